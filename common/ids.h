@@ -1,0 +1,65 @@
+// Names from different worlds, which must not be taken for each other.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace mgpu {
+
+// A string that names one kind of thing. Construction is explicit.
+template <class Tag>
+class Name {
+ public:
+  Name() = default;
+  explicit Name(std::string text) : text_(std::move(text)) {}
+  explicit Name(std::string_view text) : text_(text) {}
+  explicit Name(const char* text) : text_(text) {}
+
+  const std::string& str() const { return text_; }
+  bool empty() const { return text_.empty(); }
+  auto operator<=>(const Name&) const = default;
+
+ private:
+  std::string text_;
+};
+
+using NodeName = Name<struct NodeNameTag>;
+using PodUid = Name<struct PodUidTag>;
+using CardUuid = Name<struct CardUuidTag>;
+
+// A card's index on its node: it belongs to the card's UUID for ever. 0 .. kCardIndexMax.
+class CardIndex {
+ public:
+  constexpr CardIndex() = default;
+  constexpr explicit CardIndex(std::int32_t value) : value_(value) {}
+  constexpr std::int32_t value() const { return value_; }
+  constexpr auto operator<=>(const CardIndex&) const = default;
+
+ private:
+  std::int32_t value_ = 0;
+};
+
+// A pod by the name users know it by. The same name may belong to another pod (another uid) later.
+struct PodRef {
+  std::string space;  // metadata.namespace
+  std::string name;
+  auto operator<=>(const PodRef&) const = default;
+};
+
+// "namespace/name", as Kubernetes writes it.
+inline std::string to_string(const PodRef& pod) {
+  return pod.space + "/" + pod.name;
+}
+
+}  // namespace mgpu
+
+template <class Tag>
+struct std::hash<mgpu::Name<Tag>> {
+  std::size_t operator()(const mgpu::Name<Tag>& name) const noexcept {
+    return std::hash<std::string>()(name.str());
+  }
+};

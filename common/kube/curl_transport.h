@@ -1,0 +1,31 @@
+// Transport over HTTP(S) with libcurl: its multi interface, driven by one AsioExecutor thread.
+// The only home of <curl/curl.h>.
+#pragma once
+
+#include <memory>
+
+#include "common/asio_executor.h"
+#include "common/kube/config.h"
+#include "common/kube/transport.h"
+
+namespace mgpu::kube {
+
+class CurlTransport final : public Transport {
+ public:
+  // Errors: a certificate, key or token file that cannot be read or parsed (named).
+  // `executor` outlives the transport.
+  static Result<std::unique_ptr<CurlTransport>> create(Config config, AsioExecutor& executor);
+  // REQUIRES: on the executor's thread, or after executor.stop().
+  ~CurlTransport() override;
+
+  void send(Request request, std::function<void(Response)> done) override;
+  std::unique_ptr<Stream> stream(Request request, StreamHandlers handlers) override;
+  Executor& executor() override;
+
+ private:
+  struct State;
+  explicit CurlTransport(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace mgpu::kube

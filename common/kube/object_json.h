@@ -1,0 +1,47 @@
+// Kubernetes JSON -> objects.h. Readers are forgiving where the API server is authoritative
+// (absent members are empty) and strict where a wrong type would be a guess.
+//
+// Home of nlohmann/json for objects: callers see text only. Pure; any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/kube/objects.h"
+#include "common/result.h"
+
+namespace mgpu::kube {
+
+// Errors: not JSON; a member of another type than Kubernetes gives it (the sentence names it).
+// Member names match exactly, as Kubernetes writes them.
+Result<Pod> read_pod(std::string_view json);
+Result<Node> read_node(std::string_view json);
+Result<PodDisruptionBudget> read_pod_disruption_budget(std::string_view json);
+
+// A page of a list: metadata.resourceVersion, metadata.continue and the text of each item.
+struct ListPage {
+  std::string resource_version;
+  std::string continue_token;  // empty on the last page
+  std::vector<std::string> items;
+};
+Result<ListPage> read_list_page(std::string_view json);
+
+// One line of a watch.
+struct WatchLine {
+  enum class Kind { kAdded, kModified, kDeleted, kBookmark, kError };
+  Kind kind = Kind::kAdded;
+  std::string object;            // JSON text
+  std::string resource_version;  // metadata.resourceVersion of the object; empty for kError
+};
+Result<WatchLine> read_watch_line(std::string_view json);
+
+// A metav1.Status; fields absent from the text are zero or empty.
+struct Status {
+  int code = 0;
+  std::string reason;  // "Conflict", "Expired", ...
+  std::string message;
+};
+Status read_status(std::string_view json);
+
+}  // namespace mgpu::kube

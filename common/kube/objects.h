@@ -1,0 +1,81 @@
+// Pods, nodes and the rest, reduced to the fields that mgpu reads. Plain values without any JSON,
+// so that pure code may use them; object_json.h reads them from the wire.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/ids.h"
+
+namespace mgpu::kube {
+
+using StringMap = std::map<std::string, std::string, std::less<>>;
+
+struct Metadata {
+  std::string name;
+  std::string space;  // metadata.namespace; empty for cluster-scoped objects
+  std::string uid;
+  std::string resource_version;  // opaque: compare for equality only
+  StringMap annotations;
+  StringMap labels;
+  bool being_deleted = false;      // deletionTimestamp is set
+  std::string creation_timestamp;  // RFC 3339, UTC: order as text is order in time
+};
+
+struct Container {
+  std::string name;
+  StringMap limits;    // resource -> quantity as written
+  StringMap requests;  // the same
+  // Only on init containers: restartPolicy Always, that is, a sidecar.
+  bool restart_always = false;
+};
+
+struct Pod {
+  Metadata metadata;
+  std::vector<Container> init_containers;  // spec order
+  std::vector<Container> containers;       // spec order
+  std::string node_name;                   // empty until bound
+  std::string scheduler_name;
+  std::int32_t priority = 0;
+  std::string phase;           // Pending, Running, Succeeded, Failed, Unknown
+  std::string start_time;      // status.startTime, RFC 3339; may be empty
+  std::string nominated_node;  // status.nominatedNodeName
+
+  PodRef ref() const { return {metadata.space, metadata.name}; }
+  PodUid uid() const { return PodUid(metadata.uid); }
+  // Succeeded or Failed: nothing of it runs or will run again.
+  bool finished() const { return phase == "Succeeded" || phase == "Failed"; }
+};
+
+struct Node {
+  Metadata metadata;
+  StringMap capacity;
+  StringMap allocatable;
+  bool unschedulable = false;
+};
+
+// One term of a label selector (metav1.LabelSelector).
+struct LabelRequirement {
+  std::string key;
+  std::string op;  // In, NotIn, Exists, DoesNotExist
+  std::vector<std::string> values;
+};
+
+struct LabelSelector {
+  StringMap match_labels;
+  std::vector<LabelRequirement> match_expressions;
+};
+
+struct PodDisruptionBudget {
+  Metadata metadata;
+  std::optional<LabelSelector> selector;  // none: selects no pod; empty: every pod of the namespace
+  std::int32_t disruptions_allowed = 0;
+};
+
+// True when every term holds for `labels`. An unknown operator holds for nothing.
+bool matches(const LabelSelector& selector, const StringMap& labels);
+
+}  // namespace mgpu::kube

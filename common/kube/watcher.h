@@ -1,0 +1,91 @@
+// List and watch as a state machine without I/O, clock or randomness. The reflector feeds it what
+// the transport says and does what it asks for.
+//
+//            last page                 stream open
+//   Listing ------------> Listed(rv) --------------> Watching(rv) --+
+//    ^  ^ |  410 Gone        | ^                        |           | line: apply, rv moves on
+//    |  | +--> next page     | |  stream ended          |<----------+
+//    |  |                    | +------------------------+
+//    |  +---- 410 Gone ------+------ERROR 410 line------+
+//    |
+//   Backoff: any of 429, 5xx, lost connection, silent watch waits, then goes on in the state it
+//   left; the wait doubles up to limits::kBackoffMax, is jittered, and starts again small after
+//   limits::kBackoffResetAfter without a failure.
+//
+// Events of one relist come as kRelistBegin, kRelistObject*, kRelistEnd. An object that was not
+// among them no longer exists. Until kRelistEnd the consumer goes on showing what it had.
+//
+// After kube-rs watcher.rs (form) and client-go tools/cache/reflector.go (cases).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/executor.h"
+#include "common/kube/request.h"
+#include "common/kube/transport.h"
+
+namespace mgpu::kube {
+
+struct WatchEvent {
+  enum class Kind { kRelistBegin, kRelistObject, kRelistEnd, kApply, kDelete };
+  Kind kind;
+  std::string object;  // JSON text; empty for kRelistBegin and kRelistEnd
+};
+
+// What the reflector must do next.
+struct WatchAction {
+  enum class Kind {
+    kNone,   // go on reading
+    kList,   // send `request`, then call on_list
+    kWatch,  // close any stream, open one with `request`, then on_line..., on_end
+    kWait,   // close any stream, wait for `delay`, then call on_waited
+  };
+  Kind kind = Kind::kNone;
+  Request request;
+  Duration delay{0};
+};
+
+struct WatchStep {
+  std::vector<WatchEvent> events;  // in order, to be delivered before the action is taken
+  WatchAction action;
+  std::string problem;  // one sentence to log, empty where all is well
+};
+
+class Watcher {
+ public:
+  explicit Watcher(Resource resource);
+
+  // `now` in each call never goes back; `random` is uniform in [0, 1).
+  WatchStep start(Instant now, double random);
+  WatchStep on_list(const Response& response, Instant now, double random);
+  WatchStep on_line(std::string_view line, Instant now, double random);
+  WatchStep on_end(const Response& response, Instant now, double random);
+  // No byte for limits::kWatchSilenceMax.
+  WatchStep on_silence(Instant now, double random);
+  WatchStep on_waited(Instant now, double random);
+
+  // A relist has been completed at least once.
+  bool synced() const { return synced_; }
+
+ private:
+  enum class State { kListing, kListed, kWatching };
+
+  WatchStep list_page();
+  WatchStep open_watch(double random);
+  WatchStep relist(std::string problem, Instant now, double random);
+  WatchStep back_off(std::string problem, Duration at_least, Instant now, double random);
+
+  Resource resource_;
+  State state_ = State::kListing;
+  std::string resource_version_;
+  std::string continue_token_;
+  bool relist_begun_ = false;
+  bool synced_ = false;
+  Duration next_backoff_{0};
+  Instant last_failure_{};
+};
+
+}  // namespace mgpu::kube

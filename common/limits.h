@@ -1,0 +1,80 @@
+// Every bound of the system, with its reason. Bounds a user may change are flags that start from
+// these values.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace mgpu::limits {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// --- the Pod/Node contract -----------------------------------------------------------------------
+
+// The name part of an annotation key may have 63 characters (apimachinery
+// util/validation/validation.go, qualifiedNameMaxLength) and ours starts with
+// "gpu-index-container-" (20). The binding subresource does not check it, every later update does.
+inline constexpr std::size_t kContainerNameMax = 63 - 20;
+inline constexpr std::int32_t kCardIndexMax = 1023;
+inline constexpr std::size_t kCardsPerNodeMax = 64;
+// A pod may have any number of containers; more that ask for cards than this is refused.
+inline constexpr std::size_t kGpuContainersPerPodMax = 64;
+inline constexpr std::size_t kSelectorEntriesMax = 64;
+// The node annotation that lists the cards: 64 cards of 200 bytes are 13 KiB.
+inline constexpr std::size_t kCardsAnnotationBytesMax = 64 * 1024;
+
+// --- placement -----------------------------------------------------------------------------------
+
+// Steps of the exact packing search for pods of several containers. One step is some 20 ns, so
+// that the bound is a few milliseconds; pods of real life need fewer than a hundred.
+inline constexpr std::uint32_t kPlacementStepsMax = 100'000;
+// The same for all nodes of one filter together, so that no pod can hold the ledger for long.
+inline constexpr std::uint32_t kFilterStepsMax = 2'000'000;
+
+// --- HTTP server ---------------------------------------------------------------------------------
+
+inline constexpr std::size_t kHttpHeaderBytesMax = 16 * 1024;
+inline constexpr std::size_t kHttpBodyBytesMax = std::size_t{64} << 20;
+inline constexpr std::size_t kHttpConnectionsMax = 1024;
+// kube-scheduler closes idle connections after 90 s (net/http, DefaultTransport) and does not
+// repeat a POST that met a closed connection: ours must be the later one to close.
+inline constexpr seconds kHttpIdleTimeout{150};
+static_assert(kHttpIdleTimeout > seconds{90});
+// From the first byte of a request to its last, and the same for writing an answer.
+inline constexpr seconds kHttpTransferTimeout{20};
+inline constexpr seconds kTlsHandshakeTimeout{10};
+inline constexpr seconds kDrainTimeout{10};
+
+// --- API server client ---------------------------------------------------------------------------
+
+inline constexpr std::uint32_t kListPageSize = 500;
+inline constexpr milliseconds kBackoffFirst{800};  // client-go tools/cache/reflector.go
+inline constexpr milliseconds kBackoffMax{30'000};
+inline constexpr seconds kBackoffResetAfter{120};
+inline constexpr seconds kWatchTimeoutMin{300};  // client-go: 5 to 10 minutes
+inline constexpr seconds kWatchTimeoutMax{600};
+// Bookmarks come about once a minute; a watch without a byte for three of them is dead.
+inline constexpr seconds kWatchSilenceMax{180};
+inline constexpr std::size_t kWatchLineBytesMax = std::size_t{8} << 20;
+inline constexpr std::size_t kApiResponseBytesMax = std::size_t{256} << 20;
+inline constexpr seconds kApiRequestTimeout{30};
+inline constexpr seconds kApiConnectTimeout{10};
+inline constexpr std::size_t kApiRequestsInFlightMax = 1024;
+inline constexpr seconds kTokenRereadInterval{60};
+inline constexpr seconds kRetryAfterMax{60};
+
+// --- extender ------------------------------------------------------------------------------------
+
+// kube-scheduler waits 5 s for a verb; bind must have answered before.
+inline constexpr milliseconds kBindTimeout{4'000};
+inline constexpr std::size_t kBindsInFlight = 128;
+inline constexpr std::size_t kBindsQueuedMax = 4096;
+// How long an expected placement is believed: longer than any gap between filter and bind seen.
+inline constexpr milliseconds kExpectationLife{1'000};
+inline constexpr std::size_t kExpectationsMax = 4096;
+// A share assumed without an outcome is looked at again after this long: the pod is read.
+inline constexpr seconds kAssumedRecheck{10};
+
+}  // namespace mgpu::limits

@@ -1,0 +1,25 @@
+// Kubernetes quantities: "8000", "8k", "2Gi", "1e3", "500m".
+//
+//   quantity := sign? number suffix?
+//   number   := digits | digits "." digits? | "." digits
+//   suffix   := "n" | "u" | "m" | "k" | "M" | "G" | "T" | "P" | "E"
+//             | "Ki" | "Mi" | "Gi" | "Ti" | "Pi" | "Ei" | ("e" | "E") sign? digits
+//
+// Source: apimachinery pkg/api/resource/quantity.go. The API server stores every quantity in
+// its canonical form, so "8000" written by a user is read back as "8k".
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/result.h"
+
+namespace mgpu {
+
+// The value as a whole number. Fractions that are whole after scaling ("2000m", "0.5k") count as
+// whole. Errors, each saying what was found: not a quantity; negative; not a whole number; over
+// 2^62. `field` names the value in the sentence, such as
+// "limits vke.volcengine.com/mgpu-core of container app".
+Result<std::int64_t> parse_whole_quantity(std::string_view field, std::string_view text);
+
+}  // namespace mgpu

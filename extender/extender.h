@@ -1,0 +1,46 @@
+// The extender as one object: ledger, reflectors, verbs, inspection and the HTTP server, over any
+// Transport. main.cc runs it over libcurl, mgpu-sim and the tests over the in-memory API server.
+//
+//   Starting (listening, /readyz 503) --nodes, pods and budgets listed--> Ready --drain()-->
+//   Draining
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/kube/transport.h"
+#include "common/result.h"
+#include "extender/http/server.h"
+#include "extender/verbs/verbs.h"
+
+namespace mgpu {
+
+struct ExtenderSettings {
+  verbs::Settings verbs;
+  http::ServerOptions http;
+  std::string url_prefix = "/mgpu";  // of the four verbs; starts with "/", does not end with it
+  std::size_t binds_in_flight = limits::kBindsInFlight;
+};
+
+class Extender {
+ public:
+  // Listens and begins to list when it returns. `transport` outlives the extender.
+  // Errors: those of http::Server::start.
+  static Result<std::unique_ptr<Extender>> start(ExtenderSettings settings,
+                                                 kube::Transport& transport);
+  // Drains, then ends. REQUIRES: not on the transport's executor, which still runs.
+  ~Extender();
+
+  std::uint16_t port() const;
+  bool ready() const;
+  // Stops being ready and drains the server; the destructor waits for it.
+  void drain();
+
+ private:
+  struct State;
+  explicit Extender(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace mgpu

@@ -1,0 +1,134 @@
+// The one shared mutable thing: nodes -> cards -> shares, with running totals. Fed by two informers
+// (informer.h) and by bind; everything in it can be rebuilt by a relist.
+//
+// Thread-safe. One lock; no call waits while holding it. Time enters as an argument.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "common/executor.h"
+#include "common/ids.h"
+#include "extender/ledger/claim.h"
+#include "extender/placement/cluster.h"
+#include "extender/placement/place.h"
+
+namespace mgpu::ledger {
+
+// One attempt to bind; a pod whose earlier attempt is in doubt may have several.
+using ClaimId = std::uint64_t;
+
+struct Assumed {
+  ClaimId id = 0;
+  placement::Placement placement;
+};
+
+enum class Phase : std::uint8_t { kAssumed, kBound };
+
+// What stands on a card or a node, for inspection; copies.
+struct ClaimView {
+  Claim claim;
+  Phase phase = Phase::kBound;
+  std::vector<placement::CardHold> holds;
+};
+struct NodeView {
+  placement::Node node;
+  std::string problem;  // NodeFacts::problem, or that the node is gone while pods remain
+  std::vector<ClaimView> claims;
+};
+
+struct Counts {
+  std::size_t nodes = 0;
+  std::size_t cards = 0;
+  std::size_t assumed = 0;
+  std::size_t bound = 0;
+  std::size_t drifting = 0;  // claims whose drift is not kNone
+  std::size_t overfull = 0;  // cards with more used than they have
+  std::size_t expected = 0;
+};
+
+// Valid inside Ledger::read only.
+class View {
+ public:
+  virtual ~View() = default;
+  // Null where the ledger has never seen the node.
+  virtual const placement::Node* find(std::string_view node) const = 0;
+  // The claims on a node, bound and assumed; the pointers live as long as the view.
+  virtual std::vector<const ClaimView*> claims_on(std::string_view node) const = 0;
+};
+
+class Ledger {
+ public:
+  Ledger();
+  ~Ledger();
+
+  // --- fed by the node informer
+  // -------------------------------------------------------------------
+  void replace_nodes(std::vector<NodeFacts> nodes);
+  void apply_node(NodeFacts node);
+  // Its pods' claims stay until they go: the node may come back.
+  void remove_node(const NodeName& node);
+
+  // --- fed by the pod informer
+  // -------------------------------------------------------------------- Bound claims become
+  // exactly these. Assumed claims of pods not among them stay: the list may be older than their
+  // bind.
+  void replace_pods(std::vector<Claim> claims);
+  // Confirms an assumed claim of the same uid, and drops other attempts of it.
+  void apply_pod(Claim claim);
+  void remove_pod(const PodUid& uid);
+
+  // --- bind
+  // -----------------------------------------------------------------------------------------
+  // Places `claim` (without placement) on its node and counts it as used, in one step. Refusals
+  // change nothing. Ends the pod's expectation.
+  std::variant<Assumed, placement::Reason> assume(Claim claim, const placement::Policy& card_policy,
+                                                  Instant now);
+  // The API server took the binding: drops the pod's other attempts. The claim stays assumed until
+  // the watch shows the pod.
+  void bound(ClaimId id, Instant now);
+  // The pod is known not to be bound by this attempt. Unknown ids are ignored.
+  void forget(ClaimId id);
+  // Assumed claims that were last touched before `before`, to be read again at the API server.
+  struct InDoubt {
+    ClaimId id;
+    PodRef pod;
+    PodUid uid;
+    NodeName node;
+  };
+  std::vector<InDoubt> assumed_before(Instant before) const;
+
+  // --- expected placements
+  // -------------------------------------------------------------------------- Soft: counts in
+  // Card::expected until `until`, the pod's bind, its next expectation or its end.
+  void expect(const PodUid& uid, const NodeName& node, const placement::GpuRequest& request,
+              const placement::Placement& placement, Instant now, Instant until);
+  void end_expectation(const PodUid& uid);
+
+  // --- read
+  // -------------------------------------------------------------------------------------------
+  // Runs `read` under the lock: it must only compute. Expectations that ended before `now` are
+  // dropped first.
+  void read(Instant now, const std::function<void(const View&)>& read);
+
+  std::vector<NodeName> node_names() const;
+  std::optional<NodeView> node(const NodeName& name) const;
+  std::optional<ClaimView> claim(const PodRef& pod) const;
+  std::vector<ClaimView> drifting() const;
+  Counts counts() const;
+
+ private:
+  struct State;
+  mutable std::mutex mutex_;
+  std::unique_ptr<State> state_;  // protected by mutex_
+};
+
+}  // namespace mgpu::ledger

@@ -1,0 +1,45 @@
+// Policies: which of the nodes that fit, and which of a node's cards that fit, is best. One policy
+// is one file in policies/ and one line in the table of policy.cc.
+//
+// "binpack" means binpack for nodes and for cards; "spread/binpack" spread for nodes and binpack
+// for cards.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.h"
+#include "extender/placement/cluster.h"
+#include "extender/placement/gpu_request.h"
+#include "extender/placement/holds.h"
+
+namespace mgpu::placement {
+
+// Higher is better, 0 .. kScoreMax.
+using Score = std::int64_t;
+inline constexpr Score kScoreMax = 1'000'000;
+
+struct Policy {
+  std::string_view name;
+  // Of putting `share` on `card`, which has room for it. `taken` is what counts as taken already.
+  Score (*score_card)(const Card& card, const Share& taken, const Share& share);
+  // Of putting a pod that holds `pod` on `node`. Expected shares count as taken.
+  Score (*score_node)(const Node& node, const std::vector<CardHold>& pod);
+};
+
+struct PolicyChoice {
+  const Policy* node = nullptr;
+  const Policy* card = nullptr;
+};
+
+// Errors: an unknown name; the sentence lists the known ones. REQUIRES nothing of `name`.
+Result<PolicyChoice> find_policy(std::string_view name);
+
+std::vector<std::string_view> policy_names();
+
+inline constexpr std::string_view kDefaultPolicy = "binpack";
+
+}  // namespace mgpu::placement

@@ -1,0 +1,34 @@
+// PodDisruptionBudgets, kept equal to the API server by a reflector, asked by preempt.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "common/kube/objects.h"
+#include "common/kube/watcher.h"
+
+namespace mgpu::verbs {
+
+// Thread-safe.
+class DisruptionBudgets {
+ public:
+  void on_event(const kube::WatchEvent& event);
+
+  // Whether evicting the pods in this order would violate a budget, each counted after those before
+  // it (kubernetes pkg/scheduler/framework/plugins/defaultpreemption, filterPodsWithPDBViolation).
+  struct PodLabels {
+    const std::string* space;
+    const kube::StringMap* labels;
+  };
+  std::vector<bool> violations(const std::vector<PodLabels>& pods) const;
+
+ private:
+  using Key = std::pair<std::string, std::string>;  // namespace, name
+  mutable std::mutex mutex_;
+  std::map<Key, kube::PodDisruptionBudget> budgets_;   // protected by mutex_
+  std::map<Key, kube::PodDisruptionBudget> relisted_;  // protected by mutex_
+};
+
+}  // namespace mgpu::verbs

@@ -1,0 +1,49 @@
+// The four verbs. filter, prioritize and preempt only compute; bind (binder.h) assumes and writes.
+//
+// Powers: filter, prioritize and preempt change nothing but the expected placement of their own
+// pod. A pod that asks for no cards passes filter everywhere and is bound without annotations.
+#pragma once
+
+#include <string>
+
+#include "common/contract.h"
+#include "common/executor.h"
+#include "common/limits.h"
+#include "common/units.h"
+#include "extender/ledger/ledger.h"
+#include "extender/placement/policy.h"
+#include "extender/verbs/wire.h"
+
+namespace mgpu::verbs {
+
+class DisruptionBudgets;
+
+// Constant after construction.
+struct Settings {
+  Contract contract;
+  MiB min_memory{256};
+  placement::PolicyChoice policy;   // where the pod does not choose
+  bool expected_placements = true;  // off only to measure what they are worth
+  Duration expectation_life = limits::kExpectationLife;
+};
+
+// Every refused node is listed, with reason.h's sentence, or with the sentence of read_request for
+// a pod that is refused everywhere. When one node is left, kube-scheduler does not call prioritize:
+// then filter notes the expected placement.
+FilterReply filter(const ExtenderArgs& args, ledger::Ledger& ledger, const Settings& settings,
+                   Instant now);
+
+// 10 for exactly one node, the policy's best, which is noted as the pod's expected placement; at
+// most 9 for every other, in order. Nodes that fit only without the expected placements of other
+// pods score 0, nodes that do not fit too.
+std::vector<HostScore> prioritize(const ExtenderArgs& args, ledger::Ledger& ledger,
+                                  const Settings& settings, Instant now);
+
+// For each node the cheapest set of lower-priority pods that makes the pod fit the cards
+// (placement/preemption.h), together with those proposed victims that hold no cards. Nodes where
+// nothing helps are left out.
+std::vector<NodeVictims> preempt(const PreemptionArgs& args, ledger::Ledger& ledger,
+                                 const DisruptionBudgets& budgets, const Settings& settings,
+                                 Instant now);
+
+}  // namespace mgpu::verbs

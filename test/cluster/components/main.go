@@ -1,0 +1,37 @@
+// Command components is etcd, kube-apiserver and kube-scheduler in one binary.
+// It looks at the name it was started under and becomes that component, so that the
+// tests run the real thing, of one version, without a container engine.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/server/v3/etcdmain"
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo"
+	_ "k8s.io/component-base/metrics/prometheus/version"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+)
+
+func main() {
+	name := filepath.Base(os.Args[0])
+	commands := map[string]func() *cobra.Command{
+		"kube-apiserver": apiserver.NewAPIServerCommand,
+		"kube-scheduler": func() *cobra.Command { return scheduler.NewSchedulerCommand() },
+	}
+	if name == "etcd" {
+		etcdmain.Main(os.Args)
+		return
+	}
+	command, known := commands[name]
+	if !known {
+		fmt.Fprintf(os.Stderr, "components: started as %q, want etcd, kube-apiserver or kube-scheduler\n", name)
+		os.Exit(2)
+	}
+	os.Exit(cli.Run(command()))
+}
