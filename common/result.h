@@ -10,16 +10,25 @@
 
 namespace mgpu {
 
-struct Error {
+// Made by error() only: nothing converts to it, so that a Result<std::string> has one reading.
+class Error {
+ public:
   std::string message;
+
+  Error() = default;  // boost::system::result wants one; it says nothing
+
+ private:
+  struct Key {};
+  Error(Key, std::string sentence) : message(std::move(sentence)) {}
+  friend Error error(std::string message);
 };
+
+inline Error error(std::string message) {
+  return Error(Error::Key{}, std::move(message));
+}
 
 template <class T>
 using Result = boost::system::result<T, Error>;
-
-inline Error error(std::string message) {
-  return Error{std::move(message)};
-}
 
 [[noreturn]] void throw_exception_from_error(const Error& error,
                                              const boost::source_location& where);
