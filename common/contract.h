@@ -12,11 +12,14 @@
 //   node       <domain>/mgpu-cards                       node-cards
 //
 //   index-list := index ("," index)*        ascending, no index twice: "3", "0,2"
-//   count-list := count ("," count)*        one per container in spec order, 0 = no card: "2,0,1"
-//   name-list  := name ("," name)*          blanks around a name do not count
+//   count-list := count ("," count)*        one per container in spec order, 0 = no card: "2,0,1";
+//                                           blanks around a count do not matter
+//   name-list  := name ("," name)*          blanks around a name do not matter
 //   node-cards := {"version": 1, "cards": [card*]}
 //   card       := {"index": n, "uuid": s, "model": s, "memoryMiB": n, "health": "Healthy" | other,
-//                  "since": RFC 3339 time}   unknown members are ignored
+//                  "since": RFC 3339 time}
+//                 strings have 1 .. limits::kCardTextMax bytes; "since" may be absent; unknown
+//                 members are ignored
 //
 // All functions are pure and may be called from any thread.
 #pragma once
@@ -38,7 +41,8 @@ inline constexpr std::string_view kDefaultResourceDomain = "vke.volcengine.com";
 
 // Every key under one domain. Built once at start from --resource-domain and shared.
 struct Contract {
-  // Errors: `domain` is not a DNS subdomain of at most 253 characters, or lies in kubernetes.io.
+  // Errors: `domain` is not a DNS subdomain of at most limits::kResourceDomainMax characters, or
+  // Kubernetes keeps it to itself ("kubernetes.io", "requests.").
   static Result<Contract> for_domain(std::string_view domain);
 
   std::string domain;
@@ -57,8 +61,7 @@ struct Contract {
   std::string index_key(std::string_view container) const;
 };
 
-// --- values
-// ---------------------------------------------------------------------------------------
+// --- values --------------------------------------------------------------------------------------
 
 // REQUIRES: `cards` is not empty, strictly ascending, each within 0 .. limits::kCardIndexMax.
 std::string format_card_indices(std::span<const CardIndex> cards);
@@ -77,8 +80,7 @@ std::map<std::string, std::string> placement_annotations(
     const Contract& contract,
     const std::map<std::string, std::vector<CardIndex>>& cards_by_container);
 
-// --- the cards of a node
-// --------------------------------------------------------------------------
+// --- the cards of a node -------------------------------------------------------------------------
 
 inline constexpr std::string_view kHealthy = "Healthy";
 
@@ -95,8 +97,8 @@ struct CardFacts {
 };
 
 // Cards ascending by index. Errors: over limits::kCardsAnnotationBytesMax, not JSON, another
-// version, an index or uuid twice, zero memory, more than limits::kCardsPerNodeMax cards; each
-// names the card.
+// version, a member absent or out of range, an index or uuid twice, zero memory, more than
+// limits::kCardsPerNodeMax cards; each names the card.
 Result<std::vector<CardFacts>> parse_node_cards(std::string_view json);
 std::string format_node_cards(std::span<const CardFacts> cards);
 

@@ -25,6 +25,21 @@ inline constexpr std::size_t kSelectorEntriesMax = 64;
 // The node annotation that lists the cards: 64 cards of 200 bytes are 13 KiB.
 inline constexpr std::size_t kCardsAnnotationBytesMax = 64 * 1024;
 
+// What NVML gives for a UUID or a name (NVML_DEVICE_UUID_V2_BUFFER_SIZE and its like).
+inline constexpr std::size_t kCardTextMax = 96;
+// 16 TiB: a cluster's sums stay far from overflow, whatever its nodes claim.
+inline constexpr std::int64_t kCardMemoryMiBMax = std::int64_t{1} << 24;
+// Resource quotas write "requests.<domain>/<name>", whose prefix is a DNS subdomain of at most 253.
+inline constexpr std::size_t kResourceDomainMax = 253 - 9;
+// Canonical quantities have at most some 30 characters.
+inline constexpr std::size_t kQuantityBytesMax = 256;
+
+// --- text ----------------------------------------------------------------------------------------
+
+// Of a value from outside, in an error sentence and in a log field.
+inline constexpr std::size_t kQuotedValueMax = 100;
+inline constexpr std::size_t kLogValueMax = 1024;
+
 // --- placement -----------------------------------------------------------------------------------
 
 // Steps of the exact packing search for pods of several containers. One step is some 20 ns, so
@@ -45,6 +60,15 @@ static_assert(kHttpIdleTimeout > seconds{90});
 // From the first byte of a request to its last, and the same for writing an answer.
 inline constexpr seconds kHttpTransferTimeout{20};
 inline constexpr seconds kTlsHandshakeTimeout{10};
+// After an answer that ends a connection, what the client still sends is read and dropped for this
+// long: closing at once would reset the connection and could take the answer with it.
+inline constexpr seconds kHttpLingerTimeout{5};
+// After a failed accept (out of file descriptors), so that the listener does not spin.
+inline constexpr milliseconds kHttpAcceptRetry{100};
+inline constexpr std::size_t kHttpReadBytes = 64 * 1024;      // of one read while a request arrives
+inline constexpr std::size_t kHttpIdleReadBytes = 4 * 1024;   // of the read that waits for one
+// A Content-Length is only a promise: no more than this is allocated before the bytes are there.
+inline constexpr std::size_t kHttpBodyReserveMax = std::size_t{1} << 20;
 inline constexpr seconds kDrainTimeout{10};
 
 // --- API server client ---------------------------------------------------------------------------
@@ -57,6 +81,8 @@ inline constexpr seconds kWatchTimeoutMin{300};  // client-go: 5 to 10 minutes
 inline constexpr seconds kWatchTimeoutMax{600};
 // Bookmarks come about once a minute; a watch without a byte for three of them is dead.
 inline constexpr seconds kWatchSilenceMax{180};
+// Kubernetes' own objects nest some 20 deep (managedFields are the deepest).
+inline constexpr std::size_t kJsonDepthMax = 100;
 inline constexpr std::size_t kWatchLineBytesMax = std::size_t{8} << 20;
 inline constexpr std::size_t kApiResponseBytesMax = std::size_t{256} << 20;
 inline constexpr seconds kApiRequestTimeout{30};
@@ -76,5 +102,19 @@ inline constexpr milliseconds kExpectationLife{1'000};
 inline constexpr std::size_t kExpectationsMax = 4096;
 // A share assumed without an outcome is looked at again after this long: the pod is read.
 inline constexpr seconds kAssumedRecheck{10};
+// The sentence kept with a pod or node that drifts; some name a value of the user's.
+inline constexpr std::size_t kDriftDetailBytesMax = 512;
+
+// simdjson keeps buffers of some six times the largest message it has read; a thread gives them
+// back after a message above this. A filter over 5,000 nodes has about 120 KiB.
+inline constexpr std::size_t kJsonParserKeptBytes = std::size_t{2} << 20;
+
+// --- mgpu-sim ------------------------------------------------------------------------------------
+
+inline constexpr std::size_t kSimManifestBytesMax = std::size_t{64} << 20;
+// Kubernetes objects nest to some 15 levels.
+inline constexpr int kSimManifestDepthMax = 64;
+inline constexpr std::size_t kSimManifestValuesMax = 20'000'000;
+inline constexpr std::size_t kSimObjectsMax = 100'000;
 
 }  // namespace mgpu::limits
