@@ -1,0 +1,205 @@
+// Package cluster tests mgpu-extender on a real etcd, kube-apiserver and kube-scheduler. Nodes are plain
+// Node objects without a kubelet.
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Who the programs are at the API server; the token file maps each token to user and groups.
+const (
+	adminToken     = "admin-token"
+	schedulerToken = "scheduler-token"
+	extenderToken  = "extender-token"
+	nobodyToken    = "nobody-token"
+	tokenLines     = adminToken + `,admin,1,"system:masters"
+` + schedulerToken + `,system:kube-scheduler,2
+` + extenderToken + `,system:serviceaccount:kube-system:mgpu-extender,3,"system:serviceaccounts,system:serviceaccounts:kube-system"
+` + nobodyToken + `,nobody,4
+`
+)
+
+// ControlPlane is etcd and kube-apiserver. All tests share one.
+type ControlPlane struct {
+	folder        string
+	binaries      string // folder with etcd, kube-apiserver and kube-scheduler
+	etcdPort      int
+	etcdPeerPort  int
+	apiServerPort int
+	etcd          *Process
+	apiServer     *Process
+	authority     *Authority
+	servingPair   KeyPair
+	admin         kubernetes.Interface
+	history       *clientv3.Client // etcd itself, which has every change there was
+}
+
+// startControlPlane returns when the API server is ready. `components` is the program of components/.
+func startControlPlane(components, folder string) (*ControlPlane, error) {
+	plane := &ControlPlane{folder: folder, binaries: filepath.Join(folder, "bin")}
+	if err := plane.prepare(components); err != nil {
+		return plane, err
+	}
+	if err := plane.startEtcd(); err != nil {
+		return plane, err
+	}
+	if err := plane.startAPIServer(); err != nil {
+		return plane, err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", plane.kubeconfig(adminToken))
+	if err != nil {
+		return plane, err
+	}
+	config.QPS, config.Burst = 2000, 2000
+	if plane.admin, err = kubernetes.NewForConfig(config); err != nil {
+		return plane, err
+	}
+	if err := plane.waitReady(90 * time.Second); err != nil {
+		return plane, err
+	}
+	return plane, plane.connectHistory()
+}
+
+func (c *ControlPlane) prepare(components string) error {
+	if err := os.MkdirAll(c.binaries, 0o755); err != nil {
+		return err
+	}
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-scheduler"} {
+		if err := os.Symlink(components, filepath.Join(c.binaries, name)); err != nil {
+			return err
+		}
+	}
+	for _, port := range []*int{&c.etcdPort, &c.etcdPeerPort, &c.apiServerPort} {
+		free, err := freePort()
+		if err != nil {
+			return err
+		}
+		*port = free
+	}
+	var err error
+	if c.authority, err = newAuthority(filepath.Join(c.folder, "pki"), "mgpu-test-ca"); err != nil {
+		return err
+	}
+	if c.servingPair, err = c.authority.issue("kube-apiserver"); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(c.folder, "tokens.csv"), []byte(tokenLines), 0o600)
+}
+
+func (c *ControlPlane) startEtcd() error {
+	client := fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort)
+	peer := fmt.Sprintf("http://127.0.0.1:%d", c.etcdPeerPort)
+	var err error
+	c.etcd, err = startProcess("etcd", filepath.Join(c.folder, "etcd.log"), filepath.Join(c.binaries, "etcd"),
+		"--data-dir", filepath.Join(c.folder, "etcd"), "--unsafe-no-fsync", "--log-level", "warn",
+		"--listen-client-urls", client, "--advertise-client-urls", client,
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+		"--initial-cluster", "default="+peer)
+	return err
+}
+
+// startAPIServer also starts it again, on the same port and etcd, after it was killed.
+func (c *ControlPlane) startAPIServer() error {
+	pair := c.servingPair
+	var err error
+	c.apiServer, err = startProcess("kube-apiserver", filepath.Join(c.folder, "kube-apiserver.log"),
+		filepath.Join(c.binaries, "kube-apiserver"),
+		"--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort),
+		// The history stays whole: it is replayed at the end of each test.
+		"--etcd-compaction-interval", "0",
+		"--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(c.apiServerPort),
+		"--advertise-address", "127.0.0.1", "--endpoint-reconciler-type", "none",
+		"--tls-cert-file", pair.certificate, "--tls-private-key-file", pair.key,
+		"--cert-dir", filepath.Join(c.folder, "pki"),
+		"--token-auth-file", filepath.Join(c.folder, "tokens.csv"),
+		"--authorization-mode", "RBAC,Node", "--disable-admission-plugins", "ServiceAccount",
+		"--service-account-key-file", pair.key, "--service-account-signing-key-file", pair.key,
+		"--service-account-issuer", "https://mgpu.test", "--service-cluster-ip-range", "10.0.0.0/24")
+	return err
+}
+
+func (c *ControlPlane) waitReady(timeout time.Duration) error {
+	err := poll(timeout, "kube-apiserver to be ready", func() (bool, string) {
+		if !c.apiServer.running() {
+			return true, ""
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		answer, err := c.admin.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		_, err = c.admin.CoreV1().Namespaces().Get(ctx, "kube-system", metav1.GetOptions{})
+		return err == nil, string(answer)
+	})
+	if !c.apiServer.running() {
+		return fmt.Errorf("kube-apiserver ended: %s", c.apiServer.logTail(3))
+	}
+	return err
+}
+
+func (c *ControlPlane) connectHistory() error {
+	var err error
+	c.history, err = clientv3.New(clientv3.Config{
+		Endpoints:   []string{fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort)},
+		DialTimeout: 10 * time.Second, MaxCallRecvMsgSize: 64 << 20,
+	})
+	return err
+}
+
+// kubeconfig writes one for the token, once, and returns where it stands.
+func (c *ControlPlane) kubeconfig(token string) string {
+	path := filepath.Join(c.folder, token+".kubeconfig")
+	config := clientcmdapi.NewConfig()
+	config.Clusters["test"] = &clientcmdapi.Cluster{
+		Server:               fmt.Sprintf("https://127.0.0.1:%d", c.apiServerPort),
+		CertificateAuthority: c.authority.file(),
+	}
+	config.AuthInfos["test"] = &clientcmdapi.AuthInfo{Token: token}
+	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
+	config.CurrentContext = "test"
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		panic(err)
+	}
+	return path
+}
+
+// clientAs is a client with the token's rights.
+func (c *ControlPlane) clientAs(token string) (kubernetes.Interface, error) {
+	return kubernetes.NewForConfig(&rest.Config{
+		Host:            fmt.Sprintf("https://127.0.0.1:%d", c.apiServerPort),
+		BearerToken:     token,
+		TLSClientConfig: rest.TLSClientConfig{CAFile: c.authority.file()},
+	})
+}
+
+// createNamespace also waits until the API server knows it.
+func (c *ControlPlane) createNamespace(ctx context.Context, name string) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	_, err := c.admin.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	return err
+}
+
+// stop ends everything that was started.
+func (c *ControlPlane) stop() {
+	if c.history != nil {
+		_ = c.history.Close()
+	}
+	for _, process := range []*Process{c.apiServer, c.etcd} {
+		if process != nil {
+			process.Kill()
+		}
+	}
+}

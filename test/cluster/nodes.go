@@ -1,0 +1,89 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	domain          = "vke.volcengine.com"
+	coreResource    = domain + "/mgpu-core"
+	memoryResource  = domain + "/mgpu-memory"
+	assumedKey      = domain + "/assumed"
+	indexKeyPrefix  = domain + "/gpu-index-container-"
+	multipleGPUKey  = domain + "/container-multiple-gpu"
+	cardsKey        = domain + "/mgpu-cards"
+	cardMemoryMiB   = 32510
+	cardsOfEachNode = 8
+)
+
+type cardJSON struct {
+	Index     int    `json:"index"`
+	UUID      string `json:"uuid"`
+	Model     string `json:"model"`
+	MemoryMiB int64  `json:"memoryMiB"`
+	Health    string `json:"health"`
+	Since     string `json:"since"`
+}
+
+// cardsAnnotation is what the device plugin writes for a node of equal healthy cards.
+func cardsAnnotation(node string, cards int) string {
+	list := make([]cardJSON, cards)
+	for i := range list {
+		list[i] = cardJSON{i, fmt.Sprintf("GPU-%s-%d", node, i), "V100", cardMemoryMiB, "Healthy",
+			"2026-01-01T00:00:00Z"}
+	}
+	text, err := json.Marshal(map[string]any{"version": 1, "cards": list})
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// createNode makes a node with healthy cards, ready to take pods, and removes it with the test.
+func (c *ControlPlane) createNode(ctx context.Context, t testing.TB, name string, cards int) {
+	t.Helper()
+	nodes := c.admin.CoreV1().Nodes()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Annotations: map[string]string{cardsKey: cardsAnnotation(name, cards)}}}
+	made, err := nodes.Create(ctx, node, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = nodes.Delete(context.Background(), name, metav1.DeleteOptions{})
+	})
+	made.Status.Capacity = corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse("96"),
+		corev1.ResourceMemory: resource.MustParse("512Gi"),
+		corev1.ResourcePods:   resource.MustParse("500"),
+		coreResource:          *resource.NewQuantity(int64(cards*100), resource.DecimalSI),
+		memoryResource:        *resource.NewQuantity(int64(cards)*cardMemoryMiB, resource.DecimalSI),
+	}
+	made.Status.Allocatable = made.Status.Capacity
+	made.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	if made, err = nodes.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	made.Spec.Taints = nil // the API server starts every node as not ready
+	if _, err = nodes.Update(ctx, made, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// createNodes names them <prefix>00, <prefix>01, ...
+func (c *ControlPlane) createNodes(ctx context.Context, t testing.TB, prefix string, count int) []string {
+	t.Helper()
+	names := make([]string, count)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s%02d", prefix, i)
+		c.createNode(ctx, t, names[i], cardsOfEachNode)
+	}
+	return names
+}

@@ -1,0 +1,90 @@
+package cluster
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PodBuilder makes pods in one line of a test.
+type PodBuilder struct{ pod corev1.Pod }
+
+func newPod(namespace, name string) *PodBuilder {
+	grace, no := int64(30), false
+	return &PodBuilder{corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: &grace, AutomountServiceAccountToken: &no},
+	}}
+}
+
+// amounts of "" are left out.
+func container(name, core, memory string) corev1.Container {
+	limits := corev1.ResourceList{}
+	if core != "" {
+		limits[coreResource] = resource.MustParse(core)
+	}
+	if memory != "" {
+		limits[memoryResource] = resource.MustParse(memory)
+	}
+	return corev1.Container{Name: name, Image: "none",
+		Resources: corev1.ResourceRequirements{Limits: limits, Requests: limits}}
+}
+
+func (b *PodBuilder) container(name, core, memory string) *PodBuilder {
+	b.pod.Spec.Containers = append(b.pod.Spec.Containers, container(name, core, memory))
+	return b
+}
+
+// share adds a container named c0, c1, ...
+func (b *PodBuilder) share(core, memoryMiB int) *PodBuilder {
+	return b.container(fmt.Sprintf("c%d", len(b.pod.Spec.Containers)), fmt.Sprint(core), fmt.Sprint(memoryMiB))
+}
+
+// wholeCards adds a container that asks for cards without saying how much memory.
+func (b *PodBuilder) wholeCards(cards int) *PodBuilder {
+	return b.container(fmt.Sprintf("c%d", len(b.pod.Spec.Containers)), fmt.Sprint(cards*100), "")
+}
+
+func (b *PodBuilder) initShare(core, memoryMiB int) *PodBuilder {
+	name := fmt.Sprintf("i%d", len(b.pod.Spec.InitContainers))
+	b.pod.Spec.InitContainers = append(b.pod.Spec.InitContainers,
+		container(name, fmt.Sprint(core), fmt.Sprint(memoryMiB)))
+	return b
+}
+
+// sidecar adds a restartable init container.
+func (b *PodBuilder) sidecar(core, memoryMiB int) *PodBuilder {
+	b.initShare(core, memoryMiB)
+	always := corev1.ContainerRestartPolicyAlways
+	b.pod.Spec.InitContainers[len(b.pod.Spec.InitContainers)-1].RestartPolicy = &always
+	return b
+}
+
+func (b *PodBuilder) annotation(key, value string) *PodBuilder {
+	if b.pod.Annotations == nil {
+		b.pod.Annotations = map[string]string{}
+	}
+	b.pod.Annotations[key] = value
+	return b
+}
+
+func (b *PodBuilder) priorityClass(name string) *PodBuilder {
+	b.pod.Spec.PriorityClassName = name
+	return b
+}
+
+func (b *PodBuilder) scheduler(name string) *PodBuilder {
+	b.pod.Spec.SchedulerName = name
+	return b
+}
+
+// on asks the scheduler for one node, as a user does.
+func (b *PodBuilder) on(node string) *PodBuilder {
+	b.pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": node}
+	return b
+}
+
+func (b *PodBuilder) build() *corev1.Pod { return b.pod.DeepCopy() }

@@ -1,0 +1,92 @@
+package cluster
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// shipped is the path of a file under deploy/.
+func shipped(elements ...string) string {
+	return filepath.Join(append([]string{"..", "..", "deploy"}, elements...)...)
+}
+
+// SchedulerSetup is what a test changes of the shipped configuration.
+type SchedulerSetup struct {
+	configuration string // of deploy/scheduler/
+	extenderURL   string
+	schedulerName string            // empty: default-scheduler
+	tls           map[string]string // members of tlsConfig
+	wholeNodes    bool              // nodeCacheCapable: false
+}
+
+// startScheduler runs the real kube-scheduler until the end of the test.
+func (c *ControlPlane) startScheduler(t testing.TB, setup SchedulerSetup) *Process {
+	t.Helper()
+	name := "kube-scheduler" + setup.schedulerName
+	configuration := filepath.Join(t.TempDir(), name+".yaml")
+	if err := os.WriteFile(configuration, c.renderScheduler(t, setup), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	process, err := startProcess(name, filepath.Join(t.TempDir(), name+".log"),
+		filepath.Join(c.binaries, "kube-scheduler"), "--config", configuration, "--v", "2",
+		"--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(port),
+		"--cert-dir", filepath.Join(c.folder, "pki"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	process.endWithTest(t)
+	waitFor(t, 60*time.Second, name+" to listen", func() (bool, string) {
+		if !process.running() {
+			t.Fatalf("%s ended:\n%s", name, process.logTail(10))
+		}
+		connection, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			return false, err.Error()
+		}
+		return connection.Close() == nil, ""
+	})
+	return process
+}
+
+// renderScheduler is the shipped file with this cluster's addresses in it.
+func (c *ControlPlane) renderScheduler(t testing.TB, setup SchedulerSetup) []byte {
+	t.Helper()
+	text, err := os.ReadFile(shipped("scheduler", setup.configuration))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var configuration map[string]any
+	if err := yaml.UnmarshalStrict(text, &configuration); err != nil {
+		t.Fatal(err)
+	}
+	// The API server here is fast: the client's own limit of 50 requests a second would hide races.
+	configuration["clientConnection"] = map[string]any{
+		"kubeconfig": c.kubeconfig(schedulerToken), "qps": 1000, "burst": 1000}
+	configuration["leaderElection"] = map[string]any{"leaderElect": false}
+	if setup.schedulerName != "" {
+		configuration["profiles"] = []any{map[string]any{"schedulerName": setup.schedulerName}}
+	}
+	extender := configuration["extenders"].([]any)[0].(map[string]any)
+	extender["urlPrefix"] = setup.extenderURL
+	for member, value := range setup.tls {
+		extender["tlsConfig"].(map[string]any)[member] = value
+	}
+	if setup.wholeNodes {
+		extender["nodeCacheCapable"] = false
+	}
+	rendered, err := yaml.Marshal(configuration)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rendered
+}
