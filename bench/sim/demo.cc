@@ -1,0 +1,262 @@
+#include "bench/sim/demo.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bench/sim/calls.h"
+#include "bench/sim/embedded_cluster.h"
+#include "bench/sim/examples.h"
+#include "bench/sim/picture.h"
+#include "bench/sim/scheduler.h"
+#include "common/kube/object_json.h"
+#include "common/kube/request.h"
+#include "extender/placement/policy.h"
+
+namespace mgpu::sim {
+namespace {
+
+using Json = nlohmann::json;
+
+// Of the nodes where a waiting pod does not fit, card by card.
+constexpr std::size_t kDetailLinesMax = 12;
+
+struct PodState {
+  PodRef ref;
+  std::string json;    // as the API server has it
+  std::string reason;  // why it waits
+  std::vector<std::string> details;
+};
+
+std::string pod_target(const PodRef& pod) {
+  return kube::get_pod(pod).target;
+}
+
+class Demo {
+ public:
+  Demo(EmbeddedCluster& cluster, const Contract& contract, const DemoSettings& settings)
+      : cluster_(cluster),
+        settings_(settings),
+        contract_(contract),
+        scheduler_(cluster.api_server(), cluster.extender_client(), contract, kUrlPrefix),
+        live_(!settings.json && isatty(STDOUT_FILENO) == 1) {}
+
+  Result<void> create_objects() {
+    for (const std::string& node : settings_.manifests.nodes)
+      if (auto made = create("/api/v1/nodes", node); !made) return made.error();
+    for (const std::string& pod : settings_.manifests.pods) {
+      const std::string space = Json::parse(pod)["metadata"].value("namespace", "default");
+      auto made = create("/api/v1/namespaces/" + space + "/pods", pod);
+      if (!made) return made.error();
+      auto read = kube::read_pod(*made);
+      if (!read) return read.error();
+      pods_.push_back({read->ref(), *made, "", {}});
+    }
+    return {};
+  }
+
+  Result<void> schedule_all() {
+    for (const std::size_t next : queue()) {
+      auto decision = scheduler_.schedule(pods_[next].json);
+      if (!decision) return decision.error();
+      pods_[next].reason = decision->reason;
+      if (auto seen = refresh(pods_[next]); !seen) return seen;
+      if (live_) show_live();
+    }
+    for (PodState& pod : pods_)
+      if (!pod.reason.empty()) explain(pod);
+    return {};
+  }
+
+  void print() {
+    if (settings_.json) return print_json();
+    if (live_) std::fputs("\x1b[H\x1b[2J", stdout);
+    std::fputs(screen().c_str(), stdout);
+    std::fflush(stdout);
+  }
+
+ private:
+  Result<std::string> create(const std::string& collection, const std::string& object) {
+    const kube::Request request = post_json(collection, object);
+    return body_of(request, call(cluster_.api_server(), request));
+  }
+
+  // Highest priority first, then in the file's order, like the scheduler's queue.
+  std::vector<std::size_t> queue() const {
+    std::vector<std::pair<std::int64_t, std::size_t>> order;
+    for (std::size_t i = 0; i < pods_.size(); ++i)
+      if (const auto pod = kube::read_pod(pods_[i].json); pod && pod->node_name.empty())
+        order.emplace_back(-std::int64_t{pod->priority}, i);
+    std::sort(order.begin(), order.end());
+    std::vector<std::size_t> indices;
+    for (const auto& [priority, index] : order) indices.push_back(index);
+    return indices;
+  }
+
+  Result<void> refresh(PodState& pod) {
+    const kube::Request request = get(pod_target(pod.ref));
+    auto body = body_of(request, call(cluster_.api_server(), request));
+    if (!body) return body.error();
+    pod.json = std::move(*body);
+    return {};
+  }
+
+  // Card by card, from the extender's own explanation.
+  void explain(PodState& pod) {
+    auto answer =
+        call(cluster_.extender_client(),
+             get("/inspect/explain?namespace=" + pod.ref.space + "&name=" + pod.ref.name));
+    const Json explained = Json::parse(answer.body, nullptr, false);
+    if (!explained.is_object() || !explained.contains("nodes")) return;
+    for (const Json& node : explained["nodes"])
+      for (const Json& card : node.value("cards", Json::array())) {
+        if (card.value("fits", true) || pod.details.size() == kDetailLinesMax) continue;
+        pod.details.push_back(node.value("name", "") + " card " +
+                              std::to_string(card.value("index", 0)) + ": " +
+                              card.value("why", ""));
+      }
+  }
+
+  Picture picture() {
+    std::vector<kube::Node> nodes;
+    for (const std::string& text : list_items(kube::all_nodes()))
+      if (auto node = kube::read_node(text)) nodes.push_back(std::move(*node));
+    std::vector<kube::Pod> pods;
+    for (const PodState& pod : pods_)
+      if (auto read = kube::read_pod(pod.json)) pods.push_back(std::move(*read));
+    Picture picture = read_picture(nodes, pods, contract_);
+    for (std::size_t i = 0; i < picture.pods.size() && i < pods_.size(); ++i) {
+      picture.pods[i].reason = pods_[i].reason;
+      picture.pods[i].details = pods_[i].details;
+    }
+    return picture;
+  }
+
+  std::vector<std::string> list_items(const kube::Resource& resource) {
+    auto answer = call(cluster_.api_server(), kube::list(resource, 10'000, ""));
+    auto page = kube::read_list_page(answer.body);
+    return page ? std::move(page->items) : std::vector<std::string>();
+  }
+
+  std::string screen() {
+    return "mgpu-extender on 127.0.0.1:" + std::to_string(cluster_.port()) +
+           ", annotations under " + contract_.domain + "/\n\n" +
+           draw(picture(), isatty(STDOUT_FILENO) == 1);
+  }
+
+  // As much as the terminal holds: what scrolls off would be drawn again and again.
+  void show_live() {
+    winsize window{};
+    const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_row > 1;
+    std::string text = screen();
+    std::size_t end = 0;
+    for (int row = 1; known && row < window.ws_row && end != std::string::npos; ++row)
+      end = text.find('\n', end == 0 ? 0 : end + 1);
+    if (known && end != std::string::npos) text.resize(end);
+    std::fputs("\x1b[H\x1b[2J", stdout);
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+    std::this_thread::sleep_for(settings_.interval);
+  }
+
+  void print_json() const {
+    Json all = Json::array();
+    for (const PodState& pod : pods_) {
+      auto read = kube::read_pod(pod.json);
+      if (!read) continue;
+      all.push_back({{"name", pod.ref.name},
+                     {"namespace", pod.ref.space},
+                     {"node", read->node_name},
+                     {"annotations", Json::object()},
+                     {"reason", pod.reason}});
+      for (const auto& [key, value] : read->metadata.annotations)
+        all.back()["annotations"][key] = value;
+    }
+    std::printf("%s\n", all.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    std::fflush(stdout);
+  }
+
+  EmbeddedCluster& cluster_;
+  const DemoSettings& settings_;
+  const Contract& contract_;
+  Scheduler scheduler_;
+  bool live_;
+  std::vector<PodState> pods_;
+};
+
+void print_what_to_try(std::uint16_t port, bool json) {
+  const std::string base = "http://127.0.0.1:" + std::to_string(port);
+  const std::string text =
+      "\nThe extender stays up. Try, in another terminal:\n"
+      "  curl -s '" +
+      base +
+      "/inspect/cluster'\n"
+      "  curl -s '" +
+      base +
+      "/inspect/explain?namespace=default&name=POD'\n"
+      "  curl -s '" +
+      base +
+      "/metrics'\n"
+      "  curl -s '" +
+      base + kUrlPrefix +
+      "/filter' -H 'Content-Type: application/json' -d '{\"Pod\": "
+      "{\"metadata\": {\"name\": \"try\", \"uid\": \"1\"}, \"spec\": {\"containers\": [{\"name\": "
+      "\"a\", "
+      "\"resources\": {\"limits\": {\"vke.volcengine.com/mgpu-core\": \"30\", "
+      "\"vke.volcengine.com/mgpu-memory\": \"1024\"}}}]}}, \"NodeNames\": [\"v100-a\"]}'\n"
+      "Ctrl-C ends it.\n";
+  std::fputs(text.c_str(), json ? stderr : stdout);
+  std::fflush(stdout);
+}
+
+// Blocked in every thread from here on, so that only sigwait sees them.
+sigset_t block_stop_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+}  // namespace
+
+Result<Manifests> embedded_nodes() {
+  return read_manifests(kExampleNodes, "the embedded nodes");
+}
+
+Result<Manifests> embedded_pods() {
+  return read_manifests(kExamplePods, "the embedded pods");
+}
+
+Result<void> run_demo(const DemoSettings& settings) {
+  auto contract = Contract::for_domain(settings.resource_domain);
+  if (!contract) return contract.error();
+  auto policy = placement::find_policy(settings.policy);
+  if (!policy) return policy.error();
+  const verbs::Settings verbs{
+      .contract = *contract, .min_memory = MiB(settings.min_memory_mib), .policy = *policy};
+  sigset_t signals{};
+  if (settings.serve) signals = block_stop_signals();
+  EmbeddedCluster cluster;
+  if (auto started = cluster.start(verbs, settings.port); !started) return started;
+  Demo demo(cluster, *contract, settings);
+  if (auto made = demo.create_objects(); !made) return made;
+  if (auto scheduled = demo.schedule_all(); !scheduled) return scheduled;
+  demo.print();
+  if (!settings.serve) return {};
+  print_what_to_try(cluster.port(), settings.json);
+  int signal = 0;
+  sigwait(&signals, &signal);
+  return {};
+}
+
+}  // namespace mgpu::sim

@@ -1,0 +1,43 @@
+// The in-memory API server and the real extender over it, in this process, with an HTTP client that
+// reaches the extender as kube-scheduler would.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "common/asio_executor.h"
+#include "common/kube/curl_transport.h"
+#include "common/kube/memory_api_server.h"
+#include "extender/extender.h"
+
+namespace mgpu::sim {
+
+inline constexpr const char* kUrlPrefix = "/mgpu";
+
+// One thread at a time.
+class EmbeddedCluster {
+ public:
+  EmbeddedCluster();
+  ~EmbeddedCluster();
+  EmbeddedCluster(const EmbeddedCluster&) = delete;
+  EmbeddedCluster& operator=(const EmbeddedCluster&) = delete;
+
+  // Starts the extender on 127.0.0.1:`port` (0 = any free one) and waits until it is ready.
+  Result<void> start(verbs::Settings settings, std::uint16_t port);
+
+  kube::Transport& api_server() { return api_server_; }
+  // REQUIRES, here and below: start() succeeded.
+  kube::Transport& extender_client() { return *client_; }
+  std::uint16_t port() const { return extender_->port(); }
+
+ private:
+  Result<void> wait_ready();
+
+  AsioExecutor cluster_executor_;
+  AsioExecutor client_executor_;
+  kube::MemoryApiServer api_server_;
+  std::unique_ptr<kube::CurlTransport> client_;
+  std::unique_ptr<Extender> extender_;
+};
+
+}  // namespace mgpu::sim

@@ -1,0 +1,95 @@
+// mgpu-sim: the real extender over an embedded cluster.
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "bench/sim/demo.h"
+#include "common/contract.h"
+#include "common/log.h"
+#include "common/options.h"
+#include "extender/placement/policy.h"
+
+namespace {
+
+struct Flags {
+  std::string nodes;
+  std::string pods;
+  std::string output = "screen";
+  std::string policy{mgpu::placement::kDefaultPolicy};
+  std::string resource_domain{mgpu::kDefaultResourceDomain};
+  std::string log_level = "error";
+  std::int64_t min_memory_mib = 256;
+  std::int64_t port = 0;
+  mgpu::Duration interval{200};
+  bool serve = false;
+};
+
+void add_demo_flags(mgpu::Options& demo, Flags& flags) {
+  demo.add_text("nodes", "YAML file of the nodes (Node, List); empty = the embedded example",
+                flags.nodes);
+  demo.add_text("pods",
+                "YAML file of the pods (Pod, List, Deployment, ...); empty = the embedded example",
+                flags.pods);
+  demo.add_choice("output", "screen, or json: one array on standard output", flags.output,
+                  {"screen", "json"});
+  demo.add_flag("serve", "stay up until interrupted, and print what to try with curl", flags.serve);
+  demo.add_number("port", "of the extender on 127.0.0.1; 0 = any free one", flags.port, 0, 65535);
+  demo.add_text("policy", "how cards are chosen where a pod does not say it", flags.policy);
+  demo.add_text("resource-domain", "domain of resources and annotations", flags.resource_domain);
+  demo.add_number("min-memory-mib", "least memory of one card a share may ask for, in MiB",
+                  flags.min_memory_mib, 1, 1'000'000);
+  demo.add_duration("interval", "between two pods on a terminal", flags.interval, mgpu::Duration(0),
+                    mgpu::Duration(10'000));
+  demo.add_choice("log-level", "of the extender, on standard error", flags.log_level,
+                  {"debug", "info", "warn", "error", "off"});
+  demo.check([&flags]() -> mgpu::Result<void> {
+    auto policy = mgpu::placement::find_policy(flags.policy);
+    if (!policy) return mgpu::error("--policy: " + policy.error().message);
+    auto contract = mgpu::Contract::for_domain(flags.resource_domain);
+    if (!contract) return mgpu::error("--resource-domain: " + contract.error().message);
+    return {};
+  });
+}
+
+mgpu::Result<mgpu::sim::Manifests> load(const Flags& flags) {
+  using namespace mgpu::sim;
+  auto nodes = flags.nodes.empty() ? embedded_nodes() : read_manifest_file(flags.nodes);
+  if (!nodes) return nodes.error();
+  auto pods = flags.pods.empty() ? embedded_pods() : read_manifest_file(flags.pods);
+  if (!pods) return pods.error();
+  if (nodes->nodes.empty()) return mgpu::error(flags.nodes + " holds no Node");
+  if (pods->pods.empty()) return mgpu::error(flags.pods + " holds no Pod");
+  return Manifests{std::move(nodes->nodes), std::move(pods->pods)};
+}
+
+mgpu::Result<void> run(const Flags& flags) {
+  auto manifests = load(flags);
+  if (!manifests) return manifests.error();
+  return mgpu::sim::run_demo({.manifests = std::move(*manifests),
+                              .policy = flags.policy,
+                              .resource_domain = flags.resource_domain,
+                              .min_memory_mib = flags.min_memory_mib,
+                              .port = static_cast<std::uint16_t>(flags.port),
+                              .interval = flags.interval,
+                              .json = flags.output == "json",
+                              .serve = flags.serve});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Flags flags;
+  mgpu::Options options("mgpu-sim", "The mgpu extender over an embedded cluster.", "MGPU_SIM");
+  add_demo_flags(options.add_command("demo", "Place pods on nodes, and watch it."), flags);
+  const mgpu::ParsedOptions parsed = options.parse(argc, argv);
+  std::fputs(parsed.print.c_str(), parsed.exit_code == 0 ? stdout : stderr);
+  if (!parsed.run) return parsed.exit_code;
+  if (auto level = mgpu::set_log_level(flags.log_level); !level) return 2;
+  if (auto ran = run(flags); !ran) {
+    std::fprintf(stderr, "mgpu-sim: %s\n", ran.error().message.c_str());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,190 @@
+#include "bench/sim/manifest.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "common/limits.h"
+
+namespace mgpu::sim {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Place {
+  const std::string& source;
+  int line;  // counted from 1
+};
+
+Error at(const Place& place, const std::string& sentence) {
+  return error(place.source + ":" + std::to_string(place.line) + ": " + sentence);
+}
+
+// YAML 1.2 core schema for plain scalars; quoted ones are text.
+Json scalar(const YAML::Node& node) {
+  const std::string& text = node.Scalar();
+  if (node.Tag() == "!") return text;
+  if (text.empty() || text == "~" || text == "null") return nullptr;
+  if (text == "true") return true;
+  if (text == "false") return false;
+  std::int64_t whole = 0;
+  const char* end = text.data() + text.size();
+  if (auto [stop, code] = std::from_chars(text.data(), end, whole);
+      code == std::errc() && stop == end)
+    return whole;
+  return text;
+}
+
+// Aliases are written out, so the values are counted: a short text may mean very many of them.
+// Json converts from and to anything, so it comes back through `out` and not in a Result.
+Result<void> to_json(const YAML::Node& node, const std::string& source, int depth,
+                     std::size_t& values_left, Json& out) {
+  const Place place{source, node.Mark().line + 1};
+  if (depth > limits::kSimManifestDepthMax) return at(place, "nested too deeply");
+  if (values_left == 0) return at(place, "too many values");
+  --values_left;
+  if (node.IsScalar()) {
+    out = scalar(node);
+    return {};
+  }
+  out = node.IsMap() ? Json::object() : node.IsSequence() ? Json::array() : Json();
+  for (const auto& item : node) {
+    if (node.IsMap() && !item.first.IsScalar()) return at(place, "a key is not text");
+    const YAML::Node value = node.IsMap() ? item.second : YAML::Node(item);
+    Json& slot = node.IsMap() ? out[item.first.Scalar()] : out.emplace_back();
+    if (auto read = to_json(value, source, depth + 1, values_left, slot); !read) return read;
+  }
+  return {};
+}
+
+std::string text_at(const Json& json, const char* pointer) {
+  const Json::json_pointer where(pointer);
+  return json.contains(where) && json[where].is_string() ? json[where].get<std::string>() : "";
+}
+
+void drop_server_fields(Json& object) {
+  for (const char* field : {"uid", "resourceVersion", "creationTimestamp", "managedFields",
+                            "generation", "selfLink", "ownerReferences", "generateName"})
+    object["metadata"].erase(field);
+}
+
+class Collector {
+ public:
+  explicit Collector(const std::string& source) : source_(source) {}
+
+  Result<void> add(const Json& object, int line) {
+    const Place place{source_, line};
+    if (object.is_null()) return {};
+    if (!object.is_object()) return at(place, "a document is not a Kubernetes object");
+    const std::string kind = text_at(object, "/kind");
+    if (kind == "List" || kind == "NodeList" || kind == "PodList") return add_items(object, line);
+    if (text_at(object, "/metadata/name").empty())
+      return at(place, "metadata.name of a " + (kind.empty() ? "document" : kind) +
+                           " is missing, expected a name");
+    if (manifests_.nodes.size() + manifests_.pods.size() >= limits::kSimObjectsMax)
+      return at(place, "more than " + std::to_string(limits::kSimObjectsMax) + " objects");
+    if (kind == "Node") return add_node(object);
+    if (kind == "Pod") return add_pod(object);
+    return add_template(object, kind, place);
+  }
+
+  Manifests take() { return std::move(manifests_); }
+
+ private:
+  Result<void> add_items(const Json& list, int line) {
+    if (!list.contains("items") || !list["items"].is_array())
+      return at({source_, line}, "items of a List is missing, expected a list of objects");
+    for (const Json& item : list["items"])
+      if (auto added = add(item, line); !added) return added;
+    return {};
+  }
+
+  Result<void> add_node(Json node) {
+    drop_server_fields(node);
+    manifests_.nodes.push_back(node.dump(-1, ' ', false, Json::error_handler_t::replace));
+    return {};
+  }
+
+  Result<void> add_pod(Json pod) {
+    drop_server_fields(pod);
+    if (text_at(pod, "/metadata/namespace").empty()) pod["metadata"]["namespace"] = "default";
+    manifests_.pods.push_back(pod.dump(-1, ' ', false, Json::error_handler_t::replace));
+    return {};
+  }
+
+  static std::optional<std::int64_t> copies(const Json& object, const std::string& kind) {
+    const char* field = kind == "Job" ? "/spec/parallelism" : "/spec/replicas";
+    const Json::json_pointer where(field);
+    if (!object.contains(where)) return 1;
+    if (!object[where].is_number_integer()) return std::nullopt;
+    return std::clamp<std::int64_t>(object[where].get<std::int64_t>(), 0,
+                                    static_cast<std::int64_t>(limits::kSimObjectsMax));
+  }
+
+  Result<void> add_template(const Json& object, const std::string& kind, const Place& place) {
+    const bool known =
+        kind == "Deployment" || kind == "ReplicaSet" || kind == "StatefulSet" || kind == "Job";
+    if (!known)
+      return at(place, "kind is \"" + kind +
+                           "\", expected Node, Pod, List, Deployment, ReplicaSet, StatefulSet "
+                           "or Job");
+    const Json::json_pointer where("/spec/template");
+    if (!object.contains(where) || !object[where].is_object())
+      return at(place, "spec.template of a " + kind + " is missing, expected a pod template");
+    const auto count = copies(object, kind);
+    if (!count) return at(place, "the number of pods of a " + kind + " is not a whole number");
+    for (std::int64_t i = 0; i < *count; ++i)
+      if (auto added = add(pod_of(object, object[where], i), place.line); !added) return added;
+    return {};
+  }
+
+  static Json pod_of(const Json& owner, Json pod, std::int64_t ordinal) {
+    pod["apiVersion"] = "v1";
+    pod["kind"] = "Pod";
+    pod["metadata"]["name"] = text_at(owner, "/metadata/name") + "-" + std::to_string(ordinal);
+    pod["metadata"]["namespace"] = text_at(owner, "/metadata/namespace");
+    return pod;
+  }
+
+  const std::string& source_;
+  Manifests manifests_;
+};
+
+}  // namespace
+
+Result<Manifests> read_manifests(std::string_view yaml, const std::string& source) {
+  try {
+    Collector collector(source);
+    std::size_t values_left = limits::kSimManifestValuesMax;
+    for (const YAML::Node& document : YAML::LoadAll(std::string(yaml))) {
+      Json json;
+      if (auto read = to_json(document, source, 0, values_left, json); !read) return read.error();
+      if (auto added = collector.add(json, document.Mark().line + 1); !added) return added.error();
+    }
+    return collector.take();
+  } catch (const YAML::Exception& problem) {
+    return at({source, problem.mark.line + 1}, "not YAML: " + problem.msg);
+  } catch (const Json::exception& problem) {
+    return error(source + ": not a Kubernetes object: " + problem.what());
+  }
+}
+
+Result<Manifests> read_manifest_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return error("cannot read " + path);
+  std::string text(limits::kSimManifestBytesMax + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad() || (file.gcount() == 0 && !file.eof())) return error("cannot read " + path);
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > limits::kSimManifestBytesMax)
+    return error(path + " is larger than " + std::to_string(limits::kSimManifestBytesMax) +
+                 " bytes");
+  return read_manifests(text, path);
+}
+
+}  // namespace mgpu::sim

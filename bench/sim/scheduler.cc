@@ -1,0 +1,184 @@
+#include "bench/sim/scheduler.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "bench/sim/calls.h"
+#include "common/kube/object_json.h"
+#include "common/kube/request.h"
+#include "common/limits.h"
+#include "common/quantity.h"
+
+namespace mgpu::sim {
+namespace {
+
+using Json = nlohmann::json;
+
+// A list of any size, page by page; `read` turns an item's text into a value.
+template <class T>
+Result<std::vector<T>> read_all(kube::Transport& transport, const kube::Resource& resource,
+                                Result<T> (*read)(std::string_view)) {
+  std::vector<T> all;
+  std::string next;
+  do {
+    const kube::Request request = kube::list(resource, limits::kListPageSize, next);
+    auto body = body_of(request, call(transport, request));
+    if (!body) return body.error();
+    auto page = kube::read_list_page(*body);
+    if (!page) return page.error();
+    for (const std::string& item : page->items) {
+      auto value = read(item);
+      if (!value) return value.error();
+      all.push_back(std::move(*value));
+    }
+    next = page->continue_token;
+  } while (!next.empty());
+  return all;
+}
+
+std::int64_t amount(const kube::StringMap& amounts, const std::string& resource) {
+  const auto found = amounts.find(resource);
+  if (found == amounts.end()) return 0;
+  const auto value = parse_whole_quantity(resource, found->second);
+  return value ? *value : 0;
+}
+
+// kubernetes pkg/api/v1/resource/helpers.go, PodRequests.
+std::int64_t asked(const kube::Pod& pod, const std::string& resource) {
+  std::int64_t sidecars = 0;
+  std::int64_t largest_start = 0;
+  for (const kube::Container& container : pod.init_containers) {
+    const std::int64_t own = amount(container.limits, resource);
+    if (container.restart_always) sidecars += own;
+    largest_start = std::max(largest_start, container.restart_always ? sidecars : sidecars + own);
+  }
+  std::int64_t running = sidecars;
+  for (const kube::Container& container : pod.containers)
+    running += amount(container.limits, resource);
+  return std::max(running, largest_start);
+}
+
+// "0/3 nodes are available: 1 too few cards ..., 2 Insufficient ...." as in kube-scheduler's
+// framework/types.go, FitError.Error.
+std::string fit_error(std::size_t nodes, const std::map<std::string, int>& refusals) {
+  std::vector<std::string> parts;
+  for (const auto& [sentence, count] : refusals)
+    parts.push_back(std::to_string(count) + " " + sentence);
+  std::sort(parts.begin(), parts.end());
+  std::string text = "0/" + std::to_string(nodes) + " nodes are available";
+  for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? ": " : ", ") + parts[i];
+  return text + ".";
+}
+
+// Unused members are sent as null, not left out.
+std::string extender_args(const std::string& pod, const std::vector<std::string>& nodes) {
+  return Json{{"Pod", Json::parse(pod)}, {"Nodes", nullptr}, {"NodeNames", nodes}}.dump();
+}
+
+void count_refusals(const Json& reply, const char* member, std::map<std::string, int>& refusals) {
+  if (!reply.contains(member) || !reply[member].is_object()) return;
+  for (const auto& [node, sentence] : reply[member].items())
+    ++refusals[sentence.is_string() ? sentence.get<std::string>() : sentence.dump()];
+}
+
+}  // namespace
+
+Scheduler::Scheduler(kube::Transport& api_server, kube::Transport& extender,
+                     const Contract& contract, std::string url_prefix)
+    : api_server_(api_server),
+      extender_(extender),
+      contract_(contract),
+      url_prefix_(std::move(url_prefix)) {}
+
+Result<Decision> Scheduler::schedule(const std::string& pod_json) {
+  auto pod = kube::read_pod(pod_json);
+  if (!pod) return pod.error();
+  auto cluster = read_cluster();
+  if (!cluster) return cluster.error();
+  Fits fits = fit_sums(*cluster, *pod);
+  if (!fits.nodes.empty())
+    if (auto asked = filter(pod_json, fits); !asked) return asked.error();
+  if (fits.nodes.empty()) return Decision{"", fit_error(cluster->nodes.size(), fits.refusals)};
+  auto node = best(pod_json, fits.nodes);
+  if (!node) return node.error();
+  return bind(*pod, *node);
+}
+
+Result<Scheduler::Cluster> Scheduler::read_cluster() {
+  auto nodes = read_all<kube::Node>(api_server_, kube::all_nodes(), &kube::read_node);
+  if (!nodes) return nodes.error();
+  auto pods = read_all<kube::Pod>(api_server_, kube::bound_pods(), &kube::read_pod);
+  if (!pods) return pods.error();
+  std::sort(nodes->begin(), nodes->end(), [](const kube::Node& a, const kube::Node& b) {
+    return a.metadata.name < b.metadata.name;
+  });
+  return Cluster{std::move(*nodes), std::move(*pods)};
+}
+
+// What kube-scheduler's own NodeResourcesFit does for the two resources before it asks us.
+Scheduler::Fits Scheduler::fit_sums(const Cluster& cluster, const kube::Pod& pod) const {
+  Fits fits;
+  for (const kube::Node& node : cluster.nodes) {
+    bool fitting = true;
+    for (const std::string& resource : {contract_.core_resource, contract_.memory_resource}) {
+      const std::int64_t wanted = asked(pod, resource);
+      if (wanted == 0) continue;
+      std::int64_t used = 0;
+      for (const kube::Pod& other : cluster.pods)
+        if (other.node_name == node.metadata.name) used += asked(other, resource);
+      if (wanted + used <= amount(node.allocatable, resource)) continue;
+      ++fits.refusals["Insufficient " + resource];
+      fitting = false;
+    }
+    if (fitting) fits.nodes.push_back(node.metadata.name);
+  }
+  return fits;
+}
+
+Result<std::string> Scheduler::ask(const std::string& verb, std::string body) {
+  const kube::Request request = post_json(url_prefix_ + "/" + verb, std::move(body));
+  return body_of(request, call(extender_, request));
+}
+
+Result<void> Scheduler::filter(const std::string& pod, Fits& fits) {
+  auto body = ask("filter", extender_args(pod, fits.nodes));
+  if (!body) return body.error();
+  const Json reply = Json::parse(*body, nullptr, false);
+  if (!reply.is_object()) return error("filter: the extender's reply is not JSON");
+  if (const std::string problem = reply.value("Error", ""); !problem.empty())
+    return error("filter: " + problem);
+  fits.nodes.clear();
+  if (reply.contains("NodeNames") && reply["NodeNames"].is_array())
+    fits.nodes = reply["NodeNames"].get<std::vector<std::string>>();
+  count_refusals(reply, "FailedNodes", fits.refusals);
+  count_refusals(reply, "FailedAndUnresolvableNodes", fits.refusals);
+  return {};
+}
+
+Result<std::string> Scheduler::best(const std::string& pod, const std::vector<std::string>& nodes) {
+  if (nodes.size() == 1) return nodes.front();
+  auto body = ask("prioritize", extender_args(pod, nodes));
+  if (!body) return body.error();
+  const Json reply = Json::parse(*body, nullptr, false);
+  if (!reply.is_array() || reply.empty()) return error("prioritize: the reply is not a list");
+  const auto higher = [](const Json& a, const Json& b) {
+    return a.value("Score", 0) < b.value("Score", 0);
+  };
+  return std::max_element(reply.begin(), reply.end(), higher)->value("Host", "");
+}
+
+Result<Decision> Scheduler::bind(const kube::Pod& pod, const std::string& node) {
+  auto body = ask("bind", Json{{"PodName", pod.metadata.name},
+                               {"PodNamespace", pod.metadata.space},
+                               {"PodUID", pod.metadata.uid},
+                               {"Node", node}}
+                              .dump());
+  if (!body) return body.error();
+  const Json reply = Json::parse(*body, nullptr, false);
+  if (!reply.is_object()) return error("bind: the extender's reply is not JSON");
+  const std::string problem = reply.value("Error", "");
+  return problem.empty() ? Decision{node, ""} : Decision{"", "binding rejected: " + problem};
+}
+
+}  // namespace mgpu::sim
