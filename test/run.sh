@@ -1,0 +1,234 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs every test.
+#
+#   test/run.sh                         everything
+#   test/run.sh format|unit|tsan|cluster...   only these stages
+#
+# format   clang-format and gofmt find nothing to change
+# unit     all unit tests under AddressSanitizer and UBSan
+# tsan     those where threads meet, under ThreadSanitizer
+# cluster  the release program on a real etcd, kube-apiserver and kube-scheduler
+#
+# Ends with one line, "N passed, N failed", and fails where a test failed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly components_version=1.36.3
+readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu
+readonly threaded_targets=(common_test kube_test ledger_test verbs_test http_test extender_test)
+readonly threaded_tests='^(common|common/kube|extender/ledger|extender/verbs|extender/http|extender)\.'
+readonly cluster_timeout=20m
+
+jobs=$(nproc)
+passed=0
+failed=0
+child=
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/mgpu-test.XXXXXX")
+export NINJA_STATUS='[%f/%t %es] '
+
+say() { printf '[%3ds] %s\n' "$SECONDS" "$*"; }
+
+leave() {
+  if [[ -n $child ]]; then
+    kill -TERM -- "-$child" 2>/dev/null || true
+  fi
+  rm -rf "$scratch"
+}
+trap leave EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# Runs a command as a process group of its own, so that a signal to this script ends all of it.
+run() {
+  local status=0
+  set -m
+  "$@" </dev/null &
+  child=$!
+  set +m
+  wait "$child" || status=$?
+  child=
+  return "$status"
+}
+
+# A step without tests of its own that failed counts as one failed test.
+step() {
+  say "$1"
+  shift
+  run "$@" && return 0
+  failed=$((failed + 1))
+  say "failed: $*"
+  return 1
+}
+
+# --- C++ ------------------------------------------------------------------------------------------
+
+build() { # preset, targets (none: all)
+  local preset=$1
+  shift
+  step "configure $preset" cmake --preset "$preset" --log-level=WARNING || return 1
+  step "build $preset" ninja -C "build/$preset" -j "$jobs" "$@"
+}
+
+# Every 50th test that passes, and everything else.
+thin_out() {
+  awk '/^ *Start +[0-9]+:/ {next} / Passed / {if (++n % 50) next} {print; fflush()}'
+}
+
+ctest_thinned() { ctest "$@" 2>&1 | thin_out; }
+
+count_ctest() { # JUnit file
+  local suite
+  suite=$(grep -o -m 1 '<testsuite [^>]*' <(tr '\n' ' ' <"$1"))
+  local tests failures skipped disabled
+  tests=$(attribute tests "$suite")
+  failures=$(attribute failures "$suite")
+  skipped=$(attribute skipped "$suite")
+  disabled=$(attribute disabled "$suite")
+  passed=$((passed + tests - failures - skipped - disabled))
+  failed=$((failed + failures))
+}
+
+attribute() { sed -n "s/.*[[:space:]]$1=\"\([0-9]*\)\".*/\1/p" <<<"$2"; }
+
+run_ctest() { # preset, more arguments of ctest
+  local preset=$1 report=$scratch/$1.xml status=0
+  shift
+  say "test $preset"
+  run ctest_thinned --test-dir "build/$preset" -j "$jobs" --output-on-failure --timeout 300 \
+    --no-tests=error --output-junit "$report" "$@" || status=$?
+  if [[ -s $report ]]; then
+    count_ctest "$report"
+  elif [[ $status -ne 0 ]]; then
+    failed=$((failed + 1))
+  fi
+}
+
+stage_unit() { build asan && run_ctest asan; }
+
+# Targets exist where their folder has tests.
+existing_targets() { # preset, names
+  local preset=$1 name
+  shift
+  for name in "$@"; do
+    if ninja -C "build/$preset" -t query "$name" >/dev/null 2>&1; then
+      echo "$name"
+    fi
+  done
+}
+
+# ThreadSanitizer of GCC 12 does not start where the kernel spreads addresses widely
+# (vm.mmap_rnd_bits over 28); setarch turns that off for its children.
+unspread() {
+  if setarch "$(uname -m)" -R true 2>/dev/null; then
+    setarch "$(uname -m)" -R "$@"
+  else
+    "$@"
+  fi
+}
+
+stage_tsan() {
+  step "configure tsan" cmake --preset tsan --log-level=WARNING || return 1
+  local targets
+  mapfile -t targets < <(existing_targets tsan "${threaded_targets[@]}")
+  step "build tsan" unspread ninja -C build/tsan -j "$jobs" "${targets[@]}" || return 1
+  run_tsan
+}
+
+run_tsan() {
+  local real
+  real=$(command -v ctest)
+  ctest() { unspread "$real" "$@"; }
+  run_ctest tsan -R "$threaded_tests"
+  unset -f ctest
+}
+
+stage_format() {
+  step "format of C++" check_cpp_format && passed=$((passed + 1))
+  step "format of Go" check_go_format && passed=$((passed + 1))
+}
+
+check_cpp_format() {
+  find bench common extender test -name '*.cc' -o -name '*.h' | xargs clang-format --dry-run -Werror
+}
+
+check_go_format() {
+  local go unformatted
+  go=$(bash deploy/install.sh go)
+  unformatted=$(cd test/cluster && "$("$go" env GOROOT)/bin/gofmt" -l .)
+  [[ -z $unformatted ]] || { printf 'gofmt would change %s\n' $unformatted && return 1; }
+}
+
+# --- real cluster ---------------------------------------------------------------------------------
+
+# etcd, kube-apiserver and kube-scheduler in one program, built once for each version of its source.
+build_components() { # where to
+  local output=$1 component=k8s.io/component-base/version client=k8s.io/client-go/pkg/version
+  local -a values=()
+  local package
+  for package in "$component" "$client"; do
+    values+=("-X $package.gitVersion=v$components_version" "-X $package.gitMajor=${components_version%%.*}"
+      "-X $package.gitMinor=$(cut -d . -f 2 <<<"$components_version")")
+  done
+  mkdir -p "$(dirname "$output")"
+  (cd test/cluster/components &&
+    CGO_ENABLED=0 "$go" build -v -trimpath -ldflags "-s -w ${values[*]}" -o "$output.new" . 2>&1 |
+    awk '{n++} n % 100 == 0 {print "  " n " packages"; fflush()} /:[0-9]+:|^go: / {print}')
+  mv "$output.new" "$output"
+}
+
+stage_cluster() {
+  local go hash components
+  go=$(bash deploy/install.sh go) || { failed=$((failed + 1)) && return 1; }
+  export GOTOOLCHAIN=auto
+  hash=$(cd test/cluster/components && sha256sum go.mod go.sum main.go | sha256sum | cut -c 1-12)
+  components=$cache/components-$components_version-$hash/components
+  if [[ ! -x $components ]]; then
+    step "build etcd, kube-apiserver and kube-scheduler $components_version (minutes, once)" \
+      build_components "$components" || return 1
+  fi
+  build release mgpu-extender || return 1
+  build asan kube_conformance_test || return 1
+  step "build the cluster tests" build_cluster_tests || return 1
+  run_cluster_tests "$components"
+}
+
+build_cluster_tests() { (cd test/cluster && CGO_ENABLED=0 "$go" test -c -o ../../build/cluster.test .); }
+
+run_cluster_tests() { # components
+  local log=$scratch/cluster.log status=0 before=$failed
+  export MGPU_COMPONENTS_BINARY=$1
+  export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
+  export MGPU_CONFORMANCE_BINARY=$PWD/build/asan/test/kube_conformance_test
+  say "test cluster"
+  run cluster_tests "$log" || status=$?
+  passed=$((passed + $(grep -c '^--- PASS:' "$log" || true)))
+  failed=$((failed + $(grep -c '^--- FAIL:' "$log" || true)))
+  if [[ $status -ne 0 && $failed -eq $before ]]; then
+    failed=$((failed + 1))
+  fi
+}
+
+cluster_tests() { # log
+  (cd test/cluster && TMPDIR=$scratch ../../build/cluster.test -test.v -test.timeout "$cluster_timeout" 2>&1) |
+    tee "$1" | grep --line-buffered -v '^=== '
+}
+
+# --------------------------------------------------------------------------------------------------
+
+stages=("$@")
+[[ ${#stages[@]} -gt 0 ]] || stages=(format unit tsan cluster)
+for stage in "${stages[@]}"; do
+  [[ $stage =~ ^(format|unit|tsan|cluster)$ ]] || {
+    printf 'run.sh: "%s" is not a stage; want format, unit, tsan or cluster\n' "$stage" >&2
+    exit 2
+  }
+done
+
+step "install" bash deploy/install.sh || { echo "0 passed, 1 failed" && exit 1; }
+for stage in "${stages[@]}"; do
+  say "stage $stage"
+  "stage_$stage" || true
+done
+say "done"
+echo "$passed passed, $failed failed"
+[[ $failed -eq 0 ]]
