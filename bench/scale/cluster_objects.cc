@@ -1,0 +1,118 @@
+#include "bench/scale/cluster_objects.h"
+
+#include <nlohmann/json.hpp>
+
+#include "common/contract.h"
+
+namespace mgpu::bench {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kPodsPerCard = 2;
+constexpr std::int64_t kCardMemoryMiB = 81'559;
+
+std::string node_name(std::size_t number) {
+  return "gpu-node-" + std::to_string(number);
+}
+
+// What the API server keeps of who wrote which field: present in every object, read by nobody here.
+Json managed_fields() {
+  Json fields = Json::object();
+  for (int i = 0; i < 24; ++i)
+    fields["f:field-" + std::to_string(i)] = {{"f:nested", Json::object()},
+                                              {"f:other", Json::object()}};
+  return Json::array({{{"manager", "kubelet"},
+                       {"operation", "Update"},
+                       {"apiVersion", "v1"},
+                       {"time", "2026-01-01T00:00:00Z"},
+                       {"fieldsType", "FieldsV1"},
+                       {"fieldsV1", fields}}});
+}
+
+Json images() {
+  Json all = Json::array();
+  for (int i = 0; i < 12; ++i)
+    all.push_back({{"names", {"registry.example/team/image-" + std::to_string(i) + ":v1.2.3"}},
+                   {"sizeBytes", 1'000'000'000 + i}});
+  return all;
+}
+
+std::string cards(std::size_t node) {
+  std::vector<CardFacts> facts;
+  for (std::size_t i = 0; i < kCardsPerNode; ++i) {
+    CardFacts card;
+    card.index = CardIndex(static_cast<std::int32_t>(i));
+    card.uuid = CardUuid("GPU-00000000-0000-0000-0000-" +
+                         std::to_string(100'000'000'000 + node * kCardsPerNode + i));
+    card.model = "NVIDIA A100-SXM4-80GB";
+    card.memory = MiB(kCardMemoryMiB);
+    card.since = "2026-01-01T00:00:00Z";
+    facts.push_back(std::move(card));
+  }
+  return format_node_cards(facts);
+}
+
+Json amounts(const Contract& contract, std::size_t core, std::int64_t memory) {
+  return {{contract.core_resource, std::to_string(core)},
+          {contract.memory_resource, std::to_string(memory)}};
+}
+
+const Contract& contract() {
+  static const Contract shared = *Contract::for_domain(kDefaultResourceDomain);
+  return shared;
+}
+
+}  // namespace
+
+std::string node_object(std::size_t number) {
+  const Json sizes =
+      amounts(contract(), kCardsPerNode * 100, std::int64_t{kCardsPerNode} * kCardMemoryMiB);
+  return Json{{"apiVersion", "v1"},
+              {"kind", "Node"},
+              {"metadata",
+               {{"name", node_name(number)},
+                {"labels", {{"kubernetes.io/hostname", node_name(number)}, {"pool", "gpu"}}},
+                {"annotations", {{contract().node_cards, cards(number)}}},
+                {"managedFields", managed_fields()}}},
+              {"spec", {{"podCIDR", "10.0.0.0/24"}}},
+              {"status", {{"capacity", sizes}, {"allocatable", sizes}, {"images", images()}}}}
+      .dump();
+}
+
+std::string pod_object(std::size_t number) {
+  const std::size_t node = number / (kCardsPerNode * kPodsPerCard);
+  const std::size_t card = number / kPodsPerCard % kCardsPerNode;
+  const std::string name = "train-" + std::to_string(number);
+  const Json container = {{"name", "app"},
+                          {"image", "registry.example/team/image-1:v1.2.3"},
+                          {"args", {"--epochs", "100", "--data", "/data", "--model", "/model"}},
+                          {"resources",
+                           {{"limits", amounts(contract(), 50, 40'000)},
+                            {"requests", amounts(contract(), 50, 40'000)}}},
+                          {"volumeMounts", {{{"name", "data"}, {"mountPath", "/data"}}}}};
+  return Json{
+      {"apiVersion", "v1"},
+      {"kind", "Pod"},
+      {"metadata",
+       {{"name", name},
+        {"namespace", "default"},
+        {"labels", {{"app", "train"}, {"team", "vision"}, {"pod-template-hash", "5d4f"}}},
+        {"annotations",
+         {{contract().assumed, "true"}, {contract().index_key("app"), std::to_string(card)}}},
+        {"managedFields", managed_fields()}}},
+      {"spec",
+       {{"nodeName", node_name(node)},
+        {"schedulerName", "default-scheduler"},
+        {"containers", {container}},
+        {"volumes", {{{"name", "data"}, {"emptyDir", Json::object()}}}},
+        {"tolerations", {{{"key", "gpu"}, {"operator", "Exists"}}}}}},
+      {"status",
+       {{"phase", "Running"},
+        {"startTime", "2026-01-01T00:00:00Z"},
+        {"podIP", "10.0.0.7"},
+        {"conditions", {{{"type", "Ready"}, {"status", "True"}}}}}}}
+      .dump();
+}
+
+}  // namespace mgpu::bench

@@ -1,0 +1,101 @@
+// mgpu-scale-server: the in-memory API server over HTTP with a cluster of a given size in it, for
+// bench/scale.sh to point a real extender at. Nothing changes in it, so a watch is a request that
+// is answered with no events when its time is over.
+
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "bench/scale/cluster_objects.h"
+#include "common/asio_executor.h"
+#include "common/kube/memory_api_server.h"
+#include "common/options.h"
+#include "extender/http/server.h"
+
+namespace {
+
+struct Flags {
+  std::int64_t nodes = 5'000;
+  std::int64_t pods = 40'000;
+  std::int64_t port = 0;
+};
+
+bool create(mgpu::kube::MemoryApiServer& server, const std::string& collection,
+            std::string object) {
+  mgpu::kube::Request request;
+  request.method = mgpu::kube::Method::kPost;
+  request.target = collection;
+  request.content_type = "application/json";
+  request.body = std::move(object);
+  return server.call(request).ok();
+}
+
+bool fill(mgpu::kube::MemoryApiServer& server, const Flags& flags) {
+  for (std::int64_t i = 0; i < flags.nodes; ++i)
+    if (!create(server, "/api/v1/nodes", mgpu::bench::node_object(static_cast<std::size_t>(i))))
+      return false;
+  for (std::int64_t i = 0; i < flags.pods; ++i)
+    if (!create(server, "/api/v1/namespaces/default/pods",
+                mgpu::bench::pod_object(static_cast<std::size_t>(i))))
+      return false;
+  return true;
+}
+
+mgpu::http::Handler front_of(mgpu::kube::MemoryApiServer& server) {
+  return [&server](mgpu::http::Request request, mgpu::http::Respond respond) {
+    const bool watch = request.query.find("watch=") != std::string::npos;
+    mgpu::kube::Request inner;
+    inner.target = request.path + (request.query.empty() ? "" : "?" + request.query);
+    if (watch) {
+      server.executor().after(std::chrono::minutes(5), [respond] {
+        respond({200, "application/json", ""});
+      });
+      return;
+    }
+    mgpu::kube::Response answer = server.call(inner);
+    respond({answer.status, "application/json", std::move(answer.body)});
+  };
+}
+
+int serve(const Flags& flags, const sigset_t& signals) {
+  mgpu::AsioExecutor executor;
+  mgpu::kube::MemoryApiServer server(executor, {});
+  if (!fill(server, flags)) {
+    std::fputs("mgpu-scale-server: an object was refused by the in-memory API server\n", stderr);
+    return 1;
+  }
+  mgpu::http::ServerOptions options;
+  options.address = "127.0.0.1";
+  options.port = static_cast<std::uint16_t>(flags.port);
+  auto started = mgpu::http::Server::start(options, front_of(server), {});
+  if (!started) {
+    std::fprintf(stderr, "mgpu-scale-server: %s\n", started.error().message.c_str());
+    return 1;
+  }
+  std::printf("%u\n", static_cast<unsigned>((*started)->port()));
+  std::fflush(stdout);
+  int signal = 0;
+  sigwait(&signals, &signal);
+  executor.stop();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Flags flags;
+  mgpu::Options options("mgpu-scale-server", "An API server with a cluster of a given size.", "");
+  options.add_number("nodes", "how many nodes of 8 cards", flags.nodes, 1, 50'000);
+  options.add_number("pods", "how many pods of half a card", flags.pods, 0, 800'000);
+  options.add_number("port", "on 127.0.0.1; 0 = any free one, printed", flags.port, 0, 65535);
+  const mgpu::ParsedOptions parsed = options.parse(argc, argv);
+  std::fputs(parsed.print.c_str(), parsed.exit_code == 0 ? stdout : stderr);
+  if (!parsed.run) return parsed.exit_code;
+  sigset_t signals{};
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return serve(flags, signals);
+}
