@@ -87,6 +87,14 @@ inline constexpr std::size_t kWatchLineBytesMax = std::size_t{8} << 20;
 inline constexpr std::size_t kApiResponseBytesMax = std::size_t{256} << 20;
 inline constexpr seconds kApiRequestTimeout{30};
 inline constexpr seconds kApiConnectTimeout{10};
+// A watch that ends this soon without having moved on is a failure (client-go does the same), so
+// that a server or proxy which closes every watch at once is not asked without end.
+inline constexpr seconds kWatchShort{1};
+// A server that was restored from an older backup may refuse a resourceVersion for ever, with
+// another status than 410: after so many refusals in a row the collection is listed again.
+inline constexpr std::uint32_t kWatchRefusalsMax = 5;
+// Of the API server's own sentence; admission webhooks may write pages.
+inline constexpr std::size_t kStatusMessageShown = 1024;
 inline constexpr std::size_t kApiRequestsInFlightMax = 1024;
 inline constexpr seconds kTokenRereadInterval{60};
 inline constexpr seconds kRetryAfterMax{60};

@@ -16,9 +16,9 @@ struct ApiError {
   enum class Kind {
     kNotFound,     // 404
     kConflict,     // 409: a precondition failed, or it was done already
-    kRefused,      // any other 4xx: will not help to try again
-    kUnavailable,  // 429, 5xx, or never sent: nothing happened, may be tried again
-    kUnknown,      // sent, and no answer: it may have happened
+    kRefused,      // any other 4xx, or a redirect: will not help to try again
+    kUnavailable,  // 429, 503, or never sent: nothing happened, may be tried again
+    kUnknown,      // sent, and no answer or another 5xx (a timeout, etcd's too): may have happened
   };
   Kind kind = Kind::kUnavailable;
   std::string message;  // one sentence, with the server's own words

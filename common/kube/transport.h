@@ -40,7 +40,8 @@ struct Response {
   bool ok() const { return status >= 200 && status < 300; }
 };
 
-// A watch that is open. Destroying it closes it; no handler is called after the destructor.
+// A watch that is open. Destroying it closes it; no handler is called after the destructor. It may
+// outlive its transport: then nothing is called any more.
 class Stream {
  public:
   virtual ~Stream() = default;

@@ -12,8 +12,12 @@
 //   left; the wait doubles up to limits::kBackoffMax, is jittered, and starts again small after
 //   limits::kBackoffResetAfter without a failure.
 //
+// A watch that the server ends regularly is opened again at once, unless it was short and moved
+// nothing. The first 410 is answered at once, repeated ones back off.
+//
 // Events of one relist come as kRelistBegin, kRelistObject*, kRelistEnd. An object that was not
-// among them no longer exists. Until kRelistEnd the consumer goes on showing what it had.
+// among them no longer exists. Until kRelistEnd the consumer goes on showing what it had. A relist
+// that breaks off (410 on a later page) is followed by another kRelistBegin, which starts over.
 //
 // After kube-rs watcher.rs (form) and client-go tools/cache/reflector.go (cases).
 #pragma once
@@ -73,10 +77,15 @@ class Watcher {
  private:
   enum class State { kListing, kListed, kWatching };
 
-  WatchStep list_page();
-  WatchStep open_watch(double random);
-  WatchStep relist(std::string problem, Instant now, double random);
+  WatchStep list_page() const;
+  WatchStep open_watch(Instant now, double random);
+  WatchStep take_page(const Response& response, Instant now, double random);
+  WatchStep end_regularly(Instant now, double random);
+  WatchStep refused(const std::string& why, Duration at_least, Instant now, double random);
+  WatchStep relist(const std::string& why, Instant now, double random);
   WatchStep back_off(std::string problem, Duration at_least, Instant now, double random);
+  void forget_page();
+  bool calm(Instant now) const;
 
   Resource resource_;
   State state_ = State::kListing;
@@ -86,6 +95,9 @@ class Watcher {
   bool synced_ = false;
   Duration next_backoff_{0};
   Instant last_failure_{};
+  Instant watch_opened_{};
+  bool watch_moved_ = false;          // resource_version_ changed since the watch was opened
+  std::uint32_t watch_refusals_ = 0;  // in a row
 };
 
 }  // namespace mgpu::kube

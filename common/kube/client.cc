@@ -1,0 +1,65 @@
+#include "common/kube/client.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "common/check.h"
+#include "common/kube/answer_text.h"
+#include "common/kube/object_json.h"
+
+namespace mgpu::kube {
+namespace {
+
+ApiError::Kind kind_of(const Response& response) {
+  using Kind = ApiError::Kind;
+  if (response.failure) return response.failure->sent ? Kind::kUnknown : Kind::kUnavailable;
+  if (response.status == 404) return Kind::kNotFound;
+  if (response.status == 409) return Kind::kConflict;
+  if (response.status == 429 || response.status == 503) return Kind::kUnavailable;
+  return response.status >= 300 && response.status < 500 ? Kind::kRefused : Kind::kUnknown;
+}
+
+ApiError with_subject(std::string_view subject, ApiError error) {
+  error.message = fmt::format("{}: {}", subject, error.message);
+  return error;
+}
+
+ApiResult<Pod> pod_of(const Response& response, const std::string& subject) {
+  if (!response.ok()) return with_subject(subject, api_error(response));
+  auto pod = read_pod(response.body);
+  if (pod) return *std::move(pod);
+  return ApiError{ApiError::Kind::kUnknown, subject + ": " + pod.error().message};
+}
+
+}  // namespace
+
+void throw_exception_from_error(const ApiError& error, const boost::source_location&) {
+  check_failed("result has a value", error.message.c_str(), std::source_location::current());
+}
+
+ApiError api_error(const Response& response) {
+  return {kind_of(response), answer_text(response)};
+}
+
+void Client::get_pod(const PodRef& pod, Duration timeout,
+                     std::function<void(ApiResult<Pod>)> done) {
+  Request request = kube::get_pod(pod);
+  request.timeout = timeout;
+  transport_.send(std::move(request),
+                  [subject = "get pod " + to_string(pod), done = std::move(done)](
+                      const Response& response) { done(pod_of(response, subject)); });
+}
+
+void Client::bind(const Binding& binding, Duration timeout,
+                  std::function<void(ApiResult<void>)> done) {
+  Request request = kube::bind(binding);
+  request.timeout = timeout;
+  transport_.send(std::move(request), [subject = "bind pod " + to_string(binding.pod),
+                                       done = std::move(done)](const Response& response) {
+    if (response.ok()) return done({});
+    done(with_subject(subject, api_error(response)));
+  });
+}
+
+}  // namespace mgpu::kube

@@ -1,0 +1,200 @@
+#include "common/kube/watcher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/check.h"
+#include "common/kube/answer_text.h"
+#include "common/kube/object_json.h"
+#include "common/limits.h"
+
+namespace mgpu::kube {
+namespace {
+
+constexpr int kGone = 410;
+
+// Between half of `backoff` and all of it, so that clients which failed together part.
+Duration jittered(Duration backoff, double random) {
+  const double share = 0.5 + std::clamp(random, 0.0, 1.0) / 2;
+  return Duration(static_cast<Duration::rep>(static_cast<double>(backoff.count()) * share));
+}
+
+Duration asked_for(const Response& response) {
+  const Duration most = limits::kRetryAfterMax;
+  return std::clamp(response.retry_after.value_or(Duration(0)), Duration(0), most);
+}
+
+std::chrono::seconds watch_timeout(double random) {
+  const auto range = limits::kWatchTimeoutMax - limits::kWatchTimeoutMin;
+  const double part = static_cast<double>(range.count()) * std::clamp(random, 0.0, 1.0);
+  return limits::kWatchTimeoutMin + std::chrono::seconds(static_cast<std::int64_t>(part));
+}
+
+// "Expired" since Kubernetes 1.18, "Gone" before; both with code 410.
+bool is_gone(const Status& status) {
+  return status.code == kGone || status.reason == "Expired" || status.reason == "Gone";
+}
+
+WatchStep step(WatchEvent::Kind kind, std::string object) {
+  WatchStep step;
+  step.events.push_back({kind, std::move(object)});
+  return step;
+}
+
+}  // namespace
+
+Watcher::Watcher(Resource resource) : resource_(std::move(resource)) {}
+
+WatchStep Watcher::start(Instant, double) {
+  MGPU_CHECK(state_ == State::kListing && !relist_begun_, "watcher was started before");
+  return list_page();
+}
+
+WatchStep Watcher::on_list(const Response& response, Instant now, double random) {
+  MGPU_CHECK(state_ == State::kListing, "a list answer while not listing");
+  if (response.ok()) return take_page(response, now, random);
+  const std::string why = fmt::format("list {}: {}", resource_.path, answer_text(response));
+  // Only a continue token can be too old: a first page that is gone will not come by hurrying.
+  if (response.status == kGone && !continue_token_.empty()) return relist(why, now, random);
+  return back_off(why, asked_for(response), now, random);
+}
+
+WatchStep Watcher::take_page(const Response& response, Instant now, double random) {
+  auto page = read_list_page(response.body);
+  if (!page) {
+    return back_off(fmt::format("list {}: {}", resource_.path, page.error().message), Duration(0),
+                    now, random);
+  }
+  WatchStep out;
+  if (!std::exchange(relist_begun_, true)) {
+    out.events.push_back({WatchEvent::Kind::kRelistBegin, {}});
+  }
+  for (std::string& item : page->items) {
+    out.events.push_back({WatchEvent::Kind::kRelistObject, std::move(item)});
+  }
+  continue_token_ = std::move(page->continue_token);
+  if (!continue_token_.empty()) {
+    out.action = list_page().action;
+    return out;
+  }
+  out.events.push_back({WatchEvent::Kind::kRelistEnd, {}});
+  relist_begun_ = false;
+  synced_ = true;
+  resource_version_ = std::move(page->resource_version);
+  out.action = open_watch(now, random).action;
+  return out;
+}
+
+WatchStep Watcher::on_line(std::string_view line, Instant now, double random) {
+  MGPU_CHECK(state_ == State::kWatching, "a line while not watching");
+  auto read = read_watch_line(line);
+  if (!read) {
+    return relist(fmt::format("watch {}: {}", resource_.path, read.error().message), now, random);
+  }
+  using Kind = WatchLine::Kind;
+  if (read->kind == Kind::kError) {
+    const Status status = read_status(read->object);
+    const Response ended{status.code, read->object, {}, {}};
+    const std::string why = fmt::format("watch {}: {}", resource_.path, answer_text(ended));
+    return is_gone(status) ? relist(why, now, random) : refused(why, Duration(0), now, random);
+  }
+  watch_refusals_ = 0;
+  if (!read->resource_version.empty() && read->resource_version != resource_version_) {
+    resource_version_ = std::move(read->resource_version);
+    watch_moved_ = true;
+  }
+  if (read->kind == Kind::kBookmark) return {};
+  return step(read->kind == Kind::kDeleted ? WatchEvent::Kind::kDelete : WatchEvent::Kind::kApply,
+              std::move(read->object));
+}
+
+WatchStep Watcher::on_end(const Response& response, Instant now, double random) {
+  MGPU_CHECK(state_ == State::kWatching, "the end of a watch while not watching");
+  if (response.ok() && !response.failure) return end_regularly(now, random);
+  const std::string why = fmt::format("watch {}: {}", resource_.path, answer_text(response));
+  if (response.failure) return back_off(why, Duration(0), now, random);
+  if (response.status == kGone) return relist(why, now, random);
+  return refused(why, asked_for(response), now, random);
+}
+
+WatchStep Watcher::end_regularly(Instant now, double random) {
+  watch_refusals_ = 0;
+  if (watch_moved_ || now - watch_opened_ >= limits::kWatchShort) return open_watch(now, random);
+  return back_off(fmt::format("watch {}: it ended at once without any event", resource_.path),
+                  Duration(0), now, random);
+}
+
+WatchStep Watcher::on_silence(Instant now, double random) {
+  MGPU_CHECK(state_ == State::kWatching, "silence of a watch while not watching");
+  return back_off(fmt::format("watch {}: nothing came for {} s", resource_.path,
+                              limits::kWatchSilenceMax.count()),
+                  Duration(0), now, random);
+}
+
+WatchStep Watcher::on_waited(Instant now, double random) {
+  MGPU_CHECK(state_ != State::kWatching, "the end of a wait while watching");
+  if (state_ == State::kListed && watch_refusals_ >= limits::kWatchRefusalsMax) forget_page();
+  return state_ == State::kListing ? list_page() : open_watch(now, random);
+}
+
+WatchStep Watcher::list_page() const {
+  WatchStep step;
+  step.action.kind = WatchAction::Kind::kList;
+  step.action.request = list(resource_, limits::kListPageSize, continue_token_);
+  return step;
+}
+
+WatchStep Watcher::open_watch(Instant now, double random) {
+  state_ = State::kWatching;
+  watch_opened_ = now;
+  watch_moved_ = false;
+  WatchStep step;
+  step.action.kind = WatchAction::Kind::kWatch;
+  step.action.request = watch(resource_, resource_version_, watch_timeout(random));
+  return step;
+}
+
+// The server answered, and did not want to serve this watch.
+WatchStep Watcher::refused(const std::string& why, Duration at_least, Instant now, double random) {
+  ++watch_refusals_;
+  return back_off(why, at_least, now, random);
+}
+
+WatchStep Watcher::relist(const std::string& why, Instant now, double random) {
+  forget_page();
+  if (!calm(now)) return back_off(why, Duration(0), now, random);
+  next_backoff_ = limits::kBackoffFirst;
+  last_failure_ = now;
+  WatchStep step = list_page();
+  step.problem = why;
+  return step;
+}
+
+void Watcher::forget_page() {
+  state_ = State::kListing;
+  continue_token_.clear();
+  relist_begun_ = false;
+  watch_refusals_ = 0;
+}
+
+// No failure for long, or never.
+bool Watcher::calm(Instant now) const {
+  return next_backoff_ == Duration(0) || now - last_failure_ >= limits::kBackoffResetAfter;
+}
+
+WatchStep Watcher::back_off(std::string problem, Duration at_least, Instant now, double random) {
+  if (state_ == State::kWatching) state_ = State::kListed;
+  const Duration backoff = calm(now) ? Duration(limits::kBackoffFirst) : next_backoff_;
+  next_backoff_ = std::min(backoff * 2, Duration(limits::kBackoffMax));
+  WatchStep step;
+  step.problem = std::move(problem);
+  step.action.kind = WatchAction::Kind::kWait;
+  step.action.delay = std::max(at_least, jittered(backoff, random));
+  // The next try happens after the wait: time without failure counts from there.
+  last_failure_ = now + step.action.delay;
+  return step;
+}
+
+}  // namespace mgpu::kube
