@@ -45,12 +45,14 @@ struct Claim {
   kube::StringMap labels;
 };
 
-// Empty for pods that ask for no cards. Pure. REQUIRES: pod.node_name is set.
+// Empty for pods that ask for no cards. What only says where a pod would like to go (selectors,
+// policy) is not read, and no least amount of memory holds: neither may turn a running pod into
+// drift. Pure. REQUIRES: pod.node_name is set.
 std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract);
 
 // The cards of a node, by the contract: the mgpu-cards annotation, or where there is none
-// capacity's core/100 cards of equal memory. `problem` is a sentence where what stands on the node
-// cannot be used; then there are no cards.
+// capacity's core/100 cards of equal memory (remainders are not offered). Ascending by index.
+// `problem` is a sentence where what stands on the node cannot be used; then there are no cards.
 struct NodeFacts {
   NodeName name;
   std::vector<CardFacts> cards;

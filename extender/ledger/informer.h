@@ -2,6 +2,7 @@
 // gathered and swapped in whole.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -13,7 +14,8 @@
 namespace mgpu::ledger {
 
 // Objects that cannot be read are told to `on_problem` (one sentence) and otherwise left as they
-// were. One thread at a time.
+// were; after a relist with such an object nothing that is missing from it is taken as gone, since
+// it may be that object. One thread at a time.
 class NodeInformer {
  public:
   NodeInformer(Ledger& ledger, const Contract& contract,
@@ -21,10 +23,15 @@ class NodeInformer {
   void on_event(const kube::WatchEvent& event);
 
  private:
+  void on_relisted(std::vector<NodeFacts> nodes);
+  void on_object(const kube::WatchEvent& event);
+  void on_unreadable(const std::string& problem);
+
   Ledger& ledger_;
   const Contract& contract_;
   std::function<void(const std::string&)> on_problem_;
   std::vector<NodeFacts> relisted_;
+  std::size_t unreadable_ = 0;  // in this relist
 };
 
 class PodInformer {
@@ -34,10 +41,17 @@ class PodInformer {
   void on_event(const kube::WatchEvent& event);
 
  private:
+  void on_relisted(std::vector<Claim> claims);
+  void on_object(const kube::WatchEvent& event);
+  void on_unreadable(const std::string& problem);
+  void on_listed(const kube::Pod& pod);
+  void on_changed(const kube::Pod& pod, kube::WatchEvent::Kind kind);
+
   Ledger& ledger_;
   const Contract& contract_;
   std::function<void(const std::string&)> on_problem_;
   std::vector<Claim> relisted_;
+  std::size_t unreadable_ = 0;  // in this relist
 };
 
 }  // namespace mgpu::ledger

@@ -1,6 +1,11 @@
 // The one shared mutable thing: nodes -> cards -> shares, with running totals. Fed by two informers
 // (informer.h) and by bind; everything in it can be rebuilt by a relist.
 //
+// Claims are by uid. A pod may have at most one bound claim, which only the watch makes and takes
+// away, and beside it any number of assumed ones, each an attempt to bind whose outcome is not
+// known yet. Every claim counts in full until it goes: a pod in doubt is rather counted twice than
+// not.
+//
 // Thread-safe. One lock; no call waits while holding it. Time enters as an argument.
 #pragma once
 
@@ -59,7 +64,7 @@ struct Counts {
 class View {
  public:
   virtual ~View() = default;
-  // Null where the ledger has never seen the node.
+  // Null where the API server has no such node, or has not told of it yet.
   virtual const placement::Node* find(std::string_view node) const = 0;
   // The claims on a node, bound and assumed; the pointers live as long as the view.
   virtual std::vector<const ClaimView*> claims_on(std::string_view node) const = 0;
@@ -70,32 +75,35 @@ class Ledger {
   Ledger();
   ~Ledger();
 
-  // --- fed by the node informer
-  // -------------------------------------------------------------------
+  // --- fed by the node informer ------------------------------------------------------------------
+
   void replace_nodes(std::vector<NodeFacts> nodes);
+  // Where the cards changed, the node's claims are counted anew and its expectations end.
   void apply_node(NodeFacts node);
   // Its pods' claims stay until they go: the node may come back.
   void remove_node(const NodeName& node);
 
-  // --- fed by the pod informer
-  // -------------------------------------------------------------------- Bound claims become
-  // exactly these. Assumed claims of pods not among them stay: the list may be older than their
-  // bind.
+  // --- fed by the pod informer -------------------------------------------------------------------
+
+  // Bound claims become exactly these. Assumed claims of pods not among them stay: the list may be
+  // older than their bind.
   void replace_pods(std::vector<Claim> claims);
   // Confirms an assumed claim of the same uid, and drops other attempts of it.
   void apply_pod(Claim claim);
+  // The pod has finished or is gone: drops it and its attempts.
   void remove_pod(const PodUid& uid);
 
-  // --- bind
-  // -----------------------------------------------------------------------------------------
-  // Places `claim` (without placement) on its node and counts it as used, in one step. Refusals
-  // change nothing. Ends the pod's expectation.
+  // --- bind --------------------------------------------------------------------------------------
+
+  // Places `claim` (without placement) on its node and counts it as used, in one step, whatever the
+  // pod holds already. Refusals change nothing. Ends the pod's expectation either way.
   std::variant<Assumed, placement::Reason> assume(Claim claim, const placement::Policy& card_policy,
                                                   Instant now);
   // The API server took the binding: drops the pod's other attempts. The claim stays assumed until
-  // the watch shows the pod.
+  // the watch shows the pod, unless it has by now. Unknown ids are ignored: the watch was faster.
   void bound(ClaimId id, Instant now);
-  // The pod is known not to be bound by this attempt. Unknown ids are ignored.
+  // The pod is known not to be bound by this attempt. Unknown ids are ignored: what the watch has
+  // confirmed, only the watch releases.
   void forget(ClaimId id);
   // Assumed claims that were last touched before `before`, to be read again at the API server.
   struct InDoubt {
@@ -106,21 +114,25 @@ class Ledger {
   };
   std::vector<InDoubt> assumed_before(Instant before) const;
 
-  // --- expected placements
-  // -------------------------------------------------------------------------- Soft: counts in
-  // Card::expected until `until`, the pod's bind, its next expectation or its end.
+  // --- expected placements -----------------------------------------------------------------------
+
+  // Soft: counts in Card::expected until `until`, the pod's bind, its next expectation or its end,
+  // or until the node's cards change. At most limits::kExpectationsMax: the first to end makes
+  // room. A node that is not there is ignored.
   void expect(const PodUid& uid, const NodeName& node, const placement::GpuRequest& request,
               const placement::Placement& placement, Instant now, Instant until);
   void end_expectation(const PodUid& uid);
 
-  // --- read
-  // -------------------------------------------------------------------------------------------
+  // --- read --------------------------------------------------------------------------------------
+
   // Runs `read` under the lock: it must only compute. Expectations that ended before `now` are
   // dropped first.
   void read(Instant now, const std::function<void(const View&)>& read);
 
+  // Nodes that are gone or not seen yet are among them while pods are bound to them.
   std::vector<NodeName> node_names() const;
   std::optional<NodeView> node(const NodeName& name) const;
+  // Of several by this name the bound one, else the latest attempt.
   std::optional<ClaimView> claim(const PodRef& pod) const;
   std::vector<ClaimView> drifting() const;
   Counts counts() const;

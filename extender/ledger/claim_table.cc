@@ -1,0 +1,71 @@
+#include "extender/ledger/claim_table.h"
+
+#include <utility>
+
+#include "common/check.h"
+
+namespace mgpu::ledger {
+namespace {
+
+template <class Index>
+void erase_from(Index& index, Entry& entry) {
+  auto [at, end] = index.equal_range(&entry);
+  while (at != end && *at != &entry) ++at;
+  MGPU_CHECK(at != end, "a claim missing from an index");
+  index.erase(at);
+}
+
+bool preferred(const Entry& entry, const Entry& other) {
+  if (entry.view.phase != other.view.phase) return entry.view.phase == Phase::kBound;
+  return entry.id > other.id;
+}
+
+}  // namespace
+
+Entry& ClaimTable::add(Claim claim, Phase phase, Instant touched) {
+  const ClaimId id = ++last_id_;
+  Entry& entry = entries_[id];
+  entry.id = id;
+  entry.view.claim = std::move(claim);
+  entry.view.phase = phase;
+  entry.touched = touched;
+  by_uid_.insert(&entry);
+  by_pod_.insert(&entry);
+  if (phase == Phase::kAssumed) assumed_.emplace(id, &entry);
+  return entry;
+}
+
+void ClaimTable::erase(Entry& entry) {
+  const ClaimId id = entry.id;
+  erase_from(by_uid_, entry);
+  erase_from(by_pod_, entry);
+  assumed_.erase(id);
+  entries_.erase(id);
+}
+
+Entry* ClaimTable::find(ClaimId id) {
+  const auto found = entries_.find(id);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+std::vector<Entry*> ClaimTable::of(const PodUid& uid) const {
+  const auto [begin, end] = by_uid_.equal_range(uid);
+  return {begin, end};
+}
+
+const Entry* ClaimTable::of(const PodRef& pod) const {
+  const Entry* best = nullptr;
+  const auto [begin, end] = by_pod_.equal_range(pod);
+  for (auto at = begin; at != end; ++at)
+    if (best == nullptr || preferred(**at, *best)) best = *at;
+  return best;
+}
+
+std::vector<Entry*> ClaimTable::bound() {
+  std::vector<Entry*> bound;
+  for (auto& [id, entry] : entries_)
+    if (entry.view.phase == Phase::kBound) bound.push_back(&entry);
+  return bound;
+}
+
+}  // namespace mgpu::ledger

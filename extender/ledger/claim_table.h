@@ -1,0 +1,62 @@
+// Every claim, by id, by the pod's uid and by the pod's name. Part of the ledger; used under its
+// lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "extender/ledger/node_record.h"
+
+namespace mgpu::ledger {
+
+class ClaimTable {
+ public:
+  // The entry stays at its address until erase().
+  Entry& add(Claim claim, Phase phase, Instant touched);
+  void erase(Entry& entry);
+
+  // Null where there is none.
+  Entry* find(ClaimId id);
+  // The attempts of one pod, and it bound; in no order.
+  std::vector<Entry*> of(const PodUid& uid) const;
+  // Where several are of this name: the bound one, else the latest attempt. Null: none.
+  const Entry* of(const PodRef& pod) const;
+  // Those in Phase::kAssumed, by id.
+  const std::map<ClaimId, Entry*>& assumed() const { return assumed_; }
+  // Those in Phase::kBound; in no order.
+  std::vector<Entry*> bound();
+  std::size_t size() const { return entries_.size(); }
+
+ private:
+  // Hash and equality of an entry by one of its names, so that the name is stored once.
+  struct ByUid {
+    using is_transparent = void;
+    static const PodUid& key(const Entry* entry) { return entry->view.claim.uid; }
+    static const PodUid& key(const PodUid& uid) { return uid; }
+    std::size_t operator()(const auto& uid) const { return std::hash<PodUid>()(key(uid)); }
+    bool operator()(const auto& a, const auto& b) const { return key(a) == key(b); }
+  };
+  struct ByPod {
+    using is_transparent = void;
+    static const PodRef& key(const Entry* entry) { return entry->view.claim.pod; }
+    static const PodRef& key(const PodRef& pod) { return pod; }
+    static std::size_t hash(const PodRef& pod) {
+      const std::hash<std::string> text;
+      return text(pod.name) * 31 + text(pod.space);
+    }
+    std::size_t operator()(const auto& pod) const { return hash(key(pod)); }
+    bool operator()(const auto& a, const auto& b) const { return key(a) == key(b); }
+  };
+
+  std::unordered_map<ClaimId, Entry> entries_;
+  std::unordered_multiset<Entry*, ByUid, ByUid> by_uid_;
+  std::unordered_multiset<Entry*, ByPod, ByPod> by_pod_;
+  std::map<ClaimId, Entry*> assumed_;
+  ClaimId last_id_ = 0;
+};
+
+}  // namespace mgpu::ledger

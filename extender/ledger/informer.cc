@@ -1,0 +1,114 @@
+#include "extender/ledger/informer.h"
+
+#include <optional>
+#include <utility>
+
+#include "common/kube/object_json.h"
+#include "extender/ledger/claim.h"
+
+namespace mgpu::ledger {
+namespace {
+
+using Kind = kube::WatchEvent::Kind;
+
+}  // namespace
+
+// --- nodes ---------------------------------------------------------------------------------------
+
+NodeInformer::NodeInformer(Ledger& ledger, const Contract& contract,
+                           std::function<void(const std::string&)> on_problem)
+    : ledger_(ledger), contract_(contract), on_problem_(std::move(on_problem)) {}
+
+void NodeInformer::on_event(const kube::WatchEvent& event) {
+  switch (event.kind) {
+    case Kind::kRelistBegin:
+      relisted_.clear();
+      unreadable_ = 0;
+      return;
+    case Kind::kRelistEnd:
+      return on_relisted(std::exchange(relisted_, {}));
+    default:
+      return on_object(event);
+  }
+}
+
+void NodeInformer::on_relisted(std::vector<NodeFacts> nodes) {
+  if (unreadable_ == 0) return ledger_.replace_nodes(std::move(nodes));
+  for (NodeFacts& node : nodes) ledger_.apply_node(std::move(node));
+}
+
+void NodeInformer::on_unreadable(const std::string& problem) {
+  ++unreadable_;
+  on_problem_(problem);
+}
+
+void NodeInformer::on_object(const kube::WatchEvent& event) {
+  const Result<kube::Node> node = kube::read_node(event.object);
+  if (node.has_error()) return on_unreadable("a node cannot be read: " + node.error().message);
+  if (node->metadata.name.empty()) return on_unreadable("a node without metadata.name");
+  if (event.kind == Kind::kDelete) return ledger_.remove_node(NodeName(node->metadata.name));
+  NodeFacts facts = node_facts_of(*node, contract_);
+  if (!facts.problem.empty()) on_problem_("node " + facts.name.str() + ": " + facts.problem);
+  if (event.kind == Kind::kRelistObject)
+    relisted_.push_back(std::move(facts));
+  else
+    ledger_.apply_node(std::move(facts));
+}
+
+// --- pods ----------------------------------------------------------------------------------------
+
+PodInformer::PodInformer(Ledger& ledger, const Contract& contract,
+                         std::function<void(const std::string&)> on_problem)
+    : ledger_(ledger), contract_(contract), on_problem_(std::move(on_problem)) {}
+
+void PodInformer::on_event(const kube::WatchEvent& event) {
+  switch (event.kind) {
+    case Kind::kRelistBegin:
+      relisted_.clear();
+      unreadable_ = 0;
+      return;
+    case Kind::kRelistEnd:
+      return on_relisted(std::exchange(relisted_, {}));
+    default:
+      return on_object(event);
+  }
+}
+
+void PodInformer::on_relisted(std::vector<Claim> claims) {
+  if (unreadable_ == 0) return ledger_.replace_pods(std::move(claims));
+  for (Claim& claim : claims) ledger_.apply_pod(std::move(claim));
+}
+
+void PodInformer::on_unreadable(const std::string& problem) {
+  ++unreadable_;
+  on_problem_(problem);
+}
+
+void PodInformer::on_object(const kube::WatchEvent& event) {
+  const Result<kube::Pod> pod = kube::read_pod(event.object);
+  if (pod.has_error()) return on_unreadable("a pod cannot be read: " + pod.error().message);
+  if (pod->metadata.uid.empty())
+    return on_unreadable("pod " + to_string(pod->ref()) + " has no metadata.uid");
+  if (event.kind == Kind::kRelistObject)
+    on_listed(*pod);
+  else
+    on_changed(*pod, event.kind);
+}
+
+void PodInformer::on_listed(const kube::Pod& pod) {
+  if (pod.finished() || pod.node_name.empty()) return;
+  if (std::optional<Claim> claim = claim_of(pod, contract_)) relisted_.push_back(std::move(*claim));
+}
+
+void PodInformer::on_changed(const kube::Pod& pod, Kind kind) {
+  if (kind == Kind::kDelete || pod.finished()) return ledger_.remove_pod(pod.uid());
+  // Not bound yet, as seen before a bind that may have happened since: its attempts stay.
+  if (pod.node_name.empty()) return;
+  std::optional<Claim> claim = claim_of(pod, contract_);
+  if (claim)
+    ledger_.apply_pod(std::move(*claim));
+  else
+    ledger_.remove_pod(pod.uid());
+}
+
+}  // namespace mgpu::ledger

@@ -1,0 +1,139 @@
+#include "extender/ledger/ledger.h"
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "common/check.h"
+#include "common/limits.h"
+#include "extender/ledger/ledger_state.h"
+
+namespace mgpu::ledger {
+namespace {
+
+using placement::Reason;
+
+void check_room(const placement::Node& node, const Claim& claim) {
+  for (const placement::CardHold& hold : holds(node, claim.request, *claim.placement)) {
+    const placement::Card* card = node.find(hold.card);
+    MGPU_CHECK(card != nullptr && hold.share.fits_in(card->room()), "placed without room");
+  }
+}
+
+}  // namespace
+
+Ledger::Ledger() : state_(std::make_unique<State>()) {}
+Ledger::~Ledger() = default;
+
+// --- fed by the node informer --------------------------------------------------------------------
+
+void Ledger::replace_nodes(std::vector<NodeFacts> nodes) {
+  const std::lock_guard lock(mutex_);
+  std::unordered_set<std::string_view> names;
+  for (const NodeFacts& node : nodes) names.insert(node.name.str());
+  std::vector<NodeRecord*> gone;
+  for (auto& [name, record] : state_->nodes)
+    if (record.present && !names.contains(name)) gone.push_back(&record);
+  for (NodeRecord* record : gone) state_->remove(*record);
+  for (NodeFacts& node : nodes) state_->apply(std::move(node));
+}
+
+void Ledger::apply_node(NodeFacts node) {
+  const std::lock_guard lock(mutex_);
+  state_->apply(std::move(node));
+}
+
+void Ledger::remove_node(const NodeName& node) {
+  const std::lock_guard lock(mutex_);
+  NodeRecord* record = state_->find_present(node.str());
+  if (record != nullptr) state_->remove(*record);
+}
+
+// --- fed by the pod informer ---------------------------------------------------------------------
+
+void Ledger::replace_pods(std::vector<Claim> claims) {
+  const std::lock_guard lock(mutex_);
+  std::unordered_set<std::string_view> uids;
+  for (const Claim& claim : claims) uids.insert(claim.uid.str());
+  for (Entry* entry : state_->claims.bound())
+    if (!uids.contains(entry->view.claim.uid.str())) state_->release(*entry);
+  uids.clear();
+  for (Claim& claim : claims) state_->confirm(std::move(claim));
+}
+
+void Ledger::apply_pod(Claim claim) {
+  const std::lock_guard lock(mutex_);
+  state_->confirm(std::move(claim));
+}
+
+void Ledger::remove_pod(const PodUid& uid) {
+  const std::lock_guard lock(mutex_);
+  state_->expectations.end(uid);
+  state_->release_all(uid);
+}
+
+// --- bind ----------------------------------------------------------------------------------------
+
+std::variant<Assumed, Reason> Ledger::assume(Claim claim, const placement::Policy& card_policy,
+                                             Instant now) {
+  const std::lock_guard lock(mutex_);
+  state_->expectations.expire(now);
+  state_->expectations.end(claim.uid);
+  const NodeRecord* record = state_->find_present(claim.node.str());
+  if (record == nullptr) return Reason::kNodeUnknown;
+  placement::SearchBudget budget{limits::kPlacementStepsMax};
+  auto answer = placement::place(record->node, claim.request, card_policy, budget);
+  if (const Reason* reason = std::get_if<Reason>(&answer)) return *reason;
+  claim.placement = std::move(std::get<placement::Placed>(answer).placement);
+  check_room(record->node, claim);
+  const Entry& entry = state_->insert(std::move(claim), Phase::kAssumed, now);
+  return Assumed{entry.id, *entry.view.claim.placement};
+}
+
+void Ledger::bound(ClaimId id, Instant now) {
+  const std::lock_guard lock(mutex_);
+  Entry* taken = state_->claims.find(id);
+  if (taken == nullptr || taken->view.phase == Phase::kBound) return;
+  taken->touched = now;
+  const std::vector<Entry*> attempts = state_->claims.of(taken->view.claim.uid);
+  const bool seen = std::ranges::any_of(
+      attempts, [](const Entry* entry) { return entry->view.phase == Phase::kBound; });
+  // What the watch has shown is the truth already; else this attempt is.
+  for (Entry* entry : attempts)
+    if (entry->view.phase == Phase::kAssumed && (seen || entry != taken)) state_->release(*entry);
+}
+
+void Ledger::forget(ClaimId id) {
+  const std::lock_guard lock(mutex_);
+  Entry* entry = state_->claims.find(id);
+  if (entry != nullptr && entry->view.phase == Phase::kAssumed) state_->release(*entry);
+}
+
+std::vector<Ledger::InDoubt> Ledger::assumed_before(Instant before) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<InDoubt> in_doubt;
+  for (const auto& [id, entry] : state_->claims.assumed()) {
+    const Claim& claim = entry->view.claim;
+    if (entry->touched < before) in_doubt.push_back({id, claim.pod, claim.uid, claim.node});
+  }
+  return in_doubt;
+}
+
+// --- expected placements -------------------------------------------------------------------------
+
+void Ledger::expect(const PodUid& uid, const NodeName& node, const placement::GpuRequest& request,
+                    const placement::Placement& placement, Instant now, Instant until) {
+  const std::lock_guard lock(mutex_);
+  state_->expectations.expire(now);
+  state_->expectations.end(uid);
+  NodeRecord* record = state_->find_present(node.str());
+  if (record == nullptr || until <= now) return;
+  state_->expectations.note(uid, *record, holds(record->node, request, placement), until);
+}
+
+void Ledger::end_expectation(const PodUid& uid) {
+  const std::lock_guard lock(mutex_);
+  state_->expectations.end(uid);
+}
+
+}  // namespace mgpu::ledger

@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <utility>
+
+#include "extender/ledger/ledger_state.h"
+
+namespace mgpu::ledger {
+namespace {
+
+bool by_pod(const ClaimView& a, const ClaimView& b) {
+  return a.claim.pod < b.claim.pod;
+}
+
+template <class State>
+class LockedView final : public View {
+ public:
+  explicit LockedView(State& state) : state_(state) {}
+
+  const placement::Node* find(std::string_view node) const override {
+    const NodeRecord* record = state_.find_present(node);
+    return record == nullptr ? nullptr : &record->node;
+  }
+  std::vector<const ClaimView*> claims_on(std::string_view node) const override {
+    std::vector<const ClaimView*> views;
+    const NodeRecord* record = state_.find(node);
+    if (record == nullptr) return views;
+    views.reserve(record->claims.size());
+    for (const Entry* entry : record->claims) views.push_back(&entry->view);
+    return views;
+  }
+
+ private:
+  State& state_;
+};
+
+}  // namespace
+
+void Ledger::read(Instant now, const std::function<void(const View&)>& read) {
+  const std::lock_guard lock(mutex_);
+  state_->expectations.expire(now);
+  read(LockedView(*state_));
+}
+
+std::vector<NodeName> Ledger::node_names() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<NodeName> names;
+  names.reserve(state_->nodes.size());
+  for (const auto& [name, record] : state_->nodes) names.emplace_back(name);
+  std::ranges::sort(names);
+  return names;
+}
+
+std::optional<NodeView> Ledger::node(const NodeName& name) const {
+  const std::lock_guard lock(mutex_);
+  const NodeRecord* record = state_->find(name.str());
+  if (record == nullptr) return std::nullopt;
+  NodeView view{record->node, record->problem, {}};
+  if (!record->present) view.problem = "the API server has no such node, but pods are bound to it";
+  for (const Entry* entry : record->claims) view.claims.push_back(entry->view);
+  std::ranges::stable_sort(view.claims, by_pod);
+  return view;
+}
+
+std::optional<ClaimView> Ledger::claim(const PodRef& pod) const {
+  const std::lock_guard lock(mutex_);
+  const Entry* entry = state_->claims.of(pod);
+  if (entry == nullptr) return std::nullopt;
+  return entry->view;
+}
+
+std::vector<ClaimView> Ledger::drifting() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<ClaimView> drifting;
+  for (const auto& [name, record] : state_->nodes) {
+    if (record.drifting == 0) continue;
+    for (const Entry* entry : record.claims)
+      if (entry->view.claim.drift != Drift::kNone) drifting.push_back(entry->view);
+  }
+  std::ranges::stable_sort(drifting, by_pod);
+  return drifting;
+}
+
+Counts Ledger::counts() const {
+  const std::lock_guard lock(mutex_);
+  Counts counts;
+  counts.assumed = state_->claims.assumed().size();
+  counts.bound = state_->claims.size() - counts.assumed;
+  counts.expected = state_->expectations.size();
+  for (const auto& [name, record] : state_->nodes) {
+    counts.drifting += record.drifting;
+    if (!record.present) continue;
+    ++counts.nodes;
+    counts.cards += record.node.cards.size();
+    counts.overfull += overfull_cards(record);
+  }
+  return counts;
+}
+
+}  // namespace mgpu::ledger

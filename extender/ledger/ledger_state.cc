@@ -1,0 +1,67 @@
+#include "extender/ledger/ledger_state.h"
+
+#include <utility>
+
+namespace mgpu::ledger {
+
+NodeRecord* Ledger::State::find(std::string_view node) {
+  const auto found = nodes.find(node);
+  return found == nodes.end() ? nullptr : &found->second;
+}
+
+NodeRecord* Ledger::State::find_present(std::string_view node) {
+  NodeRecord* record = find(node);
+  return record != nullptr && record->present ? record : nullptr;
+}
+
+void Ledger::State::apply(NodeFacts facts) {
+  NodeRecord& record = record_of(facts.name);
+  if (!changes(record, facts)) {
+    record.problem = std::move(facts.problem);
+    return;
+  }
+  // What was expected was decided on other cards.
+  expectations.end_on(record);
+  set_facts(record, std::move(facts));
+}
+
+void Ledger::State::remove(NodeRecord& record) {
+  expectations.end_on(record);
+  set_absent(record);
+  erase_if_empty(record);
+}
+
+Entry& Ledger::State::insert(Claim claim, Phase phase, Instant touched) {
+  Entry& entry = claims.add(std::move(claim), phase, touched);
+  add(record_of(entry.view.claim.node), entry);
+  return entry;
+}
+
+void Ledger::State::release(Entry& entry) {
+  NodeRecord& record = *entry.home;
+  ledger::remove(entry);
+  claims.erase(entry);
+  erase_if_empty(record);
+}
+
+void Ledger::State::release_all(const PodUid& uid) {
+  for (Entry* entry : claims.of(uid)) release(*entry);
+}
+
+void Ledger::State::confirm(Claim claim) {
+  expectations.end(claim.uid);
+  release_all(claim.uid);
+  insert(std::move(claim), Phase::kBound, Instant{});
+}
+
+NodeRecord& Ledger::State::record_of(const NodeName& node) {
+  NodeRecord& record = nodes[node.str()];
+  if (record.node.name.empty()) record.node.name = node;
+  return record;
+}
+
+void Ledger::State::erase_if_empty(NodeRecord& record) {
+  if (record.empty()) nodes.erase(nodes.find(record.node.name.str()));
+}
+
+}  // namespace mgpu::ledger

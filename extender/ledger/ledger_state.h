@@ -1,0 +1,50 @@
+// What the ledger's lock protects, and the steps that its calls are made of. Each step leaves
+// totals and indices right. Part of the ledger.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "extender/ledger/claim_table.h"
+#include "extender/ledger/expectations.h"
+#include "extender/ledger/ledger.h"
+#include "extender/ledger/node_record.h"
+
+namespace mgpu::ledger {
+
+// Finds a name in a map of strings without making a string of it.
+struct TextHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const {
+    return std::hash<std::string_view>()(text);
+  }
+};
+
+struct Ledger::State {
+  std::unordered_map<std::string, NodeRecord, TextHash, std::equal_to<>> nodes;
+  ClaimTable claims;
+  Expectations expectations;
+
+  NodeRecord* find(std::string_view node);
+  // Null where the API server has no such node, though pods may be on it.
+  NodeRecord* find_present(std::string_view node);
+
+  void apply(NodeFacts facts);
+  // The record stays while claims do.
+  void remove(NodeRecord& record);
+
+  Entry& insert(Claim claim, Phase phase, Instant touched);
+  void release(Entry& entry);
+  // The bound pod and every attempt.
+  void release_all(const PodUid& uid);
+  // The watch shows the pod bound: this claim and no other.
+  void confirm(Claim claim);
+
+ private:
+  NodeRecord& record_of(const NodeName& node);
+  void erase_if_empty(NodeRecord& record);
+};
+
+}  // namespace mgpu::ledger

@@ -1,0 +1,131 @@
+#include "extender/ledger/node_record.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/check.h"
+
+namespace mgpu::ledger {
+namespace {
+
+using placement::Card;
+using placement::CardHold;
+
+Card card_from(CardFacts facts) {
+  Card card;
+  card.healthy = facts.healthy();
+  card.index = facts.index;
+  card.uuid = std::move(facts.uuid);
+  card.model = std::move(facts.model);
+  card.capacity = {kWholeCard, facts.memory};
+  return card;
+}
+
+bool same(const Card& card, const CardFacts& facts) {
+  return card.index == facts.index && card.uuid == facts.uuid && card.model == facts.model &&
+         card.capacity.memory == facts.memory && card.healthy == facts.healthy();
+}
+
+void mark_uncertain(NodeRecord& record) {
+  for (Card& card : record.node.cards) card.uncertain = record.blocking > 0;
+}
+
+// The drift that depends on the node; the others came with the claim and hide its placement. A
+// node that is not there has no cards to miss.
+void find_unknown_cards(const NodeRecord& record, ClaimView& view) {
+  view.claim.drift = Drift::kNone;
+  view.claim.drift_detail.clear();
+  if (!record.present) return;
+  for (const CardHold& hold : view.holds) {
+    if (record.node.find(hold.card) != nullptr) continue;
+    view.claim.drift = Drift::kUnknownCard;
+    view.claim.drift_detail = "node " + record.node.name.str() + " has no card " +
+                              std::to_string(hold.card.value()) + " now";
+    return;
+  }
+}
+
+// Cards that the node does not have are passed over: should one appear, everything is counted anew.
+void count(NodeRecord& record, Entry& entry) {
+  ClaimView& view = entry.view;
+  if (view.claim.placement) {
+    view.holds = placement::holds(record.node, view.claim.request, *view.claim.placement);
+    view.holds.shrink_to_fit();
+    find_unknown_cards(record, view);
+  } else {
+    ++record.blocking;
+  }
+  if (view.claim.drift != Drift::kNone) ++record.drifting;
+  for (const CardHold& hold : view.holds)
+    if (Card* card = record.node.find(hold.card)) card->used += hold.share;
+}
+
+void count_all(NodeRecord& record) {
+  for (Card& card : record.node.cards) card.used = Share{};
+  record.blocking = 0;
+  record.drifting = 0;
+  for (Entry* entry : record.claims) count(record, *entry);
+  mark_uncertain(record);
+}
+
+}  // namespace
+
+bool changes(const NodeRecord& record, const NodeFacts& facts) {
+  return !record.present || !std::equal(record.node.cards.begin(), record.node.cards.end(),
+                                        facts.cards.begin(), facts.cards.end(), same);
+}
+
+void set_facts(NodeRecord& record, NodeFacts facts) {
+  MGPU_CHECK(record.expectations == 0, "cards replaced under expectations");
+  record.present = true;
+  record.problem = std::move(facts.problem);
+  record.node.cards.clear();
+  record.node.cards.reserve(facts.cards.size());
+  for (CardFacts& card : facts.cards) record.node.cards.push_back(card_from(std::move(card)));
+  count_all(record);
+}
+
+void set_absent(NodeRecord& record) {
+  record.present = false;
+  record.problem.clear();
+  count_all(record);
+}
+
+void add(NodeRecord& record, Entry& entry) {
+  MGPU_CHECK(entry.home == nullptr, "a claim on two nodes");
+  entry.home = &record;
+  record.claims.push_back(&entry);
+  count(record, entry);
+  if (!entry.view.claim.placement && record.blocking == 1) mark_uncertain(record);
+}
+
+void remove(Entry& entry) {
+  NodeRecord& record = *entry.home;
+  const auto place = std::ranges::find(record.claims, &entry);
+  MGPU_CHECK(place != record.claims.end(), "a claim that its node does not know");
+  record.claims.erase(place);
+  entry.home = nullptr;
+  for (const CardHold& hold : entry.view.holds)
+    if (Card* card = record.node.find(hold.card)) card->used -= hold.share;
+  if (entry.view.claim.drift != Drift::kNone) --record.drifting;
+  if (!entry.view.claim.placement && --record.blocking == 0) mark_uncertain(record);
+}
+
+void add_expected(NodeRecord& record, const std::vector<CardHold>& holds) {
+  ++record.expectations;
+  for (const CardHold& hold : holds)
+    if (Card* card = record.node.find(hold.card)) card->expected += hold.share;
+}
+
+void remove_expected(NodeRecord& record, const std::vector<CardHold>& holds) {
+  --record.expectations;
+  for (const CardHold& hold : holds)
+    if (Card* card = record.node.find(hold.card)) card->expected -= hold.share;
+}
+
+std::size_t overfull_cards(const NodeRecord& record) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      record.node.cards, [](const Card& card) { return !card.used.fits_in(card.capacity); }));
+}
+
+}  // namespace mgpu::ledger
