@@ -1,0 +1,139 @@
+#include "extender/placement/fit.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace mgpu::placement {
+
+namespace {
+
+// Not the C library's: its answer depends on the locale.
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+bool equal_without_case(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+bool lists_model(const std::vector<std::string>& models, std::string_view model) {
+  return std::ranges::any_of(models,
+                             [&](const auto& name) { return equal_without_case(name, model); });
+}
+
+bool lists_uuid(const std::vector<std::string>& uuids, const std::string& uuid) {
+  return std::ranges::find(uuids, uuid) != uuids.end();
+}
+
+template <class Accepts>
+CardSet cards_that(const Node& node, Accepts accepts) {
+  CardSet set = 0;
+  const auto cards = cards_of(node);
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    if (accepts(cards[i])) set |= CardSet{1} << i;
+  }
+  return set;
+}
+
+// How many cards pass each test, in the order of Reason; each counts those that passed the tests
+// before it.
+struct Counts {
+  std::int32_t all = 0;
+  std::int32_t matching = 0;
+  std::int32_t healthy = 0;
+  std::int32_t large = 0;
+  std::int32_t roomy = 0;  // with room, were no card uncertain
+  std::int32_t certain = 0;
+  // Of the certain ones.
+  std::int32_t core = 0;
+  std::int32_t memory = 0;
+  std::int32_t both = 0;
+};
+
+void count_room(Counts& counts, const Card& card, const Share& asked) {
+  const Share room = card.room();
+  const bool core = asked.core <= room.core;
+  const bool memory = asked.memory <= room.memory;
+  counts.roomy += core && memory;
+  if (card.uncertain) return;
+  ++counts.certain;
+  counts.core += core;
+  counts.memory += memory;
+  counts.both += core && memory;
+}
+
+void count(Counts& counts, const Card& card, const CardSelector& selector,
+           const ContainerRequest& container) {
+  ++counts.all;
+  if (!matches(selector, card)) return;
+  ++counts.matching;
+  if (!card.healthy) return;
+  ++counts.healthy;
+  const Share asked = container.on(card.capacity);
+  if (!asked.fits_in(card.capacity)) return;
+  ++counts.large;
+  count_room(counts, card, asked);
+}
+
+std::optional<Reason> reason_of(const Counts& counts, std::int32_t wanted) {
+  if (counts.all == 0) return Reason::kNoCards;
+  if (counts.all < wanted) return Reason::kTooFewCards;
+  if (counts.matching < wanted) return Reason::kNoCardMatches;
+  if (counts.healthy < wanted) return Reason::kCardsUnhealthy;
+  if (counts.large < wanted) return Reason::kCardsTooSmall;
+  if (counts.both >= wanted) return std::nullopt;
+  // Uncertain cards are what is in the way: without them too few are left, or they have the room.
+  if (counts.certain < wanted || counts.roomy >= wanted) return Reason::kCardsUncertain;
+  if (counts.core < wanted) return Reason::kCore;
+  if (counts.memory < wanted) return Reason::kMemory;
+  return Reason::kCoreAndMemory;
+}
+
+}  // namespace
+
+std::span<const Card> cards_of(const Node& node) {
+  return std::span(node.cards).first(std::min(node.cards.size(), limits::kCardsPerNodeMax));
+}
+
+bool model_matches(const CardSelector& selector, const Card& card) {
+  return (selector.models.empty() || lists_model(selector.models, card.model)) &&
+         !lists_model(selector.models_excluded, card.model);
+}
+
+bool uuid_matches(const CardSelector& selector, const Card& card) {
+  return (selector.uuids.empty() || lists_uuid(selector.uuids, card.uuid.str())) &&
+         !lists_uuid(selector.uuids_excluded, card.uuid.str());
+}
+
+bool matches(const CardSelector& selector, const Card& card) {
+  return selector.empty() || (model_matches(selector, card) && uuid_matches(selector, card));
+}
+
+CardSet healthy_cards(const Node& node, const CardSelector& selector) {
+  return cards_that(node,
+                    [&](const Card& card) { return card.healthy && matches(selector, card); });
+}
+
+CardSet usable_cards(const Node& node, const CardSelector& selector) {
+  return cards_that(node,
+                    [&](const Card& card) { return card.usable() && matches(selector, card); });
+}
+
+bool fits_alone(const Node& node, const CardSelector& selector, const ContainerRequest& container) {
+  std::int32_t found = 0;
+  for (const Card& card : cards_of(node)) {
+    if (!card.usable() || !container.on(card.capacity).fits_in(card.room())) continue;
+    if (!matches(selector, card)) continue;
+    if (++found == container.cards) return true;
+  }
+  return false;
+}
+
+std::optional<Reason> why_not_alone(const Node& node, const CardSelector& selector,
+                                    const ContainerRequest& container) {
+  Counts counts;
+  for (const Card& card : cards_of(node)) count(counts, card, selector, container);
+  return reason_of(counts, container.cards);
+}
+
+}  // namespace mgpu::placement

@@ -1,0 +1,41 @@
+// Nodes and requests as text, so that a test case is a line.
+//
+//   node      := name ":" (" " card)*
+//   card      := index "[" share (" of " memory)? (" " fact)* "]"
+//   share     := core "/" memory                 what is free; without "of" the card is empty
+//   fact      := "expected=" share | "used=" share | "model=" text | "uuid=" text
+//              | "unhealthy" | "uncertain"       "used=" stands for itself, also over capacity
+//
+//   "n1: 0[100/32510] 1[40/8000 of 32510 expected=10/500]"
+//
+//   request   := container (" " container)*
+//   container := ("init:" | "side:")? (share | "whole") ("x" cards)?
+//
+//   "init:80/4000 30/1024 wholex2"               containers are named c0, c1, ...
+//
+//   placement := cards (" | " cards)*            "0 | 0,2"
+//
+// Text that does not follow the grammar ends the test program.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "extender/placement/cluster.h"
+#include "extender/placement/gpu_request.h"
+#include "extender/placement/holds.h"
+
+namespace mgpu::test {
+
+Share share_of(std::string_view text);
+placement::Node node_of(std::string_view text);
+placement::GpuRequest request_of(std::string_view text);
+placement::Placement placement_of(std::string_view text);
+
+std::string text_of(const Share& share);
+std::string text_of(const placement::Placement& placement);
+// "0=30/1024 2=100/32510"
+std::string text_of(const std::vector<placement::CardHold>& holds);
+
+}  // namespace mgpu::test
