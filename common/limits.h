@@ -125,4 +125,13 @@ inline constexpr int kSimManifestDepthMax = 64;
 inline constexpr std::size_t kSimManifestValuesMax = 20'000'000;
 inline constexpr std::size_t kSimObjectsMax = 100'000;
 
+// --- in-memory API server ------------------------------------------------------------------------
+
+// kube-apiserver's own bound of a request (apiserver pkg/server/config.go, MaxRequestBodyBytes).
+inline constexpr std::size_t kMemoryApiBodyBytesMax = std::size_t{3} << 20;
+// etcd's bound of a value (--max-request-bytes).
+inline constexpr std::size_t kMemoryApiObjectBytesMax = (std::size_t{3} << 20) / 2;
+// kube-apiserver --min-request-timeout: a watch lasts one to two times as long.
+inline constexpr seconds kMemoryApiWatchTimeoutMin{1800};
+
 }  // namespace mgpu::limits
