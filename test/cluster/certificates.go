@@ -85,3 +85,9 @@ func (a *Authority) issue(name string, dnsNames ...string) (KeyPair, error) {
 func writePEM(path, kind string, der []byte) error {
 	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
 }
+
+func (a *Authority) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.certificate)
+	return pool
+}

@@ -1,0 +1,320 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// All tests run the extender under this identity; here is all that it may do.
+func TestTheExtenderHasExactlyTheRightsThatAreShipped(t *testing.T) {
+	ctx := context.Background()
+	namespace := newNamespace(ctx, t)
+	client, err := plane.clientAs(extenderToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := rightsOf(ctx, t, namespace, extenderToken)
+	basic := rightsOf(ctx, t, namespace, nobodyToken) // what every authenticated user may do
+	got = slices.DeleteFunc(got, func(right string) bool { return slices.Contains(basic, right) })
+	want := []string{
+		"get nodes", "get pods", "list nodes", "list pods", "watch nodes", "watch pods",
+		"create pods/binding", "list policy/poddisruptionbudgets", "watch policy/poddisruptionbudgets"}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("may %v, want %v", got, want)
+	}
+	create(ctx, t, newPod(namespace, "some").share(10, 1024))
+	_, err = client.CoreV1().Pods(namespace).Patch(ctx, "some", types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"a":"b"}}}`), metav1.PatchOptions{})
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("patching a pod: %v, want forbidden", err)
+	}
+}
+
+func rightsOf(ctx context.Context, t *testing.T, namespace, token string) []string {
+	t.Helper()
+	client, err := plane.clientAs(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	review := &authorizationv1.SelfSubjectRulesReview{
+		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
+	review, err = client.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rights []string
+	for _, rule := range review.Status.ResourceRules {
+		for _, verb := range rule.Verbs {
+			for i, resource := range rule.Resources {
+				if group := rule.APIGroups[min(i, len(rule.APIGroups)-1)]; group != "" {
+					resource = group + "/" + resource
+				}
+				rights = append(rights, verb+" "+resource)
+			}
+		}
+	}
+	return rights
+}
+
+func TestHTTPSWithAClientCertificateWorksAndWithoutOneIsRefused(t *testing.T) {
+	ctx := context.Background()
+	authority, err := newAuthority(t.TempDir(), "mgpu-extender-ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving := issue(t, authority, "extender", "mgpu-extender.kube-system.svc")
+	scheduler := issue(t, authority, "kube-scheduler")
+	extender := plane.extenderOn(t, "https", httpsClient(t, authority, &scheduler),
+		"--tls-cert-file", serving.certificate, "--tls-key-file", serving.key,
+		"--tls-client-ca-file", authority.file())
+	extender.start(t)
+	extender.waitReady(t)
+	namespace := newNamespace(ctx, t)
+	plane.createNodes(ctx, t, "gpu-", 2)
+	extender.waitNodes(t, 2)
+	history := plane.beginHistory(ctx, t, namespace)
+
+	bare := plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler-tls.yaml",
+		extenderURL: extender.url(),
+		tls:         map[string]string{"caFile": authority.file(), "certFile": "", "keyFile": ""}})
+	create(ctx, t, newPod(namespace, "share").share(30, 1024))
+	waitPending(ctx, t, namespace, "share", "SchedulerError")
+	bare.Kill()
+	if _, _, err := withClient(extender, httpsClient(t, authority, nil)).get("/healthz"); err == nil {
+		t.Error("a client without a certificate got an answer")
+	}
+	stranger, err := newAuthority(t.TempDir(), "another-ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair := issue(t, stranger, "stranger")
+	if _, _, err := withClient(extender, httpsClient(t, authority, &pair)).get("/healthz"); err == nil {
+		t.Error("a client with a certificate of another authority got an answer")
+	}
+
+	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler-tls.yaml", extenderURL: extender.url(),
+		tls: map[string]string{"caFile": authority.file(), "certFile": scheduler.certificate,
+			"keyFile": scheduler.key}})
+	waitBound(ctx, t, namespace, "share")
+	history.check(ctx, t)
+}
+
+func issue(t *testing.T, authority *Authority, name string, dnsNames ...string) KeyPair {
+	t.Helper()
+	pair, err := authority.issue(name, dnsNames...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
+}
+
+func withClient(extender *Extender, client *http.Client) *Extender {
+	other := *extender
+	other.client = client
+	return &other
+}
+
+func TestBadInputGetsAClearErrorAndChangesNothing(t *testing.T) {
+	world := newWorld(t, 1)
+	create(world.ctx, t, world.pod("bound").share(30, 1024))
+	bound := waitBound(world.ctx, t, world.namespace, "bound")
+	binding := fmt.Sprintf(`{"PodName":%q,"PodNamespace":%q,"PodUID":%q,"Node":"%%s"}`,
+		bound.Name, bound.Namespace, bound.UID)
+	for name, one := range map[string]struct {
+		path, body string
+		status     int
+		says       string
+	}{
+		"empty body":             {"/mgpu/filter", "", 400, ""},
+		"not JSON":               {"/mgpu/filter", "{", 400, ""},
+		"array for an object":    {"/mgpu/filter", "[]", 400, ""},
+		"no pod":                 {"/mgpu/filter", `{"NodeNames":["gpu-00"]}`, 400, "Pod"},
+		"deep nesting":           {"/mgpu/filter", strings.Repeat("[", 1_000_000), 400, ""},
+		"prioritize without pod": {"/mgpu/prioritize", "{}", 400, ""},
+		"preempt not JSON":       {"/mgpu/preempt", "nonsense", 400, ""},
+		"bind without node":      {"/mgpu/bind", fmt.Sprintf(binding, ""), 400, "Node"},
+		"bind to another node":   {"/mgpu/bind", fmt.Sprintf(binding, "gpu-77"), 200, "Error"},
+		"bind of another uid": {"/mgpu/bind", `{"PodName":"bound","PodNamespace":"` + world.namespace +
+			`","PodUID":"no-such-uid","Node":"gpu-00"}`, 200, "Error"},
+		"bind of no pod": {"/mgpu/bind",
+			`{"PodName":"none","PodNamespace":"default","PodUID":"u","Node":"gpu-00"}`, 200, "Error"},
+		"unknown path": {"/mgpu/nothing", "{}", 404, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, body, err := world.extender.post(one.path, strings.NewReader(one.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if status != one.status || !strings.Contains(body, one.says) || body == "" {
+				t.Errorf("%d %.300s, want %d with %q", status, body, one.status, one.says)
+			}
+		})
+	}
+	if status, _, err := world.extender.get("/mgpu/filter"); err != nil || status != http.StatusMethodNotAllowed {
+		t.Errorf("GET filter: %d %v, want 405", status, err)
+	}
+	after := get(world.ctx, t, world.namespace, "bound")
+	if after.ResourceVersion != bound.ResourceVersion {
+		t.Errorf("the bound pod was changed: %v", after.Annotations)
+	}
+	world.history.check(world.ctx, t)
+}
+
+func TestABodyOverTheLimitIsRefused(t *testing.T) {
+	extender := plane.startExtender(t)
+	body := bytes.NewReader(append([]byte(`{"Pod":"`), bytes.Repeat([]byte("x"), 65<<20)...))
+	status, answer, err := extender.post("/mgpu/filter", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d %.200s, want 413", status, answer)
+	}
+}
+
+func filterBody(t *testing.T, pod any, nodes []string) *bytes.Reader {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"Pod": pod, "Nodes": nil, "NodeNames": nodes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.NewReader(body)
+}
+
+type filterAnswer struct {
+	NodeNames                               []string
+	FailedNodes, FailedAndUnresolvableNodes map[string]string
+	Error                                   string
+}
+
+func filter(t *testing.T, extender *Extender, pod any, nodes []string) filterAnswer {
+	t.Helper()
+	status, text, err := extender.post("/mgpu/filter", filterBody(t, pod, nodes))
+	if err != nil || status != http.StatusOK {
+		t.Fatalf("filter: %d %.300s %v", status, text, err)
+	}
+	var answer filterAnswer
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+func TestAListOf20000NamesIsAnsweredNameByName(t *testing.T) {
+	world := newWorld(t, 1)
+	names := []string{"gpu-00"}
+	for i := range 20_000 {
+		names = append(names, fmt.Sprintf("unknown-node-with-a-rather-long-name-%05d", i))
+	}
+	answer := filter(t, world.extender, world.pod("some").share(10, 1024).build(), names)
+	refused := len(answer.FailedNodes) + len(answer.FailedAndUnresolvableNodes)
+	if !slices.Equal(answer.NodeNames, names[:1]) || refused != 20_000 || answer.Error != "" {
+		t.Errorf("%d fit, %d refused, error %q; want gpu-00 and 20000 refused", len(answer.NodeNames), refused,
+			answer.Error)
+	}
+}
+
+// The API server is stopped as a process: it accepts connections and answers nothing.
+func TestWithASilentAPIServerFilterGoesOnAndBindSaysSo(t *testing.T) {
+	world := newWorld(t, 1)
+	gated := world.pod("gated").share(10, 1024)
+	gated.scheduler("nobody")
+	pod := create(world.ctx, t, gated)
+	if err := plane.apiServer.command.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	resume := func() { _ = plane.apiServer.command.Process.Signal(syscall.SIGCONT) }
+	t.Cleanup(resume)
+	if answer := filter(t, world.extender, pod, world.nodes); len(answer.NodeNames) != 1 {
+		t.Errorf("filter from memory: %+v, want the one node", answer)
+	}
+	begin := time.Now()
+	body := fmt.Sprintf(`{"PodName":"gated","PodNamespace":%q,"PodUID":%q,"Node":"gpu-00"}`, pod.Namespace, pod.UID)
+	status, text, err := world.extender.post("/mgpu/bind", strings.NewReader(body))
+	var answer struct{ Error string }
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &answer)
+	}
+	if err != nil || status != http.StatusOK || answer.Error == "" {
+		t.Errorf("bind: %d %s %v, want 200 with an Error", status, text, err)
+	}
+	t.Logf("bind said after %v: %s", time.Since(begin).Round(time.Millisecond), answer.Error)
+	resume()
+	waitFor(t, time.Minute, "the API server to answer again", func() (bool, string) {
+		_, err := list(world.ctx, world.namespace)
+		return err == nil, fmt.Sprint(err)
+	})
+	create(world.ctx, t, world.pod("after").share(10, 1024))
+	waitBound(world.ctx, t, world.namespace, "after")
+	world.history.check(world.ctx, t)
+}
+
+func TestTheProgramSaysWhatIsWrongInOneSentence(t *testing.T) {
+	running := plane.startExtender(t)
+	kubeconfig := plane.kubeconfig(extenderToken)
+	for name, one := range map[string]struct {
+		arguments []string
+		says      string
+	}{
+		"unknown flag":       {[]string{"--no-such-flag"}, "no-such-flag"},
+		"port not a number":  {[]string{"--port", "many"}, "port"},
+		"port out of range":  {[]string{"--port", "70000"}, "port"},
+		"missing kubeconfig": {[]string{"--kubeconfig", "/no/such/file"}, "/no/such/file"},
+		"port in use": {[]string{"--kubeconfig", kubeconfig, "--address", "127.0.0.1", "--port",
+			fmt.Sprint(running.port)}, fmt.Sprint(running.port)},
+		"missing certificate": {[]string{"--kubeconfig", kubeconfig, "--port", "0", "--tls-cert-file", "/no/such.crt",
+			"--tls-key-file", "/no/such.key"}, "/no/such"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			output, err := exec.CommandContext(ctx, extenderBinary(t), one.arguments...).CombinedOutput()
+			text := strings.TrimSpace(string(output))
+			if err == nil || ctx.Err() != nil {
+				t.Fatalf("ended with %v, said %q; want a failure", err, text)
+			}
+			last := text[strings.LastIndexByte(text, '\n')+1:]
+			if !strings.Contains(last, one.says) {
+				t.Errorf("said %q, want %q in its last line", text, one.says)
+			}
+		})
+	}
+	if output, err := exec.Command(extenderBinary(t), "--help").CombinedOutput(); err != nil {
+		t.Errorf("--help: %v %s", err, output)
+	}
+}
+
+// The suite that the in-memory API server passes, against the real one.
+func TestConformanceOfTheRealAPIServer(t *testing.T) {
+	binary := os.Getenv("MGPU_CONFORMANCE_BINARY")
+	if binary == "" {
+		t.Fatal("MGPU_CONFORMANCE_BINARY is not set; test/run.sh cluster sets it")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, binary, "--gtest_brief=1")
+	command.Env = append(os.Environ(), "MGPU_TEST_KUBECONFIG="+plane.kubeconfig(adminToken))
+	output, err := command.CombinedOutput()
+	text := strings.TrimSpace(string(output))
+	if err != nil || strings.Contains(text, "[  SKIPPED ]") || !strings.Contains(text, "[  PASSED  ]") {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	t.Log(text[max(0, len(text)-400):])
+}

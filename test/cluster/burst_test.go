@@ -1,0 +1,301 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"math/rand"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	burstNodes = 50
+	burstPods  = 500
+	burstLimit = 4 * time.Minute
+	tooLarge   = "too few cards are large enough, even when empty"
+	// How many of burstPods ask for more memory than any card has.
+	tooLargePods = 25
+)
+
+// kinds of pods in a burst, and how many of each; the rest are shares of one card.
+var burstKinds = []struct {
+	count int
+	shape func(pod *PodBuilder, random *rand.Rand)
+}{
+	{10, func(pod *PodBuilder, _ *rand.Rand) { pod.wholeCards(cardsOfEachNode) }},
+	{40, func(pod *PodBuilder, _ *rand.Rand) { pod.wholeCards(1) }},
+	{10, func(pod *PodBuilder, _ *rand.Rand) { pod.wholeCards(2) }},
+	{20, func(pod *PodBuilder, _ *rand.Rand) { pod.share(200, 2*16000) }},
+	{30, func(pod *PodBuilder, _ *rand.Rand) {
+		pod.share(100, 2*10000).annotation(multipleGPUKey, "2")
+	}},
+	{80, func(pod *PodBuilder, random *rand.Rand) {
+		pod.share(10+random.Intn(30), 2000+random.Intn(8000)).share(10+random.Intn(30), 2000+random.Intn(8000))
+	}},
+	{40, func(pod *PodBuilder, random *rand.Rand) {
+		pod.initShare(20, 4000).share(20+random.Intn(30), 4000+random.Intn(8000))
+	}},
+	{20, func(pod *PodBuilder, random *rand.Rand) {
+		pod.sidecar(10, 1000).share(20+random.Intn(30), 4000+random.Intn(8000))
+	}},
+	{tooLargePods, func(pod *PodBuilder, _ *rand.Rand) { pod.share(10, cardMemoryMiB+1) }},
+}
+
+// burst makes the pods in a random order that the seed gives.
+func burst(namespace string, seed int64) []*PodBuilder {
+	random := rand.New(rand.NewSource(seed))
+	var pods []*PodBuilder
+	for kind, one := range burstKinds {
+		for i := range one.count {
+			pod := newPod(namespace, fmt.Sprintf("kind%d-%03d", kind, i))
+			one.shape(pod, random)
+			pods = append(pods, pod)
+		}
+	}
+	for i := len(pods); i < burstPods; i++ {
+		pod := newPod(namespace, fmt.Sprintf("share-%03d", i))
+		pods = append(pods, pod.share(10+random.Intn(40), 1000+random.Intn(15000)))
+	}
+	random.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+	return pods
+}
+
+// createAll keeps the order roughly, eight at a time.
+func createAll(ctx context.Context, t *testing.T, pods []*PodBuilder) {
+	t.Helper()
+	queue := make(chan *PodBuilder)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for builder := range queue {
+				pod := builder.build()
+				_, err := plane.admin.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for _, pod := range pods {
+		queue <- pod
+	}
+	close(queue)
+	group.Wait()
+}
+
+func list(ctx context.Context, namespace string) ([]corev1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	pods, err := plane.admin.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return pods.Items, nil
+}
+
+// waitBoundCount lets a test act in the middle of a burst.
+func waitBoundCount(ctx context.Context, t *testing.T, namespace string, count int) {
+	t.Helper()
+	waitFor(t, burstLimit, fmt.Sprint(count, " pods to be bound"), func() (bool, string) {
+		pods, err := list(ctx, namespace)
+		if err != nil {
+			return false, err.Error()
+		}
+		bound := 0
+		for _, pod := range pods {
+			if pod.Spec.NodeName != "" {
+				bound++
+			}
+		}
+		return bound >= count, fmt.Sprint(bound, " bound")
+	})
+}
+
+// unsettled says why the burst has not come to rest: a pod that fits somewhere, or one that was not
+// told why it does not. "" when it has.
+func unsettled(pods []corev1.Pod, nodes []string) string {
+	used := map[string]*Holding{}
+	for _, node := range nodes {
+		used[node] = &Holding{}
+	}
+	for i := range pods {
+		if pods[i].Spec.NodeName != "" {
+			held, err := holdOfBound(&pods[i])
+			if err != nil {
+				return pods[i].Name + ": " + err.Error()
+			}
+			used[pods[i].Spec.NodeName].add(held, 1)
+		}
+	}
+	for i := range pods {
+		if why := unsettledPod(&pods[i], used); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func unsettledPod(pod *corev1.Pod, used map[string]*Holding) string {
+	if pod.Spec.NodeName != "" {
+		return ""
+	}
+	asks := asksOf(pod)
+	for node, held := range used {
+		if fits(*held, asks) {
+			return fmt.Sprintf("%s fits on %s, %v; %s", pod.Name, node, asks, scheduledCondition(pod))
+		}
+	}
+	if said := scheduledCondition(pod); !strings.HasPrefix(said, corev1.PodReasonUnschedulable) {
+		return pod.Name + " was told " + said
+	}
+	return ""
+}
+
+// waitSettled returns the pods once all that fit are bound and the others know why they are not.
+func waitSettled(ctx context.Context, t *testing.T, namespace string, nodes []string) []corev1.Pod {
+	t.Helper()
+	var settled []corev1.Pod
+	waitFor(t, burstLimit, "the burst to settle", func() (bool, string) {
+		pods, err := list(ctx, namespace)
+		if err != nil {
+			return false, err.Error()
+		}
+		settled = pods
+		why := unsettled(pods, nodes)
+		return why == "", why
+	})
+	return settled
+}
+
+// checkReasons looks at what the pending pods were told, in their condition and in an event.
+func checkReasons(ctx context.Context, t *testing.T, namespace string, pods []corev1.Pod) {
+	t.Helper()
+	events, err := plane.admin.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes := map[string]string{}
+	for _, event := range events.Items {
+		notes[event.InvolvedObject.Name] += event.Message + "\n"
+	}
+	pending, told := 0, 0
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Spec.NodeName != "" {
+			continue
+		}
+		pending++
+		if !strings.HasPrefix(pod.Name, "kind8-") {
+			continue
+		}
+		if strings.Contains(scheduledCondition(pod), tooLarge) && strings.Contains(notes[pod.Name], tooLarge) {
+			told++
+		} else {
+			t.Errorf("%s was told %q, in events %q", pod.Name, scheduledCondition(pod), notes[pod.Name])
+		}
+	}
+	if told != tooLargePods {
+		t.Errorf("%d pods were told that %s, want %d", told, tooLarge, tooLargePods)
+	}
+	t.Logf("%d of %d pods bound, %d pending, %d of them told: %s", len(pods)-pending, len(pods), pending, told,
+		tooLarge)
+}
+
+// runBurst is the whole of a burst; `during` runs once all pods are made.
+func runBurst(t *testing.T, extender *Extender, during func(ctx context.Context, namespace string)) {
+	t.Helper()
+	ctx := context.Background()
+	namespace := newNamespace(ctx, t)
+	nodes := plane.createNodes(ctx, t, "gpu-", burstNodes)
+	extender.waitNodes(t, burstNodes)
+	history := plane.beginHistory(ctx, t, namespace)
+	createAll(ctx, t, burst(namespace, 1))
+	during(ctx, namespace)
+	pods := waitSettled(ctx, t, namespace, nodes)
+	checkReasons(ctx, t, namespace, pods)
+	history.check(ctx, t)
+}
+
+func reportBurst(t *testing.T, extender *Extender) (refused float64) {
+	t.Helper()
+	metrics := extender.metrics(t)
+	for _, verb := range []string{"filter", "prioritize", "bind"} {
+		t.Log(metrics.latencies(verbSeconds, verb))
+	}
+	binds := metrics.with(bindsTotal)
+	unfit := metrics.with(bindsTotal, `outcome="unfit"`)
+	t.Logf("%.0f of %.0f binds were refused because the cards were taken since filter: %.2f %%", unfit, binds,
+		100*unfit/binds)
+	return unfit / binds
+}
+
+func TestBurstBindsAllThatFitAndTellsTheRestWhy(t *testing.T) {
+	extender := plane.startExtender(t)
+	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: extender.url()})
+	runBurst(t, extender, func(context.Context, string) {})
+	if refused := reportBurst(t, extender); refused >= 0.01 {
+		t.Errorf("%.2f %% of binds were refused with expected placements, want under 1 %%", 100*refused)
+	}
+}
+
+func TestBurstWithoutExpectedPlacementsIsCorrectToo(t *testing.T) {
+	extender := plane.startExtender(t, "--expected-placements=false")
+	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: extender.url()})
+	runBurst(t, extender, func(context.Context, string) {})
+	reportBurst(t, extender)
+}
+
+func TestBurstSurvivesThreeKillsOfTheExtender(t *testing.T) {
+	extender := plane.startExtender(t)
+	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: extender.url()})
+	runBurst(t, extender, func(ctx context.Context, namespace string) {
+		for _, bound := range []int{60, 150, 250} {
+			waitBoundCount(ctx, t, namespace, bound)
+			extender.killAndRestart(t)
+		}
+	})
+}
+
+func TestBurstSurvivesAKillOfTheAPIServer(t *testing.T) {
+	extender := plane.startExtender(t)
+	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: extender.url()})
+	runBurst(t, extender, func(ctx context.Context, namespace string) {
+		waitBoundCount(ctx, t, namespace, 120)
+		plane.apiServer.Kill()
+		if err := plane.startAPIServer(); err != nil {
+			t.Fatal(err)
+		}
+		if err := plane.waitReady(time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestTwoSchedulersShareOneExtender(t *testing.T) {
+	ctx := context.Background()
+	extender := plane.startExtender(t)
+	const second = "second-scheduler"
+	for _, name := range []string{"", second} {
+		plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: extender.url(),
+			schedulerName: name})
+	}
+	namespace := newNamespace(ctx, t)
+	nodes := plane.createNodes(ctx, t, "gpu-", burstNodes)
+	extender.waitNodes(t, burstNodes)
+	history := plane.beginHistory(ctx, t, namespace)
+	pods := burst(namespace, 2)
+	for i, pod := range pods {
+		if i%2 == 1 {
+			pod.scheduler(second)
+		}
+	}
+	createAll(ctx, t, pods)
+	checkReasons(ctx, t, namespace, waitSettled(ctx, t, namespace, nodes))
+	history.check(ctx, t)
+	reportBurst(t, extender)
+}

@@ -1,0 +1,154 @@
+package cluster
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Extender is the real mgpu-extender, on a port of its own, under the rights that are shipped.
+type Extender struct {
+	process   *Process
+	arguments []string
+	logPath   string
+	port      int
+	scheme    string
+	client    *http.Client
+}
+
+// startExtender returns when it is ready.
+func (c *ControlPlane) startExtender(t testing.TB, flags ...string) *Extender {
+	t.Helper()
+	extender := c.extenderOn(t, "http", http.DefaultClient, flags...)
+	extender.start(t)
+	extender.waitReady(t)
+	return extender
+}
+
+// extenderOn prepares one that is not started yet.
+func (c *ControlPlane) extenderOn(t testing.TB, scheme string, client *http.Client, flags ...string) *Extender {
+	t.Helper()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	arguments := append([]string{
+		"--kubeconfig", c.kubeconfig(extenderToken),
+		"--address", "127.0.0.1", "--port", fmt.Sprint(port)}, flags...)
+	extender := &Extender{arguments: arguments, port: port, scheme: scheme, client: client,
+		logPath: filepath.Join(t.TempDir(), "mgpu-extender.log")}
+	t.Cleanup(func() { extender.end(t) })
+	return extender
+}
+
+func extenderBinary(t testing.TB) string {
+	t.Helper()
+	binary := os.Getenv("MGPU_EXTENDER_BINARY")
+	if binary == "" {
+		t.Fatal("MGPU_EXTENDER_BINARY is not set; test/run.sh cluster sets it")
+	}
+	return binary
+}
+
+func (e *Extender) start(t testing.TB) {
+	t.Helper()
+	var err error
+	if e.process, err = startProcess("mgpu-extender", e.logPath, extenderBinary(t), e.arguments...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// end stops it as Kubernetes does. A sanitizer or a crash shows in the exit code.
+func (e *Extender) end(t testing.TB) {
+	if e.process == nil {
+		return
+	}
+	if code, ended := e.process.Terminate(15 * time.Second); !ended || code != 0 {
+		t.Errorf("mgpu-extender ended with code %d after SIGTERM (in time: %v)", code, ended)
+	}
+	e.process.Kill()
+	if t.Failed() {
+		t.Logf("last lines of mgpu-extender:\n%s", e.process.logTail(25))
+	}
+}
+
+// killAndRestart is a crash: SIGKILL, and a new process on the same port.
+func (e *Extender) killAndRestart(t testing.TB) {
+	t.Helper()
+	e.process.Kill()
+	e.start(t)
+}
+
+func (e *Extender) waitReady(t testing.TB) {
+	t.Helper()
+	waitFor(t, 60*time.Second, "mgpu-extender to be ready", func() (bool, string) {
+		if !e.process.running() {
+			t.Fatalf("mgpu-extender ended:\n%s", e.process.logTail(10))
+		}
+		status, body, err := e.get("/readyz")
+		return err == nil && status == http.StatusOK, fmt.Sprint(status, " ", body, " ", err)
+	})
+}
+
+func (e *Extender) address(path string) string {
+	return fmt.Sprintf("%s://127.0.0.1:%d%s", e.scheme, e.port, path)
+}
+
+// url is the prefix of the verbs.
+func (e *Extender) url() string { return e.address("/mgpu") }
+
+func (e *Extender) get(path string) (int, string, error) {
+	answer, err := e.client.Get(e.address(path))
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(body), err
+}
+
+func (e *Extender) post(path string, body io.Reader) (int, string, error) {
+	answer, err := e.client.Post(e.address(path), "application/json", body)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(text), err
+}
+
+// httpsClient trusts the authority, and shows the certificate where there is one.
+func httpsClient(t testing.TB, authority *Authority, shown *KeyPair) *http.Client {
+	t.Helper()
+	configuration := &tls.Config{RootCAs: authority.pool()}
+	if shown != nil {
+		pair, err := tls.LoadX509KeyPair(shown.certificate, shown.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		configuration.Certificates = []tls.Certificate{pair}
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: configuration}, Timeout: 10 * time.Second}
+}
+
+// waitNodes waits until the extender has heard of the test's nodes.
+func (e *Extender) waitNodes(t testing.TB, count int) {
+	t.Helper()
+	waitFor(t, 30*time.Second, fmt.Sprintf("mgpu-extender to see %d nodes", count), func() (bool, string) {
+		status, body, err := e.get("/inspect/cluster")
+		if err != nil || status != http.StatusOK {
+			return false, fmt.Sprint(status, " ", body, " ", err)
+		}
+		var view struct{ Nodes []json.RawMessage }
+		if err := json.Unmarshal([]byte(body), &view); err != nil {
+			return false, err.Error()
+		}
+		return len(view.Nodes) == count, fmt.Sprint(len(view.Nodes), " nodes")
+	})
+}

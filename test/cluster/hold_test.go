@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func bound(builder *PodBuilder, node string, cards ...string) *corev1.Pod {
+	pod := builder.annotation(assumedKey, "true").build()
+	pod.TypeMeta.Kind, pod.TypeMeta.APIVersion = "Pod", "v1"
+	pod.Spec.NodeName = node
+	for i, ask := range asksOf(pod) {
+		pod.Annotations[indexKeyPrefix+ask.container] = cards[i]
+	}
+	return pod
+}
+
+func TestAPodHoldsTheMostOfInitContainersAndTheRest(t *testing.T) {
+	pod := newPod("n", "p").sidecar(10, 100).initShare(60, 100).share(30, 500)
+	held, err := holdOfBound(bound(pod, "node", "0", "0", "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Sidecar 10 beside init 60 is 70; sidecar 10 beside app 30 is 40. Memory: 200 against 600.
+	if want := (Share{70, 600}); held[0] != want {
+		t.Errorf("holds %+v, want %+v", held[0], want)
+	}
+}
+
+func TestAnInitContainerDoesNotRunBesideLaterSidecars(t *testing.T) {
+	held, err := holdOfBound(bound(newPod("n", "p").initShare(60, 100).sidecar(50, 100), "node", "3", "3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Share{60, 100}); held[3] != want {
+		t.Errorf("holds %+v, want %+v", held[3], want)
+	}
+}
+
+// The checker must see what it is there to see.
+func TestTheHistoryCheckNoticesEveryBrokenPromise(t *testing.T) {
+	half := func(name string) *PodBuilder { return newPod("n", name).share(60, 1000) }
+	unbound := bound(half("c"), "", "0")
+	bare := bound(half("d"), "node", "0")
+	delete(bare.Annotations, indexKeyPrefix+"c0")
+	silent := bound(half("e"), "node", "0")
+	delete(silent.Annotations, assumedKey)
+	two := newPod("n", "f").share(200, 2000)
+	for name, one := range map[string]struct {
+		pods []*corev1.Pod
+		says string
+	}{
+		"card over 100 %":      {[]*corev1.Pod{bound(half("a"), "node", "0"), bound(half("b"), "node", "0")}, "card 0 of node holds"},
+		"memory over the card": {[]*corev1.Pod{bound(newPod("n", "a").share(10, cardMemoryMiB+1), "node", "1")}, "card 1 of node holds"},
+		"unbound with cards":   {[]*corev1.Pod{unbound}, "not bound, but carries"},
+		"bound without cards":  {[]*corev1.Pod{bare}, "no cards written"},
+		"bound without mark":   {[]*corev1.Pod{silent}, "without"},
+		"too few cards":        {[]*corev1.Pod{bound(two, "node", "1")}, "wants 2 cards"},
+		"a card twice":         {[]*corev1.Pod{bound(two, "node", "1,1")}, "has cards"},
+		"nothing wrong":        {[]*corev1.Pod{bound(half("a"), "node", "0"), bound(half("b"), "node", "1")}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			said := replay(t, one.pods)
+			if (one.says == "") != (said == "") || !strings.Contains(said, one.says) {
+				t.Errorf("said %q, want %q", said, one.says)
+			}
+		})
+	}
+}
+
+// replay says what the check finds in pods that appear one after the other.
+func replay(t *testing.T, pods []*corev1.Pod) string {
+	t.Helper()
+	history := &History{held: map[string]*Holding{}, pods: map[string]podHolding{}}
+	said := ""
+	for _, pod := range pods {
+		text, err := json.Marshal(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		event := &clientv3.Event{Type: clientv3.EventTypePut,
+			Kv: &mvccpb.KeyValue{Key: []byte(pod.Name), Value: text}}
+		if err := history.apply(event); err != nil {
+			said += err.Error()
+		}
+	}
+	return said
+}

@@ -1,0 +1,47 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// applyRights gives the extender's identity what deploy/rbac/extender.yaml gives it, and nothing else.
+func (c *ControlPlane) applyRights() error {
+	text, err := os.ReadFile(shipped("rbac", "extender.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, document := range strings.Split(string(text), "\n---\n") {
+		object, err := runtime.Decode(scheme.Codecs.UniversalDeserializer(), []byte(document))
+		if err != nil {
+			return err
+		}
+		if err := c.applyRight(object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *ControlPlane) applyRight(object runtime.Object) (err error) {
+	ctx, options := context.Background(), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}
+	switch one := object.(type) {
+	case *corev1.ServiceAccount:
+		_, err = c.admin.CoreV1().ServiceAccounts(one.Namespace).Create(ctx, one, options)
+	case *rbacv1.ClusterRole:
+		_, err = c.admin.RbacV1().ClusterRoles().Create(ctx, one, options)
+	case *rbacv1.ClusterRoleBinding:
+		_, err = c.admin.RbacV1().ClusterRoleBindings().Create(ctx, one, options)
+	default:
+		err = fmt.Errorf("deploy/rbac/extender.yaml has a %T", object)
+	}
+	return err
+}
