@@ -96,6 +96,8 @@ inline constexpr std::uint32_t kWatchRefusalsMax = 5;
 // Of the API server's own sentence; admission webhooks may write pages.
 inline constexpr std::size_t kStatusMessageShown = 1024;
 inline constexpr std::size_t kApiRequestsInFlightMax = 1024;
+// A kubeconfig, certificate, key or token. A bundle of all public roots has some 220 KiB.
+inline constexpr std::size_t kCredentialFileBytesMax = std::size_t{1} << 20;
 inline constexpr seconds kTokenRereadInterval{60};
 inline constexpr seconds kRetryAfterMax{60};
 

@@ -1,0 +1,191 @@
+// load_kubeconfig. The only home of yaml-cpp.
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "common/kube/base64.h"
+#include "common/kube/bounded_file.h"
+#include "common/kube/config.h"
+#include "common/text.h"
+
+namespace mgpu::kube {
+namespace {
+
+// Reads members of a YAML map. Absent and null ones are empty; the first one of a wrong kind is
+// noted in `problem`. No value is ever quoted: some are secrets.
+class YamlCursor {
+ public:
+  YamlCursor(YAML::Node node, std::string path, std::string& problem)
+      : node_(std::move(node)), path_(std::move(path)), problem_(problem) {}
+
+  const std::string& path() const { return path_; }
+  bool has(const std::string& name) const { return find(name).IsDefined(); }
+
+  std::string text(const std::string& name) const {
+    const YAML::Node found = find(name);
+    if (!found.IsDefined()) return {};
+    if (found.IsScalar()) return found.Scalar();
+    note(place(name) + " must be a string");
+    return {};
+  }
+
+  bool truth(const std::string& name) const {
+    const YAML::Node found = find(name);
+    bool value = false;
+    if (found.IsDefined() && !YAML::convert<bool>::decode(found, value)) {
+      note(place(name) + " must be true or false");
+    }
+    return value;
+  }
+
+  YamlCursor map(const std::string& name) const {
+    const YAML::Node found = find(name);
+    if (found.IsDefined() && !found.IsMap()) note(place(name) + " must be a map");
+    return {found, place(name), problem_};
+  }
+
+  // The map `member` inside the one entry of the list `name` that is called `wanted`.
+  std::optional<YamlCursor> entry(const std::string& name, const std::string& wanted,
+                                  const std::string& member) const {
+    const YAML::Node list = find(name);
+    std::optional<YamlCursor> found;
+    if (!list.IsDefined() || !list.IsSequence()) return found;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const YamlCursor at(list[i], fmt::format("{}[{}]", place(name), i), problem_);
+      if (at.text("name") != wanted) continue;
+      if (found) note(fmt::format("{} has two entries named {}", place(name), in_quotes(wanted)));
+      found.emplace(at.map(member));
+    }
+    return found;
+  }
+
+  void note(std::string problem) const {
+    if (problem_.empty()) problem_ = std::move(problem);
+  }
+
+ private:
+  // Undefined where there is none.
+  YAML::Node find(const std::string& name) const {
+    if (!node_.IsDefined() || !node_.IsMap()) return YAML::Node(YAML::NodeType::Undefined);
+    const YAML::Node found = node_[name];
+    return found.IsDefined() && !found.IsNull() ? found : YAML::Node(YAML::NodeType::Undefined);
+  }
+
+  std::string place(const std::string& name) const {
+    return path_.empty() ? name : path_ + "." + name;
+  }
+
+  YAML::Node node_;
+  std::string path_;
+  std::string& problem_;
+};
+
+std::string beside(const std::filesystem::path& kubeconfig, const std::string& path) {
+  return path.empty() ? path : (kubeconfig.parent_path() / path).lexically_normal().string();
+}
+
+// `name` is a path, `name`-data is base64.
+PemSource read_pem(const YamlCursor& from, const std::string& name,
+                   const std::filesystem::path& kubeconfig) {
+  const std::string encoded = from.text(name + "-data");
+  PemSource source;
+  source.file = beside(kubeconfig, from.text(name));
+  if (encoded.empty()) return source;
+  if (!source.file.empty()) {
+    from.note(fmt::format("{0} has both {1} and {1}-data, and must have one", from.path(), name));
+  }
+  const auto decoded = decode_base64(encoded);
+  if (!decoded) from.note(fmt::format("{}.{}-data must be base64, and is not", from.path(), name));
+  source.pem = decoded.value_or("");
+  return source;
+}
+
+void read_cluster(const YamlCursor& from, const std::filesystem::path& kubeconfig, Config& config) {
+  config.server = from.text("server");
+  while (config.server.ends_with('/')) config.server.pop_back();
+  if (!config.server.starts_with("https://") && !config.server.starts_with("http://")) {
+    from.note(fmt::format("{}.server must start with https:// or http://, is {}", from.path(),
+                          in_quotes(config.server)));
+  }
+  config.ca = read_pem(from, "certificate-authority", kubeconfig);
+  config.insecure_skip_tls_verify = from.truth("insecure-skip-tls-verify");
+  if (config.insecure_skip_tls_verify && !config.ca.empty()) {
+    from.note(from.path() + " has both a certificate authority and insecure-skip-tls-verify");
+  }
+  config.tls_server_name = from.text("tls-server-name");
+  config.proxy_url = from.text("proxy-url");
+}
+
+// What would make us someone else than the file says must not be passed over.
+void refuse_what_is_not_supported(const YamlCursor& from) {
+  for (const char* name : {"exec", "auth-provider", "as", "as-uid", "as-groups", "as-user-extra"}) {
+    if (!from.has(name)) continue;
+    from.note(
+        fmt::format("{}.{} is not supported: use a token, a tokenFile, a client "
+                    "certificate, or username and password",
+                    from.path(), name));
+  }
+}
+
+void read_user(const YamlCursor& from, const std::filesystem::path& kubeconfig, Config& config) {
+  refuse_what_is_not_supported(from);
+  config.client_certificate = read_pem(from, "client-certificate", kubeconfig);
+  config.client_key = read_pem(from, "client-key", kubeconfig);
+  if (config.client_certificate.empty() != config.client_key.empty()) {
+    from.note(from.path() + " must have both a client certificate and a client key, or neither");
+  }
+  config.token = from.text("token");
+  config.token_file = beside(kubeconfig, from.text("tokenFile"));
+  config.username = from.text("username");
+  config.password = from.text("password");
+  if (config.username.empty() && !config.password.empty()) {
+    from.note(from.path() + " has a password without a username");
+  }
+  if (!config.username.empty() && !(config.token.empty() && config.token_file.empty())) {
+    from.note(from.path() + " has both a token and a username, and must have one");
+  }
+}
+
+void read_entry(const YamlCursor& root, const std::filesystem::path& kubeconfig,
+                const std::string& asked, Config& config) {
+  const std::string context = asked.empty() ? root.text("current-context") : asked;
+  if (context.empty()) return root.note("current-context is not set, and no context was asked for");
+  const auto at = root.entry("contexts", context, "context");
+  if (!at) return root.note("contexts has no entry named " + in_quotes(context));
+  const std::string cluster_name = at->text("cluster");
+  const auto cluster = root.entry("clusters", cluster_name, "cluster");
+  if (!cluster) return root.note("clusters has no entry named " + in_quotes(cluster_name));
+  read_cluster(*cluster, kubeconfig, config);
+  const std::string user_name = at->text("user");
+  if (user_name.empty()) return;
+  const auto user = root.entry("users", user_name, "user");
+  if (!user) return root.note("users has no entry named " + in_quotes(user_name));
+  read_user(*user, kubeconfig, config);
+}
+
+Result<Config> read_kubeconfig(const std::string& text, const std::filesystem::path& path,
+                               const std::string& context) try {
+  const YAML::Node root = YAML::Load(text);
+  if (!root.IsMap()) return error("it must be a YAML map");
+  std::string problem;
+  Config config;
+  read_entry(YamlCursor(root, "", problem), path, context, config);
+  if (!problem.empty()) return error(std::move(problem));
+  return config;
+} catch (const std::exception& failure) {
+  return error(fmt::format("not YAML: {}", in_quotes(failure.what())));
+}
+
+}  // namespace
+
+Result<Config> load_kubeconfig(const std::string& path, const std::string& context) {
+  const auto text = read_bounded_file(path);
+  if (!text) return error("kubeconfig: " + text.error().message);
+  auto config = read_kubeconfig(*text, path, context);
+  if (config) return config;
+  return error(fmt::format("kubeconfig {}: {}", in_quotes(path), config.error().message));
+}
+
+}  // namespace mgpu::kube
