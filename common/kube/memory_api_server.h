@@ -3,7 +3,7 @@
 // same behaviour:
 //
 //   nodes, pods, poddisruptionbudgets, events: create, get, list, update, patch (merge, json),
-//   delete; status subresources of pods and nodes; pods/binding
+//   delete; status subresources; pods/binding
 //   - resourceVersion rises with every write; uid and resourceVersion preconditions give 409
 //   - list pages with limit/continue over one snapshot; an old continue token gives 410 Expired
 //   - watches: from a resourceVersion (410 Gone when history no longer holds it), bookmarks, field
@@ -12,9 +12,14 @@
 //     404, pod being deleted 409
 //   - quantities are stored in canonical form ("8000" -> "8k"); extended resources must be whole
 //
+// It differs where nothing here depends on it: every namespace exists, a strategic merge patch is
+// applied as a merge patch, unknown members are kept, there are no label selectors, managed fields,
+// finalizers or admission.
+//
 // Faults can be injected, for what a real server does only under stress.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -46,22 +51,28 @@ class MemoryApiServer final : public Transport {
     std::size_t history_events = 100'000;  // per collection, before a watch is "too old"
     Duration bookmark_interval{60'000};
     Duration answer_delay{0};  // added to every answer
+    // Wall-clock time at construction, for creationTimestamp and the like; none: the machine's.
+    std::optional<std::chrono::sys_seconds> start;
   };
 
   // `executor` outlives the server.
   MemoryApiServer(Executor& executor, Options options);
+  // REQUIRES: on the executor, or while it runs nothing.
   ~MemoryApiServer() override;
 
   void send(Request request, std::function<void(Response)> done) override;
   std::unique_ptr<Stream> stream(Request request, StreamHandlers handlers) override;
   Executor& executor() override;
 
-  // Serves one request at once, on the caller's thread. Safe for concurrent use.
+  // Serves one request at once, on the caller's thread, without faults and delays. Watches are
+  // refused. Safe for concurrent use.
   Response call(const Request& request);
 
-  // Asked before each request is served; none: no fault. Safe for concurrent use.
+  // Asked once for each send() and stream(), on the caller's thread; none: no fault. Safe for
+  // concurrent use.
   void set_faults(std::function<std::optional<Fault>(const Request&)> faults);
-  // Ends every open watch as a lost connection.
+  // Ends every open watch as a lost connection; lines not yet delivered are lost. Safe for
+  // concurrent use, as is compact().
   void drop_watches();
   // Forgets history, as etcd compaction does: older resourceVersions and continue tokens are 410.
   void compact();

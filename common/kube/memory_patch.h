@@ -1,0 +1,18 @@
+// PATCH of the in-memory API server: RFC 6902 (JSON patch) and RFC 7386 (merge patch). A strategic
+// merge patch is applied as a merge patch: lists are replaced, not merged by key. Pure; any thread.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "common/kube/memory_json.h"
+
+namespace mgpu::kube {
+
+// Applies the patch in `body` to `object`, which is spoilt where that fails. Refusals: 415 for
+// another content type, 400 for a patch that is not one, 422 for one that does not apply or makes
+// too much of the object.
+std::optional<Refusal> apply_patch(Json& object, std::string_view content_type,
+                                   std::string_view body);
+
+}  // namespace mgpu::kube
