@@ -1,0 +1,323 @@
+#include "common/kube/object_json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/limits.h"
+
+namespace mgpu::kube {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+constexpr std::string_view kPod = R"({
+  "kind": "Pod", "apiVersion": "v1",
+  "metadata": {
+    "name": "train", "namespace": "ml", "uid": "u-1", "resourceVersion": "77",
+    "creationTimestamp": "2026-01-02T03:04:05Z", "deletionTimestamp": "2026-01-03T03:04:05Z",
+    "labels": {"app": "a"}, "annotations": {"volumes": "kept", "quote": "\"\u00e9\n"},
+    "managedFields": [{"fieldsV1": {"f:metadata": {"f:name": {}}}}]
+  },
+  "spec": {
+    "nodeName": "n1", "schedulerName": "default-scheduler", "priority": -5,
+    "volumes": [{"name": "v", "emptyDir": {}}],
+    "initContainers": [{"name": "side", "restartPolicy": "Always"}, {"name": "init"}],
+    "containers": [
+      {"name": "main", "env": [{"name": "A", "value": "b"}],
+       "resources": {"limits": {"x/core": "30", "cpu": 2}, "requests": {"x/core": "30"}}},
+      {"name": "log", "resources": {}}
+    ]
+  },
+  "status": {"phase": "Running", "startTime": "2026-01-02T03:04:06Z",
+             "nominatedNodeName": "n2", "conditions": [{"type": "Ready"}]}
+})";
+
+TEST(ReadPod, TakesEveryFieldThatMgpuReads) {
+  const auto pod = read_pod(kPod);
+  ASSERT_TRUE(pod) << pod.error().message;
+  EXPECT_EQ(to_string(pod->ref()), "ml/train");
+  EXPECT_EQ(pod->uid(), PodUid("u-1"));
+  EXPECT_EQ(pod->metadata.resource_version, "77");
+  EXPECT_EQ(pod->metadata.creation_timestamp, "2026-01-02T03:04:05Z");
+  EXPECT_TRUE(pod->metadata.being_deleted);
+  EXPECT_THAT(pod->metadata.labels, ElementsAre(Pair("app", "a")));
+  EXPECT_THAT(pod->metadata.annotations,
+              ElementsAre(Pair("quote", "\"\xC3\xA9\n"), Pair("volumes", "kept")));
+  EXPECT_EQ(pod->node_name, "n1");
+  EXPECT_EQ(pod->scheduler_name, "default-scheduler");
+  EXPECT_EQ(pod->priority, -5);
+  EXPECT_EQ(pod->phase, "Running");
+  EXPECT_EQ(pod->start_time, "2026-01-02T03:04:06Z");
+  EXPECT_EQ(pod->nominated_node, "n2");
+}
+
+TEST(ReadPod, TakesContainersInTheirOrder) {
+  const auto pod = read_pod(kPod);
+  ASSERT_TRUE(pod) << pod.error().message;
+  ASSERT_EQ(pod->containers.size(), 2u);
+  EXPECT_EQ(pod->containers[0].name, "main");
+  EXPECT_THAT(pod->containers[0].limits, ElementsAre(Pair("cpu", "2"), Pair("x/core", "30")));
+  EXPECT_THAT(pod->containers[0].requests, ElementsAre(Pair("x/core", "30")));
+  EXPECT_EQ(pod->containers[1].name, "log");
+  EXPECT_THAT(pod->containers[1].limits, IsEmpty());
+  ASSERT_EQ(pod->init_containers.size(), 2u);
+  EXPECT_TRUE(pod->init_containers[0].restart_always);
+  EXPECT_FALSE(pod->init_containers[1].restart_always);
+}
+
+TEST(ReadPod, ReadsAbsentAndNullMembersAsEmpty) {
+  for (const std::string_view text :
+       {R"({})", R"({"metadata":null,"spec":null,"status":null})",
+        R"({"metadata":{"labels":null},"spec":{"containers":null,"priority":null}})",
+        R"({"spec":{"containers":[]}})"}) {
+    const auto pod = read_pod(text);
+    ASSERT_TRUE(pod) << text << ": " << pod.error().message;
+    EXPECT_THAT(pod->containers, IsEmpty());
+    EXPECT_THAT(pod->metadata.labels, IsEmpty());
+    EXPECT_EQ(pod->priority, 0);
+    EXPECT_FALSE(pod->metadata.being_deleted);
+  }
+}
+
+TEST(ReadPod, SaysWhereAValueOfTheWrongTypeStands) {
+  const std::pair<std::string_view, std::string_view> cases[] = {
+      {R"([])", "must be an object"},
+      {R"("pod")", "must be an object"},
+      {R"({"metadata":5})", "metadata must be an object, is number 5"},
+      {R"({"metadata":{"name":true}})", "metadata.name must be a string, is boolean true"},
+      {R"({"metadata":{"labels":{"a":1}}})", "metadata.labels.a must be a string, is number 1"},
+      {R"({"metadata":{"annotations":[]}})", "metadata.annotations must be an object, is array"},
+      {R"({"spec":{"containers":{}}})", "spec.containers must be an array, is object"},
+      {R"({"spec":{"containers":["x"]}})", "spec.containers[0] must be an object, is string \"x\""},
+      {R"({"spec":{"containers":[{},{"name":1}]}})",
+       "spec.containers[1].name must be a string, is number 1"},
+      {R"({"spec":{"initContainers":[{"resources":{"limits":{"c":{}}}}]}})",
+       "spec.initContainers[0].resources.limits.c must be a string, is object"},
+      {R"({"spec":{"containers":[{"resources":{"limits":{"c":0.5}}}]}})",
+       "spec.containers[0].resources.limits.c must be a string, is number 0.5"},
+      {R"({"spec":{"priority":"high"}})", "spec.priority must be a 32-bit integer, is string"},
+      {R"({"spec":{"priority":3000000000}})",
+       "spec.priority must be a 32-bit integer, is number 3000000000"},
+      {R"({"spec":{"priority":18446744073709551615}})", "spec.priority must be a 32-bit integer"},
+      {R"({"spec":{"priority":1.5}})", "spec.priority must be a 32-bit integer, is number 1.5"},
+  };
+  for (const auto& [text, sentence] : cases) {
+    const auto pod = read_pod(text);
+    ASSERT_FALSE(pod) << text;
+    EXPECT_THAT(pod.error().message, HasSubstr(sentence)) << text;
+  }
+}
+
+TEST(ReadPod, RefusesTextThatIsNotJson) {
+  for (const std::string_view text :
+       {"", " ", "{", "}", R"({"a":})", R"({"a":1,})", R"({} x)", "nul", R"({"a":"\x"})",
+        "{\"a\":\"\xff\"}", R"({"a":1e999})", "{\"a\":\"\n\"}"}) {
+    const auto pod = read_pod(text);
+    ASSERT_FALSE(pod) << text;
+    EXPECT_THAT(pod.error().message, HasSubstr("not JSON")) << text;
+  }
+}
+
+TEST(ReadPod, RefusesTextOfAnyLengthAndDepthWithOneShortSentence) {
+  const std::string open(1'000'000, '[');
+  std::string objects;
+  for (int i = 0; i < 200'000; ++i) objects += R"({"a":)";
+  const std::string long_name(1'000'000, 'n');
+  for (const std::string& text :
+       {open, objects, R"({"skipped":)" + open, R"({"metadata":{"annotations":)" + objects,
+        R"({"metadata":{"labels":{")" + long_name + R"(":1}}})",
+        R"({"metadata":{"name":[")" + long_name + R"("]}})", "{" + long_name}) {
+    const auto pod = read_pod(text);
+    ASSERT_FALSE(pod);
+    EXPECT_LT(pod.error().message.size(), 400u);
+  }
+}
+
+TEST(ReadPod, ReadsNestingUpToTheLimitInWhatItSkips) {
+  const std::size_t inside = limits::kJsonDepthMax - 1;
+  const auto nested = [](std::size_t depth) {
+    return R"({"skipped":)" + std::string(depth, '[') + std::string(depth, ']') + "}";
+  };
+  EXPECT_TRUE(read_pod(nested(inside)));
+  EXPECT_FALSE(read_pod(nested(inside + 1)));
+}
+
+TEST(ReadPod, TakesTheLastOfEqualMembers) {
+  const auto pod = read_pod(R"({"metadata":{"name":"a","name":"b"}})");
+  ASSERT_TRUE(pod);
+  EXPECT_EQ(pod->metadata.name, "b");
+}
+
+TEST(ReadPod, CostsTimeLinearInItsContainers) {
+  std::string text = R"({"spec":{"containers":[{})";
+  for (int i = 0; i < 300'000; ++i) text += ",{}";
+  const auto pod = read_pod(text + "]}}");
+  ASSERT_TRUE(pod);
+  EXPECT_EQ(pod->containers.size(), 300'001u);
+}
+
+TEST(ReadNode, TakesEveryFieldThatMgpuReads) {
+  const auto node = read_node(R"({"metadata":{"name":"n","annotations":{"c":"[]"}},
+      "spec":{"unschedulable":true,"podCIDR":"10.0.0.0/24"},
+      "status":{"capacity":{"x":"8k"},"allocatable":{"x":"7k"},"images":[{"names":["a"]}]}})");
+  ASSERT_TRUE(node) << node.error().message;
+  EXPECT_EQ(node->metadata.name, "n");
+  EXPECT_THAT(node->metadata.annotations, ElementsAre(Pair("c", "[]")));
+  EXPECT_TRUE(node->unschedulable);
+  EXPECT_THAT(node->capacity, ElementsAre(Pair("x", "8k")));
+  EXPECT_THAT(node->allocatable, ElementsAre(Pair("x", "7k")));
+}
+
+TEST(ReadNode, SaysWhereAValueOfTheWrongTypeStands) {
+  const auto node = read_node(R"({"spec":{"unschedulable":"yes"}})");
+  ASSERT_FALSE(node);
+  EXPECT_EQ(node.error().message, R"(spec.unschedulable must be true or false, is string "yes")");
+}
+
+TEST(ReadPodDisruptionBudget, TellsNoSelectorFromAnEmptyOne) {
+  const auto none = read_pod_disruption_budget(R"({"spec":{}})");
+  const auto null = read_pod_disruption_budget(R"({"spec":{"selector":null}})");
+  const auto empty = read_pod_disruption_budget(R"({"spec":{"selector":{}}})");
+  ASSERT_TRUE(none && null && empty);
+  EXPECT_FALSE(none->selector.has_value());
+  EXPECT_FALSE(null->selector.has_value());
+  EXPECT_TRUE(empty->selector.has_value());
+}
+
+TEST(ReadPodDisruptionBudget, TakesEveryFieldThatMgpuReads) {
+  const auto budget = read_pod_disruption_budget(R"({"metadata":{"namespace":"ml"},
+      "spec":{"minAvailable":"50%","selector":{"matchLabels":{"app":"a"},
+        "matchExpressions":[{"key":"k","operator":"In","values":["x","y"]},
+                            {"key":"z","operator":"Exists"}]}},
+      "status":{"disruptionsAllowed":2}})");
+  ASSERT_TRUE(budget) << budget.error().message;
+  EXPECT_EQ(budget->metadata.space, "ml");
+  EXPECT_EQ(budget->disruptions_allowed, 2);
+  ASSERT_EQ(budget->selector->match_expressions.size(), 2u);
+  EXPECT_THAT(budget->selector->match_labels, ElementsAre(Pair("app", "a")));
+  EXPECT_EQ(budget->selector->match_expressions[0].op, "In");
+  EXPECT_THAT(budget->selector->match_expressions[0].values, ElementsAre("x", "y"));
+  EXPECT_EQ(budget->selector->match_expressions[1].key, "z");
+}
+
+TEST(ReadListPage, HandsOutTheTextOfEachItem) {
+  const auto page = read_list_page(R"( {"kind":"PodList","metadata":{"resourceVersion":"12",
+      "continue":"abc\u003d","remainingItemCount":3}, "items" : [ {"a":"]}\""} , {"b":[{}]} ] } )");
+  ASSERT_TRUE(page) << page.error().message;
+  EXPECT_EQ(page->resource_version, "12");
+  EXPECT_EQ(page->continue_token, "abc=");
+  EXPECT_THAT(page->items, ElementsAre(R"({"a":"]}\""})", R"({"b":[{}]})"));
+}
+
+TEST(ReadListPage, ReadsNoItemsFromNullAndFromAnEmptyArray) {
+  for (const std::string_view items : {"null", "[]", "[ ]"}) {
+    const auto page = read_list_page(R"({"metadata":{"resourceVersion":"1"},"items":)" +
+                                     std::string(items) + "}");
+    ASSERT_TRUE(page) << page.error().message;
+    EXPECT_THAT(page->items, IsEmpty());
+    EXPECT_EQ(page->continue_token, "");
+  }
+}
+
+TEST(ReadListPage, RefusesWhatIsNoList) {
+  const std::pair<std::string_view, std::string_view> cases[] = {
+      {"", "not a JSON object"},
+      {"<html>", "not a JSON object"},
+      {"[]", "not a JSON object"},
+      {"{}", "resourceVersion of the list is missing"},
+      {R"({"metadata":{"resourceVersion":""},"items":[]})", "is missing"},
+      {R"({"metadata":{"resourceVersion":"1"}})", "items must be an array"},
+      {R"({"metadata":{"resourceVersion":"1"},"items":{}})", "items must be an array"},
+      {R"({"metadata":{"resourceVersion":"1"},"items":[{},7]})", "items[1] must be an object"},
+      {R"({"metadata":{"resourceVersion":1},"items":[]})", "resourceVersion must be a string"},
+      {R"({"metadata":[],"items":[]})", "metadata must be an object"},
+      {R"({"metadata":{"resourceVersion":"1"},"items":[{},]})", "not a JSON object"},
+      {R"({"metadata":{"resourceVersion":"1"},"items":[{])", "not a JSON object"},
+      {R"({"metadata":{"resourceVersion":"1"},"items":[{}]} {})", "not a JSON object"},
+      {R"({"metadata":{"resourceVersion":"1"},"items":["\)", "not a JSON object"},
+      {R"({"metadata":{"resourceVersion":"1","continue":"\x"},"items":[]})", "not JSON"},
+  };
+  for (const auto& [text, sentence] : cases) {
+    const auto page = read_list_page(text);
+    ASSERT_FALSE(page) << text;
+    EXPECT_THAT(page.error().message, HasSubstr(sentence)) << text;
+  }
+}
+
+TEST(ReadListPage, RefusesDeepNesting) {
+  for (const char bracket : {'[', '{'}) {
+    const auto page = read_list_page(R"({"items":)" + std::string(1'000'000, bracket));
+    ASSERT_FALSE(page);
+    EXPECT_LT(page.error().message.size(), 400u);
+  }
+}
+
+TEST(ReadWatchLine, ReadsEachKind) {
+  using Kind = WatchLine::Kind;
+  const std::pair<std::string, Kind> cases[] = {{"ADDED", Kind::kAdded},
+                                                {"MODIFIED", Kind::kModified},
+                                                {"DELETED", Kind::kDeleted},
+                                                {"BOOKMARK", Kind::kBookmark}};
+  for (const auto& [type, kind] : cases) {
+    const std::string object = R"({"metadata":{"name":"a","resourceVersion":"9"}})";
+    const auto line = read_watch_line(R"({"type":")" + type + R"(","object":)" + object + "}");
+    ASSERT_TRUE(line) << line.error().message;
+    EXPECT_EQ(line->kind, kind);
+    EXPECT_EQ(line->object, object);
+    EXPECT_EQ(line->resource_version, "9");
+  }
+}
+
+TEST(ReadWatchLine, HandsOutTheStatusOfAnError) {
+  const auto line = read_watch_line(
+      R"({"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"old"}})");
+  ASSERT_TRUE(line) << line.error().message;
+  EXPECT_EQ(line->kind, WatchLine::Kind::kError);
+  const Status status = read_status(line->object);
+  EXPECT_EQ(status.code, 410);
+  EXPECT_EQ(status.reason, "Expired");
+  EXPECT_EQ(status.message, "old");
+}
+
+TEST(ReadWatchLine, RefusesWhatIsNoEvent) {
+  for (const std::string& text :
+       {std::string(""), std::string("{}"), std::string("null"), std::string(R"({"type":"ADDED"})"),
+        std::string(R"({"type":"added","object":{}})"), std::string(R"({"type":1,"object":{}})"),
+        std::string(R"({"type":"ADDED","object":[]})"),
+        std::string(R"({"type":"ADDED","object":{})"),
+        std::string(R"({"type":"ADDED","object":{"metadata":5}})"),
+        std::string(R"({"type":"ADDED","object":{"metadata":{"resourceVersion":5}}})"),
+        R"({"type":"ADDED","object":)" + std::string(1'000'000, '{')}) {
+    const auto line = read_watch_line(text);
+    ASSERT_FALSE(line) << text.substr(0, 80);
+    EXPECT_FALSE(line.error().message.empty());
+    EXPECT_LT(line.error().message.size(), 400u);
+  }
+}
+
+TEST(ReadStatus, IsEmptyForTextThatIsNoStatus) {
+  for (const std::string_view text : {"", "<html>", "[]", R"({"code":"x"})"}) {
+    EXPECT_EQ(read_status(text).code, 0) << text;
+  }
+}
+
+// Cutting and reading agree with each other on every prefix of a real text and every byte changed.
+TEST(ReadPod, NeverFailsOtherwiseThanByAnError) {
+  const std::string text(kPod);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    (void)read_pod(text.substr(0, i));
+    for (const char c : {'"', '{', ']', '\\', '\0', '\xff', '9'}) {
+      std::string changed = text;
+      changed[i] = c;
+      (void)read_pod(changed);
+      (void)read_watch_line(R"({"type":"ADDED","object":)" + changed + "}");
+      (void)read_list_page(R"({"metadata":{"resourceVersion":"1"},"items":[)" + changed + "]}");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mgpu::kube

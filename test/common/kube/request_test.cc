@@ -1,0 +1,65 @@
+#include "common/kube/request.h"
+
+#include <gtest/gtest.h>
+
+#include "common/kube/json_slices.h"
+#include "common/kube/object_json.h"
+
+namespace mgpu::kube {
+namespace {
+
+TEST(Request, ListsTheFirstPageFromTheNewestState) {
+  const Request request = list(all_nodes(), 500, "");
+  EXPECT_EQ(request.method, Method::kGet);
+  EXPECT_EQ(request.target, "/api/v1/nodes?limit=500");
+  EXPECT_EQ(request.body, "");
+}
+
+TEST(Request, ListsALaterPageWithTheSameSelectorAndTheToken) {
+  EXPECT_EQ(list(bound_pods(), 10, "a+/=").target,
+            "/api/v1/pods?limit=10&fieldSelector=spec.nodeName%21%3D%2Cstatus.phase%21%3DSucceeded"
+            "%2Cstatus.phase%21%3DFailed&continue=a%2B%2F%3D");
+}
+
+TEST(Request, WatchesWithBookmarksFromAVersion) {
+  EXPECT_EQ(watch({"/api/v1/pods", "a=b"}, "7&x", std::chrono::seconds(301)).target,
+            "/api/v1/pods?watch=1&allowWatchBookmarks=true&resourceVersion=7%26x"
+            "&timeoutSeconds=301&fieldSelector=a%3Db");
+}
+
+TEST(Request, KeepsHostileNamesInsideTheirPathSegment) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"a/b", "a%2Fb"}, {"..", "%2E%2E"},       {".", "%2E"},           {"a?b#c", "a%3Fb%23c"},
+      {"a b", "a%20b"}, {"a\r\nb", "a%0D%0Ab"}, {"\xC3\xA9", "%C3%A9"}, {"a.b-c_d~", "a.b-c_d~"}};
+  for (const auto& [name, encoded] : cases) {
+    EXPECT_EQ(get_pod({"ns", name}).target, "/api/v1/namespaces/ns/pods/" + encoded);
+    EXPECT_EQ(get_pod({name, "p"}).target, "/api/v1/namespaces/" + encoded + "/pods/p");
+    EXPECT_EQ(get_node(NodeName(name)).target, "/api/v1/nodes/" + encoded);
+  }
+}
+
+TEST(Request, BindsWithUidAndAnnotationsInOneWrite) {
+  const Request request =
+      bind({{"ml", "train"}, PodUid("u-1"), NodeName("n1"), {{"d/a", "0,2"}, {"d/b", "true"}}});
+  EXPECT_EQ(request.method, Method::kPost);
+  EXPECT_EQ(request.target, "/api/v1/namespaces/ml/pods/train/binding");
+  EXPECT_EQ(request.content_type, "application/json");
+  EXPECT_EQ(request.body,
+            R"({"apiVersion":"v1","kind":"Binding","metadata":{"name":"train","namespace":"ml",)"
+            R"("uid":"u-1","annotations":{"d/a":"0,2","d/b":"true"}},)"
+            R"("target":{"apiVersion":"v1","kind":"Node","name":"n1"}})");
+}
+
+TEST(Request, WritesABindingThatReadsBackWhateverItsTexts) {
+  const std::string hostile = "\"},\\ \n\x01\xC3\xA9";
+  const Request request =
+      bind({{hostile, hostile}, PodUid(hostile), NodeName(hostile), {{hostile, hostile}}});
+  const auto read = read_pod(request.body);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->metadata.name, hostile);
+  EXPECT_EQ(read->metadata.uid, hostile);
+  EXPECT_EQ(read->metadata.annotations.at(hostile), hostile);
+}
+
+}  // namespace
+}  // namespace mgpu::kube

@@ -1,0 +1,359 @@
+#include "common/kube/watcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "common/limits.h"
+
+namespace mgpu::kube {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using EventKind = WatchEvent::Kind;
+using ActionKind = WatchAction::Kind;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+std::string object(std::string_view name, std::string_view version) {
+  return R"({"metadata":{"name":")" + std::string(name) + R"(","resourceVersion":")" +
+         std::string(version) + R"("}})";
+}
+
+std::string line(std::string_view type, const std::string& object) {
+  return R"({"type":")" + std::string(type) + R"(","object":)" + object + "}";
+}
+
+Response page(std::string_view version, std::string_view token, std::string_view items = "") {
+  Response response;
+  response.status = 200;
+  response.body = R"({"metadata":{"resourceVersion":")" + std::string(version) +
+                  R"(","continue":")" + std::string(token) + R"("},"items":[)" +
+                  std::string(items) + "]}";
+  return response;
+}
+
+Response status(int code, std::string_view reason = "", std::string_view message = "") {
+  Response response;
+  response.status = code;
+  response.body = R"({"kind":"Status","code":)" + std::to_string(code) + R"(,"reason":")" +
+                  std::string(reason) + R"(","message":")" + std::string(message) + R"("})";
+  return response;
+}
+
+Response lost() {
+  Response response;
+  response.failure = TransportFailure{"connection reset", true};
+  return response;
+}
+
+std::string status_line(int code, std::string_view reason) {
+  return line("ERROR", status(code, reason).body);
+}
+
+std::vector<EventKind> kinds(const WatchStep& step) {
+  std::vector<EventKind> kinds;
+  for (const WatchEvent& event : step.events) kinds.push_back(event.kind);
+  return kinds;
+}
+
+// A watcher with a clock of its own. `random` is 1 unless a test says otherwise, so that waits have
+// their full length.
+class WatcherTest : public ::testing::Test {
+ public:
+  WatchStep start() { return watcher_.start(now_, random_); }
+  WatchStep listed(const Response& response) { return watcher_.on_list(response, now_, random_); }
+  WatchStep said(std::string_view text) { return watcher_.on_line(text, now_, random_); }
+  WatchStep ended(const Response& response) { return watcher_.on_end(response, now_, random_); }
+  WatchStep silent() { return watcher_.on_silence(now_, random_); }
+  WatchStep waited() { return watcher_.on_waited(now_, random_); }
+
+  void watch_from(std::string_view version) {
+    start();
+    ASSERT_EQ(listed(page(version, "")).action.kind, ActionKind::kWatch);
+  }
+
+  Watcher watcher_{Resource{"/api/v1/pods", ""}};
+  Instant now_{};
+  double random_ = 0.999'999;
+};
+
+void expect_list(const WatchStep& step, std::string_view token) {
+  EXPECT_EQ(step.action.kind, ActionKind::kList);
+  const std::string wanted =
+      "/api/v1/pods?limit=500" + (token.empty() ? "" : "&continue=" + std::string(token));
+  EXPECT_EQ(step.action.request.target, wanted);
+}
+
+void expect_watch(const WatchStep& step, std::string_view version) {
+  EXPECT_EQ(step.action.kind, ActionKind::kWatch);
+  EXPECT_THAT(step.action.request.target,
+              HasSubstr("resourceVersion=" + std::string(version) + "&"));
+  EXPECT_THAT(step.action.request.target, HasSubstr("allowWatchBookmarks=true"));
+}
+
+void expect_wait(const WatchStep& step) {
+  EXPECT_EQ(step.action.kind, ActionKind::kWait);
+  EXPECT_GT(step.action.delay, Duration(0));
+  EXPECT_FALSE(step.problem.empty());
+}
+
+TEST_F(WatcherTest, ListsPagesThenWatchesFromTheListsVersion) {
+  expect_list(start(), "");
+  const WatchStep first = listed(page("5", "t1", object("a", "1")));
+  EXPECT_EQ(kinds(first), (std::vector{EventKind::kRelistBegin, EventKind::kRelistObject}));
+  expect_list(first, "t1");
+  EXPECT_FALSE(watcher_.synced());
+
+  const WatchStep last = listed(page("5", "", object("b", "2") + "," + object("c", "3")));
+  EXPECT_EQ(kinds(last), (std::vector{EventKind::kRelistObject, EventKind::kRelistObject,
+                                      EventKind::kRelistEnd}));
+  EXPECT_EQ(last.events[1].object, object("c", "3"));
+  expect_watch(last, "5");
+  EXPECT_TRUE(watcher_.synced());
+}
+
+TEST_F(WatcherTest, AppliesLinesAndResumesWhereTheyLed) {
+  watch_from("5");
+  const WatchStep added = said(line("ADDED", object("a", "6")));
+  EXPECT_EQ(kinds(added), std::vector{EventKind::kApply});
+  EXPECT_EQ(added.events[0].object, object("a", "6"));
+  EXPECT_EQ(added.action.kind, ActionKind::kNone);
+  EXPECT_EQ(kinds(said(line("MODIFIED", object("a", "7")))), std::vector{EventKind::kApply});
+  EXPECT_EQ(kinds(said(line("DELETED", object("a", "8")))), std::vector{EventKind::kDelete});
+  expect_watch(ended(page("", "")), "8");
+}
+
+TEST_F(WatcherTest, MovesOnWithBookmarksWithoutAnyEvent) {
+  watch_from("5");
+  const WatchStep bookmark = said(line("BOOKMARK", object("", "40")));
+  EXPECT_THAT(bookmark.events, IsEmpty());
+  EXPECT_EQ(bookmark.action.kind, ActionKind::kNone);
+  expect_watch(ended(page("", "")), "40");
+}
+
+TEST_F(WatcherTest, KeepsItsVersionWhenAnObjectCarriesNone) {
+  watch_from("5");
+  said(line("ADDED", R"({"metadata":{"name":"a"}})"));
+  now_ += seconds(2);
+  expect_watch(ended(page("", "")), "5");
+}
+
+TEST_F(WatcherTest, AsksForAWatchOfFiveToTenMinutes) {
+  for (const auto& [random, wanted] : {std::pair{0.0, "=300"}, {0.5, "=450"}, {0.9999, "=599"}}) {
+    Watcher watcher(all_nodes());
+    watcher.start(now_, random);
+    const WatchStep step = watcher.on_list(page("5", ""), now_, random);
+    EXPECT_THAT(step.action.request.target, HasSubstr(std::string("timeoutSeconds") + wanted));
+  }
+}
+
+TEST_F(WatcherTest, StartsOverWhenATokenIsTooOld) {
+  start();
+  listed(page("5", "t1", object("a", "1")));
+  const WatchStep gone = listed(status(410, "Expired", "token too old"));
+  expect_list(gone, "");
+  EXPECT_THAT(gone.problem, HasSubstr("token too old"));
+  const WatchStep again = listed(page("9", "", object("b", "1")));
+  EXPECT_EQ(kinds(again), (std::vector{EventKind::kRelistBegin, EventKind::kRelistObject,
+                                       EventKind::kRelistEnd}));
+  expect_watch(again, "9");
+}
+
+TEST_F(WatcherTest, ListsAgainWhenItsVersionIsTooOld) {
+  struct Case {
+    std::string name;
+    std::function<WatchStep(WatcherTest&)> happens;
+  };
+  const Case cases[] = {
+      {"HTTP 410", [](WatcherTest& t) { return t.ended(status(410, "Expired")); }},
+      {"ERROR 410", [](WatcherTest& t) { return t.said(status_line(410, "Expired")); }},
+      {"ERROR Gone", [](WatcherTest& t) { return t.said(status_line(410, "Gone")); }},
+      {"malformed", [](WatcherTest& t) { return t.said("{garbage"); }},
+      {"unknown type", [](WatcherTest& t) { return t.said(line("EXPLODED", "{}")); }},
+  };
+  for (const Case& a_case : cases) {
+    SCOPED_TRACE(a_case.name);
+    watcher_ = Watcher(Resource{"/api/v1/pods", ""});
+    watch_from("5");
+    const WatchStep step = a_case.happens(*this);
+    expect_list(step, "");
+    EXPECT_THAT(step.events, IsEmpty());
+    EXPECT_FALSE(step.problem.empty());
+    EXPECT_TRUE(watcher_.synced());
+    // And the next one waits.
+    listed(page("6", ""));
+    expect_wait(a_case.happens(*this));
+    expect_list(waited(), "");
+  }
+}
+
+TEST_F(WatcherTest, BacksOffAndGoesOnWhereItWasWhenAListFails) {
+  const Response failures[] = {
+      status(429),  status(500),
+      status(503),  status(403, "Forbidden"),
+      lost(),       status(410),
+      page("", ""), Response{.status = 200, .body = "<html>", .retry_after = {}, .failure = {}}};
+  for (const Response& failure : failures) {
+    SCOPED_TRACE(failure.status);
+    watcher_ = Watcher(Resource{"/api/v1/pods", ""});
+    start();
+    expect_wait(listed(failure));
+    expect_list(waited(), "");
+  }
+}
+
+TEST_F(WatcherTest, GoesOnWithTheSamePageAfterAFailure) {
+  start();
+  listed(page("5", "t1", object("a", "1")));
+  expect_wait(listed(status(503)));
+  expect_list(waited(), "t1");
+  EXPECT_EQ(kinds(listed(page("5", ""))), std::vector{EventKind::kRelistEnd});
+}
+
+TEST_F(WatcherTest, BacksOffAndResumesWhenAWatchFails) {
+  struct Case {
+    std::string name;
+    std::function<WatchStep(WatcherTest&)> happens;
+  };
+  const Case cases[] = {
+      {"429", [](WatcherTest& t) { return t.ended(status(429)); }},
+      {"503", [](WatcherTest& t) { return t.ended(status(503)); }},
+      {"403", [](WatcherTest& t) { return t.ended(status(403)); }},
+      {"lost", [](WatcherTest& t) { return t.ended(lost()); }},
+      {"ERROR 500", [](WatcherTest& t) { return t.said(status_line(500, "InternalError")); }},
+      {"silence", [](WatcherTest& t) { return t.silent(); }},
+  };
+  for (const Case& a_case : cases) {
+    SCOPED_TRACE(a_case.name);
+    watcher_ = Watcher(Resource{"/api/v1/pods", ""});
+    watch_from("5");
+    said(line("ADDED", object("a", "6")));
+    expect_wait(a_case.happens(*this));
+    expect_watch(waited(), "6");
+  }
+}
+
+TEST_F(WatcherTest, NamesTheCollectionAndTheServersWordsInAProblem) {
+  start();
+  EXPECT_EQ(listed(status(403, "Forbidden", "no rights")).problem,
+            "list /api/v1/pods: HTTP 403 Forbidden: no rights");
+  waited();
+  EXPECT_EQ(listed(lost()).problem, "list /api/v1/pods: connection reset");
+  waited();
+  listed(page("5", ""));
+  EXPECT_EQ(ended(status(503, "Busy", "later")).problem,
+            "watch /api/v1/pods: HTTP 503 Busy: later");
+}
+
+TEST_F(WatcherTest, DoublesItsWaitsUpToTheLimit) {
+  start();
+  std::vector<Duration> waits;
+  for (int i = 0; i < 9; ++i) {
+    waits.push_back(listed(lost()).action.delay);
+    now_ += waits.back();
+    waited();
+  }
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    const Duration full =
+        std::min(Duration(limits::kBackoffFirst) * (1 << i), Duration(limits::kBackoffMax));
+    EXPECT_GE(waits[i], full - milliseconds(1)) << i;
+    EXPECT_LE(waits[i], full) << i;
+  }
+}
+
+TEST_F(WatcherTest, JittersItsWaitsDownToHalf) {
+  random_ = 0;
+  start();
+  EXPECT_EQ(listed(lost()).action.delay, Duration(limits::kBackoffFirst) / 2);
+}
+
+TEST_F(WatcherTest, StartsSmallAgainAfterALongCalm) {
+  watch_from("5");
+  for (int i = 0; i < 6; ++i) {
+    now_ += ended(lost()).action.delay;
+    waited();
+  }
+  now_ += limits::kBackoffResetAfter;
+  EXPECT_LE(ended(lost()).action.delay, Duration(limits::kBackoffFirst));
+}
+
+TEST_F(WatcherTest, WaitsAtLeastAsLongAsTheServerAsksWithinALimit) {
+  for (const auto& [asked, wanted] :
+       {std::pair{seconds(7), seconds(7)}, {seconds(100'000), limits::kRetryAfterMax}}) {
+    for (const int code : {429, 503}) {
+      watcher_ = Watcher(Resource{"/api/v1/pods", ""});
+      start();
+      Response busy = status(code);
+      busy.retry_after = asked;
+      EXPECT_EQ(listed(busy).action.delay, wanted);
+      waited();
+      listed(page("5", ""));
+      EXPECT_EQ(ended(busy).action.delay, wanted);
+    }
+  }
+}
+
+TEST_F(WatcherTest, DoesNotSpinOnAWatchThatEndsAtOnce) {
+  watch_from("5");
+  Duration waited_for{0};
+  for (int i = 0; i < 20; ++i) {
+    const WatchStep step = ended(page("", ""));
+    expect_wait(step);
+    waited_for += step.action.delay;
+    now_ += step.action.delay;
+    expect_watch(waited(), "5");
+  }
+  EXPECT_GT(waited_for, seconds(300));
+}
+
+TEST_F(WatcherTest, OpensAWatchAgainAtOnceWhenItLastedOrMovedOn) {
+  watch_from("5");
+  now_ += limits::kWatchShort;
+  expect_watch(ended(page("", "")), "5");
+  said(line("BOOKMARK", object("", "6")));
+  expect_watch(ended(page("", "")), "6");
+}
+
+TEST_F(WatcherTest, ListsAgainWhenItsVersionIsRefusedTooOften) {
+  watch_from("5");
+  for (std::uint32_t i = 1; i < limits::kWatchRefusalsMax; ++i) {
+    expect_wait(ended(status(504, "Timeout", "Too large resource version")));
+    expect_watch(waited(), "5");
+  }
+  expect_wait(ended(status(504)));
+  expect_list(waited(), "");
+}
+
+TEST_F(WatcherTest, KeepsItsVersionWhileTheServerIsAway) {
+  watch_from("5");
+  for (int i = 0; i < 50; ++i) {
+    expect_wait(ended(lost()));
+    expect_watch(waited(), "5");
+  }
+}
+
+TEST_F(WatcherTest, ForgetsRefusalsWhenALineComes) {
+  watch_from("5");
+  for (std::uint32_t i = 0; i < 3 * limits::kWatchRefusalsMax; ++i) {
+    expect_wait(ended(status(500)));
+    EXPECT_EQ(waited().action.kind, ActionKind::kWatch);
+    said(line("BOOKMARK", object("", "6")));
+  }
+}
+
+using WatcherDeathTest = WatcherTest;
+
+TEST_F(WatcherDeathTest, EndsTheProgramOnACallOutOfTurn) {
+  start();
+  EXPECT_DEATH(said("{}"), "not watching");
+  EXPECT_DEATH(silent(), "not watching");
+  listed(page("5", ""));
+  EXPECT_DEATH(listed(page("5", "")), "not listing");
+  EXPECT_DEATH(waited(), "while watching");
+}
+
+}  // namespace
+}  // namespace mgpu::kube
