@@ -95,6 +95,8 @@ inline constexpr seconds kWatchShort{1};
 inline constexpr std::uint32_t kWatchRefusalsMax = 5;
 // Of the API server's own sentence; admission webhooks may write pages.
 inline constexpr std::size_t kStatusMessageShown = 1024;
+// Requests at the API server at once, each on a connection; the others wait their turn.
+inline constexpr std::size_t kApiConnectionsMax = 128;
 inline constexpr std::size_t kApiRequestsInFlightMax = 1024;
 // A kubeconfig, certificate, key or token. A bundle of all public roots has some 220 KiB.
 inline constexpr std::size_t kCredentialFileBytesMax = std::size_t{1} << 20;
@@ -112,6 +114,12 @@ inline constexpr milliseconds kExpectationLife{1'000};
 inline constexpr std::size_t kExpectationsMax = 4096;
 // A share assumed without an outcome is looked at again after this long: the pod is read.
 inline constexpr seconds kAssumedRecheck{10};
+// An attempt that is still going on (a POST, then a GET) must not be taken for one in doubt.
+static_assert(2 * kBindTimeout < kAssumedRecheck);
+// After an API server's outage thousands of shares may be in doubt: so many pods are read at once.
+inline constexpr std::size_t kRechecksInFlight = 16;
+// Pods kept from filter for bind, some 5 KiB each: more than can lie between the two.
+inline constexpr std::size_t kRememberedPodsMax = 4096;
 // The sentence kept with a pod or node that drifts; some name a value of the user's.
 inline constexpr std::size_t kDriftDetailBytesMax = 512;
 

@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace mgpu::http {
 
@@ -17,15 +19,16 @@ struct Response {
   int status = 200;
   std::string content_type = "application/json";
   std::string body;
+  std::vector<std::pair<std::string, std::string>> headers = {};  // beside length and type
 };
 
-// Answers one request. May be called from any thread, at once or later, exactly once; what comes
-// after the connection has ended is dropped.
+// Answers one request. May be called from any thread, at once or later, once; what comes later or
+// after the connection has ended is dropped. When all copies are gone unused, the answer is 500.
 using Respond = std::function<void(Response)>;
 // Called on a server thread; must not block.
 using Handler = std::function<void(Request, Respond)>;
 
-// {"error": message} with that status.
+// {"error": message} with that status; bytes of `message` that are not ASCII become "?".
 Response error_response(int status, const std::string& message);
 
 // The decoded value of `name` in a query, or empty.

@@ -1,0 +1,126 @@
+#include "extender/http/tls.h"
+
+#include <openssl/sha.h>
+#include <openssl/ssl.h>
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+namespace mgpu::http {
+
+namespace {
+
+Result<std::string> read_file(const char* what, const std::string& path) {
+  if (path.empty()) return std::string();
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (file.is_open() && !file.bad() && !text.empty()) return text;
+  const std::string why = errno ? std::strerror(errno) : "it is empty";
+  return error("cannot read the " + std::string(what) + " file " + path + ": " + why);
+}
+
+Error unusable(const char* what, const std::string& path, const error_code& why) {
+  return error("cannot use the " + std::string(what) + " file " + path + ": " + why.message());
+}
+
+// A length before each name, as ALPN writes it.
+constexpr std::string_view kProtocol = "\x08http/1.1";
+
+int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_length,
+                    const unsigned char* offered, unsigned int offered_length, void*) {
+  const auto* ours = reinterpret_cast<const unsigned char*>(kProtocol.data());
+  unsigned char* found = nullptr;
+  const int outcome =
+      SSL_select_next_proto(&found, chosen_length, ours, kProtocol.size(), offered, offered_length);
+  if (outcome != OPENSSL_NPN_NEGOTIATED) return SSL_TLSEXT_ERR_ALERT_FATAL;
+  *chosen = found;
+  return SSL_TLSEXT_ERR_OK;
+}
+
+void set_protocol(ssl::context& context) {
+  SSL_CTX* native = context.native_handle();
+  SSL_CTX_set_min_proto_version(native, TLS1_2_VERSION);
+  SSL_CTX_set_options(native, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+  SSL_CTX_set_alpn_select_cb(native, choose_protocol, nullptr);
+  // Sessions live in the clients' tickets; a ticket is only good for the server that gave it.
+  SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);
+  constexpr std::string_view kId = "mgpu";
+  SSL_CTX_set_session_id_context(native, reinterpret_cast<const unsigned char*>(kId.data()),
+                                 kId.size());
+}
+
+Result<void> use_certificate(ssl::context& context, const TlsOptions& options,
+                             const std::string& certificate, const std::string& key) {
+  error_code failed;
+  // Without this OpenSSL would ask for a passphrase at the terminal.
+  context.set_password_callback([](auto, auto) { return std::string(); }, failed);
+  context.use_certificate_chain(asio::buffer(certificate), failed);
+  if (failed) return unusable("certificate", options.certificate_file, failed);
+  context.use_private_key(asio::buffer(key), ssl::context::pem, failed);
+  if (failed) return unusable("key", options.key_file, failed);
+  if (SSL_CTX_check_private_key(context.native_handle()) == 1) return {};
+  return error("the key in " + options.key_file + " does not belong to the certificate in " +
+               options.certificate_file);
+}
+
+Result<void> require_clients_of(ssl::context& context, const TlsOptions& options,
+                                const std::string& client_ca) {
+  error_code failed;
+  context.add_certificate_authority(asio::buffer(client_ca), failed);
+  if (failed) return unusable("client CA", options.client_ca_file, failed);
+  context.set_verify_mode(ssl::verify_peer | ssl::verify_fail_if_no_peer_cert);
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Tls>> Tls::load(TlsOptions options) {
+  std::unique_ptr<Tls> tls(new Tls(std::move(options)));
+  if (auto loaded = tls->reload(); !loaded) return loaded.error();
+  return tls;
+}
+
+std::shared_ptr<ssl::context> Tls::context() const {
+  const std::lock_guard lock(mutex_);
+  return context_;
+}
+
+Result<void> Tls::reload() {
+  const auto certificate = read_file("certificate", options_.certificate_file);
+  const auto key = read_file("key", options_.key_file);
+  const auto client_ca = read_file("client CA", options_.client_ca_file);
+  for (const auto* file : {&certificate, &key, &client_ca}) {
+    if (file->has_value()) continue;
+    const std::string before = std::exchange(last_error_, file->error().message);
+    if (before == last_error_) return {};
+    return file->error();
+  }
+  last_error_.clear();
+  const std::string all = *certificate + '\0' + *key + '\0' + *client_ca;
+  const Digest before = seen_;
+  SHA256(reinterpret_cast<const unsigned char*>(all.data()), all.size(), seen_.data());
+  if (before == seen_) return {};
+  return build(*certificate, *key, *client_ca);
+}
+
+Result<void> Tls::build(const std::string& certificate, const std::string& key,
+                        const std::string& client_ca) {
+  auto fresh = std::make_shared<ssl::context>(ssl::context::tls_server);
+  set_protocol(*fresh);
+  if (auto used = use_certificate(*fresh, options_, certificate, key); !used) return used;
+  if (!options_.client_ca_file.empty()) {
+    if (auto used = require_clients_of(*fresh, options_, client_ca); !used) return used;
+  }
+  const std::lock_guard lock(mutex_);
+  context_ = std::move(fresh);
+  return {};
+}
+
+}  // namespace mgpu::http

@@ -1,0 +1,261 @@
+// Every limit and timeout of the server, as a client sees it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+
+#include "test/extender/http/served.h"
+#include "test/support/raw_http.h"
+
+namespace mgpu::http {
+namespace {
+
+using namespace std::chrono_literals;
+using test::get_text;
+using test::post_text;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+ServerOptions small() {
+  ServerOptions options;
+  options.header_bytes_max = 1024;
+  options.body_bytes_max = 1000;
+  return options;
+}
+
+// Timeouts that end within a test.
+ServerOptions hasty() {
+  ServerOptions options;
+  options.idle_timeout = 50ms;
+  options.transfer_timeout = 100ms;
+  return options;
+}
+
+TEST(ServerLimits, ABodyOfTheLimitIsTaken) {
+  Served served(echo, small());
+  const std::string body(1000, 'x');
+  EXPECT_EQ(served.ask(post_text("/", body)).body, body);
+  EXPECT_THAT(served.refused.all(), IsEmpty());
+}
+
+TEST(ServerLimits, ABodyOverTheLimitIs413BeforeItIsSent) {
+  Served served(echo, small());
+  auto client = served.connect();
+  client.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n");
+  const auto answer = client.read_response();
+  EXPECT_EQ(answer.status, 413);
+  EXPECT_EQ(answer.body, "{\"error\": \"the body is over 1000 bytes\"}\n");
+  EXPECT_EQ(answer.headers.at("connection"), "close");
+  EXPECT_TRUE(client.ends());
+  EXPECT_THAT(served.refused.all(), ElementsAre("body_too_large"));
+}
+
+TEST(ServerLimits, AClientThatWaitsToGoOnIsTold413) {
+  Served served(echo, small());
+  EXPECT_EQ(served
+                .ask("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+                     "Content-Length: 1001\r\n\r\n")
+                .status,
+            413);
+}
+
+TEST(ServerLimits, AClientThatSendsAllOfALargeBodyFirstReads413) {
+  Served served(echo, small());
+  auto client = served.connect();
+  EXPECT_TRUE(client.send(post_text("/", std::string(std::size_t{16} << 20, 'x'))));
+  EXPECT_EQ(client.read_response().status, 413);
+}
+
+TEST(ServerLimits, AChunkedBodyOverTheLimitIs413) {
+  Served served(echo, small());
+  auto client = served.connect();
+  client.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+  for (int i = 0; i < 11; ++i) client.send("64\r\n" + std::string(100, 'x') + "\r\n");
+  EXPECT_EQ(client.read_response().status, 413);
+}
+
+TEST(ServerLimits, AHugeContentLengthIs413OrMalformed) {
+  Served served(echo, small());
+  const auto with_length = [&](const std::string& length) {
+    return served.ask("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: " + length + "\r\n\r\n")
+        .status;
+  };
+  EXPECT_EQ(with_length("18446744073709551615"), 413);
+  EXPECT_EQ(with_length("18446744073709551616"), 400);
+  EXPECT_EQ(with_length("-1"), 400);
+  EXPECT_EQ(with_length("1e3"), 400);
+}
+
+TEST(ServerLimits, AHeaderOverTheLimitIs431) {
+  Served served(echo, small());
+  auto client = served.connect();
+  client.send("GET / HTTP/1.1\r\nX: " + std::string(2000, 'x') + "\r\n\r\n");
+  const auto answer = client.read_response();
+  EXPECT_EQ(answer.status, 431);
+  EXPECT_EQ(answer.body, "{\"error\": \"the header is over 1024 bytes\"}\n");
+  EXPECT_TRUE(client.ends());
+  EXPECT_THAT(served.refused.all(), ElementsAre("header_too_large"));
+}
+
+TEST(ServerLimits, AHeaderWithoutEndIs431) {
+  Served served(echo, small());
+  auto client = served.connect();
+  client.send("GET / HTTP/1.1\r\n");
+  for (int i = 0; i < 200; ++i) client.send("A" + std::to_string(i) + ": b\r\n");
+  EXPECT_EQ(client.read_response().status, 431);
+}
+
+TEST(ServerLimits, AChunkExtensionWithoutEndIs431) {
+  Served served(echo, small());
+  auto client = served.connect();
+  client.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3;");
+  client.send(std::string(300'000, 'x'));
+  EXPECT_EQ(client.read_response().status, 431);
+}
+
+TEST(ServerLimits, WhatIsNotHttpIs400) {
+  Served served(echo, small());
+  for (const char* bytes :
+       {"hello\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/2.0\r\n\r\n",
+        "GET / HTTP/1.1\r\nno colon\r\n\r\n", "\x16\x03\x01\x02\x00\x01\r\n\r\n"}) {
+    auto client = served.connect();
+    client.send(bytes);
+    const auto answer = client.read_response();
+    EXPECT_EQ(answer.status, 400) << bytes;
+    EXPECT_THAT(answer.body, StartsWith("{\"error\": \"the request is not HTTP/1.1: ")) << bytes;
+    EXPECT_TRUE(client.ends()) << bytes;
+  }
+  EXPECT_THAT(served.refused.all(), testing::Each("malformed"));
+}
+
+TEST(ServerLimits, ABodyWithTwoLengthsIs400) {
+  Served served(echo, small());
+  EXPECT_EQ(served
+                .ask("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n"
+                     "Content-Length: 4\r\n\r\nabcd")
+                .status,
+            400);
+  EXPECT_EQ(served
+                .ask("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n"
+                     "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+                .status,
+            400);
+}
+
+TEST(ServerLimits, AConnectionTooManyIs503) {
+  ServerOptions options;
+  options.connections_max = 2;
+  Served served(echo, options);
+  auto first = served.connect();
+  auto second = std::make_unique<test::RawClient>(served.connect());
+  for (auto* client : {&first, second.get()}) {
+    client->send(post_text("/", "in"));
+    EXPECT_EQ(client->read_response().status, 200);
+  }
+  auto third = served.connect();
+  const auto answer = third.read_response();
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_EQ(answer.body, "{\"error\": \"too many connections\"}\n");
+  EXPECT_TRUE(third.ends());
+  EXPECT_THAT(served.refused.all(), ElementsAre("too_many_connections"));
+  second.reset();
+  ASSERT_TRUE(served.connections.wait_for("1"));
+  EXPECT_EQ(served.ask(post_text("/", "room again")).body, "room again");
+}
+
+TEST(ServerLimits, AnIdleConnectionIsClosedWithoutAWord) {
+  Served served(echo, hasty());
+  auto client = served.connect();
+  EXPECT_TRUE(client.ends());
+  auto used = served.connect();
+  used.send(post_text("/", "x"));
+  EXPECT_EQ(used.read_response().status, 200);
+  EXPECT_TRUE(used.ends());
+  EXPECT_THAT(served.refused.all(), IsEmpty());
+}
+
+TEST(ServerLimits, AHeaderThatDripsIsCutOff) {
+  auto options = hasty();
+  options.idle_timeout = 1h;
+  Served served(echo, options);
+  auto client = served.connect();
+  for (const char c :
+       std::string("GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ") + std::string(5000, 'x')) {
+    if (!client.send(std::string(1, c))) break;
+    std::this_thread::sleep_for(5ms);
+  }
+  EXPECT_EQ(client.read_to_end(), "");
+  EXPECT_TRUE(served.refused.wait_for("slow_client"));
+}
+
+TEST(ServerLimits, ABodyThatDoesNotComeIsCutOff) {
+  Served served(echo, hasty());
+  auto client = served.connect();
+  client.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc");
+  EXPECT_EQ(client.read_to_end(), "");
+  EXPECT_TRUE(served.refused.wait_for("slow_client"));
+}
+
+TEST(ServerLimits, AClientThatDoesNotReadIsCutOff) {
+  Served served(
+      [](Request, Respond respond) { respond({.body = std::string(std::size_t{64} << 20, 'x')}); },
+      hasty());
+  auto client = served.connect();
+  client.send(get_text("/"));
+  EXPECT_TRUE(served.refused.wait_for("slow_client"));
+}
+
+TEST(ServerLimits, AHandlerMayTakeLongerThanATransfer) {
+  std::vector<std::thread> threads;
+  Served served(
+      [&](Request, Respond respond) {
+        threads.emplace_back([respond] {
+          std::this_thread::sleep_for(300ms);
+          respond({.body = "late"});
+        });
+      },
+      hasty());
+  EXPECT_EQ(served.ask(get_text("/")).body, "late");
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(ServerLimits, AClientThatLeavesEarlyDoesNoHarm) {
+  Served served(echo);
+  for (const char* bytes : {"", "GET", "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab"}) {
+    served.connect().send(bytes);
+  }
+  ASSERT_TRUE(served.connections.wait_for("0"));
+  EXPECT_EQ(served.ask(post_text("/", "still here")).body, "still here");
+}
+
+// Mutations of real requests; the server must answer every one, or end the connection, and live.
+TEST(ServerLimits, HostileBytesNeverEndTheServer) {
+  auto options = small();
+  options.transfer_timeout = 200ms;
+  options.idle_timeout = 200ms;
+  Served served(echo, options);
+  const std::uint32_t seed = 20261121;
+  std::mt19937 random(seed);
+  const std::string whole =
+      post_text("/a?b=c", "body") +
+      "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+  for (int round = 0; round < 300; ++round) {
+    std::string bytes = whole;
+    const auto changes = 1 + random() % 8;
+    for (std::uint32_t i = 0; i < changes; ++i) {
+      bytes[random() % bytes.size()] = static_cast<char>(random() % 256);
+    }
+    bytes.resize(1 + random() % bytes.size());
+    auto client = served.connect();
+    client.send(bytes);
+    client.end_sending();
+    client.read_to_end();
+  }
+  EXPECT_EQ(served.ask(post_text("/", "alive")).body, "alive") << "seed " << seed;
+}
+
+}  // namespace
+}  // namespace mgpu::http
