@@ -52,7 +52,7 @@ class MemoryApiServer final : public Transport {
     Duration bookmark_interval{60'000};
     Duration answer_delay{0};  // added to every answer
     // Wall-clock time at construction, for creationTimestamp and the like; none: the machine's.
-    std::optional<std::chrono::sys_seconds> start;
+    std::optional<std::chrono::sys_seconds> start = {};
   };
 
   // `executor` outlives the server.

@@ -1,6 +1,7 @@
 // Delete of memory_verbs.h: at once, but for a pod that a kubelet may be running
 // (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <string>
 
@@ -87,7 +88,15 @@ Response serve_delete(MemoryCluster& cluster, const ApiPath& path, const Request
   const ServedKind& kind = served_kinds()[path.kind];
   DeleteOptions options;
   if (const auto refusal = read_delete_options(request, options)) return refuse(*refusal);
-  if (path.parameter("gracePeriodSeconds") == "0") options.grace_seconds = 0;
+  const std::string_view grace = path.parameter("gracePeriodSeconds");
+  std::int64_t seconds = 0;
+  if (!grace.empty()) {
+    const auto end = grace.data() + grace.size();
+    if (std::from_chars(grace.data(), end, seconds).ptr != end) {
+      return refuse(bad_request("gracePeriodSeconds must be a whole number"));
+    }
+    options.grace_seconds = seconds;
+  }
   const ObjectPtr old = cluster.collection(path.kind).find(object_key(path.space, path.name));
   if (!old) return refuse(not_found(kind, path.name));
   if (const auto refusal = check_delete(kind, *old, options)) return refuse(*refusal);

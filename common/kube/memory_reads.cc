@@ -106,6 +106,9 @@ std::optional<Refusal> read_position(MemoryCluster& cluster, const ApiPath& path
 
 std::optional<Refusal> check_list_version(const MemoryCluster& cluster, const ApiPath& path) {
   const std::string_view text = path.parameter("resourceVersion");
+  if (path.parameter("resourceVersionMatch") == "Exact") {
+    return bad_request("lists of an exact version are not supported by the in-memory API server");
+  }
   if (text.empty()) return {};
   const auto version = read_number<std::uint64_t>(text);
   if (!version) {

@@ -33,7 +33,7 @@ void MemoryWatch::start(WatchRequest request, Duration bookmark_interval) {
   const auto self = shared_from_this();  // a handler may close the watch
   handlers_.on_open();
   if (ended_) return;
-  if (!attached) return fail_as_expired();
+  if (!attached) return fail_as_expired(request.version.value_or(0));
   // kube-apiserver ends watches by itself after one to two times --min-request-timeout.
   const double factor = 1.0 + executor_.random();
   const auto standard =
@@ -54,10 +54,16 @@ bool MemoryWatch::attach(WatchRequest& request) {
   return guarded_->cluster.attach(kind_, feed_, request.version);
 }
 
-void MemoryWatch::fail_as_expired() {
+void MemoryWatch::fail_as_expired(std::uint64_t version) {
+  std::uint64_t newest = 0;
+  {
+    const std::lock_guard lock(guarded_->mutex);
+    newest = guarded_->cluster.version();
+  }
+  const std::string message =
+      "too old resource version: " + std::to_string(version) + " (" + std::to_string(newest) + ")";
   handlers_.on_line(
-      line("ERROR",
-           status_text({.code = 410, .reason = "Expired", .message = "too old resource version"})));
+      line("ERROR", status_text({.code = 410, .reason = "Expired", .message = message})));
   if (!ended_) end(answer(200, ""));
 }
 

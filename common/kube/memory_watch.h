@@ -40,7 +40,7 @@ class MemoryWatch : public std::enable_shared_from_this<MemoryWatch> {
  private:
   // False: history no longer holds the version asked for.
   bool attach(WatchRequest& request);
-  void fail_as_expired();
+  void fail_as_expired(std::uint64_t version);
   void deliver();
   void send_bookmark();
   void expire();
