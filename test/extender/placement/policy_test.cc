@@ -1,0 +1,152 @@
+#include "extender/placement/policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "extender/placement/fill.h"
+#include "extender/placement/policies/binpack.h"
+#include "extender/placement/policies/spread.h"
+#include "test/support/cluster_text.h"
+
+namespace mgpu::placement {
+namespace {
+
+using test::node_of;
+using test::share_of;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(FindPolicy, OneNameIsForNodesAndCards) {
+  for (const std::string_view name : policy_names()) {
+    const auto choice = find_policy(name);
+    ASSERT_TRUE(choice) << name;
+    EXPECT_EQ(choice->node->name, name);
+    EXPECT_EQ(choice->card->name, name);
+  }
+  EXPECT_TRUE(find_policy(kDefaultPolicy));
+}
+
+TEST(FindPolicy, TwoNamesAreTheNodesAndTheCards) {
+  const auto choice = find_policy("spread/binpack");
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->node, &kSpread);
+  EXPECT_EQ(choice->card, &kBinpack);
+}
+
+TEST(FindPolicy, UnknownNamesAreRefusedWithTheKnownOnes) {
+  for (const char* name : {"", "/", "best", "binpack/", "/binpack", "binpack/best", "Binpack",
+                           " binpack", "binpack/spread/binpack"}) {
+    const auto choice = find_policy(name);
+    ASSERT_FALSE(choice) << name;
+    EXPECT_THAT(choice.error().message, HasSubstr("binpack, spread, or"));
+    EXPECT_THAT(choice.error().message, HasSubstr('"' + std::string(name) + '"'));
+  }
+  EXPECT_LT(find_policy(std::string(1 << 20, 'x')).error().message.size(), 300u);
+}
+
+TEST(PolicyNames, AreInTheOrderOfTheTable) {
+  EXPECT_THAT(policy_names(), ElementsAre("binpack", "spread"));
+}
+
+TEST(Fill, IsTheMeanOfBothDimensions) {
+  struct {
+    const char* capacity;
+    const char* taken;
+    Score fill;
+  } const cases[] = {
+      {"100/1000", "0/0", 0},
+      {"100/1000", "50/500", 500'000},
+      {"100/1000", "30/100", 200'000},
+      {"100/1000", "100/1000", kScoreMax},
+      {"100/1000", "1/0", 5'000},
+      // Over-full is full.
+      {"100/1000", "400/5000", kScoreMax},
+      {"100/1000", "400/0", 500'000},
+      // Of nothing, all is taken.
+      {"100/0", "0/0", 500'000},
+      {"0/0", "0/0", kScoreMax},
+      // The largest amounts there are.
+      {"100/4611686018427387904", "50/2305843009213693952", 500'000},
+      {"100/4611686018427387904", "0/1", 0},
+      {"100/1", "0/4611686018427387904", 500'000},
+  };
+  for (const auto& test : cases) {
+    EXPECT_EQ(fill(share_of(test.capacity), share_of(test.taken)), test.fill)
+        << test.capacity << " " << test.taken;
+  }
+}
+
+TEST(FillAfter, CountsUsedExpectedAndThePodOnHealthyCards) {
+  const std::vector<CardHold> pod{{CardIndex(1), share_of("50/500")},
+                                  {CardIndex(4), share_of("50/500")}};
+  struct {
+    const char* node;
+    Score fill;
+  } const cases[] = {
+      {"n: 1[100/1000]", 500'000},
+      {"n: 0[100/1000] 1[100/1000]", 250'000},
+      {"n: 0[100/1000] 1[100/1000] 3[100/1000] 4[100/1000]", 250'000},
+      {"n: 0[50/500 of 1000] 1[100/1000]", 500'000},
+      {"n: 0[100/1000 expected=100/1000] 1[100/1000]", 750'000},
+      {"n: 0[100/1000 unhealthy] 1[100/1000]", 500'000},
+      {"n: 1[100/1000 used=100/1000]", kScoreMax},
+      {"n: 1[100/1000 unhealthy]", 0},
+      {"n:", 0},
+  };
+  for (const auto& test : cases)
+    EXPECT_EQ(fill_after(node_of(test.node), pod), test.fill) << test.node;
+}
+
+// The score of putting 20/200 on a card of 100/1000.
+Score of_card(const Policy& policy, const char* taken) {
+  const Node node = node_of("n: 0[100/1000]");
+  return policy.score_card(node.cards[0], share_of(taken), share_of("20/200"));
+}
+
+TEST(Binpack, PrefersTheFullestCardAndOpensNoneInVain) {
+  EXPECT_EQ(of_card(kBinpack, "0/0"), 100'000);
+  EXPECT_EQ(of_card(kBinpack, "20/200"), 500'000 + 200'000);
+  EXPECT_EQ(of_card(kBinpack, "80/800"), kScoreMax);
+  EXPECT_GT(of_card(kBinpack, "1/0"), of_card(kBinpack, "0/0"));
+}
+
+// A small card would be filled more by the pod, yet it is empty.
+TEST(Binpack, KeepsASmallEmptyCardFree) {
+  const Node node = node_of("n: 0[100/300] 1[95/9500 of 10000]");
+  const Share share = share_of("20/300");
+  EXPECT_GT(kBinpack.score_card(node.cards[1], node.cards[1].used, share),
+            kBinpack.score_card(node.cards[0], node.cards[0].used, share));
+}
+
+TEST(Spread, PrefersTheEmptiestCard) {
+  EXPECT_EQ(of_card(kSpread, "0/0"), 800'000);
+  EXPECT_EQ(of_card(kSpread, "20/200"), 600'000);
+  EXPECT_EQ(of_card(kSpread, "80/800"), 0);
+}
+
+TEST(Policies, RankNodesByWhatIsTakenAfterwards) {
+  const Node fuller = node_of("fuller: 0[50/500 of 1000] 1[100/1000]");
+  const Node emptier = node_of("emptier: 0[80/800 of 1000] 1[100/1000]");
+  const std::vector<CardHold> pod{{CardIndex(0), share_of("20/200")}};
+  EXPECT_GT(kBinpack.score_node(fuller, pod), kBinpack.score_node(emptier, pod));
+  EXPECT_LT(kSpread.score_node(fuller, pod), kSpread.score_node(emptier, pod));
+}
+
+TEST(Policies, ScoresStayWithinTheirRange) {
+  for (const Policy* policy : {&kBinpack, &kSpread}) {
+    for (const char* card : {"0[100/1000]", "0[0/0 of 1000]", "0[100/1000 used=900/90000]",
+                             "0[100/0]", "0[100/1 expected=100/4611686018427387000]"}) {
+      const Node node = node_of(std::string("n: ") + card);
+      const Share share = share_of("100/100");
+      for (const Score score :
+           {policy->score_card(node.cards[0], node.cards[0].used, share),
+            policy->score_node(node, {{CardIndex(0), share}}), policy->score_node(Node{}, {})}) {
+        EXPECT_GE(score, 0) << policy->name << card;
+        EXPECT_LE(score, kScoreMax) << policy->name << card;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mgpu::placement

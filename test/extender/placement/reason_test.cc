@@ -1,0 +1,53 @@
+#include "extender/placement/reason.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <string>
+
+namespace mgpu::placement {
+namespace {
+
+constexpr Reason kAll[] = {Reason::kNodeUnknown,
+                           Reason::kNoCards,
+                           Reason::kTooFewCards,
+                           Reason::kNoCardMatches,
+                           Reason::kCardsUnhealthy,
+                           Reason::kCardsTooSmall,
+                           Reason::kContainersTooLarge,
+                           Reason::kCardsUncertain,
+                           Reason::kCore,
+                           Reason::kMemory,
+                           Reason::kCoreAndMemory,
+                           Reason::kTogether,
+                           Reason::kSearchBound};
+
+TEST(Reason, EachHasASentenceOfItsOwn) {
+  std::set<std::string_view> sentences;
+  for (const Reason reason : kAll) sentences.insert(sentence(reason));
+  EXPECT_EQ(sentences.size(), std::size(kAll));
+}
+
+// kube-scheduler counts equal texts: a number in one would make them all differ.
+TEST(Reason, SentencesHoldNoNumbersAndNoFullStop) {
+  for (const Reason reason : kAll) {
+    const std::string_view text = sentence(reason);
+    EXPECT_FALSE(std::ranges::any_of(text, [](unsigned char c) { return std::isdigit(c); }))
+        << text;
+    EXPECT_FALSE(text.ends_with('.')) << text;
+    EXPECT_TRUE(std::islower(static_cast<unsigned char>(text.front()))) << text;
+  }
+}
+
+TEST(Reason, EvictionHelpsAgainstPodsButNotAgainstCards) {
+  const std::set<Reason> helped{Reason::kCardsUncertain, Reason::kCore,     Reason::kMemory,
+                                Reason::kCoreAndMemory,  Reason::kTogether, Reason::kSearchBound};
+  for (const Reason reason : kAll) {
+    EXPECT_EQ(eviction_can_help(reason), helped.contains(reason)) << sentence(reason);
+  }
+}
+
+}  // namespace
+}  // namespace mgpu::placement
