@@ -101,7 +101,7 @@ func list(ctx context.Context, namespace string) ([]corev1.Pod, error) {
 // waitBoundCount lets a test act in the middle of a burst.
 func waitBoundCount(ctx context.Context, t *testing.T, namespace string, count int) {
 	t.Helper()
-	waitFor(t, burstLimit, fmt.Sprint(count, " pods to be bound"), func() (bool, string) {
+	err := pollEvery(burstPollInterval, burstLimit, fmt.Sprint(count, " pods to be bound"), func() (bool, string) {
 		pods, err := list(ctx, namespace)
 		if err != nil {
 			return false, err.Error()
@@ -114,6 +114,9 @@ func waitBoundCount(ctx context.Context, t *testing.T, namespace string, count i
 		}
 		return bound >= count, fmt.Sprint(bound, " bound")
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // unsettled says why the burst has not come to rest: a pod that fits somewhere, or one that was not
@@ -160,7 +163,7 @@ func unsettledPod(pod *corev1.Pod, used map[string]*Holding) string {
 func waitSettled(ctx context.Context, t *testing.T, namespace string, nodes []string) []corev1.Pod {
 	t.Helper()
 	var settled []corev1.Pod
-	waitFor(t, burstLimit, "the burst to settle", func() (bool, string) {
+	err := pollEvery(burstPollInterval, burstLimit, "the burst to settle", func() (bool, string) {
 		pods, err := list(ctx, namespace)
 		if err != nil {
 			return false, err.Error()
@@ -169,6 +172,9 @@ func waitSettled(ctx context.Context, t *testing.T, namespace string, nodes []st
 		why := unsettled(pods, nodes)
 		return why == "", why
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return settled
 }
 

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -63,6 +64,7 @@ func startControlPlane(components, folder string) (*ControlPlane, error) {
 		return plane, err
 	}
 	config.QPS, config.Burst = 2000, 2000
+	config.ContentType = runtime.ContentTypeProtobuf
 	if plane.admin, err = kubernetes.NewForConfig(config); err != nil {
 		return plane, err
 	}
