@@ -90,7 +90,7 @@ struct CardFacts {
   std::string model;
   MiB memory;
   std::string health = std::string(kHealthy);  // anything but kHealthy: not offered
-  std::string since;                           // RFC 3339, when `health` began; may be empty
+  std::string since{};                         // RFC 3339, when `health` began; may be empty
 
   bool healthy() const { return health == kHealthy; }
   bool operator==(const CardFacts&) const = default;

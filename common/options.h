@@ -1,6 +1,7 @@
 // Command lines: one table of flags, each with help, default and validation; parsed once. Home of
 // CLI11. Every flag may also come from the environment: --bind-concurrency is
-// <PREFIX>_BIND_CONCURRENCY; the command line wins.
+// <PREFIX>_BIND_CONCURRENCY; the command line wins, and an empty variable is none. A flag given
+// twice means the later one.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,9 @@ namespace mgpu {
 struct ParsedOptions {
   bool run = false;  // false: print and end with `exit_code`
   int exit_code = 0;
-  std::string
-      print;  // help, version or the one sentence of an error; to stdout when exit_code is 0
+  // Help, version or the one sentence of an error, with its line end; to standard output when
+  // `exit_code` is 0, else to standard error.
+  std::string print;
 };
 
 class Options {
@@ -39,13 +41,15 @@ class Options {
   // "500ms", "2s", "5m".
   void add_duration(const std::string& name, const std::string& help, Duration& target,
                     Duration least, Duration most);
+  // "--serve" or "--serve=false"; "true" or "false" in the environment.
   void add_flag(const std::string& name, const std::string& help, bool& target);
-  // May be given several times.
+  // May be given several times; the environment gives one.
   void add_texts(const std::string& name, const std::string& help,
                  std::vector<std::string>& target);
   // Runs on a value after parsing; the sentence of the error is printed.
   void check(std::function<Result<void>()> check);
-  // A subcommand with flags of its own. The name chosen is in command().
+  // A subcommand with flags of its own; the parent's are valid beside them. A program that has
+  // commands needs one; after parse() its name is in command().
   Options& add_command(const std::string& name, const std::string& description);
   const std::string& command() const;
 
