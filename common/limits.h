@@ -144,4 +144,18 @@ inline constexpr std::size_t kMemoryApiObjectBytesMax = (std::size_t{3} << 20) /
 // kube-apiserver --min-request-timeout: a watch lasts one to two times as long.
 inline constexpr seconds kMemoryApiWatchTimeoutMin{1800};
 
+
+// --- inspection ----------------------------------------------------------------------------------
+
+// A page of nodes: eight cards of some 250 bytes each make one node 2 KiB, one page 1 MiB.
+inline constexpr std::size_t kInspectNodesDefault = 500;
+inline constexpr std::size_t kInspectNodesMax = 5'000;
+// Each node of an explanation is a search of its own.
+inline constexpr std::size_t kExplainNodesDefault = 100;
+inline constexpr std::size_t kExplainNodesMax = 1'000;
+inline constexpr std::size_t kInspectDriftMax = 1'000;
+// Of reading the pod to explain; the drain waits for it.
+inline constexpr milliseconds kExplainTimeout{5'000};
+static_assert(kExplainTimeout < kDrainTimeout);
+
 }  // namespace mgpu::limits

@@ -1,0 +1,129 @@
+#include "common/kube/curl_loop.h"
+
+#include <boost/asio/io_context.hpp>
+#include <utility>
+
+#include "common/check.h"
+#include "common/limits.h"
+
+namespace mgpu::kube {
+namespace {
+
+CURLM* new_multi() {
+  // Once, and before any other use of libcurl.
+  static const CURLcode initialized = curl_global_init(CURL_GLOBAL_DEFAULT);
+  MGPU_CHECK(initialized == CURLE_OK, "libcurl cannot be initialized");
+  CURLM* multi = curl_multi_init();
+  MGPU_CHECK(multi != nullptr, "out of memory");
+  return multi;
+}
+
+int directions(int what) {
+  switch (what) {
+    case CURL_POLL_IN:
+      return CURL_CSELECT_IN;
+    case CURL_POLL_OUT:
+      return CURL_CSELECT_OUT;
+    case CURL_POLL_INOUT:
+      return CURL_CSELECT_IN | CURL_CSELECT_OUT;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+CurlLoop::CurlLoop(AsioExecutor& executor, std::function<void()> on_step)
+    : executor_(executor), on_step_(std::move(on_step)), multi_(new_multi()) {
+  curl_multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, &CurlLoop::on_socket);
+  curl_multi_setopt(multi_, CURLMOPT_SOCKETDATA, this);
+  curl_multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, &CurlLoop::on_timer);
+  curl_multi_setopt(multi_, CURLMOPT_TIMERDATA, this);
+  // Connections kept open while idle.
+  curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<long>(limits::kApiConnectionsMax));
+}
+
+CurlLoop::~CurlLoop() {
+  curl_multi_cleanup(multi_);
+  executor_.cancel(timer_);
+}
+
+void CurlLoop::add(CURL* transfer) {
+  const CURLMcode code = curl_multi_add_handle(multi_, transfer);
+  MGPU_CHECK(code == CURLM_OK, "a transfer is added once, and not from inside libcurl");
+}
+
+void CurlLoop::remove(CURL* transfer) {
+  const CURLMcode code = curl_multi_remove_handle(multi_, transfer);
+  MGPU_CHECK(code == CURLM_OK, "a transfer is not removed from inside libcurl");
+}
+
+std::optional<CurlLoop::Done> CurlLoop::next_done() {
+  int left = 0;
+  while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) {
+    if (message->msg == CURLMSG_DONE) return Done{message->easy_handle, message->data.result};
+  }
+  return std::nullopt;
+}
+
+int CurlLoop::on_socket(CURL*, curl_socket_t number, int what, void* self, void*) {
+  static_cast<CurlLoop*>(self)->watch(number, what);
+  return 0;
+}
+
+int CurlLoop::on_timer(CURLM*, long milliseconds, void* self) {
+  static_cast<CurlLoop*>(self)->set_timer(milliseconds);
+  return 0;
+}
+
+void CurlLoop::watch(curl_socket_t number, int what) {
+  if (what == CURL_POLL_REMOVE) return forget(number);
+  auto& socket = sockets_[number];
+  if (!socket) socket = std::make_shared<Socket>(executor_.context(), number);
+  socket->wanted = directions(what);
+  for (const int direction : {CURL_CSELECT_IN, CURL_CSELECT_OUT}) wait(number, socket, direction);
+}
+
+// libcurl says so before it closes the socket. From then on the number may mean another one: the
+// descriptor must let go of it now, even where a handler still holds it.
+void CurlLoop::forget(curl_socket_t number) {
+  const auto found = sockets_.find(number);
+  if (found == sockets_.end()) return;
+  found->second->descriptor.release();
+  sockets_.erase(found);
+}
+
+void CurlLoop::wait(curl_socket_t number, const std::shared_ptr<Socket>& socket, int direction) {
+  if ((socket->wanted & direction) == 0 || (socket->waiting & direction) != 0) return;
+  socket->waiting |= direction;
+  const auto kind = direction == CURL_CSELECT_IN ? boost::asio::posix::descriptor_base::wait_read
+                                                 : boost::asio::posix::descriptor_base::wait_write;
+  const auto ready = [weak = weak_from_this(), held = std::weak_ptr<Socket>(socket), number,
+                      direction](const boost::system::error_code& failure) {
+    const auto self = weak.lock();
+    const auto same = held.lock();
+    if (!self || !same) return;
+    same->waiting &= ~direction;
+    if ((same->wanted & direction) == 0) return;
+    self->act(number, failure ? CURL_CSELECT_ERR : direction);
+    const auto now = self->sockets_.find(number);
+    if (now != self->sockets_.end() && now->second == same) self->wait(number, same, direction);
+  };
+  socket->descriptor.async_wait(kind, ready);
+}
+
+void CurlLoop::set_timer(long milliseconds) {
+  executor_.cancel(timer_);
+  if (milliseconds < 0) return;
+  timer_ = executor_.after(Duration(milliseconds), [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->act(CURL_SOCKET_TIMEOUT, 0);
+  });
+}
+
+void CurlLoop::act(curl_socket_t number, int events) {
+  int running = 0;
+  curl_multi_socket_action(multi_, number, events, &running);
+  on_step_();
+}
+
+}  // namespace mgpu::kube

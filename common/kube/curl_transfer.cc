@@ -1,0 +1,291 @@
+#include "common/kube/curl_transfer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/check.h"
+#include "common/limits.h"
+#include "common/text.h"
+
+namespace mgpu::kube {
+namespace {
+
+constexpr long kOk = 200;
+
+std::string method_name(Method method) {
+  switch (method) {
+    case Method::kGet:
+      return "GET";
+    case Method::kPost:
+      return "POST";
+    case Method::kPut:
+      return "PUT";
+    case Method::kPatch:
+      return "PATCH";
+    case Method::kDelete:
+      return "DELETE";
+  }
+  return "GET";
+}
+
+long milliseconds(Duration duration) {
+  return static_cast<long>(std::max<Duration::rep>(duration.count(), 1));
+}
+
+// `text` stays where it is for as long as libcurl may read it.
+curl_blob blob(const std::string& text) {
+  // libcurl takes a pointer to what it does not change.
+  return {const_cast<char*>(text.data()), text.size(), CURL_BLOB_NOCOPY};
+}
+
+void set_pem(CURL* easy, CURLoption file_option, CURLoption blob_option, const PemSource& source) {
+  if (!source.file.empty()) {
+    curl_easy_setopt(easy, file_option, source.file.c_str());
+  } else if (!source.pem.empty()) {
+    const curl_blob text = blob(source.pem);
+    curl_easy_setopt(easy, blob_option, &text);
+  }
+}
+
+// These come before the first byte of a request, whatever else happened.
+bool before_sending(CURLcode code) {
+  switch (code) {
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_URL_MALFORMAT:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CACERT_BADFILE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+CurlTransfer::CurlTransfer(Request request, Done done)
+    : request_(std::move(request)), done_(std::move(done)) {}
+
+CurlTransfer::CurlTransfer(Request request, StreamHandlers handlers,
+                           std::shared_ptr<std::atomic<bool>> closed)
+    : request_(std::move(request)),
+      handlers_(std::make_shared<const StreamHandlers>(std::move(handlers))),
+      closed_(std::move(closed)) {}
+
+CurlTransfer::~CurlTransfer() {
+  curl_easy_cleanup(easy_);
+  curl_slist_free_all(headers_);
+  curl_slist_free_all(connect_to_);
+}
+
+void CurlTransfer::prepare(const Config& config, const Endpoint& endpoint,
+                           const std::string& token) {
+  curl_easy_cleanup(std::exchange(easy_, curl_easy_init()));
+  MGPU_CHECK(easy_ != nullptr, "out of memory");
+  body_.clear();
+  curl_error_[0] = '\0';
+  token_ = token;
+  curl_easy_setopt(easy_, CURLOPT_PRIVATE, this);
+  curl_easy_setopt(easy_, CURLOPT_URL, (endpoint.base_url + request_.target).c_str());
+  curl_easy_setopt(easy_, CURLOPT_PATH_AS_IS, 1L);
+  curl_easy_setopt(easy_, CURLOPT_PROXY, config.proxy_url.c_str());
+  set_method();
+  set_headers(endpoint);
+  set_security(config);
+  set_limits();
+}
+
+void CurlTransfer::set_method() {
+  const bool has_body = !request_.body.empty() || request_.method == Method::kPost;
+  if (has_body) {
+    curl_easy_setopt(easy_, CURLOPT_POSTFIELDSIZE_LARGE,
+                     static_cast<curl_off_t>(request_.body.size()));
+    curl_easy_setopt(easy_, CURLOPT_POSTFIELDS, request_.body.c_str());
+  }
+  curl_easy_setopt(easy_, CURLOPT_CUSTOMREQUEST, method_name(request_.method).c_str());
+}
+
+void CurlTransfer::set_headers(const Endpoint& endpoint) {
+  curl_slist_free_all(std::exchange(headers_, nullptr));
+  curl_slist_free_all(std::exchange(connect_to_, nullptr));
+  add_header("Accept: application/json");
+  // An empty value keeps libcurl from sending its own.
+  add_header("Content-Type:" + (request_.content_type.empty() ? "" : " " + request_.content_type));
+  add_header("Expect:");
+  if (!token_.empty()) add_header("Authorization: Bearer " + token_);
+  if (!endpoint.host_header.empty()) add_header(endpoint.host_header);
+  curl_easy_setopt(easy_, CURLOPT_HTTPHEADER, headers_);
+  curl_easy_setopt(easy_, CURLOPT_USERAGENT, "mgpu/" MGPU_VERSION);
+  // A watch must not wait in a compressor. Lists of a large cluster are 10 times smaller with it.
+  if (!is_stream()) curl_easy_setopt(easy_, CURLOPT_ACCEPT_ENCODING, "gzip");
+  if (endpoint.connect_to.empty()) return;
+  connect_to_ = curl_slist_append(nullptr, endpoint.connect_to.c_str());
+  curl_easy_setopt(easy_, CURLOPT_CONNECT_TO, connect_to_);
+}
+
+void CurlTransfer::set_security(const Config& config) {
+  const long verified = config.insecure_skip_tls_verify ? 0 : 1;
+  curl_easy_setopt(easy_, CURLOPT_SSL_VERIFYPEER, verified);
+  curl_easy_setopt(easy_, CURLOPT_SSL_VERIFYHOST, verified * 2);
+  curl_easy_setopt(easy_, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
+  curl_easy_setopt(easy_, CURLOPT_PROTOCOLS_STR, "http,https");
+  set_pem(easy_, CURLOPT_CAINFO, CURLOPT_CAINFO_BLOB, config.ca);
+  set_pem(easy_, CURLOPT_SSLCERT, CURLOPT_SSLCERT_BLOB, config.client_certificate);
+  set_pem(easy_, CURLOPT_SSLKEY, CURLOPT_SSLKEY_BLOB, config.client_key);
+  // The certificate authority's file is replaced, as the token's is.
+  curl_easy_setopt(easy_, CURLOPT_CA_CACHE_TIMEOUT,
+                   static_cast<long>(limits::kTokenRereadInterval.count()));
+  if (config.username.empty()) return;
+  curl_easy_setopt(easy_, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
+  curl_easy_setopt(easy_, CURLOPT_USERNAME, config.username.c_str());
+  curl_easy_setopt(easy_, CURLOPT_PASSWORD, config.password.c_str());
+}
+
+void CurlTransfer::set_limits() {
+  const Duration asked = request_.timeout;
+  const Duration timeout = asked > Duration(0) ? asked : Duration(limits::kApiRequestTimeout);
+  curl_easy_setopt(easy_, CURLOPT_TIMEOUT_MS, is_stream() ? 0L : milliseconds(timeout));
+  curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(limits::kApiConnectTimeout));
+  curl_easy_setopt(easy_, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(easy_, CURLOPT_TCP_NODELAY, 1L);
+  curl_easy_setopt(easy_, CURLOPT_TCP_KEEPALIVE, 1L);
+  curl_easy_setopt(easy_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  curl_easy_setopt(easy_, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, curl_error_);
+  curl_easy_setopt(easy_, CURLOPT_HEADERFUNCTION, &CurlTransfer::on_header);
+  curl_easy_setopt(easy_, CURLOPT_HEADERDATA, this);
+  curl_easy_setopt(easy_, CURLOPT_WRITEFUNCTION, &CurlTransfer::on_body);
+  curl_easy_setopt(easy_, CURLOPT_WRITEDATA, this);
+}
+
+void CurlTransfer::add_header(const std::string& header) {
+  headers_ = curl_slist_append(headers_, header.c_str());
+}
+
+long CurlTransfer::status() const {
+  long status = 0;
+  curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
+  return status;
+}
+
+std::size_t CurlTransfer::on_header(char* text, std::size_t, std::size_t size, void* self) {
+  auto& transfer = *static_cast<CurlTransfer*>(self);
+  const bool last = size > 0 && (text[0] == '\r' || text[0] == '\n');
+  if (last && transfer.status() == kOk) transfer.opened_ = true;
+  return size;
+}
+
+std::size_t CurlTransfer::on_body(char* text, std::size_t, std::size_t size, void* self) {
+  return static_cast<CurlTransfer*>(self)->take(text, size) ? size : 0;
+}
+
+// False ends the transfer.
+bool CurlTransfer::take(const char* text, std::size_t size) {
+  const bool lines = is_stream() && opened_;
+  const std::size_t most = lines ? limits::kWatchLineBytesMax : limits::kApiResponseBytesMax;
+  body_.append(text, size);
+  if (body_.size() <= most) return true;
+  // Whole lines are only taken away between libcurl's steps.
+  const std::size_t last_end = lines ? body_.rfind('\n') : std::string::npos;
+  if (last_end != std::string::npos && body_.size() - last_end - 1 <= most) return true;
+  too_large_ =
+      fmt::format("the {} has more than {} bytes", lines ? "watch's line" : "answer", most);
+  return false;
+}
+
+Response CurlTransfer::response(CURLcode code) {
+  Response response;
+  if (code != CURLE_OK) {
+    response.failure = failure(code);
+    return response;
+  }
+  response.status = static_cast<int>(status());
+  response.body = std::exchange(body_, {});
+  curl_off_t seconds = 0;
+  curl_easy_getinfo(easy_, CURLINFO_RETRY_AFTER, &seconds);
+  constexpr curl_off_t kDay = 86'400;
+  if (seconds > 0) response.retry_after = std::chrono::seconds(std::min(seconds, kDay));
+  return response;
+}
+
+TransportFailure CurlTransfer::failure(CURLcode code) const {
+  const char* why = curl_error_[0] != '\0' ? curl_error_ : curl_easy_strerror(code);
+  long sent = 0;
+  curl_easy_getinfo(easy_, CURLINFO_REQUEST_SIZE, &sent);
+  const bool timed_out_before = code == CURLE_OPERATION_TIMEDOUT && sent == 0;
+  return {too_large_.empty() ? json_escaped(why) : too_large_,
+          !before_sending(code) && !timed_out_before};
+}
+
+bool CurlTransfer::deliver_lines(bool ended) {
+  if (!opened_) return !closed();
+  // A handler may close the stream, and with the transport's end destroy this.
+  const auto closed = closed_;
+  const auto handlers = handlers_;
+  if (!std::exchange(told_open_, true)) handlers->on_open();
+  std::string text = std::exchange(body_, {});
+  if (ended && !text.empty() && text.back() != '\n') text += '\n';
+  std::size_t begin = 0;
+  while (!closed->load()) {
+    const std::size_t end = text.find('\n', std::max(begin, scanned_));
+    if (end == std::string::npos) break;
+    const std::string_view line(text.data() + begin, end - begin);
+    if (!line.empty()) handlers->on_line(line);
+    begin = end + 1;
+  }
+  if (closed->load()) return false;
+  text.erase(0, begin);
+  scanned_ = text.size();
+  body_ = std::move(text);
+  return true;
+}
+
+void CurlTransfer::finish(Response response) {
+  if (!is_stream()) return done_(std::move(response));
+  if (!closed()) handlers_->on_end(std::move(response));
+}
+
+Result<Endpoint> endpoint_of(const Config& config) {
+  const auto url = std::unique_ptr<CURLU, void (*)(CURLU*)>(curl_url(), curl_url_cleanup);
+  const auto wrong = [&](std::string_view expectation) {
+    return error(fmt::format("server must be {}, is {}", expectation, in_quotes(config.server)));
+  };
+  const auto part = [&](CURLUPart which, unsigned flags) {
+    char* text = nullptr;
+    if (curl_url_get(url.get(), which, &text, flags) != CURLUE_OK) return std::string();
+    const std::string copy(text);
+    curl_free(text);
+    return copy;
+  };
+  if (curl_url_set(url.get(), CURLUPART_URL, config.server.c_str(), 0) != CURLUE_OK) {
+    return wrong("a URL");
+  }
+  const std::string scheme = part(CURLUPART_SCHEME, 0);
+  if (scheme != "https" && scheme != "http") return wrong("a URL with https:// or http://");
+  for (const CURLUPart extra :
+       {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_QUERY, CURLUPART_FRAGMENT}) {
+    if (!part(extra, 0).empty()) return wrong("a URL of host, port and path only");
+  }
+  Endpoint endpoint;
+  endpoint.base_url = config.server;
+  while (endpoint.base_url.ends_with('/')) endpoint.base_url.pop_back();
+  if (config.tls_server_name.empty()) return endpoint;
+  const std::string host = part(CURLUPART_HOST, 0);
+  const std::string port = part(CURLUPART_PORT, CURLU_DEFAULT_PORT);
+  const std::string path = part(CURLUPART_PATH, 0);
+  // libcurl verifies the name that the URL has, so the URL gets that name and the way is told
+  // apart.
+  endpoint.base_url = fmt::format("{}://{}:{}{}", scheme, config.tls_server_name, port, path);
+  while (endpoint.base_url.ends_with('/')) endpoint.base_url.pop_back();
+  endpoint.connect_to = fmt::format("::{}:{}", host, port);
+  endpoint.host_header = fmt::format("Host: {}:{}", host, port);
+  return endpoint;
+}
+
+}  // namespace mgpu::kube

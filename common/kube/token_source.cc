@@ -1,0 +1,64 @@
+#include "common/kube/token_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/kube/bounded_file.h"
+#include "common/limits.h"
+#include "common/text.h"
+
+namespace mgpu::kube {
+namespace {
+
+std::string trimmed(const std::string& text) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(kBlank);
+  if (begin == std::string::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlank) + 1 - begin);
+}
+
+// A line end inside would become another header.
+bool fits_a_header(const std::string& token) {
+  return std::ranges::all_of(token, [](char c) { return c > 0x20 && c < 0x7f; });
+}
+
+}  // namespace
+
+Result<TokenSource> TokenSource::create(const Config& config, Instant now) {
+  TokenSource source;
+  source.file_ = config.token_file;
+  source.token_ = trimmed(config.token);
+  if (!fits_a_header(source.token_)) {
+    return error("the token must be one line of printable ASCII without blanks, and is not");
+  }
+  if (source.file_.empty()) return source;
+  const auto read = source.read(now);
+  if (!read) return read.error();
+  return source;
+}
+
+const std::string& TokenSource::token(Instant now) {
+  if (!file_.empty() && now - read_at_ >= limits::kTokenRereadInterval) (void)read(now);
+  return token_;
+}
+
+bool TokenSource::replaced(const std::string& refused, Instant now) {
+  if (!file_.empty()) (void)read(now);
+  return token_ != refused;
+}
+
+Result<void> TokenSource::read(Instant now) {
+  read_at_ = now;
+  const auto text = read_bounded_file(file_);
+  if (!text) return error("token: " + text.error().message);
+  std::string token = trimmed(*text);
+  if (token.empty() || !fits_a_header(token)) {
+    return error(fmt::format("token file {} must hold one line of printable ASCII, and does not",
+                             in_quotes(file_)));
+  }
+  token_ = std::move(token);
+  return {};
+}
+
+}  // namespace mgpu::kube
