@@ -1,0 +1,360 @@
+#include "test/support/source_rules.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+namespace mgpu::test {
+namespace {
+
+using Paths = std::vector<std::string_view>;
+
+constexpr std::size_t kColumnsMax = 100;
+constexpr std::size_t kFunctionLinesMax = 70;
+constexpr std::size_t kSourceLinesMax = 400;
+constexpr std::size_t kTestLinesMax = 800;
+
+// --- who may include whom ------------------------------------------------------------------------
+
+struct Direction {
+  std::string_view from;
+  std::string_view never;
+  std::string_view instead;
+};
+constexpr Direction kDirections[] = {
+    {"common/", "extender/", "common serves every program and knows none"},
+    {"common/", "plugin/", "common serves every program and knows none"},
+    {"common/", "bench/", "common serves every program and knows none"},
+    {"common/", "test/", "products do not use test code"},
+    {"extender/", "plugin/", "meet in common/contract.h"},
+    {"extender/", "bench/", "the extender does not know who measures it"},
+    {"extender/", "test/", "products do not use test code"},
+    {"plugin/", "extender/", "meet in common/contract.h"},
+    {"plugin/", "bench/", "the plugin does not know who measures it"},
+    {"plugin/", "test/", "products do not use test code"},
+    {"bench/", "test/", "bench is a program of its own; move what it shares to common/"},
+    {"extender/http/", "common/kube/", "the server knows nothing of Kubernetes; use a Router"},
+    {"extender/http/", "extender/ledger/", "the server knows nothing of cards; use a Router"},
+    {"extender/http/", "extender/verbs/", "the server knows nothing of verbs; use a Router"},
+    {"extender/http/", "extender/placement/", "the server knows nothing of cards; use a Router"},
+    {"extender/http/", "extender/inspect/", "the server knows nothing of views; use a Router"},
+    {"extender/placement/", "extender/ledger/", "placement is given a cluster as a value"},
+    {"extender/ledger/", "extender/verbs/", "verbs use the ledger, not the other way round"},
+    {"extender/ledger/", "extender/http/", "the ledger does not know who asks"},
+    {"extender/verbs/", "extender/http/", "verbs take and give text; main joins them to a Router"},
+};
+
+struct Library {
+  std::string_view name;
+  Paths includes;
+  Paths homes;
+};
+const Library kLibraries[] = {
+    {"libcurl", {"curl/"}, {"common/kube/curl_"}},
+    {"nlohmann/json",
+     {"nlohmann/"},
+     {"common/node_cards.cc", "common/kube/json_tree.cc", "common/kube/memory_",
+      "extender/inspect/", "bench/", "test/"}},
+    {"simdjson", {"simdjson"}, {"extender/verbs/wire"}},
+    {"Boost.Result", {"boost/system/result.hpp"}, {"common/result.h"}},
+    {"Boost",
+     {"boost/"},
+     {"extender/http/", "common/asio_executor.cc", "common/kube/curl_", "test/"}},
+    {"OpenSSL", {"openssl/"}, {"extender/http/", "common/kube/pem.cc", "test/"}},
+    {"spdlog", {"spdlog/"}, {"common/log.cc"}},
+    {"CLI11", {"CLI/"}, {"common/options.cc"}},
+    {"prometheus-cpp", {"prometheus/"}, {"common/metrics.cc"}},
+    {"yaml-cpp",
+     {"yaml-cpp/"},
+     {"common/kube/config", "common/kube/kubeconfig", "bench/sim/", "test/"}},
+    {"gRPC", {"grpc", "google/protobuf/"}, {"plugin/kubelet/"}},
+    {"GoogleTest", {"gtest/", "gmock/"}, {"test/"}},
+};
+
+// --- pure code -----------------------------------------------------------------------------------
+
+const Paths kPure = {
+    "extender/placement/",  "plugin/allocation/",   "common/units.",        "common/ids.",
+    "common/check.",        "common/result.",       "common/limits.",       "common/quantity.",
+    "common/contract.",     "common/node_cards.",   "common/text.",         "common/kube/objects.",
+    "common/kube/request.", "common/kube/watcher.", "common/kube/backoff.",
+};
+// What pure code may include of the repository, besides its own folder.
+const Paths kValueHeaders = {
+    "common/units.h",
+    "common/ids.h",
+    "common/check.h",
+    "common/result.h",
+    "common/limits.h",
+    "common/quantity.h",
+    "common/contract.h",
+    "common/text.h",
+    "common/executor.h",
+    "common/kube/objects.h",
+    "common/kube/request.h",
+    "common/kube/watcher.h",
+    "common/kube/backoff.h",
+    "common/kube/transport.h",
+    "common/kube/answer_text.h",
+    "common/kube/object_json.h",
+};
+const Paths kImpureStandardHeaders = {
+    "mutex",    "shared_mutex", "thread",     "condition_variable",
+    "future",   "atomic",       "random",     "iostream",
+    "fstream",  "filesystem",   "ctime",      "semaphore",
+    "latch",    "barrier",      "stop_token", "csignal",
+    "unistd.h", "time.h",
+};
+
+struct Ban {
+  std::string_view word;
+  std::string_view instead;
+};
+constexpr Ban kImpure[] = {
+    {"::now(", "take an Instant as a parameter"},
+    {"system_clock", "take an Instant as a parameter"},
+    {"time(", "take an Instant as a parameter"},
+    {"std::mutex", "leave locks to the caller"},
+    {"std::thread", "leave threads to the caller"},
+    {"std::atomic", "leave sharing to the caller"},
+    {"rand(", "take the random number as a parameter"},
+    {"random()", "take the random number as a parameter"},
+    {"random_device", "take the random number as a parameter"},
+    {"std::cout", "return a value"},
+    {"std::cerr", "return an Error"},
+    {"printf(", "return a value"},
+    {"fopen(", "take the text as a parameter"},
+    {"ifstream", "take the text as a parameter"},
+    {"ofstream", "return the text"},
+    {"getenv(", "take the value as a parameter"},
+    {"log_debug(", "return what is worth a line; the edge logs it"},
+    {"log_info(", "return what is worth a line; the edge logs it"},
+    {"log_warn(", "return what is worth a line; the edge logs it"},
+    {"log_error(", "return what is worth a line; the edge logs it"},
+};
+
+// --- calls and words -----------------------------------------------------------------------------
+
+constexpr Ban kBannedCalls[] = {
+    {"assert(", "use MGPU_CHECK, which stays on"},
+    {"std::stoi(", "use std::from_chars, which does not throw"},
+    {"std::stol(", "use std::from_chars, which does not throw"},
+    {"std::stoll(", "use std::from_chars, which does not throw"},
+    {"std::stod(", "use std::from_chars, which does not throw"},
+    {"atoi(", "use std::from_chars, which tells failure"},
+    {"strtok(", "use std::string_view"},
+    {"sprintf(", "use fmt::format"},
+    {"rand(", "use Executor::random"},
+    {"localtime(", "print UTC"},
+    {"sleep_for(", "use Executor::after"},
+    {"sleep(", "use Executor::after"},
+    {".detach()", "own the thread and join it"},
+    {"using namespace std;", "name what is used"},
+    {"boost::beast::http::write(", "use the asynchronous form"},
+};
+// In two pieces, so that this file does not hold them.
+const std::string kBannedWords[] = {std::string("TO") + "DO", std::string("FIX") + "ME",
+                                    std::string("XX") + "X", std::string("HA") + "CK"};
+
+// -------------------------------------------------------------------------------------------------
+
+bool is_test(const SourceFile& file) {
+  return file.path.starts_with("test/");
+}
+
+bool is_header(const SourceFile& file) {
+  return file.path.ends_with(".h");
+}
+
+bool starts_with_any(std::string_view path, const Paths& beginnings) {
+  return std::any_of(beginnings.begin(), beginnings.end(),
+                     [&](std::string_view beginning) { return path.starts_with(beginning); });
+}
+
+bool is_one_of(std::string_view path, const Paths& paths) {
+  return std::find(paths.begin(), paths.end(), path) != paths.end();
+}
+
+bool is_cxx(const SourceFile& file) {
+  return file.path.ends_with(".h") || file.path.ends_with(".cc");
+}
+
+std::string complaint(const SourceFile& file, std::size_t line, const std::string& what) {
+  return file.path + ":" + std::to_string(line) + ": " + what;
+}
+
+// "extender/placement/" of "extender/placement/fit.h"
+std::string_view folder_of(std::string_view path) {
+  return path.substr(0, path.rfind('/') + 1);
+}
+
+const Library* library_of(const Include& include) {
+  for (const Library& library : kLibraries) {
+    if (starts_with_any(include.path, library.includes)) return &library;
+  }
+  return nullptr;
+}
+
+std::string check_direction(const SourceFile& file, const Include& include) {
+  for (const Direction& direction : kDirections) {
+    if (file.path.starts_with(direction.from) && include.path.starts_with(direction.never)) {
+      return "includes " + include.path + ": " + std::string(direction.instead);
+    }
+  }
+  return include.path.ends_with(".cc") ? "includes the source " + include.path +
+                                             ": include its header, or move what is shared"
+                                       : "";
+}
+
+std::string check_library(const SourceFile& file, const Include& include) {
+  const Library* const library = library_of(include);
+  if (library == nullptr || starts_with_any(file.path, library->homes)) return "";
+  std::string homes;
+  for (const std::string_view home : library->homes) homes += " " + std::string(home);
+  return "includes " + include.path + ": the home of " + std::string(library->name) + " is" +
+         homes + "; use what those offer";
+}
+
+std::string check_pure_include(const SourceFile& file, const Include& include) {
+  const bool fmt_in_source = include.path.starts_with("fmt/") && !is_header(file);
+  const bool known_library = library_of(include) != nullptr || fmt_in_source;
+  const std::string pure = "includes " + include.path + ": this code is pure; ";
+  if (!include.angled) {
+    const bool own = folder_of(include.path).starts_with(folder_of(file.path)) &&
+                     !file.path.starts_with("common/");
+    if (own || is_one_of(include.path, kValueHeaders)) return "";
+    // A registry names the policies in the folder below it, and they the seam above.
+    if (include.path.starts_with("extender/placement/") &&
+        file.path.starts_with("extender/placement/")) {
+      return "";
+    }
+    return pure + "use values of the standard library and common's value headers";
+  }
+  if (is_one_of(include.path, kImpureStandardHeaders)) {
+    return pure + "leave I/O, clocks, locks and randomness to the caller";
+  }
+  const bool standard = include.path.find('/') == std::string::npos;
+  return standard || known_library ? "" : pure + "use the standard library";
+}
+
+std::string_view stem_of(std::string_view path) {
+  return path.substr(0, path.rfind('.'));
+}
+
+// Every ban that `code` breaks, line by line.
+template <class Bans>
+void add_banned(const SourceFile& file, const Bans& bans, std::vector<std::string>& complaints) {
+  const std::string code = code_only(file.text);
+  const auto lines = lines_of(code);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    for (const Ban& ban : bans) {
+      if (!has_word(lines[i], ban.word)) continue;
+      complaints.push_back(complaint(
+          file, i + 1, std::string(ban.word) + " is banned: " + std::string(ban.instead)));
+    }
+  }
+}
+
+// In characters: continuation bytes of UTF-8 take no column.
+std::size_t columns(std::string_view line) {
+  return static_cast<std::size_t>(std::count_if(line.begin(), line.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
+void add_line_complaints(const SourceFile& file, std::vector<std::string>& complaints) {
+  const auto lines = lines_of(file.text);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    // Recorded messages in tests are better whole.
+    const bool recorded = is_test(file) && lines[i].find("R\"(") != std::string_view::npos;
+    if (columns(lines[i]) > kColumnsMax && !recorded) {
+      complaints.push_back(complaint(file, i + 1, "over 100 columns: run clang-format"));
+    }
+    if (lines[i].ends_with(' ') || lines[i].find('\t') != std::string_view::npos) {
+      complaints.push_back(complaint(file, i + 1, "a tab or a blank at its end: run clang-format"));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> include_complaints(const SourceFile& file) {
+  std::vector<std::string> complaints;
+  const auto add = [&](const Include& include, const std::string& what) {
+    if (!what.empty()) complaints.push_back(complaint(file, include.line, what));
+  };
+  for (const Include& include : includes_of(file)) {
+    add(include, check_direction(file, include));
+    add(include, check_library(file, include));
+    if (is_header(file) && !is_test(file) && include.path.starts_with("fmt/")) {
+      add(include, "includes " + include.path + ": format in the source, headers stay light");
+    }
+    if (starts_with_any(file.path, kPure)) add(include, check_pure_include(file, include));
+  }
+  return complaints;
+}
+
+std::vector<std::string> purity_complaints(const SourceFile& file) {
+  std::vector<std::string> complaints;
+  // check.h prints one line before it ends the process.
+  const bool prints = file.path == "common/check.h";
+  if (starts_with_any(file.path, kPure) && !prints) add_banned(file, kImpure, complaints);
+  return complaints;
+}
+
+std::vector<std::string> wording_complaints(const SourceFile& file) {
+  std::vector<std::string> complaints;
+  const bool product = starts_with_any(file.path, {"common/", "extender/", "plugin/"});
+  if (is_cxx(file) && product) add_banned(file, kBannedCalls, complaints);
+  const auto lines = lines_of(file.text);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    for (const std::string& word : kBannedWords) {
+      if (!has_word(lines[i], word)) continue;
+      complaints.push_back(complaint(file, i + 1, word + ": do it, or open an issue"));
+    }
+  }
+  return complaints;
+}
+
+std::vector<std::string> form_complaints(const SourceFile& file) {
+  std::vector<std::string> complaints;
+  add_line_complaints(file, complaints);
+  const std::size_t length = lines_of(file.text).size();
+  const std::size_t most = is_test(file) ? kTestLinesMax : kSourceLinesMax;
+  if (length > most) {
+    complaints.push_back(
+        complaint(file, length,
+                  "over " + std::to_string(most) + " lines: split the file by what it is about"));
+  }
+  for (const Function& function : functions_of(file)) {
+    if (function.length <= kFunctionLinesMax) continue;
+    complaints.push_back(complaint(file, function.line,
+                                   "a function of " + std::to_string(function.length) +
+                                       " lines, over 70: give its parts names"));
+  }
+  if (is_header(file) && file.text.find("#pragma once\n") == std::string::npos) {
+    complaints.push_back(complaint(file, 1, "no #pragma once: add it below the header's comment"));
+  }
+  if (!file.text.empty() && file.text.back() != '\n') {
+    complaints.push_back(complaint(file, length, "no line end at its end: run clang-format"));
+  }
+  return complaints;
+}
+
+std::vector<std::string> dead_headers(const std::vector<SourceFile>& files) {
+  std::set<std::string> included;
+  for (const SourceFile& file : files) {
+    for (const Include& include : includes_of(file)) {
+      // A header that only its own source includes is dead as well.
+      if (stem_of(include.path) != stem_of(file.path)) included.insert(include.path);
+    }
+  }
+  std::vector<std::string> complaints;
+  for (const SourceFile& file : files) {
+    if (!is_header(file) || included.contains(file.path)) continue;
+    complaints.push_back(complaint(file, 1, "nobody includes this header: remove it"));
+  }
+  return complaints;
+}
+
+}  // namespace mgpu::test
