@@ -6,6 +6,7 @@
 
 #include "common/limits.h"
 #include "common/quantity.h"
+#include "common/text.h"
 
 namespace mgpu::ledger {
 namespace {
@@ -13,9 +14,8 @@ namespace {
 using placement::GpuRequest;
 using placement::Placement;
 
-std::string cut(std::string text) {
-  if (text.size() > limits::kDriftDetailBytesMax) text.resize(limits::kDriftDetailBytesMax);
-  return text;
+std::string cut(std::string_view text) {
+  return std::string(cut_text(text, limits::kDriftDetailBytesMax));
 }
 
 // --- pods ----------------------------------------------------------------------------------------
@@ -72,9 +72,9 @@ bool has_index_annotation(const kube::Pod& pod, const Contract& contract) {
   return first != pod.metadata.annotations.end() && first->first.starts_with(contract.index_prefix);
 }
 
-void set_drift(Claim& claim, Drift drift, std::string detail) {
+void set_drift(Claim& claim, Drift drift, std::string_view detail) {
   claim.drift = drift;
-  claim.drift_detail = cut(std::move(detail));
+  claim.drift_detail = cut(detail);
 }
 
 void read_cards(Claim& claim, const kube::Pod& pod, const Contract& contract) {
@@ -83,7 +83,7 @@ void read_cards(Claim& claim, const kube::Pod& pod, const Contract& contract) {
                      "no annotation " + contract.index_prefix + "<container>");
   Result<Placement> placement = placement::read_placement(pod, claim.request, contract);
   if (placement.has_error())
-    return set_drift(claim, Drift::kBadAnnotations, std::move(placement.error().message));
+    return set_drift(claim, Drift::kBadAnnotations, placement.error().message);
   claim.placement = std::move(*placement);
 }
 
@@ -167,7 +167,7 @@ std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract) {
   Claim claim = without_cards(pod);
   Result<GpuRequest> request = request_of(pod, contract);
   if (request.has_error()) {
-    set_drift(claim, Drift::kBadRequest, std::move(request.error().message));
+    set_drift(claim, Drift::kBadRequest, request.error().message);
     return claim;
   }
   if (request->empty()) return std::nullopt;
@@ -181,7 +181,7 @@ NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
   facts.name = NodeName(node.metadata.name);
   Result<std::vector<CardFacts>> cards = cards_of(node, contract);
   if (cards.has_error())
-    facts.problem = cut(std::move(cards.error().message));
+    facts.problem = cut(cards.error().message);
   else
     facts.cards = std::move(*cards);
   return facts;

@@ -80,7 +80,7 @@ class Ledger {
   void replace_nodes(std::vector<NodeFacts> nodes);
   // Where the cards changed, the node's claims are counted anew and its expectations end.
   void apply_node(NodeFacts node);
-  // Its pods' claims stay until they go: the node may come back.
+  // Its pods' claims stay until they go, without cards: the node may come back.
   void remove_node(const NodeName& node);
 
   // --- fed by the pod informer -------------------------------------------------------------------

@@ -88,6 +88,7 @@ void set_facts(NodeRecord& record, NodeFacts facts) {
 void set_absent(NodeRecord& record) {
   record.present = false;
   record.problem.clear();
+  record.node.cards.clear();
   count_all(record);
 }
 

@@ -41,7 +41,8 @@ struct NodeRecord {
 bool changes(const NodeRecord& record, const NodeFacts& facts);
 // Takes the cards over and counts every claim anew. REQUIRES: no expectations on the node.
 void set_facts(NodeRecord& record, NodeFacts facts);
-// Keeps cards and claims, so that a node that comes back finds its totals.
+// Drops the cards and keeps the claims, to be counted again should the node come back. REQUIRES: no
+// expectations on the node.
 void set_absent(NodeRecord& record);
 
 // Entry::home leads to the record from add until remove.

@@ -1,0 +1,256 @@
+// What a bound pod holds, and which cards a node has, as read from the API's objects.
+#include "extender/ledger/claim.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "common/limits.h"
+#include "test/support/cluster_text.h"
+
+namespace mgpu::ledger {
+namespace {
+
+using testing::HasSubstr;
+
+const Contract& contract() {
+  static const Contract kContract = *Contract::for_domain(kDefaultResourceDomain);
+  return kContract;
+}
+
+kube::Container container(const std::string& name, const char* core, const char* memory) {
+  kube::Container container;
+  container.name = name;
+  if (*core != 0) container.limits[contract().core_resource] = core;
+  if (*memory != 0) container.limits[contract().memory_resource] = memory;
+  return container;
+}
+
+kube::Pod pod_of(const char* core, const char* memory) {
+  kube::Pod pod;
+  pod.metadata.name = "a";
+  pod.metadata.space = "team";
+  pod.metadata.uid = "uid-a";
+  pod.node_name = "n1";
+  pod.containers = {container("main", core, memory)};
+  return pod;
+}
+
+kube::Pod placed_pod(const char* core, const char* memory, const char* cards) {
+  kube::Pod pod = pod_of(core, memory);
+  pod.metadata.annotations[contract().assumed] = "true";
+  pod.metadata.annotations[contract().index_key("main")] = cards;
+  return pod;
+}
+
+// "drift: cards", such as "none: 0,2"; "nothing" for a pod without cards.
+std::string claimed(const kube::Pod& pod) {
+  const auto claim = claim_of(pod, contract());
+  if (!claim) return "nothing";
+  return std::string(name(claim->drift)) +
+         (claim->placement ? ": " + test::text_of(*claim->placement) : "");
+}
+
+TEST(ClaimOf, PodThatAsksForNoCardsHoldsNothing) {
+  EXPECT_EQ(claimed(pod_of("", "")), "nothing");
+  EXPECT_EQ(claimed(pod_of("0", "0")), "nothing");
+  kube::Pod junk = pod_of("", "");
+  junk.metadata.annotations[contract().container_multiple_gpu] = "no number";
+  junk.metadata.annotations[contract().index_key("main")] = "no index";
+  EXPECT_EQ(claimed(junk), "nothing");
+}
+
+struct DriftCase {
+  const char* core;
+  const char* memory;
+  const char* cards;
+  const char* claimed;
+};
+
+TEST(ClaimOf, CardsAreThoseOfTheAnnotationOrTheirAbsenceIsDrift) {
+  const DriftCase cases[] = {
+      {"30", "1024", "3", "none: 3"},
+      {"200", "", "0,2", "none: 0,2"},
+      {"1k", "8k", "0,1,2,3,4,5,6,7,8,9", "none: 0,1,2,3,4,5,6,7,8,9"},
+      // Less memory than any --min-memory-mib: the pod runs all the same.
+      {"30", "1", "3", "none: 3"},
+      {"30", "1024", "", "bad-annotations"},
+      {"30", "1024", "three", "bad-annotations"},
+      {"30", "1024", "-1", "bad-annotations"},
+      {"30", "1024", "99999999999999999999", "bad-annotations"},
+      {"30", "1024", "0,1", "bad-annotations"},
+      {"200", "", "0", "bad-annotations"},
+      {"200", "", "2,0", "bad-annotations"},
+      {"30", "", "0", "bad-request"},
+      {"", "1024", "0", "bad-request"},
+      {"150", "1024", "0", "bad-request"},
+      {"0.5", "1024", "0", "bad-request"},
+      {"many", "1024", "0", "bad-request"},
+      {"-30", "1024", "0", "bad-request"},
+      {"30", "4Ei", "0", "bad-request"},
+      {"9E", "", "0", "bad-request"},
+  };
+  for (const DriftCase& c : cases)
+    EXPECT_EQ(claimed(placed_pod(c.core, c.memory, c.cards)), c.claimed)
+        << c.core << " " << c.memory << " on " << c.cards;
+}
+
+TEST(ClaimOf, PodBoundByHandIsDrift) {
+  kube::Pod pod = pod_of("30", "1024");
+  EXPECT_EQ(claimed(pod), "no-annotations");
+  pod.metadata.annotations[contract().assumed] = "true";
+  EXPECT_EQ(claimed(pod), "no-annotations");
+  pod.metadata.annotations[contract().index_key("other")] = "0";
+  EXPECT_EQ(claimed(pod), "bad-annotations");
+}
+
+TEST(ClaimOf, DriftSaysWhatIsWrong) {
+  EXPECT_THAT(claim_of(placed_pod("30", "1024", "three"), contract())->drift_detail,
+              HasSubstr(contract().index_key("main")));
+  EXPECT_THAT(claim_of(placed_pod("30", "", "0"), contract())->drift_detail, HasSubstr("main"));
+  EXPECT_EQ(claim_of(placed_pod("30", "1024", "0"), contract())->drift_detail, "");
+}
+
+TEST(ClaimOf, DriftSentenceIsBounded) {
+  kube::Pod pod = placed_pod("30", "", "0");
+  pod.containers[0].name.assign(100'000, 'x');
+  EXPECT_LE(claim_of(pod, contract())->drift_detail.size(), limits::kDriftDetailBytesMax);
+}
+
+TEST(ClaimOf, EveryContainerHasItsCards) {
+  kube::Pod pod = placed_pod("30", "1024", "3");
+  pod.init_containers = {container("init", "50", "512")};
+  pod.containers.push_back(container("none", "", ""));
+  pod.containers.push_back(container("side", "100", ""));
+  pod.metadata.annotations[contract().index_key("init")] = "3";
+  pod.metadata.annotations[contract().index_key("side")] = "1";
+  EXPECT_EQ(claimed(pod), "none: 3 | 3 | 1");
+  pod.metadata.annotations.erase(contract().index_key("init"));
+  EXPECT_EQ(claimed(pod), "bad-annotations");
+}
+
+TEST(ClaimOf, AmountNamedOnlyInRequestsCounts) {
+  kube::Pod pod = placed_pod("", "", "0");
+  pod.containers[0].requests[contract().core_resource] = "100";
+  EXPECT_EQ(claimed(pod), "none: 0");
+}
+
+TEST(ClaimOf, WhatOnlyChoosesAPlaceIsNotRead) {
+  kube::Pod pod = placed_pod("30", "1024", "3");
+  for (const std::string& key :
+       {contract().policy, contract().gpu_model, contract().gpu_model_exclude, contract().gpu_uuid,
+        contract().gpu_uuid_exclude})
+    pod.metadata.annotations[key] = ",,,";
+  EXPECT_EQ(claimed(pod), "none: 3");
+  EXPECT_TRUE(claim_of(pod, contract())->request.selector.empty());
+}
+
+TEST(ClaimOf, CarriesWhatPreemptionAsksFor) {
+  kube::Pod pod = placed_pod("30", "1024", "3");
+  pod.priority = 7;
+  pod.start_time = "2026-11-21T08:00:00Z";
+  pod.metadata.labels["app"] = "train";
+  const Claim claim = *claim_of(pod, contract());
+  EXPECT_EQ(claim.pod, (PodRef{"team", "a"}));
+  EXPECT_EQ(claim.uid, PodUid("uid-a"));
+  EXPECT_EQ(claim.node, NodeName("n1"));
+  EXPECT_EQ(claim.priority, 7);
+  EXPECT_EQ(claim.start_time, "2026-11-21T08:00:00Z");
+  EXPECT_EQ(claim.labels, pod.metadata.labels);
+}
+
+TEST(DriftName, IsDistinctForEveryDrift) {
+  std::set<std::string_view> names;
+  for (const Drift drift : {Drift::kNone, Drift::kNoAnnotations, Drift::kBadAnnotations,
+                            Drift::kBadRequest, Drift::kUnknownCard})
+    names.insert(name(drift));
+  EXPECT_EQ(names.size(), 5u);
+}
+
+// --- nodes ---------------------------------------------------------------------------------------
+
+kube::Node node_with(const char* core, const char* memory) {
+  kube::Node node;
+  node.metadata.name = "n1";
+  if (*core != 0) node.capacity[contract().core_resource] = core;
+  if (*memory != 0) node.capacity[contract().memory_resource] = memory;
+  return node;
+}
+
+// "0=1000 1=1000!", "!" for unhealthy; or the problem.
+std::string cards_text(const kube::Node& node) {
+  const NodeFacts facts = node_facts_of(node, contract());
+  if (!facts.problem.empty()) return "problem" + std::string(facts.cards.empty() ? "" : " + cards");
+  std::string text;
+  for (const CardFacts& card : facts.cards) {
+    if (!text.empty()) text += " ";
+    text += std::to_string(card.index.value()) + "=" + std::to_string(card.memory.value());
+    if (!card.healthy()) text += "!";
+  }
+  return text;
+}
+
+struct CapacityCase {
+  const char* core;
+  const char* memory;
+  const char* cards;
+};
+
+TEST(NodeFactsOf, CapacityWithoutAListMeansEqualCards) {
+  const CapacityCase cases[] = {
+      {"", "", ""},
+      {"0", "1000", ""},
+      {"", "1000", ""},
+      {"200", "2000", "0=1000 1=1000"},
+      {"200", "2001", "0=1000 1=1000"},
+      {"250", "2000", "0=1000 1=1000"},
+      {"100", "", "0=0"},
+      {"1k", "10k", "0=1000 1=1000 2=1000 3=1000 4=1000 5=1000 6=1000 7=1000 8=1000 9=1000"},
+      {"50", "1000", "problem"},
+      {"1M", "1000", "problem"},
+      {"-100", "1000", "problem"},
+      {"100.5", "1000", "problem"},
+      {"100", "many", "problem"},
+      {"100", "4Ei", "problem"},
+  };
+  for (const CapacityCase& c : cases)
+    EXPECT_EQ(cards_text(node_with(c.core, c.memory)), c.cards) << c.core << " / " << c.memory;
+}
+
+TEST(NodeFactsOf, ListOfCardsWinsOverCapacity) {
+  kube::Node node = node_with("200", "2000");
+  node.metadata.annotations[contract().node_cards] =
+      R"({"version":1,"cards":[
+        {"index":5,"uuid":"GPU-5","model":"L4","memoryMiB":24000,"health":"Xid79"},
+        {"index":2,"uuid":"GPU-2","model":"H100","memoryMiB":80000,"health":"Healthy"}]})";
+  EXPECT_EQ(cards_text(node), "2=80000 5=24000!");
+  const NodeFacts facts = node_facts_of(node, contract());
+  EXPECT_EQ(facts.name, NodeName("n1"));
+  EXPECT_EQ(facts.cards[0].uuid, CardUuid("GPU-2"));
+  EXPECT_EQ(facts.cards[0].model, "H100");
+}
+
+TEST(NodeFactsOf, ListThatCannotBeReadIsAProblemAndNeverAGuess) {
+  for (const char* list : {"", "{", "[]", R"({"version":2,"cards":[]})", R"({"version":1})"}) {
+    kube::Node node = node_with("200", "2000");
+    node.metadata.annotations[contract().node_cards] = list;
+    EXPECT_EQ(cards_text(node), "problem") << list;
+    EXPECT_THAT(node_facts_of(node, contract()).problem, HasSubstr(contract().node_cards));
+  }
+}
+
+TEST(NodeFactsOf, EmptyListMeansNoCards) {
+  kube::Node node = node_with("200", "2000");
+  node.metadata.annotations[contract().node_cards] = R"({"version":1,"cards":[]})";
+  EXPECT_EQ(cards_text(node), "");
+}
+
+TEST(NodeFactsOf, ProblemIsBounded) {
+  kube::Node node = node_with("200", "2000");
+  node.metadata.annotations[contract().node_cards] = std::string(1'000'000, '[');
+  EXPECT_LE(node_facts_of(node, contract()).problem.size(), limits::kDriftDetailBytesMax);
+}
+
+}  // namespace
+}  // namespace mgpu::ledger

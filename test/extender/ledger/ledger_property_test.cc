@@ -1,0 +1,267 @@
+// Any sequence of events, compared after every step with a ledger that computes everything anew.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "extender/placement/policy.h"
+#include "test/support/ledger_text.h"
+#include "test/support/reference_ledger.h"
+
+namespace mgpu::ledger {
+namespace {
+
+using test::at_ms;
+
+class World {
+ public:
+  explicit World(std::uint32_t seed) : random_(seed) {}
+
+  // One random event for both.
+  void step() {
+    now_ms_ += pick(3);
+    switch (pick(16)) {
+      case 0:
+        return change_node();
+      case 1:
+        return remove_node();
+      case 2:
+        return pick(4) == 0 ? relist_nodes() : change_node();
+      case 3:
+        return pick(4) == 0 ? relist_pods() : end_expectation();
+      case 4:
+      case 5:
+        return show_pod(random_claim());
+      case 6:
+      case 7:
+        return end_pod();
+      case 8:
+      case 9:
+        return settle();
+      case 10:
+      case 11:
+        return expect();
+      default:
+        return assume();
+    }
+  }
+
+  std::string difference() const {
+    const std::string difference = right_.difference(ledger_);
+    if (!difference.empty()) return difference;
+    std::vector<ClaimId> in_doubt;
+    for (const auto& claim : ledger_.assumed_before(at_ms(now_ms_ - 5)))
+      in_doubt.push_back(claim.id);
+    return in_doubt == right_.assumed_before(at_ms(now_ms_ - 5)) ? "" : "others in doubt";
+  }
+
+  // A ledger made of what the API server has now is equal, but for what is only assumed.
+  std::string difference_after_restart() {
+    for (const auto& claim : ledger_.assumed_before(Instant::max())) {
+      ledger_.forget(claim.id);
+      right_.forget(claim.id);
+    }
+    Ledger restarted;
+    std::vector<NodeFacts> nodes;
+    std::vector<Claim> claims;
+    for (const auto& [name, facts] : api_nodes_) nodes.push_back(facts);
+    for (const auto& [uid, claim] : api_pods_) claims.push_back(claim);
+    if (pick(2) == 0) {
+      restarted.replace_nodes(nodes);
+      restarted.replace_pods(claims);
+    } else {
+      restarted.replace_pods(claims);
+      restarted.replace_nodes(nodes);
+    }
+    for (const NodeName& name : ledger_.node_names()) {
+      const std::string before = test::used_text(ledger_, name.str().c_str());
+      if (api_nodes_.contains(name) && test::used_text(restarted, name.str().c_str()) != before)
+        return name.str() + " is another after a restart";
+    }
+    return "";
+  }
+
+ private:
+  int pick(int below) { return std::uniform_int_distribution<int>(0, below - 1)(random_); }
+  Instant now() const { return at_ms(now_ms_); }
+  std::string random_node() { return "n" + std::to_string(pick(4)); }
+  std::string random_uid() { return "p" + std::to_string(pick(24)); }
+
+  NodeFacts random_facts() {
+    NodeFacts facts;
+    facts.name = NodeName(random_node());
+    if (pick(8) == 0) facts.problem = "not readable";
+    for (int index = 0; index < 5 && facts.problem.empty(); ++index) {
+      if (pick(4) == 0) continue;
+      CardFacts& card = facts.cards.emplace_back();
+      card.index = CardIndex(index);
+      card.uuid = CardUuid("GPU-" + std::to_string(index));
+      card.memory = MiB(pick(5) == 0 ? 600 : 1000);
+      if (pick(10) == 0) card.health = "Xid79";
+    }
+    return facts;
+  }
+
+  std::string random_request() {
+    static constexpr const char* kRequests[] = {"30/300",        "10/100",
+                                                "50/500x2",      "whole",
+                                                "wholex2",       "100/600",
+                                                "30/300 40/400", "init:80/800 20/200",
+                                                "20/900",        "side:10/100 init:50/100 30/300"};
+    return kRequests[pick(std::size(kRequests))];
+  }
+
+  Claim unplaced() { return test::unplaced_claim(random_uid(), random_node(), random_request()); }
+
+  // Bound by somebody else: anywhere, whether there is room or not.
+  Claim random_claim() {
+    Claim claim = unplaced();
+    if (pick(12) == 0) {
+      claim.drift = Drift::kBadAnnotations;
+      return claim;
+    }
+    claim.placement.emplace();
+    for (const placement::ContainerRequest& container : claim.request.containers) {
+      const int first = pick(5);
+      std::vector<CardIndex>& cards = claim.placement->cards_of.emplace_back();
+      for (int i = 0; i < container.cards; ++i) cards.push_back(CardIndex(first + i));
+    }
+    return claim;
+  }
+
+  void change_node() {
+    const NodeFacts facts = random_facts();
+    api_nodes_[facts.name] = facts;
+    ledger_.apply_node(facts);
+    right_.apply_node(facts);
+  }
+
+  void remove_node() {
+    const NodeName node(random_node());
+    api_nodes_.erase(node);
+    ledger_.remove_node(node);
+    right_.remove_node(node);
+  }
+
+  void relist_nodes() {
+    if (pick(2) == 0) api_nodes_.erase(NodeName(random_node()));
+    std::vector<NodeFacts> nodes;
+    for (const auto& [name, facts] : api_nodes_) nodes.push_back(facts);
+    ledger_.replace_nodes(nodes);
+    right_.replace_nodes(nodes);
+  }
+
+  void relist_pods() {
+    if (pick(2) == 0) api_pods_.erase(PodUid(random_uid()));
+    std::vector<Claim> claims;
+    for (const auto& [uid, claim] : api_pods_) claims.push_back(claim);
+    ledger_.replace_pods(claims);
+    right_.replace_pods(claims);
+  }
+
+  void show_pod(const Claim& claim) {
+    api_pods_.insert_or_assign(claim.uid, claim);
+    ledger_.apply_pod(claim);
+    right_.apply_pod(claim);
+  }
+
+  void end_pod() {
+    const PodUid uid(random_uid());
+    api_pods_.erase(uid);
+    ledger_.remove_pod(uid);
+    right_.remove_pod(uid);
+  }
+
+  void assume() {
+    Claim claim = unplaced();
+    const placement::Policy& policy =
+        *placement::find_policy(pick(2) == 0 ? "binpack" : "spread")->card;
+    const auto right = right_.answer(claim, policy, now());
+    const auto answer = ledger_.assume(claim, policy, now());
+    const Assumed* assumed = std::get_if<Assumed>(&answer);
+    ASSERT_EQ(assumed != nullptr, right.index() == 0);
+    if (assumed == nullptr) {
+      ASSERT_EQ(std::get<placement::Reason>(answer), std::get<placement::Reason>(right));
+      return;
+    }
+    ASSERT_EQ(assumed->placement, std::get<placement::Placement>(right));
+    check_room(claim, assumed->placement);
+    claim.placement = assumed->placement;
+    right_.assumed(assumed->id, claim, now());
+    attempts_.push_back({assumed->id, claim});
+  }
+
+  // Of the moment before: what was assumed had room, whatever stands on the card by others' doing.
+  void check_room(const Claim& claim, const placement::Placement& placement) {
+    const placement::Node node = right_.node(claim.node);
+    for (const placement::CardHold& hold : holds(node, claim.request, placement)) {
+      const placement::Card* card = node.find(hold.card);
+      ASSERT_NE(card, nullptr);
+      ASSERT_TRUE(card->usable());
+      ASSERT_TRUE(hold.share.fits_in(card->room()));
+    }
+  }
+
+  // One attempt's outcome, in any order and some twice.
+  void settle() {
+    if (attempts_.empty()) return;
+    const std::size_t at = static_cast<std::size_t>(pick(static_cast<int>(attempts_.size())));
+    const Attempt attempt = attempts_[at];
+    if (pick(4) != 0) attempts_.erase(attempts_.begin() + static_cast<std::ptrdiff_t>(at));
+    switch (pick(3)) {
+      case 0:
+        ledger_.forget(attempt.id);
+        return right_.forget(attempt.id);
+      case 1:
+        ledger_.bound(attempt.id, now());
+        return right_.bound(attempt.id, now());
+      default:
+        return show_pod(attempt.claim);
+    }
+  }
+
+  void expect() {
+    const Claim claim = random_claim();
+    if (!claim.placement) return;
+    const Instant until = at_ms(now_ms_ + pick(40));
+    ledger_.expect(claim.uid, claim.node, claim.request, *claim.placement, now(), until);
+    right_.expect(claim.uid, claim.node, claim.request, *claim.placement, now(), until);
+  }
+
+  void end_expectation() {
+    const PodUid uid(random_uid());
+    ledger_.end_expectation(uid);
+    right_.end_expectation(uid);
+    ledger_.read(now(), [](const View&) {});
+    right_.expire(now());
+  }
+
+  struct Attempt {
+    ClaimId id;
+    Claim claim;
+  };
+
+  std::mt19937 random_;
+  int now_ms_ = 100;
+  Ledger ledger_;
+  test::ReferenceLedger right_;
+  std::map<NodeName, NodeFacts> api_nodes_;
+  std::map<PodUid, Claim> api_pods_;
+  std::vector<Attempt> attempts_;
+};
+
+class LedgerProperty : public testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(LedgerProperty, EqualsTheReferenceAfterEveryStep) {
+  World world(GetParam());
+  for (int step = 0; step < 2500; ++step) {
+    world.step();
+    ASSERT_FALSE(HasFatalFailure()) << "seed " << GetParam() << ", step " << step;
+    ASSERT_EQ(world.difference(), "") << "seed " << GetParam() << ", step " << step;
+  }
+  EXPECT_EQ(world.difference_after_restart(), "") << "seed " << GetParam();
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, LedgerProperty, testing::Range(1u, 11u));
+
+}  // namespace
+}  // namespace mgpu::ledger

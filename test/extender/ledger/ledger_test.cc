@@ -1,0 +1,255 @@
+// The life of a claim: assumed, bound, released.
+#include "extender/ledger/ledger.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "test/support/ledger_text.h"
+
+namespace mgpu::ledger {
+namespace {
+
+using placement::Reason;
+using placement::sentence;
+using test::assume_id;
+using test::assume_text;
+using test::at_ms;
+using test::bound_claim;
+using test::facts_of;
+using test::used_text;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class LedgerTest : public testing::Test {
+ protected:
+  LedgerTest() { ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000]")); }
+
+  std::vector<ClaimId> in_doubt(Instant before) {
+    std::vector<ClaimId> ids;
+    for (const auto& claim : ledger.assumed_before(before)) ids.push_back(claim.id);
+    return ids;
+  }
+
+  Ledger ledger;
+};
+
+TEST_F(LedgerTest, AssumedShareIsUsedAtOnce) {
+  EXPECT_EQ(assume_text(ledger, "a", "n1", "30/300"), "0");
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+  const Counts counts = ledger.counts();
+  EXPECT_EQ(counts.assumed, 1u);
+  EXPECT_EQ(counts.bound, 0u);
+}
+
+TEST_F(LedgerTest, EachContainerHoldsItsOwnCards) {
+  EXPECT_EQ(assume_text(ledger, "a", "n1", "30/300x2 60/500"), "0,1 | 0");
+  EXPECT_EQ(used_text(ledger, "n1"), "0=90/800 1=30/300");
+}
+
+TEST_F(LedgerTest, RefusalChangesNothing) {
+  assume_id(ledger, "a", "n1", "60/300x2");
+  EXPECT_EQ(assume_text(ledger, "b", "n1", "50/300"), sentence(Reason::kCore));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=60/300 1=60/300");
+  EXPECT_EQ(ledger.counts().assumed, 1u);
+  EXPECT_FALSE(ledger.claim({"default", "b"}));
+}
+
+TEST_F(LedgerTest, NothingIsAssumedOnANodeThatIsNotThere) {
+  EXPECT_EQ(assume_text(ledger, "a", "n2", "30/300"), sentence(Reason::kNodeUnknown));
+  EXPECT_EQ(ledger.counts().nodes, 1u);
+}
+
+TEST_F(LedgerTest, ForgottenShareIsFreeAgain) {
+  const ClaimId id = assume_id(ledger, "a", "n1", "30/300");
+  ledger.forget(id);
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+  EXPECT_EQ(ledger.counts().assumed, 0u);
+  ledger.forget(id);
+  ledger.forget(4711);
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+}
+
+TEST_F(LedgerTest, WatchConfirmsAnAssumedClaimWithoutCountingItTwice) {
+  const ClaimId id = assume_id(ledger, "a", "n1", "30/300");
+  ledger.bound(id, at_ms(1));
+  EXPECT_EQ(ledger.counts().assumed, 1u);
+  ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.counts().bound, 1u);
+}
+
+TEST_F(LedgerTest, OutcomeThatComesAfterTheWatchChangesNothing) {
+  const ClaimId id = assume_id(ledger, "a", "n1", "30/300");
+  ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
+  ledger.bound(id, at_ms(1));
+  ledger.forget(id);
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+  EXPECT_EQ(ledger.counts().bound, 1u);
+}
+
+TEST_F(LedgerTest, PodBoundElsewhereTakesItsAttemptsWithIt) {
+  ledger.apply_node(facts_of("n2: 0[100/1000]"));
+  assume_id(ledger, "a", "n1", "30/300");
+  ledger.apply_pod(bound_claim("a", "n2", "30/300", "0"));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+  EXPECT_EQ(used_text(ledger, "n2"), "0=30/300");
+}
+
+TEST_F(LedgerTest, AttemptsInDoubtAllKeepTheirShares) {
+  const ClaimId first = assume_id(ledger, "a", "n1", "30/300");
+  const ClaimId second = assume_id(ledger, "a", "n1", "30/300");
+  EXPECT_NE(first, second);
+  EXPECT_EQ(used_text(ledger, "n1"), "0=60/600 1=0/0");
+  EXPECT_EQ(ledger.counts().assumed, 2u);
+}
+
+TEST_F(LedgerTest, AttemptThatTheServerTookDropsTheOthers) {
+  assume_id(ledger, "a", "n1", "30/300");
+  const ClaimId second = assume_id(ledger, "a", "n1", "20/200");
+  ledger.bound(second, at_ms(5));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=20/200 1=0/0");
+  EXPECT_THAT(in_doubt(at_ms(6)), ElementsAre(second));
+}
+
+TEST_F(LedgerTest, AttemptOfABoundPodCountsBesideItUntilItsOutcome) {
+  ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
+  const ClaimId taken = assume_id(ledger, "a", "n1", "30/300");
+  EXPECT_EQ(used_text(ledger, "n1"), "0=60/600 1=0/0");
+  ledger.bound(taken, at_ms(1));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+  ledger.forget(assume_id(ledger, "a", "n1", "30/300"));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+  EXPECT_EQ(ledger.counts().bound, 1u);
+}
+
+TEST_F(LedgerTest, OnlyAssumedClaimsLongUntouchedAreInDoubt) {
+  const ClaimId early = assume_id(ledger, "a", "n1", "10/100", at_ms(10));
+  const ClaimId late = assume_id(ledger, "b", "n1", "10/100", at_ms(20));
+  ledger.apply_pod(bound_claim("c", "n1", "10/100", "0"));
+  EXPECT_THAT(in_doubt(at_ms(10)), IsEmpty());
+  EXPECT_THAT(in_doubt(at_ms(11)), ElementsAre(early));
+  ledger.bound(early, at_ms(30));
+  EXPECT_THAT(in_doubt(at_ms(21)), ElementsAre(late));
+  EXPECT_THAT(in_doubt(at_ms(31)), ElementsAre(early, late));
+}
+
+TEST_F(LedgerTest, ClaimInDoubtNamesPodAndNode) {
+  assume_id(ledger, "a", "n1", "10/100", at_ms(10));
+  const auto in_doubt = ledger.assumed_before(at_ms(11));
+  ASSERT_EQ(in_doubt.size(), 1u);
+  EXPECT_EQ(in_doubt[0].pod, (PodRef{"default", "a"}));
+  EXPECT_EQ(in_doubt[0].uid, PodUid("a"));
+  EXPECT_EQ(in_doubt[0].node, NodeName("n1"));
+}
+
+TEST_F(LedgerTest, PodThatEndsReleasesItselfAndItsAttempts) {
+  assume_id(ledger, "a", "n1", "30/300");
+  assume_id(ledger, "a", "n1", "30/300");
+  ledger.apply_pod(bound_claim("b", "n1", "40/400", "1"));
+  ledger.remove_pod(PodUid("a"));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=40/400");
+  ledger.remove_pod(PodUid("b"));
+  ledger.remove_pod(PodUid("b"));
+  ledger.remove_pod(PodUid("never seen"));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+}
+
+TEST_F(LedgerTest, UpdateReplacesTheClaim) {
+  ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
+  ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+  ledger.apply_pod(bound_claim("a", "n1", "30/300", "1"));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
+}
+
+TEST_F(LedgerTest, RelistMakesBoundClaimsExactlyThese) {
+  ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
+  ledger.apply_pod(bound_claim("b", "n1", "20/200", "0"));
+  std::vector<Claim> listed;
+  listed.push_back(bound_claim("b", "n1", "20/200", "1"));
+  listed.push_back(bound_claim("c", "n1", "10/100", "0"));
+  ledger.replace_pods(std::move(listed));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=10/100 1=20/200");
+  EXPECT_FALSE(ledger.claim({"default", "a"}));
+  EXPECT_EQ(ledger.counts().bound, 2u);
+}
+
+TEST_F(LedgerTest, RelistThatNamesAPodTwiceCountsItOnce) {
+  std::vector<Claim> listed;
+  listed.push_back(bound_claim("a", "n1", "30/300", "0"));
+  listed.push_back(bound_claim("a", "n1", "30/300", "1"));
+  ledger.replace_pods(std::move(listed));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
+}
+
+TEST_F(LedgerTest, RelistOlderThanABindKeepsTheAssumedClaim) {
+  const ClaimId id = assume_id(ledger, "a", "n1", "30/300");
+  ledger.replace_pods({});
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+  ledger.bound(id, at_ms(1));
+  ledger.replace_pods({});
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+}
+
+TEST_F(LedgerTest, RelistConfirmsAssumedClaims) {
+  assume_id(ledger, "a", "n1", "30/300");
+  assume_id(ledger, "a", "n1", "30/300");
+  std::vector<Claim> listed;
+  listed.push_back(bound_claim("a", "n1", "30/300", "1"));
+  ledger.replace_pods(std::move(listed));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
+  EXPECT_EQ(ledger.counts().assumed, 0u);
+}
+
+TEST_F(LedgerTest, RelistOfNodesMakesNodesExactlyThese) {
+  std::vector<NodeFacts> listed;
+  listed.push_back(facts_of("n2: 0[100/1000]"));
+  listed.push_back(facts_of("n3: 0[100/1000]"));
+  ledger.replace_nodes(std::move(listed));
+  EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n2"), NodeName("n3")));
+  EXPECT_EQ(ledger.counts().nodes, 2u);
+  EXPECT_EQ(ledger.counts().cards, 2u);
+}
+
+TEST_F(LedgerTest, ViewShowsNodesAndEveryClaimOnThem) {
+  ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
+  assume_id(ledger, "b", "n1", "20/200");
+  ledger.read(Instant{}, [](const View& view) {
+    ASSERT_NE(view.find("n1"), nullptr);
+    EXPECT_EQ(view.find("n1")->cards[0].used, (Share{Percent(50), MiB(500)}));
+    EXPECT_EQ(view.find("n2"), nullptr);
+    EXPECT_THAT(view.claims_on("n2"), IsEmpty());
+    const auto claims = view.claims_on("n1");
+    ASSERT_EQ(claims.size(), 2u);
+    EXPECT_EQ(claims[0]->phase, Phase::kBound);
+    EXPECT_EQ(test::text_of(claims[0]->holds), "0=30/300");
+    EXPECT_EQ(claims[1]->phase, Phase::kAssumed);
+  });
+}
+
+TEST_F(LedgerTest, NodeIsShownWithItsClaimsByPodName) {
+  ledger.apply_pod(bound_claim("b", "n1", "30/300", "0"));
+  ledger.apply_pod(bound_claim("a", "n1", "20/200", "1"));
+  const auto view = ledger.node(NodeName("n1"));
+  ASSERT_TRUE(view);
+  EXPECT_EQ(view->problem, "");
+  ASSERT_EQ(view->claims.size(), 2u);
+  EXPECT_EQ(view->claims[0].claim.pod.name, "a");
+  EXPECT_EQ(view->claims[1].claim.pod.name, "b");
+  EXPECT_FALSE(ledger.node(NodeName("n2")));
+}
+
+TEST_F(LedgerTest, PodIsFoundByNameBoundBeforeAttempts) {
+  assume_id(ledger, "a", "n1", "10/100");
+  assume_id(ledger, "a", "n1", "20/200");
+  EXPECT_EQ(test::text_of(ledger.claim({"default", "a"})->holds), "0=20/200");
+  Claim other = bound_claim("z", "n1", "30/300", "0");
+  other.pod.name = "a";
+  ledger.apply_pod(other);
+  EXPECT_EQ(test::text_of(ledger.claim({"default", "a"})->holds), "0=30/300");
+  EXPECT_FALSE(ledger.claim({"other", "a"}));
+}
+
+}  // namespace
+}  // namespace mgpu::ledger

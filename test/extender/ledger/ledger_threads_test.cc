@@ -1,0 +1,82 @@
+// Many threads at one ledger; run under ThreadSanitizer too.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "extender/ledger/ledger.h"
+#include "extender/placement/policy.h"
+#include "test/support/ledger_text.h"
+
+namespace mgpu::ledger {
+namespace {
+
+using test::facts_of;
+using test::used_text;
+
+void on_threads(int count, const std::function<void(int)>& work) {
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < count; ++i) threads.emplace_back(work, i);
+}
+
+bool assume(Ledger& ledger, const std::string& uid, const char* node, const char* request,
+            ClaimId* id = nullptr) {
+  const auto answer = ledger.assume(test::unplaced_claim(uid, node, request),
+                                    *placement::find_policy("binpack")->card, Instant{});
+  const Assumed* assumed = std::get_if<Assumed>(&answer);
+  if (assumed != nullptr && id != nullptr) *id = assumed->id;
+  return assumed != nullptr;
+}
+
+TEST(LedgerThreads, AsManyBindsSucceedAsFit) {
+  Ledger ledger;
+  ledger.apply_node(facts_of("n1: 0[100/1000]"));
+  std::atomic<int> succeeded = 0;
+  on_threads(8, [&](int thread) {
+    for (int i = 0; i < 20; ++i)
+      if (assume(ledger, std::to_string(thread) + "/" + std::to_string(i), "n1", "7/10"))
+        ++succeeded;
+  });
+  EXPECT_EQ(succeeded, 14);  // 14 * 7 = 98
+  EXPECT_EQ(used_text(ledger, "n1"), "0=98/140");
+}
+
+TEST(LedgerThreads, NoCardIsEverOverfullWhilePodsComeAndGo) {
+  Ledger ledger;
+  ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000]"));
+  std::atomic<bool> overfull = false;
+  const auto come_and_go = [&](int thread) {
+    const std::string uid = std::to_string(thread);
+    for (int i = 0; i < 300; ++i) {
+      ClaimId id = 0;
+      if (!assume(ledger, uid, "n1", thread % 2 == 0 ? "40/400" : "whole", &id)) continue;
+      if (i % 3 == 0) {
+        ledger.forget(id);
+        continue;
+      }
+      ledger.bound(id, Instant{});
+      if (auto seen = ledger.claim({"default", uid})) ledger.apply_pod(std::move(seen->claim));
+      ledger.remove_pod(PodUid(uid));
+    }
+  };
+  const auto watch = [&](int) {
+    for (int i = 0; i < 300; ++i) {
+      ledger.read(Instant{}, [&](const View& view) {
+        for (const placement::Card& card : view.find("n1")->cards)
+          if (!card.used.fits_in(card.capacity)) overfull = true;
+      });
+      ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000]"));
+      ledger.counts();
+      ledger.drifting();
+      ledger.assumed_before(Instant::max());
+    }
+  };
+  on_threads(8, [&](int thread) { thread < 6 ? come_and_go(thread) : watch(thread); });
+  EXPECT_FALSE(overfull);
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+  EXPECT_EQ(ledger.counts().assumed, 0u);
+}
+
+}  // namespace
+}  // namespace mgpu::ledger

@@ -1,0 +1,253 @@
+#include "test/support/reference_ledger.h"
+
+#include <algorithm>
+#include <set>
+
+#include "common/limits.h"
+#include "test/support/cluster_text.h"
+
+namespace mgpu::test {
+namespace {
+
+using ledger::Claim;
+using ledger::ClaimId;
+using ledger::Drift;
+using ledger::NodeFacts;
+using placement::Card;
+using placement::CardHold;
+using placement::Node;
+
+bool same_cards(const NodeFacts& a, const NodeFacts& b) {
+  const auto same = [](const CardFacts& x, const CardFacts& y) {
+    return x.index == y.index && x.uuid == y.uuid && x.model == y.model && x.memory == y.memory &&
+           x.healthy() == y.healthy();
+  };
+  return std::ranges::equal(a.cards, b.cards, same);
+}
+
+Node empty_node(const NodeFacts& facts) {
+  Node node;
+  node.name = facts.name;
+  for (const CardFacts& card : facts.cards) {
+    Card& added = node.cards.emplace_back();
+    added.index = card.index;
+    added.uuid = card.uuid;
+    added.model = card.model;
+    added.capacity = {kWholeCard, card.memory};
+    added.healthy = card.healthy();
+  }
+  return node;
+}
+
+void add_to(Node& node, const std::vector<CardHold>& holds, Share Card::*total) {
+  for (const CardHold& hold : holds)
+    if (Card* card = node.find(hold.card)) card->*total += hold.share;
+}
+
+std::string cards_text(const Node& node) {
+  std::string text;
+  for (const Card& card : node.cards)
+    text += std::to_string(card.index.value()) + "[" + text_of(card.capacity) +
+            " used=" + text_of(card.used) + " expected=" + text_of(card.expected) +
+            (card.healthy ? "" : " unhealthy") + (card.uncertain ? " uncertain" : "") + "] ";
+  return text;
+}
+
+std::string claim_text(const Claim& claim, bool assumed, Drift drift,
+                       const std::vector<CardHold>& holds) {
+  return claim.uid.str() + (assumed ? " assumed " : " bound ") + std::string(name(drift)) + " " +
+         text_of(holds);
+}
+
+}  // namespace
+
+// --- nodes ---------------------------------------------------------------------------------------
+
+void ReferenceLedger::replace_nodes(std::vector<NodeFacts> nodes) {
+  std::set<NodeName> listed;
+  for (const NodeFacts& node : nodes) listed.insert(node.name);
+  for (const NodeName& name : node_names())
+    if (!listed.contains(name)) remove_node(name);
+  for (const NodeFacts& node : nodes) apply_node(node);
+}
+
+void ReferenceLedger::apply_node(const NodeFacts& node) {
+  const auto old = nodes_.find(node.name);
+  if (old == nodes_.end() || !same_cards(old->second, node)) end_expectations_on(node.name);
+  nodes_[node.name] = node;
+}
+
+void ReferenceLedger::remove_node(const NodeName& node) {
+  nodes_.erase(node);
+  end_expectations_on(node);
+}
+
+void ReferenceLedger::end_expectations_on(const NodeName& node) {
+  std::erase_if(expected_, [&](const Expected& e) { return e.node == node; });
+}
+
+// --- pods ----------------------------------------------------------------------------------------
+
+void ReferenceLedger::replace_pods(const std::vector<Claim>& claims) {
+  std::erase_if(held_, [](const Held& held) { return held.id == 0; });
+  for (const Claim& claim : claims) apply_pod(claim);
+}
+
+void ReferenceLedger::apply_pod(const Claim& claim) {
+  remove_pod(claim.uid);
+  held_.push_back({0, claim, {}});
+}
+
+void ReferenceLedger::remove_pod(const PodUid& uid) {
+  end_expectation(uid);
+  std::erase_if(held_, [&](const Held& held) { return held.claim.uid == uid; });
+}
+
+// --- bind ----------------------------------------------------------------------------------------
+
+std::variant<placement::Placement, placement::Reason> ReferenceLedger::answer(
+    const Claim& claim, const placement::Policy& policy, Instant now) {
+  expire(now);
+  end_expectation(claim.uid);
+  if (!nodes_.contains(claim.node)) return placement::Reason::kNodeUnknown;
+  placement::SearchBudget budget{limits::kPlacementStepsMax};
+  auto placed = placement::place(node(claim.node), claim.request, policy, budget);
+  if (const auto* reason = std::get_if<placement::Reason>(&placed)) return *reason;
+  return std::get<placement::Placed>(placed).placement;
+}
+
+void ReferenceLedger::assumed(ClaimId id, Claim claim, Instant now) {
+  held_.push_back({id, std::move(claim), now});
+}
+
+void ReferenceLedger::bound(ClaimId id, Instant now) {
+  const auto taken =
+      std::ranges::find_if(held_, [&](const Held& held) { return id != 0 && held.id == id; });
+  if (taken == held_.end()) return;
+  taken->touched = now;
+  const PodUid uid = taken->claim.uid;
+  const bool seen = std::ranges::any_of(
+      held_, [&](const Held& held) { return held.id == 0 && held.claim.uid == uid; });
+  std::erase_if(held_, [&](const Held& held) {
+    return held.claim.uid == uid && held.id != 0 && (seen || held.id != id);
+  });
+}
+
+void ReferenceLedger::forget(ClaimId id) {
+  std::erase_if(held_, [&](const Held& held) { return id != 0 && held.id == id; });
+}
+
+std::vector<ClaimId> ReferenceLedger::assumed_before(Instant before) const {
+  std::vector<ClaimId> ids;
+  for (const Held& held : held_)
+    if (held.id != 0 && held.touched < before) ids.push_back(held.id);
+  std::ranges::sort(ids);
+  return ids;
+}
+
+// --- expectations --------------------------------------------------------------------------------
+
+void ReferenceLedger::expect(const PodUid& uid, const NodeName& node,
+                             const placement::GpuRequest& request,
+                             const placement::Placement& placement, Instant now, Instant until) {
+  expire(now);
+  end_expectation(uid);
+  if (nodes_.contains(node) && until > now)
+    expected_.push_back({uid, node, request, placement, until});
+}
+
+void ReferenceLedger::end_expectation(const PodUid& uid) {
+  std::erase_if(expected_, [&](const Expected& e) { return e.uid == uid; });
+}
+
+void ReferenceLedger::expire(Instant now) {
+  std::erase_if(expected_, [&](const Expected& e) { return e.until <= now; });
+}
+
+// --- read ----------------------------------------------------------------------------------------
+
+Node ReferenceLedger::node(const NodeName& name) const {
+  const auto facts = nodes_.find(name);
+  Node node = facts == nodes_.end() ? Node{name, {}} : empty_node(facts->second);
+  const Node cards = node;
+  for (const Held& held : held_) {
+    if (held.claim.node != name) continue;
+    if (!held.claim.placement)
+      for (Card& card : node.cards) card.uncertain = true;
+    else
+      add_to(node, holds(cards, held.claim.request, *held.claim.placement), &Card::used);
+  }
+  for (const Expected& e : expected_)
+    if (e.node == name) add_to(node, holds(cards, e.request, e.placement), &Card::expected);
+  return node;
+}
+
+std::vector<NodeName> ReferenceLedger::node_names() const {
+  std::set<NodeName> names;
+  for (const auto& [name, facts] : nodes_) names.insert(name);
+  for (const Held& held : held_) names.insert(held.claim.node);
+  return {names.begin(), names.end()};
+}
+
+Drift ReferenceLedger::drift_of(const Claim& claim) const {
+  if (!claim.placement) return claim.drift;
+  if (!nodes_.contains(claim.node)) return Drift::kNone;
+  const Node cards = node(claim.node);
+  for (const auto& container : claim.placement->cards_of)
+    for (const CardIndex card : container)
+      if (cards.find(card) == nullptr) return Drift::kUnknownCard;
+  return Drift::kNone;
+}
+
+ledger::Counts ReferenceLedger::counts() const {
+  ledger::Counts counts;
+  counts.nodes = nodes_.size();
+  counts.expected = expected_.size();
+  for (const auto& [name, facts] : nodes_)
+    for (const Card& card : node(name).cards) {
+      ++counts.cards;
+      if (!card.used.fits_in(card.capacity)) ++counts.overfull;
+    }
+  for (const Held& held : held_) {
+    ++(held.id == 0 ? counts.bound : counts.assumed);
+    if (drift_of(held.claim) != Drift::kNone) ++counts.drifting;
+  }
+  return counts;
+}
+
+std::string ReferenceLedger::difference_of(const NodeName& name,
+                                           const ledger::NodeView& view) const {
+  const Node expected = node(name);
+  if (cards_text(expected) != cards_text(view.node))
+    return name.str() + ": " + cards_text(view.node) + "instead of " + cards_text(expected);
+  std::multiset<std::string> here;
+  for (const Held& held : held_) {
+    if (held.claim.node != name) continue;
+    std::vector<CardHold> held_cards;
+    if (held.claim.placement)
+      held_cards = holds(expected, held.claim.request, *held.claim.placement);
+    here.insert(claim_text(held.claim, held.id != 0, drift_of(held.claim), held_cards));
+  }
+  std::multiset<std::string> shown;
+  for (const ledger::ClaimView& claim : view.claims)
+    shown.insert(claim_text(claim.claim, claim.phase == ledger::Phase::kAssumed, claim.claim.drift,
+                            claim.holds));
+  return here == shown ? "" : name.str() + ": other claims";
+}
+
+std::string ReferenceLedger::difference(const ledger::Ledger& ledger) const {
+  if (ledger.node_names() != node_names()) return "other nodes";
+  for (const NodeName& name : node_names()) {
+    const std::string difference = difference_of(name, *ledger.node(name));
+    if (!difference.empty()) return difference;
+  }
+  const ledger::Counts shown = ledger.counts();
+  const ledger::Counts right = counts();
+  const bool same = shown.nodes == right.nodes && shown.cards == right.cards &&
+                    shown.assumed == right.assumed && shown.bound == right.bound &&
+                    shown.drifting == right.drifting && shown.overfull == right.overfull &&
+                    shown.expected == right.expected;
+  return same ? "" : "other counts";
+}
+
+}  // namespace mgpu::test
