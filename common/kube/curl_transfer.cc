@@ -49,8 +49,8 @@ void set_pem(CURL* easy, CURLoption file_option, CURLoption blob_option, const P
   }
 }
 
-// These come before the first byte of a request, whatever else happened.
-bool before_sending(CURLcode code) {
+// What may come before the first byte of a request.
+bool may_precede_sending(CURLcode code) {
   switch (code) {
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_URL_MALFORMAT:
@@ -61,6 +61,7 @@ bool before_sending(CURLcode code) {
     case CURLE_SSL_CONNECT_ERROR:
     case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_OPERATION_TIMEDOUT:
       return true;
     default:
       return false;
@@ -177,7 +178,7 @@ long CurlTransfer::status() const {
 std::size_t CurlTransfer::on_header(char* text, std::size_t, std::size_t size, void* self) {
   auto& transfer = *static_cast<CurlTransfer*>(self);
   const bool last = size > 0 && (text[0] == '\r' || text[0] == '\n');
-  if (last && transfer.status() == kOk) transfer.opened_ = true;
+  if (last && transfer.is_stream() && transfer.status() == kOk) transfer.opened_ = true;
   return size;
 }
 
@@ -187,7 +188,7 @@ std::size_t CurlTransfer::on_body(char* text, std::size_t, std::size_t size, voi
 
 // False ends the transfer.
 bool CurlTransfer::take(const char* text, std::size_t size) {
-  const bool lines = is_stream() && opened_;
+  const bool lines = opened_;
   const std::size_t most = lines ? limits::kWatchLineBytesMax : limits::kApiResponseBytesMax;
   body_.append(text, size);
   if (body_.size() <= most) return true;
@@ -216,11 +217,11 @@ Response CurlTransfer::response(CURLcode code) {
 
 TransportFailure CurlTransfer::failure(CURLcode code) const {
   const char* why = curl_error_[0] != '\0' ? curl_error_ : curl_easy_strerror(code);
-  long sent = 0;
-  curl_easy_getinfo(easy_, CURLINFO_REQUEST_SIZE, &sent);
-  const bool timed_out_before = code == CURLE_OPERATION_TIMEDOUT && sent == 0;
+  // Counts the attempt too that libcurl made on a kept connection before this one.
+  long bytes_sent = 0;
+  curl_easy_getinfo(easy_, CURLINFO_REQUEST_SIZE, &bytes_sent);
   return {too_large_.empty() ? json_escaped(why) : too_large_,
-          !before_sending(code) && !timed_out_before};
+          bytes_sent > 0 || !may_precede_sending(code)};
 }
 
 bool CurlTransfer::deliver_lines(bool ended) {

@@ -82,7 +82,7 @@ class CurlTransfer {
   std::string body_;         // of a watch with status 200: what is not delivered yet
   std::size_t scanned_ = 0;  // so much of body_ has no line end
   std::string too_large_;    // why the answer was not read on
-  bool opened_ = false;
+  bool opened_ = false;      // a watch that the server answered with 200
   bool told_open_ = false;
 };
 
