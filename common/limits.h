@@ -120,6 +120,8 @@ static_assert(2 * kBindTimeout < kAssumedRecheck);
 inline constexpr std::size_t kRechecksInFlight = 16;
 // Pods kept from filter for bind, some 5 KiB each: more than can lie between the two.
 inline constexpr std::size_t kRememberedPodsMax = 4096;
+// Objects of a relist that are applied under one hold of the ledger's lock: a millisecond or two.
+inline constexpr std::size_t kRelistStep = 256;
 // The sentence kept with a pod or node that drifts; some name a value of the user's.
 inline constexpr std::size_t kDriftDetailBytesMax = 512;
 

@@ -1,15 +1,22 @@
 // bind: place on the one node, assume, POST the binding with the annotations, tell the outcome.
 //
-//             refused                                    201
-//   args ---> (GET pod) ---> assume ----> POST binding -------> bound --> answer ""
-//                |              |             | 409, lost: GET pod: ours? ---> bound
-//                v              v             |            not bound, 404 ---> forget, answer Error
-//              Error          Error           | lost and unbound or unreadable: stays assumed until
-//                                             |   the recheck has read the pod; answer Error
-//                                             | other error: forget, answer Error
+//                                                          201
+//   queued ---> (GET pod) ---> assume ----> POST binding -------> bound --> answer ""
+//                  |              |             | 409, lost: GET pod: ours? ---> bound
+//                  v              v             |         409 and not ours, gone ---> forget, Error
+//                Error          Error           | lost and unbound, or unreadable: stays assumed
+//                                               |   until the recheck has read the pod; Error
+//                                               | other error: forget, Error
+//
+//   recheck: GET pod ---> ours: bound; unbound, elsewhere, another, gone: forget; unreadable: later
+//
+// limits::kBindTimeout after bind() the answer is an Error wherever the attempt stands; what was
+// begun is still brought to its end. A pod that stands on that node already, with cards, is a
+// success: kube-scheduler may repeat a bind whose answer it missed.
 //
 // The pod's spec is not in the request, so it is read first where filter has not left it here
-// (remember()). At most `binds_in_flight` run at once; limits::kBindsQueuedMax wait.
+// (remember()). A pod that asks for no cards is bound without assuming anything. At most
+// `binds_in_flight` run at once; limits::kBindsQueuedMax wait.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +35,7 @@ enum class BindOutcome {
   kBound,
   kUnfit,        // refused by the ledger: the race of filter against bind, or a full node
   kBadRequest,   // the pod, or its name in the request, is not one that can be bound
-  kConflict,     // the API server says that it is bound, gone, or another
+  kConflict,     // the API server says that it is bound, gone, another, or refuses it
   kUnavailable,  // the API server did not answer in time, or the queue is full
 };
 
@@ -42,7 +49,8 @@ class Binder {
   // `client` and `ledger` outlive the binder.
   Binder(kube::Client& client, ledger::Ledger& ledger, const Settings& settings,
          std::size_t binds_in_flight, BinderEvents events);
-  // Calls nobody after it.
+  // Calls nobody after it: waits for a callback that is running, except where it is called from
+  // one. What is going on is left to the next start, which reads everything anew.
   ~Binder();
 
   // Filter has the whole pod in hand: bind need not read it. Bounded; the oldest are forgotten.

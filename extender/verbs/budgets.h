@@ -18,6 +18,8 @@ class DisruptionBudgets {
 
   // Whether evicting the pods in this order would violate a budget, each counted after those before
   // it (kubernetes pkg/scheduler/framework/plugins/defaultpreemption, filterPodsWithPDBViolation).
+  // An empty selector selects every pod, as the disruption controller reads policy/v1. Pods in
+  // status.disruptedPods, whose eviction is under way, are counted once more.
   struct PodLabels {
     const std::string* space;
     const kube::StringMap* labels;

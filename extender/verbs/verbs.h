@@ -40,8 +40,11 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, ledger::Ledger& ledg
                                   const Settings& settings, Instant now);
 
 // For each node the cheapest set of lower-priority pods that makes the pod fit the cards
-// (placement/preemption.h), together with those proposed victims that hold no cards. Nodes where
-// nothing helps are left out.
+// (placement/preemption.h), together with those proposed victims that hold no cards. Where the
+// cards are free without an eviction, the proposal stands as it is: kube-scheduler 1.36 fails the
+// whole preemption over a node without victims. Nodes where nothing helps, or that are not known,
+// are left out. Victims are bound pods of lower priority, the most important first. A pod that asks
+// for no cards gets the proposal back.
 std::vector<NodeVictims> preempt(const PreemptionArgs& args, ledger::Ledger& ledger,
                                  const DisruptionBudgets& budgets, const Settings& settings,
                                  Instant now);

@@ -59,6 +59,8 @@ struct FilterReply {
   std::vector<Refusal> failed;
   std::vector<Refusal> failed_and_unresolvable;
   std::string error;  // not empty: the request could not be understood
+  // The sentence of a pod that is refused everywhere; refusals point into it.
+  std::shared_ptr<const std::string> pod_refusal;
 };
 std::string write_filter_reply(const FilterReply& reply, const ExtenderArgs* args);
 

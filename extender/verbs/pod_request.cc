@@ -1,0 +1,23 @@
+#include "extender/verbs/pod_request.h"
+
+#include <utility>
+
+#include "common/check.h"
+
+namespace mgpu::verbs {
+
+Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settings) {
+  MGPU_CHECK(settings.policy.node != nullptr && settings.policy.card != nullptr,
+             "no default policy");
+  auto request = placement::read_request(pod, settings.contract, settings.min_memory);
+  if (!request) return request.error();
+  PodRequest read{std::move(*request), settings.policy};
+  if (read.request.empty() || read.request.policy.empty()) return read;
+  auto policy = placement::find_policy(read.request.policy);
+  if (!policy)
+    return error("annotation " + settings.contract.policy + ": " + policy.error().message);
+  read.policy = *policy;
+  return read;
+}
+
+}  // namespace mgpu::verbs

@@ -1,0 +1,20 @@
+// What a pod asks, as every verb reads it: cards, and the policy that chooses among them.
+#pragma once
+
+#include "common/kube/objects.h"
+#include "common/result.h"
+#include "extender/placement/gpu_request.h"
+#include "extender/placement/policy.h"
+#include "extender/verbs/verbs.h"
+
+namespace mgpu::verbs {
+
+struct PodRequest {
+  placement::GpuRequest request;   // empty: not a GPU pod
+  placement::PolicyChoice policy;  // the pod's own, or the extender's default
+};
+
+// Errors: those of read_request, and a policy in the pod's annotation that there is not.
+Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settings);
+
+}  // namespace mgpu::verbs
