@@ -37,6 +37,21 @@ std::string or_none(const std::string& text) {
   return text.empty() ? "none" : text;
 }
 
+// In the reverse order that CLI11 wants. "--node=" becomes "--node" and "": CLI11 would take the
+// next word for its value.
+Values reversed_words(int argc, const char* const* argv) {
+  Values words;
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    const bool empty_value = word.starts_with("--") && word.find('=') == word.size() - 1;
+    if (empty_value) word.pop_back();
+    words.push_back(std::move(word));
+    if (empty_value) words.emplace_back();
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
 Result<void> set_from_environment(const Flag& flag) {
   const char* const value =
       flag.text.environment.empty() ? nullptr : std::getenv(flag.text.environment.c_str());
@@ -142,7 +157,7 @@ ParsedOptions Options::State::refused(const std::string& sentence) const {
 
 ParsedOptions Options::State::read(int argc, const char* const* argv) const {
   try {
-    app->parse(argc, argv);
+    app->parse(reversed_words(argc, argv));
   } catch (const CLI::CallForHelp&) {
     return {.run = false, .exit_code = 0, .print = help()};
   } catch (const CLI::CallForVersion&) {

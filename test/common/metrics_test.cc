@@ -1,0 +1,126 @@
+#include "common/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace mgpu {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Metrics, CountersGaugesAndHistogramsAreInTheText) {
+  Metrics metrics;
+  Counter& binds = metrics.counter("mgpu_binds_total", "Binds.", {{"outcome", "bound"}});
+  binds.add();
+  binds.add(2);
+  metrics.gauge("mgpu_cards", "Cards.").set(8);
+  Histogram& seconds = metrics.histogram("mgpu_filter_seconds", "Filters.", {0.1, 1});
+  seconds.observe(0.05);
+  seconds.observe(0.5);
+  seconds.observe(7);
+  EXPECT_THAT(
+      metrics.text(),
+      AllOf(HasSubstr("# HELP mgpu_binds_total Binds.\n# TYPE mgpu_binds_total counter\n"
+                      "mgpu_binds_total{outcome=\"bound\"} 3\n"),
+            HasSubstr("# TYPE mgpu_cards gauge\nmgpu_cards 8\n"),
+            HasSubstr("mgpu_filter_seconds_bucket{le=\"0.1\"} 1\n"),
+            HasSubstr("mgpu_filter_seconds_bucket{le=\"1\"} 2\n"),
+            HasSubstr("mgpu_filter_seconds_bucket{le=\"+Inf\"} 3\n"),
+            HasSubstr("mgpu_filter_seconds_count 3\n"), HasSubstr("mgpu_filter_seconds_sum 7.55")));
+}
+
+TEST(Metrics, EqualNamesAndLabelsAreOneMetric) {
+  Metrics metrics;
+  Counter& a = metrics.counter("x_total", "X.", {{"a", "1"}, {"b", "2"}});
+  EXPECT_EQ(&a, &metrics.counter("x_total", "X.", {{"b", "2"}, {"a", "1"}}));
+  EXPECT_NE(&a, &metrics.counter("x_total", "X.", {{"a", "1"}, {"b", "3"}}));
+  EXPECT_NE(&a, &metrics.counter("x_total", "X."));
+  EXPECT_EQ(&metrics.gauge("g", "G."), &metrics.gauge("g", "G."));
+  EXPECT_EQ(&metrics.histogram("h", "H.", {1}), &metrics.histogram("h", "H.", {1}));
+}
+
+TEST(Metrics, HandlesStayValidAsMoreAreMade) {
+  Metrics metrics;
+  Counter& first = metrics.counter("x_total", "X.", {{"n", "first"}});
+  for (int i = 0; i < 1000; ++i) metrics.counter("x_total", "X.", {{"n", std::to_string(i)}});
+  first.add(5);
+  EXPECT_THAT(metrics.text(), HasSubstr("x_total{n=\"first\"} 5\n"));
+}
+
+TEST(Metrics, LabelValuesFromOutsideAreEscaped) {
+  Metrics metrics;
+  metrics.gauge("g", "G.", {{"node", "a\"b\\c\nd"}}).set(1);
+  EXPECT_THAT(metrics.text(), HasSubstr("g{node=\"a\\\"b\\\\c\\nd\"} 1\n"));
+}
+
+TEST(Metrics, RefreshRunsBeforeEachText) {
+  Metrics metrics;
+  Gauge& gauge = metrics.gauge("g", "G.");
+  int calls = 0;
+  metrics.on_collect([&] { gauge.set(++calls); });
+  metrics.on_collect([&] { metrics.gauge("made_late", "L.").set(calls); });
+  EXPECT_EQ(calls, 0);
+  EXPECT_THAT(metrics.text(), AllOf(HasSubstr("\ng 1\n"), HasSubstr("\nmade_late 1\n")));
+  EXPECT_THAT(metrics.text(), AllOf(HasSubstr("\ng 2\n"), HasSubstr("\nmade_late 2\n")));
+}
+
+TEST(Metrics, CountFromManyThreads) {
+  Metrics metrics;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 500; ++i) {
+        metrics.counter("x_total", "X.").add();
+        metrics.histogram("h", "H.", {1, 2}).observe(1.5);
+        if (i % 100 == 0) metrics.text();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(metrics.text(), AllOf(HasSubstr("\nx_total 2000\n"), HasSubstr("\nh_count 2000\n")));
+}
+
+TEST(Metrics, OfAWrongNameAreAMistake) {
+  Metrics metrics;
+  for (const std::string name : {"", "9x", "a-b", "a b", "a.b"}) {
+    EXPECT_DEATH(metrics.gauge(name, ""), "not a metric name") << name;
+    EXPECT_DEATH(metrics.gauge("g", "", {{name, "v"}}), "not a label name") << name;
+  }
+  EXPECT_DEATH(metrics.gauge("g", "", {{"__x", "v"}}), "not a label name");
+  EXPECT_DEATH(metrics.gauge("g", "", {{"le", "v"}}), "not a label name");
+  EXPECT_DEATH(metrics.gauge("g", "", {{"a", "1"}, {"a", "2"}}), "label given twice");
+  EXPECT_DEATH(metrics.counter("binds", ""), "ends in _total");
+}
+
+TEST(Metrics, OfOneNameAreOfOneKind) {
+  Metrics metrics;
+  metrics.gauge("x_total", "");
+  EXPECT_DEATH(metrics.counter("x_total", ""), "another kind");
+}
+
+TEST(Metrics, NeverGoDownWhereTheyCount) {
+  Metrics metrics;
+  EXPECT_DEATH(metrics.counter("x_total", "").add(-1), "never goes down");
+  EXPECT_DEATH(metrics.counter("x_total", "").add(std::numeric_limits<double>::quiet_NaN()),
+               "never goes down");
+  EXPECT_DEATH(metrics.histogram("h", "", {2, 1}), "ascending");
+  EXPECT_DEATH(metrics.histogram("h", "", {1, 1}), "ascending");
+}
+
+TEST(LatencyBuckets, AscendFromFiftyMicrosecondsToTenSeconds) {
+  const std::vector<double> buckets = latency_buckets_seconds();
+  EXPECT_EQ(buckets.front(), 0.00005);
+  EXPECT_EQ(buckets.back(), 10);
+  EXPECT_TRUE(std::is_sorted(buckets.begin(), buckets.end()));
+}
+
+}  // namespace
+}  // namespace mgpu
