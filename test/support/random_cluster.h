@@ -1,0 +1,38 @@
+// Small random nodes, requests and candidates for comparisons with brute force. Equal seeds give
+// equal worlds. Amounts come from few values, so that exact fits and ties are common.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "extender/placement/cluster.h"
+#include "extender/placement/gpu_request.h"
+#include "extender/placement/preemption.h"
+
+namespace mgpu::test {
+
+class RandomCluster {
+ public:
+  explicit RandomCluster(std::uint64_t seed) : random_(seed) {}
+
+  // 0 .. most_cards cards; some used, over-full, expected, unhealthy, uncertain.
+  placement::Node node(int most_cards);
+  // 1 .. most_containers containers of every kind; some with a selector.
+  placement::GpuRequest request(int most_containers, int most_cards);
+  // Pods that together hold a part of what the node's cards have used.
+  std::vector<placement::Candidate> candidates(const placement::Node& node, int most);
+
+  // 0 .. below - 1
+  int number(int below);
+  bool one_in(int chances) { return number(chances) == 0; }
+
+ private:
+  placement::Card card(int index);
+  placement::ContainerRequest container(int most_cards);
+  Share share();
+
+  std::mt19937_64 random_;
+};
+
+}  // namespace mgpu::test
