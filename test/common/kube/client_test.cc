@@ -1,0 +1,136 @@
+#include "common/kube/client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "test/support/manual_executor.h"
+
+namespace mgpu::kube {
+namespace {
+
+using ::testing::HasSubstr;
+using Kind = ApiError::Kind;
+
+// Answers every request with one response, and keeps the request.
+class OneAnswer final : public Transport {
+ public:
+  void send(Request request, std::function<void(Response)> done) override {
+    asked = std::move(request);
+    executor_.post([this, done = std::move(done)] { done(answer); });
+  }
+  std::unique_ptr<Stream> stream(Request, StreamHandlers) override { return nullptr; }
+  Executor& executor() override { return executor_; }
+  void run() { executor_.run_ready(); }
+
+  Request asked;
+  Response answer;
+
+ private:
+  test::ManualExecutor executor_;
+};
+
+Response status(int code, std::string body = "") {
+  return {code, std::move(body), std::nullopt, std::nullopt};
+}
+
+Response failure(bool sent) {
+  return {0, "", std::nullopt, TransportFailure{"connection reset", sent}};
+}
+
+TEST(ApiError, SaysWhatACallerCanDo) {
+  const std::pair<Response, Kind> cases[] = {
+      {status(404), Kind::kNotFound},    {status(409), Kind::kConflict},
+      {status(400), Kind::kRefused},     {status(401), Kind::kRefused},
+      {status(403), Kind::kRefused},     {status(422), Kind::kRefused},
+      {status(301), Kind::kRefused},     {status(429), Kind::kUnavailable},
+      {status(503), Kind::kUnavailable}, {status(500), Kind::kUnknown},
+      {status(502), Kind::kUnknown},     {status(504), Kind::kUnknown},
+      {status(100), Kind::kUnknown},     {failure(false), Kind::kUnavailable},
+      {failure(true), Kind::kUnknown},
+  };
+  for (const auto& [response, kind] : cases) {
+    EXPECT_EQ(api_error(response).kind, kind) << response.status;
+  }
+}
+
+TEST(ApiError, RepeatsTheServersWordsWithinALimit) {
+  EXPECT_EQ(
+      api_error(status(409, R"({"reason":"Conflict","message":"pod \"p\" is\nbound"})")).message,
+      R"(HTTP 409 Conflict: pod \"p\" is\nbound)");
+  EXPECT_EQ(api_error(status(502, "<html>")).message, "HTTP 502: \"<html>\"");
+  EXPECT_EQ(api_error(status(503)).message, "HTTP 503");
+  EXPECT_EQ(api_error(failure(true)).message, "connection reset");
+  const std::string endless(1'000'000, 'x');
+  EXPECT_LT(api_error(status(500, endless)).message.size(), 2000u);
+  EXPECT_LT(api_error(status(500, R"({"message":")" + endless + "\"}")).message.size(), 2000u);
+}
+
+class ClientTest : public ::testing::Test {
+ public:
+  ApiResult<Pod> get_pod() {
+    std::optional<ApiResult<Pod>> result;
+    client_.get_pod({"ml", "train"}, Duration(70),
+                    [&](ApiResult<Pod> got) { result.emplace(std::move(got)); });
+    EXPECT_FALSE(result);
+    transport_.run();
+    return result.value();
+  }
+  ApiResult<void> bind() {
+    std::optional<ApiResult<void>> result;
+    client_.bind({{"ml", "train"}, PodUid("u"), NodeName("n"), {}}, Duration(70),
+                 [&](ApiResult<void> got) { result.emplace(got); });
+    transport_.run();
+    return result.value();
+  }
+
+  OneAnswer transport_;
+  Client client_{transport_};
+};
+
+TEST_F(ClientTest, GetsAPod) {
+  transport_.answer = status(200, R"({"metadata":{"name":"train"},"spec":{"nodeName":"n"}})");
+  const auto pod = get_pod();
+  ASSERT_TRUE(pod);
+  EXPECT_EQ(pod->node_name, "n");
+  EXPECT_EQ(transport_.asked.target, "/api/v1/namespaces/ml/pods/train");
+  EXPECT_EQ(transport_.asked.timeout, Duration(70));
+}
+
+TEST_F(ClientTest, SaysWhichPodItCouldNotGet) {
+  transport_.answer = status(404, R"({"reason":"NotFound","message":"pods \"train\" not found"})");
+  const auto pod = get_pod();
+  ASSERT_FALSE(pod);
+  EXPECT_EQ(pod.error().kind, Kind::kNotFound);
+  EXPECT_THAT(pod.error().message, HasSubstr("get pod ml/train: HTTP 404 NotFound"));
+}
+
+TEST_F(ClientTest, DoesNotTakeAnUnreadablePodForAnswer) {
+  transport_.answer = status(200, R"({"spec":{"containers":[{"name":5}]}})");
+  const auto pod = get_pod();
+  ASSERT_FALSE(pod);
+  EXPECT_EQ(pod.error().kind, Kind::kUnknown);
+  EXPECT_THAT(pod.error().message, HasSubstr("spec.containers[0].name must be a string"));
+}
+
+TEST_F(ClientTest, Binds) {
+  transport_.answer = status(201, R"({"kind":"Status","status":"Success"})");
+  EXPECT_TRUE(bind());
+  EXPECT_EQ(transport_.asked.method, Method::kPost);
+  EXPECT_EQ(transport_.asked.timeout, Duration(70));
+  EXPECT_THAT(transport_.asked.body, HasSubstr(R"("uid":"u")"));
+}
+
+TEST_F(ClientTest, SaysWhyItCouldNotBind) {
+  transport_.answer = status(409, R"({"message":"already assigned to node \"m\""})");
+  const auto bound = bind();
+  ASSERT_FALSE(bound);
+  EXPECT_EQ(bound.error().kind, Kind::kConflict);
+  EXPECT_THAT(bound.error().message, HasSubstr("bind pod ml/train: HTTP 409: already assigned"));
+  transport_.answer = failure(true);
+  EXPECT_EQ(bind().error().kind, Kind::kUnknown);
+}
+
+}  // namespace
+}  // namespace mgpu::kube

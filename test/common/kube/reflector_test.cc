@@ -1,0 +1,270 @@
+#include "common/kube/reflector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <latch>
+#include <optional>
+#include <thread>
+
+#include "common/asio_executor.h"
+#include "common/kube/object_json.h"
+#include "common/limits.h"
+#include "test/support/manual_executor.h"
+
+namespace mgpu::kube {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using EventKind = WatchEvent::Kind;
+
+// Holds what it is asked for until the test answers.
+class HeldTransport final : public Transport {
+ public:
+  struct Held {
+    Request request;
+    std::function<void(Response)> done;
+  };
+  struct HeldStream {
+    Request request;
+    StreamHandlers handlers;
+    std::weak_ptr<bool> open;
+  };
+
+  explicit HeldTransport(Executor& its_executor) : executor_(its_executor) {}
+
+  void send(Request request, std::function<void(Response)> done) override {
+    lists.push_back({std::move(request), std::move(done)});
+  }
+  std::unique_ptr<Stream> stream(Request request, StreamHandlers handlers) override {
+    auto stream = std::make_unique<OpenStream>();
+    watches.push_back({std::move(request), std::move(handlers), stream->open});
+    return stream;
+  }
+  Executor& executor() override { return executor_; }
+
+  std::deque<Held> lists;
+  std::deque<HeldStream> watches;
+
+ private:
+  struct OpenStream final : Stream {
+    std::shared_ptr<bool> open = std::make_shared<bool>(true);
+  };
+  Executor& executor_;
+};
+
+Response answer(int status, std::string body = "") {
+  return {status, std::move(body), std::nullopt, std::nullopt};
+}
+
+std::string object(const std::string& name, const std::string& version) {
+  return R"({"metadata":{"name":")" + name + R"(","resourceVersion":")" + version + R"("}})";
+}
+
+std::string page(const std::string& version, const std::string& items) {
+  return R"({"metadata":{"resourceVersion":")" + version + R"("},"items":[)" + items + "]}";
+}
+
+class ReflectorTest : public ::testing::Test {
+ public:
+  ReflectorTest() { make(); }
+
+  void make() {
+    reflector_.emplace(
+        "pods", Resource{"/pods", ""}, transport_,
+        ReflectorHandlers{[this](const WatchEvent& event) { take(event); },
+                          [this](const std::string& problem) { problems_.push_back(problem); }});
+  }
+  void take(const WatchEvent& event) {
+    seen_.push_back(event.kind);
+    synced_at_.push_back(reflector_ ? reflector_->synced() : false);
+    if (on_event_) on_event_(event);
+  }
+  void start() {
+    reflector_->start();
+    executor_.run_ready();
+  }
+  void list(const Response& response) {
+    const auto held = transport_.lists.front();
+    transport_.lists.pop_front();
+    held.done(response);
+    executor_.run_ready();
+  }
+  void watch_from(const std::string& version) {
+    start();
+    list(answer(200, page(version, "")));
+    seen_.clear();
+  }
+  void say(const std::string& type, const std::string& text) {
+    transport_.watches.back().handlers.on_line(R"({"type":")" + type + R"(","object":)" + text +
+                                               "}");
+    executor_.run_ready();
+  }
+  bool open(std::size_t watch) const { return !transport_.watches.at(watch).open.expired(); }
+
+  test::ManualExecutor executor_{1};
+  HeldTransport transport_{executor_};
+  std::vector<EventKind> seen_;
+  std::vector<bool> synced_at_;
+  std::vector<std::string> problems_;
+  std::function<void(const WatchEvent&)> on_event_;
+  std::optional<Reflector> reflector_;
+};
+
+TEST_F(ReflectorTest, ListsThenWatches) {
+  reflector_->start();
+  EXPECT_THAT(transport_.lists, IsEmpty());  // not inside start()
+  executor_.run_ready();
+  ASSERT_THAT(transport_.lists, SizeIs(1));
+  EXPECT_EQ(transport_.lists[0].request.target, "/pods?limit=500");
+  list(answer(200, page("5", object("a", "1"))));
+  EXPECT_THAT(
+      seen_, ElementsAre(EventKind::kRelistBegin, EventKind::kRelistObject, EventKind::kRelistEnd));
+  ASSERT_THAT(transport_.watches, SizeIs(1));
+  EXPECT_THAT(transport_.watches[0].request.target, HasSubstr("resourceVersion=5&"));
+  say("ADDED", object("b", "6"));
+  say("DELETED", object("b", "7"));
+  EXPECT_EQ(seen_.at(3), EventKind::kApply);
+  EXPECT_EQ(seen_.at(4), EventKind::kDelete);
+}
+
+TEST_F(ReflectorTest, IsSyncedOnceTheRelistHasBeenTaken) {
+  start();
+  EXPECT_FALSE(reflector_->synced());
+  list(answer(200, page("5", object("a", "1"))));
+  EXPECT_TRUE(reflector_->synced());
+  EXPECT_THAT(synced_at_, ElementsAre(false, false, false));
+}
+
+TEST_F(ReflectorTest, ReportsAProblemByItsNameAndGoesOn) {
+  start();
+  list(answer(503));
+  EXPECT_THAT(problems_, ElementsAre("pods: list /pods: HTTP 503"));
+  EXPECT_THAT(transport_.lists, IsEmpty());
+  executor_.advance(limits::kBackoffFirst);
+  EXPECT_THAT(transport_.lists, SizeIs(1));
+}
+
+TEST_F(ReflectorTest, OpensTheWatchAgainAndClosesTheOldOne) {
+  watch_from("5");
+  say("ADDED", object("b", "6"));
+  transport_.watches.back().handlers.on_end(answer(200));
+  executor_.run_ready();
+  ASSERT_THAT(transport_.watches, SizeIs(2));
+  EXPECT_THAT(transport_.watches[1].request.target, HasSubstr("resourceVersion=6&"));
+  EXPECT_FALSE(open(0));
+  EXPECT_TRUE(open(1));
+}
+
+TEST_F(ReflectorTest, DoesNotHearWhatAnAbandonedWatchStillSays) {
+  watch_from("5");
+  const auto old = transport_.watches.back().handlers;
+  old.on_line("{garbage");
+  old.on_line(R"({"type":"ADDED","object":)" + object("x", "9") + "}");
+  old.on_end(answer(200));
+  executor_.run_ready();
+  EXPECT_THAT(seen_, IsEmpty());
+  EXPECT_THAT(transport_.lists, SizeIs(1));
+  EXPECT_THAT(problems_, SizeIs(1));
+}
+
+TEST_F(ReflectorTest, GivesUpAWatchThatIsSilent) {
+  watch_from("5");
+  executor_.advance(limits::kWatchSilenceMax - Duration(1));
+  say("BOOKMARK", object("", "6"));
+  executor_.advance(limits::kWatchSilenceMax - Duration(1));
+  EXPECT_THAT(problems_, IsEmpty());
+  EXPECT_TRUE(open(0));
+  executor_.advance(Duration(1));
+  EXPECT_THAT(problems_, SizeIs(1));
+  EXPECT_FALSE(open(0));
+  executor_.advance(limits::kBackoffFirst);
+  ASSERT_THAT(transport_.watches, SizeIs(2));
+  EXPECT_THAT(transport_.watches[1].request.target, HasSubstr("resourceVersion=6&"));
+}
+
+TEST_F(ReflectorTest, TellsSinceWhenNothingWasHeard) {
+  watch_from("5");
+  EXPECT_EQ(reflector_->silent_for(), Duration(0));
+  executor_.advance(Duration(5000));
+  EXPECT_EQ(reflector_->silent_for(), Duration(5000));
+  say("BOOKMARK", object("", "6"));
+  EXPECT_EQ(reflector_->silent_for(), Duration(0));
+  transport_.watches.back().handlers.on_end(answer(503));
+  executor_.advance(Duration(100));
+  EXPECT_EQ(reflector_->silent_for(), Duration(100));
+}
+
+TEST_F(ReflectorTest, MayBeDestroyedByItsOwnHandlers) {
+  on_event_ = [&](const WatchEvent& event) {
+    if (event.kind == EventKind::kRelistObject) reflector_.reset();
+  };
+  start();
+  list(answer(200, page("5", object("a", "1") + "," + object("b", "2"))));
+  EXPECT_THAT(seen_, SizeIs(2));
+  EXPECT_THAT(transport_.watches, IsEmpty());
+}
+
+TEST_F(ReflectorTest, IsDestroyedInEachOfItsStatesWithoutATrace) {
+  const std::function<void()> states[] = {
+      [&] {},
+      [&] { reflector_->start(); },
+      [&] { start(); },
+      [&] { watch_from("5"); },
+      [&] {
+        start();
+        list(answer(503));
+      },
+  };
+  for (const auto& reach : states) {
+    transport_.lists.clear();
+    transport_.watches.clear();
+    make();
+    reach();
+    seen_.clear();
+    reflector_.reset();
+    executor_.advance(limits::kWatchSilenceMax * 2);
+    for (const auto& held : transport_.lists) held.done(answer(200, page("9", "")));
+    for (const auto& held : transport_.watches) held.handlers.on_end(answer(200));
+    executor_.run_ready();
+    EXPECT_THAT(seen_, IsEmpty());
+    for (std::size_t i = 0; i < transport_.watches.size(); ++i) EXPECT_FALSE(open(i));
+  }
+}
+
+// Many threads' view of one: destroyed from outside while its handlers run.
+TEST(ReflectorThreads, DestructionWaitsForTheHandlerThatIsRunning) {
+  for (int i = 0; i < 50; ++i) {
+    AsioExecutor executor;
+    HeldTransport transport(executor);
+    std::latch running(1);
+    std::atomic<bool> done = false;
+    std::optional<Reflector> reflector;
+    reflector.emplace("pods", Resource{"/pods", ""}, transport,
+                      ReflectorHandlers{[&](const WatchEvent& event) {
+                                          if (event.kind != EventKind::kRelistBegin) return;
+                                          running.count_down();
+                                          std::this_thread::yield();
+                                          done = true;
+                                        },
+                                        {}});
+    reflector->start();
+    executor.post([&] {
+      ASSERT_THAT(transport.lists, SizeIs(1));
+      transport.lists.front().done(answer(200, page("5", "")));
+    });
+    running.wait();
+    (void)reflector->synced();
+    (void)reflector->silent_for();
+    reflector.reset();
+    EXPECT_TRUE(done);
+    executor.stop();
+  }
+}
+
+}  // namespace
+}  // namespace mgpu::kube

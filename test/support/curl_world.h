@@ -1,0 +1,31 @@
+// A CurlTransport on its own executor, pointed at a server of the test.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/asio_executor.h"
+#include "common/kube/curl_transport.h"
+
+namespace mgpu::test {
+
+class CurlWorld {
+ public:
+  // Fails the test where there is no transport.
+  explicit CurlWorld(kube::Config config);
+  ~CurlWorld();
+
+  kube::Transport& transport() { return *transport_; }
+  AsioExecutor& executor() { return executor_; }
+  // Destroys the transport on the executor, and waits for that.
+  void let_transport_go();
+
+ private:
+  AsioExecutor executor_;
+  std::unique_ptr<kube::CurlTransport> transport_;
+};
+
+kube::Config config_for(std::uint16_t port, const std::string& scheme = "http");
+kube::Request get_of(std::string target);
+
+}  // namespace mgpu::test
