@@ -6,7 +6,9 @@
 //             | "Ki" | "Mi" | "Gi" | "Ti" | "Pi" | "Ei" | ("e" | "E") sign? digits
 //
 // Source: apimachinery pkg/api/resource/quantity.go. The API server stores every quantity in
-// its canonical form, so "8000" written by a user is read back as "8k".
+// its canonical form, so "8000" written by a user is read back as "8k". Only there a quantity
+// without digits ("k") means zero, and what is beyond a billionth is rounded up; both are stored
+// canonically, and refused here.
 #pragma once
 
 #include <cstdint>
