@@ -277,7 +277,7 @@ func TestTheProgramSaysWhatIsWrongInOneSentence(t *testing.T) {
 		"port not a number":  {[]string{"--port", "many"}, "port"},
 		"port out of range":  {[]string{"--port", "70000"}, "port"},
 		"missing kubeconfig": {[]string{"--kubeconfig", "/no/such/file"}, "/no/such/file"},
-		"port in use": {[]string{"--kubeconfig", kubeconfig, "--address", "127.0.0.1", "--port",
+		"port in use": {[]string{"--kubeconfig", kubeconfig, "--listen-address", "127.0.0.1", "--port",
 			fmt.Sprint(running.port)}, fmt.Sprint(running.port)},
 		"missing certificate": {[]string{"--kubeconfig", kubeconfig, "--port", "0", "--tls-cert-file", "/no/such.crt",
 			"--tls-key-file", "/no/such.key"}, "/no/such"},

@@ -40,7 +40,7 @@ func (c *ControlPlane) extenderOn(t testing.TB, scheme string, client *http.Clie
 	}
 	arguments := append([]string{
 		"--kubeconfig", c.kubeconfig(extenderToken),
-		"--address", "127.0.0.1", "--port", fmt.Sprint(port)}, flags...)
+		"--listen-address", "127.0.0.1", "--port", fmt.Sprint(port)}, flags...)
 	extender := &Extender{arguments: arguments, port: port, scheme: scheme, client: client,
 		logPath: filepath.Join(t.TempDir(), "mgpu-extender.log")}
 	t.Cleanup(func() { extender.end(t) })

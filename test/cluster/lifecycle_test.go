@@ -117,7 +117,7 @@ func TestAContainerNameOf44CharactersIsRefusedBeforeBind(t *testing.T) {
 		t.Errorf("bound with %v", pod.Annotations)
 	}
 	create(world.ctx, t, world.pod("illegal").container(longest+"n", "10", "1024"))
-	waitPending(world.ctx, t, world.namespace, "illegal", "43 characters")
+	waitPending(world.ctx, t, world.namespace, "illegal", "at most 43")
 	// A pod that was wedged would refuse this.
 	_, err := plane.admin.CoreV1().Pods(world.namespace).Patch(world.ctx, "legal", types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"touched":"yes"}}}`), metav1.PatchOptions{})
