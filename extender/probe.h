@@ -1,9 +1,24 @@
 // The extender's metrics as verbs; business code knows nothing of Prometheus. Any thread.
+//
+//   mgpu_extender_verb_duration_seconds{verb}    from the whole request to its answer
+//   mgpu_extender_bad_requests_total{verb}       answered 400
+//   mgpu_extender_filter_nodes_total{result}     "fits", "refused"
+//   mgpu_extender_binds_total{outcome}           "bound", "unfit", "bad_request", "conflict",
+//                                                "unavailable"
+//   mgpu_extender_binds_in_flight
+//   mgpu_extender_nodes, _cards, _claims{phase}, _drifting_pods, _overfull_cards,
+//   mgpu_extender_expected_placements            what the ledger holds
+//   mgpu_extender_ready                          1 once nodes, pods and budgets have been listed
+//   mgpu_extender_watch_problems_total{resource} failed lists and watches
+//   mgpu_extender_watch_silence_seconds{resource}  since the API server was last heard of
+//   mgpu_extender_http_connections, mgpu_extender_http_refused_total{why}
+//   mgpu_extender_build_info{version}, process_resident_memory_bytes
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "common/metrics.h"
@@ -14,9 +29,12 @@ namespace mgpu {
 
 class Probe {
  public:
-  // `metrics` and `ledger` outlive the probe.
+  // `metrics` and `ledger` outlive the probe, and are not read after its end.
   Probe(Metrics& metrics, ledger::Ledger& ledger);
   ~Probe();
+
+  // Runs before each reading of the metrics, to tell what is cheaper to read than to follow.
+  void before_reading(std::function<void()> tell);
 
   // One verb answered: "filter", "prioritize", "preempt", "bind".
   void answered(const char* verb, std::chrono::nanoseconds took);
@@ -24,6 +42,9 @@ class Probe {
   void bind_ended(verbs::BindOutcome outcome);
   void bad_request(const char* verb);
   void watch_problem(const char* resource);
+  void watch_silence(const char* resource, std::chrono::milliseconds silence);
+  void ready(bool ready);
+  void binds_in_flight(std::size_t count);
   void connections(std::size_t open);
   void connection_refused(const char* why);
 

@@ -4,24 +4,11 @@
 #include <optional>
 #include <string_view>
 
+#include "common/text.h"
+
 namespace mgpu::http {
 
 namespace {
-
-std::string json_text(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\')
-      out += {'\\', c};
-    else if (byte < 0x20 || byte == 0x7f)
-      out += {'\\', 'u', '0', '0', kHex[byte >> 4], kHex[byte & 15]};
-    else
-      out += byte < 0x80 ? c : '?';
-  }
-  return out + "\"";
-}
 
 std::optional<char> hex_byte(std::string_view digits) {
   unsigned char value = 0;
@@ -46,7 +33,7 @@ std::string percent_decoded(std::string_view text) {
 }  // namespace
 
 Response error_response(int status, const std::string& message) {
-  return {.status = status, .body = "{\"error\": " + json_text(message) + "}\n"};
+  return {.status = status, .body = "{\"error\": \"" + json_escaped(message) + "\"}\n"};
 }
 
 std::string query_value(const std::string& query, const std::string& name) {

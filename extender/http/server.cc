@@ -218,7 +218,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler han
 
 Server::~Server() {
   drain();
-  wait_drained(limits::kDrainTimeout);
+  wait_drained(state_->setup.options.drain_timeout);
   state_->cut();
 }
 

@@ -22,7 +22,7 @@ namespace mgpu::http {
 struct TlsOptions {
   std::string certificate_file;  // PEM chain; empty = plain HTTP
   std::string key_file;
-  std::string client_ca_file;  // not empty: a client without a certificate of it is refused
+  std::string client_ca_file{};  // not empty: a client without a certificate of it is refused
 };
 
 struct ServerOptions {
@@ -36,6 +36,7 @@ struct ServerOptions {
   std::chrono::milliseconds idle_timeout = limits::kHttpIdleTimeout;
   std::chrono::milliseconds transfer_timeout = limits::kHttpTransferTimeout;
   std::chrono::milliseconds tls_reload_interval{5'000};
+  std::chrono::milliseconds drain_timeout = limits::kDrainTimeout;  // of the destructor
 };
 
 // What the server counts and tells; every member may be empty. Any thread.
@@ -53,7 +54,8 @@ class Server {
   // sentence each.
   static Result<std::unique_ptr<Server>> start(ServerOptions options, Handler handler,
                                                ServerEvents events);
-  // Drains for at most limits::kDrainTimeout, then cuts what is left. Blocks.
+  // Drains for at most drain_timeout, then cuts what is left. Blocks. REQUIRES: not on a thread of
+  // the server.
   ~Server();
 
   std::uint16_t port() const;

@@ -1,0 +1,197 @@
+#include "extender/extender.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+#include "common/kube/client.h"
+#include "common/kube/request.h"
+#include "common/log.h"
+#include "common/metrics.h"
+#include "extender/http/router.h"
+#include "extender/inspect/inspect.h"
+#include "extender/ledger/informer.h"
+#include "extender/ledger/ledger.h"
+#include "extender/probe.h"
+#include "extender/readiness.h"
+#include "extender/scheduler_routes.h"
+#include "extender/verbs/binder.h"
+#include "extender/verbs/budgets.h"
+#include "extender/watched.h"
+
+namespace mgpu {
+
+namespace {
+
+// For what the API server sent and cannot be used.
+void log_unreadable(const std::string& problem) {
+  log_warn("object from the API server is ignored", {{"problem", problem}});
+}
+
+void log_bind_problem(const std::string& problem) {
+  log_warn("bind needs another look", {{"problem", problem}});
+}
+
+}  // namespace
+
+// Members are in the order of who uses whom: what is declared later ends earlier.
+struct Extender::State {
+  State(ExtenderSettings its_settings, kube::Transport& its_transport);
+
+  Result<void> start();
+  bool listed() const;
+  Readiness readiness() const;
+  void on_listed();
+  void add_routes();
+  void tell_probe();
+  http::ServerEvents server_events();
+
+  const ExtenderSettings settings;
+  kube::Transport& transport;
+  Metrics metrics;
+  ledger::Ledger ledger;
+  verbs::DisruptionBudgets budgets;
+  Probe probe{metrics, ledger};
+  kube::Client client{transport};
+  verbs::Binder binder;
+  ledger::NodeInformer node_informer{ledger, settings.verbs.contract, log_unreadable};
+  ledger::PodInformer pod_informer{ledger, settings.verbs.contract, log_unreadable};
+  std::atomic<bool> draining = false;
+  Watched nodes;
+  Watched pods;
+  Watched disruption_budgets;
+  const std::array<Watched*, 3> watched = {&nodes, &pods, &disruption_budgets};
+  http::Router router;
+  std::unique_ptr<http::Server> server;
+};
+
+Extender::State::State(ExtenderSettings its_settings, kube::Transport& its_transport)
+    : settings(std::move(its_settings)),
+      transport(its_transport),
+      binder(client, ledger, settings.verbs, settings.binds_in_flight,
+             {.on_outcome = [this](verbs::BindOutcome outcome) { probe.bind_ended(outcome); },
+              .on_problem = log_bind_problem}),
+      nodes(
+          "nodes", kube::all_nodes(), transport, probe,
+          {[this](const auto& event) { node_informer.on_event(event); }, [this] { on_listed(); }}),
+      pods("pods", kube::bound_pods(), transport, probe,
+           {[this](const auto& event) { pod_informer.on_event(event); }, [this] { on_listed(); }}),
+      disruption_budgets(
+          "poddisruptionbudgets", kube::all_pod_disruption_budgets(), transport, probe,
+          {[this](const auto& event) { budgets.on_event(event); }, [this] { on_listed(); }}) {
+  probe.before_reading([this] { tell_probe(); });
+  add_routes();
+}
+
+bool Extender::State::listed() const {
+  return std::ranges::all_of(watched, [](const Watched* one) { return one->listed(); });
+}
+
+void Extender::State::on_listed() {
+  if (!listed()) return;
+  const ledger::Counts counts = ledger.counts();
+  log_info("ready", {{"nodes", std::to_string(counts.nodes)},
+                     {"cards", std::to_string(counts.cards)},
+                     {"pods", std::to_string(counts.bound)},
+                     {"drifting", std::to_string(counts.drifting)}});
+}
+
+Readiness Extender::State::readiness() const {
+  Readiness out{.draining = draining};
+  for (const Watched* one : watched) {
+    if (!one->listed()) out.waiting_for.emplace_back(one->name());
+    std::string problem = one->problem();
+    if (problem.empty()) continue;
+    const auto silence = std::chrono::duration_cast<std::chrono::seconds>(one->silent_for());
+    if (out.problem.empty() || silence > out.silence) out.problem = std::move(problem);
+    out.silence = std::max(out.silence, silence);
+  }
+  return out;
+}
+
+void Extender::State::tell_probe() {
+  probe.ready(listed() && !draining);
+  probe.binds_in_flight(binder.in_flight());
+  for (const Watched* one : watched) probe.watch_silence(one->name(), one->silent_for());
+}
+
+void Extender::State::add_routes() {
+  SchedulerRoutes{ledger,
+                  budgets,
+                  settings.verbs,
+                  binder,
+                  probe,
+                  transport.executor(),
+                  [this] { return listed(); }}
+      .add_to(router, settings.url_prefix);
+  inspect::add_routes(router, "/inspect", ledger, settings.verbs, client);
+  router.add("GET", "/healthz", [](const http::Request&, const http::Respond& respond) {
+    respond({.content_type = "text/plain", .body = "ok\n"});
+  });
+  router.add("GET", "/readyz", [this](const http::Request&, const http::Respond& respond) {
+    respond(readiness_response(readiness()));
+  });
+  router.add("GET", "/metrics", [this](const http::Request&, const http::Respond& respond) {
+    respond({.content_type = kMetricsContentType, .body = metrics.text()});
+  });
+  router.add("GET", "/version", [](const http::Request&, const http::Respond& respond) {
+    respond({.body = std::string("{\"version\": \"") + MGPU_VERSION + "\"}\n"});
+  });
+}
+
+http::ServerEvents Extender::State::server_events() {
+  return {.on_connections = [this](std::size_t open) { probe.connections(open); },
+          .on_refused =
+              [this](const char* why) {
+                probe.connection_refused(why);
+                log_debug("connection refused", {{"why", why}});
+              },
+          .on_problem =
+              [](const std::string& problem) {
+                log_warn("HTTP server", {{"problem", problem}});
+              }};
+}
+
+Result<void> Extender::State::start() {
+  auto started = http::Server::start(
+      settings.http,
+      [this](http::Request request, http::Respond respond) {
+        router.route(std::move(request), std::move(respond));
+      },
+      server_events());
+  if (!started) return started.error();
+  server = std::move(*started);
+  for (Watched* one : watched) one->start();
+  binder.start_rechecks();
+  return {};
+}
+
+Extender::Extender(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
+                                                  kube::Transport& transport) {
+  auto state = std::make_unique<State>(std::move(settings), transport);
+  if (auto started = state->start(); !started) return started.error();
+  return std::unique_ptr<Extender>(new Extender(std::move(state)));
+}
+
+Extender::~Extender() {
+  drain();
+}
+
+std::uint16_t Extender::port() const {
+  return state_->server->port();
+}
+
+bool Extender::ready() const {
+  return state_->listed() && !state_->draining;
+}
+
+void Extender::drain() {
+  state_->draining = true;
+  state_->server->drain();
+}
+
+}  // namespace mgpu

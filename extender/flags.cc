@@ -1,0 +1,145 @@
+#include "extender/flags.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "common/log.h"
+#include "common/text.h"
+
+namespace mgpu {
+
+namespace {
+
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
+bool is_path_char(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+         std::string_view("/-._~").find(c) != std::string_view::npos;
+}
+
+Result<void> check_url_prefix(const std::string& prefix) {
+  const bool rooted = prefix.size() > 1 && prefix.front() == '/' && prefix.back() != '/';
+  if (rooted && std::ranges::all_of(prefix, is_path_char)) return {};
+  return error("--url-prefix: " + in_quotes(prefix) +
+               " is not a path such as \"/mgpu\": it starts with \"/\" and does not end with it");
+}
+
+Result<void> check_tls(const Flags& flags) {
+  if (flags.tls_cert_file.empty() != flags.tls_key_file.empty()) {
+    return error("--tls-cert-file and --tls-key-file need each other");
+  }
+  if (flags.tls_client_ca_file.empty() || !flags.tls_cert_file.empty()) return {};
+  return error("--tls-client-ca-file needs --tls-cert-file");
+}
+
+Error of_flag(const char* flag, const Error& problem) {
+  return error(std::string(flag) + ": " + problem.message);
+}
+
+Result<verbs::Settings> verb_settings(const Flags& flags) {
+  auto contract = Contract::for_domain(flags.resource_domain);
+  if (!contract) return of_flag("--resource-domain", contract.error());
+  const auto policy = placement::find_policy(flags.policy);
+  if (!policy) return of_flag("--policy", policy.error());
+  return verbs::Settings{.contract = std::move(*contract),
+                         .min_memory = MiB(flags.min_memory_mib),
+                         .policy = *policy,
+                         .expected_placements = flags.expected_placements};
+}
+
+http::ServerOptions http_options(const Flags& flags) {
+  return {.address = flags.listen_address,
+          .port = static_cast<std::uint16_t>(flags.port),
+          .threads = static_cast<std::size_t>(flags.http_threads),
+          .tls = {.certificate_file = flags.tls_cert_file,
+                  .key_file = flags.tls_key_file,
+                  .client_ca_file = flags.tls_client_ca_file},
+          .body_bytes_max = static_cast<std::size_t>(flags.max_body_bytes),
+          .connections_max = static_cast<std::size_t>(flags.max_connections)};
+}
+
+void add_api_flags(Options& options, Flags& flags) {
+  options.add_text("kubeconfig",
+                   "kubeconfig file; empty = $KUBECONFIG, else the pod's service account, else "
+                   "~/.kube/config",
+                   flags.kubeconfig);
+  options.add_text("context", "context of the kubeconfig; empty = its current one", flags.context);
+  options.add_flag("insecure-skip-tls-verify", "do not verify the API server's certificate",
+                   flags.insecure_skip_tls_verify);
+  options.add_number("bind-concurrency", "binds at the API server at once", flags.bind_concurrency,
+                     1, limits::kApiRequestsInFlightMax);
+}
+
+void add_http_flags(Options& options, Flags& flags) {
+  options.add_text("listen-address", "IP address to listen on", flags.listen_address);
+  options.add_number("port", "to listen on; 0 = any free one", flags.port, 0, 65535);
+  options.add_number("http-threads", "that answer requests", flags.http_threads, 1, 64);
+  options.add_text("url-prefix", "path before the verbs, as in kube-scheduler's urlPrefix",
+                   flags.url_prefix);
+  options.add_text("tls-cert-file", "PEM certificate chain; empty = plain HTTP",
+                   flags.tls_cert_file);
+  options.add_text("tls-key-file", "PEM key of the certificate", flags.tls_key_file);
+  options.add_text("tls-client-ca-file",
+                   "PEM certificates; clients need a certificate of one of them",
+                   flags.tls_client_ca_file);
+  options.add_number("max-body-bytes", "of one request", flags.max_body_bytes, 1024, kGiB);
+  options.add_number("max-connections", "open at once", flags.max_connections, 1, 65536);
+}
+
+void add_placement_flags(Options& options, Flags& flags) {
+  options.add_text("resource-domain", "domain of resources and annotations", flags.resource_domain);
+  options.add_number("min-memory-mib", "least memory of one card a share may ask for, in MiB",
+                     flags.min_memory_mib, 1, 1'000'000);
+  options.add_text("policy", "how nodes and cards are chosen where a pod does not say it",
+                   flags.policy);
+  options.add_flag("expected-placements",
+                   "leave room for pods between filter and bind when cards are chosen",
+                   flags.expected_placements);
+}
+
+}  // namespace
+
+void add_flags(Options& options, Flags& flags) {
+  add_api_flags(options, flags);
+  add_http_flags(options, flags);
+  add_placement_flags(options, flags);
+  options.add_choice("log-level", "least severity that is logged", flags.log_level,
+                     {"debug", "info", "warn", "error", "off"});
+  options.add_choice("log-format", "text, or json: one object a line", flags.log_format,
+                     {"text", "json"});
+  options.check([&flags]() -> Result<void> {
+    const auto settings = settings_of(flags);
+    if (!settings) return settings.error();
+    return {};
+  });
+}
+
+Result<ExtenderSettings> settings_of(const Flags& flags) {
+  if (auto checked = check_url_prefix(flags.url_prefix); !checked) return checked.error();
+  if (auto checked = check_tls(flags); !checked) return checked.error();
+  auto verbs = verb_settings(flags);
+  if (!verbs) return verbs.error();
+  return ExtenderSettings{.verbs = std::move(*verbs),
+                          .http = http_options(flags),
+                          .url_prefix = flags.url_prefix,
+                          .binds_in_flight = static_cast<std::size_t>(flags.bind_concurrency)};
+}
+
+void log_flags(const Flags& flags) {
+  const auto on_or_off = [](bool on) { return std::string(on ? "true" : "false"); };
+  log_info("starting", {{"version", version_text()},
+                        {"resource_domain", flags.resource_domain},
+                        {"policy", flags.policy},
+                        {"min_memory_mib", std::to_string(flags.min_memory_mib)},
+                        {"url_prefix", flags.url_prefix},
+                        {"bind_concurrency", std::to_string(flags.bind_concurrency)},
+                        {"expected_placements", on_or_off(flags.expected_placements)},
+                        {"http_threads", std::to_string(flags.http_threads)},
+                        {"max_body_bytes", std::to_string(flags.max_body_bytes)},
+                        {"max_connections", std::to_string(flags.max_connections)},
+                        {"tls", on_or_off(!flags.tls_cert_file.empty())},
+                        {"client_certificates", on_or_off(!flags.tls_client_ca_file.empty())}});
+}
+
+}  // namespace mgpu

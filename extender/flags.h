@@ -1,0 +1,44 @@
+// The command line of mgpu-extender: one table of flags, checked once, and what they mean.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/options.h"
+#include "common/result.h"
+#include "extender/extender.h"
+
+namespace mgpu {
+
+struct Flags {
+  std::string kubeconfig;
+  std::string context;
+  bool insecure_skip_tls_verify = false;
+  std::string listen_address = "0.0.0.0";
+  std::int64_t port = 9800;
+  std::int64_t http_threads = 2;
+  std::string url_prefix = "/mgpu";
+  std::string resource_domain{kDefaultResourceDomain};
+  std::int64_t min_memory_mib = 256;
+  std::string policy{placement::kDefaultPolicy};
+  std::int64_t bind_concurrency = limits::kBindsInFlight;
+  bool expected_placements = true;
+  std::string tls_cert_file;
+  std::string tls_key_file;
+  std::string tls_client_ca_file;
+  std::int64_t max_body_bytes = limits::kHttpBodyBytesMax;
+  std::int64_t max_connections = limits::kHttpConnectionsMax;
+  std::string log_level = "info";
+  std::string log_format = "text";
+};
+
+// `flags` holds the defaults and outlives `options`' use.
+void add_flags(Options& options, Flags& flags);
+
+// Errors: a flag with a value that cannot be used (named).
+Result<ExtenderSettings> settings_of(const Flags& flags);
+
+// All that decides what the extender does, for the log.
+void log_flags(const Flags& flags);
+
+}  // namespace mgpu

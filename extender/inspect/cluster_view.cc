@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/limits.h"
+#include "common/text.h"
+#include "extender/inspect/json.h"
+#include "extender/inspect/views.h"
+
+namespace mgpu::inspect {
+
+namespace {
+
+// Sums and cards alike; free is counted card by card, since an over-full card lends nothing.
+struct Amounts {
+  Share capacity;
+  Share used;
+  Share free;
+  Share expected;
+
+  Amounts& operator+=(const Amounts& other) {
+    capacity += other.capacity;
+    used += other.used;
+    free += other.free;
+    expected += other.expected;
+    return *this;
+  }
+};
+
+Amounts amounts_of(const placement::Card& card) {
+  return {card.capacity, card.used, card.usable() ? card.room() : Share(), card.expected};
+}
+
+// Sets "core" and "memoryMiB".
+void set_amounts(Json& out, const Amounts& amounts) {
+  out["core"] = {{"capacity", amounts.capacity.core.value()},
+                 {"used", amounts.used.core.value()},
+                 {"free", amounts.free.core.value()},
+                 {"expected", amounts.expected.core.value()}};
+  out["memoryMiB"] = {{"capacity", amounts.capacity.memory.value()},
+                      {"used", amounts.used.memory.value()},
+                      {"free", amounts.free.memory.value()},
+                      {"expected", amounts.expected.memory.value()}};
+}
+
+Json card_json(const placement::Card& card) {
+  Json out = {{"index", card.index.value()},
+              {"uuid", card.uuid.str()},
+              {"model", card.model},
+              {"healthy", card.healthy},
+              {"uncertain", card.uncertain}};
+  set_amounts(out, amounts_of(card));
+  return out;
+}
+
+Json containers_json(const ledger::Claim& claim) {
+  Json out = Json::array();
+  for (std::size_t i = 0; i < claim.request.containers.size(); ++i) {
+    const placement::ContainerRequest& container = claim.request.containers[i];
+    const bool known = claim.placement && i < claim.placement->cards_of.size();
+    out.push_back({{"name", container.name},
+                   {"kind", kind_name(container.kind)},
+                   {"cards", known ? indices(claim.placement->cards_of[i]) : Json::array()}});
+  }
+  return out;
+}
+
+Json held_json(const ledger::ClaimView& view) {
+  const ledger::Claim& claim = view.claim;
+  Json out = {{"namespace", claim.pod.space},
+              {"name", claim.pod.name},
+              {"uid", claim.uid.str()},
+              {"node", claim.node.str()},
+              {"phase", view.phase == ledger::Phase::kBound ? "bound" : "assumed"},
+              {"priority", claim.priority}};
+  if (claim.drift != ledger::Drift::kNone) {
+    out["drift"] = ledger::name(claim.drift);
+    out["driftDetail"] = claim.drift_detail;
+  }
+  out["containers"] = containers_json(claim);
+  out["holds"] = Json::array();
+  for (const placement::CardHold& hold : view.holds) {
+    out["holds"].push_back({{"card", hold.card.value()},
+                            {"core", hold.share.core.value()},
+                            {"memoryMiB", hold.share.memory.value()}});
+  }
+  return out;
+}
+
+Json held_list(const std::vector<ledger::ClaimView>& views, std::size_t most) {
+  Json out = Json::array();
+  for (std::size_t i = 0; i < std::min(most, views.size()); ++i) out.push_back(held_json(views[i]));
+  return out;
+}
+
+Json node_head(const NodeName& name, const ledger::NodeView& view) {
+  Json out = {{"name", name.str()}};
+  if (!view.problem.empty()) out["problem"] = view.problem;
+  return out;
+}
+
+Json cards_json(const ledger::NodeView& view) {
+  Json out = Json::array();
+  for (const placement::Card& card : view.node.cards) out.push_back(card_json(card));
+  return out;
+}
+
+Amounts total_of(ledger::Ledger& ledger, const std::vector<NodeName>& names, Instant now) {
+  Amounts total;
+  ledger.read(now, [&](const ledger::View& view) {
+    for (const NodeName& name : names) {
+      const placement::Node* node = view.find(name.str());
+      if (!node) continue;
+      for (const placement::Card& card : node->cards) total += amounts_of(card);
+    }
+  });
+  return total;
+}
+
+Json totals_json(const ledger::Counts& counts, const Amounts& total) {
+  Json out = {{"nodes", counts.nodes}, {"cards", counts.cards}};
+  set_amounts(out, total);
+  out["podsBound"] = counts.bound;
+  out["podsAssumed"] = counts.assumed;
+  out["podsDrifting"] = counts.drifting;
+  out["cardsOverfull"] = counts.overfull;
+  out["expectedPlacements"] = counts.expected;
+  return out;
+}
+
+}  // namespace
+
+http::Response cluster_view(ledger::Ledger& ledger, const Page& page, Instant now) {
+  const std::vector<NodeName> names = ledger.node_names();
+  Json out;
+  out["totals"] = totals_json(ledger.counts(), total_of(ledger, names, now));
+  const PageOfNodes cut = cut_page(names, page);
+  out["nodes"] = Json::array();
+  for (const NodeName& name : cut.names) {
+    const std::optional<ledger::NodeView> view = ledger.node(name);
+    if (!view) continue;
+    Json node = node_head(name, *view);
+    node["pods"] = view->claims.size();
+    node["cards"] = cards_json(*view);
+    out["nodes"].push_back(std::move(node));
+  }
+  if (!cut.next.empty()) out["next"] = cut.next;
+  out["drift"] = held_list(ledger.drifting(), limits::kInspectDriftMax);
+  return json_response(out);
+}
+
+http::Response node_view(const ledger::Ledger& ledger, const NodeName& name) {
+  const std::optional<ledger::NodeView> view = ledger.node(name);
+  if (!view) return http::error_response(404, "node " + in_quotes(name.str()) + " is not known");
+  Json out = node_head(name, *view);
+  out["cards"] = cards_json(*view);
+  out["pods"] = held_list(view->claims, view->claims.size());
+  return json_response(out);
+}
+
+http::Response pod_view(const ledger::Ledger& ledger, const PodRef& pod) {
+  const std::optional<ledger::ClaimView> view = ledger.claim(pod);
+  if (view) return json_response(held_json(*view));
+  return http::error_response(404, "pod " + in_quotes(to_string(pod)) + " holds no cards");
+}
+
+}  // namespace mgpu::inspect

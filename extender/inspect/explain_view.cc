@@ -1,0 +1,127 @@
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/limits.h"
+#include "extender/inspect/json.h"
+#include "extender/inspect/views.h"
+#include "extender/placement/explain.h"
+#include "extender/placement/place.h"
+#include "extender/placement/reason.h"
+#include "extender/verbs/pod_request.h"
+
+namespace mgpu::inspect {
+
+namespace {
+
+using placement::GpuRequest;
+using placement::Reason;
+
+Json request_json(const GpuRequest& request) {
+  Json containers = Json::array();
+  for (const placement::ContainerRequest& container : request.containers) {
+    Json one = {{"name", container.name},
+                {"kind", kind_name(container.kind)},
+                {"cards", container.cards},
+                {"core", container.per_card.core.value()}};
+    if (!container.whole) one["memoryMiB"] = container.per_card.memory.value();
+    containers.push_back(std::move(one));
+  }
+  return {{"containers", std::move(containers)}};
+}
+
+Json placement_json(const GpuRequest& request, const placement::Placement& placement) {
+  Json out = Json::array();
+  for (std::size_t i = 0; i < placement.cards_of.size(); ++i) {
+    out.push_back(
+        {{"container", request.containers[i].name}, {"cards", indices(placement.cards_of[i])}});
+  }
+  return out;
+}
+
+Json card_json(const GpuRequest& request, const placement::CardExplanation& card) {
+  Json out = {{"index", card.card.value()},
+              {"container", request.containers[card.container].name},
+              {"fits", card.fits}};
+  out["core"] = {{"asked", card.asked.core.value()}, {"free", card.room.core.value()}};
+  out["memoryMiB"] = {{"asked", card.asked.memory.value()}, {"free", card.room.memory.value()}};
+  if (!card.fits) out["why"] = card.why;
+  return out;
+}
+
+Json node_json(const GpuRequest& request, const placement::NodeExplanation& node) {
+  Json out = {{"name", node.node.str()}, {"fits", node.placement.has_value()}};
+  if (node.placement) out["placement"] = placement_json(request, *node.placement);
+  if (node.reason) {
+    out["reason"] = placement::sentence(*node.reason);
+    out["evictionCanHelp"] = placement::eviction_can_help(*node.reason);
+  }
+  out["cards"] = Json::array();
+  for (const auto& card : node.cards) out["cards"].push_back(card_json(request, card));
+  return out;
+}
+
+// What filter would say of every node; key: none = it fits.
+using Outcomes = std::map<std::optional<Reason>, std::size_t>;
+
+Outcomes outcomes_of(ledger::Ledger& ledger, const std::vector<NodeName>& names,
+                     const GpuRequest& request, Instant now) {
+  Outcomes outcomes;
+  placement::SearchBudget budget{limits::kFilterStepsMax};
+  ledger.read(now, [&](const ledger::View& view) {
+    for (const NodeName& name : names) {
+      const placement::Node* node = view.find(name.str());
+      ++outcomes[node ? placement::why_not(*node, request, budget) : Reason::kNodeUnknown];
+    }
+  });
+  return outcomes;
+}
+
+void set_outcomes(Json& out, const Outcomes& outcomes) {
+  const auto fitting = outcomes.find(std::nullopt);
+  out["nodesFitting"] = fitting == outcomes.end() ? 0 : fitting->second;
+  out["reasons"] = Json::array();
+  for (const auto& [reason, nodes] : outcomes) {
+    if (!reason) continue;
+    out["reasons"].push_back({{"reason", placement::sentence(*reason)},
+                              {"nodes", nodes},
+                              {"evictionCanHelp", placement::eviction_can_help(*reason)}});
+  }
+}
+
+// Each node is copied under the ledger's lock and searched outside of it.
+void set_nodes(Json& out, const ledger::Ledger& ledger, const PageOfNodes& page,
+               const verbs::PodRequest& pod) {
+  out["nodes"] = Json::array();
+  for (const NodeName& name : page.names) {
+    const auto view = ledger.node(name);
+    if (!view) continue;
+    const auto explained = placement::explain(view->node, pod.request, *pod.policy.card);
+    out["nodes"].push_back(node_json(pod.request, explained));
+  }
+  if (!page.next.empty()) out["next"] = page.next;
+}
+
+}  // namespace
+
+http::Response explain_view(ledger::Ledger& ledger, const verbs::Settings& settings,
+                            const kube::Pod& pod, const Page& page, Instant now) {
+  Json out = {{"namespace", pod.metadata.space}, {"name", pod.metadata.name}};
+  if (!pod.node_name.empty()) out["node"] = pod.node_name;
+  const auto read = verbs::read_pod_request(pod, settings);
+  out["request"] = request_json(read ? read->request : GpuRequest());
+  if (!read || read->request.empty()) {
+    out["message"] = read ? "the pod asks for no cards" : read.error().message;
+    set_outcomes(out, {});
+    out["nodes"] = Json::array();
+    return json_response(out);
+  }
+  out["policy"] = std::string(read->policy.node->name) + "/" + std::string(read->policy.card->name);
+  const std::vector<NodeName> names = ledger.node_names();
+  set_outcomes(out, outcomes_of(ledger, names, read->request, now));
+  set_nodes(out, ledger, cut_page(names, page), *read);
+  return json_response(out);
+}
+
+}  // namespace mgpu::inspect

@@ -1,0 +1,22 @@
+// How the views write JSON: members in the order in which they are set.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+
+#include "common/ids.h"
+#include "extender/http/message.h"
+#include "extender/placement/gpu_request.h"
+
+namespace mgpu::inspect {
+
+using Json = nlohmann::ordered_json;
+
+// Text that is not UTF-8 gets U+FFFD in its place.
+http::Response json_response(const Json& json);
+
+Json indices(std::span<const CardIndex> cards);
+std::string_view kind_name(placement::ContainerKind kind);
+
+}  // namespace mgpu::inspect

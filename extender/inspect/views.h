@@ -1,0 +1,18 @@
+// The answers of inspect.h, each from values gathered before. Any thread.
+#pragma once
+
+#include "common/kube/objects.h"
+#include "extender/http/message.h"
+#include "extender/inspect/page.h"
+#include "extender/ledger/ledger.h"
+#include "extender/verbs/verbs.h"
+
+namespace mgpu::inspect {
+
+http::Response cluster_view(ledger::Ledger& ledger, const Page& page, Instant now);
+http::Response node_view(const ledger::Ledger& ledger, const NodeName& name);
+http::Response pod_view(const ledger::Ledger& ledger, const PodRef& pod);
+http::Response explain_view(ledger::Ledger& ledger, const verbs::Settings& settings,
+                            const kube::Pod& pod, const Page& page, Instant now);
+
+}  // namespace mgpu::inspect

@@ -1,0 +1,175 @@
+#include "extender/probe.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "common/check.h"
+
+namespace mgpu {
+
+namespace {
+
+constexpr std::array<const char*, 4> kVerbs = {"filter", "prioritize", "preempt", "bind"};
+
+const char* name(verbs::BindOutcome outcome) {
+  switch (outcome) {
+    case verbs::BindOutcome::kBound:
+      return "bound";
+    case verbs::BindOutcome::kUnfit:
+      return "unfit";
+    case verbs::BindOutcome::kBadRequest:
+      return "bad_request";
+    case verbs::BindOutcome::kConflict:
+      return "conflict";
+    case verbs::BindOutcome::kUnavailable:
+      return "unavailable";
+  }
+  return "unknown";
+}
+
+// Zero where /proc is not there.
+double resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::int64_t size = 0;
+  std::int64_t resident = 0;
+  statm >> size >> resident;
+  return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+double count(std::size_t number) {
+  return static_cast<double>(number);
+}
+
+}  // namespace
+
+struct Probe::State {
+  State(Metrics& its_metrics, ledger::Ledger& its_ledger)
+      : metrics(its_metrics), ledger(its_ledger) {
+    for (const char* verb : kVerbs) seconds[verb] = &verb_seconds(verb);
+  }
+
+  Gauge& gauge(const char* its_name, const char* help, const Labels& labels = {}) {
+    return metrics.gauge(std::string("mgpu_extender_") + its_name, help, labels);
+  }
+  Counter& counter(const char* its_name, const char* help, const Labels& labels) {
+    return metrics.counter(std::string("mgpu_extender_") + its_name, help, labels);
+  }
+  Histogram& verb_seconds(const char* verb) {
+    return metrics.histogram("mgpu_extender_verb_duration_seconds",
+                             "From a verb's whole request to its answer.",
+                             latency_buckets_seconds(), {{"verb", verb}});
+  }
+  Counter& binds(verbs::BindOutcome outcome) {
+    return counter("binds_total", "Binds answered, by how they ended.",
+                   {{"outcome", name(outcome)}});
+  }
+  Counter& filtered(const char* result) {
+    return counter("filter_nodes_total", "Nodes that filter was asked about.",
+                   {{"result", result}});
+  }
+  Gauge& claims(const char* phase) {
+    return gauge("claims", "Pods that hold cards, by phase.", {{"phase", phase}});
+  }
+  void tell_ledger();
+
+  Metrics& metrics;
+  ledger::Ledger& ledger;
+  std::map<std::string_view, Histogram*> seconds;  // constant after construction
+  Counter& fitting = filtered("fits");
+  Counter& refused = filtered("refused");
+  Gauge& nodes = gauge("nodes", "Nodes known.");
+  Gauge& cards = gauge("cards", "Cards of the nodes known.");
+  Gauge& assumed = claims("assumed");
+  Gauge& bound = claims("bound");
+  Gauge& drifting = gauge("drifting_pods", "Bound pods whose cards are not known for certain.");
+  Gauge& overfull = gauge("overfull_cards", "Cards with more used than they have.");
+  Gauge& expected = gauge("expected_placements", "Pods between filter and bind.");
+  Gauge& is_ready = gauge("ready", "1 once nodes, pods and budgets have been listed.");
+  Gauge& in_flight = gauge("binds_in_flight", "Binds begun and not answered.");
+  Gauge& open = gauge("http_connections", "Open connections.");
+  Gauge& resident =
+      metrics.gauge("process_resident_memory_bytes", "Memory of this process in RAM.");
+};
+
+void Probe::State::tell_ledger() {
+  const ledger::Counts counts = ledger.counts();
+  nodes.set(count(counts.nodes));
+  cards.set(count(counts.cards));
+  assumed.set(count(counts.assumed));
+  bound.set(count(counts.bound));
+  drifting.set(count(counts.drifting));
+  overfull.set(count(counts.overfull));
+  expected.set(count(counts.expected));
+  resident.set(resident_bytes());
+}
+
+Probe::Probe(Metrics& metrics, ledger::Ledger& ledger)
+    : state_(std::make_unique<State>(metrics, ledger)) {
+  using verbs::BindOutcome;
+  for (const auto outcome : {BindOutcome::kBound, BindOutcome::kUnfit, BindOutcome::kBadRequest,
+                             BindOutcome::kConflict, BindOutcome::kUnavailable}) {
+    state_->binds(outcome);
+  }
+  state_->gauge("build_info", "1, labelled with what runs.", {{"version", MGPU_VERSION}}).set(1);
+  metrics.on_collect([this] { state_->tell_ledger(); });
+}
+
+Probe::~Probe() = default;
+
+void Probe::before_reading(std::function<void()> tell) {
+  state_->metrics.on_collect(std::move(tell));
+}
+
+void Probe::answered(const char* verb, std::chrono::nanoseconds took) {
+  const auto found = state_->seconds.find(verb);
+  MGPU_CHECK(found != state_->seconds.end(), "a verb");
+  found->second->observe(std::chrono::duration<double>(took).count());
+}
+
+void Probe::filtered(std::size_t fitting, std::size_t refused) {
+  state_->fitting.add(count(fitting));
+  state_->refused.add(count(refused));
+}
+
+void Probe::bind_ended(verbs::BindOutcome outcome) {
+  state_->binds(outcome).add();
+}
+
+void Probe::bad_request(const char* verb) {
+  state_->counter("bad_requests_total", "Requests answered 400.", {{"verb", verb}}).add();
+}
+
+void Probe::watch_problem(const char* resource) {
+  state_->counter("watch_problems_total", "Failed lists and watches.", {{"resource", resource}})
+      .add();
+}
+
+void Probe::watch_silence(const char* resource, std::chrono::milliseconds silence) {
+  state_
+      ->gauge("watch_silence_seconds", "Since the API server was last heard of.",
+              {{"resource", resource}})
+      .set(std::chrono::duration<double>(silence).count());
+}
+
+void Probe::ready(bool ready) {
+  state_->is_ready.set(ready ? 1 : 0);
+}
+void Probe::binds_in_flight(std::size_t in_flight) {
+  state_->in_flight.set(count(in_flight));
+}
+void Probe::connections(std::size_t open) {
+  state_->open.set(count(open));
+}
+
+void Probe::connection_refused(const char* why) {
+  state_->counter("http_refused_total", "Connections refused or cut, by why.", {{"why", why}})
+      .add();
+}
+
+}  // namespace mgpu

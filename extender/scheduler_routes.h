@@ -1,0 +1,36 @@
+// kube-scheduler's four calls over HTTP: read the message, ask the verb, write the answer, and tell
+// the probe and the log.
+//
+//   POST <prefix>/filter | prioritize | preempt | bind
+//     200  the protocol's answer, with its own Error where there is one
+//     400  {"error": sentence}: the message cannot be read
+//     503  {"error": sentence}: not ready yet; kube-scheduler tries the pod again
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "common/executor.h"
+#include "extender/http/router.h"
+#include "extender/ledger/ledger.h"
+#include "extender/probe.h"
+#include "extender/verbs/binder.h"
+#include "extender/verbs/budgets.h"
+#include "extender/verbs/verbs.h"
+
+namespace mgpu {
+
+// All references outlive the router's use.
+struct SchedulerRoutes {
+  ledger::Ledger& ledger;
+  const verbs::DisruptionBudgets& budgets;
+  const verbs::Settings& settings;
+  verbs::Binder& binder;
+  Probe& probe;
+  const Executor& clock;
+  std::function<bool()> ready;  // any thread
+
+  void add_to(http::Router& router, const std::string& prefix) const;
+};
+
+}  // namespace mgpu

@@ -1,0 +1,55 @@
+// One collection that the extender follows: its reflector, whether it has been listed, and whether
+// the API server still answers for it.
+//
+//   Listing --kRelistEnd--> Listed          Answering <--heard-- --problem--> Troubled
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "common/kube/reflector.h"
+#include "extender/probe.h"
+
+namespace mgpu {
+
+class Watched {
+ public:
+  // Each on the transport's executor.
+  struct Events {
+    std::function<void(const kube::WatchEvent&)> on_event;
+    std::function<void()> on_listed;  // once
+  };
+
+  // `transport` and `probe` outlive it. `name` is a literal.
+  Watched(const char* name, kube::Resource resource, kube::Transport& transport, Probe& probe,
+          Events events);
+
+  void start() { reflector_.start(); }
+
+  // Any thread.
+  const char* name() const { return name_; }
+  bool listed() const { return listed_; }
+  Duration silent_for() const { return reflector_.silent_for(); }
+  // The sentence of the last failure, while nothing has been heard since; else empty.
+  std::string problem() const;
+
+ private:
+  void on_event(const kube::WatchEvent& event);
+  void on_problem(const std::string& problem);
+  bool troubled() const;  // REQUIRES: mutex_ is held
+
+  const char* const name_;
+  kube::Transport& transport_;
+  Probe& probe_;
+  const Events events_;
+  std::atomic<bool> listed_ = false;
+  mutable std::mutex mutex_;
+  std::string problem_;        // protected by mutex_
+  Instant problem_at_{};       // protected by mutex_
+  bool told_ = false;          // on the executor: the log knows of the trouble
+  kube::Reflector reflector_;  // ends first: it calls the others
+};
+
+}  // namespace mgpu
