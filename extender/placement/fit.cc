@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "common/check.h"
+
 namespace mgpu::placement {
 
 namespace {
@@ -50,29 +52,26 @@ struct Counts {
   std::int32_t both = 0;
 };
 
-void count_room(Counts& counts, const Card& card, const Share& asked) {
-  const Share room = card.room();
-  const bool core = asked.core <= room.core;
-  const bool memory = asked.memory <= room.memory;
-  counts.roomy += core && memory;
-  if (card.uncertain) return;
-  ++counts.certain;
-  counts.core += core;
-  counts.memory += memory;
-  counts.both += core && memory;
-}
-
+// Without branches on what cards look like: on a full cluster this runs for every card of it.
 void count(Counts& counts, const Card& card, const CardSelector& selector,
            const ContainerRequest& container) {
-  ++counts.all;
-  if (!matches(selector, card)) return;
-  ++counts.matching;
-  if (!card.healthy) return;
-  ++counts.healthy;
   const Share asked = container.on(card.capacity);
-  if (!asked.fits_in(card.capacity)) return;
-  ++counts.large;
-  count_room(counts, card, asked);
+  const Share room = card.room();
+  const bool matching = matches(selector, card);
+  const bool healthy = matching & card.healthy;
+  const bool large = healthy & asked.fits_in(card.capacity);
+  const bool certain = large & !card.uncertain;
+  const bool core = asked.core <= room.core;
+  const bool memory = asked.memory <= room.memory;
+  ++counts.all;
+  counts.matching += matching;
+  counts.healthy += healthy;
+  counts.large += large;
+  counts.roomy += large & core & memory;
+  counts.certain += certain;
+  counts.core += certain & core;
+  counts.memory += certain & memory;
+  counts.both += certain & core & memory;
 }
 
 std::optional<Reason> reason_of(const Counts& counts, std::int32_t wanted) {
@@ -90,6 +89,19 @@ std::optional<Reason> reason_of(const Counts& counts, std::int32_t wanted) {
 }
 
 }  // namespace
+
+Share room_of(const Card& card, Room room) {
+  switch (room) {
+    case Room::kNow:
+      return card.room();
+    case Room::kAfterExpected:
+      return card.room_after_expected();
+    case Room::kEmpty:
+      return card.capacity;
+  }
+  MGPU_CHECK(false, "a room outside its enumeration");
+  return {};
+}
 
 std::span<const Card> cards_of(const Node& node) {
   return std::span(node.cards).first(std::min(node.cards.size(), limits::kCardsPerNodeMax));

@@ -17,6 +17,14 @@ namespace mgpu::placement {
 using CardSet = std::uint64_t;
 static_assert(limits::kCardsPerNodeMax <= 64);
 
+// What of a card may be taken.
+enum class Room : std::uint8_t {
+  kNow,            // what is free
+  kAfterExpected,  // what is free when the pods on their way have come
+  kEmpty,          // all of it, whatever is on it
+};
+Share room_of(const Card& card, Room room);
+
 // The cards that placement looks at.
 std::span<const Card> cards_of(const Node& node);
 

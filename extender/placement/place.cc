@@ -1,6 +1,8 @@
 #include "extender/placement/place.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <utility>
 
 #include "common/limits.h"
@@ -73,18 +75,44 @@ class Decision {
         usable_(usable_cards(node, request.selector)),
         steps_(std::min(budget.steps, limits::kPlacementStepsMax)) {}
 
+  std::optional<Placement> find(Room room, const Policy& policy) {
+    return request_.containers.size() == 1 ? find_alone(room, policy) : find_all(room, policy);
+  }
+
+  void charge(SearchBudget& budget) const { budget.steps -= std::min(budget.steps, spent_); }
+
+ private:
+  // The best cards that have room: of one container no search is needed.
+  std::optional<Placement> find_alone(Room room, const Policy& policy) const {
+    const ContainerRequest& container = request_.containers.front();
+    std::array<std::pair<Score, CardIndex>, limits::kCardsPerNodeMax> best;
+    std::ptrdiff_t count = 0;
+    for (CardSet left = usable_; left != 0; left &= left - 1) {
+      const Card& card = node_.cards[static_cast<std::size_t>(std::countr_zero(left))];
+      const Share share = container.on(card.capacity);
+      if (!share.fits_in(room_of(card, room))) continue;
+      const Score score = policy.score_card(card, card.used + card.expected, share);
+      best[static_cast<std::size_t>(count++)] = {-score, card.index};
+    }
+    if (count < container.cards) return std::nullopt;
+    std::partial_sort(best.begin(), best.begin() + container.cards, best.begin() + count);
+    Placement placement{{std::vector<CardIndex>(static_cast<std::size_t>(container.cards))}};
+    auto& cards = placement.cards_of.front();
+    std::transform(best.begin(), best.begin() + container.cards, cards.begin(),
+                   [](const auto& ranked) { return ranked.second; });
+    std::ranges::sort(cards);
+    return placement;
+  }
+
   // By the policy's order; where the steps are too few for that, in the order that why_not
   // searches, so that what it said to fit is placed.
-  std::optional<Placement> find(Room room, const Policy& policy) {
+  std::optional<Placement> find_all(Room room, const Policy& policy) {
     Outcome outcome = Outcome::kBound;
     auto placement = find_by(room, &policy, outcome);
     if (outcome == Outcome::kBound) placement = find_by(room, nullptr, outcome);
     return placement;
   }
 
-  void charge(SearchBudget& budget) const { budget.steps -= std::min(budget.steps, spent_); }
-
- private:
   std::optional<Placement> find_by(Room room, const Policy* policy, Outcome& outcome) {
     SearchBudget left{steps_};
     Search search(node_, usable_, room, request_, policy, left);

@@ -60,9 +60,7 @@ void Search::open_slots(Room room) {
   for (std::size_t i = 0; i < cards_.size(); ++i) {
     const Card& card = cards_[i];
     Slot& slot = slots_[i];
-    slot.room = room == Room::kNow             ? card.room()
-                : room == Room::kAfterExpected ? card.room_after_expected()
-                                               : card.capacity;
+    slot.room = room_of(card, room);
     if (policy_ != nullptr) slot.taken = card.used + card.expected;
     for (slot.equal_to = 0; slot.equal_to < i; ++slot.equal_to) {
       const Slot& other = slots_[slot.equal_to];

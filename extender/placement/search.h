@@ -22,13 +22,6 @@
 
 namespace mgpu::placement {
 
-// What of a card may be taken.
-enum class Room : std::uint8_t {
-  kNow,            // what is free
-  kAfterExpected,  // what is free when the pods on their way have come
-  kEmpty,          // all of it, whatever is on it
-};
-
 enum class Outcome : std::uint8_t {
   kFound,
   kNone,   // there is no placement
