@@ -36,7 +36,11 @@ class Amount {
   constexpr bool zero() const { return value_ == 0; }
   constexpr auto operator<=>(const Amount&) const = default;
 
-  constexpr Amount operator+(Amount other) const { return Amount(value_ + other.value_); }
+  // REQUIRES: the sum is at most kMax.
+  constexpr Amount operator+(Amount other) const {
+    MGPU_CHECK(other.value_ <= kMax - value_, "amount out of range");
+    return Amount(value_ + other.value_);
+  }
   // REQUIRES: other <= *this.
   constexpr Amount operator-(Amount other) const {
     MGPU_CHECK(other.value_ <= value_, "amount below zero");
