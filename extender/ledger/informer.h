@@ -1,5 +1,5 @@
 // Turns watch events into ledger calls: one informer for nodes, one for bound pods. A relist is
-// gathered and swapped in whole.
+// gathered first and applied once it is complete; until then the ledger shows what it had.
 #pragma once
 
 #include <cstddef>

@@ -20,6 +20,16 @@ void check_room(const placement::Node& node, const Claim& claim) {
   }
 }
 
+// Lets reads in between: each object is right by itself, in whatever order they come.
+template <class T, class Apply>
+void in_steps(std::mutex& mutex, std::vector<T>& all, Apply apply) {
+  for (std::size_t begin = 0; begin < all.size(); begin += limits::kRelistStep) {
+    const std::size_t end = std::min(all.size(), begin + limits::kRelistStep);
+    const std::lock_guard lock(mutex);
+    for (std::size_t i = begin; i < end; ++i) apply(std::move(all[i]));
+  }
+}
+
 }  // namespace
 
 Ledger::Ledger() : state_(std::make_unique<State>()) {}
@@ -28,14 +38,16 @@ Ledger::~Ledger() = default;
 // --- fed by the node informer --------------------------------------------------------------------
 
 void Ledger::replace_nodes(std::vector<NodeFacts> nodes) {
-  const std::lock_guard lock(mutex_);
   std::unordered_set<std::string_view> names;
   for (const NodeFacts& node : nodes) names.insert(node.name.str());
-  std::vector<NodeRecord*> gone;
-  for (auto& [name, record] : state_->nodes)
-    if (record.present && !names.contains(name)) gone.push_back(&record);
-  for (NodeRecord* record : gone) state_->remove(*record);
-  for (NodeFacts& node : nodes) state_->apply(std::move(node));
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<NodeRecord*> gone;
+    for (auto& [name, record] : state_->nodes)
+      if (record.present && !names.contains(name)) gone.push_back(&record);
+    for (NodeRecord* record : gone) state_->remove(*record);
+  }
+  in_steps(mutex_, nodes, [this](NodeFacts&& node) { state_->apply(std::move(node)); });
 }
 
 void Ledger::apply_node(NodeFacts node) {
@@ -52,13 +64,14 @@ void Ledger::remove_node(const NodeName& node) {
 // --- fed by the pod informer ---------------------------------------------------------------------
 
 void Ledger::replace_pods(std::vector<Claim> claims) {
-  const std::lock_guard lock(mutex_);
   std::unordered_set<std::string_view> uids;
   for (const Claim& claim : claims) uids.insert(claim.uid.str());
-  for (Entry* entry : state_->claims.bound())
-    if (!uids.contains(entry->view.claim.uid.str())) state_->release(*entry);
-  uids.clear();
-  for (Claim& claim : claims) state_->confirm(std::move(claim));
+  {
+    const std::lock_guard lock(mutex_);
+    for (Entry* entry : state_->claims.bound())
+      if (!uids.contains(entry->view.claim.uid.str())) state_->release(*entry);
+  }
+  in_steps(mutex_, claims, [this](Claim&& claim) { state_->confirm(std::move(claim)); });
 }
 
 void Ledger::apply_pod(Claim claim) {

@@ -77,6 +77,9 @@ class Ledger {
 
   // --- fed by the node informer ------------------------------------------------------------------
 
+  // Nodes become exactly these: first those that are gone go, then each of these is applied, and
+  // reads may come in between. The same holds for replace_pods. Neither runs beside another call of
+  // its informer.
   void replace_nodes(std::vector<NodeFacts> nodes);
   // Where the cards changed, the node's claims are counted anew and its expectations end.
   void apply_node(NodeFacts node);
@@ -136,6 +139,8 @@ class Ledger {
   std::optional<ClaimView> claim(const PodRef& pod) const;
   std::vector<ClaimView> drifting() const;
   Counts counts() const;
+  // Rises whenever cards may have come free: a claim released, a node's cards new or changed.
+  std::uint64_t releases() const;
 
  private:
   struct State;

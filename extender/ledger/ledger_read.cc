@@ -79,6 +79,11 @@ std::vector<ClaimView> Ledger::drifting() const {
   return drifting;
 }
 
+std::uint64_t Ledger::releases() const {
+  const std::lock_guard lock(mutex_);
+  return state_->releases;
+}
+
 Counts Ledger::counts() const {
   const std::lock_guard lock(mutex_);
   Counts counts;

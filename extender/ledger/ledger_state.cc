@@ -22,6 +22,7 @@ void Ledger::State::apply(NodeFacts facts) {
   }
   // What was expected was decided on other cards.
   expectations.end_on(record);
+  ++releases;
   set_facts(record, std::move(facts));
 }
 
@@ -38,6 +39,7 @@ Entry& Ledger::State::insert(Claim claim, Phase phase, Instant touched) {
 }
 
 void Ledger::State::release(Entry& entry) {
+  ++releases;
   NodeRecord& record = *entry.home;
   ledger::remove(entry);
   claims.erase(entry);
@@ -50,7 +52,10 @@ void Ledger::State::release_all(const PodUid& uid) {
 
 void Ledger::State::confirm(Claim claim) {
   expectations.end(claim.uid);
+  // One hold in the place of another is no news to who waits.
+  const std::uint64_t before = releases;
   release_all(claim.uid);
+  releases = before;
   insert(std::move(claim), Phase::kBound, Instant{});
 }
 

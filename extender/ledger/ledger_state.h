@@ -26,6 +26,7 @@ struct Ledger::State {
   std::unordered_map<std::string, NodeRecord, TextHash, std::equal_to<>> nodes;
   ClaimTable claims;
   Expectations expectations;
+  std::uint64_t releases = 0;
 
   NodeRecord* find(std::string_view node);
   // Null where the API server has no such node, though pods may be on it.

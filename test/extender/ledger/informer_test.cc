@@ -72,7 +72,7 @@ TEST_F(InformerTest, NodesComeChangeAndGo) {
   EXPECT_THAT(problems, IsEmpty());
 }
 
-TEST_F(InformerTest, RelistOfNodesIsSwappedInWhole) {
+TEST_F(InformerTest, RelistOfNodesIsAppliedOnceItIsComplete) {
   nodes.on_event({Kind::kRelistBegin, ""});
   nodes.on_event({Kind::kRelistObject, node_json("n3", 1)});
   EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n1"), NodeName("n2")));
@@ -170,7 +170,7 @@ TEST_F(InformerTest, PodWithAnUnreadableAnnotationMakesCardsUncertain) {
   EXPECT_EQ(ledger.counts().drifting, 2u);
 }
 
-TEST_F(InformerTest, RelistOfPodsIsSwappedInWhole) {
+TEST_F(InformerTest, RelistOfPodsIsAppliedOnceItIsComplete) {
   pod(Kind::kApply, {.uid = "a"});
   assume_id(ledger, "b", "n2", "30/300");
   pod(Kind::kRelistBegin);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <thread>
 
+#include "common/limits.h"
 #include "extender/ledger/ledger.h"
 #include "extender/placement/policy.h"
 #include "test/support/ledger_text.h"
@@ -76,6 +77,24 @@ TEST(LedgerThreads, NoCardIsEverOverfullWhilePodsComeAndGo) {
   EXPECT_FALSE(overfull);
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
   EXPECT_EQ(ledger.counts().assumed, 0u);
+}
+
+TEST(LedgerThreads, BindsGoOnDuringARelist) {
+  Ledger ledger;
+  ledger.apply_node(facts_of("n1: 0[100/1000]"));
+  std::vector<Claim> listed;
+  for (std::size_t i = 0; i < 3 * limits::kRelistStep; ++i)
+    listed.push_back(test::bound_claim("l" + std::to_string(i), "n2", "1/1", "0"));
+  std::atomic<int> succeeded = 0;
+  on_threads(4, [&](int thread) {
+    if (thread == 0) return ledger.replace_pods(listed);
+    for (int i = 0; i < 20; ++i)
+      if (assume(ledger, std::to_string(thread) + "/" + std::to_string(i), "n1", "7/10"))
+        ++succeeded;
+  });
+  EXPECT_EQ(succeeded, 14);
+  EXPECT_EQ(ledger.counts().bound, listed.size());
+  EXPECT_EQ(ledger.counts().assumed, 14u);
 }
 
 }  // namespace
