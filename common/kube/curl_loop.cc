@@ -1,5 +1,8 @@
 #include "common/kube/curl_loop.h"
 
+#include <fcntl.h>
+#include <sys/socket.h>
+
 #include <boost/asio/io_context.hpp>
 #include <utility>
 
@@ -49,6 +52,8 @@ CurlLoop::~CurlLoop() {
 }
 
 void CurlLoop::add(CURL* transfer) {
+  curl_easy_setopt(transfer, CURLOPT_OPENSOCKETFUNCTION, &CurlLoop::on_open_socket);
+  curl_easy_setopt(transfer, CURLOPT_OPENSOCKETDATA, this);
   const CURLMcode code = curl_multi_add_handle(multi_, transfer);
   MGPU_CHECK(code == CURLM_OK, "a transfer is added once, and not from inside libcurl");
 }
@@ -71,26 +76,49 @@ int CurlLoop::on_socket(CURL*, curl_socket_t number, int what, void* self, void*
   return 0;
 }
 
+curl_socket_t CurlLoop::on_open_socket(void* self, curlsocktype, curl_sockaddr* address) {
+  const int type = address->socktype | SOCK_CLOEXEC;
+  const curl_socket_t number = ::socket(address->family, type, address->protocol);
+  if (number >= 0) static_cast<CurlLoop*>(self)->replace(number);
+  return number < 0 ? CURL_SOCKET_BAD : number;
+}
+
 int CurlLoop::on_timer(CURLM*, long milliseconds, void* self) {
   static_cast<CurlLoop*>(self)->set_timer(milliseconds);
   return 0;
 }
 
 void CurlLoop::watch(curl_socket_t number, int what) {
-  if (what == CURL_POLL_REMOVE) return forget(number);
-  auto& socket = sockets_[number];
-  if (!socket) socket = std::make_shared<Socket>(executor_.context(), number);
-  socket->wanted = directions(what);
-  for (const int direction : {CURL_CSELECT_IN, CURL_CSELECT_OUT}) wait(number, socket, direction);
+  if (what == CURL_POLL_REMOVE) {
+    sockets_.erase(number);
+  } else {
+    want(number, directions(what));
+  }
 }
 
-// libcurl says so before it closes the socket. From then on the number may mean another one: the
-// descriptor must let go of it now, even where a handler still holds it.
-void CurlLoop::forget(curl_socket_t number) {
-  const auto found = sockets_.find(number);
-  if (found == sockets_.end()) return;
-  found->second->descriptor.release();
-  sockets_.erase(found);
+// libcurl has a new socket under a number that it has closed without a word. It believes that it is
+// being waited for as the old one was, and says nothing while it wants the same.
+void CurlLoop::replace(curl_socket_t number) {
+  const auto old = sockets_.find(number);
+  if (old == sockets_.end()) return;
+  const int wanted = old->second->wanted;
+  sockets_.erase(old);
+  want(number, wanted);
+}
+
+void CurlLoop::want(curl_socket_t number, int directions) {
+  auto& socket = sockets_[number];
+  if (!socket) {
+    const int duplicate = ::fcntl(number, F_DUPFD_CLOEXEC, 0);
+    // Out of file descriptors: the transfer ends by its timeout.
+    if (duplicate < 0) {
+      sockets_.erase(number);
+      return;
+    }
+    socket = std::make_shared<Socket>(executor_.context(), duplicate);
+  }
+  socket->wanted = directions;
+  for (const int direction : {CURL_CSELECT_IN, CURL_CSELECT_OUT}) wait(number, socket, direction);
 }
 
 void CurlLoop::wait(curl_socket_t number, const std::shared_ptr<Socket>& socket, int direction) {

@@ -34,10 +34,11 @@ class CurlLoop : public std::enable_shared_from_this<CurlLoop> {
   std::optional<Done> next_done();
 
  private:
-  // A socket of libcurl, which it opens and closes itself; `descriptor` only waits on it.
+  // A socket of libcurl, which it opens and closes itself. It closes one that is still connecting
+  // before it says so, and its number may mean another file by then: waiting goes on with a
+  // duplicate, whose number is ours.
   struct Socket {
-    Socket(boost::asio::io_context& context, curl_socket_t number) : descriptor(context, number) {}
-    ~Socket() { descriptor.release(); }
+    Socket(boost::asio::io_context& context, int duplicate) : descriptor(context, duplicate) {}
 
     boost::asio::posix::stream_descriptor descriptor;
     int wanted = 0;  // CURL_CSELECT_IN, _OUT
@@ -45,10 +46,12 @@ class CurlLoop : public std::enable_shared_from_this<CurlLoop> {
   };
 
   static int on_socket(CURL*, curl_socket_t number, int what, void* self, void*);
+  static curl_socket_t on_open_socket(void* self, curlsocktype, curl_sockaddr* address);
   static int on_timer(CURLM*, long milliseconds, void* self);
 
   void watch(curl_socket_t number, int what);
-  void forget(curl_socket_t number);
+  void replace(curl_socket_t number);
+  void want(curl_socket_t number, int directions);
   void wait(curl_socket_t number, const std::shared_ptr<Socket>& socket, int direction);
   void set_timer(long milliseconds);
   void act(curl_socket_t number, int events);
