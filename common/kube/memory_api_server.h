@@ -40,9 +40,9 @@ struct Fault {
   };
   Kind kind = Kind::kAnswer;
   int status = 503;
-  std::string body;
+  std::string body = {};
   Duration delay{0};
-  std::optional<Duration> retry_after;
+  std::optional<Duration> retry_after = {};
 };
 
 class MemoryApiServer final : public Transport {
@@ -64,8 +64,8 @@ class MemoryApiServer final : public Transport {
   std::unique_ptr<Stream> stream(Request request, StreamHandlers handlers) override;
   Executor& executor() override;
 
-  // Serves one request at once, on the caller's thread, without faults and delays. Watches are
-  // refused. Safe for concurrent use.
+  // Serves one request at once, on the caller's thread, without faults and delays. A watch is
+  // answered as a list. Safe for concurrent use.
   Response call(const Request& request);
 
   // Asked once for each send() and stream(), on the caller's thread; none: no fault. Safe for

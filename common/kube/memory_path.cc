@@ -24,12 +24,6 @@ const std::vector<ServedKind> kServedKinds{
      .has_status = true,
      .fields = {"spec.nodeName", "status.phase", "spec.schedulerName", "spec.restartPolicy",
                 "spec.serviceAccountName", "status.nominatedNodeName"}},
-    {.prefix = "/api/v1",
-     .plural = "namespaces",
-     .kind = "Namespace",
-     .api_version = "v1",
-     .in_namespaces = false,
-     .fields = {"status.phase"}},
     {.prefix = "/apis/policy/v1",
      .plural = "poddisruptionbudgets",
      .kind = "PodDisruptionBudget",
@@ -42,6 +36,13 @@ const std::vector<ServedKind> kServedKinds{
      .api_version = "v1",
      .fields = {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name",
                 "involvedObject.uid", "reason", "type"}},
+    // Last: the others live below its paths.
+    {.prefix = "/api/v1",
+     .plural = "namespaces",
+     .kind = "Namespace",
+     .api_version = "v1",
+     .in_namespaces = false,
+     .fields = {"status.phase"}},
 };
 
 std::string percent_decoded(std::string_view text) {

@@ -1,0 +1,169 @@
+// POST pods/{name}/binding: the one write that places a pod.
+#include <string>
+
+#include "test/common/kube/conformance/server_under_test.h"
+
+namespace mgpu::test {
+namespace {
+
+MGPU_CONFORMANCE_SUITE(BindingConformance);
+
+TEST_P(BindingConformance, SetsNodeAnnotationsAndConditionInOneWrite) {
+  const std::string pod = name("pod");
+  const Json created = create_pod(pod);
+  const Answer bound = post(
+      pod_path(pod) + "/binding",
+      binding_json(pod, "n1", created["metadata"]["uid"].get<std::string>(), {{"a/b", "0,2"}}));
+  EXPECT_EQ(bound.code, 201) << bound.text;
+  EXPECT_EQ(bound.body["kind"], "Status");
+  EXPECT_EQ(bound.body["status"], "Success");
+  const Json after = get(pod_path(pod)).body;
+  EXPECT_EQ(after["spec"]["nodeName"], "n1");
+  EXPECT_EQ(after["metadata"]["annotations"], Json({{"a/b", "0,2"}}));
+  EXPECT_NE(version_of(after), version_of(created));
+  EXPECT_EQ(after["status"]["conditions"][0]["type"], "PodScheduled");
+  EXPECT_EQ(after["status"]["conditions"][0]["status"], "True");
+}
+
+TEST_P(BindingConformance, MergesAnnotationsOverwritingEqualKeysAndKeepingOthers) {
+  const std::string pod = name("pod");
+  Json object = Json::parse(pod_json(pod));
+  object["metadata"]["annotations"] = {{"kept", "old"}, {"both", "old"}};
+  create(pods(), object.dump());
+  const Answer bound = post(pod_path(pod) + "/binding",
+                            binding_json(pod, "n1", "", {{"both", "new"}, {"added", "new"}}));
+  EXPECT_EQ(bound.code, 201) << bound.text;
+  EXPECT_EQ(get(pod_path(pod)).body["metadata"]["annotations"],
+            Json({{"kept", "old"}, {"both", "new"}, {"added", "new"}}));
+}
+
+TEST_P(BindingConformance, NeedsNoNodeObject) {
+  const std::string pod = name("pod");
+  create_pod(pod);
+  EXPECT_EQ(bind(pod, name("ghost")).code, 201);
+}
+
+TEST_P(BindingConformance, RefusesAnotherUidAndChangesNothing) {
+  const std::string pod = name("pod");
+  const Json created = create_pod(pod);
+  const Answer answer = bind(pod, "n1", "another");
+  EXPECT_EQ(answer.code, 409) << answer.text;
+  EXPECT_EQ(answer.body["reason"], "Conflict");
+  EXPECT_EQ(answer.body["details"]["kind"], "pods");
+  EXPECT_EQ(version_of(get(pod_path(pod)).body), version_of(created));
+}
+
+TEST_P(BindingConformance, RefusesAnotherResourceVersion) {
+  const std::string pod = name("pod");
+  create_pod(pod);
+  Json binding = Json::parse(binding_json(pod, "n1"));
+  binding["metadata"]["resourceVersion"] = "1";
+  const Answer answer = post(pod_path(pod) + "/binding", binding.dump());
+  EXPECT_EQ(answer.code, 409) << answer.text;
+  EXPECT_EQ(answer.body["details"]["kind"], "pods");
+}
+
+TEST_P(BindingConformance, RefusesASecondBindAlsoToTheSameNode) {
+  const std::string pod = name("pod");
+  create_pod(pod);
+  ASSERT_EQ(bind(pod, "n1").code, 201);
+  for (const std::string node : {"n1", "n2"}) {
+    const Answer answer = bind(pod, node);
+    EXPECT_EQ(answer.code, 409) << answer.text;
+    EXPECT_EQ(answer.body["details"]["kind"], "pods/binding");
+    EXPECT_NE(answer.text.find("is already assigned to node"), std::string::npos);
+  }
+  EXPECT_EQ(get(pod_path(pod)).body["spec"]["nodeName"], "n1");
+}
+
+TEST_P(BindingConformance, RefusesAPodThatDoesNotExist) {
+  const std::string pod = name("pod");
+  const Answer answer = bind(pod, "n1");
+  EXPECT_EQ(answer.code, 404) << answer.text;
+  EXPECT_EQ(answer.body["reason"], "NotFound");
+}
+
+TEST_P(BindingConformance, RefusesAPodThatIsBeingDeleted) {
+  const std::string pod = name("pod");
+  create_pod(pod);
+  ASSERT_EQ(bind(pod, "n1").code, 201);
+  ASSERT_EQ(call(Method::kDelete, pod_path(pod)).code, 200);
+  const Answer answer = bind(pod, "n1");
+  EXPECT_EQ(answer.code, 409) << answer.text;
+  EXPECT_EQ(answer.body["details"]["kind"], "pods/binding");
+  EXPECT_NE(answer.text.find("is being deleted"), std::string::npos);
+}
+
+TEST_P(BindingConformance, RefusesAPodBehindSchedulingGates) {
+  const std::string pod = name("pod");
+  Json object = Json::parse(pod_json(pod));
+  object["spec"]["schedulingGates"] = Json::array({{{"name", "example.com/gate"}}});
+  create(pods(), object.dump());
+  const Answer answer = bind(pod, "n1");
+  EXPECT_EQ(answer.code, 409) << answer.text;
+  EXPECT_EQ(answer.body["details"]["kind"], "pods/binding");
+}
+
+TEST_P(BindingConformance, RefusesABodyThatIsNoBindingOfThisPodToANode) {
+  const std::string pod = name("pod");
+  create_pod(pod);
+  struct Case {
+    std::string body;
+    int code;
+  };
+  const std::string begin = R"({"metadata":{"name":")" + pod + R"("},"target":)";
+  const Case cases[] = {
+      {binding_json("another", "n1"), 400},
+      {binding_json("", "n1"), 400},
+      {begin + R"({"kind":"Node","name":""}})", 500},
+      {begin + R"({"kind":"Pod","name":"n1"}})", 500},
+      {"not json", 400},
+      {"[]", 400},
+      {R"({"kind":"Pod","apiVersion":"v1","metadata":{"name":"x"}})", 400},
+  };
+  for (const Case& c : cases) {
+    const Answer answer = post(pod_path(pod) + "/binding", c.body);
+    EXPECT_EQ(answer.code, c.code) << c.body << "\n" << answer.text;
+    EXPECT_EQ(answer.body["status"], "Failure") << c.body;
+  }
+  EXPECT_FALSE(get(pod_path(pod)).body["spec"].contains("nodeName"));
+}
+
+TEST_P(BindingConformance, TakesATargetWithoutAKindForANode) {
+  const std::string pod = name("pod");
+  create_pod(pod);
+  const std::string body = R"({"metadata":{"name":")" + pod + R"("},"target":{"name":"n1"}})";
+  EXPECT_EQ(post(pod_path(pod) + "/binding", body).code, 201);
+}
+
+TEST_P(BindingConformance, DryRunAnswersAndChangesNothing) {
+  const std::string pod = name("pod");
+  create_pod(pod);
+  EXPECT_EQ(post(pod_path(pod) + "/binding?dryRun=All", binding_json(pod, "n1")).code, 201);
+  EXPECT_FALSE(get(pod_path(pod)).body["spec"].contains("nodeName"));
+  EXPECT_EQ(bind(pod, "n1").code, 201);
+}
+
+// Why the extender checks the length of container names itself.
+TEST_P(BindingConformance, TakesAnnotationKeysThatEveryLaterUpdateRefuses) {
+  const std::string pod = name("pod");
+  create_pod(pod);
+  const std::string key = "example.com/" + std::string(64, 'k');
+  const Answer bound = post(pod_path(pod) + "/binding", binding_json(pod, "n1", "", {{key, "0"}}));
+  EXPECT_EQ(bound.code, 201) << bound.text;
+  const Answer labelled = merge(pod_path(pod), {{"metadata", {{"labels", {{"a", "b"}}}}}});
+  EXPECT_EQ(labelled.code, 422) << labelled.text;
+  const Answer status = merge(pod_path(pod) + "/status", {{"status", {{"phase", "Running"}}}});
+  EXPECT_EQ(status.code, 422) << status.text;
+  EXPECT_NE(status.text.find("name part must be no more than 63 bytes"), std::string::npos)
+      << status.text;
+}
+
+TEST_P(BindingConformance, OnlyTakesPosts) {
+  const std::string pod = name("pod");
+  create_pod(pod);
+  EXPECT_EQ(get(pod_path(pod) + "/binding").code, 405);
+}
+
+}  // namespace
+}  // namespace mgpu::test

@@ -1,0 +1,19 @@
+// Kubernetes objects as JSON text, as small as a real API server accepts them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace mgpu::test {
+
+using Amounts = std::map<std::string, std::string>;  // resource -> quantity
+
+std::string node_json(std::string_view name, const Amounts& capacity = {});
+// One container, "app", with these limits.
+std::string pod_json(std::string_view name, const Amounts& limits = {});
+// For POST pods/NAME/binding. An empty uid is no precondition.
+std::string binding_json(std::string_view pod, std::string_view node, std::string_view uid = "",
+                         const std::map<std::string, std::string>& annotations = {});
+
+}  // namespace mgpu::test
