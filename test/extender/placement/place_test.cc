@@ -138,6 +138,10 @@ TEST(WhyNot, FindsTheOnePackingThatWorks) {
       {"n: 0[100/1000] 1[100/1000]", "60/0 50/0 40/0 30/0 20/0", std::nullopt},
       // 45+35+20 and 40+30+30: first fit gives 45+40.
       {"n: 0[100/1000] 1[100/1000]", "45/0 40/0 35/0 30/0 30/0 20/0", std::nullopt},
+      // The first sidecar would run beside the init container, its equal after it does not: only
+      // 0: init, second; 1: first; 2 and 3: 45+30+15 and 40+30+20.
+      {"n: 0[95/10 of 10] 1[50/10 of 10] 2[90/1000 of 1000] 3[90/1000 of 1000]",
+       "side:40/1 init:95/1 side:40/1 45/100 40/100 30/100 30/100 20/100 15/100", std::nullopt},
       // Compute against memory.
       {"n: 0[100/1000] 1[100/1000]", "90/100 80/200 10/900 20/800", std::nullopt},
       {"n: 0[100/1000] 1[100/1000]", "90/100 80/200 10/900 20/801", Reason::kContainersTooLarge},
