@@ -104,16 +104,19 @@ asio::awaitable<void> Session::run() {
   connection_->deadline(std::min<std::chrono::milliseconds>(limits::kTlsHandshakeTimeout,
                                                             setup_.options.transfer_timeout));
   const error_code failed = co_await connection_->handshake();
-  if (failed) setup_.refused("tls_handshake");
+  if (failed) {
+    setup_.refused("tls_handshake");
+    co_await linger();
+  }
   bool open = !failed;
   while (open) {
-    open = co_await wait_for_request();
-    if (!open) break;
+    const bool come = co_await wait_for_request();
+    if (!come) break;
     Exchange exchange(setup_.options);
     open = co_await receive(exchange);
     if (open) open = co_await answer(exchange);
+    if (!open) co_await linger();
   }
-  co_await linger();
   connection_->close();
 }
 

@@ -1,7 +1,9 @@
 #include "extender/http/tls.h"
 
+#include <openssl/err.h>
 #include <openssl/sha.h>
 #include <openssl/ssl.h>
+#include <openssl/x509err.h>
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
@@ -64,8 +66,10 @@ Result<void> use_certificate(ssl::context& context, const TlsOptions& options,
   context.use_certificate_chain(asio::buffer(certificate), failed);
   if (failed) return unusable("certificate", options.certificate_file, failed);
   context.use_private_key(asio::buffer(key), ssl::context::pem, failed);
-  if (failed) return unusable("key", options.key_file, failed);
-  if (SSL_CTX_check_private_key(context.native_handle()) == 1) return {};
+  const auto reason = ERR_GET_REASON(static_cast<unsigned long>(failed.value()));
+  const bool of_another = failed && reason == X509_R_KEY_VALUES_MISMATCH;
+  if (failed && !of_another) return unusable("key", options.key_file, failed);
+  if (!failed && SSL_CTX_check_private_key(context.native_handle()) == 1) return {};
   return error("the key in " + options.key_file + " does not belong to the certificate in " +
                options.certificate_file);
 }

@@ -63,6 +63,8 @@ std::string lower(std::string text) {
 struct RawClient::State {
   explicit State(std::uint16_t port) : fd(connect_to(port)) { std::signal(SIGPIPE, SIG_IGN); }
   ~State() {
+    // Without it OpenSSL would take the session for one that must not be resumed.
+    if (ssl) SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN);
     SSL_free(ssl);
     SSL_CTX_free(context);
     if (fd >= 0) close(fd);
@@ -77,7 +79,8 @@ struct RawClient::State {
       SSL_CTX_use_PrivateKey_file(context, tls.key_file.c_str(), SSL_FILETYPE_PEM);
     }
     if (tls.version_max != 0) SSL_CTX_set_max_proto_version(context, tls.version_max);
-    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT);
+    // What a context keeps itself cannot be resumed after its end.
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
     SSL_CTX_sess_set_new_cb(context, keep_session);
     const std::string names = alpn(tls.protocols);
     SSL_CTX_set_alpn_protos(context, reinterpret_cast<const unsigned char*>(names.data()),

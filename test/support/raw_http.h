@@ -21,11 +21,11 @@ struct RawResponse {
 
 struct RawTls {
   std::string ca_file;
-  std::string certificate_file;  // of the client; empty: none
-  std::string key_file;
-  std::string protocols;  // for ALPN, comma separated; empty: none
-  int version_max = 0;    // such as TLS1_1_VERSION; 0: any
-  bool resume = false;    // offer the last session that a server gave to any client
+  std::string certificate_file{};  // of the client; empty: none
+  std::string key_file{};
+  std::string protocols{};  // for ALPN, comma separated; empty: none
+  int version_max = 0;      // such as TLS1_1_VERSION; 0: any
+  bool resume = false;      // offer the last session that a server gave to any client
 };
 
 class RawClient {

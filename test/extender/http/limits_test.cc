@@ -1,6 +1,8 @@
 // Every limit and timeout of the server, as a client sees it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <random>
 #include <thread>
@@ -162,8 +164,38 @@ TEST(ServerLimits, AConnectionTooManyIs503) {
   EXPECT_TRUE(third.ends());
   EXPECT_THAT(served.refused.all(), ElementsAre("too_many_connections"));
   second.reset();
-  ASSERT_TRUE(served.connections.wait_for("1"));
+  ASSERT_TRUE(served.connections.wait_for("1", 2)) << "once on the way up";
   EXPECT_EQ(served.ask(post_text("/", "room again")).body, "room again");
+}
+
+// Allows one more file descriptor, until it goes.
+class FewDescriptors {
+ public:
+  FewDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const int lowest_free = dup(STDIN_FILENO);
+    close(lowest_free);
+    const rlimit few = {static_cast<rlim_t>(lowest_free) + 1, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(ServerLimits, AConnectionWithoutAFileDescriptorWaitsForOne) {
+  Served served(echo);
+  auto few = std::make_unique<FewDescriptors>();
+  auto client = served.connect();
+  ASSERT_TRUE(client.connected());
+  EXPECT_TRUE(served.problems.wait_for("cannot accept connections: Too many open files"));
+  few.reset();
+  client.send(post_text("/", "at last"));
+  EXPECT_EQ(client.read_response().body, "at last");
+  EXPECT_EQ(served.problems.all().size(), 1U) << "told once";
 }
 
 TEST(ServerLimits, AnIdleConnectionIsClosedWithoutAWord) {

@@ -23,10 +23,11 @@ class Seen {
     all_.push_back(std::move(text));
     more_.notify_all();
   }
-  // False when it has not been seen after test::kRawWait.
-  bool wait_for(const std::string& text) {
+  // False when it has not been seen so often after test::kRawWait.
+  bool wait_for(const std::string& text, int times = 1) {
     std::unique_lock lock(mutex_);
-    return more_.wait_for(lock, test::kRawWait, [&] { return std::ranges::count(all_, text) > 0; });
+    return more_.wait_for(lock, test::kRawWait,
+                          [&] { return std::ranges::count(all_, text) >= times; });
   }
   std::vector<std::string> all() const {
     const std::lock_guard lock(mutex_);

@@ -1,0 +1,347 @@
+// The whole extender over the in-memory API server, spoken to over real HTTP.
+#include "extender/extender.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "common/asio_executor.h"
+#include "common/kube/memory_api_server.h"
+#include "common/kube/request.h"
+#include "common/log.h"
+#include "test/support/kube_objects.h"
+#include "test/support/raw_http.h"
+
+namespace mgpu {
+namespace {
+
+using namespace std::chrono_literals;
+using test::get_text;
+using test::post_text;
+using testing::HasSubstr;
+using Json = nlohmann::json;
+
+const std::string kCore = "vke.volcengine.com/mgpu-core";
+const std::string kMemory = "vke.volcengine.com/mgpu-memory";
+const std::string kAssumed = "vke.volcengine.com/assumed";
+const std::string kIndexOfApp = "vke.volcengine.com/gpu-index-container-app";
+
+class ExtenderTest : public testing::Test {
+ protected:
+  ExtenderTest() {
+    EXPECT_TRUE(set_log_level("off"));
+    // Two cards each.
+    for (const char* name : {"n1", "n2"}) {
+      create("/api/v1/nodes", test::node_json(name, {{kCore, "200"}, {kMemory, "2000"}}));
+    }
+  }
+  ~ExtenderTest() override {
+    extender.reset();
+    executor.stop();
+  }
+
+  // --- the API server ----------------------------------------------------------------------------
+
+  void create(const std::string& collection, const std::string& object) {
+    kube::Request request;
+    request.method = kube::Method::kPost;
+    request.target = collection;
+    request.body = object;
+    request.content_type = "application/json";
+    EXPECT_EQ(api_server.call(request).status, 201) << object;
+  }
+  void create_pod(const std::string& name, const test::Amounts& limits) {
+    create("/api/v1/namespaces/default/pods", test::pod_json(name, limits));
+  }
+  Json pod(const std::string& name) {
+    return Json::parse(api_server.call(kube::get_pod({"default", name})).body);
+  }
+  void break_api_server() {
+    api_server.set_faults(
+        [](const kube::Request&) { return kube::Fault{.kind = kube::Fault::Kind::kRefuse}; });
+    api_server.drop_watches();
+  }
+
+  // --- the extender ------------------------------------------------------------------------------
+
+  static ExtenderSettings settings() {
+    ExtenderSettings out;
+    out.verbs.contract = *Contract::for_domain(kDefaultResourceDomain);
+    out.verbs.policy = *placement::find_policy("binpack");
+    out.http.address = "127.0.0.1";
+    return out;
+  }
+  void start() {
+    extender.reset();
+    auto started = Extender::start(settings(), api_server);
+    ASSERT_TRUE(started) << started.error().message;
+    extender = std::move(*started);
+  }
+  void start_ready() {
+    start();
+    ASSERT_TRUE(comes([this] { return extender->ready(); }));
+  }
+  static bool comes(const std::function<bool()>& condition) {
+    for (int i = 0; i < 6'000; ++i) {
+      if (condition()) return true;
+      std::this_thread::sleep_for(5ms);
+    }
+    return false;
+  }
+  test::RawResponse ask(const std::string& bytes) const {
+    test::RawClient client(extender->port());
+    client.send(bytes);
+    return client.read_response();
+  }
+  test::RawResponse get(const std::string& path) const { return ask(get_text(path)); }
+  Json post(const std::string& verb, const Json& body) const {
+    const auto answer = ask(post_text("/mgpu/" + verb, body.dump()));
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return Json::parse(answer.body);
+  }
+
+  // --- as kube-scheduler does it -----------------------------------------------------------------
+
+  Json filter(const std::string& name) {
+    return post("filter", {{"Pod", pod(name)}, {"Nodes", nullptr}, {"NodeNames", {"n1", "n2"}}});
+  }
+  std::string bind(const std::string& name, const std::string& node) {
+    return post("bind", {{"PodName", name},
+                         {"PodNamespace", "default"},
+                         {"PodUID", pod(name)["metadata"]["uid"]},
+                         {"Node", node}})["Error"];
+  }
+  // The node, or "" where none fits or bind refuses.
+  std::string schedule(const std::string& name) {
+    const Json fitting = filter(name)["NodeNames"];
+    if (!fitting.is_array() || fitting.empty()) return "";
+    const Json scores = post("prioritize", {{"Pod", pod(name)}, {"NodeNames", fitting}});
+    Json best = scores[0];
+    for (const Json& score : scores) {
+      if (score["Score"] > best["Score"]) best = score;
+    }
+    const std::string node = best["Host"];
+    return bind(name, node).empty() ? node : "";
+  }
+
+  AsioExecutor executor;
+  kube::MemoryApiServer api_server{executor, {}};
+  std::unique_ptr<Extender> extender;
+};
+
+TEST_F(ExtenderTest, PlacesAPodFromFilterToBind) {
+  create_pod("p", {{kCore, "30"}, {kMemory, "500"}});
+  start_ready();
+  const Json filtered = filter("p");
+  EXPECT_EQ(filtered["NodeNames"], Json({"n1", "n2"}));
+  EXPECT_EQ(filtered["Error"], "");
+  EXPECT_NE(schedule("p"), "");
+  const Json bound = pod("p");
+  EXPECT_THAT(bound["spec"]["nodeName"].get<std::string>(), testing::AnyOf("n1", "n2"));
+  EXPECT_EQ(bound["metadata"]["annotations"][kAssumed], "true");
+  EXPECT_EQ(bound["metadata"]["annotations"][kIndexOfApp], "0");
+}
+
+TEST_F(ExtenderTest, FillsEveryCardAndNeverMore) {
+  start_ready();
+  for (int i = 0; i < 9; ++i) {
+    const std::string name = "p" + std::to_string(i);
+    create_pod(name, {{kCore, "50"}, {kMemory, "500"}});
+    EXPECT_EQ(schedule(name).empty(), i == 8) << "four cards take two each; " << name;
+  }
+  const Json refused = filter("p8");
+  EXPECT_EQ(refused["NodeNames"], Json::array());
+  EXPECT_EQ(refused["FailedNodes"].size(), 2U);
+  EXPECT_EQ(refused["FailedNodes"]["n1"], refused["FailedNodes"]["n2"]);
+  EXPECT_NE(bind("p8", "n1"), "");
+  EXPECT_FALSE(pod("p8")["spec"].contains("nodeName"));
+}
+
+TEST_F(ExtenderTest, GivesBackWhatADeletedPodHeld) {
+  start_ready();
+  create_pod("whole", {{kCore, "200"}});
+  create_pod("next", {{kCore, "200"}});
+  const std::string node = schedule("whole");
+  ASSERT_NE(node, "");
+  EXPECT_EQ(filter("next")["NodeNames"].size(), 1U);
+  kube::Request gone;
+  gone.method = kube::Method::kDelete;
+  gone.target = "/api/v1/namespaces/default/pods/whole?gracePeriodSeconds=0";
+  EXPECT_TRUE(api_server.call(gone).ok());
+  EXPECT_TRUE(comes([this] { return filter("next")["NodeNames"].size() == 2; }));
+}
+
+TEST_F(ExtenderTest, RebuildsTheSameLedgerWhenItStartsAgain) {
+  start_ready();
+  const char* asks[] = {"30", "80", "20", "70"};
+  for (int i = 0; i < 4; ++i) {
+    const std::string name = "p" + std::to_string(i);
+    create_pod(name, {{kCore, asks[i]}, {kMemory, "400"}});
+    ASSERT_NE(schedule(name), "");
+  }
+  const auto cluster = [this] { return Json::parse(get("/inspect/cluster").body); };
+  ASSERT_TRUE(comes([&] { return cluster()["totals"]["podsBound"] == 4; }));
+  Json before = cluster();
+  start_ready();
+  Json after = cluster();
+  for (Json* view : {&before, &after}) (*view)["totals"].erase("expectedPlacements");
+  EXPECT_EQ(after, before);
+}
+
+// --- ready, and not
+// --------------------------------------------------------------------------------
+
+TEST_F(ExtenderTest, IsNotReadyWhileTheApiServerDoesNotAnswer) {
+  break_api_server();
+  start();
+  ASSERT_TRUE(
+      comes([this] { return get("/readyz").body.find("\"problem\"") != std::string::npos; }));
+  const auto ready = get("/readyz");
+  EXPECT_EQ(ready.status, 503);
+  const Json body = Json::parse(ready.body);
+  EXPECT_EQ(body["ready"], false);
+  EXPECT_EQ(body["waiting_for"], Json({"nodes", "pods", "poddisruptionbudgets"}));
+  EXPECT_THAT(body["api_server"].get<std::string>(), testing::StartsWith("no answer for "));
+  EXPECT_FALSE(extender->ready());
+  EXPECT_EQ(get("/healthz").status, 200);
+  for (const char* verb : {"filter", "prioritize", "preempt", "bind"}) {
+    EXPECT_EQ(ask(post_text(std::string("/mgpu/") + verb, "{}")).status, 503) << verb;
+  }
+  api_server.set_faults({});
+  EXPECT_TRUE(comes([this] { return get("/readyz").status == 200; }));
+  EXPECT_EQ(get("/readyz").body, "{\"ready\": true, \"api_server\": \"answers\"}\n");
+}
+
+TEST_F(ExtenderTest, GoesOnFromMemoryWhenTheApiServerFallsSilent) {
+  create_pod("p", {{kCore, "30"}, {kMemory, "500"}});
+  const Json before = pod("p");
+  start_ready();
+  break_api_server();
+  ASSERT_TRUE(
+      comes([this] { return get("/readyz").body.find("\"problem\"") != std::string::npos; }));
+  EXPECT_EQ(get("/readyz").status, 200) << "scheduling goes on";
+  const Json filtered = post("filter", {{"Pod", before}, {"NodeNames", {"n1", "n2"}}});
+  EXPECT_EQ(filtered["NodeNames"].size(), 2U);
+  const Json bound = post("bind", {{"PodName", "p"},
+                                   {"PodNamespace", "default"},
+                                   {"PodUID", before["metadata"]["uid"]},
+                                   {"Node", "n1"}});
+  EXPECT_NE(bound["Error"], "");
+  EXPECT_THAT(get("/metrics").body,
+              HasSubstr("mgpu_extender_binds_total{outcome=\"unavailable\"} 1"));
+  api_server.set_faults({});
+  EXPECT_TRUE(comes([this] { return get("/readyz").body.find("answers") != std::string::npos; }));
+}
+
+// --- bad input -----------------------------------------------------------------------------------
+
+TEST_F(ExtenderTest, RefusesWhatIsNotAMessage) {
+  start_ready();
+  for (const char* verb : {"filter", "prioritize", "preempt", "bind"}) {
+    for (const char* body : {"", "{", "[]", "null", "{\"Pod\": 3}", "\xff\xfe"}) {
+      const auto answer = ask(post_text(std::string("/mgpu/") + verb, body));
+      EXPECT_EQ(answer.status, 400) << verb << " " << body;
+      EXPECT_FALSE(Json::parse(answer.body)["error"].get<std::string>().empty());
+    }
+  }
+  EXPECT_THAT(get("/metrics").body,
+              HasSubstr("mgpu_extender_bad_requests_total{verb=\"filter\"} 6"));
+}
+
+TEST_F(ExtenderTest, AnswersForNodesItDoesNotKnow) {
+  create_pod("p", {{kCore, "30"}, {kMemory, "500"}});
+  start_ready();
+  Json names = Json::array();
+  for (int i = 0; i < 20'000; ++i) names.push_back("unknown-" + std::to_string(i));
+  const Json filtered = post("filter", {{"Pod", pod("p")}, {"NodeNames", names}});
+  EXPECT_EQ(filtered["NodeNames"], Json::array());
+  EXPECT_EQ(filtered["FailedAndUnresolvableNodes"].size(), 20'000U);
+  EXPECT_NE(bind("p", "unknown-0"), "");
+}
+
+TEST_F(ExtenderTest, RefusesToBindAPodThatIsBoundElsewhere) {
+  create_pod("p", {{kCore, "30"}, {kMemory, "500"}});
+  start_ready();
+  ASSERT_EQ(bind("p", "n1"), "");
+  EXPECT_NE(bind("p", "n2"), "");
+  EXPECT_EQ(pod("p")["spec"]["nodeName"], "n1");
+}
+
+TEST_F(ExtenderTest, KnowsItsPathsAndMethods) {
+  start_ready();
+  EXPECT_EQ(get("/nothing").status, 404);
+  EXPECT_EQ(get("/mgpu/filter").status, 405);
+  EXPECT_EQ(ask(post_text("/readyz", "")).headers.at("allow"), "GET, HEAD");
+  EXPECT_EQ(get("/version").body, "{\"version\": \"" MGPU_VERSION "\"}\n");
+  EXPECT_EQ(get("/inspect/cluster").status, 200);
+}
+
+// --- metrics, drain ------------------------------------------------------------------------------
+
+TEST_F(ExtenderTest, CountsWhatItDoes) {
+  create_pod("p", {{kCore, "30"}, {kMemory, "500"}});
+  start_ready();
+  ASSERT_NE(schedule("p"), "");
+  const auto metrics = get("/metrics");
+  EXPECT_EQ(metrics.headers.at("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+  for (const char* line : {
+           "mgpu_extender_verb_duration_seconds_count{verb=\"filter\"} 1",
+           "mgpu_extender_verb_duration_seconds_count{verb=\"bind\"} 1",
+           "mgpu_extender_binds_total{outcome=\"bound\"} 1",
+           "mgpu_extender_binds_total{outcome=\"unfit\"} 0",
+           "mgpu_extender_filter_nodes_total{result=\"fits\"} 2",
+           "mgpu_extender_nodes 2",
+           "mgpu_extender_cards 4",
+           "mgpu_extender_ready 1",
+           "mgpu_extender_build_info{version=\"" MGPU_VERSION "\"} 1",
+           "mgpu_extender_watch_silence_seconds{resource=\"nodes\"}",
+           "process_resident_memory_bytes",
+       }) {
+    EXPECT_THAT(metrics.body, HasSubstr(line));
+  }
+}
+
+TEST_F(ExtenderTest, IsNotReadyOnceItDrains) {
+  start_ready();
+  test::RawClient idle(extender->port());
+  extender->drain();
+  EXPECT_FALSE(extender->ready());
+  EXPECT_EQ(idle.read_to_end(), "");
+}
+
+TEST_F(ExtenderTest, FinishesABindBeforeItEnds) {
+  create_pod("p", {{kCore, "30"}, {kMemory, "500"}});
+  start_ready();
+  const Json args = {{"PodName", "p"},
+                     {"PodNamespace", "default"},
+                     {"PodUID", pod("p")["metadata"]["uid"]},
+                     {"Node", "n1"}};
+  std::atomic<bool> reached = false;
+  api_server.set_faults([&](const kube::Request& request) -> std::optional<kube::Fault> {
+    if (request.target.find("/binding") == std::string::npos) return std::nullopt;
+    reached = true;
+    return kube::Fault{.kind = kube::Fault::Kind::kDelay, .delay = Duration(200)};
+  });
+  test::RawClient client(extender->port());
+  client.send(post_text("/mgpu/bind", args.dump()));
+  ASSERT_TRUE(comes([&] { return reached.load(); }));
+  extender.reset();
+  EXPECT_EQ(Json::parse(client.read_response().body)["Error"], "");
+  EXPECT_EQ(pod("p")["spec"]["nodeName"], "n1");
+}
+
+TEST_F(ExtenderTest, SaysWhyItCannotStart) {
+  start();
+  ExtenderSettings same = settings();
+  same.http.port = extender->port();
+  const auto second = Extender::start(same, api_server);
+  ASSERT_FALSE(second);
+  EXPECT_THAT(second.error().message, HasSubstr("address already in use"));
+}
+
+}  // namespace
+}  // namespace mgpu

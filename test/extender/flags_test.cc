@@ -1,0 +1,133 @@
+#include "extender/flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace mgpu {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Parsed {
+  Flags flags;
+  ParsedOptions options;
+};
+
+Parsed parse(std::vector<const char*> arguments) {
+  Parsed parsed;
+  Options options("mgpu-extender", "Tests.", "");
+  add_flags(options, parsed.flags);
+  arguments.insert(arguments.begin(), "mgpu-extender");
+  parsed.options = options.parse(static_cast<int>(arguments.size()), arguments.data());
+  return parsed;
+}
+
+std::string complaint(std::vector<const char*> arguments) {
+  const Parsed parsed = parse(std::move(arguments));
+  EXPECT_EQ(parsed.options.exit_code, 2);
+  return parsed.options.print;
+}
+
+TEST(Flags, StandAsDocumented) {
+  const Parsed parsed = parse({});
+  ASSERT_TRUE(parsed.options.run) << parsed.options.print;
+  const auto settings = settings_of(parsed.flags);
+  ASSERT_TRUE(settings) << settings.error().message;
+  EXPECT_EQ(settings->http.address, "0.0.0.0");
+  EXPECT_EQ(settings->http.port, 9800);
+  EXPECT_EQ(settings->http.body_bytes_max, limits::kHttpBodyBytesMax);
+  EXPECT_EQ(settings->http.connections_max, limits::kHttpConnectionsMax);
+  EXPECT_EQ(settings->url_prefix, "/mgpu");
+  EXPECT_EQ(settings->verbs.contract.core_resource, "vke.volcengine.com/mgpu-core");
+  EXPECT_EQ(settings->verbs.min_memory, MiB(256));
+  EXPECT_EQ(settings->verbs.policy.node->name, "binpack");
+  EXPECT_TRUE(settings->verbs.expected_placements);
+  EXPECT_EQ(settings->binds_in_flight, limits::kBindsInFlight);
+}
+
+TEST(Flags, ReachTheSettings) {
+  const Parsed parsed = parse({"--listen-address",
+                               "127.0.0.1",
+                               "--port",
+                               "0",
+                               "--http-threads",
+                               "3",
+                               "--url-prefix",
+                               "/a/b",
+                               "--resource-domain",
+                               "example.com",
+                               "--min-memory-mib",
+                               "1",
+                               "--policy",
+                               "spread/binpack",
+                               "--bind-concurrency",
+                               "7",
+                               "--expected-placements=false",
+                               "--tls-cert-file",
+                               "c",
+                               "--tls-key-file",
+                               "k",
+                               "--tls-client-ca-file",
+                               "a",
+                               "--max-body-bytes",
+                               "2048",
+                               "--max-connections",
+                               "9"});
+  ASSERT_TRUE(parsed.options.run) << parsed.options.print;
+  const auto settings = settings_of(parsed.flags);
+  ASSERT_TRUE(settings) << settings.error().message;
+  EXPECT_EQ(settings->http.address, "127.0.0.1");
+  EXPECT_EQ(settings->http.port, 0);
+  EXPECT_EQ(settings->http.threads, 3U);
+  EXPECT_EQ(settings->http.tls.certificate_file, "c");
+  EXPECT_EQ(settings->http.tls.key_file, "k");
+  EXPECT_EQ(settings->http.tls.client_ca_file, "a");
+  EXPECT_EQ(settings->http.body_bytes_max, 2048U);
+  EXPECT_EQ(settings->http.connections_max, 9U);
+  EXPECT_EQ(settings->url_prefix, "/a/b");
+  EXPECT_EQ(settings->verbs.contract.core_resource, "example.com/mgpu-core");
+  EXPECT_EQ(settings->verbs.min_memory, MiB(1));
+  EXPECT_EQ(settings->verbs.policy.node->name, "spread");
+  EXPECT_EQ(settings->verbs.policy.card->name, "binpack");
+  EXPECT_FALSE(settings->verbs.expected_placements);
+  EXPECT_EQ(settings->binds_in_flight, 7U);
+}
+
+TEST(Flags, AreRefusedByNameInOneSentence) {
+  const std::vector<std::vector<const char*>> cases = {
+      {"--port", "70000"},         {"--port", "many"},
+      {"--http-threads", "0"},     {"--url-prefix", "mgpu"},
+      {"--url-prefix", "/mgpu/"},  {"--url-prefix", "/"},
+      {"--url-prefix", "/a b"},    {"--resource-domain", "not a domain"},
+      {"--policy", "cheapest"},    {"--min-memory-mib", "-1"},
+      {"--bind-concurrency", "0"}, {"--tls-cert-file", "c"},
+      {"--tls-key-file", "k"},     {"--tls-client-ca-file", "a"},
+      {"--max-body-bytes", "1"},   {"--log-level", "loud"},
+      {"--log-format", "xml"},     {"--no-such-flag"},
+  };
+  for (const auto& arguments : cases) {
+    const std::string sentence = complaint(arguments);
+    EXPECT_THAT(sentence, HasSubstr(arguments[0]));
+    EXPECT_EQ(std::ranges::count(sentence, '\n'), 1) << sentence;
+  }
+}
+
+TEST(Flags, HaveHelp) {
+  const Parsed parsed = parse({"--help"});
+  EXPECT_EQ(parsed.options.exit_code, 0);
+  EXPECT_FALSE(parsed.options.run);
+  for (const char* flag :
+       {"--kubeconfig", "--context", "--insecure-skip-tls-verify", "--listen-address", "--port",
+        "--http-threads", "--url-prefix", "--resource-domain", "--min-memory-mib", "--policy",
+        "--bind-concurrency", "--expected-placements", "--tls-cert-file", "--tls-key-file",
+        "--tls-client-ca-file", "--max-body-bytes", "--max-connections", "--log-level",
+        "--log-format"}) {
+    EXPECT_THAT(parsed.options.print, HasSubstr(flag));
+  }
+}
+
+}  // namespace
+}  // namespace mgpu

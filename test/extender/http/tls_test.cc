@@ -1,0 +1,222 @@
+#include "extender/http/tls.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <openssl/ssl.h>
+
+#include <thread>
+
+#include "test/extender/http/served.h"
+#include "test/support/certificates.h"
+#include "test/support/raw_http.h"
+
+namespace mgpu::http {
+namespace {
+
+using namespace std::chrono_literals;
+using test::CertificateFiles;
+using test::Certificates;
+using test::get_text;
+using test::RawTls;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+class ServerTls : public testing::Test {
+ protected:
+  ServerOptions options() const {
+    ServerOptions out;
+    out.tls = {.certificate_file = server.certificate, .key_file = server.key};
+    out.tls_reload_interval = 5ms;
+    return out;
+  }
+  ServerOptions with_client_ca() const {
+    ServerOptions out = options();
+    out.tls.client_ca_file = ca.certificate;
+    return out;
+  }
+  RawTls trusting() const { return {.ca_file = ca.certificate}; }
+  RawTls showing(const CertificateFiles& files) const {
+    return {
+        .ca_file = ca.certificate, .certificate_file = files.certificate, .key_file = files.key};
+  }
+  // The status of one request; 0 where the server ends the connection instead.
+  static int ask(const Served& served, const RawTls& tls) {
+    auto client = served.connect(tls);
+    client.send(get_text("/"));
+    return client.read_response().status;
+  }
+  // Whether new connections are shown this certificate at last.
+  bool comes_to_show(const Served& served, const std::string& name) const {
+    for (int i = 0; i < 1'000; ++i) {
+      if (served.connect(trusting()).server_name() == name) return true;
+      std::this_thread::sleep_for(5ms);
+    }
+    return false;
+  }
+
+  Certificates certificates;
+  CertificateFiles ca = certificates.authority("ca");
+  CertificateFiles other_ca = certificates.authority("other-ca");
+  CertificateFiles server = certificates.issue("server", ca);
+};
+
+TEST_F(ServerTls, AnswersOverTls) {
+  Served served(describe, options());
+  auto client = served.connect(trusting());
+  ASSERT_TRUE(client.connected());
+  for (int i = 0; i < 3; ++i) {
+    client.send(get_text("/over/tls"));
+    EXPECT_EQ(client.read_response().body, "GET /over/tls  0");
+  }
+  EXPECT_EQ(client.server_name(), "server");
+}
+
+TEST_F(ServerTls, CarriesLargeBodies) {
+  Served served(echo, options());
+  auto client = served.connect(trusting());
+  const std::string body(std::size_t{1} << 20, 'x');
+  client.send(test::post_text("/", body));
+  EXPECT_EQ(client.read_response().body, body);
+}
+
+TEST_F(ServerTls, SpeaksNothingBefore12) {
+  Served served(describe, options());
+  RawTls old = trusting();
+  old.version_max = TLS1_1_VERSION;
+  EXPECT_FALSE(served.connect(old).connected());
+  old.version_max = TLS1_2_VERSION;
+  EXPECT_EQ(ask(served, old), 200);
+}
+
+TEST_F(ServerTls, ChoosesHttp11) {
+  Served served(describe, options());
+  RawTls tls = trusting();
+  EXPECT_EQ(served.connect(tls).protocol(), "");
+  tls.protocols = "h2,http/1.1";
+  EXPECT_EQ(served.connect(tls).protocol(), "http/1.1");
+  tls.protocols = "h2";
+  EXPECT_FALSE(served.connect(tls).connected());
+}
+
+TEST_F(ServerTls, ResumesByTicket) {
+  Served served(describe, with_client_ca());
+  const CertificateFiles files = certificates.issue("client", ca);
+  EXPECT_EQ(ask(served, showing(files)), 200);
+  RawTls again = showing(files);
+  again.resume = true;
+  auto client = served.connect(again);
+  client.send(get_text("/"));
+  EXPECT_EQ(client.read_response().status, 200);
+  EXPECT_TRUE(client.resumed());
+}
+
+TEST_F(ServerTls, RefusesClientsWithoutTheRightCertificate) {
+  Served served(describe, with_client_ca());
+  EXPECT_EQ(ask(served, trusting()), 0);
+  EXPECT_EQ(ask(served, showing(certificates.issue("stranger", other_ca))), 0);
+  EXPECT_EQ(ask(served, showing(certificates.issue("client", ca))), 200);
+  EXPECT_THAT(served.refused.all(), ElementsAre("tls_handshake", "tls_handshake"));
+}
+
+TEST_F(ServerTls, EndsAHandshakeThatDoesNotComeToItsEnd) {
+  ServerOptions hasty = options();
+  hasty.transfer_timeout = 50ms;
+  Served served(describe, hasty);
+  auto client = test::RawClient(served.server->port());
+  client.read_to_end();
+  EXPECT_TRUE(served.refused.wait_for("tls_handshake"));
+}
+
+TEST_F(ServerTls, RefusesPlainHttp) {
+  Served served(describe, options());
+  EXPECT_EQ(served.ask(get_text("/")).status, 0);
+  EXPECT_TRUE(served.refused.wait_for("tls_handshake"));
+}
+
+TEST_F(ServerTls, LetsAClientReadARefusal) {
+  ServerOptions small = options();
+  small.body_bytes_max = 10;
+  Served served(describe, small);
+  auto client = served.connect(trusting());
+  client.send(test::post_text("/", std::string(100'000, 'x')));
+  EXPECT_EQ(client.read_response().status, 413);
+}
+
+TEST_F(ServerTls, ShowsANewCertificateOnceTheFilesHaveChanged) {
+  Served served(describe, options());
+  auto before = served.connect(trusting());
+  const CertificateFiles renewed = certificates.issue("renewed", ca);
+  Certificates::copy(renewed.key, server.key);
+  Certificates::copy(renewed.certificate, server.certificate);
+  EXPECT_TRUE(comes_to_show(served, "renewed"));
+  before.send(get_text("/"));
+  EXPECT_EQ(before.read_response().status, 200) << "an open connection goes on";
+}
+
+TEST_F(ServerTls, AsksForCertificatesOfANewClientAuthority) {
+  Served served(describe, with_client_ca());
+  const CertificateFiles stranger = certificates.issue("stranger", other_ca);
+  const std::string ca_text = certificates.file("ca-copy.crt", "");
+  Certificates::copy(ca.certificate, ca_text);
+  Certificates::copy(other_ca.certificate, ca.certificate);
+  RawTls tls = showing(stranger);
+  tls.ca_file = ca_text;
+  int status = 0;
+  for (int i = 0; i < 1'000 && status == 0; ++i) status = ask(served, tls);
+  EXPECT_EQ(status, 200);
+}
+
+TEST_F(ServerTls, GoesOnWithTheOldCertificateWhereTheNewOneCannotBeUsed) {
+  Served served(describe, options());
+  const std::string kept = certificates.file("kept.crt", "");
+  Certificates::copy(server.certificate, kept);
+  certificates.file("server.crt", "not a certificate");
+  const std::string problem = "cannot use the certificate file " + server.certificate;
+  while (served.problems.all().empty()) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(50ms);  // several more looks at the same files
+  EXPECT_THAT(served.problems.all(), ElementsAre(StartsWith(problem)));
+  EXPECT_EQ(served.connect(trusting()).server_name(), "server");
+  const CertificateFiles renewed = certificates.issue("renewed", ca);
+  Certificates::copy(renewed.key, server.key);
+  Certificates::copy(renewed.certificate, server.certificate);
+  EXPECT_TRUE(comes_to_show(served, "renewed"));
+}
+
+TEST_F(ServerTls, ReportsOnceThatAFileIsGone) {
+  Served served(describe, options());
+  std::remove(server.key.c_str());
+  while (served.problems.all().empty()) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(50ms);
+  EXPECT_THAT(served.problems.all(),
+              ElementsAre("cannot read the key file " + server.key +
+                          ": No such file or directory; the certificate in use stays"));
+  EXPECT_EQ(ask(served, trusting()), 200);
+}
+
+TEST_F(ServerTls, SaysWhyItCannotStart) {
+  const auto why = [](const TlsOptions& tls) {
+    const auto loaded = Tls::load(tls);
+    return loaded ? std::string() : loaded.error().message;
+  };
+  const std::string garbage = certificates.file("garbage", "-----BEGIN CERTIFICATE-----\nx\n");
+  const std::string empty = certificates.file("empty", "");
+  const CertificateFiles other = certificates.issue("other", ca);
+  EXPECT_EQ(why({"/no/such.crt", server.key, ""}),
+            "cannot read the certificate file /no/such.crt: No such file or directory");
+  EXPECT_THAT(why({empty, server.key, ""}), HasSubstr(empty + ": it is empty"));
+  EXPECT_THAT(why({garbage, server.key, ""}), StartsWith("cannot use the certificate file"));
+  EXPECT_THAT(why({server.certificate, garbage, ""}), StartsWith("cannot use the key file"));
+  EXPECT_THAT(why({server.certificate, certificates.encrypted_key(server), ""}),
+              StartsWith("cannot use the key file"));
+  EXPECT_EQ(
+      why({server.certificate, other.key, ""}),
+      "the key in " + other.key + " does not belong to the certificate in " + server.certificate);
+  EXPECT_THAT(why({server.certificate, server.key, garbage}),
+              StartsWith("cannot use the client CA file"));
+  EXPECT_THAT(why({server.certificate, server.key, ""}), IsEmpty());
+}
+
+}  // namespace
+}  // namespace mgpu::http

@@ -1,0 +1,278 @@
+#include "extender/inspect/inspect.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "common/kube/client.h"
+#include "common/kube/memory_api_server.h"
+#include "test/support/kube_objects.h"
+#include "test/support/ledger_text.h"
+#include "test/support/manual_executor.h"
+
+namespace mgpu::inspect {
+namespace {
+
+using testing::HasSubstr;
+using Json = nlohmann::json;
+
+const std::string kCore = "vke.volcengine.com/mgpu-core";
+const std::string kMemory = "vke.volcengine.com/mgpu-memory";
+
+verbs::Settings binpack() {
+  verbs::Settings settings;
+  settings.contract = *Contract::for_domain(kDefaultResourceDomain);
+  settings.policy = *placement::find_policy("binpack");
+  return settings;
+}
+
+class Inspect : public testing::Test {
+ protected:
+  Inspect() {
+    ledger.apply_node(test::facts_of("n1: 0[100/1000 model=A10 uuid=GPU-1] 1[100/2000]"));
+    ledger.apply_node(test::facts_of("n2: 0[100/1000 unhealthy]"));
+    add_routes(*router, "/inspect", ledger, settings, client);
+  }
+
+  // None: not answered yet.
+  std::optional<http::Response> send(http::Request request) {
+    std::optional<http::Response> answer;
+    router->route(std::move(request), [&](http::Response given) { answer = std::move(given); });
+    executor.run_ready();
+    return answer;
+  }
+  http::Response ask(const std::string& view, const std::string& query = "") {
+    return send({.method = "GET", .path = "/inspect/" + view, .query = query}).value();
+  }
+  http::Response explain(const std::string& manifest, const std::string& query = "") {
+    http::Request request = {.method = "POST", .path = "/inspect/explain", .query = query};
+    request.body = manifest;
+    return send(std::move(request)).value();
+  }
+  static Json read(const http::Response& answer) {
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return Json::parse(answer.body);
+  }
+  Json view(const std::string& name, const std::string& query = "") {
+    return read(ask(name, query));
+  }
+  void bind(const char* pod, const char* node, const char* request, const char* cards) {
+    ledger.apply_pod(test::bound_claim(pod, node, request, cards));
+  }
+  void create(const std::string& pod) {
+    kube::Request request;
+    request.method = kube::Method::kPost;
+    request.target = "/api/v1/namespaces/default/pods";
+    request.body = pod;
+    request.content_type = "application/json";
+    EXPECT_EQ(api_server.call(request).status, 201);
+  }
+
+  test::ManualExecutor executor;
+  kube::MemoryApiServer api_server{executor, {}};
+  kube::Client client{api_server};
+  ledger::Ledger ledger;
+  verbs::Settings settings = binpack();
+  std::optional<http::Router> router{std::in_place};
+};
+
+// --- cluster -------------------------------------------------------------------------------------
+
+TEST_F(Inspect, ShowsEveryCardOfTheCluster) {
+  bind("p", "n1", "30/300", "1");
+  const Json cluster = view("cluster");
+  EXPECT_EQ(cluster["nodes"].size(), 2U);
+  EXPECT_EQ(cluster["nodes"][0]["name"], "n1");
+  EXPECT_EQ(cluster["nodes"][0]["pods"], 1);
+  EXPECT_EQ(cluster["nodes"][0]["cards"][0], Json::parse(R"({
+    "index": 0, "uuid": "GPU-1", "model": "A10", "healthy": true, "uncertain": false,
+    "core": {"capacity": 100, "used": 0, "free": 100, "expected": 0},
+    "memoryMiB": {"capacity": 1000, "used": 0, "free": 1000, "expected": 0}})"));
+  EXPECT_EQ(cluster["nodes"][0]["cards"][1]["memoryMiB"]["free"], 1700);
+  EXPECT_FALSE(cluster.contains("next"));
+}
+
+TEST_F(Inspect, SumsTheCluster) {
+  bind("p", "n1", "30/300", "1");
+  EXPECT_EQ(view("cluster")["totals"], Json::parse(R"({
+    "nodes": 2, "cards": 3,
+    "core": {"capacity": 300, "used": 30, "free": 170, "expected": 0},
+    "memoryMiB": {"capacity": 4000, "used": 300, "free": 2700, "expected": 0},
+    "podsBound": 1, "podsAssumed": 0, "podsDrifting": 0, "cardsOverfull": 0,
+    "expectedPlacements": 0})"))
+      << "nothing of the unhealthy card is free";
+}
+
+TEST_F(Inspect, ShowsPodsWhoseCardsAreNotKnown) {
+  ledger.apply_pod(test::blocking_claim("by-hand", "n1"));
+  const Json cluster = view("cluster");
+  ASSERT_EQ(cluster["drift"].size(), 1U);
+  EXPECT_EQ(cluster["drift"][0]["name"], "by-hand");
+  EXPECT_EQ(cluster["drift"][0]["node"], "n1");
+  EXPECT_NE(cluster["drift"][0]["drift"], "");
+  EXPECT_EQ(cluster["nodes"][0]["cards"][0]["uncertain"], true);
+  EXPECT_EQ(cluster["totals"]["podsDrifting"], 1);
+}
+
+TEST_F(Inspect, ShowsAnEmptyCluster) {
+  ledger.replace_nodes({});
+  const Json cluster = view("cluster");
+  EXPECT_EQ(cluster["nodes"], Json::array());
+  EXPECT_EQ(cluster["drift"], Json::array());
+}
+
+TEST_F(Inspect, ShowsTheClusterAPageAtATime) {
+  for (int i = 3; i <= 7; ++i) {
+    ledger.apply_node(test::facts_of("n" + std::to_string(i) + ": 0[100/1000]"));
+  }
+  std::string seen;
+  std::string query = "limit=3";
+  for (int pages = 1;; ++pages) {
+    const Json page = view("cluster", query);
+    for (const Json& node : page["nodes"]) seen += node["name"].get<std::string>() + " ";
+    EXPECT_EQ(page["totals"]["nodes"], 7) << "totals are of the whole cluster";
+    if (!page.contains("next")) break;
+    ASSERT_LT(pages, 4);
+    query = "limit=3&after=" + page["next"].get<std::string>();
+  }
+  EXPECT_EQ(seen, "n1 n2 n3 n4 n5 n6 n7 ");
+}
+
+TEST_F(Inspect, RefusesALimitThatIsNone) {
+  for (const char* limit : {"0", "-1", "x", "5001", "1.5", "99999999999999999999"}) {
+    const auto answer = ask("cluster", std::string("limit=") + limit);
+    EXPECT_EQ(answer.status, 400) << limit;
+    EXPECT_THAT(answer.body, HasSubstr("query parameter limit is")) << limit;
+  }
+}
+
+// --- node and pod --------------------------------------------------------------------------------
+
+TEST_F(Inspect, ShowsANodeWithItsPods) {
+  bind("p", "n1", "init:10/100 30/300", "1 | 1");
+  const Json node = view("node", "name=n1");
+  EXPECT_EQ(node["cards"].size(), 2U);
+  EXPECT_EQ(node["pods"], Json::parse(R"([{
+    "namespace": "default", "name": "p", "uid": "p", "node": "n1", "phase": "bound",
+    "priority": 0,
+    "containers": [{"name": "c0", "kind": "init", "cards": [1]},
+                   {"name": "c1", "kind": "app", "cards": [1]}],
+    "holds": [{"card": 1, "core": 30, "memoryMiB": 300}]}])"));
+}
+
+TEST_F(Inspect, TellsWhatIsWrongWithANode) {
+  bind("p", "n1", "30/300", "1");
+  ledger.remove_node(NodeName("n1"));
+  EXPECT_NE(view("node", "name=n1")["problem"], "");
+}
+
+TEST_F(Inspect, ShowsWhatAPodHolds) {
+  test::assume_id(ledger, "p", "n1", "30/300");
+  const Json pod = view("pod", "name=p");
+  EXPECT_EQ(pod["phase"], "assumed");
+  EXPECT_EQ(pod["node"], "n1");
+  EXPECT_EQ(pod["containers"][0]["cards"].size(), 1U);
+}
+
+TEST_F(Inspect, KnowsNoOtherNodesAndPods) {
+  EXPECT_EQ(ask("node", "name=n9").status, 404);
+  EXPECT_EQ(ask("node", "name=n9").body, "{\"error\": \"node \\\"n9\\\" is not known\"}\n");
+  EXPECT_EQ(ask("pod", "name=p").status, 404);
+  EXPECT_EQ(ask("pod", "namespace=other&name=p").body,
+            "{\"error\": \"pod \\\"other/p\\\" holds no cards\"}\n");
+}
+
+TEST_F(Inspect, NeedsAName) {
+  for (const char* view : {"node", "pod", "explain"}) {
+    EXPECT_EQ(ask(view).status, 400) << view;
+    EXPECT_EQ(ask(view).body, "{\"error\": \"query parameter name is missing\"}\n") << view;
+  }
+}
+
+// --- explain -------------------------------------------------------------------------------------
+
+TEST_F(Inspect, ExplainsAManifestCardByCard) {
+  bind("p", "n1", "90/300", "0");
+  const Json explained = read(explain(test::pod_json("q", {{kCore, "30"}, {kMemory, "500"}})));
+  EXPECT_EQ(explained["namespace"], "default");
+  EXPECT_EQ(explained["policy"], "binpack/binpack");
+  EXPECT_EQ(explained["request"], Json::parse(R"({"containers": [
+    {"name": "app", "kind": "app", "cards": 1, "core": 30, "memoryMiB": 500}]})"));
+  EXPECT_EQ(explained["nodesFitting"], 1);
+  const Json& n1 = explained["nodes"][0];
+  EXPECT_EQ(n1["fits"], true);
+  EXPECT_EQ(n1["placement"], Json::parse(R"([{"container": "app", "cards": [1]}])"));
+  EXPECT_EQ(n1["cards"][0]["fits"], false);
+  EXPECT_EQ(n1["cards"][0]["core"], Json::parse(R"({"asked": 30, "free": 10})"));
+  EXPECT_EQ(n1["cards"][0]["why"], "mgpu-core: asks 30, 10 free");
+  EXPECT_EQ(n1["cards"][1]["fits"], true);
+  const Json& n2 = explained["nodes"][1];
+  EXPECT_EQ(n2["fits"], false);
+  EXPECT_EQ(n2["evictionCanHelp"], false);
+  EXPECT_EQ(n2["reason"], explained["reasons"][0]["reason"]);
+}
+
+TEST_F(Inspect, CountsReasonsOverAllNodesWhateverThePage) {
+  const Json explained = read(explain(test::pod_json("q", {{kCore, "800"}}), "limit=1"));
+  EXPECT_EQ(explained["nodes"].size(), 1U);
+  EXPECT_EQ(explained["next"], "n1");
+  EXPECT_EQ(explained["nodesFitting"], 0);
+  std::size_t nodes = 0;
+  for (const Json& reason : explained["reasons"]) nodes += reason["nodes"].get<std::size_t>();
+  EXPECT_EQ(nodes, 2U);
+}
+
+TEST_F(Inspect, ExplainsWhyAPodIsRefusedEverywhere) {
+  const Json explained = read(explain(test::pod_json("q", {{kMemory, "500"}})));
+  EXPECT_THAT(explained["message"].get<std::string>(), HasSubstr("container"));
+  EXPECT_EQ(explained["nodes"], Json::array());
+}
+
+TEST_F(Inspect, SaysThatAPodAsksForNoCards) {
+  EXPECT_EQ(read(explain(test::pod_json("q")))["message"], "the pod asks for no cards");
+}
+
+TEST_F(Inspect, RefusesWhatIsNoManifest) {
+  for (const std::string& body : {std::string(), std::string("{"), std::string("[]"),
+                                  std::string(R"({"spec": 3})"), std::string(100'000, '[')}) {
+    const auto answer = explain(body);
+    EXPECT_EQ(answer.status, 400) << body.substr(0, 20);
+    EXPECT_THAT(answer.body, HasSubstr("the Pod manifest: ")) << body.substr(0, 20);
+    EXPECT_LT(answer.body.size(), 1'000U);
+  }
+}
+
+TEST_F(Inspect, ReadsThePodToExplain) {
+  create(test::pod_json("q", {{kCore, "200"}}));
+  const Json explained = view("explain", "name=q");
+  EXPECT_EQ(explained["request"]["containers"][0]["cards"], 2);
+  EXPECT_EQ(explained["nodes"][0]["fits"], true);
+}
+
+TEST_F(Inspect, SaysThatThereIsNoSuchPod) {
+  const auto answer = ask("explain", "name=q");
+  EXPECT_EQ(answer.status, 404);
+  EXPECT_THAT(answer.body, HasSubstr("default/q"));
+}
+
+TEST_F(Inspect, SaysThatTheApiServerDoesNotAnswer) {
+  api_server.set_faults(
+      [](const kube::Request&) { return kube::Fault{.kind = kube::Fault::Kind::kRefuse}; });
+  EXPECT_EQ(ask("explain", "name=q").status, 503);
+}
+
+TEST_F(Inspect, UsesNothingOnceTheRouterHasEnded) {
+  create(test::pod_json("q", {{kCore, "200"}}));
+  bool answered = false;
+  router->route({.method = "GET", .path = "/inspect/explain", .query = "name=q"},
+                [&](const http::Response&) { answered = true; });
+  router.reset();
+  executor.run_ready();
+  EXPECT_FALSE(answered);
+}
+
+}  // namespace
+}  // namespace mgpu::inspect
