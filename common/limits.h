@@ -65,8 +65,8 @@ inline constexpr seconds kTlsHandshakeTimeout{10};
 inline constexpr seconds kHttpLingerTimeout{5};
 // After a failed accept (out of file descriptors), so that the listener does not spin.
 inline constexpr milliseconds kHttpAcceptRetry{100};
-inline constexpr std::size_t kHttpReadBytes = 64 * 1024;      // of one read while a request arrives
-inline constexpr std::size_t kHttpIdleReadBytes = 4 * 1024;   // of the read that waits for one
+inline constexpr std::size_t kHttpReadBytes = 64 * 1024;     // of one read while a request arrives
+inline constexpr std::size_t kHttpIdleReadBytes = 4 * 1024;  // of the read that waits for one
 // A Content-Length is only a promise: no more than this is allocated before the bytes are there.
 inline constexpr std::size_t kHttpBodyReserveMax = std::size_t{1} << 20;
 inline constexpr seconds kDrainTimeout{10};
@@ -112,6 +112,15 @@ inline constexpr std::size_t kBindsQueuedMax = 4096;
 // How long an expected placement is believed: longer than any gap between filter and bind seen.
 inline constexpr milliseconds kExpectationLife{1'000};
 inline constexpr std::size_t kExpectationsMax = 4096;
+// How long a refusal waits for a release that kube-scheduler may have heard of first. Watches run
+// apart by milliseconds; a busy API server makes that tens.
+inline constexpr milliseconds kRefusalHold{50};
+inline constexpr milliseconds kRefusalHoldMax{150};
+// Of kube-scheduler's time, at most; and how much of it may be used in one go.
+inline constexpr int kRefusalHoldPercent = 10;
+inline constexpr milliseconds kRefusalHoldAllowance{500};
+inline constexpr std::size_t kRefusalsHeldMax = 256;
+inline constexpr std::size_t kRefusalsRememberedMax = 16'384;
 // A share assumed without an outcome is looked at again after this long: the pod is read.
 inline constexpr seconds kAssumedRecheck{10};
 // An attempt that is still going on (a POST, then a GET) must not be taken for one in doubt.
@@ -145,7 +154,6 @@ inline constexpr std::size_t kMemoryApiBodyBytesMax = std::size_t{3} << 20;
 inline constexpr std::size_t kMemoryApiObjectBytesMax = (std::size_t{3} << 20) / 2;
 // kube-apiserver --min-request-timeout: a watch lasts one to two times as long.
 inline constexpr seconds kMemoryApiWatchTimeoutMin{1800};
-
 
 // --- inspection ----------------------------------------------------------------------------------
 

@@ -9,7 +9,9 @@ readonly root
 
 "$root/deploy/install.sh"
 cd "$root"
-cmake --preset release >&2
+# What one checkout has compiled serves the next, wherever it lies.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+cmake --preset release --log-level=WARNING >&2
 cmake --build --preset release --target mgpu-sim >&2
 cd - >/dev/null
 exec "$root/build/release/bench/mgpu-sim" demo "$@"

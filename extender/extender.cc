@@ -19,6 +19,7 @@
 #include "extender/scheduler_routes.h"
 #include "extender/verbs/binder.h"
 #include "extender/verbs/budgets.h"
+#include "extender/verbs/held_refusals.h"
 #include "extender/watched.h"
 
 namespace mgpu {
@@ -44,6 +45,8 @@ struct Extender::State {
   bool listed() const;
   Readiness readiness() const;
   void on_listed();
+  void on_node_event(const kube::WatchEvent& event);
+  void on_pod_event(const kube::WatchEvent& event);
   void add_routes();
   void tell_probe();
   http::ServerEvents server_events();
@@ -56,6 +59,7 @@ struct Extender::State {
   Probe probe{metrics, ledger};
   kube::Client client{transport};
   verbs::Binder binder;
+  verbs::HeldRefusals held{transport.executor()};
   ledger::NodeInformer node_informer{ledger, settings.verbs.contract, log_unreadable};
   ledger::PodInformer pod_informer{ledger, settings.verbs.contract, log_unreadable};
   std::atomic<bool> draining = false;
@@ -73,16 +77,25 @@ Extender::State::State(ExtenderSettings its_settings, kube::Transport& its_trans
       binder(client, ledger, settings.verbs, settings.binds_in_flight,
              {.on_outcome = [this](verbs::BindOutcome outcome) { probe.bind_ended(outcome); },
               .on_problem = log_bind_problem}),
-      nodes(
-          "nodes", kube::all_nodes(), transport, probe,
-          {[this](const auto& event) { node_informer.on_event(event); }, [this] { on_listed(); }}),
+      nodes("nodes", kube::all_nodes(), transport, probe,
+            {[this](const auto& event) { on_node_event(event); }, [this] { on_listed(); }}),
       pods("pods", kube::bound_pods(), transport, probe,
-           {[this](const auto& event) { pod_informer.on_event(event); }, [this] { on_listed(); }}),
+           {[this](const auto& event) { on_pod_event(event); }, [this] { on_listed(); }}),
       disruption_budgets(
           "poddisruptionbudgets", kube::all_pod_disruption_budgets(), transport, probe,
           {[this](const auto& event) { budgets.on_event(event); }, [this] { on_listed(); }}) {
   probe.before_reading([this] { tell_probe(); });
   add_routes();
+}
+
+void Extender::State::on_node_event(const kube::WatchEvent& event) {
+  node_informer.on_event(event);
+  held.observe(ledger.releases());
+}
+
+void Extender::State::on_pod_event(const kube::WatchEvent& event) {
+  pod_informer.on_event(event);
+  held.observe(ledger.releases());
 }
 
 bool Extender::State::listed() const {
@@ -118,13 +131,8 @@ void Extender::State::tell_probe() {
 }
 
 void Extender::State::add_routes() {
-  SchedulerRoutes{ledger,
-                  budgets,
-                  settings.verbs,
-                  binder,
-                  probe,
-                  transport.executor(),
-                  [this] { return listed(); }}
+  SchedulerRoutes{ledger, budgets, settings.verbs,       binder,
+                  held,   probe,   transport.executor(), [this] { return listed(); }}
       .add_to(router, settings.url_prefix);
   inspect::add_routes(router, "/inspect", ledger, settings.verbs, client);
   router.add("GET", "/healthz", [](const http::Request&, const http::Respond& respond) {

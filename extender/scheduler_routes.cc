@@ -1,6 +1,7 @@
 #include "extender/scheduler_routes.h"
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -45,18 +46,32 @@ class Call {
   Clock::time_point began_;
 };
 
-void filter(const Call& call, Request request) {
-  auto args = verbs::ExtenderArgs::parse(std::move(request.body));
-  if (!args) return call.refuse(args.error());
+void answer_filter(const Call& call, const verbs::ExtenderArgs& args,
+                   const verbs::FilterReply& reply) {
   const SchedulerRoutes& to = call.routes();
-  const auto reply = verbs::filter(*args, to.ledger, to.settings, to.clock.now());
-  if (!reply.fitting.empty()) to.binder.remember(args->pod());
+  if (!reply.fitting.empty()) to.binder.remember(args.pod());
   const std::size_t refused = reply.failed.size() + reply.failed_and_unresolvable.size();
   to.probe.filtered(reply.fitting.size(), refused);
-  log_debug("filter", {{"pod", to_string(args->pod().ref())},
+  log_debug("filter", {{"pod", to_string(args.pod().ref())},
                        {"fitting", std::to_string(reply.fitting.size())},
                        {"refused", std::to_string(refused)}});
-  call.answer(verbs::write_filter_reply(reply, &*args));
+  call.answer(verbs::write_filter_reply(reply, &args));
+}
+
+void filter(const Call& call, Request request) {
+  auto parsed = verbs::ExtenderArgs::parse(std::move(request.body));
+  if (!parsed) return call.refuse(parsed.error());
+  const auto args = std::make_shared<const verbs::ExtenderArgs>(std::move(*parsed));
+  const auto decide = [call, args](bool last) {
+    const SchedulerRoutes& to = call.routes();
+    const auto reply = verbs::filter(*args, to.ledger, to.settings, to.clock.now());
+    if (reply.may_change && !last) return false;
+    answer_filter(call, *args, reply);
+    return true;
+  };
+  verbs::HeldRefusals& held = call.routes().held;
+  const std::uint64_t before = held.releases();
+  if (!decide(false) && !held.hold(args->pod().uid(), before, decide)) decide(true);
 }
 
 void prioritize(const Call& call, Request request) {

@@ -16,6 +16,7 @@
 #include "extender/probe.h"
 #include "extender/verbs/binder.h"
 #include "extender/verbs/budgets.h"
+#include "extender/verbs/held_refusals.h"
 #include "extender/verbs/verbs.h"
 
 namespace mgpu {
@@ -26,6 +27,7 @@ struct SchedulerRoutes {
   const verbs::DisruptionBudgets& budgets;
   const verbs::Settings& settings;
   verbs::Binder& binder;
+  verbs::HeldRefusals& held;
   Probe& probe;
   const Executor& clock;
   std::function<bool()> ready;  // any thread

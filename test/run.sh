@@ -25,6 +25,8 @@ failed=0
 child=
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/mgpu-test.XXXXXX")
 export NINJA_STATUS='[%f/%t %es] '
+# What one checkout has compiled serves the next, wherever it lies.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 say() { printf '[%3ds] %s\n' "$SECONDS" "$*"; }
 

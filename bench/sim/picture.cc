@@ -123,7 +123,7 @@ std::string percent(const CardPicture& card, std::int64_t (*amount)(const Share&
   for (const Piece& piece : card.pieces) sum += amount(piece.share);
   const std::int64_t whole = std::max<std::int64_t>(amount(card.capacity), 1);
   const std::string text = std::to_string(sum * 100 / whole) + " %";
-  return std::string(text.size() < 5 ? 5 - text.size() : 0, ' ') + text;
+  return std::string(text.size() < 6 ? 6 - text.size() : 0, ' ') + text;
 }
 
 std::string draw_card(const CardPicture& card, bool color) {
@@ -146,11 +146,10 @@ std::string annotation_line(const PodPicture& pod) {
 
 std::string draw_pod(const PodPicture& pod, std::size_t number, bool color) {
   const std::string key = tinted(" " + std::string(1, letter_of(number)) + " ", number, color);
-  std::string text = key + " " + padded(to_string(pod.ref), 28) + " ";
+  std::string text = key;
+  text += " " + padded(to_string(pod.ref), 28) + " " + padded(pod.asks, 32) + " ";
   if (!pod.node.empty())
-    return text + padded(pod.asks, 32) + " -> " + padded(pod.node, 10) + " " +
-           dim(annotation_line(pod), color) + "\n";
-  text += padded(pod.asks, 32) + " ";
+    return text + "-> " + padded(pod.node, 10) + " " + dim(annotation_line(pod), color) + "\n";
   if (pod.reason.empty()) return text + dim("in the queue", color) + "\n";
   text += bold("waits", color) + "\n      " + pod.reason + "\n";
   for (const std::string& detail : pod.details) text += "        " + dim(detail, color) + "\n";

@@ -1,6 +1,8 @@
 #include "extender/ledger/ledger_state.h"
 
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace mgpu::ledger {
 
@@ -52,11 +54,15 @@ void Ledger::State::release_all(const PodUid& uid) {
 
 void Ledger::State::confirm(Claim claim) {
   expectations.end(claim.uid);
-  // One hold in the place of another is no news to who waits.
+  const std::vector<Entry*> attempts = claims.of(claim.uid);
+  std::optional<ClaimView> only;
+  if (attempts.size() == 1) only = attempts.front()->view;
   const std::uint64_t before = releases;
   release_all(claim.uid);
-  releases = before;
-  insert(std::move(claim), Phase::kBound, Instant{});
+  const ClaimView& now = insert(std::move(claim), Phase::kBound, Instant{}).view;
+  // The same hold in the place of another is no news to who waits.
+  const bool same = only && only->claim.node == now.claim.node && only->holds == now.holds;
+  if (attempts.empty() || same) releases = before;
 }
 
 NodeRecord& Ledger::State::record_of(const NodeName& node) {

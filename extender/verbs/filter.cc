@@ -16,10 +16,17 @@ void pass(const ExtenderArgs& args, std::size_t index, FilterReply& reply) {
   if (args.has_full_nodes()) reply.fitting_full_nodes.push_back(index);
 }
 
+// Pods that leave, a node that comes, a card that recovers.
+bool news_can_help(Reason reason) {
+  return placement::eviction_can_help(reason) || reason == Reason::kNodeUnknown ||
+         reason == Reason::kCardsUnhealthy;
+}
+
 void refuse(std::string_view node, Reason reason, FilterReply& reply) {
   auto& refusals =
       placement::eviction_can_help(reason) ? reply.failed : reply.failed_and_unresolvable;
   refusals.push_back({node, placement::sentence(reason)});
+  reply.may_change |= news_can_help(reason);
 }
 
 FilterReply pass_everywhere(const ExtenderArgs& args) {
@@ -55,6 +62,7 @@ FilterReply scan(const ledger::View& view, const ExtenderArgs& args,
     const auto reason = why_not(view, name, request, budget);
     reason ? refuse(name, *reason, reply) : pass(args, i, reply);
   }
+  reply.may_change &= reply.fitting.empty();
   return reply;
 }
 

@@ -60,6 +60,8 @@ struct FilterReply {
   std::vector<Refusal> failed_and_unresolvable;
   std::string error;  // not empty: the request could not be understood
   // The sentence of a pod that is refused everywhere; refusals point into it.
+  // Nothing fits, and news of the cluster could change that: see held_refusals.h.
+  bool may_change = false;
   std::shared_ptr<const std::string> pod_refusal;
 };
 std::string write_filter_reply(const FilterReply& reply, const ExtenderArgs* args);

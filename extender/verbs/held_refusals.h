@@ -1,0 +1,52 @@
+// Holds refusals for a moment, in case the ledger is behind kube-scheduler.
+//
+// When a share comes free, kube-scheduler and the ledger hear of it by watches of their own. The
+// scheduler asks again within a millisecond, so that its question can be here before the event is.
+// A refusal then would strand the pod: nothing wakes it once the event has passed, but for the
+// scheduler's own flush after five minutes.
+//
+//   refused ---> held ---release seen, fits now-----------------> answered: it fits
+//      |          |  ^                                            ^
+//      |          |  +--release seen, still unfit: a little longer|
+//      |          +-----quiet for limits::kRefusalHold------------+ answered: refused
+//      +---> answered at once: a release since the pod's last refusal explains the question, and
+//            none has come for limits::kRefusalHold; or the allowance is used up
+//
+// kube-scheduler decides on one pod at a time, so what is held is taken from the others: an
+// allowance keeps all holding together under limits::kRefusalHoldPercent of the time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "common/executor.h"
+#include "common/ids.h"
+
+namespace mgpu::verbs {
+
+// Thread-safe.
+class HeldRefusals {
+ public:
+  // Decides again, on the executor. `last`: the refusal must be answered now. Returns whether it
+  // has answered.
+  using Decide = std::function<bool(bool last)>;
+
+  // `executor` outlives it.
+  explicit HeldRefusals(Executor& executor);
+  // Calls nobody after it.
+  ~HeldRefusals();
+
+  // To be read before deciding, and handed to hold().
+  std::uint64_t releases() const;
+  // True: `decide` will be called until it answers. False: answer now.
+  bool hold(const PodUid& uid, std::uint64_t releases_before, Decide decide);
+  // The ledger's count of releases, after each event that it applied. On the executor.
+  void observe(std::uint64_t releases);
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace mgpu::verbs

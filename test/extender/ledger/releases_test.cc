@@ -1,0 +1,82 @@
+// Ledger::releases(): what wakes a refusal that is held.
+
+#include <gtest/gtest.h>
+
+#include "common/contract.h"
+#include "extender/ledger/ledger.h"
+
+namespace mgpu::ledger {
+namespace {
+
+class ReleasesTest : public ::testing::Test {
+ protected:
+  ReleasesTest() {
+    ledger_.apply_node(node(32'000));
+    ledger_.apply_pod(claim("a", 50, 0));
+    before_ = ledger_.releases();
+  }
+
+  static NodeFacts node(std::int64_t memory) {
+    NodeFacts facts{NodeName("n1"), {}, ""};
+    for (std::int32_t i = 0; i < 2; ++i) {
+      CardFacts card;
+      card.index = CardIndex(i);
+      card.uuid = CardUuid("GPU-" + std::to_string(i));
+      card.memory = MiB(memory);
+      facts.cards.push_back(card);
+    }
+    return facts;
+  }
+
+  static Claim claim(const std::string& uid, std::int64_t core, std::int32_t card) {
+    Claim claim;
+    claim.pod = {"default", uid};
+    claim.uid = PodUid(uid);
+    claim.node = NodeName("n1");
+    placement::ContainerRequest container;
+    container.name = "app";
+    container.per_card = {Percent(core), MiB(1000)};
+    claim.request.containers = {container};
+    claim.placement = placement::Placement{{{CardIndex(card)}}};
+    return claim;
+  }
+
+  bool rose() const { return ledger_.releases() > before_; }
+
+  Ledger ledger_;
+  std::uint64_t before_ = 0;
+};
+
+TEST_F(ReleasesTest, RisesWhenAPodEnds) {
+  ledger_.remove_pod(PodUid("a"));
+  EXPECT_TRUE(rose());
+}
+
+TEST_F(ReleasesTest, RisesWhenARelistNoLongerHoldsAPod) {
+  ledger_.replace_pods({});
+  EXPECT_TRUE(rose());
+}
+
+TEST_F(ReleasesTest, RisesWhenAPodHoldsLessOrElsewhere) {
+  ledger_.apply_pod(claim("a", 20, 0));
+  EXPECT_TRUE(rose());
+  before_ = ledger_.releases();
+  ledger_.apply_pod(claim("a", 20, 1));
+  EXPECT_TRUE(rose());
+}
+
+TEST_F(ReleasesTest, RisesWhenANodeComesOrItsCardsChange) {
+  ledger_.apply_node(node(64'000));
+  EXPECT_TRUE(rose());
+}
+
+TEST_F(ReleasesTest, StaysWhenAPodComesOrIsSeenAgain) {
+  ledger_.apply_pod(claim("b", 20, 0));
+  ledger_.apply_pod(claim("a", 50, 0));
+  ledger_.apply_node(node(32'000));
+  ledger_.remove_pod(PodUid("never seen"));
+  EXPECT_FALSE(rose());
+}
+
+}  // namespace
+}  // namespace mgpu::ledger

@@ -1,0 +1,208 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "extender/placement/holds.h"
+#include "test/extender/verbs/verbs_world.h"
+
+namespace mgpu::verbs {
+namespace {
+
+using mgpu::test::at_ms;
+using mgpu::test::bound_claim;
+using mgpu::test::expected_text;
+using test::add_node;
+using test::args_of;
+using test::PodText;
+using test::settings_of;
+using testing::ElementsAre;
+using testing::Pair;
+
+struct PrioritizeTest : testing::Test {
+  std::map<std::string, std::int64_t> ask(const PodText& pod,
+                                          const std::vector<std::string>& names) {
+    const ExtenderArgs args = args_of(pod, names);
+    std::map<std::string, std::int64_t> scores;
+    const auto answer = prioritize(args, ledger, settings, at_ms(0));
+    EXPECT_EQ(answer.size(), names.size());
+    for (const auto& score : answer) scores.emplace(score.node, score.score);
+    return scores;
+  }
+
+  ledger::Ledger ledger;
+  Settings settings = settings_of();
+};
+
+TEST_F(PrioritizeTest, TheBestGetsTenAndTheOthersKeepTheirOrder) {
+  for (const char* node : {"n1: 0[100/8000]", "n2: 0[100/8000]", "n3: 0[100/8000]"}) {
+    add_node(ledger, node);
+  }
+  ledger.apply_pod(bound_claim("a", "n1", "10/800", "0"));
+  ledger.apply_pod(bound_claim("b", "n2", "50/4000", "0"));
+  const auto scores = ask({}, {"n1", "n2", "n3"});
+  EXPECT_EQ(scores.at("n2"), 10);
+  EXPECT_GT(scores.at("n1"), scores.at("n3"));
+  EXPECT_EQ(scores.at("n3"), 1);
+}
+
+TEST_F(PrioritizeTest, TiesGoToTheFirstByNameAndEqualsStayEqual) {
+  for (const char* node : {"a: 0[100/8000]", "b: 0[100/8000]", "c: 0[100/8000]"}) {
+    add_node(ledger, node);
+  }
+  EXPECT_THAT(ask({}, {"c", "b", "a"}), ElementsAre(Pair("a", 10), Pair("b", 9), Pair("c", 9)));
+}
+
+TEST_F(PrioritizeTest, ThePodsPolicyChoosesTheNode) {
+  add_node(ledger, "full: 0[100/8000]");
+  add_node(ledger, "idle: 0[100/8000]");
+  ledger.apply_pod(bound_claim("a", "full", "50/4000", "0"));
+  EXPECT_EQ(ask({}, {"full", "idle"}).at("full"), 10);
+  const PodText spread{.annotations = R"("vke.volcengine.com/mgpu-policy":"spread")"};
+  EXPECT_EQ(ask(spread, {"full", "idle"}).at("idle"), 10);
+}
+
+TEST_F(PrioritizeTest, NodesThatDoNotFitScoreZero) {
+  add_node(ledger, "n1: 0[100/8000]");
+  add_node(ledger, "n2: 0[100/512]");
+  EXPECT_THAT(ask({}, {"ghost", "n1", "n2"}),
+              ElementsAre(Pair("ghost", 0), Pair("n1", 10), Pair("n2", 0)));
+}
+
+TEST_F(PrioritizeTest, APodWithoutCardsOrWithABadRequestScoresZeroEverywhere) {
+  add_node(ledger, "n1: 0[100/8000]");
+  EXPECT_THAT(ask({.asks = {""}}, {"n1"}), ElementsAre(Pair("n1", 0)));
+  EXPECT_THAT(ask({.asks = {"30"}}, {"n1"}), ElementsAre(Pair("n1", 0)));
+  EXPECT_EQ(ledger.counts().expected, 0u);
+}
+
+TEST_F(PrioritizeTest, NotesTheExpectedPlacementOnTheBestNode) {
+  add_node(ledger, "n1: 0[100/8000]");
+  add_node(ledger, "n2: 0[100/8000] 1[100/8000]");
+  ledger.apply_pod(bound_claim("a", "n1", "10/800", "0"));
+  ask({.asks = {"60/1024", "60/1024"}}, {"n1", "n2"});
+  EXPECT_EQ(expected_text(ledger, "n1"), "0=0/0");
+  EXPECT_EQ(expected_text(ledger, "n2"), "0=60/1024 1=60/1024");
+}
+
+TEST_F(PrioritizeTest, NodesThatFitOnlyWithoutPodsOnTheirWayScoreZero) {
+  add_node(ledger, "a: 0[100/8000]");
+  add_node(ledger, "b: 0[100/8000]");
+  EXPECT_EQ(ask({.name = "first", .asks = {"100"}}, {"a", "b"}).at("a"), 10);
+  EXPECT_THAT(ask({.name = "second", .asks = {"100"}}, {"a", "b"}),
+              ElementsAre(Pair("a", 0), Pair("b", 10)));
+}
+
+TEST_F(PrioritizeTest, WhereAllAreExpectedTheBestStillGetsTen) {
+  add_node(ledger, "a: 0[100/8000]");
+  add_node(ledger, "b: 0[100/8000]");
+  ask({.name = "first", .asks = {"100"}}, {"a", "b"});
+  ask({.name = "second", .asks = {"100"}}, {"a", "b"});
+  EXPECT_THAT(ask({.name = "third", .asks = {"100"}}, {"a", "b"}),
+              ElementsAre(Pair("a", 10), Pair("b", 0)));
+}
+
+TEST_F(PrioritizeTest, ThePodsOwnOldExpectationDoesNotCount) {
+  add_node(ledger, "a: 0[100/8000]");
+  add_node(ledger, "b: 0[100/8000]");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(ask({.asks = {"100"}}, {"a", "b"}), ElementsAre(Pair("a", 10), Pair("b", 9)));
+  }
+  EXPECT_EQ(ledger.counts().expected, 1u);
+}
+
+TEST_F(PrioritizeTest, NothingIsExpectedWhereThatIsOff) {
+  settings.expected_placements = false;
+  add_node(ledger, "a: 0[100/8000]");
+  EXPECT_EQ(ask({}, {"a"}).at("a"), 10);
+  EXPECT_EQ(ledger.counts().expected, 0u);
+}
+
+// Consecutive pods that each need a whole node, none bound yet: every one goes to a node of its
+// own as long as there is one.
+TEST_F(PrioritizeTest, PodsOnTheirWayAreKeptApart) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 8; ++i) {
+    names.push_back("n" + std::to_string(i));
+    add_node(ledger, names.back() + ": 0[100/8000] 1[100/8000]");
+  }
+  std::map<std::string, int> chosen;
+  for (int i = 0; i < 8; ++i) {
+    const auto scores = ask({.name = "p" + std::to_string(i), .asks = {"200"}}, names);
+    const auto best = std::ranges::find(scores, 10, [](const auto& score) { return score.second; });
+    ASSERT_NE(best, scores.end());
+    ++chosen[best->first];
+  }
+  EXPECT_EQ(chosen.size(), 8u);
+}
+
+using PolicyScores = std::map<std::string_view, placement::Score>;
+
+// By the policies alone, of the nodes that fit.
+PolicyScores policy_scores(const ExtenderArgs& args, ledger::Ledger& ledger,
+                           const Settings& settings) {
+  const auto request = *placement::read_request(args.pod(), settings.contract, settings.min_memory);
+  PolicyScores scores;
+  ledger.read(at_ms(0), [&](const ledger::View& view) {
+    for (const auto name : args.node_names()) {
+      const auto& node = *view.find(name);
+      placement::SearchBudget budget{limits::kPlacementStepsMax};
+      const auto answer = placement::place(node, request, *settings.policy.card, budget);
+      const auto* placed = std::get_if<placement::Placed>(&answer);
+      if (placed == nullptr) continue;
+      scores[name] = settings.policy.node->score_node(
+          node, placement::holds(node, request, placed->placement));
+    }
+  });
+  return scores;
+}
+
+bool in_order(const HostScore& a, const HostScore& b, const PolicyScores& policy) {
+  if (!policy.contains(a.node) || !policy.contains(b.node)) return true;
+  const auto score_a = policy.at(a.node);
+  const auto score_b = policy.at(b.node);
+  if (score_a > score_b) return a.score >= b.score;
+  if (score_a < score_b) return a.score <= b.score;
+  return a.score == b.score || a.score == 10 || b.score == 10;
+}
+
+// What prioritize promises of any cluster: exactly one 10 where any node fits, at most 9 for the
+// others, zero where it does not fit, and the policy's order.
+void expect_promises(const std::vector<HostScore>& scores, const PolicyScores& policy) {
+  const auto bests = std::ranges::count(scores, 10, &HostScore::score);
+  ASSERT_EQ(bests, policy.empty() ? 0 : 1);
+  for (const auto& a : scores) {
+    ASSERT_GE(a.score, 0);
+    ASSERT_LE(a.score, 10);
+    ASSERT_EQ(a.score > 0, policy.contains(a.node));
+    for (const auto& b : scores) ASSERT_TRUE(in_order(a, b, policy)) << a.node << " " << b.node;
+  }
+}
+
+TEST_F(PrioritizeTest, PromisesHoldForRandomClusters) {
+  std::mt19937 random(20240901);
+  const auto text = [&](int least, int most) {
+    return std::to_string(std::uniform_int_distribution<int>(least, most)(random));
+  };
+  for (int round = 0; round < 300; ++round) {
+    ledger::Ledger fresh;
+    std::vector<std::string> names;
+    for (int n = std::stoi(text(1, 12)); n > 0; --n) {
+      names.push_back("n" + std::to_string(n));
+      add_node(fresh, names.back() + ": 0[100/8000] 1[100/4000]");
+      const std::string share = text(1, 99) + "/" + text(1, 4000);
+      fresh.apply_pod(bound_claim("u" + names.back(), names.back(), share, text(0, 1)));
+      mgpu::test::assume_text(fresh, "v" + names.back(), names.back(), share);
+    }
+    settings = settings_of(round % 2 == 0 ? "binpack" : "spread");
+    const ExtenderArgs args = args_of({.asks = {text(1, 100) + "/" + text(256, 4255)}}, names);
+    const PolicyScores policy = policy_scores(args, fresh, settings);
+    expect_promises(prioritize(args, fresh, settings, at_ms(0)), policy);
+    if (HasFatalFailure()) FAIL() << "round " << round;
+  }
+}
+
+}  // namespace
+}  // namespace mgpu::verbs

@@ -1,0 +1,69 @@
+// A ledger fed from text, and the scheduler's requests about it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "extender/ledger/ledger.h"
+#include "extender/verbs/verbs.h"
+#include "test/support/ledger_text.h"
+
+namespace mgpu::verbs::test {
+
+inline Settings settings_of(std::string_view policy = "binpack") {
+  Settings settings;
+  settings.contract = *Contract::for_domain(kDefaultResourceDomain);
+  settings.policy = *placement::find_policy(policy);
+  return settings;
+}
+
+// `limits`: "30/1024" (core/MiB), "200" (whole cards), "" (no cards); one for each container.
+inline std::string container_json(const std::string& name, const std::string& amounts) {
+  const std::string container = R"({"name":")" + name + R"(","image":"i")";
+  if (amounts.empty()) return container + "}";
+  const std::string domain(kDefaultResourceDomain);
+  const std::size_t slash = amounts.find('/');
+  std::string limits = "\"" + domain + R"(/mgpu-core":")" + amounts.substr(0, slash) + "\"";
+  if (slash != std::string::npos) {
+    limits += ",\"" + domain + R"(/mgpu-memory":")" + amounts.substr(slash + 1) + "\"";
+  }
+  return container + R"(,"resources":{"limits":{)" + limits + "}}}";
+}
+
+struct PodText {
+  std::string name = "p";
+  std::vector<std::string> asks = {"30/1024"};
+  std::string annotations = {};  // members of the JSON object
+  int priority = 0;
+  std::string container = "c";  // and a number
+  bool with_uid = true;         // the uid is "uid-" and the name
+};
+
+inline std::string pod_json(const PodText& pod) {
+  std::string containers;
+  for (std::size_t i = 0; i < pod.asks.size(); ++i) {
+    containers +=
+        (i == 0 ? "" : ",") + container_json(pod.container + std::to_string(i), pod.asks[i]);
+  }
+  const std::string uid = pod.with_uid ? R"(,"uid":"uid-)" + pod.name + "\"" : "";
+  return R"({"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"d","name":")" + pod.name +
+         "\"" + uid + R"(,"annotations":{)" + pod.annotations + R"(}},"spec":{"priority":)" +
+         std::to_string(pod.priority) + R"(,"containers":[)" + containers + "]}}";
+}
+
+inline std::string names_json(const std::vector<std::string>& names) {
+  std::string list;
+  for (const auto& name : names) list += (list.empty() ? "\"" : ",\"") + name + "\"";
+  return "[" + list + "]";
+}
+
+inline ExtenderArgs args_of(const PodText& pod, const std::vector<std::string>& names) {
+  return *ExtenderArgs::parse(R"({"Pod":)" + pod_json(pod) + R"(,"Nodes":null,"NodeNames":)" +
+                              names_json(names) + "}");
+}
+
+inline void add_node(ledger::Ledger& ledger, std::string_view text) {
+  ledger.apply_node(mgpu::test::facts_of(text));
+}
+
+}  // namespace mgpu::verbs::test
