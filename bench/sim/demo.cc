@@ -17,6 +17,7 @@
 #include "bench/sim/examples.h"
 #include "bench/sim/picture.h"
 #include "bench/sim/scheduler.h"
+#include "common/kube/client.h"
 #include "common/kube/object_json.h"
 #include "common/kube/request.h"
 #include "extender/placement/policy.h"
@@ -85,8 +86,9 @@ class Demo {
 
  private:
   Result<std::string> create(const std::string& collection, const std::string& object) {
-    const kube::Request request = post_json(collection, object);
-    return body_of(request, call(cluster_.api_server(), request));
+    kube::Response response = call(cluster_.api_server(), post_json(collection, object));
+    if (!response.ok()) return error(kube::api_error(response).message);
+    return std::move(response.body);
   }
 
   // Highest priority first, then in the file's order, like the scheduler's queue.

@@ -71,9 +71,11 @@ bool read_suffix(std::string_view suffix, Number& number) {
     number.exponent += kNano + 3 * static_cast<int>(at);
     return true;
   }
-  if (suffix[0] == 'e' || suffix[0] == 'E') return read_exponent(suffix.substr(1), number);
   const std::size_t at = kBinary.find(suffix[0]);
-  if (at == std::string_view::npos || suffix.substr(1) != "i") return false;
+  if (at == std::string_view::npos || suffix.substr(1) != "i") {
+    const bool scientific = suffix[0] == 'e' || suffix[0] == 'E';
+    return scientific && read_exponent(suffix.substr(1), number);
+  }
   for (std::size_t i = 0; i <= at; ++i) times_1024(number.digits);
   number.binary = true;
   return true;

@@ -53,8 +53,8 @@ TEST_F(PictureTest, ACardSplitInTwoShowsBothPods) {
   ASSERT_EQ(picture.nodes.at(0).cards.at(0).pieces.size(), 2u);
   const std::string text = draw(picture, false);
   // 20 cells: 80 % are 16, 20 % are 4; 24000 of 32000 MiB are 15, 8000 are 5.
-  EXPECT_THAT(text, HasSubstr("[aaaaaaaaaaaaaaaabbbb]  100 %"));
-  EXPECT_THAT(text, HasSubstr("[aaaaaaaaaaaaaaabbbbb]  100 %"));
+  EXPECT_THAT(text, HasSubstr("[aaaaaaaaaaaaaaaabbbb] 100 %"));
+  EXPECT_THAT(text, HasSubstr("[aaaaaaaaaaaaaaabbbbb] 100 %"));
   EXPECT_THAT(text, HasSubstr("gpu-index-container-app: \"0\""));
 }
 
@@ -90,7 +90,7 @@ TEST_F(PictureTest, OverfullCardsAndOddPodsAreDrawnWithinTheBar) {
                     bound(pod("c", "x", "y"), "zero"), bound(pod("d", "1", "300"), "9")},
                    contract_);
   const std::string text = draw(picture, false);
-  EXPECT_THAT(text, HasSubstr("[aaaaaaaaaaaaaaaabbbb]  160 %"));
+  EXPECT_THAT(text, HasSubstr("[aaaaaaaaaaaaaaaabbbb] 160 %"));
 }
 
 TEST_F(PictureTest, AFinishedPodHoldsNothing) {

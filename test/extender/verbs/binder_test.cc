@@ -24,7 +24,10 @@ using testing::IsEmpty;
 using testing::StartsWith;
 
 struct BinderTest : testing::Test {
-  BinderTest() { test::add_node(ledger, "n1: 0[100/8000] 1[100/8000]"); }
+  BinderTest() {
+    test::add_node(ledger, "n1: 0[100/8000] 1[100/8000]");
+    make_binder();
+  }
 
   void make_binder(std::size_t in_flight = 8) {
     binder = std::make_unique<Binder>(
@@ -69,7 +72,7 @@ struct BinderTest : testing::Test {
   std::vector<BindOutcome> outcomes;
   std::vector<std::string> problems;
   std::vector<std::string> answers;
-  std::unique_ptr<Binder> binder = (make_binder(), std::move(binder));
+  std::unique_ptr<Binder> binder;
 };
 
 TEST_F(BinderTest, WritesNodeAndCardsInOneBinding) {
@@ -84,9 +87,9 @@ TEST_F(BinderTest, WritesNodeAndCardsInOneBinding) {
   EXPECT_EQ(pod.node_name, "n1");
   EXPECT_THAT(pod.metadata.annotations,
               ElementsAre(testing::Pair("vke.volcengine.com/assumed", "true"),
-                          testing::Pair("vke.volcengine.com/gpu-index-container-c0", "0"),
-                          testing::Pair("vke.volcengine.com/gpu-index-container-c2", "1")));
-  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=100/2000");
+                          testing::Pair("vke.volcengine.com/gpu-index-container-c0", "1"),
+                          testing::Pair("vke.volcengine.com/gpu-index-container-c2", "0")));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=100/2000 1=30/1024");
   EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kBound));
   EXPECT_EQ(binder->in_flight(), 0u);
 }
