@@ -179,6 +179,7 @@ TEST(BinderRace, ThreadsAtOnce) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
+  executor.stop();  // the server ends while nothing runs
   // 8 cards of 100 %, 20 % each.
   EXPECT_EQ(test::fullest_card(server), 100);
 }
@@ -202,7 +203,8 @@ TEST(BinderRace, EndsWhileBusy) {
       }
       std::this_thread::sleep_for(std::chrono::microseconds(round * 200));
     }
-    alive.reset();  // an answer from here on is a use after free
+    alive.reset();    // an answer from here on is a use after free
+    executor.stop();  // the server ends while nothing runs
   }
 }
 
