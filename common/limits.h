@@ -61,10 +61,8 @@ static_assert(kHttpIdleTimeout > seconds{90});
 inline constexpr seconds kHttpTransferTimeout{20};
 inline constexpr seconds kTlsHandshakeTimeout{10};
 // After an answer that ends a connection, what the client still sends is read and dropped for this
-// long, or until it is silent for so long: closing at once would reset the connection and could
-// take the answer with it (Go net/http, rstAvoidanceDelay, has the silence).
+// long: closing at once would reset the connection and could take the answer with it.
 inline constexpr seconds kHttpLingerTimeout{5};
-inline constexpr milliseconds kHttpLingerSilence{500};
 // After a failed accept (out of file descriptors), so that the listener does not spin.
 inline constexpr milliseconds kHttpAcceptRetry{100};
 inline constexpr std::size_t kHttpReadBytes = 64 * 1024;     // of one read while a request arrives

@@ -221,15 +221,12 @@ asio::awaitable<bool> Session::send(Response response, bool keep_alive, bool wit
 }
 
 asio::awaitable<void> Session::linger() {
-  const auto silence = std::min<std::chrono::milliseconds>(limits::kHttpLingerSilence,
-                                                           setup_.options.transfer_timeout);
-  const auto end = std::chrono::steady_clock::now() + limits::kHttpLingerTimeout;
-  connection_->deadline(silence);
+  connection_->deadline(std::min<std::chrono::milliseconds>(limits::kHttpLingerTimeout,
+                                                            setup_.options.transfer_timeout));
   co_await connection_->end_writing();
   std::array<char, 4096> dropped;
   bool open = true;
-  while (open && std::chrono::steady_clock::now() < end) {
-    connection_->deadline(silence);
+  while (open) {
     const auto read = co_await connection_->read_raw(asio::buffer(dropped));
     open = !read.failed;
   }
