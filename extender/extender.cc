@@ -6,11 +6,11 @@
 #include <chrono>
 #include <utility>
 
+#include "common/http/router.h"
 #include "common/kube/client.h"
 #include "common/kube/request.h"
 #include "common/log.h"
 #include "common/metrics.h"
-#include "extender/http/router.h"
 #include "extender/inspect/inspect.h"
 #include "extender/ledger/informer.h"
 #include "extender/ledger/ledger.h"

@@ -9,9 +9,9 @@
 #include <memory>
 #include <string>
 
+#include "common/http/server.h"
 #include "common/kube/transport.h"
 #include "common/result.h"
-#include "extender/http/server.h"
 #include "extender/verbs/verbs.h"
 
 namespace mgpu {

@@ -1,5 +1,4 @@
 // mgpu-extender: the extender over libcurl, until SIGTERM or SIGINT.
-#include <csignal>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "common/kube/curl_transport.h"
 #include "common/log.h"
 #include "common/options.h"
+#include "common/signals.h"
 #include "extender/extender.h"
 #include "extender/flags.h"
 
@@ -16,32 +16,6 @@ namespace {
 
 using mgpu::Flags;
 using mgpu::Result;
-
-sigset_t ending_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  return signals;
-}
-
-// Before any thread is started, so that the signals reach none but wait_for_the_end().
-void hold_signals() {
-  std::signal(SIGPIPE, SIG_IGN);
-  const sigset_t signals = ending_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-}
-
-// Returns at the first signal; the second ends the process at once.
-void wait_for_the_end() {
-  const sigset_t signals = ending_signals();
-  int received = 0;
-  sigwait(&signals, &received);
-  std::signal(SIGTERM, SIG_DFL);
-  std::signal(SIGINT, SIG_DFL);
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-  mgpu::log_info("draining", {{"signal", received == SIGTERM ? "SIGTERM" : "SIGINT"}});
-}
 
 Result<mgpu::kube::Config> api_server(const Flags& flags) {
   auto config = mgpu::kube::load_config(flags.kubeconfig, flags.context);
@@ -55,7 +29,7 @@ Result<void> serve(mgpu::ExtenderSettings settings, mgpu::kube::Transport& trans
   if (!extender) return extender.error();
   mgpu::log_info("listening; ready once nodes, pods and budgets have been listed",
                  {{"address", address}, {"port", std::to_string((*extender)->port())}});
-  wait_for_the_end();
+  mgpu::wait_for_the_end();
   (*extender)->drain();
   return {};
 }
@@ -78,7 +52,7 @@ Result<void> run(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  hold_signals();
+  mgpu::hold_signals();
   Flags flags;
   mgpu::Options options("mgpu-extender", "Places pods that share GPUs, for kube-scheduler.",
                         "MGPU_EXTENDER");

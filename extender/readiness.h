@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "extender/http/message.h"
+#include "common/http/message.h"
 
 namespace mgpu {
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "common/executor.h"
-#include "extender/http/router.h"
+#include "common/http/router.h"
 #include "extender/ledger/ledger.h"
 #include "extender/probe.h"
 #include "extender/verbs/binder.h"

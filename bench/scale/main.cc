@@ -9,9 +9,9 @@
 
 #include "bench/scale/cluster_objects.h"
 #include "common/asio_executor.h"
+#include "common/http/server.h"
 #include "common/kube/memory_api_server.h"
 #include "common/options.h"
-#include "extender/http/server.h"
 
 namespace {
 

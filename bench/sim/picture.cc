@@ -9,7 +9,7 @@
 namespace mgpu::sim {
 namespace {
 
-std::string asks_of(const placement::ContainerRequest& container) {
+std::string asks_of(const ContainerRequest& container) {
   if (container.whole)
     return std::to_string(container.cards) + (container.cards == 1 ? " card" : " cards");
   const std::string one = std::to_string(container.per_card.core.value()) + " % " +
@@ -18,7 +18,7 @@ std::string asks_of(const placement::ContainerRequest& container) {
 }
 
 std::string asks_of(const kube::Pod& pod, const Contract& contract) {
-  const auto request = placement::read_request(pod, contract, MiB{0});
+  const auto request = read_request(pod, contract, MiB{0});
   if (!request) return "?";
   std::string text;
   for (const auto& container : request->containers)

@@ -57,7 +57,7 @@ Json card_json(const placement::Card& card) {
 Json containers_json(const ledger::Claim& claim) {
   Json out = Json::array();
   for (std::size_t i = 0; i < claim.request.containers.size(); ++i) {
-    const placement::ContainerRequest& container = claim.request.containers[i];
+    const ContainerRequest& container = claim.request.containers[i];
     const bool known = claim.placement && i < claim.placement->cards_of.size();
     out.push_back({{"name", container.name},
                    {"kind", kind_name(container.kind)},

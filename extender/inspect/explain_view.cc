@@ -15,12 +15,11 @@ namespace mgpu::inspect {
 
 namespace {
 
-using placement::GpuRequest;
 using placement::Reason;
 
 Json request_json(const GpuRequest& request) {
   Json containers = Json::array();
-  for (const placement::ContainerRequest& container : request.containers) {
+  for (const ContainerRequest& container : request.containers) {
     Json one = {{"name", container.name},
                 {"kind", kind_name(container.kind)},
                 {"cards", container.cards},
@@ -31,7 +30,7 @@ Json request_json(const GpuRequest& request) {
   return {{"containers", std::move(containers)}};
 }
 
-Json placement_json(const GpuRequest& request, const placement::Placement& placement) {
+Json placement_json(const GpuRequest& request, const Placement& placement) {
   Json out = Json::array();
   for (std::size_t i = 0; i < placement.cards_of.size(); ++i) {
     out.push_back(

@@ -42,7 +42,7 @@
 #include <memory>
 #include <string>
 
-#include "extender/http/router.h"
+#include "common/http/router.h"
 #include "extender/ledger/ledger.h"
 #include "extender/verbs/verbs.h"
 

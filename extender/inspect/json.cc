@@ -12,13 +12,13 @@ Json indices(std::span<const CardIndex> cards) {
   return out;
 }
 
-std::string_view kind_name(placement::ContainerKind kind) {
+std::string_view kind_name(ContainerKind kind) {
   switch (kind) {
-    case placement::ContainerKind::kInit:
+    case ContainerKind::kInit:
       return "init";
-    case placement::ContainerKind::kSidecar:
+    case ContainerKind::kSidecar:
       return "sidecar";
-    case placement::ContainerKind::kApp:
+    case ContainerKind::kApp:
       return "app";
   }
   return "unknown";

@@ -5,9 +5,9 @@
 #include <span>
 #include <string_view>
 
+#include "common/gpu_request.h"
+#include "common/http/message.h"
 #include "common/ids.h"
-#include "extender/http/message.h"
-#include "extender/placement/gpu_request.h"
 
 namespace mgpu::inspect {
 
@@ -17,6 +17,6 @@ using Json = nlohmann::ordered_json;
 http::Response json_response(const Json& json);
 
 Json indices(std::span<const CardIndex> cards);
-std::string_view kind_name(placement::ContainerKind kind);
+std::string_view kind_name(ContainerKind kind);
 
 }  // namespace mgpu::inspect

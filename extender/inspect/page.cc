@@ -4,8 +4,8 @@
 #include <charconv>
 #include <utility>
 
+#include "common/http/message.h"
 #include "common/text.h"
-#include "extender/http/message.h"
 
 namespace mgpu::inspect {
 

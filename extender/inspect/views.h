@@ -1,8 +1,8 @@
 // The answers of inspect.h, each from values gathered before. Any thread.
 #pragma once
 
+#include "common/http/message.h"
 #include "common/kube/objects.h"
-#include "extender/http/message.h"
 #include "extender/inspect/page.h"
 #include "extender/ledger/ledger.h"
 #include "extender/verbs/verbs.h"

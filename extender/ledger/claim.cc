@@ -11,9 +11,6 @@
 namespace mgpu::ledger {
 namespace {
 
-using placement::GpuRequest;
-using placement::Placement;
-
 std::string cut(std::string_view text) {
   return std::string(cut_text(text, limits::kDriftDetailBytesMax));
 }
@@ -63,8 +60,8 @@ kube::Pod without_wishes(kube::Pod pod, const Contract& contract) {
 
 Result<GpuRequest> request_of(const kube::Pod& pod, const Contract& contract) {
   // No least memory: another --min-memory-mib must not turn a running pod into drift.
-  if (!has_wishes(pod, contract)) return placement::read_request(pod, contract, MiB{});
-  return placement::read_request(without_wishes(pod, contract), contract, MiB{});
+  if (!has_wishes(pod, contract)) return read_request(pod, contract, MiB{});
+  return read_request(without_wishes(pod, contract), contract, MiB{});
 }
 
 bool has_index_annotation(const kube::Pod& pod, const Contract& contract) {
@@ -81,7 +78,7 @@ void read_cards(Claim& claim, const kube::Pod& pod, const Contract& contract) {
   if (!has_index_annotation(pod, contract))
     return set_drift(claim, Drift::kNoAnnotations,
                      "no annotation " + contract.index_prefix + "<container>");
-  Result<Placement> placement = placement::read_placement(pod, claim.request, contract);
+  Result<Placement> placement = read_placement(pod, claim.request, contract);
   if (placement.has_error())
     return set_drift(claim, Drift::kBadAnnotations, placement.error().message);
   claim.placement = std::move(*placement);

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "common/contract.h"
+#include "common/gpu_request.h"
 #include "common/ids.h"
 #include "common/kube/objects.h"
 #include "common/units.h"
-#include "extender/placement/gpu_request.h"
 
 namespace mgpu::ledger {
 
@@ -35,8 +35,8 @@ struct Claim {
   PodRef pod;
   PodUid uid;
   NodeName node;
-  placement::GpuRequest request;
-  std::optional<placement::Placement> placement;  // none where `drift` hides it
+  GpuRequest request;
+  std::optional<Placement> placement;  // none where `drift` hides it
   Drift drift = Drift::kNone;
   std::string drift_detail;  // one sentence, for people
   // For preemption.

@@ -134,8 +134,8 @@ std::vector<Ledger::InDoubt> Ledger::assumed_before(Instant before) const {
 
 // --- expected placements -------------------------------------------------------------------------
 
-void Ledger::expect(const PodUid& uid, const NodeName& node, const placement::GpuRequest& request,
-                    const placement::Placement& placement, Instant now, Instant until) {
+void Ledger::expect(const PodUid& uid, const NodeName& node, const GpuRequest& request,
+                    const Placement& placement, Instant now, Instant until) {
   const std::lock_guard lock(mutex_);
   state_->expectations.expire(now);
   state_->expectations.end(uid);

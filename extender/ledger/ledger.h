@@ -33,7 +33,7 @@ using ClaimId = std::uint64_t;
 
 struct Assumed {
   ClaimId id = 0;
-  placement::Placement placement;
+  Placement placement;
 };
 
 enum class Phase : std::uint8_t { kAssumed, kBound };
@@ -122,8 +122,8 @@ class Ledger {
   // Soft: counts in Card::expected until `until`, the pod's bind, its next expectation or its end,
   // or until the node's cards change. At most limits::kExpectationsMax: the first to end makes
   // room. A node that is not there is ignored.
-  void expect(const PodUid& uid, const NodeName& node, const placement::GpuRequest& request,
-              const placement::Placement& placement, Instant now, Instant until);
+  void expect(const PodUid& uid, const NodeName& node, const GpuRequest& request,
+              const Placement& placement, Instant now, Instant until);
   void end_expectation(const PodUid& uid);
 
   // --- read --------------------------------------------------------------------------------------

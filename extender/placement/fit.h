@@ -6,9 +6,9 @@
 #include <optional>
 #include <span>
 
+#include "common/gpu_request.h"
 #include "common/limits.h"
 #include "extender/placement/cluster.h"
-#include "extender/placement/gpu_request.h"
 #include "extender/placement/reason.h"
 
 namespace mgpu::placement {

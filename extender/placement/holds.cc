@@ -1,6 +1,5 @@
 #include "extender/placement/holds.h"
 
-#include <bit>
 #include <map>
 
 #include "common/check.h"
@@ -18,24 +17,6 @@ std::map<CardIndex, ContainerSet> containers_by_card(const Placement& placement)
 }
 
 }  // namespace
-
-// One pass in spec order: `running` is what has started and stays, and an init container runs
-// beside exactly that.
-Share hold_on(const Share& capacity, std::span<const ContainerRequest> containers,
-              ContainerSet on) {
-  Share running;
-  Share peak;
-  for (; on != 0; on &= on - 1) {
-    const ContainerRequest& container = containers[static_cast<std::size_t>(std::countr_zero(on))];
-    const Share share = running + container.on(capacity);
-    if (container.kind == ContainerKind::kInit) {
-      peak = max_of(peak, share);
-    } else {
-      running = share;
-    }
-  }
-  return max_of(peak, running);
-}
 
 std::vector<CardHold> holds(const Node& node, const GpuRequest& request,
                             const Placement& placement) {

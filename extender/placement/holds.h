@@ -5,13 +5,10 @@
 //                     over each init container: its share + sidecars declared before it on it )
 #pragma once
 
-#include <cstdint>
-#include <span>
 #include <vector>
 
-#include "common/limits.h"
+#include "common/gpu_request.h"
 #include "extender/placement/cluster.h"
-#include "extender/placement/gpu_request.h"
 
 namespace mgpu::placement {
 
@@ -20,13 +17,6 @@ struct CardHold {
   Share share;
   bool operator==(const CardHold&) const = default;
 };
-
-// Some of a request's containers: bit i is containers[i].
-using ContainerSet = std::uint64_t;
-static_assert(limits::kGpuContainersPerPodMax <= 64);
-
-// What the containers of `on` together hold of one card of this capacity.
-Share hold_on(const Share& capacity, std::span<const ContainerRequest> containers, ContainerSet on);
 
 // Ascending by card. A card that `node` does not have counts with what was asked, a whole card of
 // it as 100 % and no memory.

@@ -10,8 +10,8 @@
 #include <optional>
 #include <variant>
 
+#include "common/gpu_request.h"
 #include "extender/placement/cluster.h"
-#include "extender/placement/gpu_request.h"
 #include "extender/placement/policy.h"
 #include "extender/placement/reason.h"
 

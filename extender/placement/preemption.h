@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "common/gpu_request.h"
 #include "extender/placement/cluster.h"
-#include "extender/placement/gpu_request.h"
 #include "extender/placement/holds.h"
 
 namespace mgpu::placement {

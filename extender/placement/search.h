@@ -12,10 +12,10 @@
 #include <span>
 #include <vector>
 
+#include "common/gpu_request.h"
 #include "common/limits.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/fit.h"
-#include "extender/placement/gpu_request.h"
 #include "extender/placement/holds.h"
 #include "extender/placement/place.h"
 #include "extender/placement/policy.h"

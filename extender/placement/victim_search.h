@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "common/gpu_request.h"
 #include "extender/placement/cluster.h"
-#include "extender/placement/gpu_request.h"
 #include "extender/placement/place.h"
 
 namespace mgpu::placement {

@@ -11,8 +11,7 @@ namespace {
 
 using Kind = kube::ApiError::Kind;
 
-ledger::Claim claim_of(const kube::Pod& pod, const BindingArgs& args,
-                       const placement::GpuRequest& request) {
+ledger::Claim claim_of(const kube::Pod& pod, const BindingArgs& args, const GpuRequest& request) {
   ledger::Claim claim;
   claim.pod = args.pod;
   claim.uid = args.uid;
@@ -24,8 +23,8 @@ ledger::Claim claim_of(const kube::Pod& pod, const BindingArgs& args,
   return claim;
 }
 
-std::map<std::string, std::vector<CardIndex>> cards_by_container(
-    const placement::GpuRequest& request, const placement::Placement& placement) {
+std::map<std::string, std::vector<CardIndex>> cards_by_container(const GpuRequest& request,
+                                                                 const Placement& placement) {
   MGPU_CHECK(request.containers.size() == placement.cards_of.size(), "cards for each container");
   std::map<std::string, std::vector<CardIndex>> cards;
   for (std::size_t i = 0; i < request.containers.size(); ++i) {

@@ -45,15 +45,13 @@ FilterReply refuse_everywhere(const ExtenderArgs& args, std::string sentence) {
 }
 
 std::optional<Reason> why_not(const ledger::View& view, std::string_view name,
-                              const placement::GpuRequest& request,
-                              placement::SearchBudget& budget) {
+                              const GpuRequest& request, placement::SearchBudget& budget) {
   const placement::Node* node = view.find(name);
   if (node == nullptr) return Reason::kNodeUnknown;
   return placement::why_not(*node, request, budget);
 }
 
-FilterReply scan(const ledger::View& view, const ExtenderArgs& args,
-                 const placement::GpuRequest& request) {
+FilterReply scan(const ledger::View& view, const ExtenderArgs& args, const GpuRequest& request) {
   FilterReply reply;
   reply.fitting.reserve(args.node_names().size());
   placement::SearchBudget budget{limits::kFilterStepsMax};
@@ -66,8 +64,8 @@ FilterReply scan(const ledger::View& view, const ExtenderArgs& args,
   return reply;
 }
 
-std::optional<placement::Placement> place_on(const ledger::View& view, std::string_view name,
-                                             const PodRequest& pod) {
+std::optional<Placement> place_on(const ledger::View& view, std::string_view name,
+                                  const PodRequest& pod) {
   const placement::Node* node = view.find(name);
   placement::SearchBudget budget{limits::kPlacementStepsMax};
   auto answer = placement::place(*node, pod.request, *pod.policy.card, budget);
@@ -86,7 +84,7 @@ FilterReply filter(const ExtenderArgs& args, ledger::Ledger& ledger, const Setti
   if (!pod) return refuse_everywhere(args, pod.error().message);
   if (pod->request.empty()) return pass_everywhere(args);
   FilterReply reply;
-  std::optional<placement::Placement> expected;
+  std::optional<Placement> expected;
   ledger.read(now, [&](const ledger::View& view) {
     reply = scan(view, args, pod->request);
     // kube-scheduler goes from one node straight to bind.

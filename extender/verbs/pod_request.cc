@@ -9,7 +9,7 @@ namespace mgpu::verbs {
 Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settings) {
   MGPU_CHECK(settings.policy.node != nullptr && settings.policy.card != nullptr,
              "no default policy");
-  auto request = placement::read_request(pod, settings.contract, settings.min_memory);
+  auto request = read_request(pod, settings.contract, settings.min_memory);
   if (!request) return request.error();
   PodRequest read{std::move(*request), settings.policy};
   if (read.request.empty() || read.request.policy.empty()) return read;

@@ -1,16 +1,16 @@
 // What a pod asks, as every verb reads it: cards, and the policy that chooses among them.
 #pragma once
 
+#include "common/gpu_request.h"
 #include "common/kube/objects.h"
 #include "common/result.h"
-#include "extender/placement/gpu_request.h"
 #include "extender/placement/policy.h"
 #include "extender/verbs/verbs.h"
 
 namespace mgpu::verbs {
 
 struct PodRequest {
-  placement::GpuRequest request;   // empty: not a GPU pod
+  GpuRequest request;              // empty: not a GPU pod
   placement::PolicyChoice policy;  // the pod's own, or the extender's default
 };
 

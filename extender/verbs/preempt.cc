@@ -80,8 +80,7 @@ std::int64_t count_violations(const std::vector<const Holder*>& victims,
 
 // The holders to evict, the most important first. Whether an eviction breaks a budget is asked of
 // each alone: which others go with it is not known before the choice.
-std::optional<std::vector<const Holder*>> choose(const NodeState& state,
-                                                 const placement::GpuRequest& request,
+std::optional<std::vector<const Holder*>> choose(const NodeState& state, const GpuRequest& request,
                                                  const DisruptionBudgets& budgets) {
   std::vector<const Holder*> evictable;
   std::vector<placement::Candidate> candidates;
@@ -122,8 +121,7 @@ NodeVictims replace_holders(const NodeVictims& proposed, const NodeState& state,
 }
 
 std::optional<NodeVictims> decide(const NodeVictims& proposed, const NodeState& state,
-                                  const placement::GpuRequest& request,
-                                  const DisruptionBudgets& budgets) {
+                                  const GpuRequest& request, const DisruptionBudgets& budgets) {
   const auto victims = choose(state, request, budgets);
   if (!victims) return std::nullopt;
   if (!victims->empty()) return replace_holders(proposed, state, *victims, budgets);

@@ -26,8 +26,8 @@ struct Option {
 
 struct Ranking {
   std::vector<Option> options;
-  std::size_t best = 0;            // into options, where there are any
-  placement::Placement placement;  // on the best
+  std::size_t best = 0;  // into options, where there are any
+  Placement placement;   // on the best
 };
 
 // By room beside the pods on their way, then by score, then by name.
@@ -37,7 +37,7 @@ bool better(const Option& a, const Option& b, std::span<const std::string_view> 
   return names[a.index] < names[b.index];
 }
 
-void add(Ranking& ranking, Option option, placement::Placement placement,
+void add(Ranking& ranking, Option option, Placement placement,
          std::span<const std::string_view> names) {
   ranking.options.push_back(option);
   const std::size_t last = ranking.options.size() - 1;

@@ -10,8 +10,6 @@ namespace mgpu::test {
 namespace {
 
 using placement::Card;
-using placement::ContainerKind;
-using placement::ContainerRequest;
 
 std::int64_t number_of(std::string_view text) {
   std::int64_t value = 0;
@@ -121,8 +119,8 @@ placement::Node node_of(std::string_view text) {
   return node;
 }
 
-placement::GpuRequest request_of(std::string_view text) {
-  placement::GpuRequest request;
+GpuRequest request_of(std::string_view text) {
+  GpuRequest request;
   for (const std::string& word : words_of(text)) {
     request.containers.push_back(container_of(word));
     request.containers.back().name = "c" + std::to_string(request.containers.size() - 1);
@@ -130,8 +128,8 @@ placement::GpuRequest request_of(std::string_view text) {
   return request;
 }
 
-placement::Placement placement_of(std::string_view text) {
-  placement::Placement placement;
+Placement placement_of(std::string_view text) {
+  Placement placement;
   for (const std::string& word : words_of(text)) {
     if (word != "|") placement.cards_of.push_back(indices_of(word));
   }
@@ -142,7 +140,7 @@ std::string text_of(const Share& share) {
   return std::to_string(share.core.value()) + "/" + std::to_string(share.memory.value());
 }
 
-std::string text_of(const placement::Placement& placement) {
+std::string text_of(const Placement& placement) {
   std::string text;
   for (const auto& cards : placement.cards_of) {
     if (!text.empty()) text += " | ";

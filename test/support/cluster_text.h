@@ -22,19 +22,19 @@
 #include <string_view>
 #include <vector>
 
+#include "common/gpu_request.h"
 #include "extender/placement/cluster.h"
-#include "extender/placement/gpu_request.h"
 #include "extender/placement/holds.h"
 
 namespace mgpu::test {
 
 Share share_of(std::string_view text);
 placement::Node node_of(std::string_view text);
-placement::GpuRequest request_of(std::string_view text);
-placement::Placement placement_of(std::string_view text);
+GpuRequest request_of(std::string_view text);
+Placement placement_of(std::string_view text);
 
 std::string text_of(const Share& share);
-std::string text_of(const placement::Placement& placement);
+std::string text_of(const Placement& placement);
 // "0=30/1024 2=100/32510"
 std::string text_of(const std::vector<placement::CardHold>& holds);
 

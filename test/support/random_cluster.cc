@@ -8,9 +8,6 @@ namespace mgpu::test {
 
 using placement::Candidate;
 using placement::Card;
-using placement::ContainerKind;
-using placement::ContainerRequest;
-using placement::GpuRequest;
 using placement::Node;
 
 // The standard's distributions differ between libraries; this does not.

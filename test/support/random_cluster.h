@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
+#include "common/gpu_request.h"
 #include "extender/placement/cluster.h"
-#include "extender/placement/gpu_request.h"
 #include "extender/placement/preemption.h"
 
 namespace mgpu::test {
@@ -19,7 +19,7 @@ class RandomCluster {
   // 0 .. most_cards cards; some used, over-full, expected, unhealthy, uncertain.
   placement::Node node(int most_cards);
   // 1 .. most_containers containers of every kind; some with a selector.
-  placement::GpuRequest request(int most_containers, int most_cards);
+  GpuRequest request(int most_containers, int most_cards);
   // Pods that together hold a part of what the node's cards have used.
   std::vector<placement::Candidate> candidates(const placement::Node& node, int most);
 
@@ -29,7 +29,7 @@ class RandomCluster {
 
  private:
   placement::Card card(int index);
-  placement::ContainerRequest container(int most_cards);
+  ContainerRequest container(int most_cards);
   Share share();
 
   std::mt19937_64 random_;

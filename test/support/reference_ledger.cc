@@ -105,8 +105,9 @@ void ReferenceLedger::remove_pod(const PodUid& uid) {
 
 // --- bind ----------------------------------------------------------------------------------------
 
-std::variant<placement::Placement, placement::Reason> ReferenceLedger::answer(
-    const Claim& claim, const placement::Policy& policy, Instant now) {
+std::variant<Placement, placement::Reason> ReferenceLedger::answer(const Claim& claim,
+                                                                   const placement::Policy& policy,
+                                                                   Instant now) {
   expire(now);
   end_expectation(claim.uid);
   if (!nodes_.contains(claim.node)) return placement::Reason::kNodeUnknown;
@@ -147,9 +148,8 @@ std::vector<ClaimId> ReferenceLedger::assumed_before(Instant before) const {
 
 // --- expectations --------------------------------------------------------------------------------
 
-void ReferenceLedger::expect(const PodUid& uid, const NodeName& node,
-                             const placement::GpuRequest& request,
-                             const placement::Placement& placement, Instant now, Instant until) {
+void ReferenceLedger::expect(const PodUid& uid, const NodeName& node, const GpuRequest& request,
+                             const Placement& placement, Instant now, Instant until) {
   expire(now);
   end_expectation(uid);
   if (nodes_.contains(node) && until > now)

@@ -21,15 +21,14 @@ class ReferenceLedger {
   void remove_pod(const PodUid& uid);
 
   // What the ledger should answer to assume(); to be followed by assumed() where it fits.
-  std::variant<placement::Placement, placement::Reason> answer(const ledger::Claim& claim,
-                                                               const placement::Policy& policy,
-                                                               Instant now);
+  std::variant<Placement, placement::Reason> answer(const ledger::Claim& claim,
+                                                    const placement::Policy& policy, Instant now);
   void assumed(ledger::ClaimId id, ledger::Claim claim, Instant now);
   void bound(ledger::ClaimId id, Instant now);
   void forget(ledger::ClaimId id);
 
-  void expect(const PodUid& uid, const NodeName& node, const placement::GpuRequest& request,
-              const placement::Placement& placement, Instant now, Instant until);
+  void expect(const PodUid& uid, const NodeName& node, const GpuRequest& request,
+              const Placement& placement, Instant now, Instant until);
   void end_expectation(const PodUid& uid);
   void expire(Instant now);
 
@@ -50,8 +49,8 @@ class ReferenceLedger {
   struct Expected {
     PodUid uid;
     NodeName node;
-    placement::GpuRequest request;
-    placement::Placement placement;
+    GpuRequest request;
+    Placement placement;
     Instant until;
   };
 

@@ -120,7 +120,7 @@ class World {
       return claim;
     }
     claim.placement.emplace();
-    for (const placement::ContainerRequest& container : claim.request.containers) {
+    for (const ContainerRequest& container : claim.request.containers) {
       const int first = pick(5);
       std::vector<CardIndex>& cards = claim.placement->cards_of.emplace_back();
       for (int i = 0; i < container.cards; ++i) cards.push_back(CardIndex(first + i));
@@ -183,7 +183,7 @@ class World {
       ASSERT_EQ(std::get<placement::Reason>(answer), std::get<placement::Reason>(right));
       return;
     }
-    ASSERT_EQ(assumed->placement, std::get<placement::Placement>(right));
+    ASSERT_EQ(assumed->placement, std::get<Placement>(right));
     check_room(claim, assumed->placement);
     claim.placement = assumed->placement;
     right_.assumed(assumed->id, claim, now());
@@ -191,7 +191,7 @@ class World {
   }
 
   // Of the moment before: what was assumed had room, whatever stands on the card by others' doing.
-  void check_room(const Claim& claim, const placement::Placement& placement) {
+  void check_room(const Claim& claim, const Placement& placement) {
     const placement::Node node = right_.node(claim.node);
     for (const placement::CardHold& hold : holds(node, claim.request, placement)) {
       const placement::Card* card = node.find(hold.card);

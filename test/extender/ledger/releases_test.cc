@@ -33,11 +33,11 @@ class ReleasesTest : public ::testing::Test {
     claim.pod = {"default", uid};
     claim.uid = PodUid(uid);
     claim.node = NodeName("n1");
-    placement::ContainerRequest container;
+    ContainerRequest container;
     container.name = "app";
     container.per_card = {Percent(core), MiB(1000)};
     claim.request.containers = {container};
-    claim.placement = placement::Placement{{{CardIndex(card)}}};
+    claim.placement = Placement{{{CardIndex(card)}}};
     return claim;
   }
 

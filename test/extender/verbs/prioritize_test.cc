@@ -143,7 +143,7 @@ using PolicyScores = std::map<std::string_view, placement::Score>;
 // By the policies alone, of the nodes that fit.
 PolicyScores policy_scores(const ExtenderArgs& args, ledger::Ledger& ledger,
                            const Settings& settings) {
-  const auto request = *placement::read_request(args.pod(), settings.contract, settings.min_memory);
+  const auto request = *read_request(args.pod(), settings.contract, settings.min_memory);
   PolicyScores scores;
   ledger.read(at_ms(0), [&](const ledger::View& view) {
     for (const auto name : args.node_names()) {

@@ -1,4 +1,4 @@
-#include "extender/http/tls.h"
+#include "common/http/tls.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 
 #include <thread>
 
-#include "test/extender/http/served.h"
+#include "test/common/http/served.h"
 #include "test/support/certificates.h"
 #include "test/support/raw_http.h"
 

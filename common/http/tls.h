@@ -13,9 +13,9 @@
 #include <mutex>
 #include <string>
 
+#include "common/http/net.h"
+#include "common/http/server.h"
 #include "common/result.h"
-#include "extender/http/net.h"
-#include "extender/http/server.h"
 
 namespace mgpu::http {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "extender/http/server.h"
+#include "common/http/server.h"
 #include "test/support/raw_http.h"
 
 namespace mgpu::http {

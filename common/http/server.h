@@ -11,9 +11,9 @@
 #include <memory>
 #include <string>
 
+#include "common/http/message.h"
 #include "common/limits.h"
 #include "common/result.h"
-#include "extender/http/message.h"
 
 namespace mgpu::http {
 

@@ -15,8 +15,8 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <memory>
 
-#include "extender/http/connection.h"
-#include "extender/http/server.h"
+#include "common/http/connection.h"
+#include "common/http/server.h"
 
 namespace mgpu::http {
 

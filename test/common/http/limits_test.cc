@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 
-#include "test/extender/http/served.h"
+#include "test/common/http/served.h"
 #include "test/support/raw_http.h"
 
 namespace {

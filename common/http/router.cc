@@ -1,4 +1,4 @@
-#include "extender/http/router.h"
+#include "common/http/router.h"
 
 #include <utility>
 

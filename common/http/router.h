@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "extender/http/message.h"
+#include "common/http/message.h"
 
 namespace mgpu::http {
 

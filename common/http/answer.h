@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 
-#include "extender/http/message.h"
+#include "common/http/message.h"
 
 namespace mgpu::http {
 

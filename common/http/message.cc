@@ -1,4 +1,4 @@
-#include "extender/http/message.h"
+#include "common/http/message.h"
 
 #include <charconv>
 #include <optional>

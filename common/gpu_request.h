@@ -10,15 +10,17 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/contract.h"
 #include "common/kube/objects.h"
+#include "common/limits.h"
 #include "common/result.h"
 #include "common/units.h"
 
-namespace mgpu::placement {
+namespace mgpu {
 
 enum class ContainerKind : std::uint8_t {
   kInit,     // runs alone, before the app containers, beside the sidecars declared before it
@@ -83,4 +85,14 @@ struct Placement {
 Result<Placement> read_placement(const kube::Pod& pod, const GpuRequest& request,
                                  const Contract& contract);
 
-}  // namespace mgpu::placement
+// Some of a request's containers: bit i is containers[i].
+using ContainerSet = std::uint64_t;
+static_assert(limits::kGpuContainersPerPodMax <= 64);
+
+// What the containers of `on` together hold of one card of this capacity, by the Kubernetes rule
+// for init containers and sidecars (KEP-753, kubernetes pkg/api/v1/resource/helpers.go,
+// PodRequests): the larger of all that stays, and each init container beside the sidecars declared
+// before it.
+Share hold_on(const Share& capacity, std::span<const ContainerRequest> containers, ContainerSet on);
+
+}  // namespace mgpu

@@ -1,4 +1,4 @@
-#include "extender/http/tls.h"
+#include "common/http/tls.h"
 
 #include <openssl/err.h>
 #include <openssl/sha.h>

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "extender/http/net.h"
+#include "common/http/net.h"
 
 namespace boost::asio::ssl {
 class context;

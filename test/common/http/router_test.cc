@@ -1,4 +1,4 @@
-#include "extender/http/router.h"
+#include "common/http/router.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

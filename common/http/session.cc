@@ -1,4 +1,4 @@
-#include "extender/http/session.h"
+#include "common/http/session.h"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 #include <boost/optional/optional.hpp>
 #include <utility>
 
-#include "extender/http/answer.h"
+#include "common/http/answer.h"
 
 // GCC 12 says so of the frames of coroutines that it inlines.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"

@@ -1,4 +1,4 @@
-#include "extender/http/connection.h"
+#include "common/http/connection.h"
 
 #include <array>
 #include <boost/asio/as_tuple.hpp>

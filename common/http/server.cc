@@ -1,4 +1,4 @@
-#include "extender/http/server.h"
+#include "common/http/server.h"
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "extender/http/session.h"
-#include "extender/http/tls.h"
+#include "common/http/session.h"
+#include "common/http/tls.h"
 
 namespace mgpu::http {
 

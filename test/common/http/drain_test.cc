@@ -3,7 +3,7 @@
 
 #include <future>
 
-#include "test/extender/http/served.h"
+#include "test/common/http/served.h"
 #include "test/support/raw_http.h"
 
 namespace mgpu::http {

@@ -1,4 +1,4 @@
-#include "extender/http/answer.h"
+#include "common/http/answer.h"
 
 #include <utility>
 

@@ -1,11 +1,11 @@
-#include "extender/http/server.h"
+#include "common/http/server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "test/extender/http/served.h"
+#include "test/common/http/served.h"
 #include "test/support/raw_http.h"
 
 namespace mgpu::http {

@@ -1,4 +1,4 @@
-#include "extender/placement/gpu_request.h"
+#include "common/gpu_request.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "common/limits.h"
 #include "test/support/cluster_text.h"
 
-namespace mgpu::placement {
+namespace mgpu {
 namespace {
 
 using test::placement_of;
@@ -283,4 +283,4 @@ TEST(ReadPlacement, NamesTheAnnotationThatIsWrong) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu

@@ -1,5 +1,6 @@
-#include "extender/placement/gpu_request.h"
+#include "common/gpu_request.h"
 
+#include <bit>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -9,7 +10,7 @@
 #include "common/quantity.h"
 #include "common/text.h"
 
-namespace mgpu::placement {
+namespace mgpu {
 
 namespace {
 
@@ -276,4 +277,22 @@ Result<Placement> read_placement(const kube::Pod& pod, const GpuRequest& request
   return placement;
 }
 
-}  // namespace mgpu::placement
+// One pass in spec order: `running` is what has started and stays, and an init container runs
+// beside exactly that.
+Share hold_on(const Share& capacity, std::span<const ContainerRequest> containers,
+              ContainerSet on) {
+  Share running;
+  Share peak;
+  for (; on != 0; on &= on - 1) {
+    const ContainerRequest& container = containers[static_cast<std::size_t>(std::countr_zero(on))];
+    const Share share = running + container.on(capacity);
+    if (container.kind == ContainerKind::kInit) {
+      peak = max_of(peak, share);
+    } else {
+      running = share;
+    }
+  }
+  return max_of(peak, running);
+}
+
+}  // namespace mgpu
