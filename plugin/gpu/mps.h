@@ -1,0 +1,61 @@
+// NVIDIA MPS: one control daemon per card (docs.nvidia.com/deploy/mps), which enforces a
+// container's share of SMs and its memory. It limits each process of a container on its own, and a
+// fault of one client ends all clients of that card.
+//
+//   Stopped --ensure--> Starting --answers--> Running --dies, or does not answer--> Waiting -->
+//   Starting
+//                                                \--stop--> Draining (quit) --> Stopped
+//
+// Daemons outlive the plugin: a new process finds them by their pipe directories and goes on with
+// them, so that an upgrade hurts no container.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/contract.h"
+#include "common/result.h"
+#include "plugin/allocation/edits.h"
+
+namespace mgpu::gpu {
+
+struct MpsOptions {
+  std::string control = "nvidia-cuda-mps-control";  // a path, or looked up in $PATH
+  std::string run_dir;  // <run_dir>/mps/<uuid>/{pipe,log} belong to this
+};
+
+struct MpsState {
+  CardUuid uuid;
+  bool running = false;
+  std::string problem;  // one sentence while it is not
+  std::int64_t restarts = 0;
+};
+
+// Any thread; calls may block up to limits::kMpsCommandTimeout.
+class Mps {
+ public:
+  explicit Mps(MpsOptions options);
+  // Leaves the daemons running.
+  ~Mps();
+
+  // Starts daemons for these cards, and goes on watching and restarting them (with growing waits);
+  // daemons of other cards are drained: they quit once they have no clients.
+  void follow(const std::vector<CardUuid>& cards);
+  // The daemon of the card answers. Errors: one sentence why not.
+  Result<void> ready(const CardUuid& card) const;
+  std::vector<MpsState> states() const;
+  // Ends all daemons: "quit", waits, then kills what is left.
+  void stop();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// What a container with one card gets: the pipe directory of its card's daemon, its percentage
+// (none at 100) and its memory as device 0's pinned limit.
+allocation::Edits mps_edits(const MpsOptions& options, const allocation::Record& record);
+
+}  // namespace mgpu::gpu

@@ -1,0 +1,65 @@
+// Every bound of the device plugin, with its reason. Bounds a user may change are flags that start
+// from these values.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace mgpu::limits {
+
+// --- kubelet -------------------------------------------------------------------------------------
+
+// kubelet dials plugins with gRPC's default, 4 MiB (kubernetes
+// pkg/kubelet/cm/devicemanager/plugin/v1beta1/client.go, dial), and drops a plugin whose list is
+// larger without telling it.
+inline constexpr std::size_t kDeviceListBytesMax = 4'194'304;
+// kubelet limits PreStartContainer to 30 s (devicemanager/endpoint.go); an answer must be there
+// before.
+inline constexpr std::chrono::milliseconds kPreStartBudget{20'000};
+// How long a PreStart waits for news (a watch that lags, a share of an ended pod) before it
+// refuses; kubelet asks again after 10 to 15 s.
+inline constexpr std::chrono::milliseconds kPreStartPatience{5'000};
+inline constexpr std::chrono::milliseconds kPreStartLookAgain{100};
+// PodResources: 8 cards of 1-MiB devices answer with some 30 MiB; no answer of an honest kubelet is
+// larger than this.
+inline constexpr int kPodResourcesBytesMax = 256 << 20;
+inline constexpr std::chrono::milliseconds kPodResourcesTimeout{5'000};
+inline constexpr std::chrono::milliseconds kRegisterTimeout{15'000};
+inline constexpr std::chrono::milliseconds kRegisterAgainMin{200};
+inline constexpr std::chrono::milliseconds kRegisterAgainMax{5'000};
+// kubelet_internal_checkpoint: 1-MiB devices of 200 GiB make some 4 MB.
+inline constexpr std::size_t kCheckpointBytesMax = std::size_t{64} << 20;
+// Of one Allocate or PreStart; 64 cards of 100.
+inline constexpr std::size_t kDevicesPerRequestMax = 6'400;
+// "ID <= 63 chars" (kubelet api.proto v1beta1, Device.ID).
+inline constexpr std::size_t kDeviceIdBytesMax = 63;
+// PreStarts that wait at once; kubelet has one for each pod worker.
+inline constexpr int kPluginThreadsMax = 64;
+
+// --- state on disk -------------------------------------------------------------------------------
+
+inline constexpr std::size_t kRecordBytesMax = 64 * 1024;
+inline constexpr std::size_t kRecordsMax = 10'000;
+inline constexpr std::size_t kCardsFileBytesMax = std::size_t{1} << 20;
+
+// --- isolation and monitoring --------------------------------------------------------------------
+
+// Processes of one card that are looked at.
+inline constexpr std::size_t kProcessesPerCardMax = 4'096;
+inline constexpr std::size_t kProcFileBytesMax = 64 * 1024;
+inline constexpr std::chrono::milliseconds kMpsCommandTimeout{5'000};
+inline constexpr std::chrono::milliseconds kMpsRestartMin{1'000};
+inline constexpr std::chrono::milliseconds kMpsRestartMax{60'000};
+// What an MPS daemon may print to one command.
+inline constexpr std::size_t kMpsAnswerBytesMax = 64 * 1024;
+
+// --- events --------------------------------------------------------------------------------------
+
+// Different events remembered, so that equal ones are counted rather than written again.
+inline constexpr std::size_t kEventsRememberedMax = 1'024;
+// kubelet cuts its own at the same length (core/v1 Event.message, apiserver validation).
+inline constexpr std::size_t kEventMessageMax = 1'024;
+inline constexpr std::size_t kEventsInFlightMax = 16;
+
+}  // namespace mgpu::limits

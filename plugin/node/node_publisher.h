@@ -1,0 +1,51 @@
+// What the node object says of the cards: the annotation mgpu-cards, the condition MGPUReady and
+// capacity of mgpu-memory (where it is not a device-plugin resource), written on change only and
+// brought back where somebody else changed them.
+//
+//   Unknown --first read--> Reading --differs--> Writing --> Settled --node event that differs-->
+//   Writing; a write that fails is tried again with growing waits.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/contract.h"
+#include "common/kube/transport.h"
+
+namespace mgpu::node {
+
+struct NodeReport {
+  std::vector<CardFacts> cards;
+  // Capacity of mgpu-memory in MiB; none: kubelet publishes it, leave it alone.
+  std::optional<std::int64_t> memory;
+  enum class Ready { kTrue, kFalse, kUnknown };
+  Ready ready = Ready::kUnknown;
+  std::string reason;   // CamelCase: "CardsReady", "NoCards", "NoDriver", "KubeletAbsent"
+  std::string message;  // one sentence
+  bool operator==(const NodeReport&) const = default;
+};
+
+// Runs on the transport's executor.
+class NodePublisher {
+ public:
+  // `transport` outlives it. Problems (no such node, no right) are told once each until one works.
+  NodePublisher(NodeName node, Contract contract, kube::Transport& transport,
+                std::function<void(const std::string&)> on_problem);
+  ~NodePublisher();  // REQUIRES: on the executor, or while it runs nothing
+
+  void publish(NodeReport report);  // any thread
+  // The last report stands on the node. Any thread.
+  bool settled() const;
+  // The node object does not exist, as last heard. Any thread.
+  bool node_missing() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace mgpu::node
