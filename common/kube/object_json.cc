@@ -10,7 +10,7 @@ namespace mgpu::kube {
 namespace {
 
 // Most of a pod's or node's text is of no interest here (managedFields, volumes, environments,
-// conditions, images) and never becomes a tree. Depth counts objects and arrays from the root.
+// images) and never becomes a tree. Depth counts objects and arrays from the root.
 template <std::size_t N>
 bool among(const std::string_view (&names)[N], std::string_view name) {
   for (const std::string_view candidate : names) {
@@ -34,17 +34,21 @@ bool wanted_of_pod(std::size_t depth, std::string_view name) {
   if (depth == 2) {
     return wanted_in_metadata(name) ||
            among({"initContainers", "containers", "nodeName", "schedulerName", "priority", "phase",
-                  "startTime", "nominatedNodeName"},
+                  "startTime", "nominatedNodeName", "initContainerStatuses", "containerStatuses"},
                  name);
   }
-  // A container: root, spec, array, object.
-  return depth != 4 || among({"name", "resources", "restartPolicy"}, name);
+  // A container or its status: root, spec or status, array, object.
+  return depth != 4 || among({"name", "resources", "restartPolicy", "containerID"}, name);
 }
 
 bool wanted_of_node(std::size_t depth, std::string_view name) {
   if (depth == 1) return wanted_at_top(name);
-  if (depth > 2) return true;
-  return wanted_in_metadata(name) || among({"capacity", "allocatable", "unschedulable"}, name);
+  if (depth == 2) {
+    return wanted_in_metadata(name) ||
+           among({"capacity", "allocatable", "unschedulable", "conditions"}, name);
+  }
+  // A condition: root, status, array, object.
+  return depth != 4 || among({"type", "status", "reason", "message"}, name);
 }
 
 bool wanted_of_budget(std::size_t depth, std::string_view name) {
@@ -87,6 +91,16 @@ std::vector<Container> read_containers(const JsonCursor& spec, std::string_view 
   return containers;
 }
 
+std::vector<ContainerStatus> read_container_statuses(const JsonCursor& status) {
+  std::vector<ContainerStatus> statuses;
+  for (const std::string_view list : {"initContainerStatuses", "containerStatuses"}) {
+    status.each_object(list, [&](const JsonCursor& element) {
+      statuses.push_back({element.text("name"), element.text("containerID")});
+    });
+  }
+  return statuses;
+}
+
 Pod read_pod(const JsonCursor& root) {
   const JsonCursor spec = root.object("spec");
   const JsonCursor status = root.object("status");
@@ -100,6 +114,7 @@ Pod read_pod(const JsonCursor& root) {
   pod.phase = status.text("phase");
   pod.start_time = status.text("startTime");
   pod.nominated_node = status.text("nominatedNodeName");
+  pod.container_statuses = read_container_statuses(status);
   return pod;
 }
 
@@ -109,6 +124,10 @@ Node read_node(const JsonCursor& root) {
   node.metadata = read_metadata(root.object("metadata"));
   node.capacity = status.quantities("capacity");
   node.allocatable = status.quantities("allocatable");
+  status.each_object("conditions", [&](const JsonCursor& condition) {
+    node.conditions.push_back({condition.text("type"), condition.text("status"),
+                               condition.text("reason"), condition.text("message")});
+  });
   node.unschedulable = root.object("spec").boolean("unschedulable");
   return node;
 }

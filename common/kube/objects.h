@@ -33,6 +33,12 @@ struct Container {
   bool restart_always = false;
 };
 
+// Of a container that the runtime has made; ids change with every restart.
+struct ContainerStatus {
+  std::string name;
+  std::string id;  // "containerd://<64 hexadecimal digits>"; empty before the first start
+};
+
 struct Pod {
   Metadata metadata;
   std::vector<Container> init_containers;  // spec order
@@ -43,6 +49,8 @@ struct Pod {
   std::string phase;           // Pending, Running, Succeeded, Failed, Unknown
   std::string start_time;      // status.startTime, RFC 3339; may be empty
   std::string nominated_node;  // status.nominatedNodeName
+  // status.initContainerStatuses, then status.containerStatuses.
+  std::vector<ContainerStatus> container_statuses;
 
   PodRef ref() const { return {metadata.space, metadata.name}; }
   PodUid uid() const { return PodUid(metadata.uid); }
@@ -50,10 +58,19 @@ struct Pod {
   bool finished() const { return phase == "Succeeded" || phase == "Failed"; }
 };
 
+struct Condition {
+  std::string type;
+  std::string status;  // True, False, Unknown
+  std::string reason;
+  std::string message;
+  bool operator==(const Condition&) const = default;
+};
+
 struct Node {
   Metadata metadata;
   StringMap capacity;
   StringMap allocatable;
+  std::vector<Condition> conditions;
   bool unschedulable = false;
 };
 

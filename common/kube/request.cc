@@ -51,6 +51,59 @@ std::string binding_json(const Binding& binding) {
       annotations, json_string(binding.node.str()));
 }
 
+Request with_body(Method method, std::string target, std::string type, std::string body) {
+  Request request;
+  request.method = method;
+  request.target = std::move(target);
+  request.content_type = std::move(type);
+  request.body = std::move(body);
+  return request;
+}
+
+std::string node_path(const NodeName& node) {
+  return "/api/v1/nodes/" + percent_encoded(node.str());
+}
+
+std::string events_path(std::string_view space) {
+  return fmt::format("/api/v1/namespaces/{}/events", percent_encoded(space));
+}
+
+std::string condition_json(const NodeStatusChange& change) {
+  std::string json =
+      fmt::format(R"({{"type":{},"status":{},"reason":{},"message":{},"lastHeartbeatTime":{})",
+                  json_string(change.condition->type), json_string(change.condition->status),
+                  json_string(change.condition->reason), json_string(change.condition->message),
+                  json_string(change.heartbeat_time));
+  if (!change.transition_time.empty()) {
+    json += R"(,"lastTransitionTime":)" + json_string(change.transition_time);
+  }
+  return json + "}";
+}
+
+std::string status_json(const NodeStatusChange& change) {
+  std::string capacity;
+  for (const auto& [resource, amount] : change.capacity) {
+    if (!capacity.empty()) capacity += ',';
+    capacity += fmt::format(R"({}:"{}")", json_string(resource), amount);
+  }
+  std::string status;
+  if (!capacity.empty()) status = fmt::format(R"("capacity":{{{}}})", capacity);
+  if (change.condition) {
+    if (!status.empty()) status += ',';
+    status += fmt::format(R"("conditions":[{}])", condition_json(change));
+  }
+  return fmt::format(R"({{"status":{{{}}}}})", status);
+}
+
+std::string involved_json(const EventObject& event) {
+  std::string json =
+      fmt::format(R"({{"apiVersion":"v1","kind":{},"name":{})", json_string(event.involved_kind),
+                  json_string(event.involved_name));
+  if (!event.involved_space.empty()) json += R"(,"namespace":)" + json_string(event.involved_space);
+  if (!event.involved_uid.empty()) json += R"(,"uid":)" + json_string(event.involved_uid);
+  return json + "}";
+}
+
 Request get(std::string target) {
   Request request;
   request.target = std::move(target);
@@ -71,6 +124,14 @@ Resource all_pod_disruption_budgets() {
   return {"/apis/policy/v1/poddisruptionbudgets", {}};
 }
 
+Resource one_node(const NodeName& node) {
+  return {"/api/v1/nodes", "metadata.name=" + node.str()};
+}
+
+Resource pods_of_node(const NodeName& node) {
+  return {"/api/v1/pods", "spec.nodeName=" + node.str()};
+}
+
 Request list(const Resource& resource, std::uint32_t limit, std::string_view continue_token) {
   std::string target = fmt::format("{}?limit={}{}", resource.path, limit, selector_query(resource));
   if (!continue_token.empty()) target += "&continue=" + percent_encoded(continue_token);
@@ -89,7 +150,7 @@ Request get_pod(const PodRef& pod) {
 }
 
 Request get_node(const NodeName& node) {
-  return get("/api/v1/nodes/" + percent_encoded(node.str()));
+  return get(node_path(node));
 }
 
 Request get_version() {
@@ -97,12 +158,49 @@ Request get_version() {
 }
 
 Request bind(const Binding& binding) {
-  Request request;
-  request.method = Method::kPost;
-  request.target = pod_path(binding.pod) + "/binding";
-  request.content_type = "application/json";
-  request.body = binding_json(binding);
-  return request;
+  return with_body(Method::kPost, pod_path(binding.pod) + "/binding", "application/json",
+                   binding_json(binding));
+}
+
+Request annotate_node(const NodeName& node, std::string_view key, std::string_view value) {
+  return with_body(Method::kPatch, node_path(node), "application/merge-patch+json",
+                   fmt::format(R"({{"metadata":{{"annotations":{{{}:{}}}}}}})", json_string(key),
+                               json_string(value)));
+}
+
+Request change_node_status(const NodeName& node, const NodeStatusChange& change) {
+  return with_body(Method::kPatch, node_path(node) + "/status",
+                   "application/strategic-merge-patch+json", status_json(change));
+}
+
+Request create_event(const EventObject& event) {
+  const std::string time = json_string(event.time);
+  return with_body(
+      Method::kPost, events_path(event.space), "application/json",
+      fmt::format(R"({{"apiVersion":"v1","kind":"Event","metadata":{{"name":{},"namespace":{}}},)"
+                  R"("involvedObject":{},"reason":{},"message":{},"type":"{}",)"
+                  R"("source":{{"component":{},"host":{}}},"reportingComponent":{},)"
+                  R"("reportingInstance":{},"firstTimestamp":{},"lastTimestamp":{},"count":1}})",
+                  json_string(event.name), json_string(event.space), involved_json(event),
+                  json_string(event.reason), json_string(event.message),
+                  event.warning ? "Warning" : "Normal", json_string(event.component),
+                  json_string(event.host), json_string(event.component), json_string(event.host),
+                  time, time));
+}
+
+Request count_event(std::string_view space, std::string_view name, std::uint64_t count,
+                    std::string_view time) {
+  return with_body(Method::kPatch, events_path(space) + "/" + percent_encoded(name),
+                   "application/merge-patch+json",
+                   fmt::format(R"({{"count":{},"lastTimestamp":{}}})", count, json_string(time)));
+}
+
+Request evict(const PodRef& pod, const PodUid& uid) {
+  return with_body(
+      Method::kPost, pod_path(pod) + "/eviction", "application/json",
+      fmt::format(R"({{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":{},)"
+                  R"("namespace":{}}},"deleteOptions":{{"preconditions":{{"uid":{}}}}}}})",
+                  json_string(pod.name), json_string(pod.space), json_string(uid.str())));
 }
 
 }  // namespace mgpu::kube

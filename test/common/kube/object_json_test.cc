@@ -32,7 +32,11 @@ constexpr std::string_view kPod = R"({
     ]
   },
   "status": {"phase": "Running", "startTime": "2026-01-02T03:04:06Z",
-             "nominatedNodeName": "n2", "conditions": [{"type": "Ready"}]}
+             "nominatedNodeName": "n2", "conditions": [{"type": "Ready"}],
+             "initContainerStatuses": [{"name": "side", "containerID": "containerd://aa"}],
+             "containerStatuses": [
+               {"name": "main", "containerID": "cri-o://bb", "state": {"running": {}}},
+               {"name": "log", "state": {"waiting": {}}}]}
 })";
 
 TEST(ReadPod, TakesEveryFieldThatMgpuReads) {
@@ -66,6 +70,17 @@ TEST(ReadPod, TakesContainersInTheirOrder) {
   ASSERT_EQ(pod->init_containers.size(), 2u);
   EXPECT_TRUE(pod->init_containers[0].restart_always);
   EXPECT_FALSE(pod->init_containers[1].restart_always);
+}
+
+TEST(ReadPod, TakesTheIdsOfContainersInitContainersFirst) {
+  const auto pod = read_pod(kPod);
+  ASSERT_TRUE(pod) << pod.error().message;
+  ASSERT_EQ(pod->container_statuses.size(), 3u);
+  EXPECT_EQ(pod->container_statuses[0].name, "side");
+  EXPECT_EQ(pod->container_statuses[0].id, "containerd://aa");
+  EXPECT_EQ(pod->container_statuses[1].id, "cri-o://bb");
+  EXPECT_EQ(pod->container_statuses[2].name, "log");
+  EXPECT_EQ(pod->container_statuses[2].id, "");
 }
 
 TEST(ReadPod, ReadsAbsentAndNullMembersAsEmpty) {
@@ -102,6 +117,8 @@ TEST(ReadPod, SaysWhereAValueOfTheWrongTypeStands) {
       {R"({"spec":{"priority":3000000000}})",
        "spec.priority must be a 32-bit integer, is number 3000000000"},
       {R"({"spec":{"priority":18446744073709551615}})", "spec.priority must be a 32-bit integer"},
+      {R"({"status":{"containerStatuses":[{"containerID":{}}]}})",
+       "status.containerStatuses[0].containerID must be a string, is object"},
       {R"({"spec":{"priority":1.5}})", "spec.priority must be a 32-bit integer, is number 1.5"},
   };
   for (const auto& [text, sentence] : cases) {
@@ -162,19 +179,27 @@ TEST(ReadPod, CostsTimeLinearInItsContainers) {
 TEST(ReadNode, TakesEveryFieldThatMgpuReads) {
   const auto node = read_node(R"({"metadata":{"name":"n","annotations":{"c":"[]"}},
       "spec":{"unschedulable":true,"podCIDR":"10.0.0.0/24"},
-      "status":{"capacity":{"x":"8k"},"allocatable":{"x":"7k"},"images":[{"names":["a"]}]}})");
+      "status":{"capacity":{"x":"8k"},"allocatable":{"x":"7k"},"images":[{"names":["a"]}],
+        "conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","message":"m",
+                       "lastHeartbeatTime":"2026-01-02T03:04:05Z"},{"type":"Bare"}]}})");
   ASSERT_TRUE(node) << node.error().message;
   EXPECT_EQ(node->metadata.name, "n");
   EXPECT_THAT(node->metadata.annotations, ElementsAre(Pair("c", "[]")));
   EXPECT_TRUE(node->unschedulable);
   EXPECT_THAT(node->capacity, ElementsAre(Pair("x", "8k")));
   EXPECT_THAT(node->allocatable, ElementsAre(Pair("x", "7k")));
+  EXPECT_THAT(node->conditions, ElementsAre(Condition{"Ready", "True", "KubeletReady", "m"},
+                                            Condition{"Bare", "", "", ""}));
 }
 
 TEST(ReadNode, SaysWhereAValueOfTheWrongTypeStands) {
   const auto node = read_node(R"({"spec":{"unschedulable":"yes"}})");
   ASSERT_FALSE(node);
   EXPECT_EQ(node.error().message, R"(spec.unschedulable must be true or false, is string "yes")");
+  const auto condition = read_node(R"({"status":{"conditions":[{"status":true}]}})");
+  ASSERT_FALSE(condition);
+  EXPECT_EQ(condition.error().message,
+            "status.conditions[0].status must be a string, is boolean true");
 }
 
 TEST(ReadPodDisruptionBudget, TellsNoSelectorFromAnEmptyOne) {
