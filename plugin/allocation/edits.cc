@@ -1,0 +1,58 @@
+#include "plugin/allocation/edits.h"
+
+#include <cstdint>
+#include <utility>
+
+namespace mgpu::allocation {
+
+namespace {
+
+std::string joined_uuids(const Record& record) {
+  std::string joined;
+  for (const CardGrant& card : record.cards)
+    joined += (joined.empty() ? "" : ",") + card.uuid.str();
+  return joined;
+}
+
+std::string joined_indices(const Record& record) {
+  std::vector<CardIndex> indices;
+  for (const CardGrant& card : record.cards) indices.push_back(card.index);
+  return indices.empty() ? std::string() : format_card_indices(indices);
+}
+
+MiB total_memory(const Record& record) {
+  MiB total;
+  for (const CardGrant& card : record.cards) total += card.share.memory;
+  return total;
+}
+
+}  // namespace
+
+Environment environment_of(const Record& record) {
+  return {{"MGPU_ALLOCATION", record.id.str()},
+          {"MGPU_DEVICES_HASH", record.devices.hash()},
+          {"MGPU_CORE_PERCENT", std::to_string(record.devices.size())},
+          {"NVIDIA_VISIBLE_DEVICES", "void"}};
+}
+
+Environment environment_of_cards(const Record& record) {
+  return {{"MGPU_CARDS", joined_indices(record)},
+          {"MGPU_CARD_UUIDS", joined_uuids(record)},
+          {"MGPU_MEMORY_MIB", std::to_string(total_memory(record).value())}};
+}
+
+Edits container_edits(const Record& record, std::vector<DeviceNode> nodes) {
+  Edits edits{.devices = std::move(nodes), .mounts = {}, .environment = environment_of(record)};
+  edits.environment.merge(environment_of_cards(record));
+  return edits;
+}
+
+std::string cdi_kind(const Contract& contract) {
+  return contract.domain + "/mgpu";
+}
+
+std::string cdi_name(const Contract& contract, const AllocationId& id) {
+  return cdi_kind(contract) + "=" + id.str();
+}
+
+}  // namespace mgpu::allocation

@@ -1,0 +1,34 @@
+#include "plugin/allocation/record.h"
+
+#include <algorithm>
+
+#include "common/check.h"
+
+namespace mgpu::allocation {
+
+namespace {
+
+constexpr std::size_t kHashDigits = 16;
+constexpr std::size_t kNonceMax = 16;
+
+bool is_word(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z');
+  });
+}
+
+}  // namespace
+
+AllocationId allocation_id(const DeviceSet& devices, std::string_view nonce) {
+  MGPU_CHECK(is_word(nonce) && nonce.size() <= kNonceMax, "a nonce of letters and digits");
+  return AllocationId(devices.hash() + "-" + std::string(nonce));
+}
+
+bool valid(const AllocationId& id) {
+  const std::string_view text = id.str();
+  if (text.size() <= kHashDigits || text[kHashDigits] != '-') return false;
+  const std::string_view nonce = text.substr(kHashDigits + 1);
+  return is_word(text.substr(0, kHashDigits)) && is_word(nonce) && nonce.size() <= kNonceMax;
+}
+
+}  // namespace mgpu::allocation
