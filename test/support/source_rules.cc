@@ -40,10 +40,6 @@ constexpr Direction kDirections[] = {
     {"plugin/node/", "plugin/gpu/", "publishing is given cards as values"},
     {"bench/", "test/", "bench is a program of its own; move what it shares to common/"},
     {"common/http/", "common/kube/", "the server knows nothing of Kubernetes; use a Router"},
-    {"common/http/", "extender/ledger/", "the server knows nothing of cards; use a Router"},
-    {"common/http/", "extender/verbs/", "the server knows nothing of verbs; use a Router"},
-    {"common/http/", "extender/placement/", "the server knows nothing of cards; use a Router"},
-    {"common/http/", "extender/inspect/", "the server knows nothing of views; use a Router"},
     {"extender/placement/", "extender/ledger/", "placement is given a cluster as a value"},
     {"extender/ledger/", "extender/verbs/", "verbs use the ledger, not the other way round"},
     {"extender/ledger/", "common/http/", "the ledger does not know who asks"},
@@ -83,11 +79,13 @@ const Library kLibraries[] = {
 // --- pure code -----------------------------------------------------------------------------------
 
 const Paths kPure = {
-    "extender/placement/",  "plugin/allocation/",   "common/units.",        "common/ids.",
-    "common/check.",        "common/result.",       "common/limits.",       "common/quantity.",
-    "common/contract.",     "common/node_cards.",   "common/gpu_request.",  "common/digest.",
-    "plugin/monitor/cgroup", "plugin/monitor/join", "plugin/monitor/watchdog",      "common/text.",         "common/kube/objects.", "common/kube/request.",
-    "common/kube/watcher.", "common/kube/backoff.",
+    "extender/placement/",   "plugin/allocation/",   "common/units.",
+    "common/ids.",           "common/check.",        "common/result.",
+    "common/limits.",        "common/quantity.",     "common/contract.",
+    "common/node_cards.",    "common/gpu_request.",  "common/digest.",
+    "plugin/monitor/cgroup", "plugin/monitor/join",  "plugin/monitor/watchdog",
+    "common/text.",          "common/kube/objects.", "common/kube/request.",
+    "common/kube/watcher.",  "common/kube/backoff.",
 };
 // What pure code may include of the repository, besides its own folder.
 const Paths kValueHeaders = {
@@ -100,6 +98,8 @@ const Paths kValueHeaders = {
     "common/contract.h",
     "common/digest.h",
     "common/gpu_request.h",
+    "plugin/allocation/device_set.h",
+    "plugin/allocation/record.h",
     "plugin/limits.h",
     "common/text.h",
     "common/executor.h",

@@ -1,0 +1,79 @@
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "plugin/injection/cdi_json.h"
+#include "plugin/injection/injector.h"
+#include "plugin/state/durable_file.h"
+
+namespace mgpu::injection {
+
+namespace {
+
+using allocation::AllocationId;
+using allocation::Edits;
+
+// One file for all allocations: a runtime reads all files of the folder again at every change, and
+// many small ones take it several times as long.
+class CdiInjector final : public Injector {
+ public:
+  CdiInjector(const Contract& contract, const std::string& folder)
+      : contract_(contract), path_(folder + "/" + contract.domain + "-mgpu.json") {}
+
+  std::string name() const override { return "cdi"; }
+
+  Answer answer(const allocation::Record& record) const override {
+    Answer answer{.edits = {}, .cdi_devices = {cdi_name(contract_, record.id)}};
+    answer.edits.environment = environment_of(record);
+    return answer;
+  }
+
+  void set_shared(const Edits& shared) override {
+    const std::lock_guard lock(mutex_);
+    shared_ = shared;
+  }
+
+  Result<bool> inject(const AllocationId& id, const Edits& edits) override {
+    const std::lock_guard lock(mutex_);
+    const auto before = edits_;
+    edits_[id] = edits;
+    auto written = write();
+    if (!written) edits_ = before;
+    return written;
+  }
+
+  void remove(const AllocationId& id) override {
+    const std::lock_guard lock(mutex_);
+    if (edits_.erase(id) > 0) static_cast<void>(write());
+  }
+
+ private:
+  // False where the file says it already. REQUIRES: mutex_ is held.
+  Result<bool> write() {
+    allocation::CdiSpec spec{.kind = cdi_kind(contract_), .shared = shared_, .devices = {}};
+    for (const auto& [id, edits] : edits_) spec.devices.push_back({id.str(), edits});
+    std::string text = cdi_json(spec);
+    if (text == written_ && state::file_exists(path_)) return false;
+    // The folder is gone after a power failure anyway.
+    if (auto ok = state::write_file(path_, text, state::Durability::kProcess); !ok) {
+      return ok.error();
+    }
+    written_ = std::move(text);
+    return true;
+  }
+
+  const Contract contract_;
+  const std::string path_;
+  std::mutex mutex_;
+  Edits shared_;  // protected by mutex_, as the next
+  std::map<AllocationId, Edits> edits_;
+  std::string written_;
+};
+
+}  // namespace
+
+std::unique_ptr<Injector> cdi_injector(const Contract& contract, const std::string& folder) {
+  return std::make_unique<CdiInjector>(contract, folder);
+}
+
+}  // namespace mgpu::injection

@@ -1,0 +1,51 @@
+// Puts edits into containers through the runtime, in one of two ways. What Allocate answers is
+// fixed before the cards are known; what it points at is made in PreStart.
+//
+//   CDI            Allocate names a device "<domain>/mgpu=<allocation>" that exists once PreStart
+//   has
+//                  written it to our one spec file. A runtime that does not see it yet fails to
+//                  create the container, and kubelet tries again.
+//   device nodes   Allocate names the host folder <run>/allocations/<allocation>/dev, whose device
+//                  nodes a runtime puts under /dev; PreStart makes them. For runtimes without CDI.
+//                  Environment that depends on the card, and mounts, cannot be given this way.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/contract.h"
+#include "common/result.h"
+#include "plugin/allocation/edits.h"
+#include "plugin/allocation/record.h"
+
+namespace mgpu::injection {
+
+struct Answer {
+  allocation::Edits edits;
+  std::vector<std::string> cdi_devices;
+};
+
+// Functions may be called on any thread.
+class Injector {
+ public:
+  virtual ~Injector() = default;
+
+  // "cdi", "device-nodes"
+  virtual std::string name() const = 0;
+  virtual Answer answer(const allocation::Record& record) const = 0;
+  // What every container gets beside its own edits, from the next change on.
+  virtual void set_shared(const allocation::Edits& shared) = 0;
+  // True when something had to be written: the runtime may need a moment to see it. Errors: of the
+  // disk; then nothing has changed.
+  virtual Result<bool> inject(const allocation::AllocationId& id,
+                              const allocation::Edits& edits) = 0;
+  virtual void remove(const allocation::AllocationId& id) = 0;
+};
+
+// `folder` such as "/var/run/cdi".
+std::unique_ptr<Injector> cdi_injector(const Contract& contract, const std::string& folder);
+// `folder` such as "/run/mgpu".
+std::unique_ptr<Injector> node_injector(const std::string& folder);
+
+}  // namespace mgpu::injection

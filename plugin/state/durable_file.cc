@@ -1,0 +1,124 @@
+#include "plugin/state/durable_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+namespace mgpu::state {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+Error failed(std::string_view what, const std::string& path) {
+  return error(fmt::format("cannot {} {}: {}", what, path, std::strerror(errno)));
+}
+
+class OpenFile {
+ public:
+  OpenFile(const std::string& path, int flags) : fd_(open(path.c_str(), flags | O_CLOEXEC, 0600)) {}
+  ~OpenFile() {
+    if (fd_ >= 0) close(fd_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  bool ok() const { return fd_ >= 0; }
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+bool write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+Result<void> write_part(const std::string& part, std::string_view text, Durability durability) {
+  const OpenFile file(part, O_WRONLY | O_CREAT | O_TRUNC);
+  if (!file.ok()) return failed("create", part);
+  // Runtimes that do not run as root read CDI specs too.
+  fchmod(file.fd(), 0644);
+  if (!write_all(file.fd(), text)) return failed("write", part);
+  if (durability == Durability::kMachine && fsync(file.fd()) != 0) return failed("sync", part);
+  return {};
+}
+
+Result<void> sync_folder(const std::string& folder) {
+  const OpenFile opened(folder, O_RDONLY | O_DIRECTORY);
+  if (!opened.ok() || fsync(opened.fd()) != 0) return failed("sync", folder);
+  return {};
+}
+
+Result<void> make_folder(const std::string& folder) {
+  std::error_code problem;
+  fs::create_directories(folder, problem);
+  if (!problem || fs::is_directory(folder)) return {};
+  return error(fmt::format("cannot create {}: {}", folder, problem.message()));
+}
+
+Result<void> replace(const std::string& part, const std::string& path) {
+  if (std::rename(part.c_str(), path.c_str()) == 0) return {};
+  return failed("write", path);
+}
+
+bool read_some(int fd, std::string& text) {
+  std::array<char, 16 * 1024> buffer{};
+  const ssize_t got = read(fd, buffer.data(), buffer.size());
+  if (got > 0) text.append(buffer.data(), static_cast<std::size_t>(got));
+  return got > 0;
+}
+
+}  // namespace
+
+Result<void> write_file(const std::string& path, std::string_view text, Durability durability) {
+  const std::string folder = fs::path(path).parent_path();
+  if (auto ok = make_folder(folder); !ok) return ok;
+  const std::string part = path + std::string(kPartSuffix);
+  auto written = write_part(part, text, durability);
+  if (written) written = replace(part, path);
+  if (!written) {
+    unlink(part.c_str());
+    return written;
+  }
+  return durability == Durability::kMachine ? sync_folder(folder) : written;
+}
+
+Result<std::string> read_file(const std::string& path, std::size_t bytes_max) {
+  // Not blocking: a pipe in its place is refused, and not waited for.
+  const OpenFile file(path, O_RDONLY | O_NONBLOCK);
+  if (!file.ok()) return failed("read", path);
+  struct stat status {};
+  if (fstat(file.fd(), &status) != 0) return failed("read", path);
+  if (!S_ISREG(status.st_mode)) return error(path + " is not an ordinary file");
+  std::string text;
+  while (text.size() <= bytes_max && read_some(file.fd(), text)) {
+  }
+  if (text.size() <= bytes_max) return text;
+  return error(fmt::format("{} has more than {} bytes", path, bytes_max));
+}
+
+Result<void> remove_file(const std::string& path) {
+  if (unlink(path.c_str()) == 0 || errno == ENOENT) return {};
+  return failed("remove", path);
+}
+
+bool file_exists(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0;
+}
+
+}  // namespace mgpu::state

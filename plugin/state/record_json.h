@@ -1,0 +1,23 @@
+// Records and known cards as the JSON files of the state folder. Pure; any thread.
+//
+//   <state>/allocations/<id>.json
+//     {"version": 1, "allocation": id, "devices": [id*],
+//      "owner": {"namespace", "pod", "uid", "container", "kind": "init" | "sidecar" | "app",
+//                "position": n},                                    absent: not started yet
+//      "cards": [{"index": n, "uuid": s, "core": n, "memoryMiB": n}]}
+//   <state>/cards.json   the contract's node-cards (common/contract.h)
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/result.h"
+#include "plugin/allocation/record.h"
+
+namespace mgpu::state {
+
+std::string record_json(const allocation::Record& record);
+// Errors: not JSON, another version, a member absent or out of range.
+Result<allocation::Record> parse_record(std::string_view json);
+
+}  // namespace mgpu::state
