@@ -33,12 +33,17 @@ class CdiInjector final : public Injector {
     shared_ = shared;
   }
 
+  void know(const AllocationId& id, const Edits& edits) override {
+    const std::lock_guard lock(mutex_);
+    edits_[id] = edits;
+  }
+
   Result<bool> inject(const AllocationId& id, const Edits& edits) override {
     const std::lock_guard lock(mutex_);
-    const auto before = edits_;
     edits_[id] = edits;
     auto written = write();
-    if (!written) edits_ = before;
+    // Nothing that was not written may be taken for written by the next call.
+    if (!written) edits_.erase(id);
     return written;
   }
 
@@ -50,7 +55,8 @@ class CdiInjector final : public Injector {
  private:
   // False where the file says it already. REQUIRES: mutex_ is held.
   Result<bool> write() {
-    allocation::CdiSpec spec{.kind = cdi_kind(contract_), .shared = shared_, .devices = {}};
+    allocation::CdiSpec spec{
+        .kind = allocation::cdi_kind(contract_), .shared = shared_, .devices = {}};
     for (const auto& [id, edits] : edits_) spec.devices.push_back({id.str(), edits});
     std::string text = cdi_json(spec);
     if (text == written_ && state::file_exists(path_)) return false;

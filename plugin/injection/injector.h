@@ -36,6 +36,8 @@ class Injector {
   virtual Answer answer(const allocation::Record& record) const = 0;
   // What every container gets beside its own edits, from the next change on.
   virtual void set_shared(const allocation::Edits& shared) = 0;
+  // What an earlier process injected and may still be needed: the next change keeps it.
+  virtual void know(const allocation::AllocationId& id, const allocation::Edits& edits) = 0;
   // True when something had to be written: the runtime may need a moment to see it. Errors: of the
   // disk; then nothing has changed.
   virtual Result<bool> inject(const allocation::AllocationId& id,

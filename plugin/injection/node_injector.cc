@@ -63,6 +63,8 @@ class NodeInjector final : public Injector {
     shared_ = shared;
   }
 
+  void know(const AllocationId&, const Edits&) override {}
+
   Result<bool> inject(const AllocationId& id, const Edits& edits) override {
     const std::lock_guard lock(mutex_);
     const std::string nodes = nodes_of(id);
@@ -70,10 +72,10 @@ class NodeInjector final : public Injector {
     fs::create_directories(nodes, problem);
     if (problem) return error("cannot create " + nodes + ": " + problem.message());
     std::set<std::string> names;
-    for (const auto* devices : {&edits.devices, &shared_.devices}) {
-      for (const DeviceNode& device : *devices) {
-        if (auto ok = make_one(nodes, device, names); !ok) return ok.error();
-      }
+    std::vector<DeviceNode> devices = edits.devices;
+    devices.insert(devices.end(), shared_.devices.begin(), shared_.devices.end());
+    for (const DeviceNode& device : devices) {
+      if (auto ok = make_one(nodes, device, names); !ok) return ok.error();
     }
     drop_others(nodes, names);
     // Runtimes read the folder when they create the container: nothing to wait for.
