@@ -2,19 +2,20 @@
 // HTTP paths and JSON, and one conformance suite (test/common/kube/conformance) holds both to the
 // same behaviour:
 //
-//   nodes, pods, poddisruptionbudgets, events: create, get, list, update, patch (merge, json),
-//   delete; status subresources; pods/binding
+//   nodes, pods, poddisruptionbudgets, events: create, get, list, update, patch (all kinds),
+//   delete; status subresources; pods/binding; pods/eviction
 //   - resourceVersion rises with every write; uid and resourceVersion preconditions give 409
 //   - list pages with limit/continue over one snapshot; an old continue token gives 410 Expired
 //   - watches: from a resourceVersion (410 Gone when history no longer holds it), bookmarks, field
 //     selectors (an object that stops matching arrives as DELETED), timeoutSeconds
 //   - binding: nodeName and annotations in one write, uid precondition, second bind 409, pod gone
 //     404, pod being deleted 409
+//   - eviction: a delete that a disruption budget can refuse (429)
 //   - quantities are stored in canonical form ("8000" -> "8k"); extended resources must be whole
 //
-// It differs where nothing here depends on it: every namespace exists, a strategic merge patch is
-// applied as a merge patch, unknown members are kept, there are no label selectors, managed fields,
-// finalizers or admission.
+// It differs where nothing here depends on it: every namespace exists, a strategic merge patch
+// replaces every list but status.conditions, unknown members are kept, there are no label
+// selectors, managed fields, finalizers or admission.
 //
 // Faults can be injected, for what a real server does only under stress.
 #pragma once

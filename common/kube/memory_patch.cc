@@ -157,13 +157,45 @@ std::optional<Refusal> apply_json_patch(Json& object, const Json& patch) {
   return {};
 }
 
+// kubernetes core/v1 types.go: conditions have patchStrategy merge, patchMergeKey type.
+std::optional<Refusal> merge_condition(Json& conditions, const Json& patch) {
+  const std::string type = text_at(patch, "type");
+  if (type.empty()) {
+    return Refusal{.code = 500, .message = "map does not contain declared merge key: type"};
+  }
+  const auto found = std::find_if(conditions.begin(), conditions.end(), [&](const Json& condition) {
+    return text_at(condition, "type") == type;
+  });
+  if (text_at(patch, "$patch") == "delete") {
+    if (found != conditions.end()) conditions.erase(found);
+  } else if (found != conditions.end()) {
+    found->merge_patch(patch);
+  } else {
+    conditions.push_back(patch);
+  }
+  return {};
+}
+
+std::optional<Refusal> apply_strategic_patch(Json& object, Json patch) {
+  Json changes = member_at(patch, "status.conditions");
+  if (changes.is_array()) patch["status"].erase("conditions");
+  object.merge_patch(patch);
+  if (!changes.is_array() || changes.empty()) return {};
+  Json& conditions = object["status"]["conditions"];
+  if (!conditions.is_array()) conditions = Json::array();
+  for (const auto& change : changes) {
+    if (const auto refusal = merge_condition(conditions, change)) return refusal;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::optional<Refusal> apply_patch(Json& object, std::string_view content_type,
                                    std::string_view body) {
   const bool is_json_patch = content_type == "application/json-patch+json";
-  if (!is_json_patch && content_type != "application/merge-patch+json" &&
-      content_type != "application/strategic-merge-patch+json") {
+  const bool is_strategic = content_type == "application/strategic-merge-patch+json";
+  if (!is_json_patch && !is_strategic && content_type != "application/merge-patch+json") {
     return Refusal{
         .code = 415, .reason = "UnsupportedMediaType", .message = "415: Unsupported Media Type"};
   }
@@ -171,6 +203,7 @@ std::optional<Refusal> apply_patch(Json& object, std::string_view content_type,
   if (!patch) return bad_request("error decoding patch: it must be JSON of moderate depth");
   if (is_json_patch) return apply_json_patch(object, *patch);
   if (!patch->is_object()) return bad_request("error decoding patch: a merge patch is an object");
+  if (is_strategic) return apply_strategic_patch(object, *patch);
   object.merge_patch(*patch);
   return {};
 }

@@ -1,5 +1,7 @@
 // PATCH of the in-memory API server: RFC 6902 (JSON patch) and RFC 7386 (merge patch). A strategic
-// merge patch is applied as a merge patch: lists are replaced, not merged by key. Pure; any thread.
+// merge patch is a merge patch in which the elements of status.conditions are found by their type;
+// other lists are replaced, and of the directives only "$patch": "delete" of a condition is known.
+// Pure; any thread.
 #pragma once
 
 #include <optional>

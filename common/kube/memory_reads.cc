@@ -185,9 +185,10 @@ Response serve(MemoryCluster& cluster, const Request& request) {
   if (!path) return no_such_path();
   const ServedKind& kind = served_kinds()[path->kind];
   if (path->name.empty()) return serve_collection(cluster, *path, request);
-  if (path->subresource == "binding" && kind.kind == "Pod") {
-    return request.method == Method::kPost ? serve_binding(cluster, *path, request)
-                                           : no_such_method();
+  if (kind.kind == "Pod" && (path->subresource == "binding" || path->subresource == "eviction")) {
+    if (request.method != Method::kPost) return no_such_method();
+    return path->subresource == "binding" ? serve_binding(cluster, *path, request)
+                                          : serve_eviction(cluster, *path, request);
   }
   const bool is_status = path->subresource == "status" && kind.has_status;
   if (!path->subresource.empty() && !is_status) return no_such_path();

@@ -22,6 +22,7 @@ Response serve_update(MemoryCluster& cluster, const ApiPath& path, const Request
 Response serve_patch(MemoryCluster& cluster, const ApiPath& path, const Request& request);
 Response serve_delete(MemoryCluster& cluster, const ApiPath& path, const Request& request);
 Response serve_binding(MemoryCluster& cluster, const ApiPath& path, const Request& request);
+Response serve_eviction(MemoryCluster& cluster, const ApiPath& path, const Request& request);
 
 // What a watch asks for, or why it is refused.
 struct WatchRequest {
