@@ -36,12 +36,48 @@ inline constexpr std::size_t kDevicesPerRequestMax = 6'400;
 inline constexpr std::size_t kDeviceIdBytesMax = 63;
 // PreStarts that wait at once; kubelet has one for each pod worker.
 inline constexpr int kPluginThreadsMax = 64;
+// Streams of the list at once; kubelet has one.
+inline constexpr int kListStreamsMax = 4;
+// Threads for everything else: the streams, and Allocate, which kubelet calls one at a time.
+inline constexpr int kPluginThreadsBeside = 12;
+static_assert(kPluginThreadsBeside > kListStreamsMax);
+// How often sockets and cancelled calls are looked at: some 10 us of work each time.
+inline constexpr std::chrono::milliseconds kPluginPoll{250};
+// What calls in work are given when the server ends, before gRPC cancels them.
+inline constexpr std::chrono::milliseconds kPluginDrain{500};
+// Of another program's sentence.
+inline constexpr std::size_t kGrpcMessageShown = 1'024;
+// Between two calls of PodResources when kubelet rejects the first for its rate; with jitter.
+inline constexpr std::chrono::milliseconds kPodResourcesAgain{20};
+// Status of a container runtime: its whole configuration, some 20 KiB.
+inline constexpr int kRuntimeBytesMax = 4 << 20;
+// Of the name and the version that it gives itself.
+inline constexpr std::size_t kRuntimeNameShown = 64;
 
 // --- state on disk -------------------------------------------------------------------------------
 
 inline constexpr std::size_t kRecordBytesMax = 64 * 1024;
 inline constexpr std::size_t kRecordsMax = 10'000;
+
+// --- cards ---------------------------------------------------------------------------------------
+
+// 64 cards, each with some hundred processes.
 inline constexpr std::size_t kCardsFileBytesMax = std::size_t{1} << 20;
+// How often the cards file is looked at: it is changed by hand, or by a test that waits.
+inline constexpr std::chrono::milliseconds kCardsFileLook{500};
+// File systems tell times to a tick of 4 to 10 ms: two changes within this may look like one.
+inline constexpr std::chrono::milliseconds kFileTimeTick{20};
+// Of a device, a mount or a value of the environment (linux/limits.h, PATH_MAX).
+inline constexpr std::size_t kPathBytesMax = 4'096;
+// Device nodes of a card, and nodes, mounts and variables for every container, in a cards file.
+inline constexpr std::size_t kEditsPerCardMax = 64;
+
+// Cards are probed so often; an event of the driver or a changed file is seen at once.
+inline constexpr std::chrono::milliseconds kInventoryPeriod{5'000};
+// Records of pods that are gone are looked for so often.
+inline constexpr std::chrono::milliseconds kGarbagePeriod{10'000};
+// Use is sampled so often; /metrics answers with the last sample.
+inline constexpr std::chrono::milliseconds kMonitorPeriod{5'000};
 
 // --- isolation and monitoring --------------------------------------------------------------------
 

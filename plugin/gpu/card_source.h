@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/contract.h"
@@ -19,13 +20,17 @@
 
 namespace mgpu::gpu {
 
+// What may be a UUID: it becomes part of paths, so that it has letters, digits, "-", "_" and "."
+// alone, and does not start with ".".
+bool is_card_uuid(std::string_view text);
+
 struct FoundCard {
   CardUuid uuid;
   std::string model;
   MiB memory;
   std::string health = std::string(kHealthy);  // else why it is not offered: "XID 79", "MIG", ...
-  std::optional<CardIndex> index;              // what the cards file asks for; NVML: none
-  std::vector<allocation::DeviceNode> nodes;
+  std::optional<CardIndex> index{};            // what the cards file asks for; NVML: none
+  std::vector<allocation::DeviceNode> nodes{};
   bool operator==(const FoundCard&) const = default;
 };
 

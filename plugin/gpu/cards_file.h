@@ -9,7 +9,7 @@
 //       health: Healthy              # optional; any other text is why the card is not offered
 //       devices:                     # device nodes; a text means the same path on both sides
 //         - /dev/nvidia0
-//         - {path: /dev/nvidia0, hostPath: /dev/zero}
+//         - {path: /dev/nvidia0-extra, hostPath: /dev/zero}
 //       processes:                   # optional: what NVML would say of use
 //         - {pid: 4711, memoryMiB: 500, smPercent: 40}
 //   shared:                          # optional: for every container that has a card
@@ -17,7 +17,7 @@
 //     environment: {NAME: value}
 //     mounts: [{hostPath: /usr/lib/x, containerPath: /usr/lib/x, readOnly: true}]
 //
-// Home of yaml-cpp in the plugin.
+// A field without "optional" must be there; lists may be empty. Home of yaml-cpp in the plugin.
 #pragma once
 
 #include <memory>
@@ -34,9 +34,9 @@ struct CardsFile {
   std::vector<CardUse> use;
 };
 
-// Errors: one sentence that names the field, the value and what was expected: not YAML, unknown or
-// missing fields, an index or uuid twice, zero memory, a path that is not absolute, more than
-// limits::kCardsPerNodeMax cards.
+// Errors: one sentence that names the field, the value and what was expected: not YAML, unknown,
+// missing or repeated fields, an index or uuid twice, zero memory, a path that is not absolute, a
+// path in the container that means two devices, more than limits::kCardsPerNodeMax cards.
 Result<CardsFile> parse_cards_file(std::string_view yaml);
 
 // read() fails where the file cannot be read or parsed; use() then answers with what it said last.

@@ -1,0 +1,163 @@
+// cards_file_source: the file as a CardSource.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <ctime>
+#include <mutex>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "common/text.h"
+#include "plugin/gpu/cards_file.h"
+#include "plugin/limits.h"
+
+namespace mgpu::gpu {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+
+nanoseconds since_epoch(const timespec& time) {
+  return std::chrono::seconds(time.tv_sec) + nanoseconds(time.tv_nsec);
+}
+
+// What tells one state of a file from another, without reading it. Empty: it is not there.
+struct FileState {
+  ino_t inode;
+  off_t size;
+  nanoseconds modified;
+  nanoseconds changed;
+  bool operator==(const FileState&) const = default;
+};
+using SeenFile = std::optional<FileState>;
+
+FileState state_of(const struct stat& status) {
+  return {status.st_ino, status.st_size, since_epoch(status.st_mtim), since_epoch(status.st_ctim)};
+}
+
+SeenFile look_at(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return state_of(status);
+}
+
+class OpenFile {
+ public:
+  explicit OpenFile(const std::string& path)
+      : number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  ~OpenFile() {
+    if (number_ >= 0) ::close(number_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  int number() const { return number_; }
+
+ private:
+  const int number_;
+};
+
+Error cannot_read(const std::string& why) {
+  return error("cannot be read: " + why);
+}
+
+Result<std::string> read_text(int file) {
+  std::string text;
+  char part[4096];
+  while (text.size() <= limits::kCardsFileBytesMax) {
+    const ssize_t count = ::read(file, part, sizeof part);
+    if (count == 0) return text;
+    if (count < 0 && errno != EINTR) return cannot_read(std::strerror(errno));
+    if (count > 0) text.append(part, static_cast<std::size_t>(count));
+  }
+  return error(fmt::format("must have at most {} bytes, has more", limits::kCardsFileBytesMax));
+}
+
+class CardsFileSource : public CardSource {
+ public:
+  explicit CardsFileSource(std::string path) : path_(std::move(path)) {}
+
+  Result<Inventory> read() override {
+    const auto text = read_file();
+    if (!text) return named(text.error());
+    auto file = parse_cards_file(*text);
+    if (!file) return named(file.error());
+    use_ = std::move(file->use);
+    return std::move(file->inventory);
+  }
+
+  std::vector<CardUse> use() override { return use_; }
+
+  void wait_for_change(milliseconds timeout) override {
+    const auto end = steady_clock::now() + timeout;
+    std::unique_lock lock(mutex_);
+    const auto wait = [&](milliseconds longest) {
+      const auto until = std::min(end, steady_clock::now() + longest);
+      return woken_.wait_until(lock, until, [&] { return wake_; }) || until == end;
+    };
+    bool over = just_changed_ && wait(limits::kFileTimeTick);
+    while (!over && !just_changed_ && look_at(path_) == seen_) over = wait(limits::kCardsFileLook);
+    wake_ = false;
+  }
+
+  void wake() override {
+    const std::lock_guard lock(mutex_);
+    wake_ = true;
+    woken_.notify_all();
+  }
+
+  std::string description() const override { return path_; }
+
+ private:
+  Error named(const Error& why) const {
+    return error(fmt::format("cards file {}: {}", in_quotes(path_), why.message));
+  }
+
+  Result<std::string> read_file() {
+    const OpenFile file(path_);
+    just_changed_ = false;
+    if (file.number() < 0) {
+      const int why = errno;
+      seen_ = look_at(path_);
+      return cannot_read(std::strerror(why));
+    }
+    struct stat status {};
+    if (::fstat(file.number(), &status) != 0) return cannot_read(std::strerror(errno));
+    note_seen(status);
+    if (!S_ISREG(status.st_mode)) return cannot_read("it is no ordinary file");
+    return read_text(file.number());
+  }
+
+  void note_seen(const struct stat& status) {
+    seen_ = state_of(status);
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    const nanoseconds age = since_epoch(now) - seen_->changed;
+    just_changed_ = age >= nanoseconds(0) && age < limits::kFileTimeTick;
+  }
+
+  const std::string path_;
+  SeenFile seen_;
+  // It may change again without showing it, and is to be read once more.
+  bool just_changed_ = false;
+  std::vector<CardUse> use_;
+
+  std::mutex mutex_;
+  std::condition_variable woken_;
+  bool wake_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<CardSource> cards_file_source(std::string path) {
+  return std::make_unique<CardsFileSource>(std::move(path));
+}
+
+}  // namespace mgpu::gpu
