@@ -17,11 +17,11 @@ using Reason = RefusalReason;
 constexpr std::string_view kScheduleAgain = "; delete the pod so that it is scheduled again";
 
 Refusal refuse(Reason reason, std::string message) {
-  return {reason, std::move(message), false};
+  return {.reason = reason, .message = std::move(message), .passing = false};
 }
 
 Refusal refuse_for_now(Reason reason, std::string message) {
-  return {reason, std::move(message), true};
+  return {.reason = reason, .message = std::move(message), .passing = true};
 }
 
 std::string number(std::int64_t value) {

@@ -32,6 +32,9 @@ struct Refusal {
   RefusalReason reason = RefusalReason::kUnknownContainer;
   std::string message;   // one sentence that says what to do
   bool passing = false;  // news may change it: worth waiting for
+  // Whose container it is, where that is known.
+  PodRef pod{};
+  PodUid uid{};
 };
 
 template <class T>

@@ -1,0 +1,120 @@
+#include "plugin/pods.h"
+
+#include <future>
+#include <memory>
+#include <utility>
+
+#include "common/kube/object_json.h"
+#include "common/log.h"
+
+namespace mgpu {
+
+using Kind = kube::WatchEvent::Kind;
+
+Pods::Pods(const NodeName& node, kube::Transport& transport, std::function<void()> on_change)
+    : client_(transport),
+      on_change_(std::move(on_change)),
+      reflector_("pods", kube::pods_of_node(node), transport,
+                 {.on_event = [this](const kube::WatchEvent& event) { on_event(event); },
+                  .on_problem = [this](const std::string& problem) { on_problem(problem); }}) {}
+
+std::string Pods::problem() const {
+  const std::lock_guard lock(mutex_);
+  return problem_;
+}
+
+std::optional<kube::Pod> Pods::find(const PodRef& pod) const {
+  const std::lock_guard lock(mutex_);
+  const auto uid = uids_.find(pod);
+  return uid == uids_.end() ? std::nullopt : std::optional(pods_.at(uid->second));
+}
+
+std::optional<kube::Pod> Pods::find(const PodUid& uid) const {
+  const std::lock_guard lock(mutex_);
+  const auto pod = pods_.find(uid);
+  return pod == pods_.end() ? std::nullopt : std::optional(pod->second);
+}
+
+std::vector<kube::Pod> Pods::all() const {
+  std::vector<kube::Pod> pods;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [uid, pod] : pods_) pods.push_back(pod);
+  return pods;
+}
+
+bool Pods::gone(const PodUid& uid) const {
+  if (!listed_) return false;
+  const auto pod = find(uid);
+  return !pod || pod->finished();
+}
+
+kube::ApiResult<kube::Pod> Pods::fetch(const PodRef& pod, Duration timeout) {
+  // Shared with the callback, which may come after we have given up.
+  auto answer = std::make_shared<std::promise<kube::ApiResult<kube::Pod>>>();
+  auto future = answer->get_future();
+  client_.get_pod(pod, timeout,
+                  [answer](kube::ApiResult<kube::Pod> got) { answer->set_value(std::move(got)); });
+  const Duration patience = timeout + std::chrono::seconds(1);
+  if (future.wait_for(patience) == std::future_status::ready) return future.get();
+  return kube::ApiError{kube::ApiError::Kind::kUnavailable,
+                        "get pod " + to_string(pod) + ": no answer"};
+}
+
+void Pods::on_event(const kube::WatchEvent& event) {
+  if (event.kind == Kind::kRelistBegin) {
+    relisted_.clear();
+    relisting_ = true;
+  } else if (event.kind == Kind::kRelistEnd) {
+    end_relist();
+  } else if (auto pod = kube::read_pod(event.object); !pod) {
+    log_warn("pod from the API server is ignored", {{"problem", pod.error().message}});
+  } else if (event.kind == Kind::kDelete) {
+    const std::lock_guard lock(mutex_);
+    forget(pod->uid());
+  } else {
+    keep(*pod);
+  }
+  if (!relisting_ && on_change_) on_change_();
+}
+
+void Pods::keep(const kube::Pod& pod) {
+  if (relisting_) relisted_.insert(pod.uid());
+  const std::lock_guard lock(mutex_);
+  problem_.clear();
+  // The name may have been another pod's.
+  if (const auto at = uids_.find(pod.ref()); at != uids_.end()) forget(PodUid(at->second));
+  uids_[pod.ref()] = pod.uid();
+  pods_[pod.uid()] = pod;
+}
+
+void Pods::forget(const PodUid& uid) {
+  const auto pod = pods_.find(uid);
+  if (pod == pods_.end()) return;
+  const auto name = uids_.find(pod->second.ref());
+  if (name != uids_.end() && name->second == uid) uids_.erase(name);
+  pods_.erase(pod);
+}
+
+void Pods::end_relist() {
+  relisting_ = false;
+  {
+    const std::lock_guard lock(mutex_);
+    problem_.clear();
+    std::vector<PodUid> missing;
+    for (const auto& [uid, pod] : pods_) {
+      if (!relisted_.contains(uid)) missing.push_back(uid);
+    }
+    for (const PodUid& uid : missing) forget(uid);
+  }
+  listed_ = true;
+}
+
+void Pods::on_problem(const std::string& problem) {
+  const std::lock_guard lock(mutex_);
+  if (problem_.empty()) {
+    log_warn("cannot follow the pods of this node, trying again", {{"problem", problem}});
+  }
+  problem_ = problem;
+}
+
+}  // namespace mgpu

@@ -1,0 +1,57 @@
+// The pods of this node as the API server shows them, and the way to ask it for one that the watch
+// has not shown yet.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/kube/client.h"
+#include "common/kube/reflector.h"
+
+namespace mgpu {
+
+// Any thread, unless said otherwise.
+class Pods {
+ public:
+  // `transport` outlives it. `on_change` runs on the executor after each change; may be empty.
+  Pods(const NodeName& node, kube::Transport& transport, std::function<void()> on_change);
+
+  void start() { reflector_.start(); }
+  bool listed() const { return listed_; }
+  // One sentence while the API server does not answer; else empty.
+  std::string problem() const;
+
+  std::optional<kube::Pod> find(const PodRef& pod) const;
+  std::optional<kube::Pod> find(const PodUid& uid) const;
+  std::vector<kube::Pod> all() const;
+  // Listed, and it is not among them or has finished.
+  bool gone(const PodUid& uid) const;
+
+  // Asks the API server now. REQUIRES: not on the executor. Waits at most `timeout`.
+  kube::ApiResult<kube::Pod> fetch(const PodRef& pod, Duration timeout);
+
+ private:
+  void on_event(const kube::WatchEvent& event);
+  void on_problem(const std::string& problem);
+  void keep(const kube::Pod& pod);
+  void forget(const PodUid& uid);  // REQUIRES: mutex_ is held
+  void end_relist();
+
+  kube::Client client_;
+  const std::function<void()> on_change_;
+  std::atomic<bool> listed_ = false;
+  mutable std::mutex mutex_;
+  std::map<PodUid, kube::Pod> pods_;  // protected by mutex_, as the next
+  std::map<PodRef, PodUid> uids_;
+  std::string problem_;
+  std::set<PodUid> relisted_;  // on the executor
+  bool relisting_ = false;     // on the executor
+  kube::Reflector reflector_;  // ends first: it calls the others
+};
+
+}  // namespace mgpu
