@@ -7,7 +7,8 @@
 # format   clang-format and gofmt find nothing to change
 # unit     all unit tests under AddressSanitizer and UBSan
 # tsan     those where threads meet, under ThreadSanitizer
-# cluster  the release program on a real etcd, kube-apiserver and kube-scheduler
+# cluster  the release programs on a real etcd, kube-apiserver and kube-scheduler; as root also on a
+#          real kubelet, containerd and runc
 #
 # Ends with one line, "N passed, N failed", and fails where a test failed.
 set -euo pipefail
@@ -16,8 +17,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly components_version=1.36.3
 readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu
 readonly threaded_targets=(common_test kube_test ledger_test verbs_test http_test extender_test)
-readonly threaded_tests='^(common|common/kube|extender/ledger|extender/verbs|extender/http|extender)\.'
+readonly threaded_tests='^(common|common/kube|extender/ledger|extender/verbs|common/http|extender)\.'
 readonly cluster_timeout=20m
+readonly node_tests='^TestNode'
 
 jobs=$(nproc)
 passed=0
@@ -30,9 +32,12 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 say() { printf '[%3ds] %s\n' "$SECONDS" "$*"; }
 
+# A child that keeps things outside the scratch folder, such as mounts, takes them down first.
 leave() {
   if [[ -n $child ]]; then
     kill -TERM -- "-$child" 2>/dev/null || true
+    local tries=0
+    while ((tries++ < 600)) && kill -0 -- "-$child" 2>/dev/null; do sleep 0.1; done
   fi
   rm -rf "$scratch"
 }
@@ -166,54 +171,79 @@ check_go_format() {
 
 # --- real cluster ---------------------------------------------------------------------------------
 
-# etcd, kube-apiserver and kube-scheduler in one program, built once for each version of its source.
+# etcd, kube-apiserver, kube-scheduler and kubelet in one program.
 build_components() { # where to
-  local output=$1 component=k8s.io/component-base/version client=k8s.io/client-go/pkg/version
+  local component=k8s.io/component-base/version client=k8s.io/client-go/pkg/version
   local -a values=()
   local package
   for package in "$component" "$client"; do
     values+=("-X $package.gitVersion=v$components_version" "-X $package.gitMajor=${components_version%%.*}"
       "-X $package.gitMinor=$(cut -d . -f 2 <<<"$components_version")")
   done
-  mkdir -p "$(dirname "$output")"
-  (cd test/cluster/components &&
-    CGO_ENABLED=0 "$go" build -v -trimpath -ldflags "-s -w ${values[*]}" -o "$output.new" . 2>&1 |
-    awk '{n++} n % 100 == 0 {print "  " n " packages"; fflush()} /:[0-9]+:|^go: / {print}')
-  mv "$output.new" "$output"
+  (cd test/cluster/components && go_build -ldflags "-s -w ${values[*]}" -o "$1/" .)
+}
+
+# containerd, its shim, ctr and the network plugins, each a program of its own.
+build_runtime() { # where to
+  (cd test/cluster/runtime && go_build -ldflags "-s -w" -o "$1/" tool)
+}
+
+# Says now and then how many packages are done.
+go_build() {
+  CGO_ENABLED=0 nice "$go" build -v -p "$jobs" -trimpath "$@" 2>&1 |
+    awk '{n++} n % 100 == 0 {print "  " n " packages"; fflush()} /:[0-9]+:|^go: / {print}'
+}
+
+# Builds into a folder that the hash of the sources names, once. Sets `built` to it.
+build_once() { # kind, what is built, sources
+  local kind=$1 what=$2 hash
+  shift 2
+  hash=$(cat "$@" | sha256sum | cut -c 1-12)
+  built=$cache/$kind-$hash
+  [[ ! -d $built ]] || return 0
+  mkdir -p "$built.new"
+  step "build $what (minutes, once)" "build_${kind%%-*}" "$built.new" && mv "$built.new" "$built"
 }
 
 stage_cluster() {
-  local go hash components
+  local go built components runtime
   go=$(bash deploy/install.sh go) || { failed=$((failed + 1)) && return 1; }
   export GOTOOLCHAIN=auto
-  hash=$(cd test/cluster/components && sha256sum go.mod go.sum main.go | sha256sum | cut -c 1-12)
-  components=$cache/components-$components_version-$hash/components
-  if [[ ! -x $components ]]; then
-    step "build etcd, kube-apiserver and kube-scheduler $components_version (minutes, once)" \
-      build_components "$components" || return 1
-  fi
+  build_once "components-$components_version" \
+    "etcd, kube-apiserver, kube-scheduler and kubelet $components_version" \
+    test/cluster/components/{go.mod,go.sum,main.go} || return 1
+  components=$built/components
+  build_once runtime "containerd and network plugins" test/cluster/runtime/{go.mod,go.sum} || return 1
+  runtime=$built
   build release mgpu-extender || return 1
   build asan kube_conformance_test || return 1
   step "build the cluster tests" build_cluster_tests || return 1
-  run_cluster_tests "$components"
+  run_cluster_tests "$components" "$runtime"
 }
 
 build_cluster_tests() { (cd test/cluster && CGO_ENABLED=0 "$go" test -c -o ../../build/cluster.test .); }
 
-run_cluster_tests() { # components
-  local log=$scratch/cluster.log status=0 before=$failed
-  export MGPU_COMPONENTS_BINARY=$1
+run_cluster_tests() { # components, folder of the runtime
+  export MGPU_COMPONENTS_BINARY=$1 MGPU_RUNTIME_FOLDER=$2
   export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
   export MGPU_CONFORMANCE_BINARY=$PWD/build/asan/test/kube_conformance_test
-  say "test cluster"
-  run cluster_tests "$log" || status=$?
+  run_cluster_test cluster -test.skip "$node_tests"
+  run_cluster_test node -test.run "$node_tests"
+}
+
+# Nodes with and without a kubelet have a control plane each: tests count the nodes.
+run_cluster_test() { # name, which tests
+  local log=$scratch/$1.log status=0 before=$failed
+  say "test $1"
+  run cluster_tests "$log" "${@:2}" || status=$?
   passed=$((passed + $(grep -c '^--- PASS:' "$log" || true)))
   failed=$((failed + $(grep -c '^--- FAIL:' "$log" || true)))
   count_unexplained "$status" "$before"
 }
 
-cluster_tests() { # log
-  (cd test/cluster && TMPDIR=$scratch ../../build/cluster.test -test.v -test.timeout "$cluster_timeout" 2>&1) |
+cluster_tests() { # log, which tests
+  (cd test/cluster &&
+    TMPDIR=$scratch ../../build/cluster.test -test.v -test.timeout "$cluster_timeout" "${@:2}" 2>&1) |
     tee "$1" | grep --line-buffered -v '^=== '
 }
 

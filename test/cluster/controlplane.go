@@ -1,5 +1,6 @@
-// Package cluster tests mgpu-extender on a real etcd, kube-apiserver and kube-scheduler. Nodes are plain
-// Node objects without a kubelet.
+// Package cluster tests mgpu-extender on a real etcd, kube-apiserver and kube-scheduler, with nodes that
+// are plain Node objects without a kubelet; and mgpu-device-plugin on one real kubelet with containerd
+// and runc, in the tests whose names begin with TestNode.
 package cluster
 
 import (
@@ -25,17 +26,21 @@ const (
 	schedulerToken = "scheduler-token"
 	extenderToken  = "extender-token"
 	nobodyToken    = "nobody-token"
+	kubeletToken   = "kubelet-token"
+	pluginToken    = "plugin-token"
 	tokenLines     = adminToken + `,admin,1,"system:masters"
 ` + schedulerToken + `,system:kube-scheduler,2
 ` + extenderToken + `,system:serviceaccount:kube-system:mgpu-extender,3,"system:serviceaccounts,system:serviceaccounts:kube-system"
 ` + nobodyToken + `,nobody,4
+` + kubeletToken + `,system:node:` + nodeName + `,5,"system:nodes"
+` + pluginToken + `,system:serviceaccount:kube-system:mgpu-device-plugin,6,"system:serviceaccounts,system:serviceaccounts:kube-system"
 `
 )
 
 // ControlPlane is etcd and kube-apiserver. All tests share one.
 type ControlPlane struct {
 	folder        string
-	binaries      string // folder with etcd, kube-apiserver and kube-scheduler
+	binaries      string // folder with etcd, kube-apiserver, kube-scheduler and kubelet
 	etcdPort      int
 	etcdPeerPort  int
 	apiServerPort int
@@ -78,7 +83,7 @@ func (c *ControlPlane) prepare(components string) error {
 	if err := os.MkdirAll(c.binaries, 0o755); err != nil {
 		return err
 	}
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-scheduler"} {
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-scheduler", "kubelet"} {
 		if err := os.Symlink(components, filepath.Join(c.binaries, name)); err != nil {
 			return err
 		}

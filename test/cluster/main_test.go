@@ -5,8 +5,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,17 +36,36 @@ func runAll(m *testing.M) int {
 		return 2
 	}
 	defer os.RemoveAll(folder)
+	defer endOnSignal(folder)()
 	plane, err = startControlPlane(components, folder)
 	defer plane.stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	defer stopNode()
 	if err := plane.applyRights(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
+}
+
+// endOnSignal takes everything down where the tests are told to end, until the returned call.
+func endOnSignal(folder string) func() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		if _, told := <-signals; told {
+			stopNode()
+			_ = os.RemoveAll(folder)
+			os.Exit(1)
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(signals)
+	}
 }
 
 // newNamespace is named after the test; its pods are removed with the test.

@@ -1,9 +1,10 @@
-// Command components is etcd, kube-apiserver and kube-scheduler in one binary.
+// Command components is etcd, kube-apiserver, kube-scheduler and kubelet in one binary.
 // It looks at the name it was started under and becomes that component, so that the
 // tests run the real thing, of one version, without a container engine.
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/version"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
 func main() {
@@ -23,6 +25,7 @@ func main() {
 	commands := map[string]func() *cobra.Command{
 		"kube-apiserver": apiserver.NewAPIServerCommand,
 		"kube-scheduler": func() *cobra.Command { return scheduler.NewSchedulerCommand() },
+		"kubelet":        func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
 	}
 	if name == "etcd" {
 		etcdmain.Main(os.Args)
@@ -30,7 +33,7 @@ func main() {
 	}
 	command, known := commands[name]
 	if !known {
-		fmt.Fprintf(os.Stderr, "components: started as %q, want etcd, kube-apiserver or kube-scheduler\n", name)
+		fmt.Fprintf(os.Stderr, "components: started as %q, want etcd, kube-apiserver, kube-scheduler or kubelet\n", name)
 		os.Exit(2)
 	}
 	os.Exit(cli.Run(command()))

@@ -1,0 +1,245 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	nodeName       = "mgpu-node"
+	devicePluginAt = "/var/lib/kubelet/device-plugins" // kubelet has no flag for it
+	nodeReadyLimit = 90 * time.Second
+	podsGoneLimit  = 60 * time.Second
+)
+
+// Node is a real kubelet with containerd and runc. All TestNode tests share one, which the first of
+// them starts; TestMain stops it. What it keeps stands in `folder`, except where sweep says otherwise.
+type Node struct {
+	plane      *ControlPlane
+	folder     string
+	runtime    string // folder of containerd, its shim, ctr and the network plugins
+	containerd *Process
+	kubelet    *Process
+}
+
+// The one node, and why there is none.
+var node struct {
+	once sync.Once
+	real *Node
+	err  error
+}
+
+// realNode is the node, ready to run pods.
+func realNode(t testing.TB) *Node {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a kubelet with containers needs root")
+	}
+	node.once.Do(func() { node.real, node.err = plane.startNode() })
+	if node.err != nil {
+		t.Fatal(node.err)
+	}
+	return node.real
+}
+
+// stopNode is harmless where no test asked for the node.
+func stopNode() {
+	if node.real != nil {
+		node.real.stop()
+	}
+}
+
+// startNode also returns what it started before it failed, for stop.
+func (c *ControlPlane) startNode() (*Node, error) {
+	runtime := os.Getenv("MGPU_RUNTIME_FOLDER")
+	if runtime == "" {
+		return nil, fmt.Errorf("MGPU_RUNTIME_FOLDER is not set; test/run.sh cluster builds containerd and sets it")
+	}
+	if connection, err := net.Dial("unix", filepath.Join(devicePluginAt, "kubelet.sock")); err == nil {
+		_ = connection.Close()
+		return nil, fmt.Errorf("another kubelet listens in %s, and there can be only one", devicePluginAt)
+	}
+	if err := sweepLeftovers(); err != nil {
+		return nil, err
+	}
+	one := &Node{plane: c, folder: filepath.Join(c.folder, "node"), runtime: runtime}
+	if err := one.prepare(); err != nil {
+		return one, err
+	}
+	if err := one.startContainerd(); err != nil {
+		return one, err
+	}
+	if err := one.importImage(); err != nil {
+		return one, err
+	}
+	if err := one.startKubelet(); err != nil {
+		return one, err
+	}
+	return one, one.waitReady()
+}
+
+func (n *Node) path(elements ...string) string {
+	return filepath.Join(append([]string{n.folder}, elements...)...)
+}
+
+func (n *Node) containerdSocket() string   { return n.path("containerd.sock") }
+func (n *Node) podResourcesSocket() string { return n.path("kubelet", "pod-resources", "kubelet.sock") }
+func (n *Node) cdiFolder() string          { return n.path("cdi") }
+func (n *Node) checkpoint() string {
+	return filepath.Join(devicePluginAt, "kubelet_internal_checkpoint")
+}
+
+// startContainerd also starts it again after it was killed.
+func (n *Node) startContainerd() error {
+	var err error
+	n.containerd, err = startProcess("containerd", n.path("containerd.log"), filepath.Join(n.runtime, "containerd"),
+		"--config", n.path("containerd.toml"))
+	if err != nil {
+		return err
+	}
+	return poll(30*time.Second, "containerd to listen", func() (bool, string) {
+		if !n.containerd.running() {
+			return false, n.containerd.logTail(3)
+		}
+		connection, err := net.Dial("unix", n.containerdSocket())
+		if err != nil {
+			return false, err.Error()
+		}
+		return connection.Close() == nil, ""
+	})
+}
+
+// startKubelet also starts it again after it was killed.
+func (n *Node) startKubelet() error {
+	var err error
+	n.kubelet, err = startProcess("kubelet", n.path("kubelet.log"), filepath.Join(n.plane.binaries, "kubelet"),
+		"--config", n.path("kubelet.yaml"), "--kubeconfig", n.plane.kubeconfig(kubeletToken),
+		"--root-dir", n.path("kubelet"), "--cert-dir", n.path("kubelet-pki"),
+		"--hostname-override", nodeName, "--v", "2")
+	return err
+}
+
+// waitReady waits for the Node object, and lets pods onto it once kubelet says that it is ready.
+func (n *Node) waitReady() error {
+	ctx := context.Background()
+	err := poll(nodeReadyLimit, "the node to be ready", func() (bool, string) {
+		if !n.kubelet.running() {
+			return false, "kubelet ended: " + n.kubelet.logTail(3)
+		}
+		one, err := n.plane.admin.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		return conditionOf(one, corev1.NodeReady)
+	})
+	if err != nil {
+		return err
+	}
+	// There is no controller to remove the taint that the API server gives every new node.
+	_, err = n.plane.admin.CoreV1().Nodes().Patch(ctx, nodeName, types.MergePatchType,
+		[]byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
+	return err
+}
+
+func conditionOf(one *corev1.Node, kind corev1.NodeConditionType) (bool, string) {
+	for _, condition := range one.Status.Conditions {
+		if condition.Type == kind {
+			return condition.Status == corev1.ConditionTrue, condition.Reason + ": " + condition.Message
+		}
+	}
+	return false, "no condition " + string(kind)
+}
+
+func (n *Node) object(t testing.TB) *corev1.Node {
+	t.Helper()
+	one, err := n.plane.admin.CoreV1().Nodes().Get(context.Background(), nodeName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return one
+}
+
+// stop removes the pods while kubelet lives, and then everything.
+func (n *Node) stop() {
+	if err := n.removePods(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	for _, process := range []*Process{n.kubelet, n.containerd} {
+		if process != nil {
+			process.Kill()
+		}
+	}
+	_ = n.plane.admin.CoreV1().Nodes().Delete(context.Background(), nodeName, metav1.DeleteOptions{})
+	if err := sweep(n.folder); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+// removePods deletes all pods of the node, and waits until their containers are gone too.
+func (n *Node) removePods() error {
+	ctx, options := context.Background(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + nodeName}
+	if n.kubelet == nil || !n.kubelet.running() || n.containerd == nil || !n.containerd.running() {
+		return nil
+	}
+	return poll(podsGoneLimit, "the node's pods to be gone", func() (bool, string) {
+		pods, err := n.plane.admin.CoreV1().Pods("").List(ctx, options)
+		if err != nil {
+			return false, err.Error()
+		}
+		names := make([]string, len(pods.Items))
+		for i, pod := range pods.Items {
+			names[i] = pod.Name
+			n.removeSoon(ctx, &pod)
+		}
+		return len(names) == 0 && len(n.tasks()) == 0, fmt.Sprint(names, len(n.tasks()), " containers")
+	})
+}
+
+func (n *Node) removeSoon(ctx context.Context, pod *corev1.Pod) {
+	if pod.DeletionTimestamp != nil {
+		return
+	}
+	soon := int64(1)
+	err := n.plane.admin.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name,
+		metav1.DeleteOptions{GracePeriodSeconds: &soon})
+	if err != nil && !apierrors.IsNotFound(err) {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+// tasks are the folders of the containers that containerd runs, sandboxes included.
+func (n *Node) tasks() []string { return tasksIn(n.folder) }
+
+// ctr runs containerd's own client.
+func (n *Node) ctr(arguments ...string) (string, error) {
+	return runTool(filepath.Join(n.runtime, "ctr"),
+		append([]string{"-a", n.containerdSocket(), "-n", "k8s.io"}, arguments...)...)
+}
+
+// killContainer ends the first process of a container with SIGKILL, as a crash does.
+func (n *Node) killContainer(t testing.TB, pod *corev1.Pod, container string) {
+	t.Helper()
+	for _, status := range append(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses...) {
+		if status.Name != container {
+			continue
+		}
+		id := strings.TrimPrefix(status.ContainerID, "containerd://")
+		if err := killPidIn(filepath.Join(tasksFolder(n.folder), id, "init.pid")); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Fatalf("pod %s has no container %s", pod.Name, container)
+}

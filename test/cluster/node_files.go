@@ -1,0 +1,213 @@
+package cluster
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+)
+
+// The one image: busybox, for containers and for sandboxes. Nothing can be pulled here.
+const nodeImage = "mgpu.test/busybox:1"
+
+const overlayMagic = 0x794c7630 // overlayfs cannot stand on itself
+
+const containerdConfig = `version = 3
+root = "{folder}/root"
+state = "{folder}/state"
+[grpc]
+address = "{folder}/containerd.sock"
+[plugins.'io.containerd.cri.v1.images']
+snapshotter = "{snapshotter}"
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+sandbox = "{image}"
+[plugins.'io.containerd.cri.v1.runtime']
+enable_cdi = true
+cdi_spec_dirs = ["{folder}/cdi-static", "{folder}/cdi"]
+# runc dies where it may not lower its score and is told to.
+restrict_oom_score_adj = true
+netns_mounts_under_state_dir = true
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+bin_dirs = ["{runtime}"]
+conf_dir = "{folder}/cni"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+runtime_path = "{runtime}/containerd-shim-runc-v2"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+SystemdCgroup = false
+[plugins.'io.containerd.nri.v1.nri']
+disable = true
+[plugins.'io.containerd.internal.v1.opt']
+path = "{folder}/opt"
+`
+
+const networkConfig = `{"cniVersion": "1.0.0", "name": "{network}", "plugins": [{"type": "bridge", "bridge": "{bridge}",
+"ipam": {"type": "host-local", "dataDir": "{folder}/addresses", "ranges": [[{"subnet": "10.213.0.0/20"}]]}}]}
+`
+
+// Short periods make tests short; nothing here may evict what runs on a busy machine.
+const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: 127.0.0.1
+port: {port}
+healthzPort: 0
+authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
+authorization: {mode: AlwaysAllow}
+containerRuntimeEndpoint: unix://{folder}/containerd.sock
+podLogsDir: {folder}/logs
+volumePluginDir: {folder}/volume-plugins
+cgroupDriver: cgroupfs
+cgroupRoot: /{cgroup}
+failCgroupV1: false
+failSwapOn: false
+enforceNodeAllocatable: [pods]
+localStorageCapacityIsolation: false
+makeIPTablesUtilChains: false
+evictionHard: {memory.available: 10Mi, nodefs.available: 1Mi, imagefs.available: 1Mi}
+imageGCHighThresholdPercent: 100
+oomScoreAdj: 0
+resolvConf: ""
+maxPods: 300
+registryPullQPS: 0
+eventRecordQPS: 0
+kubeAPIQPS: 200
+kubeAPIBurst: 400
+nodeStatusUpdateFrequency: 2s
+syncFrequency: 2s
+crashLoopBackOff: {maxContainerRestartPeriod: 1s}
+featureGates: {KubeletCrashLoopBackOffMax: true}
+`
+
+// prepare writes everything that containerd and kubelet read.
+func (n *Node) prepare() error {
+	if err := markLeftovers(n.folder); err != nil {
+		return err
+	}
+	for _, folder := range []string{"cni", "cdi", "cdi-static", "logs", "kubelet"} {
+		if err := os.MkdirAll(n.path(folder), 0o755); err != nil {
+			return err
+		}
+	}
+	for _, hierarchy := range cgroupHierarchies() {
+		if err := os.MkdirAll(filepath.Join(hierarchy, nodeCgroup), 0o755); err != nil {
+			return err
+		}
+	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	fill := strings.NewReplacer("{folder}", n.folder, "{runtime}", n.runtime, "{image}", nodeImage,
+		"{snapshotter}", snapshotterFor(n.folder), "{network}", nodeNetwork, "{bridge}", nodeBridge,
+		"{cgroup}", nodeCgroup, "{port}", fmt.Sprint(port))
+	for name, text := range map[string]string{
+		"containerd.toml": containerdConfig, "cni/net.conflist": networkConfig, "kubelet.yaml": kubeletConfig} {
+		if err := os.WriteFile(n.path(name), []byte(fill.Replace(text)), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func snapshotterFor(folder string) string {
+	var under syscall.Statfs_t
+	if err := syscall.Statfs(folder, &under); err != nil || under.Type == overlayMagic {
+		return "native"
+	}
+	return "overlayfs"
+}
+
+// importImage makes the image of Debian's busybox and gives it to containerd.
+func (n *Node) importImage() error {
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		return fmt.Errorf("%w; the Debian package busybox-static has it", err)
+	}
+	layer, err := busyboxLayer(busybox)
+	if err != nil {
+		return err
+	}
+	archive, err := dockerArchive(layer)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(n.path("image.tar"), archive, 0o644); err != nil {
+		return err
+	}
+	_, err = n.ctr("images", "import", "--local", "--snapshotter", snapshotterFor(n.folder), n.path("image.tar"))
+	return err
+}
+
+// busyboxLayer is a file system with busybox under each of its names.
+func busyboxLayer(busybox string) ([]byte, error) {
+	program, err := os.ReadFile(busybox)
+	if err != nil {
+		return nil, err
+	}
+	names, err := runTool(busybox, "--list")
+	if err != nil {
+		return nil, err
+	}
+	files := []archiveFile{{name: "bin/busybox", body: program, mode: 0o755}}
+	for _, name := range strings.Fields(names) {
+		if name != "busybox" {
+			files = append(files, archiveFile{name: "bin/" + name, link: "busybox"})
+		}
+	}
+	return archiveOf(files)
+}
+
+// dockerArchive is what `docker save` writes for an image of one layer.
+func dockerArchive(layer []byte) ([]byte, error) {
+	config, err := json.Marshal(map[string]any{
+		"architecture": runtime.GOARCH, "os": "linux",
+		"config": map[string]any{
+			"Env": []string{"PATH=/bin"}, "Entrypoint": []string{"/bin/sleep", "infinity"}},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{digestOf(layer)}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := json.Marshal([]any{map[string]any{
+		"Config": "config.json", "RepoTags": []string{nodeImage}, "Layers": []string{"layer.tar"}}})
+	if err != nil {
+		return nil, err
+	}
+	return archiveOf([]archiveFile{{name: "layer.tar", body: layer, mode: 0o644},
+		{name: "config.json", body: config, mode: 0o644}, {name: "manifest.json", body: manifest, mode: 0o644}})
+}
+
+func digestOf(content []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(content)) }
+
+// archiveFile is a plain file, or a symbolic link where `link` is set.
+type archiveFile struct {
+	name, link string
+	body       []byte
+	mode       int64
+}
+
+func archiveOf(files []archiveFile) ([]byte, error) {
+	var buffer bytes.Buffer
+	writer := tar.NewWriter(&buffer)
+	for _, file := range files {
+		header := &tar.Header{Name: file.name, Mode: file.mode, Size: int64(len(file.body)), Typeflag: tar.TypeReg}
+		if file.link != "" {
+			header.Typeflag, header.Linkname = tar.TypeSymlink, file.link
+		}
+		if err := writer.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := writer.Write(file.body); err != nil {
+			return nil, err
+		}
+	}
+	err := writer.Close()
+	return buffer.Bytes(), err
+}

@@ -1,0 +1,186 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const podRunningLimit = 90 * time.Second
+
+// What runs in a container: it says which devices it has and whether it may open them, what is in its
+// environment, and then lives until it is told to end.
+const (
+	lookAround = `for d in $(find /dev -type c -o -type b); do
+echo "DEVICE $d $(stat -c %t:%T $d) $( (: <$d) 2>&1)"; done
+env | sed 's/^/ENV /'
+echo DONE
+`
+	stayUntilTold = `trap 'exit 0' TERM
+sleep 100000 & wait $!
+`
+)
+
+// What runc gives every container.
+var ordinaryDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty",
+	"/dev/console", "/dev/ptmx", "/dev/pts/ptmx", "/dev/pts/0"}
+
+// View is what a container saw of itself.
+type View struct {
+	devices     map[string]string // path to "major:minor"
+	forbidden   []string          // devices that the container may not open
+	environment map[string]string
+}
+
+func (v View) String() string {
+	return fmt.Sprintf("devices %v, forbidden %v, environment %v", v.devices, v.forbidden, v.mgpuEnvironment())
+}
+
+func (v View) mgpuEnvironment() []string {
+	var lines []string
+	for name, value := range v.environment {
+		if strings.HasPrefix(name, "MGPU_") || strings.HasPrefix(name, "NVIDIA_") {
+			lines = append(lines, name+"="+value)
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// logOf is what a container has printed since its latest start.
+func (n *Node) logOf(pod *corev1.Pod, container string) string {
+	logs, _ := filepath.Glob(n.path("logs", fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, pod.UID), container, "*.log"))
+	if len(logs) == 0 {
+		return ""
+	}
+	latest := slices.MaxFunc(logs, func(a, b string) int { // 9.log comes before 10.log
+		return cmp.Or(len(a)-len(b), strings.Compare(a, b))
+	})
+	text, _ := os.ReadFile(latest)
+	var lines []string
+	for _, line := range strings.Split(string(text), "\n") {
+		// The time, the stream, F for a full line, the line.
+		if fields := strings.SplitN(line, " ", 4); len(fields) == 4 {
+			lines = append(lines, fields[3])
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// viewOf waits until the container has looked around.
+func (n *Node) viewOf(t testing.TB, pod *corev1.Pod, container string) View {
+	t.Helper()
+	var text string
+	waitFor(t, 10*time.Second, container+" of "+pod.Name+" to look around", func() (bool, string) {
+		text = n.logOf(pod, container)
+		return strings.Contains(text, "DONE"), text
+	})
+	return readView(text)
+}
+
+func readView(text string) View {
+	view := View{devices: map[string]string{}, environment: map[string]string{}}
+	for _, line := range strings.Split(text, "\n") {
+		kind, rest, _ := strings.Cut(line, " ")
+		switch kind {
+		case "DEVICE":
+			view.readDevice(rest)
+		case "ENV":
+			name, value, _ := strings.Cut(rest, "=")
+			view.environment[name] = value
+		}
+	}
+	return view
+}
+
+// A device without a driver cannot be opened either, but says so in other words than the cgroup does.
+func (v *View) readDevice(line string) {
+	path, rest, _ := strings.Cut(line, " ")
+	if slices.Contains(ordinaryDevices, path) {
+		return
+	}
+	number, said, _ := strings.Cut(rest, " ")
+	v.devices[path] = number
+	if strings.Contains(said, "not permitted") || strings.Contains(said, "denied") {
+		v.forbidden = append(v.forbidden, path)
+	}
+}
+
+// runs gives every container of the pod the image and the program that looks around.
+func (b *PodBuilder) runs() *PodBuilder {
+	soon := int64(1)
+	b.pod.Spec.TerminationGracePeriodSeconds = &soon
+	b.pod.Spec.DNSPolicy = corev1.DNSDefault
+	for _, list := range [][]corev1.Container{b.pod.Spec.InitContainers, b.pod.Spec.Containers} {
+		for i := range list {
+			list[i].Image, list[i].ImagePullPolicy = nodeImage, corev1.PullNever
+			list[i].Command = []string{"sh", "-c", lookAround + stayUntilTold}
+		}
+	}
+	for i := range b.pod.Spec.InitContainers {
+		if one := &b.pod.Spec.InitContainers[i]; one.RestartPolicy == nil {
+			one.Command[2] = lookAround
+		}
+	}
+	return b
+}
+
+// waitRunning waits until all containers of a pod run.
+func waitRunning(ctx context.Context, t testing.TB, namespace, name string) *corev1.Pod {
+	t.Helper()
+	var pod *corev1.Pod
+	waitFor(t, podRunningLimit, "pod "+name+" to run", func() (bool, string) {
+		pod = get(ctx, t, namespace, name)
+		if pod.Status.Phase == corev1.PodFailed {
+			t.Fatalf("pod %s failed: %s", name, statusOf(pod))
+		}
+		return allRun(pod), statusOf(pod) + eventsOf(ctx, pod)
+	})
+	return pod
+}
+
+func allRun(pod *corev1.Pod) bool {
+	if pod.Status.Phase != corev1.PodRunning || len(pod.Status.ContainerStatuses) != len(pod.Spec.Containers) {
+		return false
+	}
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.State.Running == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// statusOf is what kubelet says of a pod, in a line.
+func statusOf(pod *corev1.Pod) string {
+	said := fmt.Sprintf("%s %s %s", pod.Status.Phase, pod.Status.Reason, pod.Status.Message)
+	for _, status := range append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...) {
+		if waiting := status.State.Waiting; waiting != nil {
+			said += fmt.Sprintf("; %s waits: %s %s", status.Name, waiting.Reason, waiting.Message)
+		}
+	}
+	return said
+}
+
+// eventsOf is what was said of a pod in events.
+func eventsOf(ctx context.Context, pod *corev1.Pod) string {
+	events, err := plane.admin.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: "involvedObject.name=" + pod.Name})
+	if err != nil {
+		return err.Error()
+	}
+	said := ""
+	for _, event := range events.Items {
+		said += fmt.Sprintf("\n%s %s: %s", event.Source.Component, event.Reason, event.Message)
+	}
+	return said
+}
