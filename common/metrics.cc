@@ -57,7 +57,7 @@ class PrometheusHistogram final : public Histogram {
   prometheus::Histogram* histogram_;
 };
 
-enum class Kind { kCounter, kGauge, kHistogram };
+enum class Kind { kCounter, kGauge, kHistogram, kFamily };
 
 struct Key {
   std::string name;
@@ -76,10 +76,13 @@ struct Metrics::State {
   std::map<Key, std::unique_ptr<Counter>> counters;
   std::map<Key, std::unique_ptr<Gauge>> gauges;
   std::map<Key, std::unique_ptr<Histogram>> histograms;
+  std::map<std::string, prometheus::MetricFamily> families;
   std::mutex refresh_mutex;
   std::vector<std::function<void()>> refreshes;
 
   Key key_of(const std::string& name, Kind kind, const Labels& labels);
+  prometheus::MetricFamily to_prometheus(const MetricFamily& family);
+  std::vector<prometheus::MetricFamily> collect();
 };
 
 // REQUIRES: the mutex is held.
@@ -92,6 +95,30 @@ Key Metrics::State::key_of(const std::string& name, Kind kind, const Labels& lab
     MGPU_CHECK(key.labels.emplace(label, value).second, "label given twice");
   }
   return key;
+}
+
+// REQUIRES: the mutex is held.
+prometheus::MetricFamily Metrics::State::to_prometheus(const MetricFamily& family) {
+  const bool is_counter = family.kind == MetricFamily::Kind::kCounter;
+  MGPU_CHECK(!is_counter || family.name.ends_with("_total"), "a counter's name ends in _total");
+  prometheus::MetricFamily out;
+  out.name = family.name;
+  out.help = family.help;
+  out.type = is_counter ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge;
+  for (const auto& [labels, value] : family.series) {
+    const Key key = key_of(family.name, Kind::kFamily, labels);
+    prometheus::ClientMetric& metric = out.metric.emplace_back();
+    for (const auto& [label, text] : key.labels) metric.label.push_back({label, text});
+    (is_counter ? metric.counter.value : metric.gauge.value) = value;
+  }
+  return out;
+}
+
+std::vector<prometheus::MetricFamily> Metrics::State::collect() {
+  auto collected = registry.Collect();
+  const std::lock_guard lock(mutex);
+  for (const auto& [name, family] : families) collected.push_back(family);
+  return collected;
 }
 
 Metrics::Metrics() : state_(std::make_unique<State>()) {}
@@ -135,6 +162,18 @@ Histogram& Metrics::histogram(const std::string& name, const std::string& help,
   return *histogram;
 }
 
+void Metrics::replace(std::vector<MetricFamily> families) {
+  const std::lock_guard lock(state_->mutex);
+  for (const MetricFamily& family : families) {
+    auto made = state_->to_prometheus(family);
+    if (made.metric.empty()) {
+      state_->families.erase(family.name);
+    } else {
+      state_->families.insert_or_assign(family.name, std::move(made));
+    }
+  }
+}
+
 void Metrics::on_collect(std::function<void()> refresh) {
   const std::lock_guard lock(state_->refresh_mutex);
   state_->refreshes.push_back(std::move(refresh));
@@ -146,7 +185,7 @@ std::string Metrics::text() {
     const std::lock_guard lock(state_->refresh_mutex);
     for (const auto& refresh : state_->refreshes) refresh();
   }
-  return prometheus::TextSerializer().Serialize(state_->registry.Collect());
+  return prometheus::TextSerializer().Serialize(state_->collect());
 }
 
 std::vector<double> latency_buckets_seconds() {

@@ -29,6 +29,20 @@ class Histogram {
   virtual void observe(double value) = 0;
 };
 
+// All series of one name, for things that come and go: what is no longer listed is gone from the
+// text too.
+struct MetricFamily {
+  enum class Kind { kCounter, kGauge };
+  struct Series {
+    Labels labels;
+    double value = 0;
+  };
+  std::string name;  // of a counter: ends in _total
+  std::string help;
+  Kind kind = Kind::kGauge;
+  std::vector<Series> series;  // no labels twice
+};
+
 class Metrics {
  public:
   Metrics();
@@ -41,6 +55,9 @@ class Metrics {
   // `buckets` ascending upper bounds.
   Histogram& histogram(const std::string& name, const std::string& help,
                        const std::vector<double>& buckets, const Labels& labels = {});
+  // These families have exactly these series from now on. No text() shows a part of one call.
+  // REQUIRES: no counter(), gauge() or histogram() has such a name.
+  void replace(std::vector<MetricFamily> families);
   // Called before each text(), to set gauges that are cheaper to read than to follow.
   void on_collect(std::function<void()> refresh);
 

@@ -122,5 +122,59 @@ TEST(LatencyBuckets, AscendFromFiftyMicrosecondsToTenSeconds) {
   EXPECT_TRUE(std::is_sorted(buckets.begin(), buckets.end()));
 }
 
+MetricFamily used_bytes(std::vector<MetricFamily::Series> series) {
+  return {"mgpu_used_bytes", "Used.", MetricFamily::Kind::kGauge, std::move(series)};
+}
+
+TEST(Metrics, ReplacedFamiliesHaveExactlyTheSeriesOfTheLastCall) {
+  Metrics metrics;
+  metrics.replace({used_bytes({{{{"pod", "a"}}, 1}, {{{"pod", "b"}}, 2}})});
+  EXPECT_THAT(metrics.text(), HasSubstr("# HELP mgpu_used_bytes Used.\n"
+                                        "# TYPE mgpu_used_bytes gauge\n"
+                                        "mgpu_used_bytes{pod=\"a\"} 1\n"
+                                        "mgpu_used_bytes{pod=\"b\"} 2\n"));
+  metrics.replace({used_bytes({{{{"pod", "b"}}, 3}})});
+  EXPECT_THAT(metrics.text(),
+              AllOf(HasSubstr("mgpu_used_bytes{pod=\"b\"} 3\n"), Not(HasSubstr("pod=\"a\""))));
+  metrics.replace({used_bytes({})});
+  EXPECT_EQ(metrics.text(), "");
+}
+
+TEST(Metrics, FamiliesThatAreNotNamedStayAsTheyWere) {
+  Metrics metrics;
+  metrics.gauge("mgpu_cards", "Cards.").set(8);
+  metrics.replace({used_bytes({{{}, 1}})});
+  metrics.replace({{"mgpu_over_total", "Over.", MetricFamily::Kind::kCounter, {{{}, 2}}}});
+  EXPECT_THAT(metrics.text(),
+              AllOf(HasSubstr("mgpu_cards 8\n"), HasSubstr("mgpu_used_bytes 1\n"),
+                    HasSubstr("# TYPE mgpu_over_total counter\nmgpu_over_total 2\n")));
+}
+
+TEST(Metrics, NoTextShowsHalfOfAReplacement) {
+  Metrics metrics;
+  const auto replace = [&](double value) {
+    MetricFamily other = used_bytes({{{}, value}});
+    other.name = "mgpu_other_bytes";
+    metrics.replace({used_bytes({{{}, value}}), other});
+  };
+  replace(0);
+  std::jthread writer([&](const std::stop_token& stop) {
+    for (double value = 0; !stop.stop_requested(); ++value) replace(value);
+  });
+  const auto value_in = [](const std::string& text, const std::string& name) {
+    return std::stod(text.substr(text.find("\n" + name + " ") + name.size() + 2));
+  };
+  for (int i = 0; i < 200; ++i) {
+    const std::string text = metrics.text();
+    ASSERT_EQ(value_in(text, "mgpu_used_bytes"), value_in(text, "mgpu_other_bytes"));
+  }
+}
+
+TEST(Metrics, ReplacedFamiliesAreNoOtherMetric) {
+  Metrics metrics;
+  metrics.gauge("mgpu_used_bytes", "Used.");
+  EXPECT_DEATH(metrics.replace({used_bytes({{{}, 1}})}), "metric of another kind exists");
+}
+
 }  // namespace
 }  // namespace mgpu
