@@ -1,0 +1,88 @@
+#include "plugin/monitor/join.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "common/limits.h"
+
+namespace mgpu::monitor {
+namespace {
+
+using Key = std::tuple<PodUid, std::string, CardUuid>;  // a container on a card
+using PodCard = std::pair<PodUid, CardUuid>;
+
+// What one process says is never believed beyond what a card can have, so that sums stay in range.
+MiB memory_of(const ProcessSample& process) {
+  constexpr MiB kMost{limits::kCardMemoryMiBMax};
+  return std::min(process.memory.value_or(MiB{}), kMost);
+}
+
+void add(const ProcessSample& process, ContainerUse& use) {
+  ++use.processes;
+  use.memory_used += memory_of(process);
+  const auto sm = process.sm_percent;
+  if (!sm || !(*sm >= 0 && *sm <= 100)) return;
+  use.sm_percent = std::min(100.0, use.sm_percent.value_or(0) + *sm);
+}
+
+// Where the use of each process goes.
+class Grants {
+ public:
+  explicit Grants(const std::vector<allocation::Record>& records) {
+    for (const allocation::Record& record : records) {
+      if (!record.bound()) continue;
+      for (const allocation::CardGrant& grant : record.cards) place(*record.owner, grant);
+    }
+  }
+
+  // Null: a stranger.
+  ContainerUse* find(const ProcessSample& process, const ContainerNames& names) {
+    if (!process.container) return nullptr;
+    const PodUid& pod = process.container->uid;
+    const auto name = names.find(process.container->container_id);
+    if (name == names.end()) return only_one(pod, process.card);
+    const auto found = by_container_.find({pod, name->second, process.card});
+    return found == by_container_.end() ? nullptr : &uses_[found->second];
+  }
+
+  std::vector<ContainerUse> take() { return std::move(uses_); }
+
+ private:
+  void place(const allocation::Owner& owner, const allocation::CardGrant& grant) {
+    const auto [at, is_new] =
+        by_container_.try_emplace({owner.uid, owner.container, grant.uuid}, uses_.size());
+    if (!is_new) return;
+    by_pod_[{owner.uid, grant.uuid}].push_back(uses_.size());
+    uses_.push_back({owner, grant, MiB{}, std::nullopt, 0});
+  }
+
+  ContainerUse* only_one(const PodUid& pod, const CardUuid& card) {
+    const auto found = by_pod_.find({pod, card});
+    if (found == by_pod_.end() || found->second.size() != 1) return nullptr;
+    return &uses_[found->second.front()];
+  }
+
+  std::vector<ContainerUse> uses_;
+  std::map<Key, std::size_t> by_container_;  // index into uses_
+  std::map<PodCard, std::vector<std::size_t>> by_pod_;
+};
+
+}  // namespace
+
+Joined join(const std::vector<allocation::Record>& records,
+            const std::vector<ProcessSample>& processes, const ContainerNames& names) {
+  Grants grants(records);
+  Joined joined;
+  for (const ProcessSample& process : processes) {
+    if (ContainerUse* const use = grants.find(process, names)) {
+      add(process, *use);
+      continue;
+    }
+    joined.unmanaged[process.card] += memory_of(process);
+    joined.strangers.push_back(process);
+  }
+  joined.containers = grants.take();
+  return joined;
+}
+
+}  // namespace mgpu::monitor

@@ -1,0 +1,87 @@
+#include "plugin/monitor/sampler.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <set>
+
+#include "plugin/limits.h"
+
+namespace mgpu::monitor {
+namespace {
+
+// None: it cannot be read, or is larger than limits::kProcFileBytesMax.
+std::optional<std::string> read_file(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (file < 0) return std::nullopt;
+  std::string text(limits::kProcFileBytesMax + 1, '\0');
+  std::size_t size = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(file, text.data() + size, text.size() - size);
+    if (got > 0) size += static_cast<std::size_t>(got);
+  } while (got > 0 && size < text.size());
+  ::close(file);
+  if (got < 0 || size == text.size()) return std::nullopt;
+  text.resize(size);
+  return text;
+}
+
+// Field 22 of /proc/<pid>/stat. The second one, the program's name in brackets, may hold anything.
+std::optional<std::uint64_t> read_start_time(std::string_view stat) {
+  constexpr int kFieldsBefore = 20;  // from the bracket to field 22, each after a blank
+  std::size_t at = stat.rfind(')');
+  for (int i = 0; i < kFieldsBefore && at != std::string_view::npos; ++i) {
+    at = stat.find(' ', at + 1);
+  }
+  if (at == std::string_view::npos) return std::nullopt;
+  std::uint64_t start = 0;
+  const char* const end = stat.data() + stat.size();
+  const auto [rest, code] = std::from_chars(stat.data() + at + 1, end, start);
+  if (code != std::errc() || (rest != end && *rest != ' ' && *rest != '\n')) return std::nullopt;
+  return start;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> ProcessSampler::start_time_of(std::int64_t pid) const {
+  const auto stat = read_file(proc_root_ + "/" + std::to_string(pid) + "/stat");
+  return stat ? read_start_time(*stat) : std::nullopt;
+}
+
+std::optional<ProcessSample> ProcessSampler::sample_one(const CardProcess& process) {
+  const auto start = start_time_of(process.pid);
+  if (!start) return std::nullopt;
+  ProcessSample sample{process.card, process.pid, process.memory, process.sm_percent, {}};
+  const auto known = known_.find(process.pid);
+  if (known != known_.end() && known->second.start_time == *start) {
+    sample.container = known->second.container;
+    return sample;
+  }
+  const auto text = read_file(proc_root_ + "/" + std::to_string(process.pid) + "/cgroup");
+  // Between the two reads the pid may have passed to another process.
+  if (!text || start_time_of(process.pid) != start) return std::nullopt;
+  sample.container = container_of(*text);
+  if (sample.container) known_.insert_or_assign(process.pid, Known{*start, *sample.container});
+  return sample;
+}
+
+std::vector<ProcessSample> ProcessSampler::sample(const std::vector<CardProcess>& processes) {
+  std::vector<ProcessSample> samples;
+  std::set<std::int64_t> here;
+  absent_ = 0;
+  for (const CardProcess& process : processes) {
+    auto one = process.pid > 0 ? sample_one(process) : std::nullopt;
+    if (!one) {
+      ++absent_;
+      continue;
+    }
+    here.insert(process.pid);
+    samples.push_back(*std::move(one));
+  }
+  std::erase_if(known_, [&](const auto& known) { return !here.contains(known.first); });
+  return samples;
+}
+
+}  // namespace mgpu::monitor

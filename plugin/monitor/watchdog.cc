@@ -1,0 +1,45 @@
+#include "plugin/monitor/watchdog.h"
+
+#include <algorithm>
+
+namespace mgpu::monitor {
+namespace {
+
+constexpr int kSamplesUntilOver = 2;
+constexpr MiB kSlack{64};                // contexts and the driver's own buffers come and go
+constexpr std::int64_t kSlackPart = 50;  // 2 % of what is granted
+
+bool exceeds(const ContainerUse& use) {
+  const MiB granted = use.grant.share.memory;
+  const MiB slack = std::max(kSlack, MiB(granted.value() / kSlackPart));
+  return use.memory_used.minus_saturating(granted) > slack;
+}
+
+}  // namespace
+
+std::vector<Overuse> Watchdog::step(const std::vector<ContainerUse>& use) {
+  std::map<std::tuple<PodUid, std::string, CardUuid>, Entry> next;
+  std::vector<Overuse> new_ones;
+  for (const ContainerUse& container : use) {
+    if (!exceeds(container)) continue;
+    const auto key =
+        std::tuple(container.owner.uid, container.owner.container, container.grant.uuid);
+    const auto before = entries_.find(key);
+    const int samples = before == entries_.end() ? 0 : before->second.samples;
+    const Overuse overuse{container.owner, container.grant, container.memory_used};
+    next.insert_or_assign(key, Entry{std::min(samples + 1, kSamplesUntilOver + 1), overuse});
+    if (samples + 1 == kSamplesUntilOver) new_ones.push_back(overuse);
+  }
+  entries_ = std::move(next);
+  return new_ones;
+}
+
+std::vector<Overuse> Watchdog::over() const {
+  std::vector<Overuse> all;
+  for (const auto& [key, entry] : entries_) {
+    if (entry.samples >= kSamplesUntilOver) all.push_back(entry.overuse);
+  }
+  return all;
+}
+
+}  // namespace mgpu::monitor
