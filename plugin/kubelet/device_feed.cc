@@ -1,0 +1,37 @@
+#include "plugin/kubelet/device_feed.h"
+
+#include <utility>
+
+#include "plugin/limits.h"
+
+namespace mgpu::kubelet {
+
+DeviceFeed::DeviceFeed(std::vector<Device> devices) {
+  set(std::move(devices));
+}
+
+void DeviceFeed::set(std::vector<Device> devices) {
+  const std::lock_guard lock(mutex_);
+  if (latest_.devices && *latest_.devices == devices) return;
+  latest_.devices = std::make_shared<const std::vector<Device>>(std::move(devices));
+  ++latest_.number;
+  changed_.notify_all();
+}
+
+std::optional<DeviceFeed::Version> DeviceFeed::next(std::uint64_t seen,
+                                                    const std::function<bool()>& ended) {
+  std::unique_lock lock(mutex_);
+  while (!ended()) {
+    if (latest_.number > seen) return latest_;
+    changed_.wait_for(lock, limits::kPluginPoll);
+  }
+  return std::nullopt;
+}
+
+void DeviceFeed::wake() {
+  // Under the lock: between a look at `ended` and the wait that follows no wake is lost.
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
+}
+
+}  // namespace mgpu::kubelet

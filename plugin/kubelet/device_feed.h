@@ -1,0 +1,40 @@
+// The list of devices, for whoever sends it to kubelet. Any thread.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "plugin/kubelet/device_plugin.h"
+
+namespace mgpu::kubelet {
+
+using DeviceList = std::shared_ptr<const std::vector<Device>>;
+
+class DeviceFeed {
+ public:
+  struct Version {
+    std::uint64_t number = 0;
+    DeviceList devices;
+  };
+
+  explicit DeviceFeed(std::vector<Device> devices);
+
+  // An equal list is no new version.
+  void set(std::vector<Device> devices);
+  // Waits for a version above `seen`; none as soon as `ended` is true, which is looked at after
+  // wake() and every limits::kPluginPoll.
+  std::optional<Version> next(std::uint64_t seen, const std::function<bool()>& ended);
+  void wake();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Version latest_;
+};
+
+}  // namespace mgpu::kubelet
