@@ -1,0 +1,197 @@
+#include "plugin/monitor/metrics.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/limits.h"
+
+namespace mgpu::monitor {
+namespace {
+
+std::optional<double> some(double value) {
+  return value;
+}
+
+double bytes(MiB memory) {
+  return static_cast<double>(memory.value()) * 1'048'576.0;
+}
+
+std::optional<double> bytes(std::optional<MiB> memory) {
+  if (!memory) return std::nullopt;
+  return bytes(*memory);
+}
+
+double ratio(Percent core) {
+  return static_cast<double>(core.value()) / 100;
+}
+
+std::optional<double> ratio(std::optional<double> percent) {
+  if (!percent) return std::nullopt;
+  return *percent / 100;
+}
+
+// How much of what it was granted it uses.
+std::optional<double> usage_of_grant(const ContainerUse& use) {
+  if (!use.sm_percent || use.grant.share.core.zero()) return std::nullopt;
+  return *use.sm_percent / static_cast<double>(use.grant.share.core.value());
+}
+
+struct CardView {
+  const CardReading& reading;
+  Share allocated;
+  MiB unmanaged;
+};
+
+// One family each; none: this card or container has no such series.
+template <class Subject>
+struct Metric {
+  const char* name;
+  const char* help;
+  std::optional<double> (*value)(const Subject&);
+};
+
+constexpr Metric<CardView> kCardMetrics[] = {
+    {"mgpu_card_memory_total_bytes", "Memory of the card.",
+     [](const CardView& card) { return some(bytes(card.reading.facts.memory)); }},
+    {"mgpu_card_memory_used_bytes", "Memory in use, by whatever process.",
+     [](const CardView& card) { return bytes(card.reading.memory_used); }},
+    {"mgpu_card_memory_allocated_bytes", "Memory granted to containers.",
+     [](const CardView& card) { return some(bytes(card.allocated.memory)); }},
+    {"mgpu_card_core_allocated_ratio", "Compute granted to containers, 1 = the card.",
+     [](const CardView& card) { return some(ratio(card.allocated.core)); }},
+    {"mgpu_card_sm_utilization_ratio", "Compute in use, 1 = the card.",
+     [](const CardView& card) { return ratio(card.reading.sm_percent); }},
+    {"mgpu_card_healthy", "1 where the card is offered to pods.",
+     [](const CardView& card) { return some(card.reading.facts.healthy() ? 1 : 0); }},
+    {"mgpu_unmanaged_memory_bytes",
+     "Memory of processes that hold no share of the card they are on.",
+     [](const CardView& card) { return some(bytes(card.unmanaged)); }},
+};
+
+constexpr Metric<ContainerUse> kContainerMetrics[] = {
+    {"mgpu_container_memory_limit_bytes", "Memory granted on this card.",
+     [](const ContainerUse& use) { return some(bytes(use.grant.share.memory)); }},
+    {"mgpu_container_memory_used_bytes", "Memory in use on this card.",
+     [](const ContainerUse& use) { return some(bytes(use.memory_used)); }},
+    {"mgpu_container_core_limit_ratio", "Compute granted, 1 = the card.",
+     [](const ContainerUse& use) { return some(ratio(use.grant.share.core)); }},
+    {"mgpu_container_sm_utilization_ratio", "Compute in use, 1 = the card.",
+     [](const ContainerUse& use) { return ratio(use.sm_percent); }},
+    {"mgpu_container_core_usage_ratio", "Compute in use, 1 = all that is granted.",
+     [](const ContainerUse& use) { return usage_of_grant(use); }},
+    {"mgpu_container_processes", "Processes on this card.",
+     [](const ContainerUse& use) { return some(use.processes); }},
+};
+
+template <class Subject>
+using Labelled = std::vector<std::pair<Labels, Subject>>;
+
+// Every family, those without a series too: they replace what was there.
+template <class Subject, std::size_t N>
+void add_families(const Metric<Subject> (&metrics)[N], const Labelled<Subject>& subjects,
+                  std::vector<MetricFamily>& families) {
+  for (const Metric<Subject>& metric : metrics) {
+    MetricFamily family{metric.name, metric.help, MetricFamily::Kind::kGauge, {}};
+    for (const auto& [labels, subject] : subjects) {
+      if (const auto value = metric.value(subject)) family.series.push_back({labels, *value});
+    }
+    families.push_back(std::move(family));
+  }
+}
+
+// What a record says is never believed beyond what a card can have, so that sums stay in range.
+Share bounded(const Share& share) {
+  constexpr MiB kMost{limits::kCardMemoryMiBMax};
+  return {std::min(share.core, kWholeCard), std::min(share.memory, kMost)};
+}
+
+std::map<CardUuid, Share> allocated_by_card(const Joined& joined) {
+  std::map<CardUuid, Share> allocated;
+  for (const ContainerUse& use : joined.containers) {
+    allocated[use.grant.uuid] += bounded(use.grant.share);
+  }
+  return allocated;
+}
+
+std::map<std::tuple<PodRef, std::string, CardUuid>, const ContainerUse*> by_name(
+    const Joined& joined) {
+  std::map<std::tuple<PodRef, std::string, CardUuid>, const ContainerUse*> uses;
+  for (const ContainerUse& use : joined.containers) {
+    const auto key = std::tuple(use.owner.pod, use.owner.container, use.grant.uuid);
+    const auto [at, is_new] = uses.try_emplace(key, &use);
+    // A pod and its successor of the same name, while the first one's record is still there.
+    if (!is_new && use.processes > at->second->processes) at->second = &use;
+  }
+  return uses;
+}
+
+Labels container_labels(const ContainerUse& use) {
+  return {{"namespace", use.owner.pod.space},
+          {"pod", use.owner.pod.name},
+          {"container", use.owner.container},
+          {"index", std::to_string(use.grant.index.value())},
+          {"uuid", use.grant.uuid.str()}};
+}
+
+}  // namespace
+
+MonitorMetrics::MonitorMetrics(Metrics& metrics, NodeName node, std::string driver)
+    : metrics_(metrics), node_(std::move(node)), driver_(std::move(driver)) {}
+
+void MonitorMetrics::update(const std::vector<CardReading>& cards, const Joined& joined,
+                            const std::vector<Overuse>& over) {
+  const Uses uses = by_name(joined);
+  count_over_limit(uses, over);
+  std::vector<MetricFamily> families;
+  add_cards(cards, joined, families);
+  add_containers(uses, families);
+  metrics_.replace(std::move(families));
+}
+
+void MonitorMetrics::count_over_limit(const Uses& uses, const std::vector<Overuse>& over) {
+  for (const Overuse& one : over) {
+    ++over_limit_[{one.owner.pod, one.owner.container, one.grant.uuid}];
+  }
+  std::erase_if(over_limit_, [&](const auto& counted) { return !uses.contains(counted.first); });
+}
+
+void MonitorMetrics::add_cards(const std::vector<CardReading>& cards, const Joined& joined,
+                               std::vector<MetricFamily>& families) const {
+  const auto allocated = allocated_by_card(joined);
+  Labelled<CardView> views;
+  MetricFamily about{
+      "mgpu_card_info", "1 for each card of the node.", MetricFamily::Kind::kGauge, {}};
+  for (const CardReading& card : cards) {
+    const CardUuid& uuid = card.facts.uuid;
+    const auto granted = allocated.find(uuid);
+    const auto unmanaged = joined.unmanaged.find(uuid);
+    Labels labels{{"node", node_.str()},
+                  {"index", std::to_string(card.facts.index.value())},
+                  {"uuid", uuid.str()}};
+    views.emplace_back(labels,
+                       CardView{card, granted == allocated.end() ? Share{} : granted->second,
+                                unmanaged == joined.unmanaged.end() ? MiB{} : unmanaged->second});
+    labels.insert(labels.end(), {{"model", card.facts.model}, {"driver", driver_}});
+    about.series.push_back({std::move(labels), 1});
+  }
+  families.push_back(std::move(about));
+  add_families(kCardMetrics, views, families);
+}
+
+void MonitorMetrics::add_containers(const Uses& uses, std::vector<MetricFamily>& families) const {
+  Labelled<ContainerUse> subjects;
+  MetricFamily over{"mgpu_container_over_limit_total",
+                    "Times that it began to use more memory than it was granted.",
+                    MetricFamily::Kind::kCounter,
+                    {}};
+  for (const auto& [key, use] : uses) {
+    subjects.emplace_back(container_labels(*use), *use);
+    const auto counted = over_limit_.find(key);
+    const auto times = counted == over_limit_.end() ? 0 : counted->second;
+    over.series.push_back({subjects.back().first, static_cast<double>(times)});
+  }
+  add_families(kContainerMetrics, subjects, families);
+  families.push_back(std::move(over));
+}
+
+}  // namespace mgpu::monitor
