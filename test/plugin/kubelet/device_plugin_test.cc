@@ -1,0 +1,460 @@
+#include "plugin/kubelet/device_plugin.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <mutex>
+#include <optional>
+
+#include "plugin/kubelet/socket_file.h"
+#include "plugin/limits.h"
+#include "test/plugin/kubelet/fake_kubelet.h"
+
+namespace mgpu::kubelet {
+namespace {
+
+using test::eventually;
+using test::FakeKubelet;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Ge;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using Ids = std::vector<std::string>;
+
+const std::string kCore = "vke.volcengine.com/mgpu-core";
+const std::string kSocket = "core.sock";
+const std::vector<Device> kTwo = {{.id = "c0", .healthy = true}, {.id = "c1", .healthy = true}};
+
+// What on_registration said, in order; "" for registered.
+class Reports {
+ public:
+  void add(const Result<void>& outcome) {
+    const std::lock_guard lock(mutex_);
+    sentences_.push_back(outcome ? "" : outcome.error().message);
+  }
+  std::vector<std::string> all() const {
+    const std::lock_guard lock(mutex_);
+    return sentences_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> sentences_;
+};
+
+class DevicePluginTest : public ::testing::Test {
+ public:
+  std::unique_ptr<DevicePlugin> plugin(DevicePluginHandlers handlers = {}) {
+    if (!handlers.allocate) handlers.allocate = [](const Ids&) { return Allocated{}; };
+    handlers.on_registration = [this](const Result<void>& outcome) { reports_.add(outcome); };
+    return std::make_unique<DevicePlugin>(
+        DevicePluginOptions{.resource = kCore, .folder = folder_.path(), .socket_name = kSocket},
+        kTwo, std::move(handlers));
+  }
+  void start_kubelet() { kubelet_ = std::make_unique<FakeKubelet>(folder_.path()); }
+  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
+  bool kubelet_has(const std::vector<Device>& devices) const {
+    return eventually([&] { return kubelet_->devices(kCore) == devices; });
+  }
+  static bool becomes_registered(const DevicePlugin& plugin) {
+    return eventually([&] { return plugin.registered(); });
+  }
+  bool reports(const std::string& part) const {
+    return eventually([&] {
+      return std::ranges::any_of(reports_.all(), [&](const std::string& sentence) {
+        return sentence.find(part) != std::string::npos;
+      });
+    });
+  }
+
+  test::TemporaryFolder folder_;
+  Reports reports_;
+  std::unique_ptr<FakeKubelet> kubelet_;
+};
+
+// --- registration --------------------------------------------------------------------------------
+
+TEST_F(DevicePluginTest, RegistersItsSocketAndGivesItsDevices) {
+  start_kubelet();
+  const auto plugin = this->plugin();
+  ASSERT_TRUE(becomes_registered(*plugin));
+  EXPECT_TRUE(kubelet_has(kTwo));
+  EXPECT_THAT(kubelet_->registrations(), ElementsAre(kCore + " core.sock v1beta1"));
+  EXPECT_THAT(reports_.all(), ElementsAre(""));
+}
+
+TEST_F(DevicePluginTest, WaitsForKubeletAndSaysSoOnce) {
+  const auto plugin = this->plugin();
+  ASSERT_TRUE(reports("kubelet is not there: no \"" + path("kubelet.sock") + "\""));
+  EXPECT_FALSE(plugin->registered());
+  EXPECT_FALSE(std::filesystem::exists(path(kSocket)));
+  start_kubelet();
+  ASSERT_TRUE(becomes_registered(*plugin));
+  ASSERT_TRUE(reports(""));
+  EXPECT_THAT(reports_.all(), SizeIs(2));
+}
+
+TEST_F(DevicePluginTest, RegistersAgainWithAKubeletThatStartsAnew) {
+  start_kubelet();
+  const auto plugin = this->plugin();
+  for (int restart = 0; restart < 3; ++restart) {
+    ASSERT_TRUE(kubelet_has(kTwo));
+    kubelet_.reset();
+    ASSERT_TRUE(eventually([&] { return !plugin->registered(); }));
+    start_kubelet();
+  }
+  ASSERT_TRUE(kubelet_has(kTwo));
+  EXPECT_TRUE(becomes_registered(*plugin));
+}
+
+TEST_F(DevicePluginTest, RegistersAgainWhenAKilledKubeletLeftItsSocket) {
+  start_kubelet();
+  const auto plugin = this->plugin();
+  ASSERT_TRUE(becomes_registered(*plugin));
+  kubelet_.reset();
+  test::leave_dead_socket(path("kubelet.sock"));
+  ASSERT_TRUE(reports("did not register"));
+  start_kubelet();
+  EXPECT_TRUE(kubelet_has(kTwo));
+}
+
+TEST_F(DevicePluginTest, RegistersAgainWhenItsSocketIsGone) {
+  start_kubelet();
+  const auto plugin = this->plugin();
+  ASSERT_TRUE(becomes_registered(*plugin));
+  std::filesystem::remove(path(kSocket));
+  ASSERT_TRUE(eventually([&] { return kubelet_->registrations().size() >= 2; }));
+  EXPECT_TRUE(kubelet_has(kTwo));
+  EXPECT_TRUE(std::filesystem::exists(path(kSocket)));
+}
+
+TEST_F(DevicePluginTest, RegistersAgainWhenKubeletGivesUpTheStream) {
+  start_kubelet();
+  const auto plugin = this->plugin();
+  ASSERT_TRUE(kubelet_has(kTwo));
+  kubelet_->cut_stream(kCore);
+  ASSERT_TRUE(eventually([&] { return kubelet_->registrations().size() >= 2; }));
+  EXPECT_TRUE(kubelet_has(kTwo));
+  EXPECT_TRUE(becomes_registered(*plugin));
+}
+
+TEST_F(DevicePluginTest, TriesAgainWhileKubeletRefusesAndSaysWhyOnce) {
+  start_kubelet();
+  kubelet_->refuse("requested API version \"v1beta1\" is not supported");
+  const auto plugin = this->plugin();
+  ASSERT_TRUE(eventually([&] { return kubelet_->registrations().size() >= 3; }));
+  EXPECT_THAT(reports_.all(), ElementsAre(AllOf(HasSubstr("did not register " + kCore),
+                                                HasSubstr("not supported"))));
+  EXPECT_FALSE(plugin->registered());
+  kubelet_->refuse("");
+  EXPECT_TRUE(becomes_registered(*plugin));
+}
+
+TEST_F(DevicePluginTest, GivesUpARegistrationWhenKubeletIsReplacedMeanwhile) {
+  start_kubelet();
+  kubelet_->hold_registrations(true);
+  const auto plugin = this->plugin();
+  ASSERT_TRUE(eventually([&] { return !kubelet_->registrations().empty(); }));
+  kubelet_.reset();
+  start_kubelet();
+  EXPECT_TRUE(kubelet_has(kTwo));
+}
+
+TEST_F(DevicePluginTest, EndsDuringARegistration) {
+  start_kubelet();
+  kubelet_->hold_registrations(true);
+  auto plugin = this->plugin();
+  ASSERT_TRUE(eventually([&] { return !kubelet_->registrations().empty(); }));
+  plugin.reset();
+  EXPECT_FALSE(std::filesystem::exists(path(kSocket)));
+}
+
+TEST_F(DevicePluginTest, SaysWhyItCannotServe) {
+  const std::string deep(120, 'd');
+  std::filesystem::create_directory(path(deep));
+  std::ofstream(path(deep) + "/kubelet.sock") << "any file";
+  const DevicePlugin plugin(
+      {.resource = kCore, .folder = path(deep), .socket_name = kSocket}, kTwo,
+      {.allocate = [](const Ids&) { return Allocated{}; },
+       .pre_start = {},
+       .on_registration = [this](const Result<void>& outcome) { reports_.add(outcome); }});
+  EXPECT_TRUE(reports("must have at most 107 bytes"));
+}
+
+// --- the socket ----------------------------------------------------------------------------------
+
+TEST_F(DevicePluginTest, ReplacesTheSocketOfAProcessThatWasKilled) {
+  test::leave_dead_socket(path(kSocket));
+  const auto plugin = this->plugin();
+  start_kubelet();
+  EXPECT_TRUE(kubelet_has(kTwo));
+}
+
+TEST_F(DevicePluginTest, RemovesItsSocketAtTheEndAndLeavesNothing) {
+  start_kubelet();
+  auto plugin = this->plugin();
+  ASSERT_TRUE(becomes_registered(*plugin));
+  plugin.reset();
+  std::vector<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+    left.push_back(entry.path().filename());
+  }
+  EXPECT_THAT(left, ElementsAre("kubelet.sock"));
+}
+
+TEST_F(DevicePluginTest, LeavesTheSocketToItsSuccessor) {
+  start_kubelet();
+  auto old = plugin();
+  ASSERT_TRUE(becomes_registered(*old));
+  const auto first = file_identity(path(kSocket));
+  const auto successor = plugin();
+  ASSERT_TRUE(reports("another process serves \"core.sock\" now"));
+  EXPECT_FALSE(old->registered());
+  const auto second = file_identity(path(kSocket));
+  EXPECT_NE(first, second);
+  old.reset();
+  // The end of the old stream makes kubelet drop the successor, which comes back.
+  ASSERT_TRUE(
+      eventually([&] { return kubelet_->devices(kCore) == kTwo && successor->registered(); }));
+  EXPECT_TRUE(std::filesystem::exists(path(kSocket)));
+}
+
+TEST_F(DevicePluginTest, ReturnsWhenItsSuccessorWasKilled) {
+  start_kubelet();
+  const auto plugin = this->plugin();
+  ASSERT_TRUE(becomes_registered(*plugin));
+  test::leave_dead_socket(path(kSocket));
+  ASSERT_TRUE(eventually([&] { return kubelet_->registrations().size() >= 2; }));
+  EXPECT_TRUE(kubelet_has(kTwo));
+}
+
+TEST_F(DevicePluginTest, SeveralResourcesHaveSocketsOfTheirOwn) {
+  start_kubelet();
+  const auto core = this->plugin();
+  const std::string memory_name = "vke.volcengine.com/mgpu-memory";
+  const std::vector<Device> one = {{.id = "0", .healthy = true}};
+  const DevicePlugin memory(
+      {.resource = memory_name, .folder = folder_.path(), .socket_name = "memory.sock"}, one,
+      {.allocate = [](const Ids&) { return Allocated{}; }, .pre_start = {}, .on_registration = {}});
+  EXPECT_TRUE(kubelet_has(kTwo));
+  EXPECT_TRUE(eventually([&] { return kubelet_->devices(memory_name) == one; }));
+}
+
+// --- the list ------------------------------------------------------------------------------------
+
+TEST_F(DevicePluginTest, SendsAListWhenItDiffersFromTheLast) {
+  start_kubelet();
+  const auto plugin = this->plugin();
+  ASSERT_TRUE(kubelet_has(kTwo));
+  std::vector<Device> sick = kTwo;
+  sick[1].healthy = false;
+  plugin->set_devices(sick);
+  ASSERT_TRUE(kubelet_has(sick));
+  plugin->set_devices(sick);
+  plugin->set_devices({});
+  ASSERT_TRUE(kubelet_has({}));
+  EXPECT_EQ(kubelet_->lists(kCore), 3);
+}
+
+TEST_F(DevicePluginTest, AListSetBeforeKubeletCameIsTheOneItGets) {
+  const auto plugin = this->plugin();
+  const std::vector<Device> one = {{.id = "c7", .healthy = false}};
+  plugin->set_devices(one);
+  start_kubelet();
+  EXPECT_TRUE(kubelet_has(one));
+}
+
+TEST_F(DevicePluginTest, SendsAsManyDevicesAsKubeletTakes) {
+  start_kubelet();
+  const auto plugin = this->plugin();
+  std::vector<Device> many(220'752);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i].id = std::to_string(100'000 + i);
+  ASSERT_TRUE(kubelet_has(kTwo));
+  plugin->set_devices(many);
+  EXPECT_TRUE(kubelet_has(many));
+}
+
+TEST_F(DevicePluginTest, KeepsTheLastListWhenTheNextIsTooLargeForKubelet) {
+  start_kubelet();
+  const auto plugin = this->plugin();
+  ASSERT_TRUE(kubelet_has(kTwo));
+  std::vector<Device> many(220'753);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i].id = std::to_string(100'000 + i);
+  plugin->set_devices(many);
+  const std::vector<Device> one = {{.id = "c7", .healthy = true}};
+  plugin->set_devices(one);
+  EXPECT_TRUE(kubelet_has(one));
+  EXPECT_THAT(kubelet_->registrations(), SizeIs(1));
+}
+
+// --- Allocate ------------------------------------------------------------------------------------
+
+TEST_F(DevicePluginTest, AllocatesWhatTheHandlerSays) {
+  start_kubelet();
+  DevicePluginHandlers handlers;
+  handlers.allocate = [](const Ids& ids) {
+    Allocated allocated;
+    allocated.edits.environment = {{"IDS", std::to_string(ids.size())}, {"EMPTY", ""}};
+    allocated.edits.mounts = {{.host_path = "/h", .container_path = "/c", .read_only = true},
+                              {.host_path = "/w", .container_path = "/w", .read_only = false}};
+    allocated.edits.devices = {{.path = "/dev/in", .host_path = "/dev/out"}};
+    allocated.cdi_devices = {"vendor.com/mgpu=" + ids.front()};
+    return allocated;
+  };
+  const auto plugin = this->plugin(std::move(handlers));
+  ASSERT_TRUE(kubelet_has(kTwo));
+  const auto answer = kubelet_->allocate(kCore, {{"c1", "c0"}});
+  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_THAT(*answer, SizeIs(1));
+  EXPECT_EQ(answer->front().environment.at("IDS"), "2");
+  EXPECT_EQ(answer->front().environment.at("EMPTY"), "");
+  EXPECT_THAT(answer->front().mounts, ElementsAre("/h:/c:ro", "/w:/w:rw"));
+  EXPECT_THAT(answer->front().devices, ElementsAre("/dev/out:/dev/in:rw"));
+  EXPECT_THAT(answer->front().cdi_devices, ElementsAre("vendor.com/mgpu=c1"));
+}
+
+TEST_F(DevicePluginTest, HandsOnTheIdsInTheOrderTheyCame) {
+  start_kubelet();
+  DevicePluginHandlers handlers;
+  handlers.allocate = [](const Ids& ids) {
+    Allocated allocated;
+    for (const std::string& id : ids) allocated.edits.environment["IDS"] += id + " ";
+    return allocated;
+  };
+  const auto plugin = this->plugin(std::move(handlers));
+  ASSERT_TRUE(kubelet_has(kTwo));
+  for (const Ids& ids : {Ids{"c9", "c3", "c6"}, Ids{"c3", "c6", "c9"}, Ids{"c3", "c3"}}) {
+    std::string joined;
+    for (const std::string& id : ids) joined += id + " ";
+    EXPECT_EQ(kubelet_->allocate(kCore, {ids})->front().environment.at("IDS"), joined);
+  }
+}
+
+TEST_F(DevicePluginTest, AnswersEveryContainerRequestOrNone) {
+  start_kubelet();
+  DevicePluginHandlers handlers;
+  handlers.allocate = [](const Ids& ids) -> Result<Allocated> {
+    if (ids.empty()) return error("no device ids");
+    return Allocated{};
+  };
+  const auto plugin = this->plugin(std::move(handlers));
+  ASSERT_TRUE(kubelet_has(kTwo));
+  EXPECT_THAT(*kubelet_->allocate(kCore, {{"c0"}, {"c1"}, {"c0"}}), SizeIs(3));
+  EXPECT_THAT(kubelet_->allocate(kCore, {{"c0"}, {}}).error().message, HasSubstr("no device ids"));
+  EXPECT_THAT(kubelet_->allocate(kCore, {}).error().message,
+              HasSubstr("container_requests is empty"));
+}
+
+TEST_F(DevicePluginTest, CutsAnErrorThatIsLong) {
+  start_kubelet();
+  DevicePluginHandlers handlers;
+  handlers.allocate = [](const Ids&) -> Result<Allocated> {
+    return error(std::string(1 << 20, 'x'));
+  };
+  const auto plugin = this->plugin(std::move(handlers));
+  ASSERT_TRUE(kubelet_has(kTwo));
+  EXPECT_LT(kubelet_->allocate(kCore, {{"c0"}}).error().message.size(), 2'000U);
+}
+
+TEST_F(DevicePluginTest, LeavesOutPreferredAllocation) {
+  start_kubelet();
+  const auto plugin = this->plugin();
+  ASSERT_TRUE(kubelet_has(kTwo));
+  constexpr const char* kUnimplemented = "12 ";
+  EXPECT_THAT(kubelet_->preferred_allocation(kCore).error().message,
+              ::testing::StartsWith(kUnimplemented));
+}
+
+// --- PreStartContainer ---------------------------------------------------------------------------
+
+TEST_F(DevicePluginTest, AsksForPreStartOnlyWhereItIsOffered) {
+  start_kubelet();
+  auto without = plugin();
+  ASSERT_TRUE(kubelet_has(kTwo));
+  EXPECT_FALSE(kubelet_->pre_start_required(kCore));
+  EXPECT_FALSE(kubelet_->pre_start(kCore, {"c0"}));
+  without.reset();
+  const auto with = plugin({.allocate = {},
+                            .pre_start = [](const Ids&, const auto&) { return Result<void>(); },
+                            .on_registration = {}});
+  ASSERT_TRUE(kubelet_has(kTwo));
+  EXPECT_TRUE(kubelet_->pre_start_required(kCore));
+  EXPECT_TRUE(kubelet_->pre_start(kCore, {"c0"}));
+}
+
+TEST_F(DevicePluginTest, GivesKubeletTheSentenceOfARefusedPreStart) {
+  start_kubelet();
+  DevicePluginHandlers handlers;
+  handlers.pre_start = [](const Ids& ids, const auto&) -> Result<void> {
+    return error("no pod has " + ids.front());
+  };
+  const auto plugin = this->plugin(std::move(handlers));
+  ASSERT_TRUE(kubelet_has(kTwo));
+  EXPECT_THAT(kubelet_->pre_start(kCore, {"c1"}).error().message, HasSubstr("no pod has c1"));
+}
+
+// A PreStart that waits until it is cancelled.
+struct Waiting {
+  std::atomic<int> begun = 0;
+  std::atomic<int> cancelled = 0;
+
+  DevicePluginHandlers handlers() {
+    DevicePluginHandlers made;
+    made.pre_start = [this](const Ids&, const std::function<bool()>& told) -> Result<void> {
+      ++begun;
+      if (eventually(told)) ++cancelled;
+      return error("cancelled");
+    };
+    return made;
+  }
+};
+
+TEST_F(DevicePluginTest, TellsAPreStartThatKubeletNoLongerWaits) {
+  start_kubelet();
+  Waiting waiting;
+  const auto plugin = this->plugin(waiting.handlers());
+  ASSERT_TRUE(kubelet_has(kTwo));
+  EXPECT_FALSE(kubelet_->pre_start(kCore, {"c0"}, std::chrono::milliseconds(100)));
+  EXPECT_TRUE(eventually([&] { return waiting.cancelled == 1; }));
+}
+
+TEST_F(DevicePluginTest, CancelsPreStartsAtItsEndAndWaitsForThem) {
+  start_kubelet();
+  Waiting waiting;
+  auto plugin = this->plugin(waiting.handlers());
+  ASSERT_TRUE(kubelet_has(kTwo));
+  auto call = std::async(std::launch::async, [&] { return kubelet_->pre_start(kCore, {"c0"}); });
+  ASSERT_TRUE(eventually([&] { return waiting.begun == 1; }));
+  plugin.reset();
+  EXPECT_EQ(waiting.cancelled, 1);
+  EXPECT_FALSE(call.get());
+}
+
+TEST_F(DevicePluginTest, AllocatesWhileEveryPreStartThatMayWaitWaits) {
+  start_kubelet();
+  Waiting waiting;
+  auto plugin = this->plugin(waiting.handlers());
+  ASSERT_TRUE(kubelet_has(kTwo));
+  std::vector<std::future<Result<void>>> calls;
+  for (int i = 0; i < limits::kPluginThreadsMax; ++i) {
+    calls.push_back(
+        std::async(std::launch::async, [&] { return kubelet_->pre_start(kCore, {"c0"}); }));
+  }
+  ASSERT_TRUE(eventually([&] { return waiting.begun == limits::kPluginThreadsMax; }));
+  EXPECT_TRUE(kubelet_->allocate(kCore, {{"c0"}}));
+  EXPECT_THAT(kubelet_->pre_start(kCore, {"c1"}).error().message,
+              HasSubstr("64 containers are being prepared already"));
+  plugin.reset();
+  EXPECT_EQ(waiting.cancelled, limits::kPluginThreadsMax);
+}
+
+}  // namespace
+}  // namespace mgpu::kubelet
