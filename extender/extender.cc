@@ -15,7 +15,7 @@
 #include "extender/ledger/informer.h"
 #include "extender/ledger/ledger.h"
 #include "extender/probe.h"
-#include "extender/readiness.h"
+#include "common/http/readiness.h"
 #include "extender/scheduler_routes.h"
 #include "extender/verbs/binder.h"
 #include "extender/verbs/budgets.h"

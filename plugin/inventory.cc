@@ -20,6 +20,10 @@ Inventory::Inventory(std::unique_ptr<gpu::CardSource> source, Hooks hooks)
     : source_(std::move(source)), hooks_(std::move(hooks)) {}
 
 Inventory::~Inventory() {
+  stop();
+}
+
+void Inventory::stop() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;

@@ -44,6 +44,8 @@ class Inventory {
   ~Inventory();
 
   void start();
+  // Ends the thread; no hook is called any more. Idempotent.
+  void stop();
   InventoryState state() const;  // any thread
   // Nodes of the card, empty where it is not there now. Any thread.
   std::vector<allocation::DeviceNode> nodes_of(const CardUuid& card) const;

@@ -79,6 +79,21 @@ inline constexpr std::chrono::milliseconds kGarbagePeriod{10'000};
 // Use is sampled so often; /metrics answers with the last sample.
 inline constexpr std::chrono::milliseconds kMonitorPeriod{5'000};
 
+// How long the driver may take for one look at all cards; without a persistence daemon it starts
+// each card anew, which takes seconds.
+inline constexpr std::chrono::milliseconds kDriverPatience{30'000};
+// At the end: what a look that goes on is waited for.
+inline constexpr std::chrono::milliseconds kDriverGoodbye{2'000};
+// One wait for XIDs; it cannot be ended before.
+inline constexpr std::chrono::milliseconds kXidWait{500};
+inline constexpr int kXidsAtOnceMax = 64;
+// A sick card is offered again after so many good looks in a row.
+inline constexpr int kGoodProbes = 3;
+// NVML is started anew after so many looks in a row that did not see every card.
+inline constexpr int kNvmlReopenReads = 12;
+// Of the names in a driver's library folder.
+inline constexpr std::size_t kDriverFilesMax = 256;
+
 // --- isolation and monitoring --------------------------------------------------------------------
 
 // Processes of one card that are looked at.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "plugin/container_edits.h"
 #include "plugin/limits.h"
 #include "plugin/presence.h"
 
@@ -184,17 +185,9 @@ Decided<Starter::Records> Starter::attempt(const DeviceSet& devices) {
 // --- acting --------------------------------------------------------------------------------------
 
 Result<bool> Starter::inject(const Record& record) {
-  std::vector<allocation::DeviceNode> nodes;
-  for (const allocation::CardGrant& card : record.cards) {
-    for (auto& node : parts_.inventory.nodes_of(card.uuid)) nodes.push_back(std::move(node));
-  }
-  auto edits = container_edits(record, std::move(nodes));
-  auto limits = parts_.isolation.edits(record);
-  if (!limits) return limits.error();
-  edits.environment.merge(limits->environment);
-  edits.devices.insert(edits.devices.end(), limits->devices.begin(), limits->devices.end());
-  edits.mounts.insert(edits.mounts.end(), limits->mounts.begin(), limits->mounts.end());
-  return parts_.injector.inject(record.id, edits);
+  const auto edits = edits_of(record, parts_.inventory, parts_.isolation);
+  if (!edits) return edits.error();
+  return parts_.injector.inject(record.id, *edits);
 }
 
 Decided<void> Starter::act(const Records& records) {

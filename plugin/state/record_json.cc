@@ -122,6 +122,12 @@ std::string record_json(const Record& record) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+std::string records_json(const std::vector<Record>& records) {
+  std::string json;
+  for (const Record& record : records) json += (json.empty() ? "" : ",") + record_json(record);
+  return "[" + json + "]\n";
+}
+
 Result<Record> parse_record(std::string_view json) {
   Reader reader;
   auto record = kube::read_tree<Record>(

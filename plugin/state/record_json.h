@@ -10,6 +10,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/result.h"
 #include "plugin/allocation/record.h"
@@ -17,6 +18,8 @@
 namespace mgpu::state {
 
 std::string record_json(const allocation::Record& record);
+// An array of them, for GET /allocations.
+std::string records_json(const std::vector<allocation::Record>& records);
 // Errors: not JSON, another version, a member absent or out of range.
 Result<allocation::Record> parse_record(std::string_view json);
 

@@ -1,4 +1,4 @@
-#include "extender/readiness.h"
+#include "common/http/readiness.h"
 
 #include "common/text.h"
 

@@ -1,0 +1,40 @@
+#include "common/http/readiness.h"
+
+#include <gtest/gtest.h>
+
+namespace mgpu {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Readiness, IsToldWithWhatItWaitsFor) {
+  struct Case {
+    Readiness readiness;
+    int status;
+    const char* body;
+  };
+  const Case cases[] = {
+      {{}, 200, "{\"ready\": true, \"api_server\": \"answers\"}\n"},
+      {{.waiting_for = {"nodes"}}, 503, "{\"ready\": false, \"waiting_for\": [\"nodes\"]}\n"},
+      {{.waiting_for = {"nodes", "pods"}},
+       503,
+       "{\"ready\": false, \"waiting_for\": [\"nodes\", \"pods\"]}\n"},
+      {{.silence = 12s, .problem = "pods: \"x\""},
+       200,
+       "{\"ready\": true, \"api_server\": \"no answer for 12 s\", "
+       "\"problem\": \"pods: \\\"x\\\"\"}\n"},
+      {{.waiting_for = {"pods"}, .silence = 3s, .problem = "refused"},
+       503,
+       "{\"ready\": false, \"waiting_for\": [\"pods\"], \"api_server\": \"no answer for 3 s\", "
+       "\"problem\": \"refused\"}\n"},
+      {{.draining = true}, 503, "{\"ready\": false, \"draining\": true}\n"},
+  };
+  for (const Case& c : cases) {
+    const http::Response response = readiness_response(c.readiness);
+    EXPECT_EQ(response.status, c.status) << c.body;
+    EXPECT_EQ(response.body, c.body);
+  }
+}
+
+}  // namespace
+}  // namespace mgpu
