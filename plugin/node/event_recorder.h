@@ -2,6 +2,7 @@
 // on one object, as kubelet's own are.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,13 +23,15 @@ struct Event {
 // and counted.
 class EventRecorder {
  public:
-  // `transport` outlives it. `now` gives RFC 3339 UTC, for the test's own time.
+  // `transport` outlives it. `now` gives RFC 3339 UTC, on any thread; none: the
+  // machine's time.
   EventRecorder(NodeName node, kube::Transport& transport, std::function<std::string()> now);
   ~EventRecorder();
 
   // `uid` may be empty where it is not known.
   void on_pod(const PodRef& pod, const PodUid& uid, const Event& event);
   void on_node(const Event& event);
+  // Occurrences that were not sent, or whose request failed.
   std::uint64_t dropped() const;
 
  private:

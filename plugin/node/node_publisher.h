@@ -2,8 +2,14 @@
 // capacity of mgpu-memory (where it is not a device-plugin resource), written on change only and
 // brought back where somebody else changed them.
 //
-//   Unknown --first read--> Reading --differs--> Writing --> Settled --node event that differs-->
-//   Writing; a write that fails is tried again with growing waits.
+//             node read            differs
+//   Unknown --------------> Idle ------------> Writing ---- fails ----> Waiting
+//                            ^ |                 |                         |
+//                no such node| | equal: settled  +-- works --> Idle <------+
+//                            +-+
+//
+// Idle compares whenever a report or a node event comes. Waits grow. What somebody else changes is
+// written again at once the first time, and with growing waits where that does not end.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +38,12 @@ struct NodeReport {
 // Runs on the transport's executor.
 class NodePublisher {
  public:
-  // `transport` outlives it. Problems (no such node, no right) are told once each until one works.
+  // `transport` outlives it. Problems (no such node, no right) are told once each until one works;
+  // `on_problem` runs on the executor and must not end the publisher. `now` gives RFC 3339 UTC;
+  // none: the machine's time.
   NodePublisher(NodeName node, Contract contract, kube::Transport& transport,
-                std::function<void(const std::string&)> on_problem);
+                std::function<void(const std::string&)> on_problem,
+                std::function<std::string()> now = {});
   ~NodePublisher();  // REQUIRES: on the executor, or while it runs nothing
 
   void publish(NodeReport report);  // any thread

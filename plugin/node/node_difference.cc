@@ -1,0 +1,77 @@
+#include "plugin/node/node_difference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/limits.h"
+#include "common/quantity.h"
+#include "common/text.h"
+#include "plugin/limits.h"
+
+namespace mgpu::node {
+namespace {
+
+std::string_view text_of(NodeReport::Ready ready) {
+  switch (ready) {
+    case NodeReport::Ready::kTrue:
+      return "True";
+    case NodeReport::Ready::kFalse:
+      return "False";
+    case NodeReport::Ready::kUnknown:
+      break;
+  }
+  return "Unknown";
+}
+
+void compare_cards(const NodeReport& report, const kube::Node& node, const Contract& contract,
+                   NodeDifference& difference) {
+  std::string cards = format_node_cards(report.cards);
+  const auto found = node.metadata.annotations.find(contract.node_cards);
+  if (found != node.metadata.annotations.end() && found->second == cards) return;
+  if (cards.size() > limits::kCardsAnnotationBytesMax) {
+    difference.problem = fmt::format(
+        "annotation {} of {} cards would have {} bytes, want at most {}: not written",
+        contract.node_cards, report.cards.size(), cards.size(), limits::kCardsAnnotationBytesMax);
+    return;
+  }
+  difference.cards = std::move(cards);
+}
+
+// Times are not compared: a heartbeat alone is not worth a write.
+void compare_condition(const NodeReport& report, const kube::Node& node, const std::string& now,
+                       NodeDifference& difference) {
+  const kube::Condition wanted{std::string(kConditionType), std::string(text_of(report.ready)),
+                               report.reason,
+                               std::string(cut_text(report.message, limits::kEventMessageMax))};
+  const auto found = std::ranges::find(node.conditions, kConditionType, &kube::Condition::type);
+  if (found != node.conditions.end() && *found == wanted) return;
+  difference.status.condition = wanted;
+  difference.status.heartbeat_time = now;
+  const bool same_status = found != node.conditions.end() && found->status == wanted.status;
+  if (!same_status) difference.status.transition_time = now;
+}
+
+void compare_capacity(const NodeReport& report, const kube::Node& node, const Contract& contract,
+                      NodeDifference& difference) {
+  if (!report.memory) return;
+  const auto found = node.capacity.find(contract.memory_resource);
+  if (found != node.capacity.end()) {
+    const auto amount = parse_whole_quantity("capacity", found->second);
+    if (amount && *amount == *report.memory) return;
+  }
+  difference.status.capacity[contract.memory_resource] = *report.memory;
+}
+
+}  // namespace
+
+NodeDifference difference(const NodeReport& report, const kube::Node& node,
+                          const Contract& contract, const std::string& now) {
+  NodeDifference difference;
+  compare_cards(report, node, contract, difference);
+  compare_condition(report, node, now, difference);
+  compare_capacity(report, node, contract, difference);
+  return difference;
+}
+
+}  // namespace mgpu::node

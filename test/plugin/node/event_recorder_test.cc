@@ -1,0 +1,237 @@
+#include "plugin/node/event_recorder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <thread>
+
+#include "common/asio_executor.h"
+#include "plugin/limits.h"
+#include "test/support/node_server.h"
+
+namespace mgpu::node {
+namespace {
+
+using kube::Fault;
+using Json = test::NodeServer::Json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+using ::testing::SizeIs;
+
+constexpr std::uint64_t kInFlight = limits::kEventsInFlightMax;
+
+class EventRecorderTest : public ::testing::Test {
+ public:
+  EventRecorderTest() {
+    recorder_.emplace(NodeName("n1"), server_.api(),
+                      [this] { return "2026-01-02T00:00:" + std::to_string(10 + clock_++) + "Z"; });
+  }
+  void sick(const std::string& message = "card 3 is sick") {
+    recorder_->on_pod({"ml", "train"}, PodUid("u-1"),
+                      {Event::Type::kWarning, "MGPUCardUnhealthy", message});
+  }
+  void forget_events() {
+    for (const Json& event : server_.events("ml")) {
+      kube::Request request;
+      request.method = kube::Method::kDelete;
+      request.target =
+          "/api/v1/namespaces/ml/events/" + event["metadata"]["name"].get<std::string>();
+      ASSERT_TRUE(server_.api().call(request).ok());
+    }
+  }
+
+  int clock_ = 0;
+  test::NodeServer server_;
+  std::optional<EventRecorder> recorder_;
+};
+
+TEST_F(EventRecorderTest, WritesAnEventOnAPod) {
+  sick();
+  server_.run();
+  const auto events = server_.events("ml");
+  ASSERT_THAT(events, SizeIs(1));
+  const Json& event = events[0];
+  EXPECT_THAT(event["metadata"]["name"].get<std::string>(), MatchesRegex("train\\.[0-9a-f]+"));
+  EXPECT_EQ(event["involvedObject"], Json({{"apiVersion", "v1"},
+                                           {"kind", "Pod"},
+                                           {"namespace", "ml"},
+                                           {"name", "train"},
+                                           {"uid", "u-1"}}));
+  EXPECT_EQ(event["type"], "Warning");
+  EXPECT_EQ(event["reason"], "MGPUCardUnhealthy");
+  EXPECT_EQ(event["message"], "card 3 is sick");
+  EXPECT_EQ(event["source"], Json({{"component", "mgpu-device-plugin"}, {"host", "n1"}}));
+  EXPECT_EQ(event["count"], 1);
+  EXPECT_EQ(event["firstTimestamp"], event["lastTimestamp"]);
+  EXPECT_EQ(recorder_->dropped(), 0u);
+}
+
+TEST_F(EventRecorderTest, LeavesOutAUidThatIsNotKnown) {
+  recorder_->on_pod({"ml", "train"}, PodUid(), {Event::Type::kNormal, "R", "m"});
+  server_.run();
+  EXPECT_FALSE(server_.events("ml").at(0)["involvedObject"].contains("uid"));
+  EXPECT_EQ(server_.events("ml").at(0)["type"], "Normal");
+}
+
+TEST_F(EventRecorderTest, WritesEventsOnTheNodeInDefault) {
+  recorder_->on_node({Event::Type::kNormal, "MGPUCardHealthy", "card 3 is well again"});
+  server_.run();
+  const auto events = server_.events("default");
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0]["involvedObject"],
+            Json({{"apiVersion", "v1"}, {"kind", "Node"}, {"name", "n1"}, {"uid", "n1"}}));
+  EXPECT_THAT(events[0]["metadata"]["name"].get<std::string>(), MatchesRegex("n1\\.[0-9a-f]+"));
+}
+
+TEST_F(EventRecorderTest, CountsEqualEventsOnOneObject) {
+  for (int i = 0; i < 3; ++i) {
+    sick();
+    server_.run();
+  }
+  const auto events = server_.events("ml");
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0]["count"], 3);
+  EXPECT_EQ(events[0]["firstTimestamp"], "2026-01-02T00:00:10Z");
+  EXPECT_NE(events[0]["lastTimestamp"], events[0]["firstTimestamp"]);
+}
+
+TEST_F(EventRecorderTest, CountsWhatComesWhileOneIsUnderWay) {
+  for (int i = 0; i < 100; ++i) sick();
+  server_.run();
+  const auto events = server_.events("ml");
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0]["count"], 100);
+  EXPECT_THAT(server_.writes, SizeIs(2));
+  EXPECT_EQ(recorder_->dropped(), 0u);
+}
+
+TEST_F(EventRecorderTest, TellsEventsApartByEachOfTheirParts) {
+  const PodRef pod{"ml", "train"};
+  const Event event{Event::Type::kWarning, "R", "m"};
+  recorder_->on_pod(pod, PodUid("u-1"), event);
+  recorder_->on_pod(pod, PodUid("u-2"), event);
+  recorder_->on_pod({"ml", "other"}, PodUid("u-1"), event);
+  recorder_->on_pod(pod, PodUid("u-1"), {Event::Type::kWarning, "S", "m"});
+  recorder_->on_pod(pod, PodUid("u-1"), {Event::Type::kWarning, "R", "n"});
+  server_.run();
+  EXPECT_THAT(server_.events("ml"), SizeIs(5));
+}
+
+TEST_F(EventRecorderTest, BeginsAnewWhereTheServerHasForgotten) {
+  sick();
+  server_.run();
+  forget_events();
+  sick();
+  server_.run();
+  const auto events = server_.events("ml");
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0]["count"], 1);
+  EXPECT_EQ(recorder_->dropped(), 0u);
+  sick();
+  server_.run();
+  EXPECT_EQ(server_.events("ml").at(0)["count"], 2);
+}
+
+TEST_F(EventRecorderTest, DropsAndCountsWhatTheServerRefuses) {
+  server_.fault = [](const kube::Request&) { return Fault{.status = 403}; };
+  sick();
+  sick();
+  server_.run();
+  EXPECT_EQ(recorder_->dropped(), 2u);
+  EXPECT_THAT(server_.writes, SizeIs(1));
+  server_.fault = nullptr;
+  sick();
+  server_.run();
+  EXPECT_EQ(server_.events("ml").at(0)["count"], 1);
+}
+
+TEST_F(EventRecorderTest, MakesUpForACountThatFailed) {
+  sick();
+  server_.run();
+  server_.fault = [](const kube::Request&) { return Fault{.status = 503}; };
+  sick();
+  server_.run();
+  EXPECT_EQ(recorder_->dropped(), 1u);
+  server_.fault = nullptr;
+  sick();
+  server_.run();
+  EXPECT_EQ(server_.events("ml").at(0)["count"], 3);
+}
+
+TEST_F(EventRecorderTest, DropsWhatIsOverTheNumberUnderWay) {
+  for (std::uint64_t i = 0; i < kInFlight + 5; ++i) sick(std::to_string(i));
+  EXPECT_EQ(recorder_->dropped(), 5u);
+  server_.run();
+  EXPECT_THAT(server_.events("ml"), SizeIs(kInFlight));
+  sick("later");
+  server_.run();
+  EXPECT_THAT(server_.events("ml"), SizeIs(kInFlight + 1));
+}
+
+TEST_F(EventRecorderTest, RemembersABoundedNumberOfEvents) {
+  sick("first");
+  server_.run();
+  for (std::size_t i = 0; i < limits::kEventsRememberedMax; ++i) {
+    sick(std::to_string(i));
+    server_.run();
+  }
+  server_.writes.clear();
+  sick("first");  // forgotten meanwhile
+  sick(std::to_string(limits::kEventsRememberedMax - 1));
+  server_.run();
+  EXPECT_THAT(server_.writes, ElementsAre(HasSubstr("POST"), HasSubstr("PATCH")));
+}
+
+TEST_F(EventRecorderTest, CutsWhatIsTooLong) {
+  const std::string long_name = std::string(200, 'a') + "." + std::string(52, 'b');
+  recorder_->on_pod({"ml", long_name}, PodUid("u"),
+                    {Event::Type::kWarning, std::string(1'000, 'R'), std::string(100'000, 'm')});
+  server_.run();
+  const auto events = server_.events("ml");
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_LE(events[0]["metadata"]["name"].get<std::string>().size(), 253u);
+  EXPECT_EQ(events[0]["message"].get<std::string>().size(), limits::kEventMessageMax);
+  EXPECT_EQ(events[0]["reason"].get<std::string>().size(), 128u);
+}
+
+TEST_F(EventRecorderTest, WritesValidTextWhateverComesIn) {
+  sick("bad \xff \" \\ \n byte");
+  server_.run();
+  ASSERT_THAT(server_.events("ml"), SizeIs(1));
+  EXPECT_THAT(server_.events("ml")[0]["message"].get<std::string>(), HasSubstr("\" \\ \n byte"));
+}
+
+TEST_F(EventRecorderTest, EndsWhileEventsAreUnderWay) {
+  sick();
+  recorder_.reset();
+  server_.run();
+  EXPECT_THAT(server_.events("ml"), SizeIs(1));
+}
+
+TEST(EventRecorder, TakesEventsFromAnyThread) {
+  AsioExecutor executor;
+  kube::MemoryApiServer api(executor, {});
+  std::uint64_t dropped = 0;
+  {
+    EventRecorder recorder(NodeName("n1"), api, {});
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        for (int n = 0; n < 100; ++n) {
+          recorder.on_pod({"ml", "p"}, PodUid("u"),
+                          {Event::Type::kWarning, "R", std::to_string(n % 8)});
+        }
+      });
+    }
+    threads.clear();
+    executor.stop();
+    dropped = recorder.dropped();
+  }
+  EXPECT_EQ(dropped, 0u);
+}
+
+}  // namespace
+}  // namespace mgpu::node

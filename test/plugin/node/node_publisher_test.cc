@@ -1,0 +1,430 @@
+#include "plugin/node/node_publisher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <thread>
+
+#include "common/asio_executor.h"
+#include "common/limits.h"
+#include "plugin/node/node_difference.h"
+#include "test/support/kube_objects.h"
+#include "test/support/node_server.h"
+
+namespace mgpu::node {
+namespace {
+
+using kube::Fault;
+using test::NodeServer;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using Json = NodeServer::Json;
+
+constexpr char kNode[] = "/api/v1/nodes/n1";
+constexpr char kStatus[] = "/api/v1/nodes/n1/status";
+constexpr char kCards[] = "vke.volcengine.com/mgpu-cards";
+constexpr char kMemory[] = "vke.volcengine.com/mgpu-memory";
+
+const Contract& contract() {
+  static const Contract made = *Contract::for_domain(kDefaultResourceDomain);
+  return made;
+}
+
+NodeReport four_cards() {
+  NodeReport report;
+  for (int i = 0; i < 4; ++i) {
+    report.cards.push_back({CardIndex(i), CardUuid("GPU-" + std::to_string(i)), "V100", MiB(32'510),
+                            std::string(kHealthy), ""});
+  }
+  report.memory = 130'040;
+  report.ready = NodeReport::Ready::kTrue;
+  report.reason = "CardsReady";
+  report.message = "4 of 4 cards are offered";
+  return report;
+}
+
+NodeReport with_a_sick_card() {
+  NodeReport report = four_cards();
+  report.cards[2].health = "XID 79";
+  report.memory = 97'530;
+  report.message = "3 of 4 cards are offered";
+  return report;
+}
+
+class NodePublisherTest : public ::testing::Test {
+ public:
+  NodePublisherTest() {
+    server_.create_node();
+    start();
+  }
+  void start() {
+    publisher_.emplace(
+        NodeName("n1"), contract(), server_.api(),
+        [this](const std::string& problem) { problems_.push_back(problem); },
+        [this] { return "2026-01-02T00:00:" + std::to_string(10 + clock_++) + "Z"; });
+    server_.run();
+  }
+  void publish(const NodeReport& report) {
+    publisher_->publish(report);
+    server_.run();
+  }
+  std::string cards() {
+    const Json node = server_.node();
+    return node.value(Json::json_pointer("/metadata/annotations"), Json::object())
+        .value(kCards, "");
+  }
+  std::string capacity() {
+    const Json node = server_.node();
+    return node.value(Json::json_pointer("/status/capacity"), Json::object()).value(kMemory, "");
+  }
+  void expect_on_node(const NodeReport& report) {
+    EXPECT_EQ(cards(), format_node_cards(report.cards));
+    EXPECT_EQ(server_.condition("MGPUReady").value("message", ""), report.message);
+    EXPECT_TRUE(publisher_->settled());
+  }
+  void fail_writes(int status, std::optional<Duration> retry_after = std::nullopt) {
+    server_.fault = [status, retry_after](const kube::Request&) {
+      return Fault{.status = status,
+                   .body = R"({"kind":"Status","reason":"R","message":"m"})",
+                   .retry_after = retry_after};
+    };
+  }
+
+  int clock_ = 0;
+  NodeServer server_;
+  std::vector<std::string> problems_;
+  std::optional<NodePublisher> publisher_;
+};
+
+TEST_F(NodePublisherTest, WritesCardsConditionAndMemory) {
+  EXPECT_FALSE(publisher_->settled());
+  publish(four_cards());
+  expect_on_node(four_cards());
+  EXPECT_EQ(capacity(), "130040");
+  const Json condition = server_.condition("MGPUReady");
+  EXPECT_EQ(condition["status"], "True");
+  EXPECT_EQ(condition["reason"], "CardsReady");
+  EXPECT_EQ(condition["lastTransitionTime"], condition["lastHeartbeatTime"]);
+  EXPECT_THAT(server_.writes,
+              ElementsAre("PATCH /api/v1/nodes/n1", "PATCH /api/v1/nodes/n1/status"));
+  EXPECT_THAT(problems_, IsEmpty());
+}
+
+TEST_F(NodePublisherTest, WritesNothingWhereAllStandsThere) {
+  publish(four_cards());
+  server_.writes.clear();
+  publish(four_cards());
+  EXPECT_TRUE(publisher_->settled());
+  start();
+  publish(four_cards());
+  EXPECT_TRUE(publisher_->settled());
+  EXPECT_THAT(server_.writes, IsEmpty());
+}
+
+TEST_F(NodePublisherTest, WritesOnlyWhatDiffers) {
+  publish(four_cards());
+  server_.writes.clear();
+  NodeReport report = four_cards();
+  report.cards[0].model = "V100S";
+  publish(report);
+  EXPECT_THAT(server_.writes, ElementsAre("PATCH /api/v1/nodes/n1"));
+  server_.writes.clear();
+  report.message = "other words";
+  publish(report);
+  EXPECT_THAT(server_.writes, ElementsAre("PATCH /api/v1/nodes/n1/status"));
+  expect_on_node(report);
+}
+
+TEST_F(NodePublisherTest, KeepsTheTimeOfTheTransitionWhileTheStatusIsTheSame) {
+  publish(four_cards());
+  const Json before = server_.condition("MGPUReady");
+  publish(with_a_sick_card());
+  const Json same = server_.condition("MGPUReady");
+  EXPECT_EQ(same["lastTransitionTime"], before["lastTransitionTime"]);
+  EXPECT_NE(same["lastHeartbeatTime"], before["lastHeartbeatTime"]);
+  NodeReport none = with_a_sick_card();
+  none.ready = NodeReport::Ready::kFalse;
+  publish(none);
+  const Json changed = server_.condition("MGPUReady");
+  EXPECT_EQ(changed["status"], "False");
+  EXPECT_NE(changed["lastTransitionTime"], before["lastTransitionTime"]);
+}
+
+TEST_F(NodePublisherTest, LeavesMemoryAloneWhereKubeletPublishesIt) {
+  server_.merge(kStatus, {{"status", {{"capacity", {{kMemory, "7"}}}}}});
+  NodeReport report = four_cards();
+  report.memory.reset();
+  publish(report);
+  EXPECT_TRUE(publisher_->settled());
+  EXPECT_EQ(capacity(), "7");
+}
+
+TEST_F(NodePublisherTest, TakesQuantitiesForWhatTheyAre) {
+  NodeReport report = four_cards();
+  report.memory = 8'000;
+  publish(report);
+  EXPECT_EQ(capacity(), "8k");
+  EXPECT_TRUE(publisher_->settled());
+  server_.writes.clear();
+  publish(report);
+  EXPECT_THAT(server_.writes, IsEmpty());
+}
+
+TEST_F(NodePublisherTest, LeavesOtherConditionsAlone) {
+  const Json kubelets = {{"type", "Ready"}, {"status", "True"}};
+  server_.merge(kStatus, {{"status", {{"conditions", Json::array({kubelets})}}}});
+  publish(four_cards());
+  EXPECT_EQ(server_.condition("Ready"), kubelets);
+  EXPECT_EQ(server_.condition("MGPUReady")["status"], "True");
+}
+
+TEST_F(NodePublisherTest, BringsBackWhatAnotherWriterChanged) {
+  publish(four_cards());
+  server_.merge(kNode, {{"metadata", {{"annotations", {{kCards, "[]"}}}}}});
+  server_.run();
+  expect_on_node(four_cards());
+  EXPECT_THAT(problems_, ElementsAre(HasSubstr("another writer")));
+}
+
+TEST_F(NodePublisherTest, BringsBackEachPart) {
+  publish(four_cards());
+  const std::pair<const char*, Json> changes[] = {
+      {kNode, {{"metadata", {{"annotations", {{kCards, nullptr}}}}}}},
+      {kStatus, {{"status", {{"capacity", {{kMemory, "0"}}}}}}},
+      {kStatus, {{"status", {{"capacity", {{kMemory, nullptr}}}}}}},
+      {kStatus, {{"status", {{"conditions", nullptr}}}}},
+  };
+  for (const auto& [path, patch] : changes) {
+    server_.merge(path, patch);
+    server_.run();
+    server_.executor().advance(limits::kBackoffMax);
+    expect_on_node(four_cards());
+    EXPECT_EQ(capacity(), "130040");
+  }
+}
+
+TEST_F(NodePublisherTest, FightsAnotherWriterWithGrowingWaits) {
+  publish(four_cards());
+  server_.writes.clear();
+  // It answers each of our writes at once, for five minutes.
+  for (int second = 0; second < 300; ++second) {
+    server_.merge(kNode, {{"metadata", {{"annotations", {{kCards, "[]"}}}}}});
+    server_.executor().advance(Duration(1'000));
+  }
+  EXPECT_LT(server_.writes.size(), 20u);
+  EXPECT_GT(server_.writes.size(), 5u);
+  server_.executor().advance(limits::kBackoffMax);
+  expect_on_node(four_cards());
+}
+
+TEST_F(NodePublisherTest, WaitsForANodeThatDoesNotExist) {
+  server_.delete_node();
+  server_.run();
+  publish(four_cards());
+  EXPECT_TRUE(publisher_->node_missing());
+  EXPECT_FALSE(publisher_->settled());
+  server_.executor().advance(Duration(600'000));
+  EXPECT_THAT(problems_, ElementsAre(HasSubstr("node n1 does not exist")));
+  EXPECT_THAT(server_.writes, IsEmpty());
+  server_.create_node();
+  server_.run();
+  EXPECT_FALSE(publisher_->node_missing());
+  expect_on_node(four_cards());
+  EXPECT_EQ(capacity(), "130040");
+}
+
+TEST_F(NodePublisherTest, StartsWithoutANodeAndFindsItLater) {
+  server_.delete_node();
+  start();
+  EXPECT_TRUE(publisher_->node_missing());
+  publish(four_cards());
+  server_.create_node();
+  server_.run();
+  expect_on_node(four_cards());
+}
+
+TEST_F(NodePublisherTest, WritesAnewWhereTheNodeIsMadeAnew) {
+  publish(four_cards());
+  server_.delete_node();
+  server_.create_node();
+  server_.run();
+  expect_on_node(four_cards());
+  EXPECT_THAT(problems_, ElementsAre(HasSubstr("does not exist")));
+}
+
+TEST_F(NodePublisherTest, TellsAProblemOnceAndTriesWithGrowingWaits) {
+  fail_writes(403);
+  publish(four_cards());
+  EXPECT_THAT(server_.writes, SizeIs(1));
+  server_.executor().advance(Duration(120'000));
+  EXPECT_GT(server_.writes.size(), 5u);
+  EXPECT_LT(server_.writes.size(), 14u);
+  EXPECT_THAT(problems_, ElementsAre(HasSubstr("node n1: HTTP 403 R: m")));
+  EXPECT_FALSE(publisher_->settled());
+  server_.fault = nullptr;
+  server_.executor().advance(limits::kBackoffMax);
+  expect_on_node(four_cards());
+  fail_writes(403);
+  publish(with_a_sick_card());
+  EXPECT_THAT(problems_, SizeIs(2));
+}
+
+TEST_F(NodePublisherTest, WaitsAsLongAsTheServerAsks) {
+  fail_writes(429, Duration(20'000));
+  publish(four_cards());
+  server_.executor().advance(Duration(19'999));
+  EXPECT_THAT(server_.writes, SizeIs(1));
+  server_.executor().advance(Duration(1));
+  EXPECT_THAT(server_.writes, SizeIs(2));
+}
+
+TEST_F(NodePublisherTest, SurvivesAnAnswerThatIsLost) {
+  bool lost = false;
+  server_.fault = [&](const kube::Request&) -> std::optional<Fault> {
+    if (std::exchange(lost, true)) return std::nullopt;
+    return Fault{.kind = Fault::Kind::kLoseAnswer};
+  };
+  publish(four_cards());
+  server_.executor().advance(limits::kBackoffMax);
+  expect_on_node(four_cards());
+  EXPECT_THAT(server_.writes, SizeIs(2));  // the first one had been done
+}
+
+TEST_F(NodePublisherTest, DoesNotHurryWhereWritesAreAcceptedAndDoNotStay) {
+  // An admission webhook that takes the annotation away again.
+  const std::string bare = server_.node().dump();
+  server_.fault = [&](const kube::Request&) { return Fault{.status = 200, .body = bare}; };
+  publish(four_cards());
+  server_.executor().advance(Duration(120'000));
+  EXPECT_LT(server_.writes.size(), 15u);
+  EXPECT_THAT(problems_, ElementsAre(HasSubstr("accepted and does not stay")));
+  server_.fault = nullptr;
+  server_.executor().advance(2 * limits::kBackoffMax);
+  expect_on_node(four_cards());
+}
+
+TEST_F(NodePublisherTest, ReadsNoNodeFromAnAnswerThatIsNone) {
+  for (const char* const body : {"", "<html>", "[]", R"({"status":{"conditions":5}})"}) {
+    server_.fault = [&](const kube::Request&) { return Fault{.status = 200, .body = body}; };
+    publish(four_cards());
+    EXPECT_FALSE(publisher_->settled());
+    server_.fault = nullptr;
+    server_.executor().advance(limits::kBackoffMax);
+    expect_on_node(four_cards());
+    server_.delete_node();
+    server_.create_node();
+    server_.run();
+  }
+}
+
+TEST_F(NodePublisherTest, ANewerReportReplacesOneThatIsUnderWay) {
+  publisher_->publish(four_cards());
+  publisher_->publish(with_a_sick_card());
+  server_.run();
+  expect_on_node(with_a_sick_card());
+  EXPECT_EQ(capacity(), "97530");
+}
+
+TEST_F(NodePublisherTest, AReportIsNotSettledBeforeItStandsThere) {
+  publish(four_cards());
+  EXPECT_TRUE(publisher_->settled());
+  publisher_->publish(four_cards());
+  EXPECT_FALSE(publisher_->settled());
+  server_.run();
+  EXPECT_TRUE(publisher_->settled());
+}
+
+TEST_F(NodePublisherTest, AWatchThatLagsDoesNotUndoWhatWasWritten) {
+  publish(four_cards());
+  // Answers come at once, watch lines and lists only after a drop and a wait.
+  server_.api().drop_watches();
+  publish(with_a_sick_card());
+  expect_on_node(with_a_sick_card());
+  server_.writes.clear();
+  server_.executor().advance(Duration(600'000));
+  expect_on_node(with_a_sick_card());
+  EXPECT_THAT(server_.writes, IsEmpty());
+}
+
+TEST_F(NodePublisherTest, ConvergesThroughFaultsOfEveryKind) {
+  int request_number = 0;
+  server_.fault = [&](const kube::Request&) -> std::optional<Fault> {
+    switch (++request_number % 6) {
+      case 0:
+        return Fault{.kind = Fault::Kind::kRefuse};
+      case 1:
+        return Fault{.kind = Fault::Kind::kLoseAnswer};
+      case 2:
+        return Fault{.kind = Fault::Kind::kDelay, .delay = Duration(7'000)};
+      case 3:
+        return Fault{.status = 500, .body = std::string(100'000, '[')};
+      default:
+        return std::nullopt;
+    }
+  };
+  for (int round = 0; round < 60; ++round) {
+    publisher_->publish(round % 2 == 0 ? four_cards() : with_a_sick_card());
+    if (round % 5 == 0) server_.api().drop_watches();
+    if (round % 7 == 0) server_.api().compact();
+    if (round % 11 == 0) server_.delete_node();
+    server_.executor().advance(Duration(round * 150));
+    if (round % 11 == 0) server_.create_node();
+    server_.executor().advance(Duration(round * 150));
+  }
+  server_.executor().advance(Duration(300'000));
+  expect_on_node(with_a_sick_card());
+  EXPECT_EQ(capacity(), "97530");
+}
+
+TEST_F(NodePublisherTest, SaysNothingAfterItsEnd) {
+  fail_writes(403);
+  publish(four_cards());
+  publisher_.reset();
+  const auto problems = problems_.size();
+  server_.executor().advance(Duration(600'000));
+  EXPECT_EQ(problems_.size(), problems);
+  EXPECT_THAT(server_.writes, SizeIs(1));
+}
+
+TEST_F(NodePublisherTest, DoesNotWriteAnAnnotationOverItsLimit) {
+  NodeReport report = four_cards();
+  report.cards[0].model = std::string(limits::kCardsAnnotationBytesMax, 'x');
+  publish(report);
+  EXPECT_EQ(cards(), "");
+  EXPECT_FALSE(publisher_->settled());
+  EXPECT_THAT(problems_, ElementsAre(HasSubstr("want at most 65536")));
+  EXPECT_EQ(server_.condition("MGPUReady")["status"], "True");
+}
+
+TEST(NodePublisher, TakesReportsFromAnyThread) {
+  AsioExecutor executor;
+  kube::MemoryApiServer api(executor, {});
+  kube::Request create;
+  create.method = kube::Method::kPost;
+  create.target = "/api/v1/nodes";
+  create.content_type = "application/json";
+  create.body = test::node_json("n1");
+  ASSERT_TRUE(api.call(create).ok());
+  {
+    NodePublisher publisher(NodeName("n1"), contract(), api, [](const std::string&) {});
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        for (int n = 0; n < 50; ++n)
+          publisher.publish(n % 2 == 0 ? four_cards() : with_a_sick_card());
+      });
+    }
+    threads.clear();
+    publisher.publish(four_cards());
+    while (!publisher.settled()) std::this_thread::yield();
+    EXPECT_FALSE(publisher.node_missing());
+    executor.stop();
+  }
+  EXPECT_THAT(api.call(kube::get_node(NodeName("n1"))).body, HasSubstr("4 of 4 cards"));
+}
+
+}  // namespace
+}  // namespace mgpu::node

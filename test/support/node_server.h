@@ -1,0 +1,47 @@
+// An in-memory API server with one node, on a manual executor, and what its requests were.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/kube/memory_api_server.h"
+#include "test/support/manual_executor.h"
+
+namespace mgpu::test {
+
+class NodeServer {
+ public:
+  using Json = nlohmann::json;
+
+  explicit NodeServer(std::string node = "n1");
+
+  kube::MemoryApiServer& api() { return api_; }
+  ManualExecutor& executor() { return executor_; }
+  void run() { executor_.run_ready(); }
+
+  void create_node();
+  void delete_node();
+  // As another writer.
+  void merge(const std::string& path, const Json& patch);
+  Json node();
+  Json condition(const std::string& type);  // null: there is none
+  std::vector<Json> events(const std::string& space);
+
+  // Writes that came over the transport: "PATCH /api/v1/nodes/n1".
+  std::vector<std::string> writes;
+  // Asked for each of them; none: no fault.
+  std::function<std::optional<kube::Fault>(const kube::Request&)> fault;
+
+ private:
+  kube::Response call(kube::Method method, const std::string& target, const std::string& body);
+  std::optional<kube::Fault> observe(const kube::Request& request);
+
+  std::string node_;
+  ManualExecutor executor_{1};
+  kube::MemoryApiServer api_;
+};
+
+}  // namespace mgpu::test
