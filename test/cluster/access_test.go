@@ -283,21 +283,26 @@ func TestTheProgramSaysWhatIsWrongInOneSentence(t *testing.T) {
 			"--tls-key-file", "/no/such.key"}, "/no/such"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			defer cancel()
-			output, err := exec.CommandContext(ctx, extenderBinary(t), one.arguments...).CombinedOutput()
-			text := strings.TrimSpace(string(output))
-			if err == nil || ctx.Err() != nil {
-				t.Fatalf("ended with %v, said %q; want a failure", err, text)
-			}
-			last := text[strings.LastIndexByte(text, '\n')+1:]
-			if !strings.Contains(last, one.says) {
-				t.Errorf("said %q, want %q in its last line", text, one.says)
-			}
+			failsSaying(t, extenderBinary(t), one.says, one.arguments...)
 		})
 	}
 	if output, err := exec.Command(extenderBinary(t), "--help").CombinedOutput(); err != nil {
 		t.Errorf("--help: %v %s", err, output)
+	}
+}
+
+// failsSaying runs a program that is to end at once, with a failure that its last line explains.
+func failsSaying(t *testing.T, binary, says string, arguments ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	output, err := exec.CommandContext(ctx, binary, arguments...).CombinedOutput()
+	text := strings.TrimSpace(string(output))
+	if err == nil || ctx.Err() != nil {
+		t.Fatalf("ended with %v, said %q; want a failure", err, text)
+	}
+	if last := text[strings.LastIndexByte(text, '\n')+1:]; !strings.Contains(last, says) {
+		t.Errorf("said %q, want %q in its last line", text, says)
 	}
 }
 

@@ -19,6 +19,10 @@ func (e *Extender) metrics(t testing.TB) Metrics {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return readMetrics(text)
+}
+
+func readMetrics(text string) Metrics {
 	samples := Metrics{}
 	lines := bufio.NewScanner(strings.NewReader(text))
 	lines.Buffer(nil, 1<<20)

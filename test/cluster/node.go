@@ -228,18 +228,19 @@ func (n *Node) ctr(arguments ...string) (string, error) {
 		append([]string{"-a", n.containerdSocket(), "-n", "k8s.io"}, arguments...)...)
 }
 
-// killContainer ends the first process of a container with SIGKILL, as a crash does.
+// killContainer ends the first process of a container with SIGKILL, as a crash does. It finds it by
+// what is on the node alone: the API server may be gone.
 func (n *Node) killContainer(t testing.TB, pod *corev1.Pod, container string) {
 	t.Helper()
-	for _, status := range append(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses...) {
-		if status.Name != container {
-			continue
+	for _, task := range n.tasks() {
+		config, _ := os.ReadFile(filepath.Join(task, "config.json"))
+		if strings.Contains(string(config), string(pod.UID)) &&
+			strings.Contains(string(config), fmt.Sprintf(`"io.kubernetes.cri.container-name":%q`, container)) {
+			if err := killPidIn(filepath.Join(task, "init.pid")); err != nil {
+				t.Fatal(err)
+			}
+			return
 		}
-		id := strings.TrimPrefix(status.ContainerID, "containerd://")
-		if err := killPidIn(filepath.Join(tasksFolder(n.folder), id, "init.pid")); err != nil {
-			t.Fatal(err)
-		}
-		return
 	}
-	t.Fatalf("pod %s has no container %s", pod.Name, container)
+	t.Fatalf("containerd runs no container %s of %s", container, pod.Name)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -56,9 +57,26 @@ func (v View) mgpuEnvironment() []string {
 	return lines
 }
 
+// logsOf are the files of what a container has printed, one for each start that kubelet remembers.
+func (n *Node) logsOf(pod *corev1.Pod, container string) []string {
+	folder := fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, pod.UID)
+	logs, _ := filepath.Glob(n.path("logs", folder, container, "*.log"))
+	return logs
+}
+
+// startsOf counts the starts of a container without the API server: kubelet names each log by it.
+func (n *Node) startsOf(pod *corev1.Pod, container string) int {
+	most := 0
+	for _, log := range n.logsOf(pod, container) {
+		number, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(log), ".log"))
+		most = max(most, number+1)
+	}
+	return most
+}
+
 // logOf is what a container has printed since its latest start.
 func (n *Node) logOf(pod *corev1.Pod, container string) string {
-	logs, _ := filepath.Glob(n.path("logs", fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, pod.UID), container, "*.log"))
+	logs := n.logsOf(pod, container)
 	if len(logs) == 0 {
 		return ""
 	}
@@ -172,7 +190,14 @@ func statusOf(pod *corev1.Pod) string {
 }
 
 // eventsOf is what was said of a pod in events.
-func eventsOf(ctx context.Context, pod *corev1.Pod) string {
+func eventsOf(ctx context.Context, pod *corev1.Pod) string { return eventsBy(ctx, pod, "") }
+
+func pluginEventsOf(ctx context.Context, pod *corev1.Pod) string {
+	return eventsBy(ctx, pod, "mgpu-device-plugin")
+}
+
+// eventsBy leaves out what other components said, unless the component is "".
+func eventsBy(ctx context.Context, pod *corev1.Pod, component string) string {
 	events, err := plane.admin.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: "involvedObject.name=" + pod.Name})
 	if err != nil {
@@ -180,7 +205,9 @@ func eventsOf(ctx context.Context, pod *corev1.Pod) string {
 	}
 	said := ""
 	for _, event := range events.Items {
-		said += fmt.Sprintf("\n%s %s: %s", event.Source.Component, event.Reason, event.Message)
+		if component == "" || component == event.Source.Component {
+			said += fmt.Sprintf("\n%s %s: %s", event.Source.Component, event.Reason, event.Message)
+		}
 	}
 	return said
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,9 +14,22 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// applyRights gives the extender's identity what deploy/rbac/extender.yaml gives it, and nothing else.
+// applyRights gives our programs' identities what deploy/rbac/ gives them, and nothing else.
 func (c *ControlPlane) applyRights() error {
-	text, err := os.ReadFile(shipped("rbac", "extender.yaml"))
+	files, err := filepath.Glob(shipped("rbac", "*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := c.applyRightsOf(file); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+func (c *ControlPlane) applyRightsOf(file string) error {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
@@ -41,7 +55,7 @@ func (c *ControlPlane) applyRight(object runtime.Object) (err error) {
 	case *rbacv1.ClusterRoleBinding:
 		_, err = c.admin.RbacV1().ClusterRoleBindings().Create(ctx, one, options)
 	default:
-		err = fmt.Errorf("deploy/rbac/extender.yaml has a %T", object)
+		err = fmt.Errorf("a %T is no right", object)
 	}
 	return err
 }

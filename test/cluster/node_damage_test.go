@@ -1,0 +1,133 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// An init container cannot be told without the checkpoint: it waits, and is not guessed.
+func TestNodeWithACorruptCheckpoint(t *testing.T) {
+	proxy := startResourcesProxy(t, realNode(t))
+	world := newNodeWorld(t, v100s(2), "--pod-resources-socket", proxy.socket)
+	// While the plugin waits for PodResources there is time to write into the checkpoint.
+	corrupt := func(builder *PodBuilder, cards ...string) {
+		proxy.delay.Store(int64(2 * time.Second))
+		pod := world.createBound(t, builder, cards...)
+		waitFor(t, podRunningLimit, "kubelet's checkpoint of "+pod.Name, func() (bool, string) {
+			text, err := os.ReadFile(world.node.checkpoint())
+			return err == nil && strings.Count(string(text), string(pod.UID)) >= len(asksOf(pod)), string(text)
+		})
+		if err := os.WriteFile(world.node.checkpoint(), []byte(`{"Data": [[[`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		proxy.delay.Store(0)
+	}
+	corrupt(world.pod("app").share(30, 4000), "0")
+	world.checkViews(t, "app")
+	corrupt(world.pod("init").initShare(20, 3000).share(30, 4000), "1", "1")
+	world.waitRefused(t, "init", "cannot tell which container kubelet starts")
+	// Kubelet writes the whole checkpoint anew at its next allocation.
+	world.createBound(t, world.pod("next").share(10, 1000), "0")
+	world.checkViews(t, "next", "init")
+}
+
+func TestNodeWithBrokenRecords(t *testing.T) {
+	world := newNodeWorld(t, v100s(4))
+	pods := world.runningPods(t, "0", "1", "2")
+	world.plugin.kill()
+	for i, file := range world.plugin.records() {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		broken := [][]byte{text[:len(text)/2], []byte("\x00\xff garbage"), nil}[i%3]
+		if err := os.WriteFile(file, broken, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	world.plugin.startAgain(t)
+	broken, _ := filepath.Glob(filepath.Join(world.plugin.recordFolder(), "*.broken"))
+	if len(broken) != 3 {
+		t.Errorf("%d files were set aside, want 3: %v", len(broken), broken)
+	}
+	// What they hold is known again: no room for more than the rest of a card.
+	world.createBound(t, world.pod("too-much").share(70, 8000), "1")
+	world.waitRefused(t, "too-much", world.namespace+"/running-1")
+	world.checkUnhurt(t, pods, "3")
+}
+
+func TestNodeStateFolderRemovedWhileContainersRun(t *testing.T) {
+	world := newNodeWorld(t, v100s(3))
+	pods := world.runningPods(t, "0", "1")
+	world.plugin.kill()
+	if err := os.RemoveAll(world.plugin.path("state")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(world.plugin.specFile()); err != nil {
+		t.Fatal(err)
+	}
+	world.plugin.startAgain(t)
+	world.checkUnhurt(t, pods, "2")
+}
+
+func TestNodeWithAFullDisk(t *testing.T) {
+	world := newNodeWorld(t, v100s(2))
+	pods := world.runningPods(t, "0")
+	world.plugin.kill()
+	full := world.plugin.path("state")
+	copied := world.plugin.path("saved")
+	if _, err := runTool("cp", "-a", full, copied); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", full, "tmpfs", 0, "size=128k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(full, syscall.MNT_DETACH) })
+	if _, err := runTool("cp", "-a", copied+"/.", full); err != nil {
+		t.Fatal(err)
+	}
+	world.plugin.startAgain(t)
+	filler := filepath.Join(full, "filler")
+	_ = os.WriteFile(filler, make([]byte, 1<<20), 0o600)
+	world.createBound(t, world.pod("waits").share(30, 4000), "1")
+	world.waitRefused(t, "waits", "No space left on device")
+	world.node.killContainer(t, pods[0], "c0")
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	world.checkViews(t, "waits")
+	world.checkView(t, world.waitRestarted(t, pods[0].Name, 1))
+}
+
+func TestNodeWithASlowAndARefusingKubelet(t *testing.T) {
+	proxy := startResourcesProxy(t, realNode(t))
+	world := newNodeWorld(t, v100s(3), "--pod-resources-socket", proxy.socket)
+	proxy.delay.Store(int64(2 * time.Second))
+	world.createBound(t, world.pod("slow").share(30, 4000), "0")
+	world.checkViews(t, "slow")
+	proxy.delay.Store(0)
+
+	// So many refusals that waiting for the rate to pass is not enough: the checkpoint tells.
+	proxy.exhausted.Store(true)
+	for i := range 6 {
+		world.createBound(t, world.pod(fmt.Sprint("exhausted-", i)).share(10, 1000), fmt.Sprint(i%3))
+	}
+	for i := range 6 {
+		world.checkViews(t, fmt.Sprint("exhausted-", i))
+	}
+	if proxy.refused.Load() == 0 {
+		t.Error("the plugin has not asked while it was refused")
+	}
+	proxy.exhausted.Store(false)
+
+	// No answer at all.
+	proxy.delay.Store(int64(time.Minute))
+	world.createBound(t, world.pod("silent").share(30, 4000), "1")
+	world.checkViews(t, "silent")
+	proxy.delay.Store(0)
+}

@@ -1,0 +1,161 @@
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// How the plugin writes a file: beside its place, then renamed. A pipe that stands there holds it up,
+// so that a test can act at exactly that moment.
+const partSuffix = ".part"
+
+func holdWritingOf(t testing.TB, path string) (release func()) {
+	t.Helper()
+	_ = os.Remove(path + partSuffix)
+	if err := syscall.Mkfifo(path+partSuffix, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return func() { _ = os.Remove(path + partSuffix) }
+}
+
+// waitHeld waits until a thread of the plugin is held up by such a pipe.
+func (p *DevicePlugin) waitHeld(t testing.TB) {
+	t.Helper()
+	waitFor(t, podRunningLimit, "mgpu-device-plugin to write", func() (bool, string) {
+		threads, _ := filepath.Glob("/proc/" + p.pid() + "/task/*/wchan")
+		return slices.ContainsFunc(threads, func(thread string) bool {
+			where, _ := os.ReadFile(thread)
+			return string(where) == "wait_for_partner"
+		}), "no thread that is held up"
+	})
+}
+
+// waitAllocated returns the record of the next Allocate, the moment it is written.
+func (p *DevicePlugin) waitAllocated(t testing.TB, before []string) string {
+	t.Helper()
+	record := ""
+	err := pollEvery(time.Millisecond, podRunningLimit, "an allocation", func() (bool, string) {
+		now := p.records()
+		at := slices.IndexFunc(now, func(file string) bool { return !slices.Contains(before, file) })
+		if at >= 0 {
+			record = now[at]
+		}
+		return at >= 0, "none"
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return record
+}
+
+func isBound(record string) bool {
+	text, _ := os.ReadFile(record)
+	return strings.Contains(string(text), `"owner"`)
+}
+
+// What each pod's card is, and where the plugin is killed while the pod starts.
+func TestNodePluginKilledWhileAPodStarts(t *testing.T) {
+	world := newNodeWorld(t, v100s(4), "--settle-ms", "1500")
+	plugin := world.plugin
+	killed := map[string]string{
+		"between-allocate-and-prestart": "0", "before-the-spec": "1", "before-the-record": "2", "before-the-answer": "3"}
+	begin := func(name string) (record string) {
+		before := plugin.records()
+		world.createBound(t, world.pod(name).share(50, 8000), killed[name])
+		return plugin.waitAllocated(t, before)
+	}
+	crash := func(name string, bound bool, record string) {
+		plugin.kill()
+		if isBound(record) != bound {
+			t.Errorf("%s: the record is bound: %v, want %v", name, !bound, bound)
+		}
+	}
+
+	record := begin("between-allocate-and-prestart")
+	crash("between-allocate-and-prestart", false, record)
+	plugin.startAgain(t)
+
+	release := holdWritingOf(t, plugin.specFile())
+	record = begin("before-the-spec")
+	plugin.waitHeld(t)
+	crash("before-the-spec", false, record)
+	release()
+	plugin.startAgain(t)
+
+	record = begin("before-the-record")
+	release = holdWritingOf(t, record)
+	plugin.waitHeld(t)
+	if spec, _ := os.ReadFile(plugin.specFile()); !strings.Contains(string(spec), allocationOf(record)) {
+		t.Errorf("the spec has no %s yet", allocationOf(record))
+	}
+	crash("before-the-record", false, record)
+	release()
+	plugin.startAgain(t)
+
+	record = begin("before-the-answer")
+	waitFor(t, podRunningLimit, "the record to be written", func() (bool, string) { return isBound(record), record })
+	crash("before-the-answer", true, record)
+	plugin.startAgain(t)
+
+	for name := range killed {
+		pod := world.waitRunning(t, name)
+		world.checkView(t, pod)
+		if restarts := pod.Status.ContainerStatuses[0].RestartCount; restarts != 0 {
+			t.Errorf("%s was started again %d times", name, restarts)
+		}
+	}
+	if count := len(plugin.records()); count != len(killed) {
+		t.Errorf("%d records of %d pods", count, len(killed))
+	}
+}
+
+func allocationOf(record string) string { return strings.TrimSuffix(filepath.Base(record), ".json") }
+
+// runningPods makes a pod on each card, and returns them when they run.
+func (w *NodeWorld) runningPods(t testing.TB, cards ...string) []*corev1.Pod {
+	t.Helper()
+	pods := make([]*corev1.Pod, len(cards))
+	for _, card := range cards {
+		w.createBound(t, w.pod("running-"+card).share(40, 8000), card)
+	}
+	for i, card := range cards {
+		pods[i] = w.waitRunning(t, "running-"+card)
+		w.checkView(t, pods[i])
+	}
+	return pods
+}
+
+// checkUnhurt: nothing was started anew, and new pods and restarts get the right cards.
+func (w *NodeWorld) checkUnhurt(t testing.TB, pods []*corev1.Pod, card string) {
+	t.Helper()
+	name := "after-" + card
+	w.createBound(t, w.pod(name).share(20, 4000), card)
+	w.checkViews(t, name)
+	for _, pod := range pods {
+		if after := w.waitRunning(t, pod.Name); !sameContainers(pod, after) {
+			t.Errorf("%s: containers were %+v, are %+v", pod.Name, pod.Status.ContainerStatuses,
+				after.Status.ContainerStatuses)
+		}
+	}
+	w.node.killContainer(t, pods[0], "c0")
+	w.checkView(t, w.waitRestarted(t, pods[0].Name, pods[0].Status.ContainerStatuses[0].RestartCount+1))
+}
+
+func TestNodePluginKilledWhileContainersRun(t *testing.T) {
+	world := newNodeWorld(t, v100s(3))
+	pods := world.runningPods(t, "0", "1")
+	world.plugin.kill()
+	waitFor(t, 30*time.Second, "kubelet to notice", func() (bool, string) {
+		core := world.node.object(t).Status.Allocatable[coreResource]
+		return core.IsZero(), core.String()
+	})
+	world.plugin.startAgain(t)
+	world.checkUnhurt(t, pods, "2")
+}

@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+)
+
+// ResourcesProxy stands before kubelet's PodResources API and makes it as slow as a test wants, or
+// refuses as kubelet does when it is asked too often.
+type ResourcesProxy struct {
+	socket    string
+	delay     atomic.Int64 // time.Duration
+	exhausted atomic.Bool
+	refused   atomic.Int64
+	kubelet   *grpc.ClientConn
+}
+
+// rawCodec passes messages on as bytes.
+type rawCodec struct{}
+
+func (rawCodec) Name() string { return "raw" }
+
+func (rawCodec) Marshal(message any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(*message.(*[]byte))}, nil
+}
+
+func (rawCodec) Unmarshal(data mem.BufferSlice, message any) error {
+	*message.(*[]byte) = data.Materialize()
+	return nil
+}
+
+// startResourcesProxy listens until the end of the test.
+func startResourcesProxy(t testing.TB, node *Node) *ResourcesProxy {
+	t.Helper()
+	folder, err := os.MkdirTemp(node.folder, "proxy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &ResourcesProxy{socket: folder + "/kubelet.sock"}
+	proxy.kubelet, err = grpc.NewClient("unix://"+node.podResourcesSocket(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallRecvMsgSize(64<<20)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", proxy.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(proxy.pass))
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		_ = proxy.kubelet.Close()
+	})
+	return proxy
+}
+
+// pass hands one unary call on.
+func (p *ResourcesProxy) pass(_ any, stream grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(stream)
+	var request, answer []byte
+	if err := stream.RecvMsg(&request); err != nil {
+		return err
+	}
+	if p.exhausted.Load() {
+		p.refused.Add(1)
+		return status.Error(codes.ResourceExhausted, "rejected by rate limit")
+	}
+	if err := p.wait(stream.Context()); err != nil {
+		return err
+	}
+	if err := p.kubelet.Invoke(stream.Context(), method, &request, &answer); err != nil {
+		return err
+	}
+	return stream.SendMsg(&answer)
+}
+
+func (p *ResourcesProxy) wait(ctx context.Context) error {
+	select {
+	case <-time.After(time.Duration(p.delay.Load())):
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the caller did not wait: %w", ctx.Err())
+	}
+}

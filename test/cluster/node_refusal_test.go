@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Pods that somebody has bound by hand: each waits, says why, and starts once the reason is gone.
+func TestNodeRefusesWhatItCannotGiveAndSaysWhy(t *testing.T) {
+	cards := v100s(3)
+	cards[2].Health = "XID 79"
+	world := newNodeWorld(t, cards)
+	world.createBound(t, world.pod("holder").share(80, 20000), "0")
+	world.checkViews(t, "holder")
+	refusals := []struct{ pod, cards, says string }{
+		{"no-such-card", "7", "is to have card 7, and this node has cards 0, 1, 2"},
+		{"sick-card", "2", "which is not healthy: XID 79"},
+		{"full-card", "0", "beside the 80 % and 20000 MiB of pods " + world.namespace + "/holder"},
+		{"not-a-card", "one", `"one"`},
+		{"too-many-cards", "0,1", "0,1"},
+		{"no-annotations", "", "was not bound by mgpu-extender"},
+	}
+	for _, one := range refusals {
+		builder := world.pod(one.pod).share(30, 4000)
+		if one.cards == "" {
+			world.createBound(t, builder)
+		} else {
+			world.createBound(t, builder, one.cards)
+		}
+	}
+	for _, one := range refusals {
+		world.waitRefused(t, one.pod, one.says)
+	}
+	world.createBound(t, world.pod("good").share(30, 4000), "1")
+	world.checkViews(t, "good")
+
+	cards[2].Health = ""
+	world.plugin.writeCards(t, cards)
+	world.remove(t, "holder")
+	world.checkViews(t, "sick-card", "full-card")
+	for _, one := range refusals {
+		if one.pod != "sick-card" && one.pod != "full-card" {
+			world.waitRefused(t, one.pod, one.says)
+		}
+	}
+}
+
+// remove deletes pods as a user does, and waits until they are gone.
+func (w *NodeWorld) remove(t testing.TB, names ...string) {
+	t.Helper()
+	pods := plane.admin.CoreV1().Pods(w.namespace)
+	for _, name := range names {
+		if err := pods.Delete(w.ctx, name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitFor(t, podsGoneLimit, strings.Join(names, ", ")+" to be gone", func() (bool, string) {
+		left := ""
+		for _, name := range names {
+			if pod, err := pods.Get(w.ctx, name, metav1.GetOptions{}); err == nil {
+				left += " " + name + " " + statusOf(pod)
+			}
+		}
+		return left == "", left
+	})
+}
+
+// Two pods that are bound by hand to the same card at the same moment cannot both have 60 % of it.
+func TestNodeNeverGivesACardTwice(t *testing.T) {
+	world := newNodeWorld(t, v100s(3))
+	names := []string{"one", "two", "three"}
+	for _, name := range names {
+		world.createBound(t, world.pod(name).share(60, 8000), "1")
+	}
+	running := func() (found []string) {
+		for _, name := range names {
+			if get(world.ctx, t, world.namespace, name).Status.Phase == corev1.PodRunning {
+				found = append(found, name)
+			}
+		}
+		return found
+	}
+	var first []string
+	waitFor(t, podRunningLimit, "one of the three to run", func() (bool, string) {
+		first = running()
+		return len(first) > 0, "none"
+	})
+	for _, name := range names {
+		if name != first[0] {
+			world.waitRefused(t, name, "card 1")
+		}
+	}
+	if now := running(); len(now) != 1 {
+		t.Fatalf("%v run on one card", now)
+	}
+	world.checkViews(t, first[0])
+	world.remove(t, first[0])
+	waitFor(t, podRunningLimit, "the next to run", func() (bool, string) {
+		now := running()
+		return len(now) == 1, strings.Join(now, ", ")
+	})
+}

@@ -1,0 +1,110 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestNodeKubeletKilledAndStartedAgain(t *testing.T) {
+	world := newNodeWorld(t, v100s(3))
+	pods := world.runningPods(t, "0", "1")
+	world.node.kubelet.Kill()
+	if err := world.node.startKubelet(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, 60*time.Second, "the plugin to register again", func() (bool, string) {
+		status, text, err := world.plugin.get("/readyz")
+		core := world.node.object(t).Status.Allocatable[coreResource]
+		return err == nil && status == 200 && core.Value() == 300, text + core.String()
+	})
+	world.checkUnhurt(t, pods, "2")
+}
+
+func TestNodeContainerdKilledAndStartedAgain(t *testing.T) {
+	world := newNodeWorld(t, v100s(3))
+	pods := world.runningPods(t, "0", "1")
+	world.node.containerd.Kill()
+	if err := world.node.startContainerd(); err != nil {
+		t.Fatal(err)
+	}
+	if err := world.node.waitReady(); err != nil {
+		t.Fatal(err)
+	}
+	world.checkUnhurt(t, pods, "2")
+}
+
+func TestNodePluginUpgradeTakesOverTheSockets(t *testing.T) {
+	world := newNodeWorld(t, v100s(3))
+	pods := world.runningPods(t, "0", "1")
+	old := world.plugin.process
+	world.plugin.start(t) // beside the old one, as a rolling update may do
+	world.plugin.waitReady(t)
+	if code, ended := old.Terminate(15 * time.Second); !ended || code != 0 {
+		t.Errorf("the old process ended with %d (in time: %v)", code, ended)
+	}
+	world.plugin.waitReady(t)
+	world.plugin.waitOffered(t)
+	world.checkUnhurt(t, pods, "2")
+}
+
+func TestNodeCrashedContainerGetsItsCardAgain(t *testing.T) {
+	world := newNodeWorld(t, v100s(2))
+	pod := world.runningPods(t, "1")[0]
+	first := world.node.viewOf(t, pod, "c0")
+	world.node.killContainer(t, pod, "c0")
+	pod = world.waitRestarted(t, pod.Name, 1)
+	second := world.node.viewOf(t, pod, "c0")
+	if second.environment["MGPU_ALLOCATION"] != first.environment["MGPU_ALLOCATION"] {
+		t.Errorf("another allocation: %v, then %v", first, second)
+	}
+	world.checkView(t, pod)
+}
+
+// Kubelet starts a crashed container again by what it knows, and so does the plugin, even one that
+// has just been started itself.
+func TestNodeCrashedContainerGetsItsCardWithoutTheAPIServer(t *testing.T) {
+	world := newNodeWorld(t, v100s(2))
+	pod := world.runningPods(t, "1")[0]
+	plane.apiServer.Kill()
+	t.Cleanup(func() { startAPIServerAgain(t) })
+	before := world.node.startsOf(pod, "c0")
+	world.node.killContainer(t, pod, "c0")
+	world.waitStarted(t, pod, before+1)
+	world.checkView(t, pod)
+
+	world.plugin.kill()
+	world.plugin.start(t)
+	world.node.killContainer(t, pod, "c0")
+	world.waitStarted(t, pod, before+2)
+	world.checkView(t, pod)
+
+	startAPIServerAgain(t)
+	world.checkView(t, world.waitRestarted(t, pod.Name, 2))
+	world.plugin.waitReady(t)
+}
+
+// waitStarted needs no API server.
+func (w *NodeWorld) waitStarted(t testing.TB, pod *corev1.Pod, count int) {
+	t.Helper()
+	waitFor(t, podRunningLimit, fmt.Sprint(pod.Name, " to have started ", count, " times"), func() (bool, string) {
+		now := w.node.startsOf(pod, "c0")
+		return now >= count, fmt.Sprint(now, " ", w.plugin.process.logTail(3))
+	})
+}
+
+// startAPIServerAgain is harmless where it runs.
+func startAPIServerAgain(t testing.TB) {
+	t.Helper()
+	if plane.apiServer.running() {
+		return
+	}
+	if err := plane.startAPIServer(); err != nil {
+		t.Fatal(err)
+	}
+	if err := plane.waitReady(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,114 @@
+package cluster
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const policyKey = domain + "/mgpu-policy"
+
+func TestNodeReportsTheCapacityOfItsCards(t *testing.T) {
+	world := newNodeWorld(t, v100s(4))
+	one := world.node.object(t)
+	for name, list := range map[string]corev1.ResourceList{
+		"capacity": one.Status.Capacity, "allocatable": one.Status.Allocatable} {
+		core, memory := list[coreResource], list[memoryResource]
+		if core.String() != "400" || memory.String() != "130040" {
+			t.Errorf("%s: %s of %s and %s of %s, want 400 and 130040", name, core.String(), coreResource,
+				memory.String(), memoryResource)
+		}
+	}
+	if ready, why := conditionOf(one, "MGPUReady"); !ready {
+		t.Errorf("MGPUReady is not True: %s", why)
+	}
+	var announced struct {
+		Version int
+		Cards   []cardJSON
+	}
+	if err := json.Unmarshal([]byte(one.Annotations[cardsKey]), &announced); err != nil {
+		t.Fatal(err)
+	}
+	if announced.Version != 1 || len(announced.Cards) != 4 || announced.Cards[3].MemoryMiB != cardMemoryMiB ||
+		announced.Cards[3].Health != "Healthy" || announced.Cards[3].UUID != v100(3).UUID {
+		t.Errorf("announces %+v", announced)
+	}
+}
+
+func TestNodeContainersSeeExactlyTheCardsOfTheirAnnotation(t *testing.T) {
+	world := newScheduledWorld(t, v100s(12))
+	builders := []*PodBuilder{
+		world.pod("one-share").share(30, 4000),
+		world.pod("two-cards").share(60, 4000).share(60, 5000),
+		world.pod("same-card").annotation(policyKey, "binpack").share(20, 2000).share(20, 3000),
+		world.pod("several-cards").share(100, 20000).annotation(multipleGPUKey, "2"),
+		world.pod("whole-cards").wholeCards(2),
+		world.pod("full-cards-less-memory").share(200, 32000),
+		world.pod("init-before-app").initShare(20, 2000).share(30, 3000),
+		world.pod("init-of-equal-share").initShare(25, 2000).share(25, 2000),
+		world.pod("sidecar").sidecar(10, 1000).share(20, 2000),
+		world.pod("app-without-cards").share(10, 1000).container("plain", "", ""),
+		world.pod("first-of-a-card").annotation(policyKey, "binpack").share(5, 500),
+		world.pod("second-of-a-card").annotation(policyKey, "binpack").share(5, 500),
+	}
+	var names []string
+	for _, builder := range builders {
+		names = append(names, create(world.ctx, t, builder.runs()).Name)
+	}
+	world.checkViews(t, names...)
+	cardOf := func(pod, container string) string {
+		return get(world.ctx, t, world.namespace, pod).Annotations[indexKeyPrefix+container]
+	}
+	if cardOf("two-cards", "c0") == cardOf("two-cards", "c1") {
+		t.Error("60 % and 60 % stand on one card")
+	}
+	if cardOf("same-card", "c0") != cardOf("same-card", "c1") {
+		t.Error("binpack has put two small containers on two cards")
+	}
+	if cardOf("first-of-a-card", "c0") != cardOf("second-of-a-card", "c0") {
+		t.Error("binpack has put two small pods on two cards")
+	}
+	plain := world.node.viewOf(t, get(world.ctx, t, world.namespace, "app-without-cards"), "plain")
+	if len(plain.devices) != 0 || len(plain.mgpuEnvironment()) != 0 {
+		t.Errorf("a container that asked for no card sees %v", plain)
+	}
+}
+
+func TestNodeWithCardsOfDifferentSizes(t *testing.T) {
+	world := newScheduledWorld(t, []TestCard{v100(0), cardOf(1, "Tesla T4", 15360), cardOf(2, "A100", 81920)})
+	create(world.ctx, t, world.pod("large").share(50, 60000).runs())
+	create(world.ctx, t, world.pod("model").share(50, 9000).annotation(domain+"/gpu-model", "Tesla T4").runs())
+	world.checkViews(t, "large", "model")
+	create(world.ctx, t, world.pod("whole").wholeCards(1).runs())
+	world.checkViews(t, "whole")
+	for pod, card := range map[string]string{"whole": "0", "model": "1", "large": "2"} {
+		if got := get(world.ctx, t, world.namespace, pod).Annotations[indexKeyPrefix+"c0"]; got != card {
+			t.Errorf("%s has card %s, want %s", pod, got, card)
+		}
+	}
+}
+
+// Without CDI the environment cannot tell of the cards, and the device nodes are as exact.
+func TestNodeInjectsDeviceNodesWhereThereIsNoCDI(t *testing.T) {
+	world := newNodeWorld(t, v100s(3), "--injection", "device-nodes")
+	world.createBound(t, world.pod("share").share(30, 4000), "1")
+	world.createBound(t, world.pod("cards").initShare(20, 1000).wholeCards(2), "2", "0,2")
+	for _, name := range []string{"share", "cards"} {
+		pod := world.waitRunning(t, name)
+		for _, ask := range asksOf(pod) {
+			view := world.node.viewOf(t, pod, ask.container)
+			for _, difference := range world.plugin.differences(pod, ask, view) {
+				if strings.HasPrefix(difference, "devices") || strings.HasPrefix(difference, "forbidden") {
+					t.Errorf("%s of %s: %s", ask.container, name, difference)
+				}
+			}
+		}
+	}
+	world.node.killContainer(t, world.waitRunning(t, "share"), "c0")
+	again := world.node.viewOf(t, world.waitRestarted(t, "share", 1), "c0")
+	if again.devices["/dev/nvidia1"] != world.plugin.numberOf(1) || len(again.devices) != 2 {
+		t.Errorf("sees %v after a restart", again.devices)
+	}
+}

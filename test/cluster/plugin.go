@@ -1,0 +1,194 @@
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// DevicePlugin is the real mgpu-device-plugin on the real node, under the rights that are shipped.
+type DevicePlugin struct {
+	node    *Node
+	folder  string // cards file and device nodes, state and run folder, log
+	major   int    // of the cards' device nodes
+	port    int
+	flags   []string // beside those of every test
+	cards   []TestCard
+	process *Process
+}
+
+// devicePluginOn prepares one that is not started yet. It ends with the test.
+func devicePluginOn(t testing.TB, node *Node, cards []TestCard, flags ...string) *DevicePlugin {
+	t.Helper()
+	major, err := unusedMajor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := os.MkdirTemp(node.folder, "plugin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin := &DevicePlugin{node: node, folder: folder, major: major, flags: flags}
+	plugin.writeCards(t, cards)
+	t.Cleanup(func() { plugin.end(t) })
+	return plugin
+}
+
+func pluginBinary(t testing.TB) string {
+	t.Helper()
+	binary := os.Getenv("MGPU_DEVICE_PLUGIN_BINARY")
+	if binary == "" {
+		t.Skip("MGPU_DEVICE_PLUGIN_BINARY is not set; test/run.sh cluster sets it")
+	}
+	return binary
+}
+
+func (p *DevicePlugin) path(elements ...string) string {
+	return filepath.Join(append([]string{p.folder}, elements...)...)
+}
+
+func (p *DevicePlugin) cardsFile() string    { return p.path("cards.yaml") }
+func (p *DevicePlugin) recordFolder() string { return p.path("state", "allocations") }
+func (p *DevicePlugin) specFile() string {
+	return filepath.Join(p.node.cdiFolder(), domain+"-mgpu.json")
+}
+
+// arguments of a command line; later ones of the same name replace earlier ones.
+func (p *DevicePlugin) arguments() []string {
+	arguments := []string{"--node-name", nodeName, "--kubeconfig", p.node.plane.kubeconfig(pluginToken),
+		"--cards-file", p.cardsFile(), "--state-dir", p.path("state"), "--run-dir", p.path("run"),
+		"--cdi-dir", p.node.cdiFolder(), "--runtime-socket", p.node.containerdSocket(),
+		"--pod-resources-socket", p.node.podResourcesSocket(),
+		"--listen-address", "127.0.0.1", "--port", fmt.Sprint(p.port)}
+	for i := 0; i < len(p.flags); i += 2 {
+		at := slices.Index(arguments, p.flags[i])
+		if at < 0 {
+			arguments = append(arguments, p.flags[i:i+2]...)
+		} else {
+			arguments[at+1] = p.flags[i+1]
+		}
+	}
+	return arguments
+}
+
+func (p *DevicePlugin) start(t testing.TB) {
+	t.Helper()
+	var err error
+	if p.port, err = freePort(); err != nil {
+		t.Fatal(err)
+	}
+	p.process, err = startProcess("mgpu-device-plugin", p.path("log"), pluginBinary(t), p.arguments()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// end stops it as Kubernetes does. A sanitizer or a crash shows in the exit code.
+func (p *DevicePlugin) end(t testing.TB) {
+	defer os.RemoveAll(p.folder)
+	if p.process == nil {
+		return
+	}
+	running := p.process.running()
+	if code, ended := p.process.Terminate(15 * time.Second); running && (!ended || code != 0) {
+		t.Errorf("mgpu-device-plugin ended with code %d after SIGTERM (in time: %v)", code, ended)
+	}
+	p.process.Kill()
+	if t.Failed() {
+		t.Logf("last lines of mgpu-device-plugin:\n%s", p.process.logTail(40))
+	}
+}
+
+// kill is a crash.
+func (p *DevicePlugin) kill() { p.process.Kill() }
+
+// startAgain returns when kubelet has the cards of the new process.
+func (p *DevicePlugin) startAgain(t testing.TB) {
+	t.Helper()
+	p.start(t)
+	p.waitReady(t)
+	p.waitOffered(t)
+}
+
+func (p *DevicePlugin) waitReady(t testing.TB) {
+	t.Helper()
+	waitFor(t, 60*time.Second, "mgpu-device-plugin to be ready", func() (bool, string) {
+		if !p.process.running() {
+			t.Fatalf("mgpu-device-plugin ended:\n%s", p.process.logTail(10))
+		}
+		status, body, err := p.get("/readyz")
+		return err == nil && status == http.StatusOK, fmt.Sprint(status, " ", body, " ", err)
+	})
+}
+
+// waitOffered waits until the node's object offers exactly the healthy cards.
+func (p *DevicePlugin) waitOffered(t testing.TB) {
+	t.Helper()
+	core, memory := p.capacity()
+	waitFor(t, 30*time.Second, fmt.Sprint("the node to offer ", core, " and ", memory), func() (bool, string) {
+		one := p.node.object(t)
+		gotCore, gotMemory := one.Status.Allocatable[coreResource], one.Status.Allocatable[memoryResource]
+		seen := fmt.Sprint(gotCore.String(), " and ", gotMemory.String(), ", ", one.Annotations[cardsKey])
+		return gotCore.Value() == core && gotMemory.Value() == memory && p.announcedIn(one.Annotations[cardsKey]), seen
+	})
+}
+
+// capacity of the healthy cards, in percent and MiB.
+func (p *DevicePlugin) capacity() (core, memory int64) {
+	for _, card := range p.cards {
+		if card.Health == "" {
+			core, memory = core+100, memory+card.MemoryMiB
+		}
+	}
+	return core, memory
+}
+
+// announcedIn looks for every card in the node's annotation.
+func (p *DevicePlugin) announcedIn(annotation string) bool {
+	return !slices.ContainsFunc(p.cards, func(card TestCard) bool {
+		health := card.Health
+		if health == "" {
+			health = "Healthy"
+		}
+		return !strings.Contains(annotation, fmt.Sprintf(`"index":%d,"uuid":%q`, card.Index, card.UUID)) ||
+			!strings.Contains(annotation, health)
+	})
+}
+
+func (p *DevicePlugin) get(path string) (int, string, error) {
+	answer, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", p.port, path))
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(body), err
+}
+
+func (p *DevicePlugin) metrics(t testing.TB) Metrics {
+	t.Helper()
+	_, text, err := p.get("/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readMetrics(text)
+}
+
+// records are the files of allocations, by name.
+func (p *DevicePlugin) records() []string {
+	files, _ := filepath.Glob(filepath.Join(p.recordFolder(), "*.json"))
+	return files
+}
+
+func (p *DevicePlugin) logText() string {
+	text, _ := os.ReadFile(p.path("log"))
+	return string(text)
+}
+
+func (p *DevicePlugin) pid() string { return fmt.Sprint(p.process.command.Process.Pid) }
