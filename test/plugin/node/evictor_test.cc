@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/kube/request.h"
 #include "common/limits.h"
 #include "test/support/kube_objects.h"
 #include "test/support/node_server.h"
