@@ -102,6 +102,20 @@ inline constexpr std::size_t kProcFileBytesMax = 64 * 1024;
 inline constexpr std::chrono::milliseconds kMpsCommandTimeout{5'000};
 inline constexpr std::chrono::milliseconds kMpsRestartMin{1'000};
 inline constexpr std::chrono::milliseconds kMpsRestartMax{60'000};
+// How often a daemon is asked whether it answers; each time is a process of some 10 ms.
+inline constexpr std::chrono::milliseconds kMpsLook{10'000};
+// How often it is looked at whether its process lives, which costs nothing.
+inline constexpr std::chrono::milliseconds kMpsTick{1'000};
+// From its start to its first answer: a card without a persistence daemon is started with it.
+inline constexpr std::chrono::milliseconds kMpsStartPatience{30'000};
+// From "quit" to being killed.
+inline constexpr std::chrono::milliseconds kMpsQuitPatience{5'000};
+// A daemon that was silent so often in a row is ended, if no client of it is left.
+inline constexpr int kMpsSilentLooks = 3;
+// Servers of one daemon, and clients of one server (48, from CUDA 13.1 on 60).
+inline constexpr std::size_t kMpsPidsMax = 256;
+// The address of a socket has 108 bytes, of which its name in the pipe directory takes some.
+inline constexpr std::size_t kMpsPipePathMax = 80;
 // What an MPS daemon may print to one command.
 inline constexpr std::size_t kMpsAnswerBytesMax = 64 * 1024;
 

@@ -1,6 +1,7 @@
 #include "plugin/gpu/cards_file.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -231,6 +232,8 @@ Result<CardsFile> parse_cards_file(std::string_view yaml) try {
   CardsFile file = read_document(documents.front(), problem);
   if (!problem.none()) return error(problem.sentence());
   return file;
+} catch (const YAML::DeepRecursion& failure) {
+  return error(fmt::format("line {} is nested too deeply", failure.mark.line + 1));
 } catch (const YAML::Exception& failure) {
   return error(fmt::format("not YAML: line {}: {}", failure.mark.line + 1,
                            cut_text(failure.msg, limits::kQuotedValueMax)));

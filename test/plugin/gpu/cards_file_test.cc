@@ -272,6 +272,10 @@ TEST(CardsFile, CutsLongValuesInItsSentences) {
   EXPECT_THAT(problem_of(std::string(100'000, 'x') + ": y"), SizeIs(testing::Lt(300)));
 }
 
+TEST(CardsFile, RefusesDeepNesting) {
+  EXPECT_EQ(problem_of("cards:\n" + std::string(10'000, '[')), "line 2 is nested too deeply");
+}
+
 // Each some 500 KiB, and refused without a crash.
 TEST(CardsFile, SurvivesTextMadeToHurt) {
   const std::size_t many = 500'000;

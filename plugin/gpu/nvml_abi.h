@@ -1,0 +1,158 @@
+// What we use of NVML's C interface (docs.nvidia.com/deploy/nvml-api), declared here so that
+// nothing of NVIDIA is needed to build. Sizes and offsets are those of nvml.h, API 13, and the same
+// on amd64 and arm64.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mgpu::gpu::nvml {
+
+struct DeviceHandle;
+using Device = DeviceHandle*;
+struct EventSetHandle;
+using EventSet = EventSetHandle*;
+
+// nvmlReturn_t. NVML may return values that are not listed.
+enum Code : int {
+  kOk = 0,
+  kUninitialized = 1,
+  kInvalidArgument = 2,
+  kNotSupported = 3,
+  kNoPermission = 4,
+  kNotFound = 6,
+  kInsufficientSize = 7,
+  kDriverNotLoaded = 9,
+  kTimeout = 10,
+  kLibraryNotFound = 12,
+  kFunctionNotFound = 13,
+  kGpuIsLost = 15,
+  kResetRequired = 16,
+  kOperatingSystem = 17,
+  kVersionMismatch = 18,
+  kArgumentVersionMismatch = 25,
+  kUnknown = 999,
+};
+
+// nvmlEventType*
+inline constexpr std::uint64_t kEventXid = 0x8;
+inline constexpr std::uint64_t kEventGpuUnavailable = 0x4000;
+inline constexpr std::uint64_t kEventRecoveryAction = 0x8000;
+
+inline constexpr unsigned kEnabled = 1;
+// usedGpuMemory that the driver does not tell.
+inline constexpr std::uint64_t kNotAvailable = ~std::uint64_t{0};
+// NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, and the type of its value.
+inline constexpr unsigned kFieldRecoveryAction = 230;
+inline constexpr unsigned kValueUnsigned = 1;
+// Of UUIDs, names and versions.
+inline constexpr std::size_t kTextBytes = 96;
+
+struct Memory {
+  std::uint64_t total;
+  std::uint64_t free;
+  std::uint64_t used;  // with what the driver keeps for itself
+};
+static_assert(sizeof(Memory) == 24 && offsetof(Memory, used) == 16);
+
+struct MemoryV2 {
+  std::uint32_t version;
+  std::uint64_t total;
+  std::uint64_t reserved;
+  std::uint64_t free;
+  std::uint64_t used;  // without it
+};
+static_assert(sizeof(MemoryV2) == 40 && offsetof(MemoryV2, total) == 8);
+static_assert(offsetof(MemoryV2, used) == 32);
+inline constexpr std::uint32_t kMemoryV2Version = sizeof(MemoryV2) | (2u << 24);
+
+struct Utilization {
+  std::uint32_t gpu;
+  std::uint32_t memory;
+};
+static_assert(sizeof(Utilization) == 8);
+
+// Of the process lists without a version.
+struct ProcessInfoV1 {
+  std::uint32_t pid;
+  std::uint64_t used;
+};
+static_assert(sizeof(ProcessInfoV1) == 16 && offsetof(ProcessInfoV1, used) == 8);
+
+// Of those with _v2 and _v3.
+struct ProcessInfo {
+  std::uint32_t pid;
+  std::uint64_t used;
+  std::uint32_t gpu_instance;
+  std::uint32_t compute_instance;
+};
+static_assert(sizeof(ProcessInfo) == 24 && offsetof(ProcessInfo, used) == 8);
+static_assert(offsetof(ProcessInfo, gpu_instance) == 16);
+
+struct UtilizationSample {
+  std::uint32_t pid;
+  std::uint64_t time_us;
+  std::uint32_t sm;
+  std::uint32_t memory;
+  std::uint32_t encoder;
+  std::uint32_t decoder;
+};
+static_assert(sizeof(UtilizationSample) == 32 && offsetof(UtilizationSample, time_us) == 8);
+static_assert(offsetof(UtilizationSample, sm) == 16);
+
+// Of nvmlEventSetWait_v2.
+struct Event {
+  Device device;
+  std::uint64_t type;
+  std::uint64_t value;  // an XID
+  std::uint32_t gpu_instance;
+  std::uint32_t compute_instance;
+};
+static_assert(sizeof(Event) == 32 && offsetof(Event, value) == 16);
+
+union Value {
+  double real;
+  std::uint32_t whole;
+  std::uint64_t large;
+};
+
+struct FieldValue {
+  std::uint32_t field;
+  std::uint32_t scope;
+  std::int64_t timestamp;
+  std::int64_t latency;
+  std::uint32_t type;
+  std::int32_t code;
+  Value value;
+};
+static_assert(sizeof(FieldValue) == 40 && offsetof(FieldValue, type) == 24);
+static_assert(offsetof(FieldValue, value) == 32);
+
+// --- functions -----------------------------------------------------------------------------------
+
+using Init = int();
+using Shutdown = int();
+using ErrorString = const char*(int code);
+using SystemText = int(char* text, unsigned bytes);
+using DeviceGetCount = int(unsigned* count);
+using DeviceGetHandleByIndex = int(unsigned index, Device* device);
+using DeviceText = int(Device device, char* text, unsigned bytes);
+using DeviceNumber = int(Device device, unsigned* number);
+using DeviceGetMemoryInfo = int(Device device, Memory* memory);
+using DeviceGetMemoryInfoV2 = int(Device device, MemoryV2* memory);
+using DeviceGetMigMode = int(Device device, unsigned* current, unsigned* pending);
+using DeviceGetUtilizationRates = int(Device device, Utilization* rates);
+// `processes` are of a size that the symbol's version tells.
+using DeviceGetProcesses = int(Device device, unsigned* count, void* processes);
+using DeviceGetProcessUtilization = int(Device device, UtilizationSample* samples, unsigned* count,
+                                        unsigned long long since_us);
+using DeviceGetFieldValues = int(Device device, int count, FieldValue* values);
+using DeviceGetRemappedRows = int(Device device, unsigned* correctable, unsigned* uncorrectable,
+                                  unsigned* pending, unsigned* failed);
+using DeviceGetEventTypes = int(Device device, unsigned long long* types);
+using DeviceRegisterEvents = int(Device device, unsigned long long types, EventSet set);
+using EventSetCreate = int(EventSet* set);
+using EventSetWait = int(EventSet set, Event* event, unsigned timeout_ms);
+using EventSetFree = int(EventSet set);
+
+}  // namespace mgpu::gpu::nvml
