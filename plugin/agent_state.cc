@@ -25,7 +25,10 @@ std::string now_utc() {
 }
 
 gpu::MpsOptions mps_options(const AgentSettings& settings) {
-  return {.control = settings.mps_control, .run_dir = settings.run_folder};
+  gpu::MpsOptions options;
+  options.control = settings.mps_control;
+  options.run_dir = settings.run_folder;
+  return options;
 }
 
 std::vector<CardUuid> healthy(const std::vector<CardFacts>& cards) {

@@ -1,6 +1,7 @@
 #include "plugin/kubelet/unix_channel.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
@@ -28,8 +29,13 @@ std::string name_of(grpc::StatusCode code) {
   return number < std::size(kCodeNames) ? kCodeNames[number] : fmt::format("code {}", number);
 }
 
-void log_message(gpr_log_func_args* args) {
+void log_grpc_message(gpr_log_func_args* args) {
   if (args->severity == GPR_LOG_SEVERITY_ERROR) log_warn("gRPC", {{"says", args->message}});
+}
+
+void log_protobuf_message(google::protobuf::LogLevel level, const char*, int,
+                          const std::string& message) {
+  if (level >= google::protobuf::LOGLEVEL_WARNING) log_warn("protobuf", {{"says", message}});
 }
 
 bool plain(char c) {
@@ -41,7 +47,10 @@ bool plain(char c) {
 
 void log_grpc() {
   static std::once_flag once;
-  std::call_once(once, [] { gpr_set_log_function(log_message); });
+  std::call_once(once, [] {
+    gpr_set_log_function(log_grpc_message);
+    google::protobuf::SetLogHandler(log_protobuf_message);
+  });
 }
 
 std::string unix_target(const std::string& path) {

@@ -9,7 +9,7 @@
 
 namespace mgpu::kubelet {
 
-// gRPC's own complaints go to our log from here on.
+// Complaints of gRPC and protobuf themselves go to our log from here on.
 void log_grpc();
 // "unix:/path", with what a URI cannot hold percent-encoded.
 std::string unix_target(const std::string& path);

@@ -1,0 +1,172 @@
+#include "plugin/monitor/join.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "test/plugin/monitor/monitor_world.h"
+
+namespace mgpu::monitor {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+TEST(Join, HasOneEntryForEachContainerAndCardUsedOrNot) {
+  allocation::Record not_started;
+  not_started.cards = {grant(0, 10, 100)};
+  const Joined joined = join({record("a", "app", {grant(0, 50, 8'000), grant(1, 50, 8'000)}),
+                              record("b", "app", {grant(1, 20, 1'000)}), not_started},
+                             {}, {});
+  ASSERT_THAT(joined.containers, SizeIs(3));
+  EXPECT_EQ(joined.containers[1].grant.index, CardIndex(1));
+  EXPECT_EQ(joined.containers[2].owner.pod.name, "b");
+  for (const ContainerUse& use : joined.containers) {
+    EXPECT_EQ(use.memory_used, MiB(0));
+    EXPECT_EQ(use.processes, 0);
+    EXPECT_FALSE(use.sm_percent);
+  }
+  EXPECT_THAT(joined.unmanaged, IsEmpty());
+}
+
+TEST(Join, SumsProcessesByContainerAndCard) {
+  auto first = process(0, 11, 500, "a", "app");
+  auto second = process(0, 12, 700, "a", "app");
+  first.sm_percent = 30;
+  second.sm_percent = 25.5;
+  const Joined joined =
+      join({record("a", "app", {grant(0, 50, 8'000), grant(1, 50, 8'000)}),
+            record("a", "side", {grant(0, 50, 8'000)})},
+           {first, second, process(1, 12, 40, "a", "app"), process(0, 13, 9, "a", "side")},
+           names({{"a", "app"}, {"a", "side"}}));
+  ASSERT_THAT(joined.containers, SizeIs(3));
+  EXPECT_EQ(joined.containers[0].memory_used, MiB(1'200));
+  EXPECT_EQ(joined.containers[0].processes, 2);
+  EXPECT_EQ(joined.containers[0].sm_percent, 55.5);
+  EXPECT_EQ(joined.containers[1].memory_used, MiB(40));
+  EXPECT_FALSE(joined.containers[1].sm_percent);
+  EXPECT_EQ(joined.containers[2].memory_used, MiB(9));
+  EXPECT_THAT(joined.strangers, IsEmpty());
+}
+
+TEST(Join, TakesThePodsOnlyRecordOnTheCardWhileTheIdHasNoName) {
+  const Joined joined =
+      join({record("a", "app", {grant(0, 50, 8'000)}), record("a", "side", {grant(1, 50, 8'000)})},
+           {process(0, 11, 500, "a", "app")}, {});
+  EXPECT_EQ(joined.containers[0].memory_used, MiB(500));
+  EXPECT_THAT(joined.strangers, IsEmpty());
+}
+
+TEST(Join, DoesNotGuessBetweenTwoContainersOnOneCard) {
+  const Joined joined =
+      join({record("a", "app", {grant(0, 50, 8'000)}), record("a", "side", {grant(0, 50, 8'000)})},
+           {process(0, 11, 500, "a", "app")}, {});
+  EXPECT_EQ(joined.containers[0].memory_used, MiB(0));
+  EXPECT_EQ(joined.containers[1].memory_used, MiB(0));
+  EXPECT_THAT(joined.unmanaged, UnorderedElementsAre(Pair(card(0), MiB(500))));
+}
+
+TEST(Join, FindsStrangers) {
+  const Joined joined =
+      join({record("a", "app", {grant(0, 50, 8'000)})},
+           {process(0, 1, 100),                  // not a pod's
+            process(0, 2, 200, "other", "app"),  // a pod without cards
+            process(0, 3, 400, "a", "helper"),   // a container without cards of a pod with
+            process(1, 4, 800, "a", "app"),      // on a card that it does not hold
+            process(0, 5, 1'600, "a", "app")},   // none
+           names({{"a", "app"}, {"a", "helper"}, {"other", "app"}}));
+  EXPECT_THAT(joined.unmanaged,
+              UnorderedElementsAre(Pair(card(0), MiB(700)), Pair(card(1), MiB(800))));
+  ASSERT_THAT(joined.strangers, SizeIs(4));
+  EXPECT_EQ(joined.strangers[3].pid, 4);
+  EXPECT_EQ(joined.containers[0].memory_used, MiB(1'600));
+}
+
+TEST(Join, CountsAProcessWhoseMemoryIsNotKnown) {
+  auto unknown = process(0, 1, 0, "a", "app");
+  unknown.memory.reset();
+  auto stranger = process(0, 2, 0);
+  stranger.memory.reset();
+  const Joined joined =
+      join({record("a", "app", {grant(0, 50, 8'000)})}, {unknown, stranger}, names({{"a", "app"}}));
+  EXPECT_EQ(joined.containers[0].processes, 1);
+  EXPECT_EQ(joined.containers[0].memory_used, MiB(0));
+  EXPECT_THAT(joined.unmanaged, UnorderedElementsAre(Pair(card(0), MiB(0))));
+}
+
+TEST(Join, CountsAContainerOnceThatHasTwoRecords) {
+  const Joined joined =
+      join({record("a", "app", {grant(0, 50, 8'000)}), record("a", "app", {grant(0, 50, 8'000)})},
+           {process(0, 11, 500, "a", "app")}, names({{"a", "app"}}));
+  ASSERT_THAT(joined.containers, SizeIs(1));
+  EXPECT_EQ(joined.containers[0].memory_used, MiB(500));
+}
+
+TEST(Join, BelievesNoUtilisationThatIsNone) {
+  for (const double value :
+       {-1.0, 100.5, 4294967295.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    auto bad = process(0, 1, 5, "a", "app");
+    bad.sm_percent = value;
+    auto good = process(0, 2, 5, "a", "app");
+    good.sm_percent = 10;
+    const std::vector<allocation::Record> records{record("a", "app", {grant(0, 50, 8'000)})};
+    EXPECT_FALSE(join(records, {bad}, {}).containers[0].sm_percent) << value;
+    EXPECT_EQ(join(records, {bad, good}, {}).containers[0].sm_percent, 10) << value;
+  }
+}
+
+TEST(Join, NeverGivesMoreThanTheCard) {
+  std::vector<ProcessSample> many;
+  for (int pid = 1; pid <= 50; ++pid) {
+    many.push_back(process(0, pid, MiB::kMax, "a", "app"));
+    many.back().sm_percent = 90;
+    many.push_back(process(0, pid, MiB::kMax));
+  }
+  const Joined joined = join({record("a", "app", {grant(0, 50, 8'000)})}, many, {});
+  EXPECT_EQ(joined.containers[0].sm_percent, 100);
+  EXPECT_GT(joined.containers[0].memory_used, MiB(8'000));
+  EXPECT_GT(joined.unmanaged.at(card(0)), MiB(8'000));
+}
+
+// Every process is counted once: with one container, or with the strangers.
+TEST(Join, LosesAndDoublesNothing) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<allocation::Record> records;
+    std::vector<std::pair<std::string, std::string>> named;
+    for (int i = 0; i < 12; ++i) {
+      const std::string pod(1, static_cast<char>('a' + random() % 4));
+      const std::string container = random() % 2 == 0 ? "app" : "side";
+      records.push_back(record(pod, container, {grant(static_cast<int>(random() % 3), 10, 100)}));
+      if (random() % 2 == 0) named.emplace_back(pod, container);
+    }
+    std::vector<ProcessSample> processes;
+    std::int64_t total = 0;
+    for (int pid = 1; pid <= 30; ++pid) {
+      const std::string pod(1, static_cast<char>('a' + random() % 5));
+      const auto memory = static_cast<std::int64_t>(random() % 1'000);
+      total += memory;
+      processes.push_back(process(static_cast<int>(random() % 4), pid, memory,
+                                  random() % 6 == 0 ? "" : pod,
+                                  random() % 2 == 0 ? "app" : "side"));
+    }
+    const Joined joined = join(records, processes, names(named));
+    std::int64_t sum = 0;
+    std::size_t count = joined.strangers.size();
+    for (const auto& [uuid, memory] : joined.unmanaged) sum += memory.value();
+    for (const ContainerUse& use : joined.containers) {
+      sum += use.memory_used.value();
+      count += static_cast<std::size_t>(use.processes);
+    }
+    EXPECT_EQ(sum, total);
+    EXPECT_EQ(count, processes.size());
+  }
+}
+
+}  // namespace
+}  // namespace mgpu::monitor

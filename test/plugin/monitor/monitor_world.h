@@ -1,0 +1,45 @@
+// Records, processes and container ids for the tests of this folder, by short names.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plugin/monitor/join.h"
+
+namespace mgpu::monitor {
+
+inline CardUuid card(int n) {
+  return CardUuid("GPU-" + std::to_string(n));
+}
+
+inline allocation::CardGrant grant(int n, std::int64_t core, std::int64_t memory) {
+  return {CardIndex(n), card(n), {Percent(core), MiB(memory)}};
+}
+
+// A bound record of container `container` of pod `pod`, whose uid is "uid-<pod>".
+inline allocation::Record record(const std::string& pod, const std::string& container,
+                                 std::vector<allocation::CardGrant> cards) {
+  allocation::Record made;
+  made.owner = allocation::Owner{{"ml", pod}, PodUid("uid-" + pod), container, {}, 0};
+  made.cards = std::move(cards);
+  return made;
+}
+
+// Of a container whose id is "id-<pod>-<container>"; none: not a pod's.
+inline ProcessSample process(int on_card, std::int64_t pid, std::int64_t memory,
+                             const std::string& pod = "", const std::string& container = "") {
+  ProcessSample made{card(on_card), pid, MiB(memory), {}, {}};
+  if (!pod.empty()) {
+    made.container = CgroupContainer{PodUid("uid-" + pod), "id-" + pod + "-" + container};
+  }
+  return made;
+}
+
+inline ContainerNames names(const std::vector<std::pair<std::string, std::string>>& containers) {
+  ContainerNames made;
+  for (const auto& [pod, container] : containers) made["id-" + pod + "-" + container] = container;
+  return made;
+}
+
+}  // namespace mgpu::monitor

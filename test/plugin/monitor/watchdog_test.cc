@@ -1,0 +1,88 @@
+#include "plugin/monitor/watchdog.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "test/plugin/monitor/monitor_world.h"
+
+namespace mgpu::monitor {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+ContainerUse use(const std::string& pod, std::int64_t granted, std::int64_t used, int on_card = 0) {
+  return {*record(pod, "app", {}).owner, grant(on_card, 50, granted), MiB(used), {}, 1};
+}
+
+TEST(Watchdog, TellsOnceAfterTwoSamplesRunning) {
+  Watchdog watchdog;
+  EXPECT_THAT(watchdog.step({use("a", 1'000, 1'100)}), IsEmpty());
+  EXPECT_THAT(watchdog.over(), IsEmpty());
+  const auto told = watchdog.step({use("a", 1'000, 1'200)});
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_EQ(told[0].owner.pod.name, "a");
+  EXPECT_EQ(told[0].used, MiB(1'200));
+  EXPECT_EQ(told[0].grant, grant(0, 50, 1'000));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_THAT(watchdog.step({use("a", 1'000, 1'300)}), IsEmpty());
+    ASSERT_THAT(watchdog.over(), SizeIs(1));
+    EXPECT_EQ(watchdog.over()[0].used, MiB(1'300));
+  }
+}
+
+TEST(Watchdog, BeginsAnewAfterASampleWithin) {
+  Watchdog watchdog;
+  watchdog.step({use("a", 1'000, 1'100)});
+  watchdog.step({use("a", 1'000, 1'000)});
+  EXPECT_THAT(watchdog.step({use("a", 1'000, 1'100)}), IsEmpty());
+  EXPECT_THAT(watchdog.step({use("a", 1'000, 1'100)}), SizeIs(1));
+  watchdog.step({use("a", 1'000, 1'000)});
+  EXPECT_THAT(watchdog.over(), IsEmpty());
+  watchdog.step({use("a", 1'000, 1'100)});
+  EXPECT_THAT(watchdog.step({use("a", 1'000, 1'100)}), SizeIs(1));
+}
+
+TEST(Watchdog, AllowsTheLargerOf64MiBAndTwoPercent) {
+  struct Case {
+    std::int64_t granted, used;
+    bool over;
+  };
+  const Case cases[] = {
+      {0, 64, false},          {0, 65, true},
+      {1'000, 1'064, false},   {1'000, 1'065, true},
+      {3'200, 3'264, false},    // 2 % are 64
+      {10'000, 10'200, false},  // 2 % are 200
+      {10'000, 10'201, true},  {10'000, 0, false},
+      {0, MiB::kMax, true},    {MiB::kMax, MiB::kMax, false},
+  };
+  for (const Case& c : cases) {
+    Watchdog watchdog;
+    watchdog.step({use("a", c.granted, c.used)});
+    EXPECT_THAT(watchdog.step({use("a", c.granted, c.used)}), SizeIs(c.over ? 1 : 0))
+        << c.used << " of " << c.granted;
+  }
+}
+
+TEST(Watchdog, TellsContainersAndCardsApart) {
+  Watchdog watchdog;
+  watchdog.step({use("a", 1'000, 2'000), use("b", 1'000, 10)});
+  const auto told =
+      watchdog.step({use("a", 1'000, 2'000), use("b", 1'000, 2'000), use("a", 1'000, 2'000, 1)});
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_EQ(told[0].owner.pod.name, "a");
+  EXPECT_EQ(told[0].grant.uuid, card(0));
+  EXPECT_THAT(watchdog.step({use("b", 1'000, 2'000), use("a", 1'000, 2'000, 1)}), SizeIs(2));
+}
+
+TEST(Watchdog, ForgetsContainersThatAreGone) {
+  Watchdog watchdog;
+  watchdog.step({use("a", 1'000, 2'000)});
+  watchdog.step({use("a", 1'000, 2'000)});
+  watchdog.step({});
+  EXPECT_THAT(watchdog.over(), IsEmpty());
+  EXPECT_THAT(watchdog.step({use("a", 1'000, 2'000)}), IsEmpty());
+}
+
+}  // namespace
+}  // namespace mgpu::monitor
