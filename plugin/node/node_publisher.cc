@@ -93,7 +93,8 @@ struct NodePublisher::State : std::enable_shared_from_this<State> {
   std::string awaited_version;
   std::set<std::string> versions_seen;  // while a write was under way
   bool relisted = false;                // the same
-  int writes = 0;                       // accepted since the report stood on the node
+  std::uint64_t written = 0;            // the report that the write under way is of
+  int writes = 0;                       // accepted of this report since it last stood on the node
   Backoff failures;
   Backoff corrections;
   Instant correction_allowed{};
@@ -205,6 +206,7 @@ Duration NodePublisher::State::until_correction_allowed() {
 
 void NodePublisher::State::write(const NodeDifference& difference) {
   phase = Phase::kWriting;
+  written = generation;
   versions_seen.clear();
   relisted = false;
   kube::Request request =
@@ -223,7 +225,7 @@ void NodePublisher::State::on_answer(const kube::Response& answer) {
   auto answered = kube::read_node(answer.body);
   if (!answered) return fail(subject + answered.error().message, Duration(0));
   phase = Phase::kIdle;
-  ++writes;
+  if (written == generation) ++writes;
   take_answer(*std::move(answered));
   look();
 }
