@@ -84,7 +84,7 @@ Result<std::unique_ptr<PluginServer>> PluginServer::start(const DevicePluginOpti
                                                           const DevicePluginHandlers& handlers,
                                                           DeviceFeed& feed,
                                                           std::function<void()> changed) {
-  log_grpc();
+  hold_grpc();
   auto state = std::make_unique<State>(options.folder + "/" + options.socket_name, handlers, feed,
                                        std::move(changed));
   std::unique_ptr<PluginServer> server(new PluginServer(std::move(state)));

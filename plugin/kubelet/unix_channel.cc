@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/stubs/logging.h>
+#include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
@@ -45,9 +46,10 @@ bool plain(char c) {
 
 }  // namespace
 
-void log_grpc() {
+void hold_grpc() {
   static std::once_flag once;
   std::call_once(once, [] {
+    grpc_init();
     gpr_set_log_function(log_grpc_message);
     google::protobuf::SetLogHandler(log_protobuf_message);
   });
@@ -62,7 +64,7 @@ std::string unix_target(const std::string& path) {
 }
 
 std::shared_ptr<grpc::Channel> unix_channel(const std::string& path, int receive_bytes_max) {
-  log_grpc();
+  hold_grpc();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(receive_bytes_max);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

@@ -9,8 +9,10 @@
 
 namespace mgpu::kubelet {
 
-// Complaints of gRPC and protobuf themselves go to our log from here on.
-void log_grpc();
+// Before anything else of gRPC: keeps it until the process ends, since its shutdown, which the last
+// object of it otherwise waits for, takes up to 10 s (the poller that helps with large writes).
+// What it and protobuf complain of goes to our log.
+void hold_grpc();
 // "unix:/path", with what a URI cannot hold percent-encoded.
 std::string unix_target(const std::string& path);
 // Connects at the first call, and shares no connection and no back-off with another channel.
