@@ -1,0 +1,149 @@
+#include "plugin/injection/injector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "test/support/scratch_folder.h"
+
+namespace mgpu::injection {
+namespace {
+
+using allocation::AllocationId;
+using allocation::Edits;
+using testing::HasSubstr;
+
+const Contract& contract() {
+  static const Contract value = Contract::for_domain(kDefaultResourceDomain).value();
+  return value;
+}
+
+allocation::Record record(const char* id, const char* nonce) {
+  allocation::Record record;
+  record.devices = allocation::DeviceSet::of(std::vector<std::string>{id}).value();
+  record.id = allocation_id(record.devices, nonce);
+  return record;
+}
+
+Edits edits(const std::string& card) {
+  Edits edits;
+  edits.devices = {{"/dev/nvidia0", "/dev/null"}};
+  edits.environment = {{"MGPU_CARDS", card}};
+  return edits;
+}
+
+nlohmann::json spec(const test::ScratchFolder& folder) {
+  std::ifstream file(folder.path("vke.volcengine.com-mgpu.json"));
+  return nlohmann::json::parse(file, nullptr, false);
+}
+
+TEST(CdiInjector, NamesADeviceOfTheAllocationInAllocate) {
+  const test::ScratchFolder folder;
+  const auto one = record("c0", "aa");
+  const auto answer = cdi_injector(contract(), folder.path())->answer(one);
+  EXPECT_THAT(answer.cdi_devices, testing::ElementsAre("vke.volcengine.com/mgpu=" + one.id.str()));
+  EXPECT_EQ(answer.edits.environment.at("NVIDIA_VISIBLE_DEVICES"), "void");
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "nothing to find before PreStart";
+}
+
+TEST(CdiInjector, WritesASpecThatRuntimesRead) {
+  const test::ScratchFolder folder;
+  const auto injector = cdi_injector(contract(), folder.path());
+  Edits shared;
+  shared.devices = {{"/dev/nvidiactl", "/dev/nvidiactl"}};
+  shared.mounts = {{"/usr/lib/x.so", "/usr/lib/x.so", true}};
+  injector->set_shared(shared);
+  const auto id = record("c0", "aa").id;
+  ASSERT_TRUE(injector->inject(id, edits("3")).value());
+  const auto expected = nlohmann::json::parse(R"({
+    "cdiVersion": "0.5.0", "kind": "vke.volcengine.com/mgpu",
+    "devices": [{"name": ")" + id.str() + R"(", "containerEdits": {
+      "env": ["MGPU_CARDS=3"],
+      "deviceNodes": [{"path": "/dev/nvidia0", "hostPath": "/dev/null", "permissions": "rw"}]}}],
+    "containerEdits": {
+      "deviceNodes": [{"path": "/dev/nvidiactl", "hostPath": "/dev/nvidiactl", "permissions": "rw"}],
+      "mounts": [{"hostPath": "/usr/lib/x.so", "containerPath": "/usr/lib/x.so",
+                  "options": ["ro", "nosuid", "nodev", "rbind"]}]}})");
+  EXPECT_EQ(spec(folder), expected);
+}
+
+TEST(CdiInjector, WritesOnlyWhatChanges) {
+  const test::ScratchFolder folder;
+  const auto injector = cdi_injector(contract(), folder.path());
+  const auto id = record("c0", "aa").id;
+  EXPECT_TRUE(injector->inject(id, edits("3")).value());
+  EXPECT_FALSE(injector->inject(id, edits("3")).value()) << "a restart gets the same";
+  std::filesystem::remove(folder.path("vke.volcengine.com-mgpu.json"));
+  EXPECT_TRUE(injector->inject(id, edits("3")).value()) << "somebody removed the file";
+}
+
+TEST(CdiInjector, KeepsWhatAnEarlierProcessInjected) {
+  const test::ScratchFolder folder;
+  const auto injector = cdi_injector(contract(), folder.path());
+  injector->know(record("c0", "aa").id, edits("0"));
+  ASSERT_TRUE(injector->inject(record("c1", "bb").id, edits("1")));
+  EXPECT_EQ(spec(folder)["devices"].size(), 2U);
+  injector->remove(record("c0", "aa").id);
+  EXPECT_EQ(spec(folder)["devices"].size(), 1U);
+}
+
+TEST(CdiInjector, SaysWhyItCannotWrite) {
+  const test::ScratchFolder folder;
+  std::ofstream(folder.path("file")) << "";
+  const auto injector = cdi_injector(contract(), folder.path("file"));
+  EXPECT_THAT(injector->inject(record("c0", "aa").id, edits("3")).error().message,
+              HasSubstr("cannot create " + folder.path("file")));
+}
+
+TEST(NodeInjector, NamesAFolderThatIsNotThereBeforePreStart) {
+  const test::ScratchFolder folder;
+  const auto one = record("c0", "aa");
+  const auto answer = node_injector(folder.path())->answer(one);
+  ASSERT_EQ(answer.edits.devices.size(), 1U);
+  EXPECT_EQ(answer.edits.devices[0].path, "/dev");
+  EXPECT_EQ(answer.edits.devices[0].host_path, folder.path("allocations/" + one.id.str() + "/dev"));
+  EXPECT_FALSE(std::filesystem::exists(answer.edits.devices[0].host_path));
+}
+
+TEST(NodeInjector, MakesTheNodesOfTheCardsAndNoOthers) {
+  const test::ScratchFolder folder;
+  const auto injector = node_injector(folder.path());
+  const auto one = record("c0", "aa");
+  if (mknod(folder.path("probe").c_str(), S_IFCHR | 0600, makedev(1, 3)) != 0) {
+    GTEST_SKIP() << "making device nodes needs root";
+  }
+  Edits two = edits("0");
+  two.devices.push_back({"/dev/nvidia1", "/dev/zero"});
+  ASSERT_TRUE(injector->inject(one.id, two));
+  ASSERT_TRUE(injector->inject(one.id, edits("0")));
+  const std::string nodes = folder.path("allocations/" + one.id.str() + "/dev");
+  struct stat node {};
+  ASSERT_EQ(stat((nodes + "/nvidia0").c_str(), &node), 0);
+  EXPECT_TRUE(S_ISCHR(node.st_mode));
+  EXPECT_EQ(node.st_rdev, makedev(1, 3));
+  EXPECT_EQ(node.st_mode & 0777, 0666U);
+  EXPECT_FALSE(std::filesystem::exists(nodes + "/nvidia1"));
+  injector->remove(one.id);
+  EXPECT_FALSE(std::filesystem::exists(nodes));
+}
+
+TEST(NodeInjector, RefusesWhatIsNoDeviceOrNotUnderDev) {
+  const test::ScratchFolder folder;
+  const auto injector = node_injector(folder.path());
+  Edits wrong;
+  wrong.devices = {{"/dev/nvidia0", folder.path()}};
+  EXPECT_THAT(injector->inject(record("c0", "aa").id, wrong).error().message,
+              HasSubstr("is not a character device"));
+  wrong.devices = {{"/opt/nvidia0", "/dev/null"}};
+  EXPECT_THAT(injector->inject(record("c0", "aa").id, wrong).error().message,
+              HasSubstr("is not directly under /dev"));
+}
+
+}  // namespace
+}  // namespace mgpu::injection

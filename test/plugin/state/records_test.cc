@@ -1,0 +1,168 @@
+#include "plugin/state/records.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+
+#include "plugin/state/record_json.h"
+#include "test/support/scratch_folder.h"
+
+namespace mgpu::state {
+namespace {
+
+using allocation::AllocationId;
+using allocation::DeviceSet;
+using allocation::Record;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+Record allocated(const std::vector<std::string>& ids, const char* nonce = "aa") {
+  Record record;
+  record.devices = DeviceSet::of(ids).value();
+  record.id = allocation_id(record.devices, nonce);
+  return record;
+}
+
+Record bound(const std::vector<std::string>& ids, const char* nonce = "aa") {
+  Record record = allocated(ids, nonce);
+  record.owner = allocation::Owner{{"a", "x"}, PodUid("u"), "app", ContainerKind::kSidecar, 3};
+  record.cards = {{CardIndex(0), CardUuid("GPU-a"), {Percent(30), MiB(1024)}},
+                  {CardIndex(7), CardUuid("GPU-b"), {Percent(30), MiB(1024)}}};
+  return record;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream(path) << text;
+}
+
+TEST(RecordJson, ReadsBackWhatItWrote) {
+  for (const Record& record : {allocated({"c0"}), bound({"c0", "c1"})}) {
+    EXPECT_EQ(parse_record(record_json(record)).value(), record);
+  }
+}
+
+TEST(RecordJson, RefusesWhatIsNoRecord) {
+  const std::string good = record_json(bound({"c0", "c1"}));
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    return text;
+  };
+  const struct {
+    std::string text;
+    const char* sentence;
+  } cases[] = {{"", ""},
+               {"[]", "must be an object"},
+               {with("\"version\": 1", "\"version\": 2"), "\"version\" must be 1"},
+               {with("\"c1\"", "\"c2\""), "the id must be of the devices"},
+               {with("sidecar", "other"), "must be init, sidecar or app"},
+               {with("\"core\": 30", "\"core\": 101"), "must be 0 to 100"},
+               {with("\"memoryMiB\": 1024", "\"memoryMiB\": -1"), "out of range"},
+               {with("\"index\": 7", "\"index\": 5000"), "out of range"},
+               {with("GPU-a", ""), "must have a uuid"},
+               {with("\"cards\"", "\"other\""), "must be there together"}};
+  for (const auto& c : cases) {
+    const auto parsed = parse_record(c.text);
+    ASSERT_FALSE(parsed) << c.text;
+    EXPECT_THAT(parsed.error().message, HasSubstr(c.sentence));
+  }
+}
+
+// Whatever a disk makes of a record: it is read as it was, or not at all, and never crashes.
+TEST(RecordJson, DamagedTextIsNeverTrusted) {
+  const std::string good = record_json(bound({"c0", "c1"}));
+  std::mt19937 random(20261121);
+  for (int round = 0; round < 2000; ++round) {
+    std::string text = good;
+    text[random() % text.size()] = static_cast<char>(random() % 256);
+    if (random() % 4 == 0) text.resize(random() % text.size());
+    const auto parsed = parse_record(text);
+    if (parsed) {
+      EXPECT_TRUE(valid(parsed->id));
+      EXPECT_TRUE(parsed->id.str().starts_with(parsed->devices.hash()));
+    }
+  }
+}
+
+TEST(Records, OutliveTheProcess) {
+  const test::ScratchFolder folder;
+  {
+    Records records(folder.path("allocations"));
+    ASSERT_THAT(records.load().value(), IsEmpty());
+    for (const Record& record : {allocated({"c0"}), bound({"c1"})}) {
+      ASSERT_TRUE(records.keep(record));
+      ASSERT_TRUE(records.save(record, Durability::kMachine));
+    }
+  }
+  Records again(folder.path("allocations"));
+  EXPECT_THAT(again.load().value(), IsEmpty());
+  EXPECT_EQ(again.all().size(), 2U);
+  EXPECT_THAT(again.bound(), ElementsAre(bound({"c1"})));
+  EXPECT_EQ(again.find(allocated({"c0"}).id), allocated({"c0"}));
+}
+
+TEST(Records, AreFoundByTheirDevices) {
+  const test::ScratchFolder folder;
+  Records records(folder.path());
+  for (const Record& record :
+       {allocated({"c0"}, "aa"), allocated({"c0"}, "bb"), allocated({"c1"})}) {
+    ASSERT_TRUE(records.keep(record));
+  }
+  EXPECT_EQ(records.with(DeviceSet::of(std::vector<std::string>{"c0"}).value()).size(), 2U);
+}
+
+TEST(Records, BrokenFilesAreSetAsideAndTheOthersRead) {
+  const test::ScratchFolder folder;
+  const Record good = bound({"c1"});
+  write_text(folder.path(good.id.str() + ".json"), record_json(good));
+  write_text(folder.path("0123456789abcdef-aa.json"), "{\"version\": 1, ");
+  write_text(folder.path("0123456789abcdef-bb.json"), record_json(good));
+  write_text(folder.path("0123456789abcdef-cc.json.part"), "half");
+  Records records(folder.path());
+  EXPECT_EQ(records.load().value().size(), 2U);
+  EXPECT_THAT(records.all(), ElementsAre(good));
+  EXPECT_TRUE(file_exists(folder.path("0123456789abcdef-aa.json.broken")));
+  EXPECT_THAT(records.load().value(), IsEmpty()) << "told once";
+}
+
+TEST(Records, RemovedOnesAreGoneFromDiskToo) {
+  const test::ScratchFolder folder;
+  Records records(folder.path());
+  const Record record = bound({"c1"});
+  ASSERT_TRUE(records.keep(record));
+  ASSERT_TRUE(records.save(record, Durability::kProcess));
+  records.remove(record.id);
+  records.remove(record.id);
+  EXPECT_THAT(records.all(), IsEmpty());
+  EXPECT_FALSE(file_exists(folder.path(record.id.str() + ".json")));
+}
+
+TEST(Records, AFolderThatCannotBeIsAnError) {
+  const test::ScratchFolder folder;
+  write_text(folder.path("file"), "");
+  EXPECT_THAT(Records(folder.path("file")).load().error().message, HasSubstr("cannot use"));
+}
+
+TEST(DurableFiles, LeaveTheOldFileWhereTheNewOneCannotBeWritten) {
+  const test::ScratchFolder folder;
+  ASSERT_TRUE(write_file(folder.path("x"), "old", Durability::kMachine));
+  std::filesystem::create_directory(folder.path("x.part"));
+  EXPECT_THAT(write_file(folder.path("x"), "new", Durability::kMachine).error().message,
+              HasSubstr("cannot create " + folder.path("x.part")));
+  EXPECT_EQ(read_file(folder.path("x"), 100).value(), "old");
+}
+
+TEST(DurableFiles, ReadNoMoreThanTheyAreAllowed) {
+  const test::ScratchFolder folder;
+  ASSERT_TRUE(write_file(folder.path("a/b/x"), std::string(100, 'x'), Durability::kProcess));
+  EXPECT_EQ(read_file(folder.path("a/b/x"), 100)->size(), 100U);
+  EXPECT_THAT(read_file(folder.path("a/b/x"), 99).error().message, HasSubstr("more than 99 bytes"));
+  EXPECT_THAT(read_file(folder.path("a"), 99).error().message, HasSubstr("not an ordinary file"));
+  EXPECT_THAT(read_file(folder.path("no"), 99).error().message, HasSubstr("No such file"));
+}
+
+}  // namespace
+}  // namespace mgpu::state
