@@ -67,7 +67,8 @@ TEST(CdiInjector, WritesASpecThatRuntimesRead) {
       "env": ["MGPU_CARDS=3"],
       "deviceNodes": [{"path": "/dev/nvidia0", "hostPath": "/dev/null", "permissions": "rw"}]}}],
     "containerEdits": {
-      "deviceNodes": [{"path": "/dev/nvidiactl", "hostPath": "/dev/nvidiactl", "permissions": "rw"}],
+      "deviceNodes": [{"path": "/dev/nvidiactl", "hostPath": "/dev/nvidiactl",
+                       "permissions": "rw"}],
       "mounts": [{"hostPath": "/usr/lib/x.so", "containerPath": "/usr/lib/x.so",
                   "options": ["ro", "nosuid", "nodev", "rbind"]}]}})");
   EXPECT_EQ(spec(folder), expected);
