@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "common/http/readiness.h"
 #include "common/http/router.h"
 #include "common/kube/client.h"
 #include "common/kube/request.h"
@@ -15,7 +16,6 @@
 #include "extender/ledger/informer.h"
 #include "extender/ledger/ledger.h"
 #include "extender/probe.h"
-#include "common/http/readiness.h"
 #include "extender/scheduler_routes.h"
 #include "extender/verbs/binder.h"
 #include "extender/verbs/budgets.h"
