@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs every test.
 #
-#   test/run.sh                         everything
-#   test/run.sh format|unit|tsan|cluster...   only these stages
+#   test/run.sh                               format, unit, tsan and cluster
+#   test/run.sh format|unit|tsan|cluster|node...   only these stages
 #
 # format   clang-format and gofmt find nothing to change
 # unit     all unit tests under AddressSanitizer and UBSan
 # tsan     those where threads meet, under ThreadSanitizer
-# cluster  the release programs on a real etcd, kube-apiserver and kube-scheduler; as root also on a
-#          real kubelet, containerd and runc
+# cluster  mgpu-extender on a real etcd, kube-apiserver and kube-scheduler
+# node     mgpu-device-plugin too, as root, on a real kubelet, containerd and runc
 #
 # Ends with one line, "N passed, N failed", and fails where a test failed.
 set -euo pipefail
@@ -22,6 +22,7 @@ readonly cluster_timeout=20m
 readonly node_tests='^TestNode'
 
 jobs=$(nproc)
+go=
 passed=0
 failed=0
 child=
@@ -159,7 +160,7 @@ stage_format() {
 }
 
 check_cpp_format() {
-  find bench common extender test -name '*.cc' -o -name '*.h' | xargs clang-format --dry-run -Werror
+  find bench common extender plugin test -name '*.cc' -o -name '*.h' | xargs clang-format --dry-run -Werror
 }
 
 check_go_format() {
@@ -205,33 +206,40 @@ build_once() { # kind, what is built, sources
   step "build $what (minutes, once)" "build_${kind%%-*}" "$built.new" && mv "$built.new" "$built"
 }
 
-stage_cluster() {
-  local go built components runtime
+# Sets `go`, and what both real stages need.
+prepare_components() {
+  local built
   go=$(bash deploy/install.sh go) || { failed=$((failed + 1)) && return 1; }
   export GOTOOLCHAIN=auto
   build_once "components-$components_version" \
     "etcd, kube-apiserver, kube-scheduler and kubelet $components_version" \
     test/cluster/components/{go.mod,go.sum,main.go} || return 1
-  components=$built/components
-  build_once runtime "containerd and network plugins" test/cluster/runtime/{go.mod,go.sum} || return 1
-  runtime=$built
+  export MGPU_COMPONENTS_BINARY=$built/components
+  export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
+  step "build the cluster tests" build_cluster_tests
+}
+
+stage_cluster() {
+  prepare_components || return 1
   build release mgpu-extender || return 1
   build asan kube_conformance_test || return 1
-  step "build the cluster tests" build_cluster_tests || return 1
-  run_cluster_tests "$components" "$runtime"
+  export MGPU_CONFORMANCE_BINARY=$PWD/build/asan/test/kube_conformance_test
+  run_cluster_test cluster -test.skip "$node_tests"
+}
+
+# Nodes with and without a kubelet have a control plane each: tests count the nodes.
+stage_node() {
+  local built
+  prepare_components || return 1
+  build_once runtime "containerd and network plugins" test/cluster/runtime/{go.mod,go.sum} || return 1
+  export MGPU_RUNTIME_FOLDER=$built
+  build release mgpu-extender mgpu-device-plugin || return 1
+  export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/release/plugin/mgpu-device-plugin
+  run_cluster_test node -test.run "$node_tests"
 }
 
 build_cluster_tests() { (cd test/cluster && CGO_ENABLED=0 "$go" test -c -o ../../build/cluster.test .); }
 
-run_cluster_tests() { # components, folder of the runtime
-  export MGPU_COMPONENTS_BINARY=$1 MGPU_RUNTIME_FOLDER=$2
-  export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
-  export MGPU_CONFORMANCE_BINARY=$PWD/build/asan/test/kube_conformance_test
-  run_cluster_test cluster -test.skip "$node_tests"
-  run_cluster_test node -test.run "$node_tests"
-}
-
-# Nodes with and without a kubelet have a control plane each: tests count the nodes.
 run_cluster_test() { # name, which tests
   local log=$scratch/$1.log status=0 before=$failed
   say "test $1"
@@ -252,8 +260,8 @@ cluster_tests() { # log, which tests
 stages=("$@")
 [[ ${#stages[@]} -gt 0 ]] || stages=(format unit tsan cluster)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|unit|tsan|cluster)$ ]] || {
-    printf 'run.sh: "%s" is not a stage; want format, unit, tsan or cluster\n' "$stage" >&2
+  [[ $stage =~ ^(format|unit|tsan|cluster|node)$ ]] || {
+    printf 'run.sh: "%s" is not a stage; want format, unit, tsan, cluster or node\n' "$stage" >&2
     exit 2
   }
 done
