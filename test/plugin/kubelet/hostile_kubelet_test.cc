@@ -120,12 +120,13 @@ TEST_F(HostileKubeletTest, SendsRandomMessages) {
 }
 
 TEST_F(HostileKubeletTest, SendsMessagesWithSomeBytesWrong) {
-  const std::string request(
-      "\x0a\x0a\x0a\x02"
+  // AllocateRequest{{c0, c1}, {c2}}
+  const std::string request =
+      "\x0a\x08\x0a\x02"
       "c0\x0a\x02"
       "c1\x0a\x04\x0a\x02"
-      "c2",
-      18);
+      "c2";
+  ASSERT_EQ(call("Allocate", request), kOk);
   std::minstd_rand random(13);
   for (int i = 0; i < 400; ++i) {
     std::string bytes = request;
