@@ -153,6 +153,8 @@ void Mps::stop() {
   follow({});
   std::unique_lock lock(state_->mutex);
   state_->unwanted = Wish::kStop;
+  state_->news = true;
+  state_->changed.notify_all();
   state_->changed.wait(lock, [&] { return state_->idle || state_->unwanted != Wish::kStop; });
 }
 
