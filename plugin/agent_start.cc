@@ -11,6 +11,7 @@
 #include "plugin/kubelet/checkpoint.h"
 #include "plugin/kubelet/runtime.h"
 #include "plugin/limits.h"
+#include "plugin/node/evictor.h"
 #include "plugin/rebuild.h"
 
 namespace mgpu {
@@ -258,6 +259,7 @@ void Agent::State::keep_house() {
     publish();
     const auto start = std::chrono::steady_clock::now();
     monitoring_->sample();
+    if (settings_.enforcement == Enforcement::kEvict) evict_over();
     probe_.sampled(std::chrono::steady_clock::now() - start);
     if (start - collected < limits::kGarbagePeriod) continue;
     collected = start;
@@ -271,6 +273,18 @@ bool Agent::State::wait_for_news(std::chrono::milliseconds time) {
   return !ending_;
 }
 
+// At each sample anew, as long as a pod is over: a disruption budget may allow it later.
+void Agent::State::evict_over() {
+  for (const monitor::Overuse& over : monitoring_->over()) {
+    node::evict(transport_, over.owner.pod, over.owner.uid,
+                [pod = over.owner.pod](const node::Eviction& eviction) {
+                  log_info("eviction of a pod that uses more memory than it holds",
+                           {{"pod", to_string(pod)},
+                            {"outcome", eviction.message.empty() ? "evicted" : eviction.message}});
+                });
+  }
+}
+
 void Agent::State::on_over(const monitor::Overuse& over) {
   const std::string message = "container " + over.owner.container + " uses " +
                               std::to_string(over.used.value()) + " MiB of card " +
@@ -281,7 +295,7 @@ void Agent::State::on_over(const monitor::Overuse& over) {
   events_.on_pod(
       over.owner.pod, over.owner.uid,
       {node::Event::Type::kWarning, "MGPUMemoryExceeded",
-       message + (evict ? "; the pod is evicted" : "; ask for more memory, or use less")});
+       message + (evict ? "; the pod is to be evicted" : "; ask for more memory, or use less")});
 }
 
 }  // namespace mgpu

@@ -59,6 +59,7 @@ struct Agent::State {
   void say_waiting(const std::string& what);
   void keep_house();
   void on_over(const monitor::Overuse& over);
+  void evict_over();
   bool wait_for_news(std::chrono::milliseconds time);  // false: ending
   bool wait(std::chrono::milliseconds time);           // false: ending
 
