@@ -219,6 +219,22 @@ func (n *Node) removeSoon(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
+// forgetDevices starts kubelet anew, without pods and without what it knew of devices, as after the
+// node was drained and made again.
+func (n *Node) forgetDevices() error {
+	if err := n.removePods(); err != nil {
+		return err
+	}
+	n.kubelet.Kill()
+	if err := os.Remove(n.checkpoint()); err != nil {
+		return err
+	}
+	if err := n.startKubelet(); err != nil {
+		return err
+	}
+	return n.waitReady()
+}
+
 // tasks are the folders of the containers that containerd runs, sandboxes included.
 func (n *Node) tasks() []string { return tasksIn(n.folder) }
 

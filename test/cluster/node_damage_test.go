@@ -30,7 +30,11 @@ func TestNodeWithACorruptCheckpoint(t *testing.T) {
 	corrupt(world.pod("app").share(30, 4000), "0")
 	world.checkViews(t, "app")
 	corrupt(world.pod("init").initShare(20, 3000).share(30, 4000), "1", "1")
-	world.waitRefused(t, "init", "cannot tell which container kubelet starts")
+	// Whose container it is cannot be told, so that kubelet alone says why.
+	waitFor(t, podRunningLimit, "the init container to be refused", func() (bool, string) {
+		said := statusOf(get(world.ctx, t, world.namespace, "init"))
+		return strings.Contains(said, "cannot tell which container kubelet starts"), said
+	})
 	// Kubelet writes the whole checkpoint anew at its next allocation.
 	world.createBound(t, world.pod("next").share(10, 1000), "0")
 	world.checkViews(t, "next", "init")

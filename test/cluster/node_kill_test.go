@@ -138,14 +138,20 @@ func (w *NodeWorld) checkUnhurt(t testing.TB, pods []*corev1.Pod, card string) {
 	name := "after-" + card
 	w.createBound(t, w.pod(name).share(20, 4000), card)
 	w.checkViews(t, name)
+	w.checkSame(t, pods)
+	w.node.killContainer(t, pods[0], "c0")
+	w.checkView(t, w.waitRestarted(t, pods[0].Name, pods[0].Status.ContainerStatuses[0].RestartCount+1))
+}
+
+// checkSame: the same containers run.
+func (w *NodeWorld) checkSame(t testing.TB, pods []*corev1.Pod) {
+	t.Helper()
 	for _, pod := range pods {
 		if after := w.waitRunning(t, pod.Name); !sameContainers(pod, after) {
 			t.Errorf("%s: containers were %+v, are %+v", pod.Name, pod.Status.ContainerStatuses,
 				after.Status.ContainerStatuses)
 		}
 	}
-	w.node.killContainer(t, pods[0], "c0")
-	w.checkView(t, w.waitRestarted(t, pods[0].Name, pods[0].Status.ContainerStatuses[0].RestartCount+1))
 }
 
 func TestNodePluginKilledWhileContainersRun(t *testing.T) {

@@ -9,9 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-var memoryByKubelet = []string{"--memory-resource", "device-plugin"}
+// forgetMemoryAtEnd leaves a kubelet behind that knows nothing of mgpu-memory: one that was told of it
+// calls it 0 for 5 minutes after the plugin has stopped to tell of it.
+func forgetMemoryAtEnd(t *testing.T) {
+	node := realNode(t)
+	t.Cleanup(func() {
+		if err := node.forgetDevices(); err != nil {
+			t.Error(err)
+		}
+	})
+}
 
 func TestNodeMemoryAsADevicePluginResource(t *testing.T) {
+	forgetMemoryAtEnd(t)
 	world := newScheduledWorld(t, v100s(2), memoryByKubelet...)
 	for name, builder := range map[string]*PodBuilder{
 		"share": world.pod("share").share(30, 4000), "pair": world.pod("pair").share(10, 1000).share(20, 3000),
@@ -24,24 +34,43 @@ func TestNodeMemoryAsADevicePluginResource(t *testing.T) {
 	}
 }
 
+// From node status to kubelet new pods come at once; back again only those that run go on, until
+// kubelet has forgotten the resource.
 func TestNodeMemoryModeChangedWhilePodsRun(t *testing.T) {
-	world := newNodeWorld(t, v100s(2), memoryByKubelet...)
-	pods := world.runningPods(t, "0")
-	for i, flags := range [][]string{nil, memoryByKubelet} {
-		if code, ended := world.plugin.process.Terminate(15 * time.Second); !ended || code != 0 {
-			t.Errorf("ended with %d (in time: %v)", code, ended)
-		}
-		world.plugin.flags = flags
-		world.plugin.startAgain(t)
-		name := fmt.Sprint("after-change-", i)
-		world.createBound(t, world.pod(name).share(20, 3000), "1")
-		world.checkViews(t, name)
-		if after := world.waitRunning(t, pods[0].Name); !sameContainers(pods[0], after) {
-			t.Errorf("%s was started again", pods[0].Name)
-		}
-	}
+	forgetMemoryAtEnd(t)
+	world := newNodeWorld(t, v100s(3))
+	pods := world.runningPods(t, "0", "1")
+	world.changeFlags(t, memoryByKubelet...)
+	world.plugin.waitOffered(t)
+	world.checkUnhurt(t, pods, "2")
+
+	pods[0] = world.waitRunning(t, pods[0].Name)
+	world.changeFlags(t)
+	waitFor(t, 30*time.Second, "kubelet to take no pods for now", func() (bool, string) {
+		memory := world.node.object(t).Status.Allocatable[memoryResource]
+		return memory.IsZero(), memory.String()
+	})
+	world.checkSame(t, pods)
 	world.node.killContainer(t, pods[0], "c0")
-	world.checkView(t, world.waitRestarted(t, pods[0].Name, 1))
+	pods[0] = world.waitRestarted(t, pods[0].Name, pods[0].Status.ContainerStatuses[0].RestartCount+1)
+	world.checkView(t, pods[0])
+
+	world.changeFlags(t, memoryByKubelet...)
+	world.plugin.waitOffered(t)
+	world.checkSame(t, pods)
+	world.createBound(t, world.pod("last").share(20, 3000), "1")
+	world.checkViews(t, "last")
+}
+
+// changeFlags is a rolling update to other flags.
+func (w *NodeWorld) changeFlags(t testing.TB, flags ...string) {
+	t.Helper()
+	if code, ended := w.plugin.process.Terminate(15 * time.Second); !ended || code != 0 {
+		t.Errorf("mgpu-device-plugin ended with %d (in time: %v)", code, ended)
+	}
+	w.plugin.flags = flags
+	w.plugin.start(t)
+	w.plugin.waitReady(t)
 }
 
 // Somebody else's change of the node is put right again.

@@ -15,16 +15,20 @@ func TestNodeRefusesWhatItCannotGiveAndSaysWhy(t *testing.T) {
 	world := newNodeWorld(t, cards)
 	world.createBound(t, world.pod("holder").share(80, 20000), "0")
 	world.checkViews(t, "holder")
-	refusals := []struct{ pod, cards, says string }{
-		{"no-such-card", "7", "is to have card 7, and this node has cards 0, 1, 2"},
-		{"sick-card", "2", "which is not healthy: XID 79"},
-		{"full-card", "0", "beside the 80 % and 20000 MiB of pods " + world.namespace + "/holder"},
-		{"not-a-card", "one", `"one"`},
-		{"too-many-cards", "0,1", "0,1"},
-		{"no-annotations", "", "was not bound by mgpu-extender"},
+	refusals := []struct {
+		pod, cards string
+		core       int
+		says       string
+	}{
+		{"no-such-card", "7", 5, "is to have card 7, and this node has cards 0, 1, 2"},
+		{"sick-card", "2", 5, "which is not healthy: XID 79"},
+		{"full-card", "0", 30, "beside the 80 % and 20000 MiB of pods " + world.namespace + "/holder"},
+		{"not-a-card", "one", 5, `"one"`},
+		{"too-many-cards", "0,1", 5, "0,1"},
+		{"no-annotations", "", 5, "was not bound by mgpu-extender"},
 	}
 	for _, one := range refusals {
-		builder := world.pod(one.pod).share(30, 4000)
+		builder := world.pod(one.pod).share(one.core, 4000)
 		if one.cards == "" {
 			world.createBound(t, builder)
 		} else {
@@ -76,9 +80,13 @@ func TestNodeNeverGivesACardTwice(t *testing.T) {
 		world.createBound(t, world.pod(name).share(60, 8000), "1")
 	}
 	running := func() (found []string) {
-		for _, name := range names {
-			if get(world.ctx, t, world.namespace, name).Status.Phase == corev1.PodRunning {
-				found = append(found, name)
+		pods, err := list(world.ctx, world.namespace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pod := range pods {
+			if pod.Status.Phase == corev1.PodRunning {
+				found = append(found, pod.Name)
 			}
 		}
 		return found

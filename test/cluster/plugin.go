@@ -12,6 +12,8 @@ import (
 	"time"
 )
 
+var memoryByKubelet = []string{"--memory-resource", "device-plugin"}
+
 // DevicePlugin is the real mgpu-device-plugin on the real node, under the rights that are shipped.
 type DevicePlugin struct {
 	node    *Node
@@ -21,6 +23,7 @@ type DevicePlugin struct {
 	flags   []string // beside those of every test
 	cards   []TestCard
 	process *Process
+	started time.Time
 }
 
 // devicePluginOn prepares one that is not started yet. It ends with the test.
@@ -83,6 +86,7 @@ func (p *DevicePlugin) start(t testing.TB) {
 	if p.port, err = freePort(); err != nil {
 		t.Fatal(err)
 	}
+	p.started = time.Now()
 	p.process, err = startProcess("mgpu-device-plugin", p.path("log"), pluginBinary(t), p.arguments()...)
 	if err != nil {
 		t.Fatal(err)
@@ -127,16 +131,32 @@ func (p *DevicePlugin) waitReady(t testing.TB) {
 	})
 }
 
-// waitOffered waits until the node's object offers exactly the healthy cards.
+// waitOffered waits until kubelet has heard of the devices of this process, and the node's object
+// offers exactly the healthy cards.
 func (p *DevicePlugin) waitOffered(t testing.TB) {
 	t.Helper()
 	core, memory := p.capacity()
 	waitFor(t, 30*time.Second, fmt.Sprint("the node to offer ", core, " and ", memory), func() (bool, string) {
+		if !p.heardByKubelet() {
+			return false, "kubelet has not read the list of devices"
+		}
 		one := p.node.object(t)
 		gotCore, gotMemory := one.Status.Allocatable[coreResource], one.Status.Allocatable[memoryResource]
 		seen := fmt.Sprint(gotCore.String(), " and ", gotMemory.String(), ", ", one.Annotations[cardsKey])
 		return gotCore.Value() == core && gotMemory.Value() == memory && p.announcedIn(one.Annotations[cardsKey]), seen
 	})
+}
+
+// heardByKubelet: it writes its checkpoint whenever it has read a list. A pod that comes earlier fails
+// for good, and what the node's object offers may be of the process before.
+func (p *DevicePlugin) heardByKubelet() bool {
+	written, err := os.Stat(p.node.checkpoint())
+	if err != nil || written.ModTime().Before(p.started) {
+		return false
+	}
+	text, _ := os.ReadFile(p.node.checkpoint())
+	return !slices.Contains(p.flags, memoryByKubelet[1]) ||
+		strings.Contains(string(text), fmt.Sprintf(`%q:["`, memoryResource))
 }
 
 // capacity of the healthy cards, in percent and MiB.
