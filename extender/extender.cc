@@ -20,6 +20,7 @@
 #include "extender/verbs/binder.h"
 #include "extender/verbs/budgets.h"
 #include "extender/verbs/held_refusals.h"
+#include "extender/verbs/waker.h"
 #include "extender/watched.h"
 
 namespace mgpu {
@@ -29,6 +30,11 @@ namespace {
 // For what the API server sent and cannot be used.
 void log_unreadable(const std::string& problem) {
   log_warn("object from the API server is ignored", {{"problem", problem}});
+}
+
+void log_wake_problem(const std::string& problem) {
+  log_warn("kube-scheduler cannot be woken: a pod may wait five minutes for a share that is free",
+           {{"problem", problem}});
 }
 
 void log_bind_problem(const std::string& problem) {
@@ -60,8 +66,10 @@ struct Extender::State {
   kube::Client client{transport};
   verbs::Binder binder;
   verbs::HeldRefusals held{transport.executor()};
+  verbs::Waker waker;
   ledger::NodeInformer node_informer{ledger, settings.verbs.contract, log_unreadable};
-  ledger::PodInformer pod_informer{ledger, settings.verbs.contract, log_unreadable};
+  ledger::PodInformer pod_informer{ledger, settings.verbs.contract, log_unreadable,
+                                   [this](const PodUid& uid) { waker.gone(uid); }};
   std::atomic<bool> draining = false;
   Watched nodes;
   Watched pods;
@@ -77,6 +85,9 @@ Extender::State::State(ExtenderSettings its_settings, kube::Transport& its_trans
       binder(client, ledger, settings.verbs, settings.binds_in_flight,
              {.on_outcome = [this](verbs::BindOutcome outcome) { probe.bind_ended(outcome); },
               .on_problem = log_bind_problem}),
+      waker(client, ledger, settings.wake_namespace,
+            {.on_outcome = [this](verbs::WakeOutcome outcome) { probe.wake_ended(outcome); },
+             .on_problem = log_wake_problem}),
       nodes("nodes", kube::all_nodes(), transport, probe,
             {[this](const auto& event) { on_node_event(event); }, [this] { on_listed(); }}),
       pods("pods", kube::bound_pods(), transport, probe,
@@ -131,8 +142,15 @@ void Extender::State::tell_probe() {
 }
 
 void Extender::State::add_routes() {
-  SchedulerRoutes{ledger, budgets, settings.verbs,       binder,
-                  held,   probe,   transport.executor(), [this] { return listed(); }}
+  SchedulerRoutes{ledger,
+                  budgets,
+                  settings.verbs,
+                  binder,
+                  held,
+                  waker,
+                  probe,
+                  transport.executor(),
+                  [this] { return listed(); }}
       .add_to(router, settings.url_prefix);
   inspect::add_routes(router, "/inspect", ledger, settings.verbs, client);
   router.add("GET", "/healthz", [](const http::Request&, const http::Respond& respond) {

@@ -21,6 +21,7 @@ struct ExtenderSettings {
   http::ServerOptions http;
   std::string url_prefix = "/mgpu";  // of the four verbs; starts with "/", does not end with it
   std::size_t binds_in_flight = limits::kBindsInFlight;
+  std::string wake_namespace;  // of verbs::Waker's object; empty: kube-scheduler is never woken
 };
 
 class Extender {

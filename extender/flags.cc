@@ -12,6 +12,7 @@ namespace mgpu {
 namespace {
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+constexpr std::size_t kNamespaceMax = 63;
 
 bool is_path_char(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
@@ -23,6 +24,20 @@ Result<void> check_url_prefix(const std::string& prefix) {
   if (rooted && std::ranges::all_of(prefix, is_path_char)) return {};
   return error("--url-prefix: " + in_quotes(prefix) +
                " is not a path such as \"/mgpu\": it starts with \"/\" and does not end with it");
+}
+
+// A DNS label (RFC 1123), as the API server wants it.
+Result<void> check_wake_namespace(const std::string& space) {
+  const auto is_inner = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  };
+  if (space.empty()) return {};
+  const bool label = space.size() <= kNamespaceMax && std::ranges::all_of(space, is_inner) &&
+                     space.front() != '-' && space.back() != '-';
+  if (label) return {};
+  return error("--wake-namespace: " + in_quotes(space) +
+               " is not a namespace: at most 63 of a-z, 0-9 and \"-\", which is neither first nor "
+               "last; empty = do not wake");
 }
 
 Result<void> check_tls(const Flags& flags) {
@@ -69,6 +84,10 @@ void add_api_flags(Options& options, Flags& flags) {
                    flags.insecure_skip_tls_verify);
   options.add_number("bind-concurrency", "binds at the API server at once", flags.bind_concurrency,
                      1, limits::kApiRequestsInFlightMax);
+  options.add_text("wake-namespace",
+                   "of the object by which kube-scheduler is woken for a pod whose share came free "
+                   "late; empty = do not wake",
+                   flags.wake_namespace);
 }
 
 void add_http_flags(Options& options, Flags& flags) {
@@ -118,12 +137,14 @@ void add_flags(Options& options, Flags& flags) {
 Result<ExtenderSettings> settings_of(const Flags& flags) {
   if (auto checked = check_url_prefix(flags.url_prefix); !checked) return checked.error();
   if (auto checked = check_tls(flags); !checked) return checked.error();
+  if (auto checked = check_wake_namespace(flags.wake_namespace); !checked) return checked.error();
   auto verbs = verb_settings(flags);
   if (!verbs) return verbs.error();
   return ExtenderSettings{.verbs = std::move(*verbs),
                           .http = http_options(flags),
                           .url_prefix = flags.url_prefix,
-                          .binds_in_flight = static_cast<std::size_t>(flags.bind_concurrency)};
+                          .binds_in_flight = static_cast<std::size_t>(flags.bind_concurrency),
+                          .wake_namespace = flags.wake_namespace};
 }
 
 void log_flags(const Flags& flags) {
@@ -135,6 +156,7 @@ void log_flags(const Flags& flags) {
                         {"url_prefix", flags.url_prefix},
                         {"bind_concurrency", std::to_string(flags.bind_concurrency)},
                         {"expected_placements", on_or_off(flags.expected_placements)},
+                        {"wake_namespace", flags.wake_namespace},
                         {"http_threads", std::to_string(flags.http_threads)},
                         {"max_body_bytes", std::to_string(flags.max_body_bytes)},
                         {"max_connections", std::to_string(flags.max_connections)},

@@ -23,6 +23,7 @@ struct Flags {
   std::string policy{placement::kDefaultPolicy};
   std::int64_t bind_concurrency = limits::kBindsInFlight;
   bool expected_placements = true;
+  std::string wake_namespace = "kube-system";
   std::string tls_cert_file;
   std::string tls_key_file;
   std::string tls_client_ca_file;

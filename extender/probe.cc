@@ -33,6 +33,18 @@ const char* name(verbs::BindOutcome outcome) {
   return "unknown";
 }
 
+const char* name(verbs::WakeOutcome outcome) {
+  switch (outcome) {
+    case verbs::WakeOutcome::kWoken:
+      return "woken";
+    case verbs::WakeOutcome::kRefused:
+      return "refused";
+    case verbs::WakeOutcome::kFailed:
+      return "failed";
+  }
+  return "unknown";
+}
+
 // Zero where /proc is not there.
 double resident_bytes() {
   std::ifstream statm("/proc/self/statm");
@@ -68,6 +80,10 @@ struct Probe::State {
   Counter& binds(verbs::BindOutcome outcome) {
     return counter("binds_total", "Binds answered, by how they ended.",
                    {{"outcome", name(outcome)}});
+  }
+  Counter& wakes(verbs::WakeOutcome outcome) {
+    return counter("wakes_total", "Times that kube-scheduler was woken for a refused pod.",
+                   {{"result", name(outcome)}});
   }
   Counter& filtered(const char* result) {
     return counter("filter_nodes_total", "Nodes that filter was asked about.",
@@ -116,6 +132,10 @@ Probe::Probe(Metrics& metrics, ledger::Ledger& ledger)
                              BindOutcome::kConflict, BindOutcome::kUnavailable}) {
     state_->binds(outcome);
   }
+  using verbs::WakeOutcome;
+  for (const auto outcome : {WakeOutcome::kWoken, WakeOutcome::kRefused, WakeOutcome::kFailed}) {
+    state_->wakes(outcome);
+  }
   state_->gauge("build_info", "1, labelled with what runs.", {{"version", MGPU_VERSION}}).set(1);
   metrics.on_collect([this] { state_->tell_ledger(); });
 }
@@ -139,6 +159,10 @@ void Probe::filtered(std::size_t fitting, std::size_t refused) {
 
 void Probe::bind_ended(verbs::BindOutcome outcome) {
   state_->binds(outcome).add();
+}
+
+void Probe::wake_ended(verbs::WakeOutcome outcome) {
+  state_->wakes(outcome).add();
 }
 
 void Probe::bad_request(const char* verb) {

@@ -6,6 +6,7 @@
 //   mgpu_extender_binds_total{outcome}           "bound", "unfit", "bad_request", "conflict",
 //                                                "unavailable"
 //   mgpu_extender_binds_in_flight
+//   mgpu_extender_wakes_total{result}            of kube-scheduler: "woken", "refused", "failed"
 //   mgpu_extender_nodes, _cards, _claims{phase}, _drifting_pods, _overfull_cards,
 //   mgpu_extender_expected_placements            what the ledger holds
 //   mgpu_extender_ready                          1 once nodes, pods and budgets have been listed
@@ -24,6 +25,7 @@
 #include "common/metrics.h"
 #include "extender/ledger/ledger.h"
 #include "extender/verbs/binder.h"
+#include "extender/verbs/waker.h"
 
 namespace mgpu {
 
@@ -40,6 +42,7 @@ class Probe {
   void answered(const char* verb, std::chrono::nanoseconds took);
   void filtered(std::size_t fitting, std::size_t refused);
   void bind_ended(verbs::BindOutcome outcome);
+  void wake_ended(verbs::WakeOutcome outcome);
   void bad_request(const char* verb);
   void watch_problem(const char* resource);
   void watch_silence(const char* resource, std::chrono::milliseconds silence);

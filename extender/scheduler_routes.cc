@@ -62,10 +62,13 @@ void filter(const Call& call, Request request) {
   auto parsed = verbs::ExtenderArgs::parse(std::move(request.body));
   if (!parsed) return call.refuse(parsed.error());
   const auto args = std::make_shared<const verbs::ExtenderArgs>(std::move(*parsed));
+  call.routes().waker.asked(args->pod().uid());
   const auto decide = [call, args](bool last) {
     const SchedulerRoutes& to = call.routes();
+    const std::uint64_t releases = to.ledger.releases();
     const auto reply = verbs::filter(*args, to.ledger, to.settings, to.clock.now());
     if (reply.may_change && !last) return false;
+    if (reply.may_change) to.waker.refused(args->pod().uid(), releases);
     answer_filter(call, *args, reply);
     return true;
   };

@@ -18,6 +18,7 @@
 #include "extender/verbs/budgets.h"
 #include "extender/verbs/held_refusals.h"
 #include "extender/verbs/verbs.h"
+#include "extender/verbs/waker.h"
 
 namespace mgpu {
 
@@ -28,6 +29,7 @@ struct SchedulerRoutes {
   const verbs::Settings& settings;
   verbs::Binder& binder;
   verbs::HeldRefusals& held;
+  verbs::Waker& waker;
   Probe& probe;
   const Executor& clock;
   std::function<bool()> ready;  // any thread

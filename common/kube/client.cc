@@ -55,11 +55,16 @@ void Client::bind(const Binding& binding, Duration timeout,
                   std::function<void(ApiResult<void>)> done) {
   Request request = kube::bind(binding);
   request.timeout = timeout;
-  transport_.send(std::move(request), [subject = "bind pod " + to_string(binding.pod),
-                                       done = std::move(done)](const Response& response) {
-    if (response.ok()) return done({});
-    done(with_subject(subject, api_error(response)));
-  });
+  write(std::move(request), "bind pod " + to_string(binding.pod), std::move(done));
+}
+
+void Client::write(Request request, std::string subject,
+                   std::function<void(ApiResult<void>)> done) {
+  transport_.send(std::move(request),
+                  [subject = std::move(subject), done = std::move(done)](const Response& response) {
+                    if (response.ok()) return done({});
+                    done(with_subject(subject, api_error(response)));
+                  });
 }
 
 }  // namespace mgpu::kube

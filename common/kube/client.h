@@ -37,6 +37,8 @@ class Client {
 
   void get_pod(const PodRef& pod, Duration timeout, std::function<void(ApiResult<Pod>)> done);
   void bind(const Binding& binding, Duration timeout, std::function<void(ApiResult<void>)> done);
+  // For an answer whose body does not matter; `subject` begins the sentence of an error.
+  void write(Request request, std::string subject, std::function<void(ApiResult<void>)> done);
 
   Executor& executor() { return transport_.executor(); }
 

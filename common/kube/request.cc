@@ -64,6 +64,15 @@ std::string node_path(const NodeName& node) {
   return "/api/v1/nodes/" + percent_encoded(node.str());
 }
 
+std::string storage_capacities_path(std::string_view space) {
+  return fmt::format("/apis/storage.k8s.io/v1/namespaces/{}/csistoragecapacities",
+                     percent_encoded(space));
+}
+
+std::string annotations_json(std::string_view key, std::string_view value) {
+  return fmt::format(R"("annotations":{{{}:{}}})", json_string(key), json_string(value));
+}
+
 std::string events_path(std::string_view space) {
   return fmt::format("/api/v1/namespaces/{}/events", percent_encoded(space));
 }
@@ -162,10 +171,27 @@ Request bind(const Binding& binding) {
                    binding_json(binding));
 }
 
+Request create_storage_capacity(const StorageCapacity& capacity) {
+  return with_body(
+      Method::kPost, storage_capacities_path(capacity.space), "application/json",
+      fmt::format(R"({{"apiVersion":"storage.k8s.io/v1","kind":"CSIStorageCapacity",)"
+                  R"("metadata":{{"name":{},"namespace":{},{}}},"storageClassName":{}}})",
+                  json_string(capacity.name), json_string(capacity.space),
+                  annotations_json(capacity.annotation, capacity.value),
+                  json_string(capacity.storage_class)));
+}
+
+Request annotate_storage_capacity(const StorageCapacity& capacity) {
+  return with_body(Method::kPatch,
+                   storage_capacities_path(capacity.space) + "/" + percent_encoded(capacity.name),
+                   "application/merge-patch+json",
+                   fmt::format(R"({{"metadata":{{{}}}}})",
+                               annotations_json(capacity.annotation, capacity.value)));
+}
+
 Request annotate_node(const NodeName& node, std::string_view key, std::string_view value) {
   return with_body(Method::kPatch, node_path(node), "application/merge-patch+json",
-                   fmt::format(R"({{"metadata":{{"annotations":{{{}:{}}}}}}})", json_string(key),
-                               json_string(value)));
+                   fmt::format(R"({{"metadata":{{{}}}}})", annotations_json(key, value)));
 }
 
 Request change_node_status(const NodeName& node, const NodeStatusChange& change) {

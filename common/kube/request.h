@@ -50,6 +50,18 @@ struct Binding {
 // (kubernetes pkg/registry/core/pod/storage/storage.go, BindingREST.Create).
 Request bind(const Binding& binding);
 
+// A CSIStorageCapacity (storage.k8s.io/v1) with one annotation.
+struct StorageCapacity {
+  std::string space;
+  std::string name;
+  std::string storage_class;
+  std::string annotation;
+  std::string value;
+};
+Request create_storage_capacity(const StorageCapacity& capacity);
+// Merge PATCH: this one annotation.
+Request annotate_storage_capacity(const StorageCapacity& capacity);
+
 // --- writes of a node's agent --------------------------------------------------------------------
 
 // Merge PATCH of nodes/{name}: this one annotation.

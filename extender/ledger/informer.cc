@@ -58,8 +58,12 @@ void NodeInformer::on_object(const kube::WatchEvent& event) {
 // --- pods ----------------------------------------------------------------------------------------
 
 PodInformer::PodInformer(Ledger& ledger, const Contract& contract,
-                         std::function<void(const std::string&)> on_problem)
-    : ledger_(ledger), contract_(contract), on_problem_(std::move(on_problem)) {}
+                         std::function<void(const std::string&)> on_problem,
+                         std::function<void(const PodUid&)> on_settled)
+    : ledger_(ledger),
+      contract_(contract),
+      on_problem_(std::move(on_problem)),
+      on_settled_(std::move(on_settled)) {}
 
 void PodInformer::on_event(const kube::WatchEvent& event) {
   switch (event.kind) {
@@ -89,6 +93,8 @@ void PodInformer::on_object(const kube::WatchEvent& event) {
   if (pod.has_error()) return on_unreadable("a pod cannot be read: " + pod.error().message);
   if (pod->metadata.uid.empty())
     return on_unreadable("pod " + to_string(pod->ref()) + " has no metadata.uid");
+  const bool pending = pod->node_name.empty() && !pod->finished() && event.kind != Kind::kDelete;
+  if (!pending) on_settled_(pod->uid());
   if (event.kind == Kind::kRelistObject)
     on_listed(*pod);
   else

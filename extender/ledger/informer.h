@@ -36,8 +36,10 @@ class NodeInformer {
 
 class PodInformer {
  public:
-  PodInformer(Ledger& ledger, const Contract& contract,
-              std::function<void(const std::string&)> on_problem);
+  // `on_settled`: of each pod that the API server shows as bound, finished or gone.
+  PodInformer(
+      Ledger& ledger, const Contract& contract, std::function<void(const std::string&)> on_problem,
+      std::function<void(const PodUid&)> on_settled = [](const PodUid&) {});
   void on_event(const kube::WatchEvent& event);
 
  private:
@@ -50,6 +52,7 @@ class PodInformer {
   Ledger& ledger_;
   const Contract& contract_;
   std::function<void(const std::string&)> on_problem_;
+  std::function<void(const PodUid&)> on_settled_;
   std::vector<Claim> relisted_;
   std::size_t unreadable_ = 0;  // in this relist
 };

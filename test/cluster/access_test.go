@@ -28,16 +28,23 @@ func TestTheExtenderHasExactlyTheRightsThatAreShipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := rightsOf(ctx, t, namespace, extenderToken)
-	basic := rightsOf(ctx, t, namespace, nobodyToken) // what every authenticated user may do
-	got = slices.DeleteFunc(got, func(right string) bool { return slices.Contains(basic, right) })
-	want := []string{
+	everywhere := []string{
 		"get nodes", "get pods", "list nodes", "list pods", "watch nodes", "watch pods",
 		"create pods/binding", "list policy/poddisruptionbudgets", "watch policy/poddisruptionbudgets"}
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("may %v, want %v", got, want)
+	const capacities = "storage.k8s.io/csistoragecapacities"
+	for space, want := range map[string][]string{
+		namespace: everywhere,
+		"kube-system": append(slices.Clone(everywhere), "create "+capacities,
+			"patch "+capacities+" [mgpu-wake-kube-scheduler]"),
+	} {
+		got := rightsOf(ctx, t, space, extenderToken)
+		basic := rightsOf(ctx, t, space, nobodyToken) // what every authenticated user may do
+		got = slices.DeleteFunc(got, func(right string) bool { return slices.Contains(basic, right) })
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("in %s: may %v, want %v", space, got, want)
+		}
 	}
 	create(ctx, t, newPod(namespace, "some").share(10, 1024))
 	_, err = client.CoreV1().Pods(namespace).Patch(ctx, "some", types.MergePatchType,
@@ -65,6 +72,9 @@ func rightsOf(ctx context.Context, t *testing.T, namespace, token string) []stri
 			for i, resource := range rule.Resources {
 				if group := rule.APIGroups[min(i, len(rule.APIGroups)-1)]; group != "" {
 					resource = group + "/" + resource
+				}
+				if len(rule.ResourceNames) > 0 {
+					resource += fmt.Sprint(" ", rule.ResourceNames)
 				}
 				rights = append(rights, verb+" "+resource)
 			}

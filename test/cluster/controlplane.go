@@ -166,12 +166,16 @@ func (c *ControlPlane) connectHistory() error {
 	return err
 }
 
+func (c *ControlPlane) serverURL() string {
+	return fmt.Sprintf("https://127.0.0.1:%d", c.apiServerPort)
+}
+
 // kubeconfig writes one for the token, once, and returns where it stands.
 func (c *ControlPlane) kubeconfig(token string) string {
 	path := filepath.Join(c.folder, token+".kubeconfig")
 	config := clientcmdapi.NewConfig()
 	config.Clusters["test"] = &clientcmdapi.Cluster{
-		Server:               fmt.Sprintf("https://127.0.0.1:%d", c.apiServerPort),
+		Server:               c.serverURL(),
 		CertificateAuthority: c.authority.file(),
 	}
 	config.AuthInfos["test"] = &clientcmdapi.AuthInfo{Token: token}
@@ -186,7 +190,7 @@ func (c *ControlPlane) kubeconfig(token string) string {
 // clientAs is a client with the token's rights.
 func (c *ControlPlane) clientAs(token string) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(&rest.Config{
-		Host:            fmt.Sprintf("https://127.0.0.1:%d", c.apiServerPort),
+		Host:            c.serverURL(),
 		BearerToken:     token,
 		TLSClientConfig: rest.TLSClientConfig{CAFile: c.authority.file()},
 	})

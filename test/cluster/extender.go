@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -45,6 +46,11 @@ func (c *ControlPlane) extenderOn(t testing.TB, scheme string, client *http.Clie
 		logPath: filepath.Join(t.TempDir(), "mgpu-extender.log")}
 	t.Cleanup(func() { extender.end(t) })
 	return extender
+}
+
+// follow has it take another kubeconfig; before start.
+func (e *Extender) follow(kubeconfig string) {
+	e.arguments[slices.Index(e.arguments, "--kubeconfig")+1] = kubeconfig
 }
 
 func extenderBinary(t testing.TB) string {

@@ -50,6 +50,10 @@ func (c *ControlPlane) applyRight(object runtime.Object) (err error) {
 	switch one := object.(type) {
 	case *corev1.ServiceAccount:
 		_, err = c.admin.CoreV1().ServiceAccounts(one.Namespace).Create(ctx, one, options)
+	case *rbacv1.Role:
+		_, err = c.admin.RbacV1().Roles(one.Namespace).Create(ctx, one, options)
+	case *rbacv1.RoleBinding:
+		_, err = c.admin.RbacV1().RoleBindings(one.Namespace).Create(ctx, one, options)
 	case *rbacv1.ClusterRole:
 		_, err = c.admin.RbacV1().ClusterRoles().Create(ctx, one, options)
 	case *rbacv1.ClusterRoleBinding:

@@ -13,6 +13,7 @@
 #include "common/kube/memory_api_server.h"
 #include "common/kube/request.h"
 #include "common/log.h"
+#include "extender/verbs/waker.h"
 #include "test/support/kube_objects.h"
 #include "test/support/raw_http.h"
 
@@ -73,6 +74,7 @@ class ExtenderTest : public testing::Test {
     out.verbs.contract = *Contract::for_domain(kDefaultResourceDomain);
     out.verbs.policy = *placement::find_policy("binpack");
     out.http.address = "127.0.0.1";
+    out.wake_namespace = "default";
     return out;
   }
   void start() {
@@ -173,6 +175,25 @@ TEST_F(ExtenderTest, GivesBackWhatADeletedPodHeld) {
   gone.target = "/api/v1/namespaces/default/pods/whole?gracePeriodSeconds=0";
   EXPECT_TRUE(api_server.call(gone).ok());
   EXPECT_TRUE(comes([this] { return filter("next")["NodeNames"].size() == 2; }));
+}
+
+TEST_F(ExtenderTest, WakesKubeSchedulerForAPodThatWasRefusedBeforeAShareCameFree) {
+  start_ready();
+  for (const char* name : {"first", "second", "waiting"}) create_pod(name, {{kCore, "200"}});
+  ASSERT_NE(schedule("first"), "");
+  ASSERT_NE(schedule("second"), "");
+  ASSERT_EQ(schedule("waiting"), "");
+  kube::Request gone;
+  gone.method = kube::Method::kDelete;
+  gone.target = "/api/v1/namespaces/default/pods/first?gracePeriodSeconds=0";
+  EXPECT_TRUE(api_server.call(gone).ok());
+  kube::Request object;
+  object.target = std::string("/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities/") +
+                  verbs::kWakeObject;
+  EXPECT_TRUE(comes([&] { return api_server.call(object).ok(); }));
+  const std::string woken = "mgpu_extender_wakes_total{result=\"woken\"} 1";
+  EXPECT_TRUE(comes([&] { return get("/metrics").body.find(woken) != std::string::npos; }));
+  EXPECT_NE(schedule("waiting"), "");
 }
 
 TEST_F(ExtenderTest, RebuildsTheSameLedgerWhenItStartsAgain) {
@@ -297,6 +318,7 @@ TEST_F(ExtenderTest, CountsWhatItDoes) {
            "mgpu_extender_nodes 2",
            "mgpu_extender_cards 4",
            "mgpu_extender_ready 1",
+           "mgpu_extender_wakes_total{result=\"refused\"} 0",
            "mgpu_extender_build_info{version=\"" MGPU_VERSION "\"} 1",
            "mgpu_extender_watch_silence_seconds{resource=\"nodes\"}",
            "process_resident_memory_bytes",

@@ -46,6 +46,7 @@ TEST(Flags, StandAsDocumented) {
   EXPECT_EQ(settings->verbs.policy.node->name, "binpack");
   EXPECT_TRUE(settings->verbs.expected_placements);
   EXPECT_EQ(settings->binds_in_flight, limits::kBindsInFlight);
+  EXPECT_EQ(settings->wake_namespace, "kube-system");
 }
 
 TEST(Flags, ReachTheSettings) {
@@ -75,7 +76,9 @@ TEST(Flags, ReachTheSettings) {
                                "--max-body-bytes",
                                "2048",
                                "--max-connections",
-                               "9"});
+                               "9",
+                               "--wake-namespace",
+                               "my-space"});
   ASSERT_TRUE(parsed.options.run) << parsed.options.print;
   const auto settings = settings_of(parsed.flags);
   ASSERT_TRUE(settings) << settings.error().message;
@@ -94,6 +97,24 @@ TEST(Flags, ReachTheSettings) {
   EXPECT_EQ(settings->verbs.policy.card->name, "binpack");
   EXPECT_FALSE(settings->verbs.expected_placements);
   EXPECT_EQ(settings->binds_in_flight, 7U);
+  EXPECT_EQ(settings->wake_namespace, "my-space");
+}
+
+TEST(Flags, AnEmptyWakeNamespaceTurnsWakingOff) {
+  const Parsed parsed = parse({"--wake-namespace="});
+  ASSERT_TRUE(parsed.options.run) << parsed.options.print;
+  EXPECT_EQ(settings_of(parsed.flags)->wake_namespace, "");
+}
+
+TEST(Flags, AWakeNamespaceIsADnsLabel) {
+  const std::string longest(63, 'a');
+  for (const std::string& space : {std::string("a"), std::string("0-9"), longest}) {
+    EXPECT_TRUE(parse({"--wake-namespace", space.c_str()}).options.run) << space;
+  }
+  for (const std::string& space : {std::string("A"), std::string("a_b"), std::string("a/b"),
+                                   std::string("a-"), std::string("a.b"), longest + 'a'}) {
+    EXPECT_THAT(complaint({"--wake-namespace", space.c_str()}), HasSubstr("--wake-namespace"));
+  }
 }
 
 TEST(Flags, AreRefusedByNameInOneSentence) {
@@ -119,12 +140,26 @@ TEST(Flags, HaveHelp) {
   const Parsed parsed = parse({"--help"});
   EXPECT_EQ(parsed.options.exit_code, 0);
   EXPECT_FALSE(parsed.options.run);
-  for (const char* flag :
-       {"--kubeconfig", "--context", "--insecure-skip-tls-verify", "--listen-address", "--port",
-        "--http-threads", "--url-prefix", "--resource-domain", "--min-memory-mib", "--policy",
-        "--bind-concurrency", "--expected-placements", "--tls-cert-file", "--tls-key-file",
-        "--tls-client-ca-file", "--max-body-bytes", "--max-connections", "--log-level",
-        "--log-format"}) {
+  for (const char* flag : {"--kubeconfig",
+                           "--context",
+                           "--insecure-skip-tls-verify",
+                           "--listen-address",
+                           "--port",
+                           "--http-threads",
+                           "--url-prefix",
+                           "--resource-domain",
+                           "--min-memory-mib",
+                           "--policy",
+                           "--bind-concurrency",
+                           "--expected-placements",
+                           "--wake-namespace",
+                           "--tls-cert-file",
+                           "--tls-key-file",
+                           "--tls-client-ca-file",
+                           "--max-body-bytes",
+                           "--max-connections",
+                           "--log-level",
+                           "--log-format"}) {
     EXPECT_THAT(parsed.options.print, HasSubstr(flag));
   }
 }

@@ -35,6 +35,8 @@ TEST(Request, KeepsHostileNamesInsideTheirPathSegment) {
     EXPECT_EQ(get_pod({"ns", name}).target, "/api/v1/namespaces/ns/pods/" + encoded);
     EXPECT_EQ(get_pod({name, "p"}).target, "/api/v1/namespaces/" + encoded + "/pods/p");
     EXPECT_EQ(get_node(NodeName(name)).target, "/api/v1/nodes/" + encoded);
+    EXPECT_EQ(annotate_storage_capacity({name, name, "", "", ""}).target,
+              "/apis/storage.k8s.io/v1/namespaces/" + encoded + "/csistoragecapacities/" + encoded);
   }
 }
 
@@ -48,6 +50,27 @@ TEST(Request, BindsWithUidAndAnnotationsInOneWrite) {
             R"({"apiVersion":"v1","kind":"Binding","metadata":{"name":"train","namespace":"ml",)"
             R"("uid":"u-1","annotations":{"d/a":"0,2","d/b":"true"}},)"
             R"("target":{"apiVersion":"v1","kind":"Node","name":"n1"}})");
+}
+
+const StorageCapacity kCapacity{"kube-system", "wake", "none", "mgpu-wake", "a\"1"};
+
+TEST(Request, CreatesAStorageCapacity) {
+  const Request request = create_storage_capacity(kCapacity);
+  EXPECT_EQ(request.method, Method::kPost);
+  EXPECT_EQ(request.target, "/apis/storage.k8s.io/v1/namespaces/kube-system/csistoragecapacities");
+  EXPECT_EQ(request.content_type, "application/json");
+  EXPECT_EQ(request.body, R"({"apiVersion":"storage.k8s.io/v1","kind":"CSIStorageCapacity",)"
+                          R"("metadata":{"name":"wake","namespace":"kube-system",)"
+                          R"("annotations":{"mgpu-wake":"a\"1"}},"storageClassName":"none"})");
+}
+
+TEST(Request, AnnotatesAStorageCapacityAndNothingElseOfIt) {
+  const Request request = annotate_storage_capacity(kCapacity);
+  EXPECT_EQ(request.method, Method::kPatch);
+  EXPECT_EQ(request.target,
+            "/apis/storage.k8s.io/v1/namespaces/kube-system/csistoragecapacities/wake");
+  EXPECT_EQ(request.content_type, "application/merge-patch+json");
+  EXPECT_EQ(request.body, R"({"metadata":{"annotations":{"mgpu-wake":"a\"1"}}})");
 }
 
 TEST(Request, WritesABindingThatReadsBackWhateverItsTexts) {

@@ -60,7 +60,9 @@ class InformerTest : public testing::Test {
     problems.push_back(problem);
   };
   NodeInformer nodes{ledger, contract, on_problem};
-  PodInformer pods{ledger, contract, on_problem};
+  std::vector<std::string> settled;
+  PodInformer pods{ledger, contract, on_problem,
+                   [this](const PodUid& uid) { settled.push_back(uid.str()); }};
 };
 
 TEST_F(InformerTest, NodesComeChangeAndGo) {
@@ -130,6 +132,17 @@ TEST_F(InformerTest, BoundPodsComeChangeAndGo) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
   pod(Kind::kDelete, {.uid = "a", .cards = "1"});
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+}
+
+TEST_F(InformerTest, PodsThatWaitForNoNodeAnyMoreAreToldOf) {
+  pod(Kind::kApply, {.uid = "pending", .node = ""});
+  pod(Kind::kApply, {.uid = "bound"});
+  pod(Kind::kApply, {.uid = "finished", .node = "", .phase = "Failed"});
+  pod(Kind::kDelete, {.uid = "gone", .node = ""});
+  pod(Kind::kRelistBegin);
+  pod(Kind::kRelistObject, {.uid = "listed"});
+  pod(Kind::kRelistEnd);
+  EXPECT_THAT(settled, ElementsAre("bound", "finished", "gone", "listed"));
 }
 
 TEST_F(InformerTest, PodThatFinishedReleasesItsShare) {

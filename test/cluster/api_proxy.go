@@ -1,0 +1,134 @@
+package cluster
+
+import (
+	"crypto/tls"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// LatePods stands between one client and the API server, and hands on what a watch says of pods as
+// late as a test wants. Everything else passes at once.
+type LatePods struct {
+	url   string
+	delay atomic.Int64 // time.Duration
+}
+
+// startLatePods passes until the end of the test.
+func (c *ControlPlane) startLatePods(t testing.TB, delay time.Duration) *LatePods {
+	t.Helper()
+	server, err := url.Parse(c.serverURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := &LatePods{}
+	late.delay.Store(int64(delay))
+	proxy := httputil.NewSingleHostReverseProxy(server)
+	proxy.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.authority.pool()}}
+	proxy.FlushInterval = -1
+	proxy.ModifyResponse = late.slow
+	front := httptest.NewServer(proxy)
+	late.url = front.URL
+	t.Cleanup(func() {
+		front.CloseClientConnections()
+		front.Close()
+	})
+	return late
+}
+
+func (l *LatePods) slow(response *http.Response) error {
+	asked := response.Request.URL
+	if strings.HasSuffix(asked.Path, "/pods") && asked.Query().Get("watch") != "" {
+		response.Body = newLateBody(response.Body, &l.delay)
+	}
+	return nil
+}
+
+// kubeconfig writes one that leads through the proxy.
+func (l *LatePods) kubeconfig(t testing.TB, token string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "late.kubeconfig")
+	config := clientcmdapi.NewConfig()
+	config.Clusters["late"] = &clientcmdapi.Cluster{Server: l.url}
+	config.AuthInfos["late"] = &clientcmdapi.AuthInfo{Token: token}
+	config.Contexts["late"] = &clientcmdapi.Context{Cluster: "late", AuthInfo: "late"}
+	config.CurrentContext = "late"
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// lateBody gives each piece of a stream so long after it came, in order.
+type lateBody struct {
+	stream io.ReadCloser
+	delay  *atomic.Int64
+	pieces chan latePiece
+	ended  chan struct{}
+	rest   []byte
+}
+
+type latePiece struct {
+	bytes []byte
+	due   time.Time
+	err   error
+}
+
+// A watch says less than this many things in any delay of these tests.
+const latePiecesMax = 4096
+
+func newLateBody(stream io.ReadCloser, delay *atomic.Int64) *lateBody {
+	body := &lateBody{stream: stream, delay: delay, pieces: make(chan latePiece, latePiecesMax),
+		ended: make(chan struct{})}
+	go body.take()
+	return body
+}
+
+func (b *lateBody) take() {
+	for {
+		buffer := make([]byte, 64<<10)
+		count, err := b.stream.Read(buffer)
+		piece := latePiece{buffer[:count], time.Now().Add(time.Duration(b.delay.Load())), err}
+		select {
+		case b.pieces <- piece:
+		case <-b.ended:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (b *lateBody) Read(into []byte) (int, error) {
+	for len(b.rest) == 0 {
+		select {
+		case piece := <-b.pieces:
+			time.Sleep(time.Until(piece.due))
+			if len(piece.bytes) == 0 && piece.err != nil {
+				return 0, piece.err
+			}
+			b.rest = piece.bytes
+		case <-b.ended:
+			return 0, io.ErrClosedPipe
+		}
+	}
+	count := copy(into, b.rest)
+	b.rest = b.rest[count:]
+	return count, nil
+}
+
+func (b *lateBody) Close() error {
+	close(b.ended)
+	return b.stream.Close()
+}
