@@ -215,15 +215,18 @@ bool Agent::State::register_plugins() {
       return false;
     }
   }
+  // Never an empty list first: kubelet would take every device of the next one for a new one, and
+  // look for each of them among all that its pods hold (devicemanager/manager.go,
+  // genericDeviceUpdateCallback): minutes without a turn for pods where the list is long.
   auto core =
-      make_plugin(settings_.contract.core_resource,
+      make_plugin(settings_.contract.core_resource, core_devices(cards),
                   {.allocate = [this](const auto& ids) { return allocate(ids); },
                    .pre_start = [this](const auto& ids,
                                        const auto& cancelled) { return pre_start(ids, cancelled); },
                    .on_registration = {}});
   auto memory =
       by_kubelet
-          ? make_plugin(settings_.contract.memory_resource,
+          ? make_plugin(settings_.contract.memory_resource, memory_devices(cards),
                         {.allocate = allocate_memory, .pre_start = {}, .on_registration = {}})
           : nullptr;
   {
@@ -232,18 +235,19 @@ bool Agent::State::register_plugins() {
     memory_plugin_ = std::move(memory);
     up_ = true;
   }
-  offer(cards);
+  offer(inventory_.state().cards);  // what has changed meanwhile
   return true;
 }
 
 std::unique_ptr<kubelet::DevicePlugin> Agent::State::make_plugin(
-    const std::string& resource, kubelet::DevicePluginHandlers handlers) {
+    const std::string& resource, std::vector<kubelet::Device> devices,
+    kubelet::DevicePluginHandlers handlers) {
   handlers.on_registration = [this, resource](const Result<void>& outcome) {
     on_registration(resource, outcome);
   };
   return std::make_unique<kubelet::DevicePlugin>(
       kubelet::DevicePluginOptions{resource, settings_.plugin_folder, socket_name(resource)},
-      std::vector<kubelet::Device>(), std::move(handlers));
+      std::move(devices), std::move(handlers));
 }
 
 // The container is known by its mgpu-core devices; these are counted by kubelet and nothing else.

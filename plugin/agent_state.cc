@@ -39,6 +39,13 @@ std::vector<CardUuid> healthy(const std::vector<CardFacts>& cards) {
   return uuids;
 }
 
+std::vector<kubelet::Device> healthy_devices(std::vector<std::string> ids) {
+  std::vector<kubelet::Device> devices;
+  devices.reserve(ids.size());
+  for (std::string& id : ids) devices.push_back({std::move(id), true});
+  return devices;
+}
+
 }  // namespace
 
 Agent::State::State(AgentSettings settings, std::unique_ptr<gpu::CardSource> cards,
@@ -122,21 +129,23 @@ void Agent::State::tell_of_sick_cards(const InventoryState& before, const Invent
   }
 }
 
+std::vector<kubelet::Device> Agent::State::core_devices(const std::vector<CardFacts>& cards) const {
+  return healthy_devices(allocation::offered_core_ids(cards, records_.bound()));
+}
+
+std::vector<kubelet::Device> Agent::State::memory_devices(
+    const std::vector<CardFacts>& cards) const {
+  return healthy_devices(allocation::offered_memory_ids(cards));
+}
+
 void Agent::State::offer(const std::vector<CardFacts>& cards) {
   const std::lock_guard lock(mutex_);
-  const auto devices = [](const std::vector<std::string>& ids) {
-    std::vector<kubelet::Device> all;
-    for (const std::string& id : ids) all.push_back({id, true});
-    return all;
-  };
-  if (core_plugin_) {
-    core_plugin_->set_devices(devices(allocation::offered_core_ids(cards, records_.bound())));
-  }
+  if (core_plugin_) core_plugin_->set_devices(core_devices(cards));
   if (!memory_plugin_) return;
   if (auto fits = allocation::check_memory_list(allocation::healthy_memory(cards)); !fits) {
     log_error("mgpu-memory is not told anew", {{"problem", fits.error().message}});
   } else {
-    memory_plugin_->set_devices(devices(allocation::offered_memory_ids(cards)));
+    memory_plugin_->set_devices(memory_devices(cards));
   }
 }
 

@@ -54,6 +54,7 @@ struct Agent::State {
   void remember_injected();
   bool register_plugins();
   std::unique_ptr<kubelet::DevicePlugin> make_plugin(const std::string& resource,
+                                                     std::vector<kubelet::Device> devices,
                                                      kubelet::DevicePluginHandlers handlers);
   static Result<kubelet::Allocated> allocate_memory(const std::vector<std::string>& ids);
   void say_waiting(const std::string& what);
@@ -68,6 +69,8 @@ struct Agent::State {
   bool remember(const gpu::KnownCards& known);
   void on_cards(const InventoryState& before, const InventoryState& now);
   void tell_of_sick_cards(const InventoryState& before, const InventoryState& now);
+  std::vector<kubelet::Device> core_devices(const std::vector<CardFacts>& cards) const;
+  std::vector<kubelet::Device> memory_devices(const std::vector<CardFacts>& cards) const;
   void offer(const std::vector<CardFacts>& cards);
   void publish();
   bool registered() const;

@@ -41,8 +41,11 @@ inline constexpr int kListStreamsMax = 4;
 // Threads for everything else: the streams, and Allocate, which kubelet calls one at a time.
 inline constexpr int kPluginThreadsBeside = 12;
 static_assert(kPluginThreadsBeside > kListStreamsMax);
-// How often sockets and cancelled calls are looked at: some 10 us of work each time.
+// How often sockets are looked at: some 10 us of work each time.
 inline constexpr std::chrono::milliseconds kPluginPoll{250};
+// How often it is looked at whether kubelet still reads a stream; a pod that comes after it has
+// stopped, and before we are registered anew, fails for good.
+inline constexpr std::chrono::milliseconds kListStreamLook{20};
 // What calls in work are given when the server ends, before gRPC cancels them.
 inline constexpr std::chrono::milliseconds kPluginDrain{500};
 // Of another program's sentence.

@@ -103,29 +103,38 @@ Starter::Seen Starter::gather(const DeviceSet& devices) {
     seen.presence.kubelet_answered = true;
     for (const auto& one : *listed) seen.presence.at_kubelet.insert(one.pod);
     seen.evidence.listed = holders(*listed, devices);
-  } else {
-    log_warn("PodResources", {{"problem", listed.error().message}});
   }
+  note_problem("PodResources", listed ? "" : listed.error().message);
   seen.evidence.records = counting(parts_.records.with(devices), seen.presence);
   gather_checkpoint(seen);
   return seen;
 }
 
-void Starter::gather_checkpoint(Seen& seen) const {
+void Starter::gather_checkpoint(Seen& seen) {
   if (settled_by_list(seen.evidence)) {
     const auto pod = parts_.pods.find(seen.evidence.listed->front().pod);
     if (!pod || !asks_in_init(*pod, settings_.contract)) return;
   }
   const auto checkpoint =
       kubelet::read_checkpoint(settings_.plugin_folder, settings_.contract.core_resource);
-  if (!checkpoint) {
-    log_warn("kubelet's checkpoint", {{"problem", checkpoint.error().message}});
-    return;
-  }
+  note_problem("kubelet's checkpoint", checkpoint ? "" : checkpoint.error().message);
+  if (!checkpoint) return;
   seen.evidence.checkpointed.emplace();
   for (const auto& entry : checkpoint->entries) {
     if (entry.devices != seen.devices) continue;
     seen.evidence.checkpointed->push_back({entry.uid, entry.container, entry.allocation});
+  }
+}
+
+void Starter::note_problem(const std::string& source, const std::string& problem) {
+  const std::lock_guard lock(mutex_);
+  std::string& noted = problems_[source];
+  if (noted == problem) return;
+  noted = problem;
+  if (problem.empty()) {
+    log_info("answers again", {{"source", source}});
+  } else {
+    log_warn("is not answered", {{"source", source}, {"problem", problem}});
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -79,7 +80,9 @@ class Starter {
   allocation::Decided<Records> attempt(const allocation::DeviceSet& devices);
   // These wait.
   Seen gather(const allocation::DeviceSet& devices);
-  void gather_checkpoint(Seen& seen) const;
+  void gather_checkpoint(Seen& seen);
+  // Logs a source's problem when it changes; "" is none.
+  void note_problem(const std::string& source, const std::string& problem);
   allocation::Decided<kube::Pod> pod_of(const allocation::Identity& identity);
   // These decide, and keep what they decided.
   allocation::Decided<Records> judge(const Seen& seen, const std::vector<Candidate>& candidates);
@@ -98,6 +101,7 @@ class Starter {
   std::condition_variable changed_;
   bool open_ = false;  // protected by mutex_, as the next
   bool closed_ = false;
+  std::map<std::string, std::string> problems_;  // by source, as last logged
 };
 
 }  // namespace mgpu

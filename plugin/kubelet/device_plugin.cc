@@ -164,7 +164,11 @@ void DevicePlugin::State::follow_stream() {
   }
   if (stream == PluginServer::Stream::kNone && since < limits::kRegisterTimeout) return;
   report(error(fmt::format("kubelet does not read the devices of {}", options.resource)));
+  const bool at_once = pause_ == limits::kRegisterAgainMin;
   retire();
+  if (!at_once) return;
+  next_attempt_ = Clock::now();
+  wake();
 }
 
 void DevicePlugin::State::attempt() {
