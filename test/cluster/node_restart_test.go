@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +46,11 @@ func TestNodePluginUpgradeTakesOverTheSockets(t *testing.T) {
 	if code, ended := old.Terminate(15 * time.Second); !ended || code != 0 {
 		t.Errorf("the old process ended with %d (in time: %v)", code, ended)
 	}
+	// When kubelet sees the old one's stream end it drops the new one, which must come back by itself.
+	waitFor(t, 30*time.Second, "the new process to be registered again", func() (bool, string) {
+		log := world.plugin.process.logTail(1000)
+		return strings.Count(log, "kubelet has registered us") == 3, log
+	})
 	world.plugin.waitReady(t)
 	world.plugin.waitOffered(t)
 	world.checkUnhurt(t, pods, "2")

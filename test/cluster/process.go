@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -103,12 +104,17 @@ func (p *Process) endWithTest(t testing.TB) {
 	})
 }
 
-// freePort is a loopback port that nobody listened on a moment ago.
+// freePort is a loopback port that nobody listened on a moment ago. It is below those that the kernel
+// gives to outgoing connections, which could take it before the process that it is meant for.
 func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	const first, beyond, attempts = 12_000, 32_000, 100
+	var err error
+	for range attempts {
+		port := first + rand.IntN(beyond-first)
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
+			return port, listener.Close()
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
+	return 0, err
 }
