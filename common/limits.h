@@ -121,6 +121,26 @@ inline constexpr int kRefusalHoldPercent = 10;
 inline constexpr milliseconds kRefusalHoldAllowance{500};
 inline constexpr std::size_t kRefusalsHeldMax = 256;
 inline constexpr std::size_t kRefusalsRememberedMax = 16'384;
+// kube-scheduler asks again within milliseconds of a release that it heard of by itself.
+inline constexpr milliseconds kWakeDelay{1'000};
+// While it still asks, whoever is owed a question may be next in its queue ...
+inline constexpr milliseconds kWakeQuiet{500};
+// ... but not for ever: no backoff of kube-scheduler's is longer (podMaxBackoffSeconds).
+inline constexpr milliseconds kWakeDelayMax{10'000};
+static_assert(kWakeDelay < kWakeDelayMax && kWakeQuiet < kWakeDelay);
+// How often the ledger's releases are looked at while somebody waits.
+inline constexpr milliseconds kWakeLook{500};
+// Each wake makes kube-scheduler try all pods that no node fits, so that they must be few.
+inline constexpr milliseconds kWakeInterval{1'000};
+inline constexpr milliseconds kWakeTimeout{5'000};
+// After a failure, doubled up to the second.
+inline constexpr milliseconds kWakeRetryFirst{1'000};
+inline constexpr milliseconds kWakeRetryMax{60'000};
+// kube-scheduler asks about every pod once in five minutes, looking each half minute: who was not
+// asked about for longer is no longer there.
+inline constexpr milliseconds kWakeRememberedFor{360'000};
+// As many as the refusals remembered beside them.
+inline constexpr std::size_t kWakeListMax = kRefusalsRememberedMax;
 // A share assumed without an outcome is looked at again after this long: the pod is read.
 inline constexpr seconds kAssumedRecheck{10};
 // An attempt that is still going on (a POST, then a GET) must not be taken for one in doubt.

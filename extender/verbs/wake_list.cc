@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "common/check.h"
-#include "extender/verbs/wake_limits.h"
+#include "common/limits.h"
 
 namespace mgpu::verbs {
 

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "common/limits.h"
 #include "extender/verbs/call_gate.h"
-#include "extender/verbs/wake_limits.h"
 #include "extender/verbs/wake_list.h"
 
 namespace mgpu::verbs {

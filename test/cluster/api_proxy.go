@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
 	"net/http"
@@ -49,7 +50,7 @@ func (c *ControlPlane) startLatePods(t testing.TB, delay time.Duration) *LatePod
 func (l *LatePods) slow(response *http.Response) error {
 	asked := response.Request.URL
 	if strings.HasSuffix(asked.Path, "/pods") && asked.Query().Get("watch") != "" {
-		response.Body = newLateBody(response.Body, &l.delay)
+		response.Body = newLateBody(response.Request.Context(), response.Body, &l.delay)
 	}
 	return nil
 }
@@ -69,27 +70,26 @@ func (l *LatePods) kubeconfig(t testing.TB, token string) string {
 	return path
 }
 
-// lateBody gives each piece of a stream so long after it came, in order.
+// lateBody gives each piece of a stream so long after it came, in order, until the client leaves.
 type lateBody struct {
+	client context.Context
 	stream io.ReadCloser
 	delay  *atomic.Int64
 	pieces chan latePiece
-	ended  chan struct{}
 	rest   []byte
 }
 
 type latePiece struct {
 	bytes []byte
+	err   error // the end; no bytes then
 	due   time.Time
-	err   error
 }
 
 // A watch says less than this many things in any delay of these tests.
 const latePiecesMax = 4096
 
-func newLateBody(stream io.ReadCloser, delay *atomic.Int64) *lateBody {
-	body := &lateBody{stream: stream, delay: delay, pieces: make(chan latePiece, latePiecesMax),
-		ended: make(chan struct{})}
+func newLateBody(client context.Context, stream io.ReadCloser, delay *atomic.Int64) *lateBody {
+	body := &lateBody{client: client, stream: stream, delay: delay, pieces: make(chan latePiece, latePiecesMax)}
 	go body.take()
 	return body
 }
@@ -98,37 +98,49 @@ func (b *lateBody) take() {
 	for {
 		buffer := make([]byte, 64<<10)
 		count, err := b.stream.Read(buffer)
-		piece := latePiece{buffer[:count], time.Now().Add(time.Duration(b.delay.Load())), err}
-		select {
-		case b.pieces <- piece:
-		case <-b.ended:
-			return
+		due := time.Now().Add(time.Duration(b.delay.Load()))
+		if count > 0 {
+			b.put(latePiece{bytes: buffer[:count], due: due})
 		}
 		if err != nil {
+			b.put(latePiece{err: err, due: due})
 			return
 		}
 	}
 }
 
+func (b *lateBody) put(piece latePiece) {
+	select {
+	case b.pieces <- piece:
+	case <-b.client.Done():
+	}
+}
+
 func (b *lateBody) Read(into []byte) (int, error) {
 	for len(b.rest) == 0 {
-		select {
-		case piece := <-b.pieces:
-			time.Sleep(time.Until(piece.due))
-			if len(piece.bytes) == 0 && piece.err != nil {
-				return 0, piece.err
-			}
-			b.rest = piece.bytes
-		case <-b.ended:
-			return 0, io.ErrClosedPipe
+		piece, err := b.next()
+		if err != nil {
+			return 0, err
 		}
+		b.rest = piece.bytes
 	}
 	count := copy(into, b.rest)
 	b.rest = b.rest[count:]
 	return count, nil
 }
 
-func (b *lateBody) Close() error {
-	close(b.ended)
-	return b.stream.Close()
+func (b *lateBody) next() (piece latePiece, err error) {
+	select {
+	case piece = <-b.pieces:
+	case <-b.client.Done():
+		return piece, b.client.Err()
+	}
+	select {
+	case <-time.After(time.Until(piece.due)):
+	case <-b.client.Done():
+		return piece, b.client.Err()
+	}
+	return piece, piece.err
 }
+
+func (b *lateBody) Close() error { return b.stream.Close() }

@@ -4,39 +4,78 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Longer than any refusal is held: kube-scheduler has asked, and was refused, before the extender
-// hears of the deletion.
+// hears of a deletion.
 const podsLateBy = time.Second
 
-// newLateWorld is a world whose extender hears of pods later than kube-scheduler does.
-func newLateWorld(t *testing.T, nodes int, flags ...string) *World {
+// newLateWorld is a world of one node whose extender hears of pods later than kube-scheduler does.
+func newLateWorld(t *testing.T, by time.Duration, flags ...string) *World {
 	t.Helper()
-	late := plane.startLatePods(t, podsLateBy)
+	late := plane.startLatePods(t, by)
 	world := &World{ctx: context.Background(), extender: plane.extenderOn(t, "http", http.DefaultClient, flags...)}
 	world.extender.follow(late.kubeconfig(t, extenderToken))
 	world.extender.start(t)
 	world.extender.waitReady(t)
 	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: world.extender.url()})
 	world.namespace = newNamespace(world.ctx, t)
-	world.nodes = plane.createNodes(world.ctx, t, "gpu-", nodes)
-	world.extender.waitNodes(t, nodes)
+	world.nodes = plane.createNodes(world.ctx, t, "gpu-", 1)
+	world.extender.waitNodes(t, 1)
 	world.history = plane.beginHistory(world.ctx, t, world.namespace)
 	return world
 }
 
+// strand deletes a bound pod, so that kube-scheduler asks about a waiting one too early.
+func (w *World) strand(t *testing.T, full, waiting string) {
+	t.Helper()
+	create(w.ctx, t, w.pod(waiting).share(60, 8000))
+	waitPending(w.ctx, t, w.namespace, waiting, coreShort)
+	deleteNow(w.ctx, t, w.namespace, full)
+}
+
 func TestDeletionWakesAPendingPodThoughTheExtenderHearsOfItLate(t *testing.T) {
-	world := newLateWorld(t, 1)
-	full := world.fillEachCard(t, 60)
-	for round, name := range full[:3] {
-		waiting := fmt.Sprint("waiting-", round)
-		create(world.ctx, t, world.pod(waiting).share(60, 8000))
-		waitPending(world.ctx, t, world.namespace, waiting, coreShort)
-		deleteNow(world.ctx, t, world.namespace, name)
-		waitBound(world.ctx, t, world.namespace, waiting)
+	for _, by := range []time.Duration{podsLateBy, 7 * podsLateBy} {
+		t.Run(by.String(), func(t *testing.T) {
+			world := newLateWorld(t, by)
+			full := world.fillEachCard(t, 60)
+			for round, name := range full[:2] {
+				waiting := fmt.Sprint("waiting-", round)
+				world.strand(t, name, waiting)
+				waitBound(world.ctx, t, world.namespace, waiting)
+			}
+			if world.extender.metrics(t).with("mgpu_extender_wakes_total", `result="woken"`) == 0 {
+				t.Error("bound without a wake: the pods were not late")
+			}
+			world.history.check(world.ctx, t)
+		})
 	}
+}
+
+func TestDeletionWithoutTheRightToWakeIsToldAndCounted(t *testing.T) {
+	world := newLateWorld(t, podsLateBy, "--wake-namespace", "default")
+	full := world.fillEachCard(t, 60)
+	world.strand(t, full[0], "waiting")
+	waitFor(t, time.Minute, "a wake to be refused", func() (bool, string) {
+		refused := world.extender.metrics(t).with("mgpu_extender_wakes_total", `result="refused"`)
+		return refused > 1, fmt.Sprint(refused)
+	})
+	log := world.extender.process.logTail(1000)
+	if told := strings.Count(log, "cannot be woken"); told != 1 || !strings.Contains(log, "deploy/rbac/extender.yaml") {
+		t.Errorf("told %d times, want once with what to do:\n%s", told, log)
+	}
+	// Nothing is lost: any event lets kube-scheduler ask again.
+	_, err := plane.admin.CoreV1().Pods(world.namespace).Patch(world.ctx, "waiting", types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"touched":"yes"}}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitBound(world.ctx, t, world.namespace, "waiting")
 	world.history.check(world.ctx, t)
 }

@@ -7,7 +7,7 @@
 #include <random>
 #include <string>
 
-#include "extender/verbs/wake_limits.h"
+#include "common/limits.h"
 
 namespace mgpu::verbs {
 namespace {

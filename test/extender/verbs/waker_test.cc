@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/kube/memory_api_server.h"
-#include "extender/verbs/wake_limits.h"
+#include "common/limits.h"
 #include "test/support/manual_executor.h"
 
 namespace mgpu::verbs {
