@@ -37,17 +37,20 @@ func (p *DevicePlugin) waitHeld(t testing.TB) {
 	})
 }
 
-// waitAllocated returns the record of the next Allocate, the moment it is written.
-func (p *DevicePlugin) waitAllocated(t testing.TB, before []string) string {
+// waitAllocated returns the record of the next Allocate, the moment kubelet has its answer: a pod whose
+// Allocate is cut off fails for good.
+func (p *DevicePlugin) waitAllocated(t testing.TB, before []string, pod *corev1.Pod) string {
 	t.Helper()
 	record := ""
 	err := pollEvery(time.Millisecond, podRunningLimit, "an allocation", func() (bool, string) {
 		now := p.records()
 		at := slices.IndexFunc(now, func(file string) bool { return !slices.Contains(before, file) })
-		if at >= 0 {
-			record = now[at]
+		if at < 0 {
+			return false, "none"
 		}
-		return at >= 0, "none"
+		record = now[at]
+		checkpoint, _ := os.ReadFile(p.node.checkpoint())
+		return strings.Contains(string(checkpoint), string(pod.UID)), record
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -68,8 +71,8 @@ func TestNodePluginKilledWhileAPodStarts(t *testing.T) {
 		"between-allocate-and-prestart": "0", "before-the-spec": "1", "before-the-record": "2", "before-the-answer": "3"}
 	begin := func(name string) (record string) {
 		before := plugin.records()
-		world.createBound(t, world.pod(name).share(50, 8000), killed[name])
-		return plugin.waitAllocated(t, before)
+		pod := world.createBound(t, world.pod(name).share(50, 8000), killed[name])
+		return plugin.waitAllocated(t, before, pod)
 	}
 	crash := func(name string, bound bool, record string) {
 		plugin.kill()
