@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs every test.
 #
-#   test/run.sh                               format, unit, tsan and cluster
+#   test/run.sh                                    all stages
 #   test/run.sh format|unit|tsan|cluster|node...   only these stages
 #
 # format   clang-format and gofmt find nothing to change
 # unit     all unit tests under AddressSanitizer and UBSan
 # tsan     those where threads meet, under ThreadSanitizer
 # cluster  mgpu-extender on a real etcd, kube-apiserver and kube-scheduler
-# node     mgpu-device-plugin too, as root, on a real kubelet, containerd and runc
+# node     mgpu-device-plugin too, on a real kubelet, containerd and runc; without root it is skipped
 #
+# Programs are those with AddressSanitizer and UBSan in the last two stages, too.
 # Ends with one line, "N passed, N failed", and fails where a test failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -215,14 +216,13 @@ prepare_components() {
     "etcd, kube-apiserver, kube-scheduler and kubelet $components_version" \
     test/cluster/components/{go.mod,go.sum,main.go} || return 1
   export MGPU_COMPONENTS_BINARY=$built/components
-  export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
+  export MGPU_EXTENDER_BINARY=$PWD/build/asan/extender/mgpu-extender
   step "build the cluster tests" build_cluster_tests
 }
 
 stage_cluster() {
   prepare_components || return 1
-  build release mgpu-extender || return 1
-  build asan kube_conformance_test || return 1
+  build asan mgpu-extender kube_conformance_test || return 1
   export MGPU_CONFORMANCE_BINARY=$PWD/build/asan/test/kube_conformance_test
   run_cluster_test cluster -test.skip "$node_tests"
 }
@@ -233,8 +233,8 @@ stage_node() {
   prepare_components || return 1
   build_once runtime "containerd and network plugins" test/cluster/runtime/{go.mod,go.sum} || return 1
   export MGPU_RUNTIME_FOLDER=$built
-  build release mgpu-extender mgpu-device-plugin || return 1
-  export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/release/plugin/mgpu-device-plugin
+  build asan mgpu-extender mgpu-device-plugin || return 1
+  export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/asan/plugin/mgpu-device-plugin
   run_cluster_test node -test.run "$node_tests"
 }
 
@@ -258,7 +258,7 @@ cluster_tests() { # log, which tests
 # --------------------------------------------------------------------------------------------------
 
 stages=("$@")
-[[ ${#stages[@]} -gt 0 ]] || stages=(format unit tsan cluster)
+[[ ${#stages[@]} -gt 0 ]] || stages=(format unit tsan cluster node)
 for stage in "${stages[@]}"; do
   [[ $stage =~ ^(format|unit|tsan|cluster|node)$ ]] || {
     printf 'run.sh: "%s" is not a stage; want format, unit, tsan, cluster or node\n' "$stage" >&2

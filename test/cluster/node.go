@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -44,14 +45,35 @@ var node struct {
 // realNode is the node, ready to run pods.
 func realNode(t testing.TB) *Node {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("a kubelet with containers needs root")
+	if why := cannotRunContainers(t.TempDir()); why != "" {
+		t.Skip(why)
 	}
 	node.once.Do(func() { node.real, node.err = plane.startNode() })
 	if node.err != nil {
 		t.Fatal(node.err)
 	}
 	return node.real
+}
+
+// cannotRunContainers says why this machine cannot have a node, "" where it can.
+func cannotRunContainers(scratch string) string {
+	if os.Geteuid() != 0 {
+		return "a kubelet with containers needs root"
+	}
+	if node.real != nil {
+		return ""
+	}
+	if connection, err := net.Dial("unix", filepath.Join(devicePluginAt, "kubelet.sock")); err == nil {
+		_ = connection.Close()
+		return "another kubelet listens in " + devicePluginAt + ", and there can be only one"
+	}
+	if err := syscall.Mount("tmpfs", scratch, "tmpfs", 0, ""); err != nil {
+		return "a kubelet with containers needs to mount, and this machine does not let us: " + err.Error()
+	}
+	if err := syscall.Unmount(scratch, 0); err != nil {
+		return "what was mounted to try cannot be unmounted: " + err.Error()
+	}
+	return ""
 }
 
 // stopNode is harmless where no test asked for the node.
@@ -66,10 +88,6 @@ func (c *ControlPlane) startNode() (*Node, error) {
 	runtime := os.Getenv("MGPU_RUNTIME_FOLDER")
 	if runtime == "" {
 		return nil, fmt.Errorf("MGPU_RUNTIME_FOLDER is not set; test/run.sh cluster builds containerd and sets it")
-	}
-	if connection, err := net.Dial("unix", filepath.Join(devicePluginAt, "kubelet.sock")); err == nil {
-		_ = connection.Close()
-		return nil, fmt.Errorf("another kubelet listens in %s, and there can be only one", devicePluginAt)
 	}
 	if err := sweepLeftovers(); err != nil {
 		return nil, err
