@@ -33,7 +33,9 @@ std::size_t Garbage::collect_ended() {
   Presence presence{
       .gone_at_api_server = [this](const PodUid& uid) { return parts_.pods.gone(uid); },
       .kubelet_answered = true,
-      .at_kubelet = {}};
+      .at_kubelet = {},
+      .remade_at_api_server = [this](const PodRef& pod,
+                                     const PodUid& uid) { return parts_.pods.remade(pod, uid); }};
   // kubelet limits how often it is asked by everybody together.
   if (ended(bound, presence).empty()) return 0;
   const auto listed = parts_.pod_resources.list(resource_, limits::kPodResourcesTimeout);

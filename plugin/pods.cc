@@ -48,6 +48,12 @@ bool Pods::gone(const PodUid& uid) const {
   return !pod || pod->finished();
 }
 
+bool Pods::remade(const PodRef& pod, const PodUid& uid) const {
+  const std::lock_guard lock(mutex_);
+  const auto now = uids_.find(pod);
+  return now != uids_.end() && now->second != uid;
+}
+
 kube::ApiResult<kube::Pod> Pods::fetch(const PodRef& pod, Duration timeout) {
   // Shared with the callback, which may come after we have given up.
   auto answer = std::make_shared<std::promise<kube::ApiResult<kube::Pod>>>();

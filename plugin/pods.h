@@ -31,6 +31,8 @@ class Pods {
   std::vector<kube::Pod> all() const;
   // Listed, and it is not among them or has finished.
   bool gone(const PodUid& uid) const;
+  // There is a pod of this name, and it is another one.
+  bool remade(const PodRef& pod, const PodUid& uid) const;
 
   // Asks the API server now. REQUIRES: not on the executor. Waits at most `timeout`.
   kube::ApiResult<kube::Pod> fetch(const PodRef& pod, Duration timeout);

@@ -19,6 +19,9 @@ struct Presence {
   // kubelet answered with the pods that may still run.
   bool kubelet_answered = false;
   std::set<PodRef> at_kubelet;
+  // The API server has another pod of this name on this node: kubelet, which gives names alone,
+  // means that one. Empty: that is not known.
+  std::function<bool(const PodRef&, const PodUid&)> remade_at_api_server = {};
 };
 
 // Bound records whose pods have ended by both accounts.

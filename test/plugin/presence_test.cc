@@ -38,6 +38,19 @@ TEST(Presence, AShareEndsWhenBothSaySo) {
   }
 }
 
+// kubelet gives names without uids.
+TEST(Presence, AnotherPodOfTheNameDoesNotKeepTheShareOfTheOneThatIsGone) {
+  for (const bool gone : {true, false}) {
+    Presence remade = presence({gone, true, true, gone});
+    remade.remade_at_api_server = [](const PodRef& pod, const PodUid& uid) {
+      return pod == PodRef{"ml", "x"} && uid == PodUid("uid-x");
+    };
+    EXPECT_EQ(ended({running()}, remade).size(), gone ? 1U : 0U);
+    remade.kubelet_answered = false;
+    EXPECT_EQ(ended({running()}, remade).size(), 0U);
+  }
+}
+
 TEST(Presence, AnAllocationThatHasNotStartedCounts) {
   const Record record = test::allocated(test::device_ids(10), "a");
   const Presence nobody = presence({true, true, false, true});
