@@ -38,11 +38,13 @@ Result<void> check_paths(const Flags& flags) {
   return flags.cards_file.empty() ? Result<void>() : check_path("--cards-file", flags.cards_file);
 }
 
-// What kubelet calls itself where nothing else is said.
+// What kubelet calls itself where nothing else is said (component-helpers node/util/hostname.go).
 std::string host_name() {
   std::array<char, 256> name{};
   if (gethostname(name.data(), name.size() - 1) != 0) return {};
-  return name.data();
+  std::string lower = name.data();
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
 }
 
 Result<NodeName> node_name(const Flags& flags) {
@@ -52,7 +54,7 @@ Result<NodeName> node_name(const Flags& flags) {
       name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-.") == std::string::npos;
   if (legal) return NodeName(name);
   return error("--node-name: " + in_quotes(name) +
-               " is not the name of a node: lower-case letters, digits, \"-\" and \".\"");
+               " is not the name of a node: 1 to 253 lower-case letters, digits, \"-\" and \".\"");
 }
 
 Result<std::set<std::uint64_t>> xids(const std::string& text) {
@@ -64,7 +66,7 @@ Result<std::set<std::uint64_t>> xids(const std::string& text) {
     std::uint64_t xid = 0;
     const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), xid);
     if (failure != std::errc() || end != name.data() + name.size()) {
-      return error("--xid-ignore: " + in_quotes(name) + " is not a number");
+      return error("--xid-ignore: " + in_quotes(name) + " is not an XID, a whole number");
     }
     all.insert(xid);
   }
@@ -74,6 +76,14 @@ Result<std::set<std::uint64_t>> xids(const std::string& text) {
 Injection injection_of(const std::string& text) {
   if (text == "cdi") return Injection::kCdi;
   return text == "device-nodes" ? Injection::kDeviceNodes : Injection::kAuto;
+}
+
+// Where the runtime is asked, PreStart refuses instead.
+Result<void> check_isolation(const Flags& flags) {
+  if (flags.isolation != "mps" || flags.injection != "device-nodes") return {};
+  return error(
+      "--isolation: \"mps\" needs mounts, which --injection=device-nodes cannot give; use "
+      "--injection=cdi, or --isolation=none");
 }
 
 void add_api_flags(Options& options, Flags& flags) {
@@ -147,6 +157,7 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   auto contract = Contract::for_domain(flags.resource_domain);
   if (!contract) return error("--resource-domain: " + contract.error().message);
   if (auto ok = check_paths(flags); !ok) return ok.error();
+  if (auto ok = check_isolation(flags); !ok) return ok.error();
   auto node = node_name(flags);
   if (!node) return node.error();
   AgentSettings settings;

@@ -66,6 +66,11 @@ class NodeInjector final : public Injector {
   void know(const AllocationId&, const Edits&) override {}
 
   Result<bool> inject(const AllocationId& id, const Edits& edits) override {
+    // A share without what limits it is a whole card.
+    if (!edits.mounts.empty()) {
+      return error("--injection=device-nodes cannot give " + edits.mounts.front().container_path +
+                   ", which enforces the share; use a runtime with CDI, or --isolation=none");
+    }
     const std::lock_guard lock(mutex_);
     const std::string nodes = nodes_of(id);
     std::error_code problem;

@@ -134,6 +134,14 @@ TEST(NodeInjector, MakesTheNodesOfTheCardsAndNoOthers) {
   EXPECT_FALSE(std::filesystem::exists(nodes));
 }
 
+TEST(NodeInjector, RefusesMountsThatAShareNeeds) {
+  const test::ScratchFolder folder;
+  Edits limited;
+  limited.mounts = {{"/run/mgpu/mps/GPU-0/pipe", "/tmp/nvidia-mps", false}};
+  EXPECT_THAT(node_injector(folder.path())->inject(record("c0", "aa").id, limited).error().message,
+              HasSubstr("cannot give /tmp/nvidia-mps, which enforces the share"));
+}
+
 TEST(NodeInjector, RefusesWhatIsNoDeviceOrNotUnderDev) {
   const test::ScratchFolder folder;
   const auto injector = node_injector(folder.path());
