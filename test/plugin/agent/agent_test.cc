@@ -1,0 +1,309 @@
+#include "plugin/agent.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <future>
+
+#include "test/plugin/agent/agent_world.h"
+
+namespace mgpu {
+namespace {
+
+namespace fs = std::filesystem;
+using test::AgentTest;
+using test::contains;
+using test::device_ids;
+using test::eventually;
+using test::kCore;
+using test::kMemory;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+// --- coming up -----------------------------------------------------------------------------------
+
+TEST_F(AgentTest, TellsTheNodeOfItsCards) {
+  start_ready();
+  ASSERT_TRUE(eventually([this] { return ready_reason() == "CardsReady"; }));
+  EXPECT_EQ(api_.condition("MGPUReady")["status"], "True");
+  EXPECT_EQ(api_.condition("MGPUReady")["message"], "2 of 2 cards are healthy");
+  EXPECT_TRUE(eventually([this] { return capacity(kMemory) == "65020"; }));
+  ASSERT_THAT(announced(), SizeIs(2));
+  EXPECT_EQ(announced()[1].uuid, CardUuid("GPU-1"));
+}
+
+TEST_F(AgentTest, OffersAHundredDevicesForEachCard) {
+  start_ready();
+  EXPECT_EQ(devices(), 200U);
+  EXPECT_TRUE(kubelet_->pre_start_required(kCore));
+  EXPECT_EQ(devices(kMemory), 0U) << "a PATCH of the node publishes it";
+}
+
+// An empty one first would make every device of the next a new one to kubelet.
+TEST_F(AgentTest, TheFirstListHasAllDevices) {
+  start_ready();
+  EXPECT_EQ(kubelet_->lists(kCore), 1);
+}
+
+TEST_F(AgentTest, AnswersOverHttp) {
+  start_ready();
+  EXPECT_EQ(get("/healthz").status, 200);
+  EXPECT_EQ(get("/readyz").status, 200);
+  EXPECT_EQ(get("/version").status, 200);
+  const auto metrics = get("/metrics");
+  EXPECT_EQ(metrics.status, 200);
+  EXPECT_THAT(metrics.body, HasSubstr("mgpu_plugin_registered{resource=\"" + kCore + "\"} 1"));
+  EXPECT_THAT(metrics.body, HasSubstr("mgpu_plugin_ready 1"));
+  EXPECT_EQ(get("/no/such").status, 404);
+}
+
+TEST_F(AgentTest, SaysThatItWaitsForTheCards) {
+  fs::remove(path("/cards.yaml"));
+  start(settings());
+  ASSERT_TRUE(eventually([this] { return ready_reason() == "NoDriver"; }));
+  ASSERT_TRUE(eventually([this] { return contains("the cards: ", get("/readyz").body); }));
+  EXPECT_EQ(get("/readyz").status, 503);
+  EXPECT_FALSE(agent_->ready());
+  write_cards({"Healthy"});
+  EXPECT_TRUE(eventually([this] { return agent_->ready() && devices() == 100U; }));
+}
+
+TEST_F(AgentTest, SaysThatItWaitsForKubelet) {
+  kubelet_.reset();
+  start(settings());
+  ASSERT_TRUE(eventually([this] { return ready_reason() == "KubeletAbsent"; }));
+  ASSERT_TRUE(eventually([this] { return contains("kubelet in ", get("/readyz").body); }));
+  kubelet_ = std::make_unique<test::FakeKubelet>(path("/plugins"));
+  EXPECT_TRUE(eventually([this] { return ready_reason() == "CardsReady"; }));
+}
+
+TEST_F(AgentTest, SaysThatItWaitsForTheRuntime) {
+  AgentSettings asking = settings();
+  asking.injection = Injection::kAuto;
+  start(asking);
+  ASSERT_TRUE(eventually([this] { return contains("container runtime", get("/readyz").body); }));
+  EXPECT_EQ(devices(), 0U) << "nothing is offered that could not be put into a container";
+  const test::FakeRuntime runtime(path("/runtime.sock"), "cri-o", "1.33.1", {});
+  EXPECT_TRUE(eventually([this] { return agent_->ready(); }));
+}
+
+TEST_F(AgentTest, AStateFolderThatCannotBeUsedIsAnError) {
+  std::ofstream(path("/state")) << "in the way";
+  const auto started = Agent::start(settings(), gpu::cards_file_source(path("/cards.yaml")),
+                                    api_.transport(), [](const std::string&) {});
+  ASSERT_FALSE(started);
+  EXPECT_THAT(started.error().message, HasSubstr("--state-dir: "));
+}
+
+TEST_F(AgentTest, EndsWhileItStillWaits) {
+  fs::remove(path("/cards.yaml"));
+  start(settings());
+  end();
+  AgentSettings asking = settings();
+  asking.injection = Injection::kAuto;
+  start(asking);
+  end();
+}
+
+// --- containers ----------------------------------------------------------------------------------
+
+TEST_F(AgentTest, GivesAPodItsCards) {
+  start_ready();
+  const std::string allocation = run("a", 1);
+  EXPECT_EQ(injected(allocation, "MGPU_CARDS"), "1");
+  EXPECT_EQ(injected(allocation, "MGPU_CARD_UUIDS"), "GPU-1");
+  EXPECT_EQ(injected(allocation, "MGPU_MEMORY_MIB"), "1000");
+  ASSERT_THAT(allocations(), SizeIs(1));
+  EXPECT_EQ(allocations()[0]["owner"]["pod"], "a");
+  EXPECT_TRUE(fs::exists(path("/state/allocations/" + allocation + ".json")));
+}
+
+TEST_F(AgentTest, AllocateNamesADeviceThatPreStartMakes) {
+  start_ready();
+  const auto answers = kubelet_->allocate(kCore, {device_ids(30)});
+  ASSERT_TRUE(answers) << answers.error().message;
+  const std::string allocation = answers->at(0).environment.at("MGPU_ALLOCATION");
+  EXPECT_THAT(answers->at(0).cdi_devices,
+              testing::ElementsAre("vke.volcengine.com/mgpu=" + allocation));
+  EXPECT_EQ(injected(allocation, "MGPU_CARDS"), "none");
+}
+
+TEST_F(AgentTest, SaysOnThePodWhyItDoesNotStart) {
+  start_ready();
+  api_.create("a", {{"main", 30, 1'000, "7"}});
+  const std::string allocation = allocate("a", device_ids(30));
+  EXPECT_THAT(pre_start(device_ids(30)), HasSubstr("is to have card 7"));
+  EXPECT_TRUE(
+      eventually([this] { return contains("is to have card 7", event("MGPUNoSuchCard")); }));
+  EXPECT_EQ(injected(allocation, "MGPU_CARDS"), "none");
+  EXPECT_THAT(get("/metrics").body,
+              HasSubstr("mgpu_plugin_prestart_refusals_total{reason=\"no_such_card\"} 1"));
+}
+
+TEST_F(AgentTest, EndsWhileAContainerWaits) {
+  start_ready();
+  allocate("nobody", device_ids(30));
+  auto refused = std::async(std::launch::async, [this] { return pre_start(device_ids(30)); });
+  ASSERT_TRUE(eventually([this] { return pod_resources_->calls() >= 2; }));
+  end();
+  EXPECT_NE(refused.get(), "started");
+}
+
+// --- starting again ------------------------------------------------------------------------------
+
+TEST_F(AgentTest, ItsEndTouchesNothingOfAContainerThatRuns) {
+  start_ready();
+  const std::string allocation = run("a", 1);
+  end();
+  EXPECT_TRUE(fs::exists(path("/state/allocations/" + allocation + ".json")));
+  EXPECT_EQ(injected(allocation, "MGPU_CARDS"), "1");
+  EXPECT_EQ(ready_reason(), "CardsReady");
+  EXPECT_THAT(announced(), SizeIs(2));
+}
+
+TEST_F(AgentTest, GivesAContainerThatStartsAgainWhatItHad) {
+  start_ready();
+  const std::string allocation = run("a", 1);
+  end();
+  fs::remove_all(path("/cdi"));  // as after a reboot
+  start_ready();
+  EXPECT_EQ(allocations()[0]["allocation"], allocation);
+  EXPECT_EQ(pre_start(device_ids(30)), "started");
+  EXPECT_EQ(injected(allocation, "MGPU_CARDS"), "1");
+  EXPECT_THAT(allocations(), SizeIs(1));
+}
+
+TEST_F(AgentTest, NeedsNoApiServerForAContainerThatStartsAgain) {
+  start_ready();
+  run("a", 1);
+  end();
+  api_.cut_off(true);
+  start_ready();
+  EXPECT_EQ(pre_start(device_ids(30)), "started");
+}
+
+TEST_F(AgentTest, KeepsWhatRunsInItsSpecWhenAnotherContainerStarts) {
+  start_ready();
+  const std::string before = run("a", 1);
+  end();
+  start_ready();
+  api_.create("b", {{"main", 20, 1'000, "0"}});
+  const std::string now = allocate("b", device_ids(20, 30));
+  ASSERT_EQ(pre_start(device_ids(20, 30)), "started");
+  EXPECT_EQ(injected(before, "MGPU_CARDS"), "1");
+  EXPECT_EQ(injected(now, "MGPU_CARDS"), "0");
+}
+
+TEST_F(AgentTest, MakesLostRecordsAgainFromKubeletsCheckpoint) {
+  start_ready();
+  const std::string allocation = run("a", 1);
+  const std::string before = allocations().dump();
+  end();
+  api_.set_container_id("a", "main", "c0ffee");
+  const std::string uid = Json::parse(before)[0]["owner"]["uid"];
+  test::write_checkpoint(path("/plugins"), {{uid, "main", device_ids(30), allocation}});
+  fs::remove_all(path("/state"));
+  start_ready();
+  EXPECT_EQ(allocations().dump(), before);
+}
+
+TEST_F(AgentTest, KeepsTheIndicesOfCardsWhoseFileWasLost) {
+  start_ready();
+  ASSERT_TRUE(eventually([this] { return announced().size() == 2; }));
+  end();
+  fs::remove_all(path("/state"));
+  write_cards({"Healthy"});
+  start_ready();
+  ASSERT_TRUE(eventually([this] { return ready_reason() == "SomeCardsUnhealthy"; }));
+  ASSERT_THAT(announced(), SizeIs(2)) << "the node's annotation told of the other";
+  EXPECT_EQ(announced()[1].health, "Lost");
+}
+
+TEST_F(AgentTest, OffersNothingWhileItCannotTellWhichIndicesTheCardsHad) {
+  api_.cut_off(true);
+  start(settings());
+  ASSERT_TRUE(eventually([this] { return contains("the cards", get("/readyz").body); }));
+  EXPECT_EQ(devices(), 0U);
+  api_.cut_off(false);
+  EXPECT_TRUE(eventually([this] { return agent_->ready() && devices() == 200U; }));
+}
+
+TEST_F(AgentTest, RegistersAnewWithAKubeletThatWasRestarted) {
+  start_ready();
+  kubelet_.reset();
+  kubelet_ = std::make_unique<test::FakeKubelet>(path("/plugins"));
+  EXPECT_TRUE(eventually([this] { return devices() == 200U; }));
+  EXPECT_TRUE(eventually([this] { return agent_->ready(); }));
+}
+
+// --- cards that change ---------------------------------------------------------------------------
+
+TEST_F(AgentTest, ASickCardLeavesAndComesBack) {
+  start_ready();
+  write_cards({"Healthy", "XID 79"});
+  EXPECT_TRUE(eventually([this] { return devices() == 100U; }));
+  EXPECT_TRUE(eventually([this] { return ready_reason() == "SomeCardsUnhealthy"; }));
+  EXPECT_TRUE(eventually([this] { return capacity(kMemory) == "32510"; }));
+  EXPECT_EQ(announced()[1].health, "XID 79");
+  EXPECT_TRUE(eventually([this] {
+    return contains("card 1 (GPU-1) is not healthy: XID 79", event("MGPUCardUnhealthy", "default"));
+  }));
+  write_cards({"Healthy", "Healthy"});
+  EXPECT_TRUE(eventually([this] { return devices() == 200U; }));
+  EXPECT_TRUE(eventually([this] { return capacity(kMemory) == "65020"; }));
+}
+
+TEST_F(AgentTest, TellsAPodThatItsCardIsSick) {
+  start_ready();
+  run("a", 1);
+  write_cards({"Healthy", "XID 79"});
+  EXPECT_TRUE(eventually([this] {
+    return contains("delete the pod so that it is scheduled on a healthy card",
+                    event("MGPUCardUnhealthy"));
+  }));
+  EXPECT_THAT(pre_start(device_ids(30)), HasSubstr("not healthy: XID 79"));
+}
+
+TEST_F(AgentTest, ACardThatIsGoneIsLostAndNotForgotten) {
+  start_ready();
+  write_cards({"Healthy"});
+  EXPECT_TRUE(eventually([this] { return devices() == 100U; }));
+  EXPECT_TRUE(
+      eventually([this] { return announced().size() == 2 && announced()[1].health == "Lost"; }));
+}
+
+TEST_F(AgentTest, KeepsOfferingWhatItKnewWhileTheCardsFileIsBroken) {
+  start_ready();
+  std::ofstream(path("/cards.yaml")) << "cards: 7\n";
+  EXPECT_TRUE(eventually([this] { return ready_reason() == "CardsUnreadable"; }));
+  EXPECT_EQ(api_.condition("MGPUReady")["status"], "Unknown");
+  EXPECT_EQ(devices(), 200U);
+}
+
+// --- memory as a device-plugin resource ----------------------------------------------------------
+
+TEST_F(AgentTest, OffersADeviceForEachMebibyteWhereKubeletCountsMemory) {
+  write_cards({"Healthy", "Healthy"}, 1'000);
+  AgentSettings by_kubelet = settings();
+  by_kubelet.memory_resource = MemoryResource::kDevicePlugin;
+  start_ready(by_kubelet);
+  EXPECT_TRUE(eventually([this] { return devices(kMemory) == 2'000U; }));
+  EXPECT_FALSE(kubelet_->pre_start_required(kMemory));
+  EXPECT_TRUE(kubelet_->allocate(kMemory, {{"0", "1"}}));
+  EXPECT_EQ(capacity(kMemory), "") << "kubelet publishes it";
+  write_cards({"Healthy", "XID 79"}, 1'000);
+  EXPECT_TRUE(eventually([this] { return devices(kMemory) == 1'000U; }));
+}
+
+TEST_F(AgentTest, CannotGoOnWhereTheListOfMemoryWouldNotFit) {
+  write_cards({"Healthy", "Healthy", "Healthy", "Healthy"}, 80'000);
+  AgentSettings by_kubelet = settings();
+  by_kubelet.memory_resource = MemoryResource::kDevicePlugin;
+  start(by_kubelet);
+  ASSERT_TRUE(eventually([this] { return !fatal().empty(); }));
+  EXPECT_THAT(fatal(), HasSubstr("320000"));
+  EXPECT_EQ(devices(), 0U);
+}
+
+}  // namespace
+}  // namespace mgpu

@@ -1,0 +1,186 @@
+// The whole agent over the in-memory API server, with a kubelet and a cards file, in one process.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/log.h"
+#include "plugin/agent.h"
+#include "plugin/gpu/cards_file.h"
+#include "test/plugin/gpu_objects.h"
+#include "test/plugin/kubelet/fake_kubelet.h"
+#include "test/plugin/kubelet/fake_services.h"
+#include "test/plugin/pod_api.h"
+#include "test/support/raw_http.h"
+
+namespace mgpu::test {
+
+class AgentTest : public testing::Test {
+ public:
+  using Json = PodApi::Json;
+  using Ids = std::vector<std::string>;
+
+  AgentTest() {
+    EXPECT_TRUE(set_log_level("off"));
+    for (const char* name : {"/plugins", "/proc"}) std::filesystem::create_directory(path(name));
+    api_.create_node();
+    kubelet_ = std::make_unique<FakeKubelet>(path("/plugins"));
+    list({});
+    write_cards({"Healthy", "Healthy"});
+  }
+
+  std::string path(const std::string& name) const { return folder_.path() + name; }
+
+  // --- the node ----------------------------------------------------------------------------------
+
+  // Card n is "GPU-<n>" with this health.
+  void write_cards(const std::vector<std::string>& health, std::int64_t memory = kCardMemory) {
+    std::string text = "cards:\n";
+    for (std::size_t n = 0; n < health.size(); ++n) {
+      const std::string number = std::to_string(n);
+      text += "  - {index: " + number + ", uuid: GPU-" + number +
+              ", model: V100, memoryMiB: " + std::to_string(memory) + ", health: \"" + health[n] +
+              "\", devices: [/dev/nvidia" + number + "]}\n";
+    }
+    // Whole or absent, as an administrator should.
+    std::ofstream(path("/cards.part")) << text;
+    std::filesystem::rename(path("/cards.part"), path("/cards.yaml"));
+  }
+  // What PodResources answers from now on.
+  void list(std::vector<DeviceEntry> entries) {
+    pod_resources_.reset();
+    pod_resources_ =
+        std::make_unique<FakePodResources>(path("/pod-resources.sock"), std::move(entries));
+  }
+
+  // --- the agent ---------------------------------------------------------------------------------
+
+  AgentSettings settings() const {
+    AgentSettings settings;
+    settings.contract = contract();
+    settings.node = NodeName("n1");
+    settings.http.address = "127.0.0.1";
+    settings.http.threads = 1;
+    settings.plugin_folder = path("/plugins");
+    settings.pod_resources_socket = path("/pod-resources.sock");
+    settings.runtime_socket = path("/runtime.sock");
+    settings.state_folder = path("/state");
+    settings.run_folder = path("/run");
+    settings.cdi_folder = path("/cdi");
+    settings.proc_folder = path("/proc");
+    settings.injection = Injection::kCdi;
+    return settings;
+  }
+  void start(const AgentSettings& settings) {
+    agent_.reset();
+    auto started = Agent::start(settings, gpu::cards_file_source(path("/cards.yaml")),
+                                api_.transport(), [this](const std::string& problem) {
+                                  const std::lock_guard lock(mutex_);
+                                  fatal_ = problem;
+                                });
+    ASSERT_TRUE(started) << started.error().message;
+    agent_ = std::move(*started);
+  }
+  void start_ready(const AgentSettings& settings) {
+    start(settings);
+    const auto up = [this] { return agent_->ready() && devices() > 0; };
+    ASSERT_TRUE(eventually(up)) << get("/readyz").body;
+  }
+  void start_ready() { start_ready(settings()); }
+  void end() { agent_.reset(); }
+  RawResponse get(const std::string& target) const {
+    RawClient client(agent_->port());
+    EXPECT_TRUE(client.send(get_text(target)));
+    return client.read_response();
+  }
+  std::string fatal() const {
+    const std::lock_guard lock(mutex_);
+    return fatal_;
+  }
+
+  // --- a container's way -------------------------------------------------------------------------
+
+  // As kubelet: the devices of container "main" of pod ml/`pod`. Its allocation.
+  std::string allocate(const std::string& pod, const Ids& ids) {
+    const auto answers = kubelet_->allocate(kCore, {ids});
+    EXPECT_TRUE(answers) << answers.error().message;
+    list({{"ml/" + pod, "main", kCore, ids}});
+    return answers ? answers->at(0).environment.at("MGPU_ALLOCATION") : "";
+  }
+  // "started", or why not.
+  std::string pre_start(const Ids& ids) {
+    const auto started = kubelet_->pre_start(kCore, ids);
+    return started ? "started" : started.error().message;
+  }
+  // A pod with 30 percent of card `card` that runs. Its allocation.
+  std::string run(const std::string& pod, int card) {
+    api_.create(pod, {{"main", 30, 1'000, std::to_string(card)}});
+    const std::string allocation = allocate(pod, device_ids(30));
+    EXPECT_EQ(pre_start(device_ids(30)), "started");
+    return allocation;
+  }
+
+  // --- what came of it ---------------------------------------------------------------------------
+
+  // The container's variable in our CDI spec; "none": it has none there.
+  std::string injected(const std::string& allocation, const std::string& variable) const {
+    std::ifstream file(path("/cdi/vke.volcengine.com-mgpu.json"));
+    const Json spec = Json::parse(file, nullptr, false);
+    if (!spec.is_object()) return "none";
+    for (const Json& device : spec["devices"]) {
+      if (device["name"] != allocation) continue;
+      for (const std::string line : device["containerEdits"]["env"]) {
+        if (line.starts_with(variable + "=")) return line.substr(variable.size() + 1);
+      }
+    }
+    return "none";
+  }
+  Json allocations() const { return Json::parse(get("/allocations").body, nullptr, false); }
+  std::size_t devices(const std::string& resource = kCore) const {
+    const auto told = kubelet_->devices(resource);
+    return told ? told->size() : 0;
+  }
+  std::string ready_reason() {
+    const Json condition = api_.condition("MGPUReady");
+    return condition.is_object() ? condition["reason"] : "";
+  }
+  std::string capacity(const std::string& resource) {
+    return api_.node()
+        .value(Json::json_pointer("/status/capacity"), Json::object())
+        .value(resource, "");
+  }
+  std::vector<CardFacts> announced() {
+    const Json annotations =
+        api_.node().value(Json::json_pointer("/metadata/annotations"), Json::object());
+    const auto cards = parse_node_cards(annotations.value(contract().node_cards, ""));
+    return cards ? *cards : std::vector<CardFacts>();
+  }
+  // The message of the first event with this reason; "" where there is none.
+  std::string event(const std::string& reason, const std::string& space = "ml") {
+    for (const Json& one : api_.events(space)) {
+      if (one["reason"] == reason) return one["message"];
+    }
+    return "";
+  }
+
+  TemporaryFolder folder_;
+  PodApi api_;
+  std::unique_ptr<FakeKubelet> kubelet_;
+  std::unique_ptr<FakePodResources> pod_resources_;
+  mutable std::mutex mutex_;
+  std::string fatal_;  // protected by mutex_
+  std::unique_ptr<Agent> agent_;
+};
+
+inline bool contains(const std::string& words, const std::string& text) {
+  return text.find(words) != std::string::npos;
+}
+
+}  // namespace mgpu::test
