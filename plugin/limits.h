@@ -43,9 +43,10 @@ inline constexpr int kPluginThreadsBeside = 12;
 static_assert(kPluginThreadsBeside > kListStreamsMax);
 // How often sockets are looked at: some 10 us of work each time.
 inline constexpr std::chrono::milliseconds kPluginPoll{250};
-// How often it is looked at whether kubelet still reads a stream; a pod that comes after it has
-// stopped, and before we are registered anew, fails for good.
-inline constexpr std::chrono::milliseconds kListStreamLook{20};
+// How often it is looked at whether kubelet still reads a stream: a pod that comes after it has
+// stopped, and before we are registered anew, fails for good. 50 looks a second took 0.5 % of a
+// core.
+inline constexpr std::chrono::milliseconds kListStreamLook{100};
 // What calls in work are given when the server ends, before gRPC cancels them.
 inline constexpr std::chrono::milliseconds kPluginDrain{500};
 // Of another program's sentence.
