@@ -17,7 +17,7 @@ bool same(const InventoryState& a, const InventoryState& b) {
 }  // namespace
 
 Inventory::Inventory(std::unique_ptr<gpu::CardSource> source, Hooks hooks)
-    : source_(std::move(source)), hooks_(std::move(hooks)) {}
+    : source_(std::move(source)), hooks_(std::move(hooks)), description_(source_->description()) {}
 
 Inventory::~Inventory() {
   stop();
@@ -49,6 +49,16 @@ std::vector<allocation::DeviceNode> Inventory::nodes_of(const CardUuid& card) co
   return at->nodes;
 }
 
+std::vector<gpu::CardUse> Inventory::use() const {
+  const std::lock_guard lock(mutex_);
+  return use_;
+}
+
+std::string Inventory::description() const {
+  const std::lock_guard lock(mutex_);
+  return description_;
+}
+
 bool Inventory::wait(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
   return !ended_.wait_for(lock, timeout, [this] { return ending_; });
@@ -72,10 +82,20 @@ void Inventory::run() {
   } while (wait(std::chrono::milliseconds(0)));
 }
 
+// A source is asked by one thread at a time.
+void Inventory::look_at_use() {
+  auto use = source_->use();
+  auto description = source_->description();
+  const std::lock_guard lock(mutex_);
+  use_ = std::move(use);
+  description_ = std::move(description);
+}
+
 void Inventory::read() {
   InventoryState now = state();
   const InventoryState before = now;
   auto found = source_->read();
+  look_at_use();
   if (found) {
     gpu::Indexed indexed = gpu::index_cards(known_, found->cards, hooks_.now());
     const bool changed = indexed.known != known_;

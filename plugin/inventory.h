@@ -49,14 +49,17 @@ class Inventory {
   InventoryState state() const;  // any thread
   // Nodes of the card, empty where it is not there now. Any thread.
   std::vector<allocation::DeviceNode> nodes_of(const CardUuid& card) const;
-  // What runs on the cards. REQUIRES: one thread.
-  std::vector<gpu::CardUse> use() { return source_->use(); }
-  std::string description() const { return source_->description(); }
+  // What ran on the cards at the last look, limits::kInventoryPeriod ago at most unless the driver
+  // hangs. Any thread.
+  std::vector<gpu::CardUse> use() const;
+  // Of the source, as of the last look. Any thread.
+  std::string description() const;
 
  private:
   void run();
   bool recall();
   void read();
+  void look_at_use();
   bool wait(std::chrono::milliseconds timeout);  // false: ended
 
   const std::unique_ptr<gpu::CardSource> source_;
@@ -68,6 +71,8 @@ class Inventory {
   std::condition_variable ended_;
   bool ending_ = false;  // protected by mutex_, as the next
   InventoryState state_;
+  std::vector<gpu::CardUse> use_;
+  std::string description_;
   std::thread thread_;
 };
 

@@ -192,6 +192,24 @@ TEST_F(InventoryTest, KnowsTheNodesOfACard) {
   EXPECT_THAT(inventory_.nodes_of(CardUuid("GPU-9")), IsEmpty());
 }
 
+TEST_F(InventoryTest, HasWhatRanOnTheCardsAtTheLastLook) {
+  start();
+  EXPECT_THAT(inventory_.use(), IsEmpty());
+  cards_->say_use({{CardUuid("GPU-1"), MiB(500), 12.5, {{4711, MiB(500), 12.5}}}});
+  ASSERT_TRUE(comes_true([this] { return !inventory_.use().empty(); }));
+  EXPECT_EQ(inventory_.use()[0].uuid, CardUuid("GPU-1"));
+  EXPECT_THAT(changes(), ElementsAre("0 -> 2")) << "use is no change of the cards";
+}
+
+TEST_F(InventoryTest, AsksTheSourceOnOneThreadAlone) {
+  start();
+  const int reads = cards_->reads();
+  cards_->wake();
+  for (int asked = 0; asked < 5; ++asked) static_cast<void>(inventory_.use());
+  ASSERT_TRUE(comes_true([&] { return cards_->reads() > reads; }));
+  EXPECT_EQ(cards_->threads(), 1U);
+}
+
 TEST_F(InventoryTest, TellsNothingOnceItIsStopped) {
   start();
   inventory_.stop();

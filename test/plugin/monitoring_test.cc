@@ -53,6 +53,10 @@ class MonitoringTest : public testing::Test {
   void use(std::int64_t pid, std::int64_t memory) {
     gpu::CardUse card{CardUuid("GPU-1"), MiB(memory), 12.5, {{pid, MiB(memory), 12.5}}};
     cards_->say_use({card});
+    EXPECT_TRUE(test::comes_true([&] {
+      const auto seen = inventory_.use();
+      return seen.size() == 1 && seen[0].processes == card.processes;
+    }));
   }
   std::string sampled() {
     monitoring_.sample();

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <chrono>
+#include <thread>
 #include <utility>
 
 namespace mgpu::test {
@@ -103,23 +104,34 @@ void ScriptedCards::say(Result<gpu::Inventory> answer) {
 }
 
 void ScriptedCards::say_use(std::vector<gpu::CardUse> use) {
+  {
+    const std::lock_guard lock(mutex_);
+    use_ = std::move(use);
+  }
+  wake();
+}
+
+std::size_t ScriptedCards::threads() const {
   const std::lock_guard lock(mutex_);
-  use_ = std::move(use);
+  return threads_.size();
 }
 
 Result<gpu::Inventory> ScriptedCards::read() {
   const std::lock_guard lock(mutex_);
+  threads_.insert(std::this_thread::get_id());
   ++reads_;
   return answer_;
 }
 
 std::vector<gpu::CardUse> ScriptedCards::use() {
   const std::lock_guard lock(mutex_);
+  threads_.insert(std::this_thread::get_id());
   return use_;
 }
 
 void ScriptedCards::wait_for_change(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
+  threads_.insert(std::this_thread::get_id());
   woken_.wait_for(lock, timeout, [this] { return woken_now_; });
   woken_now_ = false;
 }

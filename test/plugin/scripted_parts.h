@@ -10,7 +10,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "plugin/gpu/card_source.h"
@@ -30,6 +32,8 @@ class ScriptedCards final : public gpu::CardSource {
   // From the next look on, which comes at once.
   void say(Result<gpu::Inventory> answer);
   void say_use(std::vector<gpu::CardUse> use);
+  // On which it was asked so far: a source is asked by one at a time.
+  std::size_t threads() const;
   int reads() const { return reads_; }
 
   Result<gpu::Inventory> read() override;
@@ -45,6 +49,7 @@ class ScriptedCards final : public gpu::CardSource {
   bool woken_now_ = false;  // protected by mutex_, as the next
   Result<gpu::Inventory> answer_;
   std::vector<gpu::CardUse> use_;
+  std::set<std::thread::id> threads_;
 };
 
 // Remembers what containers were given. Any thread.
