@@ -3,6 +3,7 @@
 #
 #   test/run.sh                                    all stages
 #   test/run.sh format|unit|tsan|cluster|node...   only these stages
+#   test/run.sh bench                              none of them: what bench/node.sh measures
 #
 # format   clang-format and gofmt find nothing to change
 # unit     all unit tests under AddressSanitizer and UBSan
@@ -231,13 +232,25 @@ stage_cluster() {
 
 # Nodes with and without a kubelet have a control plane each: tests count the nodes.
 stage_node() {
+  prepare_node || return 1
+  build asan mgpu-extender mgpu-device-plugin || return 1
+  export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/asan/plugin/mgpu-device-plugin
+  run_cluster_test node -test.run "$node_tests"
+}
+
+# Programs as users run them, one benchmark after the other.
+stage_bench() {
+  prepare_node || return 1
+  build release mgpu-device-plugin || return 1
+  export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/release/plugin/mgpu-device-plugin
+  run_cluster_test bench -test.run '^$' -test.bench "${MGPU_BENCH:-Node}" -test.benchtime 1x
+}
+
+prepare_node() {
   local built
   prepare_components || return 1
   build_once runtime "containerd and network plugins" test/cluster/runtime/{go.mod,go.sum} || return 1
   export MGPU_RUNTIME_FOLDER=$built
-  build asan mgpu-extender mgpu-device-plugin || return 1
-  export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/asan/plugin/mgpu-device-plugin
-  run_cluster_test node -test.run "$node_tests"
 }
 
 build_cluster_tests() { (cd test/cluster && CGO_ENABLED=0 "$go" test -c -o ../../build/cluster.test .); }
@@ -262,8 +275,8 @@ cluster_tests() { # log, which tests
 stages=("$@")
 [[ ${#stages[@]} -gt 0 ]] || stages=(format unit tsan cluster node)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|unit|tsan|cluster|node)$ ]] || {
-    printf 'run.sh: "%s" is not a stage; want format, unit, tsan, cluster or node\n' "$stage" >&2
+  [[ $stage =~ ^(format|unit|tsan|cluster|node|bench)$ ]] || {
+    printf 'run.sh: "%s" is not a stage; want format, unit, tsan, cluster, node or bench\n' "$stage" >&2
     exit 2
   }
 done

@@ -71,7 +71,7 @@ func endOnSignal(folder string) func() {
 // newNamespace is named after the test; its pods are removed with the test.
 func newNamespace(ctx context.Context, t testing.TB) string {
 	t.Helper()
-	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", "=", "-").Replace(t.Name()))
 	name = name[:min(len(name), 60)]
 	if err := plane.createNamespace(ctx, name); err != nil {
 		t.Fatal(err)

@@ -140,12 +140,13 @@ func (n *Node) startContainerd() error {
 }
 
 // startKubelet also starts it again after it was killed.
-func (n *Node) startKubelet() error {
+func (n *Node) startKubelet(flags ...string) error {
 	var err error
-	n.kubelet, err = startProcess("kubelet", n.path("kubelet.log"), filepath.Join(n.plane.binaries, "kubelet"),
-		"--config", n.path("kubelet.yaml"), "--kubeconfig", n.plane.kubeconfig(kubeletToken),
+	arguments := []string{"--config", n.path("kubelet.yaml"), "--kubeconfig", n.plane.kubeconfig(kubeletToken),
 		"--root-dir", n.path("kubelet"), "--cert-dir", n.path("kubelet-pki"),
-		"--hostname-override", nodeName, "--v", "2")
+		"--hostname-override", nodeName, "--v", "2"}
+	n.kubelet, err = startProcess("kubelet", n.path("kubelet.log"), filepath.Join(n.plane.binaries, "kubelet"),
+		append(arguments, flags...)...)
 	return err
 }
 

@@ -1,0 +1,125 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	benchAlone      = 60 // starts of one container after the other
+	benchRounds     = 5
+	benchRoundPods  = 60
+	benchPods       = 50
+	benchContainers = 4 // of each pod
+	benchIdle       = 60 * time.Second
+	ticksPerSecond  = 100 // USER_HZ, of /proc/<pid>/stat
+)
+
+// bench/node.sh runs these; what they report stands in bench/README.md.
+
+// BenchmarkNodeStart: containers one after the other, and many at once, with each settle time. A miss
+// is a container that containerd refused since it had not read the CDI file of its device yet.
+func BenchmarkNodeStart(b *testing.B) {
+	for _, settle := range []int{0, 20, 50} {
+		b.Run(fmt.Sprintf("settle=%dms/alone", settle), func(b *testing.B) {
+			world := newNodeWorld(b, v100s(8), "--settle-ms", strconv.Itoa(settle))
+			for i := range benchAlone {
+				name := fmt.Sprint("alone-", i)
+				world.createBound(b, world.pod(name).share(5, 300), fmt.Sprint(i%8))
+				world.waitRunning(b, name)
+				world.removeNow(b, name)
+			}
+			world.reportStarts(b)
+		})
+		b.Run(fmt.Sprintf("settle=%dms/together", settle), func(b *testing.B) {
+			world := newNodeWorld(b, v100s(8), "--settle-ms", strconv.Itoa(settle))
+			for round := range benchRounds {
+				var names []string
+				for i := range benchRoundPods {
+					names = append(names, fmt.Sprintf("r%d-%d", round, i))
+					world.createBound(b, world.pod(names[i]).share(5, 300), fmt.Sprint(i%8))
+				}
+				world.checkViews(b, names...)
+				world.removeNow(b, names...)
+			}
+			world.reportStarts(b)
+		})
+	}
+}
+
+func (w *NodeWorld) reportStarts(b *testing.B) {
+	metrics := w.plugin.metrics(b)
+	const allocate, start = "mgpu_plugin_allocate_duration_seconds", "mgpu_plugin_prestart_duration_seconds"
+	started := `result="started"`
+	b.ReportMetric(0, "ns/op") // of the whole, which says nothing
+	b.ReportMetric(metrics.with(start+"_count", started), "starts")
+	b.ReportMetric(float64(w.misses(b)), "misses")
+	b.ReportMetric(1000*metrics.percentile(allocate, 0.5), "allocate-p50-ms")
+	b.ReportMetric(1000*metrics.percentile(allocate, 0.99), "allocate-p99-ms")
+	b.ReportMetric(1000*metrics.percentile(start, 0.5, started), "prestart-p50-ms")
+	b.ReportMetric(1000*metrics.percentile(start, 0.99, started), "prestart-p99-ms")
+}
+
+// BenchmarkNodeIdle: what the plugin costs while 8 cards are shared by 200 containers that run. With
+// ResourceHealthStatus kubelet 1.36 writes the status of such pods anew every few seconds, in another
+// order (kubernetes/kubernetes#142293).
+func BenchmarkNodeIdle(b *testing.B) {
+	for _, health := range []string{"true", "false"} {
+		b.Run("ResourceHealthStatus="+health, func(b *testing.B) {
+			node := realNode(b)
+			node.kubelet.Kill()
+			if err := node.startKubelet("--feature-gates=ResourceHealthStatus=" + health +
+				",ResourceHealthStatusMessage=" + health); err != nil {
+				b.Fatal(err)
+			}
+			if err := node.waitReady(); err != nil {
+				b.Fatal(err)
+			}
+			newNodeWorld(b, v100s(8)).idle(b)
+		})
+	}
+}
+
+func (w *NodeWorld) idle(b *testing.B) {
+	var names []string
+	for i := range benchPods {
+		names = append(names, fmt.Sprint("idle-", i))
+		builder, card := w.pod(names[i]), fmt.Sprint(i%8)
+		var cards []string
+		for range benchContainers {
+			builder, cards = builder.share(3, 300), append(cards, card)
+		}
+		w.createBound(b, builder, cards...)
+	}
+	w.checkViews(b, names...)
+	before := w.plugin.processorTicks(b)
+	time.Sleep(benchIdle)
+	used := float64(w.plugin.processorTicks(b)-before) / ticksPerSecond
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(100*used/benchIdle.Seconds(), "percent-of-a-core")
+	b.ReportMetric(w.plugin.metrics(b).with("process_resident_memory_bytes")/(1<<20), "resident-MiB")
+	begin := time.Now()
+	const scrapes = 50
+	for range scrapes {
+		w.plugin.metrics(b)
+	}
+	b.ReportMetric(1000*time.Since(begin).Seconds()/scrapes, "scrape-ms")
+}
+
+// processorTicks is utime + stime (proc(5), /proc/pid/stat, fields 14 and 15).
+func (p *DevicePlugin) processorTicks(b *testing.B) int64 {
+	b.Helper()
+	text, err := os.ReadFile("/proc/" + p.pid() + "/stat")
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest) // from field 3 on
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	return user + system
+}
