@@ -68,6 +68,10 @@ void PodApi::annotate(const std::string& name, const std::string& key, const std
   call(Method::kPatch, kPods + "/" + name, patch.dump());
 }
 
+PodApi::Json PodApi::pod(const std::string& name) {
+  return call(Method::kGet, kPods + "/" + name);
+}
+
 void PodApi::create_node() {
   call(Method::kPost, "/api/v1/nodes", node_json("n1"));
 }

@@ -32,6 +32,8 @@ class PodApi {
                         const std::string& id);
   void annotate(const std::string& name, const std::string& key, const std::string& value);
 
+  Json pod(const std::string& name);
+
   void create_node();
   Json node();
   // Of the node's condition; null: there is none.

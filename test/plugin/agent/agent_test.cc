@@ -280,6 +280,32 @@ TEST_F(AgentTest, KeepsOfferingWhatItKnewWhileTheCardsFileIsBroken) {
   EXPECT_EQ(devices(), 200U);
 }
 
+// --- what containers use -------------------------------------------------------------------------
+
+TEST_F(AgentTest, TellsAPodThatUsesMoreMemoryThanItHolds) {
+  start_ready();
+  run("a", 1);
+  run_process("a");
+  write_cards({"Healthy", "Healthy"}, test::kCardMemory, "[{pid: 11, memoryMiB: 2000}]");
+  EXPECT_TRUE(eventually([this] {
+    return contains("uses 2000 MiB of card 1 and holds 1000 MiB", event("MGPUMemoryExceeded"));
+  }));
+  EXPECT_FALSE(api_.pod("a")["metadata"].contains("deletionTimestamp"));
+}
+
+TEST_F(AgentTest, EvictsAPodThatUsesMoreMemoryThanItHoldsWhereItIsTo) {
+  AgentSettings evicting = settings();
+  evicting.enforcement = Enforcement::kEvict;
+  start_ready(evicting);
+  run("a", 1);
+  run_process("a");
+  write_cards({"Healthy", "Healthy"}, test::kCardMemory, "[{pid: 11, memoryMiB: 2000}]");
+  EXPECT_TRUE(
+      eventually([this] { return api_.pod("a")["metadata"].contains("deletionTimestamp"); }));
+  EXPECT_TRUE(
+      eventually([this] { return contains("is to be evicted", event("MGPUMemoryExceeded")); }));
+}
+
 // --- memory as a device-plugin resource ----------------------------------------------------------
 
 TEST_F(AgentTest, OffersADeviceForEachMebibyteWhereKubeletCountsMemory) {

@@ -40,18 +40,30 @@ class AgentTest : public testing::Test {
 
   // --- the node ----------------------------------------------------------------------------------
 
-  // Card n is "GPU-<n>" with this health.
-  void write_cards(const std::vector<std::string>& health, std::int64_t memory = kCardMemory) {
+  // Card n is "GPU-<n>" with this health; `processes` are the last one's.
+  void write_cards(const std::vector<std::string>& health, std::int64_t memory = kCardMemory,
+                   const std::string& processes = "[]") {
     std::string text = "cards:\n";
     for (std::size_t n = 0; n < health.size(); ++n) {
       const std::string number = std::to_string(n);
       text += "  - {index: " + number + ", uuid: GPU-" + number +
               ", model: V100, memoryMiB: " + std::to_string(memory) + ", health: \"" + health[n] +
-              "\", devices: [/dev/nvidia" + number + "]}\n";
+              "\", devices: [/dev/nvidia" + number +
+              "], processes: " + (n + 1 == health.size() ? processes : "[]") + "}\n";
     }
     // Whole or absent, as an administrator should.
     std::ofstream(path("/cards.part")) << text;
     std::filesystem::rename(path("/cards.part"), path("/cards.yaml"));
+  }
+  // Process 11, of container "main" of the pod.
+  void run_process(const std::string& pod) {
+    const std::string id(64, 'a');
+    api_.set_container_id(pod, "main", id);
+    const std::string uid = api_.pod(pod)["metadata"]["uid"];
+    std::filesystem::create_directory(path("/proc/11"));
+    std::ofstream(path("/proc/11/cgroup")) << "0::/kubepods/pod" << uid << "/" << id << "\n";
+    std::ofstream(path("/proc/11/stat")) << "11 (python3) S 1 10 10 0 -1 4194560 100 0 0 0 5 6 0 0"
+                                         << " 20 0 1 0 500 10000 200 0\n";
   }
   // What PodResources answers from now on.
   void list(std::vector<DeviceEntry> entries) {
