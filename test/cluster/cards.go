@@ -15,12 +15,20 @@ const controlMinor = 255 // of the node that every container gets
 
 // TestCard is a card of a cards file. Its device nodes are real, with a number of their own each.
 type TestCard struct {
-	Index     int          `json:"index"`
-	UUID      string       `json:"uuid"`
-	Model     string       `json:"model"`
-	MemoryMiB int64        `json:"memoryMiB"`
-	Health    string       `json:"health,omitempty"`
-	Devices   []TestDevice `json:"devices"`
+	Index     int           `json:"index"`
+	UUID      string        `json:"uuid"`
+	Model     string        `json:"model"`
+	MemoryMiB int64         `json:"memoryMiB"`
+	Health    string        `json:"health,omitempty"`
+	Devices   []TestDevice  `json:"devices"`
+	Processes []TestProcess `json:"processes,omitempty"`
+}
+
+// TestProcess is what a driver would say of a process.
+type TestProcess struct {
+	Pid       int   `json:"pid"`
+	MemoryMiB int64 `json:"memoryMiB"`
+	SMPercent int   `json:"smPercent"`
 }
 
 type TestDevice struct {

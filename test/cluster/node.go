@@ -267,15 +267,25 @@ func (n *Node) ctr(arguments ...string) (string, error) {
 // what is on the node alone: the API server may be gone.
 func (n *Node) killContainer(t testing.TB, pod *corev1.Pod, container string) {
 	t.Helper()
+	if err := syscall.Kill(n.pidOf(t, pod, container), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pidOf the container's first process.
+func (n *Node) pidOf(t testing.TB, pod *corev1.Pod, container string) int {
+	t.Helper()
 	for _, task := range n.tasks() {
 		config, _ := os.ReadFile(filepath.Join(task, "config.json"))
 		if strings.Contains(string(config), string(pod.UID)) &&
 			strings.Contains(string(config), fmt.Sprintf(`"io.kubernetes.cri.container-name":%q`, container)) {
-			if err := killPidIn(filepath.Join(task, "init.pid")); err != nil {
+			pid, err := pidIn(filepath.Join(task, "init.pid"))
+			if err != nil {
 				t.Fatal(err)
 			}
-			return
+			return pid
 		}
 	}
 	t.Fatalf("containerd runs no container %s of %s", container, pod.Name)
+	return 0
 }

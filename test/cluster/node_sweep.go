@@ -107,15 +107,23 @@ func shimsOf(folder string) []int {
 }
 
 func killPidIn(file string) error {
-	text, err := os.ReadFile(file)
+	pid, err := pidIn(file)
 	if err != nil {
 		return err
 	}
+	return syscall.Kill(pid, syscall.SIGKILL)
+}
+
+func pidIn(file string) (int, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil || pid <= 1 {
-		return fmt.Errorf("%s has %q, want a pid", file, text)
+		return 0, fmt.Errorf("%s has %q, want a pid", file, text)
 	}
-	return syscall.Kill(pid, syscall.SIGKILL)
+	return pid, nil
 }
 
 // cgroupHierarchies are the roots in which kubelet makes its groups: one, or one for each controller.
