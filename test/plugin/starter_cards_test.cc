@@ -2,7 +2,7 @@
 // and what is waited for: starter_test.cc.
 #include <gmock/gmock.h>
 
-#include <thread>
+#include <latch>
 
 #include "test/plugin/starter_world.h"
 
@@ -61,17 +61,20 @@ TEST_F(StarterCardsTest, OfTwoAtOnceForOneCardOneWins) {
   EXPECT_EQ((one ? other : one).error().reason, RefusalReason::kFullCard);
 }
 
-TEST_F(StarterCardsTest, ManyAtOnceFillTheCardAndNoMore) {
-  constexpr int kPods = 12;
-  for (int n = 0; n < kPods; ++n) place("pod" + std::to_string(n), 25, 1, n * 25);
+TEST_F(StarterCardsTest, ManyAtOnceFillTheirCardsAndNoMore) {
+  constexpr int kPods = 32;
+  for (int n = 0; n < kPods; ++n) place("pod" + std::to_string(n), 25, n % 4, n * 25);
+  std::latch ready(kPods);
   std::vector<std::future<Started>> all;
   for (int n = 0; n < kPods; ++n) {
-    all.push_back(
-        std::async(std::launch::async, [this, n] { return start_once(device_ids(25, n * 25)); }));
+    all.push_back(std::async(std::launch::async, [&, n] {
+      ready.arrive_and_wait();
+      return start_once(device_ids(25, n * 25));
+    }));
   }
   int started = 0;
   for (auto& one : all) started += one.get().has_value() ? 1 : 0;
-  EXPECT_EQ(started, 4);
+  EXPECT_EQ(started, 16);
 }
 
 TEST_F(StarterCardsTest, WaitsForAShareWhosePodEnds) {
