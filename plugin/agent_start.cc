@@ -19,7 +19,10 @@ namespace mgpu {
 namespace {
 
 constexpr std::chrono::milliseconds kRuntimeTimeout{5'000};
+// At what another program brings.
 constexpr std::chrono::milliseconds kLookAgain{500};
+// At what another thread of ours brings: no pod with cards starts before.
+constexpr std::chrono::milliseconds kLookSoon{20};
 
 std::string socket_name(std::string resource) {
   for (char& c : resource) c = c == '/' ? '-' : c;
@@ -163,7 +166,7 @@ bool Agent::State::wait_for_cards() {
     const InventoryState state = inventory_.state();
     if (state.read) return true;
     if (!state.problem.empty()) say_waiting("the cards: " + state.problem);
-    if (!wait(kLookAgain)) return false;
+    if (!wait(kLookSoon)) return false;
   }
 }
 
@@ -180,7 +183,7 @@ bool Agent::State::complete_records() {
            {{"allocations", std::to_string(lost.size())}});
   say_waiting("the pods of this node");
   while (!pods_->listed()) {
-    if (!wait(kLookAgain)) return false;
+    if (!wait(kLookSoon)) return false;
   }
   for (const kubelet::CheckpointEntry& entry : lost) rebuild(entry);
   return true;

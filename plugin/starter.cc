@@ -92,10 +92,14 @@ bool Starter::wait(std::chrono::milliseconds time) {
 Starter::Seen Starter::gather(const DeviceSet& devices) {
   Seen seen{.devices = devices,
             .evidence = {},
-            .presence = {.gone_at_api_server =
-                             [this](const PodUid& uid) { return parts_.pods.gone(uid); },
-                         .kubelet_answered = false,
-                         .at_kubelet = {}},
+            .presence = {
+                .gone_at_api_server = [this](const PodUid& uid) { return parts_.pods.gone(uid); },
+                .kubelet_answered = false,
+                .at_kubelet = {},
+                .remade_at_api_server =
+                    [this](const PodRef& pod, const PodUid& uid) {
+                      return parts_.pods.remade(pod, uid);
+                    }},
             .cards = parts_.inventory.state().cards};
   auto listed =
       parts_.pod_resources.list(settings_.contract.core_resource, limits::kPodResourcesTimeout);
@@ -237,7 +241,11 @@ Decided<void> Starter::attempt_and_act(const DeviceSet& devices) {
 Decided<void> Starter::start(const std::vector<std::string>& ids,
                              const std::function<bool()>& cancelled) {
   const auto devices = DeviceSet::of(ids);
-  if (!devices) return Refusal{Reason::kUnknownContainer, devices.error().message, false};
+  if (!devices) {
+    const Refusal refusal{Reason::kUnknownContainer, devices.error().message, false};
+    on_refused_(refusal);
+    return refusal;
+  }
   const auto patience = Clock::now() + limits::kPreStartPatience;
   while (true) {
     auto started = attempt_and_act(*devices);

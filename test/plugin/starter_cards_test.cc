@@ -136,6 +136,31 @@ TEST_F(StarterCardsTest, TheDevicesOfAPodThatIsGoneAreAnothersOnes) {
   EXPECT_EQ(cards_of(again.id), "2");
 }
 
+// As of a StatefulSet: kubelet lists the new pod under the old one's name.
+TEST_F(StarterCardsTest, APodMadeAnewUnderItsNameGetsTheShareOfTheOldOne) {
+  const auto first = run_first();
+  api_.remove("first");
+  kubelet_.forget("first");
+  wait_until_gone(first);
+  const auto again = place("first", 60, 1, 60);
+  EXPECT_EQ(sentence(start_once(device_ids(60, 60))), "started");
+  EXPECT_EQ(cards_of(again.id), "1");
+}
+
+TEST_F(StarterCardsTest, APodMadeAnewMayHaveTheDevicesOfTheOldOneToo) {
+  const auto first = run_first();
+  api_.remove("first");
+  kubelet_.forget("first");
+  wait_until_gone(first);
+  const auto pod = create("first", {{"main", 60, 1'000, "1"}});
+  kubelet_.list("first", "main", device_ids(60));
+  const auto again = allocate(device_ids(60), "again");
+  test::write_checkpoint(folder_.path(),
+                         {{pod.metadata.uid, "main", device_ids(60), again.id.str()}});
+  EXPECT_EQ(sentence(start_once(device_ids(60))), "started");
+  EXPECT_EQ(cards_of(again.id), "1");
+}
+
 // --- a container that starts again ---------------------------------------------------------------
 
 TEST_F(StarterCardsTest, ARestartGetsTheSameCards) {
