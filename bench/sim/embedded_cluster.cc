@@ -23,7 +23,8 @@ EmbeddedCluster::~EmbeddedCluster() {
 }
 
 Result<void> EmbeddedCluster::start(verbs::Settings settings, std::uint16_t port) {
-  ExtenderSettings extender{.verbs = std::move(settings), .http = {}, .url_prefix = kUrlPrefix};
+  ExtenderSettings extender{
+      .verbs = std::move(settings), .http = {}, .url_prefix = kUrlPrefix, .wake_namespace = {}};
   extender.http.address = "127.0.0.1";
   extender.http.port = port;
   auto started = Extender::start(std::move(extender), api_server_);
