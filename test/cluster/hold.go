@@ -77,8 +77,9 @@ func askOf(container *corev1.Container, count int) (Ask, bool) {
 	return Ask{container: container.Name, cards: int(cards), perCard: perCard}, true
 }
 
-// cardsOf reads a container's annotation. Errors: absent, not ascending, another number of cards.
-func cardsOf(pod *corev1.Pod, ask Ask) ([]int, error) {
+// cardsOf reads a container's annotation. Errors: absent, not ascending, not of the node, another number of
+// cards.
+func cardsOf(pod *corev1.Pod, ask Ask, ofNode int) ([]int, error) {
 	text, written := pod.Annotations[indexKeyPrefix+ask.container]
 	if !written {
 		return nil, fmt.Errorf("container %s has no cards written", ask.container)
@@ -86,7 +87,7 @@ func cardsOf(pod *corev1.Pod, ask Ask) ([]int, error) {
 	var cards []int
 	for _, part := range strings.Split(text, ",") {
 		card, err := strconv.Atoi(part)
-		if err != nil || card < 0 || card >= cardsOfEachNode || (len(cards) > 0 && card <= cards[len(cards)-1]) {
+		if err != nil || card < 0 || card >= ofNode || (len(cards) > 0 && card <= cards[len(cards)-1]) {
 			return nil, fmt.Errorf("container %s has cards %q", ask.container, text)
 		}
 		cards = append(cards, card)
@@ -139,7 +140,7 @@ func holdOfBound(pod *corev1.Pod) (Holding, error) {
 	cards := make([][]int, len(asks))
 	for i, ask := range asks {
 		var err error
-		if cards[i], err = cardsOf(pod, ask); err != nil {
+		if cards[i], err = cardsOf(pod, ask, cardsOfEachNode); err != nil {
 			return Holding{}, err
 		}
 	}

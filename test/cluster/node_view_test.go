@@ -42,7 +42,6 @@ func TestNodeContainersSeeExactlyTheCardsOfTheirAnnotation(t *testing.T) {
 	builders := []*PodBuilder{
 		world.pod("one-share").share(30, 4000),
 		world.pod("two-cards").share(60, 4000).share(60, 5000),
-		world.pod("same-card").annotation(policyKey, "binpack").share(20, 2000).share(20, 3000),
 		world.pod("several-cards").share(100, 20000).annotation(multipleGPUKey, "2"),
 		world.pod("whole-cards").wholeCards(2),
 		world.pod("full-cards-less-memory").share(200, 32000),
@@ -50,10 +49,18 @@ func TestNodeContainersSeeExactlyTheCardsOfTheirAnnotation(t *testing.T) {
 		world.pod("init-of-equal-share").initShare(25, 2000).share(25, 2000),
 		world.pod("sidecar").sidecar(10, 1000).share(20, 2000),
 		world.pod("app-without-cards").share(10, 1000).container("plain", "", ""),
-		world.pod("first-of-a-card").annotation(policyKey, "binpack").share(5, 500),
-		world.pod("second-of-a-card").annotation(policyKey, "binpack").share(5, 500),
 	}
 	var names []string
+	// One by one, and while the cards are empty: binpack would rather fill a card wholly than keep two
+	// together.
+	for _, builder := range []*PodBuilder{
+		world.pod("same-card").annotation(policyKey, "binpack").share(20, 2000).share(20, 3000),
+		world.pod("first-of-a-card").annotation(policyKey, "binpack").share(5, 500),
+		world.pod("second-of-a-card").annotation(policyKey, "binpack").share(5, 500),
+	} {
+		names = append(names, create(world.ctx, t, builder.runs()).Name)
+		waitBound(world.ctx, t, world.namespace, builder.pod.Name)
+	}
 	for _, builder := range builders {
 		names = append(names, create(world.ctx, t, builder.runs()).Name)
 	}

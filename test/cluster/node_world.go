@@ -118,7 +118,7 @@ func (w *NodeWorld) checkView(t testing.TB, pod *corev1.Pod) {
 
 // differences between what a container sees and what its annotation promises.
 func (p *DevicePlugin) differences(pod *corev1.Pod, ask Ask, view View) []string {
-	indices, err := cardsOf(pod, ask)
+	indices, err := cardsOf(pod, ask, len(p.cards))
 	if err != nil {
 		return []string{err.Error()}
 	}
