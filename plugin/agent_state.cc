@@ -214,6 +214,10 @@ Readiness Agent::State::readiness() const {
   if (readiness.waiting_for.empty() && !registered()) {
     readiness.waiting_for.push_back("kubelet in " + settings_.plugin_folder);
   }
+  if (publisher_->node_missing()) {
+    readiness.waiting_for.push_back("node object " + settings_.node.str() +
+                                    ", which does not exist; --node-name says another name");
+  }
   readiness.problem = pods_->problem();
   return readiness;
 }

@@ -52,6 +52,7 @@ class NvmlSource : public CardSource {
   }
 
   void wait_for_change(milliseconds timeout) override {
+    if (hangs_ && thread_.wait(milliseconds(0))) return;  // it answers again, which is news
     const auto end = steady_clock::now() + timeout;
     while (steady_clock::now() < end) {
       const auto changed = std::make_shared<std::optional<bool>>();
