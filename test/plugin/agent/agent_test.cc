@@ -77,6 +77,15 @@ TEST_F(AgentTest, SaysThatItWaitsForKubelet) {
   EXPECT_TRUE(eventually([this] { return ready_reason() == "CardsReady"; }));
 }
 
+TEST_F(AgentTest, SaysThatItsNodeObjectDoesNotExist) {
+  AgentSettings elsewhere = settings();
+  elsewhere.node = NodeName("n2");
+  start(elsewhere);
+  ASSERT_TRUE(eventually([this] { return devices() > 0; }));
+  EXPECT_TRUE(eventually([this] { return contains("node object n2", get("/readyz").body); }));
+  EXPECT_EQ(get("/readyz").status, 503);
+}
+
 TEST_F(AgentTest, SaysThatItWaitsForTheRuntime) {
   AgentSettings asking = settings();
   asking.injection = Injection::kAuto;
