@@ -136,22 +136,50 @@ std::optional<std::int64_t> to_integer(const Decimal& number) {
   return static_cast<std::int64_t>(value);
 }
 
+// Drops the digits behind the point. True where they were not all zero. REQUIRES: normalised.
+bool cut_fraction(Decimal& number) {
+  if (number.exponent >= 0) return false;
+  const auto behind = static_cast<std::size_t>(-number.exponent);
+  number.digits.erase(number.digits.size() - std::min(behind, number.digits.size()));
+  number.exponent = 0;
+  return true;
+}
+
 Error complaint(std::string_view field, std::string_view expected, std::string_view text) {
   return error(std::string(field) + " must be " + std::string(expected) + ", found " +
                in_quotes(text));
 }
 
-}  // namespace
-
-Result<std::int64_t> parse_whole_quantity(std::string_view field, std::string_view text) {
+// Normalised; zero has no digits.
+Result<Decimal> read_number(std::string_view field, std::string_view text) {
   if (text.size() > limits::kQuantityBytesMax) {
     return complaint(field, "a quantity of at most 256 characters", text);
   }
   auto number = read_decimal(text);
   if (!number) return complaint(field, "a whole number such as 50, 8k or 2Ki", text);
   normalise(*number);
+  if (number->negative && !number->digits.empty()) return complaint(field, "zero or more", text);
+  return *std::move(number);
+}
+
+}  // namespace
+
+Result<std::int64_t> parse_scaled_quantity(std::string_view field, std::string_view text,
+                                           int power) {
+  auto number = read_number(field, text);
+  if (!number) return number.error();
   if (number->digits.empty()) return std::int64_t{0};
-  if (number->negative) return complaint(field, "zero or more", text);
+  number->exponent += power;
+  const bool more = cut_fraction(*number);
+  const auto value = to_integer(*number);
+  if (!value) return complaint(field, "at most 2^62", text);
+  return *value + (more ? 1 : 0);
+}
+
+Result<std::int64_t> parse_whole_quantity(std::string_view field, std::string_view text) {
+  auto number = read_number(field, text);
+  if (!number) return number.error();
+  if (number->digits.empty()) return std::int64_t{0};
   if (number->exponent < 0) return complaint(field, "a whole number", text);
   const auto value = to_integer(*number);
   if (!value) return complaint(field, "at most 2^62", text);

@@ -24,4 +24,10 @@ namespace mgpu {
 // "limits vke.volcengine.com/mgpu-core of container app".
 Result<std::int64_t> parse_whole_quantity(std::string_view field, std::string_view text);
 
+// The value times 10^`power` (0 .. 9), what is beyond a whole number rounded up, as Kubernetes does
+// it (quantity.go, ScaledValue): power 3 reads CPU as thousandths of a core. Errors: as above, but
+// fractions are none.
+Result<std::int64_t> parse_scaled_quantity(std::string_view field, std::string_view text,
+                                           int power);
+
 }  // namespace mgpu

@@ -33,7 +33,7 @@ bool wanted_of_pod(std::size_t depth, std::string_view name) {
   if (depth == 1) return wanted_at_top(name);
   if (depth == 2) {
     return wanted_in_metadata(name) ||
-           among({"initContainers", "containers", "nodeName", "schedulerName", "priority", "phase",
+           among({"initContainers", "containers", "overhead", "nodeName", "schedulerName", "priority", "phase",
                   "startTime", "nominatedNodeName", "initContainerStatuses", "containerStatuses"},
                  name);
   }
@@ -108,6 +108,7 @@ Pod read_pod(const JsonCursor& root) {
   pod.metadata = read_metadata(root.object("metadata"));
   pod.init_containers = read_containers(spec, "initContainers");
   pod.containers = read_containers(spec, "containers");
+  pod.overhead = spec.quantities("overhead");
   pod.node_name = spec.text("nodeName");
   pod.scheduler_name = spec.text("schedulerName");
   pod.priority = spec.int32("priority");

@@ -43,6 +43,7 @@ struct Pod {
   Metadata metadata;
   std::vector<Container> init_containers;  // spec order
   std::vector<Container> containers;       // spec order
+  StringMap overhead;                      // what its runtime class adds (spec.overhead)
   std::string node_name;                   // empty until bound
   std::string scheduler_name;
   std::int32_t priority = 0;

@@ -91,12 +91,12 @@ void set_outcomes(Json& out, const Outcomes& outcomes) {
 
 // Each node is copied under the ledger's lock and searched outside of it.
 void set_nodes(Json& out, const ledger::Ledger& ledger, const PageOfNodes& page,
-               const verbs::PodRequest& pod) {
+               const verbs::PodRequest& pod, const placement::Market* market) {
   out["nodes"] = Json::array();
   for (const NodeName& name : page.names) {
     const auto view = ledger.node(name);
     if (!view) continue;
-    const auto explained = placement::explain(view->node, pod.request, *pod.policy.card);
+    const auto explained = placement::explain(view->node, pod.ask(market), *pod.policy.card);
     out["nodes"].push_back(node_json(pod.request, explained));
   }
   if (!page.next.empty()) out["next"] = page.next;
@@ -119,7 +119,7 @@ http::Response explain_view(ledger::Ledger& ledger, const verbs::Settings& setti
   out["policy"] = std::string(read->policy.node->name) + "/" + std::string(read->policy.card->name);
   const std::vector<NodeName> names = ledger.node_names();
   set_outcomes(out, outcomes_of(ledger, names, read->request, now));
-  set_nodes(out, ledger, cut_page(names, page), *read);
+  set_nodes(out, ledger, cut_page(names, page), *read, settings.market().get());
   return json_response(out);
 }
 

@@ -7,6 +7,7 @@
 #include "common/limits.h"
 #include "common/quantity.h"
 #include "common/text.h"
+#include "extender/ledger/host_amount.h"
 
 namespace mgpu::ledger {
 namespace {
@@ -92,6 +93,7 @@ Claim without_cards(const kube::Pod& pod) {
   claim.priority = pod.priority;
   claim.start_time = pod.start_time;
   claim.labels = pod.metadata.labels;
+  claim.host = host_of(pod);
   return claim;
 }
 
@@ -176,6 +178,7 @@ std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract) {
 NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
   NodeFacts facts;
   facts.name = NodeName(node.metadata.name);
+  facts.allocatable = allocatable_of(node);
   Result<std::vector<CardFacts>> cards = cards_of(node, contract);
   if (cards.has_error())
     facts.problem = cut(cards.error().message);

@@ -18,6 +18,7 @@
 #include "common/ids.h"
 #include "common/kube/objects.h"
 #include "common/units.h"
+#include "extender/placement/host.h"
 
 namespace mgpu::ledger {
 
@@ -36,6 +37,7 @@ struct Claim {
   PodUid uid;
   NodeName node;
   GpuRequest request;
+  placement::HostAmount host;          // what the pod asks of its node beside cards
   std::optional<Placement> placement;  // none where `drift` hides it
   Drift drift = Drift::kNone;
   std::string drift_detail;  // one sentence, for people
@@ -50,12 +52,20 @@ struct Claim {
 // drift. Pure. REQUIRES: pod.node_name is set.
 std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract);
 
+// A bound pod that asks for no cards: only its host amounts count.
+struct PlainPod {
+  PodUid uid;
+  NodeName node;
+  placement::HostAmount host;
+};
+
 // The cards of a node, by the contract: the mgpu-cards annotation, or where there is none
 // capacity's core/100 cards of equal memory (remainders are not offered). Ascending by index.
 // `problem` is a sentence where what stands on the node cannot be used; then there are no cards.
 struct NodeFacts {
   NodeName name;
   std::vector<CardFacts> cards;
+  placement::HostAmount allocatable;
   std::string problem;
 };
 NodeFacts node_facts_of(const kube::Node& node, const Contract& contract);

@@ -5,11 +5,16 @@
 
 #include "common/kube/object_json.h"
 #include "extender/ledger/claim.h"
+#include "extender/ledger/host_amount.h"
 
 namespace mgpu::ledger {
 namespace {
 
 using Kind = kube::WatchEvent::Kind;
+
+PlainPod plain_pod_of(const kube::Pod& pod) {
+  return {pod.uid(), NodeName(pod.node_name), host_of(pod)};
+}
 
 }  // namespace
 
@@ -69,17 +74,19 @@ void PodInformer::on_event(const kube::WatchEvent& event) {
   switch (event.kind) {
     case Kind::kRelistBegin:
       relisted_.clear();
+      relisted_plain_.clear();
       unreadable_ = 0;
       return;
     case Kind::kRelistEnd:
-      return on_relisted(std::exchange(relisted_, {}));
+      return on_relisted(std::exchange(relisted_, {}), std::exchange(relisted_plain_, {}));
     default:
       return on_object(event);
   }
 }
 
-void PodInformer::on_relisted(std::vector<Claim> claims) {
-  if (unreadable_ == 0) return ledger_.replace_pods(std::move(claims));
+void PodInformer::on_relisted(std::vector<Claim> claims, std::vector<PlainPod> plain) {
+  if (unreadable_ == 0) return ledger_.replace_pods(std::move(claims), std::move(plain));
+  for (PlainPod& pod : plain) ledger_.apply_plain(std::move(pod));
   for (Claim& claim : claims) ledger_.apply_pod(std::move(claim));
 }
 
@@ -103,7 +110,10 @@ void PodInformer::on_object(const kube::WatchEvent& event) {
 
 void PodInformer::on_listed(const kube::Pod& pod) {
   if (pod.finished() || pod.node_name.empty()) return;
-  if (std::optional<Claim> claim = claim_of(pod, contract_)) relisted_.push_back(std::move(*claim));
+  if (std::optional<Claim> claim = claim_of(pod, contract_))
+    relisted_.push_back(std::move(*claim));
+  else
+    relisted_plain_.push_back(plain_pod_of(pod));
 }
 
 void PodInformer::on_changed(const kube::Pod& pod, Kind kind) {
@@ -114,7 +124,7 @@ void PodInformer::on_changed(const kube::Pod& pod, Kind kind) {
   if (claim)
     ledger_.apply_pod(std::move(*claim));
   else
-    ledger_.remove_pod(pod.uid());
+    ledger_.apply_plain(plain_pod_of(pod));
 }
 
 }  // namespace mgpu::ledger

@@ -43,7 +43,7 @@ class PodInformer {
   void on_event(const kube::WatchEvent& event);
 
  private:
-  void on_relisted(std::vector<Claim> claims);
+  void on_relisted(std::vector<Claim> claims, std::vector<PlainPod> plain);
   void on_object(const kube::WatchEvent& event);
   void on_unreadable(const std::string& problem);
   void on_listed(const kube::Pod& pod);
@@ -54,6 +54,7 @@ class PodInformer {
   std::function<void(const std::string&)> on_problem_;
   std::function<void(const PodUid&)> on_settled_;
   std::vector<Claim> relisted_;
+  std::vector<PlainPod> relisted_plain_;
   std::size_t unreadable_ = 0;  // in this relist
 };
 

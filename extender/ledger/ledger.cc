@@ -63,14 +63,21 @@ void Ledger::remove_node(const NodeName& node) {
 
 // --- fed by the pod informer ---------------------------------------------------------------------
 
-void Ledger::replace_pods(std::vector<Claim> claims) {
+void Ledger::replace_pods(std::vector<Claim> claims, std::vector<PlainPod> plain) {
   std::unordered_set<std::string_view> uids;
   for (const Claim& claim : claims) uids.insert(claim.uid.str());
+  std::unordered_set<std::string_view> plain_uids;
+  for (const PlainPod& pod : plain) plain_uids.insert(pod.uid.str());
   {
     const std::lock_guard lock(mutex_);
     for (Entry* entry : state_->claims.bound())
       if (!uids.contains(entry->view.claim.uid.str())) state_->release(*entry);
+    std::vector<PodUid> gone;
+    for (const auto& [uid, pod] : state_->plain)
+      if (!plain_uids.contains(uid.str())) gone.push_back(uid);
+    for (const PodUid& uid : gone) state_->drop_plain(uid);
   }
+  in_steps(mutex_, plain, [this](PlainPod&& pod) { state_->set_plain(std::move(pod)); });
   in_steps(mutex_, claims, [this](Claim&& claim) { state_->confirm(std::move(claim)); });
 }
 
@@ -79,8 +86,15 @@ void Ledger::apply_pod(Claim claim) {
   state_->confirm(std::move(claim));
 }
 
+void Ledger::apply_plain(PlainPod pod) {
+  const std::lock_guard lock(mutex_);
+  state_->release_all(pod.uid);
+  state_->set_plain(std::move(pod));
+}
+
 void Ledger::remove_pod(const PodUid& uid) {
   const std::lock_guard lock(mutex_);
+  state_->drop_plain(uid);
   state_->expectations.end(uid);
   state_->release_all(uid);
 }
@@ -88,14 +102,15 @@ void Ledger::remove_pod(const PodUid& uid) {
 // --- bind ----------------------------------------------------------------------------------------
 
 std::variant<Assumed, Reason> Ledger::assume(Claim claim, const placement::Policy& card_policy,
-                                             Instant now) {
+                                             Instant now, const placement::Market* market) {
   const std::lock_guard lock(mutex_);
   state_->expectations.expire(now);
   state_->expectations.end(claim.uid);
   const NodeRecord* record = state_->find_present(claim.node.str());
   if (record == nullptr) return Reason::kNodeUnknown;
   placement::SearchBudget budget{limits::kPlacementStepsMax};
-  auto answer = placement::place(record->node, claim.request, card_policy, budget);
+  const placement::Ask ask(claim.request, claim.host, placement::draw_of(claim.uid), market);
+  auto answer = placement::place(record->node, ask, card_policy, budget);
   if (const Reason* reason = std::get_if<Reason>(&answer)) return *reason;
   claim.placement = std::move(std::get<placement::Placed>(answer).placement);
   check_room(record->node, claim);

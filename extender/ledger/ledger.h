@@ -23,6 +23,7 @@
 #include "common/executor.h"
 #include "common/ids.h"
 #include "extender/ledger/claim.h"
+#include "extender/placement/ask.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/place.h"
 
@@ -88,11 +89,13 @@ class Ledger {
 
   // --- fed by the pod informer -------------------------------------------------------------------
 
-  // Bound claims become exactly these. Assumed claims of pods not among them stay: the list may be
-  // older than their bind.
-  void replace_pods(std::vector<Claim> claims);
+  // Bound claims and plain pods become exactly these. Assumed claims of pods not among them stay:
+  // the list may be older than their bind.
+  void replace_pods(std::vector<Claim> claims, std::vector<PlainPod> plain = {});
   // Confirms an assumed claim of the same uid, and drops other attempts of it.
   void apply_pod(Claim claim);
+  // Counts in Node::host_used until remove_pod. Its assumed claims, were there any, go.
+  void apply_plain(PlainPod pod);
   // The pod has finished or is gone: drops it and its attempts.
   void remove_pod(const PodUid& uid);
 
@@ -100,8 +103,10 @@ class Ledger {
 
   // Places `claim` (without placement) on its node and counts it as used, in one step, whatever the
   // pod holds already. Refusals change nothing. Ends the pod's expectation either way.
+  // `market` is what the policy may know of the pods to come; null: nothing.
   std::variant<Assumed, placement::Reason> assume(Claim claim, const placement::Policy& card_policy,
-                                                  Instant now);
+                                                  Instant now,
+                                                  const placement::Market* market = nullptr);
   // The API server took the binding: drops the pod's other attempts. The claim stays assumed until
   // the watch shows the pod, unless it has by now. Unknown ids are ignored: the watch was faster.
   void bound(ClaimId id, Instant now);

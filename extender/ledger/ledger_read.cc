@@ -44,7 +44,8 @@ std::vector<NodeName> Ledger::node_names() const {
   const std::lock_guard lock(mutex_);
   std::vector<NodeName> names;
   names.reserve(state_->nodes.size());
-  for (const auto& [name, record] : state_->nodes) names.emplace_back(name);
+  for (const auto& [name, record] : state_->nodes)
+    if (record.worth_showing()) names.emplace_back(name);
   std::ranges::sort(names);
   return names;
 }
@@ -52,7 +53,7 @@ std::vector<NodeName> Ledger::node_names() const {
 std::optional<NodeView> Ledger::node(const NodeName& name) const {
   const std::lock_guard lock(mutex_);
   const NodeRecord* record = state_->find(name.str());
-  if (record == nullptr) return std::nullopt;
+  if (record == nullptr || !record->worth_showing()) return std::nullopt;
   NodeView view{record->node, record->problem, {}};
   if (!record->present) view.problem = "the API server has no such node, but pods are bound to it";
   for (const Entry* entry : record->claims) view.claims.push_back(entry->view);

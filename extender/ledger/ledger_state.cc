@@ -54,6 +54,7 @@ void Ledger::State::release_all(const PodUid& uid) {
 
 void Ledger::State::confirm(Claim claim) {
   expectations.end(claim.uid);
+  drop_plain(claim.uid);
   const std::vector<Entry*> attempts = claims.of(claim.uid);
   std::optional<ClaimView> only;
   if (attempts.size() == 1) only = attempts.front()->view;
@@ -63,6 +64,22 @@ void Ledger::State::confirm(Claim claim) {
   // The same hold in the place of another is no news to who waits.
   const bool same = only && only->claim.node == now.claim.node && only->holds == now.holds;
   if (attempts.empty() || same) releases = before;
+}
+
+void Ledger::State::set_plain(PlainPod pod) {
+  drop_plain(pod.uid);
+  NodeRecord& record = record_of(pod.node);
+  add_plain(record, pod.host);
+  plain.emplace(std::move(pod.uid), Plain{&record, pod.host});
+}
+
+void Ledger::State::drop_plain(const PodUid& uid) {
+  const auto found = plain.find(uid);
+  if (found == plain.end()) return;
+  NodeRecord& record = *found->second.home;
+  remove_plain(record, found->second.host);
+  plain.erase(found);
+  erase_if_empty(record);
 }
 
 NodeRecord& Ledger::State::record_of(const NodeName& node) {

@@ -28,6 +28,12 @@ struct Ledger::State {
   Expectations expectations;
   std::uint64_t releases = 0;
 
+  struct Plain {
+    NodeRecord* home;
+    placement::HostAmount host;
+  };
+  std::unordered_map<PodUid, Plain> plain;  // pods that ask for no cards
+
   NodeRecord* find(std::string_view node);
   // Null where the API server has no such node, though pods may be on it.
   NodeRecord* find_present(std::string_view node);
@@ -42,6 +48,9 @@ struct Ledger::State {
   void release_all(const PodUid& uid);
   // The watch shows the pod bound: this claim and no other.
   void confirm(Claim claim);
+  void set_plain(PlainPod pod);
+  // Unknown uids are ignored.
+  void drop_plain(const PodUid& uid);
 
  private:
   NodeRecord& record_of(const NodeName& node);

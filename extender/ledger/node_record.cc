@@ -21,6 +21,20 @@ Card card_from(CardFacts facts) {
   return card;
 }
 
+// The kind that the pod counts as by the cards it holds: a part of one, or how many.
+std::int32_t cards_held(const ClaimView& view) {
+  const auto whole = [](const CardHold& hold) { return hold.share.core >= kWholeCard; };
+  const auto count = static_cast<std::int32_t>(view.holds.size());
+  return count == 1 && !whole(view.holds.front()) ? 0 : count;
+}
+
+void count_pod(placement::Node& node, std::int32_t cards, std::int32_t change) {
+  auto at = std::ranges::lower_bound(node.pods, cards, {}, &placement::PodsByCards::cards);
+  if (at == node.pods.end() || at->cards != cards) at = node.pods.insert(at, {cards, 0});
+  at->pods += change;
+  if (at->pods == 0) node.pods.erase(at);
+}
+
 bool same(const Card& card, const CardFacts& facts) {
   return card.index == facts.index && card.uuid == facts.uuid && card.model == facts.model &&
          card.capacity.memory == facts.memory && card.healthy == facts.healthy();
@@ -58,10 +72,12 @@ void count(NodeRecord& record, Entry& entry) {
   if (view.claim.drift != Drift::kNone) ++record.drifting;
   for (const CardHold& hold : view.holds)
     if (Card* card = record.node.find(hold.card)) card->used += hold.share;
+  if (!view.holds.empty()) count_pod(record.node, cards_held(view), +1);
 }
 
 void count_all(NodeRecord& record) {
   for (Card& card : record.node.cards) card.used = Share{};
+  record.node.pods.clear();
   record.blocking = 0;
   record.drifting = 0;
   for (Entry* entry : record.claims) count(record, *entry);
@@ -71,14 +87,16 @@ void count_all(NodeRecord& record) {
 }  // namespace
 
 bool changes(const NodeRecord& record, const NodeFacts& facts) {
-  return !record.present || !std::equal(record.node.cards.begin(), record.node.cards.end(),
-                                        facts.cards.begin(), facts.cards.end(), same);
+  return !record.present || record.node.allocatable != facts.allocatable ||
+         !std::equal(record.node.cards.begin(), record.node.cards.end(), facts.cards.begin(),
+                     facts.cards.end(), same);
 }
 
 void set_facts(NodeRecord& record, NodeFacts facts) {
   MGPU_CHECK(record.expectations == 0, "cards replaced under expectations");
   record.present = true;
   record.problem = std::move(facts.problem);
+  record.node.allocatable = facts.allocatable;
   record.node.cards.clear();
   record.node.cards.reserve(facts.cards.size());
   for (CardFacts& card : facts.cards) record.node.cards.push_back(card_from(std::move(card)));
@@ -96,6 +114,7 @@ void add(NodeRecord& record, Entry& entry) {
   MGPU_CHECK(entry.home == nullptr, "a claim on two nodes");
   entry.home = &record;
   record.claims.push_back(&entry);
+  record.node.host_used += entry.view.claim.host;
   count(record, entry);
   if (!entry.view.claim.placement && record.blocking == 1) mark_uncertain(record);
 }
@@ -106,10 +125,22 @@ void remove(Entry& entry) {
   MGPU_CHECK(place != record.claims.end(), "a claim that its node does not know");
   record.claims.erase(place);
   entry.home = nullptr;
+  record.node.host_used -= entry.view.claim.host;
+  if (!entry.view.holds.empty()) count_pod(record.node, cards_held(entry.view), -1);
   for (const CardHold& hold : entry.view.holds)
     if (Card* card = record.node.find(hold.card)) card->used -= hold.share;
   if (entry.view.claim.drift != Drift::kNone) --record.drifting;
   if (!entry.view.claim.placement && --record.blocking == 0) mark_uncertain(record);
+}
+
+void add_plain(NodeRecord& record, const placement::HostAmount& host) {
+  ++record.plain;
+  record.node.host_used += host;
+}
+
+void remove_plain(NodeRecord& record, const placement::HostAmount& host) {
+  --record.plain;
+  record.node.host_used -= host;
 }
 
 void add_expected(NodeRecord& record, const std::vector<CardHold>& holds) {

@@ -33,8 +33,10 @@ struct NodeRecord {
   std::size_t blocking = 0;    // of them: their cards are not known
   std::size_t drifting = 0;    // of them: their drift is not kNone
   std::size_t expectations = 0;
+  std::size_t plain = 0;  // pods that ask for no cards
 
-  bool empty() const { return !present && claims.empty(); }
+  bool worth_showing() const { return present || !claims.empty(); }
+  bool empty() const { return !worth_showing() && plain == 0; }
 };
 
 // True where the cards differ from what stands there, or where the node was not present.
@@ -48,6 +50,9 @@ void set_absent(NodeRecord& record);
 // Entry::home leads to the record from add until remove.
 void add(NodeRecord& record, Entry& entry);
 void remove(Entry& entry);
+
+void add_plain(NodeRecord& record, const placement::HostAmount& host);
+void remove_plain(NodeRecord& record, const placement::HostAmount& host);
 
 void add_expected(NodeRecord& record, const std::vector<placement::CardHold>& holds);
 void remove_expected(NodeRecord& record, const std::vector<placement::CardHold>& holds);

@@ -6,6 +6,7 @@
 
 #include "common/ids.h"
 #include "common/units.h"
+#include "extender/placement/host.h"
 
 namespace mgpu::placement {
 
@@ -25,9 +26,21 @@ struct Card {
   Share room_after_expected() const { return room_in(capacity, used + expected); }
 };
 
+// How many of a node's pods hold this many cards each; 0 stands for a part of one card.
+struct PodsByCards {
+  std::int32_t cards = 0;
+  std::int32_t pods = 0;
+  bool operator==(const PodsByCards&) const = default;
+};
+
 struct Node {
   NodeName name;
   std::vector<Card> cards;  // ascending by index
+  HostAmount allocatable;   // beside the cards; zero where it is not known
+  HostAmount host_used;     // asked by its pods, with cards or without; may exceed allocatable
+  std::vector<PodsByCards> pods;  // with cards, ascending by cards; none with zero pods
+
+  HostAmount host_room() const { return room_in(allocatable, host_used); }
 
   // Null where there is none.
   const Card* find(CardIndex index) const;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/gpu_request.h"
+#include "extender/placement/ask.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/policy.h"
 #include "extender/placement/reason.h"
@@ -28,6 +29,6 @@ struct NodeExplanation {
   std::vector<CardExplanation> cards;  // by container, then by card
 };
 
-NodeExplanation explain(const Node& node, const GpuRequest& request, const Policy& card_policy);
+NodeExplanation explain(const Node& node, const Ask& ask, const Policy& card_policy);
 
 }  // namespace mgpu::placement

@@ -69,14 +69,14 @@ std::optional<Reason> why_not_together(const Node& node, const GpuRequest& reque
 // starves another: pods on their way must not make a refusal of what would be placed without them.
 class Decision {
  public:
-  Decision(const Node& node, const GpuRequest& request, const SearchBudget& budget)
+  Decision(const Node& node, const Ask& ask, const SearchBudget& budget)
       : node_(node),
-        request_(request),
-        usable_(usable_cards(node, request.selector)),
+        ask_(ask),
+        usable_(usable_cards(node, ask.request.selector)),
         steps_(std::min(budget.steps, limits::kPlacementStepsMax)) {}
 
   std::optional<Placement> find(Room room, const Policy& policy) {
-    return request_.containers.size() == 1 ? find_alone(room, policy) : find_all(room, policy);
+    return ask_.request.containers.size() == 1 ? find_alone(room, policy) : find_all(room, policy);
   }
 
   void charge(SearchBudget& budget) const { budget.steps -= std::min(budget.steps, spent_); }
@@ -84,14 +84,14 @@ class Decision {
  private:
   // The best cards that have room: of one container no search is needed.
   std::optional<Placement> find_alone(Room room, const Policy& policy) const {
-    const ContainerRequest& container = request_.containers.front();
+    const ContainerRequest& container = ask_.request.containers.front();
     std::array<std::pair<Score, CardIndex>, limits::kCardsPerNodeMax> best;
     std::ptrdiff_t count = 0;
     for (CardSet left = usable_; left != 0; left &= left - 1) {
       const Card& card = node_.cards[static_cast<std::size_t>(std::countr_zero(left))];
       const Share share = container.on(card.capacity);
       if (!share.fits_in(room_of(card, room))) continue;
-      const Score score = policy.score_card(card, card.used + card.expected, share);
+      const Score score = policy.score_card(ask_, node_, card, card.used + card.expected, share);
       best[static_cast<std::size_t>(count++)] = {-score, card.index};
     }
     if (count < container.cards) return std::nullopt;
@@ -115,7 +115,7 @@ class Decision {
 
   std::optional<Placement> find_by(Room room, const Policy* policy, Outcome& outcome) {
     SearchBudget left{steps_};
-    Search search(node_, usable_, room, request_, policy, left);
+    Search search(node_, usable_, room, ask_, policy, left);
     outcome = search.run();
     spent_ += steps_ - left.steps;
     if (outcome != Outcome::kFound) return std::nullopt;
@@ -123,7 +123,7 @@ class Decision {
   }
 
   const Node& node_;
-  const GpuRequest& request_;
+  const Ask& ask_;
   CardSet usable_;
   std::uint32_t steps_;
   std::uint32_t spent_ = 0;
@@ -150,9 +150,9 @@ std::optional<Reason> why_not(const Node& node, const GpuRequest& request, Searc
   return reason;
 }
 
-std::variant<Placed, Reason> place(const Node& node, const GpuRequest& request,
-                                   const Policy& card_policy, SearchBudget& budget) {
-  Decision decision(node, request, budget);
+std::variant<Placed, Reason> place(const Node& node, const Ask& ask, const Policy& card_policy,
+                                   SearchBudget& budget) {
+  Decision decision(node, ask, budget);
   const bool expected = expects_pods(node);
   auto placement = expected ? decision.find(Room::kAfterExpected, card_policy) : std::nullopt;
   const bool beside = !expected || placement.has_value();
@@ -161,7 +161,7 @@ std::variant<Placed, Reason> place(const Node& node, const GpuRequest& request,
     decision.charge(budget);
     return Placed{std::move(*placement), beside};
   }
-  const auto reason = why_not(node, request, budget);
+  const auto reason = why_not(node, ask.request, budget);
   decision.charge(budget);
   return reason.value_or(Reason::kSearchBound);
 }

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "common/gpu_request.h"
+#include "extender/placement/ask.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/policy.h"
 #include "extender/placement/reason.h"
@@ -31,7 +32,7 @@ struct Placed {
   Placement placement;
   bool beside_expected = true;
 };
-std::variant<Placed, Reason> place(const Node& node, const GpuRequest& request,
-                                   const Policy& card_policy, SearchBudget& budget);
+std::variant<Placed, Reason> place(const Node& node, const Ask& ask, const Policy& card_policy,
+                                   SearchBudget& budget);
 
 }  // namespace mgpu::placement

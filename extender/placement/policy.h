@@ -13,21 +13,27 @@
 
 #include "common/gpu_request.h"
 #include "common/result.h"
+#include "extender/placement/ask.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/holds.h"
 
 namespace mgpu::placement {
 
-// Higher is better, 0 .. kScoreMax.
+// Higher is better; may be negative. Comparable between the nodes, or the cards, of one decision.
 using Score = std::int64_t;
+// What policies that weigh parts of a whole give at most.
 inline constexpr Score kScoreMax = 1'000'000;
 
 struct Policy {
   std::string_view name;
-  // Of putting `share` on `card`, which has room for it. `taken` is what counts as taken already.
-  Score (*score_card)(const Card& card, const Share& taken, const Share& share);
+  // Of putting `share` on `card` of `node`, which has room for it. `taken` is what counts as taken
+  // already.
+  Score (*score_card)(const Ask& ask, const Node& node, const Card& card, const Share& taken,
+                      const Share& share);
   // Of putting a pod that holds `pod` on `node`. Expected shares count as taken.
-  Score (*score_node)(const Node& node, const std::vector<CardHold>& pod);
+  Score (*score_node)(const Ask& ask, const Node& node, const std::vector<CardHold>& pod);
+  // Whether it has an opinion on pods that ask for no cards, too; `pod` is empty then.
+  bool ranks_pods_without_cards = false;
 };
 
 struct PolicyChoice {

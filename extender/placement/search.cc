@@ -43,12 +43,18 @@ struct Search::Rank {
   auto operator<=>(const Rank&) const = default;
 };
 
-Search::Search(const Node& node, CardSet open, Room room, const GpuRequest& request,
-               const Policy* policy, SearchBudget& budget)
-    : cards_(cards_of(node)), open_(open), request_(request), policy_(policy), budget_(budget) {
-  MGPU_CHECK(request.containers.size() <= limits::kGpuContainersPerPodMax, "too many containers");
-  for (std::size_t i = 0; i < request.containers.size(); ++i) {
-    if (request.containers[i].kind == ContainerKind::kInit) inits_ |= bit(i);
+Search::Search(const Node& node, CardSet open, Room room, const Ask& ask, const Policy* policy,
+               SearchBudget& budget)
+    : node_(node),
+      ask_(ask),
+      cards_(cards_of(node)),
+      open_(open),
+      request_(ask.request),
+      policy_(policy),
+      budget_(budget) {
+  MGPU_CHECK(request_.containers.size() <= limits::kGpuContainersPerPodMax, "too many containers");
+  for (std::size_t i = 0; i < request_.containers.size(); ++i) {
+    if (request_.containers[i].kind == ContainerKind::kInit) inits_ |= bit(i);
   }
   open_slots(room);
   order_turns();
@@ -125,7 +131,7 @@ Search::Rank Search::rank(const Turn& turn, Position card, const Share& held) co
   Rank rank{.overlap = held == slot.held ? 0 : other_time ? 1 : 2, .deficit = 0, .card = card};
   if (policy_ != nullptr) {
     const Share taken = slot.taken + slot.held;
-    rank.deficit = kScoreMax - policy_->score_card(cards_[card], taken, share_on(turn, card));
+    rank.deficit = -policy_->score_card(ask_, node_, cards_[card], taken, share_on(turn, card));
   }
   return rank;
 }

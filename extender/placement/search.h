@@ -14,6 +14,7 @@
 
 #include "common/gpu_request.h"
 #include "common/limits.h"
+#include "extender/placement/ask.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/fit.h"
 #include "extender/placement/holds.h"
@@ -34,7 +35,7 @@ class Search {
   // containers are asked, containers go first to cards on which they add nothing to what the pod
   // holds, then to cards on which they run at another time than what the pod has there. The
   // arguments outlive the search. REQUIRES: a request as read_request makes it.
-  Search(const Node& node, CardSet open, Room room, const GpuRequest& request, const Policy* policy,
+  Search(const Node& node, CardSet open, Room room, const Ask& ask, const Policy* policy,
          SearchBudget& budget);
 
   // REQUIRES: not called before.
@@ -89,6 +90,8 @@ class Search {
   bool search_from(std::size_t turn);
   bool choose(std::size_t turn, std::int32_t missing, std::size_t from);
 
+  const Node& node_;
+  const Ask ask_;
   std::span<const Card> cards_;
   CardSet open_;
   const GpuRequest& request_;

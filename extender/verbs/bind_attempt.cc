@@ -11,12 +11,13 @@ namespace {
 
 using Kind = kube::ApiError::Kind;
 
-ledger::Claim claim_of(const kube::Pod& pod, const BindingArgs& args, const GpuRequest& request) {
+ledger::Claim claim_of(const kube::Pod& pod, const BindingArgs& args, const PodRequest& request) {
   ledger::Claim claim;
   claim.pod = args.pod;
   claim.uid = args.uid;
   claim.node = args.node;
-  claim.request = request;
+  claim.request = request.request;
+  claim.host = request.host;
   claim.priority = pod.priority;
   claim.start_time = pod.start_time;
   claim.labels = pod.metadata.labels;
@@ -83,8 +84,9 @@ void BindAttempt::place(const kube::Pod& pod) {
 
 void BindAttempt::assume(const kube::Pod& pod, const PodRequest& request) {
   const Instant now = core_->client.executor().now();
+  const auto market = core_->settings.market();
   const auto answer =
-      core_->ledger.assume(claim_of(pod, args_, request.request), *request.policy.card, now);
+      core_->ledger.assume(claim_of(pod, args_, request), *request.policy.card, now, market.get());
   if (const auto* reason = std::get_if<placement::Reason>(&answer)) {
     return end({BindOutcome::kUnfit,
                 std::string(placement::sentence(*reason)) + " (node " + args_.node.str() + ")"});

@@ -65,10 +65,10 @@ FilterReply scan(const ledger::View& view, const ExtenderArgs& args, const GpuRe
 }
 
 std::optional<Placement> place_on(const ledger::View& view, std::string_view name,
-                                  const PodRequest& pod) {
+                                  const PodRequest& pod, const placement::Market* market) {
   const placement::Node* node = view.find(name);
   placement::SearchBudget budget{limits::kPlacementStepsMax};
-  auto answer = placement::place(*node, pod.request, *pod.policy.card, budget);
+  auto answer = placement::place(*node, pod.ask(market), *pod.policy.card, budget);
   auto* placed = std::get_if<placement::Placed>(&answer);
   if (placed == nullptr) return std::nullopt;
   return std::move(placed->placement);
@@ -84,12 +84,13 @@ FilterReply filter(const ExtenderArgs& args, ledger::Ledger& ledger, const Setti
   if (!pod) return refuse_everywhere(args, pod.error().message);
   if (pod->request.empty()) return pass_everywhere(args);
   FilterReply reply;
+  const auto market = settings.market();
   std::optional<Placement> expected;
   ledger.read(now, [&](const ledger::View& view) {
     reply = scan(view, args, pod->request);
     // kube-scheduler goes from one node straight to bind.
     if (reply.fitting.size() != 1 || !settings.expected_placements) return;
-    expected = place_on(view, reply.fitting.front(), *pod);
+    expected = place_on(view, reply.fitting.front(), *pod, market.get());
   });
   if (expected) {
     ledger.expect(uid, NodeName(reply.fitting.front()), pod->request, *expected, now,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/check.h"
+#include "extender/ledger/host_amount.h"
 
 namespace mgpu::verbs {
 
@@ -11,7 +12,10 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
              "no default policy");
   auto request = read_request(pod, settings.contract, settings.min_memory);
   if (!request) return request.error();
-  PodRequest read{std::move(*request), settings.policy};
+  PodRequest read{.request = std::move(*request),
+                  .policy = settings.policy,
+                  .host = ledger::host_of(pod),
+                  .draw = placement::draw_of(pod.uid())};
   if (read.request.empty() || read.request.policy.empty()) return read;
   auto policy = placement::find_policy(read.request.policy);
   if (!policy)

@@ -4,6 +4,7 @@
 #include "common/gpu_request.h"
 #include "common/kube/objects.h"
 #include "common/result.h"
+#include "extender/placement/ask.h"
 #include "extender/placement/policy.h"
 #include "extender/verbs/verbs.h"
 
@@ -12,6 +13,13 @@ namespace mgpu::verbs {
 struct PodRequest {
   GpuRequest request;              // empty: not a GPU pod
   placement::PolicyChoice policy;  // the pod's own, or the extender's default
+  placement::HostAmount host;      // asked beside cards
+  std::uint64_t draw = 0;          // placement::draw_of its uid
+
+  // Lives no longer than this and the market.
+  placement::Ask ask(const placement::Market* market) const {
+    return {request, host, draw, market};
+  }
 };
 
 // Errors: those of read_request, and a policy in the pod's annotation that there is not.

@@ -47,20 +47,25 @@ void add(Ranking& ranking, Option option, Placement placement,
 }
 
 Ranking rank(const ledger::View& view, std::span<const std::string_view> names,
-             const PodRequest& pod) {
+             const PodRequest& pod, const placement::Market* market) {
   Ranking ranking;
+  const placement::Ask ask = pod.ask(market);
   placement::SearchBudget budget{limits::kFilterStepsMax};
   for (std::size_t i = 0; i < names.size(); ++i) {
     const placement::Node* node = view.find(names[i]);
     if (node == nullptr) continue;
-    auto answer = placement::place(*node, pod.request, *pod.policy.card, budget);
+    auto answer = placement::place(*node, ask, *pod.policy.card, budget);
     auto* placed = std::get_if<placement::Placed>(&answer);
     if (placed == nullptr) continue;
     const auto holds = placement::holds(*node, pod.request, placed->placement);
-    const Option option{i, pod.policy.node->score_node(*node, holds), placed->beside_expected};
+    const Option option{i, pod.policy.node->score_node(ask, *node, holds), placed->beside_expected};
     add(ranking, option, std::move(placed->placement), names);
   }
   return ranking;
+}
+
+bool has_opinion(const PodRequest& pod) {
+  return !pod.request.empty() || pod.policy.node->ranks_pods_without_cards;
 }
 
 // The scores of nodes that fit beside the pods on their way, spread over 1 .. 9. Equal scores stay
@@ -103,16 +108,18 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, ledger::Ledger& ledg
   ledger.end_expectation(uid);
   std::vector<HostScore> scores = zeros(args.node_names());
   const auto pod = read_pod_request(args.pod(), settings);
-  if (!pod || pod->request.empty()) return scores;
+  if (!pod || !has_opinion(*pod)) return scores;
   Ranking ranking;
-  ledger.read(now,
-              [&](const ledger::View& view) { ranking = rank(view, args.node_names(), *pod); });
+  const auto market = settings.market();
+  ledger.read(now, [&](const ledger::View& view) {
+    ranking = rank(view, args.node_names(), *pod, market.get());
+  });
   if (ranking.options.empty()) return scores;
   const Scale scale(ranking.options);
   for (const Option& option : ranking.options) scores[option.index].score = scale.of(option);
   const std::size_t best = ranking.options[ranking.best].index;
   scores[best].score = kBest;
-  if (settings.expected_placements) {
+  if (settings.expected_placements && !pod->request.empty()) {
     ledger.expect(uid, NodeName(args.node_names()[best]), pod->request, ranking.placement, now,
                   now + settings.expectation_life);
   }

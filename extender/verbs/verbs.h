@@ -4,6 +4,7 @@
 // pod. A pod that asks for no cards passes filter everywhere and is bound without annotations.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "common/contract.h"
@@ -11,6 +12,7 @@
 #include "common/limits.h"
 #include "common/units.h"
 #include "extender/ledger/ledger.h"
+#include "extender/market/board.h"
 #include "extender/placement/policy.h"
 #include "extender/verbs/wire.h"
 
@@ -25,6 +27,10 @@ struct Settings {
   placement::PolicyChoice policy;   // where the pod does not choose
   bool expected_placements = true;  // off only to measure what they are worth
   Duration expectation_life = limits::kExpectationLife;
+  std::shared_ptr<const market::Board> markets;  // none: policies know nothing of pods to come
+
+  // What a decision goes by; held for as long as the decision lasts. May be null.
+  market::MarketPtr market() const { return markets ? markets->current() : nullptr; }
 };
 
 // Every refused node is listed, with reason.h's sentence, or with the sentence of read_request for
@@ -35,7 +41,8 @@ FilterReply filter(const ExtenderArgs& args, ledger::Ledger& ledger, const Setti
 
 // 10 for exactly one node, the policy's best, which is noted as the pod's expected placement; at
 // most 9 for every other, in order. Nodes that fit only without the expected placements of other
-// pods score 0, nodes that do not fit too.
+// pods score 0, nodes that do not fit too. Pods that ask for no cards: 0 for every node, or where
+// the policy ranks them, as for the others.
 std::vector<HostScore> prioritize(const ExtenderArgs& args, ledger::Ledger& ledger,
                                   const Settings& settings, Instant now);
 

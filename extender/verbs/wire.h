@@ -34,6 +34,8 @@ class ExtenderArgs {
 
   // Errors: not JSON, no Pod, a member of the wrong type.
   static Result<ExtenderArgs> parse(std::string body);
+  // As parse would read them. The names must outlive the arguments.
+  static ExtenderArgs of(kube::Pod pod, std::vector<std::string_view> names);
 
   const kube::Pod& pod() const;
   // The candidates, whichever form they came in.

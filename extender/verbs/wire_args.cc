@@ -251,6 +251,13 @@ Result<ExtenderArgs> ExtenderArgs::parse(std::string body) {
   return ExtenderArgs(std::move(message));
 }
 
+ExtenderArgs ExtenderArgs::of(kube::Pod pod, std::vector<std::string_view> names) {
+  auto message = std::make_unique<Message>();
+  message->pod = std::move(pod);
+  message->names = std::move(names);
+  return ExtenderArgs(std::move(message));
+}
+
 const kube::Pod& ExtenderArgs::pod() const {
   return message_->pod;
 }

@@ -231,7 +231,7 @@ TEST(PlaceProperty, SingleContainersGetTheHighestScores) {
       const Share share = container.on(card.capacity);
       if (!card.usable() || !matches(world.request.selector, card)) continue;
       if (!share.fits_in(card.room())) continue;
-      const Score score = kBinpack.score_card(card, card.used, share);
+      const Score score = kBinpack.score_card(GpuRequest{}, world.node, card, card.used, share);
       const bool is_chosen = std::ranges::find(chosen, card.index) != chosen.end();
       if (is_chosen) lowest = std::min(lowest, score);
       if (!is_chosen) highest_left = std::max(highest_left, score);

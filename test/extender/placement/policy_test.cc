@@ -100,7 +100,7 @@ TEST(FillAfter, CountsUsedExpectedAndThePodOnHealthyCards) {
 // The score of putting 20/200 on a card of 100/1000.
 Score of_card(const Policy& policy, const char* taken) {
   const Node node = node_of("n: 0[100/1000]");
-  return policy.score_card(node.cards[0], share_of(taken), share_of("20/200"));
+  return policy.score_card(GpuRequest{}, node, node.cards[0], share_of(taken), share_of("20/200"));
 }
 
 TEST(Binpack, PrefersTheFullestCardAndOpensNoneInVain) {
@@ -114,8 +114,8 @@ TEST(Binpack, PrefersTheFullestCardAndOpensNoneInVain) {
 TEST(Binpack, KeepsASmallEmptyCardFree) {
   const Node node = node_of("n: 0[100/300] 1[95/9500 of 10000]");
   const Share share = share_of("20/300");
-  EXPECT_GT(kBinpack.score_card(node.cards[1], node.cards[1].used, share),
-            kBinpack.score_card(node.cards[0], node.cards[0].used, share));
+  EXPECT_GT(kBinpack.score_card(GpuRequest{}, node, node.cards[1], node.cards[1].used, share),
+            kBinpack.score_card(GpuRequest{}, node, node.cards[0], node.cards[0].used, share));
 }
 
 TEST(Spread, PrefersTheEmptiestCard) {
@@ -128,8 +128,10 @@ TEST(Policies, RankNodesByWhatIsTakenAfterwards) {
   const Node fuller = node_of("fuller: 0[50/500 of 1000] 1[100/1000]");
   const Node emptier = node_of("emptier: 0[80/800 of 1000] 1[100/1000]");
   const std::vector<CardHold> pod{{CardIndex(0), share_of("20/200")}};
-  EXPECT_GT(kBinpack.score_node(fuller, pod), kBinpack.score_node(emptier, pod));
-  EXPECT_LT(kSpread.score_node(fuller, pod), kSpread.score_node(emptier, pod));
+  EXPECT_GT(kBinpack.score_node(GpuRequest{}, fuller, pod),
+            kBinpack.score_node(GpuRequest{}, emptier, pod));
+  EXPECT_LT(kSpread.score_node(GpuRequest{}, fuller, pod),
+            kSpread.score_node(GpuRequest{}, emptier, pod));
 }
 
 TEST(Policies, ScoresStayWithinTheirRange) {
@@ -139,8 +141,9 @@ TEST(Policies, ScoresStayWithinTheirRange) {
       const Node node = node_of(std::string("n: ") + card);
       const Share share = share_of("100/100");
       for (const Score score :
-           {policy->score_card(node.cards[0], node.cards[0].used, share),
-            policy->score_node(node, {{CardIndex(0), share}}), policy->score_node(Node{}, {})}) {
+           {policy->score_card(GpuRequest{}, node, node.cards[0], node.cards[0].used, share),
+            policy->score_node(GpuRequest{}, node, {{CardIndex(0), share}}),
+            policy->score_node(GpuRequest{}, Node{}, {})}) {
         EXPECT_GE(score, 0) << policy->name << card;
         EXPECT_LE(score, kScoreMax) << policy->name << card;
       }

@@ -153,7 +153,7 @@ PolicyScores policy_scores(const ExtenderArgs& args, ledger::Ledger& ledger,
       const auto* placed = std::get_if<placement::Placed>(&answer);
       if (placed == nullptr) continue;
       scores[name] = settings.policy.node->score_node(
-          node, placement::holds(node, request, placed->placement));
+          request, node, placement::holds(node, request, placed->placement));
     }
   });
   return scores;

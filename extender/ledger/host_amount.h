@@ -1,0 +1,17 @@
+// What a pod asks of its node beside cards, and what a node has of it, read from API objects. Pure.
+#pragma once
+
+#include "common/kube/objects.h"
+#include "extender/placement/host.h"
+
+namespace mgpu::ledger {
+
+// As kube-scheduler counts it (kubernetes pkg/api/v1/resource/helpers.go, PodRequests): the larger
+// of all containers and sidecars together and of each init container beside the sidecars before it,
+// plus the overhead; where a container names no request, its limit. What cannot be read counts as
+// zero: the API server has checked it.
+placement::HostAmount host_of(const kube::Pod& pod);
+
+placement::HostAmount allocatable_of(const kube::Node& node);
+
+}  // namespace mgpu::ledger

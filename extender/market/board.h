@@ -1,0 +1,33 @@
+// Where the market stands that decisions are made by: swapped in one step by whoever makes markets,
+// held by a decision for as long as it lasts. Thread-safe.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "extender/placement/market.h"
+
+namespace mgpu::market {
+
+using MarketPtr = std::shared_ptr<const placement::Market>;
+
+class Board {
+ public:
+  // Null until the first is published.
+  MarketPtr current() const {
+    const std::lock_guard lock(mutex_);
+    return market_;
+  }
+  // The market before it ends with the last decision that holds it.
+  void publish(MarketPtr market) {
+    const std::lock_guard lock(mutex_);
+    market_.swap(market);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  MarketPtr market_;  // protected by mutex_
+};
+
+}  // namespace mgpu::market

@@ -1,0 +1,16 @@
+// What is known of the pods to come, and what room is worth to them: made off the hot path, never
+// changed, shared by every decision until the next one takes its place. Pure.
+#pragma once
+
+#include <cstdint>
+
+#include "extender/placement/workload.h"
+
+namespace mgpu::placement {
+
+struct Market {
+  std::uint64_t version = 0;  // differs between markets of one process
+  Workload workload;
+};
+
+}  // namespace mgpu::placement
