@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes nodes.csv and pods.csv beside itself: a made-up cluster with a workload that nearly fills it.
+"""Writes nodes.csv and pods.csv beside itself: a cluster, and a workload that nearly fills it.
 
 The columns are those of the openb traces; none of their rows went into it. Equal on every run.
 """
@@ -27,8 +27,9 @@ KINDS = [
     (4, 4, [CARD_MILLI], [32_000, 48_000], [196_608]),
     (2, 8, [CARD_MILLI], [56_000, 64_000], [393_216]),
 ]
-SHARES = ([100, 120, 200, 230, 250, 300, 330, 400, 450, 500, 600, 650, 800], [2_000, 3_000, 4_000, 6_000],
-          [8_192, 12_288, 16_384, 24_576])
+# The rest are shares of one card.
+SHARES = ([100, 120, 200, 230, 250, 300, 330, 400, 450, 500, 600, 650, 800],
+          [2_000, 3_000, 4_000, 6_000], [8_192, 12_288, 16_384, 24_576])
 # One pod with cards in eight runs on these models only; "|" means or.
 BOUND = ["A10", "V100M32", "T4|A10", "V100M32|P100"]
 BOUND_SHARE = 1 / 8
