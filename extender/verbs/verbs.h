@@ -27,7 +27,7 @@ struct Settings {
   placement::PolicyChoice policy;   // where the pod does not choose
   bool expected_placements = true;  // off only to measure what they are worth
   Duration expectation_life = limits::kExpectationLife;
-  std::shared_ptr<const market::Board> markets;  // none: policies know nothing of pods to come
+  std::shared_ptr<const market::Board> markets{};  // none: policies know nothing of pods to come
 
   // What a decision goes by; held for as long as the decision lasts. May be null.
   market::MarketPtr market() const { return markets ? markets->current() : nullptr; }
