@@ -1,4 +1,4 @@
-// mgpu-sim: the real extender over an embedded cluster.
+// mgpu-sim: the real extender over an embedded cluster, and its decisions over a trace.
 
 #include <algorithm>
 #include <cstdio>
@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bench/sim/demo.h"
+#include "bench/trace/command.h"
 #include "common/contract.h"
 #include "common/log.h"
 #include "common/options.h"
@@ -77,17 +78,29 @@ mgpu::Result<void> run(const Flags& flags) {
                               .serve = flags.serve});
 }
 
+mgpu::Result<void> run_trace(const mgpu::trace::CommandFlags& flags) {
+  const auto text = mgpu::trace::run_command(flags);
+  if (!text) return text.error();
+  std::fputs(text->c_str(), stdout);
+  return {};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   Flags flags;
+  mgpu::trace::CommandFlags trace_flags;
   mgpu::Options options("mgpu-sim", "The mgpu extender over an embedded cluster.", "MGPU_SIM");
   add_demo_flags(options.add_command("demo", "Place pods on nodes, and watch it."), flags);
+  mgpu::trace::add_command(
+      options.add_command("trace", "Run a trace of pods, and see how full the cards become."),
+      trace_flags);
   const mgpu::ParsedOptions parsed = options.parse(argc, argv);
   std::fputs(parsed.print.c_str(), parsed.exit_code == 0 ? stdout : stderr);
   if (!parsed.run) return parsed.exit_code;
   if (auto level = mgpu::set_log_level(flags.log_level); !level) return 2;
-  if (auto ran = run(flags); !ran) {
+  const bool demo = options.command() == "demo";
+  if (auto ran = demo ? run(flags) : run_trace(trace_flags); !ran) {
     std::fprintf(stderr, "mgpu-sim: %s\n", ran.error().message.c_str());
     return 1;
   }

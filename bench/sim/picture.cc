@@ -34,7 +34,8 @@ kube::StringMap own_annotations(const kube::Pod& pod, const Contract& contract) 
 }
 
 placement::Node placement_node(const kube::Node& node, const Contract& contract) {
-  placement::Node placed{NodeName(node.metadata.name), {}};
+  placement::Node placed;
+  placed.name = NodeName(node.metadata.name);
   for (const CardFacts& facts : ledger::node_facts_of(node, contract).cards) {
     placement::Card card;
     card.index = facts.index;

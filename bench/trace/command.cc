@@ -1,0 +1,89 @@
+#include "bench/trace/command.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "bench/trace/limits.h"
+#include "bench/trace/objects.h"
+#include "bench/trace/report.h"
+#include "bench/trace/run.h"
+#include "bench/trace/seeds.h"
+#include "bench/trace/trace_files.h"
+#include "common/text.h"
+
+namespace mgpu::trace {
+namespace {
+
+constexpr std::string_view kSynthetic = "synthetic";
+
+std::string trace_name(const CommandFlags& flags) {
+  if (!flags.trace.empty()) return flags.trace;
+  return flags.traces.empty() ? std::string(kSynthetic) : "default";
+}
+
+Result<Trace> read(const CommandFlags& flags) {
+  const std::string name = trace_name(flags);
+  if (!flags.traces.empty()) return read_trace(flags.traces, name, flags.nodes);
+  if (name == kSynthetic) return synthetic_trace(flags.nodes);
+  return error("--trace " + in_quotes(name) +
+               ": without --traces there is only the trace synthetic");
+}
+
+std::size_t jobs_of(const CommandFlags& flags) {
+  if (flags.jobs > 0) return static_cast<std::size_t>(flags.jobs);
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
+void add_command(Options& command, CommandFlags& flags) {
+  command.add_text("traces",
+                   "folder with openb_node_list_gpu_node.csv and openb_pod_list_<trace>.csv; "
+                   "empty = the synthetic workload",
+                   flags.traces);
+  command.add_text("trace", "which trace of the folder; empty = default", flags.trace);
+  command.add_text("nodes", "another node list, in the same columns; empty = the folder's",
+                   flags.nodes);
+  command.add_text("policy", "of the extender", flags.policy);
+  command.add_text("seeds", "one run each; numbers and ranges", flags.seeds);
+  command.add_choice("workload", "what policies know of the pods to come: known = the whole list",
+                     flags.workload, {"known"});
+  command.add_choice("ties", "among nodes of equal score: first = the smallest name, or random",
+                     flags.ties, {"first", "random"});
+  command.add_choice("memory",
+                     "of cards: none = it never decides; reference = cards have their model's, "
+                     "shares ask for some by a rule",
+                     flags.memory, {"none", "reference"});
+  command.add_choice("output", "table, or json on standard output", flags.output,
+                     {"table", "json"});
+  command.add_number("arrived-until", "percent of the cluster's cards that are asked for in all",
+                     flags.arrived_until, 1, limits::kArrivedUntilMax);
+  command.add_number("jobs", "runs at once; 0 = one for each processor", flags.jobs, 0,
+                     limits::kJobsMax);
+}
+
+Result<std::string> run_command(const CommandFlags& flags) {
+  const auto policy = placement::find_policy(flags.policy);
+  if (!policy) return error("--policy: " + policy.error().message);
+  const auto seeds = parse_seeds(flags.seeds);
+  if (!seeds) return error("--seeds: " + seeds.error().message);
+  const auto trace = read(flags);
+  if (!trace) return trace.error();
+  const Objects objects(*trace,
+                        flags.memory == "reference" ? MemoryRule::kReference : MemoryRule::kNone);
+  const RunSettings settings{.policy = *policy,
+                             .ties = flags.ties == "random" ? Ties::kRandom : Ties::kFirst,
+                             .arrived_until = flags.arrived_until};
+  const Report report{.trace = trace_name(flags),
+                      .policy = flags.policy,
+                      .workload = flags.workload,
+                      .ties = flags.ties,
+                      .memory = flags.memory,
+                      .nodes = trace->nodes.size(),
+                      .cards = trace->cards(),
+                      .seeds = run_seeds(objects, settings, *seeds, jobs_of(flags))};
+  return flags.output == "json" ? report_json(report) : report_table(report);
+}
+
+}  // namespace mgpu::trace

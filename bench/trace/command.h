@@ -1,0 +1,35 @@
+// `mgpu-sim trace`: a trace of pods through the extender's own decisions, and how full the cards
+// became.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/options.h"
+#include "common/result.h"
+#include "extender/placement/policy.h"
+
+namespace mgpu::trace {
+
+// As given on the command line; checked by run_command.
+struct CommandFlags {
+  std::string traces;  // empty: the synthetic workload
+  std::string trace;   // empty: "default", or "synthetic" without --traces
+  std::string nodes;   // empty: the folder's
+  std::string policy{placement::kDefaultPolicy};
+  std::string seeds = "42-51";
+  std::string workload = "known";
+  std::string ties = "first";
+  std::string memory = "none";
+  std::string output = "table";
+  std::int64_t arrived_until = 130;
+  std::int64_t jobs = 0;  // 0: one for each processor
+};
+
+// `flags` outlives the parsing.
+void add_command(Options& command, CommandFlags& flags);
+
+// What is to be printed. Errors: one sentence for the first flag or file that is wrong.
+Result<std::string> run_command(const CommandFlags& flags);
+
+}  // namespace mgpu::trace

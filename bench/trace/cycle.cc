@@ -1,0 +1,133 @@
+#include "bench/trace/cycle.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <variant>
+
+#include "common/check.h"
+
+namespace mgpu::trace {
+namespace {
+
+constexpr std::uint64_t kNameDraws = 2;
+constexpr std::uint64_t kTieDraws = 3;
+
+class Stopwatch {
+ public:
+  std::chrono::nanoseconds read() const { return Clock::now() - start_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+// As the published simulator renames them: which node is first then differs by seed.
+std::string renamed(const std::string& name, Draws& draws) {
+  std::string digits = std::to_string(draws.below(10'000));
+  return std::string(4 - digits.size(), '0') + digits + "-" + name;
+}
+
+}  // namespace
+
+Cycle::Cycle(const Objects& objects, placement::PolicyChoice policy,
+             std::shared_ptr<const market::Board> markets, Ties ties, std::uint64_t seed)
+    : objects_(objects), ties_(ties), tie_draws_(seed, kTieDraws), bookkeeping_(objects) {
+  settings_.contract = objects.contract();
+  settings_.min_memory = MiB(1);
+  settings_.policy = policy;
+  settings_.markets = std::move(markets);
+  Draws draws(seed, kNameDraws);
+  const auto& nodes = objects.trace().nodes;
+  for (const TraceNode& node : nodes) names_.emplace_back(renamed(node.name, draws));
+  for (std::size_t node = 0; node < nodes.size(); ++node) {
+    ledger_.apply_node(objects.node_facts(node, names_[node]));
+    index_of_.emplace(names_[node].str(), node);
+  }
+  by_name_.resize(nodes.size());
+  std::iota(by_name_.begin(), by_name_.end(), std::size_t{0});
+  std::sort(by_name_.begin(), by_name_.end(),
+            [this](std::size_t a, std::size_t b) { return names_[a] < names_[b]; });
+}
+
+Outcome Cycle::schedule(std::size_t index, const std::string& uid) {
+  now_ += std::chrono::milliseconds(1);
+  const kube::Pod pod = objects_.pod(index, uid);
+  const auto request = verbs::read_pod_request(pod, settings_);
+  MGPU_CHECK(request.has_value(), "a trace's pods are made by the contract");
+  ledger::Claim claim{.pod = pod.ref(),
+                      .uid = pod.uid(),
+                      .node = {},
+                      .request = request->request,
+                      .host = request->host,
+                      .placement = {},
+                      .drift_detail = {},
+                      .start_time = {},
+                      .labels = {}};
+  std::vector<std::string_view> names = candidates(request->host);
+  if (names.empty()) return {};
+  const Stopwatch stopwatch;
+  const std::string_view node = choose(pod, std::move(names));
+  if (node.empty()) return {.node = {}, .cards = {}, .took = stopwatch.read()};
+  claim.node = NodeName(node);
+  Placement cards = assume(*request, claim);
+  const Outcome outcome{index_of_.at(node), std::move(cards), stopwatch.read()};
+  confirm(std::move(claim), outcome.cards);
+  bookkeeping_.place(index, *outcome.node, outcome.cards);
+  return outcome;
+}
+
+void Cycle::remove(std::size_t index, const std::string& uid, std::size_t node,
+                   const Placement& cards) {
+  ledger_.remove_pod(PodUid(uid));
+  bookkeeping_.remove(index, node, cards);
+}
+
+std::vector<std::string_view> Cycle::candidates(const placement::HostAmount& wanted) const {
+  std::vector<std::string_view> names;
+  names.reserve(by_name_.size());
+  for (const std::size_t node : by_name_)
+    if (bookkeeping_.host_fits(node, wanted)) names.push_back(names_[node].str());
+  return names;
+}
+
+// Empty: no node fits.
+std::string_view Cycle::choose(const kube::Pod& pod, std::vector<std::string_view> names) {
+  const auto asked = verbs::ExtenderArgs::of(pod, std::move(names));
+  verbs::FilterReply reply = verbs::filter(asked, ledger_, settings_, now_);
+  MGPU_CHECK(reply.error.empty() && !reply.pod_refusal, "a trace's pods are made by the contract");
+  if (reply.fitting.empty()) return {};
+  if (reply.fitting.size() == 1) return reply.fitting.front();
+  const auto fitting = verbs::ExtenderArgs::of(pod, std::move(reply.fitting));
+  return highest(verbs::prioritize(fitting, ledger_, settings_, now_));
+}
+
+std::string_view Cycle::highest(const std::vector<verbs::HostScore>& scores) {
+  std::int64_t most = scores.front().score;
+  for (const verbs::HostScore& score : scores) most = std::max(most, score.score);
+  const auto is_highest = [most](const verbs::HostScore& score) { return score.score == most; };
+  auto chosen = std::find_if(scores.begin(), scores.end(), is_highest);
+  if (ties_ == Ties::kFirst) return chosen->node;
+  const auto equal = std::count_if(chosen, scores.end(), is_highest);
+  auto left = tie_draws_.below(static_cast<std::uint64_t>(equal));
+  for (; left > 0; --left) chosen = std::find_if(chosen + 1, scores.end(), is_highest);
+  return chosen->node;
+}
+
+Placement Cycle::assume(const verbs::PodRequest& request, const ledger::Claim& claim) {
+  if (request.request.empty()) return {};
+  const auto market = settings_.market();
+  auto answer = ledger_.assume(claim, *request.policy.card, now_, market.get());
+  auto* assumed = std::get_if<ledger::Assumed>(&answer);
+  MGPU_CHECK(assumed != nullptr, "what filter let through fits, with nobody else binding");
+  return std::move(assumed->placement);
+}
+
+void Cycle::confirm(ledger::Claim claim, const Placement& cards) {
+  if (claim.request.empty())
+    return ledger_.apply_plain({std::move(claim.uid), std::move(claim.node), claim.host});
+  claim.placement = cards;
+  ledger_.apply_pod(std::move(claim));
+}
+
+}  // namespace mgpu::trace

@@ -1,0 +1,73 @@
+// One pod at a time through the product's own decision, as kube-scheduler would ask it: the nodes
+// whose CPU and memory are enough, filter, prioritize where more than one is left, the node with
+// the highest score, assume; and then what the watch would show.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "bench/trace/arrivals.h"
+#include "bench/trace/bookkeeping.h"
+#include "bench/trace/objects.h"
+#include "extender/ledger/ledger.h"
+#include "extender/market/board.h"
+#include "extender/verbs/pod_request.h"
+#include "extender/verbs/verbs.h"
+
+namespace mgpu::trace {
+
+// Among nodes of equal score: kFirst takes the smallest name, as FGD's scheduler does; kRandom any,
+// as kube-scheduler does.
+enum class Ties : std::uint8_t { kFirst, kRandom };
+
+struct Outcome {
+  std::optional<std::size_t> node;  // none: it fits nowhere
+  Placement cards;
+  std::chrono::nanoseconds took{0};  // filter, prioritize and assume
+};
+
+// A cluster with its ledger, empty at first. One run's; not thread-safe.
+class Cycle {
+ public:
+  // `objects` outlives it. Nodes are called "<4 random digits>-<their name>", by the seed.
+  Cycle(const Objects& objects, placement::PolicyChoice policy,
+        std::shared_ptr<const market::Board> markets, Ties ties, std::uint64_t seed);
+
+  // `pod` is an index into the trace's; `uid` is this arrival's own. What the ledger holds
+  // afterwards is confirmed.
+  Outcome schedule(std::size_t pod, const std::string& uid);
+  // The pod has ended.
+  void remove(std::size_t pod, const std::string& uid, std::size_t node, const Placement& cards);
+
+  ledger::Ledger& ledger() { return ledger_; }
+  const Bookkeeping& bookkeeping() const { return bookkeeping_; }
+  const NodeName& node_name(std::size_t node) const { return names_[node]; }
+  const verbs::Settings& settings() const { return settings_; }
+  Instant now() const { return now_; }
+
+ private:
+  std::vector<std::string_view> candidates(const placement::HostAmount& wanted) const;
+  std::string_view choose(const kube::Pod& pod, std::vector<std::string_view> names);
+  std::string_view highest(const std::vector<verbs::HostScore>& scores);
+  Placement assume(const verbs::PodRequest& request, const ledger::Claim& claim);
+  void confirm(ledger::Claim claim, const Placement& cards);
+
+  const Objects& objects_;
+  verbs::Settings settings_;
+  Ties ties_;
+  Draws tie_draws_;
+  Bookkeeping bookkeeping_;
+  ledger::Ledger ledger_;
+  std::vector<NodeName> names_;                                 // by index
+  std::vector<std::size_t> by_name_;                            // indices, names ascending
+  std::unordered_map<std::string_view, std::size_t> index_of_;  // names to indices
+  Instant now_{};
+};
+
+}  // namespace mgpu::trace

@@ -1,0 +1,47 @@
+// The runs of one trace under one policy, one for each seed, in parallel.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/trace/curve.h"
+#include "bench/trace/cycle.h"
+#include "bench/trace/objects.h"
+#include "extender/placement/policy.h"
+
+namespace mgpu::trace {
+
+struct RunSettings {
+  placement::PolicyChoice policy;
+  Ties ties = Ties::kFirst;
+  std::int64_t arrived_until = 130;  // percent of the cluster's cards that are asked for in all
+};
+
+// Pods that fitted nowhere, by what they ask for: "none", "share", or the number of cards.
+struct Failures {
+  std::string size;
+  std::int64_t pods = 0;
+  double gpus = 0;
+};
+
+struct SeedResult {
+  std::uint64_t seed = 0;
+  std::vector<CurvePoint> curve;  // 0 .. arrived_until
+  std::int64_t overcommitted = 0;
+  double us_per_decision = 0;  // mean of filter, prioritize and assume
+  std::int64_t decisions = 0;
+  std::vector<Failures> failures;  // every size that was asked for, ascending
+
+  // Allocation; none past the end of the curve.
+  std::optional<double> at(std::int64_t arrived) const;
+};
+
+SeedResult run_seed(const Objects& objects, const RunSettings& settings, std::uint64_t seed);
+
+// In the order of `seeds`. REQUIRES: jobs > 0.
+std::vector<SeedResult> run_seeds(const Objects& objects, const RunSettings& settings,
+                                  const std::vector<std::uint64_t>& seeds, std::size_t jobs);
+
+}  // namespace mgpu::trace
