@@ -9,11 +9,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kPodsPerCard = 2;
-constexpr std::int64_t kCardMemoryMiB = 81'559;
+// Nodes come in groups of four, and so do the pods that fill them.
+constexpr std::size_t kGroupNodes = 4;
+constexpr std::size_t kGroupPods = kGroupNodes * kPodsPerNode;
 
-std::string node_name(std::size_t number) {
-  return "gpu-node-" + std::to_string(number);
+std::string uid_of(const char* kind, std::size_t number) {
+  std::string digits = std::to_string(number);
+  digits.insert(0, 12 - digits.size(), '0');
+  return std::string(kind) + "-0000-4000-8000-" + digits;
 }
 
 // What the API server keeps of who wrote which field: present in every object, read by nobody here.
@@ -65,13 +68,29 @@ const Contract& contract() {
 
 }  // namespace
 
+std::string node_name(std::size_t number) {
+  return "gpu-node-" + std::to_string(number);
+}
+
+PodPlace place_of_pod(std::size_t number) {
+  const std::size_t first = number / kGroupPods * kGroupNodes;
+  const std::size_t pod = number % kGroupPods;
+  if (pod < 16) return {first, pod / 2};
+  if (pod < 24) return {first + 1, pod - 16};
+  return {first + 2, (pod - 24) / 2};
+}
+
 std::string node_object(std::size_t number) {
-  const Json sizes =
+  Json sizes =
       amounts(contract(), kCardsPerNode * 100, std::int64_t{kCardsPerNode} * kCardMemoryMiB);
+  sizes["cpu"] = "128";
+  sizes["memory"] = "1Ti";
   return Json{{"apiVersion", "v1"},
               {"kind", "Node"},
               {"metadata",
                {{"name", node_name(number)},
+                {"uid", uid_of("00000001", number)},
+                {"resourceVersion", "1"},
                 {"labels", {{"kubernetes.io/hostname", node_name(number)}, {"pool", "gpu"}}},
                 {"annotations", {{contract().node_cards, cards(number)}}},
                 {"managedFields", managed_fields()}}},
@@ -81,15 +100,16 @@ std::string node_object(std::size_t number) {
 }
 
 std::string pod_object(std::size_t number) {
-  const std::size_t node = number / (kCardsPerNode * kPodsPerCard);
-  const std::size_t card = number / kPodsPerCard % kCardsPerNode;
+  const auto [node, card] = place_of_pod(number);
+  Json asked = amounts(contract(), kPodCore, kPodMemoryMiB);
+  const Json limits = asked;
+  asked["cpu"] = "4";
+  asked["memory"] = "16Gi";
   const std::string name = "train-" + std::to_string(number);
   const Json container = {{"name", "app"},
                           {"image", "registry.example/team/image-1:v1.2.3"},
                           {"args", {"--epochs", "100", "--data", "/data", "--model", "/model"}},
-                          {"resources",
-                           {{"limits", amounts(contract(), 50, 40'000)},
-                            {"requests", amounts(contract(), 50, 40'000)}}},
+                          {"resources", {{"limits", limits}, {"requests", asked}}},
                           {"volumeMounts", {{{"name", "data"}, {"mountPath", "/data"}}}}};
   return Json{
       {"apiVersion", "v1"},
@@ -97,6 +117,8 @@ std::string pod_object(std::size_t number) {
       {"metadata",
        {{"name", name},
         {"namespace", "default"},
+        {"uid", uid_of("00000002", number)},
+        {"resourceVersion", "1"},
         {"labels", {{"app", "train"}, {"team", "vision"}, {"pod-template-hash", "5d4f"}}},
         {"annotations",
          {{contract().assumed, "true"}, {contract().index_key("app"), std::to_string(card)}}},

@@ -63,7 +63,7 @@ const Library kLibraries[] = {
     {"Boost",
      {"boost/"},
      {"common/http/", "common/asio_executor.cc", "common/kube/curl_", "plugin/gpu/mps_process",
-      "test/"}},
+      "bench/latency/client.cc", "test/"}},
     {"OpenSSL", {"openssl/"}, {"common/http/", "common/kube/pem.cc", "common/digest.cc", "test/"}},
     {"spdlog", {"spdlog/"}, {"common/log.cc"}},
     {"CLI11", {"CLI/"}, {"common/options.cc"}},
@@ -74,6 +74,7 @@ const Library kLibraries[] = {
       "test/"}},
     {"gRPC", {"grpc", "google/protobuf/"}, {"plugin/kubelet/", "test/plugin/kubelet/"}},
     {"GoogleTest", {"gtest/", "gmock/"}, {"test/"}},
+    {"Google Benchmark", {"benchmark/"}, {"bench/latency/parts/"}},
 };
 
 // --- pure code -----------------------------------------------------------------------------------

@@ -1,0 +1,158 @@
+#include "bench/latency/cluster_feed.h"
+
+#include <algorithm>
+#include <charconv>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "bench/latency/limits.h"
+#include "bench/latency/requests.h"
+#include "bench/scale/cluster_objects.h"
+
+namespace mgpu::bench {
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+// The number after `name`; 0 where there is none.
+std::size_t number_after(std::string_view target, std::string_view name) {
+  std::size_t at = target.find(name);
+  std::size_t number = 0;
+  if (at == std::string_view::npos) return number;
+  at += name.size();
+  std::from_chars(target.data() + at, target.data() + target.size(), number);
+  return number;
+}
+
+std::string page(std::string_view target, std::size_t count, std::string (*object)(std::size_t)) {
+  const std::size_t begin = number_after(target, "continue=");
+  const std::size_t end =
+      std::min(count, begin + std::max<std::size_t>(number_after(target, "limit="), 1));
+  std::string text = R"({"metadata":{"resourceVersion":"1")";
+  if (end < count) text += R"(,"continue":")" + std::to_string(end) + '"';
+  text += R"(},"items":[)";
+  for (std::size_t i = begin; i < end; ++i) text.append(i > begin ? "," : "").append(object(i));
+  return text + "]}";
+}
+
+std::string pod_shown_bound(const Json& binding) {
+  const auto name = binding["metadata"]["name"].get<std::string>();
+  Json pod = Json::parse(small_pod(number_after(name, "bound-")));
+  pod["metadata"]["annotations"] = binding["metadata"]["annotations"];
+  pod["spec"]["nodeName"] = binding["target"]["name"];
+  pod["status"]["phase"] = "Running";
+  return pod.dump();
+}
+
+}  // namespace
+
+std::string watch_line(std::string_view type, std::string_view object) {
+  std::string line = R"({"type":")";
+  line.append(type).append(R"(","object":)").append(object).append("}");
+  return line;
+}
+
+// On the executor, but for `bind_took`.
+struct ClusterFeed::State : std::enable_shared_from_this<ClusterFeed::State> {
+  State(Executor& its_executor, ClusterSize its_size) : executor(its_executor), size(its_size) {}
+
+  std::string list(const std::string& target) const;
+  void take(const kube::Request& request, const std::function<void(kube::Response)>& done);
+  void bind(const kube::Request& request, Clock::time_point begun,
+            const std::function<void(kube::Response)>& done);
+  void show(const std::string& pod);
+  void send_line(const std::string& line) {
+    if (pods && pods->on_line) pods->on_line(line);
+  }
+
+  Executor& executor;
+  const ClusterSize size;
+  std::shared_ptr<kube::StreamHandlers> pods;
+  std::deque<std::string> bound;
+  std::atomic<std::chrono::nanoseconds> bind_took{};
+};
+
+namespace {
+
+struct OpenStream final : kube::Stream {
+  explicit OpenStream(std::shared_ptr<kube::StreamHandlers> its) : handlers(std::move(its)) {}
+  ~OpenStream() override { *handlers = {}; }
+  std::shared_ptr<kube::StreamHandlers> handlers;
+};
+
+}  // namespace
+
+std::string ClusterFeed::State::list(const std::string& target) const {
+  if (target.starts_with("/api/v1/nodes")) return page(target, size.nodes, node_object);
+  if (target.starts_with("/api/v1/pods")) return page(target, size.pods, pod_object);
+  return page(target, 0, nullptr);
+}
+
+void ClusterFeed::State::take(const kube::Request& request,
+                              const std::function<void(kube::Response)>& done) {
+  if (request.target.find("/binding") == std::string::npos) {
+    return done({.status = 200, .body = list(request.target), .retry_after = {}, .failure = {}});
+  }
+  executor.after(limits::kApiServerDelay,
+                 [self = shared_from_this(), request, done, begun = Clock::now()] {
+                   self->bind(request, begun, done);
+                 });
+}
+
+void ClusterFeed::State::bind(const kube::Request& request, Clock::time_point begun,
+                              const std::function<void(kube::Response)>& done) {
+  bind_took = Clock::now() - begun;
+  done({.status = 201,
+        .body = R"({"kind":"Status","status":"Success"})",
+        .retry_after = {},
+        .failure = {}});
+  // The watch tells of it a moment later.
+  executor.post([self = shared_from_this(), body = request.body] {
+    self->show(pod_shown_bound(Json::parse(body)));
+  });
+}
+
+void ClusterFeed::State::show(const std::string& pod) {
+  send_line(watch_line("MODIFIED", pod));
+  bound.push_back(pod);
+  if (bound.size() <= limits::kBoundPodsKept) return;
+  send_line(watch_line("DELETED", bound.front()));
+  bound.pop_front();
+}
+
+ClusterFeed::ClusterFeed(Executor& executor, ClusterSize size)
+    : state_(std::make_shared<State>(executor, size)) {}
+ClusterFeed::~ClusterFeed() = default;
+
+void ClusterFeed::send(kube::Request request, std::function<void(kube::Response)> done) {
+  state_->executor.post([state = state_, request = std::move(request), done = std::move(done)] {
+    state->take(request, done);
+  });
+}
+
+std::unique_ptr<kube::Stream> ClusterFeed::stream(kube::Request request,
+                                                  kube::StreamHandlers handlers) {
+  auto shared = std::make_shared<kube::StreamHandlers>(std::move(handlers));
+  const bool pods = request.target.starts_with("/api/v1/pods");
+  state_->executor.post([state = state_, shared, pods] {
+    if (pods) state->pods = shared;
+    if (shared->on_open) shared->on_open();
+  });
+  return std::make_unique<OpenStream>(std::move(shared));
+}
+
+Executor& ClusterFeed::executor() {
+  return state_->executor;
+}
+
+void ClusterFeed::send_pod_line(std::string line) {
+  state_->executor.post([state = state_, line = std::move(line)] { state->send_line(line); });
+}
+
+std::chrono::nanoseconds ClusterFeed::bind_took() const {
+  return state_->bind_took;
+}
+
+}  // namespace mgpu::bench

@@ -1,0 +1,83 @@
+#include "bench/latency/measure.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "bench/latency/client.h"
+#include "bench/latency/limits.h"
+#include "common/check.h"
+
+namespace mgpu::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Lane {
+  const Contestant& who;
+  Client client;
+  Times times;
+
+  Result<void> ask(Requests& requests, bool count);
+};
+
+Result<void> Lane::ask(Requests& requests, bool count) {
+  const std::string_view body = requests.next();
+  const auto begun = Clock::now();
+  const auto answer = client.post(who.path, body);
+  const auto took = Clock::now() - begun;
+  if (!answer) return error(who.name + ": " + answer.error().message);
+  times.bytes_in = body.size();
+  times.bytes_out = answer->size();
+  if (count) times.us.push_back(std::chrono::duration<double, std::micro>(took).count());
+  return {};
+}
+
+Result<std::vector<Lane>> lanes_of(const std::vector<Contestant>& contestants) {
+  std::vector<Lane> lanes;
+  for (const Contestant& who : contestants) {
+    auto client = Client::connect(who.port);
+    if (!client) return client.error();
+    lanes.push_back({who, std::move(*client), Times{who.name, {}}});
+  }
+  return lanes;
+}
+
+bool enough(std::size_t requests, Clock::duration passed, std::chrono::milliseconds length) {
+  const bool many = requests >= limits::kRequestsLeast;
+  return passed >= (many ? length : limits::kPatience * length);
+}
+
+Result<void> take_turns(std::vector<Lane>& lanes, Requests& requests, std::size_t turn,
+                        bool count) {
+  for (Lane& lane : lanes)
+    for (std::size_t i = 0; i < turn; ++i)
+      if (auto asked = lane.ask(requests, count); !asked) return asked;
+  return {};
+}
+
+}  // namespace
+
+double Times::percentile(double part) const {
+  MGPU_CHECK(!us.empty() && part > 0 && part <= 1, "a percentile of something");
+  const auto rank = static_cast<std::size_t>(std::ceil(part * static_cast<double>(us.size())));
+  return us[std::max<std::size_t>(rank, 1) - 1];
+}
+
+Result<std::vector<Times>> measure(const std::vector<Contestant>& contestants, Requests& requests,
+                                   std::chrono::milliseconds length) {
+  auto lanes = lanes_of(contestants);
+  if (!lanes) return lanes.error();
+  if (auto warm = take_turns(*lanes, requests, limits::kWarmUp, false); !warm) return warm.error();
+  const auto begun = Clock::now();
+  while (!enough(lanes->front().times.us.size(), Clock::now() - begun, length))
+    if (auto took = take_turns(*lanes, requests, limits::kTurn, true); !took) return took.error();
+  std::vector<Times> all;
+  for (Lane& lane : *lanes) {
+    std::ranges::sort(lane.times.us);
+    all.push_back(std::move(lane.times));
+  }
+  return all;
+}
+
+}  // namespace mgpu::bench

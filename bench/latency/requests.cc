@@ -1,0 +1,114 @@
+#include "bench/latency/requests.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "bench/latency/limits.h"
+#include "bench/latency/recorded.h"
+#include "bench/scale/cluster_objects.h"
+#include "common/check.h"
+
+namespace mgpu::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kUidDigits = 12;  // the last group of a uid
+
+Json recorded_pod(PodKind kind) {
+  const bool one = kind == PodKind::kOneContainer;
+  return Json::parse(one ? kRecordedFullFilter : kRecordedFilter)["Pod"];
+}
+
+// 5 to 40 % for the pod's last container.
+void set_shape(Json& pod, std::size_t shape) {
+  Json& resources = pod["spec"]["containers"].back()["resources"];
+  for (const char* part : {"limits", "requests"}) {
+    for (auto& [resource, amount] : resources[part].items())
+      if (resource.ends_with("core")) amount = std::to_string(5 * (shape + 1));
+  }
+}
+
+std::vector<std::size_t> order_of_nodes(std::size_t nodes, std::size_t shape) {
+  std::mt19937 random(static_cast<std::uint32_t>(shape));
+  std::vector<std::size_t> order(nodes);
+  const std::size_t first = random() % nodes;
+  for (std::size_t i = 0; i < nodes; ++i) order[i] = (first + i) % nodes;
+  for (std::size_t i = 0; i + 1 < nodes; ++i)
+    if (random() % 4 == 0) std::swap(order[i], order[i + 1]);
+  return order;
+}
+
+std::string uid_digits(std::size_t number) {
+  std::string digits = std::to_string(number);
+  digits.insert(0, kUidDigits - std::min(digits.size(), kUidDigits), '0');
+  return digits;
+}
+
+Json small_pod_json(std::size_t number) {
+  Json pod = recorded_pod(PodKind::kOneContainer);
+  const std::string digits = uid_digits(number);
+  pod["metadata"]["name"] = "bound-" + digits;
+  pod["metadata"]["uid"] = "00000003-0000-4000-8000-" + digits;
+  return pod;
+}
+
+}  // namespace
+
+std::string_view name(Form form) {
+  return form == Form::kNames ? "names" : "nodes";
+}
+
+std::string_view name(PodKind kind) {
+  return kind == PodKind::kOneContainer ? "1" : "2";
+}
+
+Requests::Requests(std::size_t nodes, Form form, PodKind kind) {
+  Json message{{"Pod", recorded_pod(kind)}, {"Nodes", Json(nullptr)}, {"NodeNames", Json(nullptr)}};
+  const std::string uid = message["Pod"]["metadata"]["uid"];
+  for (std::size_t shape = 0; shape < limits::kShapes; ++shape) {
+    set_shape(message["Pod"], shape);
+    Json list = Json::array();
+    for (const std::size_t node : order_of_nodes(nodes, shape))
+      list.push_back(form == Form::kNames ? Json(node_name(node)) : Json::parse(node_object(node)));
+    if (form == Form::kNames)
+      message["NodeNames"] = std::move(list);
+    else
+      message["Nodes"] = {{"metadata", Json::object()}, {"items", std::move(list)}};
+    std::string text = message.dump();
+    const std::size_t uid_at = text.find(uid);
+    MGPU_CHECK(uid_at != std::string::npos, "the recorded pod has a uid");
+    bodies_.push_back({std::move(text), uid_at + uid.size() - kUidDigits});
+    // A whole node is some 4 KiB, a request of them up to 60 MiB: one order is enough.
+    if (form == Form::kNodes) break;
+  }
+}
+
+std::string_view Requests::next() {
+  Body& body = bodies_[next_ % bodies_.size()];
+  body.text.replace(body.uid_at, kUidDigits, uid_digits(++next_));
+  return body.text;
+}
+
+std::string small_pod(std::size_t number) {
+  return small_pod_json(number).dump();
+}
+
+std::string filter_one(std::size_t number, std::string_view node) {
+  return Json{
+      {"Pod", small_pod_json(number)}, {"Nodes", nullptr}, {"NodeNames", Json::array({node})}}
+      .dump();
+}
+
+std::string bind_one(std::size_t number, std::string_view node) {
+  const Json pod = small_pod_json(number);
+  Json message = Json::parse(kRecordedBind);
+  message["PodName"] = pod["metadata"]["name"];
+  message["PodNamespace"] = pod["metadata"]["namespace"];
+  message["PodUID"] = pod["metadata"]["uid"];
+  message["Node"] = node;
+  return message.dump();
+}
+
+}  // namespace mgpu::bench

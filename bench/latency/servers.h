@@ -1,0 +1,56 @@
+// The three servers that are compared, in this process, each with the same HTTP server of
+// common/http in front:
+//
+//   extender  mgpu-extender over an API server that costs next to nothing (cluster_feed.h)
+//   echo      reads the same request and answers as many bytes as it is told to; no more
+//   naive     naive.h
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "bench/latency/cluster_feed.h"
+#include "bench/latency/naive.h"
+#include "common/asio_executor.h"
+#include "common/http/server.h"
+#include "common/result.h"
+#include "extender/extender.h"
+
+namespace mgpu::bench {
+
+class Servers {
+ public:
+  // Starts all three; the extender is ready when it returns.
+  static Result<std::unique_ptr<Servers>> start(ClusterSize size, std::size_t threads,
+                                                const std::string& policy);
+  ~Servers();
+
+  std::uint16_t extender_port() const { return extender_->port(); }
+  std::uint16_t echo_port() const { return echo_->port(); }
+  std::uint16_t naive_port() const { return naive_server_->port(); }
+  ClusterFeed& feed() { return feed_; }
+  ClusterSize size() const { return size_; }
+  // From the extender's start to ready; the rendering of the objects is part of it.
+  std::chrono::milliseconds ready_after() const { return ready_after_; }
+  void echo_bytes(std::size_t bytes) { echo_bytes_ = bytes; }
+
+ private:
+  explicit Servers(ClusterSize size);
+  Result<void> start_extender(std::size_t threads, const std::string& policy);
+  Result<void> start_echo(std::size_t threads);
+  Result<void> start_naive(std::size_t threads);
+
+  const ClusterSize size_;
+  AsioExecutor executor_;
+  ClusterFeed feed_;
+  const NaiveExtender naive_;
+  std::atomic<std::size_t> echo_bytes_{0};
+  std::chrono::milliseconds ready_after_{0};
+  std::unique_ptr<Extender> extender_;
+  std::unique_ptr<http::Server> echo_;
+  std::unique_ptr<http::Server> naive_server_;
+};
+
+}  // namespace mgpu::bench
