@@ -6,6 +6,7 @@
 
 #include "bench/trace/limits.h"
 #include "bench/trace/objects.h"
+#include "bench/trace/placements.h"
 #include "bench/trace/report.h"
 #include "bench/trace/run.h"
 #include "bench/trace/seeds.h"
@@ -35,6 +36,15 @@ std::size_t jobs_of(const CommandFlags& flags) {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
+Result<void> write_placements(const CommandFlags& flags, const Objects& objects,
+                              const std::vector<SeedResult>& results) {
+  if (flags.placements.empty()) return {};
+  std::vector<Arrivals> seeds;
+  for (const SeedResult& result : results) seeds.push_back(result.arrivals);
+  const auto written = write_text_file(flags.placements, placements_json(objects, seeds));
+  return written ? written : error("--placements: " + written.error().message);
+}
+
 }  // namespace
 
 void add_command(Options& command, CommandFlags& flags) {
@@ -57,6 +67,8 @@ void add_command(Options& command, CommandFlags& flags) {
                      flags.memory, {"none", "reference"});
   command.add_choice("output", "table, or json on standard output", flags.output,
                      {"table", "json"});
+  command.add_text("placements", "file to write where every pod went, as JSON; empty = none",
+                   flags.placements);
   command.add_number("arrived-until", "percent of the cluster's cards that are asked for in all",
                      flags.arrived_until, 1, limits::kArrivedUntilMax);
   command.add_number("jobs", "runs at once; 0 = one for each processor", flags.jobs, 0,
@@ -74,7 +86,8 @@ Result<std::string> run_command(const CommandFlags& flags) {
                         flags.memory == "reference" ? MemoryRule::kReference : MemoryRule::kNone);
   const RunSettings settings{.policy = *policy,
                              .ties = flags.ties == "random" ? Ties::kRandom : Ties::kFirst,
-                             .arrived_until = flags.arrived_until};
+                             .arrived_until = flags.arrived_until,
+                             .keep_arrivals = !flags.placements.empty()};
   const Report report{.trace = trace_name(flags),
                       .policy = flags.policy,
                       .workload = flags.workload,
@@ -83,6 +96,8 @@ Result<std::string> run_command(const CommandFlags& flags) {
                       .nodes = trace->nodes.size(),
                       .cards = trace->cards(),
                       .seeds = run_seeds(objects, settings, *seeds, jobs_of(flags))};
+  if (const auto written = write_placements(flags, objects, report.seeds); !written)
+    return written.error();
   return flags.output == "json" ? report_json(report) : report_table(report);
 }
 

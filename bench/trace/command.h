@@ -22,6 +22,7 @@ struct CommandFlags {
   std::string ties = "first";
   std::string memory = "none";
   std::string output = "table";
+  std::string placements;  // a file; empty: none
   std::int64_t arrived_until = 130;
   std::int64_t jobs = 0;  // 0: one for each processor
 };

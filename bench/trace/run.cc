@@ -44,6 +44,8 @@ class Run {
     standing_.arrived_milli += pod.total_milli();
     standing_.allocated_milli = cycle_.bookkeeping().allocated_milli();
     curve_.add(standing_);
+    if (settings_.keep_arrivals)
+      arrivals_.push_back({.pod = index, .node = outcome.node, .cards = outcome.cards});
     Failures& failures = failures_[size_of(pod)];
     if (outcome.node) return;
     ++failures.pods;
@@ -56,12 +58,15 @@ class Run {
                       .overcommitted = cycle_.bookkeeping().overcommitted(),
                       .us_per_decision = 0,
                       .decisions = decisions_,
-                      .failures = {}};
+                      .failures = {},
+                      .arrivals = {.seed = seed_, .nodes = {}, .pods = arrivals_}};
     if (decisions_ > 0)
       result.us_per_decision = std::chrono::duration<double, std::micro>(took_).count() /
                                static_cast<double>(decisions_);
     for (const auto& [size, failures] : failures_)
       result.failures.push_back({size_name(size), failures.pods, failures.gpus});
+    for (std::size_t node = 0; node < objects_.trace().nodes.size(); ++node)
+      result.arrivals.nodes.push_back(cycle_.node_name(node));
     return result;
   }
 
@@ -72,6 +77,7 @@ class Run {
   Curve curve_;
   Standing standing_;
   std::map<std::int64_t, Failures> failures_;  // by size_of
+  std::vector<Arrival> arrivals_;
   std::int64_t decisions_ = 0;
   std::chrono::nanoseconds took_{0};
 };

@@ -9,6 +9,7 @@
 #include "bench/trace/curve.h"
 #include "bench/trace/cycle.h"
 #include "bench/trace/objects.h"
+#include "bench/trace/placements.h"
 #include "extender/placement/policy.h"
 
 namespace mgpu::trace {
@@ -17,6 +18,7 @@ struct RunSettings {
   placement::PolicyChoice policy;
   Ties ties = Ties::kFirst;
   std::int64_t arrived_until = 130;  // percent of the cluster's cards that are asked for in all
+  bool keep_arrivals = false;
 };
 
 // Pods that fitted nowhere, by what they ask for: "none", "share", or the number of cards.
@@ -33,6 +35,7 @@ struct SeedResult {
   double us_per_decision = 0;  // mean of filter, prioritize and assume
   std::int64_t decisions = 0;
   std::vector<Failures> failures;  // every size that was asked for, ascending
+  Arrivals arrivals;               // without pods unless they are to be kept
 
   // Allocation; none past the end of the curve.
   std::optional<double> at(std::int64_t arrived) const;
