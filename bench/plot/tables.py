@@ -16,6 +16,8 @@ from results import (ARRIVED, LABELS, OURS, PUBLISHED_TRACES, Everything, Unusab
 
 NOT_MEASURED = "Not measured."
 SHOWN_AT = (50, 75, 90, 100, 130)
+# Of failures; others are numbers of cards.
+SIZES = {"none": "no card", "share": "a share", "1": "1 card"}
 
 
 def table(head, rows):
@@ -187,7 +189,7 @@ def failures(everything):
     sizes = list(dict.fromkeys(size for one in found.values() for size in one))
     rows = [[LABELS[policy], *(failures_cell(one.get(size)) for size in sizes)]
             for policy, one in found.items()]
-    return table([f"{trace}", *sizes], rows)
+    return table([f"{trace}", *(SIZES.get(size, f"{size} cards") for size in sizes)], rows)
 
 
 def failures_cell(pods_and_cards):
