@@ -21,13 +21,6 @@ Card card_from(CardFacts facts) {
   return card;
 }
 
-// The kind that the pod counts as by the cards it holds: a part of one, or how many.
-std::int32_t cards_held(const ClaimView& view) {
-  const auto whole = [](const CardHold& hold) { return hold.share.core >= kWholeCard; };
-  const auto count = static_cast<std::int32_t>(view.holds.size());
-  return count == 1 && !whole(view.holds.front()) ? 0 : count;
-}
-
 void count_pod(placement::Node& node, std::int32_t cards, std::int32_t change) {
   auto at = std::ranges::lower_bound(node.pods, cards, {}, &placement::PodsByCards::cards);
   if (at == node.pods.end() || at->cards != cards) at = node.pods.insert(at, {cards, 0});
@@ -72,7 +65,7 @@ void count(NodeRecord& record, Entry& entry) {
   if (view.claim.drift != Drift::kNone) ++record.drifting;
   for (const CardHold& hold : view.holds)
     if (Card* card = record.node.find(hold.card)) card->used += hold.share;
-  if (!view.holds.empty()) count_pod(record.node, cards_held(view), +1);
+  if (!view.holds.empty()) count_pod(record.node, placement::cards_counted(view.holds), +1);
 }
 
 void count_all(NodeRecord& record) {
@@ -126,7 +119,8 @@ void remove(Entry& entry) {
   record.claims.erase(place);
   entry.home = nullptr;
   record.node.host_used -= entry.view.claim.host;
-  if (!entry.view.holds.empty()) count_pod(record.node, cards_held(entry.view), -1);
+  if (!entry.view.holds.empty())
+    count_pod(record.node, placement::cards_counted(entry.view.holds), -1);
   for (const CardHold& hold : entry.view.holds)
     if (Card* card = record.node.find(hold.card)) card->used -= hold.share;
   if (entry.view.claim.drift != Drift::kNone) --record.drifting;

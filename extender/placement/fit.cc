@@ -1,27 +1,13 @@
 #include "extender/placement/fit.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "common/check.h"
+#include "extender/placement/model_name.h"
 
 namespace mgpu::placement {
 
 namespace {
-
-// Not the C library's: its answer depends on the locale.
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
-bool equal_without_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, {}, lower, lower);
-}
-
-bool lists_model(const std::vector<std::string>& models, std::string_view model) {
-  return std::ranges::any_of(models,
-                             [&](const auto& name) { return equal_without_case(name, model); });
-}
 
 bool lists_uuid(const std::vector<std::string>& uuids, const std::string& uuid) {
   return std::ranges::find(uuids, uuid) != uuids.end();
@@ -108,8 +94,7 @@ std::span<const Card> cards_of(const Node& node) {
 }
 
 bool model_matches(const CardSelector& selector, const Card& card) {
-  return (selector.models.empty() || lists_model(selector.models, card.model)) &&
-         !lists_model(selector.models_excluded, card.model);
+  return accepts_model(selector.models, selector.models_excluded, card.model);
 }
 
 bool uuid_matches(const CardSelector& selector, const Card& card) {

@@ -5,6 +5,7 @@
 //                     over each init container: its share + sidecars declared before it on it )
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "common/gpu_request.h"
@@ -17,6 +18,10 @@ struct CardHold {
   Share share;
   bool operator==(const CardHold&) const = default;
 };
+
+// The kind that a pod counts as by the cards it holds: how many, 0 for a part of one.
+// REQUIRES: it holds some.
+std::int32_t cards_counted(const std::vector<CardHold>& pod);
 
 // Ascending by card. A card that `node` does not have counts with what was asked, a whole card of
 // it as 100 % and no memory.

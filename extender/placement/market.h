@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "extender/placement/target_workload.h"
 #include "extender/placement/workload.h"
 
 namespace mgpu::placement {
@@ -11,6 +12,7 @@ namespace mgpu::placement {
 struct Market {
   std::uint64_t version = 0;  // differs between markets of one process
   Workload workload;
+  TargetWorkload target;  // of `workload`, for FGD: empty, and FGD is BestFit
 };
 
 }  // namespace mgpu::placement

@@ -3,14 +3,21 @@
 #include <array>
 
 #include "common/text.h"
+#include "extender/placement/policies/bestfit.h"
 #include "extender/placement/policies/binpack.h"
+#include "extender/placement/policies/clustering.h"
+#include "extender/placement/policies/dotprod.h"
+#include "extender/placement/policies/fgd.h"
+#include "extender/placement/policies/packing.h"
+#include "extender/placement/policies/random.h"
 #include "extender/placement/policies/spread.h"
 
 namespace mgpu::placement {
 
 namespace {
 
-constexpr std::array kPolicies{&kBinpack, &kSpread};
+constexpr std::array kPolicies{&kBinpack, &kSpread,     &kFgd,     &kBestFit,
+                               &kPacking, &kClustering, &kDotProd, &kRandom};
 
 const Policy* find_one(std::string_view name) {
   for (const Policy* policy : kPolicies) {

@@ -2,6 +2,8 @@
 // calls it the target workload (Weng et al., USENIX ATC 2023, "typical pods"). Values; pure.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "common/gpu_request.h"
@@ -12,12 +14,12 @@ namespace mgpu::placement {
 // Pods that ask for the same. A pod of several containers with cards counts as one class for each
 // of them, the first with all of the pod's host amounts.
 struct PodClass {
-  HostAmount host;
-  std::int32_t cards = 0;           // 0: asks for none
-  Share per_card;                   // of each card; core is 100 and memory is zero where `whole`
-  bool whole = false;               // all of the card's memory, whatever its size
-  std::vector<std::string> models;  // as CardSelector's
-  std::vector<std::string> models_excluded;  // the same
+  HostAmount host = {};
+  std::int32_t cards = 0;  // 0: asks for none
+  Share per_card = {};     // of each card; core is 100 and memory is zero where `whole`
+  bool whole = false;      // all of the card's memory, whatever its size
+  std::vector<std::string> models = {};           // as CardSelector's
+  std::vector<std::string> models_excluded = {};  // the same
   bool operator==(const PodClass&) const = default;
 };
 

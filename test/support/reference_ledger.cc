@@ -168,7 +168,9 @@ void ReferenceLedger::expire(Instant now) {
 
 Node ReferenceLedger::node(const NodeName& name) const {
   const auto facts = nodes_.find(name);
-  Node node = facts == nodes_.end() ? Node{name, {}} : empty_node(facts->second);
+  Node node;
+  node.name = name;
+  if (facts != nodes_.end()) node = empty_node(facts->second);
   const Node cards = node;
   for (const Held& held : held_) {
     if (held.claim.node != name) continue;

@@ -38,14 +38,15 @@ TEST(FindPolicy, UnknownNamesAreRefusedWithTheKnownOnes) {
                            " binpack", "binpack/spread/binpack"}) {
     const auto choice = find_policy(name);
     ASSERT_FALSE(choice) << name;
-    EXPECT_THAT(choice.error().message, HasSubstr("binpack, spread, or"));
+    EXPECT_THAT(choice.error().message, HasSubstr("binpack, spread, fgd, "));
     EXPECT_THAT(choice.error().message, HasSubstr('"' + std::string(name) + '"'));
   }
   EXPECT_LT(find_policy(std::string(1 << 20, 'x')).error().message.size(), 300u);
 }
 
 TEST(PolicyNames, AreInTheOrderOfTheTable) {
-  EXPECT_THAT(policy_names(), ElementsAre("binpack", "spread"));
+  EXPECT_THAT(policy_names(), ElementsAre("binpack", "spread", "fgd", "bestfit", "packing",
+                                          "clustering", "dotprod", "random"));
 }
 
 TEST(Fill, IsTheMeanOfBothDimensions) {

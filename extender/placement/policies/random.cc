@@ -1,0 +1,39 @@
+#include "extender/placement/policies/random.h"
+
+#include <string_view>
+
+namespace mgpu::placement {
+
+namespace {
+
+// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit depends on every bit.
+std::uint64_t mixed(std::uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58'476d'1ce4'e5b9U;
+  value = (value ^ (value >> 27)) * 0x94d0'49bb'1331'11ebU;
+  return value ^ (value >> 31);
+}
+
+Score score_of(std::uint64_t drawn) {
+  return static_cast<Score>(mixed(drawn) % static_cast<std::uint64_t>(kScoreMax + 1));
+}
+
+Score score_card(const Ask& ask, const Node&, const Card& card, const Share&, const Share&) {
+  return score_of(mixed(ask.draw) + static_cast<std::uint64_t>(card.index.value()));
+}
+
+Score score_node(const Ask& ask, const Node& node, const std::vector<CardHold>&) {
+  std::uint64_t hash = mixed(ask.draw);
+  for (const char c : std::string_view(node.name.str())) {
+    hash = mixed(hash + static_cast<unsigned char>(c) + 1);
+  }
+  return score_of(hash);
+}
+
+}  // namespace
+
+const Policy kRandom{.name = "random",
+                     .score_card = score_card,
+                     .score_node = score_node,
+                     .ranks_pods_without_cards = true};
+
+}  // namespace mgpu::placement

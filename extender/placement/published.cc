@@ -1,0 +1,49 @@
+#include "extender/placement/published.h"
+
+#include <algorithm>
+
+#include "extender/placement/fit.h"
+
+namespace mgpu::placement {
+
+namespace {
+
+constexpr double kLargestMilliCpu = 128'000;
+constexpr double kLargestCore = 800;
+
+}  // namespace
+
+std::int64_t free_core(const Card& card) {
+  return card.usable() ? card.room_after_expected().core.value() : 0;
+}
+
+std::int64_t free_core(const Node& node) {
+  std::int64_t sum = 0;
+  for (const Card& card : cards_of(node)) sum += free_core(card);
+  return sum;
+}
+
+std::int64_t core_of(const std::vector<CardHold>& pod) {
+  std::int64_t sum = 0;
+  for (const CardHold& hold : pod) sum += hold.share.core.value();
+  return sum;
+}
+
+double part_of_largest(MilliCpu cpu) {
+  return static_cast<double>(cpu.value()) / kLargestMilliCpu;
+}
+
+double part_of_largest(std::int64_t core) {
+  return static_cast<double>(core) / kLargestCore;
+}
+
+Score hundredths(double part) {
+  constexpr auto kMost = static_cast<double>(kScoreMax);
+  return static_cast<Score>(std::clamp(part * 100, -kMost, kMost));
+}
+
+Score tightest_card(const Ask&, const Node&, const Card& card, const Share& taken, const Share&) {
+  return -card.capacity.core.minus_saturating(taken.core).value();
+}
+
+}  // namespace mgpu::placement

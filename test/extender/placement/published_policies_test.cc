@@ -1,0 +1,356 @@
+// The policies that were compared in the paper on FGD, against numbers worked out by hand.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "extender/placement/market.h"
+#include "extender/placement/place.h"
+#include "extender/placement/policies/bestfit.h"
+#include "extender/placement/policies/clustering.h"
+#include "extender/placement/policies/dotprod.h"
+#include "extender/placement/policies/fgd.h"
+#include "extender/placement/policies/packing.h"
+#include "extender/placement/policies/random.h"
+#include "extender/placement/published.h"
+#include "test/support/cluster_text.h"
+
+namespace mgpu::placement {
+namespace {
+
+using test::node_of;
+using test::placement_of;
+using test::request_of;
+using test::share_of;
+using test::text_of;
+
+const Policy* const kAll[] = {&kRandom, &kDotProd, &kClustering, &kPacking, &kBestFit, &kFgd};
+
+Node node_with(const std::string& text, std::int64_t milli_cpu, std::int64_t used = 0) {
+  Node node = node_of(text);
+  node.allocatable = {MilliCpu(milli_cpu), MiB(1)};
+  node.host_used = {MilliCpu(used), MiB()};
+  return node;
+}
+
+// A pod as a test writes it.
+struct Pod {
+  const char* request;  // empty: no cards
+  const char* placement;
+  std::int64_t milli_cpu = 0;
+  std::uint64_t draw = 0;
+};
+
+Score score(const Policy& policy, const Node& node, const Pod& pod,
+            const Market* market = nullptr) {
+  const GpuRequest request = request_of(pod.request);
+  const Ask ask(request, {MilliCpu(pod.milli_cpu), MiB()}, pod.draw, market);
+  return policy.score_node(ask, node, holds(node, request, placement_of(pod.placement)));
+}
+
+// The cards that `policy` takes for a pod that fits.
+std::string cards_by(const Policy& policy, const Node& node, const char* asked,
+                     const Market* market = nullptr) {
+  const GpuRequest request = request_of(asked);
+  SearchBudget budget{1'000};
+  const auto placed = place(node, Ask(request, {}, 7, market), policy, budget);
+  return text_of(std::get<Placed>(placed).placement);
+}
+
+// Half of the pods want half a card, the others a whole one.
+Market halves_and_wholes() {
+  Market market;
+  market.workload.classes = {{{.cards = 1, .per_card = share_of("50/0")}, 0.5},
+                             {{.cards = 1, .per_card = share_of("100/0"), .whole = true}, 0.5}};
+  market.target = TargetWorkload(market.workload);
+  return market;
+}
+
+TEST(PublishedPolicies, RankPodsWithoutCardsToo) {
+  for (const Policy* policy : kAll) EXPECT_TRUE(policy->ranks_pods_without_cards) << policy->name;
+}
+
+TEST(PublishedPolicies, TakeTheCardWithTheLeastThatIsFree) {
+  const Node node = node_of("n: 0[100/1000] 1[40/900 of 1000] 2[30/900 of 1000] 3[30/900 of 1000]");
+  for (const Policy* policy : {&kDotProd, &kClustering, &kPacking, &kBestFit, &kFgd}) {
+    EXPECT_EQ(cards_by(*policy, node, "30/100"), "2") << policy->name;
+    EXPECT_EQ(cards_by(*policy, node, "35/100"), "1") << policy->name;
+    EXPECT_EQ(cards_by(*policy, node, "50/100"), "0") << policy->name;
+    EXPECT_EQ(cards_by(*policy, node, "30/100x2"), "2,3") << policy->name;
+    // Memory decides what fits, and only that.
+    EXPECT_EQ(cards_by(*policy, node, "30/950"), "0") << policy->name;
+  }
+}
+
+TEST(PublishedPolicies, TakeTheFirstOfWholeCards) {
+  const Market market = halves_and_wholes();
+  const Node node = node_of("n: 0[40/1000] 1[0/0 of 1000] 2[100/1000] 3[100/800] 4[100/1000]");
+  for (const Policy* policy : {&kDotProd, &kClustering, &kPacking, &kBestFit, &kFgd}) {
+    EXPECT_EQ(cards_by(*policy, node, "wholex2", &market), "2,3") << policy->name;
+  }
+}
+
+TEST(PublishedPolicies, CountExpectedPodsAsTaken) {
+  const Node node = node_of("n: 0[100/1000 expected=70/1] 1[60/500 of 1000]");
+  for (const Policy* policy : {&kDotProd, &kClustering, &kPacking, &kBestFit, &kFgd}) {
+    EXPECT_EQ(cards_by(*policy, node, "30/100"), "0") << policy->name;
+  }
+}
+
+// --- dotprod -------------------------------------------------------------------------------------
+
+TEST(DotProd, PrefersTheLeastProductOfFreeAndAsked) {
+  struct {
+    std::int64_t free_cpu;
+    const char* cards;
+    Pod pod;
+    Score score;
+  } const cases[] = {
+      // 100 * (1 - (64/128 * 8/128 + 4/8 * 1/8) / 2) = 100 * (1 - 0.09375 / 2) = 95.3
+      {64'000, "0[100/1] 1[100/1] 2[100/1] 3[100/1]", {"whole", "0", 8'000}, 95},
+      // 100 * (1 - (128/128 * 128/128 + 8/8 * 8/8) / 2) = 0
+      {128'000,
+       "0[100/1] 1[100/1] 2[100/1] 3[100/1] 4[100/1] 5[100/1] 6[100/1] 7[100/1]",
+       {"wholex8", "0,1,2,3,4,5,6,7", 128'000},
+       0},
+      // 100 * (1 - (32/128 * 32/128 + 0) / 2) = 96.9
+      {32'000, "0[100/1] 1[100/1]", {"", "", 32'000}, 96},
+      // 100 * (1 - (0 + 0.5/8 * 0.4/8) / 2) = 99.8
+      {16'000, "0[50/1]", {"40/1", "0", 0}, 99},
+  };
+  for (const auto& test : cases) {
+    const Node node = node_with("n: " + std::string(test.cards), test.free_cpu);
+    EXPECT_EQ(score(kDotProd, node, test.pod), test.score) << test.pod.request;
+  }
+}
+
+// --- bestfit -------------------------------------------------------------------------------------
+
+TEST(BestFit, PrefersTheLeastThatIsLeft) {
+  struct {
+    std::int64_t cpu;
+    std::int64_t used;
+    const char* cards;
+    Pod pod;
+    Score score;
+  } const cases[] = {
+      // 100 * (1 - ((64 - 8)/128 + (4 - 1)/8) / 2) = 59.4
+      {96'000, 32'000, "0[100/1] 1[100/1] 2[100/1] 3[100/1]", {"whole", "0", 8'000}, 59},
+      // Nothing is left.
+      {8'000, 0, "0[100/1] 1[0/0 of 1]", {"whole", "0", 8'000}, 100},
+      // 100 * (1 - (0 + (1.3 - 0.3)/8) / 2) = 93.75
+      {8'000, 8'000, "0[30/1] 1[100/1]", {"30/0", "0", 0}, 93},
+      // 100 * (1 - (30/128 + 2/8) / 2) = 75.8
+      {32'000, 0, "0[100/1] 1[100/1]", {"", "", 2'000}, 75},
+      // What the node does not have is not left.
+      {8'000, 0, "0[0/0 of 1]", {"", "", 9'000}, 100},
+  };
+  for (const auto& test : cases) {
+    const Node node = node_with("n: " + std::string(test.cards), test.cpu, test.used);
+    EXPECT_EQ(score(kBestFit, node, test.pod), test.score) << test.cards;
+  }
+}
+
+// --- packing -------------------------------------------------------------------------------------
+
+TEST(Packing, PrefersCardsInUseThenNodesInUse) {
+  struct {
+    const char* cards;
+    Pod pod;
+    Score score;
+  } const cases[] = {
+      {"0[100/1] 1[100/1]", {"", ""}, 0},
+      // Nothing on the node: fewer cards are better.
+      {"0[100/1] 1[100/1]", {"30/0", "0"}, 31},
+      {"0[100/1]", {"whole", "0"}, 32},
+      {"0[100/1] 1[100/1] 2[50/1 unhealthy]", {"30/0", "0"}, 31},
+      // It opens one card, two cards.
+      {"0[100/1] 1[100/1] 2[40/1]", {"50/0", "0"}, 49},
+      {"0[100/1] 1[100/1] 2[40/1]", {"wholex2", "0,1"}, 48},
+      {"0[100/1] 1[100/1] 2[40/1]", {"40/0x2", "0,2"}, 49},
+      // It shares: 100 - 45/10, 100 - (45 + 37)/10.
+      {"0[100/1] 1[45/1]", {"30/0", "1"}, 96},
+      {"0[37/1] 1[45/1]", {"30/0x2", "0,1"}, 92},
+  };
+  for (const auto& test : cases) {
+    const Node node = node_of("n: " + std::string(test.cards));
+    EXPECT_EQ(score(kPacking, node, test.pod), test.score) << test.cards << test.pod.request;
+  }
+}
+
+TEST(Packing, StaysWithinItsBounds) {
+  std::string free = "n:";
+  std::string used = "n:";
+  std::string all = "0";
+  for (int i = 0; i < 40; ++i) {
+    const std::string index = std::to_string(i);
+    free.append(" ").append(index).append("[100/1]");
+    used.append(" ").append(index).append("[90/1]");
+    if (i > 0) all.append(",").append(index);
+  }
+  EXPECT_EQ(score(kPacking, node_of(free), {"whole", "0"}), 40);
+  EXPECT_EQ(score(kPacking, node_of(free + " 40[1/1]"), {"wholex40", all.c_str()}), 33);
+  EXPECT_EQ(score(kPacking, node_of(used), {"10/0x40", all.c_str()}), 50);
+}
+
+// --- clustering ----------------------------------------------------------------------------------
+
+TEST(Clustering, PrefersNodesOfTheSameKind) {
+  const std::vector<PodsByCards> shares{{0, 3}};
+  const std::vector<PodsByCards> ones{{1, 2}};
+  const std::vector<PodsByCards> both{{0, 1}, {1, 1}};
+  struct {
+    std::vector<PodsByCards> pods;
+    Pod pod;
+    Score score;
+  } const cases[] = {
+      // 4 cards are free: 25 * (8 - 4)/8 = 12.
+      {shares, {"", ""}, 0},           {shares, {"30/0", "0"}, 75 + 12},
+      {both, {"30/0", "0"}, 50 + 12},  {{}, {"30/0", "0"}, 25 + 12},
+      {ones, {"30/0", "0"}, 12},       {ones, {"whole", "0"}, 75 + 12},
+      {ones, {"wholex2", "0,1"}, 12},  {{{2, 1}}, {"wholex2", "0,1"}, 75 + 12},
+      {shares, {"30/0x2", "0,1"}, 12},
+  };
+  for (const auto& test : cases) {
+    Node node = node_of("n: 0[100/1] 1[100/1] 2[100/1] 3[100/1]");
+    node.pods = test.pods;
+    EXPECT_EQ(score(kClustering, node, test.pod), test.score)
+        << test.pod.request << " of " << test.pods.size();
+  }
+}
+
+TEST(Clustering, PrefersTheFullerOfTheSameKind) {
+  // 25 * (8 - 3.9)/8 = 12.8, 25 * (8 - 0.5)/8 = 23.4
+  EXPECT_EQ(score(kClustering, node_of("n: 0[100/1] 1[100/1] 2[100/1] 3[90/1]"), {"30/0", "3"}),
+            25 + 12);
+  EXPECT_EQ(score(kClustering, node_of("n: 0[50/1]"), {"30/0", "0"}), 25 + 23);
+}
+
+// --- fgd -----------------------------------------------------------------------------------------
+
+TEST(Fgd, PrefersWhereFragmentationGrowsLeast) {
+  const Market market = halves_and_wholes();
+  struct {
+    const char* cards;
+    Pod pod;
+    Score score;
+  } const cases[] = {
+      // F 0, then (0 + 700)/2: sigmoid(-0.35) = 0.413
+      {"0[100/1] 1[100/1]", {"30/0", "0"}, 41},
+      // F 0, then (400 + 400)/2: sigmoid(-0.4) = 0.401
+      {"0[100/1] 1[100/1]", {"60/0", "0"}, 40},
+      {"0[100/1] 1[100/1]", {"whole", "0"}, 50},
+      // F (300 + 300)/2, then 0: sigmoid(0.3) = 0.574
+      {"0[30/1] 1[100/1]", {"30/0", "0"}, 57},
+      // F (0 + 800)/2, then (300 + 300)/2: sigmoid(0.1) = 0.525
+      {"0[80/1] 1[100/1]", {"50/0", "0"}, 52},
+      {"0[80/1] 1[100/1]", {"", ""}, 50},
+  };
+  for (const auto& test : cases) {
+    const Node node = node_of("n: " + std::string(test.cards));
+    EXPECT_EQ(score(kFgd, node, test.pod, &market), test.score) << test.cards << test.pod.request;
+  }
+}
+
+TEST(Fgd, SeesCpuRunOutBesideFreeCards) {
+  Market market;
+  market.workload.classes = {
+      {{.host = {MilliCpu(4'000), MiB()}, .cards = 1, .per_card = share_of("50/0")}, 1}};
+  market.target = TargetWorkload(market.workload);
+  const Node node = node_with("n: 0[100/1] 1[100/1]", 16'000, 8'000);
+  EXPECT_EQ(score(kFgd, node, {"", "", 4'000}, &market), 50);
+  // F 0, then 2000: sigmoid(-2) = 0.119
+  EXPECT_EQ(score(kFgd, node, {"", "", 5'000}, &market), 11);
+}
+
+TEST(Fgd, TakesTheCardWhereFragmentationGrowsLeast) {
+  const Market market = halves_and_wholes();
+  // On card 1 0.3 would be left for nobody; on card 2 half a card is.
+  EXPECT_EQ(cards_by(kFgd, node_of("n: 0[100/1] 1[60/1] 2[80/1]"), "30/0", &market), "2");
+  EXPECT_EQ(cards_by(kBestFit, node_of("n: 0[100/1] 1[60/1] 2[80/1]"), "30/0", &market), "1");
+  EXPECT_EQ(cards_by(kFgd, node_of("n: 0[100/1] 1[30/1] 2[30/1]"), "30/0", &market), "1");
+}
+
+TEST(Fgd, CountsWhatOtherContainersOfThePodTake) {
+  const Market market = halves_and_wholes();
+  // Both on card 0 leave nothing behind.
+  EXPECT_EQ(cards_by(kFgd, node_of("n: 0[90/1] 1[100/1]"), "50/0 40/0", &market), "0 | 0");
+}
+
+TEST(Fgd, IsBestFitWhileNothingIsKnown) {
+  const Market nothing;
+  const Node node = node_with("n: 0[100/1] 1[40/1]", 16'000);
+  for (const Market* market : {static_cast<const Market*>(nullptr), &nothing}) {
+    EXPECT_EQ(score(kFgd, node, {"30/0", "1", 1'000}, market),
+              score(kBestFit, node, {"30/0", "1", 1'000}));
+    EXPECT_EQ(cards_by(kFgd, node, "30/0", market), "1");
+  }
+}
+
+// --- random --------------------------------------------------------------------------------------
+
+TEST(Random, DrawsEveryNodeAndCardEquallyOften) {
+  const Node nodes[] = {node_of("a: 0[100/1] 1[100/1] 2[100/1]"), node_of("b: 0[100/1]"),
+                        node_of("node-0001: 0[100/1]"), node_of("node-0010: 0[100/1]")};
+  constexpr int kDraws = 8'000;
+  int drawn[4] = {};
+  int drawn_card[3] = {};
+  for (std::uint64_t draw = 0; draw < kDraws; ++draw) {
+    const GpuRequest request = request_of("30/0");
+    const Ask ask(request, {}, draw, nullptr);
+    int best = 0;
+    int best_card = 0;
+    for (int i = 1; i < 4; ++i)
+      if (kRandom.score_node(ask, nodes[i], {}) > kRandom.score_node(ask, nodes[best], {}))
+        best = i;
+    const auto of_card = [&](int i) {
+      return kRandom.score_card(ask, nodes[0], nodes[0].cards[static_cast<std::size_t>(i)], {}, {});
+    };
+    for (int i = 1; i < 3; ++i)
+      if (of_card(i) > of_card(best_card)) best_card = i;
+    ++drawn[best];
+    ++drawn_card[best_card];
+  }
+  // Six standard deviations: sqrt(8000 * 1/4 * 3/4) = 39, sqrt(8000 * 1/3 * 2/3) = 42.
+  for (const int times : drawn) EXPECT_NEAR(times, kDraws / 4, 240);
+  for (const int times : drawn_card) EXPECT_NEAR(times, kDraws / 3, 260);
+}
+
+TEST(Random, DependsOnThePodsDrawAndTheNameAlone) {
+  const Node empty = node_of("n: 0[100/1]");
+  const Node full = node_of("n: 0[0/0 of 1]");
+  EXPECT_EQ(score(kRandom, empty, {"", "", 0, 5}), score(kRandom, full, {"", "", 9, 5}));
+  std::set<Score> scores;
+  for (std::uint64_t draw = 0; draw < 100; ++draw) {
+    scores.insert(score(kRandom, empty, {"", "", 0, draw}));
+    EXPECT_GE(*scores.begin(), 0);
+    EXPECT_LE(*scores.rbegin(), kScoreMax);
+  }
+  EXPECT_GT(scores.size(), 98u);
+}
+
+// --- what they share -----------------------------------------------------------------------------
+
+TEST(Hundredths, CutAndStayWithinTheirRange) {
+  EXPECT_EQ(hundredths(0.999), 99);
+  EXPECT_EQ(hundredths(-0.999), -99);
+  EXPECT_EQ(hundredths(0.5), 50);
+  EXPECT_EQ(hundredths(1e300), kScoreMax);
+  EXPECT_EQ(hundredths(-1e300), -kScoreMax);
+}
+
+TEST(PublishedPolicies, TakeNodesOfAnySize) {
+  Node node = node_of("n: 0[100/1]");
+  node.allocatable = {MilliCpu(MilliCpu::kMax), MiB(MiB::kMax)};
+  const Market market = halves_and_wholes();
+  for (const Policy* policy : kAll) {
+    for (const Pod& pod : {Pod{"", "", MilliCpu::kMax}, Pod{"whole", "0", 1}, Pod{"", ""}}) {
+      const Score found = score(*policy, node, pod, &market);
+      EXPECT_LE(std::abs(found), std::int64_t{1} << 56) << policy->name;
+    }
+    EXPECT_NO_FATAL_FAILURE(score(*policy, Node{}, {"", ""}, &market));
+  }
+}
+
+}  // namespace
+}  // namespace mgpu::placement
