@@ -24,7 +24,7 @@ readonly published=(default cpu050 cpu100 cpu200 cpu250 gpushare40 gpushare60 gp
   gpuspec10 gpuspec20 gpuspec25 gpuspec33 multigpu20 multigpu30 multigpu40 multigpu50)
 readonly node_file=openb_node_list_gpu_node.csv
 readonly sim=build/release/bench/mgpu-sim
-readonly latency=build/release/bench/mgpu-latency
+readonly latency=build/release/bench/latency/mgpu-latency
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 PYTHONDONTWRITEBYTECODE=1
 
 quick=
@@ -229,7 +229,8 @@ quick_placement() {
 
 quick_latency() {
   say "latency at 1000 nodes"
-  count measure "$scratch/latency.json" "$latency" --nodes 1000 --requests 200 --output json
+  count measure "$scratch/latency.json" "$latency" --nodes 1000 --http-threads 1 \
+    --length 50ms --output json
   check latency "$scratch/latency.json"
 }
 

@@ -17,8 +17,10 @@ SEED_KEYS = {"seed", "at95", "at100", "at130", "overcommitted", "us_per_decision
              "failures", "curve"}
 FAILURE_KEYS = {"size", "pods", "gpus"}
 CURVE_KEYS = {"arrived", "allocation", "fragmentation_amount", "fragmentation_rate"}
-LATENCY_KEYS = {"name", "nodes", "verb", "form", "load", "threads", "p50_us", "p99_us", "p999_us",
-                "requests", "bytes_in", "bytes_out", "ratio_to_echo"}
+# What rows that are compared have in common.
+SETTING = ("nodes", "verb", "form", "containers", "load", "threads")
+LATENCY_KEYS = {*SETTING, "name", "p50_us", "p99_us", "p999_us", "requests", "bytes_in",
+                "bytes_out", "ratio_to_echo"}
 RATIOS = ("at95", "at100", "at130")
 ARRIVED_TO = 130
 # Figures of at least two decimals are compared.
@@ -151,14 +153,17 @@ def check_percentiles(result):
 
 def check_traffic(result):
     for row in result:
-        for name in ("requests", "bytes_in", "bytes_out", "nodes", "threads"):
+        for name in ("requests", "bytes_in", "bytes_out", "nodes", "containers", "threads"):
             need(row[name] > 0, f"{row['name']} {row['verb']}: {name} is {row[name]}")
 
 
 def check_ratio_to_echo(result):
-    need(any(row["name"] == "echo" for row in result), "there is no echo to compare with")
+    echoed = {tuple(row[key] for key in SETTING) for row in result if row["name"] == "echo"}
+    for verb in ("filter", "prioritize"):
+        need(any(setting[1] == verb for setting in echoed), f"{verb}: no echo to compare with")
     for row in result:
-        need(row["ratio_to_echo"] > 0, f"{row['name']} {row['verb']}: no ratio to echo")
+        if tuple(row[key] for key in SETTING) in echoed:
+            need(row["ratio_to_echo"] > 0, f"{row['name']} {row['verb']}: no ratio to echo")
 
 
 LATENCY_CHECKS = [("expected keys", check_latency_keys), ("every number finite", check_finite),

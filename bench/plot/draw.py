@@ -8,12 +8,14 @@ import style
 from results import LABELS, OURS, Everything, Unusable, main_trace, published_traces
 from style import WIDTH, look_of, pyplot
 
-SHOWN_FROM = 60  # percent arrived; before that no policy has anything to decide
+SERVERS = {"naive": "plain loop", "echo": "echo, the same bytes"}
+SHOWN_FROM = 80  # percent arrived, of the allocation; before that all but the weakest place all pods
 LINES_END = 130
+TOP = 98.5
 
 
-def draw_lines(axes, placement, trace, figure, first, label_height):
-    """One line per policy over arrived workload."""
+def draw_lines(axes, placement, trace, figure, first):
+    """One line per policy over arrived workload. Where they end, for labels."""
     ends = []
     for policy in placement.policies(trace):
         arrived, values = placement.curve(trace, policy, figure)
@@ -23,23 +25,19 @@ def draw_lines(axes, placement, trace, figure, first, label_height):
         ends.append((*points[-1], LABELS[policy], look["color"]))
     axes.set_xlim(first, LINES_END)
     axes.set_xlabel("arrived workload, % of all cards")
-    if label_height:
-        style.label_ends(axes, ends, label_height)
+    return ends
 
 
 def draw_allocation(everything):
     placement = everything.placement
     trace = main_trace(placement)
     figure, axes = pyplot.subplots(figsize=(WIDTH * 0.8, 4.6))
-    draw_lines(axes, placement, trace, "allocation", SHOWN_FROM, 0)
+    ends = draw_lines(axes, placement, trace, "allocation", SHOWN_FROM)
     lowest = min(placement.mean(trace, policy, 100) for policy in placement.policies(trace))
     bottom = max(0, min(80, lowest - 4))
-    axes.set_xlim(80, LINES_END)
-    axes.set_ylim(bottom, 98.5)
-    ends = [(LINES_END, placement.at(trace, policy, "allocation", LINES_END), LABELS[policy],
-             look_of(policy)["color"]) for policy in placement.policies(trace)]
-    style.label_ends(axes, ends, (98.5 - bottom) / 23)
-    axes.plot([80, 98.5], [80, 98.5], color=style.INK, linewidth=0.8, linestyle=":", zorder=1)
+    axes.set_ylim(bottom, TOP)
+    style.label_ends(axes, ends, (TOP - bottom) / 23)
+    axes.plot([SHOWN_FROM, TOP], [SHOWN_FROM, TOP], color=style.INK, linewidth=0.8, linestyle=":", zorder=1)
     axes.set_title(f"Cards allocated, of all cards ({trace} trace)")
     axes.set_ylabel("allocated, %")
     return figure
@@ -49,10 +47,10 @@ def draw_fragmentation(everything):
     placement = everything.placement
     trace = main_trace(placement)
     figure, (amount, rate) = pyplot.subplots(1, 2, figsize=(WIDTH, 4.2))
-    draw_lines(amount, placement, trace, "fragmentation_amount", 0, 0)
+    draw_lines(amount, placement, trace, "fragmentation_amount", 0)
     amount.set_title("Fragments, % of all cards")
     amount.set_ylim(bottom=0)
-    draw_lines(rate, placement, trace, "fragmentation_rate", 0, 0)
+    draw_lines(rate, placement, trace, "fragmentation_rate", 0)
     rate.set_title("Fragments, % of what is free")
     rate.set_ylim(0, 102)
     lines = amount.get_lines()
@@ -143,7 +141,8 @@ def draw_ties(everything):
 
 
 def steady(row, verb):
-    return row["verb"] == verb and row["form"] == "names" and row["load"] == "steady"
+    return (row["verb"] == verb and row["form"] == "names" and row["load"] == "steady"
+            and row["containers"] == 1)
 
 
 def latency_lines(rows, verb):
@@ -164,7 +163,7 @@ def draw_latency(everything):
         for name, points in latency_lines(everything.latency, verb).items():
             nodes, p50, p99 = zip(*points)
             look = look_of(name)
-            axes.plot(nodes, p50, **look, markersize=6, label=name)
+            axes.plot(nodes, p50, **look, markersize=6, label=SERVERS.get(name, name))
             axes.fill_between(nodes, p50, p99, color=look["color"], alpha=0.15, linewidth=0)
         axes.set_xscale("log")
         axes.set_yscale("log")

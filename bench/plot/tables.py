@@ -215,20 +215,22 @@ def latency(everything):
     rows = everything.latency
     if not rows:
         return NOT_MEASURED
-    setting = ("verb", "form", "load", "threads", "nodes")
+    setting = ("verb", "form", "containers", "load", "threads", "nodes")
     by_name = {(row["name"], *(row[key] for key in setting)): row for row in rows}
     settings = list(dict.fromkeys(tuple(row[key] for key in setting) for row in rows))
     lines = [latency_line(by_name, one) for one in settings if ("extender", *one) in by_name]
-    return table(["verb, form, load", "threads", "nodes", "p50", "p99", "p99.9", "echo p50",
-                  "times echo", "plain loop p50"], lines)
+    return table(["verb, form, load", "containers", "threads", "nodes", "p50", "p99", "p99.9",
+                  "echo p50", "times echo", "plain loop p50"], lines)
 
 
 def latency_line(by_name, setting):
     own = by_name["extender", *setting]
-    verb, form, load, threads, nodes = setting
-    return [f"{verb}, {form}, {load}", threads, f"{nodes:,}", milliseconds(own, "p50_us"),
+    verb, form, containers, load, threads, nodes = setting
+    what = ", ".join(part for part in (verb, form, load) if part != "-")
+    return [what, containers, threads, f"{nodes:,}", milliseconds(own, "p50_us"),
             milliseconds(own, "p99_us"), milliseconds(own, "p999_us"),
-            milliseconds(by_name.get(("echo", *setting)), "p50_us"), f"{own['ratio_to_echo']:.2f}",
+            milliseconds(by_name.get(("echo", *setting)), "p50_us"),
+            f"{own['ratio_to_echo']:.2f}" if own["ratio_to_echo"] else "",
             milliseconds(by_name.get(("naive", *setting)), "p50_us")]
 
 

@@ -26,10 +26,14 @@ def trace_result():
 
 
 def latency_result():
-    row = {"name": "extender", "nodes": 1000, "verb": "filter", "form": "names", "load": "steady",
-           "threads": 1, "p50_us": 90.0, "p99_us": 200.0, "p999_us": 300.0, "requests": 1000,
+    row = {"name": "extender", "nodes": 1000, "verb": "filter", "form": "names",
+           "containers": 1, "load": "steady", "threads": 1, "p50_us": 90.0, "p99_us": 200.0,
+           "p999_us": 300.0, "requests": 1000,
            "bytes_in": 9000, "bytes_out": 8000, "ratio_to_echo": 1.7}
-    return [row, {**row, "name": "echo", "ratio_to_echo": 1.0}]
+    rows = [row, {**row, "name": "echo", "ratio_to_echo": 1.0}]
+    rows += [{**one, "verb": "prioritize"} for one in rows]
+    # Binds have no echo.
+    return [*rows, {**row, "verb": "bind", "form": "-", "ratio_to_echo": 0.0}]
 
 
 def wrongs(checks, result):
@@ -97,7 +101,10 @@ class LatencyChecks(unittest.TestCase):
 
     def test_refuse_what_lacks_a_row_or_a_key(self):
         self.assertNotEqual(wrongs(check.LATENCY_CHECKS, []), [])
-        self.assertNotEqual(wrongs(check.LATENCY_CHECKS, latency_result()[:1]), [])
+        for echo in (1, 3):
+            result = latency_result()
+            del result[echo]
+            self.assertNotEqual(wrongs(check.LATENCY_CHECKS, result), [], echo)
         for key in check.LATENCY_KEYS:
             result = latency_result()
             del result[0][key]

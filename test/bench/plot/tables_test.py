@@ -82,11 +82,12 @@ class Tables(unittest.TestCase):
 
     def test_join_latencies_of_the_same_setting(self):
         row = {"nodes": 5000, "verb": "filter", "form": "names", "load": "steady", "threads": 1,
+               "containers": 1,
                "p99_us": 900.0, "p999_us": 1000.0}
         (self.folder / "latency.json").write_text(json.dumps([
             {**row, "name": "extender", "p50_us": 400.0, "ratio_to_echo": 2.0},
             {**row, "name": "echo", "p50_us": 200.0, "ratio_to_echo": 1.0}]), encoding="utf-8")
-        self.assertIn("| filter, names, steady | 1 | 5,000 | 0.400 ms | 0.900 ms | 1.000 ms "
+        self.assertIn("| filter, names, steady | 1 | 1 | 5,000 | 0.400 ms | 0.900 ms | 1.000 ms "
                       "| 0.200 ms | 2.00 |  |", tables.latency(self.everything()))
 
     def test_never_write_a_signed_zero(self):
