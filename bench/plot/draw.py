@@ -37,7 +37,8 @@ def draw_allocation(everything):
     bottom = max(0, min(80, lowest - 4))
     axes.set_ylim(bottom, TOP)
     style.label_ends(axes, ends, (TOP - bottom) / 23)
-    axes.plot([SHOWN_FROM, TOP], [SHOWN_FROM, TOP], color=style.INK, linewidth=0.8, linestyle=":", zorder=1)
+    axes.plot([SHOWN_FROM, TOP], [SHOWN_FROM, TOP], color=style.INK, linewidth=0.8,
+              linestyle=":", zorder=1)
     axes.set_title(f"Cards allocated, of all cards ({trace} trace)")
     axes.set_ylabel("allocated, %")
     return figure
@@ -142,7 +143,7 @@ def draw_ties(everything):
 
 def steady(row, verb):
     return (row["verb"] == verb and row["form"] == "names" and row["load"] == "steady"
-            and row["containers"] == 1)
+            and row["containers"] == "1")
 
 
 def latency_lines(rows, verb):

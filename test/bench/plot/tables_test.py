@@ -82,7 +82,7 @@ class Tables(unittest.TestCase):
 
     def test_join_latencies_of_the_same_setting(self):
         row = {"nodes": 5000, "verb": "filter", "form": "names", "load": "steady", "threads": 1,
-               "containers": 1,
+               "containers": "1",
                "p99_us": 900.0, "p999_us": 1000.0}
         (self.folder / "latency.json").write_text(json.dumps([
             {**row, "name": "extender", "p50_us": 400.0, "ratio_to_echo": 2.0},
