@@ -36,6 +36,11 @@ std::size_t jobs_of(const CommandFlags& flags) {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
+// FGD measures by what pods ask beside memory, whatever rule there is for that.
+placement::TargetWorkload measure_of(const Trace& trace) {
+  return placement::TargetWorkload(target_workload(Objects(trace, MemoryRule::kNone)));
+}
+
 Result<void> write_placements(const CommandFlags& flags, const Objects& objects,
                               const std::vector<SeedResult>& results) {
   if (flags.placements.empty()) return {};
@@ -85,6 +90,8 @@ Result<std::string> run_command(const CommandFlags& flags) {
   const Objects objects(*trace,
                         flags.memory == "reference" ? MemoryRule::kReference : MemoryRule::kNone);
   const RunSettings settings{.policy = *policy,
+                             .make_market_maker = known_workload(objects),
+                             .measure = measure_of(*trace),
                              .ties = flags.ties == "random" ? Ties::kRandom : Ties::kFirst,
                              .arrived_until = flags.arrived_until,
                              .keep_arrivals = !flags.placements.empty()};

@@ -50,11 +50,12 @@ Cycle::Cycle(const Objects& objects, placement::PolicyChoice policy,
             [this](std::size_t a, std::size_t b) { return names_[a] < names_[b]; });
 }
 
-Outcome Cycle::schedule(std::size_t index, const std::string& uid) {
+Outcome Cycle::schedule(std::size_t index, const std::string& uid, MarketMaker& market_maker) {
   now_ += std::chrono::milliseconds(1);
   const kube::Pod pod = objects_.pod(index, uid);
   const auto request = verbs::read_pod_request(pod, settings_);
   MGPU_CHECK(request.has_value(), "a trace's pods are made by the contract");
+  market_maker.seen(*request);
   ledger::Claim claim{.pod = pod.ref(),
                       .uid = pod.uid(),
                       .node = {},

@@ -14,6 +14,7 @@
 
 #include "bench/trace/arrivals.h"
 #include "bench/trace/bookkeeping.h"
+#include "bench/trace/market_maker.h"
 #include "bench/trace/objects.h"
 #include "extender/ledger/ledger.h"
 #include "extender/market/board.h"
@@ -40,8 +41,8 @@ class Cycle {
         std::shared_ptr<const market::Board> markets, Ties ties, std::uint64_t seed);
 
   // `pod` is an index into the trace's; `uid` is this arrival's own. What the ledger holds
-  // afterwards is confirmed.
-  Outcome schedule(std::size_t pod, const std::string& uid);
+  // afterwards is confirmed. `market_maker` is shown the pod first.
+  Outcome schedule(std::size_t pod, const std::string& uid, MarketMaker& market_maker);
   // The pod has ended.
   void remove(std::size_t pod, const std::string& uid, std::size_t node, const Placement& cards);
 

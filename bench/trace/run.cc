@@ -5,6 +5,8 @@
 #include <map>
 #include <thread>
 
+#include "bench/trace/fragmentation_sum.h"
+
 namespace mgpu::trace {
 namespace {
 
@@ -24,8 +26,12 @@ class Run {
       : objects_(objects),
         settings_(settings),
         seed_(seed),
-        cycle_(objects, settings.policy, nullptr, settings.ties, seed),
-        curve_(cycle_.bookkeeping().capacity_milli()) {}
+        market_maker_(settings.make_market_maker()),
+        cycle_(objects, settings.policy, market_maker_->board(), settings.ties, seed),
+        curve_(cycle_.bookkeeping().capacity_milli()),
+        fragmentation_(settings.measure, objects.trace().nodes.size()) {
+    for (std::size_t node = 0; node < objects.trace().nodes.size(); ++node) measure(node);
+  }
 
   SeedResult to_end() {
     const std::int64_t target =
@@ -38,11 +44,15 @@ class Run {
   void arrive(std::size_t index) {
     const TracePod& pod = objects_.trace().pods[index];
     const Outcome outcome = cycle_.schedule(
-        index, pod.name + "-" + std::to_string(seed_) + "-" + std::to_string(decisions_));
+        index, pod.name + "-" + std::to_string(seed_) + "-" + std::to_string(decisions_),
+        *market_maker_);
+    market_maker_->refresh_if_due(cycle_.ledger());
     ++decisions_;
     took_ += outcome.took;
     standing_.arrived_milli += pod.total_milli();
     standing_.allocated_milli = cycle_.bookkeeping().allocated_milli();
+    if (outcome.node) measure(*outcome.node);
+    standing_.fragmentation_milli = fragmentation_.milli();
     curve_.add(standing_);
     if (settings_.keep_arrivals)
       arrivals_.push_back({.pod = index, .node = outcome.node, .cards = outcome.cards});
@@ -50,6 +60,12 @@ class Run {
     if (outcome.node) return;
     ++failures.pods;
     failures.gpus += static_cast<double>(pod.total_milli()) / 1000;
+  }
+
+  void measure(std::size_t node) {
+    cycle_.ledger().read(cycle_.now(), [&](const ledger::View& view) {
+      fragmentation_.update(node, *view.find(cycle_.node_name(node).str()));
+    });
   }
 
   SeedResult result() const {
@@ -73,8 +89,10 @@ class Run {
   const Objects& objects_;
   const RunSettings& settings_;
   std::uint64_t seed_;
+  std::unique_ptr<MarketMaker> market_maker_;
   Cycle cycle_;
   Curve curve_;
+  FragmentationSum fragmentation_;
   Standing standing_;
   std::map<std::int64_t, Failures> failures_;  // by size_of
   std::vector<Arrival> arrivals_;

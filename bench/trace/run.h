@@ -8,14 +8,18 @@
 
 #include "bench/trace/curve.h"
 #include "bench/trace/cycle.h"
+#include "bench/trace/market_maker.h"
 #include "bench/trace/objects.h"
 #include "bench/trace/placements.h"
 #include "extender/placement/policy.h"
 
 namespace mgpu::trace {
 
+// Everything that the runs share.
 struct RunSettings {
   placement::PolicyChoice policy;
+  MakeMarketMaker make_market_maker;
+  placement::TargetWorkload measure;  // what fragmentation is measured by, whatever policies know
   Ties ties = Ties::kFirst;
   std::int64_t arrived_until = 130;  // percent of the cluster's cards that are asked for in all
   bool keep_arrivals = false;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <iterator>
 #include <optional>
 
 #include "bench/trace/limits.h"
@@ -56,15 +55,17 @@ Result<Table> Table::read(std::string_view text, std::string source, std::size_t
     if (table.rows() == rows_max)
       return error(place(table.source_, number) + ": expected at most " + std::to_string(rows_max) +
                    " rows");
-    auto added = table.columns_.empty() ? table.read_header(*line) : table.add_line(*line, number);
+    auto added =
+        table.columns_.empty() ? table.read_header(*line, number) : table.add_line(*line, number);
     if (!added) return added.error();
   }
   if (!table.columns_.empty()) return table;
   return error(table.source_ + ": is empty; expected a first line that names the columns");
 }
 
-Result<void> Table::read_header(std::string_view line) {
-  const std::string where = place(source_, 1);
+Result<void> Table::read_header(std::string_view line, std::size_t number) {
+  header_line_ = number;
+  const std::string where = place(source_, number);
   if (line.starts_with("\xEF\xBB\xBF")) line.remove_prefix(3);
   for_each_value(line, [this](std::string_view name) { columns_.push_back(name); });
   if (columns_.size() > limits::kColumnsMax)
@@ -96,8 +97,8 @@ int Table::find_column(std::string_view name) const {
 Result<int> Table::column(std::string_view name) const {
   const int found = find_column(name);
   if (found >= 0) return found;
-  return error(place(source_, 1) + ": has no column " + std::string(name) + "; it names " +
-               joined(columns_));
+  return error(place(source_, header_line_) + ": has no column " + std::string(name) +
+               "; it names " + joined(columns_));
 }
 
 std::string_view Table::text(std::size_t row, int column) const {
@@ -125,10 +126,12 @@ Result<std::string> read_text_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return error("cannot open " + path);
   std::string text;
-  text.resize(limits::kFileBytesMax + 1);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::vector<char> part(std::size_t{1} << 20);
+  while (text.size() <= limits::kFileBytesMax && file) {
+    file.read(part.data(), static_cast<std::streamsize>(part.size()));
+    text.append(part.data(), static_cast<std::size_t>(file.gcount()));
+  }
   if (file.bad() || (file.fail() && !file.eof())) return error("cannot read " + path);
-  text.resize(static_cast<std::size_t>(file.gcount()));
   if (text.size() <= limits::kFileBytesMax) return text;
   return error(path + ": is too large; expected at most " +
                std::to_string(limits::kFileBytesMax >> 20) + " MiB");

@@ -34,7 +34,7 @@ class Table {
 
  private:
   explicit Table(std::string source) : source_(std::move(source)) {}
-  Result<void> read_header(std::string_view line);
+  Result<void> read_header(std::string_view line, std::size_t number);
   Result<void> add_line(std::string_view line, std::size_t number);
 
   struct Line {
@@ -42,6 +42,7 @@ class Table {
     std::size_t first_value;  // into values_
   };
   std::string source_;
+  std::size_t header_line_ = 1;
   std::vector<std::string_view> columns_;
   std::vector<Line> lines_;
   std::vector<std::string_view> values_;

@@ -1,0 +1,33 @@
+// The expected fragmentation of a whole cluster, kept up to date node by node.
+#pragma once
+
+#include <vector>
+
+#include "extender/placement/cluster.h"
+#include "extender/placement/target_workload.h"
+
+namespace mgpu::trace {
+
+// One run's; not thread-safe. Nodes by their index.
+class FragmentationSum {
+ public:
+  // `target` outlives it. Every node counts as 0 until its first update.
+  FragmentationSum(const placement::TargetWorkload& target, std::size_t nodes)
+      : target_(target), by_node_(nodes, 0) {}
+
+  void update(std::size_t index, const placement::Node& node) {
+    const double now = target_.fragmentation(node);
+    sum_ += now - by_node_[index];
+    by_node_[index] = now;
+  }
+
+  // In thousandths of a card.
+  double milli() const { return sum_; }
+
+ private:
+  const placement::TargetWorkload& target_;
+  std::vector<double> by_node_;
+  double sum_ = 0;
+};
+
+}  // namespace mgpu::trace

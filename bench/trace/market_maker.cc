@@ -1,0 +1,87 @@
+#include "bench/trace/market_maker.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bench/trace/limits.h"
+#include "common/check.h"
+
+namespace mgpu::trace {
+namespace {
+
+constexpr double kCover = 0.95;
+
+// What pods of one class have in common.
+using Key =
+    std::tuple<placement::MilliCpu, std::int32_t, std::int32_t, MiB, std::vector<std::string>>;
+
+struct Counted {
+  std::size_t first_pod = 0;
+  std::int64_t pods = 0;
+  std::int64_t memory_mib = 0;  // of all of them
+};
+
+Key key_of(const Objects& objects, std::size_t index) {
+  const TracePod& pod = objects.trace().pods[index];
+  return {pod.host.cpu, pod.cards, pod.milli, objects.share_memory(index), pod.models};
+}
+
+// In the order in which the list first has them.
+std::vector<Counted> count_classes(const Objects& objects) {
+  std::map<Key, std::size_t> number_of;
+  std::vector<Counted> classes;
+  for (std::size_t pod = 0; pod < objects.trace().pods.size(); ++pod) {
+    const auto [at, is_new] = number_of.try_emplace(key_of(objects, pod), classes.size());
+    if (is_new) classes.push_back({.first_pod = pod});
+    Counted& counted = classes[at->second];
+    ++counted.pods;
+    counted.memory_mib += objects.trace().pods[pod].host.memory.value();
+  }
+  return classes;
+}
+
+// As the product counts a pod of this kind.
+placement::PodClass class_of(const Objects& objects, const Counted& counted) {
+  const auto request =
+      read_request(objects.pod(counted.first_pod, "class"), objects.contract(), MiB(1));
+  MGPU_CHECK(request.has_value(), "a trace's pods are made by the contract");
+  const placement::HostAmount host{objects.trace().pods[counted.first_pod].host.cpu,
+                                   MiB(counted.memory_mib / counted.pods)};
+  auto classes = placement::classes_of(*request, host);
+  MGPU_CHECK(classes.size() == 1, "a trace's pods have one container");
+  return std::move(classes.front());
+}
+
+class KnownWorkload final : public MarketMaker {
+ public:
+  explicit KnownWorkload(market::MarketPtr market) { board_->publish(std::move(market)); }
+
+  std::shared_ptr<const market::Board> board() const override { return board_; }
+  void seen(const verbs::PodRequest&) override {}
+  void refresh_if_due(ledger::Ledger&) override {}
+
+ private:
+  std::shared_ptr<market::Board> board_ = std::make_shared<market::Board>();
+};
+
+}  // namespace
+
+placement::Workload target_workload(const Objects& objects) {
+  std::vector<placement::CountedClass> counted;
+  for (const Counted& one : count_classes(objects))
+    counted.push_back({class_of(objects, one), one.pods});
+  return placement::workload_of(std::move(counted), kCover, limits::kClassesMax);
+}
+
+MakeMarketMaker known_workload(const Objects& objects) {
+  auto market = std::make_shared<placement::Market>();
+  market->version = 1;
+  market->workload = target_workload(objects);
+  market->target = placement::TargetWorkload(market->workload);
+  return [market] { return std::make_unique<KnownWorkload>(market); };
+}
+
+}  // namespace mgpu::trace

@@ -1,0 +1,39 @@
+// Where a run's decisions learn of the pods to come: whoever makes markets is shown every pod that
+// arrives, and puts its markets on a board that the decisions read.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "bench/trace/objects.h"
+#include "extender/ledger/ledger.h"
+#include "extender/market/board.h"
+#include "extender/placement/workload.h"
+#include "extender/verbs/pod_request.h"
+
+namespace mgpu::trace {
+
+// One run's; not thread-safe.
+class MarketMaker {
+ public:
+  virtual ~MarketMaker() = default;
+
+  // The board may show no market at all.
+  virtual std::shared_ptr<const market::Board> board() const = 0;
+  // Called before the pod's own decision, as the extender meets it.
+  virtual void seen(const verbs::PodRequest& pod) = 0;
+  // Called after each decision; the place for what the extender does in the background.
+  virtual void refresh_if_due(ledger::Ledger& ledger) = 0;
+};
+
+// Makes the market maker of one run; called from any thread.
+using MakeMarketMaker = std::function<std::unique_ptr<MarketMaker>()>;
+
+// Every pod of the list as often as it stands there, with FGD's bounds: pods that differ in main
+// memory alone are one class, which asks for their mean; the most frequent classes that cover 95 %.
+placement::Workload target_workload(const Objects& objects);
+
+// The market of target_workload, the same from the first pod to the last: what FGD is given.
+MakeMarketMaker known_workload(const Objects& objects);
+
+}  // namespace mgpu::trace
