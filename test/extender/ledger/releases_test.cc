@@ -17,7 +17,8 @@ class ReleasesTest : public ::testing::Test {
   }
 
   static NodeFacts node(std::int64_t memory) {
-    NodeFacts facts{NodeName("n1"), {}, ""};
+    NodeFacts facts;
+    facts.name = NodeName("n1");
     for (std::int32_t i = 0; i < 2; ++i) {
       CardFacts card;
       card.index = CardIndex(i);
