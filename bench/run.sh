@@ -230,7 +230,7 @@ quick_placement() {
 quick_latency() {
   say "latency at 1000 nodes"
   count measure "$scratch/latency.json" "$latency" --nodes 1000 --http-threads 1 \
-    --length 50ms --output json
+    --requests 200 --output json
   check latency "$scratch/latency.json"
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,67 +19,70 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A pod's way through the extender over one connection: a filter with the one node that it will
-// get, so that it is known to bind, and then bind.
-class Binding {
- public:
-  static Result<Binding> connect(Servers& servers) {
-    auto client = Client::connect(servers.extender_port());
-    if (!client) return client.error();
-    return Binding(servers, std::move(*client));
-  }
-
-  // How long bind took. Each number only once in a process.
-  Result<std::chrono::nanoseconds> run(std::size_t number) {
-    const std::string node = node_name(number % (servers_->size().nodes / 4) * 4 + 3);
-    const auto filtered = client_.post("/mgpu/filter", filter_one(number, node));
-    if (!filtered) return filtered.error();
-    const std::string message = bind_one(number, node);
-    const auto begun = Clock::now();
-    const auto bound = client_.post("/mgpu/bind", message);
-    const auto took = Clock::now() - begun;
-    if (!bound) return bound.error();
-    if (*bound != R"({"Error":""})") return error("bind: " + *bound);
-    bytes_in_ = message.size();
-    bytes_out_ = bound->size();
-    return took;
-  }
-  void describe(Times& times) const {
-    times.bytes_in = bytes_in_;
-    times.bytes_out = bytes_out_;
-  }
-
- private:
-  Binding(Servers& servers, Client client) : servers_(&servers), client_(std::move(client)) {}
-
-  Servers* servers_;
-  Client client_;
-  std::size_t bytes_in_ = 0;
-  std::size_t bytes_out_ = 0;
-};
-
-std::size_t next_number() {
-  static std::atomic<std::size_t> last{0};
-  return ++last;
-}
+constexpr std::string_view kBound = R"({"Error":""})";
 
 double in_us(std::chrono::nanoseconds time) {
   return std::chrono::duration<double, std::micro>(time).count();
 }
 
-// One after the other; the API server's own time is taken off each.
-Result<Times> own_times(Servers& servers, std::chrono::milliseconds length) {
-  auto binding = Binding::connect(servers);
-  if (!binding) return binding.error();
-  Times times{"extender", {}};
-  const auto end = Clock::now() + length;
-  for (std::size_t done = 0; Clock::now() < end || times.us.size() < limits::kRequestsLeast;
-       ++done) {
-    const auto took = binding->run(next_number());
-    if (!took) return took.error();
-    if (done >= limits::kWarmUp) times.us.push_back(in_us(*took - servers.feed().bind_took()));
+// Numbers of pods: each only once in a process.
+std::size_t next_number() {
+  static std::atomic<std::size_t> last{0};
+  return ++last;
+}
+
+// A server to which pods are bound over one connection: each is filtered first with the one node
+// that it will get, so that it is known to bind. The echo gets the same messages.
+class Binding {
+ public:
+  static Result<Binding> connect(Servers& servers, bool echo) {
+    auto client = Client::connect(echo ? servers.echo_port() : servers.extender_port());
+    if (!client) return client.error();
+    servers.echo_bytes(kBound.size());
+    return Binding(servers, std::move(*client), echo);
   }
-  binding->describe(times);
+
+  // How long bind took, at the echo /late or, where `own`, what is left without the API server.
+  Result<double> run(bool own) {
+    const std::size_t number = next_number();
+    const std::string node = node_name(number % (servers_->size().nodes / 4) * 4 + 3);
+    const auto filtered = client_.post("/mgpu/filter", filter_one(number, node));
+    if (!filtered) return filtered.error();
+    const std::string message = bind_one(number, node);
+    const auto begun = Clock::now();
+    const auto bound = client_.post(echo_ ? own ? "/echo" : "/late" : "/mgpu/bind", message);
+    const auto took = Clock::now() - begun;
+    if (!bound) return bound.error();
+    if (!echo_ && *bound != kBound) return error("bind: " + *bound);
+    return in_us(own && !echo_ ? took - servers_->feed().bind_took() : took);
+  }
+
+ private:
+  Binding(Servers& servers, Client client, bool echo)
+      : servers_(&servers), client_(std::move(client)), echo_(echo) {}
+
+  Servers* servers_;
+  Client client_;
+  bool echo_;
+};
+
+Times no_times(bool echo) {
+  return {.name = echo ? "echo" : "extender",
+          .us = {},
+          .bytes_in = bind_one(0, node_name(0)).size(),
+          .bytes_out = kBound.size()};
+}
+
+// One after the other.
+Result<Times> own_times(Servers& servers, std::size_t count, bool echo) {
+  auto binding = Binding::connect(servers, echo);
+  if (!binding) return binding.error();
+  Times times = no_times(echo);
+  for (std::size_t i = 0; i < count + limits::kWarmUp; ++i) {
+    const auto took = binding->run(true);
+    if (!took) return took.error();
+    if (i >= limits::kWarmUp) times.us.push_back(*took);
+  }
   std::ranges::sort(times.us);
   return times;
 }
@@ -86,65 +90,61 @@ Result<Times> own_times(Servers& servers, std::chrono::milliseconds length) {
 // One of several connections that bind at an even pace.
 class Lane {
  public:
-  Lane(Servers& servers, std::chrono::milliseconds length)
-      : thread_([this, &servers, length] { run(servers, length); }) {}
+  Lane(Servers& servers, std::size_t count, bool echo)
+      : thread_([this, &servers, count, echo] { run(servers, count, echo); }) {}
 
-  Result<Times> join() {
+  Result<std::vector<double>> join() {
     thread_.join();
     if (!problem_.empty()) return error(problem_);
-    return std::move(times_);
+    return std::move(us_);
   }
 
  private:
-  void run(Servers& servers, std::chrono::milliseconds length) {
-    auto binding = Binding::connect(servers);
-    if (!binding) return void(problem_ = binding.error().message);
+  void run(Servers& servers, std::size_t count, bool echo) {
     constexpr auto kPace =
         std::chrono::nanoseconds(std::chrono::seconds(1)) * limits::kBindLanes / limits::kBindsPerS;
-    const auto begun = Clock::now();
-    for (auto due = begun; due < begun + length; due += kPace) {
+    auto binding = Binding::connect(servers, echo);
+    if (!binding) return void(problem_ = binding.error().message);
+    auto due = Clock::now();
+    for (std::size_t i = 0; i < count; ++i, due += kPace) {
       std::this_thread::sleep_until(due);
-      const auto took = binding->run(next_number());
+      const auto took = binding->run(false);
       if (!took) return void(problem_ = took.error().message);
-      times_.us.push_back(in_us(*took));
+      us_.push_back(*took);
     }
-    binding->describe(times_);
   }
 
-  Times times_{"extender", {}};
+  std::vector<double> us_;
   std::string problem_;
   std::thread thread_;
 };
 
-// `took`: from the first bind to the last.
-Result<Times> paced_times(Servers& servers, std::chrono::milliseconds length,
-                          std::chrono::duration<double>& took) {
+// `rate`: binds a second that were reached.
+Result<Times> paced_times(Servers& servers, std::size_t count, bool echo, double& rate) {
   std::vector<std::unique_ptr<Lane>> lanes;
   const auto begun = Clock::now();
   for (int i = 0; i < limits::kBindLanes; ++i)
-    lanes.push_back(std::make_unique<Lane>(servers, length));
-  Times all{"extender", {}};
+    lanes.push_back(std::make_unique<Lane>(servers, count / limits::kBindLanes + 1, echo));
+  Times all = no_times(echo);
   std::string problem;
   for (const auto& lane : lanes) {
-    const auto times = lane->join();
-    if (!times) problem = times.error().message;
-    if (!times) continue;
-    all.us.insert(all.us.end(), times->us.begin(), times->us.end());
-    all.bytes_in = times->bytes_in;
-    all.bytes_out = times->bytes_out;
+    const auto us = lane->join();
+    if (us) all.us.insert(all.us.end(), us->begin(), us->end());
+    if (!us) problem = us.error().message;
   }
-  took = Clock::now() - begun;
+  const std::chrono::duration<double> took = Clock::now() - begun;
+  rate = static_cast<double>(all.us.size()) / took.count();
   if (!problem.empty()) return error(problem);
   std::ranges::sort(all.us);
   return all;
 }
 
-Row row_of(const Plan& plan, const Times& times, const char* verb, const std::string& load) {
+Row row_of(const Plan& plan, const Times& times, const Times& echo, const std::string& form,
+           const std::string& load) {
   return {.name = times.name,
           .nodes = plan.nodes,
-          .verb = verb,
-          .form = "-",
-          .containers = "1",
+          .verb = "bind",
+          .form = form,
           .load = load,
           .threads = plan.threads,
           .p50_us = times.percentile(0.5),
@@ -152,21 +152,32 @@ Row row_of(const Plan& plan, const Times& times, const char* verb, const std::st
           .p999_us = times.percentile(0.999),
           .requests = times.us.size(),
           .bytes_in = times.bytes_in,
-          .bytes_out = times.bytes_out};
+          .bytes_out = times.bytes_out,
+          .ratio_to_echo = times.percentile(0.5) / echo.percentile(0.5)};
+}
+
+std::string rate_text(double rate) {
+  return std::to_string(static_cast<int>(rate + 0.5)) + "/s";
 }
 
 }  // namespace
 
 Result<void> run_binds(const Plan& plan, Servers& servers,
                        const std::function<void(const Row&)>& on_row) {
-  const auto own = own_times(servers, plan.length);
+  const auto own = own_times(servers, plan.requests, false);
   if (!own) return own.error();
-  on_row(row_of(plan, *own, "bind-own", "steady"));
-  std::chrono::duration<double> took{};
-  const auto paced = paced_times(servers, plan.length, took);
+  const auto echo = own_times(servers, plan.requests, true);
+  if (!echo) return echo.error();
+  on_row(row_of(plan, *own, *echo, "own time", "steady"));
+  on_row(row_of(plan, *echo, *echo, "own time", "steady"));
+  double rate = 0;
+  double echo_rate = 0;
+  const auto paced = paced_times(servers, plan.requests, false, rate);
   if (!paced) return paced.error();
-  const double rate = static_cast<double>(paced->us.size()) / took.count();
-  on_row(row_of(plan, *paced, "bind", std::to_string(static_cast<int>(rate)) + "/s"));
+  const auto paced_echo = paced_times(servers, plan.requests, true, echo_rate);
+  if (!paced_echo) return paced_echo.error();
+  on_row(row_of(plan, *paced, *paced_echo, "API server of 1 ms", rate_text(rate)));
+  on_row(row_of(plan, *paced_echo, *paced_echo, "API server of 1 ms", rate_text(echo_rate)));
   return {};
 }
 

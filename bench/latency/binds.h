@@ -11,9 +11,9 @@
 
 namespace mgpu::bench {
 
-// Rows "bind-own" (one after the other, each without the time that the API server took) and "bind"
-// (whole round trips over several connections at limits::kBindsPerS; `load` is the rate that was
-// reached). Errors: binds that fail.
+// Rows of form "own time" (one after the other, each without the time that the API server took)
+// and "API server of 1 ms" (whole round trips over several connections at limits::kBindsPerS;
+// `load` is the rate that was reached). Errors: binds that fail.
 Result<void> run_binds(const Plan& plan, Servers& servers,
                        const std::function<void(const Row&)>& on_row);
 

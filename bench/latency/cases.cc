@@ -9,6 +9,7 @@
 
 #include "bench/latency/binds.h"
 #include "bench/latency/client.h"
+#include "bench/latency/limits.h"
 #include "bench/latency/load.h"
 #include "bench/latency/measure.h"
 #include "bench/latency/requests.h"
@@ -16,7 +17,7 @@
 namespace mgpu::bench {
 namespace {
 
-constexpr LoadRate kBusy{.events_per_s = 1'000, .binds_per_s = 100};
+constexpr LoadRate kChanging{.events_per_s = 1'000, .binds_per_s = 100};
 // Beyond this many nodes a request in the full form is over 20 MB.
 constexpr std::size_t kFullFormNodesMax = 5'000;
 
@@ -24,15 +25,15 @@ struct Case {
   std::string verb;
   Form form = Form::kNames;
   PodKind pod = PodKind::kOneContainer;
-  bool busy = false;
+  bool changing = false;
 };
 
 std::vector<Case> cases_of(const Plan& plan) {
   std::vector<Case> cases;
-  for (const bool busy : {false, true}) {
+  for (const bool changing : {false, true}) {
     for (const PodKind pod : {PodKind::kOneContainer, PodKind::kTwoContainers}) {
-      cases.push_back({"filter", Form::kNames, pod, busy});
-      cases.push_back({"prioritize", Form::kNames, pod, busy});
+      cases.push_back({"filter", Form::kNames, pod, changing});
+      cases.push_back({"prioritize", Form::kNames, pod, changing});
     }
   }
   if (plan.nodes <= kFullFormNodesMax)
@@ -62,13 +63,23 @@ Result<std::size_t> agreed_length(Servers& servers, const Case& one, Requests& r
   return ours->size();
 }
 
+std::string form_of(const Case& one) {
+  const bool two = one.pod == PodKind::kTwoContainers;
+  return std::string(name(one.form)) + (two ? ", 2 containers" : "");
+}
+
+// How many requests it gets.
+std::size_t count_of(const Plan& plan, const Case& one, std::size_t one_in) {
+  if (one.form == Form::kNodes) one_in *= limits::kFullFormOneIn;
+  return std::max(plan.requests / one_in, limits::kRequestsLeast);
+}
+
 Row row_of(const Plan& plan, const Case& one, const Times& times, const Times& echo) {
   return {.name = times.name,
           .nodes = plan.nodes,
           .verb = one.verb,
-          .form = std::string(name(one.form)),
-          .containers = std::string(name(one.pod)),
-          .load = one.busy ? "busy" : "steady",
+          .form = form_of(one),
+          .load = one.changing ? "changing" : "steady",
           .threads = plan.threads,
           .p50_us = times.percentile(0.5),
           .p99_us = times.percentile(0.99),
@@ -86,13 +97,13 @@ Result<void> run_case(const Plan& plan, const Case& one, Servers& servers,
   if (!length) return length.error();
   servers.echo_bytes(*length);
   std::optional<Load> load;
-  if (one.busy) load.emplace(servers, kBusy);
+  if (one.changing) load.emplace(servers, kChanging);
   const auto times = measure({{"extender", servers.extender_port(), "/mgpu/" + one.verb},
                               {"echo", servers.echo_port(), "/echo"}},
-                             requests, plan.length);
+                             requests, count_of(plan, one, 1));
   if (!times) return times.error();
-  const auto naive =
-      measure({{"naive", servers.naive_port(), "/naive/" + one.verb}}, requests, plan.length / 4);
+  const auto naive = measure({{"naive", servers.naive_port(), "/naive/" + one.verb}}, requests,
+                             count_of(plan, one, limits::kNaiveOneIn));
   if (!naive) return naive.error();
   if (load && load->failures() > 0)
     return error(std::to_string(load->failures()) + " binds beside the requests failed");

@@ -1,7 +1,6 @@
 // What is compared: verbs, forms and loads at one cluster size.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -16,7 +15,7 @@ struct Plan {
   std::size_t nodes = 0;
   std::size_t threads = 1;
   std::string policy;
-  std::chrono::milliseconds length{0};  // of each measurement
+  std::size_t requests = 0;  // of each measurement
 };
 
 // Rows come as they are measured. Errors: a server that does not answer, and answers of the

@@ -14,9 +14,11 @@ inline constexpr std::size_t kShapes = 8;
 inline constexpr std::size_t kTurn = 10;
 // Not measured: caches, branch predictors and buffers come to their sizes.
 inline constexpr std::size_t kWarmUp = 3 * kShapes;
-// A measurement goes on until it has so many, at most for so many times its length.
-inline constexpr std::size_t kRequestsLeast = 40;
-inline constexpr int kPatience = 5;
+// What takes long is asked less often than --requests says, but no less than this: once in ten
+// times the naive extender, once in fifty what carries whole nodes.
+inline constexpr std::size_t kRequestsLeast = 10;
+inline constexpr std::size_t kNaiveOneIn = 10;
+inline constexpr std::size_t kFullFormOneIn = 50;
 // Pods that the background load deletes and makes again; rendered before the clock runs.
 inline constexpr std::size_t kLoadPods = 512;
 // Of the pods bound in a run, those that stay; the oldest go, so that the cluster never fills.

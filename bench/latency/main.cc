@@ -16,7 +16,7 @@ struct Flags {
   std::int64_t http_threads = 0;
   std::string policy{mgpu::placement::kDefaultPolicy};
   std::string output = "table";
-  mgpu::Duration length{2'000};
+  std::int64_t requests = 2'000;
 };
 
 void add_flags(mgpu::Options& options, Flags& flags) {
@@ -27,8 +27,8 @@ void add_flags(mgpu::Options& options, Flags& flags) {
   options.add_text("policy", "the extender's", flags.policy);
   options.add_choice("output", "table, or json: one array on standard output", flags.output,
                      {"table", "json"});
-  options.add_duration("length", "of each measurement", flags.length, mgpu::Duration(10),
-                       mgpu::Duration(600'000));
+  options.add_number("requests", "of each measurement; fewer where they take long", flags.requests,
+                     10, 1'000'000);
   options.check([&flags]() -> mgpu::Result<void> {
     auto policy = mgpu::placement::find_policy(flags.policy);
     if (!policy) return mgpu::error("--policy: " + policy.error().message);
@@ -43,7 +43,8 @@ std::vector<mgpu::bench::Plan> plans_of(const Flags& flags) {
   for (const std::size_t nodes : {1'000, 5'000, 15'000}) {
     for (const std::size_t threads : {1, 2}) {
       if (flags.http_threads > 0 && threads > 1) continue;
-      mgpu::bench::Plan plan{nodes, threads, flags.policy, flags.length};
+      mgpu::bench::Plan plan{nodes, threads, flags.policy,
+                             static_cast<std::size_t>(flags.requests)};
       if (flags.nodes > 0) plan.nodes = static_cast<std::size_t>(flags.nodes);
       if (flags.http_threads > 0) plan.threads = static_cast<std::size_t>(flags.http_threads);
       plans.push_back(plan);

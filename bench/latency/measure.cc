@@ -43,11 +43,6 @@ Result<std::vector<Lane>> lanes_of(const std::vector<Contestant>& contestants) {
   return lanes;
 }
 
-bool enough(std::size_t requests, Clock::duration passed, std::chrono::milliseconds length) {
-  const bool many = requests >= limits::kRequestsLeast;
-  return passed >= (many ? length : limits::kPatience * length);
-}
-
 Result<void> take_turns(std::vector<Lane>& lanes, Requests& requests, std::size_t turn,
                         bool count) {
   for (Lane& lane : lanes)
@@ -65,13 +60,16 @@ double Times::percentile(double part) const {
 }
 
 Result<std::vector<Times>> measure(const std::vector<Contestant>& contestants, Requests& requests,
-                                   std::chrono::milliseconds length) {
+                                   std::size_t count) {
   auto lanes = lanes_of(contestants);
   if (!lanes) return lanes.error();
-  if (auto warm = take_turns(*lanes, requests, limits::kWarmUp, false); !warm) return warm.error();
-  const auto begun = Clock::now();
-  while (!enough(lanes->front().times.us.size(), Clock::now() - begun, length))
-    if (auto took = take_turns(*lanes, requests, limits::kTurn, true); !took) return took.error();
+  const std::size_t warm_up = std::min(count, limits::kWarmUp);
+  if (auto warm = take_turns(*lanes, requests, warm_up, false); !warm) return warm.error();
+  for (std::size_t left = count; left > 0;) {
+    const std::size_t turn = std::min(left, limits::kTurn);
+    if (auto took = take_turns(*lanes, requests, turn, true); !took) return took.error();
+    left -= turn;
+  }
   std::vector<Times> all;
   for (Lane& lane : *lanes) {
     std::ranges::sort(lane.times.us);

@@ -2,7 +2,6 @@
 // the machine does meets all of them.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -29,8 +28,8 @@ struct Times {
   double percentile(double part) const;
 };
 
-// For `length` in all, and longer where limits::kRequestsLeast takes longer. In the order given.
+// `count` to each, after some that are not counted. In the order given.
 Result<std::vector<Times>> measure(const std::vector<Contestant>& contestants, Requests& requests,
-                                   std::chrono::milliseconds length);
+                                   std::size_t count);
 
 }  // namespace mgpu::bench

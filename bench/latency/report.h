@@ -11,9 +11,8 @@ struct Row {
   std::string name;  // "extender", "echo", "naive"
   std::size_t nodes = 0;
   std::string verb;
-  std::string form;        // "names", "nodes"; "-" for bind
-  std::string containers;  // of the pod
-  std::string load;        // "steady", "busy"
+  std::string form;  // "names", "names, 2 containers", "nodes"; of bind what is timed
+  std::string load;  // "steady", "changing"; of bind the rate
   std::size_t threads = 0;
   double p50_us = 0;
   double p99_us = 0;
@@ -21,7 +20,7 @@ struct Row {
   std::size_t requests = 0;
   std::size_t bytes_in = 0;
   std::size_t bytes_out = 0;
-  double ratio_to_echo = 0;  // of the medians; 1 for the echo, 0 where there was none
+  double ratio_to_echo = 0;  // of the medians; 1 for the echo
 };
 
 std::string table_head();

@@ -60,10 +60,6 @@ std::string_view name(Form form) {
   return form == Form::kNames ? "names" : "nodes";
 }
 
-std::string_view name(PodKind kind) {
-  return kind == PodKind::kOneContainer ? "1" : "2";
-}
-
 Requests::Requests(std::size_t nodes, Form form, PodKind kind) {
   Json message{{"Pod", recorded_pod(kind)}, {"Nodes", Json(nullptr)}, {"NodeNames", Json(nullptr)}};
   const std::string uid = message["Pod"]["metadata"]["uid"];

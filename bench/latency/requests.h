@@ -15,7 +15,6 @@ enum class Form { kNames, kNodes };
 enum class PodKind { kOneContainer, kTwoContainers };
 
 std::string_view name(Form form);
-std::string_view name(PodKind kind);
 
 // One thread at a time.
 class Requests {

@@ -65,12 +65,19 @@ Result<void> Servers::start_extender(std::size_t threads, const std::string& pol
   return {};
 }
 
+void Servers::answer_echo(const http::Request& request, const http::Respond& respond) {
+  const auto answer = [this, respond] { respond({.body = std::string(echo_bytes_, ' ')}); };
+  if (request.path != "/late") return answer();
+  executor_.post([this, answer] { executor_.after(limits::kApiServerDelay, answer); });
+}
+
 Result<void> Servers::start_echo(std::size_t threads) {
-  auto started = http::Server::start(on_loopback(threads),
-                                     [this](const http::Request&, const http::Respond& respond) {
-                                       respond({.body = std::string(echo_bytes_, ' ')});
-                                     },
-                                     {});
+  auto started =
+      http::Server::start(on_loopback(threads),
+                          [this](const http::Request& request, const http::Respond& respond) {
+                            answer_echo(request, respond);
+                          },
+                          {});
   if (!started) return started.error();
   echo_ = std::move(*started);
   return {};

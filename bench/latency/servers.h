@@ -2,7 +2,8 @@
 // common/http in front:
 //
 //   extender  mgpu-extender over an API server that costs next to nothing (cluster_feed.h)
-//   echo      reads the same request and answers as many bytes as it is told to; no more
+//   echo      reads the same request and answers as many bytes as it is told to; no more. At /late
+//             it does so as long after as the extender's API server takes
 //   naive     naive.h
 #pragma once
 
@@ -39,6 +40,7 @@ class Servers {
  private:
   explicit Servers(ClusterSize size);
   Result<void> start_extender(std::size_t threads, const std::string& policy);
+  void answer_echo(const http::Request& request, const http::Respond& respond);
   Result<void> start_echo(std::size_t threads);
   Result<void> start_naive(std::size_t threads);
 

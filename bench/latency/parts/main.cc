@@ -1,0 +1,196 @@
+// mgpu-parts: what the steps of a verb cost, each by itself (Google Benchmark). Sizes are nodes of
+// 8 cards, with 8 pods for each.
+
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/latency/cluster_feed.h"
+#include "bench/latency/requests.h"
+#include "bench/scale/cluster_objects.h"
+#include "common/check.h"
+#include "common/kube/object_json.h"
+#include "extender/ledger/informer.h"
+#include "extender/ledger/ledger.h"
+#include "extender/placement/explain.h"
+#include "extender/verbs/pod_request.h"
+#include "extender/verbs/verbs.h"
+
+namespace {
+
+using namespace mgpu;
+using bench::Form;
+using bench::PodKind;
+using bench::Requests;
+using Kind = kube::WatchEvent::Kind;
+
+verbs::Settings settings() {
+  verbs::Settings settings;
+  settings.contract = *Contract::for_domain(kDefaultResourceDomain);
+  settings.policy = *placement::find_policy(placement::kDefaultPolicy);
+  return settings;
+}
+
+// A ledger that has listed the cluster of bench/scale.
+struct World {
+  explicit World(std::size_t nodes) : size{nodes, nodes * bench::kPodsPerNode} {
+    for (std::size_t i = 0; i < size.nodes; ++i)
+      node_informer.on_event({Kind::kApply, bench::node_object(i)});
+    for (std::size_t i = 0; i < size.pods; ++i)
+      pod_informer.on_event({Kind::kApply, bench::pod_object(i)});
+  }
+
+  // Of this size, kept while the program runs.
+  static World& of(std::int64_t nodes) {
+    static std::unique_ptr<World> world;
+    const auto wanted = static_cast<std::size_t>(nodes);
+    if (!world || world->size.nodes != wanted) world = std::make_unique<World>(wanted);
+    return *world;
+  }
+
+  const bench::ClusterSize size;
+  const verbs::Settings settings = ::settings();
+  ledger::Ledger ledger;
+  ledger::NodeInformer node_informer{ledger, settings.contract, [](const std::string&) {}};
+  ledger::PodInformer pod_informer{ledger, settings.contract, [](const std::string&) {}};
+};
+
+PodKind kind_of(const benchmark::State& state) {
+  return state.range(1) == 1 ? PodKind::kOneContainer : PodKind::kTwoContainers;
+}
+
+std::vector<verbs::ExtenderArgs> args_of(Requests& requests, std::size_t count) {
+  std::vector<verbs::ExtenderArgs> all;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto args = verbs::ExtenderArgs::parse(std::string(requests.next()));
+    MGPU_CHECK(args.has_value(), "a request that parses");
+    all.push_back(std::move(*args));
+  }
+  return all;
+}
+
+void parse_request(benchmark::State& state) {
+  Requests requests(static_cast<std::size_t>(state.range(0)), Form::kNames, PodKind::kOneContainer);
+  for (auto _ : state)
+    benchmark::DoNotOptimize(verbs::ExtenderArgs::parse(std::string(requests.next())));
+}
+
+void filter_verb(benchmark::State& state) {
+  World& world = World::of(state.range(0));
+  Requests requests(world.size.nodes, Form::kNames, kind_of(state));
+  const auto args = args_of(requests, 8);
+  std::size_t next = 0;
+  for (auto _ : state)
+    benchmark::DoNotOptimize(
+        verbs::filter(args[next++ % args.size()], world.ledger, world.settings, Instant()));
+}
+
+void prioritize_verb(benchmark::State& state) {
+  World& world = World::of(state.range(0));
+  Requests requests(world.size.nodes, Form::kNames, kind_of(state));
+  const auto args = args_of(requests, 8);
+  std::size_t next = 0;
+  for (auto _ : state)
+    benchmark::DoNotOptimize(
+        verbs::prioritize(args[next++ % args.size()], world.ledger, world.settings, Instant()));
+}
+
+void write_filter(benchmark::State& state) {
+  World& world = World::of(state.range(0));
+  Requests requests(world.size.nodes, Form::kNames, PodKind::kOneContainer);
+  const auto args = args_of(requests, 1);
+  const auto reply = verbs::filter(args[0], world.ledger, world.settings, Instant());
+  for (auto _ : state) benchmark::DoNotOptimize(verbs::write_filter_reply(reply, &args[0]));
+}
+
+void write_prioritize(benchmark::State& state) {
+  World& world = World::of(state.range(0));
+  Requests requests(world.size.nodes, Form::kNames, PodKind::kOneContainer);
+  const auto args = args_of(requests, 1);
+  const auto scores = verbs::prioritize(args[0], world.ledger, world.settings, Instant());
+  for (auto _ : state) benchmark::DoNotOptimize(verbs::write_prioritize_reply(scores));
+}
+
+// A line of the watch, cut and applied: a pod goes and comes back.
+void watch_event(benchmark::State& state) {
+  World& world = World::of(state.range(0));
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < 512; ++i) {
+    const std::string pod = bench::pod_object(i * (world.size.pods / 512));
+    lines.push_back(bench::watch_line("DELETED", pod));
+    lines.push_back(bench::watch_line("ADDED", pod));
+  }
+  std::size_t next = 0;
+  for (auto _ : state) {
+    auto line = kube::read_watch_line(lines[next++ % lines.size()]);
+    const bool gone = line->kind == kube::WatchLine::Kind::kDeleted;
+    world.pod_informer.on_event({gone ? Kind::kDelete : Kind::kApply, std::move(line->object)});
+  }
+}
+
+void read_pod(benchmark::State& state) {
+  const std::string pod = bench::pod_object(1);
+  for (auto _ : state) benchmark::DoNotOptimize(kube::read_pod(pod));
+}
+
+void read_node(benchmark::State& state) {
+  const std::string node = bench::node_object(1);
+  for (auto _ : state) benchmark::DoNotOptimize(kube::read_node(node));
+}
+
+// One node of the cluster: 0 full, 1 half of each card taken, 3 empty.
+template <class Decide>
+void on_one_node(benchmark::State& state, Decide decide) {
+  World& world = World::of(1'000);
+  Requests requests(4, Form::kNames, kind_of(state));
+  const auto args = args_of(requests, 1);
+  const auto pod = verbs::read_pod_request(args[0].pod(), world.settings);
+  const auto node =
+      world.ledger.node(NodeName(bench::node_name(static_cast<std::size_t>(state.range(0)))));
+  const placement::Ask ask = pod->ask(nullptr);
+  for (auto _ : state) decide(node->node, ask, *pod->policy.card);
+}
+
+void place(benchmark::State& state) {
+  on_one_node(state, [](const auto& node, const auto& ask, const auto& policy) {
+    placement::SearchBudget budget{limits::kPlacementStepsMax};
+    benchmark::DoNotOptimize(placement::place(node, ask, policy, budget));
+  });
+}
+
+void explain(benchmark::State& state) {
+  on_one_node(state, [](const auto& node, const auto& ask, const auto& policy) {
+    benchmark::DoNotOptimize(placement::explain(node, ask, policy));
+  });
+}
+
+const std::vector<std::int64_t> kSizes = {1'000, 5'000, 15'000};
+
+}  // namespace
+
+BENCHMARK(parse_request)->ArgName("nodes")->ArgsProduct({kSizes})->Unit(benchmark::kMicrosecond);
+BENCHMARK(filter_verb)
+    ->ArgNames({"nodes", "containers"})
+    ->ArgsProduct({kSizes, {1, 2}})
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(prioritize_verb)
+    ->ArgNames({"nodes", "containers"})
+    ->ArgsProduct({kSizes, {1, 2}})
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(write_filter)->ArgName("nodes")->ArgsProduct({kSizes})->Unit(benchmark::kMicrosecond);
+BENCHMARK(write_prioritize)->ArgName("nodes")->ArgsProduct({kSizes})->Unit(benchmark::kMicrosecond);
+BENCHMARK(watch_event)->ArgName("nodes")->Arg(5'000)->Unit(benchmark::kMicrosecond);
+BENCHMARK(read_pod)->Unit(benchmark::kMicrosecond);
+BENCHMARK(read_node)->Unit(benchmark::kMicrosecond);
+BENCHMARK(place)
+    ->ArgNames({"node", "containers"})
+    ->ArgsProduct({{0, 1, 3}, {1, 2}})
+    ->Unit(benchmark::kNanosecond);
+BENCHMARK(explain)
+    ->ArgNames({"node", "containers"})
+    ->ArgsProduct({{0, 1, 3}, {1, 2}})
+    ->Unit(benchmark::kNanosecond);
+
+BENCHMARK_MAIN();
