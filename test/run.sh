@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs every test.
 #
-#   test/run.sh                                    all stages
-#   test/run.sh format|unit|tsan|cluster|node...   only these stages
-#   test/run.sh bench                              none of them: what bench/node.sh measures
+#   test/run.sh                                          all stages
+#   test/run.sh format|unit|tsan|quick|cluster|node...   only these stages
+#   test/run.sh bench                                    none of them: what bench/node.sh measures
 #
 # format   clang-format and gofmt find nothing to change
 # unit     all unit tests under AddressSanitizer and UBSan
 # tsan     those where threads meet, under ThreadSanitizer
+# quick    bench/run.sh --quick: what must hold of the benchmarks, never times
 # cluster  mgpu-extender on a real etcd, kube-apiserver and kube-scheduler
 # node     mgpu-device-plugin too, on a real kubelet, containerd and runc; without root it is skipped
 #
@@ -163,6 +164,21 @@ stage_format() {
   step "format of Go" check_go_format && passed=$((passed + 1))
 }
 
+# Its last line counts as the tests here do.
+stage_quick() {
+  local log=$scratch/quick.log status=0 before=$failed last
+  say "test quick"
+  run quick_bench "$log" || status=$?
+  last=$(tail -n 1 "$log")
+  if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+    passed=$((passed + BASH_REMATCH[1]))
+    failed=$((failed + BASH_REMATCH[2]))
+  fi
+  count_unexplained "$status" "$before"
+}
+
+quick_bench() { bash bench/run.sh --quick 2>&1 | tee "$1"; }
+
 check_cpp_format() {
   find bench common extender plugin test -name '*.cc' -o -name '*.h' | xargs clang-format --dry-run -Werror
 }
@@ -225,7 +241,8 @@ prepare_components() {
 
 stage_cluster() {
   prepare_components || return 1
-  build asan mgpu-extender kube_conformance_test || return 1
+  build asan mgpu-extender mgpu-sim kube_conformance_test || return 1
+  export MGPU_SIM_BINARY=$PWD/build/asan/bench/mgpu-sim
   export MGPU_CONFORMANCE_BINARY=$PWD/build/asan/test/kube_conformance_test
   run_cluster_test cluster -test.skip "$node_tests"
 }
@@ -273,10 +290,10 @@ cluster_tests() { # log, which tests
 # --------------------------------------------------------------------------------------------------
 
 stages=("$@")
-[[ ${#stages[@]} -gt 0 ]] || stages=(format unit tsan cluster node)
+[[ ${#stages[@]} -gt 0 ]] || stages=(format unit tsan quick cluster node)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|unit|tsan|cluster|node|bench)$ ]] || {
-    printf 'run.sh: "%s" is not a stage; want format, unit, tsan, cluster, node or bench\n' "$stage" >&2
+  [[ $stage =~ ^(format|unit|tsan|quick|cluster|node|bench)$ ]] || {
+    printf 'run.sh: "%s" is not a stage; want format, unit, tsan, quick, cluster, node or bench\n' "$stage" >&2
     exit 2
   }
 done

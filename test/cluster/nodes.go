@@ -32,11 +32,22 @@ type cardJSON struct {
 	Since     string `json:"since"`
 }
 
+// NodeShape is what there is on a node.
+type NodeShape struct {
+	cards         int
+	model         string
+	cardMemoryMiB int64
+	cpuMilli      int64
+	memoryMiB     int64
+}
+
+func v100Node(cards int) NodeShape { return NodeShape{cards, "V100", cardMemoryMiB, 96_000, 512 << 10} }
+
 // cardsAnnotation is what the device plugin writes for a node of equal healthy cards.
-func cardsAnnotation(node string, cards int) string {
-	list := make([]cardJSON, cards)
+func (s NodeShape) cardsAnnotation(node string) string {
+	list := make([]cardJSON, s.cards)
 	for i := range list {
-		list[i] = cardJSON{i, fmt.Sprintf("GPU-%s-%d", node, i), "V100", cardMemoryMiB, "Healthy",
+		list[i] = cardJSON{i, fmt.Sprintf("GPU-%s-%d", node, i), s.model, s.cardMemoryMiB, "Healthy",
 			"2026-01-01T00:00:00Z"}
 	}
 	text, err := json.Marshal(map[string]any{"version": 1, "cards": list})
@@ -46,12 +57,27 @@ func cardsAnnotation(node string, cards int) string {
 	return string(text)
 }
 
-// createNode makes a node with healthy cards, ready to take pods, and removes it with the test.
+func (s NodeShape) capacity() corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(s.cpuMilli, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(s.memoryMiB<<20, resource.BinarySI),
+		corev1.ResourcePods:   resource.MustParse("500"),
+		coreResource:          *resource.NewQuantity(int64(s.cards)*100, resource.DecimalSI),
+		memoryResource:        *resource.NewQuantity(int64(s.cards)*s.cardMemoryMiB, resource.DecimalSI),
+	}
+}
+
 func (c *ControlPlane) createNode(ctx context.Context, t testing.TB, name string, cards int) {
+	t.Helper()
+	c.createNodeOf(ctx, t, name, v100Node(cards))
+}
+
+// createNodeOf makes a node with healthy cards, ready to take pods, and removes it with the test.
+func (c *ControlPlane) createNodeOf(ctx context.Context, t testing.TB, name string, shape NodeShape) {
 	t.Helper()
 	nodes := c.admin.CoreV1().Nodes()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
-		Annotations: map[string]string{cardsKey: cardsAnnotation(name, cards)}}}
+		Annotations: map[string]string{cardsKey: shape.cardsAnnotation(name)}}}
 	made, err := nodes.Create(ctx, node, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -59,13 +85,7 @@ func (c *ControlPlane) createNode(ctx context.Context, t testing.TB, name string
 	t.Cleanup(func() {
 		_ = nodes.Delete(context.Background(), name, metav1.DeleteOptions{})
 	})
-	made.Status.Capacity = corev1.ResourceList{
-		corev1.ResourceCPU:    resource.MustParse("96"),
-		corev1.ResourceMemory: resource.MustParse("512Gi"),
-		corev1.ResourcePods:   resource.MustParse("500"),
-		coreResource:          *resource.NewQuantity(int64(cards*100), resource.DecimalSI),
-		memoryResource:        *resource.NewQuantity(int64(cards)*cardMemoryMiB, resource.DecimalSI),
-	}
+	made.Status.Capacity = shape.capacity()
 	made.Status.Allocatable = made.Status.Capacity
 	made.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	if made, err = nodes.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
