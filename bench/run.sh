@@ -24,7 +24,8 @@ readonly published=(default cpu050 cpu100 cpu200 cpu250 gpushare40 gpushare60 gp
   gpuspec10 gpuspec20 gpuspec25 gpuspec33 multigpu20 multigpu30 multigpu40 multigpu50)
 readonly node_file=openb_node_list_gpu_node.csv
 readonly sim=build/release/bench/mgpu-sim
-readonly latency=build/release/bench/latency/mgpu-latency
+readonly latency=build/release/bench/mgpu-latency
+readonly parts=build/release/bench/mgpu-parts
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 PYTHONDONTWRITEBYTECODE=1
 
 quick=
@@ -108,11 +109,11 @@ traces_of_folder() {
 
 # --- measuring ------------------------------------------------------------------------------------
 
-build() {
+build() { # more targets
   say "build"
   bash deploy/install.sh >&2
   cmake --preset release --log-level=WARNING >&2
-  nice ninja -C build/release mgpu-sim mgpu-latency >&2
+  nice ninja -C build/release mgpu-sim mgpu-latency "$@" >&2
 }
 
 # Keeps what a program prints, unless the same program printed it with the same arguments before.
@@ -151,6 +152,7 @@ measure_placement() {
 
 measure_latency() {
   measure "$out/latency.json" "$latency" --output json
+  measure "$out/parts.json" "$parts" --benchmark_format=json
 }
 
 # --- drawing --------------------------------------------------------------------------------------
@@ -181,7 +183,7 @@ draw() {
 everything() {
   mkdir -p "$out"
   if [[ $only != draw ]]; then
-    build
+    build mgpu-parts
     describe_machine
   fi
   [[ $only =~ ^(latency|draw)$ ]] || measure_placement

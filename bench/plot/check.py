@@ -18,7 +18,7 @@ SEED_KEYS = {"seed", "at95", "at100", "at130", "overcommitted", "us_per_decision
 FAILURE_KEYS = {"size", "pods", "gpus"}
 CURVE_KEYS = {"arrived", "allocation", "fragmentation_amount", "fragmentation_rate"}
 # What rows that are compared have in common.
-SETTING = ("nodes", "verb", "form", "containers", "load", "threads")
+SETTING = ("nodes", "verb", "form", "load", "threads")
 LATENCY_KEYS = {*SETTING, "name", "p50_us", "p99_us", "p999_us", "requests", "bytes_in",
                 "bytes_out", "ratio_to_echo"}
 RATIOS = ("at95", "at100", "at130")

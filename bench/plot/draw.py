@@ -142,8 +142,7 @@ def draw_ties(everything):
 
 
 def steady(row, verb):
-    return (row["verb"] == verb and row["form"] == "names" and row["load"] == "steady"
-            and row["containers"] == "1")
+    return row["verb"] == verb and row["form"] == "names" and row["load"] == "steady"
 
 
 def latency_lines(rows, verb):

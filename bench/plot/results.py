@@ -132,7 +132,11 @@ class Everything:
         self.random_ties = Placements(self.folder / "random-ties")
         self.card_memory = Placements(self.folder / "card-memory")
         self.published = Published()
-        latency = self.folder / "latency.json"
-        self.latency = read_json(latency) if latency.is_file() else []
+        self.latency = self._read("latency.json", [])
+        self.parts = self._read("parts.json", {"benchmarks": []})["benchmarks"]
         machine = self.folder / "machine.txt"
         self.machine = machine.read_text(encoding="utf-8") if machine.is_file() else ""
+
+    def _read(self, name, absent):
+        path = self.folder / name
+        return read_json(path) if path.is_file() else absent

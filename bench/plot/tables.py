@@ -215,19 +215,23 @@ def latency(everything):
     rows = everything.latency
     if not rows:
         return NOT_MEASURED
-    setting = ("verb", "form", "containers", "load", "threads", "nodes")
-    by_name = {(row["name"], *(row[key] for key in setting)): row for row in rows}
-    settings = list(dict.fromkeys(tuple(row[key] for key in setting) for row in rows))
+    by_name = {(row["name"], *setting_of(row)): row for row in rows}
+    settings = list(dict.fromkeys(setting_of(row) for row in rows))
     lines = [latency_line(by_name, one) for one in settings if ("extender", *one) in by_name]
-    return table(["verb, form, load", "containers", "threads", "nodes", "p50", "p99", "p99.9",
-                  "echo p50", "times echo", "plain loop p50"], lines)
+    return table(["verb, form, load", "threads", "nodes", "p50", "p99", "p99.9", "echo p50",
+                  "times echo", "plain loop p50"], lines)
+
+
+def setting_of(row):
+    """What rows that are compared have in common. How many binds a second there were is no setting."""
+    load = "" if row["verb"] == "bind" else row["load"]
+    return row["verb"], row["form"], load, row["threads"], row["nodes"]
 
 
 def latency_line(by_name, setting):
     own = by_name["extender", *setting]
-    verb, form, containers, load, threads, nodes = setting
-    what = ", ".join(part for part in (verb, form, load) if part != "-")
-    return [what, containers, threads, f"{nodes:,}", milliseconds(own, "p50_us"),
+    verb, form, _, threads, nodes = setting
+    return [f"{verb}, {form}, {own['load']}", threads, f"{nodes:,}", milliseconds(own, "p50_us"),
             milliseconds(own, "p99_us"), milliseconds(own, "p999_us"),
             milliseconds(by_name.get(("echo", *setting)), "p50_us"),
             f"{own['ratio_to_echo']:.2f}" if own["ratio_to_echo"] else "",
@@ -236,6 +240,15 @@ def latency_line(by_name, setting):
 
 def milliseconds(row, name):
     return f"{row[name] / 1000:.3f} ms" if row else ""
+
+
+def parts(everything):
+    rows = []
+    for one in everything.parts:
+        name, *arguments = one["name"].split("/")
+        rows.append([f"`{name}`", ", ".join(argument.replace(":", " ") for argument in arguments),
+                     f"{one['cpu_time']:.2f} {one['time_unit']}".replace(" us", " µs")])
+    return table(["part", "", "time"], rows) if rows else NOT_MEASURED
 
 
 def machine(everything):
@@ -247,7 +260,7 @@ TABLES = {
     "summary": summary, "agreement": agreement, "against-published": against_published,
     "traces": traces_with_published, "other-traces": traces_without_published,
     "policies": policies, "fragments": fragments, "failures": failures, "conditions": conditions,
-    "latency": latency, "machine": machine,
+    "latency": latency, "parts": parts, "machine": machine,
 }
 
 

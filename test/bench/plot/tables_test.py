@@ -82,13 +82,30 @@ class Tables(unittest.TestCase):
 
     def test_join_latencies_of_the_same_setting(self):
         row = {"nodes": 5000, "verb": "filter", "form": "names", "load": "steady", "threads": 1,
-               "containers": "1",
                "p99_us": 900.0, "p999_us": 1000.0}
         (self.folder / "latency.json").write_text(json.dumps([
             {**row, "name": "extender", "p50_us": 400.0, "ratio_to_echo": 2.0},
             {**row, "name": "echo", "p50_us": 200.0, "ratio_to_echo": 1.0}]), encoding="utf-8")
-        self.assertIn("| filter, names, steady | 1 | 1 | 5,000 | 0.400 ms | 0.900 ms | 1.000 ms "
+        self.assertIn("| filter, names, steady | 1 | 5,000 | 0.400 ms | 0.900 ms | 1.000 ms "
                       "| 0.200 ms | 2.00 |  |", tables.latency(self.everything()))
+
+    def test_join_binds_whatever_their_rate(self):
+        row = {"nodes": 1000, "verb": "bind", "form": "own time", "threads": 1, "p99_us": 9.0,
+               "p999_us": 9.0}
+        (self.folder / "latency.json").write_text(json.dumps([
+            {**row, "name": "extender", "load": "900/s", "p50_us": 60.0, "ratio_to_echo": 3.0},
+            {**row, "name": "echo", "load": "950/s", "p50_us": 20.0, "ratio_to_echo": 1.0}]),
+            encoding="utf-8")
+        said = tables.latency(self.everything())
+        self.assertIn("| bind, own time, 900/s | 1 | 1,000 | 0.060 ms |", said)
+        self.assertIn("| 0.020 ms | 3.00 |", said)
+
+    def test_list_the_parts_of_a_request(self):
+        (self.folder / "parts.json").write_text(json.dumps({"benchmarks": [
+            {"name": "parse_request/nodes:5000", "cpu_time": 12.3456, "time_unit": "us"}]}),
+            encoding="utf-8")
+        self.assertIn("| `parse_request` | nodes 5000 | 12.35 µs |",
+                      tables.parts(self.everything()))
 
     def test_never_write_a_signed_zero(self):
         for number, text in [(0.004, "0.00"), (-0.004, "0.00"), (-0.006, "−0.01"), (10, "+10.00")]:
