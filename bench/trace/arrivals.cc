@@ -29,10 +29,11 @@ std::int64_t total_milli(const std::vector<TracePod>& pods, const std::vector<st
 }
 
 // The published simulator looks at one card's share of the next pod only, and so may end above.
-void draw_more(const std::vector<TracePod>& pods, std::int64_t total, std::int64_t target,
-               Draws& draws, std::vector<std::size_t>& order) {
+void draw_more(const std::vector<TracePod>& pods, const std::vector<std::size_t>& sorted,
+               std::int64_t total, std::int64_t target, Draws& draws,
+               std::vector<std::size_t>& order) {
   while (order.size() < limits::kArrivalsMax) {
-    const std::size_t next = draws.below(pods.size());
+    const std::size_t next = sorted[draws.below(sorted.size())];
     if (total + pods[next].milli > target) return;
     order.push_back(next);
     total += pods[next].total_milli();
@@ -70,11 +71,11 @@ double Draws::fraction() {
 std::vector<std::size_t> arrivals_of(const std::vector<TracePod>& pods, std::int64_t target_milli,
                                      std::uint64_t seed) {
   Draws draws(seed, 1);
-  std::vector<std::size_t> order = by_name(pods);
+  const std::vector<std::size_t> sorted = by_name(pods);
+  std::vector<std::size_t> order = sorted;
   shuffle(order, draws);
-  const std::vector<std::size_t> all = order;
   const std::int64_t total = total_milli(pods, order);
-  if (total <= target_milli) draw_more(pods, total, target_milli, draws, order);
+  if (total <= target_milli) draw_more(pods, sorted, total, target_milli, draws, order);
   if (total > target_milli) take_away(pods, total, target_milli, draws, order);
   return order;
 }

@@ -11,6 +11,8 @@
 #include "bench/trace/run.h"
 #include "bench/trace/seeds.h"
 #include "bench/trace/trace_files.h"
+#include "bench/trace/turnover.h"
+#include "bench/trace/turnover_report.h"
 #include "common/text.h"
 
 namespace mgpu::trace {
@@ -50,6 +52,38 @@ Result<void> write_placements(const CommandFlags& flags, const Objects& objects,
   return written ? written : error("--placements: " + written.error().message);
 }
 
+Heading heading_of(const CommandFlags& flags, const Trace& trace) {
+  return {.trace = trace_name(flags),
+          .policy = flags.policy,
+          .workload = flags.workload,
+          .ties = flags.ties,
+          .memory = flags.memory,
+          .nodes = trace.nodes.size(),
+          .cards = trace.cards()};
+}
+
+// FGD's protocol: nobody leaves.
+Result<std::string> growth(const CommandFlags& flags, const Trace& trace, const Objects& objects,
+                           const RunSettings& settings, const std::vector<std::uint64_t>& seeds) {
+  const Report report{.heading = heading_of(flags, trace),
+                      .seeds = run_seeds(objects, settings, seeds, jobs_of(flags))};
+  if (const auto written = write_placements(flags, objects, report.seeds); !written)
+    return written.error();
+  return flags.output == "json" ? report_json(report) : report_table(report);
+}
+
+Result<std::string> turnover(const CommandFlags& flags, const Trace& trace, const Objects& objects,
+                             const RunSettings& settings, const std::vector<std::uint64_t>& seeds) {
+  if (!flags.placements.empty())
+    return error("--placements: not with --departures, where pods do not stay");
+  const auto load = static_cast<double>(flags.departures);
+  const TurnoverReport report{
+      .heading = heading_of(flags, trace),
+      .load = load,
+      .seeds = run_turnovers(objects, settings, load, seeds, jobs_of(flags))};
+  return flags.output == "json" ? turnover_json(report) : turnover_table(report);
+}
+
 }  // namespace
 
 void add_command(Options& command, CommandFlags& flags) {
@@ -76,6 +110,10 @@ void add_command(Options& command, CommandFlags& flags) {
                    flags.placements);
   command.add_number("arrived-until", "percent of the cluster's cards that are asked for in all",
                      flags.arrived_until, 1, limits::kArrivedUntilMax);
+  command.add_number("departures",
+                     "0 = no pod leaves; else pods come and go, and would hold this percent of "
+                     "the cluster's cards if all found a place",
+                     flags.departures, 0, limits::kDeparturesMax);
   command.add_number("jobs", "runs at once; 0 = one for each processor", flags.jobs, 0,
                      limits::kJobsMax);
 }
@@ -95,17 +133,8 @@ Result<std::string> run_command(const CommandFlags& flags) {
                              .ties = flags.ties == "random" ? Ties::kRandom : Ties::kFirst,
                              .arrived_until = flags.arrived_until,
                              .keep_arrivals = !flags.placements.empty()};
-  const Report report{.trace = trace_name(flags),
-                      .policy = flags.policy,
-                      .workload = flags.workload,
-                      .ties = flags.ties,
-                      .memory = flags.memory,
-                      .nodes = trace->nodes.size(),
-                      .cards = trace->cards(),
-                      .seeds = run_seeds(objects, settings, *seeds, jobs_of(flags))};
-  if (const auto written = write_placements(flags, objects, report.seeds); !written)
-    return written.error();
-  return flags.output == "json" ? report_json(report) : report_table(report);
+  return flags.departures > 0 ? turnover(flags, *trace, objects, settings, *seeds)
+                              : growth(flags, *trace, objects, settings, *seeds);
 }
 
 }  // namespace mgpu::trace

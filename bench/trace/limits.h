@@ -21,6 +21,7 @@ inline constexpr std::size_t kSeedsMax = 1000;
 inline constexpr std::int64_t kSeedMax = 1'000'000'000;
 inline constexpr std::int64_t kJobsMax = 256;
 inline constexpr std::int64_t kArrivedUntilMax = 1000;
+inline constexpr std::int64_t kDeparturesMax = 1000;
 // Of a known workload; the lists of openb have some 460.
 inline constexpr std::size_t kClassesMax = 10'000;
 // Of the trace names that a sentence lists.

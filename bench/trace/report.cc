@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+
+#include "bench/trace/spread.h"
 
 namespace mgpu::trace {
 namespace {
@@ -15,25 +15,15 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kReported[] = {95, 100, 130};
 
-struct Spread {
-  double mean = 0;
-  double deviation = 0;
-};
-
 // None where a seed does not reach it.
 std::optional<Spread> spread_at(const std::vector<SeedResult>& seeds, std::int64_t arrived) {
-  if (seeds.empty()) return std::nullopt;
-  double sum = 0;
+  std::vector<double> values;
   for (const SeedResult& seed : seeds) {
     if (!seed.at(arrived)) return std::nullopt;
-    sum += *seed.at(arrived);
+    values.push_back(*seed.at(arrived));
   }
-  const auto count = static_cast<double>(seeds.size());
-  const double mean = sum / count;
-  double squares = 0;
-  for (const SeedResult& seed : seeds)
-    squares += (*seed.at(arrived) - mean) * (*seed.at(arrived) - mean);
-  return Spread{mean, count > 1 ? std::sqrt(squares / (count - 1)) : 0};
+  if (values.empty()) return std::nullopt;
+  return spread_of(values);
 }
 
 std::string key_at(std::int64_t arrived) {
@@ -50,10 +40,7 @@ Json json_of(const SeedResult& seed) {
   json["overcommitted"] = seed.overcommitted;
   json["us_per_decision"] = seed.us_per_decision;
   json["decisions"] = seed.decisions;
-  json["failures"] = Json::array();
-  for (const Failures& failures : seed.failures)
-    json["failures"].push_back(
-        {{"size", failures.size}, {"pods", failures.pods}, {"gpus", failures.gpus}});
+  json["failures"] = json_of(seed.failures);
   json["curve"] = Json::array();
   for (const CurvePoint& point : seed.curve)
     json["curve"].push_back({{"arrived", point.arrived},
@@ -87,11 +74,17 @@ std::string row_of_all(const Report& report, std::string_view title, double Spre
 
 }  // namespace
 
+Json json_of(const std::vector<Failures>& all) {
+  Json json = Json::array();
+  for (const Failures& failures : all)
+    json.push_back({{"size", failures.size}, {"pods", failures.pods}, {"gpus", failures.gpus}});
+  return json;
+}
+
 std::string report_json(const Report& report) {
-  Json json{{"trace", report.trace},      {"policy", report.policy}, {"workload", report.workload},
-            {"ties", report.ties},        {"memory", report.memory}, {"nodes", report.nodes},
-            {"cards", report.cards},      {"seeds", Json::array()},  {"mean", Json::object()},
-            {"deviation", Json::object()}};
+  Json json = json_of(report.heading);
+  json["seeds"] = Json::array();
+  json["mean"] = json["deviation"] = Json::object();
   for (const SeedResult& seed : report.seeds) json["seeds"].push_back(json_of(seed));
   for (const auto arrived : kReported) {
     const auto spread = spread_at(report.seeds, arrived);
@@ -102,13 +95,11 @@ std::string report_json(const Report& report) {
 }
 
 std::string report_table(const Report& report) {
-  std::string text = fmt::format(
-      "trace {}, policy {}, workload {}, ties {}, memory {}: {} nodes, {} cards\n"
+  std::string text = text_of(report.heading);
+  text += fmt::format(
       "percent of the cards' compute that is held when 95, 100 and 130 percent have been asked "
       "for\n\n{:>6}{:>9}{:>9}{:>9}{:>15}{:>10}{:>13}\n",
-      report.trace, report.policy, report.workload, report.ties, report.memory, report.nodes,
-      report.cards, "seed", "at 95", "at 100", "at 130", "overcommitted", "unplaced",
-      "us/decision");
+      "seed", "at 95", "at 100", "at 130", "overcommitted", "unplaced", "us/decision");
   for (const SeedResult& seed : report.seeds) text += row_of(seed);
   text += row_of_all(report, "mean", &Spread::mean);
   return text + row_of_all(report, "s.d.", &Spread::deviation);

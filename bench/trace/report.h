@@ -1,27 +1,23 @@
 // A trace's results as text: one JSON object, or a table for people. Pure.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "bench/trace/heading.h"
 #include "bench/trace/run.h"
 
 namespace mgpu::trace {
 
 struct Report {
-  std::string trace;
-  std::string policy;
-  std::string workload;
-  std::string ties;
-  std::string memory;
-  std::size_t nodes = 0;
-  std::int64_t cards = 0;
+  Heading heading;
   std::vector<SeedResult> seeds;
 };
 
 // Ends with a line end. Values that a run does not reach are null.
 //
-//   {"trace", "policy", "workload", "ties", "memory", "nodes", "cards",
+//   {the heading's,
 //    "seeds": [{"seed", "at95", "at100", "at130", "overcommitted", "us_per_decision", "decisions",
 //               "failures": [{"size", "pods", "gpus"}],
 //               "curve": [{"arrived", "allocation", "fragmentation_amount",
@@ -30,5 +26,7 @@ struct Report {
 std::string report_json(const Report& report);
 
 std::string report_table(const Report& report);
+
+nlohmann::ordered_json json_of(const std::vector<Failures>& all);
 
 }  // namespace mgpu::trace

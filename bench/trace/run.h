@@ -11,6 +11,7 @@
 #include "bench/trace/market_maker.h"
 #include "bench/trace/objects.h"
 #include "bench/trace/placements.h"
+#include "bench/trace/tally.h"
 #include "extender/placement/policy.h"
 
 namespace mgpu::trace {
@@ -23,13 +24,6 @@ struct RunSettings {
   Ties ties = Ties::kFirst;
   std::int64_t arrived_until = 130;  // percent of the cluster's cards that are asked for in all
   bool keep_arrivals = false;
-};
-
-// Pods that fitted nowhere, by what they ask for: "none", "share", or the number of cards.
-struct Failures {
-  std::string size;
-  std::int64_t pods = 0;
-  double gpus = 0;
 };
 
 struct SeedResult {

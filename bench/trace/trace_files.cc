@@ -224,7 +224,7 @@ std::string traces_in(const std::string& folder) {
 Result<std::vector<TracePod>> read_named_pods(const std::string& folder, const std::string& name) {
   std::error_code code;
   if (!std::filesystem::is_directory(folder, code))
-    return error("traces " + in_quotes(folder) + ": expected a directory");
+    return error("--traces: " + in_quotes(folder) + " is not a directory");
   const std::string file = std::string(kPodsPrefix) + name + std::string(kSuffix);
   const std::string path = folder + "/" + file;
   const bool safe = !name.empty() && std::all_of(name.begin(), name.end(), plain);

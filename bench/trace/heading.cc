@@ -1,0 +1,21 @@
+#include "bench/trace/heading.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace mgpu::trace {
+
+nlohmann::ordered_json json_of(const Heading& heading) {
+  return {{"trace", heading.trace}, {"policy", heading.policy}, {"workload", heading.workload},
+          {"ties", heading.ties},   {"memory", heading.memory}, {"nodes", heading.nodes},
+          {"cards", heading.cards}};
+}
+
+std::string text_of(const Heading& heading) {
+  return fmt::format("trace {}, policy {}, workload {}, ties {}, memory {}: {} nodes, {} cards\n",
+                     heading.trace, heading.policy, heading.workload, heading.ties, heading.memory,
+                     heading.nodes, heading.cards);
+}
+
+}  // namespace mgpu::trace

@@ -1,0 +1,161 @@
+#include "bench/trace/turnover.h"
+
+#include <algorithm>
+#include <cmath>
+#include <queue>
+#include <string>
+#include <utility>
+
+#include "bench/trace/parallel.h"
+
+namespace mgpu::trace {
+namespace {
+
+constexpr std::uint64_t kTurnoverDraws = 4;
+
+double exponential(Draws& draws) {
+  return -std::log1p(-draws.fraction());
+}
+
+std::int64_t total_milli(const std::vector<TracePod>& pods) {
+  std::int64_t sum = 0;
+  for (const TracePod& pod : pods) sum += pod.total_milli();
+  return sum;
+}
+
+struct Living {
+  double ends = 0;
+  std::size_t pod = 0;
+  std::size_t node = 0;
+  std::string uid;
+  Placement cards;
+};
+struct EndsLater {
+  bool operator()(const Living& a, const Living& b) const { return a.ends > b.ends; }
+};
+
+// Of what arrived while it was measured.
+struct Asked {
+  std::int64_t pods = 0;
+  std::int64_t milli = 0;
+};
+
+double percent(double part, double whole) {
+  return whole > 0 ? 100 * part / whole : 0;
+}
+
+class Turnover {
+ public:
+  Turnover(const Objects& objects, const RunSettings& settings, double load, std::uint64_t seed)
+      : pods_(objects.trace().pods),
+        seed_(seed),
+        draws_(seed, kTurnoverDraws),
+        market_maker_(settings.make_market_maker()),
+        cycle_(objects, settings.policy, market_maker_->board(), settings.ties, seed) {
+    const auto capacity = static_cast<double>(cycle_.bookkeeping().capacity_milli());
+    const auto mean = static_cast<double>(total_milli(pods_)) / static_cast<double>(pods_.size());
+    pods_per_lifetime_ = load / 100 * capacity / mean;
+  }
+
+  TurnoverResult to_end() {
+    for (;;) {
+      const double next = now_ + exponential(draws_) / pods_per_lifetime_;
+      if (next >= kWarmUp + kMeasured) break;
+      pass_until(next);
+      arrive();
+    }
+    pass_until(kWarmUp + kMeasured);
+    return result();
+  }
+
+ private:
+  bool measuring() const { return now_ >= kWarmUp; }
+
+  // Everybody leaves whose time comes before that.
+  void pass_until(double then) {
+    while (!living_.empty() && living_.top().ends <= then) {
+      hold_until(living_.top().ends);
+      const Living& gone = living_.top();
+      cycle_.remove(gone.pod, gone.uid, gone.node, gone.cards);
+      living_.pop();
+    }
+    hold_until(then);
+  }
+
+  void hold_until(double then) {
+    const double measured = then - std::max(now_, kWarmUp);
+    if (measured > 0)
+      held_ += measured * static_cast<double>(cycle_.bookkeeping().allocated_milli());
+    now_ = then;
+  }
+
+  void arrive() {
+    const std::size_t index = draws_.below(pods_.size());
+    const double lifetime = exponential(draws_);
+    std::string uid =
+        pods_[index].name + "-" + std::to_string(seed_) + "-" + std::to_string(tally_.decisions());
+    Outcome outcome = cycle_.schedule(index, uid, *market_maker_);
+    market_maker_->refresh_if_due(cycle_.ledger());
+    tally_.add(pods_[index], outcome);
+    if (measuring()) count(pods_[index], outcome);
+    if (!outcome.node) return;
+    living_.push({.ends = now_ + lifetime,
+                  .pod = index,
+                  .node = *outcome.node,
+                  .uid = std::move(uid),
+                  .cards = std::move(outcome.cards)});
+  }
+
+  void count(const TracePod& pod, const Outcome& outcome) {
+    ++asked_.pods;
+    asked_.milli += pod.total_milli();
+    if (outcome.node) return;
+    ++rejected_.pods;
+    rejected_.milli += pod.total_milli();
+  }
+
+  TurnoverResult result() const {
+    const auto capacity = static_cast<double>(cycle_.bookkeeping().capacity_milli());
+    return {.seed = seed_,
+            .allocation = percent(held_, capacity * kMeasured),
+            .rejected_gpus =
+                percent(static_cast<double>(rejected_.milli), static_cast<double>(asked_.milli)),
+            .rejected_pods =
+                percent(static_cast<double>(rejected_.pods), static_cast<double>(asked_.pods)),
+            .overcommitted = cycle_.bookkeeping().overcommitted(),
+            .us_per_decision = tally_.us_per_decision(),
+            .decisions = tally_.decisions(),
+            .failures = tally_.failures()};
+  }
+
+  const std::vector<TracePod>& pods_;
+  std::uint64_t seed_;
+  Draws draws_;
+  std::unique_ptr<MarketMaker> market_maker_;
+  Cycle cycle_;
+  Tally tally_;
+  std::priority_queue<Living, std::vector<Living>, EndsLater> living_;
+  Asked asked_;
+  Asked rejected_;
+  double pods_per_lifetime_ = 0;
+  double now_ = 0;
+  double held_ = 0;  // thousandths of cards times lifetimes
+};
+
+}  // namespace
+
+TurnoverResult run_turnover(const Objects& objects, const RunSettings& settings, double load,
+                            std::uint64_t seed) {
+  return Turnover(objects, settings, load, seed).to_end();
+}
+
+std::vector<TurnoverResult> run_turnovers(const Objects& objects, const RunSettings& settings,
+                                          double load, const std::vector<std::uint64_t>& seeds,
+                                          std::size_t jobs) {
+  std::vector<TurnoverResult> results(seeds.size());
+  in_parallel(seeds.size(), jobs,
+              [&](std::size_t i) { results[i] = run_turnover(objects, settings, load, seeds[i]); });
+  return results;
+}
+
+}  // namespace mgpu::trace

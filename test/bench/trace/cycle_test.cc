@@ -1,0 +1,192 @@
+#include "bench/trace/cycle.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "test/bench/trace/fixed_market.h"
+#include "test/bench/trace/small_trace.h"
+
+namespace mgpu::trace {
+namespace {
+
+using test::FixedMarket;
+using test::trace_of;
+using testing::MatchesRegex;
+
+// A trace with what runs over it.
+struct World {
+  World(const char* nodes, const char* pods, const char* policy = "binpack",
+        Ties ties = Ties::kFirst, std::uint64_t seed = 42)
+      : trace(trace_of(nodes, pods)),
+        cycle(objects, *placement::find_policy(policy), nullptr, ties, seed) {}
+
+  Outcome schedule(std::size_t pod) {
+    return cycle.schedule(pod, "u" + std::to_string(next_uid++), market);
+  }
+
+  Trace trace;
+  Objects objects{trace, MemoryRule::kReference};
+  FixedMarket market;
+  Cycle cycle;
+  int next_uid = 0;
+};
+
+std::string cards_text(const Outcome& outcome) {
+  if (!outcome.node) return "nowhere";
+  std::string text = std::to_string(*outcome.node) + ":";
+  for (const auto& container : outcome.cards.cards_of)
+    for (const CardIndex card : container) text += " " + std::to_string(card.value());
+  return text;
+}
+
+TEST(Cycle, PlacesWhereTheCardsAre) {
+  World world("n0 8000/1000;n1 8000/1000 2xT4", "a 1000/10 2x1000");
+  EXPECT_EQ(cards_text(world.schedule(0)), "1: 0 1");
+}
+
+TEST(Cycle, ConfirmsWhatItPlaced) {
+  World world("n0 8000/1000 2xT4", "a 1000/10 1x1000;b 2000/20");
+  world.schedule(0);
+  world.schedule(1);
+  EXPECT_EQ(world.cycle.ledger().counts().bound, 1U);
+  EXPECT_EQ(world.cycle.ledger().counts().assumed, 0U);
+  EXPECT_EQ(world.cycle.ledger().counts().expected, 0U);
+  const auto node = world.cycle.ledger().node(world.cycle.node_name(0));
+  ASSERT_TRUE(node);
+  EXPECT_EQ(node->node.host_used, (placement::HostAmount{placement::MilliCpu(3000), MiB(30)}));
+  EXPECT_EQ(node->node.cards[0].used.core, Percent(100));
+}
+
+TEST(Cycle, FindsNoPlaceWhereNoNodeHasTheCpuTheMemoryTheModelOrTheCards) {
+  World world("n0 8000/1000 2xT4;n1 4000/1000 8xG2",
+              "cpu 8001/10 1x100;memory 1/1001;model 1/1 1x100 P100;cards 5000/1 3x1000");
+  for (std::size_t pod = 0; pod < 4; ++pod)
+    EXPECT_EQ(cards_text(world.schedule(pod)), "nowhere") << pod;
+  EXPECT_EQ(world.cycle.ledger().counts().bound, 0U);
+  EXPECT_EQ(world.cycle.bookkeeping().allocated_milli(), 0);
+}
+
+TEST(Cycle, TakesTheOneNodeThatIsLeftWithoutAnExpectationStaying) {
+  World world("n0 8000/1000 1xT4;n1 4000/1000 1xG2", "a 1/1 1x100 G2");
+  EXPECT_EQ(cards_text(world.schedule(0)), "1: 0");
+  EXPECT_EQ(world.cycle.ledger().counts().expected, 0U);
+}
+
+TEST(Cycle, FollowsThePolicy) {
+  const char* nodes = "n0 8000/1000 2xT4;n1 8000/1000 2xT4";
+  const char* pods = "a 1/1 1x300;b 1/1 1x200";
+  World packed(nodes, pods, "binpack");
+  const auto first = packed.schedule(0);
+  EXPECT_EQ(cards_text(packed.schedule(1)), cards_text(first));
+  World spread(nodes, pods, "spread");
+  const auto alone = spread.schedule(0);
+  EXPECT_NE(spread.schedule(1).node, alone.node);
+}
+
+TEST(Cycle, ShowsEveryPodToTheMarketMakerOnce) {
+  World world("n0 8000/1000 1xT4", "a 1/1 1x1000;b 1/1;c 9999/1");
+  for (std::size_t pod = 0; pod < 3; ++pod) world.schedule(pod);
+  EXPECT_EQ(world.market.pods_seen, 3);
+}
+
+TEST(Cycle, NamesNodesByTheSeed) {
+  const char* nodes = "n0 8000/1000 1xT4;n1 8000/1000 1xT4";
+  World world(nodes, "a 1/1 1x100");
+  EXPECT_THAT(world.cycle.node_name(0).str(), MatchesRegex("[0-9][0-9][0-9][0-9]-n0"));
+  EXPECT_THAT(world.cycle.node_name(1).str(), MatchesRegex("[0-9][0-9][0-9][0-9]-n1"));
+  World same(nodes, "a 1/1 1x100");
+  EXPECT_EQ(world.cycle.node_name(0), same.cycle.node_name(0));
+  World other(nodes, "a 1/1 1x100", "binpack", Ties::kFirst, 43);
+  EXPECT_NE(world.cycle.node_name(0), other.cycle.node_name(0));
+}
+
+TEST(Cycle, TakesTheSmallestNameAmongEquals) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    World world("n0 8000/1000 1xT4;n1 8000/1000 1xT4;n2 8000/1000 1xT4", "a 1/1;b 1/1 1x500",
+                "binpack", Ties::kFirst, seed);
+    std::size_t first = 0;
+    for (std::size_t node = 1; node < 3; ++node)
+      if (world.cycle.node_name(node) < world.cycle.node_name(first)) first = node;
+    EXPECT_EQ(*world.schedule(0).node, first) << "without cards";
+    EXPECT_EQ(*world.schedule(1).node, first) << "with cards";
+  }
+}
+
+TEST(Cycle, TakesAnyOfEqualsWhereTiesAreRandom) {
+  std::set<std::size_t> plain;
+  std::set<std::pair<NodeName, NodeName>> with_cards;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    World world("n0 8000/1000 1xT4;n1 8000/1000 1xT4", "a 1/1;b 1/1 1x500", "binpack",
+                Ties::kRandom, seed);
+    const auto smallest = std::min(world.cycle.node_name(0), world.cycle.node_name(1));
+    EXPECT_EQ(world.cycle.node_name(*world.schedule(1).node), smallest)
+        << "prioritize leaves no tie among nodes with cards";
+    plain.insert(*world.schedule(0).node);
+  }
+  EXPECT_EQ(plain.size(), 2U);
+}
+
+TEST(Cycle, GivesBackWhatEnds) {
+  World world("n0 1000/10 1xT4", "a 1000/10 1x1000;b 1000/10");
+  const Outcome first = world.schedule(0);
+  EXPECT_EQ(cards_text(world.schedule(1)), "nowhere");
+  world.cycle.remove(0, "u0", *first.node, first.cards);
+  const Outcome second = world.schedule(1);
+  EXPECT_EQ(cards_text(second), "0:");
+  EXPECT_EQ(cards_text(world.schedule(0)), "nowhere");
+  world.cycle.remove(1, "u2", *second.node, second.cards);
+  EXPECT_EQ(cards_text(world.schedule(0)), "0: 0");
+  EXPECT_EQ(world.cycle.bookkeeping().overcommitted(), 0);
+}
+
+// Thousands of arrivals and ends: the trace's own account and the ledger's agree, card by card.
+class Agreement : public testing::TestWithParam<const char*> {};
+
+TEST_P(Agreement, HoldsBetweenBookkeepingAndLedger) {
+  const auto trace = synthetic_trace("");
+  ASSERT_TRUE(trace);
+  const Objects objects(*trace, MemoryRule::kReference);
+  FixedMarket market;
+  Cycle cycle(objects, *placement::find_policy(GetParam()), nullptr, Ties::kRandom, 7);
+  struct Living {
+    std::size_t pod;
+    std::string uid;
+    Outcome outcome;
+  };
+  std::vector<Living> living;
+  Draws draws(7, 99);
+  for (int step = 0; step < 3000; ++step) {
+    const std::size_t pod = draws.below(trace->pods.size());
+    const std::string uid = "u" + std::to_string(step);
+    Outcome outcome = cycle.schedule(pod, uid, market);
+    if (outcome.node) living.push_back({pod, uid, std::move(outcome)});
+    if (living.size() < 500 && draws.below(2) == 0) continue;
+    if (living.empty()) continue;
+    std::swap(living[draws.below(living.size())], living.back());
+    cycle.remove(living.back().pod, living.back().uid, *living.back().outcome.node,
+                 living.back().outcome.cards);
+    living.pop_back();
+  }
+  EXPECT_EQ(cycle.bookkeeping().overcommitted(), 0);
+  std::int64_t core = 0;
+  placement::HostAmount used;
+  for (std::size_t node = 0; node < trace->nodes.size(); ++node) {
+    const auto view = cycle.ledger().node(cycle.node_name(node));
+    ASSERT_TRUE(view);
+    for (const placement::Card& card : view->node.cards) core += card.used.core.value();
+    used += view->node.host_used;
+  }
+  EXPECT_EQ(core * 10, cycle.bookkeeping().allocated_milli());
+  placement::HostAmount held;
+  for (const Living& pod : living) held += trace->pods[pod.pod].host;
+  EXPECT_EQ(used, held);
+  EXPECT_GT(living.size(), 100U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, Agreement, testing::Values("binpack", "spread", "random"));
+
+}  // namespace
+}  // namespace mgpu::trace

@@ -1,0 +1,35 @@
+// A market maker whose market never changes.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "bench/trace/market_maker.h"
+
+namespace mgpu::test {
+
+class FixedMarket final : public trace::MarketMaker {
+ public:
+  explicit FixedMarket(market::MarketPtr market = nullptr) { board_->publish(std::move(market)); }
+
+  std::shared_ptr<const market::Board> board() const override { return board_; }
+  void seen(const verbs::PodRequest&) override { ++pods_seen; }
+  void refresh_if_due(ledger::Ledger&) override { ++refreshes; }
+
+  int pods_seen = 0;
+  int refreshes = 0;
+
+ private:
+  std::shared_ptr<market::Board> board_ = std::make_shared<market::Board>();
+};
+
+// Of the whole list.
+inline trace::MakeMarketMaker fixed_market(const trace::Objects& objects) {
+  auto market = std::make_shared<placement::Market>();
+  market->version = 1;
+  market->workload = trace::target_workload(objects);
+  market->target = placement::TargetWorkload(market->workload);
+  return [market] { return std::make_unique<FixedMarket>(market); };
+}
+
+}  // namespace mgpu::test

@@ -1,0 +1,72 @@
+#include "bench/trace/market_maker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "test/bench/trace/small_trace.h"
+
+namespace mgpu::trace {
+namespace {
+
+using test::trace_of;
+
+const char* const kNode = "n0 64000/262144 8xT4";
+
+placement::Workload workload_of(const char* pods, MemoryRule rule = MemoryRule::kNone) {
+  const Trace trace = trace_of(kNode, pods);
+  return target_workload(Objects(trace, rule));
+}
+
+TEST(TargetWorkload, CountsPodsThatAskForTheSame) {
+  const auto workload =
+      workload_of("a 4000/100 1x1000;b 4000/100 1x500;c 4000/100 1x1000;d 4000/100 1x1000");
+  ASSERT_EQ(workload.classes.size(), 2U);
+  EXPECT_DOUBLE_EQ(workload.classes[0].probability, 0.75);
+  EXPECT_TRUE(workload.classes[0].what.whole);
+  EXPECT_EQ(workload.classes[0].what.host.cpu, placement::MilliCpu(4000));
+  EXPECT_DOUBLE_EQ(workload.classes[1].probability, 0.25);
+  EXPECT_EQ(workload.classes[1].what.per_card.core, Percent(50));
+}
+
+TEST(TargetWorkload, CountsPodsWithoutCards) {
+  const auto workload = workload_of("a 4000/100;b 4000/100 1x500;c 4000/100");
+  ASSERT_EQ(workload.classes.size(), 2U);
+  EXPECT_EQ(workload.classes[0].what.cards, 0);
+}
+
+TEST(TargetWorkload, PutsPodsTogetherThatDifferInMainMemoryAlone) {
+  const auto workload = workload_of("a 4000/100 1x500;b 4000/300 1x500");
+  ASSERT_EQ(workload.classes.size(), 1U);
+  EXPECT_EQ(workload.classes[0].what.host.memory, MiB(200));
+}
+
+class Apart : public testing::TestWithParam<const char*> {};
+
+TEST_P(Apart, AreTwoClasses) {
+  EXPECT_EQ(workload_of(GetParam()).classes.size(), 2U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Pods, Apart,
+                         testing::Values("a 4000/1 1x500;b 4001/1 1x500",
+                                         "a 4000/1 1x500;b 4000/1 1x510",
+                                         "a 4000/1 1x1000;b 4000/1 2x1000",
+                                         "a 4000/1 1x500;b 4000/1 1x500 T4",
+                                         "a 4000/1 1x500 T4;b 4000/1 1x500 T4|G2"));
+
+TEST(TargetWorkload, LeavesOutWhatIsRarerThanOneInTwenty) {
+  std::string pods = "rare 1/1 1x10";
+  for (int i = 0; i < 30; ++i) pods += ";p" + std::to_string(i) + " 1/1 1x1000";
+  const auto workload = workload_of(pods.c_str());
+  ASSERT_EQ(workload.classes.size(), 1U);
+  EXPECT_DOUBLE_EQ(workload.classes[0].probability, 1);
+}
+
+TEST(TargetWorkload, KeepsCardMemoryApartWhereThereIsSome) {
+  std::string pods;
+  for (int i = 0; i < 100; ++i) pods += "p" + std::to_string(i) + " 1/1 1x500;";
+  EXPECT_EQ(workload_of(pods.c_str()).classes.size(), 1U);
+  EXPECT_EQ(workload_of(pods.c_str(), MemoryRule::kReference).classes.size(), 5U);
+}
+
+}  // namespace
+}  // namespace mgpu::trace

@@ -1,0 +1,107 @@
+#include "bench/trace/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace mgpu::trace {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using Json = nlohmann::json;
+
+SeedResult seed_with(std::uint64_t seed, double allocation, std::int64_t until = 130) {
+  SeedResult result;
+  result.seed = seed;
+  for (std::int64_t arrived = 0; arrived <= until; ++arrived)
+    result.curve.push_back({.arrived = arrived,
+                            .allocation = allocation + static_cast<double>(arrived) / 1000,
+                            .fragmentation_amount = 4,
+                            .fragmentation_rate = 80});
+  result.us_per_decision = 12.5;
+  result.decisions = 7;
+  result.failures = {{"share", 2, 1.25}};
+  return result;
+}
+
+Report report_of(std::vector<SeedResult> seeds) {
+  return {.heading = {.trace = "default",
+                      .policy = "fgd",
+                      .workload = "known",
+                      .ties = "first",
+                      .memory = "none",
+                      .nodes = 1213,
+                      .cards = 6212},
+          .seeds = std::move(seeds)};
+}
+
+TEST(ReportJson, SaysWhatWasRun) {
+  const Json json = Json::parse(report_json(report_of({})));
+  EXPECT_EQ(json["trace"], "default");
+  EXPECT_EQ(json["policy"], "fgd");
+  EXPECT_EQ(json["workload"], "known");
+  EXPECT_EQ(json["ties"], "first");
+  EXPECT_EQ(json["memory"], "none");
+  EXPECT_EQ(json["nodes"], 1213);
+  EXPECT_EQ(json["cards"], 6212);
+}
+
+TEST(ReportJson, HasEverySeedWithItsCurve) {
+  const Json json = Json::parse(report_json(report_of({seed_with(42, 90), seed_with(43, 92)})));
+  ASSERT_EQ(json["seeds"].size(), 2U);
+  const Json& seed = json["seeds"][1];
+  EXPECT_EQ(seed["seed"], 43);
+  EXPECT_DOUBLE_EQ(seed["at95"], 92.095);
+  EXPECT_DOUBLE_EQ(seed["at100"], 92.1);
+  EXPECT_DOUBLE_EQ(seed["at130"], 92.13);
+  EXPECT_EQ(seed["overcommitted"], 0);
+  EXPECT_EQ(seed["us_per_decision"], 12.5);
+  EXPECT_EQ(seed["decisions"], 7);
+  EXPECT_EQ(seed["failures"], Json::parse(R"([{"size": "share", "pods": 2, "gpus": 1.25}])"));
+  ASSERT_EQ(seed["curve"].size(), 131U);
+  EXPECT_EQ(seed["curve"][100]["arrived"], 100);
+  EXPECT_DOUBLE_EQ(seed["curve"][100]["allocation"], 92.1);
+  EXPECT_EQ(seed["curve"][100]["fragmentation_amount"], 4);
+  EXPECT_EQ(seed["curve"][100]["fragmentation_rate"], 80);
+}
+
+TEST(ReportJson, HasMeanAndSampleDeviation) {
+  const Json json =
+      Json::parse(report_json(report_of({seed_with(1, 90), seed_with(2, 92), seed_with(3, 94)})));
+  EXPECT_NEAR(json["mean"]["at100"], 92.1, 1e-9);
+  EXPECT_NEAR(json["deviation"]["at100"], 2, 1e-9);
+  EXPECT_NEAR(json["mean"]["at95"], 92.095, 1e-9);
+}
+
+TEST(ReportJson, HasNoDeviationOfOneSeed) {
+  const Json json = Json::parse(report_json(report_of({seed_with(1, 90)})));
+  EXPECT_EQ(json["deviation"]["at100"], 0);
+}
+
+TEST(ReportJson, IsNullWhereARunDoesNotReach) {
+  const Json json = Json::parse(report_json(report_of({seed_with(1, 90, 99)})));
+  EXPECT_TRUE(json["seeds"][0]["at95"].is_number());
+  EXPECT_TRUE(json["seeds"][0]["at100"].is_null());
+  EXPECT_TRUE(json["mean"]["at130"].is_null());
+  EXPECT_TRUE(json["mean"]["at95"].is_number());
+}
+
+TEST(ReportTable, HasALineForEverySeedAndTheMean) {
+  const std::string text = report_table(report_of({seed_with(42, 90), seed_with(43, 92)}));
+  EXPECT_THAT(text, HasSubstr("1213 nodes, 6212 cards"));
+  EXPECT_THAT(text, HasSubstr("    42    90.09    90.10    90.13"));
+  EXPECT_THAT(text, HasSubstr("    43    92.09    92.10    92.13"));
+  EXPECT_THAT(text, HasSubstr("  mean    91.09    91.10    91.13"));
+  EXPECT_THAT(text, EndsWith("  s.d.     1.41     1.41     1.41\n"));
+}
+
+TEST(ReportTable, HasADashWhereARunDoesNotReach) {
+  EXPECT_THAT(report_table(report_of({seed_with(42, 90, 99)})),
+              HasSubstr("    42    90.09        -        -"));
+}
+
+}  // namespace
+}  // namespace mgpu::trace

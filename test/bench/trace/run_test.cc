@@ -1,0 +1,147 @@
+#include "bench/trace/run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bench/trace/fragmentation_sum.h"
+#include "extender/placement/fragmentation.h"
+#include "test/bench/trace/fixed_market.h"
+#include "test/bench/trace/small_trace.h"
+
+namespace mgpu::trace {
+namespace {
+
+using testing::DoubleNear;
+
+Trace synthetic() {
+  auto trace = synthetic_trace("");
+  EXPECT_TRUE(trace);
+  return std::move(*trace);
+}
+
+RunSettings settings_for(const Objects& objects, std::string_view policy) {
+  return {.policy = *placement::find_policy(policy),
+          .make_market_maker = test::fixed_market(objects),
+          .measure = placement::TargetWorkload(target_workload(objects))};
+}
+
+class EveryPolicy : public testing::TestWithParam<std::string_view> {};
+
+TEST_P(EveryPolicy, FillsMostOfTheCardsAndNoneTwice) {
+  const Trace trace = synthetic();
+  const Objects objects(trace, MemoryRule::kNone);
+  const RunSettings settings = settings_for(objects, GetParam());
+  const SeedResult result = run_seed(objects, settings, 1);
+  EXPECT_EQ(result.overcommitted, 0);
+  EXPECT_GT(*result.at(100), 70);
+  EXPECT_LE(*result.at(130), 100);
+  EXPECT_GT(result.us_per_decision, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, testing::ValuesIn(placement::policy_names()));
+
+TEST(Run, IsTheSameForTheSameSeed) {
+  const Trace trace = synthetic();
+  const Objects objects(trace, MemoryRule::kReference);
+  for (const Ties ties : {Ties::kFirst, Ties::kRandom}) {
+    RunSettings settings = settings_for(objects, "random");
+    settings.ties = ties;
+    const SeedResult one = run_seed(objects, settings, 5);
+    const SeedResult again = run_seed(objects, settings, 5);
+    const SeedResult other = run_seed(objects, settings, 6);
+    EXPECT_EQ(*one.at(100), *again.at(100));
+    EXPECT_EQ(one.decisions, again.decisions);
+    EXPECT_NE(*one.at(100), *other.at(100));
+  }
+}
+
+TEST(Run, GivesResultsInTheOrderOfSeedsWhateverTheJobs) {
+  const Trace trace = synthetic();
+  const Objects objects(trace, MemoryRule::kNone);
+  const RunSettings settings = settings_for(objects, "bestfit");
+  const std::vector<std::uint64_t> seeds{9, 3, 4, 3};
+  const auto alone = run_seeds(objects, settings, seeds, 1);
+  const auto together = run_seeds(objects, settings, seeds, 16);
+  ASSERT_EQ(together.size(), 4U);
+  for (std::size_t i = 0; i < seeds.size(); ++i) {
+    EXPECT_EQ(together[i].seed, seeds[i]);
+    EXPECT_EQ(*together[i].at(100), *alone[i].at(100));
+    EXPECT_EQ(together[i].decisions, alone[i].decisions);
+  }
+}
+
+// Two nodes of one card each, and three pods that ask for one: what happens is known.
+TEST(Run, TellsWhatFittedAndWhatDidNot) {
+  const Trace trace = test::trace_of("n0 8000/1000 1xT4;n1 8000/1000 1xT4",
+                                     "a 1/1 1x1000;b 1/1 1x1000;c 9000/1;d 1/1 2x1000");
+  const Objects objects(trace, MemoryRule::kNone);
+  RunSettings settings = settings_for(objects, "binpack");
+  settings.arrived_until = 200;
+  const SeedResult result = run_seed(objects, settings, 1);
+  EXPECT_EQ(result.decisions, 4);
+  ASSERT_EQ(result.failures.size(), 3U);
+  EXPECT_EQ(result.failures[0].size, "none");
+  EXPECT_EQ(result.failures[0].pods, 1);
+  EXPECT_EQ(result.failures[0].gpus, 0);
+  EXPECT_EQ(result.failures[1].size, "1");
+  EXPECT_EQ(result.failures[1].pods, 0);
+  EXPECT_EQ(result.failures[2].size, "2");
+  EXPECT_EQ(result.failures[2].pods, 1);
+  EXPECT_EQ(result.failures[2].gpus, 2);
+  EXPECT_EQ(*result.at(200), 100);
+  EXPECT_EQ(result.at(201), std::nullopt);
+  EXPECT_EQ(result.at(-1), std::nullopt);
+}
+
+TEST(Run, CallsPartsOfACardShares) {
+  const Trace trace = test::trace_of("n0 1/1000 1xT4", "a 1/1 1x400;b 1/1 1x400;c 1/1 1x200");
+  const Objects objects(trace, MemoryRule::kNone);
+  RunSettings settings = settings_for(objects, "binpack");
+  settings.arrived_until = 100;
+  const SeedResult result = run_seed(objects, settings, 1);
+  ASSERT_EQ(result.failures.size(), 1U);
+  EXPECT_EQ(result.failures[0].size, "share");
+  EXPECT_EQ(result.failures[0].pods, 2);
+}
+
+TEST(Run, MeasuresTheFragmentationOfTheWholeCluster) {
+  // All of an empty card is of no use to pods that ask for none, half of the pods.
+  const Trace trace = test::trace_of("n0 8000/1000 4xT4", "a 1/1 1x1000;b 1/1");
+  const Objects objects(trace, MemoryRule::kNone);
+  RunSettings settings = settings_for(objects, "binpack");
+  settings.arrived_until = 50;
+  for (const CurvePoint& point : run_seed(objects, settings, 1).curve) {
+    if (point.allocation == 0 && point.fragmentation_amount == 0) continue;
+    EXPECT_THAT(point.fragmentation_rate, DoubleNear(50, 1e-9)) << point.arrived;
+    EXPECT_THAT(point.fragmentation_amount, DoubleNear((100 - point.allocation) / 2, 1e-9));
+  }
+}
+
+TEST(FragmentationSum, IsTheSumOverNodesHoweverTheyChange) {
+  const Trace trace = synthetic();
+  const Objects objects(trace, MemoryRule::kNone);
+  const auto workload = target_workload(objects);
+  const placement::TargetWorkload target(workload);
+  FragmentationSum sum(target, trace.nodes.size());
+  Cycle cycle(objects, *placement::find_policy("random"), nullptr, Ties::kFirst, 1);
+  const auto market_maker = test::fixed_market(objects)();
+  const auto update = [&](std::size_t node) {
+    cycle.ledger().read({}, [&](const ledger::View& view) {
+      sum.update(node, *view.find(cycle.node_name(node).str()));
+    });
+  };
+  for (std::size_t node = 0; node < trace.nodes.size(); ++node) update(node);
+  for (std::size_t pod = 0; pod < 300; ++pod) {
+    const Outcome outcome = cycle.schedule(pod, "u" + std::to_string(pod), *market_maker);
+    if (outcome.node) update(*outcome.node);
+  }
+  double expected = 0;
+  for (std::size_t node = 0; node < trace.nodes.size(); ++node)
+    expected += placement::expected_fragmentation(cycle.ledger().node(cycle.node_name(node))->node,
+                                                  workload);
+  EXPECT_GT(expected, 0);
+  EXPECT_THAT(sum.milli(), DoubleNear(expected, 1e-4 * expected));
+}
+
+}  // namespace
+}  // namespace mgpu::trace

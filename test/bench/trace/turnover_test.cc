@@ -1,0 +1,97 @@
+#include "bench/trace/turnover.h"
+
+#include <gtest/gtest.h>
+
+#include "test/bench/trace/fixed_market.h"
+#include "test/bench/trace/small_trace.h"
+
+namespace mgpu::trace {
+namespace {
+
+RunSettings settings_for(const Objects& objects, std::string_view policy = "binpack") {
+  return {.policy = *placement::find_policy(policy),
+          .make_market_maker = test::fixed_market(objects),
+          .measure = {}};
+}
+
+TurnoverResult run(const Trace& trace, double load, std::uint64_t seed = 1,
+                   std::string_view policy = "binpack") {
+  const Objects objects(trace, MemoryRule::kReference);
+  return run_turnover(objects, settings_for(objects, policy), load, seed);
+}
+
+// 64 nodes of one card, and pods that ask for one each: what queueing theory knows as 64 servers
+// without a queue.
+Trace servers() {
+  std::string nodes;
+  for (int i = 0; i < 64; ++i) nodes += "n" + std::to_string(i) + " 9/9 1xT4;";
+  return test::trace_of(nodes, "a 1/1 1x1000");
+}
+
+// Of offered load `load` in servers: the probability that all 64 are busy (Erlang B).
+double erlang_b(double load) {
+  double blocked = 1;
+  for (int servers = 1; servers <= 64; ++servers)
+    blocked = load * blocked / (servers + load * blocked);
+  return blocked;
+}
+
+class ErlangLoss : public testing::TestWithParam<double> {};
+
+TEST_P(ErlangLoss, IsWhatFullServersReject) {
+  const Trace trace = servers();
+  double rejected = 0;
+  double held = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const TurnoverResult result = run(trace, GetParam(), seed);
+    EXPECT_EQ(result.overcommitted, 0);
+    EXPECT_DOUBLE_EQ(result.rejected_gpus, result.rejected_pods);
+    rejected += result.rejected_gpus / 40;
+    held += result.allocation / 40;
+  }
+  const double blocked = erlang_b(0.64 * GetParam());
+  EXPECT_NEAR(rejected, 100 * blocked, 2.5);
+  EXPECT_NEAR(held, GetParam() * (1 - blocked), 2.5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Loads, ErlangLoss, testing::Values(50., 100., 150.));
+
+TEST(Turnover, CountsPodsWithoutCardsAmongThoseRejectedOnly) {
+  const Trace trace = test::trace_of("n0 1000/1000 1xT4", "a 1/1 1x1000;b 2000/1");
+  const TurnoverResult result = run(trace, 400);
+  EXPECT_GT(result.rejected_pods, 30);
+  EXPECT_LT(result.rejected_pods, 100);
+  for (const Failures& failures : result.failures)
+    EXPECT_EQ(failures.gpus > 0, failures.size != "none" && failures.pods > 0);
+}
+
+TEST(Turnover, IsTheSameForTheSameSeed) {
+  const Trace trace = servers();
+  EXPECT_EQ(run(trace, 90, 7).allocation, run(trace, 90, 7).allocation);
+  EXPECT_NE(run(trace, 90, 7).allocation, run(trace, 90, 8).allocation);
+}
+
+TEST(Turnover, BringsEveryPolicyTheSamePods) {
+  const auto trace = synthetic_trace("");
+  ASSERT_TRUE(trace);
+  const TurnoverResult packed = run(*trace, 100, 3, "binpack");
+  const TurnoverResult spread = run(*trace, 100, 3, "spread");
+  EXPECT_EQ(packed.decisions, spread.decisions);
+  EXPECT_LT(packed.rejected_gpus, spread.rejected_gpus);
+  EXPECT_EQ(packed.overcommitted, 0);
+  EXPECT_EQ(spread.overcommitted, 0);
+}
+
+TEST(Turnover, GivesResultsInTheOrderOfSeedsWhateverTheJobs) {
+  const Trace trace = servers();
+  const Objects objects(trace, MemoryRule::kNone);
+  const auto results = run_turnovers(objects, settings_for(objects), 90, {5, 2, 5}, 3);
+  ASSERT_EQ(results.size(), 3U);
+  EXPECT_EQ(results[0].seed, 5U);
+  EXPECT_EQ(results[1].seed, 2U);
+  EXPECT_EQ(results[0].allocation, results[2].allocation);
+  EXPECT_EQ(results[0].allocation, run_turnover(objects, settings_for(objects), 90, 5).allocation);
+}
+
+}  // namespace
+}  // namespace mgpu::trace
