@@ -11,7 +11,8 @@
 #   --seeds A-B       42-51 when not given
 #   --policy NAMES    separated by commas; all when not given
 #   --trace NAMES     separated by commas; all in the folder when not given
-#   --jobs N          placements measured at a time, 1 when not given; more spoil the time per decision
+#   --jobs N          seeds at a time, one for each processor when not given; the time per decision is
+#                     measured apart, with one
 #   --only PART       placement, latency or draw; all three when not given
 #   --publish         write the tables into bench/README.md and the plots into bench/plots/
 set -euo pipefail
@@ -22,6 +23,8 @@ readonly default_policy=equilibrium
 # Those that the authors of FGD published results for.
 readonly published=(default cpu050 cpu100 cpu200 cpu250 gpushare40 gpushare60 gpushare80 gpushare100
   gpuspec10 gpuspec20 gpuspec25 gpuspec33 multigpu20 multigpu30 multigpu40 multigpu50)
+# Where pods come and go: what would be held if all found a place, percent of all cards.
+readonly loads=(100 110)
 readonly node_file=openb_node_list_gpu_node.csv
 readonly sim=build/release/bench/mgpu-sim
 readonly latency=build/release/bench/mgpu-latency
@@ -34,7 +37,7 @@ out=build/bench-results
 seeds=42-51
 policies=$all_policies
 trace=
-jobs=1
+jobs=$(nproc)
 only=
 publish=
 passed=0
@@ -137,8 +140,14 @@ place() { # folder, trace, policy, more arguments
     --seeds "$seeds" --jobs "$jobs" --output json "${@:4}"
 }
 
+# One seed by itself, for the time of a decision.
+time_one() { # trace, policy
+  measure "$out/timing/$1.$2.json" "$sim" trace --traces "$traces" --trace "$1" --policy "$2" \
+    --seeds "${seeds%%[-,]*}" --jobs 1 --output json
+}
+
 measure_placement() {
-  local one name
+  local one name load
   for one in ${trace//,/ }; do
     for name in ${policies//,/ }; do
       place placement "$one" "$name"
@@ -147,6 +156,10 @@ measure_placement() {
   for name in ${policies//,/ }; do
     place random-ties "${trace%%,*}" "$name" --ties random
     place card-memory "${trace%%,*}" "$name" --memory reference
+    for load in "${loads[@]}"; do
+      place "departures-$load" "${trace%%,*}" "$name" --departures "$load"
+    done
+    time_one "${trace%%,*}" "$name"
   done
 }
 
@@ -223,8 +236,11 @@ quick_placement() {
   done
   count quick_place memory "$default_policy" --memory reference
   check trace "$scratch/memory.json"
-  for name in random "$default_policy"; do
-    count quick_place "again-$name" "$name" --jobs 2
+  count quick_place departures "$default_policy" --departures 100
+  check departures "$scratch/departures.json"
+  # Drawing among the best nodes changes nothing where only one is best.
+  for name in random fgd "$default_policy"; do
+    count quick_place "again-$name" "$name" --ties random --jobs 2
     check same "$scratch/$name.json" "$scratch/again-$name.json"
   done
 }

@@ -2,8 +2,9 @@
 """Looks at results of the benchmarks for what must always hold; never at times.
 
     check.py trace FILE...      results of mgpu-sim trace
+    check.py departures FILE... the same, with --departures
     check.py latency FILE...    results of mgpu-latency
-    check.py same FILE FILE     two runs of mgpu-sim trace differ in nothing but time
+    check.py same FILE FILE     two runs of mgpu-sim trace, whatever the ties, differ only in time
 
 One line for every check, and "N passed, N failed" at the end; fails where a check did.
 """
@@ -13,6 +14,8 @@ import sys
 
 TRACE_KEYS = {"trace", "policy", "workload", "ties", "memory", "nodes", "cards", "seeds", "mean",
               "deviation"}
+SHARES = ("allocation", "rejected_gpus", "rejected_pods")
+DEPARTURE_KEYS = {*SHARES, "seed", "overcommitted", "us_per_decision", "decisions", "failures"}
 SEED_KEYS = {"seed", "at95", "at100", "at130", "overcommitted", "us_per_decision", "decisions",
              "failures", "curve"}
 FAILURE_KEYS = {"size", "pods", "gpus"}
@@ -137,6 +140,30 @@ TRACE_CHECKS = [("expected keys", check_trace_keys), ("every number finite", che
                 ("mean of the seeds", check_mean), ("curve", check_curve),
                 ("decisions", check_decisions)]
 
+# --- mgpu-sim trace --departures ------------------------------------------------------------------
+
+def check_departures_keys(result):
+    need_keys(result, TRACE_KEYS | {"load"}, "result")
+    for name in ("mean", "deviation"):
+        need_keys(result[name], set(SHARES), name)
+    need(len(result["seeds"]) > 0, "there is no seed")
+    for seed in result["seeds"]:
+        need_keys(seed, DEPARTURE_KEYS, "seed")
+        for failure in seed["failures"]:
+            need_keys(failure, FAILURE_KEYS, "failure")
+
+
+def check_shares(result):
+    for seed in result["seeds"]:
+        for name in SHARES:
+            need(0 <= seed[name] <= 100, f"seed {seed['seed']}: {name} is {seed[name]}")
+        need(seed["allocation"] > 0, f"seed {seed['seed']}: nothing was held")
+
+
+DEPARTURE_CHECKS = [("expected keys", check_departures_keys), ("every number finite", check_finite),
+                    ("nothing overcommitted", check_no_overcommit), ("shares", check_shares),
+                    ("decisions", check_decisions)]
+
 # --- mgpu-latency ---------------------------------------------------------------------------------
 
 def check_latency_keys(result):
@@ -200,7 +227,8 @@ def outcomes_of(path, checks):
     return [(f"{path}: {name}", run_check(check, result)) for name, check in checks]
 
 
-def without_times(result):
+def comparable(result):
+    result.pop("ties")
     for seed in result["seeds"]:
         seed.pop("us_per_decision")
     return result
@@ -208,7 +236,7 @@ def without_times(result):
 
 def outcomes_of_same(one, other):
     def check(paths):
-        need(without_times(read(paths[0])) == without_times(read(paths[1])), "the results differ")
+        need(comparable(read(paths[0])) == comparable(read(paths[1])), "the results differ")
     return [(f"{other}: equal to {one}", run_check(check, (one, other)))]
 
 
@@ -224,9 +252,10 @@ def main(arguments):
     kind, *paths = arguments or [""]
     if kind == "same" and len(paths) == 2:
         return report(outcomes_of_same(*paths))
-    checks = {"trace": TRACE_CHECKS, "latency": LATENCY_CHECKS}.get(kind)
+    checks = {"trace": TRACE_CHECKS, "departures": DEPARTURE_CHECKS,
+              "latency": LATENCY_CHECKS}.get(kind)
     if checks is None or not paths:
-        print("check.py: want trace FILE..., latency FILE... or same FILE FILE", file=sys.stderr)
+        print("check.py: want trace, departures or latency FILE..., or same FILE FILE", file=sys.stderr)
         return 2
     return report([outcome for path in paths for outcome in outcomes_of(path, checks)])
 

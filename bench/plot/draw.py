@@ -9,7 +9,7 @@ from results import LABELS, OURS, Everything, Unusable, main_trace, published_tr
 from style import WIDTH, look_of, pyplot
 
 SERVERS = {"naive": "plain loop", "echo": "echo, the same bytes"}
-SHOWN_FROM = 80  # percent arrived, of the allocation; before that all but the weakest place all pods
+SHOWN_FROM = 80  # percent arrived; before that all but the weakest place every pod
 LINES_END = 130
 TOP = 98.5
 
@@ -114,33 +114,6 @@ def draw_traces(everything):
     return figure
 
 
-def draw_ties(everything):
-    """What kube-scheduler's random choice among the best nodes costs each policy."""
-    first, random = everything.placement, everything.random_ties
-    trace = main_trace(random)
-    policies = [policy for policy in random.policies(trace) if first.has(trace, policy)]
-    figure, axes = pyplot.subplots(figsize=(WIDTH * 0.85, 0.4 * len(policies) + 1.5))
-    for row, policy in enumerate(policies):
-        fixed, drawn = (one.mean(trace, policy, 100) for one in (first, random))
-        colour = look_of(policy)["color"]
-        axes.plot([fixed, drawn], [row, row], color=colour, linewidth=2)
-        axes.plot(fixed, row, "o", markersize=8, color=colour,
-                  label="first of the best nodes" if row == 0 else None)
-        axes.plot(drawn, row, "o", markersize=8, markerfacecolor="white", color=colour,
-                  markeredgewidth=2, label="any of the best nodes, as kube-scheduler" if row == 0
-                  else None)
-        axes.annotate(f"{drawn - fixed:+.2f}", (max(fixed, drawn), row), xytext=(9, 0),
-                      textcoords="offset points", va="center", fontsize=9.5)
-    axes.set_yticks(range(len(policies)), [LABELS[policy] for policy in policies])
-    axes.grid(axis="y", visible=False)
-    axes.margins(x=0.09)
-    axes.set_xlabel("allocated when 100 % have arrived, % of all cards")
-    axes.set_title(f"Ties broken at random ({trace} trace)")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.7 / (0.4 * len(policies) + 1.5)),
-                ncols=2)
-    return figure
-
-
 def steady(row, verb):
     return row["verb"] == verb and row["form"] == "names" and row["load"] == "steady"
 
@@ -187,8 +160,6 @@ def wanted(everything):
         yield "fragmentation", draw_fragmentation
         yield "policies", draw_policies
         yield "traces", draw_traces
-    if everything.random_ties.traces() and everything.placement.traces():
-        yield "ties", draw_ties
     if everything.latency:
         yield "latency", draw_latency
 

@@ -18,6 +18,7 @@ PUBLISHED_TRACES = [
     "multigpu40", "multigpu50",
 ]
 ARRIVED = (95, 100, 130)
+LOADS = (100, 110)
 MAIN_TRACE = "default"
 PUBLISHED_FILE = pathlib.Path(__file__).resolve().parents[1] / "published.csv"
 
@@ -131,6 +132,9 @@ class Everything:
         self.placement = Placements(self.folder / "placement")
         self.random_ties = Placements(self.folder / "random-ties")
         self.card_memory = Placements(self.folder / "card-memory")
+        # By load; the trace's results have shares in place of ratios.
+        self.departures = {load: Placements(self.folder / f"departures-{load}") for load in LOADS}
+        self.timing = Placements(self.folder / "timing")
         self.published = Published()
         self.latency = self._read("latency.json", [])
         self.parts = self._read("parts.json", {"benchmarks": []})["benchmarks"]

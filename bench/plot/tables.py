@@ -11,7 +11,7 @@ import re
 import statistics
 import sys
 
-from results import (ARRIVED, LABELS, OURS, PUBLISHED_TRACES, Everything, Unusable, main_trace,
+from results import (ARRIVED, LABELS, LOADS, OURS, PUBLISHED_TRACES, Everything, Unusable, main_trace,
                      published_traces)
 
 NOT_MEASURED = "Not measured."
@@ -152,8 +152,11 @@ def policies(everything):
         mean = ""
         if all(here.has(one, policy) for one in many):
             mean = f"{statistics.fmean(here.mean(one, policy, 100) for one in many):.2f}"
+        took = ""
+        if everything.timing.has(trace, policy):
+            took = f"{everything.timing.time_per_decision(trace, policy):.0f} µs"
         rows.append([f"`{policy}`", *(spread(here, trace, policy, at) for at in ARRIVED), mean,
-                     f"{here.time_per_decision(trace, policy):.0f} µs"])
+                     took])
     head = ["policy", *(f"{trace} at {at}" for at in ARRIVED),
             f"mean of {len(many)} trace{'s' if len(many) > 1 else ''} at 100", "per decision"]
     return table(head, rows)
@@ -211,6 +214,26 @@ def conditions(everything):
                   "cards with memory"], rows)
 
 
+def departures(everything):
+    """Held on average, and of what was asked for the share that found no place."""
+    first = everything.departures[LOADS[0]]
+    if not first.traces():
+        return NOT_MEASURED
+    trace = main_trace(first)
+    rows = [[LABELS[policy], *(cell for load in LOADS for cell in
+                               departure_cells(everything.departures[load], trace, policy))]
+            for policy in reversed(first.policies(trace))]
+    head = [trace, *(f"load {load}: {what}" for load in LOADS for what in ("held", "rejected"))]
+    return table(head, rows)
+
+
+def departure_cells(results, trace, policy):
+    if not results.has(trace, policy):
+        return ["", ""]
+    mean, deviation = (results.of(trace, policy)[name] for name in ("mean", "deviation"))
+    return [f"{mean[name]:.2f} ± {deviation[name]:.2f}" for name in ("allocation", "rejected_gpus")]
+
+
 def latency(everything):
     rows = everything.latency
     if not rows:
@@ -223,7 +246,7 @@ def latency(everything):
 
 
 def setting_of(row):
-    """What rows that are compared have in common. How many binds a second there were is no setting."""
+    """What rows that are compared have in common; binds a second are a result."""
     load = "" if row["verb"] == "bind" else row["load"]
     return row["verb"], row["form"], load, row["threads"], row["nodes"]
 
@@ -260,7 +283,7 @@ TABLES = {
     "summary": summary, "agreement": agreement, "against-published": against_published,
     "traces": traces_with_published, "other-traces": traces_without_published,
     "policies": policies, "fragments": fragments, "failures": failures, "conditions": conditions,
-    "latency": latency, "parts": parts, "machine": machine,
+    "departures": departures, "latency": latency, "parts": parts, "machine": machine,
 }
 
 

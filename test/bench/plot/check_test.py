@@ -85,6 +85,31 @@ class TraceChecks(unittest.TestCase):
                     self.assertIn("lacks " + key, check.run_check(check.check_trace_keys, result))
 
 
+class DepartureChecks(unittest.TestCase):
+    def result(self):
+        shares = {"allocation": 94.0, "rejected_gpus": 4.0, "rejected_pods": 1.0}
+        seed = {**shares, "seed": 1, "overcommitted": 0, "us_per_decision": 9.0, "decisions": 50,
+                "failures": [{"size": "8", "pods": 2, "gpus": 16.0}]}
+        heading = trace_result()
+        return {**heading, "load": 100.0, "seeds": [seed], "mean": shares, "deviation": shares}
+
+    def test_let_a_sound_result_pass(self):
+        self.assertEqual(wrongs(check.DEPARTURE_CHECKS, self.result()), [])
+
+    def test_refuse_what_cannot_be(self):
+        for name, value in [("allocation", 0), ("allocation", 100.1), ("rejected_pods", -1),
+                            ("rejected_gpus", float("inf")), ("overcommitted", 1),
+                            ("decisions", 1), ("more", 1)]:
+            with self.subTest(name=name, value=value):
+                result = self.result()
+                result["seeds"][0][name] = value
+                self.assertNotEqual(wrongs(check.DEPARTURE_CHECKS, result), [])
+        for key in check.DEPARTURE_KEYS:
+            result = self.result()
+            del result["seeds"][0][key]
+            self.assertIn("lacks " + key, check.run_check(check.check_departures_keys, result))
+
+
 class LatencyChecks(unittest.TestCase):
     def test_let_a_sound_result_pass(self):
         self.assertEqual(wrongs(check.LATENCY_CHECKS, latency_result()), [])
@@ -142,9 +167,10 @@ class CommandLine(unittest.TestCase):
             self.assertEqual((status, said[-1]), (1, "0 passed, 1 failed"), text)
         self.assertEqual(self.run_main("trace", str(self.folder / "absent"))[0], 1)
 
-    def test_compares_all_but_times(self):
+    def test_compares_all_but_times_and_ties(self):
         other = trace_result()
         other["seeds"][0]["us_per_decision"] = 99.0
+        other["ties"] = "random"
         one = self.write("a", json.dumps(trace_result()))
         self.assertEqual(self.run_main("same", one, self.write("b", json.dumps(other)))[0], 0)
         other["seeds"][0]["curve"][9]["allocation"] = 8.9

@@ -70,15 +70,31 @@ class Tables(unittest.TestCase):
     def test_average_over_the_seeds(self):
         write_result(self.folder / "placement", "synthetic", "fgd", 90.0)
         everything = self.everything()
-        self.assertIn("| 20 µs |", tables.policies(everything))
+        self.assertNotIn("µs", tables.policies(everything))
         self.assertIn("| FGD | 2 (16) |", tables.failures(everything))
         self.assertIn("| FGD | 1.00 / 50.0 |", tables.fragments(everything))
+
+    def test_take_the_time_of_a_decision_from_runs_of_their_own(self):
+        write_result(self.folder / "placement", "synthetic", "fgd", 90.0, (5.0, 5.0))
+        write_result(self.folder / "timing", "synthetic", "fgd", 90.0, (10.0, 30.0))
+        self.assertIn("| 20 µs |", tables.policies(self.everything()))
 
     def test_set_conditions_side_by_side(self):
         for name, at100 in [("placement", 96.0), ("random-ties", 95.5), ("card-memory", 93.0)]:
             write_result(self.folder / name, "default", results.OURS, at100)
         self.assertIn("96.00 ± 0.50 | 95.50 ± 0.50 | 93.00 ± 0.50",
                       tables.conditions(self.everything()))
+
+    def test_show_what_is_held_where_pods_leave(self):
+        shares = {"allocation": 95.5, "rejected_gpus": 13.41, "rejected_pods": 5.0}
+        for load in (100, 110):
+            folder = self.folder / f"departures-{load}"
+            folder.mkdir()
+            (folder / "default.fgd.json").write_text(json.dumps({
+                "trace": "default", "policy": "fgd", "mean": {**shares, "allocation": 90 + load / 20},
+                "deviation": {**shares, "allocation": 0.1}}), encoding="utf-8")
+        self.assertIn("| FGD | 95.00 ± 0.10 | 13.41 ± 13.41 | 95.50 ± 0.10 | 13.41 ± 13.41 |",
+                      tables.departures(self.everything()))
 
     def test_join_latencies_of_the_same_setting(self):
         row = {"nodes": 5000, "verb": "filter", "form": "names", "load": "steady", "threads": 1,
