@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -26,6 +27,7 @@
 #include "extender/placement/ask.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/place.h"
+#include "extender/placement/policy.h"
 
 namespace mgpu::ledger {
 
@@ -61,12 +63,32 @@ struct Counts {
   std::size_t expected = 0;
 };
 
+// How good a node is for a pod.
+struct Scored {
+  bool fits = false;  // and only then the others mean something
+  bool beside_expected = true;
+  placement::Score score = 0;
+  bool operator==(const Scored&) const = default;
+};
+
 // Valid inside Ledger::read only.
 class View {
  public:
   virtual ~View() = default;
+  // placement::why_not for each of `nodes`, which share one budget of limits::kFilterStepsMax.
+  // Nodes that have not changed since a pod of the same shape was looked at are not looked at
+  // again.
+  virtual std::vector<std::optional<placement::Reason>> why_not(
+      std::span<const std::string_view> nodes, const GpuRequest& request) const = 0;
+  // placement::place for each of `nodes` by `policy.card`, and what `policy.node` says of it; the
+  // rest as above. Policies that draw (Policy::per_pod) are asked every time.
+  virtual std::vector<Scored> score(std::span<const std::string_view> nodes,
+                                    const placement::Ask& ask,
+                                    const placement::PolicyChoice& policy) const = 0;
   // Null where the API server has no such node, or has not told of it yet.
   virtual const placement::Node* find(std::string_view node) const = 0;
+  // Every node that the API server has; in no order.
+  virtual void each(const std::function<void(const placement::Node&)>& see) const = 0;
   // The claims on a node, bound and assumed; the pointers live as long as the view.
   virtual std::vector<const ClaimView*> claims_on(std::string_view node) const = 0;
 };

@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/limits.h"
 #include "extender/ledger/ledger_state.h"
 
 namespace mgpu::ledger {
 namespace {
+
+using placement::Reason;
 
 bool by_pod(const ClaimView& a, const ClaimView& b) {
   return a.claim.pod < b.claim.pod;
@@ -18,6 +21,35 @@ class LockedView final : public View {
   const placement::Node* find(std::string_view node) const override {
     const NodeRecord* record = state_.find_present(node);
     return record == nullptr ? nullptr : &record->node;
+  }
+  void each(const std::function<void(const placement::Node&)>& see) const override {
+    for (const auto& [name, record] : state_.nodes)
+      if (record.present) see(record.node);
+  }
+  std::vector<std::optional<Reason>> why_not(std::span<const std::string_view> nodes,
+                                             const GpuRequest& request) const override {
+    FitTable& table = state_.fits.of(Shape::of(request));
+    std::vector<std::optional<Reason>> reasons(nodes.size(), Reason::kNodeUnknown);
+    placement::SearchBudget budget{limits::kFilterStepsMax};
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const NodeRecord* record = state_.find(nodes[i]);
+      if (record != nullptr) reasons[i] = table.why_not(*record, request, budget);
+    }
+    return reasons;
+  }
+  std::vector<Scored> score(std::span<const std::string_view> nodes, const placement::Ask& ask,
+                            const placement::PolicyChoice& policy) const override {
+    ScoreTable own;
+    const bool drawn = policy.node->per_pod || policy.card->per_pod;
+    ScoreTable& table = drawn ? own : state_.scores.of(Shape::of(ask, policy));
+    table.use(ask.market);
+    std::vector<Scored> scores(nodes.size());
+    placement::SearchBudget budget{limits::kFilterStepsMax};
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const NodeRecord* record = state_.find(nodes[i]);
+      if (record != nullptr) scores[i] = table.score(*record, ask, policy, budget);
+    }
+    return scores;
   }
   std::vector<const ClaimView*> claims_on(std::string_view node) const override {
     std::vector<const ClaimView*> views;

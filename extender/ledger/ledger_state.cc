@@ -7,8 +7,7 @@
 namespace mgpu::ledger {
 
 NodeRecord* Ledger::State::find(std::string_view node) {
-  const auto found = nodes.find(node);
-  return found == nodes.end() ? nullptr : &found->second;
+  return by_name.find(node);
 }
 
 NodeRecord* Ledger::State::find_present(std::string_view node) {
@@ -83,13 +82,28 @@ void Ledger::State::drop_plain(const PodUid& uid) {
 }
 
 NodeRecord& Ledger::State::record_of(const NodeName& node) {
+  NodeRecord* record = by_name.find(node.str());
+  return record != nullptr ? *record : make_record(node);
+}
+
+NodeRecord& Ledger::State::make_record(const NodeName& node) {
+  // Slots in use are those below the number of records that are not free.
+  const FreeSlot next{static_cast<std::uint32_t>(nodes.size()), 1};
+  const FreeSlot slot = free_slots_.empty() ? next : free_slots_.back();
+  if (!free_slots_.empty()) free_slots_.pop_back();
   NodeRecord& record = nodes[node.str()];
-  if (record.node.name.empty()) record.node.name = node;
+  record.slot = slot.slot;
+  record.version = slot.version;
+  record.node.name = node;
+  by_name.insert(node.str(), record);
   return record;
 }
 
 void Ledger::State::erase_if_empty(NodeRecord& record) {
-  if (record.empty()) nodes.erase(nodes.find(record.node.name.str()));
+  if (!record.empty()) return;
+  free_slots_.push_back({record.slot, record.version + 1});
+  by_name.erase(record.node.name.str());
+  nodes.erase(nodes.find(record.node.name.str()));
 }
 
 }  // namespace mgpu::ledger

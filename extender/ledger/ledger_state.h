@@ -6,27 +6,25 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "extender/ledger/claim_table.h"
 #include "extender/ledger/expectations.h"
 #include "extender/ledger/ledger.h"
+#include "extender/ledger/name_index.h"
 #include "extender/ledger/node_record.h"
+#include "extender/ledger/shape_memo.h"
 
 namespace mgpu::ledger {
 
-// Finds a name in a map of strings without making a string of it.
-struct TextHash {
-  using is_transparent = void;
-  std::size_t operator()(std::string_view text) const {
-    return std::hash<std::string_view>()(text);
-  }
-};
-
 struct Ledger::State {
-  std::unordered_map<std::string, NodeRecord, TextHash, std::equal_to<>> nodes;
+  std::unordered_map<std::string, NodeRecord> nodes;
+  NameIndex by_name;  // of all of them
   ClaimTable claims;
   Expectations expectations;
   std::uint64_t releases = 0;
+  ShapeMemo<FitTable> fits;
+  ShapeMemo<ScoreTable> scores;
 
   struct Plain {
     NodeRecord* home;
@@ -54,7 +52,15 @@ struct Ledger::State {
 
  private:
   NodeRecord& record_of(const NodeName& node);
+  NodeRecord& make_record(const NodeName& node);
   void erase_if_empty(NodeRecord& record);
+
+  // Of records that are gone: the version that the next one in the slot begins with.
+  struct FreeSlot {
+    std::uint32_t slot;
+    std::uint64_t version;
+  };
+  std::vector<FreeSlot> free_slots_;
 };
 
 }  // namespace mgpu::ledger

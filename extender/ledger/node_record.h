@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,10 @@ struct Entry {
 };
 
 struct NodeRecord {
+  // Rises with every change of what a decision may go by; of the records that have a slot in turn,
+  // none has the version of another. Above 0.
+  std::uint64_t version = 1;
+  std::uint32_t slot = 0;  // small, and its own while it lives
   placement::Node node;
   // False: the API server has no such node, and only its pods keep the record here.
   bool present = false;

@@ -34,11 +34,14 @@ struct Policy {
   Score (*score_node)(const Ask& ask, const Node& node, const std::vector<CardHold>& pod);
   // Whether it has an opinion on pods that ask for no cards, too; `pod` is empty then.
   bool ranks_pods_without_cards = false;
+  // Whether it goes by Ask::draw, so that equal requests of two pods may get other answers.
+  bool per_pod = false;
 };
 
 struct PolicyChoice {
   const Policy* node = nullptr;
   const Policy* card = nullptr;
+  bool operator==(const PolicyChoice&) const = default;
 };
 
 // Errors: an unknown name; the sentence lists the known ones. REQUIRES nothing of `name`.

@@ -1,8 +1,8 @@
 #include <optional>
 #include <utility>
 
-#include "extender/placement/place.h"
 #include "extender/placement/reason.h"
+#include "extender/verbs/place_on.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
 
@@ -44,34 +44,16 @@ FilterReply refuse_everywhere(const ExtenderArgs& args, std::string sentence) {
   return reply;
 }
 
-std::optional<Reason> why_not(const ledger::View& view, std::string_view name,
-                              const GpuRequest& request, placement::SearchBudget& budget) {
-  const placement::Node* node = view.find(name);
-  if (node == nullptr) return Reason::kNodeUnknown;
-  return placement::why_not(*node, request, budget);
-}
-
 FilterReply scan(const ledger::View& view, const ExtenderArgs& args, const GpuRequest& request) {
+  const auto names = args.node_names();
+  const auto reasons = view.why_not(names, request);
   FilterReply reply;
-  reply.fitting.reserve(args.node_names().size());
-  placement::SearchBudget budget{limits::kFilterStepsMax};
-  for (std::size_t i = 0; i < args.node_names().size(); ++i) {
-    const std::string_view name = args.node_names()[i];
-    const auto reason = why_not(view, name, request, budget);
-    reason ? refuse(name, *reason, reply) : pass(args, i, reply);
-  }
+  reply.fitting.reserve(names.size());
+  reply.failed.reserve(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i)
+    reasons[i] ? refuse(names[i], *reasons[i], reply) : pass(args, i, reply);
   reply.may_change &= reply.fitting.empty();
   return reply;
-}
-
-std::optional<Placement> place_on(const ledger::View& view, std::string_view name,
-                                  const PodRequest& pod, const placement::Market* market) {
-  const placement::Node* node = view.find(name);
-  placement::SearchBudget budget{limits::kPlacementStepsMax};
-  auto answer = placement::place(*node, pod.ask(market), *pod.policy.card, budget);
-  auto* placed = std::get_if<placement::Placed>(&answer);
-  if (placed == nullptr) return std::nullopt;
-  return std::move(placed->placement);
 }
 
 }  // namespace
@@ -90,7 +72,7 @@ FilterReply filter(const ExtenderArgs& args, ledger::Ledger& ledger, const Setti
     reply = scan(view, args, pod->request);
     // kube-scheduler goes from one node straight to bind.
     if (reply.fitting.size() != 1 || !settings.expected_placements) return;
-    expected = place_on(view, reply.fitting.front(), *pod, market.get());
+    expected = place_on(view, reply.fitting.front(), pod->ask(market.get()), *pod->policy.card);
   });
   if (expected) {
     ledger.expect(uid, NodeName(reply.fitting.front()), pod->request, *expected, now,

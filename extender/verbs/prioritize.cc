@@ -1,9 +1,9 @@
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
-#include "extender/placement/holds.h"
-#include "extender/placement/place.h"
+#include "extender/verbs/place_on.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
 
@@ -17,50 +17,37 @@ constexpr std::int64_t kBest = 10;
 constexpr std::int64_t kOthersLeast = 1;
 constexpr std::int64_t kOthersMost = 9;
 
-// A node that fits.
-struct Option {
-  std::size_t index = 0;  // into the request's names
-  Score score = 0;
-  bool beside_expected = true;
-};
+using ledger::Scored;
 
 struct Ranking {
-  std::vector<Option> options;
-  std::size_t best = 0;  // into options, where there are any
-  Placement placement;   // on the best
+  std::vector<Scored> nodes;           // as the request names them
+  std::optional<std::size_t> best;     // where one fits
+  std::optional<Placement> placement;  // on the best
 };
 
 // By room beside the pods on their way, then by score, then by name.
-bool better(const Option& a, const Option& b, std::span<const std::string_view> names) {
+bool better(const Scored& a, const Scored& b) {
   if (a.beside_expected != b.beside_expected) return a.beside_expected;
-  if (a.score != b.score) return a.score > b.score;
-  return names[a.index] < names[b.index];
+  return a.score > b.score;
 }
 
-void add(Ranking& ranking, Option option, Placement placement,
-         std::span<const std::string_view> names) {
-  ranking.options.push_back(option);
-  const std::size_t last = ranking.options.size() - 1;
-  if (last > 0 && !better(option, ranking.options[ranking.best], names)) return;
-  ranking.best = last;
-  ranking.placement = std::move(placement);
+std::optional<std::size_t> best_of(const std::vector<Scored>& nodes,
+                                   std::span<const std::string_view> names) {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!nodes[i].fits) continue;
+    const bool first = !best || better(nodes[i], nodes[*best]);
+    if (first || (!better(nodes[*best], nodes[i]) && names[i] < names[*best])) best = i;
+  }
+  return best;
 }
 
 Ranking rank(const ledger::View& view, std::span<const std::string_view> names,
              const PodRequest& pod, const placement::Market* market) {
-  Ranking ranking;
   const placement::Ask ask = pod.ask(market);
-  placement::SearchBudget budget{limits::kFilterStepsMax};
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const placement::Node* node = view.find(names[i]);
-    if (node == nullptr) continue;
-    auto answer = placement::place(*node, ask, *pod.policy.card, budget);
-    auto* placed = std::get_if<placement::Placed>(&answer);
-    if (placed == nullptr) continue;
-    const auto holds = placement::holds(*node, pod.request, placed->placement);
-    const Option option{i, pod.policy.node->score_node(ask, *node, holds), placed->beside_expected};
-    add(ranking, option, std::move(placed->placement), names);
-  }
+  Ranking ranking{view.score(names, ask, pod.policy), {}, {}};
+  ranking.best = best_of(ranking.nodes, names);
+  if (ranking.best) ranking.placement = place_on(view, names[*ranking.best], ask, *pod.policy.card);
   return ranking;
 }
 
@@ -72,24 +59,23 @@ bool has_opinion(const PodRequest& pod) {
 // equal, and so do scores closer than a ninth of the range.
 class Scale {
  public:
-  explicit Scale(const std::vector<Option>& options) {
-    for (const Option& option : options) {
-      if (!option.beside_expected) continue;
-      least_ = std::min(least_.value_or(option.score), option.score);
-      most_ = std::max(most_.value_or(option.score), option.score);
+  explicit Scale(const std::vector<Scored>& nodes) {
+    for (const Scored& node : nodes) {
+      if (!node.fits || !node.beside_expected) continue;
+      least_ = std::min(least_, node.score);
+      most_ = std::max(most_, node.score);
     }
   }
 
-  std::int64_t of(const Option& option) const {
-    if (!option.beside_expected) return 0;
-    if (*least_ == *most_) return kOthersMost;
-    return kOthersLeast +
-           (option.score - *least_) * (kOthersMost - kOthersLeast) / (*most_ - *least_);
+  std::int64_t of(const Scored& node) const {
+    if (!node.fits || !node.beside_expected) return 0;
+    if (least_ == most_) return kOthersMost;
+    return kOthersLeast + (node.score - least_) * (kOthersMost - kOthersLeast) / (most_ - least_);
   }
 
  private:
-  std::optional<Score> least_;
-  std::optional<Score> most_;
+  Score least_ = std::numeric_limits<Score>::max();
+  Score most_ = std::numeric_limits<Score>::min();
 };
 
 std::vector<HostScore> zeros(std::span<const std::string_view> names) {
@@ -114,14 +100,13 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, ledger::Ledger& ledg
   ledger.read(now, [&](const ledger::View& view) {
     ranking = rank(view, args.node_names(), *pod, market.get());
   });
-  if (ranking.options.empty()) return scores;
-  const Scale scale(ranking.options);
-  for (const Option& option : ranking.options) scores[option.index].score = scale.of(option);
-  const std::size_t best = ranking.options[ranking.best].index;
-  scores[best].score = kBest;
-  if (settings.expected_placements && !pod->request.empty()) {
-    ledger.expect(uid, NodeName(args.node_names()[best]), pod->request, ranking.placement, now,
-                  now + settings.expectation_life);
+  if (!ranking.best) return scores;
+  const Scale scale(ranking.nodes);
+  for (std::size_t i = 0; i < scores.size(); ++i) scores[i].score = scale.of(ranking.nodes[i]);
+  scores[*ranking.best].score = kBest;
+  if (settings.expected_placements && !pod->request.empty() && ranking.placement) {
+    ledger.expect(uid, NodeName(args.node_names()[*ranking.best]), pod->request, *ranking.placement,
+                  now, now + settings.expectation_life);
   }
   return scores;
 }

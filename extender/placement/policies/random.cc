@@ -34,6 +34,7 @@ Score score_node(const Ask& ask, const Node& node, const std::vector<CardHold>&)
 const Policy kRandom{.name = "random",
                      .score_card = score_card,
                      .score_node = score_node,
-                     .ranks_pods_without_cards = true};
+                     .ranks_pods_without_cards = true,
+                     .per_pod = true};
 
 }  // namespace mgpu::placement

@@ -1,0 +1,18 @@
+// Where a pod goes on the node that was chosen for it.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "common/gpu_request.h"
+#include "extender/ledger/ledger.h"
+#include "extender/placement/ask.h"
+#include "extender/placement/policy.h"
+
+namespace mgpu::verbs {
+
+// Empty where it does not fit. REQUIRES: a node that `view` knows.
+std::optional<Placement> place_on(const ledger::View& view, std::string_view node,
+                                  const placement::Ask& ask, const placement::Policy& card_policy);
+
+}  // namespace mgpu::verbs
