@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "bench/trace/limits.h"
 #include "common/check.h"
+#include "extender/market/maker.h"
+#include "extender/market/workload_window.h"
 
 namespace mgpu::trace {
 namespace {
@@ -55,6 +58,44 @@ placement::PodClass class_of(const Objects& objects, const Counted& counted) {
   return std::move(classes.front());
 }
 
+std::vector<placement::CountedClass> counted_classes(const Objects& objects) {
+  std::vector<placement::CountedClass> counted;
+  for (const Counted& one : count_classes(objects))
+    counted.push_back({class_of(objects, one), one.pods});
+  return counted;
+}
+
+// As the extender makes markets, but between two pods and not beside them.
+class PricedWorkload final : public MarketMaker {
+ public:
+  // Without `counted`, what has been seen.
+  explicit PricedWorkload(std::optional<std::vector<placement::CountedClass>> counted)
+      : counted_(std::move(counted)) {}
+
+  std::shared_ptr<const market::Board> board() const override { return board_; }
+  void seen(const verbs::PodRequest& pod) override {
+    window_.seen(pod.draw, pod.request, pod.host);
+  }
+  void refresh_if_due(ledger::Ledger& ledger) override {
+    if (!maker_) maker_.emplace(ledger, *board_, [this] { return classes(); });
+    const std::uint64_t now = window_.pods_seen();
+    if (!market::is_due(now, made_at_, kPodsPerMarket)) return;
+    made_at_ = now;
+    maker_->make(Instant{});
+  }
+
+ private:
+  std::vector<placement::CountedClass> classes() const {
+    return counted_ ? *counted_ : window_.counted();
+  }
+
+  std::optional<std::vector<placement::CountedClass>> counted_;
+  market::WorkloadWindow window_;
+  std::shared_ptr<market::Board> board_ = std::make_shared<market::Board>();
+  std::optional<market::Maker> maker_;
+  std::uint64_t made_at_ = 0;
+};
+
 class KnownWorkload final : public MarketMaker {
  public:
   explicit KnownWorkload(market::MarketPtr market) { board_->publish(std::move(market)); }
@@ -70,18 +111,23 @@ class KnownWorkload final : public MarketMaker {
 }  // namespace
 
 placement::Workload target_workload(const Objects& objects) {
-  std::vector<placement::CountedClass> counted;
-  for (const Counted& one : count_classes(objects))
-    counted.push_back({class_of(objects, one), one.pods});
-  return placement::workload_of(std::move(counted), kCover, limits::kClassesMax);
+  return placement::workload_of(counted_classes(objects), kCover, limits::kClassesMax);
 }
 
-MakeMarketMaker known_workload(const Objects& objects) {
+MakeMarketMaker known_workload(const Objects& objects, bool prices) {
+  if (prices) {
+    return
+        [counted = counted_classes(objects)] { return std::make_unique<PricedWorkload>(counted); };
+  }
   auto market = std::make_shared<placement::Market>();
   market->version = 1;
   market->workload = target_workload(objects);
   market->target = placement::TargetWorkload(market->workload);
   return [market] { return std::make_unique<KnownWorkload>(market); };
+}
+
+MakeMarketMaker learned_workload() {
+  return [] { return std::make_unique<PricedWorkload>(std::nullopt); };
 }
 
 }  // namespace mgpu::trace

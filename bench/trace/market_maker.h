@@ -33,7 +33,13 @@ using MakeMarketMaker = std::function<std::unique_ptr<MarketMaker>()>;
 // memory alone are one class, which asks for their mean; the most frequent classes that cover 95 %.
 placement::Workload target_workload(const Objects& objects);
 
-// The market of target_workload, the same from the first pod to the last: what FGD is given.
-MakeMarketMaker known_workload(const Objects& objects);
+// How often prices are made anew, in pods, where a run goes as fast as it can.
+inline constexpr std::uint64_t kPodsPerMarket = 100;
+
+// The whole list is known from the first pod on: what FGD is given. Without prices the market is
+// the same to the end; with prices they follow the cluster.
+MakeMarketMaker known_workload(const Objects& objects, bool prices = false);
+// Nothing is known but the pods that came before: what the extender has.
+MakeMarketMaker learned_workload();
 
 }  // namespace mgpu::trace

@@ -18,6 +18,7 @@ Card card_from(CardFacts facts) {
   card.uuid = std::move(facts.uuid);
   card.model = std::move(facts.model);
   card.capacity = {kWholeCard, facts.memory};
+  card.kind = placement::kind_id(card.model, facts.memory);
   return card;
 }
 

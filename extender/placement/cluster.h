@@ -6,6 +6,7 @@
 
 #include "common/ids.h"
 #include "common/units.h"
+#include "extender/placement/card_kind.h"
 #include "extender/placement/host.h"
 
 namespace mgpu::placement {
@@ -19,6 +20,7 @@ struct Card {
   Share expected;  // what pods on their way are expected to take: never a reason to refuse
   bool healthy = true;
   bool uncertain = false;  // a pod whose cards are not known may be on it
+  KindId kind = 0;         // of its model and memory (card_kind.h); 0: not computed
 
   bool usable() const { return healthy && !uncertain; }
   Share room() const { return room_in(capacity, used); }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "extender/placement/prices.h"
 #include "extender/placement/target_workload.h"
 #include "extender/placement/workload.h"
 
@@ -13,6 +14,8 @@ struct Market {
   std::uint64_t version = 0;  // differs between markets of one process
   Workload workload;
   TargetWorkload target;  // of `workload`, for FGD: empty, and FGD is BestFit
+  Prices prices;          // of `workload`'s classes
+  PriceTables tables;     // of these prices, for equilibrium: empty, and it is binpack
 };
 
 }  // namespace mgpu::placement

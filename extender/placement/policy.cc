@@ -7,6 +7,7 @@
 #include "extender/placement/policies/binpack.h"
 #include "extender/placement/policies/clustering.h"
 #include "extender/placement/policies/dotprod.h"
+#include "extender/placement/policies/equilibrium.h"
 #include "extender/placement/policies/fgd.h"
 #include "extender/placement/policies/packing.h"
 #include "extender/placement/policies/random.h"
@@ -16,8 +17,8 @@ namespace mgpu::placement {
 
 namespace {
 
-constexpr std::array kPolicies{&kBinpack, &kSpread,     &kFgd,     &kBestFit,
-                               &kPacking, &kClustering, &kDotProd, &kRandom};
+constexpr std::array kPolicies{&kEquilibrium, &kBinpack,    &kSpread,  &kFgd,   &kBestFit,
+                               &kPacking,     &kClustering, &kDotProd, &kRandom};
 
 const Policy* find_one(std::string_view name) {
   for (const Policy* policy : kPolicies) {

@@ -1,0 +1,52 @@
+#include "extender/placement/policies/equilibrium.h"
+
+#include <cmath>
+#include <span>
+
+#include "extender/placement/market.h"
+#include "extender/placement/policies/binpack.h"
+
+namespace mgpu::placement {
+
+namespace {
+
+// Steps of a GPU that scores tell apart: finer ones would be noise of the sums.
+constexpr double kStepsPerGpu = 100'000;
+
+bool knows_prices(const Ask& ask) {
+  return ask.market != nullptr && !ask.market->tables.empty();
+}
+
+Score steps(float gpus) {
+  return static_cast<Score>(std::llround(static_cast<double>(gpus) * kStepsPerGpu));
+}
+
+// REQUIRES: knows_prices(ask).
+float value_after(const Ask& ask, const Node& node, const HostAmount& host,
+                  std::span<const CardHold> pod) {
+  const PriceTables& tables = ask.market->tables;
+  return tables.value(room_after(node, tables.kinds(), host, pod));
+}
+
+Score score_card(const Ask& ask, const Node& node, const Card& card, const Share& taken,
+                 const Share& share) {
+  if (!knows_prices(ask)) return kBinpack.score_card(ask, node, card, taken, share);
+  // Beside what the node counts, `taken` has what other containers of the pod take.
+  const CardHold hold{card.index, room_in(taken + share, card.used + card.expected)};
+  return steps(value_after(ask, node, ask.host, {&hold, 1}));
+}
+
+Score score_node(const Ask& ask, const Node& node, const std::vector<CardHold>& pod) {
+  if (knows_prices(ask))
+    return steps(value_after(ask, node, ask.host, pod) - value_after(ask, node, {}, {}));
+  return ask.request.empty() ? 0 : kBinpack.score_node(ask, node, pod);
+}
+
+}  // namespace
+
+const Policy kEquilibrium{.name = "equilibrium",
+                          .score_card = score_card,
+                          .score_node = score_node,
+                          .ranks_pods_without_cards = true};
+
+}  // namespace mgpu::placement
