@@ -74,19 +74,23 @@ const TargetWorkload::Accepting* TargetWorkload::accepting_of(std::string_view m
 }
 
 // Descending by core: the larger ones are of use to more.
+void TargetWorkload::FreeCards::add(const FreeCard& card) {
+  std::size_t place = count++;
+  for (; place > 0 && cards[place - 1].core < card.core; --place) cards[place] = cards[place - 1];
+  cards[place] = card;
+}
+
 TargetWorkload::FreeCards TargetWorkload::free_cards(const Node& node,
                                                      std::span<const CardHold> pod) const {
   FreeCards free;
   const Card* before = nullptr;
+  const Accepting* accepting = nullptr;
   for (const Card& card : cards_of(node)) {
-    const std::int64_t core = std::max<std::int64_t>(free_core(card) - core_of(pod, card.index), 0);
-    const bool same = before != nullptr && before->model == card.model;
-    const Accepting* accepting =
-        same ? free.cards[free.count - 1].accepting : accepting_of(card.model);
-    free.cards[free.count++] = {core, accepting};
+    if (before == nullptr || before->model != card.model) accepting = accepting_of(card.model);
     before = &card;
+    const std::int64_t core = free_core(card) - core_of(pod, card.index);
+    free.add({std::max<std::int64_t>(core, 0), accepting});
   }
-  std::ranges::stable_sort(free.all(), std::greater<>{}, &FreeCard::core);
   return free;
 }
 

@@ -57,9 +57,9 @@ class TargetWorkload {
     const Accepting* accepting;
   };
   struct FreeCards {
-    std::array<FreeCard, limits::kCardsPerNodeMax> cards;
+    std::array<FreeCard, limits::kCardsPerNodeMax> cards;  // descending by core
     std::size_t count = 0;
-    std::span<FreeCard> all() { return std::span(cards).first(count); }
+    void add(const FreeCard& card);
     std::span<const FreeCard> all() const { return std::span(cards).first(count); }
   };
 
