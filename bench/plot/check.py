@@ -255,7 +255,8 @@ def main(arguments):
     checks = {"trace": TRACE_CHECKS, "departures": DEPARTURE_CHECKS,
               "latency": LATENCY_CHECKS}.get(kind)
     if checks is None or not paths:
-        print("check.py: want trace, departures or latency FILE..., or same FILE FILE", file=sys.stderr)
+        print("check.py: want trace, departures or latency FILE..., or same FILE FILE",
+              file=sys.stderr)
         return 2
     return report([outcome for path in paths for outcome in outcomes_of(path, checks)])
 

@@ -11,8 +11,8 @@ import re
 import statistics
 import sys
 
-from results import (ARRIVED, LABELS, LOADS, OURS, PUBLISHED_TRACES, Everything, Unusable, main_trace,
-                     published_traces)
+from results import (ARRIVED, LABELS, LOADS, OURS, PUBLISHED_TRACES, Everything, Unusable,
+                     main_trace, published_traces)
 
 NOT_MEASURED = "Not measured."
 SHOWN_AT = (50, 75, 90, 100, 130)
@@ -231,7 +231,8 @@ def departure_cells(results, trace, policy):
     if not results.has(trace, policy):
         return ["", ""]
     mean, deviation = (results.of(trace, policy)[name] for name in ("mean", "deviation"))
-    return [f"{mean[name]:.2f} ± {deviation[name]:.2f}" for name in ("allocation", "rejected_gpus")]
+    return [f"{mean[name]:.2f} ± {deviation[name]:.2f}"
+            for name in ("allocation", "rejected_gpus")]
 
 
 def latency(everything):

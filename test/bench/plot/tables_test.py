@@ -91,7 +91,8 @@ class Tables(unittest.TestCase):
             folder = self.folder / f"departures-{load}"
             folder.mkdir()
             (folder / "default.fgd.json").write_text(json.dumps({
-                "trace": "default", "policy": "fgd", "mean": {**shares, "allocation": 90 + load / 20},
+                "trace": "default", "policy": "fgd",
+                "mean": {**shares, "allocation": 90 + load / 20},
                 "deviation": {**shares, "allocation": 0.1}}), encoding="utf-8")
         self.assertIn("| FGD | 95.00 ± 0.10 | 13.41 ± 13.41 | 95.50 ± 0.10 | 13.41 ± 13.41 |",
                       tables.departures(self.everything()))
