@@ -82,7 +82,7 @@ void prioritize(const Call& call, Request request) {
   if (!args) return call.refuse(args.error());
   const SchedulerRoutes& to = call.routes();
   const auto scores = verbs::prioritize(*args, to.ledger, to.settings, to.clock.now());
-  call.answer(verbs::write_prioritize_reply(scores));
+  call.answer(verbs::write_prioritize_reply(scores, &*args));
 }
 
 void preempt(const Call& call, Request request) {

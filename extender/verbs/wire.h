@@ -43,6 +43,8 @@ class ExtenderArgs {
   // Only where the request carried whole Nodes (nodeCacheCapable: false); same order as the names.
   std::span<const FullNode> full_nodes() const;
   bool has_full_nodes() const;
+  // Every name stands in the message as it is, so that it can stand in a reply as it is.
+  bool names_as_written() const;
 
  private:
   struct Message;
@@ -66,13 +68,16 @@ struct FilterReply {
   bool may_change = false;
   std::shared_ptr<const std::string> pod_refusal;
 };
+// `args`: what is answered; null where it could not be read.
 std::string write_filter_reply(const FilterReply& reply, const ExtenderArgs* args);
 
 struct HostScore {
   std::string_view node;
   std::int64_t score = 0;  // 0 .. 10
 };
-std::string write_prioritize_reply(std::span<const HostScore> scores);
+// `args`: what is answered, where it is at hand.
+std::string write_prioritize_reply(std::span<const HostScore> scores,
+                                   const ExtenderArgs* args = nullptr);
 
 struct BindingArgs {
   PodRef pod;

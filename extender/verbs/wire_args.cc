@@ -270,6 +270,10 @@ std::span<const FullNode> ExtenderArgs::full_nodes() const {
   return message_->full_nodes;
 }
 
+bool ExtenderArgs::names_as_written() const {
+  return !message_->body.empty() && message_->unescaped.empty();
+}
+
 bool ExtenderArgs::has_full_nodes() const {
   return message_->has_full_nodes;
 }

@@ -1,78 +1,98 @@
+#include <algorithm>
 #include <charconv>
+#include <cstring>
 
 #include "common/check.h"
 #include "common/text.h"
 #include "extender/verbs/wire.h"
 
-// Replies are written straight into one string: a filter's can have thousands of names.
+// A filter's reply can have thousands of names: it is written into memory of the right size at
+// once, and names that came without escapes go back as they stand.
 
 namespace mgpu::verbs {
 namespace {
 
-bool plain(char c) {
-  return c >= ' ' && c < 0x7F && c != '"' && c != '\\';
+// Without an end in between, so that several characters are looked at in one step.
+bool plain(std::string_view text) {
+  bool all = true;
+  for (const char c : text) all &= (c >= ' ') & (c < 0x7F) & (c != '"') & (c != '\\');
+  return all;
 }
 
-void append_text(std::string& out, std::string_view text) {
-  out += '"';
-  for (const char c : text) {
-    if (plain(c)) continue;
-    out += json_escaped(text);
-    out += '"';
-    return;
+class Writer {
+ public:
+  // `size`: of what will be written; a guess that is too low costs time only.
+  explicit Writer(std::size_t size) : text_(size, '\0') {}
+
+  void raw(std::string_view text) {
+    if (text_.size() - at_ < text.size()) text_.resize(2 * (text_.size() + text.size()));
+    std::memcpy(text_.data() + at_, text.data(), text.size());
+    at_ += text.size();
   }
-  out += text;
-  out += '"';
-}
-
-void append_number(std::string& out, std::int64_t number) {
-  char digits[24];
-  const auto end = std::to_chars(std::begin(digits), std::end(digits), number).ptr;
-  out.append(digits, end);
-}
-
-// `append(item)` for each, with commas between.
-template <class Items, class Append>
-void append_list(std::string& out, const Items& items, Append append) {
-  bool first = true;
-  for (const auto& item : items) {
-    if (!first) out += ',';
-    first = false;
-    append(item);
+  // As a JSON string. `as_written`: it stood in one like this.
+  void quoted(std::string_view text, bool as_written = false) {
+    raw("\"");
+    as_written || plain(text) ? raw(text) : raw(json_escaped(text));
+    raw("\"");
   }
+  void number(std::int64_t number) {
+    char digits[24];
+    const auto end = std::to_chars(std::begin(digits), std::end(digits), number).ptr;
+    raw({digits, end});
+  }
+  // `write(item)` for each, with commas between.
+  template <class Items, class Write>
+  void list(const Items& items, Write write) {
+    bool first = true;
+    for (const auto& item : items) {
+      if (!first) raw(",");
+      first = false;
+      write(item);
+    }
+  }
+  std::string take() {
+    text_.resize(at_);
+    return std::move(text_);
+  }
+
+ private:
+  std::string text_;
+  std::size_t at_ = 0;
+};
+
+void write_names(Writer& out, std::span<const std::string_view> names, bool as_written) {
+  out.raw("[");
+  out.list(names, [&](std::string_view name) { out.quoted(name, as_written); });
+  out.raw("]");
 }
 
-void append_names(std::string& out, std::span<const std::string_view> names) {
-  out += '[';
-  append_list(out, names, [&](std::string_view name) { append_text(out, name); });
-  out += ']';
-}
-
-void append_full_nodes(std::string& out, const FilterReply& reply,
-                       std::span<const FullNode> nodes) {
-  out += R"({"metadata":{},"items":[)";
-  append_list(out, reply.fitting_full_nodes, [&](std::size_t index) {
+void write_full_nodes(Writer& out, const FilterReply& reply, std::span<const FullNode> nodes) {
+  out.raw(R"({"metadata":{},"items":[)");
+  out.list(reply.fitting_full_nodes, [&](std::size_t index) {
     MGPU_CHECK(index < nodes.size(), "a node of the request");
-    out += nodes[index].json;
+    out.raw(nodes[index].json);
   });
-  out += "]}";
+  out.raw("]}");
 }
 
-void append_refusals(std::string& out, std::span<const Refusal> refusals) {
-  if (refusals.empty()) {
-    out += "null";
-    return;
-  }
-  out += '{';
-  append_list(out, refusals, [&](const Refusal& refusal) {
-    append_text(out, refusal.node);
-    out += ':';
-    append_text(out, refusal.sentence);
+// Refusals are told in a few sentences: the one that was told last is often told again.
+void write_refusals(Writer& out, std::span<const Refusal> refusals, bool as_written) {
+  if (refusals.empty()) return out.raw("null");
+  std::string_view last;
+  bool last_plain = false;
+  out.raw("{");
+  out.list(refusals, [&](const Refusal& refusal) {
+    const bool again = last.data() == refusal.sentence.data() && last == refusal.sentence;
+    if (!again) last_plain = plain(refusal.sentence);
+    last = refusal.sentence;
+    out.quoted(refusal.node, as_written);
+    out.raw(":");
+    out.quoted(refusal.sentence, last_plain);
   });
-  out += '}';
+  out.raw("}");
 }
 
-// Quotes, colons and commas included; escapes are rare enough to let the string grow.
+// Quotes, colons and commas included; escapes are rare enough to let the text grow.
 std::size_t size_of(const FilterReply& reply, std::span<const FullNode> nodes) {
   std::size_t size = 256 + reply.error.size();
   for (const auto name : reply.fitting) size += name.size() + 3;
@@ -85,70 +105,72 @@ std::size_t size_of(const FilterReply& reply, std::span<const FullNode> nodes) {
   return size;
 }
 
-void append_victims(std::string& out, const NodeVictims& node) {
-  append_text(out, node.node.str());
-  out += R"(:{"Pods":[)";
-  append_list(out, node.victims, [&](const PodUid& uid) {
-    out += R"({"UID":)";
-    append_text(out, uid.str());
-    out += '}';
+void write_victims(Writer& out, const NodeVictims& node) {
+  out.quoted(node.node.str());
+  out.raw(R"(:{"Pods":[)");
+  out.list(node.victims, [&](const PodUid& uid) {
+    out.raw(R"({"UID":)");
+    out.quoted(uid.str());
+    out.raw("}");
   });
-  out += R"(],"NumPDBViolations":)";
-  append_number(out, node.pdb_violations);
-  out += '}';
+  out.raw(R"(],"NumPDBViolations":)");
+  out.number(node.pdb_violations);
+  out.raw("}");
 }
 
 }  // namespace
 
 std::string write_filter_reply(const FilterReply& reply, const ExtenderArgs* args) {
   const bool full = args != nullptr && args->has_full_nodes();
+  const bool as_written = args != nullptr && args->names_as_written();
   const auto nodes = full ? args->full_nodes() : std::span<const FullNode>();
   const bool failed = !reply.error.empty();
-  std::string out;
-  out.reserve(size_of(reply, nodes));
-  out += R"({"Nodes":)";
-  full && !failed ? append_full_nodes(out, reply, nodes) : void(out += "null");
-  out += R"(,"NodeNames":)";
-  !full && !failed ? append_names(out, reply.fitting) : void(out += "null");
-  out += R"(,"FailedNodes":)";
-  append_refusals(out, reply.failed);
-  out += R"(,"FailedAndUnresolvableNodes":)";
-  append_refusals(out, reply.failed_and_unresolvable);
-  out += R"(,"Error":)";
-  append_text(out, reply.error);
-  out += '}';
-  return out;
+  Writer out(size_of(reply, nodes));
+  out.raw(R"({"Nodes":)");
+  full && !failed ? write_full_nodes(out, reply, nodes) : out.raw("null");
+  out.raw(R"(,"NodeNames":)");
+  !full && !failed ? write_names(out, reply.fitting, as_written) : out.raw("null");
+  out.raw(R"(,"FailedNodes":)");
+  write_refusals(out, reply.failed, as_written);
+  out.raw(R"(,"FailedAndUnresolvableNodes":)");
+  write_refusals(out, reply.failed_and_unresolvable, as_written);
+  out.raw(R"(,"Error":)");
+  out.quoted(reply.error);
+  out.raw("}");
+  return out.take();
 }
 
-std::string write_prioritize_reply(std::span<const HostScore> scores) {
-  std::string out;
+std::string write_prioritize_reply(std::span<const HostScore> scores, const ExtenderArgs* args) {
+  const bool as_written = args != nullptr && args->names_as_written();
   std::size_t size = 2;
   for (const HostScore& score : scores) size += score.node.size() + 24;
-  out.reserve(size);
-  out += '[';
-  append_list(out, scores, [&](const HostScore& score) {
-    out += R"({"Host":)";
-    append_text(out, score.node);
-    out += R"(,"Score":)";
-    append_number(out, score.score);
-    out += '}';
+  Writer out(size);
+  out.raw("[");
+  out.list(scores, [&](const HostScore& score) {
+    out.raw(R"({"Host":)");
+    out.quoted(score.node, as_written);
+    out.raw(R"(,"Score":)");
+    out.number(score.score);
+    out.raw("}");
   });
-  out += ']';
-  return out;
+  out.raw("]");
+  return out.take();
 }
 
 std::string write_binding_reply(std::string_view error) {
-  std::string out = R"({"Error":)";
-  append_text(out, error);
-  out += '}';
-  return out;
+  Writer out(error.size() + 16);
+  out.raw(R"({"Error":)");
+  out.quoted(error);
+  out.raw("}");
+  return out.take();
 }
 
 std::string write_preemption_reply(std::span<const NodeVictims> nodes) {
-  std::string out = R"({"NodeNameToMetaVictims":{)";
-  append_list(out, nodes, [&](const NodeVictims& node) { append_victims(out, node); });
-  out += "}}";
-  return out;
+  Writer out(256);
+  out.raw(R"({"NodeNameToMetaVictims":{)");
+  out.list(nodes, [&](const NodeVictims& node) { write_victims(out, node); });
+  out.raw("}}");
+  return out.take();
 }
 
 }  // namespace mgpu::verbs

@@ -110,7 +110,7 @@ void write_prioritize(benchmark::State& state) {
   Requests requests(world.size.nodes, Form::kNames, PodKind::kOneContainer);
   const auto args = args_of(requests, 1);
   const auto scores = verbs::prioritize(args[0], world.ledger, world.settings, Instant());
-  for (auto _ : state) benchmark::DoNotOptimize(verbs::write_prioritize_reply(scores));
+  for (auto _ : state) benchmark::DoNotOptimize(verbs::write_prioritize_reply(scores, &args[0]));
 }
 
 // A line of the watch, cut and applied: a pod goes and comes back.

@@ -65,6 +65,45 @@ TEST(Replies, EscapeWhatJsonMustEscape) {
               testing::HasSubstr(R"("NodeNames":["\""],"FailedNodes":{"\\":"\t"})"));
 }
 
+// A request with one name as JSON text, and the replies that name its node.
+struct NameCase {
+  const char* written;   // in the request
+  const char* answered;  // in the replies
+};
+
+class RepliesName : public testing::TestWithParam<NameCase> {};
+
+TEST_P(RepliesName, AsTheRequestDoes) {
+  const std::string named = std::string("[\"n1\",") + GetParam().written + "]";
+  auto args = ExtenderArgs::parse(R"({"Pod":{},"NodeNames":)" + named + "}");
+  ASSERT_TRUE(args) << args.error().message;
+  FilterReply reply;
+  reply.fitting.assign(args->node_names().begin(), args->node_names().end());
+  reply.failed = {{args->node_names()[1], "too few"}, {args->node_names()[0], "too few"}};
+  const std::string name = GetParam().answered;
+  EXPECT_THAT(write_filter_reply(reply, &*args), testing::HasSubstr("[\"n1\"," + name + "]"));
+  EXPECT_THAT(write_filter_reply(reply, &*args),
+              testing::HasSubstr("{" + name + ":\"too few\",\"n1\":\"too few\"}"));
+  const std::vector<HostScore> scores = {{args->node_names()[1], 9}};
+  EXPECT_EQ(write_prioritize_reply(scores, &*args), "[{\"Host\":" + name + ",\"Score\":9}]");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Names, RepliesName,
+    testing::Values(NameCase{R"("n2")", R"("n2")"}, NameCase{R"("\u006e2")", R"("n2")"},
+                    NameCase{R"("a\"b")", R"("a\"b")"}, NameCase{R"("\\")", R"("\\")"},
+                    NameCase{R"("\u0009")", R"("\t")"}, NameCase{R"("")", R"("")"},
+                    NameCase{"\"\xC3\xA9\"", "\"\xC3\xA9\""}));
+
+TEST(FilterReplyText, ASentenceIsEscapedForEveryNode) {
+  const std::string sentence = "annotation \"x\"";
+  FilterReply reply;
+  reply.failed = {{"n1", "too few"}, {"n2", sentence}, {"n3", sentence}, {"n4", "too few"}};
+  EXPECT_THAT(write_filter_reply(reply, nullptr),
+              testing::HasSubstr(R"({"n1":"too few","n2":"annotation \"x\"",)"
+                                 R"("n3":"annotation \"x\"","n4":"too few"})"));
+}
+
 TEST(PrioritizeReplyText, IsAList) {
   EXPECT_EQ(write_prioritize_reply({}), "[]");
   const std::vector<HostScore> scores = {{"n1", 10}, {"n2", 0}};
