@@ -114,9 +114,9 @@ traces_of_folder() {
 
 build() { # more targets
   say "build"
-  bash deploy/install.sh >&2
-  cmake --preset release --log-level=WARNING >&2
-  nice ninja -C build/release mgpu-sim mgpu-latency "$@" >&2
+  bash deploy/install.sh >&2 &&
+    cmake --preset release --log-level=WARNING >&2 &&
+    nice ninja -C build/release mgpu-sim mgpu-latency "$@" >&2
 }
 
 # Keeps what a program prints, unless the same program printed it with the same arguments before.
@@ -130,7 +130,7 @@ measure() { # file, program, arguments
   mkdir -p "$(dirname "$file")"
   rm -f "$file.of"
   say "$file"
-  "$@" >"$file.new"
+  "$@" >"$file.new" || return 1
   mv "$file.new" "$file"
   printf '%s\n' "$key" >"$file.of"
 }
