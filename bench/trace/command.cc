@@ -1,5 +1,7 @@
 #include "bench/trace/command.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "bench/trace/turnover.h"
 #include "bench/trace/turnover_report.h"
 #include "common/text.h"
+#include "extender/placement/policies/equilibrium.h"
 
 namespace mgpu::trace {
 namespace {
@@ -41,6 +44,16 @@ std::size_t jobs_of(const CommandFlags& flags) {
 // FGD measures by what pods ask beside memory, whatever rule there is for that.
 placement::TargetWorkload measure_of(const Trace& trace) {
   return placement::TargetWorkload(target_workload(Objects(trace, MemoryRule::kNone)));
+}
+
+bool wants_prices(const placement::PolicyChoice& policy) {
+  return policy.node == &placement::kEquilibrium || policy.card == &placement::kEquilibrium;
+}
+
+MakeMarketMaker maker_for(const CommandFlags& flags, const placement::PolicyChoice& policy,
+                          const Objects& objects) {
+  if (flags.workload == "learned") return learned_workload();
+  return known_workload(objects, wants_prices(policy));
 }
 
 Result<void> write_placements(const CommandFlags& flags, const Objects& objects,
@@ -77,6 +90,11 @@ Result<std::string> turnover(const CommandFlags& flags, const Trace& trace, cons
   if (!flags.placements.empty())
     return error("--placements: not with --departures, where pods do not stay");
   const auto load = static_cast<double>(flags.departures);
+  const double arrivals = expected_arrivals(trace, load);
+  if (arrivals > static_cast<double>(limits::kArrivalsMax))
+    return error("--departures " + std::to_string(flags.departures) + ": that is " +
+                 fmt::format("{:.0f}", arrivals) + " arrivals; expected at most " +
+                 std::to_string(limits::kArrivalsMax));
   const TurnoverReport report{
       .heading = heading_of(flags, trace),
       .load = load,
@@ -96,8 +114,10 @@ void add_command(Options& command, CommandFlags& flags) {
                    flags.nodes);
   command.add_text("policy", "of the extender", flags.policy);
   command.add_text("seeds", "one run each; numbers and ranges", flags.seeds);
-  command.add_choice("workload", "what policies know of the pods to come: known = the whole list",
-                     flags.workload, {"known"});
+  command.add_choice(
+      "workload",
+      "what policies know of the pods to come: known = the whole list, learned = those seen",
+      flags.workload, {"known", "learned"});
   command.add_choice("ties", "among nodes of equal score: first = the smallest name, or random",
                      flags.ties, {"first", "random"});
   command.add_choice("memory",
@@ -128,7 +148,7 @@ Result<std::string> run_command(const CommandFlags& flags) {
   const Objects objects(*trace,
                         flags.memory == "reference" ? MemoryRule::kReference : MemoryRule::kNone);
   const RunSettings settings{.policy = *policy,
-                             .make_market_maker = known_workload(objects),
+                             .make_market_maker = maker_for(flags, *policy, objects),
                              .measure = measure_of(*trace),
                              .ties = flags.ties == "random" ? Ties::kRandom : Ties::kFirst,
                              .arrived_until = flags.arrived_until,

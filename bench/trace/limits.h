@@ -12,7 +12,7 @@ inline constexpr std::size_t kLineBytesMax = 4096;
 inline constexpr std::size_t kColumnsMax = 64;
 inline constexpr std::size_t kNodesMax = 20'000;
 inline constexpr std::size_t kPodsMax = 1'000'000;
-// Drawing ends here, whatever the target: a list of tiny shares could be drawn from for ever.
+// Of one run. A list with hardly a pod that asks for cards could be drawn from for ever.
 inline constexpr std::size_t kArrivalsMax = 2'000'000;
 inline constexpr std::int64_t kCardsPerNodeMax = 64;
 inline constexpr std::int64_t kMilliCpuMax = 1'000'000'000;  // a million cores

@@ -17,12 +17,6 @@ double exponential(Draws& draws) {
   return -std::log1p(-draws.fraction());
 }
 
-std::int64_t total_milli(const std::vector<TracePod>& pods) {
-  std::int64_t sum = 0;
-  for (const TracePod& pod : pods) sum += pod.total_milli();
-  return sum;
-}
-
 struct Living {
   double ends = 0;
   std::size_t pod = 0;
@@ -52,9 +46,7 @@ class Turnover {
         draws_(seed, kTurnoverDraws),
         market_maker_(settings.make_market_maker()),
         cycle_(objects, settings.policy, market_maker_->board(), settings.ties, seed) {
-    const auto capacity = static_cast<double>(cycle_.bookkeeping().capacity_milli());
-    const auto mean = static_cast<double>(total_milli(pods_)) / static_cast<double>(pods_.size());
-    pods_per_lifetime_ = load / 100 * capacity / mean;
+    pods_per_lifetime_ = expected_arrivals(objects.trace(), load) / (kWarmUp + kMeasured);
   }
 
   TurnoverResult to_end() {
@@ -143,6 +135,14 @@ class Turnover {
 };
 
 }  // namespace
+
+double expected_arrivals(const Trace& trace, double load) {
+  std::int64_t milli = 0;
+  for (const TracePod& pod : trace.pods) milli += pod.total_milli();
+  const double mean = static_cast<double>(milli) / static_cast<double>(trace.pods.size());
+  const double capacity = 1000 * static_cast<double>(trace.cards());
+  return (kWarmUp + kMeasured) * load / 100 * capacity / mean;
+}
 
 TurnoverResult run_turnover(const Objects& objects, const RunSettings& settings, double load,
                             std::uint64_t seed) {

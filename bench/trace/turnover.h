@@ -15,6 +15,10 @@ namespace mgpu::trace {
 inline constexpr double kWarmUp = 4;
 inline constexpr double kMeasured = 4;
 
+// How many pods arrive in a run, on average. `load`: what would be held on average if everybody
+// found a place, percent of all cards' compute.
+double expected_arrivals(const Trace& trace, double load);
+
 struct TurnoverResult {
   std::uint64_t seed = 0;
   double allocation = 0;     // percent of all cards' compute that is held, mean over time
@@ -26,7 +30,6 @@ struct TurnoverResult {
   std::vector<Failures> failures;
 };
 
-// `load`: what would be held on average if everybody found a place, percent of all cards' compute.
 // settings.arrived_until and keep_arrivals do not matter. REQUIRES: load > 0.
 TurnoverResult run_turnover(const Objects& objects, const RunSettings& settings, double load,
                             std::uint64_t seed);

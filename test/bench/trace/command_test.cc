@@ -76,6 +76,20 @@ TEST(TraceCommand, LetsPodsComeAndGo) {
   EXPECT_THAT(problem_with(flags), StartsWith("--placements: not with --departures"));
 }
 
+TEST(TraceCommand, RefusesTurnoverWithoutAnEnd) {
+  const test::ScratchFolder folder;
+  std::ofstream nodes(folder.path("nodes.csv"));
+  nodes << "sn,cpu_milli,memory_mib,gpu,model\n";
+  for (int i = 0; i < 20'000; ++i) nodes << "n" << i << ",64000,262144,64,P100\n";
+  nodes.close();
+  CommandFlags flags;
+  flags.nodes = folder.path("nodes.csv");
+  flags.departures = 1000;
+  EXPECT_THAT(problem_with(flags),
+              testing::MatchesRegex(
+                  "--departures 1000: that is [0-9]+ arrivals; expected at most 2000000"));
+}
+
 TEST(TraceCommand, ListsThePoliciesThatThereAre) {
   CommandFlags flags;
   flags.policy = "best";

@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "bench/trace/arrivals.h"
 #include "test/support/scratch_folder.h"
 
 namespace mgpu::trace {
@@ -13,6 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::StartsWith;
 
 const std::string kNodes = "sn,cpu_milli,memory_mib,gpu,model\n";
 const std::string kPods = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n";
@@ -118,6 +120,39 @@ TEST(ReadTraceFiles, RefuseListsThatLeaveNothingToMeasure) {
   EXPECT_EQ(read_pods("name,cpu_milli,memory_mib,num_gpu\n", "pods.csv").error().message,
             "pods.csv line 1: has no column gpu_milli; it names "
             "\"name,cpu_milli,memory_mib,num_gpu\"");
+}
+
+// Bytes overwritten, dropped and doubled at random: an answer or one sentence, whatever comes.
+TEST(ReadTraceFiles, TakeOrRefuseAnyBytes) {
+  const std::string good = kPods + "p0,4000,8192,1,460,\np1,1,1,8,1000,G2|T4\np2,500,64,0,0,\n";
+  Draws draws(1, 1);
+  int refused = 0;
+  for (int round = 0; round < 5000; ++round) {
+    std::string text = good;
+    for (auto changes = draws.below(4) + 1; changes > 0 && !text.empty(); --changes) {
+      const std::size_t at = draws.below(text.size());
+      switch (draws.below(4)) {
+        case 0:
+          text[at] = static_cast<char>(draws.below(256));
+          break;
+        case 1:
+          text.erase(at, draws.below(8) + 1);
+          break;
+        case 2:
+          text.insert(at, text.substr(at, draws.below(16)));
+          break;
+        default:
+          text.insert(at, 1, ",\n\r|0-"[draws.below(6)]);
+      }
+    }
+    const auto pods = read_pods(text, "pods.csv");
+    if (pods) continue;
+    ++refused;
+    EXPECT_THAT(pods.error().message, StartsWith("pods.csv"));
+    EXPECT_LT(pods.error().message.size(), 400U);
+  }
+  EXPECT_GT(refused, 1000);
+  EXPECT_LT(refused, 5000);
 }
 
 // --- folders -------------------------------------------------------------------------------------

@@ -56,6 +56,16 @@ TEST_P(ErlangLoss, IsWhatFullServersReject) {
 
 INSTANTIATE_TEST_SUITE_P(Loads, ErlangLoss, testing::Values(50., 100., 150.));
 
+TEST(Turnover, BringsAsManyPodsAsTheLoadWants) {
+  const Trace trace = test::trace_of("n0 9/9 6xT4;n1 9/9 4xT4", "a 1/1 1x500;b 1/1");
+  // A pod asks for a quarter of a card: 20 stand for half of ten cards, over eight lifetimes.
+  EXPECT_DOUBLE_EQ(expected_arrivals(trace, 50), 160);
+  double decisions = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed)
+    decisions += static_cast<double>(run(trace, 50, seed).decisions) / 40;
+  EXPECT_NEAR(decisions, 160, 10);
+}
+
 TEST(Turnover, CountsPodsWithoutCardsAmongThoseRejectedOnly) {
   const Trace trace = test::trace_of("n0 1000/1000 1xT4", "a 1/1 1x1000;b 2000/1");
   const TurnoverResult result = run(trace, 400);
