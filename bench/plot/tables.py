@@ -43,7 +43,12 @@ def three(mean):
 
 def cards(everything, trace, points):
     """Points of percent as a number of cards."""
-    return round(points / 100 * everything.placement.of(trace, OURS)["cards"])
+    return f"{round(points / 100 * everything.placement.of(trace, OURS)['cards']):+d}".replace(
+        "-", "−")
+
+
+def counted(traces):
+    return f"{len(traces)} trace{'s' if len(traces) > 1 else ''}"
 
 
 def compared(everything):
@@ -76,8 +81,8 @@ def summary(everything):
         points = gain(everything, "default", 100)
         rows.append(["default trace, 100 % arrived",
                      spread(everything.placement, "default", OURS, 100),
-                     f"{signed(points)} ({cards(everything, 'default', points):+d} cards)"])
-    rows.append([f"mean of {len(traces)} traces, 100 % arrived",
+                     f"{signed(points)} ({cards(everything, 'default', points)} cards)"])
+    rows.append([f"mean of {counted(traces)}, 100 % arrived",
                  f"{statistics.fmean(everything.placement.mean(t, OURS, 100) for t in traces):.2f}",
                  signed(statistics.fmean(gain(everything, t, 100) for t in traces))])
     for arrived in (100, 130):
@@ -125,7 +130,7 @@ def traces_with_published(everything):
         points = gain(everything, trace, 100)
         rows.append([trace, three(lambda at: everything.published.mean(trace, "fgd", at)),
                      three(lambda at: everything.placement.mean(trace, OURS, at)),
-                     signed(points), f"{cards(everything, trace, points):+d}".replace("-", "−")])
+                     signed(points), cards(everything, trace, points)])
     head = ["trace", "FGD, published: 95 / 100 / 130", "Equilibrium: 95 / 100 / 130",
             "points at 100", "cards"]
     return table(head, rows) if rows else NOT_MEASURED
@@ -158,7 +163,7 @@ def policies(everything):
         rows.append([f"`{policy}`", *(spread(here, trace, policy, at) for at in ARRIVED), mean,
                      took])
     head = ["policy", *(f"{trace} at {at}" for at in ARRIVED),
-            f"mean of {len(many)} trace{'s' if len(many) > 1 else ''} at 100", "per decision"]
+            f"mean of {counted(many)} at 100", "per decision"]
     return table(head, rows)
 
 

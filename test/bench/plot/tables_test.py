@@ -49,6 +49,9 @@ class Tables(unittest.TestCase):
         self.assertIn("96.23 ± 0.50 | +1.00 (+62 cards)", said)
         self.assertIn("| mean of 2 traces, 100 % arrived | 91.78 | +0.25 |", said)
         self.assertIn("100 % arrived (gpuspec33) | 87.34 ± 0.50 | −0.50 |", said)
+        write_result(self.folder / "placement", "default", results.OURS, 94.23)
+        self.assertIn("−1.00 (−62 cards)", tables.summary(self.everything()))
+        write_result(self.folder / "placement", "default", results.OURS, 96.23)
         self.assertIn("| default | 94.91 / 95.23 / 95.39 | 95.23 / 96.23 / 97.23 | +1.00 | +62 |",
                       tables.traces_with_published(self.everything()))
 
