@@ -1,25 +1,24 @@
 #include "bench/trace/arrivals.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <utility>
 
+#include "bench/trace/go_random.h"
 #include "bench/trace/limits.h"
 
 namespace mgpu::trace {
 namespace {
 
-std::vector<std::size_t> by_name(const std::vector<TracePod>& pods) {
-  std::vector<std::size_t> order(pods.size());
+// Of pods, or of nodes.
+template <class T>
+std::vector<std::size_t> by_name(const std::vector<T>& list) {
+  std::vector<std::size_t> order(list.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return pods[a].name < pods[b].name; });
+            [&](std::size_t a, std::size_t b) { return list[a].name < list[b].name; });
   return order;
-}
-
-void shuffle(std::vector<std::size_t>& order, Draws& draws) {
-  for (std::size_t left = order.size(); left > 1; --left)
-    std::swap(order[left - 1], order[draws.below(left)]);
 }
 
 std::int64_t total_milli(const std::vector<TracePod>& pods, const std::vector<std::size_t>& order) {
@@ -30,23 +29,76 @@ std::int64_t total_milli(const std::vector<TracePod>& pods, const std::vector<st
 
 // The published simulator looks at one card's share of the next pod only, and so may end above.
 void draw_more(const std::vector<TracePod>& pods, const std::vector<std::size_t>& sorted,
-               std::int64_t total, std::int64_t target, Draws& draws,
+               std::int64_t total, std::int64_t target, GoRandom& draws,
                std::vector<std::size_t>& order) {
   while (order.size() < limits::kArrivalsMax) {
-    const std::size_t next = sorted[draws.below(sorted.size())];
+    const std::size_t next = sorted[draws.below(static_cast<std::uint32_t>(sorted.size()))];
     if (total + pods[next].milli > target) return;
     order.push_back(next);
     total += pods[next].total_milli();
   }
 }
 
-void take_away(const std::vector<TracePod>& pods, std::int64_t total, std::int64_t target,
-               Draws& draws, std::vector<std::size_t>& order) {
-  while (total > target) {
-    const auto gone = order.begin() + static_cast<std::ptrdiff_t>(draws.below(order.size()));
-    total -= pods[*gone].total_milli();
-    order.erase(gone);
+// Who is left of a list, found by rank: a Fenwick tree.
+class Left {
+ public:
+  explicit Left(std::size_t size) : sums_(size + 1) {
+    for (std::size_t i = 1; i <= size; ++i) sums_[i] = i & (0 - i);
   }
+
+  // Takes away the one before which `rank` others are left, and gives its place in the list.
+  std::size_t take(std::size_t rank) {
+    std::size_t place = 0;
+    for (std::size_t step = std::bit_floor(sums_.size()); step > 0; step /= 2) {
+      if (place + step >= sums_.size() || sums_[place + step] > rank) continue;
+      place += step;
+      rank -= sums_[place];
+    }
+    for (std::size_t i = place + 1; i < sums_.size(); i += i & (0 - i)) --sums_[i];
+    return place;
+  }
+
+ private:
+  std::vector<std::size_t> sums_;
+};
+
+// Uniformly random ones, until the rest is within the target; the rest keeps its order.
+void take_away(const std::vector<TracePod>& pods, std::int64_t total, std::int64_t target,
+               GoRandom& draws, std::vector<std::size_t>& order) {
+  Left left(order.size());
+  std::vector<bool> gone(order.size());
+  for (std::size_t count = order.size(); total > target; --count) {
+    const std::size_t place = left.take(draws.below(static_cast<std::uint32_t>(count)));
+    gone[place] = true;
+    total -= pods[order[place]].total_milli();
+  }
+  std::vector<std::size_t> rest;
+  for (std::size_t place = 0; place < order.size(); ++place)
+    if (!gone[place]) rest.push_back(order[place]);
+  order = std::move(rest);
+}
+
+constexpr std::int64_t kPublishedPercent = 130;  // of the cards, asked for in all
+// The published simulator logs a number before it shuffles.
+constexpr int kDrawnBeforePods = 1;
+// Before it names the nodes its API client draws one for each watch that it starts (client-go,
+// reflector.go). That there are ten was found by trying: then the curves are the published ones.
+constexpr int kDrawnBeforeNodes = 10;
+
+void skip(GoRandom& draws, int numbers) {
+  for (; numbers > 0; --numbers) draws.next();
+}
+
+std::vector<std::size_t> draw_arrivals(const std::vector<TracePod>& pods, std::int64_t target,
+                                       GoRandom& draws) {
+  skip(draws, kDrawnBeforePods);
+  const std::vector<std::size_t> sorted = by_name(pods);
+  std::vector<std::size_t> order = sorted;
+  draws.shuffle(order);
+  const std::int64_t total = total_milli(pods, order);
+  if (total < target && !pods.empty()) draw_more(pods, sorted, total, target, draws, order);
+  if (total > target) take_away(pods, total, target, draws, order);
+  return order;
 }
 
 }  // namespace
@@ -70,14 +122,21 @@ double Draws::fraction() {
 
 std::vector<std::size_t> arrivals_of(const std::vector<TracePod>& pods, std::int64_t target_milli,
                                      std::uint64_t seed) {
-  Draws draws(seed, 1);
-  const std::vector<std::size_t> sorted = by_name(pods);
-  std::vector<std::size_t> order = sorted;
-  shuffle(order, draws);
-  const std::int64_t total = total_milli(pods, order);
-  if (total <= target_milli) draw_more(pods, sorted, total, target_milli, draws, order);
-  if (total > target_milli) take_away(pods, total, target_milli, draws, order);
-  return order;
+  GoRandom draws(seed);
+  return draw_arrivals(pods, target_milli, draws);
+}
+
+std::vector<std::size_t> node_numbers(const Trace& trace, std::uint64_t seed) {
+  std::int64_t capacity_milli = 0;
+  for (const TraceNode& node : trace.nodes) capacity_milli += std::int64_t{1000} * node.cards;
+  GoRandom draws(seed);
+  draw_arrivals(trace.pods, capacity_milli * kPublishedPercent / 100, draws);
+  skip(draws, kDrawnBeforeNodes);
+  const std::vector<std::size_t> drawn = draws.permutation(trace.nodes.size());
+  const std::vector<std::size_t> sorted = by_name(trace.nodes);
+  std::vector<std::size_t> numbers(drawn.size());
+  for (std::size_t i = 0; i < drawn.size(); ++i) numbers[sorted[i]] = drawn[i];
+  return numbers;
 }
 
 }  // namespace mgpu::trace

@@ -2,6 +2,8 @@
 // simulator, hkust-adsl/kubernetes-scheduler-simulator). Every pod of the list once, sorted by name
 // and shuffled; then tuned to a total: further pods drawn from the list with replacement, or pods
 // taken away at random. Nobody leaves, and who fits nowhere does not come again.
+// Numbers come from the generator of the published runs (go_random.h), so that a seed of openb
+// stands for the very arrivals and node names of the published run.
 //
 // The same on every machine: nothing here depends on the standard library's distributions.
 #pragma once
@@ -32,5 +34,9 @@ class Draws {
 // limits::kArrivalsMax in any case. REQUIRES: pods is not empty.
 std::vector<std::size_t> arrivals_of(const std::vector<TracePod>& pods, std::int64_t target_milli,
                                      std::uint64_t seed);
+
+// The published simulator renames its nodes so that the first by name is another one in each run:
+// the number in front of each node's name, by the node's index; a permutation.
+std::vector<std::size_t> node_numbers(const Trace& trace, std::uint64_t seed);
 
 }  // namespace mgpu::trace

@@ -10,7 +10,6 @@
 namespace mgpu::trace {
 namespace {
 
-constexpr std::uint64_t kNameDraws = 2;
 constexpr std::uint64_t kTieDraws = 3;
 
 class Stopwatch {
@@ -23,9 +22,10 @@ class Stopwatch {
 };
 
 // As the published simulator renames them: which node is first then differs by seed.
-std::string renamed(const std::string& name, Draws& draws) {
-  std::string digits = std::to_string(draws.below(10'000));
-  return std::string(4 - digits.size(), '0') + digits + "-" + name;
+std::string renamed(const std::string& name, std::size_t number) {
+  constexpr std::size_t kDigits = 4;
+  const std::string digits = std::to_string(number);
+  return std::string(kDigits - std::min(digits.size(), kDigits), '0') + digits + "-" + name;
 }
 
 }  // namespace
@@ -37,9 +37,10 @@ Cycle::Cycle(const Objects& objects, placement::PolicyChoice policy,
   settings_.min_memory = MiB(1);
   settings_.policy = policy;
   settings_.markets = std::move(markets);
-  Draws draws(seed, kNameDraws);
   const auto& nodes = objects.trace().nodes;
-  for (const TraceNode& node : nodes) names_.emplace_back(renamed(node.name, draws));
+  const std::vector<std::size_t> numbers = node_numbers(objects.trace(), seed);
+  for (std::size_t node = 0; node < nodes.size(); ++node)
+    names_.emplace_back(renamed(nodes[node].name, numbers[node]));
   for (std::size_t node = 0; node < nodes.size(); ++node) {
     ledger_.apply_node(objects.node_facts(node, names_[node]));
     index_of_.emplace(names_[node].str(), node);

@@ -36,7 +36,8 @@ struct Outcome {
 // A cluster with its ledger, empty at first. One run's; not thread-safe.
 class Cycle {
  public:
-  // `objects` outlives it. Nodes are called "<4 random digits>-<their name>", by the seed.
+  // `objects` outlives it. Nodes are called "<4 digits>-<their name>", by the seed
+  // (node_numbers).
   Cycle(const Objects& objects, placement::PolicyChoice policy,
         std::shared_ptr<const market::Board> markets, Ties ties, std::uint64_t seed);
 

@@ -10,6 +10,7 @@
 namespace mgpu::trace {
 namespace {
 
+using testing::Each;
 using testing::ElementsAre;
 using testing::Lt;
 
@@ -96,9 +97,12 @@ TEST(Arrivals, DependOnNothingButNamesAndSeed) {
   EXPECT_NE(order, arrivals_of(pods, total(pods) * 2, 43));
 }
 
-TEST(Arrivals, AreTheSameOnEveryMachine) {
+// The expected orders were printed by Go's math/rand, used as the published simulator uses it.
+TEST(Arrivals, AreThoseOfThePublishedRuns) {
   const auto pods = mixed(8);
-  EXPECT_THAT(arrivals_of(pods, total(pods) * 3 / 2, 42), ElementsAre(2, 1, 0, 3, 4, 6, 5, 7, 1));
+  EXPECT_THAT(arrivals_of(pods, total(pods) * 3 / 2, 42),
+              ElementsAre(3, 6, 2, 5, 7, 1, 4, 0, 0, 3, 1));
+  EXPECT_THAT(arrivals_of(pods, total(pods) / 2, 42), ElementsAre(6, 5, 4, 0));
 }
 
 TEST(Arrivals, PutNoPodFirstMoreOftenThanAnother) {
@@ -112,6 +116,27 @@ TEST(Arrivals, PutNoPodFirstMoreOftenThanAnother) {
 
 TEST(Arrivals, EndEvenIfNobodyAsksForAnything) {
   EXPECT_EQ(arrivals_of({pod("a", 0, 0)}, 1000, 1).size(), 2'000'000U);
+}
+
+TEST(NodeNumbers, AreAPermutationBySeedAndName) {
+  Trace trace{.nodes = {}, .pods = mixed(20)};
+  for (int i = 0; i < 50; ++i)
+    trace.nodes.push_back(
+        {.name = "n" + std::to_string(100 + i), .host = {}, .cards = 1, .model = {}});
+  const Order numbers = node_numbers(trace, 42);
+  EXPECT_EQ(std::set<std::size_t>(numbers.begin(), numbers.end()).size(), 50U);
+  EXPECT_THAT(numbers, Each(Lt(50U)));
+  EXPECT_NE(numbers, node_numbers(trace, 43));
+  std::reverse(trace.nodes.begin(), trace.nodes.end());
+  Order reversed = node_numbers(trace, 42);
+  std::reverse(reversed.begin(), reversed.end());
+  EXPECT_EQ(reversed, numbers);
+}
+
+TEST(NodeNumbers, NeedNoPods) {
+  Trace trace;
+  trace.nodes.resize(3);
+  EXPECT_EQ(node_numbers(trace, 1).size(), 3U);
 }
 
 TEST(Draws, AreWithinTheirBoundAndReachAllOfIt) {
