@@ -13,8 +13,10 @@
 #include "common/log.h"
 #include "common/metrics.h"
 #include "extender/inspect/inspect.h"
+#include "extender/ledger/host_amount.h"
 #include "extender/ledger/informer.h"
 #include "extender/ledger/ledger.h"
+#include "extender/market/keeper.h"
 #include "extender/probe.h"
 #include "extender/scheduler_routes.h"
 #include "extender/verbs/binder.h"
@@ -41,6 +43,15 @@ void log_bind_problem(const std::string& problem) {
   log_warn("bind needs another look", {{"problem", problem}});
 }
 
+// What a pod asks for that runs already, for the workload that is learned. A request that is
+// refused now is not expected again.
+void learn(market::WorkloadWindow& window, const Contract& contract, const kube::Pod& pod) {
+  const std::uint64_t draw = placement::draw_of(pod.uid());
+  if (window.knows(draw)) return;
+  if (const auto request = read_request(pod, contract, MiB{}))
+    window.seen(draw, *request, ledger::host_of(pod));
+}
+
 }  // namespace
 
 // Members are in the order of who uses whom: what is declared later ends earlier.
@@ -48,6 +59,7 @@ struct Extender::State {
   State(ExtenderSettings its_settings, kube::Transport& its_transport);
 
   Result<void> start();
+  ExtenderSettings with_market(ExtenderSettings its) const;
   bool listed() const;
   Readiness readiness() const;
   void on_listed();
@@ -57,6 +69,8 @@ struct Extender::State {
   void tell_probe();
   http::ServerEvents server_events();
 
+  const std::shared_ptr<market::Board> board = std::make_shared<market::Board>();
+  const std::shared_ptr<market::WorkloadWindow> window = std::make_shared<market::WorkloadWindow>();
   const ExtenderSettings settings;
   kube::Transport& transport;
   Metrics metrics;
@@ -68,19 +82,23 @@ struct Extender::State {
   verbs::HeldRefusals held{transport.executor()};
   verbs::Waker waker;
   ledger::NodeInformer node_informer{ledger, settings.verbs.contract, log_unreadable};
-  ledger::PodInformer pod_informer{ledger, settings.verbs.contract, log_unreadable,
-                                   [this](const PodUid& uid) { waker.gone(uid); }};
+  ledger::PodInformer pod_informer{
+      ledger, settings.verbs.contract, log_unreadable,
+      [this](const PodUid& uid) { waker.gone(uid); },
+      [this](const kube::Pod& pod) { learn(*window, settings.verbs.contract, pod); }};
   std::atomic<bool> draining = false;
   Watched nodes;
   Watched pods;
   Watched disruption_budgets;
   const std::array<Watched*, 3> watched = {&nodes, &pods, &disruption_budgets};
+  market::Keeper keeper{ledger, *board, *window, transport.executor(),
+                        [this](Duration took) { probe.market_made(took); }};
   http::Router router;
   std::unique_ptr<http::Server> server;
 };
 
 Extender::State::State(ExtenderSettings its_settings, kube::Transport& its_transport)
-    : settings(std::move(its_settings)),
+    : settings(with_market(std::move(its_settings))),
       transport(its_transport),
       binder(client, ledger, settings.verbs, settings.binds_in_flight,
              {.on_outcome = [this](verbs::BindOutcome outcome) { probe.bind_ended(outcome); },
@@ -97,6 +115,12 @@ Extender::State::State(ExtenderSettings its_settings, kube::Transport& its_trans
           {[this](const auto& event) { budgets.on_event(event); }, [this] { on_listed(); }}) {
   probe.before_reading([this] { tell_probe(); });
   add_routes();
+}
+
+ExtenderSettings Extender::State::with_market(ExtenderSettings its) const {
+  its.verbs.markets = board;
+  its.verbs.window = window;
+  return its;
 }
 
 void Extender::State::on_node_event(const kube::WatchEvent& event) {
@@ -120,6 +144,7 @@ void Extender::State::on_listed() {
                      {"cards", std::to_string(counts.cards)},
                      {"pods", std::to_string(counts.bound)},
                      {"drifting", std::to_string(counts.drifting)}});
+  keeper.start();
 }
 
 Readiness Extender::State::readiness() const {

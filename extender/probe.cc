@@ -99,6 +99,8 @@ struct Probe::State {
   std::map<std::string_view, Histogram*> seconds;  // constant after construction
   Counter& fitting = filtered("fits");
   Counter& refused = filtered("refused");
+  Counter& markets = counter("markets_made_total", "Times that prices were found anew.", {});
+  Gauge& market_seconds = gauge("market_make_seconds", "What finding prices took the last time.");
   Gauge& nodes = gauge("nodes", "Nodes known.");
   Gauge& cards = gauge("cards", "Cards of the nodes known.");
   Gauge& assumed = claims("assumed");
@@ -163,6 +165,11 @@ void Probe::bind_ended(verbs::BindOutcome outcome) {
 
 void Probe::wake_ended(verbs::WakeOutcome outcome) {
   state_->wakes(outcome).add();
+}
+
+void Probe::market_made(std::chrono::milliseconds took) {
+  state_->markets.add();
+  state_->market_seconds.set(std::chrono::duration<double>(took).count());
 }
 
 void Probe::bad_request(const char* verb) {

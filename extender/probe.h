@@ -7,6 +7,8 @@
 //                                                "unavailable"
 //   mgpu_extender_binds_in_flight
 //   mgpu_extender_wakes_total{result}            of kube-scheduler: "woken", "refused", "failed"
+//   mgpu_extender_markets_made_total             times that prices were found anew
+//   mgpu_extender_market_make_seconds            what the last time took, beside the requests
 //   mgpu_extender_nodes, _cards, _claims{phase}, _drifting_pods, _overfull_cards,
 //   mgpu_extender_expected_placements            what the ledger holds
 //   mgpu_extender_ready                          1 once nodes, pods and budgets have been listed
@@ -43,6 +45,7 @@ class Probe {
   void filtered(std::size_t fitting, std::size_t refused);
   void bind_ended(verbs::BindOutcome outcome);
   void wake_ended(verbs::WakeOutcome outcome);
+  void market_made(std::chrono::milliseconds took);
   void bad_request(const char* verb);
   void watch_problem(const char* resource);
   void watch_silence(const char* resource, std::chrono::milliseconds silence);

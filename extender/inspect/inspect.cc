@@ -70,6 +70,10 @@ http::Response pod(Desk& desk, const Request& request) {
   return pod_view(desk.ledger, *ref);
 }
 
+http::Response policy(Desk& desk, const Request&) {
+  return policy_view(desk.settings, desk.now());
+}
+
 http::Response explain_manifest(Desk& desk, const Request& request) {
   const auto page = explain_page(request);
   if (!page) return error_response(400, page.error().message);
@@ -111,6 +115,7 @@ void add_routes(http::Router& router, const std::string& prefix, ledger::Ledger&
   add("GET", "/cluster", cluster);
   add("GET", "/node", node);
   add("GET", "/pod", pod);
+  add("GET", "/policy", policy);
   add("POST", "/explain", explain_manifest);
   router.add("GET", prefix + "/explain", [desk](const Request& request, const Respond& respond) {
     explain_pod(*desk, request, respond);

@@ -3,6 +3,8 @@
 //   GET  <prefix>/cluster[?limit=N&after=NODE]   nodes, cards, totals, drift
 //   GET  <prefix>/node?name=NODE                 one node with the pods on its cards
 //   GET  <prefix>/pod?namespace=NS&name=POD      what a pod holds
+//   GET  <prefix>/policy                         the default policy, and what was learned of the
+//                                                pods to come
 //   GET  <prefix>/explain?namespace=NS&name=POD[&limit=N&after=NODE]
 //                                                why a pod fits or not, per node and card
 //   POST <prefix>/explain[?limit=N&after=NODE]   the same for a Pod manifest (JSON) that need not
@@ -23,6 +25,12 @@
 //               "drift"?, "driftDetail"?,
 //               "containers": [{"name", "kind": "app" | "init" | "sidecar", "cards": [index*]}*],
 //               "holds": [{"card", "core", "memoryMiB"}*]}
+//   policy  := {"default", "policies": [name*], "podsSeen",
+//               "market"?: {"version", "ageSeconds", "kinds": [{"model", "memoryMiB"}*],
+//                           "classes": [class*]}}   no market: no pod has been seen yet
+//   class   := {"probability", "cards", "core"?, "memoryMiB"?,   of each card
+//               "milliCPU", "hostMemoryMiB", "models"?, "modelsExcluded"?,
+//               "gpus"?, "supplyPrice"?}            GPUs it is worth, and GPUs taken off for plenty
 //   explain := {"namespace", "name", "node"?,    where it is bound already
 //               "request": {"containers": [{"name", "kind", "cards", "core", "memoryMiB"?}*]},
 //                                                of each card; whole cards have no "memoryMiB"

@@ -15,4 +15,6 @@ http::Response pod_view(const ledger::Ledger& ledger, const PodRef& pod);
 http::Response explain_view(ledger::Ledger& ledger, const verbs::Settings& settings,
                             const kube::Pod& pod, const Page& page, Instant now);
 
+http::Response policy_view(const verbs::Settings& settings, Instant now);
+
 }  // namespace mgpu::inspect

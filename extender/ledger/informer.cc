@@ -64,11 +64,13 @@ void NodeInformer::on_object(const kube::WatchEvent& event) {
 
 PodInformer::PodInformer(Ledger& ledger, const Contract& contract,
                          std::function<void(const std::string&)> on_problem,
-                         std::function<void(const PodUid&)> on_settled)
+                         std::function<void(const PodUid&)> on_settled,
+                         std::function<void(const kube::Pod&)> on_bound)
     : ledger_(ledger),
       contract_(contract),
       on_problem_(std::move(on_problem)),
-      on_settled_(std::move(on_settled)) {}
+      on_settled_(std::move(on_settled)),
+      on_bound_(std::move(on_bound)) {}
 
 void PodInformer::on_event(const kube::WatchEvent& event) {
   switch (event.kind) {
@@ -110,6 +112,7 @@ void PodInformer::on_object(const kube::WatchEvent& event) {
 
 void PodInformer::on_listed(const kube::Pod& pod) {
   if (pod.finished() || pod.node_name.empty()) return;
+  on_bound_(pod);
   if (std::optional<Claim> claim = claim_of(pod, contract_))
     relisted_.push_back(std::move(*claim));
   else
@@ -120,6 +123,7 @@ void PodInformer::on_changed(const kube::Pod& pod, Kind kind) {
   if (kind == Kind::kDelete || pod.finished()) return ledger_.remove_pod(pod.uid());
   // Not bound yet, as seen before a bind that may have happened since: its attempts stay.
   if (pod.node_name.empty()) return;
+  on_bound_(pod);
   std::optional<Claim> claim = claim_of(pod, contract_);
   if (claim)
     ledger_.apply_pod(std::move(*claim));

@@ -36,10 +36,12 @@ class NodeInformer {
 
 class PodInformer {
  public:
-  // `on_settled`: of each pod that the API server shows as bound, finished or gone.
+  // `on_settled`: of each pod that the API server shows as bound, finished or gone. `on_bound`: of
+  // each that it shows as bound.
   PodInformer(
       Ledger& ledger, const Contract& contract, std::function<void(const std::string&)> on_problem,
-      std::function<void(const PodUid&)> on_settled = [](const PodUid&) {});
+      std::function<void(const PodUid&)> on_settled = [](const PodUid&) {},
+      std::function<void(const kube::Pod&)> on_bound = [](const kube::Pod&) {});
   void on_event(const kube::WatchEvent& event);
 
  private:
@@ -53,6 +55,7 @@ class PodInformer {
   const Contract& contract_;
   std::function<void(const std::string&)> on_problem_;
   std::function<void(const PodUid&)> on_settled_;
+  std::function<void(const kube::Pod&)> on_bound_;
   std::vector<Claim> relisted_;
   std::vector<PlainPod> relisted_plain_;
   std::size_t unreadable_ = 0;  // in this relist

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "common/executor.h"
 #include "extender/placement/market.h"
 
 namespace mgpu::market {
@@ -20,14 +21,21 @@ class Board {
     return market_;
   }
   // The market before it ends with the last decision that holds it.
-  void publish(MarketPtr market) {
+  void publish(MarketPtr market, Instant now = {}) {
     const std::lock_guard lock(mutex_);
     market_.swap(market);
+    since_ = now;
+  }
+  // When the current market was published.
+  Instant since() const {
+    const std::lock_guard lock(mutex_);
+    return since_;
   }
 
  private:
   mutable std::mutex mutex_;
   MarketPtr market_;  // protected by mutex_
+  Instant since_{};   // the same
 };
 
 }  // namespace mgpu::market

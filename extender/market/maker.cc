@@ -34,20 +34,20 @@ void Maker::make(Instant now) {
   market.workload =
       placement::workload_of(std::move(counted), kPricedCover, limits::kPricedClassesMax);
   if (!last_) {
-    publish(market, rooms, {}, placement::kInHaste);
-    return publish(std::move(market), rooms, {}, placement::kFromNothing);
+    publish(market, rooms, {}, placement::kInHaste, now);
+    return publish(std::move(market), rooms, {}, placement::kFromNothing, now);
   }
   auto start = placement::carried_over(last_->workload, last_->prices, market.workload);
-  publish(std::move(market), rooms, std::move(start), placement::kOnline);
+  publish(std::move(market), rooms, std::move(start), placement::kOnline, now);
 }
 
 void Maker::publish(placement::Market market, const std::vector<placement::NodeRoom>& rooms,
-                    placement::Prices start, const placement::Refinement& how) {
+                    placement::Prices start, const placement::Refinement& how, Instant now) {
   market.version = last_ ? last_->version + 1 : 1;
   market.prices = placement::refine(market.workload, kinds_, rooms, std::move(start), how);
   market.tables = placement::PriceTables(market.workload, kinds_, market.prices);
   last_ = std::make_shared<const placement::Market>(std::move(market));
-  board_.publish(last_);
+  board_.publish(last_, now);
 }
 
 bool is_due(std::uint64_t pods_now, std::uint64_t pods_then, std::uint64_t most) {

@@ -35,7 +35,7 @@ class Maker {
   std::vector<placement::NodeRoom> look(Instant now);
   // `market` has its workload.
   void publish(placement::Market market, const std::vector<placement::NodeRoom>& rooms,
-               placement::Prices start, const placement::Refinement& how);
+               placement::Prices start, const placement::Refinement& how, Instant now);
 
   ledger::Ledger& ledger_;
   Board& board_;

@@ -69,6 +69,11 @@ void WorkloadWindow::drop_oldest() {
   pods_.pop_front();
 }
 
+bool WorkloadWindow::knows(std::uint64_t pod) const {
+  const std::lock_guard lock(mutex_);
+  return known_.contains(pod);
+}
+
 std::uint64_t WorkloadWindow::pods_seen() const {
   const std::lock_guard lock(mutex_);
   return seen_;

@@ -26,6 +26,7 @@ class WorkloadWindow {
   // `pod` is placement::draw_of its uid. Pods seen before and still in the window change nothing.
   void seen(std::uint64_t pod, const GpuRequest& request, const placement::HostAmount& host);
 
+  bool knows(std::uint64_t pod) const;
   // Rises with every pod that counted.
   std::uint64_t pods_seen() const;
   // Classes that differ in main memory alone are one, which asks for their mean. In no order that

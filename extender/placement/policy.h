@@ -49,6 +49,6 @@ Result<PolicyChoice> find_policy(std::string_view name);
 
 std::vector<std::string_view> policy_names();
 
-inline constexpr std::string_view kDefaultPolicy = "binpack";
+inline constexpr std::string_view kDefaultPolicy = "equilibrium";
 
 }  // namespace mgpu::placement

@@ -64,6 +64,7 @@ FilterReply filter(const ExtenderArgs& args, ledger::Ledger& ledger, const Setti
   ledger.end_expectation(uid);
   const auto pod = read_pod_request(args.pod(), settings);
   if (!pod) return refuse_everywhere(args, pod.error().message);
+  if (settings.window) settings.window->seen(pod->draw, pod->request, pod->host);
   if (pod->request.empty()) return pass_everywhere(args);
   FilterReply reply;
   const auto market = settings.market();

@@ -78,6 +78,16 @@ class Scale {
   Score most_ = std::numeric_limits<Score>::min();
 };
 
+// Pods without cards can change their nodes' cards' worth by taking CPU and memory, and no more:
+// where several nodes are as good, kube-scheduler's own scores decide.
+void set_best(const PodRequest& pod, const Ranking& ranking, std::vector<HostScore>& scores) {
+  const Scored& best = ranking.nodes[*ranking.best];
+  scores[*ranking.best].score = kBest;
+  if (!pod.request.empty()) return;
+  for (std::size_t i = 0; i < scores.size(); ++i)
+    if (ranking.nodes[i].fits && !better(best, ranking.nodes[i])) scores[i].score = kBest;
+}
+
 std::vector<HostScore> zeros(std::span<const std::string_view> names) {
   std::vector<HostScore> scores;
   scores.reserve(names.size());
@@ -103,7 +113,7 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, ledger::Ledger& ledg
   if (!ranking.best) return scores;
   const Scale scale(ranking.nodes);
   for (std::size_t i = 0; i < scores.size(); ++i) scores[i].score = scale.of(ranking.nodes[i]);
-  scores[*ranking.best].score = kBest;
+  set_best(*pod, ranking, scores);
   if (settings.expected_placements && !pod->request.empty() && ranking.placement) {
     ledger.expect(uid, NodeName(args.node_names()[*ranking.best]), pod->request, *ranking.placement,
                   now, now + settings.expectation_life);

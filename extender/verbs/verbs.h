@@ -13,6 +13,7 @@
 #include "common/units.h"
 #include "extender/ledger/ledger.h"
 #include "extender/market/board.h"
+#include "extender/market/workload_window.h"
 #include "extender/placement/policy.h"
 #include "extender/verbs/wire.h"
 
@@ -28,6 +29,8 @@ struct Settings {
   bool expected_placements = true;  // off only to measure what they are worth
   Duration expectation_life = limits::kExpectationLife;
   std::shared_ptr<const market::Board> markets{};  // none: policies know nothing of pods to come
+  // Told of every pod that is asked about, where there is one.
+  std::shared_ptr<market::WorkloadWindow> window{};
 
   // What a decision goes by; held for as long as the decision lasts. May be null.
   market::MarketPtr market() const { return markets ? markets->current() : nullptr; }
@@ -36,13 +39,14 @@ struct Settings {
 // Every refused node is listed, with reason.h's sentence, or with the sentence of read_request for
 // a pod that is refused everywhere. When one node is left, kube-scheduler does not call prioritize:
 // then filter notes the expected placement.
+// The pod becomes part of the workload that is learned.
 FilterReply filter(const ExtenderArgs& args, ledger::Ledger& ledger, const Settings& settings,
                    Instant now);
 
 // 10 for exactly one node, the policy's best, which is noted as the pod's expected placement; at
 // most 9 for every other, in order. Nodes that fit only without the expected placements of other
 // pods score 0, nodes that do not fit too. Pods that ask for no cards: 0 for every node, or where
-// the policy ranks them, as for the others.
+// the policy ranks them, as for the others, and 10 for every node that is as good as the best.
 std::vector<HostScore> prioritize(const ExtenderArgs& args, ledger::Ledger& ledger,
                                   const Settings& settings, Instant now);
 

@@ -1,0 +1,72 @@
+#include <chrono>
+#include <cmath>
+
+#include "extender/inspect/json.h"
+#include "extender/inspect/views.h"
+#include "extender/placement/policy.h"
+
+namespace mgpu::inspect {
+namespace {
+
+using placement::Market;
+using placement::PodClass;
+using placement::PricedClass;
+
+// Shorter than a float's own digits, which mean nothing beyond.
+double rounded(double value) {
+  constexpr double kDigits = 1e6;
+  return std::round(value * kDigits) / kDigits;
+}
+
+std::string name_of(const placement::PolicyChoice& choice) {
+  const std::string node(choice.node->name);
+  return choice.node == choice.card ? node : node + "/" + std::string(choice.card->name);
+}
+
+Json class_json(const PodClass& what, double probability) {
+  Json out = {{"probability", rounded(probability)}, {"cards", what.cards}};
+  if (what.cards > 0) out["core"] = what.per_card.core.value();
+  if (what.cards > 0 && !what.whole) out["memoryMiB"] = what.per_card.memory.value();
+  out["milliCPU"] = what.host.cpu.value();
+  out["hostMemoryMiB"] = what.host.memory.value();
+  if (!what.models.empty()) out["models"] = what.models;
+  if (!what.models_excluded.empty()) out["modelsExcluded"] = what.models_excluded;
+  return out;
+}
+
+Json classes_json(const Market& market) {
+  Json out = Json::array();
+  for (std::size_t i = 0; i < market.workload.classes.size(); ++i) {
+    const auto& [what, probability] = market.workload.classes[i];
+    out.push_back(class_json(what, probability));
+    if (i >= market.tables.classes().size() || i >= market.prices.supply.size()) continue;
+    out.back()["gpus"] = rounded(static_cast<double>(market.tables.classes()[i].gpus));
+    out.back()["supplyPrice"] = rounded(static_cast<double>(market.prices.supply[i]));
+  }
+  return out;
+}
+
+Json kinds_json(const placement::Kinds& kinds) {
+  Json out = Json::array();
+  for (std::size_t kind = 1; kind < kinds.size(); ++kind)
+    out.push_back({{"model", kinds[kind].model}, {"memoryMiB", kinds[kind].memory.value()}});
+  return out;
+}
+
+}  // namespace
+
+http::Response policy_view(const verbs::Settings& settings, Instant now) {
+  Json out = {{"default", name_of(settings.policy)}, {"policies", Json::array()}};
+  for (const auto name : placement::policy_names()) out["policies"].push_back(name);
+  out["podsSeen"] = settings.window ? settings.window->pods_seen() : 0;
+  const auto market = settings.market();
+  if (!market) return json_response(out);
+  out["market"] = {
+      {"version", market->version},
+      {"ageSeconds", std::chrono::duration<double>(now - settings.markets->since()).count()},
+      {"kinds", kinds_json(market->tables.kinds())},
+      {"classes", classes_json(*market)}};
+  return json_response(out);
+}
+
+}  // namespace mgpu::inspect
