@@ -45,8 +45,8 @@ TEST(FindPolicy, UnknownNamesAreRefusedWithTheKnownOnes) {
 }
 
 TEST(PolicyNames, AreInTheOrderOfTheTable) {
-  EXPECT_THAT(policy_names(), ElementsAre("binpack", "spread", "fgd", "bestfit", "packing",
-                                          "clustering", "dotprod", "random"));
+  EXPECT_THAT(policy_names(), ElementsAre("equilibrium", "binpack", "spread", "fgd", "bestfit",
+                                          "packing", "clustering", "dotprod", "random"));
 }
 
 TEST(Fill, IsTheMeanOfBothDimensions) {
