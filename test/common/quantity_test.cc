@@ -116,6 +116,41 @@ TEST(Quantity, EveryFormOfANumberMeansTheSame) {
   }
 }
 
+TEST(ScaledQuantity, IsTheValueTimesThePowerRoundedUp) {
+  struct {
+    const char* text;
+    int power;
+    std::int64_t value;
+  } const cases[] = {
+      {"2", 3, 2'000},
+      {"500m", 3, 500},
+      {"0.5", 3, 500},
+      {"1u", 3, 1},
+      {"100u", 3, 1},
+      {"1001u", 3, 2},
+      {"1n", 0, 1},
+      {"1Gi", 0, 1'073'741'824},
+      {"1.5k", 0, 1'500},
+      {"0", 3, 0},
+      {"0.000", 3, 0},
+      {"1e-9", 9, 1},
+      {"128974848m", 0, 128'975},
+      {"64", 0, 64},
+      {"0.1", 0, 1},
+      {"1e-1000", 3, 1},
+  };
+  for (const auto& one : cases) {
+    const auto value = parse_scaled_quantity("x", one.text, one.power);
+    ASSERT_TRUE(value.has_value()) << one.text << ": " << value.error().message;
+    EXPECT_EQ(*value, one.value) << one.text << " times ten to the " << one.power;
+  }
+}
+
+TEST(ScaledQuantity, RefusesWhatIsNoneAndWhatIsTooMuch) {
+  for (const char* text : {"", "many", "-1", "-1n", "5E", "1e30"})
+    EXPECT_FALSE(parse_scaled_quantity("x", text, 3).has_value()) << text;
+}
+
 TEST(Quantity, AnyTextIsReadOrRefused) {
   constexpr std::string_view kAlphabet = "0123456789.+-eEinumkKMGTP x";
   std::mt19937_64 engine(4);

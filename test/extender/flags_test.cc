@@ -43,7 +43,7 @@ TEST(Flags, StandAsDocumented) {
   EXPECT_EQ(settings->url_prefix, "/mgpu");
   EXPECT_EQ(settings->verbs.contract.core_resource, "vke.volcengine.com/mgpu-core");
   EXPECT_EQ(settings->verbs.min_memory, MiB(256));
-  EXPECT_EQ(settings->verbs.policy.node->name, "binpack");
+  EXPECT_EQ(settings->verbs.policy.node->name, "equilibrium");
   EXPECT_TRUE(settings->verbs.expected_placements);
   EXPECT_EQ(settings->binds_in_flight, limits::kBindsInFlight);
   EXPECT_EQ(settings->wake_namespace, "kube-system");

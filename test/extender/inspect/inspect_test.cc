@@ -12,6 +12,7 @@
 #include "test/support/kube_objects.h"
 #include "test/support/ledger_text.h"
 #include "test/support/manual_executor.h"
+#include "test/support/market_text.h"
 
 namespace mgpu::inspect {
 namespace {
@@ -262,6 +263,38 @@ TEST_F(Inspect, SaysThatTheApiServerDoesNotAnswer) {
   api_server.set_faults(
       [](const kube::Request&) { return kube::Fault{.kind = kube::Fault::Kind::kRefuse}; });
   EXPECT_EQ(ask("explain", "name=q").status, 503);
+}
+
+TEST_F(Inspect, ShowsThePoliciesWhereNothingIsLearned) {
+  const Json policy = view("policy");
+  EXPECT_EQ(policy["default"], "binpack");
+  EXPECT_EQ(policy["podsSeen"], 0);
+  EXPECT_GE(policy["policies"].size(), 9U);
+  EXPECT_FALSE(policy.contains("market"));
+}
+
+TEST_F(Inspect, ShowsWhatWasLearned) {
+  const auto board = std::make_shared<market::Board>();
+  const auto node = test::node_of("n1: 0[100/1000 model=A10]");
+  board->publish(std::make_shared<const placement::Market>(
+                     test::market_of("3 x 30/300@2 on A10, 1 x wholex2@8", {node})),
+                 executor.now());
+  settings.markets = board;
+  executor.advance(std::chrono::milliseconds(1'500));
+  const Json market = view("policy")["market"];
+  EXPECT_EQ(market["version"], 1);
+  EXPECT_EQ(market["ageSeconds"], 1.5);
+  EXPECT_EQ(market["kinds"], Json::parse(R"([{"model": "A10", "memoryMiB": 1000}])"));
+  ASSERT_EQ(market["classes"].size(), 2U);
+  const Json& first = market["classes"][0];
+  EXPECT_EQ(first["probability"], 0.75);
+  EXPECT_EQ(first["core"], 30);
+  EXPECT_EQ(first["memoryMiB"], 300);
+  EXPECT_EQ(first["milliCPU"], 2'000);
+  EXPECT_EQ(first["models"], Json::array({"A10"}));
+  EXPECT_EQ(first["gpus"], 0.3);
+  EXPECT_GE(first["supplyPrice"], 0);
+  EXPECT_FALSE(market["classes"][1].contains("memoryMiB")) << "whole cards";
 }
 
 TEST_F(Inspect, UsesNothingOnceTheRouterHasEnded) {

@@ -7,6 +7,7 @@
 
 #include "extender/placement/holds.h"
 #include "test/extender/verbs/verbs_world.h"
+#include "test/support/market_text.h"
 
 namespace mgpu::verbs {
 namespace {
@@ -166,6 +167,54 @@ bool in_order(const HostScore& a, const HostScore& b, const PolicyScores& policy
   if (score_a > score_b) return a.score >= b.score;
   if (score_a < score_b) return a.score <= b.score;
   return a.score == b.score || a.score == 10 || b.score == 10;
+}
+
+// Where a market stands that knows one class of pods.
+std::shared_ptr<market::Board> board_of(const std::string& workload,
+                                        const std::vector<placement::Node>& nodes) {
+  auto board = std::make_shared<market::Board>();
+  board->publish(std::make_shared<const placement::Market>(mgpu::test::market_of(workload, nodes)));
+  return board;
+}
+
+TEST_F(PrioritizeTest, PodsWithoutCardsAreLeftToKubeSchedulerWhereThePolicySaysNothing) {
+  add_node(ledger, "a: 0[100/8000]");
+  add_node(ledger, "b: 0[100/8000]");
+  EXPECT_THAT(ask({.asks = {""}}, {"a", "b"}), ElementsAre(Pair("a", 0), Pair("b", 0)));
+}
+
+TEST_F(PrioritizeTest, NodesThatAreAsGoodForAPodWithoutCardsAllGetTen) {
+  add_node(ledger, "a: 0[100/8000]");
+  add_node(ledger, "b: 0[100/8000]");
+  settings = settings_of("equilibrium");
+  EXPECT_THAT(ask({.asks = {""}}, {"a", "b"}), ElementsAre(Pair("a", 10), Pair("b", 10)))
+      << "nothing is known of the pods to come";
+  settings.markets = board_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
+  EXPECT_THAT(ask({.asks = {""}}, {"a", "b"}), ElementsAre(Pair("a", 10), Pair("b", 10)));
+}
+
+TEST_F(PrioritizeTest, AMarketDecidesWhereOneStands) {
+  add_node(ledger, "a: 0[100/8000]");
+  add_node(ledger, "b: 0[100/8000]");
+  ledger.apply_pod(bound_claim("x", "a", "15/800", "0"));
+  ledger.apply_pod(bound_claim("y", "b", "20/800", "0"));
+  settings = settings_of("equilibrium");
+  settings.expected_placements = false;
+  EXPECT_EQ(ask({.asks = {"30/1024"}}, {"a", "b"}).at("b"), 10) << "as binpack does";
+  // 85 - 30 leaves a 55; 80 - 30 leaves none.
+  settings.markets =
+      board_of("1 x 55/0, 1 x 30/0", {mgpu::test::node_of("n: 0[85/8000 of 8000] 1[80/8000]")});
+  EXPECT_EQ(ask({.asks = {"30/1024"}}, {"a", "b"}).at("a"), 10);
+}
+
+TEST_F(PrioritizeTest, APodThatIsFilteredIsLearned) {
+  add_node(ledger, "a: 0[100/8000]");
+  settings.window = std::make_shared<market::WorkloadWindow>();
+  for (int again = 0; again < 3; ++again)
+    filter(args_of({.name = "p"}, {"a"}), ledger, settings, at_ms(0));
+  filter(args_of({.name = "q", .asks = {""}}, {"a"}), ledger, settings, at_ms(0));
+  filter(args_of({.name = "refused", .asks = {"30/1"}}, {"a"}), ledger, settings, at_ms(0));
+  EXPECT_EQ(settings.window->pods_seen(), 2U);
 }
 
 // What prioritize promises of any cluster: exactly one 10 where any node fits, at most 9 for the

@@ -1,0 +1,28 @@
+// Workloads and markets as text.
+//
+//   workload := class (", " class)*
+//   class    := weight " x " request ("@" cores)? (" on " model)?
+//
+//   "3 x 50/1000@8, 1 x wholex8@64 on A100"     weights need not sum up to anything
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "extender/placement/market.h"
+#include "test/support/cluster_text.h"
+
+namespace mgpu::test {
+
+placement::Workload workload_text(std::string_view text);
+
+// The kinds of card that these nodes have.
+placement::Kinds kinds_of(const std::vector<placement::Node>& nodes);
+
+// Refined on these nodes from nothing.
+placement::Market market_of(std::string_view workload, const std::vector<placement::Node>& nodes);
+
+// `text` of cluster_text.h with this much CPU and memory, all of it free.
+placement::Node node_with_host(std::string_view text, std::int64_t cores, std::int64_t gib);
+
+}  // namespace mgpu::test
