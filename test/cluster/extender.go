@@ -151,10 +151,10 @@ func (e *Extender) waitNodes(t testing.TB, count int) {
 		if err != nil || status != http.StatusOK {
 			return false, fmt.Sprint(status, " ", body, " ", err)
 		}
-		var view struct{ Nodes []json.RawMessage }
+		var view struct{ Totals struct{ Nodes int } } // the list itself comes in pages
 		if err := json.Unmarshal([]byte(body), &view); err != nil {
 			return false, err.Error()
 		}
-		return len(view.Nodes) == count, fmt.Sprint(len(view.Nodes), " nodes")
+		return view.Totals.Nodes == count, fmt.Sprint(view.Totals.Nodes, " nodes")
 	})
 }

@@ -53,7 +53,7 @@ func simulate(t *testing.T, policy string) *Workload {
 	}
 	file := filepath.Join(t.TempDir(), "placements.json")
 	arguments := []string{"trace", "--policy", policy, "--seeds", "42", "--memory", "reference",
-		"--arrived-until", "120", "--placements", file}
+		"--arrived-until", "140", "--placements", file}
 	if traces := os.Getenv("MGPU_TRACES"); traces != "" {
 		arguments = append(arguments, "--traces", traces, "--trace", "default")
 	} else {
