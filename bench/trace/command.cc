@@ -50,9 +50,15 @@ bool wants_prices(const placement::PolicyChoice& policy) {
   return policy.node == &placement::kEquilibrium || policy.card == &placement::kEquilibrium;
 }
 
+// What is published of the references rests on knowing the whole list; the extender never does.
+std::string workload_of(const CommandFlags& flags, const placement::PolicyChoice& policy) {
+  if (flags.workload != "auto") return flags.workload;
+  return wants_prices(policy) ? "learned" : "known";
+}
+
 MakeMarketMaker maker_for(const CommandFlags& flags, const placement::PolicyChoice& policy,
                           const Objects& objects) {
-  if (flags.workload == "learned") return learned_workload();
+  if (workload_of(flags, policy) == "learned") return learned_workload();
   return known_workload(objects, wants_prices(policy));
 }
 
@@ -65,10 +71,11 @@ Result<void> write_placements(const CommandFlags& flags, const Objects& objects,
   return written ? written : error("--placements: " + written.error().message);
 }
 
-Heading heading_of(const CommandFlags& flags, const Trace& trace) {
+Heading heading_of(const CommandFlags& flags, const placement::PolicyChoice& policy,
+                   const Trace& trace) {
   return {.trace = trace_name(flags),
           .policy = flags.policy,
-          .workload = flags.workload,
+          .workload = workload_of(flags, policy),
           .ties = flags.ties,
           .memory = flags.memory,
           .nodes = trace.nodes.size(),
@@ -78,7 +85,7 @@ Heading heading_of(const CommandFlags& flags, const Trace& trace) {
 // FGD's protocol: nobody leaves.
 Result<std::string> growth(const CommandFlags& flags, const Trace& trace, const Objects& objects,
                            const RunSettings& settings, const std::vector<std::uint64_t>& seeds) {
-  const Report report{.heading = heading_of(flags, trace),
+  const Report report{.heading = heading_of(flags, settings.policy, trace),
                       .seeds = run_seeds(objects, settings, seeds, jobs_of(flags))};
   if (const auto written = write_placements(flags, objects, report.seeds); !written)
     return written.error();
@@ -96,7 +103,7 @@ Result<std::string> turnover(const CommandFlags& flags, const Trace& trace, cons
                  fmt::format("{:.0f}", arrivals) + " arrivals; expected at most " +
                  std::to_string(limits::kArrivalsMax));
   const TurnoverReport report{
-      .heading = heading_of(flags, trace),
+      .heading = heading_of(flags, settings.policy, trace),
       .load = load,
       .seeds = run_turnovers(objects, settings, load, seeds, jobs_of(flags))};
   return flags.output == "json" ? turnover_json(report) : turnover_table(report);
@@ -116,8 +123,9 @@ void add_command(Options& command, CommandFlags& flags) {
   command.add_text("seeds", "one run each; numbers and ranges", flags.seeds);
   command.add_choice(
       "workload",
-      "what policies know of the pods to come: known = the whole list, learned = those seen",
-      flags.workload, {"known", "learned"});
+      "what policies know of the pods to come: known = the whole list, learned = those seen, "
+      "auto = learned for equilibrium, else known",
+      flags.workload, {"auto", "known", "learned"});
   command.add_choice("ties", "among nodes of equal score: first = the smallest name, or random",
                      flags.ties, {"first", "random"});
   command.add_choice("memory",

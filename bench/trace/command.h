@@ -18,7 +18,7 @@ struct CommandFlags {
   std::string nodes;   // empty: the folder's
   std::string policy{placement::kDefaultPolicy};
   std::string seeds = "42-51";
-  std::string workload = "known";
+  std::string workload = "auto";
   std::string ties = "first";
   std::string memory = "none";
   std::string output = "table";

@@ -34,6 +34,8 @@ struct Policy {
   Score (*score_node)(const Ask& ask, const Node& node, const std::vector<CardHold>& pod);
   // Whether it has an opinion on pods that ask for no cards, too; `pod` is empty then.
   bool ranks_pods_without_cards = false;
+  // Such an opinion only where the market has prices.
+  bool needs_prices = false;
   // Whether it goes by Ask::draw, so that equal requests of two pods may get other answers.
   bool per_pod = false;
 };

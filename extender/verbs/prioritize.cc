@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "extender/placement/market.h"
 #include "extender/verbs/place_on.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
@@ -23,6 +24,7 @@ struct Ranking {
   std::vector<Scored> nodes;           // as the request names them
   std::optional<std::size_t> best;     // where one fits
   std::optional<Placement> placement;  // on the best
+  std::vector<std::size_t> alike;      // for a pod without cards: as good, and without cards
 };
 
 // By room beside the pods on their way, then by score, then by name.
@@ -42,17 +44,33 @@ std::optional<std::size_t> best_of(const std::vector<Scored>& nodes,
   return best;
 }
 
+// A node without cards is rather taken than one with cards that is as good.
+void find_alike(const ledger::View& view, std::span<const std::string_view> names,
+                Ranking& ranking) {
+  const Scored best = ranking.nodes[*ranking.best];
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!ranking.nodes[i].fits || better(best, ranking.nodes[i])) continue;
+    if (view.find(names[i])->cards.empty()) ranking.alike.push_back(i);
+  }
+  if (!ranking.alike.empty()) ranking.best = ranking.alike.front();
+}
+
 Ranking rank(const ledger::View& view, std::span<const std::string_view> names,
              const PodRequest& pod, const placement::Market* market) {
   const placement::Ask ask = pod.ask(market);
-  Ranking ranking{view.score(names, ask, pod.policy), {}, {}};
+  Ranking ranking{view.score(names, ask, pod.policy), {}, {}, {}};
   ranking.best = best_of(ranking.nodes, names);
-  if (ranking.best) ranking.placement = place_on(view, names[*ranking.best], ask, *pod.policy.card);
+  if (!ranking.best) return ranking;
+  if (pod.request.empty()) find_alike(view, names, ranking);
+  ranking.placement = place_on(view, names[*ranking.best], ask, *pod.policy.card);
   return ranking;
 }
 
-bool has_opinion(const PodRequest& pod) {
-  return !pod.request.empty() || pod.policy.node->ranks_pods_without_cards;
+bool has_opinion(const PodRequest& pod, const placement::Market* market) {
+  if (!pod.request.empty()) return true;
+  const placement::Policy& policy = *pod.policy.node;
+  const bool priced = market != nullptr && !market->tables.empty();
+  return policy.ranks_pods_without_cards && (priced || !policy.needs_prices);
 }
 
 // The scores of nodes that fit beside the pods on their way, spread over 1 .. 9. Equal scores stay
@@ -78,14 +96,11 @@ class Scale {
   Score most_ = std::numeric_limits<Score>::min();
 };
 
-// Pods without cards can change their nodes' cards' worth by taking CPU and memory, and no more:
-// where several nodes are as good, kube-scheduler's own scores decide.
-void set_best(const PodRequest& pod, const Ranking& ranking, std::vector<HostScore>& scores) {
-  const Scored& best = ranking.nodes[*ranking.best];
+// Exactly one node gets it. But for a pod without cards, nodes without cards are all alike: among
+// them kube-scheduler's own scores decide.
+void set_best(const Ranking& ranking, std::vector<HostScore>& scores) {
   scores[*ranking.best].score = kBest;
-  if (!pod.request.empty()) return;
-  for (std::size_t i = 0; i < scores.size(); ++i)
-    if (ranking.nodes[i].fits && !better(best, ranking.nodes[i])) scores[i].score = kBest;
+  for (const std::size_t at : ranking.alike) scores[at].score = kBest;
 }
 
 std::vector<HostScore> zeros(std::span<const std::string_view> names) {
@@ -104,16 +119,16 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, ledger::Ledger& ledg
   ledger.end_expectation(uid);
   std::vector<HostScore> scores = zeros(args.node_names());
   const auto pod = read_pod_request(args.pod(), settings);
-  if (!pod || !has_opinion(*pod)) return scores;
-  Ranking ranking;
   const auto market = settings.market();
+  if (!pod || !has_opinion(*pod, market.get())) return scores;
+  Ranking ranking;
   ledger.read(now, [&](const ledger::View& view) {
     ranking = rank(view, args.node_names(), *pod, market.get());
   });
   if (!ranking.best) return scores;
   const Scale scale(ranking.nodes);
   for (std::size_t i = 0; i < scores.size(); ++i) scores[i].score = scale.of(ranking.nodes[i]);
-  set_best(*pod, ranking, scores);
+  set_best(ranking, scores);
   if (settings.expected_placements && !pod->request.empty() && ranking.placement) {
     ledger.expect(uid, NodeName(args.node_names()[*ranking.best]), pod->request, *ranking.placement,
                   now, now + settings.expectation_life);

@@ -46,7 +46,8 @@ FilterReply filter(const ExtenderArgs& args, ledger::Ledger& ledger, const Setti
 // 10 for exactly one node, the policy's best, which is noted as the pod's expected placement; at
 // most 9 for every other, in order. Nodes that fit only without the expected placements of other
 // pods score 0, nodes that do not fit too. Pods that ask for no cards: 0 for every node, or where
-// the policy ranks them, as for the others, and 10 for every node that is as good as the best.
+// the policy ranks them, as for the others, but that all nodes without cards that are as good as
+// the best get 10.
 std::vector<HostScore> prioritize(const ExtenderArgs& args, ledger::Ledger& ledger,
                                   const Settings& settings, Instant now);
 

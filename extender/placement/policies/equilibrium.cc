@@ -39,7 +39,7 @@ Score score_card(const Ask& ask, const Node& node, const Card& card, const Share
 Score score_node(const Ask& ask, const Node& node, const std::vector<CardHold>& pod) {
   if (knows_prices(ask))
     return steps(value_after(ask, node, ask.host, pod) - value_after(ask, node, {}, {}));
-  return ask.request.empty() ? 0 : kBinpack.score_node(ask, node, pod);
+  return kBinpack.score_node(ask, node, pod);
 }
 
 }  // namespace
@@ -47,6 +47,7 @@ Score score_node(const Ask& ask, const Node& node, const std::vector<CardHold>& 
 const Policy kEquilibrium{.name = "equilibrium",
                           .score_card = score_card,
                           .score_node = score_node,
-                          .ranks_pods_without_cards = true};
+                          .ranks_pods_without_cards = true,
+                          .needs_prices = true};
 
 }  // namespace mgpu::placement

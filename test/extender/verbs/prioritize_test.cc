@@ -183,14 +183,21 @@ TEST_F(PrioritizeTest, PodsWithoutCardsAreLeftToKubeSchedulerWhereThePolicySaysN
   EXPECT_THAT(ask({.asks = {""}}, {"a", "b"}), ElementsAre(Pair("a", 0), Pair("b", 0)));
 }
 
-TEST_F(PrioritizeTest, NodesThatAreAsGoodForAPodWithoutCardsAllGetTen) {
+TEST_F(PrioritizeTest, APodWithoutCardsIsRankedOnceThereArePrices) {
   add_node(ledger, "a: 0[100/8000]");
   add_node(ledger, "b: 0[100/8000]");
   settings = settings_of("equilibrium");
-  EXPECT_THAT(ask({.asks = {""}}, {"a", "b"}), ElementsAre(Pair("a", 10), Pair("b", 10)))
-      << "nothing is known of the pods to come";
+  EXPECT_THAT(ask({.asks = {""}}, {"a", "b"}), ElementsAre(Pair("a", 0), Pair("b", 0)));
   settings.markets = board_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
-  EXPECT_THAT(ask({.asks = {""}}, {"a", "b"}), ElementsAre(Pair("a", 10), Pair("b", 10)));
+  EXPECT_THAT(ask({.asks = {""}}, {"b", "a"}), ElementsAre(Pair("a", 10), Pair("b", 9)));
+}
+
+TEST_F(PrioritizeTest, NodesWithoutCardsAreAllAlikeToAPodWithoutCards) {
+  for (const char* node : {"a: 0[100/8000]", "plain-1:", "plain-2:"}) add_node(ledger, node);
+  settings = settings_of("equilibrium");
+  settings.markets = board_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
+  EXPECT_THAT(ask({.asks = {""}}, {"a", "plain-1", "plain-2"}),
+              ElementsAre(Pair("a", 9), Pair("plain-1", 10), Pair("plain-2", 10)));
 }
 
 TEST_F(PrioritizeTest, AMarketDecidesWhereOneStands) {
