@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/kube/json_plain.h"
 #include "common/limits.h"
 #include "common/text.h"
 
@@ -140,6 +141,7 @@ const JsonNode* find(const JsonNode* object, std::string_view name) {
 }  // namespace
 
 Result<JsonNode> parse_json(std::string_view json, JsonFilter wanted) {
+  if (auto root = parse_plain_json(json, wanted)) return std::move(*root);
   TreeBuilder builder(wanted);
   if (!Json::sax_parse(json.begin(), json.end(), &builder)) return builder.failure();
   return builder.take();
