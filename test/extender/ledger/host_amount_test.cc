@@ -50,7 +50,7 @@ TEST(HostOf, CountsInitContainersSidecarsAndOverhead) {
 
 TEST(HostOf, WhatCannotBeReadOrIsTooMuchDoesNoHarm) {
   kube::Pod pod;
-  pod.containers = {asking("many", "-1"), asking("9E", "9E"), asking("1P", "1E")};
+  pod.containers = {asking("many", "-1"), asking("9E", "9E"), asking("1P", "4E")};
   EXPECT_EQ(host_of(pod), amount(std::int64_t{1} << 40, std::int64_t{1} << 40));
 }
 
