@@ -26,9 +26,11 @@ readonly published=(default cpu050 cpu100 cpu200 cpu250 gpushare40 gpushare60 gp
 # Where pods come and go: what would be held if all found a place, percent of all cards.
 readonly loads=(100 110)
 readonly node_file=openb_node_list_gpu_node.csv
-readonly sim=build/release/bench/mgpu-sim
-readonly latency=build/release/bench/mgpu-latency
-readonly parts=build/release/bench/mgpu-parts
+# What users run; --quick measures nothing, and takes any build that is there.
+readonly preset=${MGPU_PRESET:-release}
+readonly sim=build/$preset/bench/mgpu-sim
+readonly latency=build/$preset/bench/mgpu-latency
+readonly parts=build/$preset/bench/mgpu-parts
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 PYTHONDONTWRITEBYTECODE=1
 
 quick=
@@ -115,8 +117,8 @@ traces_of_folder() {
 build() { # more targets
   say "build"
   bash deploy/install.sh >&2 &&
-    cmake --preset release --log-level=WARNING >&2 &&
-    nice ninja -C build/release mgpu-sim mgpu-latency "$@" >&2
+    cmake --preset "$preset" --log-level=WARNING >&2 &&
+    nice ninja -C "build/$preset" mgpu-sim mgpu-latency "$@" >&2
 }
 
 # Keeps what a program prints, unless the same program printed it with the same arguments before.
