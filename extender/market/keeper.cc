@@ -20,12 +20,13 @@ void lower_own_priority() {
 }  // namespace
 
 bool is_worth_making(const Standing& last, const Standing& now) {
+  if (last.pods == 0) return now.pods > 0;
   const bool pods = is_due(now.pods, last.pods, limits::kMarketPods);
   const std::uint64_t released = now.releases - last.releases;
   const bool changed = now.pods != last.pods || released > 0;
   const bool old = changed && now.began - last.began >= limits::kMarketAge;
   if (!pods && released < limits::kMarketPods && !old) return false;
-  return last.pods == 0 || now.began - last.began >= last.took * (limits::kMarketRest + 1);
+  return now.began - last.began >= last.took * (limits::kMarketRest + 1);
 }
 
 Keeper::Keeper(ledger::Ledger& ledger, Board& board, const WorkloadWindow& window,
@@ -61,6 +62,11 @@ void Keeper::run() {
   } while (wait_a_look());
 }
 
+bool Keeper::ending() {
+  const std::lock_guard lock(mutex_);
+  return ending_;
+}
+
 bool Keeper::wait_a_look() {
   std::unique_lock lock(mutex_);
   return !ended_.wait_for(lock, limits::kMarketLook, [this] { return ending_; });
@@ -71,7 +77,7 @@ Standing Keeper::standing() const {
 }
 
 void Keeper::make(Standing now) {
-  maker_.make(now.began);
+  maker_.make(now.began, [this] { return !ending(); });
   now.took = clock_.now() - now.began;
   last_ = now;
   on_made_(now.took);

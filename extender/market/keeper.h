@@ -27,9 +27,9 @@ struct Standing {
   Duration took{0};
 };
 
-// Whether a market is worth making: by the pods seen (is_due), or by as many shares that came free,
-// or since anything changed limits::kMarketAge ago. No sooner than kMarketRest times what the last
-// one took after its end. Pure.
+// Whether a market is worth making: the first with the first pod; others by the pods seen (is_due),
+// or by as many shares that came free, or since anything changed limits::kMarketAge ago. No sooner
+// than kMarketRest times what the last one took after its end. Pure.
 bool is_worth_making(const Standing& last, const Standing& now);
 
 class Keeper {
@@ -39,7 +39,7 @@ class Keeper {
   // All outlive the keeper. `clock` is asked for the time only.
   Keeper(ledger::Ledger& ledger, Board& board, const WorkloadWindow& window, const Executor& clock,
          OnMade on_made);
-  // Waits for the market that is being made.
+  // A market that is being made is not finished.
   ~Keeper();
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
@@ -49,6 +49,7 @@ class Keeper {
 
  private:
   void run();
+  bool ending();
   // False when it is to end.
   bool wait_a_look();
   Standing standing() const;

@@ -25,7 +25,7 @@ std::vector<placement::NodeRoom> Maker::look(Instant now) {
   return rooms;
 }
 
-void Maker::make(Instant now) {
+void Maker::make(Instant now, const placement::GoOn& go_on) {
   const auto rooms = look(now);
   auto counted = count_classes_();
   placement::Market market;
@@ -34,17 +34,18 @@ void Maker::make(Instant now) {
   market.workload =
       placement::workload_of(std::move(counted), kPricedCover, limits::kPricedClassesMax);
   if (!last_) {
-    publish(market, rooms, {}, placement::kInHaste, now);
-    return publish(std::move(market), rooms, {}, placement::kFromNothing, now);
+    publish(market, rooms, {}, placement::kInHaste, now, go_on);
+    return publish(std::move(market), rooms, {}, placement::kFromNothing, now, go_on);
   }
   auto start = placement::carried_over(last_->workload, last_->prices, market.workload);
-  publish(std::move(market), rooms, std::move(start), placement::kOnline, now);
+  publish(std::move(market), rooms, std::move(start), placement::kOnline, now, go_on);
 }
 
 void Maker::publish(placement::Market market, const std::vector<placement::NodeRoom>& rooms,
-                    placement::Prices start, const placement::Refinement& how, Instant now) {
+                    placement::Prices start, const placement::Refinement& how, Instant now,
+                    const placement::GoOn& go_on) {
   market.version = last_ ? last_->version + 1 : 1;
-  market.prices = placement::refine(market.workload, kinds_, rooms, std::move(start), how);
+  market.prices = placement::refine(market.workload, kinds_, rooms, std::move(start), how, go_on);
   market.tables = placement::PriceTables(market.workload, kinds_, market.prices);
   last_ = std::make_shared<const placement::Market>(std::move(market));
   board_.publish(last_, now);

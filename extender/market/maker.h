@@ -28,14 +28,16 @@ class Maker {
 
   // A market of now takes the place of the one before, refined online. The first is made from
   // nothing, which takes seconds in a cluster of thousands of nodes: until it is there, one made in
-  // haste stands on the board.
-  void make(Instant now);
+  // haste stands on the board. Where `go_on` says no, it ends soon and what there is stands there.
+  void make(
+      Instant now, const placement::GoOn& go_on = [] { return true; });
 
  private:
   std::vector<placement::NodeRoom> look(Instant now);
   // `market` has its workload.
   void publish(placement::Market market, const std::vector<placement::NodeRoom>& rooms,
-               placement::Prices start, const placement::Refinement& how, Instant now);
+               placement::Prices start, const placement::Refinement& how, Instant now,
+               const placement::GoOn& go_on);
 
   ledger::Ledger& ledger_;
   Board& board_;

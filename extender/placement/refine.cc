@@ -106,14 +106,14 @@ float nearest_price(const Workload& from, const Prices& prices, const PodClass& 
 }  // namespace
 
 Prices refine(const Workload& workload, const Kinds& kinds, std::span<const NodeRoom> nodes,
-              Prices start, const Refinement& how) {
+              Prices start, const Refinement& how, const GoOn& go_on) {
   start.supply.resize(workload.classes.size());
   const std::vector<PricedClass> classes = priced_classes(workload, kinds);
   const Idle idle = idle_of(nodes);
   const std::vector<double> supply = supply_of(classes, horizon(classes, idle));
   std::vector<double> sum(classes.size());
   int summed = 0;
-  for (int round = 0; round < how.rounds; ++round) {
+  for (int round = 0; round < how.rounds && go_on(); ++round) {
     const PriceTables tables(workload, kinds, start);
     if (tables.empty()) return start;
     const double step = static_cast<double>(how.step) * (1 - kDecay * round / how.rounds);
@@ -122,8 +122,9 @@ Prices refine(const Workload& workload, const Kinds& kinds, std::span<const Node
     ++summed;
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(start.supply[i]);
   }
+  if (summed == 0) return start;
   for (std::size_t i = 0; i < sum.size(); ++i)
-    start.supply[i] = static_cast<float>(sum[i] / std::max(summed, 1));
+    start.supply[i] = static_cast<float>(sum[i] / summed);
   return start;
 }
 

@@ -12,6 +12,7 @@
 // dual of the packing problem; Polyak, "Minimization of unsmooth functionals", 1969). Pure.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -34,9 +35,13 @@ inline constexpr Refinement kInHaste{60, 0.3F};
 inline constexpr double kHorizon = 0.95;
 inline constexpr double kSafety = 2;
 
+// Asked before each round; false ends the refinement where it is.
+using GoOn = std::function<bool()>;
+
 // `start` may have fewer prices than the workload has classes: the others start at 0.
-Prices refine(const Workload& workload, const Kinds& kinds, std::span<const NodeRoom> nodes,
-              Prices start, const Refinement& how);
+Prices refine(
+    const Workload& workload, const Kinds& kinds, std::span<const NodeRoom> nodes, Prices start,
+    const Refinement& how, const GoOn& go_on = [] { return true; });
 
 // Prices of `from` for the classes of `to`: those of the same class, else the mean of the classes
 // that ask for as much of as many cards, else 0.

@@ -55,6 +55,22 @@ TEST(Refine, AnEmptyOrFullClusterIsNoTrouble) {
   EXPECT_LE(full.supply[0], 0.5F);
 }
 
+TEST(Refine, EndsWhereItIsWhenItIsNotToGoOn) {
+  const auto nodes = free_cards(5, "n: 0[100/1000] 1[20/1000]");
+  const Kinds kinds = kinds_of(nodes);
+  std::vector<NodeRoom> rooms;
+  for (const Node& node : nodes) rooms.push_back(room_after(node, kinds, {}, {}));
+  int rounds = 0;
+  const auto prices = refine(workload_text("1 x 20/0"), kinds, rooms, {{0.05F}}, kFromNothing,
+                             [&] { return ++rounds <= 3; });
+  EXPECT_EQ(rounds, 4);
+  EXPECT_GT(prices.supply[0], 0.0F);
+  EXPECT_EQ(
+      refine(workload_text("1 x 20/0"), kinds, rooms, {{0.05F}}, kFromNothing, [] { return false; })
+          .supply[0],
+      0.05F);
+}
+
 TEST(CarriedOver, TheSameClassKeepsItsPriceWhateverItsMainMemory) {
   const Workload from = workload_text("2 x 50/100@8, 1 x 30/100@8");
   Workload to = workload_text("1 x 30/100@8, 1 x 50/100@8");
