@@ -33,8 +33,9 @@ bool wanted_of_pod(std::size_t depth, std::string_view name) {
   if (depth == 1) return wanted_at_top(name);
   if (depth == 2) {
     return wanted_in_metadata(name) ||
-           among({"initContainers", "containers", "overhead", "nodeName", "schedulerName", "priority", "phase",
-                  "startTime", "nominatedNodeName", "initContainerStatuses", "containerStatuses"},
+           among({"initContainers", "containers", "overhead", "nodeName", "schedulerName",
+                  "priority", "phase", "startTime", "nominatedNodeName", "initContainerStatuses",
+                  "containerStatuses"},
                  name);
   }
   // A container or its status: root, spec or status, array, object.

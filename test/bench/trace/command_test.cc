@@ -46,7 +46,7 @@ TEST(TraceCommand, RunsTheTraceOfAFolder) {
   flags.memory = "reference";
   const auto text = run_command(flags);
   ASSERT_TRUE(text) << text.error().message;
-  EXPECT_THAT(*text, StartsWith("trace default, policy binpack, workload known, ties random, "
+  EXPECT_THAT(*text, StartsWith("trace default, policy equilibrium, workload learned, ties random, "
                                 "memory reference: 1 nodes, 2 cards\n"));
 }
 
