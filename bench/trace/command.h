@@ -25,7 +25,7 @@ struct CommandFlags {
   std::string placements;  // a file; empty: none
   std::int64_t arrived_until = 130;
   std::int64_t departures = 0;  // percent of the cluster's cards that pods want at once; 0: none
-  std::int64_t jobs = 0;  // 0: one for each processor
+  std::int64_t jobs = 0;        // 0: one for each processor
 };
 
 // `flags` outlives the parsing.
