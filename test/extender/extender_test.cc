@@ -216,6 +216,22 @@ TEST_F(ExtenderTest, RebuildsTheSameLedgerWhenItStartsAgain) {
 // --- ready, and not
 // --------------------------------------------------------------------------------
 
+TEST_F(ExtenderTest, LearnsTheWorkloadFromThePodsItIsAskedAboutAndFromThoseThatRun) {
+  const auto policy = [this] { return Json::parse(get("/inspect/policy").body); };
+  start_ready();
+  EXPECT_EQ(policy()["podsSeen"], 0);
+  for (const char* name : {"a", "b"}) {
+    create_pod(name, {{kCore, "30"}, {kMemory, "300"}});
+    ASSERT_NE(schedule(name), "");
+  }
+  EXPECT_EQ(policy()["podsSeen"], 2);
+  start_ready();
+  EXPECT_EQ(policy()["podsSeen"], 2) << "nothing was asked since";
+  ASSERT_TRUE(comes([&] { return policy().contains("market"); }));
+  EXPECT_EQ(policy()["market"]["kinds"].size(), 1U);
+  EXPECT_GE(policy()["market"]["classes"].size(), 1U);
+}
+
 TEST_F(ExtenderTest, IsNotReadyWhileTheApiServerDoesNotAnswer) {
   break_api_server();
   start();

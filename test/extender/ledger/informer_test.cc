@@ -61,8 +61,10 @@ class InformerTest : public testing::Test {
   };
   NodeInformer nodes{ledger, contract, on_problem};
   std::vector<std::string> settled;
+  std::vector<std::string> bound;
   PodInformer pods{ledger, contract, on_problem,
-                   [this](const PodUid& uid) { settled.push_back(uid.str()); }};
+                   [this](const PodUid& uid) { settled.push_back(uid.str()); },
+                   [this](const kube::Pod& pod) { bound.push_back(pod.metadata.uid); }};
 };
 
 TEST_F(InformerTest, NodesComeChangeAndGo) {
@@ -217,6 +219,19 @@ TEST_F(InformerTest, RelistWithAnUnreadablePodTakesNoneAsGone) {
   pod(Kind::kRelistObject, {.uid = "b", .cards = "1"});
   pod(Kind::kRelistEnd);
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
+}
+
+TEST_F(InformerTest, PodsThatAreShownBoundAreTold) {
+  pod(Kind::kApply, {.uid = "a"});
+  pod(Kind::kApply, {.uid = "waits", .node = ""});
+  pod(Kind::kApply, {.uid = "done", .phase = "Succeeded"});
+  pod(Kind::kApply, {.uid = "without-cards", .core = "0"});
+  pod(Kind::kDelete, {.uid = "a"});
+  pod(Kind::kRelistBegin);
+  pod(Kind::kRelistObject, {.uid = "listed"});
+  pod(Kind::kRelistObject, {.uid = "listed-done", .phase = "Failed"});
+  pod(Kind::kRelistEnd);
+  EXPECT_THAT(bound, ElementsAre("a", "without-cards", "listed"));
 }
 
 }  // namespace
