@@ -18,6 +18,8 @@ inline constexpr std::size_t kPricedClassesMax = 512;
 // Pods from which the workload is learned, some 100 bytes each: weeks of a busy cluster, hours of a
 // very busy one.
 inline constexpr std::size_t kWorkloadWindowPods = 20'000;
+// Pods that are not learned from again while they run, some 40 bytes each: more than a cluster has.
+inline constexpr std::size_t kWorkloadKnownPods = 400'000;
 
 // A market is made after so many pods seen or shares released ...
 inline constexpr std::uint64_t kMarketPods = 100;

@@ -36,36 +36,40 @@ bool WorkloadWindow::ByAmounts::operator()(const PodClass& a, const PodClass& b)
 }
 
 WorkloadWindow::WorkloadWindow(std::size_t most) : most_(most) {
-  add(0, {common_pod()});
+  add({common_pod()});
 }
 
 void WorkloadWindow::seen(std::uint64_t pod, const GpuRequest& request,
                           const placement::HostAmount& host) {
   const std::lock_guard lock(mutex_);
   if (!known_.insert(pod).second) return;
+  known_order_.push_back(pod);
+  if (known_order_.size() > limits::kWorkloadKnownPods) {
+    known_.erase(known_order_.front());
+    known_order_.pop_front();
+  }
   ++seen_;
-  add(pod, placement::classes_of(request, host));
+  add(placement::classes_of(request, host));
   while (pods_.size() > most_) drop_oldest();
 }
 
-void WorkloadWindow::add(std::uint64_t pod, std::vector<PodClass> classes) {
-  Seen seen{pod, {}};
+void WorkloadWindow::add(std::vector<PodClass> classes) {
+  Seen seen;
   for (PodClass& one : classes) {
     const MiB memory = one.host.memory;
     const auto at = classes_.try_emplace(without_memory(std::move(one))).first;
     ++at->second.pods;
     at->second.memory_mib += memory.value();
-    seen.classes.emplace_back(at, memory);
+    seen.emplace_back(at, memory);
   }
   pods_.push_back(std::move(seen));
 }
 
 void WorkloadWindow::drop_oldest() {
-  for (const auto& [at, memory] : pods_.front().classes) {
+  for (const auto& [at, memory] : pods_.front()) {
     at->second.memory_mib -= memory.value();
     if (--at->second.pods == 0) classes_.erase(at);
   }
-  known_.erase(pods_.front().pod);
   pods_.pop_front();
 }
 

@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "common/gpu_request.h"
@@ -23,9 +24,11 @@ class WorkloadWindow {
  public:
   explicit WorkloadWindow(std::size_t most = limits::kWorkloadWindowPods);
 
-  // `pod` is placement::draw_of its uid. Pods seen before and still in the window change nothing.
+  // `pod` is placement::draw_of its uid. Pods that are known change nothing.
   void seen(std::uint64_t pod, const GpuRequest& request, const placement::HostAmount& host);
 
+  // Whether the pod was seen, also when it has left the window since: pods that run are shown again
+  // and again. The last limits::kWorkloadKnownPods are known.
   bool knows(std::uint64_t pod) const;
   // Rises with every pod that counted.
   std::uint64_t pods_seen() const;
@@ -43,19 +46,17 @@ class WorkloadWindow {
     std::int64_t memory_mib = 0;  // of all of them
   };
   using Classes = std::map<placement::PodClass, Counted, ByAmounts>;
-  struct Seen {
-    std::uint64_t pod;  // 0: of no pod
-    std::vector<std::pair<Classes::iterator, MiB>> classes;
-  };
+  using Seen = std::vector<std::pair<Classes::iterator, MiB>>;  // the classes of one pod
 
-  void add(std::uint64_t pod, std::vector<placement::PodClass> classes);
+  void add(std::vector<placement::PodClass> classes);
   void drop_oldest();
 
   const std::size_t most_;
   mutable std::mutex mutex_;
   Classes classes_;                          // protected by mutex_, like all below
   std::deque<Seen> pods_;                    // the one seen first comes first
-  std::unordered_set<std::uint64_t> known_;  // of pods_
+  std::deque<std::uint64_t> known_order_;    // the one seen first comes first
+  std::unordered_set<std::uint64_t> known_;  // of known_order_
   std::uint64_t seen_ = 0;
 };
 

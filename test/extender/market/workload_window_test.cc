@@ -79,15 +79,26 @@ TEST(WorkloadWindow, TheOldestLeaveWhereThereAreTooMany) {
   for (std::uint64_t pod = 1; pod <= 5; ++pod)
     window.seen(pod, request_of(pod <= 3 ? "10/1000" : "20/1000"), host(1, 1));
   EXPECT_EQ(window.pods_seen(), 5U);
-  EXPECT_FALSE(window.knows(2));
-  EXPECT_TRUE(window.knows(3));
   std::int64_t ten = 0;
   for (const CountedClass& one : window.counted())
     if (one.what.per_card.core == Percent(10)) ten += one.count;
   EXPECT_EQ(ten, 1);
-  // Seen again, it counts again.
+}
+
+TEST(WorkloadWindow, APodThatHasLeftTheWindowDoesNotCountAgainWhileItRuns) {
+  WorkloadWindow window(3);
+  for (std::uint64_t pod = 1; pod <= 5; ++pod) window.seen(pod, request_of("10/1000"), host(1, 1));
+  EXPECT_TRUE(window.knows(1));
   window.seen(1, request_of("10/1000"), host(1, 1));
-  EXPECT_EQ(window.pods_seen(), 6U);
+  EXPECT_EQ(window.pods_seen(), 5U);
+}
+
+TEST(WorkloadWindow, KnowsNoMorePodsThanItsLimit) {
+  WorkloadWindow window(1);
+  for (std::uint64_t pod = 1; pod <= limits::kWorkloadKnownPods + 1; ++pod)
+    window.seen(pod, GpuRequest{}, host(1, 1));
+  EXPECT_FALSE(window.knows(1));
+  EXPECT_TRUE(window.knows(2));
 }
 
 TEST(WorkloadWindow, ClassesThatHaveLeftAreGone) {
