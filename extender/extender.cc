@@ -86,13 +86,13 @@ struct Extender::State {
       ledger, settings.verbs.contract, log_unreadable,
       [this](const PodUid& uid) { waker.gone(uid); },
       [this](const kube::Pod& pod) { learn(*window, settings.verbs.contract, pod); }};
+  market::Keeper keeper{ledger, *board, *window, transport.executor(),
+                        [this](Duration took) { probe.market_made(took); }};
   std::atomic<bool> draining = false;
   Watched nodes;
   Watched pods;
   Watched disruption_budgets;
   const std::array<Watched*, 3> watched = {&nodes, &pods, &disruption_budgets};
-  market::Keeper keeper{ledger, *board, *window, transport.executor(),
-                        [this](Duration took) { probe.market_made(took); }};
   http::Router router;
   std::unique_ptr<http::Server> server;
 };
