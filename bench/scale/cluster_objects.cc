@@ -137,4 +137,10 @@ std::string pod_object(std::size_t number) {
       .dump();
 }
 
+std::string as_created(const std::string& object) {
+  Json created = Json::parse(object);
+  created["metadata"].erase("resourceVersion");
+  return created.dump();
+}
+
 }  // namespace mgpu::bench

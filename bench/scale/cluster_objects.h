@@ -32,4 +32,7 @@ std::string node_object(std::size_t number);
 // nodes, where n is a multiple of four.
 std::string pod_object(std::size_t number);
 
+// One of them as a client sends it: only a server gives versions.
+std::string as_created(const std::string& object);
+
 }  // namespace mgpu::bench

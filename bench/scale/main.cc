@@ -33,11 +33,12 @@ bool create(mgpu::kube::MemoryApiServer& server, const std::string& collection,
 
 bool fill(mgpu::kube::MemoryApiServer& server, const Flags& flags) {
   for (std::int64_t i = 0; i < flags.nodes; ++i)
-    if (!create(server, "/api/v1/nodes", mgpu::bench::node_object(static_cast<std::size_t>(i))))
+    if (!create(server, "/api/v1/nodes",
+                mgpu::bench::as_created(mgpu::bench::node_object(static_cast<std::size_t>(i)))))
       return false;
   for (std::int64_t i = 0; i < flags.pods; ++i)
     if (!create(server, "/api/v1/namespaces/default/pods",
-                mgpu::bench::pod_object(static_cast<std::size_t>(i))))
+                mgpu::bench::as_created(mgpu::bench::pod_object(static_cast<std::size_t>(i)))))
       return false;
   return true;
 }
