@@ -1,8 +1,9 @@
 #include "bench/trace/market_maker.h"
 
-#include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -17,9 +18,10 @@ namespace {
 
 constexpr double kCover = 0.95;
 
-// What pods of one class have in common.
+// What pods of one class have in common, in the order that decides which of equally common classes
+// the 95 % still hold: pkg/type/typical_pods.go (PodResource.Less) of the published simulator.
 using Key =
-    std::tuple<placement::MilliCpu, std::int32_t, std::int32_t, MiB, std::vector<std::string>>;
+    std::tuple<placement::MilliCpu, std::int32_t, std::int32_t, std::vector<std::string>, MiB>;
 
 struct Counted {
   std::size_t first_pod = 0;
@@ -29,21 +31,19 @@ struct Counted {
 
 Key key_of(const Objects& objects, std::size_t index) {
   const TracePod& pod = objects.trace().pods[index];
-  return {pod.host.cpu, pod.cards, pod.milli, objects.share_memory(index), pod.models};
+  return {pod.host.cpu, pod.milli, pod.cards, pod.models, objects.share_memory(index)};
 }
 
-// In the order in which the list first has them.
+// Descending by key.
 std::vector<Counted> count_classes(const Objects& objects) {
-  std::map<Key, std::size_t> number_of;
-  std::vector<Counted> classes;
+  std::map<Key, Counted, std::greater<>> by_key;
   for (std::size_t pod = 0; pod < objects.trace().pods.size(); ++pod) {
-    const auto [at, is_new] = number_of.try_emplace(key_of(objects, pod), classes.size());
-    if (is_new) classes.push_back({.first_pod = pod});
-    Counted& counted = classes[at->second];
+    Counted& counted = by_key.try_emplace(key_of(objects, pod), Counted{pod}).first->second;
     ++counted.pods;
     counted.memory_mib += objects.trace().pods[pod].host.memory.value();
   }
-  return classes;
+  const auto classes = std::views::values(by_key);
+  return {classes.begin(), classes.end()};
 }
 
 // As the product counts a pod of this kind.
