@@ -15,7 +15,7 @@ namespace mgpu {
 
 namespace {
 
-constexpr std::array<const char*, 4> kVerbs = {"filter", "prioritize", "preempt", "bind"};
+constexpr std::array kVerbs = {"filter", "prioritize", "prioritize-plain", "preempt", "bind"};
 
 const char* name(verbs::BindOutcome outcome) {
   switch (outcome) {

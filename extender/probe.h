@@ -40,7 +40,7 @@ class Probe {
   // Runs before each reading of the metrics, to tell what is cheaper to read than to follow.
   void before_reading(std::function<void()> tell);
 
-  // One verb answered: "filter", "prioritize", "preempt", "bind".
+  // One verb answered: "filter", "prioritize", "prioritize-plain", "preempt", "bind".
   void answered(const char* verb, std::chrono::nanoseconds took);
   void filtered(std::size_t fitting, std::size_t refused);
   void bind_ended(verbs::BindOutcome outcome);

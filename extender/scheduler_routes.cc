@@ -77,11 +77,12 @@ void filter(const Call& call, Request request) {
   if (!decide(false) && !held.hold(args->pod().uid(), before, decide)) decide(true);
 }
 
+template <auto kVerb>
 void prioritize(const Call& call, Request request) {
   auto args = verbs::ExtenderArgs::parse(std::move(request.body));
   if (!args) return call.refuse(args.error());
   const SchedulerRoutes& to = call.routes();
-  const auto scores = verbs::prioritize(*args, to.ledger, to.settings, to.clock.now());
+  const auto scores = kVerb(*args, to.ledger, to.settings, to.clock.now());
   call.answer(verbs::write_prioritize_reply(scores, &*args));
 }
 
@@ -141,7 +142,8 @@ void SchedulerRoutes::add_to(http::Router& router, const std::string& prefix) co
                });
   };
   add("filter", filter);
-  add("prioritize", prioritize);
+  add("prioritize", prioritize<verbs::prioritize>);
+  add("prioritize-plain", prioritize<verbs::prioritize_plain>);
   add("preempt", preempt);
   add("bind", bind);
 }

@@ -1,7 +1,9 @@
-// kube-scheduler's four calls over HTTP: read the message, ask the verb, write the answer, and tell
+// kube-scheduler's calls over HTTP: read the message, ask the verb, write the answer, and tell
 // the probe and the log.
 //
-//   POST <prefix>/filter | prioritize | preempt | bind
+//   POST <prefix>/filter | prioritize | prioritize-plain | preempt | bind
+//     prioritize-plain is for an entry of its own in kube-scheduler's configuration, which sends
+//     every pod and may be ignored: so that pods without cards never depend on the extender
 //     200  the protocol's answer, with its own Error where there is one
 //     400  {"error": sentence}: the message cannot be read
 //     503  {"error": sentence}: not ready yet; kube-scheduler tries the pod again

@@ -12,7 +12,7 @@ import json
 import math
 import sys
 
-TRACE_KEYS = {"trace", "policy", "workload", "ties", "memory", "nodes", "cards", "seeds", "mean",
+TRACE_KEYS = {"trace", "policy", "workload", "ties", "plain", "memory", "nodes", "cards", "seeds", "mean",
               "deviation"}
 SHARES = ("allocation", "rejected_gpus", "rejected_pods")
 DEPARTURE_KEYS = {*SHARES, "seed", "overcommitted", "us_per_decision", "decisions", "failures"}

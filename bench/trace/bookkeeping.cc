@@ -22,6 +22,11 @@ Bookkeeping::Bookkeeping(const Objects& objects) : objects_(objects) {
   first_card_.push_back(cards_.size());
 }
 
+HostRoom Bookkeeping::room(std::size_t node) const {
+  return {.allocatable = objects_.trace().nodes[node].host,
+          .free = {placement::MilliCpu(free_cpu_[node]), MiB(free_memory_[node])}};
+}
+
 void Bookkeeping::place(std::size_t pod, std::size_t node, const Placement& cards) {
   hold(pod, node, cards, 1);
   const bool good = as_asked(objects_.trace().pods[pod], node, cards) && within(node);

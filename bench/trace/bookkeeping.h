@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "bench/trace/default_scores.h"
 #include "bench/trace/objects.h"
 #include "common/gpu_request.h"
 
@@ -19,6 +20,8 @@ class Bookkeeping {
   bool host_fits(std::size_t node, const placement::HostAmount& wanted) const {
     return wanted.cpu.value() <= free_cpu_[node] && wanted.memory.value() <= free_memory_[node];
   }
+
+  HostRoom room(std::size_t node) const;
 
   void place(std::size_t pod, std::size_t node, const Placement& cards);
   // REQUIRES: it was placed there, on those cards.

@@ -71,12 +71,18 @@ Result<void> write_placements(const CommandFlags& flags, const Objects& objects,
   return written ? written : error("--placements: " + written.error().message);
 }
 
+SchedulerRules scheduler_rules(const CommandFlags& flags) {
+  return {.ties = flags.ties == "random" ? Ties::kRandom : Ties::kFirst,
+          .plain = flags.plain == "defaults" ? Plain::kDefaults : Plain::kExtender};
+}
+
 Heading heading_of(const CommandFlags& flags, const placement::PolicyChoice& policy,
                    const Trace& trace) {
   return {.trace = trace_name(flags),
           .policy = flags.policy,
           .workload = workload_of(flags, policy),
           .ties = flags.ties,
+          .plain = flags.plain,
           .memory = flags.memory,
           .nodes = trace.nodes.size(),
           .cards = trace.cards()};
@@ -128,6 +134,10 @@ void add_command(Options& command, CommandFlags& flags) {
       flags.workload, {"auto", "known", "learned"});
   command.add_choice("ties", "among nodes of equal score: first = the smallest name, or random",
                      flags.ties, {"first", "random"});
+  command.add_choice("plain",
+                     "who ranks nodes for pods without cards: the extender, or the defaults of "
+                     "kube-scheduler",
+                     flags.plain, {"extender", "defaults"});
   command.add_choice("memory",
                      "of cards: none = it never decides; reference = cards have their model's, "
                      "shares ask for some by a rule",
@@ -158,7 +168,7 @@ Result<std::string> run_command(const CommandFlags& flags) {
   const RunSettings settings{.policy = *policy,
                              .make_market_maker = maker_for(flags, *policy, objects),
                              .measure = measure_of(*trace),
-                             .ties = flags.ties == "random" ? Ties::kRandom : Ties::kFirst,
+                             .scheduler = scheduler_rules(flags),
                              .arrived_until = flags.arrived_until,
                              .keep_arrivals = !flags.placements.empty()};
   return flags.departures > 0 ? turnover(flags, *trace, objects, settings, *seeds)

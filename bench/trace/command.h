@@ -20,6 +20,7 @@ struct CommandFlags {
   std::string seeds = "42-51";
   std::string workload = "auto";
   std::string ties = "first";
+  std::string plain = "extender";
   std::string memory = "none";
   std::string output = "table";
   std::string placements;  // a file; empty: none

@@ -31,8 +31,8 @@ std::string renamed(const std::string& name, std::size_t number) {
 }  // namespace
 
 Cycle::Cycle(const Objects& objects, placement::PolicyChoice policy,
-             std::shared_ptr<const market::Board> markets, Ties ties, std::uint64_t seed)
-    : objects_(objects), ties_(ties), tie_draws_(seed, kTieDraws), bookkeeping_(objects) {
+             std::shared_ptr<const market::Board> markets, SchedulerRules rules, std::uint64_t seed)
+    : objects_(objects), rules_(rules), tie_draws_(seed, kTieDraws), bookkeeping_(objects) {
   settings_.contract = objects.contract();
   settings_.min_memory = MiB(1);
   settings_.policy = policy;
@@ -69,7 +69,9 @@ Outcome Cycle::schedule(std::size_t index, const std::string& uid, MarketMaker& 
   std::vector<std::string_view> names = candidates(request->host);
   if (names.empty()) return {};
   const Stopwatch stopwatch;
-  const std::string_view node = choose(pod, std::move(names));
+  const bool by_defaults = rules_.plain == Plain::kDefaults && request->request.empty();
+  const std::string_view node =
+      by_defaults ? choose_by_defaults(request->host, names) : choose(pod, std::move(names));
   if (node.empty()) return {.node = {}, .cards = {}, .took = stopwatch.read()};
   claim.node = NodeName(node);
   Placement cards = assume(*request, claim);
@@ -104,12 +106,22 @@ std::string_view Cycle::choose(const kube::Pod& pod, std::vector<std::string_vie
   return highest(verbs::prioritize(fitting, ledger_, settings_, now_));
 }
 
+// REQUIRES: names.
+std::string_view Cycle::choose_by_defaults(const placement::HostAmount& wanted,
+                                           const std::vector<std::string_view>& names) {
+  std::vector<verbs::HostScore> scores;
+  scores.reserve(names.size());
+  for (const std::string_view name : names)
+    scores.push_back({name, default_score(bookkeeping_.room(index_of_.at(name)), wanted)});
+  return highest(scores);
+}
+
 std::string_view Cycle::highest(const std::vector<verbs::HostScore>& scores) {
   std::int64_t most = scores.front().score;
   for (const verbs::HostScore& score : scores) most = std::max(most, score.score);
   const auto is_highest = [most](const verbs::HostScore& score) { return score.score == most; };
   auto chosen = std::find_if(scores.begin(), scores.end(), is_highest);
-  if (ties_ == Ties::kFirst) return chosen->node;
+  if (rules_.ties == Ties::kFirst) return chosen->node;
   const auto equal = std::count_if(chosen, scores.end(), is_highest);
   auto left = tie_draws_.below(static_cast<std::uint64_t>(equal));
   for (; left > 0; --left) chosen = std::find_if(chosen + 1, scores.end(), is_highest);

@@ -27,6 +27,16 @@ namespace mgpu::trace {
 // as kube-scheduler does.
 enum class Ties : std::uint8_t { kFirst, kRandom };
 
+// Who ranks nodes for pods without cards: the extender, as the second entry of the shipped
+// configuration has it, or kube-scheduler by its defaults, as without that entry.
+enum class Plain : std::uint8_t { kExtender, kDefaults };
+
+// What kube-scheduler does by itself.
+struct SchedulerRules {
+  Ties ties = Ties::kFirst;
+  Plain plain = Plain::kExtender;
+};
+
 struct Outcome {
   std::optional<std::size_t> node;  // none: it fits nowhere
   Placement cards;
@@ -39,7 +49,7 @@ class Cycle {
   // `objects` outlives it. Nodes are called "<4 digits>-<their name>", by the seed
   // (node_numbers).
   Cycle(const Objects& objects, placement::PolicyChoice policy,
-        std::shared_ptr<const market::Board> markets, Ties ties, std::uint64_t seed);
+        std::shared_ptr<const market::Board> markets, SchedulerRules rules, std::uint64_t seed);
 
   // `pod` is an index into the trace's; `uid` is this arrival's own. What the ledger holds
   // afterwards is confirmed. `market_maker` is shown the pod first.
@@ -56,13 +66,15 @@ class Cycle {
  private:
   std::vector<std::string_view> candidates(const placement::HostAmount& wanted) const;
   std::string_view choose(const kube::Pod& pod, std::vector<std::string_view> names);
+  std::string_view choose_by_defaults(const placement::HostAmount& wanted,
+                                      const std::vector<std::string_view>& names);
   std::string_view highest(const std::vector<verbs::HostScore>& scores);
   Placement assume(const verbs::PodRequest& request, const ledger::Claim& claim);
   void confirm(ledger::Claim claim, const Placement& cards);
 
   const Objects& objects_;
   verbs::Settings settings_;
-  Ties ties_;
+  SchedulerRules rules_;
   Draws tie_draws_;
   Bookkeeping bookkeeping_;
   ledger::Ledger ledger_;

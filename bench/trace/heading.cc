@@ -8,14 +8,16 @@ namespace mgpu::trace {
 
 nlohmann::ordered_json json_of(const Heading& heading) {
   return {{"trace", heading.trace}, {"policy", heading.policy}, {"workload", heading.workload},
-          {"ties", heading.ties},   {"memory", heading.memory}, {"nodes", heading.nodes},
-          {"cards", heading.cards}};
+          {"ties", heading.ties},   {"plain", heading.plain},   {"memory", heading.memory},
+          {"nodes", heading.nodes}, {"cards", heading.cards}};
 }
 
 std::string text_of(const Heading& heading) {
-  return fmt::format("trace {}, policy {}, workload {}, ties {}, memory {}: {} nodes, {} cards\n",
-                     heading.trace, heading.policy, heading.workload, heading.ties, heading.memory,
-                     heading.nodes, heading.cards);
+  return fmt::format(
+      "trace {}, policy {}, workload {}, ties {}, plain pods by {}, memory {}: {} nodes, {} "
+      "cards\n",
+      heading.trace, heading.policy, heading.workload, heading.ties, heading.plain, heading.memory,
+      heading.nodes, heading.cards);
 }
 
 }  // namespace mgpu::trace

@@ -12,12 +12,13 @@ struct Heading {
   std::string policy;
   std::string workload;
   std::string ties;
+  std::string plain;
   std::string memory;
   std::size_t nodes = 0;
   std::int64_t cards = 0;
 };
 
-// {"trace", "policy", "workload", "ties", "memory", "nodes", "cards"}
+// {"trace", "policy", "workload", "ties", "plain", "memory", "nodes", "cards"}
 nlohmann::ordered_json json_of(const Heading& heading);
 // One line, with its end.
 std::string text_of(const Heading& heading);

@@ -14,7 +14,7 @@ class Run {
         settings_(settings),
         seed_(seed),
         market_maker_(settings.make_market_maker()),
-        cycle_(objects, settings.policy, market_maker_->board(), settings.ties, seed),
+        cycle_(objects, settings.policy, market_maker_->board(), settings.scheduler, seed),
         curve_(cycle_.bookkeeping().capacity_milli()),
         fragmentation_(settings.measure, objects.trace().nodes.size()) {
     for (std::size_t node = 0; node < objects.trace().nodes.size(); ++node) measure(node);

@@ -21,7 +21,7 @@ struct RunSettings {
   placement::PolicyChoice policy;
   MakeMarketMaker make_market_maker;
   placement::TargetWorkload measure;  // what fragmentation is measured by, whatever policies know
-  Ties ties = Ties::kFirst;
+  SchedulerRules scheduler{};
   std::int64_t arrived_until = 130;  // percent of the cluster's cards that are asked for in all
   bool keep_arrivals = false;
 };

@@ -45,7 +45,7 @@ class Turnover {
         seed_(seed),
         draws_(seed, kTurnoverDraws),
         market_maker_(settings.make_market_maker()),
-        cycle_(objects, settings.policy, market_maker_->board(), settings.ties, seed) {
+        cycle_(objects, settings.policy, market_maker_->board(), settings.scheduler, seed) {
     pods_per_lifetime_ = expected_arrivals(objects.trace(), load) / (kWarmUp + kMeasured);
   }
 

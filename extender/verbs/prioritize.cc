@@ -112,6 +112,13 @@ std::vector<HostScore> zeros(std::span<const std::string_view> names) {
 
 }  // namespace
 
+std::vector<HostScore> prioritize_plain(const ExtenderArgs& args, ledger::Ledger& ledger,
+                                        const Settings& settings, Instant now) {
+  const auto pod = read_pod_request(args.pod(), settings);
+  if (!pod || !pod->request.empty() || !has_opinion(*pod, settings.market().get())) return {};
+  return prioritize(args, ledger, settings, now);
+}
+
 std::vector<HostScore> prioritize(const ExtenderArgs& args, ledger::Ledger& ledger,
                                   const Settings& settings, Instant now) {
   const PodUid uid = args.pod().uid();

@@ -51,6 +51,11 @@ FilterReply filter(const ExtenderArgs& args, ledger::Ledger& ledger, const Setti
 std::vector<HostScore> prioritize(const ExtenderArgs& args, ledger::Ledger& ledger,
                                   const Settings& settings, Instant now);
 
+// As prioritize for pods that ask for no cards, where the policy ranks them. Else no scores at all,
+// which kube-scheduler reads as zeros: pods with cards are prioritized in another call.
+std::vector<HostScore> prioritize_plain(const ExtenderArgs& args, ledger::Ledger& ledger,
+                                        const Settings& settings, Instant now);
+
 // For each node the cheapest set of lower-priority pods that makes the pod fit the cards
 // (placement/preemption.h), together with those proposed victims that hold no cards. Where the
 // cards are free without an eviction, the proposal stands as it is: kube-scheduler 1.36 fails the

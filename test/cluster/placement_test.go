@@ -103,6 +103,20 @@ func (r *Replay) checkChosen(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
+// checkPlainChosen is 1 for a pod that went where the extender wanted it, by an entry that has no bind; 0
+// where the extender said nothing, as before the first prices.
+func (r *Replay) checkPlainChosen(t *testing.T, pod *corev1.Pod) int {
+	t.Helper()
+	decision, asked := r.witness.decision(pod.UID)
+	if !asked || decision.scores == nil {
+		return 0
+	}
+	if chosen, err := decision.chosen(); err != nil || chosen != pod.Spec.NodeName {
+		t.Errorf("%s: the extender chose %q (%v), and it is on %q", pod.Name, chosen, err, pod.Spec.NodeName)
+	}
+	return 1
+}
+
 // The same pods in the same order: nothing of kube-scheduler, its random choice among equals least of all,
 // changes where they go. These policies neither draw nor learn; spread has equals at every step.
 func TestPlacementIsTheSimulatedOne(t *testing.T) {
@@ -151,10 +165,14 @@ func (r *Replay) checkAsSimulated(t *testing.T, pod *PodBuilder, arrival Arrival
 func TestKubeSchedulerTakesTheOneNodeThatTheExtenderScoresHighest(t *testing.T) {
 	workload := simulate(t, "binpack")
 	replay := newReplay(t, workload) // with the default policy
-	asked, scored := 0, 0
+	asked, scored, plain := 0, 0, 0
 	for i, arrival := range workload.Arrivals {
 		settled := replay.arrive(t, arrival.pod(replay.namespace, fmt.Sprintf("%s-%03d", arrival.Pod, i)))
-		if settled.Spec.NodeName == "" || arrival.Core == 0 {
+		if settled.Spec.NodeName == "" {
+			continue
+		}
+		if arrival.Core == 0 {
+			plain += replay.checkPlainChosen(t, settled)
 			continue
 		}
 		asked++
@@ -168,6 +186,10 @@ func TestKubeSchedulerTakesTheOneNodeThatTheExtenderScoresHighest(t *testing.T) 
 	}
 	t.Logf("%d pods with cards bound, %d of them with scores for more than one node; %d pods found no room",
 		asked, scored, replay.turned)
+	t.Logf("%d pods without cards went where the extender wanted them", plain)
+	if plain == 0 {
+		t.Errorf("the extender ranked nodes for no pod without cards")
+	}
 	if scored < asked/2 {
 		t.Errorf("only %d of %d decisions had a choice", scored, asked)
 	}

@@ -76,13 +76,15 @@ func (c *ControlPlane) renderScheduler(t testing.TB, setup SchedulerSetup) []byt
 	if setup.schedulerName != "" {
 		configuration["profiles"] = []any{map[string]any{"schedulerName": setup.schedulerName}}
 	}
-	extender := configuration["extenders"].([]any)[0].(map[string]any)
-	extender["urlPrefix"] = setup.extenderURL
-	for member, value := range setup.tls {
-		extender["tlsConfig"].(map[string]any)[member] = value
-	}
-	if setup.wholeNodes {
-		extender["nodeCacheCapable"] = false
+	for _, entry := range configuration["extenders"].([]any) {
+		extender := entry.(map[string]any)
+		extender["urlPrefix"] = setup.extenderURL
+		for member, value := range setup.tls {
+			extender["tlsConfig"].(map[string]any)[member] = value
+		}
+		if setup.wholeNodes {
+			extender["nodeCacheCapable"] = false
+		}
 	}
 	rendered, err := yaml.Marshal(configuration)
 	if err != nil {

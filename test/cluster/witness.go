@@ -83,7 +83,7 @@ func (w *Witness) note(verb string, asked, answered []byte) {
 		var reply struct{ NodeNames []string }
 		_ = json.Unmarshal(answered, &reply)
 		w.pods[args.Pod.UID] = &Decision{fitting: reply.NodeNames}
-	case "prioritize":
+	case "prioritize", "prioritize-plain":
 		w.of(args.Pod.UID).noteScores(answered)
 	case "bind":
 		w.of(args.PodUID).bound = args.Node
@@ -104,6 +104,9 @@ func (d *Decision) noteScores(answered []byte) {
 	}
 	if err := json.Unmarshal(answered, &scores); err != nil {
 		d.unexplained = err.Error()
+	}
+	if len(scores) == 0 {
+		return // another call's pod
 	}
 	d.scores = map[string]int64{}
 	for _, one := range scores {

@@ -29,6 +29,7 @@ using Json = nlohmann::json;
 const std::string kCore = "vke.volcengine.com/mgpu-core";
 const std::string kMemory = "vke.volcengine.com/mgpu-memory";
 const std::string kAssumed = "vke.volcengine.com/assumed";
+const char* const kVerbs[] = {"filter", "prioritize", "prioritize-plain", "preempt", "bind"};
 const std::string kIndexOfApp = "vke.volcengine.com/gpu-index-container-app";
 
 class ExtenderTest : public testing::Test {
@@ -245,7 +246,7 @@ TEST_F(ExtenderTest, IsNotReadyWhileTheApiServerDoesNotAnswer) {
   EXPECT_THAT(body["api_server"].get<std::string>(), testing::StartsWith("no answer for "));
   EXPECT_FALSE(extender->ready());
   EXPECT_EQ(get("/healthz").status, 200);
-  for (const char* verb : {"filter", "prioritize", "preempt", "bind"}) {
+  for (const char* verb : kVerbs) {
     EXPECT_EQ(ask(post_text(std::string("/mgpu/") + verb, "{}")).status, 503) << verb;
   }
   api_server.set_faults({});
@@ -278,7 +279,7 @@ TEST_F(ExtenderTest, GoesOnFromMemoryWhenTheApiServerFallsSilent) {
 
 TEST_F(ExtenderTest, RefusesWhatIsNotAMessage) {
   start_ready();
-  for (const char* verb : {"filter", "prioritize", "preempt", "bind"}) {
+  for (const char* verb : kVerbs) {
     for (const char* body : {"", "{", "[]", "null", "{\"Pod\": 3}", "\xff\xfe"}) {
       const auto answer = ask(post_text(std::string("/mgpu/") + verb, body));
       EXPECT_EQ(answer.status, 400) << verb << " " << body;

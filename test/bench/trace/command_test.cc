@@ -47,6 +47,7 @@ TEST(TraceCommand, RunsTheTraceOfAFolder) {
   const auto text = run_command(flags);
   ASSERT_TRUE(text) << text.error().message;
   EXPECT_THAT(*text, StartsWith("trace default, policy equilibrium, workload learned, ties random, "
+                                "plain pods by extender, "
                                 "memory reference: 1 nodes, 2 cards\n"));
 }
 
@@ -58,6 +59,18 @@ TEST(TraceCommand, StopsWhereItIsTold) {
   const Json json = Json::parse(*run_command(flags));
   EXPECT_EQ(json["seeds"][0]["curve"].size(), 97U);
   EXPECT_TRUE(json["mean"]["at100"].is_null());
+}
+
+TEST(TraceCommand, SaysWhatItIsWorthToRankPodsWithoutCards) {
+  CommandFlags flags;
+  flags.seeds = "1";
+  flags.output = "json";
+  const Json ranked = Json::parse(*run_command(flags));
+  flags.plain = "defaults";
+  const Json left_alone = Json::parse(*run_command(flags));
+  EXPECT_EQ(left_alone["plain"], "defaults");
+  EXPECT_EQ(left_alone["seeds"][0]["overcommitted"], 0);
+  EXPECT_GT(ranked["mean"]["at100"], left_alone["mean"]["at100"]);
 }
 
 TEST(TraceCommand, LetsPodsComeAndGo) {
@@ -135,10 +148,10 @@ TEST(TraceCommand, HasEveryFlagOnItsCommandLine) {
   Options options("mgpu-sim", "test", "");
   add_command(options.add_command("trace", "test"), flags);
   const char* const words[] = {
-      "mgpu-sim",        "trace",  "--traces", "/t",        "--trace",      "cpu300",
-      "--nodes",         "/n",     "--policy", "fgd",       "--seeds",      "1-3",
-      "--ties",          "random", "--memory", "reference", "--output",     "json",
-      "--arrived-until", "95",     "--jobs",   "2",         "--departures", "110"};
+      "mgpu-sim", "trace",    "--traces", "/t",           "--trace",  "cpu300",  "--nodes",
+      "/n",       "--policy", "fgd",      "--seeds",      "1-3",      "--plain", "defaults",
+      "--ties",   "random",   "--memory", "reference",    "--output", "json",    "--arrived-until",
+      "95",       "--jobs",   "2",        "--departures", "110"};
   const ParsedOptions parsed = options.parse(static_cast<int>(std::size(words)), words);
   ASSERT_TRUE(parsed.run) << parsed.print;
   EXPECT_EQ(flags.traces, "/t");
@@ -147,6 +160,7 @@ TEST(TraceCommand, HasEveryFlagOnItsCommandLine) {
   EXPECT_EQ(flags.policy, "fgd");
   EXPECT_EQ(flags.seeds, "1-3");
   EXPECT_EQ(flags.ties, "random");
+  EXPECT_EQ(flags.plain, "defaults");
   EXPECT_EQ(flags.memory, "reference");
   EXPECT_EQ(flags.output, "json");
   EXPECT_EQ(flags.arrived_until, 95);

@@ -20,9 +20,9 @@ using testing::MatchesRegex;
 // A trace with what runs over it.
 struct World {
   World(const char* nodes, const char* pods, const char* policy = "binpack",
-        Ties ties = Ties::kFirst, std::uint64_t seed = 42)
+        SchedulerRules rules = {}, std::uint64_t seed = 42)
       : trace(trace_of(nodes, pods)),
-        cycle(objects, *placement::find_policy(policy), nullptr, ties, seed) {}
+        cycle(objects, *placement::find_policy(policy), nullptr, rules, seed) {}
 
   Outcome schedule(std::size_t pod) {
     return cycle.schedule(pod, "u" + std::to_string(next_uid++), market);
@@ -46,6 +46,15 @@ std::string cards_text(const Outcome& outcome) {
 TEST(Cycle, PlacesWhereTheCardsAre) {
   World world("n0 8000/1000;n1 8000/1000 2xT4", "a 1000/10 2x1000");
   EXPECT_EQ(cards_text(world.schedule(0)), "1: 0 1");
+}
+
+TEST(Cycle, LeavesPodsWithoutCardsToTheDefaultsWhereItIsTold) {
+  const char* const nodes = "n0 8000/1000 1xT4;n1 64000/1000 1xT4";
+  World by_defaults(nodes, "a 1000/10;b 1000/10 1x1000", "packing", {.plain = Plain::kDefaults});
+  EXPECT_EQ(cards_text(by_defaults.schedule(0)), "1:") << "the emptier one";
+  EXPECT_EQ(cards_text(by_defaults.schedule(1)), "0: 0") << "with cards the policy decides";
+  World by_extender(nodes, "a 1000/10;b 1000/10 1x1000", "packing");
+  EXPECT_EQ(cards_text(by_extender.schedule(0)), "0:");
 }
 
 TEST(Cycle, ConfirmsWhatItPlaced) {
@@ -102,14 +111,14 @@ TEST(Cycle, NamesNodesByTheSeed) {
   EXPECT_EQ(world.cycle.node_name(0), same.cycle.node_name(0));
   std::set<NodeName> names;
   for (std::uint64_t seed = 0; seed < 20; ++seed)
-    names.insert(World(nodes, "a 1/1 1x100", "binpack", Ties::kFirst, seed).cycle.node_name(0));
+    names.insert(World(nodes, "a 1/1 1x100", "binpack", {}, seed).cycle.node_name(0));
   EXPECT_THAT(names, ElementsAre(NodeName("0000-n0"), NodeName("0001-n0")));
 }
 
 TEST(Cycle, TakesTheSmallestNameAmongEquals) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     World world("n0 8000/1000 1xT4;n1 8000/1000 1xT4;n2 8000/1000 1xT4", "a 1/1;b 1/1 1x500",
-                "binpack", Ties::kFirst, seed);
+                "binpack", {}, seed);
     std::size_t first = 0;
     for (std::size_t node = 1; node < 3; ++node)
       if (world.cycle.node_name(node) < world.cycle.node_name(first)) first = node;
@@ -123,7 +132,7 @@ TEST(Cycle, TakesAnyOfEqualsWhereTiesAreRandom) {
   std::set<std::pair<NodeName, NodeName>> with_cards;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     World world("n0 8000/1000 1xT4;n1 8000/1000 1xT4", "a 1/1;b 1/1 1x500", "binpack",
-                Ties::kRandom, seed);
+                {.ties = Ties::kRandom}, seed);
     const auto smallest = std::min(world.cycle.node_name(0), world.cycle.node_name(1));
     EXPECT_EQ(world.cycle.node_name(*world.schedule(1).node), smallest)
         << "prioritize leaves no tie among nodes with cards";
@@ -153,7 +162,7 @@ TEST_P(Agreement, HoldsBetweenBookkeepingAndLedger) {
   ASSERT_TRUE(trace);
   const Objects objects(*trace, MemoryRule::kReference);
   FixedMarket market;
-  Cycle cycle(objects, *placement::find_policy(GetParam()), nullptr, Ties::kRandom, 7);
+  Cycle cycle(objects, *placement::find_policy(GetParam()), nullptr, {.ties = Ties::kRandom}, 7);
   struct Living {
     std::size_t pod;
     std::string uid;

@@ -45,7 +45,7 @@ TEST(Run, IsTheSameForTheSameSeed) {
   const Objects objects(trace, MemoryRule::kReference);
   for (const Ties ties : {Ties::kFirst, Ties::kRandom}) {
     RunSettings settings = settings_for(objects, "random");
-    settings.ties = ties;
+    settings.scheduler.ties = ties;
     const SeedResult one = run_seed(objects, settings, 5);
     const SeedResult again = run_seed(objects, settings, 5);
     const SeedResult other = run_seed(objects, settings, 6);
@@ -123,7 +123,7 @@ TEST(FragmentationSum, IsTheSumOverNodesHoweverTheyChange) {
   const auto workload = target_workload(objects);
   const placement::TargetWorkload target(workload);
   FragmentationSum sum(target, trace.nodes.size());
-  Cycle cycle(objects, *placement::find_policy("random"), nullptr, Ties::kFirst, 1);
+  Cycle cycle(objects, *placement::find_policy("random"), nullptr, {}, 1);
   const auto market_maker = test::fixed_market(objects)();
   const auto update = [&](std::size_t node) {
     cycle.ledger().read({}, [&](const ledger::View& view) {

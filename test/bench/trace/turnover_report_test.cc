@@ -28,6 +28,7 @@ TurnoverReport report() {
                       .policy = "fgd",
                       .workload = "known",
                       .ties = "first",
+                      .plain = "extender",
                       .memory = "none",
                       .nodes = 1213,
                       .cards = 6212},

@@ -20,6 +20,7 @@ using test::args_of;
 using test::PodText;
 using test::settings_of;
 using testing::ElementsAre;
+using testing::FieldsAre;
 using testing::Pair;
 
 struct PrioritizeTest : testing::Test {
@@ -198,6 +199,20 @@ TEST_F(PrioritizeTest, NodesWithoutCardsAreAllAlikeToAPodWithoutCards) {
   settings.markets = board_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
   EXPECT_THAT(ask({.asks = {""}}, {"a", "plain-1", "plain-2"}),
               ElementsAre(Pair("a", 9), Pair("plain-1", 10), Pair("plain-2", 10)));
+}
+
+TEST_F(PrioritizeTest, ASecondEntryForPodsWithoutCardsScoresThemAsEverAndNoOthers) {
+  for (const char* node : {"a: 0[100/8000]", "plain:"}) add_node(ledger, node);
+  settings = settings_of("equilibrium");
+  const auto ask_plain = [&](const PodText& pod) {
+    return prioritize_plain(args_of(pod, {"a", "plain"}), ledger, settings, at_ms(0));
+  };
+  EXPECT_TRUE(ask_plain({.asks = {""}}).empty()) << "nothing is known that prefers a node";
+  settings.markets = board_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
+  EXPECT_THAT(ask_plain({.asks = {""}}), ElementsAre(FieldsAre("a", 9), FieldsAre("plain", 10)));
+  EXPECT_TRUE(ask_plain({.asks = {"30/1024"}}).empty()) << "with cards";
+  EXPECT_TRUE(ask_plain({.asks = {"30/1"}}).empty()) << "a bad request";
+  EXPECT_EQ(ledger.counts().expected, 0U);
 }
 
 TEST_F(PrioritizeTest, AMarketDecidesWhereOneStands) {
