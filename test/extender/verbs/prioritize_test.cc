@@ -20,7 +20,6 @@ using test::args_of;
 using test::PodText;
 using test::settings_of;
 using testing::ElementsAre;
-using testing::FieldsAre;
 using testing::Pair;
 
 struct PrioritizeTest : testing::Test {
@@ -205,11 +204,15 @@ TEST_F(PrioritizeTest, ASecondEntryForPodsWithoutCardsScoresThemAsEverAndNoOther
   for (const char* node : {"a: 0[100/8000]", "plain:"}) add_node(ledger, node);
   settings = settings_of("equilibrium");
   const auto ask_plain = [&](const PodText& pod) {
-    return prioritize_plain(args_of(pod, {"a", "plain"}), ledger, settings, at_ms(0));
+    const ExtenderArgs args = args_of(pod, {"a", "plain"});
+    std::map<std::string, std::int64_t> scores;
+    for (const auto& score : prioritize_plain(args, ledger, settings, at_ms(0)))
+      scores.emplace(score.node, score.score);
+    return scores;
   };
   EXPECT_TRUE(ask_plain({.asks = {""}}).empty()) << "nothing is known that prefers a node";
   settings.markets = board_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
-  EXPECT_THAT(ask_plain({.asks = {""}}), ElementsAre(FieldsAre("a", 9), FieldsAre("plain", 10)));
+  EXPECT_THAT(ask_plain({.asks = {""}}), ElementsAre(Pair("a", 9), Pair("plain", 10)));
   EXPECT_TRUE(ask_plain({.asks = {"30/1024"}}).empty()) << "with cards";
   EXPECT_TRUE(ask_plain({.asks = {"30/1"}}).empty()) << "a bad request";
   EXPECT_EQ(ledger.counts().expected, 0U);
