@@ -9,7 +9,7 @@
 #   --out DIR         results and plots, build/bench-results when not given; what the same program
 #                     measured before is not measured again
 #   --seeds A-B       42-51 when not given
-#   --policy NAMES    separated by commas; all when not given
+#   --policies NAMES  separated by commas; all when not given
 #   --trace NAMES     separated by commas; all in the folder when not given
 #   --jobs N          seeds at a time, one for each processor when not given; the time per decision is
 #                     measured apart, with one
@@ -158,6 +158,7 @@ measure_placement() {
   for name in ${policies//,/ }; do
     place random-ties "${trace%%,*}" "$name" --ties random
     place card-memory "${trace%%,*}" "$name" --memory reference
+    place plain-by-defaults "${trace%%,*}" "$name" --plain defaults
     for load in "${loads[@]}"; do
       place "departures-$load" "${trace%%,*}" "$name" --departures "$load"
     done
@@ -238,6 +239,8 @@ quick_placement() {
   done
   count quick_place memory "$default_policy" --memory reference
   check trace "$scratch/memory.json"
+  count quick_place plain "$default_policy" --plain defaults
+  check trace "$scratch/plain.json"
   count quick_place departures "$default_policy" --departures 100
   check departures "$scratch/departures.json"
   # Drawing among the best nodes changes nothing where only one is best.

@@ -131,6 +131,7 @@ class Everything:
             raise Unusable(f"--results: {folder} is not a folder")
         self.placement = Placements(self.folder / "placement")
         self.random_ties = Placements(self.folder / "random-ties")
+        self.by_defaults = Placements(self.folder / "plain-by-defaults")
         self.card_memory = Placements(self.folder / "card-memory")
         # By load; the trace's results have shares in place of ratios.
         self.departures = {load: Placements(self.folder / f"departures-{load}") for load in LOADS}

@@ -208,7 +208,7 @@ def failures_cell(pods_and_cards):
 def conditions(everything):
     """The same pods under other conditions."""
     here = everything.placement
-    others = (everything.random_ties, everything.card_memory)
+    others = (everything.random_ties, everything.card_memory, everything.by_defaults)
     if not all(one.traces() for one in (here, *others)):
         return NOT_MEASURED
     trace = main_trace(here)
@@ -216,7 +216,7 @@ def conditions(everything):
              *(spread(one, trace, policy, 100) if one.has(trace, policy) else "" for one in others)]
             for policy in reversed(here.policies(trace))]
     return table([f"{trace}, 100 % arrived", "first of the best nodes", "any of the best nodes",
-                  "cards with memory"], rows)
+                  "cards with memory", "pods without cards by kube-scheduler"], rows)
 
 
 def departures(everything):

@@ -83,9 +83,10 @@ class Tables(unittest.TestCase):
         self.assertIn("| 20 µs |", tables.policies(self.everything()))
 
     def test_set_conditions_side_by_side(self):
-        for name, at100 in [("placement", 96.0), ("random-ties", 95.5), ("card-memory", 93.0)]:
+        for name, at100 in [("placement", 96.0), ("random-ties", 95.5), ("card-memory", 93.0),
+                             ("plain-by-defaults", 94.0)]:
             write_result(self.folder / name, "default", results.OURS, at100)
-        self.assertIn("96.00 ± 0.50 | 95.50 ± 0.50 | 93.00 ± 0.50",
+        self.assertIn("96.00 ± 0.50 | 95.50 ± 0.50 | 93.00 ± 0.50 | 94.00 ± 0.50",
                       tables.conditions(self.everything()))
 
     def test_show_what_is_held_where_pods_leave(self):
