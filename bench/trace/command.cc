@@ -115,6 +115,15 @@ Result<std::string> turnover(const CommandFlags& flags, const Trace& trace, cons
   return flags.output == "json" ? turnover_json(report) : turnover_table(report);
 }
 
+// What a command line alone can show to be wrong.
+Result<void> check(const CommandFlags& flags) {
+  if (const auto policy = placement::find_policy(flags.policy); !policy)
+    return error("--policy: " + policy.error().message);
+  if (const auto seeds = parse_seeds(flags.seeds); !seeds)
+    return error("--seeds: " + seeds.error().message);
+  return {};
+}
+
 }  // namespace
 
 void add_command(Options& command, CommandFlags& flags) {
@@ -154,13 +163,13 @@ void add_command(Options& command, CommandFlags& flags) {
                      flags.departures, 0, limits::kDeparturesMax);
   command.add_number("jobs", "runs at once; 0 = one for each processor", flags.jobs, 0,
                      limits::kJobsMax);
+  command.check([&flags] { return check(flags); });
 }
 
 Result<std::string> run_command(const CommandFlags& flags) {
+  if (const auto checked = check(flags); !checked) return checked.error();
   const auto policy = placement::find_policy(flags.policy);
-  if (!policy) return error("--policy: " + policy.error().message);
   const auto seeds = parse_seeds(flags.seeds);
-  if (!seeds) return error("--seeds: " + seeds.error().message);
   const auto trace = read(flags);
   if (!trace) return trace.error();
   const Objects objects(*trace,

@@ -143,6 +143,20 @@ TEST(TraceCommand, TakesAnotherNodeList) {
   EXPECT_THAT(problem_with(flags), HasSubstr("none.csv"));
 }
 
+TEST(TraceCommand, RefusesACommandLineThatIsWrongInItself) {
+  for (const auto& [flag, value] :
+       {std::pair("--policy", "best"), std::pair("--seeds", "first"), std::pair("--jobs", "x")}) {
+    CommandFlags flags;
+    Options options("mgpu-sim", "test", "");
+    add_command(options.add_command("trace", "test"), flags);
+    const char* const words[] = {"mgpu-sim", "trace", flag, value};
+    const ParsedOptions parsed = options.parse(static_cast<int>(std::size(words)), words);
+    EXPECT_FALSE(parsed.run) << flag;
+    EXPECT_EQ(parsed.exit_code, 2) << flag;
+    EXPECT_THAT(parsed.print, HasSubstr(flag));
+  }
+}
+
 TEST(TraceCommand, HasEveryFlagOnItsCommandLine) {
   CommandFlags flags;
   Options options("mgpu-sim", "test", "");
