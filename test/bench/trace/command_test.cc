@@ -53,6 +53,7 @@ TEST(TraceCommand, RunsTheTraceOfAFolder) {
 
 TEST(TraceCommand, StopsWhereItIsTold) {
   CommandFlags flags;
+  flags.policy = "fgd";
   flags.seeds = "1";
   flags.output = "json";
   flags.arrived_until = 96;
@@ -63,6 +64,7 @@ TEST(TraceCommand, StopsWhereItIsTold) {
 
 TEST(TraceCommand, SaysWhatItIsWorthToRankPodsWithoutCards) {
   CommandFlags flags;
+  flags.policy = "fgd";
   flags.seeds = "1";
   flags.output = "json";
   const Json ranked = Json::parse(*run_command(flags));
@@ -75,6 +77,7 @@ TEST(TraceCommand, SaysWhatItIsWorthToRankPodsWithoutCards) {
 
 TEST(TraceCommand, LetsPodsComeAndGo) {
   CommandFlags flags;
+  flags.policy = "fgd";
   flags.seeds = "1";
   flags.output = "json";
   flags.departures = 90;
