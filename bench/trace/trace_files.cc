@@ -166,18 +166,12 @@ class PodReader {
       const std::size_t bar = std::min(rest.find('|'), rest.size());
       auto model = read_model(table_, row, spec_, rest.substr(0, bar));
       if (!model) return model.error();
-      add_model(pod.models, std::move(*model));
+      pod.models.push_back(std::move(*model));
       rest.remove_prefix(std::min(bar + 1, rest.size()));
     }
     if (pod.models.size() <= mgpu::limits::kSelectorEntriesMax) return {};
     return table_.complaint(
         row, spec_, "at most " + std::to_string(mgpu::limits::kSelectorEntriesMax) + " models");
-  }
-
-  // The trace names some twice.
-  static void add_model(std::vector<std::string>& models, std::string model) {
-    if (std::find(models.begin(), models.end(), model) == models.end())
-      models.push_back(std::move(model));
   }
 
   const Table& table_;

@@ -27,9 +27,9 @@ struct TraceNode {
 struct TracePod {
   std::string name;
   placement::HostAmount host;
-  std::int32_t cards = 0;  // 0: asks for none
-  std::int32_t milli = 0;  // of each card, 10 .. 1000 in steps of 10; 0 without cards
-  std::vector<std::string> models;
+  std::int32_t cards = 0;           // 0: asks for none
+  std::int32_t milli = 0;           // of each card, 10 .. 1000 in steps of 10; 0 without cards
+  std::vector<std::string> models;  // as listed: the traces name some twice
 
   std::int64_t total_milli() const { return std::int64_t{cards} * milli; }
 };

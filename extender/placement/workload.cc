@@ -2,19 +2,29 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
+#include <string>
 #include <utility>
+
+#include "extender/placement/model_name.h"
 
 namespace mgpu::placement {
 
 namespace {
+
+// In whatever order they are listed, and however often.
+std::vector<std::string> each_once(const std::vector<std::string>& models) {
+  const std::set<std::string, ModelLess> once(models.begin(), models.end());
+  return {once.begin(), once.end()};
+}
 
 PodClass class_of(const ContainerRequest& container, const CardSelector& selector) {
   return {.host = {},
           .cards = container.cards,
           .per_card = container.per_card,
           .whole = container.whole,
-          .models = selector.models,
-          .models_excluded = selector.models_excluded};
+          .models = each_once(selector.models),
+          .models_excluded = each_once(selector.models_excluded)};
 }
 
 double pods_in(const std::vector<CountedClass>& counted) {

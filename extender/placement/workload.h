@@ -18,7 +18,7 @@ struct PodClass {
   std::int32_t cards = 0;  // 0: asks for none
   Share per_card = {};     // of each card; core is 100 and memory is zero where `whole`
   bool whole = false;      // all of the card's memory, whatever its size
-  std::vector<std::string> models = {};           // as CardSelector's
+  std::vector<std::string> models = {};           // as CardSelector's; ascending, each once
   std::vector<std::string> models_excluded = {};  // the same
   bool operator==(const PodClass&) const = default;
 };

@@ -39,7 +39,7 @@ TEST(ReadPods, ReadsWhatAPodAsks) {
   EXPECT_EQ((*pods)[0].total_milli(), 460);
   EXPECT_THAT((*pods)[0].models, IsEmpty());
   EXPECT_EQ((*pods)[1].total_milli(), 8000);
-  EXPECT_THAT((*pods)[1].models, ElementsAre("G2", "T4"));
+  EXPECT_THAT((*pods)[1].models, ElementsAre("G2", "T4", "G2"));
   EXPECT_EQ((*pods)[2].total_milli(), 0);
 }
 

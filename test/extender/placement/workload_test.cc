@@ -31,6 +31,14 @@ TEST(ClassesOf, APodOfOneContainerIsOneClass) {
   EXPECT_THAT(classes_of(request, host_of(4000, 512)), ElementsAre(expected));
 }
 
+TEST(ClassesOf, InWhichOrderModelsAreListedAndHowOftenDoesNotMatter) {
+  GpuRequest request = request_of("30/1024");
+  GpuRequest other = request;
+  request.selector = {{"T4", "A100", "T4"}, {"V100", "P100"}, {}, {}};
+  other.selector = {{"A100", "T4"}, {"P100", "V100", "P100"}, {}, {}};
+  EXPECT_EQ(classes_of(request, {}), classes_of(other, {}));
+}
+
 TEST(ClassesOf, WholeCardsAreToldFromSharesOfAllCompute) {
   const auto whole = classes_of(request_of("whole"), {});
   const auto share = classes_of(request_of("100/0"), {});
