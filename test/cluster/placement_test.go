@@ -194,3 +194,22 @@ func TestKubeSchedulerTakesTheOneNodeThatTheExtenderScoresHighest(t *testing.T) 
 		t.Errorf("only %d of %d decisions had a choice", scored, asked)
 	}
 }
+
+// The entry for pods without cards may be ignored; the other may not.
+func TestPodsWithoutCardsAreBoundWhereNoExtenderAnswers(t *testing.T) {
+	ctx := context.Background()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml",
+		extenderURL: fmt.Sprintf("http://127.0.0.1:%d/mgpu", port)})
+	namespace := newNamespace(ctx, t)
+	plane.createNodes(ctx, t, "gpu-", 2)
+	create(ctx, t, newPod(namespace, "with-cards").share(30, 1024))
+	create(ctx, t, newPod(namespace, "plain").container("app", "", ""))
+	waitBound(ctx, t, namespace, "plain")
+	if pod := get(ctx, t, namespace, "with-cards"); pod.Spec.NodeName != "" {
+		t.Errorf("a pod with cards was bound to %s without the extender", pod.Spec.NodeName)
+	}
+}
