@@ -71,34 +71,64 @@ Result<std::string> read_model(const Table& table, std::size_t row, int column,
   return table.complaint(row, column, "models of letters, digits, '-', '.' or '_'");
 }
 
-class NodeReader {
+// What lines of both kinds have: a name, host amounts and a number of cards.
+class Common {
  public:
-  explicit NodeReader(const Table& table) : table_(table) {}
+  struct Line {
+    std::string name;
+    placement::HostAmount host;
+    std::int32_t cards = 0;
+  };
 
-  Result<void> find_columns() {
-    for (const auto& [name, column] :
-         {std::pair{"sn", &name_}, {"gpu", &cards_}, {"model", &model_}}) {
-      const auto found = table_.column(name);
-      if (!found) return found.error();
-      *column = *found;
-    }
+  explicit Common(const Table& table) : table_(table) {}
+
+  Result<void> find_columns(std::string_view name, std::string_view cards) {
+    const auto found_name = table_.column(name);
+    if (!found_name) return found_name.error();
+    const auto found_cards = table_.column(cards);
+    if (!found_cards) return found_cards.error();
     const auto host = host_columns(table_);
     if (!host) return host.error();
+    name_ = *found_name;
+    cards_ = *found_cards;
     host_ = *host;
     return {};
   }
 
-  Result<TraceNode> read(std::size_t row) {
-    TraceNode node;
+  Result<Line> read(std::size_t row) {
     auto name = names_.read(table_, row, name_);
     if (!name) return name.error();
-    node.name = std::move(*name);
     const auto host = read_host(table_, row, host_);
     if (!host) return host.error();
-    node.host = *host;
     const auto cards = table_.number(row, cards_, 0, limits::kCardsPerNodeMax);
     if (!cards) return cards.error();
-    node.cards = static_cast<std::int32_t>(*cards);
+    return Line{std::move(*name), *host, static_cast<std::int32_t>(*cards)};
+  }
+
+ private:
+  const Table& table_;
+  Names names_;
+  HostColumns host_;
+  int name_ = 0;
+  int cards_ = 0;
+};
+
+class NodeReader {
+ public:
+  explicit NodeReader(const Table& table) : table_(table), common_(table) {}
+
+  Result<void> find_columns() {
+    if (auto found = common_.find_columns("sn", "gpu"); !found) return found.error();
+    const auto model = table_.column("model");
+    if (!model) return model.error();
+    model_ = *model;
+    return {};
+  }
+
+  Result<TraceNode> read(std::size_t row) {
+    auto line = common_.read(row);
+    if (!line) return line.error();
+    TraceNode node{std::move(line->name), line->host, line->cards, {}};
     if (node.cards == 0) return node;
     auto model = read_model(table_, row, model_, table_.text(row, model_));
     if (!model) return model.error();
@@ -108,41 +138,27 @@ class NodeReader {
 
  private:
   const Table& table_;
-  Names names_;
-  HostColumns host_;
-  int name_ = 0;
-  int cards_ = 0;
+  Common common_;
   int model_ = 0;
 };
 
 class PodReader {
  public:
-  explicit PodReader(const Table& table) : table_(table), spec_(table.find_column("gpu_spec")) {}
+  explicit PodReader(const Table& table)
+      : table_(table), common_(table), spec_(table.find_column("gpu_spec")) {}
 
   Result<void> find_columns() {
-    for (const auto& [name, column] :
-         {std::pair{"name", &name_}, {"num_gpu", &cards_}, {"gpu_milli", &milli_}}) {
-      const auto found = table_.column(name);
-      if (!found) return found.error();
-      *column = *found;
-    }
-    const auto host = host_columns(table_);
-    if (!host) return host.error();
-    host_ = *host;
+    if (auto found = common_.find_columns("name", "num_gpu"); !found) return found.error();
+    const auto milli = table_.column("gpu_milli");
+    if (!milli) return milli.error();
+    milli_ = *milli;
     return {};
   }
 
   Result<TracePod> read(std::size_t row) {
-    TracePod pod;
-    auto name = names_.read(table_, row, name_);
-    if (!name) return name.error();
-    pod.name = std::move(*name);
-    const auto host = read_host(table_, row, host_);
-    if (!host) return host.error();
-    pod.host = *host;
-    const auto cards = table_.number(row, cards_, 0, limits::kCardsPerNodeMax);
-    if (!cards) return cards.error();
-    pod.cards = static_cast<std::int32_t>(*cards);
+    auto line = common_.read(row);
+    if (!line) return line.error();
+    TracePod pod{std::move(line->name), line->host, line->cards, 0, {}};
     if (auto read = read_share(row, pod); !read) return read.error();
     if (auto read = read_models(row, pod); !read) return read.error();
     return pod;
@@ -175,10 +191,7 @@ class PodReader {
   }
 
   const Table& table_;
-  Names names_;
-  HostColumns host_;
-  int name_ = 0;
-  int cards_ = 0;
+  Common common_;
   int milli_ = 0;
   int spec_ = 0;
 };
