@@ -23,13 +23,4 @@ class FixedMarket final : public trace::MarketMaker {
   std::shared_ptr<market::Board> board_ = std::make_shared<market::Board>();
 };
 
-// Of the whole list.
-inline trace::MakeMarketMaker fixed_market(const trace::Objects& objects) {
-  auto market = std::make_shared<placement::Market>();
-  market->version = 1;
-  market->workload = trace::target_workload(objects);
-  market->target = placement::TargetWorkload(market->workload);
-  return [market] { return std::make_unique<FixedMarket>(market); };
-}
-
 }  // namespace mgpu::test

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
+#include "bench/trace/cycle.h"
 #include "test/bench/trace/small_trace.h"
 
 namespace mgpu::trace {
@@ -91,6 +94,61 @@ TEST(TargetWorkload, KeepsCardMemoryApartWhereThereIsSome) {
   for (int i = 0; i < 100; ++i) pods += "p" + std::to_string(i) + " 1/1 1x500;";
   EXPECT_EQ(workload_of(pods.c_str()).classes.size(), 1U);
   EXPECT_EQ(workload_of(pods.c_str(), MemoryRule::kReference).classes.size(), 5U);
+}
+
+// Two pods on the node, and the market after each of them.
+struct MarketMakers : testing::Test {
+  placement::Market market() const { return *maker->board()->current(); }
+  bool has_market() const { return maker->board()->current() != nullptr; }
+  void start(const MakeMarketMaker& make) {
+    maker = make();
+    cycle.emplace(objects, *placement::find_policy("equilibrium"), maker->board(), SchedulerRules{},
+                  42);
+  }
+  // How common the pods of half a card are thought to be.
+  double share_of_halves() const {
+    double sum = 0;
+    for (const auto& one : market().workload.classes)
+      if (one.what.per_card.core == Percent(50)) sum += one.probability;
+    return sum;
+  }
+  void schedule(std::size_t pod) {
+    cycle->schedule(pod, "u" + std::to_string(next_uid++), *maker);
+    maker->refresh_if_due(cycle->ledger());
+  }
+
+  Trace trace = trace_of(kNode, "a 4000/100 1x1000;b 4000/100 1x500;c 4000/100 1x500");
+  Objects objects{trace, MemoryRule::kNone};
+  std::unique_ptr<MarketMaker> maker;
+  std::optional<Cycle> cycle;
+  int next_uid = 0;
+};
+
+TEST_F(MarketMakers, TheWholeListIsKnownFromTheFirstPodOn) {
+  start(known_workload(objects));
+  EXPECT_EQ(market().workload.classes.size(), 2U);
+  EXPECT_TRUE(market().tables.empty()) << "no prices";
+  schedule(0);
+  EXPECT_EQ(market().version, 1U) << "the same to the end";
+}
+
+TEST_F(MarketMakers, PricesOfTheWholeListFollowTheCluster) {
+  start(known_workload(objects, true));
+  EXPECT_FALSE(has_market());
+  schedule(0);
+  EXPECT_EQ(market().workload.classes.size(), 2U);
+  EXPECT_FALSE(market().tables.empty());
+  const std::uint64_t version = market().version;
+  schedule(1);
+  EXPECT_NE(market().version, version);
+}
+
+TEST_F(MarketMakers, WhatIsLearnedAreThePodsThatCame) {
+  start(learned_workload());
+  schedule(1);
+  const double before = share_of_halves();
+  schedule(2);
+  EXPECT_GT(share_of_halves(), before);
 }
 
 }  // namespace

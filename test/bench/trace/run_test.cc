@@ -5,7 +5,6 @@
 
 #include "bench/trace/fragmentation_sum.h"
 #include "extender/placement/fragmentation.h"
-#include "test/bench/trace/fixed_market.h"
 #include "test/bench/trace/small_trace.h"
 
 namespace mgpu::trace {
@@ -21,7 +20,7 @@ Trace synthetic() {
 
 RunSettings settings_for(const Objects& objects, std::string_view policy) {
   return {.policy = *placement::find_policy(policy),
-          .make_market_maker = test::fixed_market(objects),
+          .make_market_maker = known_workload(objects),
           .measure = placement::TargetWorkload(target_workload(objects))};
 }
 
@@ -124,7 +123,7 @@ TEST(FragmentationSum, IsTheSumOverNodesHoweverTheyChange) {
   const placement::TargetWorkload target(workload);
   FragmentationSum sum(target, trace.nodes.size());
   Cycle cycle(objects, *placement::find_policy("random"), nullptr, {}, 1);
-  const auto market_maker = test::fixed_market(objects)();
+  const auto market_maker = known_workload(objects)();
   const auto update = [&](std::size_t node) {
     cycle.ledger().read({}, [&](const ledger::View& view) {
       sum.update(node, *view.find(cycle.node_name(node).str()));

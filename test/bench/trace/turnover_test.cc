@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "test/bench/trace/fixed_market.h"
 #include "test/bench/trace/small_trace.h"
 
 namespace mgpu::trace {
@@ -10,7 +9,7 @@ namespace {
 
 RunSettings settings_for(const Objects& objects, std::string_view policy = "binpack") {
   return {.policy = *placement::find_policy(policy),
-          .make_market_maker = test::fixed_market(objects),
+          .make_market_maker = known_workload(objects),
           .measure = {}};
 }
 
