@@ -39,11 +39,8 @@ std::string page(std::string_view target, std::size_t count, std::string (*objec
 
 std::string pod_shown_bound(const Json& binding) {
   const auto name = binding["metadata"]["name"].get<std::string>();
-  Json pod = Json::parse(small_pod(number_after(name, "bound-")));
-  pod["metadata"]["annotations"] = binding["metadata"]["annotations"];
-  pod["spec"]["nodeName"] = binding["target"]["name"];
-  pod["status"]["phase"] = "Running";
-  return pod.dump();
+  return bound_pod(number_after(name, "bound-"), binding["target"]["name"].get<std::string>(),
+                   binding["metadata"]["annotations"].dump());
 }
 
 }  // namespace
@@ -108,8 +105,8 @@ void ClusterFeed::State::bind(const kube::Request& request, Clock::time_point be
         .body = R"({"kind":"Status","status":"Success"})",
         .retry_after = {},
         .failure = {}});
-  // The watch tells of it a moment later.
-  executor.post([self = shared_from_this(), body = request.body] {
+  // Not at once: who binds one pod after the other is not to wait for the work of making an event.
+  executor.after(limits::kWatchDelay, [self = shared_from_this(), body = request.body] {
     self->show(pod_shown_bound(Json::parse(body)));
   });
 }

@@ -8,6 +8,8 @@ namespace mgpu::bench::limits {
 
 // What an everyday API server takes to write a binding.
 inline constexpr std::chrono::milliseconds kApiServerDelay{1};
+// From its answer to the event that tells of it.
+inline constexpr std::chrono::milliseconds kWatchDelay{1};
 // Requests that differ in what the pod asks: a cluster has a few dozen kinds of pods at a time.
 inline constexpr std::size_t kShapes = 8;
 // Requests to one server before the other one's turn: short, so that both see the same machine.

@@ -54,6 +54,15 @@ Json small_pod_json(std::size_t number) {
   return pod;
 }
 
+// `text` with `with` in the place of every `part`, which stands there.
+std::string replaced(std::string text, std::string_view part, std::string_view with) {
+  std::size_t at = text.find(part);
+  MGPU_CHECK(at != std::string::npos, "a part of the text");
+  for (; at != std::string::npos; at = text.find(part, at + with.size()))
+    text.replace(at, part.size(), with);
+  return text;
+}
+
 }  // namespace
 
 std::string_view name(Form form) {
@@ -88,23 +97,39 @@ std::string_view Requests::next() {
 }
 
 std::string small_pod(std::size_t number) {
-  return small_pod_json(number).dump();
+  static const std::string kPod = small_pod_json(0).dump();
+  return replaced(kPod, uid_digits(0), uid_digits(number));
+}
+
+std::string bound_pod(std::size_t number, std::string_view node, std::string_view annotations) {
+  static const std::string kPod = [] {
+    Json pod = small_pod_json(0);
+    pod["metadata"]["annotations"] = "@annotations";
+    pod["spec"]["nodeName"] = "@node";
+    pod["status"]["phase"] = "Running";
+    return pod.dump();
+  }();
+  std::string pod = replaced(kPod, uid_digits(0), uid_digits(number));
+  pod = replaced(std::move(pod), "@node", node);
+  return replaced(std::move(pod), R"("@annotations")", annotations);
 }
 
 std::string filter_one(std::size_t number, std::string_view node) {
-  return Json{
-      {"Pod", small_pod_json(number)}, {"Nodes", nullptr}, {"NodeNames", Json::array({node})}}
-      .dump();
+  std::string message = R"({"Pod":)" + small_pod(number);
+  return message.append(R"(,"Nodes":null,"NodeNames":[")").append(node).append(R"("]})");
 }
 
 std::string bind_one(std::size_t number, std::string_view node) {
-  const Json pod = small_pod_json(number);
-  Json message = Json::parse(kRecordedBind);
-  message["PodName"] = pod["metadata"]["name"];
-  message["PodNamespace"] = pod["metadata"]["namespace"];
-  message["PodUID"] = pod["metadata"]["uid"];
-  message["Node"] = node;
-  return message.dump();
+  static const std::string kMessage = [] {
+    const Json pod = small_pod_json(0);
+    Json message = Json::parse(kRecordedBind);
+    message["PodName"] = pod["metadata"]["name"];
+    message["PodNamespace"] = pod["metadata"]["namespace"];
+    message["PodUID"] = pod["metadata"]["uid"];
+    message["Node"] = "@node";
+    return message.dump();
+  }();
+  return replaced(replaced(kMessage, uid_digits(0), uid_digits(number)), "@node", node);
 }
 
 }  // namespace mgpu::bench

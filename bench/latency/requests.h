@@ -34,8 +34,11 @@ class Requests {
 };
 
 // A pod of one container that asks for 30 % of a card and 1,024 MiB, as JSON: `number` makes its
-// name and uid.
+// name and uid. These are made from texts that are there already, so that the bench does not take
+// the processors from the servers.
 std::string small_pod(std::size_t number);
+// As it runs on the node. `annotations`: a JSON object.
+std::string bound_pod(std::size_t number, std::string_view node, std::string_view annotations);
 // filter for it, with this one node; bind of it to this node.
 std::string filter_one(std::size_t number, std::string_view node);
 std::string bind_one(std::size_t number, std::string_view node);
