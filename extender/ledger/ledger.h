@@ -159,6 +159,12 @@ class Ledger {
   // dropped first.
   void read(Instant now, const std::function<void(const View&)>& read);
 
+  // Finds what View::score will say by `market`, which is not in use yet, for pods of the shapes
+  // that were asked for lately: the first that are asked about by it need not wait. Takes long, and
+  // holds the lock for a few nodes at a time; nothing comes of it where `go_on` says no. `market`
+  // lives as long as it is asked about.
+  void score_ahead(const placement::Market& market, const std::function<bool()>& go_on);
+
   // Nodes that are gone or not seen yet are among them while pods are bound to them.
   std::vector<NodeName> node_names() const;
   std::optional<NodeView> node(const NodeName& name) const;

@@ -29,11 +29,12 @@ class LockedView final : public View {
   std::vector<std::optional<Reason>> why_not(std::span<const std::string_view> nodes,
                                              const GpuRequest& request) const override {
     FitTable& table = state_.fits.of(Shape::of(request));
+    table.cover(state_.slots);
     std::vector<std::optional<Reason>> reasons(nodes.size(), Reason::kNodeUnknown);
     placement::SearchBudget budget{limits::kFilterStepsMax};
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const NodeRecord* record = state_.find(nodes[i]);
-      if (record != nullptr) reasons[i] = table.why_not(*record, request, budget);
+      const auto slot = state_.by_name.find(nodes[i]);
+      if (slot) reasons[i] = table.why_not(state_.slots, *slot, request, budget);
     }
     return reasons;
   }
@@ -41,13 +42,14 @@ class LockedView final : public View {
                             const placement::PolicyChoice& policy) const override {
     ScoreTable own;
     const bool drawn = policy.node->per_pod || policy.card->per_pod;
-    ScoreTable& table = drawn ? own : state_.scores.of(Shape::of(ask, policy));
-    table.use(ask.market);
+    ScoreTable& kept = drawn ? own : state_.scores.of(Shape::of(ask, policy));
+    ScoreTable& table = kept.serves(ask.market) ? kept : own;
+    table.use(ask.market, state_.slots);
     std::vector<Scored> scores(nodes.size());
     placement::SearchBudget budget{limits::kFilterStepsMax};
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const NodeRecord* record = state_.find(nodes[i]);
-      if (record != nullptr) scores[i] = table.score(*record, ask, policy, budget);
+      const auto slot = state_.by_name.find(nodes[i]);
+      if (slot) scores[i] = table.score(state_.slots, *slot, ask, policy, budget);
     }
     return scores;
   }

@@ -7,7 +7,8 @@
 namespace mgpu::ledger {
 
 NodeRecord* Ledger::State::find(std::string_view node) {
-  return by_name.find(node);
+  const auto slot = by_name.find(node);
+  return slot ? slots.record(*slot) : nullptr;
 }
 
 NodeRecord* Ledger::State::find_present(std::string_view node) {
@@ -82,26 +83,22 @@ void Ledger::State::drop_plain(const PodUid& uid) {
 }
 
 NodeRecord& Ledger::State::record_of(const NodeName& node) {
-  NodeRecord* record = by_name.find(node.str());
+  NodeRecord* record = find(node.str());
   return record != nullptr ? *record : make_record(node);
 }
 
 NodeRecord& Ledger::State::make_record(const NodeName& node) {
-  // Slots in use are those below the number of records that are not free.
-  const FreeSlot next{static_cast<std::uint32_t>(nodes.size()), 1};
-  const FreeSlot slot = free_slots_.empty() ? next : free_slots_.back();
-  if (!free_slots_.empty()) free_slots_.pop_back();
   NodeRecord& record = nodes[node.str()];
-  record.slot = slot.slot;
-  record.version = slot.version;
+  record.slots = &slots;
+  record.slot = slots.take(record);
   record.node.name = node;
-  by_name.insert(node.str(), record);
+  by_name.insert(node.str(), record.slot);
   return record;
 }
 
 void Ledger::State::erase_if_empty(NodeRecord& record) {
   if (!record.empty()) return;
-  free_slots_.push_back({record.slot, record.version + 1});
+  slots.give_back(record.slot);
   by_name.erase(record.node.name.str());
   nodes.erase(nodes.find(record.node.name.str()));
 }

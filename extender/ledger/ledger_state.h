@@ -13,13 +13,15 @@
 #include "extender/ledger/ledger.h"
 #include "extender/ledger/name_index.h"
 #include "extender/ledger/node_record.h"
+#include "extender/ledger/node_slots.h"
 #include "extender/ledger/shape_memo.h"
 
 namespace mgpu::ledger {
 
 struct Ledger::State {
   std::unordered_map<std::string, NodeRecord> nodes;
-  NameIndex by_name;  // of all of them
+  NodeSlots slots;    // of all of them
+  NameIndex by_name;  // the same
   ClaimTable claims;
   Expectations expectations;
   std::uint64_t releases = 0;
@@ -54,13 +56,6 @@ struct Ledger::State {
   NodeRecord& record_of(const NodeName& node);
   NodeRecord& make_record(const NodeName& node);
   void erase_if_empty(NodeRecord& record);
-
-  // Of records that are gone: the version that the next one in the slot begins with.
-  struct FreeSlot {
-    std::uint32_t slot;
-    std::uint64_t version;
-  };
-  std::vector<FreeSlot> free_slots_;
 };
 
 }  // namespace mgpu::ledger

@@ -88,7 +88,7 @@ bool changes(const NodeRecord& record, const NodeFacts& facts) {
 
 void set_facts(NodeRecord& record, NodeFacts facts) {
   MGPU_CHECK(record.expectations == 0, "cards replaced under expectations");
-  ++record.version;
+  record.changed();
   record.present = true;
   record.problem = std::move(facts.problem);
   record.node.allocatable = facts.allocatable;
@@ -99,7 +99,7 @@ void set_facts(NodeRecord& record, NodeFacts facts) {
 }
 
 void set_absent(NodeRecord& record) {
-  ++record.version;
+  record.changed();
   record.present = false;
   record.problem.clear();
   record.node.cards.clear();
@@ -108,7 +108,7 @@ void set_absent(NodeRecord& record) {
 
 void add(NodeRecord& record, Entry& entry) {
   MGPU_CHECK(entry.home == nullptr, "a claim on two nodes");
-  ++record.version;
+  record.changed();
   entry.home = &record;
   record.claims.push_back(&entry);
   record.node.host_used += entry.view.claim.host;
@@ -118,7 +118,7 @@ void add(NodeRecord& record, Entry& entry) {
 
 void remove(Entry& entry) {
   NodeRecord& record = *entry.home;
-  ++record.version;
+  record.changed();
   const auto place = std::ranges::find(record.claims, &entry);
   MGPU_CHECK(place != record.claims.end(), "a claim that its node does not know");
   record.claims.erase(place);
@@ -133,26 +133,26 @@ void remove(Entry& entry) {
 }
 
 void add_plain(NodeRecord& record, const placement::HostAmount& host) {
-  ++record.version;
+  record.changed();
   ++record.plain;
   record.node.host_used += host;
 }
 
 void remove_plain(NodeRecord& record, const placement::HostAmount& host) {
-  ++record.version;
+  record.changed();
   --record.plain;
   record.node.host_used -= host;
 }
 
 void add_expected(NodeRecord& record, const std::vector<CardHold>& holds) {
-  ++record.version;
+  record.changed();
   ++record.expectations;
   for (const CardHold& hold : holds)
     if (Card* card = record.node.find(hold.card)) card->expected += hold.share;
 }
 
 void remove_expected(NodeRecord& record, const std::vector<CardHold>& holds) {
-  ++record.version;
+  record.changed();
   --record.expectations;
   for (const CardHold& hold : holds)
     if (Card* card = record.node.find(hold.card)) card->expected -= hold.share;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "extender/ledger/ledger.h"
+#include "extender/ledger/node_slots.h"
 
 namespace mgpu::ledger {
 
@@ -26,10 +27,8 @@ struct Entry {
 };
 
 struct NodeRecord {
-  // Rises with every change of what a decision may go by; of the records that have a slot in turn,
-  // none has the version of another. Above 0.
-  std::uint64_t version = 1;
-  std::uint32_t slot = 0;  // small, and its own while it lives
+  NodeSlots* slots = nullptr;  // never null once the ledger has it
+  NodeSlot slot = 0;
   placement::Node node;
   // False: the API server has no such node, and only its pods keep the record here.
   bool present = false;
@@ -40,6 +39,8 @@ struct NodeRecord {
   std::size_t expectations = 0;
   std::size_t plain = 0;  // pods that ask for no cards
 
+  // Of what a decision may go by.
+  void changed() { slots->changed(slot); }
   bool worth_showing() const { return present || !claims.empty(); }
   bool empty() const { return !worth_showing() && plain == 0; }
 };

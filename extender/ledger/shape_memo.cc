@@ -1,6 +1,5 @@
 #include "extender/ledger/shape_memo.h"
 
-#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -18,19 +17,8 @@ bool worth_keeping(const placement::SearchBudget& before) {
   return before.steps >= limits::kPlacementStepsMax;
 }
 
-template <class Cell>
-Cell& cell_of(std::vector<Cell>& cells, const NodeRecord& record) {
-  if (record.slot >= cells.size()) cells.resize(record.slot + 1);
-  return cells[record.slot];
-}
-
-Scored decide(const placement::Node& node, const placement::Ask& ask,
-              const placement::PolicyChoice& policy, placement::SearchBudget& budget) {
-  const auto answer = placement::place(node, ask, *policy.card, budget);
-  const auto* placed = std::get_if<placement::Placed>(&answer);
-  if (placed == nullptr) return {};
-  const auto holds = placement::holds(node, ask.request, placed->placement);
-  return {true, placed->beside_expected, policy.node->score_node(ask, node, holds)};
+std::uint64_t version_of(const placement::Market* market) {
+  return market != nullptr ? market->version : 0;
 }
 
 }  // namespace
@@ -49,33 +37,62 @@ Shape Shape::of(const placement::Ask& ask, const placement::PolicyChoice& policy
   return shape;
 }
 
-std::optional<Reason> FitTable::why_not(const NodeRecord& record, const GpuRequest& request,
-                                        placement::SearchBudget& budget) {
-  Cell& cell = cell_of(cells_, record);
-  if (cell.version == record.version) return cell.reason;
+Scored score_of(const placement::Node& node, const placement::Ask& ask,
+                const placement::PolicyChoice& policy, placement::SearchBudget& budget) {
+  const auto answer = placement::place(node, ask, *policy.card, budget);
+  const auto* placed = std::get_if<placement::Placed>(&answer);
+  if (placed == nullptr) return {};
+  const auto holds = placement::holds(node, ask.request, placed->placement);
+  return {true, placed->beside_expected, policy.node->score_node(ask, node, holds)};
+}
+
+std::optional<Reason> FitTable::decide(Cell& cell, const NodeSlots& slots, NodeSlot slot,
+                                       const GpuRequest& request, placement::SearchBudget& budget) {
+  const NodeRecord& record = *slots.record(slot);
   if (!record.present) return Reason::kNodeUnknown;
   const bool keep = worth_keeping(budget);
   const auto reason = placement::why_not(record.node, request, budget);
-  if (keep) cell = {record.version, reason};
+  if (keep) cell = {slots.version(slot), reason};
   return reason;
 }
 
-Scored ScoreTable::score(const NodeRecord& record, const placement::Ask& ask,
-                         const placement::PolicyChoice& policy, placement::SearchBudget& budget) {
-  Cell& cell = cell_of(cells_, record);
-  if (cell.version == record.version) return cell.scored;
+Scored ScoreTable::decide(ScoreCell& cell, const NodeSlots& slots, NodeSlot slot,
+                          const placement::Ask& ask, const placement::PolicyChoice& policy,
+                          placement::SearchBudget& budget) {
+  const NodeRecord& record = *slots.record(slot);
   if (!record.present) return {};
   const bool keep = worth_keeping(budget);
-  const Scored scored = decide(record.node, ask, policy, budget);
-  if (keep) cell = {record.version, scored};
+  const Scored scored = score_of(record.node, ask, policy, budget);
+  if (keep) cell = {slots.version(slot), scored};
   return scored;
 }
 
-void ScoreTable::use(const placement::Market* market) {
-  const std::uint64_t version = market != nullptr ? market->version : 0;
-  if (market_ != market || market_version_ != version) cells_.clear();
-  market_ = market;
-  market_version_ = version;
+bool ScoreTable::Found::by(const placement::Market* other) const {
+  return market == other && version == version_of(other);
+}
+
+bool ScoreTable::serves(const placement::Market* market) const {
+  return version_of(market) >= now_.version;
+}
+
+void ScoreTable::use(const placement::Market* market, const NodeSlots& slots) {
+  idle_markets_ = 0;
+  if (!now_.by(market)) {
+    now_ = ahead_.by(market) ? std::move(ahead_) : Found{market, version_of(market), {}};
+    ahead_ = {};
+  }
+  now_.cells.resize(std::max(now_.cells.size(), slots.size()));
+}
+
+void ScoreTable::set_ahead(const placement::Market& market, std::vector<ScoreCell> cells) {
+  ahead_ = {&market, market.version, std::move(cells)};
+}
+
+template <class Table>
+Table* ShapeMemo<Table>::find(const Shape& shape) {
+  const auto at =
+      std::ranges::find_if(entries_, [&](const auto& entry) { return entry->shape == shape; });
+  return at == entries_.end() ? nullptr : &(*at)->table;
 }
 
 template <class Table>

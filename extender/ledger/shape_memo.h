@@ -3,12 +3,15 @@
 // long as its record has not changed since.
 //
 //   (none) --decided--> kept for this version of the node --the record changes--> decided anew
-//                            |
-//                            +--another market, or the shape is the one used longest ago--> (none)
+//     |                      |     ^
+//     |                      +-----|--later market, or the shape is the one used longest ago->
+//     (none)
+//     +--decided ahead of a market-+
 //
 // Part of the ledger; used under its lock.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,12 +20,16 @@
 
 #include "extender/ledger/ledger.h"
 #include "extender/ledger/node_record.h"
+#include "extender/ledger/node_slots.h"
 
 namespace mgpu::ledger {
 
-// Each takes some 40 bytes a node: 13 MB in all at 5,000 nodes. Clusters have a few dozen shapes at
-// a time.
+// Each takes some 40 bytes a node: 13 MB in all at 5,000 nodes, and 8 MB more where a market is
+// about to come. Clusters have a few dozen shapes at a time.
 inline constexpr std::size_t kShapesKept = 64;
+// Markets that a shape may let pass without being asked for before its scores are no longer found
+// ahead.
+inline constexpr int kMarketsIdleMax = 8;
 
 // All that a decision goes by beside the node: of pods with equal shapes one answer is every
 // answer. Names of containers are left empty.
@@ -41,46 +48,89 @@ struct Shape {
 // Whether a request fits each node.
 class FitTable {
  public:
-  std::optional<placement::Reason> why_not(const NodeRecord& record, const GpuRequest& request,
-                                           placement::SearchBudget& budget);
+  // Before why_not().
+  void cover(const NodeSlots& slots) { cells_.resize(std::max(cells_.size(), slots.size())); }
+  std::optional<placement::Reason> why_not(const NodeSlots& slots, NodeSlot slot,
+                                           const GpuRequest& request,
+                                           placement::SearchBudget& budget) {
+    Cell& cell = cells_[slot];
+    if (cell.version == slots.version(slot)) return cell.reason;
+    return decide(cell, slots, slot, request, budget);
+  }
 
  private:
   struct Cell {
-    std::uint64_t version = 0;  // of the record; 0: nothing is kept
+    std::uint64_t version = 0;  // of the node; 0: nothing is kept
     std::optional<placement::Reason> reason;
   };
-  std::vector<Cell> cells_;  // by NodeRecord::slot
+  static std::optional<placement::Reason> decide(Cell& cell, const NodeSlots& slots, NodeSlot slot,
+                                                 const GpuRequest& request,
+                                                 placement::SearchBudget& budget);
+
+  std::vector<Cell> cells_;  // by slot
 };
 
-// How good each node is.
+struct ScoreCell {
+  std::uint64_t version = 0;  // of the node; 0: nothing is kept
+  Scored scored;
+};
+
+// How good each node is, by the latest market that was asked about.
 class ScoreTable {
  public:
-  Scored score(const NodeRecord& record, const placement::Ask& ask,
-               const placement::PolicyChoice& policy, placement::SearchBudget& budget);
-  // Forgets what was found by another market.
-  void use(const placement::Market* market);
+  // False where a later market has been asked about.
+  bool serves(const placement::Market* market) const;
+  // Before score(). REQUIRES: serves(market).
+  void use(const placement::Market* market, const NodeSlots& slots);
+  // By that market.
+  Scored score(const NodeSlots& slots, NodeSlot slot, const placement::Ask& ask,
+               const placement::PolicyChoice& policy, placement::SearchBudget& budget) {
+    ScoreCell& cell = now_.cells[slot];
+    if (cell.version == slots.version(slot)) return cell.scored;
+    return decide(cell, slots, slot, ask, policy, budget);
+  }
+
+  // Whether it was asked for lately; to be asked once for each market.
+  bool in_use() { return idle_markets_++ < kMarketsIdleMax; }
+  // What use() of this market finds, by slot.
+  void set_ahead(const placement::Market& market, std::vector<ScoreCell> cells);
 
  private:
-  struct Cell {
-    std::uint64_t version = 0;
-    Scored scored;
+  struct Found {
+    const placement::Market* market = nullptr;
+    std::uint64_t version = 0;  // the market's: another may come to stand in its place
+    std::vector<ScoreCell> cells;
+
+    bool by(const placement::Market* other) const;
   };
-  std::vector<Cell> cells_;
-  const placement::Market* market_ = nullptr;
-  std::uint64_t market_version_ = 0;
+  static Scored decide(ScoreCell& cell, const NodeSlots& slots, NodeSlot slot,
+                       const placement::Ask& ask, const placement::PolicyChoice& policy,
+                       placement::SearchBudget& budget);
+
+  Found now_;
+  Found ahead_;
+  int idle_markets_ = 0;
 };
+
+// What ScoreTable keeps of a node. Pure.
+Scored score_of(const placement::Node& node, const placement::Ask& ask,
+                const placement::PolicyChoice& policy, placement::SearchBudget& budget);
 
 // The tables of the kShapesKept shapes that were asked for last.
 template <class Table>
 class ShapeMemo {
  public:
-  Table& of(const Shape& shape);
-
- private:
   struct Entry {
     Shape shape;
     Table table;
   };
+
+  Table& of(const Shape& shape);
+  // Null where none is kept.
+  Table* find(const Shape& shape);
+  const std::vector<std::unique_ptr<Entry>>& entries() const { return entries_; }
+
+ private:
   std::vector<std::unique_ptr<Entry>> entries_;  // the one used last comes first
 };
 

@@ -48,6 +48,7 @@ void Maker::publish(placement::Market market, const std::vector<placement::NodeR
   market.prices = placement::refine(market.workload, kinds_, rooms, std::move(start), how, go_on);
   market.tables = placement::PriceTables(market.workload, kinds_, market.prices);
   last_ = std::make_shared<const placement::Market>(std::move(market));
+  ledger_.score_ahead(*last_, go_on);
   board_.publish(last_, now);
 }
 

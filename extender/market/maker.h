@@ -28,7 +28,9 @@ class Maker {
 
   // A market of now takes the place of the one before, refined online. The first is made from
   // nothing, which takes seconds in a cluster of thousands of nodes: until it is there, one made in
-  // haste stands on the board. Where `go_on` says no, it ends soon and what there is stands there.
+  // haste stands on the board. Each comes with the scores of pods that were asked about lately, so
+  // that requests do not wait for them. Where `go_on` says no, it ends soon and what there is
+  // stands there.
   void make(
       Instant now, const placement::GoOn& go_on = [] { return true; });
 

@@ -1,3 +1,4 @@
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -10,11 +11,6 @@ namespace mgpu::verbs {
 namespace {
 
 using placement::Reason;
-
-void pass(const ExtenderArgs& args, std::size_t index, FilterReply& reply) {
-  reply.fitting.push_back(args.node_names()[index]);
-  if (args.has_full_nodes()) reply.fitting_full_nodes.push_back(index);
-}
 
 // Pods that leave, a node that comes, a card that recovers.
 bool news_can_help(Reason reason) {
@@ -30,8 +26,11 @@ void refuse(std::string_view node, Reason reason, FilterReply& reply) {
 }
 
 FilterReply pass_everywhere(const ExtenderArgs& args) {
+  const auto names = args.node_names();
   FilterReply reply;
-  for (std::size_t i = 0; i < args.node_names().size(); ++i) pass(args, i, reply);
+  reply.fitting.assign(names.begin(), names.end());
+  reply.fitting_full_nodes.resize(args.full_nodes().size());
+  std::iota(reply.fitting_full_nodes.begin(), reply.fitting_full_nodes.end(), std::size_t{0});
   return reply;
 }
 
@@ -46,12 +45,19 @@ FilterReply refuse_everywhere(const ExtenderArgs& args, std::string sentence) {
 
 FilterReply scan(const ledger::View& view, const ExtenderArgs& args, const GpuRequest& request) {
   const auto names = args.node_names();
+  const bool full = args.has_full_nodes();
   const auto reasons = view.why_not(names, request);
   FilterReply reply;
   reply.fitting.reserve(names.size());
   reply.failed.reserve(names.size());
-  for (std::size_t i = 0; i < names.size(); ++i)
-    reasons[i] ? refuse(names[i], *reasons[i], reply) : pass(args, i, reply);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (reasons[i]) {
+      refuse(names[i], *reasons[i], reply);
+      continue;
+    }
+    reply.fitting.push_back(names[i]);
+    if (full) reply.fitting_full_nodes.push_back(i);
+  }
   reply.may_change &= reply.fitting.empty();
   return reply;
 }

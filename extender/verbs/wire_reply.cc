@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 
 #include "common/check.h"
 #include "common/text.h"
@@ -24,16 +23,15 @@ class Writer {
   // `size`: of what will be written; a guess that is too low costs time only.
   explicit Writer(std::size_t size) : text_(size, '\0') {}
 
-  void raw(std::string_view text) {
-    if (text_.size() - at_ < text.size()) text_.resize(2 * (text_.size() + text.size()));
-    std::memcpy(text_.data() + at_, text.data(), text.size());
-    at_ += text.size();
-  }
-  // As a JSON string. `as_written`: it stood in one like this.
-  void quoted(std::string_view text, bool as_written = false) {
-    raw("\"");
-    as_written || plain(text) ? raw(text) : raw(json_escaped(text));
-    raw("\"");
+  void raw(std::string_view text) { put(room(text.size()), text); }
+  // As a JSON string, and what follows it. `as_written`: it stood in one like this.
+  void quoted(std::string_view text, bool as_written = false, std::string_view then = {}) {
+    if (!as_written && !plain(text)) return quoted(json_escaped(text), true, then);
+    char* at = room(text.size() + then.size() + 2);
+    *at = '"';
+    at = put(at + 1, text);
+    *at = '"';
+    put(at + 1, then);
   }
   void number(std::int64_t number) {
     char digits[24];
@@ -56,6 +54,16 @@ class Writer {
   }
 
  private:
+  char* room(std::size_t size) {
+    if (text_.size() - at_ < size) text_.resize(2 * (text_.size() + size));
+    char* begin = text_.data() + at_;
+    at_ += size;
+    return begin;
+  }
+  static char* put(char* at, std::string_view text) {
+    return at + text.copy(at, text.size());
+  }
+
   std::string text_;
   std::size_t at_ = 0;
 };
@@ -75,19 +83,33 @@ void write_full_nodes(Writer& out, const FilterReply& reply, std::span<const Ful
   out.raw("]}");
 }
 
-// Refusals are told in a few sentences: the one that was told last is often told again.
+// Refusals are told in a few sentences, each of which stands in one place.
+class Sentences {
+ public:
+  // After a colon, as a JSON string. Valid until the next call.
+  std::string_view told(std::string_view sentence) {
+    for (const Known& known : known_)
+      if (known.sentence.data() == sentence.data() && known.sentence == sentence) return known.told;
+    if (known_.size() == kMost) known_.clear();
+    known_.push_back({sentence, ":\"" + json_escaped(sentence) + '"'});
+    return known_.back().told;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 16;
+  struct Known {
+    std::string_view sentence;
+    std::string told;
+  };
+  std::vector<Known> known_;
+};
+
 void write_refusals(Writer& out, std::span<const Refusal> refusals, bool as_written) {
   if (refusals.empty()) return out.raw("null");
-  std::string_view last;
-  bool last_plain = false;
+  Sentences sentences;
   out.raw("{");
   out.list(refusals, [&](const Refusal& refusal) {
-    const bool again = last.data() == refusal.sentence.data() && last == refusal.sentence;
-    if (!again) last_plain = plain(refusal.sentence);
-    last = refusal.sentence;
-    out.quoted(refusal.node, as_written);
-    out.raw(":");
-    out.quoted(refusal.sentence, last_plain);
+    out.quoted(refusal.node, as_written, sentences.told(refusal.sentence));
   });
   out.raw("}");
 }
@@ -148,8 +170,7 @@ std::string write_prioritize_reply(std::span<const HostScore> scores, const Exte
   out.raw("[");
   out.list(scores, [&](const HostScore& score) {
     out.raw(R"({"Host":)");
-    out.quoted(score.node, as_written);
-    out.raw(R"(,"Score":)");
+    out.quoted(score.node, as_written, R"(,"Score":)");
     out.number(score.score);
     out.raw("}");
   });

@@ -7,6 +7,7 @@
 
 #include "common/limits.h"
 #include "extender/ledger/ledger.h"
+#include "extender/placement/market.h"
 #include "extender/placement/policy.h"
 #include "test/support/ledger_text.h"
 
@@ -77,6 +78,41 @@ TEST(LedgerThreads, NoCardIsEverOverfullWhilePodsComeAndGo) {
   EXPECT_FALSE(overfull);
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
   EXPECT_EQ(ledger.counts().assumed, 0u);
+}
+
+TEST(LedgerThreads, ScoresAreFoundAheadWhileNodesChange) {
+  Ledger ledger;
+  std::vector<std::string> names;
+  for (int i = 0; i < 100; ++i) names.push_back("n" + std::to_string(i));
+  for (const std::string& name : names) ledger.apply_node(facts_of(name + ": 0[100/1000]"));
+  const std::vector<std::string_view> all(names.begin(), names.end());
+  const GpuRequest request = test::request_of("30/300");
+  std::vector<placement::Market> markets(20);
+  for (std::size_t i = 0; i < markets.size(); ++i) markets[i].version = i + 1;
+  std::atomic<const placement::Market*> current = &markets[0];
+  std::atomic<int> fitting = 0;
+  const auto ask = [&] {
+    const placement::Ask asked(request, {}, 0, current);
+    ledger.read(Instant{}, [&](const View& view) {
+      for (const Scored& one : view.score(all, asked, *placement::find_policy("spread")))
+        fitting += one.fits ? 1 : 0;
+    });
+  };
+  const auto publish = [&] {
+    for (const placement::Market& market : markets) {
+      ledger.score_ahead(market, [] { return true; });
+      current = &market;
+    }
+  };
+  const auto change = [&](int thread) {
+    for (int i = 0; i < 100; ++i) {
+      assume(ledger, std::to_string(thread), names[static_cast<std::size_t>(i)].c_str(), "7/10");
+      ledger.remove_pod(PodUid(std::to_string(thread)));
+      ask();
+    }
+  };
+  on_threads(4, [&](int thread) { thread == 0 ? publish() : change(thread); });
+  EXPECT_EQ(fitting, 3 * 100 * 100);
 }
 
 TEST(LedgerThreads, BindsGoOnDuringARelist) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <random>
 
 #include "extender/placement/holds.h"
@@ -52,6 +53,12 @@ GpuRequest share_of(int core) {
   GpuRequest request;
   request.containers.push_back({.name = "c", .per_card = {Percent(core), MiB(10)}});
   return request;
+}
+
+Market market_of(std::uint64_t version) {
+  Market market;
+  market.version = version;
+  return market;
 }
 
 // How many nodes `policy` was asked about.
@@ -128,15 +135,22 @@ TEST_F(ShapeMemoTest, AsksAgainByAnotherMarket) {
   const auto ask_by = [&](const Market* market) {
     return asked_for(ledger_, Ask(request, {}, 0, market), kPriced);
   };
-  Market first;
-  first.version = 1;
-  Market second;
-  second.version = 2;
+  const Market first = market_of(1);
+  const Market second = market_of(2);
   EXPECT_EQ(ask_by(nullptr), 3);
   EXPECT_EQ(ask_by(&first), 3);
   EXPECT_EQ(ask_by(&first), 0);
   EXPECT_EQ(ask_by(&second), 3);
   EXPECT_EQ(ask_by(&first), 3);
+}
+
+TEST_F(ShapeMemoTest, ADecisionByTheMarketBeforeCostsTheOthersNothing) {
+  const GpuRequest request = share_of(30);
+  const Market first = market_of(1);
+  const Market second = market_of(2);
+  EXPECT_EQ(asked_for(ledger_, Ask(request, {}, 0, &second), kPriced), 3);
+  EXPECT_EQ(asked_for(ledger_, Ask(request, {}, 0, &first), kPriced), 3);
+  EXPECT_EQ(asked_for(ledger_, Ask(request, {}, 0, &second), kPriced), 0);
 }
 
 TEST_F(ShapeMemoTest, AsksEveryTimeWhereAPolicyDraws) {
@@ -154,18 +168,113 @@ TEST_F(ShapeMemoTest, ForgetsTheShapeThatWasAskedForLongestAgo) {
   EXPECT_EQ(asked_for(ledger_, share_of(2), kPriced), 3);
 }
 
+// --- ahead of a market ---------------------------------------------------------------------------
+
+class ScoreAheadTest : public ShapeMemoTest {
+ protected:
+  void SetUp() override {
+    ShapeMemoTest::SetUp();
+    ask_by(now_);
+  }
+  int ask_by(const Market& market) {
+    return asked_for(ledger_, Ask(request_, {placement::MilliCpu(7), MiB()}, 0, &market), kPriced);
+  }
+  // How many nodes were asked about ahead.
+  int ahead_of(const Market& market, bool go_on = true) {
+    asked = 0;
+    ledger_.score_ahead(market, [go_on] { return go_on; });
+    return asked;
+  }
+
+  const GpuRequest request_ = share_of(30);
+  const Market now_ = market_of(1);
+  const Market next_ = market_of(2);
+};
+
+TEST_F(ScoreAheadTest, TheFirstThatIsAskedByTheMarketNeedNotWait) {
+  EXPECT_EQ(ahead_of(next_), 3);
+  EXPECT_EQ(ask_by(next_), 0);
+}
+
+TEST_F(ScoreAheadTest, TheScoresAreThoseOfTheMarket) {
+  const auto scores_by = [&](const Market& market) {
+    std::vector<Scored> scores;
+    ledger_.read(at_ms(0), [&](const View& view) {
+      const Ask ask(request_, {placement::MilliCpu(7), MiB()}, 0, &market);
+      scores = view.score(std::vector<std::string_view>{"n0", "n1"}, ask, {&kPriced, &kPriced});
+    });
+    return scores;
+  };
+  ahead_of(next_);
+  const std::vector<Scored> expected = {{true, true, 2008}, {true, true, 2008}};
+  EXPECT_EQ(scores_by(next_), expected);
+}
+
+TEST_F(ScoreAheadTest, TheMarketThatStandsIsAnsweredFromWhatIsKept) {
+  ahead_of(next_);
+  EXPECT_EQ(ask_by(now_), 0);
+  EXPECT_EQ(ask_by(next_), 0);
+}
+
+TEST_F(ScoreAheadTest, NodesThatChangeAfterwardsAreAskedAbout) {
+  ahead_of(next_);
+  ledger_.apply_pod(test::bound_claim("p", "n1", "30/300", "0"));
+  EXPECT_EQ(ask_by(next_), 1);
+}
+
+TEST_F(ScoreAheadTest, NodesThatAreGoneAreNotAskedAbout) {
+  ledger_.apply_pod(test::bound_claim("p", "n1", "30/300", "0"));
+  ledger_.remove_node(NodeName("n1"));  // its pod keeps the record
+  ledger_.remove_node(NodeName("n2"));
+  EXPECT_EQ(ahead_of(next_), 1);
+}
+
+TEST_F(ScoreAheadTest, AnotherMarketIsAskedAbout) {
+  ahead_of(next_);
+  EXPECT_EQ(ask_by(market_of(3)), 3);
+}
+
+TEST_F(ScoreAheadTest, NothingComesOfItWhereItIsToEnd) {
+  EXPECT_EQ(ahead_of(next_, false), 3);
+  EXPECT_EQ(ask_by(next_), 3);
+}
+
+TEST_F(ScoreAheadTest, ManyNodesAreFoundInSteps) {
+  constexpr int kNodes = 1'000;
+  std::vector<std::string> names;
+  for (int i = 3; i < kNodes; ++i) names.push_back("n" + std::to_string(i));
+  for (const std::string& name : names) ledger_.apply_node(test::facts_of(name + ": 0[100/1000]"));
+  EXPECT_EQ(ahead_of(next_), kNodes);
+  EXPECT_EQ(asked_for(ledger_, Ask(request_, {placement::MilliCpu(7), MiB()}, 0, &next_), kPriced,
+                      {names.begin(), names.end()}),
+            0);
+}
+
+TEST_F(ScoreAheadTest, ShapesThatNobodyAsksForAreLeftOutInTheEnd) {
+  for (int market = 0; market < kMarketsIdleMax; ++market) {
+    EXPECT_EQ(ahead_of(market_of(2)), 3) << "after " << market;
+  }
+  EXPECT_EQ(ahead_of(market_of(2)), 0);
+  ask_by(next_);
+  EXPECT_EQ(ahead_of(market_of(3)), 3);
+}
+
+TEST_F(ScoreAheadTest, PodsThatArePlacedByADrawAreLeftOut) {
+  asked_for(ledger_, request_, kDrawn);
+  EXPECT_EQ(ahead_of(next_), 3) << "of the other shape";
+}
+
 // --- any sequence of changes and questions -------------------------------------------------------
 
 class World {
  public:
-  explicit World(std::uint32_t seed) : random_(seed) {
-    markets_[1].version = 1;
-    markets_[2].version = 2;
-  }
+  explicit World(std::uint32_t seed) : random_(seed) {}
 
   void step() {
     now_ms_ += pick(3);
-    switch (pick(8)) {
+    switch (pick(9)) {
+      case 8:
+        return next_market();
       case 0:
         return ledger_.apply_node(random_facts());
       case 1:
@@ -184,7 +293,7 @@ class World {
   // "" where the ledger answers as if it kept nothing.
   std::string difference() {
     const GpuRequest request = random_request();
-    const Ask ask(request, random_host(), random_(), pick(3) == 0 ? nullptr : &markets_[pick(3)]);
+    const Ask ask(request, random_host(), random_(), random_market());
     const PolicyChoice policy = random_policy();
     std::string difference;
     ledger_.read(at_ms(now_ms_), [&](const View& view) {
@@ -226,6 +335,17 @@ class World {
   NodeName random_node() { return NodeName("n" + std::to_string(pick(4))); }
   PodUid random_uid() { return PodUid("p" + std::to_string(pick(12))); }
   placement::HostAmount random_host() { return {placement::MilliCpu(pick(3)), MiB(pick(2) * 100)}; }
+  // Most are asked about by the last one.
+  const Market* random_market() {
+    if (markets_.empty() || pick(8) == 0) return nullptr;
+    return pick(8) > 0 ? &markets_.back() : &markets_[random_() % markets_.size()];
+  }
+  void next_market() {
+    if (pick(8) > 0) return;
+    Market market = market_of(markets_.size() + 1);
+    const Market& next = markets_.emplace_back(std::move(market));
+    if (pick(3) > 0) ledger_.score_ahead(next, [] { return true; });
+  }
   PolicyChoice random_policy() {
     static constexpr const char* kNamed[] = {"binpack", "spread", "spread/binpack", "random"};
     if (pick(2) == 0) return {&kPriced, pick(4) == 0 ? &kDrawn : &kPriced};
@@ -273,7 +393,7 @@ class World {
 
   std::mt19937 random_;
   int now_ms_ = 100;
-  Market markets_[3];
+  std::deque<Market> markets_;
   Ledger ledger_;
 };
 

@@ -69,6 +69,35 @@ TEST_F(MakerTest, NodesThatAreFullAreNoTrouble) {
   for (const float price : board.current()->prices.supply) EXPECT_GE(price, 0.0F);
 }
 
+int asked = 0;  // how often the policy below was asked about a node
+
+placement::Score any_card(const placement::Ask&, const placement::Node&, const placement::Card&,
+                          const Share&, const Share&) {
+  return 0;
+}
+placement::Score counted(const placement::Ask&, const placement::Node&,
+                         const std::vector<placement::CardHold>&) {
+  return ++asked;
+}
+const placement::Policy kCounted{.name = "counted", .score_card = any_card, .score_node = counted};
+
+TEST_F(MakerTest, WhatWasAskedBeforeNeedNotBeFoundAgainByTheNextMarket) {
+  const GpuRequest request = request_of("30/300");
+  const auto nodes_asked = [&] {
+    asked = 0;
+    const auto market = board.current();
+    const placement::Ask ask(request, {}, 0, market.get());
+    ledger.read(at_ms(0), [&](const ledger::View& view) {
+      view.score(std::vector<std::string_view>{"n1", "n2"}, ask, {&kCounted, &kCounted});
+    });
+    return asked;
+  };
+  maker.make(at_ms(0));
+  EXPECT_EQ(nodes_asked(), 2);
+  maker.make(at_ms(10));
+  EXPECT_EQ(nodes_asked(), 0);
+}
+
 TEST(IsDue, OftenAtFirstAndThenEverySoManyPods) {
   struct {
     std::uint64_t now;

@@ -104,6 +104,21 @@ TEST(FilterReplyText, ASentenceIsEscapedForEveryNode) {
                                  R"("n3":"annotation \"x\"","n4":"too few"})"));
 }
 
+TEST(FilterReplyText, ManySentencesInTurnAreEachTold) {
+  std::vector<std::string> sentences;
+  for (int i = 0; i < 40; ++i) sentences.push_back("reason \"" + std::to_string(i) + '"');
+  FilterReply reply;
+  std::string expected;
+  for (std::size_t i = 0; i < 200; ++i) {
+    const std::size_t one = i * i % sentences.size();
+    reply.failed.push_back({"n", sentences[one]});
+    expected +=
+        (i > 0 ? "," : "") + std::string(R"("n":"reason \")") + std::to_string(one) + R"(\"")";
+  }
+  EXPECT_THAT(write_filter_reply(reply, nullptr),
+              testing::HasSubstr(R"("FailedNodes":{)" + expected + "}"));
+}
+
 TEST(PrioritizeReplyText, IsAList) {
   EXPECT_EQ(write_prioritize_reply({}), "[]");
   const std::vector<HostScore> scores = {{"n1", 10}, {"n2", 0}};

@@ -1,0 +1,94 @@
+#include <utility>
+
+#include "common/limits.h"
+#include "extender/ledger/ledger_state.h"
+
+namespace mgpu::ledger {
+namespace {
+
+// Nodes that are copied under one hold of the lock, which takes some 20 microseconds.
+constexpr std::size_t kCopyStep = 32;
+
+struct NodeCopy {
+  NodeSlot slot = 0;
+  std::uint64_t version = 0;
+  placement::Node node;
+};
+
+// A few nodes at a time, in memory that is used again for the next ones.
+class NodeCopies {
+ public:
+  void take(const NodeSlots& slots, NodeSlot begin) {
+    count_ = 0;
+    for (NodeSlot slot = begin; slot < slots.size() && slot < begin + kCopyStep; ++slot) {
+      const NodeRecord* record = slots.record(slot);
+      if (record != nullptr && record->present) add(slot, slots.version(slot), record->node);
+    }
+  }
+  std::span<const NodeCopy> all() const { return std::span(copies_).first(count_); }
+
+ private:
+  void add(NodeSlot slot, std::uint64_t version, const placement::Node& node) {
+    if (count_ == copies_.size()) copies_.emplace_back();
+    NodeCopy& copy = copies_[count_++];
+    copy.slot = slot;
+    copy.version = version;
+    copy.node = node;
+  }
+
+  std::vector<NodeCopy> copies_;
+  std::size_t count_ = 0;
+};
+
+// One shape's scores.
+class Ahead {
+ public:
+  explicit Ahead(const Shape& shape) : shape_(shape) {
+    request_.containers = shape.containers;
+    request_.selector = shape.selector;
+  }
+
+  const Shape& shape() const { return shape_; }
+  void score(std::span<const NodeCopy> nodes, const placement::Market& market) {
+    // Policies that draw are not kept: any number will do.
+    const placement::Ask ask(request_, shape_.host, 0, &market);
+    for (const NodeCopy& copy : nodes) {
+      placement::SearchBudget budget{limits::kPlacementStepsMax};
+      if (copy.slot >= cells_.size()) cells_.resize(copy.slot + 1);
+      cells_[copy.slot] = {copy.version, score_of(copy.node, ask, shape_.policy, budget)};
+    }
+  }
+  std::vector<ScoreCell> take() { return std::move(cells_); }
+
+ private:
+  Shape shape_;
+  GpuRequest request_;
+  std::vector<ScoreCell> cells_;
+};
+
+std::vector<Ahead> shapes_in_use(const ShapeMemo<ScoreTable>& scores) {
+  std::vector<Ahead> shapes;
+  for (const auto& entry : scores.entries())
+    if (entry->table.in_use()) shapes.emplace_back(entry->shape);
+  return shapes;
+}
+
+}  // namespace
+
+void Ledger::score_ahead(const placement::Market& market, const std::function<bool()>& go_on) {
+  std::unique_lock lock(mutex_);
+  std::vector<Ahead> shapes = shapes_in_use(state_->scores);
+  NodeCopies nodes;
+  for (NodeSlot begin = 0; !shapes.empty() && begin < state_->slots.size(); begin += kCopyStep) {
+    nodes.take(state_->slots, begin);
+    lock.unlock();
+    for (Ahead& shape : shapes) shape.score(nodes.all(), market);
+    if (!go_on()) return;
+    lock.lock();
+  }
+  for (Ahead& shape : shapes)
+    if (ScoreTable* table = state_->scores.find(shape.shape()))
+      table->set_ahead(market, shape.take());
+}
+
+}  // namespace mgpu::ledger
