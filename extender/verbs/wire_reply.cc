@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 
 #include "common/check.h"
 #include "common/text.h"
@@ -61,7 +62,8 @@ class Writer {
     return begin;
   }
   static char* put(char* at, std::string_view text) {
-    return at + text.copy(at, text.size());
+    if (!text.empty()) std::memcpy(at, text.data(), text.size());
+    return at + text.size();
   }
 
   std::string text_;
