@@ -30,4 +30,12 @@ inline constexpr std::chrono::milliseconds kMarketLook{200};
 // fast pods come.
 inline constexpr int kMarketRest = 9;
 
+// Shapes of requests whose answers the ledger keeps. Each takes some 40 bytes a node: 13 MB in all
+// at 5,000 nodes, and 8 MB more where a market is about to come. Clusters have a few dozen shapes
+// at a time.
+inline constexpr std::size_t kShapesKept = 64;
+// Markets that a shape may let pass without being asked for before its scores are no longer found
+// ahead.
+inline constexpr int kMarketsIdleMax = 8;
+
 }  // namespace mgpu::limits

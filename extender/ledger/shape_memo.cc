@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "common/limits.h"
+#include "extender/limits.h"
 #include "extender/placement/holds.h"
 #include "extender/placement/market.h"
 
@@ -100,7 +101,7 @@ Table& ShapeMemo<Table>::of(const Shape& shape) {
   auto at =
       std::ranges::find_if(entries_, [&](const auto& entry) { return entry->shape == shape; });
   if (at == entries_.end()) {
-    if (entries_.size() >= kShapesKept) entries_.pop_back();
+    if (entries_.size() >= limits::kShapesKept) entries_.pop_back();
     at = entries_.insert(entries_.end(), std::make_unique<Entry>(Entry{shape, {}}));
   }
   std::rotate(entries_.begin(), at, at + 1);

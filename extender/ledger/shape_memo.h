@@ -21,15 +21,9 @@
 #include "extender/ledger/ledger.h"
 #include "extender/ledger/node_record.h"
 #include "extender/ledger/node_slots.h"
+#include "extender/limits.h"
 
 namespace mgpu::ledger {
-
-// Each takes some 40 bytes a node: 13 MB in all at 5,000 nodes, and 8 MB more where a market is
-// about to come. Clusters have a few dozen shapes at a time.
-inline constexpr std::size_t kShapesKept = 64;
-// Markets that a shape may let pass without being asked for before its scores are no longer found
-// ahead.
-inline constexpr int kMarketsIdleMax = 8;
 
 // All that a decision goes by beside the node: of pods with equal shapes one answer is every
 // answer. Names of containers are left empty.
@@ -91,7 +85,7 @@ class ScoreTable {
   }
 
   // Whether it was asked for lately; to be asked once for each market.
-  bool in_use() { return idle_markets_++ < kMarketsIdleMax; }
+  bool in_use() { return idle_markets_++ < limits::kMarketsIdleMax; }
   // What use() of this market finds, by slot.
   void set_ahead(const placement::Market& market, std::vector<ScoreCell> cells);
 

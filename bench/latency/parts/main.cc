@@ -77,24 +77,15 @@ void parse_request(benchmark::State& state) {
     benchmark::DoNotOptimize(verbs::ExtenderArgs::parse(std::string(requests.next())));
 }
 
-void filter_verb(benchmark::State& state) {
+template <auto kVerb>
+void verb(benchmark::State& state) {
   World& world = World::of(state.range(0));
   Requests requests(world.size.nodes, Form::kNames, kind_of(state));
   const auto args = args_of(requests, 8);
   std::size_t next = 0;
   for (auto _ : state)
     benchmark::DoNotOptimize(
-        verbs::filter(args[next++ % args.size()], world.ledger, world.settings, Instant()));
-}
-
-void prioritize_verb(benchmark::State& state) {
-  World& world = World::of(state.range(0));
-  Requests requests(world.size.nodes, Form::kNames, kind_of(state));
-  const auto args = args_of(requests, 8);
-  std::size_t next = 0;
-  for (auto _ : state)
-    benchmark::DoNotOptimize(
-        verbs::prioritize(args[next++ % args.size()], world.ledger, world.settings, Instant()));
+        kVerb(args[next++ % args.size()], world.ledger, world.settings, Instant()));
 }
 
 void write_filter(benchmark::State& state) {
@@ -171,11 +162,13 @@ const std::vector<std::int64_t> kSizes = {1'000, 5'000, 15'000};
 }  // namespace
 
 BENCHMARK(parse_request)->ArgName("nodes")->ArgsProduct({kSizes})->Unit(benchmark::kMicrosecond);
-BENCHMARK(filter_verb)
+BENCHMARK(verb<verbs::filter>)
+    ->Name("filter_verb")
     ->ArgNames({"nodes", "containers"})
     ->ArgsProduct({kSizes, {1, 2}})
     ->Unit(benchmark::kMicrosecond);
-BENCHMARK(prioritize_verb)
+BENCHMARK(verb<verbs::prioritize>)
+    ->Name("prioritize_verb")
     ->ArgNames({"nodes", "containers"})
     ->ArgsProduct({kSizes, {1, 2}})
     ->Unit(benchmark::kMicrosecond);

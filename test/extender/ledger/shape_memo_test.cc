@@ -6,6 +6,7 @@
 #include <deque>
 #include <random>
 
+#include "extender/limits.h"
 #include "extender/placement/holds.h"
 #include "extender/placement/market.h"
 #include "test/support/ledger_text.h"
@@ -160,7 +161,7 @@ TEST_F(ShapeMemoTest, AsksEveryTimeWhereAPolicyDraws) {
 }
 
 TEST_F(ShapeMemoTest, ForgetsTheShapeThatWasAskedForLongestAgo) {
-  for (int core = 1; core <= static_cast<int>(kShapesKept); ++core)
+  for (int core = 1; core <= static_cast<int>(limits::kShapesKept); ++core)
     asked_for(ledger_, share_of(core), kPriced);
   EXPECT_EQ(asked_for(ledger_, share_of(1), kPriced), 0);
   EXPECT_EQ(asked_for(ledger_, share_of(99), kPriced), 3);
@@ -251,7 +252,7 @@ TEST_F(ScoreAheadTest, ManyNodesAreFoundInSteps) {
 }
 
 TEST_F(ScoreAheadTest, ShapesThatNobodyAsksForAreLeftOutInTheEnd) {
-  for (int market = 0; market < kMarketsIdleMax; ++market) {
+  for (int market = 0; market < limits::kMarketsIdleMax; ++market) {
     EXPECT_EQ(ahead_of(market_of(2)), 3) << "after " << market;
   }
   EXPECT_EQ(ahead_of(market_of(2)), 0);
