@@ -23,8 +23,10 @@ std::string name_of(const placement::PolicyChoice& choice) {
   return choice.node == choice.card ? node : node + "/" + std::string(choice.card->name);
 }
 
-Json class_json(const PodClass& what, double probability) {
-  Json out = {{"probability", rounded(probability)}, {"cards", what.cards}};
+Json class_json(const placement::WeightedClass& one) {
+  const PodClass& what = one.what;
+  Json out = {{"probability", rounded(one.probability)}, {"cards", what.cards}};
+  if (one.assumed) out["assumed"] = true;
   if (what.cards > 0) out["core"] = what.per_card.core.value();
   if (what.cards > 0 && !what.whole) out["memoryMiB"] = what.per_card.memory.value();
   out["milliCPU"] = what.host.cpu.value();
@@ -37,8 +39,7 @@ Json class_json(const PodClass& what, double probability) {
 Json classes_json(const Market& market) {
   Json out = Json::array();
   for (std::size_t i = 0; i < market.workload.classes.size(); ++i) {
-    const auto& [what, probability] = market.workload.classes[i];
-    out.push_back(class_json(what, probability));
+    out.push_back(class_json(market.workload.classes[i]));
     if (i >= market.tables.classes().size() || i >= market.prices.supply.size()) continue;
     out.back()["gpus"] = rounded(static_cast<double>(market.tables.classes()[i].gpus));
     out.back()["supplyPrice"] = rounded(static_cast<double>(market.prices.supply[i]));

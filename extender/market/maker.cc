@@ -17,9 +17,12 @@ std::vector<placement::NodeRoom> Maker::look(Instant now) {
     view.each([&](const placement::Node& node) { kinds.add(node); });
   });
   kinds_ = kinds.kinds();
+  largest_ = {};
   ledger_.read(now, [&](const ledger::View& view) {
     view.each([&](const placement::Node& node) {
-      if (!node.cards.empty()) rooms.push_back(placement::room_after(node, kinds_, {}, {}));
+      if (node.cards.empty()) return;
+      largest_.add(node, kinds_);
+      rooms.push_back(placement::room_after(node, kinds_, {}, {}));
     });
   });
   return rooms;
@@ -33,6 +36,7 @@ void Maker::make(Instant now, const placement::GoOn& go_on) {
       placement::workload_of(counted, kTargetCover, limits::kPricedClassesMax));
   market.workload =
       placement::workload_of(std::move(counted), kPricedCover, limits::kPricedClassesMax);
+  placement::expect_every_model(kinds_, largest_, market.workload);
   if (!last_) {
     publish(market, rooms, {}, placement::kInHaste, now, go_on);
     return publish(std::move(market), rooms, {}, placement::kFromNothing, now, go_on);

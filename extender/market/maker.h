@@ -10,13 +10,14 @@
 #include "extender/ledger/ledger.h"
 #include "extender/market/board.h"
 #include "extender/placement/refine.h"
+#include "extender/placement/unseen.h"
 #include "extender/placement/workload.h"
 
 namespace mgpu::market {
 
 // The workload of FGD's policy, and that of prices.
 inline constexpr double kTargetCover = 0.95;
-inline constexpr double kPricedCover = 0.99;
+inline constexpr double kPricedCover = 1;
 
 // What the pods to come are thought to be.
 using CountClasses = std::function<std::vector<placement::CountedClass>()>;
@@ -35,6 +36,7 @@ class Maker {
       Instant now, const placement::GoOn& go_on = [] { return true; });
 
  private:
+  // Sets kinds_ and largest_.
   std::vector<placement::NodeRoom> look(Instant now);
   // `market` has its workload.
   void publish(placement::Market market, const std::vector<placement::NodeRoom>& rooms,
@@ -45,6 +47,7 @@ class Maker {
   Board& board_;
   CountClasses count_classes_;
   placement::Kinds kinds_;
+  placement::LargestNodes largest_;
   MarketPtr last_;  // null: none made yet
 };
 

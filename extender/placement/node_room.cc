@@ -14,10 +14,6 @@ constexpr float kMiBPerGiB = 1024;
 // More than any node has, so that no class ever lacks it.
 constexpr float kPlenty = 1e5F;
 
-KindId id_of(const Card& card) {
-  return card.kind != 0 ? card.kind : kind_id(card.model, card.capacity.memory);
-}
-
 Share held(std::span<const CardHold> pod, CardIndex card) {
   const auto at = std::ranges::find(pod, card, &CardHold::card);
   return at == pod.end() ? Share{} : at->share;
@@ -40,6 +36,10 @@ float part(MiB free, MiB capacity) {
 
 }  // namespace
 
+KindId kind_of(const Card& card) {
+  return card.kind != 0 ? card.kind : kind_id(card.model, card.capacity.memory);
+}
+
 Kinds::Kinds(std::vector<CardKind> kinds) {
   kinds_.push_back({});
   ids_.push_back(0);
@@ -57,7 +57,7 @@ std::uint16_t Kinds::find(KindId id) const {
 
 void KindCount::add(const Node& node) {
   for (const Card& card : cards_of(node)) {
-    const KindId id = id_of(card);
+    const KindId id = kind_of(card);
     const auto at = std::ranges::find(counted_, id, &Counted::id);
     if (at != counted_.end())
       ++at->cards;
@@ -84,7 +84,7 @@ NodeRoom room_after(const Node& node, const Kinds& kinds, const HostAmount& host
     if (!card.usable()) continue;
     const Share free = room_in(card.capacity, card.used + card.expected + held(pod, card.index));
     if (free.core.zero()) continue;
-    const KindId id = id_of(card);
+    const KindId id = kind_of(card);
     if (id != last) kind = kinds.find(id);
     last = id;
     room.cards[room.count++] = {kind, static_cast<std::uint8_t>(free.core.value()),

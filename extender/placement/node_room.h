@@ -40,6 +40,9 @@ class Kinds {
 };
 
 // Every kind of card in the cluster once, the commonest first.
+// Of a card that has none given, by its model and size.
+KindId kind_of(const Card& card);
+
 class KindCount {
  public:
   void add(const Node& node);

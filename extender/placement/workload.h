@@ -26,6 +26,7 @@ struct PodClass {
 struct WeightedClass {
   PodClass what;
   double probability = 0;  // of the next pod; above 0
+  bool assumed = false;    // none like it was seen: unseen.h
 };
 
 // The most frequent first; probabilities sum up to 1. Empty: nothing is known.
