@@ -276,9 +276,9 @@ TEST_F(Inspect, ShowsThePoliciesWhereNothingIsLearned) {
 TEST_F(Inspect, ShowsWhatWasLearned) {
   const auto board = std::make_shared<market::Board>();
   const auto node = test::node_of("n1: 0[100/1000 model=A10]");
-  board->publish(std::make_shared<const placement::Market>(
-                     test::market_of("3 x 30/300@2 on A10, 1 x wholex2@8", {node})),
-                 executor.now());
+  auto learned = test::market_of("3 x 30/300@2 on A10, 1 x wholex2@8", {node});
+  learned.workload.classes[1].assumed = true;
+  board->publish(std::make_shared<const placement::Market>(std::move(learned)), executor.now());
   settings.markets = board;
   executor.advance(std::chrono::milliseconds(1'500));
   const Json market = view("policy")["market"];
@@ -294,7 +294,9 @@ TEST_F(Inspect, ShowsWhatWasLearned) {
   EXPECT_EQ(first["models"], Json::array({"A10"}));
   EXPECT_EQ(first["gpus"], 0.3);
   EXPECT_GE(first["supplyPrice"], 0);
+  EXPECT_FALSE(first.contains("assumed"));
   EXPECT_FALSE(market["classes"][1].contains("memoryMiB")) << "whole cards";
+  EXPECT_EQ(market["classes"][1]["assumed"], true);
 }
 
 TEST_F(Inspect, UsesNothingOnceTheRouterHasEnded) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "extender/market/workload_window.h"
 #include "test/support/ledger_text.h"
 
@@ -45,6 +47,15 @@ TEST_F(MakerTest, TheMarketKnowsTheWorkloadAndTheKindsOfCards) {
   EXPECT_EQ(market->tables.kinds().size(), 3U);
   EXPECT_FALSE(market->tables.empty());
   EXPECT_FALSE(market->target.empty());
+}
+
+TEST_F(MakerTest, EveryModelOfTheClusterIsExpectedToBeAskedFor) {
+  ledger.replace_nodes(
+      {facts_of("n1: 0[100/1000 model=T4]"), facts_of("n2: 0[100/2000 model=A10]")});
+  maker.make(at_ms(0));
+  const auto& classes = board.current()->workload.classes;
+  EXPECT_EQ(std::ranges::count(classes, true, &placement::WeightedClass::assumed), 4);
+  EXPECT_EQ(board.current()->prices.supply.size(), classes.size());
 }
 
 TEST_F(MakerTest, ADecisionKeepsTheMarketItHolds) {
