@@ -11,7 +11,7 @@ namespace {
 // Beside each card.
 constexpr std::int64_t kMilliCpu = 8'000;
 constexpr std::int64_t kMemoryMiB = 40'000;
-// Beside all cards of a node: others are on it too.
+// The same, of pods that take all cards of a node.
 constexpr std::int64_t kMilliCpuOfSeveral = 12'000;
 
 struct Model {

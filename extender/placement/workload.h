@@ -29,7 +29,7 @@ struct WeightedClass {
   bool assumed = false;    // none like it was seen: unseen.h
 };
 
-// The most frequent first; probabilities sum up to 1. Empty: nothing is known.
+// The most frequent first, those assumed last; probabilities sum up to 1. Empty: nothing is known.
 struct Workload {
   std::vector<WeightedClass> classes;
 };
