@@ -1,22 +1,39 @@
-// A stand-in for nvidia-cuda-mps-control. With "-f" it is the daemon; without, it passes what it
-// reads to the daemon of CUDA_MPS_PIPE_DIRECTORY and prints the answer. What the daemon does is in
-// the file "behaviour" beside the pipe directory, a line each, read again at every command:
+// A stand-in for nvidia-cuda-mps-control and the server that it starts. With "-f" it is the daemon;
+// without, it passes what it reads to the daemon of CUDA_MPS_PIPE_DIRECTORY and prints the answer.
+// What the daemon does is in the file "behaviour" beside the pipe directory, a line each, read
+// again at every command and every client:
 //
 //   crash            it ends at its start
 //   slow             it does not listen before this is gone
 //   mute             it takes commands and never answers
-//   fault            its server is in FAULT
+//   fault            its server is in FAULT, and takes no clients
 //   stay             it does not quit
 //   babble           it answers with a megabyte
 //   nonsense         it answers with what no command asks for
-//   clients <pid>*   of its one server
+//   clients <pid>*   of its one server, besides those that are connected
+//   max_clients <n>  that can be connected; 48 without the line
+//   no-multiuser     it does not know "-multiuser-server": with an argument that it does not know,
+//                    the program of drivers before R555 ignores "-f" and is no daemon
 //
-// Starts and commands are lines of the file "calls" beside it.
+// Starts and commands are lines of the file "calls" beside it; a daemon that is refused because
+// another one runs writes none.
+//
+// The pipe directory has the socket "control" for commands, the socket "server" for clients
+// (fake_cuda.cc), and "control_lock", which one daemon at a time holds. A client sends "client
+// <pid>" and is answered "ok", "full" or "fault"; one that was answered "ok" is connected until one
+// of the two hangs up. NVIDIA's program has more files there, and its server is a process of its
+// own, which lives longer than a daemon that was killed.
+#include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -26,16 +43,26 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace {
+
+// Clients of one server on Volta and later.
+constexpr char kClientsMax[] = "48";
+constexpr std::size_t kHelloBytesMax = 64;
+constexpr int kListeners = 2;
 
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr ? value : "";
 }
 
+std::string in_pipe(const std::string& name) {
+  return variable("CUDA_MPS_PIPE_DIRECTORY") + "/" + name;
+}
+
 std::string beside_pipe(const std::string& name) {
-  return variable("CUDA_MPS_PIPE_DIRECTORY") + "/../" + name;
+  return in_pipe("../" + name);
 }
 
 // What follows `word` in its line of the behaviour; "-" where there is no such line.
@@ -56,11 +83,10 @@ void note(const std::string& call) {
   std::ofstream(beside_pipe("calls"), std::ios::app) << call << "\n";
 }
 
-sockaddr_un address() {
+sockaddr_un address(const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const std::string path = variable("CUDA_MPS_PIPE_DIRECTORY") + "/control";
-  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  std::strncpy(address.sun_path, in_pipe(name).c_str(), sizeof address.sun_path - 1);
   return address;
 }
 
@@ -81,51 +107,201 @@ void write_all(int to, const std::string& text) {
   }
 }
 
-std::string answer_to(const std::string& command) {
-  const std::string clients = behaviour("clients");
-  const bool has_server = clients != "-" || behaves("fault");
+// A socket that takes connections of every user; negative where there can be none.
+int listen_at(const std::string& name) {
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  const sockaddr_un at = address(name);
+  // One that a killed daemon left cannot be bound again.
+  ::unlink(at.sun_path);
+  if (::bind(listener, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) return -1;
+  ::chmod(at.sun_path, 0666);
+  return ::listen(listener, 64) == 0 ? listener : -1;
+}
+
+// --- the server ----------------------------------------------------------------------------------
+
+struct Client {
+  int connection = -1;
+  std::string hello;  // what it has said so far
+  std::string pid;    // once it was answered "ok"
+};
+
+// What is connected to the socket "server".
+class Server {
+ public:
+  // Whether NVIDIA's daemon would have started its server, which then stays.
+  bool exists() const { return had_client_; }
+
+  std::vector<std::string> pids() const {
+    std::vector<std::string> pids;
+    for (const Client& client : clients_) {
+      if (!client.pid.empty()) pids.push_back(client.pid);
+    }
+    return pids;
+  }
+
+  std::vector<int> connections() const {
+    std::vector<int> connections;
+    for (const Client& client : clients_) connections.push_back(client.connection);
+    return connections;
+  }
+
+  void add(int connection) {
+    if (connection >= 0) clients_.push_back({connection, "", ""});
+  }
+
+  // Of a connection that has something to read, or has ended.
+  void listen_to(int connection) {
+    const auto client = std::find_if(clients_.begin(), clients_.end(), [&](const Client& other) {
+      return other.connection == connection;
+    });
+    if (client == clients_.end()) return;
+    char part[kHelloBytesMax];
+    const ssize_t count = ::recv(connection, part, sizeof part, 0);
+    if (count > 0) client->hello.append(part, static_cast<std::size_t>(count));
+    if (count <= 0 || !greet(*client)) drop(client);
+  }
+
+  void terminate(const std::string& pid) {
+    const auto client = std::find_if(clients_.begin(), clients_.end(),
+                                     [&](const Client& other) { return other.pid == pid; });
+    if (client != clients_.end()) drop(client);
+  }
+
+ private:
+  void drop(std::vector<Client>::iterator client) {
+    ::close(client->connection);
+    clients_.erase(client);
+  }
+
+  // Whether it stays connected.
+  bool greet(Client& client) {
+    if (!client.pid.empty()) return true;
+    const std::size_t end = client.hello.find('\n');
+    if (end == std::string::npos) return client.hello.size() < kHelloBytesMax;
+    std::istringstream words(client.hello.substr(0, end));
+    std::string word;
+    std::string pid;
+    if (!(words >> word >> pid) || word != "client") return false;
+    const std::string limit = behaviour("max_clients");
+    const std::size_t room = std::strtoul(limit == "-" ? kClientsMax : limit.c_str(), nullptr, 10);
+    const std::string answer = behaves("fault") ? "fault" : pids().size() >= room ? "full" : "ok";
+    if (answer == "ok") {
+      client.pid = pid;
+      had_client_ = true;
+    }
+    write_all(client.connection, answer + "\n");
+    return answer == "ok";
+  }
+
+  std::vector<Client> clients_;
+  bool had_client_ = false;
+};
+
+// --- the daemon ----------------------------------------------------------------------------------
+
+struct Daemon {
+  Server server;
+  std::string percentage = "100.0";  // of clients that ask for none
+};
+
+std::string client_list(const Server& server) {
+  const std::string told = behaviour("clients");
+  std::istringstream words(told == "-" ? "" : told);
+  std::string lines;
+  for (std::string pid; words >> pid;) lines += pid + "\n";
+  for (const std::string& pid : server.pids()) lines += pid + "\n";
+  return lines;
+}
+
+std::string set_percentage(Daemon& daemon, const std::string& asked) {
+  const double percentage = std::strtod(asked.c_str(), nullptr);
+  if (!(percentage > 0 && percentage <= 100)) return "Failed to set active thread percentage\n";
+  char text[16];
+  std::snprintf(text, sizeof text, "%.1f", percentage);
+  daemon.percentage = text;
+  return daemon.percentage + "\n";
+}
+
+std::string answer_to(const std::string& command, Daemon& daemon) {
+  const bool has_server = behaviour("clients") != "-" || behaves("fault") || daemon.server.exists();
   if (behaves("babble")) return std::string(1 << 20, 'x');
   if (behaves("nonsense")) return "what?\n";
-  if (command == "get_default_active_thread_percentage") return "100.0\n";
+  if (command == "get_default_active_thread_percentage") return daemon.percentage + "\n";
   if (command == "get_server_list") return has_server ? "4242\n" : "";
   if (command == "get_server_status 4242") return behaves("fault") ? "FAULT\n" : "ACTIVE\n";
-  if (command == "get_client_list 4242") {
-    std::istringstream pids(clients == "-" ? "" : clients);
-    std::string lines;
-    for (std::string pid; pids >> pid;) lines += pid + "\n";
-    return lines;
-  }
+  if (command == "get_client_list 4242") return client_list(daemon.server);
+  std::istringstream words(command);
+  std::string word;
+  std::string first;
+  std::string second;
+  words >> word >> first >> second;
+  if (word == "set_default_active_thread_percentage") return set_percentage(daemon, first);
+  if (word == "terminate_client" && first == "4242") daemon.server.terminate(second);
   return "";
 }
 
+// Whether the daemon goes on after it.
+bool take_command(int connection, Daemon& daemon) {
+  std::string command = read_all(connection);
+  while (command.ends_with('\n')) command.pop_back();
+  if (command == "quit") note("quit");
+  if (command == "quit" && !behaves("stay")) return false;
+  // The connection is kept, and nothing comes.
+  if (behaves("mute")) return true;
+  write_all(connection, answer_to(command, daemon));
+  ::close(connection);
+  return true;
+}
+
+void run(int commands, int clients) {
+  Daemon daemon;
+  while (true) {
+    std::vector<pollfd> ready = {{commands, POLLIN, 0}, {clients, POLLIN, 0}};
+    for (const int connection : daemon.server.connections()) {
+      ready.push_back({connection, POLLIN, 0});
+    }
+    if (::poll(ready.data(), ready.size(), -1) < 0) continue;
+    // Clients come before commands, so that a list has no client that has hung up.
+    for (std::size_t i = kListeners; i < ready.size(); ++i) {
+      if (ready[i].revents != 0) daemon.server.listen_to(ready[i].fd);
+    }
+    if (ready[1].revents != 0) daemon.server.add(::accept(clients, nullptr, nullptr));
+    if (ready[0].revents == 0) continue;
+    if (!take_command(::accept(commands, nullptr, nullptr), daemon)) return;
+  }
+}
+
+// Held until the process ends, however it ends.
+bool is_only_daemon() {
+  const int lock = ::open(in_pipe("control_lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  return lock < 0 || ::flock(lock, LOCK_EX | LOCK_NB) == 0;
+}
+
 int serve() {
+  if (!is_only_daemon()) {
+    std::cout << "An instance of this daemon is already running\n";
+    return 1;
+  }
   note("start " + variable("CUDA_VISIBLE_DEVICES"));
   if (behaves("crash")) {
     std::cerr << "first line\nno such card\n";
     return 1;
   }
   while (behaves("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
-  const sockaddr_un at = address();
-  ::unlink(at.sun_path);
-  if (::bind(listener, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) return 2;
-  ::listen(listener, 16);
-  while (true) {
-    const int client = ::accept(listener, nullptr, nullptr);
-    std::string command = read_all(client);
-    while (command.ends_with('\n')) command.pop_back();
-    if (command == "quit") note("quit");
-    if (command == "quit" && !behaves("stay")) return 0;
-    // The connection is kept, and nothing comes.
-    if (behaves("mute")) continue;
-    write_all(client, answer_to(command));
-    ::close(client);
-  }
+  // Clients and commands end when they like, also while they are answered.
+  ::signal(SIGPIPE, SIG_IGN);
+  // Who is answered on "control" finds "server" there.
+  const int clients = listen_at("server");
+  const int commands = listen_at("control");
+  if (clients < 0 || commands < 0) return 2;
+  run(commands, clients);
+  return 0;
 }
 
 int pass_on() {
   const int daemon = ::socket(AF_UNIX, SOCK_STREAM, 0);
-  const sockaddr_un at = address();
+  const sockaddr_un at = address("control");
   if (::connect(daemon, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) {
     std::cout << "Cannot find MPS control daemon process\n";
     return 1;
@@ -140,6 +316,9 @@ int pass_on() {
 
 int main(int count, char** arguments) {
   ::alarm(300);  // none is left behind by a test that was killed
-  const bool daemon = count > 1 && std::string(arguments[1]) == "-f";
+  const std::vector<std::string> words(arguments + 1, arguments + count);
+  const bool unknown = behaves("no-multiuser") &&
+                       std::find(words.begin(), words.end(), "-multiuser-server") != words.end();
+  const bool daemon = !words.empty() && words.front() == "-f" && !unknown;
   return daemon ? serve() : pass_on();
 }

@@ -3,16 +3,31 @@
 //
 //   driver 580.95.05
 //   nvml 12.580.95.05
-//   card <uuid> [minor=0] [memory=<MiB>] [used=<MiB>] [name=<text>] [mig=0] [pending=0]
-//               [action=0] [remap_failed=0] [events=8] [gpu=0]
+//   card <uuid> [minor=0] [memory=<MiB>] [used=<MiB>] [reserved=<MiB>] [name=<text>] [mig=0]
+//               [pending=0] [action=0] [remap_failed=0] [events=8] [gpu=0] [mode=0]
+//               [persistence=0]
 //   process <uuid> <compute|graphics|mps> <pid> <bytes>
 //   sample <uuid> <pid> <time us> <sm>
 //   fail <function> <code> [<uuid>]
 //   hang <function> [<uuid>]             for as long as the file says so
 //
-// Events come from <file>.events, "<uuid> <type> <value>" a line, each once. Every start and stop
-// is a line in <file>.log. It is built three times: as a driver of today, as an old one without the
-// functions that came later (FAKE_NVML_OLD), and as a library that is no NVML (FAKE_NVML_BROKEN).
+// Lines of other kinds are for others, as "smi" is for fake_nvidia_smi.cc. What the driver reserves
+// is 0 without "reserved", but nvmlDeviceGetMemoryInfo, which counts it as used, then takes 400 MiB
+// for it. Events come from <file>.events, "<uuid> <type> <value>" a line, each once. Every start
+// and stop is a line in <file>.log, and so is "set_mode <n>". Compute modes that were set are in
+// <file>.mode, "<uuid> <n>" a line, of which the last one counts.
+//
+// The processes of fake_cuda.cc run on the first card: those of the files "process.<pid>", "<bytes>
+// <compute|mps>", of the folder that MGPU_FAKE_CUDA names, as long as they live. What they use is
+// added to "used". The driver lists clients of MPS as compute processes, too.
+//
+// It is built four times: as a driver of today, as an old one without the functions that came later
+// (FAKE_NVML_OLD), as one of 535.43 to 535.86, whose entries of the lists "_v3" are longer
+// (FAKE_NVML_R535), and as a library that is no NVML (FAKE_NVML_BROKEN).
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -109,6 +124,70 @@ int give(const std::string& text, char* out, unsigned bytes) {
   return kOk;
 }
 
+// --- memory and processes ------------------------------------------------------------------------
+
+struct Process {
+  std::uint32_t pid = 0;
+  std::uint64_t used = 0;
+  std::string list;
+};
+
+// Of the folder of fake_cuda.cc, by pid.
+std::vector<Process> cuda_processes() {
+  std::vector<Process> found;
+  const char* const folder = std::getenv("MGPU_FAKE_CUDA");
+  const std::string prefix = "process.";
+  std::error_code failed;
+  std::filesystem::directory_iterator at(folder != nullptr ? folder : "", failed);
+  for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
+    const std::string name = at->path().filename();
+    if (!name.starts_with(prefix)) continue;
+    char* rest = nullptr;
+    const long pid = std::strtol(name.c_str() + prefix.size(), &rest, 10);
+    if (*rest != '\0' || pid <= 0) continue;
+    if (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) continue;
+    Process process;
+    process.pid = static_cast<std::uint32_t>(pid);
+    if (std::ifstream(at->path()) >> process.used >> process.list) found.push_back(process);
+  }
+  std::sort(found.begin(), found.end(),
+            [](const Process& a, const Process& b) { return a.pid < b.pid; });
+  return found;
+}
+
+std::vector<Process> cuda_processes_on(Device device) {
+  const auto cards = lines("card");
+  const bool first = !cards.empty() && cards[0].at(1) == device->uuid;
+  return first ? cuda_processes() : std::vector<Process>();
+}
+
+// Without what the driver reserves.
+std::uint64_t bytes_used(Device device) {
+  std::uint64_t used = number(device, "used") << 20;
+  for (const Process& process : cuda_processes_on(device)) used += process.used;
+  return used;
+}
+
+std::uint64_t bytes_total(Device device) {
+  return number(device, "memory", "32510") << 20;
+}
+
+// What drivers of 535.43 to 535.86 give under the names with "_v3".
+struct LongProcessInfo {
+  std::uint32_t pid;
+  std::uint64_t used;
+  std::uint32_t gpu_instance;
+  std::uint32_t compute_instance;
+  std::uint64_t used_protected;  // usedGpuCcProtectedMemory
+};
+static_assert(sizeof(LongProcessInfo) == 32 && offsetof(LongProcessInfo, used_protected) == 24);
+
+#ifdef FAKE_NVML_R535
+using ProcessInfoV3 = LongProcessInfo;
+#else
+using ProcessInfoV3 = ProcessInfo;
+#endif
+
 template <class Entry>
 int give_processes(const std::string& function, const std::string& list, Device device,
                    unsigned* count, void* out) {
@@ -121,10 +200,27 @@ int give_processes(const std::string& function, const std::string& list, Device 
     entry.used = std::stoull(line.at(4));
     entries.push_back(entry);
   }
+  for (const Process& process : cuda_processes_on(device)) {
+    if (process.list != list && !(process.list == "mps" && list == "compute")) continue;
+    Entry entry{};
+    entry.pid = process.pid;
+    entry.used = process.used;
+    entries.push_back(entry);
+  }
   const bool fits = entries.size() <= *count;
   if (fits && !entries.empty()) std::memcpy(out, entries.data(), entries.size() * sizeof(Entry));
   *count = static_cast<unsigned>(entries.size());
   return fits ? kOk : kInsufficientSize;
+}
+
+// --- the compute mode ----------------------------------------------------------------------------
+
+unsigned compute_mode(Device device) {
+  std::uint64_t mode = number(device, "mode");
+  for (const Words& line : lines_of(file_name() + ".mode")) {
+    if (line.at(0) == device->uuid) mode = std::stoull(line.at(1));
+  }
+  return static_cast<unsigned>(mode);
 }
 
 }  // namespace
@@ -170,9 +266,34 @@ FAKE_NVML int nvmlDeviceGetUUID(Device device, char* text, unsigned bytes) {
 }
 
 FAKE_NVML int nvmlDeviceGetMemoryInfo(Device device, Memory* memory) {
-  memory->total = number(device, "memory", "32510") << 20;
-  memory->used = (number(device, "used") + 400) << 20;
+  memory->total = bytes_total(device);
+  memory->used = bytes_used(device) + (number(device, "reserved", "400") << 20);
+  memory->free = memory->total - std::min(memory->used, memory->total);
   return trouble("nvmlDeviceGetMemoryInfo", device);
+}
+
+FAKE_NVML int nvmlDeviceGetComputeMode(Device device, unsigned* mode) {
+  *mode = compute_mode(device);
+  return trouble("nvmlDeviceGetComputeMode", device);
+}
+
+FAKE_NVML int nvmlDeviceSetComputeMode(Device device, unsigned mode) {
+  const int code = trouble("nvmlDeviceSetComputeMode", device);
+  if (code != kOk) return code;
+  std::ofstream(file_name() + ".mode", std::ios::app) << device->uuid << " " << mode << "\n";
+  log("set_mode " + std::to_string(mode));
+  return kOk;
+}
+
+FAKE_NVML int nvmlDeviceGetPersistenceMode(Device device, unsigned* mode) {
+  *mode = static_cast<unsigned>(number(device, "persistence"));
+  return trouble("nvmlDeviceGetPersistenceMode", device);
+}
+
+FAKE_NVML int nvmlDeviceGetCudaComputeCapability(Device device, int* major, int* minor) {
+  *major = 9;
+  *minor = 0;
+  return trouble("nvmlDeviceGetCudaComputeCapability", device);
 }
 
 #ifndef FAKE_NVML_BROKEN
@@ -205,7 +326,10 @@ FAKE_NVML int nvmlDeviceGetName(Device device, char* text, unsigned bytes) {
 
 FAKE_NVML int nvmlDeviceGetMemoryInfo_v2(Device device, MemoryV2* memory) {
   if (memory->version != kMemoryV2Version) return kArgumentVersionMismatch;
-  memory->used = number(device, "used") << 20;
+  memory->total = bytes_total(device);
+  memory->reserved = number(device, "reserved") << 20;
+  memory->used = bytes_used(device);
+  memory->free = memory->total - std::min(memory->reserved + memory->used, memory->total);
   return trouble("nvmlDeviceGetMemoryInfo_v2", device);
 }
 
@@ -221,7 +345,12 @@ FAKE_NVML int nvmlDeviceGetUtilizationRates(Device device, Utilization* rates) {
 }
 
 FAKE_NVML int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, void* out) {
-  return give_processes<ProcessInfo>("nvmlDeviceGetComputeRunningProcesses_v3", "compute", device,
+  return give_processes<ProcessInfoV3>("nvmlDeviceGetComputeRunningProcesses_v3", "compute", device,
+                                       count, out);
+}
+
+FAKE_NVML int nvmlDeviceGetComputeRunningProcesses_v2(Device device, unsigned* count, void* out) {
+  return give_processes<ProcessInfo>("nvmlDeviceGetComputeRunningProcesses_v2", "compute", device,
                                      count, out);
 }
 
@@ -237,7 +366,13 @@ FAKE_NVML int nvmlDeviceGetGraphicsRunningProcesses_v2(Device device, unsigned* 
 
 FAKE_NVML int nvmlDeviceGetMPSComputeRunningProcesses_v3(Device device, unsigned* count,
                                                          void* out) {
-  return give_processes<ProcessInfo>("nvmlDeviceGetMPSComputeRunningProcesses_v3", "mps", device,
+  return give_processes<ProcessInfoV3>("nvmlDeviceGetMPSComputeRunningProcesses_v3", "mps", device,
+                                       count, out);
+}
+
+FAKE_NVML int nvmlDeviceGetMPSComputeRunningProcesses_v2(Device device, unsigned* count,
+                                                         void* out) {
+  return give_processes<ProcessInfo>("nvmlDeviceGetMPSComputeRunningProcesses_v2", "mps", device,
                                      count, out);
 }
 

@@ -230,6 +230,24 @@ TEST_F(MpsTest, DoesNotTakeAnotherProcessForItsDaemon) {
   mps.stop();
 }
 
+// Two daemons of one folder would take each other's sockets: NVIDIA's program refuses to be the
+// second one.
+TEST_F(MpsTest, TellsWhyASecondDaemonForTheSameFolderEnded) {
+  const auto start = [&] {
+    return start_mps_daemon(options_.control, options_.arguments, folders(), kCard);
+  };
+  const auto first = start();
+  ASSERT_TRUE(first);
+  until([&] { return probe_mps(options_, folders()).has_value(); });
+  const auto second = start();
+  ASSERT_TRUE(second);
+  until([&] { return !is_alive(*second); });
+  EXPECT_EQ(last_words(folders()), ": \"An instance of this daemon is already running\"");
+  EXPECT_TRUE(is_alive(*first));
+  EXPECT_EQ(calls(), "start GPU-a");
+  kill_mps_daemon(*first);
+}
+
 TEST_F(MpsTest, DrainsDaemonsThatAnEarlierProcessLeft) {
   {
     Mps mps(options_);

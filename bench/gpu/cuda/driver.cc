@@ -1,0 +1,106 @@
+#include "bench/gpu/cuda/driver.h"
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <type_traits>
+
+#include "bench/gpu/cuda/kernels.h"
+
+namespace mgpu::gpu_trial::cuda {
+namespace {
+
+constexpr char kLibrary[] = "libcuda.so.1";
+
+std::string loader_error() {
+  const char* const text = ::dlerror();
+  return text != nullptr ? text : "unknown error";
+}
+
+}  // namespace
+
+Driver::Driver() : library(::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
+  if (library == nullptr) throw Failure("dlopen", loader_error());
+  const auto bind = [this](auto*& function, const char* name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol(name));
+    if (function == nullptr) throw Failure("dlsym", loader_error());
+  };
+  bind(init, "cuInit");
+  bind(driver_version, "cuDriverGetVersion");
+  bind(error_name, "cuGetErrorName");
+  bind(device_count, "cuDeviceGetCount");
+  bind(device, "cuDeviceGet");
+  bind(device_name, "cuDeviceGetName");
+  bind(device_uuid, "cuDeviceGetUuid_v2");
+  bind(device_attribute, "cuDeviceGetAttribute");
+  bind(device_memory, "cuDeviceTotalMem_v2");
+  bind(retain_context, "cuDevicePrimaryCtxRetain");
+  bind(set_context, "cuCtxSetCurrent");
+  bind(synchronize, "cuCtxSynchronize");
+  bind(load_module, "cuModuleLoadData");
+  bind(get_function, "cuModuleGetFunction");
+  bind(launch, "cuLaunchKernel");
+  bind(allocate, "cuMemAlloc_v2");
+  bind(free, "cuMemFree_v2");
+  bind(copy_to_device, "cuMemcpyHtoD_v2");
+  bind(copy_to_host, "cuMemcpyDtoH_v2");
+  bind(memory_info, "cuMemGetInfo_v2");
+  Dl_info where{};
+  if (::dladdr(reinterpret_cast<void*>(init), &where) != 0) path = where.dli_fname;
+}
+
+void* Driver::symbol(const char* name) const {
+  return ::dlsym(library, name);
+}
+
+std::string Driver::name_of(int code) const {
+  const char* name = nullptr;
+  if (error_name(code, &name) == kSuccess && name != nullptr) return name;
+  return "error " + std::to_string(code);
+}
+
+void Driver::check(const char* function_name, int code) const {
+  if (code != kSuccess) throw Failure(function_name, name_of(code));
+}
+
+OpenDevice::OpenDevice(const Driver& driver) : driver_(driver) {
+  driver.check("cuInit", driver.init(0));
+  driver.check("cuDeviceGet", driver.device(&device_, 0));
+  Context context = nullptr;
+  driver.check("cuDevicePrimaryCtxRetain", driver.retain_context(&context, device_));
+  driver.check("cuCtxSetCurrent", driver.set_context(context));
+}
+
+int OpenDevice::attribute(Attribute attribute) const {
+  int value = 0;
+  driver_.check("cuDeviceGetAttribute", driver_.device_attribute(&value, attribute, device_));
+  return value;
+}
+
+std::string OpenDevice::name() const {
+  char text[256] = {};
+  driver_.check("cuDeviceGetName", driver_.device_name(text, sizeof text - 1, device_));
+  return text;
+}
+
+std::string OpenDevice::uuid() const {
+  Uuid uuid{};
+  driver_.check("cuDeviceGetUuid_v2", driver_.device_uuid(&uuid, device_));
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    char byte[4];
+    std::snprintf(byte, sizeof byte, "%02x", uuid.bytes[i]);
+    text += (i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "") + std::string(byte);
+  }
+  return text;
+}
+
+Function OpenDevice::kernel(const char* name) const {
+  Module module = nullptr;
+  driver_.check("cuModuleLoadData", driver_.load_module(&module, kKernels));
+  Function function = nullptr;
+  driver_.check("cuModuleGetFunction", driver_.get_function(&function, module, name));
+  return function;
+}
+
+}  // namespace mgpu::gpu_trial::cuda

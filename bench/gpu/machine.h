@@ -1,0 +1,19 @@
+// The machine of a trial: what it is, and that its settings are at the end what they were at the
+// start.
+#pragma once
+
+#include "bench/gpu/check.h"
+#include "bench/gpu/trial.h"
+#include "common/result.h"
+
+namespace mgpu::gpu_trial {
+
+// Facts of the card, the driver and the system. Errors: no card can be tried here, and why.
+Check look_at_machine();
+// Settings of the card, as numbers; those that the driver does not tell are absent.
+Settings settings_in(const std::vector<Json>& findings);
+// Puts the compute mode back where it is not trial.settings.compute_mode, and expects the others to
+// be as they were.
+Check put_settings_back();
+
+}  // namespace mgpu::gpu_trial

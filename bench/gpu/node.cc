@@ -1,0 +1,157 @@
+#include "bench/gpu/node.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "common/text.h"
+
+namespace mgpu::gpu_trial {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kMpsStartTimeout{40'000};
+
+// `path` of the node as this process sees it.
+std::string on_node(const Trial& trial, const std::string& path) {
+  return (trial.node_root == "/" ? "" : trial.node_root) + path;
+}
+
+// A bound record with this share of the card, as the device plugin makes them.
+allocation::Record record_of(const NodeUnderTest& node, Share share) {
+  allocation::Record record;
+  record.cards = {{CardIndex(0), node.card.uuid, share}};
+  return record;
+}
+
+// Where the loader of this machine may not look: the folders of the driver's libraries.
+std::string library_path(const Trial& trial, const NodeUnderTest& node) {
+  std::set<std::string> folders;
+  for (const auto& mount : node.shared.mounts) {
+    folders.insert(std::filesystem::path(on_node(trial, mount.host_path)).parent_path());
+  }
+  const char* const inherited = std::getenv("LD_LIBRARY_PATH");
+  std::string path = inherited != nullptr ? inherited : "";
+  for (const std::string& folder : folders) path += (path.empty() ? "" : ":") + folder;
+  return path;
+}
+
+}  // namespace
+
+gpu::NvmlOptions nvml_options(const Trial& trial) {
+  gpu::NvmlOptions options;
+  if (!trial.nvml.empty()) options.libraries = {trial.nvml};
+  options.node_root = trial.node_root;
+  options.driver_root = trial.driver_root;
+  return options;
+}
+
+Result<NodeUnderTest> look_at_node(const Trial& trial) {
+  const auto source = gpu::nvml_source(nvml_options(trial));
+  const auto inventory = source->read();
+  if (!inventory) return inventory.error();
+  if (inventory->cards.empty()) return error("NVML finds no card on this machine");
+  std::string why_not;
+  for (const gpu::FoundCard& card : inventory->cards) {
+    if (!trial.card.empty() && card.uuid.str() != trial.card) continue;
+    if (card.health == kHealthy)
+      return NodeUnderTest{source->description(), card, inventory->shared};
+    why_not += fmt::format("{}card {} is not healthy: {}", why_not.empty() ? "" : "; ",
+                           in_quotes(card.uuid.str()), card.health);
+  }
+  return error(why_not.empty() ? "there is no card " + in_quotes(trial.card) : why_not);
+}
+
+allocation::Edits edits_of(const Trial& trial, const NodeUnderTest& node, Share share) {
+  allocation::Edits edits = allocation::container_edits(record_of(node, share), node.card.nodes);
+  edits.devices.insert(edits.devices.end(), node.shared.devices.begin(), node.shared.devices.end());
+  edits.mounts.insert(edits.mounts.end(), node.shared.mounts.begin(), node.shared.mounts.end());
+  for (auto& device : edits.devices) device.host_path = on_node(trial, device.host_path);
+  for (auto& mount : edits.mounts) mount.host_path = on_node(trial, mount.host_path);
+  return edits;
+}
+
+Command program_on_node(const Trial& trial, const NodeUnderTest& node,
+                        std::vector<std::string> arguments) {
+  return {.path = trial.cuda_program(),
+          .arguments = std::move(arguments),
+          .environment = {{"LD_LIBRARY_PATH", library_path(trial, node)},
+                          {"CUDA_VISIBLE_DEVICES", node.card.uuid.str()}}};
+}
+
+// --- MPS -----------------------------------------------------------------------------------------
+
+MpsOfCard::MpsOfCard(const Trial& trial, const NodeUnderTest& node)
+    : trial_(trial),
+      node_(node),
+      options_([&] {
+        gpu::MpsOptions options;
+        options.control = trial.mps_control;
+        options.run_dir = trial.scratch;
+        return options;
+      }()),
+      mps_(options_) {}
+
+MpsOfCard::~MpsOfCard() {
+  mps_.stop();
+}
+
+Result<std::unique_ptr<MpsOfCard>> MpsOfCard::start(const Trial& trial, const NodeUnderTest& node) {
+  std::unique_ptr<MpsOfCard> started(new MpsOfCard(trial, node));
+  const auto begin = steady_clock::now();
+  started->mps_.follow({node.card.uuid});
+  auto ready = started->mps_.ready(node.card.uuid);
+  while (!ready && steady_clock::now() - begin < kMpsStartTimeout) {
+    // A program that is not there, or ends at once, is started again and again: its first problem
+    // is what there is to know.
+    const auto states = started->mps_.states();
+    if (!states.empty() && states.front().restarts > 0) break;
+    ::poll(nullptr, 0, 20);
+    ready = started->mps_.ready(node.card.uuid);
+  }
+  if (!ready) return ready.error();
+  started->time_to_start_ = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
+  return started;
+}
+
+Command MpsOfCard::client(Share share, std::vector<std::string> arguments) const {
+  Command command = program_on_node(trial_, node_, std::move(arguments));
+  // The daemon shows its clients one device, and a name that it does not know hides that.
+  command.environment.erase("CUDA_VISIBLE_DEVICES");
+  const allocation::Edits edits = gpu::mps_edits(options_, record_of(node_, share));
+  for (const auto& [name, value] : edits.environment) command.environment[name] = value;
+  // Outside of a container the directory is where the daemon made it.
+  command.environment["CUDA_MPS_PIPE_DIRECTORY"] = edits.mounts.front().host_path;
+  return command;
+}
+
+Container MpsOfCard::container(Share share, bool read_only, std::vector<std::string> words) const {
+  Container container{.edits = edits_of(trial_, node_, share),
+                      .user = 0,
+                      .more_mounts = {},
+                      .words = std::move(words)};
+  const allocation::Edits limits = gpu::mps_edits(options_, record_of(node_, share));
+  for (const auto& [name, value] : limits.environment) container.edits.environment[name] = value;
+  for (allocation::Mount mount : limits.mounts) {
+    mount.read_only = mount.read_only || read_only;
+    container.edits.mounts.push_back(mount);
+  }
+  return container;
+}
+
+gpu::MpsFolders MpsOfCard::folders() const {
+  return gpu::mps_folders(options_.run_dir, node_.card.uuid);
+}
+
+Result<std::string> MpsOfCard::ask(const std::string& command) const {
+  return gpu::mps_command(options_.control, folders(), command, options_.times.command);
+}
+
+}  // namespace mgpu::gpu_trial

@@ -1,0 +1,67 @@
+// The card that the trial uses, and what our node code gives a container that has a share of it.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "bench/gpu/container.h"
+#include "bench/gpu/program.h"
+#include "bench/gpu/trial.h"
+#include "common/result.h"
+#include "common/units.h"
+#include "plugin/gpu/card_source.h"
+#include "plugin/gpu/mps.h"
+#include "plugin/gpu/mps_process.h"
+#include "plugin/gpu/nvml_source.h"
+
+namespace mgpu::gpu_trial {
+
+gpu::NvmlOptions nvml_options(const Trial& trial);
+
+struct NodeUnderTest {
+  std::string driver;        // description of the source
+  gpu::FoundCard card;       // trial.card, or the first that is healthy
+  allocation::Edits shared;  // as the device plugin gives them to every container
+};
+// Errors: no NVML, no card, or the card that was named is not there or not healthy.
+Result<NodeUnderTest> look_at_node(const Trial& trial);
+
+// What a container with this share of the card gets, without MPS. Host paths are those that this
+// process sees.
+allocation::Edits edits_of(const Trial& trial, const NodeUnderTest& node, Share share);
+
+// A test program on the node itself, outside of containers and of MPS, with this card as its
+// device.
+Command program_on_node(const Trial& trial, const NodeUnderTest& node,
+                        std::vector<std::string> arguments);
+
+// The MPS daemon of the card, started by the device plugin's code in the scratch folder. It and its
+// servers end with this.
+class MpsOfCard {
+ public:
+  // Errors: it does not answer in time, one sentence why.
+  static Result<std::unique_ptr<MpsOfCard>> start(const Trial& trial, const NodeUnderTest& node);
+  ~MpsOfCard();
+
+  // A test program on the node that is a client with this share.
+  Command client(Share share, std::vector<std::string> arguments) const;
+  // A container with this share. `read_only`: whether its pipe directory is.
+  Container container(Share share, bool read_only, std::vector<std::string> words) const;
+  // What the daemon answers to a command, from outside of containers.
+  Result<std::string> ask(const std::string& command) const;
+
+  gpu::Mps& mps() { return mps_; }
+  gpu::MpsFolders folders() const;
+  std::chrono::milliseconds time_to_start() const { return time_to_start_; }
+
+ private:
+  MpsOfCard(const Trial& trial, const NodeUnderTest& node);
+
+  const Trial& trial_;
+  const NodeUnderTest& node_;
+  const gpu::MpsOptions options_;
+  gpu::Mps mps_;
+  std::chrono::milliseconds time_to_start_{0};
+};
+
+}  // namespace mgpu::gpu_trial

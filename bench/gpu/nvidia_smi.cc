@@ -1,0 +1,83 @@
+#include "bench/gpu/nvidia_smi.h"
+
+#include <boost/property_tree/ptree.hpp>
+#include <boost/property_tree/xml_parser.hpp>
+#include <charconv>
+#include <chrono>
+#include <sstream>
+#include <utility>
+
+#include "plugin/gpu/mps_spawn.h"
+
+namespace mgpu::gpu_trial {
+namespace {
+
+using Tree = boost::property_tree::ptree;
+
+// Some 20 KiB a card, and more where many processes run.
+constexpr std::size_t kReportBytesMax = std::size_t{8} << 20;
+// Without a persistence daemon each card is started for it.
+constexpr std::chrono::seconds kTimeout{30};
+
+void add_fields(const Tree& tree, const std::string& path, SmiCard& card) {
+  for (const auto& [name, child] : tree) {
+    const std::string below = path.empty() ? name : path + "." + name;
+    if (child.empty()) card.fields[below] = child.data();
+    add_fields(child, below, card);
+  }
+}
+
+SmiProcess process_of(const Tree& tree) {
+  SmiProcess process;
+  const auto pid = tree.get("pid", std::string());
+  std::from_chars(pid.data(), pid.data() + pid.size(), process.pid);
+  process.type = tree.get("type", std::string());
+  process.name = tree.get("process_name", std::string());
+  process.memory = tree.get("used_memory", std::string());
+  return process;
+}
+
+SmiCard card_of(const Tree& tree) {
+  SmiCard card;
+  add_fields(tree, "", card);
+  if (const auto processes = tree.get_child_optional("processes")) {
+    for (const auto& [name, process] : *processes) {
+      if (name == "process_info") card.processes.push_back(process_of(process));
+    }
+  }
+  return card;
+}
+
+}  // namespace
+
+std::string SmiCard::field(const std::string& path) const {
+  const auto found = fields.find(path);
+  return found == fields.end() ? "" : found->second;
+}
+
+Result<SmiReport> parse_smi_report(const std::string& xml) {
+  try {
+    Tree tree;
+    std::istringstream text(xml);
+    boost::property_tree::read_xml(text, tree, boost::property_tree::xml_parser::trim_whitespace);
+    const Tree& log = tree.get_child("nvidia_smi_log");
+    SmiReport report{.driver = log.get("driver_version", std::string()),
+                     .cuda = log.get("cuda_version", std::string()),
+                     .cards = {}};
+    for (const auto& [name, child] : log) {
+      if (name == "gpu") report.cards.emplace(child.get("uuid", std::string()), card_of(child));
+    }
+    return report;
+  } catch (const boost::property_tree::ptree_error& problem) {
+    return error(std::string("nvidia-smi printed no report: ") + problem.what());
+  }
+}
+
+Result<SmiReport> ask_nvidia_smi(const Trial& trial) {
+  const auto xml =
+      gpu::converse({trial.nvidia_smi, {"-q", "-x"}, {}, -1, -1}, "", kReportBytesMax, kTimeout);
+  if (!xml) return error("nvidia-smi -q -x failed: " + xml.error().message);
+  return parse_smi_report(*xml);
+}
+
+}  // namespace mgpu::gpu_trial

@@ -1,0 +1,133 @@
+#include "bench/gpu/nvml_more.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "bench/gpu/node.h"
+#include "common/text.h"
+#include "plugin/gpu/nvml_abi.h"
+#include "plugin/gpu/nvml_card.h"
+
+namespace mgpu::gpu_trial {
+namespace {
+
+using gpu::nvml::Device;
+using gpu::nvml::kOk;
+
+constexpr unsigned kRawProcesses = 64;
+constexpr std::size_t kEntryBytesMax = 64;
+
+}  // namespace
+
+NvmlCard::NvmlCard(std::shared_ptr<const gpu::nvml::Library> library, void* more)
+    : library_(std::move(library)), more_(more) {}
+
+NvmlCard::~NvmlCard() {
+  library_->functions().shutdown();
+  ::dlclose(more_);
+}
+
+Result<std::unique_ptr<NvmlCard>> NvmlCard::open(const Trial& trial, const CardUuid& uuid) {
+  auto library = gpu::nvml::Library::open(nvml_options(trial).libraries);
+  if (!library) return library.error();
+  void* const more = ::dlopen((*library)->name().c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (more == nullptr) return error("cannot open NVML once more");
+  const gpu::nvml::Functions& f = (*library)->functions();
+  if (const int code = f.init(); code != kOk) {
+    ::dlclose(more);
+    return error("nvmlInit_v2 failed: " + (*library)->describe(code));
+  }
+  std::unique_ptr<NvmlCard> card(new NvmlCard(*library, more));
+  unsigned count = 0;
+  f.device_count(&count);
+  for (unsigned i = 0; i < count; ++i) {
+    Device device = nullptr;
+    if (f.device_by_index(i, &device) != kOk) continue;
+    if (gpu::nvml::uuid_of(**library, device) != uuid) continue;
+    card->device_ = device;
+    return card;
+  }
+  return error("NVML has no card " + in_quotes(uuid.str()));
+}
+
+bool NvmlCard::has(const std::string& function) const {
+  return ::dlsym(more_, function.c_str()) != nullptr;
+}
+
+std::optional<unsigned> NvmlCard::number(const std::string& function) const {
+  using Get = int(Device, unsigned*);
+  auto* const get = reinterpret_cast<Get*>(::dlsym(more_, function.c_str()));
+  unsigned value = 0;
+  if (get == nullptr || get(device_, &value) != kOk) return std::nullopt;
+  return value;
+}
+
+Result<void> NvmlCard::set_compute_mode(unsigned mode) const {
+  using Set = int(Device, unsigned);
+  auto* const set = reinterpret_cast<Set*>(::dlsym(more_, "nvmlDeviceSetComputeMode"));
+  if (set == nullptr) return error("this NVML has no nvmlDeviceSetComputeMode");
+  const int code = set(device_, mode);
+  return code == kOk ? Result<void>()
+                     : error("nvmlDeviceSetComputeMode failed: " + library_->describe(code));
+}
+
+std::optional<std::string> NvmlCard::compute_capability() const {
+  using Get = int(Device, int*, int*);
+  auto* const get = reinterpret_cast<Get*>(::dlsym(more_, "nvmlDeviceGetCudaComputeCapability"));
+  int major = 0;
+  int minor = 0;
+  if (get == nullptr || get(device_, &major, &minor) != kOk) return std::nullopt;
+  return fmt::format("{}.{}", major, minor);
+}
+
+RawProcesses NvmlCard::compute_processes(const std::string& suffix) const {
+  RawProcesses list;
+  list.function = "nvmlDeviceGetComputeRunningProcesses" + suffix;
+  auto* const get =
+      reinterpret_cast<gpu::nvml::DeviceGetProcesses*>(::dlsym(more_, list.function.c_str()));
+  if (get == nullptr) {
+    list.code = gpu::nvml::kFunctionNotFound;
+    return list;
+  }
+  list.count = kRawProcesses;
+  list.bytes.assign(kRawProcesses * kEntryBytesMax, kRawProcessFill);
+  list.code = get(device_, &list.count, list.bytes.data());
+  if (list.code != kOk) list.count = 0;
+  return list;
+}
+
+std::optional<gpu::nvml::MemoryV2> NvmlCard::memory() const {
+  const auto get = library_->functions().memory_v2;
+  gpu::nvml::MemoryV2 memory{};
+  memory.version = gpu::nvml::kMemoryV2Version;
+  if (get == nullptr || get(device_, &memory) != kOk) return std::nullopt;
+  return memory;
+}
+
+std::optional<std::size_t> entry_bytes_of(const RawProcesses& list) {
+  if (list.count < 2 || list.count > kRawProcesses) return std::nullopt;
+  const auto last = std::find_if(list.bytes.rbegin(), list.bytes.rend(),
+                                 [](unsigned char byte) { return byte != kRawProcessFill; });
+  const auto written = static_cast<std::size_t>(list.bytes.rend() - last);
+  for (const std::size_t size : {24u, 32u, 16u}) {
+    // The last bytes of an entry may be padding, which is not written.
+    if (written <= list.count * size && written > list.count * size - 8) return size;
+  }
+  return std::nullopt;
+}
+
+std::vector<RawProcess> entries_of(const RawProcesses& list, std::size_t entry_bytes) {
+  std::vector<RawProcess> entries;
+  for (std::size_t i = 0; i < list.count && (i + 1) * entry_bytes <= list.bytes.size(); ++i) {
+    gpu::nvml::ProcessInfoV1 entry{};  // how every version begins
+    std::memcpy(&entry, list.bytes.data() + i * entry_bytes, sizeof entry);
+    entries.push_back({entry.pid, entry.used});
+  }
+  return entries;
+}
+
+}  // namespace mgpu::gpu_trial

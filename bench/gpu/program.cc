@@ -1,0 +1,181 @@
+#include "bench/gpu/program.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include "common/text.h"
+
+namespace mgpu::gpu_trial {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// A line that is longer is no value, and only the end of other output is kept.
+constexpr std::size_t kLineBytesMax = 16 * 1024;
+constexpr std::size_t kOtherBytesMax = 4 * 1024;
+
+milliseconds left_until(steady_clock::time_point deadline) {
+  return std::max(std::chrono::ceil<milliseconds>(deadline - steady_clock::now()), milliseconds(0));
+}
+
+double seconds(milliseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+Result<RunningProgram> RunningProgram::start(const Command& command) {
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+    return error(fmt::format("cannot make a socket: {}", std::strerror(errno)));
+  }
+  const gpu::OpenDescriptor theirs(pair[1]);
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : command.environment) variables.push_back(name + "=" + value);
+  const auto pid =
+      gpu::spawn({command.path, command.arguments, variables, theirs.number(), theirs.number()});
+  if (!pid) {
+    ::close(pair[0]);
+    return pid.error();
+  }
+  return RunningProgram(*pid, pair[0]);
+}
+
+RunningProgram::~RunningProgram() {
+  kill();
+  if (socket_ >= 0) ::close(socket_);
+}
+
+RunningProgram::RunningProgram(RunningProgram&& other) noexcept
+    : pid_(std::exchange(other.pid_, 0)),
+      socket_(std::exchange(other.socket_, -1)),
+      exit_code_(other.exit_code_),
+      unread_(std::move(other.unread_)),
+      other_(std::move(other.other_)),
+      values_(std::move(other.values_)),
+      times_printed_(std::move(other.times_printed_)) {}
+
+// --- its output ----------------------------------------------------------------------------------
+
+bool RunningProgram::read_some(milliseconds timeout) {
+  pollfd ready{socket_, POLLIN, 0};
+  if (::poll(&ready, 1, static_cast<int>(timeout.count())) <= 0) return true;
+  std::array<char, 4096> part{};
+  const ssize_t count = ::recv(socket_, part.data(), part.size(), MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  if (count <= 0) return false;
+  unread_.append(part.data(), static_cast<std::size_t>(count));
+  take_lines();
+  return true;
+}
+
+void RunningProgram::take_lines() {
+  for (std::size_t end; (end = unread_.find('\n')) != std::string::npos;) {
+    const std::string line = unread_.substr(0, end);
+    unread_.erase(0, end + 1);
+    const std::size_t equals = line.find('=');
+    if (equals == std::string::npos || line.find(' ') < equals) {
+      other_ += line + "\n";
+      if (other_.size() > kOtherBytesMax) other_.erase(0, other_.size() - kOtherBytesMax);
+      continue;
+    }
+    values_[line.substr(0, equals)] = line.substr(equals + 1);
+    ++times_printed_[line.substr(0, equals)];
+  }
+  if (unread_.size() > kLineBytesMax) unread_.clear();
+}
+
+void RunningProgram::read_on() {
+  constexpr int kPartsMax = 64;
+  for (int i = 0; i < kPartsMax && read_some(milliseconds(0)); ++i) {
+  }
+}
+
+Result<std::string> RunningProgram::next(const std::string& name, milliseconds timeout) {
+  const auto deadline = steady_clock::now() + timeout;
+  const int printed_before = times_printed_[name];
+  while (times_printed_[name] == printed_before) {
+    const bool more = read_some(left_until(deadline));
+    if (times_printed_[name] != printed_before) break;
+    if (!more) return error("it ended: " + complaint());
+    if (steady_clock::now() >= deadline) {
+      return error(fmt::format("it did not print {} within {} s", name, seconds(timeout)));
+    }
+  }
+  return values_[name];
+}
+
+std::string RunningProgram::value(const std::string& name) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? "" : found->second;
+}
+
+std::optional<double> RunningProgram::number(const std::string& name) const {
+  const std::string text = value(name);
+  double number = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = code == std::errc() && end == text.data() + text.size();
+  return whole ? std::optional(number) : std::nullopt;
+}
+
+std::string RunningProgram::complaint() const {
+  const std::string failed = value("failed");
+  if (!failed.empty()) return failed + ": " + value("error");
+  std::string last = other_ + unread_;
+  while (last.ends_with('\n')) last.pop_back();
+  const std::size_t line = last.rfind('\n');
+  if (line != std::string::npos) last.erase(0, line + 1);
+  return last.empty() ? fmt::format("exit code {}", exit_code_) : in_quotes(last);
+}
+
+// --- its input and its end -----------------------------------------------------------------------
+
+void RunningProgram::send_line() {
+  ::send(socket_, "\n", 1, MSG_NOSIGNAL);
+}
+
+bool RunningProgram::is_alive() {
+  int status = 0;
+  if (pid_ == 0) return false;
+  if (::waitpid(pid_, &status, WNOHANG) != pid_) return true;
+  exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  pid_ = 0;
+  return false;
+}
+
+Result<int> RunningProgram::finish(milliseconds timeout) {
+  const auto deadline = steady_clock::now() + timeout;
+  ::shutdown(socket_, SHUT_WR);
+  while (steady_clock::now() < deadline && read_some(left_until(deadline))) {
+  }
+  while (is_alive() && steady_clock::now() < deadline) ::poll(nullptr, 0, 2);
+  if (pid_ == 0) return exit_code_;
+  kill();
+  return error(fmt::format("it did not end within {} s", seconds(timeout)));
+}
+
+void RunningProgram::kill() {
+  if (is_alive()) gpu::kill_session(std::exchange(pid_, 0));
+}
+
+Result<RunningProgram> run_to_end(const Command& command, milliseconds timeout) {
+  auto program = RunningProgram::start(command);
+  if (!program) return program.error();
+  const auto code = program->finish(timeout);
+  if (!code) return code.error();
+  if (*code != 0) return error(program->complaint());
+  return program;
+}
+
+}  // namespace mgpu::gpu_trial

@@ -1,0 +1,90 @@
+#include "bench/gpu/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace mgpu::gpu_trial {
+namespace {
+
+constexpr std::size_t kFactColumns = 62;
+
+std::string value_text(const Json& fact) {
+  const Json& value = fact["value"];
+  std::string text = value.is_string() ? value.get<std::string>()
+                                       : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (fact.contains("unit")) text += " " + fact["unit"].get<std::string>();
+  return text;
+}
+
+double seconds_of(const Outcome& outcome) {
+  return static_cast<double>(outcome.duration.count()) / 1'000;
+}
+
+Json outcome_json(const Outcome& outcome) {
+  Json json = {{"name", outcome.name},
+               {"question", outcome.question},
+               {"status", to_text(outcome.status)},
+               {"seconds", seconds_of(outcome)},
+               {"facts", Json::array()},
+               {"expectations", Json::array()}};
+  if (!outcome.reason.empty()) json["reason"] = outcome.reason;
+  for (const Json& finding : outcome.findings) {
+    json[finding.contains("fact") ? "facts" : "expectations"].push_back(finding);
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string table_of(const Outcome& outcome) {
+  std::string table = fmt::format("{:<20} {:<9} {:>6.1f} s  {}\n", outcome.name,
+                                  to_text(outcome.status), seconds_of(outcome), outcome.question);
+  for (const Json& finding : outcome.findings) {
+    if (!finding.contains("fact")) continue;
+    table += fmt::format("  {:<{}} {}\n", finding["fact"].get<std::string>(), kFactColumns,
+                         value_text(finding));
+  }
+  for (const Json& finding : outcome.findings) {
+    if (finding.value("held", true)) continue;
+    table += fmt::format("  NOT SO: {}: {}\n", finding["expectation"].get<std::string>(),
+                         finding["detail"].get<std::string>());
+  }
+  if (!outcome.reason.empty()) table += "  " + outcome.reason + "\n";
+  return table;
+}
+
+std::string summary_of(const Report& report) {
+  std::string summary;
+  for (const Status status :
+       {Status::kPassed, Status::kFailed, Status::kError, Status::kTimedOut, Status::kSkipped}) {
+    const auto count = std::count_if(report.checks.begin(), report.checks.end(),
+                                     [&](const Outcome& one) { return one.status == status; });
+    if (count == 0 && status != Status::kPassed) continue;
+    summary += fmt::format("{}{} {}", summary.empty() ? "" : ", ", count, to_text(status));
+  }
+  return summary;
+}
+
+std::string json_of(const Report& report) {
+  Json machine = Json::object();
+  for (const Json& finding : report.machine.findings) {
+    if (finding.contains("fact")) machine[finding["fact"].get<std::string>()] = finding["value"];
+  }
+  Json json = {
+      {"trial", {{"version", MGPU_VERSION}, {"date", report.date}, {"seconds", report.seconds}}},
+      {"machine", machine},
+      {"checks", Json::array()}};
+  if (report.interrupted) json["trial"]["interrupted"] = true;
+  for (const Outcome& outcome : report.checks) json["checks"].push_back(outcome_json(outcome));
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+bool all_passed(const Report& report) {
+  return std::all_of(report.checks.begin(), report.checks.end(), [](const Outcome& outcome) {
+    return outcome.status == Status::kPassed || outcome.status == Status::kSkipped;
+  });
+}
+
+}  // namespace mgpu::gpu_trial

@@ -1,0 +1,146 @@
+#include "bench/gpu/runc.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+namespace mgpu::gpu_trial {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Those that containerd grants (containerd pkg/oci/spec.go, defaultUnixCaps).
+const Json kCapabilities = {
+    "CAP_CHOWN",   "CAP_DAC_OVERRIDE", "CAP_FSETID",           "CAP_FOWNER",
+    "CAP_MKNOD",   "CAP_NET_RAW",      "CAP_SETGID",           "CAP_SETUID",
+    "CAP_SETFCAP", "CAP_SETPCAP",      "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT",
+    "CAP_KILL",    "CAP_AUDIT_WRITE"};
+
+std::string container_id() {
+  return fmt::format("mgpu-gpu-trial-{}", ::getppid());
+}
+
+Json usual_mounts() {
+  return {{{"destination", "/proc"}, {"type", "proc"}, {"source", "proc"}},
+          {{"destination", "/dev"},
+           {"type", "tmpfs"},
+           {"source", "tmpfs"},
+           {"options", {"nosuid", "strictatime", "mode=755"}}},
+          {{"destination", "/dev/shm"}, {"type", "tmpfs"}, {"source", "shm"}},
+          {{"destination", "/tmp"}, {"type", "tmpfs"}, {"source", "tmpfs"}}};
+}
+
+Json bind_mount(const allocation::Mount& mount) {
+  return {{"destination", mount.container_path},
+          {"type", "bind"},
+          {"source", mount.host_path},
+          {"options", {mount.read_only ? "ro" : "rw", "nosuid", "nodev", "rbind"}}};
+}
+
+std::optional<Json> device(const allocation::DeviceNode& node) {
+  struct stat found {};
+  if (::stat(node.host_path.c_str(), &found) != 0 || !S_ISCHR(found.st_mode)) return std::nullopt;
+  return Json{{"path", node.path},
+              {"type", "c"},
+              {"major", ::major(found.st_rdev)},
+              {"minor", ::minor(found.st_rdev)},
+              {"fileMode", found.st_mode & 07777},
+              {"uid", 0},
+              {"gid", 0}};
+}
+
+Json process(const Container& container) {
+  Json environment = {"PATH=/usr/bin:/bin"};
+  for (const auto& [name, value] : container.edits.environment) {
+    environment.push_back(name + "=" + value);
+  }
+  return {
+      {"terminal", false},
+      {"user", {{"uid", container.user}, {"gid", container.user}}},
+      {"args", container.words},
+      {"env", environment},
+      {"cwd", "/"},
+      {"noNewPrivileges", true},
+      {"capabilities",
+       {{"bounding", kCapabilities}, {"effective", kCapabilities}, {"permitted", kCapabilities}}}};
+}
+
+Json config(const Container& container) {
+  Json mounts = usual_mounts();
+  for (const auto* const list : {&container.edits.mounts, &container.more_mounts}) {
+    for (const auto& mount : *list) mounts.push_back(bind_mount(mount));
+  }
+  Json devices = Json::array();
+  Json rules = {{{"allow", false}, {"access", "rwm"}}};
+  for (const auto& node : container.edits.devices) {
+    // One that is no device, as in the tree of a test, is left out.
+    if (auto found = device(node)) {
+      rules.push_back({{"allow", true},
+                       {"type", "c"},
+                       {"major", (*found)["major"]},
+                       {"minor", (*found)["minor"]},
+                       {"access", "rw"}});
+      devices.push_back(*std::move(found));
+    }
+  }
+  Json namespaces = Json::array();
+  for (const char* const type : {"pid", "ipc", "uts", "mount", "network"}) {
+    namespaces.push_back({{"type", type}});
+  }
+  return {{"ociVersion", "1.0.2"},
+          {"process", process(container)},
+          {"root", {{"path", "root"}, {"readonly", false}}},
+          {"hostname", "trial"},
+          {"mounts", mounts},
+          {"linux",
+           {{"devices", devices},
+            {"resources", {{"devices", rules}}},
+            {"namespaces", namespaces},
+            {"cgroupsPath", "/" + container_id()}}}};
+}
+
+Command runc(const Trial& trial, std::vector<std::string> words) {
+  words.insert(words.begin(), {"--root", trial.scratch + "/runc"});
+  Command command{.path = trial.runc, .arguments = std::move(words), .environment = {}};
+  // The one of the folder brings its library along.
+  if (trial.runc.starts_with(trial.folder + "/")) {
+    command.environment = {{"LD_LIBRARY_PATH", trial.folder + "/lib"}};
+  }
+  return command;
+}
+
+}  // namespace
+
+Result<Command> runc_command(const Trial& trial, const Container& container) {
+  const std::string bundle = trial.scratch + "/bundle";
+  auto made = make_root_folder(bundle + "/root", trial.image(), container.edits.mounts);
+  if (!made) return made.error();
+  std::ofstream file(bundle + "/config.json");
+  file << config(container).dump(1) << "\n";
+  file.close();
+  if (!file)
+    return error(fmt::format("cannot write {}/config.json: {}", bundle, std::strerror(errno)));
+  return runc(trial, {"run", "--bundle", bundle, container_id()});
+}
+
+void forget_runc_container(const Trial& trial) {
+  static_cast<void>(
+      run_to_end(runc(trial, {"delete", "-f", container_id()}), std::chrono::seconds(10)));
+}
+
+Result<std::string> runc_version(const Trial& trial) {
+  const auto program = run_to_end(runc(trial, {"--version"}), std::chrono::seconds(10));
+  if (!program) return program.error();
+  return program->text();
+}
+
+}  // namespace mgpu::gpu_trial

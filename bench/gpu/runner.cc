@@ -1,0 +1,262 @@
+#include "bench/gpu/runner.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <utility>
+
+namespace mgpu::gpu_trial {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// More than any honest check finds.
+constexpr std::size_t kFindingsBytesMax = std::size_t{1} << 20;
+// A process that was killed is gone at once, unless it hangs in the driver.
+constexpr milliseconds kKillTimeout{10'000};
+constexpr int kExitError = 1;
+
+std::atomic<bool> signal_came = false;
+
+void note_signal(int) {
+  signal_came = true;
+}
+
+int until(steady_clock::time_point deadline) {
+  const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+  return static_cast<int>(std::clamp<milliseconds::rep>(left.count(), 0, 1'000));
+}
+
+// --- the process of a check ----------------------------------------------------------------------
+
+void write_line(int to, const Json& finding) {
+  const std::string line = finding.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  for (std::size_t done = 0; done < line.size();) {
+    const ssize_t count = ::write(to, line.data() + done, line.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return;
+    done += static_cast<std::size_t>(count);
+  }
+}
+
+Result<void> run_guarded(const Check& check, const Trial& trial, Findings& findings) {
+  try {
+    return check.run(trial, findings);
+  } catch (const std::exception& thrown) {
+    return error(thrown.what());
+  }
+}
+
+[[noreturn]] void be_the_check(const Check& check, const Trial& trial, int findings_to, int log) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::setpgid(0, 0);
+  for (const int number : {SIGINT, SIGTERM}) ::signal(number, SIG_DFL);
+  ::dup2(log, STDERR_FILENO);
+  ::dup2(log, STDOUT_FILENO);
+  Findings findings([findings_to](const Json& finding) { write_line(findings_to, finding); });
+  const auto ran = run_guarded(check, trial, findings);
+  if (!ran) write_line(findings_to, {{"error", ran.error().message}});
+  // Nothing that belongs to the runner is flushed or destroyed here.
+  ::_exit(ran ? 0 : kExitError);
+}
+
+// --- what becomes of it --------------------------------------------------------------------------
+
+// The parent of a process, from /proc/<pid>/stat (proc(5)).
+std::optional<pid_t> parent_of(const std::filesystem::path& process) {
+  std::ifstream file(process / "stat");
+  std::string line;
+  if (!std::getline(file, line)) return std::nullopt;
+  const std::size_t name_end = line.rfind(") ");
+  if (name_end == std::string::npos || name_end + 4 >= line.size()) return std::nullopt;
+  const char* const begin = line.data() + name_end + 4;  // after the state
+  pid_t parent = 0;
+  const auto [end, code] = std::from_chars(begin, line.data() + line.size(), parent);
+  return code == std::errc() ? std::optional(parent) : std::nullopt;
+}
+
+std::vector<pid_t> children() {
+  std::vector<pid_t> found;
+  std::error_code failed;
+  std::filesystem::directory_iterator at("/proc", failed);
+  for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
+    const std::string name = at->path().filename();
+    pid_t pid = 0;
+    const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (code != std::errc() || end != name.data() + name.size()) continue;
+    if (parent_of(at->path()) == ::getpid()) found.push_back(pid);
+  }
+  return found;
+}
+
+// Ends the children, and those that become children by that, until there are none. What is left
+// after a while hangs in the kernel; it is reported.
+std::vector<pid_t> kill_children() {
+  const auto deadline = steady_clock::now() + kKillTimeout;
+  std::vector<pid_t> left = children();
+  while (!left.empty() && steady_clock::now() < deadline) {
+    for (const pid_t child : left) ::kill(child, SIGKILL);
+    for (const pid_t child : left) ::waitpid(child, nullptr, WNOHANG);
+    ::poll(nullptr, 0, 2);
+    left = children();
+  }
+  return left;
+}
+
+// Reads until every writer has closed the pipe, the time is over, or a signal came.
+std::string read_findings(int from, steady_clock::time_point deadline, bool& ended) {
+  std::string text;
+  std::array<char, 4096> part{};
+  ended = false;
+  while (!Runner::interrupted() && steady_clock::now() < deadline) {
+    pollfd ready{from, POLLIN, 0};
+    if (::poll(&ready, 1, until(deadline)) <= 0) continue;
+    const ssize_t count = ::read(from, part.data(), part.size());
+    if (count < 0 && errno == EINTR) continue;
+    ended = count <= 0;
+    if (ended || text.size() > kFindingsBytesMax) return text;
+    text.append(part.data(), static_cast<std::size_t>(count));
+  }
+  return text;
+}
+
+// An error or a reason to skip goes to the outcome, everything else is a finding.
+void take_line(std::string_view line, Outcome& outcome) {
+  Json finding = Json::parse(line, nullptr, false);
+  if (!finding.is_object()) return;
+  if (finding.contains("error")) {
+    outcome.status = Status::kError;
+    outcome.reason = finding["error"];
+  } else if (finding.contains("skipped")) {
+    outcome.status = Status::kSkipped;
+    outcome.reason = finding["skipped"];
+  } else {
+    outcome.findings.push_back(std::move(finding));
+  }
+}
+
+void take_lines(std::string_view text, Outcome& outcome) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    take_line(text.substr(0, end), outcome);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+// The status of a child that ends now. One that hangs in the kernel has none, and is reported
+// below.
+int end_of(pid_t child) {
+  const auto deadline = steady_clock::now() + kKillTimeout;
+  int status = 0;
+  while (::waitpid(child, &status, WNOHANG) == 0 && steady_clock::now() < deadline) {
+    ::poll(nullptr, 0, 2);
+  }
+  return status;
+}
+
+// How the process of the check ended, where it said nothing itself.
+void judge_end(int status, bool ended, milliseconds limit, Outcome& outcome) {
+  if (Runner::interrupted()) {
+    outcome.status = Status::kError;
+    outcome.reason = "the trial was interrupted";
+  } else if (!ended) {
+    outcome.status = Status::kTimedOut;
+    outcome.reason =
+        fmt::format("no answer within {} s", std::chrono::duration<double>(limit).count());
+  } else if (WIFSIGNALED(status)) {
+    outcome.status = Status::kError;
+    outcome.reason = fmt::format("the check was ended by signal {}", WTERMSIG(status));
+  } else if (outcome.status == Status::kPassed) {
+    outcome.status = status_of(outcome.findings);
+  }
+}
+
+}  // namespace
+
+std::string_view to_text(Status status) {
+  switch (status) {
+    case Status::kPassed:
+      return "passed";
+    case Status::kFailed:
+      return "FAILED";
+    case Status::kError:
+      return "ERROR";
+    case Status::kTimedOut:
+      return "TIMED OUT";
+    case Status::kSkipped:
+      return "skipped";
+  }
+  return "unknown";
+}
+
+Status status_of(const std::vector<Json>& findings) {
+  const bool failed = std::any_of(findings.begin(), findings.end(),
+                                  [](const Json& finding) { return !finding.value("held", true); });
+  return failed ? Status::kFailed : Status::kPassed;
+}
+
+Runner::Runner(int log) : log_(log) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  struct sigaction action {};
+  action.sa_handler = note_signal;  // without SA_RESTART, so that poll() returns
+  for (const int number : {SIGINT, SIGTERM}) ::sigaction(number, &action, nullptr);
+}
+
+bool Runner::interrupted() {
+  return signal_came;
+}
+
+void Runner::forget_interrupt() {
+  signal_came = false;
+}
+
+Outcome Runner::run(const Check& check, const Trial& trial, milliseconds limit) {
+  const auto start = steady_clock::now();
+  Outcome outcome;
+  outcome.name = check.name;
+  outcome.question = check.question;
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    outcome.status = Status::kError;
+    outcome.reason = fmt::format("cannot make a pipe: {}", std::strerror(errno));
+    return outcome;
+  }
+  const pid_t child = ::fork();
+  if (child < 0) {
+    outcome.status = Status::kError;
+    outcome.reason = fmt::format("cannot start a process: {}", std::strerror(errno));
+  }
+  if (child == 0) be_the_check(check, trial, ends[1], log_);
+  ::close(ends[1]);
+  bool ended = false;
+  take_lines(read_findings(ends[0], start + limit, ended), outcome);
+  ::close(ends[0]);
+  if (!ended) ::kill(child, SIGKILL);
+  judge_end(end_of(child), ended, limit, outcome);
+  const std::vector<pid_t> left = kill_children();
+  if (!left.empty()) {
+    outcome.status = Status::kError;
+    outcome.reason =
+        fmt::format("process {} cannot be ended: it hangs in the kernel", left.front());
+  }
+  outcome.duration = std::chrono::duration_cast<milliseconds>(steady_clock::now() - start);
+  return outcome;
+}
+
+}  // namespace mgpu::gpu_trial

@@ -1,0 +1,766 @@
+// A stand-in for libcuda.so.1: one device, whose kernels are computed or slept for by the
+// processor. What it does is in the file "behaviour" of the folder that MGPU_FAKE_CUDA names, a
+// line each, read again at every call:
+//
+//   memory <MiB>               of the device; 143771 without the line
+//   context <MiB>              what a context takes without MPS; 500 without the line
+//   mps_context <MiB>          what it takes under MPS; 30 without the line
+//   name <text>                of the device
+//   uuid <GPU-...>             of the device
+//   no-limit                   MPS does not enforce the memory limit of a client
+//   no-share                   MPS does not enforce the thread percentage of a client
+//   hang <function>            for as long as the file says so
+//   fail <function> <code>
+//   wrong-sum                  the kernel "vector_add" computes wrong sums
+//
+// A function is named as it is exported, or without its "_v2".
+//
+// Every process with a context writes what it uses to "process.<pid>" of that folder, "<bytes>
+// <compute|mps>", and removes the file when it ends by itself. fake_nvml.cc lists these processes.
+// The device's memory is shared by the processes that have such a file and live. Without a folder,
+// or with one that cannot be written, a process has the device to itself.
+//
+// A process is a client of MPS where CUDA_MPS_PIPE_DIRECTORY names a folder whose socket "server"
+// takes connections, see fake_mps_control.cc. It sends "client <pid>" and reads "ok", "full" or
+// "fault", and keeps the connection open. Without a connection it runs without MPS and its limits,
+// as CUDA does. Of CUDA_MPS_PINNED_DEVICE_MEM_LIMIT only the entry of device 0 is read.
+//
+// Two kernels do something: "vector_add" (a, b, c, n), and "spin" (out, iterations), which computes
+// nothing and takes the longer the smaller the client's thread percentage is. A launch of "spin"
+// only notes its duration, and cuCtxSynchronize waits for it. Allocations of over 16 MiB are
+// addresses without memory: what is copied there is lost, and zeros are read from there.
+//
+// It is to be linked with -static-libstdc++ -static-libgcc, so that it loads wherever a libc is.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bench/gpu/cuda/driver_api.h"
+
+namespace mgpu::gpu_trial::cuda {
+
+struct ContextHandle {};
+struct ModuleHandle {
+  std::string image;
+};
+struct FunctionHandle {
+  std::string name;
+};
+
+namespace {
+
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+using Words = std::vector<std::string>;
+
+// Codes that only a driver returns.
+constexpr int kInvalidValue = 1;
+constexpr int kInvalidDevice = 101;
+constexpr int kInvalidContext = 201;
+constexpr int kInvalidHandle = 400;
+constexpr int kIllegalAddress = 700;
+constexpr int kMpsRpcFailure = 806;
+
+constexpr int kDriverVersion = 13000;
+constexpr int kMultiprocessors = 132;
+constexpr int kMultiprocessorsMin = 2;
+constexpr std::uint64_t kBytesPerMiB = std::uint64_t{1} << 20;
+// Larger allocations have no memory behind them.
+constexpr std::size_t kBackedBytesMax = 16 * kBytesPerMiB;
+constexpr DevicePointer kFirstAddress = 0x7f00'0000'0000;
+constexpr std::size_t kAlignment = 512;
+// Of one block and one iteration of "spin": 8448 blocks of 10000 iterations take 5 ms.
+constexpr double kSpinNanoseconds = 5e6 / (8448.0 * 10000.0);
+constexpr char kDefaultUuid[] = "GPU-6d677075-0000-4000-8000-000000000001";
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::string state_folder() {
+  return variable("MGPU_FAKE_CUDA");
+}
+
+// --- behaviour -----------------------------------------------------------------------------------
+
+std::vector<Words> behaviours() {
+  std::vector<Words> lines;
+  std::ifstream file(state_folder() + "/behaviour");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    Words read;
+    for (std::string word; words >> word;) read.push_back(word);
+    if (!read.empty()) lines.push_back(read);
+  }
+  return lines;
+}
+
+// What follows `kind` in its line; none where there is no such line.
+std::optional<std::string> behaviour(const std::string& kind) {
+  for (const Words& line : behaviours()) {
+    if (line[0] != kind) continue;
+    std::string text;
+    for (std::size_t i = 1; i < line.size(); ++i) text += (i > 1 ? " " : "") + line[i];
+    return text;
+  }
+  return std::nullopt;
+}
+
+std::uint64_t bytes_said(const std::string& kind, std::uint64_t otherwise_mib) {
+  const auto text = behaviour(kind);
+  const std::uint64_t mib = text ? std::strtoull(text->c_str(), nullptr, 10) : otherwise_mib;
+  return mib * kBytesPerMiB;
+}
+
+std::uint64_t device_bytes() {
+  return bytes_said("memory", 143771);
+}
+
+// The line of this kind about `function`.
+std::optional<Words> line_about(const std::string& kind, const std::string& function) {
+  for (const Words& line : behaviours()) {
+    if (line[0] != kind || line.size() < 2) continue;
+    if (line[1] == function || line[1] + "_v2" == function) return line;
+  }
+  return std::nullopt;
+}
+
+// What every function asks first.
+int trouble(const std::string& function) {
+  while (line_about("hang", function)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  const auto line = line_about("fail", function);
+  return line && line->size() > 2 ? static_cast<int>(std::strtol((*line)[2].c_str(), nullptr, 10))
+                                  : kSuccess;
+}
+
+// --- the process ---------------------------------------------------------------------------------
+
+struct FreeMemory {
+  void operator()(unsigned char* memory) const { std::free(memory); }
+};
+
+struct Allocation {
+  std::size_t bytes = 0;
+  // Made at its first use, so that a program that takes much memory and leaves it alone costs none.
+  std::unique_ptr<unsigned char, FreeMemory> memory;
+};
+
+// What the driver keeps for this process.
+struct Process {
+  Process() = default;
+  ~Process() {
+    if (!use_file.empty()) ::unlink(use_file.c_str());
+    if (connection >= 0) ::close(connection);
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  bool is_client() const { return connection >= 0; }
+
+  std::mutex mutex;
+  bool initialized = false;
+  int connection = -1;  // to the server of MPS, of a client
+  int refusal = 0;      // why MPS did not take this process
+  int broken = 0;       // what every later call fails with
+  bool has_context = false;
+  ContextHandle context;
+  std::uint64_t used = 0;  // bytes, the context included
+  std::string use_file;
+  double pending_ns = 0;  // of kernels that were launched
+  DevicePointer next_address = kFirstAddress;
+  std::map<DevicePointer, Allocation> allocations;
+  std::list<ModuleHandle> modules;
+  std::list<FunctionHandle> functions;
+};
+
+Process& process() {
+  static Process process;
+  return process;
+}
+
+// As in CUDA, every thread chooses its context.
+thread_local Context current_context = nullptr;
+
+// --- MPS -----------------------------------------------------------------------------------------
+
+int connect_to_server() {
+  const std::string pipe = variable("CUDA_MPS_PIPE_DIRECTORY");
+  const std::string path = pipe + "/server";
+  sockaddr_un address{};
+  if (pipe.empty() || path.size() >= sizeof address.sun_path) return -1;
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const int connection = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (connection < 0) return -1;
+  if (::connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+    return connection;
+  }
+  ::close(connection);
+  return -1;
+}
+
+std::string read_line(int from) {
+  std::string line;
+  for (char next = 0; next != '\n';) {
+    const ssize_t count = ::read(from, &next, 1);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    if (next != '\n') line += next;
+  }
+  return line;
+}
+
+void join_mps(Process& p) {
+  const int connection = connect_to_server();
+  if (connection < 0) return;
+  const std::string hello = "client " + std::to_string(::getpid()) + "\n";
+  // Where this fails, no answer comes either.
+  static_cast<void>(::send(connection, hello.data(), hello.size(), MSG_NOSIGNAL));
+  const std::string answer = read_line(connection);
+  if (answer == "ok") {
+    p.connection = connection;
+    return;
+  }
+  ::close(connection);
+  p.refusal = answer == "full"    ? kMpsMaxClientsReached
+              : answer == "fault" ? kMpsServerNotReady
+                                  : kMpsConnectionFailed;
+}
+
+// Waits; false as soon as the server has hung up. Without MPS it only waits.
+bool wait_connected(int connection, nanoseconds duration) {
+  const auto end = steady_clock::now() + duration;
+  while (true) {
+    const nanoseconds left = std::max<nanoseconds>(end - steady_clock::now(), nanoseconds(0));
+    const timespec timeout{static_cast<time_t>(left.count() / 1'000'000'000),
+                           static_cast<long>(left.count() % 1'000'000'000)};
+    pollfd hung_up{connection, 0, 0};
+    const int ready = ::ppoll(&hung_up, 1, &timeout, nullptr);
+    if (ready >= 0) return ready == 0;
+    if (errno != EINTR) return true;
+  }
+}
+
+// Of the device's multiprocessors.
+double percent_of_device(const Process& p) {
+  const double asked = std::strtod(variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE").c_str(), nullptr);
+  const bool limited = p.is_client() && asked > 0 && asked < 100 && !behaviour("no-share");
+  return limited ? asked : 100;
+}
+
+// In bytes, the context included; "0=1024M,1=2G" limits device 0 to 1 GiB.
+std::optional<std::uint64_t> memory_limit(const Process& p) {
+  if (!p.is_client() || behaviour("no-limit")) return std::nullopt;
+  std::istringstream entries(variable("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"));
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    if (!entry.starts_with("0=")) continue;
+    char* unit = nullptr;
+    const std::uint64_t amount = std::strtoull(entry.c_str() + 2, &unit, 10);
+    if (*unit == 'M') return amount * kBytesPerMiB;
+    if (*unit == 'G') return amount * kBytesPerMiB * 1024;
+  }
+  return std::nullopt;
+}
+
+// --- memory --------------------------------------------------------------------------------------
+
+// Held while a process looks how much memory is left and takes some of it.
+class FolderLock {
+ public:
+  FolderLock() : folder_(::open(state_folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (folder_ >= 0) ::flock(folder_, LOCK_EX);
+  }
+  ~FolderLock() {
+    if (folder_ >= 0) ::close(folder_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  const int folder_;
+};
+
+// What the other processes use that have a file and live.
+std::uint64_t used_by_others() {
+  const std::string prefix = "process.";
+  std::uint64_t sum = 0;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at(state_folder(), failed), end; !failed && at != end;
+       at.increment(failed)) {
+    const std::string name = at->path().filename();
+    if (!name.starts_with(prefix)) continue;
+    char* rest = nullptr;
+    const auto pid = static_cast<pid_t>(std::strtol(name.c_str() + prefix.size(), &rest, 10));
+    const bool other = *rest == '\0' && pid > 0 && pid != ::getpid();
+    if (!other || (::kill(pid, 0) != 0 && errno == ESRCH)) continue;
+    std::uint64_t bytes = 0;
+    if (std::ifstream(at->path()) >> bytes) sum += bytes;
+  }
+  return sum;
+}
+
+void write_use(Process& p) {
+  if (state_folder().empty()) return;
+  const std::string path = state_folder() + "/process." + std::to_string(::getpid());
+  std::ofstream file(path + ".new", std::ios::trunc);
+  file << p.used << " " << (p.is_client() ? "mps" : "compute") << "\n";
+  file.close();
+  if (file && std::rename((path + ".new").c_str(), path.c_str()) == 0) p.use_file = path;
+}
+
+// Adds to what this process uses, unless that is too much.
+int take_memory(Process& p, std::uint64_t bytes) {
+  const FolderLock lock;
+  const std::uint64_t device = device_bytes();
+  if (bytes > device) return kOutOfMemory;
+  const auto limit = memory_limit(p);
+  if (limit && p.used + bytes > *limit) return kOutOfMemory;
+  if (p.used + bytes + used_by_others() > device) return kOutOfMemory;
+  p.used += bytes;
+  write_use(p);
+  return kSuccess;
+}
+
+struct Range {
+  bool known = false;               // it lies in one allocation
+  unsigned char* memory = nullptr;  // where there is some behind it
+};
+
+Range range_at(Process& p, DevicePointer at, std::size_t bytes) {
+  auto next = p.allocations.upper_bound(at);
+  if (next == p.allocations.begin()) return {};
+  auto& [begin, allocation] = *std::prev(next);
+  const std::size_t offset = at - begin;
+  if (offset >= allocation.bytes || bytes > allocation.bytes - offset) return {};
+  if (allocation.bytes > kBackedBytesMax) return {.known = true};
+  if (!allocation.memory) {
+    allocation.memory.reset(static_cast<unsigned char*>(std::calloc(allocation.bytes, 1)));
+  }
+  return {.known = true, .memory = allocation.memory.get() + offset};
+}
+
+// --- kernels -------------------------------------------------------------------------------------
+
+template <class Value>
+Value argument(void** arguments, int index) {
+  Value value{};
+  std::memcpy(&value, arguments[index], sizeof value);
+  return value;
+}
+
+// As on a device, a wrong address is found when the kernel runs, and nothing works after it.
+void add_vectors(Process& p, std::uint64_t threads, void** arguments) {
+  const std::uint64_t asked = argument<std::uint32_t>(arguments, 3);
+  const std::size_t count = std::min<std::uint64_t>(asked, threads);
+  if (count == 0) return;
+  Range ranges[3];
+  for (int i = 0; i < 3; ++i) {
+    ranges[i] = range_at(p, argument<DevicePointer>(arguments, i), count * sizeof(float));
+    if (!ranges[i].known) p.broken = kIllegalAddress;
+  }
+  if (p.broken != kSuccess) return;
+  const float error = behaviour("wrong-sum") ? 1.0F : 0.0F;
+  for (std::size_t i = 0; i < count && ranges[2].memory != nullptr; ++i) {
+    float terms[2] = {0, 0};
+    for (int term = 0; term < 2; ++term) {
+      if (ranges[term].memory == nullptr) continue;
+      std::memcpy(&terms[term], ranges[term].memory + i * sizeof(float), sizeof(float));
+    }
+    const float sum = terms[0] + terms[1] + error;
+    std::memcpy(ranges[2].memory + i * sizeof(float), &sum, sizeof sum);
+  }
+}
+
+void spin(Process& p, unsigned blocks, void** arguments) {
+  const double iterations = argument<std::uint32_t>(arguments, 1);
+  p.pending_ns += kSpinNanoseconds * blocks * iterations * 100 / percent_of_device(p);
+}
+
+// Whether the image has an entry of this name, and not of one that begins with it.
+bool has_entry(const std::string& image, const std::string& name) {
+  const std::string entry = ".entry " + name;
+  for (std::size_t at = 0; (at = image.find(entry, at)) != std::string::npos; ++at) {
+    const char next = image.c_str()[at + entry.size()];
+    if (std::isalnum(static_cast<unsigned char>(next)) == 0 && next != '_') return true;
+  }
+  return false;
+}
+
+// --- what functions begin with -------------------------------------------------------------------
+
+// For functions that need cuInit.
+int started(const Process& p, const std::string& function) {
+  if (const int code = trouble(function); code != kSuccess) return code;
+  return p.initialized ? kSuccess : kNotInitialized;
+}
+
+// For functions about the one device.
+int started_on(const Process& p, const std::string& function, Device device) {
+  if (const int code = started(p, function); code != kSuccess) return code;
+  return device == 0 ? kSuccess : kInvalidDevice;
+}
+
+// For functions that need a context, and a server of MPS that still runs.
+int working(Process& p, const std::string& function) {
+  if (const int code = started(p, function); code != kSuccess) return code;
+  if (current_context == nullptr) return kInvalidContext;
+  const std::lock_guard lock(p.mutex);
+  if (p.broken == kSuccess && !wait_connected(p.connection, nanoseconds(0))) {
+    p.broken = kMpsRpcFailure;
+  }
+  return p.broken;
+}
+
+struct ErrorText {
+  int code;
+  const char* name;
+  const char* text;
+};
+constexpr ErrorText kErrors[] = {
+    {kSuccess, "CUDA_SUCCESS", "no error"},
+    {kInvalidValue, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {kNotInitialized, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {kNoDevice, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
+    {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {kNotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {kMpsConnectionFailed, "CUDA_ERROR_MPS_CONNECTION_FAILED",
+     "MPS client failed to connect to the MPS control daemon or the MPS server"},
+    {kMpsRpcFailure, "CUDA_ERROR_MPS_RPC_FAILURE", "the remote procedural call failed"},
+    {kMpsServerNotReady, "CUDA_ERROR_MPS_SERVER_NOT_READY", "MPS server is not ready"},
+    {kMpsMaxClientsReached, "CUDA_ERROR_MPS_MAX_CLIENTS_REACHED",
+     "the hardware resources required to create MPS client have been exhausted"},
+    {kMpsMaxConnectionsReached, "CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED",
+     "the hardware resources required to support device connections have been exhausted"},
+    {kUnknown, "CUDA_ERROR_UNKNOWN", "unknown error"},
+};
+
+int error_text(int code, const char* ErrorText::*part, const char** text) {
+  *text = nullptr;
+  for (const ErrorText& error : kErrors) {
+    if (error.code == code) *text = error.*part;
+  }
+  return *text != nullptr ? kSuccess : kInvalidValue;
+}
+
+}  // namespace
+}  // namespace mgpu::gpu_trial::cuda
+
+#define FAKE_CUDA extern "C" __attribute__((visibility("default")))
+
+// NOLINTBEGIN: the names are CUDA's.
+using namespace mgpu::gpu_trial::cuda;
+
+FAKE_CUDA int cuInit(unsigned flags) {
+  if (const int code = trouble("cuInit"); code != kSuccess) return code;
+  if (flags != 0) return kInvalidValue;
+  Process& p = process();
+  const std::lock_guard lock(p.mutex);
+  if (!p.initialized) join_mps(p);
+  p.initialized = true;
+  return kSuccess;
+}
+
+FAKE_CUDA int cuDriverGetVersion(int* version) {
+  *version = kDriverVersion;
+  return trouble("cuDriverGetVersion");
+}
+
+FAKE_CUDA int cuGetErrorName(int code, const char** text) {
+  return error_text(code, &ErrorText::name, text);
+}
+
+FAKE_CUDA int cuGetErrorString(int code, const char** text) {
+  return error_text(code, &ErrorText::text, text);
+}
+
+// --- the device ----------------------------------------------------------------------------------
+
+FAKE_CUDA int cuDeviceGetCount(int* count) {
+  *count = 1;
+  return started(process(), "cuDeviceGetCount");
+}
+
+FAKE_CUDA int cuDeviceGet(Device* device, int ordinal) {
+  *device = ordinal;
+  return started_on(process(), "cuDeviceGet", ordinal);
+}
+
+FAKE_CUDA int cuDeviceGetName(char* name, int bytes, Device device) {
+  if (const int code = started_on(process(), "cuDeviceGetName", device); code != kSuccess) {
+    return code;
+  }
+  if (bytes <= 0) return kInvalidValue;
+  const std::string text = behaviour("name").value_or("NVIDIA H200");
+  const std::size_t count = std::min(text.size(), static_cast<std::size_t>(bytes) - 1);
+  std::memcpy(name, text.data(), count);
+  name[count] = '\0';
+  return kSuccess;
+}
+
+FAKE_CUDA int cuDeviceGetUuid_v2(Uuid* uuid, Device device) {
+  if (const int code = started_on(process(), "cuDeviceGetUuid_v2", device); code != kSuccess) {
+    return code;
+  }
+  std::string digits = behaviour("uuid").value_or(kDefaultUuid);
+  if (digits.starts_with("GPU-")) digits.erase(0, 4);
+  std::erase(digits, '-');
+  digits.resize(2 * sizeof uuid->bytes, '0');
+  for (std::size_t i = 0; i < sizeof uuid->bytes; ++i) {
+    const std::string byte = digits.substr(2 * i, 2);
+    uuid->bytes[i] = static_cast<unsigned char>(std::strtoul(byte.c_str(), nullptr, 16));
+  }
+  return kSuccess;
+}
+
+FAKE_CUDA int cuDeviceGetAttribute(int* value, int attribute, Device device) {
+  Process& p = process();
+  if (const int code = started_on(p, "cuDeviceGetAttribute", device); code != kSuccess) return code;
+  const double share = kMultiprocessors * percent_of_device(p) / 100;
+  switch (attribute) {
+    case kMultiprocessorCount:
+      *value = std::max(kMultiprocessorsMin, static_cast<int>(share));
+      return kSuccess;
+    case kComputeCapabilityMajor:
+      *value = 9;
+      return kSuccess;
+    case kComputeCapabilityMinor:
+      *value = 0;
+      return kSuccess;
+    default:
+      return kInvalidValue;
+  }
+}
+
+FAKE_CUDA int cuDeviceTotalMem_v2(std::size_t* bytes, Device device) {
+  *bytes = device_bytes();
+  return started_on(process(), "cuDeviceTotalMem_v2", device);
+}
+
+// --- contexts ------------------------------------------------------------------------------------
+
+FAKE_CUDA int cuDevicePrimaryCtxRetain(Context* context, Device device) {
+  Process& p = process();
+  if (const int code = started_on(p, "cuDevicePrimaryCtxRetain", device); code != kSuccess) {
+    return code;
+  }
+  const std::lock_guard lock(p.mutex);
+  if (p.refusal != kSuccess) return p.refusal;
+  if (!wait_connected(p.connection, nanoseconds(0))) return kMpsRpcFailure;
+  if (!p.has_context) {
+    const std::uint64_t bytes =
+        p.is_client() ? bytes_said("mps_context", 30) : bytes_said("context", 500);
+    if (const int code = take_memory(p, bytes); code != kSuccess) return code;
+    p.has_context = true;
+  }
+  *context = &p.context;
+  return kSuccess;
+}
+
+FAKE_CUDA int cuCtxSetCurrent(Context context) {
+  Process& p = process();
+  if (const int code = started(p, "cuCtxSetCurrent"); code != kSuccess) return code;
+  if (context != nullptr && (context != &p.context || !p.has_context)) return kInvalidContext;
+  current_context = context;
+  return kSuccess;
+}
+
+FAKE_CUDA int cuCtxSynchronize() {
+  Process& p = process();
+  if (const int code = working(p, "cuCtxSynchronize"); code != kSuccess) return code;
+  std::unique_lock lock(p.mutex);
+  const nanoseconds pending(static_cast<std::int64_t>(std::exchange(p.pending_ns, 0)));
+  const int connection = p.connection;
+  lock.unlock();
+  if (wait_connected(connection, pending)) return kSuccess;
+  lock.lock();
+  p.broken = kMpsRpcFailure;
+  return p.broken;
+}
+
+// --- kernels -------------------------------------------------------------------------------------
+
+FAKE_CUDA int cuModuleLoadData(Module* module, const void* image) {
+  Process& p = process();
+  if (const int code = working(p, "cuModuleLoadData"); code != kSuccess) return code;
+  const std::string text = static_cast<const char*>(image);
+  if (text.find(".version") == std::string::npos) return kInvalidImage;
+  const std::lock_guard lock(p.mutex);
+  *module = &p.modules.emplace_back(ModuleHandle{text});
+  return kSuccess;
+}
+
+FAKE_CUDA int cuModuleGetFunction(Function* function, Module module, const char* name) {
+  Process& p = process();
+  if (const int code = working(p, "cuModuleGetFunction"); code != kSuccess) return code;
+  if (module == nullptr) return kInvalidHandle;
+  if (!has_entry(module->image, name)) return kNotFound;
+  const std::lock_guard lock(p.mutex);
+  *function = &p.functions.emplace_back(FunctionHandle{name});
+  return kSuccess;
+}
+
+FAKE_CUDA int cuLaunchKernel(Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned, Stream,
+                             void** arguments, void**) {
+  Process& p = process();
+  if (const int code = working(p, "cuLaunchKernel"); code != kSuccess) return code;
+  if (function == nullptr) return kInvalidHandle;
+  const std::uint64_t threads = std::uint64_t{grid_x} * block_x;
+  if (threads == 0 || grid_y == 0 || grid_z == 0 || block_y == 0 || block_z == 0) {
+    return kInvalidValue;
+  }
+  const std::lock_guard lock(p.mutex);
+  const bool adds = function->name == "vector_add";
+  const bool spins = function->name == "spin";
+  if ((adds || spins) && arguments == nullptr) return kInvalidValue;
+  if (adds) add_vectors(p, threads, arguments);
+  if (spins) spin(p, grid_x, arguments);
+  return kSuccess;
+}
+
+// --- memory --------------------------------------------------------------------------------------
+
+FAKE_CUDA int cuMemAlloc_v2(DevicePointer* pointer, std::size_t bytes) {
+  Process& p = process();
+  if (const int code = working(p, "cuMemAlloc_v2"); code != kSuccess) return code;
+  if (bytes == 0) return kInvalidValue;
+  const std::lock_guard lock(p.mutex);
+  if (const int code = take_memory(p, bytes); code != kSuccess) return code;
+  *pointer = p.next_address;
+  p.allocations[*pointer].bytes = bytes;
+  p.next_address += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return kSuccess;
+}
+
+FAKE_CUDA int cuMemFree_v2(DevicePointer pointer) {
+  Process& p = process();
+  if (const int code = working(p, "cuMemFree_v2"); code != kSuccess) return code;
+  const std::lock_guard lock(p.mutex);
+  const auto found = p.allocations.find(pointer);
+  if (found == p.allocations.end()) return kInvalidValue;
+  p.used -= found->second.bytes;
+  p.allocations.erase(found);
+  write_use(p);
+  return kSuccess;
+}
+
+FAKE_CUDA int cuMemcpyHtoD_v2(DevicePointer to, const void* from, std::size_t bytes) {
+  Process& p = process();
+  if (const int code = working(p, "cuMemcpyHtoD_v2"); code != kSuccess) return code;
+  const std::lock_guard lock(p.mutex);
+  const Range range = range_at(p, to, bytes);
+  if (range.memory != nullptr) std::memcpy(range.memory, from, bytes);
+  return range.known ? kSuccess : kInvalidValue;
+}
+
+FAKE_CUDA int cuMemcpyDtoH_v2(void* to, DevicePointer from, std::size_t bytes) {
+  Process& p = process();
+  if (const int code = working(p, "cuMemcpyDtoH_v2"); code != kSuccess) return code;
+  const std::lock_guard lock(p.mutex);
+  const Range range = range_at(p, from, bytes);
+  if (!range.known) return kInvalidValue;
+  if (range.memory != nullptr) {
+    std::memcpy(to, range.memory, bytes);
+  } else {
+    std::memset(to, 0, bytes);
+  }
+  return kSuccess;
+}
+
+// What is free is what cuMemAlloc would give, so that it is never over a client's limit.
+FAKE_CUDA int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  Process& p = process();
+  if (const int code = working(p, "cuMemGetInfo_v2"); code != kSuccess) return code;
+  const std::lock_guard lock(p.mutex);
+  *total = device_bytes();
+  const std::uint64_t used = p.used + used_by_others();
+  *free = *total - std::min<std::uint64_t>(used, *total);
+  if (const auto limit = memory_limit(p)) {
+    *free = std::min<std::uint64_t>(*free, *limit - std::min(p.used, *limit));
+  }
+  return kSuccess;
+}
+
+// --- looking up ----------------------------------------------------------------------------------
+
+namespace {
+
+struct Exported {
+  const char* name;
+  void* address;
+};
+
+// It compiles only where the function is of the type that programs call it by.
+template <class Type>
+Exported exported(const char* name, Type* function) {
+  return {name, reinterpret_cast<void*>(function)};
+}
+
+}  // namespace
+
+FAKE_CUDA int cuGetProcAddress_v2(const char* symbol, void** function, int, std::uint64_t,
+                                  int* status) {
+  static const Exported functions[] = {
+      exported<Init>("cuInit", cuInit),
+      exported<DriverGetVersion>("cuDriverGetVersion", cuDriverGetVersion),
+      exported<GetErrorText>("cuGetErrorName", cuGetErrorName),
+      exported<GetErrorText>("cuGetErrorString", cuGetErrorString),
+      exported<DeviceGetCount>("cuDeviceGetCount", cuDeviceGetCount),
+      exported<DeviceGet>("cuDeviceGet", cuDeviceGet),
+      exported<DeviceGetName>("cuDeviceGetName", cuDeviceGetName),
+      exported<DeviceGetUuid>("cuDeviceGetUuid", cuDeviceGetUuid_v2),
+      exported<DeviceGetAttribute>("cuDeviceGetAttribute", cuDeviceGetAttribute),
+      exported<DeviceTotalMemory>("cuDeviceTotalMem", cuDeviceTotalMem_v2),
+      exported<DevicePrimaryContextRetain>("cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain),
+      exported<ContextSetCurrent>("cuCtxSetCurrent", cuCtxSetCurrent),
+      exported<ContextSynchronize>("cuCtxSynchronize", cuCtxSynchronize),
+      exported<ModuleLoadData>("cuModuleLoadData", cuModuleLoadData),
+      exported<ModuleGetFunction>("cuModuleGetFunction", cuModuleGetFunction),
+      exported<LaunchKernel>("cuLaunchKernel", cuLaunchKernel),
+      exported<MemoryAllocate>("cuMemAlloc", cuMemAlloc_v2),
+      exported<MemoryFree>("cuMemFree", cuMemFree_v2),
+      exported<MemoryCopyToDevice>("cuMemcpyHtoD", cuMemcpyHtoD_v2),
+      exported<MemoryCopyToHost>("cuMemcpyDtoH", cuMemcpyDtoH_v2),
+      exported<MemoryGetInfo>("cuMemGetInfo", cuMemGetInfo_v2),
+      exported<GetProcAddress>("cuGetProcAddress", cuGetProcAddress_v2),
+  };
+  if (const int code = trouble("cuGetProcAddress_v2"); code != kSuccess) return code;
+  *function = nullptr;
+  for (const Exported& known : functions) {
+    if (std::strcmp(known.name, symbol) == 0) *function = known.address;
+  }
+  const bool found = *function != nullptr;
+  // CU_GET_PROC_ADDRESS_SUCCESS or CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND
+  if (status != nullptr) *status = found ? 0 : 1;
+  return found ? kSuccess : kNotFound;
+}
+// NOLINTEND

@@ -1,0 +1,350 @@
+// A stand-in for nvidia-smi. It asks the NVML library that MGPU_FAKE_NVML_LIBRARY names, which is
+// fake_nvml.cc, so that the two say the same:
+//
+//   nvidia-smi -q -x     what is known of every card, as XML with the tags of the real program
+//   nvidia-smi -L        a line for every card
+//
+// In the file that MGPU_FAKE_NVML names, "smi <tag> <value>" makes it print another value for every
+// element of that name, so that a test can show that a difference is found. The value is the rest
+// of the line.
+//
+// The real program prints many more elements. What NVML does not support is "N/A", as there; any
+// other failure ends the program with exit code 9 and a sentence. Process names are those of /proc.
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plugin/gpu/nvml_abi.h"
+
+namespace mgpu::gpu::nvml {
+namespace {
+
+constexpr int kExitFailure = 9;
+constexpr int kExitUsage = 2;
+constexpr unsigned kProcessesMax = 1024;
+constexpr char kNone[] = "N/A";
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+[[noreturn]] void fail(const std::string& why) {
+  std::cout << "NVIDIA-SMI has failed because " << why << ".\n";
+  std::exit(kExitFailure);
+}
+
+// --- NVML ----------------------------------------------------------------------------------------
+
+void* library() {
+  static void* const loaded = [] {
+    const std::string name = variable("MGPU_FAKE_NVML_LIBRARY");
+    void* const found = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (found == nullptr) fail("it could not load NVML: " + std::string(::dlerror()));
+    return found;
+  }();
+  return loaded;
+}
+
+// Calls the function; false where NVML does not support what it asks for.
+template <class Function, class... Arguments>
+bool ask(const char* name, Arguments... arguments) {
+  auto* const function = reinterpret_cast<Function*>(::dlsym(library(), name));
+  if (function == nullptr) return false;
+  const int code = function(arguments...);
+  if (code != kOk && code != kNotSupported) {
+    fail(std::string(name) + " answered " + std::to_string(code));
+  }
+  return code == kOk;
+}
+
+// As ask(), of what every driver supports.
+template <class Function, class... Arguments>
+void need(const char* name, Arguments... arguments) {
+  if (!ask<Function>(name, arguments...)) fail(std::string(name) + " is not supported");
+}
+
+std::vector<Device> devices() {
+  unsigned count = 0;
+  need<DeviceGetCount>("nvmlDeviceGetCount_v2", &count);
+  std::vector<Device> devices(count);
+  for (unsigned i = 0; i < count; ++i) {
+    need<DeviceGetHandleByIndex>("nvmlDeviceGetHandleByIndex_v2", i, &devices[i]);
+  }
+  return devices;
+}
+
+std::string device_text(const char* function, Device device) {
+  char text[kTextBytes] = "";
+  return ask<DeviceText>(function, device, text, static_cast<unsigned>(sizeof text)) ? text : kNone;
+}
+
+std::string system_text(const char* function) {
+  char text[kTextBytes] = "";
+  return ask<SystemText>(function, text, static_cast<unsigned>(sizeof text)) ? text : kNone;
+}
+
+// What `words` has for the number that the function gives.
+std::string device_word(const char* function, Device device,
+                        const std::vector<std::string>& words) {
+  unsigned number = 0;
+  if (!ask<DeviceNumber>(function, device, &number)) return kNone;
+  return number < words.size() ? words[number] : "Unknown";
+}
+
+std::string in_mib(std::uint64_t bytes) {
+  return bytes == kNotAvailable ? kNone : std::to_string(bytes >> 20) + " MiB";
+}
+
+struct Process {
+  std::string type;  // C, G, M+C
+  std::uint64_t used = 0;
+};
+
+using Processes = std::map<std::uint32_t, Process>;
+
+// The lists "_v2" have the same layout in every driver that has them.
+void add_processes(const char* function, Device device, const std::string& type, Processes& found) {
+  std::vector<ProcessInfo> entries(kProcessesMax);
+  unsigned count = kProcessesMax;
+  if (!ask<DeviceGetProcesses>(function, device, &count, static_cast<void*>(entries.data()))) {
+    return;
+  }
+  entries.resize(std::min(count, kProcessesMax));
+  for (const ProcessInfo& entry : entries) found[entry.pid] = {type, entry.used};
+}
+
+// A client of MPS is a compute process, too, and told as what it is.
+Processes processes_of(Device device) {
+  Processes found;
+  add_processes("nvmlDeviceGetGraphicsRunningProcesses_v2", device, "G", found);
+  add_processes("nvmlDeviceGetComputeRunningProcesses_v2", device, "C", found);
+  add_processes("nvmlDeviceGetMPSComputeRunningProcesses_v2", device, "M+C", found);
+  return found;
+}
+
+std::string process_name(std::uint32_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline");
+  std::string name;
+  std::getline(file, name, '\0');
+  return name.empty() ? "[Not Found]" : name;
+}
+
+std::string recovery_action(Device device) {
+  FieldValue value{};
+  value.field = kFieldRecoveryAction;
+  if (!ask<DeviceGetFieldValues>("nvmlDeviceGetFieldValues", device, 1, &value)) return kNone;
+  if (value.code != kOk) return kNone;
+  static const std::vector<std::string> words = {"None", "Reset", "Reboot", "Drain P2P",
+                                                 "Drain and Reset"};
+  const std::uint32_t action = value.value.whole;
+  return action < words.size() ? words[action] : "Unknown";
+}
+
+// --- XML -----------------------------------------------------------------------------------------
+
+// What the lines "smi" say in place of NVML.
+std::map<std::string, std::string> other_values() {
+  std::map<std::string, std::string> values;
+  std::ifstream file(variable("MGPU_FAKE_NVML"));
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string kind;
+    std::string tag;
+    std::string value;
+    if (words >> kind >> tag && kind == "smi" && std::getline(words >> std::ws, value)) {
+      values[tag] = value;
+    }
+  }
+  return values;
+}
+
+std::string escaped(const std::string& text) {
+  static const std::map<char, std::string> entities = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}};
+  std::string out;
+  for (const char c : text) {
+    const auto found = entities.find(c);
+    out += found != entities.end() ? found->second : std::string(1, c);
+  }
+  return out;
+}
+
+class Xml {
+ public:
+  void value(const std::string& tag, const std::string& value) {
+    const auto other = other_.find(tag);
+    const std::string& said = other != other_.end() ? other->second : value;
+    line("<" + tag + ">" + escaped(said) + "</" + tag + ">");
+  }
+
+  void element(const std::string& tag, const std::function<void()>& content,
+               const std::string& attributes = "") {
+    line("<" + tag + attributes + ">");
+    ++depth_;
+    content();
+    --depth_;
+    line("</" + tag + ">");
+  }
+
+  const std::string& text() const { return text_; }
+
+ private:
+  void line(const std::string& what) { text_ += std::string(depth_, '\t') + what + "\n"; }
+
+  const std::map<std::string, std::string> other_ = other_values();
+  std::string text_ =
+      "<?xml version=\"1.0\" ?>\n"
+      "<!DOCTYPE nvidia_smi_log SYSTEM \"nvsmi_device_v12.dtd\">\n";
+  std::size_t depth_ = 0;
+};
+
+void add_mig_mode(Xml& xml, Device device) {
+  unsigned current = 0;
+  unsigned pending = 0;
+  const bool supported = ask<DeviceGetMigMode>("nvmlDeviceGetMigMode", device, &current, &pending);
+  const auto word = [&](unsigned mode) {
+    return !supported ? kNone : mode == kEnabled ? "Enabled" : "Disabled";
+  };
+  xml.element("mig_mode", [&] {
+    xml.value("current_mig", word(current));
+    xml.value("pending_mig", word(pending));
+  });
+}
+
+void add_memory(Xml& xml, Device device) {
+  MemoryV2 memory{};
+  memory.version = kMemoryV2Version;
+  const bool supported = ask<DeviceGetMemoryInfoV2>("nvmlDeviceGetMemoryInfo_v2", device, &memory);
+  const auto said = [&](std::uint64_t bytes) { return supported ? in_mib(bytes) : kNone; };
+  xml.element("fb_memory_usage", [&] {
+    xml.value("total", said(memory.total));
+    xml.value("reserved", said(memory.reserved));
+    xml.value("used", said(memory.used));
+    xml.value("free", said(memory.free));
+  });
+}
+
+void add_utilization(Xml& xml, Device device) {
+  Utilization rates{};
+  const bool supported =
+      ask<DeviceGetUtilizationRates>("nvmlDeviceGetUtilizationRates", device, &rates);
+  xml.element("utilization",
+              [&] { xml.value("gpu_util", supported ? std::to_string(rates.gpu) + " %" : kNone); });
+}
+
+void add_remapped_rows(Xml& xml, Device device) {
+  unsigned correctable = 0;
+  unsigned uncorrectable = 0;
+  unsigned pending = 0;
+  unsigned failed = 0;
+  const bool supported = ask<DeviceGetRemappedRows>(
+      "nvmlDeviceGetRemappedRows", device, &correctable, &uncorrectable, &pending, &failed);
+  if (!supported) return xml.value("remapped_rows", kNone);
+  xml.element("remapped_rows", [&] {
+    xml.value("remapped_row_corr", std::to_string(correctable));
+    xml.value("remapped_row_unc", std::to_string(uncorrectable));
+    xml.value("remapped_row_pending", pending != 0 ? "Yes" : "No");
+    xml.value("remapped_row_failure", failed != 0 ? "Yes" : "No");
+  });
+}
+
+void add_processes(Xml& xml, Device device) {
+  xml.element("processes", [&] {
+    for (const auto& [pid, process] : processes_of(device)) {
+      xml.element("process_info", [&, number = pid, &told = process] {
+        xml.value("pid", std::to_string(number));
+        xml.value("type", told.type);
+        xml.value("process_name", process_name(number));
+        xml.value("used_memory", in_mib(told.used));
+      });
+    }
+  });
+}
+
+void add_card(Xml& xml, Device device) {
+  xml.value("product_name", device_text("nvmlDeviceGetName", device));
+  xml.value("persistence_mode",
+            device_word("nvmlDeviceGetPersistenceMode", device, {"Disabled", "Enabled"}));
+  add_mig_mode(xml, device);
+  xml.value("uuid", device_text("nvmlDeviceGetUUID", device));
+  unsigned minor = 0;
+  const bool has_minor = ask<DeviceNumber>("nvmlDeviceGetMinorNumber", device, &minor);
+  xml.value("minor_number", has_minor ? std::to_string(minor) : kNone);
+  xml.value("gpu_recovery_action", recovery_action(device));
+  xml.value("compute_mode",
+            device_word("nvmlDeviceGetComputeMode", device,
+                        {"Default", "Exclusive_Thread", "Prohibited", "Exclusive_Process"}));
+  add_memory(xml, device);
+  add_utilization(xml, device);
+  add_remapped_rows(xml, device);
+  add_processes(xml, device);
+}
+
+// The bus address of a card, which fake_nvml.cc does not have.
+std::string bus_address(std::size_t index) {
+  char text[32];
+  std::snprintf(text, sizeof text, "00000000:%02zX:00.0", index + 1);
+  return text;
+}
+
+// --- what is printed -----------------------------------------------------------------------------
+
+std::string all_as_xml() {
+  const auto cards = devices();
+  Xml xml;
+  xml.element("nvidia_smi_log", [&] {
+    xml.value("driver_version", system_text("nvmlSystemGetDriverVersion"));
+    xml.value("cuda_version", "13.0");
+    xml.value("attached_gpus", std::to_string(cards.size()));
+    for (std::size_t i = 0; i < cards.size(); ++i) {
+      xml.element(
+          "gpu", [&] { add_card(xml, cards[i]); }, " id=\"" + bus_address(i) + "\"");
+    }
+  });
+  return xml.text();
+}
+
+std::string card_lines() {
+  const auto cards = devices();
+  std::string lines;
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    lines += "GPU " + std::to_string(i) + ": " + device_text("nvmlDeviceGetName", cards[i]) +
+             " (UUID: " + device_text("nvmlDeviceGetUUID", cards[i]) + ")\n";
+  }
+  return lines;
+}
+
+int run(const std::vector<std::string>& words) {
+  const bool lists = words == std::vector<std::string>{"-L"};
+  const bool queries = words == std::vector<std::string>{"-q", "-x"} ||
+                       words == std::vector<std::string>{"-x", "-q"};
+  if (!lists && !queries) {
+    std::cout << "This stand-in for nvidia-smi takes \"-q -x\" or \"-L\".\n";
+    return kExitUsage;
+  }
+  need<Init>("nvmlInit_v2");
+  std::cout << (lists ? card_lines() : all_as_xml());
+  need<Shutdown>("nvmlShutdown");
+  return 0;
+}
+
+}  // namespace
+}  // namespace mgpu::gpu::nvml
+
+int main(int count, char** arguments) {
+  ::alarm(300);  // none is left behind by a test whose driver hangs
+  return mgpu::gpu::nvml::run({arguments + 1, arguments + count});
+}
