@@ -41,8 +41,9 @@ struct MpsTimes {
 struct MpsOptions {
   std::string control = "nvidia-cuda-mps-control";  // a path, or looked up in $PATH
   std::string run_dir;  // <run_dir>/mps/<uuid>/{pipe,log,daemon} belong to this
-  // One server for the programs of all users (Volta and newer): without it they wait for each
-  // other.
+  // One server for the programs of all users (Volta and newer, drivers from R555 on). Without it a
+  // card has one user at a time, and programs of others wait. An older driver is started without
+  // the option, and the log says so.
   std::vector<std::string> arguments = {"-f", "-multiuser-server"};
   MpsTimes times;
 };

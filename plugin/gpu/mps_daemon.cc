@@ -20,6 +20,9 @@ using std::chrono::milliseconds;
 
 constexpr double kPercentMax = 100;
 constexpr milliseconds kStartTick{50};
+constexpr char kMultiUserServer[] = "-multiuser-server";
+// What NVIDIA's program prints where it finds no daemon.
+constexpr char kNoDaemon[] = "Cannot find MPS control daemon process";
 
 template <class Number>
 std::optional<Number> number_of(const std::string& text) {
@@ -111,7 +114,7 @@ void MpsDaemon::adopt(Time now, Wish wish) {
 }
 
 void MpsDaemon::start(Time now) {
-  auto started = start_mps_daemon(options_.control, options_.arguments, folders_, state_.uuid);
+  auto started = start_mps_daemon(options_.control, arguments(), folders_, state_.uuid);
   if (!started) return fail(started.error().message, now);
   process_ = *started;
   clients_.clear();
@@ -119,9 +122,29 @@ void MpsDaemon::start(Time now) {
   enter(Phase::kStarting, now);
 }
 
+std::vector<std::string> MpsDaemon::arguments() const {
+  std::vector<std::string> arguments = options_.arguments;
+  if (single_user_) std::erase(arguments, kMultiUserServer);
+  return arguments;
+}
+
+// Programs before R555 (535.309, 550.163 and 555.58 were tried) ignore all arguments where they do
+// not know one, and look for a daemon instead of being it.
+void MpsDaemon::see_it_end_at_once(Time now) {
+  const std::string words = last_words(folders_);
+  const bool looked_for_a_daemon = words.find(kNoDaemon) != std::string::npos;
+  if (single_user_ || !looked_for_a_daemon) {
+    return fail("its control daemon ended at once" + words, now);
+  }
+  log_warn("MPS of this driver serves one user at a time; programs of other users wait",
+           {{"card", state_.uuid.str()}});
+  single_user_ = true;
+  start(now);
+}
+
 void MpsDaemon::see_it_start(Time now, Wish wish) {
   if (wish == Wish::kStop) return quit(now);
-  if (!lives()) return fail("its control daemon ended at once" + last_words(folders_), now);
+  if (!lives()) return see_it_end_at_once(now);
   const auto answered = probe();
   if (answered) {
     next_look_ = now;

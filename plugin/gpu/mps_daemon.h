@@ -43,6 +43,8 @@ class MpsDaemon {
   void adopt(Time now, Wish wish);
   void start(Time now);
   void see_it_start(Time now, Wish wish);
+  void see_it_end_at_once(Time now);
+  std::vector<std::string> arguments() const;
   void look(Time now, Wish wish);
   void note_answer(const Load& load, Time now, Wish wish);
   void note_silence(const std::string& why, Time now);
@@ -69,6 +71,7 @@ class MpsDaemon {
   std::optional<DaemonProcess> process_;
   std::vector<std::int64_t> clients_;  // at the last answer
   int silent_looks_ = 0;
+  bool single_user_ = false;           // this driver has no server for several users
   std::chrono::milliseconds wait_{0};  // before the next start; 0: none was needed yet
 };
 

@@ -138,6 +138,27 @@ TEST_F(MpsTest, SaysWhatADaemonSaidThatEndedAtOnce) {
   mps.stop();
 }
 
+// Drivers before R555 do not know the option, and take the program for the front end then.
+TEST_F(MpsTest, StartsTheDaemonOfAnOldDriverWithAServerForOneUser) {
+  behave("no-multiuser");
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_ready(mps);
+  EXPECT_EQ(calls(), "start GPU-a");
+  EXPECT_EQ(mps.states().at(0).restarts, 0);
+  mps.stop();
+}
+
+// The program says the same of a daemon that it does not find for another reason.
+TEST_F(MpsTest, TriesAServerForOneUserOnce) {
+  options_.arguments = {"-multiuser-server"};  // the front end, with the option and without it
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_problem(mps,
+                "its control daemon ended at once: \"Cannot find MPS control daemon process\"");
+  mps.stop();
+}
+
 TEST_F(MpsTest, RestartsADaemonThatDies) {
   Mps mps(options_);
   mps.follow({kCard});
