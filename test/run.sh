@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs every test.
 #
-#   test/run.sh                                          all stages
-#   test/run.sh format|unit|tsan|quick|cluster|node...   only these stages
-#   test/run.sh bench                                    none of them: what bench/node.sh measures
+#   test/run.sh                                             all stages
+#   test/run.sh format|unit|tsan|quick|gpu|cluster|node...  only these stages
+#   test/run.sh bench                                       none of them: what bench/node.sh measures
 #
 # format   clang-format and gofmt find nothing to change
 # unit     all unit tests under AddressSanitizer and UBSan
 # tsan     those where threads meet, under ThreadSanitizer
 # quick    bench/run.sh --quick: what must hold of the benchmarks, never times
+# gpu      the trial of bench/gpu, all of it, with stand-ins for the GPU and its driver; most needs root
 # cluster  mgpu-extender on a real etcd, kube-apiserver and kube-scheduler
 # node     mgpu-device-plugin too, on a real kubelet, containerd and runc; without root it is skipped
 #
@@ -166,19 +167,43 @@ stage_format() {
 
 # Its last line counts as the tests here do.
 stage_quick() {
-  local log=$scratch/quick.log status=0 before=$failed last
+  local log=$scratch/quick.log status=0 before=$failed
   say "test quick"
   run quick_bench "$log" || status=$?
-  last=$(tail -n 1 "$log")
-  if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+  count_last_line "$log"
+  count_unexplained "$status" "$before"
+}
+
+# "N passed, N failed", and what was skipped.
+count_last_line() { # log
+  local last
+  last=$(tail -n 1 "$1")
+  if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(, [0-9]+ skipped)?$ ]]; then
     passed=$((passed + BASH_REMATCH[1]))
     failed=$((failed + BASH_REMATCH[2]))
   fi
-  count_unexplained "$status" "$before"
 }
 
 # As the unit tests were built: nothing is compiled once more for it.
 quick_bench() { MGPU_PRESET=asan bash bench/run.sh --quick 2>&1 | tee "$1"; }
+
+stage_gpu() {
+  local log=$scratch/gpu.log status=0 before=$failed
+  build asan mgpu-gpu-trial mgpu-cuda-program gpu_stand_ins || return 1
+  step "build the folder of the trial" gpu_folder || return 1
+  say "test gpu"
+  run gpu_trial "$log" || status=$?
+  count_last_line "$log"
+  count_unexplained "$status" "$before"
+}
+
+# As the unit tests were built.
+gpu_folder() { MGPU_PRESET=asan bash bench/gpu/build.sh build/asan/gpu-trial; }
+
+gpu_trial() { # log
+  PYTHONDONTWRITEBYTECODE=1 python3 test/bench/gpu/trial_test.py build/asan/gpu-trial \
+    build/asan/test/gpu-stand-ins 2>&1 | tee "$1" | grep --line-buffered -v ' \.\.\. ok$'
+}
 
 check_cpp_format() {
   find bench common extender plugin test -name '*.cc' -o -name '*.h' | xargs clang-format --dry-run -Werror
@@ -291,10 +316,11 @@ cluster_tests() { # log, which tests
 # --------------------------------------------------------------------------------------------------
 
 stages=("$@")
-[[ ${#stages[@]} -gt 0 ]] || stages=(format unit tsan quick cluster node)
+[[ ${#stages[@]} -gt 0 ]] || stages=(format unit tsan quick gpu cluster node)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|unit|tsan|quick|cluster|node|bench)$ ]] || {
-    printf 'run.sh: "%s" is not a stage; want format, unit, tsan, quick, cluster, node or bench\n' "$stage" >&2
+  [[ $stage =~ ^(format|unit|tsan|quick|gpu|cluster|node|bench)$ ]] || {
+    printf 'run.sh: "%s" is not a stage; want format, unit, tsan, quick, gpu, cluster, node or bench\n' \
+      "$stage" >&2
     exit 2
   }
 done

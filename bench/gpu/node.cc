@@ -109,11 +109,11 @@ Result<std::unique_ptr<MpsOfCard>> MpsOfCard::start(const Trial& trial, const No
   started->mps_.follow({node.card.uuid});
   auto ready = started->mps_.ready(node.card.uuid);
   while (!ready && steady_clock::now() - begin < kMpsStartTimeout) {
-    // A program that is not there, or ends at once, is started again and again: its first problem
-    // is what there is to know.
+    ::poll(nullptr, 0, 20);
+    // A program that is not there, or ends at once, is started again and again: what was wrong the
+    // first time is what there is to know.
     const auto states = started->mps_.states();
     if (!states.empty() && states.front().restarts > 0) break;
-    ::poll(nullptr, 0, 20);
     ready = started->mps_.ready(node.card.uuid);
   }
   if (!ready) return ready.error();

@@ -63,6 +63,7 @@ RunningProgram::RunningProgram(RunningProgram&& other) noexcept
       exit_code_(other.exit_code_),
       unread_(std::move(other.unread_)),
       other_(std::move(other.other_)),
+      last_line_(std::move(other.last_line_)),
       values_(std::move(other.values_)),
       times_printed_(std::move(other.times_printed_)) {}
 
@@ -84,6 +85,7 @@ void RunningProgram::take_lines() {
   for (std::size_t end; (end = unread_.find('\n')) != std::string::npos;) {
     const std::string line = unread_.substr(0, end);
     unread_.erase(0, end + 1);
+    last_line_ = line;
     const std::size_t equals = line.find('=');
     if (equals == std::string::npos || line.find(' ') < equals) {
       other_ += line + "\n";
@@ -132,10 +134,7 @@ std::optional<double> RunningProgram::number(const std::string& name) const {
 std::string RunningProgram::complaint() const {
   const std::string failed = value("failed");
   if (!failed.empty()) return failed + ": " + value("error");
-  std::string last = other_ + unread_;
-  while (last.ends_with('\n')) last.pop_back();
-  const std::size_t line = last.rfind('\n');
-  if (line != std::string::npos) last.erase(0, line + 1);
+  const std::string& last = unread_.empty() ? last_line_ : unread_;
   return last.empty() ? fmt::format("exit code {}", exit_code_) : in_quotes(last);
 }
 

@@ -52,7 +52,7 @@ class RunningProgram {
   std::optional<double> number(const std::string& name) const;
   // What it printed beside values, the end of it.
   const std::string& text() const { return other_; }
-  // "cuInit: CUDA_ERROR_NO_DEVICE" where it said that; else the end of what it printed.
+  // "cuInit: CUDA_ERROR_NO_DEVICE" where it said that; else the last line that it printed.
   std::string complaint() const;
 
  private:
@@ -66,6 +66,7 @@ class RunningProgram {
   int exit_code_ = -1;
   std::string unread_;  // the beginning of a line
   std::string other_;   // the end of what was printed beside values
+  std::string last_line_;
   std::map<std::string, std::string> values_;
   std::map<std::string, int> times_printed_;
 };

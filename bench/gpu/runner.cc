@@ -38,11 +38,6 @@ void note_signal(int) {
   signal_came = true;
 }
 
-int until(steady_clock::time_point deadline) {
-  const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
-  return static_cast<int>(std::clamp<milliseconds::rep>(left.count(), 0, 1'000));
-}
-
 // --- the process of a check ----------------------------------------------------------------------
 
 void write_line(int to, const Json& finding) {
@@ -119,19 +114,37 @@ std::vector<pid_t> kill_children() {
   return left;
 }
 
-// Reads until every writer has closed the pipe, the time is over, or a signal came.
-std::string read_findings(int from, steady_clock::time_point deadline, bool& ended) {
-  std::string text;
+bool has_ended(pid_t child) {
+  siginfo_t state{};
+  return ::waitid(P_PID, static_cast<id_t>(child), &state, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+         state.si_pid == child;
+}
+
+// Adds what is there to be read. False at the end.
+bool read_some(int from, milliseconds timeout, std::string& text) {
   std::array<char, 4096> part{};
+  pollfd ready{from, POLLIN, 0};
+  if (::poll(&ready, 1, static_cast<int>(timeout.count())) <= 0) return true;
+  const ssize_t count = ::read(from, part.data(), part.size());
+  if (count < 0) return errno == EINTR || errno == EAGAIN;
+  text.append(part.data(), static_cast<std::size_t>(count));
+  return count > 0 && text.size() <= kFindingsBytesMax;
+}
+
+// Reads until the check has ended, the time is over, or a signal came. Processes that the check
+// leaves behind may keep the pipe open: its end alone would not do.
+std::string read_findings(int from, pid_t child, steady_clock::time_point deadline, bool& ended) {
+  constexpr milliseconds kTick{50};
+  std::string text;
   ended = false;
-  while (!Runner::interrupted() && steady_clock::now() < deadline) {
-    pollfd ready{from, POLLIN, 0};
-    if (::poll(&ready, 1, until(deadline)) <= 0) continue;
-    const ssize_t count = ::read(from, part.data(), part.size());
-    if (count < 0 && errno == EINTR) continue;
-    ended = count <= 0;
-    if (ended || text.size() > kFindingsBytesMax) return text;
-    text.append(part.data(), static_cast<std::size_t>(count));
+  while (!ended && !Runner::interrupted() && steady_clock::now() < deadline) {
+    const bool gone = has_ended(child);
+    std::size_t before = 0;
+    do {
+      before = text.size();
+      ended = !read_some(from, gone ? milliseconds(0) : kTick, text);
+    } while (gone && !ended && text.size() > before);
+    ended = ended || gone;
   }
   return text;
 }
@@ -245,7 +258,7 @@ Outcome Runner::run(const Check& check, const Trial& trial, milliseconds limit) 
   if (child == 0) be_the_check(check, trial, ends[1], log_);
   ::close(ends[1]);
   bool ended = false;
-  take_lines(read_findings(ends[0], start + limit, ended), outcome);
+  take_lines(read_findings(ends[0], child, start + limit, ended), outcome);
   ::close(ends[0]);
   if (!ended) ::kill(child, SIGKILL);
   judge_end(end_of(child), ended, limit, outcome);
