@@ -85,6 +85,7 @@ void add_usual_files(const std::string& root) {
   if (::mount("proc", (root + "/proc").c_str(), "proc", 0, nullptr) != 0) {
     mount_bind("/proc", root + "/proc", true);
   }
+  mount_bind("/sys", root + "/sys", true);
 }
 
 void fill_root(const Json& plan, const std::string& root) {

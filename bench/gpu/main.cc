@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -143,7 +145,9 @@ class TrialRun {
     report_.interrupted = Runner::interrupted();
     Runner::forget_interrupt();
     add(run_one(put_settings_back(), kTimeForSettings));
-    fmt::print("{} in {:.0f} s; {}\n", summary_of(report_), report_.seconds, results_file());
+    const std::string summary =
+        fmt::format("{} in {:.0f} s; {}\n", summary_of(report_), report_.seconds, results_file());
+    std::fputs(summary.c_str(), stdout);
     if (report_.interrupted) return kInterrupted;
     return all_passed(report_) ? 0 : kFailed;
   }
@@ -179,7 +183,7 @@ class TrialRun {
 
   Outcome run_one(const Check& check, milliseconds limit) {
     const Trial& trial = flags_.trial;
-    fs::create_directories(trial.scratch);
+    fs::create_directory(trial.scratch);
     Outcome outcome = runner_.run(check, trial, limit);
     keep_mps_logs(trial, check.name, flags_.output + "/mps.log");
     std::error_code ignored;
@@ -188,7 +192,7 @@ class TrialRun {
   }
 
   static void show(const Outcome& outcome) {
-    fmt::print("{}", table_of(outcome));
+    std::fputs(table_of(outcome).c_str(), stdout);
     std::fflush(stdout);
   }
 
@@ -209,6 +213,29 @@ class TrialRun {
   Report report_;
 };
 
+// A folder that nobody else can have made, for as long as the trial runs. Its path is short: that
+// of an MPS socket below it has at most 108 bytes.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    if (::mkdtemp(path_.data()) == nullptr)
+      throw std::runtime_error("cannot make a folder in /tmp");
+    // Programs of other users find the pipe directory of their MPS daemon below it.
+    ::chmod(path_.c_str(), 0711);
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = "/tmp/mgpu-gpu.XXXXXX";
+};
+
 int list_checks() {
   for (const Check& check : all_checks()) fmt::print("{:<20} {}\n", check.name, check.question);
   return 0;
@@ -219,8 +246,6 @@ int run_trial(Flags& flags) {
   trial.folder = fs::absolute(trial.folder);
   if (trial.runc.empty()) trial.runc = trial.folder + "/bin/runc";
   trial.measure = milliseconds(flags.measure.count());
-  // Short: the path of an MPS socket below it has at most 108 bytes.
-  trial.scratch = fmt::format("/tmp/mgpu-gpu.{}", ::getpid());
   if (flags.output.empty()) flags.output = trial.folder + "/results";
   flags.output = fs::absolute(flags.output);
   fs::create_directories(flags.output);
@@ -228,6 +253,8 @@ int run_trial(Flags& flags) {
   std::ofstream(flags.output + "/mps.log", std::ios::trunc);
   const int log = ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (log < 0) throw std::runtime_error("cannot write " + log_file);
+  const ScratchFolder scratch;
+  trial.scratch = scratch.path() + "/check";
   const int code = TrialRun(flags, log).run();
   ::close(log);
   return code;

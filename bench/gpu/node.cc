@@ -83,7 +83,11 @@ Command program_on_node(const Trial& trial, const NodeUnderTest& node,
   return {.path = trial.cuda_program(),
           .arguments = std::move(arguments),
           .environment = {{"LD_LIBRARY_PATH", library_path(trial, node)},
-                          {"CUDA_VISIBLE_DEVICES", node.card.uuid.str()}}};
+                          {"CUDA_VISIBLE_DEVICES", node.card.uuid.str()},
+                          // Compiled kernels are kept for the check, and not in a home directory.
+                          {"CUDA_CACHE_PATH", trial.scratch + "/cache"},
+                          // A daemon of the machine, which has the default directory, is not used.
+                          {"CUDA_MPS_PIPE_DIRECTORY", trial.scratch + "/no-mps"}}};
 }
 
 // --- MPS -----------------------------------------------------------------------------------------

@@ -31,6 +31,10 @@ std::string container_id() {
 
 Json usual_mounts() {
   return {{{"destination", "/proc"}, {"type", "proc"}, {"source", "proc"}},
+          {{"destination", "/sys"},
+           {"type", "none"},
+           {"source", "/sys"},
+           {"options", {"rbind", "nosuid", "noexec", "nodev", "ro"}}},
           {{"destination", "/dev"},
            {"type", "tmpfs"},
            {"source", "tmpfs"},

@@ -61,7 +61,7 @@ Result<void> run_guarded(const Check& check, const Trial& trial, Findings& findi
 [[noreturn]] void be_the_check(const Check& check, const Trial& trial, int findings_to, int log) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::setpgid(0, 0);
-  for (const int number : {SIGINT, SIGTERM}) ::signal(number, SIG_DFL);
+  for (const int number : {SIGINT, SIGTERM, SIGPIPE}) ::signal(number, SIG_DFL);
   ::dup2(log, STDERR_FILENO);
   ::dup2(log, STDOUT_FILENO);
   Findings findings([findings_to](const Json& finding) { write_line(findings_to, finding); });
@@ -229,6 +229,8 @@ Runner::Runner(int log) : log_(log) {
   struct sigaction action {};
   action.sa_handler = note_signal;  // without SA_RESTART, so that poll() returns
   for (const int number : {SIGINT, SIGTERM}) ::sigaction(number, &action, nullptr);
+  // Whoever reads the table may stop; the checks and their results go on.
+  ::signal(SIGPIPE, SIG_IGN);
 }
 
 bool Runner::interrupted() {

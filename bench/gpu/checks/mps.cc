@@ -24,6 +24,7 @@ using std::chrono::steady_clock;
 constexpr std::uint64_t kBytesPerMiB = std::uint64_t{1} << 20;
 constexpr char kProgramInContainer[] = "/usr/bin/mgpu-cuda-program";
 constexpr char kControlInContainer[] = "/usr/bin/nvidia-cuda-mps-control";
+constexpr char kPipeVariable[] = "CUDA_MPS_PIPE_DIRECTORY";
 constexpr int kOtherUser = 65'534;
 constexpr std::int64_t kSmallLimitMiB = 2'048;
 constexpr std::int64_t kBeyondMiB = 1'024;
@@ -67,6 +68,19 @@ Result<double> try_limit(const World& world, std::int64_t mib, Findings& finding
   findings.fact(fmt::format("free that a program sees at {} MiB", mib),
                 number_of(*program, "free_mib"), "MiB");
   return largest;
+}
+
+// What becomes of a program that allocates more than its limit with this variable unset.
+std::string try_without(const World& world, const std::string& variable) {
+  Command command = world.mps->client(share_of(30, kSmallLimitMiB),
+                                      {"hold", std::to_string(kSmallLimitMiB + kBeyondMiB)});
+  command.environment.erase(variable);
+  if (variable == kPipeVariable) {
+    // Outside of MPS it sees all cards of the machine.
+    command.environment["CUDA_VISIBLE_DEVICES"] = world.node.card.uuid.str();
+  }
+  const auto program = start_and_wait(command);
+  return program ? "allocates beyond its limit" : program.error().message;
 }
 
 }  // namespace
@@ -178,23 +192,17 @@ Result<void> check_mps_bypass(const Trial& trial, Findings& findings) {
   if (!nvml) return nvml.error();
   const auto mode = (*nvml)->number("nvmlDeviceGetComputeMode");
   findings.fact("compute mode", mode ? Json(*mode) : Json());
-  const auto report = [&](const std::string& what, const std::string& variable) {
-    Command command = (*world)->mps->client(share_of(30, kSmallLimitMiB),
-                                            {"hold", std::to_string(kSmallLimitMiB + kBeyondMiB)});
-    command.environment.erase(variable);
-    command.environment["CUDA_VISIBLE_DEVICES"] = "0";
-    const auto program = start_and_wait(command);
-    findings.fact(what, program ? "allocates beyond its limit" : program.error().message);
-  };
-  report("with its variables", "");
-  report("without CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_PIPE_DIRECTORY");
-  report("without CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
+  findings.fact("with its variables", try_without(**world, ""));
+  findings.fact("without CUDA_MPS_PIPE_DIRECTORY", try_without(**world, kPipeVariable));
+  findings.fact("without CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+                try_without(**world, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"));
+  const std::string exclusive = "without CUDA_MPS_PIPE_DIRECTORY in mode EXCLUSIVE_PROCESS";
   if (!trial.exclusive) {
-    findings.fact("in mode EXCLUSIVE_PROCESS", "(not tried: --exclusive changes the compute mode)");
+    findings.fact(exclusive, "(not tried: --exclusive changes the compute mode)");
     return {};
   }
   if (auto set = (*nvml)->set_compute_mode(kExclusiveProcess); !set) return set.error();
-  report("without CUDA_MPS_PIPE_DIRECTORY in mode EXCLUSIVE_PROCESS", "CUDA_MPS_PIPE_DIRECTORY");
+  findings.fact(exclusive, try_without(**world, kPipeVariable));
   return (*nvml)->set_compute_mode(mode.value_or(0));
 }
 
