@@ -20,4 +20,8 @@ void Findings::skip(std::string_view reason) {
   write_({{"skipped", reason}});
 }
 
+std::chrono::milliseconds Findings::time_left() const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
+}
+
 }  // namespace mgpu::gpu_trial

@@ -1,4 +1,4 @@
-// A check of the trial: a question to the hardware, and what came of asking it.
+// A check: one question about the hardware, and its answer.
 #pragma once
 
 #include <chrono>
@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/result.h"
 
@@ -23,18 +24,25 @@ struct Trial;
 //   {"skipped": "nvidia-cuda-mps-control is not on this machine"}
 class Findings {
  public:
+  using Clock = std::chrono::steady_clock;
   using Write = std::function<void(const Json&)>;
-  explicit Findings(Write write) : write_(std::move(write)) {}
+  // `deadline` is when the check will be ended.
+  Findings(Write write, Clock::time_point deadline)
+      : write_(std::move(write)), deadline_(deadline) {}
 
-  // An answer, as a number, a text or a list. `unit` is "MiB", "percent", ...; empty: none.
+  // An answer, as a number, a text or a list. `unit` is "MiB", "percent", ...; empty: none. A fact
+  // that is written again replaces the earlier one.
   void fact(std::string_view name, Json value, std::string_view unit = "");
   // What this project promises or relies on. `detail` is one sentence: what was found instead.
   void expect(std::string_view what, bool held, std::string_view detail);
   // The question has no meaning on this machine, for this reason; nothing else was found out.
   void skip(std::string_view reason);
+  // For checks that repeat something as often as there is time for.
+  std::chrono::milliseconds time_left() const;
 
  private:
-  Write write_;
+  const Write write_;
+  const Clock::time_point deadline_;
 };
 
 struct Check {

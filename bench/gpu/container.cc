@@ -79,11 +79,12 @@ void add_usual_files(const std::string& root) {
   }
   fs::create_directories(root + "/tmp");
   ::chmod((root + "/tmp").c_str(), 01777);
-  mount_on("tmpfs", root + "/dev/shm", MS_NOSUID | MS_NODEV, "mode=1777");
+  // As large as Kubernetes makes it.
+  mount_on("tmpfs", root + "/dev/shm", MS_NOSUID | MS_NODEV, "mode=1777,size=65536k");
   fs::create_directories(root + "/proc");
-  // gVisor and nested containers may refuse a new one.
+  // gVisor and nested containers may refuse a new one. A driver writes to it.
   if (::mount("proc", (root + "/proc").c_str(), "proc", 0, nullptr) != 0) {
-    mount_bind("/proc", root + "/proc", true);
+    mount_bind("/proc", root + "/proc", false);
   }
   mount_bind("/sys", root + "/sys", true);
 }
@@ -109,8 +110,8 @@ void become_user(int user) {
   }
 }
 
-[[noreturn]] void become_the_program(const Json& plan) {
-  std::vector<std::string> words = plan.at("words");
+[[noreturn]] void exec_program(const Json& plan) {
+  std::vector<std::string> command = plan.at("command");
   std::vector<std::string> variables = plan.at("environment");
   const auto pointers = [](std::vector<std::string>& texts) {
     std::vector<char*> all;
@@ -118,11 +119,11 @@ void become_user(int user) {
     all.push_back(nullptr);
     return all;
   };
-  ::execve(words.front().c_str(), pointers(words).data(), pointers(variables).data());
-  fail("start " + words.front());
+  ::execve(command.front().c_str(), pointers(command).data(), pointers(variables).data());
+  fail("start " + command.front());
 }
 
-[[noreturn]] void become_inside(const Json& plan) {
+[[noreturn]] void enter_root(const Json& plan) {
   const std::string root = plan.at("root");
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   fs::create_directories(root);
@@ -131,7 +132,9 @@ void become_user(int user) {
   fill_root(plan, root);
   if (::chroot(root.c_str()) != 0 || ::chdir("/") != 0) fail("enter " + root);
   become_user(plan.at("user"));
-  become_the_program(plan);
+  // Another user has lost it.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  exec_program(plan);
 }
 
 int cannot_enter(const std::exception& problem) {
@@ -140,19 +143,20 @@ int cannot_enter(const std::exception& problem) {
 }
 
 // The first process of the new namespaces. What belongs to its parent is not destroyed here.
-[[noreturn]] void run_inside(const Json& plan) {
+[[noreturn]] void run_in_root(const Json& plan) {
   try {
-    become_inside(plan);
+    enter_root(plan);
   } catch (const std::exception& problem) {
     ::_exit(cannot_enter(problem));
   }
 }
 
 int run_in_namespaces(const Json& plan) {
-  if (::unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC) != 0) fail("make namespaces");
+  const int own = plan.at("ownNamespaces").get<bool>() ? CLONE_NEWPID | CLONE_NEWIPC : 0;
+  if (::unshare(CLONE_NEWNS | own) != 0) fail("make namespaces");
   const pid_t child = ::fork();
   if (child < 0) fail("start a process");
-  if (child == 0) run_inside(plan);
+  if (child == 0) run_in_root(plan);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -160,13 +164,10 @@ int run_in_namespaces(const Json& plan) {
 }
 
 Json plan_of(const Trial& trial, const Container& container) {
-  Json plan = {{"root", trial.scratch + "/root"},
-               {"image", trial.image()},
-               {"user", container.user},
-               {"words", container.words},
-               {"environment", {"PATH=/usr/bin:/bin"}},
-               {"devices", Json::array()},
-               {"mounts", Json::array()}};
+  Json plan = {{"root", trial.scratch + "/root"}, {"image", trial.image()},
+               {"user", container.user},          {"ownNamespaces", container.own_namespaces},
+               {"command", container.command},    {"environment", {"PATH=/usr/bin:/bin"}},
+               {"devices", Json::array()},        {"mounts", Json::array()}};
   for (const auto& [name, value] : container.edits.environment) {
     plan["environment"].push_back(name + "=" + value);
   }

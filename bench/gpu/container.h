@@ -18,7 +18,9 @@ struct Container {
   int user = 0;  // and group
   // Mounted in addition, read only: host path, and path in the container.
   std::vector<allocation::Mount> more_mounts;
-  std::vector<std::string> words;  // the program in the container and its arguments
+  std::vector<std::string> command;  // the program in the container and its arguments
+  // Whether it has pid and IPC namespaces of its own, as a container has.
+  bool own_namespaces = true;
 };
 
 // The command that starts it: this program itself, as "mgpu-gpu-trial enter ...".
@@ -29,6 +31,9 @@ Command enter_command(const Trial& trial, const Container& container);
 // only where that fails, or the program has ended: its exit code, or 125 after one sentence on
 // standard error.
 int enter(const std::vector<std::string>& arguments);
+
+// The test program of the image.
+inline constexpr char kProgramInContainer[] = "/usr/bin/mgpu-cuda-program";
 
 // A folder like it that another runtime can use as root: the image, and an empty file or folder
 // wherever the edits mount something. Errors: it cannot be made.

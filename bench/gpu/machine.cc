@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 #include <sys/utsname.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "bench/gpu/node.h"
 #include "bench/gpu/nvml_more.h"
@@ -38,12 +42,46 @@ std::string operating_system() {
   std::ifstream file("/etc/os-release");
   const std::string begin = "PRETTY_NAME=";
   for (std::string line; std::getline(file, line);) {
-    if (line.starts_with(begin)) return line.substr(begin.size());
+    if (!line.starts_with(begin)) continue;
+    std::erase(line, '"');
+    return line.substr(begin.size());
   }
   return "unknown";
 }
 
+std::string or_none(const std::string& text) {
+  return text.empty() ? "(none)" : text;
+}
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return or_none(value != nullptr ? value : "");
+}
+
+std::string cgroup_version() {
+  std::error_code failed;
+  return std::filesystem::exists("/sys/fs/cgroup/cgroup.controllers", failed) ? "2" : "1 or none";
+}
+
+// What explains a check that cannot be made.
+void describe_system(const Trial& trial, Findings& findings) {
+  utsname system{};
+  ::uname(&system);
+  findings.fact("kernel", fmt::format("{} {}", system.release, system.machine));
+  findings.fact("operating system", operating_system());
+  findings.fact("cgroup version", cgroup_version());
+  for (const std::string& program :
+       {trial.nvidia_smi, trial.mps_control, std::string("nvidia-cuda-mps-server"),
+        std::string("nvidia-modprobe")}) {
+    findings.fact(std::filesystem::path(program).filename().string(),
+                  or_none(find_program(program)));
+  }
+  findings.fact("LD_LIBRARY_PATH", variable("LD_LIBRARY_PATH"));
+  findings.fact("device files before NVML was opened", device_files(trial));
+}
+
 Result<void> describe(const Trial& trial, Findings& findings) {
+  describe_system(trial, findings);
   const auto node = look_at_node(trial);
   if (!node) return node.error();
   const auto card = NvmlCard::open(trial, node->card.uuid);
@@ -52,11 +90,10 @@ Result<void> describe(const Trial& trial, Findings& findings) {
   findings.fact("model", node->card.model);
   findings.fact("memory", node->card.memory.value(), "MiB");
   findings.fact("compute capability", (*card)->compute_capability().value_or("unknown"));
-  findings.fact("driver", node->driver);
-  utsname system{};
-  ::uname(&system);
-  findings.fact("kernel", fmt::format("{} {}", system.release, system.machine));
-  findings.fact("operating system", operating_system());
+  findings.fact("driver", node->source);
+  // A card that others use gives other answers.
+  const auto memory = (*card)->memory();
+  if (memory) findings.fact("memory used at the start", memory->used >> 20, "MiB");
   const Settings settings = settings_of(**card);
   findings.fact(kComputeMode, or_null(settings.compute_mode));
   findings.fact(kPersistenceMode, or_null(settings.persistence_mode));
@@ -82,7 +119,18 @@ Result<void> put_back(const Trial& trial, Findings& findings) {
 
 }  // namespace
 
-Check look_at_machine() {
+Json device_files(const Trial& trial) {
+  std::set<std::string> names;
+  std::error_code failed;
+  std::filesystem::directory_iterator at(path_on_node(trial, "/dev"), failed);
+  for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
+    const std::string name = at->path().filename();
+    if (name.starts_with("nvidia")) names.insert(name);
+  }
+  return names;
+}
+
+Check inspect_machine() {
   return {"machine", "Which card is tried?", std::chrono::seconds(60), describe};
 }
 

@@ -9,7 +9,9 @@
 namespace mgpu::gpu_trial {
 
 // Facts of the card, the driver and the system. Errors: no card can be tried here, and why.
-Check look_at_machine();
+Check inspect_machine();
+// Names below /dev that begin with "nvidia".
+Json device_files(const Trial& trial);
 // Settings of the card, as numbers; those that the driver does not tell are absent.
 Settings settings_in(const std::vector<Json>& findings);
 // Puts the compute mode back where it is not trial.settings.compute_mode, and expects the others to

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "common/text.h"
+#include "plugin/gpu/mps_daemon.h"
 
 namespace mgpu::gpu_trial {
 namespace {
@@ -19,9 +21,13 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kMpsStartTimeout{40'000};
 
-// `path` of the node as this process sees it.
-std::string on_node(const Trial& trial, const std::string& path) {
-  return (trial.node_root == "/" ? "" : trial.node_root) + path;
+// "580.95.05" of "NVML 13.580.95.05 (driver 580.95.05)".
+std::string version_in(const std::string& source) {
+  const std::string before = "(driver ";
+  const std::size_t begin = source.find(before);
+  const std::size_t end = source.find(')', begin);
+  if (begin == std::string::npos || end == std::string::npos) return "";
+  return source.substr(begin + before.size(), end - begin - before.size());
 }
 
 // A bound record with this share of the card, as the device plugin makes them.
@@ -35,7 +41,7 @@ allocation::Record record_of(const NodeUnderTest& node, Share share) {
 std::string library_path(const Trial& trial, const NodeUnderTest& node) {
   std::set<std::string> folders;
   for (const auto& mount : node.shared.mounts) {
-    folders.insert(std::filesystem::path(on_node(trial, mount.host_path)).parent_path());
+    folders.insert(std::filesystem::path(path_on_node(trial, mount.host_path)).parent_path());
   }
   const char* const inherited = std::getenv("LD_LIBRARY_PATH");
   std::string path = inherited != nullptr ? inherited : "";
@@ -61,20 +67,39 @@ Result<NodeUnderTest> look_at_node(const Trial& trial) {
   std::string why_not;
   for (const gpu::FoundCard& card : inventory->cards) {
     if (!trial.card.empty() && card.uuid.str() != trial.card) continue;
-    if (card.health == kHealthy)
-      return NodeUnderTest{source->description(), card, inventory->shared};
+    if (card.health == kHealthy) {
+      return NodeUnderTest{source->description(), version_in(source->description()), card,
+                           inventory->shared};
+    }
     why_not += fmt::format("{}card {} is not healthy: {}", why_not.empty() ? "" : "; ",
                            in_quotes(card.uuid.str()), card.health);
   }
   return error(why_not.empty() ? "there is no card " + in_quotes(trial.card) : why_not);
 }
 
+std::string path_on_node(const Trial& trial, const std::string& path) {
+  return (trial.node_root == "/" ? "" : trial.node_root) + path;
+}
+
+std::string find_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return ::access(name.c_str(), X_OK) == 0 ? name : "";
+  const char* const path = std::getenv("PATH");
+  std::string folders = path != nullptr ? path : "";
+  while (!folders.empty()) {
+    const std::size_t end = std::min(folders.find(':'), folders.size());
+    const std::string found = folders.substr(0, end) + "/" + name;
+    if (::access(found.c_str(), X_OK) == 0) return found;
+    folders.erase(0, end + 1);
+  }
+  return "";
+}
+
 allocation::Edits edits_of(const Trial& trial, const NodeUnderTest& node, Share share) {
   allocation::Edits edits = allocation::container_edits(record_of(node, share), node.card.nodes);
   edits.devices.insert(edits.devices.end(), node.shared.devices.begin(), node.shared.devices.end());
   edits.mounts.insert(edits.mounts.end(), node.shared.mounts.begin(), node.shared.mounts.end());
-  for (auto& device : edits.devices) device.host_path = on_node(trial, device.host_path);
-  for (auto& mount : edits.mounts) mount.host_path = on_node(trial, mount.host_path);
+  for (auto& device : edits.devices) device.host_path = path_on_node(trial, device.host_path);
+  for (auto& mount : edits.mounts) mount.host_path = path_on_node(trial, mount.host_path);
   return edits;
 }
 
@@ -92,13 +117,14 @@ Command program_on_node(const Trial& trial, const NodeUnderTest& node,
 
 // --- MPS -----------------------------------------------------------------------------------------
 
-MpsOfCard::MpsOfCard(const Trial& trial, const NodeUnderTest& node)
+MpsOfCard::MpsOfCard(const Trial& trial, const NodeUnderTest& node, gpu::MpsTimes times)
     : trial_(trial),
       node_(node),
       options_([&] {
         gpu::MpsOptions options;
         options.control = trial.mps_control;
         options.run_dir = trial.scratch;
+        options.times = times;
         return options;
       }()),
       mps_(options_) {}
@@ -107,8 +133,9 @@ MpsOfCard::~MpsOfCard() {
   mps_.stop();
 }
 
-Result<std::unique_ptr<MpsOfCard>> MpsOfCard::start(const Trial& trial, const NodeUnderTest& node) {
-  std::unique_ptr<MpsOfCard> started(new MpsOfCard(trial, node));
+Result<std::unique_ptr<MpsOfCard>> MpsOfCard::start(const Trial& trial, const NodeUnderTest& node,
+                                                    gpu::MpsTimes times) {
+  std::unique_ptr<MpsOfCard> started(new MpsOfCard(trial, node, times));
   const auto begin = steady_clock::now();
   started->mps_.follow({node.card.uuid});
   auto ready = started->mps_.ready(node.card.uuid);
@@ -127,7 +154,8 @@ Result<std::unique_ptr<MpsOfCard>> MpsOfCard::start(const Trial& trial, const No
 
 Command MpsOfCard::client(Share share, std::vector<std::string> arguments) const {
   Command command = program_on_node(trial_, node_, std::move(arguments));
-  // The daemon shows its clients one device, and a name that it does not know hides that.
+  // The daemon shows its clients one device. A CUDA_VISIBLE_DEVICES that does not match it would
+  // hide that device.
   command.environment.erase("CUDA_VISIBLE_DEVICES");
   const allocation::Edits edits = gpu::mps_edits(options_, record_of(node_, share));
   for (const auto& [name, value] : edits.environment) command.environment[name] = value;
@@ -136,11 +164,12 @@ Command MpsOfCard::client(Share share, std::vector<std::string> arguments) const
   return command;
 }
 
-Container MpsOfCard::container(Share share, bool read_only, std::vector<std::string> words) const {
+Container MpsOfCard::container(Share share, bool read_only,
+                               std::vector<std::string> command) const {
   Container container{.edits = edits_of(trial_, node_, share),
                       .user = 0,
                       .more_mounts = {},
-                      .words = std::move(words)};
+                      .command = std::move(command)};
   const allocation::Edits limits = gpu::mps_edits(options_, record_of(node_, share));
   for (const auto& [name, value] : limits.environment) container.edits.environment[name] = value;
   for (allocation::Mount mount : limits.mounts) {
@@ -154,8 +183,32 @@ gpu::MpsFolders MpsOfCard::folders() const {
   return gpu::mps_folders(options_.run_dir, node_.card.uuid);
 }
 
-Result<std::string> MpsOfCard::ask(const std::string& command) const {
-  return gpu::mps_command(options_.control, folders(), command, options_.times.command);
+std::string MpsOfCard::ask(const std::string& command) const {
+  const auto answer =
+      gpu::mps_command(options_.control, folders(), command, options_.times.command);
+  std::string text = answer ? *answer : answer.error().message;
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+std::vector<std::int64_t> MpsOfCard::servers() const {
+  return gpu::parse_pids(ask("get_server_list"));
+}
+
+std::string MpsOfCard::server_status() const {
+  const auto pids = servers();
+  return pids.empty() ? "no server" : ask(fmt::format("get_server_status {}", pids.front()));
+}
+
+Result<std::unique_ptr<CardWithMps>> start_card_with_mps(const Trial& trial, gpu::MpsTimes times) {
+  auto node = look_at_node(trial);
+  if (!node) return node.error();
+  // The daemon refers to the node in it, which therefore does not move.
+  auto card = std::make_unique<CardWithMps>(CardWithMps{*std::move(node), nullptr});
+  auto mps = MpsOfCard::start(trial, card->node, times);
+  if (!mps) return mps.error();
+  card->mps = *std::move(mps);
+  return card;
 }
 
 }  // namespace mgpu::gpu_trial

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "common/text.h"
@@ -24,9 +25,20 @@ using std::chrono::steady_clock;
 // A line that is longer is no value, and only the end of other output is kept.
 constexpr std::size_t kLineBytesMax = 16 * 1024;
 constexpr std::size_t kOtherBytesMax = 4 * 1024;
+// A program that has no more input frees its context and ends.
+constexpr milliseconds kEndTimeout{2'000};
+// A program that was ended by a signal has this and its number as exit code, as in a shell.
+constexpr int kSignalExit = 128;
 
 milliseconds left_until(steady_clock::time_point deadline) {
   return std::max(std::chrono::ceil<milliseconds>(deadline - steady_clock::now()), milliseconds(0));
+}
+
+// "largest_mib". Lines of runc's log begin with "time=", and are none.
+bool is_value_name(std::string_view name) {
+  return !name.empty() && name != "time" && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || c == '_';
+  });
 }
 
 double seconds(milliseconds duration) {
@@ -53,7 +65,7 @@ Result<RunningProgram> RunningProgram::start(const Command& command) {
 }
 
 RunningProgram::~RunningProgram() {
-  kill();
+  if (is_alive()) static_cast<void>(finish(kEndTimeout));
   if (socket_ >= 0) ::close(socket_);
 }
 
@@ -63,7 +75,6 @@ RunningProgram::RunningProgram(RunningProgram&& other) noexcept
       exit_code_(other.exit_code_),
       unread_(std::move(other.unread_)),
       other_(std::move(other.other_)),
-      last_line_(std::move(other.last_line_)),
       values_(std::move(other.values_)),
       times_printed_(std::move(other.times_printed_)) {}
 
@@ -85,9 +96,8 @@ void RunningProgram::take_lines() {
   for (std::size_t end; (end = unread_.find('\n')) != std::string::npos;) {
     const std::string line = unread_.substr(0, end);
     unread_.erase(0, end + 1);
-    last_line_ = line;
     const std::size_t equals = line.find('=');
-    if (equals == std::string::npos || line.find(' ') < equals) {
+    if (equals == std::string::npos || !is_value_name(line.substr(0, equals))) {
       other_ += line + "\n";
       if (other_.size() > kOtherBytesMax) other_.erase(0, other_.size() - kOtherBytesMax);
       continue;
@@ -98,7 +108,7 @@ void RunningProgram::take_lines() {
   if (unread_.size() > kLineBytesMax) unread_.clear();
 }
 
-void RunningProgram::read_on() {
+void RunningProgram::read_available() {
   constexpr int kPartsMax = 64;
   for (int i = 0; i < kPartsMax && read_some(milliseconds(0)); ++i) {
   }
@@ -110,7 +120,10 @@ Result<std::string> RunningProgram::next(const std::string& name, milliseconds t
   while (times_printed_[name] == printed_before) {
     const bool more = read_some(left_until(deadline));
     if (times_printed_[name] != printed_before) break;
-    if (!more) return error("it ended: " + complaint());
+    if (!more) {
+      while (is_alive() && steady_clock::now() < deadline) ::poll(nullptr, 0, 2);
+      return error(failure());
+    }
     if (steady_clock::now() >= deadline) {
       return error(fmt::format("it did not print {} within {} s", name, seconds(timeout)));
     }
@@ -131,14 +144,22 @@ std::optional<double> RunningProgram::number(const std::string& name) const {
   return whole ? std::optional(number) : std::nullopt;
 }
 
-std::string RunningProgram::complaint() const {
-  const std::string failed = value("failed");
-  if (!failed.empty()) return failed + ": " + value("error");
-  const std::string& last = unread_.empty() ? last_line_ : unread_;
-  return last.empty() ? fmt::format("exit code {}", exit_code_) : in_quotes(last);
+std::string RunningProgram::failure() const {
+  const std::string call = value("failed");
+  if (!call.empty()) return call + ": " + value("error");
+  std::string text = other_ + unread_;
+  while (text.ends_with('\n')) text.pop_back();
+  const std::size_t line = text.rfind('\n');
+  if (!text.empty()) return in_quotes(text.substr(line == std::string::npos ? 0 : line + 1));
+  if (exit_code_ >= kSignalExit) return fmt::format("signal {}", exit_code_ - kSignalExit);
+  return fmt::format("exit code {}", exit_code_);
 }
 
 // --- its input and its end -----------------------------------------------------------------------
+
+void RunningProgram::end_input() {
+  ::shutdown(socket_, SHUT_WR);
+}
 
 void RunningProgram::send_line() {
   ::send(socket_, "\n", 1, MSG_NOSIGNAL);
@@ -148,14 +169,14 @@ bool RunningProgram::is_alive() {
   int status = 0;
   if (pid_ == 0) return false;
   if (::waitpid(pid_, &status, WNOHANG) != pid_) return true;
-  exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : kSignalExit + WTERMSIG(status);
   pid_ = 0;
   return false;
 }
 
 Result<int> RunningProgram::finish(milliseconds timeout) {
   const auto deadline = steady_clock::now() + timeout;
-  ::shutdown(socket_, SHUT_WR);
+  end_input();
   while (steady_clock::now() < deadline && read_some(left_until(deadline))) {
   }
   while (is_alive() && steady_clock::now() < deadline) ::poll(nullptr, 0, 2);
@@ -173,7 +194,7 @@ Result<RunningProgram> run_to_end(const Command& command, milliseconds timeout) 
   if (!program) return program.error();
   const auto code = program->finish(timeout);
   if (!code) return code.error();
-  if (*code != 0) return error(program->complaint());
+  if (*code != 0) return error(program->failure());
   return program;
 }
 

@@ -26,7 +26,8 @@ class RunningProgram {
  public:
   // Errors: it cannot be started.
   static Result<RunningProgram> start(const Command& command);
-  // Kills it where it still runs.
+  // Ends its input, and kills it where it does not end soon: a client of MPS that is killed may
+  // harm others.
   ~RunningProgram();
   RunningProgram(RunningProgram&& other) noexcept;
   RunningProgram& operator=(RunningProgram&&) = delete;
@@ -36,8 +37,10 @@ class RunningProgram {
   // instead; the sentence has what it said of the reason.
   Result<std::string> next(const std::string& name, std::chrono::milliseconds timeout);
   // Reads what has been printed and does not wait.
-  void read_on();
+  void read_available();
   void send_line();
+  // It is to end soon.
+  void end_input();
   // Ends its input and reads until it ends. Errors: it did not end within `timeout`; it is killed
   // then.
   Result<int> finish(std::chrono::milliseconds timeout);
@@ -52,8 +55,9 @@ class RunningProgram {
   std::optional<double> number(const std::string& name) const;
   // What it printed beside values, the end of it.
   const std::string& text() const { return other_; }
-  // "cuInit: CUDA_ERROR_NO_DEVICE" where it said that; else the last line that it printed.
-  std::string complaint() const;
+  // Why it ended: "cuInit: CUDA_ERROR_NO_DEVICE" where it said that, else the last line that is no
+  // value, else its exit code or signal.
+  std::string failure() const;
 
  private:
   RunningProgram(pid_t pid, int socket) : pid_(pid), socket_(socket) {}
@@ -66,13 +70,12 @@ class RunningProgram {
   int exit_code_ = -1;
   std::string unread_;  // the beginning of a line
   std::string other_;   // the end of what was printed beside values
-  std::string last_line_;
   std::map<std::string, std::string> values_;
   std::map<std::string, int> times_printed_;
 };
 
 // Runs a program to its end. Errors: it cannot be started, it does not end within `timeout`, or it
-// exits with another code than 0: then its complaint.
+// exits with another code than 0: then its failure().
 Result<RunningProgram> run_to_end(const Command& command, std::chrono::milliseconds timeout);
 
 }  // namespace mgpu::gpu_trial

@@ -14,6 +14,7 @@ std::string value_text(const Json& fact) {
   const Json& value = fact["value"];
   std::string text = value.is_string() ? value.get<std::string>()
                                        : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.empty()) return "(none)";
   if (fact.contains("unit")) text += " " + fact["unit"].get<std::string>();
   return text;
 }
@@ -41,16 +42,25 @@ Json outcome_json(const Outcome& outcome) {
 std::string table_of(const Outcome& outcome) {
   std::string table = fmt::format("{:<20} {:<9} {:>6.1f} s  {}\n", outcome.name,
                                   to_text(outcome.status), seconds_of(outcome), outcome.question);
+  int expected = 0;
+  int held = 0;
+  std::string failures;
   for (const Json& finding : outcome.findings) {
-    if (!finding.contains("fact")) continue;
-    table += fmt::format("  {:<{}} {}\n", finding["fact"].get<std::string>(), kFactColumns,
-                         value_text(finding));
+    if (finding.contains("fact")) {
+      table += fmt::format("  {:<{}} {}\n", finding["fact"].get<std::string>(), kFactColumns,
+                           value_text(finding));
+      continue;
+    }
+    ++expected;
+    if (finding.value("held", false)) {
+      ++held;
+    } else {
+      failures += fmt::format("  failed: {}: {}\n", finding["expectation"].get<std::string>(),
+                              finding["detail"].get<std::string>());
+    }
   }
-  for (const Json& finding : outcome.findings) {
-    if (finding.value("held", true)) continue;
-    table += fmt::format("  NOT SO: {}: {}\n", finding["expectation"].get<std::string>(),
-                         finding["detail"].get<std::string>());
-  }
+  if (expected > 0) table += fmt::format("  {} of {} expectations held\n", held, expected);
+  table += failures;
   if (!outcome.reason.empty()) table += "  " + outcome.reason + "\n";
   return table;
 }

@@ -1,4 +1,4 @@
-// What came of a trial, as a table for people and as JSON. Pure.
+// The results of a trial, as a table and as JSON. Pure.
 //
 //   {"trial": {"version", "date", "seconds", "interrupted"?},
 //    "machine": {fact: value, ...},

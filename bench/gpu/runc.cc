@@ -29,7 +29,8 @@ std::string container_id() {
   return fmt::format("mgpu-gpu-trial-{}", ::getppid());
 }
 
-Json usual_mounts() {
+// As containerd and Kubernetes have them.
+Json default_mounts() {
   return {{{"destination", "/proc"}, {"type", "proc"}, {"source", "proc"}},
           {{"destination", "/sys"},
            {"type", "none"},
@@ -39,7 +40,10 @@ Json usual_mounts() {
            {"type", "tmpfs"},
            {"source", "tmpfs"},
            {"options", {"nosuid", "strictatime", "mode=755"}}},
-          {{"destination", "/dev/shm"}, {"type", "tmpfs"}, {"source", "shm"}},
+          {{"destination", "/dev/shm"},
+           {"type", "tmpfs"},
+           {"source", "shm"},
+           {"options", {"nosuid", "noexec", "nodev", "mode=1777", "size=65536k"}}},
           {{"destination", "/tmp"}, {"type", "tmpfs"}, {"source", "tmpfs"}}};
 }
 
@@ -70,7 +74,7 @@ Json process(const Container& container) {
   return {
       {"terminal", false},
       {"user", {{"uid", container.user}, {"gid", container.user}}},
-      {"args", container.words},
+      {"args", container.command},
       {"env", environment},
       {"cwd", "/"},
       {"noNewPrivileges", true},
@@ -79,7 +83,7 @@ Json process(const Container& container) {
 }
 
 Json config(const Container& container) {
-  Json mounts = usual_mounts();
+  Json mounts = default_mounts();
   for (const auto* const list : {&container.edits.mounts, &container.more_mounts}) {
     for (const auto& mount : *list) mounts.push_back(bind_mount(mount));
   }
@@ -112,9 +116,9 @@ Json config(const Container& container) {
             {"cgroupsPath", "/" + container_id()}}}};
 }
 
-Command runc(const Trial& trial, std::vector<std::string> words) {
-  words.insert(words.begin(), {"--root", trial.scratch + "/runc"});
-  Command command{.path = trial.runc, .arguments = std::move(words), .environment = {}};
+Command runc(const Trial& trial, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"--root", trial.scratch + "/runc"});
+  Command command{.path = trial.runc, .arguments = std::move(arguments), .environment = {}};
   // The one of the folder brings its library along.
   if (trial.runc.starts_with(trial.folder + "/")) {
     command.environment = {{"LD_LIBRARY_PATH", trial.folder + "/lib"}};

@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace mgpu::gpu_trial {
@@ -26,7 +27,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// More than any honest check finds.
+// A check that writes more has a defect.
 constexpr std::size_t kFindingsBytesMax = std::size_t{1} << 20;
 // A process that was killed is gone at once, unless it hangs in the driver.
 constexpr milliseconds kKillTimeout{10'000};
@@ -58,13 +59,15 @@ Result<void> run_guarded(const Check& check, const Trial& trial, Findings& findi
   }
 }
 
-[[noreturn]] void be_the_check(const Check& check, const Trial& trial, int findings_to, int log) {
+[[noreturn]] void run_check_in_child(const Check& check, const Trial& trial,
+                                     steady_clock::time_point deadline, int findings_to, int log) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::setpgid(0, 0);
-  for (const int number : {SIGINT, SIGTERM, SIGPIPE}) ::signal(number, SIG_DFL);
+  for (const int number : {SIGHUP, SIGINT, SIGTERM, SIGPIPE}) ::signal(number, SIG_DFL);
   ::dup2(log, STDERR_FILENO);
   ::dup2(log, STDOUT_FILENO);
-  Findings findings([findings_to](const Json& finding) { write_line(findings_to, finding); });
+  Findings findings([findings_to](const Json& finding) { write_line(findings_to, finding); },
+                    deadline);
   const auto ran = run_guarded(check, trial, findings);
   if (!ran) write_line(findings_to, {{"error", ran.error().message}});
   // Nothing that belongs to the runner is flushed or destroyed here.
@@ -86,7 +89,7 @@ std::optional<pid_t> parent_of(const std::filesystem::path& process) {
   return code == std::errc() ? std::optional(parent) : std::nullopt;
 }
 
-std::vector<pid_t> children() {
+std::vector<pid_t> children_except(const std::set<pid_t>& stuck) {
   std::vector<pid_t> found;
   std::error_code failed;
   std::filesystem::directory_iterator at("/proc", failed);
@@ -95,21 +98,21 @@ std::vector<pid_t> children() {
     pid_t pid = 0;
     const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (code != std::errc() || end != name.data() + name.size()) continue;
-    if (parent_of(at->path()) == ::getpid()) found.push_back(pid);
+    if (parent_of(at->path()) == ::getpid() && !stuck.contains(pid)) found.push_back(pid);
   }
   return found;
 }
 
 // Ends the children, and those that become children by that, until there are none. What is left
-// after a while hangs in the kernel; it is reported.
-std::vector<pid_t> kill_children() {
+// after a while hangs in the kernel.
+std::vector<pid_t> kill_children_except(const std::set<pid_t>& stuck) {
   const auto deadline = steady_clock::now() + kKillTimeout;
-  std::vector<pid_t> left = children();
+  std::vector<pid_t> left = children_except(stuck);
   while (!left.empty() && steady_clock::now() < deadline) {
     for (const pid_t child : left) ::kill(child, SIGKILL);
     for (const pid_t child : left) ::waitpid(child, nullptr, WNOHANG);
     ::poll(nullptr, 0, 2);
-    left = children();
+    left = children_except(stuck);
   }
   return left;
 }
@@ -127,8 +130,9 @@ bool read_some(int from, milliseconds timeout, std::string& text) {
   if (::poll(&ready, 1, static_cast<int>(timeout.count())) <= 0) return true;
   const ssize_t count = ::read(from, part.data(), part.size());
   if (count < 0) return errno == EINTR || errno == EAGAIN;
-  text.append(part.data(), static_cast<std::size_t>(count));
-  return count > 0 && text.size() <= kFindingsBytesMax;
+  // What is too much is read and dropped, so that the check does not wait for a reader.
+  if (text.size() <= kFindingsBytesMax) text.append(part.data(), static_cast<std::size_t>(count));
+  return count > 0;
 }
 
 // Reads until the check has ended, the time is over, or a signal came. Processes that the check
@@ -149,8 +153,19 @@ std::string read_findings(int from, pid_t child, steady_clock::time_point deadli
   return text;
 }
 
+void add_finding(Json finding, std::vector<Json>& findings) {
+  const auto same = std::find_if(findings.begin(), findings.end(), [&](const Json& earlier) {
+    return finding.contains("fact") && earlier.value("fact", Json()) == finding["fact"];
+  });
+  if (same != findings.end()) {
+    *same = std::move(finding);
+  } else {
+    findings.push_back(std::move(finding));
+  }
+}
+
 // An error or a reason to skip goes to the outcome, everything else is a finding.
-void take_line(std::string_view line, Outcome& outcome) {
+void parse_line(std::string_view line, Outcome& outcome) {
   Json finding = Json::parse(line, nullptr, false);
   if (!finding.is_object()) return;
   if (finding.contains("error")) {
@@ -160,14 +175,14 @@ void take_line(std::string_view line, Outcome& outcome) {
     outcome.status = Status::kSkipped;
     outcome.reason = finding["skipped"];
   } else {
-    outcome.findings.push_back(std::move(finding));
+    add_finding(std::move(finding), outcome.findings);
   }
 }
 
-void take_lines(std::string_view text, Outcome& outcome) {
+void parse_lines(std::string_view text, Outcome& outcome) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    take_line(text.substr(0, end), outcome);
+    parse_line(text.substr(0, end), outcome);
     text.remove_prefix(std::min(end + 1, text.size()));
   }
 }
@@ -183,21 +198,28 @@ int end_of(pid_t child) {
   return status;
 }
 
-// How the process of the check ended, where it said nothing itself.
-void judge_end(int status, bool ended, milliseconds limit, Outcome& outcome) {
+// Sets the status from how the process ended, unless the check reported one itself.
+void set_status(int status, bool ended, milliseconds limit, Outcome& outcome) {
+  const auto set = [&](Status to, std::string reason) {
+    outcome.status = to;
+    outcome.reason = std::move(reason);
+  };
   if (Runner::interrupted()) {
-    outcome.status = Status::kError;
-    outcome.reason = "the trial was interrupted";
+    set(Status::kError, "the trial was interrupted");
   } else if (!ended) {
-    outcome.status = Status::kTimedOut;
-    outcome.reason =
-        fmt::format("no answer within {} s", std::chrono::duration<double>(limit).count());
+    set(Status::kTimedOut,
+        fmt::format("no answer within {} s", std::chrono::duration<double>(limit).count()));
   } else if (WIFSIGNALED(status)) {
-    outcome.status = Status::kError;
-    outcome.reason = fmt::format("the check was ended by signal {}", WTERMSIG(status));
+    set(Status::kError, fmt::format("the check was ended by signal {}", WTERMSIG(status)));
   } else if (outcome.status == Status::kPassed) {
     outcome.status = status_of(outcome.findings);
   }
+}
+
+Outcome cannot_run(Outcome outcome, const char* what, int number) {
+  outcome.status = Status::kError;
+  outcome.reason = fmt::format("cannot make a {}: {}", what, std::strerror(number));
+  return outcome;
 }
 
 }  // namespace
@@ -228,7 +250,7 @@ Runner::Runner(int log) : log_(log) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   struct sigaction action {};
   action.sa_handler = note_signal;  // without SA_RESTART, so that poll() returns
-  for (const int number : {SIGINT, SIGTERM}) ::sigaction(number, &action, nullptr);
+  for (const int number : {SIGHUP, SIGINT, SIGTERM}) ::sigaction(number, &action, nullptr);
   // Whoever reads the table may stop; the checks and their results go on.
   ::signal(SIGPIPE, SIG_IGN);
 }
@@ -247,31 +269,36 @@ Outcome Runner::run(const Check& check, const Trial& trial, milliseconds limit) 
   outcome.name = check.name;
   outcome.question = check.question;
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    outcome.status = Status::kError;
-    outcome.reason = fmt::format("cannot make a pipe: {}", std::strerror(errno));
-    return outcome;
-  }
+  if (::pipe2(ends, O_CLOEXEC) != 0) return cannot_run(std::move(outcome), "pipe", errno);
   const pid_t child = ::fork();
-  if (child < 0) {
-    outcome.status = Status::kError;
-    outcome.reason = fmt::format("cannot start a process: {}", std::strerror(errno));
-  }
-  if (child == 0) be_the_check(check, trial, ends[1], log_);
+  if (child == 0) run_check_in_child(check, trial, start + limit, ends[1], log_);
+  const int fork_error = errno;
   ::close(ends[1]);
-  bool ended = false;
-  take_lines(read_findings(ends[0], child, start + limit, ended), outcome);
-  ::close(ends[0]);
-  if (!ended) ::kill(child, SIGKILL);
-  judge_end(end_of(child), ended, limit, outcome);
-  const std::vector<pid_t> left = kill_children();
-  if (!left.empty()) {
-    outcome.status = Status::kError;
-    outcome.reason =
-        fmt::format("process {} cannot be ended: it hangs in the kernel", left.front());
+  if (child < 0) {
+    ::close(ends[0]);
+    return cannot_run(std::move(outcome), "process", fork_error);
   }
+  bool ended = false;
+  const std::string text = read_findings(ends[0], child, start + limit, ended);
+  ::close(ends[0]);
+  parse_lines(text, outcome);
+  if (!ended) ::kill(child, SIGKILL);
+  set_status(end_of(child), ended, limit, outcome);
+  if (text.size() > kFindingsBytesMax) {
+    outcome.status = Status::kError;
+    outcome.reason = fmt::format("it found more than {} bytes", kFindingsBytesMax);
+  }
+  end_descendants(outcome);
   outcome.duration = std::chrono::duration_cast<milliseconds>(steady_clock::now() - start);
   return outcome;
+}
+
+void Runner::end_descendants(Outcome& outcome) {
+  const std::vector<pid_t> left = kill_children_except(stuck_);
+  if (left.empty()) return;
+  stuck_.insert(left.begin(), left.end());
+  outcome.status = Status::kError;
+  outcome.reason = fmt::format("process {} cannot be ended: it hangs in the kernel", left.front());
 }
 
 }  // namespace mgpu::gpu_trial

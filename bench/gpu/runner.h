@@ -2,7 +2,10 @@
 // and ends all processes that it started, whatever session they are in.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,8 +18,8 @@ enum class Status {
   kPassed,    // every expectation held
   kFailed,    // one did not
   kError,     // the question could not be asked
-  kTimedOut,  // it took longer than its limit
-  kSkipped,   // it has no meaning here, or no time was left
+  kTimedOut,  // it took longer than its limit, or no time was left for it
+  kSkipped,   // it has no meaning on this machine
 };
 std::string_view to_text(Status status);  // "passed", "timed out", ...
 
@@ -33,18 +36,23 @@ struct Outcome {
 class Runner {
  public:
   // Processes whose parent ends become children of this one from now on (PR_SET_CHILD_SUBREAPER).
-  // `log` is the descriptor that standard error of the checks goes to.
+  // SIGHUP, SIGINT and SIGTERM end the check that runs, and SIGPIPE is ignored. `log`, which is not
+  // owned, is the descriptor that standard error of the checks goes to.
   explicit Runner(int log);
 
   // At most `limit` long, which may be shorter than the check's own. None of the processes that it
-  // started is left afterwards.
+  // started is left afterwards; one that hangs in the kernel makes this check an error, and no
+  // other.
   Outcome run(const Check& check, const Trial& trial, std::chrono::milliseconds limit);
-  // Whether SIGINT or SIGTERM came: the check that ran was ended, and no more should be started.
+  // Whether a signal came: the check that ran was ended, and no more should be started.
   static bool interrupted();
   static void forget_interrupt();
 
  private:
+  void end_descendants(Outcome& outcome);
+
   const int log_;
+  std::set<pid_t> stuck_;  // children that could not be ended
 };
 
 // The status that the findings of a check that ran to its end amount to.

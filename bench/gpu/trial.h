@@ -8,7 +8,7 @@
 
 namespace mgpu::gpu_trial {
 
-// Settings of a card as NVML numbers them. None: the driver does not tell.
+// Settings of a card as NVML numbers them. None: the driver does not report it.
 struct Settings {
   std::optional<unsigned> compute_mode;
   std::optional<unsigned> persistence_mode;

@@ -19,6 +19,7 @@ struct NvmlOptions {
   std::vector<std::string> libraries = {
       "libnvidia-ml.so.1", "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
       "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
+      "/usr/local/nvidia/lib64/libnvidia-ml.so.1",
       "/home/kubernetes/bin/nvidia/lib64/libnvidia-ml.so.1"};
   // Where this process sees the node's files: another folder in a container.
   std::string node_root = "/";

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "bench/gpu/checks/checks.h"
 
@@ -7,59 +9,69 @@ namespace {
 
 using std::chrono::seconds;
 
-// check_device_files is the first, since those after it run CUDA programs, which load a kernel
-// module that it asks about.
+// device-files is the first, since those after it run CUDA programs, which load a kernel module
+// that it asks about; mps-kill-clients is the last, since it may leave the card unusable.
 constexpr std::array kChecks = {
     Check{"device-files", "Which device files exist before a CUDA program has run, and after?",
           seconds(60), check_device_files},
-    Check{"nvml-fields", "Does our reading of NVML agree with nvidia-smi in every field?",
+    Check{"nvml-fields", "Does the device plugin's reading of NVML agree with nvidia-smi?",
           seconds(60), check_nvml_fields},
-    Check{"process-lists", "Do NVML's process lists name the programs that run, and their memory?",
+    Check{"process-lists", "Do NVML's process lists have the programs that run, and their memory?",
           seconds(60), check_process_lists},
+    Check{"utilization", "Does NVML report how busy a program keeps the card?", seconds(45),
+          check_utilization},
     Check{"memory", "How much of a card is reserved, and how much does one context take?",
-          seconds(60), check_memory},
-    Check{"driver-libraries", "Does our discovery find the libraries that the driver consists of?",
-          seconds(30), check_driver_libraries},
+          seconds(90), check_memory},
+    Check{"driver-libraries",
+          "Does the device plugin find the libraries that the driver consists of?", seconds(30),
+          check_driver_libraries},
+    Check{"symbols", "Does cuGetProcAddress answer with the addresses of dlsym?", seconds(30),
+          check_symbols},
     Check{"container-root",
-          "Does CUDA run in an empty root with our devices and libraries, as root?", seconds(60),
-          check_container_root},
-    Check{"container-user", "And as another user?", seconds(60), check_container_user},
-    Check{"container-runc", "And in a container of runc?", seconds(60), check_container_runc},
-    Check{"mps-start", "Does an MPS daemon as we start it serve a program, and end when asked?",
+          "Does CUDA run in an empty root with the device plugin's devices and libraries?",
+          seconds(60), check_container_root},
+    Check{"container-user", "Does CUDA run in such a root as user 65534?", seconds(60),
+          check_container_user},
+    Check{"container-runc", "Does CUDA run in a runc container, as root and as user 65534?",
+          seconds(90), check_container_runc},
+    Check{"mps-start", "Does an MPS daemon of the device plugin serve a program, and end?",
           seconds(90), check_mps_start},
-    Check{"mps-context",
-          "How much memory do the MPS server and one client take, and who lists them?", seconds(60),
-          check_mps_context},
+    Check{"mps-context", "How much memory do the MPS server and a client take, and who lists them?",
+          seconds(60), check_mps_context},
     Check{"mps-memory", "Does a memory limit hold, and how much of it can a program allocate?",
           seconds(90), check_mps_memory},
     Check{"mps-shares-alone", "How fast is a program with a share of the multiprocessors, alone?",
           seconds(90), check_mps_shares_alone},
-    Check{"mps-shares-together", "And beside another program that has the rest?", seconds(120),
+    Check{"mps-shares-together",
+          "How fast is a program with a share beside a program that has the rest?", seconds(120),
           check_mps_shares_together},
-    Check{"mps-two-processes", "Does the limit count for each process, or for both together?",
+    Check{"mps-two-processes", "Does a memory limit count for each process, or for all together?",
           seconds(60), check_mps_two_processes},
-    Check{"mps-bypass", "Is a program that unsets the variables of MPS limited?", seconds(60),
+    Check{"mps-bypass", "Is a program limited that unsets the variables of MPS?", seconds(60),
           check_mps_bypass},
     Check{"mps-container",
-          "Does a container work as a client, with its pipe directory read-only too?", seconds(90),
+          "Is a container a client, with its pipe directory read-write and read-only?", seconds(90),
           check_mps_container},
     Check{"mps-control", "Can a container command the daemon through its pipe directory?",
-          seconds(60), check_mps_control},
-    Check{"mps-kill-clients",
-          "Does a program survive neighbours that are killed while they compute?", seconds(150),
-          check_mps_kill_clients},
+          seconds(90), check_mps_control},
     Check{"mps-restart", "What happens when the daemon is killed, and started again?", seconds(90),
           check_mps_restart},
     Check{"mps-many-clients", "How many clients does a card take?", seconds(120),
           check_mps_many_clients},
-    Check{"symbols", "Does cuGetProcAddress answer with the addresses of dlsym?", seconds(30),
-          check_symbols},
+    Check{"mps-kill-clients", "Does a program survive neighbours that are killed as they compute?",
+          seconds(150), check_mps_kill_clients},
 };
 
 }  // namespace
 
 std::span<const Check> all_checks() {
   return kChecks;
+}
+
+bool has_mps(const Trial& trial, Findings& findings) {
+  if (!find_program(trial.mps_control).empty()) return true;
+  findings.skip(trial.mps_control + " is not on this machine");
+  return false;
 }
 
 Result<RunningProgram> start_and_wait(const Command& command) {
@@ -70,6 +82,18 @@ Result<RunningProgram> start_and_wait(const Command& command) {
   return program;
 }
 
+void end_all(std::vector<RunningProgram>& programs) {
+  for (RunningProgram& program : programs) program.end_input();
+  programs.clear();
+}
+
+void expect_client(Findings& findings, std::string_view what,
+                   const Result<RunningProgram>& program) {
+  if (!program) return findings.expect(what, false, program.error().message);
+  // Drivers before CUDA 12.2 cannot tell.
+  findings.expect(what, program->value("mps") != "0", "it ran outside of MPS, without a limit");
+}
+
 Share whole_card(const NodeUnderTest& node) {
   return {kWholeCard, node.card.memory};
 }
@@ -78,11 +102,44 @@ Share share_of(int percent, std::int64_t mib) {
   return {Percent(percent), MiB(mib)};
 }
 
+bool is_within_share(double part, int percent) {
+  constexpr double kOfTheShare = 0.15;
+  constexpr double kOfTheCard = 0.02;
+  return part <= percent / 100.0 * (1 + kOfTheShare) + kOfTheCard;
+}
+
+Json listed_processes(const Trial& trial, const CardUuid& card) {
+  const auto source = gpu::nvml_source(nvml_options(trial));
+  static_cast<void>(source->read());
+  Json list = Json::object();
+  for (const gpu::CardUse& use : source->use()) {
+    if (use.uuid != card) continue;
+    for (const gpu::ProcessUse& process : use.processes) {
+      list[std::to_string(process.pid)] = process.memory ? Json(process.memory->value()) : Json();
+    }
+  }
+  return list;
+}
+
+Json processes_json(const SmiReport& report, const CardUuid& card) {
+  Json list = Json::object();
+  const auto found = report.cards.find(card.str());
+  if (found == report.cards.end()) return list;
+  for (const SmiProcess& process : found->second.processes) {
+    list[std::to_string(process.pid)] = process.type + " " + process.memory;
+  }
+  return list;
+}
+
 Json number_of(const RunningProgram& program, const std::string& name) {
   const auto number = program.number(name);
   if (!number) return {};
   const auto whole = static_cast<std::int64_t>(*number);
   return static_cast<double>(whole) == *number ? Json(whole) : Json(*number);
+}
+
+double rounded(double value) {
+  return std::round(value * 1'000) / 1'000;
 }
 
 }  // namespace mgpu::gpu_trial

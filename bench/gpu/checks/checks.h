@@ -4,23 +4,27 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "bench/gpu/check.h"
 #include "bench/gpu/node.h"
+#include "bench/gpu/nvidia_smi.h"
 #include "bench/gpu/trial.h"
 #include "common/result.h"
 
 namespace mgpu::gpu_trial {
 
-// --- NVML and the driver's files -----------------------------------------------------------------
+// --- NVML, the driver's files, libcuda -----------------------------------------------------------
 
 Result<void> check_device_files(const Trial& trial, Findings& findings);
 Result<void> check_nvml_fields(const Trial& trial, Findings& findings);
 Result<void> check_process_lists(const Trial& trial, Findings& findings);
+Result<void> check_utilization(const Trial& trial, Findings& findings);
 Result<void> check_memory(const Trial& trial, Findings& findings);
 Result<void> check_driver_libraries(const Trial& trial, Findings& findings);
+Result<void> check_symbols(const Trial& trial, Findings& findings);
 
 // --- containers ----------------------------------------------------------------------------------
 
@@ -39,25 +43,42 @@ Result<void> check_mps_two_processes(const Trial& trial, Findings& findings);
 Result<void> check_mps_bypass(const Trial& trial, Findings& findings);
 Result<void> check_mps_container(const Trial& trial, Findings& findings);
 Result<void> check_mps_control(const Trial& trial, Findings& findings);
-Result<void> check_mps_kill_clients(const Trial& trial, Findings& findings);
 Result<void> check_mps_restart(const Trial& trial, Findings& findings);
 Result<void> check_mps_many_clients(const Trial& trial, Findings& findings);
-
-// --- libcuda -------------------------------------------------------------------------------------
-
-Result<void> check_symbols(const Trial& trial, Findings& findings);
+Result<void> check_mps_kill_clients(const Trial& trial, Findings& findings);
 
 // --- what several of them need -------------------------------------------------------------------
 
 // A context takes a second where the card has to be started for it.
 inline constexpr std::chrono::milliseconds kProgramTimeout{45'000};
+inline constexpr std::uint64_t kBytesPerMiB = std::uint64_t{1} << 20;
+// A user that owns nothing; images often name it "nobody".
+inline constexpr int kOtherUser = 65'534;
 
-// A program that has printed ready=1. Errors: it did not; its complaint.
+// False where this machine has no MPS; the check is then skipped.
+bool has_mps(const Trial& trial, Findings& findings);
+
+// A program that has printed ready=1. Errors: it did not; its failure.
 Result<RunningProgram> start_and_wait(const Command& command);
+// Ends programs at the end of their input, all at the same time.
+void end_all(std::vector<RunningProgram>& programs);
+// That a program ran, and that it is a client of MPS: without a daemon CUDA runs without MPS, and
+// with no limit.
+void expect_client(Findings& findings, std::string_view what,
+                   const Result<RunningProgram>& program);
+
 // The share of a container that has the whole card.
 Share whole_card(const NodeUnderTest& node);
 Share share_of(int percent, std::int64_t mib);
+// Whether a program that was measured at this part of the card, 0 to 1, is within its percentage:
+// shares are rounded to whole multiprocessors, and clocks change.
+bool is_within_share(double part, int percent);
+
+// The memory of each process in MiB by its pid, as the device plugin lists them.
+Json listed_processes(const Trial& trial, const CardUuid& card);
+Json processes_json(const SmiReport& report, const CardUuid& card);
 // A number of a program that has ended, or null where it printed none.
 Json number_of(const RunningProgram& program, const std::string& name);
+double rounded(double value);  // to a thousandth
 
 }  // namespace mgpu::gpu_trial

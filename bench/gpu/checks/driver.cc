@@ -1,58 +1,35 @@
-// Device files, and the driver's libraries.
+// Device files, the driver's libraries, and libcuda's symbols.
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
 
 #include "bench/gpu/checks/checks.h"
-#include "bench/gpu/nvml_more.h"
-#include "plugin/gpu/driver_files.h"
+#include "bench/gpu/machine.h"
 
 namespace mgpu::gpu_trial {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string on_node(const Trial& trial, const std::string& path) {
-  return (trial.node_root == "/" ? "" : trial.node_root) + path;
-}
-
-// "nvidia0", "nvidiactl", ...: names below /dev that begin with "nvidia".
-Json device_files(const Trial& trial) {
-  std::set<std::string> names;
-  std::error_code failed;
-  fs::directory_iterator at(on_node(trial, "/dev"), failed);
-  for (; !failed && at != fs::directory_iterator(); at.increment(failed)) {
-    const std::string name = at->path().filename();
-    if (name.starts_with("nvidia")) names.insert(name);
-  }
-  return names;
-}
-
 // "195 nvidia", "510 nvidia-uvm" of /proc/devices.
 Json registered_drivers(const Trial& trial) {
   Json lines = Json::array();
-  std::ifstream file(on_node(trial, "/proc/devices"));
+  std::ifstream file(path_on_node(trial, "/proc/devices"));
   for (std::string line; std::getline(file, line);) {
     if (line.find("nvidia") != std::string::npos) lines.push_back(line);
   }
   return lines;
 }
 
-bool has_uvm(const Trial& trial) {
-  std::error_code failed;
-  return fs::exists(on_node(trial, "/dev/nvidia-uvm"), failed);
-}
-
-// Whether every device file of these has its link in /dev/char, which systemd and some versions of
-// runc look for.
-Json without_char_links(const std::vector<allocation::DeviceNode>& devices) {
+// Those of these device files that have no link in /dev/char, where systemd and some versions of
+// runc look for it.
+Json without_char_links(const Trial& trial, const std::vector<allocation::DeviceNode>& devices) {
   Json missing = Json::array();
   for (const auto& device : devices) {
     struct stat found {};
@@ -60,14 +37,14 @@ Json without_char_links(const std::vector<allocation::DeviceNode>& devices) {
     const std::string link = "/dev/char/" + std::to_string(major(found.st_rdev)) + ":" +
                              std::to_string(minor(found.st_rdev));
     std::error_code failed;
-    if (!fs::exists(link, failed)) missing.push_back(device.path);
+    if (!fs::exists(path_on_node(trial, link), failed)) missing.push_back(device.path);
   }
   return missing;
 }
 
-// The file of a library that the loader of this machine chooses.
-std::string chosen_by_loader(const char* name) {
-  void* const library = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+// The file of libcuda.so.1 that the loader of this machine chooses; empty: it finds none.
+std::string libcuda_of_loader() {
+  void* const library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) return "";
   Dl_info where{};
   void* const symbol = ::dlsym(library, "cuInit");
@@ -76,15 +53,6 @@ std::string chosen_by_loader(const char* name) {
   const std::string path = found ? fs::canonical(where.dli_fname, failed).string() : "";
   ::dlclose(library);
   return path;
-}
-
-// The driver's version without what surrounds it: "580.95.05" of "NVML 13.580 (driver 580.95.05)".
-std::string version_in(const std::string& description) {
-  const std::string before = "(driver ";
-  const std::size_t begin = description.find(before);
-  const std::size_t end = description.find(')', begin);
-  if (begin == std::string::npos || end == std::string::npos) return "";
-  return description.substr(begin + before.size(), end - begin - before.size());
 }
 
 // Names of files of this driver in a folder: "libcuda.so.580.95.05".
@@ -105,15 +73,35 @@ bool mounts(const std::vector<allocation::Mount>& all, const std::string& name) 
   });
 }
 
+// Names of this driver's files that lie beside those that containers get, or beside the loader's
+// libcuda, and that containers do not get.
+Json files_left_out(const Trial& trial, const NodeUnderTest& node, const std::string& libcuda) {
+  std::set<fs::path> folders;
+  std::set<std::string> given;
+  for (const auto& mount : node.shared.mounts) {
+    folders.insert(fs::path(path_on_node(trial, mount.host_path)).parent_path());
+    given.insert(fs::path(mount.host_path).filename());
+  }
+  if (!libcuda.empty()) folders.insert(fs::path(libcuda).parent_path());
+  std::set<std::string> left_out;
+  for (const fs::path& folder : folders) {
+    for (const std::string& name : files_of_driver(folder, node.driver_version)) {
+      if (!given.contains(name)) left_out.insert(name);
+    }
+  }
+  return left_out;
+}
+
 }  // namespace
 
 Result<void> check_device_files(const Trial& trial, Findings& findings) {
-  const bool uvm_before = has_uvm(trial);
-  findings.fact("device files at the start", device_files(trial));
-  findings.fact("drivers in /proc/devices at the start", registered_drivers(trial));
+  // The look at the machine has opened NVML before, and recorded what was there before that.
+  const Json before = device_files(trial);
+  const bool uvm_before = fs::exists(path_on_node(trial, "/dev/nvidia-uvm"));
+  findings.fact("device files after NVML was opened", before);
+  findings.fact("drivers in /proc/devices after NVML was opened", registered_drivers(trial));
   const auto node = look_at_node(trial);
   if (!node) return node.error();
-  findings.fact("device files after NVML was opened", device_files(trial));
   const auto program = run_to_end(program_on_node(trial, *node, {"vector-add"}), kProgramTimeout);
   if (!program) return error("vector-add on the node: " + program.error().message);
   findings.fact("device files after a CUDA program", device_files(trial));
@@ -121,7 +109,8 @@ Result<void> check_device_files(const Trial& trial, Findings& findings) {
   findings.expect("/dev/nvidia-uvm exists before a CUDA program has run", uvm_before,
                   "containers fail in cuInit until a CUDA program has run on the node");
   const auto edits = edits_of(trial, *node, whole_card(*node));
-  findings.fact("device files without a link in /dev/char", without_char_links(edits.devices));
+  findings.fact("device files without a link in /dev/char",
+                without_char_links(trial, edits.devices));
   return {};
 }
 
@@ -131,27 +120,15 @@ Result<void> check_driver_libraries(const Trial& trial, Findings& findings) {
   std::set<std::string> sources;
   for (const auto& mount : node->shared.mounts) sources.insert(mount.host_path);
   findings.fact("files that containers get", sources);
-  const std::string loaded = chosen_by_loader("libcuda.so.1");
-  findings.fact("libcuda.so.1 of the loader", loaded);
+  const std::string libcuda = libcuda_of_loader();
+  findings.fact("libcuda.so.1 that the loader of this machine chooses", libcuda);
   for (const char* const name :
        {"libcuda.so.1", "libnvidia-ml.so.1", "libnvidia-ptxjitcompiler.so.1"}) {
     findings.expect(std::string("containers get ") + name, mounts(node->shared.mounts, name),
-                    "our discovery did not find it: CUDA cannot run in containers");
+                    "the device plugin did not find it: CUDA cannot run in containers");
   }
-  const std::string version = version_in(node->driver);
-  std::set<fs::path> folders;
-  for (const std::string& source : sources) {
-    folders.insert(fs::path(on_node(trial, source)).parent_path());
-  }
-  if (!loaded.empty()) folders.insert(fs::path(loaded).parent_path());
-  Json left_out = Json::array();
-  for (const fs::path& folder : folders) {
-    for (const std::string& name : files_of_driver(folder, version)) {
-      const auto is_it = [&](const std::string& source) { return source.ends_with("/" + name); };
-      if (std::none_of(sources.begin(), sources.end(), is_it)) left_out.push_back(name);
-    }
-  }
-  findings.fact("files of this driver that containers do not get", left_out);
+  findings.fact("files of this driver that containers do not get",
+                files_left_out(trial, *node, libcuda));
   return {};
 }
 
@@ -161,10 +138,10 @@ Result<void> check_symbols(const Trial& trial, Findings& findings) {
   const auto program = run_to_end(program_on_node(trial, *node, {"symbols"}), kProgramTimeout);
   if (!program) return program.error();
   findings.fact("CUDA version", number_of(*program, "cuda_version"));
-  findings.fact("answers with an address of dlsym", number_of(*program, "same"));
-  findings.fact("answers with another address", number_of(*program, "other"));
-  findings.fact("no answer", number_of(*program, "absent"));
-  findings.fact("names with another address", program->value("other_names"));
+  findings.fact("same address as dlsym", number_of(*program, "same"));
+  findings.fact("another address", number_of(*program, "other"));
+  findings.fact("not in this driver", number_of(*program, "absent"));
+  findings.fact("symbols with another address", program->value("other_names"));
   return {};
 }
 

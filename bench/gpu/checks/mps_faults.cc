@@ -5,13 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/gpu/checks/checks.h"
-#include "plugin/gpu/mps_daemon.h"
 #include "plugin/gpu/mps_process.h"
 
 namespace mgpu::gpu_trial {
@@ -22,48 +20,56 @@ using std::chrono::steady_clock;
 
 constexpr std::int64_t kMemoryMiB = 2'048;
 constexpr milliseconds kProgressTimeout{10'000};
-// The most that any driver serves is 60 (CUDA 13.1); one more shows the limit.
+// "Typically temporary" (NVIDIA's MPS documentation, troubleshooting): the server recovers, or
+// cleans up after a client.
+constexpr char kNotReady[] = "CUDA_ERROR_MPS_SERVER_NOT_READY";
+constexpr milliseconds kNotReadyTimeout{10'000};
+// What is left for the facts that follow a loop.
+constexpr milliseconds kTimeForTheEnd{45'000};
+// The most that any driver serves is 60 (CUDA 13.1); more show the limit.
 constexpr std::size_t kClientsTried = 64;
 // What NVIDIA documents for Volta and newer.
 constexpr std::size_t kClientsDocumented = 48;
 
-Command client(const MpsOfCard& mps, int percent, std::vector<std::string> arguments) {
-  return mps.client(share_of(percent, kMemoryMiB), std::move(arguments));
+Command client(const CardWithMps& card, int percent, std::vector<std::string> arguments) {
+  return card.mps->client(share_of(percent, kMemoryMiB), std::move(arguments));
 }
 
-// The first status of a server that is asked now.
-std::string server_status(const MpsOfCard& mps) {
-  const auto servers = mps.ask("get_server_list");
-  if (!servers) return servers.error().message;
-  const auto pids = gpu::parse_pids(*servers);
-  if (pids.empty()) return "no server";
-  auto status = mps.ask(fmt::format("get_server_status {}", pids.front()));
-  std::string text = status ? *status : status.error().message;
-  while (text.ends_with('\n')) text.pop_back();
-  return text;
-}
-
-struct Kills {
-  std::int64_t done = 0;
-  std::int64_t neighbour_ended = 0;
-  std::int64_t neighbour_stopped = 0;  // alive, without progress
-  std::int64_t client_failed = 0;      // the next one that was started
-  std::string first_problem;
-  milliseconds longest_wait{0};  // of the neighbour for its next progress
-};
-
-void note_problem(Kills& kills, const std::string& problem) {
-  if (kills.first_problem.empty()) {
-    kills.first_problem = fmt::format("after {} kills: {}", kills.done, problem);
+// A client; one that the server is not ready for is tried again. Adds to `retries`.
+Result<RunningProgram> start_when_ready(const Command& command, int& retries) {
+  const auto deadline = steady_clock::now() + kNotReadyTimeout;
+  while (true) {
+    auto program = start_and_wait(command);
+    const bool temporary = !program && program.error().message.find(kNotReady) != std::string::npos;
+    if (!temporary || steady_clock::now() >= deadline) return program;
+    ++retries;
+    ::poll(nullptr, 0, 200);
   }
 }
 
+// What the device plugin's supervision of the daemon has done meanwhile.
+void report_supervision(const CardWithMps& card, Findings& findings) {
+  findings.fact("status of the server afterwards", card.mps->server_status());
+  for (const gpu::MpsState& state : card.mps->mps().states()) {
+    findings.fact("restarts of the daemon by the device plugin", state.restarts);
+    if (!state.running) findings.fact("problem that the device plugin sees", state.problem);
+  }
+}
+
+// --- clients that are killed ---------------------------------------------------------------------
+
+struct Kills {
+  std::int64_t done = 0;
+  int retries = 0;
+  std::string neighbour_problem;  // empty: it goes on
+  std::string client_problem;     // empty: each new one was served
+};
+
 // One client that is killed with work in flight. False where no more can be tried.
-bool kill_one(const MpsOfCard& mps, Kills& kills) {
-  auto victim = start_and_wait(client(mps, 40, {"busy"}));
+bool kill_one(const CardWithMps& card, Kills& kills) {
+  auto victim = start_when_ready(client(card, 40, {"busy"}), kills.retries);
   if (!victim) {
-    ++kills.client_failed;
-    note_problem(kills, "a new client fails: " + victim.error().message);
+    kills.client_problem = fmt::format("after {} kills: {}", kills.done, victim.error().message);
     return false;
   }
   // It is somewhere in a kernel at each of these moments.
@@ -75,110 +81,138 @@ bool kill_one(const MpsOfCard& mps, Kills& kills) {
 
 // Whether the neighbour goes on.
 bool look_at_neighbour(RunningProgram& neighbour, Kills& kills) {
-  neighbour.read_on();
-  const auto begin = steady_clock::now();
+  neighbour.read_available();
   const auto progress = neighbour.next("progress", kProgressTimeout);
-  kills.longest_wait = std::max(
-      kills.longest_wait, std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin));
   if (progress) return true;
-  const bool alive = neighbour.is_alive();
-  ++(alive ? kills.neighbour_stopped : kills.neighbour_ended);
-  note_problem(kills, "the neighbour: " + progress.error().message);
+  kills.neighbour_problem = fmt::format("after {} kills: {}", kills.done, progress.error().message);
   return false;
 }
 
-Kills kill_many(const Trial& trial, const MpsOfCard& mps, RunningProgram& neighbour) {
+Kills kill_many(const Trial& trial, const CardWithMps& card, RunningProgram& neighbour,
+                Findings& findings) {
   Kills kills;
-  while (kills.done < trial.kills) {
-    if (!kill_one(mps, kills) || !look_at_neighbour(neighbour, kills)) break;
+  while (kills.done < trial.kills && findings.time_left() > kTimeForTheEnd) {
+    const bool go_on = kill_one(card, kills) && look_at_neighbour(neighbour, kills);
+    findings.fact("clients killed with work in flight", kills.done);
+    findings.fact("longest pause of the neighbour between its kernels",
+                  number_of(neighbour, "gap_ms"), "ms");
+    if (!go_on) break;
   }
   return kills;
+}
+
+// --- a daemon that is killed ---------------------------------------------------------------------
+
+// Kills the daemon alone, as the kernel's OOM killer might do. Nothing is cleaned up. Errors: there
+// is none, or it does not end.
+Result<void> kill_daemon(const CardWithMps& card) {
+  const auto daemon = gpu::known_mps_daemon(card.mps->folders());
+  if (!daemon) return error("the daemon's process is not known");
+  ::kill(daemon->pid, SIGKILL);
+  const auto deadline = steady_clock::now() + kProgressTimeout;
+  while (gpu::known_mps_daemon(card.mps->folders()) == daemon) {
+    if (steady_clock::now() > deadline) return error("the daemon does not end");
+    ::poll(nullptr, 0, 2);
+  }
+  return {};
+}
+
+std::string try_without_daemon(const CardWithMps& card) {
+  const auto program = start_and_wait(client(card, 50, {"hold", std::to_string(kMemoryMiB * 2)}));
+  if (gpu::known_mps_daemon(card.mps->folders())) return "(a new daemon was already running)";
+  return program ? "runs, without its limit" : program.error().message;
+}
+
+// Whether the device plugin has started a new daemon that answers, and how long it took.
+bool wait_for_new_daemon(const CardWithMps& card, Findings& findings) {
+  const auto begin = steady_clock::now();
+  const CardUuid& uuid = card.node.card.uuid;
+  auto ready = card.mps->mps().ready(uuid);
+  while (!ready && steady_clock::now() - begin < milliseconds(30'000)) {
+    ::poll(nullptr, 0, 20);
+    ready = card.mps->mps().ready(uuid);
+  }
+  const auto time = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
+  findings.fact("further time until a new daemon answered", time.count(), "ms");
+  findings.expect("a new daemon answers in the same directory", ready.has_value(),
+                  ready.has_value() ? "" : ready.error().message);
+  return ready.has_value();
 }
 
 }  // namespace
 
 Result<void> check_mps_kill_clients(const Trial& trial, Findings& findings) {
-  const auto node = look_at_node(trial);
-  if (!node) return node.error();
-  const auto mps = MpsOfCard::start(trial, *node);
-  if (!mps) return mps.error();
-  auto neighbour = start_and_wait(client(**mps, 40, {"busy"}));
-  if (!neighbour) return error("the neighbour: " + neighbour.error().message);
-  const Kills kills = kill_many(trial, **mps, *neighbour);
-  findings.fact("clients killed with work in flight", kills.done);
-  findings.fact("longest wait of the neighbour for its next kernels", kills.longest_wait.count(),
-                "ms");
-  findings.fact("status of the server afterwards", server_status(**mps));
-  findings.expect("the neighbour goes on", kills.neighbour_ended + kills.neighbour_stopped == 0,
-                  kills.first_problem);
-  findings.expect("new clients are served", kills.client_failed == 0, kills.first_problem);
-  neighbour->kill();
-  const auto after = run_to_end(client(**mps, 50, {"vector-add"}), kProgramTimeout);
-  findings.expect("a client computes when all have ended", after.has_value(),
-                  after.has_value() ? "" : after.error().message);
+  if (!has_mps(trial, findings)) return {};
+  const auto card = start_card_with_mps(trial);
+  if (!card) return card.error();
+  auto neighbour = start_and_wait(client(**card, 40, {"busy"}));
+  expect_client(findings, "the neighbour runs", neighbour);
+  if (!neighbour) return {};
+  const Kills kills = kill_many(trial, **card, *neighbour, findings);
+  findings.fact("starts that the server was not ready for", kills.retries);
+  findings.expect("all of them could be tried in time",
+                  kills.done == trial.kills || !kills.neighbour_problem.empty() ||
+                      !kills.client_problem.empty(),
+                  fmt::format("{} of {}", kills.done, trial.kills));
+  findings.expect("the neighbour goes on", kills.neighbour_problem.empty(),
+                  kills.neighbour_problem);
+  findings.expect("new clients are served", kills.client_problem.empty(), kills.client_problem);
+  report_supervision(**card, findings);
+  static_cast<void>(neighbour->finish(kProgressTimeout));
+  const auto after = run_to_end(client(**card, 50, {"vector-add"}), kProgramTimeout);
+  expect_client(findings, "a client computes when all have ended", after);
   return {};
 }
 
 Result<void> check_mps_restart(const Trial& trial, Findings& findings) {
-  const auto node = look_at_node(trial);
-  if (!node) return node.error();
-  const auto mps = MpsOfCard::start(trial, *node);
-  if (!mps) return mps.error();
-  auto running = start_and_wait(client(**mps, 50, {"busy"}));
-  if (!running) return error("the client: " + running.error().message);
-  const auto daemon = gpu::known_mps_daemon((*mps)->folders());
-  if (!daemon) return error("the daemon did not write down its process");
-  // The daemon alone, as the kernel's memory killer would, and nothing is cleaned up.
-  ::kill(daemon->pid, SIGKILL);
-  const auto begin = steady_clock::now();
-  while (gpu::known_mps_daemon((*mps)->folders()) == daemon) ::poll(nullptr, 0, 2);
-  const auto unlimited =
-      start_and_wait(client(**mps, 50, {"hold", std::to_string(kMemoryMiB * 2)}));
-  findings.fact("a client that starts while there is no daemon",
-                unlimited ? "runs, without its limit" : unlimited.error().message);
-  running->read_on();
+  if (!has_mps(trial, findings)) return {};
+  // Time for a client between two daemons.
+  gpu::MpsTimes times;
+  times.restart_min = milliseconds(5'000);
+  const auto card = start_card_with_mps(trial, times);
+  if (!card) return card.error();
+  auto running = start_and_wait(client(**card, 50, {"busy"}));
+  expect_client(findings, "a client runs", running);
+  if (!running) return {};
+  if (auto killed = kill_daemon(**card); !killed) return killed;
+  findings.fact("a client that starts while there is no daemon", try_without_daemon(**card));
+  running->read_available();
   const auto progress = running->next("progress", kProgressTimeout);
   findings.fact("the client that was running", progress ? "goes on" : progress.error().message);
-  const auto deadline = begin + milliseconds(40'000);
-  while (!(*mps)->mps().ready(node->card.uuid) && steady_clock::now() < deadline) {
-    ::poll(nullptr, 0, 20);
-  }
-  const auto ready = (*mps)->mps().ready(node->card.uuid);
-  findings.expect("a new daemon answers in the same directory", ready.has_value(),
-                  ready.has_value() ? "" : ready.error().message);
-  findings.fact("time until then",
-                std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin).count(),
-                "ms");
-  if (!ready) return {};
-  const auto after = run_to_end(client(**mps, 50, {"vector-add"}), kProgramTimeout);
-  findings.expect("a new client computes", after.has_value(),
-                  after.has_value() ? "" : after.error().message);
+  if (!wait_for_new_daemon(**card, findings)) return {};
+  const auto after = run_to_end(client(**card, 50, {"vector-add"}), kProgramTimeout);
+  expect_client(findings, "a new client computes", after);
+  report_supervision(**card, findings);
   return {};
 }
 
 Result<void> check_mps_many_clients(const Trial& trial, Findings& findings) {
-  const auto node = look_at_node(trial);
-  if (!node) return node.error();
-  const auto mps = MpsOfCard::start(trial, *node);
-  if (!mps) return mps.error();
+  if (!has_mps(trial, findings)) return {};
+  const auto card = start_card_with_mps(trial);
+  if (!card) return card.error();
   std::vector<RunningProgram> clients;
   std::string refusal;
-  while (clients.size() < kClientsTried && refusal.empty()) {
-    auto next = start_and_wait(client(**mps, 10, {"hold", "0"}));
-    if (next) {
-      clients.push_back(*std::move(next));
-    } else {
+  int retries = 0;
+  while (clients.size() < kClientsTried && refusal.empty() &&
+         findings.time_left() > kTimeForTheEnd) {
+    auto next = start_when_ready(client(**card, 10, {"hold", "0"}), retries);
+    if (!next) {
       refusal = next.error().message;
+    } else if (next->value("mps") == "0") {
+      refusal = "it ran outside of MPS";
+    } else {
+      clients.push_back(*std::move(next));
     }
+    findings.fact("clients at once", clients.size());
   }
-  findings.fact("clients at once", clients.size());
-  findings.fact("the next one", refusal.empty() ? "(none was refused)" : refusal);
+  findings.fact("error of the next client", refusal.empty() ? "(none was refused)" : refusal);
   findings.expect("48 clients are served", clients.size() >= kClientsDocumented, refusal);
-  if (clients.empty()) return {};
-  clients.pop_back();
-  const auto again = start_and_wait(client(**mps, 10, {"hold", "0"}));
-  findings.expect("a place that became free is taken", again.has_value(),
-                  again.has_value() ? "" : again.error().message);
+  if (clients.empty() || refusal.empty()) return {};
+  static_cast<void>(clients.back().finish(kProgressTimeout));
+  auto again = start_when_ready(client(**card, 10, {"hold", "0"}), retries);
+  expect_client(findings, "a new client is served after one has ended", again);
+  findings.fact("starts that the server was not ready for", retries);
+  end_all(clients);
   return {};
 }
 

@@ -1,9 +1,16 @@
 // What our reading of NVML says, beside what nvidia-smi says.
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,22 +22,40 @@
 namespace mgpu::gpu_trial {
 namespace {
 
-constexpr std::uint64_t kBytesPerMiB = std::uint64_t{1} << 20;
-
 // One field of both; a field that nvidia-smi does not have is a fact alone.
 void compare(Findings& findings, const std::string& what, const std::string& ours,
              const std::string& theirs) {
   findings.fact(what, ours);
   if (theirs.empty()) {
-    findings.fact(what + " of nvidia-smi", "(no such field)");
+    findings.fact(what + ", by nvidia-smi", "(no such field)");
     return;
   }
   findings.expect(what + " is that of nvidia-smi", ours == theirs,
                   fmt::format("nvidia-smi says \"{}\", NVML as we read it \"{}\"", theirs, ours));
 }
 
-std::string in_mib(std::uint64_t bytes) {
-  return fmt::format("{} MiB", bytes / kBytesPerMiB);
+// The number of "143771 MiB".
+std::optional<std::int64_t> mib_in(const std::string& text) {
+  std::int64_t mib = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, mib);
+  const bool is_mib = code == std::errc() && std::string_view(stop, end) == " MiB";
+  return is_mib ? std::optional(mib) : std::nullopt;
+}
+
+// nvidia-smi rounds where we cut, and programs come and go between the two questions.
+void compare_mib(Findings& findings, const std::string& what, std::int64_t ours,
+                 const std::string& theirs, std::int64_t tolerance) {
+  findings.fact(what, ours, "MiB");
+  findings.fact(what + ", by nvidia-smi", theirs);
+  const auto mib = mib_in(theirs);
+  if (!mib) return;
+  findings.expect(what + " is that of nvidia-smi", std::abs(*mib - ours) <= tolerance,
+                  fmt::format("nvidia-smi says {}, NVML as we read it {} MiB", theirs, ours));
+}
+
+std::int64_t in_mib(std::uint64_t bytes) {
+  return static_cast<std::int64_t>(bytes / kBytesPerMiB);
 }
 
 std::string mig_text(const gpu::nvml::Functions& f, gpu::nvml::Device device) {
@@ -78,15 +103,16 @@ Json absent_functions(const gpu::nvml::Functions& f) {
 
 void compare_memory(Findings& findings, const NodeUnderTest& node, const NvmlCard& nvml,
                     const SmiCard& smi) {
-  compare(findings, "memory total", fmt::format("{} MiB", node.card.memory.value()),
-          smi.field("fb_memory_usage.total"));
+  constexpr std::int64_t kRounding = 1;
+  compare_mib(findings, "memory total", node.card.memory.value(),
+              smi.field("fb_memory_usage.total"), kRounding);
   const auto memory = nvml.memory();
   if (!memory) return findings.fact("memory reserved", "(no nvmlDeviceGetMemoryInfo_v2)");
-  compare(findings, "memory reserved", in_mib(memory->reserved),
-          smi.field("fb_memory_usage.reserved"));
-  // Programs that come and go change it between the two questions.
-  findings.fact("memory used", in_mib(memory->used));
-  findings.fact("memory used of nvidia-smi", smi.field("fb_memory_usage.used"));
+  compare_mib(findings, "memory reserved", in_mib(memory->reserved),
+              smi.field("fb_memory_usage.reserved"), kRounding);
+  constexpr std::int64_t kChange = 64;
+  compare_mib(findings, "memory used", in_mib(memory->used), smi.field("fb_memory_usage.used"),
+              kChange);
 }
 
 void compare_card(Findings& findings, const NodeUnderTest& node, const NvmlCard& nvml,
@@ -104,13 +130,9 @@ void compare_card(Findings& findings, const NodeUnderTest& node, const NvmlCard&
   compare(findings, "row remapping failed", reading.probe.row_remap_failed ? "Yes" : "No",
           smi.field("remapped_rows.remapped_row_failure"));
   compare_memory(findings, node, nvml, smi);
-  findings.fact("utilization of nvidia-smi", smi.field("utilization.gpu_util"));
-  std::uint64_t seen_us = 0;
-  const auto use = gpu::nvml::read_use(nvml.library(), nvml.device(), node.card.uuid, seen_us);
-  findings.fact("utilization", use && use->sm_percent ? Json(*use->sm_percent) : Json(), "percent");
   unsigned long long events = 0;
   if (f.event_types != nullptr) f.event_types(nvml.device(), &events);
-  findings.fact("events", events);
+  findings.fact("supported event types (bit mask)", events);
 }
 
 // --- processes -----------------------------------------------------------------------------------
@@ -134,68 +156,75 @@ Result<std::vector<Holder>> start_holders(const Trial& trial, const NodeUnderTes
   return holders;
 }
 
-// One list that NVML gives, with entries of the size that was written.
-Json list_json(const RawProcesses& list, std::size_t entry_bytes) {
-  Json json = Json::object();
+// The memory in MiB of each process by its pid. NVML gives no order.
+std::map<std::string, std::uint64_t> as_map(const RawProcesses& list, std::size_t entry_bytes) {
+  std::map<std::string, std::uint64_t> map;
   for (const RawProcess& entry : entries_of(list, entry_bytes)) {
-    json[std::to_string(entry.pid)] = entry.used_bytes / kBytesPerMiB;
+    map[std::to_string(entry.pid)] = entry.used_bytes / kBytesPerMiB;
   }
-  return json;
+  return map;
 }
 
 void look_at_raw_lists(const NvmlCard& nvml, Findings& findings) {
   constexpr std::size_t kExpected = sizeof(gpu::nvml::ProcessInfo);
-  Json lists = Json::array();
+  std::vector<std::map<std::string, std::uint64_t>> lists;
   for (const std::string suffix : {"_v2", "_v3"}) {
     const RawProcesses raw = nvml.compute_processes(suffix);
     if (raw.code != gpu::nvml::kOk) {
       findings.fact("processes by " + suffix, nvml.library().describe(raw.code));
       continue;
     }
-    const std::size_t written = entry_bytes_of(raw).value_or(kExpected);
-    findings.fact("processes by " + suffix, list_json(raw, kExpected), "MiB");
-    findings.expect("entries of " + suffix + " have 24 bytes", written == kExpected,
-                    fmt::format("this driver writes {} bytes an entry", written));
-    lists.push_back(list_json(raw, kExpected));
+    lists.push_back(as_map(raw, kExpected));
+    findings.fact("processes by " + suffix, lists.back(), "MiB");
+    const auto written = entry_bytes_of(raw);
+    findings.fact("bytes of an entry of " + suffix, written ? Json(*written) : Json());
+    if (!written) continue;
+    findings.expect("entries of " + suffix + " have 24 bytes", *written == kExpected,
+                    fmt::format("this driver writes {} bytes an entry", *written));
   }
   if (lists.size() == 2) {
     findings.expect("_v2 and _v3 are equal", lists[0] == lists[1], "the lists differ");
   }
 }
 
-// How our list names a program that runs.
-std::string problem_with(const gpu::CardUse& use, const Holder& holder) {
-  const auto found = std::find_if(
-      use.processes.begin(), use.processes.end(),
-      [&](const gpu::ProcessUse& process) { return process.pid == holder.program.pid(); });
-  if (found == use.processes.end()) {
-    return fmt::format("process {} is not in the list", holder.program.pid());
-  }
-  if (!found->memory) return fmt::format("the memory of process {} is not told", found->pid);
-  const std::int64_t mib = found->memory->value();
+// What is wrong with our entry of a program that runs; empty: nothing.
+std::string problem_with(const Json& list, const Holder& holder) {
+  const std::string pid = std::to_string(holder.program.pid());
+  if (!list.contains(pid)) return fmt::format("process {} is not in the list", pid);
+  if (list[pid].is_null()) return fmt::format("NVML does not report the memory of process {}", pid);
+  const std::int64_t mib = list[pid];
   if (mib >= holder.mib && mib <= holder.mib + kContextMiBMax) return "";
-  return fmt::format("process {} holds {} MiB and a context, the list says {} MiB", found->pid,
-                     holder.mib, mib);
+  return fmt::format("process {} holds {} MiB and a context, the list says {} MiB", pid, holder.mib,
+                     mib);
 }
 
-void look_at_our_list(const Trial& trial, const NodeUnderTest& node,
-                      const std::vector<Holder>& holders, Findings& findings) {
-  const auto source = gpu::nvml_source(nvml_options(trial));
-  static_cast<void>(source->read());
-  gpu::CardUse use;
-  for (gpu::CardUse& card : source->use()) {
-    if (card.uuid == node.card.uuid) use = std::move(card);
+// --- utilization ---------------------------------------------------------------------------------
+
+// What NVML says of a program that keeps the card busy: of the card and of the process, in percent.
+struct Busy {
+  std::optional<double> card;
+  std::optional<double> process;
+};
+
+Busy watch_busy(const NvmlCard& nvml, const CardUuid& card, const RunningProgram& program,
+                std::chrono::milliseconds duration) {
+  Busy busy;
+  std::uint64_t seen_us = 0;
+  const auto end = std::chrono::steady_clock::now() + duration;
+  while (std::chrono::steady_clock::now() < end) {
+    ::poll(nullptr, 0, 250);
+    const auto use = gpu::nvml::read_use(nvml.library(), nvml.device(), card, seen_us);
+    if (!use) continue;
+    busy.card = std::max(busy.card, use->sm_percent);
+    for (const gpu::ProcessUse& process : use->processes) {
+      if (process.pid == program.pid()) busy.process = std::max(busy.process, process.sm_percent);
+    }
   }
-  Json list = Json::object();
-  for (const auto& process : use.processes) {
-    list[std::to_string(process.pid)] = process.memory ? Json(process.memory->value()) : Json();
-  }
-  findings.fact("processes as the device plugin lists them", list, "MiB");
-  for (const Holder& holder : holders) {
-    const std::string problem = problem_with(use, holder);
-    findings.expect(fmt::format("the program that holds {} MiB is listed", holder.mib),
-                    problem.empty(), problem);
-  }
+  return busy;
+}
+
+Json percent_json(const std::optional<double>& percent) {
+  return percent ? Json(*percent) : Json("(not reported)");
 }
 
 }  // namespace
@@ -205,16 +234,15 @@ Result<void> check_nvml_fields(const Trial& trial, Findings& findings) {
   if (!node) return node.error();
   const auto nvml = NvmlCard::open(trial, node->card.uuid);
   if (!nvml) return nvml.error();
-  findings.fact("source", node->driver);
-  findings.fact("functions that are absent", absent_functions((*nvml)->library().functions()));
+  findings.fact("source", node->source);
+  findings.fact("NVML functions that this driver lacks",
+                absent_functions((*nvml)->library().functions()));
   const auto report = ask_nvidia_smi(trial);
   if (!report) return report.error();
   const auto card = report->cards.find(node->card.uuid.str());
   findings.expect("nvidia-smi lists the card", card != report->cards.end(), "it does not");
   if (card == report->cards.end()) return {};
-  findings.expect("driver version is that of nvidia-smi",
-                  node->driver.find("driver " + report->driver + ")") != std::string::npos,
-                  "nvidia-smi says " + report->driver + ", NVML " + node->driver);
+  compare(findings, "driver version", node->driver_version, report->driver);
   compare_card(findings, *node, **nvml, card->second);
   return {};
 }
@@ -232,16 +260,34 @@ Result<void> check_process_lists(const Trial& trial, Findings& findings) {
   }
   findings.fact("programs", started, "MiB allocated");
   look_at_raw_lists(**nvml, findings);
-  look_at_our_list(trial, *node, *holders, findings);
-  if (const auto report = ask_nvidia_smi(trial)) {
-    Json list = Json::object();
-    const auto card = report->cards.find(node->card.uuid.str());
-    if (card != report->cards.end()) {
-      for (const SmiProcess& process : card->second.processes) {
-        list[std::to_string(process.pid)] = process.type + " " + process.memory;
-      }
-    }
-    findings.fact("processes of nvidia-smi", list);
+  const Json list = listed_processes(trial, node->card.uuid);
+  findings.fact("processes as the device plugin lists them", list, "MiB");
+  for (const Holder& holder : *holders) {
+    const std::string problem = problem_with(list, holder);
+    findings.expect(fmt::format("the program that holds {} MiB is listed", holder.mib),
+                    problem.empty(), problem);
+  }
+  const auto report = ask_nvidia_smi(trial);
+  findings.fact("processes, by nvidia-smi",
+                report ? processes_json(*report, node->card.uuid) : Json(report.error().message));
+  return {};
+}
+
+Result<void> check_utilization(const Trial& trial, Findings& findings) {
+  const auto node = look_at_node(trial);
+  if (!node) return node.error();
+  const auto nvml = NvmlCard::open(trial, node->card.uuid);
+  if (!nvml) return nvml.error();
+  const auto program = start_and_wait(program_on_node(trial, *node, {"busy"}));
+  if (!program) return program.error();
+  const Busy busy = watch_busy(**nvml, node->card.uuid, *program, 2 * trial.measure);
+  findings.fact("utilization of the card", percent_json(busy.card), "percent");
+  findings.fact("utilization of the process", percent_json(busy.process), "percent");
+  const auto report = ask_nvidia_smi(trial);
+  if (!report) return {};
+  const auto card = report->cards.find(node->card.uuid.str());
+  if (card != report->cards.end()) {
+    findings.fact("utilization, by nvidia-smi", card->second.field("utilization.gpu_util"));
   }
   return {};
 }
@@ -254,31 +300,29 @@ Result<void> check_memory(const Trial& trial, Findings& findings) {
   const auto before = (*nvml)->memory();
   if (!before) return error("this driver has no nvmlDeviceGetMemoryInfo_v2");
   const std::int64_t announced = node->card.memory.value();
-  const auto mib = [](std::uint64_t bytes) {
-    return static_cast<std::int64_t>(bytes / kBytesPerMiB);
-  };
   findings.fact("announced by the device plugin", announced, "MiB");
-  findings.fact("total", mib(before->total), "MiB");
-  findings.fact("reserved", mib(before->reserved), "MiB");
+  findings.fact("total", in_mib(before->total), "MiB");
+  findings.fact("reserved", in_mib(before->reserved), "MiB");
   auto holder = start_and_wait(program_on_node(trial, *node, {"hold", "0"}));
   if (!holder) return holder.error();
   const auto with_context = (*nvml)->memory();
   findings.fact("total for a program", number_of(*holder, "total_mib"), "MiB");
   findings.fact("free for the first program", number_of(*holder, "free_mib"), "MiB");
   if (with_context) {
-    findings.fact("used by one context", mib(with_context->used) - mib(before->used), "MiB");
+    findings.fact("used by one context", in_mib(with_context->used) - in_mib(before->used), "MiB");
   }
-  holder->kill();
+  static_cast<void>(holder->finish(kProgramTimeout));
   const auto largest = run_to_end(
       program_on_node(trial, *node, {"largest", std::to_string(announced)}), kProgramTimeout);
   if (!largest) return largest.error();
   findings.fact("largest allocation", number_of(*largest, "largest_mib"), "MiB");
-  findings.fact("error beyond", largest->value("beyond"));
+  findings.fact("sum of 16-MiB allocations", number_of(*largest, "pieces_mib"), "MiB");
+  findings.fact("error of the smallest allocation that failed", largest->value("beyond"));
   findings.expect("the announced memory is without what the driver reserves",
-                  announced <= mib(before->total - before->reserved),
+                  announced <= in_mib(before->total - before->reserved),
                   fmt::format("{} MiB are announced, {} of them are reserved: shares that add up "
                               "to the card cannot all be used",
-                              announced, mib(before->reserved)));
+                              announced, in_mib(before->reserved)));
   return {};
 }
 

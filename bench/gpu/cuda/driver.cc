@@ -28,12 +28,10 @@ Driver::Driver() : library(::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
   bind(init, "cuInit");
   bind(driver_version, "cuDriverGetVersion");
   bind(error_name, "cuGetErrorName");
-  bind(device_count, "cuDeviceGetCount");
   bind(device, "cuDeviceGet");
   bind(device_name, "cuDeviceGetName");
   bind(device_uuid, "cuDeviceGetUuid_v2");
   bind(device_attribute, "cuDeviceGetAttribute");
-  bind(device_memory, "cuDeviceTotalMem_v2");
   bind(retain_context, "cuDevicePrimaryCtxRetain");
   bind(set_context, "cuCtxSetCurrent");
   bind(synchronize, "cuCtxSynchronize");
@@ -75,6 +73,12 @@ int OpenDevice::attribute(Attribute attribute) const {
   int value = 0;
   driver_.check("cuDeviceGetAttribute", driver_.device_attribute(&value, attribute, device_));
   return value;
+}
+
+std::string OpenDevice::mps() const {
+  int enabled = 0;
+  const int code = driver_.device_attribute(&enabled, kMpsEnabled, device_);
+  return code == kSuccess ? std::to_string(enabled) : "unknown";
 }
 
 std::string OpenDevice::name() const {

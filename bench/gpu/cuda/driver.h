@@ -45,12 +45,10 @@ struct Driver {
   Init* init = nullptr;
   DriverGetVersion* driver_version = nullptr;
   GetErrorText* error_name = nullptr;
-  DeviceGetCount* device_count = nullptr;
   DeviceGet* device = nullptr;
   DeviceGetName* device_name = nullptr;
   DeviceGetUuid* device_uuid = nullptr;
   DeviceGetAttribute* device_attribute = nullptr;
-  DeviceTotalMemory* device_memory = nullptr;
   DevicePrimaryContextRetain* retain_context = nullptr;
   ContextSetCurrent* set_context = nullptr;
   ContextSynchronize* synchronize = nullptr;
@@ -70,7 +68,11 @@ class OpenDevice {
   // Throws a Failure.
   explicit OpenDevice(const Driver& driver);
 
+  // Throws a Failure.
   int attribute(Attribute attribute) const;
+  // Whether this program is a client of MPS: "1" or "0", and "unknown" where the driver cannot
+  // tell.
+  std::string mps() const;
   std::string name() const;
   // "GPU-5c1a3f0e-...", as NVML and nvidia-smi print it.
   std::string uuid() const;

@@ -8,26 +8,13 @@
 
 namespace mgpu::gpu_trial::cuda {
 
-// CUresult. The driver may return values that are not listed.
-enum Code : int {
-  kSuccess = 0,
-  kOutOfMemory = 2,
-  kNotInitialized = 3,
-  kNoDevice = 100,
-  kInvalidImage = 200,
-  kNotFound = 500,
-  kMpsConnectionFailed = 805,
-  kMpsServerNotReady = 807,
-  kMpsMaxClientsReached = 808,
-  kMpsMaxConnectionsReached = 809,
-  kUnknown = 999,
-};
+// CUresult: cuGetErrorName() names all others.
+inline constexpr int kSuccess = 0;
 
 // CUdevice_attribute
 enum Attribute : int {
   kMultiprocessorCount = 16,
-  kComputeCapabilityMajor = 75,
-  kComputeCapabilityMinor = 76,
+  kMpsEnabled = 133,  // from CUDA 12.2 on
 };
 
 using Device = int;
@@ -48,12 +35,10 @@ struct Uuid {
 using Init = int(unsigned flags);
 using DriverGetVersion = int(int* version);  // 13000 is CUDA 13.0
 using GetErrorText = int(int code, const char** text);
-using DeviceGetCount = int(int* count);
 using DeviceGet = int(Device* device, int ordinal);
 using DeviceGetName = int(char* name, int bytes, Device device);
 using DeviceGetUuid = int(Uuid* uuid, Device device);
 using DeviceGetAttribute = int(int* value, int attribute, Device device);
-using DeviceTotalMemory = int(std::size_t* bytes, Device device);
 using DevicePrimaryContextRetain = int(Context* context, Device device);
 using ContextSetCurrent = int(Context context);
 using ContextSynchronize = int();

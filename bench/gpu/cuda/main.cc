@@ -5,7 +5,7 @@
 //   largest MIB         the largest allocation that succeeds, up to MIB
 //   hold MIB            allocates, and keeps the memory until its input ends
 //   measure MILLIS      measures throughput once for each line of its input
-//   busy                keeps the card busy until it is killed
+//   busy                keeps the card busy until its input ends; its input is a socket
 //   symbols             compares the addresses of dlsym and cuGetProcAddress
 //
 // It prints lines "<name>=<value>". Where the driver refuses a call it prints "failed=<function>"

@@ -120,6 +120,7 @@ int vector_add(const Driver& driver) {
   int version = 0;
   const OpenDevice device(driver);
   driver.check("cuDriverGetVersion", driver.driver_version(&version));
+  print("mps", device.mps());
   print("device", device.name());
   print("uuid", device.uuid());
   print("multiprocessors", static_cast<unsigned>(device.attribute(kMultiprocessorCount)));
@@ -132,6 +133,7 @@ int vector_add(const Driver& driver) {
 
 int largest(const Driver& driver, unsigned long upto_mib) {
   const OpenDevice device(driver);
+  print("mps", device.mps());
   const std::size_t total_mib = print_total(driver);
   const std::size_t most = std::min<std::size_t>(upto_mib, total_mib);
   print_largest(driver, most);
@@ -141,6 +143,7 @@ int largest(const Driver& driver, unsigned long upto_mib) {
 
 int hold(const Driver& driver, unsigned long mib) {
   const OpenDevice device(driver);
+  print("mps", device.mps());
   if (mib > 0) allocated(driver, mib * kMiB);
   print_total(driver);
   print("ready", 1);

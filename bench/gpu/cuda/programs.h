@@ -13,22 +13,27 @@ namespace mgpu::gpu_trial::cuda {
 void print(const char* name, const std::string& value);
 void print(const char* name, unsigned long long value);
 
-// device, uuid, multiprocessors, cuda_version, total_mib, and result "correct" or "wrong".
+// All of these print `mps`: whether they are clients of MPS.
+
+// device, uuid, multiprocessors, cuda_version, total_mib, free_mib, and result "correct" or
+// "wrong".
 int vector_add(const Driver& driver);
 // total_mib and free_mib as the program sees them, largest_mib of one allocation, the error of the
 // smallest that failed (`beyond`, absent where all succeeded), and pieces_mib: the sum of
 // allocations of 16 MiB.
 int largest(const Driver& driver, unsigned long upto_mib);
-// ready=1 once the memory is allocated.
+// ready=1 once the memory is allocated. Ends at the end of its input.
 int hold(const Driver& driver, unsigned long mib);
-// ready=1 and multiprocessors; then, for each line of the input, `rate`: thousands of thread
-// iterations a microsecond.
+// multiprocessors and ready=1; then, for each line of the input, `rate` in 10^9 thread iterations
+// per second. Ends at the end of its input.
 int measure(const Driver& driver, std::chrono::milliseconds duration);
-// ready=1; then progress=<kernels done> several times a second, with work always in flight.
+// ready=1 while kernels run; then, about ten times a second, progress=<kernels done> and gap_ms:
+// the longest time between the ends of two batches of kernels since it was ready. Work is always in
+// flight. Ends at the end of its input.
 int busy(const Driver& driver);
-// symbols, with cuda_version as asked for: `same` where cuGetProcAddress answers with an address
-// that dlsym gives for some version of that name, `other` where it answers with another one,
-// `absent`; and other_names.
+// cuda_version; `init`, the error of cuInit; and how many symbols, each asked for at three CUDA
+// versions and two kinds of stream, are `same`: cuGetProcAddress answers with an address that dlsym
+// gives for some version of that name; `other`: with another one, other_names; `absent`.
 int symbols(const Driver& driver);
 
 }  // namespace mgpu::gpu_trial::cuda

@@ -1,4 +1,8 @@
 // Programs that keep the card busy.
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -58,9 +62,9 @@ class Work {
   DevicePointer out_ = 0;
 };
 
-// Thousands of thread iterations a microsecond.
+// In 10^9 thread iterations per second.
 double rate_over(Work& work, unsigned iterations, milliseconds duration) {
-  constexpr double kThousandsAMicrosecond = 1e9;
+  constexpr double kUnit = 1e9;
   const auto start = steady_clock::now();
   unsigned launches = 0;
   while (steady_clock::now() - start < duration) {
@@ -71,7 +75,15 @@ double rate_over(Work& work, unsigned iterations, milliseconds duration) {
     launches += 2;
   }
   const Seconds taken = steady_clock::now() - start;
-  return launches * (kThreadsOfAKernel * iterations) / taken.count() / kThousandsAMicrosecond;
+  return launches * (kThreadsOfAKernel * iterations) / taken.count() / kUnit;
+}
+
+// Whether nothing more can come. Input that is there is left unread.
+bool has_input_ended() {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  char next = 0;
+  if (::poll(&input, 1, 0) <= 0) return false;
+  return ::recv(STDIN_FILENO, &next, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
 }  // namespace
@@ -80,6 +92,7 @@ int measure(const Driver& driver, milliseconds duration) {
   const OpenDevice device(driver);
   Work work(driver, device);
   const unsigned iterations = work.iterations_for(milliseconds(5), milliseconds(300));
+  print("mps", device.mps());
   print("multiprocessors", static_cast<unsigned>(device.attribute(kMultiprocessorCount)));
   print("ready", 1);
   for (int c = std::getchar(); c != EOF; c = std::getchar()) {
@@ -89,17 +102,29 @@ int measure(const Driver& driver, milliseconds duration) {
 }
 
 int busy(const Driver& driver) {
-  constexpr unsigned long long kInFlight = 8;
+  constexpr unsigned kInFlight = 8;
+  constexpr milliseconds kPrintEvery{100};
   const OpenDevice device(driver);
+  print("mps", device.mps());
   Work work(driver, device);
   const unsigned iterations = work.iterations_for(milliseconds(5), milliseconds(30));
-  for (unsigned long long kernels = 0;; kernels += kInFlight) {
-    for (unsigned long long i = 0; i < kInFlight; ++i) work.launch(iterations);
+  unsigned long long kernels = 0;
+  milliseconds gap{0};
+  auto printed = steady_clock::now();
+  for (auto last_end = printed; !has_input_ended(); kernels += kInFlight) {
+    for (unsigned i = 0; i < kInFlight; ++i) work.launch(iterations);
     // Told while kernels run: who kills this program then does so with work in flight.
     if (kernels == 0) print("ready", 1);
     work.wait();
+    const auto now = steady_clock::now();
+    gap = std::max(gap, std::chrono::duration_cast<milliseconds>(now - last_end));
+    last_end = now;
+    if (now - printed < kPrintEvery) continue;
+    printed = now;
+    print("gap_ms", static_cast<unsigned long long>(gap.count()));
     print("progress", kernels + kInFlight);
   }
+  return 0;
 }
 
 }  // namespace mgpu::gpu_trial::cuda

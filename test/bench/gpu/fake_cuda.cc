@@ -9,8 +9,10 @@
 //   uuid <GPU-...>             of the device
 //   no-limit                   MPS does not enforce the memory limit of a client
 //   no-share                   MPS does not enforce the thread percentage of a client
+//   no-mps                     programs run outside of MPS, as where they find no daemon
 //   hang <function>            for as long as the file says so
 //   fail <function> <code>
+//   crash <function>           it ends the program by SIGSEGV
 //   wrong-sum                  the kernel "vector_add" computes wrong sums
 //
 // A function is named as it is exported, or without its "_v2".
@@ -76,13 +78,23 @@ using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 using Words = std::vector<std::string>;
 
-// Codes that only a driver returns.
+// CUresult, as far as this one returns them.
 constexpr int kInvalidValue = 1;
+constexpr int kOutOfMemory = 2;
+constexpr int kNotInitialized = 3;
+constexpr int kNoDevice = 100;
 constexpr int kInvalidDevice = 101;
+constexpr int kInvalidImage = 200;
 constexpr int kInvalidContext = 201;
 constexpr int kInvalidHandle = 400;
+constexpr int kNotFound = 500;
 constexpr int kIllegalAddress = 700;
+constexpr int kMpsConnectionFailed = 805;
 constexpr int kMpsRpcFailure = 806;
+constexpr int kMpsServerNotReady = 807;
+constexpr int kMpsMaxClientsReached = 808;
+constexpr int kMpsMaxConnectionsReached = 809;
+constexpr int kUnknown = 999;
 
 constexpr int kDriverVersion = 13000;
 constexpr int kMultiprocessors = 132;
@@ -152,6 +164,7 @@ std::optional<Words> line_about(const std::string& kind, const std::string& func
 // What every function asks first.
 int trouble(const std::string& function) {
   while (line_about("hang", function)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  if (line_about("crash", function)) ::raise(SIGSEGV);
   const auto line = line_about("fail", function);
   return line && line->size() > 2 ? static_cast<int>(std::strtol((*line)[2].c_str(), nullptr, 10))
                                   : kSuccess;
@@ -235,6 +248,7 @@ std::string read_line(int from) {
 }
 
 void join_mps(Process& p) {
+  if (behaviour("no-mps")) return;
   const int connection = connect_to_server();
   if (connection < 0) return;
   const std::string hello = "client " + std::to_string(::getpid()) + "\n";
@@ -504,11 +518,6 @@ FAKE_CUDA int cuGetErrorString(int code, const char** text) {
 
 // --- the device ----------------------------------------------------------------------------------
 
-FAKE_CUDA int cuDeviceGetCount(int* count) {
-  *count = 1;
-  return started(process(), "cuDeviceGetCount");
-}
-
 FAKE_CUDA int cuDeviceGet(Device* device, int ordinal) {
   *device = ordinal;
   return started_on(process(), "cuDeviceGet", ordinal);
@@ -549,20 +558,12 @@ FAKE_CUDA int cuDeviceGetAttribute(int* value, int attribute, Device device) {
     case kMultiprocessorCount:
       *value = std::max(kMultiprocessorsMin, static_cast<int>(share));
       return kSuccess;
-    case kComputeCapabilityMajor:
-      *value = 9;
-      return kSuccess;
-    case kComputeCapabilityMinor:
-      *value = 0;
+    case kMpsEnabled:
+      *value = p.connection >= 0 ? 1 : 0;
       return kSuccess;
     default:
       return kInvalidValue;
   }
-}
-
-FAKE_CUDA int cuDeviceTotalMem_v2(std::size_t* bytes, Device device) {
-  *bytes = device_bytes();
-  return started_on(process(), "cuDeviceTotalMem_v2", device);
 }
 
 // --- contexts ------------------------------------------------------------------------------------
@@ -734,12 +735,10 @@ FAKE_CUDA int cuGetProcAddress_v2(const char* symbol, void** function, int, std:
       exported<DriverGetVersion>("cuDriverGetVersion", cuDriverGetVersion),
       exported<GetErrorText>("cuGetErrorName", cuGetErrorName),
       exported<GetErrorText>("cuGetErrorString", cuGetErrorString),
-      exported<DeviceGetCount>("cuDeviceGetCount", cuDeviceGetCount),
       exported<DeviceGet>("cuDeviceGet", cuDeviceGet),
       exported<DeviceGetName>("cuDeviceGetName", cuDeviceGetName),
       exported<DeviceGetUuid>("cuDeviceGetUuid", cuDeviceGetUuid_v2),
       exported<DeviceGetAttribute>("cuDeviceGetAttribute", cuDeviceGetAttribute),
-      exported<DeviceTotalMemory>("cuDeviceTotalMem", cuDeviceTotalMem_v2),
       exported<DevicePrimaryContextRetain>("cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain),
       exported<ContextSetCurrent>("cuCtxSetCurrent", cuCtxSetCurrent),
       exported<ContextSynchronize>("cuCtxSynchronize", cuCtxSynchronize),

@@ -91,9 +91,9 @@ TEST_F(RunnerTest, EndsACheckThatHangsAndKeepsWhatItFound) {
         findings.fact("before", 1);
         sleep_for_ever();
       },
-      milliseconds(200));
+      seconds(2));
   EXPECT_EQ(outcome.status, Status::kTimedOut);
-  EXPECT_EQ(outcome.reason, "no answer within 0.2 s");
+  EXPECT_EQ(outcome.reason, "no answer within 2 s");
   EXPECT_THAT(outcome.findings, SizeIs(1));
 }
 
@@ -126,6 +126,34 @@ TEST_F(RunnerTest, EndsAProcessThatLeftTheSessionOfItsCheck) {
   const pid_t daemon = outcome.findings[0]["value"];
   EXPECT_NE(::kill(daemon, 0), 0);
   EXPECT_EQ(errno, ESRCH);
+}
+
+TEST_F(RunnerTest, KeepsTheLastOfFactsWithTheSameName) {
+  const Outcome outcome = run([](const Trial&, Findings& findings) -> Result<void> {
+    for (int i = 1; i <= 3; ++i) findings.fact("done", i);
+    findings.fact("other", 0);
+    return {};
+  });
+  ASSERT_THAT(outcome.findings, SizeIs(2));
+  EXPECT_EQ(outcome.findings[0]["value"], 3);
+}
+
+TEST_F(RunnerTest, EndsACheckThatFindsTooMuch) {
+  const Outcome outcome = run([](const Trial&, Findings& findings) -> Result<void> {
+    for (int i = 0; i < 3; ++i) findings.fact(std::to_string(i), std::string(1 << 20, 'x'));
+    return {};
+  });
+  EXPECT_EQ(outcome.status, Status::kError);
+  EXPECT_THAT(outcome.reason, HasSubstr("it found more than"));
+}
+
+TEST_F(RunnerTest, TellsACheckHowMuchTimeIsLeft) {
+  const Outcome outcome = run([](const Trial&, Findings& findings) -> Result<void> {
+    findings.expect("some is left", findings.time_left() > seconds(0), "none");
+    findings.expect("not more than there is", findings.time_left() <= kLimit, "more");
+    return {};
+  });
+  EXPECT_EQ(outcome.status, Status::kPassed);
 }
 
 TEST_F(RunnerTest, LeavesNoChild) {

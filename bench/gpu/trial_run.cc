@@ -1,0 +1,254 @@
+#include "bench/gpu/trial_run.h"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "bench/gpu/check.h"
+#include "bench/gpu/machine.h"
+#include "bench/gpu/report.h"
+#include "bench/gpu/runner.h"
+#include "common/result.h"
+#include "common/text.h"
+
+namespace mgpu::gpu_trial {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr int kSomeDidNotPass = 1;
+constexpr int kUsage = 2;
+constexpr int kNoCard = 3;
+constexpr int kInterrupted = 130;
+// For the check of the settings, which runs however little time is left.
+constexpr milliseconds kTimeForSettings{30'000};
+// Of the logs of one daemon: those of a daemon that fails quickly grow quickly.
+constexpr std::size_t kMpsLogBytesMax = std::size_t{1} << 20;
+
+std::string now_text() {
+  const auto now = std::chrono::system_clock::now();
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(now)));
+}
+
+Error cannot(const char* what, const std::string& path, int number) {
+  return error(fmt::format("cannot {} {}: {}", what, in_quotes(path), std::strerror(number)));
+}
+
+// --- files ---------------------------------------------------------------------------------------
+
+// A folder that nobody else can have made, removed at the end. Its path is short: that of an MPS
+// socket below it has at most 108 bytes.
+class ScratchFolder {
+ public:
+  ScratchFolder() : is_there_(::mkdtemp(path_.data()) != nullptr) {
+    // Programs of other users find the pipe directory of their MPS daemon below it.
+    if (is_there_) ::chmod(path_.c_str(), 0711);
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (is_there_) fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  bool is_there() const { return is_there_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = "/tmp/mgpu-gpu.XXXXXX";
+  const bool is_there_;
+};
+
+// The files of a trial. What cannot be written is reported once, at the end.
+class OutputFiles {
+ public:
+  // Errors: the folder or its files cannot be made.
+  static Result<OutputFiles> make(const std::string& folder) {
+    std::error_code failed;
+    fs::create_directories(folder, failed);
+    if (failed) return cannot("make the folder", folder, failed.value());
+    OutputFiles files(folder);
+    fs::remove(files.results(), failed);
+    std::ofstream(folder + "/mps.log", std::ios::trunc);
+    files.log_ =
+        ::open((folder + "/log.txt").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (files.log_ < 0) return cannot("write", folder + "/log.txt", errno);
+    return files;
+  }
+
+  // For the life of the program.
+  int log() const { return log_; }
+  std::string results() const { return folder_ + "/results.json"; }
+  const std::string& problem() const { return problem_; }
+
+  void write_results(const std::string& json) {
+    const std::string written = results() + ".new";
+    std::ofstream file(written, std::ios::trunc);
+    file << json;
+    file.close();
+    if (!file || std::rename(written.c_str(), results().c_str()) != 0) {
+      problem_ = cannot("write", results(), errno).message;
+    }
+  }
+
+  // The logs of MPS daemons below `scratch`, which is removed.
+  void keep_mps_logs(const std::string& scratch, std::string_view check) {
+    std::error_code failed;
+    std::ofstream all(folder_ + "/mps.log", std::ios::app);
+    fs::recursive_directory_iterator at(scratch + "/mps", failed);
+    for (; !failed && at != fs::recursive_directory_iterator(); at.increment(failed)) {
+      if (!at->is_regular_file(failed) || at->path().extension() != ".log") continue;
+      std::string text(kMpsLogBytesMax, '\0');
+      std::ifstream one(at->path());
+      one.read(text.data(), static_cast<std::streamsize>(text.size()));
+      text.resize(static_cast<std::size_t>(one.gcount()));
+      all << "== " << check << " " << at->path().filename().string() << "\n" << text;
+    }
+  }
+
+ private:
+  explicit OutputFiles(std::string folder) : folder_(std::move(folder)) {}
+
+  std::string folder_;
+  int log_ = -1;
+  std::string problem_;
+};
+
+// --- the trial -----------------------------------------------------------------------------------
+
+class TrialRun {
+ public:
+  TrialRun(Trial trial, const RunOptions& options, OutputFiles& files)
+      : trial_(std::move(trial)), options_(options), files_(files), runner_(files.log()) {
+    report_.date = now_text();
+  }
+
+  int run() {
+    const Check machine = inspect_machine();
+    report_.machine = run_one(machine, std::min<milliseconds>(machine.limit, options_.check_limit));
+    if (Runner::interrupted()) return kInterrupted;
+    if (report_.machine.status != Status::kPassed) return report_no_card();
+    print(table_of(report_.machine));
+    trial_.settings = settings_in(report_.machine.findings);
+    for (const Check& check : all_checks()) {
+      if (is_wanted(check) && !Runner::interrupted()) add(run_in_time(check));
+    }
+    report_.interrupted = Runner::interrupted();
+    Runner::forget_interrupt();
+    add(run_one(put_settings_back(), kTimeForSettings));
+    return report_end();
+  }
+
+ private:
+  int report_no_card() const {
+    fmt::print(stderr, "mgpu-gpu-trial: no GPU can be tried on this machine: {}\n",
+               report_.machine.reason);
+    return kNoCard;
+  }
+
+  int report_end() const {
+    print(fmt::format("{} in {:.0f} s; {}\n", summary_of(report_), report_.seconds,
+                      files_.results()));
+    if (!files_.problem().empty()) {
+      fmt::print(stderr, "mgpu-gpu-trial: {}\n", files_.problem());
+      return kSomeDidNotPass;
+    }
+    if (report_.interrupted) return kInterrupted;
+    return all_passed(report_) ? 0 : kSomeDidNotPass;
+  }
+
+  bool is_wanted(const Check& check) const {
+    const auto& only = options_.only;
+    return only.empty() || std::find(only.begin(), only.end(), check.name) != only.end();
+  }
+
+  milliseconds time_left() const {
+    const auto spent = std::chrono::duration_cast<milliseconds>(steady_clock::now() - start_);
+    return options_.time_limit - spent - kTimeForSettings;
+  }
+
+  Outcome run_in_time(const Check& check) {
+    const milliseconds limit =
+        std::min({milliseconds(check.limit), options_.check_limit, time_left()});
+    if (limit <= milliseconds(0)) {
+      return {.name = std::string(check.name),
+              .question = std::string(check.question),
+              .status = Status::kTimedOut,
+              .reason = "no time was left for it",
+              .duration = milliseconds(0),
+              .findings = {}};
+    }
+    Outcome outcome = run_one(check, limit);
+    // It may have been ended between a change and its end.
+    const bool ended_early =
+        outcome.status == Status::kError || outcome.status == Status::kTimedOut;
+    if (trial_.exclusive && ended_early && !Runner::interrupted()) {
+      run_one(put_settings_back(), kTimeForSettings);
+    }
+    return outcome;
+  }
+
+  Outcome run_one(const Check& check, milliseconds limit) {
+    std::error_code ignored;
+    fs::create_directory(trial_.scratch, ignored);
+    Outcome outcome = runner_.run(check, trial_, limit);
+    files_.keep_mps_logs(trial_.scratch, check.name);
+    fs::remove_all(trial_.scratch, ignored);
+    return outcome;
+  }
+
+  static void print(const std::string& text) {
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  }
+
+  // Written after each check, so that a machine that goes away leaves what there is.
+  void add(Outcome outcome) {
+    print(table_of(outcome));
+    report_.checks.push_back(std::move(outcome));
+    report_.seconds = std::chrono::duration<double>(steady_clock::now() - start_).count();
+    files_.write_results(json_of(report_));
+  }
+
+  Trial trial_;
+  const RunOptions& options_;
+  OutputFiles& files_;
+  Runner runner_;
+  const steady_clock::time_point start_ = steady_clock::now();
+  Report report_;
+};
+
+int refuse(const std::string& why) {
+  fmt::print(stderr, "mgpu-gpu-trial: {}\n", why);
+  return kUsage;
+}
+
+}  // namespace
+
+int run_trial(Trial trial, const RunOptions& options) {
+  if (::geteuid() != 0) return refuse("not root; MPS daemons and containers need it");
+  auto files = OutputFiles::make(options.output);
+  if (!files) return refuse(files.error().message);
+  const ScratchFolder scratch;
+  if (!scratch.is_there()) return refuse("cannot make a folder in \"/tmp\"");
+  trial.scratch = scratch.path() + "/check";
+  return TrialRun(std::move(trial), options, *files).run();
+}
+
+}  // namespace mgpu::gpu_trial
