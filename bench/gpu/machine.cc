@@ -16,6 +16,7 @@
 namespace mgpu::gpu_trial {
 namespace {
 
+constexpr char kCard[] = "card";
 constexpr char kComputeMode[] = "compute mode";
 constexpr char kPersistenceMode[] = "persistence mode";
 constexpr char kMigMode[] = "MIG mode";
@@ -86,7 +87,7 @@ Result<void> describe(const Trial& trial, Findings& findings) {
   if (!node) return node.error();
   const auto card = NvmlCard::open(trial, node->card.uuid);
   if (!card) return card.error();
-  findings.fact("card", node->card.uuid.str());
+  findings.fact(kCard, node->card.uuid.str());
   findings.fact("model", node->card.model);
   findings.fact("memory", node->card.memory.value(), "MiB");
   findings.fact("compute capability", (*card)->compute_capability().value_or("unknown"));
@@ -102,18 +103,18 @@ Result<void> describe(const Trial& trial, Findings& findings) {
 }
 
 Result<void> put_back(const Trial& trial, Findings& findings) {
-  const auto node = look_at_node(trial);
-  if (!node) return node.error();
-  const auto card = NvmlCard::open(trial, node->card.uuid);
+  // The card that was tried, however healthy it is now.
+  const auto card = NvmlCard::open(trial, CardUuid(trial.card));
   if (!card) return card.error();
   const Settings found = settings_of(**card);
-  if (found.compute_mode != trial.settings.compute_mode && trial.settings.compute_mode) {
+  const auto wanted = trial.settings.compute_mode;
+  if (trial.exclusive && wanted && found.compute_mode != wanted) {
     findings.fact("compute mode that was put back", or_null(found.compute_mode));
-    const auto set = (*card)->set_compute_mode(*trial.settings.compute_mode);
-    if (!set) return set.error();
+    if (auto set = (*card)->set_compute_mode(*wanted); !set) return set.error();
   }
   findings.expect("the settings of the card are as they were",
-                  settings_of(**card) == trial.settings, "they are not");
+                  settings_of(**card) == trial.settings,
+                  "they are not; this trial changes the compute mode alone, with --exclusive");
   return {};
 }
 
@@ -148,6 +149,13 @@ Settings settings_in(const std::vector<Json>& findings) {
     }
   }
   return settings;
+}
+
+std::string card_in(const std::vector<Json>& findings) {
+  for (const Json& finding : findings) {
+    if (finding.value("fact", "") == kCard) return finding["value"];
+  }
+  return "";
 }
 
 Check put_settings_back() {

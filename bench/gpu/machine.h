@@ -14,8 +14,10 @@ Check inspect_machine();
 Json device_files(const Trial& trial);
 // Settings of the card, as numbers; those that the driver does not tell are absent.
 Settings settings_in(const std::vector<Json>& findings);
-// Puts the compute mode back where it is not trial.settings.compute_mode, and expects the others to
-// be as they were.
+// The UUID of the card that was found; empty: none.
+std::string card_in(const std::vector<Json>& findings);
+// With trial.exclusive: puts the compute mode of trial.card back where it is not
+// trial.settings.compute_mode, and expects the others to be as they were.
 Check put_settings_back();
 
 }  // namespace mgpu::gpu_trial

@@ -1,6 +1,8 @@
 // mgpu-gpu-trial: tries the device plugin's code on a real GPU. run.sh starts it.
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -104,9 +106,19 @@ int run(Flags& flags) {
                            .check_limit = milliseconds(flags.check_limit.count())});
 }
 
+// A descriptor that is opened later must not be taken for standard output or error.
+void open_standard_descriptors() {
+  int opened = 0;
+  do {
+    opened = ::open("/dev/null", O_RDWR);
+  } while (opened >= 0 && opened <= STDERR_FILENO);
+  if (opened > STDERR_FILENO) ::close(opened);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
+  open_standard_descriptors();
   // The trial starts itself in this way for a program that runs in a root of its own.
   if (count > 1 && std::string(arguments[1]) == "enter") {
     std::_Exit(enter(std::vector<std::string>(arguments + 2, arguments + count)));

@@ -25,6 +25,8 @@ using std::chrono::steady_clock;
 // A line that is longer is no value, and only the end of other output is kept.
 constexpr std::size_t kLineBytesMax = 16 * 1024;
 constexpr std::size_t kOtherBytesMax = 4 * 1024;
+// No program prints so many names.
+constexpr std::size_t kValuesMax = 256;
 // A program that has no more input frees its context and ends.
 constexpr milliseconds kEndTimeout{2'000};
 // A program that was ended by a signal has this and its number as exit code, as in a shell.
@@ -102,8 +104,10 @@ void RunningProgram::take_lines() {
       if (other_.size() > kOtherBytesMax) other_.erase(0, other_.size() - kOtherBytesMax);
       continue;
     }
-    values_[line.substr(0, equals)] = line.substr(equals + 1);
-    ++times_printed_[line.substr(0, equals)];
+    const std::string name = line.substr(0, equals);
+    if (values_.size() >= kValuesMax && !values_.contains(name)) continue;
+    values_[name] = line.substr(equals + 1);
+    ++times_printed_[name];
   }
   if (unread_.size() > kLineBytesMax) unread_.clear();
 }

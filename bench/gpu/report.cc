@@ -19,6 +19,15 @@ std::string value_text(const Json& fact) {
   return text;
 }
 
+// What a driver or a program says may hold anything; a terminal obeys some of it.
+std::string printable(std::string text) {
+  for (char& c : text) {
+    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+    if (control && c != '\n') c = '?';
+  }
+  return text;
+}
+
 double seconds_of(const Outcome& outcome) {
   return static_cast<double>(outcome.duration.count()) / 1'000;
 }
@@ -62,7 +71,7 @@ std::string table_of(const Outcome& outcome) {
   if (expected > 0) table += fmt::format("  {} of {} expectations held\n", held, expected);
   table += failures;
   if (!outcome.reason.empty()) table += "  " + outcome.reason + "\n";
-  return table;
+  return printable(std::move(table));
 }
 
 std::string summary_of(const Report& report) {

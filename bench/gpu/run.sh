@@ -17,7 +17,7 @@ refuse() {
   exit 2
 }
 
-folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+folder=$(CDPATH="" cd -- "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 if [[ ! -x $folder/bin/mgpu-gpu-trial ]]; then
   if [[ ${1-} == --help ]]; then
     sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"

@@ -25,8 +25,9 @@ const Json kCapabilities = {
     "CAP_SETFCAP", "CAP_SETPCAP",      "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT",
     "CAP_KILL",    "CAP_AUDIT_WRITE"};
 
-std::string container_id() {
-  return fmt::format("mgpu-gpu-trial-{}", ::getppid());
+// `runner` is the process that starts the checks.
+std::string container_id(pid_t runner) {
+  return fmt::format("mgpu-gpu-trial-{}", runner);
 }
 
 // As containerd and Kubernetes have them.
@@ -113,7 +114,7 @@ Json config(const Container& container) {
            {{"devices", devices},
             {"resources", {{"devices", rules}}},
             {"namespaces", namespaces},
-            {"cgroupsPath", "/" + container_id()}}}};
+            {"cgroupsPath", "/" + container_id(::getppid())}}}};
 }
 
 Command runc(const Trial& trial, std::vector<std::string> arguments) {
@@ -137,12 +138,23 @@ Result<Command> runc_command(const Trial& trial, const Container& container) {
   file.close();
   if (!file)
     return error(fmt::format("cannot write {}/config.json: {}", bundle, std::strerror(errno)));
-  return runc(trial, {"run", "--bundle", bundle, container_id()});
+  return runc(trial, {"run", "--bundle", bundle, container_id(::getppid())});
 }
 
 void forget_runc_container(const Trial& trial) {
-  static_cast<void>(
-      run_to_end(runc(trial, {"delete", "-f", container_id()}), std::chrono::seconds(10)));
+  static_cast<void>(run_to_end(runc(trial, {"delete", "-f", container_id(::getppid())}),
+                               std::chrono::seconds(10)));
+}
+
+void remove_runc_cgroups() {
+  namespace fs = std::filesystem;
+  const std::string id = container_id(::getpid());
+  ::rmdir(("/sys/fs/cgroup/" + id).c_str());
+  std::error_code failed;
+  fs::directory_iterator at("/sys/fs/cgroup", failed);
+  for (; !failed && at != fs::directory_iterator(); at.increment(failed)) {
+    ::rmdir((at->path() / id).c_str());
+  }
 }
 
 Result<std::string> runc_version(const Trial& trial) {

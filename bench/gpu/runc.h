@@ -15,5 +15,8 @@ Result<Command> runc_command(const Trial& trial, const Container& container);
 Result<std::string> runc_version(const Trial& trial);
 // Removes what a container that was killed leaves behind.
 void forget_runc_container(const Trial& trial);
+// Removes the cgroups of the container of a check that was ended, in the process that started the
+// check.
+void remove_runc_cgroups();
 
 }  // namespace mgpu::gpu_trial

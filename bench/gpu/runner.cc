@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +34,9 @@ constexpr std::size_t kFindingsBytesMax = std::size_t{1} << 20;
 constexpr milliseconds kKillTimeout{10'000};
 constexpr int kExitError = 1;
 
+constexpr std::array kSignals = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+// For the files that a check and its programs write: a daemon may write its log without end.
+constexpr rlim_t kFileBytesMax = rlim_t{2} << 30;
 std::atomic<bool> signal_came = false;
 
 void note_signal(int) {
@@ -63,13 +67,17 @@ Result<void> run_guarded(const Check& check, const Trial& trial, Findings& findi
                                      steady_clock::time_point deadline, int findings_to, int log) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::setpgid(0, 0);
-  for (const int number : {SIGHUP, SIGINT, SIGTERM, SIGPIPE}) ::signal(number, SIG_DFL);
+  for (const int number : kSignals) ::signal(number, SIG_DFL);
+  ::signal(SIGPIPE, SIG_DFL);
+  const rlimit file_size{kFileBytesMax, kFileBytesMax};
+  ::setrlimit(RLIMIT_FSIZE, &file_size);
   ::dup2(log, STDERR_FILENO);
   ::dup2(log, STDOUT_FILENO);
   Findings findings([findings_to](const Json& finding) { write_line(findings_to, finding); },
                     deadline);
   const auto ran = run_guarded(check, trial, findings);
   if (!ran) write_line(findings_to, {{"error", ran.error().message}});
+  write_line(findings_to, {{"done", true}});
   // Nothing that belongs to the runner is flushed or destroyed here.
   ::_exit(ran ? 0 : kExitError);
 }
@@ -164,11 +172,14 @@ void add_finding(Json finding, std::vector<Json>& findings) {
   }
 }
 
-// An error or a reason to skip goes to the outcome, everything else is a finding.
-void parse_line(std::string_view line, Outcome& outcome) {
+// An error or a reason to skip goes to the outcome, everything else is a finding. `done` becomes
+// true with the last line of a check that came to its end.
+void parse_line(std::string_view line, Outcome& outcome, bool& done) {
   Json finding = Json::parse(line, nullptr, false);
   if (!finding.is_object()) return;
-  if (finding.contains("error")) {
+  if (finding.contains("done")) {
+    done = true;
+  } else if (finding.contains("error")) {
     outcome.status = Status::kError;
     outcome.reason = finding["error"];
   } else if (finding.contains("skipped")) {
@@ -179,17 +190,19 @@ void parse_line(std::string_view line, Outcome& outcome) {
   }
 }
 
-void parse_lines(std::string_view text, Outcome& outcome) {
+bool parse_lines(std::string_view text, Outcome& outcome) {
+  bool done = false;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    parse_line(text.substr(0, end), outcome);
+    parse_line(text.substr(0, end), outcome, done);
     text.remove_prefix(std::min(end + 1, text.size()));
   }
+  return done;
 }
 
 // The status of a child that ends now. One that hangs in the kernel has none, and is reported
 // below.
-int end_of(pid_t child) {
+int status_at_end_of(pid_t child) {
   const auto deadline = steady_clock::now() + kKillTimeout;
   int status = 0;
   while (::waitpid(child, &status, WNOHANG) == 0 && steady_clock::now() < deadline) {
@@ -198,19 +211,31 @@ int end_of(pid_t child) {
   return status;
 }
 
+// How the process of a check ended.
+struct End {
+  bool in_time = false;
+  bool done = false;  // it came to its last line
+  int status = 0;     // as of waitpid()
+};
+
+std::string to_text(const End& end) {
+  return WIFSIGNALED(end.status) ? fmt::format("signal {}", WTERMSIG(end.status))
+                                 : fmt::format("exit code {}", WEXITSTATUS(end.status));
+}
+
 // Sets the status from how the process ended, unless the check reported one itself.
-void set_status(int status, bool ended, milliseconds limit, Outcome& outcome) {
+void set_status(const End& end, milliseconds limit, Outcome& outcome) {
   const auto set = [&](Status to, std::string reason) {
     outcome.status = to;
     outcome.reason = std::move(reason);
   };
   if (Runner::interrupted()) {
     set(Status::kError, "the trial was interrupted");
-  } else if (!ended) {
+  } else if (!end.in_time) {
     set(Status::kTimedOut,
         fmt::format("no answer within {} s", std::chrono::duration<double>(limit).count()));
-  } else if (WIFSIGNALED(status)) {
-    set(Status::kError, fmt::format("the check was ended by signal {}", WTERMSIG(status)));
+  } else if (!end.done) {
+    set(Status::kError, fmt::format("the check ended before its time: {}", to_text(end)));
   } else if (outcome.status == Status::kPassed) {
     outcome.status = status_of(outcome.findings);
   }
@@ -248,9 +273,13 @@ Status status_of(const std::vector<Json>& findings) {
 
 Runner::Runner(int log) : log_(log) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  install_signal_handlers();
+}
+
+void Runner::install_signal_handlers() {
   struct sigaction action {};
   action.sa_handler = note_signal;  // without SA_RESTART, so that poll() returns
-  for (const int number : {SIGHUP, SIGINT, SIGTERM}) ::sigaction(number, &action, nullptr);
+  for (const int number : kSignals) ::sigaction(number, &action, nullptr);
   // Whoever reads the table may stop; the checks and their results go on.
   ::signal(SIGPIPE, SIG_IGN);
 }
@@ -259,7 +288,8 @@ bool Runner::interrupted() {
   return signal_came;
 }
 
-void Runner::forget_interrupt() {
+void Runner::ignore_signals() {
+  for (const int number : kSignals) ::signal(number, SIG_IGN);
   signal_came = false;
 }
 
@@ -278,12 +308,13 @@ Outcome Runner::run(const Check& check, const Trial& trial, milliseconds limit) 
     ::close(ends[0]);
     return cannot_run(std::move(outcome), "process", fork_error);
   }
-  bool ended = false;
-  const std::string text = read_findings(ends[0], child, start + limit, ended);
+  End end;
+  const std::string text = read_findings(ends[0], child, start + limit, end.in_time);
   ::close(ends[0]);
-  parse_lines(text, outcome);
-  if (!ended) ::kill(child, SIGKILL);
-  set_status(end_of(child), ended, limit, outcome);
+  end.done = parse_lines(text, outcome);
+  if (!end.in_time) ::kill(child, SIGKILL);
+  end.status = status_at_end_of(child);
+  set_status(end, limit, outcome);
   if (text.size() > kFindingsBytesMax) {
     outcome.status = Status::kError;
     outcome.reason = fmt::format("it found more than {} bytes", kFindingsBytesMax);

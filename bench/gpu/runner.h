@@ -36,8 +36,9 @@ struct Outcome {
 class Runner {
  public:
   // Processes whose parent ends become children of this one from now on (PR_SET_CHILD_SUBREAPER).
-  // SIGHUP, SIGINT and SIGTERM end the check that runs, and SIGPIPE is ignored. `log`, which is not
-  // owned, is the descriptor that standard error of the checks goes to.
+  // SIGHUP, SIGINT, SIGQUIT and SIGTERM end the check that runs, and SIGPIPE is ignored. `log`,
+  // which is not owned, is the descriptor that standard error of the checks goes to. REQUIRES: this
+  // process has no children: all that it gets are taken for those of checks.
   explicit Runner(int log);
 
   // At most `limit` long, which may be shorter than the check's own. None of the processes that it
@@ -46,7 +47,10 @@ class Runner {
   Outcome run(const Check& check, const Trial& trial, std::chrono::milliseconds limit);
   // Whether a signal came: the check that ran was ended, and no more should be started.
   static bool interrupted();
-  static void forget_interrupt();
+  // The constructor does it, too; before it for who has blocked signals.
+  static void install_signal_handlers();
+  // For what has to run nevertheless: signals are ignored from now on.
+  static void ignore_signals();
 
  private:
   void end_descendants(Outcome& outcome);

@@ -3,10 +3,15 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -20,9 +25,11 @@
 #include "bench/gpu/check.h"
 #include "bench/gpu/machine.h"
 #include "bench/gpu/report.h"
+#include "bench/gpu/runc.h"
 #include "bench/gpu/runner.h"
 #include "common/result.h"
 #include "common/text.h"
+#include "plugin/gpu/mps_spawn.h"
 
 namespace mgpu::gpu_trial {
 namespace {
@@ -37,6 +44,11 @@ constexpr int kNoCard = 3;
 constexpr int kInterrupted = 130;
 // For the check of the settings, which runs however little time is left.
 constexpr milliseconds kTimeForSettings{30'000};
+// And for ending processes that hang in the kernel, of the last check and of that one.
+constexpr milliseconds kTimeForTheEnd = kTimeForSettings + milliseconds(20'000);
+// One trial at a time: two would measure each other, and put back each other's settings.
+constexpr char kLockFile[] = "/run/mgpu-gpu-trial.lock";
+constexpr std::array kSignals = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 // Of the logs of one daemon: those of a daemon that fails quickly grow quickly.
 constexpr std::size_t kMpsLogBytesMax = std::size_t{1} << 20;
 
@@ -75,6 +87,31 @@ class ScratchFolder {
   const bool is_there_;
 };
 
+// Replaces a file of the output folder, and follows no link there. Errors: it cannot be written.
+Result<void> replace_file(const std::string& path, std::string_view text) {
+  const std::string written = path + ".new";
+  ::unlink(written.c_str());
+  const gpu::OpenDescriptor file(
+      ::open(written.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  const bool whole = file.number() >= 0 && ::write(file.number(), text.data(), text.size()) ==
+                                               static_cast<ssize_t>(text.size());
+  if (!whole || std::rename(written.c_str(), path.c_str()) != 0) {
+    return cannot("write", path, errno);
+  }
+  return {};
+}
+
+// The end of a file.
+std::string end_of_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::ate);
+  const auto size = static_cast<std::size_t>(std::max<std::streamoff>(file.tellg(), 0));
+  std::string text(std::min(size, kMpsLogBytesMax), '\0');
+  file.seekg(static_cast<std::streamoff>(size - text.size()));
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  return text;
+}
+
 // The files of a trial. What cannot be written is reported once, at the end.
 class OutputFiles {
  public:
@@ -85,10 +122,12 @@ class OutputFiles {
     if (failed) return cannot("make the folder", folder, failed.value());
     OutputFiles files(folder);
     fs::remove(files.results(), failed);
-    std::ofstream(folder + "/mps.log", std::ios::trunc);
-    files.log_ =
-        ::open((folder + "/log.txt").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (files.log_ < 0) return cannot("write", folder + "/log.txt", errno);
+    for (int* const log : {&files.log_, &files.mps_log_}) {
+      const std::string path = folder + (log == &files.log_ ? "/log.txt" : "/mps.log");
+      *log = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
+                    0644);
+      if (*log < 0) return cannot("write", path, errno);
+    }
     return files;
   }
 
@@ -98,27 +137,20 @@ class OutputFiles {
   const std::string& problem() const { return problem_; }
 
   void write_results(const std::string& json) {
-    const std::string written = results() + ".new";
-    std::ofstream file(written, std::ios::trunc);
-    file << json;
-    file.close();
-    if (!file || std::rename(written.c_str(), results().c_str()) != 0) {
-      problem_ = cannot("write", results(), errno).message;
-    }
+    if (auto written = replace_file(results(), json); !written) problem_ = written.error().message;
   }
 
-  // The logs of MPS daemons below `scratch`, which is removed.
+  // The ends of the logs of MPS daemons below `scratch`, which is removed.
   void keep_mps_logs(const std::string& scratch, std::string_view check) {
     std::error_code failed;
-    std::ofstream all(folder_ + "/mps.log", std::ios::app);
     fs::recursive_directory_iterator at(scratch + "/mps", failed);
     for (; !failed && at != fs::recursive_directory_iterator(); at.increment(failed)) {
       if (!at->is_regular_file(failed) || at->path().extension() != ".log") continue;
-      std::string text(kMpsLogBytesMax, '\0');
-      std::ifstream one(at->path());
-      one.read(text.data(), static_cast<std::streamsize>(text.size()));
-      text.resize(static_cast<std::size_t>(one.gcount()));
-      all << "== " << check << " " << at->path().filename().string() << "\n" << text;
+      const std::string text = fmt::format("== {} {}\n{}", check, at->path().filename().string(),
+                                           end_of_file(at->path()));
+      if (::write(mps_log_, text.data(), text.size()) < 0) {
+        problem_ = cannot("write", folder_ + "/mps.log", errno).message;
+      }
     }
   }
 
@@ -127,6 +159,7 @@ class OutputFiles {
 
   std::string folder_;
   int log_ = -1;
+  int mps_log_ = -1;
   std::string problem_;
 };
 
@@ -145,12 +178,14 @@ class TrialRun {
     if (Runner::interrupted()) return kInterrupted;
     if (report_.machine.status != Status::kPassed) return report_no_card();
     print(table_of(report_.machine));
+    // The same one in every check, even if it becomes unhealthy.
+    trial_.card = card_in(report_.machine.findings);
     trial_.settings = settings_in(report_.machine.findings);
     for (const Check& check : all_checks()) {
       if (is_wanted(check) && !Runner::interrupted()) add(run_in_time(check));
     }
     report_.interrupted = Runner::interrupted();
-    Runner::forget_interrupt();
+    Runner::ignore_signals();
     add(run_one(put_settings_back(), kTimeForSettings));
     return report_end();
   }
@@ -180,7 +215,7 @@ class TrialRun {
 
   milliseconds time_left() const {
     const auto spent = std::chrono::duration_cast<milliseconds>(steady_clock::now() - start_);
-    return options_.time_limit - spent - kTimeForSettings;
+    return options_.time_limit - spent - kTimeForTheEnd;
   }
 
   Outcome run_in_time(const Check& check) {
@@ -198,7 +233,8 @@ class TrialRun {
     // It may have been ended between a change and its end.
     const bool ended_early =
         outcome.status == Status::kError || outcome.status == Status::kTimedOut;
-    if (trial_.exclusive && ended_early && !Runner::interrupted()) {
+    const bool has_time = time_left() > kTimeForTheEnd;
+    if (trial_.exclusive && ended_early && has_time && !Runner::interrupted()) {
       run_one(put_settings_back(), kTimeForSettings);
     }
     return outcome;
@@ -208,14 +244,16 @@ class TrialRun {
     std::error_code ignored;
     fs::create_directory(trial_.scratch, ignored);
     Outcome outcome = runner_.run(check, trial_, limit);
+    remove_runc_cgroups();
     files_.keep_mps_logs(trial_.scratch, check.name);
     fs::remove_all(trial_.scratch, ignored);
     return outcome;
   }
 
+  // Whoever reads the table may stop, and the results are in a file. A full disk is reported.
   static void print(const std::string& text) {
-    std::fputs(text.c_str(), stdout);
-    std::fflush(stdout);
+    const bool printed = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+    if (!printed && errno != EPIPE) std::perror("mgpu-gpu-trial: cannot print");
   }
 
   // Written after each check, so that a machine that goes away leaves what there is.
@@ -239,16 +277,65 @@ int refuse(const std::string& why) {
   return kUsage;
 }
 
-}  // namespace
+// Why no trial can be made in this process; empty: it can.
+std::string obstacle() {
+  if (::geteuid() != 0) return "not root; MPS daemons and containers need it";
+  std::error_code failed;
+  const std::string self = fs::read_symlink("/proc/self", failed);
+  if (self != std::to_string(::getpid())) {
+    return "/proc does not show the processes of this machine; it is needed to end those of checks";
+  }
+  return "";
+}
 
-int run_trial(Trial trial, const RunOptions& options) {
-  if (::geteuid() != 0) return refuse("not root; MPS daemons and containers need it");
+int run_alone(Trial trial, const RunOptions& options) {
+  const gpu::OpenDescriptor lock(
+      ::open(kLockFile, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (lock.number() < 0) return refuse(cannot("open", kLockFile, errno).message);
+  if (::flock(lock.number(), LOCK_EX | LOCK_NB) != 0) {
+    return refuse("another trial runs on this machine; wait for its end");
+  }
   auto files = OutputFiles::make(options.output);
   if (!files) return refuse(files.error().message);
   const ScratchFolder scratch;
   if (!scratch.is_there()) return refuse("cannot make a folder in \"/tmp\"");
   trial.scratch = scratch.path() + "/check";
   return TrialRun(std::move(trial), options, *files).run();
+}
+
+// Waits for the trial, and passes signals on to it.
+int wait_for(pid_t child, const sigset_t& signals) {
+  while (true) {
+    int number = 0;
+    if (::sigwait(&signals, &number) != 0) continue;
+    int status = 0;
+    if (::waitpid(child, &status, WNOHANG) == child) {
+      return WIFEXITED(status) ? WEXITSTATUS(status) : kInterrupted;
+    }
+    if (number != SIGCHLD) ::kill(child, number);
+  }
+}
+
+}  // namespace
+
+int run_trial(Trial trial, const RunOptions& options) {
+  if (const std::string why = obstacle(); !why.empty()) return refuse(why);
+  sigset_t signals;
+  sigset_t before;
+  sigemptyset(&signals);
+  for (const int number : kSignals) sigaddset(&signals, number);
+  sigaddset(&signals, SIGCHLD);
+  ::sigprocmask(SIG_BLOCK, &signals, &before);
+  // This process may have children that it did not start: a shell's, or all orphans of a container.
+  const pid_t child = ::fork();
+  if (child < 0) return refuse(std::string("cannot make a process: ") + std::strerror(errno));
+  if (child > 0) return wait_for(child, signals);
+  // A terminal's signals come from the parent alone, and its end is one more of them.
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  Runner::install_signal_handlers();
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  std::exit(run_alone(std::move(trial), options));
 }
 
 }  // namespace mgpu::gpu_trial

@@ -23,6 +23,11 @@ constexpr std::int64_t kSmallLimitMiB = 2'048;
 constexpr std::int64_t kBeyondMiB = 1'024;
 constexpr std::size_t kAnswerBytesMax = 64 * 1024;
 
+std::string one_line(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
 Json entries_of_folder(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code failed;
@@ -264,7 +269,7 @@ Result<void> check_mps_control(const Trial& trial, Findings& findings) {
     const auto send = [&](const std::string& command) {
       const auto answer = gpu::converse({enter.path, enter.arguments, {}, -1, -1}, command + "\n",
                                         kAnswerBytesMax, milliseconds(10'000));
-      return answer ? *answer : answer.error().message;
+      return one_line(answer ? *answer : answer.error().message);
     };
     const std::string who = fmt::format("user {} of a container: ", user);
     findings.fact(who + "default percentage", send("get_default_active_thread_percentage"));

@@ -65,6 +65,13 @@ TEST(Table, SaysWhyACheckDidNotEnd) {
               HasSubstr("  no answer within 30 s\n"));
 }
 
+TEST(Table, GivesATerminalNoCommands) {
+  const std::string table = table_of(outcome_of("a", Status::kPassed, findings([](Findings& f) {
+                                                  f.fact("model", "\x1B]0;title\aH200\x1B[2J");
+                                                })));
+  EXPECT_THAT(table, HasSubstr("?]0;title?H200?[2J"));
+}
+
 TEST(Summary, CountsWhatThereIs) {
   Report report;
   EXPECT_EQ(summary_of(report), "0 passed");

@@ -85,6 +85,16 @@ TEST_F(RunnerTest, OutlivesACheckThatCrashes) {
   EXPECT_THAT(outcome.findings, SizeIs(1));
 }
 
+// A driver's library may end the process.
+TEST_F(RunnerTest, DoesNotTakeACheckThatEndedEarlyForOneThatPassed) {
+  for (const auto check : {+[](const Trial&, Findings&) -> Result<void> { ::_exit(0); },
+                           +[](const Trial&, Findings&) -> Result<void> { ::_exit(1); }}) {
+    const Outcome outcome = run(check);
+    EXPECT_EQ(outcome.status, Status::kError);
+    EXPECT_THAT(outcome.reason, HasSubstr("the check ended before its time: exit code"));
+  }
+}
+
 TEST_F(RunnerTest, EndsACheckThatHangsAndKeepsWhatItFound) {
   const Outcome outcome = run(
       [](const Trial&, Findings& findings) -> Result<void> {

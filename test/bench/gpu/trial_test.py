@@ -420,6 +420,80 @@ class HowATrialEnds(TrialTest):
         self.assertEqual([line for line in self.node.log() if "set_mode" in line], ["set_mode 0"])
 
 
+    def test_a_second_interrupt_does_not_keep_settings_from_being_put_back(self):
+        self.node.behaves("hang cuDevicePrimaryCtxRetain")
+        process = self.node.start("--only", "mps-bypass", "--exclusive")
+        self.wait_for_a_program(process)
+        (self.node.path / "scenario.mode").write_text(f"{CARD} 3\n")
+        self.node.says(more="hang nvmlDeviceSetComputeMode")
+        for _ in range(3):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+        self.node.says()
+        process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(process.returncode, 130)
+        self.assertEqual([line for line in self.node.log() if "set_mode" in line], ["set_mode 0"])
+
+    def test_settings_of_a_card_that_became_unhealthy_are_put_back(self):
+        self.node.behaves("hang cuDevicePrimaryCtxRetain")
+        process = self.node.start("--only", "mps-bypass", "--exclusive")
+        self.wait_for_a_program(process)
+        (self.node.path / "scenario.mode").write_text(f"{CARD} 3\n")
+        self.node.says("remap_failed=1")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual([line for line in self.node.log() if "set_mode" in line], ["set_mode 0"])
+
+    def test_a_trial_that_is_killed_leaves_no_process(self):
+        self.node.behaves("hang cuLaunchKernel")
+        process = self.node.start("--only", "mps-kill-clients")
+        self.wait_for_a_program(process)
+        process.kill()
+        process.communicate(timeout=TIMEOUT_S)
+        end = time.monotonic() + TIMEOUT_S
+        while self.node.processes():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
+
+    def test_a_second_trial_is_refused(self):
+        self.node.behaves("hang cuInit")
+        process = self.node.start("--only", "device-files")
+        self.wait_for_a_program(process)
+        second = subprocess.run([FOLDER / "run.sh"], capture_output=True, text=True)
+        process.terminate()
+        process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(second.returncode, 2)
+        self.assertIn("another trial runs on this machine", second.stderr)
+
+    def shell(self, script):
+        """Runs a trial of one check in place of "$@" of a shell script."""
+        command = self.node.command("--only", "symbols")
+        return subprocess.run(
+            ["bash", "-c", script, "bash", *command],
+            env=self.node.environment(),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+        )
+
+    def test_processes_that_it_did_not_start_go_on(self):
+        run = self.shell('sleep 1000 >/dev/null 2>&1 & echo $!; exec "$@"')
+        other = int(run.stdout.split()[0])
+        os.kill(other, signal.SIGKILL)  # it is there
+        self.assertEqual(run.returncode, 0, run.stderr)
+
+    def test_closed_standard_descriptors_change_nothing(self):
+        run = self.shell('"$@" <&- >&- 2>&-')
+        self.assertEqual(run.returncode, 0)
+        results = json.loads((self.node.results / "results.json").read_text())
+        self.assertEqual(results["machine"]["card"], CARD)
+        self.assertGreater(len(results["checks"][0]["facts"]), 0)
+
+    def test_a_reader_that_stops_changes_nothing(self):
+        run = self.shell('"$@" | head -n 1; exit ${PIPESTATUS[0]}')
+        self.assertEqual(run.returncode, 0, run.stderr)
+
+
 class TheFolder(unittest.TestCase):
     def test_refuses_what_it_does_not_know_in_one_sentence(self):
         cases = {
