@@ -83,8 +83,16 @@ inline constexpr seconds kWatchTimeoutMax{600};
 inline constexpr seconds kWatchSilenceMax{180};
 // Kubernetes' own objects nest some 20 deep (managedFields are the deepest).
 inline constexpr std::size_t kJsonDepthMax = 100;
-inline constexpr std::size_t kWatchLineBytesMax = std::size_t{8} << 20;
-inline constexpr std::size_t kApiResponseBytesMax = std::size_t{256} << 20;
+// An object has at most 1.5 MiB in etcd. JSON writes "<", which is one byte there, as six: 9.4 MB.
+inline constexpr std::size_t kWatchLineBytesMax = std::size_t{16} << 20;
+// What is kept of a longer one: its name and version stand at its beginning.
+inline constexpr std::size_t kWatchLineBytesKept = std::size_t{64} << 10;
+// Unreadable lines in a row after which it is not one object that is the trouble, but the server.
+inline constexpr std::uint32_t kUnreadableLinesMax = 64;
+// Sentences about objects that cannot be read, so that each is logged once.
+inline constexpr std::size_t kUnreadableRemembered = 1'024;
+// A page of 500 ordinary pods has 10 MiB. A longer one is asked for again with fewer objects.
+inline constexpr std::size_t kApiResponseBytesMax = std::size_t{64} << 20;
 inline constexpr seconds kApiRequestTimeout{30};
 inline constexpr seconds kApiConnectTimeout{10};
 // A watch that ends this soon without having moved on is a failure (client-go does the same), so

@@ -29,11 +29,6 @@ namespace mgpu {
 
 namespace {
 
-// For what the API server sent and cannot be used.
-void log_unreadable(const std::string& problem) {
-  log_warn("object from the API server is ignored", {{"problem", problem}});
-}
-
 void log_wake_problem(const std::string& problem) {
   log_warn("kube-scheduler cannot be woken: a pod may wait five minutes for a share that is free",
            {{"problem", problem}});
@@ -75,15 +70,19 @@ struct Extender::State {
   kube::Transport& transport;
   Metrics metrics;
   ledger::Ledger ledger;
-  verbs::DisruptionBudgets budgets;
+  verbs::DisruptionBudgets budgets{
+      [this](const std::string& why) { disruption_budgets.note_unreadable(why); }};
   Probe probe{metrics, ledger};
   kube::Client client{transport};
   verbs::Binder binder;
   verbs::HeldRefusals held{transport.executor()};
   verbs::Waker waker;
-  ledger::NodeInformer node_informer{ledger, settings.verbs.contract, log_unreadable};
+  ledger::NodeInformer node_informer{
+      ledger, settings.verbs.contract,
+      [this](const std::string& why) { nodes.note_unreadable(why); }};
   ledger::PodInformer pod_informer{
-      ledger, settings.verbs.contract, log_unreadable,
+      ledger, settings.verbs.contract,
+      [this](const std::string& why) { pods.note_unreadable(why); },
       [this](const PodUid& uid) { waker.gone(uid); },
       [this](const kube::Pod& pod) { learn(*window, settings.verbs.contract, pod); }};
   market::Keeper keeper{ledger, *board, *window, transport.executor(),
@@ -151,6 +150,7 @@ Readiness Extender::State::readiness() const {
   Readiness out{.draining = draining};
   for (const Watched* one : watched) {
     if (!one->listed()) out.waiting_for.emplace_back(one->name());
+    if (one->unreadable() > 0) out.unreadable[one->name()] = one->unreadable();
     std::string problem = one->problem();
     if (problem.empty()) continue;
     const auto silence = std::chrono::duration_cast<std::chrono::seconds>(one->silent_for());

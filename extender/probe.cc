@@ -181,6 +181,13 @@ void Probe::watch_problem(const char* resource) {
       .add();
 }
 
+void Probe::unreadable_object(const char* resource) {
+  state_
+      ->counter("unreadable_objects_total", "Objects that could not be read, and were skipped.",
+                {{"resource", resource}})
+      .add();
+}
+
 void Probe::watch_silence(const char* resource, std::chrono::milliseconds silence) {
   state_
       ->gauge("watch_silence_seconds", "Since the API server was last heard of.",

@@ -13,6 +13,7 @@
 //   mgpu_extender_expected_placements            what the ledger holds
 //   mgpu_extender_ready                          1 once nodes, pods and budgets have been listed
 //   mgpu_extender_watch_problems_total{resource} failed lists and watches
+//   mgpu_extender_unreadable_objects_total{resource}  objects that were skipped
 //   mgpu_extender_watch_silence_seconds{resource}  since the API server was last heard of
 //   mgpu_extender_http_connections, mgpu_extender_http_refused_total{why}
 //   mgpu_extender_build_info{version}, process_resident_memory_bytes
@@ -48,6 +49,7 @@ class Probe {
   void market_made(std::chrono::milliseconds took);
   void bad_request(const char* verb);
   void watch_problem(const char* resource);
+  void unreadable_object(const char* resource);
   void watch_silence(const char* resource, std::chrono::milliseconds silence);
   void ready(bool ready);
   void binds_in_flight(std::size_t count);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/limits.h"
 #include "common/log.h"
 
 namespace mgpu {
@@ -14,7 +15,16 @@ Watched::Watched(const char* name, kube::Resource resource, kube::Transport& tra
       events_(std::move(events)),
       reflector_(name, std::move(resource), transport,
                  {.on_event = [this](const kube::WatchEvent& event) { on_event(event); },
-                  .on_problem = [this](const std::string& problem) { on_problem(problem); }}) {}
+                  .on_problem = [this](const std::string& problem) { on_problem(problem); },
+                  .on_unreadable = [this](const std::string& why) { note_unreadable(why); }}) {}
+
+void Watched::note_unreadable(const std::string& why) {
+  ++unreadable_;
+  probe_.unreadable_object(name_);
+  if (unreadable_told_.size() >= limits::kUnreadableRemembered) unreadable_told_.clear();
+  if (!unreadable_told_.insert(why).second) return;
+  log_warn("object from the API server is ignored", {{"problem", why}});
+}
 
 std::string Watched::problem() const {
   const std::lock_guard lock(mutex_);

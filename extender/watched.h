@@ -5,8 +5,10 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "common/kube/reflector.h"
@@ -32,6 +34,11 @@ class Watched {
   const char* name() const { return name_; }
   bool listed() const { return listed_; }
   Duration silent_for() const { return reflector_.silent_for(); }
+  // An object of the collection that cannot be used, and why: it is counted, and named once in the
+  // log. On the executor.
+  void note_unreadable(const std::string& why);
+  // How often that was. Any thread.
+  std::uint64_t unreadable() const { return unreadable_; }
   // The sentence of the last failure, while nothing has been heard since; else empty.
   std::string problem() const;
 
@@ -45,6 +52,8 @@ class Watched {
   Probe& probe_;
   const Events events_;
   std::atomic<bool> listed_ = false;
+  std::atomic<std::uint64_t> unreadable_ = 0;
+  std::set<std::string> unreadable_told_;  // on the executor: sentences that the log has
   mutable std::mutex mutex_;
   std::string problem_;        // protected by mutex_
   Instant problem_at_{};       // protected by mutex_

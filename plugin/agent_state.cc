@@ -219,6 +219,7 @@ Readiness Agent::State::readiness() const {
                                     ", which does not exist; --node-name says another name");
   }
   readiness.problem = pods_->problem();
+  if (pods_->unreadable() > 0) readiness.unreadable["pods"] = pods_->unreadable();
   return readiness;
 }
 
@@ -229,6 +230,7 @@ void Agent::State::tell_probe() {
   probe_.allocations(all.size() - bound, bound);
   probe_.ready(readiness().waiting_for.empty());
   probe_.events_dropped(events_.dropped());
+  probe_.unreadable_pods(pods_->unreadable());
   probe_.mps(isolation_.states());
   const std::lock_guard lock(mutex_);
   if (core_plugin_) {

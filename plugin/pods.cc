@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/kube/object_json.h"
+#include "common/limits.h"
 #include "common/log.h"
 
 namespace mgpu {
@@ -16,7 +17,8 @@ Pods::Pods(const NodeName& node, kube::Transport& transport, std::function<void(
       on_change_(std::move(on_change)),
       reflector_("pods", kube::pods_of_node(node), transport,
                  {.on_event = [this](const kube::WatchEvent& event) { on_event(event); },
-                  .on_problem = [this](const std::string& problem) { on_problem(problem); }}) {}
+                  .on_problem = [this](const std::string& problem) { on_problem(problem); },
+                  .on_unreadable = [this](const std::string& why) { on_unreadable(why); }}) {}
 
 std::string Pods::problem() const {
   const std::lock_guard lock(mutex_);
@@ -70,10 +72,12 @@ void Pods::on_event(const kube::WatchEvent& event) {
   if (event.kind == Kind::kRelistBegin) {
     relisted_.clear();
     relisting_ = true;
+    unreadable_in_relist_ = false;
   } else if (event.kind == Kind::kRelistEnd) {
     end_relist();
   } else if (auto pod = kube::read_pod(event.object); !pod) {
-    log_warn("pod from the API server is ignored", {{"problem", pod.error().message}});
+    unreadable_in_relist_ = true;
+    on_unreadable(pod.error().message);
   } else if (event.kind == Kind::kDelete) {
     const std::lock_guard lock(mutex_);
     forget(pod->uid());
@@ -110,9 +114,18 @@ void Pods::end_relist() {
     for (const auto& [uid, pod] : pods_) {
       if (!relisted_.contains(uid)) missing.push_back(uid);
     }
+    // One that is missing may be the one that cannot be read, and its containers may run.
+    if (unreadable_in_relist_) missing.clear();
     for (const PodUid& uid : missing) forget(uid);
   }
   listed_ = true;
+}
+
+void Pods::on_unreadable(const std::string& why) {
+  ++unreadable_;
+  if (unreadable_told_.size() >= limits::kUnreadableRemembered) unreadable_told_.clear();
+  if (!unreadable_told_.insert(why).second) return;
+  log_warn("pod from the API server is ignored", {{"problem", why}});
 }
 
 void Pods::on_problem(const std::string& problem) {

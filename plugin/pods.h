@@ -25,6 +25,8 @@ class Pods {
   bool listed() const { return listed_; }
   // One sentence while the API server does not answer; else empty.
   std::string problem() const;
+  // Objects that could not be read, and were skipped. Any thread.
+  std::uint64_t unreadable() const { return unreadable_; }
 
   std::optional<kube::Pod> find(const PodRef& pod) const;
   std::optional<kube::Pod> find(const PodUid& uid) const;
@@ -40,6 +42,7 @@ class Pods {
  private:
   void on_event(const kube::WatchEvent& event);
   void on_problem(const std::string& problem);
+  void on_unreadable(const std::string& why);
   void keep(const kube::Pod& pod);
   void forget(const PodUid& uid);  // REQUIRES: mutex_ is held
   void end_relist();
@@ -52,7 +55,10 @@ class Pods {
   std::map<PodRef, PodUid> uids_;
   std::string problem_;
   std::set<PodUid> relisted_;  // on the executor
-  bool relisting_ = false;     // on the executor
+  bool relisting_ = false;     // on the executor, as the next two
+  bool unreadable_in_relist_ = false;
+  std::set<std::string> unreadable_told_;  // sentences that the log has
+  std::atomic<std::uint64_t> unreadable_ = 0;
   kube::Reflector reflector_;  // ends first: it calls the others
 };
 

@@ -51,10 +51,13 @@ struct Probe::State {
   Gauge& scrape = metrics.gauge("mgpu_plugin_scrape_duration_seconds",
                                 "How long the last sample of the cards' use took.");
   Gauge& resident = metrics.gauge("process_resident_memory_bytes", "Resident memory.");
+  Counter& unreadable = metrics.counter("mgpu_plugin_unreadable_pods_total",
+                                        "Pods of the API server that could not be read.");
   Counter& dropped = metrics.counter("mgpu_plugin_events_dropped_total",
                                      "Events that were not sent: too many at once.");
   std::mutex mutex;
-  std::uint64_t dropped_before = 0;  // protected by mutex, as the next
+  std::uint64_t dropped_before = 0;  // protected by mutex, as the next two
+  std::uint64_t unreadable_before = 0;
   std::map<CardUuid, std::int64_t> restarts_before;
 };
 
@@ -111,6 +114,12 @@ void Probe::sampled(std::chrono::nanoseconds took) {
 void Probe::events_dropped(std::uint64_t total) {
   const std::lock_guard lock(state_->mutex);
   state_->dropped.add(static_cast<double>(total - std::exchange(state_->dropped_before, total)));
+}
+
+void Probe::unreadable_pods(std::uint64_t total) {
+  const std::lock_guard lock(state_->mutex);
+  const std::uint64_t before = std::exchange(state_->unreadable_before, total);
+  state_->unreadable.add(static_cast<double>(total - before));
 }
 
 void Probe::mps(const std::vector<gpu::MpsState>& states) {

@@ -9,6 +9,7 @@
 //   mgpu_plugin_ready                               what /readyz says
 //   mgpu_plugin_scrape_duration_seconds             the last sample of use
 //   mgpu_plugin_events_dropped_total
+//   mgpu_plugin_unreadable_pods_total               pods of the API server that were skipped
 //   mgpu_mps_up{uuid}, mgpu_mps_restarts_total{uuid}
 //   mgpu_plugin_build_info{version}, process_resident_memory_bytes
 #pragma once
@@ -40,6 +41,7 @@ class Probe {
   void ready(bool ready);
   void sampled(std::chrono::nanoseconds took);
   void events_dropped(std::uint64_t total);
+  void unreadable_pods(std::uint64_t total);
   void mps(const std::vector<gpu::MpsState>& states);
 
  private:

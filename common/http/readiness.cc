@@ -29,6 +29,12 @@ http::Response readiness_response(const Readiness& readiness) {
     body += ", \"api_server\": \"no answer for " + std::to_string(readiness.silence.count()) +
             " s\", \"problem\": " + quoted(readiness.problem);
   }
+  std::string unreadable;
+  for (const auto& [collection, count] : readiness.unreadable) {
+    unreadable +=
+        (unreadable.empty() ? "" : ", ") + quoted(collection) + ": " + std::to_string(count);
+  }
+  if (!unreadable.empty()) body += ", \"unreadable_objects\": {" + unreadable + "}";
   return {.status = ready ? 200 : 503, .body = body + "}\n"};
 }
 

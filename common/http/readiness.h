@@ -10,6 +10,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,8 @@ struct Readiness {
   std::vector<std::string> waiting_for = {};  // not listed yet
   std::chrono::seconds silence{0};            // of the API server, where `problem` is set
   std::string problem = {};                   // of the list or watch that fails; empty: none
+  // How many times objects of each collection could not be read, and were skipped; without zeros.
+  std::map<std::string, std::uint64_t> unreadable = {};
 };
 
 http::Response readiness_response(const Readiness& readiness);

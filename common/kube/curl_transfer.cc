@@ -188,16 +188,32 @@ std::size_t CurlTransfer::on_body(char* text, std::size_t, std::size_t size, voi
 
 // False ends the transfer.
 bool CurlTransfer::take(const char* text, std::size_t size) {
-  const bool lines = opened_;
-  const std::size_t most = lines ? limits::kWatchLineBytesMax : limits::kApiResponseBytesMax;
+  if (opened_) {
+    take_lines({text, size});
+    return true;
+  }
   body_.append(text, size);
-  if (body_.size() <= most) return true;
-  // Whole lines are only taken away between libcurl's steps.
-  const std::size_t last_end = lines ? body_.rfind('\n') : std::string::npos;
-  if (last_end != std::string::npos && body_.size() - last_end - 1 <= most) return true;
-  too_large_ =
-      fmt::format("the {} has more than {} bytes", lines ? "watch's line" : "answer", most);
+  if (body_.size() <= limits::kApiResponseBytesMax) return true;
+  too_large_ = fmt::format("the answer has more than {} bytes", limits::kApiResponseBytesMax);
   return false;
+}
+
+// One line that is too long is cut, and those after it are read as ever.
+void CurlTransfer::take_lines(std::string_view text) {
+  if (cutting_) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    text.remove_prefix(end);
+    cutting_ = text.empty();
+  }
+  body_.append(text);
+  if (body_.size() <= limits::kWatchLineBytesMax) return;
+  // Whole lines are only taken away between libcurl's steps.
+  const std::size_t last_end = body_.rfind('\n');
+  const std::size_t begin = last_end == std::string::npos ? 0 : last_end + 1;
+  if (body_.size() - begin <= limits::kWatchLineBytesMax) return;
+  body_.resize(begin + limits::kWatchLineBytesKept);
+  scanned_ = std::min(scanned_, body_.size());
+  cutting_ = true;
 }
 
 Response CurlTransfer::response(CURLcode code) {
@@ -221,7 +237,7 @@ TransportFailure CurlTransfer::failure(CURLcode code) const {
   long bytes_sent = 0;
   curl_easy_getinfo(easy_, CURLINFO_REQUEST_SIZE, &bytes_sent);
   return {too_large_.empty() ? json_escaped(why) : too_large_,
-          bytes_sent > 0 || !may_precede_sending(code)};
+          bytes_sent > 0 || !may_precede_sending(code), !too_large_.empty()};
 }
 
 bool CurlTransfer::deliver_lines(bool ended) {

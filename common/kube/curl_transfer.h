@@ -67,6 +67,7 @@ class CurlTransfer {
   void add_header(const std::string& header);
   long status() const;
   bool take(const char* text, std::size_t size);
+  void take_lines(std::string_view text);
   TransportFailure failure(CURLcode code) const;
 
   Request request_;
@@ -81,6 +82,7 @@ class CurlTransfer {
   std::string token_;
   std::string body_;         // of a watch with status 200: what is not delivered yet
   std::size_t scanned_ = 0;  // so much of body_ has no line end
+  bool cutting_ = false;     // what comes belongs to a line that is too long
   std::string too_large_;    // why the answer was not read on
   bool opened_ = false;      // a watch that the server answered with 200
   bool told_open_ = false;

@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 
-#include "common/limits.h"
 #include "common/text.h"
 
 namespace mgpu::kube {
 namespace {
-
-constexpr auto kIgnore = [](auto&&...) {};
 
 bool is_space(char c) {
   return c == ' ' || c == '\n' || c == '\t' || c == '\r';
@@ -28,12 +26,12 @@ class Scanner {
 
   template <class OnMember>
   bool object(const OnMember& on_member) {
-    return open('{') && (close('}') || members(on_member));
+    return token('{') && (token('}') || members(on_member));
   }
 
   template <class OnElement>
   bool array(const OnElement& on_element) {
-    return open('[') && (close(']') || elements(on_element));
+    return token('[') && (token(']') || elements(on_element));
   }
 
   bool at_end() {
@@ -42,9 +40,6 @@ class Scanner {
   }
 
   Error failure(std::string_view wanted) const {
-    if (too_deep_) {
-      return error(fmt::format("JSON nested deeper than {} levels", limits::kJsonDepthMax));
-    }
     return error(fmt::format("not a JSON {}: at byte {} of {}, near {}", wanted, at_, text_.size(),
                              in_quotes(text_.substr(at_))));
   }
@@ -58,7 +53,7 @@ class Scanner {
       if (!slice(value, &Scanner::value)) return false;
       on_member(JsonMember{name.substr(1, name.size() - 2), value});
     } while (token(','));
-    return close('}');
+    return token('}');
   }
 
   template <class OnElement>
@@ -68,7 +63,7 @@ class Scanner {
       if (!slice(element, &Scanner::value)) return false;
       on_element(element);
     } while (token(','));
-    return close(']');
+    return token(']');
   }
 
   bool slice(std::string_view& out, bool (Scanner::*read)()) {
@@ -84,14 +79,34 @@ class Scanner {
     if (at_ == text_.size()) return false;
     switch (text_[at_]) {
       case '{':
-        return object(kIgnore);
       case '[':
-        return array(kIgnore);
+        return nested();
       case '"':
         return string();
       default:
         return literal();
     }
+  }
+
+  // An object or array of any depth, to its end. What is inside is left to who reads it: one object
+  // that cannot be read must not hide those beside it.
+  bool nested() {
+    std::string closing;
+    do {
+      if (at_ == text_.size()) return false;
+      const char c = text_[at_];
+      if (c == '"') {
+        if (!string()) return false;
+        continue;
+      }
+      if (c == '{' || c == '[') closing.push_back(c == '{' ? '}' : ']');
+      if (c == '}' || c == ']') {
+        if (closing.back() != c) return false;
+        closing.pop_back();
+      }
+      ++at_;
+    } while (!closing.empty());
+    return true;
   }
 
   bool string() {
@@ -113,19 +128,6 @@ class Scanner {
     return number || word == "true" || word == "false" || word == "null";
   }
 
-  bool open(char bracket) {
-    if (!token(bracket)) return false;
-    too_deep_ = too_deep_ || depth_ == limits::kJsonDepthMax;
-    ++depth_;
-    return !too_deep_;
-  }
-
-  bool close(char bracket) {
-    if (!token(bracket)) return false;
-    --depth_;
-    return true;
-  }
-
   bool token(char c) {
     skip_space();
     if (at_ == text_.size() || text_[at_] != c) return false;
@@ -139,8 +141,6 @@ class Scanner {
 
   std::string_view text_;
   std::size_t at_ = 0;
-  std::size_t depth_ = 0;
-  bool too_deep_ = false;
 };
 
 }  // namespace

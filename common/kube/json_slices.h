@@ -14,9 +14,10 @@ struct JsonMember {
   std::string_view value;  // without white space around it
 };
 
-// The members of the object that `text` is, in their order. Errors: structure that is not JSON
-// (how numbers and escapes are spelled is left to who reads the value), anything but white space
-// after the object, nesting beyond limits::kJsonDepthMax. Views point into `text`.
+// The members of the object that `text` is, in their order. Errors: its own structure is not JSON,
+// or a value has no end; anything but white space after the object. What is inside of values, how
+// deep it is nested, and how numbers and escapes are spelled, is left to who reads them. Views
+// point into `text`; linear in its size, without recursion.
 Result<std::vector<JsonMember>> json_members(std::string_view text);
 
 // The same for the elements of an array.

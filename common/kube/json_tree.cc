@@ -65,21 +65,21 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
     return true;
   }
 
+  // What is skipped may be of any depth: managedFields of hostile pods are.
   bool open(Kind kind) {
-    if (++depth_ > limits::kJsonDepthMax) {
+    if (skipping()) {
+      ++skipped_;
+      return true;
+    }
+    if (open_.size() == limits::kJsonDepthMax) {
       failure_ = fmt::format("JSON nested deeper than {} levels", limits::kJsonDepthMax);
       return false;
     }
-    if (skipping()) {
-      ++skipped_;
-    } else {
-      open_.push_back(add(kind));
-    }
+    open_.push_back(add(kind));
     return true;
   }
 
   bool close() {
-    --depth_;
     if (skipped_ > 0) {
       --skipped_;
     } else {
@@ -105,7 +105,6 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
   JsonNode root_;
   std::vector<JsonNode*> open_;
   std::string name_;
-  std::size_t depth_ = 0;
   std::size_t skipped_ = 0;
   bool skip_next_ = false;
   std::string failure_;

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "common/kube/json_slices.h"
 #include "common/kube/json_tree.h"
+#include "common/limits.h"
 #include "common/text.h"
 
 namespace mgpu::kube {
@@ -208,6 +212,21 @@ Result<std::string> read_resource_version(std::string_view object) {
   return read_text(json_member(*metadata, "resourceVersion"), "object.metadata.resourceVersion");
 }
 
+// The text after the first `"<name>":"`, up to the next quote; empty where there is none. Names and
+// versions have no escapes.
+std::string first_text(std::string_view text, std::string_view name) {
+  const std::string begin = fmt::format("\"{}\":\"", name);
+  const std::size_t at = text.find(begin);
+  if (at == std::string_view::npos) return "";
+  text.remove_prefix(at + begin.size());
+  const std::size_t end = text.find('"');
+  return std::string(text.substr(0, std::min(end, limits::kQuotedValueMax)));
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 }  // namespace
 
 Result<Pod> read_pod(std::string_view json) {
@@ -254,6 +273,18 @@ Result<WatchLine> read_watch_line(std::string_view json) {
   if (!version) return version.error();
   line.resource_version = std::move(*version);
   return line;
+}
+
+std::optional<LineBeginning> read_line_beginning(std::string_view line) {
+  const std::string_view beginning = line.substr(0, limits::kWatchLineBytesKept);
+  const std::size_t metadata = beginning.find("\"metadata\":{");
+  if (metadata == std::string_view::npos) return std::nullopt;
+  const std::string_view fields = beginning.substr(metadata);
+  const std::string name = first_text(fields, "name");
+  const std::string space = first_text(fields, "namespace");
+  const std::string version = first_text(fields, "resourceVersion");
+  if (name.empty() || !is_number(version)) return std::nullopt;
+  return LineBeginning{json_escaped(space.empty() ? name : space + "/" + name), version};
 }
 
 Status read_status(std::string_view json) {

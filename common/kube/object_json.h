@@ -4,6 +4,7 @@
 // Home of nlohmann/json for objects: callers see text only. Pure; any thread.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,16 @@ struct WatchLine {
   std::string resource_version;  // metadata.resourceVersion of the object; empty for kError
 };
 Result<WatchLine> read_watch_line(std::string_view json);
+
+// What the beginning of a watch line tells of its object, where the line cannot be read as a whole:
+// kube-apiserver writes kind, apiVersion and metadata first, and in metadata name, namespace and
+// resourceVersion before everything that a user can make long (apimachinery meta/v1 types.go).
+struct LineBeginning {
+  std::string name;  // "namespace/name", or "name"
+  std::string resource_version;
+};
+// None: it does not begin so.
+std::optional<LineBeginning> read_line_beginning(std::string_view line);
 
 // A metav1.Status; fields absent from the text are zero or empty.
 struct Status {

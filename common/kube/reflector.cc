@@ -72,6 +72,9 @@ bool Reflector::State::deliver(const WatchStep& step) {
   }
   synced.store(watcher.synced());
   if (!step.problem.empty() && handlers.on_problem) handlers.on_problem(name + ": " + step.problem);
+  if (!closed && !step.unreadable.empty() && handlers.on_unreadable) {
+    handlers.on_unreadable(name + ": " + step.unreadable);
+  }
   return !closed;
 }
 

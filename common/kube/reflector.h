@@ -16,6 +16,8 @@ struct ReflectorHandlers {
   std::function<void(const WatchEvent&)> on_event;
   // One sentence when listing or watching failed (it goes on by itself), for the log.
   std::function<void(const std::string&)> on_problem;
+  // An object that a watch sent and that cannot be read, and why: one sentence. It was skipped.
+  std::function<void(const std::string&)> on_unreadable{};
 };
 
 class Reflector {

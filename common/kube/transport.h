@@ -29,6 +29,7 @@ struct Request {
 struct TransportFailure {
   std::string message;  // one sentence: "connection refused", "certificate has expired", ...
   bool sent = false;
+  bool too_large = false;  // the answer has more than limits::kApiResponseBytesMax
 };
 
 struct Response {
@@ -50,7 +51,8 @@ class Stream {
 struct StreamHandlers {
   // Once, when the server has answered 200 and will send lines.
   std::function<void()> on_open;
-  // Each line, without its newline, never empty.
+  // Each line, without its newline, never empty. Of a line over limits::kWatchLineBytesMax the
+  // first limits::kWatchLineBytesKept.
   std::function<void(std::string_view)> on_line;
   // Once, at the end: a status other than 200 with its body, a failure, or 200 after a regular end.
   std::function<void(Response)> on_end;

@@ -45,7 +45,8 @@ WatchStep step(WatchEvent::Kind kind, std::string object) {
 
 }  // namespace
 
-Watcher::Watcher(Resource resource) : resource_(std::move(resource)) {}
+Watcher::Watcher(Resource resource)
+    : resource_(std::move(resource)), page_size_(limits::kListPageSize) {}
 
 WatchStep Watcher::start(Instant, double) {
   MGPU_CHECK(state_ == State::kListing && !relist_begun_, "watcher was started before");
@@ -56,6 +57,12 @@ WatchStep Watcher::on_list(const Response& response, Instant now, double random)
   MGPU_CHECK(state_ == State::kListing, "a list answer while not listing");
   if (response.ok()) return take_page(response, now, random);
   const std::string why = fmt::format("list {}: {}", resource_.path, answer_text(response));
+  if (response.failure && response.failure->too_large && page_size_ > 1) {
+    page_size_ /= 2;
+    WatchStep step = list_page();
+    step.problem = fmt::format("{}; it is asked for again with {} objects", why, page_size_);
+    return step;
+  }
   // Only a continue token can be too old: a first page that is gone will not come by hurrying.
   if (response.status == kGone && !continue_token_.empty()) return relist(why, now, random);
   return back_off(why, asked_for(response), now, random);
@@ -82,6 +89,7 @@ WatchStep Watcher::take_page(const Response& response, Instant now, double rando
   out.events.push_back({WatchEvent::Kind::kRelistEnd, {}});
   relist_begun_ = false;
   synced_ = true;
+  page_size_ = limits::kListPageSize;
   resource_version_ = std::move(page->resource_version);
   out.action = open_watch(now, random).action;
   return out;
@@ -90,9 +98,8 @@ WatchStep Watcher::take_page(const Response& response, Instant now, double rando
 WatchStep Watcher::on_line(std::string_view line, Instant now, double random) {
   MGPU_CHECK(state_ == State::kWatching, "a line while not watching");
   auto read = read_watch_line(line);
-  if (!read) {
-    return relist(fmt::format("watch {}: {}", resource_.path, read.error().message), now, random);
-  }
+  if (!read) return skip_line(line, read.error().message, now, random);
+  unreadable_lines_ = 0;
   using Kind = WatchLine::Kind;
   if (read->kind == Kind::kError) {
     const Status status = read_status(read->object);
@@ -101,13 +108,30 @@ WatchStep Watcher::on_line(std::string_view line, Instant now, double random) {
     return is_gone(status) ? relist(why, now, random) : refused(why, Duration(0), now, random);
   }
   watch_refusals_ = 0;
-  if (!read->resource_version.empty() && read->resource_version != resource_version_) {
-    resource_version_ = std::move(read->resource_version);
-    watch_moved_ = true;
-  }
+  move_to(std::move(read->resource_version));
   if (read->kind == Kind::kBookmark) return {};
   return step(read->kind == Kind::kDeleted ? WatchEvent::Kind::kDelete : WatchEvent::Kind::kApply,
               std::move(read->object));
+}
+
+void Watcher::move_to(std::string resource_version) {
+  if (resource_version.empty() || resource_version == resource_version_) return;
+  resource_version_ = std::move(resource_version);
+  watch_moved_ = true;
+}
+
+WatchStep Watcher::skip_line(std::string_view line, const std::string& why, Instant now,
+                             double random) {
+  const auto object = read_line_beginning(line);
+  if (!object || ++unreadable_lines_ >= limits::kUnreadableLinesMax) {
+    unreadable_lines_ = 0;
+    return relist(fmt::format("watch {}: {}", resource_.path, why), now, random);
+  }
+  // Otherwise the line would come again each time that the watch is opened.
+  move_to(object->resource_version);
+  WatchStep step;
+  step.unreadable = fmt::format("{} in a watch of {}: {}", object->name, resource_.path, why);
+  return step;
 }
 
 WatchStep Watcher::on_end(const Response& response, Instant now, double random) {
@@ -142,7 +166,7 @@ WatchStep Watcher::on_waited(Instant now, double random) {
 WatchStep Watcher::list_page() const {
   WatchStep step;
   step.action.kind = WatchAction::Kind::kList;
-  step.action.request = list(resource_, limits::kListPageSize, continue_token_);
+  step.action.request = list(resource_, page_size_, continue_token_);
   return step;
 }
 

@@ -19,6 +19,10 @@
 // among them no longer exists. Until kRelistEnd the consumer goes on showing what it had. A relist
 // that breaks off (410 on a later page) is followed by another kRelistBegin, which starts over.
 //
+// A line that cannot be read is one object that cannot be read: it is skipped and named, and the
+// watch goes on. Only many such lines in a row are the server's trouble, and answered by a relist.
+// A page that is too long is asked for again with half as many objects.
+//
 // After kube-rs watcher.rs (form) and client-go tools/cache/reflector.go (cases).
 #pragma once
 
@@ -55,7 +59,8 @@ struct WatchAction {
 struct WatchStep {
   std::vector<WatchEvent> events;  // in order, to be delivered before the action is taken
   WatchAction action;
-  std::string problem;  // one sentence to log, empty where all is well
+  std::string problem;     // one sentence to log, empty where all is well
+  std::string unreadable;  // the object of a line that was skipped, and why; mostly empty
 };
 
 class Watcher {
@@ -80,6 +85,8 @@ class Watcher {
   WatchStep list_page() const;
   WatchStep open_watch(Instant now, double random);
   WatchStep take_page(const Response& response, Instant now, double random);
+  WatchStep skip_line(std::string_view line, const std::string& why, Instant now, double random);
+  void move_to(std::string resource_version);
   WatchStep end_regularly(Instant now, double random);
   WatchStep refused(const std::string& why, Duration at_least, Instant now, double random);
   WatchStep relist(const std::string& why, Instant now, double random);
@@ -96,8 +103,10 @@ class Watcher {
   Duration next_backoff_{0};
   Instant last_failure_{};
   Instant watch_opened_{};
-  bool watch_moved_ = false;          // resource_version_ changed since the watch was opened
-  std::uint32_t watch_refusals_ = 0;  // in a row
+  bool watch_moved_ = false;            // resource_version_ changed since the watch was opened
+  std::uint32_t watch_refusals_ = 0;    // in a row
+  std::uint32_t unreadable_lines_ = 0;  // in a row
+  std::uint32_t page_size_;             // of this relist
 };
 
 }  // namespace mgpu::kube

@@ -6,17 +6,27 @@
 
 namespace mgpu::verbs {
 
+DisruptionBudgets::DisruptionBudgets(std::function<void(const std::string&)> on_unreadable)
+    : on_unreadable_(std::move(on_unreadable)) {}
+
 void DisruptionBudgets::on_event(const kube::WatchEvent& event) {
   using Kind = kube::WatchEvent::Kind;
   if (event.kind == Kind::kRelistBegin || event.kind == Kind::kRelistEnd) {
     const std::lock_guard lock(mutex_);
+    // One that is missing may be the one that cannot be read.
+    if (event.kind == Kind::kRelistEnd && unreadable_in_relist_) relisted_.merge(budgets_);
     if (event.kind == Kind::kRelistEnd) budgets_ = std::move(relisted_);
     relisted_.clear();
+    unreadable_in_relist_ = false;
     return;
   }
   auto budget = kube::read_pod_disruption_budget(event.object);
-  // One that cannot be read leaves what was known of it: budgets only order victims.
-  if (!budget) return;
+  if (!budget) {
+    on_unreadable_("a disruption budget cannot be read: " + budget.error().message);
+    const std::lock_guard lock(mutex_);
+    unreadable_in_relist_ = true;
+    return;
+  }
   const std::lock_guard lock(mutex_);
   auto& budgets = event.kind == Kind::kRelistObject ? relisted_ : budgets_;
   const Key key{budget->metadata.space, budget->metadata.name};

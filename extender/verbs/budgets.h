@@ -1,6 +1,7 @@
 // PodDisruptionBudgets, kept equal to the API server by a reflector, asked by preempt.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -14,6 +15,10 @@ namespace mgpu::verbs {
 // Thread-safe.
 class DisruptionBudgets {
  public:
+  // `on_unreadable`: of each that cannot be read, and why. What was known of it stays: budgets only
+  // order victims.
+  explicit DisruptionBudgets(std::function<void(const std::string&)> on_unreadable =
+                                 [](const std::string&) {});
   void on_event(const kube::WatchEvent& event);
 
   // Whether evicting the pods in this order would violate a budget, each counted after those before
@@ -31,6 +36,8 @@ class DisruptionBudgets {
   mutable std::mutex mutex_;
   std::map<Key, kube::PodDisruptionBudget> budgets_;   // protected by mutex_
   std::map<Key, kube::PodDisruptionBudget> relisted_;  // protected by mutex_
+  bool unreadable_in_relist_ = false;                  // protected by mutex_
+  const std::function<void(const std::string&)> on_unreadable_;
 };
 
 }  // namespace mgpu::verbs

@@ -112,6 +112,23 @@ TEST_F(PodsTest, WhatChangedWhileNobodyWatchedIsSeenAfterwards) {
   EXPECT_TRUE(comes_true([this] { return pods_.problem().empty(); }));
 }
 
+// The one that is missing may be the one that cannot be read, and its containers may run.
+TEST_F(PodsTest, NothingIsTakenAsGoneByAListWithAPodThatCannotBeRead) {
+  start();
+  const kube::Pod pod = create_and_wait("a");
+  api_.cut_off(true);
+  ASSERT_TRUE(comes_true([this] { return !pods_.problem().empty(); }));
+  api_.remove("a");
+  api_.call(kube::Method::kPost, "/api/v1/namespaces/ml/pods",
+            R"({"metadata":{"name":"odd"},"spec":{"nodeName":"n1","priority":"high",
+                "containers":[{"name":"c","image":"i"}]}})");
+  api_.transport().compact();
+  api_.cut_off(false);
+  ASSERT_TRUE(comes_true([this] { return pods_.problem().empty() && pods_.unreadable() > 0; }));
+  EXPECT_TRUE(pods_.find(pod.uid()).has_value());
+  EXPECT_FALSE(pods_.gone(pod.uid()));
+}
+
 TEST_F(PodsTest, AreStillKnownWhileTheApiServerIsAway) {
   start();
   const kube::Pod pod = create_and_wait("a");

@@ -27,6 +27,10 @@ TEST(Readiness, IsToldWithWhatItWaitsFor) {
        503,
        "{\"ready\": false, \"waiting_for\": [\"pods\"], \"api_server\": \"no answer for 3 s\", "
        "\"problem\": \"refused\"}\n"},
+      {{.unreadable = {{"nodes", 1}, {"pods", 40}}},
+       200,
+       "{\"ready\": true, \"api_server\": \"answers\", "
+       "\"unreadable_objects\": {\"nodes\": 1, \"pods\": 40}}\n"},
       {{.draining = true}, 503, "{\"ready\": false, \"draining\": true}\n"},
   };
   for (const Case& c : cases) {

@@ -126,19 +126,26 @@ TEST(CurlWatch, EndsWithAFailureWhereTheConnectionIsLost) {
   EXPECT_EQ(watch.next(), std::nullopt);
 }
 
-TEST(CurlWatch, EndsALineThatIsTooLong) {
-  const ScriptedServer server([](Peer& peer) {
+TEST(CurlWatch, CutsALineThatIsTooLongAndReadsOn) {
+  const std::string part(1 << 16, 'x');
+  const ScriptedServer server([&](Peer& peer) {
     peer.read_request();
-    peer.send("HTTP/1.1 200 OK\r\n\r\nshort\n");
-    const std::string part(1 << 16, 'x');
-    while (peer.send(part)) continue;
+    peer.send("HTTP/1.1 200 OK\r\n\r\nbefore\n");
+    for (int line = 0; line < 2; ++line) {
+      for (std::size_t sent = 0; sent < 2 * limits::kWatchLineBytesMax; sent += part.size()) {
+        peer.send(part);
+      }
+      peer.send("end\nafter\n");
+    }
   });
   CurlWorld world(config_for(server.port()));
   WatchLog watch(world.transport(), get_of("/"));
-  EXPECT_EQ(watch.next(), "short");
-  const Response end = watch.end();
-  ASSERT_TRUE(end.failure);
-  EXPECT_THAT(end.failure->message, HasSubstr("8388608 bytes"));
+  EXPECT_EQ(watch.next(), "before");
+  for (int line = 0; line < 2; ++line) {
+    EXPECT_EQ(watch.next(), std::string(limits::kWatchLineBytesKept, 'x'));
+    EXPECT_EQ(watch.next(), "after");
+  }
+  EXPECT_EQ(watch.end().status, 200);
 }
 
 TEST(CurlWatch, TakesManyLinesThatAreTogetherLongerThanOneMayBe) {

@@ -153,13 +153,25 @@ TEST(ReadPod, RefusesTextOfAnyLengthAndDepthWithOneShortSentence) {
   }
 }
 
-TEST(ReadPod, ReadsNestingUpToTheLimitInWhatItSkips) {
-  const std::size_t inside = limits::kJsonDepthMax - 1;
-  const auto nested = [](std::size_t depth) {
-    return R"({"skipped":)" + std::string(depth, '[') + std::string(depth, ']') + "}";
+// A tenant may nest managedFields as deep as kube-apiserver takes them.
+TEST(ReadPod, SkipsWhatItDoesNotNeedHoweverDeepItIs) {
+  for (const std::size_t depth : {limits::kJsonDepthMax, std::size_t{1'000'000}}) {
+    const auto pod = read_pod(R"({"skipped":)" + std::string(depth, '[') + std::string(depth, ']') +
+                              R"(,"metadata":{"name":"a"}})");
+    ASSERT_TRUE(pod) << depth;
+    EXPECT_EQ(pod->metadata.name, "a");
+  }
+}
+
+TEST(ReadPod, ReadsNestingUpToTheLimitInWhatItNeeds) {
+  const auto problem = [](std::size_t depth) {
+    return read_pod(R"({"metadata":{"labels":)" + std::string(depth, '[') +
+                    std::string(depth, ']') + "}}")
+        .error()
+        .message;
   };
-  EXPECT_TRUE(read_pod(nested(inside)));
-  EXPECT_FALSE(read_pod(nested(inside + 1)));
+  EXPECT_THAT(problem(limits::kJsonDepthMax), HasSubstr("nested deeper than"));
+  EXPECT_THAT(problem(limits::kJsonDepthMax / 2), HasSubstr("labels must be an object"));
 }
 
 TEST(ReadPod, TakesTheLastOfEqualMembers) {
@@ -259,7 +271,7 @@ TEST(ReadListPage, RefusesWhatIsNoList) {
       {R"({"metadata":{"resourceVersion":"1"},"items":[{},7]})", "items[1] must be an object"},
       {R"({"metadata":{"resourceVersion":1},"items":[]})", "resourceVersion must be a string"},
       {R"({"metadata":[],"items":[]})", "metadata must be an object"},
-      {R"({"metadata":{"resourceVersion":"1"},"items":[{},]})", "not a JSON object"},
+      {R"({"metadata":{"resourceVersion":"1"},"items":[{},]})", "not a JSON array"},
       {R"({"metadata":{"resourceVersion":"1"},"items":[{])", "not a JSON object"},
       {R"({"metadata":{"resourceVersion":"1"},"items":[{}]} {})", "not a JSON object"},
       {R"({"metadata":{"resourceVersion":"1"},"items":["\)", "not a JSON object"},
@@ -269,6 +281,33 @@ TEST(ReadListPage, RefusesWhatIsNoList) {
     const auto page = read_list_page(text);
     ASSERT_FALSE(page) << text;
     EXPECT_THAT(page.error().message, HasSubstr(sentence)) << text;
+  }
+}
+
+// Each item is read by itself: one that cannot be read hides no other.
+TEST(ReadListPage, CutsItemsApartHoweverDeepTheyAre) {
+  const std::string deep = R"({"a":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
+  const auto page = read_list_page(R"({"metadata":{"resourceVersion":"1"},"items":[{"b":1},)" +
+                                   deep + R"(,{"c":"}\"]"},{"bad" 7}]})");
+  ASSERT_TRUE(page) << page.error().message;
+  EXPECT_THAT(page->items, ElementsAre(R"({"b":1})", deep, R"({"c":"}\"]"})", R"({"bad" 7})"));
+}
+
+TEST(ReadLineBeginning, TellsWhichObjectALineIsAbout) {
+  const auto pod = read_line_beginning(
+      R"({"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a",)"
+      R"("namespace":"n","uid":"u","resourceVersion":"17","labels":{"resourceVersion":"99)");
+  ASSERT_TRUE(pod);
+  EXPECT_EQ(pod->name, "n/a");
+  EXPECT_EQ(pod->resource_version, "17");
+}
+
+TEST(ReadLineBeginning, IsNoneWhereItNamesNoObject) {
+  for (const char* const line :
+       {"", "{garbage", R"({"type":"ADDED","object":{}})", R"({"metadata":{"name":"a"}})",
+        R"({"metadata":{"name":"a","resourceVersion":"x"}})",
+        R"({"metadata":{"resourceVersion":"1"}})"}) {
+    EXPECT_FALSE(read_line_beginning(line)) << line;
   }
 }
 

@@ -10,6 +10,7 @@
 namespace mgpu::kube {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using EventKind = WatchEvent::Kind;
@@ -188,6 +189,77 @@ TEST_F(WatcherTest, ListsAgainWhenItsVersionIsTooOld) {
     expect_wait(a_case.happens(*this));
     expect_list(waited(), "");
   }
+}
+
+// As the transport cuts a line that is too long.
+std::string cut_line(std::string_view name, std::string_view version) {
+  return R"({"type":"MODIFIED","object":{"kind":"Pod","metadata":{"name":")" + std::string(name) +
+         R"(","namespace":"n","resourceVersion":")" + std::string(version) + R"(","labels":{"a)";
+}
+
+TEST_F(WatcherTest, SkipsAnObjectThatCannotBeReadAndGoesOn) {
+  watch_from("5");
+  const WatchStep step = said(cut_line("big", "6"));
+  EXPECT_EQ(step.action.kind, ActionKind::kNone);
+  EXPECT_THAT(step.events, IsEmpty());
+  EXPECT_THAT(step.problem, IsEmpty());
+  EXPECT_THAT(step.unreadable, HasSubstr("n/big in a watch of /api/v1/pods: not a JSON object"));
+  EXPECT_THAT(kinds(said(line("ADDED", object("b", "7")))), ElementsAre(EventKind::kApply));
+}
+
+TEST_F(WatcherTest, DoesNotAskForASkippedObjectAgain) {
+  watch_from("5");
+  said(cut_line("big", "6"));
+  expect_watch(ended(status(200)), "6");
+}
+
+TEST_F(WatcherTest, ListsAgainAfterManyObjectsInARowThatCannotBeRead) {
+  watch_from("5");
+  for (std::uint32_t i = 1; i < limits::kUnreadableLinesMax; ++i) {
+    ASSERT_EQ(said(cut_line("big", "6")).action.kind, ActionKind::kNone) << i;
+  }
+  expect_list(said(cut_line("big", "6")), "");
+}
+
+TEST_F(WatcherTest, CountsObjectsThatCannotBeReadAnewAfterOneThatCan) {
+  watch_from("5");
+  for (std::uint32_t i = 1; i < 2 * limits::kUnreadableLinesMax; ++i) {
+    ASSERT_EQ(said(cut_line("big", "6")).action.kind, ActionKind::kNone) << i;
+    said(line("BOOKMARK", object("", "7")));
+  }
+}
+
+Response too_large() {
+  Response response;
+  response.failure = TransportFailure{"the answer has more than 7 bytes", true, true};
+  return response;
+}
+
+TEST_F(WatcherTest, AsksForFewerObjectsWhereAPageIsTooLong) {
+  start();
+  const WatchStep half = listed(too_large());
+  EXPECT_EQ(half.action.request.target, "/api/v1/pods?limit=250");
+  EXPECT_THAT(half.problem, HasSubstr("it is asked for again with 250 objects"));
+  const WatchStep next = listed(page("5", "token"));
+  EXPECT_EQ(next.action.request.target, "/api/v1/pods?limit=250&continue=token");
+  EXPECT_EQ(listed(too_large()).action.request.target, "/api/v1/pods?limit=125&continue=token");
+  expect_watch(listed(page("5", "")), "5");
+}
+
+TEST_F(WatcherTest, AsksForWholePagesInTheNextRelist) {
+  start();
+  listed(too_large());
+  listed(page("5", ""));
+  expect_list(said(status_line(410, "Expired")), "");
+}
+
+TEST_F(WatcherTest, BacksOffWhereOneObjectIsTooLong) {
+  start();
+  for (int limit = 250; limit > 0; limit /= 2) {
+    ASSERT_EQ(listed(too_large()).action.request.target,
+              "/api/v1/pods?limit=" + std::to_string(limit));
+  }
+  expect_wait(listed(too_large()));
 }
 
 TEST_F(WatcherTest, BacksOffAndGoesOnWhereItWasWhenAListFails) {

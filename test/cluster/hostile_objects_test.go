@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// kube-apiserver stores "<" as one byte and writes it as six: this value makes a watch line of 8.7 MB,
+// and thirty pods of it more than 256 MiB of one page of a list.
+const longValue = 1_450_000
+
+// createRaw creates a pod from its JSON as a tenant may write it; Go's own encoder would escape it.
+func createRaw(ctx context.Context, t testing.TB, namespace, pod string) error {
+	t.Helper()
+	return plane.admin.CoreV1().RESTClient().Post().AbsPath("/api/v1/namespaces", namespace, "pods").
+		SetHeader("Content-Type", "application/json").Body([]byte(pod)).Do(ctx).Error()
+}
+
+func longPod(name, node string) string {
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q},"spec":{"nodeName":%q,`+
+		`"automountServiceAccountToken":false,"containers":[{"name":"a","image":"none",`+
+		`"env":[{"name":"LONG","value":"%s"}]}]}}`, name, node, strings.Repeat("<", longValue))
+}
+
+// deepPod has managedFields that nest so many levels.
+func deepPod(name, node string, levels int) string {
+	fields := strings.Repeat(`{"f:a":`, levels) + "{}" + strings.Repeat("}", levels)
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"managedFields":[`+
+		`{"manager":"tenant","operation":"Update","apiVersion":"v1","time":"2026-01-01T00:00:00Z",`+
+		`"fieldsType":"FieldsV1","fieldsV1":%s}]},"spec":{"nodeName":%q,`+
+		`"automountServiceAccountToken":false,"containers":[{"name":"a","image":"none"}]}}`,
+		name, fields, node)
+}
+
+// followsPods fails unless the extender hears of a pod that is bound, and of its end.
+func (w *World) followsPods(t *testing.T, name string) {
+	t.Helper()
+	create(w.ctx, t, w.pod(name).wholeCards(cardsOfEachNode))
+	waitBound(w.ctx, t, w.namespace, name)
+	deleteNow(w.ctx, t, w.namespace, name)
+}
+
+func TestPodsOfATenantDoNotHideThoseOfOthers(t *testing.T) {
+	world := newWorld(t, 1)
+	node := world.nodes[0]
+	world.followsPods(t, "before")
+	for i := range 40 {
+		if err := createRaw(world.ctx, t, world.namespace, longPod(fmt.Sprint("long-", i), node)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := createRaw(world.ctx, t, world.namespace, deepPod("deep", node, 120)); err != nil {
+		t.Log("kube-apiserver refuses managedFields of 120 levels: ", err)
+	}
+	world.followsPods(t, "while-it-watches")
+	// Each label is one more long line of the watch.
+	label := []byte(`{"metadata":{"labels":{"again":"yes"}}}`)
+	for _, name := range []string{"long-0", "long-39"} {
+		if _, err := plane.admin.CoreV1().Pods(world.namespace).Patch(world.ctx, name,
+			"application/merge-patch+json", label, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	world.followsPods(t, "after-a-change")
+	world.extender.killAndRestart(t)
+	world.extender.waitReady(t)
+	world.followsPods(t, "after-a-restart")
+	world.expectNoneUnreadable(t)
+	world.history.check(world.ctx, t)
+}
+
+// Objects that can be read are no unreadable ones, however large they are.
+func (w *World) expectNoneUnreadable(t *testing.T) {
+	t.Helper()
+	if _, body, err := w.extender.get("/readyz"); err != nil || strings.Contains(body, "unreadable") {
+		t.Errorf("/readyz says %s, %v", body, err)
+	}
+}
+
+// A budget whose resourceVersion of the watch is moved on by others goes on being followed, too.
+func TestALongPodThatWaitsIsBoundAndEnds(t *testing.T) {
+	world := newWorld(t, 1)
+	pod := world.pod("long").share(30, 8000).build()
+	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LONG", Value: strings.Repeat("x", longValue/2)}}
+	if _, err := plane.admin.CoreV1().Pods(world.namespace).Create(world.ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	waitBound(world.ctx, t, world.namespace, "long")
+	deleteNow(world.ctx, t, world.namespace, "long")
+	waitFor(t, 60*time.Second, "the share to be given back", func() (bool, string) {
+		_, body, err := world.extender.get("/inspect/cluster")
+		return err == nil && strings.Contains(body, `"podsBound": 0`), fmt.Sprint(body, err)
+	})
+}
