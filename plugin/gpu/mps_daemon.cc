@@ -128,8 +128,8 @@ std::vector<std::string> MpsDaemon::arguments() const {
   return arguments;
 }
 
-// Programs before R555 (535.309, 550.163 and 555.58 were tried) ignore all arguments where they do
-// not know one, and look for a daemon instead of being it.
+// Control programs before R555 ignore all arguments if they do not know one of them. They then act
+// as a client and look for a running daemon. Tried: 535.309 and 550.163; 555.58 knows the option.
 void MpsDaemon::see_it_end_at_once(Time now) {
   const std::string words = last_words(folders_);
   const bool looked_for_a_daemon = words.find(kNoDaemon) != std::string::npos;

@@ -42,20 +42,20 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return all;
 }
 
-bool names(const std::string& variable, std::string_view name) {
+bool has_name(const std::string& variable, std::string_view name) {
   return variable.size() > name.size() && variable.starts_with(name) &&
          variable[name.size()] == '=';
 }
 
 // The environment of this process without variables of CUDA, and with `added` in place of variables
-// of the same name: of a name that comes twice, programs take one or the other.
+// of the same name. A variable must not occur twice: programs differ in which value they use.
 std::vector<std::string> variables_with(const std::vector<std::string>& added) {
   std::vector<std::string> all = added;
   for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
     const std::string_view variable = *at;
     const std::string_view name = variable.substr(0, variable.find('='));
     const bool replaced = std::any_of(added.begin(), added.end(),
-                                      [&](const std::string& one) { return names(one, name); });
+                                      [&](const std::string& one) { return has_name(one, name); });
     if (!replaced && !name.starts_with("CUDA_")) all.emplace_back(variable);
   }
   return all;

@@ -56,7 +56,7 @@ func TestPodsOfATenantDoNotHideThoseOfOthers(t *testing.T) {
 		}
 	}
 	if err := createRaw(world.ctx, t, world.namespace, deepPod("deep", node, 120)); err != nil {
-		t.Log("kube-apiserver refuses managedFields of 120 levels: ", err)
+		t.Fatal("kube-apiserver refuses managedFields of 120 levels: ", err)
 	}
 	world.followsPods(t, "while-it-watches")
 	// Each label is one more long line of the watch.
@@ -83,7 +83,7 @@ func (w *World) expectNoneUnreadable(t *testing.T) {
 	}
 }
 
-// A budget whose resourceVersion of the watch is moved on by others goes on being followed, too.
+// A long pod is scheduled like any other.
 func TestALongPodThatWaitsIsBoundAndEnds(t *testing.T) {
 	world := newWorld(t, 1)
 	pod := world.pod("long").share(30, 8000).build()
