@@ -40,8 +40,8 @@ void add_flags(mgpu::Options& options, Flags& flags) {
 
 std::vector<mgpu::bench::Plan> plans_of(const Flags& flags) {
   std::vector<mgpu::bench::Plan> plans;
-  for (const std::size_t nodes : {1'000, 5'000, 15'000}) {
-    for (const std::size_t threads : {1, 2}) {
+  for (const std::size_t nodes : {1'000U, 5'000U, 15'000U}) {
+    for (const std::size_t threads : {1U, 2U}) {
       if (flags.http_threads > 0 && threads > 1) continue;
       mgpu::bench::Plan plan{nodes, threads, flags.policy,
                              static_cast<std::size_t>(flags.requests)};

@@ -124,7 +124,7 @@ TEST(WorkloadOf, ProbabilitiesSumUpToOneAndDoNotRise) {
   for (std::size_t i = 0; i < counts.size(); ++i)
     counts[i] = static_cast<std::int64_t>(i * 7919 % 101);
   for (const double cover : {0.3, 0.95, 1.0}) {
-    for (const std::size_t most : {1, 10, 1000}) {
+    for (const std::size_t most : {1U, 10U, 1000U}) {
       const Workload workload = workload_of(counted(counts), cover, most);
       double sum = 0;
       double before = 1;
