@@ -35,7 +35,7 @@ child=
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/mgpu-test.XXXXXX")
 export NINJA_STATUS='[%f/%t %es] '
 # What one checkout has compiled serves the next, wherever it lies.
-export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
 say() { printf '[%3ds] %s\n' "$SECONDS" "$*"; }
 
