@@ -211,6 +211,38 @@ TEST(PricingProperty, WhereOnlyComputeIsShortThePackingIsABestOne) {
   }
 }
 
+// A packing is read off at the prices that bound best: at some prices of CPU, memory and card
+// memory its worth and what is paid for the room make up the value.
+TEST(PricingProperty, ThePackingIsThatOfThePricesThatBoundBest) {
+  for (std::uint64_t seed = 0; seed < kWorlds; ++seed) {
+    World world = world_of(seed, {.sizes_once = true});
+    world.node.cards.resize(1);
+    world.node.cards[0].used += {Percent(world.node.cards[0].used.zero() ? 5 : 0), MiB{}};
+    const Priced priced(world);
+    Packing packing(priced.tables);
+    packing.add(priced.room);
+    const auto& pods = packing.pods();
+    const float value = priced.tables.value(priced.room);
+    float nearest = 1e6F;
+    for (const float cpu : kCpuPrices) {
+      for (const float memory : kMemoryPrices) {
+        for (const float card_memory : kCardMemoryPrices) {
+          float sum = cpu * priced.room.cores + memory * priced.room.gib;
+          for (const CardRoom& card : priced.room.all()) sum += card_memory * card.memory;
+          for (std::size_t i = 0; i < pods.size(); ++i) {
+            const PricedClass& one = priced.tables.classes()[i];
+            const float paid = world.prices.supply[i] + cpu * one.cores + memory * one.gib +
+                               card_memory * one.card_memory[1];
+            if (pods[i] > 0) sum += static_cast<float>(pods[i]) * (one.gpus - paid);
+          }
+          nearest = std::min(nearest, std::abs(sum - value));
+        }
+      }
+    }
+    ASSERT_LT(nearest, kRounding) << "seed " << seed;
+  }
+}
+
 // Classes that are alike share pods, and none is packed where it is worth nothing.
 TEST(PricingProperty, APackingTakesNoMoreThanTheFreeCompute) {
   for (std::uint64_t seed = 0; seed < kWorlds; ++seed) {
