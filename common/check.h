@@ -23,3 +23,14 @@ namespace mgpu {
     if (!(condition)) [[unlikely]]                                                \
       ::mgpu::check_failed(#condition, message, std::source_location::current()); \
   } while (false)
+
+// The second half of a pair of checks, which costs more than the code it checks: in builds without
+// NDEBUG, that is in every test, and not in what users run. There the condition is only compiled.
+#ifdef NDEBUG
+#define MGPU_DEBUG_CHECK(condition, message)       \
+  do {                                             \
+    if (false) MGPU_CHECK((condition), (message)); \
+  } while (false)
+#else
+#define MGPU_DEBUG_CHECK(condition, message) MGPU_CHECK(condition, message)
+#endif

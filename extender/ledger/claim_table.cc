@@ -32,6 +32,7 @@ Entry& ClaimTable::add(Claim claim, Phase phase, Instant touched) {
   by_uid_.insert(&entry);
   by_pod_.insert(&entry);
   if (phase == Phase::kAssumed) assumed_.emplace(id, &entry);
+  check_sizes();
   return entry;
 }
 
@@ -41,6 +42,13 @@ void ClaimTable::erase(Entry& entry) {
   erase_from(by_pod_, entry);
   assumed_.erase(id);
   entries_.erase(id);
+  check_sizes();
+}
+
+void ClaimTable::check_sizes() const {
+  MGPU_CHECK(by_uid_.size() == entries_.size() && by_pod_.size() == entries_.size() &&
+                 assumed_.size() <= entries_.size(),
+             "every claim is in every index once");
 }
 
 Entry* ClaimTable::find(ClaimId id) {

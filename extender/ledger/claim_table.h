@@ -52,6 +52,8 @@ class ClaimTable {
     bool operator()(const auto& a, const auto& b) const { return key(a) == key(b); }
   };
 
+  void check_sizes() const;
+
   std::unordered_map<ClaimId, Entry> entries_;
   std::unordered_multiset<Entry*, ByUid, ByUid> by_uid_;
   std::unordered_multiset<Entry*, ByPod, ByPod> by_pod_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/check.h"
 #include "common/limits.h"
 
 namespace mgpu::ledger {
@@ -12,6 +13,8 @@ void Expectations::note(const PodUid& uid, NodeRecord& node, std::vector<placeme
   if (by_end_.size() >= limits::kExpectationsMax) erase(by_end_.begin());
   add_expected(node, holds);
   by_uid_[uid] = by_end_.emplace(until, Expectation{uid, &node, std::move(holds)});
+  MGPU_CHECK(by_uid_.size() == by_end_.size() && size() <= limits::kExpectationsMax,
+             "one expectation for each pod, within their limit");
 }
 
 void Expectations::end(const PodUid& uid) {
@@ -26,6 +29,7 @@ void Expectations::expire(Instant now) {
 void Expectations::end_on(NodeRecord& node) {
   for (auto at = by_end_.begin(); at != by_end_.end() && node.expectations > 0;)
     at = at->second.node == &node ? erase(at) : std::next(at);
+  MGPU_CHECK(node.expectations == 0, "all expectations on a node end with its cards");
 }
 
 Expectations::ByEnd::iterator Expectations::erase(ByEnd::iterator at) {

@@ -20,6 +20,17 @@ void check_room(const placement::Node& node, const Claim& claim) {
   }
 }
 
+// The other half of check_room, read from the ledger that bind writes its annotation of: no card is
+// over its capacity by what this claim holds. (A card may be over-full in a dimension of which the
+// claim holds nothing.)
+bool within_capacity(const Entry& entry) {
+  return std::ranges::all_of(entry.view.holds, [&](const placement::CardHold& hold) {
+    const placement::Card* card = entry.home->node.find(hold.card);
+    return card != nullptr && (hold.share.core.zero() || card->used.core <= card->capacity.core) &&
+           (hold.share.memory.zero() || card->used.memory <= card->capacity.memory);
+  });
+}
+
 // Lets reads in between: each object is right by itself, in whatever order they come.
 template <class T, class Apply>
 void in_steps(std::mutex& mutex, std::vector<T>& all, Apply apply) {
@@ -115,6 +126,7 @@ std::variant<Assumed, Reason> Ledger::assume(Claim claim, const placement::Polic
   claim.placement = std::move(std::get<placement::Placed>(answer).placement);
   check_room(record->node, claim);
   const Entry& entry = state_->insert(std::move(claim), Phase::kAssumed, now);
+  MGPU_DEBUG_CHECK(within_capacity(entry), "a card over its capacity by an assumed claim");
   return Assumed{entry.id, *entry.view.claim.placement};
 }
 

@@ -78,7 +78,57 @@ void count_all(NodeRecord& record) {
   mark_uncertain(record);
 }
 
+bool cards_hold(const NodeRecord& record) {
+  std::vector<Share> claimed(record.node.cards.size());
+  for (const Entry* entry : record.claims) {
+    for (const CardHold& hold : entry->view.holds) {
+      const Card* card = record.node.find(hold.card);
+      if (card != nullptr)
+        claimed[static_cast<std::size_t>(card - record.node.cards.data())] += hold.share;
+    }
+  }
+  const bool uncertain = record.blocking > 0;
+  auto sum = claimed.begin();
+  return std::ranges::all_of(record.node.cards, [&](const Card& card) {
+    return card.used == *sum++ && card.uncertain == uncertain &&
+           (record.expectations > 0 || card.expected.zero());
+  });
+}
+
+bool claims_hold(const NodeRecord& record) {
+  std::size_t blocking = 0;
+  std::size_t drifting = 0;
+  placement::HostAmount host;
+  placement::Node counted;
+  for (const Entry* entry : record.claims) {
+    const ClaimView& view = entry->view;
+    if (entry->home != &record) return false;
+    blocking += view.claim.placement ? 0 : 1;
+    drifting += view.claim.drift != Drift::kNone ? 1 : 0;
+    host += view.claim.host;
+    if (!view.holds.empty()) count_pod(counted, placement::cards_counted(view.holds), +1);
+  }
+  // Pods without cards add to host_used too, and are not in this list.
+  const bool host_holds =
+      record.plain > 0 ? host.fits_in(record.node.host_used) : host == record.node.host_used;
+  return blocking == record.blocking && drifting == record.drifting && host_holds &&
+         counted.pods == record.node.pods;
+}
+
+// More claims than any node has, kubelet runs some hundred pods: there, counting them anew after
+// each change would take most of a test's time.
+constexpr std::size_t kClaimsCountedAnew = 128;
+
+void check_totals(const NodeRecord& record) {
+  MGPU_DEBUG_CHECK(record.claims.size() > kClaimsCountedAnew || totals_hold(record),
+                   "a node's totals are those of its claims");
+}
+
 }  // namespace
+
+bool totals_hold(const NodeRecord& record) {
+  return claims_hold(record) && cards_hold(record);
+}
 
 bool changes(const NodeRecord& record, const NodeFacts& facts) {
   return !record.present || record.node.allocatable != facts.allocatable ||
@@ -96,6 +146,7 @@ void set_facts(NodeRecord& record, NodeFacts facts) {
   record.node.cards.reserve(facts.cards.size());
   for (CardFacts& card : facts.cards) record.node.cards.push_back(card_from(std::move(card)));
   count_all(record);
+  check_totals(record);
 }
 
 void set_absent(NodeRecord& record) {
@@ -104,6 +155,7 @@ void set_absent(NodeRecord& record) {
   record.problem.clear();
   record.node.cards.clear();
   count_all(record);
+  check_totals(record);
 }
 
 void add(NodeRecord& record, Entry& entry) {
@@ -114,6 +166,7 @@ void add(NodeRecord& record, Entry& entry) {
   record.node.host_used += entry.view.claim.host;
   count(record, entry);
   if (!entry.view.claim.placement && record.blocking == 1) mark_uncertain(record);
+  check_totals(record);
 }
 
 void remove(Entry& entry) {
@@ -130,18 +183,22 @@ void remove(Entry& entry) {
     if (Card* card = record.node.find(hold.card)) card->used -= hold.share;
   if (entry.view.claim.drift != Drift::kNone) --record.drifting;
   if (!entry.view.claim.placement && --record.blocking == 0) mark_uncertain(record);
+  check_totals(record);
 }
 
 void add_plain(NodeRecord& record, const placement::HostAmount& host) {
   record.changed();
   ++record.plain;
   record.node.host_used += host;
+  check_totals(record);
 }
 
 void remove_plain(NodeRecord& record, const placement::HostAmount& host) {
+  MGPU_CHECK(record.plain > 0, "a pod without cards that its node does not know");
   record.changed();
   --record.plain;
   record.node.host_used -= host;
+  check_totals(record);
 }
 
 void add_expected(NodeRecord& record, const std::vector<CardHold>& holds) {
@@ -152,10 +209,12 @@ void add_expected(NodeRecord& record, const std::vector<CardHold>& holds) {
 }
 
 void remove_expected(NodeRecord& record, const std::vector<CardHold>& holds) {
+  MGPU_CHECK(record.expectations > 0, "an expectation that its node does not know");
   record.changed();
   --record.expectations;
   for (const CardHold& hold : holds)
     if (Card* card = record.node.find(hold.card)) card->expected -= hold.share;
+  check_totals(record);
 }
 
 std::size_t overfull_cards(const NodeRecord& record) {

@@ -63,6 +63,10 @@ void remove_plain(NodeRecord& record, const placement::HostAmount& host);
 void add_expected(NodeRecord& record, const std::vector<placement::CardHold>& holds);
 void remove_expected(NodeRecord& record, const std::vector<placement::CardHold>& holds);
 
+// Whether the totals above, counted anew from the claims, are those that stand there, and the
+// record's other counts with them. In time of the node's claims and cards; for checks.
+bool totals_hold(const NodeRecord& record);
+
 // Cards with more used than they have.
 std::size_t overfull_cards(const NodeRecord& record);
 

@@ -1,3 +1,13 @@
+// Scores by a market that is not in use yet, found before it is.
+//
+// A new market makes every kept score stale, and the first pod after it would wait until all nodes
+// are scored again, under the ledger's lock. Here the thread that made the market does this first.
+// It copies a few nodes under the lock, scores the copies without it, and goes on with the next
+// ones, so that verbs wait for no more than one such copy.
+//
+// While this goes on nodes change. A score is stored with the version of the node that was copied,
+// and where the node has another by the time it is asked for, ScoreTable decides anew. Therefore
+// nothing here needs to notice changes. O(shapes in use * nodes), and as many cells of memory.
 #include <utility>
 
 #include "common/limits.h"

@@ -1,3 +1,18 @@
+// Why answers are kept: kube-scheduler asks about thousands of nodes for every pod, and most pods
+// of a cluster are replicas of a few templates. Deciding a node is a search over its cards, and for
+// a score the arithmetic of a policy after it; reading a kept answer is one comparison. Between two
+// pods of one template only the node changes on which the first was placed.
+//
+// How an answer goes stale: every change of a node record that a decision may go by raises the
+// version of its slot (NodeSlots::changed), and a cell holds only for the version that it was
+// decided at. No list of what depends on what is kept, and a change costs one addition. Scores also
+// depend on prices: a table holds those of one market, and begins anew with the next.
+//
+// A lookup is a search by equality through at most limits::kShapesKept shapes, the one used last
+// first, then one comparison of versions for each node. Memory is shapes times slots.
+//
+// An answer that was found with fewer steps than a node may have is not kept (worth_keeping): the
+// next pod may have more steps, and find another.
 #include "extender/ledger/shape_memo.h"
 
 #include <utility>

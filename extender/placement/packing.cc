@@ -1,3 +1,17 @@
+// Reads from the choices in price tables which pods they pack, for all nodes together.
+//
+// A dynamic program says how its best value came about: choice[r] is the size taken at r percent
+// free, and the rest of the packing is that of r - size. Following these choices card by card would
+// take 100 steps for each of thousands of cards. Equal cards follow equal choices, so instead cards
+// are counted: how many stand at (kind, price of card memory, percent free, pair of prices). Going
+// from 100 percent down, all cards of one count move on together to what is left after their
+// choice.
+//
+//   add    O(cards) for a node, beside its value at all pairs
+//   pods   O(kinds * prices of card memory * 100 * 60 + classes), however many nodes there are
+//
+// Free cards come first, in the same way: from the most free cards together downwards, a class of
+// several cards takes n of them, or one card goes to the counts of single cards at 100 percent.
 #include "extender/placement/packing.h"
 
 #include <algorithm>
@@ -35,6 +49,7 @@ void Packing::add(const NodeRoom& room) {
   add_free(kind, free, pair);
 }
 
+// At the price of card memory at which the card's bound is the least, as PriceTables::add_part.
 void Packing::add_part(const CardRoom& card, std::size_t pair) {
   const auto& by_price = tables_.tables_[card.kind].by_price;
   std::size_t best = 0;
@@ -67,6 +82,7 @@ std::size_t Packing::best_price_of_whole(std::size_t kind, std::size_t pair) con
   return best;
 }
 
+// Descending: what is left of a group of free cards is a smaller group, which comes later.
 void Packing::unpack_free(std::size_t kind) {
   for (std::size_t free = limits::kFreeCardsTogetherMax; free > 0; --free) {
     for (std::size_t pair = 0; pair < kPricePairs; ++pair) {
@@ -85,6 +101,8 @@ void Packing::unpack_free(std::size_t kind) {
   }
 }
 
+// Descending by percent free, for the same reason. Where nothing is taken at r, the choice at r - 1
+// is as good.
 void Packing::unpack_cards(std::size_t kind, std::size_t nu) {
   const auto& knapsack = tables_.tables_[kind].by_price[nu];
   Counts& counts = cards_[kind][nu];
@@ -107,7 +125,9 @@ void Packing::unpack_cards(std::size_t kind, std::size_t nu) {
       if (taken[size][pair] > 0) share_out(kind, nu, size, pair, taken[size][pair]);
 }
 
-// Between the classes of one size, as the soft maximum weighs them.
+// Between the classes of one size, as the soft maximum weighs them: class c gets the part
+// p_c e^(v_c/t) / sum of p e^(v/t), which is p_c / (sum of p) * e^((v_c - b)/t). These parts sum up
+// to 1. They are the derivatives of b by v_c, which makes the packing a subgradient (refine.h).
 void Packing::share_out(std::size_t kind, std::size_t nu, std::size_t size, std::size_t pair,
                         double pods) {
   const float best = tables_.tables_[kind].by_price[nu].size_value[size][pair];

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
 #include <utility>
 
+#include "common/check.h"
 #include "common/limits.h"
 #include "extender/placement/fit.h"
+#include "extender/placement/holds.h"
 #include "extender/placement/search.h"
 
 namespace mgpu::placement {
@@ -129,6 +132,24 @@ class Decision {
   std::uint32_t spent_ = 0;
 };
 
+// Whether the pod can be put there now: on cards that it may use, as many as each container asks
+// for, each once, and each with room for all that the pod holds of it. What the searches look for,
+// written down a second time from the answer.
+bool is_sound(const Node& node, const GpuRequest& request, const Placement& placement) {
+  if (placement.cards_of.size() != request.containers.size()) return false;
+  for (std::size_t i = 0; i < request.containers.size(); ++i) {
+    const auto& cards = placement.cards_of[i];
+    const bool ascending =
+        std::ranges::adjacent_find(cards, std::ranges::greater_equal{}) == cards.end();
+    if (!ascending || std::cmp_not_equal(cards.size(), request.containers[i].cards)) return false;
+  }
+  return std::ranges::all_of(holds(node, request, placement), [&](const CardHold& hold) {
+    const Card* card = node.find(hold.card);
+    return card != nullptr && card->usable() && matches(request.selector, *card) &&
+           hold.share.fits_in(card->room());
+  });
+}
+
 bool expects_pods(const Node& node) {
   return std::ranges::any_of(node.cards, [](const Card& card) { return !card.expected.zero(); });
 }
@@ -158,6 +179,7 @@ std::variant<Placed, Reason> place(const Node& node, const Ask& ask, const Polic
   const bool beside = !expected || placement.has_value();
   if (!placement) placement = decision.find(Room::kNow, card_policy);
   if (placement) {
+    MGPU_DEBUG_CHECK(is_sound(node, ask.request, *placement), "a placement that the node can take");
     decision.charge(budget);
     return Placed{std::move(*placement), beside};
   }

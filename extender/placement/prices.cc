@@ -1,3 +1,26 @@
+// How the tables of prices.h are made, and how a node's value is read from them.
+//
+// Exact packing of a node is a knapsack problem with a dimension for each card and two for the
+// host, far too slow for every node of every decision. A Lagrangian bound takes the host's
+// dimensions away: CPU and memory are paid for at fixed prices, after which each card is a knapsack
+// of its own with one dimension, its compute. What is left is a choice of the prices that bound
+// best, here the best of a fixed grid of 60 pairs. A grid, and not a search for the best pair,
+// because then all that depends on the workload can be computed once for all nodes, and a decision
+// is left with additions: one row of 60 numbers for each card, and a minimum at the end.
+//
+// With S sizes, C classes, n kinds of card, N prices of card memory (1 or 5) and 60 pairs:
+//   tables  O(n * N * (100 * S + C) * 60), once for each round of refine.h
+//   value   O(cards * N * 60) additions
+//
+// The value is a bound of what can be packed, that is, never less than the worth of any packing,
+// but in four cases, each of which buys speed: the soft maximum may lie below the largest worth of
+// a size (price_size); a class that takes parts of several cards counts as taking them whole
+// (fill_free_cards); so many cards that they do not stand in one table are looked at in groups
+// (add_cards); and so are cards of different kinds on one node (values).
+//
+// Every number of a pair stands in one row (PairRow), and the inner loops run over rows, so that
+// the compiler turns them into vector instructions. Single precision is enough: values are at most
+// some hundred GPUs, and differences that matter are hundredths of one.
 #include "extender/placement/prices.h"
 
 #include <algorithm>
@@ -126,6 +149,7 @@ void PriceTables::choose_card_memory_prices() {
   nus_.assign(kCardMemoryPrices.begin(), kCardMemoryPrices.end());
 }
 
+// v_c for every pair of prices, less what the class's part of a card's memory costs.
 void PriceTables::worth(std::size_t at, float nu, float card_memory, PairRow& out) const {
   const PricedClass& one = classes_[at];
   const float net = net_[at] - nu * card_memory;
@@ -133,6 +157,10 @@ void PriceTables::worth(std::size_t at, float nu, float card_memory, PairRow& ou
     out[q] = net - kLambda[q] * one.cores - kMu[q] * one.gib;
 }
 
+// b(size): t * ln( sum of p_c e^(v_c/t) / sum of p_c ) over the classes of this size. The largest
+// v_c is taken out of the sum first, so that no power overflows: ln sum e^x = max + ln sum e^(x -
+// max). The result is at most the largest v_c, and less by at most t * ln(sum of p_c / p_c) of that
+// class.
 void PriceTables::price_size(std::size_t kind, float nu, const Size& size, PairRow& out) const {
   out.fill(kWorthless);
   float probability = 0;
@@ -161,6 +189,8 @@ void PriceTables::price_sizes(std::size_t kind, float nu, Knapsack& out) const {
     price_size(kind, nu, sizes_[size], out.size_value[size]);
 }
 
+// K(r), r = 0 .. 100: the unbounded knapsack of one card, by the size taken last. A part that no
+// size fills is left over, which is why K(r) is never less than K(r - 1).
 void PriceTables::fill_knapsack(Knapsack& out) const {
   out.value.resize(kWhole + 1);
   out.choice.resize(kWhole + 1);
@@ -178,6 +208,10 @@ void PriceTables::fill_knapsack(Knapsack& out) const {
   }
 }
 
+// Z(f): free cards of one kind, by what is done with the last of them: either it is filled by
+// itself as K(100) says, or it is one of the n cards of a class of several. A class that takes a
+// part of each of several cards counts as taking them whole: otherwise what is left of one card
+// would depend on the others, and they could not be looked at one by one.
 void PriceTables::fill_free_cards(std::size_t kind, KindTables& out) const {
   out.free_cards.resize(limits::kFreeCardsTogetherMax + 1);
   out.choice.resize(limits::kFreeCardsTogetherMax + 1);
@@ -198,6 +232,7 @@ void PriceTables::fill_free_cards(std::size_t kind, KindTables& out) const {
   }
 }
 
+// More than limits::kFreeCardsTogetherMax cards count as several nodes' worth of them.
 void PriceTables::add_cards(const CardRoom& card, std::size_t free, PairRow& sums) const {
   while (free > 0) {
     const std::size_t together = std::min(free, limits::kFreeCardsTogetherMax);
@@ -207,6 +242,8 @@ void PriceTables::add_cards(const CardRoom& card, std::size_t free, PairRow& sum
   }
 }
 
+// A card in part use. Each card takes the price of card memory that bounds it best: the minimum of
+// bounds is a bound, and one that is chosen for each card is no worse than one for all of them.
 void PriceTables::add_part(const CardRoom& card, PairRow& sums) const {
   const auto& by_price = tables_[card.kind].by_price;
   if (by_price.size() == 1) {
@@ -224,6 +261,8 @@ void PriceTables::add_part(const CardRoom& card, PairRow& sums) const {
   for (std::size_t q = 0; q < kPricePairs; ++q) sums[q] += least[q];
 }
 
+// Free cards of one kind that stand side by side are looked at together, since pods of several
+// cards may take them. Cards of another kind between them divide them: no pod is packed across.
 void PriceTables::values(const NodeRoom& room, PairRow& sums) const {
   for (std::size_t q = 0; q < kPricePairs; ++q)
     sums[q] = kLambda[q] * room.cores + kMu[q] * room.gib;

@@ -1,3 +1,23 @@
+// Containers are placed in turns, and each turn chooses its container's cards.
+//
+// Order of turns (order_turns): the container that takes the largest part of a card comes first, of
+// equal ones that with more cards, init containers after the others. Large pieces have the fewest
+// places, so that a dead end shows early; an init container often costs nothing on cards where the
+// pod has app containers already, which is known only after these.
+//
+// run() answers in three steps, from cheap to dear:
+//   1. rest_may_fit: the sum of all requests against the sum of the room. O(cards).
+//   2. dive: each turn takes the best cards of its list and never goes back.
+//      O(containers * cards * log cards). It answers for nearly every pod that fits at all.
+//   3. search_from: the same with backtracking over all subsets of cards of each turn. Exponential,
+//      and therefore counted in steps of SearchBudget. What the header says is left out makes it
+//      small for the nodes of real clusters, whose cards are mostly equal.
+//
+// A step is one card looked at, in a list or in a choice, so that steps measure time.
+//
+// What a pod holds of a card is not the sum of its containers (holds.h): Slot::held is computed
+// from the set of containers on the card, Slot::running is the sum without init containers.
+// `running` is what the bound of rest_may_fit needs, since it is never more than `held`.
 #include "extender/placement/search.h"
 
 #include <algorithm>
@@ -61,6 +81,8 @@ Search::Search(const Node& node, CardSet open, Room room, const Ask& ask, const 
   sum_up_turns();
 }
 
+// `equal_to` makes classes of cards that no later step can tell apart, but for their position: the
+// first card of each class stands for it in tried_an_equal.
 void Search::open_slots(Room room) {
   slots_.resize(cards_.size());
   for (std::size_t i = 0; i < cards_.size(); ++i) {
@@ -174,6 +196,8 @@ bool Search::rest_may_fit(const Turn& turn) const {
   return turn.rest.fits_in(free);
 }
 
+// Whether an earlier candidate of this turn, equal and with the same containers on it, was tried:
+// what follows from it is what would follow from this one, with the two cards exchanged.
 bool Search::tried_an_equal(const Turn& turn, std::size_t from, std::size_t at) const {
   const Slot& slot = slots_[turn.cards[at]];
   for (std::size_t i = from; i < at; ++i) {
@@ -218,6 +242,8 @@ bool Search::dive() {
   return true;
 }
 
+// Of two exchangeable containers the later one takes no card below the earlier one's lowest: the
+// other order is the same placement with the two exchanged.
 bool Search::search_from(std::size_t at) {
   if (at == turns_.size()) return true;
   Turn& turn = turns_[at];

@@ -1,3 +1,23 @@
+// An exact search over sets of victims: first all sets of no victim, then of one, of two, and so
+// on, so that the first size at which the pod fits is the fewest. Within a size the victims are
+// tried in the order of costs_less, the cheapest first, and the rest of that size is still looked
+// through for a set of lower cost.
+//
+// There are 2^n sets. Four rules leave most of them out, and none leaves out the answer:
+//   - The bound from above (may_fit_with): were each missing victim to free, of every card, the
+//   most
+//     that any later one frees, and still the pod does not fit, then no set that continues this one
+//     makes it fit. This costs one question of fit and removes whole branches.
+//   - The bound of cost (worse_than_best): with the lowest priority that is left for each of the
+//     missing ones, the sum is already above the best set found.
+//   - Dominance (dominated): an earlier victim of no higher priority that frees at least as much of
+//     every card is taken first; exchanging the two gives a set that is as good or better.
+//   - The bound of violations: victims that break a budget come last, so that the first one that
+//   may
+//     not be taken ends the loop.
+//
+// A question of fit is why_not, which for pods of one container takes time linear in the cards. The
+// search is bounded by SearchBudget, and says so when the steps run out (out_of_steps).
 #include "extender/placement/victim_search.h"
 
 #include <algorithm>
@@ -5,6 +25,9 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
+
+#include "common/check.h"
+#include "common/limits.h"
 
 namespace mgpu::placement {
 
@@ -81,6 +104,7 @@ VictimSearch::VictimSearch(Trial trial, std::span<const Victim> victims, SearchB
   sum_up_tails();
 }
 
+// O(victims^2 * cards), once.
 void VictimSearch::find_dominators() {
   dominators_.resize(victims_.size());
   for (std::size_t i = 0; i < victims_.size(); ++i) {
@@ -93,6 +117,7 @@ void VictimSearch::find_dominators() {
   }
 }
 
+// From the last victim to the first, so that each tail is the one after it and one victim more.
 void VictimSearch::sum_up_tails() {
   tails_.resize(victims_.size() + 1);
   tails_.back().lowest_priority = std::numeric_limits<std::int32_t>::max();
@@ -174,11 +199,25 @@ void VictimSearch::choose(std::size_t victim, std::size_t missing, std::size_t v
   trial_.restore(victims_[victim]);
 }
 
+bool VictimSearch::within(const Bounds& bounds) {
+  std::size_t violations = 0;
+  for (const std::size_t victim : *best_) {
+    violations += victims_[victim].breaks_budget ? 1 : 0;
+    trial_.evict(victims_[victim]);
+  }
+  SearchBudget budget{limits::kPlacementStepsMax};
+  const bool fits = trial_.fits(budget).value_or(true);
+  for (const std::size_t victim : *best_) trial_.restore(victims_[victim]);
+  return fits && violations <= bounds.violations && best_->size() <= bounds.victims;
+}
+
 std::optional<std::vector<std::size_t>> VictimSearch::fewest(const Bounds& bounds) {
   const std::size_t most = std::min(bounds.victims, victims_.size());
   for (std::size_t count = 0; count <= most && !best_ && !out_of_steps_; ++count) {
     extend(0, count, bounds.violations);
   }
+  MGPU_CHECK(chosen_.empty(), "who was chosen was taken back");
+  MGPU_DEBUG_CHECK(!best_ || within(bounds), "the victims found are within the bounds");
   return best_;
 }
 

@@ -64,7 +64,10 @@ class VictimSearch {
 
   // The fewest that make the pod fit; of as many, those with the lowest sum of priorities, then
   // those that started last. Positions in `victims`, ascending. Empty: none within the bounds, or
-  // the budget ran out before one was known to be of the fewest.
+  // the budget ran out before one was known to be of the fewest. Where it ran out and a set is
+  // given, another of as many may cost less. Which of the sets of equal sum started last is certain
+  // only where no set breaks fewer budgets than `bounds.violations`: where one does, a victim that
+  // breaks none is preferred to one that started later and breaks one.
   std::optional<std::vector<std::size_t>> fewest(const Bounds& bounds);
 
   bool out_of_steps() const { return out_of_steps_; }
@@ -83,6 +86,7 @@ class VictimSearch {
   bool worse_than_best(std::size_t missing, std::size_t from) const;
   bool dominated(std::size_t victim) const;
   Cost cost_of_chosen() const;
+  bool within(const Bounds& bounds);  // the best; for checks
   void keep_if_best();
   void extend(std::size_t from, std::size_t missing, std::size_t violations_left);
   void choose(std::size_t victim, std::size_t missing, std::size_t violations_left);

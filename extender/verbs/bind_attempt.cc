@@ -34,6 +34,16 @@ std::map<std::string, std::vector<CardIndex>> cards_by_container(const GpuReques
   return cards;
 }
 
+// Whether the device plugin will read the cards from the annotations that were placed: reads them
+// as it does. False, and the pod would start with other cards than the ledger counts.
+bool reads_back(const Annotations& annotations, const GpuRequest& request,
+                const Placement& placement, const Contract& contract) {
+  kube::Pod bound;
+  bound.metadata.annotations.insert(annotations.begin(), annotations.end());
+  const auto read = read_placement(bound, request, contract);
+  return read && *read == placement;
+}
+
 }  // namespace
 
 BindAttempt::BindAttempt(std::shared_ptr<BinderCore> core, BindingArgs args, Instant deadline,
@@ -95,6 +105,12 @@ void BindAttempt::assume(const kube::Pod& pod, const PodRequest& request) {
   claim_ = assumed.id;
   const auto cards = cards_by_container(request.request, assumed.placement);
   const auto annotations = placement_annotations(core_->settings.contract, cards);
+  if (!reads_back(annotations, request.request, assumed.placement, core_->settings.contract)) {
+    return end_forgotten(BindOutcome::kBadRequest,
+                         "the cards of pod " + to_string(args_.pod) +
+                             " cannot be written to annotations so that they are read back the "
+                             "same; its containers may have equal names");
+  }
   core_->written[*claim_].annotations = annotations;
   send(annotations);
 }

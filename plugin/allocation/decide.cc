@@ -1,6 +1,7 @@
 #include "plugin/allocation/decide.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -226,6 +227,21 @@ bool same_cards(const Record& before, const Record& now) {
   return std::ranges::equal(before.cards, now.cards, {}, &CardGrant::uuid, &CardGrant::uuid);
 }
 
+// What was granted is what kubelet gave devices for, one device for each percent, on cards that the
+// node has, in the order that the record promises.
+bool is_sound(const Record& bound, const NodeState& node) {
+  std::int64_t core = 0;
+  for (const CardGrant& granted : bound.cards) {
+    const CardFacts* card = find_card(node, granted.index);
+    if (card == nullptr || card->uuid != granted.uuid || !card->healthy()) return false;
+    if (!granted.share.fits_in({kWholeCard, card->memory})) return false;
+    core += granted.share.core.value();
+  }
+  const bool ascending = std::ranges::adjacent_find(bound.cards, std::ranges::greater_equal{},
+                                                    &CardGrant::index) == bound.cards.end();
+  return ascending && core == bound.devices.size();
+}
+
 std::string uuids(const Record& record) {
   std::string all;
   for (const CardGrant& card : record.cards) all += (all.empty() ? "" : ", ") + card.uuid.str();
@@ -301,6 +317,7 @@ Decided<Record> decide(const Identity& identity, const Record& record, const kub
   }
   bound.owner = Owner{pod.ref(), pod.uid(), container.name, container.kind,
                       static_cast<std::int32_t>(asked->container)};
+  MGPU_DEBUG_CHECK(is_sound(bound, node), "a container gets cards for its devices, and no more");
   if (!record.bound() || same_cards(record, bound)) return bound;
   return refuse(Reason::kOtherCards, "container " + in_quotes(container.name) + " of pod " +
                                          to_string(pod.ref()) + " was started with cards " +

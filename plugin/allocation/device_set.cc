@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/check.h"
 #include "common/digest.h"
 #include "common/text.h"
 #include "plugin/limits.h"
@@ -44,6 +45,7 @@ Result<DeviceSet> DeviceSet::of(std::span<const std::string> ids) {
   std::ranges::sort(set.ids_);
   const auto twice = std::ranges::unique(set.ids_);
   set.ids_.erase(twice.begin(), twice.end());
+  MGPU_CHECK(!set.ids_.empty() && set.ids_.size() <= ids.size(), "each id once, and none lost");
   return set;
 }
 

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "common/check.h"
+
 namespace mgpu::allocation {
 
 namespace {
@@ -43,7 +45,9 @@ Environment environment_of_cards(const Record& record) {
 
 Edits container_edits(const Record& record, std::vector<DeviceNode> nodes) {
   Edits edits{.devices = std::move(nodes), .mounts = {}, .environment = environment_of(record)};
-  edits.environment.merge(environment_of_cards(record));
+  Environment of_cards = environment_of_cards(record);
+  edits.environment.merge(of_cards);  // leaves in `of_cards` what both have
+  MGPU_CHECK(of_cards.empty(), "what Allocate says and what PreStart says have different names");
   return edits;
 }
 

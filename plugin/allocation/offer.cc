@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/check.h"
 #include "plugin/limits.h"
 
 namespace mgpu::allocation {
@@ -59,6 +60,7 @@ std::vector<std::string> offered_core_ids(const std::vector<CardFacts>& cards,
       if (its_turn == turn) chosen.insert(n);
     }
   }
+  MGPU_CHECK(std::ssize(chosen) == offered, "a hundred ids for each healthy card");
   std::vector<std::string> ids;
   for (const std::int64_t n : chosen) ids.push_back(core_device_id(n));
   return ids;

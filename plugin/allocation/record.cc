@@ -21,7 +21,9 @@ bool is_word(std::string_view text) {
 
 AllocationId allocation_id(const DeviceSet& devices, std::string_view nonce) {
   MGPU_CHECK(is_word(nonce) && nonce.size() <= kNonceMax, "a nonce of letters and digits");
-  return AllocationId(devices.hash() + "-" + std::string(nonce));
+  AllocationId id(devices.hash() + "-" + std::string(nonce));
+  MGPU_CHECK(valid(id), "an id that was made is one that is accepted");
+  return id;
 }
 
 bool valid(const AllocationId& id) {

@@ -1,3 +1,24 @@
+// Reading all cards through NVML, again and again, through every trouble that a driver may have.
+//
+// A read asks the number of cards, then each card for a handle, its UUID, and its facts and health.
+// Cards are kept by UUID: a handle is valid for one start of the library only, and an index may
+// belong to another card after one was lost.
+//
+// What makes the session start the library anew, with the next read:
+//   - an answer that says that the library or the driver is not usable any more (ends_session);
+//   - another number of cards in /proc than at the start: NVML goes on with its first list for
+//   ever;
+//   - limits::kNvmlReopenReads reads in a row that did not see every card: one that has come back
+//     is seen after a new start only.
+// One such read alone does not: a card may fail one call and answer the next, and a new start gives
+// up all handles and registered events.
+//
+// XIDs come as events where the driver has them. They only say that it is time for a read, and
+// which error it was; health is decided in nvml_health.h. A driver or card without events is probed
+// by the regular reads all the same.
+//
+// at_card() is for the thread that waits for this one: a call into a broken card may never return,
+// and then the log says which card it was.
 #include "plugin/gpu/nvml_session.h"
 
 #include <fmt/format.h>

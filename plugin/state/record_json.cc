@@ -1,6 +1,8 @@
 #include "plugin/state/record_json.h"
 
+#include <algorithm>
 #include <array>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -51,6 +53,13 @@ Json card_json(const CardGrant& card) {
           {"memoryMiB", card.share.memory.value()}};
 }
 
+// As Record promises them: what is made of a record relies on it.
+bool ascending(const std::vector<CardGrant>& cards) {
+  const auto descent =
+      std::ranges::adjacent_find(cards, std::ranges::greater_equal{}, &CardGrant::index);
+  return descent == cards.end();
+}
+
 // Reads what is there; the first thing that cannot be is kept as the problem.
 class Reader {
  public:
@@ -66,6 +75,7 @@ class Reader {
     if (root.has("owner")) record.owner = owner(root.object("owner"));
     root.each_object("cards", [&](const auto& card) { record.cards.push_back(grant(card)); });
     expect(record.bound() != record.cards.empty(), "owner and cards must be there together");
+    expect(ascending(record.cards), "\"cards\" must be ascending by index, none twice");
     return record;
   }
 

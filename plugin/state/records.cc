@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/check.h"
 #include "plugin/limits.h"
 #include "plugin/state/record_json.h"
 
@@ -44,6 +45,12 @@ void set_aside(const fs::path& file) {
   fs::rename(file, file.string() + std::string(kBroken), ignored);
 }
 
+// Whether the next process will read this record where `json` was written.
+bool reads_back(const std::string& json, const Record& record) {
+  const auto read = parse_record(json);
+  return read && *read == record && json.size() <= limits::kRecordBytesMax;
+}
+
 }  // namespace
 
 Records::Records(std::string folder) : folder_(std::move(folder)) {}
@@ -79,7 +86,9 @@ Result<void> Records::keep(const Record& record) {
 }
 
 Result<void> Records::save(const Record& record, Durability durability) const {
-  return write_file(path_of(record.id), record_json(record), durability);
+  const std::string json = record_json(record);
+  MGPU_DEBUG_CHECK(reads_back(json, record), "a record is read back as it was written");
+  return write_file(path_of(record.id), json, durability);
 }
 
 void Records::remove(const AllocationId& id) {

@@ -92,6 +92,14 @@ TEST(NodeValue, CardsOfAnUnknownKindAreWorthWhatAnyModelIs) {
   EXPECT_NEAR(tables.value(room_after(node, kinds, {}, {})), 1.0F, 1e-4F);
 }
 
+// Where the value is below what could be packed, as prices.cc says: two pods, one, and one.
+TEST(NodeValue, PodsOfSeveralCardsCountOnWholeFreeCardsOfOneKind) {
+  EXPECT_NEAR(value_of("1 x 50/0x2", node_of("n: 0[100/1000] 1[100/1000]")), 1.0F, 1e-4F);
+  EXPECT_NEAR(value_of("1 x 50/0x2", node_of("n: 0[60/1000] 1[60/1000]")), 0.0F, 1e-4F);
+  const Node mixed = node_of("n: 0[100/1000 model=T4] 1[100/1000 model=A10]");
+  EXPECT_NEAR(value_of("1 x wholex2", mixed), 0.0F, 1e-4F);
+}
+
 TEST(NodeValue, ASupplyPriceTakesOffAsMuch) {
   const Node node = node_of("n: 0[100/1000]");
   const Kinds kinds = kinds_of({node});

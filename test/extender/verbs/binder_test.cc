@@ -101,6 +101,19 @@ TEST_F(BinderTest, ARememberedPodIsNotRead) {
   EXPECT_EQ(bind(args), "");
 }
 
+// The API server lets no such pod in; annotations have one place for each container's name.
+TEST_F(BinderTest, CardsThatWouldNotBeReadBackAreNotWritten) {
+  const BindingArgs args = create(server, {.asks = {"30/1024", "100/2000"}}, "n1");
+  kube::Pod equal_names = test::pod_at(server, "p");
+  equal_names.containers[1].name = equal_names.containers[0].name;
+  binder->remember(equal_names);
+  fail(is_bind, {.kind = Fault::Kind::kRefuse});
+  EXPECT_THAT(bind(args), HasSubstr("cannot be written to annotations"));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+  EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kBadRequest));
+  EXPECT_EQ(binder->in_flight(), 0u);
+}
+
 TEST_F(BinderTest, ARememberedPodIsUsedForItsOwnUidOnly) {
   const BindingArgs args = create(server, {}, "n1");
   kube::Pod other = test::pod_at(server, "p");

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <functional>
 #include <random>
 
 #include "plugin/state/record_json.h"
@@ -63,11 +65,44 @@ TEST(RecordJson, RefusesWhatIsNoRecord) {
                {with("\"memoryMiB\": 1024", "\"memoryMiB\": -1"), "out of range"},
                {with("\"index\": 7", "\"index\": 5000"), "out of range"},
                {with("GPU-a", ""), "must have a uuid"},
+               {with("\"index\": 0", "\"index\": 7"), "must be ascending by index, none twice"},
+               {with("\"index\": 0", "\"index\": 8"), "must be ascending by index, none twice"},
                {with("\"cards\"", "\"other\""), "must be there together"}};
   for (const auto& c : cases) {
     const auto parsed = parse_record(c.text);
     ASSERT_FALSE(parsed) << c.text;
     EXPECT_THAT(parsed.error().message, HasSubstr(c.sentence));
+  }
+}
+
+Record some_record(std::mt19937& random) {
+  const auto number = [&](unsigned below) { return static_cast<std::int32_t>(random() % below); };
+  std::vector<std::string> ids(static_cast<std::size_t>(1 + number(40)));
+  for (std::string& id : ids) id = allocation::core_device_id(number(6400));
+  Record record = allocated(ids, number(2) == 0 ? "n0nce" : "0123456789abcdef");
+  if (number(3) == 0) return record;
+  record.owner = allocation::Owner{{"name-space", "pod \"of\" \\ \u00e9"},
+                                   PodUid("uid-" + std::to_string(number(9))),
+                                   "container",
+                                   static_cast<ContainerKind>(number(3)),
+                                   number(64)};
+  for (std::int32_t index = number(4); index < 16 || record.cards.empty(); index += 1 + number(9)) {
+    record.cards.push_back({CardIndex(index),
+                            CardUuid("GPU-" + std::to_string(index)),
+                            {Percent(number(101)), MiB(number(1 << 24))}});
+  }
+  return record;
+}
+
+TEST(RecordJson, ReadsBackWhateverItWrote) {
+  std::mt19937 random(7);
+  std::vector<Record> all;
+  for (int round = 0; round < 300; ++round) {
+    all.push_back(some_record(random));
+    const auto read = parse_record(record_json(all.back()));
+    ASSERT_TRUE(read) << read.error().message;
+    ASSERT_EQ(*read, all.back());
+    ASSERT_EQ(record_json(*read), record_json(all.back()));
   }
 }
 
@@ -83,6 +118,10 @@ TEST(RecordJson, DamagedTextIsNeverTrusted) {
     if (parsed) {
       EXPECT_TRUE(valid(parsed->id));
       EXPECT_TRUE(parsed->id.str().starts_with(parsed->devices.hash()));
+      EXPECT_EQ(std::ranges::adjacent_find(parsed->cards, std::ranges::greater_equal{},
+                                           &allocation::CardGrant::index),
+                parsed->cards.end());
+      EXPECT_EQ(parse_record(record_json(*parsed)).value(), *parsed);
     }
   }
 }
