@@ -150,7 +150,8 @@ TEST(Server, AnswersManyConnectionsAtOnce) {
   std::vector<test::RawClient> clients;
   for (int i = 0; i < 200; ++i) clients.push_back(served.connect());
   for (std::size_t i = 0; i < 200; ++i) clients[i].send(post_text("/", std::to_string(i)));
-  for (std::size_t i = 0; i < 200; ++i) EXPECT_EQ(clients[i].read_response().body, std::to_string(i));
+  for (std::size_t i = 0; i < 200; ++i)
+    EXPECT_EQ(clients[i].read_response().body, std::to_string(i));
 }
 
 TEST(Server, AnswersManyThreadsOfClients) {
