@@ -7,7 +7,7 @@ set(MGPU_PRECOMPILED_INCLUDES
 
 separate_arguments(flags UNIX_COMMAND "${CMAKE_CXX_FLAGS}")
 set(compile ${CMAKE_CXX_COMPILER} ${flags} -std=c++20 -fsanitize=${MGPU_SANITIZE}
-  -fno-omit-frame-pointer -DFMT_SHARED -DGTEST_HAS_PTHREAD=1)
+  -fno-omit-frame-pointer -pthread -DFMT_SHARED -DGTEST_HAS_PTHREAD=1)
 if(MGPU_SANITIZE MATCHES undefined)
   list(APPEND compile -fno-sanitize=null,alignment)
 endif()
