@@ -54,26 +54,23 @@ Result<RunningProgram> RunningProgram::start(const Command& command) {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
     return error(fmt::format("cannot make a socket: {}", std::strerror(errno)));
   }
-  const gpu::OpenDescriptor theirs(pair[1]);
+  UniqueFd ours(pair[0]);
+  const UniqueFd theirs(pair[1]);
   std::vector<std::string> variables;
   for (const auto& [name, value] : command.environment) variables.push_back(name + "=" + value);
   const auto pid =
       gpu::spawn({command.path, command.arguments, variables, theirs.number(), theirs.number()});
-  if (!pid) {
-    ::close(pair[0]);
-    return pid.error();
-  }
-  return RunningProgram(*pid, pair[0]);
+  if (!pid) return pid.error();
+  return RunningProgram(*pid, std::move(ours));
 }
 
 RunningProgram::~RunningProgram() {
   if (is_alive()) static_cast<void>(finish(kEndTimeout));
-  if (socket_ >= 0) ::close(socket_);
 }
 
 RunningProgram::RunningProgram(RunningProgram&& other) noexcept
     : pid_(std::exchange(other.pid_, 0)),
-      socket_(std::exchange(other.socket_, -1)),
+      socket_(std::move(other.socket_)),
       exit_code_(other.exit_code_),
       unread_(std::move(other.unread_)),
       other_(std::move(other.other_)),
@@ -83,10 +80,10 @@ RunningProgram::RunningProgram(RunningProgram&& other) noexcept
 // --- its output ----------------------------------------------------------------------------------
 
 bool RunningProgram::read_some(milliseconds timeout) {
-  pollfd ready{socket_, POLLIN, 0};
+  pollfd ready{socket_.number(), POLLIN, 0};
   if (::poll(&ready, 1, static_cast<int>(timeout.count())) <= 0) return true;
   std::array<char, 4096> part{};
-  const ssize_t count = ::recv(socket_, part.data(), part.size(), MSG_DONTWAIT);
+  const ssize_t count = ::recv(socket_.number(), part.data(), part.size(), MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   if (count <= 0) return false;
   unread_.append(part.data(), static_cast<std::size_t>(count));
@@ -162,11 +159,11 @@ std::string RunningProgram::failure() const {
 // --- its input and its end -----------------------------------------------------------------------
 
 void RunningProgram::end_input() {
-  ::shutdown(socket_, SHUT_WR);
+  ::shutdown(socket_.number(), SHUT_WR);
 }
 
 void RunningProgram::send_line() {
-  ::send(socket_, "\n", 1, MSG_NOSIGNAL);
+  ::send(socket_.number(), "\n", 1, MSG_NOSIGNAL);
 }
 
 bool RunningProgram::is_alive() {

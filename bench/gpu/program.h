@@ -8,8 +8,10 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "common/base/files.h"
 #include "common/result.h"
 #include "plugin/gpu/mps_spawn.h"
 
@@ -60,13 +62,13 @@ class RunningProgram {
   std::string failure() const;
 
  private:
-  RunningProgram(pid_t pid, int socket) : pid_(pid), socket_(socket) {}
+  RunningProgram(pid_t pid, UniqueFd socket) : pid_(pid), socket_(std::move(socket)) {}
   // False at the end of its output.
   bool read_some(std::chrono::milliseconds timeout);
   void take_lines();
 
   pid_t pid_;  // 0: it has ended
-  int socket_;
+  UniqueFd socket_;
   int exit_code_ = -1;
   std::string unread_;  // the beginning of a line
   std::string other_;   // the end of what was printed beside values

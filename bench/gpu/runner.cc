@@ -22,6 +22,8 @@
 #include <set>
 #include <utility>
 
+#include "common/base/files.h"
+
 namespace mgpu::gpu_trial {
 namespace {
 
@@ -300,17 +302,15 @@ Outcome Runner::run(const Check& check, const Trial& trial, milliseconds limit) 
   outcome.question = check.question;
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return cannot_run(std::move(outcome), "pipe", errno);
+  UniqueFd ours(ends[0]);
+  UniqueFd theirs(ends[1]);
   const pid_t child = ::fork();
-  if (child == 0) run_check_in_child(check, trial, start + limit, ends[1], log_);
-  const int fork_error = errno;
-  ::close(ends[1]);
-  if (child < 0) {
-    ::close(ends[0]);
-    return cannot_run(std::move(outcome), "process", fork_error);
-  }
+  if (child == 0) run_check_in_child(check, trial, start + limit, theirs.number(), log_);
+  if (child < 0) return cannot_run(std::move(outcome), "process", errno);
+  theirs.close();
   End end;
-  const std::string text = read_findings(ends[0], child, start + limit, end.in_time);
-  ::close(ends[0]);
+  const std::string text = read_findings(ours.number(), child, start + limit, end.in_time);
+  ours.close();
   end.done = parse_lines(text, outcome);
   if (!end.in_time) ::kill(child, SIGKILL);
   end.status = status_at_end_of(child);

@@ -27,9 +27,9 @@
 #include "bench/gpu/report.h"
 #include "bench/gpu/runc.h"
 #include "bench/gpu/runner.h"
+#include "common/base/files.h"
 #include "common/result.h"
 #include "common/text.h"
-#include "plugin/gpu/mps_spawn.h"
 
 namespace mgpu::gpu_trial {
 namespace {
@@ -91,10 +91,9 @@ class ScratchFolder {
 Result<void> replace_file(const std::string& path, std::string_view text) {
   const std::string written = path + ".new";
   ::unlink(written.c_str());
-  const gpu::OpenDescriptor file(
-      ::open(written.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  const bool whole = file.number() >= 0 && ::write(file.number(), text.data(), text.size()) ==
-                                               static_cast<ssize_t>(text.size());
+  const UniqueFd file(::open(written.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  const bool whole = file.is_open() && ::write(file.number(), text.data(), text.size()) ==
+                                           static_cast<ssize_t>(text.size());
   if (!whole || std::rename(written.c_str(), path.c_str()) != 0) {
     return cannot("write", path, errno);
   }
@@ -289,9 +288,8 @@ std::string obstacle() {
 }
 
 int run_alone(Trial trial, const RunOptions& options) {
-  const gpu::OpenDescriptor lock(
-      ::open(kLockFile, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (lock.number() < 0) return refuse(cannot("open", kLockFile, errno).message);
+  const UniqueFd lock(::open(kLockFile, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!lock.is_open()) return refuse(cannot("open", kLockFile, errno).message);
   if (::flock(lock.number(), LOCK_EX | LOCK_NB) != 0) {
     return refuse("another trial runs on this machine; wait for its end");
   }

@@ -14,6 +14,7 @@
 #include <tuple>
 #include <utility>
 
+#include "common/base/files.h"
 #include "common/text.h"
 #include "plugin/gpu/cards_file.h"
 #include "plugin/limits.h"
@@ -48,21 +49,6 @@ SeenFile look_at(const std::string& path) {
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
   return state_of(status);
 }
-
-class OpenFile {
- public:
-  explicit OpenFile(const std::string& path)
-      : number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~OpenFile() {
-    if (number_ >= 0) ::close(number_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int number() const { return number_; }
-
- private:
-  const int number_;
-};
 
 Error cannot_read(const std::string& why) {
   return error("cannot be read: " + why);
@@ -121,9 +107,9 @@ class CardsFileSource : public CardSource {
   }
 
   Result<std::string> read_file() {
-    const OpenFile file(path_);
+    const UniqueFd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     just_changed_ = false;
-    if (file.number() < 0) {
+    if (!file.is_open()) {
       const int why = errno;
       seen_ = look_at(path_);
       return cannot_read(std::strerror(why));

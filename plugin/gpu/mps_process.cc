@@ -15,6 +15,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "common/base/files.h"
 #include "common/text.h"
 #include "plugin/gpu/mps_spawn.h"
 #include "plugin/limits.h"
@@ -98,10 +99,10 @@ Result<DaemonProcess> start_mps_daemon(const std::string& control,
                                        const MpsFolders& folders, const CardUuid& card) {
   if (auto made = make_mps_folders(folders); !made) return made.error();
   const std::string printed = folders.log + "/daemon.log";
-  const OpenDescriptor out(
+  const UniqueFd out(
       ::open(printed.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
-  if (out.number() < 0) return failure("cannot write", printed, errno);
-  const OpenDescriptor in(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!out.is_open()) return failure("cannot write", printed, errno);
+  const UniqueFd in(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   auto variables = environment(folders);
   variables.push_back("CUDA_VISIBLE_DEVICES=" + card.str());
   const auto pid = spawn({control, arguments, variables, in.number(), out.number()});

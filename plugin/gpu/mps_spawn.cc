@@ -16,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/files.h"
 #include "common/text.h"
 
 namespace mgpu::gpu {
@@ -168,14 +169,6 @@ std::string end_of(int status, const std::string& printed) {
 
 }  // namespace
 
-OpenDescriptor::~OpenDescriptor() {
-  close();
-}
-
-void OpenDescriptor::close() {
-  if (number_ >= 0) ::close(std::exchange(number_, -1));
-}
-
 Result<pid_t> spawn(const Program& program) {
   reap_stubborn(std::nullopt);
   std::vector<std::string> words = program.arguments;
@@ -208,8 +201,8 @@ Result<std::string> converse(Program program, const std::string& text, std::size
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
     return error(std::strerror(errno));
   }
-  const OpenDescriptor ours(pair[0]);
-  OpenDescriptor theirs(pair[1]);
+  const UniqueFd ours(pair[0]);
+  UniqueFd theirs(pair[1]);
   program.in = program.out = theirs.number();
   const auto child = spawn(program);
   if (!child) return child.error();

@@ -13,21 +13,6 @@
 
 namespace mgpu::gpu {
 
-// A file descriptor that is closed with its owner.
-class OpenDescriptor {
- public:
-  explicit OpenDescriptor(int number) : number_(number) {}
-  ~OpenDescriptor();
-  OpenDescriptor(const OpenDescriptor&) = delete;
-  OpenDescriptor& operator=(const OpenDescriptor&) = delete;
-
-  int number() const { return number_; }
-  void close();
-
- private:
-  int number_;
-};
-
 struct Program {
   std::string path;  // or a name to be found in $PATH
   std::vector<std::string> arguments;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "common/base/files.h"
 #include "common/text.h"
 
 namespace mgpu::kubelet {
@@ -35,17 +36,15 @@ Result<void> check_socket_path(const std::string& path) {
 
 bool someone_listens(const std::string& path) {
   if (!check_socket_path(path)) return false;
-  const int connection = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (connection < 0) return true;
+  const UniqueFd connection(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!connection.is_open()) return true;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::ranges::copy(path, address.sun_path);
   const int refused =
-      ::connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+      ::connect(connection.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   // A full queue of connections (EAGAIN) is someone's.
-  const bool listens = refused == 0 || errno == EAGAIN;
-  ::close(connection);
-  return listens;
+  return refused == 0 || errno == EAGAIN;
 }
 
 void remove_file(const std::string& path, const FileIdentity& identity) {

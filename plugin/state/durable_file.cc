@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/base/files.h"
+
 namespace mgpu::state {
 
 namespace {
@@ -21,21 +23,9 @@ Error failed(std::string_view what, const std::string& path) {
   return error(fmt::format("cannot {} {}: {}", what, path, std::strerror(errno)));
 }
 
-class OpenFile {
- public:
-  OpenFile(const std::string& path, int flags) : fd_(open(path.c_str(), flags | O_CLOEXEC, 0600)) {}
-  ~OpenFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-
-  bool ok() const { return fd_ >= 0; }
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
+UniqueFd open_file(const std::string& path, int flags) {
+  return UniqueFd(open(path.c_str(), flags | O_CLOEXEC, 0600));
+}
 
 bool write_all(int fd, std::string_view text) {
   while (!text.empty()) {
@@ -48,18 +38,18 @@ bool write_all(int fd, std::string_view text) {
 }
 
 Result<void> write_part(const std::string& part, std::string_view text, Durability durability) {
-  const OpenFile file(part, O_WRONLY | O_CREAT | O_TRUNC);
-  if (!file.ok()) return failed("create", part);
+  const UniqueFd file = open_file(part, O_WRONLY | O_CREAT | O_TRUNC);
+  if (!file.is_open()) return failed("create", part);
   // Runtimes that do not run as root read CDI specs too.
-  fchmod(file.fd(), 0644);
-  if (!write_all(file.fd(), text)) return failed("write", part);
-  if (durability == Durability::kMachine && fsync(file.fd()) != 0) return failed("sync", part);
+  fchmod(file.number(), 0644);
+  if (!write_all(file.number(), text)) return failed("write", part);
+  if (durability == Durability::kMachine && fsync(file.number()) != 0) return failed("sync", part);
   return {};
 }
 
 Result<void> sync_folder(const std::string& folder) {
-  const OpenFile opened(folder, O_RDONLY | O_DIRECTORY);
-  if (!opened.ok() || fsync(opened.fd()) != 0) return failed("sync", folder);
+  const UniqueFd opened = open_file(folder, O_RDONLY | O_DIRECTORY);
+  if (!opened.is_open() || fsync(opened.number()) != 0) return failed("sync", folder);
   return {};
 }
 
@@ -99,13 +89,13 @@ Result<void> write_file(const std::string& path, std::string_view text, Durabili
 
 Result<std::string> read_file(const std::string& path, std::size_t bytes_max) {
   // Not blocking: a pipe in its place is refused, and not waited for.
-  const OpenFile file(path, O_RDONLY | O_NONBLOCK);
-  if (!file.ok()) return failed("read", path);
+  const UniqueFd file = open_file(path, O_RDONLY | O_NONBLOCK);
+  if (!file.is_open()) return failed("read", path);
   struct stat status {};
-  if (fstat(file.fd(), &status) != 0) return failed("read", path);
+  if (fstat(file.number(), &status) != 0) return failed("read", path);
   if (!S_ISREG(status.st_mode)) return error(path + " is not an ordinary file");
   std::string text;
-  while (text.size() <= bytes_max && read_some(file.fd(), text)) {
+  while (text.size() <= bytes_max && read_some(file.number(), text)) {
   }
   if (text.size() <= bytes_max) return text;
   return error(fmt::format("{} has more than {} bytes", path, bytes_max));

@@ -46,6 +46,13 @@ constexpr Direction kDirections[] = {
     {"extender/verbs/", "common/http/", "verbs take and give text; main joins them to a Router"},
 };
 
+// The ground floor: common/base/ includes nothing of ours but itself and these.
+const Paths kGroundFloor = {
+    "common/base/",     "common/check.h",    "common/result.h", "common/ids.h",
+    "common/units.h",   "common/text.h",     "common/log.h",    "common/metrics.h",
+    "common/options.h", "common/executor.h", "common/digest.h", "common/signals.h",
+};
+
 struct Library {
   std::string_view name;
   Paths includes;
@@ -216,6 +223,10 @@ std::string check_direction(const SourceFile& file, const Include& include) {
     if (file.path.starts_with(direction.from) && include.path.starts_with(direction.never)) {
       return "includes " + include.path + ": " + std::string(direction.instead);
     }
+  }
+  if (file.path.starts_with("common/base/") && !include.angled &&
+      !starts_with_any(include.path, kGroundFloor)) {
+    return "includes " + include.path + ": common/base is the ground floor; use what is in it";
   }
   return include.path.ends_with(".cc") ? "includes the source " + include.path +
                                              ": include its header, or move what is shared"

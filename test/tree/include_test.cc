@@ -67,6 +67,8 @@ TEST(IncludeRules, RefuseTheWrongDirection) {
       {"plugin/main.cc", "\"extender/ledger/claim.h\"", "meet in common/contract.h"},
       {"extender/verbs/binder.cc", "\"test/support/api_calls.h\"", "products do not use test code"},
       {"common/http/server.h", "\"common/kube/client.h\"", "knows nothing of Kubernetes"},
+      {"common/base/files.cc", "\"common/http/server.h\"", "the ground floor"},
+      {"common/base/files.cc", "\"common/contract.h\"", "the ground floor"},
       {"extender/ledger/ledger.cc", "\"extender/verbs/verbs.h\"", "not the other way round"},
       {"extender/main.cc", "\"extender/probe.cc\"", "include its header"},
       {"test/extender/extender_test.cc", "\"extender/main.cc\"", "include its header"},
@@ -111,6 +113,8 @@ TEST(IncludeRules, SayWhereALibraryLives) {
 TEST(IncludeRules, TakeWhatIsInItsPlace) {
   const std::pair<std::string, std::string> cases[] = {
       {"common/options.cc", "<CLI/CLI.hpp>"},
+      {"common/base/files.cc", "\"common/base/files.h\""},
+      {"common/base/files.h", "\"common/result.h\""},
       {"common/kube/curl_loop.h", "<curl/curl.h>"},
       {"common/kube/kubeconfig.cc", "<yaml-cpp/yaml.h>"},
       {"extender/verbs/wire_args.cc", "<simdjson.h>"},

@@ -1,0 +1,35 @@
+// Files as this project reads them: whole, with a limit, and never waiting for somebody else. Any
+// thread.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "common/result.h"
+
+namespace mgpu {
+
+// Owns a file descriptor, and closes it at the end. Not thread-safe.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  // A negative `number`, as from an open() that failed, owns nothing.
+  explicit UniqueFd(int number) : number_(number) {}
+  ~UniqueFd() { close(); }
+  UniqueFd(UniqueFd&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept;
+  UniqueFd(const UniqueFd&) = delete;
+  UniqueFd& operator=(const UniqueFd&) = delete;
+
+  bool is_open() const { return number_ >= 0; }
+  // Negative: it owns nothing.
+  int number() const { return number_; }
+  // Closes before the end. `errno` stays as it was.
+  void close();
+
+ private:
+  int number_ = -1;
+};
+
+}  // namespace mgpu
