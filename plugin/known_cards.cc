@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/base/files.h"
 #include "common/kube/object_json.h"
 #include "common/limits.h"
 #include "plugin/state/durable_file.h"
@@ -40,7 +41,7 @@ kube::Response ask(kube::Transport& transport, kube::Request request) {
 }  // namespace
 
 Result<gpu::KnownCards> KnownCardsFile::load() const {
-  const auto text = state::read_file(path_, limits::kCardsAnnotationBytesMax);
+  const auto text = read_file(path_, limits::kCardsAnnotationBytesMax, "the file of known cards");
   if (!text) return text.error();
   auto known = known_from(*text);
   if (!known) return error(path_ + ": " + known.error().message);

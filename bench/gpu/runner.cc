@@ -17,7 +17,6 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <set>
 #include <utility>
@@ -35,6 +34,8 @@ constexpr std::size_t kFindingsBytesMax = std::size_t{1} << 20;
 // A process that was killed is gone at once, unless it hangs in the driver.
 constexpr milliseconds kKillTimeout{10'000};
 constexpr int kExitError = 1;
+// Of /proc/<pid>/stat: some 50 numbers and a short name.
+constexpr std::size_t kProcFileBytesMax = 4096;
 
 constexpr std::array kSignals = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 // For the files that a check and its programs write: a daemon may write its log without end.
@@ -88,14 +89,13 @@ Result<void> run_guarded(const Check& check, const Trial& trial, Findings& findi
 
 // The parent of a process, from /proc/<pid>/stat (proc(5)).
 std::optional<pid_t> parent_of(const std::filesystem::path& process) {
-  std::ifstream file(process / "stat");
-  std::string line;
-  if (!std::getline(file, line)) return std::nullopt;
-  const std::size_t name_end = line.rfind(") ");
-  if (name_end == std::string::npos || name_end + 4 >= line.size()) return std::nullopt;
-  const char* const begin = line.data() + name_end + 4;  // after the state
+  const auto text = read_file(process / "stat", kProcFileBytesMax);
+  if (!text) return std::nullopt;
+  const std::size_t name_end = text->rfind(") ");
+  if (name_end == std::string::npos || name_end + 4 >= text->size()) return std::nullopt;
+  const char* const begin = text->data() + name_end + 4;  // after the state
   pid_t parent = 0;
-  const auto [end, code] = std::from_chars(begin, line.data() + line.size(), parent);
+  const auto [end, code] = std::from_chars(begin, text->data() + text->size(), parent);
   return code == std::errc() ? std::optional(parent) : std::nullopt;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <optional>
 
 #include "bench/trace/limits.h"
@@ -120,21 +119,6 @@ Error Table::complaint(std::size_t row, int column, const std::string& expected)
   return error(place(source_, lines_[row].number) + ", column " +
                std::string(columns_[static_cast<std::size_t>(column)]) + ": " +
                in_quotes(text(row, column)) + "; expected " + expected);
-}
-
-Result<std::string> read_text_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return error("cannot open " + path);
-  std::string text;
-  std::vector<char> part(std::size_t{1} << 20);
-  while (text.size() <= limits::kFileBytesMax && file) {
-    file.read(part.data(), static_cast<std::streamsize>(part.size()));
-    text.append(part.data(), static_cast<std::size_t>(file.gcount()));
-  }
-  if (file.bad() || (file.fail() && !file.eof())) return error("cannot read " + path);
-  if (text.size() <= limits::kFileBytesMax) return text;
-  return error(path + ": is too large; expected at most " +
-               std::to_string(limits::kFileBytesMax >> 20) + " MiB");
 }
 
 }  // namespace mgpu::trace

@@ -48,7 +48,4 @@ class Table {
   std::vector<std::string_view> values_;
 };
 
-// Errors: it cannot be read, or is over limits::kFileBytesMax.
-Result<std::string> read_text_file(const std::string& path);
-
 }  // namespace mgpu::trace

@@ -8,6 +8,7 @@
 #include "bench/trace/limits.h"
 #include "bench/trace/synthetic.h"
 #include "bench/trace/table.h"
+#include "common/base/files.h"
 #include "common/limits.h"
 #include "common/text.h"
 
@@ -238,13 +239,13 @@ Result<std::vector<TracePod>> read_named_pods(const std::string& folder, const s
   if (!safe || !std::filesystem::is_regular_file(path, code))
     return error("trace " + in_quotes(name) + " is not in " + in_quotes(folder) + "; " +
                  traces_in(folder));
-  const auto text = read_text_file(path);
+  const auto text = read_file(path, limits::kFileBytesMax, "trace file");
   if (!text) return text.error();
   return read_pods(*text, file);
 }
 
 Result<std::vector<TraceNode>> read_node_file(const std::string& path) {
-  const auto text = read_text_file(path);
+  const auto text = read_file(path, limits::kFileBytesMax, "trace file");
   if (!text) return text.error();
   return read_nodes(*text, path);
 }

@@ -1,10 +1,26 @@
 #include "common/base/files.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstring>
+
+#include "common/text.h"
 
 namespace mgpu {
+namespace {
+
+constexpr std::size_t kReadBytes = 16 * 1024;  // of one read
+
+Error cannot_read(std::string_view what, const std::string& path, std::string_view why) {
+  return error(fmt::format("cannot read {} {}: {}", what, in_quotes(path), why));
+}
+
+}  // namespace
 
 UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
   if (this == &other) return *this;
@@ -19,6 +35,30 @@ void UniqueFd::close() {
   const int before = errno;
   ::close(std::exchange(number_, -1));
   errno = before;
+}
+
+Result<std::string> read_file(const std::string& path, std::size_t bytes_max,
+                              std::string_view what) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file.is_open()) return cannot_read(what, path, std::strerror(errno));
+  return read_open_file(file, path, bytes_max, what);
+}
+
+Result<std::string> read_open_file(const UniqueFd& file, const std::string& path,
+                                   std::size_t bytes_max, std::string_view what) {
+  struct stat status {};
+  if (::fstat(file.number(), &status) != 0) return cannot_read(what, path, std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) return cannot_read(what, path, "it is no ordinary file");
+  std::string text;
+  std::array<char, kReadBytes> part;
+  while (text.size() <= bytes_max) {
+    const ssize_t count = ::read(file.number(), part.data(), part.size());
+    if (count == 0) return text;
+    if (count < 0 && errno != EINTR) return cannot_read(what, path, std::strerror(errno));
+    if (count > 0) text.append(part.data(), static_cast<std::size_t>(count));
+  }
+  return error(
+      fmt::format("{} {} must have at most {} bytes, has more", what, in_quotes(path), bytes_max));
 }
 
 }  // namespace mgpu

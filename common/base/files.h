@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/result.h"
@@ -31,5 +32,15 @@ class UniqueFd {
  private:
   int number_ = -1;
 };
+
+// All of an ordinary file, links followed. A pipe or a device in its place is refused, and not
+// waited for. `what` names the file in an error: "token file". Errors: it cannot be read, is no
+// ordinary file, or has more than `bytes_max` bytes; the sentence has `what`, the path and the
+// reason.
+Result<std::string> read_file(const std::string& path, std::size_t bytes_max,
+                              std::string_view what = "file");
+// The same of a file that is open, from where it stands. `path` is for sentences.
+Result<std::string> read_open_file(const UniqueFd& file, const std::string& path,
+                                   std::size_t bytes_max, std::string_view what = "file");
 
 }  // namespace mgpu

@@ -7,25 +7,23 @@
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 #include <utility>
+
+#include "common/base/files.h"
+#include "common/limits.h"
+#include "common/text.h"
 
 namespace mgpu::http {
 
 namespace {
 
-Result<std::string> read_file(const char* what, const std::string& path) {
+// Empty where no such file was asked for.
+Result<std::string> read_pem(const std::string& what, const std::string& path) {
   if (path.empty()) return std::string();
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (file.is_open() && !file.bad() && !text.empty()) return text;
-  const std::string why = errno ? std::strerror(errno) : "it is empty";
-  return error("cannot read the " + std::string(what) + " file " + path + ": " + why);
+  auto text = read_file(path, limits::kCredentialFileBytesMax, "the " + what + " file");
+  if (!text || !text->empty()) return text;
+  return error("cannot read the " + what + " file " + in_quotes(path) + ": it is empty");
 }
 
 Error unusable(const char* what, const std::string& path, const error_code& why) {
@@ -97,9 +95,9 @@ std::shared_ptr<ssl::context> Tls::context() const {
 }
 
 Result<void> Tls::reload() {
-  const auto certificate = read_file("certificate", options_.certificate_file);
-  const auto key = read_file("key", options_.key_file);
-  const auto client_ca = read_file("client CA", options_.client_ca_file);
+  const auto certificate = read_pem("certificate", options_.certificate_file);
+  const auto key = read_pem("key", options_.key_file);
+  const auto client_ca = read_pem("client CA", options_.client_ca_file);
   for (const auto* file : {&certificate, &key, &client_ca}) {
     if (file->has_value()) continue;
     const std::string before = std::exchange(last_error_, file->error().message);

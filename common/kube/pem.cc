@@ -7,7 +7,8 @@
 
 #include <memory>
 
-#include "common/kube/bounded_file.h"
+#include "common/base/files.h"
+#include "common/limits.h"
 #include "common/text.h"
 
 namespace mgpu::kube {
@@ -36,7 +37,7 @@ std::string described(const PemSource& source) {
 
 Result<std::string> text_of(const PemSource& source) {
   if (source.file.empty()) return source.pem;
-  return read_bounded_file(source.file);
+  return read_file(source.file, limits::kCredentialFileBytesMax);
 }
 
 Result<Certificate> read_certificate(const PemSource& source, std::string_view what) {

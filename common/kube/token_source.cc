@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/kube/bounded_file.h"
+#include "common/base/files.h"
 #include "common/limits.h"
 #include "common/text.h"
 
@@ -50,7 +50,7 @@ bool TokenSource::replaced(const std::string& refused, Instant now) {
 
 Result<void> TokenSource::read(Instant now) {
   read_at_ = now;
-  const auto text = read_bounded_file(file_);
+  const auto text = read_file(file_, limits::kCredentialFileBytesMax);
   if (!text) return error("token: " + text.error().message);
   std::string token = trimmed(*text);
   if (token.empty() || !fits_a_header(token)) {

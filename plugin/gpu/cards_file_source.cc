@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -50,31 +49,17 @@ SeenFile look_at(const std::string& path) {
   return state_of(status);
 }
 
-Error cannot_read(const std::string& why) {
-  return error("cannot be read: " + why);
-}
-
-Result<std::string> read_text(int file) {
-  std::string text;
-  char part[4096];
-  while (text.size() <= limits::kCardsFileBytesMax) {
-    const ssize_t count = ::read(file, part, sizeof part);
-    if (count == 0) return text;
-    if (count < 0 && errno != EINTR) return cannot_read(std::strerror(errno));
-    if (count > 0) text.append(part, static_cast<std::size_t>(count));
-  }
-  return error(fmt::format("must have at most {} bytes, has more", limits::kCardsFileBytesMax));
-}
-
 class CardsFileSource : public CardSource {
  public:
   explicit CardsFileSource(std::string path) : path_(std::move(path)) {}
 
   Result<Inventory> read() override {
-    const auto text = read_file();
-    if (!text) return named(text.error());
+    const auto text = read_noting_its_state();
+    if (!text) return text.error();
     auto file = parse_cards_file(*text);
-    if (!file) return named(file.error());
+    if (!file) {
+      return error(fmt::format("cards file {}: {}", in_quotes(path_), file.error().message));
+    }
     use_ = std::move(file->use);
     return std::move(file->inventory);
   }
@@ -102,23 +87,19 @@ class CardsFileSource : public CardSource {
   std::string description() const override { return path_; }
 
  private:
-  Error named(const Error& why) const {
-    return error(fmt::format("cards file {}: {}", in_quotes(path_), why.message));
-  }
-
-  Result<std::string> read_file() {
+  // The state is that of the file which is read, and not of one that takes its place meanwhile.
+  Result<std::string> read_noting_its_state() {
     const UniqueFd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     just_changed_ = false;
     if (!file.is_open()) {
       const int why = errno;
       seen_ = look_at(path_);
-      return cannot_read(std::strerror(why));
+      return error(
+          fmt::format("cannot read cards file {}: {}", in_quotes(path_), std::strerror(why)));
     }
     struct stat status {};
-    if (::fstat(file.number(), &status) != 0) return cannot_read(std::strerror(errno));
-    note_seen(status);
-    if (!S_ISREG(status.st_mode)) return cannot_read("it is no ordinary file");
-    return read_text(file.number());
+    if (::fstat(file.number(), &status) == 0) note_seen(status);
+    return read_open_file(file, path_, limits::kCardsFileBytesMax, "cards file");
   }
 
   void note_seen(const struct stat& status) {

@@ -26,6 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kLastWordsRead = 4096;
+// Two numbers.
+constexpr std::size_t kDaemonFileBytesMax = 256;
 // Of /proc/<pid>/stat, counted from the state, which follows the name (proc(5)).
 constexpr int kStartTimeAfterState = 19;
 
@@ -39,13 +41,12 @@ std::vector<std::string> environment(const MpsFolders& folders) {
 
 // When the process was started; none where it is not there or has ended.
 std::optional<std::uint64_t> start_time(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  if (pid <= 0 || !std::getline(file, line)) return std::nullopt;
+  if (pid <= 0) return std::nullopt;
+  const auto text = read_file(fmt::format("/proc/{}/stat", pid), limits::kProcFileBytesMax);
   // The name may have blanks and brackets of its own.
-  const std::size_t name_end = line.rfind(')');
+  const std::size_t name_end = text ? text->rfind(')') : std::string::npos;
   if (name_end == std::string::npos) return std::nullopt;
-  std::istringstream fields(line.substr(name_end + 1));
+  std::istringstream fields(text->substr(name_end + 1));
   std::string field;
   fields >> field;
   if (field == "Z" || field == "X") return std::nullopt;
@@ -116,7 +117,9 @@ Result<DaemonProcess> start_mps_daemon(const std::string& control,
 }
 
 std::optional<DaemonProcess> known_mps_daemon(const MpsFolders& folders) {
-  std::ifstream file(folders.daemon_file);
+  const auto text = read_file(folders.daemon_file, kDaemonFileBytesMax);
+  if (!text) return std::nullopt;
+  std::istringstream file(*text);
   DaemonProcess daemon;
   if (!(file >> daemon.pid >> daemon.started) || daemon.pid <= 1) return std::nullopt;
   return is_alive(daemon) ? std::optional(daemon) : std::nullopt;

@@ -1,15 +1,10 @@
 #include "plugin/kubelet/checkpoint.h"
 
 #include <deviceplugin.pb.h>
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <optional>
 
+#include "common/base/files.h"
 #include "common/kube/base64.h"
 #include "common/kube/json_tree.h"
 #include "common/text.h"
@@ -100,28 +95,6 @@ Result<const JsonNode*> entries_of(const JsonNode& root) {
   return error("kubelet's checkpoint has no list Data.PodDeviceEntries");
 }
 
-Error cannot_read(const std::string& path, int number) {
-  return error(fmt::format("cannot read {}: {}", in_quotes(path), std::strerror(number)));
-}
-
-Result<std::string> read_whole(int file, const std::string& path) {
-  struct stat status {};
-  if (::fstat(file, &status) != 0) return cannot_read(path, errno);
-  if (!S_ISREG(status.st_mode)) {
-    return error(fmt::format("cannot read {}: it is no ordinary file", in_quotes(path)));
-  }
-  std::string whole;
-  char part[16 * 1024];
-  while (whole.size() <= limits::kCheckpointBytesMax) {
-    const ssize_t count = ::read(file, part, sizeof part);
-    if (count == 0) return whole;
-    if (count < 0 && errno != EINTR) return cannot_read(path, errno);
-    if (count > 0) whole.append(part, static_cast<std::size_t>(count));
-  }
-  return error(fmt::format("{} must have at most {} bytes, has more", in_quotes(path),
-                           limits::kCheckpointBytesMax));
-}
-
 }  // namespace
 
 Result<Checkpoint> parse_checkpoint(std::string_view json, const std::string& resource) {
@@ -143,10 +116,7 @@ Result<Checkpoint> parse_checkpoint(std::string_view json, const std::string& re
 
 Result<Checkpoint> read_checkpoint(const std::string& folder, const std::string& resource) {
   const std::string path = folder + "/kubelet_internal_checkpoint";
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return cannot_read(path, errno);
-  const auto whole = read_whole(file, path);
-  ::close(file);
+  const auto whole = read_file(path, limits::kCheckpointBytesMax, "kubelet's checkpoint");
   if (!whole) return whole.error();
   return parse_checkpoint(*whole, resource);
 }

@@ -1,32 +1,13 @@
 #include "plugin/monitor/sampler.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <charconv>
 #include <set>
 
+#include "common/base/files.h"
 #include "plugin/limits.h"
 
 namespace mgpu::monitor {
 namespace {
-
-// None: it cannot be read, or is larger than limits::kProcFileBytesMax.
-std::optional<std::string> read_file(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (file < 0) return std::nullopt;
-  std::string text(limits::kProcFileBytesMax + 1, '\0');
-  std::size_t size = 0;
-  ssize_t got = 0;
-  do {
-    got = ::read(file, text.data() + size, text.size() - size);
-    if (got > 0) size += static_cast<std::size_t>(got);
-  } while (got > 0 && size < text.size());
-  ::close(file);
-  if (got < 0 || size == text.size()) return std::nullopt;
-  text.resize(size);
-  return text;
-}
 
 // Field 22 of /proc/<pid>/stat. The second one, the program's name in brackets, may hold anything.
 std::optional<std::uint64_t> read_start_time(std::string_view stat) {
@@ -46,7 +27,8 @@ std::optional<std::uint64_t> read_start_time(std::string_view stat) {
 }  // namespace
 
 std::optional<std::uint64_t> ProcessSampler::start_time_of(std::int64_t pid) const {
-  const auto stat = read_file(proc_root_ + "/" + std::to_string(pid) + "/stat");
+  const auto stat =
+      read_file(proc_root_ + "/" + std::to_string(pid) + "/stat", limits::kProcFileBytesMax);
   return stat ? read_start_time(*stat) : std::nullopt;
 }
 
@@ -59,7 +41,8 @@ std::optional<ProcessSample> ProcessSampler::sample_one(const CardProcess& proce
     sample.container = known->second.container;
     return sample;
   }
-  const auto text = read_file(proc_root_ + "/" + std::to_string(process.pid) + "/cgroup");
+  const auto text = read_file(proc_root_ + "/" + std::to_string(process.pid) + "/cgroup",
+                              limits::kProcFileBytesMax);
   // Between the two reads the pid may have passed to another process.
   if (!text || start_time_of(process.pid) != start) return std::nullopt;
   sample.container = container_of(*text);

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -65,13 +64,6 @@ Result<void> replace(const std::string& part, const std::string& path) {
   return failed("write", path);
 }
 
-bool read_some(int fd, std::string& text) {
-  std::array<char, 16 * 1024> buffer{};
-  const ssize_t got = read(fd, buffer.data(), buffer.size());
-  if (got > 0) text.append(buffer.data(), static_cast<std::size_t>(got));
-  return got > 0;
-}
-
 }  // namespace
 
 Result<void> write_file(const std::string& path, std::string_view text, Durability durability) {
@@ -85,20 +77,6 @@ Result<void> write_file(const std::string& path, std::string_view text, Durabili
     return written;
   }
   return durability == Durability::kMachine ? sync_folder(folder) : written;
-}
-
-Result<std::string> read_file(const std::string& path, std::size_t bytes_max) {
-  // Not blocking: a pipe in its place is refused, and not waited for.
-  const UniqueFd file = open_file(path, O_RDONLY | O_NONBLOCK);
-  if (!file.is_open()) return failed("read", path);
-  struct stat status {};
-  if (fstat(file.number(), &status) != 0) return failed("read", path);
-  if (!S_ISREG(status.st_mode)) return error(path + " is not an ordinary file");
-  std::string text;
-  while (text.size() <= bytes_max && read_some(file.number(), text)) {
-  }
-  if (text.size() <= bytes_max) return text;
-  return error(fmt::format("{} has more than {} bytes", path, bytes_max));
 }
 
 Result<void> remove_file(const std::string& path) {

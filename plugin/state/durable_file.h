@@ -2,7 +2,6 @@
 // place, forced to disk, renamed. Any thread; one writer for each path at a time.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -18,9 +17,6 @@ enum class Durability {
 // Makes the folder where it is missing. Errors: one sentence with the path and what the system
 // said; then the old file is as it was.
 Result<void> write_file(const std::string& path, std::string_view text, Durability durability);
-
-// Errors: no such file, no ordinary file, over `bytes_max`.
-Result<std::string> read_file(const std::string& path, std::size_t bytes_max);
 
 // A file that is not there is no error.
 Result<void> remove_file(const std::string& path);

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/base/files.h"
 #include "common/check.h"
 #include "plugin/limits.h"
 #include "plugin/state/record_json.h"
@@ -32,7 +33,7 @@ Result<std::vector<fs::path>> record_files(const std::string& folder) {
 }
 
 Result<Record> read_record(const fs::path& file) {
-  const auto text = read_file(file, limits::kRecordBytesMax);
+  const auto text = read_file(file, limits::kRecordBytesMax, "record");
   if (!text) return text.error();
   auto record = parse_record(*text);
   if (!record) return error(file.string() + ": " + record.error().message);

@@ -3,10 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "bench/trace/limits.h"
-#include "test/support/scratch_folder.h"
 
 namespace mgpu::trace {
 namespace {
@@ -103,20 +100,6 @@ TEST(Table, CutsALongValueInItsSentence) {
   const std::string text = "name,cpu\na," + std::string(3000, '7') + "\n";
   const Table table = table_of(text);
   EXPECT_LT(table.number(0, 1, 0, 1).error().message.size(), 300U);
-}
-
-TEST(ReadTextFile, GivesAllOfTheFile) {
-  const test::ScratchFolder folder;
-  const std::string path = folder.path("a.csv");
-  std::ofstream(path) << "one\ntwo";
-  EXPECT_EQ(*read_text_file(path), "one\ntwo");
-}
-
-TEST(ReadTextFile, RefusesWhatIsNotAReadableFile) {
-  const test::ScratchFolder folder;
-  EXPECT_EQ(read_text_file(folder.path("none")).error().message,
-            "cannot open " + folder.path("none"));
-  EXPECT_THAT(read_text_file(folder.path()).error().message, HasSubstr("cannot"));
 }
 
 }  // namespace

@@ -190,8 +190,8 @@ TEST_F(ServerTls, ReportsOnceThatAFileIsGone) {
   while (served.problems.all().empty()) std::this_thread::sleep_for(1ms);
   std::this_thread::sleep_for(50ms);
   EXPECT_THAT(served.problems.all(),
-              ElementsAre("cannot read the key file " + server.key +
-                          ": No such file or directory; the certificate in use stays"));
+              ElementsAre("cannot read the key file \"" + server.key +
+                          "\": No such file or directory; the certificate in use stays"));
   EXPECT_EQ(ask(served, trusting()), 200);
 }
 
@@ -204,8 +204,8 @@ TEST_F(ServerTls, SaysWhyItCannotStart) {
   const std::string empty = certificates.file("empty", "");
   const CertificateFiles other = certificates.issue("other", ca);
   EXPECT_EQ(why({"/no/such.crt", server.key, ""}),
-            "cannot read the certificate file /no/such.crt: No such file or directory");
-  EXPECT_THAT(why({empty, server.key, ""}), HasSubstr(empty + ": it is empty"));
+            "cannot read the certificate file \"/no/such.crt\": No such file or directory");
+  EXPECT_THAT(why({empty, server.key, ""}), HasSubstr(empty + "\": it is empty"));
   EXPECT_THAT(why({garbage, server.key, ""}), StartsWith("cannot use the certificate file"));
   EXPECT_THAT(why({server.certificate, garbage, ""}), StartsWith("cannot use the key file"));
   EXPECT_THAT(why({server.certificate, certificates.encrypted_key(server), ""}),

@@ -69,7 +69,7 @@ TEST_F(CardsFileSource, ReadsTheFileAsItIsNow) {
 TEST_F(CardsFileSource, NamesTheFileInItsSentences) {
   const auto source = cards_file_source(path_);
   EXPECT_EQ(health_of(*source),
-            "cards file \"" + path_ + "\": cannot be read: No such file or directory");
+            "cannot read cards file \"" + path_ + "\": No such file or directory");
   write("cards: 7");
   EXPECT_EQ(health_of(*source),
             "cards file \"" + path_ + "\": cards must be a list, found something else");
@@ -118,7 +118,7 @@ TEST_F(CardsFileSource, WakesUpWhenTheFileIsReplacedChangedOrGone) {
   settle(*source);
   std::filesystem::remove(path_);
   source->wait_for_change(hours(1));
-  EXPECT_THAT(health_of(*source), StartsWith("cards file"));
+  EXPECT_THAT(health_of(*source), StartsWith("cannot read cards file"));
   write(one_card("Healthy"));
   source->wait_for_change(hours(1));
   EXPECT_EQ(health_of(*source), "Healthy");

@@ -194,8 +194,9 @@ TEST_F(CheckpointFile, IsInKubeletsFolder) {
 }
 
 TEST_F(CheckpointFile, MayBeMissing) {
-  EXPECT_THAT(read().error().message,
-              AllOf(HasSubstr("cannot read \"" + path_), HasSubstr("No such file")));
+  EXPECT_THAT(
+      read().error().message,
+      AllOf(HasSubstr("cannot read kubelet's checkpoint \"" + path_), HasSubstr("No such file")));
 }
 
 TEST_F(CheckpointFile, MustBeAnOrdinaryFile) {

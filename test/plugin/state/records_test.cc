@@ -8,6 +8,7 @@
 #include <functional>
 #include <random>
 
+#include "common/base/files.h"
 #include "plugin/state/record_json.h"
 #include "test/support/scratch_folder.h"
 
@@ -192,15 +193,6 @@ TEST(DurableFiles, LeaveTheOldFileWhereTheNewOneCannotBeWritten) {
   EXPECT_THAT(write_file(folder.path("x"), "new", Durability::kMachine).error().message,
               HasSubstr("cannot create " + folder.path("x.part")));
   EXPECT_EQ(read_file(folder.path("x"), 100).value(), "old");
-}
-
-TEST(DurableFiles, ReadNoMoreThanTheyAreAllowed) {
-  const test::ScratchFolder folder;
-  ASSERT_TRUE(write_file(folder.path("a/b/x"), std::string(100, 'x'), Durability::kProcess));
-  EXPECT_EQ(read_file(folder.path("a/b/x"), 100)->size(), 100U);
-  EXPECT_THAT(read_file(folder.path("a/b/x"), 99).error().message, HasSubstr("more than 99 bytes"));
-  EXPECT_THAT(read_file(folder.path("a"), 99).error().message, HasSubstr("not an ordinary file"));
-  EXPECT_THAT(read_file(folder.path("no"), 99).error().message, HasSubstr("No such file"));
 }
 
 }  // namespace
