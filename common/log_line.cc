@@ -4,22 +4,12 @@
 
 #include <algorithm>
 
+#include "common/base/utc_text.h"
 #include "common/limits.h"
 #include "common/text.h"
 
 namespace mgpu {
 namespace {
-
-std::string rfc3339(LogTime time) {
-  using namespace std::chrono;
-  const auto day = floor<days>(time);
-  const year_month_day date(day);
-  const hh_mm_ss clock(time - day);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                     clock.hours().count(), clock.minutes().count(), clock.seconds().count(),
-                     clock.subseconds().count());
-}
 
 std::string escaped(std::string_view value) {
   const std::string_view shown = cut_text(value, limits::kLogValueMax);
@@ -38,7 +28,7 @@ bool is_bare(std::string_view value) {
 
 std::string text_log_line(LogTime time, std::string_view level, std::string_view message,
                           Fields fields) {
-  std::string line = fmt::format("{} {} \"{}\"", rfc3339(time), level, escaped(message));
+  std::string line = fmt::format("{} {} \"{}\"", utc_text(time), level, escaped(message));
   for (const Field& field : fields) {
     const char* form = is_bare(field.value) ? " {}={}" : " {}=\"{}\"";
     line += fmt::format(fmt::runtime(form), field.key, escaped(field.value));
@@ -48,7 +38,7 @@ std::string text_log_line(LogTime time, std::string_view level, std::string_view
 
 std::string json_log_line(LogTime time, std::string_view level, std::string_view message,
                           Fields fields) {
-  std::string line = fmt::format(R"({{"time":"{}","level":"{}","message":"{}")", rfc3339(time),
+  std::string line = fmt::format(R"({{"time":"{}","level":"{}","message":"{}")", utc_text(time),
                                  level, escaped(message));
   for (const Field& field : fields) {
     line += fmt::format(R"(,"{}":"{}")", escaped(field.key), escaped(field.value));

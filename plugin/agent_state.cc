@@ -1,11 +1,10 @@
 // Kubelet, cards and node object: what happens while the agent is up. agent_start.cc brings it up.
 #include "plugin/agent_state.h"
 
-#include <fmt/chrono.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "common/base/utc_text.h"
 #include "common/log.h"
 #include "plugin/allocation/offer.h"
 #include "plugin/limits.h"
@@ -17,12 +16,6 @@ namespace mgpu {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::string now_utc() {
-  const auto now =
-      std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
-  return fmt::format("{:%FT%TZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(now)));
-}
 
 gpu::MpsOptions mps_options(const AgentSettings& settings) {
   gpu::MpsOptions options;
@@ -55,7 +48,7 @@ Agent::State::State(AgentSettings settings, std::unique_ptr<gpu::CardSource> car
       on_fatal_(std::move(on_fatal)),
       records_(settings_.state_folder + "/allocations"),
       known_file_(settings_.state_folder + "/cards.json"),
-      events_(settings_.node, transport, now_utc),
+      events_(settings_.node, transport, utc_now),
       publisher_(
           std::make_unique<node::NodePublisher>(settings_.node, settings_.contract, transport,
                                                 [](const std::string& problem) {
@@ -69,7 +62,7 @@ Agent::State::State(AgentSettings settings, std::unique_ptr<gpu::CardSource> car
                   .remember = [this](const gpu::KnownCards& known) { return remember(known); },
                   .on_change = [this](const InventoryState& before,
                                       const InventoryState& now) { on_cards(before, now); },
-                  .now = now_utc}) {
+                  .now = utc_now}) {
   probe_.before_reading([this] { tell_probe(); });
   add_routes();
 }

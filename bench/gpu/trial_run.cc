@@ -1,7 +1,6 @@
 #include "bench/gpu/trial_run.h"
 
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -28,6 +27,7 @@
 #include "bench/gpu/runc.h"
 #include "bench/gpu/runner.h"
 #include "common/base/files.h"
+#include "common/base/utc_text.h"
 #include "common/result.h"
 #include "common/text.h"
 
@@ -51,12 +51,6 @@ constexpr char kLockFile[] = "/run/mgpu-gpu-trial.lock";
 constexpr std::array kSignals = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 // Of the logs of one daemon: those of a daemon that fails quickly grow quickly.
 constexpr std::size_t kMpsLogBytesMax = std::size_t{1} << 20;
-
-std::string now_text() {
-  const auto now = std::chrono::system_clock::now();
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
-                     fmt::gmtime(std::chrono::system_clock::to_time_t(now)));
-}
 
 Error cannot(const char* what, const std::string& path, int number) {
   return error(fmt::format("cannot {} {}: {}", what, in_quotes(path), std::strerror(number)));
@@ -168,7 +162,7 @@ class TrialRun {
  public:
   TrialRun(Trial trial, const RunOptions& options, OutputFiles& files)
       : trial_(std::move(trial)), options_(options), files_(files), runner_(files.log()) {
-    report_.date = now_text();
+    report_.date = utc_now();
   }
 
   int run() {

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "common/base/utc_text.h"
 #include "common/kube/memory_object.h"
 
 namespace mgpu::kube {
@@ -81,15 +82,8 @@ std::string MemoryCluster::new_uid() {
 }
 
 std::string MemoryCluster::timestamp(std::chrono::seconds later) const {
-  using std::chrono::floor;
-  const auto passed = floor<std::chrono::seconds>(executor_.now() - started_);
-  const auto now = start_ + passed + later;
-  const auto day = floor<std::chrono::days>(now);
-  const std::chrono::year_month_day date(day);
-  const std::chrono::hh_mm_ss time(now - day);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                     time.hours().count(), time.minutes().count(), time.seconds().count());
+  const auto passed = std::chrono::floor<std::chrono::seconds>(executor_.now() - started_);
+  return utc_text(start_ + passed + later);
 }
 
 }  // namespace mgpu::kube

@@ -9,11 +9,11 @@
 #include <tuple>
 #include <utility>
 
+#include "common/base/utc_text.h"
 #include "common/check.h"
 #include "common/kube/request.h"
 #include "common/text.h"
 #include "plugin/limits.h"
-#include "plugin/node/utc_time.h"
 
 namespace mgpu::node {
 namespace {
