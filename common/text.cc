@@ -76,6 +76,12 @@ void append_escaped(std::string& out, char c) {
 
 }  // namespace
 
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = to_lower(c);
+  return lower;
+}
+
 std::size_t utf8_sequence_at(std::string_view text, std::size_t at) {
   const std::uint8_t first = byte_at(text, at);
   if (first < 0x80) return 1;

@@ -7,6 +7,12 @@
 
 namespace mgpu {
 
+// ASCII alone, whatever the locale of the process says.
+constexpr char to_lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+std::string lower_case(std::string_view text);
+
 // The length of the well-formed UTF-8 sequence at `at`, 1 to 4; 0 when there is none.
 // REQUIRES: at < text.size().
 std::size_t utf8_sequence_at(std::string_view text, std::size_t at);

@@ -42,9 +42,7 @@ Result<void> check_paths(const Flags& flags) {
 std::string host_name() {
   std::array<char, 256> name{};
   if (gethostname(name.data(), name.size() - 1) != 0) return {};
-  std::string lower = name.data();
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return lower;
+  return lower_case(name.data());
 }
 
 Result<NodeName> node_name(const Flags& flags) {

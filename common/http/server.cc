@@ -10,7 +10,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <cctype>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -20,6 +19,7 @@
 
 #include "common/http/session.h"
 #include "common/http/tls.h"
+#include "common/text.h"
 
 namespace mgpu::http {
 
@@ -31,7 +31,7 @@ constexpr std::string_view kTooMany =
     "Connection: close\r\n\r\n{\"error\": \"too many connections\"}\n";
 
 std::string lower_first(std::string text) {
-  if (!text.empty()) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  if (!text.empty()) text[0] = to_lower(text[0]);
   return text;
 }
 

@@ -1,5 +1,7 @@
 #include "extender/placement/card_kind.h"
 
+#include "common/text.h"
+
 namespace mgpu::placement {
 namespace {
 
@@ -9,15 +11,11 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t byte) {
   return (hash ^ byte) * kPrime;
 }
 
-unsigned char lower(char c) {
-  return static_cast<unsigned char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-}
-
 }  // namespace
 
 KindId kind_id(std::string_view model, MiB memory) {
   std::uint64_t hash = 14'695'981'039'346'656'037U;
-  for (const char c : model) hash = mix(hash, lower(c));
+  for (const char c : model) hash = mix(hash, static_cast<unsigned char>(to_lower(c)));
   auto left = static_cast<std::uint64_t>(memory.value());
   for (int byte = 0; byte < 8; ++byte, left >>= 8) hash = mix(hash, left & 0xFF);
   return hash == 0 ? 1 : hash;

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 
+#include "common/text.h"
+
 namespace mgpu::placement {
 
 namespace {
-
-// Not the C library's: its answer depends on the locale.
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
 
 bool lists(const std::vector<std::string>& models, std::string_view model) {
   return std::ranges::any_of(models, [&](const auto& name) { return same_model(name, model); });
@@ -18,11 +15,11 @@ bool lists(const std::vector<std::string>& models, std::string_view model) {
 }  // namespace
 
 bool same_model(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, {}, lower, lower);
+  return std::ranges::equal(a, b, {}, to_lower, to_lower);
 }
 
 bool ModelLess::operator()(std::string_view a, std::string_view b) const {
-  return std::ranges::lexicographical_compare(a, b, {}, lower, lower);
+  return std::ranges::lexicographical_compare(a, b, {}, to_lower, to_lower);
 }
 
 bool accepts_model(const std::vector<std::string>& models, const std::vector<std::string>& excluded,

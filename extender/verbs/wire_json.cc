@@ -31,10 +31,6 @@ const char* words(simdjson::error_code code) {
   }
 }
 
-char lower_of(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
 }  // namespace
 
 Error malformed(simdjson::error_code code) {
@@ -49,7 +45,7 @@ Error unexpected(std::string_view field, std::string_view found, std::string_vie
 
 bool equal_fold(std::string_view name, std::string_view lower) {
   return std::equal(name.begin(), name.end(), lower.begin(), lower.end(),
-                    [](char a, char b) { return lower_of(a) == b; });
+                    [](char a, char b) { return to_lower(a) == b; });
 }
 
 std::string element_name(std::string_view field, std::size_t index) {

@@ -19,6 +19,12 @@ bool valid_utf8(std::string_view text) {
   return true;
 }
 
+TEST(LowerCase, IsOfAsciiAlone) {
+  EXPECT_EQ(lower_case("Node-AZ.09[@`{"), "node-az.09[@`{");
+  EXPECT_EQ(lower_case("\xC3\x84"), "\xC3\x84");
+  EXPECT_EQ(lower_case(""), "");
+}
+
 TEST(Utf8, KnowsTheEdgesOfEveryLength) {
   struct Case {
     std::string text;
