@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/limits.h"
+#include "common/pod_requests.h"
 #include "common/quantity.h"
 #include "common/text.h"
 
@@ -277,22 +278,15 @@ Result<Placement> read_placement(const kube::Pod& pod, const GpuRequest& request
   return placement;
 }
 
-// One pass in spec order: `running` is what has started and stays, and an init container runs
-// beside exactly that.
 Share hold_on(const Share& capacity, std::span<const ContainerRequest> containers,
               ContainerSet on) {
-  Share running;
-  Share peak;
+  PodRequests<Share> requests;
   for (; on != 0; on &= on - 1) {
     const ContainerRequest& container = containers[static_cast<std::size_t>(std::countr_zero(on))];
-    const Share share = running + container.on(capacity);
-    if (container.kind == ContainerKind::kInit) {
-      peak = max_of(peak, share);
-    } else {
-      running = share;
-    }
+    const Share share = container.on(capacity);
+    container.kind == ContainerKind::kInit ? requests.add_init(share) : requests.add_lasting(share);
   }
-  return max_of(peak, running);
+  return requests.peak();
 }
 
 }  // namespace mgpu

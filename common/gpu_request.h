@@ -89,10 +89,8 @@ Result<Placement> read_placement(const kube::Pod& pod, const GpuRequest& request
 using ContainerSet = std::uint64_t;
 static_assert(limits::kGpuContainersPerPodMax <= 64);
 
-// What the containers of `on` together hold of one card of this capacity, by the Kubernetes rule
-// for init containers and sidecars (KEP-753, kubernetes pkg/api/v1/resource/helpers.go,
-// PodRequests): the larger of all that stays, and each init container beside the sidecars declared
-// before it.
+// What the containers of `on` together hold of one card of this capacity, at most at a time
+// (pod_requests.h).
 Share hold_on(const Share& capacity, std::span<const ContainerRequest> containers, ContainerSet on);
 
 }  // namespace mgpu

@@ -8,6 +8,7 @@
 #include "common/kube/object_json.h"
 #include "common/kube/request.h"
 #include "common/limits.h"
+#include "common/pod_requests.h"
 #include "common/quantity.h"
 
 namespace mgpu::sim {
@@ -44,19 +45,15 @@ std::int64_t amount(const kube::StringMap& amounts, const std::string& resource)
   return value ? *value : 0;
 }
 
-// kubernetes pkg/api/v1/resource/helpers.go, PodRequests.
 std::int64_t asked(const kube::Pod& pod, const std::string& resource) {
-  std::int64_t sidecars = 0;
-  std::int64_t largest_start = 0;
+  PodRequests<std::int64_t> requests;
   for (const kube::Container& container : pod.init_containers) {
     const std::int64_t own = amount(container.limits, resource);
-    if (container.restart_always) sidecars += own;
-    largest_start = std::max(largest_start, container.restart_always ? sidecars : sidecars + own);
+    container.restart_always ? requests.add_lasting(own) : requests.add_init(own);
   }
-  std::int64_t running = sidecars;
   for (const kube::Container& container : pod.containers)
-    running += amount(container.limits, resource);
-  return std::max(running, largest_start);
+    requests.add_lasting(amount(container.limits, resource));
+  return requests.peak();
 }
 
 // "0/3 nodes are available: 1 too few cards ..., 2 Insufficient ...." as in kube-scheduler's

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "common/pod_requests.h"
 #include "common/quantity.h"
 
 namespace mgpu::ledger {
@@ -36,26 +37,18 @@ HostAmount asked_by(const kube::Container& container) {
   return asked;
 }
 
-HostAmount larger_of(const HostAmount& a, const HostAmount& b) {
-  return {std::max(a.cpu, b.cpu), std::max(a.memory, b.memory)};
-}
-
 }  // namespace
 
 HostAmount host_of(const kube::Pod& pod) {
-  HostAmount sidecars;
-  HostAmount most;
+  PodRequests<HostAmount> requests;
   for (const kube::Container& container : pod.init_containers) {
-    HostAmount at_once = asked_by(container);
-    at_once += sidecars;
-    most = larger_of(most, at_once);
-    if (container.restart_always) sidecars = at_once;
+    const HostAmount amount = asked_by(container);
+    container.restart_always ? requests.add_lasting(amount) : requests.add_init(amount);
   }
-  HostAmount together = sidecars;
-  for (const kube::Container& container : pod.containers) together += asked_by(container);
-  most = larger_of(most, together);
-  most += amounts_of(pod.overhead);
-  return most;
+  for (const kube::Container& container : pod.containers) requests.add_lasting(asked_by(container));
+  HostAmount sum = requests.peak();
+  sum += amounts_of(pod.overhead);
+  return sum;
 }
 
 HostAmount allocatable_of(const kube::Node& node) {

@@ -6,10 +6,8 @@
 
 namespace mgpu::ledger {
 
-// As kube-scheduler counts it (kubernetes pkg/api/v1/resource/helpers.go, PodRequests): the larger
-// of all containers and sidecars together and of each init container beside the sidecars before it,
-// plus the overhead; where a container names no request, its limit. What cannot be read counts as
-// zero: the API server has checked it.
+// As kube-scheduler counts it (common/pod_requests.h), with the overhead; where a container names
+// no request, its limit. What cannot be read counts as zero: the API server has checked it.
 placement::HostAmount host_of(const kube::Pod& pod);
 
 placement::HostAmount allocatable_of(const kube::Node& node);

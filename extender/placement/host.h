@@ -31,6 +31,11 @@ struct HostAmount {
   }
 };
 
+// The larger of each dimension.
+constexpr HostAmount max_of(const HostAmount& a, const HostAmount& b) {
+  return {a.cpu < b.cpu ? b.cpu : a.cpu, a.memory < b.memory ? b.memory : a.memory};
+}
+
 // `allocatable` minus `used`, zero in a dimension that is over-full.
 constexpr HostAmount room_in(const HostAmount& allocatable, const HostAmount& used) {
   return {allocatable.cpu.minus_saturating(used.cpu),

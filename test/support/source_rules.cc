@@ -93,8 +93,8 @@ const Paths kPure = {
     "common/limits.",        "common/quantity.",     "common/contract.",
     "common/node_cards.",    "common/gpu_request.",  "common/digest.",
     "plugin/monitor/cgroup", "plugin/monitor/join",  "plugin/monitor/watchdog",
-    "common/text.",          "common/kube/objects.", "common/kube/request.",
-    "common/kube/watcher.",  "common/kube/backoff.",
+    "common/pod_requests.",  "common/text.",         "common/kube/objects.",
+    "common/kube/request.",  "common/kube/watcher.", "common/kube/backoff.",
 };
 // What pure code may include of the repository, besides its own folder.
 const Paths kValueHeaders = {
@@ -107,6 +107,7 @@ const Paths kValueHeaders = {
     "common/contract.h",
     "common/digest.h",
     "common/gpu_request.h",
+    "common/pod_requests.h",
     "plugin/allocation/device_set.h",
     "plugin/allocation/record.h",
     "plugin/limits.h",
