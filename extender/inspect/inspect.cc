@@ -2,11 +2,11 @@
 
 #include <utility>
 
+#include "common/base/callback_guard.h"
 #include "common/kube/client.h"
 #include "common/kube/object_json.h"
 #include "common/limits.h"
 #include "extender/inspect/views.h"
-#include "extender/verbs/call_gate.h"
 
 namespace mgpu::inspect {
 
@@ -21,17 +21,13 @@ using http::Respond;
 struct Desk {
   Desk(ledger::Ledger& its_ledger, const verbs::Settings& its_settings, kube::Client& its_client)
       : ledger(its_ledger), settings(its_settings), client(its_client) {}
-  ~Desk() { answers->close(); }
-  Desk(const Desk&) = delete;
-  Desk& operator=(const Desk&) = delete;
 
   Instant now() const { return client.executor().now(); }
 
   ledger::Ledger& ledger;
   const verbs::Settings& settings;
   kube::Client& client;
-  // Through which the API server's answers reach this desk.
-  std::shared_ptr<verbs::CallGate> answers = std::make_shared<verbs::CallGate>();
+  CallbackGuard answers;  // of the API server; ends first
 };
 
 Result<std::string> required(const Request& request, const std::string& name) {
@@ -96,10 +92,10 @@ void explain_pod(Desk& desk, const Request& request, Respond respond) {
   const auto page = explain_page(request);
   if (!page) return respond(error_response(400, page.error().message));
   desk.client.get_pod(*ref, limits::kExplainTimeout,
-                      [&desk, gate = desk.answers, page = *page,
-                       respond = std::move(respond)](const kube::ApiResult<kube::Pod>& found) {
-                        gate->run([&] { respond(explain_found(desk, found, page)); });
-                      });
+                      desk.answers.wrap([&desk, page = *page, respond = std::move(respond)](
+                                            const kube::ApiResult<kube::Pod>& found) {
+                        respond(explain_found(desk, found, page));
+                      }));
 }
 
 }  // namespace

@@ -62,10 +62,11 @@ void BindAttempt::start() {
 
 void BindAttempt::read_pod() {
   step_ = Step::kReading;
-  core_->client.get_pod(args_.pod, time_left(),
-                        [self = shared_from_this()](const kube::ApiResult<kube::Pod>& pod) {
-                          self->core_->gate.run([&] { self->on_pod(pod); });
-                        });
+  core_->client.get_pod(
+      args_.pod, time_left(),
+      core_->callbacks.wrap([self = shared_from_this()](const kube::ApiResult<kube::Pod>& pod) {
+        self->on_pod(pod);
+      }));
 }
 
 void BindAttempt::on_pod(const kube::ApiResult<kube::Pod>& pod) {
@@ -117,10 +118,11 @@ void BindAttempt::assume(const kube::Pod& pod, const PodRequest& request) {
 
 void BindAttempt::send(const Annotations& annotations) {
   step_ = Step::kPosting;
-  core_->client.bind({args_.pod, args_.uid, args_.node, annotations}, time_left(),
-                     [self = shared_from_this()](const kube::ApiResult<void>& posted) {
-                       self->core_->gate.run([&] { self->on_posted(posted); });
-                     });
+  core_->client.bind(
+      {args_.pod, args_.uid, args_.node, annotations}, time_left(),
+      core_->callbacks.wrap([self = shared_from_this()](const kube::ApiResult<void>& posted) {
+        self->on_posted(posted);
+      }));
 }
 
 void BindAttempt::on_posted(const kube::ApiResult<void>& posted) {
@@ -141,11 +143,12 @@ void BindAttempt::on_posted(const kube::ApiResult<void>& posted) {
 
 void BindAttempt::resolve(Doubt doubt, std::string message) {
   step_ = Step::kResolving;
-  core_->client.get_pod(args_.pod, limits::kBindTimeout,
-                        [self = shared_from_this(), doubt,
-                         message = std::move(message)](const kube::ApiResult<kube::Pod>& pod) {
-                          self->core_->gate.run([&] { self->on_resolved(doubt, message, pod); });
-                        });
+  core_->client.get_pod(
+      args_.pod, limits::kBindTimeout,
+      core_->callbacks.wrap([self = shared_from_this(), doubt,
+                             message = std::move(message)](const kube::ApiResult<kube::Pod>& pod) {
+        self->on_resolved(doubt, message, pod);
+      }));
 }
 
 void BindAttempt::on_resolved(Doubt doubt, const std::string& message,

@@ -7,11 +7,11 @@
 #include <string>
 #include <unordered_map>
 
+#include "common/base/callback_guard.h"
 #include "common/kube/client.h"
 #include "extender/ledger/ledger.h"
 #include "extender/verbs/bind_standing.h"
 #include "extender/verbs/binder.h"
-#include "extender/verbs/call_gate.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/remembered_pods.h"
 
@@ -29,8 +29,8 @@ struct BinderCore {
   ledger::Ledger& ledger;
   const Settings settings;
   BinderEvents events;
-  CallGate gate;        // thread-safe
-  RememberedPods pods;  // thread-safe
+  CallbackGuard callbacks;  // thread-safe
+  RememberedPods pods;      // thread-safe
   std::unordered_map<ledger::ClaimId, Written> written;
 
   void problem(const std::string& sentence) const {

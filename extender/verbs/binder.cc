@@ -67,7 +67,7 @@ std::shared_ptr<BindAttempt> Binder::State::new_attempt(BindingArgs args, Instan
   auto attempt =
       std::make_shared<BindAttempt>(core, std::move(args), deadline, std::move(handlers));
   *timer = executor.after(deadline - executor.now(),
-                          [self, attempt] { self->core->gate.run([&] { attempt->expire(); }); });
+                          core->callbacks.wrap([attempt] { attempt->expire(); }));
   return attempt;
 }
 
@@ -97,7 +97,7 @@ Binder::Binder(kube::Client& client, ledger::Ledger& ledger, const Settings& set
           std::make_shared<State>(client, ledger, settings, binds_in_flight, std::move(events))) {}
 
 Binder::~Binder() {
-  state_->core->gate.close();
+  state_->core->callbacks.close();
   state_->waiting.clear();
 }
 
@@ -108,10 +108,11 @@ void Binder::remember(const kube::Pod& pod) {
 void Binder::bind(BindingArgs args, std::function<void(std::string error)> done) {
   state_->in_flight.fetch_add(1, std::memory_order_relaxed);
   Executor& executor = state_->core->client.executor();
-  executor.post([state = state_, begun = executor.now(), args = std::move(args),
-                 done = std::move(done)]() mutable {
-    state->core->gate.run([&] { state->admit(std::move(args), begun, std::move(done)); });
-  });
+  executor.post(
+      state_->core->callbacks.wrap([state = state_, begun = executor.now(), args = std::move(args),
+                                    done = std::move(done)]() mutable {
+        state->admit(std::move(args), begun, std::move(done));
+      }));
 }
 
 void Binder::start_rechecks() {

@@ -19,14 +19,19 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
 
+#include "common/base/callback_guard.h"
 #include "common/executor.h"
 #include "common/ids.h"
+#include "common/limits.h"
 
 namespace mgpu::verbs {
 
-// Thread-safe.
+// Thread-safe. No callback runs after the destructor returns; they must not end it.
 class HeldRefusals {
  public:
   // Decides again, on the executor. `last`: the refusal must be answered now. Returns whether it
@@ -35,8 +40,6 @@ class HeldRefusals {
 
   // `executor` outlives it.
   explicit HeldRefusals(Executor& executor);
-  // Calls nobody after it.
-  ~HeldRefusals();
 
   // To be read before deciding, and handed to hold().
   std::uint64_t releases() const;
@@ -46,8 +49,35 @@ class HeldRefusals {
   void observe(std::uint64_t releases);
 
  private:
-  struct State;
-  std::shared_ptr<State> state_;
+  struct Held {
+    PodUid uid;
+    Instant since;
+    Instant until;
+    Decide decide;
+  };
+
+  // REQUIRES: mutex_ is held, here and in the next three.
+  bool allowed(Instant now);
+  Instant end_of_hold(const PodUid& uid, Instant now) const;
+  void remember(const PodUid& uid);
+  std::optional<Held> take(std::uint64_t id);
+
+  void arm(std::uint64_t id, Duration delay);
+  void on_timer(std::uint64_t id);
+  void decide_again(std::uint64_t id);
+  void answer(Held held);
+
+  Executor& executor_;
+  mutable std::mutex mutex_;
+  // Below: protected by mutex_.
+  std::uint64_t releases_ = 0;
+  std::uint64_t next_id_ = 0;
+  std::map<std::uint64_t, Held> held_;
+  std::unordered_map<PodUid, std::uint64_t> refused_at_;  // releases at a pod's last refusal
+  Duration allowance_ = limits::kRefusalHoldAllowance;
+  Instant refilled_;
+  Instant last_release_;
+  CallbackGuard callbacks_;  // ends first
 };
 
 }  // namespace mgpu::verbs

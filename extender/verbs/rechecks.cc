@@ -8,12 +8,11 @@
 namespace mgpu::verbs {
 
 void Rechecks::start() {
-  core_->client.executor().after(limits::kAssumedRecheck, [self = shared_from_this()] {
-    self->core_->gate.run([&] {
-      self->tick();
-      self->start();
-    });
-  });
+  core_->client.executor().after(limits::kAssumedRecheck,
+                                 core_->callbacks.wrap([self = shared_from_this()] {
+                                   self->tick();
+                                   self->start();
+                                 }));
 }
 
 void Rechecks::tick() {
@@ -32,10 +31,10 @@ void Rechecks::read_next() {
   ++reading_;
   const PodRef pod = claim.pod;
   core_->client.get_pod(pod, limits::kBindTimeout,
-                        [self = shared_from_this(),
-                         claim = std::move(claim)](const kube::ApiResult<kube::Pod>& read) {
-                          self->core_->gate.run([&] { self->on_pod(claim, read); });
-                        });
+                        core_->callbacks.wrap([self = shared_from_this(), claim = std::move(claim)](
+                                                  const kube::ApiResult<kube::Pod>& read) {
+                          self->on_pod(claim, read);
+                        }));
 }
 
 void Rechecks::on_pod(const ledger::Ledger::InDoubt& claim, const kube::ApiResult<kube::Pod>& pod) {

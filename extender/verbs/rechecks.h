@@ -13,7 +13,7 @@ class Rechecks : public std::enable_shared_from_this<Rechecks> {
  public:
   explicit Rechecks(std::shared_ptr<BinderCore> core) : core_(std::move(core)) {}
 
-  // Once every limits::kAssumedRecheck, for as long as the gate is open.
+  // Once every limits::kAssumedRecheck, until the binder ends.
   void start();
 
  private:

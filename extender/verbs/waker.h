@@ -14,12 +14,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <mutex>
 #include <string>
 
+#include "common/base/callback_guard.h"
 #include "common/ids.h"
 #include "common/kube/client.h"
+#include "common/limits.h"
 #include "extender/ledger/ledger.h"
+#include "extender/verbs/wake_list.h"
 
 namespace mgpu::verbs {
 
@@ -38,15 +41,13 @@ struct WakerEvents {
   std::function<void(const std::string& problem)> on_problem;
 };
 
-// Thread-safe; no call waits.
+// Thread-safe; no call waits. No callback runs after the destructor returns; events must not call
+// it.
 class Waker {
  public:
   // `client` and `ledger` outlive it. The object is written in the namespace `space`; empty: nobody
   // is ever woken.
   Waker(kube::Client& client, const ledger::Ledger& ledger, std::string space, WakerEvents events);
-  // Calls nobody after it.
-  ~Waker();
-
   // kube-scheduler asks about the pod.
   void asked(const PodUid& uid);
   // It is told that no node fits, though news might help; decided on a ledger of `releases`.
@@ -55,8 +56,32 @@ class Waker {
   void gone(const PodUid& uid);
 
  private:
-  struct State;
-  std::shared_ptr<State> state_;
+  void arm();  // REQUIRES: mutex_ is held
+  void look();
+  bool begin(std::uint64_t releases, Instant now);
+
+  // Below: on the executor.
+  using Done = void (Waker::*)(const kube::ApiResult<void>&);
+  kube::StorageCapacity object();
+  void write(kube::Request request, Done done);
+  void on_patched(const kube::ApiResult<void>& patched);
+  void on_created(const kube::ApiResult<void>& created);
+  void woken();
+  void failed(const kube::ApiError& problem);
+
+  kube::Client& client_;
+  const ledger::Ledger& ledger_;
+  const std::string space_;
+  const WakerEvents events_;
+  std::mutex mutex_;
+  WakeList list_;       // protected by mutex_
+  bool armed_ = false;  // protected by mutex_
+  // Below: on the executor.
+  const std::uint32_t start_;  // tells the values of one process from those of another
+  std::uint64_t written_ = 0;
+  Duration retry_{limits::kWakeRetryFirst};
+  std::string told_;         // the last problem, while it lasts
+  CallbackGuard callbacks_;  // ends first
 };
 
 }  // namespace mgpu::verbs

@@ -4,10 +4,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <tuple>
 
+#include "common/base/callback_guard.h"
 #include "common/ids.h"
+#include "common/kube/request.h"
 #include "common/kube/transport.h"
 
 namespace mgpu::node {
@@ -20,13 +25,12 @@ struct Event {
 };
 
 // Any thread; never waits: what cannot be sent now or is over limits::kEventsInFlightMax is dropped
-// and counted.
+// and counted. No callback runs after the destructor returns.
 class EventRecorder {
  public:
   // `transport` outlives it. `now` gives RFC 3339 UTC, on any thread; none: the
   // machine's time.
   EventRecorder(NodeName node, kube::Transport& transport, std::function<std::string()> now);
-  ~EventRecorder();
 
   // `uid` may be empty where it is not known.
   void on_pod(const PodRef& pod, const PodUid& uid, const Event& event);
@@ -35,8 +39,40 @@ class EventRecorder {
   std::uint64_t dropped() const;
 
  private:
-  struct State;
-  std::shared_ptr<State> state_;
+  // Events are counted by what they are about, their reason, message and type.
+  using Key = std::tuple<std::string, std::string, std::string, std::string, std::string>;
+  // One event as it stands at the API server, or is on its way there.
+  struct Remembered {
+    kube::EventObject event;
+    std::uint64_t count = 0;    // occurrences
+    std::uint64_t written = 0;  // of them, what the server knows
+    std::uint64_t sending = 0;  // the same once the request under way is done; 0: there is none
+    std::uint64_t last_use = 0;
+  };
+
+  static Key key_of(const kube::EventObject& event);
+  void record(kube::EventObject event);
+  void send(const Key& key, kube::Request request);
+  void on_answer(const Key& key, const kube::Response& answer);
+
+  // REQUIRES: mutex_ is held, here and in the next three.
+  std::optional<kube::Request> begin(const Key& key, kube::EventObject event);
+  std::optional<kube::Request> begin_next(Remembered& entry, const std::string& time);
+  std::optional<kube::Request> after(const Key& key, const kube::Response& answer,
+                                     const std::string& time);
+  void make_room();
+
+  const NodeName node_;
+  kube::Transport& transport_;
+  const std::function<std::string()> now_;
+
+  mutable std::mutex mutex_;
+  // Below: protected by mutex_.
+  std::map<Key, Remembered> remembered_;
+  std::size_t in_flight_ = 0;
+  std::uint64_t uses_ = 0;
+  std::uint64_t dropped_ = 0;
+  CallbackGuard callbacks_;  // ends first
 };
 
 }  // namespace mgpu::node
