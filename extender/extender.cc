@@ -12,6 +12,7 @@
 #include "common/kube/request.h"
 #include "common/log.h"
 #include "common/metrics.h"
+#include "common/program/service_routes.h"
 #include "extender/inspect/inspect.h"
 #include "extender/ledger/host_amount.h"
 #include "extender/ledger/informer.h"
@@ -178,18 +179,7 @@ void Extender::State::add_routes() {
                   [this] { return listed(); }}
       .add_to(router, settings.url_prefix);
   inspect::add_routes(router, "/inspect", ledger, settings.verbs, client);
-  router.add("GET", "/healthz", [](const http::Request&, const http::Respond& respond) {
-    respond({.content_type = "text/plain", .body = "ok\n"});
-  });
-  router.add("GET", "/readyz", [this](const http::Request&, const http::Respond& respond) {
-    respond(readiness_response(readiness()));
-  });
-  router.add("GET", "/metrics", [this](const http::Request&, const http::Respond& respond) {
-    respond({.content_type = kMetricsContentType, .body = metrics.text()});
-  });
-  router.add("GET", "/version", [](const http::Request&, const http::Respond& respond) {
-    respond({.body = std::string("{\"version\": \"") + MGPU_VERSION + "\"}\n"});
-  });
+  add_service_routes(router, metrics, [this] { return readiness(); });
 }
 
 http::ServerEvents Extender::State::server_events() {

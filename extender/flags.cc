@@ -75,13 +75,7 @@ http::ServerOptions http_options(const Flags& flags) {
 }
 
 void add_api_flags(Options& options, Flags& flags) {
-  options.add_text("kubeconfig",
-                   "kubeconfig file; empty = $KUBECONFIG, else the pod's service account, else "
-                   "~/.kube/config",
-                   flags.kubeconfig);
-  options.add_text("context", "context of the kubeconfig; empty = its current one", flags.context);
-  options.add_flag("insecure-skip-tls-verify", "do not verify the API server's certificate",
-                   flags.insecure_skip_tls_verify);
+  add_api_server_flags(options, flags);
   options.add_number("bind-concurrency", "binds at the API server at once", flags.bind_concurrency,
                      1, limits::kApiRequestsInFlightMax);
   options.add_text("wake-namespace",
@@ -123,10 +117,7 @@ void add_flags(Options& options, Flags& flags) {
   add_api_flags(options, flags);
   add_http_flags(options, flags);
   add_placement_flags(options, flags);
-  options.add_choice("log-level", "least severity that is logged", flags.log_level,
-                     {"debug", "info", "warn", "error", "off"});
-  options.add_choice("log-format", "text, or json: one object a line", flags.log_format,
-                     {"text", "json"});
+  add_log_flags(options, flags);
   options.check([&flags]() -> Result<void> {
     const auto settings = settings_of(flags);
     if (!settings) return settings.error();

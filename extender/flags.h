@@ -5,15 +5,13 @@
 #include <string>
 
 #include "common/options.h"
+#include "common/program/program.h"
 #include "common/result.h"
 #include "extender/extender.h"
 
 namespace mgpu {
 
-struct Flags {
-  std::string kubeconfig;
-  std::string context;
-  bool insecure_skip_tls_verify = false;
+struct Flags : ProgramFlags {
   std::string listen_address = "0.0.0.0";
   std::int64_t port = 9800;
   std::int64_t http_threads = 2;
@@ -29,8 +27,6 @@ struct Flags {
   std::string tls_client_ca_file;
   std::int64_t max_body_bytes = limits::kHttpBodyBytesMax;
   std::int64_t max_connections = limits::kHttpConnectionsMax;
-  std::string log_level = "info";
-  std::string log_format = "text";
 };
 
 // `flags` holds the defaults and outlives `options`' use.

@@ -1,15 +1,12 @@
 #include "extender/probe.h"
 
-#include <unistd.h>
-
 #include <array>
-#include <cstdint>
-#include <fstream>
 #include <map>
 #include <string_view>
 #include <utility>
 
 #include "common/check.h"
+#include "common/program/service_routes.h"
 
 namespace mgpu {
 
@@ -43,15 +40,6 @@ const char* name(verbs::WakeOutcome outcome) {
       return "failed";
   }
   return "unknown";
-}
-
-// Zero where /proc is not there.
-double resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  std::int64_t size = 0;
-  std::int64_t resident = 0;
-  statm >> size >> resident;
-  return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
 double count(std::size_t number) {
@@ -111,8 +99,6 @@ struct Probe::State {
   Gauge& is_ready = gauge("ready", "1 once nodes, pods and budgets have been listed.");
   Gauge& in_flight = gauge("binds_in_flight", "Binds begun and not answered.");
   Gauge& open = gauge("http_connections", "Open connections.");
-  Gauge& resident =
-      metrics.gauge("process_resident_memory_bytes", "Memory of this process in RAM.");
 };
 
 void Probe::State::tell_ledger() {
@@ -124,7 +110,6 @@ void Probe::State::tell_ledger() {
   drifting.set(count(counts.drifting));
   overfull.set(count(counts.overfull));
   expected.set(count(counts.expected));
-  resident.set(resident_bytes());
 }
 
 Probe::Probe(Metrics& metrics, ledger::Ledger& ledger)
@@ -138,7 +123,7 @@ Probe::Probe(Metrics& metrics, ledger::Ledger& ledger)
   for (const auto outcome : {WakeOutcome::kWoken, WakeOutcome::kRefused, WakeOutcome::kFailed}) {
     state_->wakes(outcome);
   }
-  state_->gauge("build_info", "1, labelled with what runs.", {{"version", MGPU_VERSION}}).set(1);
+  add_process_metrics(metrics, "mgpu_extender");
   metrics.on_collect([this] { state_->tell_ledger(); });
 }
 

@@ -267,7 +267,7 @@ void Agent::State::keep_house() {
     const auto start = std::chrono::steady_clock::now();
     monitoring_->sample();
     if (settings_.enforcement == Enforcement::kEvict) evict_over();
-    probe_.sampled(std::chrono::steady_clock::now() - start);
+    own_metrics_.sampled(std::chrono::steady_clock::now() - start);
     if (start - collected < limits::kGarbagePeriod) continue;
     collected = start;
     garbage_->collect();

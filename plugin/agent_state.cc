@@ -6,6 +6,7 @@
 
 #include "common/base/utc_text.h"
 #include "common/log.h"
+#include "common/program/service_routes.h"
 #include "plugin/allocation/offer.h"
 #include "plugin/limits.h"
 #include "plugin/report.h"
@@ -63,7 +64,7 @@ Agent::State::State(AgentSettings settings, std::unique_ptr<gpu::CardSource> car
                   .on_change = [this](const InventoryState& before,
                                       const InventoryState& now) { on_cards(before, now); },
                   .now = utc_now}) {
-  probe_.before_reading([this] { tell_probe(); });
+  own_metrics_.before_reading([this] { update_metrics(); });
   add_routes();
 }
 
@@ -163,7 +164,7 @@ void Agent::State::on_registration(const std::string& resource, const Result<voi
 Result<kubelet::Allocated> Agent::State::allocate(const std::vector<std::string>& ids) {
   const auto start = Clock::now();
   auto answer = allocator_->allocate(ids);
-  probe_.allocated(Clock::now() - start);
+  own_metrics_.allocated(Clock::now() - start);
   if (!answer) return answer.error();
   return kubelet::Allocated{std::move(answer->edits), std::move(answer->cdi_devices)};
 }
@@ -173,10 +174,10 @@ Result<void> Agent::State::pre_start(const std::vector<std::string>& ids,
   const auto start = Clock::now();
   const auto started = starter_->start(ids, cancelled);
   if (started) {
-    probe_.started(Clock::now() - start);
+    own_metrics_.started(Clock::now() - start);
     return {};
   }
-  probe_.refused(started.error().reason, Clock::now() - start);
+  own_metrics_.refused(started.error().reason, Clock::now() - start);
   return error(started.error().message);
 }
 
@@ -216,37 +217,26 @@ Readiness Agent::State::readiness() const {
   return readiness;
 }
 
-void Agent::State::tell_probe() {
+void Agent::State::update_metrics() {
   const auto all = records_.all();
   const auto bound =
       static_cast<std::size_t>(std::ranges::count_if(all, &allocation::Record::bound));
-  probe_.allocations(all.size() - bound, bound);
-  probe_.ready(readiness().waiting_for.empty());
-  probe_.events_dropped(events_.dropped());
-  probe_.unreadable_pods(pods_->unreadable());
-  probe_.mps(isolation_.states());
+  own_metrics_.allocations(all.size() - bound, bound);
+  own_metrics_.ready(readiness().waiting_for.empty());
+  own_metrics_.events_dropped(events_.dropped());
+  own_metrics_.unreadable_pods(pods_->unreadable());
+  own_metrics_.mps(isolation_.states());
   const std::lock_guard lock(mutex_);
   if (core_plugin_) {
-    probe_.registered(settings_.contract.core_resource, core_plugin_->registered());
+    own_metrics_.registered(settings_.contract.core_resource, core_plugin_->registered());
   }
   if (memory_plugin_) {
-    probe_.registered(settings_.contract.memory_resource, memory_plugin_->registered());
+    own_metrics_.registered(settings_.contract.memory_resource, memory_plugin_->registered());
   }
 }
 
 void Agent::State::add_routes() {
-  router_.add("GET", "/healthz", [](const http::Request&, const http::Respond& respond) {
-    respond({.content_type = "text/plain", .body = "ok\n"});
-  });
-  router_.add("GET", "/readyz", [this](const http::Request&, const http::Respond& respond) {
-    respond(readiness_response(readiness()));
-  });
-  router_.add("GET", "/metrics", [this](const http::Request&, const http::Respond& respond) {
-    respond({.content_type = kMetricsContentType, .body = metrics_.text()});
-  });
-  router_.add("GET", "/version", [](const http::Request&, const http::Respond& respond) {
-    respond({.body = std::string("{\"version\": \"") + MGPU_VERSION + "\"}\n"});
-  });
+  add_service_routes(router_, metrics_, [this] { return readiness(); });
   router_.add("GET", "/allocations", [this](const http::Request&, const http::Respond& respond) {
     respond({.body = state::records_json(records_.all())});
   });

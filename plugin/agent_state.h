@@ -13,6 +13,7 @@
 #include "common/http/router.h"
 #include "common/metrics.h"
 #include "plugin/agent.h"
+#include "plugin/agent_metrics.h"
 #include "plugin/allocator.h"
 #include "plugin/garbage.h"
 #include "plugin/injection/injector.h"
@@ -25,7 +26,6 @@
 #include "plugin/node/event_recorder.h"
 #include "plugin/node/node_publisher.h"
 #include "plugin/pods.h"
-#include "plugin/probe.h"
 #include "plugin/starter.h"
 #include "plugin/state/records.h"
 
@@ -81,13 +81,13 @@ struct Agent::State {
   void on_refused(const allocation::Refusal& refusal);
 
   void add_routes();
-  void tell_probe();
+  void update_metrics();
 
   const AgentSettings settings_;
   kube::Transport& transport_;
   const std::function<void(const std::string&)> on_fatal_;
   Metrics metrics_;
-  Probe probe_{metrics_};
+  AgentMetrics own_metrics_{metrics_};
   state::Records records_;
   KnownCardsFile known_file_;
   node::EventRecorder events_;

@@ -6,16 +6,14 @@
 #include <string>
 
 #include "common/options.h"
+#include "common/program/program.h"
 #include "common/result.h"
 #include "plugin/agent.h"
 
 namespace mgpu {
 
-struct Flags {
+struct Flags : ProgramFlags {
   std::string node_name;
-  std::string kubeconfig;
-  std::string context;
-  bool insecure_skip_tls_verify = false;
   std::string listen_address = "0.0.0.0";
   std::int64_t port = 9801;
   std::string resource_domain{kDefaultResourceDomain};
@@ -34,8 +32,6 @@ struct Flags {
   std::string isolation = "none";
   std::string mps_control = "nvidia-cuda-mps-control";
   std::string enforce = "none";
-  std::string log_level = "info";
-  std::string log_format = "text";
 };
 
 // `flags` holds the defaults and outlives `options`' use.

@@ -3,16 +3,12 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdio>
 #include <mutex>
 #include <string>
 #include <utility>
 
-#include "common/asio_executor.h"
-#include "common/kube/config.h"
-#include "common/kube/curl_transport.h"
 #include "common/log.h"
-#include "common/options.h"
+#include "common/program/program.h"
 #include "common/signals.h"
 #include "plugin/agent.h"
 #include "plugin/flags.h"
@@ -21,12 +17,6 @@ namespace {
 
 using mgpu::Flags;
 using mgpu::Result;
-
-Result<mgpu::kube::Config> api_server(const Flags& flags) {
-  auto config = mgpu::kube::load_config(flags.kubeconfig, flags.context);
-  if (config && flags.insecure_skip_tls_verify) config->insecure_skip_tls_verify = true;
-  return config;
-}
 
 // Why the agent cannot go on; it ends the wait for a signal.
 class Fatal {
@@ -63,19 +53,6 @@ Result<void> serve(const Flags& flags, mgpu::kube::Transport& transport) {
   return fatal.result();
 }
 
-Result<void> run(const Flags& flags) {
-  auto config = api_server(flags);
-  if (!config) return config.error();
-  mgpu::log_flags(flags);
-  mgpu::log_info("following", {{"api_server", config->server}});
-  mgpu::AsioExecutor executor;
-  auto transport = mgpu::kube::CurlTransport::create(std::move(*config), executor);
-  if (!transport) return transport.error();
-  auto served = serve(flags, **transport);
-  executor.stop();
-  return served;
-}
-
 // One arena for the few threads that ever allocate at once, and what is free goes back: a quarter
 // of the resident memory.
 void keep_memory_small() {
@@ -88,19 +65,12 @@ void keep_memory_small() {
 
 int main(int argc, char** argv) {
   keep_memory_small();
-  mgpu::hold_signals();
   Flags flags;
   mgpu::Options options("mgpu-device-plugin", "Gives containers their shares of this node's GPUs.",
                         "MGPU_DEVICE_PLUGIN");
   mgpu::add_flags(options, flags);
-  const mgpu::ParsedOptions parsed = options.parse(argc, argv);
-  std::fputs(parsed.print.c_str(), parsed.exit_code == 0 ? stdout : stderr);
-  if (!parsed.run) return parsed.exit_code;
-  if (!mgpu::set_log_level(flags.log_level) || !mgpu::set_log_format(flags.log_format)) return 2;
-  if (auto ran = run(flags); !ran) {
-    std::fprintf(stderr, "mgpu-device-plugin: %s\n", ran.error().message.c_str());
-    return 1;
-  }
-  mgpu::log_info("ended");
-  return 0;
+  return mgpu::run_program(
+      argc, argv, "mgpu-device-plugin", options, flags,
+      {.log_flags = [&] { mgpu::log_flags(flags); },
+       .serve = [&](mgpu::kube::Transport& transport) { return serve(flags, transport); }});
 }

@@ -60,7 +60,7 @@ TEST(IncludeRules, RefuseTheWrongDirection) {
   };
   const Case cases[] = {
       {"common/log.cc", "\"extender/probe.h\"", "common serves every program"},
-      {"common/kube/client.h", "\"plugin/probe.h\"", "common serves every program"},
+      {"common/kube/client.h", "\"plugin/agent.h\"", "common serves every program"},
       {"common/log.cc", "\"bench/sim/demo.h\"", "common serves every program"},
       {"common/log.cc", "\"test/support/api_calls.h\"", "products do not use test code"},
       {"extender/main.cc", "\"plugin/gpu/card.h\"", "meet in common/contract.h"},

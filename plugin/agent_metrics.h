@@ -17,7 +17,8 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -27,11 +28,11 @@
 
 namespace mgpu {
 
-class Probe {
+class AgentMetrics {
  public:
-  explicit Probe(Metrics& metrics);  // outlives the probe
-  ~Probe();
+  explicit AgentMetrics(Metrics& metrics);  // outlives it, and is not read after its end
 
+  // Runs before each reading of the metrics, to tell what is cheaper to read than to follow.
   void before_reading(std::function<void()> tell);
   void allocated(std::chrono::nanoseconds took);
   void started(std::chrono::nanoseconds took);
@@ -45,8 +46,21 @@ class Probe {
   void mps(const std::vector<gpu::MpsState>& states);
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  Histogram& prestart(const char* result);
+
+  Metrics& metrics_;
+  Histogram& allocate_;
+  Histogram& started_;
+  Histogram& refused_;
+  Gauge& ready_;
+  Gauge& scrape_;
+  Counter& unreadable_;
+  Counter& dropped_;
+  std::mutex mutex_;
+  // Below: protected by mutex_.
+  std::uint64_t dropped_before_ = 0;
+  std::uint64_t unreadable_before_ = 0;
+  std::map<CardUuid, std::int64_t> restarts_before_;
 };
 
 }  // namespace mgpu

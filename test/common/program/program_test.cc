@@ -1,0 +1,97 @@
+#include "common/program/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "test/support/scratch_folder.h"
+
+namespace mgpu {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class Program : public testing::Test {
+ protected:
+  Program() {
+    // run_program() holds the signals of this process; the next test is to find them as they were.
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &signals_);
+    std::ofstream(kubeconfig_) << "current-context: c\n"
+                                  "contexts: [{name: c, context: {cluster: c, user: u}}]\n"
+                                  "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
+                                  "users: [{name: u, user: {token: t}}]\n";
+  }
+  ~Program() override { ::pthread_sigmask(SIG_SETMASK, &signals_, nullptr); }
+
+  int run(std::vector<const char*> arguments, Result<void> served = {}) {
+    ProgramFlags flags;
+    flags.log_level = "error";
+    Options options("mgpu-test", "Tests.", "");
+    add_api_server_flags(options, flags);
+    add_log_flags(options, flags);
+    arguments.insert(arguments.begin(), "mgpu-test");
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const int code = run_program(static_cast<int>(arguments.size()), arguments.data(), "mgpu-test",
+                                 options, flags,
+                                 {.log_flags = [this] { steps_.push_back("log_flags"); },
+                                  .serve =
+                                      [&](kube::Transport&) {
+                                        steps_.push_back("serve");
+                                        return served;
+                                      }});
+    out_ = testing::internal::GetCapturedStdout();
+    err_ = testing::internal::GetCapturedStderr();
+    return code;
+  }
+
+  int run_with_kubeconfig(Result<void> served) {
+    return run({"--kubeconfig", kubeconfig_.c_str()}, std::move(served));
+  }
+
+  test::ScratchFolder folder_;
+  const std::string kubeconfig_ = folder_.path("config");
+  sigset_t signals_{};
+  std::vector<std::string> steps_;
+  std::string out_;
+  std::string err_;
+};
+
+TEST_F(Program, ServesAndEnds) {
+  EXPECT_EQ(run_with_kubeconfig({}), 0) << err_;
+  EXPECT_THAT(steps_, ElementsAre("log_flags", "serve"));
+}
+
+TEST_F(Program, SaysWhyItCannotServe) {
+  EXPECT_EQ(run_with_kubeconfig(error("the port is in use")), 1);
+  EXPECT_EQ(err_, "mgpu-test: the port is in use\n");
+}
+
+TEST_F(Program, NeedsAnApiServer) {
+  EXPECT_EQ(run({"--kubeconfig", "/nowhere"}), 1);
+  EXPECT_THAT(err_, AllOf(StartsWith("mgpu-test: kubeconfig"), HasSubstr("/nowhere")));
+  EXPECT_THAT(steps_, ElementsAre());
+}
+
+TEST_F(Program, RefusesAWrongFlag) {
+  EXPECT_EQ(run({"--log-level=loud"}), 2);
+  EXPECT_THAT(err_, HasSubstr("loud"));
+  EXPECT_EQ(run({"--no-such-flag"}), 2);
+  EXPECT_THAT(steps_, ElementsAre());
+}
+
+TEST_F(Program, GivesHelpOnStandardOutput) {
+  EXPECT_EQ(run({"--help"}), 0);
+  EXPECT_THAT(out_, HasSubstr("--kubeconfig"));
+  EXPECT_EQ(err_, "");
+}
+
+}  // namespace
+}  // namespace mgpu
