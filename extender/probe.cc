@@ -12,9 +12,11 @@ namespace mgpu {
 
 namespace {
 
+constexpr const char* kFilterNodes = "Nodes that filter was asked about.";
+constexpr const char* kClaims = "Pods that hold cards, by phase.";
 constexpr std::array kVerbs = {"filter", "prioritize", "prioritize-plain", "preempt", "bind"};
 
-const char* name(verbs::BindOutcome outcome) {
+const char* name_of(verbs::BindOutcome outcome) {
   switch (outcome) {
     case verbs::BindOutcome::kBound:
       return "bound";
@@ -30,7 +32,7 @@ const char* name(verbs::BindOutcome outcome) {
   return "unknown";
 }
 
-const char* name(verbs::WakeOutcome outcome) {
+const char* name_of(verbs::WakeOutcome outcome) {
   switch (outcome) {
     case verbs::WakeOutcome::kWoken:
       return "woken";
@@ -42,157 +44,137 @@ const char* name(verbs::WakeOutcome outcome) {
   return "unknown";
 }
 
-double count(std::size_t number) {
-  return static_cast<double>(number);
+double number(std::size_t count) {
+  return static_cast<double>(count);
 }
 
 }  // namespace
 
-struct Probe::State {
-  State(Metrics& its_metrics, ledger::Ledger& its_ledger)
-      : metrics(its_metrics), ledger(its_ledger) {
-    for (const char* verb : kVerbs) seconds[verb] = &verb_seconds(verb);
-  }
-
-  Gauge& gauge(const char* its_name, const char* help, const Labels& labels = {}) {
-    return metrics.gauge(std::string("mgpu_extender_") + its_name, help, labels);
-  }
-  Counter& counter(const char* its_name, const char* help, const Labels& labels) {
-    return metrics.counter(std::string("mgpu_extender_") + its_name, help, labels);
-  }
-  Histogram& verb_seconds(const char* verb) {
-    return metrics.histogram("mgpu_extender_verb_duration_seconds",
-                             "From a verb's whole request to its answer.",
-                             latency_buckets_seconds(), {{"verb", verb}});
-  }
-  Counter& binds(verbs::BindOutcome outcome) {
-    return counter("binds_total", "Binds answered, by how they ended.",
-                   {{"outcome", name(outcome)}});
-  }
-  Counter& wakes(verbs::WakeOutcome outcome) {
-    return counter("wakes_total", "Times that kube-scheduler was woken for a refused pod.",
-                   {{"result", name(outcome)}});
-  }
-  Counter& filtered(const char* result) {
-    return counter("filter_nodes_total", "Nodes that filter was asked about.",
-                   {{"result", result}});
-  }
-  Gauge& claims(const char* phase) {
-    return gauge("claims", "Pods that hold cards, by phase.", {{"phase", phase}});
-  }
-  void tell_ledger();
-
-  Metrics& metrics;
-  ledger::Ledger& ledger;
-  std::map<std::string_view, Histogram*> seconds;  // constant after construction
-  Counter& fitting = filtered("fits");
-  Counter& refused = filtered("refused");
-  Counter& markets = counter("markets_made_total", "Times that prices were found anew.", {});
-  Gauge& market_seconds = gauge("market_make_seconds", "What finding prices took the last time.");
-  Gauge& nodes = gauge("nodes", "Nodes known.");
-  Gauge& cards = gauge("cards", "Cards of the nodes known.");
-  Gauge& assumed = claims("assumed");
-  Gauge& bound = claims("bound");
-  Gauge& drifting = gauge("drifting_pods", "Bound pods whose cards are not known for certain.");
-  Gauge& overfull = gauge("overfull_cards", "Cards with more used than they have.");
-  Gauge& expected = gauge("expected_placements", "Pods between filter and bind.");
-  Gauge& is_ready = gauge("ready", "1 once nodes, pods and budgets have been listed.");
-  Gauge& in_flight = gauge("binds_in_flight", "Binds begun and not answered.");
-  Gauge& open = gauge("http_connections", "Open connections.");
-};
-
-void Probe::State::tell_ledger() {
-  const ledger::Counts counts = ledger.counts();
-  nodes.set(count(counts.nodes));
-  cards.set(count(counts.cards));
-  assumed.set(count(counts.assumed));
-  bound.set(count(counts.bound));
-  drifting.set(count(counts.drifting));
-  overfull.set(count(counts.overfull));
-  expected.set(count(counts.expected));
-}
-
 Probe::Probe(Metrics& metrics, ledger::Ledger& ledger)
-    : state_(std::make_unique<State>(metrics, ledger)) {
+    : metrics_(metrics),
+      ledger_(ledger),
+      nodes_fitting_(counter("filter_nodes_total", kFilterNodes, {{"result", "fits"}})),
+      nodes_refused_(counter("filter_nodes_total", kFilterNodes, {{"result", "refused"}})),
+      markets_made_(counter("markets_made_total", "Times that prices were found anew.", {})),
+      market_seconds_(gauge("market_make_seconds", "What finding prices took the last time.")),
+      nodes_(gauge("nodes", "Nodes known.")),
+      cards_(gauge("cards", "Cards of the nodes known.")),
+      assumed_(gauge("claims", kClaims, {{"phase", "assumed"}})),
+      bound_(gauge("claims", kClaims, {{"phase", "bound"}})),
+      drifting_(gauge("drifting_pods", "Bound pods whose cards are not known for certain.")),
+      overfull_(gauge("overfull_cards", "Cards with more used than they have.")),
+      expected_(gauge("expected_placements", "Pods between filter and bind.")),
+      ready_(gauge("ready", "1 once nodes, pods and budgets have been listed.")),
+      binds_in_flight_(gauge("binds_in_flight", "Binds begun and not answered.")),
+      connections_(gauge("http_connections", "Open connections.")) {
+  for (const char* verb : kVerbs) {
+    verb_seconds_[verb] = &metrics.histogram("mgpu_extender_verb_duration_seconds",
+                                             "From a verb's whole request to its answer.",
+                                             latency_buckets_seconds(), {{"verb", verb}});
+  }
+  // Series that are counted from zero on.
   using verbs::BindOutcome;
   for (const auto outcome : {BindOutcome::kBound, BindOutcome::kUnfit, BindOutcome::kBadRequest,
                              BindOutcome::kConflict, BindOutcome::kUnavailable}) {
-    state_->binds(outcome);
+    binds(outcome);
   }
   using verbs::WakeOutcome;
   for (const auto outcome : {WakeOutcome::kWoken, WakeOutcome::kRefused, WakeOutcome::kFailed}) {
-    state_->wakes(outcome);
+    wakes(outcome);
   }
   add_process_metrics(metrics, "mgpu_extender");
-  metrics.on_collect([this] { state_->tell_ledger(); });
+  metrics.on_collect([this] { read_ledger(); });
 }
 
-Probe::~Probe() = default;
+Gauge& Probe::gauge(const char* name, const char* help, const Labels& labels) {
+  return metrics_.gauge(std::string("mgpu_extender_") + name, help, labels);
+}
+
+Counter& Probe::counter(const char* name, const char* help, const Labels& labels) {
+  return metrics_.counter(std::string("mgpu_extender_") + name, help, labels);
+}
+
+Counter& Probe::binds(verbs::BindOutcome outcome) {
+  return counter("binds_total", "Binds answered, by how they ended.",
+                 {{"outcome", name_of(outcome)}});
+}
+
+Counter& Probe::wakes(verbs::WakeOutcome outcome) {
+  return counter("wakes_total", "Times that kube-scheduler was woken for a refused pod.",
+                 {{"result", name_of(outcome)}});
+}
+
+void Probe::read_ledger() {
+  const ledger::Counts counts = ledger_.counts();
+  nodes_.set(number(counts.nodes));
+  cards_.set(number(counts.cards));
+  assumed_.set(number(counts.assumed));
+  bound_.set(number(counts.bound));
+  drifting_.set(number(counts.drifting));
+  overfull_.set(number(counts.overfull));
+  expected_.set(number(counts.expected));
+}
 
 void Probe::before_reading(std::function<void()> tell) {
-  state_->metrics.on_collect(std::move(tell));
+  metrics_.on_collect(std::move(tell));
 }
 
 void Probe::answered(const char* verb, std::chrono::nanoseconds took) {
-  const auto found = state_->seconds.find(verb);
-  MGPU_CHECK(found != state_->seconds.end(), "a verb");
+  const auto found = verb_seconds_.find(verb);
+  MGPU_CHECK(found != verb_seconds_.end(), "a verb");
   found->second->observe(std::chrono::duration<double>(took).count());
 }
 
 void Probe::filtered(std::size_t fitting, std::size_t refused) {
-  state_->fitting.add(count(fitting));
-  state_->refused.add(count(refused));
+  nodes_fitting_.add(number(fitting));
+  nodes_refused_.add(number(refused));
 }
 
 void Probe::bind_ended(verbs::BindOutcome outcome) {
-  state_->binds(outcome).add();
+  binds(outcome).add();
 }
 
 void Probe::wake_ended(verbs::WakeOutcome outcome) {
-  state_->wakes(outcome).add();
+  wakes(outcome).add();
 }
 
 void Probe::market_made(std::chrono::milliseconds took) {
-  state_->markets.add();
-  state_->market_seconds.set(std::chrono::duration<double>(took).count());
+  markets_made_.add();
+  market_seconds_.set(std::chrono::duration<double>(took).count());
 }
 
 void Probe::bad_request(const char* verb) {
-  state_->counter("bad_requests_total", "Requests answered 400.", {{"verb", verb}}).add();
+  counter("bad_requests_total", "Requests answered 400.", {{"verb", verb}}).add();
 }
 
 void Probe::watch_problem(const char* resource) {
-  state_->counter("watch_problems_total", "Failed lists and watches.", {{"resource", resource}})
-      .add();
+  counter("watch_problems_total", "Failed lists and watches.", {{"resource", resource}}).add();
 }
 
 void Probe::unreadable_object(const char* resource) {
-  state_
-      ->counter("unreadable_objects_total", "Objects that could not be read, and were skipped.",
-                {{"resource", resource}})
+  counter("unreadable_objects_total", "Objects that could not be read, and were skipped.",
+          {{"resource", resource}})
       .add();
 }
 
 void Probe::watch_silence(const char* resource, std::chrono::milliseconds silence) {
-  state_
-      ->gauge("watch_silence_seconds", "Since the API server was last heard of.",
-              {{"resource", resource}})
+  gauge("watch_silence_seconds", "Since the API server was last heard of.",
+        {{"resource", resource}})
       .set(std::chrono::duration<double>(silence).count());
 }
 
 void Probe::ready(bool ready) {
-  state_->is_ready.set(ready ? 1 : 0);
+  ready_.set(ready ? 1 : 0);
 }
 void Probe::binds_in_flight(std::size_t in_flight) {
-  state_->in_flight.set(count(in_flight));
+  binds_in_flight_.set(number(in_flight));
 }
 void Probe::connections(std::size_t open) {
-  state_->open.set(count(open));
+  connections_.set(number(open));
 }
 
 void Probe::connection_refused(const char* why) {
-  state_->counter("http_refused_total", "Connections refused or cut, by why.", {{"why", why}})
-      .add();
+  counter("http_refused_total", "Connections refused or cut, by why.", {{"why", why}}).add();
 }
 
 }  // namespace mgpu

@@ -22,8 +22,9 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
-#include <memory>
+#include <map>
 #include <string>
+#include <string_view>
 
 #include "common/metrics.h"
 #include "extender/ledger/ledger.h"
@@ -36,7 +37,6 @@ class Probe {
  public:
   // `metrics` and `ledger` outlive the probe, and are not read after its end.
   Probe(Metrics& metrics, ledger::Ledger& ledger);
-  ~Probe();
 
   // Runs before each reading of the metrics, to tell what is cheaper to read than to follow.
   void before_reading(std::function<void()> tell);
@@ -57,8 +57,30 @@ class Probe {
   void connection_refused(const char* why);
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  // Names without "mgpu_extender_".
+  Gauge& gauge(const char* name, const char* help, const Labels& labels = {});
+  Counter& counter(const char* name, const char* help, const Labels& labels);
+  Counter& binds(verbs::BindOutcome outcome);
+  Counter& wakes(verbs::WakeOutcome outcome);
+  void read_ledger();
+
+  Metrics& metrics_;
+  ledger::Ledger& ledger_;
+  std::map<std::string_view, Histogram*> verb_seconds_;  // constant after construction
+  Counter& nodes_fitting_;
+  Counter& nodes_refused_;
+  Counter& markets_made_;
+  Gauge& market_seconds_;
+  Gauge& nodes_;
+  Gauge& cards_;
+  Gauge& assumed_;
+  Gauge& bound_;
+  Gauge& drifting_;
+  Gauge& overfull_;
+  Gauge& expected_;
+  Gauge& ready_;
+  Gauge& binds_in_flight_;
+  Gauge& connections_;
 };
 
 }  // namespace mgpu
