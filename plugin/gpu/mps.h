@@ -15,45 +15,19 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
-#include <memory>
-#include <string>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
 #include <vector>
 
-#include "common/contract.h"
+#include "common/ids.h"
 #include "common/result.h"
 #include "plugin/allocation/edits.h"
-#include "plugin/limits.h"
+#include "plugin/gpu/mps_daemon.h"
 
 namespace mgpu::gpu {
-
-// How long things take; tests have no patience.
-struct MpsTimes {
-  std::chrono::milliseconds command = limits::kMpsCommandTimeout;
-  std::chrono::milliseconds tick = limits::kMpsTick;
-  std::chrono::milliseconds look = limits::kMpsLook;
-  std::chrono::milliseconds start = limits::kMpsStartPatience;
-  std::chrono::milliseconds quit = limits::kMpsQuitPatience;
-  std::chrono::milliseconds restart_min = limits::kMpsRestartMin;
-  std::chrono::milliseconds restart_max = limits::kMpsRestartMax;
-};
-
-struct MpsOptions {
-  std::string control = "nvidia-cuda-mps-control";  // a path, or looked up in $PATH
-  std::string run_dir;  // <run_dir>/mps/<uuid>/{pipe,log,daemon} belong to this
-  // One server for the programs of all users (Volta and newer, drivers from R555 on). Without it a
-  // card has one user at a time, and programs of others wait. An older driver is started without
-  // the option, and the log says so.
-  std::vector<std::string> arguments = {"-f", "-multiuser-server"};
-  MpsTimes times;
-};
-
-struct MpsState {
-  CardUuid uuid;
-  bool running = false;
-  std::string problem;  // one sentence while it is not
-  std::int64_t restarts = 0;
-};
 
 // Any thread; calls may block up to limits::kMpsCommandTimeout.
 class Mps {
@@ -72,8 +46,25 @@ class Mps {
   void stop();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  void watch();
+  void step_all();
+  std::chrono::milliseconds time_to_next_step() const;
+
+  const MpsOptions options_;
+  // Of the thread alone, which moves all daemons on. What others may know of them is copied into
+  // `seen_`.
+  std::map<CardUuid, MpsDaemon> daemons_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // Below: protected by mutex_.
+  std::set<CardUuid> wanted_;
+  std::map<CardUuid, MpsState> seen_;
+  MpsDaemon::Wish unwanted_ = MpsDaemon::Wish::kDrain;  // what becomes of the others
+  bool news_ = false;
+  bool idle_ = false;  // nothing runs, and nothing is wanted
+  bool ending_ = false;
+  std::thread thread_;
 };
 
 // What a container with one card gets: the pipe directory of its card's daemon, its percentage

@@ -8,10 +8,40 @@
 #include <string>
 #include <vector>
 
-#include "plugin/gpu/mps.h"
+#include "common/ids.h"
+#include "common/result.h"
 #include "plugin/gpu/mps_process.h"
+#include "plugin/limits.h"
 
 namespace mgpu::gpu {
+
+// How long things take; tests have no patience.
+struct MpsTimes {
+  std::chrono::milliseconds command = limits::kMpsCommandTimeout;
+  std::chrono::milliseconds tick = limits::kMpsTick;
+  std::chrono::milliseconds look = limits::kMpsLook;
+  std::chrono::milliseconds start = limits::kMpsStartPatience;
+  std::chrono::milliseconds quit = limits::kMpsQuitPatience;
+  std::chrono::milliseconds restart_min = limits::kMpsRestartMin;
+  std::chrono::milliseconds restart_max = limits::kMpsRestartMax;
+};
+
+struct MpsOptions {
+  std::string control = "nvidia-cuda-mps-control";  // a path, or looked up in $PATH
+  std::string run_dir;  // <run_dir>/mps/<uuid>/{pipe,log,daemon} belong to this
+  // One server for the programs of all users (Volta and newer, drivers from R555 on). Without it a
+  // card has one user at a time, and programs of others wait. An older driver is started without
+  // the option, and the log says so.
+  std::vector<std::string> arguments = {"-f", "-multiuser-server"};
+  MpsTimes times;
+};
+
+struct MpsState {
+  CardUuid uuid;
+  bool running = false;
+  std::string problem;  // one sentence while it is not
+  std::int64_t restarts = 0;
+};
 
 // What `get_server_list` and `get_client_list` print: a number a line. What is none is passed over.
 std::vector<std::int64_t> parse_pids(const std::string& answer);
