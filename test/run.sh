@@ -21,9 +21,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly components_version=1.36.3
 readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu
 # Not those that speak gRPC: its library is not built for ThreadSanitizer.
-readonly threaded_targets=(common_test kube_test ledger_test market_test verbs_test http_test extender_test
-  plugin_test node_test monitor_test)
-readonly threaded_tests='^(common(/kube|/http)?|extender(/ledger|/market|/verbs)?|plugin(/node|/monitor)?)\.'
+readonly threaded_targets=(base_test common_test kube_test ledger_test market_test verbs_test http_test
+  extender_test plugin_test node_test monitor_test)
+readonly threaded_tests='^(common(/base|/kube|/http)?|extender(/ledger|/market|/verbs)?|plugin(/node|/monitor)?)\.'
 readonly cluster_timeout=20m
 readonly node_tests='^TestNode'
 
