@@ -1,5 +1,6 @@
 #include "extender/ledger/informer.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -43,6 +44,8 @@ void apply(Ledger& ledger, PodFacts pod) {
 
 void replace(Ledger& ledger, std::vector<PodFacts> pods) {
   std::vector<Claim> claims;
+  claims.reserve(static_cast<std::size_t>(
+      std::ranges::count_if(pods, [](const PodFacts& pod) { return pod.claim.has_value(); })));
   std::vector<PlainPod> plain;
   for (PodFacts& pod : pods) {
     if (pod.phase != Phase::kBound) continue;
