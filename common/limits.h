@@ -81,7 +81,7 @@ inline constexpr seconds kWatchTimeoutMin{300};  // client-go: 5 to 10 minutes
 inline constexpr seconds kWatchTimeoutMax{600};
 // Bookmarks come about once a minute; a watch without a byte for three of them is dead.
 inline constexpr seconds kWatchSilenceMax{180};
-// Kubernetes' own objects nest some 20 deep (managedFields are the deepest).
+// Of what the in-memory API server takes. Kubernetes' own objects nest some 20 deep.
 inline constexpr std::size_t kJsonDepthMax = 100;
 // An object has at most 1.5 MiB in etcd. JSON writes "<", which is one byte there, as six: 9.4 MB.
 inline constexpr std::size_t kWatchLineBytesMax = std::size_t{16} << 20;

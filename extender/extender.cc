@@ -14,7 +14,6 @@
 #include "common/metrics.h"
 #include "common/program/service_routes.h"
 #include "extender/inspect/inspect.h"
-#include "extender/ledger/host_amount.h"
 #include "extender/ledger/informer.h"
 #include "extender/ledger/ledger.h"
 #include "extender/market/keeper.h"
@@ -41,11 +40,8 @@ void log_bind_problem(const std::string& problem) {
 
 // What a pod asks for that runs already, for the workload that is learned. A request that is
 // refused now is not expected again.
-void learn(market::WorkloadWindow& window, const Contract& contract, const kube::Pod& pod) {
-  const std::uint64_t draw = placement::draw_of(pod.uid());
-  if (window.knows(draw)) return;
-  if (const auto request = read_request(pod, contract, MiB{}))
-    window.seen(draw, *request, ledger::host_of(pod));
+void learn(market::WorkloadWindow& window, const ledger::PodFacts& pod) {
+  if (pod.request) window.seen(placement::draw_of(pod.pod.uid), *pod.request, pod.pod.host);
 }
 
 }  // namespace
@@ -59,8 +55,6 @@ struct Extender::State {
   bool listed() const;
   Readiness readiness() const;
   void on_listed();
-  void on_node_event(const kube::WatchEvent& event);
-  void on_pod_event(const kube::WatchEvent& event);
   void add_routes();
   void tell_probe();
   http::ServerEvents server_events();
@@ -71,21 +65,12 @@ struct Extender::State {
   kube::Transport& transport;
   Metrics metrics;
   ledger::Ledger ledger;
-  verbs::DisruptionBudgets budgets{
-      [this](const std::string& why) { disruption_budgets.note_unreadable(why); }};
+  verbs::DisruptionBudgets budgets;
   Probe probe{metrics, ledger};
   kube::Client client{transport};
   verbs::Binder binder;
   verbs::HeldRefusals held{transport.executor()};
   verbs::Waker waker;
-  ledger::NodeInformer node_informer{
-      ledger, settings.verbs.contract,
-      [this](const std::string& why) { nodes.note_unreadable(why); }};
-  ledger::PodInformer pod_informer{
-      ledger, settings.verbs.contract,
-      [this](const std::string& why) { pods.note_unreadable(why); },
-      [this](const PodUid& uid) { waker.gone(uid); },
-      [this](const kube::Pod& pod) { learn(*window, settings.verbs.contract, pod); }};
   market::Keeper keeper{ledger, *board, *window, transport.executor(),
                         [this](Duration took) { probe.market_made(took); }};
   std::atomic<bool> draining = false;
@@ -107,12 +92,20 @@ Extender::State::State(ExtenderSettings its_settings, kube::Transport& its_trans
             {.on_outcome = [this](verbs::WakeOutcome outcome) { probe.wake_ended(outcome); },
              .on_problem = log_wake_problem}),
       nodes("nodes", kube::all_nodes(), transport, probe,
-            {[this](const auto& event) { on_node_event(event); }, [this] { on_listed(); }}),
+            ledger::node_consumer(ledger, settings.verbs.contract,
+                                  [this](const std::string& why) { nodes.note_unreadable(why); }),
+            {.on_change = [this] { held.observe(ledger.releases()); },
+             .on_listed = [this] { on_listed(); }}),
       pods("pods", kube::bound_pods(), transport, probe,
-           {[this](const auto& event) { on_pod_event(event); }, [this] { on_listed(); }}),
-      disruption_budgets(
-          "poddisruptionbudgets", kube::all_pod_disruption_budgets(), transport, probe,
-          {[this](const auto& event) { budgets.on_event(event); }, [this] { on_listed(); }}) {
+           ledger::pod_consumer(
+               ledger, settings.verbs.contract,
+               {.on_settled = [this](const PodUid& uid) { waker.gone(uid); },
+                .on_bound = [this](const ledger::PodFacts& pod) { learn(*window, pod); }}),
+           {.on_change = [this] { held.observe(ledger.releases()); },
+            .on_listed = [this] { on_listed(); }}),
+      disruption_budgets("poddisruptionbudgets", kube::all_pod_disruption_budgets(), transport,
+                         probe, budgets.consumer(),
+                         {.on_change = [] {}, .on_listed = [this] { on_listed(); }}) {
   probe.before_reading([this] { tell_probe(); });
   add_routes();
 }
@@ -121,16 +114,6 @@ ExtenderSettings Extender::State::with_market(ExtenderSettings its) const {
   its.verbs.markets = board;
   its.verbs.window = window;
   return its;
-}
-
-void Extender::State::on_node_event(const kube::WatchEvent& event) {
-  node_informer.on_event(event);
-  held.observe(ledger.releases());
-}
-
-void Extender::State::on_pod_event(const kube::WatchEvent& event) {
-  pod_informer.on_event(event);
-  held.observe(ledger.releases());
 }
 
 bool Extender::State::listed() const {

@@ -7,16 +7,11 @@
 
 namespace mgpu {
 
-Watched::Watched(const char* name, kube::Resource resource, kube::Transport& transport,
-                 Probe& probe, Events events)
-    : name_(name),
-      transport_(transport),
-      probe_(probe),
-      events_(std::move(events)),
-      reflector_(name, std::move(resource), transport,
-                 {.on_event = [this](const kube::WatchEvent& event) { on_event(event); },
-                  .on_problem = [this](const std::string& problem) { on_problem(problem); },
-                  .on_unreadable = [this](const std::string& why) { note_unreadable(why); }}) {}
+kube::ReflectorHandlers Watched::handlers() {
+  return {.on_problem = [this](const std::string& problem) { on_problem(problem); },
+          .on_unreadable = [this](const std::string& why) { note_unreadable(why); },
+          .on_change = [this] { on_change(); }};
+}
 
 void Watched::note_unreadable(const std::string& why) {
   ++unreadable_;
@@ -35,10 +30,10 @@ bool Watched::troubled() const {
   return !problem_.empty() && transport_.executor().now() - problem_at_ <= reflector_.silent_for();
 }
 
-void Watched::on_event(const kube::WatchEvent& event) {
+// The first change is a relist.
+void Watched::on_change() {
   if (std::exchange(told_, false)) log_info("API server answers again", {{"resource", name_}});
-  events_.on_event(event);
-  if (event.kind != kube::WatchEvent::Kind::kRelistEnd) return;
+  events_.on_change();
   if (!listed_.exchange(true)) events_.on_listed();
 }
 

@@ -1,7 +1,7 @@
 // One collection that the extender follows: its reflector, whether it has been listed, and whether
 // the API server still answers for it.
 //
-//   Listing --kRelistEnd--> Listed          Answering <--heard-- --problem--> Troubled
+//   Listing --relist--> Listed          Answering <--heard-- --problem--> Troubled
 #pragma once
 
 #include <atomic>
@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "common/kube/reflector.h"
 #include "extender/probe.h"
@@ -20,13 +21,19 @@ class Watched {
  public:
   // Each on the transport's executor.
   struct Events {
-    std::function<void(const kube::WatchEvent&)> on_event;
+    std::function<void()> on_change;  // after each call of the consumer
     std::function<void()> on_listed;  // once
   };
 
   // `transport` and `probe` outlive it. `name` is a literal.
+  template <class T>
   Watched(const char* name, kube::Resource resource, kube::Transport& transport, Probe& probe,
-          Events events);
+          kube::Consumer<T> consumer, Events events)
+      : name_(name),
+        transport_(transport),
+        probe_(probe),
+        events_(std::move(events)),
+        reflector_(name, std::move(resource), transport, std::move(consumer), handlers()) {}
 
   void start() { reflector_.start(); }
 
@@ -43,7 +50,8 @@ class Watched {
   std::string problem() const;
 
  private:
-  void on_event(const kube::WatchEvent& event);
+  kube::ReflectorHandlers handlers();
+  void on_change();
   void on_problem(const std::string& problem);
   bool troubled() const;  // REQUIRES: mutex_ is held
 

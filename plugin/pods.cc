@@ -10,15 +10,12 @@
 
 namespace mgpu {
 
-using Kind = kube::WatchEvent::Kind;
-
 Pods::Pods(const NodeName& node, kube::Transport& transport, std::function<void()> on_change)
     : client_(transport),
-      on_change_(std::move(on_change)),
-      reflector_("pods", kube::pods_of_node(node), transport,
-                 {.on_event = [this](const kube::WatchEvent& event) { on_event(event); },
-                  .on_problem = [this](const std::string& problem) { on_problem(problem); },
-                  .on_unreadable = [this](const std::string& why) { on_unreadable(why); }}) {}
+      reflector_("pods", kube::pods_of_node(node), transport, consumer(),
+                 {.on_problem = [this](const std::string& problem) { on_problem(problem); },
+                  .on_unreadable = [this](const std::string& why) { on_unreadable(why); },
+                  .on_change = std::move(on_change)}) {}
 
 std::string Pods::problem() const {
   const std::lock_guard lock(mutex_);
@@ -68,33 +65,33 @@ kube::ApiResult<kube::Pod> Pods::fetch(const PodRef& pod, Duration timeout) {
                         "get pod " + to_string(pod) + ": no answer"};
 }
 
-void Pods::on_event(const kube::WatchEvent& event) {
-  if (event.kind == Kind::kRelistBegin) {
-    relisted_.clear();
-    relisting_ = true;
-    unreadable_in_relist_ = false;
-  } else if (event.kind == Kind::kRelistEnd) {
-    end_relist();
-  } else if (auto pod = kube::read_pod(event.object); !pod) {
-    unreadable_in_relist_ = true;
-    on_unreadable(pod.error().message);
-  } else if (event.kind == Kind::kDelete) {
-    const std::lock_guard lock(mutex_);
-    forget(pod->uid());
-  } else {
-    keep(*pod);
-  }
-  if (!relisting_ && on_change_) on_change_();
+kube::Consumer<kube::Pod> Pods::consumer() {
+  return {.read = kube::read_pod,
+          .apply =
+              [this](kube::Pod pod) {
+                const std::lock_guard lock(mutex_);
+                problem_.clear();
+                keep(std::move(pod));
+              },
+          .remove =
+              [this](const kube::Pod& pod) {
+                const std::lock_guard lock(mutex_);
+                forget(pod.uid());
+              },
+          .relist =
+              [this](std::vector<kube::Pod> pods, bool complete) {
+                const std::lock_guard lock(mutex_);
+                problem_.clear();
+                replace(std::move(pods), complete);
+                listed_ = true;
+              }};
 }
 
-void Pods::keep(const kube::Pod& pod) {
-  if (relisting_) relisted_.insert(pod.uid());
-  const std::lock_guard lock(mutex_);
-  problem_.clear();
+void Pods::keep(kube::Pod pod) {
   // The name may have been another pod's.
   if (const auto at = uids_.find(pod.ref()); at != uids_.end()) forget(PodUid(at->second));
   uids_[pod.ref()] = pod.uid();
-  pods_[pod.uid()] = pod;
+  pods_[pod.uid()] = std::move(pod);
 }
 
 void Pods::forget(const PodUid& uid) {
@@ -105,20 +102,13 @@ void Pods::forget(const PodUid& uid) {
   pods_.erase(pod);
 }
 
-void Pods::end_relist() {
-  relisting_ = false;
-  {
-    const std::lock_guard lock(mutex_);
-    problem_.clear();
-    std::vector<PodUid> missing;
-    for (const auto& [uid, pod] : pods_) {
-      if (!relisted_.contains(uid)) missing.push_back(uid);
-    }
-    // One that is missing may be the one that cannot be read, and its containers may run.
-    if (unreadable_in_relist_) missing.clear();
-    for (const PodUid& uid : missing) forget(uid);
+void Pods::replace(std::vector<kube::Pod> pods, bool complete) {
+  // One that is missing may be the one that cannot be read, and its containers may run.
+  if (complete) {
+    pods_.clear();
+    uids_.clear();
   }
-  listed_ = true;
+  for (kube::Pod& pod : pods) keep(std::move(pod));
 }
 
 void Pods::on_unreadable(const std::string& why) {

@@ -40,24 +40,21 @@ class Pods {
   kube::ApiResult<kube::Pod> fetch(const PodRef& pod, Duration timeout);
 
  private:
-  void on_event(const kube::WatchEvent& event);
+  kube::Consumer<kube::Pod> consumer();
   void on_problem(const std::string& problem);
   void on_unreadable(const std::string& why);
-  void keep(const kube::Pod& pod);
-  void forget(const PodUid& uid);  // REQUIRES: mutex_ is held
-  void end_relist();
+  // REQUIRES, of all three: mutex_ is held.
+  void keep(kube::Pod pod);
+  void forget(const PodUid& uid);
+  void replace(std::vector<kube::Pod> pods, bool complete);
 
   kube::Client client_;
-  const std::function<void()> on_change_;
   std::atomic<bool> listed_ = false;
   mutable std::mutex mutex_;
   std::map<PodUid, kube::Pod> pods_;  // protected by mutex_, as the next
   std::map<PodRef, PodUid> uids_;
   std::string problem_;
-  std::set<PodUid> relisted_;  // on the executor
-  bool relisting_ = false;     // on the executor, as the next two
-  bool unreadable_in_relist_ = false;
-  std::set<std::string> unreadable_told_;  // sentences that the log has
+  std::set<std::string> unreadable_told_;  // on the executor: sentences that the log has
   std::atomic<std::uint64_t> unreadable_ = 0;
   kube::Reflector reflector_;  // ends first: it calls the others
 };

@@ -3,214 +3,134 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
-#include "common/kube/json_slices.h"
-#include "common/kube/json_tree.h"
+#include "common/kube/json_value.h"
 #include "common/limits.h"
 #include "common/text.h"
 
 namespace mgpu::kube {
 namespace {
 
-// Most of a pod's or node's text is of no interest here (managedFields, volumes, environments,
-// images) and never becomes a tree. Depth counts objects and arrays from the root.
-template <std::size_t N>
-bool among(const std::string_view (&names)[N], std::string_view name) {
-  for (const std::string_view candidate : names) {
-    if (candidate == name) return true;
-  }
-  return false;
-}
-
-bool wanted_at_top(std::string_view name) {
-  return among({"metadata", "spec", "status"}, name);
-}
-
-bool wanted_in_metadata(std::string_view name) {
-  return among({"name", "namespace", "uid", "resourceVersion", "annotations", "labels",
-                "deletionTimestamp", "creationTimestamp"},
-               name);
-}
-
-bool wanted_of_pod(std::size_t depth, std::string_view name) {
-  if (depth == 1) return wanted_at_top(name);
-  if (depth == 2) {
-    return wanted_in_metadata(name) ||
-           among({"initContainers", "containers", "overhead", "nodeName", "schedulerName",
-                  "priority", "phase", "startTime", "nominatedNodeName", "initContainerStatuses",
-                  "containerStatuses"},
-                 name);
-  }
-  // A container or its status: root, spec or status, array, object.
-  return depth != 4 || among({"name", "resources", "restartPolicy", "containerID"}, name);
-}
-
-bool wanted_of_node(std::size_t depth, std::string_view name) {
-  if (depth == 1) return wanted_at_top(name);
-  if (depth == 2) {
-    return wanted_in_metadata(name) ||
-           among({"capacity", "allocatable", "unschedulable", "conditions"}, name);
-  }
-  // A condition: root, status, array, object.
-  return depth != 4 || among({"type", "status", "reason", "message"}, name);
-}
-
-bool wanted_of_budget(std::size_t depth, std::string_view name) {
-  if (depth == 1) return wanted_at_top(name);
-  if (depth > 2) return true;
-  return wanted_in_metadata(name) || among({"selector", "disruptionsAllowed"}, name);
-}
-
-bool wanted_of_status(std::size_t depth, std::string_view name) {
-  return depth == 1 && among({"code", "reason", "message"}, name);
-}
-
-Metadata read_metadata(const JsonCursor& from) {
+Metadata read_metadata(JsonValue& from) {
   Metadata metadata;
-  metadata.name = from.text("name");
-  metadata.space = from.text("namespace");
-  metadata.uid = from.text("uid");
-  metadata.resource_version = from.text("resourceVersion");
-  metadata.annotations = from.texts("annotations");
-  metadata.labels = from.texts("labels");
-  metadata.being_deleted = !from.text("deletionTimestamp").empty();
-  metadata.creation_timestamp = from.text("creationTimestamp");
+  std::string deletion;
+  from.read({{"name", metadata.name},
+             {"namespace", metadata.space},
+             {"uid", metadata.uid},
+             {"resourceVersion", metadata.resource_version},
+             {"annotations", metadata.annotations},
+             {"labels", metadata.labels},
+             {"deletionTimestamp", deletion},
+             {"creationTimestamp", metadata.creation_timestamp}});
+  metadata.being_deleted = !deletion.empty();
   return metadata;
 }
 
-Container read_container(const JsonCursor& from) {
+JsonField metadata_of(Metadata& to) {
+  return {"metadata", [&to](JsonValue& from) { to = read_metadata(from); }};
+}
+
+JsonField quantities(std::string_view name, StringMap& to) {
+  return {name, [&to](JsonValue& from) { to = from.quantities(); }};
+}
+
+Container read_container(JsonValue& from) {
   Container container;
-  container.name = from.text("name");
-  const JsonCursor resources = from.object("resources");
-  container.limits = resources.quantities("limits");
-  container.requests = resources.quantities("requests");
-  container.restart_always = from.text("restartPolicy") == "Always";
+  std::string restart_policy;
+  from.read({{"name", container.name},
+             {"resources",
+              [&](JsonValue& resources) {
+                resources.read({quantities("limits", container.limits),
+                                quantities("requests", container.requests)});
+              }},
+             {"restartPolicy", restart_policy}});
+  container.restart_always = restart_policy == "Always";
   return container;
 }
 
-std::vector<Container> read_containers(const JsonCursor& spec, std::string_view name) {
-  std::vector<Container> containers;
-  spec.each_object(
-      name, [&](const JsonCursor& element) { containers.push_back(read_container(element)); });
-  return containers;
+JsonField containers(std::string_view name, std::vector<Container>& to) {
+  return {name, [&to](JsonValue& from) { to = from.list(read_container); }};
 }
 
-std::vector<ContainerStatus> read_container_statuses(const JsonCursor& status) {
-  std::vector<ContainerStatus> statuses;
-  for (const std::string_view list : {"initContainerStatuses", "containerStatuses"}) {
-    status.each_object(list, [&](const JsonCursor& element) {
-      statuses.push_back({element.text("name"), element.text("containerID")});
-    });
-  }
-  return statuses;
+ContainerStatus read_container_status(JsonValue& from) {
+  ContainerStatus status;
+  from.read({{"name", status.name}, {"containerID", status.id}});
+  return status;
 }
 
-Pod read_pod(const JsonCursor& root) {
-  const JsonCursor spec = root.object("spec");
-  const JsonCursor status = root.object("status");
-  Pod pod;
-  pod.metadata = read_metadata(root.object("metadata"));
-  pod.init_containers = read_containers(spec, "initContainers");
-  pod.containers = read_containers(spec, "containers");
-  pod.overhead = spec.quantities("overhead");
-  pod.node_name = spec.text("nodeName");
-  pod.scheduler_name = spec.text("schedulerName");
-  pod.priority = spec.int32("priority");
-  pod.phase = status.text("phase");
-  pod.start_time = status.text("startTime");
-  pod.nominated_node = status.text("nominatedNodeName");
-  pod.container_statuses = read_container_statuses(status);
-  return pod;
+JsonField container_statuses(std::string_view name, std::vector<ContainerStatus>& to) {
+  return {name, [&to](JsonValue& from) { to = from.list(read_container_status); }};
 }
 
-Node read_node(const JsonCursor& root) {
-  const JsonCursor status = root.object("status");
-  Node node;
-  node.metadata = read_metadata(root.object("metadata"));
-  node.capacity = status.quantities("capacity");
-  node.allocatable = status.quantities("allocatable");
-  status.each_object("conditions", [&](const JsonCursor& condition) {
-    node.conditions.push_back({condition.text("type"), condition.text("status"),
-                               condition.text("reason"), condition.text("message")});
-  });
-  node.unschedulable = root.object("spec").boolean("unschedulable");
-  return node;
+void read_pod_spec(JsonValue& from, Pod& pod) {
+  from.read({containers("initContainers", pod.init_containers),
+             containers("containers", pod.containers),
+             quantities("overhead", pod.overhead),
+             {"nodeName", pod.node_name},
+             {"schedulerName", pod.scheduler_name},
+             {"priority", pod.priority}});
 }
 
-LabelSelector read_selector(const JsonCursor& from) {
+void read_pod_status(JsonValue& from, Pod& pod) {
+  std::vector<ContainerStatus> init;
+  std::vector<ContainerStatus> apps;
+  from.read({{"phase", pod.phase},
+             {"startTime", pod.start_time},
+             {"nominatedNodeName", pod.nominated_node},
+             container_statuses("initContainerStatuses", init),
+             container_statuses("containerStatuses", apps)});
+  std::ranges::move(apps, std::back_inserter(init));
+  pod.container_statuses = std::move(init);
+}
+
+Condition read_condition(JsonValue& from) {
+  Condition condition;
+  from.read({{"type", condition.type},
+             {"status", condition.status},
+             {"reason", condition.reason},
+             {"message", condition.message}});
+  return condition;
+}
+
+void read_node_status(JsonValue& from, Node& node) {
+  from.read(
+      {quantities("capacity", node.capacity),
+       quantities("allocatable", node.allocatable),
+       {"conditions", [&](JsonValue& list) { node.conditions = list.list(read_condition); }}});
+}
+
+LabelRequirement read_requirement(JsonValue& from) {
+  LabelRequirement term;
+  from.read({{"key", term.key}, {"operator", term.op}, {"values", term.values}});
+  return term;
+}
+
+std::optional<LabelSelector> read_selector(JsonValue& from) {
+  if (from.kind() == JsonValue::Kind::kNull) return std::nullopt;
   LabelSelector selector;
-  selector.match_labels = from.texts("matchLabels");
-  from.each_object("matchExpressions", [&](const JsonCursor& term) {
-    selector.match_expressions.push_back(
-        {term.text("key"), term.text("operator"), term.text_list("values")});
-  });
+  from.read({{"matchLabels", selector.match_labels}, {"matchExpressions", [&](JsonValue& terms) {
+                                                        selector.match_expressions =
+                                                            terms.list(read_requirement);
+                                                      }}});
   return selector;
-}
-
-PodDisruptionBudget read_budget(const JsonCursor& root) {
-  const JsonCursor spec = root.object("spec");
-  PodDisruptionBudget budget;
-  budget.metadata = read_metadata(root.object("metadata"));
-  if (spec.has("selector")) budget.selector = read_selector(spec.object("selector"));
-  budget.disruptions_allowed = root.object("status").int32("disruptionsAllowed");
-  return budget;
-}
-
-// The text of the JSON string `value`; empty where it is absent or null.
-Result<std::string> read_text(std::string_view value, std::string_view path) {
-  if (value.empty() || value == "null") return std::string();
-  if (value.front() != '"') {
-    return error(fmt::format("{} must be a string, is {}", path, in_quotes(value)));
-  }
-  if (value.find('\\') == std::string_view::npos) {
-    return std::string(value.substr(1, value.size() - 2));
-  }
-  return unescape_json(value);
-}
-
-Result<std::vector<JsonMember>> read_object(std::string_view value, std::string_view path) {
-  if (value.empty() || value == "null") return std::vector<JsonMember>();
-  if (value.front() != '{') {
-    return error(fmt::format("{} must be an object, is {}", path, in_quotes(value)));
-  }
-  return json_members(value);
-}
-
-Result<std::vector<std::string>> read_items(std::string_view value) {
-  // Go writes an empty list as null or [].
-  if (value == "null") return std::vector<std::string>();
-  if (value.empty() || value.front() != '[') {
-    return error(fmt::format("items must be an array, is {}", in_quotes(value)));
-  }
-  const auto elements = json_elements(value);
-  if (!elements) return elements.error();
-  for (std::size_t i = 0; i < elements->size(); ++i) {
-    if ((*elements)[i].front() == '{') continue;
-    return error(fmt::format("items[{}] must be an object, is {}", i, in_quotes((*elements)[i])));
-  }
-  return std::vector<std::string>(elements->begin(), elements->end());
 }
 
 Result<WatchLine::Kind> read_kind(std::string_view type) {
   using Kind = WatchLine::Kind;
-  if (type == R"("ADDED")") return Kind::kAdded;
-  if (type == R"("MODIFIED")") return Kind::kModified;
-  if (type == R"("DELETED")") return Kind::kDeleted;
-  if (type == R"("BOOKMARK")") return Kind::kBookmark;
-  if (type == R"("ERROR")") return Kind::kError;
+  if (type == "ADDED") return Kind::kAdded;
+  if (type == "MODIFIED") return Kind::kModified;
+  if (type == "DELETED") return Kind::kDeleted;
+  if (type == "BOOKMARK") return Kind::kBookmark;
+  if (type == "ERROR") return Kind::kError;
   return error(fmt::format("type must be ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, is {}",
                            in_quotes(type)));
 }
 
-// Finding one member of an object needs no tree of it.
-Result<std::string> read_resource_version(std::string_view object) {
-  const auto members = json_members(object);
-  if (!members) return members.error();
-  const auto metadata = read_object(json_member(*members, "metadata"), "object.metadata");
-  if (!metadata) return metadata.error();
-  return read_text(json_member(*metadata, "resourceVersion"), "object.metadata.resourceVersion");
-}
+// kube-apiserver hands out managedFields as they came, bytes that are no UTF-8 among them. They
+// must not make a page unreadable.
+constexpr bool kReplaceBadBytes = true;
 
 // The text after the first `"<name>":"`, up to the next quote; empty where there is none. Names and
 // versions have no escapes.
@@ -223,6 +143,13 @@ std::string first_text(std::string_view text, std::string_view name) {
   return std::string(text.substr(0, std::min(end, limits::kQuotedValueMax)));
 }
 
+// What follows `"metadata":{`; empty where it is not at the beginning.
+std::string_view metadata_at_beginning(std::string_view text) {
+  const std::string_view beginning = text.substr(0, limits::kWatchLineBytesKept);
+  const std::size_t metadata = beginning.find("\"metadata\":{");
+  return metadata == std::string_view::npos ? "" : beginning.substr(metadata);
+}
+
 bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
@@ -230,68 +157,119 @@ bool is_number(std::string_view text) {
 }  // namespace
 
 Result<Pod> read_pod(std::string_view json) {
-  return read_tree<Pod>(json, wanted_of_pod, [](const JsonCursor& root) { return read_pod(root); });
+  Pod pod;
+  const auto read = read_json(json, [&](JsonValue& root) {
+    root.read({metadata_of(pod.metadata),
+               {"spec", [&](JsonValue& spec) { read_pod_spec(spec, pod); }},
+               {"status", [&](JsonValue& status) { read_pod_status(status, pod); }}});
+  });
+  if (!read) return read.error();
+  return pod;
 }
 
 Result<Node> read_node(std::string_view json) {
-  return read_tree<Node>(json, wanted_of_node,
-                         [](const JsonCursor& root) { return read_node(root); });
+  Node node;
+  const auto read = read_json(json, [&](JsonValue& root) {
+    root.read({metadata_of(node.metadata),
+               {"spec",
+                [&](JsonValue& spec) {
+                  spec.read({{"unschedulable", node.unschedulable}});
+                }},
+               {"status", [&](JsonValue& status) { read_node_status(status, node); }}});
+  });
+  if (!read) return read.error();
+  return node;
 }
 
 Result<PodDisruptionBudget> read_pod_disruption_budget(std::string_view json) {
-  return read_tree<PodDisruptionBudget>(json, wanted_of_budget, read_budget);
+  PodDisruptionBudget budget;
+  const auto read_spec = [&](JsonValue& spec) {
+    spec.read({{"selector", [&](JsonValue& from) { budget.selector = read_selector(from); }}});
+  };
+  const auto read = read_json(json, [&](JsonValue& root) {
+    root.read({metadata_of(budget.metadata),
+               {"spec", read_spec},
+               {"status", [&](JsonValue& status) {
+                  status.read({{"disruptionsAllowed", budget.disruptions_allowed}});
+                }}});
+  });
+  if (!read) return read.error();
+  return budget;
 }
 
 Result<ListPage> read_list_page(std::string_view json) {
-  const auto members = json_members(json);
-  if (!members) return members.error();
-  const auto metadata = read_object(json_member(*members, "metadata"), "metadata");
-  if (!metadata) return metadata.error();
-  const auto version = read_text(json_member(*metadata, "resourceVersion"), "resourceVersion");
-  if (!version) return version.error();
+  ListPage page;
+  bool has_items = false;
+  const auto read_metadata = [&](JsonValue& metadata) {
+    metadata.read({{"resourceVersion", page.resource_version}, {"continue", page.continue_token}});
+  };
+  // Go writes an empty list as null or [].
+  const auto read_items = [&](JsonValue& items) {
+    has_items = true;
+    page.items.clear();
+    items.elements([&](JsonValue& item) { page.items.push_back(item.object_text()); });
+  };
+  const auto read = read_json(
+      json,
+      [&](JsonValue& root) {
+        root.read({{"metadata", read_metadata}, {"items", read_items}});
+      },
+      kReplaceBadBytes);
+  if (!read) return read.error();
   // Without this check any JSON object would pass for an empty list, which deletes everything.
-  if (version->empty()) return error("metadata.resourceVersion of the list is missing");
-  const auto token = read_text(json_member(*metadata, "continue"), "metadata.continue");
-  if (!token) return token.error();
-  auto items = read_items(json_member(*members, "items"));
-  if (!items) return items.error();
-  return ListPage{*version, *token, std::move(*items)};
+  if (page.resource_version.empty()) {
+    return error("metadata.resourceVersion of the list is missing");
+  }
+  if (!has_items) return error("items must be an array, is absent");
+  return page;
 }
 
 Result<WatchLine> read_watch_line(std::string_view json) {
-  const auto members = json_members(json);
-  if (!members) return members.error();
-  const auto kind = read_kind(json_member(*members, "type"));
+  std::string type;
+  WatchLine line;
+  const auto read_metadata = [&](JsonValue& metadata) {
+    metadata.read({{"resourceVersion", line.resource_version}});
+  };
+  const auto read_object = [&](JsonValue& object) {
+    line.object = object.object_text();
+    line.resource_version.clear();
+    object.read({{"metadata", read_metadata}});
+  };
+  const auto read = read_json(
+      json,
+      [&](JsonValue& root) {
+        root.read({{"type", type}, {"object", read_object}});
+      },
+      kReplaceBadBytes);
+  if (!read) return read.error();
+  const auto kind = read_kind(type);
   if (!kind) return kind.error();
-  const std::string_view object = json_member(*members, "object");
-  if (object.empty() || object.front() != '{') {
-    return error(fmt::format("object must be an object, is {}", in_quotes(object)));
-  }
-  WatchLine line{*kind, std::string(object), {}};
-  if (*kind == WatchLine::Kind::kError) return line;
-  auto version = read_resource_version(object);
-  if (!version) return version.error();
-  line.resource_version = std::move(*version);
+  if (line.object.empty()) return error("object must be an object, is absent");
+  line.kind = *kind;
   return line;
 }
 
 std::optional<LineBeginning> read_line_beginning(std::string_view line) {
-  const std::string_view beginning = line.substr(0, limits::kWatchLineBytesKept);
-  const std::size_t metadata = beginning.find("\"metadata\":{");
-  if (metadata == std::string_view::npos) return std::nullopt;
-  const std::string_view fields = beginning.substr(metadata);
+  const std::string_view fields = metadata_at_beginning(line);
+  const std::string version = first_text(fields, "resourceVersion");
+  std::string name = name_of_object(line);
+  if (name.empty() || !is_number(version)) return std::nullopt;
+  return LineBeginning{std::move(name), version};
+}
+
+std::string name_of_object(std::string_view json) {
+  const std::string_view fields = metadata_at_beginning(json);
   const std::string name = first_text(fields, "name");
   const std::string space = first_text(fields, "namespace");
-  const std::string version = first_text(fields, "resourceVersion");
-  if (name.empty() || !is_number(version)) return std::nullopt;
-  return LineBeginning{json_escaped(space.empty() ? name : space + "/" + name), version};
+  return json_escaped(name.empty() || space.empty() ? name : space + "/" + name);
 }
 
 Status read_status(std::string_view json) {
-  const auto status = read_tree<Status>(json, wanted_of_status, [](const JsonCursor& root) {
-    return Status{root.int32("code"), root.text("reason"), root.text("message")};
+  Status status;
+  const auto read = read_json(json, [&](JsonValue& root) {
+    root.read({{"code", status.code}, {"reason", status.reason}, {"message", status.message}});
   });
-  return status ? *status : Status{};
+  return read ? status : Status{};
 }
 
 }  // namespace mgpu::kube

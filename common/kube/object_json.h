@@ -1,9 +1,10 @@
 // Kubernetes JSON -> objects.h. Readers are forgiving where the API server is authoritative
 // (absent members are empty) and strict where a wrong type would be a guess.
 //
-// Home of nlohmann/json for objects: callers see text only. Pure; any thread.
+// Only what is read is looked at: nothing else in an object makes it unreadable. Pure; any thread.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,7 +34,7 @@ struct WatchLine {
   enum class Kind { kAdded, kModified, kDeleted, kBookmark, kError };
   Kind kind = Kind::kAdded;
   std::string object;            // JSON text
-  std::string resource_version;  // metadata.resourceVersion of the object; empty for kError
+  std::string resource_version;  // metadata.resourceVersion of the object; may be empty
 };
 Result<WatchLine> read_watch_line(std::string_view json);
 
@@ -46,10 +47,12 @@ struct LineBeginning {
 };
 // None: it does not begin so.
 std::optional<LineBeginning> read_line_beginning(std::string_view line);
+// The same name, of an object that cannot be read; empty where its beginning does not have it.
+std::string name_of_object(std::string_view json);
 
 // A metav1.Status; fields absent from the text are zero or empty.
 struct Status {
-  int code = 0;
+  std::int32_t code = 0;
   std::string reason;  // "Conflict", "Expired", ...
   std::string message;
 };

@@ -1,9 +1,12 @@
 #include "common/kube/reflector.h"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <mutex>
 #include <utility>
 
+#include "common/kube/object_json.h"
 #include "common/limits.h"
 
 namespace mgpu::kube {
@@ -11,10 +14,12 @@ namespace mgpu::kube {
 // Callbacks hold the state weakly, so that none runs once the reflector is gone, and carry the
 // turn they were made in: what an abandoned request or stream still says is ignored.
 struct Reflector::State : std::enable_shared_from_this<State> {
-  State(std::string its_name, Resource resource, Transport& its_transport, ReflectorHandlers its)
+  State(std::string its_name, Resource resource, Transport& its_transport, OnEvent its_on_event,
+        ReflectorHandlers its)
       : name(std::move(its_name)),
         transport(its_transport),
         handlers(std::move(its)),
+        on_event(std::move(its_on_event)),
         watcher(std::move(resource)),
         heard_at(executor().now()) {}
 
@@ -33,6 +38,8 @@ struct Reflector::State : std::enable_shared_from_this<State> {
     };
   }
 
+  void tell(const std::function<void(const std::string&)>& handler,
+            const std::string& sentence) const;
   void take(WatchStep step);
   bool deliver(const WatchStep& step);
   void act(WatchAction action);
@@ -45,6 +52,7 @@ struct Reflector::State : std::enable_shared_from_this<State> {
   const std::string name;
   Transport& transport;
   const ReflectorHandlers handlers;
+  const OnEvent on_event;
 
   // Held while anything below is used or a handler runs. Recursive, since a handler may destroy
   // the reflector.
@@ -64,17 +72,22 @@ void Reflector::State::take(WatchStep step) {
   if (deliver(step) && step.action.kind != WatchAction::Kind::kNone) act(std::move(step.action));
 }
 
+void Reflector::State::tell(const std::function<void(const std::string&)>& handler,
+                            const std::string& sentence) const {
+  if (!closed && !sentence.empty() && handler) handler(name + ": " + sentence);
+}
+
 // False: a handler has closed the reflector.
 bool Reflector::State::deliver(const WatchStep& step) {
   for (const WatchEvent& event : step.events) {
-    handlers.on_event(event);
+    const Taken taken = on_event(event);
+    tell(handlers.on_unreadable, taken.unreadable);
+    if (taken.called && !closed && handlers.on_change) handlers.on_change();
     if (closed) return false;
   }
   synced.store(watcher.synced());
-  if (!step.problem.empty() && handlers.on_problem) handlers.on_problem(name + ": " + step.problem);
-  if (!closed && !step.unreadable.empty() && handlers.on_unreadable) {
-    handlers.on_unreadable(name + ": " + step.unreadable);
-  }
+  tell(handlers.on_problem, step.problem);
+  tell(handlers.on_unreadable, step.unreadable);
   return !closed;
 }
 
@@ -148,10 +161,10 @@ void Reflector::State::close() {
   next_turn();
 }
 
-Reflector::Reflector(std::string name, Resource resource, Transport& transport,
+Reflector::Reflector(std::string name, Resource resource, Transport& transport, OnEvent on_event,
                      ReflectorHandlers handlers)
     : state_(std::make_shared<State>(std::move(name), std::move(resource), transport,
-                                     std::move(handlers))) {}
+                                     std::move(on_event), std::move(handlers))) {}
 
 Reflector::~Reflector() {
   state_->close();
@@ -168,6 +181,11 @@ bool Reflector::synced() const {
 
 Duration Reflector::silent_for() const {
   return state_->now() - state_->heard_at.load();
+}
+
+std::string unreadable_object(std::string_view json, const Error& why) {
+  const std::string name = name_of_object(json);
+  return fmt::format("{} cannot be read: {}", name.empty() ? "an object" : name, why.message);
 }
 
 }  // namespace mgpu::kube

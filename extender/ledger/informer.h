@@ -1,64 +1,43 @@
-// Turns watch events into ledger calls: one informer for nodes, one for bound pods. A relist is
-// gathered first and applied once it is complete; until then the ledger shows what it had.
+// What the ledger follows: the nodes, and the pods that are bound.
 #pragma once
 
-#include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "common/contract.h"
-#include "common/kube/watcher.h"
+#include "common/gpu_request.h"
+#include "common/kube/reflector.h"
+#include "extender/ledger/claim.h"
 #include "extender/ledger/ledger.h"
 
 namespace mgpu::ledger {
 
-// Objects that cannot be read are told to `on_problem` (one sentence) and otherwise left as they
-// were; after a relist with such an object nothing that is missing from it is taken as gone, since
-// it may be that object. One thread at a time.
-class NodeInformer {
- public:
-  NodeInformer(Ledger& ledger, const Contract& contract,
-               std::function<void(const std::string&)> on_problem);
-  void on_event(const kube::WatchEvent& event);
-
- private:
-  void on_relisted(std::vector<NodeFacts> nodes);
-  void on_object(const kube::WatchEvent& event);
-  void on_unreadable(const std::string& problem);
-
-  Ledger& ledger_;
-  const Contract& contract_;
-  std::function<void(const std::string&)> on_problem_;
-  std::vector<NodeFacts> relisted_;
-  std::size_t unreadable_ = 0;  // in this relist
+// What the ledger and the learned workload need of a pod: a relist of a whole cluster is gathered
+// in this form.
+struct PodFacts {
+  enum class Phase { kWaiting, kBound, kFinished };
+  PlainPod pod;  // its node is set where it is bound
+  Phase phase = Phase::kWaiting;
+  std::optional<Claim> claim;  // where it is bound and asks for cards
+  std::optional<GpuRequest>
+      request;  // where it is bound: as filter reads it; none: it would refuse
 };
 
-class PodInformer {
- public:
-  // `on_settled`: of each pod that the API server shows as bound, finished or gone. `on_bound`: of
-  // each that it shows as bound.
-  PodInformer(
-      Ledger& ledger, const Contract& contract, std::function<void(const std::string&)> on_problem,
-      std::function<void(const PodUid&)> on_settled = [](const PodUid&) {},
-      std::function<void(const kube::Pod&)> on_bound = [](const kube::Pod&) {});
-  void on_event(const kube::WatchEvent& event);
+// Both keep the ledger equal to the API server. `ledger` and `contract` outlive them. After a
+// relist with an object that could not be read, nothing that is missing from it is taken as gone.
 
- private:
-  void on_relisted(std::vector<Claim> claims, std::vector<PlainPod> plain);
-  void on_object(const kube::WatchEvent& event);
-  void on_unreadable(const std::string& problem);
-  void on_listed(const kube::Pod& pod);
-  void on_changed(const kube::Pod& pod, kube::WatchEvent::Kind kind);
+// `on_problem`: of each node whose cards cannot be used, and why, as one sentence.
+kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract,
+                                        std::function<void(const std::string&)> on_problem);
 
-  Ledger& ledger_;
-  const Contract& contract_;
-  std::function<void(const std::string&)> on_problem_;
-  std::function<void(const PodUid&)> on_settled_;
-  std::function<void(const kube::Pod&)> on_bound_;
-  std::vector<Claim> relisted_;
-  std::vector<PlainPod> relisted_plain_;
-  std::size_t unreadable_ = 0;  // in this relist
+struct PodHandlers {
+  // Of each pod that the API server shows as bound, finished or gone.
+  std::function<void(const PodUid&)> on_settled = [](const PodUid&) {};
+  // Of each that it shows as bound.
+  std::function<void(const PodFacts&)> on_bound = [](const PodFacts&) {};
 };
+kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,
+                                      PodHandlers handlers);
 
 }  // namespace mgpu::ledger

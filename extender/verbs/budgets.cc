@@ -6,32 +6,31 @@
 
 namespace mgpu::verbs {
 
-DisruptionBudgets::DisruptionBudgets(std::function<void(const std::string&)> on_unreadable)
-    : on_unreadable_(std::move(on_unreadable)) {}
+DisruptionBudgets::Key DisruptionBudgets::key_of(const kube::PodDisruptionBudget& budget) {
+  return {budget.metadata.space, budget.metadata.name};
+}
 
-void DisruptionBudgets::on_event(const kube::WatchEvent& event) {
-  using Kind = kube::WatchEvent::Kind;
-  if (event.kind == Kind::kRelistBegin || event.kind == Kind::kRelistEnd) {
-    const std::lock_guard lock(mutex_);
-    // One that is missing may be the one that cannot be read.
-    if (event.kind == Kind::kRelistEnd && unreadable_in_relist_) relisted_.merge(budgets_);
-    if (event.kind == Kind::kRelistEnd) budgets_ = std::move(relisted_);
-    relisted_.clear();
-    unreadable_in_relist_ = false;
-    return;
-  }
-  auto budget = kube::read_pod_disruption_budget(event.object);
-  if (!budget) {
-    on_unreadable_("a disruption budget cannot be read: " + budget.error().message);
-    const std::lock_guard lock(mutex_);
-    unreadable_in_relist_ = true;
-    return;
-  }
-  const std::lock_guard lock(mutex_);
-  auto& budgets = event.kind == Kind::kRelistObject ? relisted_ : budgets_;
-  const Key key{budget->metadata.space, budget->metadata.name};
-  event.kind == Kind::kDelete ? void(budgets.erase(key))
-                              : void(budgets.insert_or_assign(key, std::move(*budget)));
+kube::Consumer<kube::PodDisruptionBudget> DisruptionBudgets::consumer() {
+  using Budget = kube::PodDisruptionBudget;
+  return {.read = kube::read_pod_disruption_budget,
+          .apply =
+              [this](Budget budget) {
+                const std::lock_guard lock(mutex_);
+                budgets_.insert_or_assign(key_of(budget), std::move(budget));
+              },
+          .remove =
+              [this](const Budget& budget) {
+                const std::lock_guard lock(mutex_);
+                budgets_.erase(key_of(budget));
+              },
+          .relist =
+              [this](std::vector<Budget> budgets, bool complete) {
+                const std::lock_guard lock(mutex_);
+                // One that is missing may be the one that cannot be read.
+                if (complete) budgets_.clear();
+                for (Budget& budget : budgets)
+                  budgets_.insert_or_assign(key_of(budget), std::move(budget));
+              }};
 }
 
 std::vector<bool> DisruptionBudgets::violations(const std::vector<PodLabels>& pods) const {

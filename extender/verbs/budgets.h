@@ -1,25 +1,23 @@
 // PodDisruptionBudgets, kept equal to the API server by a reflector, asked by preempt.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/kube/objects.h"
-#include "common/kube/watcher.h"
+#include "common/kube/reflector.h"
 
 namespace mgpu::verbs {
 
 // Thread-safe.
 class DisruptionBudgets {
  public:
-  // `on_unreadable`: of each that cannot be read, and why. What was known of it stays: budgets only
-  // order victims.
-  explicit DisruptionBudgets(std::function<void(const std::string&)> on_unreadable =
-                                 [](const std::string&) {});
-  void on_event(const kube::WatchEvent& event);
+  // Of one that cannot be read, what was known stays: budgets only order victims. The budgets
+  // outlive the consumer.
+  kube::Consumer<kube::PodDisruptionBudget> consumer();
 
   // Whether evicting the pods in this order would violate a budget, each counted after those before
   // it (kubernetes pkg/scheduler/framework/plugins/defaultpreemption, filterPodsWithPDBViolation).
@@ -33,11 +31,10 @@ class DisruptionBudgets {
 
  private:
   using Key = std::pair<std::string, std::string>;  // namespace, name
+  static Key key_of(const kube::PodDisruptionBudget& budget);
+
   mutable std::mutex mutex_;
-  std::map<Key, kube::PodDisruptionBudget> budgets_;   // protected by mutex_
-  std::map<Key, kube::PodDisruptionBudget> relisted_;  // protected by mutex_
-  bool unreadable_in_relist_ = false;                  // protected by mutex_
-  const std::function<void(const std::string&)> on_unreadable_;
+  std::map<Key, kube::PodDisruptionBudget> budgets_;  // protected by mutex_
 };
 
 }  // namespace mgpu::verbs

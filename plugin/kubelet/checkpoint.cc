@@ -6,64 +6,38 @@
 
 #include "common/base/files.h"
 #include "common/kube/base64.h"
-#include "common/kube/json_tree.h"
+#include "common/kube/json_value.h"
 #include "common/text.h"
 #include "plugin/limits.h"
 
 namespace mgpu::kubelet {
 namespace {
 
-using kube::JsonNode;
-using Kind = JsonNode::Kind;
+using kube::JsonValue;
+using Kind = JsonValue::Kind;
 
-// RegisteredDevices lists every device of the node, and is not read.
-bool wanted(std::size_t depth, std::string_view name) {
-  if (depth == 1) return name == "Data";
-  return depth != 2 || name == "PodDeviceEntries";
-}
+// An entry as it is written, each member of the type that kubelet gives it.
+struct EntryText {
+  std::string resource;
+  std::string uid;
+  std::string container;
+  std::vector<std::string> devices;
+  std::string response;  // base64 of the answer to Allocate
+};
 
-// The member of that kind, or null. The last of equal names counts, as in Go.
-const JsonNode* member(const JsonNode& object, std::string_view name, Kind kind) {
-  for (auto child = object.children.rbegin(); child != object.children.rend(); ++child) {
-    if (child->name == name) return child->kind == kind ? &*child : nullptr;
-  }
-  return nullptr;
-}
-
-const std::string* text(const JsonNode& object, std::string_view name) {
-  const JsonNode* found = member(object, name, Kind::kString);
-  return found == nullptr || found->text.empty() ? nullptr : &found->text;
-}
-
-// False: something else than text is among them.
-bool add_texts(const JsonNode& array, std::vector<std::string>& texts) {
-  for (const JsonNode& child : array.children) {
-    if (child.kind != Kind::kString) return false;
-    texts.push_back(child.text);
-  }
-  return true;
-}
-
-std::optional<allocation::DeviceSet> devices_of(const JsonNode& entry) {
-  std::vector<std::string> ids;
-  if (const JsonNode* list = member(entry, "DeviceIDs", Kind::kArray)) {
-    if (!add_texts(*list, ids)) return std::nullopt;
-  } else if (const JsonNode* nodes = member(entry, "DeviceIDs", Kind::kObject)) {
-    for (const JsonNode& node : nodes->children) {
-      if (node.kind == Kind::kNull) continue;  // a nil slice of Go
-      if (node.kind != Kind::kArray || !add_texts(node, ids)) return std::nullopt;
-    }
-  }
-  auto devices = allocation::DeviceSet::of(ids);
-  if (!devices) return std::nullopt;
-  return *std::move(devices);
+// A list, or a list for each NUMA node; of a node without devices a nil slice of Go.
+std::vector<std::string> read_devices(JsonValue& from) {
+  if (from.kind() != Kind::kObject) return from.text_list();
+  std::vector<std::string> all;
+  from.members([&](std::string_view, JsonValue& node) {
+    for (std::string& id : node.text_list()) all.push_back(std::move(id));
+  });
+  return all;
 }
 
 // Empty: the answer is not ours. None: it cannot be read.
-std::optional<allocation::AllocationId> allocation_of(const JsonNode& entry) {
-  const std::string* encoded = text(entry, "AllocResp");
-  if (encoded == nullptr) return allocation::AllocationId();
-  const auto bytes = kube::decode_base64(*encoded);
+std::optional<allocation::AllocationId> allocation_of(const std::string& encoded) {
+  const auto bytes = kube::decode_base64(encoded);
   v1beta1::ContainerAllocateResponse response;
   if (!bytes || !response.ParseFromString(*bytes)) return std::nullopt;
   const auto found = response.envs().find("MGPU_ALLOCATION");
@@ -73,44 +47,50 @@ std::optional<allocation::AllocationId> allocation_of(const JsonNode& entry) {
   return id;
 }
 
-std::optional<CheckpointEntry> read_entry(const JsonNode& entry) {
-  const std::string* uid = text(entry, "PodUID");
-  const std::string* container = text(entry, "ContainerName");
-  auto devices = devices_of(entry);
-  auto allocation = allocation_of(entry);
-  if (uid == nullptr || container == nullptr || !devices || !allocation) return std::nullopt;
-  return CheckpointEntry{.uid = PodUid(*uid),
-                         .container = *container,
+std::optional<CheckpointEntry> entry_of(const EntryText& text) {
+  auto devices = allocation::DeviceSet::of(text.devices);
+  auto allocation = allocation_of(text.response);
+  if (text.uid.empty() || text.container.empty() || !devices || !allocation) return std::nullopt;
+  return CheckpointEntry{.uid = PodUid(text.uid),
+                         .container = text.container,
                          .devices = *std::move(devices),
                          .allocation = *std::move(allocation)};
 }
 
-// kubelet writes null for no entries.
-Result<const JsonNode*> entries_of(const JsonNode& root) {
-  const JsonNode* content =
-      root.kind == Kind::kObject ? member(root, "Data", Kind::kObject) : nullptr;
-  if (content == nullptr) return error("kubelet's checkpoint has no object Data");
-  if (member(*content, "PodDeviceEntries", Kind::kNull) != nullptr) return nullptr;
-  if (const auto* list = member(*content, "PodDeviceEntries", Kind::kArray)) return list;
-  return error("kubelet's checkpoint has no list Data.PodDeviceEntries");
+// One that cannot be read hides no other.
+void read_entry(JsonValue& from, const std::string& resource, Checkpoint& checkpoint) {
+  EntryText text;
+  const std::string problem = from.apart([&](JsonValue& value) {
+    value.read({{"ResourceName", text.resource},
+                {"PodUID", text.uid},
+                {"ContainerName", text.container},
+                {"DeviceIDs", [&](JsonValue& devices) { text.devices = read_devices(devices); }},
+                {"AllocResp", text.response}});
+  });
+  if (!text.resource.empty() && text.resource != resource) return;
+  auto entry = problem.empty() ? entry_of(text) : std::nullopt;
+  if (entry) checkpoint.entries.push_back(*std::move(entry));
+  if (!entry) ++checkpoint.unreadable;
 }
 
 }  // namespace
 
 Result<Checkpoint> parse_checkpoint(std::string_view json, const std::string& resource) {
-  const auto root = kube::parse_json(json, wanted);
-  if (!root) return error("kubelet's checkpoint: " + root.error().message);
-  const auto entries = entries_of(*root);
-  if (!entries) return entries.error();
   Checkpoint checkpoint;
-  if (*entries == nullptr) return checkpoint;
-  for (const JsonNode& node : (*entries)->children) {
-    const std::string* of = node.kind == Kind::kObject ? text(node, "ResourceName") : nullptr;
-    if (of != nullptr && *of != resource) continue;
-    auto entry = of == nullptr ? std::nullopt : read_entry(node);
-    if (entry) checkpoint.entries.push_back(*std::move(entry));
-    if (!entry) ++checkpoint.unreadable;
-  }
+  bool has_list = false;
+  // RegisteredDevices, beside the entries, lists every device of the node, and is not read. kubelet
+  // writes null for no entries.
+  const auto read_entries = [&](JsonValue& list) {
+    has_list = true;
+    checkpoint = {};
+    list.elements([&](JsonValue& entry) { read_entry(entry, resource, checkpoint); });
+  };
+  const auto read_data = [&](JsonValue& data) { data.read({{"PodDeviceEntries", read_entries}}); };
+  const auto read = kube::read_json(json, [&](JsonValue& root) {
+    root.read({{"Data", read_data}});
+  });
+  if (!read) return error("kubelet's checkpoint: " + read.error().message);
+  if (!has_list) return error("kubelet's checkpoint has no list Data.PodDeviceEntries");
   return checkpoint;
 }
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/kube/json_tree.h"
+#include "common/kube/json_value.h"
 #include "common/text.h"
 
 namespace mgpu::kubelet {
@@ -51,18 +51,17 @@ struct CdiConfig {
   std::vector<std::string> dirs;
 };
 
-bool wanted(std::size_t depth, std::string_view name) {
-  return depth > 1 || name == "enableCDI" || name == "cdiSpecDirs";
-}
-
 Result<CdiConfig> parse_config(std::string_view config) {
-  if (config.empty()) return CdiConfig();
-  return kube::read_tree<CdiConfig>(config, wanted, [](const kube::JsonCursor& root) {
-    CdiConfig read;
-    if (root.has("enableCDI")) read.enabled = root.boolean("enableCDI");
-    read.dirs = root.text_list("cdiSpecDirs");
-    return read;
+  CdiConfig parsed;
+  if (config.empty()) return parsed;
+  const auto read_enabled = [&](kube::JsonValue& value) {
+    if (value.kind() != kube::JsonValue::Kind::kNull) parsed.enabled = value.boolean();
+  };
+  const auto read = kube::read_json(config, [&](kube::JsonValue& root) {
+    root.read({{"enableCDI", read_enabled}, {"cdiSpecDirs", parsed.dirs}});
   });
+  if (!read) return read.error();
+  return parsed;
 }
 
 std::string listed(const std::vector<std::string>& dirs) {

@@ -39,7 +39,6 @@ class Told {
 
 struct NodePublisher::State : std::enable_shared_from_this<State> {
   enum class Phase { kIdle, kWriting, kWaiting };
-  using EventKind = kube::WatchEvent::Kind;
 
   State(NodeName its_node, Contract its_contract, kube::Transport& its_transport,
         std::function<void(const std::string&)> its_on_problem,
@@ -49,17 +48,17 @@ struct NodePublisher::State : std::enable_shared_from_this<State> {
         transport(its_transport),
         on_problem(std::move(its_on_problem)),
         now(its_now ? std::move(its_now) : std::function<std::string()>(utc_now)),
-        reflector("node " + node_name.str(), kube::one_node(node_name), transport,
-                  {.on_event = [this](const kube::WatchEvent& event) { take(event); },
-                   .on_problem = [this](const std::string& why) { tell(reads_told, why); }}) {}
+        reflector("node " + node_name.str(), kube::one_node(node_name), transport, consumer(),
+                  {.on_problem = [this](const std::string& why) { tell(reads_told, why); },
+                   .on_unreadable = [this](const std::string& why) { tell(reads_told, why); }}) {}
   ~State() { executor().cancel(timer); }
 
   Executor& executor() const { return transport.executor(); }
   void tell(Told& told, const std::string& problem) const;
 
   void take(NodeReport new_report, std::uint64_t its_generation);
-  void take(const kube::WatchEvent& event);
-  void take_object(const std::string& json);
+  kube::Consumer<kube::Node> consumer();
+  void take(kube::Node shown);
   void lose_node();
 
   void look();
@@ -87,7 +86,6 @@ struct NodePublisher::State : std::enable_shared_from_this<State> {
   std::optional<NodeReport> report;
   std::uint64_t generation = 0;  // of `report`
   std::optional<kube::Node> node;
-  bool relist_found = false;
   // The watch lags behind our own writes: until it has shown this version, what it shows is older
   // than what we know. Versions are only compared for equality.
   std::string awaited_version;
@@ -116,41 +114,31 @@ void NodePublisher::State::take(NodeReport new_report, std::uint64_t its_generat
   look();
 }
 
-void NodePublisher::State::take(const kube::WatchEvent& event) {
-  switch (event.kind) {
-    case EventKind::kRelistBegin:
-      awaited_version.clear();
-      relisted = true;
-      relist_found = false;
-      break;
-    case EventKind::kRelistObject:
-      relist_found = true;
-      take_object(event.object);
-      break;
-    case EventKind::kRelistEnd:
-      reads_told.forget();
-      if (!relist_found) lose_node();
-      break;
-    case EventKind::kApply:
-      reads_told.forget();
-      take_object(event.object);
-      break;
-    case EventKind::kDelete:
-      lose_node();
-      break;
-  }
+kube::Consumer<kube::Node> NodePublisher::State::consumer() {
+  return {.read = kube::read_node,
+          .apply =
+              [this](kube::Node shown) {
+                reads_told.forget();
+                take(std::move(shown));
+              },
+          .remove = [this](const kube::Node&) { lose_node(); },
+          .relist =
+              [this](std::vector<kube::Node> nodes, bool complete) {
+                if (complete) reads_told.forget();
+                awaited_version.clear();
+                relisted = true;
+                for (kube::Node& shown : nodes) take(std::move(shown));
+                if (nodes.empty() && complete) lose_node();
+              }};
 }
 
-void NodePublisher::State::take_object(const std::string& json) {
-  auto read = kube::read_node(json);
-  if (!read)
-    return tell(reads_told, fmt::format("node {}: {}", node_name.str(), read.error().message));
-  const std::string& version = read->metadata.resource_version;
+void NodePublisher::State::take(kube::Node shown) {
+  const std::string& version = shown.metadata.resource_version;
   if (phase == Phase::kWriting) versions_seen.insert(version);
   if (!awaited_version.empty() && version != awaited_version) return;
   awaited_version.clear();
   missing = false;
-  node = *std::move(read);
+  node = std::move(shown);
   look();
 }
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "common/kube/json_tree.h"
+#include "common/kube/json_value.h"
 #include "common/limits.h"
 #include "common/text.h"
 
@@ -63,17 +63,26 @@ bool ascending(const std::vector<CardGrant>& cards) {
 // Reads what is there; the first thing that cannot be is kept as the problem.
 class Reader {
  public:
-  Record read(const kube::JsonCursor& root) {
-    expect(root.int32("version") == kVersion, "\"version\" must be 1");
+  Record read(kube::JsonValue& root) {
+    std::int32_t version = 0;
+    std::string id;
+    std::vector<std::string> devices;
     Record record;
-    record.id = allocation::AllocationId(root.text("allocation"));
+    root.read({{"version", version},
+               {"allocation", id},
+               {"devices", devices},
+               {"owner", [&](kube::JsonValue& from) { record.owner = owner(from); }},
+               {"cards", [&](kube::JsonValue& from) {
+                  record.cards = from.list([this](kube::JsonValue& card) { return grant(card); });
+                }}});
+    // What is wrong with a record of another version is its version.
+    if (version != kVersion) problem_ = "\"version\" must be 1";
+    record.id = allocation::AllocationId(id);
     expect(valid(record.id), "\"allocation\" must be an allocation id");
-    auto devices = DeviceSet::of(root.text_list("devices"));
-    expect(devices.has_value(), "\"devices\" must be device ids");
-    if (devices) record.devices = std::move(*devices);
+    auto set = DeviceSet::of(devices);
+    expect(set.has_value(), "\"devices\" must be device ids");
+    if (set) record.devices = std::move(*set);
     expect(record.id.str().starts_with(record.devices.hash()), "the id must be of the devices");
-    if (root.has("owner")) record.owner = owner(root.object("owner"));
-    root.each_object("cards", [&](const auto& card) { record.cards.push_back(grant(card)); });
     expect(record.bound() != record.cards.empty(), "owner and cards must be there together");
     expect(ascending(record.cards), "\"cards\" must be ascending by index, none twice");
     return record;
@@ -86,40 +95,44 @@ class Reader {
     if (!holds && problem_.empty()) problem_ = sentence;
   }
 
-  Owner owner(const kube::JsonCursor& from) {
+  std::optional<Owner> owner(kube::JsonValue& from) {
+    if (from.kind() == kube::JsonValue::Kind::kNull) return std::nullopt;
     Owner owner;
-    owner.pod = {from.text("namespace"), from.text("pod")};
-    owner.uid = PodUid(from.text("uid"));
-    owner.container = from.text("container");
-    const auto kind = kind_of(from.text("kind"));
-    expect(kind.has_value(), "\"kind\" must be init, sidecar or app");
-    owner.kind = kind.value_or(ContainerKind::kApp);
-    owner.position = from.int32("position");
+    std::string uid;
+    std::string kind;
+    from.read({{"namespace", owner.pod.space},
+               {"pod", owner.pod.name},
+               {"uid", uid},
+               {"container", owner.container},
+               {"kind", kind},
+               {"position", owner.position}});
+    owner.uid = PodUid(uid);
+    const auto known = kind_of(kind);
+    expect(known.has_value(), "\"kind\" must be init, sidecar or app");
+    owner.kind = known.value_or(ContainerKind::kApp);
     expect(owner.position >= 0, "\"position\" must not be negative");
     expect(!owner.uid.empty() && !owner.container.empty(),
            "the owner must have a uid and a container");
     return owner;
   }
 
-  CardGrant grant(const kube::JsonCursor& from) {
-    const std::int32_t index = from.int32("index");
-    const std::int32_t core = from.int32("core");
-    const std::int32_t memory = from.int32("memoryMiB");
+  CardGrant grant(kube::JsonValue& from) {
+    std::int32_t index = 0;
+    std::int32_t core = 0;
+    std::int32_t memory = 0;
+    std::string uuid;
+    from.read({{"index", index}, {"uuid", uuid}, {"core", core}, {"memoryMiB", memory}});
     expect(index >= 0 && index <= limits::kCardIndexMax, "\"index\" of a card is out of range");
     expect(core >= 0 && core <= kWholeCard.value(), "\"core\" of a card must be 0 to 100");
     expect(memory >= 0 && memory <= limits::kCardMemoryMiBMax,
            "\"memoryMiB\" of a card is out of range");
-    expect(!from.text("uuid").empty(), "a card must have a uuid");
+    expect(!uuid.empty(), "a card must have a uuid");
     if (!problem_.empty()) return {};
-    return {CardIndex(index), CardUuid(from.text("uuid")), {Percent(core), MiB(memory)}};
+    return {CardIndex(index), CardUuid(uuid), {Percent(core), MiB(memory)}};
   }
 
   std::string problem_;
 };
-
-bool every_member(std::size_t, std::string_view) {
-  return true;
-}
 
 }  // namespace
 
@@ -140,10 +153,12 @@ std::string records_json(const std::vector<Record>& records) {
 
 Result<Record> parse_record(std::string_view json) {
   Reader reader;
-  auto record = kube::read_tree<Record>(
-      json, every_member, [&](const kube::JsonCursor& root) { return reader.read(root); });
-  if (!record || reader.problem().empty()) return record;
-  return error(reader.problem());
+  Record record;
+  const auto read =
+      kube::read_json(json, [&](kube::JsonValue& root) { record = reader.read(root); });
+  if (!read) return read.error();
+  if (!reader.problem().empty()) return error(reader.problem());
+  return record;
 }
 
 }  // namespace mgpu::state

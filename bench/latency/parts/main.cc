@@ -37,9 +37,8 @@ verbs::Settings settings() {
 struct World {
   explicit World(std::size_t nodes) : size{nodes, nodes * bench::kPodsPerNode} {
     for (std::size_t i = 0; i < size.nodes; ++i)
-      node_informer.on_event({Kind::kApply, bench::node_object(i)});
-    for (std::size_t i = 0; i < size.pods; ++i)
-      pod_informer.on_event({Kind::kApply, bench::pod_object(i)});
+      nodes.on_event({Kind::kApply, bench::node_object(i)});
+    for (std::size_t i = 0; i < size.pods; ++i) pods.on_event({Kind::kApply, bench::pod_object(i)});
   }
 
   // Of this size, kept while the program runs.
@@ -53,8 +52,10 @@ struct World {
   const bench::ClusterSize size;
   const verbs::Settings settings = ::settings();
   ledger::Ledger ledger;
-  ledger::NodeInformer node_informer{ledger, settings.contract, [](const std::string&) {}};
-  ledger::PodInformer pod_informer{ledger, settings.contract, [](const std::string&) {}};
+  kube::ObjectEvents<ledger::NodeFacts> nodes{
+      ledger::node_consumer(ledger, settings.contract, [](const std::string&) {})};
+  kube::ObjectEvents<ledger::PodFacts> pods{
+      ledger::pod_consumer(ledger, settings.contract, ledger::PodHandlers())};
 };
 
 PodKind kind_of(const benchmark::State& state) {
@@ -117,7 +118,7 @@ void watch_event(benchmark::State& state) {
   for (auto _ : state) {
     auto line = kube::read_watch_line(lines[next++ % lines.size()]);
     const bool gone = line->kind == kube::WatchLine::Kind::kDeleted;
-    world.pod_informer.on_event({gone ? Kind::kDelete : Kind::kApply, std::move(line->object)});
+    world.pods.on_event({gone ? Kind::kDelete : Kind::kApply, std::move(line->object)});
   }
 }
 

@@ -20,7 +20,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-using EventKind = WatchEvent::Kind;
 
 // Holds what it is asked for until the test answers.
 class HeldTransport final : public Transport {
@@ -69,6 +68,18 @@ std::string page(const std::string& version, const std::string& items) {
   return R"({"metadata":{"resourceVersion":")" + version + R"("},"items":[)" + items + "]}";
 }
 
+Result<std::string> read_name(std::string_view json) {
+  auto pod = read_pod(json);
+  if (!pod) return pod.error();
+  return pod->metadata.name;
+}
+
+std::string relist_text(const std::vector<std::string>& names, bool complete) {
+  std::string text = complete ? "relist" : "incomplete relist";
+  for (const std::string& name : names) text += " " + name;
+  return text;
+}
+
 class ReflectorTest : public ::testing::Test {
  public:
   ReflectorTest() { make(); }
@@ -76,13 +87,21 @@ class ReflectorTest : public ::testing::Test {
   void make() {
     reflector_.emplace(
         "pods", Resource{"/pods", ""}, transport_,
-        ReflectorHandlers{[this](const WatchEvent& event) { take(event); },
-                          [this](const std::string& problem) { problems_.push_back(problem); }});
+        Consumer<std::string>{
+            .read = read_name,
+            .apply = [this](const std::string& name) { take("apply " + name); },
+            .remove = [this](const std::string& name) { take("remove " + name); },
+            .relist = [this](const std::vector<std::string>& names,
+                             bool complete) { take(relist_text(names, complete)); }},
+        ReflectorHandlers{
+            .on_problem = [this](const std::string& problem) { problems_.push_back(problem); },
+            .on_unreadable = [this](const std::string& why) { unreadable_.push_back(why); },
+            .on_change = [this] { ++changes_; }});
   }
-  void take(const WatchEvent& event) {
-    seen_.push_back(event.kind);
+  void take(const std::string& call) {
+    seen_.push_back(call);
     synced_at_.push_back(reflector_ ? reflector_->synced() : false);
-    if (on_event_) on_event_(event);
+    if (on_call_) on_call_(call);
   }
   void start() {
     reflector_->start();
@@ -108,10 +127,12 @@ class ReflectorTest : public ::testing::Test {
 
   test::ManualExecutor executor_{1};
   HeldTransport transport_{executor_};
-  std::vector<EventKind> seen_;
+  std::vector<std::string> seen_;
   std::vector<bool> synced_at_;
   std::vector<std::string> problems_;
-  std::function<void(const WatchEvent&)> on_event_;
+  std::vector<std::string> unreadable_;
+  int changes_ = 0;
+  std::function<void(const std::string&)> on_call_;
   std::optional<Reflector> reflector_;
 };
 
@@ -122,14 +143,66 @@ TEST_F(ReflectorTest, ListsThenWatches) {
   ASSERT_THAT(transport_.lists, SizeIs(1));
   EXPECT_EQ(transport_.lists[0].request.target, "/pods?limit=500");
   list(answer(200, page("5", object("a", "1"))));
-  EXPECT_THAT(
-      seen_, ElementsAre(EventKind::kRelistBegin, EventKind::kRelistObject, EventKind::kRelistEnd));
+  EXPECT_THAT(seen_, ElementsAre("relist a"));
   ASSERT_THAT(transport_.watches, SizeIs(1));
   EXPECT_THAT(transport_.watches[0].request.target, HasSubstr("resourceVersion=5&"));
   say("ADDED", object("b", "6"));
   say("DELETED", object("b", "7"));
-  EXPECT_EQ(seen_.at(3), EventKind::kApply);
-  EXPECT_EQ(seen_.at(4), EventKind::kDelete);
+  EXPECT_THAT(seen_, ElementsAre("relist a", "apply b", "remove b"));
+  EXPECT_EQ(changes_, 3);
+}
+
+TEST_F(ReflectorTest, ShowsNothingOfARelistBeforeItsLastPage) {
+  start();
+  list(answer(200, R"({"metadata":{"resourceVersion":"5","continue":"t"},"items":[)" +
+                       object("a", "1") + "]}"));
+  EXPECT_THAT(seen_, IsEmpty());
+  list(answer(200, page("5", object("b", "2") + "," + object("c", "3"))));
+  EXPECT_THAT(seen_, ElementsAre("relist a b c"));
+  EXPECT_EQ(changes_, 1);
+}
+
+TEST_F(ReflectorTest, ForgetsTheFirstPartOfARelistThatBeginsAnew) {
+  start();
+  list(
+      answer(200, R"({"metadata":{"resourceVersion":"5","continue":"t"},"items":[{"metadata":7},)" +
+                      object("a", "1") + "]}"));
+  list(answer(410));
+  list(answer(200, page("6", object("b", "2"))));
+  EXPECT_THAT(seen_, ElementsAre("relist b"));
+}
+
+TEST_F(ReflectorTest, SkipsAndNamesAnObjectThatCannotBeRead) {
+  watch_from("5");
+  const int changes = changes_;
+  say("ADDED", R"({"metadata":{"name":"a","namespace":"n","resourceVersion":"6"},"spec":7})");
+  say("DELETED", R"({"spec":7})");
+  EXPECT_THAT(seen_, IsEmpty());
+  EXPECT_EQ(changes_, changes);
+  EXPECT_THAT(unreadable_,
+              ElementsAre("pods: n/a cannot be read: spec must be an object, is number 7",
+                          "pods: an object cannot be read: spec must be an object, is number 7"));
+  say("ADDED", object("b", "8"));
+  EXPECT_THAT(seen_, ElementsAre("apply b"));
+  EXPECT_THAT(problems_, IsEmpty());
+}
+
+TEST_F(ReflectorTest, TellsOfARelistWithAnObjectThatCannotBeRead) {
+  start();
+  list(answer(200, page("5", object("a", "1") + R"(,{"spec":7},)" + object("b", "1"))));
+  EXPECT_THAT(seen_, ElementsAre("incomplete relist a b"));
+  EXPECT_THAT(unreadable_, SizeIs(1));
+  transport_.watches.back().handlers.on_end(answer(410));
+  executor_.run_ready();
+  list(answer(200, page("9", object("a", "1"))));
+  EXPECT_THAT(seen_, ElementsAre("incomplete relist a b", "relist a"));
+}
+
+TEST_F(ReflectorTest, NamesTheObjectOfALineThatIsCutOff) {
+  watch_from("5");
+  transport_.watches.back().handlers.on_line(
+      R"({"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"6")");
+  EXPECT_THAT(unreadable_, ElementsAre(HasSubstr("pods: a in a watch of /pods: not JSON")));
 }
 
 TEST_F(ReflectorTest, IsSyncedOnceTheRelistHasBeenTaken) {
@@ -137,7 +210,7 @@ TEST_F(ReflectorTest, IsSyncedOnceTheRelistHasBeenTaken) {
   EXPECT_FALSE(reflector_->synced());
   list(answer(200, page("5", object("a", "1"))));
   EXPECT_TRUE(reflector_->synced());
-  EXPECT_THAT(synced_at_, ElementsAre(false, false, false));
+  EXPECT_THAT(synced_at_, ElementsAre(false));
 }
 
 TEST_F(ReflectorTest, ReportsAProblemByItsNameAndGoesOn) {
@@ -200,13 +273,21 @@ TEST_F(ReflectorTest, TellsSinceWhenNothingWasHeard) {
 }
 
 TEST_F(ReflectorTest, MayBeDestroyedByItsOwnHandlers) {
-  on_event_ = [&](const WatchEvent& event) {
-    if (event.kind == EventKind::kRelistObject) reflector_.reset();
-  };
+  on_call_ = [&](const std::string&) { reflector_.reset(); };
   start();
   list(answer(200, page("5", object("a", "1") + "," + object("b", "2"))));
-  EXPECT_THAT(seen_, SizeIs(2));
+  EXPECT_THAT(seen_, SizeIs(1));
+  EXPECT_EQ(changes_, 0);
   EXPECT_THAT(transport_.watches, IsEmpty());
+}
+
+TEST_F(ReflectorTest, MayBeDestroyedByItsConsumerWhileItWatches) {
+  watch_from("5");
+  on_call_ = [&](const std::string&) { reflector_.reset(); };
+  say("ADDED", object("b", "6"));
+  say("ADDED", object("c", "7"));
+  EXPECT_THAT(seen_, ElementsAre("apply b"));
+  EXPECT_FALSE(open(0));
 }
 
 TEST_F(ReflectorTest, IsDestroyedInEachOfItsStatesWithoutATrace) {
@@ -244,14 +325,18 @@ TEST(ReflectorThreads, DestructionWaitsForTheHandlerThatIsRunning) {
     std::latch running(1);
     std::atomic<bool> done = false;
     std::optional<Reflector> reflector;
+    const auto ignore = [](const std::string&) {};
     reflector.emplace("pods", Resource{"/pods", ""}, transport,
-                      ReflectorHandlers{[&](const WatchEvent& event) {
-                                          if (event.kind != EventKind::kRelistBegin) return;
-                                          running.count_down();
-                                          std::this_thread::yield();
-                                          done = true;
-                                        },
-                                        {}});
+                      Consumer<std::string>{.read = read_name,
+                                            .apply = ignore,
+                                            .remove = ignore,
+                                            .relist =
+                                                [&](const std::vector<std::string>&, bool) {
+                                                  running.count_down();
+                                                  std::this_thread::yield();
+                                                  done = true;
+                                                }},
+                      ReflectorHandlers());
     reflector->start();
     executor.post([&] {
       ASSERT_THAT(transport.lists, SizeIs(1));

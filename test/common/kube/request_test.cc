@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "common/kube/json_slices.h"
 #include "common/kube/object_json.h"
 
 namespace mgpu::kube {

@@ -203,7 +203,7 @@ TEST_F(WatcherTest, SkipsAnObjectThatCannotBeReadAndGoesOn) {
   EXPECT_EQ(step.action.kind, ActionKind::kNone);
   EXPECT_THAT(step.events, IsEmpty());
   EXPECT_THAT(step.problem, IsEmpty());
-  EXPECT_THAT(step.unreadable, HasSubstr("n/big in a watch of /api/v1/pods: not a JSON object"));
+  EXPECT_THAT(step.unreadable, HasSubstr("n/big in a watch of /api/v1/pods: not JSON"));
   EXPECT_THAT(kinds(said(line("ADDED", object("b", "7")))), ElementsAre(EventKind::kApply));
 }
 

@@ -44,13 +44,18 @@ struct PodText {
 class InformerTest : public testing::Test {
  protected:
   InformerTest() {
-    nodes.on_event({Kind::kApply, node_json("n1", 2)});
-    nodes.on_event({Kind::kApply, node_json("n2", 1)});
+    node({Kind::kApply, node_json("n1", 2)});
+    node({Kind::kApply, node_json("n2", 1)});
   }
 
+  void node(const kube::WatchEvent& event) { take(node_events.on_event(event)); }
+  void pod(const kube::WatchEvent& event) { take(pod_events.on_event(event)); }
+  void take(const kube::Taken& taken) {
+    if (!taken.unreadable.empty()) problems.push_back(taken.unreadable);
+  }
   void pod(Kind kind, const PodText& text = {}) {
     const bool bare = kind == Kind::kRelistBegin || kind == Kind::kRelistEnd;
-    pods.on_event({kind, bare ? "" : text.json()});
+    pod(kube::WatchEvent{kind, bare ? "" : text.json()});
   }
 
   Contract contract = *Contract::for_domain(kDefaultResourceDomain);
@@ -59,44 +64,44 @@ class InformerTest : public testing::Test {
   std::function<void(const std::string&)> on_problem = [this](const std::string& problem) {
     problems.push_back(problem);
   };
-  NodeInformer nodes{ledger, contract, on_problem};
+  kube::ObjectEvents<NodeFacts> node_events{node_consumer(ledger, contract, on_problem)};
   std::vector<std::string> settled;
   std::vector<std::string> bound;
-  PodInformer pods{ledger, contract, on_problem,
-                   [this](const PodUid& uid) { settled.push_back(uid.str()); },
-                   [this](const kube::Pod& pod) { bound.push_back(pod.metadata.uid); }};
+  kube::ObjectEvents<PodFacts> pod_events{pod_consumer(
+      ledger, contract,
+      {.on_settled = [this](const PodUid& uid) { settled.push_back(uid.str()); },
+       .on_bound = [this](const PodFacts& pod) { bound.push_back(pod.pod.uid.str()); }})};
 };
 
 TEST_F(InformerTest, NodesComeChangeAndGo) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
-  nodes.on_event({Kind::kApply, node_json("n1", 3)});
+  node({Kind::kApply, node_json("n1", 3)});
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0 2=0/0");
-  nodes.on_event({Kind::kDelete, node_json("n1", 3)});
+  node({Kind::kDelete, node_json("n1", 3)});
   EXPECT_EQ(used_text(ledger, "n1"), "no node");
   EXPECT_THAT(problems, IsEmpty());
 }
 
 TEST_F(InformerTest, RelistOfNodesIsAppliedOnceItIsComplete) {
-  nodes.on_event({Kind::kRelistBegin, ""});
-  nodes.on_event({Kind::kRelistObject, node_json("n3", 1)});
+  node({Kind::kRelistBegin, ""});
+  node({Kind::kRelistObject, node_json("n3", 1)});
   EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n1"), NodeName("n2")));
-  nodes.on_event({Kind::kRelistEnd, ""});
+  node({Kind::kRelistEnd, ""});
   EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n3")));
 }
 
 TEST_F(InformerTest, RelistBegunAnewForgetsItsFirstPart) {
-  nodes.on_event({Kind::kRelistBegin, ""});
-  nodes.on_event({Kind::kRelistObject, node_json("n3", 1)});
-  nodes.on_event({Kind::kRelistBegin, ""});
-  nodes.on_event({Kind::kRelistObject, node_json("n4", 1)});
-  nodes.on_event({Kind::kRelistEnd, ""});
+  node({Kind::kRelistBegin, ""});
+  node({Kind::kRelistObject, node_json("n3", 1)});
+  node({Kind::kRelistBegin, ""});
+  node({Kind::kRelistObject, node_json("n4", 1)});
+  node({Kind::kRelistEnd, ""});
   EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n4")));
 }
 
 TEST_F(InformerTest, NodeWhoseCardsCannotBeReadIsToldAndOffersNone) {
-  nodes.on_event(
-      {Kind::kApply,
-       R"({"metadata":{"name":"n1","annotations":{"vke.volcengine.com/mgpu-cards":"["}}})"});
+  node({Kind::kApply,
+        R"({"metadata":{"name":"n1","annotations":{"vke.volcengine.com/mgpu-cards":"["}}})"});
   EXPECT_THAT(problems, Contains(HasSubstr("node n1: ")));
   EXPECT_EQ(used_text(ledger, "n1"), "");
 }
@@ -105,23 +110,23 @@ TEST_F(InformerTest, NodeThatCannotBeReadIsToldAndLeftAsItWas) {
   const std::string unreadable[] = {"", "{", R"({"metadata":7})", R"({"metadata":{}})",
                                     std::string(200'000, '[')};
   for (const std::string& text : unreadable) {
-    nodes.on_event({Kind::kApply, text});
-    nodes.on_event({Kind::kDelete, text});
+    node({Kind::kApply, text});
+    node({Kind::kDelete, text});
   }
   EXPECT_EQ(problems.size(), 10u);
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
 }
 
 TEST_F(InformerTest, RelistWithAnUnreadableNodeTakesNoneAsGone) {
-  nodes.on_event({Kind::kRelistBegin, ""});
-  nodes.on_event({Kind::kRelistObject, node_json("n2", 3)});
-  nodes.on_event({Kind::kRelistObject, "{"});
-  nodes.on_event({Kind::kRelistEnd, ""});
+  node({Kind::kRelistBegin, ""});
+  node({Kind::kRelistObject, node_json("n2", 3)});
+  node({Kind::kRelistObject, "{"});
+  node({Kind::kRelistEnd, ""});
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
   EXPECT_EQ(used_text(ledger, "n2"), "0=0/0 1=0/0 2=0/0");
-  nodes.on_event({Kind::kRelistBegin, ""});
-  nodes.on_event({Kind::kRelistObject, node_json("n2", 3)});
-  nodes.on_event({Kind::kRelistEnd, ""});
+  node({Kind::kRelistBegin, ""});
+  node({Kind::kRelistObject, node_json("n2", 3)});
+  node({Kind::kRelistEnd, ""});
   EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n2")));
 }
 
@@ -158,7 +163,7 @@ TEST_F(InformerTest, PodThatFinishedReleasesItsShare) {
 TEST_F(InformerTest, PodThatOnlyTerminatesHoldsItsShare) {
   std::string text = PodText{.uid = "a"}.json();
   text.replace(text.find(R"("uid")"), 0, R"("deletionTimestamp":"2026-11-21T08:00:00Z",)");
-  pods.on_event({Kind::kApply, text});
+  pod(kube::WatchEvent{Kind::kApply, text});
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
 }
 
@@ -171,8 +176,9 @@ TEST_F(InformerTest, PodSeenUnboundDoesNotUndoABindOnItsWay) {
 }
 
 TEST_F(InformerTest, PodThatAsksForNoCardsIsNoClaim) {
-  pods.on_event({Kind::kApply, R"({"metadata":{"name":"a","namespace":"default","uid":"a"},)"
-                               R"("spec":{"nodeName":"n1","containers":[{"name":"main"}]}})"});
+  pod(kube::WatchEvent{Kind::kApply,
+                       R"({"metadata":{"name":"a","namespace":"default","uid":"a"},)"
+                       R"("spec":{"nodeName":"n1","containers":[{"name":"main"}]}})"});
   EXPECT_EQ(ledger.counts().bound, 0u);
   EXPECT_THAT(problems, IsEmpty());
 }
@@ -201,8 +207,8 @@ TEST_F(InformerTest, RelistOfPodsIsAppliedOnceItIsComplete) {
 TEST_F(InformerTest, PodThatCannotBeReadIsToldAndLeftAsItWas) {
   pod(Kind::kApply, {.uid = "a"});
   for (const char* text : {"", "[", R"({"metadata":{"name":"a","namespace":"default"}})"}) {
-    pods.on_event({Kind::kApply, text});
-    pods.on_event({Kind::kDelete, text});
+    pod(kube::WatchEvent{Kind::kApply, text});
+    pod(kube::WatchEvent{Kind::kDelete, text});
   }
   EXPECT_EQ(problems.size(), 6u);
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
@@ -212,13 +218,25 @@ TEST_F(InformerTest, RelistWithAnUnreadablePodTakesNoneAsGone) {
   pod(Kind::kApply, {.uid = "a"});
   pod(Kind::kRelistBegin);
   pod(Kind::kRelistObject, {.uid = "b", .cards = "1"});
-  pods.on_event({Kind::kRelistObject, "{"});
+  pod(kube::WatchEvent{Kind::kRelistObject, "{"});
   pod(Kind::kRelistEnd);
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=30/300");
   pod(Kind::kRelistBegin);
   pod(Kind::kRelistObject, {.uid = "b", .cards = "1"});
   pod(Kind::kRelistEnd);
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
+}
+
+TEST_F(InformerTest, PodsTellWhatTheyAskFor) {
+  std::vector<std::string> asked;
+  kube::ObjectEvents<PodFacts> events{pod_consumer(
+      ledger, contract, {.on_bound = [&](const PodFacts& pod) {
+        asked.push_back(pod.request ? std::to_string(pod.request->containers.size()) : "refused");
+      }})};
+  events.on_event({Kind::kApply, PodText{.uid = "a"}.json()});
+  events.on_event({Kind::kApply, PodText{.uid = "without-cards", .core = "0"}.json()});
+  events.on_event({Kind::kApply, PodText{.uid = "refused", .core = "150"}.json()});
+  EXPECT_THAT(asked, ElementsAre("1", testing::_, "refused"));
 }
 
 TEST_F(InformerTest, PodsThatAreShownBoundAreTold) {

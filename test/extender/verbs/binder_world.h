@@ -85,20 +85,18 @@ inline std::int64_t fullest_card(kube::MemoryApiServer& server) {
   return fullest;
 }
 
-// The informer's side of the extender: keeps a ledger equal to the server's bound pods.
+// What the extender follows of pods: keeps a ledger equal to the server's bound pods.
 class PodWatch {
  public:
   PodWatch(kube::Transport& transport, ledger::Ledger& ledger, const Contract& contract)
-      : informer_(ledger, contract, [](const std::string&) {}),
-        reflector_("pods", kube::bound_pods(), transport,
-                   {[this](const kube::WatchEvent& event) { informer_.on_event(event); },
-                    [](const std::string&) {}}) {
+      : reflector_("pods", kube::bound_pods(), transport,
+                   ledger::pod_consumer(ledger, contract, ledger::PodHandlers()),
+                   kube::ReflectorHandlers()) {
     reflector_.start();
   }
   bool synced() const { return reflector_.synced(); }
 
  private:
-  ledger::PodInformer informer_;
   kube::Reflector reflector_;
 };
 

@@ -32,6 +32,7 @@ struct BudgetsTest : testing::Test {
   }
 
   DisruptionBudgets budgets;
+  kube::ObjectEvents<kube::PodDisruptionBudget> events{budgets.consumer()};
 };
 
 TEST_F(BudgetsTest, WithoutBudgetsNothingViolates) {
@@ -39,7 +40,7 @@ TEST_F(BudgetsTest, WithoutBudgetsNothingViolates) {
 }
 
 TEST_F(BudgetsTest, EachEvictionCountsAfterThoseBeforeIt) {
-  budgets.on_event({Kind::kApply, budget("b", kWeb, 2)});
+  events.on_event({Kind::kApply, budget("b", kWeb, 2)});
   EXPECT_THAT(violations({"web", "db", "web", "web", "web"}),
               ElementsAre(false, false, false, true, true));
   // Asking spends nothing.
@@ -47,57 +48,66 @@ TEST_F(BudgetsTest, EachEvictionCountsAfterThoseBeforeIt) {
 }
 
 TEST_F(BudgetsTest, APodOfTwoBudgetsSpendsBoth) {
-  budgets.on_event({Kind::kApply, budget("a", kWeb, 1)});
-  budgets.on_event({Kind::kApply, budget("b", kWeb, 2)});
+  events.on_event({Kind::kApply, budget("a", kWeb, 1)});
+  events.on_event({Kind::kApply, budget("b", kWeb, 2)});
   EXPECT_THAT(violations({"web", "web", "web"}), ElementsAre(false, true, true));
 }
 
 TEST_F(BudgetsTest, AreOfTheirNamespace) {
-  budgets.on_event({Kind::kApply, budget("b", kWeb, 0, "other")});
+  events.on_event({Kind::kApply, budget("b", kWeb, 0, "other")});
   EXPECT_THAT(violations({"web"}), ElementsAre(false));
   EXPECT_THAT(violations({"web"}, "other"), ElementsAre(true));
   EXPECT_THAT(violations({"web"}, "othe"), ElementsAre(false));
 }
 
 TEST_F(BudgetsTest, AnEmptySelectorSelectsEveryPodAndNoneSelectsNone) {
-  budgets.on_event({Kind::kApply, budget("all", "{}", 0, "d")});
-  budgets.on_event({Kind::kApply, budget("none", "null", 0, "e")});
+  events.on_event({Kind::kApply, budget("all", "{}", 0, "d")});
+  events.on_event({Kind::kApply, budget("none", "null", 0, "e")});
   EXPECT_THAT(violations({"web", ""}), ElementsAre(true, true));
   EXPECT_THAT(violations({"web", ""}, "e"), ElementsAre(false, false));
 }
 
 TEST_F(BudgetsTest, FollowEvents) {
-  budgets.on_event({Kind::kApply, budget("b", kWeb, 0)});
+  events.on_event({Kind::kApply, budget("b", kWeb, 0)});
   EXPECT_THAT(violations({"web"}), ElementsAre(true));
-  budgets.on_event({Kind::kApply, budget("b", kWeb, 1)});
+  events.on_event({Kind::kApply, budget("b", kWeb, 1)});
   EXPECT_THAT(violations({"web"}), ElementsAre(false));
-  budgets.on_event({Kind::kApply, budget("b", kWeb, 0)});
-  budgets.on_event({Kind::kDelete, budget("b", kWeb, 0)});
+  events.on_event({Kind::kApply, budget("b", kWeb, 0)});
+  events.on_event({Kind::kDelete, budget("b", kWeb, 0)});
   EXPECT_THAT(violations({"web"}), ElementsAre(false));
 }
 
 TEST_F(BudgetsTest, ARelistIsSwappedInWhole) {
-  budgets.on_event({Kind::kApply, budget("old", kWeb, 0)});
-  budgets.on_event({Kind::kRelistBegin, ""});
-  budgets.on_event({Kind::kRelistObject, budget("new", R"({"matchLabels":{"app":"db"}})", 0)});
+  events.on_event({Kind::kApply, budget("old", kWeb, 0)});
+  events.on_event({Kind::kRelistBegin, ""});
+  events.on_event({Kind::kRelistObject, budget("new", R"({"matchLabels":{"app":"db"}})", 0)});
   EXPECT_THAT(violations({"web", "db"}), ElementsAre(true, false));
-  budgets.on_event({Kind::kRelistEnd, ""});
+  events.on_event({Kind::kRelistEnd, ""});
   EXPECT_THAT(violations({"web", "db"}), ElementsAre(false, true));
 }
 
 TEST_F(BudgetsTest, ARelistThatBeginsAgainForgetsItsFirstHalf) {
-  budgets.on_event({Kind::kRelistBegin, ""});
-  budgets.on_event({Kind::kRelistObject, budget("gone", kWeb, 0)});
-  budgets.on_event({Kind::kRelistBegin, ""});
-  budgets.on_event({Kind::kRelistEnd, ""});
+  events.on_event({Kind::kRelistBegin, ""});
+  events.on_event({Kind::kRelistObject, budget("gone", kWeb, 0)});
+  events.on_event({Kind::kRelistBegin, ""});
+  events.on_event({Kind::kRelistEnd, ""});
   EXPECT_THAT(violations({"web"}), ElementsAre(false));
 }
 
 TEST_F(BudgetsTest, WhatCannotBeReadLeavesWhatWasKnown) {
-  budgets.on_event({Kind::kApply, budget("b", kWeb, 0)});
-  budgets.on_event({Kind::kApply, "{"});
-  budgets.on_event({Kind::kApply, budget("b", "7", 5)});
+  events.on_event({Kind::kApply, budget("b", kWeb, 0)});
+  events.on_event({Kind::kApply, "{"});
+  events.on_event({Kind::kApply, budget("b", "7", 5)});
   EXPECT_THAT(violations({"web"}), ElementsAre(true));
+}
+
+TEST_F(BudgetsTest, ARelistWithOneThatCannotBeReadDropsNone) {
+  events.on_event({Kind::kApply, budget("b", kWeb, 0)});
+  events.on_event({Kind::kRelistBegin, ""});
+  events.on_event({Kind::kRelistObject, "{"});
+  events.on_event({Kind::kRelistObject, budget("db", R"({"matchLabels":{"app":"db"}})", 0)});
+  events.on_event({Kind::kRelistEnd, ""});
+  EXPECT_THAT(violations({"web", "db"}), ElementsAre(true, true));
 }
 
 }  // namespace

@@ -54,6 +54,7 @@ struct PreemptTest : testing::Test {
 
   ledger::Ledger ledger;
   DisruptionBudgets budgets;
+  kube::ObjectEvents<kube::PodDisruptionBudget> budget_events{budgets.consumer()};
   Settings settings = settings_of();
 };
 
@@ -124,10 +125,10 @@ TEST_F(PreemptTest, PrefersVictimsWithinTheirBudgetsAndCountsTheOthers) {
   put("b", "n1", "50/1000", "1", 3);
   const PodText pod{.asks = {"100"}, .priority = 9};
   EXPECT_THAT(ask(pod, {proposal("n1", {})}), ElementsAre("n1: a (0)"));
-  budgets.on_event(
+  budget_events.on_event(
       {kube::WatchEvent::Kind::kApply, budget_json("keep-a", R"({"matchLabels":{"app":"a"}})", 0)});
   EXPECT_THAT(ask(pod, {proposal("n1", {})}), ElementsAre("n1: b (0)"));
-  budgets.on_event(
+  budget_events.on_event(
       {kube::WatchEvent::Kind::kApply, budget_json("keep-b", R"({"matchLabels":{"app":"b"}})", 0)});
   EXPECT_THAT(ask(pod, {proposal("n1", {})}), ElementsAre("n1: a (1)"));
 }

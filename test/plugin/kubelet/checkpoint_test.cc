@@ -141,18 +141,23 @@ TEST(Checkpoint, LeavesOutAndCountsWhatItCannotRead) {
   }
 }
 
+TEST(Checkpoint, DoesNotCountWhatItCannotReadOfAnotherResource) {
+  const auto text = with_entries(R"({"PodUID":7,"ResourceName":"example.com/nic","DeviceIDs":8})");
+  EXPECT_EQ(parse_checkpoint(text, kCore)->unreadable, 0U);
+}
+
 TEST(Checkpoint, SaysWhatIsWrongWithTheWhole) {
   const std::pair<std::string, const char*> cases[] = {
       {"", "not JSON"},
       {"garbage", "not JSON"},
       {golden("checkpoint.json").substr(0, 700), "not JSON"},
-      {"[]", "has no object Data"},
-      {"null", "has no object Data"},
-      {"{}", "has no object Data"},
-      {R"({"Data":7})", "has no object Data"},
+      {"[]", "must be an object"},
+      {"null", "must be an object"},
+      {"{}", "has no list Data.PodDeviceEntries"},
+      {R"({"Data":7})", "Data must be an object, is number 7"},
       {R"({"Data":{}})", "has no list Data.PodDeviceEntries"},
-      {R"({"Data":{"PodDeviceEntries":{}}})", "has no list Data.PodDeviceEntries"},
-      {std::string(200'000, '['), "nested deeper"},
+      {R"({"Data":{"PodDeviceEntries":{}}})", "Data.PodDeviceEntries must be an array, is object"},
+      {std::string(200'000, '['), "must be an object"},
   };
   for (const auto& [text, sentence] : cases) {
     SCOPED_TRACE(text.substr(0, 60));

@@ -17,6 +17,7 @@ namespace {
 
 using kube::Fault;
 using test::NodeServer;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -242,6 +243,20 @@ TEST_F(NodePublisherTest, StartsWithoutANodeAndFindsItLater) {
   EXPECT_TRUE(publisher_->node_missing());
   publish(four_cards());
   server_.create_node();
+  server_.run();
+  expect_on_node(four_cards());
+}
+
+TEST_F(NodePublisherTest, DoesNotTakeANodeThatCannotBeReadAsMissing) {
+  server_.merge("/api/v1/nodes/n1", {{"spec", {{"unschedulable", "yes"}}}});
+  server_.run();
+  start();
+  publish(four_cards());
+  EXPECT_FALSE(publisher_->node_missing());
+  EXPECT_FALSE(publisher_->settled());
+  EXPECT_THAT(problems_, Each(HasSubstr("node n1: n1 cannot be read: spec.unschedulable must be")));
+  EXPECT_THAT(problems_, SizeIs(2));
+  server_.merge("/api/v1/nodes/n1", {{"spec", {{"unschedulable", nullptr}}}});
   server_.run();
   expect_on_node(four_cards());
 }

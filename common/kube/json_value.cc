@@ -1,0 +1,315 @@
+#include "common/kube/json_value.h"
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "common/limits.h"
+#include "common/text.h"
+
+namespace mgpu::kube {
+
+namespace ondemand = simdjson::ondemand;
+using Kind = JsonValue::Kind;
+
+struct JsonValue::Place {
+  ondemand::value value{};                   // not of the root
+  std::optional<ondemand::object> object{};  // of the root, and where its text was taken
+  std::string* problem = nullptr;
+  const Place* parent = nullptr;  // none: the root
+  std::string_view name{};        // of a member
+  std::size_t index = 0;          // of an element
+  bool element = false;
+
+  std::string path() const;
+  std::string described();
+  Kind kind();
+
+  void note(std::string_view expected);
+  void fail(simdjson::error_code code);
+  // The object or array, to be walked; none, and a problem, where it is none.
+  std::optional<ondemand::object> open_object();
+  std::optional<ondemand::array> open_array();
+};
+
+namespace {
+
+// simdjson keeps buffers of some six times the text. One parser a thread is kept for the next text,
+// unless its text was unusually large.
+class LentParser {
+ public:
+  LentParser() : parser_(std::move(spare())) {
+    if (!parser_) parser_ = std::make_unique<ondemand::parser>();
+  }
+  ~LentParser() {
+    if (parser_->capacity() <= limits::kJsonParserKeptBytes) spare() = std::move(parser_);
+  }
+  ondemand::parser& operator*() { return *parser_; }
+
+ private:
+  static std::unique_ptr<ondemand::parser>& spare() {
+    static thread_local std::unique_ptr<ondemand::parser> spare;
+    return spare;
+  }
+  std::unique_ptr<ondemand::parser> parser_;
+};
+
+std::string_view without_space_behind(std::string_view text) {
+  const std::size_t last = text.find_last_not_of(" \t\r\n");
+  return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
+}
+
+std::string not_json(simdjson::error_code code) {
+  return fmt::format("not JSON: {}", simdjson::error_message(code));
+}
+
+void replace_bad(simdjson::padded_string& text) {
+  if (simdjson::validate_utf8(text.data(), text.size())) return;
+  const std::string_view all(text.data(), text.size());
+  for (std::size_t at = 0; at < all.size();) {
+    const std::size_t length = utf8_sequence_at(all, at);
+    if (length == 0) text.data()[at] = '?';
+    at += std::max(length, std::size_t{1});
+  }
+}
+
+}  // namespace
+
+// --- where a value is, and what is wrong with it -------------------------------------------------
+
+std::string JsonValue::Place::path() const {
+  if (parent == nullptr) return "";
+  const std::string before = parent->path();
+  if (element) return fmt::format("{}[{}]", before, index);
+  return before + (before.empty() ? "" : ".") +
+         std::string(cut_text(name, limits::kQuotedValueMax));
+}
+
+Kind JsonValue::Place::kind() {
+  using Type = ondemand::json_type;
+  if (object) return Kind::kObject;
+  Type type{};
+  if (value.type().get(type)) return Kind::kBroken;
+  switch (type) {
+    case Type::object:
+      return Kind::kObject;
+    case Type::array:
+      return Kind::kArray;
+    case Type::string:
+      return Kind::kString;
+    case Type::number:
+      return Kind::kNumber;
+    // simdjson tells these two by their first letter.
+    case Type::boolean:
+      return value.get_bool().error() ? Kind::kBroken : Kind::kBoolean;
+    case Type::null:
+      break;
+  }
+  bool null = false;
+  return !value.is_null().get(null) && null ? Kind::kNull : Kind::kBroken;
+}
+
+std::string JsonValue::Place::described() {
+  const Kind kind = this->kind();
+  if (kind == Kind::kObject) return "object";
+  if (kind == Kind::kArray) return "array";
+  const std::string_view token = without_space_behind(value.raw_json_token());
+  std::string_view text;
+  if (kind == Kind::kString) {
+    return "string " + in_quotes(value.get_string().get(text) ? token : text);
+  }
+  const char* const type = kind == Kind::kNumber    ? "number "
+                           : kind == Kind::kBoolean ? "boolean "
+                                                    : "";
+  return type + std::string(cut_text(token, limits::kQuotedValueMax));
+}
+
+void JsonValue::Place::note(std::string_view expected) {
+  if (!problem->empty()) return;
+  if (kind() == Kind::kBroken) return fail(simdjson::TAPE_ERROR);
+  *problem = fmt::format("{} must be {}, is {}", path(), expected, described());
+}
+
+void JsonValue::Place::fail(simdjson::error_code code) {
+  if (!problem->empty()) return;
+  const std::string at = path();
+  *problem = not_json(code) + (at.empty() ? "" : ", at " + at);
+}
+
+std::optional<ondemand::object> JsonValue::Place::open_object() {
+  if (object) return object;
+  const Kind found = kind();
+  if (found != Kind::kObject && found != Kind::kNull) note("an object");
+  if (found != Kind::kObject) return std::nullopt;
+  ondemand::object opened;
+  if (const auto code = value.get_object().get(opened)) return fail(code), std::nullopt;
+  return opened;
+}
+
+std::optional<ondemand::array> JsonValue::Place::open_array() {
+  const Kind found = kind();
+  if (found != Kind::kArray && found != Kind::kNull) note("an array");
+  if (found != Kind::kArray) return std::nullopt;
+  ondemand::array opened;
+  if (const auto code = value.get_array().get(opened)) return fail(code), std::nullopt;
+  return opened;
+}
+
+// --- values --------------------------------------------------------------------------------------
+
+Kind JsonValue::kind() const {
+  return place_.kind();
+}
+
+std::string JsonValue::text() {
+  const Kind found = kind();
+  if (found != Kind::kString && found != Kind::kNull) place_.note("a string");
+  if (found != Kind::kString) return {};
+  std::string_view text;
+  if (const auto code = place_.value.get_string().get(text)) place_.fail(code);
+  return std::string(text);
+}
+
+std::int32_t JsonValue::int32() {
+  const Kind found = kind();
+  if (found == Kind::kNull) return 0;
+  std::int64_t number = 0;
+  const bool whole = found == Kind::kNumber && !place_.value.get_int64().get(number);
+  if (whole && std::in_range<std::int32_t>(number)) return static_cast<std::int32_t>(number);
+  place_.note("a 32-bit integer");
+  return 0;
+}
+
+bool JsonValue::boolean() {
+  const Kind found = kind();
+  if (found != Kind::kBoolean && found != Kind::kNull) place_.note("true or false");
+  if (found != Kind::kBoolean) return false;
+  bool truth = false;
+  if (const auto code = place_.value.get_bool().get(truth)) place_.fail(code);
+  return truth;
+}
+
+StringMap JsonValue::texts() {
+  return map(false);
+}
+
+StringMap JsonValue::quantities() {
+  return map(true);
+}
+
+StringMap JsonValue::map(bool numbers) {
+  StringMap texts;
+  members([&](std::string_view name, JsonValue& value) {
+    std::int64_t number = 0;
+    if (numbers && value.kind() == Kind::kNumber && !value.place_.value.get_int64().get(number)) {
+      texts[std::string(name)] = std::to_string(number);
+    } else if (value.kind() == Kind::kString) {
+      texts[std::string(name)] = value.text();
+    } else {
+      value.place_.note("a string");
+    }
+  });
+  return texts;
+}
+
+std::vector<std::string> JsonValue::text_list() {
+  std::vector<std::string> texts;
+  elements([&](JsonValue& value) {
+    if (value.kind() == Kind::kNull) value.place_.note("a string");
+    texts.push_back(value.text());
+  });
+  return texts;
+}
+
+bool JsonValue::must_be_object() {
+  if (kind() == Kind::kObject) return true;
+  place_.note("an object");
+  return false;
+}
+
+std::string JsonValue::object_text() {
+  if (!must_be_object()) return {};
+  auto object = place_.open_object();
+  if (!object) return {};
+  std::string_view text;
+  if (const auto code = object->raw_json().get(text)) return place_.fail(code), std::string();
+  if (const auto code = object->reset().error()) return place_.fail(code), std::string();
+  place_.object = object;
+  return std::string(without_space_behind(text));
+}
+
+void JsonValue::members(const std::function<void(std::string_view name, JsonValue& value)>& visit) {
+  auto object = place_.open_object();
+  if (!object) return;
+  for (auto field : *object) {
+    Place at{.problem = place_.problem, .parent = &place_};
+    if (const auto code = field.unescaped_key().get(at.name)) return place_.fail(code);
+    if (const auto code = field.value().get(at.value)) return place_.fail(code);
+    JsonValue value(at);
+    visit(at.name, value);
+  }
+}
+
+void JsonValue::elements(const std::function<void(JsonValue& value)>& visit) {
+  auto array = place_.open_array();
+  if (!array) return;
+  std::size_t index = 0;
+  for (auto element : *array) {
+    Place at{.problem = place_.problem, .parent = &place_, .index = index++, .element = true};
+    if (const auto code = element.get(at.value)) return place_.fail(code);
+    JsonValue value(at);
+    visit(value);
+  }
+}
+
+void JsonValue::read(std::initializer_list<JsonField> fields) {
+  members([&](std::string_view name, JsonValue& value) {
+    for (const JsonField& field : fields) {
+      if (field.name == name) return field.read(value);
+    }
+  });
+}
+
+std::string JsonValue::apart(const std::function<void(JsonValue& value)>& read) {
+  std::string problem;
+  std::string* const outer = std::exchange(place_.problem, &problem);
+  read(*this);
+  place_.problem = outer;
+  return problem;
+}
+
+// --- the whole -----------------------------------------------------------------------------------
+
+Result<void> read_json(std::string_view json, const std::function<void(JsonValue& root)>& read,
+                       bool replace_bad_bytes) {
+  simdjson::padded_string padded(json);
+  if (replace_bad_bytes) replace_bad(padded);
+  const auto broken = [&](simdjson::error_code code) {
+    return error(fmt::format("{}; it begins with {}", not_json(code), in_quotes(json)));
+  };
+  LentParser parser;
+  ondemand::document document;
+  if (const auto code = (*parser).iterate(padded).get(document)) return broken(code);
+  ondemand::json_type type{};
+  if (const auto code = document.type().get(type)) return broken(code);
+  bool null = false;
+  if (type == ondemand::json_type::null && (document.is_null().get(null) || !null)) {
+    return broken(simdjson::N_ATOM_ERROR);
+  }
+  if (type != ondemand::json_type::object) return error("the JSON text must be an object");
+  std::string problem;
+  JsonValue::Place root{.problem = &problem};
+  if (const auto code = document.get_object().get(root.object.emplace())) return broken(code);
+  JsonValue value(root);
+  read(value);
+  if (!problem.empty()) return error(std::move(problem));
+  if (document.current_location().error() != simdjson::OUT_OF_BOUNDS) {
+    return broken(simdjson::TRAILING_CONTENT);
+  }
+  return {};
+}
+
+}  // namespace mgpu::kube
