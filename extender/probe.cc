@@ -117,14 +117,14 @@ struct Probe::State {
 
 void Probe::State::tell_ledger() {
   const ledger::Counts counts = ledger.counts();
-  nodes.set(count(counts.nodes));
-  cards.set(count(counts.cards));
-  assumed.set(count(counts.assumed));
-  bound.set(count(counts.bound));
-  drifting.set(count(counts.drifting));
-  overfull.set(count(counts.overfull));
-  expected.set(count(counts.expected));
-  resident.set(resident_bytes());
+  nodes.Set(count(counts.nodes));
+  cards.Set(count(counts.cards));
+  assumed.Set(count(counts.assumed));
+  bound.Set(count(counts.bound));
+  drifting.Set(count(counts.drifting));
+  overfull.Set(count(counts.overfull));
+  expected.Set(count(counts.expected));
+  resident.Set(resident_bytes());
 }
 
 Probe::Probe(Metrics& metrics, ledger::Ledger& ledger)
@@ -138,7 +138,7 @@ Probe::Probe(Metrics& metrics, ledger::Ledger& ledger)
   for (const auto outcome : {WakeOutcome::kWoken, WakeOutcome::kRefused, WakeOutcome::kFailed}) {
     state_->wakes(outcome);
   }
-  state_->gauge("build_info", "1, labelled with what runs.", {{"version", MGPU_VERSION}}).set(1);
+  state_->gauge("build_info", "1, labelled with what runs.", {{"version", MGPU_VERSION}}).Set(1);
   metrics.on_collect([this] { state_->tell_ledger(); });
 }
 
@@ -151,63 +151,63 @@ void Probe::before_reading(std::function<void()> tell) {
 void Probe::answered(const char* verb, std::chrono::nanoseconds took) {
   const auto found = state_->seconds.find(verb);
   MGPU_CHECK(found != state_->seconds.end(), "a verb");
-  found->second->observe(std::chrono::duration<double>(took).count());
+  found->second->Observe(std::chrono::duration<double>(took).count());
 }
 
 void Probe::filtered(std::size_t fitting, std::size_t refused) {
-  state_->fitting.add(count(fitting));
-  state_->refused.add(count(refused));
+  state_->fitting.Increment(count(fitting));
+  state_->refused.Increment(count(refused));
 }
 
 void Probe::bind_ended(verbs::BindOutcome outcome) {
-  state_->binds(outcome).add();
+  state_->binds(outcome).Increment();
 }
 
 void Probe::wake_ended(verbs::WakeOutcome outcome) {
-  state_->wakes(outcome).add();
+  state_->wakes(outcome).Increment();
 }
 
 void Probe::market_made(std::chrono::milliseconds took) {
-  state_->markets.add();
-  state_->market_seconds.set(std::chrono::duration<double>(took).count());
+  state_->markets.Increment();
+  state_->market_seconds.Set(std::chrono::duration<double>(took).count());
 }
 
 void Probe::bad_request(const char* verb) {
-  state_->counter("bad_requests_total", "Requests answered 400.", {{"verb", verb}}).add();
+  state_->counter("bad_requests_total", "Requests answered 400.", {{"verb", verb}}).Increment();
 }
 
 void Probe::watch_problem(const char* resource) {
   state_->counter("watch_problems_total", "Failed lists and watches.", {{"resource", resource}})
-      .add();
+      .Increment();
 }
 
 void Probe::unreadable_object(const char* resource) {
   state_
       ->counter("unreadable_objects_total", "Objects that could not be read, and were skipped.",
                 {{"resource", resource}})
-      .add();
+      .Increment();
 }
 
 void Probe::watch_silence(const char* resource, std::chrono::milliseconds silence) {
   state_
       ->gauge("watch_silence_seconds", "Since the API server was last heard of.",
               {{"resource", resource}})
-      .set(std::chrono::duration<double>(silence).count());
+      .Set(std::chrono::duration<double>(silence).count());
 }
 
 void Probe::ready(bool ready) {
-  state_->is_ready.set(ready ? 1 : 0);
+  state_->is_ready.Set(ready ? 1 : 0);
 }
 void Probe::binds_in_flight(std::size_t in_flight) {
-  state_->in_flight.set(count(in_flight));
+  state_->in_flight.Set(count(in_flight));
 }
 void Probe::connections(std::size_t open) {
-  state_->open.set(count(open));
+  state_->open.Set(count(open));
 }
 
 void Probe::connection_refused(const char* why) {
   state_->counter("http_refused_total", "Connections refused or cut, by why.", {{"why", why}})
-      .add();
+      .Increment();
 }
 
 }  // namespace mgpu

@@ -63,63 +63,64 @@ struct Probe::State {
 
 Probe::Probe(Metrics& metrics) : state_(std::make_unique<State>(metrics)) {
   metrics.gauge("mgpu_plugin_build_info", "1; the version is a label.", {{"version", MGPU_VERSION}})
-      .set(1);
+      .Set(1);
 }
 
 Probe::~Probe() = default;
 
 void Probe::before_reading(std::function<void()> tell) {
   state_->metrics.on_collect([this, tell = std::move(tell)] {
-    state_->resident.set(resident_bytes());
+    state_->resident.Set(resident_bytes());
     tell();
   });
 }
 
 void Probe::allocated(std::chrono::nanoseconds took) {
-  state_->allocate.observe(seconds(took));
+  state_->allocate.Observe(seconds(took));
 }
 
 void Probe::started(std::chrono::nanoseconds took) {
-  state_->started.observe(seconds(took));
+  state_->started.Observe(seconds(took));
 }
 
 void Probe::refused(allocation::RefusalReason reason, std::chrono::nanoseconds took) {
-  state_->refused.observe(seconds(took));
+  state_->refused.Observe(seconds(took));
   state_->metrics
       .counter("mgpu_plugin_prestart_refusals_total", "PreStartContainer calls refused, by reason.",
                {{"reason", std::string(label(reason))}})
-      .add();
+      .Increment();
 }
 
 void Probe::allocations(std::size_t allocated, std::size_t bound) {
-  state_->allocations("allocated").set(static_cast<double>(allocated));
-  state_->allocations("bound").set(static_cast<double>(bound));
+  state_->allocations("allocated").Set(static_cast<double>(allocated));
+  state_->allocations("bound").Set(static_cast<double>(bound));
 }
 
 void Probe::registered(const std::string& resource, bool registered) {
   state_->metrics
       .gauge("mgpu_plugin_registered", "1 while kubelet reads our list of devices.",
              {{"resource", resource}})
-      .set(registered ? 1 : 0);
+      .Set(registered ? 1 : 0);
 }
 
 void Probe::ready(bool ready) {
-  state_->ready.set(ready ? 1 : 0);
+  state_->ready.Set(ready ? 1 : 0);
 }
 
 void Probe::sampled(std::chrono::nanoseconds took) {
-  state_->scrape.set(seconds(took));
+  state_->scrape.Set(seconds(took));
 }
 
 void Probe::events_dropped(std::uint64_t total) {
   const std::lock_guard lock(state_->mutex);
-  state_->dropped.add(static_cast<double>(total - std::exchange(state_->dropped_before, total)));
+  state_->dropped.Increment(
+      static_cast<double>(total - std::exchange(state_->dropped_before, total)));
 }
 
 void Probe::unreadable_pods(std::uint64_t total) {
   const std::lock_guard lock(state_->mutex);
   const std::uint64_t before = std::exchange(state_->unreadable_before, total);
-  state_->unreadable.add(static_cast<double>(total - before));
+  state_->unreadable.Increment(static_cast<double>(total - before));
 }
 
 void Probe::mps(const std::vector<gpu::MpsState>& states) {
@@ -127,10 +128,10 @@ void Probe::mps(const std::vector<gpu::MpsState>& states) {
   for (const gpu::MpsState& one : states) {
     const Labels labels = {{"uuid", one.uuid.str()}};
     state_->metrics.gauge("mgpu_mps_up", "1 while the card's MPS daemon answers.", labels)
-        .set(one.running ? 1 : 0);
+        .Set(one.running ? 1 : 0);
     const auto before = std::exchange(state_->restarts_before[one.uuid], one.restarts);
     state_->metrics.counter("mgpu_mps_restarts_total", "Restarts of the card's MPS daemon.", labels)
-        .add(static_cast<double>(one.restarts - before));
+        .Increment(static_cast<double>(one.restarts - before));
   }
 }
 

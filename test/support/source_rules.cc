@@ -71,7 +71,7 @@ const Library kLibraries[] = {
      {"common/http/", "common/kube/base64.cc", "common/kube/pem.cc", "common/digest.cc", "test/"}},
     {"spdlog", {"spdlog/"}, {"common/log.cc"}},
     {"CLI11", {"CLI/"}, {"common/options.cc"}},
-    {"prometheus-cpp", {"prometheus/"}, {"common/metrics.cc"}},
+    {"prometheus-cpp", {"prometheus/"}, {"common/metrics."}},
     {"yaml-cpp",
      {"yaml-cpp/"},
      {"common/kube/config", "common/kube/kubeconfig", "plugin/gpu/cards_file", "bench/sim/",
