@@ -1,62 +1,40 @@
-// Metrics in Prometheus' text format. Home of prometheus-cpp: callers hold plain handles, and a
-// component's own metrics stand behind its probe (extender/probe.h). Any thread.
+// Metrics in Prometheus' text format, by prometheus-cpp. A component's own metrics stand behind its
+// probe (extender/probe.h). Any thread.
 #pragma once
 
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/metric_family.h>
+#include <prometheus/registry.h>
+
 #include <functional>
-#include <memory>
+#include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
 namespace mgpu {
 
-using Labels = std::vector<std::pair<std::string, std::string>>;
-
-class Counter {
- public:
-  virtual ~Counter() = default;
-  virtual void add(double amount = 1) = 0;
-};
-
-class Gauge {
- public:
-  virtual ~Gauge() = default;
-  virtual void set(double value) = 0;
-};
-
-class Histogram {
- public:
-  virtual ~Histogram() = default;
-  virtual void observe(double value) = 0;
-};
-
-// All series of one name, for things that come and go: what is no longer listed is gone from the
-// text too.
-struct MetricFamily {
-  enum class Kind { kCounter, kGauge };
-  struct Series {
-    Labels labels;
-    double value = 0;
-  };
-  std::string name;  // of a counter: ends in _total
-  std::string help;
-  Kind kind = Kind::kGauge;
-  std::vector<Series> series;  // no labels twice
-};
+using prometheus::Counter;
+using prometheus::Gauge;
+using prometheus::Histogram;
+using prometheus::Labels;
+using prometheus::MetricFamily;
 
 class Metrics {
  public:
-  Metrics();
-  ~Metrics();
-
-  // Names follow prometheus.io/docs/practices/naming: base unit last, counters end in _total. The
-  // handle lives as long as this object. Equal name and labels give the same metric.
+  // Names follow prometheus.io/docs/practices/naming: base unit last, counters end in _total. What
+  // is returned lives as long as this object. Equal name and labels give the same metric. A name or
+  // label that Prometheus does not take, or one name for two kinds, is a mistake of the program:
+  // prometheus-cpp throws.
   Counter& counter(const std::string& name, const std::string& help, const Labels& labels = {});
   Gauge& gauge(const std::string& name, const std::string& help, const Labels& labels = {});
   // `buckets` ascending upper bounds.
   Histogram& histogram(const std::string& name, const std::string& help,
                        const std::vector<double>& buckets, const Labels& labels = {});
-  // These families have exactly these series from now on. No text() shows a part of one call.
-  // REQUIRES: no counter(), gauge() or histogram() has such a name.
+  // For things that come and go: these families have exactly these series from now on. No text()
+  // shows a part of one call. REQUIRES: no counter(), gauge() or histogram() has such a name.
   void replace(std::vector<MetricFamily> families);
   // Called before each text(), to set gauges that are cheaper to read than to follow.
   void on_collect(std::function<void()> refresh);
@@ -65,9 +43,15 @@ class Metrics {
   std::string text();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  prometheus::Registry registry_;
+  std::mutex mutex_;
+  std::map<std::string, MetricFamily> replaced_;  // protected by mutex_; none is empty
+  std::mutex refresh_mutex_;
+  std::vector<std::function<void()>> refreshes_;  // protected by refresh_mutex_
 };
+
+// A series for replace(), of a counter or a gauge.
+prometheus::ClientMetric series(const Labels& labels, double value);
 
 inline constexpr const char* kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";
 

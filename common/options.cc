@@ -1,13 +1,17 @@
 #include "common/options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
 #include <cstdlib>
+#include <limits>
 #include <utility>
 
 #include "common/check.h"
-#include "common/option_help.h"
-#include "common/option_values.h"
 #include "common/text.h"
 
 namespace mgpu {
@@ -15,26 +19,114 @@ namespace {
 
 using Values = std::vector<std::string>;
 
-struct Flag {
-  FlagText text;
-  // Sets the target. `source` names the value in errors.
-  std::function<Result<void>(const std::string& source, const Values& values)> set;
-  CLI::Option* option = nullptr;
-};
+// --- values as text ------------------------------------------------------------------------------
 
-// Sets `target` to the last of the values: a later flag overrides an earlier one.
-template <class T, class Parse>
-auto setter(T& target, Parse parse) {
-  return [&target, parse](const std::string& source, const Values& values) -> Result<void> {
-    auto value = parse(source, values.back());
-    if (!value) return value.error();
-    target = *std::move(value);
-    return {};
-  };
+struct Unit {
+  std::string_view name;
+  std::int64_t milliseconds;
+};
+// Smallest first, each a multiple of the one before.
+constexpr std::array<Unit, 4> kUnits{{{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}}};
+
+// Stricter than CLI11, which takes "0x10", " 1" and "010" (as eight).
+std::optional<std::int64_t> take_number(std::string_view& text) {
+  std::int64_t number = 0;
+  const auto [stop, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failure != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
+  return number;
+}
+
+// A whole number and "ms", "s", "m" or "h".
+std::optional<Duration> read_duration(std::string_view text) {
+  const auto number = take_number(text);
+  if (!number || *number < 0) return std::nullopt;
+  for (const Unit& unit : kUnits) {
+    if (unit.name != text) continue;
+    if (*number > std::numeric_limits<std::int64_t>::max() / unit.milliseconds) break;
+    return Duration(*number * unit.milliseconds);
+  }
+  return std::nullopt;
+}
+
+// In the largest unit that says it exactly: "90s", "2m".
+std::string duration_text(Duration duration) {
+  const Unit* exact = &kUnits[0];
+  for (const Unit& unit : kUnits) {
+    if (duration.count() != 0 && duration.count() % unit.milliseconds == 0) exact = &unit;
+  }
+  return fmt::format("{}{}", duration.count() / exact->milliseconds, exact->name);
+}
+
+// "a, b or c"
+std::string listed(const Values& choices) {
+  const auto last = choices.end() - 1;
+  const std::string all_but_last = fmt::format("{}", fmt::join(choices.begin(), last, ", "));
+  return all_but_last + (all_but_last.empty() ? "" : " or ") + *last;
 }
 
 std::string or_none(const std::string& text) {
   return text.empty() ? "none" : text;
+}
+
+// "MGPU_EXTENDER" and "bind-concurrency" give "MGPU_EXTENDER_BIND_CONCURRENCY".
+std::string environment_name(const std::string& prefix, const std::string& flag) {
+  if (prefix.empty()) return "";
+  std::string name = prefix + "_" + flag;
+  std::replace(name.begin(), name.end(), '-', '_');
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return name;
+}
+
+// --- help ----------------------------------------------------------------------------------------
+
+// `text` in indented lines of at most 100 columns, broken at blanks; ends with a line end.
+std::string wrapped(std::string_view text) {
+  constexpr std::size_t kColumns = 94;
+  constexpr std::string_view kIndent = "      ";
+  std::string out;
+  while (text.size() > kColumns) {
+    // Behind the last word that fits, else behind the first.
+    std::size_t end = text.rfind(' ', kColumns);
+    if (end == std::string_view::npos) end = text.find(' ');
+    if (end == std::string_view::npos) break;
+    out.append(kIndent).append(text.substr(0, end)).append("\n");
+    text.remove_prefix(end + 1);
+  }
+  return out.append(kIndent).append(text).append("\n");
+}
+
+//   --bind-concurrency NUMBER  (1 to 1024; default 128; env MGPU_EXTENDER_BIND_CONCURRENCY)
+//       binds sent to the API server at once
+std::string flags_help(const CLI::App& app) {
+  std::string text;
+  for (const CLI::Option* flag : app.get_options()) {
+    if (flag->get_option_text().empty()) continue;  // --help and --version come last
+    const std::string kind = flag->get_type_name();
+    text += fmt::format("  {}{}{}  ({}{})\n", flag->get_name(), kind.empty() ? "" : " ", kind,
+                        flag->get_option_text(),
+                        flag->get_envname().empty() ? "" : "; env " + flag->get_envname());
+    text += wrapped(flag->get_description());
+  }
+  return text;
+}
+
+std::string help_of(const CLI::App& app, const std::string& title) {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  std::string text = fmt::format("{0}: {1}\n\nUsage: {0} {2}[FLAGS]\n\n", title,
+                                 app.get_description(), commands.empty() ? "" : "COMMAND ");
+  if (!commands.empty()) {
+    text += "Commands:\n";
+    for (const CLI::App* command : commands) {
+      text += fmt::format("  {}\n{}", command->get_name(), wrapped(command->get_description()));
+    }
+    text += fmt::format("\n'{} COMMAND --help' shows a command's flags.\n\n", title);
+  }
+  text += "Flags:\n" + flags_help(app);
+  if (app.get_parent() != nullptr) text += flags_help(*app.get_parent());
+  return text +
+         "  --help\n      print this and end\n  --version\n      print the version and end\n";
 }
 
 // In the reverse order that CLI11 wants. "--node=" becomes "--node" and "": CLI11 would take the
@@ -52,116 +144,80 @@ Values reversed_words(int argc, const char* const* argv) {
   return words;
 }
 
-Result<void> set_from_environment(const Flag& flag) {
-  const char* const value =
-      flag.text.environment.empty() ? nullptr : std::getenv(flag.text.environment.c_str());
-  // Deployments that leave a variable empty mean that it is not set.
-  if (value == nullptr || *value == '\0') return {};
-  return flag.set(flag.text.environment, {value});
-}
-
-Result<void> set_flag(const Flag& flag) {
-  if (flag.option->count() == 0) return set_from_environment(flag);
-  return flag.set("--" + flag.text.name, flag.option->results());
-}
-
 }  // namespace
 
 struct Options::State {
   std::string title;  // "mgpu-sim" or "mgpu-sim demo"
-  std::string description;
   std::string environment_prefix;
   std::unique_ptr<CLI::App> owned_app;  // of the program
   CLI::App* app = nullptr;              // owned_app, or a subcommand of the parent's
-  std::vector<Flag> flags;
   std::vector<std::function<Result<void>()>> checks;
   std::vector<std::unique_ptr<Options>> commands;
   std::string command;
 
-  void add(Flag flag);
-  Options* chosen() const;
-  std::string flags_help() const;
-  std::string help() const;
-  Result<void> apply() const;
+  CLI::Option* add(const std::string& name, const std::string& help, const std::string& about,
+                   CLI::callback_t set);
+  template <class T, class Read>
+  CLI::Option* add_value(const std::string& name, const std::string& help, const std::string& about,
+                         T& target, const std::string& expected, Read read);
+  const State* chosen() const;
   ParsedOptions refused(const std::string& sentence) const;
-  ParsedOptions read(int argc, const char* const* argv) const;
+  ParsedOptions read(Values words) const;
 };
 
-void Options::State::add(Flag flag) {
-  const std::string dashed = "--" + flag.text.name;
-  MGPU_CHECK(app->get_option_no_throw(dashed) == nullptr, "a flag was added twice");
-  if (flag.text.kind.empty()) {
-    flag.option = app->add_flag(dashed)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  } else {
-    flag.option = app->add_option(dashed)
-                      ->type_name(flag.text.kind)
-                      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  }
-  if (!environment_prefix.empty()) {
-    flag.text.environment = environment_name(environment_prefix, flag.text.name);
-  }
-  flags.push_back(std::move(flag));
+// `about` is what the help says of its values.
+CLI::Option* Options::State::add(const std::string& name, const std::string& help,
+                                 const std::string& about, CLI::callback_t set) {
+  MGPU_CHECK(app->get_option_no_throw("--" + name) == nullptr, "a flag was added twice");
+  return app->add_option("--" + name, std::move(set), help)
+      ->option_text(about)
+      ->envname(environment_name(environment_prefix, name))
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
+// `read` makes a value of its text, or none; `expected` says in errors what it must be.
+template <class T, class Read>
+CLI::Option* Options::State::add_value(const std::string& name, const std::string& help,
+                                       const std::string& about, T& target,
+                                       const std::string& expected, Read read) {
+  const std::string variable = environment_name(environment_prefix, name);
+  const auto set = [=, &target](const Values& values) {
+    auto value = read(values.back());
+    if (!value) {
+      // CLI11 does not say where a value comes from.
+      const char* const in_environment = variable.empty() ? nullptr : std::getenv(variable.c_str());
+      const bool named = in_environment != nullptr && values.back() == in_environment;
+      throw CLI::ValidationError(fmt::format("{} must be {}, found {}",
+                                             named ? variable : "--" + name, expected,
+                                             in_quotes(values.back())));
+    }
+    target = *std::move(value);
+    return true;
+  };
+  return add(name, help, about, set);
 }
 
 // The command on the line; null without commands, or when none was named.
-Options* Options::State::chosen() const {
-  for (const auto& each : commands) {
-    if (each->state_->app->parsed()) return each.get();
-  }
-  return nullptr;
-}
-
-std::string Options::State::flags_help() const {
-  std::string text;
-  for (const Flag& flag : flags) text += flag_help(flag.text);
-  return text;
-}
-
-std::string Options::State::help() const {
-  const Options* const command_options = chosen();
-  const State& shown = command_options ? *command_options->state_ : *this;
-  std::string text = shown.title + ": " + shown.description + "\n\nUsage: " + shown.title;
-  if (!shown.commands.empty()) {
-    text += " COMMAND [FLAGS]\n\nCommands:\n";
-    for (const auto& each : shown.commands) {
-      text += "  " + each->state_->app->get_name() + "\n" +
-              wrap_text(each->state_->description, "      ");
-    }
-    text += "\n'" + shown.title + " COMMAND --help' shows a command's flags.";
-  } else {
-    text += " [FLAGS]";
-  }
-  text += "\n\nFlags:\n" + shown.flags_help();
-  if (&shown != this) text += flags_help();
-  return text +
-         "  --help\n      print this and end\n  --version\n      print the version and end\n";
-}
-
-Result<void> Options::State::apply() const {
-  for (const Flag& flag : flags) {
-    if (auto set = set_flag(flag); !set) return set;
-  }
-  const Options* const command_options = chosen();
-  if (command_options != nullptr) {
-    if (auto applied = command_options->state_->apply(); !applied) return applied;
-  }
-  for (const auto& each : checks) {
-    if (auto checked = each(); !checked) return checked;
-  }
-  return {};
+const Options::State* Options::State::chosen() const {
+  const auto found = std::find_if(commands.begin(), commands.end(),
+                                  [](const auto& each) { return each->state_->app->parsed(); });
+  return found == commands.end() ? nullptr : (*found)->state_.get();
 }
 
 ParsedOptions Options::State::refused(const std::string& sentence) const {
   return {.run = false, .exit_code = 2, .print = title + ": " + sentence + "; see --help\n"};
 }
 
-ParsedOptions Options::State::read(int argc, const char* const* argv) const {
+ParsedOptions Options::State::read(Values words) const {
   try {
-    app->parse(reversed_words(argc, argv));
+    app->parse(std::move(words));
   } catch (const CLI::CallForHelp&) {
-    return {.run = false, .exit_code = 0, .print = help()};
+    const State& shown = chosen() ? *chosen() : *this;
+    return {.run = false, .exit_code = 0, .print = help_of(*shown.app, shown.title)};
   } catch (const CLI::CallForVersion&) {
     return {.run = false, .exit_code = 0, .print = version_text() + "\n"};
+  } catch (const CLI::ValidationError& bad) {
+    return refused(bad.what());
   } catch (const CLI::ExtrasError&) {
     const Values extras = app->remaining(true);
     const std::string first = extras.empty() ? "" : extras.front();
@@ -177,18 +233,20 @@ ParsedOptions Options::State::read(int argc, const char* const* argv) const {
   if (commands.empty() || chosen() != nullptr) return {.run = true, .exit_code = 0, .print = ""};
   Values names;
   for (const auto& each : commands) names.push_back(each->state_->app->get_name());
-  return refused("a command is needed: " + join_choices(names));
+  return refused("a command is needed: " + listed(names));
 }
 
 Options::Options(std::string program, std::string description, std::string environment_prefix)
     : state_(std::make_unique<State>()) {
-  state_->owned_app = std::make_unique<CLI::App>(description, program);
+  state_->owned_app = std::make_unique<CLI::App>(std::move(description), program);
   state_->app = state_->owned_app.get();
-  state_->app->set_help_flag("--help", "");
-  state_->app->set_version_flag("--version", version_text());
   state_->title = std::move(program);
-  state_->description = std::move(description);
   state_->environment_prefix = std::move(environment_prefix);
+  // At once, so that neither a bad value nor an unknown flag beside them is in the way.
+  state_->app->set_help_flag();
+  state_->app->add_flag_callback("--help", [] { throw CLI::CallForHelp(); })->trigger_on_parse();
+  state_->app->add_flag_callback("--version", [] { throw CLI::CallForVersion(); })
+      ->trigger_on_parse();
 }
 
 Options::Options(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -196,53 +254,67 @@ Options::Options(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Options::~Options() = default;
 
 void Options::add_text(const std::string& name, const std::string& help, std::string& target) {
-  const auto same = [](const std::string&, const std::string& text) {
-    return Result<std::string>(text);
-  };
-  state_->add({{name, "TEXT", help, "", or_none(target), ""}, setter(target, same)});
+  const auto same = [](const std::string& text) { return std::optional(text); };
+  state_->add_value(name, help, "default " + or_none(target), target, "", same)->type_name("TEXT");
 }
 
 void Options::add_choice(const std::string& name, const std::string& help, std::string& target,
                          const std::vector<std::string>& choices) {
-  const auto parse = [choices](const std::string& source, const std::string& text) {
-    return parse_choice(source, text, choices);
+  const auto read = [choices](const std::string& text) -> std::optional<std::string> {
+    if (std::find(choices.begin(), choices.end(), text) == choices.end()) return std::nullopt;
+    return text;
   };
-  state_->add({{name, "CHOICE", help, join_choices(choices), target, ""}, setter(target, parse)});
+  const std::string all = listed(choices);
+  state_->add_value(name, help, fmt::format("{}; default {}", all, target), target, all, read)
+      ->type_name("CHOICE");
 }
 
 void Options::add_number(const std::string& name, const std::string& help, std::int64_t& target,
                          std::int64_t least, std::int64_t most) {
-  const auto parse = [least, most](const std::string& source, const std::string& text) {
-    return parse_number(source, text, least, most);
+  const auto read = [least, most](std::string_view text) {
+    const auto number = take_number(text);
+    const bool good = number && text.empty() && *number >= least && *number <= most;
+    return good ? number : std::nullopt;
   };
-  state_->add({{name, "NUMBER", help, std::to_string(least) + " to " + std::to_string(most),
-                std::to_string(target), ""},
-               setter(target, parse)});
+  const std::string range = fmt::format("{} to {}", least, most);
+  state_
+      ->add_value(name, help, fmt::format("{}; default {}", range, target), target,
+                  "a whole number from " + range, read)
+      ->type_name("NUMBER");
 }
 
 void Options::add_duration(const std::string& name, const std::string& help, Duration& target,
                            Duration least, Duration most) {
-  const auto parse = [least, most](const std::string& source, const std::string& text) {
-    return parse_duration(source, text, least, most);
+  const auto read = [least, most](std::string_view text) {
+    const auto duration = read_duration(text);
+    return duration && *duration >= least && *duration <= most ? duration : std::nullopt;
   };
-  state_->add({{name, "TIME", help, format_duration(least) + " to " + format_duration(most),
-                format_duration(target), ""},
-               setter(target, parse)});
+  const std::string range = fmt::format("{} to {}", duration_text(least), duration_text(most));
+  state_
+      ->add_value(name, help, fmt::format("{}; default {}", range, duration_text(target)), target,
+                  fmt::format("a time from {} such as 500ms, 2s or 5m", range), read)
+      ->type_name("TIME");
 }
 
 void Options::add_flag(const std::string& name, const std::string& help, bool& target) {
-  state_->add({{name, "", help, "", target ? "true" : "false", ""}, setter(target, parse_switch)});
+  const auto read = [](const std::string& text) {
+    return text == "true" || text == "false" ? std::optional(text == "true") : std::nullopt;
+  };
+  state_->add_value(name, help, fmt::format("default {}", target), target, "true or false", read)
+      ->type_name("")
+      ->expected(0);
 }
 
 void Options::add_texts(const std::string& name, const std::string& help,
                         std::vector<std::string>& target) {
-  std::string defaults;
-  for (const std::string& text : target) defaults += (defaults.empty() ? "" : ",") + text;
-  const auto set = [&target](const std::string&, const Values& values) -> Result<void> {
+  const auto set = [&target](const Values& values) {
     target = values;
-    return {};
+    return true;
   };
-  state_->add({{name, "TEXT", help, "may be repeated", or_none(defaults), ""}, set});
+  const std::string defaults = or_none(fmt::format("{}", fmt::join(target, ",")));
+  state_->add(name, help, "may be repeated; default " + defaults, set)
+      ->type_name("TEXT")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
 void Options::check(std::function<Result<void>()> check) {
@@ -252,10 +324,10 @@ void Options::check(std::function<Result<void>()> check) {
 Options& Options::add_command(const std::string& name, const std::string& description) {
   auto command = std::make_unique<State>();
   command->title = state_->title + " " + name;
-  command->description = description;
   command->environment_prefix = state_->environment_prefix;
   command->app = state_->app->add_subcommand(name, description);
-  command->app->fallthrough();
+  // With a callback of its own a command is processed only where it was named.
+  command->app->fallthrough()->parse_complete_callback([] {});
   state_->commands.push_back(std::unique_ptr<Options>(new Options(std::move(command))));
   return *state_->commands.back();
 }
@@ -265,23 +337,26 @@ const std::string& Options::command() const {
 }
 
 ParsedOptions Options::parse(int argc, const char* const* argv) {
-  ParsedOptions parsed = state_->read(argc, argv);
+  ParsedOptions parsed = state_->read(reversed_words(argc, argv));
   if (!parsed.run) return parsed;
-  if (const Options* const chosen = state_->chosen()) {
-    state_->command = chosen->state_->app->get_name();
+  auto checks = state_->checks;
+  if (const State* const chosen = state_->chosen()) {
+    state_->command = chosen->app->get_name();
+    checks.insert(checks.begin(), chosen->checks.begin(), chosen->checks.end());
   }
-  if (auto applied = state_->apply(); !applied) return state_->refused(applied.error().message);
+  for (const auto& check : checks) {
+    if (auto checked = check(); !checked) return state_->refused(checked.error().message);
+  }
   return parsed;
 }
 
 std::string version_text() {
-  return std::string("mgpu ") + MGPU_VERSION + " (" +
 #ifdef __clang__
-         "clang "
+  constexpr std::string_view kCompiler = "clang";
 #else
-         "gcc "
+  constexpr std::string_view kCompiler = "gcc";
 #endif
-         + __VERSION__ + ")";
+  return fmt::format("mgpu {} ({} {})", MGPU_VERSION, kCompiler, __VERSION__);
 }
 
 }  // namespace mgpu

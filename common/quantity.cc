@@ -1,9 +1,13 @@
 #include "common/quantity.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
-#include <optional>
-#include <string>
+#include <boost/multiprecision/cpp_int.hpp>
+#include <charconv>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "common/limits.h"
@@ -13,18 +17,22 @@
 namespace mgpu {
 namespace {
 
-// digits * 10^exponent * 1024^kibis, with digits most significant first.
-struct Decimal {
+using boost::multiprecision::cpp_int;
+
+enum class Form { kDecimal, kBinary, kExponent };
+
+// sign * digits * 10^exponent
+struct Number {
   bool negative = false;
-  std::string digits;
+  cpp_int digits;
   int exponent = 0;
-  int kibis = 0;
+  Form form = Form::kDecimal;
 };
 
 struct Suffix {
   std::string_view text;
-  int exponent;
-  int kibis;
+  int exponent;  // of ten
+  int bits;      // exponent of two
 };
 constexpr std::array<Suffix, 16> kSuffixes{{{"", 0, 0},
                                             {"n", -9, 0},
@@ -36,154 +44,189 @@ constexpr std::array<Suffix, 16> kSuffixes{{{"", 0, 0},
                                             {"T", 12, 0},
                                             {"P", 15, 0},
                                             {"E", 18, 0},
-                                            {"Ki", 0, 1},
-                                            {"Mi", 0, 2},
-                                            {"Gi", 0, 3},
-                                            {"Ti", 0, 4},
-                                            {"Pi", 0, 5},
-                                            {"Ei", 0, 6}}};
+                                            {"Ki", 0, 10},
+                                            {"Mi", 0, 20},
+                                            {"Gi", 0, 30},
+                                            {"Ti", 0, 40},
+                                            {"Pi", 0, 50},
+                                            {"Ei", 0, 60}}};
+constexpr int kNano = -9;
+constexpr int kExa = 18;
+constexpr int kExbi = 60;
 
-// Beyond it every number is either nothing or too much.
+// Exponents are cut to it. No text is long enough for digits that make up for it, so that a number
+// whose exponent was cut is either next to nothing or too much.
 constexpr int kExponentMax = 1000;
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
+constexpr int kCanonicalExponentMax = kExponentMax - limits::kQuantityBytesMax;
 
 std::string_view take_digits(std::string_view& text) {
-  const auto end = std::find_if_not(text.begin(), text.end(), is_digit);
-  const auto length = static_cast<std::size_t>(end - text.begin());
-  const std::string_view digits = text.substr(0, length);
-  text.remove_prefix(length);
+  const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::string_view digits = text.substr(0, end);
+  text.remove_prefix(end);
   return digits;
 }
 
-// True when `text` started with a sign; `negative` says which.
-void take_sign(std::string_view& text, bool& negative) {
-  if (text.empty() || (text[0] != '-' && text[0] != '+')) return;
-  negative = text[0] == '-';
-  text.remove_prefix(1);
+// True where there was a minus.
+bool take_sign(std::string_view& text) {
+  const bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+')) text.remove_prefix(1);
+  return negative;
 }
 
-std::optional<int> read_exponent(std::string_view text) {
-  bool negative = false;
-  take_sign(text, negative);
+void append_digits(cpp_int& number, std::string_view digits) {
+  for (const char digit : digits) {
+    number *= 10;
+    number += digit - '0';
+  }
+}
+
+bool read_exponent(std::string_view text, Number& number) {
+  const bool negative = take_sign(text);
   const std::string_view digits = take_digits(text);
-  if (digits.empty() || !text.empty()) return std::nullopt;
-  int value = 0;
-  for (const char c : digits) value = std::min(value * 10 + (c - '0'), kExponentMax);
-  return negative ? -value : value;
-}
-
-bool apply_suffix(std::string_view text, Decimal& number) {
-  for (const Suffix& suffix : kSuffixes) {
-    if (suffix.text != text) continue;
-    number.exponent += suffix.exponent;
-    number.kibis = suffix.kibis;
-    return true;
-  }
-  if (text[0] != 'e' && text[0] != 'E') return false;
-  const auto exponent = read_exponent(text.substr(1));
-  number.exponent += exponent.value_or(0);
-  return exponent.has_value();
-}
-
-std::optional<Decimal> read_decimal(std::string_view text) {
-  Decimal number;
-  take_sign(text, number.negative);
-  number.digits = take_digits(text);
-  if (text.starts_with('.')) {
-    text.remove_prefix(1);
-    const std::string_view fraction = take_digits(text);
-    number.digits += fraction;
-    number.exponent -= static_cast<int>(fraction.size());
-  }
-  if (number.digits.empty() || !apply_suffix(text, number)) return std::nullopt;
-  return number;
-}
-
-void multiply(std::string& digits, int factor) {
-  int carry = 0;
-  for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit) {
-    carry += (*digit - '0') * factor;
-    *digit = static_cast<char>('0' + carry % 10);
-    carry /= 10;
-  }
-  if (carry > 0) digits.insert(0, std::to_string(carry));
-}
-
-// Multiplies the powers of 1024 out, and moves zeros between digits and exponent, so that no digit
-// is a leading or trailing zero.
-void normalise(Decimal& number) {
-  for (; number.kibis > 0; --number.kibis) multiply(number.digits, 1024);
-  number.digits.erase(0, number.digits.find_first_not_of('0'));
-  while (number.digits.ends_with('0')) {
-    number.digits.pop_back();
-    ++number.exponent;
-  }
-}
-
-// Empty when over Amount's bound. REQUIRES: normalised, exponent >= 0.
-std::optional<std::int64_t> to_integer(const Decimal& number) {
-  constexpr std::int64_t kMax = Percent::kMax;
-  const auto zeros = static_cast<std::size_t>(number.exponent);
-  if (number.digits.size() + zeros > 19) return std::nullopt;  // 2^62 has 19 digits
-  std::uint64_t value = 0;
-  for (const char c : number.digits + std::string(zeros, '0')) {
-    value = value * 10 + static_cast<std::uint64_t>(c - '0');
-  }
-  if (value > static_cast<std::uint64_t>(kMax)) return std::nullopt;
-  return static_cast<std::int64_t>(value);
-}
-
-// Drops the digits behind the point. True where they were not all zero. REQUIRES: normalised.
-bool cut_fraction(Decimal& number) {
-  if (number.exponent >= 0) return false;
-  const auto behind = static_cast<std::size_t>(-number.exponent);
-  number.digits.erase(number.digits.size() - std::min(behind, number.digits.size()));
-  number.exponent = 0;
+  if (digits.empty() || !text.empty()) return false;
+  int exponent = 0;
+  const auto read = std::from_chars(digits.begin(), digits.end(), exponent);
+  if (read.ec != std::errc() || exponent > kExponentMax) exponent = kExponentMax;
+  number.exponent += negative ? -exponent : exponent;
+  number.form = Form::kExponent;
   return true;
 }
 
-Error complaint(std::string_view field, std::string_view expected, std::string_view text) {
-  return error(std::string(field) + " must be " + std::string(expected) + ", found " +
-               in_quotes(text));
+bool apply_suffix(std::string_view text, Number& number) {
+  const auto suffix = std::find_if(kSuffixes.begin(), kSuffixes.end(),
+                                   [&](const Suffix& each) { return each.text == text; });
+  if (suffix == kSuffixes.end()) {
+    const bool scientific = text[0] == 'e' || text[0] == 'E';
+    return scientific && read_exponent(text.substr(1), number);
+  }
+  number.exponent += suffix->exponent;
+  number.digits <<= suffix->bits;
+  if (suffix->bits > 0) number.form = Form::kBinary;
+  return true;
 }
 
-// Normalised; zero has no digits.
-Result<Decimal> read_number(std::string_view field, std::string_view text) {
+// REQUIRES: text.size() <= limits::kQuantityBytesMax.
+std::optional<Number> read_number(std::string_view text) {
+  Number number;
+  number.negative = take_sign(text);
+  const std::string_view whole = take_digits(text);
+  std::string_view fraction;
+  if (text.starts_with('.')) {
+    text.remove_prefix(1);
+    fraction = take_digits(text);
+  }
+  if (whole.empty() && fraction.empty()) return std::nullopt;
+  append_digits(number.digits, whole);
+  append_digits(number.digits, fraction);
+  number.exponent = -static_cast<int>(fraction.size());
+  if (!apply_suffix(text, number)) return std::nullopt;
+  return number.digits.is_zero() ? Number{} : number;
+}
+
+struct Rounded {
+  cpp_int value;
+  bool exact;
+};
+
+// digits * 10^exponent, rounded up to a whole number.
+Rounded round_up(const cpp_int& digits, int exponent) {
+  const cpp_int power = pow(cpp_int(10), static_cast<unsigned>(std::abs(exponent)));
+  if (exponent >= 0) return {digits * power, true};
+  Rounded rounded{0, true};
+  cpp_int rest;
+  divide_qr(digits, power, rounded.value, rest);
+  rounded.exact = rest.is_zero();
+  if (!rounded.exact) ++rounded.value;
+  return rounded;
+}
+
+Error complaint(std::string_view field, std::string_view expected, std::string_view text) {
+  return error(fmt::format("{} must be {}, found {}", field, expected, in_quotes(text)));
+}
+
+// The value times 10^`power`.
+Result<Rounded> parse_amount(std::string_view field, std::string_view text, int power) {
   if (text.size() > limits::kQuantityBytesMax) {
     return complaint(field, "a quantity of at most 256 characters", text);
   }
-  auto number = read_decimal(text);
+  const auto number = read_number(text);
   if (!number) return complaint(field, "a whole number such as 50, 8k or 2Ki", text);
-  normalise(*number);
-  if (number->negative && !number->digits.empty()) return complaint(field, "zero or more", text);
-  return *std::move(number);
+  if (number->negative) return complaint(field, "zero or more", text);
+  return round_up(number->digits, number->exponent + power);
+}
+
+Result<std::int64_t> in_range(std::string_view field, std::string_view text, const cpp_int& value) {
+  if (value > Percent::kMax) return complaint(field, "at most 2^62", text);
+  return value.convert_to<std::int64_t>();
+}
+
+// --- the canonical form --------------------------------------------------------------------------
+
+std::string_view suffix_text(int exponent, int bits) {
+  const auto suffix = std::find_if(kSuffixes.begin(), kSuffixes.end(), [&](const Suffix& each) {
+    return each.exponent == exponent && each.bits == bits;
+  });
+  return suffix == kSuffixes.end() ? "" : suffix->text;
+}
+
+// The fewest digits that leave an exponent divisible by three, which its suffixes need.
+std::string decimal_text(const Number& number) {
+  std::string digits = number.digits.str();
+  if (digits == "0") return digits;
+  const std::size_t zeros = digits.size() - 1 - digits.find_last_not_of('0');
+  digits.resize(digits.size() - zeros);
+  const int least = number.exponent + static_cast<int>(zeros);
+  int exponent = number.form == Form::kExponent ? least : std::min(least, kExa);
+  exponent -= (exponent % 3 + 3) % 3;
+  digits.append(static_cast<std::size_t>(least - exponent), '0');
+  if (exponent == 0) return digits;
+  if (number.form == Form::kExponent) return fmt::format("{}e{}", digits, exponent);
+  return digits.append(suffix_text(exponent, 0));
+}
+
+std::string binary_text(cpp_int value) {
+  const int twos = static_cast<int>(lsb(value));
+  const int bits = std::min(twos - twos % 10, kExbi);
+  value >>= bits;
+  return value.str().append(suffix_text(0, bits));
 }
 
 }  // namespace
 
 Result<std::int64_t> parse_scaled_quantity(std::string_view field, std::string_view text,
                                            int power) {
-  auto number = read_number(field, text);
-  if (!number) return number.error();
-  if (number->digits.empty()) return std::int64_t{0};
-  number->exponent += power;
-  const bool more = cut_fraction(*number);
-  const auto value = to_integer(*number);
-  if (!value) return complaint(field, "at most 2^62", text);
-  return *value + (more ? 1 : 0);
+  const auto amount = parse_amount(field, text, power);
+  if (!amount) return amount.error();
+  return in_range(field, text, amount->value);
 }
 
 Result<std::int64_t> parse_whole_quantity(std::string_view field, std::string_view text) {
-  auto number = read_number(field, text);
-  if (!number) return number.error();
-  if (number->digits.empty()) return std::int64_t{0};
-  if (number->exponent < 0) return complaint(field, "a whole number", text);
-  const auto value = to_integer(*number);
-  if (!value) return complaint(field, "at most 2^62", text);
-  return *value;
+  const auto amount = parse_amount(field, text, 0);
+  if (!amount) return amount.error();
+  if (!amount->exact) return complaint(field, "a whole number", text);
+  return in_range(field, text, amount->value);
+}
+
+std::optional<CanonicalQuantity> canonical_quantity(std::string_view text) {
+  if (text.size() > limits::kQuantityBytesMax) return std::nullopt;
+  auto number = read_number(text);
+  if (!number || number->exponent > kCanonicalExponentMax) return std::nullopt;
+  if (number->exponent < kNano) {
+    number->digits = round_up(number->digits, number->exponent - kNano).value;
+    number->exponent = kNano;
+  }
+  Rounded whole = round_up(number->digits, number->exponent);
+  constexpr auto kBinaryMax = std::numeric_limits<std::int64_t>::max();
+  if (number->form == Form::kBinary && whole.value > kBinaryMax) {
+    number->digits = kBinaryMax;
+    number->exponent = 0;
+    whole = {kBinaryMax, true};
+  }
+  const bool binary = number->form == Form::kBinary && whole.exact && whole.value >= 1024;
+  const double size = number->digits.convert_to<double>() * std::pow(10.0, number->exponent);
+  return CanonicalQuantity{
+      (number->negative ? "-" : "") + (binary ? binary_text(whole.value) : decimal_text(*number)),
+      number->negative ? -size : size, whole.exact};
 }
 
 }  // namespace mgpu

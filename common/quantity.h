@@ -1,4 +1,4 @@
-// Kubernetes quantities: "8000", "8k", "2Gi", "1e3", "500m".
+// Kubernetes quantities: "8000", "8k", "2Gi", "1e3", "500m". Pure; any thread.
 //
 //   quantity := sign? number suffix?
 //   number   := digits | digits "." digits? | "." digits
@@ -7,11 +7,13 @@
 //
 // Source: apimachinery pkg/api/resource/quantity.go. The API server stores every quantity in
 // its canonical form, so "8000" written by a user is read back as "8k". Only there a quantity
-// without digits ("k") means zero, and what is beyond a billionth is rounded up; both are stored
-// canonically, and refused here.
+// without digits ("k") means zero; it is refused here. Nowhere may one be longer than
+// limits::kQuantityBytesMax.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "common/result.h"
@@ -29,5 +31,16 @@ Result<std::int64_t> parse_whole_quantity(std::string_view field, std::string_vi
 // fractions are none.
 Result<std::int64_t> parse_scaled_quantity(std::string_view field, std::string_view text,
                                            int power);
+
+// A quantity as the API server stores it: "8000" -> "8k", "0.5" -> "500m", "1024Ki" -> "1Mi".
+// What is beyond a billionth is rounded up, and binary quantities end at 2^63 - 1.
+struct CanonicalQuantity {
+  std::string text;
+  double value = 0;  // near enough to compare amounts
+  bool whole = true;
+};
+
+// None: not a quantity, or one of more than a thousand digits.
+std::optional<CanonicalQuantity> canonical_quantity(std::string_view text);
 
 }  // namespace mgpu

@@ -106,13 +106,13 @@ Counter& Probe::wakes(verbs::WakeOutcome outcome) {
 
 void Probe::read_ledger() {
   const ledger::Counts counts = ledger_.counts();
-  nodes_.set(number(counts.nodes));
-  cards_.set(number(counts.cards));
-  assumed_.set(number(counts.assumed));
-  bound_.set(number(counts.bound));
-  drifting_.set(number(counts.drifting));
-  overfull_.set(number(counts.overfull));
-  expected_.set(number(counts.expected));
+  nodes_.Set(number(counts.nodes));
+  cards_.Set(number(counts.cards));
+  assumed_.Set(number(counts.assumed));
+  bound_.Set(number(counts.bound));
+  drifting_.Set(number(counts.drifting));
+  overfull_.Set(number(counts.overfull));
+  expected_.Set(number(counts.expected));
 }
 
 void Probe::before_reading(std::function<void()> tell) {
@@ -122,59 +122,59 @@ void Probe::before_reading(std::function<void()> tell) {
 void Probe::answered(const char* verb, std::chrono::nanoseconds took) {
   const auto found = verb_seconds_.find(verb);
   MGPU_CHECK(found != verb_seconds_.end(), "a verb");
-  found->second->observe(std::chrono::duration<double>(took).count());
+  found->second->Observe(std::chrono::duration<double>(took).count());
 }
 
 void Probe::filtered(std::size_t fitting, std::size_t refused) {
-  nodes_fitting_.add(number(fitting));
-  nodes_refused_.add(number(refused));
+  nodes_fitting_.Increment(number(fitting));
+  nodes_refused_.Increment(number(refused));
 }
 
 void Probe::bind_ended(verbs::BindOutcome outcome) {
-  binds(outcome).add();
+  binds(outcome).Increment();
 }
 
 void Probe::wake_ended(verbs::WakeOutcome outcome) {
-  wakes(outcome).add();
+  wakes(outcome).Increment();
 }
 
 void Probe::market_made(std::chrono::milliseconds took) {
-  markets_made_.add();
-  market_seconds_.set(std::chrono::duration<double>(took).count());
+  markets_made_.Increment();
+  market_seconds_.Set(std::chrono::duration<double>(took).count());
 }
 
 void Probe::bad_request(const char* verb) {
-  counter("bad_requests_total", "Requests answered 400.", {{"verb", verb}}).add();
+  counter("bad_requests_total", "Requests answered 400.", {{"verb", verb}}).Increment();
 }
 
 void Probe::watch_problem(const char* resource) {
-  counter("watch_problems_total", "Failed lists and watches.", {{"resource", resource}}).add();
+  counter("watch_problems_total", "Failed lists and watches.", {{"resource", resource}}).Increment();
 }
 
 void Probe::unreadable_object(const char* resource) {
   counter("unreadable_objects_total", "Objects that could not be read, and were skipped.",
           {{"resource", resource}})
-      .add();
+      .Increment();
 }
 
 void Probe::watch_silence(const char* resource, std::chrono::milliseconds silence) {
   gauge("watch_silence_seconds", "Since the API server was last heard of.",
         {{"resource", resource}})
-      .set(std::chrono::duration<double>(silence).count());
+      .Set(std::chrono::duration<double>(silence).count());
 }
 
 void Probe::ready(bool ready) {
-  ready_.set(ready ? 1 : 0);
+  ready_.Set(ready ? 1 : 0);
 }
 void Probe::binds_in_flight(std::size_t in_flight) {
-  binds_in_flight_.set(number(in_flight));
+  binds_in_flight_.Set(number(in_flight));
 }
 void Probe::connections(std::size_t open) {
-  connections_.set(number(open));
+  connections_.Set(number(open));
 }
 
 void Probe::connection_refused(const char* why) {
-  counter("http_refused_total", "Connections refused or cut, by why.", {{"why", why}}).add();
+  counter("http_refused_total", "Connections refused or cut, by why.", {{"why", why}}).Increment();
 }
 
 }  // namespace mgpu

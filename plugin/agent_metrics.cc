@@ -42,19 +42,19 @@ void AgentMetrics::before_reading(std::function<void()> tell) {
 }
 
 void AgentMetrics::allocated(std::chrono::nanoseconds took) {
-  allocate_.observe(seconds(took));
+  allocate_.Observe(seconds(took));
 }
 
 void AgentMetrics::started(std::chrono::nanoseconds took) {
-  started_.observe(seconds(took));
+  started_.Observe(seconds(took));
 }
 
 void AgentMetrics::refused(allocation::RefusalReason reason, std::chrono::nanoseconds took) {
-  refused_.observe(seconds(took));
+  refused_.Observe(seconds(took));
   metrics_
       .counter("mgpu_plugin_prestart_refusals_total", "PreStartContainer calls refused, by reason.",
                {{"reason", std::string(label(reason))}})
-      .add();
+      .Increment();
 }
 
 void AgentMetrics::allocations(std::size_t allocated, std::size_t bound) {
@@ -62,7 +62,7 @@ void AgentMetrics::allocations(std::size_t allocated, std::size_t bound) {
     metrics_
         .gauge("mgpu_plugin_allocations", "Containers with devices of ours, by state.",
                {{"state", state}})
-        .set(static_cast<double>(count));
+        .Set(static_cast<double>(count));
   };
   set("allocated", allocated);
   set("bound", bound);
@@ -72,26 +72,26 @@ void AgentMetrics::registered(const std::string& resource, bool registered) {
   metrics_
       .gauge("mgpu_plugin_registered", "1 while kubelet reads our list of devices.",
              {{"resource", resource}})
-      .set(registered ? 1 : 0);
+      .Set(registered ? 1 : 0);
 }
 
 void AgentMetrics::ready(bool ready) {
-  ready_.set(ready ? 1 : 0);
+  ready_.Set(ready ? 1 : 0);
 }
 
 void AgentMetrics::sampled(std::chrono::nanoseconds took) {
-  scrape_.set(seconds(took));
+  scrape_.Set(seconds(took));
 }
 
 void AgentMetrics::events_dropped(std::uint64_t total) {
   const std::lock_guard lock(mutex_);
-  dropped_.add(static_cast<double>(total - std::exchange(dropped_before_, total)));
+  dropped_.Increment(static_cast<double>(total - std::exchange(dropped_before_, total)));
 }
 
 void AgentMetrics::unreadable_pods(std::uint64_t total) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t before = std::exchange(unreadable_before_, total);
-  unreadable_.add(static_cast<double>(total - before));
+  unreadable_.Increment(static_cast<double>(total - before));
 }
 
 void AgentMetrics::mps(const std::vector<gpu::MpsState>& states) {
@@ -99,10 +99,10 @@ void AgentMetrics::mps(const std::vector<gpu::MpsState>& states) {
   for (const gpu::MpsState& one : states) {
     const Labels labels = {{"uuid", one.uuid.str()}};
     metrics_.gauge("mgpu_mps_up", "1 while the card's MPS daemon answers.", labels)
-        .set(one.running ? 1 : 0);
+        .Set(one.running ? 1 : 0);
     const auto before = std::exchange(restarts_before_[one.uuid], one.restarts);
     metrics_.counter("mgpu_mps_restarts_total", "Restarts of the card's MPS daemon.", labels)
-        .add(static_cast<double>(one.restarts - before));
+        .Increment(static_cast<double>(one.restarts - before));
   }
 }
 

@@ -9,6 +9,5 @@ namespace mgpu::kube {
 
 // Line ends are skipped; none where anything else is not as it must be, padding included.
 std::optional<std::string> decode_base64(std::string_view text);
-std::string encode_base64(std::string_view bytes);
 
 }  // namespace mgpu::kube

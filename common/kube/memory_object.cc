@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "common/kube/memory_quantity.h"
+#include "common/quantity.h"
 #include "common/text.h"
 
 namespace mgpu::kube {

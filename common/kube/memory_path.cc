@@ -1,7 +1,8 @@
 #include "common/kube/memory_path.h"
 
 #include <algorithm>
-#include <charconv>
+#include <boost/url/parse.hpp>
+#include <boost/url/parse_path.hpp>
 
 #include "common/text.h"
 
@@ -50,22 +51,6 @@ const std::vector<ServedKind> kServedKinds{
      .fields = {"status.phase"}},
 };
 
-std::string percent_decoded(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned char byte = 0;
-    const char* const hex = text.data() + i + 1;
-    if (text[i] == '%' && text.size() - i > 2 &&
-        std::from_chars(hex, hex + 2, byte, 16).ptr == hex + 2) {
-      out += static_cast<char>(byte);
-      i += 2;
-    } else {
-      out += text[i] == '+' ? ' ' : text[i];
-    }
-  }
-  return out;
-}
-
 std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> parts;
   while (true) {
@@ -76,43 +61,24 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   }
 }
 
-Query read_query(std::string_view text) {
-  Query query;
-  for (const std::string_view part : split(text, '&')) {
-    if (part.empty()) continue;
-    const std::size_t equals = std::min(part.find('='), part.size());
-    const std::string_view value = part.substr(std::min(equals + 1, part.size()));
-    query.try_emplace(percent_decoded(part.substr(0, equals)), percent_decoded(value));
-  }
-  return query;
-}
-
-// Reads what follows the collection: nothing, /name, /name/subresource.
-bool read_rest(std::string_view rest, ApiPath& path) {
-  if (rest.empty()) return true;
-  if (!rest.starts_with('/')) return false;
-  const auto parts = split(rest.substr(1), '/');
-  if (parts.size() > 2) return false;
-  path.name = percent_decoded(parts[0]);
-  if (parts.size() == 2) path.subresource = percent_decoded(parts[1]);
-  return !path.name.empty() && (parts.size() == 1 || !path.subresource.empty());
-}
-
+// `text` is a path: prefix[/namespaces/space]/plural[/name[/subresource]].
 bool read_as(const ServedKind& kind, std::string_view text, ApiPath& path) {
-  constexpr std::string_view kNamespaces = "/namespaces/";
   if (!text.starts_with(kind.prefix)) return false;
-  text.remove_prefix(kind.prefix.size());
-  if (kind.in_namespaces && text.starts_with(kNamespaces)) {
-    text.remove_prefix(kNamespaces.size());
-    const std::size_t end = std::min(text.find('/'), text.size());
-    path.space = percent_decoded(text.substr(0, end));
-    text.remove_prefix(end);
+  const auto parsed = boost::urls::parse_path(text.substr(kind.prefix.size()));
+  if (!parsed || !parsed->is_absolute()) return false;
+  std::vector<std::string> segments;
+  for (const auto& segment : *parsed) segments.push_back(segment.decode());
+  if (kind.in_namespaces && segments.size() > 2 && segments[0] == "namespaces") {
+    path.space = segments[1];
+    segments.erase(segments.begin(), segments.begin() + 2);
     if (path.space.empty()) return false;
   }
-  if (!text.starts_with('/') || !text.substr(1).starts_with(kind.plural)) return false;
-  text.remove_prefix(1 + kind.plural.size());
-  if (kind.in_namespaces && path.space.empty() && !text.empty()) return false;
-  return read_rest(text, path);
+  const std::size_t size = segments.size();
+  if (size == 0 || size > 3 || segments[0] != kind.plural) return false;
+  if (kind.in_namespaces && path.space.empty() && size > 1) return false;
+  if (size > 1) path.name = segments[1];
+  if (size > 2) path.subresource = segments[2];
+  return !segments.back().empty() && (size == 1 || !path.name.empty());
 }
 
 std::optional<std::size_t> field_index(const ServedKind& kind, std::string_view field) {
@@ -154,12 +120,15 @@ bool ApiPath::flag(std::string_view key) const {
 }
 
 std::optional<ApiPath> read_api_path(std::string_view target) {
-  const std::size_t end = std::min(target.find('?'), target.size());
+  const auto url = boost::urls::parse_origin_form(target);
+  if (!url) return std::nullopt;
   for (std::size_t kind = 0; kind < kServedKinds.size(); ++kind) {
     ApiPath path;
     path.kind = kind;
-    if (!read_as(kServedKinds[kind], target.substr(0, end), path)) continue;
-    path.query = read_query(target.substr(std::min(end + 1, target.size())));
+    if (!read_as(kServedKinds[kind], url->encoded_path(), path)) continue;
+    for (const auto& parameter : url->params()) {
+      path.query.try_emplace(parameter.key, parameter.value);
+    }
     return path;
   }
   return std::nullopt;

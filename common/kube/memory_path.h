@@ -37,7 +37,8 @@ struct ApiPath {
   bool flag(std::string_view key) const;  // "1" or "true"
 };
 
-// None: no such path. `target` is the path and query of a request.
+// None: no such path, or not written as RFC 3986 has it. `target` is the path and query of a
+// request.
 std::optional<ApiPath> read_api_path(std::string_view target);
 
 // One term of a field selector; `field` is an index into StoredObject::fields.

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/kube/memory_object.h"
-#include "common/kube/memory_quantity.h"
+#include "common/quantity.h"
 #include "common/text.h"
 
 namespace mgpu::kube {

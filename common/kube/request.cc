@@ -2,26 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <boost/url/encode.hpp>
+#include <boost/url/rfc/unreserved_chars.hpp>
+
 #include "common/text.h"
 
 namespace mgpu::kube {
 namespace {
 
-// RFC 3986: everything but the unreserved characters, so that no name can leave its segment.
+// No name can leave its segment.
 std::string percent_encoded(std::string_view text) {
-  constexpr std::string_view kUnreserved =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
-  // "." and ".." would be taken for steps along the path.
-  const bool dots = text == "." || text == "..";
-  std::string encoded;
-  for (const char c : text) {
-    if (!dots && kUnreserved.find(c) != std::string_view::npos) {
-      encoded += c;
-    } else {
-      encoded += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    }
-  }
-  return encoded;
+  // They would be taken for steps along the path.
+  if (text == ".") return "%2E";
+  if (text == "..") return "%2E%2E";
+  return boost::urls::encode(text, boost::urls::unreserved_chars);
 }
 
 std::string selector_query(const Resource& resource) {

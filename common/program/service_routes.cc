@@ -45,10 +45,10 @@ void add_service_routes(http::Router& router, Metrics& metrics,
 
 void add_process_metrics(Metrics& metrics, const std::string& prefix) {
   metrics.gauge(prefix + "_build_info", "1; the version is a label.", {{"version", MGPU_VERSION}})
-      .set(1);
+      .Set(1);
   Gauge& resident =
       metrics.gauge("process_resident_memory_bytes", "Memory of this process in RAM.");
-  metrics.on_collect([&resident] { resident.set(resident_bytes()); });
+  metrics.on_collect([&resident] { resident.Set(resident_bytes()); });
 }
 
 }  // namespace mgpu

@@ -91,9 +91,11 @@ template <class Subject, std::size_t N>
 void add_families(const Metric<Subject> (&metrics)[N], const Labelled<Subject>& subjects,
                   std::vector<MetricFamily>& families) {
   for (const Metric<Subject>& metric : metrics) {
-    MetricFamily family{metric.name, metric.help, MetricFamily::Kind::kGauge, {}};
+    MetricFamily family{metric.name, metric.help, prometheus::MetricType::Gauge, {}};
     for (const auto& [labels, subject] : subjects) {
-      if (const auto value = metric.value(subject)) family.series.push_back({labels, *value});
+      if (const auto value = metric.value(subject)) {
+        family.metric.push_back(series(labels, *value));
+      }
     }
     families.push_back(std::move(family));
   }
@@ -160,7 +162,7 @@ void MonitorMetrics::add_cards(const std::vector<CardReading>& cards, const Join
   const auto allocated = allocated_by_card(joined);
   Labelled<CardView> views;
   MetricFamily about{
-      "mgpu_card_info", "1 for each card of the node.", MetricFamily::Kind::kGauge, {}};
+      "mgpu_card_info", "1 for each card of the node.", prometheus::MetricType::Gauge, {}};
   for (const CardReading& card : cards) {
     const CardUuid& uuid = card.facts.uuid;
     const auto granted = allocated.find(uuid);
@@ -171,8 +173,8 @@ void MonitorMetrics::add_cards(const std::vector<CardReading>& cards, const Join
     views.emplace_back(labels,
                        CardView{card, granted == allocated.end() ? Share{} : granted->second,
                                 unmanaged == joined.unmanaged.end() ? MiB{} : unmanaged->second});
-    labels.insert(labels.end(), {{"model", card.facts.model}, {"driver", driver_}});
-    about.series.push_back({std::move(labels), 1});
+    labels.insert({{"model", card.facts.model}, {"driver", driver_}});
+    about.metric.push_back(series(labels, 1));
   }
   families.push_back(std::move(about));
   add_families(kCardMetrics, views, families);
@@ -182,13 +184,13 @@ void MonitorMetrics::add_containers(const Uses& uses, std::vector<MetricFamily>&
   Labelled<ContainerUse> subjects;
   MetricFamily over{"mgpu_container_over_limit_total",
                     "Times that it began to use more memory than it was granted.",
-                    MetricFamily::Kind::kCounter,
+                    prometheus::MetricType::Counter,
                     {}};
   for (const auto& [key, use] : uses) {
     subjects.emplace_back(container_labels(*use), *use);
     const auto counted = over_limit_.find(key);
     const auto times = counted == over_limit_.end() ? 0 : counted->second;
-    over.series.push_back({subjects.back().first, static_cast<double>(times)});
+    over.metric.push_back(series(subjects.back().first, static_cast<double>(times)));
   }
   add_families(kContainerMetrics, subjects, families);
   families.push_back(std::move(over));

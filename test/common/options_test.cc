@@ -181,6 +181,22 @@ TEST(Options, BadOnesAreRefusedInOneSentence) {
   for (const Case& c : cases) expect_refused(Program().parse(c.words), c.sentence);
 }
 
+TEST(Options, BadOnesDoNotHideTheHelp) {
+  const EnvironmentVariable port("PROG_TEST_PORT", "nonsense");
+  for (const char* const wanted : {"--help", "--version"}) {
+    for (const std::vector<const char*>& words :
+         {std::vector<const char*>{wanted}, {"--policy", "best", wanted}, {"--nope", wanted}}) {
+      EXPECT_EQ(Program().parse(words).exit_code, 0) << wanted;
+    }
+  }
+}
+
+TEST(Options, OfSeveralOnlyTheLastNeedsToBeGood) {
+  Program program;
+  EXPECT_TRUE(program.parse({"--port", "80a", "--port", "2"}).run);
+  EXPECT_EQ(program.port, 2);
+}
+
 TEST(Options, AFailedCheckIsRefused) {
   Program program;
   program.options.check([&]() -> Result<void> {

@@ -80,5 +80,14 @@ TEST(RecordedQuantities, AreReadInTheirCanonicalForm) {
   }
 }
 
+// apimachinery keeps some texts as they were written, such as "0040130m"; canonical_quantity none.
+TEST(RecordedQuantities, AreWrittenAsApimachineryWritesThem) {
+  for (const Recorded& one : recorded()) {
+    if (one.canonical == one.text || !has_number(one.text)) continue;
+    const auto canonical = canonical_quantity(one.text);
+    EXPECT_EQ(canonical ? canonical->text : "-", one.canonical) << one.text;
+  }
+}
+
 }  // namespace
 }  // namespace mgpu

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "common/kube/base64.h"
 #include "common/kube/object_json.h"
+#include "test/support/base64.h"
 
 namespace mgpu::test {
 namespace {
@@ -109,7 +109,7 @@ void write_checkpoint(const std::string& folder, const std::vector<CheckpointLin
                        {"ContainerName", line.container},
                        {"ResourceName", kCore},
                        {"DeviceIDs", {{"-1", line.ids}}},
-                       {"AllocResp", kube::encode_base64(allocate_response(line.allocation))}});
+                       {"AllocResp", encode_base64(allocate_response(line.allocation))}});
   }
   const Json checkpoint = {{"Data", {{"PodDeviceEntries", entries}}}, {"Checksum", 1}};
   std::ofstream(folder + "/kubelet_internal_checkpoint") << checkpoint.dump();

@@ -37,8 +37,9 @@ verbs::Settings settings() {
 struct World {
   explicit World(std::size_t nodes) : size{nodes, nodes * bench::kPodsPerNode} {
     for (std::size_t i = 0; i < size.nodes; ++i)
-      nodes.on_event({Kind::kApply, bench::node_object(i)});
-    for (std::size_t i = 0; i < size.pods; ++i) pods.on_event({Kind::kApply, bench::pod_object(i)});
+      node_events.on_event({Kind::kApply, bench::node_object(i)});
+    for (std::size_t i = 0; i < size.pods; ++i)
+      pod_events.on_event({Kind::kApply, bench::pod_object(i)});
   }
 
   // Of this size, kept while the program runs.
@@ -52,9 +53,9 @@ struct World {
   const bench::ClusterSize size;
   const verbs::Settings settings = ::settings();
   ledger::Ledger ledger;
-  kube::ObjectEvents<ledger::NodeFacts> nodes{
+  kube::ObjectEvents<ledger::NodeFacts> node_events{
       ledger::node_consumer(ledger, settings.contract, [](const std::string&) {})};
-  kube::ObjectEvents<ledger::PodFacts> pods{
+  kube::ObjectEvents<ledger::PodFacts> pod_events{
       ledger::pod_consumer(ledger, settings.contract, ledger::PodHandlers())};
 };
 
@@ -118,7 +119,7 @@ void watch_event(benchmark::State& state) {
   for (auto _ : state) {
     auto line = kube::read_watch_line(lines[next++ % lines.size()]);
     const bool gone = line->kind == kube::WatchLine::Kind::kDeleted;
-    world.pods.on_event({gone ? Kind::kDelete : Kind::kApply, std::move(line->object)});
+    world.pod_events.on_event({gone ? Kind::kDelete : Kind::kApply, std::move(line->object)});
   }
 }
 

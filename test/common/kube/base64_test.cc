@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "test/support/base64.h"
+
 namespace mgpu::kube {
 namespace {
+
+using test::encode_base64;
 
 TEST(Base64, FollowsTheVectorsOfItsStandard) {
   for (const auto& [bytes, text] : {std::pair<std::string, std::string>{"", ""},
@@ -31,8 +35,28 @@ TEST(Base64, SkipsLineEnds) {
 }
 
 TEST(Base64, RefusesWhatIsNoBase64) {
-  for (const char* text : {"Z", "Zg", "Zg=", "Zg===", "=", "====", "Zg==Zg==", "Zm9v=", "Zm 9v",
-                           "Zm9*", "Zm-_", "Z=g=", "\xff\xff\xff\xff"}) {
+  for (const char* text : {"Z",
+                           "Zg",
+                           "Zg=",
+                           "Zg===",
+                           "=",
+                           "====",
+                           "Zg==Zg==",
+                           "Zm9v=",
+                           "Zm 9v",
+                           "Zm9*",
+                           "Zm-_",
+                           "Z=g=",
+                           "\xff\xff\xff\xff",
+                           " Zm9v",
+                           "Zm9v ",
+                           "Zm9v\t",
+                           "Zm9v-",
+                           "Zm9v----",
+                           " Zg==",
+                           "Zg==    ",
+                           "=Zm9",
+                           "Zm=v"}) {
     EXPECT_EQ(decode_base64(text), std::nullopt) << text;
   }
 }

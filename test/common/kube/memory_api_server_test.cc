@@ -395,6 +395,41 @@ TEST_F(MemoryApiServerTest, PatchesCannotStackUpDepthOrSize) {
   EXPECT_EQ(call(Method::kGet, target).status, 200);
 }
 
+TEST_F(MemoryApiServerTest, JsonPatchesThatDoNotApplyAreRefused) {
+  create_node("n");
+  const char* const operations[] = {
+      R"(7)",
+      R"({})",
+      R"({"op":"add"})",
+      R"({"op":"add","path":"/spec/a"})",
+      R"({"op":"add","path":7,"value":1})",
+      R"({"op":"add","path":"spec","value":1})",
+      R"({"op":"add","path":"/spec/~2","value":1})",
+      R"({"op":"add","path":"/metadata/name/x","value":1})",
+      R"({"op":"add","path":"/metadata/name/x/y","value":1})",
+      R"({"op":"add","path":"/no/such","value":1})",
+      R"({"op":"remove","path":""})",
+      R"({"op":"remove","path":"/metadata/name/x"})",
+      R"({"op":"remove","path":"/metadata/none"})",
+      R"({"op":"replace","path":"/metadata/none","value":1})",
+      R"({"op":"test","path":"/metadata/none","value":1})",
+      R"({"op":"test","path":"/metadata/name"})",
+      R"({"op":"move","path":"/metadata/labels"})",
+      R"({"op":"move","from":"","path":"/spec/a"})",
+      R"({"op":"move","from":"/metadata","path":"/metadata/name"})",
+      R"({"op":"copy","from":"/metadata/none","path":"/spec/a"})",
+      R"({"op":"copy","from":"/metadata/name","path":"/metadata/name/x"})",
+      R"({"op":"leap","path":"/spec","value":1})",
+  };
+  for (const std::string operation : operations) {
+    const Response response = call(Method::kPatch, "/api/v1/nodes/n", "[" + operation + "]",
+                                   "application/json-patch+json");
+    EXPECT_EQ(response.status, 422) << operation << " " << response.body;
+  }
+  EXPECT_EQ(call(Method::kPatch, "/api/v1/nodes/n", "{}", "application/json-patch+json").status,
+            400);
+}
+
 TEST_F(MemoryApiServerTest, ObjectsOfAnyShapeAreAnswered) {
   create_pod("p");
   const char* const bodies[] = {

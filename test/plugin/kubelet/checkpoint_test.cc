@@ -10,9 +10,9 @@
 #include <random>
 #include <sstream>
 
-#include "common/kube/base64.h"
 #include "plugin/limits.h"
 #include "test/plugin/kubelet/fake_kubelet.h"
+#include "test/support/base64.h"
 
 namespace mgpu::kubelet {
 namespace {
@@ -61,7 +61,7 @@ std::string response_with(const std::string& name, const std::string& value) {
     return std::string(1, tag) + static_cast<char>(bytes.size()) + bytes;
   };
   const std::string bytes = field(0x0a, field(0x0a, name) + field(0x12, value));
-  return '"' + kube::encode_base64(bytes) + '"';
+  return '"' + test::encode_base64(bytes) + '"';
 }
 
 TEST(Checkpoint, ReadsWhatKubeletWrites) {

@@ -1,24 +1,23 @@
-// Beyond what conformance/pods_test.cc asks of both servers.
-#include "common/kube/memory_quantity.h"
-
+// Beyond what kube/conformance/pods_test.cc asks of both servers.
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "common/quantity.h"
 
-namespace mgpu::kube {
+namespace mgpu {
 namespace {
 
-TEST(MemoryQuantity, WritesTheCanonicalForm) {
+TEST(CanonicalQuantity, WritesTheCanonicalForm) {
   const std::pair<const char*, const char*> cases[] = {
-      {"8000", "8k"},        {"8500", "8500"},  {"007", "7"},
-      {"-1500", "-1500"},    {"-0", "0"},       {"0.001k", "1"},
-      {"1.5k", "1500"},      {"1n", "1n"},      {"0.1n", "1n"},
-      {"999999999.9n", "1"}, {"1000u", "1m"},   {"1000E", "1000E"},
-      {"1Ei", "1Ei"},        {"1024Pi", "1Ei"}, {"0.0009765625Ki", "1"},
-      {"1e-3", "1e-3"},      {"1E3", "1e3"},    {"1500e3", "1500e3"},
-      {"1e0", "1"},
+      {"8000", "8k"},        {"8500", "8500"},      {"007", "7"},
+      {"-1500", "-1500"},    {"-0", "0"},           {"0.001k", "1"},
+      {"1.5k", "1500"},      {"1n", "1n"},          {"0.1n", "1n"},
+      {"999999999.9n", "1"}, {"1000u", "1m"},       {"1000E", "1000E"},
+      {"1Ei", "1Ei"},        {"1024Pi", "1Ei"},     {"0.0009765625Ki", "1"},
+      {"1e-3", "1e-3"},      {"1E3", "1e3"},        {"1500e3", "1500e3"},
+      {"1e0", "1"},          {"0e400", "0"},        {"10e100", "100e99"},
+      {"5.2e-400", "1e-9"},  {"1e+0000003", "1e3"},
   };
   for (const auto& [written, kept] : cases) {
     const auto quantity = canonical_quantity(written);
@@ -27,7 +26,7 @@ TEST(MemoryQuantity, WritesTheCanonicalForm) {
   }
 }
 
-TEST(MemoryQuantity, TellsWholeFromFraction) {
+TEST(CanonicalQuantity, TellsWholeFromFraction) {
   for (const char* const text : {"1", "8k", "2000m", "0.5k", "1Ki", "0", "1.0"}) {
     EXPECT_TRUE(canonical_quantity(text)->whole) << text;
   }
@@ -36,19 +35,20 @@ TEST(MemoryQuantity, TellsWholeFromFraction) {
   }
 }
 
-TEST(MemoryQuantity, RefusesWhatIsNone) {
+TEST(CanonicalQuantity, RefusesWhatIsNone) {
   const std::string long_number(300, '1');
   for (const std::string& text :
        {std::string(), std::string("-"), std::string("."), std::string("k"), std::string("1 "),
         std::string(" 1"), std::string("1K"), std::string("1ki"), std::string("1KiB"),
         std::string("1e"), std::string("1e+"), std::string("1ee3"), std::string("0x1"),
-        std::string("1,000"), std::string("1e99999999999"), std::string("--1"), long_number}) {
+        std::string("1,000"), std::string("1e99999999999"), std::string("1e+-3"),
+        std::string("--1"), long_number}) {
     EXPECT_FALSE(canonical_quantity(text)) << text;
   }
 }
 
 // What the API server makes of an amount must mean the same to the reader of pods.
-TEST(MemoryQuantity, CanonicalFormKeepsTheValue) {
+TEST(CanonicalQuantity, CanonicalFormKeepsTheValue) {
   for (const char* const suffix : {"", "m", "k", "M", "Ki", "Mi", "e3", "E2"}) {
     for (int number = 0; number < 5000; number += 7) {
       const std::string text = std::to_string(number * 10) + suffix;
@@ -65,4 +65,4 @@ TEST(MemoryQuantity, CanonicalFormKeepsTheValue) {
 }
 
 }  // namespace
-}  // namespace mgpu::kube
+}  // namespace mgpu
