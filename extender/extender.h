@@ -11,7 +11,7 @@
 
 #include "common/http/server.h"
 #include "common/kube/transport.h"
-#include "common/result.h"
+#include "common/base/result.h"
 #include "extender/verbs/verbs.h"
 
 namespace mgpu {

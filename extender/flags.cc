@@ -4,8 +4,8 @@
 #include <cctype>
 #include <utility>
 
-#include "common/log.h"
-#include "common/text.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
 
 namespace mgpu {
 

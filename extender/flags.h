@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "common/options.h"
+#include "common/base/options.h"
 #include "common/program/program.h"
-#include "common/result.h"
+#include "common/base/result.h"
 #include "extender/extender.h"
 
 namespace mgpu {

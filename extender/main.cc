@@ -2,9 +2,9 @@
 #include <string>
 #include <utility>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "common/program/program.h"
-#include "common/signals.h"
+#include "common/base/signals.h"
 #include "extender/extender.h"
 #include "extender/flags.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "common/check.h"
+#include "common/base/check.h"
 #include "common/program/service_routes.h"
 
 namespace mgpu {

@@ -26,10 +26,10 @@
 #include <string>
 #include <string_view>
 
-#include "common/metrics.h"
+#include "common/base/metrics.h"
 #include "extender/ledger/ledger.h"
-#include "extender/verbs/binder.h"
-#include "extender/verbs/waker.h"
+#include "extender/bind/binder.h"
+#include "extender/requeue/scheduler_requeue.h"
 
 namespace mgpu {
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "common/contract.h"
-#include "common/log.h"
+#include "common/contract/contract.h"
+#include "common/base/log.h"
 
 namespace mgpu {
 

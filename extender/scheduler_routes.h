@@ -12,15 +12,15 @@
 #include <functional>
 #include <string>
 
-#include "common/executor.h"
+#include "common/base/executor.h"
 #include "common/http/router.h"
 #include "extender/ledger/ledger.h"
 #include "extender/probe.h"
-#include "extender/verbs/binder.h"
-#include "extender/verbs/budgets.h"
-#include "extender/verbs/held_refusals.h"
+#include "extender/bind/binder.h"
+#include "extender/ledger/disruption_budgets.h"
+#include "extender/requeue/rejection_delay.h"
 #include "extender/verbs/verbs.h"
-#include "extender/verbs/waker.h"
+#include "extender/requeue/scheduler_requeue.h"
 
 namespace mgpu {
 

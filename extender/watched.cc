@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/limits.h"
-#include "common/log.h"
+#include "common/base/log.h"
 
 namespace mgpu {
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <utility>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "common/program/program.h"
-#include "common/signals.h"
-#include "plugin/agent.h"
-#include "plugin/flags.h"
+#include "common/base/signals.h"
+#include "plugin/agent/agent.h"
+#include "plugin/agent/flags.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include "bench/gpu/check.h"
 #include "bench/gpu/trial.h"
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace mgpu::gpu_trial {
 

@@ -16,8 +16,8 @@
 #include "bench/gpu/container.h"
 #include "bench/gpu/trial.h"
 #include "bench/gpu/trial_run.h"
-#include "common/options.h"
-#include "common/text.h"
+#include "common/base/options.h"
+#include "common/base/text.h"
 
 namespace {
 

@@ -10,8 +10,8 @@
 #include <set>
 #include <utility>
 
-#include "common/text.h"
-#include "plugin/gpu/mps_daemon.h"
+#include "common/base/text.h"
+#include "plugin/cards/mps_daemon.h"
 
 namespace mgpu::gpu_trial {
 namespace {

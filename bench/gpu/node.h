@@ -7,12 +7,12 @@
 #include "bench/gpu/container.h"
 #include "bench/gpu/program.h"
 #include "bench/gpu/trial.h"
-#include "common/result.h"
-#include "common/units.h"
-#include "plugin/gpu/card_source.h"
-#include "plugin/gpu/mps.h"
-#include "plugin/gpu/mps_process.h"
-#include "plugin/gpu/nvml_source.h"
+#include "common/base/result.h"
+#include "common/base/units.h"
+#include "plugin/cards/card_source.h"
+#include "plugin/cards/mps.h"
+#include "plugin/cards/mps_process.h"
+#include "plugin/cards/nvml_source.h"
 
 namespace mgpu::gpu_trial {
 

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <utility>
 
-#include "plugin/gpu/mps_spawn.h"
+#include "plugin/cards/mps_spawn.h"
 
 namespace mgpu::gpu_trial {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bench/gpu/trial.h"
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace mgpu::gpu_trial {
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "bench/gpu/node.h"
-#include "common/text.h"
-#include "plugin/gpu/nvml_abi.h"
-#include "plugin/gpu/nvml_card.h"
+#include "common/base/text.h"
+#include "plugin/cards/nvml_abi.h"
+#include "plugin/cards/nvml_card.h"
 
 namespace mgpu::gpu_trial {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "bench/gpu/trial.h"
-#include "common/ids.h"
-#include "common/result.h"
-#include "plugin/gpu/nvml_library.h"
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "plugin/cards/nvml_library.h"
 
 namespace mgpu::gpu_trial {
 

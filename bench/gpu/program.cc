@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::gpu_trial {
 namespace {

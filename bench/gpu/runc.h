@@ -5,7 +5,7 @@
 #include <string>
 
 #include "bench/gpu/container.h"
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace mgpu::gpu_trial {
 

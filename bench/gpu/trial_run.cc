@@ -28,8 +28,8 @@
 #include "bench/gpu/runner.h"
 #include "common/base/files.h"
 #include "common/base/utc_text.h"
-#include "common/result.h"
-#include "common/text.h"
+#include "common/base/result.h"
+#include "common/base/text.h"
 
 namespace mgpu::gpu_trial {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "bench/latency/report.h"
 #include "bench/latency/servers.h"
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace mgpu::bench {
 

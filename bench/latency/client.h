@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace mgpu::bench {
 

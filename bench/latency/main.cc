@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "bench/latency/cases.h"
-#include "common/log.h"
-#include "common/options.h"
+#include "common/base/log.h"
+#include "common/base/options.h"
 #include "extender/placement/policy.h"
 
 namespace {

@@ -6,7 +6,7 @@
 
 #include "bench/latency/client.h"
 #include "bench/latency/limits.h"
-#include "common/check.h"
+#include "common/base/check.h"
 
 namespace mgpu::bench {
 namespace {

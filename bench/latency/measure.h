@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/latency/requests.h"
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace mgpu::bench {
 

@@ -7,7 +7,7 @@
 #include "bench/latency/limits.h"
 #include "bench/latency/recorded.h"
 #include "bench/scale/cluster_objects.h"
-#include "common/check.h"
+#include "common/base/check.h"
 
 namespace mgpu::bench {
 namespace {

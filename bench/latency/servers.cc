@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "bench/latency/limits.h"
-#include "common/contract.h"
+#include "common/contract/contract.h"
 
 namespace mgpu::bench {
 namespace {

@@ -14,9 +14,9 @@
 
 #include "bench/latency/cluster_feed.h"
 #include "bench/latency/naive.h"
-#include "common/asio_executor.h"
+#include "common/base/asio_executor.h"
 #include "common/http/server.h"
-#include "common/result.h"
+#include "common/base/result.h"
 #include "extender/extender.h"
 
 namespace mgpu::bench {

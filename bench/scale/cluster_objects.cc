@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/contract.h"
+#include "common/contract/contract.h"
 
 namespace mgpu::bench {
 namespace {

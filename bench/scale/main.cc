@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "bench/scale/cluster_objects.h"
-#include "common/asio_executor.h"
+#include "common/base/asio_executor.h"
 #include "common/http/server.h"
-#include "common/kube/memory_api_server.h"
-#include "common/options.h"
+#include "common/kube/memory/api_server.h"
+#include "common/base/options.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/kube/transport.h"
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace mgpu::sim {
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "bench/sim/manifest.h"
-#include "common/executor.h"
-#include "common/result.h"
+#include "common/base/executor.h"
+#include "common/base/result.h"
 
 namespace mgpu::sim {
 

@@ -7,9 +7,9 @@
 
 #include "bench/sim/demo.h"
 #include "bench/trace/command.h"
-#include "common/contract.h"
-#include "common/log.h"
-#include "common/options.h"
+#include "common/contract/contract.h"
+#include "common/base/log.h"
+#include "common/base/options.h"
 #include "extender/placement/policy.h"
 
 namespace {

@@ -8,8 +8,8 @@
 #include "common/kube/object_json.h"
 #include "common/kube/request.h"
 #include "common/limits.h"
-#include "common/pod_requests.h"
-#include "common/quantity.h"
+#include "common/contract/pod_requests.h"
+#include "common/contract/quantity.h"
 
 namespace mgpu::sim {
 namespace {

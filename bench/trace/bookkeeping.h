@@ -7,7 +7,7 @@
 
 #include "bench/trace/default_scores.h"
 #include "bench/trace/objects.h"
-#include "common/gpu_request.h"
+#include "common/contract/gpu_request.h"
 
 namespace mgpu::trace {
 

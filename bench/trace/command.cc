@@ -15,7 +15,7 @@
 #include "bench/trace/trace_files.h"
 #include "bench/trace/turnover.h"
 #include "bench/trace/turnover_report.h"
-#include "common/text.h"
+#include "common/base/text.h"
 #include "extender/placement/policies/equilibrium.h"
 
 namespace mgpu::trace {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "common/options.h"
-#include "common/result.h"
+#include "common/base/options.h"
+#include "common/base/result.h"
 #include "extender/placement/policy.h"
 
 namespace mgpu::trace {

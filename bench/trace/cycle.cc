@@ -5,7 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include "common/check.h"
+#include "common/base/check.h"
 
 namespace mgpu::trace {
 namespace {

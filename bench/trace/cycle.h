@@ -17,7 +17,7 @@
 #include "bench/trace/market_maker.h"
 #include "bench/trace/objects.h"
 #include "extender/ledger/ledger.h"
-#include "extender/market/board.h"
+#include "extender/learning/current_prices.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
 

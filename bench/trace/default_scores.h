@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "extender/placement/host.h"
+#include "extender/placement/node_resources.h"
 
 namespace mgpu::trace {
 

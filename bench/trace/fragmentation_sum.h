@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "extender/placement/cluster.h"
-#include "extender/placement/target_workload.h"
+#include "extender/pricing/target_workload.h"
 
 namespace mgpu::trace {
 

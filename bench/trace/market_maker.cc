@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "bench/trace/limits.h"
-#include "common/check.h"
-#include "extender/market/maker.h"
-#include "extender/market/workload_window.h"
+#include "common/base/check.h"
+#include "extender/learning/price_builder.h"
+#include "extender/learning/workload_window.h"
 
 namespace mgpu::trace {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "bench/trace/objects.h"
 #include "extender/ledger/ledger.h"
-#include "extender/market/board.h"
-#include "extender/placement/workload.h"
+#include "extender/learning/current_prices.h"
+#include "extender/pricing/workload.h"
 #include "extender/verbs/pod_request.h"
 
 namespace mgpu::trace {

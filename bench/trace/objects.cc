@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "common/check.h"
-#include "extender/placement/ask.h"
+#include "common/base/check.h"
+#include "extender/placement/context.h"
 
 namespace mgpu::trace {
 namespace {

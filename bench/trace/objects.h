@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "bench/trace/trace_files.h"
-#include "common/contract.h"
+#include "common/contract/contract.h"
 #include "common/kube/objects.h"
 #include "extender/ledger/claim.h"
 

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::trace {
 namespace {

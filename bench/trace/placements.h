@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bench/trace/cycle.h"
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace mgpu::trace {
 

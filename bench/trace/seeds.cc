@@ -5,7 +5,7 @@
 #include <string>
 
 #include "bench/trace/limits.h"
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::trace {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "bench/trace/limits.h"
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::trace {
 namespace {

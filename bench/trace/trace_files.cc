@@ -10,7 +10,7 @@
 #include "bench/trace/table.h"
 #include "common/base/files.h"
 #include "common/limits.h"
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::trace {
 namespace {

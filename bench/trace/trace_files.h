@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "common/result.h"
-#include "extender/placement/host.h"
+#include "common/base/result.h"
+#include "extender/placement/node_resources.h"
 
 namespace mgpu::trace {
 

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace mgpu {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::http {
 

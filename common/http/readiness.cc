@@ -1,6 +1,6 @@
 #include "common/http/readiness.h"
 
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu {
 

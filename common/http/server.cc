@@ -19,7 +19,7 @@
 
 #include "common/http/session.h"
 #include "common/http/tls.h"
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::http {
 

@@ -13,7 +13,7 @@
 
 #include "common/http/message.h"
 #include "common/limits.h"
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace mgpu::http {
 

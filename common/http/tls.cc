@@ -12,7 +12,7 @@
 
 #include "common/base/files.h"
 #include "common/limits.h"
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::http {
 

@@ -15,7 +15,7 @@
 
 #include "common/http/net.h"
 #include "common/http/server.h"
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace mgpu::http {
 

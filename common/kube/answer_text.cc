@@ -4,7 +4,7 @@
 
 #include "common/kube/object_json.h"
 #include "common/limits.h"
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::kube {
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "common/check.h"
+#include "common/base/check.h"
 #include "common/kube/answer_text.h"
 #include "common/kube/object_json.h"
 

@@ -7,7 +7,7 @@
 #include "common/kube/objects.h"
 #include "common/kube/request.h"
 #include "common/kube/transport.h"
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace mgpu::kube {
 

@@ -7,7 +7,7 @@
 
 #include "common/base/files.h"
 #include "common/limits.h"
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::kube {
 namespace {

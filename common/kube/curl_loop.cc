@@ -6,7 +6,7 @@
 #include <boost/asio/io_context.hpp>
 #include <utility>
 
-#include "common/check.h"
+#include "common/base/check.h"
 #include "common/limits.h"
 
 namespace mgpu::kube {

@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-#include "common/asio_executor.h"
+#include "common/base/asio_executor.h"
 
 namespace mgpu::kube {
 

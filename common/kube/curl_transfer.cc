@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/check.h"
+#include "common/base/check.h"
 #include "common/limits.h"
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::kube {
 namespace {

@@ -12,7 +12,7 @@
 
 #include <memory>
 
-#include "common/asio_executor.h"
+#include "common/base/asio_executor.h"
 #include "common/kube/config.h"
 #include "common/kube/transport.h"
 

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "common/limits.h"
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::kube {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/kube/objects.h"
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace mgpu::kube {
 

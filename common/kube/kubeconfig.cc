@@ -9,7 +9,7 @@
 #include "common/kube/base64.h"
 #include "common/kube/config.h"
 #include "common/limits.h"
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::kube {
 namespace {

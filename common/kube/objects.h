@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/ids.h"
+#include "common/base/ids.h"
 
 namespace mgpu::kube {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/kube/config.h"
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace mgpu::kube {
 

@@ -12,7 +12,7 @@
 #include "common/kube/request.h"
 #include "common/kube/transport.h"
 #include "common/kube/watcher.h"
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace mgpu::kube {
 

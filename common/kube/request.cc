@@ -5,7 +5,7 @@
 #include <boost/url/encode.hpp>
 #include <boost/url/rfc/unreserved_chars.hpp>
 
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::kube {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/executor.h"
-#include "common/ids.h"
+#include "common/base/executor.h"
+#include "common/base/ids.h"
 #include "common/kube/objects.h"
 #include "common/kube/transport.h"
 

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "common/executor.h"
+#include "common/base/executor.h"
 #include "common/kube/config.h"
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace mgpu::kube {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/executor.h"
+#include "common/base/executor.h"
 
 namespace mgpu::kube {
 

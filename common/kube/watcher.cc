@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/check.h"
+#include "common/base/check.h"
 #include "common/kube/answer_text.h"
 #include "common/kube/object_json.h"
 #include "common/limits.h"

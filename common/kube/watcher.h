@@ -31,7 +31,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/executor.h"
+#include "common/base/executor.h"
 #include "common/kube/request.h"
 #include "common/kube/transport.h"
 

@@ -3,11 +3,11 @@
 #include <cstdio>
 #include <utility>
 
-#include "common/asio_executor.h"
+#include "common/base/asio_executor.h"
 #include "common/kube/config.h"
 #include "common/kube/curl_transport.h"
-#include "common/log.h"
-#include "common/signals.h"
+#include "common/base/log.h"
+#include "common/base/signals.h"
 
 namespace mgpu {
 namespace {

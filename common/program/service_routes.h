@@ -11,7 +11,7 @@
 
 #include "common/http/readiness.h"
 #include "common/http/router.h"
-#include "common/metrics.h"
+#include "common/base/metrics.h"
 
 namespace mgpu {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/limits.h"
-#include "common/text.h"
+#include "common/base/text.h"
 #include "extender/inspect/json.h"
 #include "extender/inspect/views.h"
 

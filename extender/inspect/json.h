@@ -5,9 +5,9 @@
 #include <span>
 #include <string_view>
 
-#include "common/gpu_request.h"
+#include "common/contract/gpu_request.h"
 #include "common/http/message.h"
-#include "common/ids.h"
+#include "common/base/ids.h"
 
 namespace mgpu::inspect {
 

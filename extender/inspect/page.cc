@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/http/message.h"
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::inspect {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "common/ids.h"
-#include "common/result.h"
+#include "common/base/ids.h"
+#include "common/base/result.h"
 
 namespace mgpu::inspect {
 

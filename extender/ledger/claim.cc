@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "common/limits.h"
-#include "common/quantity.h"
-#include "common/text.h"
-#include "extender/ledger/host_amount.h"
+#include "common/contract/quantity.h"
+#include "common/base/text.h"
+#include "extender/ledger/node_resources.h"
 
 namespace mgpu::ledger {
 namespace {

@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "common/contract.h"
-#include "common/gpu_request.h"
-#include "common/ids.h"
+#include "common/contract/contract.h"
+#include "common/contract/gpu_request.h"
+#include "common/base/ids.h"
 #include "common/kube/objects.h"
-#include "common/units.h"
-#include "extender/placement/host.h"
+#include "common/base/units.h"
+#include "extender/placement/node_resources.h"
 
 namespace mgpu::ledger {
 

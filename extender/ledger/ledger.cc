@@ -4,7 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "common/check.h"
+#include "common/base/check.h"
 #include "common/limits.h"
 #include "extender/ledger/ledger_state.h"
 

@@ -21,10 +21,10 @@
 #include <variant>
 #include <vector>
 
-#include "common/executor.h"
-#include "common/ids.h"
+#include "common/base/executor.h"
+#include "common/base/ids.h"
 #include "extender/ledger/claim.h"
-#include "extender/placement/ask.h"
+#include "extender/placement/context.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/place.h"
 #include "extender/placement/policy.h"

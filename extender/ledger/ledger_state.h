@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "extender/ledger/claim_table.h"
-#include "extender/ledger/expectations.h"
+#include "extender/ledger/expected_placements.h"
 #include "extender/ledger/ledger.h"
 #include "extender/ledger/name_index.h"
 #include "extender/ledger/node_record.h"
 #include "extender/ledger/node_slots.h"
-#include "extender/ledger/shape_memo.h"
+#include "extender/ledger/decision_cache.h"
 
 namespace mgpu::ledger {
 

@@ -1,6 +1,6 @@
 #include "extender/placement/card_kind.h"
 
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::placement {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/units.h"
+#include "common/base/units.h"
 
 namespace mgpu::placement {
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "common/ids.h"
-#include "common/units.h"
+#include "common/base/ids.h"
+#include "common/base/units.h"
 #include "extender/placement/card_kind.h"
-#include "extender/placement/host.h"
+#include "extender/placement/node_resources.h"
 
 namespace mgpu::placement {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "common/gpu_request.h"
-#include "extender/placement/ask.h"
+#include "common/contract/gpu_request.h"
+#include "extender/placement/context.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/policy.h"
 #include "extender/placement/reason.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "common/gpu_request.h"
+#include "common/contract/gpu_request.h"
 #include "common/limits.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/reason.h"

@@ -16,7 +16,7 @@
 #include <cstdint>
 
 #include "extender/placement/cluster.h"
-#include "extender/placement/workload.h"
+#include "extender/pricing/workload.h"
 
 namespace mgpu::placement {
 

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "common/check.h"
+#include "common/base/check.h"
 
 namespace mgpu::placement {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/gpu_request.h"
+#include "common/contract/gpu_request.h"
 #include "extender/placement/cluster.h"
 
 namespace mgpu::placement {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::placement {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <utility>
 
-#include "common/check.h"
+#include "common/base/check.h"
 #include "common/limits.h"
 #include "extender/placement/fit.h"
 #include "extender/placement/holds.h"

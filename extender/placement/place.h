@@ -10,8 +10,8 @@
 #include <optional>
 #include <variant>
 
-#include "common/gpu_request.h"
-#include "extender/placement/ask.h"
+#include "common/contract/gpu_request.h"
+#include "extender/placement/context.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/policy.h"
 #include "extender/placement/reason.h"

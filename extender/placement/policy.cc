@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "common/text.h"
+#include "common/base/text.h"
 #include "extender/placement/policies/bestfit.h"
 #include "extender/placement/policies/binpack.h"
 #include "extender/placement/policies/clustering.h"

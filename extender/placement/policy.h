@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/gpu_request.h"
-#include "common/result.h"
-#include "extender/placement/ask.h"
+#include "common/contract/gpu_request.h"
+#include "common/base/result.h"
+#include "extender/placement/context.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/holds.h"
 

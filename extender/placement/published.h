@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "extender/placement/ask.h"
+#include "extender/placement/context.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/holds.h"
 #include "extender/placement/policy.h"

@@ -1,6 +1,6 @@
 #include "extender/placement/reason.h"
 
-#include "common/check.h"
+#include "common/base/check.h"
 
 namespace mgpu::placement {
 

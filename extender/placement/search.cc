@@ -25,7 +25,7 @@
 #include <tuple>
 #include <utility>
 
-#include "common/check.h"
+#include "common/base/check.h"
 
 namespace mgpu::placement {
 

@@ -12,9 +12,9 @@
 #include <span>
 #include <vector>
 
-#include "common/gpu_request.h"
+#include "common/contract/gpu_request.h"
 #include "common/limits.h"
-#include "extender/placement/ask.h"
+#include "extender/placement/context.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/fit.h"
 #include "extender/placement/holds.h"

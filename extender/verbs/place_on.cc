@@ -3,7 +3,7 @@
 #include <utility>
 #include <variant>
 
-#include "common/check.h"
+#include "common/base/check.h"
 #include "common/limits.h"
 #include "extender/placement/place.h"
 

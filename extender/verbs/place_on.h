@@ -4,9 +4,9 @@
 #include <optional>
 #include <string_view>
 
-#include "common/gpu_request.h"
+#include "common/contract/gpu_request.h"
 #include "extender/ledger/ledger.h"
-#include "extender/placement/ask.h"
+#include "extender/placement/context.h"
 #include "extender/placement/policy.h"
 
 namespace mgpu::verbs {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "common/check.h"
-#include "extender/ledger/host_amount.h"
+#include "common/base/check.h"
+#include "extender/ledger/node_resources.h"
 
 namespace mgpu::verbs {
 

@@ -1,10 +1,10 @@
 // What a pod asks, as every verb reads it: cards, and the policy that chooses among them.
 #pragma once
 
-#include "common/gpu_request.h"
+#include "common/contract/gpu_request.h"
 #include "common/kube/objects.h"
-#include "common/result.h"
-#include "extender/placement/ask.h"
+#include "common/base/result.h"
+#include "extender/placement/context.h"
 #include "extender/placement/policy.h"
 #include "extender/verbs/verbs.h"
 

@@ -3,8 +3,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "extender/placement/preemption.h"
-#include "extender/verbs/budgets.h"
+#include "extender/placement/preemption/preemption.h"
+#include "extender/ledger/disruption_budgets.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
 

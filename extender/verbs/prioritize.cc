@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "extender/placement/market.h"
+#include "extender/pricing/price_snapshot.h"
 #include "extender/verbs/place_on.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"

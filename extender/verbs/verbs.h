@@ -7,15 +7,15 @@
 #include <memory>
 #include <string>
 
-#include "common/contract.h"
-#include "common/executor.h"
+#include "common/contract/contract.h"
+#include "common/base/executor.h"
 #include "common/limits.h"
-#include "common/units.h"
+#include "common/base/units.h"
 #include "extender/ledger/ledger.h"
-#include "extender/market/board.h"
-#include "extender/market/workload_window.h"
+#include "extender/learning/current_prices.h"
+#include "extender/learning/workload_window.h"
 #include "extender/placement/policy.h"
-#include "extender/verbs/wire.h"
+#include "extender/wire/wire.h"
 
 namespace mgpu::verbs {
 

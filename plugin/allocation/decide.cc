@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "common/check.h"
-#include "common/text.h"
+#include "common/base/check.h"
+#include "common/base/text.h"
 
 namespace mgpu::allocation {
 

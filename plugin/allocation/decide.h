@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/contract.h"
+#include "common/contract/contract.h"
 #include "common/kube/objects.h"
 #include "plugin/allocation/identify.h"
 #include "plugin/allocation/record.h"

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "common/check.h"
-#include "common/digest.h"
-#include "common/text.h"
+#include "common/base/check.h"
+#include "common/base/digest.h"
+#include "common/base/text.h"
 #include "plugin/limits.h"
 
 namespace mgpu::allocation {

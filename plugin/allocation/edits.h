@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/contract.h"
+#include "common/contract/contract.h"
 #include "plugin/allocation/record.h"
 
 namespace mgpu::allocation {

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "common/ids.h"
-#include "common/result.h"
+#include "common/base/ids.h"
+#include "common/base/result.h"
 #include "plugin/allocation/record.h"
 
 namespace mgpu::allocation {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "common/check.h"
+#include "common/base/check.h"
 #include "plugin/limits.h"
 
 namespace mgpu::allocation {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "common/contract.h"
-#include "common/result.h"
+#include "common/contract/contract.h"
+#include "common/base/result.h"
 #include "plugin/allocation/record.h"
 
 namespace mgpu::allocation {

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "common/gpu_request.h"
-#include "common/ids.h"
-#include "common/units.h"
+#include "common/contract/gpu_request.h"
+#include "common/base/ids.h"
+#include "common/base/units.h"
 #include "plugin/allocation/device_set.h"
 
 namespace mgpu::allocation {

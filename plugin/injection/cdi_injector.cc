@@ -4,7 +4,7 @@
 
 #include "plugin/injection/cdi_json.h"
 #include "plugin/injection/injector.h"
-#include "plugin/state/durable_file.h"
+#include "common/base/durable_file.h"
 
 namespace mgpu::injection {
 

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "common/contract.h"
-#include "common/result.h"
+#include "common/contract/contract.h"
+#include "common/base/result.h"
 #include "plugin/allocation/edits.h"
 #include "plugin/allocation/record.h"
 

@@ -7,7 +7,7 @@
 #include "common/base/files.h"
 #include "common/kube/base64.h"
 #include "common/kube/json_value.h"
-#include "common/text.h"
+#include "common/base/text.h"
 #include "plugin/limits.h"
 
 namespace mgpu::kubelet {

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/ids.h"
-#include "common/result.h"
+#include "common/base/ids.h"
+#include "common/base/result.h"
 #include "plugin/allocation/record.h"
 
 namespace mgpu::kubelet {

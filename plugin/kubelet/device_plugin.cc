@@ -10,8 +10,8 @@
 #include <thread>
 #include <utility>
 
-#include "common/check.h"
-#include "common/text.h"
+#include "common/base/check.h"
+#include "common/base/text.h"
 #include "plugin/kubelet/device_feed.h"
 #include "plugin/kubelet/plugin_server.h"
 #include "plugin/kubelet/registration.h"

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "common/result.h"
+#include "common/base/result.h"
 #include "plugin/allocation/edits.h"
 
 namespace mgpu::kubelet {

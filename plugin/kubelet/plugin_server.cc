@@ -13,7 +13,7 @@
 #include <random>
 #include <utility>
 
-#include "common/text.h"
+#include "common/base/text.h"
 #include "plugin/kubelet/plugin_service.h"
 #include "plugin/kubelet/unix_channel.h"
 #include "plugin/limits.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "common/result.h"
+#include "common/base/result.h"
 #include "plugin/kubelet/device_feed.h"
 #include "plugin/kubelet/device_plugin.h"
 #include "plugin/kubelet/socket_file.h"

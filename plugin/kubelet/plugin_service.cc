@@ -5,8 +5,8 @@
 
 #include <utility>
 
-#include "common/log.h"
-#include "common/text.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
 #include "plugin/limits.h"
 
 namespace mgpu::kubelet {

@@ -10,7 +10,7 @@
 #include <random>
 #include <utility>
 
-#include "common/text.h"
+#include "common/base/text.h"
 #include "plugin/kubelet/unix_channel.h"
 #include "plugin/limits.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "common/ids.h"
-#include "common/result.h"
+#include "common/base/ids.h"
+#include "common/base/result.h"
 #include "plugin/allocation/device_set.h"
 
 namespace mgpu::kubelet {

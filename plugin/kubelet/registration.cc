@@ -5,8 +5,8 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
 
-#include "common/check.h"
-#include "common/text.h"
+#include "common/base/check.h"
+#include "common/base/text.h"
 #include "plugin/kubelet/unix_channel.h"
 #include "plugin/limits.h"
 

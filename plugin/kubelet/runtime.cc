@@ -4,7 +4,7 @@
 #include <grpcpp/client_context.h>
 #include <runtime.grpc.pb.h>
 
-#include "common/text.h"
+#include "common/base/text.h"
 #include "plugin/kubelet/runtime_cdi.h"
 #include "plugin/kubelet/unix_channel.h"
 #include "plugin/limits.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/kube/json_value.h"
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::kubelet {
 namespace {

@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "common/base/files.h"
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::kubelet {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace mgpu::kubelet {
 

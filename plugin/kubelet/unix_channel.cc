@@ -11,8 +11,8 @@
 #include <cctype>
 #include <mutex>
 
-#include "common/log.h"
-#include "common/text.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
 #include "plugin/limits.h"
 
 namespace mgpu::kubelet {

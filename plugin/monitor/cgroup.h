@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/ids.h"
+#include "common/base/ids.h"
 
 namespace mgpu::monitor {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/contract.h"
+#include "common/contract/contract.h"
 #include "plugin/allocation/record.h"
 #include "plugin/monitor/cgroup.h"
 

@@ -12,10 +12,10 @@
 #include <tuple>
 #include <vector>
 
-#include "common/contract.h"
-#include "common/ids.h"
-#include "common/metrics.h"
-#include "common/units.h"
+#include "common/contract/contract.h"
+#include "common/base/ids.h"
+#include "common/base/metrics.h"
+#include "common/base/units.h"
 #include "plugin/monitor/join.h"
 #include "plugin/monitor/watchdog.h"
 

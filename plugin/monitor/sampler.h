@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/ids.h"
-#include "common/units.h"
+#include "common/base/ids.h"
+#include "common/base/units.h"
 #include "plugin/monitor/join.h"
 
 namespace mgpu::monitor {

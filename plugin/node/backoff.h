@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "common/executor.h"
+#include "common/base/executor.h"
 #include "common/limits.h"
 
 namespace mgpu::node {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/base/utc_text.h"
-#include "common/check.h"
-#include "common/text.h"
+#include "common/base/check.h"
+#include "common/base/text.h"
 #include "plugin/limits.h"
 
 namespace mgpu::node {

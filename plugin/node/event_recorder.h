@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "common/base/callback_guard.h"
-#include "common/ids.h"
+#include "common/base/ids.h"
 #include "common/kube/request.h"
 #include "common/kube/transport.h"
 

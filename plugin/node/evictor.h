@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "common/ids.h"
+#include "common/base/ids.h"
 #include "common/kube/transport.h"
 
 namespace mgpu::node {

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "common/limits.h"
-#include "common/quantity.h"
-#include "common/text.h"
+#include "common/contract/quantity.h"
+#include "common/base/text.h"
 #include "plugin/limits.h"
 
 namespace mgpu::node {

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "common/contract.h"
+#include "common/contract/contract.h"
 #include "common/kube/transport.h"
 
 namespace mgpu::node {

@@ -9,7 +9,7 @@
 
 #include "common/kube/json_value.h"
 #include "common/limits.h"
-#include "common/text.h"
+#include "common/base/text.h"
 
 namespace mgpu::state {
 

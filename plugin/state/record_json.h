@@ -5,14 +5,14 @@
 //      "owner": {"namespace", "pod", "uid", "container", "kind": "init" | "sidecar" | "app",
 //                "position": n},                                    absent: not started yet
 //      "cards": [{"index": n, "uuid": s, "core": n, "memoryMiB": n}]}
-//   <state>/cards.json   the contract's node-cards (common/contract.h)
+//   <state>/cards.json   the contract's node-cards (common/contract/contract.h)
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "common/result.h"
+#include "common/base/result.h"
 #include "plugin/allocation/record.h"
 
 namespace mgpu::state {

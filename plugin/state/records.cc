@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/files.h"
-#include "common/check.h"
+#include "common/base/check.h"
 #include "plugin/limits.h"
 #include "plugin/state/record_json.h"
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "common/result.h"
+#include "common/base/result.h"
 #include "plugin/allocation/record.h"
-#include "plugin/state/durable_file.h"
+#include "common/base/durable_file.h"
 
 namespace mgpu::state {
 

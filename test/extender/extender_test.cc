@@ -9,11 +9,11 @@
 #include <thread>
 #include <utility>
 
-#include "common/asio_executor.h"
-#include "common/kube/memory_api_server.h"
+#include "common/base/asio_executor.h"
+#include "common/kube/memory/api_server.h"
 #include "common/kube/request.h"
-#include "common/log.h"
-#include "extender/verbs/waker.h"
+#include "common/base/log.h"
+#include "extender/requeue/scheduler_requeue.h"
 #include "test/support/kube_objects.h"
 #include "test/support/raw_http.h"
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/check.h"
+#include "common/base/check.h"
 
 namespace mgpu::test {
 

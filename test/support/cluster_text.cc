@@ -3,7 +3,7 @@
 #include <charconv>
 #include <sstream>
 
-#include "common/check.h"
+#include "common/base/check.h"
 
 namespace mgpu::test {
 

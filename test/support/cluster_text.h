@@ -22,7 +22,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/gpu_request.h"
+#include "common/contract/gpu_request.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/holds.h"
 

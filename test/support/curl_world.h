@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "common/asio_executor.h"
+#include "common/base/asio_executor.h"
 #include "common/kube/curl_transport.h"
 
 namespace mgpu::test {

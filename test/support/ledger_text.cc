@@ -2,7 +2,7 @@
 
 #include <variant>
 
-#include "common/check.h"
+#include "common/base/check.h"
 #include "extender/placement/policy.h"
 
 namespace mgpu::test {

@@ -17,7 +17,7 @@
 #include <random>
 #include <utility>
 
-#include "common/executor.h"
+#include "common/base/executor.h"
 
 namespace mgpu::test {
 

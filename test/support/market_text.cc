@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "common/check.h"
-#include "extender/placement/refine.h"
+#include "common/base/check.h"
+#include "extender/pricing/refinement.h"
 
 namespace mgpu::test {
 namespace {

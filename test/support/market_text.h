@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "extender/placement/market.h"
+#include "extender/pricing/price_snapshot.h"
 #include "test/support/cluster_text.h"
 
 namespace mgpu::test {

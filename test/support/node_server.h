@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/kube/memory_api_server.h"
+#include "common/kube/memory/api_server.h"
 #include "test/support/manual_executor.h"
 
 namespace mgpu::test {

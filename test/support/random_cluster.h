@@ -6,9 +6,9 @@
 #include <random>
 #include <vector>
 
-#include "common/gpu_request.h"
+#include "common/contract/gpu_request.h"
 #include "extender/placement/cluster.h"
-#include "extender/placement/preemption.h"
+#include "extender/placement/preemption/preemption.h"
 
 namespace mgpu::test {
 

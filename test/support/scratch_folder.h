@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "common/check.h"
+#include "common/base/check.h"
 
 namespace mgpu::test {
 

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/check.h"
+#include "common/base/check.h"
 
 namespace mgpu::test {
 namespace {

@@ -10,7 +10,7 @@
 namespace mgpu::test {
 
 struct SourceFile {
-  std::string path;  // from the repository's root, "common/units.h"
+  std::string path;  // from the repository's root, "common/base/units.h"
   std::string text;
 };
 

@@ -30,7 +30,7 @@ TEST(Tree, HasTheSourcesThatTheRulesAreAbout) {
   std::vector<std::string> paths;
   for (const SourceFile& file : all_sources()) paths.push_back(file.path);
   EXPECT_THAT(paths,
-              testing::IsSupersetOf({"common/contract.cc", "common/kube/watcher.cc",
+              testing::IsSupersetOf({"common/contract/contract.cc", "common/kube/watcher.cc",
                                      "extender/placement/place.cc", "test/tree/include_test.cc"}));
 }
 
@@ -59,16 +59,16 @@ TEST(IncludeRules, RefuseTheWrongDirection) {
     std::string why;
   };
   const Case cases[] = {
-      {"common/log.cc", "\"extender/probe.h\"", "common serves every program"},
-      {"common/kube/client.h", "\"plugin/agent.h\"", "common serves every program"},
-      {"common/log.cc", "\"bench/sim/demo.h\"", "common serves every program"},
-      {"common/log.cc", "\"test/support/api_calls.h\"", "products do not use test code"},
-      {"extender/main.cc", "\"plugin/gpu/card.h\"", "meet in common/contract.h"},
-      {"plugin/main.cc", "\"extender/ledger/claim.h\"", "meet in common/contract.h"},
-      {"extender/verbs/binder.cc", "\"test/support/api_calls.h\"", "products do not use test code"},
+      {"common/base/log.cc", "\"extender/probe.h\"", "common serves every program"},
+      {"common/kube/client.h", "\"plugin/agent/agent.h\"", "common serves every program"},
+      {"common/base/log.cc", "\"bench/sim/demo.h\"", "common serves every program"},
+      {"common/base/log.cc", "\"test/support/api_calls.h\"", "products do not use test code"},
+      {"extender/main.cc", "\"plugin/gpu/card.h\"", "meet in common/contract/contract.h"},
+      {"plugin/main.cc", "\"extender/ledger/claim.h\"", "meet in common/contract/contract.h"},
+      {"extender/bind/binder.cc", "\"test/support/api_calls.h\"", "products do not use test code"},
       {"common/http/server.h", "\"common/kube/client.h\"", "knows nothing of Kubernetes"},
       {"common/base/files.cc", "\"common/http/server.h\"", "the ground floor"},
-      {"common/base/files.cc", "\"common/contract.h\"", "the ground floor"},
+      {"common/base/files.cc", "\"common/contract/contract.h\"", "the ground floor"},
       {"extender/ledger/ledger.cc", "\"extender/verbs/verbs.h\"", "not the other way round"},
       {"extender/main.cc", "\"extender/probe.cc\"", "include its header"},
       {"test/extender/extender_test.cc", "\"extender/main.cc\"", "include its header"},
@@ -83,12 +83,12 @@ TEST(IncludeRules, RefuseTheWrongDirection) {
 TEST(IncludeRules, RefuseALibraryAwayFromItsHome) {
   const std::pair<std::string, std::string> cases[] = {
       {"extender/ledger/ledger.cc", "<nlohmann/json.hpp>"},
-      {"common/contract.h", "<nlohmann/json.hpp>"},
+      {"common/contract/contract.h", "<nlohmann/json.hpp>"},
       {"common/kube/client.cc", "<curl/curl.h>"},
       {"extender/inspect/inspect.cc", "<simdjson.h>"},
       {"extender/verbs/filter.cc", "<simdjson.h>"},
-      {"extender/verbs/binder.h", "<boost/asio/post.hpp>"},
-      {"common/asio_executor.h", "<boost/asio.hpp>"},
+      {"extender/bind/binder.h", "<boost/asio/post.hpp>"},
+      {"common/base/asio_executor.h", "<boost/asio.hpp>"},
       {"extender/main.cc", "<boost/system/result.hpp>"},
       {"common/kube/client.cc", "<openssl/ssl.h>"},
       {"extender/main.cc", "<spdlog/spdlog.h>"},
@@ -97,7 +97,7 @@ TEST(IncludeRules, RefuseALibraryAwayFromItsHome) {
       {"extender/main.cc", "<yaml-cpp/yaml.h>"},
       {"extender/main.cc", "<grpcpp/grpcpp.h>"},
       {"extender/main.cc", "<gtest/gtest.h>"},
-      {"common/log.h", "<fmt/format.h>"},
+      {"common/base/log.h", "<fmt/format.h>"},
   };
   for (const auto& [path, include] : cases) {
     EXPECT_FALSE(complaints_of(path, include).empty()) << path << " " << include;
@@ -107,25 +107,25 @@ TEST(IncludeRules, RefuseALibraryAwayFromItsHome) {
 TEST(IncludeRules, SayWhereALibraryLives) {
   EXPECT_THAT(complaints_of("extender/main.cc", "<CLI/CLI.hpp>"),
               ElementsAre("extender/main.cc:3: includes CLI/CLI.hpp: the home of CLI11 is "
-                          "common/options.cc; use what those offer"));
+                          "common/base/options.cc; use what those offer"));
 }
 
 TEST(IncludeRules, TakeWhatIsInItsPlace) {
   const std::pair<std::string, std::string> cases[] = {
-      {"common/options.cc", "<CLI/CLI.hpp>"},
+      {"common/base/options.cc", "<CLI/CLI.hpp>"},
       {"common/base/files.cc", "\"common/base/files.h\""},
-      {"common/base/files.h", "\"common/result.h\""},
+      {"common/base/files.h", "\"common/base/result.h\""},
       {"common/kube/curl_loop.h", "<curl/curl.h>"},
       {"common/kube/kubeconfig.cc", "<yaml-cpp/yaml.h>"},
-      {"extender/verbs/wire_args.cc", "<simdjson.h>"},
+      {"extender/wire/args.cc", "<simdjson.h>"},
       {"common/http/session.h", "<boost/beast/core.hpp>"},
-      {"common/result.h", "<boost/system/result.hpp>"},
+      {"common/base/result.h", "<boost/system/result.hpp>"},
       {"extender/main.cc", "\"common/http/server.h\""},
       {"extender/inspect/json.h", "<nlohmann/json.hpp>"},
-      {"common/log_line.cc", "<fmt/format.h>"},
-      {"test/common/log_test.cc", "<nlohmann/json.hpp>"},
+      {"common/base/log_line.cc", "<fmt/format.h>"},
+      {"test/common/base/log_test.cc", "<nlohmann/json.hpp>"},
       {"extender/placement/policies/binpack.cc", "\"extender/placement/policy.h\""},
-      {"extender/placement/fit.h", "\"common/units.h\""},
+      {"extender/placement/fit.h", "\"common/base/units.h\""},
       {"extender/placement/fit.h", "<vector>"},
   };
   for (const auto& [path, include] : cases) {
@@ -135,11 +135,11 @@ TEST(IncludeRules, TakeWhatIsInItsPlace) {
 
 TEST(IncludeRules, RefuseImpureIncludesOfPureCode) {
   for (const std::string path :
-       {"extender/placement/fit.h", "plugin/allocation/match.cc", "common/units.h",
-        "common/kube/watcher.cc", "common/contract.cc"}) {
+       {"extender/placement/fit.h", "plugin/allocation/match.cc", "common/base/units.h",
+        "common/kube/watcher.cc", "common/contract/contract.cc"}) {
     for (const std::string include : {"<mutex>", "<thread>", "<iostream>", "<random>", "<unistd.h>",
-                                      "<sys/stat.h>", "\"common/log.h\"", "\"common/metrics.h\"",
-                                      "\"common/kube/client.h\"", "\"common/asio_executor.h\""}) {
+                                      "<sys/stat.h>", "\"common/base/log.h\"", "\"common/base/metrics.h\"",
+                                      "\"common/kube/client.h\"", "\"common/base/asio_executor.h\""}) {
       EXPECT_THAT(complaints_of(path, include), ElementsAre(HasSubstr("this code is pure")))
           << path << " " << include;
     }
@@ -149,13 +149,13 @@ TEST(IncludeRules, RefuseImpureIncludesOfPureCode) {
 }
 
 TEST(IncludeRules, ReadOnlyRealIncludes) {
-  const SourceFile file{"common/log.cc",
+  const SourceFile file{"common/base/log.cc",
                         "// #include \"extender/a.h\"\n"
                         "/*\n#include \"extender/b.h\"\n*/\n"
                         "const char* k = R\"(\n#include \"extender/c.h\"\n)\";\n"
                         "#include \"extender/d.h\"\n"};
   EXPECT_THAT(include_complaints(file),
-              ElementsAre(HasSubstr("common/log.cc:8: includes extender/d.h")));
+              ElementsAre(HasSubstr("common/base/log.cc:8: includes extender/d.h")));
 }
 
 TEST(PurityRules, RefuseClocksLocksRandomnessAndOutput) {

@@ -12,7 +12,7 @@
 #include "bench/gpu/node.h"
 #include "bench/gpu/nvidia_smi.h"
 #include "bench/gpu/trial.h"
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace mgpu::gpu_trial {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/gpu/checks/checks.h"
-#include "plugin/gpu/mps_process.h"
+#include "plugin/cards/mps_process.h"
 
 namespace mgpu::gpu_trial {
 namespace {

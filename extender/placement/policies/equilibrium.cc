@@ -3,7 +3,7 @@
 #include <cmath>
 #include <span>
 
-#include "extender/placement/market.h"
+#include "extender/pricing/price_snapshot.h"
 #include "extender/placement/policies/binpack.h"
 
 namespace mgpu::placement {

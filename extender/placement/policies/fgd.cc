@@ -3,10 +3,10 @@
 #include <cmath>
 #include <span>
 
-#include "extender/placement/market.h"
+#include "extender/pricing/price_snapshot.h"
 #include "extender/placement/policies/bestfit.h"
 #include "extender/placement/published.h"
-#include "extender/placement/target_workload.h"
+#include "extender/pricing/target_workload.h"
 
 namespace mgpu::placement {
 

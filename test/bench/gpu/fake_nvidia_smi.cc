@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/gpu/nvml_abi.h"
+#include "plugin/cards/nvml_abi.h"
 
 namespace mgpu::gpu::nvml {
 namespace {

@@ -4,7 +4,7 @@
 Usage: trial_test.py FOLDER STAND_INS
 
 FOLDER is what bench/gpu/build.sh made, STAND_INS has the programs and libraries of
-test/bench/gpu and test/plugin/gpu. Most of it needs root, as the trial does. The last line is
+test/bench/gpu and test/plugin/cards. Most of it needs root, as the trial does. The last line is
 "N passed, N failed, N skipped".
 """
 

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/gpu_request.h"
-#include "extender/ledger/host_amount.h"
+#include "common/contract/gpu_request.h"
+#include "extender/ledger/node_resources.h"
 #include "test/bench/trace/small_trace.h"
 
 namespace mgpu::trace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/check.h"
+#include "common/base/check.h"
 
 namespace mgpu::test {
 namespace {

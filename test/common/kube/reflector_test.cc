@@ -8,7 +8,7 @@
 #include <optional>
 #include <thread>
 
-#include "common/asio_executor.h"
+#include "common/base/asio_executor.h"
 #include "common/kube/object_json.h"
 #include "common/limits.h"
 #include "test/support/manual_executor.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/kube/client.h"
-#include "common/kube/memory_api_server.h"
+#include "common/kube/memory/api_server.h"
 #include "test/support/kube_objects.h"
 #include "test/support/ledger_text.h"
 #include "test/support/manual_executor.h"

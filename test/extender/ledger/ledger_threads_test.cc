@@ -7,7 +7,7 @@
 
 #include "common/limits.h"
 #include "extender/ledger/ledger.h"
-#include "extender/placement/market.h"
+#include "extender/pricing/price_snapshot.h"
 #include "extender/placement/policy.h"
 #include "test/support/ledger_text.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/contract.h"
+#include "common/contract/contract.h"
 #include "extender/ledger/ledger.h"
 
 namespace mgpu::ledger {

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "extender/placement/market.h"
+#include "extender/pricing/price_snapshot.h"
 #include "extender/placement/place.h"
 #include "extender/placement/policies/bestfit.h"
 #include "extender/placement/policies/clustering.h"

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "extender/verbs/budgets.h"
+#include "extender/ledger/disruption_budgets.h"
 #include "test/extender/verbs/verbs_world.h"
 
 namespace mgpu::verbs {

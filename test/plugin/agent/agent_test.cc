@@ -1,4 +1,4 @@
-#include "plugin/agent.h"
+#include "plugin/agent/agent.h"
 
 #include <gmock/gmock.h>
 

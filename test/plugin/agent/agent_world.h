@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "common/log.h"
-#include "plugin/agent.h"
-#include "plugin/gpu/cards_file.h"
-#include "test/plugin/gpu_objects.h"
+#include "common/base/log.h"
+#include "plugin/agent/agent.h"
+#include "plugin/cards/cards_file.h"
+#include "test/plugin/support/gpu_objects.h"
 #include "test/plugin/kubelet/fake_kubelet.h"
 #include "test/plugin/kubelet/fake_services.h"
-#include "test/plugin/pod_api.h"
+#include "test/plugin/support/pod_api.h"
 #include "test/support/raw_http.h"
 
 namespace mgpu::test {

@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "common/check.h"
+#include "common/base/check.h"
 
 namespace mgpu::test {
 namespace {

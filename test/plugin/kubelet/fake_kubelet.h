@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "common/result.h"
+#include "common/base/result.h"
 #include "plugin/kubelet/device_plugin.h"
 
 namespace mgpu::test {

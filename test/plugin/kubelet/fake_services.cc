@@ -9,7 +9,7 @@
 #include <chrono>
 #include <utility>
 
-#include "common/check.h"
+#include "common/base/check.h"
 
 namespace mgpu::test {
 namespace {

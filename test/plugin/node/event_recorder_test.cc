@@ -6,7 +6,7 @@
 #include <optional>
 #include <thread>
 
-#include "common/asio_executor.h"
+#include "common/base/asio_executor.h"
 #include "plugin/limits.h"
 #include "test/support/node_server.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <thread>
 
-#include "common/asio_executor.h"
+#include "common/base/asio_executor.h"
 #include "common/limits.h"
 #include "plugin/node/node_difference.h"
 #include "test/support/kube_objects.h"

@@ -5,10 +5,10 @@
 #include <random>
 #include <utility>
 
-#include "common/asio_executor.h"
+#include "common/base/asio_executor.h"
 #include "common/kube/config.h"
 #include "common/kube/curl_transport.h"
-#include "common/kube/memory_api_server.h"
+#include "common/kube/memory/api_server.h"
 
 namespace mgpu::test {
 namespace {

@@ -1,0 +1,37 @@
+// The production Executor: one thread of its own, running a Boost.Asio io_context.
+#pragma once
+
+#include <memory>
+
+#include "common/base/executor.h"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace mgpu {
+
+class AsioExecutor final : public Executor {
+ public:
+  AsioExecutor();
+  // Stops and joins the thread. REQUIRES: not called from a task of this executor.
+  ~AsioExecutor() override;
+
+  Instant now() const override;
+  void post(Task task) override;
+  TimerId after(Duration delay, Task task) override;
+  void cancel(TimerId id) override;
+  double random() override;
+
+  // Ends the thread after the task it is running; idempotent.
+  void stop();
+
+  // For transports that live on the same thread.
+  boost::asio::io_context& context();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace mgpu

@@ -1,0 +1,105 @@
+// Amounts as types: a percentage of one card's compute and a number of MiB do not mix, and neither
+// can overflow or go below zero unnoticed.
+//
+// Construction is explicit, nothing converts out but value(). All functions are constexpr and may
+// be called from any thread.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "common/base/check.h"
+
+namespace mgpu {
+
+// A non-negative amount of the unit that Tag names, 0 .. 2^62.
+template <class Tag>
+class Amount {
+ public:
+  static constexpr std::int64_t kMax = std::int64_t{1} << 62;
+
+  constexpr Amount() = default;
+  // REQUIRES: 0 <= value <= kMax.
+  constexpr explicit Amount(std::int64_t value) : value_(value) {
+    MGPU_CHECK(value >= 0 && value <= kMax, "amount out of range");
+  }
+
+  // The same, for numbers from outside: empty when out of range.
+  static constexpr std::optional<Amount> from(std::int64_t value) {
+    if (value < 0 || value > kMax) return std::nullopt;
+    return Amount(value);
+  }
+
+  constexpr std::int64_t value() const { return value_; }
+  constexpr bool zero() const { return value_ == 0; }
+  constexpr auto operator<=>(const Amount&) const = default;
+
+  // REQUIRES: the sum is at most kMax.
+  constexpr Amount operator+(Amount other) const {
+    MGPU_CHECK(other.value_ <= kMax - value_, "amount out of range");
+    return Amount(value_ + other.value_);
+  }
+  // REQUIRES: other <= *this.
+  constexpr Amount operator-(Amount other) const {
+    MGPU_CHECK(other.value_ <= value_, "amount below zero");
+    return Amount(value_ - other.value_);
+  }
+  constexpr Amount& operator+=(Amount other) { return *this = *this + other; }
+  constexpr Amount& operator-=(Amount other) { return *this = *this - other; }
+
+  // *this - other, or zero where other is larger: what is free of something over-full is nothing.
+  constexpr Amount minus_saturating(Amount other) const {
+    return other.value_ >= value_ ? Amount() : Amount(value_ - other.value_);
+  }
+
+  // Empty when `parts` is not positive or does not divide the amount.
+  constexpr std::optional<Amount> divided_exactly(std::int64_t parts) const {
+    if (parts <= 0 || value_ % parts != 0) return std::nullopt;
+    return Amount(value_ / parts);
+  }
+
+ private:
+  std::int64_t value_ = 0;
+};
+
+// Compute: 100 = the whole of one card.
+using Percent = Amount<struct PercentTag>;
+// Memory, in 2^20 bytes.
+using MiB = Amount<struct MiBTag>;
+
+inline constexpr Percent kWholeCard{100};
+
+// A piece of one card, or a card's size, or what is used of it.
+struct Share {
+  Percent core;
+  MiB memory;
+
+  constexpr bool operator==(const Share&) const = default;
+  constexpr Share operator+(const Share& other) const {
+    return {core + other.core, memory + other.memory};
+  }
+  // REQUIRES: `other` is within this share in both dimensions.
+  constexpr Share operator-(const Share& other) const {
+    return {core - other.core, memory - other.memory};
+  }
+  constexpr Share& operator+=(const Share& other) { return *this = *this + other; }
+  constexpr Share& operator-=(const Share& other) { return *this = *this - other; }
+  constexpr bool zero() const { return core.zero() && memory.zero(); }
+  constexpr bool fits_in(const Share& room) const {
+    return core <= room.core && memory <= room.memory;
+  }
+};
+
+// The larger of each dimension.
+constexpr Share max_of(const Share& a, const Share& b) {
+  return {a.core < b.core ? b.core : a.core, a.memory < b.memory ? b.memory : a.memory};
+}
+
+// `capacity` minus `used`, zero in a dimension that is over-full.
+constexpr Share room_in(const Share& capacity, const Share& used) {
+  return {capacity.core.minus_saturating(used.core), capacity.memory.minus_saturating(used.memory)};
+}
+
+}  // namespace mgpu

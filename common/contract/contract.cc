@@ -1,0 +1,174 @@
+#include "common/contract/contract.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/limits.h"
+#include "common/base/text.h"
+
+namespace mgpu {
+namespace {
+
+bool is_domain_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+}
+
+// apimachinery's dns1123LabelFmt; no bound of its own on the length.
+bool is_label(std::string_view label) {
+  return !label.empty() && label.front() != '-' && label.back() != '-' &&
+         std::all_of(label.begin(), label.end(), is_domain_char);
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t end = text.find(separator); end != std::string_view::npos;
+       end = text.find(separator)) {
+    parts.push_back(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
+  parts.push_back(text);
+  return parts;
+}
+
+std::string_view without_blanks(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+// Only the form that std::to_string writes: no sign, no blanks, no leading zero.
+std::optional<std::int32_t> read_number(std::string_view text, std::int32_t most) {
+  std::int32_t value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool plain = failure == std::errc() && end == text.data() + text.size() &&
+                     (text == "0" || (text[0] != '0' && text[0] != '-'));
+  return plain && value <= most ? std::optional(value) : std::nullopt;
+}
+
+Error bad_list(std::string_view what, std::string_view text, std::string_view why) {
+  return error(std::string(what) + " " + in_quotes(text) + " " + std::string(why));
+}
+
+// Kubernetes takes every name that contains "kubernetes.io/" for its own, and every one that
+// starts with "requests." for a quota (pkg/apis/core/helper, IsExtendedResourceName).
+bool is_reserved(std::string_view domain) {
+  return domain.ends_with("kubernetes.io") || domain.starts_with("requests.");
+}
+
+}  // namespace
+
+Result<Contract> Contract::for_domain(std::string_view domain) {
+  const auto labels = split(domain, '.');
+  if (domain.size() > limits::kResourceDomainMax ||
+      !std::all_of(labels.begin(), labels.end(), is_label)) {
+    return error("resource domain " + in_quotes(domain) + " must be a DNS subdomain of at most " +
+                 std::to_string(limits::kResourceDomainMax) +
+                 " characters: lower-case letters, digits, '-' and '.'");
+  }
+  if (is_reserved(domain)) {
+    return error("resource domain " + in_quotes(domain) +
+                 " is reserved by Kubernetes; choose one of your own");
+  }
+  const std::string prefix = std::string(domain) + "/";
+  return Contract{.domain = std::string(domain),
+                  .core_resource = prefix + "mgpu-core",
+                  .memory_resource = prefix + "mgpu-memory",
+                  .assumed = prefix + "assumed",
+                  .container_multiple_gpu = prefix + "container-multiple-gpu",
+                  .policy = prefix + "mgpu-policy",
+                  .gpu_model = prefix + "gpu-model",
+                  .gpu_model_exclude = prefix + "gpu-model-exclude",
+                  .gpu_uuid = prefix + "gpu-uuid",
+                  .gpu_uuid_exclude = prefix + "gpu-uuid-exclude",
+                  .node_cards = prefix + "mgpu-cards",
+                  .index_prefix = prefix + "gpu-index-container-"};
+}
+
+std::string Contract::index_key(std::string_view container) const {
+  return index_prefix + std::string(container);
+}
+
+std::string format_card_indices(std::span<const CardIndex> cards) {
+  MGPU_CHECK(!cards.empty(), "an index list needs a card");
+  std::string text;
+  std::int32_t last = -1;
+  for (const CardIndex card : cards) {
+    MGPU_CHECK(card.value() > last, "card indices are not strictly ascending");
+    MGPU_CHECK(card.value() <= limits::kCardIndexMax, "card index out of range");
+    if (last >= 0) text += ',';
+    last = card.value();
+    text += std::to_string(last);
+  }
+  return text;
+}
+
+Result<std::vector<CardIndex>> parse_card_indices(std::string_view text) {
+  std::vector<CardIndex> cards;
+  for (const std::string_view entry : split(text, ',')) {
+    const auto index = read_number(entry, limits::kCardIndexMax);
+    if (!index) {
+      return bad_list("card index list", text,
+                      "must be numbers from 0 to " + std::to_string(limits::kCardIndexMax) +
+                          " separated by commas, such as \"0,2\"; found " + in_quotes(entry));
+    }
+    if (!cards.empty() && CardIndex(*index) <= cards.back()) {
+      return bad_list("card index list", text, "must be ascending, no index twice");
+    }
+    if (cards.size() == limits::kCardsPerNodeMax) {
+      return bad_list("card index list", text,
+                      "has more than " + std::to_string(limits::kCardsPerNodeMax) + " entries");
+    }
+    cards.emplace_back(*index);
+  }
+  return cards;
+}
+
+Result<std::vector<std::int32_t>> parse_card_counts(std::string_view text) {
+  constexpr auto kMost = static_cast<std::int32_t>(limits::kCardsPerNodeMax);
+  std::vector<std::int32_t> counts;
+  for (const std::string_view entry : split(text, ',')) {
+    const auto count = read_number(without_blanks(entry), kMost);
+    if (!count) {
+      return bad_list("card count list", text,
+                      "must be one number from 0 to " + std::to_string(kMost) +
+                          " for each container, separated by commas, such as \"2,0,1\"; found " +
+                          in_quotes(entry));
+    }
+    counts.push_back(*count);
+  }
+  return counts;
+}
+
+Result<std::vector<std::string>> parse_names(std::string_view text) {
+  std::vector<std::string> names;
+  for (const std::string_view entry : split(text, ',')) {
+    const std::string_view name = without_blanks(entry);
+    if (name.empty()) {
+      return bad_list("name list", text, "must be names separated by commas; one of them is empty");
+    }
+    if (names.size() == limits::kSelectorEntriesMax) {
+      return bad_list("name list", text,
+                      "has more than " + std::to_string(limits::kSelectorEntriesMax) + " names");
+    }
+    names.emplace_back(name);
+  }
+  return names;
+}
+
+std::map<std::string, std::string> placement_annotations(
+    const Contract& contract,
+    const std::map<std::string, std::vector<CardIndex>>& cards_by_container) {
+  std::map<std::string, std::string> annotations{{contract.assumed, "true"}};
+  for (const auto& [container, cards] : cards_by_container) {
+    MGPU_CHECK(container.size() <= limits::kContainerNameMax, "container name too long for a key");
+    annotations.emplace(contract.index_key(container), format_card_indices(cards));
+  }
+  return annotations;
+}
+
+}  // namespace mgpu

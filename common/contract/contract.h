@@ -1,0 +1,105 @@
+// The contract between extender, device plugin and users: every resource and annotation name, and
+// every value written under them. Written and parsed here and nowhere else.
+//
+//   resource   <domain>/mgpu-core                        whole number, percent of a card, 100 = one
+//              <domain>/mgpu-memory                      whole number, MiB
+//   pod        <domain>/assumed                          "true"
+//              <domain>/gpu-index-container-<container>  index-list
+//              <domain>/container-multiple-gpu           count-list
+//              <domain>/mgpu-policy                      policy | policy "/" policy
+//              <domain>/gpu-model[-exclude]              name-list
+//              <domain>/gpu-uuid[-exclude]               name-list
+//   node       <domain>/mgpu-cards                       node-cards
+//
+//   index-list := index ("," index)*        ascending, no index twice: "3", "0,2"
+//   count-list := count ("," count)*        one per container in spec order, 0 = no card: "2,0,1";
+//                                           blanks around a count do not matter
+//   name-list  := name ("," name)*          blanks around a name do not matter
+//   node-cards := {"version": 1, "cards": [card*]}
+//   card       := {"index": n, "uuid": s, "model": s, "memoryMiB": n, "health": "Healthy" | other,
+//                  "since": RFC 3339 time}
+//                 strings have 1 .. limits::kCardTextMax bytes; "since" may be absent; unknown
+//                 members are ignored
+//
+// All functions are pure and may be called from any thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "common/base/units.h"
+
+namespace mgpu {
+
+inline constexpr std::string_view kDefaultResourceDomain = "vke.volcengine.com";
+
+// Every key under one domain. Built once at start from --resource-domain and shared.
+struct Contract {
+  // Errors: `domain` is not a DNS subdomain of at most limits::kResourceDomainMax characters, or
+  // Kubernetes keeps it to itself ("kubernetes.io", "requests.").
+  static Result<Contract> for_domain(std::string_view domain);
+
+  std::string domain;
+  std::string core_resource;
+  std::string memory_resource;
+  std::string assumed;
+  std::string container_multiple_gpu;
+  std::string policy;
+  std::string gpu_model;
+  std::string gpu_model_exclude;
+  std::string gpu_uuid;
+  std::string gpu_uuid_exclude;
+  std::string node_cards;
+  std::string index_prefix;  // "<domain>/gpu-index-container-"
+
+  std::string index_key(std::string_view container) const;
+};
+
+// --- values --------------------------------------------------------------------------------------
+
+// REQUIRES: `cards` is not empty, strictly ascending, each within 0 .. limits::kCardIndexMax.
+std::string format_card_indices(std::span<const CardIndex> cards);
+// Errors: empty, not numbers, out of range, not strictly ascending, over kCardsPerNodeMax entries.
+Result<std::vector<CardIndex>> parse_card_indices(std::string_view text);
+
+// Errors: not whole numbers, more than kCardsPerNodeMax for one container.
+Result<std::vector<std::int32_t>> parse_card_counts(std::string_view text);
+
+// Errors: an empty name between commas, over limits::kSelectorEntriesMax names.
+Result<std::vector<std::string>> parse_names(std::string_view text);
+
+// The annotations that bind writes: `assumed`, and one index list per container that has cards.
+// REQUIRES: container names of at most limits::kContainerNameMax characters.
+std::map<std::string, std::string> placement_annotations(
+    const Contract& contract,
+    const std::map<std::string, std::vector<CardIndex>>& cards_by_container);
+
+// --- the cards of a node -------------------------------------------------------------------------
+
+inline constexpr std::string_view kHealthy = "Healthy";
+
+struct CardFacts {
+  CardIndex index;
+  CardUuid uuid;
+  std::string model;
+  MiB memory;
+  std::string health = std::string(kHealthy);  // anything but kHealthy: not offered
+  std::string since{};                         // RFC 3339, when `health` began; may be empty
+
+  bool healthy() const { return health == kHealthy; }
+  bool operator==(const CardFacts&) const = default;
+};
+
+// Cards ascending by index. Errors: over limits::kCardsAnnotationBytesMax, not JSON, another
+// version, a member absent or out of range, an index or uuid twice, zero memory, more than
+// limits::kCardsPerNodeMax cards; each names the card.
+Result<std::vector<CardFacts>> parse_node_cards(std::string_view json);
+std::string format_node_cards(std::span<const CardFacts> cards);
+
+}  // namespace mgpu

@@ -1,0 +1,148 @@
+#include "common/kube/memory/path.h"
+
+#include <algorithm>
+#include <boost/url/parse.hpp>
+#include <boost/url/parse_path.hpp>
+
+#include "common/base/text.h"
+
+namespace mgpu::kube {
+namespace {
+
+// The fields are those of Kubernetes (pkg/apis/core/v1/conversion.go, pkg/registry/core/node).
+const std::vector<ServedKind> kServedKinds{
+    {.prefix = "/api/v1",
+     .plural = "nodes",
+     .kind = "Node",
+     .api_version = "v1",
+     .in_namespaces = false,
+     .has_status = true,
+     .fields = {"spec.unschedulable"}},
+    {.prefix = "/api/v1",
+     .plural = "pods",
+     .kind = "Pod",
+     .api_version = "v1",
+     .has_status = true,
+     .fields = {"spec.nodeName", "status.phase", "spec.schedulerName", "spec.restartPolicy",
+                "spec.serviceAccountName", "status.nominatedNodeName"}},
+    {.prefix = "/apis/policy/v1",
+     .plural = "poddisruptionbudgets",
+     .kind = "PodDisruptionBudget",
+     .api_version = "policy/v1",
+     .has_status = true,
+     .fields = {}},
+    {.prefix = "/apis/storage.k8s.io/v1",
+     .plural = "csistoragecapacities",
+     .kind = "CSIStorageCapacity",
+     .api_version = "storage.k8s.io/v1",
+     .fields = {}},
+    {.prefix = "/api/v1",
+     .plural = "events",
+     .kind = "Event",
+     .api_version = "v1",
+     .fields = {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name",
+                "involvedObject.uid", "reason", "type"}},
+    // Last: the others live below its paths.
+    {.prefix = "/api/v1",
+     .plural = "namespaces",
+     .kind = "Namespace",
+     .api_version = "v1",
+     .in_namespaces = false,
+     .fields = {"status.phase"}},
+};
+
+std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(at);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+// `text` is a path: prefix[/namespaces/space]/plural[/name[/subresource]].
+bool read_as(const ServedKind& kind, std::string_view text, ApiPath& path) {
+  if (!text.starts_with(kind.prefix)) return false;
+  const auto parsed = boost::urls::parse_path(text.substr(kind.prefix.size()));
+  if (!parsed || !parsed->is_absolute()) return false;
+  std::vector<std::string> segments;
+  for (const auto& segment : *parsed) segments.push_back(segment.decode());
+  if (kind.in_namespaces && segments.size() > 2 && segments[0] == "namespaces") {
+    path.space = segments[1];
+    segments.erase(segments.begin(), segments.begin() + 2);
+    if (path.space.empty()) return false;
+  }
+  const std::size_t size = segments.size();
+  if (size == 0 || size > 3 || segments[0] != kind.plural) return false;
+  if (kind.in_namespaces && path.space.empty() && size > 1) return false;
+  if (size > 1) path.name = segments[1];
+  if (size > 2) path.subresource = segments[2];
+  return !segments.back().empty() && (size == 1 || !path.name.empty());
+}
+
+std::optional<std::size_t> field_index(const ServedKind& kind, std::string_view field) {
+  if (field == "metadata.name") return 0;
+  if (field == "metadata.namespace") return 1;
+  const auto found = std::find(kind.fields.begin(), kind.fields.end(), field);
+  if (found == kind.fields.end()) return std::nullopt;
+  return 2 + static_cast<std::size_t>(found - kind.fields.begin());
+}
+
+Result<FieldTerm> read_term(const ServedKind& kind, std::string_view selector,
+                            std::string_view term) {
+  for (const std::string_view op : {"!=", "==", "="}) {
+    const std::size_t at = term.find(op);
+    if (at == std::string_view::npos) continue;
+    const std::string_view name = term.substr(0, at);
+    const auto field = field_index(kind, name);
+    if (!field) return error("field label not supported: " + std::string(cut_text(name, 100)));
+    return FieldTerm{*field, op != "!=", std::string(term.substr(at + op.size()))};
+  }
+  return error("invalid selector: '" + std::string(cut_text(selector, 100)) +
+               "'; can't understand '" + std::string(cut_text(term, 100)) + "'");
+}
+
+}  // namespace
+
+const std::vector<ServedKind>& served_kinds() {
+  return kServedKinds;
+}
+
+std::string_view ApiPath::parameter(std::string_view key) const {
+  const auto found = query.find(key);
+  return found == query.end() ? std::string_view() : found->second;
+}
+
+bool ApiPath::flag(std::string_view key) const {
+  const std::string_view value = parameter(key);
+  return value == "1" || value == "true";
+}
+
+std::optional<ApiPath> read_api_path(std::string_view target) {
+  const auto url = boost::urls::parse_origin_form(target);
+  if (!url) return std::nullopt;
+  for (std::size_t kind = 0; kind < kServedKinds.size(); ++kind) {
+    ApiPath path;
+    path.kind = kind;
+    if (!read_as(kServedKinds[kind], url->encoded_path(), path)) continue;
+    for (const auto& parameter : url->params()) {
+      path.query.try_emplace(parameter.key, parameter.value);
+    }
+    return path;
+  }
+  return std::nullopt;
+}
+
+Result<std::vector<FieldTerm>> read_field_selector(const ServedKind& kind, std::string_view text) {
+  std::vector<FieldTerm> terms;
+  for (const std::string_view part : split(text, ',')) {
+    if (part.empty()) continue;
+    auto term = read_term(kind, text, part);
+    if (!term) return term.error();
+    terms.push_back(*std::move(term));
+  }
+  return terms;
+}
+
+}  // namespace mgpu::kube

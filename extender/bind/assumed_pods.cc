@@ -1,0 +1,78 @@
+#include "extender/bind/assumed_pods.h"
+
+#include <unordered_set>
+#include <utility>
+
+#include "common/limits.h"
+
+namespace mgpu::verbs {
+
+void Rechecks::start() {
+  core_->client.executor().after(limits::kAssumedRecheck,
+                                 core_->callbacks.wrap([self = shared_from_this()] {
+                                   self->tick();
+                                   self->start();
+                                 }));
+}
+
+void Rechecks::tick() {
+  drop_settled();
+  // A slow API server: what is being read is not asked for again.
+  if (reading_ > 0) return;
+  const Instant now = core_->client.executor().now();
+  waiting_ = core_->ledger.assumed_before(now - limits::kAssumedRecheck);
+  std::erase_if(waiting_, [&](const auto& claim) { return under_way(claim.id); });
+  while (reading_ < limits::kRechecksInFlight && !waiting_.empty()) read_next();
+}
+
+void Rechecks::read_next() {
+  ledger::Ledger::InDoubt claim = std::move(waiting_.back());
+  waiting_.pop_back();
+  ++reading_;
+  const PodRef pod = claim.pod;
+  core_->client.get_pod(pod, limits::kBindTimeout,
+                        core_->callbacks.wrap([self = shared_from_this(), claim = std::move(claim)](
+                                                  const kube::ApiResult<kube::Pod>& read) {
+                          self->on_pod(claim, read);
+                        }));
+}
+
+void Rechecks::on_pod(const ledger::Ledger::InDoubt& claim, const kube::ApiResult<kube::Pod>& pod) {
+  --reading_;
+  if (pod) {
+    conclude(claim, *pod);
+  } else if (pod.error().kind == kube::ApiError::Kind::kNotFound) {
+    core_->ledger.forget(claim.id);
+  } else {
+    core_->problem("reading an assumed pod again: " + pod.error().message);
+  }
+  if (!waiting_.empty()) read_next();
+}
+
+void Rechecks::conclude(const ledger::Ledger::InDoubt& claim, const kube::Pod& pod) {
+  const auto written = core_->written.find(claim.id);
+  const Annotations& annotations =
+      written == core_->written.end() ? Annotations() : written->second.annotations;
+  const Standing standing =
+      standing_of(pod, claim.uid, claim.node, annotations, core_->settings.contract);
+  // A pod that runs out where it stands holds its cards until the watch says otherwise.
+  if (standing == Standing::kOurs) {
+    return core_->ledger.bound(claim.id, core_->client.executor().now());
+  }
+  core_->ledger.forget(claim.id);
+}
+
+void Rechecks::drop_settled() {
+  std::unordered_set<ledger::ClaimId> assumed;
+  for (const auto& claim : core_->ledger.assumed_before(Instant::max())) assumed.insert(claim.id);
+  std::erase_if(core_->written, [&](const auto& written) {
+    return !written.second.under_way && !assumed.contains(written.first);
+  });
+}
+
+bool Rechecks::under_way(ledger::ClaimId id) const {
+  const auto written = core_->written.find(id);
+  return written != core_->written.end() && written->second.under_way;
+}
+
+}  // namespace mgpu::verbs

@@ -1,0 +1,33 @@
+// What a pod, read from the API server, says about a binding that was or will be asked for. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "common/contract/contract.h"
+#include "common/base/ids.h"
+#include "common/kube/objects.h"
+
+namespace mgpu::verbs {
+
+using Annotations = std::map<std::string, std::string>;
+
+enum class Standing : std::uint8_t {
+  kUnbound,    // may still be bound
+  kOurs,       // on the node, with all of these annotations
+  kHere,       // on the node, with the cards of another attempt
+  kHereBare,   // on the node, without cards
+  kElsewhere,  // on another node
+  kAnother,    // another uid: the pod is gone, and this one has its name
+  kEnding,     // unbound, and being deleted or finished
+};
+
+// `annotations`: what the binding writes; none for a pod that asks for no cards.
+Standing standing_of(const kube::Pod& pod, const PodUid& uid, const NodeName& node,
+                     const Annotations& annotations, const Contract& contract);
+
+// One sentence about the pod.
+std::string sentence_of(Standing standing, const kube::Pod& pod);
+
+}  // namespace mgpu::verbs

@@ -1,0 +1,30 @@
+#include "extender/bind/pod_cache.h"
+
+#include <utility>
+
+namespace mgpu::verbs {
+
+void RememberedPods::put(const kube::Pod& pod) {
+  if (pod.metadata.uid.empty()) return;
+  Pods one{pod};
+  const std::lock_guard lock(mutex_);
+  const auto known = by_uid_.find(pod.uid());
+  if (known != by_uid_.end()) pods_.erase(known->second);
+  pods_.splice(pods_.end(), one);
+  by_uid_.insert_or_assign(pod.uid(), std::prev(pods_.end()));
+  if (pods_.size() <= most_) return;
+  by_uid_.erase(pods_.front().uid());
+  pods_.pop_front();
+}
+
+std::optional<kube::Pod> RememberedPods::take(const PodUid& uid) {
+  const std::lock_guard lock(mutex_);
+  const auto known = by_uid_.find(uid);
+  if (known == by_uid_.end()) return std::nullopt;
+  kube::Pod pod = std::move(*known->second);
+  pods_.erase(known->second);
+  by_uid_.erase(known);
+  return pod;
+}
+
+}  // namespace mgpu::verbs

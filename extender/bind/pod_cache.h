@@ -1,0 +1,34 @@
+// Pods seen by filter, kept for the bind that follows. Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+#include "common/base/ids.h"
+#include "common/kube/objects.h"
+
+namespace mgpu::verbs {
+
+class RememberedPods {
+ public:
+  // The pod seen longest ago is forgotten where there are more than `most`.
+  explicit RememberedPods(std::size_t most) : most_(most) {}
+
+  // Pods without a uid are not kept.
+  void put(const kube::Pod& pod);
+  // Takes it out: whoever binds again filters before.
+  std::optional<kube::Pod> take(const PodUid& uid);
+
+ private:
+  using Pods = std::list<kube::Pod>;  // the one seen longest ago first
+
+  const std::size_t most_;
+  std::mutex mutex_;
+  Pods pods_;                                          // protected by mutex_
+  std::unordered_map<PodUid, Pods::iterator> by_uid_;  // protected by mutex_
+};
+
+}  // namespace mgpu::verbs

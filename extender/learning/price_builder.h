@@ -1,0 +1,58 @@
+// Makes markets: what the window has learned and what the ledger has free become prices, and these
+// the tables that decisions read. One thread at a time; never the one that answers requests.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "extender/ledger/ledger.h"
+#include "extender/learning/current_prices.h"
+#include "extender/pricing/refinement.h"
+#include "extender/pricing/model_prior.h"
+#include "extender/pricing/workload.h"
+
+namespace mgpu::market {
+
+// The workload of FGD's policy, and that of prices.
+inline constexpr double kTargetCover = 0.95;
+inline constexpr double kPricedCover = 1;
+
+// What the pods to come are thought to be.
+using CountClasses = std::function<std::vector<placement::CountedClass>()>;
+
+class Maker {
+ public:
+  // The ledger and the board outlive it.
+  Maker(ledger::Ledger& ledger, Board& board, CountClasses count_classes);
+
+  // A market of now takes the place of the one before, refined online. The first is made from
+  // nothing, which takes seconds in a cluster of thousands of nodes: until it is there, one made in
+  // haste stands on the board. Each comes with the scores of pods that were asked about lately, so
+  // that requests do not wait for them. Where `go_on` says no, it ends soon and what there is
+  // stands there.
+  void make(
+      Instant now, const placement::GoOn& go_on = [] { return true; });
+
+ private:
+  // Sets kinds_ and largest_.
+  std::vector<placement::NodeRoom> look(Instant now);
+  // `market` has its workload.
+  void publish(placement::Market market, const std::vector<placement::NodeRoom>& rooms,
+               placement::Prices start, const placement::Refinement& how, Instant now,
+               const placement::GoOn& go_on);
+
+  ledger::Ledger& ledger_;
+  Board& board_;
+  CountClasses count_classes_;
+  placement::Kinds kinds_;
+  placement::LargestNodes largest_;
+  MarketPtr last_;  // null: none made yet
+};
+
+// When the next market is due: after a tenth more pods than there were, at most every `most` pods.
+// Early markets are made often, since little is known.
+bool is_due(std::uint64_t pods_now, std::uint64_t pods_then, std::uint64_t most);
+
+}  // namespace mgpu::market

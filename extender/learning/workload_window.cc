@@ -1,0 +1,96 @@
+#include "extender/learning/workload_window.h"
+
+#include <tuple>
+#include <utility>
+
+namespace mgpu::market {
+namespace {
+
+using placement::PodClass;
+
+// Beside the card that a pod of no cluster in particular asks for.
+constexpr placement::HostAmount kCommonHost{placement::MilliCpu(8'000), MiB(40'000)};
+
+PodClass common_pod() {
+  return {.host = kCommonHost,
+          .cards = 1,
+          .per_card = {kWholeCard, MiB{}},
+          .whole = true,
+          .models = {},
+          .models_excluded = {}};
+}
+
+PodClass without_memory(PodClass one) {
+  one.host.memory = MiB{};
+  return one;
+}
+
+}  // namespace
+
+bool WorkloadWindow::ByAmounts::operator()(const PodClass& a, const PodClass& b) const {
+  const auto key = [](const PodClass& one) {
+    return std::tie(one.cards, one.whole, one.per_card.core, one.per_card.memory, one.host.cpu,
+                    one.models, one.models_excluded);
+  };
+  return key(a) < key(b);
+}
+
+WorkloadWindow::WorkloadWindow(std::size_t most) : most_(most) {
+  add({common_pod()});
+}
+
+void WorkloadWindow::seen(std::uint64_t pod, const GpuRequest& request,
+                          const placement::HostAmount& host) {
+  const std::lock_guard lock(mutex_);
+  if (!known_.insert(pod).second) return;
+  known_order_.push_back(pod);
+  if (known_order_.size() > limits::kWorkloadKnownPods) {
+    known_.erase(known_order_.front());
+    known_order_.pop_front();
+  }
+  ++seen_;
+  add(placement::classes_of(request, host));
+  while (pods_.size() > most_) drop_oldest();
+}
+
+void WorkloadWindow::add(std::vector<PodClass> classes) {
+  Seen seen;
+  for (PodClass& one : classes) {
+    const MiB memory = one.host.memory;
+    const auto at = classes_.try_emplace(without_memory(std::move(one))).first;
+    ++at->second.pods;
+    at->second.memory_mib += memory.value();
+    seen.emplace_back(at, memory);
+  }
+  pods_.push_back(std::move(seen));
+}
+
+void WorkloadWindow::drop_oldest() {
+  for (const auto& [at, memory] : pods_.front()) {
+    at->second.memory_mib -= memory.value();
+    if (--at->second.pods == 0) classes_.erase(at);
+  }
+  pods_.pop_front();
+}
+
+bool WorkloadWindow::knows(std::uint64_t pod) const {
+  const std::lock_guard lock(mutex_);
+  return known_.contains(pod);
+}
+
+std::uint64_t WorkloadWindow::pods_seen() const {
+  const std::lock_guard lock(mutex_);
+  return seen_;
+}
+
+std::vector<placement::CountedClass> WorkloadWindow::counted() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<placement::CountedClass> all;
+  for (const auto& [what, counted] : classes_) {
+    all.push_back({what, counted.pods});
+    all.back().what.host.memory = MiB(counted.memory_mib / counted.pods);
+  }
+  return all;
+}
+
+}  // namespace mgpu::market

@@ -1,0 +1,119 @@
+#include "extender/ledger/consumers.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/kube/object_json.h"
+#include "extender/ledger/node_resources.h"
+
+namespace mgpu::ledger {
+namespace {
+
+using Phase = PodFacts::Phase;
+
+Result<NodeFacts> read_node_facts(std::string_view json, const Contract& contract) {
+  const Result<kube::Node> node = kube::read_node(json);
+  if (!node) return node.error();
+  if (node->metadata.name.empty()) return error("it has no metadata.name");
+  return node_facts_of(*node, contract);
+}
+
+Result<PodFacts> read_pod_facts(std::string_view json, const Contract& contract) {
+  const Result<kube::Pod> pod = kube::read_pod(json);
+  if (!pod) return pod.error();
+  if (pod->metadata.uid.empty()) return error("it has no metadata.uid");
+  PodFacts facts{.pod = {pod->uid(), NodeName(pod->node_name), {}}, .claim = {}, .request = {}};
+  if (pod->finished()) facts.phase = Phase::kFinished;
+  if (pod->finished() || pod->node_name.empty()) return facts;
+  facts.phase = Phase::kBound;
+  facts.pod.host = host_of(*pod);
+  facts.claim = claim_of(*pod, contract);
+  if (auto request = read_request(*pod, contract, MiB{})) facts.request = *std::move(request);
+  return facts;
+}
+
+void apply(Ledger& ledger, PodFacts pod) {
+  if (pod.phase == Phase::kFinished) return ledger.remove_pod(pod.pod.uid);
+  // Not bound yet, as seen before a bind that may have happened since: its attempts stay.
+  if (pod.phase == Phase::kWaiting) return;
+  if (pod.claim) return ledger.apply_pod(*std::move(pod.claim));
+  ledger.apply_plain(std::move(pod.pod));
+}
+
+void replace(Ledger& ledger, std::vector<PodFacts> pods) {
+  std::vector<Claim> claims;
+  claims.reserve(static_cast<std::size_t>(
+      std::ranges::count_if(pods, [](const PodFacts& pod) { return pod.claim.has_value(); })));
+  std::vector<PlainPod> plain;
+  for (PodFacts& pod : pods) {
+    if (pod.phase != Phase::kBound) continue;
+    if (pod.claim) {
+      claims.push_back(*std::move(pod.claim));
+    } else {
+      plain.push_back(std::move(pod.pod));
+    }
+  }
+  pods = {};
+  ledger.replace_pods(std::move(claims), std::move(plain));
+}
+
+// Of a relist with a pod that cannot be read. One that has finished or waits changes nothing here:
+// it is not among those of a complete relist either.
+void apply_bound(Ledger& ledger, std::vector<PodFacts> pods) {
+  for (PodFacts& pod : pods) {
+    if (pod.phase == Phase::kBound) apply(ledger, std::move(pod));
+  }
+}
+
+void tell(const PodHandlers& handlers, const PodFacts& pod) {
+  if (pod.phase != Phase::kWaiting) handlers.on_settled(pod.pod.uid);
+  if (pod.phase == Phase::kBound) handlers.on_bound(pod);
+}
+
+}  // namespace
+
+kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract,
+                                        std::function<void(const std::string&)> on_problem) {
+  const auto check = [on_problem = std::move(on_problem)](const NodeFacts& node) {
+    if (!node.problem.empty()) on_problem("node " + node.name.str() + ": " + node.problem);
+  };
+  return {.read = [&contract](std::string_view json) { return read_node_facts(json, contract); },
+          .apply =
+              [&ledger, check](NodeFacts node) {
+                check(node);
+                ledger.apply_node(std::move(node));
+              },
+          .remove = [&ledger](const NodeFacts& node) { ledger.remove_node(node.name); },
+          .relist =
+              [&ledger, check](std::vector<NodeFacts> nodes, bool complete) {
+                for (const NodeFacts& node : nodes) check(node);
+                if (complete) return ledger.replace_nodes(std::move(nodes));
+                for (NodeFacts& node : nodes) ledger.apply_node(std::move(node));
+              }};
+}
+
+kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,
+                                      PodHandlers handlers) {
+  const auto shared = std::make_shared<const PodHandlers>(std::move(handlers));
+  return {.read = [&contract](std::string_view json) { return read_pod_facts(json, contract); },
+          .apply =
+              [&ledger, shared](PodFacts pod) {
+                tell(*shared, pod);
+                apply(ledger, std::move(pod));
+              },
+          .remove =
+              [&ledger, shared](const PodFacts& pod) {
+                shared->on_settled(pod.pod.uid);
+                ledger.remove_pod(pod.pod.uid);
+              },
+          .relist =
+              [&ledger, shared](std::vector<PodFacts> pods, bool complete) {
+                for (const PodFacts& pod : pods) tell(*shared, pod);
+                return complete ? replace(ledger, std::move(pods))
+                                : apply_bound(ledger, std::move(pods));
+              }};
+}
+
+}  // namespace mgpu::ledger

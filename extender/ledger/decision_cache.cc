@@ -1,0 +1,129 @@
+// Why answers are kept: kube-scheduler asks about thousands of nodes for every pod, and most pods
+// of a cluster are replicas of a few templates. Deciding a node is a search over its cards, and for
+// a score the arithmetic of a policy after it; reading a kept answer is one comparison. Between two
+// pods of one template only the node changes on which the first was placed.
+//
+// How an answer goes stale: every change of a node record that a decision may go by raises the
+// version of its slot (NodeSlots::changed), and a cell holds only for the version that it was
+// decided at. No list of what depends on what is kept, and a change costs one addition. Scores also
+// depend on prices: a table holds those of one market, and begins anew with the next.
+//
+// A lookup is a search by equality through at most limits::kShapesKept shapes, the one used last
+// first, then one comparison of versions for each node. Memory is shapes times slots.
+//
+// An answer that was found with fewer steps than a node may have is not kept (worth_keeping): the
+// next pod may have more steps, and find another.
+#include "extender/ledger/decision_cache.h"
+
+#include <utility>
+#include <variant>
+
+#include "common/limits.h"
+#include "extender/limits.h"
+#include "extender/placement/holds.h"
+#include "extender/pricing/price_snapshot.h"
+
+namespace mgpu::ledger {
+namespace {
+
+using placement::Reason;
+
+// Where all nodes together have less left than one may spend, an answer may be for want of steps.
+bool worth_keeping(const placement::SearchBudget& before) {
+  return before.steps >= limits::kPlacementStepsMax;
+}
+
+std::uint64_t version_of(const placement::Market* market) {
+  return market != nullptr ? market->version : 0;
+}
+
+}  // namespace
+
+Shape Shape::of(const GpuRequest& request) {
+  Shape shape{
+      .containers = request.containers, .selector = request.selector, .host = {}, .policy = {}};
+  for (ContainerRequest& container : shape.containers) container.name.clear();
+  return shape;
+}
+
+Shape Shape::of(const placement::Ask& ask, const placement::PolicyChoice& policy) {
+  Shape shape = of(ask.request);
+  shape.host = ask.host;
+  shape.policy = policy;
+  return shape;
+}
+
+Scored score_of(const placement::Node& node, const placement::Ask& ask,
+                const placement::PolicyChoice& policy, placement::SearchBudget& budget) {
+  const auto answer = placement::place(node, ask, *policy.card, budget);
+  const auto* placed = std::get_if<placement::Placed>(&answer);
+  if (placed == nullptr) return {};
+  const auto holds = placement::holds(node, ask.request, placed->placement);
+  return {true, placed->beside_expected, policy.node->score_node(ask, node, holds)};
+}
+
+std::optional<Reason> FitTable::decide(Cell& cell, const NodeSlots& slots, NodeSlot slot,
+                                       const GpuRequest& request, placement::SearchBudget& budget) {
+  const NodeRecord& record = *slots.record(slot);
+  if (!record.present) return Reason::kNodeUnknown;
+  const bool keep = worth_keeping(budget);
+  const auto reason = placement::why_not(record.node, request, budget);
+  if (keep) cell = {slots.version(slot), reason};
+  return reason;
+}
+
+Scored ScoreTable::decide(ScoreCell& cell, const NodeSlots& slots, NodeSlot slot,
+                          const placement::Ask& ask, const placement::PolicyChoice& policy,
+                          placement::SearchBudget& budget) {
+  const NodeRecord& record = *slots.record(slot);
+  if (!record.present) return {};
+  const bool keep = worth_keeping(budget);
+  const Scored scored = score_of(record.node, ask, policy, budget);
+  if (keep) cell = {slots.version(slot), scored};
+  return scored;
+}
+
+bool ScoreTable::Found::by(const placement::Market* other) const {
+  return market == other && version == version_of(other);
+}
+
+bool ScoreTable::serves(const placement::Market* market) const {
+  return version_of(market) >= now_.version;
+}
+
+void ScoreTable::use(const placement::Market* market, const NodeSlots& slots) {
+  idle_markets_ = 0;
+  if (!now_.by(market)) {
+    now_ = ahead_.by(market) ? std::move(ahead_) : Found{market, version_of(market), {}};
+    ahead_ = {};
+  }
+  now_.cells.resize(std::max(now_.cells.size(), slots.size()));
+}
+
+void ScoreTable::set_ahead(const placement::Market& market, std::vector<ScoreCell> cells) {
+  ahead_ = {&market, market.version, std::move(cells)};
+}
+
+template <class Table>
+Table* ShapeMemo<Table>::find(const Shape& shape) {
+  const auto at =
+      std::ranges::find_if(entries_, [&](const auto& entry) { return entry->shape == shape; });
+  return at == entries_.end() ? nullptr : &(*at)->table;
+}
+
+template <class Table>
+Table& ShapeMemo<Table>::of(const Shape& shape) {
+  auto at =
+      std::ranges::find_if(entries_, [&](const auto& entry) { return entry->shape == shape; });
+  if (at == entries_.end()) {
+    if (entries_.size() >= limits::kShapesKept) entries_.pop_back();
+    at = entries_.insert(entries_.end(), std::make_unique<Entry>(Entry{shape, {}}));
+  }
+  std::rotate(entries_.begin(), at, at + 1);
+  return entries_.front()->table;
+}
+
+template class ShapeMemo<FitTable>;
+template class ShapeMemo<ScoreTable>;
+
+}  // namespace mgpu::ledger

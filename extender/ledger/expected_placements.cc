@@ -1,0 +1,41 @@
+#include "extender/ledger/expected_placements.h"
+
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/limits.h"
+
+namespace mgpu::ledger {
+
+void Expectations::note(const PodUid& uid, NodeRecord& node, std::vector<placement::CardHold> holds,
+                        Instant until) {
+  end(uid);
+  if (by_end_.size() >= limits::kExpectationsMax) erase(by_end_.begin());
+  add_expected(node, holds);
+  by_uid_[uid] = by_end_.emplace(until, Expectation{uid, &node, std::move(holds)});
+  MGPU_CHECK(by_uid_.size() == by_end_.size() && size() <= limits::kExpectationsMax,
+             "one expectation for each pod, within their limit");
+}
+
+void Expectations::end(const PodUid& uid) {
+  const auto found = by_uid_.find(uid);
+  if (found != by_uid_.end()) erase(found->second);
+}
+
+void Expectations::expire(Instant now) {
+  while (!by_end_.empty() && by_end_.begin()->first <= now) erase(by_end_.begin());
+}
+
+void Expectations::end_on(NodeRecord& node) {
+  for (auto at = by_end_.begin(); at != by_end_.end() && node.expectations > 0;)
+    at = at->second.node == &node ? erase(at) : std::next(at);
+  MGPU_CHECK(node.expectations == 0, "all expectations on a node end with its cards");
+}
+
+Expectations::ByEnd::iterator Expectations::erase(ByEnd::iterator at) {
+  remove_expected(*at->second.node, at->second.holds);
+  by_uid_.erase(at->second.uid);
+  return by_end_.erase(at);
+}
+
+}  // namespace mgpu::ledger

@@ -1,0 +1,45 @@
+// What of a node kube-scheduler shares out beside its cards, as far as placement weighs it: a pod
+// that takes the last free core of a node strands the cards that are left there. Value; pure.
+#pragma once
+
+#include "common/base/units.h"
+
+namespace mgpu::placement {
+
+// Thousandths of a core.
+using MilliCpu = Amount<struct MilliCpuTag>;
+
+struct HostAmount {
+  MilliCpu cpu;
+  MiB memory;
+
+  constexpr bool operator==(const HostAmount&) const = default;
+  constexpr HostAmount& operator+=(const HostAmount& other) {
+    cpu += other.cpu;
+    memory += other.memory;
+    return *this;
+  }
+  // REQUIRES: `other` is within this amount in both dimensions.
+  constexpr HostAmount& operator-=(const HostAmount& other) {
+    cpu -= other.cpu;
+    memory -= other.memory;
+    return *this;
+  }
+  constexpr bool zero() const { return cpu.zero() && memory.zero(); }
+  constexpr bool fits_in(const HostAmount& room) const {
+    return cpu <= room.cpu && memory <= room.memory;
+  }
+};
+
+// The larger of each dimension.
+constexpr HostAmount max_of(const HostAmount& a, const HostAmount& b) {
+  return {a.cpu < b.cpu ? b.cpu : a.cpu, a.memory < b.memory ? b.memory : a.memory};
+}
+
+// `allocatable` minus `used`, zero in a dimension that is over-full.
+constexpr HostAmount room_in(const HostAmount& allocatable, const HostAmount& used) {
+  return {allocatable.cpu.minus_saturating(used.cpu),
+          allocatable.memory.minus_saturating(used.memory)};
+}
+
+}  // namespace mgpu::placement

@@ -1,0 +1,224 @@
+// An exact search over sets of victims: first all sets of no victim, then of one, of two, and so
+// on, so that the first size at which the pod fits is the fewest. Within a size the victims are
+// tried in the order of costs_less, the cheapest first, and the rest of that size is still looked
+// through for a set of lower cost.
+//
+// There are 2^n sets. Four rules leave most of them out, and none leaves out the answer:
+//   - The bound from above (may_fit_with): were each missing victim to free, of every card, the
+//   most
+//     that any later one frees, and still the pod does not fit, then no set that continues this one
+//     makes it fit. This costs one question of fit and removes whole branches.
+//   - The bound of cost (worse_than_best): with the lowest priority that is left for each of the
+//     missing ones, the sum is already above the best set found.
+//   - Dominance (dominated): an earlier victim of no higher priority that frees at least as much of
+//     every card is taken first; exchanging the two gives a set that is as good or better.
+//   - The bound of violations: victims that break a budget come last, so that the first one that
+//   may
+//     not be taken ends the loop.
+//
+// A question of fit is why_not, which for pods of one container takes time linear in the cards. The
+// search is bounded by SearchBudget, and says so when the steps run out (out_of_steps).
+#include "extender/placement/preemption/victim_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/limits.h"
+
+namespace mgpu::placement {
+
+namespace {
+
+// Text whose order is the order in time: a pod that has not started is the latest.
+std::string_view start_of(const Victim& victim) {
+  return victim.start_time.empty() ? std::string_view("~") : std::string_view(victim.start_time);
+}
+
+bool frees_at_least(const Victim& a, const Victim& b) {
+  auto of_a = a.frees.begin();
+  for (const Freed& wanted : b.frees) {
+    while (of_a != a.frees.end() && of_a->card < wanted.card) ++of_a;
+    if (of_a == a.frees.end() || of_a->card != wanted.card) return false;
+    if (!wanted.share.fits_in(of_a->share)) return false;
+  }
+  return true;
+}
+
+Share times(const Share& share, std::size_t factor) {
+  const auto by = static_cast<std::int64_t>(factor);
+  return {Percent(share.core.value() * by), MiB(share.memory.value() * by)};
+}
+
+// The most of both, card by card.
+void raise(std::vector<Freed>& most, const std::vector<Freed>& frees) {
+  for (const Freed& freed : frees) {
+    auto at = std::ranges::lower_bound(most, freed.card, {}, &Freed::card);
+    if (at == most.end() || at->card != freed.card) at = most.insert(at, {freed.card, Share{}});
+    at->share = max_of(at->share, freed.share);
+  }
+}
+
+}  // namespace
+
+bool costs_less(const Victim& a, const Victim& b) {
+  return std::tuple(a.breaks_budget, a.priority, start_of(b), a.candidate) <
+         std::tuple(b.breaks_budget, b.priority, start_of(a), b.candidate);
+}
+
+Trial::Trial(const Node& node, const GpuRequest& request)
+    : node_(node), request_(request), freed_(node.cards.size()) {
+  for (const Card& card : node.cards) used_.push_back(card.used);
+}
+
+void Trial::evict(const Victim& victim) {
+  for (const auto& [card, share] : victim.frees) {
+    freed_[card] += share;
+    refresh(card);
+  }
+}
+
+void Trial::restore(const Victim& victim) {
+  for (const auto& [card, share] : victim.frees) {
+    freed_[card] -= share;
+    refresh(card);
+  }
+}
+
+void Trial::refresh(std::size_t card) {
+  node_.cards[card].used = room_in(used_[card], freed_[card]);
+}
+
+std::optional<bool> Trial::fits(SearchBudget& budget) const {
+  const auto reason = why_not(node_, request_, budget);
+  if (reason == Reason::kSearchBound) return std::nullopt;
+  return !reason;
+}
+
+VictimSearch::VictimSearch(Trial trial, std::span<const Victim> victims, SearchBudget& budget)
+    : trial_(std::move(trial)), victims_(victims), budget_(budget), is_chosen_(victims.size()) {
+  find_dominators();
+  sum_up_tails();
+}
+
+// O(victims^2 * cards), once.
+void VictimSearch::find_dominators() {
+  dominators_.resize(victims_.size());
+  for (std::size_t i = 0; i < victims_.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      // Across the line between those that break a budget and those that do not, an earlier one
+      // may have the higher priority.
+      if (victims_[j].priority > victims_[i].priority) continue;
+      if (frees_at_least(victims_[j], victims_[i])) dominators_[i].push_back(j);
+    }
+  }
+}
+
+// From the last victim to the first, so that each tail is the one after it and one victim more.
+void VictimSearch::sum_up_tails() {
+  tails_.resize(victims_.size() + 1);
+  tails_.back().lowest_priority = std::numeric_limits<std::int32_t>::max();
+  for (std::size_t i = victims_.size(); i-- > 0;) {
+    tails_[i] = tails_[i + 1];
+    raise(tails_[i].most.frees, victims_[i].frees);
+    tails_[i].lowest_priority = std::min(tails_[i].lowest_priority, victims_[i].priority);
+  }
+}
+
+// One step more than the search itself takes, so that every question costs something.
+bool VictimSearch::fits() {
+  if (budget_.steps == 0) out_of_steps_ = true;
+  if (out_of_steps_) return false;
+  --budget_.steps;
+  const auto answer = trial_.fits(budget_);
+  if (!answer) out_of_steps_ = true;
+  return answer.value_or(false);
+}
+
+// A bound from above: as if each of the missing ones freed the most of every card.
+bool VictimSearch::may_fit_with(std::size_t missing, std::size_t from) {
+  Victim most = tails_[from].most;
+  for (Freed& freed : most.frees) freed.share = times(freed.share, missing);
+  trial_.evict(most);
+  const bool may = fits();
+  trial_.restore(most);
+  return may;
+}
+
+bool VictimSearch::worse_than_best(std::size_t missing, std::size_t from) const {
+  if (!best_) return false;
+  std::int64_t least = tails_[from].lowest_priority * static_cast<std::int64_t>(missing);
+  for (const std::size_t victim : chosen_) least += victims_[victim].priority;
+  return least > best_cost_.priorities;
+}
+
+// A set with `victim` and without its dominator is no better than that with the two exchanged.
+bool VictimSearch::dominated(std::size_t victim) const {
+  return std::ranges::any_of(dominators_[victim],
+                             [&](std::size_t other) { return !is_chosen_[other]; });
+}
+
+VictimSearch::Cost VictimSearch::cost_of_chosen() const {
+  Cost cost;
+  for (const std::size_t victim : chosen_) {
+    cost.priorities += victims_[victim].priority;
+    cost.starts.emplace_back(start_of(victims_[victim]));
+  }
+  std::ranges::sort(cost.starts);
+  return cost;
+}
+
+void VictimSearch::keep_if_best() {
+  Cost cost = cost_of_chosen();
+  const bool better = !best_ || cost.priorities < best_cost_.priorities ||
+                      (cost.priorities == best_cost_.priorities && cost.starts > best_cost_.starts);
+  if (!better || !fits()) return;
+  best_ = chosen_;
+  best_cost_ = std::move(cost);
+}
+
+void VictimSearch::extend(std::size_t from, std::size_t missing, std::size_t violations_left) {
+  if (missing == 0) return keep_if_best();
+  if (worse_than_best(missing, from) || !may_fit_with(missing, from)) return;
+  for (std::size_t i = from; i + missing <= victims_.size() && !out_of_steps_; ++i) {
+    if (victims_[i].breaks_budget && violations_left == 0) return;  // and so do all later ones
+    if (!dominated(i)) choose(i, missing, violations_left);
+  }
+}
+
+void VictimSearch::choose(std::size_t victim, std::size_t missing, std::size_t violations_left) {
+  trial_.evict(victims_[victim]);
+  chosen_.push_back(victim);
+  is_chosen_[victim] = true;
+  extend(victim + 1, missing - 1, violations_left - (victims_[victim].breaks_budget ? 1 : 0));
+  is_chosen_[victim] = false;
+  chosen_.pop_back();
+  trial_.restore(victims_[victim]);
+}
+
+bool VictimSearch::within(const Bounds& bounds) {
+  std::size_t violations = 0;
+  for (const std::size_t victim : *best_) {
+    violations += victims_[victim].breaks_budget ? 1 : 0;
+    trial_.evict(victims_[victim]);
+  }
+  SearchBudget budget{limits::kPlacementStepsMax};
+  const bool fits = trial_.fits(budget).value_or(true);
+  for (const std::size_t victim : *best_) trial_.restore(victims_[victim]);
+  return fits && violations <= bounds.violations && best_->size() <= bounds.victims;
+}
+
+std::optional<std::vector<std::size_t>> VictimSearch::fewest(const Bounds& bounds) {
+  const std::size_t most = std::min(bounds.victims, victims_.size());
+  for (std::size_t count = 0; count <= most && !best_ && !out_of_steps_; ++count) {
+    extend(0, count, bounds.violations);
+  }
+  MGPU_CHECK(chosen_.empty(), "who was chosen was taken back");
+  MGPU_DEBUG_CHECK(!best_ || within(bounds), "the victims found are within the bounds");
+  return best_;
+}
+
+}  // namespace mgpu::placement

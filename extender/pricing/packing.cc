@@ -1,0 +1,154 @@
+// Reads from the choices in price tables which pods they pack, for all nodes together.
+//
+// A dynamic program says how its best value came about: choice[r] is the size taken at r percent
+// free, and the rest of the packing is that of r - size. Following these choices card by card would
+// take 100 steps for each of thousands of cards. Equal cards follow equal choices, so instead cards
+// are counted: how many stand at (kind, price of card memory, percent free, pair of prices). Going
+// from 100 percent down, all cards of one count move on together to what is left after their
+// choice.
+//
+//   add    O(cards) for a node, beside its value at all pairs
+//   pods   O(kinds * prices of card memory * 100 * 60 + classes), however many nodes there are
+//
+// Free cards come first, in the same way: from the most free cards together downwards, a class of
+// several cards takes n of them, or one card goes to the counts of single cards at 100 percent.
+#include "extender/pricing/packing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace mgpu::placement {
+namespace {
+
+constexpr std::size_t kWhole = 100;
+
+}  // namespace
+
+Packing::Packing(const PriceTables& tables)
+    : tables_(tables),
+      cards_(tables.kinds_.size(), std::vector<Counts>(tables.nus_.size(), Counts(kWhole + 1))),
+      free_(tables.kinds_.size(), Counts(limits::kFreeCardsTogetherMax + 1)),
+      pods_(tables.classes_.size()) {}
+
+void Packing::add(const NodeRoom& room) {
+  PairRow sums;
+  tables_.values(room, sums);
+  const auto pair = static_cast<std::size_t>(std::ranges::min_element(sums) - sums.begin());
+  std::size_t free = 0;
+  std::uint16_t kind = 0;
+  for (const CardRoom& card : room.all()) {
+    if (card.percent < kWhole) {
+      add_part(card, pair);
+      continue;
+    }
+    if (card.kind != kind) add_free(kind, std::exchange(free, 0), pair);
+    kind = card.kind;
+    ++free;
+  }
+  add_free(kind, free, pair);
+}
+
+// At the price of card memory at which the card's bound is the least, as PriceTables::add_part.
+void Packing::add_part(const CardRoom& card, std::size_t pair) {
+  const auto& by_price = tables_.tables_[card.kind].by_price;
+  std::size_t best = 0;
+  float least = 0;
+  for (std::size_t nu = 0; nu < by_price.size(); ++nu) {
+    const float value = by_price[nu].value[card.percent][pair] + tables_.nus_[nu] * card.memory;
+    if (nu > 0 && value >= least) continue;
+    least = value;
+    best = nu;
+  }
+  ++cards_[card.kind][best][card.percent][pair];
+}
+
+void Packing::add_free(std::uint16_t kind, std::size_t cards, std::size_t pair) {
+  while (cards > 0) {
+    const std::size_t together = std::min(cards, limits::kFreeCardsTogetherMax);
+    ++free_[kind][together][pair];
+    cards -= together;
+  }
+}
+
+std::size_t Packing::best_price_of_whole(std::size_t kind, std::size_t pair) const {
+  const auto& by_price = tables_.tables_[kind].by_price;
+  const auto value = [&](std::size_t nu) {
+    return by_price[nu].value[kWhole][pair] + tables_.nus_[nu];
+  };
+  std::size_t best = 0;
+  for (std::size_t nu = 1; nu < by_price.size(); ++nu)
+    if (value(nu) < value(best)) best = nu;
+  return best;
+}
+
+// Descending: what is left of a group of free cards is a smaller group, which comes later.
+void Packing::unpack_free(std::size_t kind) {
+  for (std::size_t free = limits::kFreeCardsTogetherMax; free > 0; --free) {
+    for (std::size_t pair = 0; pair < kPricePairs; ++pair) {
+      const std::int32_t nodes = free_[kind][free][pair];
+      if (nodes == 0) continue;
+      const std::int16_t taken = tables_.tables_[kind].choice[free][pair];
+      if (taken == kNothing) {
+        cards_[kind][best_price_of_whole(kind, pair)][kWhole][pair] += nodes;
+        free_[kind][free - 1][pair] += nodes;
+      } else {
+        const auto at = static_cast<std::size_t>(taken);
+        pods_[at] += nodes;
+        free_[kind][free - static_cast<std::size_t>(tables_.classes_[at].cards)][pair] += nodes;
+      }
+    }
+  }
+}
+
+// Descending by percent free, for the same reason. Where nothing is taken at r, the choice at r - 1
+// is as good.
+void Packing::unpack_cards(std::size_t kind, std::size_t nu) {
+  const auto& knapsack = tables_.tables_[kind].by_price[nu];
+  Counts& counts = cards_[kind][nu];
+  std::vector<PairRow> taken(tables_.sizes_.size());
+  for (PairRow& row : taken) row.fill(0);
+  for (std::size_t r = kWhole; r > 0; --r) {
+    for (std::size_t pair = 0; pair < kPricePairs; ++pair) {
+      const std::int32_t cards = counts[r][pair];
+      if (cards == 0) continue;
+      const std::int16_t choice = knapsack.choice[r][pair];
+      const auto size = static_cast<std::size_t>(std::max<std::int16_t>(choice, 0));
+      const std::size_t step =
+          choice == kNothing ? 1 : static_cast<std::size_t>(tables_.sizes_[size].percent);
+      counts[r - step][pair] += cards;
+      if (choice != kNothing) taken[size][pair] += static_cast<float>(cards);
+    }
+  }
+  for (std::size_t size = 0; size < taken.size(); ++size)
+    for (std::size_t pair = 0; pair < kPricePairs; ++pair)
+      if (taken[size][pair] > 0) share_out(kind, nu, size, pair, taken[size][pair]);
+}
+
+// Between the classes of one size, as the soft maximum weighs them: class c gets the part
+// p_c e^(v_c/t) / sum of p e^(v/t), which is p_c / (sum of p) * e^((v_c - b)/t). These parts sum up
+// to 1. They are the derivatives of b by v_c, which makes the packing a subgradient (refine.h).
+void Packing::share_out(std::size_t kind, std::size_t nu, std::size_t size, std::size_t pair,
+                        double pods) {
+  const float best = tables_.tables_[kind].by_price[nu].size_value[size][pair];
+  float all = 0;
+  for (const std::size_t at : tables_.sizes_[size].classes)
+    if (tables_.classes_[at].fits[kind] != 0) all += tables_.classes_[at].probability;
+  for (const std::size_t at : tables_.sizes_[size].classes) {
+    const PricedClass& one = tables_.classes_[at];
+    if (one.fits[kind] == 0) continue;
+    const float worth = tables_.worth_at(at, tables_.nus_[nu], one.card_memory[kind], pair);
+    const float weight = one.probability / all * std::exp((worth - best) / kSoftness);
+    pods_[at] += pods * static_cast<double>(weight);
+  }
+}
+
+const std::vector<double>& Packing::pods() {
+  for (std::size_t kind = 0; kind < cards_.size(); ++kind) {
+    unpack_free(kind);
+    for (std::size_t nu = 0; nu < cards_[kind].size(); ++nu) unpack_cards(kind, nu);
+  }
+  return pods_;
+}
+
+}  // namespace mgpu::placement

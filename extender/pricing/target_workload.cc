@@ -1,0 +1,130 @@
+#include "extender/pricing/target_workload.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "extender/placement/fit.h"
+#include "extender/placement/fragmentation.h"
+#include "extender/placement/published.h"
+
+namespace mgpu::placement {
+
+namespace {
+
+std::int64_t core_of(std::span<const CardHold> pod, CardIndex card) {
+  const auto hold = std::ranges::find(pod, card, &CardHold::card);
+  return hold == pod.end() ? 0 : hold->share.core.value();
+}
+
+}  // namespace
+
+TargetWorkload::TargetWorkload(const Workload& workload) {
+  for (const WeightedClass& one : workload.classes) {
+    total_ += one.probability;
+    if (one.what.cards > 0) add(one);
+  }
+  for (Selection& selection : selections_) {
+    std::ranges::stable_sort(selection.sizes, std::greater<>{}, &Size::core);
+    for (Size& size : selection.sizes) {
+      std::ranges::stable_sort(size.steps, {}, &CpuStep::milli_cpu);
+      double below = 0;
+      for (CpuStep& step : size.steps) step.probability = below += step.probability;
+    }
+  }
+  list_models();
+}
+
+TargetWorkload::Selection& TargetWorkload::selection_of(const PodClass& what) {
+  for (Selection& selection : selections_) {
+    if (selection.models == what.models && selection.models_excluded == what.models_excluded) {
+      return selection;
+    }
+  }
+  return selections_.emplace_back(Selection{what.models, what.models_excluded, {}});
+}
+
+void TargetWorkload::add(const WeightedClass& one) {
+  std::vector<Size>& sizes = selection_of(one.what).sizes;
+  const std::int64_t core = one.what.per_card.core.value();
+  auto size = std::ranges::find_if(
+      sizes, [&](const Size& s) { return s.core == core && s.cards == one.what.cards; });
+  if (size == sizes.end()) size = sizes.insert(size, {core, one.what.cards, {}});
+  size->steps.push_back({one.what.host.cpu.value(), one.probability});
+}
+
+void TargetWorkload::list_models() {
+  for (const Selection& selection : selections_) {
+    for (const std::string& model : selection.models) by_model_[model] = accepting(model);
+    for (const std::string& model : selection.models_excluded) by_model_[model] = accepting(model);
+  }
+  for (const Selection& selection : selections_) by_others_.push_back(selection.models.empty());
+}
+
+TargetWorkload::Accepting TargetWorkload::accepting(std::string_view model) const {
+  Accepting by_selection;
+  for (const Selection& selection : selections_) {
+    by_selection.push_back(accepts_model(selection.models, selection.models_excluded, model));
+  }
+  return by_selection;
+}
+
+const TargetWorkload::Accepting* TargetWorkload::accepting_of(std::string_view model) const {
+  const auto named = by_model_.find(model);
+  return named == by_model_.end() ? &by_others_ : &named->second;
+}
+
+// Descending by core: the larger ones are of use to more.
+void TargetWorkload::FreeCards::add(const FreeCard& card) {
+  std::size_t place = count++;
+  for (; place > 0 && cards[place - 1].core < card.core; --place) cards[place] = cards[place - 1];
+  cards[place] = card;
+}
+
+TargetWorkload::FreeCards TargetWorkload::free_cards(const Node& node,
+                                                     std::span<const CardHold> pod) const {
+  FreeCards free;
+  const Card* before = nullptr;
+  const Accepting* accepting = nullptr;
+  for (const Card& card : cards_of(node)) {
+    if (before == nullptr || before->model != card.model) accepting = accepting_of(card.model);
+    before = &card;
+    const std::int64_t core = free_core(card) - core_of(pod, card.index);
+    free.add({std::max<std::int64_t>(core, 0), accepting});
+  }
+  return free;
+}
+
+// What the selection's pods can use of the free cards, each by its probability; in percent.
+double TargetWorkload::of_use(std::size_t number, const FreeCards& free,
+                              std::int64_t milli_cpu) const {
+  const auto cards = free.all();
+  double sum = 0;
+  std::size_t next = 0;
+  std::int32_t large = 0;  // of the cards before next, those that are accepted, and their sum
+  std::int64_t core = 0;
+  for (const Size& size : selections_[number].sizes) {
+    for (; next < cards.size() && cards[next].core >= size.core; ++next) {
+      if (!(*cards[next].accepting)[number]) continue;
+      ++large;
+      core += cards[next].core;
+    }
+    if (large < size.cards) continue;
+    auto step = size.steps.end();
+    while (step != size.steps.begin() && std::prev(step)->milli_cpu > milli_cpu) --step;
+    if (step != size.steps.begin()) sum += std::prev(step)->probability * static_cast<double>(core);
+  }
+  return sum;
+}
+
+double TargetWorkload::fragmentation_after(const Node& node, const HostAmount& host,
+                                           std::span<const CardHold> pod) const {
+  const FreeCards free = free_cards(node, pod);
+  const std::int64_t milli_cpu = std::max<std::int64_t>(free_milli_cpu(node) - host.cpu.value(), 0);
+  std::int64_t core = 0;
+  for (const FreeCard& card : free.all()) core += card.core;
+  double sum = total_ * static_cast<double>(core);
+  for (std::size_t i = 0; i < selections_.size(); ++i) sum -= of_use(i, free, milli_cpu);
+  return std::max(sum, 0.0) * kMilliPerPercent;
+}
+
+}  // namespace mgpu::placement

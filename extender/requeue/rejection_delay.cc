@@ -1,0 +1,116 @@
+#include "extender/requeue/rejection_delay.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace mgpu::verbs {
+
+HeldRefusals::HeldRefusals(Executor& executor)
+    : executor_(executor), refilled_(executor.now()), last_release_(refilled_) {}
+
+std::uint64_t HeldRefusals::releases() const {
+  const std::lock_guard lock(mutex_);
+  return releases_;
+}
+
+bool HeldRefusals::hold(const PodUid& uid, std::uint64_t releases_before, Decide decide) {
+  const Instant now = executor_.now();
+  const std::lock_guard lock(mutex_);
+  const Instant until = end_of_hold(uid, now);
+  if (until <= now || !allowed(now)) {
+    remember(uid);
+    return false;
+  }
+  const std::uint64_t id = next_id_++;
+  held_.emplace(id, Held{uid, now, until, std::move(decide)});
+  arm(id, until - now);
+  if (releases_ != releases_before)
+    executor_.post(callbacks_.wrap([this, id] { decide_again(id); }));
+  return true;
+}
+
+void HeldRefusals::observe(std::uint64_t releases) {
+  std::vector<std::uint64_t> ids;
+  {
+    const std::lock_guard lock(mutex_);
+    if (releases_ == releases) return;
+    releases_ = releases;
+    last_release_ = executor_.now();
+    for (const auto& [id, held] : held_) ids.push_back(id);
+  }
+  for (const std::uint64_t id : ids) decide_again(id);
+}
+
+bool HeldRefusals::allowed(Instant now) {
+  const Duration earned = (now - refilled_) * limits::kRefusalHoldPercent / 100;
+  if (earned > Duration(0)) {
+    allowance_ = std::min(allowance_ + earned, limits::kRefusalHoldAllowance);
+    refilled_ = now;
+  }
+  return allowance_ > Duration(0) && held_.size() < limits::kRefusalsHeldMax;
+}
+
+Instant HeldRefusals::end_of_hold(const PodUid& uid, Instant now) const {
+  const auto before = refused_at_.find(uid);
+  const bool explained = before != refused_at_.end() && before->second != releases_;
+  // Releases come in groups: the one that matters may be right behind the one that was seen.
+  return (explained ? last_release_ : now) + limits::kRefusalHold;
+}
+
+void HeldRefusals::remember(const PodUid& uid) {
+  if (refused_at_.size() >= limits::kRefusalsRememberedMax) refused_at_.clear();
+  refused_at_[uid] = releases_;
+}
+
+std::optional<HeldRefusals::Held> HeldRefusals::take(std::uint64_t id) {
+  const auto found = held_.find(id);
+  if (found == held_.end()) return std::nullopt;
+  Held taken = std::move(found->second);
+  held_.erase(found);
+  return taken;
+}
+
+void HeldRefusals::arm(std::uint64_t id, Duration delay) {
+  executor_.after(delay, callbacks_.wrap([this, id] { on_timer(id); }));
+}
+
+void HeldRefusals::on_timer(std::uint64_t id) {
+  std::optional<Held> due;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = held_.find(id);
+    if (found == held_.end()) return;
+    const Instant now = executor_.now();
+    if (found->second.until > now) return arm(id, found->second.until - now);
+    due = take(id);
+  }
+  answer(std::move(*due));
+}
+
+void HeldRefusals::answer(Held due) {
+  due.decide(true);
+  const std::lock_guard lock(mutex_);
+  remember(due.uid);
+  allowance_ -= executor_.now() - due.since;
+}
+
+void HeldRefusals::decide_again(std::uint64_t id) {
+  std::optional<Held> again;
+  {
+    const std::lock_guard lock(mutex_);
+    again = take(id);
+  }
+  if (!again) return;
+  const bool answered = again->decide(false);
+  const std::lock_guard lock(mutex_);
+  if (answered) {
+    allowance_ -= executor_.now() - again->since;
+    return;
+  }
+  again->until =
+      std::min(again->since + limits::kRefusalHoldMax, executor_.now() + limits::kRefusalHold);
+  held_.emplace(id, std::move(*again));  // its timer is still running
+}
+
+}  // namespace mgpu::verbs

@@ -1,0 +1,127 @@
+#include "extender/requeue/scheduler_requeue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace mgpu::verbs {
+namespace {
+
+constexpr const char* kStorageClass = "mgpu-no-such-class";
+constexpr const char* kAnnotation = "mgpu-wake";
+
+using Kind = kube::ApiError::Kind;
+
+bool needs_somebody(Kind kind) {
+  return kind == Kind::kRefused || kind == Kind::kNotFound;
+}
+
+std::string sentence(const kube::ApiError& problem) {
+  return problem.message +
+         (needs_somebody(problem.kind)
+              ? "; apply deploy/rbac/extender.yaml, with the namespace that --wake-namespace names"
+              : "; trying again");
+}
+
+}  // namespace
+
+Waker::Waker(kube::Client& client, const ledger::Ledger& ledger, std::string space,
+             WakerEvents events)
+    : client_(client),
+      ledger_(ledger),
+      space_(std::move(space)),
+      events_(std::move(events)),
+      start_(static_cast<std::uint32_t>(client.executor().random() * 0x1p32)) {}
+
+void Waker::asked(const PodUid& uid) {
+  const Instant now = client_.executor().now();
+  const std::lock_guard lock(mutex_);
+  list_.asked(uid, now);
+}
+
+void Waker::refused(const PodUid& uid, std::uint64_t releases) {
+  if (space_.empty() || uid.empty()) return;
+  const Instant now = client_.executor().now();
+  const std::lock_guard lock(mutex_);
+  list_.refused(uid, releases, now);
+  if (!armed_) arm();
+}
+
+void Waker::gone(const PodUid& uid) {
+  const std::lock_guard lock(mutex_);
+  list_.gone(uid);
+}
+
+void Waker::arm() {
+  armed_ = true;
+  client_.executor().after(limits::kWakeLook, callbacks_.wrap([this] { look(); }));
+}
+
+void Waker::look() {
+  if (!begin(ledger_.releases(), client_.executor().now())) return;
+  write(kube::annotate_storage_capacity(object()), &Waker::on_patched);
+}
+
+bool Waker::begin(std::uint64_t releases, Instant now) {
+  const std::lock_guard lock(mutex_);
+  list_.observe(releases, now);
+  armed_ = false;
+  if (!list_.empty()) arm();
+  const auto due = list_.due();
+  if (!due || *due > now) return false;
+  list_.sent(now);
+  return true;
+}
+
+kube::StorageCapacity Waker::object() {
+  // A write that changes nothing would be no event.
+  return {.space = space_,
+          .name = kWakeObject,
+          .storage_class = kStorageClass,
+          .annotation = kAnnotation,
+          .value = fmt::format("{:08x}-{}", start_, ++written_)};
+}
+
+void Waker::write(kube::Request request, Done done) {
+  request.timeout = limits::kWakeTimeout;
+  client_.write(std::move(request), "wake kube-scheduler",
+                callbacks_.wrap(
+                    [this, done](const kube::ApiResult<void>& result) { (this->*done)(result); }));
+}
+
+void Waker::on_patched(const kube::ApiResult<void>& patched) {
+  if (patched) return woken();
+  if (patched.error().kind != Kind::kNotFound) return failed(patched.error());
+  write(kube::create_storage_capacity(object()), &Waker::on_created);
+}
+
+void Waker::on_created(const kube::ApiResult<void>& created) {
+  if (created || created.error().kind == Kind::kConflict) return woken();
+  failed(created.error());
+}
+
+void Waker::woken() {
+  {
+    const std::lock_guard lock(mutex_);
+    list_.woken();
+  }
+  retry_ = limits::kWakeRetryFirst;
+  told_.clear();
+  events_.on_outcome(WakeOutcome::kWoken);
+}
+
+void Waker::failed(const kube::ApiError& problem) {
+  {
+    const std::lock_guard lock(mutex_);
+    list_.failed(client_.executor().now() + retry_);
+  }
+  retry_ = std::min(2 * retry_, Duration(limits::kWakeRetryMax));
+  events_.on_outcome(needs_somebody(problem.kind) ? WakeOutcome::kRefused : WakeOutcome::kFailed);
+  std::string now = sentence(problem);
+  if (now == told_) return;
+  told_ = std::move(now);
+  events_.on_problem(told_);
+}
+
+}  // namespace mgpu::verbs

@@ -1,0 +1,26 @@
+// What the readers of the scheduler's messages share. For wire_*.cc only.
+#pragma once
+
+#include <simdjson.h>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+
+namespace mgpu::verbs {
+
+// "request is not valid JSON: ..." in our words.
+Error malformed(simdjson::error_code code);
+
+// "NodeNames[3] is 17, expected a string"; `found` is JSON text, cut for the sentence.
+Error unexpected(std::string_view field, std::string_view found, std::string_view expected);
+
+// As encoding/json matches member names. `lower` is lower case.
+bool equal_fold(std::string_view name, std::string_view lower);
+
+// "NodeNames[3]"
+std::string element_name(std::string_view field, std::size_t index);
+
+}  // namespace mgpu::verbs

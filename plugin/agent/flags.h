@@ -1,0 +1,48 @@
+// The command line of mgpu-device-plugin: one table of flags, checked once, and what they mean.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/options.h"
+#include "common/program/program.h"
+#include "common/base/result.h"
+#include "plugin/agent/agent.h"
+
+namespace mgpu {
+
+struct Flags : ProgramFlags {
+  std::string node_name;
+  std::string listen_address = "0.0.0.0";
+  std::int64_t port = 9801;
+  std::string resource_domain{kDefaultResourceDomain};
+  std::string cards_file;
+  std::string nvml_library;
+  std::string xid_ignore = "13,31,43,45,68,109";
+  std::string device_plugin_dir = "/var/lib/kubelet/device-plugins";
+  std::string pod_resources_socket = "/var/lib/kubelet/pod-resources/kubelet.sock";
+  std::string runtime_socket = "/run/containerd/containerd.sock";
+  std::string state_dir = "/var/lib/mgpu";
+  std::string run_dir = "/run/mgpu";
+  std::string cdi_dir = "/var/run/cdi";
+  std::int64_t settle_ms = 20;
+  std::string memory_resource = "node-status";
+  std::string injection = "auto";
+  std::string isolation = "none";
+  std::string mps_control = "nvidia-cuda-mps-control";
+  std::string enforce = "none";
+};
+
+// `flags` holds the defaults and outlives `options`' use.
+void add_flags(Options& options, Flags& flags);
+
+// Errors: a flag with a value that cannot be used (named).
+Result<AgentSettings> settings_of(const Flags& flags);
+// The cards file where one is given, else NVML. Errors: the same.
+Result<std::unique_ptr<gpu::CardSource>> card_source_of(const Flags& flags);
+
+// All that decides what the plugin does, for the log.
+void log_flags(const Flags& flags);
+
+}  // namespace mgpu

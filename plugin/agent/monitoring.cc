@@ -1,0 +1,67 @@
+#include "plugin/agent/monitoring.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mgpu {
+
+namespace {
+
+// "containerd://<id>" without the runtime's name.
+std::string bare_id(const std::string& id) {
+  const auto at = id.find("://");
+  return at == std::string::npos ? id : id.substr(at + 3);
+}
+
+std::vector<monitor::CardProcess> processes_of(const std::vector<gpu::CardUse>& use) {
+  std::vector<monitor::CardProcess> processes;
+  for (const gpu::CardUse& card : use) {
+    for (const gpu::ProcessUse& one : card.processes) {
+      processes.push_back({card.uuid, one.pid, one.memory, one.sm_percent});
+    }
+  }
+  return processes;
+}
+
+}  // namespace
+
+Monitoring::Monitoring(Parts parts, NodeName node, std::string proc_folder,
+                       std::function<void(const monitor::Overuse&)> on_over)
+    : parts_(parts),
+      on_over_(std::move(on_over)),
+      sampler_(std::move(proc_folder)),
+      metrics_(parts.metrics, std::move(node), parts.inventory.description()) {}
+
+monitor::ContainerNames Monitoring::names() const {
+  monitor::ContainerNames names;
+  for (const kube::Pod& pod : parts_.pods.all()) {
+    for (const kube::ContainerStatus& status : pod.container_statuses) {
+      if (!status.id.empty()) names[bare_id(status.id)] = status.name;
+    }
+  }
+  return names;
+}
+
+std::vector<monitor::CardReading> Monitoring::readings(const std::vector<gpu::CardUse>& use) const {
+  std::vector<monitor::CardReading> readings;
+  for (const CardFacts& card : parts_.inventory.state().cards) {
+    monitor::CardReading reading{.facts = card, .memory_used = {}, .sm_percent = {}};
+    const auto at = std::ranges::find(use, card.uuid, &gpu::CardUse::uuid);
+    if (at != use.end()) {
+      reading.memory_used = at->memory_used;
+      reading.sm_percent = at->sm_percent;
+    }
+    readings.push_back(std::move(reading));
+  }
+  return readings;
+}
+
+void Monitoring::sample() {
+  const auto use = parts_.inventory.use();
+  const auto joined = join(parts_.records.bound(), sampler_.sample(processes_of(use)), names());
+  const auto over = watchdog_.step(joined.containers);
+  metrics_.update(readings(use), joined, over);
+  for (const monitor::Overuse& one : over) on_over_(one);
+}
+
+}  // namespace mgpu

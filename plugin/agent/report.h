@@ -1,0 +1,14 @@
+// What the node object shall say, from what is known. Pure.
+#pragma once
+
+#include "plugin/cards/inventory.h"
+#include "plugin/node/node_publisher.h"
+
+namespace mgpu {
+
+// `registered`: kubelet reads our devices. `memory_by_kubelet`: mgpu-memory is a device-plugin
+// resource.
+node::NodeReport report_of(const InventoryState& inventory, bool registered,
+                           bool memory_by_kubelet);
+
+}  // namespace mgpu

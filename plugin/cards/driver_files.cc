@@ -1,0 +1,109 @@
+#include "plugin/cards/driver_files.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <system_error>
+
+#include "plugin/limits.h"
+
+namespace mgpu::gpu {
+namespace {
+
+namespace fs = std::filesystem;
+
+// CUDA, NVML, OpenCL and what they load themselves; graphics is left out.
+constexpr std::array<std::string_view, 9> kLibraries = {"libcuda.so",
+                                                        "libcudadebugger.so",
+                                                        "libnvidia-ml.so",
+                                                        "libnvidia-nvvm.so",
+                                                        "libnvidia-ptxjitcompiler.so",
+                                                        "libnvidia-gpucomp.so",
+                                                        "libnvidia-opencl.so",
+                                                        "libnvidia-cfg.so",
+                                                        "libnvidia-allocator.so"};
+
+#if defined(__aarch64__)
+constexpr std::string_view kDebianFolder = "/usr/lib/aarch64-linux-gnu";
+#else
+constexpr std::string_view kDebianFolder = "/usr/lib/x86_64-linux-gnu";
+#endif
+constexpr std::string_view kRedHatFolder = "/usr/lib64";
+
+// Where drivers are installed: packages, NVIDIA's own installer, and container-optimised systems.
+constexpr std::array<std::string_view, 5> kFolders = {kDebianFolder, kRedHatFolder, "/usr/lib",
+                                                      "/lib64", "/usr/local/nvidia/lib64"};
+
+// "libcuda.so", "libcuda.so.1", "libcuda.so.580.95.05"
+bool is_driver_library(std::string_view name) {
+  return std::any_of(kLibraries.begin(), kLibraries.end(), [&](std::string_view library) {
+    return name == library || (name.starts_with(library) && name[library.size()] == '.');
+  });
+}
+
+std::string joined(const std::string& root, std::string_view path) {
+  return (root == "/" ? "" : root) + std::string(path);
+}
+
+// The file that `name` stands for. Links are followed within the folder alone: those that lead
+// elsewhere may mean another file where the runtime follows them.
+std::optional<std::string> file_of(const fs::path& folder, const std::string& name) {
+  fs::path at = name;
+  for (int links = 0; links < 4; ++links) {
+    std::error_code failed;
+    const fs::file_status status = fs::symlink_status(folder / at, failed);
+    if (fs::is_regular_file(status)) return at.string();
+    if (!fs::is_symlink(status)) return std::nullopt;
+    at = fs::read_symlink(folder / at, failed).filename();
+  }
+  return std::nullopt;
+}
+
+std::set<std::string> libraries_in(const fs::path& folder) {
+  std::set<std::string> names;
+  std::error_code failed;
+  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
+    const std::string name = at->path().filename().string();
+    if (is_driver_library(name) && names.size() < limits::kDriverFilesMax) names.insert(name);
+  }
+  return names;
+}
+
+void add_mounts(const fs::path& seen, const std::string& on_node,
+                std::vector<allocation::Mount>& mounts) {
+  for (const std::string& name : libraries_in(seen)) {
+    const auto file = file_of(seen, name);
+    if (!file) continue;
+    for (const std::string_view folder : {kDebianFolder, kRedHatFolder}) {
+      mounts.push_back({on_node + "/" + *file, std::string(folder) + "/" + name, true});
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<allocation::DeviceNode> control_nodes(const std::string& node_root) {
+  std::vector<allocation::DeviceNode> nodes;
+  for (const char* const path : {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"}) {
+    std::error_code failed;
+    if (fs::exists(joined(node_root, path), failed)) nodes.push_back({path, path});
+  }
+  return nodes;
+}
+
+std::vector<allocation::Mount> driver_libraries(const std::string& node_root,
+                                                const std::string& driver_root) {
+  std::vector<allocation::Mount> mounts;
+  for (const std::string_view folder : kFolders) {
+    const std::string on_node = joined(driver_root, folder);
+    add_mounts(joined(node_root, on_node), on_node, mounts);
+    // The first folder that has the driver has all of it; others may have an older one.
+    if (!mounts.empty()) break;
+  }
+  return mounts;
+}
+
+}  // namespace mgpu::gpu

@@ -1,0 +1,89 @@
+#include "plugin/cards/driver_thread.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "plugin/limits.h"
+
+namespace mgpu::gpu {
+
+struct DriverThread::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::function<void()> work;  // empty: idle
+  bool woken = false;
+  bool ending = false;
+};
+
+namespace {
+
+// To join a thread that hangs would hang as well. It shares what it uses, and ends when its work
+// does, if ever.
+void leave_behind(std::thread thread) {
+  static std::mutex mutex;
+  static auto* const left = new std::vector<std::thread>;
+  const std::lock_guard lock(mutex);
+  left->push_back(std::move(thread));
+}
+
+}  // namespace
+
+DriverThread::DriverThread()
+    : state_(std::make_shared<State>()), thread_([state = state_] { serve(*state); }) {}
+
+DriverThread::~DriverThread() {
+  const bool idle = wait(limits::kDriverGoodbye);
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ending = true;
+    state_->changed.notify_all();
+  }
+  if (idle) {
+    thread_.join();
+  } else {
+    leave_behind(std::move(thread_));
+  }
+}
+
+void DriverThread::serve(State& state) {
+  std::unique_lock lock(state.mutex);
+  while (true) {
+    state.changed.wait(lock, [&] { return state.ending || state.work; });
+    if (!state.work) return;
+    lock.unlock();
+    state.work();
+    lock.lock();
+    state.work = nullptr;
+    state.changed.notify_all();
+  }
+}
+
+bool DriverThread::start(std::function<void()> work) {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->work) return false;
+  state_->work = std::move(work);
+  state_->changed.notify_all();
+  return true;
+}
+
+bool DriverThread::wait(std::chrono::milliseconds limit) {
+  std::unique_lock lock(state_->mutex);
+  return state_->changed.wait_for(lock, limit, [&] { return !state_->work; });
+}
+
+bool DriverThread::wait_for_wake(std::chrono::milliseconds limit, bool until_idle) {
+  std::unique_lock lock(state_->mutex);
+  const auto over = [&] { return state_->woken || (until_idle && !state_->work); };
+  state_->changed.wait_for(lock, limit, over);
+  return std::exchange(state_->woken, false);
+}
+
+void DriverThread::wake() {
+  const std::lock_guard lock(state_->mutex);
+  state_->woken = true;
+  state_->changed.notify_all();
+}
+
+}  // namespace mgpu::gpu

@@ -1,0 +1,75 @@
+#include "plugin/cards/known_cards.h"
+
+#include <future>
+#include <memory>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/kube/object_json.h"
+#include "common/limits.h"
+#include "common/base/durable_file.h"
+
+namespace mgpu {
+
+namespace {
+
+constexpr Duration kTimeout{5'000};
+
+Result<gpu::KnownCards> known_from(std::string_view json) {
+  const auto cards = parse_node_cards(json);
+  if (!cards) return cards.error();
+  gpu::KnownCards known;
+  for (const CardFacts& card : *cards) known[card.index] = card;
+  return known;
+}
+
+kube::Response ask(kube::Transport& transport, kube::Request request) {
+  request.timeout = kTimeout;
+  // Shared with the callback, which may come after we have given up.
+  auto answer = std::make_shared<std::promise<kube::Response>>();
+  auto future = answer->get_future();
+  transport.send(std::move(request),
+                 [answer](kube::Response response) { answer->set_value(std::move(response)); });
+  if (future.wait_for(kTimeout + std::chrono::seconds(1)) == std::future_status::ready) {
+    return future.get();
+  }
+  kube::Response none;
+  none.failure = kube::TransportFailure{"no answer", true};
+  return none;
+}
+
+}  // namespace
+
+Result<gpu::KnownCards> KnownCardsFile::load() const {
+  const auto text = read_file(path_, limits::kCardsAnnotationBytesMax, "the file of known cards");
+  if (!text) return text.error();
+  auto known = known_from(*text);
+  if (!known) return error(path_ + ": " + known.error().message);
+  return known;
+}
+
+Result<void> KnownCardsFile::save(const gpu::KnownCards& known) const {
+  std::vector<CardFacts> cards;
+  for (const auto& [index, card] : known) cards.push_back(card);
+  return state::write_file(path_, format_node_cards(cards), state::Durability::kMachine);
+}
+
+Result<gpu::KnownCards> known_at_api_server(kube::Transport& transport, const NodeName& node,
+                                            const Contract& contract) {
+  const kube::Response response = ask(transport, kube::get_node(node));
+  if (response.status == 404) return gpu::KnownCards{};
+  if (!response.ok())
+    return error("get node " + node.str() + ": " + kube::api_error(response).message);
+  const auto read = kube::read_node(response.body);
+  if (!read) return error("node " + node.str() + ": " + read.error().message);
+  const auto at = read->metadata.annotations.find(contract.node_cards);
+  if (at == read->metadata.annotations.end()) return gpu::KnownCards{};
+  auto known = known_from(at->second);
+  if (!known) {
+    return error("annotation " + contract.node_cards + " of node " + node.str() + ": " +
+                 known.error().message);
+  }
+  return known;
+}
+
+}  // namespace mgpu

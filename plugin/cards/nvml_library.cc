@@ -1,0 +1,124 @@
+#include "plugin/cards/nvml_library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "common/limits.h"
+#include "common/base/text.h"
+
+namespace mgpu::gpu::nvml {
+namespace {
+
+// The unversioned name of a function that has versions is its oldest layout: only the name that a
+// prototype was written for is looked up.
+template <class Function>
+bool look_up(void* library, const char* symbol, Function*& function) {
+  function = reinterpret_cast<Function*>(::dlsym(library, symbol));
+  return function != nullptr;
+}
+
+// "nvmlDeviceGetComputeRunningProcesses" in its newest version that is there.
+ProcessList look_up_list(void* library, const std::string& symbol) {
+  ProcessList list;
+  for (const char* version : {"_v3", "_v2"}) {
+    list.entry_bytes = sizeof(ProcessInfo);
+    if (look_up(library, (symbol + version).c_str(), list.get)) return list;
+  }
+  list.entry_bytes = sizeof(ProcessInfoV1);
+  look_up(library, symbol.c_str(), list.get);
+  return list;
+}
+
+std::string loader_error() {
+  const char* const text = ::dlerror();
+  return std::string(
+      cut_text(text != nullptr ? text : "unknown error", limits::kDriftDetailBytesMax));
+}
+
+}  // namespace
+
+const char* Library::bind() {
+  Functions& f = functions_;
+  const auto missing = [this](const char* symbol, auto*& function) {
+    return look_up(loaded_, symbol, function) ? nullptr : symbol;
+  };
+  for (const char* const symbol : {
+           missing("nvmlInit_v2", f.init),
+           missing("nvmlShutdown", f.shutdown),
+           missing("nvmlErrorString", f.error_string),
+           missing("nvmlDeviceGetCount_v2", f.device_count),
+           missing("nvmlDeviceGetHandleByIndex_v2", f.device_by_index),
+           missing("nvmlDeviceGetUUID", f.uuid),
+           missing("nvmlDeviceGetMinorNumber", f.minor_number),
+           missing("nvmlDeviceGetMemoryInfo", f.memory),
+       }) {
+    if (symbol != nullptr) return symbol;
+  }
+  look_up(loaded_, "nvmlSystemGetDriverVersion", f.driver_version);
+  look_up(loaded_, "nvmlSystemGetNVMLVersion", f.nvml_version);
+  look_up(loaded_, "nvmlDeviceGetName", f.name);
+  look_up(loaded_, "nvmlDeviceGetMemoryInfo_v2", f.memory_v2);
+  look_up(loaded_, "nvmlDeviceGetMigMode", f.mig_mode);
+  look_up(loaded_, "nvmlDeviceGetUtilizationRates", f.utilization);
+  look_up(loaded_, "nvmlDeviceGetProcessUtilization", f.process_utilization);
+  look_up(loaded_, "nvmlDeviceGetFieldValues", f.field_values);
+  look_up(loaded_, "nvmlDeviceGetRemappedRows", f.remapped_rows);
+  look_up(loaded_, "nvmlDeviceGetSupportedEventTypes", f.event_types);
+  look_up(loaded_, "nvmlDeviceRegisterEvents", f.register_events);
+  look_up(loaded_, "nvmlEventSetCreate", f.event_set_create);
+  look_up(loaded_, "nvmlEventSetWait_v2", f.event_set_wait);
+  look_up(loaded_, "nvmlEventSetFree", f.event_set_free);
+  f.compute = look_up_list(loaded_, "nvmlDeviceGetComputeRunningProcesses");
+  f.graphics = look_up_list(loaded_, "nvmlDeviceGetGraphicsRunningProcesses");
+  f.mps = look_up_list(loaded_, "nvmlDeviceGetMPSComputeRunningProcesses");
+  return nullptr;
+}
+
+Result<std::shared_ptr<const Library>> Library::open(const std::vector<std::string>& names) {
+  std::string tried;
+  for (const std::string& name : names) {
+    void* const loaded = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (loaded == nullptr) {
+      tried += (tried.empty() ? "" : "; ") + loader_error();
+      continue;
+    }
+    const std::shared_ptr<Library> library(new Library(loaded, name));
+    if (const char* const symbol = library->bind()) {
+      return error(fmt::format("NVML {} has no {}: it is too old, or not NVML", name, symbol));
+    }
+    return std::shared_ptr<const Library>(library);
+  }
+  return error(fmt::format("no NVML on this node, is an NVIDIA driver installed? looked for {}",
+                           tried.empty() ? "nothing" : tried));
+}
+
+Library::~Library() {
+  ::dlclose(loaded_);
+}
+
+std::string Library::describe(int code) const {
+  const char* const text = functions_.error_string(code);
+  return fmt::format("{} ({})", text != nullptr ? text : "unknown error", code);
+}
+
+std::string advice_for(int code) {
+  switch (code) {
+    case kDriverNotLoaded:
+      return "; is the nvidia kernel module loaded, and /dev/nvidiactl there?";
+    case kNoPermission:
+      return "; may this process open /dev/nvidiactl?";
+    case kVersionMismatch:
+      return "; the library and the kernel module are of different drivers: reload the module or "
+             "restart the node";
+    case kLibraryNotFound:
+      return "; a library that NVML needs is not there";
+    case kGpuIsLost:
+      return "; a card fell off the bus: restart the node";
+    default:
+      return "";
+  }
+}
+
+}  // namespace mgpu::gpu::nvml

@@ -1,0 +1,30 @@
+#include "plugin/containers/allocate_handler.h"
+
+#include <utility>
+
+#include "common/base/log.h"
+
+namespace mgpu {
+
+using allocation::Record;
+
+Allocator::Allocator(state::Records& records, injection::Injector& injector,
+                     std::function<std::string()> nonce)
+    : records_(records), injector_(injector), nonce_(std::move(nonce)) {}
+
+Result<injection::Answer> Allocator::allocate(const std::vector<std::string>& ids) {
+  auto devices = allocation::DeviceSet::of(ids);
+  if (!devices) return devices.error();
+  Record record;
+  record.id = allocation_id(*devices, nonce_());
+  record.devices = std::move(*devices);
+  if (auto kept = records_.keep(record); !kept) return kept.error();
+  // Not forced to disk: kubelet's own checkpoint has the allocation too, and an error here would
+  // fail the pod for good.
+  if (auto saved = records_.save(record, state::Durability::kProcess); !saved) {
+    log_warn("allocation is kept in memory only", {{"problem", saved.error().message}});
+  }
+  return injector_.answer(record);
+}
+
+}  // namespace mgpu

@@ -1,0 +1,32 @@
+// kubelet's Allocate for mgpu-core: a new allocation for the devices. Answers from memory and local
+// disk, without waiting for anybody: kubelet admits one pod after another and an error would fail
+// the pod for good.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "plugin/injection/injector.h"
+#include "plugin/state/records.h"
+
+namespace mgpu {
+
+// Any thread.
+class Allocator {
+ public:
+  // Both outlive it. `nonce` gives letters and digits that have not come before.
+  Allocator(state::Records& records, injection::Injector& injector,
+            std::function<std::string()> nonce);
+
+  // Errors: ids that cannot be, too many allocations.
+  Result<injection::Answer> allocate(const std::vector<std::string>& ids);
+
+ private:
+  state::Records& records_;
+  injection::Injector& injector_;
+  const std::function<std::string()> nonce_;
+};
+
+}  // namespace mgpu

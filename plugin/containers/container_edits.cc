@@ -1,0 +1,22 @@
+#include "plugin/containers/container_edits.h"
+
+#include <utility>
+
+namespace mgpu {
+
+Result<allocation::Edits> edits_of(const allocation::Record& record, const Inventory& inventory,
+                                   const Isolation& isolation) {
+  std::vector<allocation::DeviceNode> nodes;
+  for (const allocation::CardGrant& card : record.cards) {
+    for (auto& node : inventory.nodes_of(card.uuid)) nodes.push_back(std::move(node));
+  }
+  auto edits = container_edits(record, std::move(nodes));
+  auto limits = isolation.edits(record);
+  if (!limits) return limits.error();
+  edits.environment.merge(limits->environment);
+  edits.devices.insert(edits.devices.end(), limits->devices.begin(), limits->devices.end());
+  edits.mounts.insert(edits.mounts.end(), limits->mounts.begin(), limits->mounts.end());
+  return edits;
+}
+
+}  // namespace mgpu

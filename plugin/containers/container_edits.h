@@ -1,0 +1,15 @@
+// Everything that one bound container gets: its cards' nodes, its environment, and what enforces
+// its share.
+#pragma once
+
+#include "common/base/result.h"
+#include "plugin/cards/inventory.h"
+#include "plugin/cards/isolation.h"
+
+namespace mgpu {
+
+// Errors: enforcement is not working; one sentence. Any thread.
+Result<allocation::Edits> edits_of(const allocation::Record& record, const Inventory& inventory,
+                                   const Isolation& isolation);
+
+}  // namespace mgpu

@@ -1,0 +1,107 @@
+// kubelet's PreStartContainer: finds out which container starts, decides whether it may and with
+// which cards, and puts them in place. Any doubt is an error: kubelet asks again after 10 to 15 s.
+//
+//   Gathering --decided--> Kept in memory --> Injected --> Settled --> On disk --> answer: start
+//     ^    |                        any of them fails: refused, with an Event on the pod
+//     +----+ refused for now, for at most limits::kPreStartPatience
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/contract/contract.h"
+#include "common/base/result.h"
+#include "plugin/allocation/decide.h"
+#include "plugin/injection/injector.h"
+#include "plugin/cards/inventory.h"
+#include "plugin/cards/isolation.h"
+#include "plugin/kubelet/checkpoint.h"
+#include "plugin/kubelet/pod_resources.h"
+#include "plugin/containers/pods.h"
+#include "plugin/containers/record_liveness.h"
+#include "plugin/state/records.h"
+
+namespace mgpu {
+
+struct StarterSettings {
+  Contract contract;
+  NodeName node;
+  std::string plugin_folder;  // of kubelet's checkpoint
+  std::chrono::milliseconds settle{0};
+};
+
+// All outlive the starter.
+struct StarterParts {
+  state::Records& records;
+  injection::Injector& injector;
+  Inventory& inventory;
+  Isolation& isolation;
+  Pods& pods;
+  kubelet::PodResources& pod_resources;
+};
+
+// Any thread.
+class Starter {
+ public:
+  // Told of each final refusal.
+  using OnRefused = std::function<void(const allocation::Refusal&)>;
+
+  Starter(StarterSettings settings, StarterParts parts, OnRefused on_refused);
+
+  // From now on containers are started; before, they are refused for now. Records must be complete.
+  void open();
+  // Ends every wait.
+  void close();
+
+  // Waits at most limits::kPreStartBudget.
+  allocation::Decided<void> start(const std::vector<std::string>& ids,
+                                  const std::function<bool()>& cancelled);
+
+ private:
+  using Records = std::vector<allocation::Record>;
+
+  // What was gathered for one decision.
+  struct Seen {
+    allocation::DeviceSet devices;
+    allocation::Evidence evidence;
+    Presence presence;
+    std::vector<CardFacts> cards;
+  };
+  struct Candidate {
+    allocation::Identity identity;
+    allocation::Decided<kube::Pod> pod;
+  };
+
+  allocation::Decided<Records> attempt(const allocation::DeviceSet& devices);
+  // These wait.
+  Seen gather(const allocation::DeviceSet& devices);
+  void gather_checkpoint(Seen& seen);
+  // Logs a source's problem when it changes; "" is none.
+  void note_problem(const std::string& source, const std::string& problem);
+  allocation::Decided<kube::Pod> pod_of(const allocation::Identity& identity);
+  // These decide, and keep what they decided.
+  allocation::Decided<Records> judge(const Seen& seen, const std::vector<Candidate>& candidates);
+  allocation::Decided<allocation::Record> judge_one(const Seen& seen, const Candidate& candidate);
+  // These act.
+  allocation::Decided<void> act(const Records& records);
+  Result<bool> inject(const allocation::Record& record);
+  allocation::Decided<void> attempt_and_act(const allocation::DeviceSet& devices);
+  bool wait(std::chrono::milliseconds time);  // false: closed
+
+  const StarterSettings settings_;
+  const StarterParts parts_;
+  const OnRefused on_refused_;
+  std::mutex deciding_;  // one decision at a time: each counts what the one before took
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;  // protected by mutex_, as the next
+  bool closed_ = false;
+  std::map<std::string, std::string> problems_;  // by source, as last logged
+};
+
+}  // namespace mgpu

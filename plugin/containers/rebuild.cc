@@ -1,0 +1,53 @@
+#include "plugin/containers/rebuild.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "plugin/allocation/decide.h"
+
+namespace mgpu {
+
+namespace {
+
+using allocation::Record;
+using kubelet::CheckpointEntry;
+
+bool was_started(const kube::Pod& pod, const std::string& container) {
+  return std::ranges::any_of(pod.container_statuses, [&](const kube::ContainerStatus& status) {
+    return status.name == container && !status.id.empty();
+  });
+}
+
+std::vector<CardFacts> as_if_healthy(std::vector<CardFacts> cards) {
+  for (CardFacts& card : cards) card.health = kHealthy;
+  return cards;
+}
+
+}  // namespace
+
+std::vector<CheckpointEntry> lost_entries(const kubelet::Checkpoint& checkpoint,
+                                          const std::vector<Record>& records) {
+  std::vector<CheckpointEntry> lost;
+  for (const CheckpointEntry& entry : checkpoint.entries) {
+    const bool ours = valid(entry.allocation);
+    const auto known = std::ranges::find(records, entry.allocation, &Record::id);
+    if (ours && known == records.end()) lost.push_back(entry);
+  }
+  return lost;
+}
+
+std::optional<Rebuilt> rebuild(const CheckpointEntry& entry, const std::optional<kube::Pod>& pod,
+                               const std::vector<CardFacts>& cards, const Contract& contract) {
+  if (!pod || pod->finished()) return std::nullopt;
+  Record record;
+  record.id = entry.allocation;
+  record.devices = entry.devices;
+  if (!was_started(*pod, entry.container)) return Rebuilt{record, ""};
+  const allocation::Identity identity = {entry.allocation, pod->ref(), entry.uid, entry.container};
+  const allocation::NodeState node = {NodeName(pod->node_name), as_if_healthy(cards), {}};
+  const auto decided = decide(identity, record, *pod, node, contract);
+  if (decided) return Rebuilt{*decided, ""};
+  return Rebuilt{record, decided.error().message};
+}
+
+}  // namespace mgpu

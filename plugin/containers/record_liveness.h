@@ -1,0 +1,34 @@
+// Which records count: a share is free only when the API server and kubelet both say that its pod
+// has ended. Pure.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "plugin/allocation/record.h"
+
+namespace mgpu {
+
+// What was heard just now.
+struct Presence {
+  // The API server has listed this node's pods, and the pod is not among them or has finished.
+  std::function<bool(const PodUid&)> gone_at_api_server;
+  // kubelet answered with the pods that may still run.
+  bool kubelet_answered = false;
+  std::set<PodRef> at_kubelet;
+  // The API server has another pod of this name on this node: kubelet, which gives names alone,
+  // means that one. Empty: that is not known.
+  std::function<bool(const PodRef&, const PodUid&)> remade_at_api_server = {};
+};
+
+// Bound records whose pods have ended by both accounts.
+std::vector<allocation::Record> ended(const std::vector<allocation::Record>& records,
+                                      const Presence& presence);
+// The others.
+std::vector<allocation::Record> counting(const std::vector<allocation::Record>& records,
+                                         const Presence& presence);
+
+}  // namespace mgpu

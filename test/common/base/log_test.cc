@@ -1,0 +1,143 @@
+#include "common/base/log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/log_line.h"
+
+namespace mgpu {
+namespace {
+
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+// 2026-11-21T08:00:00.123Z
+constexpr LogTime kTime{std::chrono::milliseconds(1'795'248'000'123)};
+
+TEST(TextLogLine, IsTimeLevelMessageAndFields) {
+  EXPECT_EQ(text_log_line(kTime, "info", "pod bound", {{"pod", "default/a"}, {"node", "n1"}}),
+            "2026-11-21T08:00:00.123Z info \"pod bound\" pod=default/a node=n1");
+  EXPECT_EQ(text_log_line(kTime, "warn", "x", {}), "2026-11-21T08:00:00.123Z warn \"x\"");
+}
+
+TEST(TextLogLine, QuotesValuesThatAreNotOneWord) {
+  struct Case {
+    std::string value;
+    std::string shown;
+  };
+  const Case cases[] = {
+      {"word", "word"},
+      {"a/b:c,d", "a/b:c,d"},
+      {"", "\"\""},
+      {"two words", "\"two words\""},
+      {"a=b", "\"a=b\""},
+      {"say \"no\"", R"("say \"no\"")"},
+      {"a\nb", R"("a\nb")"},
+      {"c:\\", R"("c:\\")"},
+      {"\x1b[31m", R"("\u001b[31m")"},
+      {"\xFF", "\"\xEF\xBF\xBD\""},
+      {"{}", "{}"},
+      {"%v", "%v"},
+  };
+  for (const Case& c : cases) {
+    EXPECT_THAT(text_log_line(kTime, "info", "m", {{"k", c.value}}), HasSubstr(" k=" + c.shown));
+  }
+}
+
+TEST(LogLine, CutsLongValues) {
+  const std::string line = text_log_line(kTime, "info", "m", {{"k", std::string(5000, 'x')}});
+  EXPECT_THAT(line, HasSubstr(" k=\"" + std::string(1024, 'x') + "...\""));
+  EXPECT_LT(line.size(), 1200U);
+}
+
+TEST(JsonLogLine, IsOneObjectWhateverTheValues) {
+  const std::string odd("\"\\\n\0\xFF{}%v", 9);
+  const auto line =
+      nlohmann::json::parse(json_log_line(kTime, "error", odd, {{"pod", odd}, {"node", "n1"}}));
+  EXPECT_EQ(line["time"], "2026-11-21T08:00:00.123Z");
+  EXPECT_EQ(line["level"], "error");
+  EXPECT_EQ(line["message"], std::string("\"\\\n\0\xEF\xBF\xBD{}%v", 11));
+  EXPECT_EQ(line["pod"], line["message"]);
+  EXPECT_EQ(line["node"], "n1");
+}
+
+class Log : public testing::Test {
+ protected:
+  void TearDown() override {
+    ASSERT_TRUE(set_log_level("info").has_value());
+    ASSERT_TRUE(set_log_format("text").has_value());
+  }
+
+  // What `act` writes to standard error.
+  template <class Act>
+  std::string written(Act act) {
+    testing::internal::CaptureStderr();
+    act();
+    return testing::internal::GetCapturedStderr();
+  }
+};
+
+TEST_F(Log, GoesToStandardErrorOneLineEach) {
+  EXPECT_THAT(written([] {
+                log_warn("card lost", {{"card", "3"}});
+              }),
+              MatchesRegex("....-..-..T..:..:......Z warn \"card lost\" card=3\n"));
+}
+
+TEST_F(Log, SaysNothingBelowItsLevel) {
+  const auto all = [] {
+    log_debug("d");
+    log_info("i");
+    log_warn("w");
+    log_error("e");
+  };
+  struct Case {
+    const char* level;
+    std::ptrdiff_t lines;
+  };
+  for (const Case& c :
+       {Case{"debug", 4}, Case{"info", 3}, Case{"warn", 2}, Case{"error", 1}, Case{"off", 0}}) {
+    ASSERT_TRUE(set_log_level(c.level).has_value());
+    const std::string text = written(all);
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), c.lines) << c.level;
+  }
+}
+
+TEST_F(Log, WritesJsonWhenAsked) {
+  ASSERT_TRUE(set_log_format("json").has_value());
+  const std::string text = written([] { log_error("no", {{"why", "a b"}}); });
+  EXPECT_EQ(nlohmann::json::parse(text)["why"], "a b");
+}
+
+TEST_F(Log, RefusesUnknownLevelsAndFormats) {
+  EXPECT_EQ(set_log_level("loud").error().message,
+            "log level must be debug, info, warn, error or off, found \"loud\"");
+  EXPECT_EQ(set_log_format("xml").error().message,
+            "log format must be text or json, found \"xml\"");
+}
+
+TEST_F(Log, LinesOfManyThreadsStayWhole) {
+  const std::string text = written([] {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([] {
+        for (int i = 0; i < 50; ++i) log_info("whole", {{"k", "v"}});
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  });
+  std::size_t lines = 0;
+  for (std::size_t end = text.find(" info \"whole\" k=v\n"); end != std::string::npos;
+       end = text.find(" info \"whole\" k=v\n", end + 1)) {
+    ++lines;
+  }
+  EXPECT_EQ(lines, 200U);
+}
+
+}  // namespace
+}  // namespace mgpu

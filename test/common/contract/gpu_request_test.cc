@@ -1,0 +1,286 @@
+#include "common/contract/gpu_request.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/limits.h"
+#include "test/support/cluster_text.h"
+
+namespace mgpu {
+namespace {
+
+using test::placement_of;
+using test::text_of;
+using testing::HasSubstr;
+
+const std::string kDomain(kDefaultResourceDomain);
+const std::string kCore = kDomain + "/mgpu-core";
+const std::string kMemory = kDomain + "/mgpu-memory";
+
+const Contract& contract() {
+  static const Contract value = Contract::for_domain(kDefaultResourceDomain).value();
+  return value;
+}
+
+// Empty texts are absent.
+kube::Container container(const std::string& name, const std::string& core,
+                          const std::string& memory) {
+  kube::Container container;
+  container.name = name;
+  if (!core.empty()) container.limits[kCore] = core;
+  if (!memory.empty()) container.limits[kMemory] = memory;
+  return container;
+}
+
+kube::Pod pod_of(std::vector<kube::Container> containers, const std::string& counts = "") {
+  kube::Pod pod;
+  pod.containers = std::move(containers);
+  if (!counts.empty()) pod.metadata.annotations[kDomain + "/container-multiple-gpu"] = counts;
+  return pod;
+}
+
+Result<GpuRequest> read(const kube::Pod& pod) {
+  return read_request(pod, contract(), MiB(256));
+}
+
+std::string text_of_container(const ContainerRequest& container) {
+  const char* kinds[] = {"init:", "side:", ""};
+  const std::string share = container.whole ? "whole" : text_of(container.per_card);
+  return container.name + "=" + kinds[static_cast<int>(container.kind)] + share +
+         (container.cards == 1 ? "" : "x" + std::to_string(container.cards));
+}
+
+// "app=30/1024", or the sentence.
+std::string outcome(const kube::Pod& pod) {
+  const auto request = read(pod);
+  if (!request) return request.error().message;
+  std::string text;
+  for (const auto& asked : request->containers) {
+    text += (text.empty() ? "" : " ") + text_of_container(asked);
+  }
+  return text;
+}
+
+struct Case {
+  const char* core;
+  const char* memory;
+  const char* counts;
+  const char* outcome;
+};
+
+TEST(ReadRequest, UnderstandsEveryRowOfTheTable) {
+  const Case cases[] = {
+      // A share of one card.
+      {"30", "1024", "", "app=30/1024"},
+      {"1", "256", "", "app=1/256"},
+      {"100", "8000", "", "app=100/8000"},
+      // Whole cards.
+      {"100", "", "", "app=whole"},
+      {"100", "0", "", "app=whole"},
+      {"200", "", "", "app=wholex2"},
+      {"6400", "", "", "app=wholex64"},
+      // Several cards with a memory of their own.
+      {"200", "8000", "", "app=100/4000x2"},
+      {"400", "1024", "", "app=100/256x4"},
+      // Split over cards by annotation.
+      {"100", "8000", "2", "app=50/4000x2"},
+      {"60", "3000", "3", "app=20/1000x3"},
+      {"150", "2000", "2", "app=75/1000x2"},
+      {"200", "8000", "2", "app=100/4000x2"},
+      {"300", "", "3", "app=wholex3"},
+      {"30", "1024", "1", "app=30/1024"},
+      {"100", "", "1", "app=whole"},
+      // No cards.
+      {"", "", "", ""},
+      {"0", "0", "", ""},
+      {"0", "", "", ""},
+      {"", "", "0", ""},
+      // Quantities as the API server writes them back.
+      {"100", "8k", "", "app=100/8000"},
+      {"0.2k", "8Ki", "", "app=100/4096x2"},
+      {"50000m", "1e3", "", "app=50/1000"},
+  };
+  for (const auto& test : cases) {
+    EXPECT_EQ(outcome(pod_of({container("app", test.core, test.memory)}, test.counts)),
+              test.outcome)
+        << test.core << " " << test.memory << " " << test.counts;
+  }
+}
+
+TEST(ReadRequest, RefusesEachMistakeWithItsOwnSentence) {
+  const std::string asks = "container \"app\" asks " + kDomain;
+  const std::string key = "annotation " + kDomain + "/container-multiple-gpu";
+  const std::tuple<Case, std::string> cases[] = {
+      {{"", "1024", "", ""}, asks + "/mgpu-memory 1024 without " + kCore},
+      {{"0", "1024", "", ""}, asks + "/mgpu-memory 1024 without " + kCore},
+      {{"30", "", "", ""}, asks + "/mgpu-core 30 on 1 cards without " + kMemory},
+      {{"150", "", "2", ""}, asks + "/mgpu-core 150 on 2 cards without " + kMemory},
+      {{"150", "2000", "", ""}, asks + "/mgpu-core 150; over 100 it must be a multiple of 100"},
+      {{"101", "", "", ""}, asks + "/mgpu-core 101; over 100 it must be a multiple of 100"},
+      {{"100", "8000", "3", ""}, asks + "/mgpu-core 100, which does not divide by its 3 cards"},
+      {{"2", "8000", "4", ""}, asks + "/mgpu-core 2, which does not divide by its 4 cards"},
+      {{"200", "8001", "", ""}, asks + "/mgpu-memory 8001, which does not divide by its 2 cards"},
+      {{"60", "8000", "3", ""}, asks + "/mgpu-memory 8000, which does not divide by its 3 cards"},
+      {{"300", "8000", "2", ""}, asks + "/mgpu-core 300 on 2 cards, that is 150 of each"},
+      {{"200", "8000", "1", ""}, asks + "/mgpu-core 200 on 1 cards, that is 200 of each"},
+      {{"30", "255", "", ""}, asks + "/mgpu-memory 255 of one card; it must be at least 256"},
+      {{"60", "512", "4", ""}, asks + "/mgpu-memory 128 of one card; it must be at least 256"},
+      {{"200", "510", "", ""}, asks + "/mgpu-memory 255 of one card; it must be at least 256"},
+      {{"30", "1Ti", "", ""}, "of one card; it must be at most 16777216"},
+      {{"6500", "", "", ""}, asks + "/mgpu-core 6500, that is 65 cards; a container may have at"},
+      {{"4E", "4E", "", ""}, "a container may have at most 64"},
+      {{"30", "1024", "0", ""}, asks + "/mgpu-core 30 but has 0 in " + key},
+      {{"", "", "1", ""}, "container \"app\" has 1 in " + key + " but asks for no " + kCore},
+      {{"30", "1024", "1,1", ""}, key + " \"1,1\" has 2 entries; the pod has 1 containers"},
+      {{"30", "1024", "two", ""}, key + ": card count list \"two\""},
+      {{"30", "1024", "-1", ""}, key + ": card count list \"-1\""},
+      {{"30", "1024", "65", ""}, key + ": card count list \"65\""},
+      {{"0.5", "1024", "", ""}, "limits " + kCore + " of container \"app\" must be a whole number"},
+      {{"-1", "1024", "", ""}, "limits " + kCore + " of container \"app\" must be zero or more"},
+      {{"30", "9E", "", ""}, "limits " + kMemory + " of container \"app\" must be at most 2^62"},
+      {{"30", "much", "", ""}, "limits " + kMemory + " of container \"app\""},
+      {{"30", " ", "", ""}, "limits " + kMemory + " of container \"app\""},
+  };
+  for (const auto& [test, sentence] : cases) {
+    const kube::Pod pod = pod_of({container("app", test.core, test.memory)}, test.counts);
+    const auto request = read(pod);
+    ASSERT_FALSE(request) << sentence;
+    EXPECT_THAT(request.error().message, HasSubstr(sentence));
+    EXPECT_FALSE(request.error().message.ends_with('.'));
+  }
+}
+
+TEST(ReadRequest, RefusesAnEmptyAnnotation) {
+  kube::Pod pod = pod_of({container("app", "30", "1024")});
+  pod.metadata.annotations[kDomain + "/container-multiple-gpu"] = "";
+  EXPECT_FALSE(read(pod));
+}
+
+TEST(ReadRequest, ReadsRequestsOnlyWhereThereAreNoLimits) {
+  kube::Container app = container("app", "", "");
+  app.requests = {{kCore, "30"}, {kMemory, "1024"}};
+  EXPECT_EQ(outcome(pod_of({app})), "app=30/1024");
+  app.limits = {{kCore, "30"}, {kMemory, "1Ki"}};
+  EXPECT_EQ(outcome(pod_of({app})), "app=30/1024");
+  app.limits[kMemory] = "2048";
+  EXPECT_THAT(outcome(pod_of({app})), HasSubstr("2048 and requests 1024; they must be equal"));
+  app.requests[kMemory] = "many";
+  EXPECT_THAT(outcome(pod_of({app})), HasSubstr("requests " + kMemory + " of container \"app\""));
+}
+
+TEST(ReadRequest, KeepsSpecOrderAndLeavesOutContainersWithoutCards) {
+  kube::Pod pod = pod_of(
+      {container("a", "30", "1024"), container("b", "", ""), container("c", "200", "")}, "1,0,2");
+  pod.init_containers = {container("i", "50", "2048"), container("j", "", ""),
+                         container("s", "10", "512")};
+  pod.init_containers[2].restart_always = true;
+  EXPECT_EQ(outcome(pod), "i=init:50/2048 s=side:10/512 a=30/1024 c=wholex2");
+}
+
+TEST(ReadRequest, TheAnnotationCountsAppContainersOnly) {
+  kube::Pod pod = pod_of({container("a", "100", "2000")}, "2");
+  pod.init_containers = {container("i", "200", "")};
+  EXPECT_EQ(outcome(pod), "i=init:wholex2 a=50/1000x2");
+  pod = pod_of({container("a", "100", "2000")}, "0,2");
+  pod.init_containers = {container("i", "", "")};
+  EXPECT_THAT(outcome(pod), HasSubstr("has 2 entries; the pod has 1 containers"));
+}
+
+TEST(ReadRequest, RefusesLongNamesOnlyOfContainersThatAskForCards) {
+  const std::string longest(limits::kContainerNameMax, 'a');
+  EXPECT_EQ(outcome(pod_of({container(longest, "100", "")})), longest + "=whole");
+  EXPECT_EQ(outcome(pod_of({container(longest + "b", "", "")})), "");
+  const std::string refused = outcome(pod_of({container(longest + "b", "100", "")}));
+  EXPECT_THAT(refused, HasSubstr("has a name of 44 characters"));
+  EXPECT_THAT(refused, HasSubstr("at most 43"));
+}
+
+TEST(ReadRequest, RefusesMoreContainersThanTheLimit) {
+  std::vector<kube::Container> containers;
+  for (std::size_t i = 0; i < limits::kGpuContainersPerPodMax; ++i) {
+    containers.push_back(container("c" + std::to_string(i), "1", "256"));
+  }
+  ASSERT_TRUE(read(pod_of(containers)));
+  containers.push_back(container("without", "", ""));
+  ASSERT_TRUE(read(pod_of(containers)));
+  containers.push_back(container("more", "1", "256"));
+  EXPECT_THAT(outcome(pod_of(containers)), HasSubstr("more than 64 containers"));
+}
+
+TEST(ReadRequest, LongValuesFromOutsideAreCutInSentences) {
+  const std::string huge(1 << 20, 'x');
+  for (const auto& pod : {pod_of({container(huge, "30", "")}), pod_of({container("a", huge, "")}),
+                          pod_of({container("a", "30", "1024")}, huge)}) {
+    const auto request = read(pod);
+    ASSERT_FALSE(request);
+    EXPECT_LT(request.error().message.size(), 600u);
+  }
+}
+
+TEST(ReadRequest, ReadsSelectorAndPolicyAsWritten) {
+  kube::Pod pod = pod_of({container("app", "30", "1024")});
+  pod.metadata.annotations = {{kDomain + "/gpu-model", "A100, H100"},
+                              {kDomain + "/gpu-model-exclude", "T4"},
+                              {kDomain + "/gpu-uuid", "GPU-1,GPU-2"},
+                              {kDomain + "/gpu-uuid-exclude", "GPU-3"},
+                              {kDomain + "/mgpu-policy", "spread/binpack"}};
+  const auto request = read(pod);
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->selector,
+            (CardSelector{{"A100", "H100"}, {"T4"}, {"GPU-1", "GPU-2"}, {"GPU-3"}}));
+  EXPECT_EQ(request->policy, "spread/binpack");
+}
+
+TEST(ReadRequest, RefusesSelectorsThatDoNotParse) {
+  for (const char* name : {"gpu-model", "gpu-model-exclude", "gpu-uuid", "gpu-uuid-exclude"}) {
+    kube::Pod pod = pod_of({container("app", "30", "1024")});
+    pod.metadata.annotations[kDomain + "/" + name] = "A100,,H100";
+    EXPECT_THAT(outcome(pod), HasSubstr("annotation " + kDomain + "/" + name + ": ")) << name;
+    // Nothing to select for.
+    pod.containers = {container("app", "", "")};
+    EXPECT_EQ(outcome(pod), "");
+  }
+}
+
+TEST(ReadRequest, OtherDomainsAreOtherResources) {
+  const Contract other = Contract::for_domain("example.com").value();
+  kube::Pod pod = pod_of({container("app", "30", "1024")});
+  EXPECT_TRUE(read_request(pod, other, MiB(256)).value().empty());
+  pod.containers[0].limits["example.com/mgpu-core"] = "100";
+  EXPECT_EQ(read_request(pod, other, MiB(256)).value().containers.at(0).whole, true);
+}
+
+TEST(ReadPlacement, ReadsTheCardsOfEveryContainer) {
+  kube::Pod pod = pod_of({container("a", "30", "1024"), container("b", "200", "")});
+  pod.metadata.annotations[kDomain + "/gpu-index-container-a"] = "3";
+  pod.metadata.annotations[kDomain + "/gpu-index-container-b"] = "0,2";
+  const auto placement = read_placement(pod, read(pod).value(), contract());
+  ASSERT_TRUE(placement);
+  EXPECT_EQ(*placement, placement_of("3 | 0,2"));
+}
+
+TEST(ReadPlacement, NamesTheAnnotationThatIsWrong) {
+  const std::string key = "annotation " + kDomain + "/gpu-index-container-a";
+  const std::pair<const char*, std::string> cases[] = {
+      {nullptr, key + " is missing"},
+      {"", key + ": card index list \"\""},
+      {"1,0", key + ": card index list \"1,0\" must be ascending"},
+      {"1,x", key + ": card index list \"1,x\""},
+      {"1", key + " \"1\" has another number of cards than the 2 that"},
+      {"1,2,3", key + " \"1,2,3\" has another number of cards than the 2 that"},
+  };
+  for (const auto& [value, sentence] : cases) {
+    kube::Pod pod = pod_of({container("a", "200", "")});
+    if (value != nullptr) pod.metadata.annotations[kDomain + "/gpu-index-container-a"] = value;
+    const auto placement = read_placement(pod, read(pod).value(), contract());
+    ASSERT_FALSE(placement) << sentence;
+    EXPECT_THAT(placement.error().message, HasSubstr(sentence));
+  }
+}
+
+}  // namespace
+}  // namespace mgpu

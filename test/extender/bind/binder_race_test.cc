@@ -1,0 +1,212 @@
+// Many binds at once: whatever is lost, late, refused or restarted, no card is handed out twice.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "common/base/asio_executor.h"
+#include "test/extender/bind/binder_world.h"
+#include "test/support/manual_executor.h"
+
+namespace mgpu::verbs {
+namespace {
+
+using kube::Fault;
+using test::is_bind;
+
+constexpr int kNodes = 4;
+
+void add_nodes(ledger::Ledger& ledger) {
+  for (int n = 0; n < kNodes; ++n) {
+    test::add_node(ledger, "n" + std::to_string(n) + ": 0[100/32000] 1[100/32000]");
+  }
+}
+
+// One life of the extender: its ledger, fed by a watch, and its binder.
+struct Extender {
+  Extender(kube::MemoryApiServer& server, const Settings& settings, std::size_t in_flight)
+      : client(server),
+        watch(server, ledger, settings.contract),
+        binder(client, ledger, settings, in_flight, {}) {
+    add_nodes(ledger);
+    binder.start_rechecks();
+  }
+
+  ledger::Ledger ledger;
+  kube::Client client;
+  test::PodWatch watch;
+  Binder binder;
+};
+
+struct World {
+  explicit World(std::uint64_t seed) : random(seed) {}
+
+  int below(int end) { return std::uniform_int_distribution<int>(0, end - 1)(random); }
+
+  void start_extender() {
+    extender.emplace(server, settings, 32);
+    executor.advance(Duration(50));
+    ASSERT_TRUE(extender->watch.synced());
+  }
+
+  void create_pods(int count) {
+    const std::vector<std::string> asks = {"10/1024", "35/4096", "50/2048", "100/8000", "200"};
+    for (int i = 0; i < count; ++i) {
+      const std::string node = "n" + std::to_string(below(kNodes));
+      const std::string ask = asks[static_cast<std::size_t>(below(static_cast<int>(asks.size())))];
+      pods.push_back(test::create(server, {.name = "p" + std::to_string(i), .asks = {ask}}, node));
+    }
+  }
+
+  std::optional<Fault> any_fault(const kube::Request& request) {
+    if (request.target.find("watch=") != std::string::npos) return std::nullopt;
+    switch (below(12)) {
+      case 0:
+        return Fault{.kind = Fault::Kind::kLoseAnswer};
+      case 1:
+        return Fault{.kind = Fault::Kind::kRefuse};
+      case 2:
+        return Fault{.kind = Fault::Kind::kAnswer, .status = below(2) ? 500 : 429};
+      case 3:
+        return Fault{.kind = Fault::Kind::kDelay, .delay = Duration(below(9'000))};
+      default:
+        return std::nullopt;
+    }
+  }
+
+  void bind(const BindingArgs& args) {
+    ++asked;
+    extender->binder.bind(args, [this](const std::string&) { ++answered; });
+  }
+
+  mgpu::test::ManualExecutor executor;
+  kube::MemoryApiServer server{executor, {}};
+  Settings settings = test::settings_of();
+  std::mt19937_64 random;
+  std::vector<BindingArgs> pods;
+  int asked = 0;
+  int answered = 0;
+  std::optional<Extender> extender;
+};
+
+TEST(BinderRace, AThousandBindsOnEightCards) {
+  World world(1);
+  world.start_extender();
+  world.create_pods(1'000);
+  for (const auto& pod : world.pods) world.bind(pod);
+  world.executor.advance(Duration(100));
+  EXPECT_EQ(world.answered, 1'000);
+  EXPECT_LE(test::fullest_card(world.server), 100);
+  EXPECT_EQ(world.extender->ledger.counts().overfull, 0u);
+  EXPECT_EQ(world.extender->ledger.counts().assumed, 0u);
+  EXPECT_GT(world.extender->ledger.counts().bound, 8u);
+}
+
+// Faults, retries on other nodes, deletions and restarts, mixed by the seed.
+void live_through(std::uint64_t seed) {
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  World world(seed);
+  world.start_extender();
+  world.create_pods(150);
+  world.server.set_faults([&](const kube::Request& request) { return world.any_fault(request); });
+  for (int step = 0; step < 500; ++step) {
+    BindingArgs args = world.pods[static_cast<std::size_t>(world.below(150))];
+    if (world.below(3) == 0) args.node = NodeName("n" + std::to_string(world.below(kNodes)));
+    world.bind(args);
+    if (world.below(20) == 0) world.server.call(test::delete_pod(args.pod.name));
+    world.executor.advance(Duration(world.below(200)));
+    if (step % 10 == 0) {
+      ASSERT_LE(test::fullest_card(world.server), 100) << "step " << step;
+    }
+    if (step != 250) continue;
+    world.extender.reset();
+    world.answered = world.asked;
+    world.server.set_faults(nullptr);
+    world.start_extender();
+    world.server.set_faults([&](const kube::Request& request) { return world.any_fault(request); });
+  }
+  world.server.set_faults(nullptr);
+  world.executor.advance(Duration(60'000));
+  EXPECT_EQ(world.answered, world.asked);
+  EXPECT_LE(test::fullest_card(world.server), 100);
+  EXPECT_EQ(world.extender->ledger.counts().assumed, 0u);
+  EXPECT_EQ(world.extender->ledger.counts().overfull, 0u);
+}
+
+TEST(BinderRace, NeitherFaultsNorARestartHandOutACardTwice) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) live_through(seed);
+}
+
+// The same on real threads, for the thread sanitizer: filters, binds and reads from several at
+// once.
+TEST(BinderRace, ThreadsAtOnce) {
+  constexpr int kThreads = 4;
+  constexpr int kPodsEach = 60;
+  AsioExecutor executor;
+  kube::MemoryApiServer server(executor, {});
+  const Settings settings = test::settings_of();
+  std::vector<std::vector<BindingArgs>> pods(kThreads);
+  for (int i = 0; i < kThreads * kPodsEach; ++i) {
+    auto& mine = pods[static_cast<std::size_t>(i % kThreads)];
+    mine.push_back(test::create(server, {.name = "p" + std::to_string(i), .asks = {"20/2000"}},
+                                "n" + std::to_string(i % kNodes)));
+  }
+  std::atomic<int> answered{0};
+  {
+    Extender extender(server, settings, 8);
+    std::vector<std::thread> threads;
+    for (const auto& mine : pods) {
+      threads.emplace_back([&] {
+        for (const BindingArgs& args : mine) {
+          const ExtenderArgs seen =
+              test::args_of({.name = args.pod.name, .asks = {"20/2000"}}, {args.node.str()});
+          filter(seen, extender.ledger, settings, executor.now());
+          kube::Pod pod = seen.pod();
+          pod.metadata.uid = args.uid.str();
+          extender.binder.remember(pod);
+          extender.binder.bind(args, [&](const std::string&) { ++answered; });
+          static_cast<void>(extender.binder.in_flight());
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    while (answered < kThreads * kPodsEach) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  executor.stop();  // the server ends while nothing runs
+  // 8 cards of 100 %, 20 % each.
+  EXPECT_EQ(test::fullest_card(server), 100);
+}
+
+// The binder ends while its executor is in the middle of its answers.
+TEST(BinderRace, EndsWhileBusy) {
+  for (int round = 0; round < 20; ++round) {
+    AsioExecutor executor;
+    kube::MemoryApiServer server(executor, {});
+    const Settings settings = test::settings_of();
+    std::vector<BindingArgs> pods;
+    for (int i = 0; i < 20; ++i) {
+      pods.push_back(test::create(server, {.name = "p" + std::to_string(i), .asks = {"10/1000"}},
+                                  "n" + std::to_string(i % kNodes)));
+    }
+    auto alive = std::make_unique<std::atomic<int>>(0);
+    {
+      Extender extender(server, settings, 4);
+      for (const auto& args : pods) {
+        extender.binder.bind(args, [&counter = *alive](const std::string&) { ++counter; });
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(round * 200));
+    }
+    alive.reset();    // an answer from here on is a use after free
+    executor.stop();  // the server ends while nothing runs
+  }
+}
+
+}  // namespace
+}  // namespace mgpu::verbs

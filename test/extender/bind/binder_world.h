@@ -1,0 +1,103 @@
+// A binder over the in-memory API server.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/kube/client.h"
+#include "common/kube/memory/api_server.h"
+#include "common/kube/object_json.h"
+#include "common/kube/reflector.h"
+#include "extender/ledger/consumers.h"
+#include "extender/bind/binder.h"
+#include "test/extender/verbs/verbs_world.h"
+
+namespace mgpu::verbs::test {
+
+inline kube::Request post_pod(const PodText& pod) {
+  kube::Request request;
+  request.method = kube::Method::kPost;
+  request.target = "/api/v1/namespaces/d/pods";
+  request.body = pod_json(pod);
+  request.content_type = "application/json";
+  return request;
+}
+
+inline kube::Request delete_pod(const std::string& name, int grace = 0) {
+  kube::Request request;
+  request.method = kube::Method::kDelete;
+  request.target =
+      "/api/v1/namespaces/d/pods/" + name + "?gracePeriodSeconds=" + std::to_string(grace);
+  return request;
+}
+
+inline bool is_bind(const kube::Request& request) {
+  return request.method == kube::Method::kPost && request.target.ends_with("/binding");
+}
+
+inline bool is_get(const kube::Request& request) {
+  return request.method == kube::Method::kGet;
+}
+
+inline kube::Pod pod_at(kube::MemoryApiServer& server, const std::string& name) {
+  const auto response = server.call(kube::get_pod({"d", name}));
+  EXPECT_TRUE(response.ok()) << response.body;
+  return *kube::read_pod(response.body);
+}
+
+// Creates it and returns what kube-scheduler would send to bind it.
+inline BindingArgs create(kube::MemoryApiServer& server, PodText pod, const std::string& node) {
+  pod.with_uid = false;
+  const auto response = server.call(post_pod(pod));
+  EXPECT_TRUE(response.ok()) << response.body;
+  return {{"d", pod.name}, kube::read_pod(response.body)->uid(), NodeName(node)};
+}
+
+// The most that any card of any node has of compute, by what stands on the bound pods at the API
+// server. Every container of the test pods asks one share of one card, or whole ones.
+inline std::int64_t fullest_card(kube::MemoryApiServer& server) {
+  const Contract contract = *Contract::for_domain(kDefaultResourceDomain);
+  const auto list = server.call(kube::list(kube::bound_pods(), 0, ""));
+  const auto page = kube::read_list_page(list.body);
+  EXPECT_TRUE(page) << list.body;
+  std::map<std::pair<std::string, int>, std::int64_t> cards;
+  std::int64_t fullest = 0;
+  for (const auto& item : page->items) {
+    const kube::Pod pod = *kube::read_pod(item);
+    for (const auto& container : pod.containers) {
+      const auto core = container.limits.find(contract.core_resource);
+      if (core == container.limits.end()) continue;
+      const auto indices =
+          parse_card_indices(pod.metadata.annotations.at(contract.index_key(container.name)));
+      for (const CardIndex index : *indices) {
+        auto& used = cards[{pod.node_name, index.value()}];
+        used += std::stoll(core->second) / std::ssize(*indices);
+        fullest = std::max(fullest, used);
+      }
+    }
+  }
+  return fullest;
+}
+
+// What the extender follows of pods: keeps a ledger equal to the server's bound pods.
+class PodWatch {
+ public:
+  PodWatch(kube::Transport& transport, ledger::Ledger& ledger, const Contract& contract)
+      : reflector_("pods", kube::bound_pods(), transport,
+                   ledger::pod_consumer(ledger, contract, ledger::PodHandlers()),
+                   kube::ReflectorHandlers()) {
+    reflector_.start();
+  }
+  bool synced() const { return reflector_.synced(); }
+
+ private:
+  kube::Reflector reflector_;
+};
+
+}  // namespace mgpu::verbs::test

@@ -1,0 +1,56 @@
+#include "extender/bind/binding_state.h"
+
+#include <gtest/gtest.h>
+
+namespace mgpu::verbs {
+namespace {
+
+struct Case {
+  const char* name;
+  std::string uid, node, cards;  // of the pod; cards "" = not annotated
+  bool being_deleted;
+  const char* phase;
+  Standing standing;
+};
+
+TEST(Standing, OfAPodThatWasToHaveCardZeroOfNodeOne) {
+  const Contract contract = *Contract::for_domain(kDefaultResourceDomain);
+  const Annotations wanted = {{contract.assumed, "true"}, {contract.index_key("c"), "0"}};
+  const Case cases[] = {
+      {"unbound", "u", "", "", false, "Pending", Standing::kUnbound},
+      {"unbound, with old annotations", "u", "", "0", false, "Pending", Standing::kUnbound},
+      {"ours", "u", "n1", "0", false, "Running", Standing::kOurs},
+      {"ours, being deleted", "u", "n1", "0", true, "Running", Standing::kOurs},
+      {"other cards", "u", "n1", "1", false, "Running", Standing::kHere},
+      {"no cards", "u", "n1", "", false, "Running", Standing::kHereBare},
+      {"other node", "u", "n2", "0", false, "Running", Standing::kElsewhere},
+      {"other uid", "v", "n1", "0", false, "Running", Standing::kAnother},
+      {"being deleted", "u", "", "", true, "Pending", Standing::kEnding},
+      {"finished", "u", "", "", false, "Failed", Standing::kEnding},
+  };
+  for (const Case& c : cases) {
+    kube::Pod pod;
+    pod.metadata.uid = c.uid;
+    pod.metadata.being_deleted = c.being_deleted;
+    pod.node_name = c.node;
+    pod.phase = c.phase;
+    if (!c.cards.empty()) {
+      pod.metadata.annotations = {
+          {contract.assumed, "true"}, {contract.index_key("c"), c.cards}, {"a user's", "own"}};
+    }
+    EXPECT_EQ(standing_of(pod, PodUid("u"), NodeName("n1"), wanted, contract), c.standing)
+        << c.name;
+  }
+}
+
+TEST(Standing, OfAPodThatAsksForNoCardsIsByNodeAlone) {
+  const Contract contract = *Contract::for_domain(kDefaultResourceDomain);
+  kube::Pod pod;
+  pod.metadata.uid = "u";
+  pod.node_name = "n1";
+  EXPECT_EQ(standing_of(pod, PodUid("u"), NodeName("n1"), {}, contract), Standing::kOurs);
+  EXPECT_EQ(standing_of(pod, PodUid("u"), NodeName("n2"), {}, contract), Standing::kElsewhere);
+}
+
+}  // namespace
+}  // namespace mgpu::verbs

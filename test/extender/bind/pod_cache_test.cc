@@ -1,0 +1,49 @@
+#include "extender/bind/pod_cache.h"
+
+#include <gtest/gtest.h>
+
+namespace mgpu::verbs {
+namespace {
+
+kube::Pod pod(const std::string& uid, const std::string& version = "1") {
+  kube::Pod pod;
+  pod.metadata.uid = uid;
+  pod.metadata.resource_version = version;
+  return pod;
+}
+
+TEST(RememberedPods, AreTakenOnce) {
+  RememberedPods pods(2);
+  pods.put(pod("a"));
+  ASSERT_TRUE(pods.take(PodUid("a")));
+  EXPECT_FALSE(pods.take(PodUid("a")));
+  EXPECT_FALSE(pods.take(PodUid("b")));
+}
+
+TEST(RememberedPods, TheNewestOfOneUidHolds) {
+  RememberedPods pods(2);
+  pods.put(pod("a", "1"));
+  pods.put(pod("a", "2"));
+  EXPECT_EQ(pods.take(PodUid("a"))->metadata.resource_version, "2");
+  EXPECT_FALSE(pods.take(PodUid("a")));
+}
+
+TEST(RememberedPods, TheOneSeenLongestAgoIsForgotten) {
+  RememberedPods pods(2);
+  pods.put(pod("a"));
+  pods.put(pod("b"));
+  pods.put(pod("a"));
+  pods.put(pod("c"));
+  EXPECT_FALSE(pods.take(PodUid("b")));
+  EXPECT_TRUE(pods.take(PodUid("a")));
+  EXPECT_TRUE(pods.take(PodUid("c")));
+}
+
+TEST(RememberedPods, WithoutAUidAreNotKept) {
+  RememberedPods pods(2);
+  pods.put(pod(""));
+  EXPECT_FALSE(pods.take(PodUid("")));
+}
+
+}  // namespace
+}  // namespace mgpu::verbs

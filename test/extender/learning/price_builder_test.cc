@@ -1,0 +1,126 @@
+#include "extender/learning/price_builder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "extender/learning/workload_window.h"
+#include "test/support/ledger_text.h"
+
+namespace mgpu::market {
+namespace {
+
+using test::at_ms;
+using test::bound_claim;
+using test::facts_of;
+using test::request_of;
+
+struct MakerTest : testing::Test {
+  MakerTest() {
+    ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000]"));
+    ledger.apply_node(facts_of("n2: 0[100/2000]"));
+    window.seen(1, request_of("30/300"), {});
+  }
+
+  ledger::Ledger ledger;
+  Board board;
+  WorkloadWindow window;
+  Maker maker{ledger, board, [this] { return window.counted(); }};
+};
+
+TEST_F(MakerTest, NothingStandsOnTheBoardBefore) {
+  EXPECT_EQ(board.current(), nullptr);
+}
+
+TEST_F(MakerTest, TheFirstMarketTakesTheHastyOnesPlace) {
+  maker.make(at_ms(5));
+  ASSERT_NE(board.current(), nullptr);
+  EXPECT_EQ(board.current()->version, 2U);
+  EXPECT_EQ(board.since(), at_ms(5));
+}
+
+TEST_F(MakerTest, TheMarketKnowsTheWorkloadAndTheKindsOfCards) {
+  maker.make(at_ms(0));
+  const auto market = board.current();
+  EXPECT_EQ(market->workload.classes.size(), 2U);
+  EXPECT_EQ(market->prices.supply.size(), 2U);
+  EXPECT_EQ(market->tables.kinds().size(), 3U);
+  EXPECT_FALSE(market->tables.empty());
+  EXPECT_FALSE(market->target.empty());
+}
+
+TEST_F(MakerTest, EveryModelOfTheClusterIsExpectedToBeAskedFor) {
+  ledger.replace_nodes(
+      {facts_of("n1: 0[100/1000 model=T4]"), facts_of("n2: 0[100/2000 model=A10]")});
+  maker.make(at_ms(0));
+  const auto& classes = board.current()->workload.classes;
+  EXPECT_EQ(std::ranges::count(classes, true, &placement::WeightedClass::assumed), 4);
+  EXPECT_EQ(board.current()->prices.supply.size(), classes.size());
+}
+
+TEST_F(MakerTest, ADecisionKeepsTheMarketItHolds) {
+  maker.make(at_ms(0));
+  const auto held = board.current();
+  window.seen(2, request_of("whole"), {});
+  maker.make(at_ms(10));
+  EXPECT_EQ(held->version + 1, board.current()->version);
+  EXPECT_EQ(held->workload.classes.size(), 2U);
+}
+
+TEST_F(MakerTest, AClusterWithoutCardsHasNoPrices) {
+  ledger.replace_nodes({facts_of("n3:")});
+  maker.make(at_ms(0));
+  EXPECT_TRUE(board.current()->tables.empty());
+}
+
+TEST_F(MakerTest, NodesThatAreFullAreNoTrouble) {
+  ledger.apply_pod(bound_claim("a", "n1", "wholex2", "0,1"));
+  ledger.apply_pod(bound_claim("b", "n2", "whole", "0"));
+  maker.make(at_ms(0));
+  for (const float price : board.current()->prices.supply) EXPECT_GE(price, 0.0F);
+}
+
+int asked = 0;  // how often the policy below was asked about a node
+
+placement::Score any_card(const placement::Ask&, const placement::Node&, const placement::Card&,
+                          const Share&, const Share&) {
+  return 0;
+}
+placement::Score counted(const placement::Ask&, const placement::Node&,
+                         const std::vector<placement::CardHold>&) {
+  return ++asked;
+}
+const placement::Policy kCounted{.name = "counted", .score_card = any_card, .score_node = counted};
+
+TEST_F(MakerTest, WhatWasAskedBeforeNeedNotBeFoundAgainByTheNextMarket) {
+  const GpuRequest request = request_of("30/300");
+  const auto nodes_asked = [&] {
+    asked = 0;
+    const auto market = board.current();
+    const placement::Ask ask(request, {}, 0, market.get());
+    ledger.read(at_ms(0), [&](const ledger::View& view) {
+      view.score(std::vector<std::string_view>{"n1", "n2"}, ask, {&kCounted, &kCounted});
+    });
+    return asked;
+  };
+  maker.make(at_ms(0));
+  EXPECT_EQ(nodes_asked(), 2);
+  maker.make(at_ms(10));
+  EXPECT_EQ(nodes_asked(), 0);
+}
+
+TEST(IsDue, OftenAtFirstAndThenEverySoManyPods) {
+  struct {
+    std::uint64_t now;
+    std::uint64_t then;
+    bool due;
+  } const cases[] = {{0, 0, false},         {1, 0, true},          {2, 1, true},
+                     {14, 10, true},        {20, 20, false},       {21, 20, false},
+                     {22, 20, true},        {1'099, 1'000, false}, {1'100, 1'000, true},
+                     {9'099, 9'000, false}, {9'100, 9'000, true}};
+  for (const auto& one : cases)
+    EXPECT_EQ(is_due(one.now, one.then, 100), one.due) << one.then << " to " << one.now;
+}
+
+}  // namespace
+}  // namespace mgpu::market

@@ -1,0 +1,113 @@
+#include "extender/learning/workload_window.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "test/support/cluster_text.h"
+
+namespace mgpu::market {
+namespace {
+
+using placement::CountedClass;
+using placement::HostAmount;
+using placement::MilliCpu;
+using test::request_of;
+
+// Of the pods seen: what stands there before any of them has no memory to it and 8 cores.
+std::vector<CountedClass> seen_in(const WorkloadWindow& window) {
+  std::vector<CountedClass> counted = window.counted();
+  std::erase_if(counted, [](const CountedClass& one) {
+    return one.what.whole && one.what.host.cpu == MilliCpu(8'000);
+  });
+  return counted;
+}
+
+HostAmount host(std::int64_t cores, std::int64_t mib) {
+  return {MilliCpu(cores * 1000), MiB(mib)};
+}
+
+TEST(WorkloadWindow, IsNeverWithoutAnIdeaOfWhatComes) {
+  const WorkloadWindow window;
+  EXPECT_EQ(window.pods_seen(), 0U);
+  ASSERT_EQ(window.counted().size(), 1U);
+  EXPECT_TRUE(window.counted().front().what.whole);
+}
+
+TEST(WorkloadWindow, CountsAPodOnceHoweverOftenItIsAskedAbout) {
+  WorkloadWindow window;
+  for (int i = 0; i < 5; ++i) window.seen(7, request_of("30/1000"), host(2, 100));
+  window.seen(8, request_of("30/1000"), host(2, 300));
+  EXPECT_EQ(window.pods_seen(), 2U);
+  EXPECT_TRUE(window.knows(7));
+  EXPECT_FALSE(window.knows(9));
+  ASSERT_EQ(seen_in(window).size(), 1U);
+  EXPECT_EQ(seen_in(window).front().count, 2);
+}
+
+TEST(WorkloadWindow, PodsThatDifferInMainMemoryAloneAreOneClassOfTheirMean) {
+  WorkloadWindow window;
+  window.seen(1, request_of("30/1000"), host(2, 100));
+  window.seen(2, request_of("30/1000"), host(2, 301));
+  window.seen(3, request_of("30/1000"), host(4, 100));
+  const auto counted = seen_in(window);
+  ASSERT_EQ(counted.size(), 2U);
+  const auto two = std::ranges::find(counted, 2, &CountedClass::count);
+  ASSERT_NE(two, counted.end());
+  EXPECT_EQ(two->what.host, host(2, 200));
+}
+
+TEST(WorkloadWindow, APodOfSeveralContainersIsAClassForEach) {
+  WorkloadWindow window;
+  window.seen(1, request_of("30/1000 whole"), host(2, 100));
+  const auto counted = seen_in(window);
+  ASSERT_EQ(counted.size(), 2U);
+  std::int64_t memory = 0;
+  for (const CountedClass& one : counted) memory += one.what.host.memory.value();
+  EXPECT_EQ(memory, 100);
+}
+
+TEST(WorkloadWindow, PodsWithoutCardsCountToo) {
+  WorkloadWindow window;
+  window.seen(1, GpuRequest{}, host(2, 100));
+  ASSERT_EQ(seen_in(window).size(), 1U);
+  EXPECT_EQ(seen_in(window).front().what.cards, 0);
+}
+
+TEST(WorkloadWindow, TheOldestLeaveWhereThereAreTooMany) {
+  WorkloadWindow window(3);
+  for (std::uint64_t pod = 1; pod <= 5; ++pod)
+    window.seen(pod, request_of(pod <= 3 ? "10/1000" : "20/1000"), host(1, 1));
+  EXPECT_EQ(window.pods_seen(), 5U);
+  std::int64_t ten = 0;
+  for (const CountedClass& one : window.counted())
+    if (one.what.per_card.core == Percent(10)) ten += one.count;
+  EXPECT_EQ(ten, 1);
+}
+
+TEST(WorkloadWindow, APodThatHasLeftTheWindowDoesNotCountAgainWhileItRuns) {
+  WorkloadWindow window(3);
+  for (std::uint64_t pod = 1; pod <= 5; ++pod) window.seen(pod, request_of("10/1000"), host(1, 1));
+  EXPECT_TRUE(window.knows(1));
+  window.seen(1, request_of("10/1000"), host(1, 1));
+  EXPECT_EQ(window.pods_seen(), 5U);
+}
+
+TEST(WorkloadWindow, KnowsNoMorePodsThanItsLimit) {
+  WorkloadWindow window(1);
+  for (std::uint64_t pod = 1; pod <= limits::kWorkloadKnownPods + 1; ++pod)
+    window.seen(pod, GpuRequest{}, host(1, 1));
+  EXPECT_FALSE(window.knows(1));
+  EXPECT_TRUE(window.knows(2));
+}
+
+TEST(WorkloadWindow, ClassesThatHaveLeftAreGone) {
+  WorkloadWindow window(1);
+  window.seen(1, request_of("10/1000"), host(1, 1));
+  window.seen(2, request_of("20/1000"), host(1, 1));
+  ASSERT_EQ(window.counted().size(), 1U);
+  EXPECT_EQ(window.counted().front().what.per_card.core, Percent(20));
+}
+
+}  // namespace
+}  // namespace mgpu::market

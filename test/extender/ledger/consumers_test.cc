@@ -1,0 +1,256 @@
+#include "extender/ledger/consumers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "test/support/ledger_text.h"
+
+namespace mgpu::ledger {
+namespace {
+
+using test::assume_id;
+using test::facts_of;
+using test::used_text;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Kind = kube::WatchEvent::Kind;
+
+std::string node_json(const std::string& name, int cards) {
+  return R"({"metadata":{"name":")" + name + R"("},"status":{"capacity":{)" +
+         R"("vke.volcengine.com/mgpu-core":")" + std::to_string(cards * 100) +
+         R"(","vke.volcengine.com/mgpu-memory":")" + std::to_string(cards * 1000) + R"("}}})";
+}
+
+struct PodText {
+  std::string uid;
+  std::string node = "n1";
+  std::string cards = "0";
+  std::string phase = "Running";
+  std::string core = "30";
+
+  std::string json() const {
+    return R"({"metadata":{"name":")" + uid + R"(","namespace":"default","uid":")" + uid +
+           R"(","annotations":{"vke.volcengine.com/gpu-index-container-main":")" + cards +
+           R"("}},"spec":{"nodeName":")" + node +
+           R"(","containers":[{"name":"main","resources":{"limits":{)" +
+           R"("vke.volcengine.com/mgpu-core":")" + core +
+           R"(","vke.volcengine.com/mgpu-memory":"300"}}}]},"status":{"phase":")" + phase +
+           R"("}})";
+  }
+};
+
+class InformerTest : public testing::Test {
+ protected:
+  InformerTest() {
+    node({Kind::kApply, node_json("n1", 2)});
+    node({Kind::kApply, node_json("n2", 1)});
+  }
+
+  void node(const kube::WatchEvent& event) { take(node_events.on_event(event)); }
+  void pod(const kube::WatchEvent& event) { take(pod_events.on_event(event)); }
+  void take(const kube::Taken& taken) {
+    if (!taken.unreadable.empty()) problems.push_back(taken.unreadable);
+  }
+  void pod(Kind kind, const PodText& text = {}) {
+    const bool bare = kind == Kind::kRelistBegin || kind == Kind::kRelistEnd;
+    pod(kube::WatchEvent{kind, bare ? "" : text.json()});
+  }
+
+  Contract contract = *Contract::for_domain(kDefaultResourceDomain);
+  Ledger ledger;
+  std::vector<std::string> problems;
+  std::function<void(const std::string&)> on_problem = [this](const std::string& problem) {
+    problems.push_back(problem);
+  };
+  kube::ObjectEvents<NodeFacts> node_events{node_consumer(ledger, contract, on_problem)};
+  std::vector<std::string> settled;
+  std::vector<std::string> bound;
+  kube::ObjectEvents<PodFacts> pod_events{pod_consumer(
+      ledger, contract,
+      {.on_settled = [this](const PodUid& uid) { settled.push_back(uid.str()); },
+       .on_bound = [this](const PodFacts& pod) { bound.push_back(pod.pod.uid.str()); }})};
+};
+
+TEST_F(InformerTest, NodesComeChangeAndGo) {
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+  node({Kind::kApply, node_json("n1", 3)});
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0 2=0/0");
+  node({Kind::kDelete, node_json("n1", 3)});
+  EXPECT_EQ(used_text(ledger, "n1"), "no node");
+  EXPECT_THAT(problems, IsEmpty());
+}
+
+TEST_F(InformerTest, RelistOfNodesIsAppliedOnceItIsComplete) {
+  node({Kind::kRelistBegin, ""});
+  node({Kind::kRelistObject, node_json("n3", 1)});
+  EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n1"), NodeName("n2")));
+  node({Kind::kRelistEnd, ""});
+  EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n3")));
+}
+
+TEST_F(InformerTest, RelistBegunAnewForgetsItsFirstPart) {
+  node({Kind::kRelistBegin, ""});
+  node({Kind::kRelistObject, node_json("n3", 1)});
+  node({Kind::kRelistBegin, ""});
+  node({Kind::kRelistObject, node_json("n4", 1)});
+  node({Kind::kRelistEnd, ""});
+  EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n4")));
+}
+
+TEST_F(InformerTest, NodeWhoseCardsCannotBeReadIsToldAndOffersNone) {
+  node({Kind::kApply,
+        R"({"metadata":{"name":"n1","annotations":{"vke.volcengine.com/mgpu-cards":"["}}})"});
+  EXPECT_THAT(problems, Contains(HasSubstr("node n1: ")));
+  EXPECT_EQ(used_text(ledger, "n1"), "");
+}
+
+TEST_F(InformerTest, NodeThatCannotBeReadIsToldAndLeftAsItWas) {
+  const std::string unreadable[] = {"", "{", R"({"metadata":7})", R"({"metadata":{}})",
+                                    std::string(200'000, '[')};
+  for (const std::string& text : unreadable) {
+    node({Kind::kApply, text});
+    node({Kind::kDelete, text});
+  }
+  EXPECT_EQ(problems.size(), 10u);
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+}
+
+TEST_F(InformerTest, RelistWithAnUnreadableNodeTakesNoneAsGone) {
+  node({Kind::kRelistBegin, ""});
+  node({Kind::kRelistObject, node_json("n2", 3)});
+  node({Kind::kRelistObject, "{"});
+  node({Kind::kRelistEnd, ""});
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+  EXPECT_EQ(used_text(ledger, "n2"), "0=0/0 1=0/0 2=0/0");
+  node({Kind::kRelistBegin, ""});
+  node({Kind::kRelistObject, node_json("n2", 3)});
+  node({Kind::kRelistEnd, ""});
+  EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n2")));
+}
+
+// --- pods ----------------------------------------------------------------------------------------
+
+TEST_F(InformerTest, BoundPodsComeChangeAndGo) {
+  pod(Kind::kApply, {.uid = "a"});
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+  pod(Kind::kApply, {.uid = "a", .cards = "1"});
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
+  pod(Kind::kDelete, {.uid = "a", .cards = "1"});
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+}
+
+TEST_F(InformerTest, PodsThatWaitForNoNodeAnyMoreAreToldOf) {
+  pod(Kind::kApply, {.uid = "pending", .node = ""});
+  pod(Kind::kApply, {.uid = "bound"});
+  pod(Kind::kApply, {.uid = "finished", .node = "", .phase = "Failed"});
+  pod(Kind::kDelete, {.uid = "gone", .node = ""});
+  pod(Kind::kRelistBegin);
+  pod(Kind::kRelistObject, {.uid = "listed"});
+  pod(Kind::kRelistEnd);
+  EXPECT_THAT(settled, ElementsAre("bound", "finished", "gone", "listed"));
+}
+
+TEST_F(InformerTest, PodThatFinishedReleasesItsShare) {
+  for (const char* phase : {"Succeeded", "Failed"}) {
+    pod(Kind::kApply, {.uid = "a"});
+    pod(Kind::kApply, {.uid = "a", .phase = phase});
+    EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0") << phase;
+  }
+}
+
+TEST_F(InformerTest, PodThatOnlyTerminatesHoldsItsShare) {
+  std::string text = PodText{.uid = "a"}.json();
+  text.replace(text.find(R"("uid")"), 0, R"("deletionTimestamp":"2026-11-21T08:00:00Z",)");
+  pod(kube::WatchEvent{Kind::kApply, text});
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+}
+
+TEST_F(InformerTest, PodSeenUnboundDoesNotUndoABindOnItsWay) {
+  assume_id(ledger, "a", "n1", "30/300");
+  pod(Kind::kApply, {.uid = "a", .node = "", .phase = "Pending"});
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+  pod(Kind::kDelete, {.uid = "a", .node = "", .phase = "Pending"});
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+}
+
+TEST_F(InformerTest, PodThatAsksForNoCardsIsNoClaim) {
+  pod(kube::WatchEvent{Kind::kApply,
+                       R"({"metadata":{"name":"a","namespace":"default","uid":"a"},)"
+                       R"("spec":{"nodeName":"n1","containers":[{"name":"main"}]}})"});
+  EXPECT_EQ(ledger.counts().bound, 0u);
+  EXPECT_THAT(problems, IsEmpty());
+}
+
+TEST_F(InformerTest, PodWithAnUnreadableAnnotationMakesCardsUncertain) {
+  pod(Kind::kApply, {.uid = "a", .cards = "none"});
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0? 1=0/0?");
+  pod(Kind::kApply, {.uid = "b", .node = "n2", .core = "150"});
+  EXPECT_EQ(used_text(ledger, "n2"), "0=0/0?");
+  EXPECT_EQ(ledger.counts().drifting, 2u);
+}
+
+TEST_F(InformerTest, RelistOfPodsIsAppliedOnceItIsComplete) {
+  pod(Kind::kApply, {.uid = "a"});
+  assume_id(ledger, "b", "n2", "30/300");
+  pod(Kind::kRelistBegin);
+  pod(Kind::kRelistObject, {.uid = "c", .cards = "1"});
+  pod(Kind::kRelistObject, {.uid = "d", .cards = "1", .phase = "Failed"});
+  pod(Kind::kRelistObject, {.uid = "e", .node = "", .cards = "1"});
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+  pod(Kind::kRelistEnd);
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
+  EXPECT_EQ(used_text(ledger, "n2"), "0=30/300");
+}
+
+TEST_F(InformerTest, PodThatCannotBeReadIsToldAndLeftAsItWas) {
+  pod(Kind::kApply, {.uid = "a"});
+  for (const char* text : {"", "[", R"({"metadata":{"name":"a","namespace":"default"}})"}) {
+    pod(kube::WatchEvent{Kind::kApply, text});
+    pod(kube::WatchEvent{Kind::kDelete, text});
+  }
+  EXPECT_EQ(problems.size(), 6u);
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+}
+
+TEST_F(InformerTest, RelistWithAnUnreadablePodTakesNoneAsGone) {
+  pod(Kind::kApply, {.uid = "a"});
+  pod(Kind::kRelistBegin);
+  pod(Kind::kRelistObject, {.uid = "b", .cards = "1"});
+  pod(kube::WatchEvent{Kind::kRelistObject, "{"});
+  pod(Kind::kRelistEnd);
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=30/300");
+  pod(Kind::kRelistBegin);
+  pod(Kind::kRelistObject, {.uid = "b", .cards = "1"});
+  pod(Kind::kRelistEnd);
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
+}
+
+TEST_F(InformerTest, PodsTellWhatTheyAskFor) {
+  std::vector<std::string> asked;
+  kube::ObjectEvents<PodFacts> events{pod_consumer(
+      ledger, contract, {.on_bound = [&](const PodFacts& pod) {
+        asked.push_back(pod.request ? std::to_string(pod.request->containers.size()) : "refused");
+      }})};
+  events.on_event({Kind::kApply, PodText{.uid = "a"}.json()});
+  events.on_event({Kind::kApply, PodText{.uid = "without-cards", .core = "0"}.json()});
+  events.on_event({Kind::kApply, PodText{.uid = "refused", .core = "150"}.json()});
+  EXPECT_THAT(asked, ElementsAre("1", testing::_, "refused"));
+}
+
+TEST_F(InformerTest, PodsThatAreShownBoundAreTold) {
+  pod(Kind::kApply, {.uid = "a"});
+  pod(Kind::kApply, {.uid = "waits", .node = ""});
+  pod(Kind::kApply, {.uid = "done", .phase = "Succeeded"});
+  pod(Kind::kApply, {.uid = "without-cards", .core = "0"});
+  pod(Kind::kDelete, {.uid = "a"});
+  pod(Kind::kRelistBegin);
+  pod(Kind::kRelistObject, {.uid = "listed"});
+  pod(Kind::kRelistObject, {.uid = "listed-done", .phase = "Failed"});
+  pod(Kind::kRelistEnd);
+  EXPECT_THAT(bound, ElementsAre("a", "without-cards", "listed"));
+}
+
+}  // namespace
+}  // namespace mgpu::ledger

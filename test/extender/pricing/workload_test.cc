@@ -1,0 +1,144 @@
+#include "extender/pricing/workload.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "test/support/cluster_text.h"
+
+namespace mgpu::placement {
+namespace {
+
+using test::request_of;
+using test::share_of;
+using testing::DoubleEq;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+HostAmount host_of(std::int64_t milli_cpu, std::int64_t mib) {
+  return {MilliCpu(milli_cpu), MiB(mib)};
+}
+
+TEST(ClassesOf, APodOfOneContainerIsOneClass) {
+  GpuRequest request = request_of("30/1024x2");
+  request.selector.models = {"A100", "T4"};
+  request.selector.models_excluded = {"P100"};
+  request.selector.uuids = {"GPU-1"};
+  const PodClass expected{host_of(4000, 512), 2,       share_of("30/1024"), false,
+                          {"A100", "T4"},     {"P100"}};
+  EXPECT_THAT(classes_of(request, host_of(4000, 512)), ElementsAre(expected));
+}
+
+TEST(ClassesOf, InWhichOrderModelsAreListedAndHowOftenDoesNotMatter) {
+  GpuRequest request = request_of("30/1024");
+  GpuRequest other = request;
+  request.selector = {{"T4", "A100", "T4"}, {"V100", "P100"}, {}, {}};
+  other.selector = {{"A100", "T4"}, {"P100", "V100", "P100"}, {}, {}};
+  EXPECT_EQ(classes_of(request, {}), classes_of(other, {}));
+}
+
+TEST(ClassesOf, WholeCardsAreToldFromSharesOfAllCompute) {
+  const auto whole = classes_of(request_of("whole"), {});
+  const auto share = classes_of(request_of("100/0"), {});
+  EXPECT_TRUE(whole.at(0).whole);
+  EXPECT_EQ(whole.at(0).per_card, share_of("100/0"));
+  EXPECT_FALSE(share.at(0).whole);
+  EXPECT_NE(whole, share);
+}
+
+TEST(ClassesOf, APodWithoutCardsIsAClassOfItsHostAmounts) {
+  const PodClass expected{.host = host_of(12500, 57344)};
+  EXPECT_THAT(classes_of(GpuRequest{}, host_of(12500, 57344)), ElementsAre(expected));
+  EXPECT_THAT(classes_of(GpuRequest{}, {}), ElementsAre(PodClass{}));
+}
+
+TEST(ClassesOf, TheFirstOfSeveralContainersHasThePodsHostAmounts) {
+  const auto classes = classes_of(request_of("init:80/4000 30/1024 wholex2"), host_of(8000, 64));
+  ASSERT_THAT(classes, SizeIs(3));
+  EXPECT_EQ(classes[0].host, host_of(8000, 64));
+  EXPECT_EQ(classes[0].per_card, share_of("80/4000"));
+  EXPECT_TRUE(classes[1].host.zero());
+  EXPECT_EQ(classes[1].per_card, share_of("30/1024"));
+  EXPECT_TRUE(classes[2].host.zero());
+  EXPECT_EQ(classes[2].cards, 2);
+}
+
+// Classes that differ in CPU, which names them.
+std::vector<CountedClass> counted(const std::vector<std::int64_t>& counts) {
+  std::vector<CountedClass> classes;
+  for (const std::int64_t count : counts) {
+    const auto name = static_cast<std::int64_t>(classes.size());
+    classes.push_back({{.host = host_of(name, 0)}, count});
+  }
+  return classes;
+}
+
+std::vector<std::int64_t> names_of(const Workload& workload) {
+  std::vector<std::int64_t> names;
+  for (const WeightedClass& one : workload.classes) names.push_back(one.what.host.cpu.value());
+  return names;
+}
+
+TEST(WorkloadOf, KeepsTheMostFrequentUntilTheyCover) {
+  struct {
+    std::vector<std::int64_t> counts;
+    double cover;
+    std::size_t most;
+    std::vector<std::int64_t> kept;
+  } const cases[] = {
+      {{1, 50, 9, 40}, 1, 100, {1, 3, 2, 0}},
+      {{1, 50, 9, 40}, 0.95, 100, {1, 3, 2}},
+      // Exactly covered by two.
+      {{1, 50, 9, 40}, 0.9, 100, {1, 3}},
+      {{1, 50, 9, 40}, 0.5, 100, {1}},
+      {{1, 50, 9, 40}, 0.01, 100, {1}},
+      {{1, 50, 9, 40}, 0, 100, {}},
+      {{1, 50, 9, 40}, 1, 2, {1, 3}},
+      {{1, 50, 9, 40}, 1, 0, {}},
+      // Equal counts in the order given.
+      {{5, 7, 5, 7}, 1, 100, {1, 3, 0, 2}},
+      // What was not seen is not expected.
+      {{0, 3, 0}, 1, 100, {1}},
+      {{0, 0}, 1, 100, {}},
+      {{}, 0.95, 100, {}},
+      // Counts whose sum is beyond 64 bits.
+      {{INT64_MAX, INT64_MAX, INT64_MAX}, 0.5, 100, {0, 1}},
+  };
+  for (const auto& test : cases) {
+    EXPECT_EQ(names_of(workload_of(counted(test.counts), test.cover, test.most)), test.kept)
+        << testing::PrintToString(test.counts) << " " << test.cover << " " << test.most;
+  }
+}
+
+TEST(WorkloadOf, ProbabilitiesAreOfWhatIsKept) {
+  const Workload workload = workload_of(counted({10, 60, 30}), 0.9, 100);
+  ASSERT_THAT(workload.classes, SizeIs(2));
+  EXPECT_THAT(workload.classes[0].probability, DoubleEq(60.0 / 90));
+  EXPECT_THAT(workload.classes[1].probability, DoubleEq(30.0 / 90));
+}
+
+TEST(WorkloadOf, ProbabilitiesSumUpToOneAndDoNotRise) {
+  std::vector<std::int64_t> counts(300);
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    counts[i] = static_cast<std::int64_t>(i * 7919 % 101);
+  for (const double cover : {0.3, 0.95, 1.0}) {
+    for (const std::size_t most : {1U, 10U, 1000U}) {
+      const Workload workload = workload_of(counted(counts), cover, most);
+      double sum = 0;
+      double before = 1;
+      for (const WeightedClass& one : workload.classes) {
+        EXPECT_GT(one.probability, 0);
+        EXPECT_LE(one.probability, before);
+        before = one.probability;
+        sum += one.probability;
+      }
+      EXPECT_NEAR(sum, 1, 1e-12);
+      EXPECT_LE(workload.classes.size(), most);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mgpu::placement

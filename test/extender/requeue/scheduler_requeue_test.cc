@@ -1,0 +1,250 @@
+#include "extender/requeue/scheduler_requeue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/kube/memory/api_server.h"
+#include "common/limits.h"
+#include "test/support/manual_executor.h"
+
+namespace mgpu::verbs {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Answers as it is told to, 200 otherwise, and keeps the requests.
+class ScriptedApi final : public kube::Transport {
+ public:
+  explicit ScriptedApi(Executor& executor) : executor_(executor) {}
+  void send(kube::Request request, std::function<void(kube::Response)> done) override {
+    asked.push_back(request.method == kube::Method::kPost ? "POST" : "PATCH");
+    bodies.push_back(request.body);
+    if (silent) return held.push_back(std::move(done));
+    kube::Response answer;
+    answer.status = 200;
+    if (!answers.empty()) {
+      answer = answers.front();
+      answers.pop_front();
+    }
+    executor_.post([done = std::move(done), answer] { done(answer); });
+  }
+  std::unique_ptr<kube::Stream> stream(kube::Request, kube::StreamHandlers) override {
+    return nullptr;
+  }
+  Executor& executor() override { return executor_; }
+
+  std::vector<std::string> asked;
+  std::vector<std::string> bodies;
+  std::deque<kube::Response> answers;
+  bool silent = false;
+  std::vector<std::function<void(kube::Response)>> held;
+
+ private:
+  Executor& executor_;
+};
+
+kube::Response status(int code) {
+  kube::Response response;
+  response.status = code;
+  response.body = R"({"message":"status )" + std::to_string(code) + "\"}";
+  return response;
+}
+
+class WakerTest : public testing::Test {
+ protected:
+  void refuse(const char* pod) { waker_->refused(PodUid(pod), ledger_.releases()); }
+  // A node with cards appears.
+  void release() {
+    ledger::NodeFacts node;
+    node.name = NodeName("n" + std::to_string(nodes_++));
+    node.cards.resize(1);
+    const std::uint64_t before = ledger_.releases();
+    ledger_.apply_node(node);
+    ASSERT_GT(ledger_.releases(), before);
+  }
+  void strand(const char* pod) {
+    refuse(pod);
+    release();
+  }
+  // Until whoever is owed a wake has got it.
+  void pass() { executor_.advance(limits::kWakeDelay + 3 * limits::kWakeLook); }
+  std::unique_ptr<Waker> make(std::string space) {
+    return std::make_unique<Waker>(
+        client_, ledger_, std::move(space),
+        WakerEvents{.on_outcome = [this](WakeOutcome outcome) { outcomes_.push_back(outcome); },
+                    .on_problem = [this](const auto& said) { problems_.push_back(said); }});
+  }
+
+  test::ManualExecutor executor_;
+  ScriptedApi api_{executor_};
+  kube::Client client_{api_};
+  ledger::Ledger ledger_;
+  int nodes_ = 0;
+  std::vector<WakeOutcome> outcomes_;
+  std::vector<std::string> problems_;
+  std::unique_ptr<Waker> waker_ = make("kube-system");
+};
+
+TEST_F(WakerTest, WritesTheObjectOnceForAPodThatAReleaseOvertook) {
+  strand("a");
+  pass();
+  EXPECT_THAT(api_.asked, ElementsAre("PATCH"));
+  EXPECT_THAT(outcomes_, ElementsAre(WakeOutcome::kWoken));
+  executor_.advance(std::chrono::minutes(1));
+  EXPECT_EQ(api_.asked.size(), 1U);
+}
+
+TEST_F(WakerTest, WritesNothingWithoutAReleaseOrWhenThePodIsAskedAboutAgain) {
+  refuse("a");
+  pass();
+  strand("b");
+  waker_->asked(PodUid("a"));
+  waker_->gone(PodUid("b"));
+  pass();
+  EXPECT_TRUE(api_.asked.empty());
+}
+
+TEST_F(WakerTest, EachWriteDiffersFromTheOneBefore) {
+  for (int i = 0; i < 2; ++i) {
+    strand("a");
+    pass();
+  }
+  ASSERT_EQ(api_.bodies.size(), 2U);
+  EXPECT_NE(api_.bodies[0], api_.bodies[1]);
+}
+
+TEST_F(WakerTest, TwoProcessesWriteDifferentValues) {
+  strand("a");
+  pass();
+  waker_ = make("kube-system");
+  strand("a");
+  pass();
+  ASSERT_EQ(api_.bodies.size(), 2U);
+  EXPECT_NE(api_.bodies[0], api_.bodies[1]);
+}
+
+TEST_F(WakerTest, CreatesTheObjectWhereThereIsNone) {
+  for (const int created : {201, 409}) {
+    api_.asked.clear();
+    api_.answers = {status(404), status(created)};
+    strand("a");
+    pass();
+    EXPECT_THAT(api_.asked, ElementsAre("PATCH", "POST"));
+    EXPECT_EQ(outcomes_.back(), WakeOutcome::kWoken) << created;
+  }
+  EXPECT_TRUE(problems_.empty());
+}
+
+TEST_F(WakerTest, AProblemIsToldOnceWhileItLastsAndTheWakeTriedEverLess) {
+  for (int i = 0; i < 20; ++i) api_.answers.push_back(status(403));
+  strand("a");
+  executor_.advance(std::chrono::seconds(40));
+  EXPECT_GT(api_.asked.size(), 4U);
+  EXPECT_LT(api_.asked.size(), 8U);
+  ASSERT_EQ(problems_.size(), 1U);
+  EXPECT_THAT(problems_[0], HasSubstr("status 403"));
+  EXPECT_THAT(problems_[0], HasSubstr("deploy/rbac/extender.yaml"));
+  EXPECT_THAT(outcomes_, testing::Each(WakeOutcome::kRefused));
+}
+
+TEST_F(WakerTest, AnotherProblemIsToldAndTheSameAgainAfterASuccess) {
+  api_.answers = {status(403), status(503), status(200)};
+  strand("a");
+  executor_.advance(std::chrono::seconds(20));
+  EXPECT_THAT(outcomes_,
+              ElementsAre(WakeOutcome::kRefused, WakeOutcome::kFailed, WakeOutcome::kWoken));
+  EXPECT_THAT(problems_, ElementsAre(HasSubstr("403"), HasSubstr("503")));
+  api_.answers = {status(503)};
+  strand("a");
+  pass();
+  EXPECT_EQ(problems_.size(), 3U);
+}
+
+TEST_F(WakerTest, ANamespaceThatIsNotThereIsAProblemOfTheFlag) {
+  api_.answers = {status(404), status(404)};
+  strand("a");
+  pass();
+  ASSERT_EQ(problems_.size(), 1U);
+  EXPECT_THAT(problems_[0], HasSubstr("--wake-namespace"));
+}
+
+TEST_F(WakerTest, OneWriteIsUnderWayAtATimeAndNoCallWaitsForIt) {
+  api_.silent = true;
+  strand("a");
+  pass();
+  strand("b");
+  executor_.advance(std::chrono::minutes(1));
+  EXPECT_EQ(api_.held.size(), 1U);
+  api_.silent = false;
+  api_.held[0](status(200));
+  pass();
+  EXPECT_EQ(api_.asked.size(), 2U) << "b was stranded after the first had been sent";
+}
+
+TEST_F(WakerTest, ReleasesInARowMakeNoMoreThanAWakeAnInterval) {
+  const int seconds = 20;
+  for (int i = 0; i < 10 * seconds; ++i) {
+    strand(("pod-" + std::to_string(i)).c_str());
+    executor_.advance(Duration(100));
+  }
+  EXPECT_GT(api_.asked.size(), seconds / 3U);
+  EXPECT_LE(api_.asked.size(), seconds * Duration(std::chrono::seconds(1)) / limits::kWakeInterval);
+}
+
+TEST_F(WakerTest, WithoutANamespaceNobodyIsWoken) {
+  waker_ = make("");
+  strand("a");
+  pass();
+  EXPECT_TRUE(api_.asked.empty());
+  EXPECT_EQ(executor_.pending(), 0U);
+}
+
+TEST_F(WakerTest, NobodyIsCalledOnceItIsGone) {
+  api_.silent = true;
+  strand("a");
+  pass();
+  ASSERT_EQ(api_.held.size(), 1U);
+  waker_.reset();
+  api_.held[0](status(403));
+  executor_.advance(std::chrono::minutes(1));
+  EXPECT_TRUE(outcomes_.empty());
+}
+
+TEST_F(WakerTest, RestsWhileNobodyWaits) {
+  refuse("a");
+  EXPECT_GT(executor_.pending(), 0U);
+  waker_->asked(PodUid("a"));
+  pass();
+  EXPECT_EQ(executor_.pending(), 0U);
+}
+
+TEST_F(WakerTest, TheObjectAppearsAtAnApiServerAndChangesWithEachWake) {
+  kube::MemoryApiServer server(executor_, {});
+  kube::Client client(server);
+  Waker waker(client, ledger_, "default", {[](WakeOutcome) {}, [](const std::string&) {}});
+  const auto object = [&] {
+    kube::Request get;
+    get.target = std::string("/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities/") +
+                 kWakeObject;
+    return server.call(get);
+  };
+  std::string before = object().body;
+  for (int i = 0; i < 3; ++i) {
+    waker.refused(PodUid("a"), ledger_.releases());
+    release();
+    pass();
+    EXPECT_EQ(object().status, 200);
+    EXPECT_NE(std::exchange(before, object().body), object().body);
+  }
+}
+
+}  // namespace
+}  // namespace mgpu::verbs

@@ -1,0 +1,213 @@
+#include "plugin/agent/flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+namespace mgpu {
+namespace {
+
+using testing::HasSubstr;
+using Arguments = std::vector<std::string>;
+
+struct Parsed {
+  Flags flags;
+  ParsedOptions options;
+};
+
+Parsed parse(const Arguments& arguments, const std::string& environment = "") {
+  Parsed parsed;
+  Options options("mgpu-device-plugin", "Tests.", environment);
+  add_flags(options, parsed.flags);
+  std::vector<const char*> all = {"mgpu-device-plugin"};
+  for (const std::string& argument : arguments) all.push_back(argument.c_str());
+  parsed.options = options.parse(static_cast<int>(all.size()), all.data());
+  return parsed;
+}
+
+AgentSettings settings(const Arguments& arguments) {
+  const Parsed parsed = parse(arguments);
+  EXPECT_TRUE(parsed.options.run) << parsed.options.print;
+  auto settings = settings_of(parsed.flags);
+  EXPECT_TRUE(settings) << settings.error().message;
+  return settings ? *std::move(settings) : AgentSettings();
+}
+
+std::string complaint(const Arguments& arguments) {
+  const Parsed parsed = parse(arguments);
+  EXPECT_EQ(parsed.options.exit_code, 2);
+  EXPECT_FALSE(parsed.options.run);
+  return parsed.options.print;
+}
+
+TEST(PluginFlags, StandAsDocumented) {
+  const AgentSettings standard = settings({"--node-name", "n1"});
+  EXPECT_EQ(standard.node, NodeName("n1"));
+  EXPECT_EQ(standard.contract.core_resource, "vke.volcengine.com/mgpu-core");
+  EXPECT_EQ(standard.http.address, "0.0.0.0");
+  EXPECT_EQ(standard.http.port, 9801);
+  EXPECT_EQ(standard.plugin_folder, "/var/lib/kubelet/device-plugins");
+  EXPECT_EQ(standard.pod_resources_socket, "/var/lib/kubelet/pod-resources/kubelet.sock");
+  EXPECT_EQ(standard.runtime_socket, "/run/containerd/containerd.sock");
+  EXPECT_EQ(standard.state_folder, "/var/lib/mgpu");
+  EXPECT_EQ(standard.run_folder, "/run/mgpu");
+  EXPECT_EQ(standard.cdi_folder, "/var/run/cdi");
+  EXPECT_EQ(standard.proc_folder, "/proc");
+  EXPECT_EQ(standard.settle, std::chrono::milliseconds(20));
+  EXPECT_EQ(standard.injection, Injection::kAuto);
+  EXPECT_EQ(standard.memory_resource, MemoryResource::kNodeStatus);
+  EXPECT_EQ(standard.enforcement, Enforcement::kNone);
+  EXPECT_FALSE(standard.mps);
+}
+
+TEST(PluginFlags, ReachTheSettings) {
+  const AgentSettings given = settings(
+      {"--node-name=n2.example.com", "--listen-address=127.0.0.1", "--port=0",
+       "--resource-domain=example.com", "--device-plugin-dir=/a", "--pod-resources-socket=/b",
+       "--runtime-socket=/c", "--state-dir=/d", "--run-dir=/e", "--cdi-dir=/f", "--settle-ms=5000",
+       "--isolation=mps", "--mps-control=/opt/mps", "--enforce=evict",
+       "--memory-resource=device-plugin", "--injection=cdi"});
+  EXPECT_EQ(given.node, NodeName("n2.example.com"));
+  EXPECT_EQ(given.http.address, "127.0.0.1");
+  EXPECT_EQ(given.http.port, 0);
+  EXPECT_EQ(given.contract.memory_resource, "example.com/mgpu-memory");
+  EXPECT_EQ(given.plugin_folder, "/a");
+  EXPECT_EQ(given.pod_resources_socket, "/b");
+  EXPECT_EQ(given.runtime_socket, "/c");
+  EXPECT_EQ(given.state_folder, "/d");
+  EXPECT_EQ(given.run_folder, "/e");
+  EXPECT_EQ(given.cdi_folder, "/f");
+  EXPECT_EQ(given.settle, std::chrono::seconds(5));
+  EXPECT_TRUE(given.mps);
+  EXPECT_EQ(given.mps_control, "/opt/mps");
+  EXPECT_EQ(given.enforcement, Enforcement::kEvict);
+  EXPECT_EQ(given.memory_resource, MemoryResource::kDevicePlugin);
+  EXPECT_EQ(given.injection, Injection::kCdi);
+  EXPECT_EQ(settings({"--node-name=n", "--injection=device-nodes"}).injection,
+            Injection::kDeviceNodes);
+}
+
+TEST(PluginFlags, ComeFromTheEnvironmentToo) {
+  ASSERT_EQ(setenv("PLUGIN_TEST_NODE_NAME", "n7", 1), 0);
+  ASSERT_EQ(setenv("PLUGIN_TEST_SETTLE_MS", "7", 1), 0);
+  const Parsed parsed = parse({"--settle-ms=9"}, "PLUGIN_TEST");
+  unsetenv("PLUGIN_TEST_NODE_NAME");
+  unsetenv("PLUGIN_TEST_SETTLE_MS");
+  ASSERT_TRUE(parsed.options.run) << parsed.options.print;
+  EXPECT_EQ(parsed.flags.node_name, "n7");
+  EXPECT_EQ(parsed.flags.settle_ms, 9) << "the command line wins";
+}
+
+TEST(PluginFlags, AWrongValueInTheEnvironmentIsRefusedToo) {
+  ASSERT_EQ(setenv("PLUGIN_TEST_INJECTION", "magic", 1), 0);
+  const Parsed parsed = parse({}, "PLUGIN_TEST");
+  unsetenv("PLUGIN_TEST_INJECTION");
+  EXPECT_EQ(parsed.options.exit_code, 2);
+  EXPECT_THAT(parsed.options.print, HasSubstr("magic"));
+}
+
+struct Wrong {
+  std::string flag;
+  std::string value;
+  std::string expectation;
+};
+
+TEST(PluginFlags, AreRefusedInOneSentenceWithFlagValueAndExpectation) {
+  const std::string path = "is not an absolute path";
+  const std::string name = "is not the name of a node: 1 to 253 lower-case letters";
+  const Wrong cases[] = {
+      {"--port", "70000", "65535"},
+      {"--port", "-1", "0"},
+      {"--port", "many", "65535"},
+      {"--settle-ms", "5001", "5000"},
+      {"--settle-ms", "soon", "5000"},
+      {"--resource-domain", "not a domain", "must be a DNS subdomain"},
+      {"--resource-domain", "kubernetes.io", "is reserved by Kubernetes"},
+      {"--node-name", "N1", name},
+      {"--node-name", "a/b", name},
+      {"--node-name", std::string(254, 'n'), name},
+      {"--cards-file", "cards.yaml", path},
+      {"--device-plugin-dir", "plugins", path},
+      {"--pod-resources-socket", "socket", path},
+      {"--runtime-socket", "unix:///run/containerd.sock", path},
+      {"--state-dir", "./state", path},
+      {"--run-dir", "run", path},
+      {"--cdi-dir", "cdi", path},
+      {"--xid-ignore", "many", "is not an XID, a whole number"},
+      {"--xid-ignore", "-1", "is not an XID"},
+      {"--xid-ignore", "99999999999999999999", "is not an XID"},
+      {"--xid-ignore", "13,,31", "one of them is empty"},
+      {"--isolation", "strict", "mps"},
+      {"--enforce", "kill", "evict"},
+      {"--memory-resource", "kubelet", "device-plugin"},
+      {"--injection", "magic", "device-nodes"},
+      {"--log-level", "loud", "warn"},
+      {"--log-format", "xml", "json"},
+  };
+  for (const auto& [flag, value, expectation] : cases) {
+    const std::string sentence = complaint({flag, value});
+    EXPECT_THAT(sentence, HasSubstr(flag));
+    EXPECT_THAT(sentence, HasSubstr(value.substr(0, 60))) << flag;
+    EXPECT_THAT(sentence, HasSubstr(expectation));
+    EXPECT_EQ(std::ranges::count(sentence, '\n'), 1) << sentence;
+    EXPECT_LT(sentence.size(), 400U);
+  }
+}
+
+TEST(PluginFlags, AnEmptyPathIsRefused) {
+  for (const char* flag : {"--device-plugin-dir", "--pod-resources-socket", "--runtime-socket",
+                           "--state-dir", "--run-dir", "--cdi-dir"}) {
+    EXPECT_THAT(complaint({std::string(flag) + "="}), HasSubstr(flag));
+  }
+}
+
+TEST(PluginFlags, SharesThatCouldNotBeEnforcedAreRefused) {
+  EXPECT_THAT(complaint({"--node-name=n", "--isolation=mps", "--injection=device-nodes"}),
+              HasSubstr("--isolation: \"mps\" needs mounts"));
+  EXPECT_TRUE(settings({"--node-name=n", "--isolation=mps", "--injection=auto"}).mps);
+}
+
+TEST(PluginFlags, AnUnknownFlagIsRefused) {
+  EXPECT_THAT(complaint({"--no-such-flag"}), HasSubstr("--no-such-flag"));
+}
+
+TEST(PluginFlags, NoXidNeedBeIgnored) {
+  EXPECT_TRUE(parse({"--node-name=n", "--xid-ignore="}).options.run);
+}
+
+TEST(PluginFlags, TheCardsFileTakesThePlaceOfNvml) {
+  Flags flags;
+  flags.cards_file = "/etc/mgpu/cards.yaml";
+  const auto source = card_source_of(flags);
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_EQ((*source)->description(), "/etc/mgpu/cards.yaml");
+}
+
+TEST(PluginFlags, NvmlIsLookedForWhereItIsSaidToBe) {
+  Flags flags;
+  flags.nvml_library = "/no/such/libnvidia-ml.so.1";
+  const auto source = card_source_of(flags);
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_THAT((*source)->read().error().message, HasSubstr("/no/such/libnvidia-ml.so.1"));
+}
+
+TEST(PluginFlags, HaveHelp) {
+  const Parsed parsed = parse({"--help"});
+  EXPECT_EQ(parsed.options.exit_code, 0);
+  EXPECT_FALSE(parsed.options.run);
+  for (const char* flag :
+       {"--node-name",       "--kubeconfig", "--context",           "--insecure-skip-tls-verify",
+        "--listen-address",  "--port",       "--resource-domain",   "--cards-file",
+        "--nvml-library",    "--xid-ignore", "--device-plugin-dir", "--pod-resources-socket",
+        "--runtime-socket",  "--state-dir",  "--run-dir",           "--cdi-dir",
+        "--settle-ms",       "--isolation",  "--mps-control",       "--enforce",
+        "--memory-resource", "--injection",  "--log-level",         "--log-format"}) {
+    EXPECT_THAT(parsed.options.print, HasSubstr(flag));
+  }
+}
+
+}  // namespace
+}  // namespace mgpu

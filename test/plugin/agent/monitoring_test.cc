@@ -1,0 +1,134 @@
+#include "plugin/agent/monitoring.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "common/base/log.h"
+#include "test/plugin/support/gpu_objects.h"
+#include "test/plugin/support/pod_api.h"
+#include "test/plugin/support/scripted_parts.h"
+#include "test/support/scratch_folder.h"
+
+namespace mgpu {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+const std::string kContainerId(64, 'a');
+
+// Container "main" of pod ml/a holds 1,000 MiB of card 1, and process 11 is its.
+class MonitoringTest : public testing::Test {
+ public:
+  MonitoringTest() {
+    EXPECT_TRUE(set_log_level("off"));
+    inventory_.start();
+    pods_.start();
+    const kube::Pod pod = api_.create("a", {{"main", 30, 1'000, "1"}});
+    api_.set_container_id("a", "main", kContainerId);
+    EXPECT_TRUE(test::comes_true([&] {
+      const auto seen = pods_.find(pod.uid());
+      return inventory_.state().read && seen && !seen->container_statuses.empty();
+    }));
+    allocation::Record record = test::started(test::allocated(test::device_ids(30), "a"), "a", 1);
+    record.owner->uid = pod.uid();
+    EXPECT_TRUE(records_.keep(record));
+    run_process(11, "0::/kubepods/pod" + pod.metadata.uid + "/" + kContainerId + "\n");
+  }
+  ~MonitoringTest() override { inventory_.stop(); }
+
+  void run_process(std::int64_t pid, const std::string& cgroup) {
+    const std::string folder = folder_.path(std::to_string(pid));
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder + "/cgroup") << cgroup;
+    std::ofstream(folder + "/stat") << pid << " (python3) S 1 10 10 0 -1 4194560 100 0 0 0 5 6 0 0"
+                                    << " 20 0 1 0 500 10000 200 0\n";
+  }
+  // Process `pid` uses so much of card 1.
+  void use(std::int64_t pid, std::int64_t memory) {
+    gpu::CardUse card{CardUuid("GPU-1"), MiB(memory), 12.5, {{pid, MiB(memory), 12.5}}};
+    cards_->say_use({card});
+    EXPECT_TRUE(test::comes_true([&] {
+      const auto seen = inventory_.use();
+      return seen.size() == 1 && seen[0].processes == card.processes;
+    }));
+  }
+  std::string sampled() {
+    monitoring_.sample();
+    return metrics_.text();
+  }
+
+  test::ScratchFolder folder_;
+  test::PodApi api_;
+  test::ScriptedCards* cards_ = new test::ScriptedCards(test::found_cards(2));
+  Inventory inventory_{std::unique_ptr<gpu::CardSource>(cards_),
+                       {.recall = [] { return gpu::KnownCards(); },
+                        .remember = [](const gpu::KnownCards&) { return true; },
+                        .on_change = [](const InventoryState&, const InventoryState&) {},
+                        .now = [] { return "2026-01-02T00:00:00Z"; }}};
+  Pods pods_{NodeName("n1"), api_.transport(), nullptr};
+  state::Records records_{folder_.path("allocations")};
+  Metrics metrics_;
+  std::vector<monitor::Overuse> told_;
+  Monitoring monitoring_{{metrics_, inventory_, pods_, records_},
+                         NodeName("n1"),
+                         folder_.path(),
+                         [this](const monitor::Overuse& over) { told_.push_back(over); }};
+};
+
+TEST_F(MonitoringTest, JoinsAProcessWithTheContainerThatHoldsTheCard) {
+  use(11, 500);
+  const std::string text = sampled();
+  EXPECT_THAT(text, HasSubstr("mgpu_container_memory_used_bytes{container=\"main\""));
+  EXPECT_THAT(text, HasSubstr("pod=\"a\""));
+  EXPECT_THAT(text, HasSubstr(std::to_string(500 << 20)));
+  EXPECT_THAT(text, HasSubstr("mgpu_card_healthy{index=\"0\",node=\"n1\",uuid=\"GPU-0\"} 1"));
+}
+
+TEST_F(MonitoringTest, HasNoUseOfACardThatDoesNotTell) {
+  const std::string text = sampled();
+  EXPECT_THAT(text, Not(HasSubstr("mgpu_card_memory_used_bytes{")));
+  EXPECT_THAT(text, HasSubstr("mgpu_card_memory_total_bytes{"));
+}
+
+TEST_F(MonitoringTest, TellsOnceOfAContainerThatStaysOverItsMemory) {
+  use(11, 2'000);
+  monitoring_.sample();
+  EXPECT_THAT(told_, IsEmpty()) << "one sample may be a moment";
+  for (int more = 0; more < 3; ++more) monitoring_.sample();
+  ASSERT_THAT(told_, SizeIs(1));
+  EXPECT_EQ(told_[0].owner.pod, (PodRef{"ml", "a"}));
+  EXPECT_EQ(told_[0].used, MiB(2'000));
+  EXPECT_THAT(monitoring_.over(), SizeIs(1));
+}
+
+TEST_F(MonitoringTest, AContainerThatIsWithinItsMemoryAgainIsNotOverAnyMore) {
+  use(11, 2'000);
+  for (int samples = 0; samples < 2; ++samples) monitoring_.sample();
+  use(11, 900);
+  monitoring_.sample();
+  EXPECT_THAT(monitoring_.over(), IsEmpty());
+}
+
+TEST_F(MonitoringTest, AProcessOfNoContainerIsNobodys) {
+  run_process(12, "0::/system.slice/sshd.service\n");
+  use(12, 2'000);
+  for (int samples = 0; samples < 3; ++samples) monitoring_.sample();
+  EXPECT_THAT(told_, IsEmpty());
+  EXPECT_THAT(sampled(), HasSubstr("mgpu_unmanaged_memory_bytes"));
+}
+
+TEST_F(MonitoringTest, WhatIsGoneIsGoneFromTheMetrics) {
+  use(11, 500);
+  ASSERT_THAT(sampled(), HasSubstr("pod=\"a\""));
+  for (const auto& record : records_.all()) records_.remove(record.id);
+  EXPECT_THAT(sampled(), Not(HasSubstr("pod=\"a\"")));
+}
+
+}  // namespace
+}  // namespace mgpu

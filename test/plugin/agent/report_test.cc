@@ -1,0 +1,72 @@
+#include "plugin/agent/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "test/plugin/support/gpu_objects.h"
+
+namespace mgpu {
+namespace {
+
+using test::card_facts;
+using Ready = node::NodeReport::Ready;
+
+InventoryState inventory(std::vector<CardFacts> cards) {
+  return {.read = true, .problem = "", .cards = std::move(cards), .found = {}};
+}
+
+struct Case {
+  InventoryState inventory;
+  bool registered;
+  Ready ready;
+  const char* reason;
+  const char* message;
+};
+
+TEST(Report, SaysInOneSentenceHowTheCardsAre) {
+  InventoryState no_driver;
+  no_driver.problem = "libnvidia-ml.so.1 is not there";
+  InventoryState silent = inventory({card_facts(0), card_facts(1)});
+  silent.problem = "NVML: timeout";
+  const Case cases[] = {
+      {no_driver, true, Ready::kFalse, "NoDriver", "libnvidia-ml.so.1 is not there"},
+      {silent, true, Ready::kUnknown, "CardsUnreadable", "NVML: timeout"},
+      {inventory({}), true, Ready::kFalse, "NoCards", "this node has no cards"},
+      {inventory({card_facts(0)}), false, Ready::kFalse, "KubeletAbsent",
+       "kubelet has not registered the device plugin"},
+      {inventory({card_facts(0, "MIG")}), true, Ready::kFalse, "NoHealthyCards",
+       "none of 1 card is healthy"},
+      {inventory({card_facts(0, "MIG"), card_facts(1, "XID 79")}), true, Ready::kFalse,
+       "NoHealthyCards", "none of 2 cards is healthy"},
+      {inventory({card_facts(0)}), true, Ready::kTrue, "CardsReady", "1 of 1 card is healthy"},
+      {inventory({card_facts(0), card_facts(1)}), true, Ready::kTrue, "CardsReady",
+       "2 of 2 cards are healthy"},
+      {inventory({card_facts(0), card_facts(1, "Lost")}), true, Ready::kTrue, "SomeCardsUnhealthy",
+       "1 of 2 cards is healthy"},
+  };
+  for (const Case& c : cases) {
+    const auto report = report_of(c.inventory, c.registered, false);
+    EXPECT_EQ(report.ready, c.ready) << c.message;
+    EXPECT_EQ(report.reason, c.reason);
+    EXPECT_EQ(report.message, c.message);
+    EXPECT_EQ(report.cards, c.inventory.cards);
+  }
+}
+
+TEST(Report, HasTheMemoryOfTheHealthyCards) {
+  const auto report = report_of(inventory({card_facts(0), card_facts(1, "XID 79")}), true, false);
+  EXPECT_EQ(report.memory, test::kCardMemory);
+}
+
+TEST(Report, LeavesMemoryToKubeletWhereItCountsIt) {
+  EXPECT_EQ(report_of(inventory({card_facts(0)}), true, true).memory, std::nullopt);
+}
+
+TEST(Report, OffersTheCardsThatWereKnownWhileTheDriverIsSilent) {
+  InventoryState silent = inventory({card_facts(0)});
+  silent.problem = "NVML: timeout";
+  EXPECT_EQ(report_of(silent, true, false).memory, test::kCardMemory);
+}
+
+}  // namespace
+}  // namespace mgpu

@@ -1,0 +1,186 @@
+#include "plugin/cards/card_index.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/limits.h"
+
+namespace mgpu::gpu {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr char kEarly[] = "2026-01-01T00:00:00Z";
+constexpr char kLater[] = "2026-01-02T00:00:00Z";
+
+FoundCard found(const std::string& uuid, std::optional<int> index = {},
+                const std::string& health = "Healthy") {
+  FoundCard card{.uuid = CardUuid(uuid), .model = "V100", .memory = MiB(32510)};
+  card.health = health;
+  if (index) card.index = CardIndex(*index);
+  return card;
+}
+
+// "0=GPU-a 1=GPU-b(Lost)"
+std::string shown(const std::vector<CardFacts>& cards) {
+  std::string text;
+  for (const CardFacts& card : cards) {
+    if (!text.empty()) text += " ";
+    text += std::to_string(card.index.value()) + "=" + card.uuid.str();
+    if (!card.healthy()) text += "(" + card.health + ")";
+  }
+  return text;
+}
+
+TEST(CardIndex, NumbersNewCardsInTheirOrder) {
+  const Indexed indexed = index_cards({}, {found("GPU-b"), found("GPU-a")}, kEarly);
+  EXPECT_EQ(shown(indexed.cards), "0=GPU-b 1=GPU-a");
+  EXPECT_THAT(indexed.problems, IsEmpty());
+  EXPECT_EQ(indexed.cards[0],
+            (CardFacts{CardIndex(0), CardUuid("GPU-b"), "V100", MiB(32510), "Healthy", kEarly}));
+}
+
+TEST(CardIndex, KeepsIndicesWhenCardsAreFoundInAnotherOrder) {
+  const auto first = index_cards({}, {found("GPU-a"), found("GPU-b")}, kEarly);
+  const auto second = index_cards(first.known, {found("GPU-b"), found("GPU-a")}, kLater);
+  EXPECT_EQ(second.cards, first.cards);
+  EXPECT_EQ(second.known, first.known);
+}
+
+TEST(CardIndex, NeverGivesTheIndexOfACardThatIsGone) {
+  const auto first = index_cards({}, {found("GPU-a"), found("GPU-b")}, kEarly);
+  const auto replaced = index_cards(first.known, {found("GPU-c"), found("GPU-b")}, kLater);
+  EXPECT_EQ(shown(replaced.cards), "0=GPU-a(Lost) 1=GPU-b 2=GPU-c");
+  const auto back =
+      index_cards(replaced.known, {found("GPU-a"), found("GPU-b"), found("GPU-c")}, kLater);
+  EXPECT_EQ(shown(back.cards), "0=GPU-a 1=GPU-b 2=GPU-c");
+}
+
+TEST(CardIndex, SaysSinceWhenHealthIsAsItIs) {
+  const auto first = index_cards({}, {found("GPU-a"), found("GPU-b")}, kEarly);
+  const auto sick =
+      index_cards(first.known, {found("GPU-a", {}, "XID 79"), found("GPU-b")}, kLater);
+  EXPECT_EQ(sick.cards[0].health, "XID 79");
+  EXPECT_EQ(sick.cards[0].since, kLater);
+  EXPECT_EQ(sick.cards[1].since, kEarly);
+  const auto still =
+      index_cards(sick.known, {found("GPU-a", {}, "XID 79")}, "2026-01-03T00:00:00Z");
+  EXPECT_EQ(still.cards[0].since, kLater);
+  EXPECT_EQ(still.cards[1].health, kLost);
+  EXPECT_EQ(still.cards[1].since, "2026-01-03T00:00:00Z");
+}
+
+TEST(CardIndex, KeepsWhatASickCardDoesNotTellAnyMore) {
+  const auto first = index_cards({}, {found("GPU-a")}, kEarly);
+  const FoundCard mute{.uuid = CardUuid("GPU-a"), .model = "", .memory = MiB(), .health = "lost"};
+  const auto second = index_cards(first.known, {mute}, kLater);
+  EXPECT_EQ(second.cards[0].model, "V100");
+  EXPECT_EQ(second.cards[0].memory, MiB(32510));
+  EXPECT_EQ(second.cards[0].health, "lost");
+}
+
+TEST(CardIndex, TakesNewFactsOfAKnownCard) {
+  const auto first = index_cards({}, {found("GPU-a")}, kEarly);
+  FoundCard other = found("GPU-a");
+  other.memory = MiB(16000);
+  other.model = "T4";
+  const auto second = index_cards(first.known, {other}, kLater);
+  EXPECT_EQ(second.cards[0].memory, MiB(16000));
+  EXPECT_EQ(second.known.at(CardIndex(0)).model, "T4");
+  EXPECT_EQ(second.cards[0].since, kEarly);
+}
+
+TEST(CardIndex, GivesTheIndexThatIsAskedFor) {
+  const auto indexed =
+      index_cards({}, {found("GPU-a"), found("GPU-b", 0), found("GPU-c", 7)}, kEarly);
+  EXPECT_EQ(shown(indexed.cards), "0=GPU-b 1=GPU-a 7=GPU-c");
+}
+
+struct Refusal {
+  std::string name;
+  std::vector<FoundCard> found;
+  std::string cards;
+  std::string problem;
+};
+
+TEST(CardIndex, SaysWhyACardIsLeftOutOrKeepsAnotherIndex) {
+  const KnownCards known = index_cards({}, {found("GPU-a", 0)}, kEarly).known;
+  FoundCard mute = found("GPU-m");
+  mute.memory = MiB();
+  const Refusal refusals[] = {
+      {"taken",
+       {found("GPU-a"), found("GPU-b", 0)},
+       "0=GPU-a",
+       "card \"GPU-b\" is left out: index 0 belongs to card \"GPU-a\" for ever"},
+      {"taken by a lost one",
+       {found("GPU-b", 0)},
+       "0=GPU-a(Lost)",
+       "card \"GPU-b\" is left out: index 0 belongs to card \"GPU-a\" for ever"},
+      {"another index",
+       {found("GPU-a", 3)},
+       "0=GPU-a",
+       "card \"GPU-a\" asks for index 3 and keeps index 0, which is its for ever"},
+      {"twice", {found("GPU-a"), found("GPU-a")}, "0=GPU-a", "card \"GPU-a\" was found twice"},
+      {"memory",
+       {found("GPU-a"), mute},
+       "0=GPU-a",
+       "card \"GPU-m\" is left out: its memory is not known"},
+  };
+  for (const Refusal& refusal : refusals) {
+    const auto indexed = index_cards(known, refusal.found, kLater);
+    EXPECT_EQ(shown(indexed.cards), refusal.cards) << refusal.name;
+    EXPECT_THAT(indexed.problems, ElementsAre(refusal.problem)) << refusal.name;
+  }
+}
+
+TEST(CardIndex, LeavesOutCardsBeyondWhatANodeMayHave) {
+  std::vector<FoundCard> cards;
+  for (std::size_t i = 0; i <= limits::kCardsPerNodeMax; ++i) {
+    cards.push_back(found("GPU-" + std::to_string(i)));
+  }
+  const auto indexed = index_cards({}, cards, kEarly);
+  EXPECT_THAT(indexed.cards, SizeIs(limits::kCardsPerNodeMax));
+  EXPECT_THAT(indexed.problems, ElementsAre(HasSubstr("a node has at most 64 cards")));
+}
+
+TEST(CardIndex, LeavesOutTheLongestLostWhenThereAreTooMany) {
+  KnownCards known = index_cards({}, {found("GPU-old")}, kEarly).known;
+  known = index_cards(known, {}, kEarly).known;
+  std::vector<FoundCard> cards;
+  for (std::size_t i = 1; i < limits::kCardsPerNodeMax; ++i) {
+    cards.push_back(found("GPU-" + std::to_string(i)));
+  }
+  known = index_cards(known, cards, kEarly).known;
+  cards.front() = found("GPU-new");
+  const auto indexed = index_cards(known, cards, kLater);
+  EXPECT_THAT(indexed.known, SizeIs(limits::kCardsPerNodeMax + 1));
+  EXPECT_THAT(indexed.cards, SizeIs(limits::kCardsPerNodeMax));
+  EXPECT_EQ(indexed.cards.front().uuid, CardUuid("GPU-1"));
+  EXPECT_EQ(indexed.cards.front().health, kLost);
+}
+
+TEST(CardIndex, SaysWhenNoIndexIsLeft) {
+  KnownCards known;
+  for (int i = 0; i <= limits::kCardIndexMax; ++i) {
+    known[CardIndex(i)] = {
+        CardIndex(i), CardUuid("GPU-" + std::to_string(i)), "V100", MiB(1), std::string(kLost),
+        kEarly};
+  }
+  const auto indexed = index_cards(known, {found("GPU-new")}, kLater);
+  EXPECT_THAT(indexed.problems, ElementsAre(HasSubstr("all indices up to 1023")));
+  EXPECT_THAT(indexed.known, SizeIs(limits::kCardIndexMax + 1));
+}
+
+TEST(CardIndex, WritesWhatTheContractTakes) {
+  const auto first = index_cards({}, {found("GPU-a"), found("GPU-b", {}, "MIG")}, kEarly);
+  const auto lost = index_cards(first.known, {found("GPU-b")}, kLater);
+  const auto read = parse_node_cards(format_node_cards(lost.cards));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, lost.cards);
+}
+
+}  // namespace
+}  // namespace mgpu::gpu

@@ -1,0 +1,70 @@
+// A node with the driver of fake_nvml.cc.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "plugin/cards/nvml_source.h"
+
+namespace mgpu::gpu {
+
+// Of the programs and libraries that are built with the tests.
+inline std::string beside_the_test(const std::string& name) {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
+}
+
+class FakeDriver {
+ public:
+  FakeDriver() : folder_(std::filesystem::temp_directory_path() / unique_name()) {
+    std::filesystem::create_directories(root() + "/dev");
+    ::setenv("MGPU_FAKE_NVML", scenario().c_str(), 1);
+    says("");
+  }
+  ~FakeDriver() { std::filesystem::remove_all(folder_); }
+  FakeDriver(const FakeDriver&) = delete;
+  FakeDriver& operator=(const FakeDriver&) = delete;
+
+  std::string root() const { return folder_ / "root"; }
+
+  void says(const std::string& text) const { replace(scenario(), text); }
+  void sends(const std::string& events) const { replace(scenario() + ".events", events); }
+  // "init shutdown init"
+  std::string log() const {
+    std::ifstream file(scenario() + ".log");
+    std::string all;
+    for (std::string line; std::getline(file, line);) all += (all.empty() ? "" : " ") + line;
+    return all;
+  }
+  void add_file(const std::string& path, const std::string& text = "") const {
+    std::filesystem::create_directories(std::filesystem::path(root() + path).parent_path());
+    std::ofstream(root() + path) << text;
+  }
+
+  NvmlOptions options(const std::string& library = "fake_nvml.so") const {
+    NvmlOptions options;
+    options.libraries = {beside_the_test(library)};
+    options.node_root = root();
+    return options;
+  }
+
+ private:
+  static std::string unique_name() {
+    static int count = 0;
+    return "fake_driver." + std::to_string(::getpid()) + "." + std::to_string(++count);
+  }
+  std::string scenario() const { return folder_ / "scenario"; }
+
+  static void replace(const std::string& path, const std::string& text) {
+    std::ofstream(path + ".new") << text;
+    std::filesystem::rename(path + ".new", path);
+  }
+
+  const std::filesystem::path folder_;
+};
+
+}  // namespace mgpu::gpu

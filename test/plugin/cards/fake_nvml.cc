@@ -1,0 +1,458 @@
+// A stand-in for libnvidia-ml.so.1. What it answers is in the file that MGPU_FAKE_NVML names, read
+// again at every call:
+//
+//   driver 580.95.05
+//   nvml 12.580.95.05
+//   card <uuid> [minor=0] [memory=<MiB>] [used=<MiB>] [reserved=<MiB>] [name=<text>] [mig=0]
+//               [pending=0] [action=0] [remap_failed=0] [events=8] [gpu=0] [mode=0]
+//               [persistence=0]
+//   process <uuid> <compute|graphics|mps> <pid> <bytes>
+//   sample <uuid> <pid> <time us> <sm>
+//   fail <function> <code> [<uuid>]
+//   hang <function> [<uuid>]             for as long as the file says so
+//
+// Lines of other kinds are for others, as "smi" is for fake_nvidia_smi.cc. What the driver reserves
+// is 0 without "reserved", but nvmlDeviceGetMemoryInfo, which counts it as used, then takes 400 MiB
+// for it. Events come from <file>.events, "<uuid> <type> <value>" a line, each once. Every start
+// and stop is a line in <file>.log, and so is "set_mode <n>". Compute modes that were set are in
+// <file>.mode, "<uuid> <n>" a line, of which the last one counts.
+//
+// The processes of fake_cuda.cc run on the first card: those of the files "process.<pid>", "<bytes>
+// <compute|mps>", of the folder that MGPU_FAKE_CUDA names, as long as they live. What they use is
+// added to "used". The driver lists clients of MPS as compute processes, too.
+//
+// It is built four times: as a driver of today, as an old one without the functions that came later
+// (FAKE_NVML_OLD), as one of 535.43 to 535.86, whose entries of the lists "_v3" are longer
+// (FAKE_NVML_R535), and as a library that is no NVML (FAKE_NVML_BROKEN).
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "plugin/cards/nvml_abi.h"
+
+namespace mgpu::gpu::nvml {
+
+struct DeviceHandle {
+  std::string uuid;
+};
+struct EventSetHandle {};
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string file_name() {
+  const char* const name = std::getenv("MGPU_FAKE_NVML");
+  return name != nullptr ? name : "/nonexistent";
+}
+
+std::vector<Words> lines_of(const std::string& path) {
+  std::vector<Words> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    Words read;
+    for (std::string word; words >> word;) read.push_back(word);
+    if (!read.empty()) lines.push_back(read);
+  }
+  return lines;
+}
+
+void log(const std::string& text) {
+  std::ofstream(file_name() + ".log", std::ios::app) << text << "\n";
+}
+
+// The lines that begin with `kind`, and are about `uuid` if that is not empty.
+std::vector<Words> lines(const std::string& kind, const std::string& uuid = "") {
+  std::vector<Words> found;
+  for (const Words& line : lines_of(file_name())) {
+    if (line[0] == kind && (uuid.empty() || line.at(1) == uuid)) found.push_back(line);
+  }
+  return found;
+}
+
+bool hangs(const std::string& function, const std::string& uuid) {
+  for (const Words& line : lines("hang")) {
+    if (line.at(1) == function && (line.size() < 3 || line[2] == uuid)) return true;
+  }
+  return false;
+}
+
+// What every function asks first.
+int trouble(const std::string& function, Device device = nullptr) {
+  const std::string uuid = device != nullptr ? device->uuid : "";
+  while (hangs(function, uuid)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  for (const Words& line : lines("fail")) {
+    if (line.at(1) != function || (line.size() > 3 && line[3] != uuid)) continue;
+    return std::stoi(line.at(2));
+  }
+  return kOk;
+}
+
+std::string member(Device device, const std::string& name, const std::string& otherwise) {
+  for (const Words& line : lines("card", device->uuid)) {
+    for (const std::string& word : line) {
+      if (word.starts_with(name + "=")) return word.substr(name.size() + 1);
+    }
+  }
+  return otherwise;
+}
+
+std::uint64_t number(Device device, const std::string& name, const std::string& otherwise = "0") {
+  return std::stoull(member(device, name, otherwise));
+}
+
+// A card has one handle for as long as the library is loaded.
+Device handle_of(const std::string& uuid) {
+  static std::map<std::string, DeviceHandle> handles;
+  return &handles.try_emplace(uuid, DeviceHandle{uuid}).first->second;
+}
+
+int give(const std::string& text, char* out, unsigned bytes) {
+  if (text.size() >= bytes) return kInsufficientSize;
+  std::memcpy(out, text.c_str(), text.size() + 1);
+  return kOk;
+}
+
+// --- memory and processes ------------------------------------------------------------------------
+
+struct Process {
+  std::uint32_t pid = 0;
+  std::uint64_t used = 0;
+  std::string list;
+};
+
+// Of the folder of fake_cuda.cc, by pid.
+std::vector<Process> cuda_processes() {
+  std::vector<Process> found;
+  const char* const folder = std::getenv("MGPU_FAKE_CUDA");
+  const std::string prefix = "process.";
+  std::error_code failed;
+  std::filesystem::directory_iterator at(folder != nullptr ? folder : "", failed);
+  for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
+    const std::string name = at->path().filename();
+    if (!name.starts_with(prefix)) continue;
+    char* rest = nullptr;
+    const long pid = std::strtol(name.c_str() + prefix.size(), &rest, 10);
+    if (*rest != '\0' || pid <= 0) continue;
+    if (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) continue;
+    Process process;
+    process.pid = static_cast<std::uint32_t>(pid);
+    if (std::ifstream(at->path()) >> process.used >> process.list) found.push_back(process);
+  }
+  std::sort(found.begin(), found.end(),
+            [](const Process& a, const Process& b) { return a.pid < b.pid; });
+  return found;
+}
+
+std::vector<Process> cuda_processes_on(Device device) {
+  const auto cards = lines("card");
+  const bool first = !cards.empty() && cards[0].at(1) == device->uuid;
+  return first ? cuda_processes() : std::vector<Process>();
+}
+
+// Without what the driver reserves.
+std::uint64_t bytes_used(Device device) {
+  std::uint64_t used = number(device, "used") << 20;
+  for (const Process& process : cuda_processes_on(device)) used += process.used;
+  return used;
+}
+
+std::uint64_t bytes_total(Device device) {
+  return number(device, "memory", "32510") << 20;
+}
+
+// What drivers of 535.43 to 535.86 give under the names with "_v3".
+struct LongProcessInfo {
+  std::uint32_t pid;
+  std::uint64_t used;
+  std::uint32_t gpu_instance;
+  std::uint32_t compute_instance;
+  std::uint64_t used_protected;  // usedGpuCcProtectedMemory
+};
+static_assert(sizeof(LongProcessInfo) == 32 && offsetof(LongProcessInfo, used_protected) == 24);
+
+#ifdef FAKE_NVML_R535
+using ProcessInfoV3 = LongProcessInfo;
+#else
+using ProcessInfoV3 = ProcessInfo;
+#endif
+
+template <class Entry>
+int give_processes(const std::string& function, const std::string& list, Device device,
+                   unsigned* count, void* out) {
+  if (const int code = trouble(function, device); code != kOk) return code;
+  std::vector<Entry> entries;
+  for (const Words& line : lines("process", device->uuid)) {
+    if (line.at(2) != list) continue;
+    Entry entry{};
+    entry.pid = static_cast<std::uint32_t>(std::stoul(line.at(3)));
+    entry.used = std::stoull(line.at(4));
+    entries.push_back(entry);
+  }
+  for (const Process& process : cuda_processes_on(device)) {
+    if (process.list != list && !(process.list == "mps" && list == "compute")) continue;
+    Entry entry{};
+    entry.pid = process.pid;
+    entry.used = process.used;
+    entries.push_back(entry);
+  }
+  const bool fits = entries.size() <= *count;
+  if (fits && !entries.empty()) std::memcpy(out, entries.data(), entries.size() * sizeof(Entry));
+  *count = static_cast<unsigned>(entries.size());
+  return fits ? kOk : kInsufficientSize;
+}
+
+// --- the compute mode ----------------------------------------------------------------------------
+
+unsigned compute_mode(Device device) {
+  std::uint64_t mode = number(device, "mode");
+  for (const Words& line : lines_of(file_name() + ".mode")) {
+    if (line.at(0) == device->uuid) mode = std::stoull(line.at(1));
+  }
+  return static_cast<unsigned>(mode);
+}
+
+}  // namespace
+}  // namespace mgpu::gpu::nvml
+
+#define FAKE_NVML extern "C" __attribute__((visibility("default")))
+
+// NOLINTBEGIN: the names are NVML's.
+using namespace mgpu::gpu::nvml;
+
+FAKE_NVML int nvmlInit_v2() {
+  const int code = trouble("nvmlInit_v2");
+  if (code == kOk) log("init");
+  return code;
+}
+
+FAKE_NVML int nvmlShutdown() {
+  log("shutdown");
+  return kOk;
+}
+
+FAKE_NVML const char* nvmlErrorString(int code) {
+  return code == kGpuIsLost         ? "GPU is lost"
+         : code == kDriverNotLoaded ? "Driver Not Loaded"
+                                    : "Other";
+}
+
+FAKE_NVML int nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = static_cast<unsigned>(lines("card").size());
+  return trouble("nvmlDeviceGetCount_v2");
+}
+
+FAKE_NVML int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device) {
+  const auto cards = lines("card");
+  if (index >= cards.size()) return kInvalidArgument;
+  *device = handle_of(cards[index].at(1));
+  return trouble("nvmlDeviceGetHandleByIndex_v2", *device);
+}
+
+FAKE_NVML int nvmlDeviceGetUUID(Device device, char* text, unsigned bytes) {
+  const int code = trouble("nvmlDeviceGetUUID", device);
+  return code == kOk ? give(device->uuid, text, bytes) : code;
+}
+
+FAKE_NVML int nvmlDeviceGetMemoryInfo(Device device, Memory* memory) {
+  memory->total = bytes_total(device);
+  memory->used = bytes_used(device) + (number(device, "reserved", "400") << 20);
+  memory->free = memory->total - std::min(memory->used, memory->total);
+  return trouble("nvmlDeviceGetMemoryInfo", device);
+}
+
+FAKE_NVML int nvmlDeviceGetComputeMode(Device device, unsigned* mode) {
+  *mode = compute_mode(device);
+  return trouble("nvmlDeviceGetComputeMode", device);
+}
+
+FAKE_NVML int nvmlDeviceSetComputeMode(Device device, unsigned mode) {
+  const int code = trouble("nvmlDeviceSetComputeMode", device);
+  if (code != kOk) return code;
+  std::ofstream(file_name() + ".mode", std::ios::app) << device->uuid << " " << mode << "\n";
+  log("set_mode " + std::to_string(mode));
+  return kOk;
+}
+
+FAKE_NVML int nvmlDeviceGetPersistenceMode(Device device, unsigned* mode) {
+  *mode = static_cast<unsigned>(number(device, "persistence"));
+  return trouble("nvmlDeviceGetPersistenceMode", device);
+}
+
+FAKE_NVML int nvmlDeviceGetCudaComputeCapability(Device device, int* major, int* minor) {
+  *major = 9;
+  *minor = 0;
+  return trouble("nvmlDeviceGetCudaComputeCapability", device);
+}
+
+#ifndef FAKE_NVML_BROKEN
+FAKE_NVML int nvmlDeviceGetMinorNumber(Device device, unsigned* minor) {
+  *minor = static_cast<unsigned>(number(device, "minor"));
+  return trouble("nvmlDeviceGetMinorNumber", device);
+}
+#endif
+
+#ifdef FAKE_NVML_OLD
+FAKE_NVML int nvmlDeviceGetComputeRunningProcesses(Device device, unsigned* count, void* out) {
+  return give_processes<ProcessInfoV1>("nvmlDeviceGetComputeRunningProcesses", "compute", device,
+                                       count, out);
+}
+#else
+FAKE_NVML int nvmlSystemGetDriverVersion(char* text, unsigned bytes) {
+  const auto found = lines("driver");
+  return found.empty() ? kNotSupported : give(found[0].at(1), text, bytes);
+}
+
+FAKE_NVML int nvmlSystemGetNVMLVersion(char* text, unsigned bytes) {
+  const auto found = lines("nvml");
+  return found.empty() ? kNotSupported : give(found[0].at(1), text, bytes);
+}
+
+FAKE_NVML int nvmlDeviceGetName(Device device, char* text, unsigned bytes) {
+  const int code = trouble("nvmlDeviceGetName", device);
+  return code == kOk ? give(member(device, "name", "H100"), text, bytes) : code;
+}
+
+FAKE_NVML int nvmlDeviceGetMemoryInfo_v2(Device device, MemoryV2* memory) {
+  if (memory->version != kMemoryV2Version) return kArgumentVersionMismatch;
+  memory->total = bytes_total(device);
+  memory->reserved = number(device, "reserved") << 20;
+  memory->used = bytes_used(device);
+  memory->free = memory->total - std::min(memory->reserved + memory->used, memory->total);
+  return trouble("nvmlDeviceGetMemoryInfo_v2", device);
+}
+
+FAKE_NVML int nvmlDeviceGetMigMode(Device device, unsigned* current, unsigned* pending) {
+  *current = static_cast<unsigned>(number(device, "mig"));
+  *pending = static_cast<unsigned>(number(device, "pending"));
+  return trouble("nvmlDeviceGetMigMode", device);
+}
+
+FAKE_NVML int nvmlDeviceGetUtilizationRates(Device device, Utilization* rates) {
+  rates->gpu = static_cast<std::uint32_t>(number(device, "gpu"));
+  return trouble("nvmlDeviceGetUtilizationRates", device);
+}
+
+FAKE_NVML int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, void* out) {
+  return give_processes<ProcessInfoV3>("nvmlDeviceGetComputeRunningProcesses_v3", "compute", device,
+                                       count, out);
+}
+
+FAKE_NVML int nvmlDeviceGetComputeRunningProcesses_v2(Device device, unsigned* count, void* out) {
+  return give_processes<ProcessInfo>("nvmlDeviceGetComputeRunningProcesses_v2", "compute", device,
+                                     count, out);
+}
+
+// The oldest layout: who asks by this name here has not bound name and layout together.
+FAKE_NVML int nvmlDeviceGetComputeRunningProcesses(Device, unsigned*, void*) {
+  std::abort();
+}
+
+FAKE_NVML int nvmlDeviceGetGraphicsRunningProcesses_v2(Device device, unsigned* count, void* out) {
+  return give_processes<ProcessInfo>("nvmlDeviceGetGraphicsRunningProcesses_v2", "graphics", device,
+                                     count, out);
+}
+
+FAKE_NVML int nvmlDeviceGetMPSComputeRunningProcesses_v3(Device device, unsigned* count,
+                                                         void* out) {
+  return give_processes<ProcessInfoV3>("nvmlDeviceGetMPSComputeRunningProcesses_v3", "mps", device,
+                                       count, out);
+}
+
+FAKE_NVML int nvmlDeviceGetMPSComputeRunningProcesses_v2(Device device, unsigned* count,
+                                                         void* out) {
+  return give_processes<ProcessInfo>("nvmlDeviceGetMPSComputeRunningProcesses_v2", "mps", device,
+                                     count, out);
+}
+
+FAKE_NVML int nvmlDeviceGetProcessUtilization(Device device, UtilizationSample* out,
+                                              unsigned* count, unsigned long long since) {
+  if (const int code = trouble("nvmlDeviceGetProcessUtilization", device); code != kOk) return code;
+  std::vector<UtilizationSample> samples;
+  for (const Words& line : lines("sample", device->uuid)) {
+    UtilizationSample sample{};
+    sample.pid = static_cast<std::uint32_t>(std::stoul(line.at(2)));
+    sample.time_us = std::stoull(line.at(3));
+    sample.sm = static_cast<std::uint32_t>(std::stoul(line.at(4)));
+    if (sample.time_us > since) samples.push_back(sample);
+  }
+  const bool fits = samples.size() <= *count;
+  for (std::size_t i = 0; fits && i < samples.size(); ++i) out[i] = samples[i];
+  *count = static_cast<unsigned>(samples.size());
+  return samples.empty() ? kNotFound : fits ? kOk : kInsufficientSize;
+}
+
+FAKE_NVML int nvmlDeviceGetFieldValues(Device device, int count, FieldValue* values) {
+  for (int i = 0; i < count; ++i) {
+    const bool known =
+        values[i].field == kFieldRecoveryAction && !member(device, "action", "").empty();
+    values[i].code = known ? kOk : kNotSupported;
+    values[i].type = kValueUnsigned;
+    values[i].value.whole = static_cast<std::uint32_t>(number(device, "action"));
+  }
+  return trouble("nvmlDeviceGetFieldValues", device);
+}
+
+FAKE_NVML int nvmlDeviceGetRemappedRows(Device device, unsigned* correctable,
+                                        unsigned* uncorrectable, unsigned* pending,
+                                        unsigned* failed) {
+  *correctable = *uncorrectable = *pending = 0;
+  *failed = static_cast<unsigned>(number(device, "remap_failed"));
+  return trouble("nvmlDeviceGetRemappedRows", device);
+}
+
+FAKE_NVML int nvmlDeviceGetSupportedEventTypes(Device device, unsigned long long* types) {
+  *types = number(device, "events", "8");
+  return trouble("nvmlDeviceGetSupportedEventTypes", device);
+}
+
+FAKE_NVML int nvmlDeviceRegisterEvents(Device device, unsigned long long, EventSet) {
+  const int code = trouble("nvmlDeviceRegisterEvents", device);
+  if (code == kOk) log("register " + device->uuid);
+  return code;
+}
+
+FAKE_NVML int nvmlEventSetCreate(EventSet* set) {
+  *set = new EventSetHandle;
+  return trouble("nvmlEventSetCreate");
+}
+
+FAKE_NVML int nvmlEventSetFree(EventSet set) {
+  delete set;
+  return kOk;
+}
+
+FAKE_NVML int nvmlEventSetWait_v2(EventSet, Event* event, unsigned timeout_ms) {
+  static std::vector<Words> waiting;
+  for (unsigned waited = 0;; ++waited) {
+    if (const int code = trouble("nvmlEventSetWait_v2"); code != kOk) return code;
+    const std::string claimed = file_name() + ".taken";
+    std::error_code failed;
+    std::filesystem::rename(file_name() + ".events", claimed, failed);
+    if (!failed) {
+      for (const Words& line : lines_of(claimed)) waiting.push_back(line);
+    }
+    if (!waiting.empty()) break;
+    if (waited >= timeout_ms) return kTimeout;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  *event = {};
+  event->device = handle_of(waiting.front().at(0));
+  event->type = std::stoull(waiting.front().at(1));
+  event->value = std::stoull(waiting.front().at(2));
+  waiting.erase(waiting.begin());
+  return kOk;
+}
+#endif
+// NOLINTEND

@@ -1,0 +1,223 @@
+#include "plugin/cards/inventory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/log.h"
+#include "test/plugin/support/gpu_objects.h"
+#include "test/plugin/support/scripted_parts.h"
+
+namespace mgpu {
+namespace {
+
+using test::comes_true;
+using test::found_card;
+using test::found_cards;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class InventoryTest : public testing::Test {
+ public:
+  InventoryTest() { EXPECT_TRUE(set_log_level("off")); }
+
+  void start() {
+    inventory_.start();
+    EXPECT_TRUE(comes_true([this] { return inventory_.state().read; }));
+  }
+  void say_and_wait(Result<gpu::Inventory> answer, const std::function<bool()>& condition) {
+    cards_->say(std::move(answer));
+    EXPECT_TRUE(comes_true(condition));
+  }
+  // "0 GPU-0 Healthy", one each.
+  std::vector<std::string> lines() const { return lines_of(inventory_.state()); }
+  static std::vector<std::string> lines_of(const InventoryState& state) {
+    std::vector<std::string> lines;
+    for (const CardFacts& card : state.cards) {
+      lines.push_back(std::to_string(card.index.value()) + " " + card.uuid.str() + " " +
+                      card.health);
+    }
+    return lines;
+  }
+  gpu::KnownCards remembered() const {
+    const std::lock_guard lock(mutex_);
+    return remembered_.empty() ? gpu::KnownCards() : remembered_.back();
+  }
+  std::size_t times_remembered() const {
+    const std::lock_guard lock(mutex_);
+    return remembered_.size();
+  }
+  // "before -> now", the numbers of cards, for each change that was told.
+  std::vector<std::string> changes() const {
+    const std::lock_guard lock(mutex_);
+    return changes_;
+  }
+
+  mutable std::mutex mutex_;
+  std::optional<gpu::KnownCards> recalled_ = gpu::KnownCards();  // protected by mutex_, as the next
+  bool disk_works_ = true;
+  std::vector<gpu::KnownCards> remembered_;
+  std::vector<std::string> changes_;
+  test::ScriptedCards* cards_ = new test::ScriptedCards(found_cards(2));
+  Inventory inventory_{std::unique_ptr<gpu::CardSource>(cards_),
+                       {.recall =
+                            [this] {
+                              const std::lock_guard lock(mutex_);
+                              return recalled_;
+                            },
+                        .remember =
+                            [this](const gpu::KnownCards& known) {
+                              const std::lock_guard lock(mutex_);
+                              remembered_.push_back(known);
+                              return disk_works_;
+                            },
+                        .on_change =
+                            [this](const InventoryState& before, const InventoryState& now) {
+                              const std::lock_guard lock(mutex_);
+                              changes_.push_back(std::to_string(before.cards.size()) + " -> " +
+                                                 std::to_string(now.cards.size()) + now.problem);
+                            },
+                        .now = [] { return "2026-01-02T00:00:00Z"; }}};
+};
+
+TEST_F(InventoryTest, GivesIndicesInTheOrderOfTheSource) {
+  start();
+  EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Healthy", "1 GPU-1 Healthy"));
+  EXPECT_EQ(inventory_.state().problem, "");
+  EXPECT_EQ(inventory_.description(), "scripted cards");
+}
+
+TEST_F(InventoryTest, ASickCardStaysAndSaysWhy) {
+  start();
+  gpu::Inventory found = found_cards(2);
+  found.cards[1].health = "XID 79";
+  say_and_wait(found, [this] { return !inventory_.state().cards[1].healthy(); });
+  EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Healthy", "1 GPU-1 XID 79"));
+  EXPECT_EQ(inventory_.state().cards[1].since, "2026-01-02T00:00:00Z");
+}
+
+TEST_F(InventoryTest, ALostCardIsListedAsLostAndComesBackWithItsIndex) {
+  start();
+  const auto second = [this] { return inventory_.state().cards[0].health; };
+  say_and_wait(gpu::Inventory{{found_card(1)}, {}}, [&] { return second() == "Lost"; });
+  EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Lost", "1 GPU-1 Healthy"));
+  EXPECT_THAT(inventory_.nodes_of(CardUuid("GPU-0")), IsEmpty());
+  say_and_wait(gpu::Inventory{{found_card(1), found_card(0)}, {}},
+               [&] { return second() == "Healthy"; });
+  EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Healthy", "1 GPU-1 Healthy"));
+}
+
+TEST_F(InventoryTest, ANewCardGetsAnIndexThatWasNeverGiven) {
+  start();
+  say_and_wait(gpu::Inventory{{found_card(7), found_card(1)}, {}},
+               [this] { return inventory_.state().cards.size() == 3; });
+  EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Lost", "1 GPU-1 Healthy", "2 GPU-7 Healthy"));
+}
+
+TEST_F(InventoryTest, KeepsTheIndicesOfTheProcessBefore) {
+  gpu::KnownCards known;
+  for (const int index : {0, 4}) known[CardIndex(index)] = test::card_facts(index);
+  known[CardIndex(4)].uuid = CardUuid("GPU-1");
+  recalled_ = known;
+  start();
+  EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Healthy", "4 GPU-1 Healthy"));
+}
+
+TEST_F(InventoryTest, ReadsNothingBeforeItKnowsWhichIndicesWereGiven) {
+  recalled_ = std::nullopt;
+  inventory_.start();
+  inventory_.stop();
+  EXPECT_EQ(cards_->reads(), 0);
+  EXPECT_FALSE(inventory_.state().read);
+}
+
+TEST_F(InventoryTest, RemembersAnIndexBeforeItIsTold) {
+  start();
+  ASSERT_EQ(times_remembered(), 1U);
+  EXPECT_EQ(remembered().at(CardIndex(1)).uuid, CardUuid("GPU-1"));
+}
+
+TEST_F(InventoryTest, RemembersOnlyWhatChanges) {
+  start();
+  const int reads = cards_->reads();
+  say_and_wait(found_cards(2), [&] { return cards_->reads() > reads; });
+  say_and_wait(found_cards(3), [this] { return inventory_.state().cards.size() == 3; });
+  EXPECT_EQ(times_remembered(), 2U);
+  EXPECT_THAT(changes(), ElementsAre("0 -> 2", "2 -> 3"));
+}
+
+TEST_F(InventoryTest, RemembersAgainWhatTheDiskDidNotTake) {
+  disk_works_ = false;
+  start();
+  {
+    const std::lock_guard lock(mutex_);
+    disk_works_ = true;
+  }
+  say_and_wait(found_cards(2), [this] { return times_remembered() == 2; });
+  const int reads = cards_->reads();
+  say_and_wait(found_cards(2), [&] { return cards_->reads() > reads; });
+  EXPECT_EQ(times_remembered(), 2U);
+}
+
+TEST_F(InventoryTest, KeepsWhatItKnewWhileTheSourceFails) {
+  start();
+  say_and_wait(error("NVML: timeout"), [this] { return !inventory_.state().problem.empty(); });
+  EXPECT_EQ(inventory_.state().problem, "NVML: timeout");
+  EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Healthy", "1 GPU-1 Healthy"));
+  EXPECT_TRUE(inventory_.state().read);
+  say_and_wait(found_cards(2), [this] { return inventory_.state().problem.empty(); });
+  EXPECT_THAT(changes(), ElementsAre("0 -> 2", "2 -> 2NVML: timeout", "2 -> 2"));
+}
+
+TEST_F(InventoryTest, IsNotReadUntilTheSourceAnswers) {
+  cards_->say(error("no driver"));
+  inventory_.start();
+  EXPECT_TRUE(comes_true([this] { return inventory_.state().problem == "no driver"; }));
+  EXPECT_FALSE(inventory_.state().read);
+  say_and_wait(found_cards(1), [this] { return inventory_.state().read; });
+}
+
+TEST_F(InventoryTest, SaysWhichCardIsLeftOut) {
+  gpu::Inventory found = found_cards(2);
+  found.cards[0].memory = MiB(0);
+  cards_->say(found);
+  start();
+  EXPECT_THAT(inventory_.state().problem, testing::HasSubstr("GPU-0"));
+  EXPECT_THAT(lines(), ElementsAre("0 GPU-1 Healthy"));
+}
+
+TEST_F(InventoryTest, KnowsTheNodesOfACard) {
+  start();
+  EXPECT_THAT(inventory_.nodes_of(CardUuid("GPU-1")),
+              ElementsAre(allocation::DeviceNode{"/dev/nvidia1", "/dev/nvidia1"}));
+  EXPECT_THAT(inventory_.nodes_of(CardUuid("GPU-9")), IsEmpty());
+}
+
+TEST_F(InventoryTest, HasWhatRanOnTheCardsAtTheLastLook) {
+  start();
+  EXPECT_THAT(inventory_.use(), IsEmpty());
+  cards_->say_use({{CardUuid("GPU-1"), MiB(500), 12.5, {{4711, MiB(500), 12.5}}}});
+  ASSERT_TRUE(comes_true([this] { return !inventory_.use().empty(); }));
+  EXPECT_EQ(inventory_.use()[0].uuid, CardUuid("GPU-1"));
+  EXPECT_THAT(changes(), ElementsAre("0 -> 2")) << "use is no change of the cards";
+}
+
+TEST_F(InventoryTest, AsksTheSourceOnOneThreadAlone) {
+  start();
+  const int reads = cards_->reads();
+  cards_->wake();
+  for (int asked = 0; asked < 5; ++asked) static_cast<void>(inventory_.use());
+  ASSERT_TRUE(comes_true([&] { return cards_->reads() > reads; }));
+  EXPECT_EQ(cards_->threads(), 1U);
+}
+
+TEST_F(InventoryTest, TellsNothingOnceItIsStopped) {
+  start();
+  inventory_.stop();
+  const auto before = changes();
+  cards_->say(found_cards(4));
+  inventory_.stop();
+  EXPECT_EQ(changes(), before);
+}
+
+}  // namespace
+}  // namespace mgpu

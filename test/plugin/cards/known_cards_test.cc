@@ -1,0 +1,104 @@
+#include "plugin/cards/known_cards.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "test/plugin/support/gpu_objects.h"
+#include "test/plugin/support/pod_api.h"
+#include "test/support/scratch_folder.h"
+
+namespace mgpu {
+namespace {
+
+using test::card_facts;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+gpu::KnownCards two_cards() {
+  gpu::KnownCards known;
+  for (const int index : {0, 5}) known[CardIndex(index)] = card_facts(index);
+  known[CardIndex(5)].health = "Lost";
+  known[CardIndex(5)].since = "2026-01-02T00:00:00Z";
+  return known;
+}
+
+TEST(KnownCardsFile, GivesBackWhatItWasGiven) {
+  const test::ScratchFolder folder;
+  const KnownCardsFile file(folder.path("made/cards.json"));
+  ASSERT_TRUE(file.save(two_cards()));
+  const auto loaded = file.load();
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(*loaded, two_cards());
+}
+
+TEST(KnownCardsFile, MayHoldNoCards) {
+  const test::ScratchFolder folder;
+  const KnownCardsFile file(folder.path("cards.json"));
+  ASSERT_TRUE(file.save({}));
+  EXPECT_THAT(file.load().value(), IsEmpty());
+}
+
+TEST(KnownCardsFile, SaysWhichFileCannotBeUsedAndWhy) {
+  const test::ScratchFolder folder;
+  const KnownCardsFile file(folder.path("cards.json"));
+  EXPECT_THAT(file.load().error().message, HasSubstr("No such file"));
+  for (const char* text : {"", "{", "[]", R"({"version": 7, "cards": []})"}) {
+    std::ofstream(folder.path("cards.json")) << text;
+    const auto loaded = file.load();
+    ASSERT_FALSE(loaded) << text;
+    EXPECT_THAT(loaded.error().message, HasSubstr(folder.path("cards.json") + ": "));
+  }
+}
+
+TEST(KnownCardsFile, SaysWhyItCannotBeWritten) {
+  const test::ScratchFolder folder;
+  std::ofstream(folder.path("file")) << "";
+  EXPECT_THAT(KnownCardsFile(folder.path("file/cards.json")).save(two_cards()).error().message,
+              HasSubstr(folder.path("file")));
+}
+
+class KnownAtApiServerTest : public testing::Test {
+ public:
+  Result<gpu::KnownCards> known() {
+    return known_at_api_server(api_.transport(), NodeName("n1"), test::contract());
+  }
+  void annotate_node(const std::string& value) {
+    const test::PodApi::Json patch = {
+        {"metadata", {{"annotations", {{test::contract().node_cards, value}}}}}};
+    api_.call(kube::Method::kPatch, "/api/v1/nodes/n1", patch.dump());
+  }
+
+  test::PodApi api_;
+};
+
+TEST_F(KnownAtApiServerTest, AreThoseOfTheNodesAnnotation) {
+  api_.create_node();
+  std::vector<CardFacts> cards;
+  for (const auto& [index, card] : two_cards()) cards.push_back(card);
+  annotate_node(format_node_cards(cards));
+  EXPECT_EQ(known().value(), two_cards());
+}
+
+TEST_F(KnownAtApiServerTest, AreNoneOfANodeThatIsNew) {
+  EXPECT_THAT(known().value(), IsEmpty()) << "no node object";
+  api_.create_node();
+  EXPECT_THAT(known().value(), IsEmpty()) << "no annotation";
+}
+
+TEST_F(KnownAtApiServerTest, AnAnnotationThatCannotBeReadIsAnError) {
+  api_.create_node();
+  annotate_node("{");
+  EXPECT_THAT(known().error().message,
+              HasSubstr("annotation " + test::contract().node_cards + " of node n1: "));
+}
+
+TEST_F(KnownAtApiServerTest, AnApiServerThatIsAwayIsAnError) {
+  api_.create_node();
+  api_.cut_off(true);
+  EXPECT_THAT(known().error().message, HasSubstr("get node n1: "));
+}
+
+}  // namespace
+}  // namespace mgpu

@@ -1,0 +1,520 @@
+#include "plugin/cards/mps.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "plugin/cards/mps_daemon.h"
+#include "plugin/cards/mps_process.h"
+#include "test/plugin/cards/fake_driver.h"
+
+namespace mgpu::gpu {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::Pair;
+using testing::SizeIs;
+using testing::StartsWith;
+
+const CardUuid kCard("GPU-a");
+const CardUuid kOther("GPU-b");
+
+class MpsTest : public testing::Test {
+ protected:
+  MpsTest()
+      : run_dir_("/tmp/mps." + std::to_string(::getpid()) + "." + std::to_string(++folders_made_)) {
+    options_.control = beside_the_test("fake_mps_control");
+    options_.run_dir = run_dir_;
+    options_.times = {.command = seconds(20),
+                      .tick = milliseconds(5),
+                      .look = milliseconds(10),
+                      .start = seconds(60),
+                      .quit = seconds(20),
+                      .restart_min = milliseconds(1),
+                      .restart_max = milliseconds(20)};
+  }
+  ~MpsTest() override {
+    for (const CardUuid& card : {kCard, kOther}) {
+      if (const auto daemon = daemon_of(card)) kill_mps_daemon(*daemon);
+    }
+    std::filesystem::remove_all(run_dir_);
+  }
+
+  MpsFolders folders(const CardUuid& card = kCard) const { return mps_folders(run_dir_, card); }
+  std::optional<DaemonProcess> daemon_of(const CardUuid& card = kCard) const {
+    return known_mps_daemon(folders(card));
+  }
+
+  // Of the daemon of the card, see fake_mps_control.cc.
+  void behave(const std::string& text, const CardUuid& card = kCard) const {
+    ASSERT_TRUE(make_mps_folders(folders(card)));
+    const std::string path = run_dir_ + "/mps/" + card.str() + "/behaviour";
+    std::ofstream(path + ".new") << text << "\n";
+    std::filesystem::rename(path + ".new", path);
+  }
+  // "start GPU-a, quit"
+  std::string calls(const CardUuid& card = kCard) const {
+    std::ifstream file(run_dir_ + "/mps/" + card.str() + "/calls");
+    std::string all;
+    for (std::string line; std::getline(file, line);) all += (all.empty() ? "" : ", ") + line;
+    return all;
+  }
+
+  // Waits for as long as it takes; a test that waits in vain ends by ctest's timeout.
+  template <class Condition>
+  static void until(const Condition& condition) {
+    while (!condition()) std::this_thread::sleep_for(milliseconds(2));
+  }
+  static std::string problem_of(const Mps& mps, const CardUuid& card = kCard) {
+    const auto ready = mps.ready(card);
+    return ready ? "none" : ready.error().message;
+  }
+  static void until_ready(const Mps& mps, const CardUuid& card = kCard) {
+    until([&] { return mps.ready(card).has_value(); });
+  }
+  static void until_problem(const Mps& mps, const std::string& problem) {
+    until([&] { return problem_of(mps).find(problem) != std::string::npos; });
+  }
+
+  MpsOptions options_;
+
+ private:
+  static inline int folders_made_ = 0;
+  const std::string run_dir_;
+};
+
+TEST_F(MpsTest, StartsOneDaemonForEachCard) {
+  Mps mps(options_);
+  mps.follow({kCard, kOther});
+  until_ready(mps, kCard);
+  until_ready(mps, kOther);
+  EXPECT_EQ(calls(kCard), "start GPU-a");
+  EXPECT_EQ(calls(kOther), "start GPU-b");
+  ASSERT_THAT(mps.states(), SizeIs(2));
+  EXPECT_TRUE(mps.states()[0].running);
+  EXPECT_EQ(mps.states()[0].restarts, 0);
+  mps.stop();
+}
+
+TEST_F(MpsTest, SaysThatACardHasNoDaemonYet) {
+  const Mps mps(options_);
+  EXPECT_EQ(problem_of(mps), "MPS of card \"GPU-a\" does not run: it is not started yet");
+  EXPECT_THAT(mps.states(), IsEmpty());
+}
+
+TEST_F(MpsTest, SaysThatTheProgramIsNotThereAndTriesAgain) {
+  const std::string there = options_.control;
+  options_.control = there + ".late";
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_problem(mps, "cannot start " + options_.control + ": No such file or directory");
+  std::filesystem::create_symlink(there, options_.control);
+  until_ready(mps);
+  EXPECT_GE(mps.states().at(0).restarts, 1);
+  mps.stop();
+  std::filesystem::remove(options_.control);
+}
+
+TEST_F(MpsTest, SaysWhatADaemonSaidThatEndedAtOnce) {
+  behave("crash");
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_problem(mps, "its control daemon ended at once: \"no such card\"");
+  behave("");
+  until_ready(mps);
+  mps.stop();
+}
+
+// Drivers before R555 do not know the option, and take the program for the front end then.
+TEST_F(MpsTest, StartsTheDaemonOfAnOldDriverWithAServerForOneUser) {
+  behave("no-multiuser");
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_ready(mps);
+  EXPECT_EQ(calls(), "start GPU-a");
+  EXPECT_EQ(mps.states().at(0).restarts, 0);
+  mps.stop();
+}
+
+// The program says the same of a daemon that it does not find for another reason.
+TEST_F(MpsTest, TriesAServerForOneUserOnce) {
+  options_.arguments = {"-multiuser-server"};  // the front end, with the option and without it
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_problem(mps,
+                "its control daemon ended at once: \"Cannot find MPS control daemon process\"");
+  mps.stop();
+}
+
+TEST_F(MpsTest, RestartsADaemonThatDies) {
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_ready(mps);
+  const auto first = daemon_of();
+  ASSERT_TRUE(first);
+  kill_mps_daemon(*first);
+  until([&] { return mps.states().at(0).restarts == 1; });
+  until_ready(mps);
+  EXPECT_NE(daemon_of(), first);
+  mps.stop();
+}
+
+TEST_F(MpsTest, AsksTheDaemonAtTheMomentThatItIsNeeded) {
+  options_.times.tick = options_.times.look = seconds(3600);
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_ready(mps);
+  ASSERT_EQ(::kill(daemon_of()->pid, SIGKILL), 0);
+  EXPECT_THAT(problem_of(mps), AllOf(StartsWith("MPS of card \"GPU-a\" does not run: "),
+                                     HasSubstr("Cannot find MPS control daemon process")));
+}
+
+TEST_F(MpsTest, WaitsForADaemonThatStartsSlowly) {
+  behave("slow");
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_problem(mps, "it is being started");
+  behave("");
+  until_ready(mps);
+  EXPECT_EQ(calls(), "start GPU-a");
+  mps.stop();
+}
+
+TEST_F(MpsTest, GivesUpOnADaemonThatNeverAnswersAfterItsStart) {
+  behave("slow");
+  options_.times.start = milliseconds(1);
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_problem(mps, "does not answer after its start");
+  mps.stop();
+  EXPECT_EQ(daemon_of(), std::nullopt);
+}
+
+// --- outliving the plugin ------------------------------------------------------------------------
+
+TEST_F(MpsTest, LeavesDaemonsRunningAndGoesOnWithThem) {
+  std::optional<DaemonProcess> first;
+  {
+    Mps mps(options_);
+    mps.follow({kCard});
+    until_ready(mps);
+    first = daemon_of();
+  }
+  ASSERT_TRUE(first);
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_ready(mps);
+  EXPECT_EQ(daemon_of(), first);
+  EXPECT_EQ(calls(), "start GPU-a");
+  mps.stop();
+}
+
+TEST_F(MpsTest, GoesOnWithADaemonWhoseProcessIsNotWrittenDown) {
+  {
+    Mps mps(options_);
+    mps.follow({kCard});
+    until_ready(mps);
+  }
+  std::filesystem::remove(folders().daemon_file);
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_ready(mps);
+  EXPECT_EQ(calls(), "start GPU-a");
+  mps.stop();
+  EXPECT_THAT(calls(), EndsWith("quit"));
+}
+
+TEST_F(MpsTest, DoesNotTakeAnotherProcessForItsDaemon) {
+  ASSERT_TRUE(make_mps_folders(folders()));
+  for (const std::string& text :
+       {std::to_string(::getpid()) + " 1", std::string("1 1"), std::string("-1 0"),
+        std::string("0 0"), std::string("x"), std::string(), std::string("99999999999999 1")}) {
+    std::ofstream(folders().daemon_file, std::ios::trunc) << text;
+    EXPECT_EQ(daemon_of(), std::nullopt) << text;
+  }
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_ready(mps);
+  mps.stop();
+}
+
+// Two daemons of one folder would take each other's sockets: NVIDIA's program refuses to be the
+// second one.
+TEST_F(MpsTest, TellsWhyASecondDaemonForTheSameFolderEnded) {
+  const auto start = [&] {
+    return start_mps_daemon(options_.control, options_.arguments, folders(), kCard);
+  };
+  const auto first = start();
+  ASSERT_TRUE(first);
+  until([&] { return probe_mps(options_, folders()).has_value(); });
+  const auto second = start();
+  ASSERT_TRUE(second);
+  until([&] { return !is_alive(*second); });
+  EXPECT_EQ(last_words(folders()), ": \"An instance of this daemon is already running\"");
+  EXPECT_TRUE(is_alive(*first));
+  EXPECT_EQ(calls(), "start GPU-a");
+  kill_mps_daemon(*first);
+}
+
+TEST_F(MpsTest, DrainsDaemonsThatAnEarlierProcessLeft) {
+  {
+    Mps mps(options_);
+    mps.follow({kCard, kOther});
+    until_ready(mps, kCard);
+    until_ready(mps, kOther);
+  }
+  Mps mps(options_);
+  mps.follow({kOther});
+  until([&] { return !daemon_of(kCard); });
+  EXPECT_EQ(calls(kCard), "start GPU-a, quit");
+  until_ready(mps, kOther);
+  mps.stop();
+}
+
+// --- ending --------------------------------------------------------------------------------------
+
+TEST_F(MpsTest, DrainsBeforeItQuits) {
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_ready(mps);
+  behave("clients 0 " + std::to_string(::getpid()));
+  mps.follow({});
+  // Many looks, and it runs as long as it has clients.
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(mps_command(options_.control, folders(), "get_server_list", seconds(20)));
+  }
+  EXPECT_EQ(calls(), "start GPU-a");
+  EXPECT_TRUE(daemon_of());
+  behave("clients");
+  until([&] { return !daemon_of(); });
+  until([&] { return mps.states().empty(); });
+  EXPECT_EQ(calls(), "start GPU-a, quit");
+}
+
+TEST_F(MpsTest, GoesOnWithADrainingDaemonThatIsWantedAgain) {
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_ready(mps);
+  behave("clients 0");
+  mps.follow({});
+  mps.follow({kCard});
+  until_ready(mps);
+  EXPECT_EQ(calls(), "start GPU-a");
+  mps.stop();
+}
+
+TEST_F(MpsTest, StopsDaemonsWithClientsAndThoseThatDoNotQuit) {
+  options_.times.quit = milliseconds(50);
+  Mps mps(options_);
+  mps.follow({kCard, kOther});
+  until_ready(mps, kCard);
+  until_ready(mps, kOther);
+  behave("stay\nclients 0", kCard);
+  behave("clients 0", kOther);
+  mps.stop();
+  EXPECT_EQ(daemon_of(kCard), std::nullopt);
+  EXPECT_EQ(daemon_of(kOther), std::nullopt);
+  EXPECT_EQ(calls(kOther), "start GPU-b, quit");
+  EXPECT_THAT(mps.states(), IsEmpty());
+}
+
+TEST_F(MpsTest, StopsWhatNeverStarted) {
+  Mps(options_).stop();
+  behave("crash");
+  Mps mps(options_);
+  mps.follow({kCard});
+  mps.stop();
+  EXPECT_EQ(daemon_of(), std::nullopt);
+}
+
+TEST_F(MpsTest, LeavesNoZombies) {
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) continue;  // of other tests
+  {
+    Mps mps(options_);
+    mps.follow({kCard});
+    until_ready(mps);
+    kill_mps_daemon(*daemon_of());
+    until([&] { return mps.states().at(0).restarts == 1; });
+    until_ready(mps);
+    mps.stop();
+  }
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+TEST_F(MpsTest, LeaksNoFileDescriptors) {
+  const auto open_files = [] {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  };
+  const auto before = open_files();
+  options_.times.tick = options_.times.look = seconds(3600);
+  {
+    Mps mps(options_);
+    mps.follow({kCard});
+    until_ready(mps);
+    behave("mute");
+    EXPECT_FALSE(mps_command(options_.control, folders(), "x", milliseconds(50)));
+    behave("");
+    mps.stop();
+  }
+  EXPECT_EQ(open_files(), before);
+}
+
+// --- faults --------------------------------------------------------------------------------------
+
+TEST_F(MpsTest, RestartsADaemonWhoseServerIsInFault) {
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_ready(mps);
+  behave("fault\nclients " + std::to_string(::getpid()));
+  until([&] { return calls().find("quit") != std::string::npos; });
+  behave("");
+  until_ready(mps);
+  EXPECT_THAT(calls(), HasSubstr("quit, start GPU-a"));
+  mps.stop();
+}
+
+TEST_F(MpsTest, RestartsASilentDaemonWithoutClients) {
+  options_.times.command = milliseconds(100);
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_ready(mps);
+  const auto silent = daemon_of();
+  behave("mute");
+  until_problem(mps, "its control daemon does not answer");
+  until([&] { return daemon_of() != silent; });
+  behave("");
+  until_ready(mps);
+  mps.stop();
+}
+
+TEST_F(MpsTest, KeepsASilentDaemonWhoseClientsLive) {
+  behave("clients 7 0");
+  options_.times.command = milliseconds(200);
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_ready(mps);
+  const auto kept = daemon_of();
+  behave("mute");
+  until_problem(mps, "programs that use it go on, and it is restarted once they have ended");
+  EXPECT_EQ(daemon_of(), kept);
+}
+
+TEST_F(MpsTest, DoesNotTakeNonsenseForAnAnswer) {
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_ready(mps);
+  for (const std::string words : {"nonsense", "babble"}) {
+    behave(words + "\nclients 0");
+    until([&] { return problem_of(mps) != "none"; });
+    behave("clients 0");
+    until_ready(mps);
+  }
+  behave("");
+  mps.stop();
+}
+
+TEST_F(MpsTest, RefusesAPipeDirectoryTooLongForASocket) {
+  options_.run_dir = "/tmp/" + std::string(90, 'x');
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_problem(mps, "must have at most 80 bytes");
+}
+
+TEST_F(MpsTest, PassesOverUuidsThatCannotBePaths) {
+  Mps mps(options_);
+  mps.follow({CardUuid("../x"), CardUuid(""), kCard});
+  until_ready(mps);
+  EXPECT_THAT(mps.states(), SizeIs(1));
+  mps.stop();
+}
+
+// --- commands ------------------------------------------------------------------------------------
+
+TEST_F(MpsTest, BoundsEveryCommand) {
+  options_.times.tick = options_.times.look = seconds(3600);
+  Mps mps(options_);
+  mps.follow({kCard});
+  until_ready(mps);
+  const auto says = [&](const std::string& control, milliseconds timeout) {
+    const auto answer = mps_command(control, folders(), "get_server_list", timeout);
+    return answer ? "\"" + *answer + "\"" : answer.error().message;
+  };
+  EXPECT_EQ(says(options_.control, seconds(20)), "\"\"");
+  EXPECT_EQ(says("/bin/false", seconds(20)), "\"get_server_list\" failed: exit code 1");
+  EXPECT_EQ(says("/nonexistent", seconds(20)),
+            "\"get_server_list\" failed: cannot start /nonexistent: No such file or directory");
+  EXPECT_EQ(says("/bin/true", seconds(20)), "\"\"");
+  EXPECT_THAT(says("/bin/cat", seconds(20)), HasSubstr("get_server_list"));
+  behave("mute");
+  EXPECT_EQ(says(options_.control, milliseconds(20)),
+            "\"get_server_list\" failed: no answer in time");
+  behave("babble");
+  EXPECT_EQ(says(options_.control, seconds(20)),
+            "\"get_server_list\" failed: its answer has over 65536 bytes");
+  behave("");
+  mps.stop();
+}
+
+TEST(MpsAnswers, AreReadCarefully) {
+  EXPECT_THAT(parse_pids("12\n34\n"), ElementsAre(12, 34));
+  EXPECT_THAT(parse_pids(""), IsEmpty());
+  EXPECT_THAT(parse_pids("Server -1 12x 99999999999 7"), ElementsAre(7));
+  EXPECT_TRUE(is_percentage("100.0\n"));
+  EXPECT_TRUE(is_percentage(" 0 "));
+  for (const char* answer : {"", "101", "-1", "nan", "ten", "10 20", "1e999"}) {
+    EXPECT_FALSE(is_percentage(answer)) << answer;
+  }
+}
+
+// --- what containers get -------------------------------------------------------------------------
+
+allocation::Record record_of(std::vector<allocation::CardGrant> cards) {
+  allocation::Record record;
+  record.cards = std::move(cards);
+  return record;
+}
+
+TEST(MpsEdits, LimitAContainerWithAPartOfACard) {
+  MpsOptions options;
+  options.run_dir = "/run/mgpu";
+  const auto edits =
+      mps_edits(options, record_of({{CardIndex(3), CardUuid("GPU-a"), {Percent(30), MiB(1024)}}}));
+  EXPECT_THAT(edits.mounts,
+              ElementsAre(allocation::Mount{"/run/mgpu/mps/GPU-a/pipe", "/run/mgpu/mps", false}));
+  EXPECT_THAT(edits.environment, ElementsAre(Pair("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "30"),
+                                             Pair("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=1024M"),
+                                             Pair("CUDA_MPS_PIPE_DIRECTORY", "/run/mgpu/mps")));
+  EXPECT_THAT(edits.devices, IsEmpty());
+}
+
+TEST(MpsEdits, GiveNoPercentageForAllOfACard) {
+  const auto edits =
+      mps_edits({}, record_of({{CardIndex(0), CardUuid("GPU-a"), {kWholeCard, MiB(1024)}}}));
+  EXPECT_THAT(edits.environment,
+              AllOf(SizeIs(2), Not(Contains(Pair("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "100")))));
+}
+
+TEST(MpsEdits, LeaveContainersWithSeveralCardsOrNoneAlone) {
+  const allocation::CardGrant card{CardIndex(0), CardUuid("GPU-a"), {Percent(50), MiB(1)}};
+  const allocation::CardGrant other{CardIndex(1), CardUuid("GPU-b"), {Percent(50), MiB(1)}};
+  EXPECT_EQ(mps_edits({}, record_of({card, other})), allocation::Edits());
+  EXPECT_EQ(mps_edits({}, record_of({})), allocation::Edits());
+}
+
+}  // namespace
+}  // namespace mgpu::gpu

@@ -1,0 +1,344 @@
+#include "plugin/cards/nvml_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "plugin/limits.h"
+#include "test/plugin/cards/fake_driver.h"
+
+namespace mgpu::gpu {
+namespace {
+
+using allocation::DeviceNode;
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using testing::StartsWith;
+
+constexpr char kTwo[] =
+    "driver 580.95.05\nnvml 12.580.95.05\n"
+    "card GPU-a minor=3 memory=32510 name=Tesla_V100\n"
+    "card GPU-b minor=1 memory=81559\n";
+
+// "GPU-a GPU-b(XID 79)", or the error.
+std::string shown(const Result<Inventory>& inventory) {
+  if (!inventory) return inventory.error().message;
+  std::string text;
+  for (const FoundCard& card : inventory->cards) {
+    text += (text.empty() ? "" : " ") + card.uuid.str();
+    if (card.health != kHealthy) text += "(" + card.health + ")";
+  }
+  return text;
+}
+
+class NvmlSource : public testing::Test {
+ protected:
+  NvmlSource() { node_.says(kTwo); }
+
+  std::string look() { return shown(source_->read()); }
+  std::string looks(int times) {
+    for (int i = 1; i < times; ++i) (void)source_->read();
+    return look();
+  }
+  void says(const std::string& more) const { node_.says(kTwo + more); }
+
+  const FakeDriver node_;
+  std::unique_ptr<CardSource> source_ = nvml_source(node_.options());
+};
+
+TEST_F(NvmlSource, FindsCardsWithTheirNodes) {
+  const auto inventory = source_->read();
+  ASSERT_TRUE(inventory) << inventory.error().message;
+  ASSERT_THAT(inventory->cards, SizeIs(2));
+  const FoundCard& card = inventory->cards[0];
+  EXPECT_EQ(card.uuid, CardUuid("GPU-a"));
+  EXPECT_EQ(card.model, "Tesla_V100");
+  EXPECT_EQ(card.memory, MiB(32510));
+  EXPECT_EQ(card.health, kHealthy);
+  EXPECT_EQ(card.index, std::nullopt);
+  EXPECT_THAT(card.nodes, ElementsAre(DeviceNode{"/dev/nvidia3", "/dev/nvidia3"}));
+  EXPECT_EQ(inventory->cards[1].memory, MiB(81559));
+  EXPECT_EQ(source_->description(), "NVML 12.580.95.05 (driver 580.95.05)");
+}
+
+TEST_F(NvmlSource, TellsWhatEveryContainerGets) {
+  node_.add_file("/dev/nvidiactl");
+  node_.add_file("/usr/lib64/libcuda.so.1");
+  const auto inventory = source_->read();
+  ASSERT_TRUE(inventory);
+  EXPECT_THAT(inventory->shared.devices,
+              ElementsAre(DeviceNode{"/dev/nvidiactl", "/dev/nvidiactl"}));
+  EXPECT_THAT(inventory->shared.mounts, SizeIs(2));
+}
+
+TEST_F(NvmlSource, ListsMigCardsAndDoesNotOfferThem) {
+  node_.says("card GPU-a mig=1\ncard GPU-b pending=1\ncard GPU-c\n");
+  EXPECT_EQ(look(), "GPU-a(MIG) GPU-b(MIG) GPU-c");
+}
+
+TEST_F(NvmlSource, SaysWhatItLookedForWhereThereIsNoNvmlAndLooksAgain) {
+  NvmlOptions options = node_.options();
+  const std::string late = node_.root() + "/late.so";
+  options.libraries = {late};
+  const auto source = nvml_source(options);
+  EXPECT_THAT(shown(source->read()), StartsWith("no NVML on this node"));
+  EXPECT_EQ(source->description(), "NVML (not loaded)");
+  EXPECT_THAT(source->use(), IsEmpty());
+  std::filesystem::copy(beside_the_test("fake_nvml.so"), late);
+  EXPECT_EQ(shown(source->read()), "GPU-a GPU-b");
+}
+
+TEST_F(NvmlSource, ExplainsWhyNvmlDoesNotStartAndTriesAgain) {
+  says("fail nvmlInit_v2 9\n");
+  EXPECT_THAT(look(), HasSubstr("nvmlInit_v2 failed: Driver Not Loaded (9); is the nvidia kernel "
+                                "module loaded"));
+  says("");
+  EXPECT_EQ(look(), "GPU-a GPU-b");
+}
+
+TEST_F(NvmlSource, StartsAnewAfterTheDriverWas) {
+  EXPECT_EQ(look(), "GPU-a GPU-b");
+  says("fail nvmlDeviceGetCount_v2 18\n");
+  EXPECT_THAT(look(), HasSubstr("different drivers"));
+  says("");
+  EXPECT_EQ(look(), "GPU-a GPU-b");
+  EXPECT_THAT(node_.log(), HasSubstr("shutdown init"));
+}
+
+TEST_F(NvmlSource, LosesOneCardAndKeepsTheOthers) {
+  EXPECT_EQ(look(), "GPU-a GPU-b");
+  says("fail nvmlDeviceGetMemoryInfo 15 GPU-b\nfail nvmlDeviceGetUUID 15 GPU-b\n");
+  EXPECT_EQ(look(), "GPU-a GPU-b(fell off the bus)");
+  says("fail nvmlDeviceGetHandleByIndex_v2 15 GPU-b\n");
+  EXPECT_EQ(look(), "GPU-a");
+  says("");
+  EXPECT_EQ(looks(limits::kGoodProbes), "GPU-a GPU-b");
+}
+
+TEST_F(NvmlSource, KeepsTheFactsOfACardThatDoesNotAnswer) {
+  ASSERT_TRUE(source_->read());
+  says("fail nvmlDeviceGetMemoryInfo 15 GPU-b\n");
+  const auto inventory = source_->read();
+  ASSERT_TRUE(inventory);
+  EXPECT_EQ(inventory->cards[1].memory, MiB(81559));
+  EXPECT_THAT(inventory->cards[1].nodes, ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"}));
+}
+
+TEST_F(NvmlSource, StartsAnewWhenACardStaysAway) {
+  ASSERT_TRUE(source_->read());
+  says("fail nvmlDeviceGetHandleByIndex_v2 15 GPU-b\n");
+  EXPECT_EQ(looks(limits::kNvmlReopenReads), "GPU-a");
+  EXPECT_THAT(node_.log(), testing::EndsWith("shutdown"));
+  EXPECT_EQ(look(), "GPU-a");
+  EXPECT_THAT(node_.log(), HasSubstr("shutdown init"));
+}
+
+TEST_F(NvmlSource, StartsAnewWhenTheKernelFindsAnotherCard) {
+  node_.add_file("/proc/driver/nvidia/gpus/0000:01:00.0/information");
+  ASSERT_TRUE(source_->read());
+  ASSERT_TRUE(source_->read());
+  EXPECT_THAT(node_.log(), testing::Not(HasSubstr("shutdown")));
+  node_.add_file("/proc/driver/nvidia/gpus/0000:02:00.0/information");
+  ASSERT_TRUE(source_->read());
+  EXPECT_EQ(look(), "GPU-a GPU-b");
+  EXPECT_THAT(node_.log(), HasSubstr("shutdown init"));
+}
+
+TEST_F(NvmlSource, LeavesOutACardWithoutAUuid) {
+  says("fail nvmlDeviceGetUUID 999 GPU-a\n");
+  EXPECT_EQ(look(), "GPU-b");
+}
+
+TEST_F(NvmlSource, DoesNotOfferACardWithoutADeviceNode) {
+  says("fail nvmlDeviceGetMinorNumber 999 GPU-a\n");
+  EXPECT_EQ(look(), "GPU-a(has no device node) GPU-b");
+}
+
+TEST_F(NvmlSource, FollowsTheRecoveryActionOfTheDriver) {
+  node_.says("card GPU-a action=1\n");
+  EXPECT_EQ(look(), "GPU-a(needs a reset)");
+  node_.says("card GPU-a action=0\n");
+  EXPECT_EQ(looks(2), "GPU-a(needs a reset)");
+  EXPECT_EQ(look(), "GPU-a");
+  node_.says("card GPU-a remap_failed=1\n");
+  EXPECT_EQ(look(), "GPU-a(row remapping failed)");
+}
+
+TEST_F(NvmlSource, DoesWithoutEventsOnAnOldDriver) {
+  source_ = nvml_source(node_.options("fake_nvml_old.so"));
+  EXPECT_EQ(look(), "GPU-a GPU-b");
+  EXPECT_EQ(source_->read()->cards[0].model, "NVIDIA GPU");
+  EXPECT_EQ(source_->description(), "NVML of an unknown version (driver of an unknown version)");
+  source_->wait_for_change(milliseconds(1));
+  source_->wake();
+  source_->wait_for_change(hours(1));
+}
+
+// --- XIDs ----------------------------------------------------------------------------------------
+
+TEST_F(NvmlSource, WakesUpForAnXidAndCallsTheCardSick) {
+  ASSERT_TRUE(source_->read());
+  node_.sends("GPU-b 8 79\n");
+  source_->wait_for_change(hours(1));
+  EXPECT_EQ(look(), "GPU-a GPU-b(XID 79)");
+  EXPECT_EQ(looks(limits::kGoodProbes - 1), "GPU-a GPU-b");
+}
+
+TEST_F(NvmlSource, SleepsOnWhenAProgramCausedIt) {
+  ASSERT_TRUE(source_->read());
+  node_.sends("GPU-b 8 31\nGPU-b 8 43\n");
+  source_->wait_for_change(2 * limits::kXidWait);
+  EXPECT_EQ(look(), "GPU-a GPU-b");
+  node_.sends("GPU-b 8 31\nGPU-a 8 48\nGPU-z 8 79\nGPU-b 32768 0\n");
+  source_->wait_for_change(hours(1));
+  EXPECT_EQ(look(), "GPU-a(XID 48) GPU-b");
+}
+
+TEST_F(NvmlSource, WatchesEachCardOnce) {
+  (void)looks(3);
+  EXPECT_EQ(node_.log(), "init register GPU-a register GPU-b");
+}
+
+TEST_F(NvmlSource, ProbesWhenItCannotWaitAndWatchesAnewLater) {
+  ASSERT_TRUE(source_->read());
+  says("fail nvmlEventSetWait_v2 999\n");
+  source_->wait_for_change(hours(1));
+  source_->wait_for_change(milliseconds(1));
+  says("");
+  (void)looks(limits::kNvmlReopenReads);
+  node_.sends("GPU-b 8 79\n");
+  source_->wait_for_change(hours(1));
+  EXPECT_EQ(look(), "GPU-a GPU-b(XID 79)");
+}
+
+TEST_F(NvmlSource, ProbesCardsWithoutEvents) {
+  node_.says("card GPU-a events=0\n");
+  ASSERT_TRUE(source_->read());
+  source_->wait_for_change(milliseconds(1));
+  EXPECT_EQ(look(), "GPU-a");
+  EXPECT_EQ(node_.log(), "init");
+}
+
+TEST_F(NvmlSource, EndsAWaitWhenWoken) {
+  ASSERT_TRUE(source_->read());
+  source_->wake();
+  source_->wait_for_change(hours(1));
+  std::thread other([&] { source_->wake(); });
+  source_->wait_for_change(hours(1));
+  other.join();
+}
+
+// --- a driver that hangs -------------------------------------------------------------------------
+
+TEST_F(NvmlSource, CallsACardSickThatHangsAndGoesOnWhenItAnswers) {
+  NvmlOptions options = node_.options();
+  options.patience = milliseconds(200);
+  source_ = nvml_source(options);
+  while (look() != "GPU-a GPU-b") continue;
+  says("hang nvmlDeviceGetName GPU-b\n");
+  EXPECT_EQ(look(), "GPU-a GPU-b(the driver does not answer)");
+  EXPECT_EQ(look(), "GPU-a GPU-b(the driver does not answer)");
+  EXPECT_THAT(source_->use(), IsEmpty());
+  source_->wait_for_change(milliseconds(1));
+  source_->wake();
+  source_->wait_for_change(hours(1));
+  says("");
+  source_->wait_for_change(hours(1));
+  while (look() != "GPU-a GPU-b") continue;
+}
+
+TEST_F(NvmlSource, SaysThatTheDriverHangsBeforeAnythingIsKnown) {
+  NvmlOptions options = node_.options();
+  options.patience = milliseconds(10);
+  says("hang nvmlInit_v2\n");
+  source_ = nvml_source(options);
+  EXPECT_EQ(look(), "the NVIDIA driver does not answer NVML");
+  EXPECT_EQ(source_->description(), "NVML (not loaded)");
+  says("");
+}
+
+// --- use -----------------------------------------------------------------------------------------
+
+class NvmlUse : public NvmlSource {
+ protected:
+  // Of the card "GPU-a".
+  CardUse use_when(const std::string& more,
+                   const std::string& card = "card GPU-a used=1000 gpu=55\n",
+                   const std::string& library = "fake_nvml.so") {
+    node_.says(card + more);
+    source_ = nvml_source(node_.options(library));
+    (void)source_->read();
+    const auto all = source_->use();
+    return all.empty() ? CardUse() : all[0];
+  }
+};
+
+TEST_F(NvmlUse, TellsTheUseOfTheWholeCard) {
+  const CardUse use = use_when("");
+  EXPECT_EQ(use.uuid, CardUuid("GPU-a"));
+  EXPECT_EQ(use.memory_used, MiB(1000));
+  EXPECT_EQ(use.sm_percent, 55);
+  EXPECT_THAT(use.processes, IsEmpty());
+}
+
+TEST_F(NvmlUse, JoinsTheListsByProcess) {
+  const CardUse use = use_when(
+      "process GPU-a compute 7 1048576\nprocess GPU-a mps 7 3145728\nprocess GPU-a graphics 8 0\n"
+      "process GPU-a compute 9 18446744073709551615\nprocess GPU-b compute 5 1048576\n");
+  EXPECT_THAT(use.processes, ElementsAre(ProcessUse{7, MiB(3), {}}, ProcessUse{8, MiB(0), {}},
+                                         ProcessUse{9, {}, {}}));
+}
+
+TEST_F(NvmlUse, TakesTheNewestUsableSampleOfAProcess) {
+  const CardUse use = use_when(
+      "process GPU-a compute 7 1048576\n"
+      "sample GPU-a 7 9000000 10\nsample GPU-a 7 9500000 40\nsample GPU-a 7 9400000 20\n"
+      "sample GPU-a 8 9500000 5\n"           // in no list
+      "sample GPU-a 7 9600000 4294967295\n"  // says that there is none
+      "sample GPU-a 0 9500000 50\n"          // nobody's
+      "sample GPU-a 6 1000000 99\n");        // long ended
+  EXPECT_THAT(use.processes, ElementsAre(ProcessUse{7, MiB(1), 40}, ProcessUse{8, {}, 5}));
+}
+
+TEST_F(NvmlUse, TakesNoSampleTwice) {
+  (void)use_when("process GPU-a compute 7 1048576\nsample GPU-a 7 9000000 10\n");
+  EXPECT_THAT(source_->use().at(0).processes, ElementsAre(ProcessUse{7, MiB(1), {}}));
+}
+
+TEST_F(NvmlUse, AsksAgainWithMoreRoom) {
+  std::string many;
+  for (int pid = 1; pid <= 300; ++pid) {
+    many += "process GPU-a compute " + std::to_string(pid) + " 1048576\n";
+    many += "sample GPU-a " + std::to_string(pid) + " 9000000 1\n";
+  }
+  const CardUse use = use_when(many);
+  ASSERT_THAT(use.processes, SizeIs(300));
+  EXPECT_EQ(use.processes.back(), (ProcessUse{300, MiB(1), 1}));
+}
+
+TEST_F(NvmlUse, ReadsTheLayoutOfAnOldDriver) {
+  const CardUse use = use_when("process GPU-a compute 7 1048576\nprocess GPU-a compute 8 2097152\n",
+                               "card GPU-a used=1000\n", "fake_nvml_old.so");
+  EXPECT_EQ(use.memory_used, MiB(1400));  // with what the driver keeps for itself
+  EXPECT_EQ(use.sm_percent, std::nullopt);
+  EXPECT_THAT(use.processes, ElementsAre(ProcessUse{7, MiB(1), {}}, ProcessUse{8, MiB(2), {}}));
+}
+
+TEST_F(NvmlUse, LeavesOutACardThatDoesNotAnswer) {
+  node_.says("card GPU-a\ncard GPU-b\n");
+  (void)source_->read();
+  node_.says(
+      "card GPU-a\ncard GPU-b\nfail nvmlDeviceGetMemoryInfo 15 GPU-a\n"
+      "fail nvmlDeviceGetMemoryInfo_v2 15 GPU-a\n");
+  const auto use = source_->use();
+  ASSERT_THAT(use, SizeIs(1));
+  EXPECT_EQ(use[0].uuid, CardUuid("GPU-b"));
+}
+
+}  // namespace
+}  // namespace mgpu::gpu

@@ -1,0 +1,90 @@
+#include "plugin/containers/allocate_handler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "common/base/log.h"
+#include "plugin/limits.h"
+#include "test/plugin/support/gpu_objects.h"
+#include "test/plugin/support/scripted_parts.h"
+#include "test/support/scratch_folder.h"
+
+namespace mgpu {
+namespace {
+
+using test::device_ids;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+class AllocatorTest : public testing::Test {
+ public:
+  AllocatorTest() { EXPECT_TRUE(set_log_level("off")); }
+
+  std::vector<allocation::Record> on_disk() const {
+    state::Records records(folder_.path("allocations"));
+    EXPECT_TRUE(records.load());
+    return records.all();
+  }
+
+  test::ScratchFolder folder_;
+  test::RecordingInjector injector_;
+  state::Records records_{folder_.path("allocations")};
+  int nonces_ = 0;
+  Allocator allocator_{records_, injector_, [this] { return "n" + std::to_string(++nonces_); }};
+};
+
+TEST_F(AllocatorTest, AnswersWithAnAllocationOfTheDevices) {
+  const auto answer = allocator_.allocate(device_ids(30));
+  ASSERT_TRUE(answer) << answer.error().message;
+  const auto id = allocation_id(allocation::DeviceSet::of(device_ids(30)).value(), "n1");
+  EXPECT_THAT(answer->cdi_devices, ElementsAre("recorded=" + id.str()));
+  EXPECT_EQ(answer->edits.environment.at("MGPU_ALLOCATION"), id.str());
+  EXPECT_EQ(answer->edits.environment.at("MGPU_CORE_PERCENT"), "30");
+}
+
+TEST_F(AllocatorTest, KeepsItInMemoryAndOnDiskWithoutAnOwner) {
+  ASSERT_TRUE(allocator_.allocate(device_ids(30)));
+  ASSERT_THAT(records_.all(), SizeIs(1));
+  EXPECT_FALSE(records_.all()[0].bound());
+  EXPECT_EQ(on_disk(), records_.all());
+}
+
+TEST_F(AllocatorTest, TheSameDevicesAgainAreAnotherAllocation) {
+  ASSERT_TRUE(allocator_.allocate(device_ids(30)));
+  ASSERT_TRUE(allocator_.allocate(device_ids(30)));
+  EXPECT_THAT(records_.all(), SizeIs(2));
+}
+
+TEST_F(AllocatorTest, PutsNothingInPlaceYet) {
+  ASSERT_TRUE(allocator_.allocate(device_ids(30)));
+  EXPECT_THAT(injector_.injected(), testing::IsEmpty());
+}
+
+TEST_F(AllocatorTest, AnswersEvenWhereTheDiskDoesNotWork) {
+  std::ofstream(folder_.path("allocations")) << "in the way";
+  EXPECT_TRUE(allocator_.allocate(device_ids(30)));
+  EXPECT_THAT(records_.all(), SizeIs(1));
+}
+
+TEST_F(AllocatorTest, RefusesIdsThatCannotBe) {
+  using Ids = std::vector<std::string>;
+  const auto many = device_ids(static_cast<std::int64_t>(limits::kDevicesPerRequestMax) + 1);
+  for (const Ids& ids : {Ids{}, Ids{""}, Ids{std::string(64, 'x')}, many}) {
+    EXPECT_FALSE(allocator_.allocate(ids));
+  }
+  EXPECT_THAT(records_.all(), testing::IsEmpty());
+}
+
+TEST_F(AllocatorTest, RefusesAnAllocationTooMany) {
+  for (std::size_t n = 0; n < limits::kRecordsMax; ++n) {
+    ASSERT_TRUE(records_.keep(test::allocated(device_ids(1), "k" + std::to_string(n))));
+  }
+  EXPECT_THAT(allocator_.allocate(device_ids(30)).error().message,
+              HasSubstr("there are 10000 allocations already"));
+}
+
+}  // namespace
+}  // namespace mgpu

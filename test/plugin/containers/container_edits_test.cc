@@ -1,0 +1,103 @@
+// What a bound container gets, with and without enforcement.
+#include "plugin/containers/container_edits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/log.h"
+#include "test/plugin/support/gpu_objects.h"
+#include "test/plugin/support/scripted_parts.h"
+#include "test/support/scratch_folder.h"
+
+namespace mgpu {
+namespace {
+
+using allocation::DeviceNode;
+using allocation::Record;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+Record share() {
+  return test::started(test::allocated(test::device_ids(30), "a"), "x", 1);
+}
+
+Record whole_cards() {
+  Record record = test::started(test::allocated(test::device_ids(200), "a"), "x", 1);
+  record.cards[0].share = {Percent(100), MiB(test::kCardMemory)};
+  record.cards.push_back({CardIndex(2), CardUuid("GPU-2"), record.cards[0].share});
+  return record;
+}
+
+class ContainerEditsTest : public testing::Test {
+ public:
+  ContainerEditsTest() {
+    EXPECT_TRUE(set_log_level("off"));
+    inventory_.start();
+    EXPECT_TRUE(test::comes_true([this] { return inventory_.state().read; }));
+  }
+  gpu::MpsOptions no_control() const {
+    gpu::MpsOptions options;
+    options.control = folder_.path("no-such-program");
+    options.run_dir = folder_.path();
+    return options;
+  }
+
+  test::ScratchFolder folder_;
+  Inventory inventory_{std::make_unique<test::ScriptedCards>(test::found_cards(3)),
+                       {.recall = [] { return gpu::KnownCards(); },
+                        .remember = [](const gpu::KnownCards&) { return true; },
+                        .on_change = [](const InventoryState&, const InventoryState&) {},
+                        .now = [] { return "2026-01-02T00:00:00Z"; }}};
+};
+
+TEST_F(ContainerEditsTest, AShareHasTheNodesOfItsCardAlone) {
+  const auto edits = edits_of(share(), inventory_, Isolation());
+  ASSERT_TRUE(edits) << edits.error().message;
+  EXPECT_THAT(edits->devices, ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"}));
+  EXPECT_EQ(edits->environment.at("MGPU_CARDS"), "1");
+  EXPECT_EQ(edits->environment.at("MGPU_CORE_PERCENT"), "30");
+  EXPECT_THAT(edits->mounts, IsEmpty());
+}
+
+TEST_F(ContainerEditsTest, WholeCardsHaveTheNodesOfAll) {
+  const auto edits = edits_of(whole_cards(), inventory_, Isolation());
+  ASSERT_TRUE(edits) << edits.error().message;
+  EXPECT_THAT(edits->devices, ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"},
+                                          DeviceNode{"/dev/nvidia2", "/dev/nvidia2"}));
+  EXPECT_EQ(edits->environment.at("MGPU_CARD_UUIDS"), "GPU-1,GPU-2");
+}
+
+TEST_F(ContainerEditsTest, ALostCardHasNoNodes) {
+  Record record = share();
+  record.cards[0].uuid = CardUuid("GPU-9");
+  EXPECT_THAT(edits_of(record, inventory_, Isolation())->devices, IsEmpty());
+}
+
+TEST_F(ContainerEditsTest, AShareIsNotGivenWhereNothingEnforcesIt) {
+  const Isolation isolation(no_control());
+  EXPECT_THAT(edits_of(share(), inventory_, isolation).error().message,
+              HasSubstr("MPS of card \"GPU-1\" does not run: it is not started yet"));
+}
+
+TEST_F(ContainerEditsTest, SaysWhyEnforcementDoesNotWork) {
+  Isolation isolation(no_control());
+  isolation.follow({CardUuid("GPU-1")});
+  ASSERT_TRUE(test::comes_true([&] {
+    const auto states = isolation.states();
+    return states.size() == 1 && !states[0].problem.empty();
+  }));
+  EXPECT_THAT(edits_of(share(), inventory_, isolation).error().message,
+              HasSubstr("no-such-program"));
+}
+
+TEST_F(ContainerEditsTest, WholeCardsNeedNoEnforcement) {
+  const Isolation isolation(no_control());
+  const auto edits = edits_of(whole_cards(), inventory_, isolation);
+  ASSERT_TRUE(edits) << edits.error().message;
+  EXPECT_EQ(edits->devices.size(), 2U);
+  EXPECT_THAT(Isolation().states(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace mgpu

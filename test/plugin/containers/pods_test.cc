@@ -1,0 +1,171 @@
+#include "plugin/containers/pods.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/log.h"
+#include "test/plugin/support/gpu_objects.h"
+#include "test/plugin/support/pod_api.h"
+#include "test/plugin/support/scripted_parts.h"
+
+namespace mgpu {
+namespace {
+
+using test::comes_true;
+using test::GpuContainer;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+constexpr Duration kLong{30'000};
+const std::vector<GpuContainer> kOne = {{"main", 30, 1'000, "1"}};
+
+class PodsTest : public testing::Test {
+ public:
+  PodsTest() { EXPECT_TRUE(set_log_level("off")); }
+
+  void start() {
+    pods_.start();
+    EXPECT_TRUE(comes_true([this] { return pods_.listed(); }));
+  }
+  kube::Pod create_and_wait(const std::string& name) {
+    const kube::Pod pod = api_.create(name, kOne);
+    EXPECT_TRUE(comes_true([&] { return pods_.find(pod.uid()).has_value(); }));
+    return pod;
+  }
+  void wait_until_gone(const kube::Pod& pod) {
+    EXPECT_TRUE(comes_true([&] { return pods_.gone(pod.uid()); }));
+  }
+
+  test::PodApi api_;
+  std::atomic<int> changes_ = 0;
+  Pods pods_{NodeName("n1"), api_.transport(), [this] { ++changes_; }};
+};
+
+TEST_F(PodsTest, AreFoundByNameAndByUid) {
+  const kube::Pod before = api_.create("a", kOne);
+  start();
+  const kube::Pod after = create_and_wait("b");
+  EXPECT_EQ(pods_.find(PodRef{"ml", "a"})->uid(), before.uid());
+  EXPECT_EQ(pods_.find(after.uid())->ref(), (PodRef{"ml", "b"}));
+  EXPECT_EQ(pods_.find(PodRef{"other", "a"}), std::nullopt);
+  EXPECT_EQ(pods_.find(PodUid("no")), std::nullopt);
+  EXPECT_THAT(pods_.all(), SizeIs(2));
+}
+
+TEST_F(PodsTest, NothingIsGoneBeforeTheyAreListed) {
+  EXPECT_FALSE(pods_.listed());
+  EXPECT_FALSE(pods_.gone(PodUid("no")));
+  start();
+  EXPECT_TRUE(pods_.gone(PodUid("no")));
+}
+
+TEST_F(PodsTest, APodIsGoneOnceItIsDeletedOrHasFinished) {
+  start();
+  const kube::Pod deleted = create_and_wait("deleted");
+  EXPECT_FALSE(pods_.gone(deleted.uid()));
+  api_.remove("deleted");
+  wait_until_gone(deleted);
+  EXPECT_EQ(pods_.find(PodRef{"ml", "deleted"}), std::nullopt);
+  for (const std::string phase : {"Succeeded", "Failed"}) {
+    const kube::Pod finished = create_and_wait(phase == "Failed" ? "f" : "s");
+    api_.set_phase(finished.metadata.name, phase);
+    wait_until_gone(finished);
+  }
+}
+
+TEST_F(PodsTest, APodThatIsBeingDeletedIsStillThere) {
+  start();
+  const kube::Pod pod = create_and_wait("a");
+  api_.call(kube::Method::kDelete, "/api/v1/namespaces/ml/pods/a");
+  ASSERT_TRUE(comes_true([&] { return pods_.find(pod.uid())->metadata.being_deleted; }));
+  EXPECT_FALSE(pods_.gone(pod.uid()));
+}
+
+TEST_F(PodsTest, ANameIsThatOfTheLatestPod) {
+  start();
+  const kube::Pod before = create_and_wait("a");
+  EXPECT_FALSE(pods_.remade(before.ref(), before.uid()));
+  api_.remove("a");
+  wait_until_gone(before);
+  EXPECT_FALSE(pods_.remade(before.ref(), before.uid()));
+  const kube::Pod now = create_and_wait("a");
+  EXPECT_EQ(pods_.find(PodRef{"ml", "a"})->uid(), now.uid());
+  EXPECT_TRUE(pods_.remade(before.ref(), before.uid()));
+  EXPECT_FALSE(pods_.remade(now.ref(), now.uid()));
+  EXPECT_THAT(pods_.all(), SizeIs(1));
+}
+
+TEST_F(PodsTest, WhatChangedWhileNobodyWatchedIsSeenAfterwards) {
+  start();
+  const kube::Pod deleted = create_and_wait("deleted");
+  const kube::Pod remade = create_and_wait("remade");
+  api_.cut_off(true);
+  ASSERT_TRUE(comes_true([this] { return !pods_.problem().empty(); }));
+  api_.remove("deleted");
+  api_.remove("remade");
+  const kube::Pod now = api_.create("remade", kOne);
+  api_.transport().compact();
+  api_.cut_off(false);
+  ASSERT_TRUE(comes_true([&] { return pods_.find(now.uid()).has_value(); }));
+  wait_until_gone(deleted);
+  wait_until_gone(remade);
+  EXPECT_TRUE(comes_true([this] { return pods_.problem().empty(); }));
+}
+
+// The one that is missing may be the one that cannot be read, and its containers may run.
+TEST_F(PodsTest, NothingIsTakenAsGoneByAListWithAPodThatCannotBeRead) {
+  start();
+  const kube::Pod pod = create_and_wait("a");
+  api_.cut_off(true);
+  ASSERT_TRUE(comes_true([this] { return !pods_.problem().empty(); }));
+  api_.remove("a");
+  api_.call(kube::Method::kPost, "/api/v1/namespaces/ml/pods",
+            R"({"metadata":{"name":"odd"},"spec":{"nodeName":"n1","priority":"high",
+                "containers":[{"name":"c","image":"i"}]}})");
+  api_.transport().compact();
+  api_.cut_off(false);
+  ASSERT_TRUE(comes_true([this] { return pods_.problem().empty() && pods_.unreadable() > 0; }));
+  EXPECT_TRUE(pods_.find(pod.uid()).has_value());
+  EXPECT_FALSE(pods_.gone(pod.uid()));
+}
+
+TEST_F(PodsTest, AreStillKnownWhileTheApiServerIsAway) {
+  start();
+  const kube::Pod pod = create_and_wait("a");
+  api_.cut_off(true);
+  ASSERT_TRUE(comes_true([this] { return !pods_.problem().empty(); }));
+  EXPECT_TRUE(pods_.find(pod.uid()).has_value());
+  EXPECT_FALSE(pods_.gone(pod.uid()));
+}
+
+TEST_F(PodsTest, ChangesAreTold) {
+  start();
+  const int before = changes_;
+  create_and_wait("a");
+  EXPECT_TRUE(comes_true([&] { return changes_ > before; }));
+}
+
+TEST_F(PodsTest, FetchAsksTheApiServerNow) {
+  const kube::Pod pod = api_.create("a", kOne);
+  const auto fetched = pods_.fetch({"ml", "a"}, kLong);
+  ASSERT_TRUE(fetched) << fetched.error().message;
+  EXPECT_EQ(fetched->uid(), pod.uid());
+  EXPECT_EQ(pods_.find(pod.uid()), std::nullopt) << "the watch alone says what is known";
+}
+
+TEST_F(PodsTest, FetchSaysWhyItHasNoPod) {
+  const auto missing = pods_.fetch({"ml", "a"}, kLong);
+  EXPECT_EQ(missing.error().kind, kube::ApiError::Kind::kNotFound);
+  api_.cut_off(true);
+  EXPECT_THAT(pods_.fetch({"ml", "a"}, kLong).error().message, HasSubstr("get pod ml/a"));
+}
+
+TEST_F(PodsTest, FetchDoesNotWaitForEver) {
+  api_.transport().set_faults([](const kube::Request&) {
+    return kube::Fault{.kind = kube::Fault::Kind::kDelay, .delay = std::chrono::hours(1)};
+  });
+  EXPECT_THAT(pods_.fetch({"ml", "a"}, Duration(10)).error().message, HasSubstr("get pod ml/a"));
+}
+
+}  // namespace
+}  // namespace mgpu

@@ -1,0 +1,370 @@
+// Which container it is, what is waited for, and what is left behind where it may not start. Card
+// by card: starter_cards_test.cc.
+#include "plugin/containers/pre_start_handler.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "test/plugin/containers/pre_start_handler_world.h"
+
+namespace mgpu {
+namespace {
+
+namespace fs = std::filesystem;
+using allocation::RefusalReason;
+using test::device_ids;
+using test::sentence;
+using test::StarterTest;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// --- opening and closing -------------------------------------------------------------------------
+
+TEST_F(StarterTest, GivesTheContainerTheCardsOfItsAnnotation) {
+  const auto record = place("a", 30, 1);
+  const auto started = start(device_ids(30));
+  ASSERT_TRUE(started) << sentence(started);
+  const auto edits = injector_.injected().at(record.id);
+  EXPECT_EQ(edits.environment.at("MGPU_CARDS"), "1");
+  EXPECT_EQ(edits.environment.at("MGPU_CARD_UUIDS"), "GPU-1");
+  EXPECT_EQ(edits.environment.at("MGPU_MEMORY_MIB"), "1000");
+  EXPECT_THAT(edits.devices, ElementsAre(allocation::DeviceNode{"/dev/nvidia1", "/dev/nvidia1"}));
+  EXPECT_THAT(refusals(), IsEmpty());
+}
+
+TEST_F(StarterTest, HasTheContainersCardsOnDiskWhenItStarts) {
+  const auto record = place("a", 30, 1);
+  ASSERT_TRUE(start(device_ids(30)));
+  const auto kept = on_disk(record.id);
+  ASSERT_TRUE(kept && kept->bound());
+  EXPECT_EQ(kept, records_->find(record.id));
+  EXPECT_EQ(kept->owner->pod, (PodRef{"ml", "a"}));
+}
+
+TEST_F(StarterTest, TakesTheDevicesInAnyOrder) {
+  place("a", 30, 1);
+  auto ids = device_ids(30);
+  std::ranges::reverse(ids);
+  EXPECT_EQ(sentence(start(ids)), "started");
+}
+
+TEST_F(StarterTest, RefusesForNowBeforeItIsOpened) {
+  const auto record = place("a", 30, 1);
+  start_plugin();
+  const auto refused = start_once(device_ids(30));
+  EXPECT_THAT(sentence(refused), HasSubstr("does not know all allocations yet"));
+  EXPECT_EQ(refused.error().reason, RefusalReason::kNotReady);
+  EXPECT_TRUE(refused.error().passing);
+  EXPECT_EQ(cards_of(record.id), "none");
+}
+
+TEST_F(StarterTest, StartsWhatWaitedForItToOpen) {
+  place("a", 30, 1);
+  start_plugin();
+  std::atomic<int> looks = 0;
+  auto started = std::async(std::launch::async, [&] {
+    return starter_->start(device_ids(30), [&] { return ++looks < 0; });
+  });
+  ASSERT_TRUE(test::comes_true([&] { return looks >= 1; }));
+  starter_->open();
+  EXPECT_EQ(sentence(started.get()), "started");
+}
+
+TEST_F(StarterTest, ClosingEndsTheWaitForTheRuntime) {
+  const auto record = place("a", 30, 1);
+  start_plugin(std::chrono::hours(1));
+  starter_->open();
+  auto started = start_beside(device_ids(30));
+  ASSERT_TRUE(test::comes_true([&] {
+    const auto kept = records_->find(record.id);
+    return kept && kept->bound();
+  }));
+  starter_->close();
+  EXPECT_EQ(sentence(started.get()), "started");
+}
+
+TEST_F(StarterTest, LooksOnceOnlyWhenItIsClosed) {
+  starter_->close();
+  EXPECT_FALSE(start(device_ids(30)));
+  EXPECT_EQ(kubelet_.calls(), 1);
+}
+
+TEST_F(StarterTest, WaitsForTheRuntimeOnlyWhereSomethingWasWritten) {
+  const auto record = place("a", 30, 1);
+  ASSERT_TRUE(start(device_ids(30)));
+  start_plugin(std::chrono::hours(1));
+  starter_->open();
+  EXPECT_EQ(sentence(start(device_ids(30))), "started") << "a restart, with nothing new to see";
+}
+
+// --- which container -----------------------------------------------------------------------------
+
+TEST_F(StarterTest, RefusesIdsThatCannotBe) {
+  for (const auto& ids : {Ids{}, Ids{""}, Ids{std::string(64, 'x')}}) {
+    const auto refused = start(ids);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().reason, RefusalReason::kUnknownContainer);
+    EXPECT_FALSE(refused.error().passing);
+  }
+  EXPECT_EQ(kubelet_.calls(), 0);
+}
+
+TEST_F(StarterTest, RefusesForNowDevicesThatNobodyKnows) {
+  const auto refused = start_once(device_ids(30));
+  EXPECT_THAT(sentence(refused), HasSubstr("cannot tell which container kubelet starts"));
+  EXPECT_EQ(refused.error().reason, RefusalReason::kUnknownContainer);
+  EXPECT_TRUE(refused.error().passing);
+}
+
+TEST_F(StarterTest, RefusesDevicesThatTwoContainersHave) {
+  place("a", 30, 1);
+  create("b", {{"main", 30, 1'000, "2"}});
+  kubelet_.list("b", "main", device_ids(30));
+  EXPECT_THAT(sentence(start_once(device_ids(30))), HasSubstr("2 containers with these devices"));
+}
+
+TEST_F(StarterTest, AsksTheCheckpointWhereKubeletsListIsSilent) {
+  const auto pod = create("a", {{"main", 30, 1'000, "1"}});
+  const auto record = allocate(device_ids(30));
+  kubelet_.fail("PodResources does not answer");
+  EXPECT_THAT(sentence(start_once(device_ids(30))), HasSubstr("list cannot be had"));
+  test::write_checkpoint(folder_.path(),
+                         {{pod.metadata.uid, "main", device_ids(30), record.id.str()}});
+  EXPECT_EQ(sentence(start(device_ids(30))), "started");
+  EXPECT_EQ(cards_of(record.id), "1");
+}
+
+TEST_F(StarterTest, FindsAnAllocationWhoseRecordWasLostInTheCheckpoint) {
+  const auto pod = create("a", {{"main", 30, 1'000, "1"}});
+  kubelet_.list("a", "main", device_ids(30));
+  const auto id = test::allocated(device_ids(30), "lost").id;
+  test::write_checkpoint(folder_.path(), {{pod.metadata.uid, "main", device_ids(30), id.str()}});
+  EXPECT_EQ(sentence(start(device_ids(30))), "started");
+  EXPECT_EQ(cards_of(id), "1");
+}
+
+TEST_F(StarterTest, AContainerThatStartedBeforeNeedsNeitherListNorCheckpoint) {
+  const auto record = place("a", 30, 1);
+  ASSERT_TRUE(start(device_ids(30)));
+  kubelet_.fail("PodResources does not answer");
+  EXPECT_EQ(sentence(start(device_ids(30))), "started");
+  EXPECT_EQ(cards_of(record.id), "1");
+}
+
+TEST_F(StarterTest, NeverGuessesForAContainerThatHasNotStartedBefore) {
+  place("a", 30, 1);
+  kubelet_.fail("PodResources does not answer");
+  const auto refused = start_once(device_ids(30));
+  EXPECT_EQ(refused.error().reason, RefusalReason::kUnknownContainer);
+  EXPECT_THAT(injector_.injected(), IsEmpty());
+}
+
+TEST_F(StarterTest, DoesNotTakeTheAnswerOfAnotherPluginForItsOwn) {
+  const auto pod = create("a", {{"main", 30, 1'000, "1"}});
+  test::write_checkpoint(folder_.path(), {{pod.metadata.uid, "main", device_ids(30), ""}});
+  EXPECT_THAT(sentence(start_once(device_ids(30))), HasSubstr("that is not ours"));
+}
+
+// kubelet gives an init container's devices to the next container, and lists that one alone.
+class InitContainerTest : public StarterTest {
+ public:
+  InitContainerTest() {
+    pod_ = create("a", {{"prepare", 30, 1'000, "1", true}, {"main", 30, 1'000, "1"}});
+    init_ = allocate(device_ids(30), "init");
+    kubelet_.list("a", "main", device_ids(30));
+  }
+  void write_checkpoint() {
+    test::write_checkpoint(folder_.path(),
+                           {{pod_.metadata.uid, "prepare", device_ids(30), init_.id.str()},
+                            {pod_.metadata.uid, "main", device_ids(30), main_.id.str()}});
+  }
+
+  kube::Pod pod_;
+  allocation::Record init_;
+  allocation::Record main_ = test::allocated(device_ids(30), "main");
+};
+
+TEST_F(InitContainerTest, BothThatHaveTheDevicesGetTheirCards) {
+  allocate(device_ids(30), "main");
+  write_checkpoint();
+  EXPECT_EQ(sentence(start(device_ids(30))), "started");
+  EXPECT_EQ(cards_of(init_.id), "1");
+  EXPECT_EQ(cards_of(main_.id), "1");
+  EXPECT_EQ(on_disk(init_.id)->owner->container, "prepare");
+  EXPECT_EQ(on_disk(init_.id)->owner->kind, ContainerKind::kInit);
+  EXPECT_EQ(on_disk(main_.id)->owner->container, "main");
+}
+
+TEST_F(InitContainerTest, IsDoubtWithoutTheCheckpoint) {
+  allocate(device_ids(30), "main");
+  const auto refused = start_once(device_ids(30));
+  EXPECT_THAT(sentence(refused), HasSubstr("checkpoint cannot be read, and 2 allocations"));
+  EXPECT_TRUE(refused.error().passing);
+  std::ofstream(folder_.path("kubelet_internal_checkpoint")) << "{";
+  EXPECT_THAT(sentence(start_once(device_ids(30))), HasSubstr("checkpoint cannot be read"));
+  EXPECT_THAT(injector_.injected(), IsEmpty());
+}
+
+TEST_F(InitContainerTest, TheCheckpointTellsWhoseTheOneAllocationIs) {
+  test::write_checkpoint(folder_.path(),
+                         {{pod_.metadata.uid, "prepare", device_ids(30), init_.id.str()}});
+  EXPECT_EQ(sentence(start(device_ids(30))), "started");
+  EXPECT_EQ(on_disk(init_.id)->owner->container, "prepare");
+}
+
+// --- which pod -----------------------------------------------------------------------------------
+
+TEST_F(StarterTest, WaitsForAPodThatTheApiServerShowsLater) {
+  allocate(device_ids(30));
+  kubelet_.list("a", "main", device_ids(30));
+  auto started = start_beside(device_ids(30));
+  after_looks(2);
+  api_.create("a", {{"main", 30, 1'000, "1"}});
+  EXPECT_EQ(sentence(started.get()), "started");
+  EXPECT_THAT(refusals(), IsEmpty()) << "nobody is told of a wait that ended well";
+}
+
+TEST_F(StarterTest, WaitsForCardsThatThePodGetsLater) {
+  create("a", {{"main", 30, 1'000, ""}});
+  allocate(device_ids(30));
+  kubelet_.list("a", "main", device_ids(30));
+  auto started = start_beside(device_ids(30));
+  after_looks(2);
+  api_.annotate("a", test::contract().index_key("main"), "1");
+  EXPECT_EQ(sentence(started.get()), "started");
+}
+
+TEST_F(StarterTest, AsksTheApiServerWhereTheWatchIsBehind) {
+  const auto record = place("a", 30, 1);
+  pods_ = std::make_unique<Pods>(NodeName("n1"), api_.transport(), nullptr);  // not following
+  Starter starter({test::contract(), NodeName("n1"), folder_.path()},
+                  {*records_, injector_, inventory_, isolation_, *pods_, kubelet_.client()},
+                  [](const allocation::Refusal&) {});
+  starter_.reset();
+  starter.open();
+  EXPECT_EQ(sentence(starter.start(device_ids(30), [] { return true; })), "started");
+}
+
+TEST_F(StarterTest, RefusesForNowAPodThatTheApiServerDoesNotHave) {
+  allocate(device_ids(30));
+  kubelet_.list("a", "main", device_ids(30));
+  const auto refused = start_once(device_ids(30));
+  EXPECT_EQ(refused.error().reason, RefusalReason::kUnknownPod);
+  EXPECT_TRUE(refused.error().passing);
+  EXPECT_EQ(refused.error().pod, (PodRef{"ml", "a"}));
+  EXPECT_THAT(sentence(refused), HasSubstr("ml/a"));
+}
+
+TEST_F(StarterTest, RefusesForNowAPodThatIsKnownByItsUidAlone) {
+  const auto record = allocate(device_ids(30));
+  test::write_checkpoint(folder_.path(), {{"uid-a", "main", device_ids(30), record.id.str()}});
+  const auto refused = start_once(device_ids(30));
+  EXPECT_EQ(sentence(refused), "pod uid uid-a is not known at the API server");
+  EXPECT_EQ(refused.error().uid, PodUid("uid-a"));
+  EXPECT_TRUE(refused.error().passing);
+}
+
+TEST_F(StarterTest, RefusesWhileTheApiServerIsAwayAndThePodIsNotKnown) {
+  allocate(device_ids(30));
+  kubelet_.list("a", "main", device_ids(30));
+  api_.cut_off(true);
+  EXPECT_EQ(start_once(device_ids(30)).error().reason, RefusalReason::kUnknownPod);
+}
+
+TEST_F(StarterTest, DoesNotGiveTheAllocationOfAPodToTheNextOfItsName) {
+  const auto record = place("a", 30, 1);
+  ASSERT_TRUE(start(device_ids(30)));
+  api_.remove("a");
+  create("a", {{"main", 30, 1'000, "2"}});
+  const auto refused = start_once(device_ids(30));
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().passing);
+  EXPECT_EQ(cards_of(record.id), "1");
+}
+
+// --- waiting -------------------------------------------------------------------------------------
+
+TEST_F(StarterTest, DoesNotWaitWhereNoNewsCanHelp) {
+  cards_->say(gpu::Inventory{{test::found_card(0, "XID 79")}, {}});
+  ASSERT_TRUE(test::comes_true([&] { return inventory_.state().cards[0].health == "XID 79"; }));
+  place("a", 30, 0);
+  const auto refused = start(device_ids(30));
+  EXPECT_EQ(refused.error().reason, RefusalReason::kSickCard);
+  EXPECT_EQ(kubelet_.calls(), 1);
+}
+
+TEST_F(StarterTest, WaitsNoLongerThanItsPatience) {
+  const auto refused = start(device_ids(30));
+  EXPECT_EQ(refused.error().reason, RefusalReason::kUnknownContainer);
+  EXPECT_GT(kubelet_.calls(), 1);
+}
+
+TEST_F(StarterTest, WaitsNoLongerThanKubeletDoes) {
+  const auto cancelled = [this] { return kubelet_.calls() >= 2; };
+  EXPECT_FALSE(starter_->start(device_ids(30), cancelled));
+  EXPECT_EQ(kubelet_.calls(), 2);
+}
+
+TEST_F(StarterTest, TellsOfEachRefusalOnceWithItsPod) {
+  const auto pod = create("a", {{"main", 30, 1'000, "7"}});
+  allocate(device_ids(30));
+  kubelet_.list("a", "main", device_ids(30));
+  EXPECT_FALSE(start(device_ids(30)));
+  ASSERT_THAT(refusals(), SizeIs(1));
+  EXPECT_EQ(refusals()[0].reason, RefusalReason::kNoSuchCard);
+  EXPECT_EQ(refusals()[0].pod, (PodRef{"ml", "a"}));
+  EXPECT_EQ(refusals()[0].uid, pod.uid());
+}
+
+// --- what is left where it fails -----------------------------------------------------------------
+
+TEST_F(StarterTest, AnInjectorThatFailsLeavesNothingOnDisk) {
+  const auto record = place("a", 30, 1);
+  injector_.fail("cannot create /var/run/cdi: Read-only file system");
+  const auto refused = start_once(device_ids(30));
+  EXPECT_EQ(refused.error().reason, RefusalReason::kNotReady);
+  EXPECT_TRUE(refused.error().passing);
+  EXPECT_EQ(sentence(refused), "cannot create /var/run/cdi: Read-only file system");
+  EXPECT_EQ(refused.error().pod, (PodRef{"ml", "a"}));
+  ASSERT_TRUE(on_disk(record.id));
+  EXPECT_FALSE(on_disk(record.id)->bound());
+}
+
+TEST_F(StarterTest, StartsOnceTheInjectorWorksAgain) {
+  const auto record = place("a", 30, 1);
+  injector_.fail("cannot write");
+  auto started = start_beside(device_ids(30));
+  after_looks(2);
+  injector_.fail("");
+  EXPECT_EQ(sentence(started.get()), "started");
+  EXPECT_EQ(cards_of(record.id), "1");
+}
+
+TEST_F(StarterTest, DoesNotStartWhatCannotBeKeptOnDisk) {
+  const auto record = place("a", 30, 1);
+  fs::remove_all(records_folder());
+  std::ofstream(records_folder()) << "in the way";
+  const auto refused = start_once(device_ids(30));
+  EXPECT_EQ(refused.error().reason, RefusalReason::kNotReady);
+  EXPECT_TRUE(refused.error().passing);
+  EXPECT_THAT(sentence(refused), HasSubstr(records_folder()));
+  fs::remove(records_folder());
+  EXPECT_EQ(sentence(start_once(device_ids(30))), "started");
+  EXPECT_TRUE(on_disk(record.id)->bound());
+}
+
+TEST_F(StarterTest, WhatItRefusedForTheDiskStillCountsOnTheCard) {
+  place("a", 60, 1);
+  injector_.fail("cannot write");
+  ASSERT_FALSE(start_once(device_ids(60)));
+  injector_.fail("");
+  place("b", 60, 1, 60);
+  EXPECT_EQ(start_once(device_ids(60, 60)).error().reason, RefusalReason::kFullCard);
+}
+
+}  // namespace
+}  // namespace mgpu

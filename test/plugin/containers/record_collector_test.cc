@@ -1,0 +1,169 @@
+#include "plugin/containers/record_collector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/log.h"
+#include "test/plugin/support/gpu_objects.h"
+#include "test/plugin/support/pod_api.h"
+#include "test/plugin/support/scripted_parts.h"
+#include "test/support/scratch_folder.h"
+
+namespace mgpu {
+namespace {
+
+using allocation::Record;
+using test::device_ids;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class GarbageTest : public testing::Test {
+ public:
+  GarbageTest() {
+    EXPECT_TRUE(set_log_level("off"));
+    pods_.start();
+    EXPECT_TRUE(test::comes_true([this] { return pods_.listed(); }));
+  }
+
+  Record keep(const Record& record) {
+    EXPECT_TRUE(records_.keep(record));
+    EXPECT_TRUE(records_.save(record, state::Durability::kProcess));
+    EXPECT_TRUE(injector_.inject(record.id, {}));
+    return record;
+  }
+  // A container that runs, as API server, kubelet and we know it.
+  Record run(const std::string& pod, const std::string& nonce = "a") {
+    const kube::Pod made = api_.create(pod, {{"main", 30, 1'000, "1"}});
+    EXPECT_TRUE(test::comes_true([&] { return pods_.find(made.uid()).has_value(); }));
+    kubelet_.list(pod, "main", device_ids(30));
+    Record record = test::started(test::allocated(device_ids(30), nonce), pod, 1);
+    record.owner->uid = made.uid();
+    return keep(record);
+  }
+  void end_at_api_server(const Record& record) {
+    api_.remove(record.owner->pod.name);
+    EXPECT_TRUE(test::comes_true([&] { return pods_.gone(record.owner->uid); }));
+  }
+  bool kept(const Record& record) const {
+    state::Records on_disk(folder_.path("allocations"));
+    EXPECT_TRUE(on_disk.load());
+    const bool in_memory = records_.find(record.id).has_value();
+    EXPECT_EQ(on_disk.find(record.id).has_value(), in_memory);
+    EXPECT_EQ(injector_.injected().contains(record.id), in_memory);
+    return in_memory;
+  }
+
+  test::ScratchFolder folder_;
+  test::PodApi api_;
+  test::ScriptedPodResources kubelet_;
+  test::RecordingInjector injector_;
+  state::Records records_{folder_.path("allocations")};
+  Pods pods_{NodeName("n1"), api_.transport(), nullptr};
+  Garbage garbage_{{records_, injector_, pods_, kubelet_.client()}, test::kCore, folder_.path()};
+};
+
+TEST_F(GarbageTest, RemovesWhatBelongsToAPodThatIsGoneForBoth) {
+  const Record record = run("a");
+  const Record other = run("b", "b");
+  end_at_api_server(record);
+  kubelet_.forget("a");
+  EXPECT_EQ(garbage_.collect(), 1U);
+  EXPECT_FALSE(kept(record));
+  EXPECT_TRUE(kept(other));
+  EXPECT_THAT(injector_.removed(), ElementsAre(record.id));
+}
+
+TEST_F(GarbageTest, RemovesWhatBelongsToAPodThatHasFinished) {
+  const Record record = run("a");
+  api_.set_phase("a", "Failed");
+  ASSERT_TRUE(test::comes_true([&] { return pods_.gone(record.owner->uid); }));
+  kubelet_.forget("a");
+  EXPECT_EQ(garbage_.collect(), 1U);
+}
+
+TEST_F(GarbageTest, AsksKubeletOnlyWhereAPodIsGone) {
+  run("a");
+  EXPECT_EQ(garbage_.collect(), 0U);
+  EXPECT_EQ(kubelet_.calls(), 0);
+}
+
+TEST_F(GarbageTest, KeepsWhatKubeletStillHas) {
+  const Record record = run("a");
+  end_at_api_server(record);
+  EXPECT_EQ(garbage_.collect(), 0U);
+  EXPECT_TRUE(kept(record));
+}
+
+TEST_F(GarbageTest, KeepsEverythingWhileKubeletIsSilent) {
+  const Record record = run("a");
+  end_at_api_server(record);
+  kubelet_.forget("a");
+  kubelet_.fail("PodResources does not answer");
+  EXPECT_EQ(garbage_.collect(), 0U);
+  EXPECT_TRUE(kept(record));
+}
+
+TEST_F(GarbageTest, KeepsEverythingBeforeThePodsAreListed) {
+  const Record record = keep(test::started(test::allocated(device_ids(30), "a"), "nobody", 1));
+  Pods silent(NodeName("n1"), api_.transport(), nullptr);
+  Garbage garbage({records_, injector_, silent, kubelet_.client()}, test::kCore, folder_.path());
+  EXPECT_EQ(garbage.collect(), 0U);
+  EXPECT_TRUE(kept(record));
+}
+
+// As of a StatefulSet: kubelet lists the new pod under the old one's name.
+TEST_F(GarbageTest, APodMadeAnewUnderItsNameDoesNotKeepTheOldOnesRecord) {
+  const Record before = run("a", "before");
+  end_at_api_server(before);
+  const Record now = run("a", "now");
+  EXPECT_EQ(garbage_.collect(), 1U);
+  EXPECT_FALSE(kept(before));
+  EXPECT_TRUE(kept(now));
+}
+
+// --- allocated, never started --------------------------------------------------------------------
+
+TEST_F(GarbageTest, RemovesAnAllocationThatKubeletDoesNotKnowTwice) {
+  const Record record = keep(test::allocated(device_ids(30), "a"));
+  test::write_checkpoint(folder_.path(), {});
+  EXPECT_EQ(garbage_.collect(), 0U) << "kubelet writes its checkpoint after our answer";
+  EXPECT_TRUE(kept(record));
+  EXPECT_EQ(garbage_.collect(), 1U);
+  EXPECT_FALSE(kept(record));
+}
+
+TEST_F(GarbageTest, KeepsAnAllocationThatKubeletKnows) {
+  const Record record = keep(test::allocated(device_ids(30), "a"));
+  test::write_checkpoint(folder_.path(), {{"uid-a", "main", device_ids(30), record.id.str()}});
+  EXPECT_EQ(garbage_.collect() + garbage_.collect(), 0U);
+  EXPECT_TRUE(kept(record));
+}
+
+TEST_F(GarbageTest, KeepsAnAllocationThatKubeletKnowsAtTheSecondLook) {
+  const Record record = keep(test::allocated(device_ids(30), "a"));
+  test::write_checkpoint(folder_.path(), {});
+  EXPECT_EQ(garbage_.collect(), 0U);
+  test::write_checkpoint(folder_.path(), {{"uid-a", "main", device_ids(30), record.id.str()}});
+  EXPECT_EQ(garbage_.collect(), 0U);
+  test::write_checkpoint(folder_.path(), {});
+  EXPECT_EQ(garbage_.collect(), 0U) << "two looks in a row";
+  EXPECT_TRUE(kept(record));
+}
+
+TEST_F(GarbageTest, KeepsAllocationsWhileTheCheckpointCannotBeRead) {
+  const Record record = keep(test::allocated(device_ids(30), "a"));
+  for (int look = 0; look < 3; ++look) EXPECT_EQ(garbage_.collect(), 0U);
+  EXPECT_TRUE(kept(record));
+}
+
+TEST_F(GarbageTest, AnAllocationOfTheSameDevicesDoesNotKeepAnother) {
+  const Record before = keep(test::allocated(device_ids(30), "before"));
+  const Record now = keep(test::allocated(device_ids(30), "now"));
+  test::write_checkpoint(folder_.path(), {{"uid-a", "main", device_ids(30), now.id.str()}});
+  EXPECT_EQ(garbage_.collect() + garbage_.collect(), 1U);
+  EXPECT_FALSE(kept(before));
+  EXPECT_TRUE(kept(now));
+}
+
+}  // namespace
+}  // namespace mgpu
