@@ -6,26 +6,26 @@
 #include <chrono>
 #include <utility>
 
+#include "common/base/log.h"
+#include "common/base/metrics.h"
 #include "common/http/readiness.h"
 #include "common/http/router.h"
 #include "common/kube/client.h"
 #include "common/kube/request.h"
-#include "common/base/log.h"
-#include "common/base/metrics.h"
 #include "common/program/service_routes.h"
-#include "extender/inspect/inspect.h"
-#include "extender/ledger/consumers.h"
-#include "extender/ledger/ledger.h"
-#include "extender/learning/price_refresher.h"
-#include "extender/probe.h"
-#include "extender/scheduler_routes.h"
 #include "extender/bind/binder.h"
+#include "extender/inspect/inspect.h"
+#include "extender/learning/price_refresher.h"
+#include "extender/ledger/consumers.h"
 #include "extender/ledger/disruption_budgets.h"
+#include "extender/ledger/ledger.h"
+#include "extender/probe.h"
 #include "extender/requeue/rejection_delay.h"
 #include "extender/requeue/scheduler_requeue.h"
+#include "extender/scheduler_routes.h"
 #include "extender/watched.h"
 
-namespace mgpu {
+namespace mgpu::extender {
 
 namespace {
 
@@ -40,8 +40,8 @@ void log_bind_problem(const std::string& problem) {
 
 // What a pod asks for that runs already, for the workload that is learned. A request that is
 // refused now is not expected again.
-void learn(market::WorkloadWindow& window, const ledger::PodFacts& pod) {
-  if (pod.request) window.seen(placement::draw_of(pod.pod.uid), *pod.request, pod.pod.host);
+void learn(WorkloadWindow& window, const PodFacts& pod) {
+  if (pod.request) window.seen(draw_of(pod.pod.uid), *pod.request, pod.pod.host);
 }
 
 }  // namespace
@@ -59,20 +59,20 @@ struct Extender::State {
   void tell_probe();
   http::ServerEvents server_events();
 
-  const std::shared_ptr<market::Board> board = std::make_shared<market::Board>();
-  const std::shared_ptr<market::WorkloadWindow> window = std::make_shared<market::WorkloadWindow>();
+  const std::shared_ptr<Board> board = std::make_shared<Board>();
+  const std::shared_ptr<WorkloadWindow> window = std::make_shared<WorkloadWindow>();
   const ExtenderSettings settings;
   kube::Transport& transport;
   Metrics metrics;
-  ledger::Ledger ledger;
-  verbs::DisruptionBudgets budgets;
+  Ledger ledger;
+  DisruptionBudgets budgets;
   Probe probe{metrics, ledger};
   kube::Client client{transport};
-  verbs::Binder binder;
-  verbs::HeldRefusals held{transport.executor()};
-  verbs::Waker waker;
-  market::Keeper keeper{ledger, *board, *window, transport.executor(),
-                        [this](Duration took) { probe.market_made(took); }};
+  Binder binder;
+  HeldRefusals held{transport.executor()};
+  Waker waker;
+  Keeper keeper{ledger, *board, *window, transport.executor(),
+                [this](Duration took) { probe.market_made(took); }};
   std::atomic<bool> draining = false;
   Watched nodes;
   Watched pods;
@@ -86,21 +86,20 @@ Extender::State::State(ExtenderSettings its_settings, kube::Transport& its_trans
     : settings(with_market(std::move(its_settings))),
       transport(its_transport),
       binder(client, ledger, settings.verbs, settings.binds_in_flight,
-             {.on_outcome = [this](verbs::BindOutcome outcome) { probe.bind_ended(outcome); },
+             {.on_outcome = [this](BindOutcome outcome) { probe.bind_ended(outcome); },
               .on_problem = log_bind_problem}),
       waker(client, ledger, settings.wake_namespace,
-            {.on_outcome = [this](verbs::WakeOutcome outcome) { probe.wake_ended(outcome); },
+            {.on_outcome = [this](WakeOutcome outcome) { probe.wake_ended(outcome); },
              .on_problem = log_wake_problem}),
       nodes("nodes", kube::all_nodes(), transport, probe,
-            ledger::node_consumer(ledger, settings.verbs.contract,
-                                  [this](const std::string& why) { nodes.note_unreadable(why); }),
+            node_consumer(ledger, settings.verbs.contract,
+                          [this](const std::string& why) { nodes.note_unreadable(why); }),
             {.on_change = [this] { held.observe(ledger.releases()); },
              .on_listed = [this] { on_listed(); }}),
       pods("pods", kube::bound_pods(), transport, probe,
-           ledger::pod_consumer(
-               ledger, settings.verbs.contract,
-               {.on_settled = [this](const PodUid& uid) { waker.gone(uid); },
-                .on_bound = [this](const ledger::PodFacts& pod) { learn(*window, pod); }}),
+           pod_consumer(ledger, settings.verbs.contract,
+                        {.on_settled = [this](const PodUid& uid) { waker.gone(uid); },
+                         .on_bound = [this](const PodFacts& pod) { learn(*window, pod); }}),
            {.on_change = [this] { held.observe(ledger.releases()); },
             .on_listed = [this] { on_listed(); }}),
       disruption_budgets("poddisruptionbudgets", kube::all_pod_disruption_budgets(), transport,
@@ -122,7 +121,7 @@ bool Extender::State::listed() const {
 
 void Extender::State::on_listed() {
   if (!listed()) return;
-  const ledger::Counts counts = ledger.counts();
+  const Counts counts = ledger.counts();
   log_info("ready", {{"nodes", std::to_string(counts.nodes)},
                      {"cards", std::to_string(counts.cards)},
                      {"pods", std::to_string(counts.bound)},
@@ -161,7 +160,7 @@ void Extender::State::add_routes() {
                   transport.executor(),
                   [this] { return listed(); }}
       .add_to(router, settings.url_prefix);
-  inspect::add_routes(router, "/inspect", ledger, settings.verbs, client);
+  extender::add_routes(router, "/inspect", ledger, settings.verbs, client);
   add_service_routes(router, metrics, [this] { return readiness(); });
 }
 
@@ -218,4 +217,4 @@ void Extender::drain() {
   state_->server->drain();
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::extender

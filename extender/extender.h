@@ -9,19 +9,20 @@
 #include <memory>
 #include <string>
 
+#include "common/base/result.h"
 #include "common/http/server.h"
 #include "common/kube/transport.h"
-#include "common/base/result.h"
+#include "extender/bind/limits.h"
 #include "extender/verbs/verbs.h"
 
-namespace mgpu {
+namespace mgpu::extender {
 
 struct ExtenderSettings {
-  verbs::Settings verbs;
+  Settings verbs;
   http::ServerOptions http;
   std::string url_prefix = "/mgpu";  // of the four verbs; starts with "/", does not end with it
-  std::size_t binds_in_flight = limits::kBindsInFlight;
-  std::string wake_namespace;  // of verbs::Waker's object; empty: kube-scheduler is never woken
+  std::size_t binds_in_flight = kBindsInFlight;
+  std::string wake_namespace;  // of Waker's object; empty: kube-scheduler is never woken
 };
 
 class Extender {
@@ -44,4 +45,4 @@ class Extender {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace mgpu
+}  // namespace mgpu::extender

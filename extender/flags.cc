@@ -6,8 +6,9 @@
 
 #include "common/base/log.h"
 #include "common/base/text.h"
+#include "common/kube/limits.h"
 
-namespace mgpu {
+namespace mgpu::extender {
 
 namespace {
 
@@ -52,15 +53,15 @@ Error of_flag(const char* flag, const Error& problem) {
   return error(std::string(flag) + ": " + problem.message);
 }
 
-Result<verbs::Settings> verb_settings(const Flags& flags) {
+Result<Settings> verb_settings(const Flags& flags) {
   auto contract = Contract::for_domain(flags.resource_domain);
   if (!contract) return of_flag("--resource-domain", contract.error());
-  const auto policy = placement::find_policy(flags.policy);
+  const auto policy = find_policy(flags.policy);
   if (!policy) return of_flag("--policy", policy.error());
-  return verbs::Settings{.contract = std::move(*contract),
-                         .min_memory = MiB(flags.min_memory_mib),
-                         .policy = *policy,
-                         .expected_placements = flags.expected_placements};
+  return Settings{.contract = std::move(*contract),
+                  .min_memory = MiB(flags.min_memory_mib),
+                  .policy = *policy,
+                  .expected_placements = flags.expected_placements};
 }
 
 http::ServerOptions http_options(const Flags& flags) {
@@ -77,7 +78,7 @@ http::ServerOptions http_options(const Flags& flags) {
 void add_api_flags(Options& options, Flags& flags) {
   add_api_server_flags(options, flags);
   options.add_number("bind-concurrency", "binds at the API server at once", flags.bind_concurrency,
-                     1, limits::kApiRequestsInFlightMax);
+                     1, kube::kApiRequestsInFlightMax);
   options.add_text("wake-namespace",
                    "of the object by which kube-scheduler is woken for a pod whose share came free "
                    "late; empty = do not wake",
@@ -155,4 +156,4 @@ void log_flags(const Flags& flags) {
                         {"client_certificates", on_or_off(!flags.tls_client_ca_file.empty())}});
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::extender

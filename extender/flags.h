@@ -5,11 +5,13 @@
 #include <string>
 
 #include "common/base/options.h"
-#include "common/program/program.h"
 #include "common/base/result.h"
+#include "common/http/limits.h"
+#include "common/program/program.h"
+#include "extender/bind/limits.h"
 #include "extender/extender.h"
 
-namespace mgpu {
+namespace mgpu::extender {
 
 struct Flags : ProgramFlags {
   std::string listen_address = "0.0.0.0";
@@ -18,15 +20,15 @@ struct Flags : ProgramFlags {
   std::string url_prefix = "/mgpu";
   std::string resource_domain{kDefaultResourceDomain};
   std::int64_t min_memory_mib = 256;
-  std::string policy{placement::kDefaultPolicy};
-  std::int64_t bind_concurrency = limits::kBindsInFlight;
+  std::string policy{kDefaultPolicy};
+  std::int64_t bind_concurrency = kBindsInFlight;
   bool expected_placements = true;
   std::string wake_namespace = "kube-system";
   std::string tls_cert_file;
   std::string tls_key_file;
   std::string tls_client_ca_file;
-  std::int64_t max_body_bytes = limits::kHttpBodyBytesMax;
-  std::int64_t max_connections = limits::kHttpConnectionsMax;
+  std::int64_t max_body_bytes = http::kHttpBodyBytesMax;
+  std::int64_t max_connections = http::kHttpConnectionsMax;
 };
 
 // `flags` holds the defaults and outlives `options`' use.
@@ -38,4 +40,4 @@ Result<ExtenderSettings> settings_of(const Flags& flags);
 // All that decides what the extender does, for the log.
 void log_flags(const Flags& flags);
 
-}  // namespace mgpu
+}  // namespace mgpu::extender

@@ -3,17 +3,17 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/program/program.h"
 #include "common/base/signals.h"
+#include "common/program/program.h"
 #include "extender/extender.h"
 #include "extender/flags.h"
 
 namespace {
 
-mgpu::Result<void> serve(const mgpu::Flags& flags, mgpu::kube::Transport& transport) {
-  auto settings = mgpu::settings_of(flags);
+mgpu::Result<void> serve(const mgpu::extender::Flags& flags, mgpu::kube::Transport& transport) {
+  auto settings = mgpu::extender::settings_of(flags);
   if (!settings) return settings.error();
-  auto extender = mgpu::Extender::start(std::move(*settings), transport);
+  auto extender = mgpu::extender::Extender::start(std::move(*settings), transport);
   if (!extender) return extender.error();
   mgpu::log_info(
       "listening; ready once nodes, pods and budgets have been listed",
@@ -26,12 +26,12 @@ mgpu::Result<void> serve(const mgpu::Flags& flags, mgpu::kube::Transport& transp
 }  // namespace
 
 int main(int argc, char** argv) {
-  mgpu::Flags flags;
+  mgpu::extender::Flags flags;
   mgpu::Options options("mgpu-extender", "Places pods that share GPUs, for kube-scheduler.",
                         "MGPU_EXTENDER");
-  mgpu::add_flags(options, flags);
+  mgpu::extender::add_flags(options, flags);
   return mgpu::run_program(
       argc, argv, "mgpu-extender", options, flags,
-      {.log_flags = [&] { mgpu::log_flags(flags); },
+      {.log_flags = [&] { mgpu::extender::log_flags(flags); },
        .serve = [&](mgpu::kube::Transport& transport) { return serve(flags, transport); }});
 }

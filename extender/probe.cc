@@ -8,7 +8,7 @@
 #include "common/base/check.h"
 #include "common/program/service_routes.h"
 
-namespace mgpu {
+namespace mgpu::extender {
 
 namespace {
 
@@ -16,29 +16,29 @@ constexpr const char* kFilterNodes = "Nodes that filter was asked about.";
 constexpr const char* kClaims = "Pods that hold cards, by phase.";
 constexpr std::array kVerbs = {"filter", "prioritize", "prioritize-plain", "preempt", "bind"};
 
-const char* name_of(verbs::BindOutcome outcome) {
+const char* name_of(BindOutcome outcome) {
   switch (outcome) {
-    case verbs::BindOutcome::kBound:
+    case BindOutcome::kBound:
       return "bound";
-    case verbs::BindOutcome::kUnfit:
+    case BindOutcome::kUnfit:
       return "unfit";
-    case verbs::BindOutcome::kBadRequest:
+    case BindOutcome::kBadRequest:
       return "bad_request";
-    case verbs::BindOutcome::kConflict:
+    case BindOutcome::kConflict:
       return "conflict";
-    case verbs::BindOutcome::kUnavailable:
+    case BindOutcome::kUnavailable:
       return "unavailable";
   }
   return "unknown";
 }
 
-const char* name_of(verbs::WakeOutcome outcome) {
+const char* name_of(WakeOutcome outcome) {
   switch (outcome) {
-    case verbs::WakeOutcome::kWoken:
+    case WakeOutcome::kWoken:
       return "woken";
-    case verbs::WakeOutcome::kRefused:
+    case WakeOutcome::kRefused:
       return "refused";
-    case verbs::WakeOutcome::kFailed:
+    case WakeOutcome::kFailed:
       return "failed";
   }
   return "unknown";
@@ -50,7 +50,7 @@ double number(std::size_t count) {
 
 }  // namespace
 
-Probe::Probe(Metrics& metrics, ledger::Ledger& ledger)
+Probe::Probe(Metrics& metrics, Ledger& ledger)
     : metrics_(metrics),
       ledger_(ledger),
       nodes_fitting_(counter("filter_nodes_total", kFilterNodes, {{"result", "fits"}})),
@@ -73,12 +73,10 @@ Probe::Probe(Metrics& metrics, ledger::Ledger& ledger)
                                              latency_buckets_seconds(), {{"verb", verb}});
   }
   // Series that are counted from zero on.
-  using verbs::BindOutcome;
   for (const auto outcome : {BindOutcome::kBound, BindOutcome::kUnfit, BindOutcome::kBadRequest,
                              BindOutcome::kConflict, BindOutcome::kUnavailable}) {
     binds(outcome);
   }
-  using verbs::WakeOutcome;
   for (const auto outcome : {WakeOutcome::kWoken, WakeOutcome::kRefused, WakeOutcome::kFailed}) {
     wakes(outcome);
   }
@@ -94,18 +92,18 @@ Counter& Probe::counter(const char* name, const char* help, const Labels& labels
   return metrics_.counter(std::string("mgpu_extender_") + name, help, labels);
 }
 
-Counter& Probe::binds(verbs::BindOutcome outcome) {
+Counter& Probe::binds(BindOutcome outcome) {
   return counter("binds_total", "Binds answered, by how they ended.",
                  {{"outcome", name_of(outcome)}});
 }
 
-Counter& Probe::wakes(verbs::WakeOutcome outcome) {
+Counter& Probe::wakes(WakeOutcome outcome) {
   return counter("wakes_total", "Times that kube-scheduler was woken for a refused pod.",
                  {{"result", name_of(outcome)}});
 }
 
 void Probe::read_ledger() {
-  const ledger::Counts counts = ledger_.counts();
+  const Counts counts = ledger_.counts();
   nodes_.Set(number(counts.nodes));
   cards_.Set(number(counts.cards));
   assumed_.Set(number(counts.assumed));
@@ -130,11 +128,11 @@ void Probe::filtered(std::size_t fitting, std::size_t refused) {
   nodes_refused_.Increment(number(refused));
 }
 
-void Probe::bind_ended(verbs::BindOutcome outcome) {
+void Probe::bind_ended(BindOutcome outcome) {
   binds(outcome).Increment();
 }
 
-void Probe::wake_ended(verbs::WakeOutcome outcome) {
+void Probe::wake_ended(WakeOutcome outcome) {
   wakes(outcome).Increment();
 }
 
@@ -148,7 +146,8 @@ void Probe::bad_request(const char* verb) {
 }
 
 void Probe::watch_problem(const char* resource) {
-  counter("watch_problems_total", "Failed lists and watches.", {{"resource", resource}}).Increment();
+  counter("watch_problems_total", "Failed lists and watches.", {{"resource", resource}})
+      .Increment();
 }
 
 void Probe::unreadable_object(const char* resource) {
@@ -177,4 +176,4 @@ void Probe::connection_refused(const char* why) {
   counter("http_refused_total", "Connections refused or cut, by why.", {{"why", why}}).Increment();
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::extender

@@ -27,16 +27,16 @@
 #include <string_view>
 
 #include "common/base/metrics.h"
-#include "extender/ledger/ledger.h"
 #include "extender/bind/binder.h"
+#include "extender/ledger/ledger.h"
 #include "extender/requeue/scheduler_requeue.h"
 
-namespace mgpu {
+namespace mgpu::extender {
 
 class Probe {
  public:
   // `metrics` and `ledger` outlive the probe, and are not read after its end.
-  Probe(Metrics& metrics, ledger::Ledger& ledger);
+  Probe(Metrics& metrics, Ledger& ledger);
 
   // Runs before each reading of the metrics, to tell what is cheaper to read than to follow.
   void before_reading(std::function<void()> tell);
@@ -44,8 +44,8 @@ class Probe {
   // One verb answered: "filter", "prioritize", "prioritize-plain", "preempt", "bind".
   void answered(const char* verb, std::chrono::nanoseconds took);
   void filtered(std::size_t fitting, std::size_t refused);
-  void bind_ended(verbs::BindOutcome outcome);
-  void wake_ended(verbs::WakeOutcome outcome);
+  void bind_ended(BindOutcome outcome);
+  void wake_ended(WakeOutcome outcome);
   void market_made(std::chrono::milliseconds took);
   void bad_request(const char* verb);
   void watch_problem(const char* resource);
@@ -60,12 +60,12 @@ class Probe {
   // Names without "mgpu_extender_".
   Gauge& gauge(const char* name, const char* help, const Labels& labels = {});
   Counter& counter(const char* name, const char* help, const Labels& labels);
-  Counter& binds(verbs::BindOutcome outcome);
-  Counter& wakes(verbs::WakeOutcome outcome);
+  Counter& binds(BindOutcome outcome);
+  Counter& wakes(WakeOutcome outcome);
   void read_ledger();
 
   Metrics& metrics_;
-  ledger::Ledger& ledger_;
+  Ledger& ledger_;
   std::map<std::string_view, Histogram*> verb_seconds_;  // constant after construction
   Counter& nodes_fitting_;
   Counter& nodes_refused_;
@@ -83,4 +83,4 @@ class Probe {
   Gauge& connections_;
 };
 
-}  // namespace mgpu
+}  // namespace mgpu::extender

@@ -6,10 +6,10 @@
 #include <optional>
 #include <utility>
 
-#include "common/contract/contract.h"
 #include "common/base/log.h"
+#include "common/contract/contract.h"
 
-namespace mgpu {
+namespace mgpu::extender {
 
 namespace {
 
@@ -46,8 +46,7 @@ class Call {
   Clock::time_point began_;
 };
 
-void answer_filter(const Call& call, const verbs::ExtenderArgs& args,
-                   const verbs::FilterReply& reply) {
+void answer_filter(const Call& call, const ExtenderArgs& args, const FilterReply& reply) {
   const SchedulerRoutes& to = call.routes();
   if (!reply.fitting.empty()) to.binder.remember(args.pod());
   const std::size_t refused = reply.failed.size() + reply.failed_and_unresolvable.size();
@@ -55,50 +54,50 @@ void answer_filter(const Call& call, const verbs::ExtenderArgs& args,
   log_debug("filter", {{"pod", to_string(args.pod().ref())},
                        {"fitting", std::to_string(reply.fitting.size())},
                        {"refused", std::to_string(refused)}});
-  call.answer(verbs::write_filter_reply(reply, &args));
+  call.answer(write_filter_reply(reply, &args));
 }
 
 void filter(const Call& call, Request request) {
-  auto parsed = verbs::ExtenderArgs::parse(std::move(request.body));
+  auto parsed = ExtenderArgs::parse(std::move(request.body));
   if (!parsed) return call.refuse(parsed.error());
-  const auto args = std::make_shared<const verbs::ExtenderArgs>(std::move(*parsed));
+  const auto args = std::make_shared<const ExtenderArgs>(std::move(*parsed));
   call.routes().waker.asked(args->pod().uid());
   const auto decide = [call, args](bool last) {
     const SchedulerRoutes& to = call.routes();
     const std::uint64_t releases = to.ledger.releases();
-    const auto reply = verbs::filter(*args, to.ledger, to.settings, to.clock.now());
+    const auto reply = filter(*args, to.ledger, to.settings, to.clock.now());
     if (reply.may_change && !last) return false;
     if (reply.may_change) to.waker.refused(args->pod().uid(), releases);
     answer_filter(call, *args, reply);
     return true;
   };
-  verbs::HeldRefusals& held = call.routes().held;
+  HeldRefusals& held = call.routes().held;
   const std::uint64_t before = held.releases();
   if (!decide(false) && !held.hold(args->pod().uid(), before, decide)) decide(true);
 }
 
 template <auto kVerb>
 void prioritize(const Call& call, Request request) {
-  auto args = verbs::ExtenderArgs::parse(std::move(request.body));
+  auto args = ExtenderArgs::parse(std::move(request.body));
   if (!args) return call.refuse(args.error());
   const SchedulerRoutes& to = call.routes();
   const auto scores = kVerb(*args, to.ledger, to.settings, to.clock.now());
-  call.answer(verbs::write_prioritize_reply(scores, &*args));
+  call.answer(write_prioritize_reply(scores, &*args));
 }
 
 void preempt(const Call& call, Request request) {
-  auto args = verbs::read_preemption_args(request.body);
+  auto args = read_preemption_args(request.body);
   if (!args) return call.refuse(args.error());
   const SchedulerRoutes& to = call.routes();
-  const auto nodes = verbs::preempt(*args, to.ledger, to.budgets, to.settings, to.clock.now());
+  const auto nodes = preempt(*args, to.ledger, to.budgets, to.settings, to.clock.now());
   log_info("preempt", {{"pod", to_string(args->pod.ref())},
                        {"nodes", std::to_string(nodes.size())},
                        {"proposed", std::to_string(args->nodes.size())}});
-  call.answer(verbs::write_preemption_reply(nodes));
+  call.answer(write_preemption_reply(nodes));
 }
 
 // "app=0,2 sidecar=1"; empty where the pod holds no cards.
-std::string cards_text(const std::optional<ledger::ClaimView>& view) {
+std::string cards_text(const std::optional<ClaimView>& view) {
   std::string out;
   if (!view || !view->claim.placement) return out;
   const auto& containers = view->claim.request.containers;
@@ -109,7 +108,7 @@ std::string cards_text(const std::optional<ledger::ClaimView>& view) {
   return out;
 }
 
-void log_bind(const SchedulerRoutes& to, const verbs::BindingArgs& args, const std::string& error) {
+void log_bind(const SchedulerRoutes& to, const BindingArgs& args, const std::string& error) {
   if (error.empty()) {
     return log_info("pod bound", {{"pod", to_string(args.pod)},
                                   {"node", args.node.str()},
@@ -120,11 +119,11 @@ void log_bind(const SchedulerRoutes& to, const verbs::BindingArgs& args, const s
 }
 
 void bind(const Call& call, Request request) {
-  auto args = verbs::read_binding_args(request.body);
+  auto args = read_binding_args(request.body);
   if (!args) return call.refuse(args.error());
   call.routes().binder.bind(*args, [call, args = *args](const std::string& error) {
     log_bind(call.routes(), args, error);
-    call.answer(verbs::write_binding_reply(error));
+    call.answer(write_binding_reply(error));
   });
 }
 
@@ -142,10 +141,10 @@ void SchedulerRoutes::add_to(http::Router& router, const std::string& prefix) co
                });
   };
   add("filter", filter);
-  add("prioritize", prioritize<verbs::prioritize>);
-  add("prioritize-plain", prioritize<verbs::prioritize_plain>);
+  add("prioritize", prioritize<extender::prioritize>);
+  add("prioritize-plain", prioritize<extender::prioritize_plain>);
   add("preempt", preempt);
   add("bind", bind);
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::extender

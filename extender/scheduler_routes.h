@@ -14,24 +14,24 @@
 
 #include "common/base/executor.h"
 #include "common/http/router.h"
-#include "extender/ledger/ledger.h"
-#include "extender/probe.h"
 #include "extender/bind/binder.h"
 #include "extender/ledger/disruption_budgets.h"
+#include "extender/ledger/ledger.h"
+#include "extender/probe.h"
 #include "extender/requeue/rejection_delay.h"
-#include "extender/verbs/verbs.h"
 #include "extender/requeue/scheduler_requeue.h"
+#include "extender/verbs/verbs.h"
 
-namespace mgpu {
+namespace mgpu::extender {
 
 // All references outlive the router's use.
 struct SchedulerRoutes {
-  ledger::Ledger& ledger;
-  const verbs::DisruptionBudgets& budgets;
-  const verbs::Settings& settings;
-  verbs::Binder& binder;
-  verbs::HeldRefusals& held;
-  verbs::Waker& waker;
+  Ledger& ledger;
+  const DisruptionBudgets& budgets;
+  const Settings& settings;
+  Binder& binder;
+  HeldRefusals& held;
+  Waker& waker;
   Probe& probe;
   const Executor& clock;
   std::function<bool()> ready;  // any thread
@@ -39,4 +39,4 @@ struct SchedulerRoutes {
   void add_to(http::Router& router, const std::string& prefix) const;
 };
 
-}  // namespace mgpu
+}  // namespace mgpu::extender

@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "common/limits.h"
 #include "common/base/log.h"
+#include "common/kube/limits.h"
 
-namespace mgpu {
+namespace mgpu::extender {
 
 kube::ReflectorHandlers Watched::handlers() {
   return {.on_problem = [this](const std::string& problem) { on_problem(problem); },
@@ -16,7 +16,7 @@ kube::ReflectorHandlers Watched::handlers() {
 void Watched::note_unreadable(const std::string& why) {
   ++unreadable_;
   probe_.unreadable_object(name_);
-  if (unreadable_told_.size() >= limits::kUnreadableRemembered) unreadable_told_.clear();
+  if (unreadable_told_.size() >= kube::kUnreadableRemembered) unreadable_told_.clear();
   if (!unreadable_told_.insert(why).second) return;
   log_warn("object from the API server is ignored", {{"problem", why}});
 }
@@ -49,4 +49,4 @@ void Watched::on_problem(const std::string& problem) {
   problem_at_ = transport_.executor().now();
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::extender

@@ -15,7 +15,7 @@
 #include "common/kube/reflector.h"
 #include "extender/probe.h"
 
-namespace mgpu {
+namespace mgpu::extender {
 
 class Watched {
  public:
@@ -69,4 +69,4 @@ class Watched {
   kube::Reflector reflector_;  // ends first: it calls the others
 };
 
-}  // namespace mgpu
+}  // namespace mgpu::extender

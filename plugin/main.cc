@@ -8,15 +8,15 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/program/program.h"
 #include "common/base/signals.h"
+#include "common/program/program.h"
 #include "plugin/agent/agent.h"
 #include "plugin/agent/flags.h"
 
 namespace {
 
-using mgpu::Flags;
 using mgpu::Result;
+using mgpu::plugin::Flags;
 
 // Why the agent cannot go on; it ends the wait for a signal.
 class Fatal {
@@ -38,13 +38,14 @@ class Fatal {
 };
 
 Result<void> serve(const Flags& flags, mgpu::kube::Transport& transport) {
-  auto settings = mgpu::settings_of(flags);
+  auto settings = mgpu::plugin::settings_of(flags);
   if (!settings) return settings.error();
-  auto cards = mgpu::card_source_of(flags);
+  auto cards = mgpu::plugin::card_source_of(flags);
   if (!cards) return cards.error();
   Fatal fatal;
-  auto agent = mgpu::Agent::start(std::move(*settings), std::move(*cards), transport,
-                                  [&fatal](const std::string& problem) { fatal.tell(problem); });
+  auto agent =
+      mgpu::plugin::Agent::start(std::move(*settings), std::move(*cards), transport,
+                                 [&fatal](const std::string& problem) { fatal.tell(problem); });
   if (!agent) return agent.error();
   mgpu::log_info("listening",
                  {{"address", flags.listen_address}, {"port", std::to_string((*agent)->port())}});
@@ -68,9 +69,9 @@ int main(int argc, char** argv) {
   Flags flags;
   mgpu::Options options("mgpu-device-plugin", "Gives containers their shares of this node's GPUs.",
                         "MGPU_DEVICE_PLUGIN");
-  mgpu::add_flags(options, flags);
+  mgpu::plugin::add_flags(options, flags);
   return mgpu::run_program(
       argc, argv, "mgpu-device-plugin", options, flags,
-      {.log_flags = [&] { mgpu::log_flags(flags); },
+      {.log_flags = [&] { mgpu::plugin::log_flags(flags); },
        .serve = [&](mgpu::kube::Transport& transport) { return serve(flags, transport); }});
 }

@@ -202,7 +202,7 @@ int enter(const std::vector<std::string>& arguments) {
 }
 
 Result<void> make_root_folder(const std::string& root, const std::string& image,
-                              const std::vector<allocation::Mount>& mounts) {
+                              const std::vector<plugin::Mount>& mounts) {
   try {
     fs::remove_all(root);
     fs::create_directories(root);

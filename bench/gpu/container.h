@@ -14,10 +14,10 @@
 namespace mgpu::gpu_trial {
 
 struct Container {
-  allocation::Edits edits;
+  plugin::Edits edits;
   int user = 0;  // and group
   // Mounted in addition, read only: host path, and path in the container.
-  std::vector<allocation::Mount> more_mounts;
+  std::vector<plugin::Mount> more_mounts;
   std::vector<std::string> command;  // the program in the container and its arguments
   // Whether it has pid and IPC namespaces of its own, as a container has.
   bool own_namespaces = true;
@@ -38,6 +38,6 @@ inline constexpr char kProgramInContainer[] = "/usr/bin/mgpu-cuda-program";
 // A folder like it that another runtime can use as root: the image, and an empty file or folder
 // wherever the edits mount something. Errors: it cannot be made.
 Result<void> make_root_folder(const std::string& root, const std::string& image,
-                              const std::vector<allocation::Mount>& mounts);
+                              const std::vector<plugin::Mount>& mounts);
 
 }  // namespace mgpu::gpu_trial

@@ -25,10 +25,10 @@ Settings settings_of(const NvmlCard& card) {
   Settings settings;
   settings.compute_mode = card.number("nvmlDeviceGetComputeMode");
   settings.persistence_mode = card.number("nvmlDeviceGetPersistenceMode");
-  const gpu::nvml::Functions& f = card.library().functions();
+  const plugin::nvml::Functions& f = card.library().functions();
   unsigned current = 0;
   unsigned pending = 0;
-  if (f.mig_mode != nullptr && f.mig_mode(card.device(), &current, &pending) == gpu::nvml::kOk) {
+  if (f.mig_mode != nullptr && f.mig_mode(card.device(), &current, &pending) == plugin::nvml::kOk) {
     settings.mig_mode = pending;
   }
   return settings;

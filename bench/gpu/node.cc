@@ -31,8 +31,8 @@ std::string version_in(const std::string& source) {
 }
 
 // A bound record with this share of the card, as the device plugin makes them.
-allocation::Record record_of(const NodeUnderTest& node, Share share) {
-  allocation::Record record;
+plugin::Record record_of(const NodeUnderTest& node, Share share) {
+  plugin::Record record;
   record.cards = {{CardIndex(0), node.card.uuid, share}};
   return record;
 }
@@ -51,8 +51,8 @@ std::string library_path(const Trial& trial, const NodeUnderTest& node) {
 
 }  // namespace
 
-gpu::NvmlOptions nvml_options(const Trial& trial) {
-  gpu::NvmlOptions options;
+plugin::NvmlOptions nvml_options(const Trial& trial) {
+  plugin::NvmlOptions options;
   if (!trial.nvml.empty()) options.libraries = {trial.nvml};
   options.node_root = trial.node_root;
   options.driver_root = trial.driver_root;
@@ -60,12 +60,12 @@ gpu::NvmlOptions nvml_options(const Trial& trial) {
 }
 
 Result<NodeUnderTest> look_at_node(const Trial& trial) {
-  const auto source = gpu::nvml_source(nvml_options(trial));
+  const auto source = plugin::nvml_source(nvml_options(trial));
   const auto inventory = source->read();
   if (!inventory) return inventory.error();
   if (inventory->cards.empty()) return error("NVML finds no card on this machine");
   std::string why_not;
-  for (const gpu::FoundCard& card : inventory->cards) {
+  for (const plugin::FoundCard& card : inventory->cards) {
     if (!trial.card.empty() && card.uuid.str() != trial.card) continue;
     if (card.health == kHealthy) {
       return NodeUnderTest{source->description(), version_in(source->description()), card,
@@ -94,8 +94,8 @@ std::string find_program(const std::string& name) {
   return "";
 }
 
-allocation::Edits edits_of(const Trial& trial, const NodeUnderTest& node, Share share) {
-  allocation::Edits edits = allocation::container_edits(record_of(node, share), node.card.nodes);
+plugin::Edits edits_of(const Trial& trial, const NodeUnderTest& node, Share share) {
+  plugin::Edits edits = plugin::container_edits(record_of(node, share), node.card.nodes);
   edits.devices.insert(edits.devices.end(), node.shared.devices.begin(), node.shared.devices.end());
   edits.mounts.insert(edits.mounts.end(), node.shared.mounts.begin(), node.shared.mounts.end());
   for (auto& device : edits.devices) device.host_path = path_on_node(trial, device.host_path);
@@ -117,11 +117,11 @@ Command program_on_node(const Trial& trial, const NodeUnderTest& node,
 
 // --- MPS -----------------------------------------------------------------------------------------
 
-MpsOfCard::MpsOfCard(const Trial& trial, const NodeUnderTest& node, gpu::MpsTimes times)
+MpsOfCard::MpsOfCard(const Trial& trial, const NodeUnderTest& node, plugin::MpsTimes times)
     : trial_(trial),
       node_(node),
       options_([&] {
-        gpu::MpsOptions options;
+        plugin::MpsOptions options;
         options.control = trial.mps_control;
         options.run_dir = trial.scratch;
         options.times = times;
@@ -134,7 +134,7 @@ MpsOfCard::~MpsOfCard() {
 }
 
 Result<std::unique_ptr<MpsOfCard>> MpsOfCard::start(const Trial& trial, const NodeUnderTest& node,
-                                                    gpu::MpsTimes times) {
+                                                    plugin::MpsTimes times) {
   std::unique_ptr<MpsOfCard> started(new MpsOfCard(trial, node, times));
   const auto begin = steady_clock::now();
   started->mps_.follow({node.card.uuid});
@@ -157,7 +157,7 @@ Command MpsOfCard::client(Share share, std::vector<std::string> arguments) const
   // The daemon shows its clients one device. A CUDA_VISIBLE_DEVICES that does not match it would
   // hide that device.
   command.environment.erase("CUDA_VISIBLE_DEVICES");
-  const allocation::Edits edits = gpu::mps_edits(options_, record_of(node_, share));
+  const plugin::Edits edits = plugin::mps_edits(options_, record_of(node_, share));
   for (const auto& [name, value] : edits.environment) command.environment[name] = value;
   // Outside of a container the directory is where the daemon made it.
   command.environment["CUDA_MPS_PIPE_DIRECTORY"] = edits.mounts.front().host_path;
@@ -170,29 +170,29 @@ Container MpsOfCard::container(Share share, bool read_only,
                       .user = 0,
                       .more_mounts = {},
                       .command = std::move(command)};
-  const allocation::Edits limits = gpu::mps_edits(options_, record_of(node_, share));
+  const plugin::Edits limits = plugin::mps_edits(options_, record_of(node_, share));
   for (const auto& [name, value] : limits.environment) container.edits.environment[name] = value;
-  for (allocation::Mount mount : limits.mounts) {
+  for (plugin::Mount mount : limits.mounts) {
     mount.read_only = mount.read_only || read_only;
     container.edits.mounts.push_back(mount);
   }
   return container;
 }
 
-gpu::MpsFolders MpsOfCard::folders() const {
-  return gpu::mps_folders(options_.run_dir, node_.card.uuid);
+plugin::MpsFolders MpsOfCard::folders() const {
+  return plugin::mps_folders(options_.run_dir, node_.card.uuid);
 }
 
 std::string MpsOfCard::ask(const std::string& command) const {
   const auto answer =
-      gpu::mps_command(options_.control, folders(), command, options_.times.command);
+      plugin::mps_command(options_.control, folders(), command, options_.times.command);
   std::string text = answer ? *answer : answer.error().message;
   while (text.ends_with('\n')) text.pop_back();
   return text;
 }
 
 std::vector<std::int64_t> MpsOfCard::servers() const {
-  return gpu::parse_pids(ask("get_server_list"));
+  return plugin::parse_pids(ask("get_server_list"));
 }
 
 std::string MpsOfCard::server_status() const {
@@ -200,7 +200,8 @@ std::string MpsOfCard::server_status() const {
   return pids.empty() ? "no server" : ask(fmt::format("get_server_status {}", pids.front()));
 }
 
-Result<std::unique_ptr<CardWithMps>> start_card_with_mps(const Trial& trial, gpu::MpsTimes times) {
+Result<std::unique_ptr<CardWithMps>> start_card_with_mps(const Trial& trial,
+                                                         plugin::MpsTimes times) {
   auto node = look_at_node(trial);
   if (!node) return node.error();
   // The daemon refers to the node in it, which therefore does not move.

@@ -16,13 +16,13 @@
 
 namespace mgpu::gpu_trial {
 
-gpu::NvmlOptions nvml_options(const Trial& trial);
+plugin::NvmlOptions nvml_options(const Trial& trial);
 
 struct NodeUnderTest {
   std::string source;          // description of the source of cards
   std::string driver_version;  // "580.95.05"; empty: not reported
-  gpu::FoundCard card;         // trial.card, or the first that is healthy
-  allocation::Edits shared;    // as the device plugin gives them to every container
+  plugin::FoundCard card;      // trial.card, or the first that is healthy
+  plugin::Edits shared;        // as the device plugin gives them to every container
 };
 // Errors: no NVML, no card, or the card that was named is not there or not healthy.
 Result<NodeUnderTest> look_at_node(const Trial& trial);
@@ -35,7 +35,7 @@ std::string find_program(const std::string& name);
 
 // What a container with this share of the card gets, without MPS. Host paths are those that this
 // process sees.
-allocation::Edits edits_of(const Trial& trial, const NodeUnderTest& node, Share share);
+plugin::Edits edits_of(const Trial& trial, const NodeUnderTest& node, Share share);
 
 // A test program on the node itself, outside of containers and of MPS, with this card as its
 // device.
@@ -50,7 +50,7 @@ class MpsOfCard {
  public:
   // Errors: it does not answer in time, one sentence why.
   static Result<std::unique_ptr<MpsOfCard>> start(const Trial& trial, const NodeUnderTest& node,
-                                                  gpu::MpsTimes times = {});
+                                                  plugin::MpsTimes times = {});
   ~MpsOfCard();
 
   // A test program on the node that is a client with this share.
@@ -64,17 +64,17 @@ class MpsOfCard {
   std::vector<std::int64_t> servers() const;
   std::string server_status() const;
 
-  gpu::Mps& mps() { return mps_; }
-  gpu::MpsFolders folders() const;
+  plugin::Mps& mps() { return mps_; }
+  plugin::MpsFolders folders() const;
   std::chrono::milliseconds time_to_start() const { return time_to_start_; }
 
  private:
-  MpsOfCard(const Trial& trial, const NodeUnderTest& node, gpu::MpsTimes times);
+  MpsOfCard(const Trial& trial, const NodeUnderTest& node, plugin::MpsTimes times);
 
   const Trial& trial_;
   const NodeUnderTest& node_;
-  const gpu::MpsOptions options_;
-  gpu::Mps mps_;
+  const plugin::MpsOptions options_;
+  plugin::Mps mps_;
   std::chrono::milliseconds time_to_start_{0};
 };
 
@@ -84,6 +84,6 @@ struct CardWithMps {
   std::unique_ptr<MpsOfCard> mps;
 };
 Result<std::unique_ptr<CardWithMps>> start_card_with_mps(const Trial& trial,
-                                                         gpu::MpsTimes times = {});
+                                                         plugin::MpsTimes times = {});
 
 }  // namespace mgpu::gpu_trial

@@ -15,15 +15,15 @@
 namespace mgpu::gpu_trial {
 namespace {
 
-using gpu::nvml::Device;
-using gpu::nvml::kOk;
+using plugin::nvml::Device;
+using plugin::nvml::kOk;
 
 constexpr unsigned kRawProcesses = 64;
 constexpr std::size_t kEntryBytesMax = 64;
 
 }  // namespace
 
-NvmlCard::NvmlCard(std::shared_ptr<const gpu::nvml::Library> library, void* more)
+NvmlCard::NvmlCard(std::shared_ptr<const plugin::nvml::Library> library, void* more)
     : library_(std::move(library)), more_(more) {}
 
 NvmlCard::~NvmlCard() {
@@ -32,11 +32,11 @@ NvmlCard::~NvmlCard() {
 }
 
 Result<std::unique_ptr<NvmlCard>> NvmlCard::open(const Trial& trial, const CardUuid& uuid) {
-  auto library = gpu::nvml::Library::open(nvml_options(trial).libraries);
+  auto library = plugin::nvml::Library::open(nvml_options(trial).libraries);
   if (!library) return library.error();
   void* const more = ::dlopen((*library)->name().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (more == nullptr) return error("cannot open NVML once more");
-  const gpu::nvml::Functions& f = (*library)->functions();
+  const plugin::nvml::Functions& f = (*library)->functions();
   if (const int code = f.init(); code != kOk) {
     ::dlclose(more);
     return error("nvmlInit_v2 failed: " + (*library)->describe(code));
@@ -47,7 +47,7 @@ Result<std::unique_ptr<NvmlCard>> NvmlCard::open(const Trial& trial, const CardU
   for (unsigned i = 0; i < count; ++i) {
     Device device = nullptr;
     if (f.device_by_index(i, &device) != kOk) continue;
-    if (gpu::nvml::uuid_of(**library, device) != uuid) continue;
+    if (plugin::nvml::uuid_of(**library, device) != uuid) continue;
     card->device_ = device;
     return card;
   }
@@ -88,9 +88,9 @@ RawProcesses NvmlCard::compute_processes(const std::string& suffix) const {
   RawProcesses list;
   list.function = "nvmlDeviceGetComputeRunningProcesses" + suffix;
   auto* const get =
-      reinterpret_cast<gpu::nvml::DeviceGetProcesses*>(::dlsym(more_, list.function.c_str()));
+      reinterpret_cast<plugin::nvml::DeviceGetProcesses*>(::dlsym(more_, list.function.c_str()));
   if (get == nullptr) {
-    list.code = gpu::nvml::kFunctionNotFound;
+    list.code = plugin::nvml::kFunctionNotFound;
     return list;
   }
   list.count = kRawProcesses;
@@ -100,10 +100,10 @@ RawProcesses NvmlCard::compute_processes(const std::string& suffix) const {
   return list;
 }
 
-std::optional<gpu::nvml::MemoryV2> NvmlCard::memory() const {
+std::optional<plugin::nvml::MemoryV2> NvmlCard::memory() const {
   const auto get = library_->functions().memory_v2;
-  gpu::nvml::MemoryV2 memory{};
-  memory.version = gpu::nvml::kMemoryV2Version;
+  plugin::nvml::MemoryV2 memory{};
+  memory.version = plugin::nvml::kMemoryV2Version;
   if (get == nullptr || get(device_, &memory) != kOk) return std::nullopt;
   return memory;
 }
@@ -123,7 +123,7 @@ std::optional<std::size_t> entry_bytes_of(const RawProcesses& list) {
 std::vector<RawProcess> entries_of(const RawProcesses& list, std::size_t entry_bytes) {
   std::vector<RawProcess> entries;
   for (std::size_t i = 0; i < list.count && (i + 1) * entry_bytes <= list.bytes.size(); ++i) {
-    gpu::nvml::ProcessInfoV1 entry{};  // how every version begins
+    plugin::nvml::ProcessInfoV1 entry{};  // how every version begins
     std::memcpy(&entry, list.bytes.data() + i * entry_bytes, sizeof entry);
     entries.push_back({entry.pid, entry.used});
   }

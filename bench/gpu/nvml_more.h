@@ -40,8 +40,8 @@ class NvmlCard {
   static Result<std::unique_ptr<NvmlCard>> open(const Trial& trial, const CardUuid& uuid);
   ~NvmlCard();
 
-  const gpu::nvml::Library& library() const { return *library_; }
-  gpu::nvml::Device device() const { return device_; }
+  const plugin::nvml::Library& library() const { return *library_; }
+  plugin::nvml::Device device() const { return device_; }
 
   // Whether this driver has the function.
   bool has(const std::string& function) const;
@@ -52,14 +52,14 @@ class NvmlCard {
   // nvmlDeviceGetComputeRunningProcesses with this suffix, "_v2", with room for any entry size.
   RawProcesses compute_processes(const std::string& suffix) const;
   // Bytes of the card: total, reserved, used.
-  std::optional<gpu::nvml::MemoryV2> memory() const;
+  std::optional<plugin::nvml::MemoryV2> memory() const;
 
  private:
-  NvmlCard(std::shared_ptr<const gpu::nvml::Library> library, void* more);
+  NvmlCard(std::shared_ptr<const plugin::nvml::Library> library, void* more);
 
-  std::shared_ptr<const gpu::nvml::Library> library_;
+  std::shared_ptr<const plugin::nvml::Library> library_;
   void* const more_;  // the same library once more, for dlsym
-  gpu::nvml::Device device_ = nullptr;
+  plugin::nvml::Device device_ = nullptr;
 };
 
 // The size of the entries that were written, from where the writing ended: 24 or 32 bytes. None:

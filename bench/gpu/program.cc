@@ -59,7 +59,7 @@ Result<RunningProgram> RunningProgram::start(const Command& command) {
   std::vector<std::string> variables;
   for (const auto& [name, value] : command.environment) variables.push_back(name + "=" + value);
   const auto pid =
-      gpu::spawn({command.path, command.arguments, variables, theirs.number(), theirs.number()});
+      plugin::spawn({command.path, command.arguments, variables, theirs.number(), theirs.number()});
   if (!pid) return pid.error();
   return RunningProgram(*pid, std::move(ours));
 }
@@ -187,7 +187,7 @@ Result<int> RunningProgram::finish(milliseconds timeout) {
 }
 
 void RunningProgram::kill() {
-  if (is_alive()) gpu::kill_session(std::exchange(pid_, 0));
+  if (is_alive()) plugin::kill_session(std::exchange(pid_, 0));
 }
 
 Result<RunningProgram> run_to_end(const Command& command, milliseconds timeout) {

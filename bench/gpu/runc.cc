@@ -48,14 +48,14 @@ Json default_mounts() {
           {{"destination", "/tmp"}, {"type", "tmpfs"}, {"source", "tmpfs"}}};
 }
 
-Json bind_mount(const allocation::Mount& mount) {
+Json bind_mount(const plugin::Mount& mount) {
   return {{"destination", mount.container_path},
           {"type", "bind"},
           {"source", mount.host_path},
           {"options", {mount.read_only ? "ro" : "rw", "nosuid", "nodev", "rbind"}}};
 }
 
-std::optional<Json> device(const allocation::DeviceNode& node) {
+std::optional<Json> device(const plugin::DeviceNode& node) {
   struct stat found {};
   if (::stat(node.host_path.c_str(), &found) != 0 || !S_ISCHR(found.st_mode)) return std::nullopt;
   return Json{{"path", node.path},

@@ -27,9 +27,9 @@
 #include "bench/gpu/runc.h"
 #include "bench/gpu/runner.h"
 #include "common/base/files.h"
-#include "common/base/utc_text.h"
 #include "common/base/result.h"
 #include "common/base/text.h"
+#include "common/base/utc_text.h"
 
 namespace mgpu::gpu_trial {
 namespace {

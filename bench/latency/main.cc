@@ -14,7 +14,7 @@ namespace {
 struct Flags {
   std::int64_t nodes = 0;
   std::int64_t http_threads = 0;
-  std::string policy{mgpu::placement::kDefaultPolicy};
+  std::string policy{mgpu::extender::kDefaultPolicy};
   std::string output = "table";
   std::int64_t requests = 2'000;
 };
@@ -30,7 +30,7 @@ void add_flags(mgpu::Options& options, Flags& flags) {
   options.add_number("requests", "of each measurement; fewer where they take long", flags.requests,
                      10, 1'000'000);
   options.check([&flags]() -> mgpu::Result<void> {
-    auto policy = mgpu::placement::find_policy(flags.policy);
+    auto policy = mgpu::extender::find_policy(flags.policy);
     if (!policy) return mgpu::error("--policy: " + policy.error().message);
     if (flags.nodes > 0 && flags.nodes % 4 != 0)
       return mgpu::error("--nodes must be a multiple of 4, is " + std::to_string(flags.nodes));

@@ -16,12 +16,12 @@ http::ServerOptions on_loopback(std::size_t threads) {
   return options;
 }
 
-Result<ExtenderSettings> settings_of(std::size_t threads, const std::string& policy) {
+Result<extender::ExtenderSettings> settings_of(std::size_t threads, const std::string& policy) {
   auto contract = Contract::for_domain(kDefaultResourceDomain);
   if (!contract) return contract.error();
-  auto choice = placement::find_policy(policy);
+  auto choice = extender::find_policy(policy);
   if (!choice) return choice.error();
-  ExtenderSettings settings;
+  extender::ExtenderSettings settings;
   settings.verbs.contract = std::move(*contract);
   settings.verbs.policy = *choice;
   settings.http = on_loopback(threads);
@@ -52,7 +52,7 @@ Result<void> Servers::start_extender(std::size_t threads, const std::string& pol
   auto settings = settings_of(threads, policy);
   if (!settings) return settings.error();
   const auto begun = std::chrono::steady_clock::now();
-  auto started = Extender::start(std::move(*settings), feed_);
+  auto started = extender::Extender::start(std::move(*settings), feed_);
   if (!started) return started.error();
   extender_ = std::move(*started);
   while (!extender_->ready()) {

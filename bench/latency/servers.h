@@ -15,8 +15,8 @@
 #include "bench/latency/cluster_feed.h"
 #include "bench/latency/naive.h"
 #include "common/base/asio_executor.h"
-#include "common/http/server.h"
 #include "common/base/result.h"
+#include "common/http/server.h"
 #include "extender/extender.h"
 
 namespace mgpu::bench {
@@ -50,7 +50,7 @@ class Servers {
   const NaiveExtender naive_;
   std::atomic<std::size_t> echo_bytes_{0};
   std::chrono::milliseconds ready_after_{0};
-  std::unique_ptr<Extender> extender_;
+  std::unique_ptr<extender::Extender> extender_;
   std::unique_ptr<http::Server> echo_;
   std::unique_ptr<http::Server> naive_server_;
 };

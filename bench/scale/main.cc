@@ -9,9 +9,9 @@
 
 #include "bench/scale/cluster_objects.h"
 #include "common/base/asio_executor.h"
+#include "common/base/options.h"
 #include "common/http/server.h"
 #include "common/kube/memory/api_server.h"
-#include "common/base/options.h"
 
 namespace {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "common/kube/transport.h"
 #include "common/base/result.h"
+#include "common/kube/transport.h"
 
 namespace mgpu::sim {
 

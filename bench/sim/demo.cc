@@ -242,9 +242,9 @@ Result<Manifests> embedded_pods() {
 Result<void> run_demo(const DemoSettings& settings) {
   auto contract = Contract::for_domain(settings.resource_domain);
   if (!contract) return contract.error();
-  auto policy = placement::find_policy(settings.policy);
+  auto policy = extender::find_policy(settings.policy);
   if (!policy) return policy.error();
-  const verbs::Settings verbs{
+  const extender::Settings verbs{
       .contract = *contract, .min_memory = MiB(settings.min_memory_mib), .policy = *policy};
   sigset_t signals{};
   if (settings.serve) signals = block_stop_signals();

@@ -22,12 +22,12 @@ EmbeddedCluster::~EmbeddedCluster() {
   cluster_executor_.stop();
 }
 
-Result<void> EmbeddedCluster::start(verbs::Settings settings, std::uint16_t port) {
-  ExtenderSettings extender{
+Result<void> EmbeddedCluster::start(extender::Settings settings, std::uint16_t port) {
+  extender::ExtenderSettings extender{
       .verbs = std::move(settings), .http = {}, .url_prefix = kUrlPrefix, .wake_namespace = {}};
   extender.http.address = "127.0.0.1";
   extender.http.port = port;
-  auto started = Extender::start(std::move(extender), api_server_);
+  auto started = extender::Extender::start(std::move(extender), api_server_);
   if (!started) return started.error();
   extender_ = std::move(*started);
   kube::Config config;

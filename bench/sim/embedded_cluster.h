@@ -23,7 +23,7 @@ class EmbeddedCluster {
   EmbeddedCluster& operator=(const EmbeddedCluster&) = delete;
 
   // Starts the extender on 127.0.0.1:`port` (0 = any free one) and waits until it is ready.
-  Result<void> start(verbs::Settings settings, std::uint16_t port);
+  Result<void> start(extender::Settings settings, std::uint16_t port);
 
   kube::Transport& api_server() { return api_server_; }
   // REQUIRES, here and below: start() succeeded.
@@ -37,7 +37,7 @@ class EmbeddedCluster {
   AsioExecutor client_executor_;
   kube::MemoryApiServer api_server_;
   std::unique_ptr<kube::CurlTransport> client_;
-  std::unique_ptr<Extender> extender_;
+  std::unique_ptr<extender::Extender> extender_;
 };
 
 }  // namespace mgpu::sim

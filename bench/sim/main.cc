@@ -7,9 +7,9 @@
 
 #include "bench/sim/demo.h"
 #include "bench/trace/command.h"
-#include "common/contract/contract.h"
 #include "common/base/log.h"
 #include "common/base/options.h"
+#include "common/contract/contract.h"
 #include "extender/placement/policy.h"
 
 namespace {
@@ -18,7 +18,7 @@ struct Flags {
   std::string nodes;
   std::string pods;
   std::string output = "screen";
-  std::string policy{mgpu::placement::kDefaultPolicy};
+  std::string policy{mgpu::extender::kDefaultPolicy};
   std::string resource_domain{mgpu::kDefaultResourceDomain};
   std::string log_level = "error";
   std::int64_t min_memory_mib = 256;
@@ -46,7 +46,7 @@ void add_demo_flags(mgpu::Options& demo, Flags& flags) {
   demo.add_choice("log-level", "of the extender, on standard error", flags.log_level,
                   {"debug", "info", "warn", "error", "off"});
   demo.check([&flags]() -> mgpu::Result<void> {
-    auto policy = mgpu::placement::find_policy(flags.policy);
+    auto policy = mgpu::extender::find_policy(flags.policy);
     if (!policy) return mgpu::error("--policy: " + policy.error().message);
     auto contract = mgpu::Contract::for_domain(flags.resource_domain);
     if (!contract) return mgpu::error("--resource-domain: " + contract.error().message);

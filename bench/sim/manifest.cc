@@ -9,7 +9,7 @@
 #include <optional>
 #include <sstream>
 
-#include "common/limits.h"
+#include "bench/sim/limits.h"
 
 namespace mgpu::sim {
 namespace {
@@ -45,7 +45,7 @@ Json scalar(const YAML::Node& node) {
 Result<void> to_json(const YAML::Node& node, const std::string& source, int depth,
                      std::size_t& values_left, Json& out) {
   const Place place{source, node.Mark().line + 1};
-  if (depth > limits::kSimManifestDepthMax) return at(place, "nested too deeply");
+  if (depth > kSimManifestDepthMax) return at(place, "nested too deeply");
   if (values_left == 0) return at(place, "too many values");
   --values_left;
   if (node.IsScalar()) {
@@ -86,8 +86,8 @@ class Collector {
     if (text_at(object, "/metadata/name").empty())
       return at(place, "metadata.name of a " + (kind.empty() ? "document" : kind) +
                            " is missing, expected a name");
-    if (manifests_.nodes.size() + manifests_.pods.size() >= limits::kSimObjectsMax)
-      return at(place, "more than " + std::to_string(limits::kSimObjectsMax) + " objects");
+    if (manifests_.nodes.size() + manifests_.pods.size() >= kSimObjectsMax)
+      return at(place, "more than " + std::to_string(kSimObjectsMax) + " objects");
     if (kind == "Node") return add_node(object);
     if (kind == "Pod") return add_pod(object);
     return add_template(object, kind, place);
@@ -123,7 +123,7 @@ class Collector {
     if (!object.contains(where)) return 1;
     if (!object[where].is_number_integer()) return std::nullopt;
     return std::clamp<std::int64_t>(object[where].get<std::int64_t>(), 0,
-                                    static_cast<std::int64_t>(limits::kSimObjectsMax));
+                                    static_cast<std::int64_t>(kSimObjectsMax));
   }
 
   Result<void> add_template(const Json& object, const std::string& kind, const Place& place) {
@@ -160,7 +160,7 @@ class Collector {
 Result<Manifests> read_manifests(std::string_view yaml, const std::string& source) {
   try {
     Collector collector(source);
-    std::size_t values_left = limits::kSimManifestValuesMax;
+    std::size_t values_left = kSimManifestValuesMax;
     for (const YAML::Node& document : YAML::LoadAll(std::string(yaml))) {
       Json json;
       if (auto read = to_json(document, source, 0, values_left, json); !read) return read.error();
@@ -177,13 +177,12 @@ Result<Manifests> read_manifests(std::string_view yaml, const std::string& sourc
 Result<Manifests> read_manifest_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return error("cannot read " + path);
-  std::string text(limits::kSimManifestBytesMax + 1, '\0');
+  std::string text(kSimManifestBytesMax + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad() || (file.gcount() == 0 && !file.eof())) return error("cannot read " + path);
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > limits::kSimManifestBytesMax)
-    return error(path + " is larger than " + std::to_string(limits::kSimManifestBytesMax) +
-                 " bytes");
+  if (text.size() > kSimManifestBytesMax)
+    return error(path + " is larger than " + std::to_string(kSimManifestBytesMax) + " bytes");
   return read_manifests(text, path);
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/sim/limits.h"
 #include "common/base/result.h"
 
 namespace mgpu::sim {
@@ -19,10 +20,10 @@ struct Manifests {
 };
 
 // `source` names the text in errors: "pods.yaml:12: ...". Errors: not YAML, a kind not listed
-// above, no name, more than limits::kSimObjectsMax objects.
+// above, no name, more than kSimObjectsMax objects.
 Result<Manifests> read_manifests(std::string_view yaml, const std::string& source);
 
-// Errors: unreadable or over limits::kSimManifestBytesMax, and the above.
+// Errors: unreadable or over kSimManifestBytesMax, and the above.
 Result<Manifests> read_manifest_file(const std::string& path);
 
 }  // namespace mgpu::sim

@@ -33,11 +33,11 @@ kube::StringMap own_annotations(const kube::Pod& pod, const Contract& contract) 
   return own;
 }
 
-placement::Node placement_node(const kube::Node& node, const Contract& contract) {
-  placement::Node placed;
+extender::Node placement_node(const kube::Node& node, const Contract& contract) {
+  extender::Node placed;
   placed.name = NodeName(node.metadata.name);
-  for (const CardFacts& facts : ledger::node_facts_of(node, contract).cards) {
-    placement::Card card;
+  for (const CardFacts& facts : extender::node_facts_of(node, contract).cards) {
+    extender::Card card;
     card.index = facts.index;
     card.model = facts.model;
     card.capacity = {kWholeCard, facts.memory};
@@ -47,17 +47,17 @@ placement::Node placement_node(const kube::Node& node, const Contract& contract)
   return placed;
 }
 
-NodePicture picture_of(const placement::Node& node) {
+NodePicture picture_of(const extender::Node& node) {
   NodePicture picture{node.name.str(), {}};
-  for (const placement::Card& card : node.cards)
+  for (const extender::Card& card : node.cards)
     picture.cards.push_back({card.index, card.model, card.capacity, card.healthy, {}});
   return picture;
 }
 
-void add_pieces(NodePicture& picture, const placement::Node& node, const ledger::Claim& claim,
+void add_pieces(NodePicture& picture, const extender::Node& node, const extender::Claim& claim,
                 std::size_t pod) {
   if (!claim.placement) return;
-  for (const auto& hold : placement::holds(node, claim.request, *claim.placement))
+  for (const auto& hold : extender::holds(node, claim.request, *claim.placement))
     for (CardPicture& card : picture.cards)
       if (card.index == hold.card) card.pieces.push_back({pod, hold.share});
 }
@@ -162,7 +162,7 @@ std::string draw_pod(const PodPicture& pod, std::size_t number, bool color) {
 Picture read_picture(const std::vector<kube::Node>& nodes, const std::vector<kube::Pod>& pods,
                      const Contract& contract) {
   Picture picture;
-  std::vector<placement::Node> placed;
+  std::vector<extender::Node> placed;
   std::map<std::string, std::size_t> by_name;
   for (const kube::Node& node : nodes) {
     by_name[node.metadata.name] = placed.size();
@@ -175,7 +175,7 @@ Picture read_picture(const std::vector<kube::Node>& nodes, const std::vector<kub
         {pod.ref(), asks_of(pod, contract), pod.node_name, own_annotations(pod, contract), "", {}});
     const auto at = by_name.find(pod.node_name);
     if (at == by_name.end() || pod.finished()) continue;
-    if (const auto claim = ledger::claim_of(pod, contract))
+    if (const auto claim = extender::claim_of(pod, contract))
       add_pieces(picture.nodes[at->second], placed[at->second], *claim, number);
   }
   return picture;

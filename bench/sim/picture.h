@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "common/base/units.h"
 #include "common/contract/contract.h"
 #include "common/kube/objects.h"
-#include "common/base/units.h"
 
 namespace mgpu::sim {
 

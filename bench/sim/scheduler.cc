@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "bench/sim/calls.h"
-#include "common/kube/object_json.h"
-#include "common/kube/request.h"
-#include "common/limits.h"
 #include "common/contract/pod_requests.h"
 #include "common/contract/quantity.h"
+#include "common/kube/limits.h"
+#include "common/kube/object_json.h"
+#include "common/kube/request.h"
 
 namespace mgpu::sim {
 namespace {
@@ -23,7 +23,7 @@ Result<std::vector<T>> read_all(kube::Transport& transport, const kube::Resource
   std::vector<T> all;
   std::string next;
   do {
-    const kube::Request request = kube::list(resource, limits::kListPageSize, next);
+    const kube::Request request = kube::list(resource, kube::kListPageSize, next);
     auto body = body_of(request, call(transport, request));
     if (!body) return body.error();
     auto page = kube::read_list_page(*body);

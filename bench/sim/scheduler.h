@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "common/base/result.h"
 #include "common/contract/contract.h"
 #include "common/kube/objects.h"
 #include "common/kube/transport.h"
-#include "common/base/result.h"
 
 namespace mgpu::sim {
 

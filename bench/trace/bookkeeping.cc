@@ -24,7 +24,7 @@ Bookkeeping::Bookkeeping(const Objects& objects) : objects_(objects) {
 
 HostRoom Bookkeeping::room(std::size_t node) const {
   return {.allocatable = objects_.trace().nodes[node].host,
-          .free = {placement::MilliCpu(free_cpu_[node]), MiB(free_memory_[node])}};
+          .free = {extender::MilliCpu(free_cpu_[node]), MiB(free_memory_[node])}};
 }
 
 void Bookkeeping::place(std::size_t pod, std::size_t node, const Placement& cards) {

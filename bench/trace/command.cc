@@ -42,21 +42,21 @@ std::size_t jobs_of(const CommandFlags& flags) {
 }
 
 // FGD measures by what pods ask beside memory, whatever rule there is for that.
-placement::TargetWorkload measure_of(const Trace& trace) {
-  return placement::TargetWorkload(target_workload(Objects(trace, MemoryRule::kNone)));
+extender::TargetWorkload measure_of(const Trace& trace) {
+  return extender::TargetWorkload(target_workload(Objects(trace, MemoryRule::kNone)));
 }
 
-bool wants_prices(const placement::PolicyChoice& policy) {
-  return policy.node == &placement::kEquilibrium || policy.card == &placement::kEquilibrium;
+bool wants_prices(const extender::PolicyChoice& policy) {
+  return policy.node == &extender::kEquilibrium || policy.card == &extender::kEquilibrium;
 }
 
 // What is published of the references rests on knowing the whole list; the extender never does.
-std::string workload_of(const CommandFlags& flags, const placement::PolicyChoice& policy) {
+std::string workload_of(const CommandFlags& flags, const extender::PolicyChoice& policy) {
   if (flags.workload != "auto") return flags.workload;
   return wants_prices(policy) ? "learned" : "known";
 }
 
-MakeMarketMaker maker_for(const CommandFlags& flags, const placement::PolicyChoice& policy,
+MakeMarketMaker maker_for(const CommandFlags& flags, const extender::PolicyChoice& policy,
                           const Objects& objects) {
   if (workload_of(flags, policy) == "learned") return learned_workload();
   return known_workload(objects, wants_prices(policy));
@@ -76,7 +76,7 @@ SchedulerRules scheduler_rules(const CommandFlags& flags) {
           .plain = flags.plain == "defaults" ? Plain::kDefaults : Plain::kExtender};
 }
 
-Heading heading_of(const CommandFlags& flags, const placement::PolicyChoice& policy,
+Heading heading_of(const CommandFlags& flags, const extender::PolicyChoice& policy,
                    const Trace& trace) {
   return {.trace = trace_name(flags),
           .policy = flags.policy,
@@ -117,7 +117,7 @@ Result<std::string> turnover(const CommandFlags& flags, const Trace& trace, cons
 
 // What a command line alone can show to be wrong.
 Result<void> check(const CommandFlags& flags) {
-  if (const auto policy = placement::find_policy(flags.policy); !policy)
+  if (const auto policy = extender::find_policy(flags.policy); !policy)
     return error("--policy: " + policy.error().message);
   if (const auto seeds = parse_seeds(flags.seeds); !seeds)
     return error("--seeds: " + seeds.error().message);
@@ -168,7 +168,7 @@ void add_command(Options& command, CommandFlags& flags) {
 
 Result<std::string> run_command(const CommandFlags& flags) {
   if (const auto checked = check(flags); !checked) return checked.error();
-  const auto policy = placement::find_policy(flags.policy);
+  const auto policy = extender::find_policy(flags.policy);
   const auto seeds = parse_seeds(flags.seeds);
   const auto trace = read(flags);
   if (!trace) return trace.error();

@@ -16,7 +16,7 @@ struct CommandFlags {
   std::string traces;  // empty: the synthetic workload
   std::string trace;   // empty: "default", or "synthetic" without --traces
   std::string nodes;   // empty: the folder's
-  std::string policy{placement::kDefaultPolicy};
+  std::string policy{extender::kDefaultPolicy};
   std::string seeds = "42-51";
   std::string workload = "auto";
   std::string ties = "first";

@@ -30,8 +30,9 @@ std::string renamed(const std::string& name, std::size_t number) {
 
 }  // namespace
 
-Cycle::Cycle(const Objects& objects, placement::PolicyChoice policy,
-             std::shared_ptr<const market::Board> markets, SchedulerRules rules, std::uint64_t seed)
+Cycle::Cycle(const Objects& objects, extender::PolicyChoice policy,
+             std::shared_ptr<const extender::Board> markets, SchedulerRules rules,
+             std::uint64_t seed)
     : objects_(objects), rules_(rules), tie_draws_(seed, kTieDraws), bookkeeping_(objects) {
   settings_.contract = objects.contract();
   settings_.min_memory = MiB(1);
@@ -54,18 +55,18 @@ Cycle::Cycle(const Objects& objects, placement::PolicyChoice policy,
 Outcome Cycle::schedule(std::size_t index, const std::string& uid, MarketMaker& market_maker) {
   now_ += std::chrono::milliseconds(1);
   const kube::Pod pod = objects_.pod(index, uid);
-  const auto request = verbs::read_pod_request(pod, settings_);
+  const auto request = extender::read_pod_request(pod, settings_);
   MGPU_CHECK(request.has_value(), "a trace's pods are made by the contract");
   market_maker.seen(*request);
-  ledger::Claim claim{.pod = pod.ref(),
-                      .uid = pod.uid(),
-                      .node = {},
-                      .request = request->request,
-                      .host = request->host,
-                      .placement = {},
-                      .drift_detail = {},
-                      .start_time = {},
-                      .labels = {}};
+  extender::Claim claim{.pod = pod.ref(),
+                        .uid = pod.uid(),
+                        .node = {},
+                        .request = request->request,
+                        .host = request->host,
+                        .placement = {},
+                        .drift_detail = {},
+                        .start_time = {},
+                        .labels = {}};
   std::vector<std::string_view> names = candidates(request->host);
   if (names.empty()) return {};
   const Stopwatch stopwatch;
@@ -87,7 +88,7 @@ void Cycle::remove(std::size_t index, const std::string& uid, std::size_t node,
   bookkeeping_.remove(index, node, cards);
 }
 
-std::vector<std::string_view> Cycle::candidates(const placement::HostAmount& wanted) const {
+std::vector<std::string_view> Cycle::candidates(const extender::HostAmount& wanted) const {
   std::vector<std::string_view> names;
   names.reserve(by_name_.size());
   for (const std::size_t node : by_name_)
@@ -97,29 +98,29 @@ std::vector<std::string_view> Cycle::candidates(const placement::HostAmount& wan
 
 // Empty: no node fits.
 std::string_view Cycle::choose(const kube::Pod& pod, std::vector<std::string_view> names) {
-  const auto asked = verbs::ExtenderArgs::of(pod, std::move(names));
-  verbs::FilterReply reply = verbs::filter(asked, ledger_, settings_, now_);
+  const auto asked = extender::ExtenderArgs::of(pod, std::move(names));
+  extender::FilterReply reply = extender::filter(asked, ledger_, settings_, now_);
   MGPU_CHECK(reply.error.empty() && !reply.pod_refusal, "a trace's pods are made by the contract");
   if (reply.fitting.empty()) return {};
   if (reply.fitting.size() == 1) return reply.fitting.front();
-  const auto fitting = verbs::ExtenderArgs::of(pod, std::move(reply.fitting));
-  return highest(verbs::prioritize(fitting, ledger_, settings_, now_));
+  const auto fitting = extender::ExtenderArgs::of(pod, std::move(reply.fitting));
+  return highest(extender::prioritize(fitting, ledger_, settings_, now_));
 }
 
 // REQUIRES: names.
-std::string_view Cycle::choose_by_defaults(const placement::HostAmount& wanted,
+std::string_view Cycle::choose_by_defaults(const extender::HostAmount& wanted,
                                            const std::vector<std::string_view>& names) {
-  std::vector<verbs::HostScore> scores;
+  std::vector<extender::HostScore> scores;
   scores.reserve(names.size());
   for (const std::string_view name : names)
     scores.push_back({name, default_score(bookkeeping_.room(index_of_.at(name)), wanted)});
   return highest(scores);
 }
 
-std::string_view Cycle::highest(const std::vector<verbs::HostScore>& scores) {
+std::string_view Cycle::highest(const std::vector<extender::HostScore>& scores) {
   std::int64_t most = scores.front().score;
-  for (const verbs::HostScore& score : scores) most = std::max(most, score.score);
-  const auto is_highest = [most](const verbs::HostScore& score) { return score.score == most; };
+  for (const extender::HostScore& score : scores) most = std::max(most, score.score);
+  const auto is_highest = [most](const extender::HostScore& score) { return score.score == most; };
   auto chosen = std::find_if(scores.begin(), scores.end(), is_highest);
   if (rules_.ties == Ties::kFirst) return chosen->node;
   const auto equal = std::count_if(chosen, scores.end(), is_highest);
@@ -128,16 +129,16 @@ std::string_view Cycle::highest(const std::vector<verbs::HostScore>& scores) {
   return chosen->node;
 }
 
-Placement Cycle::assume(const verbs::PodRequest& request, const ledger::Claim& claim) {
+Placement Cycle::assume(const extender::PodRequest& request, const extender::Claim& claim) {
   if (request.request.empty()) return {};
   const auto market = settings_.market();
   auto answer = ledger_.assume(claim, *request.policy.card, now_, market.get());
-  auto* assumed = std::get_if<ledger::Assumed>(&answer);
+  auto* assumed = std::get_if<extender::Assumed>(&answer);
   MGPU_CHECK(assumed != nullptr, "what filter let through fits, with nobody else binding");
   return std::move(assumed->placement);
 }
 
-void Cycle::confirm(ledger::Claim claim, const Placement& cards) {
+void Cycle::confirm(extender::Claim claim, const Placement& cards) {
   if (claim.request.empty())
     return ledger_.apply_plain({std::move(claim.uid), std::move(claim.node), claim.host});
   claim.placement = cards;

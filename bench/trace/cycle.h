@@ -16,8 +16,8 @@
 #include "bench/trace/bookkeeping.h"
 #include "bench/trace/market_maker.h"
 #include "bench/trace/objects.h"
-#include "extender/ledger/ledger.h"
 #include "extender/learning/current_prices.h"
+#include "extender/ledger/ledger.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
 
@@ -48,8 +48,8 @@ class Cycle {
  public:
   // `objects` outlives it. Nodes are called "<4 digits>-<their name>", by the seed
   // (node_numbers).
-  Cycle(const Objects& objects, placement::PolicyChoice policy,
-        std::shared_ptr<const market::Board> markets, SchedulerRules rules, std::uint64_t seed);
+  Cycle(const Objects& objects, extender::PolicyChoice policy,
+        std::shared_ptr<const extender::Board> markets, SchedulerRules rules, std::uint64_t seed);
 
   // `pod` is an index into the trace's; `uid` is this arrival's own. What the ledger holds
   // afterwards is confirmed. `market_maker` is shown the pod first.
@@ -57,27 +57,27 @@ class Cycle {
   // The pod has ended.
   void remove(std::size_t pod, const std::string& uid, std::size_t node, const Placement& cards);
 
-  ledger::Ledger& ledger() { return ledger_; }
+  extender::Ledger& ledger() { return ledger_; }
   const Bookkeeping& bookkeeping() const { return bookkeeping_; }
   const NodeName& node_name(std::size_t node) const { return names_[node]; }
-  const verbs::Settings& settings() const { return settings_; }
+  const extender::Settings& settings() const { return settings_; }
   Instant now() const { return now_; }
 
  private:
-  std::vector<std::string_view> candidates(const placement::HostAmount& wanted) const;
+  std::vector<std::string_view> candidates(const extender::HostAmount& wanted) const;
   std::string_view choose(const kube::Pod& pod, std::vector<std::string_view> names);
-  std::string_view choose_by_defaults(const placement::HostAmount& wanted,
+  std::string_view choose_by_defaults(const extender::HostAmount& wanted,
                                       const std::vector<std::string_view>& names);
-  std::string_view highest(const std::vector<verbs::HostScore>& scores);
-  Placement assume(const verbs::PodRequest& request, const ledger::Claim& claim);
-  void confirm(ledger::Claim claim, const Placement& cards);
+  std::string_view highest(const std::vector<extender::HostScore>& scores);
+  Placement assume(const extender::PodRequest& request, const extender::Claim& claim);
+  void confirm(extender::Claim claim, const Placement& cards);
 
   const Objects& objects_;
-  verbs::Settings settings_;
+  extender::Settings settings_;
   SchedulerRules rules_;
   Draws tie_draws_;
   Bookkeeping bookkeeping_;
-  ledger::Ledger ledger_;
+  extender::Ledger ledger_;
   std::vector<NodeName> names_;                                 // by index
   std::vector<std::size_t> by_name_;                            // indices, names ascending
   std::unordered_map<std::string_view, std::size_t> index_of_;  // names to indices

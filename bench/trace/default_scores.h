@@ -12,11 +12,11 @@
 namespace mgpu::trace {
 
 struct HostRoom {
-  placement::HostAmount allocatable;
-  placement::HostAmount free;  // of it
+  extender::HostAmount allocatable;
+  extender::HostAmount free;  // of it
 };
 
 // 50 .. 200. REQUIRES: `wanted` is free.
-std::int64_t default_score(const HostRoom& node, const placement::HostAmount& wanted);
+std::int64_t default_score(const HostRoom& node, const extender::HostAmount& wanted);
 
 }  // namespace mgpu::trace

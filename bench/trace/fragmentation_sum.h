@@ -12,10 +12,10 @@ namespace mgpu::trace {
 class FragmentationSum {
  public:
   // `target` outlives it. Every node counts as 0 until its first update.
-  FragmentationSum(const placement::TargetWorkload& target, std::size_t nodes)
+  FragmentationSum(const extender::TargetWorkload& target, std::size_t nodes)
       : target_(target), by_node_(nodes, 0) {}
 
-  void update(std::size_t index, const placement::Node& node) {
+  void update(std::size_t index, const extender::Node& node) {
     const double now = target_.fragmentation(node);
     sum_ += now - by_node_[index];
     by_node_[index] = now;
@@ -25,7 +25,7 @@ class FragmentationSum {
   double milli() const { return sum_; }
 
  private:
-  const placement::TargetWorkload& target_;
+  const extender::TargetWorkload& target_;
   std::vector<double> by_node_;
   double sum_ = 0;
 };

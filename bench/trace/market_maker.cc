@@ -21,7 +21,7 @@ constexpr double kCover = 0.95;
 // What pods of one class have in common, in the order that decides which of equally common classes
 // the 95 % still hold: pkg/type/typical_pods.go (PodResource.Less) of the published simulator.
 using Key =
-    std::tuple<placement::MilliCpu, std::int32_t, std::int32_t, std::vector<std::string>, MiB>;
+    std::tuple<extender::MilliCpu, std::int32_t, std::int32_t, std::vector<std::string>, MiB>;
 
 struct Counted {
   std::size_t first_pod = 0;
@@ -47,19 +47,19 @@ std::vector<Counted> count_classes(const Objects& objects) {
 }
 
 // As the product counts a pod of this kind.
-placement::PodClass class_of(const Objects& objects, const Counted& counted) {
+extender::PodClass class_of(const Objects& objects, const Counted& counted) {
   const auto request =
       read_request(objects.pod(counted.first_pod, "class"), objects.contract(), MiB(1));
   MGPU_CHECK(request.has_value(), "a trace's pods are made by the contract");
-  const placement::HostAmount host{objects.trace().pods[counted.first_pod].host.cpu,
-                                   MiB(counted.memory_mib / counted.pods)};
-  auto classes = placement::classes_of(*request, host);
+  const extender::HostAmount host{objects.trace().pods[counted.first_pod].host.cpu,
+                                  MiB(counted.memory_mib / counted.pods)};
+  auto classes = extender::classes_of(*request, host);
   MGPU_CHECK(classes.size() == 1, "a trace's pods have one container");
   return std::move(classes.front());
 }
 
-std::vector<placement::CountedClass> counted_classes(const Objects& objects) {
-  std::vector<placement::CountedClass> counted;
+std::vector<extender::CountedClass> counted_classes(const Objects& objects) {
+  std::vector<extender::CountedClass> counted;
   for (const Counted& one : count_classes(objects))
     counted.push_back({class_of(objects, one), one.pods});
   return counted;
@@ -69,49 +69,49 @@ std::vector<placement::CountedClass> counted_classes(const Objects& objects) {
 class PricedWorkload final : public MarketMaker {
  public:
   // Without `counted`, what has been seen.
-  explicit PricedWorkload(std::optional<std::vector<placement::CountedClass>> counted)
+  explicit PricedWorkload(std::optional<std::vector<extender::CountedClass>> counted)
       : counted_(std::move(counted)) {}
 
-  std::shared_ptr<const market::Board> board() const override { return board_; }
-  void seen(const verbs::PodRequest& pod) override {
+  std::shared_ptr<const extender::Board> board() const override { return board_; }
+  void seen(const extender::PodRequest& pod) override {
     window_.seen(pod.draw, pod.request, pod.host);
   }
-  void refresh_if_due(ledger::Ledger& ledger) override {
+  void refresh_if_due(extender::Ledger& ledger) override {
     if (!maker_) maker_.emplace(ledger, *board_, [this] { return classes(); });
     const std::uint64_t now = window_.pods_seen();
-    if (!market::is_due(now, made_at_, kPodsPerMarket)) return;
+    if (!extender::is_due(now, made_at_, kPodsPerMarket)) return;
     made_at_ = now;
     maker_->make(Instant{});
   }
 
  private:
-  std::vector<placement::CountedClass> classes() const {
+  std::vector<extender::CountedClass> classes() const {
     return counted_ ? *counted_ : window_.counted();
   }
 
-  std::optional<std::vector<placement::CountedClass>> counted_;
-  market::WorkloadWindow window_;
-  std::shared_ptr<market::Board> board_ = std::make_shared<market::Board>();
-  std::optional<market::Maker> maker_;
+  std::optional<std::vector<extender::CountedClass>> counted_;
+  extender::WorkloadWindow window_;
+  std::shared_ptr<extender::Board> board_ = std::make_shared<extender::Board>();
+  std::optional<extender::Maker> maker_;
   std::uint64_t made_at_ = 0;
 };
 
 class KnownWorkload final : public MarketMaker {
  public:
-  explicit KnownWorkload(market::MarketPtr market) { board_->publish(std::move(market)); }
+  explicit KnownWorkload(extender::MarketPtr market) { board_->publish(std::move(market)); }
 
-  std::shared_ptr<const market::Board> board() const override { return board_; }
-  void seen(const verbs::PodRequest&) override {}
-  void refresh_if_due(ledger::Ledger&) override {}
+  std::shared_ptr<const extender::Board> board() const override { return board_; }
+  void seen(const extender::PodRequest&) override {}
+  void refresh_if_due(extender::Ledger&) override {}
 
  private:
-  std::shared_ptr<market::Board> board_ = std::make_shared<market::Board>();
+  std::shared_ptr<extender::Board> board_ = std::make_shared<extender::Board>();
 };
 
 }  // namespace
 
-placement::Workload target_workload(const Objects& objects) {
-  return placement::workload_of(counted_classes(objects), kCover, limits::kClassesMax);
+extender::Workload target_workload(const Objects& objects) {
+  return extender::workload_of(counted_classes(objects), kCover, limits::kClassesMax);
 }
 
 MakeMarketMaker known_workload(const Objects& objects, bool prices) {
@@ -119,10 +119,10 @@ MakeMarketMaker known_workload(const Objects& objects, bool prices) {
     return
         [counted = counted_classes(objects)] { return std::make_unique<PricedWorkload>(counted); };
   }
-  auto market = std::make_shared<placement::Market>();
+  auto market = std::make_shared<extender::Market>();
   market->version = 1;
   market->workload = target_workload(objects);
-  market->target = placement::TargetWorkload(market->workload);
+  market->target = extender::TargetWorkload(market->workload);
   return [market] { return std::make_unique<KnownWorkload>(market); };
 }
 

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "bench/trace/objects.h"
-#include "extender/ledger/ledger.h"
 #include "extender/learning/current_prices.h"
+#include "extender/ledger/ledger.h"
 #include "extender/pricing/workload.h"
 #include "extender/verbs/pod_request.h"
 
@@ -19,11 +19,11 @@ class MarketMaker {
   virtual ~MarketMaker() = default;
 
   // The board may show no market at all.
-  virtual std::shared_ptr<const market::Board> board() const = 0;
+  virtual std::shared_ptr<const extender::Board> board() const = 0;
   // Called before the pod's own decision, as the extender meets it.
-  virtual void seen(const verbs::PodRequest& pod) = 0;
+  virtual void seen(const extender::PodRequest& pod) = 0;
   // Called after each decision; the place for what the extender does in the background.
-  virtual void refresh_if_due(ledger::Ledger& ledger) = 0;
+  virtual void refresh_if_due(extender::Ledger& ledger) = 0;
 };
 
 // Makes the market maker of one run; called from any thread.
@@ -31,7 +31,7 @@ using MakeMarketMaker = std::function<std::unique_ptr<MarketMaker>()>;
 
 // Every pod of the list as often as it stands there, with FGD's bounds: pods that differ in main
 // memory alone are one class, which asks for their mean; the most frequent classes that cover 95 %.
-placement::Workload target_workload(const Objects& objects);
+extender::Workload target_workload(const Objects& objects);
 
 // How often prices are made anew, in pods, where a run goes as fast as it can.
 inline constexpr std::uint64_t kPodsPerMarket = 100;

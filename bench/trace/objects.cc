@@ -69,7 +69,7 @@ MiB Objects::smallest_card_of(const TracePod& pod) const {
 }
 
 MiB Objects::memory_by_rule(const TracePod& pod) const {
-  const std::uint64_t draw = placement::draw_of(PodUid(pod.name));
+  const std::uint64_t draw = extender::draw_of(PodUid(pod.name));
   const std::int64_t quarters = kFactorQuarters[draw % std::size(kFactorQuarters)];
   const std::int64_t wanted = std::min(kReferenceMiB, kReferenceMiB * pod.milli * quarters / 4000);
   const std::int64_t rounded = (wanted + kStepMiB - 1) / kStepMiB * kStepMiB;
@@ -77,9 +77,9 @@ MiB Objects::memory_by_rule(const TracePod& pod) const {
   return MiB(std::min(rounded, most));
 }
 
-ledger::NodeFacts Objects::node_facts(std::size_t index, NodeName name) const {
+extender::NodeFacts Objects::node_facts(std::size_t index, NodeName name) const {
   const TraceNode& node = trace_.nodes[index];
-  ledger::NodeFacts facts{
+  extender::NodeFacts facts{
       .name = std::move(name), .cards = {}, .allocatable = node.host, .problem = {}};
   for (std::int32_t card = 0; card < node.cards; ++card)
     facts.cards.push_back({.index = CardIndex(card),

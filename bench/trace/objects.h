@@ -37,7 +37,7 @@ class Objects {
   // Of each card; zero for whole cards and pods without cards.
   MiB share_memory(std::size_t pod) const { return share_memory_[pod]; }
 
-  ledger::NodeFacts node_facts(std::size_t node, NodeName name) const;
+  extender::NodeFacts node_facts(std::size_t node, NodeName name) const;
   // Pending, and as the contract wants it: limits for cards, requests for CPU and memory, the
   // models as an annotation. `uid` becomes its name, too.
   kube::Pod pod(std::size_t pod, const std::string& uid) const;

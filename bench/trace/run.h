@@ -18,9 +18,9 @@ namespace mgpu::trace {
 
 // Everything that the runs share.
 struct RunSettings {
-  placement::PolicyChoice policy;
+  extender::PolicyChoice policy;
   MakeMarketMaker make_market_maker;
-  placement::TargetWorkload measure;  // what fragmentation is measured by, whatever policies know
+  extender::TargetWorkload measure;  // what fragmentation is measured by, whatever policies know
   SchedulerRules scheduler{};
   std::int64_t arrived_until = 130;  // percent of the cluster's cards that are asked for in all
   bool keep_arrivals = false;

@@ -9,8 +9,8 @@
 #include "bench/trace/synthetic.h"
 #include "bench/trace/table.h"
 #include "common/base/files.h"
-#include "common/limits.h"
 #include "common/base/text.h"
+#include "common/contract/limits.h"
 
 namespace mgpu::trace {
 namespace {
@@ -32,12 +32,12 @@ Result<HostColumns> host_columns(const Table& table) {
   return HostColumns{*cpu, *memory};
 }
 
-Result<placement::HostAmount> read_host(const Table& table, std::size_t row, HostColumns columns) {
+Result<extender::HostAmount> read_host(const Table& table, std::size_t row, HostColumns columns) {
   const auto cpu = table.number(row, columns.cpu, 0, limits::kMilliCpuMax);
   if (!cpu) return cpu.error();
   const auto memory = table.number(row, columns.memory, 0, limits::kMemoryMiBMax);
   if (!memory) return memory.error();
-  return placement::HostAmount{placement::MilliCpu(*cpu), MiB(*memory)};
+  return extender::HostAmount{extender::MilliCpu(*cpu), MiB(*memory)};
 }
 
 bool plain(char c) {
@@ -66,7 +66,7 @@ class Names {
 
 Result<std::string> read_model(const Table& table, std::size_t row, int column,
                                std::string_view model) {
-  if (!model.empty() && model.size() <= mgpu::limits::kCardTextMax &&
+  if (!model.empty() && model.size() <= kCardTextMax &&
       std::all_of(model.begin(), model.end(), plain))
     return std::string(model);
   return table.complaint(row, column, "models of letters, digits, '-', '.' or '_'");
@@ -77,7 +77,7 @@ class Common {
  public:
   struct Line {
     std::string name;
-    placement::HostAmount host;
+    extender::HostAmount host;
     std::int32_t cards = 0;
   };
 
@@ -101,7 +101,7 @@ class Common {
     if (!name) return name.error();
     const auto host = read_host(table_, row, host_);
     if (!host) return host.error();
-    const auto cards = table_.number(row, cards_, 0, limits::kCardsPerNodeMax);
+    const auto cards = table_.number(row, cards_, 0, kCardsPerNodeMax);
     if (!cards) return cards.error();
     return Line{std::move(*name), *host, static_cast<std::int32_t>(*cards)};
   }
@@ -186,9 +186,9 @@ class PodReader {
       pod.models.push_back(std::move(*model));
       rest.remove_prefix(std::min(bar + 1, rest.size()));
     }
-    if (pod.models.size() <= mgpu::limits::kSelectorEntriesMax) return {};
-    return table_.complaint(
-        row, spec_, "at most " + std::to_string(mgpu::limits::kSelectorEntriesMax) + " models");
+    if (pod.models.size() <= kSelectorEntriesMax) return {};
+    return table_.complaint(row, spec_,
+                            "at most " + std::to_string(kSelectorEntriesMax) + " models");
   }
 
   const Table& table_;

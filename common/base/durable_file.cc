@@ -12,7 +12,7 @@
 
 #include "common/base/files.h"
 
-namespace mgpu::state {
+namespace mgpu {
 
 namespace {
 
@@ -89,4 +89,4 @@ bool file_exists(const std::string& path) {
   return stat(path.c_str(), &status) == 0;
 }
 
-}  // namespace mgpu::state
+}  // namespace mgpu

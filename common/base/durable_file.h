@@ -7,7 +7,7 @@
 
 #include "common/base/result.h"
 
-namespace mgpu::state {
+namespace mgpu {
 
 enum class Durability {
   kProcess,  // survives the end of this process: atomic, and not forced to disk
@@ -26,4 +26,4 @@ bool file_exists(const std::string& path);
 // The suffix of a file that is being written. A CDI reader looks at .json and .yaml only.
 inline constexpr std::string_view kPartSuffix = ".part";
 
-}  // namespace mgpu::state
+}  // namespace mgpu

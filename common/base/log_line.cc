@@ -4,21 +4,21 @@
 
 #include <algorithm>
 
-#include "common/base/utc_text.h"
-#include "common/limits.h"
+#include "common/base/limits.h"
 #include "common/base/text.h"
+#include "common/base/utc_text.h"
 
 namespace mgpu {
 namespace {
 
 std::string escaped(std::string_view value) {
-  const std::string_view shown = cut_text(value, limits::kLogValueMax);
+  const std::string_view shown = cut_text(value, kLogValueMax);
   return json_escaped(shown) + (shown.size() < value.size() ? "..." : "");
 }
 
 // Every byte of a bare value is printable ASCII and none is a delimiter.
 bool is_bare(std::string_view value) {
-  return !value.empty() && value.size() <= limits::kLogValueMax &&
+  return !value.empty() && value.size() <= kLogValueMax &&
          std::all_of(value.begin(), value.end(), [](char c) {
            return c > ' ' && c < 0x7F && c != '"' && c != '=' && c != '\\';
          });

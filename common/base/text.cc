@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 
 namespace mgpu {
 namespace {
@@ -119,7 +119,7 @@ std::string json_escaped(std::string_view text) {
 }
 
 std::string in_quotes(std::string_view value) {
-  const std::string_view shown = cut_text(value, limits::kQuotedValueMax);
+  const std::string_view shown = cut_text(value, kQuotedValueMax);
   return '"' + json_escaped(shown) + (shown.size() < value.size() ? "...\"" : "\"");
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/base/limits.h"
+
 namespace mgpu {
 
 // ASCII alone, whatever the locale of the process says.
@@ -25,7 +27,7 @@ std::string_view cut_text(std::string_view text, std::size_t bytes);
 std::string json_escaped(std::string_view text);
 
 // A value for an error sentence: in quotes, escaped, and cut with "..." to
-// limits::kQuotedValueMax bytes.
+// kQuotedValueMax bytes.
 std::string in_quotes(std::string_view value);
 
 }  // namespace mgpu

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/limits.h"
 #include "common/base/text.h"
+#include "common/contract/limits.h"
 
 namespace mgpu {
 namespace {
@@ -64,10 +64,9 @@ bool is_reserved(std::string_view domain) {
 
 Result<Contract> Contract::for_domain(std::string_view domain) {
   const auto labels = split(domain, '.');
-  if (domain.size() > limits::kResourceDomainMax ||
-      !std::all_of(labels.begin(), labels.end(), is_label)) {
+  if (domain.size() > kResourceDomainMax || !std::all_of(labels.begin(), labels.end(), is_label)) {
     return error("resource domain " + in_quotes(domain) + " must be a DNS subdomain of at most " +
-                 std::to_string(limits::kResourceDomainMax) +
+                 std::to_string(kResourceDomainMax) +
                  " characters: lower-case letters, digits, '-' and '.'");
   }
   if (is_reserved(domain)) {
@@ -99,7 +98,7 @@ std::string format_card_indices(std::span<const CardIndex> cards) {
   std::int32_t last = -1;
   for (const CardIndex card : cards) {
     MGPU_CHECK(card.value() > last, "card indices are not strictly ascending");
-    MGPU_CHECK(card.value() <= limits::kCardIndexMax, "card index out of range");
+    MGPU_CHECK(card.value() <= kCardIndexMax, "card index out of range");
     if (last >= 0) text += ',';
     last = card.value();
     text += std::to_string(last);
@@ -110,18 +109,18 @@ std::string format_card_indices(std::span<const CardIndex> cards) {
 Result<std::vector<CardIndex>> parse_card_indices(std::string_view text) {
   std::vector<CardIndex> cards;
   for (const std::string_view entry : split(text, ',')) {
-    const auto index = read_number(entry, limits::kCardIndexMax);
+    const auto index = read_number(entry, kCardIndexMax);
     if (!index) {
       return bad_list("card index list", text,
-                      "must be numbers from 0 to " + std::to_string(limits::kCardIndexMax) +
+                      "must be numbers from 0 to " + std::to_string(kCardIndexMax) +
                           " separated by commas, such as \"0,2\"; found " + in_quotes(entry));
     }
     if (!cards.empty() && CardIndex(*index) <= cards.back()) {
       return bad_list("card index list", text, "must be ascending, no index twice");
     }
-    if (cards.size() == limits::kCardsPerNodeMax) {
+    if (cards.size() == kCardsPerNodeMax) {
       return bad_list("card index list", text,
-                      "has more than " + std::to_string(limits::kCardsPerNodeMax) + " entries");
+                      "has more than " + std::to_string(kCardsPerNodeMax) + " entries");
     }
     cards.emplace_back(*index);
   }
@@ -129,7 +128,7 @@ Result<std::vector<CardIndex>> parse_card_indices(std::string_view text) {
 }
 
 Result<std::vector<std::int32_t>> parse_card_counts(std::string_view text) {
-  constexpr auto kMost = static_cast<std::int32_t>(limits::kCardsPerNodeMax);
+  constexpr auto kMost = static_cast<std::int32_t>(kCardsPerNodeMax);
   std::vector<std::int32_t> counts;
   for (const std::string_view entry : split(text, ',')) {
     const auto count = read_number(without_blanks(entry), kMost);
@@ -151,9 +150,9 @@ Result<std::vector<std::string>> parse_names(std::string_view text) {
     if (name.empty()) {
       return bad_list("name list", text, "must be names separated by commas; one of them is empty");
     }
-    if (names.size() == limits::kSelectorEntriesMax) {
+    if (names.size() == kSelectorEntriesMax) {
       return bad_list("name list", text,
-                      "has more than " + std::to_string(limits::kSelectorEntriesMax) + " names");
+                      "has more than " + std::to_string(kSelectorEntriesMax) + " names");
     }
     names.emplace_back(name);
   }
@@ -165,7 +164,7 @@ std::map<std::string, std::string> placement_annotations(
     const std::map<std::string, std::vector<CardIndex>>& cards_by_container) {
   std::map<std::string, std::string> annotations{{contract.assumed, "true"}};
   for (const auto& [container, cards] : cards_by_container) {
-    MGPU_CHECK(container.size() <= limits::kContainerNameMax, "container name too long for a key");
+    MGPU_CHECK(container.size() <= kContainerNameMax, "container name too long for a key");
     annotations.emplace(contract.index_key(container), format_card_indices(cards));
   }
   return annotations;

@@ -18,7 +18,7 @@
 //   node-cards := {"version": 1, "cards": [card*]}
 //   card       := {"index": n, "uuid": s, "model": s, "memoryMiB": n, "health": "Healthy" | other,
 //                  "since": RFC 3339 time}
-//                 strings have 1 .. limits::kCardTextMax bytes; "since" may be absent; unknown
+//                 strings have 1 .. kCardTextMax bytes; "since" may be absent; unknown
 //                 members are ignored
 //
 // All functions are pure and may be called from any thread.
@@ -34,6 +34,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/base/units.h"
+#include "common/contract/limits.h"
 
 namespace mgpu {
 
@@ -41,7 +42,7 @@ inline constexpr std::string_view kDefaultResourceDomain = "vke.volcengine.com";
 
 // Every key under one domain. Built once at start from --resource-domain and shared.
 struct Contract {
-  // Errors: `domain` is not a DNS subdomain of at most limits::kResourceDomainMax characters, or
+  // Errors: `domain` is not a DNS subdomain of at most kResourceDomainMax characters, or
   // Kubernetes keeps it to itself ("kubernetes.io", "requests.").
   static Result<Contract> for_domain(std::string_view domain);
 
@@ -63,7 +64,7 @@ struct Contract {
 
 // --- values --------------------------------------------------------------------------------------
 
-// REQUIRES: `cards` is not empty, strictly ascending, each within 0 .. limits::kCardIndexMax.
+// REQUIRES: `cards` is not empty, strictly ascending, each within 0 .. kCardIndexMax.
 std::string format_card_indices(std::span<const CardIndex> cards);
 // Errors: empty, not numbers, out of range, not strictly ascending, over kCardsPerNodeMax entries.
 Result<std::vector<CardIndex>> parse_card_indices(std::string_view text);
@@ -71,11 +72,11 @@ Result<std::vector<CardIndex>> parse_card_indices(std::string_view text);
 // Errors: not whole numbers, more than kCardsPerNodeMax for one container.
 Result<std::vector<std::int32_t>> parse_card_counts(std::string_view text);
 
-// Errors: an empty name between commas, over limits::kSelectorEntriesMax names.
+// Errors: an empty name between commas, over kSelectorEntriesMax names.
 Result<std::vector<std::string>> parse_names(std::string_view text);
 
 // The annotations that bind writes: `assumed`, and one index list per container that has cards.
-// REQUIRES: container names of at most limits::kContainerNameMax characters.
+// REQUIRES: container names of at most kContainerNameMax characters.
 std::map<std::string, std::string> placement_annotations(
     const Contract& contract,
     const std::map<std::string, std::vector<CardIndex>>& cards_by_container);
@@ -96,9 +97,9 @@ struct CardFacts {
   bool operator==(const CardFacts&) const = default;
 };
 
-// Cards ascending by index. Errors: over limits::kCardsAnnotationBytesMax, not JSON, another
+// Cards ascending by index. Errors: over kCardsAnnotationBytesMax, not JSON, another
 // version, a member absent or out of range, an index or uuid twice, zero memory, more than
-// limits::kCardsPerNodeMax cards; each names the card.
+// kCardsPerNodeMax cards; each names the card.
 Result<std::vector<CardFacts>> parse_node_cards(std::string_view json);
 std::string format_node_cards(std::span<const CardFacts> cards);
 

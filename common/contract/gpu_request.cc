@@ -6,16 +6,16 @@
 #include <string_view>
 #include <utility>
 
-#include "common/limits.h"
+#include "common/base/text.h"
+#include "common/contract/limits.h"
 #include "common/contract/pod_requests.h"
 #include "common/contract/quantity.h"
-#include "common/base/text.h"
 
 namespace mgpu {
 
 namespace {
 
-constexpr auto kCardsMax = static_cast<std::int64_t>(limits::kCardsPerNodeMax);
+constexpr auto kCardsMax = static_cast<std::int64_t>(kCardsPerNodeMax);
 
 std::string number(std::int64_t value) {
   return std::to_string(value);
@@ -117,11 +117,11 @@ class ContainerReader {
   }
 
   Result<void> check_name() const {
-    if (container_.name.size() <= limits::kContainerNameMax) return {};
+    if (container_.name.size() <= kContainerNameMax) return {};
     return error(who_ + " has a name of " +
                  number(static_cast<std::int64_t>(container_.name.size())) +
                  " characters; one that asks for cards may have at most " +
-                 number(static_cast<std::int64_t>(limits::kContainerNameMax)));
+                 number(static_cast<std::int64_t>(kContainerNameMax)));
   }
 
   Result<std::int64_t> card_count(const Totals& totals) const {
@@ -165,8 +165,8 @@ class ContainerReader {
     const std::string asks =
         who_ + " asks " + contract_.memory_resource + " " + number(memory) + " of one card; ";
     if (share.memory < least) return error(asks + "it must be at least " + number(least.value()));
-    if (memory <= limits::kCardMemoryMiBMax) return {};
-    return error(asks + "it must be at most " + number(limits::kCardMemoryMiBMax));
+    if (memory <= kCardMemoryMiBMax) return {};
+    return error(asks + "it must be at most " + number(kCardMemoryMiBMax));
   }
 
   const kube::Container& container_;
@@ -220,9 +220,9 @@ Result<void> append(std::vector<ContainerRequest>& to,
                     Result<std::optional<ContainerRequest>> container) {
   if (!container) return container.error();
   if (*container) to.push_back(std::move(**container));
-  if (to.size() <= limits::kGpuContainersPerPodMax) return {};
+  if (to.size() <= kGpuContainersPerPodMax) return {};
   return error("the pod has more than " +
-               number(static_cast<std::int64_t>(limits::kGpuContainersPerPodMax)) +
+               number(static_cast<std::int64_t>(kGpuContainersPerPodMax)) +
                " containers that ask for cards");
 }
 

@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "common/contract/contract.h"
-#include "common/kube/objects.h"
-#include "common/limits.h"
 #include "common/base/result.h"
 #include "common/base/units.h"
+#include "common/contract/contract.h"
+#include "common/contract/limits.h"
+#include "common/kube/objects.h"
 
 namespace mgpu {
 
@@ -31,7 +31,7 @@ enum class ContainerKind : std::uint8_t {
 struct ContainerRequest {
   std::string name;
   ContainerKind kind = ContainerKind::kApp;
-  std::int32_t cards = 1;  // distinct cards, 1 .. limits::kCardsPerNodeMax
+  std::int32_t cards = 1;  // distinct cards, 1 .. kCardsPerNodeMax
   Share per_card;          // of each; where `whole`, core is 100 and memory is zero
   bool whole = false;      // all of the card's memory, whatever its size
 
@@ -87,7 +87,7 @@ Result<Placement> read_placement(const kube::Pod& pod, const GpuRequest& request
 
 // Some of a request's containers: bit i is containers[i].
 using ContainerSet = std::uint64_t;
-static_assert(limits::kGpuContainersPerPodMax <= 64);
+static_assert(kGpuContainersPerPodMax <= 64);
 
 // What the containers of `on` together hold of one card of this capacity, at most at a time
 // (pod_requests.h).

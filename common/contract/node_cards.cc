@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "common/contract/contract.h"
-#include "common/limits.h"
 #include "common/base/text.h"
+#include "common/contract/contract.h"
+#include "common/contract/limits.h"
 
 namespace mgpu {
 namespace {
@@ -72,24 +72,24 @@ Result<std::string> read_text(const std::string& card, const json& object, const
   if (value.is_null() && least == 0) return std::string();
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
-    if (text.size() >= least && text.size() <= limits::kCardTextMax) return text;
+    if (text.size() >= least && text.size() <= kCardTextMax) return text;
   }
-  return bad_member(card, name,
-                    "a string of " + std::to_string(least) + " to " +
-                        std::to_string(limits::kCardTextMax) + " bytes",
-                    value);
+  return bad_member(
+      card, name,
+      "a string of " + std::to_string(least) + " to " + std::to_string(kCardTextMax) + " bytes",
+      value);
 }
 
 // `card` names it in errors: "cards[2]".
 Result<CardFacts> read_card(const std::string& card, const json& object) {
   if (!object.is_object()) return error(card + " must be an object, found " + shown(object));
-  const auto index = read_integer(card, object, "index", 0, limits::kCardIndexMax);
+  const auto index = read_integer(card, object, "index", 0, kCardIndexMax);
   if (!index) return index.error();
   const auto uuid = read_text(card, object, "uuid", 1);
   if (!uuid) return uuid.error();
   const auto model = read_text(card, object, "model", 1);
   if (!model) return model.error();
-  const auto memory = read_integer(card, object, "memoryMiB", 1, limits::kCardMemoryMiBMax);
+  const auto memory = read_integer(card, object, "memoryMiB", 1, kCardMemoryMiBMax);
   if (!memory) return memory.error();
   const auto health = read_text(card, object, "health", 1);
   if (!health) return health.error();
@@ -104,9 +104,9 @@ Result<CardFacts> read_card(const std::string& card, const json& object) {
 }
 
 Result<std::vector<CardFacts>> read_cards(const json& list) {
-  if (list.size() > limits::kCardsPerNodeMax) {
-    return error("a node has at most " + std::to_string(limits::kCardsPerNodeMax) +
-                 " cards, found " + std::to_string(list.size()));
+  if (list.size() > kCardsPerNodeMax) {
+    return error("a node has at most " + std::to_string(kCardsPerNodeMax) + " cards, found " +
+                 std::to_string(list.size()));
   }
   std::vector<CardFacts> cards;
   std::set<CardIndex> indices;
@@ -141,10 +141,9 @@ ordered_json card_object(const CardFacts& card) {
 }  // namespace
 
 Result<std::vector<CardFacts>> parse_node_cards(std::string_view text) {
-  if (text.size() > limits::kCardsAnnotationBytesMax) {
-    return error("the list of cards must be at most " +
-                 std::to_string(limits::kCardsAnnotationBytesMax) + " bytes, found " +
-                 std::to_string(text.size()));
+  if (text.size() > kCardsAnnotationBytesMax) {
+    return error("the list of cards must be at most " + std::to_string(kCardsAnnotationBytesMax) +
+                 " bytes, found " + std::to_string(text.size()));
   }
   const auto document = parse_json(text);
   if (!document || !document->is_object()) {

@@ -10,9 +10,9 @@
 #include <limits>
 #include <utility>
 
-#include "common/limits.h"
 #include "common/base/text.h"
 #include "common/base/units.h"
+#include "common/contract/limits.h"
 
 namespace mgpu {
 namespace {
@@ -57,7 +57,7 @@ constexpr int kExbi = 60;
 // Exponents are cut to it. No text is long enough for digits that make up for it, so that a number
 // whose exponent was cut is either next to nothing or too much.
 constexpr int kExponentMax = 1000;
-constexpr int kCanonicalExponentMax = kExponentMax - limits::kQuantityBytesMax;
+constexpr int kCanonicalExponentMax = kExponentMax - kQuantityBytesMax;
 
 std::string_view take_digits(std::string_view& text) {
   const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
@@ -105,7 +105,7 @@ bool apply_suffix(std::string_view text, Number& number) {
   return true;
 }
 
-// REQUIRES: text.size() <= limits::kQuantityBytesMax.
+// REQUIRES: text.size() <= kQuantityBytesMax.
 std::optional<Number> read_number(std::string_view text) {
   Number number;
   number.negative = take_sign(text);
@@ -146,7 +146,7 @@ Error complaint(std::string_view field, std::string_view expected, std::string_v
 
 // The value times 10^`power`.
 Result<Rounded> parse_amount(std::string_view field, std::string_view text, int power) {
-  if (text.size() > limits::kQuantityBytesMax) {
+  if (text.size() > kQuantityBytesMax) {
     return complaint(field, "a quantity of at most 256 characters", text);
   }
   const auto number = read_number(text);
@@ -208,7 +208,7 @@ Result<std::int64_t> parse_whole_quantity(std::string_view field, std::string_vi
 }
 
 std::optional<CanonicalQuantity> canonical_quantity(std::string_view text) {
-  if (text.size() > limits::kQuantityBytesMax) return std::nullopt;
+  if (text.size() > kQuantityBytesMax) return std::nullopt;
   auto number = read_number(text);
   if (!number || number->exponent > kCanonicalExponentMax) return std::nullopt;
   if (number->exponent < kNano) {

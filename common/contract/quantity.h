@@ -8,7 +8,7 @@
 // Source: apimachinery pkg/api/resource/quantity.go. The API server stores every quantity in
 // its canonical form, so "8000" written by a user is read back as "8k". Only there a quantity
 // without digits ("k") means zero; it is refused here. Nowhere may one be longer than
-// limits::kQuantityBytesMax.
+// kQuantityBytesMax.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "common/base/result.h"
+#include "common/contract/limits.h"
 
 namespace mgpu {
 

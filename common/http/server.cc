@@ -17,9 +17,10 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/text.h"
+#include "common/http/limits.h"
 #include "common/http/session.h"
 #include "common/http/tls.h"
-#include "common/base/text.h"
 
 namespace mgpu::http {
 
@@ -110,7 +111,7 @@ asio::awaitable<void> Server::State::accept() {
     } else if (!setup.draining) {
       if (!std::exchange(told, true))
         tell_problem("cannot accept connections: " + failed.message());
-      accept_retry.expires_after(limits::kHttpAcceptRetry);
+      accept_retry.expires_after(kHttpAcceptRetry);
       co_await accept_retry.async_wait(kAwait);
     }
   }

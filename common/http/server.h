@@ -11,9 +11,9 @@
 #include <memory>
 #include <string>
 
-#include "common/http/message.h"
-#include "common/limits.h"
 #include "common/base/result.h"
+#include "common/http/limits.h"
+#include "common/http/message.h"
 
 namespace mgpu::http {
 
@@ -30,13 +30,13 @@ struct ServerOptions {
   std::uint16_t port = 0;  // 0 = any free one
   std::size_t threads = 2;
   TlsOptions tls;
-  std::size_t header_bytes_max = limits::kHttpHeaderBytesMax;
-  std::size_t body_bytes_max = limits::kHttpBodyBytesMax;
-  std::size_t connections_max = limits::kHttpConnectionsMax;
-  std::chrono::milliseconds idle_timeout = limits::kHttpIdleTimeout;
-  std::chrono::milliseconds transfer_timeout = limits::kHttpTransferTimeout;
+  std::size_t header_bytes_max = kHttpHeaderBytesMax;
+  std::size_t body_bytes_max = kHttpBodyBytesMax;
+  std::size_t connections_max = kHttpConnectionsMax;
+  std::chrono::milliseconds idle_timeout = kHttpIdleTimeout;
+  std::chrono::milliseconds transfer_timeout = kHttpTransferTimeout;
   std::chrono::milliseconds tls_reload_interval{5'000};
-  std::chrono::milliseconds drain_timeout = limits::kDrainTimeout;  // of the destructor
+  std::chrono::milliseconds drain_timeout = kDrainTimeout;  // of the destructor
 };
 
 // What the server counts and tells; every member may be empty. Any thread.

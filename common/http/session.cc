@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "common/http/answer.h"
+#include "common/http/limits.h"
 
 // GCC 12 says so of the frames of coroutines that it inlines.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
@@ -35,7 +36,7 @@ struct GrowingBody {
 
     void init(const boost::optional<std::uint64_t>& length, error_code& failed) {
       failed = {};
-      if (length) body_.reserve(std::min<std::uint64_t>(*length, limits::kHttpBodyReserveMax));
+      if (length) body_.reserve(std::min<std::uint64_t>(*length, kHttpBodyReserveMax));
     }
     template <class Buffers>
     std::size_t put(const Buffers& buffers, error_code& failed) {
@@ -101,8 +102,8 @@ Session::Session(std::unique_ptr<Connection> connection, SessionSetup& setup)
 
 asio::awaitable<void> Session::run() {
   const auto self = shared_from_this();
-  connection_->deadline(std::min<std::chrono::milliseconds>(limits::kTlsHandshakeTimeout,
-                                                            setup_.options.transfer_timeout));
+  connection_->deadline(
+      std::min<std::chrono::milliseconds>(kTlsHandshakeTimeout, setup_.options.transfer_timeout));
   const error_code failed = co_await connection_->handshake();
   if (failed) {
     setup_.refused("tls_handshake");
@@ -130,7 +131,7 @@ asio::awaitable<bool> Session::wait_for_request() {
   if (setup_.draining) co_return false;
   idle_ = true;
   connection_->deadline(setup_.options.idle_timeout);
-  const auto read = co_await connection_->read_some(received_.prepare(limits::kHttpIdleReadBytes));
+  const auto read = co_await connection_->read_some(received_.prepare(kHttpIdleReadBytes));
   idle_ = false;
   received_.commit(read.bytes);
   co_return !read.failed;
@@ -183,10 +184,10 @@ asio::awaitable<bool> Session::refuse(int status, const char* why, std::string s
 
 asio::awaitable<bool> Session::read_more() {
   // Only a chunk's extension can grow so far without being parsed.
-  if (received_.size() > setup_.options.header_bytes_max + limits::kHttpReadBytes) {
+  if (received_.size() > setup_.options.header_bytes_max + kHttpReadBytes) {
     co_return co_await refuse_for(bhttp_error::header_limit);
   }
-  const auto read = co_await connection_->read_some(received_.prepare(limits::kHttpReadBytes));
+  const auto read = co_await connection_->read_some(received_.prepare(kHttpReadBytes));
   received_.commit(read.bytes);
   if (read.failed == beast::error::timeout) setup_.refused("slow_client");
   co_return !read.failed;
@@ -221,8 +222,8 @@ asio::awaitable<bool> Session::send(Response response, bool keep_alive, bool wit
 }
 
 asio::awaitable<void> Session::linger() {
-  connection_->deadline(std::min<std::chrono::milliseconds>(limits::kHttpLingerTimeout,
-                                                            setup_.options.transfer_timeout));
+  connection_->deadline(
+      std::min<std::chrono::milliseconds>(kHttpLingerTimeout, setup_.options.transfer_timeout));
   co_await connection_->end_writing();
   std::array<char, 4096> dropped;
   bool open = true;

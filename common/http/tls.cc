@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "common/base/files.h"
-#include "common/limits.h"
+#include "common/base/limits.h"
 #include "common/base/text.h"
 
 namespace mgpu::http {
@@ -21,7 +21,7 @@ namespace {
 // Empty where no such file was asked for.
 Result<std::string> read_pem(const std::string& what, const std::string& path) {
   if (path.empty()) return std::string();
-  auto text = read_file(path, limits::kCredentialFileBytesMax, "the " + what + " file");
+  auto text = read_file(path, kCredentialFileBytesMax, "the " + what + " file");
   if (!text || !text->empty()) return text;
   return error("cannot read the " + what + " file " + in_quotes(path) + ": it is empty");
 }

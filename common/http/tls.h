@@ -13,9 +13,9 @@
 #include <mutex>
 #include <string>
 
+#include "common/base/result.h"
 #include "common/http/net.h"
 #include "common/http/server.h"
-#include "common/base/result.h"
 
 namespace mgpu::http {
 

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "common/kube/object_json.h"
-#include "common/limits.h"
 #include "common/base/text.h"
+#include "common/kube/limits.h"
+#include "common/kube/object_json.h"
 
 namespace mgpu::kube {
 
@@ -14,7 +14,7 @@ std::string answer_text(const Response& response) {
   std::string text = fmt::format("HTTP {}", response.status);
   if (!status.reason.empty()) text += " " + json_escaped(cut_text(status.reason, 100));
   if (!status.message.empty()) {
-    text += ": " + json_escaped(cut_text(status.message, limits::kStatusMessageShown));
+    text += ": " + json_escaped(cut_text(status.message, kStatusMessageShown));
   } else if (!response.body.empty() && status.reason.empty()) {
     text += ": " + in_quotes(response.body);
   }

@@ -4,10 +4,10 @@
 #include <functional>
 #include <string>
 
+#include "common/base/result.h"
 #include "common/kube/objects.h"
 #include "common/kube/request.h"
 #include "common/kube/transport.h"
-#include "common/base/result.h"
 
 namespace mgpu::kube {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "common/base/files.h"
-#include "common/limits.h"
+#include "common/base/limits.h"
 #include "common/base/text.h"
 
 namespace mgpu::kube {
@@ -39,7 +39,7 @@ Result<Config> load_in_cluster(const std::string& directory) {
   config.ca.file = directory + "/ca.crt";
   config.token_file = directory + "/token";
   for (const std::string& file : {config.ca.file, config.token_file}) {
-    const auto text = read_file(file, limits::kCredentialFileBytesMax);
+    const auto text = read_file(file, kCredentialFileBytesMax);
     if (!text) return error("in-cluster: " + text.error().message);
     if (text->empty()) return error(fmt::format("in-cluster: file {} is empty", in_quotes(file)));
   }

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/limits.h"
+#include "common/kube/limits.h"
 
 namespace mgpu::kube {
 namespace {
@@ -43,7 +43,7 @@ CurlLoop::CurlLoop(AsioExecutor& executor, std::function<void()> on_step)
   curl_multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, &CurlLoop::on_timer);
   curl_multi_setopt(multi_, CURLMOPT_TIMERDATA, this);
   // Connections kept open while idle.
-  curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<long>(limits::kApiConnectionsMax));
+  curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<long>(kApiConnectionsMax));
 }
 
 CurlLoop::~CurlLoop() {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/limits.h"
 #include "common/base/text.h"
+#include "common/kube/limits.h"
 
 namespace mgpu::kube {
 namespace {
@@ -141,7 +141,7 @@ void CurlTransfer::set_security(const Config& config) {
   set_pem(easy_, CURLOPT_SSLKEY, CURLOPT_SSLKEY_BLOB, config.client_key);
   // The certificate authority's file is replaced, as the token's is.
   curl_easy_setopt(easy_, CURLOPT_CA_CACHE_TIMEOUT,
-                   static_cast<long>(limits::kTokenRereadInterval.count()));
+                   static_cast<long>(kTokenRereadInterval.count()));
   if (config.username.empty()) return;
   curl_easy_setopt(easy_, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
   curl_easy_setopt(easy_, CURLOPT_USERNAME, config.username.c_str());
@@ -150,9 +150,9 @@ void CurlTransfer::set_security(const Config& config) {
 
 void CurlTransfer::set_limits() {
   const Duration asked = request_.timeout;
-  const Duration timeout = asked > Duration(0) ? asked : Duration(limits::kApiRequestTimeout);
+  const Duration timeout = asked > Duration(0) ? asked : Duration(kApiRequestTimeout);
   curl_easy_setopt(easy_, CURLOPT_TIMEOUT_MS, is_stream() ? 0L : milliseconds(timeout));
-  curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(limits::kApiConnectTimeout));
+  curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(kApiConnectTimeout));
   curl_easy_setopt(easy_, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy_, CURLOPT_TCP_NODELAY, 1L);
   curl_easy_setopt(easy_, CURLOPT_TCP_KEEPALIVE, 1L);
@@ -193,8 +193,8 @@ bool CurlTransfer::take(const char* text, std::size_t size) {
     return true;
   }
   body_.append(text, size);
-  if (body_.size() <= limits::kApiResponseBytesMax) return true;
-  too_large_ = fmt::format("the answer has more than {} bytes", limits::kApiResponseBytesMax);
+  if (body_.size() <= kApiResponseBytesMax) return true;
+  too_large_ = fmt::format("the answer has more than {} bytes", kApiResponseBytesMax);
   return false;
 }
 
@@ -206,12 +206,12 @@ void CurlTransfer::take_lines(std::string_view text) {
     cutting_ = text.empty();
   }
   body_.append(text);
-  if (body_.size() <= limits::kWatchLineBytesMax) return;
+  if (body_.size() <= kWatchLineBytesMax) return;
   // Whole lines are only taken away between libcurl's steps.
   const std::size_t last_end = body_.rfind('\n');
   const std::size_t begin = last_end == std::string::npos ? 0 : last_end + 1;
-  if (body_.size() - begin <= limits::kWatchLineBytesMax) return;
-  body_.resize(begin + limits::kWatchLineBytesKept);
+  if (body_.size() - begin <= kWatchLineBytesMax) return;
+  body_.resize(begin + kWatchLineBytesKept);
   scanned_ = std::min(scanned_, body_.size());
   cutting_ = true;
 }

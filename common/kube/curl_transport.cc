@@ -9,9 +9,9 @@
 
 #include "common/kube/curl_loop.h"
 #include "common/kube/curl_transfer.h"
+#include "common/kube/limits.h"
 #include "common/kube/pem.h"
 #include "common/kube/token_source.h"
-#include "common/limits.h"
 
 namespace mgpu::kube {
 namespace {
@@ -68,9 +68,9 @@ struct CurlTransport::State : std::enable_shared_from_this<State> {
 void CurlTransport::State::submit(Owned transfer) {
   if (closed || transfer->closed()) return;
   if (transfer->is_stream()) return start(std::move(transfer));
-  if (on_their_way.size() + waiting.size() >= limits::kApiRequestsInFlightMax) {
-    return transfer->finish(never_sent(
-        fmt::format("more than {} requests are on their way", limits::kApiRequestsInFlightMax)));
+  if (on_their_way.size() + waiting.size() >= kApiRequestsInFlightMax) {
+    return transfer->finish(
+        never_sent(fmt::format("more than {} requests are on their way", kApiRequestsInFlightMax)));
   }
   enqueue(std::move(transfer));
   start_waiting();
@@ -78,9 +78,9 @@ void CurlTransport::State::submit(Owned transfer) {
 
 void CurlTransport::State::enqueue(Owned transfer) {
   const Duration asked = transfer->request().timeout;
-  const Duration timeout = asked > Duration(0) ? asked : Duration(limits::kApiRequestTimeout);
+  const Duration timeout = asked > Duration(0) ? asked : Duration(kApiRequestTimeout);
   waiting.push_back({std::move(transfer), executor.now() + timeout});
-  if (on_their_way.size() - streams.size() < limits::kApiConnectionsMax) return;
+  if (on_their_way.size() - streams.size() < kApiConnectionsMax) return;
   executor.after(timeout, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->expire_waiting();
   });
@@ -100,7 +100,7 @@ void CurlTransport::State::expire_waiting() {
 }
 
 void CurlTransport::State::start_waiting() {
-  while (!waiting.empty() && on_their_way.size() - streams.size() < limits::kApiConnectionsMax) {
+  while (!waiting.empty() && on_their_way.size() - streams.size() < kApiConnectionsMax) {
     Waiting next = std::move(waiting.front());
     waiting.pop_front();
     next.transfer->shorten_timeout(std::max(next.deadline - executor.now(), Duration(1)));

@@ -5,7 +5,7 @@
 //                                      ^   |
 //                                      +---+ 401, and the token file has another token: once more
 //
-// At most limits::kApiConnectionsMax requests are on their way, watches not counted. Redirects are
+// At most kApiConnectionsMax requests are on their way, watches not counted. Redirects are
 // not followed. A request on a kept connection that the server closed before any byte of an answer
 // is sent again by libcurl.
 #pragma once
@@ -14,6 +14,7 @@
 
 #include "common/base/asio_executor.h"
 #include "common/kube/config.h"
+#include "common/kube/limits.h"
 #include "common/kube/transport.h"
 
 namespace mgpu::kube {

@@ -7,8 +7,9 @@
 #include <memory>
 #include <optional>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 #include "common/base/text.h"
+#include "common/kube/limits.h"
 
 namespace mgpu::kube {
 
@@ -45,7 +46,7 @@ class LentParser {
     if (!parser_) parser_ = std::make_unique<ondemand::parser>();
   }
   ~LentParser() {
-    if (parser_->capacity() <= limits::kJsonParserKeptBytes) spare() = std::move(parser_);
+    if (parser_->capacity() <= kJsonParserKeptBytes) spare() = std::move(parser_);
   }
   ondemand::parser& operator*() { return *parser_; }
 
@@ -84,8 +85,7 @@ std::string JsonValue::Place::path() const {
   if (parent == nullptr) return "";
   const std::string before = parent->path();
   if (element) return fmt::format("{}[{}]", before, index);
-  return before + (before.empty() ? "" : ".") +
-         std::string(cut_text(name, limits::kQuotedValueMax));
+  return before + (before.empty() ? "" : ".") + std::string(cut_text(name, kQuotedValueMax));
 }
 
 Kind JsonValue::Place::kind() {
@@ -124,7 +124,7 @@ std::string JsonValue::Place::described() {
   const char* const type = kind == Kind::kNumber    ? "number "
                            : kind == Kind::kBoolean ? "boolean "
                                                     : "";
-  return type + std::string(cut_text(token, limits::kQuotedValueMax));
+  return type + std::string(cut_text(token, kQuotedValueMax));
 }
 
 void JsonValue::Place::note(std::string_view expected) {

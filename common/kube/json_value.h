@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/kube/objects.h"
 #include "common/base/result.h"
+#include "common/kube/objects.h"
 
 namespace mgpu::kube {
 

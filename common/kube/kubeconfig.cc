@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "common/base/files.h"
+#include "common/base/limits.h"
+#include "common/base/text.h"
 #include "common/kube/base64.h"
 #include "common/kube/config.h"
-#include "common/limits.h"
-#include "common/base/text.h"
 
 namespace mgpu::kube {
 namespace {
@@ -182,7 +182,7 @@ Result<Config> read_kubeconfig(const std::string& text, const std::filesystem::p
 }  // namespace
 
 Result<Config> load_kubeconfig(const std::string& path, const std::string& context) {
-  const auto text = read_file(path, limits::kCredentialFileBytesMax);
+  const auto text = read_file(path, kCredentialFileBytesMax);
   if (!text) return error("kubeconfig: " + text.error().message);
   auto config = read_kubeconfig(*text, path, context);
   if (config) return config;

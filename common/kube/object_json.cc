@@ -6,9 +6,10 @@
 #include <iterator>
 #include <utility>
 
-#include "common/kube/json_value.h"
-#include "common/limits.h"
+#include "common/base/limits.h"
 #include "common/base/text.h"
+#include "common/kube/json_value.h"
+#include "common/kube/limits.h"
 
 namespace mgpu::kube {
 namespace {
@@ -140,12 +141,12 @@ std::string first_text(std::string_view text, std::string_view name) {
   if (at == std::string_view::npos) return "";
   text.remove_prefix(at + begin.size());
   const std::size_t end = text.find('"');
-  return std::string(text.substr(0, std::min(end, limits::kQuotedValueMax)));
+  return std::string(text.substr(0, std::min(end, kQuotedValueMax)));
 }
 
 // What follows `"metadata":{`; empty where it is not at the beginning.
 std::string_view metadata_at_beginning(std::string_view text) {
-  const std::string_view beginning = text.substr(0, limits::kWatchLineBytesKept);
+  const std::string_view beginning = text.substr(0, kWatchLineBytesKept);
   const std::size_t metadata = beginning.find("\"metadata\":{");
   return metadata == std::string_view::npos ? "" : beginning.substr(metadata);
 }

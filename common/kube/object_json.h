@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/kube/objects.h"
 #include "common/base/result.h"
+#include "common/kube/objects.h"
 
 namespace mgpu::kube {
 

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "common/base/files.h"
-#include "common/limits.h"
+#include "common/base/limits.h"
 #include "common/base/text.h"
 
 namespace mgpu::kube {
@@ -37,7 +37,7 @@ std::string described(const PemSource& source) {
 
 Result<std::string> text_of(const PemSource& source) {
   if (source.file.empty()) return source.pem;
-  return read_file(source.file, limits::kCredentialFileBytesMax);
+  return read_file(source.file, kCredentialFileBytesMax);
 }
 
 Result<Certificate> read_certificate(const PemSource& source, std::string_view what) {

@@ -2,8 +2,8 @@
 // and not at the first connection. Any thread.
 #pragma once
 
-#include "common/kube/config.h"
 #include "common/base/result.h"
+#include "common/kube/config.h"
 
 namespace mgpu::kube {
 

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "common/kube/limits.h"
 #include "common/kube/object_json.h"
-#include "common/limits.h"
 
 namespace mgpu::kube {
 
@@ -149,7 +149,7 @@ void Reflector::State::open(Request request) {
 
 // One timer at a time: lines move the deadline, not the timer.
 void Reflector::State::check_silence() {
-  const Instant deadline = watch_heard_at + limits::kWatchSilenceMax;
+  const Instant deadline = watch_heard_at + kWatchSilenceMax;
   if (now() >= deadline) return take(watcher.on_silence(now(), executor().random()));
   timer =
       executor().after(deadline - now(), in_this_turn([](State& self) { self.check_silence(); }));

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/result.h"
 #include "common/kube/request.h"
 #include "common/kube/transport.h"
 #include "common/kube/watcher.h"
-#include "common/base/result.h"
 
 namespace mgpu::kube {
 

@@ -5,8 +5,9 @@
 #include <algorithm>
 
 #include "common/base/files.h"
-#include "common/limits.h"
+#include "common/base/limits.h"
 #include "common/base/text.h"
+#include "common/kube/limits.h"
 
 namespace mgpu::kube {
 namespace {
@@ -39,7 +40,7 @@ Result<TokenSource> TokenSource::create(const Config& config, Instant now) {
 }
 
 const std::string& TokenSource::token(Instant now) {
-  if (!file_.empty() && now - read_at_ >= limits::kTokenRereadInterval) (void)read(now);
+  if (!file_.empty() && now - read_at_ >= kTokenRereadInterval) (void)read(now);
   return token_;
 }
 
@@ -50,7 +51,7 @@ bool TokenSource::replaced(const std::string& refused, Instant now) {
 
 Result<void> TokenSource::read(Instant now) {
   read_at_ = now;
-  const auto text = read_file(file_, limits::kCredentialFileBytesMax);
+  const auto text = read_file(file_, kCredentialFileBytesMax);
   if (!text) return error("token: " + text.error().message);
   std::string token = trimmed(*text);
   if (token.empty() || !fits_a_header(token)) {

@@ -4,8 +4,9 @@
 #include <string>
 
 #include "common/base/executor.h"
-#include "common/kube/config.h"
 #include "common/base/result.h"
+#include "common/kube/config.h"
+#include "common/kube/limits.h"
 
 namespace mgpu::kube {
 
@@ -14,7 +15,7 @@ class TokenSource {
   // Errors: the file cannot be read, or holds no token.
   static Result<TokenSource> create(const Config& config, Instant now);
 
-  // Empty: none. From a file it is read again when it is older than limits::kTokenRereadInterval;
+  // Empty: none. From a file it is read again when it is older than kTokenRereadInterval;
   // where that fails, the last one stays.
   const std::string& token(Instant now);
   // The server refused `refused`: true when the file has another one.

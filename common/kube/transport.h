@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "common/base/executor.h"
+#include "common/kube/limits.h"
 
 namespace mgpu::kube {
 
@@ -22,14 +23,14 @@ struct Request {
   std::string target;  // path and query, percent-encoded: "/api/v1/pods?limit=500"
   std::string body;
   std::string content_type;  // of `body`; empty where there is none
-  Duration timeout{0};       // of the whole exchange; 0 = limits::kApiRequestTimeout; watches: none
+  Duration timeout{0};       // of the whole exchange; 0 = kApiRequestTimeout; watches: none
 };
 
 // Why there is no answer at all. `sent` tells whether the server may have acted on the request.
 struct TransportFailure {
   std::string message;  // one sentence: "connection refused", "certificate has expired", ...
   bool sent = false;
-  bool too_large = false;  // the answer has more than limits::kApiResponseBytesMax
+  bool too_large = false;  // the answer has more than kApiResponseBytesMax
 };
 
 struct Response {
@@ -51,8 +52,8 @@ class Stream {
 struct StreamHandlers {
   // Once, when the server has answered 200 and will send lines.
   std::function<void()> on_open;
-  // Each line, without its newline, never empty. Of a line over limits::kWatchLineBytesMax the
-  // first limits::kWatchLineBytesKept.
+  // Each line, without its newline, never empty. Of a line over kWatchLineBytesMax the
+  // first kWatchLineBytesKept.
   std::function<void(std::string_view)> on_line;
   // Once, at the end: a status other than 200 with its body, a failure, or 200 after a regular end.
   std::function<void(Response)> on_end;

@@ -7,8 +7,8 @@
 
 #include "common/base/check.h"
 #include "common/kube/answer_text.h"
+#include "common/kube/limits.h"
 #include "common/kube/object_json.h"
-#include "common/limits.h"
 
 namespace mgpu::kube {
 namespace {
@@ -22,14 +22,14 @@ Duration jittered(Duration backoff, double random) {
 }
 
 Duration asked_for(const Response& response) {
-  const Duration most = limits::kRetryAfterMax;
+  const Duration most = kRetryAfterMax;
   return std::clamp(response.retry_after.value_or(Duration(0)), Duration(0), most);
 }
 
 std::chrono::seconds watch_timeout(double random) {
-  const auto range = limits::kWatchTimeoutMax - limits::kWatchTimeoutMin;
+  const auto range = kWatchTimeoutMax - kWatchTimeoutMin;
   const double part = static_cast<double>(range.count()) * std::clamp(random, 0.0, 1.0);
-  return limits::kWatchTimeoutMin + std::chrono::seconds(static_cast<std::int64_t>(part));
+  return kWatchTimeoutMin + std::chrono::seconds(static_cast<std::int64_t>(part));
 }
 
 // "Expired" since Kubernetes 1.18, "Gone" before; both with code 410.
@@ -45,8 +45,7 @@ WatchStep step(WatchEvent::Kind kind, std::string object) {
 
 }  // namespace
 
-Watcher::Watcher(Resource resource)
-    : resource_(std::move(resource)), page_size_(limits::kListPageSize) {}
+Watcher::Watcher(Resource resource) : resource_(std::move(resource)), page_size_(kListPageSize) {}
 
 WatchStep Watcher::start(Instant, double) {
   MGPU_CHECK(state_ == State::kListing && !relist_begun_, "watcher was started before");
@@ -89,7 +88,7 @@ WatchStep Watcher::take_page(const Response& response, Instant now, double rando
   out.events.push_back({WatchEvent::Kind::kRelistEnd, {}});
   relist_begun_ = false;
   synced_ = true;
-  page_size_ = limits::kListPageSize;
+  page_size_ = kListPageSize;
   resource_version_ = std::move(page->resource_version);
   out.action = open_watch(now, random).action;
   return out;
@@ -123,7 +122,7 @@ void Watcher::move_to(std::string resource_version) {
 WatchStep Watcher::skip_line(std::string_view line, const std::string& why, Instant now,
                              double random) {
   const auto object = read_line_beginning(line);
-  if (!object || ++unreadable_lines_ >= limits::kUnreadableLinesMax) {
+  if (!object || ++unreadable_lines_ >= kUnreadableLinesMax) {
     unreadable_lines_ = 0;
     return relist(fmt::format("watch {}: {}", resource_.path, why), now, random);
   }
@@ -145,21 +144,21 @@ WatchStep Watcher::on_end(const Response& response, Instant now, double random) 
 
 WatchStep Watcher::end_regularly(Instant now, double random) {
   watch_refusals_ = 0;
-  if (watch_moved_ || now - watch_opened_ >= limits::kWatchShort) return open_watch(now, random);
+  if (watch_moved_ || now - watch_opened_ >= kWatchShort) return open_watch(now, random);
   return back_off(fmt::format("watch {}: it ended at once without any event", resource_.path),
                   Duration(0), now, random);
 }
 
 WatchStep Watcher::on_silence(Instant now, double random) {
   MGPU_CHECK(state_ == State::kWatching, "silence of a watch while not watching");
-  return back_off(fmt::format("watch {}: nothing came for {} s", resource_.path,
-                              limits::kWatchSilenceMax.count()),
-                  Duration(0), now, random);
+  return back_off(
+      fmt::format("watch {}: nothing came for {} s", resource_.path, kWatchSilenceMax.count()),
+      Duration(0), now, random);
 }
 
 WatchStep Watcher::on_waited(Instant now, double random) {
   MGPU_CHECK(state_ != State::kWatching, "the end of a wait while watching");
-  if (state_ == State::kListed && watch_refusals_ >= limits::kWatchRefusalsMax) forget_page();
+  if (state_ == State::kListed && watch_refusals_ >= kWatchRefusalsMax) forget_page();
   return state_ == State::kListing ? list_page() : open_watch(now, random);
 }
 
@@ -189,7 +188,7 @@ WatchStep Watcher::refused(const std::string& why, Duration at_least, Instant no
 WatchStep Watcher::relist(const std::string& why, Instant now, double random) {
   forget_page();
   if (!calm(now)) return back_off(why, Duration(0), now, random);
-  next_backoff_ = limits::kBackoffFirst;
+  next_backoff_ = kBackoffFirst;
   last_failure_ = now;
   WatchStep step = list_page();
   step.problem = why;
@@ -205,13 +204,13 @@ void Watcher::forget_page() {
 
 // No failure for long, or never.
 bool Watcher::calm(Instant now) const {
-  return next_backoff_ == Duration(0) || now - last_failure_ >= limits::kBackoffResetAfter;
+  return next_backoff_ == Duration(0) || now - last_failure_ >= kBackoffResetAfter;
 }
 
 WatchStep Watcher::back_off(std::string problem, Duration at_least, Instant now, double random) {
   if (state_ == State::kWatching) state_ = State::kListed;
-  const Duration backoff = calm(now) ? Duration(limits::kBackoffFirst) : next_backoff_;
-  next_backoff_ = std::min(backoff * 2, Duration(limits::kBackoffMax));
+  const Duration backoff = calm(now) ? Duration(kBackoffFirst) : next_backoff_;
+  next_backoff_ = std::min(backoff * 2, Duration(kBackoffMax));
   WatchStep step;
   step.problem = std::move(problem);
   step.action.kind = WatchAction::Kind::kWait;

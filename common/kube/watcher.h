@@ -9,8 +9,8 @@
 //    |  +---- 410 Gone ------+------ERROR 410 line------+
 //    |
 //   Backoff: any of 429, 5xx, lost connection, silent watch waits, then goes on in the state it
-//   left; the wait doubles up to limits::kBackoffMax, is jittered, and starts again small after
-//   limits::kBackoffResetAfter without a failure.
+//   left; the wait doubles up to kBackoffMax, is jittered, and starts again small after
+//   kBackoffResetAfter without a failure.
 //
 // A watch that the server ends regularly is opened again at once, unless it was short and moved
 // nothing. The first 410 is answered at once, repeated ones back off.
@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "common/base/executor.h"
+#include "common/kube/limits.h"
 #include "common/kube/request.h"
 #include "common/kube/transport.h"
 
@@ -72,7 +73,7 @@ class Watcher {
   WatchStep on_list(const Response& response, Instant now, double random);
   WatchStep on_line(std::string_view line, Instant now, double random);
   WatchStep on_end(const Response& response, Instant now, double random);
-  // No byte for limits::kWatchSilenceMax.
+  // No byte for kWatchSilenceMax.
   WatchStep on_silence(Instant now, double random);
   WatchStep on_waited(Instant now, double random);
 

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "common/base/asio_executor.h"
-#include "common/kube/config.h"
-#include "common/kube/curl_transport.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
+#include "common/kube/config.h"
+#include "common/kube/curl_transport.h"
 
 namespace mgpu {
 namespace {

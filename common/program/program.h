@@ -12,9 +12,9 @@
 #include <functional>
 #include <string>
 
-#include "common/kube/transport.h"
 #include "common/base/options.h"
 #include "common/base/result.h"
+#include "common/kube/transport.h"
 
 namespace mgpu {
 
@@ -33,8 +33,8 @@ void add_log_flags(Options& options, ProgramFlags& flags);
 
 struct ProgramSteps {
   std::function<void()> log_flags;  // what decides how it runs; once, before anything is begun
-  // The work, until wait_for_the_end() (common/base/signals.h) returns. The transport's executor runs
-  // until this has returned. Errors: why it cannot begin or go on.
+  // The work, until wait_for_the_end() (common/base/signals.h) returns. The transport's executor
+  // runs until this has returned. Errors: why it cannot begin or go on.
   std::function<Result<void>(kube::Transport& transport)> serve;
 };
 

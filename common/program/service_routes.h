@@ -9,9 +9,9 @@
 #include <functional>
 #include <string>
 
+#include "common/base/metrics.h"
 #include "common/http/readiness.h"
 #include "common/http/router.h"
-#include "common/base/metrics.h"
 
 namespace mgpu {
 

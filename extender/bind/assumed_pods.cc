@@ -3,12 +3,12 @@
 #include <unordered_set>
 #include <utility>
 
-#include "common/limits.h"
+#include "extender/bind/limits.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 void Rechecks::start() {
-  core_->client.executor().after(limits::kAssumedRecheck,
+  core_->client.executor().after(kAssumedRecheck,
                                  core_->callbacks.wrap([self = shared_from_this()] {
                                    self->tick();
                                    self->start();
@@ -20,24 +20,24 @@ void Rechecks::tick() {
   // A slow API server: what is being read is not asked for again.
   if (reading_ > 0) return;
   const Instant now = core_->client.executor().now();
-  waiting_ = core_->ledger.assumed_before(now - limits::kAssumedRecheck);
+  waiting_ = core_->ledger.assumed_before(now - kAssumedRecheck);
   std::erase_if(waiting_, [&](const auto& claim) { return under_way(claim.id); });
-  while (reading_ < limits::kRechecksInFlight && !waiting_.empty()) read_next();
+  while (reading_ < kRechecksInFlight && !waiting_.empty()) read_next();
 }
 
 void Rechecks::read_next() {
-  ledger::Ledger::InDoubt claim = std::move(waiting_.back());
+  Ledger::InDoubt claim = std::move(waiting_.back());
   waiting_.pop_back();
   ++reading_;
   const PodRef pod = claim.pod;
-  core_->client.get_pod(pod, limits::kBindTimeout,
+  core_->client.get_pod(pod, kBindTimeout,
                         core_->callbacks.wrap([self = shared_from_this(), claim = std::move(claim)](
                                                   const kube::ApiResult<kube::Pod>& read) {
                           self->on_pod(claim, read);
                         }));
 }
 
-void Rechecks::on_pod(const ledger::Ledger::InDoubt& claim, const kube::ApiResult<kube::Pod>& pod) {
+void Rechecks::on_pod(const Ledger::InDoubt& claim, const kube::ApiResult<kube::Pod>& pod) {
   --reading_;
   if (pod) {
     conclude(claim, *pod);
@@ -49,7 +49,7 @@ void Rechecks::on_pod(const ledger::Ledger::InDoubt& claim, const kube::ApiResul
   if (!waiting_.empty()) read_next();
 }
 
-void Rechecks::conclude(const ledger::Ledger::InDoubt& claim, const kube::Pod& pod) {
+void Rechecks::conclude(const Ledger::InDoubt& claim, const kube::Pod& pod) {
   const auto written = core_->written.find(claim.id);
   const Annotations& annotations =
       written == core_->written.end() ? Annotations() : written->second.annotations;
@@ -63,16 +63,16 @@ void Rechecks::conclude(const ledger::Ledger::InDoubt& claim, const kube::Pod& p
 }
 
 void Rechecks::drop_settled() {
-  std::unordered_set<ledger::ClaimId> assumed;
+  std::unordered_set<ClaimId> assumed;
   for (const auto& claim : core_->ledger.assumed_before(Instant::max())) assumed.insert(claim.id);
   std::erase_if(core_->written, [&](const auto& written) {
     return !written.second.under_way && !assumed.contains(written.first);
   });
 }
 
-bool Rechecks::under_way(ledger::ClaimId id) const {
+bool Rechecks::under_way(ClaimId id) const {
   const auto written = core_->written.find(id);
   return written != core_->written.end() && written->second.under_way;
 }
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

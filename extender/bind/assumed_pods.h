@@ -6,27 +6,28 @@
 #include <vector>
 
 #include "extender/bind/attempt.h"
+#include "extender/bind/limits.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 class Rechecks : public std::enable_shared_from_this<Rechecks> {
  public:
   explicit Rechecks(std::shared_ptr<BinderCore> core) : core_(std::move(core)) {}
 
-  // Once every limits::kAssumedRecheck, until the binder ends.
+  // Once every kAssumedRecheck, until the binder ends.
   void start();
 
  private:
   void tick();
   void read_next();
-  void on_pod(const ledger::Ledger::InDoubt& claim, const kube::ApiResult<kube::Pod>& pod);
-  void conclude(const ledger::Ledger::InDoubt& claim, const kube::Pod& pod);
+  void on_pod(const Ledger::InDoubt& claim, const kube::ApiResult<kube::Pod>& pod);
+  void conclude(const Ledger::InDoubt& claim, const kube::Pod& pod);
   void drop_settled();
-  bool under_way(ledger::ClaimId id) const;
+  bool under_way(ClaimId id) const;
 
   const std::shared_ptr<BinderCore> core_;
-  std::vector<ledger::Ledger::InDoubt> waiting_;
+  std::vector<Ledger::InDoubt> waiting_;
   std::size_t reading_ = 0;
 };
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -3,16 +3,16 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/limits.h"
+#include "extender/bind/limits.h"
 #include "extender/placement/reason.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 using Kind = kube::ApiError::Kind;
 
-ledger::Claim claim_of(const kube::Pod& pod, const BindingArgs& args, const PodRequest& request) {
-  ledger::Claim claim;
+Claim claim_of(const kube::Pod& pod, const BindingArgs& args, const PodRequest& request) {
+  Claim claim;
   claim.pod = args.pod;
   claim.uid = args.uid;
   claim.node = args.node;
@@ -98,11 +98,11 @@ void BindAttempt::assume(const kube::Pod& pod, const PodRequest& request) {
   const auto market = core_->settings.market();
   const auto answer =
       core_->ledger.assume(claim_of(pod, args_, request), *request.policy.card, now, market.get());
-  if (const auto* reason = std::get_if<placement::Reason>(&answer)) {
-    return end({BindOutcome::kUnfit,
-                std::string(placement::sentence(*reason)) + " (node " + args_.node.str() + ")"});
+  if (const auto* reason = std::get_if<Reason>(&answer)) {
+    return end(
+        {BindOutcome::kUnfit, std::string(sentence(*reason)) + " (node " + args_.node.str() + ")"});
   }
-  const auto& assumed = std::get<ledger::Assumed>(answer);
+  const auto& assumed = std::get<Assumed>(answer);
   claim_ = assumed.id;
   const auto cards = cards_by_container(request.request, assumed.placement);
   const auto annotations = placement_annotations(core_->settings.contract, cards);
@@ -144,7 +144,7 @@ void BindAttempt::on_posted(const kube::ApiResult<void>& posted) {
 void BindAttempt::resolve(Doubt doubt, std::string message) {
   step_ = Step::kResolving;
   core_->client.get_pod(
-      args_.pod, limits::kBindTimeout,
+      args_.pod, kBindTimeout,
       core_->callbacks.wrap([self = shared_from_this(), doubt,
                              message = std::move(message)](const kube::ApiResult<kube::Pod>& pod) {
         self->on_resolved(doubt, message, pod);
@@ -184,8 +184,7 @@ void BindAttempt::conclude(Doubt doubt, const std::string& message, const kube::
 void BindAttempt::expire() {
   if (answered_) return;
   const std::string pod = "pod " + to_string(args_.pod) + " to node " + args_.node.str() + ": ";
-  const std::string after =
-      " within " + std::to_string(limits::kBindTimeout.count()) + " milliseconds";
+  const std::string after = " within " + std::to_string(kBindTimeout.count()) + " milliseconds";
   const bool waiting = step_ == Step::kWaiting;
   answer(
       {BindOutcome::kUnavailable,
@@ -239,4 +238,4 @@ Duration BindAttempt::time_left() const {
   return std::max(deadline_ - core_->client.executor().now(), Duration(1));
 }
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

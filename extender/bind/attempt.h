@@ -9,13 +9,13 @@
 
 #include "common/base/callback_guard.h"
 #include "common/kube/client.h"
-#include "extender/ledger/ledger.h"
-#include "extender/bind/binding_state.h"
 #include "extender/bind/binder.h"
-#include "extender/verbs/pod_request.h"
+#include "extender/bind/binding_state.h"
 #include "extender/bind/pod_cache.h"
+#include "extender/ledger/ledger.h"
+#include "extender/verbs/pod_request.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 // What the POST of an assumed claim wrote, or would have.
 struct Written {
@@ -26,12 +26,12 @@ struct Written {
 // What attempts and rechecks share. On the client's executor, but for the two thread-safe members.
 struct BinderCore {
   kube::Client& client;
-  ledger::Ledger& ledger;
+  Ledger& ledger;
   const Settings settings;
   BinderEvents events;
   CallbackGuard callbacks;  // thread-safe
   RememberedPods pods;      // thread-safe
-  std::unordered_map<ledger::ClaimId, Written> written;
+  std::unordered_map<ClaimId, Written> written;
 
   void problem(const std::string& sentence) const {
     if (events.on_problem) events.on_problem(sentence);
@@ -90,7 +90,7 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
   Handlers handlers_;
   Step step_ = Step::kWaiting;
   bool answered_ = false;
-  std::optional<ledger::ClaimId> claim_;  // none for a pod that asks for no cards
+  std::optional<ClaimId> claim_;  // none for a pod that asks for no cards
 };
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -4,24 +4,24 @@
 #include <deque>
 #include <utility>
 
-#include "common/limits.h"
-#include "extender/bind/attempt.h"
 #include "extender/bind/assumed_pods.h"
+#include "extender/bind/attempt.h"
+#include "extender/bind/limits.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 // Everything on the client's executor, but for the counter.
 struct Binder::State : std::enable_shared_from_this<Binder::State> {
   using Done = std::function<void(std::string)>;
 
-  State(kube::Client& client, ledger::Ledger& ledger, const Settings& settings, std::size_t most,
+  State(kube::Client& client, Ledger& ledger, const Settings& settings, std::size_t most,
         BinderEvents events)
       : core(new BinderCore{client,
                             ledger,
                             settings,
                             std::move(events),
                             {},
-                            RememberedPods(limits::kRememberedPodsMax),
+                            RememberedPods(kRememberedPodsMax),
                             {}}),
         running_max(most) {}
 
@@ -41,11 +41,11 @@ struct Binder::State : std::enable_shared_from_this<Binder::State> {
 void Binder::State::admit(BindingArgs args, Instant begun, Done done) {
   // They expire in the order in which they came.
   while (!waiting.empty() && waiting.front()->answered()) waiting.pop_front();
-  if (running >= running_max && waiting.size() >= limits::kBindsQueuedMax) {
+  if (running >= running_max && waiting.size() >= kBindsQueuedMax) {
     const std::string busy = std::to_string(waiting.size()) + " binds are waiting already";
     return report({BindOutcome::kUnavailable, busy}, done);
   }
-  waiting.push_back(new_attempt(std::move(args), begun + limits::kBindTimeout, std::move(done)));
+  waiting.push_back(new_attempt(std::move(args), begun + kBindTimeout, std::move(done)));
   start_waiting();
 }
 
@@ -91,7 +91,7 @@ void Binder::State::report(const BindAnswer& answer, const Done& done) {
   done(answer.error);
 }
 
-Binder::Binder(kube::Client& client, ledger::Ledger& ledger, const Settings& settings,
+Binder::Binder(kube::Client& client, Ledger& ledger, const Settings& settings,
                std::size_t binds_in_flight, BinderEvents events)
     : state_(
           std::make_shared<State>(client, ledger, settings, binds_in_flight, std::move(events))) {}
@@ -123,4 +123,4 @@ std::size_t Binder::in_flight() const {
   return state_->in_flight.load(std::memory_order_relaxed);
 }
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -10,13 +10,13 @@
 //
 //   recheck: GET pod ---> ours: bound; unbound, elsewhere, another, gone: forget; unreadable: later
 //
-// limits::kBindTimeout after bind() the answer is an Error wherever the attempt stands; what was
+// kBindTimeout after bind() the answer is an Error wherever the attempt stands; what was
 // begun is still brought to its end. A pod that stands on that node already, with cards, is a
 // success: kube-scheduler may repeat a bind whose answer it missed.
 //
 // The pod's spec is not in the request, so it is read first where filter has not left it here
 // (remember()). A pod that asks for no cards is bound without assuming anything. At most
-// `binds_in_flight` run at once; limits::kBindsQueuedMax wait.
+// `binds_in_flight` run at once; kBindsQueuedMax wait.
 #pragma once
 
 #include <cstddef>
@@ -25,11 +25,12 @@
 #include <string>
 
 #include "common/kube/client.h"
+#include "extender/bind/limits.h"
 #include "extender/ledger/ledger.h"
 #include "extender/verbs/verbs.h"
 #include "extender/wire/wire.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 enum class BindOutcome {
   kBound,
@@ -47,7 +48,7 @@ struct BinderEvents {
 class Binder {
  public:
   // `client` and `ledger` outlive the binder.
-  Binder(kube::Client& client, ledger::Ledger& ledger, const Settings& settings,
+  Binder(kube::Client& client, Ledger& ledger, const Settings& settings,
          std::size_t binds_in_flight, BinderEvents events);
   // Calls nobody after it: waits for a callback that is running, except where it is called from
   // one. What is going on is left to the next start, which reads everything anew.
@@ -59,7 +60,7 @@ class Binder {
   // `done` gets "" or one sentence, exactly once, on the client's executor. Any thread.
   void bind(BindingArgs args, std::function<void(std::string error)> done);
 
-  // Reads assumed pods without an outcome again, once every limits::kAssumedRecheck.
+  // Reads assumed pods without an outcome again, once every kAssumedRecheck.
   void start_rechecks();
   // Binds begun and not answered.
   std::size_t in_flight() const;
@@ -69,4 +70,4 @@ class Binder {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

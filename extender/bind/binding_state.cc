@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 bool carries(const kube::Pod& pod, std::string_view key, std::string_view value) {
@@ -58,4 +58,4 @@ std::string sentence_of(Standing standing, const kube::Pod& pod) {
   return sentence;
 }
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -5,11 +5,11 @@
 #include <map>
 #include <string>
 
-#include "common/contract/contract.h"
 #include "common/base/ids.h"
+#include "common/contract/contract.h"
 #include "common/kube/objects.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 using Annotations = std::map<std::string, std::string>;
 
@@ -30,4 +30,4 @@ Standing standing_of(const kube::Pod& pod, const PodUid& uid, const NodeName& no
 // One sentence about the pod.
 std::string sentence_of(Standing standing, const kube::Pod& pod);
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 void RememberedPods::put(const kube::Pod& pod) {
   if (pod.metadata.uid.empty()) return;
@@ -27,4 +27,4 @@ std::optional<kube::Pod> RememberedPods::take(const PodUid& uid) {
   return pod;
 }
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -10,7 +10,7 @@
 #include "common/base/ids.h"
 #include "common/kube/objects.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 class RememberedPods {
  public:
@@ -31,4 +31,4 @@ class RememberedPods {
   std::unordered_map<PodUid, Pods::iterator> by_uid_;  // protected by mutex_
 };
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

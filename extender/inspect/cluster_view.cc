@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "common/limits.h"
 #include "common/base/text.h"
 #include "extender/inspect/json.h"
+#include "extender/inspect/limits.h"
 #include "extender/inspect/views.h"
 
-namespace mgpu::inspect {
+namespace mgpu::extender {
 
 namespace {
 
@@ -28,7 +28,7 @@ struct Amounts {
   }
 };
 
-Amounts amounts_of(const placement::Card& card) {
+Amounts amounts_of(const Card& card) {
   return {card.capacity, card.used, card.usable() ? card.room() : Share(), card.expected};
 }
 
@@ -44,7 +44,7 @@ void set_amounts(Json& out, const Amounts& amounts) {
                       {"expected", amounts.expected.memory.value()}};
 }
 
-Json card_json(const placement::Card& card) {
+Json card_json(const Card& card) {
   Json out = {{"index", card.index.value()},
               {"uuid", card.uuid.str()},
               {"model", card.model},
@@ -54,7 +54,7 @@ Json card_json(const placement::Card& card) {
   return out;
 }
 
-Json containers_json(const ledger::Claim& claim) {
+Json containers_json(const Claim& claim) {
   Json out = Json::array();
   for (std::size_t i = 0; i < claim.request.containers.size(); ++i) {
     const ContainerRequest& container = claim.request.containers[i];
@@ -66,21 +66,21 @@ Json containers_json(const ledger::Claim& claim) {
   return out;
 }
 
-Json held_json(const ledger::ClaimView& view) {
-  const ledger::Claim& claim = view.claim;
+Json held_json(const ClaimView& view) {
+  const Claim& claim = view.claim;
   Json out = {{"namespace", claim.pod.space},
               {"name", claim.pod.name},
               {"uid", claim.uid.str()},
               {"node", claim.node.str()},
-              {"phase", view.phase == ledger::Phase::kBound ? "bound" : "assumed"},
+              {"phase", view.phase == Phase::kBound ? "bound" : "assumed"},
               {"priority", claim.priority}};
-  if (claim.drift != ledger::Drift::kNone) {
-    out["drift"] = ledger::name(claim.drift);
+  if (claim.drift != Drift::kNone) {
+    out["drift"] = name(claim.drift);
     out["driftDetail"] = claim.drift_detail;
   }
   out["containers"] = containers_json(claim);
   out["holds"] = Json::array();
-  for (const placement::CardHold& hold : view.holds) {
+  for (const CardHold& hold : view.holds) {
     out["holds"].push_back({{"card", hold.card.value()},
                             {"core", hold.share.core.value()},
                             {"memoryMiB", hold.share.memory.value()}});
@@ -88,37 +88,37 @@ Json held_json(const ledger::ClaimView& view) {
   return out;
 }
 
-Json held_list(const std::vector<ledger::ClaimView>& views, std::size_t most) {
+Json held_list(const std::vector<ClaimView>& views, std::size_t most) {
   Json out = Json::array();
   for (std::size_t i = 0; i < std::min(most, views.size()); ++i) out.push_back(held_json(views[i]));
   return out;
 }
 
-Json node_head(const NodeName& name, const ledger::NodeView& view) {
+Json node_head(const NodeName& name, const NodeView& view) {
   Json out = {{"name", name.str()}};
   if (!view.problem.empty()) out["problem"] = view.problem;
   return out;
 }
 
-Json cards_json(const ledger::NodeView& view) {
+Json cards_json(const NodeView& view) {
   Json out = Json::array();
-  for (const placement::Card& card : view.node.cards) out.push_back(card_json(card));
+  for (const Card& card : view.node.cards) out.push_back(card_json(card));
   return out;
 }
 
-Amounts total_of(ledger::Ledger& ledger, const std::vector<NodeName>& names, Instant now) {
+Amounts total_of(Ledger& ledger, const std::vector<NodeName>& names, Instant now) {
   Amounts total;
-  ledger.read(now, [&](const ledger::View& view) {
+  ledger.read(now, [&](const View& view) {
     for (const NodeName& name : names) {
-      const placement::Node* node = view.find(name.str());
+      const Node* node = view.find(name.str());
       if (!node) continue;
-      for (const placement::Card& card : node->cards) total += amounts_of(card);
+      for (const Card& card : node->cards) total += amounts_of(card);
     }
   });
   return total;
 }
 
-Json totals_json(const ledger::Counts& counts, const Amounts& total) {
+Json totals_json(const Counts& counts, const Amounts& total) {
   Json out = {{"nodes", counts.nodes}, {"cards", counts.cards}};
   set_amounts(out, total);
   out["podsBound"] = counts.bound;
@@ -131,14 +131,14 @@ Json totals_json(const ledger::Counts& counts, const Amounts& total) {
 
 }  // namespace
 
-http::Response cluster_view(ledger::Ledger& ledger, const Page& page, Instant now) {
+http::Response cluster_view(Ledger& ledger, const Page& page, Instant now) {
   const std::vector<NodeName> names = ledger.node_names();
   Json out;
   out["totals"] = totals_json(ledger.counts(), total_of(ledger, names, now));
   const PageOfNodes cut = cut_page(names, page);
   out["nodes"] = Json::array();
   for (const NodeName& name : cut.names) {
-    const std::optional<ledger::NodeView> view = ledger.node(name);
+    const std::optional<NodeView> view = ledger.node(name);
     if (!view) continue;
     Json node = node_head(name, *view);
     node["pods"] = view->claims.size();
@@ -146,12 +146,12 @@ http::Response cluster_view(ledger::Ledger& ledger, const Page& page, Instant no
     out["nodes"].push_back(std::move(node));
   }
   if (!cut.next.empty()) out["next"] = cut.next;
-  out["drift"] = held_list(ledger.drifting(), limits::kInspectDriftMax);
+  out["drift"] = held_list(ledger.drifting(), kInspectDriftMax);
   return json_response(out);
 }
 
-http::Response node_view(const ledger::Ledger& ledger, const NodeName& name) {
-  const std::optional<ledger::NodeView> view = ledger.node(name);
+http::Response node_view(const Ledger& ledger, const NodeName& name) {
+  const std::optional<NodeView> view = ledger.node(name);
   if (!view) return http::error_response(404, "node " + in_quotes(name.str()) + " is not known");
   Json out = node_head(name, *view);
   out["cards"] = cards_json(*view);
@@ -159,10 +159,10 @@ http::Response node_view(const ledger::Ledger& ledger, const NodeName& name) {
   return json_response(out);
 }
 
-http::Response pod_view(const ledger::Ledger& ledger, const PodRef& pod) {
-  const std::optional<ledger::ClaimView> view = ledger.claim(pod);
+http::Response pod_view(const Ledger& ledger, const PodRef& pod) {
+  const std::optional<ClaimView> view = ledger.claim(pod);
   if (view) return json_response(held_json(*view));
   return http::error_response(404, "pod " + in_quotes(to_string(pod)) + " holds no cards");
 }
 
-}  // namespace mgpu::inspect
+}  // namespace mgpu::extender

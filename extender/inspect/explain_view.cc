@@ -3,19 +3,17 @@
 #include <string>
 #include <utility>
 
-#include "common/limits.h"
 #include "extender/inspect/json.h"
 #include "extender/inspect/views.h"
 #include "extender/placement/explain.h"
+#include "extender/placement/limits.h"
 #include "extender/placement/place.h"
 #include "extender/placement/reason.h"
 #include "extender/verbs/pod_request.h"
 
-namespace mgpu::inspect {
+namespace mgpu::extender {
 
 namespace {
-
-using placement::Reason;
 
 Json request_json(const GpuRequest& request) {
   Json containers = Json::array();
@@ -39,7 +37,7 @@ Json placement_json(const GpuRequest& request, const Placement& placement) {
   return out;
 }
 
-Json card_json(const GpuRequest& request, const placement::CardExplanation& card) {
+Json card_json(const GpuRequest& request, const CardExplanation& card) {
   Json out = {{"index", card.card.value()},
               {"container", request.containers[card.container].name},
               {"fits", card.fits}};
@@ -49,12 +47,12 @@ Json card_json(const GpuRequest& request, const placement::CardExplanation& card
   return out;
 }
 
-Json node_json(const GpuRequest& request, const placement::NodeExplanation& node) {
+Json node_json(const GpuRequest& request, const NodeExplanation& node) {
   Json out = {{"name", node.node.str()}, {"fits", node.placement.has_value()}};
   if (node.placement) out["placement"] = placement_json(request, *node.placement);
   if (node.reason) {
-    out["reason"] = placement::sentence(*node.reason);
-    out["evictionCanHelp"] = placement::eviction_can_help(*node.reason);
+    out["reason"] = sentence(*node.reason);
+    out["evictionCanHelp"] = eviction_can_help(*node.reason);
   }
   out["cards"] = Json::array();
   for (const auto& card : node.cards) out["cards"].push_back(card_json(request, card));
@@ -64,14 +62,14 @@ Json node_json(const GpuRequest& request, const placement::NodeExplanation& node
 // What filter would say of every node; key: none = it fits.
 using Outcomes = std::map<std::optional<Reason>, std::size_t>;
 
-Outcomes outcomes_of(ledger::Ledger& ledger, const std::vector<NodeName>& names,
-                     const GpuRequest& request, Instant now) {
+Outcomes outcomes_of(Ledger& ledger, const std::vector<NodeName>& names, const GpuRequest& request,
+                     Instant now) {
   Outcomes outcomes;
-  placement::SearchBudget budget{limits::kFilterStepsMax};
-  ledger.read(now, [&](const ledger::View& view) {
+  SearchBudget budget{kFilterStepsMax};
+  ledger.read(now, [&](const View& view) {
     for (const NodeName& name : names) {
-      const placement::Node* node = view.find(name.str());
-      ++outcomes[node ? placement::why_not(*node, request, budget) : Reason::kNodeUnknown];
+      const Node* node = view.find(name.str());
+      ++outcomes[node ? why_not(*node, request, budget) : Reason::kNodeUnknown];
     }
   });
   return outcomes;
@@ -83,20 +81,20 @@ void set_outcomes(Json& out, const Outcomes& outcomes) {
   out["reasons"] = Json::array();
   for (const auto& [reason, nodes] : outcomes) {
     if (!reason) continue;
-    out["reasons"].push_back({{"reason", placement::sentence(*reason)},
+    out["reasons"].push_back({{"reason", sentence(*reason)},
                               {"nodes", nodes},
-                              {"evictionCanHelp", placement::eviction_can_help(*reason)}});
+                              {"evictionCanHelp", eviction_can_help(*reason)}});
   }
 }
 
 // Each node is copied under the ledger's lock and searched outside of it.
-void set_nodes(Json& out, const ledger::Ledger& ledger, const PageOfNodes& page,
-               const verbs::PodRequest& pod, const placement::Market* market) {
+void set_nodes(Json& out, const Ledger& ledger, const PageOfNodes& page, const PodRequest& pod,
+               const Market* market) {
   out["nodes"] = Json::array();
   for (const NodeName& name : page.names) {
     const auto view = ledger.node(name);
     if (!view) continue;
-    const auto explained = placement::explain(view->node, pod.ask(market), *pod.policy.card);
+    const auto explained = explain(view->node, pod.ask(market), *pod.policy.card);
     out["nodes"].push_back(node_json(pod.request, explained));
   }
   if (!page.next.empty()) out["next"] = page.next;
@@ -104,11 +102,11 @@ void set_nodes(Json& out, const ledger::Ledger& ledger, const PageOfNodes& page,
 
 }  // namespace
 
-http::Response explain_view(ledger::Ledger& ledger, const verbs::Settings& settings,
-                            const kube::Pod& pod, const Page& page, Instant now) {
+http::Response explain_view(Ledger& ledger, const Settings& settings, const kube::Pod& pod,
+                            const Page& page, Instant now) {
   Json out = {{"namespace", pod.metadata.space}, {"name", pod.metadata.name}};
   if (!pod.node_name.empty()) out["node"] = pod.node_name;
-  const auto read = verbs::read_pod_request(pod, settings);
+  const auto read = read_pod_request(pod, settings);
   out["request"] = request_json(read ? read->request : GpuRequest());
   if (!read || read->request.empty()) {
     out["message"] = read ? "the pod asks for no cards" : read.error().message;
@@ -123,4 +121,4 @@ http::Response explain_view(ledger::Ledger& ledger, const verbs::Settings& setti
   return json_response(out);
 }
 
-}  // namespace mgpu::inspect
+}  // namespace mgpu::extender

@@ -5,10 +5,10 @@
 #include "common/base/callback_guard.h"
 #include "common/kube/client.h"
 #include "common/kube/object_json.h"
-#include "common/limits.h"
+#include "extender/inspect/limits.h"
 #include "extender/inspect/views.h"
 
-namespace mgpu::inspect {
+namespace mgpu::extender {
 
 namespace {
 
@@ -19,13 +19,13 @@ using http::Respond;
 
 // What the handlers work on. Lives as long as the router.
 struct Desk {
-  Desk(ledger::Ledger& its_ledger, const verbs::Settings& its_settings, kube::Client& its_client)
+  Desk(Ledger& its_ledger, const Settings& its_settings, kube::Client& its_client)
       : ledger(its_ledger), settings(its_settings), client(its_client) {}
 
   Instant now() const { return client.executor().now(); }
 
-  ledger::Ledger& ledger;
-  const verbs::Settings& settings;
+  Ledger& ledger;
+  const Settings& settings;
   kube::Client& client;
   CallbackGuard answers;  // of the API server; ends first
 };
@@ -44,12 +44,11 @@ Result<PodRef> read_pod_ref(const Request& request) {
 }
 
 Result<Page> explain_page(const Request& request) {
-  return read_page(request.query, limits::kExplainNodesDefault, limits::kExplainNodesMax);
+  return read_page(request.query, kExplainNodesDefault, kExplainNodesMax);
 }
 
 http::Response cluster(Desk& desk, const Request& request) {
-  const auto page =
-      read_page(request.query, limits::kInspectNodesDefault, limits::kInspectNodesMax);
+  const auto page = read_page(request.query, kInspectNodesDefault, kInspectNodesMax);
   if (!page) return error_response(400, page.error().message);
   return cluster_view(desk.ledger, *page, desk.now());
 }
@@ -91,7 +90,7 @@ void explain_pod(Desk& desk, const Request& request, Respond respond) {
   if (!ref) return respond(error_response(400, ref.error().message));
   const auto page = explain_page(request);
   if (!page) return respond(error_response(400, page.error().message));
-  desk.client.get_pod(*ref, limits::kExplainTimeout,
+  desk.client.get_pod(*ref, kExplainTimeout,
                       desk.answers.wrap([&desk, page = *page, respond = std::move(respond)](
                                             const kube::ApiResult<kube::Pod>& found) {
                         respond(explain_found(desk, found, page));
@@ -100,8 +99,8 @@ void explain_pod(Desk& desk, const Request& request, Respond respond) {
 
 }  // namespace
 
-void add_routes(http::Router& router, const std::string& prefix, ledger::Ledger& ledger,
-                const verbs::Settings& settings, kube::Client& client) {
+void add_routes(http::Router& router, const std::string& prefix, Ledger& ledger,
+                const Settings& settings, kube::Client& client) {
   const auto desk = std::make_shared<Desk>(ledger, settings, client);
   const auto add = [&](const char* method, const char* path, auto view) {
     router.add(method, prefix + path, [desk, view](const Request& request, const Respond& respond) {
@@ -118,4 +117,4 @@ void add_routes(http::Router& router, const std::string& prefix, ledger::Ledger&
   });
 }
 
-}  // namespace mgpu::inspect
+}  // namespace mgpu::extender

@@ -16,7 +16,7 @@
 //   cluster := {"totals": {"nodes", "cards", "core": amount, "memoryMiB": amount, "podsBound",
 //                          "podsAssumed", "podsDrifting", "cardsOverfull", "expectedPlacements"},
 //               "nodes": [{"name", "problem"?, "pods", "cards": [card*]}*], "next"?,
-//               "drift": [held*]}                limits::kInspectDriftMax of them at most
+//               "drift": [held*]}                kInspectDriftMax of them at most
 //   node    := {"name", "problem"?, "cards": [card*], "pods": [held*]}
 //   card    := {"index", "uuid", "model", "healthy", "uncertain",
 //               "core": amount, "memoryMiB": amount}
@@ -51,6 +51,7 @@
 #include <string>
 
 #include "common/http/router.h"
+#include "extender/inspect/limits.h"
 #include "extender/ledger/ledger.h"
 #include "extender/verbs/verbs.h"
 
@@ -58,11 +59,11 @@ namespace mgpu::kube {
 class Client;
 }
 
-namespace mgpu::inspect {
+namespace mgpu::extender {
 
 // Adds the handlers under `prefix` ("/inspect"). All references outlive the router; when it has
 // been destroyed none of them is used any more.
-void add_routes(http::Router& router, const std::string& prefix, ledger::Ledger& ledger,
-                const verbs::Settings& settings, kube::Client& client);
+void add_routes(http::Router& router, const std::string& prefix, Ledger& ledger,
+                const Settings& settings, kube::Client& client);
 
-}  // namespace mgpu::inspect
+}  // namespace mgpu::extender

@@ -1,6 +1,6 @@
 #include "extender/inspect/json.h"
 
-namespace mgpu::inspect {
+namespace mgpu::extender {
 
 http::Response json_response(const Json& json) {
   return {.body = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"};
@@ -24,4 +24,4 @@ std::string_view kind_name(ContainerKind kind) {
   return "unknown";
 }
 
-}  // namespace mgpu::inspect
+}  // namespace mgpu::extender

@@ -5,11 +5,11 @@
 #include <span>
 #include <string_view>
 
+#include "common/base/ids.h"
 #include "common/contract/gpu_request.h"
 #include "common/http/message.h"
-#include "common/base/ids.h"
 
-namespace mgpu::inspect {
+namespace mgpu::extender {
 
 using Json = nlohmann::ordered_json;
 
@@ -19,4 +19,4 @@ http::Response json_response(const Json& json);
 Json indices(std::span<const CardIndex> cards);
 std::string_view kind_name(ContainerKind kind);
 
-}  // namespace mgpu::inspect
+}  // namespace mgpu::extender

@@ -4,10 +4,10 @@
 #include <charconv>
 #include <utility>
 
-#include "common/http/message.h"
 #include "common/base/text.h"
+#include "common/http/message.h"
 
-namespace mgpu::inspect {
+namespace mgpu::extender {
 
 Result<Page> read_page(const std::string& query, std::size_t standard, std::size_t most) {
   Page page{.after = http::query_value(query, "after"), .limit = standard};
@@ -32,4 +32,4 @@ PageOfNodes cut_page(std::vector<NodeName> all, const Page& page) {
   return cut;
 }
 
-}  // namespace mgpu::inspect
+}  // namespace mgpu::extender

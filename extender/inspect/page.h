@@ -8,7 +8,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 
-namespace mgpu::inspect {
+namespace mgpu::extender {
 
 struct Page {
   std::string after;  // names greater than it
@@ -24,4 +24,4 @@ struct PageOfNodes {
 };
 PageOfNodes cut_page(std::vector<NodeName> all, const Page& page);
 
-}  // namespace mgpu::inspect
+}  // namespace mgpu::extender

@@ -5,12 +5,8 @@
 #include "extender/inspect/views.h"
 #include "extender/placement/policy.h"
 
-namespace mgpu::inspect {
+namespace mgpu::extender {
 namespace {
-
-using placement::Market;
-using placement::PodClass;
-using placement::PricedClass;
 
 // Shorter than a float's own digits, which mean nothing beyond.
 double rounded(double value) {
@@ -18,12 +14,12 @@ double rounded(double value) {
   return std::round(value * kDigits) / kDigits;
 }
 
-std::string name_of(const placement::PolicyChoice& choice) {
+std::string name_of(const PolicyChoice& choice) {
   const std::string node(choice.node->name);
   return choice.node == choice.card ? node : node + "/" + std::string(choice.card->name);
 }
 
-Json class_json(const placement::WeightedClass& one) {
+Json class_json(const WeightedClass& one) {
   const PodClass& what = one.what;
   Json out = {{"probability", rounded(one.probability)}, {"cards", what.cards}};
   if (one.assumed) out["assumed"] = true;
@@ -47,7 +43,7 @@ Json classes_json(const Market& market) {
   return out;
 }
 
-Json kinds_json(const placement::Kinds& kinds) {
+Json kinds_json(const Kinds& kinds) {
   Json out = Json::array();
   for (std::size_t kind = 1; kind < kinds.size(); ++kind)
     out.push_back({{"model", kinds[kind].model}, {"memoryMiB", kinds[kind].memory.value()}});
@@ -56,9 +52,9 @@ Json kinds_json(const placement::Kinds& kinds) {
 
 }  // namespace
 
-http::Response policy_view(const verbs::Settings& settings, Instant now) {
+http::Response policy_view(const Settings& settings, Instant now) {
   Json out = {{"default", name_of(settings.policy)}, {"policies", Json::array()}};
-  for (const auto name : placement::policy_names()) out["policies"].push_back(name);
+  for (const auto name : policy_names()) out["policies"].push_back(name);
   out["podsSeen"] = settings.window ? settings.window->pods_seen() : 0;
   const auto market = settings.market();
   if (!market) return json_response(out);
@@ -70,4 +66,4 @@ http::Response policy_view(const verbs::Settings& settings, Instant now) {
   return json_response(out);
 }
 
-}  // namespace mgpu::inspect
+}  // namespace mgpu::extender

@@ -7,14 +7,14 @@
 #include "extender/ledger/ledger.h"
 #include "extender/verbs/verbs.h"
 
-namespace mgpu::inspect {
+namespace mgpu::extender {
 
-http::Response cluster_view(ledger::Ledger& ledger, const Page& page, Instant now);
-http::Response node_view(const ledger::Ledger& ledger, const NodeName& name);
-http::Response pod_view(const ledger::Ledger& ledger, const PodRef& pod);
-http::Response explain_view(ledger::Ledger& ledger, const verbs::Settings& settings,
-                            const kube::Pod& pod, const Page& page, Instant now);
+http::Response cluster_view(Ledger& ledger, const Page& page, Instant now);
+http::Response node_view(const Ledger& ledger, const NodeName& name);
+http::Response pod_view(const Ledger& ledger, const PodRef& pod);
+http::Response explain_view(Ledger& ledger, const Settings& settings, const kube::Pod& pod,
+                            const Page& page, Instant now);
 
-http::Response policy_view(const verbs::Settings& settings, Instant now);
+http::Response policy_view(const Settings& settings, Instant now);
 
-}  // namespace mgpu::inspect
+}  // namespace mgpu::extender

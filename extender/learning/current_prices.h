@@ -9,9 +9,9 @@
 #include "common/base/executor.h"
 #include "extender/pricing/price_snapshot.h"
 
-namespace mgpu::market {
+namespace mgpu::extender {
 
-using MarketPtr = std::shared_ptr<const placement::Market>;
+using MarketPtr = std::shared_ptr<const Market>;
 
 class Board {
  public:
@@ -38,4 +38,4 @@ class Board {
   Instant since_{};   // the same
 };
 
-}  // namespace mgpu::market
+}  // namespace mgpu::extender

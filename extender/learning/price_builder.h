@@ -7,25 +7,25 @@
 #include <memory>
 #include <vector>
 
-#include "extender/ledger/ledger.h"
 #include "extender/learning/current_prices.h"
-#include "extender/pricing/refinement.h"
+#include "extender/ledger/ledger.h"
 #include "extender/pricing/model_prior.h"
+#include "extender/pricing/refinement.h"
 #include "extender/pricing/workload.h"
 
-namespace mgpu::market {
+namespace mgpu::extender {
 
 // The workload of FGD's policy, and that of prices.
 inline constexpr double kTargetCover = 0.95;
 inline constexpr double kPricedCover = 1;
 
 // What the pods to come are thought to be.
-using CountClasses = std::function<std::vector<placement::CountedClass>()>;
+using CountClasses = std::function<std::vector<CountedClass>()>;
 
 class Maker {
  public:
   // The ledger and the board outlive it.
-  Maker(ledger::Ledger& ledger, Board& board, CountClasses count_classes);
+  Maker(Ledger& ledger, Board& board, CountClasses count_classes);
 
   // A market of now takes the place of the one before, refined online. The first is made from
   // nothing, which takes seconds in a cluster of thousands of nodes: until it is there, one made in
@@ -33,21 +33,20 @@ class Maker {
   // that requests do not wait for them. Where `go_on` says no, it ends soon and what there is
   // stands there.
   void make(
-      Instant now, const placement::GoOn& go_on = [] { return true; });
+      Instant now, const GoOn& go_on = [] { return true; });
 
  private:
   // Sets kinds_ and largest_.
-  std::vector<placement::NodeRoom> look(Instant now);
+  std::vector<NodeRoom> look(Instant now);
   // `market` has its workload.
-  void publish(placement::Market market, const std::vector<placement::NodeRoom>& rooms,
-               placement::Prices start, const placement::Refinement& how, Instant now,
-               const placement::GoOn& go_on);
+  void publish(Market market, const std::vector<NodeRoom>& rooms, Prices start,
+               const Refinement& how, Instant now, const GoOn& go_on);
 
-  ledger::Ledger& ledger_;
+  Ledger& ledger_;
   Board& board_;
   CountClasses count_classes_;
-  placement::Kinds kinds_;
-  placement::LargestNodes largest_;
+  Kinds kinds_;
+  LargestNodes largest_;
   MarketPtr last_;  // null: none made yet
 };
 
@@ -55,4 +54,4 @@ class Maker {
 // Early markets are made often, since little is known.
 bool is_due(std::uint64_t pods_now, std::uint64_t pods_then, std::uint64_t most);
 
-}  // namespace mgpu::market
+}  // namespace mgpu::extender

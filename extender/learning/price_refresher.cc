@@ -5,9 +5,9 @@
 
 #include <utility>
 
-#include "extender/limits.h"
+#include "extender/learning/limits.h"
 
-namespace mgpu::market {
+namespace mgpu::extender {
 namespace {
 
 constexpr int kNice = 15;
@@ -21,16 +21,16 @@ void lower_own_priority() {
 
 bool is_worth_making(const Standing& last, const Standing& now) {
   if (last.pods == 0) return now.pods > 0;
-  const bool pods = is_due(now.pods, last.pods, limits::kMarketPods);
+  const bool pods = is_due(now.pods, last.pods, kMarketPods);
   const std::uint64_t released = now.releases - last.releases;
   const bool changed = now.pods != last.pods || released > 0;
-  const bool old = changed && now.began - last.began >= limits::kMarketAge;
-  if (!pods && released < limits::kMarketPods && !old) return false;
-  return now.began - last.began >= last.took * (limits::kMarketRest + 1);
+  const bool old = changed && now.began - last.began >= kMarketAge;
+  if (!pods && released < kMarketPods && !old) return false;
+  return now.began - last.began >= last.took * (kMarketRest + 1);
 }
 
-Keeper::Keeper(ledger::Ledger& ledger, Board& board, const WorkloadWindow& window,
-               const Executor& clock, OnMade on_made)
+Keeper::Keeper(Ledger& ledger, Board& board, const WorkloadWindow& window, const Executor& clock,
+               OnMade on_made)
     : ledger_(ledger),
       window_(window),
       clock_(clock),
@@ -69,7 +69,7 @@ bool Keeper::ending() {
 
 bool Keeper::wait_a_look() {
   std::unique_lock lock(mutex_);
-  return !ended_.wait_for(lock, limits::kMarketLook, [this] { return ending_; });
+  return !ended_.wait_for(lock, kMarketLook, [this] { return ending_; });
 }
 
 Standing Keeper::standing() const {
@@ -83,4 +83,4 @@ void Keeper::make(Standing now) {
   on_made_(now.took);
 }
 
-}  // namespace mgpu::market
+}  // namespace mgpu::extender

@@ -3,7 +3,7 @@
 //
 //   Idle --start()--> Looking --enough has changed--> Making --> Looking
 //                        ^            and not made for a while
-//                        +-- limits::kMarketLook
+//                        +-- kMarketLook
 #pragma once
 
 #include <chrono>
@@ -14,10 +14,11 @@
 #include <thread>
 
 #include "common/base/executor.h"
+#include "extender/learning/limits.h"
 #include "extender/learning/price_builder.h"
 #include "extender/learning/workload_window.h"
 
-namespace mgpu::market {
+namespace mgpu::extender {
 
 // Where the market stood when one was made last.
 struct Standing {
@@ -28,7 +29,7 @@ struct Standing {
 };
 
 // Whether a market is worth making: the first with the first pod; others by the pods seen (is_due),
-// or by as many shares that came free, or since anything changed limits::kMarketAge ago. No sooner
+// or by as many shares that came free, or since anything changed kMarketAge ago. No sooner
 // than kMarketRest times what the last one took after its end. Pure.
 bool is_worth_making(const Standing& last, const Standing& now);
 
@@ -37,7 +38,7 @@ class Keeper {
   using OnMade = std::function<void(Duration took)>;  // from the keeper's thread
 
   // All outlive the keeper. `clock` is asked for the time only.
-  Keeper(ledger::Ledger& ledger, Board& board, const WorkloadWindow& window, const Executor& clock,
+  Keeper(Ledger& ledger, Board& board, const WorkloadWindow& window, const Executor& clock,
          OnMade on_made);
   // A market that is being made is not finished.
   ~Keeper();
@@ -55,7 +56,7 @@ class Keeper {
   Standing standing() const;
   void make(Standing now);
 
-  ledger::Ledger& ledger_;
+  Ledger& ledger_;
   const WorkloadWindow& window_;
   const Executor& clock_;
   OnMade on_made_;
@@ -67,4 +68,4 @@ class Keeper {
   std::thread thread_;   // protected by mutex_
 };
 
-}  // namespace mgpu::market
+}  // namespace mgpu::extender

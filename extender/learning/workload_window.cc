@@ -3,13 +3,13 @@
 #include <tuple>
 #include <utility>
 
-namespace mgpu::market {
+#include "extender/learning/limits.h"
+
+namespace mgpu::extender {
 namespace {
 
-using placement::PodClass;
-
 // Beside the card that a pod of no cluster in particular asks for.
-constexpr placement::HostAmount kCommonHost{placement::MilliCpu(8'000), MiB(40'000)};
+constexpr HostAmount kCommonHost{MilliCpu(8'000), MiB(40'000)};
 
 PodClass common_pod() {
   return {.host = kCommonHost,
@@ -39,17 +39,16 @@ WorkloadWindow::WorkloadWindow(std::size_t most) : most_(most) {
   add({common_pod()});
 }
 
-void WorkloadWindow::seen(std::uint64_t pod, const GpuRequest& request,
-                          const placement::HostAmount& host) {
+void WorkloadWindow::seen(std::uint64_t pod, const GpuRequest& request, const HostAmount& host) {
   const std::lock_guard lock(mutex_);
   if (!known_.insert(pod).second) return;
   known_order_.push_back(pod);
-  if (known_order_.size() > limits::kWorkloadKnownPods) {
+  if (known_order_.size() > kWorkloadKnownPods) {
     known_.erase(known_order_.front());
     known_order_.pop_front();
   }
   ++seen_;
-  add(placement::classes_of(request, host));
+  add(classes_of(request, host));
   while (pods_.size() > most_) drop_oldest();
 }
 
@@ -83,9 +82,9 @@ std::uint64_t WorkloadWindow::pods_seen() const {
   return seen_;
 }
 
-std::vector<placement::CountedClass> WorkloadWindow::counted() const {
+std::vector<CountedClass> WorkloadWindow::counted() const {
   const std::lock_guard lock(mutex_);
-  std::vector<placement::CountedClass> all;
+  std::vector<CountedClass> all;
   for (const auto& [what, counted] : classes_) {
     all.push_back({what, counted.pods});
     all.back().what.host.memory = MiB(counted.memory_mib / counted.pods);
@@ -93,4 +92,4 @@ std::vector<placement::CountedClass> WorkloadWindow::counted() const {
   return all;
 }
 
-}  // namespace mgpu::market
+}  // namespace mgpu::extender

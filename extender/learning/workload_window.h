@@ -1,4 +1,4 @@
-// The workload, learned from the pods seen: the last limits::kWorkloadWindowPods of them, each
+// The workload, learned from the pods seen: the last kWorkloadWindowPods of them, each
 // counted once, however often it is asked about. Thread-safe.
 //
 // Before any pod is seen the window holds one pod of no cluster in particular, which wants a whole
@@ -15,40 +15,40 @@
 #include <vector>
 
 #include "common/contract/gpu_request.h"
-#include "extender/limits.h"
+#include "extender/learning/limits.h"
 #include "extender/pricing/workload.h"
 
-namespace mgpu::market {
+namespace mgpu::extender {
 
 class WorkloadWindow {
  public:
-  explicit WorkloadWindow(std::size_t most = limits::kWorkloadWindowPods);
+  explicit WorkloadWindow(std::size_t most = kWorkloadWindowPods);
 
-  // `pod` is placement::draw_of its uid. Pods that are known change nothing.
-  void seen(std::uint64_t pod, const GpuRequest& request, const placement::HostAmount& host);
+  // `pod` is draw_of its uid. Pods that are known change nothing.
+  void seen(std::uint64_t pod, const GpuRequest& request, const HostAmount& host);
 
   // Whether the pod was seen, also when it has left the window since: pods that run are shown again
-  // and again. The last limits::kWorkloadKnownPods are known.
+  // and again. The last kWorkloadKnownPods are known.
   bool knows(std::uint64_t pod) const;
   // Rises with every pod that counted.
   std::uint64_t pods_seen() const;
   // Classes that differ in main memory alone are one, which asks for their mean. In no order that
   // means anything, but equal windows give equal lists.
-  std::vector<placement::CountedClass> counted() const;
+  std::vector<CountedClass> counted() const;
 
  private:
   // By everything but main memory.
   struct ByAmounts {
-    bool operator()(const placement::PodClass& a, const placement::PodClass& b) const;
+    bool operator()(const PodClass& a, const PodClass& b) const;
   };
   struct Counted {
     std::int64_t pods = 0;
     std::int64_t memory_mib = 0;  // of all of them
   };
-  using Classes = std::map<placement::PodClass, Counted, ByAmounts>;
+  using Classes = std::map<PodClass, Counted, ByAmounts>;
   using Seen = std::vector<std::pair<Classes::iterator, MiB>>;  // the classes of one pod
 
-  void add(std::vector<placement::PodClass> classes);
+  void add(std::vector<PodClass> classes);
   void drop_oldest();
 
   const std::size_t most_;
@@ -60,4 +60,4 @@ class WorkloadWindow {
   std::uint64_t seen_ = 0;
 };
 
-}  // namespace mgpu::market
+}  // namespace mgpu::extender

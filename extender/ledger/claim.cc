@@ -4,16 +4,17 @@
 #include <array>
 #include <utility>
 
-#include "common/limits.h"
-#include "common/contract/quantity.h"
+#include "common/base/limits.h"
 #include "common/base/text.h"
+#include "common/contract/limits.h"
+#include "common/contract/quantity.h"
 #include "extender/ledger/node_resources.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
 
 std::string cut(std::string_view text) {
-  return std::string(cut_text(text, limits::kDriftDetailBytesMax));
+  return std::string(cut_text(text, kKeptSentenceBytesMax));
 }
 
 // --- pods ----------------------------------------------------------------------------------------
@@ -122,14 +123,13 @@ Result<std::vector<CardFacts>> cards_by_capacity(const kube::Node& node, const C
   if (memory.has_error()) return memory.error();
   if (*core == 0) return std::vector<CardFacts>();
   const std::int64_t count = *core / kWholeCard.value();
-  if (count < 1 || count > static_cast<std::int64_t>(limits::kCardsPerNodeMax))
+  if (count < 1 || count > static_cast<std::int64_t>(kCardsPerNodeMax))
     return error("capacity " + contract.core_resource + " is " + std::to_string(*core) +
-                 ", expected 100 for each of 1 to " + std::to_string(limits::kCardsPerNodeMax) +
-                 " cards");
-  if (*memory / count > limits::kCardMemoryMiBMax)
+                 ", expected 100 for each of 1 to " + std::to_string(kCardsPerNodeMax) + " cards");
+  if (*memory / count > kCardMemoryMiBMax)
     return error("capacity " + contract.memory_resource + " is " + std::to_string(*memory) +
-                 ", expected at most " + std::to_string(limits::kCardMemoryMiBMax) +
-                 " for each of " + std::to_string(count) + " cards");
+                 ", expected at most " + std::to_string(kCardMemoryMiBMax) + " for each of " +
+                 std::to_string(count) + " cards");
   return equal_cards(count, MiB(*memory / count));
 }
 
@@ -187,4 +187,4 @@ NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
   return facts;
 }
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

@@ -13,14 +13,14 @@
 #include <string>
 #include <vector>
 
+#include "common/base/ids.h"
+#include "common/base/units.h"
 #include "common/contract/contract.h"
 #include "common/contract/gpu_request.h"
-#include "common/base/ids.h"
 #include "common/kube/objects.h"
-#include "common/base/units.h"
 #include "extender/placement/node_resources.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 
 // What is wrong with a bound pod; while it lasts, cards are blocked rather than called free.
 enum class Drift : std::uint8_t {
@@ -37,7 +37,7 @@ struct Claim {
   PodUid uid;
   NodeName node;
   GpuRequest request;
-  placement::HostAmount host;          // what the pod asks of its node beside cards
+  HostAmount host;                     // what the pod asks of its node beside cards
   std::optional<Placement> placement;  // none where `drift` hides it
   Drift drift = Drift::kNone;
   std::string drift_detail;  // one sentence, for people
@@ -56,7 +56,7 @@ std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract);
 struct PlainPod {
   PodUid uid;
   NodeName node;
-  placement::HostAmount host;
+  HostAmount host;
 };
 
 // The cards of a node, by the contract: the mgpu-cards annotation, or where there is none
@@ -65,9 +65,9 @@ struct PlainPod {
 struct NodeFacts {
   NodeName name;
   std::vector<CardFacts> cards;
-  placement::HostAmount allocatable;
+  HostAmount allocatable;
   std::string problem;
 };
 NodeFacts node_facts_of(const kube::Node& node, const Contract& contract);
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

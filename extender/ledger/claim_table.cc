@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
 
 template <class Index>
@@ -76,4 +76,4 @@ std::vector<Entry*> ClaimTable::bound() {
   return bound;
 }
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

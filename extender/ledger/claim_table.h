@@ -11,7 +11,7 @@
 
 #include "extender/ledger/node_record.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 
 class ClaimTable {
  public:
@@ -61,4 +61,4 @@ class ClaimTable {
   ClaimId last_id_ = 0;
 };
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

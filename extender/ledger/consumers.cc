@@ -8,7 +8,7 @@
 #include "common/kube/object_json.h"
 #include "extender/ledger/node_resources.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
 
 using Phase = PodFacts::Phase;
@@ -116,4 +116,4 @@ kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,
               }};
 }
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

@@ -11,7 +11,7 @@
 #include "extender/ledger/claim.h"
 #include "extender/ledger/ledger.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 
 // What the ledger and the learned workload need of a pod: a relist of a whole cluster is gathered
 // in this form.
@@ -40,4 +40,4 @@ struct PodHandlers {
 kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,
                                       PodHandlers handlers);
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

@@ -8,7 +8,7 @@
 // decided at. No list of what depends on what is kept, and a change costs one addition. Scores also
 // depend on prices: a table holds those of one market, and begins anew with the next.
 //
-// A lookup is a search by equality through at most limits::kShapesKept shapes, the one used last
+// A lookup is a search by equality through at most kShapesKept shapes, the one used last
 // first, then one comparison of versions for each node. Memory is shapes times slots.
 //
 // An answer that was found with fewer steps than a node may have is not kept (worth_keeping): the
@@ -18,22 +18,20 @@
 #include <utility>
 #include <variant>
 
-#include "common/limits.h"
-#include "extender/limits.h"
+#include "extender/ledger/limits.h"
 #include "extender/placement/holds.h"
+#include "extender/placement/limits.h"
 #include "extender/pricing/price_snapshot.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
 
-using placement::Reason;
-
 // Where all nodes together have less left than one may spend, an answer may be for want of steps.
-bool worth_keeping(const placement::SearchBudget& before) {
-  return before.steps >= limits::kPlacementStepsMax;
+bool worth_keeping(const SearchBudget& before) {
+  return before.steps >= kPlacementStepsMax;
 }
 
-std::uint64_t version_of(const placement::Market* market) {
+std::uint64_t version_of(const Market* market) {
   return market != nullptr ? market->version : 0;
 }
 
@@ -46,35 +44,34 @@ Shape Shape::of(const GpuRequest& request) {
   return shape;
 }
 
-Shape Shape::of(const placement::Ask& ask, const placement::PolicyChoice& policy) {
+Shape Shape::of(const Ask& ask, const PolicyChoice& policy) {
   Shape shape = of(ask.request);
   shape.host = ask.host;
   shape.policy = policy;
   return shape;
 }
 
-Scored score_of(const placement::Node& node, const placement::Ask& ask,
-                const placement::PolicyChoice& policy, placement::SearchBudget& budget) {
-  const auto answer = placement::place(node, ask, *policy.card, budget);
-  const auto* placed = std::get_if<placement::Placed>(&answer);
+Scored score_of(const Node& node, const Ask& ask, const PolicyChoice& policy,
+                SearchBudget& budget) {
+  const auto answer = place(node, ask, *policy.card, budget);
+  const auto* placed = std::get_if<Placed>(&answer);
   if (placed == nullptr) return {};
-  const auto holds = placement::holds(node, ask.request, placed->placement);
+  const auto holds = extender::holds(node, ask.request, placed->placement);
   return {true, placed->beside_expected, policy.node->score_node(ask, node, holds)};
 }
 
 std::optional<Reason> FitTable::decide(Cell& cell, const NodeSlots& slots, NodeSlot slot,
-                                       const GpuRequest& request, placement::SearchBudget& budget) {
+                                       const GpuRequest& request, SearchBudget& budget) {
   const NodeRecord& record = *slots.record(slot);
   if (!record.present) return Reason::kNodeUnknown;
   const bool keep = worth_keeping(budget);
-  const auto reason = placement::why_not(record.node, request, budget);
+  const auto reason = extender::why_not(record.node, request, budget);
   if (keep) cell = {slots.version(slot), reason};
   return reason;
 }
 
-Scored ScoreTable::decide(ScoreCell& cell, const NodeSlots& slots, NodeSlot slot,
-                          const placement::Ask& ask, const placement::PolicyChoice& policy,
-                          placement::SearchBudget& budget) {
+Scored ScoreTable::decide(ScoreCell& cell, const NodeSlots& slots, NodeSlot slot, const Ask& ask,
+                          const PolicyChoice& policy, SearchBudget& budget) {
   const NodeRecord& record = *slots.record(slot);
   if (!record.present) return {};
   const bool keep = worth_keeping(budget);
@@ -83,15 +80,15 @@ Scored ScoreTable::decide(ScoreCell& cell, const NodeSlots& slots, NodeSlot slot
   return scored;
 }
 
-bool ScoreTable::Found::by(const placement::Market* other) const {
+bool ScoreTable::Found::by(const Market* other) const {
   return market == other && version == version_of(other);
 }
 
-bool ScoreTable::serves(const placement::Market* market) const {
+bool ScoreTable::serves(const Market* market) const {
   return version_of(market) >= now_.version;
 }
 
-void ScoreTable::use(const placement::Market* market, const NodeSlots& slots) {
+void ScoreTable::use(const Market* market, const NodeSlots& slots) {
   idle_markets_ = 0;
   if (!now_.by(market)) {
     now_ = ahead_.by(market) ? std::move(ahead_) : Found{market, version_of(market), {}};
@@ -100,7 +97,7 @@ void ScoreTable::use(const placement::Market* market, const NodeSlots& slots) {
   now_.cells.resize(std::max(now_.cells.size(), slots.size()));
 }
 
-void ScoreTable::set_ahead(const placement::Market& market, std::vector<ScoreCell> cells) {
+void ScoreTable::set_ahead(const Market& market, std::vector<ScoreCell> cells) {
   ahead_ = {&market, market.version, std::move(cells)};
 }
 
@@ -116,7 +113,7 @@ Table& ShapeMemo<Table>::of(const Shape& shape) {
   auto at =
       std::ranges::find_if(entries_, [&](const auto& entry) { return entry->shape == shape; });
   if (at == entries_.end()) {
-    if (entries_.size() >= limits::kShapesKept) entries_.pop_back();
+    if (entries_.size() >= kShapesKept) entries_.pop_back();
     at = entries_.insert(entries_.end(), std::make_unique<Entry>(Entry{shape, {}}));
   }
   std::rotate(entries_.begin(), at, at + 1);
@@ -126,4 +123,4 @@ Table& ShapeMemo<Table>::of(const Shape& shape) {
 template class ShapeMemo<FitTable>;
 template class ShapeMemo<ScoreTable>;
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

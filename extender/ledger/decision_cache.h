@@ -19,11 +19,11 @@
 #include <vector>
 
 #include "extender/ledger/ledger.h"
+#include "extender/ledger/limits.h"
 #include "extender/ledger/node_record.h"
 #include "extender/ledger/node_slots.h"
-#include "extender/limits.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 
 // All that a decision goes by beside the node: of pods with equal shapes one answer is every
 // answer. Names of containers are left empty.
@@ -31,12 +31,12 @@ struct Shape {
   std::vector<ContainerRequest> containers;
   CardSelector selector;
   // What only scores depend on.
-  placement::HostAmount host;
-  placement::PolicyChoice policy;
+  HostAmount host;
+  PolicyChoice policy;
   bool operator==(const Shape&) const = default;
 
   static Shape of(const GpuRequest& request);
-  static Shape of(const placement::Ask& ask, const placement::PolicyChoice& policy);
+  static Shape of(const Ask& ask, const PolicyChoice& policy);
 };
 
 // Whether a request fits each node.
@@ -44,9 +44,8 @@ class FitTable {
  public:
   // Before why_not().
   void cover(const NodeSlots& slots) { cells_.resize(std::max(cells_.size(), slots.size())); }
-  std::optional<placement::Reason> why_not(const NodeSlots& slots, NodeSlot slot,
-                                           const GpuRequest& request,
-                                           placement::SearchBudget& budget) {
+  std::optional<Reason> why_not(const NodeSlots& slots, NodeSlot slot, const GpuRequest& request,
+                                SearchBudget& budget) {
     Cell& cell = cells_[slot];
     if (cell.version == slots.version(slot)) return cell.reason;
     return decide(cell, slots, slot, request, budget);
@@ -55,11 +54,10 @@ class FitTable {
  private:
   struct Cell {
     std::uint64_t version = 0;  // of the node; 0: nothing is kept
-    std::optional<placement::Reason> reason;
+    std::optional<Reason> reason;
   };
-  static std::optional<placement::Reason> decide(Cell& cell, const NodeSlots& slots, NodeSlot slot,
-                                                 const GpuRequest& request,
-                                                 placement::SearchBudget& budget);
+  static std::optional<Reason> decide(Cell& cell, const NodeSlots& slots, NodeSlot slot,
+                                      const GpuRequest& request, SearchBudget& budget);
 
   std::vector<Cell> cells_;  // by slot
 };
@@ -73,33 +71,32 @@ struct ScoreCell {
 class ScoreTable {
  public:
   // False where a later market has been asked about.
-  bool serves(const placement::Market* market) const;
+  bool serves(const Market* market) const;
   // Before score(). REQUIRES: serves(market).
-  void use(const placement::Market* market, const NodeSlots& slots);
+  void use(const Market* market, const NodeSlots& slots);
   // By that market.
-  Scored score(const NodeSlots& slots, NodeSlot slot, const placement::Ask& ask,
-               const placement::PolicyChoice& policy, placement::SearchBudget& budget) {
+  Scored score(const NodeSlots& slots, NodeSlot slot, const Ask& ask, const PolicyChoice& policy,
+               SearchBudget& budget) {
     ScoreCell& cell = now_.cells[slot];
     if (cell.version == slots.version(slot)) return cell.scored;
     return decide(cell, slots, slot, ask, policy, budget);
   }
 
   // Whether it was asked for lately; to be asked once for each market.
-  bool in_use() { return idle_markets_++ < limits::kMarketsIdleMax; }
+  bool in_use() { return idle_markets_++ < kMarketsIdleMax; }
   // What use() of this market finds, by slot.
-  void set_ahead(const placement::Market& market, std::vector<ScoreCell> cells);
+  void set_ahead(const Market& market, std::vector<ScoreCell> cells);
 
  private:
   struct Found {
-    const placement::Market* market = nullptr;
+    const Market* market = nullptr;
     std::uint64_t version = 0;  // the market's: another may come to stand in its place
     std::vector<ScoreCell> cells;
 
-    bool by(const placement::Market* other) const;
+    bool by(const Market* other) const;
   };
-  static Scored decide(ScoreCell& cell, const NodeSlots& slots, NodeSlot slot,
-                       const placement::Ask& ask, const placement::PolicyChoice& policy,
-                       placement::SearchBudget& budget);
+  static Scored decide(ScoreCell& cell, const NodeSlots& slots, NodeSlot slot, const Ask& ask,
+                       const PolicyChoice& policy, SearchBudget& budget);
 
   Found now_;
   Found ahead_;
@@ -107,8 +104,7 @@ class ScoreTable {
 };
 
 // What ScoreTable keeps of a node. Pure.
-Scored score_of(const placement::Node& node, const placement::Ask& ask,
-                const placement::PolicyChoice& policy, placement::SearchBudget& budget);
+Scored score_of(const Node& node, const Ask& ask, const PolicyChoice& policy, SearchBudget& budget);
 
 // The tables of the kShapesKept shapes that were asked for last.
 template <class Table>
@@ -128,4 +124,4 @@ class ShapeMemo {
   std::vector<std::unique_ptr<Entry>> entries_;  // the one used last comes first
 };
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

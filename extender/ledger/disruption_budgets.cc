@@ -4,7 +4,7 @@
 
 #include "common/kube/object_json.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 DisruptionBudgets::Key DisruptionBudgets::key_of(const kube::PodDisruptionBudget& budget) {
   return {budget.metadata.space, budget.metadata.name};
@@ -52,4 +52,4 @@ std::vector<bool> DisruptionBudgets::violations(const std::vector<PodLabels>& po
   return violating;
 }
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -10,7 +10,7 @@
 #include "common/kube/objects.h"
 #include "common/kube/reflector.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 // Thread-safe.
 class DisruptionBudgets {
@@ -37,4 +37,4 @@ class DisruptionBudgets {
   std::map<Key, kube::PodDisruptionBudget> budgets_;  // protected by mutex_
 };
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -3,17 +3,17 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/limits.h"
+#include "extender/ledger/limits.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 
-void Expectations::note(const PodUid& uid, NodeRecord& node, std::vector<placement::CardHold> holds,
+void Expectations::note(const PodUid& uid, NodeRecord& node, std::vector<CardHold> holds,
                         Instant until) {
   end(uid);
-  if (by_end_.size() >= limits::kExpectationsMax) erase(by_end_.begin());
+  if (by_end_.size() >= kExpectationsMax) erase(by_end_.begin());
   add_expected(node, holds);
   by_uid_[uid] = by_end_.emplace(until, Expectation{uid, &node, std::move(holds)});
-  MGPU_CHECK(by_uid_.size() == by_end_.size() && size() <= limits::kExpectationsMax,
+  MGPU_CHECK(by_uid_.size() == by_end_.size() && size() <= kExpectationsMax,
              "one expectation for each pod, within their limit");
 }
 
@@ -38,4 +38,4 @@ Expectations::ByEnd::iterator Expectations::erase(ByEnd::iterator at) {
   return by_end_.erase(at);
 }
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

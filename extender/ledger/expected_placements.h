@@ -7,15 +7,15 @@
 #include <unordered_map>
 #include <vector>
 
+#include "extender/ledger/limits.h"
 #include "extender/ledger/node_record.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 
 class Expectations {
  public:
-  // Replaces the pod's earlier one. Over limits::kExpectationsMax, the one that ends first goes.
-  void note(const PodUid& uid, NodeRecord& node, std::vector<placement::CardHold> holds,
-            Instant until);
+  // Replaces the pod's earlier one. Over kExpectationsMax, the one that ends first goes.
+  void note(const PodUid& uid, NodeRecord& node, std::vector<CardHold> holds, Instant until);
   // Unknown pods are ignored.
   void end(const PodUid& uid);
   // Those whose `until` is not after `now`. In time of their number.
@@ -29,7 +29,7 @@ class Expectations {
   struct Expectation {
     PodUid uid;
     NodeRecord* node;
-    std::vector<placement::CardHold> holds;
+    std::vector<CardHold> holds;
   };
   using ByEnd = std::multimap<Instant, Expectation>;
 
@@ -39,4 +39,4 @@ class Expectations {
   std::unordered_map<PodUid, ByEnd::iterator> by_uid_;
 };
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

@@ -5,17 +5,16 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/limits.h"
 #include "extender/ledger/ledger_state.h"
+#include "extender/ledger/limits.h"
+#include "extender/placement/limits.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
 
-using placement::Reason;
-
-void check_room(const placement::Node& node, const Claim& claim) {
-  for (const placement::CardHold& hold : holds(node, claim.request, *claim.placement)) {
-    const placement::Card* card = node.find(hold.card);
+void check_room(const Node& node, const Claim& claim) {
+  for (const CardHold& hold : holds(node, claim.request, *claim.placement)) {
+    const Card* card = node.find(hold.card);
     MGPU_CHECK(card != nullptr && hold.share.fits_in(card->room()), "placed without room");
   }
 }
@@ -24,8 +23,8 @@ void check_room(const placement::Node& node, const Claim& claim) {
 // over its capacity by what this claim holds. (A card may be over-full in a dimension of which the
 // claim holds nothing.)
 bool within_capacity(const Entry& entry) {
-  return std::ranges::all_of(entry.view.holds, [&](const placement::CardHold& hold) {
-    const placement::Card* card = entry.home->node.find(hold.card);
+  return std::ranges::all_of(entry.view.holds, [&](const CardHold& hold) {
+    const Card* card = entry.home->node.find(hold.card);
     return card != nullptr && (hold.share.core.zero() || card->used.core <= card->capacity.core) &&
            (hold.share.memory.zero() || card->used.memory <= card->capacity.memory);
   });
@@ -34,8 +33,8 @@ bool within_capacity(const Entry& entry) {
 // Lets reads in between: each object is right by itself, in whatever order they come.
 template <class T, class Apply>
 void in_steps(std::mutex& mutex, std::vector<T>& all, Apply apply) {
-  for (std::size_t begin = 0; begin < all.size(); begin += limits::kRelistStep) {
-    const std::size_t end = std::min(all.size(), begin + limits::kRelistStep);
+  for (std::size_t begin = 0; begin < all.size(); begin += kRelistStep) {
+    const std::size_t end = std::min(all.size(), begin + kRelistStep);
     const std::lock_guard lock(mutex);
     for (std::size_t i = begin; i < end; ++i) apply(std::move(all[i]));
   }
@@ -112,18 +111,18 @@ void Ledger::remove_pod(const PodUid& uid) {
 
 // --- bind ----------------------------------------------------------------------------------------
 
-std::variant<Assumed, Reason> Ledger::assume(Claim claim, const placement::Policy& card_policy,
-                                             Instant now, const placement::Market* market) {
+std::variant<Assumed, Reason> Ledger::assume(Claim claim, const Policy& card_policy, Instant now,
+                                             const Market* market) {
   const std::lock_guard lock(mutex_);
   state_->expectations.expire(now);
   state_->expectations.end(claim.uid);
   const NodeRecord* record = state_->find_present(claim.node.str());
   if (record == nullptr) return Reason::kNodeUnknown;
-  placement::SearchBudget budget{limits::kPlacementStepsMax};
-  const placement::Ask ask(claim.request, claim.host, placement::draw_of(claim.uid), market);
-  auto answer = placement::place(record->node, ask, card_policy, budget);
+  SearchBudget budget{kPlacementStepsMax};
+  const Ask ask(claim.request, claim.host, draw_of(claim.uid), market);
+  auto answer = place(record->node, ask, card_policy, budget);
   if (const Reason* reason = std::get_if<Reason>(&answer)) return *reason;
-  claim.placement = std::move(std::get<placement::Placed>(answer).placement);
+  claim.placement = std::move(std::get<Placed>(answer).placement);
   check_room(record->node, claim);
   const Entry& entry = state_->insert(std::move(claim), Phase::kAssumed, now);
   MGPU_DEBUG_CHECK(within_capacity(entry), "a card over its capacity by an assumed claim");
@@ -176,4 +175,4 @@ void Ledger::end_expectation(const PodUid& uid) {
   state_->expectations.end(uid);
 }
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

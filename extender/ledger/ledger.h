@@ -24,12 +24,14 @@
 #include "common/base/executor.h"
 #include "common/base/ids.h"
 #include "extender/ledger/claim.h"
-#include "extender/placement/context.h"
+#include "extender/ledger/limits.h"
 #include "extender/placement/cluster.h"
+#include "extender/placement/context.h"
+#include "extender/placement/limits.h"
 #include "extender/placement/place.h"
 #include "extender/placement/policy.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 
 // One attempt to bind; a pod whose earlier attempt is in doubt may have several.
 using ClaimId = std::uint64_t;
@@ -45,10 +47,10 @@ enum class Phase : std::uint8_t { kAssumed, kBound };
 struct ClaimView {
   Claim claim;
   Phase phase = Phase::kBound;
-  std::vector<placement::CardHold> holds;
+  std::vector<CardHold> holds;
 };
 struct NodeView {
-  placement::Node node;
+  Node node;
   std::string problem;  // NodeFacts::problem, or that the node is gone while pods remain
   std::vector<ClaimView> claims;
 };
@@ -67,7 +69,7 @@ struct Counts {
 struct Scored {
   bool fits = false;  // and only then the others mean something
   bool beside_expected = true;
-  placement::Score score = 0;
+  Score score = 0;
   bool operator==(const Scored&) const = default;
 };
 
@@ -75,20 +77,19 @@ struct Scored {
 class View {
  public:
   virtual ~View() = default;
-  // placement::why_not for each of `nodes`, which share one budget of limits::kFilterStepsMax.
+  // why_not for each of `nodes`, which share one budget of kFilterStepsMax.
   // Nodes that have not changed since a pod of the same shape was looked at are not looked at
   // again.
-  virtual std::vector<std::optional<placement::Reason>> why_not(
-      std::span<const std::string_view> nodes, const GpuRequest& request) const = 0;
-  // placement::place for each of `nodes` by `policy.card`, and what `policy.node` says of it; the
+  virtual std::vector<std::optional<Reason>> why_not(std::span<const std::string_view> nodes,
+                                                     const GpuRequest& request) const = 0;
+  // place for each of `nodes` by `policy.card`, and what `policy.node` says of it; the
   // rest as above. Policies that draw (Policy::per_pod) are asked every time.
-  virtual std::vector<Scored> score(std::span<const std::string_view> nodes,
-                                    const placement::Ask& ask,
-                                    const placement::PolicyChoice& policy) const = 0;
+  virtual std::vector<Scored> score(std::span<const std::string_view> nodes, const Ask& ask,
+                                    const PolicyChoice& policy) const = 0;
   // Null where the API server has no such node, or has not told of it yet.
-  virtual const placement::Node* find(std::string_view node) const = 0;
+  virtual const Node* find(std::string_view node) const = 0;
   // Every node that the API server has; in no order.
-  virtual void each(const std::function<void(const placement::Node&)>& see) const = 0;
+  virtual void each(const std::function<void(const Node&)>& see) const = 0;
   // The claims on a node, bound and assumed; the pointers live as long as the view.
   virtual std::vector<const ClaimView*> claims_on(std::string_view node) const = 0;
 };
@@ -126,9 +127,8 @@ class Ledger {
   // Places `claim` (without placement) on its node and counts it as used, in one step, whatever the
   // pod holds already. Refusals change nothing. Ends the pod's expectation either way.
   // `market` is what the policy may know of the pods to come; null: nothing.
-  std::variant<Assumed, placement::Reason> assume(Claim claim, const placement::Policy& card_policy,
-                                                  Instant now,
-                                                  const placement::Market* market = nullptr);
+  std::variant<Assumed, Reason> assume(Claim claim, const Policy& card_policy, Instant now,
+                                       const Market* market = nullptr);
   // The API server took the binding: drops the pod's other attempts. The claim stays assumed until
   // the watch shows the pod, unless it has by now. Unknown ids are ignored: the watch was faster.
   void bound(ClaimId id, Instant now);
@@ -147,7 +147,7 @@ class Ledger {
   // --- expected placements -----------------------------------------------------------------------
 
   // Soft: counts in Card::expected until `until`, the pod's bind, its next expectation or its end,
-  // or until the node's cards change. At most limits::kExpectationsMax: the first to end makes
+  // or until the node's cards change. At most kExpectationsMax: the first to end makes
   // room. A node that is not there is ignored.
   void expect(const PodUid& uid, const NodeName& node, const GpuRequest& request,
               const Placement& placement, Instant now, Instant until);
@@ -163,7 +163,7 @@ class Ledger {
   // that were asked for lately: the first that are asked about by it need not wait. Takes long, and
   // holds the lock for a few nodes at a time; nothing comes of it where `go_on` says no. `market`
   // lives as long as it is asked about.
-  void score_ahead(const placement::Market& market, const std::function<bool()>& go_on);
+  void score_ahead(const Market& market, const std::function<bool()>& go_on);
 
   // Nodes that are gone or not seen yet are among them while pods are bound to them.
   std::vector<NodeName> node_names() const;
@@ -181,4 +181,4 @@ class Ledger {
   std::unique_ptr<State> state_;  // protected by mutex_
 };
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

@@ -1,13 +1,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/limits.h"
 #include "extender/ledger/ledger_state.h"
+#include "extender/placement/limits.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
-
-using placement::Reason;
 
 bool by_pod(const ClaimView& a, const ClaimView& b) {
   return a.claim.pod < b.claim.pod;
@@ -18,11 +16,11 @@ class LockedView final : public View {
  public:
   explicit LockedView(State& state) : state_(state) {}
 
-  const placement::Node* find(std::string_view node) const override {
+  const Node* find(std::string_view node) const override {
     const NodeRecord* record = state_.find_present(node);
     return record == nullptr ? nullptr : &record->node;
   }
-  void each(const std::function<void(const placement::Node&)>& see) const override {
+  void each(const std::function<void(const Node&)>& see) const override {
     for (const auto& [name, record] : state_.nodes)
       if (record.present) see(record.node);
   }
@@ -31,22 +29,22 @@ class LockedView final : public View {
     FitTable& table = state_.fits.of(Shape::of(request));
     table.cover(state_.slots);
     std::vector<std::optional<Reason>> reasons(nodes.size(), Reason::kNodeUnknown);
-    placement::SearchBudget budget{limits::kFilterStepsMax};
+    SearchBudget budget{kFilterStepsMax};
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const auto slot = state_.by_name.find(nodes[i]);
       if (slot) reasons[i] = table.why_not(state_.slots, *slot, request, budget);
     }
     return reasons;
   }
-  std::vector<Scored> score(std::span<const std::string_view> nodes, const placement::Ask& ask,
-                            const placement::PolicyChoice& policy) const override {
+  std::vector<Scored> score(std::span<const std::string_view> nodes, const Ask& ask,
+                            const PolicyChoice& policy) const override {
     ScoreTable own;
     const bool drawn = policy.node->per_pod || policy.card->per_pod;
     ScoreTable& kept = drawn ? own : state_.scores.of(Shape::of(ask, policy));
     ScoreTable& table = kept.serves(ask.market) ? kept : own;
     table.use(ask.market, state_.slots);
     std::vector<Scored> scores(nodes.size());
-    placement::SearchBudget budget{limits::kFilterStepsMax};
+    SearchBudget budget{kFilterStepsMax};
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const auto slot = state_.by_name.find(nodes[i]);
       if (slot) scores[i] = table.score(state_.slots, *slot, ask, policy, budget);
@@ -135,4 +133,4 @@ Counts Ledger::counts() const {
   return counts;
 }
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 
 NodeRecord* Ledger::State::find(std::string_view node) {
   const auto slot = by_name.find(node);
@@ -43,7 +43,7 @@ Entry& Ledger::State::insert(Claim claim, Phase phase, Instant touched) {
 void Ledger::State::release(Entry& entry) {
   ++releases;
   NodeRecord& record = *entry.home;
-  ledger::remove(entry);
+  extender::remove(entry);
   claims.erase(entry);
   erase_if_empty(record);
 }
@@ -103,4 +103,4 @@ void Ledger::State::erase_if_empty(NodeRecord& record) {
   nodes.erase(nodes.find(record.node.name.str()));
 }
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "extender/ledger/claim_table.h"
+#include "extender/ledger/decision_cache.h"
 #include "extender/ledger/expected_placements.h"
 #include "extender/ledger/ledger.h"
 #include "extender/ledger/name_index.h"
 #include "extender/ledger/node_record.h"
 #include "extender/ledger/node_slots.h"
-#include "extender/ledger/decision_cache.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 
 struct Ledger::State {
   std::unordered_map<std::string, NodeRecord> nodes;
@@ -30,7 +30,7 @@ struct Ledger::State {
 
   struct Plain {
     NodeRecord* home;
-    placement::HostAmount host;
+    HostAmount host;
   };
   std::unordered_map<PodUid, Plain> plain;  // pods that ask for no cards
 
@@ -58,4 +58,4 @@ struct Ledger::State {
   void erase_if_empty(NodeRecord& record);
 };
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

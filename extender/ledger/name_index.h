@@ -14,7 +14,7 @@
 
 #include "extender/ledger/node_slots.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 
 class NameIndex {
  public:
@@ -58,4 +58,4 @@ class NameIndex {
   boost::unordered_flat_map<std::string, NodeSlot, Hash, std::equal_to<>> slots_;
 };
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

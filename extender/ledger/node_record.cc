@@ -5,11 +5,8 @@
 
 #include "common/base/check.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
-
-using placement::Card;
-using placement::CardHold;
 
 Card card_from(CardFacts facts) {
   Card card;
@@ -18,12 +15,12 @@ Card card_from(CardFacts facts) {
   card.uuid = std::move(facts.uuid);
   card.model = std::move(facts.model);
   card.capacity = {kWholeCard, facts.memory};
-  card.kind = placement::kind_id(card.model, facts.memory);
+  card.kind = kind_id(card.model, facts.memory);
   return card;
 }
 
-void count_pod(placement::Node& node, std::int32_t cards, std::int32_t change) {
-  auto at = std::ranges::lower_bound(node.pods, cards, {}, &placement::PodsByCards::cards);
+void count_pod(Node& node, std::int32_t cards, std::int32_t change) {
+  auto at = std::ranges::lower_bound(node.pods, cards, {}, &PodsByCards::cards);
   if (at == node.pods.end() || at->cards != cards) at = node.pods.insert(at, {cards, 0});
   at->pods += change;
   if (at->pods == 0) node.pods.erase(at);
@@ -57,7 +54,7 @@ void find_unknown_cards(const NodeRecord& record, ClaimView& view) {
 void count(NodeRecord& record, Entry& entry) {
   ClaimView& view = entry.view;
   if (view.claim.placement) {
-    view.holds = placement::holds(record.node, view.claim.request, *view.claim.placement);
+    view.holds = holds(record.node, view.claim.request, *view.claim.placement);
     view.holds.shrink_to_fit();
     find_unknown_cards(record, view);
   } else {
@@ -66,7 +63,7 @@ void count(NodeRecord& record, Entry& entry) {
   if (view.claim.drift != Drift::kNone) ++record.drifting;
   for (const CardHold& hold : view.holds)
     if (Card* card = record.node.find(hold.card)) card->used += hold.share;
-  if (!view.holds.empty()) count_pod(record.node, placement::cards_counted(view.holds), +1);
+  if (!view.holds.empty()) count_pod(record.node, cards_counted(view.holds), +1);
 }
 
 void count_all(NodeRecord& record) {
@@ -98,15 +95,15 @@ bool cards_hold(const NodeRecord& record) {
 bool claims_hold(const NodeRecord& record) {
   std::size_t blocking = 0;
   std::size_t drifting = 0;
-  placement::HostAmount host;
-  placement::Node counted;
+  HostAmount host;
+  Node counted;
   for (const Entry* entry : record.claims) {
     const ClaimView& view = entry->view;
     if (entry->home != &record) return false;
     blocking += view.claim.placement ? 0 : 1;
     drifting += view.claim.drift != Drift::kNone ? 1 : 0;
     host += view.claim.host;
-    if (!view.holds.empty()) count_pod(counted, placement::cards_counted(view.holds), +1);
+    if (!view.holds.empty()) count_pod(counted, cards_counted(view.holds), +1);
   }
   // Pods without cards add to host_used too, and are not in this list.
   const bool host_holds =
@@ -177,8 +174,7 @@ void remove(Entry& entry) {
   record.claims.erase(place);
   entry.home = nullptr;
   record.node.host_used -= entry.view.claim.host;
-  if (!entry.view.holds.empty())
-    count_pod(record.node, placement::cards_counted(entry.view.holds), -1);
+  if (!entry.view.holds.empty()) count_pod(record.node, cards_counted(entry.view.holds), -1);
   for (const CardHold& hold : entry.view.holds)
     if (Card* card = record.node.find(hold.card)) card->used -= hold.share;
   if (entry.view.claim.drift != Drift::kNone) --record.drifting;
@@ -186,14 +182,14 @@ void remove(Entry& entry) {
   check_totals(record);
 }
 
-void add_plain(NodeRecord& record, const placement::HostAmount& host) {
+void add_plain(NodeRecord& record, const HostAmount& host) {
   record.changed();
   ++record.plain;
   record.node.host_used += host;
   check_totals(record);
 }
 
-void remove_plain(NodeRecord& record, const placement::HostAmount& host) {
+void remove_plain(NodeRecord& record, const HostAmount& host) {
   MGPU_CHECK(record.plain > 0, "a pod without cards that its node does not know");
   record.changed();
   --record.plain;
@@ -222,4 +218,4 @@ std::size_t overfull_cards(const NodeRecord& record) {
       record.node.cards, [](const Card& card) { return !card.used.fits_in(card.capacity); }));
 }
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

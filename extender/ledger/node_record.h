@@ -14,7 +14,7 @@
 #include "extender/ledger/ledger.h"
 #include "extender/ledger/node_slots.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 
 struct NodeRecord;
 
@@ -29,7 +29,7 @@ struct Entry {
 struct NodeRecord {
   NodeSlots* slots = nullptr;  // never null once the ledger has it
   NodeSlot slot = 0;
-  placement::Node node;
+  Node node;
   // False: the API server has no such node, and only its pods keep the record here.
   bool present = false;
   std::string problem;         // NodeFacts::problem
@@ -57,11 +57,11 @@ void set_absent(NodeRecord& record);
 void add(NodeRecord& record, Entry& entry);
 void remove(Entry& entry);
 
-void add_plain(NodeRecord& record, const placement::HostAmount& host);
-void remove_plain(NodeRecord& record, const placement::HostAmount& host);
+void add_plain(NodeRecord& record, const HostAmount& host);
+void remove_plain(NodeRecord& record, const HostAmount& host);
 
-void add_expected(NodeRecord& record, const std::vector<placement::CardHold>& holds);
-void remove_expected(NodeRecord& record, const std::vector<placement::CardHold>& holds);
+void add_expected(NodeRecord& record, const std::vector<CardHold>& holds);
+void remove_expected(NodeRecord& record, const std::vector<CardHold>& holds);
 
 // Whether the totals above, counted anew from the claims, are those that stand there, and the
 // record's other counts with them. In time of the node's claims and cards; for checks.
@@ -70,4 +70,4 @@ bool totals_hold(const NodeRecord& record);
 // Cards with more used than they have.
 std::size_t overfull_cards(const NodeRecord& record);
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

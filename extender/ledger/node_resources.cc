@@ -6,11 +6,8 @@
 #include "common/contract/pod_requests.h"
 #include "common/contract/quantity.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
-
-using placement::HostAmount;
-using placement::MilliCpu;
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 // A pod's sums stay far from overflow, whatever its containers claim.
@@ -55,4 +52,4 @@ HostAmount allocatable_of(const kube::Node& node) {
   return amounts_of(node.allocatable);
 }
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

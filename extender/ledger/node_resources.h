@@ -4,12 +4,13 @@
 #include "common/kube/objects.h"
 #include "extender/placement/node_resources.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 
-// As kube-scheduler counts it (common/contract/pod_requests.h), with the overhead; where a container names
-// no request, its limit. What cannot be read counts as zero: the API server has checked it.
-placement::HostAmount host_of(const kube::Pod& pod);
+// As kube-scheduler counts it (common/contract/pod_requests.h), with the overhead; where a
+// container names no request, its limit. What cannot be read counts as zero: the API server has
+// checked it.
+HostAmount host_of(const kube::Pod& pod);
 
-placement::HostAmount allocatable_of(const kube::Node& node);
+HostAmount allocatable_of(const kube::Node& node);
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 
 struct NodeRecord;
 
@@ -49,4 +49,4 @@ class NodeSlots {
   std::vector<NodeSlot> free_;
 };
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

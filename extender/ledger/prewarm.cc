@@ -10,10 +10,10 @@
 // nothing here needs to notice changes. O(shapes in use * nodes), and as many cells of memory.
 #include <utility>
 
-#include "common/limits.h"
 #include "extender/ledger/ledger_state.h"
+#include "extender/placement/limits.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
 
 // Nodes that are copied under one hold of the lock, which takes some 20 microseconds.
@@ -22,7 +22,7 @@ constexpr std::size_t kCopyStep = 32;
 struct NodeCopy {
   NodeSlot slot = 0;
   std::uint64_t version = 0;
-  placement::Node node;
+  Node node;
 };
 
 // A few nodes at a time, in memory that is used again for the next ones.
@@ -38,7 +38,7 @@ class NodeCopies {
   std::span<const NodeCopy> all() const { return std::span(copies_).first(count_); }
 
  private:
-  void add(NodeSlot slot, std::uint64_t version, const placement::Node& node) {
+  void add(NodeSlot slot, std::uint64_t version, const Node& node) {
     if (count_ == copies_.size()) copies_.emplace_back();
     NodeCopy& copy = copies_[count_++];
     copy.slot = slot;
@@ -59,11 +59,11 @@ class Ahead {
   }
 
   const Shape& shape() const { return shape_; }
-  void score(std::span<const NodeCopy> nodes, const placement::Market& market) {
+  void score(std::span<const NodeCopy> nodes, const Market& market) {
     // Policies that draw are not kept: any number will do.
-    const placement::Ask ask(request_, shape_.host, 0, &market);
+    const Ask ask(request_, shape_.host, 0, &market);
     for (const NodeCopy& copy : nodes) {
-      placement::SearchBudget budget{limits::kPlacementStepsMax};
+      SearchBudget budget{kPlacementStepsMax};
       if (copy.slot >= cells_.size()) cells_.resize(copy.slot + 1);
       cells_[copy.slot] = {copy.version, score_of(copy.node, ask, shape_.policy, budget)};
     }
@@ -85,7 +85,7 @@ std::vector<Ahead> shapes_in_use(const ShapeMemo<ScoreTable>& scores) {
 
 }  // namespace
 
-void Ledger::score_ahead(const placement::Market& market, const std::function<bool()>& go_on) {
+void Ledger::score_ahead(const Market& market, const std::function<bool()>& go_on) {
   std::unique_lock lock(mutex_);
   std::vector<Ahead> shapes = shapes_in_use(state_->scores);
   NodeCopies nodes;
@@ -101,4 +101,4 @@ void Ledger::score_ahead(const placement::Market& market, const std::function<bo
       table->set_ahead(market, shape.take());
 }
 
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

@@ -2,7 +2,7 @@
 
 #include "common/base/text.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 constexpr std::uint64_t kPrime = 1'099'511'628'211U;
@@ -21,4 +21,4 @@ KindId kind_id(std::string_view model, MiB memory) {
   return hash == 0 ? 1 : hash;
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -8,7 +8,7 @@
 
 #include "common/base/units.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 // Never 0. Kinds that differ may share a number as rarely as 64-bit hashes do (FNV-1a).
 using KindId = std::uint64_t;
@@ -21,4 +21,4 @@ struct CardKind {
   bool operator==(const CardKind&) const = default;
 };
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 const Card* Node::find(CardIndex index) const {
   const auto at = std::ranges::lower_bound(cards, index, {}, &Card::index);
@@ -14,4 +14,4 @@ Card* Node::find(CardIndex index) {
   return const_cast<Card*>(std::as_const(*this).find(index));
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -9,7 +9,7 @@
 #include "extender/placement/card_kind.h"
 #include "extender/placement/node_resources.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 struct Card {
   CardIndex index;
@@ -49,4 +49,4 @@ struct Node {
   Card* find(CardIndex index);
 };
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -1,6 +1,6 @@
 #include "extender/placement/context.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 std::uint64_t draw_of(const PodUid& uid) {
   std::uint64_t hash = 14'695'981'039'346'656'037U;
@@ -11,4 +11,4 @@ std::uint64_t draw_of(const PodUid& uid) {
   return hash;
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 
-#include "common/contract/gpu_request.h"
 #include "common/base/ids.h"
+#include "common/contract/gpu_request.h"
 #include "extender/placement/node_resources.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 struct Market;
 
@@ -28,4 +28,4 @@ struct Ask {
 // The number of the pod with this uid: FNV-1a of it, so that every replica draws the same.
 std::uint64_t draw_of(const PodUid& uid);
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

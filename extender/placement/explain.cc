@@ -4,11 +4,11 @@
 #include <utility>
 #include <variant>
 
-#include "common/limits.h"
 #include "extender/placement/fit.h"
+#include "extender/placement/limits.h"
 #include "extender/placement/place.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -74,7 +74,7 @@ std::vector<CardExplanation> explain_cards(const Node& node, const GpuRequest& r
 NodeExplanation explain(const Node& node, const Ask& ask, const Policy& card_policy) {
   NodeExplanation explanation{
       .node = node.name, .placement = {}, .reason = {}, .cards = explain_cards(node, ask.request)};
-  SearchBudget budget{limits::kPlacementStepsMax};
+  SearchBudget budget{kPlacementStepsMax};
   auto result = place(node, ask, card_policy, budget);
   if (auto* placed = std::get_if<Placed>(&result)) {
     explanation.placement = std::move(placed->placement);
@@ -84,4 +84,4 @@ NodeExplanation explain(const Node& node, const Ask& ask, const Policy& card_pol
   return explanation;
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "common/contract/gpu_request.h"
-#include "extender/placement/context.h"
 #include "extender/placement/cluster.h"
+#include "extender/placement/context.h"
 #include "extender/placement/policy.h"
 #include "extender/placement/reason.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 struct CardExplanation {
   CardIndex card;
@@ -31,4 +31,4 @@ struct NodeExplanation {
 
 NodeExplanation explain(const Node& node, const Ask& ask, const Policy& card_policy);
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -41,4 +41,4 @@ Score fill_after(const Node& node, const std::vector<CardHold>& pod) {
   return cards == 0 ? 0 : sum / cards;
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

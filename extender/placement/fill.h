@@ -7,7 +7,7 @@
 #include "extender/placement/holds.h"
 #include "extender/placement/policy.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 // The mean of the taken parts of compute and memory, 0 (empty) .. kScoreMax (full), rounded down.
 // Over-full counts as full, and so does a dimension of which there is nothing.
@@ -17,4 +17,4 @@ Score fill(const Share& capacity, const Share& taken);
 // counted as taken; 0 where there is no healthy card.
 Score fill_after(const Node& node, const std::vector<CardHold>& pod);
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

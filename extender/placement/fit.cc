@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/contract/limits.h"
 #include "extender/placement/model_name.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -90,7 +91,7 @@ Share room_of(const Card& card, Room room) {
 }
 
 std::span<const Card> cards_of(const Node& node) {
-  return std::span(node.cards).first(std::min(node.cards.size(), limits::kCardsPerNodeMax));
+  return std::span(node.cards).first(std::min(node.cards.size(), kCardsPerNodeMax));
 }
 
 bool model_matches(const CardSelector& selector, const Card& card) {
@@ -133,4 +134,4 @@ std::optional<Reason> why_not_alone(const Node& node, const CardSelector& select
   return reason_of(counts, container.cards);
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

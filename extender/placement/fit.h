@@ -7,15 +7,15 @@
 #include <span>
 
 #include "common/contract/gpu_request.h"
-#include "common/limits.h"
+#include "common/contract/limits.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/reason.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 // Some of a node's cards: bit i is node.cards[i]. Cards beyond the limit are never used.
 using CardSet = std::uint64_t;
-static_assert(limits::kCardsPerNodeMax <= 64);
+static_assert(kCardsPerNodeMax <= 64);
 
 // What of a card may be taken.
 enum class Room : std::uint8_t {
@@ -44,4 +44,4 @@ bool fits_alone(const Node& node, const CardSelector& selector, const ContainerR
 std::optional<Reason> why_not_alone(const Node& node, const CardSelector& selector,
                                     const ContainerRequest& container);
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

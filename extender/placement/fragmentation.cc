@@ -6,7 +6,7 @@
 #include "extender/placement/model_name.h"
 #include "extender/placement/published.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 std::int64_t free_milli_cpu(const Node& node) {
   if (node.allocatable.cpu.zero()) return std::numeric_limits<std::int64_t>::max();
@@ -38,4 +38,4 @@ double expected_fragmentation(const Node& node, const Workload& workload) {
   return sum;
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -18,7 +18,7 @@
 #include "extender/placement/cluster.h"
 #include "extender/pricing/workload.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 // What is free of the node's CPU, in thousandths of a core; the largest number where it is not
 // known.
@@ -31,4 +31,4 @@ double fragmentation(const Node& node, const PodClass& what);
 // steps: for many nodes or often, take a TargetWorkload (target_workload.h).
 double expected_fragmentation(const Node& node, const Workload& workload);
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

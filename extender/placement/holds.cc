@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -37,4 +37,4 @@ std::vector<CardHold> holds(const Node& node, const GpuRequest& request,
   return held;
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -11,7 +11,7 @@
 #include "common/contract/gpu_request.h"
 #include "extender/placement/cluster.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 struct CardHold {
   CardIndex card;
@@ -28,4 +28,4 @@ std::int32_t cards_counted(const std::vector<CardHold>& pod);
 std::vector<CardHold> holds(const Node& node, const GpuRequest& request,
                             const Placement& placement);
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -4,7 +4,7 @@
 
 #include "common/base/text.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -27,4 +27,4 @@ bool accepts_model(const std::vector<std::string>& models, const std::vector<std
   return (models.empty() || lists(models, model)) && !lists(excluded, model);
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

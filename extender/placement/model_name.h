@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 bool same_model(std::string_view a, std::string_view b);
 
@@ -20,4 +20,4 @@ struct ModelLess {
 bool accepts_model(const std::vector<std::string>& models, const std::vector<std::string>& excluded,
                    std::string_view model);
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -4,7 +4,7 @@
 
 #include "common/base/units.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 // Thousandths of a core.
 using MilliCpu = Amount<struct MilliCpuTag>;
@@ -42,4 +42,4 @@ constexpr HostAmount room_in(const HostAmount& allocatable, const HostAmount& us
           allocatable.memory.minus_saturating(used.memory)};
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

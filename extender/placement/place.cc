@@ -7,12 +7,13 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/limits.h"
+#include "common/contract/limits.h"
 #include "extender/placement/fit.h"
 #include "extender/placement/holds.h"
+#include "extender/placement/limits.h"
 #include "extender/placement/search.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -76,7 +77,7 @@ class Decision {
       : node_(node),
         ask_(ask),
         usable_(usable_cards(node, ask.request.selector)),
-        steps_(std::min(budget.steps, limits::kPlacementStepsMax)) {}
+        steps_(std::min(budget.steps, kPlacementStepsMax)) {}
 
   std::optional<Placement> find(Room room, const Policy& policy) {
     return ask_.request.containers.size() == 1 ? find_alone(room, policy) : find_all(room, policy);
@@ -88,7 +89,7 @@ class Decision {
   // The best cards that have room: of one container no search is needed.
   std::optional<Placement> find_alone(Room room, const Policy& policy) const {
     const ContainerRequest& container = ask_.request.containers.front();
-    std::array<std::pair<Score, CardIndex>, limits::kCardsPerNodeMax> best;
+    std::array<std::pair<Score, CardIndex>, kCardsPerNodeMax> best;
     std::ptrdiff_t count = 0;
     for (CardSet left = usable_; left != 0; left &= left - 1) {
       const Card& card = node_.cards[static_cast<std::size_t>(std::countr_zero(left))];
@@ -164,7 +165,7 @@ std::optional<Reason> why_not(const Node& node, const GpuRequest& request, Searc
     return why_not_alone(node, request.selector, container);
   }
   // No node may spend what is meant for all of them.
-  SearchBudget own{std::min(budget.steps, limits::kPlacementStepsMax)};
+  SearchBudget own{std::min(budget.steps, kPlacementStepsMax)};
   const std::uint32_t given = own.steps;
   const auto reason = why_not_together(node, request, own);
   budget.steps -= given - own.steps;
@@ -188,4 +189,4 @@ std::variant<Placed, Reason> place(const Node& node, const Ask& ask, const Polic
   return reason.value_or(Reason::kSearchBound);
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

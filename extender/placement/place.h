@@ -11,12 +11,12 @@
 #include <variant>
 
 #include "common/contract/gpu_request.h"
-#include "extender/placement/context.h"
 #include "extender/placement/cluster.h"
+#include "extender/placement/context.h"
 #include "extender/placement/policy.h"
 #include "extender/placement/reason.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 // Steps left to spend; shared by all nodes of one filter, and by one call of place.
 struct SearchBudget {
@@ -35,4 +35,4 @@ struct Placed {
 std::variant<Placed, Reason> place(const Node& node, const Ask& ask, const Policy& card_policy,
                                    SearchBudget& budget);
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

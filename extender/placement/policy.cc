@@ -13,7 +13,7 @@
 #include "extender/placement/policies/random.h"
 #include "extender/placement/policies/spread.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -50,4 +50,4 @@ std::vector<std::string_view> policy_names() {
   return names;
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -11,13 +11,13 @@
 #include <string_view>
 #include <vector>
 
-#include "common/contract/gpu_request.h"
 #include "common/base/result.h"
-#include "extender/placement/context.h"
+#include "common/contract/gpu_request.h"
 #include "extender/placement/cluster.h"
+#include "extender/placement/context.h"
 #include "extender/placement/holds.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 // Higher is better; may be negative. Comparable between the nodes, or the cards, of one decision.
 using Score = std::int64_t;
@@ -53,4 +53,4 @@ std::vector<std::string_view> policy_names();
 
 inline constexpr std::string_view kDefaultPolicy = "equilibrium";
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

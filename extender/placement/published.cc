@@ -4,7 +4,7 @@
 
 #include "extender/placement/fit.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -46,4 +46,4 @@ Score tightest_card(const Ask&, const Node&, const Card& card, const Share& take
   return -card.capacity.core.minus_saturating(taken.core).value();
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

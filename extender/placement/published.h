@@ -10,12 +10,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "extender/placement/context.h"
 #include "extender/placement/cluster.h"
+#include "extender/placement/context.h"
 #include "extender/placement/holds.h"
 #include "extender/placement/policy.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 inline constexpr double kMilliPerPercent = 10;  // thousandths of a card
 
@@ -36,4 +36,4 @@ Score hundredths(double part);
 Score tightest_card(const Ask& ask, const Node& node, const Card& card, const Share& taken,
                     const Share& share);
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

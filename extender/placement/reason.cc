@@ -2,7 +2,7 @@
 
 #include "common/base/check.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 std::string_view sentence(Reason reason) {
   switch (reason) {
@@ -41,4 +41,4 @@ bool eviction_can_help(Reason reason) {
   return reason >= Reason::kCardsUncertain;
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 // In order of precedence: where several hold, the first is told.
 enum class Reason : std::uint8_t {
@@ -23,7 +23,7 @@ enum class Reason : std::uint8_t {
   kMemory,          // they have the compute, too few have the memory
   kCoreAndMemory,   // some have the compute, some the memory, too few have both
   kTogether,        // each container alone would fit, not all together
-  kSearchBound,     // limits::kPlacementSteps was reached before an answer
+  kSearchBound,     // kPlacementStepsMax steps were reached before an answer
 };
 
 // One sentence without a full stop, such as "too few cards have enough free mgpu-core".
@@ -32,4 +32,4 @@ std::string_view sentence(Reason reason);
 // True where evicting pods may make room.
 bool eviction_can_help(Reason reason);
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -26,8 +26,9 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/contract/limits.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -72,7 +73,7 @@ Search::Search(const Node& node, CardSet open, Room room, const Ask& ask, const 
       request_(ask.request),
       policy_(policy),
       budget_(budget) {
-  MGPU_CHECK(request_.containers.size() <= limits::kGpuContainersPerPodMax, "too many containers");
+  MGPU_CHECK(request_.containers.size() <= kGpuContainersPerPodMax, "too many containers");
   for (std::size_t i = 0; i < request_.containers.size(); ++i) {
     if (request_.containers[i].kind == ContainerKind::kInit) inits_ |= bit(i);
   }
@@ -171,7 +172,7 @@ bool Search::spend(std::size_t steps) {
 // False when there are too few, or the steps ran out.
 bool Search::list_candidates(Turn& turn, Position lowest) {
   if (!spend(slots_.size() - lowest)) return false;
-  std::array<Rank, limits::kCardsPerNodeMax> ranks;
+  std::array<Rank, kCardsPerNodeMax> ranks;
   std::size_t count = 0;
   for (CardSet left = open_ & (~CardSet{0} << lowest); left != 0; left &= left - 1) {
     const auto card = static_cast<Position>(std::countr_zero(left));
@@ -289,4 +290,4 @@ Placement Search::placement() const {
   return placement;
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -13,15 +13,15 @@
 #include <vector>
 
 #include "common/contract/gpu_request.h"
-#include "common/limits.h"
-#include "extender/placement/context.h"
+#include "common/contract/limits.h"
 #include "extender/placement/cluster.h"
+#include "extender/placement/context.h"
 #include "extender/placement/fit.h"
 #include "extender/placement/holds.h"
 #include "extender/placement/place.h"
 #include "extender/placement/policy.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 enum class Outcome : std::uint8_t {
   kFound,
@@ -54,7 +54,7 @@ class Search {
     Share rest;      // what this turn and the later ones ask in sum, init containers left out
     Share smallest;  // the least that one of them asks of a card, in each dimension
     std::size_t candidates = 0;
-    std::array<Position, limits::kCardsPerNodeMax> cards;  // those with room for it, best first
+    std::array<Position, kCardsPerNodeMax> cards;  // those with room for it, best first
   };
   struct Slot {
     Share room;
@@ -103,4 +103,4 @@ class Search {
   std::vector<Slot> slots_;  // by position
 };
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -5,7 +5,7 @@
 
 #include "extender/placement/model_name.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 // Beside each card.
@@ -68,4 +68,4 @@ void expect_every_model(const Kinds& kinds, const LargestNodes& nodes, Workload&
   }
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -10,7 +10,7 @@
 #include "extender/pricing/node_room.h"
 #include "extender/pricing/workload.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 // Of all pods to come, spread evenly over the models: one whole card, and all cards of a node.
 inline constexpr double kUnseenOfOneCard = 0.035;
@@ -30,4 +30,4 @@ class LargestNodes {
 // of no classes, and one for a cluster of one model, stays as it is.
 void expect_every_model(const Kinds& kinds, const LargestNodes& nodes, Workload& workload);
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

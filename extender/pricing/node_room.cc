@@ -5,8 +5,9 @@
 #include <utility>
 
 #include "extender/placement/fit.h"
+#include "extender/pricing/limits.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 constexpr float kMilliPerCore = 1000;
@@ -44,7 +45,7 @@ Kinds::Kinds(std::vector<CardKind> kinds) {
   kinds_.push_back({});
   ids_.push_back(0);
   for (CardKind& kind : kinds) {
-    if (kinds_.size() > limits::kCardKindsMax) break;
+    if (kinds_.size() > kCardKindsMax) break;
     ids_.push_back(kind.id());
     kinds_.push_back(std::move(kind));
   }
@@ -61,7 +62,7 @@ void KindCount::add(const Node& node) {
     const auto at = std::ranges::find(counted_, id, &Counted::id);
     if (at != counted_.end())
       ++at->cards;
-    else if (counted_.size() < limits::kCardKindsCountedMax)
+    else if (counted_.size() < kCardKindsCountedMax)
       counted_.push_back({{card.model, card.capacity.memory}, id, 1});
   }
 }
@@ -93,4 +94,4 @@ NodeRoom room_after(const Node& node, const Kinds& kinds, const HostAmount& host
   return room;
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -7,13 +7,13 @@
 #include <span>
 #include <vector>
 
-#include "common/limits.h"
-#include "extender/limits.h"
+#include "common/contract/limits.h"
 #include "extender/placement/card_kind.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/holds.h"
+#include "extender/pricing/limits.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 struct CardRoom {
   std::uint16_t kind = 0;  // position in Kinds
@@ -27,7 +27,7 @@ struct CardRoom {
 class Kinds {
  public:
   Kinds() : Kinds(std::vector<CardKind>()) {}
-  // Cards of more than limits::kCardKindsMax kinds count as of no known kind.
+  // Cards of more than kCardKindsMax kinds count as of no known kind.
   explicit Kinds(std::vector<CardKind> kinds);
 
   std::size_t size() const { return kinds_.size(); }
@@ -60,8 +60,8 @@ class KindCount {
 struct NodeRoom {
   float cores = 0;
   float gib = 0;
-  std::uint8_t count = 0;                                // of cards that have something free
-  std::array<CardRoom, limits::kCardsPerNodeMax> cards;  // `count` of them are set
+  std::uint8_t count = 0;                        // of cards that have something free
+  std::array<CardRoom, kCardsPerNodeMax> cards;  // `count` of them are set
 
   std::span<const CardRoom> all() const { return std::span(cards).first(count); }
 };
@@ -72,4 +72,4 @@ struct NodeRoom {
 NodeRoom room_after(const Node& node, const Kinds& kinds, const HostAmount& host,
                     std::span<const CardHold> pod);
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -18,7 +18,9 @@
 #include <cmath>
 #include <utility>
 
-namespace mgpu::placement {
+#include "extender/pricing/limits.h"
+
+namespace mgpu::extender {
 namespace {
 
 constexpr std::size_t kWhole = 100;
@@ -28,7 +30,7 @@ constexpr std::size_t kWhole = 100;
 Packing::Packing(const PriceTables& tables)
     : tables_(tables),
       cards_(tables.kinds_.size(), std::vector<Counts>(tables.nus_.size(), Counts(kWhole + 1))),
-      free_(tables.kinds_.size(), Counts(limits::kFreeCardsTogetherMax + 1)),
+      free_(tables.kinds_.size(), Counts(kFreeCardsTogetherMax + 1)),
       pods_(tables.classes_.size()) {}
 
 void Packing::add(const NodeRoom& room) {
@@ -65,7 +67,7 @@ void Packing::add_part(const CardRoom& card, std::size_t pair) {
 
 void Packing::add_free(std::uint16_t kind, std::size_t cards, std::size_t pair) {
   while (cards > 0) {
-    const std::size_t together = std::min(cards, limits::kFreeCardsTogetherMax);
+    const std::size_t together = std::min(cards, kFreeCardsTogetherMax);
     ++free_[kind][together][pair];
     cards -= together;
   }
@@ -84,7 +86,7 @@ std::size_t Packing::best_price_of_whole(std::size_t kind, std::size_t pair) con
 
 // Descending: what is left of a group of free cards is a smaller group, which comes later.
 void Packing::unpack_free(std::size_t kind) {
-  for (std::size_t free = limits::kFreeCardsTogetherMax; free > 0; --free) {
+  for (std::size_t free = kFreeCardsTogetherMax; free > 0; --free) {
     for (std::size_t pair = 0; pair < kPricePairs; ++pair) {
       const std::int32_t nodes = free_[kind][free][pair];
       if (nodes == 0) continue;
@@ -151,4 +153,4 @@ const std::vector<double>& Packing::pods() {
   return pods_;
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

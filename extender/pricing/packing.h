@@ -7,7 +7,7 @@
 
 #include "extender/pricing/prices.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 class Packing {
  public:
@@ -35,4 +35,4 @@ class Packing {
   std::vector<double> pods_;
 };
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

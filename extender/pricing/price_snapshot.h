@@ -8,7 +8,7 @@
 #include "extender/pricing/target_workload.h"
 #include "extender/pricing/workload.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 struct Market {
   std::uint64_t version = 0;  // differs between markets of one process
@@ -18,4 +18,4 @@ struct Market {
   PriceTables tables;     // of these prices, for equilibrium: empty, and it is binpack
 };
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

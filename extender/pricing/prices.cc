@@ -29,8 +29,9 @@
 #include <utility>
 
 #include "extender/placement/model_name.h"
+#include "extender/pricing/limits.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 constexpr std::int32_t kWhole = 100;
@@ -213,11 +214,11 @@ void PriceTables::fill_knapsack(Knapsack& out) const {
 // part of each of several cards counts as taking them whole: otherwise what is left of one card
 // would depend on the others, and they could not be looked at one by one.
 void PriceTables::fill_free_cards(std::size_t kind, KindTables& out) const {
-  out.free_cards.resize(limits::kFreeCardsTogetherMax + 1);
-  out.choice.resize(limits::kFreeCardsTogetherMax + 1);
+  out.free_cards.resize(kFreeCardsTogetherMax + 1);
+  out.choice.resize(kFreeCardsTogetherMax + 1);
   out.free_cards[0].fill(0);
   PairRow worth_here;
-  for (std::size_t free = 1; free <= limits::kFreeCardsTogetherMax; ++free) {
+  for (std::size_t free = 1; free <= kFreeCardsTogetherMax; ++free) {
     PairRow& best = out.free_cards[free];
     out.choice[free].fill(kNothing);
     for (std::size_t q = 0; q < kPricePairs; ++q)
@@ -232,10 +233,10 @@ void PriceTables::fill_free_cards(std::size_t kind, KindTables& out) const {
   }
 }
 
-// More than limits::kFreeCardsTogetherMax cards count as several nodes' worth of them.
+// More than kFreeCardsTogetherMax cards count as several nodes' worth of them.
 void PriceTables::add_cards(const CardRoom& card, std::size_t free, PairRow& sums) const {
   while (free > 0) {
-    const std::size_t together = std::min(free, limits::kFreeCardsTogetherMax);
+    const std::size_t together = std::min(free, kFreeCardsTogetherMax);
     const PairRow& row = tables_[card.kind].free_cards[together];
     for (std::size_t q = 0; q < kPricePairs; ++q) sums[q] += row[q];
     free -= together;
@@ -286,4 +287,4 @@ float PriceTables::value(const NodeRoom& room) const {
   return *std::ranges::min_element(sums);
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

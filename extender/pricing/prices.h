@@ -29,11 +29,10 @@
 #include <span>
 #include <vector>
 
-#include "extender/limits.h"
 #include "extender/pricing/node_room.h"
 #include "extender/pricing/workload.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 // GPUs per core, GPUs per GiB, GPUs per whole card memory.
 inline constexpr std::array<float, 12> kCpuPrices{0,      0.002F, 0.004F, 0.007F, 0.011F, 0.016F,
@@ -128,4 +127,4 @@ class PriceTables {
   std::vector<KindTables> tables_;  // by kind
 };
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -7,7 +7,7 @@
 
 #include "extender/pricing/packing.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 constexpr double kWhole = 100;
@@ -135,4 +135,4 @@ Prices carried_over(const Workload& from, const Prices& prices, const Workload& 
   return carried;
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -20,7 +20,7 @@
 #include "extender/pricing/prices.h"
 #include "extender/pricing/workload.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 struct Refinement {
   int rounds = 40;
@@ -47,4 +47,4 @@ Prices refine(
 // that ask for as much of as many cards, else 0.
 Prices carried_over(const Workload& from, const Prices& prices, const Workload& to);
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -7,7 +7,7 @@
 #include "extender/placement/fragmentation.h"
 #include "extender/placement/published.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -127,4 +127,4 @@ double TargetWorkload::fragmentation_after(const Node& node, const HostAmount& h
   return std::max(sum, 0.0) * kMilliPerPercent;
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -11,13 +11,13 @@
 #include <string_view>
 #include <vector>
 
-#include "common/limits.h"
+#include "common/contract/limits.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/holds.h"
 #include "extender/placement/model_name.h"
 #include "extender/pricing/workload.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 // Immutable once made; any thread.
 class TargetWorkload {
@@ -57,7 +57,7 @@ class TargetWorkload {
     const Accepting* accepting;
   };
   struct FreeCards {
-    std::array<FreeCard, limits::kCardsPerNodeMax> cards;  // descending by core
+    std::array<FreeCard, kCardsPerNodeMax> cards;  // descending by core
     std::size_t count = 0;
     void add(const FreeCard& card);
     std::span<const FreeCard> all() const { return std::span(cards).first(count); }
@@ -77,4 +77,4 @@ class TargetWorkload {
   double total_ = 0;  // the probability of all classes, those that ask for no cards too
 };
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

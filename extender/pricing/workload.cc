@@ -8,7 +8,7 @@
 
 #include "extender/placement/model_name.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -68,4 +68,4 @@ Workload workload_of(std::vector<CountedClass> counted, double cover, std::size_
   return workload;
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -9,7 +9,7 @@
 #include "common/contract/gpu_request.h"
 #include "extender/placement/node_resources.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 // Pods that ask for the same. A pod of several containers with cards counts as one class for each
 // of them, the first with all of the pod's host amounts.
@@ -47,4 +47,4 @@ struct CountedClass {
 // pkg/utils/frag.go, GetTypicalPods).
 Workload workload_of(std::vector<CountedClass> counted, double cover, std::size_t most);
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

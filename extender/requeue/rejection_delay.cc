@@ -4,7 +4,9 @@
 #include <utility>
 #include <vector>
 
-namespace mgpu::verbs {
+#include "extender/requeue/limits.h"
+
+namespace mgpu::extender {
 
 HeldRefusals::HeldRefusals(Executor& executor)
     : executor_(executor), refilled_(executor.now()), last_release_(refilled_) {}
@@ -43,23 +45,23 @@ void HeldRefusals::observe(std::uint64_t releases) {
 }
 
 bool HeldRefusals::allowed(Instant now) {
-  const Duration earned = (now - refilled_) * limits::kRefusalHoldPercent / 100;
+  const Duration earned = (now - refilled_) * kRefusalHoldPercent / 100;
   if (earned > Duration(0)) {
-    allowance_ = std::min(allowance_ + earned, limits::kRefusalHoldAllowance);
+    allowance_ = std::min(allowance_ + earned, kRefusalHoldAllowance);
     refilled_ = now;
   }
-  return allowance_ > Duration(0) && held_.size() < limits::kRefusalsHeldMax;
+  return allowance_ > Duration(0) && held_.size() < kRefusalsHeldMax;
 }
 
 Instant HeldRefusals::end_of_hold(const PodUid& uid, Instant now) const {
   const auto before = refused_at_.find(uid);
   const bool explained = before != refused_at_.end() && before->second != releases_;
   // Releases come in groups: the one that matters may be right behind the one that was seen.
-  return (explained ? last_release_ : now) + limits::kRefusalHold;
+  return (explained ? last_release_ : now) + kRefusalHold;
 }
 
 void HeldRefusals::remember(const PodUid& uid) {
-  if (refused_at_.size() >= limits::kRefusalsRememberedMax) refused_at_.clear();
+  if (refused_at_.size() >= kRefusalsRememberedMax) refused_at_.clear();
   refused_at_[uid] = releases_;
 }
 
@@ -108,9 +110,8 @@ void HeldRefusals::decide_again(std::uint64_t id) {
     allowance_ -= executor_.now() - again->since;
     return;
   }
-  again->until =
-      std::min(again->since + limits::kRefusalHoldMax, executor_.now() + limits::kRefusalHold);
+  again->until = std::min(again->since + kRefusalHoldMax, executor_.now() + kRefusalHold);
   held_.emplace(id, std::move(*again));  // its timer is still running
 }
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -9,12 +9,12 @@
 //   refused ---> held ---release seen, fits now-----------------> answered: it fits
 //      |          |  ^                                            ^
 //      |          |  +--release seen, still unfit: a little longer|
-//      |          +-----quiet for limits::kRefusalHold------------+ answered: refused
+//      |          +-----quiet for kRefusalHold------------+ answered: refused
 //      +---> answered at once: a release since the pod's last refusal explains the question, and
-//            none has come for limits::kRefusalHold; or the allowance is used up
+//            none has come for kRefusalHold; or the allowance is used up
 //
 // kube-scheduler decides on one pod at a time, so what is held is taken from the others: an
-// allowance keeps all holding together under limits::kRefusalHoldPercent of the time.
+// allowance keeps all holding together under kRefusalHoldPercent of the time.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@
 #include "common/base/callback_guard.h"
 #include "common/base/executor.h"
 #include "common/base/ids.h"
-#include "common/limits.h"
+#include "extender/requeue/limits.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 // Thread-safe. No callback runs after the destructor returns; they must not end it.
 class HeldRefusals {
@@ -74,10 +74,10 @@ class HeldRefusals {
   std::uint64_t next_id_ = 0;
   std::map<std::uint64_t, Held> held_;
   std::unordered_map<PodUid, std::uint64_t> refused_at_;  // releases at a pod's last refusal
-  Duration allowance_ = limits::kRefusalHoldAllowance;
+  Duration allowance_ = kRefusalHoldAllowance;
   Instant refilled_;
   Instant last_release_;
   CallbackGuard callbacks_;  // ends first
 };
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -4,13 +4,13 @@
 #include <iterator>
 
 #include "common/base/check.h"
-#include "common/limits.h"
+#include "extender/requeue/limits.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 void WakeList::refused(const PodUid& uid, std::uint64_t releases, Instant now) {
   gone(uid);
-  if (by_uid_.size() >= limits::kWakeListMax) drop_front(waiting_.empty() ? owed_ : waiting_);
+  if (by_uid_.size() >= kWakeListMax) drop_front(waiting_.empty() ? owed_ : waiting_);
   const bool overtaken = releases < releases_;
   Entries& entries = overtaken ? owed_ : waiting_;
   entries.push_back({uid, releases, now, overtaken ? std::optional(now) : std::nullopt});
@@ -45,16 +45,16 @@ void WakeList::observe(std::uint64_t releases, Instant now) {
 std::optional<Instant> WakeList::due() const {
   if (sent_ || owed_.empty()) return std::nullopt;
   const Instant since = *owed_.front().owed_since;
-  Instant due = since + limits::kWakeDelay;
-  if (last_asked_) due = std::max(due, *last_asked_ + limits::kWakeQuiet);
-  due = std::min(due, since + limits::kWakeDelayMax);
+  Instant due = since + kWakeDelay;
+  if (last_asked_) due = std::max(due, *last_asked_ + kWakeQuiet);
+  due = std::min(due, since + kWakeDelayMax);
   return not_before_ ? std::max(due, *not_before_) : due;
 }
 
 void WakeList::sent(Instant now) {
   MGPU_CHECK(!sent_, "one wake at a time");
   sent_ = now;
-  not_before_ = now + limits::kWakeInterval;
+  not_before_ = now + kWakeInterval;
 }
 
 void WakeList::woken() {
@@ -74,8 +74,8 @@ void WakeList::drop_front(Entries& entries) {
 }
 
 void WakeList::drop_outdated(Entries& entries, Instant now) {
-  while (!entries.empty() && entries.front().refused_at + limits::kWakeRememberedFor <= now)
+  while (!entries.empty() && entries.front().refused_at + kWakeRememberedFor <= now)
     drop_front(entries);
 }
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

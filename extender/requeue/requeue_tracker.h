@@ -19,12 +19,13 @@
 
 #include "common/base/executor.h"
 #include "common/base/ids.h"
+#include "extender/requeue/limits.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 class WakeList {
  public:
-  // Answered so; decided on a ledger that had counted `releases`. Over limits::kWakeListMax, who
+  // Answered so; decided on a ledger that had counted `releases`. Over kWakeListMax, who
   // waits longest is forgotten.
   void refused(const PodUid& uid, std::uint64_t releases, Instant now);
   // kube-scheduler asks about it.
@@ -65,4 +66,4 @@ class WakeList {
   std::optional<Instant> not_before_;
 };
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

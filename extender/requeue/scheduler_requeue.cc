@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-namespace mgpu::verbs {
+#include "extender/requeue/limits.h"
+
+namespace mgpu::extender {
 namespace {
 
 constexpr const char* kStorageClass = "mgpu-no-such-class";
@@ -26,8 +28,7 @@ std::string sentence(const kube::ApiError& problem) {
 
 }  // namespace
 
-Waker::Waker(kube::Client& client, const ledger::Ledger& ledger, std::string space,
-             WakerEvents events)
+Waker::Waker(kube::Client& client, const Ledger& ledger, std::string space, WakerEvents events)
     : client_(client),
       ledger_(ledger),
       space_(std::move(space)),
@@ -55,7 +56,7 @@ void Waker::gone(const PodUid& uid) {
 
 void Waker::arm() {
   armed_ = true;
-  client_.executor().after(limits::kWakeLook, callbacks_.wrap([this] { look(); }));
+  client_.executor().after(kWakeLook, callbacks_.wrap([this] { look(); }));
 }
 
 void Waker::look() {
@@ -84,7 +85,7 @@ kube::StorageCapacity Waker::object() {
 }
 
 void Waker::write(kube::Request request, Done done) {
-  request.timeout = limits::kWakeTimeout;
+  request.timeout = kWakeTimeout;
   client_.write(std::move(request), "wake kube-scheduler",
                 callbacks_.wrap(
                     [this, done](const kube::ApiResult<void>& result) { (this->*done)(result); }));
@@ -106,7 +107,7 @@ void Waker::woken() {
     const std::lock_guard lock(mutex_);
     list_.woken();
   }
-  retry_ = limits::kWakeRetryFirst;
+  retry_ = kWakeRetryFirst;
   told_.clear();
   events_.on_outcome(WakeOutcome::kWoken);
 }
@@ -116,7 +117,7 @@ void Waker::failed(const kube::ApiError& problem) {
     const std::lock_guard lock(mutex_);
     list_.failed(client_.executor().now() + retry_);
   }
-  retry_ = std::min(2 * retry_, Duration(limits::kWakeRetryMax));
+  retry_ = std::min(2 * retry_, Duration(kWakeRetryMax));
   events_.on_outcome(needs_somebody(problem.kind) ? WakeOutcome::kRefused : WakeOutcome::kFailed);
   std::string now = sentence(problem);
   if (now == told_) return;
@@ -124,4 +125,4 @@ void Waker::failed(const kube::ApiError& problem) {
   events_.on_problem(told_);
 }
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -20,11 +20,11 @@
 #include "common/base/callback_guard.h"
 #include "common/base/ids.h"
 #include "common/kube/client.h"
-#include "common/limits.h"
 #include "extender/ledger/ledger.h"
+#include "extender/requeue/limits.h"
 #include "extender/requeue/requeue_tracker.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 inline constexpr const char* kWakeObject = "mgpu-wake-kube-scheduler";
 
@@ -47,7 +47,7 @@ class Waker {
  public:
   // `client` and `ledger` outlive it. The object is written in the namespace `space`; empty: nobody
   // is ever woken.
-  Waker(kube::Client& client, const ledger::Ledger& ledger, std::string space, WakerEvents events);
+  Waker(kube::Client& client, const Ledger& ledger, std::string space, WakerEvents events);
   // kube-scheduler asks about the pod.
   void asked(const PodUid& uid);
   // It is told that no node fits, though news might help; decided on a ledger of `releases`.
@@ -70,7 +70,7 @@ class Waker {
   void failed(const kube::ApiError& problem);
 
   kube::Client& client_;
-  const ledger::Ledger& ledger_;
+  const Ledger& ledger_;
   const std::string space_;
   const WakerEvents events_;
   std::mutex mutex_;
@@ -79,9 +79,9 @@ class Waker {
   // Below: on the executor.
   const std::uint32_t start_;  // tells the values of one process from those of another
   std::uint64_t written_ = 0;
-  Duration retry_{limits::kWakeRetryFirst};
+  Duration retry_{kWakeRetryFirst};
   std::string told_;         // the last problem, while it lasts
   CallbackGuard callbacks_;  // ends first
 };
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

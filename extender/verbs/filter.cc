@@ -7,21 +7,18 @@
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
-
-using placement::Reason;
 
 // Pods that leave, a node that comes, a card that recovers.
 bool news_can_help(Reason reason) {
-  return placement::eviction_can_help(reason) || reason == Reason::kNodeUnknown ||
+  return eviction_can_help(reason) || reason == Reason::kNodeUnknown ||
          reason == Reason::kCardsUnhealthy;
 }
 
 void refuse(std::string_view node, Reason reason, FilterReply& reply) {
-  auto& refusals =
-      placement::eviction_can_help(reason) ? reply.failed : reply.failed_and_unresolvable;
-  refusals.push_back({node, placement::sentence(reason)});
+  auto& refusals = eviction_can_help(reason) ? reply.failed : reply.failed_and_unresolvable;
+  refusals.push_back({node, sentence(reason)});
   reply.may_change |= news_can_help(reason);
 }
 
@@ -43,7 +40,7 @@ FilterReply refuse_everywhere(const ExtenderArgs& args, std::string sentence) {
   return reply;
 }
 
-FilterReply scan(const ledger::View& view, const ExtenderArgs& args, const GpuRequest& request) {
+FilterReply scan(const View& view, const ExtenderArgs& args, const GpuRequest& request) {
   const auto names = args.node_names();
   const bool full = args.has_full_nodes();
   const auto reasons = view.why_not(names, request);
@@ -64,7 +61,7 @@ FilterReply scan(const ledger::View& view, const ExtenderArgs& args, const GpuRe
 
 }  // namespace
 
-FilterReply filter(const ExtenderArgs& args, ledger::Ledger& ledger, const Settings& settings,
+FilterReply filter(const ExtenderArgs& args, Ledger& ledger, const Settings& settings,
                    Instant now) {
   const PodUid uid = args.pod().uid();
   ledger.end_expectation(uid);
@@ -75,7 +72,7 @@ FilterReply filter(const ExtenderArgs& args, ledger::Ledger& ledger, const Setti
   FilterReply reply;
   const auto market = settings.market();
   std::optional<Placement> expected;
-  ledger.read(now, [&](const ledger::View& view) {
+  ledger.read(now, [&](const View& view) {
     reply = scan(view, args, pod->request);
     // kube-scheduler goes from one node straight to bind.
     if (reply.fitting.size() != 1 || !settings.expected_placements) return;
@@ -88,4 +85,4 @@ FilterReply filter(const ExtenderArgs& args, ledger::Ledger& ledger, const Setti
   return reply;
 }
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

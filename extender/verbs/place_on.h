@@ -9,10 +9,10 @@
 #include "extender/placement/context.h"
 #include "extender/placement/policy.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 // Empty where it does not fit. REQUIRES: a node that `view` knows.
-std::optional<Placement> place_on(const ledger::View& view, std::string_view node,
-                                  const placement::Ask& ask, const placement::Policy& card_policy);
+std::optional<Placement> place_on(const View& view, std::string_view node, const Ask& ask,
+                                  const Policy& card_policy);
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

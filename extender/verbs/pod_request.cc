@@ -5,7 +5,7 @@
 #include "common/base/check.h"
 #include "extender/ledger/node_resources.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settings) {
   MGPU_CHECK(settings.policy.node != nullptr && settings.policy.card != nullptr,
@@ -14,14 +14,14 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
   if (!request) return request.error();
   PodRequest read{.request = std::move(*request),
                   .policy = settings.policy,
-                  .host = ledger::host_of(pod),
-                  .draw = placement::draw_of(pod.uid())};
+                  .host = host_of(pod),
+                  .draw = draw_of(pod.uid())};
   if (read.request.empty() || read.request.policy.empty()) return read;
-  auto policy = placement::find_policy(read.request.policy);
+  auto policy = find_policy(read.request.policy);
   if (!policy)
     return error("annotation " + settings.contract.policy + ": " + policy.error().message);
   read.policy = *policy;
   return read;
 }
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

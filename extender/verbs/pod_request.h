@@ -1,28 +1,26 @@
 // What a pod asks, as every verb reads it: cards, and the policy that chooses among them.
 #pragma once
 
+#include "common/base/result.h"
 #include "common/contract/gpu_request.h"
 #include "common/kube/objects.h"
-#include "common/base/result.h"
 #include "extender/placement/context.h"
 #include "extender/placement/policy.h"
 #include "extender/verbs/verbs.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 struct PodRequest {
-  GpuRequest request;              // empty: not a GPU pod
-  placement::PolicyChoice policy;  // the pod's own, or the extender's default
-  placement::HostAmount host;      // asked beside cards
-  std::uint64_t draw = 0;          // placement::draw_of its uid
+  GpuRequest request;      // empty: not a GPU pod
+  PolicyChoice policy;     // the pod's own, or the extender's default
+  HostAmount host;         // asked beside cards
+  std::uint64_t draw = 0;  // draw_of its uid
 
   // Lives no longer than this and the market.
-  placement::Ask ask(const placement::Market* market) const {
-    return {request, host, draw, market};
-  }
+  Ask ask(const Market* market) const { return {request, host, draw, market}; }
 };
 
 // Errors: those of read_request, and a policy in the pod's annotation that there is not.
 Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settings);
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -3,8 +3,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "extender/placement/preemption/preemption.h"
 #include "extender/ledger/disruption_budgets.h"
+#include "extender/placement/preemption/preemption.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
 
@@ -12,7 +12,7 @@
 // pkg/scheduler/framework/preemption/preemption.go), so no node is ever answered without: where the
 // cards are free already, its own proposal stands, for it has reasons of its own, such as CPU.
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 // A pod on the node that holds cards.
@@ -21,38 +21,37 @@ struct Holder {
   std::string space;
   kube::StringMap labels;
   bool evictable = false;  // bound, and of lower priority; assumed pods are not in the API yet
-  placement::Candidate candidate;
+  Candidate candidate;
 };
 
 // What a decision about one node needs, copied so that it is made without the ledger's lock.
 struct NodeState {
-  placement::Node node;
+  Node node;
   std::vector<Holder> holders;
 };
 
-Holder holder_of(const ledger::ClaimView& view, std::int32_t below) {
-  const ledger::Claim& claim = view.claim;
+Holder holder_of(const ClaimView& view, std::int32_t below) {
+  const Claim& claim = view.claim;
   Holder holder{claim.uid, claim.pod.space, claim.labels, false, {}};
-  holder.evictable = view.phase == ledger::Phase::kBound && claim.priority < below;
+  holder.evictable = view.phase == Phase::kBound && claim.priority < below;
   holder.candidate = {claim.priority, claim.start_time, false, view.holds};
   return holder;
 }
 
-std::optional<NodeState> state_of(const ledger::View& view, const NodeName& name,
-                                  std::int32_t below) {
-  const placement::Node* node = view.find(name.str());
+std::optional<NodeState> state_of(const View& view, const NodeName& name, std::int32_t below) {
+  const Node* node = view.find(name.str());
   if (node == nullptr) return std::nullopt;
   NodeState state{*node, {}};
-  for (const ledger::ClaimView* claim : view.claims_on(name.str())) {
+  for (const ClaimView* claim : view.claims_on(name.str())) {
     state.holders.push_back(holder_of(*claim, below));
   }
   return state;
 }
 
-std::vector<std::optional<NodeState>> gather(const PreemptionArgs& args, ledger::Ledger& ledger,
+std::vector<std::optional<NodeState>> gather(const PreemptionArgs& args, Ledger& ledger,
                                              Instant now) {
   std::vector<std::optional<NodeState>> states;
-  ledger.read(now, [&](const ledger::View& view) {
+  ledger.read(now, [&](const View& view) {
     for (const NodeVictims& node : args.nodes) {
       states.push_back(state_of(view, node.node, args.pod.priority));
     }
@@ -83,14 +82,14 @@ std::int64_t count_violations(const std::vector<const Holder*>& victims,
 std::optional<std::vector<const Holder*>> choose(const NodeState& state, const GpuRequest& request,
                                                  const DisruptionBudgets& budgets) {
   std::vector<const Holder*> evictable;
-  std::vector<placement::Candidate> candidates;
+  std::vector<Candidate> candidates;
   for (const Holder& holder : state.holders) {
     if (!holder.evictable) continue;
     evictable.push_back(&holder);
     candidates.push_back(holder.candidate);
     candidates.back().breaks_budget = count_violations({&holder}, budgets) > 0;
   }
-  const auto eviction = placement::choose_victims(state.node, request, candidates);
+  const auto eviction = choose_victims(state.node, request, candidates);
   if (!eviction) return std::nullopt;
   std::vector<const Holder*> victims;
   for (const std::size_t index : eviction->victims) victims.push_back(evictable[index]);
@@ -131,7 +130,7 @@ std::optional<NodeVictims> decide(const NodeVictims& proposed, const NodeState& 
 
 }  // namespace
 
-std::vector<NodeVictims> preempt(const PreemptionArgs& args, ledger::Ledger& ledger,
+std::vector<NodeVictims> preempt(const PreemptionArgs& args, Ledger& ledger,
                                  const DisruptionBudgets& budgets, const Settings& settings,
                                  Instant now) {
   const auto pod = read_pod_request(args.pod, settings);
@@ -147,4 +146,4 @@ std::vector<NodeVictims> preempt(const PreemptionArgs& args, ledger::Ledger& led
   return answer;
 }
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

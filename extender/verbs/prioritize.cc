@@ -8,17 +8,13 @@
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
-
-using placement::Score;
 
 // MaxExtenderPriority of kube-scheduler extender/v1, kept for the one best node.
 constexpr std::int64_t kBest = 10;
 constexpr std::int64_t kOthersLeast = 1;
 constexpr std::int64_t kOthersMost = 9;
-
-using ledger::Scored;
 
 struct Ranking {
   std::vector<Scored> nodes;           // as the request names them
@@ -45,8 +41,7 @@ std::optional<std::size_t> best_of(const std::vector<Scored>& nodes,
 }
 
 // A node without cards is rather taken than one with cards that is as good.
-void find_alike(const ledger::View& view, std::span<const std::string_view> names,
-                Ranking& ranking) {
+void find_alike(const View& view, std::span<const std::string_view> names, Ranking& ranking) {
   const Scored best = ranking.nodes[*ranking.best];
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (!ranking.nodes[i].fits || better(best, ranking.nodes[i])) continue;
@@ -55,9 +50,9 @@ void find_alike(const ledger::View& view, std::span<const std::string_view> name
   if (!ranking.alike.empty()) ranking.best = ranking.alike.front();
 }
 
-Ranking rank(const ledger::View& view, std::span<const std::string_view> names,
-             const PodRequest& pod, const placement::Market* market) {
-  const placement::Ask ask = pod.ask(market);
+Ranking rank(const View& view, std::span<const std::string_view> names, const PodRequest& pod,
+             const Market* market) {
+  const Ask ask = pod.ask(market);
   Ranking ranking{view.score(names, ask, pod.policy), {}, {}, {}};
   ranking.best = best_of(ranking.nodes, names);
   if (!ranking.best) return ranking;
@@ -66,9 +61,9 @@ Ranking rank(const ledger::View& view, std::span<const std::string_view> names,
   return ranking;
 }
 
-bool has_opinion(const PodRequest& pod, const placement::Market* market) {
+bool has_opinion(const PodRequest& pod, const Market* market) {
   if (!pod.request.empty()) return true;
-  const placement::Policy& policy = *pod.policy.node;
+  const Policy& policy = *pod.policy.node;
   const bool priced = market != nullptr && !market->tables.empty();
   return policy.ranks_pods_without_cards && (priced || !policy.needs_prices);
 }
@@ -112,14 +107,14 @@ std::vector<HostScore> zeros(std::span<const std::string_view> names) {
 
 }  // namespace
 
-std::vector<HostScore> prioritize_plain(const ExtenderArgs& args, ledger::Ledger& ledger,
+std::vector<HostScore> prioritize_plain(const ExtenderArgs& args, Ledger& ledger,
                                         const Settings& settings, Instant now) {
   const auto pod = read_pod_request(args.pod(), settings);
   if (!pod || !pod->request.empty() || !has_opinion(*pod, settings.market().get())) return {};
   return prioritize(args, ledger, settings, now);
 }
 
-std::vector<HostScore> prioritize(const ExtenderArgs& args, ledger::Ledger& ledger,
+std::vector<HostScore> prioritize(const ExtenderArgs& args, Ledger& ledger,
                                   const Settings& settings, Instant now) {
   const PodUid uid = args.pod().uid();
   // What this pod was expected to take must not speak against its own nodes.
@@ -129,9 +124,8 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, ledger::Ledger& ledg
   const auto market = settings.market();
   if (!pod || !has_opinion(*pod, market.get())) return scores;
   Ranking ranking;
-  ledger.read(now, [&](const ledger::View& view) {
-    ranking = rank(view, args.node_names(), *pod, market.get());
-  });
+  ledger.read(
+      now, [&](const View& view) { ranking = rank(view, args.node_names(), *pod, market.get()); });
   if (!ranking.best) return scores;
   const Scale scale(ranking.nodes);
   for (std::size_t i = 0; i < scores.size(); ++i) scores[i].score = scale.of(ranking.nodes[i]);
@@ -143,4 +137,4 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, ledger::Ledger& ledg
   return scores;
 }
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -1,16 +1,16 @@
 #include <deque>
 #include <optional>
 
+#include "common/kube/limits.h"
 #include "common/kube/object_json.h"
-#include "common/limits.h"
-#include "extender/wire/wire.h"
 #include "extender/wire/json.h"
+#include "extender/wire/wire.h"
 
 // filter and prioritize are asked for every pod with every node's name: the message is walked once,
 // on demand, and names are left where they stand. What such a walk skips it does not check, so a
 // message with members or nodes that were skipped is checked whole afterwards.
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 struct ExtenderArgs::Message {
   std::string body;                   // views point into it
@@ -30,7 +30,7 @@ namespace ondemand = simdjson::ondemand;
 class ThreadParser {
  public:
   ~ThreadParser() {
-    if (parser().capacity() > limits::kJsonParserKeptBytes) parser() = ondemand::parser();
+    if (parser().capacity() > kube::kJsonParserKeptBytes) parser() = ondemand::parser();
   }
   ondemand::parser& parser() {
     static thread_local ondemand::parser parser;
@@ -278,4 +278,4 @@ bool ExtenderArgs::has_full_nodes() const {
   return message_->has_full_nodes;
 }
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -4,7 +4,7 @@
 
 #include "common/base/text.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 const char* words(simdjson::error_code code) {
@@ -52,4 +52,4 @@ std::string element_name(std::string_view field, std::size_t index) {
   return std::string(field) + "[" + std::to_string(index) + "]";
 }
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

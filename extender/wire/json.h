@@ -9,7 +9,7 @@
 
 #include "common/base/result.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 // "request is not valid JSON: ..." in our words.
 Error malformed(simdjson::error_code code);
@@ -23,4 +23,4 @@ bool equal_fold(std::string_view name, std::string_view lower);
 // "NodeNames[3]"
 std::string element_name(std::string_view field, std::size_t index);
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

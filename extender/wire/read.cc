@@ -1,14 +1,14 @@
 #include <map>
 #include <optional>
 
-#include "common/kube/object_json.h"
 #include "common/base/text.h"
-#include "extender/wire/wire.h"
+#include "common/kube/object_json.h"
 #include "extender/wire/json.h"
+#include "extender/wire/wire.h"
 
 // bind and preempt: small or rare, so the whole message is checked and built first.
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 namespace dom = simdjson::dom;
@@ -158,4 +158,4 @@ Result<PreemptionArgs> read_preemption_args(std::string_view body) {
   return args;
 }
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

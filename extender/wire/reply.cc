@@ -9,7 +9,7 @@
 // A filter's reply can have thousands of names: it is written into memory of the right size at
 // once, and names that came without escapes go back as they stand.
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 // Without an end in between, so that several characters are looked at in one step.
@@ -196,4 +196,4 @@ std::string write_preemption_reply(std::span<const NodeVictims> nodes) {
   return out.take();
 }
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "common/base/ids.h"
-#include "common/kube/objects.h"
 #include "common/base/result.h"
+#include "common/kube/objects.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 
 // A node of the full form: its name, and its own text for the reply.
 struct FullNode {
@@ -102,4 +102,4 @@ struct PreemptionArgs {
 Result<PreemptionArgs> read_preemption_args(std::string_view body);
 std::string write_preemption_reply(std::span<const NodeVictims> nodes);
 
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

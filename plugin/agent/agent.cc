@@ -4,12 +4,12 @@
 
 #include "plugin/agent/agent_state.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 Agent::Agent(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Result<std::unique_ptr<Agent>> Agent::start(AgentSettings settings,
-                                            std::unique_ptr<gpu::CardSource> cards,
+                                            std::unique_ptr<CardSource> cards,
                                             kube::Transport& transport,
                                             std::function<void(const std::string&)> on_fatal) {
   auto state = std::make_unique<State>(std::move(settings), std::move(cards), transport,
@@ -30,4 +30,4 @@ bool Agent::ready() const {
   return state_->readiness().waiting_for.empty();
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

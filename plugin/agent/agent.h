@@ -13,13 +13,13 @@
 #include <memory>
 #include <string>
 
+#include "common/base/result.h"
 #include "common/contract/contract.h"
 #include "common/http/server.h"
 #include "common/kube/transport.h"
-#include "common/base/result.h"
 #include "plugin/cards/card_source.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 enum class Injection { kAuto, kCdi, kDeviceNodes };
 enum class MemoryResource { kNodeStatus, kDevicePlugin };
@@ -50,7 +50,7 @@ class Agent {
   // called once, from another thread, with a sentence when it cannot go on. Errors: the HTTP
   // server's, and a state folder that cannot be used.
   static Result<std::unique_ptr<Agent>> start(AgentSettings settings,
-                                              std::unique_ptr<gpu::CardSource> cards,
+                                              std::unique_ptr<CardSource> cards,
                                               kube::Transport& transport,
                                               std::function<void(const std::string&)> on_fatal);
   // REQUIRES: not on the transport's executor, which still runs.
@@ -65,4 +65,4 @@ class Agent {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

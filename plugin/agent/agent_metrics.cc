@@ -4,7 +4,7 @@
 
 #include "common/program/service_routes.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 namespace {
 
@@ -49,7 +49,7 @@ void AgentMetrics::started(std::chrono::nanoseconds took) {
   started_.Observe(seconds(took));
 }
 
-void AgentMetrics::refused(allocation::RefusalReason reason, std::chrono::nanoseconds took) {
+void AgentMetrics::refused(RefusalReason reason, std::chrono::nanoseconds took) {
   refused_.Observe(seconds(took));
   metrics_
       .counter("mgpu_plugin_prestart_refusals_total", "PreStartContainer calls refused, by reason.",
@@ -94,9 +94,9 @@ void AgentMetrics::unreadable_pods(std::uint64_t total) {
   unreadable_.Increment(static_cast<double>(total - before));
 }
 
-void AgentMetrics::mps(const std::vector<gpu::MpsState>& states) {
+void AgentMetrics::mps(const std::vector<MpsState>& states) {
   const std::lock_guard lock(mutex_);
-  for (const gpu::MpsState& one : states) {
+  for (const MpsState& one : states) {
     const Labels labels = {{"uuid", one.uuid.str()}};
     metrics_.gauge("mgpu_mps_up", "1 while the card's MPS daemon answers.", labels)
         .Set(one.running ? 1 : 0);
@@ -106,4 +106,4 @@ void AgentMetrics::mps(const std::vector<gpu::MpsState>& states) {
   }
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

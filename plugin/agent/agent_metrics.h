@@ -3,7 +3,7 @@
 //   mgpu_plugin_allocate_duration_seconds
 //   mgpu_plugin_prestart_duration_seconds{result}   "started", "refused"; waiting and settling
 //                                                   included
-//   mgpu_plugin_prestart_refusals_total{reason}     allocation::label
+//   mgpu_plugin_prestart_refusals_total{reason}     label
 //   mgpu_plugin_allocations{state}                  "allocated", "bound"
 //   mgpu_plugin_registered{resource}                1 while kubelet reads our list
 //   mgpu_plugin_ready                               what /readyz says
@@ -26,7 +26,7 @@
 #include "plugin/allocation/decide.h"
 #include "plugin/cards/mps.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 class AgentMetrics {
  public:
@@ -36,14 +36,14 @@ class AgentMetrics {
   void before_reading(std::function<void()> tell);
   void allocated(std::chrono::nanoseconds took);
   void started(std::chrono::nanoseconds took);
-  void refused(allocation::RefusalReason reason, std::chrono::nanoseconds took);
+  void refused(RefusalReason reason, std::chrono::nanoseconds took);
   void allocations(std::size_t allocated, std::size_t bound);
   void registered(const std::string& resource, bool registered);
   void ready(bool ready);
   void sampled(std::chrono::nanoseconds took);
   void events_dropped(std::uint64_t total);
   void unreadable_pods(std::uint64_t total);
-  void mps(const std::vector<gpu::MpsState>& states);
+  void mps(const std::vector<MpsState>& states);
 
  private:
   Histogram& prestart(const char* result);
@@ -63,4 +63,4 @@ class AgentMetrics {
   std::map<CardUuid, std::int64_t> restarts_before_;
 };
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

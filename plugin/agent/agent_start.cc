@@ -8,13 +8,14 @@
 #include "plugin/agent/agent_state.h"
 #include "plugin/allocation/offer.h"
 #include "plugin/containers/container_edits.h"
+#include "plugin/containers/limits.h"
+#include "plugin/containers/rebuild.h"
 #include "plugin/kubelet/checkpoint.h"
 #include "plugin/kubelet/runtime.h"
-#include "plugin/limits.h"
+#include "plugin/monitor/limits.h"
 #include "plugin/node/evictor.h"
-#include "plugin/containers/rebuild.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 namespace {
 
@@ -80,8 +81,8 @@ void Agent::State::end() {
   inventory_.stop();
   if (starter_) starter_->close();
   // Not under the mutex: they wait for calls that may want it.
-  std::unique_ptr<kubelet::DevicePlugin> core;
-  std::unique_ptr<kubelet::DevicePlugin> memory;
+  std::unique_ptr<DevicePlugin> core;
+  std::unique_ptr<DevicePlugin> memory;
   {
     const std::lock_guard lock(mutex_);
     core = std::move(core_plugin_);
@@ -107,14 +108,14 @@ bool Agent::State::bring_up() {
       StarterSettings{settings_.contract, settings_.node, settings_.plugin_folder,
                       settings_.settle},
       StarterParts{records_, *injector_, inventory_, isolation_, *pods_, pod_resources_},
-      [this](const allocation::Refusal& refusal) { on_refused(refusal); });
+      [this](const Refusal& refusal) { on_refused(refusal); });
   garbage_ = std::make_unique<Garbage>(Garbage::Parts{records_, *injector_, *pods_, pod_resources_},
                                        settings_.contract.core_resource, settings_.plugin_folder);
   inventory_.start();
   if (!wait_for_cards() || !complete_records()) return false;
   monitoring_ = std::make_unique<Monitoring>(
       Monitoring::Parts{metrics_, inventory_, *pods_, records_}, settings_.node,
-      settings_.proc_folder, [this](const monitor::Overuse& over) { on_over(over); });
+      settings_.proc_folder, [this](const Overuse& over) { on_over(over); });
   remember_injected();
   starter_->open();
   return register_plugins();
@@ -126,9 +127,8 @@ bool Agent::State::choose_injector() {
   auto chosen = std::optional(settings_.injection);
   if (*chosen == Injection::kAuto) chosen = ask_runtime();
   if (!chosen) return false;
-  injector_ = *chosen == Injection::kCdi
-                  ? injection::cdi_injector(settings_.contract, settings_.cdi_folder)
-                  : injection::node_injector(settings_.run_folder);
+  injector_ = *chosen == Injection::kCdi ? cdi_injector(settings_.contract, settings_.cdi_folder)
+                                         : node_injector(settings_.run_folder);
   return true;
 }
 
@@ -138,7 +138,7 @@ std::optional<Injection> Agent::State::ask_runtime() {
   std::string told;
   do {
     const auto runtime =
-        kubelet::ask_runtime(settings_.runtime_socket, settings_.cdi_folder, kRuntimeTimeout);
+        plugin::ask_runtime(settings_.runtime_socket, settings_.cdi_folder, kRuntimeTimeout);
     if (runtime) {
       log_info("container runtime", {{"name", runtime->name},
                                      {"version", runtime->version},
@@ -172,7 +172,7 @@ bool Agent::State::wait_for_cards() {
 
 bool Agent::State::complete_records() {
   const auto checkpoint =
-      kubelet::read_checkpoint(settings_.plugin_folder, settings_.contract.core_resource);
+      read_checkpoint(settings_.plugin_folder, settings_.contract.core_resource);
   if (!checkpoint) {
     log_info("kubelet's checkpoint is not asked", {{"because", checkpoint.error().message}});
     return true;
@@ -185,26 +185,26 @@ bool Agent::State::complete_records() {
   while (!pods_->listed()) {
     if (!wait(kLookSoon)) return false;
   }
-  for (const kubelet::CheckpointEntry& entry : lost) rebuild(entry);
+  for (const CheckpointEntry& entry : lost) rebuild(entry);
   return true;
 }
 
-void Agent::State::rebuild(const kubelet::CheckpointEntry& entry) {
+void Agent::State::rebuild(const CheckpointEntry& entry) {
   const auto rebuilt =
-      mgpu::rebuild(entry, pods_->find(entry.uid), inventory_.state().cards, settings_.contract);
+      plugin::rebuild(entry, pods_->find(entry.uid), inventory_.state().cards, settings_.contract);
   if (!rebuilt) return;
   if (!rebuilt->problem.empty()) {
     log_error("a started container's cards cannot be told", {{"problem", rebuilt->problem}});
   }
   auto kept = records_.keep(rebuilt->record);
-  if (kept) kept = records_.save(rebuilt->record, state::Durability::kMachine);
+  if (kept) kept = records_.save(rebuilt->record, Durability::kMachine);
   if (!kept) log_warn("allocation is kept in memory only", {{"problem", kept.error().message}});
 }
 
 // The runtime may be about to create a container that an earlier process let start.
 void Agent::State::remember_injected() {
   injector_->set_shared(inventory_.state().found.shared);
-  for (const allocation::Record& record : records_.bound()) {
+  for (const Record& record : records_.bound()) {
     if (auto edits = edits_of(record, inventory_, isolation_)) injector_->know(record.id, *edits);
   }
 }
@@ -213,7 +213,7 @@ bool Agent::State::register_plugins() {
   const auto cards = inventory_.state().cards;
   const bool by_kubelet = settings_.memory_resource == MemoryResource::kDevicePlugin;
   if (by_kubelet) {
-    if (auto fits = allocation::check_memory_list(allocation::healthy_memory(cards)); !fits) {
+    if (auto fits = check_memory_list(healthy_memory(cards)); !fits) {
       on_fatal_(fits.error().message);
       return false;
     }
@@ -242,20 +242,20 @@ bool Agent::State::register_plugins() {
   return true;
 }
 
-std::unique_ptr<kubelet::DevicePlugin> Agent::State::make_plugin(
-    const std::string& resource, std::vector<kubelet::Device> devices,
-    kubelet::DevicePluginHandlers handlers) {
+std::unique_ptr<DevicePlugin> Agent::State::make_plugin(const std::string& resource,
+                                                        std::vector<Device> devices,
+                                                        DevicePluginHandlers handlers) {
   handlers.on_registration = [this, resource](const Result<void>& outcome) {
     on_registration(resource, outcome);
   };
-  return std::make_unique<kubelet::DevicePlugin>(
-      kubelet::DevicePluginOptions{resource, settings_.plugin_folder, socket_name(resource)},
+  return std::make_unique<DevicePlugin>(
+      DevicePluginOptions{resource, settings_.plugin_folder, socket_name(resource)},
       std::move(devices), std::move(handlers));
 }
 
 // The container is known by its mgpu-core devices; these are counted by kubelet and nothing else.
-Result<kubelet::Allocated> Agent::State::allocate_memory(const std::vector<std::string>&) {
-  return kubelet::Allocated{};
+Result<Allocated> Agent::State::allocate_memory(const std::vector<std::string>&) {
+  return Allocated{};
 }
 
 // --- keeping house -------------------------------------------------------------------------------
@@ -268,10 +268,10 @@ void Agent::State::keep_house() {
     monitoring_->sample();
     if (settings_.enforcement == Enforcement::kEvict) evict_over();
     own_metrics_.sampled(std::chrono::steady_clock::now() - start);
-    if (start - collected < limits::kGarbagePeriod) continue;
+    if (start - collected < kGarbagePeriod) continue;
     collected = start;
     garbage_->collect();
-  } while (wait_for_news(limits::kMonitorPeriod));
+  } while (wait_for_news(kMonitorPeriod));
 }
 
 bool Agent::State::wait_for_news(std::chrono::milliseconds time) {
@@ -282,17 +282,17 @@ bool Agent::State::wait_for_news(std::chrono::milliseconds time) {
 
 // At each sample anew, as long as a pod is over: a disruption budget may allow it later.
 void Agent::State::evict_over() {
-  for (const monitor::Overuse& over : monitoring_->over()) {
-    node::evict(transport_, over.owner.pod, over.owner.uid,
-                [pod = over.owner.pod](const node::Eviction& eviction) {
-                  log_info("eviction of a pod that uses more memory than it holds",
-                           {{"pod", to_string(pod)},
-                            {"outcome", eviction.message.empty() ? "evicted" : eviction.message}});
-                });
+  for (const Overuse& over : monitoring_->over()) {
+    evict(transport_, over.owner.pod, over.owner.uid,
+          [pod = over.owner.pod](const Eviction& eviction) {
+            log_info("eviction of a pod that uses more memory than it holds",
+                     {{"pod", to_string(pod)},
+                      {"outcome", eviction.message.empty() ? "evicted" : eviction.message}});
+          });
   }
 }
 
-void Agent::State::on_over(const monitor::Overuse& over) {
+void Agent::State::on_over(const Overuse& over) {
   const std::string message = "container " + over.owner.container + " uses " +
                               std::to_string(over.used.value()) + " MiB of card " +
                               std::to_string(over.grant.index.value()) + " and holds " +
@@ -301,8 +301,8 @@ void Agent::State::on_over(const monitor::Overuse& over) {
   const bool evict = settings_.enforcement == Enforcement::kEvict;
   events_.on_pod(
       over.owner.pod, over.owner.uid,
-      {node::Event::Type::kWarning, "MGPUMemoryExceeded",
+      {Event::Type::kWarning, "MGPUMemoryExceeded",
        message + (evict ? "; the pod is to be evicted" : "; ask for more memory, or use less")});
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -4,22 +4,21 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/utc_text.h"
 #include "common/base/log.h"
+#include "common/base/utc_text.h"
 #include "common/program/service_routes.h"
-#include "plugin/allocation/offer.h"
-#include "plugin/limits.h"
 #include "plugin/agent/report.h"
+#include "plugin/allocation/offer.h"
 #include "plugin/state/record_json.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-gpu::MpsOptions mps_options(const AgentSettings& settings) {
-  gpu::MpsOptions options;
+MpsOptions mps_options(const AgentSettings& settings) {
+  MpsOptions options;
   options.control = settings.mps_control;
   options.run_dir = settings.run_folder;
   return options;
@@ -33,8 +32,8 @@ std::vector<CardUuid> healthy(const std::vector<CardFacts>& cards) {
   return uuids;
 }
 
-std::vector<kubelet::Device> healthy_devices(std::vector<std::string> ids) {
-  std::vector<kubelet::Device> devices;
+std::vector<Device> healthy_devices(std::vector<std::string> ids) {
+  std::vector<Device> devices;
   devices.reserve(ids.size());
   for (std::string& id : ids) devices.push_back({std::move(id), true});
   return devices;
@@ -42,7 +41,7 @@ std::vector<kubelet::Device> healthy_devices(std::vector<std::string> ids) {
 
 }  // namespace
 
-Agent::State::State(AgentSettings settings, std::unique_ptr<gpu::CardSource> cards,
+Agent::State::State(AgentSettings settings, std::unique_ptr<CardSource> cards,
                     kube::Transport& transport, std::function<void(const std::string&)> on_fatal)
     : settings_(std::move(settings)),
       transport_(transport),
@@ -50,17 +49,16 @@ Agent::State::State(AgentSettings settings, std::unique_ptr<gpu::CardSource> car
       records_(settings_.state_folder + "/allocations"),
       known_file_(settings_.state_folder + "/cards.json"),
       events_(settings_.node, transport, utc_now),
-      publisher_(
-          std::make_unique<node::NodePublisher>(settings_.node, settings_.contract, transport,
-                                                [](const std::string& problem) {
-                                                  log_warn("node object", {{"problem", problem}});
-                                                })),
+      publisher_(std::make_unique<NodePublisher>(settings_.node, settings_.contract, transport,
+                                                 [](const std::string& problem) {
+                                                   log_warn("node object", {{"problem", problem}});
+                                                 })),
       pods_(std::make_unique<Pods>(settings_.node, transport, nullptr)),
       isolation_(settings_.mps ? Isolation(mps_options(settings_)) : Isolation()),
       pod_resources_(settings_.pod_resources_socket),
       inventory_(std::move(cards),
                  {.recall = [this] { return recall(); },
-                  .remember = [this](const gpu::KnownCards& known) { return remember(known); },
+                  .remember = [this](const KnownCards& known) { return remember(known); },
                   .on_change = [this](const InventoryState& before,
                                       const InventoryState& now) { on_cards(before, now); },
                   .now = utc_now}) {
@@ -75,7 +73,7 @@ bool Agent::State::wait(std::chrono::milliseconds time) {
 
 // --- cards ---------------------------------------------------------------------------------------
 
-std::optional<gpu::KnownCards> Agent::State::recall() {
+std::optional<KnownCards> Agent::State::recall() {
   auto known = known_file_.load();
   if (known) return *std::move(known);
   log_info("asking the node object which indices its cards have",
@@ -87,7 +85,7 @@ std::optional<gpu::KnownCards> Agent::State::recall() {
   return std::nullopt;
 }
 
-bool Agent::State::remember(const gpu::KnownCards& known) {
+bool Agent::State::remember(const KnownCards& known) {
   const auto saved = known_file_.save(known);
   if (!saved) log_error("cards are not kept on disk", {{"problem", saved.error().message}});
   return saved.has_value();
@@ -95,7 +93,7 @@ bool Agent::State::remember(const gpu::KnownCards& known) {
 
 void Agent::State::on_cards(const InventoryState& before, const InventoryState& now) {
   log_info("cards", {{"cards", std::to_string(now.cards.size())},
-                     {"healthy", std::to_string(allocation::healthy_cards(now.cards))},
+                     {"healthy", std::to_string(healthy_cards(now.cards))},
                      {"problem", now.problem}});
   isolation_.follow(healthy(now.cards));
   if (injector_) injector_->set_shared(now.found.shared);
@@ -111,32 +109,31 @@ void Agent::State::tell_of_sick_cards(const InventoryState& before, const Invent
     if (card.healthy() || (was != before.cards.end() && !was->healthy())) continue;
     const std::string what = "card " + std::to_string(card.index.value()) + " (" + card.uuid.str() +
                              ") is not healthy: " + card.health;
-    events_.on_node({node::Event::Type::kWarning, "MGPUCardUnhealthy", what});
-    for (const allocation::Record& record : records_.bound()) {
-      const auto on = std::ranges::find(record.cards, card.uuid, &allocation::CardGrant::uuid);
+    events_.on_node({Event::Type::kWarning, "MGPUCardUnhealthy", what});
+    for (const Record& record : records_.bound()) {
+      const auto on = std::ranges::find(record.cards, card.uuid, &CardGrant::uuid);
       if (on == record.cards.end()) continue;
       events_.on_pod(record.owner->pod, record.owner->uid,
-                     {node::Event::Type::kWarning, "MGPUCardUnhealthy",
+                     {Event::Type::kWarning, "MGPUCardUnhealthy",
                       "container " + record.owner->container + ": " + what +
                           "; delete the pod so that it is scheduled on a healthy card"});
     }
   }
 }
 
-std::vector<kubelet::Device> Agent::State::core_devices(const std::vector<CardFacts>& cards) const {
-  return healthy_devices(allocation::offered_core_ids(cards, records_.bound()));
+std::vector<Device> Agent::State::core_devices(const std::vector<CardFacts>& cards) const {
+  return healthy_devices(offered_core_ids(cards, records_.bound()));
 }
 
-std::vector<kubelet::Device> Agent::State::memory_devices(
-    const std::vector<CardFacts>& cards) const {
-  return healthy_devices(allocation::offered_memory_ids(cards));
+std::vector<Device> Agent::State::memory_devices(const std::vector<CardFacts>& cards) const {
+  return healthy_devices(offered_memory_ids(cards));
 }
 
 void Agent::State::offer(const std::vector<CardFacts>& cards) {
   const std::lock_guard lock(mutex_);
   if (core_plugin_) core_plugin_->set_devices(core_devices(cards));
   if (!memory_plugin_) return;
-  if (auto fits = allocation::check_memory_list(allocation::healthy_memory(cards)); !fits) {
+  if (auto fits = check_memory_list(healthy_memory(cards)); !fits) {
     log_error("mgpu-memory is not told anew", {{"problem", fits.error().message}});
   } else {
     memory_plugin_->set_devices(memory_devices(cards));
@@ -161,12 +158,12 @@ void Agent::State::on_registration(const std::string& resource, const Result<voi
   changed_.notify_all();
 }
 
-Result<kubelet::Allocated> Agent::State::allocate(const std::vector<std::string>& ids) {
+Result<Allocated> Agent::State::allocate(const std::vector<std::string>& ids) {
   const auto start = Clock::now();
   auto answer = allocator_->allocate(ids);
   own_metrics_.allocated(Clock::now() - start);
   if (!answer) return answer.error();
-  return kubelet::Allocated{std::move(answer->edits), std::move(answer->cdi_devices)};
+  return Allocated{std::move(answer->edits), std::move(answer->cdi_devices)};
 }
 
 Result<void> Agent::State::pre_start(const std::vector<std::string>& ids,
@@ -181,14 +178,14 @@ Result<void> Agent::State::pre_start(const std::vector<std::string>& ids,
   return error(started.error().message);
 }
 
-void Agent::State::on_refused(const allocation::Refusal& refusal) {
+void Agent::State::on_refused(const Refusal& refusal) {
   log_warn("container is not started", {{"reason", std::string(label(refusal.reason))},
                                         {"pod", to_string(refusal.pod)},
                                         {"problem", refusal.message}});
   if (refusal.pod.name.empty()) return;
   events_.on_pod(
       refusal.pod, refusal.uid,
-      {node::Event::Type::kWarning, std::string(event_reason(refusal.reason)), refusal.message});
+      {Event::Type::kWarning, std::string(event_reason(refusal.reason)), refusal.message});
 }
 
 // --- what is told --------------------------------------------------------------------------------
@@ -219,8 +216,7 @@ Readiness Agent::State::readiness() const {
 
 void Agent::State::update_metrics() {
   const auto all = records_.all();
-  const auto bound =
-      static_cast<std::size_t>(std::ranges::count_if(all, &allocation::Record::bound));
+  const auto bound = static_cast<std::size_t>(std::ranges::count_if(all, &Record::bound));
   own_metrics_.allocations(all.size() - bound, bound);
   own_metrics_.ready(readiness().waiting_for.empty());
   own_metrics_.events_dropped(events_.dropped());
@@ -238,8 +234,8 @@ void Agent::State::update_metrics() {
 void Agent::State::add_routes() {
   add_service_routes(router_, metrics_, [this] { return readiness(); });
   router_.add("GET", "/allocations", [this](const http::Request&, const http::Respond& respond) {
-    respond({.body = state::records_json(records_.all())});
+    respond({.body = records_json(records_.all())});
   });
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -9,32 +9,32 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/metrics.h"
 #include "common/http/readiness.h"
 #include "common/http/router.h"
-#include "common/base/metrics.h"
 #include "plugin/agent/agent.h"
 #include "plugin/agent/agent_metrics.h"
-#include "plugin/containers/allocate_handler.h"
-#include "plugin/containers/record_collector.h"
-#include "plugin/injection/injector.h"
+#include "plugin/agent/known_cards.h"
+#include "plugin/agent/monitoring.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/cards/isolation.h"
-#include "plugin/cards/known_cards.h"
-#include "plugin/kubelet/device_plugin.h"
-#include "plugin/kubelet/pod_resources.h"
-#include "plugin/agent/monitoring.h"
-#include "plugin/node/event_recorder.h"
-#include "plugin/node/node_publisher.h"
+#include "plugin/containers/allocate_handler.h"
 #include "plugin/containers/pods.h"
 #include "plugin/containers/pre_start_handler.h"
+#include "plugin/containers/record_collector.h"
+#include "plugin/injection/injector.h"
+#include "plugin/kubelet/device_plugin.h"
+#include "plugin/kubelet/pod_resources.h"
+#include "plugin/node/event_recorder.h"
+#include "plugin/node/node_publisher.h"
 #include "plugin/state/records.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 // Members are in the order of who uses whom: what is declared later ends earlier.
 struct Agent::State {
  public:
-  State(AgentSettings settings, std::unique_ptr<gpu::CardSource> cards, kube::Transport& transport,
+  State(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Transport& transport,
         std::function<void(const std::string&)> on_fatal);
 
   Result<void> start();
@@ -50,35 +50,35 @@ struct Agent::State {
   std::optional<Injection> ask_runtime();
   bool wait_for_cards();
   bool complete_records();
-  void rebuild(const kubelet::CheckpointEntry& entry);
+  void rebuild(const CheckpointEntry& entry);
   void remember_injected();
   bool register_plugins();
-  std::unique_ptr<kubelet::DevicePlugin> make_plugin(const std::string& resource,
-                                                     std::vector<kubelet::Device> devices,
-                                                     kubelet::DevicePluginHandlers handlers);
-  static Result<kubelet::Allocated> allocate_memory(const std::vector<std::string>& ids);
+  std::unique_ptr<DevicePlugin> make_plugin(const std::string& resource,
+                                            std::vector<Device> devices,
+                                            DevicePluginHandlers handlers);
+  static Result<Allocated> allocate_memory(const std::vector<std::string>& ids);
   void say_waiting(const std::string& what);
   void keep_house();
-  void on_over(const monitor::Overuse& over);
+  void on_over(const Overuse& over);
   void evict_over();
   bool wait_for_news(std::chrono::milliseconds time);  // false: ending
   bool wait(std::chrono::milliseconds time);           // false: ending
 
   // Cards and kubelet.
-  std::optional<gpu::KnownCards> recall();
-  bool remember(const gpu::KnownCards& known);
+  std::optional<KnownCards> recall();
+  bool remember(const KnownCards& known);
   void on_cards(const InventoryState& before, const InventoryState& now);
   void tell_of_sick_cards(const InventoryState& before, const InventoryState& now);
-  std::vector<kubelet::Device> core_devices(const std::vector<CardFacts>& cards) const;
-  std::vector<kubelet::Device> memory_devices(const std::vector<CardFacts>& cards) const;
+  std::vector<Device> core_devices(const std::vector<CardFacts>& cards) const;
+  std::vector<Device> memory_devices(const std::vector<CardFacts>& cards) const;
   void offer(const std::vector<CardFacts>& cards);
   void publish();
   bool registered() const;
   void on_registration(const std::string& resource, const Result<void>& outcome);
-  Result<kubelet::Allocated> allocate(const std::vector<std::string>& ids);
+  Result<Allocated> allocate(const std::vector<std::string>& ids);
   Result<void> pre_start(const std::vector<std::string>& ids,
                          const std::function<bool()>& cancelled);
-  void on_refused(const allocation::Refusal& refusal);
+  void on_refused(const Refusal& refusal);
 
   void add_routes();
   void update_metrics();
@@ -88,15 +88,15 @@ struct Agent::State {
   const std::function<void(const std::string&)> on_fatal_;
   Metrics metrics_;
   AgentMetrics own_metrics_{metrics_};
-  state::Records records_;
+  Records records_;
   KnownCardsFile known_file_;
-  node::EventRecorder events_;
-  std::unique_ptr<node::NodePublisher> publisher_;  // ends on the executor
+  EventRecorder events_;
+  std::unique_ptr<NodePublisher> publisher_;  // ends on the executor
   std::unique_ptr<Pods> pods_;
   Isolation isolation_;
-  kubelet::PodResources pod_resources_;
+  PodResources pod_resources_;
   Inventory inventory_;
-  std::unique_ptr<injection::Injector> injector_;
+  std::unique_ptr<Injector> injector_;
   std::unique_ptr<Allocator> allocator_;
   std::unique_ptr<Starter> starter_;
   std::unique_ptr<Garbage> garbage_;
@@ -107,12 +107,12 @@ struct Agent::State {
   bool ending_ = false;                                // protected by mutex_, as the next
   bool up_ = false;                                    // bring_up is done
   std::string waiting_for_ = "the container runtime";  // while it is not
-  std::unique_ptr<kubelet::DevicePlugin> core_plugin_;
-  std::unique_ptr<kubelet::DevicePlugin> memory_plugin_;
+  std::unique_ptr<DevicePlugin> core_plugin_;
+  std::unique_ptr<DevicePlugin> memory_plugin_;
 
   http::Router router_;
   std::unique_ptr<http::Server> server_;
   std::thread thread_;
 };
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

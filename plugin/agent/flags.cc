@@ -13,7 +13,7 @@
 #include "plugin/cards/cards_file.h"
 #include "plugin/cards/nvml_source.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 namespace {
 
@@ -172,14 +172,14 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   return settings;
 }
 
-Result<std::unique_ptr<gpu::CardSource>> card_source_of(const Flags& flags) {
-  if (!flags.cards_file.empty()) return gpu::cards_file_source(flags.cards_file);
-  gpu::NvmlOptions options;
+Result<std::unique_ptr<CardSource>> card_source_of(const Flags& flags) {
+  if (!flags.cards_file.empty()) return cards_file_source(flags.cards_file);
+  NvmlOptions options;
   if (!flags.nvml_library.empty()) options.libraries = {flags.nvml_library};
   auto ignored = xids(flags.xid_ignore);
   if (!ignored) return ignored.error();
   options.xids_ignored = std::move(*ignored);
-  return gpu::nvml_source(std::move(options));
+  return nvml_source(std::move(options));
 }
 
 void log_flags(const Flags& flags) {
@@ -195,4 +195,4 @@ void log_flags(const Flags& flags) {
                         {"device_plugin_dir", flags.device_plugin_dir}});
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -6,11 +6,11 @@
 #include <string>
 
 #include "common/base/options.h"
-#include "common/program/program.h"
 #include "common/base/result.h"
+#include "common/program/program.h"
 #include "plugin/agent/agent.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 struct Flags : ProgramFlags {
   std::string node_name;
@@ -40,9 +40,9 @@ void add_flags(Options& options, Flags& flags);
 // Errors: a flag with a value that cannot be used (named).
 Result<AgentSettings> settings_of(const Flags& flags);
 // The cards file where one is given, else NVML. Errors: the same.
-Result<std::unique_ptr<gpu::CardSource>> card_source_of(const Flags& flags);
+Result<std::unique_ptr<CardSource>> card_source_of(const Flags& flags);
 
 // All that decides what the plugin does, for the log.
 void log_flags(const Flags& flags);
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

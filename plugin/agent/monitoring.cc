@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 namespace {
 
@@ -13,10 +13,10 @@ std::string bare_id(const std::string& id) {
   return at == std::string::npos ? id : id.substr(at + 3);
 }
 
-std::vector<monitor::CardProcess> processes_of(const std::vector<gpu::CardUse>& use) {
-  std::vector<monitor::CardProcess> processes;
-  for (const gpu::CardUse& card : use) {
-    for (const gpu::ProcessUse& one : card.processes) {
+std::vector<CardProcess> processes_of(const std::vector<CardUse>& use) {
+  std::vector<CardProcess> processes;
+  for (const CardUse& card : use) {
+    for (const ProcessUse& one : card.processes) {
       processes.push_back({card.uuid, one.pid, one.memory, one.sm_percent});
     }
   }
@@ -26,14 +26,14 @@ std::vector<monitor::CardProcess> processes_of(const std::vector<gpu::CardUse>& 
 }  // namespace
 
 Monitoring::Monitoring(Parts parts, NodeName node, std::string proc_folder,
-                       std::function<void(const monitor::Overuse&)> on_over)
+                       std::function<void(const Overuse&)> on_over)
     : parts_(parts),
       on_over_(std::move(on_over)),
       sampler_(std::move(proc_folder)),
       metrics_(parts.metrics, std::move(node), parts.inventory.description()) {}
 
-monitor::ContainerNames Monitoring::names() const {
-  monitor::ContainerNames names;
+ContainerNames Monitoring::names() const {
+  ContainerNames names;
   for (const kube::Pod& pod : parts_.pods.all()) {
     for (const kube::ContainerStatus& status : pod.container_statuses) {
       if (!status.id.empty()) names[bare_id(status.id)] = status.name;
@@ -42,11 +42,11 @@ monitor::ContainerNames Monitoring::names() const {
   return names;
 }
 
-std::vector<monitor::CardReading> Monitoring::readings(const std::vector<gpu::CardUse>& use) const {
-  std::vector<monitor::CardReading> readings;
+std::vector<CardReading> Monitoring::readings(const std::vector<CardUse>& use) const {
+  std::vector<CardReading> readings;
   for (const CardFacts& card : parts_.inventory.state().cards) {
-    monitor::CardReading reading{.facts = card, .memory_used = {}, .sm_percent = {}};
-    const auto at = std::ranges::find(use, card.uuid, &gpu::CardUse::uuid);
+    CardReading reading{.facts = card, .memory_used = {}, .sm_percent = {}};
+    const auto at = std::ranges::find(use, card.uuid, &CardUse::uuid);
     if (at != use.end()) {
       reading.memory_used = at->memory_used;
       reading.sm_percent = at->sm_percent;
@@ -61,7 +61,7 @@ void Monitoring::sample() {
   const auto joined = join(parts_.records.bound(), sampler_.sample(processes_of(use)), names());
   const auto over = watchdog_.step(joined.containers);
   metrics_.update(readings(use), joined, over);
-  for (const monitor::Overuse& one : over) on_over_(one);
+  for (const Overuse& one : over) on_over_(one);
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -8,13 +8,13 @@
 
 #include "common/base/metrics.h"
 #include "plugin/cards/inventory.h"
+#include "plugin/containers/pods.h"
 #include "plugin/monitor/metrics.h"
 #include "plugin/monitor/sampler.h"
 #include "plugin/monitor/watchdog.h"
-#include "plugin/containers/pods.h"
 #include "plugin/state/records.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 // One thread.
 class Monitoring {
@@ -23,27 +23,27 @@ class Monitoring {
     Metrics& metrics;
     Inventory& inventory;
     const Pods& pods;
-    const state::Records& records;
+    const Records& records;
   };
 
   // All of `parts` outlive it. `on_over` is told of a container once it uses more memory than it
   // holds; `proc_folder` is the node's /proc.
   Monitoring(Parts parts, NodeName node, std::string proc_folder,
-             std::function<void(const monitor::Overuse&)> on_over);
+             std::function<void(const Overuse&)> on_over);
 
   void sample();
   // Over now, for what must be tried again.
-  std::vector<monitor::Overuse> over() const { return watchdog_.over(); }
+  std::vector<Overuse> over() const { return watchdog_.over(); }
 
  private:
-  monitor::ContainerNames names() const;
-  std::vector<monitor::CardReading> readings(const std::vector<gpu::CardUse>& use) const;
+  ContainerNames names() const;
+  std::vector<CardReading> readings(const std::vector<CardUse>& use) const;
 
   const Parts parts_;
-  const std::function<void(const monitor::Overuse&)> on_over_;
-  monitor::ProcessSampler sampler_;
-  monitor::Watchdog watchdog_;
-  monitor::MonitorMetrics metrics_;
+  const std::function<void(const Overuse&)> on_over_;
+  ProcessSampler sampler_;
+  Watchdog watchdog_;
+  MonitorMetrics metrics_;
 };
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

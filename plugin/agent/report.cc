@@ -4,11 +4,9 @@
 
 #include "plugin/allocation/offer.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 namespace {
-
-using node::NodeReport;
 
 std::string cards(std::int64_t count) {
   return std::to_string(count) + (count == 1 ? " card" : " cards");
@@ -25,9 +23,9 @@ void say(NodeReport& report, NodeReport::Ready ready, const char* reason, std::s
 NodeReport report_of(const InventoryState& inventory, bool registered, bool memory_by_kubelet) {
   NodeReport report;
   report.cards = inventory.cards;
-  if (!memory_by_kubelet) report.memory = allocation::healthy_memory(inventory.cards);
+  if (!memory_by_kubelet) report.memory = healthy_memory(inventory.cards);
   const std::int64_t all = std::ssize(inventory.cards);
-  const std::int64_t healthy = allocation::healthy_cards(inventory.cards);
+  const std::int64_t healthy = healthy_cards(inventory.cards);
   if (!inventory.read) {
     say(report, NodeReport::Ready::kFalse, "NoDriver", inventory.problem);
   } else if (!inventory.problem.empty()) {
@@ -49,4 +47,4 @@ NodeReport report_of(const InventoryState& inventory, bool registered, bool memo
   return report;
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

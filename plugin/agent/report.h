@@ -4,11 +4,10 @@
 #include "plugin/cards/inventory.h"
 #include "plugin/node/node_publisher.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 // `registered`: kubelet reads our devices. `memory_by_kubelet`: mgpu-memory is a device-plugin
 // resource.
-node::NodeReport report_of(const InventoryState& inventory, bool registered,
-                           bool memory_by_kubelet);
+NodeReport report_of(const InventoryState& inventory, bool registered, bool memory_by_kubelet);
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

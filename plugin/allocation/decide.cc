@@ -8,8 +8,9 @@
 
 #include "common/base/check.h"
 #include "common/base/text.h"
+#include "common/contract/limits.h"
 
-namespace mgpu::allocation {
+namespace mgpu::plugin {
 
 namespace {
 
@@ -82,7 +83,7 @@ Held held_by_others(const NodeState& node, const CardFacts& card, const PodUid& 
   for (const Record& record : node.bound) {
     if (record.owner->uid == pod || grant_on(record, card.uuid) == nullptr) continue;
     auto& records = by_pod[record.owner->uid];
-    if (records.size() < limits::kGpuContainersPerPodMax) records.push_back(&record);
+    if (records.size() < kGpuContainersPerPodMax) records.push_back(&record);
   }
   Held held;
   for (const auto& [uid, records] : by_pod) {
@@ -344,4 +345,4 @@ Decided<Record> decide_again(const Record& record, const NodeState& node) {
   return record;
 }
 
-}  // namespace mgpu::allocation
+}  // namespace mgpu::plugin

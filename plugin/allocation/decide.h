@@ -11,7 +11,7 @@
 #include "plugin/allocation/identify.h"
 #include "plugin/allocation/record.h"
 
-namespace mgpu::allocation {
+namespace mgpu::plugin {
 
 enum class RefusalReason {
   kUnknownContainer,  // it cannot be told which container it is
@@ -58,4 +58,4 @@ Decided<Record> decide(const Identity& identity, const Record& record, const kub
 // cards it had. REQUIRES: record.bound().
 Decided<Record> decide_again(const Record& record, const NodeState& node);
 
-}  // namespace mgpu::allocation
+}  // namespace mgpu::plugin

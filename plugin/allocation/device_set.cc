@@ -5,9 +5,9 @@
 #include "common/base/check.h"
 #include "common/base/digest.h"
 #include "common/base/text.h"
-#include "plugin/limits.h"
+#include "plugin/allocation/limits.h"
 
-namespace mgpu::allocation {
+namespace mgpu::plugin {
 
 namespace {
 
@@ -24,18 +24,18 @@ std::size_t id_length(std::int64_t n) {
 }
 
 Result<void> check_id(const std::string& id) {
-  if (!id.empty() && id.size() <= limits::kDeviceIdBytesMax) return {};
+  if (!id.empty() && id.size() <= kDeviceIdBytesMax) return {};
   return error("device id " + in_quotes(id) + " must have 1 to " +
-               std::to_string(limits::kDeviceIdBytesMax) + " characters");
+               std::to_string(kDeviceIdBytesMax) + " characters");
 }
 
 }  // namespace
 
 Result<DeviceSet> DeviceSet::of(std::span<const std::string> ids) {
   if (ids.empty()) return error("no device ids; at least one was expected");
-  if (ids.size() > limits::kDevicesPerRequestMax) {
+  if (ids.size() > kDevicesPerRequestMax) {
     return error(std::to_string(ids.size()) + " device ids; at most " +
-                 std::to_string(limits::kDevicesPerRequestMax) + " were expected");
+                 std::to_string(kDevicesPerRequestMax) + " were expected");
   }
   for (const std::string& id : ids) {
     if (auto ok = check_id(id); !ok) return ok.error();
@@ -90,4 +90,4 @@ std::size_t memory_list_bytes(std::int64_t count) {
   return bytes;
 }
 
-}  // namespace mgpu::allocation
+}  // namespace mgpu::plugin

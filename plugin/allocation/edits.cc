@@ -5,7 +5,7 @@
 
 #include "common/base/check.h"
 
-namespace mgpu::allocation {
+namespace mgpu::plugin {
 
 namespace {
 
@@ -59,4 +59,4 @@ std::string cdi_name(const Contract& contract, const AllocationId& id) {
   return cdi_kind(contract) + "=" + id.str();
 }
 
-}  // namespace mgpu::allocation
+}  // namespace mgpu::plugin

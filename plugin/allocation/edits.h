@@ -10,7 +10,7 @@
 #include "common/contract/contract.h"
 #include "plugin/allocation/record.h"
 
-namespace mgpu::allocation {
+namespace mgpu::plugin {
 
 struct DeviceNode {
   std::string path;       // in the container
@@ -64,4 +64,4 @@ std::string cdi_kind(const Contract& contract);
 // "<kind>=<allocation>", as kubelet passes it to the runtime.
 std::string cdi_name(const Contract& contract, const AllocationId& id);
 
-}  // namespace mgpu::allocation
+}  // namespace mgpu::plugin

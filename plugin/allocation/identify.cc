@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace mgpu::allocation {
+namespace mgpu::plugin {
 
 namespace {
 
@@ -67,4 +67,4 @@ Result<Identities> identify(const Evidence& evidence) {
   return doubt(evidence);
 }
 
-}  // namespace mgpu::allocation
+}  // namespace mgpu::plugin

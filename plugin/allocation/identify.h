@@ -18,7 +18,7 @@
 #include "common/base/result.h"
 #include "plugin/allocation/record.h"
 
-namespace mgpu::allocation {
+namespace mgpu::plugin {
 
 // A container that PodResources lists with these devices.
 struct Listed {
@@ -54,4 +54,4 @@ bool settled_by_list(const Evidence& evidence);
 // Errors: one sentence of doubt. Several identities are of one pod.
 Result<std::vector<Identity>> identify(const Evidence& evidence);
 
-}  // namespace mgpu::allocation
+}  // namespace mgpu::plugin

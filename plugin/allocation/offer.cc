@@ -4,9 +4,9 @@
 #include <set>
 
 #include "common/base/check.h"
-#include "plugin/limits.h"
+#include "plugin/allocation/limits.h"
 
-namespace mgpu::allocation {
+namespace mgpu::plugin {
 
 namespace {
 
@@ -76,11 +76,11 @@ std::vector<std::string> offered_memory_ids(const std::vector<CardFacts>& cards)
 
 Result<void> check_memory_list(std::int64_t mib) {
   const std::size_t bytes = memory_list_bytes(mib);
-  if (bytes <= limits::kDeviceListBytesMax) return {};
+  if (bytes <= kDeviceListBytesMax) return {};
   return error("--memory-resource=device-plugin: " + std::to_string(mib) +
                " MiB are as many devices, whose list has " + std::to_string(bytes) +
-               " bytes, and kubelet takes at most " + std::to_string(limits::kDeviceListBytesMax) +
+               " bytes, and kubelet takes at most " + std::to_string(kDeviceListBytesMax) +
                "; use --memory-resource=node-status on this node");
 }
 
-}  // namespace mgpu::allocation
+}  // namespace mgpu::plugin

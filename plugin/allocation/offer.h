@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "common/contract/contract.h"
 #include "common/base/result.h"
+#include "common/contract/contract.h"
 #include "plugin/allocation/record.h"
 
-namespace mgpu::allocation {
+namespace mgpu::plugin {
 
 // MiB of all healthy cards.
 std::int64_t healthy_memory(const std::vector<CardFacts>& cards);
@@ -28,4 +28,4 @@ std::vector<std::string> offered_memory_ids(const std::vector<CardFacts>& cards)
 // the numbers and what to do instead.
 Result<void> check_memory_list(std::int64_t mib);
 
-}  // namespace mgpu::allocation
+}  // namespace mgpu::plugin

@@ -4,7 +4,7 @@
 
 #include "common/base/check.h"
 
-namespace mgpu::allocation {
+namespace mgpu::plugin {
 
 namespace {
 
@@ -33,4 +33,4 @@ bool valid(const AllocationId& id) {
   return is_word(text.substr(0, kHashDigits)) && is_word(nonce) && nonce.size() <= kNonceMax;
 }
 
-}  // namespace mgpu::allocation
+}  // namespace mgpu::plugin

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "common/contract/gpu_request.h"
 #include "common/base/ids.h"
 #include "common/base/units.h"
+#include "common/contract/gpu_request.h"
 #include "plugin/allocation/device_set.h"
 
-namespace mgpu::allocation {
+namespace mgpu::plugin {
 
 // "<hash of the devices>-<nonce>": unlike the hash alone it never comes twice, so that nothing
 // written for an earlier pod with the same devices can be taken for this one's.
@@ -56,4 +56,4 @@ struct Record {
   bool operator==(const Record&) const = default;
 };
 
-}  // namespace mgpu::allocation
+}  // namespace mgpu::plugin

@@ -7,10 +7,10 @@
 #include <set>
 #include <utility>
 
-#include "common/limits.h"
 #include "common/base/text.h"
+#include "common/contract/limits.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 namespace {
 
 std::optional<CardIndex> index_of(const KnownCards& known, const CardUuid& uuid) {
@@ -21,7 +21,7 @@ std::optional<CardIndex> index_of(const KnownCards& known, const CardUuid& uuid)
 }
 
 std::optional<CardIndex> lowest_free(const KnownCards& known) {
-  for (std::int32_t value = 0; value <= limits::kCardIndexMax; ++value) {
+  for (std::int32_t value = 0; value <= kCardIndexMax; ++value) {
     if (!known.contains(CardIndex(value))) return CardIndex(value);
   }
   return std::nullopt;
@@ -37,9 +37,9 @@ class Indexing {
 
   void add(const FoundCard& card) {
     if (!present_.insert(card.uuid).second) return complain(named(card) + " was found twice");
-    if (present_.size() > limits::kCardsPerNodeMax) {
+    if (present_.size() > kCardsPerNodeMax) {
       return complain(fmt::format("{} is left out: a node has at most {} cards", named(card),
-                                  limits::kCardsPerNodeMax));
+                                  kCardsPerNodeMax));
     }
     if (const auto index = place(card)) note(*index, card);
   }
@@ -82,7 +82,7 @@ class Indexing {
     const auto index = lowest_free(result_.known);
     if (!index) {
       complain(fmt::format("{} is left out: all indices up to {} belong to other cards",
-                           named(card), limits::kCardIndexMax));
+                           named(card), kCardIndexMax));
     }
     return index;
   }
@@ -105,7 +105,7 @@ class Indexing {
 
   // A node lists so many cards and no more; it may have had others long ago.
   void leave_out_the_longest_lost() {
-    while (result_.cards.size() > limits::kCardsPerNodeMax) {
+    while (result_.cards.size() > kCardsPerNodeMax) {
       const auto order = [](const CardFacts& a, const CardFacts& b) {
         return std::pair(a.health != kLost, a.since) < std::pair(b.health != kLost, b.since);
       };
@@ -135,4 +135,4 @@ Indexed index_cards(const KnownCards& known, const std::vector<FoundCard>& found
   return indexing.finish();
 }
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

@@ -9,7 +9,7 @@
 #include "common/contract/contract.h"
 #include "plugin/cards/card_source.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 
 // Every card this node ever had. The facts are the last that were seen of it.
 using KnownCards = std::map<CardIndex, CardFacts>;
@@ -28,4 +28,4 @@ Indexed index_cards(const KnownCards& known, const std::vector<FoundCard>& found
 
 inline constexpr std::string_view kLost = "Lost";
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
-#include "common/limits.h"
+#include "common/contract/limits.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 
 bool is_card_uuid(std::string_view text) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '_' || c == '.';
   };
-  return !text.empty() && text.size() <= limits::kCardTextMax && text.front() != '.' &&
+  return !text.empty() && text.size() <= kCardTextMax && text.front() != '.' &&
          std::all_of(text.begin(), text.end(), allowed);
 }
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

@@ -12,13 +12,14 @@
 #include <string_view>
 #include <vector>
 
-#include "common/contract/contract.h"
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/base/units.h"
+#include "common/contract/contract.h"
 #include "plugin/allocation/edits.h"
+#include "plugin/monitor/limits.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 
 // What may be a UUID: it becomes part of paths, so that it has letters, digits, "-", "_" and "."
 // alone, and does not start with ".".
@@ -30,14 +31,14 @@ struct FoundCard {
   MiB memory;
   std::string health = std::string(kHealthy);  // else why it is not offered: "XID 79", "MIG", ...
   std::optional<CardIndex> index{};            // what the cards file asks for; NVML: none
-  std::vector<allocation::DeviceNode> nodes{};
+  std::vector<DeviceNode> nodes{};
   bool operator==(const FoundCard&) const = default;
 };
 
-struct Inventory {
+struct FoundCards {
   std::vector<FoundCard> cards;
-  allocation::Edits shared;  // for every container that has a card: control nodes, libraries
-  bool operator==(const Inventory&) const = default;
+  Edits shared;  // for every container that has a card: control nodes, libraries
+  bool operator==(const FoundCards&) const = default;
 };
 
 struct ProcessUse {
@@ -51,7 +52,7 @@ struct CardUse {
   CardUuid uuid;
   std::optional<MiB> memory_used;     // of the whole card
   std::optional<double> sm_percent;   // of the whole card
-  std::vector<ProcessUse> processes;  // at most limits::kProcessesPerCardMax
+  std::vector<ProcessUse> processes;  // at most kProcessesPerCardMax
 };
 
 // Functions may block for as long as a driver does, and are called by one thread at a time.
@@ -61,7 +62,7 @@ class CardSource {
 
   // All cards as they are now, MIG-enabled and sick ones with their health. Errors: one sentence,
   // what was looked for and where; the caller keeps what it knew and asks again.
-  virtual Result<Inventory> read() = 0;
+  virtual Result<FoundCards> read() = 0;
   // What runs on the cards now; cards without an answer are left out.
   virtual std::vector<CardUse> use() = 0;
   // Waits until something may have changed (an XID, the file), at most `timeout`. wake() ends it.
@@ -71,4 +72,4 @@ class CardSource {
   virtual std::string description() const = 0;
 };
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

@@ -9,16 +9,16 @@
 #include <set>
 #include <utility>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 #include "common/base/text.h"
+#include "common/contract/limits.h"
+#include "plugin/allocation/limits.h"
 #include "plugin/cards/cards_file_fields.h"
-#include "plugin/limits.h"
+#include "plugin/cards/limits.h"
+#include "plugin/monitor/limits.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 namespace {
-
-using allocation::DeviceNode;
-using allocation::Mount;
 
 constexpr double kPercentMax = 100;
 // Of Linux (include/linux/threads.h, PID_MAX_LIMIT).
@@ -51,7 +51,7 @@ DeviceNode read_device(const YAML::Node& node, const std::string& place, Problem
 
 std::vector<DeviceNode> read_devices(const YamlFields& from) {
   std::vector<DeviceNode> devices;
-  for (const YAML::Node& node : from.list("devices", limits::kEditsPerCardMax)) {
+  for (const YAML::Node& node : from.list("devices", kEditsPerCardMax)) {
     devices.push_back(read_device(node, from.place("devices", devices.size()), from.problem()));
   }
   return devices;
@@ -67,11 +67,11 @@ Mount read_mount(const YAML::Node& node, const std::string& place, Problem& prob
   return mount;
 }
 
-allocation::Environment read_environment(const YamlFields& from) {
+Environment read_environment(const YamlFields& from) {
   const YAML::Node map = from.child("environment");
   const std::string place = from.place("environment");
   Problem& problem = from.problem();
-  allocation::Environment environment;
+  Environment environment;
   if (!map.IsMap()) {
     problem.note(place + " must be a map of texts");
     return environment;
@@ -80,35 +80,35 @@ allocation::Environment read_environment(const YamlFields& from) {
     if (!problem.none()) break;
     const std::string name = variable.first.IsScalar() ? variable.first.Scalar() : "";
     const std::string value = variable.second.IsScalar() ? variable.second.Scalar() : "";
-    if (!is_variable_name(name) || name.size() > limits::kCardTextMax) {
+    if (!is_variable_name(name) || name.size() > kCardTextMax) {
       problem.note(fmt::format("{} must have names of letters, digits and _, found {}", place,
                                in_quotes(name)));
     }
-    if (!variable.second.IsScalar() || value.size() > limits::kPathBytesMax ||
+    if (!variable.second.IsScalar() || value.size() > kPathBytesMax ||
         value.find('\0') != std::string::npos) {
-      problem.note(fmt::format("{}.{} must be a text of at most {} bytes", place, name,
-                               limits::kPathBytesMax));
+      problem.note(
+          fmt::format("{}.{} must be a text of at most {} bytes", place, name, kPathBytesMax));
     }
     if (!environment.emplace(name, value).second) {
       problem.note(fmt::format("{}.{} is there twice", place, name));
     }
   }
-  if (environment.size() > limits::kEditsPerCardMax) {
-    problem.note(fmt::format("{} must have at most {} variables, found {}", place,
-                             limits::kEditsPerCardMax, environment.size()));
+  if (environment.size() > kEditsPerCardMax) {
+    problem.note(fmt::format("{} must have at most {} variables, found {}", place, kEditsPerCardMax,
+                             environment.size()));
   }
   return environment;
 }
 
-allocation::Edits read_shared(const YamlFields& root) {
-  allocation::Edits shared;
+Edits read_shared(const YamlFields& root) {
+  Edits shared;
   if (!root.has("shared")) return shared;
   const YamlFields fields(root.child("shared"), "shared", {"devices", "environment", "mounts"},
                           root.problem());
   if (fields.has("devices")) shared.devices = read_devices(fields);
   if (fields.has("environment")) shared.environment = read_environment(fields);
   if (!fields.has("mounts")) return shared;
-  for (const YAML::Node& node : fields.list("mounts", limits::kEditsPerCardMax)) {
+  for (const YAML::Node& node : fields.list("mounts", kEditsPerCardMax)) {
     shared.mounts.push_back(
         read_mount(node, fields.place("mounts", shared.mounts.size()), root.problem()));
   }
@@ -121,7 +121,7 @@ ProcessUse read_process(const YAML::Node& node, const std::string& place, Proble
   const YamlFields fields(node, place, {"pid", "memoryMiB", "smPercent"}, problem);
   ProcessUse process{.pid = fields.whole("pid", 1, kPidMax), .memory = {}, .sm_percent = {}};
   if (fields.has("memoryMiB")) {
-    process.memory = MiB(fields.whole("memoryMiB", 0, limits::kCardMemoryMiBMax));
+    process.memory = MiB(fields.whole("memoryMiB", 0, kCardMemoryMiBMax));
   }
   if (fields.has("smPercent")) process.sm_percent = fields.number("smPercent", 0, kPercentMax);
   return process;
@@ -133,7 +133,7 @@ CardUse read_use(const YamlFields& card, const CardUuid& uuid) {
   if (!card.has("processes")) return use;
   std::set<std::int64_t> pids;
   double percent = 0;
-  for (const YAML::Node& node : card.list("processes", limits::kProcessesPerCardMax)) {
+  for (const YAML::Node& node : card.list("processes", kProcessesPerCardMax)) {
     if (!card.problem().none()) break;
     const std::string place = card.place("processes", use.processes.size());
     const ProcessUse process = read_process(node, place, card.problem());
@@ -149,7 +149,7 @@ CardUse read_use(const YamlFields& card, const CardUuid& uuid) {
 }
 
 CardUuid read_uuid(const YamlFields& card) {
-  const std::string uuid = card.text("uuid", limits::kCardTextMax);
+  const std::string uuid = card.text("uuid", kCardTextMax);
   if (!is_card_uuid(uuid)) {
     card.problem().note(fmt::format("{} must be letters, digits, \"-\", \"_\" and \".\", found {}",
                                     card.place("uuid"), in_quotes(uuid)));
@@ -162,20 +162,20 @@ void read_card(const YAML::Node& node, const std::string& place, CardsFile& file
   const YamlFields fields(node, place,
                           {"index", "uuid", "model", "memoryMiB", "health", "devices", "processes"},
                           problem);
-  FoundCard card{.uuid = read_uuid(fields),
-                 .model = fields.text("model", limits::kCardTextMax),
-                 .memory = MiB(fields.whole("memoryMiB", 1, limits::kCardMemoryMiBMax)),
-                 .index = CardIndex(
-                     static_cast<std::int32_t>(fields.whole("index", 0, limits::kCardIndexMax))),
-                 .nodes = read_devices(fields)};
-  if (fields.has("health")) card.health = fields.text("health", limits::kCardTextMax);
+  FoundCard card{
+      .uuid = read_uuid(fields),
+      .model = fields.text("model", kCardTextMax),
+      .memory = MiB(fields.whole("memoryMiB", 1, kCardMemoryMiBMax)),
+      .index = CardIndex(static_cast<std::int32_t>(fields.whole("index", 0, kCardIndexMax))),
+      .nodes = read_devices(fields)};
+  if (fields.has("health")) card.health = fields.text("health", kCardTextMax);
   file.use.push_back(read_use(fields, card.uuid));
   file.inventory.cards.push_back(std::move(card));
 }
 
 // --- the whole file ------------------------------------------------------------------------------
 
-void refuse_repeated_cards(const Inventory& inventory, Problem& problem) {
+void refuse_repeated_cards(const FoundCards& inventory, Problem& problem) {
   std::map<CardUuid, std::size_t> uuids;
   std::map<CardIndex, std::size_t> indices;
   for (std::size_t i = 0; i < inventory.cards.size(); ++i) {
@@ -192,7 +192,7 @@ void refuse_repeated_cards(const Inventory& inventory, Problem& problem) {
 }
 
 // A container may have all of these at once.
-void refuse_ambiguous_paths(const Inventory& inventory, Problem& problem) {
+void refuse_ambiguous_paths(const FoundCards& inventory, Problem& problem) {
   std::map<std::string, std::string> hosts;
   const auto add = [&](const DeviceNode& device) {
     const auto [first, is_new] = hosts.emplace(device.path, device.host_path);
@@ -210,7 +210,7 @@ void refuse_ambiguous_paths(const Inventory& inventory, Problem& problem) {
 CardsFile read_document(const YAML::Node& document, Problem& problem) {
   CardsFile file;
   const YamlFields root(document, "", {"cards", "shared"}, problem);
-  const auto cards = root.list("cards", limits::kCardsPerNodeMax);
+  const auto cards = root.list("cards", kCardsPerNodeMax);
   for (std::size_t i = 0; i < cards.size() && problem.none(); ++i) {
     read_card(cards[i], root.place("cards", i), file, problem);
   }
@@ -236,9 +236,9 @@ Result<CardsFile> parse_cards_file(std::string_view yaml) try {
   return error(fmt::format("line {} is nested too deeply", failure.mark.line + 1));
 } catch (const YAML::Exception& failure) {
   return error(fmt::format("not YAML: line {}: {}", failure.mark.line + 1,
-                           cut_text(failure.msg, limits::kQuotedValueMax)));
+                           cut_text(failure.msg, kQuotedValueMax)));
 } catch (const std::exception& failure) {
   return error(fmt::format("not YAML: {}", in_quotes(failure.what())));
 }
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

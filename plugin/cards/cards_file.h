@@ -24,22 +24,23 @@
 #include <string>
 #include <string_view>
 
+#include "common/contract/limits.h"
 #include "plugin/cards/card_source.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 
 // What a cards file says.
 struct CardsFile {
-  Inventory inventory;
+  FoundCards inventory;
   std::vector<CardUse> use;
 };
 
 // Errors: one sentence that names the field, the value and what was expected: not YAML, unknown,
 // missing or repeated fields, an index or uuid twice, zero memory, a path that is not absolute, a
-// path in the container that means two devices, more than limits::kCardsPerNodeMax cards.
+// path in the container that means two devices, more than kCardsPerNodeMax cards.
 Result<CardsFile> parse_cards_file(std::string_view yaml);
 
 // read() fails where the file cannot be read or parsed; use() then answers with what it said last.
 std::unique_ptr<CardSource> cards_file_source(std::string path);
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

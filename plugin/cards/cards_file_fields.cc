@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "common/base/text.h"
-#include "plugin/limits.h"
+#include "plugin/allocation/limits.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 namespace {
 
 bool is_control(char c) {
@@ -36,8 +36,7 @@ bool is_absent(const YAML::Node& node) {
 
 void check_absolute_path(const std::string& path, const std::string& place, Problem& problem) {
   const std::string within = path + "/";
-  const bool good = path.starts_with('/') && path.size() > 1 &&
-                    path.size() <= limits::kPathBytesMax &&
+  const bool good = path.starts_with('/') && path.size() > 1 && path.size() <= kPathBytesMax &&
                     within.find("/../") == std::string::npos &&
                     std::none_of(path.begin(), path.end(), is_control);
   if (good) return;
@@ -155,4 +154,4 @@ std::vector<YAML::Node> YamlFields::list(std::string_view name, std::size_t most
   return {found.begin(), found.end()};
 }
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 
 // What was wrong first; once something was, reading on is harmless and says nothing more.
 class Problem {
@@ -60,4 +60,4 @@ class YamlFields {
 // A problem, named by `place`, where `path` is not absolute or has "..".
 void check_absolute_path(const std::string& path, const std::string& place, Problem& problem);
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

@@ -16,9 +16,9 @@
 #include "common/base/files.h"
 #include "common/base/text.h"
 #include "plugin/cards/cards_file.h"
-#include "plugin/limits.h"
+#include "plugin/cards/limits.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 namespace {
 
 using std::chrono::milliseconds;
@@ -53,7 +53,7 @@ class CardsFileSource : public CardSource {
  public:
   explicit CardsFileSource(std::string path) : path_(std::move(path)) {}
 
-  Result<Inventory> read() override {
+  Result<FoundCards> read() override {
     const auto text = read_noting_its_state();
     if (!text) return text.error();
     auto file = parse_cards_file(*text);
@@ -73,8 +73,8 @@ class CardsFileSource : public CardSource {
       const auto until = std::min(end, steady_clock::now() + longest);
       return woken_.wait_until(lock, until, [&] { return wake_; }) || until == end;
     };
-    bool over = just_changed_ && wait(limits::kFileTimeTick);
-    while (!over && !just_changed_ && look_at(path_) == seen_) over = wait(limits::kCardsFileLook);
+    bool over = just_changed_ && wait(kFileTimeTick);
+    while (!over && !just_changed_ && look_at(path_) == seen_) over = wait(kCardsFileLook);
     wake_ = false;
   }
 
@@ -99,7 +99,7 @@ class CardsFileSource : public CardSource {
     }
     struct stat status {};
     if (::fstat(file.number(), &status) == 0) note_seen(status);
-    return read_open_file(file, path_, limits::kCardsFileBytesMax, "cards file");
+    return read_open_file(file, path_, kCardsFileBytesMax, "cards file");
   }
 
   void note_seen(const struct stat& status) {
@@ -107,7 +107,7 @@ class CardsFileSource : public CardSource {
     timespec now{};
     ::clock_gettime(CLOCK_REALTIME, &now);
     const nanoseconds age = since_epoch(now) - seen_->changed;
-    just_changed_ = age >= nanoseconds(0) && age < limits::kFileTimeTick;
+    just_changed_ = age >= nanoseconds(0) && age < kFileTimeTick;
   }
 
   const std::string path_;
@@ -127,4 +127,4 @@ std::unique_ptr<CardSource> cards_file_source(std::string path) {
   return std::make_unique<CardsFileSource>(std::move(path));
 }
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <system_error>
 
-#include "plugin/limits.h"
+#include "plugin/cards/limits.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 namespace {
 
 namespace fs = std::filesystem;
@@ -67,13 +67,12 @@ std::set<std::string> libraries_in(const fs::path& folder) {
   std::error_code failed;
   for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
     const std::string name = at->path().filename().string();
-    if (is_driver_library(name) && names.size() < limits::kDriverFilesMax) names.insert(name);
+    if (is_driver_library(name) && names.size() < kDriverFilesMax) names.insert(name);
   }
   return names;
 }
 
-void add_mounts(const fs::path& seen, const std::string& on_node,
-                std::vector<allocation::Mount>& mounts) {
+void add_mounts(const fs::path& seen, const std::string& on_node, std::vector<Mount>& mounts) {
   for (const std::string& name : libraries_in(seen)) {
     const auto file = file_of(seen, name);
     if (!file) continue;
@@ -85,8 +84,8 @@ void add_mounts(const fs::path& seen, const std::string& on_node,
 
 }  // namespace
 
-std::vector<allocation::DeviceNode> control_nodes(const std::string& node_root) {
-  std::vector<allocation::DeviceNode> nodes;
+std::vector<DeviceNode> control_nodes(const std::string& node_root) {
+  std::vector<DeviceNode> nodes;
   for (const char* const path : {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"}) {
     std::error_code failed;
     if (fs::exists(joined(node_root, path), failed)) nodes.push_back({path, path});
@@ -94,9 +93,8 @@ std::vector<allocation::DeviceNode> control_nodes(const std::string& node_root) 
   return nodes;
 }
 
-std::vector<allocation::Mount> driver_libraries(const std::string& node_root,
-                                                const std::string& driver_root) {
-  std::vector<allocation::Mount> mounts;
+std::vector<Mount> driver_libraries(const std::string& node_root, const std::string& driver_root) {
+  std::vector<Mount> mounts;
   for (const std::string_view folder : kFolders) {
     const std::string on_node = joined(driver_root, folder);
     add_mounts(joined(node_root, on_node), on_node, mounts);
@@ -106,4 +104,4 @@ std::vector<allocation::Mount> driver_libraries(const std::string& node_root,
   return mounts;
 }
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

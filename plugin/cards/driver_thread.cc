@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/limits.h"
+#include "plugin/cards/limits.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 
 struct DriverThread::State {
   std::mutex mutex;
@@ -34,7 +34,7 @@ DriverThread::DriverThread()
     : state_(std::make_shared<State>()), thread_([state = state_] { serve(*state); }) {}
 
 DriverThread::~DriverThread() {
-  const bool idle = wait(limits::kDriverGoodbye);
+  const bool idle = wait(kDriverGoodbye);
   {
     const std::lock_guard lock(state_->mutex);
     state_->ending = true;
@@ -86,4 +86,4 @@ void DriverThread::wake() {
   state_->changed.notify_all();
 }
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

@@ -8,13 +8,15 @@
 #include <memory>
 #include <thread>
 
-namespace mgpu::gpu {
+#include "plugin/cards/limits.h"
+
+namespace mgpu::plugin {
 
 // All but wake() are called by one thread at a time.
 class DriverThread {
  public:
   DriverThread();
-  // Waits until the work has ended, at most `limits::kDriverGoodbye`. Work that hangs beyond it
+  // Waits until the work has ended, at most `kDriverGoodbye`. Work that hangs beyond it
   // keeps its thread and what it captured: there is no way to end it but the process's end.
   ~DriverThread();
   DriverThread(const DriverThread&) = delete;
@@ -38,4 +40,4 @@ class DriverThread {
   std::thread thread_;
 };
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

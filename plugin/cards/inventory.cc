@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "plugin/limits.h"
+#include "plugin/cards/limits.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 namespace {
 
@@ -16,7 +16,7 @@ bool same(const InventoryState& a, const InventoryState& b) {
 
 }  // namespace
 
-Inventory::Inventory(std::unique_ptr<gpu::CardSource> source, Hooks hooks)
+Inventory::Inventory(std::unique_ptr<CardSource> source, Hooks hooks)
     : source_(std::move(source)), hooks_(std::move(hooks)), description_(source_->description()) {}
 
 Inventory::~Inventory() {
@@ -42,14 +42,14 @@ InventoryState Inventory::state() const {
   return state_;
 }
 
-std::vector<allocation::DeviceNode> Inventory::nodes_of(const CardUuid& card) const {
+std::vector<DeviceNode> Inventory::nodes_of(const CardUuid& card) const {
   const std::lock_guard lock(mutex_);
-  const auto at = std::ranges::find(state_.found.cards, card, &gpu::FoundCard::uuid);
+  const auto at = std::ranges::find(state_.found.cards, card, &FoundCard::uuid);
   if (at == state_.found.cards.end()) return {};
   return at->nodes;
 }
 
-std::vector<gpu::CardUse> Inventory::use() const {
+std::vector<CardUse> Inventory::use() const {
   const std::lock_guard lock(mutex_);
   return use_;
 }
@@ -70,7 +70,7 @@ bool Inventory::recall() {
       known_ = std::move(*known);
       return true;
     }
-    if (!wait(limits::kInventoryPeriod)) return false;
+    if (!wait(kInventoryPeriod)) return false;
   }
 }
 
@@ -78,7 +78,7 @@ void Inventory::run() {
   if (!recall()) return;
   do {
     read();
-    source_->wait_for_change(limits::kInventoryPeriod);
+    source_->wait_for_change(kInventoryPeriod);
   } while (wait(std::chrono::milliseconds(0)));
 }
 
@@ -97,7 +97,7 @@ void Inventory::read() {
   auto found = source_->read();
   look_at_use();
   if (found) {
-    gpu::Indexed indexed = gpu::index_cards(known_, found->cards, hooks_.now());
+    Indexed indexed = index_cards(known_, found->cards, hooks_.now());
     const bool changed = indexed.known != known_;
     known_ = std::move(indexed.known);
     // Before anybody hears of a new index: it must never be given twice.
@@ -118,4 +118,4 @@ void Inventory::read() {
   hooks_.on_change(before, now);
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -2,7 +2,7 @@
 // UUIDs for ever, and tells what changed.
 //
 //   Recalling (which indices were given?) --> Reading --> Told --change, or
-//   limits::kInventoryPeriod--> Reading; a source that fails keeps what was known and is asked
+//   kInventoryPeriod--> Reading; a source that fails keeps what was known and is asked
 //   again
 #pragma once
 
@@ -17,14 +17,15 @@
 
 #include "plugin/cards/card_index.h"
 #include "plugin/cards/card_source.h"
+#include "plugin/cards/limits.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 struct InventoryState {
   bool read = false;             // the source has answered once
   std::string problem;           // one sentence while it does not
   std::vector<CardFacts> cards;  // ascending by index
-  gpu::Inventory found;
+  FoundCards found;
 };
 
 class Inventory {
@@ -32,15 +33,15 @@ class Inventory {
   struct Hooks {
     // The cards this node had before, or none while that cannot be known yet. Called on the thread
     // of the inventory until it answers.
-    std::function<std::optional<gpu::KnownCards>()> recall;
+    std::function<std::optional<KnownCards>()> recall;
     // Keeps them on disk; a failure is logged by the caller, and tried again at the next change.
-    std::function<bool(const gpu::KnownCards&)> remember;
+    std::function<bool(const KnownCards&)> remember;
     // On the thread of the inventory, after the first read and after each change.
     std::function<void(const InventoryState& before, const InventoryState& now)> on_change;
     std::function<std::string()> now;  // RFC 3339
   };
 
-  Inventory(std::unique_ptr<gpu::CardSource> source, Hooks hooks);
+  Inventory(std::unique_ptr<CardSource> source, Hooks hooks);
   ~Inventory();
 
   void start();
@@ -48,10 +49,10 @@ class Inventory {
   void stop();
   InventoryState state() const;  // any thread
   // Nodes of the card, empty where it is not there now. Any thread.
-  std::vector<allocation::DeviceNode> nodes_of(const CardUuid& card) const;
-  // What ran on the cards at the last look, limits::kInventoryPeriod ago at most unless the driver
+  std::vector<DeviceNode> nodes_of(const CardUuid& card) const;
+  // What ran on the cards at the last look, kInventoryPeriod ago at most unless the driver
   // hangs. Any thread.
-  std::vector<gpu::CardUse> use() const;
+  std::vector<CardUse> use() const;
   // Of the source, as of the last look. Any thread.
   std::string description() const;
 
@@ -62,18 +63,18 @@ class Inventory {
   void look_at_use();
   bool wait(std::chrono::milliseconds timeout);  // false: ended
 
-  const std::unique_ptr<gpu::CardSource> source_;
+  const std::unique_ptr<CardSource> source_;
   const Hooks hooks_;
-  gpu::KnownCards known_;  // on the thread
+  KnownCards known_;  // on the thread
   bool remembered_ = true;
   std::string told_problem_;
   mutable std::mutex mutex_;
   std::condition_variable ended_;
   bool ending_ = false;  // protected by mutex_, as the next
   InventoryState state_;
-  std::vector<gpu::CardUse> use_;
+  std::vector<CardUse> use_;
   std::string description_;
   std::thread thread_;
 };
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -10,7 +10,7 @@
 #include "common/base/text.h"
 #include "plugin/cards/card_source.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 namespace {
 
 namespace fs = std::filesystem;
@@ -130,10 +130,10 @@ void Mps::watch() {
   }
 }
 
-allocation::Edits mps_edits(const MpsOptions& options, const allocation::Record& record) {
-  allocation::Edits edits;
+Edits mps_edits(const MpsOptions& options, const Record& record) {
+  Edits edits;
   if (record.cards.size() != 1) return edits;
-  const allocation::CardGrant& card = record.cards.front();
+  const CardGrant& card = record.cards.front();
   edits.mounts = {{mps_folders(options.run_dir, card.uuid).pipe, kPipeInContainer, false}};
   edits.environment = {
       {"CUDA_MPS_PIPE_DIRECTORY", kPipeInContainer},
@@ -145,4 +145,4 @@ allocation::Edits mps_edits(const MpsOptions& options, const allocation::Record&
   return edits;
 }
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

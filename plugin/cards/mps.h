@@ -25,11 +25,12 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "plugin/allocation/edits.h"
+#include "plugin/cards/limits.h"
 #include "plugin/cards/mps_daemon.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 
-// Any thread; calls may block up to limits::kMpsCommandTimeout.
+// Any thread; calls may block up to kMpsCommandTimeout.
 class Mps {
  public:
   explicit Mps(MpsOptions options);
@@ -70,6 +71,6 @@ class Mps {
 // What a container with one card gets: the pipe directory of its card's daemon, its percentage
 // (none at 100) and its memory as device 0's pinned limit. One with several cards gets nothing: a
 // process speaks with one daemon.
-allocation::Edits mps_edits(const MpsOptions& options, const allocation::Record& record);
+Edits mps_edits(const MpsOptions& options, const Record& record);
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

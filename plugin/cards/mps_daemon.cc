@@ -11,9 +11,9 @@
 
 #include "common/base/log.h"
 #include "common/base/text.h"
-#include "plugin/limits.h"
+#include "plugin/cards/limits.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 namespace {
 
 using std::chrono::milliseconds;
@@ -42,7 +42,7 @@ bool may_live(std::int64_t pid) {
 std::vector<std::int64_t> parse_pids(const std::string& answer) {
   std::vector<std::int64_t> pids;
   std::istringstream words(answer);
-  for (std::string word; words >> word && pids.size() < limits::kMpsPidsMax;) {
+  for (std::string word; words >> word && pids.size() < kMpsPidsMax;) {
     if (const auto pid = number_of<std::int32_t>(word); pid && *pid >= 0) pids.push_back(*pid);
   }
   return pids;
@@ -195,7 +195,7 @@ void MpsDaemon::note_silence(const std::string& why, Time now) {
   state_.problem = "its control daemon does not answer: " + why;
   // One that was never ours is known by its answers alone.
   if (!process_) return fail(state_.problem, now);
-  if (++silent_looks_ < limits::kMpsSilentLooks) return;
+  if (++silent_looks_ < kMpsSilentLooks) return;
   if (may_have_clients()) {
     state_.problem += "; programs that use it go on, and it is restarted once they have ended";
     return;
@@ -269,4 +269,4 @@ bool MpsDaemon::lives() const {
   return process_ ? is_alive(*process_) : probe().has_value();
 }
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

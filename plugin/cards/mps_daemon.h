@@ -1,5 +1,5 @@
 // The MPS control daemon of one card, moved on step by step; mps.h draws its states. Not safe for
-// several threads; a step may block for some limits::kMpsCommandTimeout.
+// several threads; a step may block for some kMpsCommandTimeout.
 #pragma once
 
 #include <chrono>
@@ -10,20 +10,20 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "plugin/cards/limits.h"
 #include "plugin/cards/mps_process.h"
-#include "plugin/limits.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 
 // How long things take; tests have no patience.
 struct MpsTimes {
-  std::chrono::milliseconds command = limits::kMpsCommandTimeout;
-  std::chrono::milliseconds tick = limits::kMpsTick;
-  std::chrono::milliseconds look = limits::kMpsLook;
-  std::chrono::milliseconds start = limits::kMpsStartPatience;
-  std::chrono::milliseconds quit = limits::kMpsQuitPatience;
-  std::chrono::milliseconds restart_min = limits::kMpsRestartMin;
-  std::chrono::milliseconds restart_max = limits::kMpsRestartMax;
+  std::chrono::milliseconds command = kMpsCommandTimeout;
+  std::chrono::milliseconds tick = kMpsTick;
+  std::chrono::milliseconds look = kMpsLook;
+  std::chrono::milliseconds start = kMpsStartPatience;
+  std::chrono::milliseconds quit = kMpsQuitPatience;
+  std::chrono::milliseconds restart_min = kMpsRestartMin;
+  std::chrono::milliseconds restart_max = kMpsRestartMax;
 };
 
 struct MpsOptions {
@@ -108,4 +108,4 @@ class MpsDaemon {
 // Whether the daemon of these folders answers. Errors: why not.
 Result<void> probe_mps(const MpsOptions& options, const MpsFolders& folders);
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

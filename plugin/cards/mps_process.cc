@@ -17,10 +17,11 @@
 
 #include "common/base/files.h"
 #include "common/base/text.h"
+#include "plugin/cards/limits.h"
 #include "plugin/cards/mps_spawn.h"
-#include "plugin/limits.h"
+#include "plugin/monitor/limits.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 namespace {
 
 namespace fs = std::filesystem;
@@ -42,7 +43,7 @@ std::vector<std::string> environment(const MpsFolders& folders) {
 // When the process was started; none where it is not there or has ended.
 std::optional<std::uint64_t> start_time(pid_t pid) {
   if (pid <= 0) return std::nullopt;
-  const auto text = read_file(fmt::format("/proc/{}/stat", pid), limits::kProcFileBytesMax);
+  const auto text = read_file(fmt::format("/proc/{}/stat", pid), kProcFileBytesMax);
   // The name may have blanks and brackets of its own.
   const std::size_t name_end = text ? text->rfind(')') : std::string::npos;
   if (name_end == std::string::npos) return std::nullopt;
@@ -77,9 +78,9 @@ MpsFolders mps_folders(const std::string& run_dir, const CardUuid& card) {
 // Programs of any user reach the pipe directory when it is mounted for them, and not by looking
 // around.
 Result<void> make_mps_folders(const MpsFolders& folders) {
-  if (folders.pipe.size() > limits::kMpsPipePathMax) {
+  if (folders.pipe.size() > kMpsPipePathMax) {
     return error(fmt::format("the MPS pipe directory {} must have at most {} bytes",
-                             in_quotes(folders.pipe), limits::kMpsPipePathMax));
+                             in_quotes(folders.pipe), kMpsPipePathMax));
   }
   const fs::path card = fs::path(folders.pipe).parent_path();
   std::error_code failed;
@@ -148,9 +149,9 @@ std::string last_words(const MpsFolders& folders) {
 Result<std::string> mps_command(const std::string& control, const MpsFolders& folders,
                                 const std::string& command, std::chrono::milliseconds timeout) {
   auto answer = converse({control, {}, environment(folders), -1, -1}, command + "\n",
-                         limits::kMpsAnswerBytesMax, timeout);
+                         kMpsAnswerBytesMax, timeout);
   if (answer) return answer;
   return error(fmt::format("\"{}\" failed: {}", command, answer.error().message));
 }
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

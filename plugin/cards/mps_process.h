@@ -12,8 +12,9 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "plugin/cards/limits.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 
 // What belongs to the daemon of one card, below <run_dir>/mps/<uuid>.
 struct MpsFolders {
@@ -47,8 +48,8 @@ void kill_mps_daemon(const DaemonProcess& daemon);
 std::string last_words(const MpsFolders& folders);
 
 // What the daemon answers to `command`. Errors: no answer within `timeout`, no daemon, an answer
-// over limits::kMpsAnswerBytesMax.
+// over kMpsAnswerBytesMax.
 Result<std::string> mps_command(const std::string& control, const MpsFolders& folders,
                                 const std::string& command, std::chrono::milliseconds timeout);
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

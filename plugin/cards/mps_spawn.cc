@@ -19,7 +19,7 @@
 #include "common/base/files.h"
 #include "common/base/text.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 namespace {
 
 using std::chrono::milliseconds;
@@ -217,4 +217,4 @@ Result<std::string> converse(Program program, const std::string& text, std::size
   return error(end_of(*status, *answer));
 }
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

@@ -11,7 +11,7 @@
 
 #include "common/base/result.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 
 struct Program {
   std::string path;  // or a name to be found in $PATH
@@ -34,4 +34,4 @@ void kill_session(pid_t leader);
 Result<std::string> converse(Program program, const std::string& text, std::size_t bytes_max,
                              std::chrono::milliseconds timeout);
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

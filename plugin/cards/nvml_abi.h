@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace mgpu::gpu::nvml {
+namespace mgpu::plugin::nvml {
 
 struct DeviceHandle;
 using Device = DeviceHandle*;
@@ -155,4 +155,4 @@ using EventSetCreate = int(EventSet* set);
 using EventSetWait = int(EventSet set, Event* event, unsigned timeout_ms);
 using EventSetFree = int(EventSet set);
 
-}  // namespace mgpu::gpu::nvml
+}  // namespace mgpu::plugin::nvml

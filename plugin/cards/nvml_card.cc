@@ -3,17 +3,17 @@
 #include <algorithm>
 #include <cstring>
 
-#include "common/limits.h"
 #include "common/base/text.h"
+#include "common/contract/limits.h"
 
-namespace mgpu::gpu::nvml {
+namespace mgpu::plugin::nvml {
 namespace {
 
 constexpr int kBytesPerMiB = 20;  // as a shift
 
 std::optional<MiB> mib(std::uint64_t bytes) {
   const std::uint64_t whole = bytes >> kBytesPerMiB;
-  if (whole > static_cast<std::uint64_t>(limits::kCardMemoryMiBMax)) return std::nullopt;
+  if (whole > static_cast<std::uint64_t>(kCardMemoryMiBMax)) return std::nullopt;
   return MiB(static_cast<std::int64_t>(whole));
 }
 
@@ -22,7 +22,7 @@ std::string text_of(DeviceText* function, Device device) {
   if (function == nullptr || function(device, text, sizeof text) != kOk) return "";
   std::string read(text, ::strnlen(text, sizeof text));
   std::erase_if(read, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
-  return std::string(cut_text(read, limits::kCardTextMax));
+  return std::string(cut_text(read, kCardTextMax));
 }
 
 bool has_mig(const Functions& f, Device device) {
@@ -75,4 +75,4 @@ CardReading read_card(const Library& library, Device device) {
   return reading;
 }
 
-}  // namespace mgpu::gpu::nvml
+}  // namespace mgpu::plugin::nvml

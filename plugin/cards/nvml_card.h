@@ -10,7 +10,7 @@
 #include "plugin/cards/nvml_health.h"
 #include "plugin/cards/nvml_library.h"
 
-namespace mgpu::gpu::nvml {
+namespace mgpu::plugin::nvml {
 
 // Empty where NVML does not say, or says what cannot be a UUID.
 CardUuid uuid_of(const Library& library, Device device);
@@ -29,4 +29,4 @@ CardReading read_card(const Library& library, Device device);
 std::optional<CardUse> read_use(const Library& library, Device device, const CardUuid& uuid,
                                 std::uint64_t& seen_us);
 
-}  // namespace mgpu::gpu::nvml
+}  // namespace mgpu::plugin::nvml

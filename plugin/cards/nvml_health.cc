@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "common/contract/contract.h"
-#include "common/limits.h"
 #include "common/base/text.h"
-#include "plugin/limits.h"
+#include "common/contract/contract.h"
+#include "common/contract/limits.h"
+#include "plugin/cards/limits.h"
 
-namespace mgpu::gpu::nvml {
+namespace mgpu::plugin::nvml {
 namespace {
 
 std::string action_text(unsigned action) {
@@ -72,7 +72,7 @@ XidMeaning CardHealth::note_xid(std::uint64_t xid, const std::set<std::uint64_t>
 
 void CardHealth::note_probe(const Probe& probe) {
   if (const std::string complaint = complaint_of(probe); !complaint.empty()) {
-    if (reason_.empty()) reason_ = std::string(cut_text(complaint, limits::kCardTextMax));
+    if (reason_.empty()) reason_ = std::string(cut_text(complaint, kCardTextMax));
     good_probes_ = 0;
     // What answers again after this has been reset.
     if (probe.code == kGpuIsLost || probe.code == kResetRequired) until_reset_ = false;
@@ -80,7 +80,7 @@ void CardHealth::note_probe(const Probe& probe) {
   }
   // A driver that knows recovery actions knows better than the XID.
   if (until_reset_ && !probe.recovery_action) return;
-  if (reason_.empty() || ++good_probes_ < limits::kGoodProbes) return;
+  if (reason_.empty() || ++good_probes_ < kGoodProbes) return;
   *this = CardHealth();
 }
 
@@ -88,4 +88,4 @@ std::string CardHealth::text() const {
   return reason_.empty() ? std::string(kHealthy) : reason_;
 }
 
-}  // namespace mgpu::gpu::nvml
+}  // namespace mgpu::plugin::nvml

@@ -10,9 +10,10 @@
 #include <set>
 #include <string>
 
+#include "common/contract/limits.h"
 #include "plugin/cards/nvml_abi.h"
 
-namespace mgpu::gpu::nvml {
+namespace mgpu::plugin::nvml {
 
 enum class XidMeaning {
   kCounted,         // a program's fault, or one that the card has dealt with
@@ -37,7 +38,7 @@ class CardHealth {
   // The meaning that it had.
   XidMeaning note_xid(std::uint64_t xid, const std::set<std::uint64_t>& ignored);
   void note_probe(const Probe& probe);
-  // kHealthy, or why not, in at most limits::kCardTextMax bytes.
+  // kHealthy, or why not, in at most kCardTextMax bytes.
   std::string text() const;
 
  private:
@@ -47,4 +48,4 @@ class CardHealth {
   int good_probes_ = 0;
 };
 
-}  // namespace mgpu::gpu::nvml
+}  // namespace mgpu::plugin::nvml

@@ -5,10 +5,10 @@
 
 #include <utility>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 #include "common/base/text.h"
 
-namespace mgpu::gpu::nvml {
+namespace mgpu::plugin::nvml {
 namespace {
 
 // The unversioned name of a function that has versions is its oldest layout: only the name that a
@@ -33,8 +33,7 @@ ProcessList look_up_list(void* library, const std::string& symbol) {
 
 std::string loader_error() {
   const char* const text = ::dlerror();
-  return std::string(
-      cut_text(text != nullptr ? text : "unknown error", limits::kDriftDetailBytesMax));
+  return std::string(cut_text(text != nullptr ? text : "unknown error", kKeptSentenceBytesMax));
 }
 
 }  // namespace
@@ -121,4 +120,4 @@ std::string advice_for(int code) {
   }
 }
 
-}  // namespace mgpu::gpu::nvml
+}  // namespace mgpu::plugin::nvml

@@ -9,7 +9,7 @@
 #include "common/base/result.h"
 #include "plugin/cards/nvml_abi.h"
 
-namespace mgpu::gpu::nvml {
+namespace mgpu::plugin::nvml {
 
 // A list of processes: the function and the size of its entries go together, and are bound
 // together.
@@ -82,4 +82,4 @@ class Library {
 // What to do about an error of nvmlInit_v2: "; is the nvidia kernel module loaded?", or nothing.
 std::string advice_for(int code);
 
-}  // namespace mgpu::gpu::nvml
+}  // namespace mgpu::plugin::nvml

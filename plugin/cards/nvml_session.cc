@@ -8,7 +8,7 @@
 //   - an answer that says that the library or the driver is not usable any more (ends_session);
 //   - another number of cards in /proc than at the start: NVML goes on with its first list for
 //   ever;
-//   - limits::kNvmlReopenReads reads in a row that did not see every card: one that has come back
+//   - kNvmlReopenReads reads in a row that did not see every card: one that has come back
 //     is seen after a new start only.
 // One such read alone does not: a card may fail one call and answer the next, and a new start gives
 // up all handles and registered events.
@@ -28,13 +28,12 @@
 #include <system_error>
 #include <utility>
 
-#include "common/limits.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "plugin/cards/driver_files.h"
-#include "plugin/limits.h"
+#include "plugin/cards/limits.h"
 
-namespace mgpu::gpu::nvml {
+namespace mgpu::plugin::nvml {
 namespace {
 
 std::string system_text(SystemText* function) {
@@ -114,14 +113,14 @@ std::size_t Session::cards_in_proc() const {
 void Session::close_if_cards_stay_away(bool all_answer) {
   incomplete_reads_ = all_answer ? 0 : incomplete_reads_ + 1;
   const bool changed = cards_in_proc() != cards_at_open_;
-  if (!changed && incomplete_reads_ < limits::kNvmlReopenReads) return;
+  if (!changed && incomplete_reads_ < kNvmlReopenReads) return;
   log_info("NVML is started anew", {{"cards", changed ? "come or gone" : "missing for long"}});
   close();
 }
 
 // --- cards ---------------------------------------------------------------------------------------
 
-Result<Inventory> Session::read() {
+Result<FoundCards> Session::read() {
   if (!library_) {
     if (auto opened = open(); !opened) return opened.error();
   }
@@ -131,8 +130,8 @@ Result<Inventory> Session::read() {
     if (ends_session(code)) close();
     return why;
   }
-  if (events_ == nullptr && ++reads_without_events_ >= limits::kNvmlReopenReads) open_events();
-  Inventory inventory{.cards = {}, .shared = shared_};
+  if (events_ == nullptr && ++reads_without_events_ >= kNvmlReopenReads) open_events();
+  FoundCards inventory{.cards = {}, .shared = shared_};
   bool all_answer = true;
   const auto found = read_cards(count);
   for (Card* const card : found) {
@@ -251,9 +250,9 @@ std::optional<bool> Session::wait_for_xids() {
     return std::nullopt;
   }
   const auto& wait = library_->functions().event_set_wait;
-  auto patience = static_cast<unsigned>(limits::kXidWait.count());
+  auto patience = static_cast<unsigned>(kXidWait.count());
   bool changed = false;
-  for (int i = 0; i < limits::kXidsAtOnceMax; ++i) {
+  for (int i = 0; i < kXidsAtOnceMax; ++i) {
     Event event{};
     const int code = wait(events_, &event, std::exchange(patience, 0));
     if (code == kTimeout) return changed;
@@ -280,4 +279,4 @@ bool Session::note_event(const Event& event) {
   return !ignored;
 }
 
-}  // namespace mgpu::gpu::nvml
+}  // namespace mgpu::plugin::nvml

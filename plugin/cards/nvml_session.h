@@ -15,21 +15,22 @@
 #include <string>
 #include <vector>
 
+#include "plugin/cards/limits.h"
 #include "plugin/cards/nvml_card.h"
 #include "plugin/cards/nvml_health.h"
 #include "plugin/cards/nvml_library.h"
 #include "plugin/cards/nvml_source.h"
 
-namespace mgpu::gpu::nvml {
+namespace mgpu::plugin::nvml {
 
 class Session {
  public:
   explicit Session(NvmlOptions options);
   ~Session();
 
-  Result<Inventory> read();
+  Result<FoundCards> read();
   std::vector<CardUse> use();
-  // Waits for XIDs, at most `limits::kXidWait`: whether health may have changed. None: this driver
+  // Waits for XIDs, at most `kXidWait`: whether health may have changed. None: this driver
   // has no events, or NVML is closed.
   std::optional<bool> wait_for_xids();
   void close();
@@ -69,7 +70,7 @@ class Session {
   const NvmlOptions options_;
   std::shared_ptr<const Library> library_;  // null: closed
   std::map<CardUuid, Card> cards_;
-  allocation::Edits shared_;
+  Edits shared_;
   std::string description_ = "NVML (not loaded)";
   std::size_t cards_at_open_ = 0;
   int incomplete_reads_ = 0;
@@ -80,4 +81,4 @@ class Session {
   CardUuid at_card_;
 };
 
-}  // namespace mgpu::gpu::nvml
+}  // namespace mgpu::plugin::nvml

@@ -6,9 +6,8 @@
 
 #include "plugin/cards/driver_thread.h"
 #include "plugin/cards/nvml_session.h"
-#include "plugin/limits.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 namespace {
 
 using nvml::Session;
@@ -29,9 +28,9 @@ class NvmlSource : public CardSource {
     thread_.start([session = session_] { session->close(); });
   }
 
-  Result<Inventory> read() override {
+  Result<FoundCards> read() override {
     struct Answer {
-      std::optional<Result<Inventory>> inventory;
+      std::optional<Result<FoundCards>> inventory;
       std::string description;
     };
     const auto answer = std::make_shared<Answer>();
@@ -80,10 +79,10 @@ class NvmlSource : public CardSource {
   }
 
   // The card that does not answer is sick; nothing is known to be wrong with the others.
-  Result<Inventory> without_an_answer() const {
+  Result<FoundCards> without_an_answer() const {
     const CardUuid card = session_->at_card();
     if (!known_ || card.empty()) return error("the NVIDIA driver does not answer NVML");
-    Inventory inventory = *known_;
+    FoundCards inventory = *known_;
     for (FoundCard& found : inventory.cards) {
       if (found.uuid == card) found.health = "the driver does not answer";
     }
@@ -92,7 +91,7 @@ class NvmlSource : public CardSource {
 
   const milliseconds patience_;
   const std::shared_ptr<Session> session_;
-  std::optional<Inventory> known_;
+  std::optional<FoundCards> known_;
   std::string description_ = session_->description();
   bool hangs_ = false;
   DriverThread thread_;
@@ -104,4 +103,4 @@ std::unique_ptr<CardSource> nvml_source(NvmlOptions options) {
   return std::make_unique<NvmlSource>(std::move(options));
 }
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "plugin/cards/card_source.h"
-#include "plugin/limits.h"
+#include "plugin/cards/limits.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 
 struct NvmlOptions {
   // Tried in this order; a name without "/" is looked up by the loader.
@@ -27,7 +27,7 @@ struct NvmlOptions {
   // there.
   std::string driver_root = "/";
   // How long one look at all cards may take before a card is called sick.
-  std::chrono::milliseconds patience = limits::kDriverPatience;
+  std::chrono::milliseconds patience = kDriverPatience;
   // XIDs that programs cause: counted only (NVIDIA k8s-device-plugin internal/rm/health.go).
   std::set<std::uint64_t> xids_ignored = {13, 31, 43, 45, 68, 109};
 };
@@ -40,4 +40,4 @@ struct NvmlOptions {
 // Never fails: a library that is not there yet is looked for again at each read().
 std::unique_ptr<CardSource> nvml_source(NvmlOptions options);
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

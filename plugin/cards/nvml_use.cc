@@ -3,11 +3,10 @@
 #include <cstring>
 #include <map>
 
-#include "common/limits.h"
 #include "plugin/cards/nvml_card.h"
-#include "plugin/limits.h"
+#include "plugin/monitor/limits.h"
 
-namespace mgpu::gpu::nvml {
+namespace mgpu::plugin::nvml {
 namespace {
 
 constexpr std::uint64_t kBytesPerMiB = std::uint64_t{1} << 20;
@@ -36,7 +35,7 @@ bool ask_with_room(unsigned& count, const Ask& ask) {
     if (code == kOk) count = std::min(count, room);
     if (code != kInsufficientSize) return code == kOk;
     // Some more, since processes start between two questions.
-    count = std::min<unsigned>(std::max(count, room) * 2, limits::kProcessesPerCardMax);
+    count = std::min<unsigned>(std::max(count, room) * 2, kProcessesPerCardMax);
   }
   return false;
 }
@@ -118,9 +117,9 @@ std::optional<CardUse> read_use(const Library& library, Device device, const Car
   }
   add_samples(f, device, seen_us, processes);
   for (const auto& [pid, process] : processes) {
-    if (use.processes.size() < limits::kProcessesPerCardMax) use.processes.push_back(process);
+    if (use.processes.size() < kProcessesPerCardMax) use.processes.push_back(process);
   }
   return use;
 }
 
-}  // namespace mgpu::gpu::nvml
+}  // namespace mgpu::plugin::nvml

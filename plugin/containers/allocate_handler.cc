@@ -4,16 +4,13 @@
 
 #include "common/base/log.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
-using allocation::Record;
-
-Allocator::Allocator(state::Records& records, injection::Injector& injector,
-                     std::function<std::string()> nonce)
+Allocator::Allocator(Records& records, Injector& injector, std::function<std::string()> nonce)
     : records_(records), injector_(injector), nonce_(std::move(nonce)) {}
 
-Result<injection::Answer> Allocator::allocate(const std::vector<std::string>& ids) {
-  auto devices = allocation::DeviceSet::of(ids);
+Result<Answer> Allocator::allocate(const std::vector<std::string>& ids) {
+  auto devices = DeviceSet::of(ids);
   if (!devices) return devices.error();
   Record record;
   record.id = allocation_id(*devices, nonce_());
@@ -21,10 +18,10 @@ Result<injection::Answer> Allocator::allocate(const std::vector<std::string>& id
   if (auto kept = records_.keep(record); !kept) return kept.error();
   // Not forced to disk: kubelet's own checkpoint has the allocation too, and an error here would
   // fail the pod for good.
-  if (auto saved = records_.save(record, state::Durability::kProcess); !saved) {
+  if (auto saved = records_.save(record, Durability::kProcess); !saved) {
     log_warn("allocation is kept in memory only", {{"problem", saved.error().message}});
   }
   return injector_.answer(record);
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -11,22 +11,21 @@
 #include "plugin/injection/injector.h"
 #include "plugin/state/records.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 // Any thread.
 class Allocator {
  public:
   // Both outlive it. `nonce` gives letters and digits that have not come before.
-  Allocator(state::Records& records, injection::Injector& injector,
-            std::function<std::string()> nonce);
+  Allocator(Records& records, Injector& injector, std::function<std::string()> nonce);
 
   // Errors: ids that cannot be, too many allocations.
-  Result<injection::Answer> allocate(const std::vector<std::string>& ids);
+  Result<Answer> allocate(const std::vector<std::string>& ids);
 
  private:
-  state::Records& records_;
-  injection::Injector& injector_;
+  Records& records_;
+  Injector& injector_;
   const std::function<std::string()> nonce_;
 };
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -2,12 +2,12 @@
 
 #include <utility>
 
-namespace mgpu {
+namespace mgpu::plugin {
 
-Result<allocation::Edits> edits_of(const allocation::Record& record, const Inventory& inventory,
-                                   const Isolation& isolation) {
-  std::vector<allocation::DeviceNode> nodes;
-  for (const allocation::CardGrant& card : record.cards) {
+Result<Edits> edits_of(const Record& record, const Inventory& inventory,
+                       const Isolation& isolation) {
+  std::vector<DeviceNode> nodes;
+  for (const CardGrant& card : record.cards) {
     for (auto& node : inventory.nodes_of(card.uuid)) nodes.push_back(std::move(node));
   }
   auto edits = container_edits(record, std::move(nodes));
@@ -19,4 +19,4 @@ Result<allocation::Edits> edits_of(const allocation::Record& record, const Inven
   return edits;
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -6,10 +6,10 @@
 #include "plugin/cards/inventory.h"
 #include "plugin/cards/isolation.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 // Errors: enforcement is not working; one sentence. Any thread.
-Result<allocation::Edits> edits_of(const allocation::Record& record, const Inventory& inventory,
-                                   const Isolation& isolation);
+Result<Edits> edits_of(const Record& record, const Inventory& inventory,
+                       const Isolation& isolation);
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -4,11 +4,11 @@
 #include <memory>
 #include <utility>
 
-#include "common/kube/object_json.h"
-#include "common/limits.h"
 #include "common/base/log.h"
+#include "common/kube/limits.h"
+#include "common/kube/object_json.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 Pods::Pods(const NodeName& node, kube::Transport& transport, std::function<void()> on_change)
     : client_(transport),
@@ -113,7 +113,7 @@ void Pods::replace(std::vector<kube::Pod> pods, bool complete) {
 
 void Pods::on_unreadable(const std::string& why) {
   ++unreadable_;
-  if (unreadable_told_.size() >= limits::kUnreadableRemembered) unreadable_told_.clear();
+  if (unreadable_told_.size() >= kube::kUnreadableRemembered) unreadable_told_.clear();
   if (!unreadable_told_.insert(why).second) return;
   log_warn("pod from the API server is ignored", {{"problem", why}});
 }
@@ -126,4 +126,4 @@ void Pods::on_problem(const std::string& problem) {
   problem_ = problem;
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -13,7 +13,7 @@
 #include "common/kube/client.h"
 #include "common/kube/reflector.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 // Any thread, unless said otherwise.
 class Pods {
@@ -59,4 +59,4 @@ class Pods {
   kube::Reflector reflector_;  // ends first: it calls the others
 };
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

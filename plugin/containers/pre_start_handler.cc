@@ -5,20 +5,15 @@
 
 #include "common/base/log.h"
 #include "plugin/containers/container_edits.h"
-#include "plugin/limits.h"
+#include "plugin/containers/limits.h"
 #include "plugin/containers/record_liveness.h"
+#include "plugin/kubelet/limits.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 namespace {
-
-using allocation::Decided;
-using allocation::DeviceSet;
-using allocation::Identity;
-using allocation::Record;
-using allocation::Refusal;
 using Clock = std::chrono::steady_clock;
-using Reason = allocation::RefusalReason;
+using Reason = RefusalReason;
 
 constexpr Duration kFetchTimeout{2'000};
 
@@ -33,9 +28,8 @@ bool asks_in_init(const kube::Pod& pod, const Contract& contract) {
 }
 
 // The containers of `listed` that have exactly these devices.
-std::vector<allocation::Listed> holders(const std::vector<kubelet::ContainerDevices>& listed,
-                                        const DeviceSet& devices) {
-  std::vector<allocation::Listed> found;
+std::vector<Listed> holders(const std::vector<ContainerDevices>& listed, const DeviceSet& devices) {
+  std::vector<Listed> found;
   for (const auto& one : listed) {
     if (one.devices == devices) found.push_back({one.pod, one.container});
   }
@@ -101,8 +95,7 @@ Starter::Seen Starter::gather(const DeviceSet& devices) {
                       return parts_.pods.remade(pod, uid);
                     }},
             .cards = parts_.inventory.state().cards};
-  auto listed =
-      parts_.pod_resources.list(settings_.contract.core_resource, limits::kPodResourcesTimeout);
+  auto listed = parts_.pod_resources.list(settings_.contract.core_resource, kPodResourcesTimeout);
   if (listed) {
     seen.presence.kubelet_answered = true;
     for (const auto& one : *listed) seen.presence.at_kubelet.insert(one.pod);
@@ -120,7 +113,7 @@ void Starter::gather_checkpoint(Seen& seen) {
     if (!pod || !asks_in_init(*pod, settings_.contract)) return;
   }
   const auto checkpoint =
-      kubelet::read_checkpoint(settings_.plugin_folder, settings_.contract.core_resource);
+      read_checkpoint(settings_.plugin_folder, settings_.contract.core_resource);
   note_problem("kubelet's checkpoint", checkpoint ? "" : checkpoint.error().message);
   if (!checkpoint) return;
   seen.evidence.checkpointed.emplace();
@@ -166,8 +159,8 @@ Decided<Record> Starter::judge_one(const Seen& seen, const Candidate& candidate)
   record.id = identity.allocation;
   record.devices = seen.devices;
   if (auto kept = parts_.records.find(identity.allocation)) record = *std::move(kept);
-  const allocation::NodeState node = {settings_.node, seen.cards,
-                                      counting(parts_.records.bound(), seen.presence)};
+  const NodeState node = {settings_.node, seen.cards,
+                          counting(parts_.records.bound(), seen.presence)};
   if (candidate.pod) return decide(identity, record, *candidate.pod, node, settings_.contract);
   if (same_container(record, identity)) return decide_again(record, node);
   return candidate.pod.error();
@@ -211,7 +204,7 @@ Decided<void> Starter::act(const Records& records) {
     changed = changed || *injected;
   }
   for (const Record& record : records) {
-    auto saved = parts_.records.save(record, state::Durability::kMachine);
+    auto saved = parts_.records.save(record, Durability::kMachine);
     if (!saved) return refused_by_node(record, saved.error());
   }
   if (changed && settings_.settle.count() > 0) wait(settings_.settle);
@@ -246,15 +239,15 @@ Decided<void> Starter::start(const std::vector<std::string>& ids,
     on_refused_(refusal);
     return refusal;
   }
-  const auto patience = Clock::now() + limits::kPreStartPatience;
+  const auto patience = Clock::now() + kPreStartPatience;
   while (true) {
     auto started = attempt_and_act(*devices);
     const bool last = started || !started.error().passing || Clock::now() >= patience;
-    if (last || cancelled() || !wait(limits::kPreStartLookAgain)) {
+    if (last || cancelled() || !wait(kPreStartLookAgain)) {
       if (!started) on_refused_(started.error());
       return started;
     }
   }
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -3,7 +3,7 @@
 //
 //   Gathering --decided--> Kept in memory --> Injected --> Settled --> On disk --> answer: start
 //     ^    |                        any of them fails: refused, with an Event on the pod
-//     +----+ refused for now, for at most limits::kPreStartPatience
+//     +----+ refused for now, for at most kPreStartPatience
 #pragma once
 
 #include <condition_variable>
@@ -14,19 +14,20 @@
 #include <string>
 #include <vector>
 
-#include "common/contract/contract.h"
 #include "common/base/result.h"
+#include "common/contract/contract.h"
 #include "plugin/allocation/decide.h"
-#include "plugin/injection/injector.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/cards/isolation.h"
-#include "plugin/kubelet/checkpoint.h"
-#include "plugin/kubelet/pod_resources.h"
+#include "plugin/containers/limits.h"
 #include "plugin/containers/pods.h"
 #include "plugin/containers/record_liveness.h"
+#include "plugin/injection/injector.h"
+#include "plugin/kubelet/checkpoint.h"
+#include "plugin/kubelet/pod_resources.h"
 #include "plugin/state/records.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 struct StarterSettings {
   Contract contract;
@@ -37,19 +38,19 @@ struct StarterSettings {
 
 // All outlive the starter.
 struct StarterParts {
-  state::Records& records;
-  injection::Injector& injector;
+  Records& records;
+  Injector& injector;
   Inventory& inventory;
   Isolation& isolation;
   Pods& pods;
-  kubelet::PodResources& pod_resources;
+  PodResources& pod_resources;
 };
 
 // Any thread.
 class Starter {
  public:
   // Told of each final refusal.
-  using OnRefused = std::function<void(const allocation::Refusal&)>;
+  using OnRefused = std::function<void(const Refusal&)>;
 
   Starter(StarterSettings settings, StarterParts parts, OnRefused on_refused);
 
@@ -58,39 +59,38 @@ class Starter {
   // Ends every wait.
   void close();
 
-  // Waits at most limits::kPreStartBudget.
-  allocation::Decided<void> start(const std::vector<std::string>& ids,
-                                  const std::function<bool()>& cancelled);
+  // Waits at most kPreStartBudget.
+  Decided<void> start(const std::vector<std::string>& ids, const std::function<bool()>& cancelled);
 
  private:
-  using Records = std::vector<allocation::Record>;
+  using Records = std::vector<Record>;
 
   // What was gathered for one decision.
   struct Seen {
-    allocation::DeviceSet devices;
-    allocation::Evidence evidence;
+    DeviceSet devices;
+    Evidence evidence;
     Presence presence;
     std::vector<CardFacts> cards;
   };
   struct Candidate {
-    allocation::Identity identity;
-    allocation::Decided<kube::Pod> pod;
+    Identity identity;
+    Decided<kube::Pod> pod;
   };
 
-  allocation::Decided<Records> attempt(const allocation::DeviceSet& devices);
+  Decided<Records> attempt(const DeviceSet& devices);
   // These wait.
-  Seen gather(const allocation::DeviceSet& devices);
+  Seen gather(const DeviceSet& devices);
   void gather_checkpoint(Seen& seen);
   // Logs a source's problem when it changes; "" is none.
   void note_problem(const std::string& source, const std::string& problem);
-  allocation::Decided<kube::Pod> pod_of(const allocation::Identity& identity);
+  Decided<kube::Pod> pod_of(const Identity& identity);
   // These decide, and keep what they decided.
-  allocation::Decided<Records> judge(const Seen& seen, const std::vector<Candidate>& candidates);
-  allocation::Decided<allocation::Record> judge_one(const Seen& seen, const Candidate& candidate);
+  Decided<Records> judge(const Seen& seen, const std::vector<Candidate>& candidates);
+  Decided<Record> judge_one(const Seen& seen, const Candidate& candidate);
   // These act.
-  allocation::Decided<void> act(const Records& records);
-  Result<bool> inject(const allocation::Record& record);
-  allocation::Decided<void> attempt_and_act(const allocation::DeviceSet& devices);
+  Decided<void> act(const Records& records);
+  Result<bool> inject(const Record& record);
+  Decided<void> attempt_and_act(const DeviceSet& devices);
   bool wait(std::chrono::milliseconds time);  // false: closed
 
   const StarterSettings settings_;
@@ -104,4 +104,4 @@ class Starter {
   std::map<std::string, std::string> problems_;  // by source, as last logged
 };
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

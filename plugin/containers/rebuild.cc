@@ -5,12 +5,9 @@
 
 #include "plugin/allocation/decide.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 namespace {
-
-using allocation::Record;
-using kubelet::CheckpointEntry;
 
 bool was_started(const kube::Pod& pod, const std::string& container) {
   return std::ranges::any_of(pod.container_statuses, [&](const kube::ContainerStatus& status) {
@@ -25,7 +22,7 @@ std::vector<CardFacts> as_if_healthy(std::vector<CardFacts> cards) {
 
 }  // namespace
 
-std::vector<CheckpointEntry> lost_entries(const kubelet::Checkpoint& checkpoint,
+std::vector<CheckpointEntry> lost_entries(const Checkpoint& checkpoint,
                                           const std::vector<Record>& records) {
   std::vector<CheckpointEntry> lost;
   for (const CheckpointEntry& entry : checkpoint.entries) {
@@ -43,11 +40,11 @@ std::optional<Rebuilt> rebuild(const CheckpointEntry& entry, const std::optional
   record.id = entry.allocation;
   record.devices = entry.devices;
   if (!was_started(*pod, entry.container)) return Rebuilt{record, ""};
-  const allocation::Identity identity = {entry.allocation, pod->ref(), entry.uid, entry.container};
-  const allocation::NodeState node = {NodeName(pod->node_name), as_if_healthy(cards), {}};
+  const Identity identity = {entry.allocation, pod->ref(), entry.uid, entry.container};
+  const NodeState node = {NodeName(pod->node_name), as_if_healthy(cards), {}};
   const auto decided = decide(identity, record, *pod, node, contract);
   if (decided) return Rebuilt{*decided, ""};
   return Rebuilt{record, decided.error().message};
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

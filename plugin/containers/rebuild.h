@@ -11,21 +11,20 @@
 #include "plugin/allocation/record.h"
 #include "plugin/kubelet/checkpoint.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 // Entries of allocations of ours for which there is no record.
-std::vector<kubelet::CheckpointEntry> lost_entries(const kubelet::Checkpoint& checkpoint,
-                                                   const std::vector<allocation::Record>& records);
+std::vector<CheckpointEntry> lost_entries(const Checkpoint& checkpoint,
+                                          const std::vector<Record>& records);
 
 struct Rebuilt {
-  allocation::Record record;
+  Record record;
   std::string problem;  // one sentence where a started container's cards cannot be told
 };
 
 // The record of an entry. Bound where the pod shows that the container was started: then it has
 // what its annotation names, whatever the state of the cards is now. None: there is no such pod.
-std::optional<Rebuilt> rebuild(const kubelet::CheckpointEntry& entry,
-                               const std::optional<kube::Pod>& pod,
+std::optional<Rebuilt> rebuild(const CheckpointEntry& entry, const std::optional<kube::Pod>& pod,
                                const std::vector<CardFacts>& cards, const Contract& contract);
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -4,14 +4,11 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "plugin/kubelet/checkpoint.h"
-#include "plugin/limits.h"
 #include "plugin/containers/record_liveness.h"
+#include "plugin/kubelet/checkpoint.h"
+#include "plugin/kubelet/limits.h"
 
-namespace mgpu {
-
-using allocation::AllocationId;
-using allocation::Record;
+namespace mgpu::plugin {
 
 Garbage::Garbage(Parts parts, std::string resource, std::string plugin_folder)
     : parts_(parts), resource_(std::move(resource)), plugin_folder_(std::move(plugin_folder)) {}
@@ -38,7 +35,7 @@ std::size_t Garbage::collect_ended() {
                                      const PodUid& uid) { return parts_.pods.remade(pod, uid); }};
   // kubelet limits how often it is asked by everybody together.
   if (ended(bound, presence).empty()) return 0;
-  const auto listed = parts_.pod_resources.list(resource_, limits::kPodResourcesTimeout);
+  const auto listed = parts_.pod_resources.list(resource_, kPodResourcesTimeout);
   if (!listed) return 0;
   for (const auto& one : *listed) presence.at_kubelet.insert(one.pod);
   const auto gone = ended(bound, presence);
@@ -51,12 +48,11 @@ std::size_t Garbage::collect_unstarted() {
   std::erase_if(records, &Record::bound);
   const auto before = std::exchange(unknown_to_kubelet_, {});
   if (records.empty()) return 0;
-  const auto checkpoint = kubelet::read_checkpoint(plugin_folder_, resource_);
+  const auto checkpoint = read_checkpoint(plugin_folder_, resource_);
   if (!checkpoint) return 0;
   std::size_t removed = 0;
   for (const Record& record : records) {
-    const auto at =
-        std::ranges::find(checkpoint->entries, record.id, &kubelet::CheckpointEntry::allocation);
+    const auto at = std::ranges::find(checkpoint->entries, record.id, &CheckpointEntry::allocation);
     if (at != checkpoint->entries.end()) continue;
     if (before.contains(record.id)) {
       remove(record, "kubelet does not know it");
@@ -68,4 +64,4 @@ std::size_t Garbage::collect_unstarted() {
   return removed;
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

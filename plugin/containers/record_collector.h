@@ -5,21 +5,21 @@
 #include <set>
 #include <string>
 
+#include "plugin/containers/pods.h"
 #include "plugin/injection/injector.h"
 #include "plugin/kubelet/pod_resources.h"
-#include "plugin/containers/pods.h"
 #include "plugin/state/records.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 // One thread.
 class Garbage {
  public:
   struct Parts {
-    state::Records& records;
-    injection::Injector& injector;
+    Records& records;
+    Injector& injector;
     const Pods& pods;
-    kubelet::PodResources& pod_resources;
+    PodResources& pod_resources;
   };
 
   // All of `parts` outlive it. `plugin_folder` has kubelet's checkpoint.
@@ -31,14 +31,14 @@ class Garbage {
  private:
   std::size_t collect_ended();
   std::size_t collect_unstarted();
-  void remove(const allocation::Record& record, const char* why);
+  void remove(const Record& record, const char* why);
 
   const Parts parts_;
   const std::string resource_;
   const std::string plugin_folder_;
   // Unstarted allocations that kubelet's checkpoint did not have at the last look: it writes it a
   // moment after our answer.
-  std::set<allocation::AllocationId> unknown_to_kubelet_;
+  std::set<AllocationId> unknown_to_kubelet_;
 };
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

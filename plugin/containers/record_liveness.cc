@@ -1,14 +1,12 @@
 #include "plugin/containers/record_liveness.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 namespace {
 
-using allocation::Record;
-
 // A pod of the same name may have come since, as a StatefulSet's do: then kubelet's word is of that
 // one, and the uid at the API server tells them apart.
-bool at_kubelet(const allocation::Owner& owner, const Presence& presence) {
+bool at_kubelet(const Owner& owner, const Presence& presence) {
   const bool remade =
       presence.remade_at_api_server && presence.remade_at_api_server(owner.pod, owner.uid);
   return presence.at_kubelet.contains(owner.pod) && !remade;
@@ -38,4 +36,4 @@ std::vector<Record> counting(const std::vector<Record>& records, const Presence&
   return chosen(records, presence, false);
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

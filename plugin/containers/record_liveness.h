@@ -10,7 +10,7 @@
 #include "common/base/ids.h"
 #include "plugin/allocation/record.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 // What was heard just now.
 struct Presence {
@@ -25,10 +25,8 @@ struct Presence {
 };
 
 // Bound records whose pods have ended by both accounts.
-std::vector<allocation::Record> ended(const std::vector<allocation::Record>& records,
-                                      const Presence& presence);
+std::vector<Record> ended(const std::vector<Record>& records, const Presence& presence);
 // The others.
-std::vector<allocation::Record> counting(const std::vector<allocation::Record>& records,
-                                         const Presence& presence);
+std::vector<Record> counting(const std::vector<Record>& records, const Presence& presence);
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

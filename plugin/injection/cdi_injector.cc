@@ -2,16 +2,13 @@
 #include <mutex>
 #include <utility>
 
+#include "common/base/durable_file.h"
 #include "plugin/injection/cdi_json.h"
 #include "plugin/injection/injector.h"
-#include "common/base/durable_file.h"
 
-namespace mgpu::injection {
+namespace mgpu::plugin {
 
 namespace {
-
-using allocation::AllocationId;
-using allocation::Edits;
 
 // One file for all allocations: a runtime reads all files of the folder again at every change, and
 // many small ones take it several times as long.
@@ -22,7 +19,7 @@ class CdiInjector final : public Injector {
 
   std::string name() const override { return "cdi"; }
 
-  Answer answer(const allocation::Record& record) const override {
+  Answer answer(const Record& record) const override {
     Answer answer{.edits = {}, .cdi_devices = {cdi_name(contract_, record.id)}};
     answer.edits.environment = environment_of(record);
     return answer;
@@ -55,13 +52,12 @@ class CdiInjector final : public Injector {
  private:
   // False where the file says it already. REQUIRES: mutex_ is held.
   Result<bool> write() {
-    allocation::CdiSpec spec{
-        .kind = allocation::cdi_kind(contract_), .shared = shared_, .devices = {}};
+    CdiSpec spec{.kind = cdi_kind(contract_), .shared = shared_, .devices = {}};
     for (const auto& [id, edits] : edits_) spec.devices.push_back({id.str(), edits});
     std::string text = cdi_json(spec);
-    if (text == written_ && state::file_exists(path_)) return false;
+    if (text == written_ && file_exists(path_)) return false;
     // The folder is gone after a power failure anyway.
-    if (auto ok = state::write_file(path_, text, state::Durability::kProcess); !ok) {
+    if (auto ok = write_file(path_, text, Durability::kProcess); !ok) {
       return ok.error();
     }
     written_ = std::move(text);
@@ -82,4 +78,4 @@ std::unique_ptr<Injector> cdi_injector(const Contract& contract, const std::stri
   return std::make_unique<CdiInjector>(contract, folder);
 }
 
-}  // namespace mgpu::injection
+}  // namespace mgpu::plugin

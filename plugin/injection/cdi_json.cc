@@ -2,24 +2,24 @@
 
 #include <nlohmann/json.hpp>
 
-namespace mgpu::injection {
+namespace mgpu::plugin {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json node_json(const allocation::DeviceNode& node) {
+Json node_json(const DeviceNode& node) {
   return {{"path", node.path}, {"hostPath", node.host_path}, {"permissions", "rw"}};
 }
 
-Json mount_json(const allocation::Mount& mount) {
+Json mount_json(const Mount& mount) {
   return {{"hostPath", mount.host_path},
           {"containerPath", mount.container_path},
           {"options", {mount.read_only ? "ro" : "rw", "nosuid", "nodev", "rbind"}}};
 }
 
 // Empty members are left out: the library refuses a device without any edit, not an absent list.
-Json edits_json(const allocation::Edits& edits) {
+Json edits_json(const Edits& edits) {
   Json json = Json::object();
   for (const auto& [name, value] : edits.environment) json["env"].push_back(name + "=" + value);
   for (const auto& node : edits.devices) json["deviceNodes"].push_back(node_json(node));
@@ -29,7 +29,7 @@ Json edits_json(const allocation::Edits& edits) {
 
 }  // namespace
 
-std::string cdi_json(const allocation::CdiSpec& spec) {
+std::string cdi_json(const CdiSpec& spec) {
   Json json = {{"cdiVersion", "0.5.0"}, {"kind", spec.kind}, {"devices", Json::array()}};
   for (const auto& device : spec.devices) {
     json["devices"].push_back(
@@ -40,4 +40,4 @@ std::string cdi_json(const allocation::CdiSpec& spec) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace mgpu::injection
+}  // namespace mgpu::plugin

@@ -6,9 +6,9 @@
 
 #include "plugin/allocation/edits.h"
 
-namespace mgpu::injection {
+namespace mgpu::plugin {
 
 // A spec without devices is legal and resolves nothing.
-std::string cdi_json(const allocation::CdiSpec& spec);
+std::string cdi_json(const CdiSpec& spec);
 
-}  // namespace mgpu::injection
+}  // namespace mgpu::plugin

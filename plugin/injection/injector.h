@@ -14,15 +14,15 @@
 #include <string>
 #include <vector>
 
-#include "common/contract/contract.h"
 #include "common/base/result.h"
+#include "common/contract/contract.h"
 #include "plugin/allocation/edits.h"
 #include "plugin/allocation/record.h"
 
-namespace mgpu::injection {
+namespace mgpu::plugin {
 
 struct Answer {
-  allocation::Edits edits;
+  Edits edits;
   std::vector<std::string> cdi_devices;
 };
 
@@ -33,16 +33,15 @@ class Injector {
 
   // "cdi", "device-nodes"
   virtual std::string name() const = 0;
-  virtual Answer answer(const allocation::Record& record) const = 0;
+  virtual Answer answer(const Record& record) const = 0;
   // What every container gets beside its own edits, from the next change on.
-  virtual void set_shared(const allocation::Edits& shared) = 0;
+  virtual void set_shared(const Edits& shared) = 0;
   // What an earlier process injected and may still be needed: the next change keeps it.
-  virtual void know(const allocation::AllocationId& id, const allocation::Edits& edits) = 0;
+  virtual void know(const AllocationId& id, const Edits& edits) = 0;
   // True when something had to be written: the runtime may need a moment to see it. Errors: of the
   // disk; then nothing has changed.
-  virtual Result<bool> inject(const allocation::AllocationId& id,
-                              const allocation::Edits& edits) = 0;
-  virtual void remove(const allocation::AllocationId& id) = 0;
+  virtual Result<bool> inject(const AllocationId& id, const Edits& edits) = 0;
+  virtual void remove(const AllocationId& id) = 0;
 };
 
 // `folder` such as "/var/run/cdi".
@@ -50,4 +49,4 @@ std::unique_ptr<Injector> cdi_injector(const Contract& contract, const std::stri
 // `folder` such as "/run/mgpu".
 std::unique_ptr<Injector> node_injector(const std::string& folder);
 
-}  // namespace mgpu::injection
+}  // namespace mgpu::plugin

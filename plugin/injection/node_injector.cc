@@ -11,14 +11,11 @@
 
 #include "plugin/injection/injector.h"
 
-namespace mgpu::injection {
+namespace mgpu::plugin {
 
 namespace {
 
 namespace fs = std::filesystem;
-using allocation::AllocationId;
-using allocation::DeviceNode;
-using allocation::Edits;
 
 Error failed(const char* what, const std::string& path) {
   return error(std::string("cannot ") + what + " " + path + ": " + std::strerror(errno));
@@ -51,7 +48,7 @@ class NodeInjector final : public Injector {
   std::string name() const override { return "device-nodes"; }
 
   // The folder is made in PreStart, and not here: without it the runtime refuses the container.
-  Answer answer(const allocation::Record& record) const override {
+  Answer answer(const Record& record) const override {
     Answer answer;
     answer.edits.environment = environment_of(record);
     answer.edits.devices.push_back({"/dev", nodes_of(record.id)});
@@ -125,4 +122,4 @@ std::unique_ptr<Injector> node_injector(const std::string& folder) {
   return std::make_unique<NodeInjector>(folder);
 }
 
-}  // namespace mgpu::injection
+}  // namespace mgpu::plugin

@@ -5,12 +5,12 @@
 #include <optional>
 
 #include "common/base/files.h"
+#include "common/base/text.h"
 #include "common/kube/base64.h"
 #include "common/kube/json_value.h"
-#include "common/base/text.h"
-#include "plugin/limits.h"
+#include "plugin/kubelet/limits.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 namespace {
 
 using kube::JsonValue;
@@ -36,19 +36,19 @@ std::vector<std::string> read_devices(JsonValue& from) {
 }
 
 // Empty: the answer is not ours. None: it cannot be read.
-std::optional<allocation::AllocationId> allocation_of(const std::string& encoded) {
+std::optional<AllocationId> allocation_of(const std::string& encoded) {
   const auto bytes = kube::decode_base64(encoded);
   v1beta1::ContainerAllocateResponse response;
   if (!bytes || !response.ParseFromString(*bytes)) return std::nullopt;
   const auto found = response.envs().find("MGPU_ALLOCATION");
-  if (found == response.envs().end()) return allocation::AllocationId();
-  allocation::AllocationId id(found->second);
-  if (!allocation::valid(id)) return std::nullopt;
+  if (found == response.envs().end()) return AllocationId();
+  AllocationId id(found->second);
+  if (!valid(id)) return std::nullopt;
   return id;
 }
 
 std::optional<CheckpointEntry> entry_of(const EntryText& text) {
-  auto devices = allocation::DeviceSet::of(text.devices);
+  auto devices = DeviceSet::of(text.devices);
   auto allocation = allocation_of(text.response);
   if (text.uid.empty() || text.container.empty() || !devices || !allocation) return std::nullopt;
   return CheckpointEntry{.uid = PodUid(text.uid),
@@ -96,9 +96,9 @@ Result<Checkpoint> parse_checkpoint(std::string_view json, const std::string& re
 
 Result<Checkpoint> read_checkpoint(const std::string& folder, const std::string& resource) {
   const std::string path = folder + "/kubelet_internal_checkpoint";
-  const auto whole = read_file(path, limits::kCheckpointBytesMax, "kubelet's checkpoint");
+  const auto whole = read_file(path, kCheckpointBytesMax, "kubelet's checkpoint");
   if (!whole) return whole.error();
   return parse_checkpoint(*whole, resource);
 }
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

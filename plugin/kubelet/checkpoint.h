@@ -14,14 +14,15 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "plugin/allocation/record.h"
+#include "plugin/kubelet/limits.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 
 struct CheckpointEntry {
   PodUid uid;
   std::string container;
-  allocation::DeviceSet devices;
-  allocation::AllocationId allocation;  // of our answer (env MGPU_ALLOCATION); empty: not ours
+  DeviceSet devices;
+  AllocationId allocation;  // of our answer (env MGPU_ALLOCATION); empty: not ours
 };
 
 // The entries of `resource`. Entries that cannot be read are left out and counted; the whole is an
@@ -32,7 +33,7 @@ struct Checkpoint {
 };
 Result<Checkpoint> parse_checkpoint(std::string_view json, const std::string& resource);
 
-// `folder`: that of kubelet.sock. Errors: cannot be read, over limits::kCheckpointBytesMax.
+// `folder`: that of kubelet.sock. Errors: cannot be read, over kCheckpointBytesMax.
 Result<Checkpoint> read_checkpoint(const std::string& folder, const std::string& resource);
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "plugin/limits.h"
+#include "plugin/kubelet/limits.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 
 DeviceFeed::DeviceFeed(std::vector<Device> devices) {
   set(std::move(devices));
@@ -23,7 +23,7 @@ std::optional<DeviceFeed::Version> DeviceFeed::next(std::uint64_t seen,
   std::unique_lock lock(mutex_);
   while (!ended()) {
     if (latest_.number > seen) return latest_;
-    changed_.wait_for(lock, limits::kListStreamLook);
+    changed_.wait_for(lock, kListStreamLook);
   }
   return std::nullopt;
 }
@@ -34,4 +34,4 @@ void DeviceFeed::wake() {
   changed_.notify_all();
 }
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "plugin/kubelet/device_plugin.h"
+#include "plugin/kubelet/limits.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 
 using DeviceList = std::shared_ptr<const std::vector<Device>>;
 
@@ -27,7 +28,7 @@ class DeviceFeed {
   // An equal list is no new version.
   void set(std::vector<Device> devices);
   // Waits for a version above `seen`; none as soon as `ended` is true, which is looked at after
-  // wake() and every limits::kListStreamLook.
+  // wake() and every kListStreamLook.
   std::optional<Version> next(std::uint64_t seen, const std::function<bool()>& ended);
   void wake();
 
@@ -37,4 +38,4 @@ class DeviceFeed {
   Version latest_;
 };
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

@@ -13,12 +13,12 @@
 #include "common/base/check.h"
 #include "common/base/text.h"
 #include "plugin/kubelet/device_feed.h"
+#include "plugin/kubelet/limits.h"
 #include "plugin/kubelet/plugin_server.h"
 #include "plugin/kubelet/registration.h"
 #include "plugin/kubelet/socket_file.h"
-#include "plugin/limits.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -65,7 +65,7 @@ struct DevicePlugin::State {
   std::optional<Clock::time_point> accepted_;  // kubelet took the registration
   Clock::time_point next_attempt_;
   Clock::time_point next_probe_;
-  milliseconds pause_ = limits::kRegisterAgainMin;
+  milliseconds pause_ = kRegisterAgainMin;
   std::optional<std::string> reported_;  // empty: registered
 };
 
@@ -88,7 +88,7 @@ void DevicePlugin::State::run() {
 // Until something may have changed. False: the end.
 bool DevicePlugin::State::rest() {
   std::unique_lock lock(mutex_);
-  wake_.wait_for(lock, limits::kPluginPoll, [&] { return woken_ || ending_; });
+  wake_.wait_for(lock, kPluginPoll, [&] { return woken_ || ending_; });
   woken_ = false;
   return !ending_;
 }
@@ -129,7 +129,7 @@ void DevicePlugin::State::look_at_kubelet() {
   if (found == kubelet_) return;
   retire();
   kubelet_ = found;
-  pause_ = limits::kRegisterAgainMin;
+  pause_ = kRegisterAgainMin;
   next_attempt_ = Clock::now();
 }
 
@@ -149,7 +149,7 @@ bool DevicePlugin::State::server_stays() {
   registered = false;
   report(error(fmt::format("another process serves {} now", in_quotes(options.socket_name))));
   if (Clock::now() < next_probe_) return false;
-  next_probe_ = Clock::now() + limits::kRegisterAgainMax;
+  next_probe_ = Clock::now() + kRegisterAgainMax;
   if (!someone_listens(options.folder + "/" + options.socket_name)) retire();
   return false;
 }
@@ -159,12 +159,12 @@ void DevicePlugin::State::follow_stream() {
   const auto stream = server_->stream();
   registered = stream == PluginServer::Stream::kOpen;
   if (registered) {
-    if (since > limits::kRegisterAgainMax) pause_ = limits::kRegisterAgainMin;
+    if (since > kRegisterAgainMax) pause_ = kRegisterAgainMin;
     return report({});
   }
-  if (stream == PluginServer::Stream::kNone && since < limits::kRegisterTimeout) return;
+  if (stream == PluginServer::Stream::kNone && since < kRegisterTimeout) return;
   report(error(fmt::format("kubelet does not read the devices of {}", options.resource)));
-  const bool at_once = pause_ == limits::kRegisterAgainMin;
+  const bool at_once = pause_ == kRegisterAgainMin;
   retire();
   if (!at_once) return;
   next_attempt_ = Clock::now();
@@ -195,7 +195,7 @@ std::optional<Result<void>> DevicePlugin::State::register_with_kubelet() {
                      .pre_start_required = static_cast<bool>(handlers.pre_start)});
   while (!ending() && server_->socket() == PluginServer::Socket::kOurs &&
          file_identity(kubelet_socket_) == kubelet_) {
-    if (auto answer = call.answer(limits::kPluginPoll)) return answer;
+    if (auto answer = call.answer(kPluginPoll)) return answer;
   }
   return std::nullopt;
 }
@@ -207,7 +207,7 @@ void DevicePlugin::State::retire() {
   accepted_.reset();
   server_.reset();
   next_attempt_ = Clock::now() + pause_;
-  pause_ = std::min(2 * pause_, limits::kRegisterAgainMax);
+  pause_ = std::min(2 * pause_, kRegisterAgainMax);
 }
 
 void DevicePlugin::State::report(const Result<void>& outcome) {
@@ -235,4 +235,4 @@ bool DevicePlugin::registered() const {
   return state_->registered;
 }
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

@@ -19,8 +19,9 @@
 
 #include "common/base/result.h"
 #include "plugin/allocation/edits.h"
+#include "plugin/containers/limits.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 
 struct Device {
   std::string id;
@@ -30,7 +31,7 @@ struct Device {
 
 // ContainerAllocateResponse.
 struct Allocated {
-  allocation::Edits edits;
+  Edits edits;
   std::vector<std::string> cdi_devices;  // qualified names
 };
 
@@ -38,7 +39,7 @@ struct Allocated {
 struct DevicePluginHandlers {
   // Answers at once, from memory and local disk.
   std::function<Result<Allocated>(const std::vector<std::string>& ids)> allocate;
-  // Blocks at most limits::kPreStartBudget. Empty: pre_start_required is false. `cancelled` tells
+  // Blocks at most kPreStartBudget. Empty: pre_start_required is false. `cancelled` tells
   // that kubelet no longer waits.
   std::function<Result<void>(const std::vector<std::string>& ids,
                              const std::function<bool()>& cancelled)>
@@ -71,4 +72,4 @@ class DevicePlugin {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

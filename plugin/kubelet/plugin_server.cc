@@ -14,11 +14,12 @@
 #include <utility>
 
 #include "common/base/text.h"
+#include "plugin/allocation/limits.h"
+#include "plugin/kubelet/limits.h"
 #include "plugin/kubelet/plugin_service.h"
 #include "plugin/kubelet/unix_channel.h"
-#include "plugin/limits.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 namespace {
 
 Error cannot_serve(const std::string& path, int number) {
@@ -34,9 +35,9 @@ std::string birth_path(const std::string& folder) {
 std::unique_ptr<grpc::Server> listen(const std::string& path, PluginService& service) {
   grpc::ServerBuilder builder;
   grpc::ResourceQuota quota("device plugin");
-  quota.SetMaxThreads(limits::kPluginThreadsMax + limits::kPluginThreadsBeside);
+  quota.SetMaxThreads(kPluginThreadsMax + kPluginThreadsBeside);
   builder.SetResourceQuota(quota);
-  builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kDeviceListBytesMax));
+  builder.SetMaxReceiveMessageSize(static_cast<int>(kDeviceListBytesMax));
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddListeningPort(unix_target(path), grpc::InsecureServerCredentials());
   builder.RegisterService(&service);
@@ -77,7 +78,7 @@ Result<void> PluginServer::State::serve(const std::string& folder) {
 void PluginServer::State::end() {
   if (identity) remove_file(path, *identity);
   service.end();
-  if (server) server->Shutdown(std::chrono::system_clock::now() + limits::kPluginDrain);
+  if (server) server->Shutdown(std::chrono::system_clock::now() + kPluginDrain);
 }
 
 Result<std::unique_ptr<PluginServer>> PluginServer::start(const DevicePluginOptions& options,
@@ -108,4 +109,4 @@ PluginServer::Socket PluginServer::socket() const {
   return found == state_->identity ? Socket::kOurs : Socket::kReplaced;
 }
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

@@ -10,7 +10,7 @@
 #include "plugin/kubelet/device_plugin.h"
 #include "plugin/kubelet/socket_file.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 
 // Any thread.
 class PluginServer {
@@ -39,4 +39,4 @@ class PluginServer {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

@@ -7,9 +7,10 @@
 
 #include "common/base/log.h"
 #include "common/base/text.h"
-#include "plugin/limits.h"
+#include "plugin/allocation/limits.h"
+#include "plugin/kubelet/limits.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 namespace {
 
 using grpc::Status;
@@ -37,21 +38,20 @@ std::vector<std::string> texts(const Ids& ids) {
 }
 
 Status refusal(const Error& error) {
-  return {StatusCode::FAILED_PRECONDITION,
-          std::string(cut_text(error.message, limits::kGrpcMessageShown))};
+  return {StatusCode::FAILED_PRECONDITION, std::string(cut_text(error.message, kGrpcMessageShown))};
 }
 
 void write(const Allocated& allocated, v1beta1::ContainerAllocateResponse& response) {
   for (const auto& [name, value] : allocated.edits.environment) {
     (*response.mutable_envs())[name] = value;
   }
-  for (const allocation::Mount& mount : allocated.edits.mounts) {
+  for (const Mount& mount : allocated.edits.mounts) {
     v1beta1::Mount& added = *response.add_mounts();
     added.set_host_path(mount.host_path);
     added.set_container_path(mount.container_path);
     added.set_read_only(mount.read_only);
   }
-  for (const allocation::DeviceNode& node : allocated.edits.devices) {
+  for (const DeviceNode& node : allocated.edits.devices) {
     v1beta1::DeviceSpec& added = *response.add_devices();
     added.set_host_path(node.host_path);
     added.set_container_path(node.path);
@@ -76,11 +76,11 @@ bool send_list(const std::vector<Device>& devices,
                grpc::ServerWriter<v1beta1::ListAndWatchResponse>& writer) {
   const v1beta1::ListAndWatchResponse message = list_message(devices);
   const std::size_t bytes = message.ByteSizeLong();
-  if (bytes > limits::kDeviceListBytesMax) {
+  if (bytes > kDeviceListBytesMax) {
     log_error("device list not sent: kubelet would drop the plugin",
               {{"devices", std::to_string(devices.size())},
                {"bytes", std::to_string(bytes)},
-               {"bytes_max", std::to_string(limits::kDeviceListBytesMax)}});
+               {"bytes_max", std::to_string(kDeviceListBytesMax)}});
     return true;
   }
   return writer.Write(message);
@@ -110,10 +110,10 @@ Status PluginService::GetDevicePluginOptions(grpc::ServerContext*, const v1beta1
 
 Status PluginService::ListAndWatch(grpc::ServerContext* context, const v1beta1::Empty*,
                                    grpc::ServerWriter<v1beta1::ListAndWatchResponse>* writer) {
-  const Place place(streams_, limits::kListStreamsMax);
+  const Place place(streams_, kListStreamsMax);
   if (!place.free()) {
     return {StatusCode::RESOURCE_EXHAUSTED,
-            fmt::format("{} streams read the list already", limits::kListStreamsMax)};
+            fmt::format("{} streams read the list already", kListStreamsMax)};
   }
   become(Stream::kOpen);
   const Status status = send_lists(*context, *writer);
@@ -128,7 +128,7 @@ Status PluginService::send_lists(grpc::ServerContext& context,
     if (!send_list(*version->devices, writer)) break;
     sent = version->number;
     // A list of 1-MiB devices takes tens of megabytes while it is sent.
-    if (version->devices->size() > limits::kDevicesPerRequestMax) ::malloc_trim(0);
+    if (version->devices->size() > kDevicesPerRequestMax) ::malloc_trim(0);
   }
   return Status::OK;
 }
@@ -152,14 +152,14 @@ Status PluginService::PreStartContainer(grpc::ServerContext* context,
   if (!handlers_.pre_start) return {StatusCode::UNIMPLEMENTED, "PreStartContainer is not offered"};
   // Bounded below the server's threads, so that one is always left for Allocate: kubelet fails a
   // pod for good when Allocate is refused.
-  const Place place(pre_starts_, limits::kPluginThreadsMax);
+  const Place place(pre_starts_, kPluginThreadsMax);
   if (!place.free()) {
     return {StatusCode::RESOURCE_EXHAUSTED,
-            fmt::format("{} containers are being prepared already", limits::kPluginThreadsMax)};
+            fmt::format("{} containers are being prepared already", kPluginThreadsMax)};
   }
   const auto cancelled = [&] { return ending_ || context->IsCancelled(); };
   const auto prepared = handlers_.pre_start(texts(request->devices_ids()), cancelled);
   return prepared ? Status::OK : refusal(prepared.error());
 }
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

@@ -10,7 +10,7 @@
 #include "plugin/kubelet/device_plugin.h"
 #include "plugin/kubelet/plugin_server.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 
 class PluginService final : public v1beta1::DevicePlugin::Service {
  public:
@@ -46,4 +46,4 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
   std::atomic<PluginServer::Stream> stream_ = PluginServer::Stream::kNone;
 };
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

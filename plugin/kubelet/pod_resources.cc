@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "common/base/text.h"
+#include "plugin/kubelet/limits.h"
 #include "plugin/kubelet/unix_channel.h"
-#include "plugin/limits.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 namespace {
 
 using Clock = std::chrono::system_clock;  // gRPC's deadlines are of it
@@ -38,7 +38,7 @@ Result<List> joined(const v1::ListPodResourcesResponse& response, const std::str
         ids.insert(ids.end(), entry.device_ids().begin(), entry.device_ids().end());
       }
       if (ids.empty()) continue;
-      auto devices = allocation::DeviceSet::of(ids);
+      auto devices = DeviceSet::of(ids);
       if (!devices) {
         return error(fmt::format("PodResources: container {} of pod {}: {}",
                                  in_quotes(container.name()), in_quotes(to_string(ref)),
@@ -129,7 +129,7 @@ grpc::Status PodResources::State::ask_once(v1::ListPodResourcesResponse& respons
   std::shared_ptr<grpc::Channel> used;
   {
     const std::lock_guard lock(mutex);
-    if (!channel) channel = unix_channel(socket, limits::kPodResourcesBytesMax);
+    if (!channel) channel = unix_channel(socket, kPodResourcesBytesMax);
     used = channel;
   }
   grpc::ClientContext context;
@@ -139,7 +139,7 @@ grpc::Status PodResources::State::ask_once(v1::ListPodResourcesResponse& respons
 
 void PodResources::State::pause(Clock::time_point until) {
   std::unique_lock lock(mutex);
-  const auto least = limits::kPodResourcesAgain;
+  const auto least = kPodResourcesAgain;
   std::uniform_int_distribution<std::int64_t> jitter(0, least.count());
   const auto wake = Clock::now() + least + std::chrono::milliseconds(jitter(random));
   landed.wait_until(lock, std::min(until, wake), [] { return false; });
@@ -159,4 +159,4 @@ Result<std::vector<ContainerDevices>> PodResources::list(const std::string& reso
                            in_quotes(state->socket), timeout.count()));
 }
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

@@ -12,13 +12,13 @@
 #include "common/base/result.h"
 #include "plugin/allocation/device_set.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 
 // The devices of one resource that one container has, joined: kubelet gives one entry per device.
 struct ContainerDevices {
   PodRef pod;
   std::string container;
-  allocation::DeviceSet devices;
+  DeviceSet devices;
 };
 
 // Any thread.
@@ -39,4 +39,4 @@ class PodResources {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

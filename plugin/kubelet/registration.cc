@@ -7,10 +7,10 @@
 
 #include "common/base/check.h"
 #include "common/base/text.h"
+#include "plugin/kubelet/limits.h"
 #include "plugin/kubelet/unix_channel.h"
-#include "plugin/limits.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 namespace {
 
 constexpr int kAnswerBytesMax = 64 * 1024;
@@ -49,7 +49,7 @@ Registration::Registration(const RegistrationRequest& request) : state_(std::mak
   state_->resource = request.resource;
   state_->stub =
       v1beta1::Registration::NewStub(unix_channel(request.kubelet_socket, kAnswerBytesMax));
-  state_->context.set_deadline(std::chrono::system_clock::now() + limits::kRegisterTimeout);
+  state_->context.set_deadline(std::chrono::system_clock::now() + kRegisterTimeout);
   state_->reader =
       state_->stub->AsyncRegister(&state_->context, message_of(request), &state_->queue);
   state_->reader->Finish(&state_->empty, &state_->status, state_.get());
@@ -75,4 +75,4 @@ std::optional<Result<void>> Registration::answer(std::chrono::milliseconds patie
   return state_->outcome();
 }
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

@@ -7,8 +7,9 @@
 #include <string>
 
 #include "common/base/result.h"
+#include "plugin/kubelet/limits.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 
 struct RegistrationRequest {
   std::string kubelet_socket;
@@ -20,7 +21,7 @@ struct RegistrationRequest {
 // One thread. Within the call kubelet connects to our socket and asks for our options.
 class Registration {
  public:
-  // Sends the request; limits::kRegisterTimeout begins.
+  // Sends the request; kRegisterTimeout begins.
   explicit Registration(const RegistrationRequest& request);
   // Ends the call where it is still in flight.
   ~Registration();
@@ -33,4 +34,4 @@ class Registration {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

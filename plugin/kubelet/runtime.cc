@@ -5,11 +5,11 @@
 #include <runtime.grpc.pb.h>
 
 #include "common/base/text.h"
+#include "plugin/kubelet/limits.h"
 #include "plugin/kubelet/runtime_cdi.h"
 #include "plugin/kubelet/unix_channel.h"
-#include "plugin/limits.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 namespace {
 
 Error no_answer(const std::string& socket, const char* call, const grpc::Status& status) {
@@ -18,7 +18,7 @@ Error no_answer(const std::string& socket, const char* call, const grpc::Status&
 }
 
 std::string shown(const std::string& text) {
-  return std::string(cut_text(json_escaped(text), limits::kRuntimeNameShown));
+  return std::string(cut_text(json_escaped(text), kRuntimeNameShown));
 }
 
 }  // namespace
@@ -26,8 +26,7 @@ std::string shown(const std::string& text) {
 Result<Runtime> ask_runtime(const std::string& socket, const std::string& cdi_dir,
                             std::chrono::milliseconds timeout) {
   const auto until = std::chrono::system_clock::now() + timeout;
-  const auto stub =
-      runtime::v1::RuntimeService::NewStub(unix_channel(socket, limits::kRuntimeBytesMax));
+  const auto stub = runtime::v1::RuntimeService::NewStub(unix_channel(socket, kRuntimeBytesMax));
   runtime::v1::VersionRequest version_request;
   runtime::v1::VersionResponse version;
   grpc::ClientContext version_context;
@@ -48,4 +47,4 @@ Result<Runtime> ask_runtime(const std::string& socket, const std::string& cdi_di
                   config == status.info().end() ? std::string() : config->second, cdi_dir);
 }
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

@@ -7,7 +7,7 @@
 
 #include "common/base/result.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 
 struct Runtime {
   std::string name;     // "containerd", "cri-o"
@@ -24,4 +24,4 @@ struct Runtime {
 Result<Runtime> ask_runtime(const std::string& socket, const std::string& cdi_dir,
                             std::chrono::milliseconds timeout);
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

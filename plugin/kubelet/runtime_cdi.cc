@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "common/kube/json_value.h"
 #include "common/base/text.h"
+#include "common/kube/json_value.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 namespace {
 
 struct Version {
@@ -115,4 +115,4 @@ Runtime with_cdi(std::string name, std::string version, std::string_view config,
   return with_config(std::move(runtime), *parsed, by_default, cdi_dir);
 }
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

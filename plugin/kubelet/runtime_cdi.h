@@ -6,10 +6,10 @@
 
 #include "plugin/kubelet/runtime.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 
 // `config`: info["config"] of Status, empty where there is none. Fills in `cdi` and `why`.
 Runtime with_cdi(std::string name, std::string version, std::string_view config,
                  const std::string& cdi_dir);
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

@@ -11,7 +11,7 @@
 #include "common/base/files.h"
 #include "common/base/text.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 namespace {
 
 // With the zero byte at its end.
@@ -51,4 +51,4 @@ void remove_file(const std::string& path, const FileIdentity& identity) {
   if (file_identity(path) == identity) ::unlink(path.c_str());
 }
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

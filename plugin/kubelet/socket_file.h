@@ -7,7 +7,7 @@
 
 #include "common/base/result.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 
 // One file, as opposed to a later one of the same name: file systems give an inode's number again
 // at once, so its time counts too.
@@ -28,4 +28,4 @@ bool someone_listens(const std::string& path);
 // Removes the file unless it has become another one.
 void remove_file(const std::string& path, const FileIdentity& identity);
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

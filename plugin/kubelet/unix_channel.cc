@@ -13,9 +13,9 @@
 
 #include "common/base/log.h"
 #include "common/base/text.h"
-#include "plugin/limits.h"
+#include "plugin/kubelet/limits.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 namespace {
 
 constexpr const char* kCodeNames[] = {
@@ -78,8 +78,7 @@ std::shared_ptr<grpc::Channel> unix_channel(const std::string& path, int receive
 
 std::string sentence_of(const grpc::Status& status) {
   const std::string text = json_escaped(status.error_message());
-  return fmt::format("{}: {}", name_of(status.error_code()),
-                     cut_text(text, limits::kGrpcMessageShown));
+  return fmt::format("{}: {}", name_of(status.error_code()), cut_text(text, kGrpcMessageShown));
 }
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 
 // Before anything else of gRPC: keeps it until the process ends, since its shutdown, which the last
 // object of it otherwise waits for, takes up to 10 s (the poller that helps with large writes).
@@ -20,4 +20,4 @@ std::shared_ptr<grpc::Channel> unix_channel(const std::string& path, int receive
 // "Unavailable: connection refused", cut.
 std::string sentence_of(const grpc::Status& status);
 
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace mgpu::monitor {
+namespace mgpu::plugin {
 namespace {
 
 constexpr std::size_t kContainerIdSize = 64;
@@ -130,4 +130,4 @@ std::optional<CgroupContainer> container_of(std::string_view text) {
   return container;
 }
 
-}  // namespace mgpu::monitor
+}  // namespace mgpu::plugin

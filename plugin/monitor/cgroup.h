@@ -7,7 +7,7 @@
 
 #include "common/base/ids.h"
 
-namespace mgpu::monitor {
+namespace mgpu::plugin {
 
 struct CgroupContainer {
   PodUid uid;                // with dashes, as Kubernetes writes it (static pods: 32 hex digits)
@@ -19,4 +19,4 @@ struct CgroupContainer {
 // CRI-O and docker name them, below any parent. None: not a container of a pod.
 std::optional<CgroupContainer> container_of(std::string_view text);
 
-}  // namespace mgpu::monitor
+}  // namespace mgpu::plugin

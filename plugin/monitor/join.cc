@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <tuple>
 
-#include "common/limits.h"
+#include "common/contract/limits.h"
 
-namespace mgpu::monitor {
+namespace mgpu::plugin {
 namespace {
 
 using Key = std::tuple<PodUid, std::string, CardUuid>;  // a container on a card
@@ -13,7 +13,7 @@ using PodCard = std::pair<PodUid, CardUuid>;
 
 // What one process says is never believed beyond what a card can have, so that sums stay in range.
 MiB memory_of(const ProcessSample& process) {
-  constexpr MiB kMost{limits::kCardMemoryMiBMax};
+  constexpr MiB kMost{kCardMemoryMiBMax};
   return std::min(process.memory.value_or(MiB{}), kMost);
 }
 
@@ -28,10 +28,10 @@ void add(const ProcessSample& process, ContainerUse& use) {
 // Where the use of each process goes.
 class Grants {
  public:
-  explicit Grants(const std::vector<allocation::Record>& records) {
-    for (const allocation::Record& record : records) {
+  explicit Grants(const std::vector<Record>& records) {
+    for (const Record& record : records) {
       if (!record.bound()) continue;
-      for (const allocation::CardGrant& grant : record.cards) place(*record.owner, grant);
+      for (const CardGrant& grant : record.cards) place(*record.owner, grant);
     }
   }
 
@@ -48,7 +48,7 @@ class Grants {
   std::vector<ContainerUse> take() { return std::move(uses_); }
 
  private:
-  void place(const allocation::Owner& owner, const allocation::CardGrant& grant) {
+  void place(const Owner& owner, const CardGrant& grant) {
     const auto [at, is_new] =
         by_container_.try_emplace({owner.uid, owner.container, grant.uuid}, uses_.size());
     if (!is_new) return;
@@ -69,8 +69,8 @@ class Grants {
 
 }  // namespace
 
-Joined join(const std::vector<allocation::Record>& records,
-            const std::vector<ProcessSample>& processes, const ContainerNames& names) {
+Joined join(const std::vector<Record>& records, const std::vector<ProcessSample>& processes,
+            const ContainerNames& names) {
   Grants grants(records);
   Joined joined;
   for (const ProcessSample& process : processes) {
@@ -85,4 +85,4 @@ Joined join(const std::vector<allocation::Record>& records,
   return joined;
 }
 
-}  // namespace mgpu::monitor
+}  // namespace mgpu::plugin

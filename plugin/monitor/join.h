@@ -10,7 +10,7 @@
 #include "plugin/allocation/record.h"
 #include "plugin/monitor/cgroup.h"
 
-namespace mgpu::monitor {
+namespace mgpu::plugin {
 
 // A process on a card, and where it belongs.
 struct ProcessSample {
@@ -25,8 +25,8 @@ struct ProcessSample {
 using ContainerNames = std::map<std::string, std::string>;
 
 struct ContainerUse {
-  allocation::Owner owner;
-  allocation::CardGrant grant;
+  Owner owner;
+  CardGrant grant;
   MiB memory_used;                   // sum over its processes on this card
   std::optional<double> sm_percent;  // of the whole card, at most 100; none: no sample
   std::int32_t processes = 0;
@@ -41,7 +41,7 @@ struct Joined {
 
 // A process belongs to the record of its pod and container; where the container's id is not in
 // `names` yet, to the pod's only record on that card, if it has only one.
-Joined join(const std::vector<allocation::Record>& records,
-            const std::vector<ProcessSample>& processes, const ContainerNames& names);
+Joined join(const std::vector<Record>& records, const std::vector<ProcessSample>& processes,
+            const ContainerNames& names);
 
-}  // namespace mgpu::monitor
+}  // namespace mgpu::plugin

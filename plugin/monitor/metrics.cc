@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/limits.h"
+#include "common/contract/limits.h"
 
-namespace mgpu::monitor {
+namespace mgpu::plugin {
 namespace {
 
 std::optional<double> some(double value) {
@@ -103,7 +103,7 @@ void add_families(const Metric<Subject> (&metrics)[N], const Labelled<Subject>& 
 
 // What a record says is never believed beyond what a card can have, so that sums stay in range.
 Share bounded(const Share& share) {
-  constexpr MiB kMost{limits::kCardMemoryMiBMax};
+  constexpr MiB kMost{kCardMemoryMiBMax};
   return {std::min(share.core, kWholeCard), std::min(share.memory, kMost)};
 }
 
@@ -196,4 +196,4 @@ void MonitorMetrics::add_containers(const Uses& uses, std::vector<MetricFamily>&
   families.push_back(std::move(over));
 }
 
-}  // namespace mgpu::monitor
+}  // namespace mgpu::plugin

@@ -12,14 +12,14 @@
 #include <tuple>
 #include <vector>
 
-#include "common/contract/contract.h"
 #include "common/base/ids.h"
 #include "common/base/metrics.h"
 #include "common/base/units.h"
+#include "common/contract/contract.h"
 #include "plugin/monitor/join.h"
 #include "plugin/monitor/watchdog.h"
 
-namespace mgpu::monitor {
+namespace mgpu::plugin {
 
 struct CardReading {
   CardFacts facts;
@@ -54,4 +54,4 @@ class MonitorMetrics {
   std::map<ContainerKey, std::uint64_t> over_limit_;
 };
 
-}  // namespace mgpu::monitor
+}  // namespace mgpu::plugin

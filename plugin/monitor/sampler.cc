@@ -4,9 +4,9 @@
 #include <set>
 
 #include "common/base/files.h"
-#include "plugin/limits.h"
+#include "plugin/monitor/limits.h"
 
-namespace mgpu::monitor {
+namespace mgpu::plugin {
 namespace {
 
 // Field 22 of /proc/<pid>/stat. The second one, the program's name in brackets, may hold anything.
@@ -27,8 +27,7 @@ std::optional<std::uint64_t> read_start_time(std::string_view stat) {
 }  // namespace
 
 std::optional<std::uint64_t> ProcessSampler::start_time_of(std::int64_t pid) const {
-  const auto stat =
-      read_file(proc_root_ + "/" + std::to_string(pid) + "/stat", limits::kProcFileBytesMax);
+  const auto stat = read_file(proc_root_ + "/" + std::to_string(pid) + "/stat", kProcFileBytesMax);
   return stat ? read_start_time(*stat) : std::nullopt;
 }
 
@@ -41,8 +40,8 @@ std::optional<ProcessSample> ProcessSampler::sample_one(const CardProcess& proce
     sample.container = known->second.container;
     return sample;
   }
-  const auto text = read_file(proc_root_ + "/" + std::to_string(process.pid) + "/cgroup",
-                              limits::kProcFileBytesMax);
+  const auto text =
+      read_file(proc_root_ + "/" + std::to_string(process.pid) + "/cgroup", kProcFileBytesMax);
   // Between the two reads the pid may have passed to another process.
   if (!text || start_time_of(process.pid) != start) return std::nullopt;
   sample.container = container_of(*text);
@@ -67,4 +66,4 @@ std::vector<ProcessSample> ProcessSampler::sample(const std::vector<CardProcess>
   return samples;
 }
 
-}  // namespace mgpu::monitor
+}  // namespace mgpu::plugin

@@ -12,7 +12,7 @@
 #include "common/base/units.h"
 #include "plugin/monitor/join.h"
 
-namespace mgpu::monitor {
+namespace mgpu::plugin {
 
 // What the driver says of one process on one card.
 struct CardProcess {
@@ -51,4 +51,4 @@ class ProcessSampler {
   std::size_t absent_ = 0;
 };
 
-}  // namespace mgpu::monitor
+}  // namespace mgpu::plugin

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace mgpu::monitor {
+namespace mgpu::plugin {
 namespace {
 
 constexpr int kSamplesUntilOver = 2;
@@ -42,4 +42,4 @@ std::vector<Overuse> Watchdog::over() const {
   return all;
 }
 
-}  // namespace mgpu::monitor
+}  // namespace mgpu::plugin

@@ -11,11 +11,11 @@
 
 #include "plugin/monitor/join.h"
 
-namespace mgpu::monitor {
+namespace mgpu::plugin {
 
 struct Overuse {
-  allocation::Owner owner;
-  allocation::CardGrant grant;
+  Owner owner;
+  CardGrant grant;
   MiB used;
 };
 
@@ -36,4 +36,4 @@ class Watchdog {
   std::map<std::tuple<PodUid, std::string, CardUuid>, Entry> entries_;
 };
 
-}  // namespace mgpu::monitor
+}  // namespace mgpu::plugin

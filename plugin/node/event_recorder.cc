@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/utc_text.h"
 #include "common/base/check.h"
 #include "common/base/text.h"
-#include "plugin/limits.h"
+#include "common/base/utc_text.h"
+#include "plugin/node/limits.h"
 
-namespace mgpu::node {
+namespace mgpu::plugin {
 namespace {
 
 constexpr std::string_view kComponent = "mgpu-device-plugin";
@@ -75,7 +75,7 @@ void EventRecorder::record(kube::EventObject event) {
   event.host = node_.str();
   event.time = now_();
   event.reason = cut_text(event.reason, kReasonMax);
-  event.message = cut_text(event.message, limits::kEventMessageMax);
+  event.message = cut_text(event.message, kEventMessageMax);
   event.name = name_of(event.involved_name, transport_.executor());
   const Key key = key_of(event);
   std::optional<kube::Request> request;
@@ -90,7 +90,7 @@ std::optional<kube::Request> EventRecorder::begin(const Key& key, kube::EventObj
   const std::string time = event.time;
   const auto found = remembered_.find(key);
   const bool waits = found != remembered_.end() && found->second.sending != 0;
-  if (!waits && in_flight_ >= limits::kEventsInFlightMax) {
+  if (!waits && in_flight_ >= kEventsInFlightMax) {
     ++dropped_;
     return std::nullopt;
   }
@@ -112,7 +112,7 @@ std::optional<kube::Request> EventRecorder::begin_next(Remembered& entry, const 
 }
 
 void EventRecorder::make_room() {
-  if (remembered_.size() < limits::kEventsRememberedMax) return;
+  if (remembered_.size() < kEventsRememberedMax) return;
   const auto oldest = std::ranges::min_element(remembered_, {}, [](const auto& entry) {
     return std::pair(entry.second.sending != 0, entry.second.last_use);
   });
@@ -159,4 +159,4 @@ std::optional<kube::Request> EventRecorder::after(const Key& key, const kube::Re
   return std::nullopt;
 }
 
-}  // namespace mgpu::node
+}  // namespace mgpu::plugin

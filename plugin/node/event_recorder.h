@@ -14,8 +14,9 @@
 #include "common/base/ids.h"
 #include "common/kube/request.h"
 #include "common/kube/transport.h"
+#include "plugin/node/limits.h"
 
-namespace mgpu::node {
+namespace mgpu::plugin {
 
 struct Event {
   enum class Type { kNormal, kWarning };
@@ -24,7 +25,7 @@ struct Event {
   std::string message;  // one sentence that says what to do
 };
 
-// Any thread; never waits: what cannot be sent now or is over limits::kEventsInFlightMax is dropped
+// Any thread; never waits: what cannot be sent now or is over kEventsInFlightMax is dropped
 // and counted. No callback runs after the destructor returns.
 class EventRecorder {
  public:
@@ -75,4 +76,4 @@ class EventRecorder {
   CallbackGuard callbacks_;  // ends first
 };
 
-}  // namespace mgpu::node
+}  // namespace mgpu::plugin

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "common/kube/client.h"
+#include "common/kube/limits.h"
 #include "common/kube/request.h"
-#include "common/limits.h"
 
-namespace mgpu::node {
+namespace mgpu::plugin {
 namespace {
 
 Eviction::Outcome outcome_of(kube::ApiError::Kind kind) {
@@ -29,7 +29,7 @@ Eviction::Outcome outcome_of(kube::ApiError::Kind kind) {
 Eviction eviction_of(const PodRef& pod, const kube::Response& answer) {
   if (answer.ok()) return {Eviction::Outcome::kEvicted, {}, {}};
   const kube::ApiError error = kube::api_error(answer);
-  const Duration most = limits::kRetryAfterMax;
+  const Duration most = kube::kRetryAfterMax;
   return {outcome_of(error.kind), fmt::format("evict pod {}: {}", to_string(pod), error.message),
           std::clamp(answer.retry_after.value_or(Duration(0)), Duration(0), most)};
 }
@@ -44,4 +44,4 @@ void evict(kube::Transport& transport, const PodRef& pod, const PodUid& uid,
                  });
 }
 
-}  // namespace mgpu::node
+}  // namespace mgpu::plugin

@@ -5,9 +5,10 @@
 #include <string>
 
 #include "common/base/ids.h"
+#include "common/kube/limits.h"
 #include "common/kube/transport.h"
 
-namespace mgpu::node {
+namespace mgpu::plugin {
 
 struct Eviction {
   enum class Outcome {
@@ -19,7 +20,7 @@ struct Eviction {
   };
   Outcome outcome = Outcome::kNotNow;
   std::string message;     // one sentence; empty for kEvicted
-  Duration retry_after{};  // what the server asked for, at most limits::kRetryAfterMax
+  Duration retry_after{};  // what the server asked for, at most kube::kRetryAfterMax
 };
 
 // `transport` outlives the call. `done` runs on its executor, exactly once, unless the transport
@@ -27,4 +28,4 @@ struct Eviction {
 void evict(kube::Transport& transport, const PodRef& pod, const PodUid& uid,
            std::function<void(const Eviction&)> done);
 
-}  // namespace mgpu::node
+}  // namespace mgpu::plugin

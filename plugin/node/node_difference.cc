@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-#include "common/limits.h"
-#include "common/contract/quantity.h"
 #include "common/base/text.h"
-#include "plugin/limits.h"
+#include "common/contract/limits.h"
+#include "common/contract/quantity.h"
+#include "plugin/node/limits.h"
 
-namespace mgpu::node {
+namespace mgpu::plugin {
 namespace {
 
 std::string_view text_of(NodeReport::Ready ready) {
@@ -29,10 +29,10 @@ void compare_cards(const NodeReport& report, const kube::Node& node, const Contr
   std::string cards = format_node_cards(report.cards);
   const auto found = node.metadata.annotations.find(contract.node_cards);
   if (found != node.metadata.annotations.end() && found->second == cards) return;
-  if (cards.size() > limits::kCardsAnnotationBytesMax) {
+  if (cards.size() > kCardsAnnotationBytesMax) {
     difference.problem = fmt::format(
         "annotation {} of {} cards would have {} bytes, want at most {}: not written",
-        contract.node_cards, report.cards.size(), cards.size(), limits::kCardsAnnotationBytesMax);
+        contract.node_cards, report.cards.size(), cards.size(), kCardsAnnotationBytesMax);
     return;
   }
   difference.cards = std::move(cards);
@@ -43,7 +43,7 @@ void compare_condition(const NodeReport& report, const kube::Node& node, const s
                        NodeDifference& difference) {
   const kube::Condition wanted{std::string(kConditionType), std::string(text_of(report.ready)),
                                report.reason,
-                               std::string(cut_text(report.message, limits::kEventMessageMax))};
+                               std::string(cut_text(report.message, kEventMessageMax))};
   const auto found = std::ranges::find(node.conditions, kConditionType, &kube::Condition::type);
   if (found != node.conditions.end() && *found == wanted) return;
   difference.status.condition = wanted;
@@ -74,4 +74,4 @@ NodeDifference difference(const NodeReport& report, const kube::Node& node,
   return difference;
 }
 
-}  // namespace mgpu::node
+}  // namespace mgpu::plugin

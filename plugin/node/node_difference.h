@@ -10,7 +10,7 @@
 #include "common/kube/request.h"
 #include "plugin/node/node_publisher.h"
 
-namespace mgpu::node {
+namespace mgpu::plugin {
 
 inline constexpr std::string_view kConditionType = "MGPUReady";
 
@@ -27,4 +27,4 @@ struct NodeDifference {
 NodeDifference difference(const NodeReport& report, const kube::Node& node,
                           const Contract& contract, const std::string& now);
 
-}  // namespace mgpu::node
+}  // namespace mgpu::plugin

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/kube/answer_text.h"
+#include "common/kube/limits.h"
 #include "common/kube/object_json.h"
 #include "common/kube/reflector.h"
 #include "common/kube/request.h"
@@ -15,7 +16,7 @@
 #include "plugin/node/node_difference.h"
 #include "plugin/node/utc_time.h"
 
-namespace mgpu::node {
+namespace mgpu::plugin {
 namespace {
 
 // The annotation, and the status.
@@ -229,7 +230,7 @@ void NodePublisher::State::take_answer(kube::Node answered) {
 
 void NodePublisher::State::fail(const std::string& problem, Duration at_least) {
   tell(writes_told, problem);
-  const Duration most = limits::kRetryAfterMax;
+  const Duration most = kube::kRetryAfterMax;
   wait(std::max(std::min(at_least, most), failures.next(executor().now(), executor().random())));
 }
 
@@ -269,4 +270,4 @@ bool NodePublisher::node_missing() const {
   return state_->missing;
 }
 
-}  // namespace mgpu::node
+}  // namespace mgpu::plugin

@@ -22,7 +22,7 @@
 #include "common/contract/contract.h"
 #include "common/kube/transport.h"
 
-namespace mgpu::node {
+namespace mgpu::plugin {
 
 struct NodeReport {
   std::vector<CardFacts> cards;
@@ -57,4 +57,4 @@ class NodePublisher {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace mgpu::node
+}  // namespace mgpu::plugin

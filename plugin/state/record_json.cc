@@ -7,18 +7,13 @@
 #include <optional>
 #include <utility>
 
-#include "common/kube/json_value.h"
-#include "common/limits.h"
 #include "common/base/text.h"
+#include "common/contract/limits.h"
+#include "common/kube/json_value.h"
 
-namespace mgpu::state {
+namespace mgpu::plugin {
 
 namespace {
-
-using allocation::CardGrant;
-using allocation::DeviceSet;
-using allocation::Owner;
-using allocation::Record;
 using Json = nlohmann::ordered_json;
 
 constexpr std::int32_t kVersion = 1;
@@ -77,7 +72,7 @@ class Reader {
                 }}});
     // What is wrong with a record of another version is its version.
     if (version != kVersion) problem_ = "\"version\" must be 1";
-    record.id = allocation::AllocationId(id);
+    record.id = AllocationId(id);
     expect(valid(record.id), "\"allocation\" must be an allocation id");
     auto set = DeviceSet::of(devices);
     expect(set.has_value(), "\"devices\" must be device ids");
@@ -122,10 +117,9 @@ class Reader {
     std::int32_t memory = 0;
     std::string uuid;
     from.read({{"index", index}, {"uuid", uuid}, {"core", core}, {"memoryMiB", memory}});
-    expect(index >= 0 && index <= limits::kCardIndexMax, "\"index\" of a card is out of range");
+    expect(index >= 0 && index <= kCardIndexMax, "\"index\" of a card is out of range");
     expect(core >= 0 && core <= kWholeCard.value(), "\"core\" of a card must be 0 to 100");
-    expect(memory >= 0 && memory <= limits::kCardMemoryMiBMax,
-           "\"memoryMiB\" of a card is out of range");
+    expect(memory >= 0 && memory <= kCardMemoryMiBMax, "\"memoryMiB\" of a card is out of range");
     expect(!uuid.empty(), "a card must have a uuid");
     if (!problem_.empty()) return {};
     return {CardIndex(index), CardUuid(uuid), {Percent(core), MiB(memory)}};
@@ -161,4 +155,4 @@ Result<Record> parse_record(std::string_view json) {
   return record;
 }
 
-}  // namespace mgpu::state
+}  // namespace mgpu::plugin

@@ -15,12 +15,12 @@
 #include "common/base/result.h"
 #include "plugin/allocation/record.h"
 
-namespace mgpu::state {
+namespace mgpu::plugin {
 
-std::string record_json(const allocation::Record& record);
+std::string record_json(const Record& record);
 // An array of them, for GET /allocations.
-std::string records_json(const std::vector<allocation::Record>& records);
+std::string records_json(const std::vector<Record>& records);
 // Errors: not JSON, another version, a member absent or out of range.
-Result<allocation::Record> parse_record(std::string_view json);
+Result<Record> parse_record(std::string_view json);
 
-}  // namespace mgpu::state
+}  // namespace mgpu::plugin

@@ -3,18 +3,16 @@
 #include <filesystem>
 #include <utility>
 
-#include "common/base/files.h"
 #include "common/base/check.h"
-#include "plugin/limits.h"
+#include "common/base/files.h"
+#include "plugin/state/limits.h"
 #include "plugin/state/record_json.h"
 
-namespace mgpu::state {
+namespace mgpu::plugin {
 
 namespace {
 
 namespace fs = std::filesystem;
-using allocation::AllocationId;
-using allocation::Record;
 
 constexpr std::string_view kSuffix = ".json";
 constexpr std::string_view kBroken = ".broken";
@@ -33,7 +31,7 @@ Result<std::vector<fs::path>> record_files(const std::string& folder) {
 }
 
 Result<Record> read_record(const fs::path& file) {
-  const auto text = read_file(file, limits::kRecordBytesMax, "record");
+  const auto text = read_file(file, kRecordBytesMax, "record");
   if (!text) return text.error();
   auto record = parse_record(*text);
   if (!record) return error(file.string() + ": " + record.error().message);
@@ -49,7 +47,7 @@ void set_aside(const fs::path& file) {
 // Whether the next process will read this record where `json` was written.
 bool reads_back(const std::string& json, const Record& record) {
   const auto read = parse_record(json);
-  return read && *read == record && json.size() <= limits::kRecordBytesMax;
+  return read && *read == record && json.size() <= kRecordBytesMax;
 }
 
 }  // namespace
@@ -79,8 +77,8 @@ Result<std::vector<std::string>> Records::load() {
 
 Result<void> Records::keep(const Record& record) {
   const std::lock_guard lock(mutex_);
-  if (records_.size() >= limits::kRecordsMax && !records_.contains(record.id)) {
-    return error("there are " + std::to_string(limits::kRecordsMax) + " allocations already");
+  if (records_.size() >= kRecordsMax && !records_.contains(record.id)) {
+    return error("there are " + std::to_string(kRecordsMax) + " allocations already");
   }
   records_[record.id] = record;
   return {};
@@ -106,7 +104,7 @@ std::optional<Record> Records::find(const AllocationId& id) const {
   return at == records_.end() ? std::nullopt : std::optional(at->second);
 }
 
-std::vector<Record> Records::with(const allocation::DeviceSet& devices) const {
+std::vector<Record> Records::with(const DeviceSet& devices) const {
   std::vector<Record> found;
   const std::lock_guard lock(mutex_);
   for (const auto& [id, record] : records_) {
@@ -131,4 +129,4 @@ std::vector<Record> Records::bound() const {
   return found;
 }
 
-}  // namespace mgpu::state
+}  // namespace mgpu::plugin

@@ -8,11 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "common/base/durable_file.h"
 #include "common/base/result.h"
 #include "plugin/allocation/record.h"
-#include "common/base/durable_file.h"
+#include "plugin/state/limits.h"
 
-namespace mgpu::state {
+namespace mgpu::plugin {
 
 class Records {
  public:
@@ -23,25 +24,25 @@ class Records {
   // the suffix ".broken". Returns one sentence for each. Errors: the folder cannot be used.
   Result<std::vector<std::string>> load();
 
-  // Adds or replaces in memory. Errors: limits::kRecordsMax are there already.
-  Result<void> keep(const allocation::Record& record);
+  // Adds or replaces in memory. Errors: kRecordsMax are there already.
+  Result<void> keep(const Record& record);
   // Writes it to disk. One thread at a time for each record. Errors: the disk's.
-  Result<void> save(const allocation::Record& record, Durability durability) const;
+  Result<void> save(const Record& record, Durability durability) const;
   // From both.
-  void remove(const allocation::AllocationId& id);
+  void remove(const AllocationId& id);
 
-  std::optional<allocation::Record> find(const allocation::AllocationId& id) const;
+  std::optional<Record> find(const AllocationId& id) const;
   // Those with exactly these devices.
-  std::vector<allocation::Record> with(const allocation::DeviceSet& devices) const;
-  std::vector<allocation::Record> all() const;
-  std::vector<allocation::Record> bound() const;
+  std::vector<Record> with(const DeviceSet& devices) const;
+  std::vector<Record> all() const;
+  std::vector<Record> bound() const;
 
  private:
-  std::string path_of(const allocation::AllocationId& id) const;
+  std::string path_of(const AllocationId& id) const;
 
   const std::string folder_;
   mutable std::mutex mutex_;
-  std::map<allocation::AllocationId, allocation::Record> records_;  // protected by mutex_
+  std::map<AllocationId, Record> records_;  // protected by mutex_
 };
 
-}  // namespace mgpu::state
+}  // namespace mgpu::plugin

@@ -10,14 +10,14 @@
 #include <utility>
 
 #include "common/base/asio_executor.h"
+#include "common/base/log.h"
 #include "common/kube/memory/api_server.h"
 #include "common/kube/request.h"
-#include "common/base/log.h"
 #include "extender/requeue/scheduler_requeue.h"
 #include "test/support/kube_objects.h"
 #include "test/support/raw_http.h"
 
-namespace mgpu {
+namespace mgpu::extender {
 namespace {
 
 using namespace std::chrono_literals;
@@ -73,7 +73,7 @@ class ExtenderTest : public testing::Test {
   static ExtenderSettings settings() {
     ExtenderSettings out;
     out.verbs.contract = *Contract::for_domain(kDefaultResourceDomain);
-    out.verbs.policy = *placement::find_policy("binpack");
+    out.verbs.policy = *find_policy("binpack");
     out.http.address = "127.0.0.1";
     out.wake_namespace = "default";
     return out;
@@ -189,8 +189,8 @@ TEST_F(ExtenderTest, WakesKubeSchedulerForAPodThatWasRefusedBeforeAShareCameFree
   gone.target = "/api/v1/namespaces/default/pods/first?gracePeriodSeconds=0";
   EXPECT_TRUE(api_server.call(gone).ok());
   kube::Request object;
-  object.target = std::string("/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities/") +
-                  verbs::kWakeObject;
+  object.target =
+      std::string("/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities/") + kWakeObject;
   EXPECT_TRUE(comes([&] { return api_server.call(object).ok(); }));
   const std::string woken = "mgpu_extender_wakes_total{result=\"woken\"} 1";
   EXPECT_TRUE(comes([&] { return get("/metrics").body.find(woken) != std::string::npos; }));
@@ -383,4 +383,4 @@ TEST_F(ExtenderTest, SaysWhyItCannotStart) {
 }
 
 }  // namespace
-}  // namespace mgpu
+}  // namespace mgpu::extender

@@ -5,7 +5,10 @@
 
 #include <vector>
 
-namespace mgpu {
+#include "common/http/limits.h"
+#include "extender/bind/limits.h"
+
+namespace mgpu::extender {
 namespace {
 
 using testing::HasSubstr;
@@ -38,14 +41,14 @@ TEST(Flags, StandAsDocumented) {
   ASSERT_TRUE(settings) << settings.error().message;
   EXPECT_EQ(settings->http.address, "0.0.0.0");
   EXPECT_EQ(settings->http.port, 9800);
-  EXPECT_EQ(settings->http.body_bytes_max, limits::kHttpBodyBytesMax);
-  EXPECT_EQ(settings->http.connections_max, limits::kHttpConnectionsMax);
+  EXPECT_EQ(settings->http.body_bytes_max, http::kHttpBodyBytesMax);
+  EXPECT_EQ(settings->http.connections_max, http::kHttpConnectionsMax);
   EXPECT_EQ(settings->url_prefix, "/mgpu");
   EXPECT_EQ(settings->verbs.contract.core_resource, "vke.volcengine.com/mgpu-core");
   EXPECT_EQ(settings->verbs.min_memory, MiB(256));
   EXPECT_EQ(settings->verbs.policy.node->name, "equilibrium");
   EXPECT_TRUE(settings->verbs.expected_placements);
-  EXPECT_EQ(settings->binds_in_flight, limits::kBindsInFlight);
+  EXPECT_EQ(settings->binds_in_flight, kBindsInFlight);
   EXPECT_EQ(settings->wake_namespace, "kube-system");
 }
 
@@ -165,4 +168,4 @@ TEST(Flags, HaveHelp) {
 }
 
 }  // namespace
-}  // namespace mgpu
+}  // namespace mgpu::extender

@@ -9,7 +9,7 @@ namespace mgpu::test {
 
 namespace {
 
-using placement::Card;
+using extender::Card;
 
 std::int64_t number_of(std::string_view text) {
   std::int64_t value = 0;
@@ -108,10 +108,10 @@ Share share_of(std::string_view text) {
   return {Percent(number_of(text.substr(0, slash))), MiB(number_of(text.substr(slash + 1)))};
 }
 
-placement::Node node_of(std::string_view text) {
+extender::Node node_of(std::string_view text) {
   const std::size_t colon = text.find(':');
   MGPU_CHECK(colon != text.npos, "a node in a test lacks its name");
-  placement::Node node;
+  extender::Node node;
   node.name = NodeName(text.substr(0, colon));
   for (const std::string& card : words_of(text.substr(colon + 1))) {
     node.cards.push_back(card_of(card));
@@ -152,7 +152,7 @@ std::string text_of(const Placement& placement) {
   return text;
 }
 
-std::string text_of(const std::vector<placement::CardHold>& holds) {
+std::string text_of(const std::vector<extender::CardHold>& holds) {
   std::string text;
   for (const auto& hold : holds) {
     if (!text.empty()) text += " ";

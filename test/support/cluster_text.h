@@ -29,13 +29,13 @@
 namespace mgpu::test {
 
 Share share_of(std::string_view text);
-placement::Node node_of(std::string_view text);
+extender::Node node_of(std::string_view text);
 GpuRequest request_of(std::string_view text);
 Placement placement_of(std::string_view text);
 
 std::string text_of(const Share& share);
 std::string text_of(const Placement& placement);
 // "0=30/1024 2=100/32510"
-std::string text_of(const std::vector<placement::CardHold>& holds);
+std::string text_of(const std::vector<extender::CardHold>& holds);
 
 }  // namespace mgpu::test

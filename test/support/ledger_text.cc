@@ -8,11 +8,11 @@
 namespace mgpu::test {
 namespace {
 
-using ledger::Claim;
-using placement::Card;
+using extender::Card;
+using extender::Claim;
 
 template <class Amount>
-std::string by_card(const ledger::Ledger& ledger, const char* name, Amount amount) {
+std::string by_card(const extender::Ledger& ledger, const char* name, Amount amount) {
   const auto view = ledger.node(NodeName(name));
   if (!view) return "no node";
   std::string text;
@@ -24,15 +24,15 @@ std::string by_card(const ledger::Ledger& ledger, const char* name, Amount amoun
   return text;
 }
 
-const placement::Policy& card_policy() {
-  return *placement::find_policy(placement::kDefaultPolicy)->card;
+const extender::Policy& card_policy() {
+  return *extender::find_policy(extender::kDefaultPolicy)->card;
 }
 
 }  // namespace
 
-ledger::NodeFacts facts_of(std::string_view text) {
-  const placement::Node node = node_of(text);
-  ledger::NodeFacts facts;
+extender::NodeFacts facts_of(std::string_view text) {
+  const extender::Node node = node_of(text);
+  extender::NodeFacts facts;
   facts.name = node.name;
   for (const Card& card : node.cards) {
     CardFacts& added = facts.cards.emplace_back();
@@ -63,7 +63,7 @@ Claim bound_claim(std::string_view uid, std::string_view node, std::string_view 
 
 Claim blocking_claim(std::string_view uid, std::string_view node) {
   Claim claim = unplaced_claim(uid, node, "30/300");
-  claim.drift = ledger::Drift::kNoAnnotations;
+  claim.drift = extender::Drift::kNoAnnotations;
   claim.drift_detail = "no annotation";
   return claim;
 }
@@ -72,26 +72,26 @@ Instant at_ms(int milliseconds) {
   return Instant(Duration(milliseconds));
 }
 
-std::string used_text(const ledger::Ledger& ledger, const char* node) {
+std::string used_text(const extender::Ledger& ledger, const char* node) {
   return by_card(ledger, node, [](const Card& card) { return card.used; });
 }
 
-std::string expected_text(const ledger::Ledger& ledger, const char* node) {
+std::string expected_text(const extender::Ledger& ledger, const char* node) {
   return by_card(ledger, node, [](const Card& card) { return card.expected; });
 }
 
-std::string assume_text(ledger::Ledger& ledger, std::string_view uid, std::string_view node,
+std::string assume_text(extender::Ledger& ledger, std::string_view uid, std::string_view node,
                         std::string_view request) {
   const auto answer = ledger.assume(unplaced_claim(uid, node, request), card_policy(), Instant{});
-  if (const auto* reason = std::get_if<placement::Reason>(&answer))
-    return std::string(placement::sentence(*reason));
-  return text_of(std::get<ledger::Assumed>(answer).placement);
+  if (const auto* reason = std::get_if<extender::Reason>(&answer))
+    return std::string(extender::sentence(*reason));
+  return text_of(std::get<extender::Assumed>(answer).placement);
 }
 
-ledger::ClaimId assume_id(ledger::Ledger& ledger, std::string_view uid, std::string_view node,
-                          std::string_view request, Instant now) {
+extender::ClaimId assume_id(extender::Ledger& ledger, std::string_view uid, std::string_view node,
+                            std::string_view request, Instant now) {
   const auto answer = ledger.assume(unplaced_claim(uid, node, request), card_policy(), now);
-  const auto* assumed = std::get_if<ledger::Assumed>(&answer);
+  const auto* assumed = std::get_if<extender::Assumed>(&answer);
   MGPU_CHECK(assumed != nullptr, "the test expects it to fit");
   return assumed->id;
 }

@@ -14,27 +14,28 @@
 
 namespace mgpu::test {
 
-ledger::NodeFacts facts_of(std::string_view node);
+extender::NodeFacts facts_of(std::string_view node);
 
 // As bind would assume it: without cards.
-ledger::Claim unplaced_claim(std::string_view uid, std::string_view node, std::string_view request);
+extender::Claim unplaced_claim(std::string_view uid, std::string_view node,
+                               std::string_view request);
 // As the watch would show it.
-ledger::Claim bound_claim(std::string_view uid, std::string_view node, std::string_view request,
-                          std::string_view placement);
+extender::Claim bound_claim(std::string_view uid, std::string_view node, std::string_view request,
+                            std::string_view placement);
 // Bound, and nobody knows to which cards.
-ledger::Claim blocking_claim(std::string_view uid, std::string_view node);
+extender::Claim blocking_claim(std::string_view uid, std::string_view node);
 
 Instant at_ms(int milliseconds);
 
 // Card by card; "no node" where there is none.
-std::string used_text(const ledger::Ledger& ledger, const char* node);
-std::string expected_text(const ledger::Ledger& ledger, const char* node);
+std::string used_text(const extender::Ledger& ledger, const char* node);
+std::string expected_text(const extender::Ledger& ledger, const char* node);
 
 // The cards chosen, or the reason's sentence.
-std::string assume_text(ledger::Ledger& ledger, std::string_view uid, std::string_view node,
+std::string assume_text(extender::Ledger& ledger, std::string_view uid, std::string_view node,
                         std::string_view request);
 // REQUIRES: it fits.
-ledger::ClaimId assume_id(ledger::Ledger& ledger, std::string_view uid, std::string_view node,
-                          std::string_view request, Instant now = {});
+extender::ClaimId assume_id(extender::Ledger& ledger, std::string_view uid, std::string_view node,
+                            std::string_view request, Instant now = {});
 
 }  // namespace mgpu::test

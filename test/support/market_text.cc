@@ -8,8 +8,8 @@
 namespace mgpu::test {
 namespace {
 
-using placement::MilliCpu;
-using placement::PodClass;
+using extender::MilliCpu;
+using extender::PodClass;
 
 // Cuts `text` behind the last `mark`; empty where there is none.
 std::string_view take_after(std::string_view& text, std::string_view mark) {
@@ -20,51 +20,51 @@ std::string_view take_after(std::string_view& text, std::string_view mark) {
   return after;
 }
 
-placement::CountedClass class_of(std::string_view text) {
+extender::CountedClass class_of(std::string_view text) {
   const std::string_view model = take_after(text, " on ");
   const std::string_view cores = take_after(text, "@");
   const std::string_view request = take_after(text, " x ");
   const std::int64_t milli = cores.empty() ? 0 : std::stoll(std::string(cores)) * 1000;
   GpuRequest asked = request == "none" ? GpuRequest{} : request_of(request);
   if (!model.empty()) asked.selector.models = {std::string(model)};
-  auto classes = placement::classes_of(asked, {MilliCpu(milli), MiB{}});
+  auto classes = extender::classes_of(asked, {MilliCpu(milli), MiB{}});
   MGPU_CHECK(classes.size() == 1, "a class of a test is one container");
   return {std::move(classes.front()), std::stoll(std::string(text))};
 }
 
 }  // namespace
 
-placement::Workload workload_text(std::string_view text) {
-  std::vector<placement::CountedClass> counted;
+extender::Workload workload_text(std::string_view text) {
+  std::vector<extender::CountedClass> counted;
   for (std::string_view left = text; !left.empty();) {
     const std::size_t comma = left.find(", ");
     counted.push_back(class_of(left.substr(0, comma)));
     left = comma == std::string_view::npos ? std::string_view() : left.substr(comma + 2);
   }
-  return placement::workload_of(std::move(counted), 1.0, 1000);
+  return extender::workload_of(std::move(counted), 1.0, 1000);
 }
 
-placement::Kinds kinds_of(const std::vector<placement::Node>& nodes) {
-  placement::KindCount count;
-  for (const placement::Node& node : nodes) count.add(node);
+extender::Kinds kinds_of(const std::vector<extender::Node>& nodes) {
+  extender::KindCount count;
+  for (const extender::Node& node : nodes) count.add(node);
   return count.kinds();
 }
 
-placement::Market market_of(std::string_view workload, const std::vector<placement::Node>& nodes) {
-  placement::Market market;
+extender::Market market_of(std::string_view workload, const std::vector<extender::Node>& nodes) {
+  extender::Market market;
   market.version = 1;
   market.workload = workload_text(workload);
-  const placement::Kinds kinds = kinds_of(nodes);
-  std::vector<placement::NodeRoom> rooms;
-  for (const placement::Node& node : nodes)
-    rooms.push_back(placement::room_after(node, kinds, {}, {}));
-  market.prices = placement::refine(market.workload, kinds, rooms, {}, placement::kInHaste);
-  market.tables = placement::PriceTables(market.workload, kinds, market.prices);
+  const extender::Kinds kinds = kinds_of(nodes);
+  std::vector<extender::NodeRoom> rooms;
+  for (const extender::Node& node : nodes)
+    rooms.push_back(extender::room_after(node, kinds, {}, {}));
+  market.prices = extender::refine(market.workload, kinds, rooms, {}, extender::kInHaste);
+  market.tables = extender::PriceTables(market.workload, kinds, market.prices);
   return market;
 }
 
-placement::Node node_with_host(std::string_view text, std::int64_t cores, std::int64_t gib) {
-  placement::Node node = node_of(text);
+extender::Node node_with_host(std::string_view text, std::int64_t cores, std::int64_t gib) {
+  extender::Node node = node_of(text);
   node.allocatable = {MilliCpu(cores * 1000), MiB(gib * 1024)};
   return node;
 }

@@ -14,15 +14,15 @@
 
 namespace mgpu::test {
 
-placement::Workload workload_text(std::string_view text);
+extender::Workload workload_text(std::string_view text);
 
 // The kinds of card that these nodes have.
-placement::Kinds kinds_of(const std::vector<placement::Node>& nodes);
+extender::Kinds kinds_of(const std::vector<extender::Node>& nodes);
 
 // Refined on these nodes from nothing.
-placement::Market market_of(std::string_view workload, const std::vector<placement::Node>& nodes);
+extender::Market market_of(std::string_view workload, const std::vector<extender::Node>& nodes);
 
 // `text` of cluster_text.h with this much CPU and memory, all of it free.
-placement::Node node_with_host(std::string_view text, std::int64_t cores, std::int64_t gib);
+extender::Node node_with_host(std::string_view text, std::int64_t cores, std::int64_t gib);
 
 }  // namespace mgpu::test

@@ -6,9 +6,9 @@
 
 namespace mgpu::test {
 
-using placement::Candidate;
-using placement::Card;
-using placement::Node;
+using extender::Candidate;
+using extender::Card;
+using extender::Node;
 
 // The standard's distributions differ between libraries; this does not.
 int RandomCluster::number(int below) {

@@ -17,18 +17,18 @@ class RandomCluster {
   explicit RandomCluster(std::uint64_t seed) : random_(seed) {}
 
   // 0 .. most_cards cards; some used, over-full, expected, unhealthy, uncertain.
-  placement::Node node(int most_cards);
+  extender::Node node(int most_cards);
   // 1 .. most_containers containers of every kind; some with a selector.
   GpuRequest request(int most_containers, int most_cards);
   // Pods that together hold a part of what the node's cards have used.
-  std::vector<placement::Candidate> candidates(const placement::Node& node, int most);
+  std::vector<extender::Candidate> candidates(const extender::Node& node, int most);
 
   // 0 .. below - 1
   int number(int below);
   bool one_in(int chances) { return number(chances) == 0; }
 
  private:
-  placement::Card card(int index);
+  extender::Card card(int index);
   ContainerRequest container(int most_cards);
   Share share();
 

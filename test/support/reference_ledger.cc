@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <set>
 
-#include "common/limits.h"
+#include "extender/placement/limits.h"
 #include "test/support/cluster_text.h"
 
 namespace mgpu::test {
 namespace {
 
-using ledger::Claim;
-using ledger::ClaimId;
-using ledger::Drift;
-using ledger::NodeFacts;
-using placement::Card;
-using placement::CardHold;
-using placement::Node;
+using extender::Card;
+using extender::CardHold;
+using extender::Claim;
+using extender::ClaimId;
+using extender::Drift;
+using extender::Node;
+using extender::NodeFacts;
 
 bool same_cards(const NodeFacts& a, const NodeFacts& b) {
   const auto same = [](const CardFacts& x, const CardFacts& y) {
@@ -105,16 +105,16 @@ void ReferenceLedger::remove_pod(const PodUid& uid) {
 
 // --- bind ----------------------------------------------------------------------------------------
 
-std::variant<Placement, placement::Reason> ReferenceLedger::answer(const Claim& claim,
-                                                                   const placement::Policy& policy,
-                                                                   Instant now) {
+std::variant<Placement, extender::Reason> ReferenceLedger::answer(const Claim& claim,
+                                                                  const extender::Policy& policy,
+                                                                  Instant now) {
   expire(now);
   end_expectation(claim.uid);
-  if (!nodes_.contains(claim.node)) return placement::Reason::kNodeUnknown;
-  placement::SearchBudget budget{limits::kPlacementStepsMax};
-  auto placed = placement::place(node(claim.node), claim.request, policy, budget);
-  if (const auto* reason = std::get_if<placement::Reason>(&placed)) return *reason;
-  return std::get<placement::Placed>(placed).placement;
+  if (!nodes_.contains(claim.node)) return extender::Reason::kNodeUnknown;
+  extender::SearchBudget budget{extender::kPlacementStepsMax};
+  auto placed = extender::place(node(claim.node), claim.request, policy, budget);
+  if (const auto* reason = std::get_if<extender::Reason>(&placed)) return *reason;
+  return std::get<extender::Placed>(placed).placement;
 }
 
 void ReferenceLedger::assumed(ClaimId id, Claim claim, Instant now) {
@@ -201,8 +201,8 @@ Drift ReferenceLedger::drift_of(const Claim& claim) const {
   return Drift::kNone;
 }
 
-ledger::Counts ReferenceLedger::counts() const {
-  ledger::Counts counts;
+extender::Counts ReferenceLedger::counts() const {
+  extender::Counts counts;
   counts.nodes = nodes_.size();
   counts.expected = expected_.size();
   for (const auto& [name, facts] : nodes_)
@@ -218,7 +218,7 @@ ledger::Counts ReferenceLedger::counts() const {
 }
 
 std::string ReferenceLedger::difference_of(const NodeName& name,
-                                           const ledger::NodeView& view) const {
+                                           const extender::NodeView& view) const {
   const Node expected = node(name);
   if (cards_text(expected) != cards_text(view.node))
     return name.str() + ": " + cards_text(view.node) + "instead of " + cards_text(expected);
@@ -231,20 +231,20 @@ std::string ReferenceLedger::difference_of(const NodeName& name,
     here.insert(claim_text(held.claim, held.id != 0, drift_of(held.claim), held_cards));
   }
   std::multiset<std::string> shown;
-  for (const ledger::ClaimView& claim : view.claims)
-    shown.insert(claim_text(claim.claim, claim.phase == ledger::Phase::kAssumed, claim.claim.drift,
-                            claim.holds));
+  for (const extender::ClaimView& claim : view.claims)
+    shown.insert(claim_text(claim.claim, claim.phase == extender::Phase::kAssumed,
+                            claim.claim.drift, claim.holds));
   return here == shown ? "" : name.str() + ": other claims";
 }
 
-std::string ReferenceLedger::difference(const ledger::Ledger& ledger) const {
+std::string ReferenceLedger::difference(const extender::Ledger& ledger) const {
   if (ledger.node_names() != node_names()) return "other nodes";
   for (const NodeName& name : node_names()) {
     const std::string difference = difference_of(name, *ledger.node(name));
     if (!difference.empty()) return difference;
   }
-  const ledger::Counts shown = ledger.counts();
-  const ledger::Counts right = counts();
+  const extender::Counts shown = ledger.counts();
+  const extender::Counts right = counts();
   const bool same = shown.nodes == right.nodes && shown.cards == right.cards &&
                     shown.assumed == right.assumed && shown.bound == right.bound &&
                     shown.drifting == right.drifting && shown.overfull == right.overfull &&

@@ -12,20 +12,20 @@ namespace mgpu::test {
 
 class ReferenceLedger {
  public:
-  void replace_nodes(std::vector<ledger::NodeFacts> nodes);
-  void apply_node(const ledger::NodeFacts& node);
+  void replace_nodes(std::vector<extender::NodeFacts> nodes);
+  void apply_node(const extender::NodeFacts& node);
   void remove_node(const NodeName& node);
 
-  void replace_pods(const std::vector<ledger::Claim>& claims);
-  void apply_pod(const ledger::Claim& claim);
+  void replace_pods(const std::vector<extender::Claim>& claims);
+  void apply_pod(const extender::Claim& claim);
   void remove_pod(const PodUid& uid);
 
   // What the ledger should answer to assume(); to be followed by assumed() where it fits.
-  std::variant<Placement, placement::Reason> answer(const ledger::Claim& claim,
-                                                    const placement::Policy& policy, Instant now);
-  void assumed(ledger::ClaimId id, ledger::Claim claim, Instant now);
-  void bound(ledger::ClaimId id, Instant now);
-  void forget(ledger::ClaimId id);
+  std::variant<Placement, extender::Reason> answer(const extender::Claim& claim,
+                                                   const extender::Policy& policy, Instant now);
+  void assumed(extender::ClaimId id, extender::Claim claim, Instant now);
+  void bound(extender::ClaimId id, Instant now);
+  void forget(extender::ClaimId id);
 
   void expect(const PodUid& uid, const NodeName& node, const GpuRequest& request,
               const Placement& placement, Instant now, Instant until);
@@ -33,17 +33,17 @@ class ReferenceLedger {
   void expire(Instant now);
 
   // Cards with their totals.
-  placement::Node node(const NodeName& name) const;
+  extender::Node node(const NodeName& name) const;
   std::vector<NodeName> node_names() const;
-  std::vector<ledger::ClaimId> assumed_before(Instant before) const;
-  ledger::Counts counts() const;
+  std::vector<extender::ClaimId> assumed_before(Instant before) const;
+  extender::Counts counts() const;
   // "" where `ledger` shows the same.
-  std::string difference(const ledger::Ledger& ledger) const;
+  std::string difference(const extender::Ledger& ledger) const;
 
  private:
   struct Held {
-    ledger::ClaimId id;  // 0: bound
-    ledger::Claim claim;
+    extender::ClaimId id;  // 0: bound
+    extender::Claim claim;
     Instant touched;
   };
   struct Expected {
@@ -56,10 +56,10 @@ class ReferenceLedger {
 
   void end_expectations_on(const NodeName& node);
   // As it stands against the node's cards now.
-  ledger::Drift drift_of(const ledger::Claim& claim) const;
-  std::string difference_of(const NodeName& name, const ledger::NodeView& view) const;
+  extender::Drift drift_of(const extender::Claim& claim) const;
+  std::string difference_of(const NodeName& name, const extender::NodeView& view) const;
 
-  std::map<NodeName, ledger::NodeFacts> nodes_;
+  std::map<NodeName, extender::NodeFacts> nodes_;
   std::vector<Held> held_;
   std::vector<Expected> expected_;
 };

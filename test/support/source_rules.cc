@@ -56,7 +56,7 @@ constexpr Direction kDirections[] = {
 };
 
 // The ground floor: common/base/ includes nothing of ours but itself and these.
-const Paths kGroundFloor = {"common/base/", "common/limits.h"};
+const Paths kGroundFloor = {"common/base/"};
 
 struct Library {
   std::string_view name;
@@ -73,13 +73,14 @@ const Library kLibraries[] = {
     {"Boost.Result", {"boost/system/result.hpp"}, {"common/base/result.h"}},
     {"Boost",
      {"boost/"},
-     {"common/http/", "common/base/asio_executor.cc", "common/contract/quantity.cc", "common/kube/curl_",
-      "common/kube/memory/path.cc", "common/kube/request.cc", "plugin/cards/mps_process",
-      "bench/latency/client.cc", "bench/gpu/nvidia_smi.cc", "extender/ledger/name_index.h",
-      "test/"}},
+     {"common/http/", "common/base/asio_executor.cc", "common/contract/quantity.cc",
+      "common/kube/curl_", "common/kube/memory/path.cc", "common/kube/request.cc",
+      "plugin/cards/mps_process", "bench/latency/client.cc", "bench/gpu/nvidia_smi.cc",
+      "extender/ledger/name_index.h", "test/"}},
     {"OpenSSL",
      {"openssl/"},
-     {"common/http/", "common/kube/base64.cc", "common/kube/pem.cc", "common/base/digest.cc", "test/"}},
+     {"common/http/", "common/kube/base64.cc", "common/kube/pem.cc", "common/base/digest.cc",
+      "test/"}},
     {"spdlog", {"spdlog/"}, {"common/base/log.cc"}},
     {"CLI11", {"CLI/"}, {"common/base/options.cc"}},
     {"prometheus-cpp", {"prometheus/"}, {"common/base/metrics."}},
@@ -95,11 +96,11 @@ const Library kLibraries[] = {
 // --- pure code -----------------------------------------------------------------------------------
 
 const Paths kPure = {
-    "extender/placement/",  "extender/pricing/",     "plugin/allocation/",
-    "common/contract/",     "common/base/units.",    "common/base/ids.",
-    "common/base/check.",   "common/base/result.",   "common/base/digest.",
-    "common/base/text.",    "common/limits.",        "common/kube/objects.",
-    "common/kube/request.", "common/kube/watcher.",  "plugin/monitor/cgroup",
+    "extender/placement/",  "extender/pricing/",       "plugin/allocation/",
+    "common/contract/",     "common/base/units.",      "common/base/ids.",
+    "common/base/check.",   "common/base/result.",     "common/base/digest.",
+    "common/base/text.",    "common/base/limits.",     "common/kube/objects.",
+    "common/kube/request.", "common/kube/watcher.",    "plugin/monitor/cgroup",
     "plugin/monitor/join",  "plugin/monitor/watchdog",
 };
 // What pure code may include of the repository, besides its own folder.
@@ -108,7 +109,9 @@ const Paths kValueHeaders = {
     "common/base/ids.h",
     "common/base/check.h",
     "common/base/result.h",
-    "common/limits.h",
+    "common/base/limits.h",
+    "common/contract/limits.h",
+    "common/kube/limits.h",
     "common/contract/quantity.h",
     "common/contract/contract.h",
     "common/base/digest.h",
@@ -116,8 +119,7 @@ const Paths kValueHeaders = {
     "common/contract/pod_requests.h",
     "plugin/allocation/device_set.h",
     "plugin/allocation/record.h",
-    "plugin/limits.h",
-    "extender/limits.h",
+    "plugin/allocation/limits.h",
     "common/base/text.h",
     "common/base/executor.h",
     "common/kube/objects.h",
@@ -258,7 +260,8 @@ std::string check_pure_include(const SourceFile& file, const Include& include) {
     if (own || is_one_of(include.path, kValueHeaders)) return "";
     // A registry names the policies in the folder below it, they the seam above and the prices.
     const Paths placement = {"extender/placement/", "extender/pricing/"};
-    if (starts_with_any(include.path, placement) && starts_with_any(file.path, placement)) return "";
+    if (starts_with_any(include.path, placement) && starts_with_any(file.path, placement))
+      return "";
     return pure + "use values of the standard library and common's value headers";
   }
   if (is_one_of(include.path, kImpureStandardHeaders)) {

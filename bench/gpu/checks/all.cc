@@ -109,12 +109,12 @@ bool is_within_share(double part, int percent) {
 }
 
 Json listed_processes(const Trial& trial, const CardUuid& card) {
-  const auto source = gpu::nvml_source(nvml_options(trial));
+  const auto source = plugin::nvml_source(nvml_options(trial));
   static_cast<void>(source->read());
   Json list = Json::object();
-  for (const gpu::CardUse& use : source->use()) {
+  for (const plugin::CardUse& use : source->use()) {
     if (use.uuid != card) continue;
-    for (const gpu::ProcessUse& process : use.processes) {
+    for (const plugin::ProcessUse& process : use.processes) {
       list[std::to_string(process.pid)] = process.memory ? Json(process.memory->value()) : Json();
     }
   }

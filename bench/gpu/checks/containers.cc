@@ -37,7 +37,7 @@ Result<void> try_in_root(const Trial& trial, const NodeUnderTest& node, int user
 
 // A node where no CUDA program has run may lack these: what a container says then.
 void try_without_uvm(const Trial& trial, Container container, Findings& findings) {
-  std::erase_if(container.edits.devices, [](const allocation::DeviceNode& device) {
+  std::erase_if(container.edits.devices, [](const plugin::DeviceNode& device) {
     return device.path.starts_with("/dev/nvidia-uvm");
   });
   const auto program = run_to_end(enter_command(trial, container), kProgramTimeout);

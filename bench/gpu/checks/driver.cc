@@ -29,7 +29,7 @@ Json registered_drivers(const Trial& trial) {
 
 // Those of these device files that have no link in /dev/char, where systemd and some versions of
 // runc look for it.
-Json without_char_links(const Trial& trial, const std::vector<allocation::DeviceNode>& devices) {
+Json without_char_links(const Trial& trial, const std::vector<plugin::DeviceNode>& devices) {
   Json missing = Json::array();
   for (const auto& device : devices) {
     struct stat found {};
@@ -67,8 +67,8 @@ std::set<std::string> files_of_driver(const fs::path& folder, const std::string&
   return names;
 }
 
-bool mounts(const std::vector<allocation::Mount>& all, const std::string& name) {
-  return std::any_of(all.begin(), all.end(), [&](const allocation::Mount& mount) {
+bool mounts(const std::vector<plugin::Mount>& all, const std::string& name) {
+  return std::any_of(all.begin(), all.end(), [&](const plugin::Mount& mount) {
     return fs::path(mount.container_path).filename() == name;
   });
 }

@@ -134,7 +134,7 @@ Result<void> check_mps_start(const Trial& trial, Findings& findings) {
   mps.mps().stop();
   const auto time = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
   findings.fact("time until the daemon ended", time.count(), "ms");
-  findings.expect("the daemon ends when asked", time < gpu::MpsTimes().quit, "it was killed");
+  findings.expect("the daemon ends when asked", time < plugin::MpsTimes().quit, "it was killed");
   return {};
 }
 
@@ -267,8 +267,8 @@ Result<void> check_mps_control(const Trial& trial, Findings& findings) {
     container.more_mounts = {{find_program(trial.mps_control), kControlInContainer, true}};
     const Command enter = enter_command(trial, container);
     const auto send = [&](const std::string& command) {
-      const auto answer = gpu::converse({enter.path, enter.arguments, {}, -1, -1}, command + "\n",
-                                        kAnswerBytesMax, milliseconds(10'000));
+      const auto answer = plugin::converse({enter.path, enter.arguments, {}, -1, -1},
+                                           command + "\n", kAnswerBytesMax, milliseconds(10'000));
       return one_line(answer ? *answer : answer.error().message);
     };
     const std::string who = fmt::format("user {} of a container: ", user);

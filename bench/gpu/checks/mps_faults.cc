@@ -50,7 +50,7 @@ Result<RunningProgram> start_when_ready(const Command& command, int& retries) {
 // What the device plugin's supervision of the daemon has done meanwhile.
 void report_supervision(const CardWithMps& card, Findings& findings) {
   findings.fact("status of the server afterwards", card.mps->server_status());
-  for (const gpu::MpsState& state : card.mps->mps().states()) {
+  for (const plugin::MpsState& state : card.mps->mps().states()) {
     findings.fact("restarts of the daemon by the device plugin", state.restarts);
     if (!state.running) findings.fact("problem that the device plugin sees", state.problem);
   }
@@ -106,11 +106,11 @@ Kills kill_many(const Trial& trial, const CardWithMps& card, RunningProgram& nei
 // Kills the daemon alone, as the kernel's OOM killer might do. Nothing is cleaned up. Errors: there
 // is none, or it does not end.
 Result<void> kill_daemon(const CardWithMps& card) {
-  const auto daemon = gpu::known_mps_daemon(card.mps->folders());
+  const auto daemon = plugin::known_mps_daemon(card.mps->folders());
   if (!daemon) return error("the daemon's process is not known");
   ::kill(daemon->pid, SIGKILL);
   const auto deadline = steady_clock::now() + kProgressTimeout;
-  while (gpu::known_mps_daemon(card.mps->folders()) == daemon) {
+  while (plugin::known_mps_daemon(card.mps->folders()) == daemon) {
     if (steady_clock::now() > deadline) return error("the daemon does not end");
     ::poll(nullptr, 0, 2);
   }
@@ -119,7 +119,7 @@ Result<void> kill_daemon(const CardWithMps& card) {
 
 std::string try_without_daemon(const CardWithMps& card) {
   const auto program = start_and_wait(client(card, 50, {"hold", std::to_string(kMemoryMiB * 2)}));
-  if (gpu::known_mps_daemon(card.mps->folders())) return "(a new daemon was already running)";
+  if (plugin::known_mps_daemon(card.mps->folders())) return "(a new daemon was already running)";
   return program ? "runs, without its limit" : program.error().message;
 }
 
@@ -167,7 +167,7 @@ Result<void> check_mps_kill_clients(const Trial& trial, Findings& findings) {
 Result<void> check_mps_restart(const Trial& trial, Findings& findings) {
   if (!has_mps(trial, findings)) return {};
   // Time for a client between two daemons.
-  gpu::MpsTimes times;
+  plugin::MpsTimes times;
   times.restart_min = milliseconds(5'000);
   const auto card = start_card_with_mps(trial, times);
   if (!card) return card.error();

@@ -58,14 +58,14 @@ std::int64_t in_mib(std::uint64_t bytes) {
   return static_cast<std::int64_t>(bytes / kBytesPerMiB);
 }
 
-std::string mig_text(const gpu::nvml::Functions& f, gpu::nvml::Device device) {
+std::string mig_text(const plugin::nvml::Functions& f, plugin::nvml::Device device) {
   unsigned current = 0;
   unsigned pending = 0;
-  if (f.mig_mode == nullptr || f.mig_mode(device, &current, &pending) != gpu::nvml::kOk) {
+  if (f.mig_mode == nullptr || f.mig_mode(device, &current, &pending) != plugin::nvml::kOk) {
     return "N/A/N/A";
   }
   const auto text = [](unsigned mode) {
-    return mode == gpu::nvml::kEnabled ? "Enabled" : "Disabled";
+    return mode == plugin::nvml::kEnabled ? "Enabled" : "Disabled";
   };
   return std::string(text(current)) + "/" + text(pending);
 }
@@ -78,7 +78,7 @@ std::string recovery_text(const std::optional<unsigned>& action) {
 }
 
 // The functions that the device plugin asks for and this driver lacks.
-Json absent_functions(const gpu::nvml::Functions& f) {
+Json absent_functions(const plugin::nvml::Functions& f) {
   const std::pair<const char*, bool> functions[] = {
       {"nvmlSystemGetDriverVersion", f.driver_version != nullptr},
       {"nvmlSystemGetNVMLVersion", f.nvml_version != nullptr},
@@ -117,8 +117,8 @@ void compare_memory(Findings& findings, const NodeUnderTest& node, const NvmlCar
 
 void compare_card(Findings& findings, const NodeUnderTest& node, const NvmlCard& nvml,
                   const SmiCard& smi) {
-  const gpu::nvml::Functions& f = nvml.library().functions();
-  const auto reading = gpu::nvml::read_card(nvml.library(), nvml.device());
+  const plugin::nvml::Functions& f = nvml.library().functions();
+  const auto reading = plugin::nvml::read_card(nvml.library(), nvml.device());
   compare(findings, "model", node.card.model, smi.field("product_name"));
   compare(findings, "minor number", reading.minor ? std::to_string(*reading.minor) : "N/A",
           smi.field("minor_number"));
@@ -166,11 +166,11 @@ std::map<std::string, std::uint64_t> as_map(const RawProcesses& list, std::size_
 }
 
 void look_at_raw_lists(const NvmlCard& nvml, Findings& findings) {
-  constexpr std::size_t kExpected = sizeof(gpu::nvml::ProcessInfo);
+  constexpr std::size_t kExpected = sizeof(plugin::nvml::ProcessInfo);
   std::vector<std::map<std::string, std::uint64_t>> lists;
   for (const std::string suffix : {"_v2", "_v3"}) {
     const RawProcesses raw = nvml.compute_processes(suffix);
-    if (raw.code != gpu::nvml::kOk) {
+    if (raw.code != plugin::nvml::kOk) {
       findings.fact("processes by " + suffix, nvml.library().describe(raw.code));
       continue;
     }
@@ -213,10 +213,10 @@ Busy watch_busy(const NvmlCard& nvml, const CardUuid& card, const RunningProgram
   const auto end = std::chrono::steady_clock::now() + duration;
   while (std::chrono::steady_clock::now() < end) {
     ::poll(nullptr, 0, 250);
-    const auto use = gpu::nvml::read_use(nvml.library(), nvml.device(), card, seen_us);
+    const auto use = plugin::nvml::read_use(nvml.library(), nvml.device(), card, seen_us);
     if (!use) continue;
     busy.card = std::max(busy.card, use->sm_percent);
-    for (const gpu::ProcessUse& process : use->processes) {
+    for (const plugin::ProcessUse& process : use->processes) {
       if (process.pid == program.pid()) busy.process = std::max(busy.process, process.sm_percent);
     }
   }

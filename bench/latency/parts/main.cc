@@ -15,6 +15,7 @@
 #include "extender/ledger/consumers.h"
 #include "extender/ledger/ledger.h"
 #include "extender/placement/explain.h"
+#include "extender/placement/limits.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
 
@@ -26,10 +27,10 @@ using bench::PodKind;
 using bench::Requests;
 using Kind = kube::WatchEvent::Kind;
 
-verbs::Settings settings() {
-  verbs::Settings settings;
+extender::Settings settings() {
+  extender::Settings settings;
   settings.contract = *Contract::for_domain(kDefaultResourceDomain);
-  settings.policy = *placement::find_policy(placement::kDefaultPolicy);
+  settings.policy = *extender::find_policy(extender::kDefaultPolicy);
   return settings;
 }
 
@@ -51,22 +52,22 @@ struct World {
   }
 
   const bench::ClusterSize size;
-  const verbs::Settings settings = ::settings();
-  ledger::Ledger ledger;
-  kube::ObjectEvents<ledger::NodeFacts> node_events{
-      ledger::node_consumer(ledger, settings.contract, [](const std::string&) {})};
-  kube::ObjectEvents<ledger::PodFacts> pod_events{
-      ledger::pod_consumer(ledger, settings.contract, ledger::PodHandlers())};
+  const extender::Settings settings = ::settings();
+  extender::Ledger ledger;
+  kube::ObjectEvents<extender::NodeFacts> node_events{
+      extender::node_consumer(ledger, settings.contract, [](const std::string&) {})};
+  kube::ObjectEvents<extender::PodFacts> pod_events{
+      extender::pod_consumer(ledger, settings.contract, extender::PodHandlers())};
 };
 
 PodKind kind_of(const benchmark::State& state) {
   return state.range(1) == 1 ? PodKind::kOneContainer : PodKind::kTwoContainers;
 }
 
-std::vector<verbs::ExtenderArgs> args_of(Requests& requests, std::size_t count) {
-  std::vector<verbs::ExtenderArgs> all;
+std::vector<extender::ExtenderArgs> args_of(Requests& requests, std::size_t count) {
+  std::vector<extender::ExtenderArgs> all;
   for (std::size_t i = 0; i < count; ++i) {
-    auto args = verbs::ExtenderArgs::parse(std::string(requests.next()));
+    auto args = extender::ExtenderArgs::parse(std::string(requests.next()));
     MGPU_CHECK(args.has_value(), "a request that parses");
     all.push_back(std::move(*args));
   }
@@ -76,7 +77,7 @@ std::vector<verbs::ExtenderArgs> args_of(Requests& requests, std::size_t count) 
 void parse_request(benchmark::State& state) {
   Requests requests(static_cast<std::size_t>(state.range(0)), Form::kNames, PodKind::kOneContainer);
   for (auto _ : state)
-    benchmark::DoNotOptimize(verbs::ExtenderArgs::parse(std::string(requests.next())));
+    benchmark::DoNotOptimize(extender::ExtenderArgs::parse(std::string(requests.next())));
 }
 
 template <auto kVerb>
@@ -94,16 +95,16 @@ void write_filter(benchmark::State& state) {
   World& world = World::of(state.range(0));
   Requests requests(world.size.nodes, Form::kNames, PodKind::kOneContainer);
   const auto args = args_of(requests, 1);
-  const auto reply = verbs::filter(args[0], world.ledger, world.settings, Instant());
-  for (auto _ : state) benchmark::DoNotOptimize(verbs::write_filter_reply(reply, &args[0]));
+  const auto reply = extender::filter(args[0], world.ledger, world.settings, Instant());
+  for (auto _ : state) benchmark::DoNotOptimize(extender::write_filter_reply(reply, &args[0]));
 }
 
 void write_prioritize(benchmark::State& state) {
   World& world = World::of(state.range(0));
   Requests requests(world.size.nodes, Form::kNames, PodKind::kOneContainer);
   const auto args = args_of(requests, 1);
-  const auto scores = verbs::prioritize(args[0], world.ledger, world.settings, Instant());
-  for (auto _ : state) benchmark::DoNotOptimize(verbs::write_prioritize_reply(scores, &args[0]));
+  const auto scores = extender::prioritize(args[0], world.ledger, world.settings, Instant());
+  for (auto _ : state) benchmark::DoNotOptimize(extender::write_prioritize_reply(scores, &args[0]));
 }
 
 // A line of the watch, cut and applied: a pod goes and comes back.
@@ -139,23 +140,23 @@ void on_one_node(benchmark::State& state, Decide decide) {
   World& world = World::of(1'000);
   Requests requests(4, Form::kNames, kind_of(state));
   const auto args = args_of(requests, 1);
-  const auto pod = verbs::read_pod_request(args[0].pod(), world.settings);
+  const auto pod = extender::read_pod_request(args[0].pod(), world.settings);
   const auto node =
       world.ledger.node(NodeName(bench::node_name(static_cast<std::size_t>(state.range(0)))));
-  const placement::Ask ask = pod->ask(nullptr);
+  const extender::Ask ask = pod->ask(nullptr);
   for (auto _ : state) decide(node->node, ask, *pod->policy.card);
 }
 
 void place(benchmark::State& state) {
   on_one_node(state, [](const auto& node, const auto& ask, const auto& policy) {
-    placement::SearchBudget budget{limits::kPlacementStepsMax};
-    benchmark::DoNotOptimize(placement::place(node, ask, policy, budget));
+    extender::SearchBudget budget{extender::kPlacementStepsMax};
+    benchmark::DoNotOptimize(extender::place(node, ask, policy, budget));
   });
 }
 
 void explain(benchmark::State& state) {
   on_one_node(state, [](const auto& node, const auto& ask, const auto& policy) {
-    benchmark::DoNotOptimize(placement::explain(node, ask, policy));
+    benchmark::DoNotOptimize(extender::explain(node, ask, policy));
   });
 }
 
@@ -164,12 +165,12 @@ const std::vector<std::int64_t> kSizes = {1'000, 5'000, 15'000};
 }  // namespace
 
 BENCHMARK(parse_request)->ArgName("nodes")->ArgsProduct({kSizes})->Unit(benchmark::kMicrosecond);
-BENCHMARK(verb<verbs::filter>)
+BENCHMARK(verb<extender::filter>)
     ->Name("filter_verb")
     ->ArgNames({"nodes", "containers"})
     ->ArgsProduct({kSizes, {1, 2}})
     ->Unit(benchmark::kMicrosecond);
-BENCHMARK(verb<verbs::prioritize>)
+BENCHMARK(verb<extender::prioritize>)
     ->Name("prioritize_verb")
     ->ArgNames({"nodes", "containers"})
     ->ArgsProduct({kSizes, {1, 2}})

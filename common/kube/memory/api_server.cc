@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "common/kube/limits.h"
 #include "common/kube/memory/cluster.h"
 #include "common/kube/memory/verbs.h"
 #include "common/kube/memory/watch.h"
-#include "common/limits.h"
 
 namespace mgpu::kube {
 namespace {
@@ -121,7 +121,7 @@ void MemoryApiServer::send(Request request, std::function<void(Response)> done) 
     Response response = state->serve_with(request, fault);
     if (delay == Duration(0)) return done(std::move(response));
     const Duration timeout =
-        request.timeout > Duration(0) ? request.timeout : Duration(limits::kApiRequestTimeout);
+        request.timeout > Duration(0) ? request.timeout : Duration(kApiRequestTimeout);
     if (delay > timeout) response = lost("timed out", true);
     auto later = [weak, response, done] {
       if (!weak.expired()) done(response);

@@ -3,9 +3,9 @@
 #include <string>
 #include <utility>
 
+#include "common/base/text.h"
 #include "common/kube/memory/object.h"
 #include "common/kube/memory/verbs.h"
-#include "common/base/text.h"
 
 namespace mgpu::kube {
 namespace {

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 #include "common/base/text.h"
+#include "common/kube/memory/limits.h"
 
 namespace mgpu::kube {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 const Json kNull;
 
 std::string in_quotes_raw(std::string_view name) {
-  return "\"" + std::string(cut_text(name, limits::kQuotedValueMax)) + "\"";
+  return "\"" + std::string(cut_text(name, kQuotedValueMax)) + "\"";
 }
 
 Json details(const Refusal& refusal) {
@@ -31,7 +32,7 @@ bool too_deep(std::string_view json) {
     if (in_string && c == '\\') ++i;
     if (c == '"') in_string = !in_string;
     if (in_string) continue;
-    if ((c == '{' || c == '[') && ++depth > limits::kJsonDepthMax) return true;
+    if ((c == '{' || c == '[') && ++depth > kJsonDepthMax) return true;
     if ((c == '}' || c == ']') && depth > 0) --depth;
   }
   return false;

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/kube/memory/limits.h"
 #include "common/kube/memory/store.h"
 #include "common/kube/transport.h"
 
@@ -14,7 +15,7 @@ namespace mgpu::kube {
 
 using Json = nlohmann::json;
 
-// None: not JSON, or nested deeper than limits::kJsonDepthMax.
+// None: not JSON, or nested deeper than kJsonDepthMax.
 std::optional<Json> read_json(std::string_view text);
 // More than `levels` of objects and arrays.
 bool deeper_than(const Json& json, std::size_t levels);

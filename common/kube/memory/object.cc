@@ -3,8 +3,8 @@
 #include <array>
 #include <utility>
 
-#include "common/contract/quantity.h"
 #include "common/base/text.h"
+#include "common/contract/quantity.h"
 
 namespace mgpu::kube {
 namespace {

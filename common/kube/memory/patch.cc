@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "common/limits.h"
+#include "common/kube/memory/limits.h"
 
 namespace mgpu::kube {
 namespace {
@@ -21,7 +21,7 @@ bool apply_operation(Json& object, const Json& operation, std::size_t& budget) {
   budget -= copied;
   // Depth stays within the bound whatever a patch stacks up: what writes JSON is recursive.
   const auto depth = static_cast<std::size_t>(std::count(path.begin(), path.end(), '/'));
-  if (depth > limits::kJsonDepthMax || deeper_than(value, limits::kJsonDepthMax - depth)) {
+  if (depth > kJsonDepthMax || deeper_than(value, kJsonDepthMax - depth)) {
     return false;
   }
   // nlohmann asserts that a parent is an object or an array where it adds, and removes nothing from
@@ -33,7 +33,7 @@ bool apply_operation(Json& object, const Json& operation, std::size_t& budget) {
 }
 
 bool apply_operations(Json& object, const Json& patch) {
-  std::size_t budget = limits::kMemoryApiBodyBytesMax;
+  std::size_t budget = kMemoryApiBodyBytesMax;
   try {
     return std::all_of(patch.begin(), patch.end(), [&](const Json& operation) {
       return apply_operation(object, operation, budget);

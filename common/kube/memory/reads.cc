@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "common/base/text.h"
 #include "common/kube/memory/object.h"
 #include "common/kube/memory/verbs.h"
-#include "common/base/text.h"
 
 namespace mgpu::kube {
 namespace {

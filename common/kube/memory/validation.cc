@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <utility>
 
-#include "common/kube/memory/object.h"
-#include "common/contract/quantity.h"
 #include "common/base/text.h"
+#include "common/contract/quantity.h"
+#include "common/kube/memory/object.h"
 
 namespace mgpu::kube {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "common/limits.h"
+#include "common/kube/memory/limits.h"
 
 namespace mgpu::kube {
 namespace {
@@ -36,8 +36,7 @@ void MemoryWatch::start(WatchRequest request, Duration bookmark_interval) {
   if (!attached) return fail_as_expired(request.version.value_or(0));
   // kube-apiserver ends watches by itself after one to two times --min-request-timeout.
   const double factor = 1.0 + executor_.random();
-  const auto standard =
-      std::chrono::duration_cast<Duration>(limits::kMemoryApiWatchTimeoutMin * factor);
+  const auto standard = std::chrono::duration_cast<Duration>(kMemoryApiWatchTimeoutMin * factor);
   timeout_ = after(request.timeout ? Duration(*request.timeout) : standard, &MemoryWatch::expire);
   bookmark_interval_ = bookmark_interval;
   if (request.bookmarks) bookmark_ = after(bookmark_interval, &MemoryWatch::send_bookmark);

@@ -2,11 +2,11 @@
 #include <string>
 #include <utility>
 
+#include "common/base/text.h"
+#include "common/kube/memory/limits.h"
 #include "common/kube/memory/object.h"
 #include "common/kube/memory/patch.h"
 #include "common/kube/memory/verbs.h"
-#include "common/limits.h"
-#include "common/base/text.h"
 
 namespace mgpu::kube {
 namespace {
@@ -144,7 +144,7 @@ bool is_dry_run(const ApiPath& path) {
 
 Response store(MemoryCluster& cluster, const ApiPath& path, Json& object, int code) {
   const ServedKind& kind = served_kinds()[path.kind];
-  if (object.dump().size() > limits::kMemoryApiObjectBytesMax) {
+  if (object.dump().size() > kMemoryApiObjectBytesMax) {
     return refuse({.code = 500, .message = "etcdserver: request is too large"});
   }
   if (is_dry_run(path)) return answer(code, full_text(kind, to_stored(kind, object, 0)));
@@ -152,7 +152,7 @@ Response store(MemoryCluster& cluster, const ApiPath& path, Json& object, int co
 }
 
 std::optional<Refusal> read_body(std::string_view kind, const Request& request, Json& object) {
-  if (request.body.size() > limits::kMemoryApiBodyBytesMax) {
+  if (request.body.size() > kMemoryApiBodyBytesMax) {
     return Refusal{.code = 413,
                    .reason = "RequestEntityTooLarge",
                    .message = "Request entity too large: limit is 3145728"};
@@ -206,7 +206,7 @@ Response serve_update(MemoryCluster& cluster, const ApiPath& path, const Request
 
 Response serve_patch(MemoryCluster& cluster, const ApiPath& path, const Request& request) {
   const ServedKind& kind = served_kinds()[path.kind];
-  if (request.body.size() > limits::kMemoryApiBodyBytesMax) {
+  if (request.body.size() > kMemoryApiBodyBytesMax) {
     return answer(413, "Request entity too large: limit is 3145728");
   }
   const ObjectPtr old = cluster.collection(path.kind).find(object_key(path.space, path.name));

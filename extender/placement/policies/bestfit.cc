@@ -2,7 +2,7 @@
 
 #include "extender/placement/published.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -19,4 +19,4 @@ const Policy kBestFit{.name = "bestfit",
                       .score_node = score_node,
                       .ranks_pods_without_cards = true};
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

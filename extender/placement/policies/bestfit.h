@@ -10,8 +10,8 @@
 
 #include "extender/placement/policy.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 extern const Policy kBestFit;
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

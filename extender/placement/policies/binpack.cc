@@ -2,7 +2,7 @@
 
 #include "extender/placement/fill.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -20,4 +20,4 @@ Score score_node(const Ask&, const Node& node, const std::vector<CardHold>& pod)
 
 const Policy kBinpack{.name = "binpack", .score_card = score_card, .score_node = score_node};
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -10,8 +10,8 @@
 
 #include "extender/placement/policy.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 extern const Policy kBinpack;
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

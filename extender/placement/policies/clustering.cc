@@ -4,7 +4,7 @@
 
 #include "extender/placement/published.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -28,4 +28,4 @@ const Policy kClustering{.name = "clustering",
                          .score_node = score_node,
                          .ranks_pods_without_cards = true};
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -13,8 +13,8 @@
 
 #include "extender/placement/policy.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 extern const Policy kClustering;
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <span>
 
-#include "extender/pricing/price_snapshot.h"
 #include "extender/placement/policies/binpack.h"
+#include "extender/pricing/price_snapshot.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -50,4 +50,4 @@ const Policy kEquilibrium{.name = "equilibrium",
                           .ranks_pods_without_cards = true,
                           .needs_prices = true};
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -9,8 +9,8 @@
 
 #include "extender/placement/policy.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 extern const Policy kEquilibrium;
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -3,12 +3,12 @@
 #include <cmath>
 #include <span>
 
-#include "extender/pricing/price_snapshot.h"
 #include "extender/placement/policies/bestfit.h"
 #include "extender/placement/published.h"
+#include "extender/pricing/price_snapshot.h"
 #include "extender/pricing/target_workload.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -49,4 +49,4 @@ const Policy kFgd{.name = "fgd",
                   .score_node = score_node,
                   .ranks_pods_without_cards = true};
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -12,8 +12,8 @@
 
 #include "extender/placement/policy.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 extern const Policy kFgd;
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -5,7 +5,7 @@
 #include "extender/placement/fit.h"
 #include "extender/placement/published.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -47,4 +47,4 @@ const Policy kPacking{.name = "packing",
                       .score_node = score_node,
                       .ranks_pods_without_cards = true};
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

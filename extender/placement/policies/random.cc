@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -37,4 +37,4 @@ const Policy kRandom{.name = "random",
                      .ranks_pods_without_cards = true,
                      .per_pod = true};
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -2,7 +2,7 @@
 
 #include "extender/placement/fill.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -19,4 +19,4 @@ Score score_node(const Ask&, const Node& node, const std::vector<CardHold>& pod)
 
 const Policy kSpread{.name = "spread", .score_card = score_card, .score_node = score_node};
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -8,8 +8,8 @@
 
 #include "extender/placement/policy.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 extern const Policy kSpread;
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -6,11 +6,12 @@
 #include <set>
 #include <utility>
 
-#include "common/limits.h"
+#include "common/contract/limits.h"
 #include "extender/placement/fit.h"
+#include "extender/placement/limits.h"
 #include "extender/placement/preemption/victim_search.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -21,7 +22,7 @@ std::vector<Freed> freed_by(const Candidate& candidate, const Node& node, CardSe
     const Card* card = node.find(hold.card);
     if (card == nullptr) continue;
     const auto position = static_cast<std::size_t>(card - node.cards.data());
-    if (position >= limits::kCardsPerNodeMax || (usable >> position & 1) == 0) continue;
+    if (position >= kCardsPerNodeMax || (usable >> position & 1) == 0) continue;
     freed.push_back({position, hold.share});
   }
   return freed;
@@ -131,16 +132,16 @@ class Preemption {
 
   const Trial unchanged_;
   const std::vector<Victim> victims_;
-  SearchBudget steps_{limits::kPlacementStepsMax};     // of the exact search
-  SearchBudget patience_{limits::kPlacementStepsMax};  // of everything else
-  bool known_ = true;                                  // no search has ended without an answer
+  SearchBudget steps_{kPlacementStepsMax};     // of the exact search
+  SearchBudget patience_{kPlacementStepsMax};  // of everything else
+  bool known_ = true;                          // no search has ended without an answer
 };
 
 }  // namespace
 
 std::optional<Eviction> choose_victims(const Node& node, const GpuRequest& request,
                                        std::span<const Candidate> candidates) {
-  SearchBudget budget{limits::kPlacementStepsMax};
+  SearchBudget budget{kPlacementStepsMax};
   if (!why_not(node, request, budget)) return Eviction{};
   auto victims = victims_of(node, request, candidates);
   if (victims.empty()) return std::nullopt;
@@ -155,4 +156,4 @@ std::optional<Eviction> choose_victims(const Node& node, const GpuRequest& reque
   return eviction;
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -13,8 +13,9 @@
 #include "common/contract/gpu_request.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/holds.h"
+#include "extender/placement/limits.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 // A pod that may be evicted: of lower priority than the pod that comes.
 struct Candidate {
@@ -30,8 +31,8 @@ struct Eviction {
 };
 
 // Empty: not even without all candidates does the pod fit. The smallest set is searched exactly up
-// to limits::kPlacementStepsMax; beyond that a set from which no single victim can be spared.
+// to kPlacementStepsMax; beyond that a set from which no single victim can be spared.
 std::optional<Eviction> choose_victims(const Node& node, const GpuRequest& request,
                                        std::span<const Candidate> candidates);
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -27,9 +27,9 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/limits.h"
+#include "extender/placement/limits.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 namespace {
 
@@ -205,7 +205,7 @@ bool VictimSearch::within(const Bounds& bounds) {
     violations += victims_[victim].breaks_budget ? 1 : 0;
     trial_.evict(victims_[victim]);
   }
-  SearchBudget budget{limits::kPlacementStepsMax};
+  SearchBudget budget{kPlacementStepsMax};
   const bool fits = trial_.fits(budget).value_or(true);
   for (const std::size_t victim : *best_) trial_.restore(victims_[victim]);
   return fits && violations <= bounds.violations && best_->size() <= bounds.victims;
@@ -221,4 +221,4 @@ std::optional<std::vector<std::size_t>> VictimSearch::fewest(const Bounds& bound
   return best_;
 }
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

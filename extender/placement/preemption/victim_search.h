@@ -12,7 +12,7 @@
 #include "extender/placement/cluster.h"
 #include "extender/placement/place.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 
 struct Freed {
   std::size_t card;  // position in the node
@@ -109,4 +109,4 @@ class VictimSearch {
   Cost best_cost_;
 };
 
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

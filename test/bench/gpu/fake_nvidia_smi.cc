@@ -28,7 +28,7 @@
 
 #include "plugin/cards/nvml_abi.h"
 
-namespace mgpu::gpu::nvml {
+namespace mgpu::plugin::nvml {
 namespace {
 
 constexpr int kExitFailure = 9;
@@ -342,9 +342,9 @@ int run(const std::vector<std::string>& words) {
 }
 
 }  // namespace
-}  // namespace mgpu::gpu::nvml
+}  // namespace mgpu::plugin::nvml
 
 int main(int count, char** arguments) {
   ::alarm(300);  // none is left behind by a test whose driver hangs
-  return mgpu::gpu::nvml::run({arguments + 1, arguments + count});
+  return mgpu::plugin::nvml::run({arguments + 1, arguments + count});
 }

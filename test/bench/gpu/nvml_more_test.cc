@@ -15,7 +15,7 @@ RawProcesses list_of(std::size_t entry_bytes, unsigned count) {
   list.count = count;
   list.bytes.assign(64 * 64, kRawProcessFill);
   for (unsigned i = 0; i < count; ++i) {
-    const gpu::nvml::ProcessInfoV1 entry{100 + i, (1 + i) << 20};
+    const plugin::nvml::ProcessInfoV1 entry{100 + i, (1 + i) << 20};
     unsigned char* const at = list.bytes.data() + i * entry_bytes;
     std::memset(at, 0, entry_bytes);
     std::memcpy(at, &entry, sizeof entry);

@@ -6,7 +6,6 @@
 
 #include "bench/sim/examples.h"
 #include "common/kube/object_json.h"
-#include "common/limits.h"
 
 namespace mgpu::sim {
 namespace {

@@ -32,13 +32,13 @@ TEST_F(BookkeepingTest, KnowsWhatTheClusterHas) {
 }
 
 TEST_F(BookkeepingTest, LetsPodsInWhereCpuAndMemoryAreEnough) {
-  const placement::HostAmount all{placement::MilliCpu(8000), MiB(1000)};
+  const extender::HostAmount all{extender::MilliCpu(8000), MiB(1000)};
   EXPECT_TRUE(books_.host_fits(0, all));
-  EXPECT_FALSE(books_.host_fits(0, {placement::MilliCpu(8001), MiB(0)}));
-  EXPECT_FALSE(books_.host_fits(0, {placement::MilliCpu(0), MiB(1001)}));
+  EXPECT_FALSE(books_.host_fits(0, {extender::MilliCpu(8001), MiB(0)}));
+  EXPECT_FALSE(books_.host_fits(0, {extender::MilliCpu(0), MiB(1001)}));
   books_.place(kPlain, 0, {});
-  EXPECT_TRUE(books_.host_fits(0, {placement::MilliCpu(3000), MiB(900)}));
-  EXPECT_FALSE(books_.host_fits(0, {placement::MilliCpu(3001), MiB(0)}));
+  EXPECT_TRUE(books_.host_fits(0, {extender::MilliCpu(3000), MiB(900)}));
+  EXPECT_FALSE(books_.host_fits(0, {extender::MilliCpu(3001), MiB(0)}));
   EXPECT_TRUE(books_.host_fits(1, all));
 }
 

@@ -22,7 +22,7 @@ struct World {
   World(const char* nodes, const char* pods, const char* policy = "binpack",
         SchedulerRules rules = {}, std::uint64_t seed = 42)
       : trace(trace_of(nodes, pods)),
-        cycle(objects, *placement::find_policy(policy), nullptr, rules, seed) {}
+        cycle(objects, *extender::find_policy(policy), nullptr, rules, seed) {}
 
   Outcome schedule(std::size_t pod) {
     return cycle.schedule(pod, "u" + std::to_string(next_uid++), market);
@@ -66,7 +66,7 @@ TEST(Cycle, ConfirmsWhatItPlaced) {
   EXPECT_EQ(world.cycle.ledger().counts().expected, 0U);
   const auto node = world.cycle.ledger().node(world.cycle.node_name(0));
   ASSERT_TRUE(node);
-  EXPECT_EQ(node->node.host_used, (placement::HostAmount{placement::MilliCpu(3000), MiB(30)}));
+  EXPECT_EQ(node->node.host_used, (extender::HostAmount{extender::MilliCpu(3000), MiB(30)}));
   EXPECT_EQ(node->node.cards[0].used.core, Percent(100));
 }
 
@@ -162,7 +162,7 @@ TEST_P(Agreement, HoldsBetweenBookkeepingAndLedger) {
   ASSERT_TRUE(trace);
   const Objects objects(*trace, MemoryRule::kReference);
   FixedMarket market;
-  Cycle cycle(objects, *placement::find_policy(GetParam()), nullptr, {.ties = Ties::kRandom}, 7);
+  Cycle cycle(objects, *extender::find_policy(GetParam()), nullptr, {.ties = Ties::kRandom}, 7);
   struct Living {
     std::size_t pod;
     std::string uid;
@@ -184,15 +184,15 @@ TEST_P(Agreement, HoldsBetweenBookkeepingAndLedger) {
   }
   EXPECT_EQ(cycle.bookkeeping().overcommitted(), 0);
   std::int64_t core = 0;
-  placement::HostAmount used;
+  extender::HostAmount used;
   for (std::size_t node = 0; node < trace->nodes.size(); ++node) {
     const auto view = cycle.ledger().node(cycle.node_name(node));
     ASSERT_TRUE(view);
-    for (const placement::Card& card : view->node.cards) core += card.used.core.value();
+    for (const extender::Card& card : view->node.cards) core += card.used.core.value();
     used += view->node.host_used;
   }
   EXPECT_EQ(core * 10, cycle.bookkeeping().allocated_milli());
-  placement::HostAmount held;
+  extender::HostAmount held;
   for (const Living& pod : living) held += trace->pods[pod.pod].host;
   EXPECT_EQ(used, held);
   EXPECT_GT(living.size(), 100U);

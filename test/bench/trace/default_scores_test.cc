@@ -8,14 +8,14 @@
 namespace mgpu::trace {
 namespace {
 
-placement::HostAmount amount(std::int64_t milli_cpu, std::int64_t mib) {
-  return {placement::MilliCpu(milli_cpu), MiB(mib)};
+extender::HostAmount amount(std::int64_t milli_cpu, std::int64_t mib) {
+  return {extender::MilliCpu(milli_cpu), MiB(mib)};
 }
 
 struct Case {
   const char* name;
   HostRoom node;
-  placement::HostAmount wanted;
+  extender::HostAmount wanted;
   std::int64_t score;
 };
 

@@ -10,17 +10,17 @@ namespace mgpu::test {
 
 class FixedMarket final : public trace::MarketMaker {
  public:
-  explicit FixedMarket(market::MarketPtr market = nullptr) { board_->publish(std::move(market)); }
+  explicit FixedMarket(extender::MarketPtr market = nullptr) { board_->publish(std::move(market)); }
 
-  std::shared_ptr<const market::Board> board() const override { return board_; }
-  void seen(const verbs::PodRequest&) override { ++pods_seen; }
-  void refresh_if_due(ledger::Ledger&) override { ++refreshes; }
+  std::shared_ptr<const extender::Board> board() const override { return board_; }
+  void seen(const extender::PodRequest&) override { ++pods_seen; }
+  void refresh_if_due(extender::Ledger&) override { ++refreshes; }
 
   int pods_seen = 0;
   int refreshes = 0;
 
  private:
-  std::shared_ptr<market::Board> board_ = std::make_shared<market::Board>();
+  std::shared_ptr<extender::Board> board_ = std::make_shared<extender::Board>();
 };
 
 }  // namespace mgpu::test

@@ -15,7 +15,7 @@ using test::trace_of;
 
 const char* const kNode = "n0 64000/262144 8xT4";
 
-placement::Workload workload_of(const char* pods, MemoryRule rule = MemoryRule::kNone) {
+extender::Workload workload_of(const char* pods, MemoryRule rule = MemoryRule::kNone) {
   const Trace trace = trace_of(kNode, pods);
   return target_workload(Objects(trace, rule));
 }
@@ -26,7 +26,7 @@ TEST(TargetWorkload, CountsPodsThatAskForTheSame) {
   ASSERT_EQ(workload.classes.size(), 2U);
   EXPECT_DOUBLE_EQ(workload.classes[0].probability, 0.75);
   EXPECT_TRUE(workload.classes[0].what.whole);
-  EXPECT_EQ(workload.classes[0].what.host.cpu, placement::MilliCpu(4000));
+  EXPECT_EQ(workload.classes[0].what.host.cpu, extender::MilliCpu(4000));
   EXPECT_DOUBLE_EQ(workload.classes[1].probability, 0.25);
   EXPECT_EQ(workload.classes[1].what.per_card.core, Percent(50));
 }
@@ -98,11 +98,11 @@ TEST(TargetWorkload, KeepsCardMemoryApartWhereThereIsSome) {
 
 // Two pods on the node, and the market after each of them.
 struct MarketMakers : testing::Test {
-  placement::Market market() const { return *maker->board()->current(); }
+  extender::Market market() const { return *maker->board()->current(); }
   bool has_market() const { return maker->board()->current() != nullptr; }
   void start(const MakeMarketMaker& make) {
     maker = make();
-    cycle.emplace(objects, *placement::find_policy("equilibrium"), maker->board(), SchedulerRules{},
+    cycle.emplace(objects, *extender::find_policy("equilibrium"), maker->board(), SchedulerRules{},
                   42);
   }
   // How common the pods of half a card are thought to be.

@@ -19,9 +19,9 @@ Trace synthetic() {
 }
 
 RunSettings settings_for(const Objects& objects, std::string_view policy) {
-  return {.policy = *placement::find_policy(policy),
+  return {.policy = *extender::find_policy(policy),
           .make_market_maker = known_workload(objects),
-          .measure = placement::TargetWorkload(target_workload(objects))};
+          .measure = extender::TargetWorkload(target_workload(objects))};
 }
 
 class EveryPolicy : public testing::TestWithParam<std::string_view> {};
@@ -37,7 +37,7 @@ TEST_P(EveryPolicy, FillsMostOfTheCardsAndNoneTwice) {
   EXPECT_GT(result.us_per_decision, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, testing::ValuesIn(placement::policy_names()));
+INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, testing::ValuesIn(extender::policy_names()));
 
 TEST(Run, IsTheSameForTheSameSeed) {
   const Trace trace = synthetic();
@@ -120,12 +120,12 @@ TEST(FragmentationSum, IsTheSumOverNodesHoweverTheyChange) {
   const Trace trace = synthetic();
   const Objects objects(trace, MemoryRule::kNone);
   const auto workload = target_workload(objects);
-  const placement::TargetWorkload target(workload);
+  const extender::TargetWorkload target(workload);
   FragmentationSum sum(target, trace.nodes.size());
-  Cycle cycle(objects, *placement::find_policy("random"), nullptr, {}, 1);
+  Cycle cycle(objects, *extender::find_policy("random"), nullptr, {}, 1);
   const auto market_maker = known_workload(objects)();
   const auto update = [&](std::size_t node) {
-    cycle.ledger().read({}, [&](const ledger::View& view) {
+    cycle.ledger().read({}, [&](const extender::View& view) {
       sum.update(node, *view.find(cycle.node_name(node).str()));
     });
   };
@@ -136,8 +136,8 @@ TEST(FragmentationSum, IsTheSumOverNodesHoweverTheyChange) {
   }
   double expected = 0;
   for (std::size_t node = 0; node < trace.nodes.size(); ++node)
-    expected += placement::expected_fragmentation(cycle.ledger().node(cycle.node_name(node))->node,
-                                                  workload);
+    expected += extender::expected_fragmentation(cycle.ledger().node(cycle.node_name(node))->node,
+                                                 workload);
   EXPECT_GT(expected, 0);
   EXPECT_THAT(sum.milli(), DoubleNear(expected, 1e-4 * expected));
 }

@@ -8,7 +8,7 @@ namespace mgpu::trace {
 namespace {
 
 RunSettings settings_for(const Objects& objects, std::string_view policy = "binpack") {
-  return {.policy = *placement::find_policy(policy),
+  return {.policy = *extender::find_policy(policy),
           .make_market_maker = known_workload(objects),
           .measure = {}};
 }

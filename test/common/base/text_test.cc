@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 
 namespace mgpu {
 namespace {
@@ -109,9 +109,9 @@ TEST(JsonEscaped, AnyBytesBecomeOneLineOfValidText) {
 
 TEST(InQuotes, CutsLongValuesAndSaysSo) {
   EXPECT_EQ(in_quotes("0.5"), "\"0.5\"");
-  EXPECT_EQ(in_quotes(std::string(limits::kQuotedValueMax, 'x')).back(), '"');
+  EXPECT_EQ(in_quotes(std::string(kQuotedValueMax, 'x')).back(), '"');
   EXPECT_EQ(in_quotes(std::string(100'000, 'x')),
-            '"' + std::string(limits::kQuotedValueMax, 'x') + "...\"");
+            '"' + std::string(kQuotedValueMax, 'x') + "...\"");
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/limits.h"
+#include "common/contract/limits.h"
 
 namespace mgpu {
 namespace {
@@ -47,7 +47,7 @@ TEST(Contract, NamesEveryKeyUnderItsDomain) {
 }
 
 TEST(Contract, TheLongestContainerNameMakesALegalKey) {
-  const std::string key = contract().index_key(std::string(limits::kContainerNameMax, 'c'));
+  const std::string key = contract().index_key(std::string(kContainerNameMax, 'c'));
   EXPECT_EQ(key.size() - key.find('/') - 1, 63U);
 }
 

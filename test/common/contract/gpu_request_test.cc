@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/limits.h"
+#include "common/contract/limits.h"
 #include "test/support/cluster_text.h"
 
 namespace mgpu {
@@ -191,7 +191,7 @@ TEST(ReadRequest, TheAnnotationCountsAppContainersOnly) {
 }
 
 TEST(ReadRequest, RefusesLongNamesOnlyOfContainersThatAskForCards) {
-  const std::string longest(limits::kContainerNameMax, 'a');
+  const std::string longest(kContainerNameMax, 'a');
   EXPECT_EQ(outcome(pod_of({container(longest, "100", "")})), longest + "=whole");
   EXPECT_EQ(outcome(pod_of({container(longest + "b", "", "")})), "");
   const std::string refused = outcome(pod_of({container(longest + "b", "100", "")}));
@@ -201,7 +201,7 @@ TEST(ReadRequest, RefusesLongNamesOnlyOfContainersThatAskForCards) {
 
 TEST(ReadRequest, RefusesMoreContainersThanTheLimit) {
   std::vector<kube::Container> containers;
-  for (std::size_t i = 0; i < limits::kGpuContainersPerPodMax; ++i) {
+  for (std::size_t i = 0; i < kGpuContainersPerPodMax; ++i) {
     containers.push_back(container("c" + std::to_string(i), "1", "256"));
   }
   ASSERT_TRUE(read(pod_of(containers)));

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/contract/contract.h"
-#include "common/limits.h"
+#include "common/contract/limits.h"
 
 namespace mgpu {
 namespace {
@@ -77,7 +77,7 @@ TEST(NodeCards, OfAFullNodeStayWithinTheAnnotationsBound) {
     facts.back().model = facts.back().health = facts.back().since = std::string(96, 'm');
   }
   const std::string text = format_node_cards(facts);
-  EXPECT_LE(text.size(), limits::kCardsAnnotationBytesMax);
+  EXPECT_LE(text.size(), kCardsAnnotationBytesMax);
   EXPECT_EQ(parse_node_cards(text)->size(), 64U);
 }
 
@@ -186,7 +186,7 @@ TEST(NodeCards, AreBoundedInNumberAndBytes) {
 TEST(NodeCards, NestedToAnyDepthAreRefusedQuietly) {
   for (const std::string open : {"[", "{\"a\":", "{\"cards\":[", "[[{\"x\":["}) {
     std::string text;
-    while (text.size() + open.size() < limits::kCardsAnnotationBytesMax) text += open;
+    while (text.size() + open.size() < kCardsAnnotationBytesMax) text += open;
     EXPECT_TRUE(parse_node_cards(text).has_error());
   }
   const std::string closed = std::string(30'000, '[') + std::string(30'000, ']');

@@ -9,7 +9,7 @@
 #include <latch>
 #include <mutex>
 
-#include "common/limits.h"
+#include "common/kube/limits.h"
 #include "test/support/api_calls.h"
 #include "test/support/curl_world.h"
 #include "test/support/scripted_server.h"
@@ -165,7 +165,7 @@ TEST(CurlTransport, RunsManyRequestsAtOnceAndTheRestInTurn) {
   }
   answered.wait();
   EXPECT_EQ(good, kRequests);
-  EXPECT_LE(most, static_cast<int>(limits::kApiConnectionsMax));
+  EXPECT_LE(most, static_cast<int>(kApiConnectionsMax));
   EXPECT_GT(most, 1);
 }
 
@@ -173,7 +173,7 @@ TEST(CurlTransport, RefusesMoreRequestsThanItCanHold) {
   const ScriptedServer server([](Peer& peer) { peer.wait_for_end(); });
   CurlWorld world(config_for(server.port()));
   std::atomic<int> answered = 0;
-  for (std::size_t i = 0; i < limits::kApiRequestsInFlightMax; ++i) {
+  for (std::size_t i = 0; i < kApiRequestsInFlightMax; ++i) {
     world.transport().send(get_of("/"), [&](const Response&) { ++answered; });
   }
   const Response response = call_and_wait(world.transport(), get_of("/"));
@@ -187,7 +187,7 @@ TEST(CurlTransport, RefusesMoreRequestsThanItCanHold) {
 TEST(CurlTransport, TimesOutWhatNeverGotItsTurn) {
   const ScriptedServer server([](Peer& peer) { peer.wait_for_end(); });
   CurlWorld world(config_for(server.port()));
-  for (std::size_t i = 0; i < limits::kApiConnectionsMax; ++i) {
+  for (std::size_t i = 0; i < kApiConnectionsMax; ++i) {
     world.transport().send(get_of("/"), [](const Response&) {});
   }
   Request request = get_of("/");

@@ -6,7 +6,7 @@
 #include <latch>
 #include <thread>
 
-#include "common/limits.h"
+#include "common/kube/limits.h"
 #include "test/support/api_calls.h"
 #include "test/support/curl_world.h"
 #include "test/support/scripted_server.h"
@@ -132,7 +132,7 @@ TEST(CurlWatch, CutsALineThatIsTooLongAndReadsOn) {
     peer.read_request();
     peer.send("HTTP/1.1 200 OK\r\n\r\nbefore\n");
     for (int line = 0; line < 2; ++line) {
-      for (std::size_t sent = 0; sent < 2 * limits::kWatchLineBytesMax; sent += part.size()) {
+      for (std::size_t sent = 0; sent < 2 * kWatchLineBytesMax; sent += part.size()) {
         peer.send(part);
       }
       peer.send("end\nafter\n");
@@ -142,7 +142,7 @@ TEST(CurlWatch, CutsALineThatIsTooLongAndReadsOn) {
   WatchLog watch(world.transport(), get_of("/"));
   EXPECT_EQ(watch.next(), "before");
   for (int line = 0; line < 2; ++line) {
-    EXPECT_EQ(watch.next(), std::string(limits::kWatchLineBytesKept, 'x'));
+    EXPECT_EQ(watch.next(), std::string(kWatchLineBytesKept, 'x'));
     EXPECT_EQ(watch.next(), "after");
   }
   EXPECT_EQ(watch.end().status, 200);
@@ -150,7 +150,7 @@ TEST(CurlWatch, CutsALineThatIsTooLongAndReadsOn) {
 
 TEST(CurlWatch, TakesManyLinesThatAreTogetherLongerThanOneMayBe) {
   const std::string line(64 << 10, 'x');
-  const std::size_t count = 2 * limits::kWatchLineBytesMax / line.size();
+  const std::size_t count = 2 * kWatchLineBytesMax / line.size();
   const ScriptedServer server([&](Peer& peer) {
     peer.read_request();
     peer.send("HTTP/1.1 200 OK\r\n\r\n");

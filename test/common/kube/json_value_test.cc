@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "common/limits.h"
+#include "common/kube/limits.h"
 
 namespace mgpu::kube {
 namespace {
@@ -186,7 +186,7 @@ TEST(JsonValue, ReadsATextWithinTheReadingOfAnother) {
 
 // More than a thread keeps its buffers for.
 TEST(JsonValue, ReadsTextsOfAnySize) {
-  for (const std::size_t size : {limits::kJsonParserKeptBytes * 2, std::size_t{10}}) {
+  for (const std::size_t size : {kJsonParserKeptBytes * 2, std::size_t{10}}) {
     const auto all = read_everything(R"({"text":")" + std::string(size, 'x') + R"("})");
     ASSERT_TRUE(all) << all.error().message;
     EXPECT_EQ(all->text.size(), size);

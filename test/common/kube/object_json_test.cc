@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/limits.h"
-
 namespace mgpu::kube {
 namespace {
 

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "common/base/asio_executor.h"
+#include "common/kube/limits.h"
 #include "common/kube/object_json.h"
-#include "common/limits.h"
 #include "test/support/manual_executor.h"
 
 namespace mgpu::kube {
@@ -218,7 +218,7 @@ TEST_F(ReflectorTest, ReportsAProblemByItsNameAndGoesOn) {
   list(answer(503));
   EXPECT_THAT(problems_, ElementsAre("pods: list /pods: HTTP 503"));
   EXPECT_THAT(transport_.lists, IsEmpty());
-  executor_.advance(limits::kBackoffFirst);
+  executor_.advance(kBackoffFirst);
   EXPECT_THAT(transport_.lists, SizeIs(1));
 }
 
@@ -247,15 +247,15 @@ TEST_F(ReflectorTest, DoesNotHearWhatAnAbandonedWatchStillSays) {
 
 TEST_F(ReflectorTest, GivesUpAWatchThatIsSilent) {
   watch_from("5");
-  executor_.advance(limits::kWatchSilenceMax - Duration(1));
+  executor_.advance(kWatchSilenceMax - Duration(1));
   say("BOOKMARK", object("", "6"));
-  executor_.advance(limits::kWatchSilenceMax - Duration(1));
+  executor_.advance(kWatchSilenceMax - Duration(1));
   EXPECT_THAT(problems_, IsEmpty());
   EXPECT_TRUE(open(0));
   executor_.advance(Duration(1));
   EXPECT_THAT(problems_, SizeIs(1));
   EXPECT_FALSE(open(0));
-  executor_.advance(limits::kBackoffFirst);
+  executor_.advance(kBackoffFirst);
   ASSERT_THAT(transport_.watches, SizeIs(2));
   EXPECT_THAT(transport_.watches[1].request.target, HasSubstr("resourceVersion=6&"));
 }
@@ -308,7 +308,7 @@ TEST_F(ReflectorTest, IsDestroyedInEachOfItsStatesWithoutATrace) {
     reach();
     seen_.clear();
     reflector_.reset();
-    executor_.advance(limits::kWatchSilenceMax * 2);
+    executor_.advance(kWatchSilenceMax * 2);
     for (const auto& held : transport_.lists) held.done(answer(200, page("9", "")));
     for (const auto& held : transport_.watches) held.handlers.on_end(answer(200));
     executor_.run_ready();

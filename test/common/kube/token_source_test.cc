@@ -7,7 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
+#include "common/kube/limits.h"
 
 namespace mgpu::kube {
 namespace {
@@ -50,7 +51,7 @@ TEST_F(TokenSourceTest, ReadsTheFileAgainOnceItIsAMinuteOld) {
   write("one");
   auto source = TokenSource::create(config_, now_).value();
   write("two");
-  now_ += limits::kTokenRereadInterval - Duration(1);
+  now_ += kTokenRereadInterval - Duration(1);
   EXPECT_EQ(source.token(now_), "one");
   now_ += Duration(1);
   EXPECT_EQ(source.token(now_), "two");
@@ -83,7 +84,7 @@ TEST_F(TokenSourceTest, NamesTheFileAndNotTheTokenWhenItIsNoUse) {
   ASSERT_FALSE(source);
   EXPECT_THAT(source.error().message, HasSubstr(file_.string()));
   EXPECT_THAT(source.error().message, Not(HasSubstr("cret")));
-  write(std::string(limits::kCredentialFileBytesMax + 1, 'x'));
+  write(std::string(kCredentialFileBytesMax + 1, 'x'));
   EXPECT_THAT(TokenSource::create(config_, now_).error().message, HasSubstr("at most"));
 }
 

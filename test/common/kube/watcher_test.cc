@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "common/limits.h"
+#include "common/kube/limits.h"
 
 namespace mgpu::kube {
 namespace {
@@ -215,7 +215,7 @@ TEST_F(WatcherTest, DoesNotAskForASkippedObjectAgain) {
 
 TEST_F(WatcherTest, ListsAgainAfterManyObjectsInARowThatCannotBeRead) {
   watch_from("5");
-  for (std::uint32_t i = 1; i < limits::kUnreadableLinesMax; ++i) {
+  for (std::uint32_t i = 1; i < kUnreadableLinesMax; ++i) {
     ASSERT_EQ(said(cut_line("big", "6")).action.kind, ActionKind::kNone) << i;
   }
   expect_list(said(cut_line("big", "6")), "");
@@ -223,7 +223,7 @@ TEST_F(WatcherTest, ListsAgainAfterManyObjectsInARowThatCannotBeRead) {
 
 TEST_F(WatcherTest, CountsObjectsThatCannotBeReadAnewAfterOneThatCan) {
   watch_from("5");
-  for (std::uint32_t i = 1; i < 2 * limits::kUnreadableLinesMax; ++i) {
+  for (std::uint32_t i = 1; i < 2 * kUnreadableLinesMax; ++i) {
     ASSERT_EQ(said(cut_line("big", "6")).action.kind, ActionKind::kNone) << i;
     said(line("BOOKMARK", object("", "7")));
   }
@@ -329,8 +329,7 @@ TEST_F(WatcherTest, DoublesItsWaitsUpToTheLimit) {
     waited();
   }
   for (std::size_t i = 0; i < waits.size(); ++i) {
-    const Duration full =
-        std::min(Duration(limits::kBackoffFirst) * (1 << i), Duration(limits::kBackoffMax));
+    const Duration full = std::min(Duration(kBackoffFirst) * (1 << i), Duration(kBackoffMax));
     EXPECT_GE(waits[i], full - milliseconds(1)) << i;
     EXPECT_LE(waits[i], full) << i;
   }
@@ -339,7 +338,7 @@ TEST_F(WatcherTest, DoublesItsWaitsUpToTheLimit) {
 TEST_F(WatcherTest, JittersItsWaitsDownToHalf) {
   random_ = 0;
   start();
-  EXPECT_EQ(listed(lost()).action.delay, Duration(limits::kBackoffFirst) / 2);
+  EXPECT_EQ(listed(lost()).action.delay, Duration(kBackoffFirst) / 2);
 }
 
 TEST_F(WatcherTest, StartsSmallAgainAfterALongCalm) {
@@ -348,13 +347,13 @@ TEST_F(WatcherTest, StartsSmallAgainAfterALongCalm) {
     now_ += ended(lost()).action.delay;
     waited();
   }
-  now_ += limits::kBackoffResetAfter;
-  EXPECT_LE(ended(lost()).action.delay, Duration(limits::kBackoffFirst));
+  now_ += kBackoffResetAfter;
+  EXPECT_LE(ended(lost()).action.delay, Duration(kBackoffFirst));
 }
 
 TEST_F(WatcherTest, WaitsAtLeastAsLongAsTheServerAsksWithinALimit) {
   for (const auto& [asked, wanted] :
-       {std::pair{seconds(7), seconds(7)}, {seconds(100'000), limits::kRetryAfterMax}}) {
+       {std::pair{seconds(7), seconds(7)}, {seconds(100'000), kRetryAfterMax}}) {
     for (const int code : {429, 503}) {
       watcher_ = Watcher(Resource{"/api/v1/pods", ""});
       start();
@@ -383,7 +382,7 @@ TEST_F(WatcherTest, DoesNotSpinOnAWatchThatEndsAtOnce) {
 
 TEST_F(WatcherTest, OpensAWatchAgainAtOnceWhenItLastedOrMovedOn) {
   watch_from("5");
-  now_ += limits::kWatchShort;
+  now_ += kWatchShort;
   expect_watch(ended(page("", "")), "5");
   said(line("BOOKMARK", object("", "6")));
   expect_watch(ended(page("", "")), "6");
@@ -391,7 +390,7 @@ TEST_F(WatcherTest, OpensAWatchAgainAtOnceWhenItLastedOrMovedOn) {
 
 TEST_F(WatcherTest, ListsAgainWhenItsVersionIsRefusedTooOften) {
   watch_from("5");
-  for (std::uint32_t i = 1; i < limits::kWatchRefusalsMax; ++i) {
+  for (std::uint32_t i = 1; i < kWatchRefusalsMax; ++i) {
     expect_wait(ended(status(504, "Timeout", "Too large resource version")));
     expect_watch(waited(), "5");
   }
@@ -409,7 +408,7 @@ TEST_F(WatcherTest, KeepsItsVersionWhileTheServerIsAway) {
 
 TEST_F(WatcherTest, ForgetsRefusalsWhenALineComes) {
   watch_from("5");
-  for (std::uint32_t i = 0; i < 3 * limits::kWatchRefusalsMax; ++i) {
+  for (std::uint32_t i = 0; i < 3 * kWatchRefusalsMax; ++i) {
     expect_wait(ended(status(500)));
     EXPECT_EQ(waited().action.kind, ActionKind::kWatch);
     said(line("BOOKMARK", object("", "6")));

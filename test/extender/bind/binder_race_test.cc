@@ -13,7 +13,7 @@
 #include "test/extender/bind/binder_world.h"
 #include "test/support/manual_executor.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 using kube::Fault;
@@ -21,7 +21,7 @@ using test::is_bind;
 
 constexpr int kNodes = 4;
 
-void add_nodes(ledger::Ledger& ledger) {
+void add_nodes(Ledger& ledger) {
   for (int n = 0; n < kNodes; ++n) {
     test::add_node(ledger, "n" + std::to_string(n) + ": 0[100/32000] 1[100/32000]");
   }
@@ -37,7 +37,7 @@ struct Extender {
     binder.start_rechecks();
   }
 
-  ledger::Ledger ledger;
+  Ledger ledger;
   kube::Client client;
   test::PodWatch watch;
   Binder binder;
@@ -209,4 +209,4 @@ TEST(BinderRace, EndsWhileBusy) {
 }
 
 }  // namespace
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

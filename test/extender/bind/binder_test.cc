@@ -3,11 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "extender/bind/limits.h"
 #include "extender/placement/reason.h"
 #include "test/extender/bind/binder_world.h"
 #include "test/support/manual_executor.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 using kube::Fault;
@@ -67,7 +68,7 @@ struct BinderTest : testing::Test {
   ManualExecutor executor;
   kube::MemoryApiServer server{executor, {}};
   kube::Client client{server};
-  ledger::Ledger ledger;
+  Ledger ledger;
   Settings settings = test::settings_of();
   std::vector<BindOutcome> outcomes;
   std::vector<std::string> problems;
@@ -125,11 +126,10 @@ TEST_F(BinderTest, ARememberedPodIsUsedForItsOwnUidOnly) {
 
 TEST_F(BinderTest, AnUnfitPodIsToldTheReasonFirstAndNothingIsWritten) {
   EXPECT_EQ(bind(create(server, {.name = "a", .asks = {"200"}}, "n1")), "");
-  EXPECT_THAT(bind(create(server, {.name = "b"}, "n1")),
-              StartsWith(placement::sentence(placement::Reason::kCore)));
+  EXPECT_THAT(bind(create(server, {.name = "b"}, "n1")), StartsWith(sentence(Reason::kCore)));
   EXPECT_EQ(test::pod_at(server, "b").node_name, "");
   EXPECT_THAT(bind(create(server, {.name = "c"}, "ghost")),
-              StartsWith(placement::sentence(placement::Reason::kNodeUnknown)));
+              StartsWith(sentence(Reason::kNodeUnknown)));
   EXPECT_EQ(outcomes.back(), BindOutcome::kUnfit);
 }
 
@@ -180,9 +180,9 @@ TEST_F(BinderTest, ALostRequestStaysAssumedUntilTheRecheckHasReadThePod) {
   EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kUnavailable));
   EXPECT_THAT(problems, testing::SizeIs(1));
   heal();
-  executor.advance(limits::kAssumedRecheck);
+  executor.advance(kAssumedRecheck);
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");  // not old enough at the first look
-  executor.advance(limits::kAssumedRecheck);
+  executor.advance(kAssumedRecheck);
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
 }
 
@@ -195,11 +195,11 @@ TEST_F(BinderTest, APodBoundByALostRequestKeepsItsCards) {
     return Fault{.kind = Fault::Kind::kRefuse};
   });
   EXPECT_THAT(bind(args), HasSubstr("not known whether it is bound"));
-  executor.advance(3 * limits::kAssumedRecheck);  // unreadable all the time
+  executor.advance(3 * kAssumedRecheck);  // unreadable all the time
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
   EXPECT_EQ(ledger.counts().assumed, 1u);
   heal();
-  executor.advance(3 * limits::kAssumedRecheck);
+  executor.advance(3 * kAssumedRecheck);
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
   test::PodWatch watch(server, ledger, settings.contract);
   executor.advance(Duration(100));
@@ -214,7 +214,7 @@ TEST_F(BinderTest, TheRecheckForgetsPodsThatAreGone) {
   bind(create(server, {}, "n1"));
   heal();
   server.call(delete_pod("p"));
-  executor.advance(2 * limits::kAssumedRecheck);
+  executor.advance(2 * kAssumedRecheck);
   EXPECT_EQ(ledger.counts().assumed, 0u);
 }
 
@@ -233,10 +233,10 @@ TEST_F(BinderTest, RechecksAreBoundedInParallel) {
     return Fault{.kind = Fault::Kind::kDelay, .delay = Duration(100)};
   });
   binder->start_rechecks();
-  executor.advance(2 * limits::kAssumedRecheck + Duration(2000));
+  executor.advance(2 * kAssumedRecheck + Duration(2000));
   EXPECT_EQ(ledger.counts().assumed, 0u);
   EXPECT_EQ(reads, 60u);
-  EXPECT_LE(most, limits::kRechecksInFlight);
+  EXPECT_LE(most, kRechecksInFlight);
 }
 
 // --- conflicts -----------------------------------------------------------------------------------
@@ -367,12 +367,12 @@ TEST_F(BinderTest, APodThatCannotBeReadFirstIsNotBound) {
 TEST_F(BinderTest, ASlowBindIsAnsweredInTimeAndStillBroughtToItsEnd) {
   fail(is_bind, {.kind = Fault::Kind::kDelay, .delay = Duration(60'000)});
   begin(create(server, {}, "n1"));
-  executor.advance(limits::kBindTimeout - Duration(1));
+  executor.advance(kBindTimeout - Duration(1));
   EXPECT_THAT(answers, IsEmpty());
   executor.advance(Duration(1));
   ASSERT_THAT(answers, testing::SizeIs(1));
   EXPECT_EQ(binder->in_flight(), 0u);
-  executor.advance(limits::kBindTimeout);
+  executor.advance(kBindTimeout);
   // The pod has been read since: it is bound, and its cards are held.
   EXPECT_EQ(test::pod_at(server, "p").node_name, "n1");
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
@@ -385,7 +385,7 @@ TEST_F(BinderTest, ADeadlineHoldsForAllStepsTogether) {
     return Fault{.kind = Fault::Kind::kDelay, .delay = Duration(2'500)};
   });
   begin(create(server, {}, "n1"));
-  executor.advance(limits::kBindTimeout);
+  executor.advance(kBindTimeout);
   ASSERT_THAT(answers, testing::SizeIs(1));
   EXPECT_THAT(answers[0], HasSubstr("did not answer within 4000 milliseconds"));
   EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kUnavailable));
@@ -398,7 +398,7 @@ TEST_F(BinderTest, AnUnreadableServerLeavesTheShareAssumed) {
     return Fault{.kind = Fault::Kind::kDelay, .delay = Duration(60'000)};
   });
   begin(args);
-  executor.advance(3 * limits::kBindTimeout);
+  executor.advance(3 * kBindTimeout);
   EXPECT_THAT(answers, testing::SizeIs(1));
   EXPECT_EQ(ledger.counts().assumed, 1u);
 }
@@ -427,10 +427,10 @@ TEST_F(BinderTest, WhoseTurnDoesNotComeInTimeIsNeverSent) {
   fail(is_bind, {.kind = Fault::Kind::kDelay, .delay = Duration(60'000)});
   begin(create(server, {.name = "a"}, "n1"));
   begin(create(server, {.name = "b"}, "n1"));
-  executor.advance(limits::kBindTimeout);
+  executor.advance(kBindTimeout);
   ASSERT_THAT(answers, testing::SizeIs(2));
   EXPECT_THAT(answers, testing::Contains(HasSubstr("its turn did not come")));
-  executor.advance(5 * limits::kBindTimeout);
+  executor.advance(5 * kBindTimeout);
   EXPECT_EQ(test::pod_at(server, "b").node_name, "");
 }
 
@@ -438,17 +438,17 @@ TEST_F(BinderTest, AFullQueueRefusesAtOnce) {
   make_binder(1);
   fail(is_get, {.kind = Fault::Kind::kDelay, .delay = Duration(60'000)});
   const BindingArgs args{{"d", "p"}, PodUid("u"), NodeName("n1")};
-  for (std::size_t i = 0; i < limits::kBindsQueuedMax + 1; ++i) begin(args);
+  for (std::size_t i = 0; i < kBindsQueuedMax + 1; ++i) begin(args);
   executor.run_ready();
   EXPECT_THAT(answers, IsEmpty());
   begin(args);
   executor.run_ready();
   EXPECT_THAT(answers, ElementsAre("4096 binds are waiting already"));
   // Those that expire make room.
-  executor.advance(limits::kBindTimeout);
+  executor.advance(kBindTimeout);
   EXPECT_EQ(binder->in_flight(), 0u);
   heal();
-  executor.advance(2 * limits::kBindTimeout);
+  executor.advance(2 * kBindTimeout);
   answers.clear();
   begin(create(server, {}, "n1"));
   executor.advance(Duration(1));
@@ -491,4 +491,4 @@ TEST_F(BinderTest, MayEndInsideItsOwnAnswer) {
 }
 
 }  // namespace
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -14,11 +14,11 @@
 #include "common/kube/memory/api_server.h"
 #include "common/kube/object_json.h"
 #include "common/kube/reflector.h"
-#include "extender/ledger/consumers.h"
 #include "extender/bind/binder.h"
+#include "extender/ledger/consumers.h"
 #include "test/extender/verbs/verbs_world.h"
 
-namespace mgpu::verbs::test {
+namespace mgpu::extender::test {
 
 inline kube::Request post_pod(const PodText& pod) {
   kube::Request request;
@@ -88,10 +88,9 @@ inline std::int64_t fullest_card(kube::MemoryApiServer& server) {
 // What the extender follows of pods: keeps a ledger equal to the server's bound pods.
 class PodWatch {
  public:
-  PodWatch(kube::Transport& transport, ledger::Ledger& ledger, const Contract& contract)
+  PodWatch(kube::Transport& transport, Ledger& ledger, const Contract& contract)
       : reflector_("pods", kube::bound_pods(), transport,
-                   ledger::pod_consumer(ledger, contract, ledger::PodHandlers()),
-                   kube::ReflectorHandlers()) {
+                   pod_consumer(ledger, contract, PodHandlers()), kube::ReflectorHandlers()) {
     reflector_.start();
   }
   bool synced() const { return reflector_.synced(); }
@@ -100,4 +99,4 @@ class PodWatch {
   kube::Reflector reflector_;
 };
 
-}  // namespace mgpu::verbs::test
+}  // namespace mgpu::extender::test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 struct Case {
@@ -53,4 +53,4 @@ TEST(Standing, OfAPodThatAsksForNoCardsIsByNodeAlone) {
 }
 
 }  // namespace
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 kube::Pod pod(const std::string& uid, const std::string& version = "1") {
@@ -46,4 +46,4 @@ TEST(RememberedPods, WithoutAUidAreNotKept) {
 }
 
 }  // namespace
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

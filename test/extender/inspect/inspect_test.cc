@@ -14,7 +14,7 @@
 #include "test/support/manual_executor.h"
 #include "test/support/market_text.h"
 
-namespace mgpu::inspect {
+namespace mgpu::extender {
 namespace {
 
 using testing::HasSubstr;
@@ -23,10 +23,10 @@ using Json = nlohmann::json;
 const std::string kCore = "vke.volcengine.com/mgpu-core";
 const std::string kMemory = "vke.volcengine.com/mgpu-memory";
 
-verbs::Settings binpack() {
-  verbs::Settings settings;
+Settings binpack() {
+  Settings settings;
   settings.contract = *Contract::for_domain(kDefaultResourceDomain);
-  settings.policy = *placement::find_policy("binpack");
+  settings.policy = *find_policy("binpack");
   return settings;
 }
 
@@ -75,8 +75,8 @@ class Inspect : public testing::Test {
   test::ManualExecutor executor;
   kube::MemoryApiServer api_server{executor, {}};
   kube::Client client{api_server};
-  ledger::Ledger ledger;
-  verbs::Settings settings = binpack();
+  Ledger ledger;
+  Settings settings = binpack();
   std::optional<http::Router> router{std::in_place};
 };
 
@@ -274,11 +274,11 @@ TEST_F(Inspect, ShowsThePoliciesWhereNothingIsLearned) {
 }
 
 TEST_F(Inspect, ShowsWhatWasLearned) {
-  const auto board = std::make_shared<market::Board>();
+  const auto board = std::make_shared<Board>();
   const auto node = test::node_of("n1: 0[100/1000 model=A10]");
   auto learned = test::market_of("3 x 30/300@2 on A10, 1 x wholex2@8", {node});
   learned.workload.classes[1].assumed = true;
-  board->publish(std::make_shared<const placement::Market>(std::move(learned)), executor.now());
+  board->publish(std::make_shared<const Market>(std::move(learned)), executor.now());
   settings.markets = board;
   executor.advance(std::chrono::milliseconds(1'500));
   const Json market = view("policy")["market"];
@@ -310,4 +310,4 @@ TEST_F(Inspect, UsesNothingOnceTheRouterHasEnded) {
 }
 
 }  // namespace
-}  // namespace mgpu::inspect
+}  // namespace mgpu::extender

@@ -7,7 +7,7 @@
 #include "extender/learning/workload_window.h"
 #include "test/support/ledger_text.h"
 
-namespace mgpu::market {
+namespace mgpu::extender {
 namespace {
 
 using test::at_ms;
@@ -22,7 +22,7 @@ struct MakerTest : testing::Test {
     window.seen(1, request_of("30/300"), {});
   }
 
-  ledger::Ledger ledger;
+  Ledger ledger;
   Board board;
   WorkloadWindow window;
   Maker maker{ledger, board, [this] { return window.counted(); }};
@@ -54,7 +54,7 @@ TEST_F(MakerTest, EveryModelOfTheClusterIsExpectedToBeAskedFor) {
       {facts_of("n1: 0[100/1000 model=T4]"), facts_of("n2: 0[100/2000 model=A10]")});
   maker.make(at_ms(0));
   const auto& classes = board.current()->workload.classes;
-  EXPECT_EQ(std::ranges::count(classes, true, &placement::WeightedClass::assumed), 4);
+  EXPECT_EQ(std::ranges::count(classes, true, &WeightedClass::assumed), 4);
   EXPECT_EQ(board.current()->prices.supply.size(), classes.size());
 }
 
@@ -82,23 +82,21 @@ TEST_F(MakerTest, NodesThatAreFullAreNoTrouble) {
 
 int asked = 0;  // how often the policy below was asked about a node
 
-placement::Score any_card(const placement::Ask&, const placement::Node&, const placement::Card&,
-                          const Share&, const Share&) {
+Score any_card(const Ask&, const Node&, const Card&, const Share&, const Share&) {
   return 0;
 }
-placement::Score counted(const placement::Ask&, const placement::Node&,
-                         const std::vector<placement::CardHold>&) {
+Score counted(const Ask&, const Node&, const std::vector<CardHold>&) {
   return ++asked;
 }
-const placement::Policy kCounted{.name = "counted", .score_card = any_card, .score_node = counted};
+const Policy kCounted{.name = "counted", .score_card = any_card, .score_node = counted};
 
 TEST_F(MakerTest, WhatWasAskedBeforeNeedNotBeFoundAgainByTheNextMarket) {
   const GpuRequest request = request_of("30/300");
   const auto nodes_asked = [&] {
     asked = 0;
     const auto market = board.current();
-    const placement::Ask ask(request, {}, 0, market.get());
-    ledger.read(at_ms(0), [&](const ledger::View& view) {
+    const Ask ask(request, {}, 0, market.get());
+    ledger.read(at_ms(0), [&](const View& view) {
       view.score(std::vector<std::string_view>{"n1", "n2"}, ask, {&kCounted, &kCounted});
     });
     return asked;
@@ -123,4 +121,4 @@ TEST(IsDue, OftenAtFirstAndThenEverySoManyPods) {
 }
 
 }  // namespace
-}  // namespace mgpu::market
+}  // namespace mgpu::extender

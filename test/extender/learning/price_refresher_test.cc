@@ -4,11 +4,11 @@
 
 #include <future>
 
-#include "extender/limits.h"
+#include "extender/learning/limits.h"
 #include "test/support/ledger_text.h"
 #include "test/support/manual_executor.h"
 
-namespace mgpu::market {
+namespace mgpu::extender {
 namespace {
 
 using test::at_ms;
@@ -23,13 +23,13 @@ Standing after(Duration since, std::uint64_t pods, std::uint64_t releases) {
 
 TEST(IsWorthMaking, WhenEnoughHasChangedSinceTheLast) {
   const Standing last{1'000, 50, at_ms(0), kTook};
-  const Duration rested = kTook * (limits::kMarketRest + 1);
-  const Duration old = limits::kMarketAge;
+  const Duration rested = kTook * (kMarketRest + 1);
+  const Duration old = kMarketAge;
   EXPECT_FALSE(is_worth_making(last, after(rested, 0, 0)));
   EXPECT_FALSE(is_worth_making(last, after(old * 100, 0, 0))) << "nothing has changed";
-  EXPECT_FALSE(is_worth_making(last, after(rested, limits::kMarketPods - 1, 0)));
-  EXPECT_TRUE(is_worth_making(last, after(rested, limits::kMarketPods, 0)));
-  EXPECT_TRUE(is_worth_making(last, after(rested, 0, limits::kMarketPods)));
+  EXPECT_FALSE(is_worth_making(last, after(rested, kMarketPods - 1, 0)));
+  EXPECT_TRUE(is_worth_making(last, after(rested, kMarketPods, 0)));
+  EXPECT_TRUE(is_worth_making(last, after(rested, 0, kMarketPods)));
   EXPECT_FALSE(is_worth_making(last, after(old - Duration(1), 1, 1)));
   EXPECT_TRUE(is_worth_making(last, after(old, 1, 0)));
   EXPECT_TRUE(is_worth_making(last, after(old, 0, 1)));
@@ -37,7 +37,7 @@ TEST(IsWorthMaking, WhenEnoughHasChangedSinceTheLast) {
 
 TEST(IsWorthMaking, NotBeforeTheKeeperHasRested) {
   const Standing last{1'000, 50, at_ms(0), kTook};
-  const Duration rested = kTook * (limits::kMarketRest + 1);
+  const Duration rested = kTook * (kMarketRest + 1);
   EXPECT_FALSE(is_worth_making(last, after(rested - Duration(1), 5'000, 0)));
   EXPECT_TRUE(is_worth_making(last, after(rested, 5'000, 0)));
 }
@@ -50,7 +50,7 @@ TEST(IsWorthMaking, TheFirstAsSoonAsAPodIsSeen) {
 struct KeeperTest : testing::Test {
   KeeperTest() { ledger.apply_node(facts_of("n1: 0[100/1000]")); }
 
-  ledger::Ledger ledger;
+  Ledger ledger;
   Board board;
   WorkloadWindow window;
   test::ManualExecutor clock;
@@ -80,4 +80,4 @@ TEST_F(KeeperTest, EndsWhetherItWasStartedOrNot) {
 }
 
 }  // namespace
-}  // namespace mgpu::market
+}  // namespace mgpu::extender

@@ -4,14 +4,11 @@
 
 #include <algorithm>
 
+#include "extender/learning/limits.h"
 #include "test/support/cluster_text.h"
 
-namespace mgpu::market {
+namespace mgpu::extender {
 namespace {
-
-using placement::CountedClass;
-using placement::HostAmount;
-using placement::MilliCpu;
 using test::request_of;
 
 // Of the pods seen: what stands there before any of them has no memory to it and 8 cores.
@@ -95,7 +92,7 @@ TEST(WorkloadWindow, APodThatHasLeftTheWindowDoesNotCountAgainWhileItRuns) {
 
 TEST(WorkloadWindow, KnowsNoMorePodsThanItsLimit) {
   WorkloadWindow window(1);
-  for (std::uint64_t pod = 1; pod <= limits::kWorkloadKnownPods + 1; ++pod)
+  for (std::uint64_t pod = 1; pod <= kWorkloadKnownPods + 1; ++pod)
     window.seen(pod, GpuRequest{}, host(1, 1));
   EXPECT_FALSE(window.knows(1));
   EXPECT_TRUE(window.knows(2));
@@ -110,4 +107,4 @@ TEST(WorkloadWindow, ClassesThatHaveLeftAreGone) {
 }
 
 }  // namespace
-}  // namespace mgpu::market
+}  // namespace mgpu::extender

@@ -6,10 +6,10 @@
 
 #include <set>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 #include "test/support/cluster_text.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
 
 using testing::HasSubstr;
@@ -115,7 +115,7 @@ TEST(ClaimOf, DriftSaysWhatIsWrong) {
 TEST(ClaimOf, DriftSentenceIsBounded) {
   kube::Pod pod = placed_pod("30", "", "0");
   pod.containers[0].name.assign(100'000, 'x');
-  EXPECT_LE(claim_of(pod, contract())->drift_detail.size(), limits::kDriftDetailBytesMax);
+  EXPECT_LE(claim_of(pod, contract())->drift_detail.size(), kKeptSentenceBytesMax);
 }
 
 TEST(ClaimOf, EveryContainerHasItsCards) {
@@ -249,8 +249,8 @@ TEST(NodeFactsOf, EmptyListMeansNoCards) {
 TEST(NodeFactsOf, ProblemIsBounded) {
   kube::Node node = node_with("200", "2000");
   node.metadata.annotations[contract().node_cards] = std::string(1'000'000, '[');
-  EXPECT_LE(node_facts_of(node, contract()).problem.size(), limits::kDriftDetailBytesMax);
+  EXPECT_LE(node_facts_of(node, contract()).problem.size(), kKeptSentenceBytesMax);
 }
 
 }  // namespace
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

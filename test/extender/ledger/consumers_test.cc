@@ -5,7 +5,7 @@
 
 #include "test/support/ledger_text.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
 
 using test::assume_id;
@@ -253,4 +253,4 @@ TEST_F(InformerTest, PodsThatAreShownBoundAreTold) {
 }
 
 }  // namespace
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

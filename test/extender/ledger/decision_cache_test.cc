@@ -6,40 +6,31 @@
 #include <deque>
 #include <random>
 
-#include "extender/limits.h"
+#include "extender/ledger/limits.h"
 #include "extender/placement/holds.h"
+#include "extender/placement/limits.h"
 #include "extender/pricing/price_snapshot.h"
 #include "test/support/ledger_text.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
-
-using placement::Ask;
-using placement::Market;
-using placement::Policy;
-using placement::PolicyChoice;
-using placement::Reason;
-using placement::Score;
-using placement::SearchBudget;
 using test::at_ms;
 
 int asked = 0;  // how often a policy below was asked about a node
 
-Score any_card(const Ask&, const placement::Node&, const placement::Card&, const Share&,
-               const Share&) {
+Score any_card(const Ask&, const Node&, const Card&, const Share&, const Share&) {
   return 0;
 }
 
 // Goes by all that a policy may know of the pod.
-Score count_and_price(const Ask& ask, const placement::Node& node,
-                      const std::vector<placement::CardHold>& pod) {
+Score count_and_price(const Ask& ask, const Node& node, const std::vector<CardHold>& pod) {
   ++asked;
   Score score = static_cast<Score>(pod.size()) + ask.host.cpu.value() + node.host_used.cpu.value();
   if (ask.market != nullptr) score += static_cast<Score>(ask.market->version) * 1000;
   return score;
 }
 
-Score drawn(const Ask& ask, const placement::Node&, const std::vector<placement::CardHold>&) {
+Score drawn(const Ask& ask, const Node&, const std::vector<CardHold>&) {
   ++asked;
   return static_cast<Score>(ask.draw % 100);
 }
@@ -92,7 +83,7 @@ TEST_F(ShapeMemoTest, AsksForEachShape) {
   const GpuRequest larger = share_of(40);
   GpuRequest selective = share_of(30);
   selective.selector.models_excluded = {"T4"};
-  const Ask with_host(request, {placement::MilliCpu(1), MiB()}, 0, nullptr);
+  const Ask with_host(request, {MilliCpu(1), MiB()}, 0, nullptr);
   for (const Ask& ask : {Ask(request), Ask(larger), Ask(selective), with_host}) {
     EXPECT_EQ(asked_for(ledger_, ask, kPriced), 3);
     EXPECT_EQ(asked_for(ledger_, ask, kPriced), 0);
@@ -108,7 +99,7 @@ TEST_F(ShapeMemoTest, AsksAgainAboutNodesThatChanged) {
       [&] { ledger_.apply_pod(test::bound_claim("p", "n1", "30/300", "0")); },
       [&] { ledger_.remove_pod(uid); },
       [&] {
-        ledger_.apply_plain({uid, NodeName("n1"), {placement::MilliCpu(5), MiB()}});
+        ledger_.apply_plain({uid, NodeName("n1"), {MilliCpu(5), MiB()}});
       },
       [&] { ledger_.remove_pod(uid); },
       [&] { ledger_.forget(test::assume_id(ledger_, "p", "n1", "30/300")); },
@@ -161,7 +152,7 @@ TEST_F(ShapeMemoTest, AsksEveryTimeWhereAPolicyDraws) {
 }
 
 TEST_F(ShapeMemoTest, ForgetsTheShapeThatWasAskedForLongestAgo) {
-  for (int core = 1; core <= static_cast<int>(limits::kShapesKept); ++core)
+  for (int core = 1; core <= static_cast<int>(kShapesKept); ++core)
     asked_for(ledger_, share_of(core), kPriced);
   EXPECT_EQ(asked_for(ledger_, share_of(1), kPriced), 0);
   EXPECT_EQ(asked_for(ledger_, share_of(99), kPriced), 3);
@@ -178,7 +169,7 @@ class ScoreAheadTest : public ShapeMemoTest {
     ask_by(now_);
   }
   int ask_by(const Market& market) {
-    return asked_for(ledger_, Ask(request_, {placement::MilliCpu(7), MiB()}, 0, &market), kPriced);
+    return asked_for(ledger_, Ask(request_, {MilliCpu(7), MiB()}, 0, &market), kPriced);
   }
   // How many nodes were asked about ahead.
   int ahead_of(const Market& market, bool go_on = true) {
@@ -201,7 +192,7 @@ TEST_F(ScoreAheadTest, TheScoresAreThoseOfTheMarket) {
   const auto scores_by = [&](const Market& market) {
     std::vector<Scored> scores;
     ledger_.read(at_ms(0), [&](const View& view) {
-      const Ask ask(request_, {placement::MilliCpu(7), MiB()}, 0, &market);
+      const Ask ask(request_, {MilliCpu(7), MiB()}, 0, &market);
       scores = view.score(std::vector<std::string_view>{"n0", "n1"}, ask, {&kPriced, &kPriced});
     });
     return scores;
@@ -246,13 +237,13 @@ TEST_F(ScoreAheadTest, ManyNodesAreFoundInSteps) {
   for (int i = 3; i < kNodes; ++i) names.push_back("n" + std::to_string(i));
   for (const std::string& name : names) ledger_.apply_node(test::facts_of(name + ": 0[100/1000]"));
   EXPECT_EQ(ahead_of(next_), kNodes);
-  EXPECT_EQ(asked_for(ledger_, Ask(request_, {placement::MilliCpu(7), MiB()}, 0, &next_), kPriced,
+  EXPECT_EQ(asked_for(ledger_, Ask(request_, {MilliCpu(7), MiB()}, 0, &next_), kPriced,
                       {names.begin(), names.end()}),
             0);
 }
 
 TEST_F(ScoreAheadTest, ShapesThatNobodyAsksForAreLeftOutInTheEnd) {
-  for (int market = 0; market < limits::kMarketsIdleMax; ++market) {
+  for (int market = 0; market < kMarketsIdleMax; ++market) {
     EXPECT_EQ(ahead_of(market_of(2)), 3) << "after " << market;
   }
   EXPECT_EQ(ahead_of(market_of(2)), 0);
@@ -316,26 +307,26 @@ class World {
 
   static std::optional<Reason> plain_reason(const View& view, std::string_view name,
                                             const GpuRequest& request) {
-    const placement::Node* node = view.find(name);
-    SearchBudget budget{limits::kPlacementStepsMax};
-    return node == nullptr ? Reason::kNodeUnknown : placement::why_not(*node, request, budget);
+    const Node* node = view.find(name);
+    SearchBudget budget{kPlacementStepsMax};
+    return node == nullptr ? Reason::kNodeUnknown : why_not(*node, request, budget);
   }
   static Scored plain_score(const View& view, std::string_view name, const Ask& ask,
                             const PolicyChoice& policy) {
-    const placement::Node* node = view.find(name);
+    const Node* node = view.find(name);
     if (node == nullptr) return {};
-    SearchBudget budget{limits::kPlacementStepsMax};
-    const auto answer = placement::place(*node, ask, *policy.card, budget);
-    const auto* placed = std::get_if<placement::Placed>(&answer);
+    SearchBudget budget{kPlacementStepsMax};
+    const auto answer = place(*node, ask, *policy.card, budget);
+    const auto* placed = std::get_if<Placed>(&answer);
     if (placed == nullptr) return {};
-    const auto held = placement::holds(*node, ask.request, placed->placement);
+    const auto held = holds(*node, ask.request, placed->placement);
     return {true, placed->beside_expected, policy.node->score_node(ask, *node, held)};
   }
 
   int pick(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
   NodeName random_node() { return NodeName("n" + std::to_string(pick(4))); }
   PodUid random_uid() { return PodUid("p" + std::to_string(pick(12))); }
-  placement::HostAmount random_host() { return {placement::MilliCpu(pick(3)), MiB(pick(2) * 100)}; }
+  HostAmount random_host() { return {MilliCpu(pick(3)), MiB(pick(2) * 100)}; }
   // Most are asked about by the last one.
   const Market* random_market() {
     if (markets_.empty() || pick(8) == 0) return nullptr;
@@ -350,7 +341,7 @@ class World {
   PolicyChoice random_policy() {
     static constexpr const char* kNamed[] = {"binpack", "spread", "spread/binpack", "random"};
     if (pick(2) == 0) return {&kPriced, pick(4) == 0 ? &kDrawn : &kPriced};
-    return *placement::find_policy(kNamed[pick(4)]);
+    return *find_policy(kNamed[pick(4)]);
   }
   GpuRequest random_request() {
     GpuRequest request = share_of(5 * (1 + pick(20)));
@@ -411,4 +402,4 @@ TEST_P(ShapeMemoProperty, AnswersAreThoseOfALedgerThatKeepsNothing) {
 INSTANTIATE_TEST_SUITE_P(Seeds, ShapeMemoProperty, testing::Range(1u, 9u));
 
 }  // namespace
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

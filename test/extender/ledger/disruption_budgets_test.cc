@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 using testing::ElementsAre;
@@ -111,4 +111,4 @@ TEST_F(BudgetsTest, ARelistWithOneThatCannotBeReadDropsNone) {
 }
 
 }  // namespace
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

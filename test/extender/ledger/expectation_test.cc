@@ -1,11 +1,11 @@
 // Expected placements: soft, bounded, and gone without a trace.
 #include <gtest/gtest.h>
 
-#include "common/limits.h"
 #include "extender/ledger/ledger.h"
+#include "extender/ledger/limits.h"
 #include "test/support/ledger_text.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
 
 using test::assume_id;
@@ -142,13 +142,13 @@ TEST_F(ExpectationTest, CardOrNodeThatIsNotThereIsPassedOver) {
 
 TEST_F(ExpectationTest, OverTheLimitTheFirstToEndMakesRoom) {
   expect("first", "n1", "30/300", "1", at_ms(0), at_ms(999));
-  for (std::size_t i = 1; i < limits::kExpectationsMax; ++i)
+  for (std::size_t i = 1; i < kExpectationsMax; ++i)
     expect("p" + std::to_string(i), "n1", "1/1", "0");
-  EXPECT_EQ(ledger.counts().expected, limits::kExpectationsMax);
+  EXPECT_EQ(ledger.counts().expected, kExpectationsMax);
   expect("last", "n1", "1/1", "0");
-  EXPECT_EQ(ledger.counts().expected, limits::kExpectationsMax);
+  EXPECT_EQ(ledger.counts().expected, kExpectationsMax);
   EXPECT_EQ(expected_text(ledger, "n1"), "0=4096/4096 1=0/0");
 }
 
 }  // namespace
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

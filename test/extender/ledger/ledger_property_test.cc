@@ -7,7 +7,7 @@
 #include "test/support/ledger_text.h"
 #include "test/support/reference_ledger.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
 
 using test::at_ms;
@@ -173,14 +173,13 @@ class World {
 
   void assume() {
     Claim claim = unplaced();
-    const placement::Policy& policy =
-        *placement::find_policy(pick(2) == 0 ? "binpack" : "spread")->card;
+    const Policy& policy = *find_policy(pick(2) == 0 ? "binpack" : "spread")->card;
     const auto right = right_.answer(claim, policy, now());
     const auto answer = ledger_.assume(claim, policy, now());
     const Assumed* assumed = std::get_if<Assumed>(&answer);
     ASSERT_EQ(assumed != nullptr, right.index() == 0);
     if (assumed == nullptr) {
-      ASSERT_EQ(std::get<placement::Reason>(answer), std::get<placement::Reason>(right));
+      ASSERT_EQ(std::get<Reason>(answer), std::get<Reason>(right));
       return;
     }
     ASSERT_EQ(assumed->placement, std::get<Placement>(right));
@@ -192,9 +191,9 @@ class World {
 
   // Of the moment before: what was assumed had room, whatever stands on the card by others' doing.
   void check_room(const Claim& claim, const Placement& placement) {
-    const placement::Node node = right_.node(claim.node);
-    for (const placement::CardHold& hold : holds(node, claim.request, placement)) {
-      const placement::Card* card = node.find(hold.card);
+    const Node node = right_.node(claim.node);
+    for (const CardHold& hold : holds(node, claim.request, placement)) {
+      const Card* card = node.find(hold.card);
       ASSERT_NE(card, nullptr);
       ASSERT_TRUE(card->usable());
       ASSERT_TRUE(hold.share.fits_in(card->room()));
@@ -264,4 +263,4 @@ TEST_P(LedgerProperty, EqualsTheReferenceAfterEveryStep) {
 INSTANTIATE_TEST_SUITE_P(Seeds, LedgerProperty, testing::Range(1u, 11u));
 
 }  // namespace
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

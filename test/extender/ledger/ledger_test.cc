@@ -6,11 +6,8 @@
 
 #include "test/support/ledger_text.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
-
-using placement::Reason;
-using placement::sentence;
 using test::assume_id;
 using test::assume_text;
 using test::at_ms;
@@ -252,4 +249,4 @@ TEST_F(LedgerTest, PodIsFoundByNameBoundBeforeAttempts) {
 }
 
 }  // namespace
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

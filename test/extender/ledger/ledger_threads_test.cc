@@ -5,13 +5,13 @@
 #include <functional>
 #include <thread>
 
-#include "common/limits.h"
 #include "extender/ledger/ledger.h"
-#include "extender/pricing/price_snapshot.h"
+#include "extender/ledger/limits.h"
 #include "extender/placement/policy.h"
+#include "extender/pricing/price_snapshot.h"
 #include "test/support/ledger_text.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
 
 using test::facts_of;
@@ -25,7 +25,7 @@ void on_threads(int count, const std::function<void(int)>& work) {
 bool assume(Ledger& ledger, const std::string& uid, const char* node, const char* request,
             ClaimId* id = nullptr) {
   const auto answer = ledger.assume(test::unplaced_claim(uid, node, request),
-                                    *placement::find_policy("binpack")->card, Instant{});
+                                    *find_policy("binpack")->card, Instant{});
   const Assumed* assumed = std::get_if<Assumed>(&answer);
   if (assumed != nullptr && id != nullptr) *id = assumed->id;
   return assumed != nullptr;
@@ -65,7 +65,7 @@ TEST(LedgerThreads, NoCardIsEverOverfullWhilePodsComeAndGo) {
   const auto watch = [&](int) {
     for (int i = 0; i < 300; ++i) {
       ledger.read(Instant{}, [&](const View& view) {
-        for (const placement::Card& card : view.find("n1")->cards)
+        for (const Card& card : view.find("n1")->cards)
           if (!card.used.fits_in(card.capacity)) overfull = true;
       });
       ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000]"));
@@ -87,19 +87,19 @@ TEST(LedgerThreads, ScoresAreFoundAheadWhileNodesChange) {
   for (const std::string& name : names) ledger.apply_node(facts_of(name + ": 0[100/1000]"));
   const std::vector<std::string_view> all(names.begin(), names.end());
   const GpuRequest request = test::request_of("30/300");
-  std::vector<placement::Market> markets(20);
+  std::vector<Market> markets(20);
   for (std::size_t i = 0; i < markets.size(); ++i) markets[i].version = i + 1;
-  std::atomic<const placement::Market*> current = &markets[0];
+  std::atomic<const Market*> current = &markets[0];
   std::atomic<int> fitting = 0;
   const auto ask = [&] {
-    const placement::Ask asked(request, {}, 0, current);
+    const Ask asked(request, {}, 0, current);
     ledger.read(Instant{}, [&](const View& view) {
-      for (const Scored& one : view.score(all, asked, *placement::find_policy("spread")))
+      for (const Scored& one : view.score(all, asked, *find_policy("spread")))
         fitting += one.fits ? 1 : 0;
     });
   };
   const auto publish = [&] {
-    for (const placement::Market& market : markets) {
+    for (const Market& market : markets) {
       ledger.score_ahead(market, [] { return true; });
       current = &market;
     }
@@ -119,7 +119,7 @@ TEST(LedgerThreads, BindsGoOnDuringARelist) {
   Ledger ledger;
   ledger.apply_node(facts_of("n1: 0[100/1000]"));
   std::vector<Claim> listed;
-  for (std::size_t i = 0; i < 3 * limits::kRelistStep; ++i)
+  for (std::size_t i = 0; i < 3 * kRelistStep; ++i)
     listed.push_back(test::bound_claim("l" + std::to_string(i), "n2", "1/1", "0"));
   std::atomic<int> succeeded = 0;
   on_threads(4, [&](int thread) {
@@ -134,4 +134,4 @@ TEST(LedgerThreads, BindsGoOnDuringARelist) {
 }
 
 }  // namespace
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

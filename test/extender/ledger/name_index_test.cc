@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
 
 // Of every length up to 40: equal but for one character, at each place.
@@ -54,4 +54,4 @@ TEST(NameIndex, ForgetsWhatIsErased) {
 }
 
 }  // namespace
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

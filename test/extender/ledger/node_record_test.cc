@@ -8,7 +8,7 @@
 
 #include "test/support/ledger_text.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
 
 using test::blocking_claim;
@@ -27,7 +27,7 @@ struct Kept {
   Entry& add(Claim claim) {
     Entry& entry = entries.emplace_back();
     entry.view.claim = std::move(claim);
-    ledger::add(record, entry);
+    extender::add(record, entry);
     return entry;
   }
 
@@ -44,7 +44,7 @@ TEST(NodeRecord, TotalsHoldAfterEveryChange) {
   Entry& unknown = kept.add(blocking_claim("c", "n1"));
   Entry& elsewhere = kept.add(bound_claim("d", "n1", "30/300", "7"));
   EXPECT_TRUE(totals_hold(kept.record));
-  add_plain(kept.record, {placement::MilliCpu(500), MiB(100)});
+  add_plain(kept.record, {MilliCpu(500), MiB(100)});
   add_expected(kept.record, {{CardIndex(1), {Percent(10), MiB(10)}}});
   EXPECT_TRUE(totals_hold(kept.record));
   remove(unknown);
@@ -57,7 +57,7 @@ TEST(NodeRecord, TotalsHoldAfterEveryChange) {
   EXPECT_TRUE(totals_hold(kept.record));
   remove(elsewhere);
   remove(share);
-  remove_plain(kept.record, {placement::MilliCpu(500), MiB(100)});
+  remove_plain(kept.record, {MilliCpu(500), MiB(100)});
   EXPECT_TRUE(totals_hold(kept.record));
   EXPECT_TRUE(kept.record.claims.empty());
 }
@@ -114,4 +114,4 @@ TEST(NodeRecordProperty, TotalsHoldHoweverClaimsComeAndGo) {
 }
 
 }  // namespace
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

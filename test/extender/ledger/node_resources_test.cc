@@ -4,11 +4,8 @@
 
 #include "test/support/ledger_text.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
-
-using placement::HostAmount;
-using placement::MilliCpu;
 using test::at_ms;
 using test::bound_claim;
 using test::facts_of;
@@ -67,7 +64,7 @@ struct HostUsedTest : testing::Test {
   HostAmount used(const char* node = "n1") {
     HostAmount used;
     ledger.read(at_ms(0), [&](const View& view) {
-      const placement::Node* found = view.find(node);
+      const Node* found = view.find(node);
       if (found != nullptr) used = found->host_used;
     });
     return used;
@@ -115,11 +112,11 @@ TEST_F(HostUsedTest, APodWithoutCardsKeepsNoNodeInView) {
 TEST_F(HostUsedTest, AnAssumedPodCountsUntilItIsForgotten) {
   Claim assumed = test::unplaced_claim("a", "n1", "10/100");
   assumed.host = amount(250, 1);
-  const auto answer = ledger.assume(assumed, *placement::find_policy("binpack")->card, at_ms(0));
+  const auto answer = ledger.assume(assumed, *find_policy("binpack")->card, at_ms(0));
   EXPECT_EQ(used(), amount(250, 1));
   ledger.forget(std::get<Assumed>(answer).id);
   EXPECT_EQ(used(), HostAmount{});
 }
 
 }  // namespace
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

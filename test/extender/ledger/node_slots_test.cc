@@ -4,7 +4,7 @@
 
 #include "extender/ledger/node_record.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
 
 TEST(NodeSlots, AreSmallNumbersThatLeadToTheirRecords) {
@@ -44,4 +44,4 @@ TEST(NodeSlots, TheNextInASlotHasAVersionOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

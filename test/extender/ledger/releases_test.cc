@@ -5,7 +5,7 @@
 #include "common/contract/contract.h"
 #include "extender/ledger/ledger.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
 
 class ReleasesTest : public ::testing::Test {
@@ -80,4 +80,4 @@ TEST_F(ReleasesTest, StaysWhenAPodComesOrIsSeenAgain) {
 }
 
 }  // namespace
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

@@ -5,11 +5,8 @@
 #include "extender/ledger/ledger.h"
 #include "test/support/ledger_text.h"
 
-namespace mgpu::ledger {
+namespace mgpu::extender {
 namespace {
-
-using placement::Reason;
-using placement::sentence;
 using test::assume_id;
 using test::assume_text;
 using test::blocking_claim;
@@ -271,4 +268,4 @@ TEST_F(SurprisesTest, PodThatMovesToAnotherNodeIsOnThatNodeOnly) {
 }
 
 }  // namespace
-}  // namespace mgpu::ledger
+}  // namespace mgpu::extender

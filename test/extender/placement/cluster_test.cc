@@ -4,7 +4,7 @@
 
 #include "test/support/cluster_text.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::node_of;
@@ -55,4 +55,4 @@ TEST(Card, IsUsableWhenHealthyAndCertain) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -6,7 +6,7 @@
 #include "extender/placement/policies/binpack.h"
 #include "test/support/market_text.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::market_of;
@@ -90,4 +90,4 @@ TEST(Equilibrium, WithoutAMarketItIsBinpack) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -7,7 +7,7 @@
 #include "extender/placement/policies/binpack.h"
 #include "test/support/cluster_text.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::node_of;
@@ -91,4 +91,4 @@ TEST(Explain, WorksWithoutCardsAndWithoutContainers) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

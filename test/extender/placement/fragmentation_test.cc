@@ -4,7 +4,7 @@
 
 #include "test/support/cluster_text.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::node_of;
@@ -106,4 +106,4 @@ TEST(ExpectedFragmentation, IsNothingWhereNothingIsExpected) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

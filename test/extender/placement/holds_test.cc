@@ -4,7 +4,7 @@
 
 #include "test/support/cluster_text.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::node_of;
@@ -102,4 +102,4 @@ TEST(CardsCounted, APartOfOneCardIsNone) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 TEST(ModelNames, CompareWithoutRegardToCase) {
@@ -39,4 +39,4 @@ TEST(AcceptsModel, ByBothLists) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -5,16 +5,16 @@
 #include <functional>
 #include <string>
 
-#include "common/limits.h"
 #include "extender/placement/explain.h"
 #include "extender/placement/fit.h"
+#include "extender/placement/limits.h"
 #include "extender/placement/place.h"
 #include "extender/placement/policies/binpack.h"
 #include "extender/placement/policies/spread.h"
 #include "test/support/cluster_text.h"
 #include "test/support/random_cluster.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::RandomCluster;
@@ -90,12 +90,12 @@ World world_of(std::uint64_t seed) {
 }
 
 std::variant<Placed, Reason> placed(const World& world, const Policy& policy) {
-  SearchBudget budget{limits::kPlacementStepsMax};
+  SearchBudget budget{kPlacementStepsMax};
   return place(world.node, world.request, policy, budget);
 }
 
 std::optional<Reason> reason_of(const World& world) {
-  SearchBudget budget{limits::kPlacementStepsMax};
+  SearchBudget budget{kPlacementStepsMax};
   return why_not(world.node, world.request, budget);
 }
 
@@ -241,4 +241,4 @@ TEST(PlaceProperty, SingleContainersGetTheHighestScores) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

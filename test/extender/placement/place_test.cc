@@ -5,12 +5,13 @@
 #include <string>
 #include <utility>
 
-#include "common/limits.h"
+#include "common/contract/limits.h"
+#include "extender/placement/limits.h"
 #include "extender/placement/policies/binpack.h"
 #include "extender/placement/policies/spread.h"
 #include "test/support/cluster_text.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::node_of;
@@ -18,7 +19,7 @@ using test::request_of;
 using test::text_of;
 
 std::optional<Reason> reason_of(const std::string& node, const GpuRequest& request) {
-  SearchBudget budget{limits::kPlacementStepsMax};
+  SearchBudget budget{kPlacementStepsMax};
   return why_not(node_of(node), request, budget);
 }
 
@@ -28,7 +29,7 @@ std::string told(const std::optional<Reason>& reason) {
 
 // The cards, or the reason's sentence.
 std::string placed(const std::string& node, const std::string& request, const Policy& policy) {
-  SearchBudget budget{limits::kPlacementStepsMax};
+  SearchBudget budget{kPlacementStepsMax};
   const auto result = place(node_of(node), request_of(request), policy, budget);
   if (const auto* reason = std::get_if<Reason>(&result)) return std::string(sentence(*reason));
   const auto& found = std::get<Placed>(result);
@@ -220,10 +221,10 @@ TEST(WhyNot, EndsWithinTheBoundOnHardPods) {
   std::string containers;
   for (int i = 0; i < 46; ++i)
     containers += std::to_string(26 + i % 16) + "/" + std::to_string(i) + " ";
-  SearchBudget budget{limits::kFilterStepsMax};
+  SearchBudget budget{kFilterStepsMax};
   const auto reason = why_not(node_of(node), request_of(containers), budget);
   EXPECT_EQ(told(reason), told(Reason::kSearchBound));
-  EXPECT_GE(budget.steps, limits::kFilterStepsMax - limits::kPlacementStepsMax);
+  EXPECT_GE(budget.steps, kFilterStepsMax - kPlacementStepsMax);
 }
 
 TEST(WhyNot, SingleContainersSpendNoSteps) {
@@ -235,9 +236,9 @@ TEST(WhyNot, SingleContainersSpendNoSteps) {
 TEST(WhyNot, CardsBeyondTheLimitAreNeverUsed) {
   Node node = node_of("n: 0[10/1000 of 1000]");
   const Card full = node.cards[0];
-  node.cards.assign(limits::kCardsPerNodeMax, full);
+  node.cards.assign(kCardsPerNodeMax, full);
   node.cards.push_back(node_of("n: 70[100/1000]").cards[0]);
-  SearchBudget budget{limits::kPlacementStepsMax};
+  SearchBudget budget{kPlacementStepsMax};
   EXPECT_EQ(why_not(node, request_of("30/300"), budget), Reason::kCore);
   EXPECT_EQ(why_not(node, request_of("30/300 30/300"), budget), Reason::kCore);
 }
@@ -355,4 +356,4 @@ TEST(Place, SpendsTheSharedBudget) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

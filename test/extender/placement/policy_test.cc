@@ -8,7 +8,7 @@
 #include "extender/placement/policies/spread.h"
 #include "test/support/cluster_text.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::node_of;
@@ -153,4 +153,4 @@ TEST(Policies, ScoresStayWithinTheirRange) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

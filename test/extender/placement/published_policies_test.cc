@@ -4,7 +4,6 @@
 
 #include <set>
 
-#include "extender/pricing/price_snapshot.h"
 #include "extender/placement/place.h"
 #include "extender/placement/policies/bestfit.h"
 #include "extender/placement/policies/clustering.h"
@@ -13,9 +12,10 @@
 #include "extender/placement/policies/packing.h"
 #include "extender/placement/policies/random.h"
 #include "extender/placement/published.h"
+#include "extender/pricing/price_snapshot.h"
 #include "test/support/cluster_text.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::node_of;
@@ -353,4 +353,4 @@ TEST(PublishedPolicies, TakeNodesOfAnySize) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

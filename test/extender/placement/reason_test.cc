@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 constexpr Reason kAll[] = {Reason::kNodeUnknown,
@@ -50,4 +50,4 @@ TEST(Reason, EvictionHelpsAgainstPodsButNotAgainstCards) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -11,7 +11,7 @@
 #include "test/support/cluster_text.h"
 #include "test/support/random_cluster.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::RandomCluster;
@@ -182,4 +182,4 @@ TEST(SearchProperty, MoreStepsNeverTurnAnAnswerIntoNone) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -4,7 +4,7 @@
 
 #include "test/support/market_text.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::kinds_of;
@@ -78,4 +78,4 @@ TEST(LargestNodes, KindsThatAreNotKnownAreCountedApart) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -2,10 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "extender/pricing/limits.h"
 #include "test/support/cluster_text.h"
 #include "test/support/market_text.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::kinds_of;
@@ -30,10 +31,10 @@ TEST(KindCount, TheCommonestComesFirstAfterTheUnknown) {
 
 TEST(KindCount, KindsBeyondTheLimitAreUnknown) {
   std::vector<Node> nodes;
-  for (std::size_t i = 0; i < limits::kCardKindsMax + 3; ++i)
+  for (std::size_t i = 0; i < kCardKindsMax + 3; ++i)
     nodes.push_back(node_of("n: 0[100/" + std::to_string(i + 1) + "]"));
   const Kinds kinds = kinds_of(nodes);
-  EXPECT_EQ(kinds.size(), limits::kCardKindsMax + 1);
+  EXPECT_EQ(kinds.size(), kCardKindsMax + 1);
   EXPECT_EQ(kinds.find(kind_id("", MiB(1))), 1U);
   EXPECT_EQ(kinds.find(kind_id("", MiB(static_cast<std::int64_t>(nodes.size())))), 0U);
 }
@@ -73,4 +74,4 @@ TEST(RoomAfter, ANodeOfUnknownHostAmountsHasPlenty) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -7,7 +7,7 @@
 #include "extender/pricing/packing.h"
 #include "test/support/market_text.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::kinds_of;
@@ -164,4 +164,4 @@ TEST(Packing, NoMoreIsPackedThanIsFree) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

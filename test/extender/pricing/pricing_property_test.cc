@@ -12,7 +12,7 @@
 #include "test/support/market_text.h"
 #include "test/support/random_cluster.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::kinds_of;
@@ -348,4 +348,4 @@ TEST(PricingProperty, TheValueIsTheLeastOfAllPairsOfPrices) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

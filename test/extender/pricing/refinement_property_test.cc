@@ -7,13 +7,13 @@
 #include <map>
 #include <numeric>
 
+#include "extender/pricing/model_prior.h"
 #include "extender/pricing/packing.h"
 #include "extender/pricing/refinement.h"
-#include "extender/pricing/model_prior.h"
 #include "test/support/market_text.h"
 #include "test/support/random_cluster.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::kinds_of;
@@ -249,4 +249,4 @@ TEST(ExpectEveryModelProperty, ProbabilitiesAreThoseOfItsTwoNumbers) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -4,7 +4,7 @@
 
 #include "test/support/market_text.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::kinds_of;
@@ -88,4 +88,4 @@ TEST(CarriedOver, ANewClassStartsFromThoseThatAskForAsMuch) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

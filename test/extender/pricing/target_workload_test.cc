@@ -8,7 +8,7 @@
 #include "extender/placement/published.h"
 #include "test/support/cluster_text.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::node_of;
@@ -126,4 +126,4 @@ TEST(TargetWorkload, OfNothingExpectsNothing) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

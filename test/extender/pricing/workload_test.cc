@@ -7,7 +7,7 @@
 
 #include "test/support/cluster_text.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::request_of;
@@ -141,4 +141,4 @@ TEST(WorkloadOf, ProbabilitiesSumUpToOneAndDoNotRise) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

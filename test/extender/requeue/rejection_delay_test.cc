@@ -5,10 +5,10 @@
 #include <memory>
 #include <optional>
 
-#include "common/limits.h"
+#include "extender/requeue/limits.h"
 #include "test/support/manual_executor.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 constexpr Duration kBlink{1};
@@ -44,7 +44,7 @@ class HeldRefusalsTest : public ::testing::Test {
 TEST_F(HeldRefusalsTest, ARefusalWaitsForNewsAndIsAnsweredWithoutIt) {
   const auto question = ask("a");
   EXPECT_FALSE(question->answer);
-  executor_.advance(limits::kRefusalHold - kBlink);
+  executor_.advance(kRefusalHold - kBlink);
   EXPECT_FALSE(question->answer);
   executor_.advance(kBlink);
   EXPECT_EQ(question->answer, false);
@@ -56,13 +56,13 @@ TEST_F(HeldRefusalsTest, AReleaseThatMakesRoomAnswersAtOnce) {
   question->fits = true;
   held_.observe(1);
   EXPECT_EQ(question->answer, true);
-  executor_.advance(limits::kRefusalHoldMax);
+  executor_.advance(kRefusalHoldMax);
   EXPECT_EQ(question->decided, 2);
 }
 
 TEST_F(HeldRefusalsTest, AReleaseElsewhereIsWaitedOutInCaseAnotherFollows) {
   const auto question = ask("a");
-  executor_.advance(limits::kRefusalHold - kBlink);
+  executor_.advance(kRefusalHold - kBlink);
   held_.observe(1);
   executor_.advance(kBlink);
   EXPECT_FALSE(question->answer);
@@ -74,7 +74,7 @@ TEST_F(HeldRefusalsTest, AReleaseElsewhereIsWaitedOutInCaseAnotherFollows) {
 TEST_F(HeldRefusalsTest, ReleasesWithoutEndDoNotHoldARefusalForEver) {
   const auto question = ask("a");
   std::uint64_t releases = 0;
-  for (Duration waited{0}; waited < limits::kRefusalHoldMax; waited += kBlink) {
+  for (Duration waited{0}; waited < kRefusalHoldMax; waited += kBlink) {
     EXPECT_FALSE(question->answer) << waited.count();
     held_.observe(++releases);
     executor_.advance(kBlink);
@@ -96,15 +96,15 @@ TEST_F(HeldRefusalsTest, AReleaseBetweenDecisionAndHoldIsNotMissed) {
 
 TEST_F(HeldRefusalsTest, APodAskedAgainAfterAReleaseLongSeenIsAnsweredAtOnce) {
   ask("a");
-  executor_.advance(limits::kRefusalHold);
+  executor_.advance(kRefusalHold);
   held_.observe(1);
-  executor_.advance(limits::kRefusalHold);
+  executor_.advance(kRefusalHold);
   EXPECT_EQ(ask("a")->answer, false);
 }
 
 TEST_F(HeldRefusalsTest, APodAskedAgainWithoutAnyReleaseIsHeldAgain) {
   ask("a");
-  executor_.advance(limits::kRefusalHold);
+  executor_.advance(kRefusalHold);
   EXPECT_FALSE(ask("a")->answer);
 }
 
@@ -124,13 +124,12 @@ TEST_F(HeldRefusalsTest, HoldingStaysWithinItsPartOfTheTime) {
     executor_.advance(kBlink);
   }
   const Duration all = executor_.now() - begun;
-  EXPECT_LE(held, all * limits::kRefusalHoldPercent / 100 + limits::kRefusalHoldAllowance +
-                      limits::kRefusalHoldMax);
+  EXPECT_LE(held, all * kRefusalHoldPercent / 100 + kRefusalHoldAllowance + kRefusalHoldMax);
   EXPECT_GT(held, Duration(0));
 }
 
 TEST_F(HeldRefusalsTest, HowManyAreHeldAtOnceHasABound) {
-  for (std::size_t i = 0; i < limits::kRefusalsHeldMax; ++i)
+  for (std::size_t i = 0; i < kRefusalsHeldMax; ++i)
     EXPECT_FALSE(ask(std::to_string(i).c_str())->answer);
   EXPECT_EQ(ask("one more")->answer, false);
 }
@@ -145,9 +144,9 @@ TEST(HeldRefusals, NobodyIsCalledOnceItIsGone) {
       return true;
     });
   }
-  executor.advance(limits::kRefusalHoldMax);
+  executor.advance(kRefusalHoldMax);
   EXPECT_EQ(calls, 0);
 }
 
 }  // namespace
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -7,9 +7,9 @@
 #include <random>
 #include <string>
 
-#include "common/limits.h"
+#include "extender/requeue/limits.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 constexpr Duration kBlink{1};
@@ -33,7 +33,7 @@ TEST(WakeList, AReleaseAfterTheRefusalIsDueOnceKubeSchedulerHadItsTime) {
   WakeList list;
   list.refused(kA, 0, kStart);
   list.observe(1, at(Duration(70)));
-  EXPECT_EQ(list.due(), at(Duration(70)) + limits::kWakeDelay);
+  EXPECT_EQ(list.due(), at(Duration(70)) + kWakeDelay);
 }
 
 TEST(WakeList, ARefusalThatKnewTheReleaseIsOwedNothing) {
@@ -47,15 +47,15 @@ TEST(WakeList, ARefusalDecidedBeforeAReleaseAndAnsweredAfterItIsOwed) {
   WakeList list;
   list.observe(1, kStart);
   list.refused(kA, 0, kStart + kBlink);
-  EXPECT_EQ(list.due(), kStart + kBlink + limits::kWakeDelay);
+  EXPECT_EQ(list.due(), kStart + kBlink + kWakeDelay);
 }
 
 TEST(WakeList, WhoWaitsForLongIsOwedAsMuch) {
   WakeList list;
   list.refused(kA, 0, kStart);
-  const Instant late = kStart + limits::kWakeRememberedFor - kBlink;
+  const Instant late = kStart + kWakeRememberedFor - kBlink;
   list.observe(1, late);
-  EXPECT_EQ(list.due(), late + limits::kWakeDelay);
+  EXPECT_EQ(list.due(), late + kWakeDelay);
 }
 
 TEST(WakeList, WhoIsAskedAboutAgainOrGoneIsOwedNothing) {
@@ -74,18 +74,18 @@ TEST(WakeList, TheFirstReleaseCountsNotTheLast) {
   list.refused(kA, 0, kStart);
   list.observe(1, kStart);
   list.observe(2, at(Duration(900)));
-  EXPECT_EQ(list.due(), kStart + limits::kWakeDelay);
+  EXPECT_EQ(list.due(), kStart + kWakeDelay);
 }
 
 TEST(WakeList, WaitsWhileKubeSchedulerIsAskingButNotForEver) {
   WakeList list;
   list.refused(kA, 0, kStart);
   list.observe(1, kStart);
-  const Instant asking = kStart + limits::kWakeDelay;
+  const Instant asking = kStart + kWakeDelay;
   list.asked(kB, asking);
-  EXPECT_EQ(list.due(), asking + limits::kWakeQuiet);
-  list.asked(kB, kStart + limits::kWakeDelayMax);
-  EXPECT_EQ(list.due(), kStart + limits::kWakeDelayMax);
+  EXPECT_EQ(list.due(), asking + kWakeQuiet);
+  list.asked(kB, kStart + kWakeDelayMax);
+  EXPECT_EQ(list.due(), kStart + kWakeDelayMax);
 }
 
 TEST(WakeList, OneWakeIsForAllWhoWereOwedIt) {
@@ -110,7 +110,7 @@ TEST(WakeList, AReleaseSeenWhileAWakeIsUnderWayNeedsAnother) {
   list.observe(2, sent);
   list.woken();
   EXPECT_EQ(list.size(), 1U);
-  EXPECT_EQ(list.due(), sent + std::max(limits::kWakeDelay, limits::kWakeInterval));
+  EXPECT_EQ(list.due(), sent + std::max(kWakeDelay, kWakeInterval));
 }
 
 TEST(WakeList, WakesKeepTheirDistance) {
@@ -118,12 +118,12 @@ TEST(WakeList, WakesKeepTheirDistance) {
   list.refused(kA, 0, kStart);
   list.observe(1, kStart);
   list.refused(kB, 1, kStart);
-  const Instant sent = kStart + limits::kWakeDelay;
+  const Instant sent = kStart + kWakeDelay;
   list.observe(2, sent - kBlink);
   list.sent(sent);
   list.woken();
   list.refused(kB, 1, sent);
-  EXPECT_GE(*list.due(), sent + limits::kWakeInterval);
+  EXPECT_GE(*list.due(), sent + kWakeInterval);
 }
 
 TEST(WakeList, AFailedWakeIsOwedStill) {
@@ -143,29 +143,29 @@ TEST(WakeList, WhoIsNotAskedAboutForLongIsNoLongerThere) {
   list.refused(kA, 0, kStart);
   list.observe(1, kStart);
   list.refused(kB, 1, kStart + kBlink);
-  list.observe(1, kStart + limits::kWakeRememberedFor);
+  list.observe(1, kStart + kWakeRememberedFor);
   EXPECT_EQ(list.size(), 1U);
   EXPECT_FALSE(list.due());
 }
 
 TEST(WakeList, HasABoundAndForgetsWhoWaitsLongest) {
   WakeList list;
-  for (std::size_t i = 0; i < limits::kWakeListMax + 5; ++i)
+  for (std::size_t i = 0; i < kWakeListMax + 5; ++i)
     list.refused(PodUid(std::to_string(i)), 0, kStart);
-  EXPECT_EQ(list.size(), limits::kWakeListMax);
+  EXPECT_EQ(list.size(), kWakeListMax);
   list.gone(PodUid("4"));
-  EXPECT_EQ(list.size(), limits::kWakeListMax);
+  EXPECT_EQ(list.size(), kWakeListMax);
   list.gone(PodUid("5"));
-  EXPECT_EQ(list.size(), limits::kWakeListMax - 1);
+  EXPECT_EQ(list.size(), kWakeListMax - 1);
 }
 
 TEST(WakeList, TheBoundHoldsWhereAllAreOwed) {
   WakeList list;
   list.observe(1, kStart);
-  for (std::size_t i = 0; i < limits::kWakeListMax + 5; ++i)
+  for (std::size_t i = 0; i < kWakeListMax + 5; ++i)
     list.refused(PodUid(std::to_string(i)), 0, kStart);
-  EXPECT_EQ(list.size(), limits::kWakeListMax);
-  EXPECT_EQ(list.due(), kStart + limits::kWakeDelay);
+  EXPECT_EQ(list.size(), kWakeListMax);
+  EXPECT_EQ(list.due(), kStart + kWakeDelay);
 }
 
 // --- against a model: a map, and scans of it -----------------------------------------------------
@@ -237,4 +237,4 @@ TEST(WakeList, OwesWhatASimplerModelOwesWhateverHappens) {
 }
 
 }  // namespace
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

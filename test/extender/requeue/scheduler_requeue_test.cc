@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "common/kube/memory/api_server.h"
-#include "common/limits.h"
+#include "extender/requeue/limits.h"
 #include "test/support/manual_executor.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 using testing::ElementsAre;
@@ -63,7 +63,7 @@ class WakerTest : public testing::Test {
   void refuse(const char* pod) { waker_->refused(PodUid(pod), ledger_.releases()); }
   // A node with cards appears.
   void release() {
-    ledger::NodeFacts node;
+    NodeFacts node;
     node.name = NodeName("n" + std::to_string(nodes_++));
     node.cards.resize(1);
     const std::uint64_t before = ledger_.releases();
@@ -75,7 +75,7 @@ class WakerTest : public testing::Test {
     release();
   }
   // Until whoever is owed a wake has got it.
-  void pass() { executor_.advance(limits::kWakeDelay + 3 * limits::kWakeLook); }
+  void pass() { executor_.advance(kWakeDelay + 3 * kWakeLook); }
   std::unique_ptr<Waker> make(std::string space) {
     return std::make_unique<Waker>(
         client_, ledger_, std::move(space),
@@ -86,7 +86,7 @@ class WakerTest : public testing::Test {
   test::ManualExecutor executor_;
   ScriptedApi api_{executor_};
   kube::Client client_{api_};
-  ledger::Ledger ledger_;
+  Ledger ledger_;
   int nodes_ = 0;
   std::vector<WakeOutcome> outcomes_;
   std::vector<std::string> problems_;
@@ -196,7 +196,7 @@ TEST_F(WakerTest, ReleasesInARowMakeNoMoreThanAWakeAnInterval) {
     executor_.advance(Duration(100));
   }
   EXPECT_GT(api_.asked.size(), seconds / 3U);
-  EXPECT_LE(api_.asked.size(), seconds * Duration(std::chrono::seconds(1)) / limits::kWakeInterval);
+  EXPECT_LE(api_.asked.size(), seconds * Duration(std::chrono::seconds(1)) / kWakeInterval);
 }
 
 TEST_F(WakerTest, WithoutANamespaceNobodyIsWoken) {
@@ -247,4 +247,4 @@ TEST_F(WakerTest, TheObjectAppearsAtAnApiServerAndChangesWithEachWake) {
 }
 
 }  // namespace
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -4,13 +4,12 @@
 #include "extender/placement/reason.h"
 #include "test/extender/verbs/verbs_world.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 using mgpu::test::at_ms;
 using mgpu::test::bound_claim;
 using mgpu::test::expected_text;
-using placement::Reason;
 using test::add_node;
 using test::args_of;
 using test::PodText;
@@ -25,7 +24,7 @@ struct FilterTest : testing::Test {
     return filter(*args, ledger, settings, at_ms(0));
   }
 
-  ledger::Ledger ledger;
+  Ledger ledger;
   Settings settings = settings_of();
   std::unique_ptr<ExtenderArgs> args;  // replies point into it
 };
@@ -39,7 +38,7 @@ std::vector<std::string> texts(const std::vector<Refusal>& refusals) {
 }
 
 std::string line(const char* node, Reason reason) {
-  return std::string(node) + ": " + std::string(placement::sentence(reason));
+  return std::string(node) + ": " + std::string(sentence(reason));
 }
 
 TEST_F(FilterTest, EveryNodeIsEitherFittingOrRefusedWithItsSentence) {
@@ -160,7 +159,7 @@ TEST_F(FilterTest, ExpectationsOfOthersNeverRefuse) {
 TEST_F(FilterTest, ExpectationsLapse) {
   add_node(ledger, "n1: 0[100/8000]");
   ask({}, {"n1"});
-  ledger.read(at_ms(0) + settings.expectation_life + Duration(1), [](const ledger::View&) {});
+  ledger.read(at_ms(0) + settings.expectation_life + Duration(1), [](const View&) {});
   EXPECT_EQ(ledger.counts().expected, 0u);
 }
 
@@ -185,4 +184,4 @@ TEST_F(FilterTest, ChangesNothingButExpectations) {
 }
 
 }  // namespace
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -4,7 +4,7 @@
 #include "extender/ledger/disruption_budgets.h"
 #include "test/extender/verbs/verbs_world.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 using mgpu::test::assume_text;
@@ -25,7 +25,7 @@ struct PreemptTest : testing::Test {
   // A pod on `node` with a label "app" of its own name.
   void put(const std::string& uid, const char* node, const char* request, const char* cards,
            int priority = 0, const std::string& start = "2024-01-01T00:00:00Z") {
-    ledger::Claim claim = bound_claim(uid, node, request, cards);
+    Claim claim = bound_claim(uid, node, request, cards);
     claim.pod.space = "d";
     claim.priority = priority;
     claim.start_time = start;
@@ -52,7 +52,7 @@ struct PreemptTest : testing::Test {
     return lines;
   }
 
-  ledger::Ledger ledger;
+  Ledger ledger;
   DisruptionBudgets budgets;
   kube::ObjectEvents<kube::PodDisruptionBudget> budget_events{budgets.consumer()};
   Settings settings = settings_of();
@@ -157,4 +157,4 @@ TEST_F(PreemptTest, ABadRequestPreemptsNobody) {
 }
 
 }  // namespace
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

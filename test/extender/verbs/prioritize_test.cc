@@ -6,10 +6,11 @@
 #include <random>
 
 #include "extender/placement/holds.h"
+#include "extender/placement/limits.h"
 #include "test/extender/verbs/verbs_world.h"
 #include "test/support/market_text.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 using mgpu::test::at_ms;
@@ -33,7 +34,7 @@ struct PrioritizeTest : testing::Test {
     return scores;
   }
 
-  ledger::Ledger ledger;
+  Ledger ledger;
   Settings settings = settings_of();
 };
 
@@ -139,22 +140,21 @@ TEST_F(PrioritizeTest, PodsOnTheirWayAreKeptApart) {
   EXPECT_EQ(chosen.size(), 8u);
 }
 
-using PolicyScores = std::map<std::string_view, placement::Score>;
+using PolicyScores = std::map<std::string_view, Score>;
 
 // By the policies alone, of the nodes that fit.
-PolicyScores policy_scores(const ExtenderArgs& args, ledger::Ledger& ledger,
-                           const Settings& settings) {
+PolicyScores policy_scores(const ExtenderArgs& args, Ledger& ledger, const Settings& settings) {
   const auto request = *read_request(args.pod(), settings.contract, settings.min_memory);
   PolicyScores scores;
-  ledger.read(at_ms(0), [&](const ledger::View& view) {
+  ledger.read(at_ms(0), [&](const View& view) {
     for (const auto name : args.node_names()) {
       const auto& node = *view.find(name);
-      placement::SearchBudget budget{limits::kPlacementStepsMax};
-      const auto answer = placement::place(node, request, *settings.policy.card, budget);
-      const auto* placed = std::get_if<placement::Placed>(&answer);
+      SearchBudget budget{kPlacementStepsMax};
+      const auto answer = place(node, request, *settings.policy.card, budget);
+      const auto* placed = std::get_if<Placed>(&answer);
       if (placed == nullptr) continue;
-      scores[name] = settings.policy.node->score_node(
-          request, node, placement::holds(node, request, placed->placement));
+      scores[name] =
+          settings.policy.node->score_node(request, node, holds(node, request, placed->placement));
     }
   });
   return scores;
@@ -170,10 +170,9 @@ bool in_order(const HostScore& a, const HostScore& b, const PolicyScores& policy
 }
 
 // Where a market stands that knows one class of pods.
-std::shared_ptr<market::Board> board_of(const std::string& workload,
-                                        const std::vector<placement::Node>& nodes) {
-  auto board = std::make_shared<market::Board>();
-  board->publish(std::make_shared<const placement::Market>(mgpu::test::market_of(workload, nodes)));
+std::shared_ptr<Board> board_of(const std::string& workload, const std::vector<Node>& nodes) {
+  auto board = std::make_shared<Board>();
+  board->publish(std::make_shared<const Market>(mgpu::test::market_of(workload, nodes)));
   return board;
 }
 
@@ -234,7 +233,7 @@ TEST_F(PrioritizeTest, AMarketDecidesWhereOneStands) {
 
 TEST_F(PrioritizeTest, APodThatIsFilteredIsLearned) {
   add_node(ledger, "a: 0[100/8000]");
-  settings.window = std::make_shared<market::WorkloadWindow>();
+  settings.window = std::make_shared<WorkloadWindow>();
   for (int again = 0; again < 3; ++again)
     filter(args_of({.name = "p"}, {"a"}), ledger, settings, at_ms(0));
   filter(args_of({.name = "q", .asks = {""}}, {"a"}), ledger, settings, at_ms(0));
@@ -261,7 +260,7 @@ TEST_F(PrioritizeTest, PromisesHoldForRandomClusters) {
     return std::to_string(std::uniform_int_distribution<int>(least, most)(random));
   };
   for (int round = 0; round < 300; ++round) {
-    ledger::Ledger fresh;
+    Ledger fresh;
     std::vector<std::string> names;
     for (int n = std::stoi(text(1, 12)); n > 0; --n) {
       names.push_back("n" + std::to_string(n));
@@ -279,4 +278,4 @@ TEST_F(PrioritizeTest, PromisesHoldForRandomClusters) {
 }
 
 }  // namespace
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

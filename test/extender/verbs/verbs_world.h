@@ -8,12 +8,12 @@
 #include "extender/verbs/verbs.h"
 #include "test/support/ledger_text.h"
 
-namespace mgpu::verbs::test {
+namespace mgpu::extender::test {
 
 inline Settings settings_of(std::string_view policy = "binpack") {
   Settings settings;
   settings.contract = *Contract::for_domain(kDefaultResourceDomain);
-  settings.policy = *placement::find_policy(policy);
+  settings.policy = *find_policy(policy);
   return settings;
 }
 
@@ -62,8 +62,8 @@ inline ExtenderArgs args_of(const PodText& pod, const std::vector<std::string>& 
                               names_json(names) + "}");
 }
 
-inline void add_node(ledger::Ledger& ledger, std::string_view text) {
+inline void add_node(Ledger& ledger, std::string_view text) {
   ledger.apply_node(mgpu::test::facts_of(text));
 }
 
-}  // namespace mgpu::verbs::test
+}  // namespace mgpu::extender::test

@@ -6,7 +6,7 @@
 
 #include "extender/wire/wire.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 using testing::ElementsAre;
@@ -229,4 +229,4 @@ TEST(ExtenderArgs, NoDamagedMessageCrashes) {
 }
 
 }  // namespace
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

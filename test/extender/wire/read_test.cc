@@ -6,7 +6,7 @@
 
 #include "extender/wire/wire.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 using testing::ElementsAre;
@@ -142,4 +142,4 @@ TEST(PreemptionArgs, NoDamagedMessageCrashes) {
 }
 
 }  // namespace
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -6,7 +6,7 @@
 
 #include "extender/wire/wire.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 TEST(FilterReplyText, NamesForm) {
@@ -153,4 +153,4 @@ TEST(PreemptionReplyText, IsReadBack) {
 }
 
 }  // namespace
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

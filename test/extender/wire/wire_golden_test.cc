@@ -12,7 +12,7 @@
 
 #include "extender/wire/wire.h"
 
-namespace mgpu::verbs {
+namespace mgpu::extender {
 namespace {
 
 namespace fs = std::filesystem;
@@ -97,4 +97,4 @@ TEST(RecordedRequests, BindIsRead) {
 }
 
 }  // namespace
-}  // namespace mgpu::verbs
+}  // namespace mgpu::extender

@@ -7,7 +7,7 @@
 
 #include "test/plugin/agent/agent_world.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 namespace {
 
 namespace fs = std::filesystem;
@@ -98,7 +98,7 @@ TEST_F(AgentTest, SaysThatItWaitsForTheRuntime) {
 
 TEST_F(AgentTest, AStateFolderThatCannotBeUsedIsAnError) {
   std::ofstream(path("/state")) << "in the way";
-  const auto started = Agent::start(settings(), gpu::cards_file_source(path("/cards.yaml")),
+  const auto started = Agent::start(settings(), cards_file_source(path("/cards.yaml")),
                                     api_.transport(), [](const std::string&) {});
   ASSERT_FALSE(started);
   EXPECT_THAT(started.error().message, HasSubstr("--state-dir: "));
@@ -341,4 +341,4 @@ TEST_F(AgentTest, CannotGoOnWhereTheListOfMemoryWouldNotFit) {
 }
 
 }  // namespace
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -14,13 +14,15 @@
 #include "common/base/log.h"
 #include "plugin/agent/agent.h"
 #include "plugin/cards/cards_file.h"
-#include "test/plugin/support/gpu_objects.h"
 #include "test/plugin/kubelet/fake_kubelet.h"
 #include "test/plugin/kubelet/fake_services.h"
+#include "test/plugin/support/gpu_objects.h"
 #include "test/plugin/support/pod_api.h"
 #include "test/support/raw_http.h"
 
 namespace mgpu::test {
+
+using namespace plugin;
 
 class AgentTest : public testing::Test {
  public:
@@ -92,8 +94,8 @@ class AgentTest : public testing::Test {
   }
   void start(const AgentSettings& settings) {
     agent_.reset();
-    auto started = Agent::start(settings, gpu::cards_file_source(path("/cards.yaml")),
-                                api_.transport(), [this](const std::string& problem) {
+    auto started = Agent::start(settings, cards_file_source(path("/cards.yaml")), api_.transport(),
+                                [this](const std::string& problem) {
                                   const std::lock_guard lock(mutex_);
                                   fatal_ = problem;
                                 });

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
-namespace mgpu {
+namespace mgpu::plugin {
 namespace {
 
 using testing::HasSubstr;
@@ -210,4 +210,4 @@ TEST(PluginFlags, HaveHelp) {
 }
 
 }  // namespace
-}  // namespace mgpu
+}  // namespace mgpu::plugin

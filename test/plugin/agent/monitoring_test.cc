@@ -12,7 +12,7 @@
 #include "test/plugin/support/scripted_parts.h"
 #include "test/support/scratch_folder.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 namespace {
 
 using testing::HasSubstr;
@@ -35,7 +35,7 @@ class MonitoringTest : public testing::Test {
       const auto seen = pods_.find(pod.uid());
       return inventory_.state().read && seen && !seen->container_statuses.empty();
     }));
-    allocation::Record record = test::started(test::allocated(test::device_ids(30), "a"), "a", 1);
+    Record record = test::started(test::allocated(test::device_ids(30), "a"), "a", 1);
     record.owner->uid = pod.uid();
     EXPECT_TRUE(records_.keep(record));
     run_process(11, "0::/kubepods/pod" + pod.metadata.uid + "/" + kContainerId + "\n");
@@ -51,7 +51,7 @@ class MonitoringTest : public testing::Test {
   }
   // Process `pid` uses so much of card 1.
   void use(std::int64_t pid, std::int64_t memory) {
-    gpu::CardUse card{CardUuid("GPU-1"), MiB(memory), 12.5, {{pid, MiB(memory), 12.5}}};
+    CardUse card{CardUuid("GPU-1"), MiB(memory), 12.5, {{pid, MiB(memory), 12.5}}};
     cards_->say_use({card});
     EXPECT_TRUE(test::comes_true([&] {
       const auto seen = inventory_.use();
@@ -66,19 +66,19 @@ class MonitoringTest : public testing::Test {
   test::ScratchFolder folder_;
   test::PodApi api_;
   test::ScriptedCards* cards_ = new test::ScriptedCards(test::found_cards(2));
-  Inventory inventory_{std::unique_ptr<gpu::CardSource>(cards_),
-                       {.recall = [] { return gpu::KnownCards(); },
-                        .remember = [](const gpu::KnownCards&) { return true; },
+  Inventory inventory_{std::unique_ptr<CardSource>(cards_),
+                       {.recall = [] { return KnownCards(); },
+                        .remember = [](const KnownCards&) { return true; },
                         .on_change = [](const InventoryState&, const InventoryState&) {},
                         .now = [] { return "2026-01-02T00:00:00Z"; }}};
   Pods pods_{NodeName("n1"), api_.transport(), nullptr};
-  state::Records records_{folder_.path("allocations")};
+  Records records_{folder_.path("allocations")};
   Metrics metrics_;
-  std::vector<monitor::Overuse> told_;
+  std::vector<Overuse> told_;
   Monitoring monitoring_{{metrics_, inventory_, pods_, records_},
                          NodeName("n1"),
                          folder_.path(),
-                         [this](const monitor::Overuse& over) { told_.push_back(over); }};
+                         [this](const Overuse& over) { told_.push_back(over); }};
 };
 
 TEST_F(MonitoringTest, JoinsAProcessWithTheContainerThatHoldsTheCard) {
@@ -131,4 +131,4 @@ TEST_F(MonitoringTest, WhatIsGoneIsGoneFromTheMetrics) {
 }
 
 }  // namespace
-}  // namespace mgpu
+}  // namespace mgpu::plugin

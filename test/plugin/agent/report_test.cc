@@ -5,11 +5,11 @@
 
 #include "test/plugin/support/gpu_objects.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 namespace {
 
 using test::card_facts;
-using Ready = node::NodeReport::Ready;
+using Ready = NodeReport::Ready;
 
 InventoryState inventory(std::vector<CardFacts> cards) {
   return {.read = true, .problem = "", .cards = std::move(cards), .found = {}};
@@ -69,4 +69,4 @@ TEST(Report, OffersTheCardsThatWereKnownWhileTheDriverIsSilent) {
 }
 
 }  // namespace
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -11,10 +11,10 @@
 
 #include "plugin/allocation/edits.h"
 #include "plugin/allocation/identify.h"
+#include "plugin/allocation/limits.h"
 #include "plugin/allocation/offer.h"
-#include "plugin/limits.h"
 
-namespace mgpu::allocation {
+namespace mgpu::plugin {
 namespace {
 
 using Ids = std::set<std::string>;
@@ -275,7 +275,7 @@ TEST(OfferProperty, MemoryIsOneIdForEachHealthyMiB) {
 TEST(OfferProperty, AMemoryListIsRefusedExactlyFromTheSizeThatKubeletDrops) {
   std::int64_t fits = 0;
   for (std::int64_t step = std::int64_t{1} << 20; step > 0; step /= 2)
-    if (memory_list_bytes(fits + step) <= limits::kDeviceListBytesMax) fits += step;
+    if (memory_list_bytes(fits + step) <= kDeviceListBytesMax) fits += step;
   EXPECT_TRUE(check_memory_list(fits));
   EXPECT_FALSE(check_memory_list(fits + 1));
 }
@@ -314,4 +314,4 @@ TEST(EditsProperty, TheEnvironmentSaysWhatTheRecordHolds) {
 }
 
 }  // namespace
-}  // namespace mgpu::allocation
+}  // namespace mgpu::plugin

@@ -8,7 +8,7 @@
 
 #include "plugin/allocation/decide.h"
 
-namespace mgpu::allocation {
+namespace mgpu::plugin {
 namespace {
 
 using Reason = RefusalReason;
@@ -267,4 +267,4 @@ TEST(DecideProperty, WhoWasStartedStartsAgainWithTheSameCards) {
 }
 
 }  // namespace
-}  // namespace mgpu::allocation
+}  // namespace mgpu::plugin

@@ -5,7 +5,7 @@
 
 #include <map>
 
-namespace mgpu::allocation {
+namespace mgpu::plugin {
 namespace {
 
 using testing::ElementsAre;
@@ -267,4 +267,4 @@ TEST(RefusalReasons, HaveNamesOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace mgpu::allocation
+}  // namespace mgpu::plugin

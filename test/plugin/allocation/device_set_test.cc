@@ -5,9 +5,9 @@
 
 #include <set>
 
-#include "plugin/limits.h"
+#include "plugin/allocation/limits.h"
 
-namespace mgpu::allocation {
+namespace mgpu::plugin {
 namespace {
 
 using Ids = std::vector<std::string>;
@@ -44,7 +44,7 @@ TEST(DeviceSet, OverlapsWhereOneIdIsShared) {
 }
 
 TEST(DeviceSet, RefusesWhatNoKubeletSends) {
-  const Ids too_many(limits::kDevicesPerRequestMax + 1, "x");
+  const Ids too_many(kDevicesPerRequestMax + 1, "x");
   EXPECT_THAT(DeviceSet::of(Ids{}).error().message, HasSubstr("no device ids"));
   EXPECT_THAT(DeviceSet::of(too_many).error().message, HasSubstr("6401 device ids; at most 6400"));
   EXPECT_THAT(DeviceSet::of(Ids{""}).error().message, HasSubstr("must have 1 to 63 characters"));
@@ -75,4 +75,4 @@ TEST(MemoryDeviceIds, ListSizeIsThatOfKubeletsMessage) {
 }
 
 }  // namespace
-}  // namespace mgpu::allocation
+}  // namespace mgpu::plugin

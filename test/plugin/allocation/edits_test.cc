@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace mgpu::allocation {
+namespace mgpu::plugin {
 namespace {
 
 using testing::ElementsAre;
@@ -47,4 +47,4 @@ TEST(Edits, CdiNameIsOfTheDomainAndTheAllocation) {
 }
 
 }  // namespace
-}  // namespace mgpu::allocation
+}  // namespace mgpu::plugin

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace mgpu::allocation {
+namespace mgpu::plugin {
 namespace {
 
 using testing::ElementsAre;
@@ -110,4 +110,4 @@ TEST(AllocationIds, AreOfTheirFormOnly) {
 }
 
 }  // namespace
-}  // namespace mgpu::allocation
+}  // namespace mgpu::plugin

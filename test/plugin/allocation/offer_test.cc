@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace mgpu::allocation {
+namespace mgpu::plugin {
 namespace {
 
 using testing::HasSubstr;
@@ -80,4 +80,4 @@ TEST(MemoryList, IsRefusedWithItsNumbersWhereKubeletWouldDropIt) {
 }
 
 }  // namespace
-}  // namespace mgpu::allocation
+}  // namespace mgpu::plugin

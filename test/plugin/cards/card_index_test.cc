@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/limits.h"
+#include "common/contract/limits.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 namespace {
 
 using testing::ElementsAre;
@@ -138,11 +138,11 @@ TEST(CardIndex, SaysWhyACardIsLeftOutOrKeepsAnotherIndex) {
 
 TEST(CardIndex, LeavesOutCardsBeyondWhatANodeMayHave) {
   std::vector<FoundCard> cards;
-  for (std::size_t i = 0; i <= limits::kCardsPerNodeMax; ++i) {
+  for (std::size_t i = 0; i <= kCardsPerNodeMax; ++i) {
     cards.push_back(found("GPU-" + std::to_string(i)));
   }
   const auto indexed = index_cards({}, cards, kEarly);
-  EXPECT_THAT(indexed.cards, SizeIs(limits::kCardsPerNodeMax));
+  EXPECT_THAT(indexed.cards, SizeIs(kCardsPerNodeMax));
   EXPECT_THAT(indexed.problems, ElementsAre(HasSubstr("a node has at most 64 cards")));
 }
 
@@ -150,28 +150,28 @@ TEST(CardIndex, LeavesOutTheLongestLostWhenThereAreTooMany) {
   KnownCards known = index_cards({}, {found("GPU-old")}, kEarly).known;
   known = index_cards(known, {}, kEarly).known;
   std::vector<FoundCard> cards;
-  for (std::size_t i = 1; i < limits::kCardsPerNodeMax; ++i) {
+  for (std::size_t i = 1; i < kCardsPerNodeMax; ++i) {
     cards.push_back(found("GPU-" + std::to_string(i)));
   }
   known = index_cards(known, cards, kEarly).known;
   cards.front() = found("GPU-new");
   const auto indexed = index_cards(known, cards, kLater);
-  EXPECT_THAT(indexed.known, SizeIs(limits::kCardsPerNodeMax + 1));
-  EXPECT_THAT(indexed.cards, SizeIs(limits::kCardsPerNodeMax));
+  EXPECT_THAT(indexed.known, SizeIs(kCardsPerNodeMax + 1));
+  EXPECT_THAT(indexed.cards, SizeIs(kCardsPerNodeMax));
   EXPECT_EQ(indexed.cards.front().uuid, CardUuid("GPU-1"));
   EXPECT_EQ(indexed.cards.front().health, kLost);
 }
 
 TEST(CardIndex, SaysWhenNoIndexIsLeft) {
   KnownCards known;
-  for (int i = 0; i <= limits::kCardIndexMax; ++i) {
+  for (int i = 0; i <= kCardIndexMax; ++i) {
     known[CardIndex(i)] = {
         CardIndex(i), CardUuid("GPU-" + std::to_string(i)), "V100", MiB(1), std::string(kLost),
         kEarly};
   }
   const auto indexed = index_cards(known, {found("GPU-new")}, kLater);
   EXPECT_THAT(indexed.problems, ElementsAre(HasSubstr("all indices up to 1023")));
-  EXPECT_THAT(indexed.known, SizeIs(limits::kCardIndexMax + 1));
+  EXPECT_THAT(indexed.known, SizeIs(kCardIndexMax + 1));
 }
 
 TEST(CardIndex, WritesWhatTheContractTakes) {
@@ -183,4 +183,4 @@ TEST(CardIndex, WritesWhatTheContractTakes) {
 }
 
 }  // namespace
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

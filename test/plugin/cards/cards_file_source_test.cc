@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "plugin/cards/cards_file.h"
-#include "plugin/limits.h"
+#include "plugin/cards/limits.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 namespace {
 
 using std::chrono::hours;
@@ -43,7 +43,7 @@ class CardsFileSource : public testing::Test {
   // Until nothing is new to be seen, as the caller does it.
   static void settle(CardSource& source) {
     for (int i = 0; i < 2; ++i) {
-      source.wait_for_change(2 * limits::kFileTimeTick);
+      source.wait_for_change(2 * kFileTimeTick);
       (void)source.read();
     }
   }
@@ -86,7 +86,7 @@ TEST_F(CardsFileSource, RefusesWhatIsNoOrdinaryFile) {
 }
 
 TEST_F(CardsFileSource, RefusesALargeFile) {
-  write(std::string(limits::kCardsFileBytesMax + 1, ' '));
+  write(std::string(kCardsFileBytesMax + 1, ' '));
   EXPECT_THAT(health_of(*cards_file_source(path_)),
               HasSubstr("must have at most 1048576 bytes, has more"));
 }
@@ -153,4 +153,4 @@ TEST_F(CardsFileSource, EndsAWaitWhenWoken) {
 }
 
 }  // namespace
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/limits.h"
-#include "plugin/limits.h"
+#include "common/contract/limits.h"
+#include "plugin/cards/limits.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 namespace {
 
 using testing::AllOf;
@@ -56,12 +56,11 @@ cards:
   EXPECT_EQ(cards[0].model, "Tesla V100-SXM2-32GB");
   EXPECT_EQ(cards[0].memory, MiB(32510));
   EXPECT_EQ(cards[0].health, kHealthy);
-  EXPECT_THAT(cards[0].nodes,
-              ElementsAre(allocation::DeviceNode{"/dev/nvidia0", "/dev/nvidia0"},
-                          allocation::DeviceNode{"/dev/nvidia0-extra", "/dev/zero"}));
+  EXPECT_THAT(cards[0].nodes, ElementsAre(DeviceNode{"/dev/nvidia0", "/dev/nvidia0"},
+                                          DeviceNode{"/dev/nvidia0-extra", "/dev/zero"}));
   EXPECT_EQ(cards[1].health, "XID 79");
   EXPECT_THAT(cards[1].nodes, IsEmpty());
-  EXPECT_EQ(file->inventory.shared, allocation::Edits());
+  EXPECT_EQ(file->inventory.shared, Edits());
 }
 
 TEST(CardsFile, ReadsWhatEveryContainerGets) {
@@ -75,12 +74,11 @@ shared:
 )");
   ASSERT_TRUE(file) << file.error().message;
   const auto& shared = file->inventory.shared;
-  EXPECT_THAT(shared.devices,
-              ElementsAre(allocation::DeviceNode{"/dev/nvidiactl", "/dev/nvidiactl"}));
+  EXPECT_THAT(shared.devices, ElementsAre(DeviceNode{"/dev/nvidiactl", "/dev/nvidiactl"}));
   EXPECT_THAT(shared.environment,
               ElementsAre(Pair("EMPTY", ""), Pair("NAME", "value"), Pair("NUMBER", "7")));
-  EXPECT_THAT(shared.mounts, ElementsAre(allocation::Mount{"/usr/lib/x", "/usr/lib/y", true},
-                                         allocation::Mount{"/a", "/b", false}));
+  EXPECT_THAT(shared.mounts,
+              ElementsAre(Mount{"/usr/lib/x", "/usr/lib/y", true}, Mount{"/a", "/b", false}));
 }
 
 TEST(CardsFile, TellsUseAsTheSumOfProcesses) {
@@ -253,11 +251,11 @@ TEST(CardsFile, RefusesAnIndexOrUuidTwice) {
 
 TEST(CardsFile, RefusesMoreOfAnythingThanThereMayBe) {
   std::string cards = "cards:\n";
-  for (std::size_t i = 0; i <= limits::kCardsPerNodeMax; ++i) {
+  for (std::size_t i = 0; i <= kCardsPerNodeMax; ++i) {
     cards += card(std::to_string(i), "u" + std::to_string(i));
   }
   EXPECT_EQ(problem_of(cards), "cards must have at most 64 entries, found 65");
-  const std::string devices = repeated("/dev/null, ", limits::kEditsPerCardMax + 1);
+  const std::string devices = repeated("/dev/null, ", kEditsPerCardMax + 1);
   EXPECT_EQ(problem_of(with("/dev/nvidia0", devices)),
             "cards[0].devices must have at most 64 entries, found 65");
   std::string variables;
@@ -326,4 +324,4 @@ TEST(CardsFile, SurvivesEveryCutOfAGoodFile) {
 }
 
 }  // namespace
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

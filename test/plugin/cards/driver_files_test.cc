@@ -5,11 +5,8 @@
 
 #include "test/plugin/cards/fake_driver.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 namespace {
-
-using allocation::DeviceNode;
-using allocation::Mount;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
@@ -85,4 +82,4 @@ TEST(DriverFiles, TakesOneFolderAndNotAnOlderDriverBesideIt) {
 }
 
 }  // namespace
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

@@ -7,7 +7,7 @@
 #include <future>
 #include <thread>
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 namespace {
 
 using std::chrono::hours;
@@ -67,4 +67,4 @@ TEST(DriverThread, LeavesWorkThatHangsBehind) {
 }
 
 }  // namespace
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

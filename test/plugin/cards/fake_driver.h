@@ -11,7 +11,7 @@
 
 #include "plugin/cards/nvml_source.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 
 // Of the programs and libraries that are built with the tests.
 inline std::string beside_the_test(const std::string& name) {
@@ -67,4 +67,4 @@ class FakeDriver {
   const std::filesystem::path folder_;
 };
 
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

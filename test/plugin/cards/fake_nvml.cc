@@ -40,7 +40,7 @@
 
 #include "plugin/cards/nvml_abi.h"
 
-namespace mgpu::gpu::nvml {
+namespace mgpu::plugin::nvml {
 
 struct DeviceHandle {
   std::string uuid;
@@ -224,12 +224,12 @@ unsigned compute_mode(Device device) {
 }
 
 }  // namespace
-}  // namespace mgpu::gpu::nvml
+}  // namespace mgpu::plugin::nvml
 
 #define FAKE_NVML extern "C" __attribute__((visibility("default")))
 
 // NOLINTBEGIN: the names are NVML's.
-using namespace mgpu::gpu::nvml;
+using namespace mgpu::plugin::nvml;
 
 FAKE_NVML int nvmlInit_v2() {
   const int code = trouble("nvmlInit_v2");

@@ -7,7 +7,7 @@
 #include "test/plugin/support/gpu_objects.h"
 #include "test/plugin/support/scripted_parts.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 namespace {
 
 using test::comes_true;
@@ -24,7 +24,7 @@ class InventoryTest : public testing::Test {
     inventory_.start();
     EXPECT_TRUE(comes_true([this] { return inventory_.state().read; }));
   }
-  void say_and_wait(Result<gpu::Inventory> answer, const std::function<bool()>& condition) {
+  void say_and_wait(Result<FoundCards> answer, const std::function<bool()>& condition) {
     cards_->say(std::move(answer));
     EXPECT_TRUE(comes_true(condition));
   }
@@ -38,9 +38,9 @@ class InventoryTest : public testing::Test {
     }
     return lines;
   }
-  gpu::KnownCards remembered() const {
+  KnownCards remembered() const {
     const std::lock_guard lock(mutex_);
-    return remembered_.empty() ? gpu::KnownCards() : remembered_.back();
+    return remembered_.empty() ? KnownCards() : remembered_.back();
   }
   std::size_t times_remembered() const {
     const std::lock_guard lock(mutex_);
@@ -53,19 +53,19 @@ class InventoryTest : public testing::Test {
   }
 
   mutable std::mutex mutex_;
-  std::optional<gpu::KnownCards> recalled_ = gpu::KnownCards();  // protected by mutex_, as the next
+  std::optional<KnownCards> recalled_ = KnownCards();  // protected by mutex_, as the next
   bool disk_works_ = true;
-  std::vector<gpu::KnownCards> remembered_;
+  std::vector<KnownCards> remembered_;
   std::vector<std::string> changes_;
   test::ScriptedCards* cards_ = new test::ScriptedCards(found_cards(2));
-  Inventory inventory_{std::unique_ptr<gpu::CardSource>(cards_),
+  Inventory inventory_{std::unique_ptr<CardSource>(cards_),
                        {.recall =
                             [this] {
                               const std::lock_guard lock(mutex_);
                               return recalled_;
                             },
                         .remember =
-                            [this](const gpu::KnownCards& known) {
+                            [this](const KnownCards& known) {
                               const std::lock_guard lock(mutex_);
                               remembered_.push_back(known);
                               return disk_works_;
@@ -88,7 +88,7 @@ TEST_F(InventoryTest, GivesIndicesInTheOrderOfTheSource) {
 
 TEST_F(InventoryTest, ASickCardStaysAndSaysWhy) {
   start();
-  gpu::Inventory found = found_cards(2);
+  FoundCards found = found_cards(2);
   found.cards[1].health = "XID 79";
   say_and_wait(found, [this] { return !inventory_.state().cards[1].healthy(); });
   EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Healthy", "1 GPU-1 XID 79"));
@@ -98,23 +98,23 @@ TEST_F(InventoryTest, ASickCardStaysAndSaysWhy) {
 TEST_F(InventoryTest, ALostCardIsListedAsLostAndComesBackWithItsIndex) {
   start();
   const auto second = [this] { return inventory_.state().cards[0].health; };
-  say_and_wait(gpu::Inventory{{found_card(1)}, {}}, [&] { return second() == "Lost"; });
+  say_and_wait(FoundCards{{found_card(1)}, {}}, [&] { return second() == "Lost"; });
   EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Lost", "1 GPU-1 Healthy"));
   EXPECT_THAT(inventory_.nodes_of(CardUuid("GPU-0")), IsEmpty());
-  say_and_wait(gpu::Inventory{{found_card(1), found_card(0)}, {}},
+  say_and_wait(FoundCards{{found_card(1), found_card(0)}, {}},
                [&] { return second() == "Healthy"; });
   EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Healthy", "1 GPU-1 Healthy"));
 }
 
 TEST_F(InventoryTest, ANewCardGetsAnIndexThatWasNeverGiven) {
   start();
-  say_and_wait(gpu::Inventory{{found_card(7), found_card(1)}, {}},
+  say_and_wait(FoundCards{{found_card(7), found_card(1)}, {}},
                [this] { return inventory_.state().cards.size() == 3; });
   EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Lost", "1 GPU-1 Healthy", "2 GPU-7 Healthy"));
 }
 
 TEST_F(InventoryTest, KeepsTheIndicesOfTheProcessBefore) {
-  gpu::KnownCards known;
+  KnownCards known;
   for (const int index : {0, 4}) known[CardIndex(index)] = test::card_facts(index);
   known[CardIndex(4)].uuid = CardUuid("GPU-1");
   recalled_ = known;
@@ -177,7 +177,7 @@ TEST_F(InventoryTest, IsNotReadUntilTheSourceAnswers) {
 }
 
 TEST_F(InventoryTest, SaysWhichCardIsLeftOut) {
-  gpu::Inventory found = found_cards(2);
+  FoundCards found = found_cards(2);
   found.cards[0].memory = MiB(0);
   cards_->say(found);
   start();
@@ -188,7 +188,7 @@ TEST_F(InventoryTest, SaysWhichCardIsLeftOut) {
 TEST_F(InventoryTest, KnowsTheNodesOfACard) {
   start();
   EXPECT_THAT(inventory_.nodes_of(CardUuid("GPU-1")),
-              ElementsAre(allocation::DeviceNode{"/dev/nvidia1", "/dev/nvidia1"}));
+              ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"}));
   EXPECT_THAT(inventory_.nodes_of(CardUuid("GPU-9")), IsEmpty());
 }
 
@@ -220,4 +220,4 @@ TEST_F(InventoryTest, TellsNothingOnceItIsStopped) {
 }
 
 }  // namespace
-}  // namespace mgpu
+}  // namespace mgpu::plugin

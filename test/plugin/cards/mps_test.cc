@@ -13,7 +13,7 @@
 #include "plugin/cards/mps_process.h"
 #include "test/plugin/cards/fake_driver.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 namespace {
 
 using std::chrono::milliseconds;
@@ -483,8 +483,8 @@ TEST(MpsAnswers, AreReadCarefully) {
 
 // --- what containers get -------------------------------------------------------------------------
 
-allocation::Record record_of(std::vector<allocation::CardGrant> cards) {
-  allocation::Record record;
+Record record_of(std::vector<CardGrant> cards) {
+  Record record;
   record.cards = std::move(cards);
   return record;
 }
@@ -494,8 +494,7 @@ TEST(MpsEdits, LimitAContainerWithAPartOfACard) {
   options.run_dir = "/run/mgpu";
   const auto edits =
       mps_edits(options, record_of({{CardIndex(3), CardUuid("GPU-a"), {Percent(30), MiB(1024)}}}));
-  EXPECT_THAT(edits.mounts,
-              ElementsAre(allocation::Mount{"/run/mgpu/mps/GPU-a/pipe", "/run/mgpu/mps", false}));
+  EXPECT_THAT(edits.mounts, ElementsAre(Mount{"/run/mgpu/mps/GPU-a/pipe", "/run/mgpu/mps", false}));
   EXPECT_THAT(edits.environment, ElementsAre(Pair("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "30"),
                                              Pair("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=1024M"),
                                              Pair("CUDA_MPS_PIPE_DIRECTORY", "/run/mgpu/mps")));
@@ -510,11 +509,11 @@ TEST(MpsEdits, GiveNoPercentageForAllOfACard) {
 }
 
 TEST(MpsEdits, LeaveContainersWithSeveralCardsOrNoneAlone) {
-  const allocation::CardGrant card{CardIndex(0), CardUuid("GPU-a"), {Percent(50), MiB(1)}};
-  const allocation::CardGrant other{CardIndex(1), CardUuid("GPU-b"), {Percent(50), MiB(1)}};
-  EXPECT_EQ(mps_edits({}, record_of({card, other})), allocation::Edits());
-  EXPECT_EQ(mps_edits({}, record_of({})), allocation::Edits());
+  const CardGrant card{CardIndex(0), CardUuid("GPU-a"), {Percent(50), MiB(1)}};
+  const CardGrant other{CardIndex(1), CardUuid("GPU-b"), {Percent(50), MiB(1)}};
+  EXPECT_EQ(mps_edits({}, record_of({card, other})), Edits());
+  EXPECT_EQ(mps_edits({}, record_of({})), Edits());
 }
 
 }  // namespace
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

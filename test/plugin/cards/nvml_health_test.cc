@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "common/limits.h"
+#include "common/contract/limits.h"
 #include "plugin/cards/nvml_source.h"
 
-namespace mgpu::gpu::nvml {
+namespace mgpu::plugin::nvml {
 namespace {
 
 // What happens to a card, one letter each: '+' a good look, '0' one that says that no recovery is
@@ -98,8 +98,8 @@ TEST(NvmlHealth, IgnoresWhatItIsToldToIgnore) {
 TEST(NvmlHealth, IsShortEnoughForTheContract) {
   CardHealth card;
   card.note_probe({.code = kUnknown, .answer = std::string(500, 'x'), .recovery_action = {}});
-  EXPECT_EQ(card.text().size(), limits::kCardTextMax);
+  EXPECT_EQ(card.text().size(), kCardTextMax);
 }
 
 }  // namespace
-}  // namespace mgpu::gpu::nvml
+}  // namespace mgpu::plugin::nvml

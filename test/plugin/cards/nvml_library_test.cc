@@ -5,7 +5,7 @@
 
 #include "test/plugin/cards/fake_driver.h"
 
-namespace mgpu::gpu::nvml {
+namespace mgpu::plugin::nvml {
 namespace {
 
 using testing::AllOf;
@@ -73,4 +73,4 @@ TEST(NvmlLibrary, ExplainsCodes) {
 }
 
 }  // namespace
-}  // namespace mgpu::gpu::nvml
+}  // namespace mgpu::plugin::nvml

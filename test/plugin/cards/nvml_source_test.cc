@@ -5,13 +5,11 @@
 
 #include <thread>
 
-#include "plugin/limits.h"
+#include "plugin/cards/limits.h"
 #include "test/plugin/cards/fake_driver.h"
 
-namespace mgpu::gpu {
+namespace mgpu::plugin {
 namespace {
-
-using allocation::DeviceNode;
 using std::chrono::hours;
 using std::chrono::milliseconds;
 using testing::ElementsAre;
@@ -26,7 +24,7 @@ constexpr char kTwo[] =
     "card GPU-b minor=1 memory=81559\n";
 
 // "GPU-a GPU-b(XID 79)", or the error.
-std::string shown(const Result<Inventory>& inventory) {
+std::string shown(const Result<FoundCards>& inventory) {
   if (!inventory) return inventory.error().message;
   std::string text;
   for (const FoundCard& card : inventory->cards) {
@@ -117,7 +115,7 @@ TEST_F(NvmlSource, LosesOneCardAndKeepsTheOthers) {
   says("fail nvmlDeviceGetHandleByIndex_v2 15 GPU-b\n");
   EXPECT_EQ(look(), "GPU-a");
   says("");
-  EXPECT_EQ(looks(limits::kGoodProbes), "GPU-a GPU-b");
+  EXPECT_EQ(looks(kGoodProbes), "GPU-a GPU-b");
 }
 
 TEST_F(NvmlSource, KeepsTheFactsOfACardThatDoesNotAnswer) {
@@ -132,7 +130,7 @@ TEST_F(NvmlSource, KeepsTheFactsOfACardThatDoesNotAnswer) {
 TEST_F(NvmlSource, StartsAnewWhenACardStaysAway) {
   ASSERT_TRUE(source_->read());
   says("fail nvmlDeviceGetHandleByIndex_v2 15 GPU-b\n");
-  EXPECT_EQ(looks(limits::kNvmlReopenReads), "GPU-a");
+  EXPECT_EQ(looks(kNvmlReopenReads), "GPU-a");
   EXPECT_THAT(node_.log(), testing::EndsWith("shutdown"));
   EXPECT_EQ(look(), "GPU-a");
   EXPECT_THAT(node_.log(), HasSubstr("shutdown init"));
@@ -186,13 +184,13 @@ TEST_F(NvmlSource, WakesUpForAnXidAndCallsTheCardSick) {
   node_.sends("GPU-b 8 79\n");
   source_->wait_for_change(hours(1));
   EXPECT_EQ(look(), "GPU-a GPU-b(XID 79)");
-  EXPECT_EQ(looks(limits::kGoodProbes - 1), "GPU-a GPU-b");
+  EXPECT_EQ(looks(kGoodProbes - 1), "GPU-a GPU-b");
 }
 
 TEST_F(NvmlSource, SleepsOnWhenAProgramCausedIt) {
   ASSERT_TRUE(source_->read());
   node_.sends("GPU-b 8 31\nGPU-b 8 43\n");
-  source_->wait_for_change(2 * limits::kXidWait);
+  source_->wait_for_change(2 * kXidWait);
   EXPECT_EQ(look(), "GPU-a GPU-b");
   node_.sends("GPU-b 8 31\nGPU-a 8 48\nGPU-z 8 79\nGPU-b 32768 0\n");
   source_->wait_for_change(hours(1));
@@ -210,7 +208,7 @@ TEST_F(NvmlSource, ProbesWhenItCannotWaitAndWatchesAnewLater) {
   source_->wait_for_change(hours(1));
   source_->wait_for_change(milliseconds(1));
   says("");
-  (void)looks(limits::kNvmlReopenReads);
+  (void)looks(kNvmlReopenReads);
   node_.sends("GPU-b 8 79\n");
   source_->wait_for_change(hours(1));
   EXPECT_EQ(look(), "GPU-a GPU-b(XID 79)");
@@ -341,4 +339,4 @@ TEST_F(NvmlUse, LeavesOutACardThatDoesNotAnswer) {
 }
 
 }  // namespace
-}  // namespace mgpu::gpu
+}  // namespace mgpu::plugin

@@ -6,12 +6,13 @@
 #include <fstream>
 
 #include "common/base/log.h"
-#include "plugin/limits.h"
+#include "plugin/allocation/limits.h"
+#include "plugin/state/limits.h"
 #include "test/plugin/support/gpu_objects.h"
 #include "test/plugin/support/scripted_parts.h"
 #include "test/support/scratch_folder.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 namespace {
 
 using test::device_ids;
@@ -23,15 +24,15 @@ class AllocatorTest : public testing::Test {
  public:
   AllocatorTest() { EXPECT_TRUE(set_log_level("off")); }
 
-  std::vector<allocation::Record> on_disk() const {
-    state::Records records(folder_.path("allocations"));
+  std::vector<Record> on_disk() const {
+    Records records(folder_.path("allocations"));
     EXPECT_TRUE(records.load());
     return records.all();
   }
 
   test::ScratchFolder folder_;
   test::RecordingInjector injector_;
-  state::Records records_{folder_.path("allocations")};
+  Records records_{folder_.path("allocations")};
   int nonces_ = 0;
   Allocator allocator_{records_, injector_, [this] { return "n" + std::to_string(++nonces_); }};
 };
@@ -39,7 +40,7 @@ class AllocatorTest : public testing::Test {
 TEST_F(AllocatorTest, AnswersWithAnAllocationOfTheDevices) {
   const auto answer = allocator_.allocate(device_ids(30));
   ASSERT_TRUE(answer) << answer.error().message;
-  const auto id = allocation_id(allocation::DeviceSet::of(device_ids(30)).value(), "n1");
+  const auto id = allocation_id(DeviceSet::of(device_ids(30)).value(), "n1");
   EXPECT_THAT(answer->cdi_devices, ElementsAre("recorded=" + id.str()));
   EXPECT_EQ(answer->edits.environment.at("MGPU_ALLOCATION"), id.str());
   EXPECT_EQ(answer->edits.environment.at("MGPU_CORE_PERCENT"), "30");
@@ -71,7 +72,7 @@ TEST_F(AllocatorTest, AnswersEvenWhereTheDiskDoesNotWork) {
 
 TEST_F(AllocatorTest, RefusesIdsThatCannotBe) {
   using Ids = std::vector<std::string>;
-  const auto many = device_ids(static_cast<std::int64_t>(limits::kDevicesPerRequestMax) + 1);
+  const auto many = device_ids(static_cast<std::int64_t>(kDevicesPerRequestMax) + 1);
   for (const Ids& ids : {Ids{}, Ids{""}, Ids{std::string(64, 'x')}, many}) {
     EXPECT_FALSE(allocator_.allocate(ids));
   }
@@ -79,7 +80,7 @@ TEST_F(AllocatorTest, RefusesIdsThatCannotBe) {
 }
 
 TEST_F(AllocatorTest, RefusesAnAllocationTooMany) {
-  for (std::size_t n = 0; n < limits::kRecordsMax; ++n) {
+  for (std::size_t n = 0; n < kRecordsMax; ++n) {
     ASSERT_TRUE(records_.keep(test::allocated(device_ids(1), "k" + std::to_string(n))));
   }
   EXPECT_THAT(allocator_.allocate(device_ids(30)).error().message,
@@ -87,4 +88,4 @@ TEST_F(AllocatorTest, RefusesAnAllocationTooMany) {
 }
 
 }  // namespace
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -9,11 +9,8 @@
 #include "test/plugin/support/scripted_parts.h"
 #include "test/support/scratch_folder.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 namespace {
-
-using allocation::DeviceNode;
-using allocation::Record;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -36,8 +33,8 @@ class ContainerEditsTest : public testing::Test {
     inventory_.start();
     EXPECT_TRUE(test::comes_true([this] { return inventory_.state().read; }));
   }
-  gpu::MpsOptions no_control() const {
-    gpu::MpsOptions options;
+  MpsOptions no_control() const {
+    MpsOptions options;
     options.control = folder_.path("no-such-program");
     options.run_dir = folder_.path();
     return options;
@@ -45,8 +42,8 @@ class ContainerEditsTest : public testing::Test {
 
   test::ScratchFolder folder_;
   Inventory inventory_{std::make_unique<test::ScriptedCards>(test::found_cards(3)),
-                       {.recall = [] { return gpu::KnownCards(); },
-                        .remember = [](const gpu::KnownCards&) { return true; },
+                       {.recall = [] { return KnownCards(); },
+                        .remember = [](const KnownCards&) { return true; },
                         .on_change = [](const InventoryState&, const InventoryState&) {},
                         .now = [] { return "2026-01-02T00:00:00Z"; }}};
 };
@@ -100,4 +97,4 @@ TEST_F(ContainerEditsTest, WholeCardsNeedNoEnforcement) {
 }
 
 }  // namespace
-}  // namespace mgpu
+}  // namespace mgpu::plugin

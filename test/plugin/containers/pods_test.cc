@@ -8,7 +8,7 @@
 #include "test/plugin/support/pod_api.h"
 #include "test/plugin/support/scripted_parts.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 namespace {
 
 using test::comes_true;
@@ -168,4 +168,4 @@ TEST_F(PodsTest, FetchDoesNotWaitForEver) {
 }
 
 }  // namespace
-}  // namespace mgpu
+}  // namespace mgpu::plugin

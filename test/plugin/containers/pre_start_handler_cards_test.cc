@@ -6,10 +6,8 @@
 
 #include "test/plugin/containers/pre_start_handler_world.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 namespace {
-
-using allocation::RefusalReason;
 using test::device_ids;
 using test::sentence;
 using testing::HasSubstr;
@@ -17,7 +15,7 @@ using testing::HasSubstr;
 class StarterCardsTest : public test::StarterTest {
  public:
   // A container that has 60 percent of card 1 and runs.
-  allocation::Record run_first() {
+  Record run_first() {
     auto record = place("first", 60, 1);
     EXPECT_EQ(sentence(start(device_ids(60))), "started");
     return record;
@@ -25,7 +23,7 @@ class StarterCardsTest : public test::StarterTest {
   // One that is to have 60 percent of it too.
   void place_second() { place("second", 60, 1, 60); }
   Started start_second_once() { return start_once(device_ids(60, 60)); }
-  void wait_until_gone(const allocation::Record& record) {
+  void wait_until_gone(const Record& record) {
     const PodUid uid = records_->find(record.id)->owner->uid;
     EXPECT_TRUE(test::comes_true([&] { return pods_->gone(uid); }));
   }
@@ -117,7 +115,7 @@ TEST_F(StarterCardsTest, AShareIsHeldWhileKubeletIsSilent) {
   wait_until_gone(first);
   kubelet_.forget("first");
   place_second();
-  const auto second = records_->with(allocation::DeviceSet::of(device_ids(60, 60)).value());
+  const auto second = records_->with(DeviceSet::of(device_ids(60, 60)).value());
   test::write_checkpoint(folder_.path(), {{pods_->find(PodRef{"ml", "second"})->metadata.uid,
                                            "main", device_ids(60, 60), second[0].id.str()}});
   kubelet_.fail("PodResources does not answer");
@@ -201,7 +199,7 @@ TEST_F(StarterCardsTest, ARestartWithoutKubeletsListAndApiServerGetsTheSameCards
 
 TEST_F(StarterCardsTest, ARestartOnACardThatIsSickNowIsRefused) {
   run_first();
-  gpu::Inventory found = test::found_cards(4);
+  FoundCards found = test::found_cards(4);
   found.cards[1].health = "XID 79";
   cards_->say(found);
   ASSERT_TRUE(test::comes_true([&] { return !inventory_.state().cards[1].healthy(); }));
@@ -233,10 +231,9 @@ TEST_F(StarterCardsTest, WholeCardsComeWithAllTheirNodes) {
   ASSERT_EQ(sentence(start(device_ids(200))), "started");
   const auto edits = injector_.injected().at(record.id);
   EXPECT_EQ(edits.environment.at("MGPU_CARDS"), "0,3");
-  EXPECT_THAT(edits.devices,
-              testing::ElementsAre(allocation::DeviceNode{"/dev/nvidia0", "/dev/nvidia0"},
-                                   allocation::DeviceNode{"/dev/nvidia3", "/dev/nvidia3"}));
+  EXPECT_THAT(edits.devices, testing::ElementsAre(DeviceNode{"/dev/nvidia0", "/dev/nvidia0"},
+                                                  DeviceNode{"/dev/nvidia3", "/dev/nvidia3"}));
 }
 
 }  // namespace
-}  // namespace mgpu
+}  // namespace mgpu::plugin

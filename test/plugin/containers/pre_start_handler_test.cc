@@ -9,11 +9,10 @@
 
 #include "test/plugin/containers/pre_start_handler_world.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 namespace {
 
 namespace fs = std::filesystem;
-using allocation::RefusalReason;
 using test::device_ids;
 using test::sentence;
 using test::StarterTest;
@@ -32,7 +31,7 @@ TEST_F(StarterTest, GivesTheContainerTheCardsOfItsAnnotation) {
   EXPECT_EQ(edits.environment.at("MGPU_CARDS"), "1");
   EXPECT_EQ(edits.environment.at("MGPU_CARD_UUIDS"), "GPU-1");
   EXPECT_EQ(edits.environment.at("MGPU_MEMORY_MIB"), "1000");
-  EXPECT_THAT(edits.devices, ElementsAre(allocation::DeviceNode{"/dev/nvidia1", "/dev/nvidia1"}));
+  EXPECT_THAT(edits.devices, ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"}));
   EXPECT_THAT(refusals(), IsEmpty());
 }
 
@@ -184,8 +183,8 @@ class InitContainerTest : public StarterTest {
   }
 
   kube::Pod pod_;
-  allocation::Record init_;
-  allocation::Record main_ = test::allocated(device_ids(30), "main");
+  Record init_;
+  Record main_ = test::allocated(device_ids(30), "main");
 };
 
 TEST_F(InitContainerTest, BothThatHaveTheDevicesGetTheirCards) {
@@ -243,7 +242,7 @@ TEST_F(StarterTest, AsksTheApiServerWhereTheWatchIsBehind) {
   pods_ = std::make_unique<Pods>(NodeName("n1"), api_.transport(), nullptr);  // not following
   Starter starter({test::contract(), NodeName("n1"), folder_.path()},
                   {*records_, injector_, inventory_, isolation_, *pods_, kubelet_.client()},
-                  [](const allocation::Refusal&) {});
+                  [](const Refusal&) {});
   starter_.reset();
   starter.open();
   EXPECT_EQ(sentence(starter.start(device_ids(30), [] { return true; })), "started");
@@ -289,7 +288,7 @@ TEST_F(StarterTest, DoesNotGiveTheAllocationOfAPodToTheNextOfItsName) {
 // --- waiting -------------------------------------------------------------------------------------
 
 TEST_F(StarterTest, DoesNotWaitWhereNoNewsCanHelp) {
-  cards_->say(gpu::Inventory{{test::found_card(0, "XID 79")}, {}});
+  cards_->say(FoundCards{{test::found_card(0, "XID 79")}, {}});
   ASSERT_TRUE(test::comes_true([&] { return inventory_.state().cards[0].health == "XID 79"; }));
   place("a", 30, 0);
   const auto refused = start(device_ids(30));
@@ -367,4 +366,4 @@ TEST_F(StarterTest, WhatItRefusedForTheDiskStillCountsOnTheCard) {
 }
 
 }  // namespace
-}  // namespace mgpu
+}  // namespace mgpu::plugin

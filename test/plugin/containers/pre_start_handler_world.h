@@ -19,9 +19,11 @@
 
 namespace mgpu::test {
 
+using namespace plugin;
+
 class StarterTest : public testing::Test {
  public:
-  using Started = allocation::Decided<void>;
+  using Started = Decided<void>;
   using Ids = std::vector<std::string>;
 
   StarterTest() {
@@ -42,13 +44,13 @@ class StarterTest : public testing::Test {
     starter_.reset();
     pods_ = std::make_unique<Pods>(NodeName("n1"), api_.transport(), nullptr);
     pods_->start();
-    records_ = std::make_unique<state::Records>(records_folder());
+    records_ = std::make_unique<Records>(records_folder());
     EXPECT_TRUE(records_->load());
     const StarterSettings settings = {contract(), NodeName("n1"), folder_.path(), settle};
     starter_ = std::make_unique<Starter>(
         settings,
         StarterParts{*records_, injector_, inventory_, isolation_, *pods_, kubelet_.client()},
-        [this](const allocation::Refusal& refusal) {
+        [this](const Refusal& refusal) {
           const std::lock_guard lock(mutex_);
           refusals_.push_back(refusal);
         });
@@ -57,10 +59,10 @@ class StarterTest : public testing::Test {
   // --- how a container comes to be started -------------------------------------------------------
 
   // As Allocate.
-  allocation::Record allocate(const Ids& ids, const std::string& nonce = "a") {
+  Record allocate(const Ids& ids, const std::string& nonce = "a") {
     const auto record = allocated(ids, nonce);
     EXPECT_TRUE(records_->keep(record));
-    EXPECT_TRUE(records_->save(record, state::Durability::kProcess));
+    EXPECT_TRUE(records_->save(record, Durability::kProcess));
     return record;
   }
   kube::Pod create(const std::string& pod, const std::vector<GpuContainer>& containers) {
@@ -69,7 +71,7 @@ class StarterTest : public testing::Test {
     return made;
   }
   // Pod ml/`pod` whose container "main" has `core` percent of card `card`, up to PreStart.
-  allocation::Record place(const std::string& pod, int core, int card, int first_device = 0) {
+  Record place(const std::string& pod, int core, int card, int first_device = 0) {
     create(pod, {{"main", core, 1'000, std::to_string(card)}});
     const Ids ids = device_ids(core, first_device);
     kubelet_.list(pod, "main", ids);
@@ -94,18 +96,18 @@ class StarterTest : public testing::Test {
 
   // --- what came of it ---------------------------------------------------------------------------
 
-  std::string cards_of(const allocation::AllocationId& id) const {
+  std::string cards_of(const AllocationId& id) const {
     const auto injected = injector_.injected();
     const auto at = injected.find(id);
     return at == injected.end() ? "none" : at->second.environment.at("MGPU_CARDS");
   }
   // What the next process would find.
-  std::optional<allocation::Record> on_disk(const allocation::AllocationId& id) const {
-    state::Records records(records_folder());
+  std::optional<Record> on_disk(const AllocationId& id) const {
+    Records records(records_folder());
     EXPECT_TRUE(records.load());
     return records.find(id);
   }
-  std::vector<allocation::Refusal> refusals() const {
+  std::vector<Refusal> refusals() const {
     const std::lock_guard lock(mutex_);
     return refusals_;
   }
@@ -117,17 +119,17 @@ class StarterTest : public testing::Test {
   RecordingInjector injector_;
   // Ends with the inventory.
   ScriptedCards* cards_ = new ScriptedCards(found_cards(4));
-  Inventory inventory_{std::unique_ptr<gpu::CardSource>(cards_),
-                       {.recall = [] { return gpu::KnownCards(); },
-                        .remember = [](const gpu::KnownCards&) { return true; },
+  Inventory inventory_{std::unique_ptr<CardSource>(cards_),
+                       {.recall = [] { return KnownCards(); },
+                        .remember = [](const KnownCards&) { return true; },
                         .on_change = [](const InventoryState&, const InventoryState&) {},
                         .now = [] { return "2026-01-02T00:00:00Z"; }}};
   Isolation isolation_;
-  std::unique_ptr<state::Records> records_;
+  std::unique_ptr<Records> records_;
   std::unique_ptr<Pods> pods_;
   std::unique_ptr<Starter> starter_;
   mutable std::mutex mutex_;
-  std::vector<allocation::Refusal> refusals_;  // protected by mutex_
+  std::vector<Refusal> refusals_;  // protected by mutex_
 };
 
 // Of a container that was not started; "started" where it was.

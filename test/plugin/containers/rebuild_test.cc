@@ -5,12 +5,8 @@
 
 #include "test/plugin/support/gpu_objects.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 namespace {
-
-using allocation::AllocationId;
-using allocation::Record;
-using kubelet::CheckpointEntry;
 using test::card_facts;
 using testing::HasSubstr;
 using testing::SizeIs;
@@ -99,4 +95,4 @@ TEST(Rebuild, SaysWhyAStartedContainersCardsCannotBeTold) {
 }
 
 }  // namespace
-}  // namespace mgpu
+}  // namespace mgpu::plugin

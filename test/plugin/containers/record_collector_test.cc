@@ -9,10 +9,8 @@
 #include "test/plugin/support/scripted_parts.h"
 #include "test/support/scratch_folder.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 namespace {
-
-using allocation::Record;
 using test::device_ids;
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -27,7 +25,7 @@ class GarbageTest : public testing::Test {
 
   Record keep(const Record& record) {
     EXPECT_TRUE(records_.keep(record));
-    EXPECT_TRUE(records_.save(record, state::Durability::kProcess));
+    EXPECT_TRUE(records_.save(record, Durability::kProcess));
     EXPECT_TRUE(injector_.inject(record.id, {}));
     return record;
   }
@@ -45,7 +43,7 @@ class GarbageTest : public testing::Test {
     EXPECT_TRUE(test::comes_true([&] { return pods_.gone(record.owner->uid); }));
   }
   bool kept(const Record& record) const {
-    state::Records on_disk(folder_.path("allocations"));
+    Records on_disk(folder_.path("allocations"));
     EXPECT_TRUE(on_disk.load());
     const bool in_memory = records_.find(record.id).has_value();
     EXPECT_EQ(on_disk.find(record.id).has_value(), in_memory);
@@ -57,7 +55,7 @@ class GarbageTest : public testing::Test {
   test::PodApi api_;
   test::ScriptedPodResources kubelet_;
   test::RecordingInjector injector_;
-  state::Records records_{folder_.path("allocations")};
+  Records records_{folder_.path("allocations")};
   Pods pods_{NodeName("n1"), api_.transport(), nullptr};
   Garbage garbage_{{records_, injector_, pods_, kubelet_.client()}, test::kCore, folder_.path()};
 };
@@ -166,4 +164,4 @@ TEST_F(GarbageTest, AnAllocationOfTheSameDevicesDoesNotKeepAnother) {
 }
 
 }  // namespace
-}  // namespace mgpu
+}  // namespace mgpu::plugin

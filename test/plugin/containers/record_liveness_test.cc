@@ -5,10 +5,8 @@
 
 #include "test/plugin/support/gpu_objects.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 namespace {
-
-using allocation::Record;
 
 struct Case {
   bool gone_at_api_server;
@@ -69,4 +67,4 @@ TEST(Presence, AsksForTheUidOfTheRecordsPod) {
 }
 
 }  // namespace
-}  // namespace mgpu
+}  // namespace mgpu::plugin

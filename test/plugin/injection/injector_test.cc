@@ -12,11 +12,8 @@
 
 #include "test/support/scratch_folder.h"
 
-namespace mgpu::injection {
+namespace mgpu::plugin {
 namespace {
-
-using allocation::AllocationId;
-using allocation::Edits;
 using testing::HasSubstr;
 
 const Contract& contract() {
@@ -24,9 +21,9 @@ const Contract& contract() {
   return value;
 }
 
-allocation::Record record(const char* id, const char* nonce) {
-  allocation::Record record;
-  record.devices = allocation::DeviceSet::of(std::vector<std::string>{id}).value();
+Record record(const char* id, const char* nonce) {
+  Record record;
+  record.devices = DeviceSet::of(std::vector<std::string>{id}).value();
   record.id = allocation_id(record.devices, nonce);
   return record;
 }
@@ -155,4 +152,4 @@ TEST(NodeInjector, RefusesWhatIsNoDeviceOrNotUnderDev) {
 }
 
 }  // namespace
-}  // namespace mgpu::injection
+}  // namespace mgpu::plugin

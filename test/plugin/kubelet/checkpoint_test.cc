@@ -10,11 +10,11 @@
 #include <random>
 #include <sstream>
 
-#include "plugin/limits.h"
+#include "plugin/kubelet/limits.h"
 #include "test/plugin/kubelet/fake_kubelet.h"
 #include "test/support/base64.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 namespace {
 
 using ::testing::AllOf;
@@ -180,7 +180,7 @@ TEST(Checkpoint, SurvivesEveryByteThatMayBeWrong) {
     if (!checkpoint) continue;
     EXPECT_LE(checkpoint->entries.size() + checkpoint->unreadable, 4U);
     for (const CheckpointEntry& entry : checkpoint->entries) {
-      EXPECT_TRUE(entry.allocation.empty() || allocation::valid(entry.allocation));
+      EXPECT_TRUE(entry.allocation.empty() || valid(entry.allocation));
     }
   }
 }
@@ -211,9 +211,9 @@ TEST_F(CheckpointFile, MustBeAnOrdinaryFile) {
 
 TEST_F(CheckpointFile, HasABound) {
   std::ofstream(path_) << "{";
-  std::filesystem::resize_file(path_, limits::kCheckpointBytesMax + 1);
+  std::filesystem::resize_file(path_, kCheckpointBytesMax + 1);
   EXPECT_THAT(read().error().message, HasSubstr("must have at most 67108864 bytes"));
 }
 
 }  // namespace
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

@@ -11,11 +11,11 @@
 #include <mutex>
 #include <optional>
 
+#include "plugin/kubelet/limits.h"
 #include "plugin/kubelet/socket_file.h"
-#include "plugin/limits.h"
 #include "test/plugin/kubelet/fake_kubelet.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 namespace {
 
 using test::eventually;
@@ -444,17 +444,17 @@ TEST_F(DevicePluginTest, AllocatesWhileEveryPreStartThatMayWaitWaits) {
   auto plugin = this->plugin(waiting.handlers());
   ASSERT_TRUE(kubelet_has(kTwo));
   std::vector<std::future<Result<void>>> calls;
-  for (int i = 0; i < limits::kPluginThreadsMax; ++i) {
+  for (int i = 0; i < kPluginThreadsMax; ++i) {
     calls.push_back(
         std::async(std::launch::async, [&] { return kubelet_->pre_start(kCore, {"c0"}); }));
   }
-  ASSERT_TRUE(eventually([&] { return waiting.begun == limits::kPluginThreadsMax; }));
+  ASSERT_TRUE(eventually([&] { return waiting.begun == kPluginThreadsMax; }));
   EXPECT_TRUE(kubelet_->allocate(kCore, {{"c0"}}));
   EXPECT_THAT(kubelet_->pre_start(kCore, {"c1"}).error().message,
               HasSubstr("64 containers are being prepared already"));
   plugin.reset();
-  EXPECT_EQ(waiting.cancelled, limits::kPluginThreadsMax);
+  EXPECT_EQ(waiting.cancelled, kPluginThreadsMax);
 }
 
 }  // namespace
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

@@ -17,6 +17,9 @@
 #include "common/base/check.h"
 
 namespace mgpu::test {
+
+using namespace plugin;
+
 namespace {
 
 using Clock = std::chrono::system_clock;
@@ -47,7 +50,7 @@ struct Client {
   std::unique_ptr<v1beta1::DevicePlugin::Stub> stub;
   grpc::ClientContext stream;
   bool pre_start_required = false;
-  std::optional<std::vector<kubelet::Device>> devices;
+  std::optional<std::vector<Device>> devices;
 };
 
 int open_socket(const std::string& path, sockaddr_un& address) {
@@ -144,7 +147,7 @@ void FakeKubelet::State::read_list(const std::string& resource, Client& client) 
   const auto stream = client.stub->ListAndWatch(&client.stream, {});
   v1beta1::ListAndWatchResponse response;
   while (stream->Read(&response)) {
-    std::vector<kubelet::Device> devices;
+    std::vector<Device> devices;
     for (const auto& device : response.devices()) {
       devices.push_back({.id = device.id(), .healthy = device.health() == "Healthy"});
     }
@@ -218,8 +221,7 @@ int FakeKubelet::lists(const std::string& resource) const {
   return found == state_->lists.end() ? 0 : found->second;
 }
 
-std::optional<std::vector<kubelet::Device>> FakeKubelet::devices(
-    const std::string& resource) const {
+std::optional<std::vector<Device>> FakeKubelet::devices(const std::string& resource) const {
   const std::lock_guard lock(state_->mutex);
   const auto found = state_->clients.find(resource);
   if (found == state_->clients.end()) return std::nullopt;

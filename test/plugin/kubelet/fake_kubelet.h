@@ -17,6 +17,8 @@
 
 namespace mgpu::test {
 
+using namespace plugin;
+
 inline constexpr std::chrono::seconds kKubeletWait{20};
 
 // Looks again and again until it is true; false after kKubeletWait.
@@ -59,7 +61,7 @@ class FakeKubelet {
   std::vector<std::string> registrations() const;
   // How often a list came, and the last one; none while no plugin is connected.
   int lists(const std::string& resource) const;
-  std::optional<std::vector<kubelet::Device>> devices(const std::string& resource) const;
+  std::optional<std::vector<Device>> devices(const std::string& resource) const;
   bool pre_start_required(const std::string& resource) const;
 
   // By the connected plugin. `requests`: the ids of each container request.

@@ -12,6 +12,7 @@
 #include "common/base/check.h"
 
 namespace mgpu::test {
+
 namespace {
 
 std::unique_ptr<grpc::Server> serve(const std::string& socket, grpc::Service& service) {

@@ -8,10 +8,9 @@
 
 #include "plugin/allocation/device_set.h"
 #include "plugin/kubelet/device_plugin.h"
-#include "plugin/limits.h"
 #include "test/plugin/kubelet/fake_kubelet.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 namespace {
 
 using test::eventually;
@@ -30,14 +29,14 @@ class HostileKubeletTest : public ::testing::Test {
   HostileKubeletTest() {
     DevicePluginHandlers handlers;
     handlers.allocate = [](const Ids& ids) -> Result<Allocated> {
-      const auto devices = allocation::DeviceSet::of(ids);
+      const auto devices = DeviceSet::of(ids);
       if (!devices) return devices.error();
       Allocated allocated;
       allocated.edits.environment["HASH"] = devices->hash();
       return allocated;
     };
     handlers.pre_start = [](const Ids& ids, const auto&) -> Result<void> {
-      const auto devices = allocation::DeviceSet::of(ids);
+      const auto devices = DeviceSet::of(ids);
       if (!devices) return devices.error();
       return {};
     };
@@ -170,4 +169,4 @@ TEST_F(HostileKubeletTest, CallsFromManyThreadsAtOnce) {
 }
 
 }  // namespace
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

@@ -6,11 +6,10 @@
 #include <future>
 #include <latch>
 
-#include "plugin/limits.h"
 #include "test/plugin/kubelet/fake_kubelet.h"
 #include "test/plugin/kubelet/fake_services.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 namespace {
 
 using test::FakePodResources;
@@ -210,4 +209,4 @@ TEST_F(SharingTest, ManyCallersInARowAllGetAnAnswer) {
 }
 
 }  // namespace
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

@@ -7,7 +7,7 @@
 #include "test/plugin/kubelet/fake_kubelet.h"
 #include "test/plugin/kubelet/fake_services.h"
 
-namespace mgpu::kubelet {
+namespace mgpu::plugin {
 namespace {
 
 using std::chrono::milliseconds;
@@ -113,4 +113,4 @@ TEST_F(AskRuntimeTest, GivesUpAtTheTimeout) {
 }
 
 }  // namespace
-}  // namespace mgpu::kubelet
+}  // namespace mgpu::plugin

@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-namespace mgpu::monitor {
+namespace mgpu::plugin {
 namespace {
 
 const std::string kUid = "0f8b4d1c-1a2b-4c3d-8e9f-a0b1c2d3e4f5";
@@ -166,4 +166,4 @@ TEST(ContainerOf, GivesWellFormedNamesOrNone) {
 }
 
 }  // namespace
-}  // namespace mgpu::monitor
+}  // namespace mgpu::plugin

@@ -9,7 +9,7 @@
 
 #include "test/plugin/monitor/monitor_world.h"
 
-namespace mgpu::monitor {
+namespace mgpu::plugin {
 namespace {
 
 using ::testing::IsEmpty;
@@ -18,7 +18,7 @@ using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 TEST(Join, HasOneEntryForEachContainerAndCardUsedOrNot) {
-  allocation::Record not_started;
+  Record not_started;
   not_started.cards = {grant(0, 10, 100)};
   const Joined joined = join({record("a", "app", {grant(0, 50, 8'000), grant(1, 50, 8'000)}),
                               record("b", "app", {grant(1, 20, 1'000)}), not_started},
@@ -114,7 +114,7 @@ TEST(Join, BelievesNoUtilisationThatIsNone) {
     bad.sm_percent = value;
     auto good = process(0, 2, 5, "a", "app");
     good.sm_percent = 10;
-    const std::vector<allocation::Record> records{record("a", "app", {grant(0, 50, 8'000)})};
+    const std::vector<Record> records{record("a", "app", {grant(0, 50, 8'000)})};
     EXPECT_FALSE(join(records, {bad}, {}).containers[0].sm_percent) << value;
     EXPECT_EQ(join(records, {bad, good}, {}).containers[0].sm_percent, 10) << value;
   }
@@ -137,7 +137,7 @@ TEST(Join, NeverGivesMoreThanTheCard) {
 TEST(Join, LosesAndDoublesNothing) {
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {
-    std::vector<allocation::Record> records;
+    std::vector<Record> records;
     std::vector<std::pair<std::string, std::string>> named;
     for (int i = 0; i < 12; ++i) {
       const std::string pod(1, static_cast<char>('a' + random() % 4));
@@ -169,4 +169,4 @@ TEST(Join, LosesAndDoublesNothing) {
 }
 
 }  // namespace
-}  // namespace mgpu::monitor
+}  // namespace mgpu::plugin

@@ -4,7 +4,7 @@
 #include "plugin/monitor/metrics.h"
 #include "test/plugin/monitor/monitor_world.h"
 
-namespace mgpu::monitor {
+namespace mgpu::plugin {
 namespace {
 
 using ::testing::HasSubstr;
@@ -104,10 +104,10 @@ TEST_F(MonitorMetricsTest, CountsOveruseAsLongAsTheContainerIsThere) {
 }
 
 TEST_F(MonitorMetricsTest, ShowsAPodAndItsSuccessorOfTheSameNameOnce) {
-  allocation::Record old = record("a", "app", {grant(0, 30, 8'192)});
+  Record old = record("a", "app", {grant(0, 30, 8'192)});
   old.owner->uid = PodUid("before");
   for (const bool old_first : {true, false}) {
-    std::vector<allocation::Record> records{record("a", "app", {grant(0, 30, 8'192)})};
+    std::vector<Record> records{record("a", "app", {grant(0, 30, 8'192)})};
     records.insert(old_first ? records.begin() : records.end(), old);
     update({reading(0)}, join(records, {process(0, 11, 512, "a", "app")}, {}));
     const std::string text = metrics_.text();
@@ -118,7 +118,7 @@ TEST_F(MonitorMetricsTest, ShowsAPodAndItsSuccessorOfTheSameNameOnce) {
 }
 
 TEST_F(MonitorMetricsTest, TakesAmountsOfAnySize) {
-  std::vector<allocation::Record> records;
+  std::vector<Record> records;
   for (int i = 0; i < 10; ++i) {
     records.push_back(record(std::to_string(i), "app", {grant(0, Percent::kMax, MiB::kMax)}));
   }
@@ -127,4 +127,4 @@ TEST_F(MonitorMetricsTest, TakesAmountsOfAnySize) {
 }
 
 }  // namespace
-}  // namespace mgpu::monitor
+}  // namespace mgpu::plugin

@@ -7,21 +7,21 @@
 
 #include "plugin/monitor/join.h"
 
-namespace mgpu::monitor {
+namespace mgpu::plugin {
 
 inline CardUuid card(int n) {
   return CardUuid("GPU-" + std::to_string(n));
 }
 
-inline allocation::CardGrant grant(int n, std::int64_t core, std::int64_t memory) {
+inline CardGrant grant(int n, std::int64_t core, std::int64_t memory) {
   return {CardIndex(n), card(n), {Percent(core), MiB(memory)}};
 }
 
 // A bound record of container `container` of pod `pod`, whose uid is "uid-<pod>".
-inline allocation::Record record(const std::string& pod, const std::string& container,
-                                 std::vector<allocation::CardGrant> cards) {
-  allocation::Record made;
-  made.owner = allocation::Owner{{"ml", pod}, PodUid("uid-" + pod), container, {}, 0};
+inline Record record(const std::string& pod, const std::string& container,
+                     std::vector<CardGrant> cards) {
+  Record made;
+  made.owner = Owner{{"ml", pod}, PodUid("uid-" + pod), container, {}, 0};
   made.cards = std::move(cards);
   return made;
 }
@@ -42,4 +42,4 @@ inline ContainerNames names(const std::vector<std::pair<std::string, std::string
   return made;
 }
 
-}  // namespace mgpu::monitor
+}  // namespace mgpu::plugin

@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "plugin/limits.h"
+#include "plugin/monitor/limits.h"
 #include "test/plugin/monitor/monitor_world.h"
 
-namespace mgpu::monitor {
+namespace mgpu::plugin {
 namespace {
 
 using ::testing::IsEmpty;
@@ -136,13 +136,13 @@ TEST_F(SamplerTest, TakesAProcessWhoseFilesAreNoneForEnded) {
                                stat_text(11, "a", "-5"),
                                stat_text(11, "a", "5x"),
                                stat_text(11, "a", "99999999999999999999999"),
-                               std::string(limits::kProcFileBytesMax + 1, ' ')};
+                               std::string(kProcFileBytesMax + 1, ' ')};
   for (const std::string& text : stats) {
     start(11, "500", cgroup(kId));
     write(11, "stat", text);
     EXPECT_EQ(container_of_one(11), "gone") << text.substr(0, 80);
   }
-  start(11, "500", std::string(limits::kProcFileBytesMax + 1, 'x'));
+  start(11, "500", std::string(kProcFileBytesMax + 1, 'x'));
   EXPECT_EQ(container_of_one(11), "gone");
 }
 
@@ -169,4 +169,4 @@ TEST(ProcessSampler, FindsNothingBelowAFolderThatIsNoProc) {
 }
 
 }  // namespace
-}  // namespace mgpu::monitor
+}  // namespace mgpu::plugin

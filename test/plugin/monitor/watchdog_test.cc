@@ -5,7 +5,7 @@
 
 #include "test/plugin/monitor/monitor_world.h"
 
-namespace mgpu::monitor {
+namespace mgpu::plugin {
 namespace {
 
 using ::testing::IsEmpty;
@@ -85,4 +85,4 @@ TEST(Watchdog, ForgetsContainersThatAreGone) {
 }
 
 }  // namespace
-}  // namespace mgpu::monitor
+}  // namespace mgpu::plugin

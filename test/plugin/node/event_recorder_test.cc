@@ -7,10 +7,10 @@
 #include <thread>
 
 #include "common/base/asio_executor.h"
-#include "plugin/limits.h"
+#include "plugin/node/limits.h"
 #include "test/support/node_server.h"
 
-namespace mgpu::node {
+namespace mgpu::plugin {
 namespace {
 
 using kube::Fault;
@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 using ::testing::SizeIs;
 
-constexpr std::uint64_t kInFlight = limits::kEventsInFlightMax;
+constexpr std::uint64_t kInFlight = kEventsInFlightMax;
 
 class EventRecorderTest : public ::testing::Test {
  public:
@@ -174,13 +174,13 @@ TEST_F(EventRecorderTest, DropsWhatIsOverTheNumberUnderWay) {
 TEST_F(EventRecorderTest, RemembersABoundedNumberOfEvents) {
   sick("first");
   server_.run();
-  for (std::size_t i = 0; i < limits::kEventsRememberedMax; ++i) {
+  for (std::size_t i = 0; i < kEventsRememberedMax; ++i) {
     sick(std::to_string(i));
     server_.run();
   }
   server_.writes.clear();
   sick("first");  // forgotten meanwhile
-  sick(std::to_string(limits::kEventsRememberedMax - 1));
+  sick(std::to_string(kEventsRememberedMax - 1));
   server_.run();
   EXPECT_THAT(server_.writes, ElementsAre(HasSubstr("POST"), HasSubstr("PATCH")));
 }
@@ -193,7 +193,7 @@ TEST_F(EventRecorderTest, CutsWhatIsTooLong) {
   const auto events = server_.events("ml");
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_LE(events[0]["metadata"]["name"].get<std::string>().size(), 253u);
-  EXPECT_EQ(events[0]["message"].get<std::string>().size(), limits::kEventMessageMax);
+  EXPECT_EQ(events[0]["message"].get<std::string>().size(), kEventMessageMax);
   EXPECT_EQ(events[0]["reason"].get<std::string>().size(), 128u);
 }
 
@@ -234,4 +234,4 @@ TEST(EventRecorder, TakesEventsFromAnyThread) {
 }
 
 }  // namespace
-}  // namespace mgpu::node
+}  // namespace mgpu::plugin

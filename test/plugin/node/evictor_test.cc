@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/kube/limits.h"
 #include "common/kube/request.h"
-#include "common/limits.h"
 #include "test/support/kube_objects.h"
 #include "test/support/node_server.h"
 
-namespace mgpu::node {
+namespace mgpu::plugin {
 namespace {
 
 using kube::Fault;
@@ -92,8 +92,8 @@ TEST_F(EvictorTest, PassesOnHowLongToWaitWithinReason) {
   server_.fault = [](const kube::Request&) {
     return Fault{.status = 429, .retry_after = Duration(10'000'000)};
   };
-  EXPECT_EQ(evict_now(uid_).retry_after, Duration(limits::kRetryAfterMax));
+  EXPECT_EQ(evict_now(uid_).retry_after, Duration(kube::kRetryAfterMax));
 }
 
 }  // namespace
-}  // namespace mgpu::node
+}  // namespace mgpu::plugin

@@ -7,12 +7,13 @@
 #include <thread>
 
 #include "common/base/asio_executor.h"
-#include "common/limits.h"
+#include "common/contract/limits.h"
+#include "common/kube/limits.h"
 #include "plugin/node/node_difference.h"
 #include "test/support/kube_objects.h"
 #include "test/support/node_server.h"
 
-namespace mgpu::node {
+namespace mgpu::plugin {
 namespace {
 
 using kube::Fault;
@@ -201,7 +202,7 @@ TEST_F(NodePublisherTest, BringsBackEachPart) {
   for (const auto& [path, patch] : changes) {
     server_.merge(path, patch);
     server_.run();
-    server_.executor().advance(limits::kBackoffMax);
+    server_.executor().advance(kube::kBackoffMax);
     expect_on_node(four_cards());
     EXPECT_EQ(capacity(), "130040");
   }
@@ -217,7 +218,7 @@ TEST_F(NodePublisherTest, FightsAnotherWriterWithGrowingWaits) {
   }
   EXPECT_LT(server_.writes.size(), 20u);
   EXPECT_GT(server_.writes.size(), 5u);
-  server_.executor().advance(limits::kBackoffMax);
+  server_.executor().advance(kube::kBackoffMax);
   expect_on_node(four_cards());
 }
 
@@ -280,7 +281,7 @@ TEST_F(NodePublisherTest, TellsAProblemOnceAndTriesWithGrowingWaits) {
   EXPECT_THAT(problems_, ElementsAre(HasSubstr("node n1: HTTP 403 R: m")));
   EXPECT_FALSE(publisher_->settled());
   server_.fault = nullptr;
-  server_.executor().advance(limits::kBackoffMax);
+  server_.executor().advance(kube::kBackoffMax);
   expect_on_node(four_cards());
   fail_writes(403);
   publish(with_a_sick_card());
@@ -303,7 +304,7 @@ TEST_F(NodePublisherTest, SurvivesAnAnswerThatIsLost) {
     return Fault{.kind = Fault::Kind::kLoseAnswer};
   };
   publish(four_cards());
-  server_.executor().advance(limits::kBackoffMax);
+  server_.executor().advance(kube::kBackoffMax);
   expect_on_node(four_cards());
   EXPECT_THAT(server_.writes, SizeIs(2));  // the first one had been done
 }
@@ -317,7 +318,7 @@ TEST_F(NodePublisherTest, DoesNotHurryWhereWritesAreAcceptedAndDoNotStay) {
   EXPECT_LT(server_.writes.size(), 15u);
   EXPECT_THAT(problems_, ElementsAre(HasSubstr("accepted and does not stay")));
   server_.fault = nullptr;
-  server_.executor().advance(2 * limits::kBackoffMax);
+  server_.executor().advance(2 * kube::kBackoffMax);
   expect_on_node(four_cards());
 }
 
@@ -329,7 +330,7 @@ TEST_F(NodePublisherTest, ReadsNoNodeFromAnAnswerThatIsNone) {
     publish(report);
     EXPECT_FALSE(publisher_->settled());
     server_.fault = nullptr;
-    server_.executor().advance(limits::kBackoffMax);
+    server_.executor().advance(kube::kBackoffMax);
     expect_on_node(report);
   }
 }
@@ -405,7 +406,7 @@ TEST_F(NodePublisherTest, SaysNothingAfterItsEnd) {
 
 TEST_F(NodePublisherTest, DoesNotWriteAnAnnotationOverItsLimit) {
   NodeReport report = four_cards();
-  report.cards[0].model = std::string(limits::kCardsAnnotationBytesMax, 'x');
+  report.cards[0].model = std::string(kCardsAnnotationBytesMax, 'x');
   publish(report);
   EXPECT_EQ(cards(), "");
   EXPECT_FALSE(publisher_->settled());
@@ -441,4 +442,4 @@ TEST(NodePublisher, TakesReportsFromAnyThread) {
 }
 
 }  // namespace
-}  // namespace mgpu::node
+}  // namespace mgpu::plugin

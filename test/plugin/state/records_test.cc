@@ -12,12 +12,8 @@
 #include "plugin/state/record_json.h"
 #include "test/support/scratch_folder.h"
 
-namespace mgpu::state {
+namespace mgpu::plugin {
 namespace {
-
-using allocation::AllocationId;
-using allocation::DeviceSet;
-using allocation::Record;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -31,7 +27,7 @@ Record allocated(const std::vector<std::string>& ids, const char* nonce = "aa") 
 
 Record bound(const std::vector<std::string>& ids, const char* nonce = "aa") {
   Record record = allocated(ids, nonce);
-  record.owner = allocation::Owner{{"a", "x"}, PodUid("u"), "app", ContainerKind::kSidecar, 3};
+  record.owner = Owner{{"a", "x"}, PodUid("u"), "app", ContainerKind::kSidecar, 3};
   record.cards = {{CardIndex(0), CardUuid("GPU-a"), {Percent(30), MiB(1024)}},
                   {CardIndex(7), CardUuid("GPU-b"), {Percent(30), MiB(1024)}}};
   return record;
@@ -79,14 +75,14 @@ TEST(RecordJson, RefusesWhatIsNoRecord) {
 Record some_record(std::mt19937& random) {
   const auto number = [&](unsigned below) { return static_cast<std::int32_t>(random() % below); };
   std::vector<std::string> ids(static_cast<std::size_t>(1 + number(40)));
-  for (std::string& id : ids) id = allocation::core_device_id(number(6400));
+  for (std::string& id : ids) id = core_device_id(number(6400));
   Record record = allocated(ids, number(2) == 0 ? "n0nce" : "0123456789abcdef");
   if (number(3) == 0) return record;
-  record.owner = allocation::Owner{{"name-space", "pod \"of\" \\ \u00e9"},
-                                   PodUid("uid-" + std::to_string(number(9))),
-                                   "container",
-                                   static_cast<ContainerKind>(number(3)),
-                                   number(64)};
+  record.owner = Owner{{"name-space", "pod \"of\" \\ \u00e9"},
+                       PodUid("uid-" + std::to_string(number(9))),
+                       "container",
+                       static_cast<ContainerKind>(number(3)),
+                       number(64)};
   for (std::int32_t index = number(4); index < 16 || record.cards.empty(); index += 1 + number(9)) {
     record.cards.push_back({CardIndex(index),
                             CardUuid("GPU-" + std::to_string(index)),
@@ -120,7 +116,7 @@ TEST(RecordJson, DamagedTextIsNeverTrusted) {
       EXPECT_TRUE(valid(parsed->id));
       EXPECT_TRUE(parsed->id.str().starts_with(parsed->devices.hash()));
       EXPECT_EQ(std::ranges::adjacent_find(parsed->cards, std::ranges::greater_equal{},
-                                           &allocation::CardGrant::index),
+                                           &CardGrant::index),
                 parsed->cards.end());
       EXPECT_EQ(parse_record(record_json(*parsed)).value(), *parsed);
     }
@@ -196,4 +192,4 @@ TEST(DurableFiles, LeaveTheOldFileWhereTheNewOneCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace mgpu::state
+}  // namespace mgpu::plugin

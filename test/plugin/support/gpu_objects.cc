@@ -8,6 +8,9 @@
 #include "test/support/base64.h"
 
 namespace mgpu::test {
+
+using namespace plugin;
+
 namespace {
 
 using Json = nlohmann::json;
@@ -37,7 +40,7 @@ const Contract& contract() {
   return made;
 }
 
-gpu::FoundCard found_card(int n, const std::string& health) {
+FoundCard found_card(int n, const std::string& health) {
   const std::string node = "/dev/nvidia" + std::to_string(n);
   return {.uuid = CardUuid("GPU-" + std::to_string(n)),
           .model = "V100",
@@ -46,8 +49,8 @@ gpu::FoundCard found_card(int n, const std::string& health) {
           .nodes = {{node, node}}};
 }
 
-gpu::Inventory found_cards(int count) {
-  gpu::Inventory found;
+FoundCards found_cards(int count) {
+  FoundCards found;
   for (int n = 0; n < count; ++n) found.cards.push_back(found_card(n));
   return found;
 }
@@ -60,20 +63,20 @@ CardFacts card_facts(int index, const std::string& health) {
 std::vector<std::string> device_ids(std::int64_t count, std::int64_t first) {
   std::vector<std::string> ids;
   for (std::int64_t n = first; n < first + count; ++n) {
-    ids.push_back(allocation::core_device_id(n));
+    ids.push_back(core_device_id(n));
   }
   return ids;
 }
 
-allocation::Record allocated(const std::vector<std::string>& ids, const std::string& nonce) {
-  allocation::Record record;
-  record.devices = allocation::DeviceSet::of(ids).value();
+Record allocated(const std::vector<std::string>& ids, const std::string& nonce) {
+  Record record;
+  record.devices = DeviceSet::of(ids).value();
   record.id = allocation_id(record.devices, nonce);
   return record;
 }
 
-allocation::Record started(allocation::Record record, const std::string& pod, int index) {
-  record.owner = allocation::Owner{{"ml", pod}, PodUid("uid-" + pod), "main"};
+Record started(Record record, const std::string& pod, int index) {
+  record.owner = Owner{{"ml", pod}, PodUid("uid-" + pod), "main"};
   record.cards = {{CardIndex(index),
                    CardUuid("GPU-" + std::to_string(index)),
                    {Percent(record.devices.size()), MiB(1'000)}}};

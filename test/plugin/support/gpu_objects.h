@@ -13,6 +13,8 @@
 
 namespace mgpu::test {
 
+using namespace plugin;
+
 inline const std::string kCore = "vke.volcengine.com/mgpu-core";
 inline const std::string kMemory = "vke.volcengine.com/mgpu-memory";
 inline constexpr std::int64_t kCardMemory = 32'510;
@@ -20,16 +22,16 @@ inline constexpr std::int64_t kCardMemory = 32'510;
 const Contract& contract();
 
 // "GPU-<n>" with the node /dev/nvidia<n>.
-gpu::FoundCard found_card(int n, const std::string& health = std::string(kHealthy));
+FoundCard found_card(int n, const std::string& health = std::string(kHealthy));
 // Cards 0 .. count - 1, healthy.
-gpu::Inventory found_cards(int count);
+FoundCards found_cards(int count);
 CardFacts card_facts(int index, const std::string& health = std::string(kHealthy));
 
 std::vector<std::string> device_ids(std::int64_t count, std::int64_t first = 0);
 // What Allocate makes.
-allocation::Record allocated(const std::vector<std::string>& ids, const std::string& nonce);
+Record allocated(const std::vector<std::string>& ids, const std::string& nonce);
 // Started as container "main" of pod ml/`pod`, whose uid is "uid-<pod>", on card `index`.
-allocation::Record started(allocation::Record record, const std::string& pod, int index);
+Record started(Record record, const std::string& pod, int index);
 
 struct GpuContainer {
   std::string name = "main";

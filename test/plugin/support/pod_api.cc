@@ -8,6 +8,9 @@
 #include "test/support/kube_objects.h"
 
 namespace mgpu::test {
+
+using namespace plugin;
+
 namespace {
 
 using kube::Method;

@@ -13,6 +13,8 @@
 
 namespace mgpu::test {
 
+using namespace plugin;
+
 // One thread, which is not the executor's. What uses the transport ends before it.
 class PodApi {
  public:

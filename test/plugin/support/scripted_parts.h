@@ -1,6 +1,6 @@
 // What the agent's parts stand on, as a test wants it: cards, an injector, and kubelet's list.
 //
-// kubelet::PodResources itself is replaced at link time (scripted_parts.cc defines it), so that
+// PodResources itself is replaced at link time (scripted_parts.cc defines it), so that
 // these tests need no gRPC and run under ThreadSanitizer.
 #pragma once
 
@@ -21,23 +21,25 @@
 
 namespace mgpu::test {
 
+using namespace plugin;
+
 // Looks again and again until it is true; false after half a minute.
 bool comes_true(const std::function<bool()>& condition);
 
 // Any thread.
-class ScriptedCards final : public gpu::CardSource {
+class ScriptedCards final : public CardSource {
  public:
-  explicit ScriptedCards(Result<gpu::Inventory> first) : answer_(std::move(first)) {}
+  explicit ScriptedCards(Result<FoundCards> first) : answer_(std::move(first)) {}
 
   // From the next look on, which comes at once.
-  void say(Result<gpu::Inventory> answer);
-  void say_use(std::vector<gpu::CardUse> use);
+  void say(Result<FoundCards> answer);
+  void say_use(std::vector<CardUse> use);
   // On which it was asked so far: a source is asked by one at a time.
   std::size_t threads() const;
   int reads() const { return reads_; }
 
-  Result<gpu::Inventory> read() override;
-  std::vector<gpu::CardUse> use() override;
+  Result<FoundCards> read() override;
+  std::vector<CardUse> use() override;
   void wait_for_change(std::chrono::milliseconds timeout) override;
   void wake() override;
   std::string description() const override { return "scripted cards"; }
@@ -47,31 +49,31 @@ class ScriptedCards final : public gpu::CardSource {
   mutable std::mutex mutex_;
   std::condition_variable woken_;
   bool woken_now_ = false;  // protected by mutex_, as the next
-  Result<gpu::Inventory> answer_;
-  std::vector<gpu::CardUse> use_;
+  Result<FoundCards> answer_;
+  std::vector<CardUse> use_;
   std::set<std::thread::id> threads_;
 };
 
 // Remembers what containers were given. Any thread.
-class RecordingInjector final : public injection::Injector {
+class RecordingInjector final : public Injector {
  public:
   // The sentence with which inject() fails from now on; empty: works.
   void fail(std::string problem);
-  std::map<allocation::AllocationId, allocation::Edits> injected() const;
-  std::vector<allocation::AllocationId> removed() const;
+  std::map<AllocationId, Edits> injected() const;
+  std::vector<AllocationId> removed() const;
 
   std::string name() const override { return "recording"; }
-  injection::Answer answer(const allocation::Record& record) const override;
-  void set_shared(const allocation::Edits&) override {}
-  void know(const allocation::AllocationId& id, const allocation::Edits& edits) override;
-  Result<bool> inject(const allocation::AllocationId& id, const allocation::Edits& edits) override;
-  void remove(const allocation::AllocationId& id) override;
+  Answer answer(const Record& record) const override;
+  void set_shared(const Edits&) override {}
+  void know(const AllocationId& id, const Edits& edits) override;
+  Result<bool> inject(const AllocationId& id, const Edits& edits) override;
+  void remove(const AllocationId& id) override;
 
  private:
   mutable std::mutex mutex_;
   std::string problem_;  // protected by mutex_, as the next
-  std::map<allocation::AllocationId, allocation::Edits> injected_;
-  std::vector<allocation::AllocationId> removed_;
+  std::map<AllocationId, Edits> injected_;
+  std::vector<AllocationId> removed_;
 };
 
 // kubelet's PodResources API. Any thread.
@@ -88,13 +90,13 @@ class ScriptedPodResources {
   void fail(std::string problem);
   int calls() const;
 
-  kubelet::PodResources& client() { return client_; }
+  PodResources& client() { return client_; }
 
   struct Script;
 
  private:
   const std::shared_ptr<Script> script_;
-  kubelet::PodResources client_;
+  PodResources client_;
 };
 
 }  // namespace mgpu::test

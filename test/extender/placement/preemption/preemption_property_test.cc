@@ -7,12 +7,12 @@
 #include <tuple>
 #include <vector>
 
-#include "common/limits.h"
+#include "extender/placement/limits.h"
 #include "extender/placement/place.h"
 #include "extender/placement/preemption/preemption.h"
 #include "test/support/random_cluster.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::RandomCluster;
@@ -45,7 +45,7 @@ bool fits_without(const World& world, std::uint32_t gone) {
       node.find(hold.card)->used -= hold.share;
     }
   }
-  SearchBudget budget{limits::kPlacementStepsMax};
+  SearchBudget budget{kPlacementStepsMax};
   return !why_not(node, world.request, budget);
 }
 
@@ -112,4 +112,4 @@ TEST(PreemptionProperty, TheCheapestSetIsFoundExactlyWhereOneExists) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "extender/placement/limits.h"
 #include "extender/placement/place.h"
 #include "test/support/cluster_text.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::node_of;
@@ -154,7 +155,7 @@ bool fits_without(Node node, const GpuRequest& request, const std::vector<Candid
   for (const std::size_t victim : gone) {
     for (const CardHold& hold : candidates[victim].holds) node.find(hold.card)->used -= hold.share;
   }
-  SearchBudget budget{limits::kPlacementStepsMax};
+  SearchBudget budget{kPlacementStepsMax};
   return !why_not(node, request, budget);
 }
 
@@ -185,4 +186,4 @@ TEST(ChooseVictims, NoVictimCanBeSparedBeyondTheBoundEither) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -8,11 +8,11 @@
 #include <optional>
 #include <tuple>
 
-#include "common/limits.h"
+#include "extender/placement/limits.h"
 #include "test/support/cluster_text.h"
 #include "test/support/random_cluster.h"
 
-namespace mgpu::placement {
+namespace mgpu::extender {
 namespace {
 
 using test::node_of;
@@ -56,7 +56,7 @@ bool fits_without(const World& world, std::uint32_t gone) {
     if ((gone >> i & 1) != 0)
       for (const Freed& freed : world.victims[i].frees)
         node.cards[freed.card].used = room_in(node.cards[freed.card].used, freed.share);
-  SearchBudget budget{limits::kPlacementStepsMax};
+  SearchBudget budget{kPlacementStepsMax};
   return !why_not(node, world.request, budget);
 }
 
@@ -135,7 +135,7 @@ TEST(VictimSearchProperty, FindsTheSetOfTheLeastCost) {
     const World world = world_of(seed);
     const VictimSearch::Bounds bounds{world.victims.size(), fewest_violations(world)};
     const auto least = least_cost(world, bounds);
-    const auto found = search(world, bounds, limits::kPlacementStepsMax);
+    const auto found = search(world, bounds, kPlacementStepsMax);
     ASSERT_FALSE(found.out_of_steps);
     ASSERT_EQ(found.victims.has_value(), least.has_value());
     if (!least) continue;
@@ -156,7 +156,7 @@ TEST(VictimSearchProperty, FindsAsFewAsThereCanBeWithinAnyBounds) {
         SCOPED_TRACE("seed " + std::to_string(seed) + ": " + std::to_string(victims) + ", " +
                      std::to_string(violations));
         const auto least = least_cost(world, {victims, violations});
-        const auto found = search(world, {victims, violations}, limits::kPlacementStepsMax);
+        const auto found = search(world, {victims, violations}, kPlacementStepsMax);
         ASSERT_EQ(found.victims.has_value(), least.has_value());
         if (!least) continue;
         ASSERT_EQ(found.victims->size(), static_cast<std::size_t>(least->count));
@@ -217,7 +217,7 @@ TEST(Trial, RestoringBringsBackWhatWasUsed) {
   const Victim half{.frees = {{0, share_of("50/500")}}};
   const Victim all{.frees = {{0, share_of("70/700")}, {1, share_of("10/100")}}};
   const auto fits = [&] {
-    SearchBudget budget{limits::kPlacementStepsMax};
+    SearchBudget budget{kPlacementStepsMax};
     return trial.fits(budget);
   };
   EXPECT_EQ(fits(), false);
@@ -232,4 +232,4 @@ TEST(Trial, RestoringBringsBackWhatWasUsed) {
 }
 
 }  // namespace
-}  // namespace mgpu::placement
+}  // namespace mgpu::extender

@@ -1,24 +1,24 @@
-#include "plugin/cards/known_cards.h"
+#include "plugin/agent/known_cards.h"
 
 #include <future>
 #include <memory>
 #include <vector>
 
-#include "common/base/files.h"
-#include "common/kube/object_json.h"
-#include "common/limits.h"
 #include "common/base/durable_file.h"
+#include "common/base/files.h"
+#include "common/contract/limits.h"
+#include "common/kube/object_json.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 namespace {
 
 constexpr Duration kTimeout{5'000};
 
-Result<gpu::KnownCards> known_from(std::string_view json) {
+Result<KnownCards> known_from(std::string_view json) {
   const auto cards = parse_node_cards(json);
   if (!cards) return cards.error();
-  gpu::KnownCards known;
+  KnownCards known;
   for (const CardFacts& card : *cards) known[card.index] = card;
   return known;
 }
@@ -40,30 +40,30 @@ kube::Response ask(kube::Transport& transport, kube::Request request) {
 
 }  // namespace
 
-Result<gpu::KnownCards> KnownCardsFile::load() const {
-  const auto text = read_file(path_, limits::kCardsAnnotationBytesMax, "the file of known cards");
+Result<KnownCards> KnownCardsFile::load() const {
+  const auto text = read_file(path_, kCardsAnnotationBytesMax, "the file of known cards");
   if (!text) return text.error();
   auto known = known_from(*text);
   if (!known) return error(path_ + ": " + known.error().message);
   return known;
 }
 
-Result<void> KnownCardsFile::save(const gpu::KnownCards& known) const {
+Result<void> KnownCardsFile::save(const KnownCards& known) const {
   std::vector<CardFacts> cards;
   for (const auto& [index, card] : known) cards.push_back(card);
-  return state::write_file(path_, format_node_cards(cards), state::Durability::kMachine);
+  return write_file(path_, format_node_cards(cards), Durability::kMachine);
 }
 
-Result<gpu::KnownCards> known_at_api_server(kube::Transport& transport, const NodeName& node,
-                                            const Contract& contract) {
+Result<KnownCards> known_at_api_server(kube::Transport& transport, const NodeName& node,
+                                       const Contract& contract) {
   const kube::Response response = ask(transport, kube::get_node(node));
-  if (response.status == 404) return gpu::KnownCards{};
+  if (response.status == 404) return KnownCards{};
   if (!response.ok())
     return error("get node " + node.str() + ": " + kube::api_error(response).message);
   const auto read = kube::read_node(response.body);
   if (!read) return error("node " + node.str() + ": " + read.error().message);
   const auto at = read->metadata.annotations.find(contract.node_cards);
-  if (at == read->metadata.annotations.end()) return gpu::KnownCards{};
+  if (at == read->metadata.annotations.end()) return KnownCards{};
   auto known = known_from(at->second);
   if (!known) {
     return error("annotation " + contract.node_cards + " of node " + node.str() + ": " +
@@ -72,4 +72,4 @@ Result<gpu::KnownCards> known_at_api_server(kube::Transport& transport, const No
   return known;
 }
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -1,4 +1,4 @@
-#include "plugin/cards/known_cards.h"
+#include "plugin/agent/known_cards.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,15 +9,15 @@
 #include "test/plugin/support/pod_api.h"
 #include "test/support/scratch_folder.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 namespace {
 
 using test::card_facts;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-gpu::KnownCards two_cards() {
-  gpu::KnownCards known;
+KnownCards two_cards() {
+  KnownCards known;
   for (const int index : {0, 5}) known[CardIndex(index)] = card_facts(index);
   known[CardIndex(5)].health = "Lost";
   known[CardIndex(5)].since = "2026-01-02T00:00:00Z";
@@ -61,7 +61,7 @@ TEST(KnownCardsFile, SaysWhyItCannotBeWritten) {
 
 class KnownAtApiServerTest : public testing::Test {
  public:
-  Result<gpu::KnownCards> known() {
+  Result<KnownCards> known() {
     return known_at_api_server(api_.transport(), NodeName("n1"), test::contract());
   }
   void annotate_node(const std::string& value) {
@@ -101,4 +101,4 @@ TEST_F(KnownAtApiServerTest, AnApiServerThatIsAwayIsAnError) {
 }
 
 }  // namespace
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -9,7 +9,7 @@
 #include "common/kube/client.h"
 #include "plugin/cards/card_index.h"
 
-namespace mgpu {
+namespace mgpu::plugin {
 
 // Any thread.
 class KnownCardsFile {
@@ -17,8 +17,8 @@ class KnownCardsFile {
   explicit KnownCardsFile(std::string path) : path_(std::move(path)) {}
 
   // Errors: there is no such file, or it cannot be used.
-  Result<gpu::KnownCards> load() const;
-  Result<void> save(const gpu::KnownCards& known) const;
+  Result<KnownCards> load() const;
+  Result<void> save(const KnownCards& known) const;
 
  private:
   const std::string path_;
@@ -27,7 +27,7 @@ class KnownCardsFile {
 // From the node's annotation; empty where it has none or there is no such node. Errors: the API
 // server does not answer, or the annotation cannot be read: then nothing may be given anew.
 // REQUIRES: not on the executor.
-Result<gpu::KnownCards> known_at_api_server(kube::Transport& transport, const NodeName& node,
-                                            const Contract& contract);
+Result<KnownCards> known_at_api_server(kube::Transport& transport, const NodeName& node,
+                                       const Contract& contract);
 
-}  // namespace mgpu
+}  // namespace mgpu::plugin

@@ -1,0 +1,22 @@
+// Bounds of the JSON views, with their reasons.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+#include "common/http/limits.h"
+
+namespace mgpu::extender {
+
+// A page of nodes: eight cards of some 250 bytes each make one node 2 KiB, one page 1 MiB.
+inline constexpr std::size_t kInspectNodesDefault = 500;
+inline constexpr std::size_t kInspectNodesMax = 5'000;
+// Each node of an explanation is a search of its own.
+inline constexpr std::size_t kExplainNodesDefault = 100;
+inline constexpr std::size_t kExplainNodesMax = 1'000;
+inline constexpr std::size_t kInspectDriftMax = 1'000;
+// Of reading the pod to explain; the drain waits for it.
+inline constexpr std::chrono::milliseconds kExplainTimeout{5'000};
+static_assert(kExplainTimeout < http::kDrainTimeout);
+
+}  // namespace mgpu::extender

@@ -1,0 +1,24 @@
+// Bounds of learning the workload and of refreshing prices, with their reasons.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace mgpu::extender {
+
+// Pods from which the workload is learned, some 100 bytes each: weeks of a busy cluster, hours of a
+// very busy one.
+inline constexpr std::size_t kWorkloadWindowPods = 20'000;
+// Pods that are not learned from again while they run, some 40 bytes each: more than a cluster has.
+inline constexpr std::size_t kWorkloadKnownPods = 400'000;
+// A market is made after so many pods seen or shares released ...
+inline constexpr std::uint64_t kMarketPods = 100;
+// ... or when anything has changed and the last one is this old.
+inline constexpr std::chrono::seconds kMarketAge{30};
+inline constexpr std::chrono::milliseconds kMarketLook{200};
+// Of the keeper's time at most one part in this many and one is spent on making markets, however
+// fast pods come.
+inline constexpr int kMarketRest = 9;
+
+}  // namespace mgpu::extender

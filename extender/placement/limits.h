@@ -1,0 +1,14 @@
+// Bounds of the search for cards, with their reasons.
+#pragma once
+
+#include <cstdint>
+
+namespace mgpu::extender {
+
+// Steps of the exact packing search for pods of several containers. One step is some 20 ns, so
+// that the bound is a few milliseconds; pods of real life need fewer than a hundred.
+inline constexpr std::uint32_t kPlacementStepsMax = 100'000;
+// The same for all nodes of one filter together, so that no pod can hold the ledger for long.
+inline constexpr std::uint32_t kFilterStepsMax = 2'000'000;
+
+}  // namespace mgpu::extender
