@@ -33,8 +33,8 @@ TEST(BothPrograms, AgreeOnTheContract) {
   const auto plugin = plugin::settings_of(plugin_flags);
   ASSERT_TRUE(extender.has_value());
   ASSERT_TRUE(plugin.has_value());
-  EXPECT_EQ(extender->verbs.contract.core, plugin->contract.core);
-  EXPECT_EQ(extender->verbs.contract.memory, plugin->contract.memory);
+  EXPECT_EQ(extender->verbs.contract.core_resource, plugin->contract.core_resource);
+  EXPECT_EQ(extender->verbs.contract.memory_resource, plugin->contract.memory_resource);
 }
 
 }  // namespace
