@@ -30,7 +30,7 @@ namespace mgpu::extender {
 namespace {
 
 void log_wake_problem(const std::string& problem) {
-  log_warn("kube-scheduler cannot be woken: a pod may wait five minutes for a share that is free",
+  log_warn("kube-scheduler cannot be made to requeue pods: one may wait five minutes for a free share",
            {{"problem", problem}});
 }
 
@@ -59,7 +59,7 @@ struct Extender::State {
   void tell_probe();
   http::ServerEvents server_events();
 
-  const std::shared_ptr<Board> board = std::make_shared<Board>();
+  const std::shared_ptr<CurrentPrices> board = std::make_shared<CurrentPrices>();
   const std::shared_ptr<WorkloadWindow> window = std::make_shared<WorkloadWindow>();
   const ExtenderSettings settings;
   kube::Transport& transport;
@@ -69,10 +69,10 @@ struct Extender::State {
   Probe probe{metrics, ledger};
   kube::Client client{transport};
   Binder binder;
-  HeldRefusals held{transport.executor()};
-  Waker waker;
-  Keeper keeper{ledger, *board, *window, transport.executor(),
-                [this](Duration took) { probe.market_made(took); }};
+  RejectionDelay held{transport.executor()};
+  SchedulerRequeue requeue;
+  PriceRefresher keeper{ledger, *board, *window, transport.executor(),
+                        [this](Duration took) { probe.prices_refreshed(took); }};
   std::atomic<bool> draining = false;
   Watched nodes;
   Watched pods;
@@ -88,9 +88,9 @@ Extender::State::State(ExtenderSettings its_settings, kube::Transport& its_trans
       binder(client, ledger, settings.verbs, settings.binds_in_flight,
              {.on_outcome = [this](BindOutcome outcome) { probe.bind_ended(outcome); },
               .on_problem = log_bind_problem}),
-      waker(client, ledger, settings.wake_namespace,
-            {.on_outcome = [this](WakeOutcome outcome) { probe.wake_ended(outcome); },
-             .on_problem = log_wake_problem}),
+      requeue(client, ledger, settings.requeue_namespace,
+              {.on_outcome = [this](RequeueOutcome outcome) { probe.requeue_ended(outcome); },
+               .on_problem = log_wake_problem}),
       nodes("nodes", kube::all_nodes(), transport, probe,
             node_consumer(ledger, settings.verbs.contract,
                           [this](const std::string& why) { nodes.note_unreadable(why); }),
@@ -98,7 +98,7 @@ Extender::State::State(ExtenderSettings its_settings, kube::Transport& its_trans
              .on_listed = [this] { on_listed(); }}),
       pods("pods", kube::bound_pods(), transport, probe,
            pod_consumer(ledger, settings.verbs.contract,
-                        {.on_settled = [this](const PodUid& uid) { waker.gone(uid); },
+                        {.on_settled = [this](const PodUid& uid) { requeue.gone(uid); },
                          .on_bound = [this](const PodFacts& pod) { learn(*window, pod); }}),
            {.on_change = [this] { held.observe(ledger.releases()); },
             .on_listed = [this] { on_listed(); }}),
@@ -110,7 +110,7 @@ Extender::State::State(ExtenderSettings its_settings, kube::Transport& its_trans
 }
 
 ExtenderSettings Extender::State::with_market(ExtenderSettings its) const {
-  its.verbs.markets = board;
+  its.verbs.price_snapshots = board;
   its.verbs.window = window;
   return its;
 }
@@ -155,7 +155,7 @@ void Extender::State::add_routes() {
                   settings.verbs,
                   binder,
                   held,
-                  waker,
+                  requeue,
                   probe,
                   transport.executor(),
                   [this] { return listed(); }}

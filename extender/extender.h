@@ -22,7 +22,8 @@ struct ExtenderSettings {
   http::ServerOptions http;
   std::string url_prefix = "/mgpu";  // of the four verbs; starts with "/", does not end with it
   std::size_t binds_in_flight = kBindsInFlight;
-  std::string wake_namespace;  // of Waker's object; empty: kube-scheduler is never woken
+  std::string
+      requeue_namespace;  // of SchedulerRequeue's object; empty: pods are never requeued
 };
 
 class Extender {

@@ -36,7 +36,7 @@ Result<void> check_wake_namespace(const std::string& space) {
   const bool label = space.size() <= kNamespaceMax && std::ranges::all_of(space, is_inner) &&
                      space.front() != '-' && space.back() != '-';
   if (label) return {};
-  return error("--wake-namespace: " + in_quotes(space) +
+  return error("--requeue-namespace: " + in_quotes(space) +
                " is not a namespace: at most 63 of a-z, 0-9 and \"-\", which is neither first nor "
                "last; empty = do not wake");
 }
@@ -79,10 +79,10 @@ void add_api_flags(Options& options, Flags& flags) {
   add_api_server_flags(options, flags);
   options.add_number("bind-concurrency", "binds at the API server at once", flags.bind_concurrency,
                      1, kube::kApiRequestsInFlightMax);
-  options.add_text("wake-namespace",
+  options.add_text("requeue-namespace",
                    "of the object by which kube-scheduler is woken for a pod whose share came free "
                    "late; empty = do not wake",
-                   flags.wake_namespace);
+                   flags.requeue_namespace);
 }
 
 void add_http_flags(Options& options, Flags& flags) {
@@ -129,14 +129,15 @@ void add_flags(Options& options, Flags& flags) {
 Result<ExtenderSettings> settings_of(const Flags& flags) {
   if (auto checked = check_url_prefix(flags.url_prefix); !checked) return checked.error();
   if (auto checked = check_tls(flags); !checked) return checked.error();
-  if (auto checked = check_wake_namespace(flags.wake_namespace); !checked) return checked.error();
+  if (auto checked = check_wake_namespace(flags.requeue_namespace); !checked)
+    return checked.error();
   auto verbs = verb_settings(flags);
   if (!verbs) return verbs.error();
   return ExtenderSettings{.verbs = std::move(*verbs),
                           .http = http_options(flags),
                           .url_prefix = flags.url_prefix,
                           .binds_in_flight = static_cast<std::size_t>(flags.bind_concurrency),
-                          .wake_namespace = flags.wake_namespace};
+                          .requeue_namespace = flags.requeue_namespace};
 }
 
 void log_flags(const Flags& flags) {
@@ -148,7 +149,7 @@ void log_flags(const Flags& flags) {
                         {"url_prefix", flags.url_prefix},
                         {"bind_concurrency", std::to_string(flags.bind_concurrency)},
                         {"expected_placements", on_or_off(flags.expected_placements)},
-                        {"wake_namespace", flags.wake_namespace},
+                        {"wake_namespace", flags.requeue_namespace},
                         {"http_threads", std::to_string(flags.http_threads)},
                         {"max_body_bytes", std::to_string(flags.max_body_bytes)},
                         {"max_connections", std::to_string(flags.max_connections)},

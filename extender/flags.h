@@ -23,7 +23,7 @@ struct Flags : ProgramFlags {
   std::string policy{kDefaultPolicy};
   std::int64_t bind_concurrency = kBindsInFlight;
   bool expected_placements = true;
-  std::string wake_namespace = "kube-system";
+  std::string requeue_namespace = "kube-system";
   std::string tls_cert_file;
   std::string tls_key_file;
   std::string tls_client_ca_file;

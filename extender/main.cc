@@ -18,7 +18,7 @@ mgpu::Result<void> serve(const mgpu::extender::Flags& flags, mgpu::kube::Transpo
   mgpu::log_info(
       "listening; ready once nodes, pods and budgets have been listed",
       {{"address", flags.listen_address}, {"port", std::to_string((*extender)->port())}});
-  mgpu::wait_for_the_end();
+  mgpu::wait_for_shutdown();
   (*extender)->drain();
   return {};
 }

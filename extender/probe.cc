@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kFilterNodes = "Nodes that filter was asked about.";
 constexpr const char* kClaims = "Pods that hold cards, by phase.";
-constexpr std::array kVerbs = {"filter", "prioritize", "prioritize-plain", "preempt", "bind"};
+constexpr std::array kVerbs = {"filter", "prioritize", "prioritize-non-gpu", "preempt", "bind"};
 
 const char* name_of(BindOutcome outcome) {
   switch (outcome) {
@@ -32,13 +32,13 @@ const char* name_of(BindOutcome outcome) {
   return "unknown";
 }
 
-const char* name_of(WakeOutcome outcome) {
+const char* name_of(RequeueOutcome outcome) {
   switch (outcome) {
-    case WakeOutcome::kWoken:
-      return "woken";
-    case WakeOutcome::kRefused:
+    case RequeueOutcome::kRequeued:
+      return "requeued";
+    case RequeueOutcome::kRefused:
       return "refused";
-    case WakeOutcome::kFailed:
+    case RequeueOutcome::kFailed:
       return "failed";
   }
   return "unknown";
@@ -55,8 +55,9 @@ Probe::Probe(Metrics& metrics, Ledger& ledger)
       ledger_(ledger),
       nodes_fitting_(counter("filter_nodes_total", kFilterNodes, {{"result", "fits"}})),
       nodes_refused_(counter("filter_nodes_total", kFilterNodes, {{"result", "refused"}})),
-      markets_made_(counter("markets_made_total", "Times that prices were found anew.", {})),
-      market_seconds_(gauge("market_make_seconds", "What finding prices took the last time.")),
+      price_refreshes_(counter("price_refreshes_total", "Times that prices were found anew.", {})),
+      price_refresh_seconds_(
+          gauge("price_refresh_duration_seconds", "What finding prices took the last time.")),
       nodes_(gauge("nodes", "Nodes known.")),
       cards_(gauge("cards", "Cards of the nodes known.")),
       assumed_(gauge("claims", kClaims, {{"phase", "assumed"}})),
@@ -77,7 +78,8 @@ Probe::Probe(Metrics& metrics, Ledger& ledger)
                              BindOutcome::kConflict, BindOutcome::kUnavailable}) {
     binds(outcome);
   }
-  for (const auto outcome : {WakeOutcome::kWoken, WakeOutcome::kRefused, WakeOutcome::kFailed}) {
+  for (const auto outcome :
+       {RequeueOutcome::kRequeued, RequeueOutcome::kRefused, RequeueOutcome::kFailed}) {
     wakes(outcome);
   }
   add_process_metrics(metrics, "mgpu_extender");
@@ -97,8 +99,8 @@ Counter& Probe::binds(BindOutcome outcome) {
                  {{"outcome", name_of(outcome)}});
 }
 
-Counter& Probe::wakes(WakeOutcome outcome) {
-  return counter("wakes_total", "Times that kube-scheduler was woken for a refused pod.",
+Counter& Probe::wakes(RequeueOutcome outcome) {
+  return counter("requeues_total", "Times that kube-scheduler was woken for a refused pod.",
                  {{"result", name_of(outcome)}});
 }
 
@@ -132,13 +134,13 @@ void Probe::bind_ended(BindOutcome outcome) {
   binds(outcome).Increment();
 }
 
-void Probe::wake_ended(WakeOutcome outcome) {
+void Probe::requeue_ended(RequeueOutcome outcome) {
   wakes(outcome).Increment();
 }
 
-void Probe::market_made(std::chrono::milliseconds took) {
-  markets_made_.Increment();
-  market_seconds_.Set(std::chrono::duration<double>(took).count());
+void Probe::prices_refreshed(std::chrono::milliseconds took) {
+  price_refreshes_.Increment();
+  price_refresh_seconds_.Set(std::chrono::duration<double>(took).count());
 }
 
 void Probe::bad_request(const char* verb) {

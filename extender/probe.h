@@ -6,10 +6,10 @@
 //   mgpu_extender_binds_total{outcome}           "bound", "unfit", "bad_request", "conflict",
 //                                                "unavailable"
 //   mgpu_extender_binds_in_flight
-//   mgpu_extender_wakes_total{result}            of kube-scheduler: "woken", "refused", "failed"
-//   mgpu_extender_markets_made_total             times that prices were found anew
-//   mgpu_extender_market_make_seconds            what the last time took, beside the requests
-//   mgpu_extender_nodes, _cards, _claims{phase}, _drifting_pods, _overfull_cards,
+//   mgpu_extender_requeues_total{result}            of kube-scheduler: "requeued", "refused",
+//   "failed" mgpu_extender_price_refreshes_total             times that prices were found anew
+//   mgpu_extender_price_refresh_duration_seconds            what the last time took, beside the
+//   requests mgpu_extender_nodes, _cards, _claims{phase}, _drifting_pods, _overfull_cards,
 //   mgpu_extender_expected_placements            what the ledger holds
 //   mgpu_extender_ready                          1 once nodes, pods and budgets have been listed
 //   mgpu_extender_watch_problems_total{resource} failed lists and watches
@@ -41,12 +41,12 @@ class Probe {
   // Runs before each reading of the metrics, to tell what is cheaper to read than to follow.
   void before_reading(std::function<void()> tell);
 
-  // One verb answered: "filter", "prioritize", "prioritize-plain", "preempt", "bind".
+  // One verb answered: "filter", "prioritize", "prioritize-non-gpu", "preempt", "bind".
   void answered(const char* verb, std::chrono::nanoseconds took);
   void filtered(std::size_t fitting, std::size_t refused);
   void bind_ended(BindOutcome outcome);
-  void wake_ended(WakeOutcome outcome);
-  void market_made(std::chrono::milliseconds took);
+  void requeue_ended(RequeueOutcome outcome);
+  void prices_refreshed(std::chrono::milliseconds took);
   void bad_request(const char* verb);
   void watch_problem(const char* resource);
   void unreadable_object(const char* resource);
@@ -61,7 +61,7 @@ class Probe {
   Gauge& gauge(const char* name, const char* help, const Labels& labels = {});
   Counter& counter(const char* name, const char* help, const Labels& labels);
   Counter& binds(BindOutcome outcome);
-  Counter& wakes(WakeOutcome outcome);
+  Counter& wakes(RequeueOutcome outcome);
   void read_ledger();
 
   Metrics& metrics_;
@@ -69,8 +69,8 @@ class Probe {
   std::map<std::string_view, Histogram*> verb_seconds_;  // constant after construction
   Counter& nodes_fitting_;
   Counter& nodes_refused_;
-  Counter& markets_made_;
-  Gauge& market_seconds_;
+  Counter& price_refreshes_;
+  Gauge& price_refresh_seconds_;
   Gauge& nodes_;
   Gauge& cards_;
   Gauge& assumed_;

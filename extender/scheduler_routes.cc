@@ -61,17 +61,17 @@ void filter(const Call& call, Request request) {
   auto parsed = ExtenderArgs::parse(std::move(request.body));
   if (!parsed) return call.refuse(parsed.error());
   const auto args = std::make_shared<const ExtenderArgs>(std::move(*parsed));
-  call.routes().waker.asked(args->pod().uid());
+  call.routes().requeue.asked(args->pod().uid());
   const auto decide = [call, args](bool last) {
     const SchedulerRoutes& to = call.routes();
     const std::uint64_t releases = to.ledger.releases();
     const auto reply = filter(*args, to.ledger, to.settings, to.clock.now());
     if (reply.may_change && !last) return false;
-    if (reply.may_change) to.waker.refused(args->pod().uid(), releases);
+    if (reply.may_change) to.requeue.refused(args->pod().uid(), releases);
     answer_filter(call, *args, reply);
     return true;
   };
-  HeldRefusals& held = call.routes().held;
+  RejectionDelay& held = call.routes().held;
   const std::uint64_t before = held.releases();
   if (!decide(false) && !held.hold(args->pod().uid(), before, decide)) decide(true);
 }
@@ -142,7 +142,7 @@ void SchedulerRoutes::add_to(http::Router& router, const std::string& prefix) co
   };
   add("filter", filter);
   add("prioritize", prioritize<extender::prioritize>);
-  add("prioritize-plain", prioritize<extender::prioritize_plain>);
+  add("prioritize-non-gpu", prioritize<extender::prioritize_non_gpu>);
   add("preempt", preempt);
   add("bind", bind);
 }

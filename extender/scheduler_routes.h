@@ -1,8 +1,8 @@
 // kube-scheduler's calls over HTTP: read the message, ask the verb, write the answer, and tell
 // the probe and the log.
 //
-//   POST <prefix>/filter | prioritize | prioritize-plain | preempt | bind
-//     prioritize-plain is for an entry of its own in kube-scheduler's configuration, which sends
+//   POST <prefix>/filter | prioritize | prioritize-non-gpu | preempt | bind
+//     prioritize-non-gpu is for an entry of its own in kube-scheduler's configuration, which sends
 //     every pod and may be ignored: so that pods without cards never depend on the extender
 //     200  the protocol's answer, with its own Error where there is one
 //     400  {"error": sentence}: the message cannot be read
@@ -30,8 +30,8 @@ struct SchedulerRoutes {
   const DisruptionBudgets& budgets;
   const Settings& settings;
   Binder& binder;
-  HeldRefusals& held;
-  Waker& waker;
+  RejectionDelay& held;
+  SchedulerRequeue& requeue;
   Probe& probe;
   const Executor& clock;
   std::function<bool()> ready;  // any thread

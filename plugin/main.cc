@@ -49,7 +49,7 @@ Result<void> serve(const Flags& flags, mgpu::kube::Transport& transport) {
   if (!agent) return agent.error();
   mgpu::log_info("listening",
                  {{"address", flags.listen_address}, {"port", std::to_string((*agent)->port())}});
-  mgpu::wait_for_the_end();
+  mgpu::wait_for_shutdown();
   agent->reset();
   return fatal.result();
 }

@@ -21,9 +21,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly components_version=1.36.3
 readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu
 # Not those that speak gRPC: its library is not built for ThreadSanitizer.
-readonly threaded_targets=(base_test common_test kube_test ledger_test market_test verbs_test http_test
-  extender_test plugin_test node_test monitor_test)
-readonly threaded_tests='^(common(/base|/kube|/http)?|extender(/ledger|/market|/verbs)?|plugin(/node|/monitor)?)\.'
+readonly threaded_tests=(base_test program_test http_test kube_test kube_memory_test ledger_test learning_test
+  verbs_test bind_test requeue_test extender_test cards_test containers_test node_test monitor_test)
 readonly cluster_timeout=20m
 readonly node_tests='^TestNode'
 
@@ -32,8 +31,13 @@ go=
 passed=0
 failed=0
 child=
+downloads=
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/mgpu-test.XXXXXX")
 export NINJA_STATUS='[%f/%t %es] '
+# ThreadSanitizer does not start where the kernel spreads addresses widely (vm.mmap_rnd_bits over 28).
+unspread=
+if setarch "$(uname -m)" -R true 2>/dev/null; then unspread="setarch $(uname -m) -R"; fi
+export unspread
 # What one checkout has compiled serves the next, wherever it lies.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
@@ -41,6 +45,7 @@ say() { printf '[%3ds] %s\n' "$SECONDS" "$*"; }
 
 # A child that keeps things outside the scratch folder, such as mounts, takes them down first.
 leave() {
+  [[ -z $downloads ]] || kill "$downloads" 2>/dev/null || true
   if [[ -n $child ]]; then
     kill -TERM -- "-$child" 2>/dev/null || true
     local tries=0
@@ -83,23 +88,44 @@ build() { # preset, targets (none: all)
   step "build $preset" ninja -C "build/$preset" -j "$jobs" "$@"
 }
 
-# Every 50th test that passes, and everything else.
-thin_out() {
-  awk '/^ *Start +[0-9]+:/ {next} / Passed / {if (++n % 50) next} {print; fflush()}'
+# Runs test programs, each in two halves, as many at a time as there are cores. A half that fails
+# prints all that it has printed.
+run_programs() { # preset, programs
+  local preset=$1 reports=$scratch/$1 before=$failed status=0
+  shift
+  say "test $preset"
+  mkdir -p "$reports"
+  run halves "$reports" "$@" || status=$?
+  count_gtest "$reports"
+  count_unexplained "$status" "$before"
 }
 
-ctest_thinned() { ctest "$@" 2>&1 | thin_out; }
+halves() { # where reports go, programs
+  local reports=$1 program
+  shift
+  for program in "$@"; do
+    printf '%s %s\n' "$program" 0 "$program" 1
+  done | xargs -P "$jobs" -L 1 bash -c 'half "$0" "$1" "$2"' "$reports"
+}
 
-count_ctest() { # JUnit file
-  local suite
-  suite=$(grep -o -m 1 '<testsuite [^>]*' <(tr '\n' ' ' <"$1"))
-  local tests failures skipped disabled
-  tests=$(attribute tests "$suite")
-  failures=$(attribute failures "$suite")
-  skipped=$(attribute skipped "$suite")
-  disabled=$(attribute disabled "$suite")
-  passed=$((passed + tests - failures - skipped - disabled))
-  failed=$((failed + failures))
+half() { # where its report goes, program, 0 or 1
+  local log
+  log=$1/$(basename "$2").$3
+  GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$3 timeout 600 $unspread "$2" --gtest_brief=1 \
+    >"$log" 2>&1 </dev/null && return 0
+  printf '%s, half %s of 2, failed:\n%s\n' "$(basename "$2")" "$3" "$(tail -n 400 "$log")"
+  # A crash or a leak is not among the tests that gtest counts.
+  grep -q '^\[  FAILED  \] [0-9]* test' "$log" || echo '[  FAILED  ] 1 test, which ended the program.' >>"$log"
+  return 1
+}
+export -f half
+
+# "[  PASSED  ] N tests." and "[  FAILED  ] N tests, listed below:" of every half.
+count_gtest() { # reports
+  local verdict number
+  while read -r verdict number; do
+    [[ $verdict == PASSED ]] && passed=$((passed + number)) || failed=$((failed + number))
+  done < <(sed -nE 's/^\[  (PASSED|FAILED)  \] ([0-9]+) tests?[.,].*/\1 \2/p' "$1"/*)
 }
 
 # A runner that failed without a test that did, such as one that was not built, counts as one.
@@ -109,55 +135,15 @@ count_unexplained() { # exit status, failures before
   fi
 }
 
-attribute() { sed -n "s/.*[[:space:]]$1=\"\([0-9]*\)\".*/\1/p" <<<"$2"; }
+# Those of a preset, by name: an older build may have left others there.
+test_programs() { ninja -C "build/$1" -t targets all | sed -n "s#^\(test/[a-z_]*_test\): .*#build/$1/\1#p"; }
 
-run_ctest() { # preset, more arguments of ctest
-  local preset=$1 report=$scratch/$1.xml status=0 before=$failed
-  shift
-  say "test $preset"
-  run ctest_thinned --test-dir "build/$preset" -j "$jobs" --output-on-failure --timeout 300 \
-    --no-tests=error --output-junit "$report" "$@" || status=$?
-  [[ ! -s $report ]] || count_ctest "$report"
-  count_unexplained "$status" "$before"
-}
-
-stage_unit() { build asan && run_ctest asan; }
-
-# Targets exist where their folder has tests.
-existing_targets() { # preset, names
-  local preset=$1 name
-  shift
-  for name in "$@"; do
-    if ninja -C "build/$preset" -t query "$name" >/dev/null 2>&1; then
-      echo "$name"
-    fi
-  done
-}
-
-# ThreadSanitizer of GCC 12 does not start where the kernel spreads addresses widely
-# (vm.mmap_rnd_bits over 28); setarch turns that off for its children.
-unspread() {
-  if setarch "$(uname -m)" -R true 2>/dev/null; then
-    setarch "$(uname -m)" -R "$@"
-  else
-    "$@"
-  fi
-}
+stage_unit() { build asan && run_programs asan $(test_programs asan); }
 
 stage_tsan() {
   step "configure tsan" cmake --preset tsan --log-level=WARNING || return 1
-  local targets
-  mapfile -t targets < <(existing_targets tsan "${threaded_targets[@]}")
-  step "build tsan" unspread ninja -C build/tsan -j "$jobs" "${targets[@]}" || return 1
-  run_tsan
-}
-
-run_tsan() {
-  local real
-  real=$(command -v ctest)
-  ctest() { unspread "$real" "$@"; }
-  run_ctest tsan -R "$threaded_tests"
-  unset -f ctest
+  step "build tsan" ninja -C build/tsan -j "$jobs" "${threaded_tests[@]}" || return 1
+  run_programs tsan "${threaded_tests[@]/#/build/tsan/test/}"
 }
 
 stage_format() {
@@ -255,6 +241,9 @@ build_once() { # kind, what is built, sources
 # Sets `go`, and what both real stages need.
 prepare_components() {
   local built
+  # Not both at once.
+  [[ -z $downloads ]] || wait "$downloads" || true
+  downloads=
   go=$(bash deploy/install.sh go) || { failed=$((failed + 1)) && return 1; }
   export GOTOOLCHAIN=auto
   build_once "components-$components_version" \
@@ -313,6 +302,17 @@ cluster_tests() { # log, which tests
     tee "$1" | grep --line-buffered -v '^=== '
 }
 
+# Downloads wait for the network and compiling for the processors, so that the former begin first.
+# What fails here is downloaded, or reported, by the stage that needs it.
+download_go_modules() {
+  local go folder
+  go=$(bash deploy/install.sh go) || return 0
+  export GOTOOLCHAIN=auto
+  for folder in test/cluster/components test/cluster test/cluster/runtime; do
+    (cd "$folder" && "$go" mod download) || true
+  done
+}
+
 # --------------------------------------------------------------------------------------------------
 
 stages=("$@")
@@ -326,10 +326,17 @@ for stage in "${stages[@]}"; do
 done
 
 step "install" bash deploy/install.sh || { echo "0 passed, 1 failed" && exit 1; }
+if [[ " ${stages[*]} " =~ \ (cluster|node|bench)\  ]]; then
+  download_go_modules >/dev/null 2>&1 </dev/null &
+  downloads=$!
+fi
+times=
 for stage in "${stages[@]}"; do
   say "stage $stage"
+  begun=$SECONDS
   "stage_$stage" || true
+  times+=" $stage $((SECONDS - begun))"
 done
-say "done"
+say "done; seconds by stage:$times"
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

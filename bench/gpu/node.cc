@@ -183,7 +183,7 @@ plugin::MpsFolders MpsOfCard::folders() const {
   return plugin::mps_folders(options_.run_dir, node_.card.uuid);
 }
 
-std::string MpsOfCard::ask(const std::string& command) const {
+std::string MpsOfCard::context(const std::string& command) const {
   const auto answer =
       plugin::mps_command(options_.control, folders(), command, options_.times.command);
   std::string text = answer ? *answer : answer.error().message;
@@ -192,12 +192,12 @@ std::string MpsOfCard::ask(const std::string& command) const {
 }
 
 std::vector<std::int64_t> MpsOfCard::servers() const {
-  return plugin::parse_pids(ask("get_server_list"));
+  return plugin::parse_pids(context("get_server_list"));
 }
 
 std::string MpsOfCard::server_status() const {
   const auto pids = servers();
-  return pids.empty() ? "no server" : ask(fmt::format("get_server_status {}", pids.front()));
+  return pids.empty() ? "no server" : context(fmt::format("get_server_status {}", pids.front()));
 }
 
 Result<std::unique_ptr<CardWithMps>> start_card_with_mps(const Trial& trial,

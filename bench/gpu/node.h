@@ -59,7 +59,7 @@ class MpsOfCard {
   Container container(Share share, bool read_only, std::vector<std::string> command) const;
   // What the daemon answers to a command from outside of containers, without the line's end; or why
   // it does not.
-  std::string ask(const std::string& command) const;
+  std::string context(const std::string& command) const;
   // The pids of its servers, and the status of the first: "ACTIVE", "FAULT", "no server".
   std::vector<std::int64_t> servers() const;
   std::string server_status() const;

@@ -74,8 +74,8 @@ Result<SmiReport> parse_smi_report(const std::string& xml) {
 }
 
 Result<SmiReport> ask_nvidia_smi(const Trial& trial) {
-  const auto xml =
-      plugin::converse({trial.nvidia_smi, {"-q", "-x"}, {}, -1, -1}, "", kReportBytesMax, kTimeout);
+  const auto xml = plugin::run_with_input({trial.nvidia_smi, {"-q", "-x"}, {}, -1, -1}, "",
+                                          kReportBytesMax, kTimeout);
   if (!xml) return error("nvidia-smi -q -x failed: " + xml.error().message);
   return parse_smi_report(*xml);
 }

@@ -18,10 +18,10 @@ struct Lane {
   Client client;
   Times times;
 
-  Result<void> ask(Requests& requests, bool count);
+  Result<void> context(Requests& requests, bool count);
 };
 
-Result<void> Lane::ask(Requests& requests, bool count) {
+Result<void> Lane::context(Requests& requests, bool count) {
   const std::string_view body = requests.next();
   const auto begun = Clock::now();
   const auto answer = client.post(who.path, body);
@@ -47,7 +47,7 @@ Result<void> take_turns(std::vector<Lane>& lanes, Requests& requests, std::size_
                         bool count) {
   for (Lane& lane : lanes)
     for (std::size_t i = 0; i < turn; ++i)
-      if (auto asked = lane.ask(requests, count); !asked) return asked;
+      if (auto asked = lane.context(requests, count); !asked) return asked;
   return {};
 }
 

@@ -24,7 +24,7 @@ EmbeddedCluster::~EmbeddedCluster() {
 
 Result<void> EmbeddedCluster::start(extender::Settings settings, std::uint16_t port) {
   extender::ExtenderSettings extender{
-      .verbs = std::move(settings), .http = {}, .url_prefix = kUrlPrefix, .wake_namespace = {}};
+      .verbs = std::move(settings), .http = {}, .url_prefix = kUrlPrefix, .requeue_namespace = {}};
   extender.http.address = "127.0.0.1";
   extender.http.port = port;
   auto started = extender::Extender::start(std::move(extender), api_server_);

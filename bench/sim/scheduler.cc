@@ -133,13 +133,13 @@ Scheduler::Fits Scheduler::fit_sums(const Cluster& cluster, const kube::Pod& pod
   return fits;
 }
 
-Result<std::string> Scheduler::ask(const std::string& verb, std::string body) {
+Result<std::string> Scheduler::context(const std::string& verb, std::string body) {
   const kube::Request request = post_json(url_prefix_ + "/" + verb, std::move(body));
   return body_of(request, call(extender_, request));
 }
 
 Result<void> Scheduler::filter(const std::string& pod, Fits& fits) {
-  auto body = ask("filter", extender_args(pod, fits.nodes));
+  auto body = context("filter", extender_args(pod, fits.nodes));
   if (!body) return body.error();
   const Json reply = Json::parse(*body, nullptr, false);
   if (!reply.is_object()) return error("filter: the extender's reply is not JSON");
@@ -155,7 +155,7 @@ Result<void> Scheduler::filter(const std::string& pod, Fits& fits) {
 
 Result<std::string> Scheduler::best(const std::string& pod, const std::vector<std::string>& nodes) {
   if (nodes.size() == 1) return nodes.front();
-  auto body = ask("prioritize", extender_args(pod, nodes));
+  auto body = context("prioritize", extender_args(pod, nodes));
   if (!body) return body.error();
   const Json reply = Json::parse(*body, nullptr, false);
   if (!reply.is_array() || reply.empty()) return error("prioritize: the reply is not a list");
@@ -166,11 +166,11 @@ Result<std::string> Scheduler::best(const std::string& pod, const std::vector<st
 }
 
 Result<Decision> Scheduler::bind(const kube::Pod& pod, const std::string& node) {
-  auto body = ask("bind", Json{{"PodName", pod.metadata.name},
-                               {"PodNamespace", pod.metadata.space},
-                               {"PodUID", pod.metadata.uid},
-                               {"Node", node}}
-                              .dump());
+  auto body = context("bind", Json{{"PodName", pod.metadata.name},
+                                   {"PodNamespace", pod.metadata.space},
+                                   {"PodUID", pod.metadata.uid},
+                                   {"Node", node}}
+                                  .dump());
   if (!body) return body.error();
   const Json reply = Json::parse(*body, nullptr, false);
   if (!reply.is_object()) return error("bind: the extender's reply is not JSON");

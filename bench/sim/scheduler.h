@@ -46,7 +46,7 @@ class Scheduler {
   Result<void> filter(const std::string& pod, Fits& fits);
   Result<std::string> best(const std::string& pod, const std::vector<std::string>& nodes);
   Result<Decision> bind(const kube::Pod& pod, const std::string& node);
-  Result<std::string> ask(const std::string& verb, std::string body);
+  Result<std::string> context(const std::string& verb, std::string body);
 
   kube::Transport& api_server_;
   kube::Transport& extender_;

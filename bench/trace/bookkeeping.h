@@ -17,7 +17,7 @@ class Bookkeeping {
   explicit Bookkeeping(const Objects& objects);
 
   // Whether the node's CPU and main memory are enough; what NodeResourcesFit asks beside cards.
-  bool host_fits(std::size_t node, const extender::HostAmount& wanted) const {
+  bool host_fits(std::size_t node, const extender::NodeResources& wanted) const {
     return wanted.cpu.value() <= free_cpu_[node] && wanted.memory.value() <= free_memory_[node];
   }
 

@@ -31,13 +31,13 @@ std::string renamed(const std::string& name, std::size_t number) {
 }  // namespace
 
 Cycle::Cycle(const Objects& objects, extender::PolicyChoice policy,
-             std::shared_ptr<const extender::Board> markets, SchedulerRules rules,
+             std::shared_ptr<const extender::CurrentPrices> price_snapshots, SchedulerRules rules,
              std::uint64_t seed)
     : objects_(objects), rules_(rules), tie_draws_(seed, kTieDraws), bookkeeping_(objects) {
   settings_.contract = objects.contract();
   settings_.min_memory = MiB(1);
   settings_.policy = policy;
-  settings_.markets = std::move(markets);
+  settings_.price_snapshots = std::move(price_snapshots);
   const auto& nodes = objects.trace().nodes;
   const std::vector<std::size_t> numbers = node_numbers(objects.trace(), seed);
   for (std::size_t node = 0; node < nodes.size(); ++node)
@@ -52,7 +52,7 @@ Cycle::Cycle(const Objects& objects, extender::PolicyChoice policy,
             [this](std::size_t a, std::size_t b) { return names_[a] < names_[b]; });
 }
 
-Outcome Cycle::schedule(std::size_t index, const std::string& uid, MarketMaker& market_maker) {
+Outcome Cycle::schedule(std::size_t index, const std::string& uid, PriceMaker& market_maker) {
   now_ += std::chrono::milliseconds(1);
   const kube::Pod pod = objects_.pod(index, uid);
   const auto request = extender::read_pod_request(pod, settings_);
@@ -88,7 +88,7 @@ void Cycle::remove(std::size_t index, const std::string& uid, std::size_t node,
   bookkeeping_.remove(index, node, cards);
 }
 
-std::vector<std::string_view> Cycle::candidates(const extender::HostAmount& wanted) const {
+std::vector<std::string_view> Cycle::candidates(const extender::NodeResources& wanted) const {
   std::vector<std::string_view> names;
   names.reserve(by_name_.size());
   for (const std::size_t node : by_name_)
@@ -108,7 +108,7 @@ std::string_view Cycle::choose(const kube::Pod& pod, std::vector<std::string_vie
 }
 
 // REQUIRES: names.
-std::string_view Cycle::choose_by_defaults(const extender::HostAmount& wanted,
+std::string_view Cycle::choose_by_defaults(const extender::NodeResources& wanted,
                                            const std::vector<std::string_view>& names) {
   std::vector<extender::HostScore> scores;
   scores.reserve(names.size());
@@ -131,8 +131,8 @@ std::string_view Cycle::highest(const std::vector<extender::HostScore>& scores) 
 
 Placement Cycle::assume(const extender::PodRequest& request, const extender::Claim& claim) {
   if (request.request.empty()) return {};
-  const auto market = settings_.market();
-  auto answer = ledger_.assume(claim, *request.policy.card, now_, market.get());
+  const auto price_snapshot = settings_.price_snapshot();
+  auto answer = ledger_.assume(claim, *request.policy.card, now_, price_snapshot.get());
   auto* assumed = std::get_if<extender::Assumed>(&answer);
   MGPU_CHECK(assumed != nullptr, "what filter let through fits, with nobody else binding");
   return std::move(assumed->placement);
@@ -140,7 +140,7 @@ Placement Cycle::assume(const extender::PodRequest& request, const extender::Cla
 
 void Cycle::confirm(extender::Claim claim, const Placement& cards) {
   if (claim.request.empty())
-    return ledger_.apply_plain({std::move(claim.uid), std::move(claim.node), claim.host});
+    return ledger_.apply_non_gpu({std::move(claim.uid), std::move(claim.node), claim.host});
   claim.placement = cards;
   ledger_.apply_pod(std::move(claim));
 }

@@ -49,11 +49,12 @@ class Cycle {
   // `objects` outlives it. Nodes are called "<4 digits>-<their name>", by the seed
   // (node_numbers).
   Cycle(const Objects& objects, extender::PolicyChoice policy,
-        std::shared_ptr<const extender::Board> markets, SchedulerRules rules, std::uint64_t seed);
+        std::shared_ptr<const extender::CurrentPrices> price_snapshots, SchedulerRules rules,
+        std::uint64_t seed);
 
   // `pod` is an index into the trace's; `uid` is this arrival's own. What the ledger holds
   // afterwards is confirmed. `market_maker` is shown the pod first.
-  Outcome schedule(std::size_t pod, const std::string& uid, MarketMaker& market_maker);
+  Outcome schedule(std::size_t pod, const std::string& uid, PriceMaker& market_maker);
   // The pod has ended.
   void remove(std::size_t pod, const std::string& uid, std::size_t node, const Placement& cards);
 
@@ -64,9 +65,9 @@ class Cycle {
   Instant now() const { return now_; }
 
  private:
-  std::vector<std::string_view> candidates(const extender::HostAmount& wanted) const;
+  std::vector<std::string_view> candidates(const extender::NodeResources& wanted) const;
   std::string_view choose(const kube::Pod& pod, std::vector<std::string_view> names);
-  std::string_view choose_by_defaults(const extender::HostAmount& wanted,
+  std::string_view choose_by_defaults(const extender::NodeResources& wanted,
                                       const std::vector<std::string_view>& names);
   std::string_view highest(const std::vector<extender::HostScore>& scores);
   Placement assume(const extender::PodRequest& request, const extender::Claim& claim);

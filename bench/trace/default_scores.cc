@@ -11,7 +11,7 @@ std::int64_t free_percent(std::int64_t free, std::int64_t allocatable) {
   return allocatable == 0 ? 0 : free * kMost / allocatable;
 }
 
-std::int64_t least_allocated(const HostRoom& node, const extender::HostAmount& wanted) {
+std::int64_t least_allocated(const HostRoom& node, const extender::NodeResources& wanted) {
   const std::int64_t cpu =
       free_percent((node.free.cpu - wanted.cpu).value(), node.allocatable.cpu.value());
   const std::int64_t memory =
@@ -24,14 +24,15 @@ double used_fraction(std::int64_t free, std::int64_t allocatable) {
   return static_cast<double>(allocatable - free) / static_cast<double>(allocatable);
 }
 
-std::int64_t balance(const extender::HostAmount& allocatable, const extender::HostAmount& free) {
+std::int64_t balance(const extender::NodeResources& allocatable,
+                     const extender::NodeResources& free) {
   const double cpu = used_fraction(free.cpu.value(), allocatable.cpu.value());
   const double memory = used_fraction(free.memory.value(), allocatable.memory.value());
   return static_cast<std::int64_t>((1 - std::abs(cpu - memory) / 2) * kMost);
 }
 
-std::int64_t balanced(const HostRoom& node, const extender::HostAmount& wanted) {
-  const extender::HostAmount after{node.free.cpu - wanted.cpu, node.free.memory - wanted.memory};
+std::int64_t balanced(const HostRoom& node, const extender::NodeResources& wanted) {
+  const extender::NodeResources after{node.free.cpu - wanted.cpu, node.free.memory - wanted.memory};
   const std::int64_t gained =
       balance(node.allocatable, after) - balance(node.allocatable, node.free);
   return kMost / 2 + (kMost / 2 + gained) / 2;
@@ -39,7 +40,7 @@ std::int64_t balanced(const HostRoom& node, const extender::HostAmount& wanted) 
 
 }  // namespace
 
-std::int64_t default_score(const HostRoom& node, const extender::HostAmount& wanted) {
+std::int64_t default_score(const HostRoom& node, const extender::NodeResources& wanted) {
   return least_allocated(node, wanted) + balanced(node, wanted);
 }
 

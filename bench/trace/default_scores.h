@@ -12,11 +12,11 @@
 namespace mgpu::trace {
 
 struct HostRoom {
-  extender::HostAmount allocatable;
-  extender::HostAmount free;  // of it
+  extender::NodeResources allocatable;
+  extender::NodeResources free;  // of it
 };
 
 // 50 .. 200. REQUIRES: `wanted` is free.
-std::int64_t default_score(const HostRoom& node, const extender::HostAmount& wanted);
+std::int64_t default_score(const HostRoom& node, const extender::NodeResources& wanted);
 
 }  // namespace mgpu::trace

@@ -51,8 +51,8 @@ extender::PodClass class_of(const Objects& objects, const Counted& counted) {
   const auto request =
       read_request(objects.pod(counted.first_pod, "class"), objects.contract(), MiB(1));
   MGPU_CHECK(request.has_value(), "a trace's pods are made by the contract");
-  const extender::HostAmount host{objects.trace().pods[counted.first_pod].host.cpu,
-                                  MiB(counted.memory_mib / counted.pods)};
+  const extender::NodeResources host{objects.trace().pods[counted.first_pod].host.cpu,
+                                     MiB(counted.memory_mib / counted.pods)};
   auto classes = extender::classes_of(*request, host);
   MGPU_CHECK(classes.size() == 1, "a trace's pods have one container");
   return std::move(classes.front());
@@ -65,16 +65,16 @@ std::vector<extender::CountedClass> counted_classes(const Objects& objects) {
   return counted;
 }
 
-// As the extender makes markets, but between two pods and not beside them.
-class PricedWorkload final : public MarketMaker {
+// As the extender makes price snapshots, but between two pods and not beside them.
+class PricedWorkload final : public PriceMaker {
  public:
   // Without `counted`, what has been seen.
   explicit PricedWorkload(std::optional<std::vector<extender::CountedClass>> counted)
       : counted_(std::move(counted)) {}
 
-  std::shared_ptr<const extender::Board> board() const override { return board_; }
+  std::shared_ptr<const extender::CurrentPrices> board() const override { return board_; }
   void seen(const extender::PodRequest& pod) override {
-    window_.seen(pod.draw, pod.request, pod.host);
+    window_.seen(pod.tie_break_seed, pod.request, pod.host);
   }
   void refresh_if_due(extender::Ledger& ledger) override {
     if (!maker_) maker_.emplace(ledger, *board_, [this] { return classes(); });
@@ -91,21 +91,23 @@ class PricedWorkload final : public MarketMaker {
 
   std::optional<std::vector<extender::CountedClass>> counted_;
   extender::WorkloadWindow window_;
-  std::shared_ptr<extender::Board> board_ = std::make_shared<extender::Board>();
-  std::optional<extender::Maker> maker_;
+  std::shared_ptr<extender::CurrentPrices> board_ = std::make_shared<extender::CurrentPrices>();
+  std::optional<extender::PriceBuilder> maker_;
   std::uint64_t made_at_ = 0;
 };
 
-class KnownWorkload final : public MarketMaker {
+class KnownWorkload final : public PriceMaker {
  public:
-  explicit KnownWorkload(extender::MarketPtr market) { board_->publish(std::move(market)); }
+  explicit KnownWorkload(extender::MarketPtr price_snapshot) {
+    board_->publish(std::move(price_snapshot));
+  }
 
-  std::shared_ptr<const extender::Board> board() const override { return board_; }
+  std::shared_ptr<const extender::CurrentPrices> board() const override { return board_; }
   void seen(const extender::PodRequest&) override {}
   void refresh_if_due(extender::Ledger&) override {}
 
  private:
-  std::shared_ptr<extender::Board> board_ = std::make_shared<extender::Board>();
+  std::shared_ptr<extender::CurrentPrices> board_ = std::make_shared<extender::CurrentPrices>();
 };
 
 }  // namespace
@@ -119,11 +121,11 @@ MakeMarketMaker known_workload(const Objects& objects, bool prices) {
     return
         [counted = counted_classes(objects)] { return std::make_unique<PricedWorkload>(counted); };
   }
-  auto market = std::make_shared<extender::Market>();
-  market->version = 1;
-  market->workload = target_workload(objects);
-  market->target = extender::TargetWorkload(market->workload);
-  return [market] { return std::make_unique<KnownWorkload>(market); };
+  auto price_snapshot = std::make_shared<extender::PriceSnapshot>();
+  price_snapshot->version = 1;
+  price_snapshot->workload = target_workload(objects);
+  price_snapshot->target = extender::TargetWorkload(price_snapshot->workload);
+  return [price_snapshot] { return std::make_unique<KnownWorkload>(price_snapshot); };
 }
 
 MakeMarketMaker learned_workload() {

@@ -66,7 +66,7 @@ class Run {
   const Objects& objects_;
   const RunSettings& settings_;
   std::uint64_t seed_;
-  std::unique_ptr<MarketMaker> market_maker_;
+  std::unique_ptr<PriceMaker> market_maker_;
   Cycle cycle_;
   Curve curve_;
   FragmentationSum fragmentation_;

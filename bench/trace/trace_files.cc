@@ -32,12 +32,13 @@ Result<HostColumns> host_columns(const Table& table) {
   return HostColumns{*cpu, *memory};
 }
 
-Result<extender::HostAmount> read_host(const Table& table, std::size_t row, HostColumns columns) {
+Result<extender::NodeResources> read_host(const Table& table, std::size_t row,
+                                          HostColumns columns) {
   const auto cpu = table.number(row, columns.cpu, 0, limits::kMilliCpuMax);
   if (!cpu) return cpu.error();
   const auto memory = table.number(row, columns.memory, 0, limits::kMemoryMiBMax);
   if (!memory) return memory.error();
-  return extender::HostAmount{extender::MilliCpu(*cpu), MiB(*memory)};
+  return extender::NodeResources{extender::MilliCpu(*cpu), MiB(*memory)};
 }
 
 bool plain(char c) {
@@ -77,7 +78,7 @@ class Common {
  public:
   struct Line {
     std::string name;
-    extender::HostAmount host;
+    extender::NodeResources host;
     std::int32_t cards = 0;
   };
 

@@ -19,14 +19,14 @@ namespace mgpu::trace {
 
 struct TraceNode {
   std::string name;
-  extender::HostAmount host;
+  extender::NodeResources host;
   std::int32_t cards = 0;
   std::string model;
 };
 
 struct TracePod {
   std::string name;
-  extender::HostAmount host;
+  extender::NodeResources host;
   std::int32_t cards = 0;           // 0: asks for none
   std::int32_t milli = 0;           // of each card, 10 .. 1000 in steps of 10; 0 without cards
   std::vector<std::string> models;  // as listed: the traces name some twice

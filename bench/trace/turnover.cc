@@ -123,7 +123,7 @@ class Turnover {
   const std::vector<TracePod>& pods_;
   std::uint64_t seed_;
   Draws draws_;
-  std::unique_ptr<MarketMaker> market_maker_;
+  std::unique_ptr<PriceMaker> market_maker_;
   Cycle cycle_;
   Tally tally_;
   std::priority_queue<Living, std::vector<Living>, EndsLater> living_;

@@ -24,7 +24,7 @@ void hold_signals() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
-void wait_for_the_end() {
+void wait_for_shutdown() {
   const sigset_t signals = ending_signals();
   int received = 0;
   sigwait(&signals, &received);

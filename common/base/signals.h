@@ -4,11 +4,11 @@
 namespace mgpu {
 
 // Blocks both signals, and ignores SIGPIPE. Before any thread is started, so that the signals reach
-// none but wait_for_the_end().
+// none but wait_for_shutdown().
 void hold_signals();
 
 // Returns at the first signal, having logged it; the second then ends the process at once. Call it
 // on the main thread.
-void wait_for_the_end();
+void wait_for_shutdown();
 
 }  // namespace mgpu

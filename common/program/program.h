@@ -33,7 +33,7 @@ void add_log_flags(Options& options, ProgramFlags& flags);
 
 struct ProgramSteps {
   std::function<void()> log_flags;  // what decides how it runs; once, before anything is begun
-  // The work, until wait_for_the_end() (common/base/signals.h) returns. The transport's executor
+  // The work, until wait_for_shutdown() (common/base/signals.h) returns. The transport's executor
   // runs until this has returned. Errors: why it cannot begin or go on.
   std::function<Result<void>(kube::Transport& transport)> serve;
 };

@@ -7,25 +7,25 @@
 
 namespace mgpu::extender {
 
-void Rechecks::start() {
-  core_->client.executor().after(kAssumedRecheck,
+void AssumedPodReconciler::start() {
+  core_->client.executor().after(kAssumedReconcileAfter,
                                  core_->callbacks.wrap([self = shared_from_this()] {
                                    self->tick();
                                    self->start();
                                  }));
 }
 
-void Rechecks::tick() {
+void AssumedPodReconciler::tick() {
   drop_settled();
   // A slow API server: what is being read is not asked for again.
   if (reading_ > 0) return;
   const Instant now = core_->client.executor().now();
-  waiting_ = core_->ledger.assumed_before(now - kAssumedRecheck);
+  waiting_ = core_->ledger.assumed_before(now - kAssumedReconcileAfter);
   std::erase_if(waiting_, [&](const auto& claim) { return under_way(claim.id); });
-  while (reading_ < kRechecksInFlight && !waiting_.empty()) read_next();
+  while (reading_ < kReconciliationsInFlight && !waiting_.empty()) read_next();
 }
 
-void Rechecks::read_next() {
+void AssumedPodReconciler::read_next() {
   Ledger::InDoubt claim = std::move(waiting_.back());
   waiting_.pop_back();
   ++reading_;
@@ -37,7 +37,8 @@ void Rechecks::read_next() {
                         }));
 }
 
-void Rechecks::on_pod(const Ledger::InDoubt& claim, const kube::ApiResult<kube::Pod>& pod) {
+void AssumedPodReconciler::on_pod(const Ledger::InDoubt& claim,
+                                  const kube::ApiResult<kube::Pod>& pod) {
   --reading_;
   if (pod) {
     conclude(claim, *pod);
@@ -49,20 +50,20 @@ void Rechecks::on_pod(const Ledger::InDoubt& claim, const kube::ApiResult<kube::
   if (!waiting_.empty()) read_next();
 }
 
-void Rechecks::conclude(const Ledger::InDoubt& claim, const kube::Pod& pod) {
+void AssumedPodReconciler::conclude(const Ledger::InDoubt& claim, const kube::Pod& pod) {
   const auto written = core_->written.find(claim.id);
   const Annotations& annotations =
       written == core_->written.end() ? Annotations() : written->second.annotations;
-  const Standing standing =
+  const BindingState standing =
       standing_of(pod, claim.uid, claim.node, annotations, core_->settings.contract);
   // A pod that runs out where it stands holds its cards until the watch says otherwise.
-  if (standing == Standing::kOurs) {
+  if (standing == BindingState::kOurs) {
     return core_->ledger.bound(claim.id, core_->client.executor().now());
   }
   core_->ledger.forget(claim.id);
 }
 
-void Rechecks::drop_settled() {
+void AssumedPodReconciler::drop_settled() {
   std::unordered_set<ClaimId> assumed;
   for (const auto& claim : core_->ledger.assumed_before(Instant::max())) assumed.insert(claim.id);
   std::erase_if(core_->written, [&](const auto& written) {
@@ -70,7 +71,7 @@ void Rechecks::drop_settled() {
   });
 }
 
-bool Rechecks::under_way(ClaimId id) const {
+bool AssumedPodReconciler::under_way(ClaimId id) const {
   const auto written = core_->written.find(id);
   return written != core_->written.end() && written->second.under_way;
 }

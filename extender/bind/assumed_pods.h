@@ -10,11 +10,11 @@
 
 namespace mgpu::extender {
 
-class Rechecks : public std::enable_shared_from_this<Rechecks> {
+class AssumedPodReconciler : public std::enable_shared_from_this<AssumedPodReconciler> {
  public:
-  explicit Rechecks(std::shared_ptr<BinderCore> core) : core_(std::move(core)) {}
+  explicit AssumedPodReconciler(std::shared_ptr<BinderCore> core) : core_(std::move(core)) {}
 
-  // Once every kAssumedRecheck, until the binder ends.
+  // Once every kAssumedReconcileAfter, until the binder ends.
   void start();
 
  private:

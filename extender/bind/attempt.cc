@@ -78,16 +78,16 @@ void BindAttempt::on_pod(const kube::ApiResult<kube::Pod>& pod) {
 
 void BindAttempt::place(const kube::Pod& pod) {
   if (pod.uid() != args_.uid) {
-    return end({BindOutcome::kConflict, sentence_of(Standing::kAnother, pod)});
+    return end({BindOutcome::kConflict, sentence_of(BindingState::kAnother, pod)});
   }
   auto request = read_pod_request(pod, core_->settings);
   if (!request) return end({BindOutcome::kBadRequest, request.error().message});
   const Contract& contract = core_->settings.contract;
   const bool gpu = !request->request.empty();
   const Annotations mark = gpu ? Annotations{{contract.assumed, "true"}} : Annotations();
-  const Standing standing = standing_of(pod, args_.uid, args_.node, mark, contract);
-  if (standing == Standing::kOurs) return end({});
-  if (standing != Standing::kUnbound) {
+  const BindingState standing = standing_of(pod, args_.uid, args_.node, mark, contract);
+  if (standing == BindingState::kOurs) return end({});
+  if (standing != BindingState::kUnbound) {
     return end({BindOutcome::kConflict, sentence_of(standing, pod)});
   }
   gpu ? assume(pod, *request) : send({});
@@ -95,9 +95,9 @@ void BindAttempt::place(const kube::Pod& pod) {
 
 void BindAttempt::assume(const kube::Pod& pod, const PodRequest& request) {
   const Instant now = core_->client.executor().now();
-  const auto market = core_->settings.market();
-  const auto answer =
-      core_->ledger.assume(claim_of(pod, args_, request), *request.policy.card, now, market.get());
+  const auto price_snapshot = core_->settings.price_snapshot();
+  const auto answer = core_->ledger.assume(claim_of(pod, args_, request), *request.policy.card, now,
+                                           price_snapshot.get());
   if (const auto* reason = std::get_if<Reason>(&answer)) {
     return end(
         {BindOutcome::kUnfit, std::string(sentence(*reason)) + " (node " + args_.node.str() + ")"});
@@ -130,9 +130,9 @@ void BindAttempt::on_posted(const kube::ApiResult<void>& posted) {
   const std::string& message = posted.error().message;
   switch (posted.error().kind) {
     case Kind::kConflict:
-      return resolve(Doubt::kConflict, message);
+      return resolve(Uncertainty::kConflict, message);
     case Kind::kUnknown:
-      return resolve(Doubt::kLost, message);
+      return resolve(Uncertainty::kLost, message);
     case Kind::kNotFound:
     case Kind::kRefused:
       return end_forgotten(BindOutcome::kConflict, message);
@@ -141,7 +141,7 @@ void BindAttempt::on_posted(const kube::ApiResult<void>& posted) {
   }
 }
 
-void BindAttempt::resolve(Doubt doubt, std::string message) {
+void BindAttempt::resolve(Uncertainty doubt, std::string message) {
   step_ = Step::kResolving;
   core_->client.get_pod(
       args_.pod, kBindTimeout,
@@ -151,7 +151,7 @@ void BindAttempt::resolve(Doubt doubt, std::string message) {
       }));
 }
 
-void BindAttempt::on_resolved(Doubt doubt, const std::string& message,
+void BindAttempt::on_resolved(Uncertainty doubt, const std::string& message,
                               const kube::ApiResult<kube::Pod>& pod) {
   if (pod) return conclude(doubt, message, *pod);
   if (pod.error().kind == Kind::kNotFound) {
@@ -160,23 +160,23 @@ void BindAttempt::on_resolved(Doubt doubt, const std::string& message,
   end_in_doubt(message + "; then " + pod.error().message);
 }
 
-void BindAttempt::conclude(Doubt doubt, const std::string& message, const kube::Pod& pod) {
-  const Standing standing =
+void BindAttempt::conclude(Uncertainty doubt, const std::string& message, const kube::Pod& pod) {
+  const BindingState standing =
       standing_of(pod, args_.uid, args_.node, annotations(), core_->settings.contract);
   switch (standing) {
-    case Standing::kOurs:
+    case BindingState::kOurs:
       return end_bound();
-    case Standing::kHere:
+    case BindingState::kHere:
       // An earlier attempt came through; the watch brings its cards.
       return end_forgotten(BindOutcome::kBound, "");
-    case Standing::kUnbound:
-    case Standing::kEnding:
+    case BindingState::kUnbound:
+    case BindingState::kEnding:
       // A request that was lost may still be on its way.
-      if (doubt == Doubt::kLost) return end_in_doubt(message);
+      if (doubt == Uncertainty::kLost) return end_in_doubt(message);
       return end_forgotten(BindOutcome::kConflict, message);
-    case Standing::kHereBare:
-    case Standing::kElsewhere:
-    case Standing::kAnother:
+    case BindingState::kHereBare:
+    case BindingState::kElsewhere:
+    case BindingState::kAnother:
       return end_forgotten(BindOutcome::kConflict, sentence_of(standing, pod));
   }
 }

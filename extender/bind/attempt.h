@@ -18,7 +18,7 @@
 namespace mgpu::extender {
 
 // What the POST of an assumed claim wrote, or would have.
-struct Written {
+struct PostedBinding {
   Annotations annotations;
   bool under_way = true;  // its attempt has not ended
 };
@@ -30,8 +30,8 @@ struct BinderCore {
   const Settings settings;
   BinderEvents events;
   CallbackGuard callbacks;  // thread-safe
-  RememberedPods pods;      // thread-safe
-  std::unordered_map<ClaimId, Written> written;
+  PodCache pods;            // thread-safe
+  std::unordered_map<ClaimId, PostedBinding> written;
 
   void problem(const std::string& sentence) const {
     if (events.on_problem) events.on_problem(sentence);
@@ -61,7 +61,7 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
  private:
   enum class Step { kWaiting, kReading, kPosting, kResolving, kEnded };
   // Why the pod is read after the POST.
-  enum class Doubt { kConflict, kLost };
+  enum class Uncertainty { kConflict, kLost };
 
   void read_pod();
   void on_pod(const kube::ApiResult<kube::Pod>& pod);
@@ -69,9 +69,10 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
   void assume(const kube::Pod& pod, const PodRequest& request);
   void send(const Annotations& annotations);
   void on_posted(const kube::ApiResult<void>& posted);
-  void resolve(Doubt doubt, std::string message);
-  void on_resolved(Doubt doubt, const std::string& message, const kube::ApiResult<kube::Pod>& pod);
-  void conclude(Doubt doubt, const std::string& message, const kube::Pod& pod);
+  void resolve(Uncertainty doubt, std::string message);
+  void on_resolved(Uncertainty doubt, const std::string& message,
+                   const kube::ApiResult<kube::Pod>& pod);
+  void conclude(Uncertainty doubt, const std::string& message, const kube::Pod& pod);
 
   void end_bound();
   // The claim is not in force.

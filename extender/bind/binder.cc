@@ -16,13 +16,8 @@ struct Binder::State : std::enable_shared_from_this<Binder::State> {
 
   State(kube::Client& client, Ledger& ledger, const Settings& settings, std::size_t most,
         BinderEvents events)
-      : core(new BinderCore{client,
-                            ledger,
-                            settings,
-                            std::move(events),
-                            {},
-                            RememberedPods(kRememberedPodsMax),
-                            {}}),
+      : core(new BinderCore{
+            client, ledger, settings, std::move(events), {}, PodCache(kCachedPodsMax), {}}),
         running_max(most) {}
 
   void admit(BindingArgs args, Instant begun, Done done);
@@ -116,7 +111,7 @@ void Binder::bind(BindingArgs args, std::function<void(std::string error)> done)
 }
 
 void Binder::start_rechecks() {
-  std::make_shared<Rechecks>(state_->core)->start();
+  std::make_shared<AssumedPodReconciler>(state_->core)->start();
 }
 
 std::size_t Binder::in_flight() const {

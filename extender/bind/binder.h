@@ -60,7 +60,7 @@ class Binder {
   // `done` gets "" or one sentence, exactly once, on the client's executor. Any thread.
   void bind(BindingArgs args, std::function<void(std::string error)> done);
 
-  // Reads assumed pods without an outcome again, once every kAssumedRecheck.
+  // Reads assumed pods without an outcome again, once every kAssumedReconcileAfter.
   void start_rechecks();
   // Binds begun and not answered.
   std::size_t in_flight() const;

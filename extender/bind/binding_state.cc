@@ -17,20 +17,20 @@ bool carries_all(const kube::Pod& pod, const Annotations& annotations) {
   });
 }
 
-std::string_view words(Standing standing) {
+std::string_view words(BindingState standing) {
   switch (standing) {
-    case Standing::kUnbound:
+    case BindingState::kUnbound:
       return "is not bound";
-    case Standing::kOurs:
-    case Standing::kHere:
+    case BindingState::kOurs:
+    case BindingState::kHere:
       return "is bound, with its cards";
-    case Standing::kHereBare:
+    case BindingState::kHereBare:
       return "is bound already, without cards";
-    case Standing::kElsewhere:
+    case BindingState::kElsewhere:
       return "is bound already, to node ";
-    case Standing::kAnother:
+    case BindingState::kAnother:
       return "is another pod by now, with uid ";
-    case Standing::kEnding:
+    case BindingState::kEnding:
       return "is being deleted or has finished";
   }
   return "";
@@ -38,23 +38,23 @@ std::string_view words(Standing standing) {
 
 }  // namespace
 
-Standing standing_of(const kube::Pod& pod, const PodUid& uid, const NodeName& node,
-                     const Annotations& annotations, const Contract& contract) {
-  if (pod.uid() != uid) return Standing::kAnother;
+BindingState standing_of(const kube::Pod& pod, const PodUid& uid, const NodeName& node,
+                         const Annotations& annotations, const Contract& contract) {
+  if (pod.uid() != uid) return BindingState::kAnother;
   if (pod.node_name.empty()) {
     const bool ending = pod.metadata.being_deleted || pod.finished();
-    return ending ? Standing::kEnding : Standing::kUnbound;
+    return ending ? BindingState::kEnding : BindingState::kUnbound;
   }
-  if (pod.node_name != node.str()) return Standing::kElsewhere;
-  if (carries_all(pod, annotations)) return Standing::kOurs;
-  return carries(pod, contract.assumed, "true") ? Standing::kHere : Standing::kHereBare;
+  if (pod.node_name != node.str()) return BindingState::kElsewhere;
+  if (carries_all(pod, annotations)) return BindingState::kOurs;
+  return carries(pod, contract.assumed, "true") ? BindingState::kHere : BindingState::kHereBare;
 }
 
-std::string sentence_of(Standing standing, const kube::Pod& pod) {
+std::string sentence_of(BindingState standing, const kube::Pod& pod) {
   std::string sentence = "pod " + to_string(pod.ref()) + " ";
   sentence += words(standing);
-  if (standing == Standing::kElsewhere) sentence += pod.node_name;
-  if (standing == Standing::kAnother) sentence += pod.metadata.uid;
+  if (standing == BindingState::kElsewhere) sentence += pod.node_name;
+  if (standing == BindingState::kAnother) sentence += pod.metadata.uid;
   return sentence;
 }
 

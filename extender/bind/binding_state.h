@@ -13,7 +13,7 @@ namespace mgpu::extender {
 
 using Annotations = std::map<std::string, std::string>;
 
-enum class Standing : std::uint8_t {
+enum class BindingState : std::uint8_t {
   kUnbound,    // may still be bound
   kOurs,       // on the node, with all of these annotations
   kHere,       // on the node, with the cards of another attempt
@@ -24,10 +24,10 @@ enum class Standing : std::uint8_t {
 };
 
 // `annotations`: what the binding writes; none for a pod that asks for no cards.
-Standing standing_of(const kube::Pod& pod, const PodUid& uid, const NodeName& node,
-                     const Annotations& annotations, const Contract& contract);
+BindingState standing_of(const kube::Pod& pod, const PodUid& uid, const NodeName& node,
+                         const Annotations& annotations, const Contract& contract);
 
 // One sentence about the pod.
-std::string sentence_of(Standing standing, const kube::Pod& pod);
+std::string sentence_of(BindingState standing, const kube::Pod& pod);
 
 }  // namespace mgpu::extender

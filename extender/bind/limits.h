@@ -12,12 +12,12 @@ inline constexpr std::chrono::milliseconds kBindTimeout{4'000};
 inline constexpr std::size_t kBindsInFlight = 128;
 inline constexpr std::size_t kBindsQueuedMax = 4096;
 // A share assumed without an outcome is looked at again after this long: the pod is read.
-inline constexpr std::chrono::seconds kAssumedRecheck{10};
+inline constexpr std::chrono::seconds kAssumedReconcileAfter{10};
 // An attempt that is still going on (a POST, then a GET) must not be taken for one in doubt.
-static_assert(2 * kBindTimeout < kAssumedRecheck);
+static_assert(2 * kBindTimeout < kAssumedReconcileAfter);
 // After an API server's outage thousands of shares may be in doubt: so many pods are read at once.
-inline constexpr std::size_t kRechecksInFlight = 16;
+inline constexpr std::size_t kReconciliationsInFlight = 16;
 // Pods kept from filter for bind, some 5 KiB each: more than can lie between the two.
-inline constexpr std::size_t kRememberedPodsMax = 4096;
+inline constexpr std::size_t kCachedPodsMax = 4096;
 
 }  // namespace mgpu::extender

@@ -4,7 +4,7 @@
 
 namespace mgpu::extender {
 
-void RememberedPods::put(const kube::Pod& pod) {
+void PodCache::put(const kube::Pod& pod) {
   if (pod.metadata.uid.empty()) return;
   Pods one{pod};
   const std::lock_guard lock(mutex_);
@@ -17,7 +17,7 @@ void RememberedPods::put(const kube::Pod& pod) {
   pods_.pop_front();
 }
 
-std::optional<kube::Pod> RememberedPods::take(const PodUid& uid) {
+std::optional<kube::Pod> PodCache::take(const PodUid& uid) {
   const std::lock_guard lock(mutex_);
   const auto known = by_uid_.find(uid);
   if (known == by_uid_.end()) return std::nullopt;

@@ -12,10 +12,10 @@
 
 namespace mgpu::extender {
 
-class RememberedPods {
+class PodCache {
  public:
   // The pod seen longest ago is forgotten where there are more than `most`.
-  explicit RememberedPods(std::size_t most) : most_(most) {}
+  explicit PodCache(std::size_t most) : most_(most) {}
 
   // Pods without a uid are not kept.
   void put(const kube::Pod& pod);

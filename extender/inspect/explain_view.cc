@@ -89,12 +89,12 @@ void set_outcomes(Json& out, const Outcomes& outcomes) {
 
 // Each node is copied under the ledger's lock and searched outside of it.
 void set_nodes(Json& out, const Ledger& ledger, const PageOfNodes& page, const PodRequest& pod,
-               const Market* market) {
+               const PriceSnapshot* price_snapshot) {
   out["nodes"] = Json::array();
   for (const NodeName& name : page.names) {
     const auto view = ledger.node(name);
     if (!view) continue;
-    const auto explained = explain(view->node, pod.ask(market), *pod.policy.card);
+    const auto explained = explain(view->node, pod.context(price_snapshot), *pod.policy.card);
     out["nodes"].push_back(node_json(pod.request, explained));
   }
   if (!page.next.empty()) out["next"] = page.next;
@@ -117,7 +117,7 @@ http::Response explain_view(Ledger& ledger, const Settings& settings, const kube
   out["policy"] = std::string(read->policy.node->name) + "/" + std::string(read->policy.card->name);
   const std::vector<NodeName> names = ledger.node_names();
   set_outcomes(out, outcomes_of(ledger, names, read->request, now));
-  set_nodes(out, ledger, cut_page(names, page), *read, settings.market().get());
+  set_nodes(out, ledger, cut_page(names, page), *read, settings.price_snapshot().get());
   return json_response(out);
 }
 

@@ -18,8 +18,8 @@ using http::Request;
 using http::Respond;
 
 // What the handlers work on. Lives as long as the router.
-struct Desk {
-  Desk(Ledger& its_ledger, const Settings& its_settings, kube::Client& its_client)
+struct CallHandlers {
+  CallHandlers(Ledger& its_ledger, const Settings& its_settings, kube::Client& its_client)
       : ledger(its_ledger), settings(its_settings), client(its_client) {}
 
   Instant now() const { return client.executor().now(); }
@@ -47,29 +47,29 @@ Result<Page> explain_page(const Request& request) {
   return read_page(request.query, kExplainNodesDefault, kExplainNodesMax);
 }
 
-http::Response cluster(Desk& desk, const Request& request) {
+http::Response cluster(CallHandlers& desk, const Request& request) {
   const auto page = read_page(request.query, kInspectNodesDefault, kInspectNodesMax);
   if (!page) return error_response(400, page.error().message);
   return cluster_view(desk.ledger, *page, desk.now());
 }
 
-http::Response node(Desk& desk, const Request& request) {
+http::Response node(CallHandlers& desk, const Request& request) {
   const auto name = required(request, "name");
   if (!name) return error_response(400, name.error().message);
   return node_view(desk.ledger, NodeName(*name));
 }
 
-http::Response pod(Desk& desk, const Request& request) {
+http::Response pod(CallHandlers& desk, const Request& request) {
   const auto ref = read_pod_ref(request);
   if (!ref) return error_response(400, ref.error().message);
   return pod_view(desk.ledger, *ref);
 }
 
-http::Response policy(Desk& desk, const Request&) {
+http::Response policy(CallHandlers& desk, const Request&) {
   return policy_view(desk.settings, desk.now());
 }
 
-http::Response explain_manifest(Desk& desk, const Request& request) {
+http::Response explain_manifest(CallHandlers& desk, const Request& request) {
   const auto page = explain_page(request);
   if (!page) return error_response(400, page.error().message);
   auto read = kube::read_pod(request.body);
@@ -78,14 +78,14 @@ http::Response explain_manifest(Desk& desk, const Request& request) {
   return explain_view(desk.ledger, desk.settings, *read, *page, desk.now());
 }
 
-http::Response explain_found(Desk& desk, const kube::ApiResult<kube::Pod>& found,
+http::Response explain_found(CallHandlers& desk, const kube::ApiResult<kube::Pod>& found,
                              const Page& page) {
   if (found) return explain_view(desk.ledger, desk.settings, *found, page, desk.now());
   const bool absent = found.error().kind == kube::ApiError::Kind::kNotFound;
   return error_response(absent ? 404 : 503, found.error().message);
 }
 
-void explain_pod(Desk& desk, const Request& request, Respond respond) {
+void explain_pod(CallHandlers& desk, const Request& request, Respond respond) {
   const auto ref = read_pod_ref(request);
   if (!ref) return respond(error_response(400, ref.error().message));
   const auto page = explain_page(request);
@@ -101,7 +101,7 @@ void explain_pod(Desk& desk, const Request& request, Respond respond) {
 
 void add_routes(http::Router& router, const std::string& prefix, Ledger& ledger,
                 const Settings& settings, kube::Client& client) {
-  const auto desk = std::make_shared<Desk>(ledger, settings, client);
+  const auto desk = std::make_shared<CallHandlers>(ledger, settings, client);
   const auto add = [&](const char* method, const char* path, auto view) {
     router.add(method, prefix + path, [desk, view](const Request& request, const Respond& respond) {
       respond(view(*desk, request));

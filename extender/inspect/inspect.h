@@ -26,8 +26,8 @@
 //               "containers": [{"name", "kind": "app" | "init" | "sidecar", "cards": [index*]}*],
 //               "holds": [{"card", "core", "memoryMiB"}*]}
 //   policy  := {"default", "policies": [name*], "podsSeen",
-//               "market"?: {"version", "ageSeconds", "kinds": [{"model", "memoryMiB"}*],
-//                           "classes": [class*]}}   no market: no pod has been seen yet
+//               "price snapshot"?: {"version", "ageSeconds", "kinds": [{"model", "memoryMiB"}*],
+//                           "classes": [class*]}}   no price snapshot: no pod has been seen yet
 //   class   := {"probability", "cards", "core"?, "memoryMiB"?,   of each card
 //               "milliCPU", "hostMemoryMiB", "models"?, "modelsExcluded"?,
 //               "gpus"?, "supplyPrice"?}            GPUs it is worth, and GPUs taken off for plenty

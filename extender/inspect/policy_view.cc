@@ -32,13 +32,14 @@ Json class_json(const WeightedClass& one) {
   return out;
 }
 
-Json classes_json(const Market& market) {
+Json classes_json(const PriceSnapshot& price_snapshot) {
   Json out = Json::array();
-  for (std::size_t i = 0; i < market.workload.classes.size(); ++i) {
-    out.push_back(class_json(market.workload.classes[i]));
-    if (i >= market.tables.classes().size() || i >= market.prices.supply.size()) continue;
-    out.back()["gpus"] = rounded(static_cast<double>(market.tables.classes()[i].gpus));
-    out.back()["supplyPrice"] = rounded(static_cast<double>(market.prices.supply[i]));
+  for (std::size_t i = 0; i < price_snapshot.workload.classes.size(); ++i) {
+    out.push_back(class_json(price_snapshot.workload.classes[i]));
+    if (i >= price_snapshot.tables.classes().size() || i >= price_snapshot.prices.supply.size())
+      continue;
+    out.back()["gpus"] = rounded(static_cast<double>(price_snapshot.tables.classes()[i].gpus));
+    out.back()["supplyPrice"] = rounded(static_cast<double>(price_snapshot.prices.supply[i]));
   }
   return out;
 }
@@ -56,13 +57,13 @@ http::Response policy_view(const Settings& settings, Instant now) {
   Json out = {{"default", name_of(settings.policy)}, {"policies", Json::array()}};
   for (const auto name : policy_names()) out["policies"].push_back(name);
   out["podsSeen"] = settings.window ? settings.window->pods_seen() : 0;
-  const auto market = settings.market();
-  if (!market) return json_response(out);
-  out["market"] = {
-      {"version", market->version},
-      {"ageSeconds", std::chrono::duration<double>(now - settings.markets->since()).count()},
-      {"kinds", kinds_json(market->tables.kinds())},
-      {"classes", classes_json(*market)}};
+  const auto price_snapshot = settings.price_snapshot();
+  if (!price_snapshot) return json_response(out);
+  out["market"] = {{"version", price_snapshot->version},
+                   {"ageSeconds",
+                    std::chrono::duration<double>(now - settings.price_snapshots->since()).count()},
+                   {"kinds", kinds_json(price_snapshot->tables.kinds())},
+                   {"classes", classes_json(*price_snapshot)}};
   return json_response(out);
 }
 

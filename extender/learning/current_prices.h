@@ -1,5 +1,5 @@
-// Where the market stands that decisions are made by: swapped in one step by whoever makes markets,
-// held by a decision for as long as it lasts. Thread-safe.
+// Where the price snapshot stands that decisions are made by: swapped in one step by whoever makes
+// price snapshots, held by a decision for as long as it lasts. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -11,22 +11,22 @@
 
 namespace mgpu::extender {
 
-using MarketPtr = std::shared_ptr<const Market>;
+using MarketPtr = std::shared_ptr<const PriceSnapshot>;
 
-class Board {
+class CurrentPrices {
  public:
   // Null until the first is published.
   MarketPtr current() const {
     const std::lock_guard lock(mutex_);
-    return market_;
+    return price_snapshot_;
   }
-  // The market before it ends with the last decision that holds it.
-  void publish(MarketPtr market, Instant now = {}) {
+  // The price snapshot before it ends with the last decision that holds it.
+  void publish(MarketPtr price_snapshot, Instant now = {}) {
     const std::lock_guard lock(mutex_);
-    market_.swap(market);
+    price_snapshot_.swap(price_snapshot);
     since_ = now;
   }
-  // When the current market was published.
+  // When the current price snapshot was published.
   Instant since() const {
     const std::lock_guard lock(mutex_);
     return since_;
@@ -34,8 +34,8 @@ class Board {
 
  private:
   mutable std::mutex mutex_;
-  MarketPtr market_;  // protected by mutex_
-  Instant since_{};   // the same
+  MarketPtr price_snapshot_;  // protected by mutex_
+  Instant since_{};           // the same
 };
 
 }  // namespace mgpu::extender

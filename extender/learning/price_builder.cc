@@ -7,10 +7,10 @@
 
 namespace mgpu::extender {
 
-Maker::Maker(Ledger& ledger, Board& board, CountClasses count_classes)
+PriceBuilder::PriceBuilder(Ledger& ledger, CurrentPrices& board, CountClasses count_classes)
     : ledger_(ledger), board_(board), count_classes_(std::move(count_classes)) {}
 
-std::vector<NodeRoom> Maker::look(Instant now) {
+std::vector<NodeRoom> PriceBuilder::look(Instant now) {
   std::vector<NodeRoom> rooms;
   KindCount kinds;
   ledger_.read(now,
@@ -27,27 +27,28 @@ std::vector<NodeRoom> Maker::look(Instant now) {
   return rooms;
 }
 
-void Maker::make(Instant now, const GoOn& go_on) {
+void PriceBuilder::make(Instant now, const GoOn& go_on) {
   const auto rooms = look(now);
   auto counted = count_classes_();
-  Market market;
-  market.target = TargetWorkload(workload_of(counted, kTargetCover, kPricedClassesMax));
-  market.workload = workload_of(std::move(counted), kPricedCover, kPricedClassesMax);
-  expect_every_model(kinds_, largest_, market.workload);
+  PriceSnapshot price_snapshot;
+  price_snapshot.target = TargetWorkload(workload_of(counted, kTargetCover, kPricedClassesMax));
+  price_snapshot.workload = workload_of(std::move(counted), kPricedCover, kPricedClassesMax);
+  add_model_prior(kinds_, largest_, price_snapshot.workload);
   if (!last_) {
-    publish(market, rooms, {}, kInHaste, now, go_on);
-    return publish(std::move(market), rooms, {}, kFromNothing, now, go_on);
+    publish(price_snapshot, rooms, {}, kQuickStart, now, go_on);
+    return publish(std::move(price_snapshot), rooms, {}, kFromNothing, now, go_on);
   }
-  auto start = carried_over(last_->workload, last_->prices, market.workload);
-  publish(std::move(market), rooms, std::move(start), kOnline, now, go_on);
+  auto start = carried_over(last_->workload, last_->prices, price_snapshot.workload);
+  publish(std::move(price_snapshot), rooms, std::move(start), kOnline, now, go_on);
 }
 
-void Maker::publish(Market market, const std::vector<NodeRoom>& rooms, Prices start,
-                    const Refinement& how, Instant now, const GoOn& go_on) {
-  market.version = last_ ? last_->version + 1 : 1;
-  market.prices = refine(market.workload, kinds_, rooms, std::move(start), how, go_on);
-  market.tables = PriceTables(market.workload, kinds_, market.prices);
-  last_ = std::make_shared<const Market>(std::move(market));
+void PriceBuilder::publish(PriceSnapshot price_snapshot, const std::vector<NodeRoom>& rooms,
+                           Prices start, const Refinement& how, Instant now, const GoOn& go_on) {
+  price_snapshot.version = last_ ? last_->version + 1 : 1;
+  price_snapshot.prices =
+      refine(price_snapshot.workload, kinds_, rooms, std::move(start), how, go_on);
+  price_snapshot.tables = PriceTables(price_snapshot.workload, kinds_, price_snapshot.prices);
+  last_ = std::make_shared<const PriceSnapshot>(std::move(price_snapshot));
   ledger_.score_ahead(*last_, go_on);
   board_.publish(last_, now);
 }

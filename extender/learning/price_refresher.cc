@@ -19,25 +19,25 @@ void lower_own_priority() {
 
 }  // namespace
 
-bool is_worth_making(const Standing& last, const Standing& now) {
+bool is_refresh_due(const RefreshState& last, const RefreshState& now) {
   if (last.pods == 0) return now.pods > 0;
-  const bool pods = is_due(now.pods, last.pods, kMarketPods);
+  const bool pods = is_due(now.pods, last.pods, kPriceRefreshPods);
   const std::uint64_t released = now.releases - last.releases;
   const bool changed = now.pods != last.pods || released > 0;
-  const bool old = changed && now.began - last.began >= kMarketAge;
-  if (!pods && released < kMarketPods && !old) return false;
-  return now.began - last.began >= last.took * (kMarketRest + 1);
+  const bool old = changed && now.began - last.began >= kPriceAgeMax;
+  if (!pods && released < kPriceRefreshPods && !old) return false;
+  return now.began - last.began >= last.took * (kPriceRefreshRest + 1);
 }
 
-Keeper::Keeper(Ledger& ledger, Board& board, const WorkloadWindow& window, const Executor& clock,
-               OnMade on_made)
+PriceRefresher::PriceRefresher(Ledger& ledger, CurrentPrices& board, const WorkloadWindow& window,
+                               const Executor& clock, OnMade on_made)
     : ledger_(ledger),
       window_(window),
       clock_(clock),
       on_made_(std::move(on_made)),
       maker_(ledger, board, [&window] { return window.counted(); }) {}
 
-Keeper::~Keeper() {
+PriceRefresher::~PriceRefresher() {
   std::thread thread;
   {
     const std::lock_guard lock(mutex_);
@@ -48,35 +48,35 @@ Keeper::~Keeper() {
   if (thread.joinable()) thread.join();
 }
 
-void Keeper::start() {
+void PriceRefresher::start() {
   const std::lock_guard lock(mutex_);
   if (ending_ || thread_.joinable()) return;
   thread_ = std::thread([this] { run(); });
 }
 
-void Keeper::run() {
+void PriceRefresher::run() {
   lower_own_priority();
   do {
-    const Standing now = standing();
-    if (is_worth_making(last_, now)) make(now);
+    const RefreshState now = standing();
+    if (is_refresh_due(last_, now)) make(now);
   } while (wait_a_look());
 }
 
-bool Keeper::ending() {
+bool PriceRefresher::ending() {
   const std::lock_guard lock(mutex_);
   return ending_;
 }
 
-bool Keeper::wait_a_look() {
+bool PriceRefresher::wait_a_look() {
   std::unique_lock lock(mutex_);
-  return !ended_.wait_for(lock, kMarketLook, [this] { return ending_; });
+  return !ended_.wait_for(lock, kPriceRefreshPoll, [this] { return ending_; });
 }
 
-Standing Keeper::standing() const {
+RefreshState PriceRefresher::standing() const {
   return {window_.pods_seen(), ledger_.releases(), clock_.now(), Duration{0}};
 }
 
-void Keeper::make(Standing now) {
+void PriceRefresher::make(RefreshState now) {
   maker_.make(now.began, [this] { return !ending(); });
   now.took = clock_.now() - now.began;
   last_ = now;

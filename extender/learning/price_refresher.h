@@ -1,9 +1,10 @@
-// Keeps the market up to date beside the requests: a thread of its own, of the lowest priority that
-// still runs, that looks a few times a second and makes a market when enough has changed.
+// Keeps the price snapshot up to date beside the requests: a thread of its own, of the lowest
+// priority that still runs, that looks a few times a second and makes a price snapshot when enough
+// has changed.
 //
 //   Idle --start()--> Looking --enough has changed--> Making --> Looking
 //                        ^            and not made for a while
-//                        +-- kMarketLook
+//                        +-- kPriceRefreshPoll
 #pragma once
 
 #include <chrono>
@@ -20,30 +21,30 @@
 
 namespace mgpu::extender {
 
-// Where the market stood when one was made last.
-struct Standing {
+// Where the price snapshot stood when one was made last.
+struct RefreshState {
   std::uint64_t pods = 0;      // seen
   std::uint64_t releases = 0;  // of the ledger
   Instant began{};
   Duration took{0};
 };
 
-// Whether a market is worth making: the first with the first pod; others by the pods seen (is_due),
-// or by as many shares that came free, or since anything changed kMarketAge ago. No sooner
-// than kMarketRest times what the last one took after its end. Pure.
-bool is_worth_making(const Standing& last, const Standing& now);
+// Whether a price snapshot is worth making: the first with the first pod; others by the pods seen
+// (is_due), or by as many shares that came free, or since anything changed kPriceAgeMax ago. No
+// sooner than kPriceRefreshRest times what the last one took after its end. Pure.
+bool is_refresh_due(const RefreshState& last, const RefreshState& now);
 
-class Keeper {
+class PriceRefresher {
  public:
-  using OnMade = std::function<void(Duration took)>;  // from the keeper's thread
+  using OnMade = std::function<void(Duration took)>;  // from the refresher's thread
 
-  // All outlive the keeper. `clock` is asked for the time only.
-  Keeper(Ledger& ledger, Board& board, const WorkloadWindow& window, const Executor& clock,
-         OnMade on_made);
-  // A market that is being made is not finished.
-  ~Keeper();
-  Keeper(const Keeper&) = delete;
-  Keeper& operator=(const Keeper&) = delete;
+  // All outlive the refresher. `clock` is asked for the time only.
+  PriceRefresher(Ledger& ledger, CurrentPrices& board, const WorkloadWindow& window,
+                 const Executor& clock, OnMade on_made);
+  // A price snapshot that is being made is not finished.
+  ~PriceRefresher();
+  PriceRefresher(const PriceRefresher&) = delete;
+  PriceRefresher& operator=(const PriceRefresher&) = delete;
 
   // To be called once the ledger holds the cluster; later calls do nothing. Any thread.
   void start();
@@ -53,15 +54,15 @@ class Keeper {
   bool ending();
   // False when it is to end.
   bool wait_a_look();
-  Standing standing() const;
-  void make(Standing now);
+  RefreshState standing() const;
+  void make(RefreshState now);
 
   Ledger& ledger_;
   const WorkloadWindow& window_;
   const Executor& clock_;
   OnMade on_made_;
-  Maker maker_;
-  Standing last_;  // of the thread
+  PriceBuilder maker_;
+  RefreshState last_;  // of the thread
   std::mutex mutex_;
   std::condition_variable ended_;
   bool ending_ = false;  // protected by mutex_

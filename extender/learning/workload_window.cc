@@ -9,7 +9,7 @@ namespace mgpu::extender {
 namespace {
 
 // Beside the card that a pod of no cluster in particular asks for.
-constexpr HostAmount kCommonHost{MilliCpu(8'000), MiB(40'000)};
+constexpr NodeResources kCommonHost{MilliCpu(8'000), MiB(40'000)};
 
 PodClass common_pod() {
   return {.host = kCommonHost,
@@ -39,7 +39,7 @@ WorkloadWindow::WorkloadWindow(std::size_t most) : most_(most) {
   add({common_pod()});
 }
 
-void WorkloadWindow::seen(std::uint64_t pod, const GpuRequest& request, const HostAmount& host) {
+void WorkloadWindow::seen(std::uint64_t pod, const GpuRequest& request, const NodeResources& host) {
   const std::lock_guard lock(mutex_);
   if (!known_.insert(pod).second) return;
   known_order_.push_back(pod);

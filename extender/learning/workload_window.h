@@ -25,7 +25,7 @@ class WorkloadWindow {
   explicit WorkloadWindow(std::size_t most = kWorkloadWindowPods);
 
   // `pod` is draw_of its uid. Pods that are known change nothing.
-  void seen(std::uint64_t pod, const GpuRequest& request, const HostAmount& host);
+  void seen(std::uint64_t pod, const GpuRequest& request, const NodeResources& host);
 
   // Whether the pod was seen, also when it has left the window since: pods that run are shown again
   // and again. The last kWorkloadKnownPods are known.

@@ -94,7 +94,7 @@ Claim without_cards(const kube::Pod& pod) {
   claim.priority = pod.priority;
   claim.start_time = pod.start_time;
   claim.labels = pod.metadata.labels;
-  claim.host = host_of(pod);
+  claim.host = resources_of(pod);
   return claim;
 }
 

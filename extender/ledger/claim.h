@@ -37,7 +37,7 @@ struct Claim {
   PodUid uid;
   NodeName node;
   GpuRequest request;
-  HostAmount host;                     // what the pod asks of its node beside cards
+  NodeResources host;                  // what the pod asks of its node beside cards
   std::optional<Placement> placement;  // none where `drift` hides it
   Drift drift = Drift::kNone;
   std::string drift_detail;  // one sentence, for people
@@ -53,10 +53,10 @@ struct Claim {
 std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract);
 
 // A bound pod that asks for no cards: only its host amounts count.
-struct PlainPod {
+struct NonGpuPod {
   PodUid uid;
   NodeName node;
-  HostAmount host;
+  NodeResources host;
 };
 
 // The cards of a node, by the contract: the mgpu-cards annotation, or where there is none
@@ -65,7 +65,7 @@ struct PlainPod {
 struct NodeFacts {
   NodeName name;
   std::vector<CardFacts> cards;
-  HostAmount allocatable;
+  NodeResources allocatable;
   std::string problem;
 };
 NodeFacts node_facts_of(const kube::Node& node, const Contract& contract);

@@ -28,7 +28,7 @@ Result<PodFacts> read_pod_facts(std::string_view json, const Contract& contract)
   if (pod->finished()) facts.phase = Phase::kFinished;
   if (pod->finished() || pod->node_name.empty()) return facts;
   facts.phase = Phase::kBound;
-  facts.pod.host = host_of(*pod);
+  facts.pod.host = resources_of(*pod);
   facts.claim = claim_of(*pod, contract);
   if (auto request = read_request(*pod, contract, MiB{})) facts.request = *std::move(request);
   return facts;
@@ -39,14 +39,14 @@ void apply(Ledger& ledger, PodFacts pod) {
   // Not bound yet, as seen before a bind that may have happened since: its attempts stay.
   if (pod.phase == Phase::kWaiting) return;
   if (pod.claim) return ledger.apply_pod(*std::move(pod.claim));
-  ledger.apply_plain(std::move(pod.pod));
+  ledger.apply_non_gpu(std::move(pod.pod));
 }
 
 void replace(Ledger& ledger, std::vector<PodFacts> pods) {
   std::vector<Claim> claims;
   claims.reserve(static_cast<std::size_t>(
       std::ranges::count_if(pods, [](const PodFacts& pod) { return pod.claim.has_value(); })));
-  std::vector<PlainPod> plain;
+  std::vector<NonGpuPod> plain;
   for (PodFacts& pod : pods) {
     if (pod.phase != Phase::kBound) continue;
     if (pod.claim) {

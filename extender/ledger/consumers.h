@@ -17,7 +17,7 @@ namespace mgpu::extender {
 // in this form.
 struct PodFacts {
   enum class Phase { kWaiting, kBound, kFinished };
-  PlainPod pod;  // its node is set where it is bound
+  NonGpuPod pod;  // its node is set where it is bound
   Phase phase = Phase::kWaiting;
   std::optional<Claim> claim;  // where it is bound and asks for cards
   std::optional<GpuRequest>

@@ -6,9 +6,9 @@
 // How an answer goes stale: every change of a node record that a decision may go by raises the
 // version of its slot (NodeSlots::changed), and a cell holds only for the version that it was
 // decided at. No list of what depends on what is kept, and a change costs one addition. Scores also
-// depend on prices: a table holds those of one market, and begins anew with the next.
+// depend on prices: a table holds those of one price snapshot, and begins anew with the next.
 //
-// A lookup is a search by equality through at most kShapesKept shapes, the one used last
+// A lookup is a search by equality through at most kRequestKeysMax shapes, the one used last
 // first, then one comparison of versions for each node. Memory is shapes times slots.
 //
 // An answer that was found with fewer steps than a node may have is not kept (worth_keeping): the
@@ -31,36 +31,36 @@ bool worth_keeping(const SearchBudget& before) {
   return before.steps >= kPlacementStepsMax;
 }
 
-std::uint64_t version_of(const Market* market) {
-  return market != nullptr ? market->version : 0;
+std::uint64_t version_of(const PriceSnapshot* price_snapshot) {
+  return price_snapshot != nullptr ? price_snapshot->version : 0;
 }
 
 }  // namespace
 
-Shape Shape::of(const GpuRequest& request) {
-  Shape shape{
+RequestKey RequestKey::of(const GpuRequest& request) {
+  RequestKey shape{
       .containers = request.containers, .selector = request.selector, .host = {}, .policy = {}};
   for (ContainerRequest& container : shape.containers) container.name.clear();
   return shape;
 }
 
-Shape Shape::of(const Ask& ask, const PolicyChoice& policy) {
-  Shape shape = of(ask.request);
-  shape.host = ask.host;
+RequestKey RequestKey::of(const PlacementContext& context, const PolicyChoice& policy) {
+  RequestKey shape = of(context.request);
+  shape.host = context.host;
   shape.policy = policy;
   return shape;
 }
 
-Scored score_of(const Node& node, const Ask& ask, const PolicyChoice& policy,
+Scored score_of(const Node& node, const PlacementContext& context, const PolicyChoice& policy,
                 SearchBudget& budget) {
-  const auto answer = place(node, ask, *policy.card, budget);
+  const auto answer = place(node, context, *policy.card, budget);
   const auto* placed = std::get_if<Placed>(&answer);
   if (placed == nullptr) return {};
-  const auto holds = extender::holds(node, ask.request, placed->placement);
-  return {true, placed->beside_expected, policy.node->score_node(ask, node, holds)};
+  const auto holds = extender::holds(node, context.request, placed->placement);
+  return {true, placed->beside_expected, policy.node->score_node(context, node, holds)};
 }
 
-std::optional<Reason> FitTable::decide(Cell& cell, const NodeSlots& slots, NodeSlot slot,
+std::optional<Reason> FitCache::decide(Cell& cell, const NodeSlots& slots, NodeSlot slot,
                                        const GpuRequest& request, SearchBudget& budget) {
   const NodeRecord& record = *slots.record(slot);
   if (!record.present) return Reason::kNodeUnknown;
@@ -70,57 +70,59 @@ std::optional<Reason> FitTable::decide(Cell& cell, const NodeSlots& slots, NodeS
   return reason;
 }
 
-Scored ScoreTable::decide(ScoreCell& cell, const NodeSlots& slots, NodeSlot slot, const Ask& ask,
-                          const PolicyChoice& policy, SearchBudget& budget) {
+Scored ScoreCache::decide(ScoreCell& cell, const NodeSlots& slots, NodeSlot slot,
+                          const PlacementContext& context, const PolicyChoice& policy,
+                          SearchBudget& budget) {
   const NodeRecord& record = *slots.record(slot);
   if (!record.present) return {};
   const bool keep = worth_keeping(budget);
-  const Scored scored = score_of(record.node, ask, policy, budget);
+  const Scored scored = score_of(record.node, context, policy, budget);
   if (keep) cell = {slots.version(slot), scored};
   return scored;
 }
 
-bool ScoreTable::Found::by(const Market* other) const {
-  return market == other && version == version_of(other);
+bool ScoreCache::Found::by(const PriceSnapshot* other) const {
+  return price_snapshot == other && version == version_of(other);
 }
 
-bool ScoreTable::serves(const Market* market) const {
-  return version_of(market) >= now_.version;
+bool ScoreCache::serves(const PriceSnapshot* price_snapshot) const {
+  return version_of(price_snapshot) >= now_.version;
 }
 
-void ScoreTable::use(const Market* market, const NodeSlots& slots) {
+void ScoreCache::use(const PriceSnapshot* price_snapshot, const NodeSlots& slots) {
   idle_markets_ = 0;
-  if (!now_.by(market)) {
-    now_ = ahead_.by(market) ? std::move(ahead_) : Found{market, version_of(market), {}};
+  if (!now_.by(price_snapshot)) {
+    now_ = ahead_.by(price_snapshot) ? std::move(ahead_)
+                                     : Found{price_snapshot, version_of(price_snapshot), {}};
     ahead_ = {};
   }
   now_.cells.resize(std::max(now_.cells.size(), slots.size()));
 }
 
-void ScoreTable::set_ahead(const Market& market, std::vector<ScoreCell> cells) {
-  ahead_ = {&market, market.version, std::move(cells)};
+void ScoreCache::prewarm(const PriceSnapshot& price_snapshot, std::vector<ScoreCell> cells) {
+  ahead_ = {&price_snapshot, price_snapshot.version, std::move(cells)};
 }
 
 template <class Table>
-Table* ShapeMemo<Table>::find(const Shape& shape) {
+Table* DecisionCache<Table>::find(const RequestKey& shape) {
   const auto at =
       std::ranges::find_if(entries_, [&](const auto& entry) { return entry->shape == shape; });
   return at == entries_.end() ? nullptr : &(*at)->table;
 }
 
 template <class Table>
-Table& ShapeMemo<Table>::of(const Shape& shape) {
+Table& DecisionCache<Table>::of(const RequestKey& shape) {
   auto at =
       std::ranges::find_if(entries_, [&](const auto& entry) { return entry->shape == shape; });
   if (at == entries_.end()) {
-    if (entries_.size() >= kShapesKept) entries_.pop_back();
+    if (entries_.size() >= kRequestKeysMax) entries_.pop_back();
     at = entries_.insert(entries_.end(), std::make_unique<Entry>(Entry{shape, {}}));
   }
   std::rotate(entries_.begin(), at, at + 1);
   return entries_.front()->table;
 }
 
-template class ShapeMemo<FitTable>;
-template class ShapeMemo<ScoreTable>;
+template class DecisionCache<FitCache>;
+template class DecisionCache<ScoreCache>;
 
 }  // namespace mgpu::extender

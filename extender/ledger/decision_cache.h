@@ -4,9 +4,9 @@
 //
 //   (none) --decided--> kept for this version of the node --the record changes--> decided anew
 //     |                      |     ^
-//     |                      +-----|--later market, or the shape is the one used longest ago->
-//     (none)
-//     +--decided ahead of a market-+
+//     |                      +-----|--later price snapshot, or the shape is the one used longest
+//     ago-> (none)
+//     +--decided ahead of a price snapshot-+
 //
 // Part of the ledger; used under its lock.
 #pragma once
@@ -27,20 +27,20 @@ namespace mgpu::extender {
 
 // All that a decision goes by beside the node: of pods with equal shapes one answer is every
 // answer. Names of containers are left empty.
-struct Shape {
+struct RequestKey {
   std::vector<ContainerRequest> containers;
   CardSelector selector;
   // What only scores depend on.
-  HostAmount host;
+  NodeResources host;
   PolicyChoice policy;
-  bool operator==(const Shape&) const = default;
+  bool operator==(const RequestKey&) const = default;
 
-  static Shape of(const GpuRequest& request);
-  static Shape of(const Ask& ask, const PolicyChoice& policy);
+  static RequestKey of(const GpuRequest& request);
+  static RequestKey of(const PlacementContext& context, const PolicyChoice& policy);
 };
 
 // Whether a request fits each node.
-class FitTable {
+class FitCache {
  public:
   // Before why_not().
   void cover(const NodeSlots& slots) { cells_.resize(std::max(cells_.size(), slots.size())); }
@@ -67,57 +67,59 @@ struct ScoreCell {
   Scored scored;
 };
 
-// How good each node is, by the latest market that was asked about.
-class ScoreTable {
+// How good each node is, by the latest price snapshot that was asked about.
+class ScoreCache {
  public:
-  // False where a later market has been asked about.
-  bool serves(const Market* market) const;
-  // Before score(). REQUIRES: serves(market).
-  void use(const Market* market, const NodeSlots& slots);
-  // By that market.
-  Scored score(const NodeSlots& slots, NodeSlot slot, const Ask& ask, const PolicyChoice& policy,
-               SearchBudget& budget) {
+  // False where a later price snapshot has been asked about.
+  bool serves(const PriceSnapshot* price_snapshot) const;
+  // Before score(). REQUIRES: serves(price snapshot).
+  void use(const PriceSnapshot* price_snapshot, const NodeSlots& slots);
+  // By that price snapshot.
+  Scored score(const NodeSlots& slots, NodeSlot slot, const PlacementContext& context,
+               const PolicyChoice& policy, SearchBudget& budget) {
     ScoreCell& cell = now_.cells[slot];
     if (cell.version == slots.version(slot)) return cell.scored;
-    return decide(cell, slots, slot, ask, policy, budget);
+    return decide(cell, slots, slot, context, policy, budget);
   }
 
-  // Whether it was asked for lately; to be asked once for each market.
-  bool in_use() { return idle_markets_++ < kMarketsIdleMax; }
-  // What use() of this market finds, by slot.
-  void set_ahead(const Market& market, std::vector<ScoreCell> cells);
+  // Whether it was asked for lately; to be asked once for each price snapshot.
+  bool in_use() { return idle_markets_++ < kIdleRefreshesMax; }
+  // What use() of this price snapshot finds, by slot.
+  void prewarm(const PriceSnapshot& price_snapshot, std::vector<ScoreCell> cells);
 
  private:
   struct Found {
-    const Market* market = nullptr;
-    std::uint64_t version = 0;  // the market's: another may come to stand in its place
+    const PriceSnapshot* price_snapshot = nullptr;
+    std::uint64_t version = 0;  // the price snapshot's: another may come to stand in its place
     std::vector<ScoreCell> cells;
 
-    bool by(const Market* other) const;
+    bool by(const PriceSnapshot* other) const;
   };
-  static Scored decide(ScoreCell& cell, const NodeSlots& slots, NodeSlot slot, const Ask& ask,
-                       const PolicyChoice& policy, SearchBudget& budget);
+  static Scored decide(ScoreCell& cell, const NodeSlots& slots, NodeSlot slot,
+                       const PlacementContext& context, const PolicyChoice& policy,
+                       SearchBudget& budget);
 
   Found now_;
   Found ahead_;
   int idle_markets_ = 0;
 };
 
-// What ScoreTable keeps of a node. Pure.
-Scored score_of(const Node& node, const Ask& ask, const PolicyChoice& policy, SearchBudget& budget);
+// What ScoreCache keeps of a node. Pure.
+Scored score_of(const Node& node, const PlacementContext& context, const PolicyChoice& policy,
+                SearchBudget& budget);
 
-// The tables of the kShapesKept shapes that were asked for last.
+// The tables of the kRequestKeysMax shapes that were asked for last.
 template <class Table>
-class ShapeMemo {
+class DecisionCache {
  public:
   struct Entry {
-    Shape shape;
+    RequestKey shape;
     Table table;
   };
 
-  Table& of(const Shape& shape);
+  Table& of(const RequestKey& shape);
   // Null where none is kept.
-  Table* find(const Shape& shape);
+  Table* find(const RequestKey& shape);
   const std::vector<std::unique_ptr<Entry>>& entries() const { return entries_; }
 
  private:

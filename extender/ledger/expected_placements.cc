@@ -10,10 +10,10 @@ namespace mgpu::extender {
 void Expectations::note(const PodUid& uid, NodeRecord& node, std::vector<CardHold> holds,
                         Instant until) {
   end(uid);
-  if (by_end_.size() >= kExpectationsMax) erase(by_end_.begin());
+  if (by_end_.size() >= kExpectedPlacementsMax) erase(by_end_.begin());
   add_expected(node, holds);
   by_uid_[uid] = by_end_.emplace(until, Expectation{uid, &node, std::move(holds)});
-  MGPU_CHECK(by_uid_.size() == by_end_.size() && size() <= kExpectationsMax,
+  MGPU_CHECK(by_uid_.size() == by_end_.size() && size() <= kExpectedPlacementsMax,
              "one expectation for each pod, within their limit");
 }
 

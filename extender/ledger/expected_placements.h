@@ -14,7 +14,7 @@ namespace mgpu::extender {
 
 class Expectations {
  public:
-  // Replaces the pod's earlier one. Over kExpectationsMax, the one that ends first goes.
+  // Replaces the pod's earlier one. Over kExpectedPlacementsMax, the one that ends first goes.
   void note(const PodUid& uid, NodeRecord& node, std::vector<CardHold> holds, Instant until);
   // Unknown pods are ignored.
   void end(const PodUid& uid);

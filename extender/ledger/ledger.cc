@@ -73,11 +73,11 @@ void Ledger::remove_node(const NodeName& node) {
 
 // --- fed by the pod informer ---------------------------------------------------------------------
 
-void Ledger::replace_pods(std::vector<Claim> claims, std::vector<PlainPod> plain) {
+void Ledger::replace_pods(std::vector<Claim> claims, std::vector<NonGpuPod> plain) {
   std::unordered_set<std::string_view> uids;
   for (const Claim& claim : claims) uids.insert(claim.uid.str());
   std::unordered_set<std::string_view> plain_uids;
-  for (const PlainPod& pod : plain) plain_uids.insert(pod.uid.str());
+  for (const NonGpuPod& pod : plain) plain_uids.insert(pod.uid.str());
   {
     const std::lock_guard lock(mutex_);
     for (Entry* entry : state_->claims.bound())
@@ -87,7 +87,7 @@ void Ledger::replace_pods(std::vector<Claim> claims, std::vector<PlainPod> plain
       if (!plain_uids.contains(uid.str())) gone.push_back(uid);
     for (const PodUid& uid : gone) state_->drop_plain(uid);
   }
-  in_steps(mutex_, plain, [this](PlainPod&& pod) { state_->set_plain(std::move(pod)); });
+  in_steps(mutex_, plain, [this](NonGpuPod&& pod) { state_->set_plain(std::move(pod)); });
   in_steps(mutex_, claims, [this](Claim&& claim) { state_->confirm(std::move(claim)); });
 }
 
@@ -96,7 +96,7 @@ void Ledger::apply_pod(Claim claim) {
   state_->confirm(std::move(claim));
 }
 
-void Ledger::apply_plain(PlainPod pod) {
+void Ledger::apply_non_gpu(NonGpuPod pod) {
   const std::lock_guard lock(mutex_);
   state_->release_all(pod.uid);
   state_->set_plain(std::move(pod));
@@ -112,15 +112,15 @@ void Ledger::remove_pod(const PodUid& uid) {
 // --- bind ----------------------------------------------------------------------------------------
 
 std::variant<Assumed, Reason> Ledger::assume(Claim claim, const Policy& card_policy, Instant now,
-                                             const Market* market) {
+                                             const PriceSnapshot* price_snapshot) {
   const std::lock_guard lock(mutex_);
   state_->expectations.expire(now);
   state_->expectations.end(claim.uid);
   const NodeRecord* record = state_->find_present(claim.node.str());
   if (record == nullptr) return Reason::kNodeUnknown;
   SearchBudget budget{kPlacementStepsMax};
-  const Ask ask(claim.request, claim.host, draw_of(claim.uid), market);
-  auto answer = place(record->node, ask, card_policy, budget);
+  const PlacementContext context(claim.request, claim.host, draw_of(claim.uid), price_snapshot);
+  auto answer = place(record->node, context, card_policy, budget);
   if (const Reason* reason = std::get_if<Reason>(&answer)) return *reason;
   claim.placement = std::move(std::get<Placed>(answer).placement);
   check_room(record->node, claim);

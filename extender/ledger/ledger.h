@@ -1,5 +1,5 @@
 // The one shared mutable thing: nodes -> cards -> shares, with running totals. Fed by two informers
-// (informer.h) and by bind; everything in it can be rebuilt by a relist.
+// (consumers.h) and by bind; everything in it can be rebuilt by a relist.
 //
 // Claims are by uid. A pod may have at most one bound claim, which only the watch makes and takes
 // away, and beside it any number of assumed ones, each an attempt to bind whose outcome is not
@@ -84,7 +84,8 @@ class View {
                                                      const GpuRequest& request) const = 0;
   // place for each of `nodes` by `policy.card`, and what `policy.node` says of it; the
   // rest as above. Policies that draw (Policy::per_pod) are asked every time.
-  virtual std::vector<Scored> score(std::span<const std::string_view> nodes, const Ask& ask,
+  virtual std::vector<Scored> score(std::span<const std::string_view> nodes,
+                                    const PlacementContext& context,
                                     const PolicyChoice& policy) const = 0;
   // Null where the API server has no such node, or has not told of it yet.
   virtual const Node* find(std::string_view node) const = 0;
@@ -114,11 +115,11 @@ class Ledger {
 
   // Bound claims and plain pods become exactly these. Assumed claims of pods not among them stay:
   // the list may be older than their bind.
-  void replace_pods(std::vector<Claim> claims, std::vector<PlainPod> plain = {});
+  void replace_pods(std::vector<Claim> claims, std::vector<NonGpuPod> plain = {});
   // Confirms an assumed claim of the same uid, and drops other attempts of it.
   void apply_pod(Claim claim);
-  // Counts in Node::host_used until remove_pod. Its assumed claims, were there any, go.
-  void apply_plain(PlainPod pod);
+  // Counts in Node::resources_used until remove_pod. Its assumed claims, were there any, go.
+  void apply_non_gpu(NonGpuPod pod);
   // The pod has finished or is gone: drops it and its attempts.
   void remove_pod(const PodUid& uid);
 
@@ -126,9 +127,9 @@ class Ledger {
 
   // Places `claim` (without placement) on its node and counts it as used, in one step, whatever the
   // pod holds already. Refusals change nothing. Ends the pod's expectation either way.
-  // `market` is what the policy may know of the pods to come; null: nothing.
+  // `price snapshot` is what the policy may know of the pods to come; null: nothing.
   std::variant<Assumed, Reason> assume(Claim claim, const Policy& card_policy, Instant now,
-                                       const Market* market = nullptr);
+                                       const PriceSnapshot* price_snapshot = nullptr);
   // The API server took the binding: drops the pod's other attempts. The claim stays assumed until
   // the watch shows the pod, unless it has by now. Unknown ids are ignored: the watch was faster.
   void bound(ClaimId id, Instant now);
@@ -147,7 +148,7 @@ class Ledger {
   // --- expected placements -----------------------------------------------------------------------
 
   // Soft: counts in Card::expected until `until`, the pod's bind, its next expectation or its end,
-  // or until the node's cards change. At most kExpectationsMax: the first to end makes
+  // or until the node's cards change. At most kExpectedPlacementsMax: the first to end makes
   // room. A node that is not there is ignored.
   void expect(const PodUid& uid, const NodeName& node, const GpuRequest& request,
               const Placement& placement, Instant now, Instant until);
@@ -159,11 +160,11 @@ class Ledger {
   // dropped first.
   void read(Instant now, const std::function<void(const View&)>& read);
 
-  // Finds what View::score will say by `market`, which is not in use yet, for pods of the shapes
-  // that were asked for lately: the first that are asked about by it need not wait. Takes long, and
-  // holds the lock for a few nodes at a time; nothing comes of it where `go_on` says no. `market`
-  // lives as long as it is asked about.
-  void score_ahead(const Market& market, const std::function<bool()>& go_on);
+  // Finds what View::score will say by `price snapshot`, which is not in use yet, for pods of the
+  // shapes that were asked for lately: the first that are asked about by it need not wait. Takes
+  // long, and holds the lock for a few nodes at a time; nothing comes of it where `go_on` says no.
+  // `price snapshot` lives as long as it is asked about.
+  void score_ahead(const PriceSnapshot& price_snapshot, const std::function<bool()>& go_on);
 
   // Nodes that are gone or not seen yet are among them while pods are bound to them.
   std::vector<NodeName> node_names() const;

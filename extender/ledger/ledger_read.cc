@@ -26,7 +26,7 @@ class LockedView final : public View {
   }
   std::vector<std::optional<Reason>> why_not(std::span<const std::string_view> nodes,
                                              const GpuRequest& request) const override {
-    FitTable& table = state_.fits.of(Shape::of(request));
+    FitCache& table = state_.fits.of(RequestKey::of(request));
     table.cover(state_.slots);
     std::vector<std::optional<Reason>> reasons(nodes.size(), Reason::kNodeUnknown);
     SearchBudget budget{kFilterStepsMax};
@@ -36,18 +36,19 @@ class LockedView final : public View {
     }
     return reasons;
   }
-  std::vector<Scored> score(std::span<const std::string_view> nodes, const Ask& ask,
+  std::vector<Scored> score(std::span<const std::string_view> nodes,
+                            const PlacementContext& context,
                             const PolicyChoice& policy) const override {
-    ScoreTable own;
+    ScoreCache own;
     const bool drawn = policy.node->per_pod || policy.card->per_pod;
-    ScoreTable& kept = drawn ? own : state_.scores.of(Shape::of(ask, policy));
-    ScoreTable& table = kept.serves(ask.market) ? kept : own;
-    table.use(ask.market, state_.slots);
+    ScoreCache& kept = drawn ? own : state_.scores.of(RequestKey::of(context, policy));
+    ScoreCache& table = kept.serves(context.price_snapshot) ? kept : own;
+    table.use(context.price_snapshot, state_.slots);
     std::vector<Scored> scores(nodes.size());
     SearchBudget budget{kFilterStepsMax};
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const auto slot = state_.by_name.find(nodes[i]);
-      if (slot) scores[i] = table.score(state_.slots, *slot, ask, policy, budget);
+      if (slot) scores[i] = table.score(state_.slots, *slot, context, policy, budget);
     }
     return scores;
   }

@@ -66,11 +66,11 @@ void Ledger::State::confirm(Claim claim) {
   if (attempts.empty() || same) releases = before;
 }
 
-void Ledger::State::set_plain(PlainPod pod) {
+void Ledger::State::set_plain(NonGpuPod pod) {
   drop_plain(pod.uid);
   NodeRecord& record = record_of(pod.node);
   add_plain(record, pod.host);
-  plain.emplace(std::move(pod.uid), Plain{&record, pod.host});
+  plain.emplace(std::move(pod.uid), NonGpu{&record, pod.host});
 }
 
 void Ledger::State::drop_plain(const PodUid& uid) {

@@ -25,14 +25,14 @@ struct Ledger::State {
   ClaimTable claims;
   Expectations expectations;
   std::uint64_t releases = 0;
-  ShapeMemo<FitTable> fits;
-  ShapeMemo<ScoreTable> scores;
+  DecisionCache<FitCache> fits;
+  DecisionCache<ScoreCache> scores;
 
-  struct Plain {
+  struct NonGpu {
     NodeRecord* home;
-    HostAmount host;
+    NodeResources host;
   };
-  std::unordered_map<PodUid, Plain> plain;  // pods that ask for no cards
+  std::unordered_map<PodUid, NonGpu> plain;  // pods that ask for no cards
 
   NodeRecord* find(std::string_view node);
   // Null where the API server has no such node, though pods may be on it.
@@ -48,7 +48,7 @@ struct Ledger::State {
   void release_all(const PodUid& uid);
   // The watch shows the pod bound: this claim and no other.
   void confirm(Claim claim);
-  void set_plain(PlainPod pod);
+  void set_plain(NonGpuPod pod);
   // Unknown uids are ignored.
   void drop_plain(const PodUid& uid);
 

@@ -95,7 +95,7 @@ bool cards_hold(const NodeRecord& record) {
 bool claims_hold(const NodeRecord& record) {
   std::size_t blocking = 0;
   std::size_t drifting = 0;
-  HostAmount host;
+  NodeResources host;
   Node counted;
   for (const Entry* entry : record.claims) {
     const ClaimView& view = entry->view;
@@ -105,9 +105,9 @@ bool claims_hold(const NodeRecord& record) {
     host += view.claim.host;
     if (!view.holds.empty()) count_pod(counted, cards_counted(view.holds), +1);
   }
-  // Pods without cards add to host_used too, and are not in this list.
-  const bool host_holds =
-      record.plain > 0 ? host.fits_in(record.node.host_used) : host == record.node.host_used;
+  // Pods without cards add to resources_used too, and are not in this list.
+  const bool host_holds = record.plain > 0 ? host.fits_in(record.node.resources_used)
+                                           : host == record.node.resources_used;
   return blocking == record.blocking && drifting == record.drifting && host_holds &&
          counted.pods == record.node.pods;
 }
@@ -160,7 +160,7 @@ void add(NodeRecord& record, Entry& entry) {
   record.changed();
   entry.home = &record;
   record.claims.push_back(&entry);
-  record.node.host_used += entry.view.claim.host;
+  record.node.resources_used += entry.view.claim.host;
   count(record, entry);
   if (!entry.view.claim.placement && record.blocking == 1) mark_uncertain(record);
   check_totals(record);
@@ -173,7 +173,7 @@ void remove(Entry& entry) {
   MGPU_CHECK(place != record.claims.end(), "a claim that its node does not know");
   record.claims.erase(place);
   entry.home = nullptr;
-  record.node.host_used -= entry.view.claim.host;
+  record.node.resources_used -= entry.view.claim.host;
   if (!entry.view.holds.empty()) count_pod(record.node, cards_counted(entry.view.holds), -1);
   for (const CardHold& hold : entry.view.holds)
     if (Card* card = record.node.find(hold.card)) card->used -= hold.share;
@@ -182,18 +182,18 @@ void remove(Entry& entry) {
   check_totals(record);
 }
 
-void add_plain(NodeRecord& record, const HostAmount& host) {
+void add_plain(NodeRecord& record, const NodeResources& host) {
   record.changed();
   ++record.plain;
-  record.node.host_used += host;
+  record.node.resources_used += host;
   check_totals(record);
 }
 
-void remove_plain(NodeRecord& record, const HostAmount& host) {
+void remove_plain(NodeRecord& record, const NodeResources& host) {
   MGPU_CHECK(record.plain > 0, "a pod without cards that its node does not know");
   record.changed();
   --record.plain;
-  record.node.host_used -= host;
+  record.node.resources_used -= host;
   check_totals(record);
 }
 

@@ -57,8 +57,8 @@ void set_absent(NodeRecord& record);
 void add(NodeRecord& record, Entry& entry);
 void remove(Entry& entry);
 
-void add_plain(NodeRecord& record, const HostAmount& host);
-void remove_plain(NodeRecord& record, const HostAmount& host);
+void add_plain(NodeRecord& record, const NodeResources& host);
+void remove_plain(NodeRecord& record, const NodeResources& host);
 
 void add_expected(NodeRecord& record, const std::vector<CardHold>& holds);
 void remove_expected(NodeRecord& record, const std::vector<CardHold>& holds);

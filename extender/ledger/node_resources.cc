@@ -20,15 +20,15 @@ std::int64_t scaled(const kube::StringMap& amounts, std::string_view resource, i
   return amount ? *amount : 0;
 }
 
-HostAmount amounts_of(const kube::StringMap& amounts) {
+NodeResources amounts_of(const kube::StringMap& amounts) {
   const std::int64_t bytes = scaled(amounts, "memory", 0);
   return {MilliCpu(std::min(scaled(amounts, "cpu", 3), kMost)),
           MiB(std::min(bytes / kMiB + (bytes % kMiB == 0 ? 0 : 1), kMost))};
 }
 
-HostAmount asked_by(const kube::Container& container) {
-  HostAmount asked = amounts_of(container.requests);
-  const HostAmount limit = amounts_of(container.limits);
+NodeResources asked_by(const kube::Container& container) {
+  NodeResources asked = amounts_of(container.requests);
+  const NodeResources limit = amounts_of(container.limits);
   if (!container.requests.contains("cpu")) asked.cpu = limit.cpu;
   if (!container.requests.contains("memory")) asked.memory = limit.memory;
   return asked;
@@ -36,19 +36,19 @@ HostAmount asked_by(const kube::Container& container) {
 
 }  // namespace
 
-HostAmount host_of(const kube::Pod& pod) {
-  PodRequests<HostAmount> requests;
+NodeResources resources_of(const kube::Pod& pod) {
+  PodRequests<NodeResources> requests;
   for (const kube::Container& container : pod.init_containers) {
-    const HostAmount amount = asked_by(container);
+    const NodeResources amount = asked_by(container);
     container.restart_always ? requests.add_lasting(amount) : requests.add_init(amount);
   }
   for (const kube::Container& container : pod.containers) requests.add_lasting(asked_by(container));
-  HostAmount sum = requests.peak();
+  NodeResources sum = requests.peak();
   sum += amounts_of(pod.overhead);
   return sum;
 }
 
-HostAmount allocatable_of(const kube::Node& node) {
+NodeResources allocatable_of(const kube::Node& node) {
   return amounts_of(node.allocatable);
 }
 

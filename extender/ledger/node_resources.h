@@ -9,8 +9,8 @@ namespace mgpu::extender {
 // As kube-scheduler counts it (common/contract/pod_requests.h), with the overhead; where a
 // container names no request, its limit. What cannot be read counts as zero: the API server has
 // checked it.
-HostAmount host_of(const kube::Pod& pod);
+NodeResources resources_of(const kube::Pod& pod);
 
-HostAmount allocatable_of(const kube::Node& node);
+NodeResources allocatable_of(const kube::Node& node);
 
 }  // namespace mgpu::extender

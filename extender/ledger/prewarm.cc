@@ -1,12 +1,12 @@
-// Scores by a market that is not in use yet, found before it is.
+// Scores by a price snapshot that is not in use yet, found before it is.
 //
-// A new market makes every kept score stale, and the first pod after it would wait until all nodes
-// are scored again, under the ledger's lock. Here the thread that made the market does this first.
-// It copies a few nodes under the lock, scores the copies without it, and goes on with the next
-// ones, so that verbs wait for no more than one such copy.
+// A new price snapshot makes every kept score stale, and the first pod after it would wait until
+// all nodes are scored again, under the ledger's lock. Here the thread that made the price snapshot
+// does this first. It copies a few nodes under the lock, scores the copies without it, and goes on
+// with the next ones, so that verbs wait for no more than one such copy.
 //
 // While this goes on nodes change. A score is stored with the version of the node that was copied,
-// and where the node has another by the time it is asked for, ScoreTable decides anew. Therefore
+// and where the node has another by the time it is asked for, ScoreCache decides anew. Therefore
 // nothing here needs to notice changes. O(shapes in use * nodes), and as many cells of memory.
 #include <utility>
 
@@ -51,33 +51,33 @@ class NodeCopies {
 };
 
 // One shape's scores.
-class Ahead {
+class Prewarm {
  public:
-  explicit Ahead(const Shape& shape) : shape_(shape) {
+  explicit Prewarm(const RequestKey& shape) : shape_(shape) {
     request_.containers = shape.containers;
     request_.selector = shape.selector;
   }
 
-  const Shape& shape() const { return shape_; }
-  void score(std::span<const NodeCopy> nodes, const Market& market) {
+  const RequestKey& shape() const { return shape_; }
+  void score(std::span<const NodeCopy> nodes, const PriceSnapshot& price_snapshot) {
     // Policies that draw are not kept: any number will do.
-    const Ask ask(request_, shape_.host, 0, &market);
+    const PlacementContext context(request_, shape_.host, 0, &price_snapshot);
     for (const NodeCopy& copy : nodes) {
       SearchBudget budget{kPlacementStepsMax};
       if (copy.slot >= cells_.size()) cells_.resize(copy.slot + 1);
-      cells_[copy.slot] = {copy.version, score_of(copy.node, ask, shape_.policy, budget)};
+      cells_[copy.slot] = {copy.version, score_of(copy.node, context, shape_.policy, budget)};
     }
   }
   std::vector<ScoreCell> take() { return std::move(cells_); }
 
  private:
-  Shape shape_;
+  RequestKey shape_;
   GpuRequest request_;
   std::vector<ScoreCell> cells_;
 };
 
-std::vector<Ahead> shapes_in_use(const ShapeMemo<ScoreTable>& scores) {
-  std::vector<Ahead> shapes;
+std::vector<Prewarm> shapes_in_use(const DecisionCache<ScoreCache>& scores) {
+  std::vector<Prewarm> shapes;
   for (const auto& entry : scores.entries())
     if (entry->table.in_use()) shapes.emplace_back(entry->shape);
   return shapes;
@@ -85,20 +85,20 @@ std::vector<Ahead> shapes_in_use(const ShapeMemo<ScoreTable>& scores) {
 
 }  // namespace
 
-void Ledger::score_ahead(const Market& market, const std::function<bool()>& go_on) {
+void Ledger::score_ahead(const PriceSnapshot& price_snapshot, const std::function<bool()>& go_on) {
   std::unique_lock lock(mutex_);
-  std::vector<Ahead> shapes = shapes_in_use(state_->scores);
+  std::vector<Prewarm> shapes = shapes_in_use(state_->scores);
   NodeCopies nodes;
   for (NodeSlot begin = 0; !shapes.empty() && begin < state_->slots.size(); begin += kCopyStep) {
     nodes.take(state_->slots, begin);
     lock.unlock();
-    for (Ahead& shape : shapes) shape.score(nodes.all(), market);
+    for (Prewarm& shape : shapes) shape.score(nodes.all(), price_snapshot);
     if (!go_on()) return;
     lock.lock();
   }
-  for (Ahead& shape : shapes)
-    if (ScoreTable* table = state_->scores.find(shape.shape()))
-      table->set_ahead(market, shape.take());
+  for (Prewarm& shape : shapes)
+    if (ScoreCache* table = state_->scores.find(shape.shape()))
+      table->prewarm(price_snapshot, shape.take());
 }
 
 }  // namespace mgpu::extender

@@ -37,12 +37,12 @@ struct PodsByCards {
 
 struct Node {
   NodeName name;
-  std::vector<Card> cards;  // ascending by index
-  HostAmount allocatable;   // beside the cards; zero where it is not known
-  HostAmount host_used;     // asked by its pods, with cards or without; may exceed allocatable
+  std::vector<Card> cards;       // ascending by index
+  NodeResources allocatable;     // beside the cards; zero where it is not known
+  NodeResources resources_used;  // asked by its pods, with cards or without; may exceed allocatable
   std::vector<PodsByCards> pods;  // with cards, ascending by cards; none with zero pods
 
-  HostAmount host_room() const { return room_in(allocatable, host_used); }
+  NodeResources resources_left() const { return room_in(allocatable, resources_used); }
 
   // Null where there is none.
   const Card* find(CardIndex index) const;

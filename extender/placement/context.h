@@ -9,20 +9,25 @@
 
 namespace mgpu::extender {
 
-struct Market;
+struct PriceSnapshot;
 
 // Refers to what its maker owns; lives no longer than one decision.
-struct Ask {
+struct PlacementContext {
   // A request of which nothing else is known.
-  Ask(const GpuRequest& its_request) : request(its_request) {}  // NOLINT: the plain case
-  Ask(const GpuRequest& its_request, const HostAmount& its_host, std::uint64_t its_draw,
-      const Market* its_market)
-      : request(its_request), host(its_host), draw(its_draw), market(its_market) {}
+  PlacementContext(const GpuRequest& request_of_pod)
+      : request(request_of_pod) {}  // NOLINT: the plain case
+  PlacementContext(const GpuRequest& request_of_pod, const NodeResources& its_host,
+                   std::uint64_t its_draw, const PriceSnapshot* snapshot_of_prices)
+      : request(request_of_pod),
+        host(its_host),
+        tie_break_seed(its_draw),
+        price_snapshot(snapshot_of_prices) {}
 
   const GpuRequest& request;
-  HostAmount host;                 // what the pod takes of the node beside cards
-  std::uint64_t draw = 0;          // the pod's own number, for choices that shall look random
-  const Market* market = nullptr;  // what is known of the pods to come (market.h); null: nothing
+  NodeResources host;                // what the pod takes of the node beside cards
+  std::uint64_t tie_break_seed = 0;  // the pod's own number, for choices that shall look random
+  const PriceSnapshot* price_snapshot =
+      nullptr;  // what is known of the pods to come (price_snapshot.h); null: nothing
 };
 
 // The number of the pod with this uid: FNV-1a of it, so that every replica draws the same.

@@ -71,11 +71,14 @@ std::vector<CardExplanation> explain_cards(const Node& node, const GpuRequest& r
 
 }  // namespace
 
-NodeExplanation explain(const Node& node, const Ask& ask, const Policy& card_policy) {
-  NodeExplanation explanation{
-      .node = node.name, .placement = {}, .reason = {}, .cards = explain_cards(node, ask.request)};
+NodeExplanation explain(const Node& node, const PlacementContext& context,
+                        const Policy& card_policy) {
+  NodeExplanation explanation{.node = node.name,
+                              .placement = {},
+                              .reason = {},
+                              .cards = explain_cards(node, context.request)};
   SearchBudget budget{kPlacementStepsMax};
-  auto result = place(node, ask, card_policy, budget);
+  auto result = place(node, context, card_policy, budget);
   if (auto* placed = std::get_if<Placed>(&result)) {
     explanation.placement = std::move(placed->placement);
   } else {

@@ -29,6 +29,7 @@ struct NodeExplanation {
   std::vector<CardExplanation> cards;  // by container, then by card
 };
 
-NodeExplanation explain(const Node& node, const Ask& ask, const Policy& card_policy);
+NodeExplanation explain(const Node& node, const PlacementContext& context,
+                        const Policy& card_policy);
 
 }  // namespace mgpu::extender

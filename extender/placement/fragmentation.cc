@@ -10,7 +10,7 @@ namespace mgpu::extender {
 
 std::int64_t free_milli_cpu(const Node& node) {
   if (node.allocatable.cpu.zero()) return std::numeric_limits<std::int64_t>::max();
-  return node.host_room().cpu.value();
+  return node.resources_left().cpu.value();
 }
 
 double fragmentation(const Node& node, const PodClass& what) {

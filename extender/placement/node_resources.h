@@ -9,35 +9,35 @@ namespace mgpu::extender {
 // Thousandths of a core.
 using MilliCpu = Amount<struct MilliCpuTag>;
 
-struct HostAmount {
+struct NodeResources {
   MilliCpu cpu;
   MiB memory;
 
-  constexpr bool operator==(const HostAmount&) const = default;
-  constexpr HostAmount& operator+=(const HostAmount& other) {
+  constexpr bool operator==(const NodeResources&) const = default;
+  constexpr NodeResources& operator+=(const NodeResources& other) {
     cpu += other.cpu;
     memory += other.memory;
     return *this;
   }
   // REQUIRES: `other` is within this amount in both dimensions.
-  constexpr HostAmount& operator-=(const HostAmount& other) {
+  constexpr NodeResources& operator-=(const NodeResources& other) {
     cpu -= other.cpu;
     memory -= other.memory;
     return *this;
   }
   constexpr bool zero() const { return cpu.zero() && memory.zero(); }
-  constexpr bool fits_in(const HostAmount& room) const {
+  constexpr bool fits_in(const NodeResources& room) const {
     return cpu <= room.cpu && memory <= room.memory;
   }
 };
 
 // The larger of each dimension.
-constexpr HostAmount max_of(const HostAmount& a, const HostAmount& b) {
+constexpr NodeResources max_of(const NodeResources& a, const NodeResources& b) {
   return {a.cpu < b.cpu ? b.cpu : a.cpu, a.memory < b.memory ? b.memory : a.memory};
 }
 
 // `allocatable` minus `used`, zero in a dimension that is over-full.
-constexpr HostAmount room_in(const HostAmount& allocatable, const HostAmount& used) {
+constexpr NodeResources room_in(const NodeResources& allocatable, const NodeResources& used) {
   return {allocatable.cpu.minus_saturating(used.cpu),
           allocatable.memory.minus_saturating(used.memory)};
 }

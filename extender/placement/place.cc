@@ -73,10 +73,10 @@ std::optional<Reason> why_not_together(const Node& node, const GpuRequest& reque
 // starves another: pods on their way must not make a refusal of what would be placed without them.
 class Decision {
  public:
-  Decision(const Node& node, const Ask& ask, const SearchBudget& budget)
+  Decision(const Node& node, const PlacementContext& context, const SearchBudget& budget)
       : node_(node),
-        ask_(ask),
-        usable_(usable_cards(node, ask.request.selector)),
+        ask_(context),
+        usable_(usable_cards(node, context.request.selector)),
         steps_(std::min(budget.steps, kPlacementStepsMax)) {}
 
   std::optional<Placement> find(Room room, const Policy& policy) {
@@ -127,7 +127,7 @@ class Decision {
   }
 
   const Node& node_;
-  const Ask& ask_;
+  const PlacementContext& ask_;
   CardSet usable_;
   std::uint32_t steps_;
   std::uint32_t spent_ = 0;
@@ -172,19 +172,20 @@ std::optional<Reason> why_not(const Node& node, const GpuRequest& request, Searc
   return reason;
 }
 
-std::variant<Placed, Reason> place(const Node& node, const Ask& ask, const Policy& card_policy,
-                                   SearchBudget& budget) {
-  Decision decision(node, ask, budget);
+std::variant<Placed, Reason> place(const Node& node, const PlacementContext& context,
+                                   const Policy& card_policy, SearchBudget& budget) {
+  Decision decision(node, context, budget);
   const bool expected = expects_pods(node);
   auto placement = expected ? decision.find(Room::kAfterExpected, card_policy) : std::nullopt;
   const bool beside = !expected || placement.has_value();
   if (!placement) placement = decision.find(Room::kNow, card_policy);
   if (placement) {
-    MGPU_DEBUG_CHECK(is_sound(node, ask.request, *placement), "a placement that the node can take");
+    MGPU_DEBUG_CHECK(is_sound(node, context.request, *placement),
+                     "a placement that the node can take");
     decision.charge(budget);
     return Placed{std::move(*placement), beside};
   }
-  const auto reason = why_not(node, ask.request, budget);
+  const auto reason = why_not(node, context.request, budget);
   decision.charge(budget);
   return reason.value_or(Reason::kSearchBound);
 }

@@ -32,7 +32,7 @@ struct Placed {
   Placement placement;
   bool beside_expected = true;
 };
-std::variant<Placed, Reason> place(const Node& node, const Ask& ask, const Policy& card_policy,
-                                   SearchBudget& budget);
+std::variant<Placed, Reason> place(const Node& node, const PlacementContext& context,
+                                   const Policy& card_policy, SearchBudget& budget);
 
 }  // namespace mgpu::extender

@@ -28,15 +28,17 @@ struct Policy {
   std::string_view name;
   // Of putting `share` on `card` of `node`, which has room for it. `taken` is what counts as taken
   // already.
-  Score (*score_card)(const Ask& ask, const Node& node, const Card& card, const Share& taken,
-                      const Share& share);
+  Score (*score_card)(const PlacementContext& context, const Node& node, const Card& card,
+                      const Share& taken, const Share& share);
   // Of putting a pod that holds `pod` on `node`. Expected shares count as taken.
-  Score (*score_node)(const Ask& ask, const Node& node, const std::vector<CardHold>& pod);
+  Score (*score_node)(const PlacementContext& context, const Node& node,
+                      const std::vector<CardHold>& pod);
   // Whether it has an opinion on pods that ask for no cards, too; `pod` is empty then.
   bool ranks_pods_without_cards = false;
-  // Such an opinion only where the market has prices.
+  // Such an opinion only where the price snapshot has prices.
   bool needs_prices = false;
-  // Whether it goes by Ask::draw, so that equal requests of two pods may get other answers.
+  // Whether it goes by PlacementContext::tie_break_seed, so that equal requests of two pods may get
+  // other answers.
   bool per_pod = false;
 };
 

@@ -42,7 +42,8 @@ Score hundredths(double part) {
   return static_cast<Score>(std::clamp(part * 100, -kMost, kMost));
 }
 
-Score tightest_card(const Ask&, const Node&, const Card& card, const Share& taken, const Share&) {
+Score tightest_card(const PlacementContext&, const Node&, const Card& card, const Share& taken,
+                    const Share&) {
   return -card.capacity.core.minus_saturating(taken.core).value();
 }
 

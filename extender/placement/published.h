@@ -33,7 +33,7 @@ double part_of_largest(std::int64_t core);
 Score hundredths(double part);
 
 // The card with the least that is free has the highest score; whole cards are all alike.
-Score tightest_card(const Ask& ask, const Node& node, const Card& card, const Share& taken,
-                    const Share& share);
+Score tightest_card(const PlacementContext& context, const Node& node, const Card& card,
+                    const Share& taken, const Share& share);
 
 }  // namespace mgpu::extender

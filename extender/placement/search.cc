@@ -64,13 +64,13 @@ struct Search::Rank {
   auto operator<=>(const Rank&) const = default;
 };
 
-Search::Search(const Node& node, CardSet open, Room room, const Ask& ask, const Policy* policy,
-               SearchBudget& budget)
+Search::Search(const Node& node, CardSet open, Room room, const PlacementContext& context,
+               const Policy* policy, SearchBudget& budget)
     : node_(node),
-      ask_(ask),
+      ask_(context),
       cards_(cards_of(node)),
       open_(open),
-      request_(ask.request),
+      request_(context.request),
       policy_(policy),
       budget_(budget) {
   MGPU_CHECK(request_.containers.size() <= kGpuContainersPerPodMax, "too many containers");

@@ -35,8 +35,8 @@ class Search {
   // containers are asked, containers go first to cards on which they add nothing to what the pod
   // holds, then to cards on which they run at another time than what the pod has there. The
   // arguments outlive the search. REQUIRES: a request as read_request makes it.
-  Search(const Node& node, CardSet open, Room room, const Ask& ask, const Policy* policy,
-         SearchBudget& budget);
+  Search(const Node& node, CardSet open, Room room, const PlacementContext& context,
+         const Policy* policy, SearchBudget& budget);
 
   // REQUIRES: not called before.
   Outcome run();
@@ -91,7 +91,7 @@ class Search {
   bool choose(std::size_t turn, std::int32_t missing, std::size_t from);
 
   const Node& node_;
-  const Ask ask_;
+  const PlacementContext ask_;
   std::span<const Card> cards_;
   CardSet open_;
   const GpuRequest& request_;

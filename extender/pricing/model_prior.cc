@@ -55,7 +55,7 @@ void LargestNodes::add(const Node& node, const Kinds& kinds) {
     most_[kind] = std::max(most_[kind], cards[kind]);
 }
 
-void expect_every_model(const Kinds& kinds, const LargestNodes& nodes, Workload& workload) {
+void add_model_prior(const Kinds& kinds, const LargestNodes& nodes, Workload& workload) {
   const std::vector<Model> models = models_of(kinds, nodes);
   if (workload.classes.empty() || models.size() < 2) return;
   const auto count = static_cast<double>(models.size());

@@ -28,6 +28,6 @@ class LargestNodes {
 
 // Adds these classes, `assumed`, behind the others, which become so much less probable. A workload
 // of no classes, and one for a cluster of one model, stays as it is.
-void expect_every_model(const Kinds& kinds, const LargestNodes& nodes, Workload& workload);
+void add_model_prior(const Kinds& kinds, const LargestNodes& nodes, Workload& workload);
 
 }  // namespace mgpu::extender

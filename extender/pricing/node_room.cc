@@ -20,12 +20,12 @@ Share held(std::span<const CardHold> pod, CardIndex card) {
   return at == pod.end() ? Share{} : at->share;
 }
 
-void set_host(NodeRoom& room, const Node& node, const HostAmount& host) {
+void set_host(NodeRoom& room, const Node& node, const NodeResources& host) {
   if (node.allocatable.zero()) {
     room.cores = room.gib = kPlenty;
     return;
   }
-  const HostAmount left = room_in(node.host_room(), host);
+  const NodeResources left = room_in(node.resources_left(), host);
   room.cores = static_cast<float>(left.cpu.value()) / kMilliPerCore;
   room.gib = static_cast<float>(left.memory.value()) / kMiBPerGiB;
 }
@@ -75,7 +75,7 @@ Kinds KindCount::kinds() const {
   return Kinds(std::move(kinds));
 }
 
-NodeRoom room_after(const Node& node, const Kinds& kinds, const HostAmount& host,
+NodeRoom room_after(const Node& node, const Kinds& kinds, const NodeResources& host,
                     std::span<const CardHold> pod) {
   NodeRoom room;
   set_host(room, node, host);

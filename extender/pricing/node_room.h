@@ -69,7 +69,7 @@ struct NodeRoom {
 // What is free when a pod with these host amounts and holds has come; expected shares count as
 // taken, cards that are not usable have nothing free. A node whose host amounts are not known has
 // plenty of them.
-NodeRoom room_after(const Node& node, const Kinds& kinds, const HostAmount& host,
+NodeRoom room_after(const Node& node, const Kinds& kinds, const NodeResources& host,
                     std::span<const CardHold> pod);
 
 }  // namespace mgpu::extender

@@ -10,8 +10,8 @@
 
 namespace mgpu::extender {
 
-struct Market {
-  std::uint64_t version = 0;  // differs between markets of one process
+struct PriceSnapshot {
+  std::uint64_t version = 0;  // differs between price snapshots of one process
   Workload workload;
   TargetWorkload target;  // of `workload`, for FGD: empty, and FGD is BestFit
   Prices prices;          // of `workload`'s classes

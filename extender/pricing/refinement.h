@@ -30,7 +30,7 @@ struct Refinement {
 inline constexpr Refinement kOnline{40, 0.1F};
 inline constexpr Refinement kFromNothing{1000, 0.3F};
 // Good enough to decide by until there are better ones.
-inline constexpr Refinement kInHaste{60, 0.3F};
+inline constexpr Refinement kQuickStart{60, 0.3F};
 
 inline constexpr double kHorizon = 0.95;
 inline constexpr double kSafety = 2;

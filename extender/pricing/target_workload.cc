@@ -116,7 +116,7 @@ double TargetWorkload::of_use(std::size_t number, const FreeCards& free,
   return sum;
 }
 
-double TargetWorkload::fragmentation_after(const Node& node, const HostAmount& host,
+double TargetWorkload::fragmentation_after(const Node& node, const NodeResources& host,
                                            std::span<const CardHold> pod) const {
   const FreeCards free = free_cards(node, pod);
   const std::int64_t milli_cpu = std::max<std::int64_t>(free_milli_cpu(node) - host.cpu.value(), 0);

@@ -31,7 +31,7 @@ class TargetWorkload {
   // and after a pod with these host amounts and holds has come. Holds beyond what is free, or on
   // cards that the node does not have, take nothing more. Does not allocate.
   double fragmentation(const Node& node) const { return fragmentation_after(node, {}, {}); }
-  double fragmentation_after(const Node& node, const HostAmount& host,
+  double fragmentation_after(const Node& node, const NodeResources& host,
                              std::span<const CardHold> pod) const;
 
  private:

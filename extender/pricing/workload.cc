@@ -45,7 +45,7 @@ std::size_t classes_that_cover(const std::vector<CountedClass>& counted, double 
 
 }  // namespace
 
-std::vector<PodClass> classes_of(const GpuRequest& request, const HostAmount& host) {
+std::vector<PodClass> classes_of(const GpuRequest& request, const NodeResources& host) {
   std::vector<PodClass> classes;
   for (const ContainerRequest& container : request.containers) {
     classes.push_back(class_of(container, request.selector));

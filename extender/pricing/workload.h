@@ -14,7 +14,7 @@ namespace mgpu::extender {
 // Pods that ask for the same. A pod of several containers with cards counts as one class for each
 // of them, the first with all of the pod's host amounts.
 struct PodClass {
-  HostAmount host = {};
+  NodeResources host = {};
   std::int32_t cards = 0;  // 0: asks for none
   Share per_card = {};     // of each card; core is 100 and memory is zero where `whole`
   bool whole = false;      // all of the card's memory, whatever its size
@@ -35,7 +35,7 @@ struct Workload {
 };
 
 // What a pod with this request and these host amounts counts as.
-std::vector<PodClass> classes_of(const GpuRequest& request, const HostAmount& host);
+std::vector<PodClass> classes_of(const GpuRequest& request, const NodeResources& host);
 
 struct CountedClass {
   PodClass what;

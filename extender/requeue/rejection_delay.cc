@@ -8,15 +8,15 @@
 
 namespace mgpu::extender {
 
-HeldRefusals::HeldRefusals(Executor& executor)
+RejectionDelay::RejectionDelay(Executor& executor)
     : executor_(executor), refilled_(executor.now()), last_release_(refilled_) {}
 
-std::uint64_t HeldRefusals::releases() const {
+std::uint64_t RejectionDelay::releases() const {
   const std::lock_guard lock(mutex_);
   return releases_;
 }
 
-bool HeldRefusals::hold(const PodUid& uid, std::uint64_t releases_before, Decide decide) {
+bool RejectionDelay::hold(const PodUid& uid, std::uint64_t releases_before, Decide decide) {
   const Instant now = executor_.now();
   const std::lock_guard lock(mutex_);
   const Instant until = end_of_hold(uid, now);
@@ -32,7 +32,7 @@ bool HeldRefusals::hold(const PodUid& uid, std::uint64_t releases_before, Decide
   return true;
 }
 
-void HeldRefusals::observe(std::uint64_t releases) {
+void RejectionDelay::observe(std::uint64_t releases) {
   std::vector<std::uint64_t> ids;
   {
     const std::lock_guard lock(mutex_);
@@ -44,28 +44,28 @@ void HeldRefusals::observe(std::uint64_t releases) {
   for (const std::uint64_t id : ids) decide_again(id);
 }
 
-bool HeldRefusals::allowed(Instant now) {
-  const Duration earned = (now - refilled_) * kRefusalHoldPercent / 100;
+bool RejectionDelay::allowed(Instant now) {
+  const Duration earned = (now - refilled_) * kRejectionDelayPercent / 100;
   if (earned > Duration(0)) {
-    allowance_ = std::min(allowance_ + earned, kRefusalHoldAllowance);
+    allowance_ = std::min(allowance_ + earned, kRejectionDelayAllowance);
     refilled_ = now;
   }
-  return allowance_ > Duration(0) && held_.size() < kRefusalsHeldMax;
+  return allowance_ > Duration(0) && held_.size() < kDelayedRejectionsMax;
 }
 
-Instant HeldRefusals::end_of_hold(const PodUid& uid, Instant now) const {
+Instant RejectionDelay::end_of_hold(const PodUid& uid, Instant now) const {
   const auto before = refused_at_.find(uid);
   const bool explained = before != refused_at_.end() && before->second != releases_;
   // Releases come in groups: the one that matters may be right behind the one that was seen.
-  return (explained ? last_release_ : now) + kRefusalHold;
+  return (explained ? last_release_ : now) + kRejectionDelay;
 }
 
-void HeldRefusals::remember(const PodUid& uid) {
-  if (refused_at_.size() >= kRefusalsRememberedMax) refused_at_.clear();
+void RejectionDelay::remember(const PodUid& uid) {
+  if (refused_at_.size() >= kRejectionsRememberedMax) refused_at_.clear();
   refused_at_[uid] = releases_;
 }
 
-std::optional<HeldRefusals::Held> HeldRefusals::take(std::uint64_t id) {
+std::optional<RejectionDelay::Held> RejectionDelay::take(std::uint64_t id) {
   const auto found = held_.find(id);
   if (found == held_.end()) return std::nullopt;
   Held taken = std::move(found->second);
@@ -73,11 +73,11 @@ std::optional<HeldRefusals::Held> HeldRefusals::take(std::uint64_t id) {
   return taken;
 }
 
-void HeldRefusals::arm(std::uint64_t id, Duration delay) {
+void RejectionDelay::arm(std::uint64_t id, Duration delay) {
   executor_.after(delay, callbacks_.wrap([this, id] { on_timer(id); }));
 }
 
-void HeldRefusals::on_timer(std::uint64_t id) {
+void RejectionDelay::on_timer(std::uint64_t id) {
   std::optional<Held> due;
   {
     const std::lock_guard lock(mutex_);
@@ -90,14 +90,14 @@ void HeldRefusals::on_timer(std::uint64_t id) {
   answer(std::move(*due));
 }
 
-void HeldRefusals::answer(Held due) {
+void RejectionDelay::answer(Held due) {
   due.decide(true);
   const std::lock_guard lock(mutex_);
   remember(due.uid);
   allowance_ -= executor_.now() - due.since;
 }
 
-void HeldRefusals::decide_again(std::uint64_t id) {
+void RejectionDelay::decide_again(std::uint64_t id) {
   std::optional<Held> again;
   {
     const std::lock_guard lock(mutex_);
@@ -110,7 +110,7 @@ void HeldRefusals::decide_again(std::uint64_t id) {
     allowance_ -= executor_.now() - again->since;
     return;
   }
-  again->until = std::min(again->since + kRefusalHoldMax, executor_.now() + kRefusalHold);
+  again->until = std::min(again->since + kRejectionDelayMax, executor_.now() + kRejectionDelay);
   held_.emplace(id, std::move(*again));  // its timer is still running
 }
 

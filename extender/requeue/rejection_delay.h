@@ -3,18 +3,18 @@
 // When a share comes free, kube-scheduler and the ledger hear of it by watches of their own. The
 // scheduler asks again within a millisecond, so that its question can be here before the event is.
 // A refusal then would strand the pod: once the event has passed, the scheduler asks again only
-// when it is woken (waker.h), a second or two later, or at its own flush after five minutes. Held
+// when it is woken (scheduler_requeue.h), a second or two later, or at its own flush after five minutes. Held
 // in time, the pod loses nothing.
 //
 //   refused ---> held ---release seen, fits now-----------------> answered: it fits
 //      |          |  ^                                            ^
 //      |          |  +--release seen, still unfit: a little longer|
-//      |          +-----quiet for kRefusalHold------------+ answered: refused
+//      |          +-----quiet for kRejectionDelay------------+ answered: refused
 //      +---> answered at once: a release since the pod's last refusal explains the question, and
-//            none has come for kRefusalHold; or the allowance is used up
+//            none has come for kRejectionDelay; or the allowance is used up
 //
 // kube-scheduler decides on one pod at a time, so what is held is taken from the others: an
-// allowance keeps all holding together under kRefusalHoldPercent of the time.
+// allowance keeps all holding together under kRejectionDelayPercent of the time.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +32,14 @@
 namespace mgpu::extender {
 
 // Thread-safe. No callback runs after the destructor returns; they must not end it.
-class HeldRefusals {
+class RejectionDelay {
  public:
   // Decides again, on the executor. `last`: the refusal must be answered now. Returns whether it
   // has answered.
   using Decide = std::function<bool(bool last)>;
 
   // `executor` outlives it.
-  explicit HeldRefusals(Executor& executor);
+  explicit RejectionDelay(Executor& executor);
 
   // To be read before deciding, and handed to hold().
   std::uint64_t releases() const;
@@ -74,7 +74,7 @@ class HeldRefusals {
   std::uint64_t next_id_ = 0;
   std::map<std::uint64_t, Held> held_;
   std::unordered_map<PodUid, std::uint64_t> refused_at_;  // releases at a pod's last refusal
-  Duration allowance_ = kRefusalHoldAllowance;
+  Duration allowance_ = kRejectionDelayAllowance;
   Instant refilled_;
   Instant last_release_;
   CallbackGuard callbacks_;  // ends first

@@ -8,28 +8,28 @@
 
 namespace mgpu::extender {
 
-void WakeList::refused(const PodUid& uid, std::uint64_t releases, Instant now) {
+void RequeueTracker::refused(const PodUid& uid, std::uint64_t releases, Instant now) {
   gone(uid);
-  if (by_uid_.size() >= kWakeListMax) drop_front(waiting_.empty() ? owed_ : waiting_);
+  if (by_uid_.size() >= kRequeueListMax) drop_front(waiting_.empty() ? owed_ : waiting_);
   const bool overtaken = releases < releases_;
   Entries& entries = overtaken ? owed_ : waiting_;
   entries.push_back({uid, releases, now, overtaken ? std::optional(now) : std::nullopt});
   by_uid_[uid] = std::prev(entries.end());
 }
 
-void WakeList::asked(const PodUid& uid, Instant now) {
+void RequeueTracker::asked(const PodUid& uid, Instant now) {
   last_asked_ = now;
   gone(uid);
 }
 
-void WakeList::gone(const PodUid& uid) {
+void RequeueTracker::gone(const PodUid& uid) {
   const auto found = by_uid_.find(uid);
   if (found == by_uid_.end()) return;
   (found->second->owed_since ? owed_ : waiting_).erase(found->second);
   by_uid_.erase(found);
 }
 
-void WakeList::observe(std::uint64_t releases, Instant now) {
+void RequeueTracker::observe(std::uint64_t releases, Instant now) {
   drop_outdated(waiting_, now);
   drop_outdated(owed_, now);
   if (releases == releases_) return;
@@ -42,39 +42,39 @@ void WakeList::observe(std::uint64_t releases, Instant now) {
   }
 }
 
-std::optional<Instant> WakeList::due() const {
+std::optional<Instant> RequeueTracker::due() const {
   if (sent_ || owed_.empty()) return std::nullopt;
   const Instant since = *owed_.front().owed_since;
-  Instant due = since + kWakeDelay;
-  if (last_asked_) due = std::max(due, *last_asked_ + kWakeQuiet);
-  due = std::min(due, since + kWakeDelayMax);
+  Instant due = since + kRequeueDelay;
+  if (last_asked_) due = std::max(due, *last_asked_ + kRequeueQuiet);
+  due = std::min(due, since + kRequeueDelayMax);
   return not_before_ ? std::max(due, *not_before_) : due;
 }
 
-void WakeList::sent(Instant now) {
+void RequeueTracker::sent(Instant now) {
   MGPU_CHECK(!sent_, "one wake at a time");
   sent_ = now;
-  not_before_ = now + kWakeInterval;
+  not_before_ = now + kRequeueInterval;
 }
 
-void WakeList::woken() {
+void RequeueTracker::woken() {
   // Who is owed since then may have been asked about, on the old state, because of this very wake.
   while (!owed_.empty() && *owed_.front().owed_since < *sent_) drop_front(owed_);
   sent_.reset();
 }
 
-void WakeList::failed(Instant retry_at) {
+void RequeueTracker::failed(Instant retry_at) {
   not_before_ = std::max(*not_before_, retry_at);
   sent_.reset();
 }
 
-void WakeList::drop_front(Entries& entries) {
+void RequeueTracker::drop_front(Entries& entries) {
   by_uid_.erase(entries.front().uid);
   entries.pop_front();
 }
 
-void WakeList::drop_outdated(Entries& entries, Instant now) {
-  while (!entries.empty() && entries.front().refused_at + kWakeRememberedFor <= now)
+void RequeueTracker::drop_outdated(Entries& entries, Instant now) {
+  while (!entries.empty() && entries.front().refused_at + kRequeueRememberedFor <= now)
     drop_front(entries);
 }
 

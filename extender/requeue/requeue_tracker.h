@@ -23,9 +23,9 @@
 
 namespace mgpu::extender {
 
-class WakeList {
+class RequeueTracker {
  public:
-  // Answered so; decided on a ledger that had counted `releases`. Over kWakeListMax, who
+  // Answered so; decided on a ledger that had counted `releases`. Over kRequeueListMax, who
   // waits longest is forgotten.
   void refused(const PodUid& uid, std::uint64_t releases, Instant now);
   // kube-scheduler asks about it.

@@ -20,28 +20,29 @@ bool needs_somebody(Kind kind) {
 }
 
 std::string sentence(const kube::ApiError& problem) {
-  return problem.message +
-         (needs_somebody(problem.kind)
-              ? "; apply deploy/rbac/extender.yaml, with the namespace that --wake-namespace names"
-              : "; trying again");
+  return problem.message + (needs_somebody(problem.kind)
+                                ? "; apply deploy/rbac/extender.yaml, with the namespace that "
+                                  "--requeue-namespace names"
+                                : "; trying again");
 }
 
 }  // namespace
 
-Waker::Waker(kube::Client& client, const Ledger& ledger, std::string space, WakerEvents events)
+SchedulerRequeue::SchedulerRequeue(kube::Client& client, const Ledger& ledger, std::string space,
+                                   WakerEvents events)
     : client_(client),
       ledger_(ledger),
       space_(std::move(space)),
       events_(std::move(events)),
       start_(static_cast<std::uint32_t>(client.executor().random() * 0x1p32)) {}
 
-void Waker::asked(const PodUid& uid) {
+void SchedulerRequeue::asked(const PodUid& uid) {
   const Instant now = client_.executor().now();
   const std::lock_guard lock(mutex_);
   list_.asked(uid, now);
 }
 
-void Waker::refused(const PodUid& uid, std::uint64_t releases) {
+void SchedulerRequeue::refused(const PodUid& uid, std::uint64_t releases) {
   if (space_.empty() || uid.empty()) return;
   const Instant now = client_.executor().now();
   const std::lock_guard lock(mutex_);
@@ -49,22 +50,22 @@ void Waker::refused(const PodUid& uid, std::uint64_t releases) {
   if (!armed_) arm();
 }
 
-void Waker::gone(const PodUid& uid) {
+void SchedulerRequeue::gone(const PodUid& uid) {
   const std::lock_guard lock(mutex_);
   list_.gone(uid);
 }
 
-void Waker::arm() {
+void SchedulerRequeue::arm() {
   armed_ = true;
-  client_.executor().after(kWakeLook, callbacks_.wrap([this] { look(); }));
+  client_.executor().after(kRequeuePoll, callbacks_.wrap([this] { look(); }));
 }
 
-void Waker::look() {
+void SchedulerRequeue::look() {
   if (!begin(ledger_.releases(), client_.executor().now())) return;
-  write(kube::annotate_storage_capacity(object()), &Waker::on_patched);
+  write(kube::annotate_storage_capacity(object()), &SchedulerRequeue::on_patched);
 }
 
-bool Waker::begin(std::uint64_t releases, Instant now) {
+bool SchedulerRequeue::begin(std::uint64_t releases, Instant now) {
   const std::lock_guard lock(mutex_);
   list_.observe(releases, now);
   armed_ = false;
@@ -75,7 +76,7 @@ bool Waker::begin(std::uint64_t releases, Instant now) {
   return true;
 }
 
-kube::StorageCapacity Waker::object() {
+kube::StorageCapacity SchedulerRequeue::object() {
   // A write that changes nothing would be no event.
   return {.space = space_,
           .name = kWakeObject,
@@ -84,41 +85,42 @@ kube::StorageCapacity Waker::object() {
           .value = fmt::format("{:08x}-{}", start_, ++written_)};
 }
 
-void Waker::write(kube::Request request, Done done) {
-  request.timeout = kWakeTimeout;
+void SchedulerRequeue::write(kube::Request request, Done done) {
+  request.timeout = kRequeueTimeout;
   client_.write(std::move(request), "wake kube-scheduler",
                 callbacks_.wrap(
                     [this, done](const kube::ApiResult<void>& result) { (this->*done)(result); }));
 }
 
-void Waker::on_patched(const kube::ApiResult<void>& patched) {
+void SchedulerRequeue::on_patched(const kube::ApiResult<void>& patched) {
   if (patched) return woken();
   if (patched.error().kind != Kind::kNotFound) return failed(patched.error());
-  write(kube::create_storage_capacity(object()), &Waker::on_created);
+  write(kube::create_storage_capacity(object()), &SchedulerRequeue::on_created);
 }
 
-void Waker::on_created(const kube::ApiResult<void>& created) {
+void SchedulerRequeue::on_created(const kube::ApiResult<void>& created) {
   if (created || created.error().kind == Kind::kConflict) return woken();
   failed(created.error());
 }
 
-void Waker::woken() {
+void SchedulerRequeue::woken() {
   {
     const std::lock_guard lock(mutex_);
     list_.woken();
   }
-  retry_ = kWakeRetryFirst;
+  retry_ = kRequeueRetryFirst;
   told_.clear();
-  events_.on_outcome(WakeOutcome::kWoken);
+  events_.on_outcome(RequeueOutcome::kRequeued);
 }
 
-void Waker::failed(const kube::ApiError& problem) {
+void SchedulerRequeue::failed(const kube::ApiError& problem) {
   {
     const std::lock_guard lock(mutex_);
     list_.failed(client_.executor().now() + retry_);
   }
-  retry_ = std::min(2 * retry_, Duration(kWakeRetryMax));
-  events_.on_outcome(needs_somebody(problem.kind) ? WakeOutcome::kRefused : WakeOutcome::kFailed);
+  retry_ = std::min(2 * retry_, Duration(kRequeueRetryMax));
+  events_.on_outcome(needs_somebody(problem.kind) ? RequeueOutcome::kRefused
+                                                  : RequeueOutcome::kFailed);
   std::string now = sentence(problem);
   if (now == told_) return;
   told_ = std::move(now);

@@ -1,5 +1,5 @@
 // Wakes kube-scheduler for refused pods that it may have forgotten: the second line behind
-// HeldRefusals, which can hold for a moment only. Who and when is in wake_list.h.
+// RejectionDelay, which can hold for a moment only. Who and when is in requeue_tracker.h.
 //
 // kube-scheduler takes no calls from an extender. But a pod that one has refused is tried again
 // after any event of the kinds that it follows (kubernetes pkg/scheduler/framework/types.go,
@@ -28,26 +28,27 @@ namespace mgpu::extender {
 
 inline constexpr const char* kWakeObject = "mgpu-wake-kube-scheduler";
 
-enum class WakeOutcome {
-  kWoken,
+enum class RequeueOutcome {
+  kRequeued,
   kRefused,  // no right, no such namespace: it takes somebody to change that
   kFailed,   // no answer, or one that may be another the next time
 };
 
 // On the client's executor.
 struct WakerEvents {
-  std::function<void(WakeOutcome outcome)> on_outcome;
+  std::function<void(RequeueOutcome outcome)> on_outcome;
   // Once for each new sentence in a row: what failed, and what to do.
   std::function<void(const std::string& problem)> on_problem;
 };
 
 // Thread-safe; no call waits. No callback runs after the destructor returns; events must not call
 // it.
-class Waker {
+class SchedulerRequeue {
  public:
   // `client` and `ledger` outlive it. The object is written in the namespace `space`; empty: nobody
   // is ever woken.
-  Waker(kube::Client& client, const Ledger& ledger, std::string space, WakerEvents events);
+  SchedulerRequeue(kube::Client& client, const Ledger& ledger, std::string space,
+                   WakerEvents events);
   // kube-scheduler asks about the pod.
   void asked(const PodUid& uid);
   // It is told that no node fits, though news might help; decided on a ledger of `releases`.
@@ -61,7 +62,7 @@ class Waker {
   bool begin(std::uint64_t releases, Instant now);
 
   // Below: on the executor.
-  using Done = void (Waker::*)(const kube::ApiResult<void>&);
+  using Done = void (SchedulerRequeue::*)(const kube::ApiResult<void>&);
   kube::StorageCapacity object();
   void write(kube::Request request, Done done);
   void on_patched(const kube::ApiResult<void>& patched);
@@ -74,12 +75,12 @@ class Waker {
   const std::string space_;
   const WakerEvents events_;
   std::mutex mutex_;
-  WakeList list_;       // protected by mutex_
-  bool armed_ = false;  // protected by mutex_
+  RequeueTracker list_;  // protected by mutex_
+  bool armed_ = false;   // protected by mutex_
   // Below: on the executor.
   const std::uint32_t start_;  // tells the values of one process from those of another
   std::uint64_t written_ = 0;
-  Duration retry_{kWakeRetryFirst};
+  Duration retry_{kRequeueRetryFirst};
   std::string told_;         // the last problem, while it lasts
   CallbackGuard callbacks_;  // ends first
 };

@@ -67,16 +67,17 @@ FilterReply filter(const ExtenderArgs& args, Ledger& ledger, const Settings& set
   ledger.end_expectation(uid);
   const auto pod = read_pod_request(args.pod(), settings);
   if (!pod) return refuse_everywhere(args, pod.error().message);
-  if (settings.window) settings.window->seen(pod->draw, pod->request, pod->host);
+  if (settings.window) settings.window->seen(pod->tie_break_seed, pod->request, pod->host);
   if (pod->request.empty()) return pass_everywhere(args);
   FilterReply reply;
-  const auto market = settings.market();
+  const auto price_snapshot = settings.price_snapshot();
   std::optional<Placement> expected;
   ledger.read(now, [&](const View& view) {
     reply = scan(view, args, pod->request);
     // kube-scheduler goes from one node straight to bind.
     if (reply.fitting.size() != 1 || !settings.expected_placements) return;
-    expected = place_on(view, reply.fitting.front(), pod->ask(market.get()), *pod->policy.card);
+    expected = place_on(view, reply.fitting.front(), pod->context(price_snapshot.get()),
+                        *pod->policy.card);
   });
   if (expected) {
     ledger.expect(uid, NodeName(reply.fitting.front()), pod->request, *expected, now,

@@ -12,7 +12,7 @@
 namespace mgpu::extender {
 
 // Empty where it does not fit. REQUIRES: a node that `view` knows.
-std::optional<Placement> place_on(const View& view, std::string_view node, const Ask& ask,
-                                  const Policy& card_policy);
+std::optional<Placement> place_on(const View& view, std::string_view node,
+                                  const PlacementContext& context, const Policy& card_policy);
 
 }  // namespace mgpu::extender

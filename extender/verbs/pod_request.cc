@@ -14,8 +14,8 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
   if (!request) return request.error();
   PodRequest read{.request = std::move(*request),
                   .policy = settings.policy,
-                  .host = host_of(pod),
-                  .draw = draw_of(pod.uid())};
+                  .host = resources_of(pod),
+                  .tie_break_seed = draw_of(pod.uid())};
   if (read.request.empty() || read.request.policy.empty()) return read;
   auto policy = find_policy(read.request.policy);
   if (!policy)

@@ -11,13 +11,15 @@
 namespace mgpu::extender {
 
 struct PodRequest {
-  GpuRequest request;      // empty: not a GPU pod
-  PolicyChoice policy;     // the pod's own, or the extender's default
-  HostAmount host;         // asked beside cards
-  std::uint64_t draw = 0;  // draw_of its uid
+  GpuRequest request;                // empty: not a GPU pod
+  PolicyChoice policy;               // the pod's own, or the extender's default
+  NodeResources host;                // asked beside cards
+  std::uint64_t tie_break_seed = 0;  // draw_of its uid
 
-  // Lives no longer than this and the market.
-  Ask ask(const Market* market) const { return {request, host, draw, market}; }
+  // Lives no longer than this and the price snapshot.
+  PlacementContext context(const PriceSnapshot* price_snapshot) const {
+    return {request, host, tie_break_seed, price_snapshot};
+  }
 };
 
 // Errors: those of read_request, and a policy in the pod's annotation that there is not.

@@ -51,20 +51,20 @@ void find_alike(const View& view, std::span<const std::string_view> names, Ranki
 }
 
 Ranking rank(const View& view, std::span<const std::string_view> names, const PodRequest& pod,
-             const Market* market) {
-  const Ask ask = pod.ask(market);
-  Ranking ranking{view.score(names, ask, pod.policy), {}, {}, {}};
+             const PriceSnapshot* price_snapshot) {
+  const PlacementContext context = pod.context(price_snapshot);
+  Ranking ranking{view.score(names, context, pod.policy), {}, {}, {}};
   ranking.best = best_of(ranking.nodes, names);
   if (!ranking.best) return ranking;
   if (pod.request.empty()) find_alike(view, names, ranking);
-  ranking.placement = place_on(view, names[*ranking.best], ask, *pod.policy.card);
+  ranking.placement = place_on(view, names[*ranking.best], context, *pod.policy.card);
   return ranking;
 }
 
-bool has_opinion(const PodRequest& pod, const Market* market) {
+bool has_opinion(const PodRequest& pod, const PriceSnapshot* price_snapshot) {
   if (!pod.request.empty()) return true;
   const Policy& policy = *pod.policy.node;
-  const bool priced = market != nullptr && !market->tables.empty();
+  const bool priced = price_snapshot != nullptr && !price_snapshot->tables.empty();
   return policy.ranks_pods_without_cards && (priced || !policy.needs_prices);
 }
 
@@ -107,10 +107,11 @@ std::vector<HostScore> zeros(std::span<const std::string_view> names) {
 
 }  // namespace
 
-std::vector<HostScore> prioritize_plain(const ExtenderArgs& args, Ledger& ledger,
-                                        const Settings& settings, Instant now) {
+std::vector<HostScore> prioritize_non_gpu(const ExtenderArgs& args, Ledger& ledger,
+                                          const Settings& settings, Instant now) {
   const auto pod = read_pod_request(args.pod(), settings);
-  if (!pod || !pod->request.empty() || !has_opinion(*pod, settings.market().get())) return {};
+  if (!pod || !pod->request.empty() || !has_opinion(*pod, settings.price_snapshot().get()))
+    return {};
   return prioritize(args, ledger, settings, now);
 }
 
@@ -121,11 +122,12 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, Ledger& ledger,
   ledger.end_expectation(uid);
   std::vector<HostScore> scores = zeros(args.node_names());
   const auto pod = read_pod_request(args.pod(), settings);
-  const auto market = settings.market();
-  if (!pod || !has_opinion(*pod, market.get())) return scores;
+  const auto price_snapshot = settings.price_snapshot();
+  if (!pod || !has_opinion(*pod, price_snapshot.get())) return scores;
   Ranking ranking;
-  ledger.read(
-      now, [&](const View& view) { ranking = rank(view, args.node_names(), *pod, market.get()); });
+  ledger.read(now, [&](const View& view) {
+    ranking = rank(view, args.node_names(), *pod, price_snapshot.get());
+  });
   if (!ranking.best) return scores;
   const Scale scale(ranking.nodes);
   for (std::size_t i = 0; i < scores.size(); ++i) scores[i].score = scale.of(ranking.nodes[i]);

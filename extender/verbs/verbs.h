@@ -27,13 +27,16 @@ struct Settings {
   MiB min_memory{256};
   PolicyChoice policy;              // where the pod does not choose
   bool expected_placements = true;  // off only to measure what they are worth
-  Duration expectation_life = kExpectationLife;
-  std::shared_ptr<const Board> markets{};  // none: policies know nothing of pods to come
+  Duration expectation_life = kExpectedPlacementLife;
+  std::shared_ptr<const CurrentPrices>
+      price_snapshots{};  // none: policies know nothing of pods to come
   // Told of every pod that is asked about, where there is one.
   std::shared_ptr<WorkloadWindow> window{};
 
   // What a decision goes by; held for as long as the decision lasts. May be null.
-  MarketPtr market() const { return markets ? markets->current() : nullptr; }
+  MarketPtr price_snapshot() const {
+    return price_snapshots ? price_snapshots->current() : nullptr;
+  }
 };
 
 // Every refused node is listed, with reason.h's sentence, or with the sentence of read_request for
@@ -52,8 +55,8 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, Ledger& ledger,
 
 // As prioritize for pods that ask for no cards, where the policy ranks them. Else no scores at all,
 // which kube-scheduler reads as zeros: pods with cards are prioritized in another call.
-std::vector<HostScore> prioritize_plain(const ExtenderArgs& args, Ledger& ledger,
-                                        const Settings& settings, Instant now);
+std::vector<HostScore> prioritize_non_gpu(const ExtenderArgs& args, Ledger& ledger,
+                                          const Settings& settings, Instant now);
 
 // For each node the cheapest set of lower-priority pods that makes the pod fit the cards
 // (placement/preemption.h), together with those proposed victims that hold no cards. Where the

@@ -1,4 +1,4 @@
-// What the readers of the scheduler's messages share. For wire_*.cc only.
+// What the readers of the scheduler's messages share. For this folder only.
 #pragma once
 
 #include <simdjson.h>

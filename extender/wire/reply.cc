@@ -86,7 +86,7 @@ void write_full_nodes(Writer& out, const FilterReply& reply, std::span<const Ful
 }
 
 // Refusals are told in a few sentences, each of which stands in one place.
-class Sentences {
+class SentenceCache {
  public:
   // After a colon, as a JSON string. Valid until the next call.
   std::string_view told(std::string_view sentence) {
@@ -108,7 +108,7 @@ class Sentences {
 
 void write_refusals(Writer& out, std::span<const Refusal> refusals, bool as_written) {
   if (refusals.empty()) return out.raw("null");
-  Sentences sentences;
+  SentenceCache sentences;
   out.raw("{");
   out.list(refusals, [&](const Refusal& refusal) {
     out.quoted(refusal.node, as_written, sentences.told(refusal.sentence));

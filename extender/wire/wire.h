@@ -64,7 +64,7 @@ struct FilterReply {
   std::vector<Refusal> failed_and_unresolvable;
   std::string error;  // not empty: the request could not be understood
   // The sentence of a pod that is refused everywhere; refusals point into it.
-  // Nothing fits, and news of the cluster could change that: see held_refusals.h.
+  // Nothing fits, and news of the cluster could change that: see rejection_delay.h.
   bool may_change = false;
   std::shared_ptr<const std::string> pod_refusal;
 };

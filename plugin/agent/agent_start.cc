@@ -98,19 +98,20 @@ void Agent::State::run() {
   if (!bring_up()) return;
   log_info("serving", {{"injection", injector_->name()},
                        {"allocations", std::to_string(records_.all().size())}});
-  keep_house();
+  maintenance_loop();
 }
 
 bool Agent::State::bring_up() {
   if (!choose_injector()) return false;
-  allocator_ = std::make_unique<Allocator>(records_, *injector_, fresh_nonce);
-  starter_ = std::make_unique<Starter>(
+  allocator_ = std::make_unique<AllocateHandler>(records_, *injector_, fresh_nonce);
+  starter_ = std::make_unique<PreStartHandler>(
       StarterSettings{settings_.contract, settings_.node, settings_.plugin_folder,
                       settings_.settle},
       StarterParts{records_, *injector_, inventory_, isolation_, *pods_, pod_resources_},
       [this](const Refusal& refusal) { on_refused(refusal); });
-  garbage_ = std::make_unique<Garbage>(Garbage::Parts{records_, *injector_, *pods_, pod_resources_},
-                                       settings_.contract.core_resource, settings_.plugin_folder);
+  collector_ = std::make_unique<RecordCollector>(
+      RecordCollector::Parts{records_, *injector_, *pods_, pod_resources_},
+      settings_.contract.core_resource, settings_.plugin_folder);
   inventory_.start();
   if (!wait_for_cards() || !complete_records()) return false;
   monitoring_ = std::make_unique<Monitoring>(
@@ -260,7 +261,7 @@ Result<Allocated> Agent::State::allocate_memory(const std::vector<std::string>&)
 
 // --- keeping house -------------------------------------------------------------------------------
 
-void Agent::State::keep_house() {
+void Agent::State::maintenance_loop() {
   auto collected = std::chrono::steady_clock::now();
   do {
     publish();
@@ -268,9 +269,9 @@ void Agent::State::keep_house() {
     monitoring_->sample();
     if (settings_.enforcement == Enforcement::kEvict) evict_over();
     own_metrics_.sampled(std::chrono::steady_clock::now() - start);
-    if (start - collected < kGarbagePeriod) continue;
+    if (start - collected < kRecordCollectPeriod) continue;
     collected = start;
-    garbage_->collect();
+    collector_->collect();
   } while (wait_for_news(kMonitorPeriod));
 }
 

@@ -58,7 +58,7 @@ struct Agent::State {
                                             DevicePluginHandlers handlers);
   static Result<Allocated> allocate_memory(const std::vector<std::string>& ids);
   void say_waiting(const std::string& what);
-  void keep_house();
+  void maintenance_loop();
   void on_over(const Overuse& over);
   void evict_over();
   bool wait_for_news(std::chrono::milliseconds time);  // false: ending
@@ -97,9 +97,9 @@ struct Agent::State {
   PodResources pod_resources_;
   Inventory inventory_;
   std::unique_ptr<Injector> injector_;
-  std::unique_ptr<Allocator> allocator_;
-  std::unique_ptr<Starter> starter_;
-  std::unique_ptr<Garbage> garbage_;
+  std::unique_ptr<AllocateHandler> allocator_;
+  std::unique_ptr<PreStartHandler> starter_;
+  std::unique_ptr<RecordCollector> collector_;
   std::unique_ptr<Monitoring> monitoring_;
 
   mutable std::mutex mutex_;

@@ -74,7 +74,7 @@ class CardsFileSource : public CardSource {
       return woken_.wait_until(lock, until, [&] { return wake_; }) || until == end;
     };
     bool over = just_changed_ && wait(kFileTimeTick);
-    while (!over && !just_changed_ && look_at(path_) == seen_) over = wait(kCardsFileLook);
+    while (!over && !just_changed_ && look_at(path_) == seen_) over = wait(kCardsFilePoll);
     wake_ = false;
   }
 

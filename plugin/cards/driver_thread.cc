@@ -34,7 +34,7 @@ DriverThread::DriverThread()
     : state_(std::make_shared<State>()), thread_([state = state_] { serve(*state); }) {}
 
 DriverThread::~DriverThread() {
-  const bool idle = wait(kDriverGoodbye);
+  const bool idle = wait(kDriverShutdownTimeout);
   {
     const std::lock_guard lock(state_->mutex);
     state_->ending = true;

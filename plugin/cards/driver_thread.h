@@ -16,7 +16,7 @@ namespace mgpu::plugin {
 class DriverThread {
  public:
   DriverThread();
-  // Waits until the work has ended, at most `kDriverGoodbye`. Work that hangs beyond it
+  // Waits until the work has ended, at most `kDriverShutdownTimeout`. Work that hangs beyond it
   // keeps its thread and what it captured: there is no way to end it but the process's end.
   ~DriverThread();
   DriverThread(const DriverThread&) = delete;

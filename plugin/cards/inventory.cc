@@ -101,7 +101,7 @@ void Inventory::read() {
     const bool changed = indexed.known != known_;
     known_ = std::move(indexed.known);
     // Before anybody hears of a new index: it must never be given twice.
-    if (changed || !remembered_) remembered_ = hooks_.remember(known_);
+    if (changed || !pod_cache_) pod_cache_ = hooks_.remember(known_);
     now = {true, indexed.problems.empty() ? "" : indexed.problems.front(), std::move(indexed.cards),
            std::move(*found)};
   } else {

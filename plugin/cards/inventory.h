@@ -66,7 +66,7 @@ class Inventory {
   const std::unique_ptr<CardSource> source_;
   const Hooks hooks_;
   KnownCards known_;  // on the thread
-  bool remembered_ = true;
+  bool pod_cache_ = true;
   std::string told_problem_;
   mutable std::mutex mutex_;
   std::condition_variable ended_;

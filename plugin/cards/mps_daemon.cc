@@ -131,7 +131,7 @@ std::vector<std::string> MpsDaemon::arguments() const {
 // Control programs before R555 ignore all arguments if they do not know one of them. They then act
 // as a client and look for a running daemon. Tried: 535.309 and 550.163; 555.58 knows the option.
 void MpsDaemon::see_it_end_at_once(Time now) {
-  const std::string words = last_words(folders_);
+  const std::string words = last_log_line(folders_);
   const bool looked_for_a_daemon = words.find(kNoDaemon) != std::string::npos;
   if (single_user_ || !looked_for_a_daemon) {
     return fail("its control daemon ended at once" + words, now);
@@ -159,7 +159,7 @@ void MpsDaemon::see_it_start(Time now, Wish wish) {
 // --- running -------------------------------------------------------------------------------------
 
 void MpsDaemon::look(Time now, Wish wish) {
-  if (!lives()) return fail("its control daemon ended" + last_words(folders_), now);
+  if (!lives()) return fail("its control daemon ended" + last_log_line(folders_), now);
   if (wish == Wish::kStop) return quit(now);
   // A card that is wanted again is so before its daemon has been asked to quit.
   const Phase phase = wish == Wish::kRun ? Phase::kRunning : Phase::kDraining;
@@ -195,7 +195,7 @@ void MpsDaemon::note_silence(const std::string& why, Time now) {
   state_.problem = "its control daemon does not answer: " + why;
   // One that was never ours is known by its answers alone.
   if (!process_) return fail(state_.problem, now);
-  if (++silent_looks_ < kMpsSilentLooks) return;
+  if (++silent_looks_ < kMpsSilentProbes) return;
   if (may_have_clients()) {
     state_.problem += "; programs that use it go on, and it is restarted once they have ended";
     return;

@@ -19,9 +19,9 @@ namespace mgpu::plugin {
 struct MpsTimes {
   std::chrono::milliseconds command = kMpsCommandTimeout;
   std::chrono::milliseconds tick = kMpsTick;
-  std::chrono::milliseconds look = kMpsLook;
-  std::chrono::milliseconds start = kMpsStartPatience;
-  std::chrono::milliseconds quit = kMpsQuitPatience;
+  std::chrono::milliseconds look = kMpsProbePeriod;
+  std::chrono::milliseconds start = kMpsStartTimeout;
+  std::chrono::milliseconds quit = kMpsQuitTimeout;
   std::chrono::milliseconds restart_min = kMpsRestartMin;
   std::chrono::milliseconds restart_max = kMpsRestartMax;
 };

@@ -135,7 +135,7 @@ void kill_mps_daemon(const DaemonProcess& daemon) {
   kill_session(daemon.pid);
 }
 
-std::string last_words(const MpsFolders& folders) {
+std::string last_log_line(const MpsFolders& folders) {
   std::ifstream file(folders.log + "/daemon.log");
   std::string text(kLastWordsRead, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -148,8 +148,8 @@ std::string last_words(const MpsFolders& folders) {
 
 Result<std::string> mps_command(const std::string& control, const MpsFolders& folders,
                                 const std::string& command, std::chrono::milliseconds timeout) {
-  auto answer = converse({control, {}, environment(folders), -1, -1}, command + "\n",
-                         kMpsAnswerBytesMax, timeout);
+  auto answer = run_with_input({control, {}, environment(folders), -1, -1}, command + "\n",
+                               kMpsAnswerBytesMax, timeout);
   if (answer) return answer;
   return error(fmt::format("\"{}\" failed: {}", command, answer.error().message));
 }

@@ -45,7 +45,7 @@ bool is_alive(const DaemonProcess& daemon);
 // Ends it, its servers, and with them all clients.
 void kill_mps_daemon(const DaemonProcess& daemon);
 // ": " and the last line the daemon printed, or nothing; to end a sentence.
-std::string last_words(const MpsFolders& folders);
+std::string last_log_line(const MpsFolders& folders);
 
 // What the daemon answers to `command`. Errors: no answer within `timeout`, no daemon, an answer
 // over kMpsAnswerBytesMax.

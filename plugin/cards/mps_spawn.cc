@@ -194,8 +194,8 @@ void kill_session(pid_t leader) {
   if (child && !ended_until(leader, steady_clock::now() + kReapPatience)) reap_stubborn(leader);
 }
 
-Result<std::string> converse(Program program, const std::string& text, std::size_t bytes_max,
-                             milliseconds timeout) {
+Result<std::string> run_with_input(Program program, const std::string& text, std::size_t bytes_max,
+                                   milliseconds timeout) {
   const Deadline deadline = steady_clock::now() + timeout;
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {

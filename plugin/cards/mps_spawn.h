@@ -31,7 +31,7 @@ void kill_session(pid_t leader);
 
 // Starts it (`in` and `out` do not matter), gives it `text` to read and returns what it prints.
 // Errors: it fails, prints more than `bytes_max`, or is not done in time; it is ended then.
-Result<std::string> converse(Program program, const std::string& text, std::size_t bytes_max,
-                             std::chrono::milliseconds timeout);
+Result<std::string> run_with_input(Program program, const std::string& text, std::size_t bytes_max,
+                                   std::chrono::milliseconds timeout);
 
 }  // namespace mgpu::plugin

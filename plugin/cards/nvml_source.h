@@ -27,7 +27,7 @@ struct NvmlOptions {
   // there.
   std::string driver_root = "/";
   // How long one look at all cards may take before a card is called sick.
-  std::chrono::milliseconds patience = kDriverPatience;
+  std::chrono::milliseconds patience = kDriverTimeout;
   // XIDs that programs cause: counted only (NVIDIA k8s-device-plugin internal/rm/health.go).
   std::set<std::uint64_t> xids_ignored = {13, 31, 43, 45, 68, 109};
 };

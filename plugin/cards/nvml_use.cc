@@ -26,8 +26,8 @@ std::optional<MiB> memory_of(std::uint64_t bytes) {
 
 // Asks with room for more until it is enough. `ask` is given room for a number of entries and
 // answers a code; the number becomes what there is.
-template <class Ask>
-bool ask_with_room(unsigned& count, const Ask& ask) {
+template <class PlacementContext>
+bool ask_with_room(unsigned& count, const PlacementContext& ask) {
   count = kFirstGuess;
   for (int i = 0; i < kGuesses; ++i) {
     const unsigned room = count;

@@ -6,10 +6,11 @@
 
 namespace mgpu::plugin {
 
-Allocator::Allocator(Records& records, Injector& injector, std::function<std::string()> nonce)
+AllocateHandler::AllocateHandler(Records& records, Injector& injector,
+                                 std::function<std::string()> nonce)
     : records_(records), injector_(injector), nonce_(std::move(nonce)) {}
 
-Result<Answer> Allocator::allocate(const std::vector<std::string>& ids) {
+Result<Answer> AllocateHandler::allocate(const std::vector<std::string>& ids) {
   auto devices = DeviceSet::of(ids);
   if (!devices) return devices.error();
   Record record;

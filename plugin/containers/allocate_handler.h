@@ -14,10 +14,10 @@
 namespace mgpu::plugin {
 
 // Any thread.
-class Allocator {
+class AllocateHandler {
  public:
   // Both outlive it. `nonce` gives letters and digits that have not come before.
-  Allocator(Records& records, Injector& injector, std::function<std::string()> nonce);
+  AllocateHandler(Records& records, Injector& injector, std::function<std::string()> nonce);
 
   // Errors: ids that cannot be, too many allocations.
   Result<Answer> allocate(const std::vector<std::string>& ids);

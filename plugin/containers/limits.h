@@ -10,9 +10,9 @@ namespace mgpu::plugin {
 inline constexpr std::chrono::milliseconds kPreStartBudget{20'000};
 // How long a PreStart waits for news (a watch that lags, a share of an ended pod) before it
 // refuses; kubelet asks again after 10 to 15 s.
-inline constexpr std::chrono::milliseconds kPreStartPatience{5'000};
-inline constexpr std::chrono::milliseconds kPreStartLookAgain{100};
+inline constexpr std::chrono::milliseconds kPreStartTimeout{5'000};
+inline constexpr std::chrono::milliseconds kPreStartPoll{100};
 // Records of pods that are gone are looked for so often.
-inline constexpr std::chrono::milliseconds kGarbagePeriod{10'000};
+inline constexpr std::chrono::milliseconds kRecordCollectPeriod{10'000};
 
 }  // namespace mgpu::plugin

@@ -61,29 +61,29 @@ Refusal about(Refusal refusal, const Identity& identity, const Decided<kube::Pod
 
 }  // namespace
 
-Starter::Starter(StarterSettings settings, StarterParts parts, OnRefused on_refused)
+PreStartHandler::PreStartHandler(StarterSettings settings, StarterParts parts, OnRefused on_refused)
     : settings_(std::move(settings)), parts_(parts), on_refused_(std::move(on_refused)) {}
 
-void Starter::open() {
+void PreStartHandler::open() {
   const std::lock_guard lock(mutex_);
   open_ = true;
   changed_.notify_all();
 }
 
-void Starter::close() {
+void PreStartHandler::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
   changed_.notify_all();
 }
 
-bool Starter::wait(std::chrono::milliseconds time) {
+bool PreStartHandler::wait(std::chrono::milliseconds time) {
   std::unique_lock lock(mutex_);
   return !changed_.wait_for(lock, time, [this] { return closed_; });
 }
 
 // --- gathering -----------------------------------------------------------------------------------
 
-Starter::Seen Starter::gather(const DeviceSet& devices) {
+PreStartHandler::Seen PreStartHandler::gather(const DeviceSet& devices) {
   Seen seen{.devices = devices,
             .evidence = {},
             .presence = {
@@ -107,7 +107,7 @@ Starter::Seen Starter::gather(const DeviceSet& devices) {
   return seen;
 }
 
-void Starter::gather_checkpoint(Seen& seen) {
+void PreStartHandler::gather_checkpoint(Seen& seen) {
   if (settled_by_list(seen.evidence)) {
     const auto pod = parts_.pods.find(seen.evidence.listed->front().pod);
     if (!pod || !asks_in_init(*pod, settings_.contract)) return;
@@ -123,7 +123,7 @@ void Starter::gather_checkpoint(Seen& seen) {
   }
 }
 
-void Starter::note_problem(const std::string& source, const std::string& problem) {
+void PreStartHandler::note_problem(const std::string& source, const std::string& problem) {
   const std::lock_guard lock(mutex_);
   std::string& noted = problems_[source];
   if (noted == problem) return;
@@ -135,7 +135,7 @@ void Starter::note_problem(const std::string& source, const std::string& problem
   }
 }
 
-Decided<kube::Pod> Starter::pod_of(const Identity& identity) {
+Decided<kube::Pod> PreStartHandler::pod_of(const Identity& identity) {
   const auto known =
       identity.pod ? parts_.pods.find(*identity.pod) : parts_.pods.find(identity.uid);
   const bool annotated = known && known->metadata.annotations.contains(settings_.contract.assumed);
@@ -153,7 +153,7 @@ Decided<kube::Pod> Starter::pod_of(const Identity& identity) {
 
 // --- deciding ------------------------------------------------------------------------------------
 
-Decided<Record> Starter::judge_one(const Seen& seen, const Candidate& candidate) {
+Decided<Record> PreStartHandler::judge_one(const Seen& seen, const Candidate& candidate) {
   const Identity& identity = candidate.identity;
   Record record;
   record.id = identity.allocation;
@@ -166,8 +166,8 @@ Decided<Record> Starter::judge_one(const Seen& seen, const Candidate& candidate)
   return candidate.pod.error();
 }
 
-Decided<Starter::Records> Starter::judge(const Seen& seen,
-                                         const std::vector<Candidate>& candidates) {
+Decided<PreStartHandler::Records> PreStartHandler::judge(const Seen& seen,
+                                                         const std::vector<Candidate>& candidates) {
   Records decided;
   const std::lock_guard lock(deciding_);
   for (const Candidate& candidate : candidates) {
@@ -179,7 +179,7 @@ Decided<Starter::Records> Starter::judge(const Seen& seen,
   return decided;
 }
 
-Decided<Starter::Records> Starter::attempt(const DeviceSet& devices) {
+Decided<PreStartHandler::Records> PreStartHandler::attempt(const DeviceSet& devices) {
   const Seen seen = gather(devices);
   const auto identities = identify(seen.evidence);
   if (!identities) return Refusal{Reason::kUnknownContainer, identities.error().message, true};
@@ -190,13 +190,13 @@ Decided<Starter::Records> Starter::attempt(const DeviceSet& devices) {
 
 // --- acting --------------------------------------------------------------------------------------
 
-Result<bool> Starter::inject(const Record& record) {
+Result<bool> PreStartHandler::inject(const Record& record) {
   const auto edits = edits_of(record, parts_.inventory, parts_.isolation);
   if (!edits) return edits.error();
   return parts_.injector.inject(record.id, *edits);
 }
 
-Decided<void> Starter::act(const Records& records) {
+Decided<void> PreStartHandler::act(const Records& records) {
   bool changed = false;
   for (const Record& record : records) {
     const auto injected = inject(record);
@@ -211,7 +211,7 @@ Decided<void> Starter::act(const Records& records) {
   return {};
 }
 
-Decided<void> Starter::attempt_and_act(const DeviceSet& devices) {
+Decided<void> PreStartHandler::attempt_and_act(const DeviceSet& devices) {
   {
     const std::lock_guard lock(mutex_);
     if (!open_)
@@ -231,19 +231,19 @@ Decided<void> Starter::attempt_and_act(const DeviceSet& devices) {
   return {};
 }
 
-Decided<void> Starter::start(const std::vector<std::string>& ids,
-                             const std::function<bool()>& cancelled) {
+Decided<void> PreStartHandler::start(const std::vector<std::string>& ids,
+                                     const std::function<bool()>& cancelled) {
   const auto devices = DeviceSet::of(ids);
   if (!devices) {
     const Refusal refusal{Reason::kUnknownContainer, devices.error().message, false};
     on_refused_(refusal);
     return refusal;
   }
-  const auto patience = Clock::now() + kPreStartPatience;
+  const auto patience = Clock::now() + kPreStartTimeout;
   while (true) {
     auto started = attempt_and_act(*devices);
     const bool last = started || !started.error().passing || Clock::now() >= patience;
-    if (last || cancelled() || !wait(kPreStartLookAgain)) {
+    if (last || cancelled() || !wait(kPreStartPoll)) {
       if (!started) on_refused_(started.error());
       return started;
     }

@@ -3,7 +3,7 @@
 //
 //   Gathering --decided--> Kept in memory --> Injected --> Settled --> On disk --> answer: start
 //     ^    |                        any of them fails: refused, with an Event on the pod
-//     +----+ refused for now, for at most kPreStartPatience
+//     +----+ refused for now, for at most kPreStartTimeout
 #pragma once
 
 #include <condition_variable>
@@ -47,12 +47,12 @@ struct StarterParts {
 };
 
 // Any thread.
-class Starter {
+class PreStartHandler {
  public:
   // Told of each final refusal.
   using OnRefused = std::function<void(const Refusal&)>;
 
-  Starter(StarterSettings settings, StarterParts parts, OnRefused on_refused);
+  PreStartHandler(StarterSettings settings, StarterParts parts, OnRefused on_refused);
 
   // From now on containers are started; before, they are refused for now. Records must be complete.
   void open();
@@ -69,7 +69,7 @@ class Starter {
   struct Seen {
     DeviceSet devices;
     Evidence evidence;
-    Presence presence;
+    RecordLiveness presence;
     std::vector<CardFacts> cards;
   };
   struct Candidate {

@@ -10,14 +10,14 @@
 
 namespace mgpu::plugin {
 
-Garbage::Garbage(Parts parts, std::string resource, std::string plugin_folder)
+RecordCollector::RecordCollector(Parts parts, std::string resource, std::string plugin_folder)
     : parts_(parts), resource_(std::move(resource)), plugin_folder_(std::move(plugin_folder)) {}
 
-std::size_t Garbage::collect() {
+std::size_t RecordCollector::collect() {
   return collect_ended() + collect_unstarted();
 }
 
-void Garbage::remove(const Record& record, const char* why) {
+void RecordCollector::remove(const Record& record, const char* why) {
   log_info("allocation is removed", {{"allocation", record.id.str()},
                                      {"pod", record.owner ? to_string(record.owner->pod) : ""},
                                      {"why", why}});
@@ -25,9 +25,9 @@ void Garbage::remove(const Record& record, const char* why) {
   parts_.records.remove(record.id);
 }
 
-std::size_t Garbage::collect_ended() {
+std::size_t RecordCollector::collect_ended() {
   const auto bound = parts_.records.bound();
-  Presence presence{
+  RecordLiveness presence{
       .gone_at_api_server = [this](const PodUid& uid) { return parts_.pods.gone(uid); },
       .kubelet_answered = true,
       .at_kubelet = {},
@@ -43,7 +43,7 @@ std::size_t Garbage::collect_ended() {
   return gone.size();
 }
 
-std::size_t Garbage::collect_unstarted() {
+std::size_t RecordCollector::collect_unstarted() {
   auto records = parts_.records.all();
   std::erase_if(records, &Record::bound);
   const auto before = std::exchange(unknown_to_kubelet_, {});

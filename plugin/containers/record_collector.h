@@ -13,7 +13,7 @@
 namespace mgpu::plugin {
 
 // One thread.
-class Garbage {
+class RecordCollector {
  public:
   struct Parts {
     Records& records;
@@ -23,7 +23,7 @@ class Garbage {
   };
 
   // All of `parts` outlive it. `plugin_folder` has kubelet's checkpoint.
-  Garbage(Parts parts, std::string resource, std::string plugin_folder);
+  RecordCollector(Parts parts, std::string resource, std::string plugin_folder);
 
   // One look; asks kubelet only where something may have gone. How many records were removed.
   std::size_t collect();

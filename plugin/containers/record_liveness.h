@@ -13,7 +13,7 @@
 namespace mgpu::plugin {
 
 // What was heard just now.
-struct Presence {
+struct RecordLiveness {
   // The API server has listed this node's pods, and the pod is not among them or has finished.
   std::function<bool(const PodUid&)> gone_at_api_server;
   // kubelet answered with the pods that may still run.
@@ -25,8 +25,8 @@ struct Presence {
 };
 
 // Bound records whose pods have ended by both accounts.
-std::vector<Record> ended(const std::vector<Record>& records, const Presence& presence);
+std::vector<Record> ended(const std::vector<Record>& records, const RecordLiveness& presence);
 // The others.
-std::vector<Record> counting(const std::vector<Record>& records, const Presence& presence);
+std::vector<Record> counting(const std::vector<Record>& records, const RecordLiveness& presence);
 
 }  // namespace mgpu::plugin

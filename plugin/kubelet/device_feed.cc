@@ -23,7 +23,7 @@ std::optional<DeviceFeed::Version> DeviceFeed::next(std::uint64_t seen,
   std::unique_lock lock(mutex_);
   while (!ended()) {
     if (latest_.number > seen) return latest_;
-    changed_.wait_for(lock, kListStreamLook);
+    changed_.wait_for(lock, kListStreamPoll);
   }
   return std::nullopt;
 }

@@ -28,7 +28,7 @@ class DeviceFeed {
   // An equal list is no new version.
   void set(std::vector<Device> devices);
   // Waits for a version above `seen`; none as soon as `ended` is true, which is looked at after
-  // wake() and every kListStreamLook.
+  // wake() and every kListStreamPoll.
   std::optional<Version> next(std::uint64_t seen, const std::function<bool()>& ended);
   void wake();
 

@@ -65,7 +65,7 @@ struct DevicePlugin::State {
   std::optional<Clock::time_point> accepted_;  // kubelet took the registration
   Clock::time_point next_attempt_;
   Clock::time_point next_probe_;
-  milliseconds pause_ = kRegisterAgainMin;
+  milliseconds pause_ = kRegisterRetryMin;
   std::optional<std::string> reported_;  // empty: registered
 };
 
@@ -129,7 +129,7 @@ void DevicePlugin::State::look_at_kubelet() {
   if (found == kubelet_) return;
   retire();
   kubelet_ = found;
-  pause_ = kRegisterAgainMin;
+  pause_ = kRegisterRetryMin;
   next_attempt_ = Clock::now();
 }
 
@@ -149,7 +149,7 @@ bool DevicePlugin::State::server_stays() {
   registered = false;
   report(error(fmt::format("another process serves {} now", in_quotes(options.socket_name))));
   if (Clock::now() < next_probe_) return false;
-  next_probe_ = Clock::now() + kRegisterAgainMax;
+  next_probe_ = Clock::now() + kRegisterRetryMax;
   if (!someone_listens(options.folder + "/" + options.socket_name)) retire();
   return false;
 }
@@ -159,12 +159,12 @@ void DevicePlugin::State::follow_stream() {
   const auto stream = server_->stream();
   registered = stream == PluginServer::Stream::kOpen;
   if (registered) {
-    if (since > kRegisterAgainMax) pause_ = kRegisterAgainMin;
+    if (since > kRegisterRetryMax) pause_ = kRegisterRetryMin;
     return report({});
   }
   if (stream == PluginServer::Stream::kNone && since < kRegisterTimeout) return;
   report(error(fmt::format("kubelet does not read the devices of {}", options.resource)));
-  const bool at_once = pause_ == kRegisterAgainMin;
+  const bool at_once = pause_ == kRegisterRetryMin;
   retire();
   if (!at_once) return;
   next_attempt_ = Clock::now();
@@ -207,7 +207,7 @@ void DevicePlugin::State::retire() {
   accepted_.reset();
   server_.reset();
   next_attempt_ = Clock::now() + pause_;
-  pause_ = std::min(2 * pause_, kRegisterAgainMax);
+  pause_ = std::min(2 * pause_, kRegisterRetryMax);
 }
 
 void DevicePlugin::State::report(const Result<void>& outcome) {

@@ -28,7 +28,7 @@ Error cannot_serve(const std::string& path, int number) {
 
 // Where gRPC makes the socket. It is then renamed: gRPC removes the file it made when the server
 // ends, and by then that name may be another process's.
-std::string birth_path(const std::string& folder) {
+std::string temporary_socket_path(const std::string& folder) {
   return fmt::format("{}/.mgpu-{:08x}", folder, std::random_device()());
 }
 
@@ -61,7 +61,7 @@ struct PluginServer::State {
 };
 
 Result<void> PluginServer::State::serve(const std::string& folder) {
-  const std::string birth = birth_path(folder);
+  const std::string birth = temporary_socket_path(folder);
   for (const std::string& name : {birth, path}) {
     if (auto fits = check_socket_path(name); !fits) return fits;
   }

@@ -68,7 +68,7 @@ struct PodResources::State {
   Result<List> list(const std::string& resource, Clock::time_point until);
   grpc::Status ask(v1::ListPodResourcesResponse& response, Clock::time_point until);
   grpc::Status ask_once(v1::ListPodResourcesResponse& response, Clock::time_point until);
-  // Some time between once and twice kPodResourcesAgain, and not beyond `until`.
+  // Some time between once and twice kPodResourcesRetry, and not beyond `until`.
   void pause(Clock::time_point until);
 
   const std::string socket;
@@ -139,7 +139,7 @@ grpc::Status PodResources::State::ask_once(v1::ListPodResourcesResponse& respons
 
 void PodResources::State::pause(Clock::time_point until) {
   std::unique_lock lock(mutex);
-  const auto least = kPodResourcesAgain;
+  const auto least = kPodResourcesRetry;
   std::uniform_int_distribution<std::int64_t> jitter(0, least.count());
   const auto wake = Clock::now() + least + std::chrono::milliseconds(jitter(random));
   landed.wait_until(lock, std::min(until, wake), [] { return false; });

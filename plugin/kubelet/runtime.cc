@@ -18,7 +18,7 @@ Error no_answer(const std::string& socket, const char* call, const grpc::Status&
 }
 
 std::string shown(const std::string& text) {
-  return std::string(cut_text(json_escaped(text), kRuntimeNameShown));
+  return std::string(cut_text(json_escaped(text), kRuntimeNameBytesShown));
 }
 
 }  // namespace

@@ -88,14 +88,14 @@ void EventRecorder::record(kube::EventObject event) {
 
 std::optional<kube::Request> EventRecorder::begin(const Key& key, kube::EventObject event) {
   const std::string time = event.time;
-  const auto found = remembered_.find(key);
-  const bool waits = found != remembered_.end() && found->second.sending != 0;
+  const auto found = pod_cache_.find(key);
+  const bool waits = found != pod_cache_.end() && found->second.sending != 0;
   if (!waits && in_flight_ >= kEventsInFlightMax) {
     ++dropped_;
     return std::nullopt;
   }
-  if (found == remembered_.end()) make_room();
-  Remembered& entry = remembered_[key];
+  if (found == pod_cache_.end()) make_room();
+  Remembered& entry = pod_cache_[key];
   if (entry.count == 0) entry.event = std::move(event);
   ++entry.count;
   entry.last_use = ++uses_;
@@ -112,11 +112,11 @@ std::optional<kube::Request> EventRecorder::begin_next(Remembered& entry, const 
 }
 
 void EventRecorder::make_room() {
-  if (remembered_.size() < kEventsRememberedMax) return;
-  const auto oldest = std::ranges::min_element(remembered_, {}, [](const auto& entry) {
+  if (pod_cache_.size() < kEventsRememberedMax) return;
+  const auto oldest = std::ranges::min_element(pod_cache_, {}, [](const auto& entry) {
     return std::pair(entry.second.sending != 0, entry.second.last_use);
   });
-  remembered_.erase(oldest);
+  pod_cache_.erase(oldest);
 }
 
 void EventRecorder::send(const Key& key, kube::Request request) {
@@ -138,8 +138,8 @@ void EventRecorder::on_answer(const Key& key, const kube::Response& answer) {
 
 std::optional<kube::Request> EventRecorder::after(const Key& key, const kube::Response& answer,
                                                   const std::string& time) {
-  const auto found = remembered_.find(key);
-  MGPU_CHECK(found != remembered_.end(), "an event under way is remembered");
+  const auto found = pod_cache_.find(key);
+  MGPU_CHECK(found != pod_cache_.end(), "an event under way is remembered");
   Remembered& entry = found->second;
   const std::uint64_t sent = std::exchange(entry.sending, 0);
   if (answer.ok()) {
@@ -155,7 +155,7 @@ std::optional<kube::Request> EventRecorder::after(const Key& key, const kube::Re
     return begin_next(entry, time);
   }
   dropped_ += existed ? sent - entry.written : entry.count;
-  if (!existed) remembered_.erase(found);
+  if (!existed) pod_cache_.erase(found);
   return std::nullopt;
 }
 

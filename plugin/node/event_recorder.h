@@ -69,7 +69,7 @@ class EventRecorder {
 
   mutable std::mutex mutex_;
   // Below: protected by mutex_.
-  std::map<Key, Remembered> remembered_;
+  std::map<Key, Remembered> pod_cache_;
   std::size_t in_flight_ = 0;
   std::uint64_t uses_ = 0;
   std::uint64_t dropped_ = 0;

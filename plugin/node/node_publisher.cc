@@ -23,7 +23,7 @@ namespace {
 constexpr int kWritesOfAReport = 2;
 
 // Sentences that were said and need not be said again.
-class Told {
+class ReportedOnce {
  public:
   // A server that finds ever new words is not quoted without end.
   bool is_new(const std::string& sentence) {
@@ -55,7 +55,7 @@ struct NodePublisher::State : std::enable_shared_from_this<State> {
   ~State() { executor().cancel(timer); }
 
   Executor& executor() const { return transport.executor(); }
-  void tell(Told& told, const std::string& problem) const;
+  void tell(ReportedOnce& told, const std::string& problem) const;
 
   void take(NodeReport new_report, std::uint64_t its_generation);
   kube::Consumer<kube::Node> consumer();
@@ -98,12 +98,12 @@ struct NodePublisher::State : std::enable_shared_from_this<State> {
   Backoff corrections;
   Instant correction_allowed{};
   Executor::TimerId timer = 0;
-  mutable Told reads_told;
-  mutable Told writes_told;
+  mutable ReportedOnce reads_told;
+  mutable ReportedOnce writes_told;
   kube::Reflector reflector;  // ends first: it calls the others
 };
 
-void NodePublisher::State::tell(Told& told, const std::string& problem) const {
+void NodePublisher::State::tell(ReportedOnce& told, const std::string& problem) const {
   if (on_problem && told.is_new(problem)) on_problem(problem);
 }
 

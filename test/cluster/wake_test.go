@@ -50,7 +50,7 @@ func TestDeletionWakesAPendingPodThoughTheExtenderHearsOfItLate(t *testing.T) {
 				world.strand(t, name, waiting)
 				waitBound(world.ctx, t, world.namespace, waiting)
 			}
-			if world.extender.metrics(t).with("mgpu_extender_wakes_total", `result="woken"`) == 0 {
+			if world.extender.metrics(t).with("mgpu_extender_requeues_total", `result="requeued"`) == 0 {
 				t.Error("bound without a wake: the pods were not late")
 			}
 			world.history.check(world.ctx, t)
@@ -59,15 +59,15 @@ func TestDeletionWakesAPendingPodThoughTheExtenderHearsOfItLate(t *testing.T) {
 }
 
 func TestDeletionWithoutTheRightToWakeIsToldAndCounted(t *testing.T) {
-	world := newLateWorld(t, podsLateBy, "--wake-namespace", "default")
+	world := newLateWorld(t, podsLateBy, "--requeue-namespace", "default")
 	full := world.fillEachCard(t, 60)
 	world.strand(t, full[0], "waiting")
 	waitFor(t, time.Minute, "a wake to be refused", func() (bool, string) {
-		refused := world.extender.metrics(t).with("mgpu_extender_wakes_total", `result="refused"`)
+		refused := world.extender.metrics(t).with("mgpu_extender_requeues_total", `result="refused"`)
 		return refused > 1, fmt.Sprint(refused)
 	})
 	log := world.extender.process.logTail(1000)
-	if told := strings.Count(log, "cannot be woken"); told != 1 || !strings.Contains(log, "deploy/rbac/extender.yaml") {
+	if told := strings.Count(log, "cannot be made to requeue pods"); told != 1 || !strings.Contains(log, "deploy/rbac/extender.yaml") {
 		t.Errorf("told %d times, want once with what to do:\n%s", told, log)
 	}
 	// Nothing is lost: any event lets kube-scheduler ask again.

@@ -83,7 +83,7 @@ func (w *Witness) note(verb string, asked, answered []byte) {
 		var reply struct{ NodeNames []string }
 		_ = json.Unmarshal(answered, &reply)
 		w.pods[args.Pod.UID] = &Decision{fitting: reply.NodeNames}
-	case "prioritize", "prioritize-plain":
+	case "prioritize", "prioritize-non-gpu":
 		w.of(args.Pod.UID).noteScores(answered)
 	case "bind":
 		w.of(args.PodUID).bound = args.Node

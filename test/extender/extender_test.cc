@@ -29,7 +29,7 @@ using Json = nlohmann::json;
 const std::string kCore = "vke.volcengine.com/mgpu-core";
 const std::string kMemory = "vke.volcengine.com/mgpu-memory";
 const std::string kAssumed = "vke.volcengine.com/assumed";
-const char* const kVerbs[] = {"filter", "prioritize", "prioritize-plain", "preempt", "bind"};
+const char* const kVerbs[] = {"filter", "prioritize", "prioritize-non-gpu", "preempt", "bind"};
 const std::string kIndexOfApp = "vke.volcengine.com/gpu-index-container-app";
 
 class ExtenderTest : public testing::Test {
@@ -75,7 +75,7 @@ class ExtenderTest : public testing::Test {
     out.verbs.contract = *Contract::for_domain(kDefaultResourceDomain);
     out.verbs.policy = *find_policy("binpack");
     out.http.address = "127.0.0.1";
-    out.wake_namespace = "default";
+    out.requeue_namespace = "default";
     return out;
   }
   void start() {
@@ -95,14 +95,14 @@ class ExtenderTest : public testing::Test {
     }
     return false;
   }
-  test::RawResponse ask(const std::string& bytes) const {
+  test::RawResponse context(const std::string& bytes) const {
     test::RawClient client(extender->port());
     client.send(bytes);
     return client.read_response();
   }
-  test::RawResponse get(const std::string& path) const { return ask(get_text(path)); }
+  test::RawResponse get(const std::string& path) const { return context(get_text(path)); }
   Json post(const std::string& verb, const Json& body) const {
-    const auto answer = ask(post_text("/mgpu/" + verb, body.dump()));
+    const auto answer = context(post_text("/mgpu/" + verb, body.dump()));
     EXPECT_EQ(answer.status, 200) << answer.body;
     return Json::parse(answer.body);
   }
@@ -192,7 +192,7 @@ TEST_F(ExtenderTest, WakesKubeSchedulerForAPodThatWasRefusedBeforeAShareCameFree
   object.target =
       std::string("/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities/") + kWakeObject;
   EXPECT_TRUE(comes([&] { return api_server.call(object).ok(); }));
-  const std::string woken = "mgpu_extender_wakes_total{result=\"woken\"} 1";
+  const std::string woken = "mgpu_extender_requeues_total{result=\"requeued\"} 1";
   EXPECT_TRUE(comes([&] { return get("/metrics").body.find(woken) != std::string::npos; }));
   EXPECT_NE(schedule("waiting"), "");
 }
@@ -247,7 +247,7 @@ TEST_F(ExtenderTest, IsNotReadyWhileTheApiServerDoesNotAnswer) {
   EXPECT_FALSE(extender->ready());
   EXPECT_EQ(get("/healthz").status, 200);
   for (const char* verb : kVerbs) {
-    EXPECT_EQ(ask(post_text(std::string("/mgpu/") + verb, "{}")).status, 503) << verb;
+    EXPECT_EQ(context(post_text(std::string("/mgpu/") + verb, "{}")).status, 503) << verb;
   }
   api_server.set_faults({});
   EXPECT_TRUE(comes([this] { return get("/readyz").status == 200; }));
@@ -281,7 +281,7 @@ TEST_F(ExtenderTest, RefusesWhatIsNotAMessage) {
   start_ready();
   for (const char* verb : kVerbs) {
     for (const char* body : {"", "{", "[]", "null", "{\"Pod\": 3}", "\xff\xfe"}) {
-      const auto answer = ask(post_text(std::string("/mgpu/") + verb, body));
+      const auto answer = context(post_text(std::string("/mgpu/") + verb, body));
       EXPECT_EQ(answer.status, 400) << verb << " " << body;
       EXPECT_FALSE(Json::parse(answer.body)["error"].get<std::string>().empty());
     }
@@ -313,7 +313,7 @@ TEST_F(ExtenderTest, KnowsItsPathsAndMethods) {
   start_ready();
   EXPECT_EQ(get("/nothing").status, 404);
   EXPECT_EQ(get("/mgpu/filter").status, 405);
-  EXPECT_EQ(ask(post_text("/readyz", "")).headers.at("allow"), "GET, HEAD");
+  EXPECT_EQ(context(post_text("/readyz", "")).headers.at("allow"), "GET, HEAD");
   EXPECT_EQ(get("/version").body, "{\"version\": \"" MGPU_VERSION "\"}\n");
   EXPECT_EQ(get("/inspect/cluster").status, 200);
 }
@@ -335,7 +335,7 @@ TEST_F(ExtenderTest, CountsWhatItDoes) {
            "mgpu_extender_nodes 2",
            "mgpu_extender_cards 4",
            "mgpu_extender_ready 1",
-           "mgpu_extender_wakes_total{result=\"refused\"} 0",
+           "mgpu_extender_requeues_total{result=\"refused\"} 0",
            "mgpu_extender_build_info{version=\"" MGPU_VERSION "\"} 1",
            "mgpu_extender_watch_silence_seconds{resource=\"nodes\"}",
            "process_resident_memory_bytes",

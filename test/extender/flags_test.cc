@@ -49,7 +49,7 @@ TEST(Flags, StandAsDocumented) {
   EXPECT_EQ(settings->verbs.policy.node->name, "equilibrium");
   EXPECT_TRUE(settings->verbs.expected_placements);
   EXPECT_EQ(settings->binds_in_flight, kBindsInFlight);
-  EXPECT_EQ(settings->wake_namespace, "kube-system");
+  EXPECT_EQ(settings->requeue_namespace, "kube-system");
 }
 
 TEST(Flags, ReachTheSettings) {
@@ -80,7 +80,7 @@ TEST(Flags, ReachTheSettings) {
                                "2048",
                                "--max-connections",
                                "9",
-                               "--wake-namespace",
+                               "--requeue-namespace",
                                "my-space"});
   ASSERT_TRUE(parsed.options.run) << parsed.options.print;
   const auto settings = settings_of(parsed.flags);
@@ -100,23 +100,24 @@ TEST(Flags, ReachTheSettings) {
   EXPECT_EQ(settings->verbs.policy.card->name, "binpack");
   EXPECT_FALSE(settings->verbs.expected_placements);
   EXPECT_EQ(settings->binds_in_flight, 7U);
-  EXPECT_EQ(settings->wake_namespace, "my-space");
+  EXPECT_EQ(settings->requeue_namespace, "my-space");
 }
 
 TEST(Flags, AnEmptyWakeNamespaceTurnsWakingOff) {
-  const Parsed parsed = parse({"--wake-namespace="});
+  const Parsed parsed = parse({"--requeue-namespace="});
   ASSERT_TRUE(parsed.options.run) << parsed.options.print;
-  EXPECT_EQ(settings_of(parsed.flags)->wake_namespace, "");
+  EXPECT_EQ(settings_of(parsed.flags)->requeue_namespace, "");
 }
 
 TEST(Flags, AWakeNamespaceIsADnsLabel) {
   const std::string longest(63, 'a');
   for (const std::string& space : {std::string("a"), std::string("0-9"), longest}) {
-    EXPECT_TRUE(parse({"--wake-namespace", space.c_str()}).options.run) << space;
+    EXPECT_TRUE(parse({"--requeue-namespace", space.c_str()}).options.run) << space;
   }
   for (const std::string& space : {std::string("A"), std::string("a_b"), std::string("a/b"),
                                    std::string("a-"), std::string("a.b"), longest + 'a'}) {
-    EXPECT_THAT(complaint({"--wake-namespace", space.c_str()}), HasSubstr("--wake-namespace"));
+    EXPECT_THAT(complaint({"--requeue-namespace", space.c_str()}),
+                HasSubstr("--requeue-namespace"));
   }
 }
 
@@ -155,7 +156,7 @@ TEST(Flags, HaveHelp) {
                            "--policy",
                            "--bind-concurrency",
                            "--expected-placements",
-                           "--wake-namespace",
+                           "--requeue-namespace",
                            "--tls-cert-file",
                            "--tls-key-file",
                            "--tls-client-ca-file",

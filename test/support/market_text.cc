@@ -50,17 +50,20 @@ extender::Kinds kinds_of(const std::vector<extender::Node>& nodes) {
   return count.kinds();
 }
 
-extender::Market market_of(std::string_view workload, const std::vector<extender::Node>& nodes) {
-  extender::Market market;
-  market.version = 1;
-  market.workload = workload_text(workload);
+extender::PriceSnapshot market_of(std::string_view workload,
+                                  const std::vector<extender::Node>& nodes) {
+  extender::PriceSnapshot price_snapshot;
+  price_snapshot.version = 1;
+  price_snapshot.workload = workload_text(workload);
   const extender::Kinds kinds = kinds_of(nodes);
   std::vector<extender::NodeRoom> rooms;
   for (const extender::Node& node : nodes)
     rooms.push_back(extender::room_after(node, kinds, {}, {}));
-  market.prices = extender::refine(market.workload, kinds, rooms, {}, extender::kInHaste);
-  market.tables = extender::PriceTables(market.workload, kinds, market.prices);
-  return market;
+  price_snapshot.prices =
+      extender::refine(price_snapshot.workload, kinds, rooms, {}, extender::kQuickStart);
+  price_snapshot.tables =
+      extender::PriceTables(price_snapshot.workload, kinds, price_snapshot.prices);
+  return price_snapshot;
 }
 
 extender::Node node_with_host(std::string_view text, std::int64_t cores, std::int64_t gib) {

@@ -1,4 +1,4 @@
-// Workloads and markets as text.
+// Workloads and price snapshots as text.
 //
 //   workload := class (", " class)*
 //   class    := weight " x " request ("@" cores)? (" on " model)?
@@ -20,7 +20,8 @@ extender::Workload workload_text(std::string_view text);
 extender::Kinds kinds_of(const std::vector<extender::Node>& nodes);
 
 // Refined on these nodes from nothing.
-extender::Market market_of(std::string_view workload, const std::vector<extender::Node>& nodes);
+extender::PriceSnapshot market_of(std::string_view workload,
+                                  const std::vector<extender::Node>& nodes);
 
 // `text` of cluster_text.h with this much CPU and memory, all of it free.
 extender::Node node_with_host(std::string_view text, std::int64_t cores, std::int64_t gib);

@@ -63,7 +63,7 @@ TEST(IncludeRules, RefuseTheWrongDirection) {
       {"common/kube/client.h", "\"plugin/agent/agent.h\"", "common serves every program"},
       {"common/base/log.cc", "\"bench/sim/demo.h\"", "common serves every program"},
       {"common/base/log.cc", "\"test/support/api_calls.h\"", "products do not use test code"},
-      {"extender/main.cc", "\"plugin/gpu/card.h\"", "meet in common/contract/contract.h"},
+      {"extender/main.cc", "\"plugin/cards/card_index.h\"", "meet in common/contract/contract.h"},
       {"plugin/main.cc", "\"extender/ledger/claim.h\"", "meet in common/contract/contract.h"},
       {"extender/bind/binder.cc", "\"test/support/api_calls.h\"", "products do not use test code"},
       {"common/http/server.h", "\"common/kube/client.h\"", "knows nothing of Kubernetes"},

@@ -128,7 +128,7 @@ Result<void> check_mps_start(const Trial& trial, Findings& findings) {
   expect_client(findings, "a client computes", program);
   if (program) findings.fact("this program is a client of MPS", program->value("mps"));
   findings.expect("the daemon has started a server", !mps.servers().empty(),
-                  mps.ask("get_server_list"));
+                  mps.context("get_server_list"));
   findings.fact("files of the pipe directory", entries_of_folder(mps.folders().pipe));
   const auto begin = steady_clock::now();
   mps.mps().stop();
@@ -267,8 +267,9 @@ Result<void> check_mps_control(const Trial& trial, Findings& findings) {
     container.more_mounts = {{find_program(trial.mps_control), kControlInContainer, true}};
     const Command enter = enter_command(trial, container);
     const auto send = [&](const std::string& command) {
-      const auto answer = plugin::converse({enter.path, enter.arguments, {}, -1, -1},
-                                           command + "\n", kAnswerBytesMax, milliseconds(10'000));
+      const auto answer =
+          plugin::run_with_input({enter.path, enter.arguments, {}, -1, -1}, command + "\n",
+                                 kAnswerBytesMax, milliseconds(10'000));
       return one_line(answer ? *answer : answer.error().message);
     };
     const std::string who = fmt::format("user {} of a container: ", user);
@@ -276,7 +277,7 @@ Result<void> check_mps_control(const Trial& trial, Findings& findings) {
     findings.fact(who + "answer to setting it to 40",
                   send("set_default_active_thread_percentage 40"));
     findings.fact(who + "the default afterwards, from outside",
-                  mps.ask("get_default_active_thread_percentage"));
+                  mps.context("get_default_active_thread_percentage"));
     findings.fact(who + "answer to quit", send("quit"));
     const bool runs = mps.mps().ready((*card)->node.card.uuid).has_value();
     findings.fact(who + "the daemon after quit", runs ? "runs" : "has ended");

@@ -143,20 +143,20 @@ void on_one_node(benchmark::State& state, Decide decide) {
   const auto pod = extender::read_pod_request(args[0].pod(), world.settings);
   const auto node =
       world.ledger.node(NodeName(bench::node_name(static_cast<std::size_t>(state.range(0)))));
-  const extender::Ask ask = pod->ask(nullptr);
-  for (auto _ : state) decide(node->node, ask, *pod->policy.card);
+  const extender::PlacementContext context = pod->context(nullptr);
+  for (auto _ : state) decide(node->node, context, *pod->policy.card);
 }
 
 void place(benchmark::State& state) {
-  on_one_node(state, [](const auto& node, const auto& ask, const auto& policy) {
+  on_one_node(state, [](const auto& node, const auto& context, const auto& policy) {
     extender::SearchBudget budget{extender::kPlacementStepsMax};
-    benchmark::DoNotOptimize(extender::place(node, ask, policy, budget));
+    benchmark::DoNotOptimize(extender::place(node, context, policy, budget));
   });
 }
 
 void explain(benchmark::State& state) {
-  on_one_node(state, [](const auto& node, const auto& ask, const auto& policy) {
-    benchmark::DoNotOptimize(extender::explain(node, ask, policy));
+  on_one_node(state, [](const auto& node, const auto& context, const auto& policy) {
+    benchmark::DoNotOptimize(extender::explain(node, context, policy));
   });
 }
 

@@ -6,8 +6,9 @@ namespace mgpu::extender {
 
 namespace {
 
-Score score_node(const Ask& ask, const Node& node, const std::vector<CardHold>& pod) {
-  const double cpu = part_of_largest(node.host_room().cpu.minus_saturating(ask.host.cpu));
+Score score_node(const PlacementContext& context, const Node& node,
+                 const std::vector<CardHold>& pod) {
+  const double cpu = part_of_largest(node.resources_left().cpu.minus_saturating(context.host.cpu));
   const double gpu = part_of_largest(free_core(node) - core_of(pod));
   return hundredths(1 - (cpu / 2 + gpu / 2));
 }

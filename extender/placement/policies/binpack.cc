@@ -6,13 +6,13 @@ namespace mgpu::extender {
 
 namespace {
 
-Score score_card(const Ask&, const Node&, const Card& card, const Share& taken,
+Score score_card(const PlacementContext&, const Node&, const Card& card, const Share& taken,
                  const Share& share) {
   const Score filled = fill(card.capacity, taken + share) / 2;
   return taken.zero() ? filled : kScoreMax / 2 + filled;
 }
 
-Score score_node(const Ask&, const Node& node, const std::vector<CardHold>& pod) {
+Score score_node(const PlacementContext&, const Node& node, const std::vector<CardHold>& pod) {
   return fill_after(node, pod);
 }
 

@@ -15,7 +15,7 @@ Score company(const Node& node, std::int32_t kind) {
   return node.pods.size() == 1 ? 75 : 50;
 }
 
-Score score_node(const Ask&, const Node& node, const std::vector<CardHold>& pod) {
+Score score_node(const PlacementContext&, const Node& node, const std::vector<CardHold>& pod) {
   if (pod.empty()) return 0;
   constexpr Score kLargest = 800;  // percent of 8 cards
   return company(node, cards_counted(pod)) + 25 * (kLargest - free_core(node)) / kLargest;

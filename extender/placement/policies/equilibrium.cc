@@ -13,8 +13,8 @@ namespace {
 // Steps of a GPU that scores tell apart: finer ones would be noise of the sums.
 constexpr double kStepsPerGpu = 100'000;
 
-bool knows_prices(const Ask& ask) {
-  return ask.market != nullptr && !ask.market->tables.empty();
+bool knows_prices(const PlacementContext& context) {
+  return context.price_snapshot != nullptr && !context.price_snapshot->tables.empty();
 }
 
 Score steps(float gpus) {
@@ -22,24 +22,26 @@ Score steps(float gpus) {
 }
 
 // REQUIRES: knows_prices(ask).
-float value_after(const Ask& ask, const Node& node, const HostAmount& host,
+float value_after(const PlacementContext& context, const Node& node, const NodeResources& host,
                   std::span<const CardHold> pod) {
-  const PriceTables& tables = ask.market->tables;
+  const PriceTables& tables = context.price_snapshot->tables;
   return tables.value(room_after(node, tables.kinds(), host, pod));
 }
 
-Score score_card(const Ask& ask, const Node& node, const Card& card, const Share& taken,
-                 const Share& share) {
-  if (!knows_prices(ask)) return kBinpack.score_card(ask, node, card, taken, share);
+Score score_card(const PlacementContext& context, const Node& node, const Card& card,
+                 const Share& taken, const Share& share) {
+  if (!knows_prices(context)) return kBinpack.score_card(context, node, card, taken, share);
   // Beside what the node counts, `taken` has what other containers of the pod take.
   const CardHold hold{card.index, room_in(taken + share, card.used + card.expected)};
-  return steps(value_after(ask, node, ask.host, {&hold, 1}));
+  return steps(value_after(context, node, context.host, {&hold, 1}));
 }
 
-Score score_node(const Ask& ask, const Node& node, const std::vector<CardHold>& pod) {
-  if (knows_prices(ask))
-    return steps(value_after(ask, node, ask.host, pod) - value_after(ask, node, {}, {}));
-  return kBinpack.score_node(ask, node, pod);
+Score score_node(const PlacementContext& context, const Node& node,
+                 const std::vector<CardHold>& pod) {
+  if (knows_prices(context))
+    return steps(value_after(context, node, context.host, pod) -
+                 value_after(context, node, {}, {}));
+  return kBinpack.score_node(context, node, pod);
 }
 
 }  // namespace

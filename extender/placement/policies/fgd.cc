@@ -12,8 +12,8 @@ namespace mgpu::extender {
 
 namespace {
 
-bool knows_workload(const Ask& ask) {
-  return ask.market != nullptr && !ask.market->target.empty();
+bool knows_workload(const PlacementContext& context) {
+  return context.price_snapshot != nullptr && !context.price_snapshot->target.empty();
 }
 
 double sigmoid(double x) {
@@ -21,25 +21,27 @@ double sigmoid(double x) {
 }
 
 // REQUIRES: knows_workload(ask).
-Score score(const Ask& ask, const Node& node, std::span<const CardHold> pod) {
-  const TargetWorkload& target = ask.market->target;
+Score score(const PlacementContext& context, const Node& node, std::span<const CardHold> pod) {
+  const TargetWorkload& target = context.price_snapshot->target;
   const double growth =
-      target.fragmentation_after(node, ask.host, pod) - target.fragmentation(node);
+      target.fragmentation_after(node, context.host, pod) - target.fragmentation(node);
   return hundredths(sigmoid(-growth / 1000));
 }
 
-Score score_card(const Ask& ask, const Node& node, const Card& card, const Share& taken,
-                 const Share& share) {
-  if (!knows_workload(ask)) return tightest_card(ask, node, card, taken, share);
+Score score_card(const PlacementContext& context, const Node& node, const Card& card,
+                 const Share& taken, const Share& share) {
+  if (!knows_workload(context)) return tightest_card(context, node, card, taken, share);
   if (share.core >= kWholeCard) return 0;
   // Beside what the node counts, `taken` has what other containers of the pod take.
   const Share counted = card.used + card.expected;
   const CardHold hold{card.index, room_in(taken + share, counted)};
-  return score(ask, node, {&hold, 1});
+  return score(context, node, {&hold, 1});
 }
 
-Score score_node(const Ask& ask, const Node& node, const std::vector<CardHold>& pod) {
-  return knows_workload(ask) ? score(ask, node, pod) : kBestFit.score_node(ask, node, pod);
+Score score_node(const PlacementContext& context, const Node& node,
+                 const std::vector<CardHold>& pod) {
+  return knows_workload(context) ? score(context, node, pod)
+                                 : kBestFit.score_node(context, node, pod);
 }
 
 }  // namespace

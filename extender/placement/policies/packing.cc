@@ -35,7 +35,7 @@ Score of_node_in_use(const Node& node, const std::vector<CardHold>& pod) {
   return opened > 0 ? std::max<Score>(50 - opened, 33) : std::max<Score>(100 - percent / 10, 50);
 }
 
-Score score_node(const Ask&, const Node& node, const std::vector<CardHold>& pod) {
+Score score_node(const PlacementContext&, const Node& node, const std::vector<CardHold>& pod) {
   if (pod.empty()) return 0;
   return all_free(node) ? of_free_node(node) : of_node_in_use(node, pod);
 }

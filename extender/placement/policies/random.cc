@@ -17,12 +17,13 @@ Score score_of(std::uint64_t drawn) {
   return static_cast<Score>(mixed(drawn) % static_cast<std::uint64_t>(kScoreMax + 1));
 }
 
-Score score_card(const Ask& ask, const Node&, const Card& card, const Share&, const Share&) {
-  return score_of(mixed(ask.draw) + static_cast<std::uint64_t>(card.index.value()));
+Score score_card(const PlacementContext& context, const Node&, const Card& card, const Share&,
+                 const Share&) {
+  return score_of(mixed(context.tie_break_seed) + static_cast<std::uint64_t>(card.index.value()));
 }
 
-Score score_node(const Ask& ask, const Node& node, const std::vector<CardHold>&) {
-  std::uint64_t hash = mixed(ask.draw);
+Score score_node(const PlacementContext& context, const Node& node, const std::vector<CardHold>&) {
+  std::uint64_t hash = mixed(context.tie_break_seed);
   for (const char c : std::string_view(node.name.str())) {
     hash = mixed(hash + static_cast<unsigned char>(c) + 1);
   }

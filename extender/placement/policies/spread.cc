@@ -6,12 +6,12 @@ namespace mgpu::extender {
 
 namespace {
 
-Score score_card(const Ask&, const Node&, const Card& card, const Share& taken,
+Score score_card(const PlacementContext&, const Node&, const Card& card, const Share& taken,
                  const Share& share) {
   return kScoreMax - fill(card.capacity, taken + share);
 }
 
-Score score_node(const Ask&, const Node& node, const std::vector<CardHold>& pod) {
+Score score_node(const PlacementContext&, const Node& node, const std::vector<CardHold>& pod) {
   return kScoreMax - fill_after(node, pod);
 }
 

@@ -60,7 +60,7 @@ void* library() {
 
 // Calls the function; false where NVML does not support what it asks for.
 template <class Function, class... Arguments>
-bool ask(const char* name, Arguments... arguments) {
+bool context(const char* name, Arguments... arguments) {
   auto* const function = reinterpret_cast<Function*>(::dlsym(library(), name));
   if (function == nullptr) return false;
   const int code = function(arguments...);
@@ -73,7 +73,7 @@ bool ask(const char* name, Arguments... arguments) {
 // As ask(), of what every driver supports.
 template <class Function, class... Arguments>
 void need(const char* name, Arguments... arguments) {
-  if (!ask<Function>(name, arguments...)) fail(std::string(name) + " is not supported");
+  if (!context<Function>(name, arguments...)) fail(std::string(name) + " is not supported");
 }
 
 std::vector<Device> devices() {
@@ -88,19 +88,20 @@ std::vector<Device> devices() {
 
 std::string device_text(const char* function, Device device) {
   char text[kTextBytes] = "";
-  return ask<DeviceText>(function, device, text, static_cast<unsigned>(sizeof text)) ? text : kNone;
+  return context<DeviceText>(function, device, text, static_cast<unsigned>(sizeof text)) ? text
+                                                                                         : kNone;
 }
 
 std::string system_text(const char* function) {
   char text[kTextBytes] = "";
-  return ask<SystemText>(function, text, static_cast<unsigned>(sizeof text)) ? text : kNone;
+  return context<SystemText>(function, text, static_cast<unsigned>(sizeof text)) ? text : kNone;
 }
 
 // What `words` has for the number that the function gives.
 std::string device_word(const char* function, Device device,
                         const std::vector<std::string>& words) {
   unsigned number = 0;
-  if (!ask<DeviceNumber>(function, device, &number)) return kNone;
+  if (!context<DeviceNumber>(function, device, &number)) return kNone;
   return number < words.size() ? words[number] : "Unknown";
 }
 
@@ -119,7 +120,7 @@ using Processes = std::map<std::uint32_t, Process>;
 void add_processes(const char* function, Device device, const std::string& type, Processes& found) {
   std::vector<ProcessInfo> entries(kProcessesMax);
   unsigned count = kProcessesMax;
-  if (!ask<DeviceGetProcesses>(function, device, &count, static_cast<void*>(entries.data()))) {
+  if (!context<DeviceGetProcesses>(function, device, &count, static_cast<void*>(entries.data()))) {
     return;
   }
   entries.resize(std::min(count, kProcessesMax));
@@ -145,7 +146,7 @@ std::string process_name(std::uint32_t pid) {
 std::string recovery_action(Device device) {
   FieldValue value{};
   value.field = kFieldRecoveryAction;
-  if (!ask<DeviceGetFieldValues>("nvmlDeviceGetFieldValues", device, 1, &value)) return kNone;
+  if (!context<DeviceGetFieldValues>("nvmlDeviceGetFieldValues", device, 1, &value)) return kNone;
   if (value.code != kOk) return kNone;
   static const std::vector<std::string> words = {"None", "Reset", "Reboot", "Drain P2P",
                                                  "Drain and Reset"};
@@ -214,7 +215,8 @@ class Xml {
 void add_mig_mode(Xml& xml, Device device) {
   unsigned current = 0;
   unsigned pending = 0;
-  const bool supported = ask<DeviceGetMigMode>("nvmlDeviceGetMigMode", device, &current, &pending);
+  const bool supported =
+      context<DeviceGetMigMode>("nvmlDeviceGetMigMode", device, &current, &pending);
   const auto word = [&](unsigned mode) {
     return !supported ? kNone : mode == kEnabled ? "Enabled" : "Disabled";
   };
@@ -227,7 +229,8 @@ void add_mig_mode(Xml& xml, Device device) {
 void add_memory(Xml& xml, Device device) {
   MemoryV2 memory{};
   memory.version = kMemoryV2Version;
-  const bool supported = ask<DeviceGetMemoryInfoV2>("nvmlDeviceGetMemoryInfo_v2", device, &memory);
+  const bool supported =
+      context<DeviceGetMemoryInfoV2>("nvmlDeviceGetMemoryInfo_v2", device, &memory);
   const auto said = [&](std::uint64_t bytes) { return supported ? in_mib(bytes) : kNone; };
   xml.element("fb_memory_usage", [&] {
     xml.value("total", said(memory.total));
@@ -240,7 +243,7 @@ void add_memory(Xml& xml, Device device) {
 void add_utilization(Xml& xml, Device device) {
   Utilization rates{};
   const bool supported =
-      ask<DeviceGetUtilizationRates>("nvmlDeviceGetUtilizationRates", device, &rates);
+      context<DeviceGetUtilizationRates>("nvmlDeviceGetUtilizationRates", device, &rates);
   xml.element("utilization",
               [&] { xml.value("gpu_util", supported ? std::to_string(rates.gpu) + " %" : kNone); });
 }
@@ -250,7 +253,7 @@ void add_remapped_rows(Xml& xml, Device device) {
   unsigned uncorrectable = 0;
   unsigned pending = 0;
   unsigned failed = 0;
-  const bool supported = ask<DeviceGetRemappedRows>(
+  const bool supported = context<DeviceGetRemappedRows>(
       "nvmlDeviceGetRemappedRows", device, &correctable, &uncorrectable, &pending, &failed);
   if (!supported) return xml.value("remapped_rows", kNone);
   xml.element("remapped_rows", [&] {
@@ -281,7 +284,7 @@ void add_card(Xml& xml, Device device) {
   add_mig_mode(xml, device);
   xml.value("uuid", device_text("nvmlDeviceGetUUID", device));
   unsigned minor = 0;
-  const bool has_minor = ask<DeviceNumber>("nvmlDeviceGetMinorNumber", device, &minor);
+  const bool has_minor = context<DeviceNumber>("nvmlDeviceGetMinorNumber", device, &minor);
   xml.value("minor_number", has_minor ? std::to_string(minor) : kNone);
   xml.value("gpu_recovery_action", recovery_action(device));
   xml.value("compute_mode",

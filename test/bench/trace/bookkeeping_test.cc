@@ -32,7 +32,7 @@ TEST_F(BookkeepingTest, KnowsWhatTheClusterHas) {
 }
 
 TEST_F(BookkeepingTest, LetsPodsInWhereCpuAndMemoryAreEnough) {
-  const extender::HostAmount all{extender::MilliCpu(8000), MiB(1000)};
+  const extender::NodeResources all{extender::MilliCpu(8000), MiB(1000)};
   EXPECT_TRUE(books_.host_fits(0, all));
   EXPECT_FALSE(books_.host_fits(0, {extender::MilliCpu(8001), MiB(0)}));
   EXPECT_FALSE(books_.host_fits(0, {extender::MilliCpu(0), MiB(1001)}));

@@ -25,12 +25,12 @@ struct World {
         cycle(objects, *extender::find_policy(policy), nullptr, rules, seed) {}
 
   Outcome schedule(std::size_t pod) {
-    return cycle.schedule(pod, "u" + std::to_string(next_uid++), market);
+    return cycle.schedule(pod, "u" + std::to_string(next_uid++), price_snapshot);
   }
 
   Trace trace;
   Objects objects{trace, MemoryRule::kReference};
-  FixedMarket market;
+  FixedMarket price_snapshot;
   Cycle cycle;
   int next_uid = 0;
 };
@@ -66,7 +66,8 @@ TEST(Cycle, ConfirmsWhatItPlaced) {
   EXPECT_EQ(world.cycle.ledger().counts().expected, 0U);
   const auto node = world.cycle.ledger().node(world.cycle.node_name(0));
   ASSERT_TRUE(node);
-  EXPECT_EQ(node->node.host_used, (extender::HostAmount{extender::MilliCpu(3000), MiB(30)}));
+  EXPECT_EQ(node->node.resources_used,
+            (extender::NodeResources{extender::MilliCpu(3000), MiB(30)}));
   EXPECT_EQ(node->node.cards[0].used.core, Percent(100));
 }
 
@@ -99,7 +100,7 @@ TEST(Cycle, FollowsThePolicy) {
 TEST(Cycle, ShowsEveryPodToTheMarketMakerOnce) {
   World world("n0 8000/1000 1xT4", "a 1/1 1x1000;b 1/1;c 9999/1");
   for (std::size_t pod = 0; pod < 3; ++pod) world.schedule(pod);
-  EXPECT_EQ(world.market.pods_seen, 3);
+  EXPECT_EQ(world.price_snapshot.pods_seen, 3);
 }
 
 TEST(Cycle, NamesNodesByTheSeed) {
@@ -161,7 +162,7 @@ TEST_P(Agreement, HoldsBetweenBookkeepingAndLedger) {
   const auto trace = synthetic_trace("");
   ASSERT_TRUE(trace);
   const Objects objects(*trace, MemoryRule::kReference);
-  FixedMarket market;
+  FixedMarket price_snapshot;
   Cycle cycle(objects, *extender::find_policy(GetParam()), nullptr, {.ties = Ties::kRandom}, 7);
   struct Living {
     std::size_t pod;
@@ -173,7 +174,7 @@ TEST_P(Agreement, HoldsBetweenBookkeepingAndLedger) {
   for (int step = 0; step < 3000; ++step) {
     const std::size_t pod = draws.below(trace->pods.size());
     const std::string uid = "u" + std::to_string(step);
-    Outcome outcome = cycle.schedule(pod, uid, market);
+    Outcome outcome = cycle.schedule(pod, uid, price_snapshot);
     if (outcome.node) living.push_back({pod, uid, std::move(outcome)});
     if (living.size() < 500 && draws.below(2) == 0) continue;
     if (living.empty()) continue;
@@ -184,15 +185,15 @@ TEST_P(Agreement, HoldsBetweenBookkeepingAndLedger) {
   }
   EXPECT_EQ(cycle.bookkeeping().overcommitted(), 0);
   std::int64_t core = 0;
-  extender::HostAmount used;
+  extender::NodeResources used;
   for (std::size_t node = 0; node < trace->nodes.size(); ++node) {
     const auto view = cycle.ledger().node(cycle.node_name(node));
     ASSERT_TRUE(view);
     for (const extender::Card& card : view->node.cards) core += card.used.core.value();
-    used += view->node.host_used;
+    used += view->node.resources_used;
   }
   EXPECT_EQ(core * 10, cycle.bookkeeping().allocated_milli());
-  extender::HostAmount held;
+  extender::NodeResources held;
   for (const Living& pod : living) held += trace->pods[pod.pod].host;
   EXPECT_EQ(used, held);
   EXPECT_GT(living.size(), 100U);

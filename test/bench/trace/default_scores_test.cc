@@ -8,14 +8,14 @@
 namespace mgpu::trace {
 namespace {
 
-extender::HostAmount amount(std::int64_t milli_cpu, std::int64_t mib) {
+extender::NodeResources amount(std::int64_t milli_cpu, std::int64_t mib) {
   return {extender::MilliCpu(milli_cpu), MiB(mib)};
 }
 
 struct Case {
   const char* name;
   HostRoom node;
-  extender::HostAmount wanted;
+  extender::NodeResources wanted;
   std::int64_t score;
 };
 

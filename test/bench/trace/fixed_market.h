@@ -1,4 +1,4 @@
-// A market maker whose market never changes.
+// A price snapshot maker whose price snapshot never changes.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,13 @@
 
 namespace mgpu::test {
 
-class FixedMarket final : public trace::MarketMaker {
+class FixedMarket final : public trace::PriceMaker {
  public:
-  explicit FixedMarket(extender::MarketPtr market = nullptr) { board_->publish(std::move(market)); }
+  explicit FixedMarket(extender::MarketPtr price_snapshot = nullptr) {
+    board_->publish(std::move(price_snapshot));
+  }
 
-  std::shared_ptr<const extender::Board> board() const override { return board_; }
+  std::shared_ptr<const extender::CurrentPrices> board() const override { return board_; }
   void seen(const extender::PodRequest&) override { ++pods_seen; }
   void refresh_if_due(extender::Ledger&) override { ++refreshes; }
 
@@ -20,7 +22,7 @@ class FixedMarket final : public trace::MarketMaker {
   int refreshes = 0;
 
  private:
-  std::shared_ptr<extender::Board> board_ = std::make_shared<extender::Board>();
+  std::shared_ptr<extender::CurrentPrices> board_ = std::make_shared<extender::CurrentPrices>();
 };
 
 }  // namespace mgpu::test

@@ -96,9 +96,9 @@ TEST(TargetWorkload, KeepsCardMemoryApartWhereThereIsSome) {
   EXPECT_EQ(workload_of(pods.c_str(), MemoryRule::kReference).classes.size(), 5U);
 }
 
-// Two pods on the node, and the market after each of them.
+// Two pods on the node, and the price snapshot after each of them.
 struct MarketMakers : testing::Test {
-  extender::Market market() const { return *maker->board()->current(); }
+  extender::PriceSnapshot price_snapshot() const { return *maker->board()->current(); }
   bool has_market() const { return maker->board()->current() != nullptr; }
   void start(const MakeMarketMaker& make) {
     maker = make();
@@ -108,7 +108,7 @@ struct MarketMakers : testing::Test {
   // How common the pods of half a card are thought to be.
   double share_of_halves() const {
     double sum = 0;
-    for (const auto& one : market().workload.classes)
+    for (const auto& one : price_snapshot().workload.classes)
       if (one.what.per_card.core == Percent(50)) sum += one.probability;
     return sum;
   }
@@ -119,28 +119,28 @@ struct MarketMakers : testing::Test {
 
   Trace trace = trace_of(kNode, "a 4000/100 1x1000;b 4000/100 1x500;c 4000/100 1x500");
   Objects objects{trace, MemoryRule::kNone};
-  std::unique_ptr<MarketMaker> maker;
+  std::unique_ptr<PriceMaker> maker;
   std::optional<Cycle> cycle;
   int next_uid = 0;
 };
 
 TEST_F(MarketMakers, TheWholeListIsKnownFromTheFirstPodOn) {
   start(known_workload(objects));
-  EXPECT_EQ(market().workload.classes.size(), 2U);
-  EXPECT_TRUE(market().tables.empty()) << "no prices";
+  EXPECT_EQ(price_snapshot().workload.classes.size(), 2U);
+  EXPECT_TRUE(price_snapshot().tables.empty()) << "no prices";
   schedule(0);
-  EXPECT_EQ(market().version, 1U) << "the same to the end";
+  EXPECT_EQ(price_snapshot().version, 1U) << "the same to the end";
 }
 
 TEST_F(MarketMakers, PricesOfTheWholeListFollowTheCluster) {
   start(known_workload(objects, true));
   EXPECT_FALSE(has_market());
   schedule(0);
-  EXPECT_EQ(market().workload.classes.size(), 2U);
-  EXPECT_FALSE(market().tables.empty());
-  const std::uint64_t version = market().version;
+  EXPECT_EQ(price_snapshot().workload.classes.size(), 2U);
+  EXPECT_FALSE(price_snapshot().tables.empty());
+  const std::uint64_t version = price_snapshot().version;
   schedule(1);
-  EXPECT_NE(market().version, version);
+  EXPECT_NE(price_snapshot().version, version);
 }
 
 TEST_F(MarketMakers, WhatIsLearnedAreThePodsThatCame) {

@@ -56,7 +56,8 @@ TEST(Objects, AskForNoCardsWhereTheTraceDoesNot) {
 TEST(Objects, CarryHostAmountsAndTheUid) {
   const Trace trace = trace_of(kTwoModels, "p 4001/103 1x1000");
   const kube::Pod pod = Objects(trace, MemoryRule::kNone).pod(0, "p-42-7");
-  EXPECT_EQ(extender::host_of(pod), (extender::HostAmount{extender::MilliCpu(4001), MiB(103)}));
+  EXPECT_EQ(extender::resources_of(pod),
+            (extender::NodeResources{extender::MilliCpu(4001), MiB(103)}));
   EXPECT_EQ(pod.metadata.uid, "p-42-7");
   EXPECT_EQ(pod.node_name, "");
 }
@@ -65,7 +66,7 @@ TEST(Objects, MakeNodesOfTheirCardsAndHostAmounts) {
   const Trace trace = trace_of(kTwoModels, "p 1/1 1x1000");
   const auto facts = Objects(trace, MemoryRule::kReference).node_facts(0, NodeName("1234-n0"));
   EXPECT_EQ(facts.name, NodeName("1234-n0"));
-  EXPECT_EQ(facts.allocatable, (extender::HostAmount{extender::MilliCpu(64000), MiB(262144)}));
+  EXPECT_EQ(facts.allocatable, (extender::NodeResources{extender::MilliCpu(64000), MiB(262144)}));
   ASSERT_EQ(facts.cards.size(), 2U);
   EXPECT_EQ(facts.cards[1].index, CardIndex(1));
   EXPECT_EQ(facts.cards[1].model, "T4");

@@ -58,8 +58,10 @@ struct World {
     const std::vector<std::string> asks = {"10/1024", "35/4096", "50/2048", "100/8000", "200"};
     for (int i = 0; i < count; ++i) {
       const std::string node = "n" + std::to_string(below(kNodes));
-      const std::string ask = asks[static_cast<std::size_t>(below(static_cast<int>(asks.size())))];
-      pods.push_back(test::create(server, {.name = "p" + std::to_string(i), .asks = {ask}}, node));
+      const std::string context =
+          asks[static_cast<std::size_t>(below(static_cast<int>(asks.size())))];
+      pods.push_back(
+          test::create(server, {.name = "p" + std::to_string(i), .asks = {context}}, node));
     }
   }
 

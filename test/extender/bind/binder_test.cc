@@ -180,9 +180,9 @@ TEST_F(BinderTest, ALostRequestStaysAssumedUntilTheRecheckHasReadThePod) {
   EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kUnavailable));
   EXPECT_THAT(problems, testing::SizeIs(1));
   heal();
-  executor.advance(kAssumedRecheck);
+  executor.advance(kAssumedReconcileAfter);
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");  // not old enough at the first look
-  executor.advance(kAssumedRecheck);
+  executor.advance(kAssumedReconcileAfter);
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
 }
 
@@ -195,11 +195,11 @@ TEST_F(BinderTest, APodBoundByALostRequestKeepsItsCards) {
     return Fault{.kind = Fault::Kind::kRefuse};
   });
   EXPECT_THAT(bind(args), HasSubstr("not known whether it is bound"));
-  executor.advance(3 * kAssumedRecheck);  // unreadable all the time
+  executor.advance(3 * kAssumedReconcileAfter);  // unreadable all the time
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
   EXPECT_EQ(ledger.counts().assumed, 1u);
   heal();
-  executor.advance(3 * kAssumedRecheck);
+  executor.advance(3 * kAssumedReconcileAfter);
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
   test::PodWatch watch(server, ledger, settings.contract);
   executor.advance(Duration(100));
@@ -214,7 +214,7 @@ TEST_F(BinderTest, TheRecheckForgetsPodsThatAreGone) {
   bind(create(server, {}, "n1"));
   heal();
   server.call(delete_pod("p"));
-  executor.advance(2 * kAssumedRecheck);
+  executor.advance(2 * kAssumedReconcileAfter);
   EXPECT_EQ(ledger.counts().assumed, 0u);
 }
 
@@ -233,10 +233,10 @@ TEST_F(BinderTest, RechecksAreBoundedInParallel) {
     return Fault{.kind = Fault::Kind::kDelay, .delay = Duration(100)};
   });
   binder->start_rechecks();
-  executor.advance(2 * kAssumedRecheck + Duration(2000));
+  executor.advance(2 * kAssumedReconcileAfter + Duration(2000));
   EXPECT_EQ(ledger.counts().assumed, 0u);
   EXPECT_EQ(reads, 60u);
-  EXPECT_LE(most, kRechecksInFlight);
+  EXPECT_LE(most, kReconciliationsInFlight);
 }
 
 // --- conflicts -----------------------------------------------------------------------------------

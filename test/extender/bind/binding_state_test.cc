@@ -10,23 +10,23 @@ struct Case {
   std::string uid, node, cards;  // of the pod; cards "" = not annotated
   bool being_deleted;
   const char* phase;
-  Standing standing;
+  BindingState standing;
 };
 
-TEST(Standing, OfAPodThatWasToHaveCardZeroOfNodeOne) {
+TEST(BindingState, OfAPodThatWasToHaveCardZeroOfNodeOne) {
   const Contract contract = *Contract::for_domain(kDefaultResourceDomain);
   const Annotations wanted = {{contract.assumed, "true"}, {contract.index_key("c"), "0"}};
   const Case cases[] = {
-      {"unbound", "u", "", "", false, "Pending", Standing::kUnbound},
-      {"unbound, with old annotations", "u", "", "0", false, "Pending", Standing::kUnbound},
-      {"ours", "u", "n1", "0", false, "Running", Standing::kOurs},
-      {"ours, being deleted", "u", "n1", "0", true, "Running", Standing::kOurs},
-      {"other cards", "u", "n1", "1", false, "Running", Standing::kHere},
-      {"no cards", "u", "n1", "", false, "Running", Standing::kHereBare},
-      {"other node", "u", "n2", "0", false, "Running", Standing::kElsewhere},
-      {"other uid", "v", "n1", "0", false, "Running", Standing::kAnother},
-      {"being deleted", "u", "", "", true, "Pending", Standing::kEnding},
-      {"finished", "u", "", "", false, "Failed", Standing::kEnding},
+      {"unbound", "u", "", "", false, "Pending", BindingState::kUnbound},
+      {"unbound, with old annotations", "u", "", "0", false, "Pending", BindingState::kUnbound},
+      {"ours", "u", "n1", "0", false, "Running", BindingState::kOurs},
+      {"ours, being deleted", "u", "n1", "0", true, "Running", BindingState::kOurs},
+      {"other cards", "u", "n1", "1", false, "Running", BindingState::kHere},
+      {"no cards", "u", "n1", "", false, "Running", BindingState::kHereBare},
+      {"other node", "u", "n2", "0", false, "Running", BindingState::kElsewhere},
+      {"other uid", "v", "n1", "0", false, "Running", BindingState::kAnother},
+      {"being deleted", "u", "", "", true, "Pending", BindingState::kEnding},
+      {"finished", "u", "", "", false, "Failed", BindingState::kEnding},
   };
   for (const Case& c : cases) {
     kube::Pod pod;
@@ -43,13 +43,13 @@ TEST(Standing, OfAPodThatWasToHaveCardZeroOfNodeOne) {
   }
 }
 
-TEST(Standing, OfAPodThatAsksForNoCardsIsByNodeAlone) {
+TEST(BindingState, OfAPodThatAsksForNoCardsIsByNodeAlone) {
   const Contract contract = *Contract::for_domain(kDefaultResourceDomain);
   kube::Pod pod;
   pod.metadata.uid = "u";
   pod.node_name = "n1";
-  EXPECT_EQ(standing_of(pod, PodUid("u"), NodeName("n1"), {}, contract), Standing::kOurs);
-  EXPECT_EQ(standing_of(pod, PodUid("u"), NodeName("n2"), {}, contract), Standing::kElsewhere);
+  EXPECT_EQ(standing_of(pod, PodUid("u"), NodeName("n1"), {}, contract), BindingState::kOurs);
+  EXPECT_EQ(standing_of(pod, PodUid("u"), NodeName("n2"), {}, contract), BindingState::kElsewhere);
 }
 
 }  // namespace

@@ -12,24 +12,24 @@ kube::Pod pod(const std::string& uid, const std::string& version = "1") {
   return pod;
 }
 
-TEST(RememberedPods, AreTakenOnce) {
-  RememberedPods pods(2);
+TEST(PodCache, AreTakenOnce) {
+  PodCache pods(2);
   pods.put(pod("a"));
   ASSERT_TRUE(pods.take(PodUid("a")));
   EXPECT_FALSE(pods.take(PodUid("a")));
   EXPECT_FALSE(pods.take(PodUid("b")));
 }
 
-TEST(RememberedPods, TheNewestOfOneUidHolds) {
-  RememberedPods pods(2);
+TEST(PodCache, TheNewestOfOneUidHolds) {
+  PodCache pods(2);
   pods.put(pod("a", "1"));
   pods.put(pod("a", "2"));
   EXPECT_EQ(pods.take(PodUid("a"))->metadata.resource_version, "2");
   EXPECT_FALSE(pods.take(PodUid("a")));
 }
 
-TEST(RememberedPods, TheOneSeenLongestAgoIsForgotten) {
-  RememberedPods pods(2);
+TEST(PodCache, TheOneSeenLongestAgoIsForgotten) {
+  PodCache pods(2);
   pods.put(pod("a"));
   pods.put(pod("b"));
   pods.put(pod("a"));
@@ -39,8 +39,8 @@ TEST(RememberedPods, TheOneSeenLongestAgoIsForgotten) {
   EXPECT_TRUE(pods.take(PodUid("c")));
 }
 
-TEST(RememberedPods, WithoutAUidAreNotKept) {
-  RememberedPods pods(2);
+TEST(PodCache, WithoutAUidAreNotKept) {
+  PodCache pods(2);
   pods.put(pod(""));
   EXPECT_FALSE(pods.take(PodUid("")));
 }

@@ -45,7 +45,7 @@ class Inspect : public testing::Test {
     executor.run_ready();
     return answer;
   }
-  http::Response ask(const std::string& view, const std::string& query = "") {
+  http::Response context(const std::string& view, const std::string& query = "") {
     return send({.method = "GET", .path = "/inspect/" + view, .query = query}).value();
   }
   http::Response explain(const std::string& manifest, const std::string& query = "") {
@@ -58,7 +58,7 @@ class Inspect : public testing::Test {
     return Json::parse(answer.body);
   }
   Json view(const std::string& name, const std::string& query = "") {
-    return read(ask(name, query));
+    return read(context(name, query));
   }
   void bind(const char* pod, const char* node, const char* request, const char* cards) {
     ledger.apply_pod(test::bound_claim(pod, node, request, cards));
@@ -144,7 +144,7 @@ TEST_F(Inspect, ShowsTheClusterAPageAtATime) {
 
 TEST_F(Inspect, RefusesALimitThatIsNone) {
   for (const char* limit : {"0", "-1", "x", "5001", "1.5", "99999999999999999999"}) {
-    const auto answer = ask("cluster", std::string("limit=") + limit);
+    const auto answer = context("cluster", std::string("limit=") + limit);
     EXPECT_EQ(answer.status, 400) << limit;
     EXPECT_THAT(answer.body, HasSubstr("query parameter limit is")) << limit;
   }
@@ -179,17 +179,17 @@ TEST_F(Inspect, ShowsWhatAPodHolds) {
 }
 
 TEST_F(Inspect, KnowsNoOtherNodesAndPods) {
-  EXPECT_EQ(ask("node", "name=n9").status, 404);
-  EXPECT_EQ(ask("node", "name=n9").body, "{\"error\": \"node \\\"n9\\\" is not known\"}\n");
-  EXPECT_EQ(ask("pod", "name=p").status, 404);
-  EXPECT_EQ(ask("pod", "namespace=other&name=p").body,
+  EXPECT_EQ(context("node", "name=n9").status, 404);
+  EXPECT_EQ(context("node", "name=n9").body, "{\"error\": \"node \\\"n9\\\" is not known\"}\n");
+  EXPECT_EQ(context("pod", "name=p").status, 404);
+  EXPECT_EQ(context("pod", "namespace=other&name=p").body,
             "{\"error\": \"pod \\\"other/p\\\" holds no cards\"}\n");
 }
 
 TEST_F(Inspect, NeedsAName) {
   for (const char* view : {"node", "pod", "explain"}) {
-    EXPECT_EQ(ask(view).status, 400) << view;
-    EXPECT_EQ(ask(view).body, "{\"error\": \"query parameter name is missing\"}\n") << view;
+    EXPECT_EQ(context(view).status, 400) << view;
+    EXPECT_EQ(context(view).body, "{\"error\": \"query parameter name is missing\"}\n") << view;
   }
 }
 
@@ -254,7 +254,7 @@ TEST_F(Inspect, ReadsThePodToExplain) {
 }
 
 TEST_F(Inspect, SaysThatThereIsNoSuchPod) {
-  const auto answer = ask("explain", "name=q");
+  const auto answer = context("explain", "name=q");
   EXPECT_EQ(answer.status, 404);
   EXPECT_THAT(answer.body, HasSubstr("default/q"));
 }
@@ -262,7 +262,7 @@ TEST_F(Inspect, SaysThatThereIsNoSuchPod) {
 TEST_F(Inspect, SaysThatTheApiServerDoesNotAnswer) {
   api_server.set_faults(
       [](const kube::Request&) { return kube::Fault{.kind = kube::Fault::Kind::kRefuse}; });
-  EXPECT_EQ(ask("explain", "name=q").status, 503);
+  EXPECT_EQ(context("explain", "name=q").status, 503);
 }
 
 TEST_F(Inspect, ShowsThePoliciesWhereNothingIsLearned) {
@@ -274,19 +274,19 @@ TEST_F(Inspect, ShowsThePoliciesWhereNothingIsLearned) {
 }
 
 TEST_F(Inspect, ShowsWhatWasLearned) {
-  const auto board = std::make_shared<Board>();
+  const auto board = std::make_shared<CurrentPrices>();
   const auto node = test::node_of("n1: 0[100/1000 model=A10]");
   auto learned = test::market_of("3 x 30/300@2 on A10, 1 x wholex2@8", {node});
   learned.workload.classes[1].assumed = true;
-  board->publish(std::make_shared<const Market>(std::move(learned)), executor.now());
-  settings.markets = board;
+  board->publish(std::make_shared<const PriceSnapshot>(std::move(learned)), executor.now());
+  settings.price_snapshots = board;
   executor.advance(std::chrono::milliseconds(1'500));
-  const Json market = view("policy")["market"];
-  EXPECT_EQ(market["version"], 1);
-  EXPECT_EQ(market["ageSeconds"], 1.5);
-  EXPECT_EQ(market["kinds"], Json::parse(R"([{"model": "A10", "memoryMiB": 1000}])"));
-  ASSERT_EQ(market["classes"].size(), 2U);
-  const Json& first = market["classes"][0];
+  const Json price_snapshot = view("policy")["market"];
+  EXPECT_EQ(price_snapshot["version"], 1);
+  EXPECT_EQ(price_snapshot["ageSeconds"], 1.5);
+  EXPECT_EQ(price_snapshot["kinds"], Json::parse(R"([{"model": "A10", "memoryMiB": 1000}])"));
+  ASSERT_EQ(price_snapshot["classes"].size(), 2U);
+  const Json& first = price_snapshot["classes"][0];
   EXPECT_EQ(first["probability"], 0.75);
   EXPECT_EQ(first["core"], 30);
   EXPECT_EQ(first["memoryMiB"], 300);
@@ -295,8 +295,8 @@ TEST_F(Inspect, ShowsWhatWasLearned) {
   EXPECT_EQ(first["gpus"], 0.3);
   EXPECT_GE(first["supplyPrice"], 0);
   EXPECT_FALSE(first.contains("assumed"));
-  EXPECT_FALSE(market["classes"][1].contains("memoryMiB")) << "whole cards";
-  EXPECT_EQ(market["classes"][1]["assumed"], true);
+  EXPECT_FALSE(price_snapshot["classes"][1].contains("memoryMiB")) << "whole cards";
+  EXPECT_EQ(price_snapshot["classes"][1]["assumed"], true);
 }
 
 TEST_F(Inspect, UsesNothingOnceTheRouterHasEnded) {

@@ -23,9 +23,9 @@ struct MakerTest : testing::Test {
   }
 
   Ledger ledger;
-  Board board;
+  CurrentPrices board;
   WorkloadWindow window;
-  Maker maker{ledger, board, [this] { return window.counted(); }};
+  PriceBuilder maker{ledger, board, [this] { return window.counted(); }};
 };
 
 TEST_F(MakerTest, NothingStandsOnTheBoardBefore) {
@@ -41,12 +41,12 @@ TEST_F(MakerTest, TheFirstMarketTakesTheHastyOnesPlace) {
 
 TEST_F(MakerTest, TheMarketKnowsTheWorkloadAndTheKindsOfCards) {
   maker.make(at_ms(0));
-  const auto market = board.current();
-  EXPECT_EQ(market->workload.classes.size(), 2U);
-  EXPECT_EQ(market->prices.supply.size(), 2U);
-  EXPECT_EQ(market->tables.kinds().size(), 3U);
-  EXPECT_FALSE(market->tables.empty());
-  EXPECT_FALSE(market->target.empty());
+  const auto price_snapshot = board.current();
+  EXPECT_EQ(price_snapshot->workload.classes.size(), 2U);
+  EXPECT_EQ(price_snapshot->prices.supply.size(), 2U);
+  EXPECT_EQ(price_snapshot->tables.kinds().size(), 3U);
+  EXPECT_FALSE(price_snapshot->tables.empty());
+  EXPECT_FALSE(price_snapshot->target.empty());
 }
 
 TEST_F(MakerTest, EveryModelOfTheClusterIsExpectedToBeAskedFor) {
@@ -82,10 +82,10 @@ TEST_F(MakerTest, NodesThatAreFullAreNoTrouble) {
 
 int asked = 0;  // how often the policy below was asked about a node
 
-Score any_card(const Ask&, const Node&, const Card&, const Share&, const Share&) {
+Score any_card(const PlacementContext&, const Node&, const Card&, const Share&, const Share&) {
   return 0;
 }
-Score counted(const Ask&, const Node&, const std::vector<CardHold>&) {
+Score counted(const PlacementContext&, const Node&, const std::vector<CardHold>&) {
   return ++asked;
 }
 const Policy kCounted{.name = "counted", .score_card = any_card, .score_node = counted};
@@ -94,10 +94,10 @@ TEST_F(MakerTest, WhatWasAskedBeforeNeedNotBeFoundAgainByTheNextMarket) {
   const GpuRequest request = request_of("30/300");
   const auto nodes_asked = [&] {
     asked = 0;
-    const auto market = board.current();
-    const Ask ask(request, {}, 0, market.get());
+    const auto price_snapshot = board.current();
+    const PlacementContext context(request, {}, 0, price_snapshot.get());
     ledger.read(at_ms(0), [&](const View& view) {
-      view.score(std::vector<std::string_view>{"n1", "n2"}, ask, {&kCounted, &kCounted});
+      view.score(std::vector<std::string_view>{"n1", "n2"}, context, {&kCounted, &kCounted});
     });
     return asked;
   };

@@ -17,41 +17,41 @@ using test::request_of;
 
 constexpr Duration kTook{10};
 
-Standing after(Duration since, std::uint64_t pods, std::uint64_t releases) {
+RefreshState after(Duration since, std::uint64_t pods, std::uint64_t releases) {
   return {1'000 + pods, 50 + releases, at_ms(0) + since, Duration{0}};
 }
 
 TEST(IsWorthMaking, WhenEnoughHasChangedSinceTheLast) {
-  const Standing last{1'000, 50, at_ms(0), kTook};
-  const Duration rested = kTook * (kMarketRest + 1);
-  const Duration old = kMarketAge;
-  EXPECT_FALSE(is_worth_making(last, after(rested, 0, 0)));
-  EXPECT_FALSE(is_worth_making(last, after(old * 100, 0, 0))) << "nothing has changed";
-  EXPECT_FALSE(is_worth_making(last, after(rested, kMarketPods - 1, 0)));
-  EXPECT_TRUE(is_worth_making(last, after(rested, kMarketPods, 0)));
-  EXPECT_TRUE(is_worth_making(last, after(rested, 0, kMarketPods)));
-  EXPECT_FALSE(is_worth_making(last, after(old - Duration(1), 1, 1)));
-  EXPECT_TRUE(is_worth_making(last, after(old, 1, 0)));
-  EXPECT_TRUE(is_worth_making(last, after(old, 0, 1)));
+  const RefreshState last{1'000, 50, at_ms(0), kTook};
+  const Duration rested = kTook * (kPriceRefreshRest + 1);
+  const Duration old = kPriceAgeMax;
+  EXPECT_FALSE(is_refresh_due(last, after(rested, 0, 0)));
+  EXPECT_FALSE(is_refresh_due(last, after(old * 100, 0, 0))) << "nothing has changed";
+  EXPECT_FALSE(is_refresh_due(last, after(rested, kPriceRefreshPods - 1, 0)));
+  EXPECT_TRUE(is_refresh_due(last, after(rested, kPriceRefreshPods, 0)));
+  EXPECT_TRUE(is_refresh_due(last, after(rested, 0, kPriceRefreshPods)));
+  EXPECT_FALSE(is_refresh_due(last, after(old - Duration(1), 1, 1)));
+  EXPECT_TRUE(is_refresh_due(last, after(old, 1, 0)));
+  EXPECT_TRUE(is_refresh_due(last, after(old, 0, 1)));
 }
 
 TEST(IsWorthMaking, NotBeforeTheKeeperHasRested) {
-  const Standing last{1'000, 50, at_ms(0), kTook};
-  const Duration rested = kTook * (kMarketRest + 1);
-  EXPECT_FALSE(is_worth_making(last, after(rested - Duration(1), 5'000, 0)));
-  EXPECT_TRUE(is_worth_making(last, after(rested, 5'000, 0)));
+  const RefreshState last{1'000, 50, at_ms(0), kTook};
+  const Duration rested = kTook * (kPriceRefreshRest + 1);
+  EXPECT_FALSE(is_refresh_due(last, after(rested - Duration(1), 5'000, 0)));
+  EXPECT_TRUE(is_refresh_due(last, after(rested, 5'000, 0)));
 }
 
 TEST(IsWorthMaking, TheFirstAsSoonAsAPodIsSeen) {
-  EXPECT_FALSE(is_worth_making({}, {0, 3, at_ms(0), Duration{0}}));
-  EXPECT_TRUE(is_worth_making({}, {1, 3, at_ms(0), Duration{0}}));
+  EXPECT_FALSE(is_refresh_due({}, {0, 3, at_ms(0), Duration{0}}));
+  EXPECT_TRUE(is_refresh_due({}, {1, 3, at_ms(0), Duration{0}}));
 }
 
 struct KeeperTest : testing::Test {
   KeeperTest() { ledger.apply_node(facts_of("n1: 0[100/1000]")); }
 
   Ledger ledger;
-  Board board;
+  CurrentPrices board;
   WorkloadWindow window;
   test::ManualExecutor clock;
   std::promise<void> made;
@@ -59,7 +59,7 @@ struct KeeperTest : testing::Test {
 
 TEST_F(KeeperTest, MakesAMarketOfWhatWasSeen) {
   window.seen(1, request_of("30/300"), {});
-  Keeper keeper(ledger, board, window, clock, [this](Duration) { made.set_value(); });
+  PriceRefresher keeper(ledger, board, window, clock, [this](Duration) { made.set_value(); });
   EXPECT_EQ(board.current(), nullptr) << "not before it is started";
   keeper.start();
   keeper.start();
@@ -70,10 +70,10 @@ TEST_F(KeeperTest, MakesAMarketOfWhatWasSeen) {
 
 TEST_F(KeeperTest, EndsWhetherItWasStartedOrNot) {
   {
-    const Keeper keeper(ledger, board, window, clock, [](Duration) {});
+    const PriceRefresher keeper(ledger, board, window, clock, [](Duration) {});
   }
   {
-    Keeper keeper(ledger, board, window, clock, [](Duration) {});
+    PriceRefresher keeper(ledger, board, window, clock, [](Duration) {});
     keeper.start();
   }
   EXPECT_EQ(board.current(), nullptr);

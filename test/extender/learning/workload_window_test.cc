@@ -20,7 +20,7 @@ std::vector<CountedClass> seen_in(const WorkloadWindow& window) {
   return counted;
 }
 
-HostAmount host(std::int64_t cores, std::int64_t mib) {
+NodeResources host(std::int64_t cores, std::int64_t mib) {
   return {MilliCpu(cores * 1000), MiB(mib)};
 }
 

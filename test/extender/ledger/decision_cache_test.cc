@@ -18,21 +18,24 @@ using test::at_ms;
 
 int asked = 0;  // how often a policy below was asked about a node
 
-Score any_card(const Ask&, const Node&, const Card&, const Share&, const Share&) {
+Score any_card(const PlacementContext&, const Node&, const Card&, const Share&, const Share&) {
   return 0;
 }
 
 // Goes by all that a policy may know of the pod.
-Score count_and_price(const Ask& ask, const Node& node, const std::vector<CardHold>& pod) {
+Score count_and_price(const PlacementContext& context, const Node& node,
+                      const std::vector<CardHold>& pod) {
   ++asked;
-  Score score = static_cast<Score>(pod.size()) + ask.host.cpu.value() + node.host_used.cpu.value();
-  if (ask.market != nullptr) score += static_cast<Score>(ask.market->version) * 1000;
+  Score score =
+      static_cast<Score>(pod.size()) + context.host.cpu.value() + node.resources_used.cpu.value();
+  if (context.price_snapshot != nullptr)
+    score += static_cast<Score>(context.price_snapshot->version) * 1000;
   return score;
 }
 
-Score drawn(const Ask& ask, const Node&, const std::vector<CardHold>&) {
+Score drawn(const PlacementContext& context, const Node&, const std::vector<CardHold>&) {
   ++asked;
-  return static_cast<Score>(ask.draw % 100);
+  return static_cast<Score>(context.tie_break_seed % 100);
 }
 
 const Policy kPriced{.name = "priced",
@@ -47,17 +50,17 @@ GpuRequest share_of(int core) {
   return request;
 }
 
-Market market_of(std::uint64_t version) {
-  Market market;
-  market.version = version;
-  return market;
+PriceSnapshot market_of(std::uint64_t version) {
+  PriceSnapshot price_snapshot;
+  price_snapshot.version = version;
+  return price_snapshot;
 }
 
 // How many nodes `policy` was asked about.
-int asked_for(Ledger& ledger, const Ask& ask, const Policy& policy,
+int asked_for(Ledger& ledger, const PlacementContext& context, const Policy& policy,
               const std::vector<std::string_view>& names = {"n0", "n1", "n2"}) {
   asked = 0;
-  ledger.read(at_ms(0), [&](const View& view) { view.score(names, ask, {&policy, &policy}); });
+  ledger.read(at_ms(0), [&](const View& view) { view.score(names, context, {&policy, &policy}); });
   return asked;
 }
 
@@ -83,10 +86,11 @@ TEST_F(ShapeMemoTest, AsksForEachShape) {
   const GpuRequest larger = share_of(40);
   GpuRequest selective = share_of(30);
   selective.selector.models_excluded = {"T4"};
-  const Ask with_host(request, {MilliCpu(1), MiB()}, 0, nullptr);
-  for (const Ask& ask : {Ask(request), Ask(larger), Ask(selective), with_host}) {
-    EXPECT_EQ(asked_for(ledger_, ask, kPriced), 3);
-    EXPECT_EQ(asked_for(ledger_, ask, kPriced), 0);
+  const PlacementContext with_host(request, {MilliCpu(1), MiB()}, 0, nullptr);
+  for (const PlacementContext& context : {PlacementContext(request), PlacementContext(larger),
+                                          PlacementContext(selective), with_host}) {
+    EXPECT_EQ(asked_for(ledger_, context, kPriced), 3);
+    EXPECT_EQ(asked_for(ledger_, context, kPriced), 0);
   }
   static const Policy kOther = kPriced;
   EXPECT_EQ(asked_for(ledger_, request, kOther), 3) << "another policy";
@@ -99,7 +103,7 @@ TEST_F(ShapeMemoTest, AsksAgainAboutNodesThatChanged) {
       [&] { ledger_.apply_pod(test::bound_claim("p", "n1", "30/300", "0")); },
       [&] { ledger_.remove_pod(uid); },
       [&] {
-        ledger_.apply_plain({uid, NodeName("n1"), {MilliCpu(5), MiB()}});
+        ledger_.apply_non_gpu({uid, NodeName("n1"), {MilliCpu(5), MiB()}});
       },
       [&] { ledger_.remove_pod(uid); },
       [&] { ledger_.forget(test::assume_id(ledger_, "p", "n1", "30/300")); },
@@ -124,11 +128,11 @@ TEST_F(ShapeMemoTest, AsksAboutANodeThatComesInThePlaceOfAnother) {
 
 TEST_F(ShapeMemoTest, AsksAgainByAnotherMarket) {
   const GpuRequest request = share_of(30);
-  const auto ask_by = [&](const Market* market) {
-    return asked_for(ledger_, Ask(request, {}, 0, market), kPriced);
+  const auto ask_by = [&](const PriceSnapshot* price_snapshot) {
+    return asked_for(ledger_, PlacementContext(request, {}, 0, price_snapshot), kPriced);
   };
-  const Market first = market_of(1);
-  const Market second = market_of(2);
+  const PriceSnapshot first = market_of(1);
+  const PriceSnapshot second = market_of(2);
   EXPECT_EQ(ask_by(nullptr), 3);
   EXPECT_EQ(ask_by(&first), 3);
   EXPECT_EQ(ask_by(&first), 0);
@@ -138,11 +142,11 @@ TEST_F(ShapeMemoTest, AsksAgainByAnotherMarket) {
 
 TEST_F(ShapeMemoTest, ADecisionByTheMarketBeforeCostsTheOthersNothing) {
   const GpuRequest request = share_of(30);
-  const Market first = market_of(1);
-  const Market second = market_of(2);
-  EXPECT_EQ(asked_for(ledger_, Ask(request, {}, 0, &second), kPriced), 3);
-  EXPECT_EQ(asked_for(ledger_, Ask(request, {}, 0, &first), kPriced), 3);
-  EXPECT_EQ(asked_for(ledger_, Ask(request, {}, 0, &second), kPriced), 0);
+  const PriceSnapshot first = market_of(1);
+  const PriceSnapshot second = market_of(2);
+  EXPECT_EQ(asked_for(ledger_, PlacementContext(request, {}, 0, &second), kPriced), 3);
+  EXPECT_EQ(asked_for(ledger_, PlacementContext(request, {}, 0, &first), kPriced), 3);
+  EXPECT_EQ(asked_for(ledger_, PlacementContext(request, {}, 0, &second), kPriced), 0);
 }
 
 TEST_F(ShapeMemoTest, AsksEveryTimeWhereAPolicyDraws) {
@@ -152,7 +156,7 @@ TEST_F(ShapeMemoTest, AsksEveryTimeWhereAPolicyDraws) {
 }
 
 TEST_F(ShapeMemoTest, ForgetsTheShapeThatWasAskedForLongestAgo) {
-  for (int core = 1; core <= static_cast<int>(kShapesKept); ++core)
+  for (int core = 1; core <= static_cast<int>(kRequestKeysMax); ++core)
     asked_for(ledger_, share_of(core), kPriced);
   EXPECT_EQ(asked_for(ledger_, share_of(1), kPriced), 0);
   EXPECT_EQ(asked_for(ledger_, share_of(99), kPriced), 3);
@@ -160,7 +164,8 @@ TEST_F(ShapeMemoTest, ForgetsTheShapeThatWasAskedForLongestAgo) {
   EXPECT_EQ(asked_for(ledger_, share_of(2), kPriced), 3);
 }
 
-// --- ahead of a market ---------------------------------------------------------------------------
+// --- ahead of a price snapshot
+// ---------------------------------------------------------------------------
 
 class ScoreAheadTest : public ShapeMemoTest {
  protected:
@@ -168,19 +173,20 @@ class ScoreAheadTest : public ShapeMemoTest {
     ShapeMemoTest::SetUp();
     ask_by(now_);
   }
-  int ask_by(const Market& market) {
-    return asked_for(ledger_, Ask(request_, {MilliCpu(7), MiB()}, 0, &market), kPriced);
+  int ask_by(const PriceSnapshot& price_snapshot) {
+    return asked_for(ledger_, PlacementContext(request_, {MilliCpu(7), MiB()}, 0, &price_snapshot),
+                     kPriced);
   }
   // How many nodes were asked about ahead.
-  int ahead_of(const Market& market, bool go_on = true) {
+  int ahead_of(const PriceSnapshot& price_snapshot, bool go_on = true) {
     asked = 0;
-    ledger_.score_ahead(market, [go_on] { return go_on; });
+    ledger_.score_ahead(price_snapshot, [go_on] { return go_on; });
     return asked;
   }
 
   const GpuRequest request_ = share_of(30);
-  const Market now_ = market_of(1);
-  const Market next_ = market_of(2);
+  const PriceSnapshot now_ = market_of(1);
+  const PriceSnapshot next_ = market_of(2);
 };
 
 TEST_F(ScoreAheadTest, TheFirstThatIsAskedByTheMarketNeedNotWait) {
@@ -189,11 +195,11 @@ TEST_F(ScoreAheadTest, TheFirstThatIsAskedByTheMarketNeedNotWait) {
 }
 
 TEST_F(ScoreAheadTest, TheScoresAreThoseOfTheMarket) {
-  const auto scores_by = [&](const Market& market) {
+  const auto scores_by = [&](const PriceSnapshot& price_snapshot) {
     std::vector<Scored> scores;
     ledger_.read(at_ms(0), [&](const View& view) {
-      const Ask ask(request_, {MilliCpu(7), MiB()}, 0, &market);
-      scores = view.score(std::vector<std::string_view>{"n0", "n1"}, ask, {&kPriced, &kPriced});
+      const PlacementContext context(request_, {MilliCpu(7), MiB()}, 0, &price_snapshot);
+      scores = view.score(std::vector<std::string_view>{"n0", "n1"}, context, {&kPriced, &kPriced});
     });
     return scores;
   };
@@ -237,14 +243,14 @@ TEST_F(ScoreAheadTest, ManyNodesAreFoundInSteps) {
   for (int i = 3; i < kNodes; ++i) names.push_back("n" + std::to_string(i));
   for (const std::string& name : names) ledger_.apply_node(test::facts_of(name + ": 0[100/1000]"));
   EXPECT_EQ(ahead_of(next_), kNodes);
-  EXPECT_EQ(asked_for(ledger_, Ask(request_, {MilliCpu(7), MiB()}, 0, &next_), kPriced,
+  EXPECT_EQ(asked_for(ledger_, PlacementContext(request_, {MilliCpu(7), MiB()}, 0, &next_), kPriced,
                       {names.begin(), names.end()}),
             0);
 }
 
 TEST_F(ScoreAheadTest, ShapesThatNobodyAsksForAreLeftOutInTheEnd) {
-  for (int market = 0; market < kMarketsIdleMax; ++market) {
-    EXPECT_EQ(ahead_of(market_of(2)), 3) << "after " << market;
+  for (int price_snapshot = 0; price_snapshot < kIdleRefreshesMax; ++price_snapshot) {
+    EXPECT_EQ(ahead_of(market_of(2)), 3) << "after " << price_snapshot;
   }
   EXPECT_EQ(ahead_of(market_of(2)), 0);
   ask_by(next_);
@@ -274,7 +280,7 @@ class World {
       case 2:
         return ledger_.remove_pod(random_uid());
       case 3:
-        return ledger_.apply_plain({random_uid(), random_node(), random_host()});
+        return ledger_.apply_non_gpu({random_uid(), random_node(), random_host()});
       case 4:
         return expect();
       default:
@@ -285,16 +291,16 @@ class World {
   // "" where the ledger answers as if it kept nothing.
   std::string difference() {
     const GpuRequest request = random_request();
-    const Ask ask(request, random_host(), random_(), random_market());
+    const PlacementContext context(request, random_host(), random_(), random_market());
     const PolicyChoice policy = random_policy();
     std::string difference;
     ledger_.read(at_ms(now_ms_), [&](const View& view) {
       const auto reasons = view.why_not(kNames, request);
-      const auto scores = view.score(kNames, ask, policy);
+      const auto scores = view.score(kNames, context, policy);
       for (std::size_t i = 0; i < kNames.size(); ++i) {
         if (reasons[i] != plain_reason(view, kNames[i], request))
           difference += " fit of " + std::string(kNames[i]);
-        if (scores[i] != plain_score(view, kNames[i], ask, policy))
+        if (scores[i] != plain_score(view, kNames[i], context, policy))
           difference += " score of " + std::string(kNames[i]);
       }
     });
@@ -311,31 +317,31 @@ class World {
     SearchBudget budget{kPlacementStepsMax};
     return node == nullptr ? Reason::kNodeUnknown : why_not(*node, request, budget);
   }
-  static Scored plain_score(const View& view, std::string_view name, const Ask& ask,
-                            const PolicyChoice& policy) {
+  static Scored plain_score(const View& view, std::string_view name,
+                            const PlacementContext& context, const PolicyChoice& policy) {
     const Node* node = view.find(name);
     if (node == nullptr) return {};
     SearchBudget budget{kPlacementStepsMax};
-    const auto answer = place(*node, ask, *policy.card, budget);
+    const auto answer = place(*node, context, *policy.card, budget);
     const auto* placed = std::get_if<Placed>(&answer);
     if (placed == nullptr) return {};
-    const auto held = holds(*node, ask.request, placed->placement);
-    return {true, placed->beside_expected, policy.node->score_node(ask, *node, held)};
+    const auto held = holds(*node, context.request, placed->placement);
+    return {true, placed->beside_expected, policy.node->score_node(context, *node, held)};
   }
 
   int pick(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
   NodeName random_node() { return NodeName("n" + std::to_string(pick(4))); }
   PodUid random_uid() { return PodUid("p" + std::to_string(pick(12))); }
-  HostAmount random_host() { return {MilliCpu(pick(3)), MiB(pick(2) * 100)}; }
+  NodeResources random_host() { return {MilliCpu(pick(3)), MiB(pick(2) * 100)}; }
   // Most are asked about by the last one.
-  const Market* random_market() {
+  const PriceSnapshot* random_market() {
     if (markets_.empty() || pick(8) == 0) return nullptr;
     return pick(8) > 0 ? &markets_.back() : &markets_[random_() % markets_.size()];
   }
   void next_market() {
     if (pick(8) > 0) return;
-    Market market = market_of(markets_.size() + 1);
-    const Market& next = markets_.emplace_back(std::move(market));
+    PriceSnapshot price_snapshot = market_of(markets_.size() + 1);
+    const PriceSnapshot& next = markets_.emplace_back(std::move(price_snapshot));
     if (pick(3) > 0) ledger_.score_ahead(next, [] { return true; });
   }
   PolicyChoice random_policy() {
@@ -385,7 +391,7 @@ class World {
 
   std::mt19937 random_;
   int now_ms_ = 100;
-  std::deque<Market> markets_;
+  std::deque<PriceSnapshot> markets_;
   Ledger ledger_;
 };
 

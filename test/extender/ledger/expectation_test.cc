@@ -142,11 +142,11 @@ TEST_F(ExpectationTest, CardOrNodeThatIsNotThereIsPassedOver) {
 
 TEST_F(ExpectationTest, OverTheLimitTheFirstToEndMakesRoom) {
   expect("first", "n1", "30/300", "1", at_ms(0), at_ms(999));
-  for (std::size_t i = 1; i < kExpectationsMax; ++i)
+  for (std::size_t i = 1; i < kExpectedPlacementsMax; ++i)
     expect("p" + std::to_string(i), "n1", "1/1", "0");
-  EXPECT_EQ(ledger.counts().expected, kExpectationsMax);
+  EXPECT_EQ(ledger.counts().expected, kExpectedPlacementsMax);
   expect("last", "n1", "1/1", "0");
-  EXPECT_EQ(ledger.counts().expected, kExpectationsMax);
+  EXPECT_EQ(ledger.counts().expected, kExpectedPlacementsMax);
   EXPECT_EQ(expected_text(ledger, "n1"), "0=4096/4096 1=0/0");
 }
 

@@ -87,28 +87,28 @@ TEST(LedgerThreads, ScoresAreFoundAheadWhileNodesChange) {
   for (const std::string& name : names) ledger.apply_node(facts_of(name + ": 0[100/1000]"));
   const std::vector<std::string_view> all(names.begin(), names.end());
   const GpuRequest request = test::request_of("30/300");
-  std::vector<Market> markets(20);
-  for (std::size_t i = 0; i < markets.size(); ++i) markets[i].version = i + 1;
-  std::atomic<const Market*> current = &markets[0];
+  std::vector<PriceSnapshot> price_snapshots(20);
+  for (std::size_t i = 0; i < price_snapshots.size(); ++i) price_snapshots[i].version = i + 1;
+  std::atomic<const PriceSnapshot*> current = &price_snapshots[0];
   std::atomic<int> fitting = 0;
-  const auto ask = [&] {
-    const Ask asked(request, {}, 0, current);
+  const auto context = [&] {
+    const PlacementContext asked(request, {}, 0, current);
     ledger.read(Instant{}, [&](const View& view) {
       for (const Scored& one : view.score(all, asked, *find_policy("spread")))
         fitting += one.fits ? 1 : 0;
     });
   };
   const auto publish = [&] {
-    for (const Market& market : markets) {
-      ledger.score_ahead(market, [] { return true; });
-      current = &market;
+    for (const PriceSnapshot& price_snapshot : price_snapshots) {
+      ledger.score_ahead(price_snapshot, [] { return true; });
+      current = &price_snapshot;
     }
   };
   const auto change = [&](int thread) {
     for (int i = 0; i < 100; ++i) {
       assume(ledger, std::to_string(thread), names[static_cast<std::size_t>(i)].c_str(), "7/10");
       ledger.remove_pod(PodUid(std::to_string(thread)));
-      ask();
+      context();
     }
   };
   on_threads(4, [&](int thread) { thread == 0 ? publish() : change(thread); });

@@ -75,7 +75,7 @@ TEST(NodeRecord, AWrongTotalIsFound) {
       {"expected of nobody", [](NodeRecord& r) { r.node.cards[1].expected.core += Percent(1); }},
       {"blocking", [](NodeRecord& r) { ++r.blocking; }},
       {"drifting", [](NodeRecord& r) { ++r.drifting; }},
-      {"host amounts", [](NodeRecord& r) { r.node.host_used.memory += MiB(1); }},
+      {"host amounts", [](NodeRecord& r) { r.node.resources_used.memory += MiB(1); }},
       {"pods by cards", [](NodeRecord& r) { r.node.pods.clear(); }},
       {"a claim of another node", [](NodeRecord& r) { r.claims.front()->home = nullptr; }},
       {"a claim lost", [](NodeRecord& r) { r.claims.clear(); }},

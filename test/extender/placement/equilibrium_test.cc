@@ -15,62 +15,64 @@ using test::node_with_host;
 using test::request_of;
 
 // The score of the node where the pod would be placed best.
-Score score_of(const Node& node, const Ask& ask) {
+Score score_of(const Node& node, const PlacementContext& context) {
   SearchBudget budget{100'000};
-  const auto answer = place(node, ask, kEquilibrium, budget);
+  const auto answer = place(node, context, kEquilibrium, budget);
   const auto& placed = std::get<Placed>(answer);
-  return kEquilibrium.score_node(ask, node, holds(node, ask.request, placed.placement));
+  return kEquilibrium.score_node(context, node, holds(node, context.request, placed.placement));
 }
 
-std::string card_of(const Node& node, const Ask& ask) {
+std::string card_of(const Node& node, const PlacementContext& context) {
   SearchBudget budget{100'000};
-  return test::text_of(std::get<Placed>(place(node, ask, kEquilibrium, budget)).placement);
+  return test::text_of(std::get<Placed>(place(node, context, kEquilibrium, budget)).placement);
 }
 
 TEST(Equilibrium, LeavesOnCardsWhatWillBeAskedFor) {
   // 80 - 30 leaves a 50; 65 - 30 leaves a 35, which nobody asks for, or somebody does.
   const Node node = node_of("n: 0[80/1000] 1[65/1000]");
   const GpuRequest pod = request_of("30/0");
-  const Market without = market_of("1 x 50/0, 1 x 30/0", {node});
-  EXPECT_EQ(card_of(node, Ask(pod, {}, 0, &without)), "0");
+  const PriceSnapshot without = market_of("1 x 50/0, 1 x 30/0", {node});
+  EXPECT_EQ(card_of(node, PlacementContext(pod, {}, 0, &without)), "0");
   const Node other = node_of("n: 0[90/1000] 1[65/1000]");
-  const Market thirty_five = market_of("1 x 35/0, 1 x 30/0", {other});
-  EXPECT_EQ(card_of(other, Ask(pod, {}, 0, &thirty_five)), "1");
+  const PriceSnapshot thirty_five = market_of("1 x 35/0, 1 x 30/0", {other});
+  EXPECT_EQ(card_of(other, PlacementContext(pod, {}, 0, &thirty_five)), "1");
 }
 
 TEST(Equilibrium, SendsPodsThatNeedCpuWhereItIsPlenty) {
   const Node rich = node_with_host("rich: 0[100/1000] 1[100/1000]", 200, 1000);
   const Node poor = node_with_host("poor: 0[100/1000] 1[100/1000]", 20, 1000);
-  const Market market = market_of("1 x whole@8, 1 x whole@16", {rich, poor});
+  const PriceSnapshot price_snapshot = market_of("1 x whole@8, 1 x whole@16", {rich, poor});
   const GpuRequest pod = request_of("whole");
-  const Ask ask(pod, {MilliCpu(16'000), MiB{}}, 0, &market);
-  EXPECT_GT(score_of(rich, ask), score_of(poor, ask));
+  const PlacementContext context(pod, {MilliCpu(16'000), MiB{}}, 0, &price_snapshot);
+  EXPECT_GT(score_of(rich, context), score_of(poor, context));
 }
 
 TEST(Equilibrium, KeepsScarceModelsForThoseWhoNeedThem) {
   std::vector<Node> nodes{node_of("t4: 0[100/1000 model=T4]"),
                           node_of("v100: 0[100/1000 model=V100]")};
-  const Market market = market_of("1 x whole on V100, 1 x whole", nodes);
+  const PriceSnapshot price_snapshot = market_of("1 x whole on V100, 1 x whole", nodes);
   const GpuRequest anybody = request_of("whole");
-  const Ask ask(anybody, {}, 0, &market);
-  EXPECT_GT(score_of(nodes[0], ask), score_of(nodes[1], ask));
+  const PlacementContext context(anybody, {}, 0, &price_snapshot);
+  EXPECT_GT(score_of(nodes[0], context), score_of(nodes[1], context));
 }
 
 TEST(Equilibrium, PodsWithoutCardsGoWhereTheyStrandNoCards) {
   const Node full = node_with_host("full: 0[0/0 of 1000]", 32, 1000);
   const Node idle = node_with_host("idle: 0[100/1000] 1[100/1000]", 32, 1000);
-  const Market market = market_of("1 x whole@16", {full, idle});
+  const PriceSnapshot price_snapshot = market_of("1 x whole@16", {full, idle});
   const GpuRequest none;
-  const Ask ask(none, {MilliCpu(16'000), MiB{}}, 0, &market);
-  EXPECT_GT(kEquilibrium.score_node(ask, full, {}), kEquilibrium.score_node(ask, idle, {}));
+  const PlacementContext context(none, {MilliCpu(16'000), MiB{}}, 0, &price_snapshot);
+  EXPECT_GT(kEquilibrium.score_node(context, full, {}), kEquilibrium.score_node(context, idle, {}));
 }
 
 TEST(Equilibrium, NoPlacementGainsValue) {
   const Node node = node_with_host("n: 0[100/1000] 1[40/400 of 1000]", 32, 100);
-  const Market market = market_of("2 x 30/300@4, 1 x whole@8", {node});
+  const PriceSnapshot price_snapshot = market_of("2 x 30/300@4, 1 x whole@8", {node});
   for (const char* text : {"30/300", "40/100", "whole", "10/10 20/20"}) {
     const GpuRequest pod = request_of(text);
-    EXPECT_LE(score_of(node, Ask(pod, {MilliCpu(1'000), MiB(10)}, 0, &market)), 0) << text;
+    EXPECT_LE(score_of(node, PlacementContext(pod, {MilliCpu(1'000), MiB(10)}, 0, &price_snapshot)),
+              0)
+        << text;
   }
 }
 
@@ -78,10 +80,10 @@ TEST(Equilibrium, WithoutAMarketItIsBinpack) {
   const Node node = node_of("n: 0[100/1000] 1[50/500 of 1000]");
   const GpuRequest pod = request_of("20/200");
   const Share share = pod.containers.front().per_card;
-  const Ask ask(pod);
-  const Market nothing_known;
-  const Ask still(pod, {}, 0, &nothing_known);
-  for (const Ask* one : {&ask, &still}) {
+  const PlacementContext context(pod);
+  const PriceSnapshot nothing_known;
+  const PlacementContext still(pod, {}, 0, &nothing_known);
+  for (const PlacementContext* one : {&context, &still}) {
     for (const Card& card : node.cards) {
       EXPECT_EQ(kEquilibrium.score_card(*one, node, card, card.used, share),
                 kBinpack.score_card(*one, node, card, card.used, share));

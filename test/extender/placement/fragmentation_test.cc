@@ -13,7 +13,7 @@ using test::request_of;
 Node node_with(const char* text, std::int64_t milli_cpu, std::int64_t used = 0) {
   Node node = node_of(text);
   node.allocatable = {MilliCpu(milli_cpu), MiB(1)};
-  node.host_used = {MilliCpu(used), MiB()};
+  node.resources_used = {MilliCpu(used), MiB()};
   return node;
 }
 

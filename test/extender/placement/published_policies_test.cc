@@ -29,7 +29,7 @@ const Policy* const kAll[] = {&kRandom, &kDotProd, &kClustering, &kPacking, &kBe
 Node node_with(const std::string& text, std::int64_t milli_cpu, std::int64_t used = 0) {
   Node node = node_of(text);
   node.allocatable = {MilliCpu(milli_cpu), MiB(1)};
-  node.host_used = {MilliCpu(used), MiB()};
+  node.resources_used = {MilliCpu(used), MiB()};
   return node;
 }
 
@@ -42,28 +42,30 @@ struct Pod {
 };
 
 Score score(const Policy& policy, const Node& node, const Pod& pod,
-            const Market* market = nullptr) {
+            const PriceSnapshot* price_snapshot = nullptr) {
   const GpuRequest request = request_of(pod.request);
-  const Ask ask(request, {MilliCpu(pod.milli_cpu), MiB()}, pod.draw, market);
-  return policy.score_node(ask, node, holds(node, request, placement_of(pod.placement)));
+  const PlacementContext context(request, {MilliCpu(pod.milli_cpu), MiB()}, pod.draw,
+                                 price_snapshot);
+  return policy.score_node(context, node, holds(node, request, placement_of(pod.placement)));
 }
 
 // The cards that `policy` takes for a pod that fits.
 std::string cards_by(const Policy& policy, const Node& node, const char* asked,
-                     const Market* market = nullptr) {
+                     const PriceSnapshot* price_snapshot = nullptr) {
   const GpuRequest request = request_of(asked);
   SearchBudget budget{1'000};
-  const auto placed = place(node, Ask(request, {}, 7, market), policy, budget);
+  const auto placed = place(node, PlacementContext(request, {}, 7, price_snapshot), policy, budget);
   return text_of(std::get<Placed>(placed).placement);
 }
 
 // Half of the pods want half a card, the others a whole one.
-Market halves_and_wholes() {
-  Market market;
-  market.workload.classes = {{{.cards = 1, .per_card = share_of("50/0")}, 0.5},
-                             {{.cards = 1, .per_card = share_of("100/0"), .whole = true}, 0.5}};
-  market.target = TargetWorkload(market.workload);
-  return market;
+PriceSnapshot halves_and_wholes() {
+  PriceSnapshot price_snapshot;
+  price_snapshot.workload.classes = {
+      {{.cards = 1, .per_card = share_of("50/0")}, 0.5},
+      {{.cards = 1, .per_card = share_of("100/0"), .whole = true}, 0.5}};
+  price_snapshot.target = TargetWorkload(price_snapshot.workload);
+  return price_snapshot;
 }
 
 TEST(PublishedPolicies, RankPodsWithoutCardsToo) {
@@ -83,10 +85,10 @@ TEST(PublishedPolicies, TakeTheCardWithTheLeastThatIsFree) {
 }
 
 TEST(PublishedPolicies, TakeTheFirstOfWholeCards) {
-  const Market market = halves_and_wholes();
+  const PriceSnapshot price_snapshot = halves_and_wholes();
   const Node node = node_of("n: 0[40/1000] 1[0/0 of 1000] 2[100/1000] 3[100/800] 4[100/1000]");
   for (const Policy* policy : {&kDotProd, &kClustering, &kPacking, &kBestFit, &kFgd}) {
-    EXPECT_EQ(cards_by(*policy, node, "wholex2", &market), "2,3") << policy->name;
+    EXPECT_EQ(cards_by(*policy, node, "wholex2", &price_snapshot), "2,3") << policy->name;
   }
 }
 
@@ -229,7 +231,7 @@ TEST(Clustering, PrefersTheFullerOfTheSameKind) {
 // --- fgd -----------------------------------------------------------------------------------------
 
 TEST(Fgd, PrefersWhereFragmentationGrowsLeast) {
-  const Market market = halves_and_wholes();
+  const PriceSnapshot price_snapshot = halves_and_wholes();
   struct {
     const char* cards;
     Pod pod;
@@ -248,42 +250,45 @@ TEST(Fgd, PrefersWhereFragmentationGrowsLeast) {
   };
   for (const auto& test : cases) {
     const Node node = node_of("n: " + std::string(test.cards));
-    EXPECT_EQ(score(kFgd, node, test.pod, &market), test.score) << test.cards << test.pod.request;
+    EXPECT_EQ(score(kFgd, node, test.pod, &price_snapshot), test.score)
+        << test.cards << test.pod.request;
   }
 }
 
 TEST(Fgd, SeesCpuRunOutBesideFreeCards) {
-  Market market;
-  market.workload.classes = {
+  PriceSnapshot price_snapshot;
+  price_snapshot.workload.classes = {
       {{.host = {MilliCpu(4'000), MiB()}, .cards = 1, .per_card = share_of("50/0")}, 1}};
-  market.target = TargetWorkload(market.workload);
+  price_snapshot.target = TargetWorkload(price_snapshot.workload);
   const Node node = node_with("n: 0[100/1] 1[100/1]", 16'000, 8'000);
-  EXPECT_EQ(score(kFgd, node, {"", "", 4'000}, &market), 50);
+  EXPECT_EQ(score(kFgd, node, {"", "", 4'000}, &price_snapshot), 50);
   // F 0, then 2000: sigmoid(-2) = 0.119
-  EXPECT_EQ(score(kFgd, node, {"", "", 5'000}, &market), 11);
+  EXPECT_EQ(score(kFgd, node, {"", "", 5'000}, &price_snapshot), 11);
 }
 
 TEST(Fgd, TakesTheCardWhereFragmentationGrowsLeast) {
-  const Market market = halves_and_wholes();
+  const PriceSnapshot price_snapshot = halves_and_wholes();
   // On card 1 0.3 would be left for nobody; on card 2 half a card is.
-  EXPECT_EQ(cards_by(kFgd, node_of("n: 0[100/1] 1[60/1] 2[80/1]"), "30/0", &market), "2");
-  EXPECT_EQ(cards_by(kBestFit, node_of("n: 0[100/1] 1[60/1] 2[80/1]"), "30/0", &market), "1");
-  EXPECT_EQ(cards_by(kFgd, node_of("n: 0[100/1] 1[30/1] 2[30/1]"), "30/0", &market), "1");
+  EXPECT_EQ(cards_by(kFgd, node_of("n: 0[100/1] 1[60/1] 2[80/1]"), "30/0", &price_snapshot), "2");
+  EXPECT_EQ(cards_by(kBestFit, node_of("n: 0[100/1] 1[60/1] 2[80/1]"), "30/0", &price_snapshot),
+            "1");
+  EXPECT_EQ(cards_by(kFgd, node_of("n: 0[100/1] 1[30/1] 2[30/1]"), "30/0", &price_snapshot), "1");
 }
 
 TEST(Fgd, CountsWhatOtherContainersOfThePodTake) {
-  const Market market = halves_and_wholes();
+  const PriceSnapshot price_snapshot = halves_and_wholes();
   // Both on card 0 leave nothing behind.
-  EXPECT_EQ(cards_by(kFgd, node_of("n: 0[90/1] 1[100/1]"), "50/0 40/0", &market), "0 | 0");
+  EXPECT_EQ(cards_by(kFgd, node_of("n: 0[90/1] 1[100/1]"), "50/0 40/0", &price_snapshot), "0 | 0");
 }
 
 TEST(Fgd, IsBestFitWhileNothingIsKnown) {
-  const Market nothing;
+  const PriceSnapshot nothing;
   const Node node = node_with("n: 0[100/1] 1[40/1]", 16'000);
-  for (const Market* market : {static_cast<const Market*>(nullptr), &nothing}) {
-    EXPECT_EQ(score(kFgd, node, {"30/0", "1", 1'000}, market),
+  for (const PriceSnapshot* price_snapshot :
+       {static_cast<const PriceSnapshot*>(nullptr), &nothing}) {
+    EXPECT_EQ(score(kFgd, node, {"30/0", "1", 1'000}, price_snapshot),
               score(kBestFit, node, {"30/0", "1", 1'000}));
-    EXPECT_EQ(cards_by(kFgd, node, "30/0", market), "1");
+    EXPECT_EQ(cards_by(kFgd, node, "30/0", price_snapshot), "1");
   }
 }
 
@@ -297,14 +302,15 @@ TEST(Random, DrawsEveryNodeAndCardEquallyOften) {
   int drawn_card[3] = {};
   for (std::uint64_t draw = 0; draw < kDraws; ++draw) {
     const GpuRequest request = request_of("30/0");
-    const Ask ask(request, {}, draw, nullptr);
+    const PlacementContext context(request, {}, draw, nullptr);
     int best = 0;
     int best_card = 0;
     for (int i = 1; i < 4; ++i)
-      if (kRandom.score_node(ask, nodes[i], {}) > kRandom.score_node(ask, nodes[best], {}))
+      if (kRandom.score_node(context, nodes[i], {}) > kRandom.score_node(context, nodes[best], {}))
         best = i;
     const auto of_card = [&](int i) {
-      return kRandom.score_card(ask, nodes[0], nodes[0].cards[static_cast<std::size_t>(i)], {}, {});
+      return kRandom.score_card(context, nodes[0], nodes[0].cards[static_cast<std::size_t>(i)], {},
+                                {});
     };
     for (int i = 1; i < 3; ++i)
       if (of_card(i) > of_card(best_card)) best_card = i;
@@ -342,13 +348,13 @@ TEST(Hundredths, CutAndStayWithinTheirRange) {
 TEST(PublishedPolicies, TakeNodesOfAnySize) {
   Node node = node_of("n: 0[100/1]");
   node.allocatable = {MilliCpu(MilliCpu::kMax), MiB(MiB::kMax)};
-  const Market market = halves_and_wholes();
+  const PriceSnapshot price_snapshot = halves_and_wholes();
   for (const Policy* policy : kAll) {
     for (const Pod& pod : {Pod{"", "", MilliCpu::kMax}, Pod{"whole", "0", 1}, Pod{"", ""}}) {
-      const Score found = score(*policy, node, pod, &market);
+      const Score found = score(*policy, node, pod, &price_snapshot);
       EXPECT_LE(std::abs(found), std::int64_t{1} << 56) << policy->name;
     }
-    EXPECT_NO_FATAL_FAILURE(score(*policy, Node{}, {"", ""}, &market));
+    EXPECT_NO_FATAL_FAILURE(score(*policy, Node{}, {"", ""}, &price_snapshot));
   }
 }
 

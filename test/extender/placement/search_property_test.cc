@@ -127,9 +127,9 @@ std::optional<Assignment> assignment_of(const World& world, const Placement& pla
 
 Outcome expect_true_answer(const World& world, const Policy* policy, std::uint32_t steps,
                            bool exists) {
-  const Ask ask(world.request);
+  const PlacementContext context(world.request);
   SearchBudget budget{steps};
-  Search search(world.node, world.open, world.room, ask, policy, budget);
+  Search search(world.node, world.open, world.room, context, policy, budget);
   const Outcome outcome = search.run();
   EXPECT_LE(budget.steps, steps);
   if (outcome == Outcome::kNone) EXPECT_FALSE(exists) << steps << " steps";

@@ -61,7 +61,7 @@ TEST(RoomAfter, ThePodsHoldsAndHostAmountsAreGone) {
 
 TEST(RoomAfter, OverfullIsNothingFree) {
   Node node = node_with_host("n: 0[0/0 of 1000 used=150/2000]", 1, 1);
-  node.host_used = {MilliCpu(5'000), MiB(9'999)};
+  node.resources_used = {MilliCpu(5'000), MiB(9'999)};
   const NodeRoom room = room_after(node, kinds_of({node}), {}, {});
   EXPECT_EQ(room.count, 0);
   EXPECT_EQ(room.cores, 0.0F);

@@ -103,8 +103,8 @@ class Exhaustive {
   Exhaustive(const World& world, std::vector<double> worth) : world_(world), worth_(worth) {
     for (const Card& card : world.node.cards) free_.push_back(card.room());
     const bool known = !world.node.allocatable.zero();
-    host_ =
-        known ? world.node.host_room() : HostAmount{MilliCpu(1'000'000'000), MiB(1'000'000'000)};
+    host_ = known ? world.node.resources_left()
+                  : NodeResources{MilliCpu(1'000'000'000), MiB(1'000'000'000)};
   }
 
   double best() {
@@ -150,7 +150,7 @@ class Exhaustive {
   const World& world_;
   std::vector<double> worth_;
   std::vector<Share> free_;
-  HostAmount host_;
+  NodeResources host_;
   double best_ = 0;
 };
 

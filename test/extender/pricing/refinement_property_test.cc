@@ -231,7 +231,7 @@ TEST(ExpectEveryModelProperty, ProbabilitiesAreThoseOfItsTwoNumbers) {
     }
     const Workload before = workload_of(counted(random), 1, 100);
     Workload after = before;
-    expect_every_model(kinds, largest, after);
+    add_model_prior(kinds, largest, after);
     const bool changes = !before.classes.empty() && most.size() > 1;
     ASSERT_EQ(after.classes.size(), before.classes.size() + (changes ? 2 * most.size() : 0));
     double sum = 0;

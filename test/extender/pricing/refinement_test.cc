@@ -19,7 +19,7 @@ Prices refined(const std::string& workload, const std::vector<Node>& nodes) {
   const Kinds kinds = kinds_of(nodes);
   std::vector<NodeRoom> rooms;
   for (const Node& node : nodes) rooms.push_back(room_after(node, kinds, {}, {}));
-  return refine(workload_text(workload), kinds, rooms, {}, kInHaste);
+  return refine(workload_text(workload), kinds, rooms, {}, kQuickStart);
 }
 
 TEST(Refine, AClassThatWouldBePackedMoreThanItComesPays) {

@@ -67,7 +67,7 @@ class Draw {
     const int cards = upto(9) == 0 ? 70 : upto(8);
     for (int i = 0; i < cards; ++i) node.cards.push_back(card(i));
     if (upto(4) != 0) node.allocatable.cpu = MilliCpu(upto(6) * 1000);
-    node.host_used.cpu = MilliCpu(upto(6) * 1000);
+    node.resources_used.cpu = MilliCpu(upto(6) * 1000);
     return node;
   }
 
@@ -96,8 +96,8 @@ TEST(TargetWorkload, FindsWhatTheNodeWouldHaveWithThePodOnIt) {
     const TargetWorkload target(draw.workload());
     const Node node = draw.node();
     Node with_pod = node;
-    const HostAmount host{MilliCpu(draw.upto(3) * 1000), MiB(draw.upto(9))};
-    with_pod.host_used += host;
+    const NodeResources host{MilliCpu(draw.upto(3) * 1000), MiB(draw.upto(9))};
+    with_pod.resources_used += host;
     std::vector<CardHold> pod;
     for (Card& card : with_pod.cards) {
       if (draw.upto(2) != 0) continue;

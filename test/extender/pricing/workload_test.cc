@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-HostAmount host_of(std::int64_t milli_cpu, std::int64_t mib) {
+NodeResources resources_of(std::int64_t milli_cpu, std::int64_t mib) {
   return {MilliCpu(milli_cpu), MiB(mib)};
 }
 
@@ -26,9 +26,9 @@ TEST(ClassesOf, APodOfOneContainerIsOneClass) {
   request.selector.models = {"A100", "T4"};
   request.selector.models_excluded = {"P100"};
   request.selector.uuids = {"GPU-1"};
-  const PodClass expected{host_of(4000, 512), 2,       share_of("30/1024"), false,
-                          {"A100", "T4"},     {"P100"}};
-  EXPECT_THAT(classes_of(request, host_of(4000, 512)), ElementsAre(expected));
+  const PodClass expected{resources_of(4000, 512), 2,       share_of("30/1024"), false,
+                          {"A100", "T4"},          {"P100"}};
+  EXPECT_THAT(classes_of(request, resources_of(4000, 512)), ElementsAre(expected));
 }
 
 TEST(ClassesOf, InWhichOrderModelsAreListedAndHowOftenDoesNotMatter) {
@@ -49,15 +49,16 @@ TEST(ClassesOf, WholeCardsAreToldFromSharesOfAllCompute) {
 }
 
 TEST(ClassesOf, APodWithoutCardsIsAClassOfItsHostAmounts) {
-  const PodClass expected{.host = host_of(12500, 57344)};
-  EXPECT_THAT(classes_of(GpuRequest{}, host_of(12500, 57344)), ElementsAre(expected));
+  const PodClass expected{.host = resources_of(12500, 57344)};
+  EXPECT_THAT(classes_of(GpuRequest{}, resources_of(12500, 57344)), ElementsAre(expected));
   EXPECT_THAT(classes_of(GpuRequest{}, {}), ElementsAre(PodClass{}));
 }
 
 TEST(ClassesOf, TheFirstOfSeveralContainersHasThePodsHostAmounts) {
-  const auto classes = classes_of(request_of("init:80/4000 30/1024 wholex2"), host_of(8000, 64));
+  const auto classes =
+      classes_of(request_of("init:80/4000 30/1024 wholex2"), resources_of(8000, 64));
   ASSERT_THAT(classes, SizeIs(3));
-  EXPECT_EQ(classes[0].host, host_of(8000, 64));
+  EXPECT_EQ(classes[0].host, resources_of(8000, 64));
   EXPECT_EQ(classes[0].per_card, share_of("80/4000"));
   EXPECT_TRUE(classes[1].host.zero());
   EXPECT_EQ(classes[1].per_card, share_of("30/1024"));
@@ -70,7 +71,7 @@ std::vector<CountedClass> counted(const std::vector<std::int64_t>& counts) {
   std::vector<CountedClass> classes;
   for (const std::int64_t count : counts) {
     const auto name = static_cast<std::int64_t>(classes.size());
-    classes.push_back({{.host = host_of(name, 0)}, count});
+    classes.push_back({{.host = resources_of(name, 0)}, count});
   }
   return classes;
 }

@@ -23,7 +23,7 @@ class HeldRefusalsTest : public ::testing::Test {
   };
 
   // As the filter route does: decide, and hold what is refused.
-  std::shared_ptr<Question> ask(const char* pod, bool fits = false) {
+  std::shared_ptr<Question> context(const char* pod, bool fits = false) {
     auto question = std::make_shared<Question>();
     question->fits = fits;
     const auto decide = [question](bool last) {
@@ -38,31 +38,31 @@ class HeldRefusalsTest : public ::testing::Test {
   }
 
   test::ManualExecutor executor_;
-  HeldRefusals held_{executor_};
+  RejectionDelay held_{executor_};
 };
 
 TEST_F(HeldRefusalsTest, ARefusalWaitsForNewsAndIsAnsweredWithoutIt) {
-  const auto question = ask("a");
+  const auto question = context("a");
   EXPECT_FALSE(question->answer);
-  executor_.advance(kRefusalHold - kBlink);
+  executor_.advance(kRejectionDelay - kBlink);
   EXPECT_FALSE(question->answer);
   executor_.advance(kBlink);
   EXPECT_EQ(question->answer, false);
 }
 
 TEST_F(HeldRefusalsTest, AReleaseThatMakesRoomAnswersAtOnce) {
-  const auto question = ask("a");
+  const auto question = context("a");
   executor_.advance(kBlink);
   question->fits = true;
   held_.observe(1);
   EXPECT_EQ(question->answer, true);
-  executor_.advance(kRefusalHoldMax);
+  executor_.advance(kRejectionDelayMax);
   EXPECT_EQ(question->decided, 2);
 }
 
 TEST_F(HeldRefusalsTest, AReleaseElsewhereIsWaitedOutInCaseAnotherFollows) {
-  const auto question = ask("a");
-  executor_.advance(kRefusalHold - kBlink);
+  const auto question = context("a");
+  executor_.advance(kRejectionDelay - kBlink);
   held_.observe(1);
   executor_.advance(kBlink);
   EXPECT_FALSE(question->answer);
@@ -72,9 +72,9 @@ TEST_F(HeldRefusalsTest, AReleaseElsewhereIsWaitedOutInCaseAnotherFollows) {
 }
 
 TEST_F(HeldRefusalsTest, ReleasesWithoutEndDoNotHoldARefusalForEver) {
-  const auto question = ask("a");
+  const auto question = context("a");
   std::uint64_t releases = 0;
-  for (Duration waited{0}; waited < kRefusalHoldMax; waited += kBlink) {
+  for (Duration waited{0}; waited < kRejectionDelayMax; waited += kBlink) {
     EXPECT_FALSE(question->answer) << waited.count();
     held_.observe(++releases);
     executor_.advance(kBlink);
@@ -95,21 +95,21 @@ TEST_F(HeldRefusalsTest, AReleaseBetweenDecisionAndHoldIsNotMissed) {
 }
 
 TEST_F(HeldRefusalsTest, APodAskedAgainAfterAReleaseLongSeenIsAnsweredAtOnce) {
-  ask("a");
-  executor_.advance(kRefusalHold);
+  context("a");
+  executor_.advance(kRejectionDelay);
   held_.observe(1);
-  executor_.advance(kRefusalHold);
-  EXPECT_EQ(ask("a")->answer, false);
+  executor_.advance(kRejectionDelay);
+  EXPECT_EQ(context("a")->answer, false);
 }
 
 TEST_F(HeldRefusalsTest, APodAskedAgainWithoutAnyReleaseIsHeldAgain) {
-  ask("a");
-  executor_.advance(kRefusalHold);
-  EXPECT_FALSE(ask("a")->answer);
+  context("a");
+  executor_.advance(kRejectionDelay);
+  EXPECT_FALSE(context("a")->answer);
 }
 
 TEST_F(HeldRefusalsTest, AFittingPodIsNeverHeld) {
-  EXPECT_EQ(ask("a", true)->answer, true);
+  EXPECT_EQ(context("a", true)->answer, true);
   EXPECT_EQ(executor_.pending(), 0u);
 }
 
@@ -118,33 +118,34 @@ TEST_F(HeldRefusalsTest, HoldingStaysWithinItsPartOfTheTime) {
   Duration held{0};
   while (executor_.now() - begun < std::chrono::minutes(10)) {
     const Instant asked = executor_.now();
-    const auto question = ask("a");
+    const auto question = context("a");
     while (!question->answer) executor_.advance(kBlink);
     held += executor_.now() - asked;
     executor_.advance(kBlink);
   }
   const Duration all = executor_.now() - begun;
-  EXPECT_LE(held, all * kRefusalHoldPercent / 100 + kRefusalHoldAllowance + kRefusalHoldMax);
+  EXPECT_LE(held,
+            all * kRejectionDelayPercent / 100 + kRejectionDelayAllowance + kRejectionDelayMax);
   EXPECT_GT(held, Duration(0));
 }
 
 TEST_F(HeldRefusalsTest, HowManyAreHeldAtOnceHasABound) {
-  for (std::size_t i = 0; i < kRefusalsHeldMax; ++i)
-    EXPECT_FALSE(ask(std::to_string(i).c_str())->answer);
-  EXPECT_EQ(ask("one more")->answer, false);
+  for (std::size_t i = 0; i < kDelayedRejectionsMax; ++i)
+    EXPECT_FALSE(context(std::to_string(i).c_str())->answer);
+  EXPECT_EQ(context("one more")->answer, false);
 }
 
-TEST(HeldRefusals, NobodyIsCalledOnceItIsGone) {
+TEST(RejectionDelay, NobodyIsCalledOnceItIsGone) {
   test::ManualExecutor executor;
   int calls = 0;
   {
-    HeldRefusals held(executor);
+    RejectionDelay held(executor);
     held.hold(PodUid("a"), 0, [&](bool) {
       ++calls;
       return true;
     });
   }
-  executor.advance(kRefusalHoldMax);
+  executor.advance(kRejectionDelayMax);
   EXPECT_EQ(calls, 0);
 }
 

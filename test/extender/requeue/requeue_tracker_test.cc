@@ -21,46 +21,46 @@ Instant at(Duration since_start) {
 }
 const Instant kStart = at(Duration(0));
 
-TEST(WakeList, ARefusalAloneIsOwedNothing) {
-  WakeList list;
+TEST(RequeueTracker, ARefusalAloneIsOwedNothing) {
+  RequeueTracker list;
   list.refused(kA, 0, kStart);
   list.observe(0, kStart + kBlink);
   EXPECT_FALSE(list.due());
   EXPECT_EQ(list.size(), 1U);
 }
 
-TEST(WakeList, AReleaseAfterTheRefusalIsDueOnceKubeSchedulerHadItsTime) {
-  WakeList list;
+TEST(RequeueTracker, AReleaseAfterTheRefusalIsDueOnceKubeSchedulerHadItsTime) {
+  RequeueTracker list;
   list.refused(kA, 0, kStart);
   list.observe(1, at(Duration(70)));
-  EXPECT_EQ(list.due(), at(Duration(70)) + kWakeDelay);
+  EXPECT_EQ(list.due(), at(Duration(70)) + kRequeueDelay);
 }
 
-TEST(WakeList, ARefusalThatKnewTheReleaseIsOwedNothing) {
-  WakeList list;
+TEST(RequeueTracker, ARefusalThatKnewTheReleaseIsOwedNothing) {
+  RequeueTracker list;
   list.refused(kA, 1, kStart);
   list.observe(1, kStart + kBlink);
   EXPECT_FALSE(list.due());
 }
 
-TEST(WakeList, ARefusalDecidedBeforeAReleaseAndAnsweredAfterItIsOwed) {
-  WakeList list;
+TEST(RequeueTracker, ARefusalDecidedBeforeAReleaseAndAnsweredAfterItIsOwed) {
+  RequeueTracker list;
   list.observe(1, kStart);
   list.refused(kA, 0, kStart + kBlink);
-  EXPECT_EQ(list.due(), kStart + kBlink + kWakeDelay);
+  EXPECT_EQ(list.due(), kStart + kBlink + kRequeueDelay);
 }
 
-TEST(WakeList, WhoWaitsForLongIsOwedAsMuch) {
-  WakeList list;
+TEST(RequeueTracker, WhoWaitsForLongIsOwedAsMuch) {
+  RequeueTracker list;
   list.refused(kA, 0, kStart);
-  const Instant late = kStart + kWakeRememberedFor - kBlink;
+  const Instant late = kStart + kRequeueRememberedFor - kBlink;
   list.observe(1, late);
-  EXPECT_EQ(list.due(), late + kWakeDelay);
+  EXPECT_EQ(list.due(), late + kRequeueDelay);
 }
 
-TEST(WakeList, WhoIsAskedAboutAgainOrGoneIsOwedNothing) {
+TEST(RequeueTracker, WhoIsAskedAboutAgainOrGoneIsOwedNothing) {
   for (const bool asked : {true, false}) {
-    WakeList list;
+    RequeueTracker list;
     list.refused(kA, 0, kStart);
     list.observe(1, kStart);
     asked ? list.asked(kA, kStart) : list.gone(kA);
@@ -69,27 +69,27 @@ TEST(WakeList, WhoIsAskedAboutAgainOrGoneIsOwedNothing) {
   }
 }
 
-TEST(WakeList, TheFirstReleaseCountsNotTheLast) {
-  WakeList list;
+TEST(RequeueTracker, TheFirstReleaseCountsNotTheLast) {
+  RequeueTracker list;
   list.refused(kA, 0, kStart);
   list.observe(1, kStart);
   list.observe(2, at(Duration(900)));
-  EXPECT_EQ(list.due(), kStart + kWakeDelay);
+  EXPECT_EQ(list.due(), kStart + kRequeueDelay);
 }
 
-TEST(WakeList, WaitsWhileKubeSchedulerIsAskingButNotForEver) {
-  WakeList list;
+TEST(RequeueTracker, WaitsWhileKubeSchedulerIsAskingButNotForEver) {
+  RequeueTracker list;
   list.refused(kA, 0, kStart);
   list.observe(1, kStart);
-  const Instant asking = kStart + kWakeDelay;
+  const Instant asking = kStart + kRequeueDelay;
   list.asked(kB, asking);
-  EXPECT_EQ(list.due(), asking + kWakeQuiet);
-  list.asked(kB, kStart + kWakeDelayMax);
-  EXPECT_EQ(list.due(), kStart + kWakeDelayMax);
+  EXPECT_EQ(list.due(), asking + kRequeueQuiet);
+  list.asked(kB, kStart + kRequeueDelayMax);
+  EXPECT_EQ(list.due(), kStart + kRequeueDelayMax);
 }
 
-TEST(WakeList, OneWakeIsForAllWhoWereOwedIt) {
-  WakeList list;
+TEST(RequeueTracker, OneWakeIsForAllWhoWereOwedIt) {
+  RequeueTracker list;
   list.refused(kA, 0, kStart);
   list.refused(kB, 0, kStart);
   list.observe(1, kStart);
@@ -100,8 +100,8 @@ TEST(WakeList, OneWakeIsForAllWhoWereOwedIt) {
   EXPECT_FALSE(list.due());
 }
 
-TEST(WakeList, AReleaseSeenWhileAWakeIsUnderWayNeedsAnother) {
-  WakeList list;
+TEST(RequeueTracker, AReleaseSeenWhileAWakeIsUnderWayNeedsAnother) {
+  RequeueTracker list;
   list.refused(kA, 0, kStart);
   list.refused(kB, 1, kStart);
   list.observe(1, kStart);
@@ -110,24 +110,24 @@ TEST(WakeList, AReleaseSeenWhileAWakeIsUnderWayNeedsAnother) {
   list.observe(2, sent);
   list.woken();
   EXPECT_EQ(list.size(), 1U);
-  EXPECT_EQ(list.due(), sent + std::max(kWakeDelay, kWakeInterval));
+  EXPECT_EQ(list.due(), sent + std::max(kRequeueDelay, kRequeueInterval));
 }
 
-TEST(WakeList, WakesKeepTheirDistance) {
-  WakeList list;
+TEST(RequeueTracker, WakesKeepTheirDistance) {
+  RequeueTracker list;
   list.refused(kA, 0, kStart);
   list.observe(1, kStart);
   list.refused(kB, 1, kStart);
-  const Instant sent = kStart + kWakeDelay;
+  const Instant sent = kStart + kRequeueDelay;
   list.observe(2, sent - kBlink);
   list.sent(sent);
   list.woken();
   list.refused(kB, 1, sent);
-  EXPECT_GE(*list.due(), sent + kWakeInterval);
+  EXPECT_GE(*list.due(), sent + kRequeueInterval);
 }
 
-TEST(WakeList, AFailedWakeIsOwedStill) {
-  WakeList list;
+TEST(RequeueTracker, AFailedWakeIsOwedStill) {
+  RequeueTracker list;
   list.refused(kA, 0, kStart);
   list.observe(1, kStart);
   list.sent(*list.due());
@@ -138,34 +138,34 @@ TEST(WakeList, AFailedWakeIsOwedStill) {
   EXPECT_FALSE(list.due());
 }
 
-TEST(WakeList, WhoIsNotAskedAboutForLongIsNoLongerThere) {
-  WakeList list;
+TEST(RequeueTracker, WhoIsNotAskedAboutForLongIsNoLongerThere) {
+  RequeueTracker list;
   list.refused(kA, 0, kStart);
   list.observe(1, kStart);
   list.refused(kB, 1, kStart + kBlink);
-  list.observe(1, kStart + kWakeRememberedFor);
+  list.observe(1, kStart + kRequeueRememberedFor);
   EXPECT_EQ(list.size(), 1U);
   EXPECT_FALSE(list.due());
 }
 
-TEST(WakeList, HasABoundAndForgetsWhoWaitsLongest) {
-  WakeList list;
-  for (std::size_t i = 0; i < kWakeListMax + 5; ++i)
+TEST(RequeueTracker, HasABoundAndForgetsWhoWaitsLongest) {
+  RequeueTracker list;
+  for (std::size_t i = 0; i < kRequeueListMax + 5; ++i)
     list.refused(PodUid(std::to_string(i)), 0, kStart);
-  EXPECT_EQ(list.size(), kWakeListMax);
+  EXPECT_EQ(list.size(), kRequeueListMax);
   list.gone(PodUid("4"));
-  EXPECT_EQ(list.size(), kWakeListMax);
+  EXPECT_EQ(list.size(), kRequeueListMax);
   list.gone(PodUid("5"));
-  EXPECT_EQ(list.size(), kWakeListMax - 1);
+  EXPECT_EQ(list.size(), kRequeueListMax - 1);
 }
 
-TEST(WakeList, TheBoundHoldsWhereAllAreOwed) {
-  WakeList list;
+TEST(RequeueTracker, TheBoundHoldsWhereAllAreOwed) {
+  RequeueTracker list;
   list.observe(1, kStart);
-  for (std::size_t i = 0; i < kWakeListMax + 5; ++i)
+  for (std::size_t i = 0; i < kRequeueListMax + 5; ++i)
     list.refused(PodUid(std::to_string(i)), 0, kStart);
-  EXPECT_EQ(list.size(), kWakeListMax);
-  EXPECT_EQ(list.due(), kStart + kWakeDelay);
+  EXPECT_EQ(list.size(), kRequeueListMax);
+  EXPECT_EQ(list.due(), kStart + kRequeueDelay);
 }
 
 // --- against a model: a map, and scans of it -----------------------------------------------------
@@ -194,9 +194,9 @@ struct Model {
   }
 };
 
-TEST(WakeList, OwesWhatASimplerModelOwesWhateverHappens) {
+TEST(RequeueTracker, OwesWhatASimplerModelOwesWhateverHappens) {
   std::mt19937 random(11);
-  WakeList list;
+  RequeueTracker list;
   Model model;
   std::uint64_t releases = 0;
   Instant now = kStart;

@@ -60,7 +60,7 @@ kube::Response status(int code) {
 
 class WakerTest : public testing::Test {
  protected:
-  void refuse(const char* pod) { waker_->refused(PodUid(pod), ledger_.releases()); }
+  void refuse(const char* pod) { requeue_->refused(PodUid(pod), ledger_.releases()); }
   // A node with cards appears.
   void release() {
     NodeFacts node;
@@ -75,11 +75,11 @@ class WakerTest : public testing::Test {
     release();
   }
   // Until whoever is owed a wake has got it.
-  void pass() { executor_.advance(kWakeDelay + 3 * kWakeLook); }
-  std::unique_ptr<Waker> make(std::string space) {
-    return std::make_unique<Waker>(
+  void pass() { executor_.advance(kRequeueDelay + 3 * kRequeuePoll); }
+  std::unique_ptr<SchedulerRequeue> make(std::string space) {
+    return std::make_unique<SchedulerRequeue>(
         client_, ledger_, std::move(space),
-        WakerEvents{.on_outcome = [this](WakeOutcome outcome) { outcomes_.push_back(outcome); },
+        WakerEvents{.on_outcome = [this](RequeueOutcome outcome) { outcomes_.push_back(outcome); },
                     .on_problem = [this](const auto& said) { problems_.push_back(said); }});
   }
 
@@ -88,16 +88,16 @@ class WakerTest : public testing::Test {
   kube::Client client_{api_};
   Ledger ledger_;
   int nodes_ = 0;
-  std::vector<WakeOutcome> outcomes_;
+  std::vector<RequeueOutcome> outcomes_;
   std::vector<std::string> problems_;
-  std::unique_ptr<Waker> waker_ = make("kube-system");
+  std::unique_ptr<SchedulerRequeue> requeue_ = make("kube-system");
 };
 
 TEST_F(WakerTest, WritesTheObjectOnceForAPodThatAReleaseOvertook) {
   strand("a");
   pass();
   EXPECT_THAT(api_.asked, ElementsAre("PATCH"));
-  EXPECT_THAT(outcomes_, ElementsAre(WakeOutcome::kWoken));
+  EXPECT_THAT(outcomes_, ElementsAre(RequeueOutcome::kRequeued));
   executor_.advance(std::chrono::minutes(1));
   EXPECT_EQ(api_.asked.size(), 1U);
 }
@@ -106,8 +106,8 @@ TEST_F(WakerTest, WritesNothingWithoutAReleaseOrWhenThePodIsAskedAboutAgain) {
   refuse("a");
   pass();
   strand("b");
-  waker_->asked(PodUid("a"));
-  waker_->gone(PodUid("b"));
+  requeue_->asked(PodUid("a"));
+  requeue_->gone(PodUid("b"));
   pass();
   EXPECT_TRUE(api_.asked.empty());
 }
@@ -124,7 +124,7 @@ TEST_F(WakerTest, EachWriteDiffersFromTheOneBefore) {
 TEST_F(WakerTest, TwoProcessesWriteDifferentValues) {
   strand("a");
   pass();
-  waker_ = make("kube-system");
+  requeue_ = make("kube-system");
   strand("a");
   pass();
   ASSERT_EQ(api_.bodies.size(), 2U);
@@ -138,7 +138,7 @@ TEST_F(WakerTest, CreatesTheObjectWhereThereIsNone) {
     strand("a");
     pass();
     EXPECT_THAT(api_.asked, ElementsAre("PATCH", "POST"));
-    EXPECT_EQ(outcomes_.back(), WakeOutcome::kWoken) << created;
+    EXPECT_EQ(outcomes_.back(), RequeueOutcome::kRequeued) << created;
   }
   EXPECT_TRUE(problems_.empty());
 }
@@ -152,15 +152,15 @@ TEST_F(WakerTest, AProblemIsToldOnceWhileItLastsAndTheWakeTriedEverLess) {
   ASSERT_EQ(problems_.size(), 1U);
   EXPECT_THAT(problems_[0], HasSubstr("status 403"));
   EXPECT_THAT(problems_[0], HasSubstr("deploy/rbac/extender.yaml"));
-  EXPECT_THAT(outcomes_, testing::Each(WakeOutcome::kRefused));
+  EXPECT_THAT(outcomes_, testing::Each(RequeueOutcome::kRefused));
 }
 
 TEST_F(WakerTest, AnotherProblemIsToldAndTheSameAgainAfterASuccess) {
   api_.answers = {status(403), status(503), status(200)};
   strand("a");
   executor_.advance(std::chrono::seconds(20));
-  EXPECT_THAT(outcomes_,
-              ElementsAre(WakeOutcome::kRefused, WakeOutcome::kFailed, WakeOutcome::kWoken));
+  EXPECT_THAT(outcomes_, ElementsAre(RequeueOutcome::kRefused, RequeueOutcome::kFailed,
+                                     RequeueOutcome::kRequeued));
   EXPECT_THAT(problems_, ElementsAre(HasSubstr("403"), HasSubstr("503")));
   api_.answers = {status(503)};
   strand("a");
@@ -173,7 +173,7 @@ TEST_F(WakerTest, ANamespaceThatIsNotThereIsAProblemOfTheFlag) {
   strand("a");
   pass();
   ASSERT_EQ(problems_.size(), 1U);
-  EXPECT_THAT(problems_[0], HasSubstr("--wake-namespace"));
+  EXPECT_THAT(problems_[0], HasSubstr("--requeue-namespace"));
 }
 
 TEST_F(WakerTest, OneWriteIsUnderWayAtATimeAndNoCallWaitsForIt) {
@@ -196,11 +196,11 @@ TEST_F(WakerTest, ReleasesInARowMakeNoMoreThanAWakeAnInterval) {
     executor_.advance(Duration(100));
   }
   EXPECT_GT(api_.asked.size(), seconds / 3U);
-  EXPECT_LE(api_.asked.size(), seconds * Duration(std::chrono::seconds(1)) / kWakeInterval);
+  EXPECT_LE(api_.asked.size(), seconds * Duration(std::chrono::seconds(1)) / kRequeueInterval);
 }
 
 TEST_F(WakerTest, WithoutANamespaceNobodyIsWoken) {
-  waker_ = make("");
+  requeue_ = make("");
   strand("a");
   pass();
   EXPECT_TRUE(api_.asked.empty());
@@ -212,7 +212,7 @@ TEST_F(WakerTest, NobodyIsCalledOnceItIsGone) {
   strand("a");
   pass();
   ASSERT_EQ(api_.held.size(), 1U);
-  waker_.reset();
+  requeue_.reset();
   api_.held[0](status(403));
   executor_.advance(std::chrono::minutes(1));
   EXPECT_TRUE(outcomes_.empty());
@@ -221,7 +221,7 @@ TEST_F(WakerTest, NobodyIsCalledOnceItIsGone) {
 TEST_F(WakerTest, RestsWhileNobodyWaits) {
   refuse("a");
   EXPECT_GT(executor_.pending(), 0U);
-  waker_->asked(PodUid("a"));
+  requeue_->asked(PodUid("a"));
   pass();
   EXPECT_EQ(executor_.pending(), 0U);
 }
@@ -229,7 +229,8 @@ TEST_F(WakerTest, RestsWhileNobodyWaits) {
 TEST_F(WakerTest, TheObjectAppearsAtAnApiServerAndChangesWithEachWake) {
   kube::MemoryApiServer server(executor_, {});
   kube::Client client(server);
-  Waker waker(client, ledger_, "default", {[](WakeOutcome) {}, [](const std::string&) {}});
+  SchedulerRequeue requeue(client, ledger_, "default",
+                           {[](RequeueOutcome) {}, [](const std::string&) {}});
   const auto object = [&] {
     kube::Request get;
     get.target = std::string("/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities/") +
@@ -238,7 +239,7 @@ TEST_F(WakerTest, TheObjectAppearsAtAnApiServerAndChangesWithEachWake) {
   };
   std::string before = object().body;
   for (int i = 0; i < 3; ++i) {
-    waker.refused(PodUid("a"), ledger_.releases());
+    requeue.refused(PodUid("a"), ledger_.releases());
     release();
     pass();
     EXPECT_EQ(object().status, 200);

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 struct FilterTest : testing::Test {
-  FilterReply ask(const PodText& pod, const std::vector<std::string>& names) {
+  FilterReply context(const PodText& pod, const std::vector<std::string>& names) {
     args = std::make_unique<ExtenderArgs>(args_of(pod, names));
     return filter(*args, ledger, settings, at_ms(0));
   }
@@ -47,7 +47,7 @@ TEST_F(FilterTest, EveryNodeIsEitherFittingOrRefusedWithItsSentence) {
   add_node(ledger, "small: 0[100/512]");
   add_node(ledger, "none:");
   ledger.apply_pod(bound_claim("a", "busy", "80/1000", "0"));
-  const auto reply = ask({}, {"busy", "free", "ghost", "none", "small"});
+  const auto reply = context({}, {"busy", "free", "ghost", "none", "small"});
   EXPECT_THAT(reply.fitting, ElementsAre("free"));
   EXPECT_THAT(texts(reply.failed), ElementsAre(line("busy", Reason::kCore)));
   EXPECT_THAT(texts(reply.failed_and_unresolvable),
@@ -60,11 +60,11 @@ TEST_F(FilterTest, OrderIsTheRequests) {
   for (const char* node : {"c: 0[100/8000]", "a: 0[100/8000]", "b: 0[100/8000]"}) {
     add_node(ledger, node);
   }
-  EXPECT_THAT(ask({}, {"c", "a", "b"}).fitting, ElementsAre("c", "a", "b"));
+  EXPECT_THAT(context({}, {"c", "a", "b"}).fitting, ElementsAre("c", "a", "b"));
 }
 
 TEST_F(FilterTest, APodWithoutCardsPassesEverywhereEvenUnknownNodes) {
-  const auto reply = ask({.asks = {""}}, {"ghost", "other"});
+  const auto reply = context({.asks = {""}}, {"ghost", "other"});
   EXPECT_THAT(reply.fitting, ElementsAre("ghost", "other"));
   EXPECT_THAT(reply.failed_and_unresolvable, IsEmpty());
 }
@@ -79,7 +79,7 @@ TEST_F(FilterTest, APodThatCannotBeReadIsRefusedEverywhereWithOneSentence) {
       {.annotations = R"("vke.volcengine.com/container-multiple-gpu":"x")"},
   };
   for (const auto& pod : pods) {
-    const auto reply = ask(pod, {"n1", "ghost"});
+    const auto reply = context(pod, {"n1", "ghost"});
     EXPECT_THAT(reply.fitting, IsEmpty());
     EXPECT_THAT(reply.failed, IsEmpty());
     ASSERT_EQ(reply.failed_and_unresolvable.size(), 2u);
@@ -91,7 +91,7 @@ TEST_F(FilterTest, APodThatCannotBeReadIsRefusedEverywhereWithOneSentence) {
 
 TEST_F(FilterTest, AnUnknownPolicyIsRefusedEverywhereByName) {
   add_node(ledger, "n1: 0[100/8000]");
-  const auto reply = ask({.annotations = R"("vke.volcengine.com/mgpu-policy":"best")"}, {"n1"});
+  const auto reply = context({.annotations = R"("vke.volcengine.com/mgpu-policy":"best")"}, {"n1"});
   ASSERT_EQ(reply.failed_and_unresolvable.size(), 1u);
   EXPECT_THAT(reply.failed_and_unresolvable[0].sentence,
               testing::AllOf(HasSubstr("mgpu-policy"), HasSubstr("best"), HasSubstr("binpack")));
@@ -100,7 +100,7 @@ TEST_F(FilterTest, AnUnknownPolicyIsRefusedEverywhereByName) {
 TEST_F(FilterTest, TheSentenceOfARefusedPodOutlivesCopiesOfTheReply) {
   FilterReply copy;
   {
-    const auto reply = ask({.asks = {"30"}}, {"n1"});
+    const auto reply = context({.asks = {"30"}}, {"n1"});
     copy = reply;
   }
   EXPECT_THAT(write_filter_reply(copy, args.get()), HasSubstr("mgpu-memory"));
@@ -122,43 +122,43 @@ TEST_F(FilterTest, FullNodesAreAnsweredByIndex) {
 TEST_F(FilterTest, OneFittingNodeIsExpected) {
   add_node(ledger, "n1: 0[100/8000] 1[100/8000]");
   add_node(ledger, "n2: 0[100/512]");
-  ask({}, {"n1", "n2"});
+  context({}, {"n1", "n2"});
   EXPECT_EQ(expected_text(ledger, "n1"), "0=30/1024 1=0/0");
 }
 
 TEST_F(FilterTest, OneFittingNodeIsExpectedByThePodsOwnCardPolicy) {
   add_node(ledger, "n1: 0[100/8000] 1[100/8000]");
   ledger.apply_pod(bound_claim("a", "n1", "10/1000", "0"));
-  ask({.annotations = R"("vke.volcengine.com/mgpu-policy":"spread")"}, {"n1"});
+  context({.annotations = R"("vke.volcengine.com/mgpu-policy":"spread")"}, {"n1"});
   EXPECT_EQ(expected_text(ledger, "n1"), "0=0/0 1=30/1024");
 }
 
 TEST_F(FilterTest, SeveralFittingNodesAreNotExpected) {
   add_node(ledger, "n1: 0[100/8000]");
   add_node(ledger, "n2: 0[100/8000]");
-  ask({}, {"n1", "n2"});
+  context({}, {"n1", "n2"});
   EXPECT_EQ(ledger.counts().expected, 0u);
 }
 
 TEST_F(FilterTest, AFilterEndsThePodsOldExpectation) {
   add_node(ledger, "n1: 0[100/8000]");
   add_node(ledger, "n2: 0[100/8000]");
-  ask({}, {"n1"});
+  context({}, {"n1"});
   ASSERT_EQ(ledger.counts().expected, 1u);
-  ask({}, {"n1", "n2"});
+  context({}, {"n1", "n2"});
   EXPECT_EQ(ledger.counts().expected, 0u);
 }
 
 TEST_F(FilterTest, ExpectationsOfOthersNeverRefuse) {
   add_node(ledger, "n1: 0[100/8000]");
-  ask({.name = "first", .asks = {"100"}}, {"n1"});
+  context({.name = "first", .asks = {"100"}}, {"n1"});
   ASSERT_EQ(ledger.counts().expected, 1u);
-  EXPECT_THAT(ask({.name = "second", .asks = {"100"}}, {"n1"}).fitting, ElementsAre("n1"));
+  EXPECT_THAT(context({.name = "second", .asks = {"100"}}, {"n1"}).fitting, ElementsAre("n1"));
 }
 
 TEST_F(FilterTest, ExpectationsLapse) {
   add_node(ledger, "n1: 0[100/8000]");
-  ask({}, {"n1"});
+  context({}, {"n1"});
   ledger.read(at_ms(0) + settings.expectation_life + Duration(1), [](const View&) {});
   EXPECT_EQ(ledger.counts().expected, 0u);
 }
@@ -166,19 +166,19 @@ TEST_F(FilterTest, ExpectationsLapse) {
 TEST_F(FilterTest, NothingIsExpectedWhereThatIsOff) {
   settings.expected_placements = false;
   add_node(ledger, "n1: 0[100/8000]");
-  EXPECT_THAT(ask({}, {"n1"}).fitting, ElementsAre("n1"));
+  EXPECT_THAT(context({}, {"n1"}).fitting, ElementsAre("n1"));
   EXPECT_EQ(ledger.counts().expected, 0u);
 }
 
 TEST_F(FilterTest, NoCandidatesIsAnEmptyReply) {
-  const auto reply = ask({}, {});
+  const auto reply = context({}, {});
   EXPECT_THAT(reply.fitting, IsEmpty());
   EXPECT_THAT(reply.failed_and_unresolvable, IsEmpty());
 }
 
 TEST_F(FilterTest, ChangesNothingButExpectations) {
   add_node(ledger, "n1: 0[100/8000]");
-  ask({}, {"n1"});
+  context({}, {"n1"});
   EXPECT_EQ(mgpu::test::used_text(ledger, "n1"), "0=0/0");
   EXPECT_EQ(ledger.counts().assumed, 0u);
 }

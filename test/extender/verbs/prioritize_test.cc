@@ -24,8 +24,8 @@ using testing::ElementsAre;
 using testing::Pair;
 
 struct PrioritizeTest : testing::Test {
-  std::map<std::string, std::int64_t> ask(const PodText& pod,
-                                          const std::vector<std::string>& names) {
+  std::map<std::string, std::int64_t> context(const PodText& pod,
+                                              const std::vector<std::string>& names) {
     const ExtenderArgs args = args_of(pod, names);
     std::map<std::string, std::int64_t> scores;
     const auto answer = prioritize(args, ledger, settings, at_ms(0));
@@ -44,7 +44,7 @@ TEST_F(PrioritizeTest, TheBestGetsTenAndTheOthersKeepTheirOrder) {
   }
   ledger.apply_pod(bound_claim("a", "n1", "10/800", "0"));
   ledger.apply_pod(bound_claim("b", "n2", "50/4000", "0"));
-  const auto scores = ask({}, {"n1", "n2", "n3"});
+  const auto scores = context({}, {"n1", "n2", "n3"});
   EXPECT_EQ(scores.at("n2"), 10);
   EXPECT_GT(scores.at("n1"), scores.at("n3"));
   EXPECT_EQ(scores.at("n3"), 1);
@@ -54,29 +54,29 @@ TEST_F(PrioritizeTest, TiesGoToTheFirstByNameAndEqualsStayEqual) {
   for (const char* node : {"a: 0[100/8000]", "b: 0[100/8000]", "c: 0[100/8000]"}) {
     add_node(ledger, node);
   }
-  EXPECT_THAT(ask({}, {"c", "b", "a"}), ElementsAre(Pair("a", 10), Pair("b", 9), Pair("c", 9)));
+  EXPECT_THAT(context({}, {"c", "b", "a"}), ElementsAre(Pair("a", 10), Pair("b", 9), Pair("c", 9)));
 }
 
 TEST_F(PrioritizeTest, ThePodsPolicyChoosesTheNode) {
   add_node(ledger, "full: 0[100/8000]");
   add_node(ledger, "idle: 0[100/8000]");
   ledger.apply_pod(bound_claim("a", "full", "50/4000", "0"));
-  EXPECT_EQ(ask({}, {"full", "idle"}).at("full"), 10);
+  EXPECT_EQ(context({}, {"full", "idle"}).at("full"), 10);
   const PodText spread{.annotations = R"("vke.volcengine.com/mgpu-policy":"spread")"};
-  EXPECT_EQ(ask(spread, {"full", "idle"}).at("idle"), 10);
+  EXPECT_EQ(context(spread, {"full", "idle"}).at("idle"), 10);
 }
 
 TEST_F(PrioritizeTest, NodesThatDoNotFitScoreZero) {
   add_node(ledger, "n1: 0[100/8000]");
   add_node(ledger, "n2: 0[100/512]");
-  EXPECT_THAT(ask({}, {"ghost", "n1", "n2"}),
+  EXPECT_THAT(context({}, {"ghost", "n1", "n2"}),
               ElementsAre(Pair("ghost", 0), Pair("n1", 10), Pair("n2", 0)));
 }
 
 TEST_F(PrioritizeTest, APodWithoutCardsOrWithABadRequestScoresZeroEverywhere) {
   add_node(ledger, "n1: 0[100/8000]");
-  EXPECT_THAT(ask({.asks = {""}}, {"n1"}), ElementsAre(Pair("n1", 0)));
-  EXPECT_THAT(ask({.asks = {"30"}}, {"n1"}), ElementsAre(Pair("n1", 0)));
+  EXPECT_THAT(context({.asks = {""}}, {"n1"}), ElementsAre(Pair("n1", 0)));
+  EXPECT_THAT(context({.asks = {"30"}}, {"n1"}), ElementsAre(Pair("n1", 0)));
   EXPECT_EQ(ledger.counts().expected, 0u);
 }
 
@@ -84,7 +84,7 @@ TEST_F(PrioritizeTest, NotesTheExpectedPlacementOnTheBestNode) {
   add_node(ledger, "n1: 0[100/8000]");
   add_node(ledger, "n2: 0[100/8000] 1[100/8000]");
   ledger.apply_pod(bound_claim("a", "n1", "10/800", "0"));
-  ask({.asks = {"60/1024", "60/1024"}}, {"n1", "n2"});
+  context({.asks = {"60/1024", "60/1024"}}, {"n1", "n2"});
   EXPECT_EQ(expected_text(ledger, "n1"), "0=0/0");
   EXPECT_EQ(expected_text(ledger, "n2"), "0=60/1024 1=60/1024");
 }
@@ -92,17 +92,17 @@ TEST_F(PrioritizeTest, NotesTheExpectedPlacementOnTheBestNode) {
 TEST_F(PrioritizeTest, NodesThatFitOnlyWithoutPodsOnTheirWayScoreZero) {
   add_node(ledger, "a: 0[100/8000]");
   add_node(ledger, "b: 0[100/8000]");
-  EXPECT_EQ(ask({.name = "first", .asks = {"100"}}, {"a", "b"}).at("a"), 10);
-  EXPECT_THAT(ask({.name = "second", .asks = {"100"}}, {"a", "b"}),
+  EXPECT_EQ(context({.name = "first", .asks = {"100"}}, {"a", "b"}).at("a"), 10);
+  EXPECT_THAT(context({.name = "second", .asks = {"100"}}, {"a", "b"}),
               ElementsAre(Pair("a", 0), Pair("b", 10)));
 }
 
 TEST_F(PrioritizeTest, WhereAllAreExpectedTheBestStillGetsTen) {
   add_node(ledger, "a: 0[100/8000]");
   add_node(ledger, "b: 0[100/8000]");
-  ask({.name = "first", .asks = {"100"}}, {"a", "b"});
-  ask({.name = "second", .asks = {"100"}}, {"a", "b"});
-  EXPECT_THAT(ask({.name = "third", .asks = {"100"}}, {"a", "b"}),
+  context({.name = "first", .asks = {"100"}}, {"a", "b"});
+  context({.name = "second", .asks = {"100"}}, {"a", "b"});
+  EXPECT_THAT(context({.name = "third", .asks = {"100"}}, {"a", "b"}),
               ElementsAre(Pair("a", 10), Pair("b", 0)));
 }
 
@@ -110,7 +110,7 @@ TEST_F(PrioritizeTest, ThePodsOwnOldExpectationDoesNotCount) {
   add_node(ledger, "a: 0[100/8000]");
   add_node(ledger, "b: 0[100/8000]");
   for (int i = 0; i < 3; ++i) {
-    EXPECT_THAT(ask({.asks = {"100"}}, {"a", "b"}), ElementsAre(Pair("a", 10), Pair("b", 9)));
+    EXPECT_THAT(context({.asks = {"100"}}, {"a", "b"}), ElementsAre(Pair("a", 10), Pair("b", 9)));
   }
   EXPECT_EQ(ledger.counts().expected, 1u);
 }
@@ -118,7 +118,7 @@ TEST_F(PrioritizeTest, ThePodsOwnOldExpectationDoesNotCount) {
 TEST_F(PrioritizeTest, NothingIsExpectedWhereThatIsOff) {
   settings.expected_placements = false;
   add_node(ledger, "a: 0[100/8000]");
-  EXPECT_EQ(ask({}, {"a"}).at("a"), 10);
+  EXPECT_EQ(context({}, {"a"}).at("a"), 10);
   EXPECT_EQ(ledger.counts().expected, 0u);
 }
 
@@ -132,7 +132,7 @@ TEST_F(PrioritizeTest, PodsOnTheirWayAreKeptApart) {
   }
   std::map<std::string, int> chosen;
   for (int i = 0; i < 8; ++i) {
-    const auto scores = ask({.name = "p" + std::to_string(i), .asks = {"200"}}, names);
+    const auto scores = context({.name = "p" + std::to_string(i), .asks = {"200"}}, names);
     const auto best = std::ranges::find(scores, 10, [](const auto& score) { return score.second; });
     ASSERT_NE(best, scores.end());
     ++chosen[best->first];
@@ -169,33 +169,34 @@ bool in_order(const HostScore& a, const HostScore& b, const PolicyScores& policy
   return a.score == b.score || a.score == 10 || b.score == 10;
 }
 
-// Where a market stands that knows one class of pods.
-std::shared_ptr<Board> board_of(const std::string& workload, const std::vector<Node>& nodes) {
-  auto board = std::make_shared<Board>();
-  board->publish(std::make_shared<const Market>(mgpu::test::market_of(workload, nodes)));
+// Where a price snapshot stands that knows one class of pods.
+std::shared_ptr<CurrentPrices> board_of(const std::string& workload,
+                                        const std::vector<Node>& nodes) {
+  auto board = std::make_shared<CurrentPrices>();
+  board->publish(std::make_shared<const PriceSnapshot>(mgpu::test::market_of(workload, nodes)));
   return board;
 }
 
 TEST_F(PrioritizeTest, PodsWithoutCardsAreLeftToKubeSchedulerWhereThePolicySaysNothing) {
   add_node(ledger, "a: 0[100/8000]");
   add_node(ledger, "b: 0[100/8000]");
-  EXPECT_THAT(ask({.asks = {""}}, {"a", "b"}), ElementsAre(Pair("a", 0), Pair("b", 0)));
+  EXPECT_THAT(context({.asks = {""}}, {"a", "b"}), ElementsAre(Pair("a", 0), Pair("b", 0)));
 }
 
 TEST_F(PrioritizeTest, APodWithoutCardsIsRankedOnceThereArePrices) {
   add_node(ledger, "a: 0[100/8000]");
   add_node(ledger, "b: 0[100/8000]");
   settings = settings_of("equilibrium");
-  EXPECT_THAT(ask({.asks = {""}}, {"a", "b"}), ElementsAre(Pair("a", 0), Pair("b", 0)));
-  settings.markets = board_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
-  EXPECT_THAT(ask({.asks = {""}}, {"b", "a"}), ElementsAre(Pair("a", 10), Pair("b", 9)));
+  EXPECT_THAT(context({.asks = {""}}, {"a", "b"}), ElementsAre(Pair("a", 0), Pair("b", 0)));
+  settings.price_snapshots = board_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
+  EXPECT_THAT(context({.asks = {""}}, {"b", "a"}), ElementsAre(Pair("a", 10), Pair("b", 9)));
 }
 
 TEST_F(PrioritizeTest, NodesWithoutCardsAreAllAlikeToAPodWithoutCards) {
   for (const char* node : {"a: 0[100/8000]", "plain-1:", "plain-2:"}) add_node(ledger, node);
   settings = settings_of("equilibrium");
-  settings.markets = board_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
-  EXPECT_THAT(ask({.asks = {""}}, {"a", "plain-1", "plain-2"}),
+  settings.price_snapshots = board_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
+  EXPECT_THAT(context({.asks = {""}}, {"a", "plain-1", "plain-2"}),
               ElementsAre(Pair("a", 9), Pair("plain-1", 10), Pair("plain-2", 10)));
 }
 
@@ -205,12 +206,12 @@ TEST_F(PrioritizeTest, ASecondEntryForPodsWithoutCardsScoresThemAsEverAndNoOther
   const auto ask_plain = [&](const PodText& pod) {
     const ExtenderArgs args = args_of(pod, {"a", "plain"});
     std::map<std::string, std::int64_t> scores;
-    for (const auto& score : prioritize_plain(args, ledger, settings, at_ms(0)))
+    for (const auto& score : prioritize_non_gpu(args, ledger, settings, at_ms(0)))
       scores.emplace(score.node, score.score);
     return scores;
   };
   EXPECT_TRUE(ask_plain({.asks = {""}}).empty()) << "nothing is known that prefers a node";
-  settings.markets = board_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
+  settings.price_snapshots = board_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
   EXPECT_THAT(ask_plain({.asks = {""}}), ElementsAre(Pair("a", 9), Pair("plain", 10)));
   EXPECT_TRUE(ask_plain({.asks = {"30/1024"}}).empty()) << "with cards";
   EXPECT_TRUE(ask_plain({.asks = {"30/1"}}).empty()) << "a bad request";
@@ -224,11 +225,11 @@ TEST_F(PrioritizeTest, AMarketDecidesWhereOneStands) {
   ledger.apply_pod(bound_claim("y", "b", "20/800", "0"));
   settings = settings_of("equilibrium");
   settings.expected_placements = false;
-  EXPECT_EQ(ask({.asks = {"30/1024"}}, {"a", "b"}).at("b"), 10) << "as binpack does";
+  EXPECT_EQ(context({.asks = {"30/1024"}}, {"a", "b"}).at("b"), 10) << "as binpack does";
   // 85 - 30 leaves a 55; 80 - 30 leaves none.
-  settings.markets =
+  settings.price_snapshots =
       board_of("1 x 55/0, 1 x 30/0", {mgpu::test::node_of("n: 0[85/8000 of 8000] 1[80/8000]")});
-  EXPECT_EQ(ask({.asks = {"30/1024"}}, {"a", "b"}).at("a"), 10);
+  EXPECT_EQ(context({.asks = {"30/1024"}}, {"a", "b"}).at("a"), 10);
 }
 
 TEST_F(PrioritizeTest, APodThatIsFilteredIsLearned) {

@@ -40,11 +40,11 @@ class InventoryTest : public testing::Test {
   }
   KnownCards remembered() const {
     const std::lock_guard lock(mutex_);
-    return remembered_.empty() ? KnownCards() : remembered_.back();
+    return pod_cache_.empty() ? KnownCards() : pod_cache_.back();
   }
   std::size_t times_remembered() const {
     const std::lock_guard lock(mutex_);
-    return remembered_.size();
+    return pod_cache_.size();
   }
   // "before -> now", the numbers of cards, for each change that was told.
   std::vector<std::string> changes() const {
@@ -55,7 +55,7 @@ class InventoryTest : public testing::Test {
   mutable std::mutex mutex_;
   std::optional<KnownCards> recalled_ = KnownCards();  // protected by mutex_, as the next
   bool disk_works_ = true;
-  std::vector<KnownCards> remembered_;
+  std::vector<KnownCards> pod_cache_;
   std::vector<std::string> changes_;
   test::ScriptedCards* cards_ = new test::ScriptedCards(found_cards(2));
   Inventory inventory_{std::unique_ptr<CardSource>(cards_),
@@ -67,7 +67,7 @@ class InventoryTest : public testing::Test {
                         .remember =
                             [this](const KnownCards& known) {
                               const std::lock_guard lock(mutex_);
-                              remembered_.push_back(known);
+                              pod_cache_.push_back(known);
                               return disk_works_;
                             },
                         .on_change =

@@ -263,7 +263,7 @@ TEST_F(MpsTest, TellsWhyASecondDaemonForTheSameFolderEnded) {
   const auto second = start();
   ASSERT_TRUE(second);
   until([&] { return !is_alive(*second); });
-  EXPECT_EQ(last_words(folders()), ": \"An instance of this daemon is already running\"");
+  EXPECT_EQ(last_log_line(folders()), ": \"An instance of this daemon is already running\"");
   EXPECT_TRUE(is_alive(*first));
   EXPECT_EQ(calls(), "start GPU-a");
   kill_mps_daemon(*first);

@@ -34,7 +34,8 @@ class AllocatorTest : public testing::Test {
   test::RecordingInjector injector_;
   Records records_{folder_.path("allocations")};
   int nonces_ = 0;
-  Allocator allocator_{records_, injector_, [this] { return "n" + std::to_string(++nonces_); }};
+  AllocateHandler allocator_{records_, injector_,
+                             [this] { return "n" + std::to_string(++nonces_); }};
 };
 
 TEST_F(AllocatorTest, AnswersWithAnAllocationOfTheDevices) {

@@ -240,9 +240,9 @@ TEST_F(StarterTest, WaitsForCardsThatThePodGetsLater) {
 TEST_F(StarterTest, AsksTheApiServerWhereTheWatchIsBehind) {
   const auto record = place("a", 30, 1);
   pods_ = std::make_unique<Pods>(NodeName("n1"), api_.transport(), nullptr);  // not following
-  Starter starter({test::contract(), NodeName("n1"), folder_.path()},
-                  {*records_, injector_, inventory_, isolation_, *pods_, kubelet_.client()},
-                  [](const Refusal&) {});
+  PreStartHandler starter({test::contract(), NodeName("n1"), folder_.path()},
+                          {*records_, injector_, inventory_, isolation_, *pods_, kubelet_.client()},
+                          [](const Refusal&) {});
   starter_.reset();
   starter.open();
   EXPECT_EQ(sentence(starter.start(device_ids(30), [] { return true; })), "started");

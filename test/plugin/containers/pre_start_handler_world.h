@@ -1,4 +1,5 @@
-// A Starter with everything around it: an API server, kubelet's list, cards and a state folder.
+// A PreStartHandler with everything around it: an API server, kubelet's list, cards and a state
+// folder.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -47,7 +48,7 @@ class StarterTest : public testing::Test {
     records_ = std::make_unique<Records>(records_folder());
     EXPECT_TRUE(records_->load());
     const StarterSettings settings = {contract(), NodeName("n1"), folder_.path(), settle};
-    starter_ = std::make_unique<Starter>(
+    starter_ = std::make_unique<PreStartHandler>(
         settings,
         StarterParts{*records_, injector_, inventory_, isolation_, *pods_, kubelet_.client()},
         [this](const Refusal& refusal) {
@@ -127,7 +128,7 @@ class StarterTest : public testing::Test {
   Isolation isolation_;
   std::unique_ptr<Records> records_;
   std::unique_ptr<Pods> pods_;
-  std::unique_ptr<Starter> starter_;
+  std::unique_ptr<PreStartHandler> starter_;
   mutable std::mutex mutex_;
   std::vector<Refusal> refusals_;  // protected by mutex_
 };

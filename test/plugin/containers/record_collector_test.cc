@@ -57,7 +57,8 @@ class GarbageTest : public testing::Test {
   test::RecordingInjector injector_;
   Records records_{folder_.path("allocations")};
   Pods pods_{NodeName("n1"), api_.transport(), nullptr};
-  Garbage garbage_{{records_, injector_, pods_, kubelet_.client()}, test::kCore, folder_.path()};
+  RecordCollector collector_{
+      {records_, injector_, pods_, kubelet_.client()}, test::kCore, folder_.path()};
 };
 
 TEST_F(GarbageTest, RemovesWhatBelongsToAPodThatIsGoneForBoth) {
@@ -65,7 +66,7 @@ TEST_F(GarbageTest, RemovesWhatBelongsToAPodThatIsGoneForBoth) {
   const Record other = run("b", "b");
   end_at_api_server(record);
   kubelet_.forget("a");
-  EXPECT_EQ(garbage_.collect(), 1U);
+  EXPECT_EQ(collector_.collect(), 1U);
   EXPECT_FALSE(kept(record));
   EXPECT_TRUE(kept(other));
   EXPECT_THAT(injector_.removed(), ElementsAre(record.id));
@@ -76,19 +77,19 @@ TEST_F(GarbageTest, RemovesWhatBelongsToAPodThatHasFinished) {
   api_.set_phase("a", "Failed");
   ASSERT_TRUE(test::comes_true([&] { return pods_.gone(record.owner->uid); }));
   kubelet_.forget("a");
-  EXPECT_EQ(garbage_.collect(), 1U);
+  EXPECT_EQ(collector_.collect(), 1U);
 }
 
 TEST_F(GarbageTest, AsksKubeletOnlyWhereAPodIsGone) {
   run("a");
-  EXPECT_EQ(garbage_.collect(), 0U);
+  EXPECT_EQ(collector_.collect(), 0U);
   EXPECT_EQ(kubelet_.calls(), 0);
 }
 
 TEST_F(GarbageTest, KeepsWhatKubeletStillHas) {
   const Record record = run("a");
   end_at_api_server(record);
-  EXPECT_EQ(garbage_.collect(), 0U);
+  EXPECT_EQ(collector_.collect(), 0U);
   EXPECT_TRUE(kept(record));
 }
 
@@ -97,14 +98,15 @@ TEST_F(GarbageTest, KeepsEverythingWhileKubeletIsSilent) {
   end_at_api_server(record);
   kubelet_.forget("a");
   kubelet_.fail("PodResources does not answer");
-  EXPECT_EQ(garbage_.collect(), 0U);
+  EXPECT_EQ(collector_.collect(), 0U);
   EXPECT_TRUE(kept(record));
 }
 
 TEST_F(GarbageTest, KeepsEverythingBeforeThePodsAreListed) {
   const Record record = keep(test::started(test::allocated(device_ids(30), "a"), "nobody", 1));
   Pods silent(NodeName("n1"), api_.transport(), nullptr);
-  Garbage garbage({records_, injector_, silent, kubelet_.client()}, test::kCore, folder_.path());
+  RecordCollector garbage({records_, injector_, silent, kubelet_.client()}, test::kCore,
+                          folder_.path());
   EXPECT_EQ(garbage.collect(), 0U);
   EXPECT_TRUE(kept(record));
 }
@@ -114,7 +116,7 @@ TEST_F(GarbageTest, APodMadeAnewUnderItsNameDoesNotKeepTheOldOnesRecord) {
   const Record before = run("a", "before");
   end_at_api_server(before);
   const Record now = run("a", "now");
-  EXPECT_EQ(garbage_.collect(), 1U);
+  EXPECT_EQ(collector_.collect(), 1U);
   EXPECT_FALSE(kept(before));
   EXPECT_TRUE(kept(now));
 }
@@ -124,33 +126,33 @@ TEST_F(GarbageTest, APodMadeAnewUnderItsNameDoesNotKeepTheOldOnesRecord) {
 TEST_F(GarbageTest, RemovesAnAllocationThatKubeletDoesNotKnowTwice) {
   const Record record = keep(test::allocated(device_ids(30), "a"));
   test::write_checkpoint(folder_.path(), {});
-  EXPECT_EQ(garbage_.collect(), 0U) << "kubelet writes its checkpoint after our answer";
+  EXPECT_EQ(collector_.collect(), 0U) << "kubelet writes its checkpoint after our answer";
   EXPECT_TRUE(kept(record));
-  EXPECT_EQ(garbage_.collect(), 1U);
+  EXPECT_EQ(collector_.collect(), 1U);
   EXPECT_FALSE(kept(record));
 }
 
 TEST_F(GarbageTest, KeepsAnAllocationThatKubeletKnows) {
   const Record record = keep(test::allocated(device_ids(30), "a"));
   test::write_checkpoint(folder_.path(), {{"uid-a", "main", device_ids(30), record.id.str()}});
-  EXPECT_EQ(garbage_.collect() + garbage_.collect(), 0U);
+  EXPECT_EQ(collector_.collect() + collector_.collect(), 0U);
   EXPECT_TRUE(kept(record));
 }
 
 TEST_F(GarbageTest, KeepsAnAllocationThatKubeletKnowsAtTheSecondLook) {
   const Record record = keep(test::allocated(device_ids(30), "a"));
   test::write_checkpoint(folder_.path(), {});
-  EXPECT_EQ(garbage_.collect(), 0U);
+  EXPECT_EQ(collector_.collect(), 0U);
   test::write_checkpoint(folder_.path(), {{"uid-a", "main", device_ids(30), record.id.str()}});
-  EXPECT_EQ(garbage_.collect(), 0U);
+  EXPECT_EQ(collector_.collect(), 0U);
   test::write_checkpoint(folder_.path(), {});
-  EXPECT_EQ(garbage_.collect(), 0U) << "two looks in a row";
+  EXPECT_EQ(collector_.collect(), 0U) << "two looks in a row";
   EXPECT_TRUE(kept(record));
 }
 
 TEST_F(GarbageTest, KeepsAllocationsWhileTheCheckpointCannotBeRead) {
   const Record record = keep(test::allocated(device_ids(30), "a"));
-  for (int look = 0; look < 3; ++look) EXPECT_EQ(garbage_.collect(), 0U);
+  for (int look = 0; look < 3; ++look) EXPECT_EQ(collector_.collect(), 0U);
   EXPECT_TRUE(kept(record));
 }
 
@@ -158,7 +160,7 @@ TEST_F(GarbageTest, AnAllocationOfTheSameDevicesDoesNotKeepAnother) {
   const Record before = keep(test::allocated(device_ids(30), "before"));
   const Record now = keep(test::allocated(device_ids(30), "now"));
   test::write_checkpoint(folder_.path(), {{"uid-a", "main", device_ids(30), now.id.str()}});
-  EXPECT_EQ(garbage_.collect() + garbage_.collect(), 1U);
+  EXPECT_EQ(collector_.collect() + collector_.collect(), 1U);
   EXPECT_FALSE(kept(before));
   EXPECT_TRUE(kept(now));
 }

@@ -19,13 +19,13 @@ Record running() {
   return test::started(test::allocated(test::device_ids(10), "a"), "x", 0);
 }
 
-Presence presence(const Case& c) {
+RecordLiveness presence(const Case& c) {
   return {.gone_at_api_server = [c](const PodUid&) { return c.gone_at_api_server; },
           .kubelet_answered = c.kubelet_answered,
           .at_kubelet = c.at_kubelet ? std::set<PodRef>{{"ml", "x"}} : std::set<PodRef>()};
 }
 
-TEST(Presence, AShareEndsWhenBothSaySo) {
+TEST(RecordLiveness, AShareEndsWhenBothSaySo) {
   const Case cases[] = {{true, true, false, true},   {true, true, true, false},
                         {true, false, false, false}, {false, true, false, false},
                         {false, true, true, false},  {false, false, false, false}};
@@ -37,9 +37,9 @@ TEST(Presence, AShareEndsWhenBothSaySo) {
 }
 
 // kubelet gives names without uids.
-TEST(Presence, AnotherPodOfTheNameDoesNotKeepTheShareOfTheOneThatIsGone) {
+TEST(RecordLiveness, AnotherPodOfTheNameDoesNotKeepTheShareOfTheOneThatIsGone) {
   for (const bool gone : {true, false}) {
-    Presence remade = presence({gone, true, true, gone});
+    RecordLiveness remade = presence({gone, true, true, gone});
     remade.remade_at_api_server = [](const PodRef& pod, const PodUid& uid) {
       return pod == PodRef{"ml", "x"} && uid == PodUid("uid-x");
     };
@@ -49,15 +49,15 @@ TEST(Presence, AnotherPodOfTheNameDoesNotKeepTheShareOfTheOneThatIsGone) {
   }
 }
 
-TEST(Presence, AnAllocationThatHasNotStartedCounts) {
+TEST(RecordLiveness, AnAllocationThatHasNotStartedCounts) {
   const Record record = test::allocated(test::device_ids(10), "a");
-  const Presence nobody = presence({true, true, false, true});
+  const RecordLiveness nobody = presence({true, true, false, true});
   EXPECT_THAT(counting({record}, nobody), testing::ElementsAre(record));
   EXPECT_THAT(ended({record}, nobody), testing::IsEmpty());
 }
 
-TEST(Presence, AsksForTheUidOfTheRecordsPod) {
-  const Presence other = {
+TEST(RecordLiveness, AsksForTheUidOfTheRecordsPod) {
+  const RecordLiveness other = {
       .gone_at_api_server = [](const PodUid& uid) { return uid == PodUid("uid-y"); },
       .kubelet_answered = true,
       .at_kubelet = {}};
