@@ -81,10 +81,17 @@ step() {
 
 # --- C++ ------------------------------------------------------------------------------------------
 
+# CMake forgets what a preset sets where the compiler is another than the last time.
+configure() { # preset
+  cmake --preset "$1" --log-level=WARNING >/dev/null || return 1
+  [[ $1 == release ]] || grep -q '^MGPU_SANITIZE:STRING=.' "build/$1/CMakeCache.txt" ||
+    cmake --fresh --preset "$1" --log-level=WARNING >/dev/null
+}
+
 build() { # preset, targets (none: all)
   local preset=$1
   shift
-  step "configure $preset" cmake --preset "$preset" --log-level=WARNING || return 1
+  step "configure $preset" configure "$preset" || return 1
   step "build $preset" ninja -C "build/$preset" -j "$jobs" "$@"
 }
 
@@ -141,7 +148,7 @@ test_programs() { ninja -C "build/$1" -t targets all | sed -n "s#^\(test/[a-z_]*
 stage_unit() { build asan && run_programs asan $(test_programs asan); }
 
 stage_tsan() {
-  step "configure tsan" cmake --preset tsan --log-level=WARNING || return 1
+  step "configure tsan" configure tsan || return 1
   step "build tsan" ninja -C build/tsan -j "$jobs" "${threaded_tests[@]}" || return 1
   run_programs tsan "${threaded_tests[@]/#/build/tsan/test/}"
 }
