@@ -30,7 +30,7 @@ namespace mgpu::extender {
 namespace {
 
 void log_wake_problem(const std::string& problem) {
-  log_warn("kube-scheduler cannot be made to requeue pods: one may wait five minutes for a free share",
+  log_warn("pods cannot be requeued: one may wait five minutes for a share that is free",
            {{"problem", problem}});
 }
 

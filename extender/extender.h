@@ -22,8 +22,7 @@ struct ExtenderSettings {
   http::ServerOptions http;
   std::string url_prefix = "/mgpu";  // of the four verbs; starts with "/", does not end with it
   std::size_t binds_in_flight = kBindsInFlight;
-  std::string
-      requeue_namespace;  // of SchedulerRequeue's object; empty: pods are never requeued
+  std::string requeue_namespace;  // of SchedulerRequeue's object; empty: pods are never requeued
 };
 
 class Extender {

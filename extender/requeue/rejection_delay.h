@@ -3,8 +3,8 @@
 // When a share comes free, kube-scheduler and the ledger hear of it by watches of their own. The
 // scheduler asks again within a millisecond, so that its question can be here before the event is.
 // A refusal then would strand the pod: once the event has passed, the scheduler asks again only
-// when it is woken (scheduler_requeue.h), a second or two later, or at its own flush after five minutes. Held
-// in time, the pod loses nothing.
+// when it is woken (scheduler_requeue.h), a second or two later, or at its own flush after five
+// minutes. Held in time, the pod loses nothing.
 //
 //   refused ---> held ---release seen, fits now-----------------> answered: it fits
 //      |          |  ^                                            ^

@@ -67,7 +67,7 @@ func TestDeletionWithoutTheRightToWakeIsToldAndCounted(t *testing.T) {
 		return refused > 1, fmt.Sprint(refused)
 	})
 	log := world.extender.process.logTail(1000)
-	if told := strings.Count(log, "cannot be made to requeue pods"); told != 1 || !strings.Contains(log, "deploy/rbac/extender.yaml") {
+	if told := strings.Count(log, "pods cannot be requeued"); told != 1 || !strings.Contains(log, "deploy/rbac/extender.yaml") {
 		t.Errorf("told %d times, want once with what to do:\n%s", told, log)
 	}
 	// Nothing is lost: any event lets kube-scheduler ask again.
