@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/base/mutex.h"
 #include "common/kube/limits.h"
 
 namespace mgpu::extender {
@@ -22,7 +23,7 @@ void Watched::note_unreadable(const std::string& why) {
 }
 
 std::string Watched::problem() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return troubled() ? problem_ : "";
 }
 
@@ -44,7 +45,7 @@ void Watched::on_problem(const std::string& problem) {
   } else {
     log_debug("still cannot follow the API server", {{"problem", problem}});
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   problem_ = problem;
   problem_at_ = transport_.executor().now();
 }

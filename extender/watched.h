@@ -7,11 +7,11 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "common/kube/reflector.h"
 #include "extender/probe.h"
 
@@ -53,7 +53,7 @@ class Watched {
   kube::ReflectorHandlers handlers();
   void on_change();
   void on_problem(const std::string& problem);
-  bool troubled() const;  // REQUIRES: mutex_ is held
+  bool troubled() const MGPU_REQUIRES(mutex_);
 
   const char* const name_;
   kube::Transport& transport_;
@@ -62,9 +62,9 @@ class Watched {
   std::atomic<bool> listed_ = false;
   std::atomic<std::uint64_t> unreadable_ = 0;
   std::set<std::string> unreadable_told_;  // on the executor: sentences that the log has
-  mutable std::mutex mutex_;
-  std::string problem_;        // protected by mutex_
-  Instant problem_at_{};       // protected by mutex_
+  mutable Mutex mutex_;
+  std::string problem_ MGPU_GUARDED_BY(mutex_);
+  Instant problem_at_ MGPU_GUARDED_BY(mutex_){};
   bool told_ = false;          // on the executor: the log knows of the trouble
   kube::Reflector reflector_;  // ends first: it calls the others
 };

@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/base/mutex.h"
 #include "common/base/signals.h"
 #include "common/program/program.h"
 #include "plugin/agent/agent.h"
@@ -22,19 +22,19 @@ using mgpu::plugin::Flags;
 class Fatal {
  public:
   void tell(const std::string& problem) {
-    const std::lock_guard lock(mutex_);
+    const mgpu::MutexLock lock(mutex_);
     problem_ = problem;
     kill(getpid(), SIGTERM);
   }
   Result<void> result() const {
-    const std::lock_guard lock(mutex_);
+    const mgpu::MutexLock lock(mutex_);
     if (problem_.empty()) return {};
     return mgpu::error(problem_);
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::string problem_;  // protected by mutex_
+  mutable mgpu::Mutex mutex_;
+  std::string problem_ MGPU_GUARDED_BY(mutex_);
 };
 
 Result<void> serve(const Flags& flags, mgpu::kube::Transport& transport) {

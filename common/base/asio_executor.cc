@@ -7,13 +7,13 @@
 #include <boost/asio/steady_timer.hpp>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <thread>
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/mutex.h"
 
 namespace mgpu {
 namespace {
@@ -40,21 +40,21 @@ struct AsioExecutor::State {
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
 
-  std::mutex mutex;
-  std::deque<Task> posted;
-  std::map<TimerId, Timer> timers;
-  TimerId last_id = 0;
-  bool stopped = false;
-  std::mt19937_64 engine{std::random_device()()};
+  Mutex mutex;
+  std::deque<Task> posted MGPU_GUARDED_BY(mutex);
+  std::map<TimerId, Timer> timers MGPU_GUARDED_BY(mutex);
+  TimerId last_id MGPU_GUARDED_BY(mutex) = 0;
+  bool stopped MGPU_GUARDED_BY(mutex) = false;
+  std::mt19937_64 engine MGPU_GUARDED_BY(mutex){std::random_device()()};
 
-  std::mutex join_mutex;
-  std::thread thread;
+  Mutex join_mutex;
+  std::thread thread;  // joined under `join_mutex`
 };
 
 void AsioExecutor::State::run_posted() {
   Task task;
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (posted.empty()) return;
     task = std::move(posted.front());
     posted.pop_front();
@@ -65,7 +65,7 @@ void AsioExecutor::State::run_posted() {
 void AsioExecutor::State::run_timer(TimerId id) {
   std::map<TimerId, Timer>::node_type timer;
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     timer = timers.extract(id);
   }
   if (!timer.empty()) timer.mapped().task();
@@ -76,7 +76,7 @@ void AsioExecutor::State::drop_tasks() {
   while (true) {
     std::deque<Task> old_posted;
     std::map<TimerId, Timer> old_timers;
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (posted.empty() && timers.empty()) return;
     old_posted.swap(posted);
     old_timers.swap(timers);
@@ -100,14 +100,14 @@ Instant AsioExecutor::now() const {
 }
 
 void AsioExecutor::post(Task task) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   if (state_->stopped) return;
   state_->posted.push_back(std::move(task));
   asio::post(state_->context, [state = state_.get()] { state->run_posted(); });
 }
 
 Executor::TimerId AsioExecutor::after(Duration delay, Task task) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   const TimerId id = ++state_->last_id;
   if (state_->stopped) return id;
   asio::steady_timer alarm(state_->context, std::clamp(delay, Duration::zero(), kLongestDelay));
@@ -120,23 +120,23 @@ Executor::TimerId AsioExecutor::after(Duration delay, Task task) {
 
 void AsioExecutor::cancel(TimerId id) {
   std::map<TimerId, State::Timer>::node_type timer;  // destroyed after the lock is released
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   timer = state_->timers.extract(id);
 }
 
 double AsioExecutor::random() {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return static_cast<double>(state_->engine() >> 11) * 0x1p-53;
 }
 
 void AsioExecutor::stop() {
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     state_->stopped = true;
   }
   state_->context.stop();
   if (std::this_thread::get_id() == state_->thread.get_id()) return;
-  const std::lock_guard lock(state_->join_mutex);
+  const MutexLock lock(state_->join_mutex);
   if (state_->thread.joinable()) state_->thread.join();
 }
 

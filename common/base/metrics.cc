@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/mutex.h"
 
 namespace mgpu {
 namespace {
@@ -37,7 +38,7 @@ Histogram& Metrics::histogram(const std::string& name, const std::string& help,
 }
 
 void Metrics::replace(std::vector<MetricFamily> families) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (MetricFamily& family : families) {
     if (family.metric.empty()) {
       replaced_.erase(family.name);
@@ -48,19 +49,19 @@ void Metrics::replace(std::vector<MetricFamily> families) {
 }
 
 void Metrics::on_collect(std::function<void()> refresh) {
-  const std::lock_guard lock(refresh_mutex_);
+  const MutexLock lock(refresh_mutex_);
   refreshes_.push_back(std::move(refresh));
 }
 
 std::string Metrics::text() {
   {
     // One scrape at a time refreshes; a refresh may make metrics, but not call text().
-    const std::lock_guard lock(refresh_mutex_);
+    const MutexLock lock(refresh_mutex_);
     for (const auto& refresh : refreshes_) refresh();
   }
   auto families = registry_.Collect();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [name, family] : replaced_) families.push_back(family);
   }
   std::set<std::string_view> names;

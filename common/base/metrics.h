@@ -10,9 +10,10 @@
 
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
+
+#include "common/base/mutex.h"
 
 namespace mgpu {
 
@@ -44,10 +45,10 @@ class Metrics {
 
  private:
   prometheus::Registry registry_;
-  std::mutex mutex_;
-  std::map<std::string, MetricFamily> replaced_;  // protected by mutex_; none is empty
-  std::mutex refresh_mutex_;
-  std::vector<std::function<void()>> refreshes_;  // protected by refresh_mutex_
+  Mutex mutex_;
+  std::map<std::string, MetricFamily> replaced_ MGPU_GUARDED_BY(mutex_);  // none is empty
+  Mutex refresh_mutex_;
+  std::vector<std::function<void()>> refreshes_ MGPU_GUARDED_BY(refresh_mutex_);
 };
 
 // A series for replace(), of a counter or a gauge.

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/base/mutex.h"
+
 namespace mgpu::http {
 
 namespace {
@@ -23,7 +25,7 @@ Respond Answer::respond_into(std::shared_ptr<Answer> answer) {
 }
 
 void Answer::give(Response response) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closed_) return;
   closed_ = true;
   response_ = std::move(response);
@@ -31,14 +33,14 @@ void Answer::give(Response response) {
 }
 
 std::optional<Response> Answer::take_or(std::function<void()> wake) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (response_) return std::exchange(response_, std::nullopt);
   wake_ = std::move(wake);
   return std::nullopt;
 }
 
 void Answer::close() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   closed_ = true;
   wake_ = nullptr;
 }

@@ -5,9 +5,9 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 
+#include "common/base/mutex.h"
 #include "common/http/message.h"
 
 namespace mgpu::http {
@@ -25,10 +25,10 @@ class Answer {
   void close();
 
  private:
-  std::mutex mutex_;
-  std::optional<Response> response_;  // protected by mutex_
-  std::function<void()> wake_;        // protected by mutex_
-  bool closed_ = false;               // protected by mutex_
+  Mutex mutex_;
+  std::optional<Response> response_ MGPU_GUARDED_BY(mutex_);
+  std::function<void()> wake_ MGPU_GUARDED_BY(mutex_);
+  bool closed_ MGPU_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace mgpu::http

@@ -10,13 +10,12 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/base/text.h"
 #include "common/http/limits.h"
 #include "common/http/session.h"
@@ -53,7 +52,7 @@ struct Server::State {
   void admit(tcp::socket socket);
   void reject(tcp::socket socket) const;
   void leave(Session* session);
-  void count_connections() const;  // REQUIRES: mutex is held, so that counts come in order
+  void count_connections() const MGPU_REQUIRES(mutex);  // so that counts come in order
   void drain_sessions();
   asio::awaitable<void> reload_tls();
   void tell_problem(const std::string& problem) const;
@@ -61,10 +60,10 @@ struct Server::State {
   SessionSetup setup;
   std::unique_ptr<Tls> tls;  // null: plain HTTP
   std::uint16_t port = 0;
-  std::mutex mutex;
-  std::condition_variable ended;
-  std::map<Session*, std::weak_ptr<Session>> sessions;  // protected by mutex
-  bool accepting = true;                                // protected by mutex
+  Mutex mutex;
+  ConditionVariable ended;
+  std::map<Session*, std::weak_ptr<Session>> sessions MGPU_GUARDED_BY(mutex);
+  bool accepting MGPU_GUARDED_BY(mutex) = true;
   std::vector<std::thread> threads;
   // Destroyed first: sessions refer to the members above.
   asio::io_context context;
@@ -120,7 +119,7 @@ asio::awaitable<void> Server::State::accept() {
 void Server::State::admit(tcp::socket socket) {
   error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   if (!accepting) return;
   if (sessions.size() >= setup.options.connections_max) return reject(std::move(socket));
   auto connection = Connection::over(std::move(socket), tls ? tls->context() : nullptr);
@@ -144,7 +143,7 @@ void Server::State::reject(tcp::socket socket) const {
 }
 
 void Server::State::leave(Session* session) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   sessions.erase(session);
   count_connections();
   ended.notify_all();
@@ -180,7 +179,7 @@ void Server::State::drain() {
 }
 
 void Server::State::drain_sessions() {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   accepting = false;
   for (const auto& [key, weak] : sessions) {
     const auto session = weak.lock();
@@ -190,8 +189,9 @@ void Server::State::drain_sessions() {
 }
 
 bool Server::State::wait_drained(std::chrono::milliseconds timeout) {
-  std::unique_lock lock(mutex);
-  return ended.wait_for(lock, timeout, [this] { return !accepting && sessions.empty(); });
+  MutexLock lock(mutex);
+  return ended.wait_for(lock, timeout,
+                        [this]() MGPU_REQUIRES(mutex) { return !accepting && sessions.empty(); });
 }
 
 void Server::State::cut() {

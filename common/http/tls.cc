@@ -12,6 +12,7 @@
 
 #include "common/base/files.h"
 #include "common/base/limits.h"
+#include "common/base/mutex.h"
 #include "common/base/text.h"
 
 namespace mgpu::http {
@@ -90,7 +91,7 @@ Result<std::unique_ptr<Tls>> Tls::load(TlsOptions options) {
 }
 
 std::shared_ptr<ssl::context> Tls::context() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return context_;
 }
 
@@ -120,7 +121,7 @@ Result<void> Tls::build(const std::string& certificate, const std::string& key,
   if (!options_.client_ca_file.empty()) {
     if (auto used = require_clients_of(*fresh, options_, client_ca); !used) return used;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   context_ = std::move(fresh);
   return {};
 }

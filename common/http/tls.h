@@ -10,9 +10,9 @@
 #include <array>
 #include <boost/asio/ssl/context.hpp>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "common/http/net.h"
 #include "common/http/server.h"
@@ -40,8 +40,8 @@ class Tls {
   const TlsOptions options_;
   std::string last_error_;  // of reading the files
   Digest seen_{};           // of the files when they were last looked at
-  mutable std::mutex mutex_;
-  std::shared_ptr<ssl::context> context_;  // protected by mutex_
+  mutable Mutex mutex_;
+  std::shared_ptr<ssl::context> context_ MGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace mgpu::http

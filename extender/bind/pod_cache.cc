@@ -2,12 +2,14 @@
 
 #include <utility>
 
+#include "common/base/mutex.h"
+
 namespace mgpu::extender {
 
 void PodCache::put(const kube::Pod& pod) {
   if (pod.metadata.uid.empty()) return;
   Pods one{pod};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = by_uid_.find(pod.uid());
   if (known != by_uid_.end()) pods_.erase(known->second);
   pods_.splice(pods_.end(), one);
@@ -18,7 +20,7 @@ void PodCache::put(const kube::Pod& pod) {
 }
 
 std::optional<kube::Pod> PodCache::take(const PodUid& uid) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = by_uid_.find(uid);
   if (known == by_uid_.end()) return std::nullopt;
   kube::Pod pod = std::move(*known->second);

@@ -3,11 +3,11 @@
 
 #include <cstddef>
 #include <list>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "common/kube/objects.h"
 
 namespace mgpu::extender {
@@ -26,9 +26,9 @@ class PodCache {
   using Pods = std::list<kube::Pod>;  // the one seen longest ago first
 
   const std::size_t most_;
-  std::mutex mutex_;
-  Pods pods_;                                          // protected by mutex_
-  std::unordered_map<PodUid, Pods::iterator> by_uid_;  // protected by mutex_
+  Mutex mutex_;
+  Pods pods_ MGPU_GUARDED_BY(mutex_);
+  std::unordered_map<PodUid, Pods::iterator> by_uid_ MGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace mgpu::extender

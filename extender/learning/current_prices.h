@@ -3,10 +3,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "common/base/executor.h"
+#include "common/base/mutex.h"
 #include "extender/pricing/price_snapshot.h"
 
 namespace mgpu::extender {
@@ -17,25 +17,25 @@ class CurrentPrices {
  public:
   // Null until the first is published.
   MarketPtr current() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return price_snapshot_;
   }
   // The price snapshot before it ends with the last decision that holds it.
   void publish(MarketPtr price_snapshot, Instant now = {}) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     price_snapshot_.swap(price_snapshot);
     since_ = now;
   }
   // When the current price snapshot was published.
   Instant since() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return since_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  MarketPtr price_snapshot_;  // protected by mutex_
-  Instant since_{};           // the same
+  mutable Mutex mutex_;
+  MarketPtr price_snapshot_ MGPU_GUARDED_BY(mutex_);
+  Instant since_{};  // the same
 };
 
 }  // namespace mgpu::extender

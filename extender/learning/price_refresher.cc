@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "extender/learning/limits.h"
 
 namespace mgpu::extender {
@@ -40,7 +41,7 @@ PriceRefresher::PriceRefresher(Ledger& ledger, CurrentPrices& board, const Workl
 PriceRefresher::~PriceRefresher() {
   std::thread thread;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
     thread.swap(thread_);
   }
@@ -49,7 +50,7 @@ PriceRefresher::~PriceRefresher() {
 }
 
 void PriceRefresher::start() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (ending_ || thread_.joinable()) return;
   thread_ = std::thread([this] { run(); });
 }
@@ -63,13 +64,14 @@ void PriceRefresher::run() {
 }
 
 bool PriceRefresher::ending() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return ending_;
 }
 
 bool PriceRefresher::wait_a_look() {
-  std::unique_lock lock(mutex_);
-  return !ended_.wait_for(lock, kPriceRefreshPoll, [this] { return ending_; });
+  MutexLock lock(mutex_);
+  return !ended_.wait_for(lock, kPriceRefreshPoll,
+                          [this]() MGPU_REQUIRES(mutex_) { return ending_; });
 }
 
 RefreshState PriceRefresher::standing() const {

@@ -8,13 +8,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 #include "common/base/executor.h"
+#include "common/base/mutex.h"
 #include "extender/learning/limits.h"
 #include "extender/learning/price_builder.h"
 #include "extender/learning/workload_window.h"
@@ -63,10 +62,10 @@ class PriceRefresher {
   OnMade on_made_;
   PriceBuilder maker_;
   RefreshState last_;  // of the thread
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool ending_ = false;  // protected by mutex_
-  std::thread thread_;   // protected by mutex_
+  Mutex mutex_;
+  ConditionVariable ended_;
+  bool ending_ MGPU_GUARDED_BY(mutex_) = false;
+  std::thread thread_ MGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace mgpu::extender

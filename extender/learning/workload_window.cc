@@ -3,6 +3,7 @@
 #include <tuple>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "extender/learning/limits.h"
 
 namespace mgpu::extender {
@@ -40,7 +41,7 @@ WorkloadWindow::WorkloadWindow(std::size_t most) : most_(most) {
 }
 
 void WorkloadWindow::seen(std::uint64_t pod, const GpuRequest& request, const NodeResources& host) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!known_.insert(pod).second) return;
   known_order_.push_back(pod);
   if (known_order_.size() > kWorkloadKnownPods) {
@@ -73,17 +74,17 @@ void WorkloadWindow::drop_oldest() {
 }
 
 bool WorkloadWindow::knows(std::uint64_t pod) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return known_.contains(pod);
 }
 
 std::uint64_t WorkloadWindow::pods_seen() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return seen_;
 }
 
 std::vector<CountedClass> WorkloadWindow::counted() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<CountedClass> all;
   for (const auto& [what, counted] : classes_) {
     all.push_back({what, counted.pods});

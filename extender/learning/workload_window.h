@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/contract/gpu_request.h"
 #include "extender/learning/limits.h"
 #include "extender/pricing/workload.h"
@@ -48,16 +48,17 @@ class WorkloadWindow {
   using Classes = std::map<PodClass, Counted, ByAmounts>;
   using Seen = std::vector<std::pair<Classes::iterator, MiB>>;  // the classes of one pod
 
-  void add(std::vector<PodClass> classes);
-  void drop_oldest();
+  void add(std::vector<PodClass> classes) MGPU_REQUIRES(mutex_);
+  void drop_oldest() MGPU_REQUIRES(mutex_);
 
   const std::size_t most_;
-  mutable std::mutex mutex_;
-  Classes classes_;                          // protected by mutex_, like all below
-  std::deque<Seen> pods_;                    // the one seen first comes first
-  std::deque<std::uint64_t> known_order_;    // the one seen first comes first
-  std::unordered_set<std::uint64_t> known_;  // of known_order_
-  std::uint64_t seen_ = 0;
+  mutable Mutex mutex_;
+  Classes classes_ MGPU_GUARDED_BY(mutex_);
+  // The one seen first comes first, in both.
+  std::deque<Seen> pods_ MGPU_GUARDED_BY(mutex_);
+  std::deque<std::uint64_t> known_order_ MGPU_GUARDED_BY(mutex_);
+  std::unordered_set<std::uint64_t> known_ MGPU_GUARDED_BY(mutex_);  // of known_order_
+  std::uint64_t seen_ MGPU_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace mgpu::extender

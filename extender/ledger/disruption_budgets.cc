@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "common/kube/object_json.h"
 
 namespace mgpu::extender {
@@ -15,17 +16,17 @@ kube::Consumer<kube::PodDisruptionBudget> DisruptionBudgets::consumer() {
   return {.read = kube::read_pod_disruption_budget,
           .apply =
               [this](Budget budget) {
-                const std::lock_guard lock(mutex_);
+                const MutexLock lock(mutex_);
                 budgets_.insert_or_assign(key_of(budget), std::move(budget));
               },
           .remove =
               [this](const Budget& budget) {
-                const std::lock_guard lock(mutex_);
+                const MutexLock lock(mutex_);
                 budgets_.erase(key_of(budget));
               },
           .relist =
               [this](std::vector<Budget> budgets, bool complete) {
-                const std::lock_guard lock(mutex_);
+                const MutexLock lock(mutex_);
                 // One that is missing may be the one that cannot be read.
                 if (complete) budgets_.clear();
                 for (Budget& budget : budgets)
@@ -34,7 +35,7 @@ kube::Consumer<kube::PodDisruptionBudget> DisruptionBudgets::consumer() {
 }
 
 std::vector<bool> DisruptionBudgets::violations(const std::vector<PodLabels>& pods) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::map<const kube::PodDisruptionBudget*, std::int64_t> spent;
   std::vector<bool> violating;
   violating.reserve(pods.size());

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/kube/objects.h"
 #include "common/kube/reflector.h"
 
@@ -33,8 +33,8 @@ class DisruptionBudgets {
   using Key = std::pair<std::string, std::string>;  // namespace, name
   static Key key_of(const kube::PodDisruptionBudget& budget);
 
-  mutable std::mutex mutex_;
-  std::map<Key, kube::PodDisruptionBudget> budgets_;  // protected by mutex_
+  mutable Mutex mutex_;
+  std::map<Key, kube::PodDisruptionBudget> budgets_ MGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace mgpu::extender

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/mutex.h"
 #include "extender/ledger/ledger_state.h"
 #include "extender/ledger/limits.h"
 #include "extender/placement/limits.h"
@@ -30,12 +31,13 @@ bool within_capacity(const Entry& entry) {
   });
 }
 
-// Lets reads in between: each object is right by itself, in whatever order they come.
+// Lets reads in between: each object is right by itself, in whatever order they come. The analysis
+// does not see that `mutex` is what `apply` requires.
 template <class T, class Apply>
-void in_steps(std::mutex& mutex, std::vector<T>& all, Apply apply) {
+void in_steps(Mutex& mutex, std::vector<T>& all, Apply apply) MGPU_NO_THREAD_ANALYSIS {
   for (std::size_t begin = 0; begin < all.size(); begin += kRelistStep) {
     const std::size_t end = std::min(all.size(), begin + kRelistStep);
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     for (std::size_t i = begin; i < end; ++i) apply(std::move(all[i]));
   }
 }
@@ -51,22 +53,23 @@ void Ledger::replace_nodes(std::vector<NodeFacts> nodes) {
   std::unordered_set<std::string_view> names;
   for (const NodeFacts& node : nodes) names.insert(node.name.str());
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::vector<NodeRecord*> gone;
     for (auto& [name, record] : state_->nodes)
       if (record.present && !names.contains(name)) gone.push_back(&record);
     for (NodeRecord* record : gone) state_->remove(*record);
   }
-  in_steps(mutex_, nodes, [this](NodeFacts&& node) { state_->apply(std::move(node)); });
+  in_steps(mutex_, nodes,
+           [this](NodeFacts&& node) MGPU_REQUIRES(mutex_) { state_->apply(std::move(node)); });
 }
 
 void Ledger::apply_node(NodeFacts node) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   state_->apply(std::move(node));
 }
 
 void Ledger::remove_node(const NodeName& node) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   NodeRecord* record = state_->find_present(node.str());
   if (record != nullptr) state_->remove(*record);
 }
@@ -79,7 +82,7 @@ void Ledger::replace_pods(std::vector<Claim> claims, std::vector<NonGpuPod> plai
   std::unordered_set<std::string_view> plain_uids;
   for (const NonGpuPod& pod : plain) plain_uids.insert(pod.uid.str());
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (Entry* entry : state_->claims.bound())
       if (!uids.contains(entry->view.claim.uid.str())) state_->release(*entry);
     std::vector<PodUid> gone;
@@ -87,23 +90,25 @@ void Ledger::replace_pods(std::vector<Claim> claims, std::vector<NonGpuPod> plai
       if (!plain_uids.contains(uid.str())) gone.push_back(uid);
     for (const PodUid& uid : gone) state_->drop_plain(uid);
   }
-  in_steps(mutex_, plain, [this](NonGpuPod&& pod) { state_->set_plain(std::move(pod)); });
-  in_steps(mutex_, claims, [this](Claim&& claim) { state_->confirm(std::move(claim)); });
+  in_steps(mutex_, plain,
+           [this](NonGpuPod&& pod) MGPU_REQUIRES(mutex_) { state_->set_plain(std::move(pod)); });
+  in_steps(mutex_, claims,
+           [this](Claim&& claim) MGPU_REQUIRES(mutex_) { state_->confirm(std::move(claim)); });
 }
 
 void Ledger::apply_pod(Claim claim) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   state_->confirm(std::move(claim));
 }
 
 void Ledger::apply_non_gpu(NonGpuPod pod) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   state_->release_all(pod.uid);
   state_->set_plain(std::move(pod));
 }
 
 void Ledger::remove_pod(const PodUid& uid) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   state_->drop_plain(uid);
   state_->expectations.end(uid);
   state_->release_all(uid);
@@ -113,7 +118,7 @@ void Ledger::remove_pod(const PodUid& uid) {
 
 std::variant<Assumed, Reason> Ledger::assume(Claim claim, const Policy& card_policy, Instant now,
                                              const PriceSnapshot* price_snapshot) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   state_->expectations.expire(now);
   state_->expectations.end(claim.uid);
   const NodeRecord* record = state_->find_present(claim.node.str());
@@ -130,7 +135,7 @@ std::variant<Assumed, Reason> Ledger::assume(Claim claim, const Policy& card_pol
 }
 
 void Ledger::bound(ClaimId id, Instant now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Entry* taken = state_->claims.find(id);
   if (taken == nullptr || taken->view.phase == Phase::kBound) return;
   taken->touched = now;
@@ -143,13 +148,13 @@ void Ledger::bound(ClaimId id, Instant now) {
 }
 
 void Ledger::forget(ClaimId id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Entry* entry = state_->claims.find(id);
   if (entry != nullptr && entry->view.phase == Phase::kAssumed) state_->release(*entry);
 }
 
 std::vector<Ledger::InDoubt> Ledger::assumed_before(Instant before) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<InDoubt> in_doubt;
   for (const auto& [id, entry] : state_->claims.assumed()) {
     const Claim& claim = entry->view.claim;
@@ -162,7 +167,7 @@ std::vector<Ledger::InDoubt> Ledger::assumed_before(Instant before) const {
 
 void Ledger::expect(const PodUid& uid, const NodeName& node, const GpuRequest& request,
                     const Placement& placement, Instant now, Instant until) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   state_->expectations.expire(now);
   state_->expectations.end(uid);
   NodeRecord* record = state_->find_present(node.str());
@@ -171,7 +176,7 @@ void Ledger::expect(const PodUid& uid, const NodeName& node, const GpuRequest& r
 }
 
 void Ledger::end_expectation(const PodUid& uid) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   state_->expectations.end(uid);
 }
 

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,6 +22,7 @@
 
 #include "common/base/executor.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "extender/ledger/claim.h"
 #include "extender/ledger/limits.h"
 #include "extender/placement/cluster.h"
@@ -178,8 +178,8 @@ class Ledger {
 
  private:
   struct State;
-  mutable std::mutex mutex_;
-  std::unique_ptr<State> state_;  // protected by mutex_
+  mutable Mutex mutex_;
+  std::unique_ptr<State> state_ MGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace mgpu::extender

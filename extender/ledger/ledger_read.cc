@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "extender/ledger/ledger_state.h"
 #include "extender/placement/limits.h"
 
@@ -68,13 +69,13 @@ class LockedView final : public View {
 }  // namespace
 
 void Ledger::read(Instant now, const std::function<void(const View&)>& read) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   state_->expectations.expire(now);
   read(LockedView(*state_));
 }
 
 std::vector<NodeName> Ledger::node_names() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<NodeName> names;
   names.reserve(state_->nodes.size());
   for (const auto& [name, record] : state_->nodes)
@@ -84,7 +85,7 @@ std::vector<NodeName> Ledger::node_names() const {
 }
 
 std::optional<NodeView> Ledger::node(const NodeName& name) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const NodeRecord* record = state_->find(name.str());
   if (record == nullptr || !record->worth_showing()) return std::nullopt;
   NodeView view{record->node, record->problem, {}};
@@ -95,14 +96,14 @@ std::optional<NodeView> Ledger::node(const NodeName& name) const {
 }
 
 std::optional<ClaimView> Ledger::claim(const PodRef& pod) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Entry* entry = state_->claims.of(pod);
   if (entry == nullptr) return std::nullopt;
   return entry->view;
 }
 
 std::vector<ClaimView> Ledger::drifting() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<ClaimView> drifting;
   for (const auto& [name, record] : state_->nodes) {
     if (record.drifting == 0) continue;
@@ -114,12 +115,12 @@ std::vector<ClaimView> Ledger::drifting() const {
 }
 
 std::uint64_t Ledger::releases() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return state_->releases;
 }
 
 Counts Ledger::counts() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Counts counts;
   counts.assumed = state_->claims.assumed().size();
   counts.bound = state_->claims.size() - counts.assumed;

@@ -10,6 +10,7 @@
 // nothing here needs to notice changes. O(shapes in use * nodes), and as many cells of memory.
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "extender/ledger/ledger_state.h"
 #include "extender/placement/limits.h"
 
@@ -86,7 +87,7 @@ std::vector<Prewarm> shapes_in_use(const DecisionCache<ScoreCache>& scores) {
 }  // namespace
 
 void Ledger::score_ahead(const PriceSnapshot& price_snapshot, const std::function<bool()>& go_on) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   std::vector<Prewarm> shapes = shapes_in_use(state_->scores);
   NodeCopies nodes;
   for (NodeSlot begin = 0; !shapes.empty() && begin < state_->slots.size(); begin += kCopyStep) {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "extender/requeue/limits.h"
 
 namespace mgpu::extender {
@@ -12,13 +13,13 @@ RejectionDelay::RejectionDelay(Executor& executor)
     : executor_(executor), refilled_(executor.now()), last_release_(refilled_) {}
 
 std::uint64_t RejectionDelay::releases() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return releases_;
 }
 
 bool RejectionDelay::hold(const PodUid& uid, std::uint64_t releases_before, Decide decide) {
   const Instant now = executor_.now();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Instant until = end_of_hold(uid, now);
   if (until <= now || !allowed(now)) {
     remember(uid);
@@ -35,7 +36,7 @@ bool RejectionDelay::hold(const PodUid& uid, std::uint64_t releases_before, Deci
 void RejectionDelay::observe(std::uint64_t releases) {
   std::vector<std::uint64_t> ids;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (releases_ == releases) return;
     releases_ = releases;
     last_release_ = executor_.now();
@@ -80,7 +81,7 @@ void RejectionDelay::arm(std::uint64_t id, Duration delay) {
 void RejectionDelay::on_timer(std::uint64_t id) {
   std::optional<Held> due;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = held_.find(id);
     if (found == held_.end()) return;
     const Instant now = executor_.now();
@@ -92,7 +93,7 @@ void RejectionDelay::on_timer(std::uint64_t id) {
 
 void RejectionDelay::answer(Held due) {
   due.decide(true);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   remember(due.uid);
   allowance_ -= executor_.now() - due.since;
 }
@@ -100,12 +101,12 @@ void RejectionDelay::answer(Held due) {
 void RejectionDelay::decide_again(std::uint64_t id) {
   std::optional<Held> again;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     again = take(id);
   }
   if (!again) return;
   const bool answered = again->decide(false);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (answered) {
     allowance_ -= executor_.now() - again->since;
     return;

@@ -20,13 +20,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 
 #include "common/base/callback_guard.h"
 #include "common/base/executor.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "extender/requeue/limits.h"
 
 namespace mgpu::extender {
@@ -56,11 +56,10 @@ class RejectionDelay {
     Decide decide;
   };
 
-  // REQUIRES: mutex_ is held, here and in the next three.
-  bool allowed(Instant now);
-  Instant end_of_hold(const PodUid& uid, Instant now) const;
-  void remember(const PodUid& uid);
-  std::optional<Held> take(std::uint64_t id);
+  bool allowed(Instant now) MGPU_REQUIRES(mutex_);
+  Instant end_of_hold(const PodUid& uid, Instant now) const MGPU_REQUIRES(mutex_);
+  void remember(const PodUid& uid) MGPU_REQUIRES(mutex_);
+  std::optional<Held> take(std::uint64_t id) MGPU_REQUIRES(mutex_);
 
   void arm(std::uint64_t id, Duration delay);
   void on_timer(std::uint64_t id);
@@ -68,15 +67,15 @@ class RejectionDelay {
   void answer(Held held);
 
   Executor& executor_;
-  mutable std::mutex mutex_;
-  // Below: protected by mutex_.
-  std::uint64_t releases_ = 0;
-  std::uint64_t next_id_ = 0;
-  std::map<std::uint64_t, Held> held_;
-  std::unordered_map<PodUid, std::uint64_t> refused_at_;  // releases at a pod's last refusal
-  Duration allowance_ = kRejectionDelayAllowance;
-  Instant refilled_;
-  Instant last_release_;
+  mutable Mutex mutex_;
+  std::uint64_t releases_ MGPU_GUARDED_BY(mutex_) = 0;
+  std::uint64_t next_id_ MGPU_GUARDED_BY(mutex_) = 0;
+  std::map<std::uint64_t, Held> held_ MGPU_GUARDED_BY(mutex_);
+  std::unordered_map<PodUid, std::uint64_t> refused_at_
+      MGPU_GUARDED_BY(mutex_);  // releases at a pod's last refusal
+  Duration allowance_ MGPU_GUARDED_BY(mutex_) = kRejectionDelayAllowance;
+  Instant refilled_ MGPU_GUARDED_BY(mutex_);
+  Instant last_release_ MGPU_GUARDED_BY(mutex_);
   CallbackGuard callbacks_;  // ends first
 };
 

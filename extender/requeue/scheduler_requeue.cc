@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "extender/requeue/limits.h"
 
 namespace mgpu::extender {
@@ -38,20 +39,20 @@ SchedulerRequeue::SchedulerRequeue(kube::Client& client, const Ledger& ledger, s
 
 void SchedulerRequeue::asked(const PodUid& uid) {
   const Instant now = client_.executor().now();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   list_.asked(uid, now);
 }
 
 void SchedulerRequeue::refused(const PodUid& uid, std::uint64_t releases) {
   if (space_.empty() || uid.empty()) return;
   const Instant now = client_.executor().now();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   list_.refused(uid, releases, now);
   if (!armed_) arm();
 }
 
 void SchedulerRequeue::gone(const PodUid& uid) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   list_.gone(uid);
 }
 
@@ -66,7 +67,7 @@ void SchedulerRequeue::look() {
 }
 
 bool SchedulerRequeue::begin(std::uint64_t releases, Instant now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   list_.observe(releases, now);
   armed_ = false;
   if (!list_.empty()) arm();
@@ -105,7 +106,7 @@ void SchedulerRequeue::on_created(const kube::ApiResult<void>& created) {
 
 void SchedulerRequeue::woken() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     list_.woken();
   }
   retry_ = kRequeueRetryFirst;
@@ -115,7 +116,7 @@ void SchedulerRequeue::woken() {
 
 void SchedulerRequeue::failed(const kube::ApiError& problem) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     list_.failed(client_.executor().now() + retry_);
   }
   retry_ = std::min(2 * retry_, Duration(kRequeueRetryMax));

@@ -14,11 +14,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <string>
 
 #include "common/base/callback_guard.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "common/kube/client.h"
 #include "extender/ledger/ledger.h"
 #include "extender/requeue/limits.h"
@@ -57,7 +57,7 @@ class SchedulerRequeue {
   void gone(const PodUid& uid);
 
  private:
-  void arm();  // REQUIRES: mutex_ is held
+  void arm() MGPU_REQUIRES(mutex_);
   void look();
   bool begin(std::uint64_t releases, Instant now);
 
@@ -74,9 +74,9 @@ class SchedulerRequeue {
   const Ledger& ledger_;
   const std::string space_;
   const WakerEvents events_;
-  std::mutex mutex_;
-  RequeueTracker list_;  // protected by mutex_
-  bool armed_ = false;   // protected by mutex_
+  Mutex mutex_;
+  RequeueTracker list_ MGPU_GUARDED_BY(mutex_);
+  bool armed_ MGPU_GUARDED_BY(mutex_) = false;
   // Below: on the executor.
   const std::uint32_t start_;  // tells the values of one process from those of another
   std::uint64_t written_ = 0;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "common/program/service_routes.h"
 
 namespace mgpu::plugin {
@@ -84,18 +85,18 @@ void AgentMetrics::sampled(std::chrono::nanoseconds took) {
 }
 
 void AgentMetrics::events_dropped(std::uint64_t total) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   dropped_.Increment(static_cast<double>(total - std::exchange(dropped_before_, total)));
 }
 
 void AgentMetrics::unreadable_pods(std::uint64_t total) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::uint64_t before = std::exchange(unreadable_before_, total);
   unreadable_.Increment(static_cast<double>(total - before));
 }
 
 void AgentMetrics::mps(const std::vector<MpsState>& states) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const MpsState& one : states) {
     const Labels labels = {{"uuid", one.uuid.str()}};
     metrics_.gauge("mgpu_mps_up", "1 while the card's MPS daemon answers.", labels)

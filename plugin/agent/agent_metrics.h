@@ -18,11 +18,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "common/base/metrics.h"
+#include "common/base/mutex.h"
 #include "plugin/allocation/decide.h"
 #include "plugin/cards/mps.h"
 
@@ -56,11 +56,10 @@ class AgentMetrics {
   Gauge& scrape_;
   Counter& unreadable_;
   Counter& dropped_;
-  std::mutex mutex_;
-  // Below: protected by mutex_.
-  std::uint64_t dropped_before_ = 0;
-  std::uint64_t unreadable_before_ = 0;
-  std::map<CardUuid, std::int64_t> restarts_before_;
+  Mutex mutex_;
+  std::uint64_t dropped_before_ MGPU_GUARDED_BY(mutex_) = 0;
+  std::uint64_t unreadable_before_ MGPU_GUARDED_BY(mutex_) = 0;
+  std::map<CardUuid, std::int64_t> restarts_before_ MGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace mgpu::plugin

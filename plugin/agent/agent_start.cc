@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/base/mutex.h"
 #include "plugin/agent/agent_state.h"
 #include "plugin/allocation/offer.h"
 #include "plugin/containers/container_edits.h"
@@ -73,7 +74,7 @@ Result<void> Agent::State::start() {
 
 void Agent::State::end() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
   }
   changed_.notify_all();
@@ -84,7 +85,7 @@ void Agent::State::end() {
   std::unique_ptr<DevicePlugin> core;
   std::unique_ptr<DevicePlugin> memory;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     core = std::move(core_plugin_);
     memory = std::move(memory_plugin_);
   }
@@ -157,7 +158,7 @@ std::optional<Injection> Agent::State::ask_runtime() {
 }
 
 void Agent::State::say_waiting(const std::string& what) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   waiting_for_ = what;
 }
 
@@ -234,7 +235,7 @@ bool Agent::State::register_plugins() {
                         {.allocate = allocate_memory, .pre_start = {}, .on_registration = {}})
           : nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     core_plugin_ = std::move(core);
     memory_plugin_ = std::move(memory);
     up_ = true;
@@ -276,7 +277,7 @@ void Agent::State::maintenance_loop() {
 }
 
 bool Agent::State::wait_for_news(std::chrono::milliseconds time) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   changed_.wait_for(lock, time);
   return !ending_;
 }

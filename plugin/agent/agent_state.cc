@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/base/mutex.h"
 #include "common/base/utc_text.h"
 #include "common/program/service_routes.h"
 #include "plugin/agent/report.h"
@@ -67,8 +68,8 @@ Agent::State::State(AgentSettings settings, std::unique_ptr<CardSource> cards,
 }
 
 bool Agent::State::wait(std::chrono::milliseconds time) {
-  std::unique_lock lock(mutex_);
-  return !changed_.wait_for(lock, time, [this] { return ending_; });
+  MutexLock lock(mutex_);
+  return !changed_.wait_for(lock, time, [this]() MGPU_REQUIRES(mutex_) { return ending_; });
 }
 
 // --- cards ---------------------------------------------------------------------------------------
@@ -130,7 +131,7 @@ std::vector<Device> Agent::State::memory_devices(const std::vector<CardFacts>& c
 }
 
 void Agent::State::offer(const std::vector<CardFacts>& cards) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (core_plugin_) core_plugin_->set_devices(core_devices(cards));
   if (!memory_plugin_) return;
   if (auto fits = check_memory_list(healthy_memory(cards)); !fits) {
@@ -143,7 +144,7 @@ void Agent::State::offer(const std::vector<CardFacts>& cards) {
 // --- kubelet -------------------------------------------------------------------------------------
 
 bool Agent::State::registered() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!core_plugin_ || !core_plugin_->registered()) return false;
   return !memory_plugin_ || memory_plugin_->registered();
 }
@@ -198,7 +199,7 @@ void Agent::State::publish() {
 Readiness Agent::State::readiness() const {
   Readiness readiness;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     readiness.draining = ending_;
     if (!up_) readiness.waiting_for.push_back(waiting_for_);
   }
@@ -222,7 +223,7 @@ void Agent::State::update_metrics() {
   own_metrics_.events_dropped(events_.dropped());
   own_metrics_.unreadable_pods(pods_->unreadable());
   own_metrics_.mps(isolation_.states());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (core_plugin_) {
     own_metrics_.registered(settings_.contract.core_resource, core_plugin_->registered());
   }

@@ -1,15 +1,14 @@
 // The agent's parts and the thread that brings them up and keeps house; see agent.h.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "common/base/metrics.h"
+#include "common/base/mutex.h"
 #include "common/http/readiness.h"
 #include "common/http/router.h"
 #include "plugin/agent/agent.h"
@@ -102,11 +101,11 @@ struct Agent::State {
   std::unique_ptr<RecordCollector> collector_;
   std::unique_ptr<Monitoring> monitoring_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ending_ = false;                                // protected by mutex_, as the next
-  bool up_ = false;                                    // bring_up is done
-  std::string waiting_for_ = "the container runtime";  // while it is not
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  bool ending_ MGPU_GUARDED_BY(mutex_) = false;
+  bool up_ MGPU_GUARDED_BY(mutex_) = false;                                    // bring_up is done
+  std::string waiting_for_ MGPU_GUARDED_BY(mutex_) = "the container runtime";  // while it is not
   std::unique_ptr<DevicePlugin> core_plugin_;
   std::unique_ptr<DevicePlugin> memory_plugin_;
 

@@ -5,15 +5,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
 #include <ctime>
-#include <mutex>
 #include <optional>
 #include <tuple>
 #include <utility>
 
 #include "common/base/files.h"
+#include "common/base/mutex.h"
 #include "common/base/text.h"
 #include "plugin/cards/cards_file.h"
 #include "plugin/cards/limits.h"
@@ -68,10 +67,11 @@ class CardsFileSource : public CardSource {
 
   void wait_for_change(milliseconds timeout) override {
     const auto end = steady_clock::now() + timeout;
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     const auto wait = [&](milliseconds longest) {
       const auto until = std::min(end, steady_clock::now() + longest);
-      return woken_.wait_until(lock, until, [&] { return wake_; }) || until == end;
+      return woken_.wait_until(lock, until, [&]() MGPU_REQUIRES(mutex_) { return wake_; }) ||
+             until == end;
     };
     bool over = just_changed_ && wait(kFileTimeTick);
     while (!over && !just_changed_ && look_at(path_) == seen_) over = wait(kCardsFilePoll);
@@ -79,7 +79,7 @@ class CardsFileSource : public CardSource {
   }
 
   void wake() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     wake_ = true;
     woken_.notify_all();
   }
@@ -116,9 +116,9 @@ class CardsFileSource : public CardSource {
   bool just_changed_ = false;
   std::vector<CardUse> use_;
 
-  std::mutex mutex_;
-  std::condition_variable woken_;
-  bool wake_ = false;
+  Mutex mutex_;
+  ConditionVariable woken_;
+  bool wake_ MGPU_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace

@@ -1,20 +1,19 @@
 #include "plugin/cards/driver_thread.h"
 
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "plugin/cards/limits.h"
 
 namespace mgpu::plugin {
 
 struct DriverThread::State {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::function<void()> work;  // empty: idle
-  bool woken = false;
-  bool ending = false;
+  Mutex mutex;
+  ConditionVariable changed;
+  std::function<void()> work;  // empty: idle; set and cleared under `mutex`, and run without it
+  bool woken MGPU_GUARDED_BY(mutex) = false;
+  bool ending MGPU_GUARDED_BY(mutex) = false;
 };
 
 namespace {
@@ -22,9 +21,9 @@ namespace {
 // To join a thread that hangs would hang as well. It shares what it uses, and ends when its work
 // does, if ever.
 void leave_behind(std::thread thread) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static auto* const left = new std::vector<std::thread>;
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   left->push_back(std::move(thread));
 }
 
@@ -36,7 +35,7 @@ DriverThread::DriverThread()
 DriverThread::~DriverThread() {
   const bool idle = wait(kDriverShutdownTimeout);
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     state_->ending = true;
     state_->changed.notify_all();
   }
@@ -48,9 +47,10 @@ DriverThread::~DriverThread() {
 }
 
 void DriverThread::serve(State& state) {
-  std::unique_lock lock(state.mutex);
+  MutexLock lock(state.mutex);
   while (true) {
-    state.changed.wait(lock, [&] { return state.ending || state.work; });
+    state.changed.wait(lock,
+                       [&]() MGPU_REQUIRES(state.mutex) { return state.ending || state.work; });
     if (!state.work) return;
     lock.unlock();
     state.work();
@@ -61,7 +61,7 @@ void DriverThread::serve(State& state) {
 }
 
 bool DriverThread::start(std::function<void()> work) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   if (state_->work) return false;
   state_->work = std::move(work);
   state_->changed.notify_all();
@@ -69,19 +69,21 @@ bool DriverThread::start(std::function<void()> work) {
 }
 
 bool DriverThread::wait(std::chrono::milliseconds limit) {
-  std::unique_lock lock(state_->mutex);
+  MutexLock lock(state_->mutex);
   return state_->changed.wait_for(lock, limit, [&] { return !state_->work; });
 }
 
 bool DriverThread::wait_for_wake(std::chrono::milliseconds limit, bool until_idle) {
-  std::unique_lock lock(state_->mutex);
-  const auto over = [&] { return state_->woken || (until_idle && !state_->work); };
+  MutexLock lock(state_->mutex);
+  const auto over = [&]() MGPU_REQUIRES(state_->mutex) {
+    return state_->woken || (until_idle && !state_->work);
+  };
   state_->changed.wait_for(lock, limit, over);
   return std::exchange(state_->woken, false);
 }
 
 void DriverThread::wake() {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->woken = true;
   state_->changed.notify_all();
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/base/mutex.h"
 #include "plugin/cards/limits.h"
 
 namespace mgpu::plugin {
@@ -25,7 +26,7 @@ Inventory::~Inventory() {
 
 void Inventory::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
   }
   ended_.notify_all();
@@ -38,30 +39,30 @@ void Inventory::start() {
 }
 
 InventoryState Inventory::state() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return state_;
 }
 
 std::vector<DeviceNode> Inventory::nodes_of(const CardUuid& card) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto at = std::ranges::find(state_.found.cards, card, &FoundCard::uuid);
   if (at == state_.found.cards.end()) return {};
   return at->nodes;
 }
 
 std::vector<CardUse> Inventory::use() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return use_;
 }
 
 std::string Inventory::description() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return description_;
 }
 
 bool Inventory::wait(std::chrono::milliseconds timeout) {
-  std::unique_lock lock(mutex_);
-  return !ended_.wait_for(lock, timeout, [this] { return ending_; });
+  MutexLock lock(mutex_);
+  return !ended_.wait_for(lock, timeout, [this]() MGPU_REQUIRES(mutex_) { return ending_; });
 }
 
 bool Inventory::recall() {
@@ -86,7 +87,7 @@ void Inventory::run() {
 void Inventory::look_at_use() {
   auto use = source_->use();
   auto description = source_->description();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   use_ = std::move(use);
   description_ = std::move(description);
 }
@@ -101,7 +102,7 @@ void Inventory::read() {
     const bool changed = indexed.known != known_;
     known_ = std::move(indexed.known);
     // Before anybody hears of a new index: it must never be given twice.
-    if (changed || !pod_cache_) pod_cache_ = hooks_.remember(known_);
+    if (changed || !remembered_) remembered_ = hooks_.remember(known_);
     now = {true, indexed.problems.empty() ? "" : indexed.problems.front(), std::move(indexed.cards),
            std::move(*found)};
   } else {
@@ -112,7 +113,7 @@ void Inventory::read() {
   }
   if (same(before, now)) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     state_ = now;
   }
   hooks_.on_change(before, now);

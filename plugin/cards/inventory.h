@@ -6,15 +6,14 @@
 //   again
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "plugin/cards/card_index.h"
 #include "plugin/cards/card_source.h"
 #include "plugin/cards/limits.h"
@@ -66,14 +65,14 @@ class Inventory {
   const std::unique_ptr<CardSource> source_;
   const Hooks hooks_;
   KnownCards known_;  // on the thread
-  bool pod_cache_ = true;
+  bool remembered_ = true;
   std::string told_problem_;
-  mutable std::mutex mutex_;
-  std::condition_variable ended_;
-  bool ending_ = false;  // protected by mutex_, as the next
-  InventoryState state_;
-  std::vector<CardUse> use_;
-  std::string description_;
+  mutable Mutex mutex_;
+  ConditionVariable ended_;
+  bool ending_ MGPU_GUARDED_BY(mutex_) = false;
+  InventoryState state_ MGPU_GUARDED_BY(mutex_);
+  std::vector<CardUse> use_ MGPU_GUARDED_BY(mutex_);
+  std::string description_ MGPU_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "common/base/text.h"
 #include "plugin/cards/card_source.h"
 
@@ -41,7 +42,7 @@ Mps::Mps(MpsOptions options) : options_(std::move(options)) {}
 
 Mps::~Mps() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
     changed_.notify_all();
   }
@@ -49,7 +50,7 @@ Mps::~Mps() {
 }
 
 void Mps::follow(const std::vector<CardUuid>& cards) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   wanted_.clear();
   for (const CardUuid& card : cards) {
     if (is_card_uuid(card.str())) wanted_.insert(card);
@@ -65,7 +66,7 @@ Result<void> Mps::ready(const CardUuid& card) const {
   const auto named = [&](const std::string& why) {
     return error(fmt::format("MPS of card {} does not run: {}", in_quotes(card.str()), why));
   };
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const auto found = seen_.find(card);
   if (found == seen_.end()) return named("it is not started yet");
   if (!found->second.running) return named(found->second.problem);
@@ -76,7 +77,7 @@ Result<void> Mps::ready(const CardUuid& card) const {
 }
 
 std::vector<MpsState> Mps::states() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<MpsState> states;
   for (const auto& [card, state] : seen_) states.push_back(state);
   return states;
@@ -84,15 +85,15 @@ std::vector<MpsState> Mps::states() const {
 
 void Mps::stop() {
   follow({});
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   unwanted_ = Wish::kStop;
   news_ = true;
   changed_.notify_all();
-  changed_.wait(lock, [&] { return idle_ || unwanted_ != Wish::kStop; });
+  changed_.wait(lock, [&]() MGPU_REQUIRES(mutex_) { return idle_ || unwanted_ != Wish::kStop; });
 }
 
 void Mps::step_all() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const std::set<CardUuid> now_wanted = wanted_;
   const Wish others = unwanted_;
   lock.unlock();
@@ -120,13 +121,14 @@ void Mps::watch() {
   for (const CardUuid& card : cards_with_folders(options_.run_dir)) {
     daemons_.try_emplace(card, options_, card);
   }
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!ending_) {
     news_ = false;
     lock.unlock();
     step_all();
     lock.lock();
-    changed_.wait_for(lock, time_to_next_step(), [&] { return news_ || ending_; });
+    changed_.wait_for(lock, time_to_next_step(),
+                      [&]() MGPU_REQUIRES(mutex_) { return news_ || ending_; });
   }
 }
 

@@ -15,14 +15,13 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <set>
 #include <thread>
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "plugin/allocation/edits.h"
 #include "plugin/cards/limits.h"
@@ -56,15 +55,15 @@ class Mps {
   // `seen_`.
   std::map<CardUuid, MpsDaemon> daemons_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  // Below: protected by mutex_.
-  std::set<CardUuid> wanted_;
-  std::map<CardUuid, MpsState> seen_;
-  MpsDaemon::Wish unwanted_ = MpsDaemon::Wish::kDrain;  // what becomes of the others
-  bool news_ = false;
-  bool idle_ = false;  // nothing runs, and nothing is wanted
-  bool ending_ = false;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::set<CardUuid> wanted_ MGPU_GUARDED_BY(mutex_);
+  std::map<CardUuid, MpsState> seen_ MGPU_GUARDED_BY(mutex_);
+  MpsDaemon::Wish unwanted_ MGPU_GUARDED_BY(mutex_) =
+      MpsDaemon::Wish::kDrain;  // what becomes of the others
+  bool news_ MGPU_GUARDED_BY(mutex_) = false;
+  bool idle_ MGPU_GUARDED_BY(mutex_) = false;  // nothing runs, and nothing is wanted
+  bool ending_ MGPU_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -11,12 +11,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "common/base/files.h"
+#include "common/base/mutex.h"
 #include "common/base/text.h"
 
 namespace mgpu::plugin {
@@ -118,9 +118,9 @@ bool is_child(pid_t pid) {
 
 // Children that did not end when they were killed; they are looked at again at every start.
 void reap_stubborn(std::optional<pid_t> another) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static std::vector<pid_t> stubborn;
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   if (another) stubborn.push_back(*another);
   std::erase_if(stubborn, [](pid_t child) { return ended(child).has_value(); });
 }

@@ -29,6 +29,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/base/mutex.h"
 #include "common/base/text.h"
 #include "plugin/cards/driver_files.h"
 #include "plugin/cards/limits.h"
@@ -211,12 +212,12 @@ std::vector<CardUse> Session::use() {
 }
 
 void Session::set_at_card(const Card* card) {
-  const std::lock_guard lock(at_mutex_);
+  const MutexLock lock(at_mutex_);
   at_card_ = card != nullptr ? card->facts.uuid : CardUuid();
 }
 
 CardUuid Session::at_card() const {
-  const std::lock_guard lock(at_mutex_);
+  const MutexLock lock(at_mutex_);
   return at_card_;
 }
 

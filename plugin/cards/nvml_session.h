@@ -9,12 +9,12 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "plugin/cards/limits.h"
 #include "plugin/cards/nvml_card.h"
 #include "plugin/cards/nvml_health.h"
@@ -77,8 +77,8 @@ class Session {
   EventSet events_ = nullptr;
   int reads_without_events_ = 0;
 
-  mutable std::mutex at_mutex_;
-  CardUuid at_card_;
+  mutable Mutex at_mutex_;
+  CardUuid at_card_ MGPU_GUARDED_BY(at_mutex_);
 };
 
 }  // namespace mgpu::plugin::nvml

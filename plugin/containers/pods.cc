@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/base/mutex.h"
 #include "common/kube/limits.h"
 #include "common/kube/object_json.h"
 
@@ -18,25 +19,25 @@ Pods::Pods(const NodeName& node, kube::Transport& transport, std::function<void(
                   .on_change = std::move(on_change)}) {}
 
 std::string Pods::problem() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return problem_;
 }
 
 std::optional<kube::Pod> Pods::find(const PodRef& pod) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto uid = uids_.find(pod);
   return uid == uids_.end() ? std::nullopt : std::optional(pods_.at(uid->second));
 }
 
 std::optional<kube::Pod> Pods::find(const PodUid& uid) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto pod = pods_.find(uid);
   return pod == pods_.end() ? std::nullopt : std::optional(pod->second);
 }
 
 std::vector<kube::Pod> Pods::all() const {
   std::vector<kube::Pod> pods;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [uid, pod] : pods_) pods.push_back(pod);
   return pods;
 }
@@ -48,7 +49,7 @@ bool Pods::gone(const PodUid& uid) const {
 }
 
 bool Pods::remade(const PodRef& pod, const PodUid& uid) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto now = uids_.find(pod);
   return now != uids_.end() && now->second != uid;
 }
@@ -69,18 +70,18 @@ kube::Consumer<kube::Pod> Pods::consumer() {
   return {.read = kube::read_pod,
           .apply =
               [this](kube::Pod pod) {
-                const std::lock_guard lock(mutex_);
+                const MutexLock lock(mutex_);
                 problem_.clear();
                 keep(std::move(pod));
               },
           .remove =
               [this](const kube::Pod& pod) {
-                const std::lock_guard lock(mutex_);
+                const MutexLock lock(mutex_);
                 forget(pod.uid());
               },
           .relist =
               [this](std::vector<kube::Pod> pods, bool complete) {
-                const std::lock_guard lock(mutex_);
+                const MutexLock lock(mutex_);
                 problem_.clear();
                 replace(std::move(pods), complete);
                 listed_ = true;
@@ -119,7 +120,7 @@ void Pods::on_unreadable(const std::string& why) {
 }
 
 void Pods::on_problem(const std::string& problem) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (problem_.empty()) {
     log_warn("cannot follow the pods of this node, trying again", {{"problem", problem}});
   }

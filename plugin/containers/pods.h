@@ -4,12 +4,12 @@
 
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/kube/client.h"
 #include "common/kube/reflector.h"
 
@@ -43,17 +43,16 @@ class Pods {
   kube::Consumer<kube::Pod> consumer();
   void on_problem(const std::string& problem);
   void on_unreadable(const std::string& why);
-  // REQUIRES, of all three: mutex_ is held.
-  void keep(kube::Pod pod);
-  void forget(const PodUid& uid);
-  void replace(std::vector<kube::Pod> pods, bool complete);
+  void keep(kube::Pod pod) MGPU_REQUIRES(mutex_);
+  void forget(const PodUid& uid) MGPU_REQUIRES(mutex_);
+  void replace(std::vector<kube::Pod> pods, bool complete) MGPU_REQUIRES(mutex_);
 
   kube::Client client_;
   std::atomic<bool> listed_ = false;
-  mutable std::mutex mutex_;
-  std::map<PodUid, kube::Pod> pods_;  // protected by mutex_, as the next
-  std::map<PodRef, PodUid> uids_;
-  std::string problem_;
+  mutable Mutex mutex_;
+  std::map<PodUid, kube::Pod> pods_ MGPU_GUARDED_BY(mutex_);
+  std::map<PodRef, PodUid> uids_ MGPU_GUARDED_BY(mutex_);
+  std::string problem_ MGPU_GUARDED_BY(mutex_);
   std::set<std::string> unreadable_told_;  // on the executor: sentences that the log has
   std::atomic<std::uint64_t> unreadable_ = 0;
   kube::Reflector reflector_;  // ends first: it calls the others

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/base/mutex.h"
 #include "plugin/containers/container_edits.h"
 #include "plugin/containers/limits.h"
 #include "plugin/containers/record_liveness.h"
@@ -65,19 +66,19 @@ PreStartHandler::PreStartHandler(StarterSettings settings, StarterParts parts, O
     : settings_(std::move(settings)), parts_(parts), on_refused_(std::move(on_refused)) {}
 
 void PreStartHandler::open() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   open_ = true;
   changed_.notify_all();
 }
 
 void PreStartHandler::close() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   closed_ = true;
   changed_.notify_all();
 }
 
 bool PreStartHandler::wait(std::chrono::milliseconds time) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   return !changed_.wait_for(lock, time, [this] { return closed_; });
 }
 
@@ -124,7 +125,7 @@ void PreStartHandler::gather_checkpoint(Seen& seen) {
 }
 
 void PreStartHandler::note_problem(const std::string& source, const std::string& problem) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::string& noted = problems_[source];
   if (noted == problem) return;
   noted = problem;
@@ -169,7 +170,7 @@ Decided<Record> PreStartHandler::judge_one(const Seen& seen, const Candidate& ca
 Decided<PreStartHandler::Records> PreStartHandler::judge(const Seen& seen,
                                                          const std::vector<Candidate>& candidates) {
   Records decided;
-  const std::lock_guard lock(deciding_);
+  const MutexLock lock(deciding_);
   for (const Candidate& candidate : candidates) {
     auto record = judge_one(seen, candidate);
     if (!record) return about(record.error(), candidate.identity, candidate.pod);
@@ -213,7 +214,7 @@ Decided<void> PreStartHandler::act(const Records& records) {
 
 Decided<void> PreStartHandler::attempt_and_act(const DeviceSet& devices) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!open_)
       return not_yet("mgpu-device-plugin is starting and does not know all allocations yet");
   }

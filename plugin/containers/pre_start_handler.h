@@ -6,14 +6,13 @@
 //     +----+ refused for now, for at most kPreStartTimeout
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "common/contract/contract.h"
 #include "plugin/allocation/decide.h"
@@ -96,12 +95,13 @@ class PreStartHandler {
   const StarterSettings settings_;
   const StarterParts parts_;
   const OnRefused on_refused_;
-  std::mutex deciding_;  // one decision at a time: each counts what the one before took
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool open_ = false;  // protected by mutex_, as the next
-  bool closed_ = false;
-  std::map<std::string, std::string> problems_;  // by source, as last logged
+  Mutex deciding_;  // one decision at a time: each counts what the one before took
+  Mutex mutex_;
+  ConditionVariable changed_;
+  bool open_ MGPU_GUARDED_BY(mutex_) = false;
+  bool closed_ MGPU_GUARDED_BY(mutex_) = false;
+  std::map<std::string, std::string> problems_
+      MGPU_GUARDED_BY(mutex_);  // by source, as last logged
 };
 
 }  // namespace mgpu::plugin

@@ -1,8 +1,8 @@
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "common/base/durable_file.h"
+#include "common/base/mutex.h"
 #include "plugin/injection/cdi_json.h"
 #include "plugin/injection/injector.h"
 
@@ -26,17 +26,17 @@ class CdiInjector final : public Injector {
   }
 
   void set_shared(const Edits& shared) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     shared_ = shared;
   }
 
   void know(const AllocationId& id, const Edits& edits) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     edits_[id] = edits;
   }
 
   Result<bool> inject(const AllocationId& id, const Edits& edits) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     edits_[id] = edits;
     auto written = write();
     // Nothing that was not written may be taken for written by the next call.
@@ -45,13 +45,13 @@ class CdiInjector final : public Injector {
   }
 
   void remove(const AllocationId& id) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (edits_.erase(id) > 0) static_cast<void>(write());
   }
 
  private:
-  // False where the file says it already. REQUIRES: mutex_ is held.
-  Result<bool> write() {
+  // False where the file says it already.
+  Result<bool> write() MGPU_REQUIRES(mutex_) {
     CdiSpec spec{.kind = cdi_kind(contract_), .shared = shared_, .devices = {}};
     for (const auto& [id, edits] : edits_) spec.devices.push_back({id.str(), edits});
     std::string text = cdi_json(spec);
@@ -66,10 +66,10 @@ class CdiInjector final : public Injector {
 
   const Contract contract_;
   const std::string path_;
-  std::mutex mutex_;
-  Edits shared_;  // protected by mutex_, as the next
-  std::map<AllocationId, Edits> edits_;
-  std::string written_;
+  Mutex mutex_;
+  Edits shared_ MGPU_GUARDED_BY(mutex_);
+  std::map<AllocationId, Edits> edits_ MGPU_GUARDED_BY(mutex_);
+  std::string written_ MGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -5,10 +5,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <mutex>
 #include <set>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "plugin/injection/injector.h"
 
 namespace mgpu::plugin {
@@ -56,7 +56,7 @@ class NodeInjector final : public Injector {
   }
 
   void set_shared(const Edits& shared) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     shared_ = shared;
   }
 
@@ -68,7 +68,7 @@ class NodeInjector final : public Injector {
       return error("--injection=device-nodes cannot give " + edits.mounts.front().container_path +
                    ", which enforces the share; use a runtime with CDI, or --isolation=none");
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const std::string nodes = nodes_of(id);
     std::error_code problem;
     fs::create_directories(nodes, problem);
@@ -112,8 +112,8 @@ class NodeInjector final : public Injector {
   }
 
   const std::string folder_;
-  std::mutex mutex_;
-  Edits shared_;  // protected by mutex_
+  Mutex mutex_;
+  Edits shared_ MGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace

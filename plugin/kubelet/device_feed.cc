@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "plugin/kubelet/limits.h"
 
 namespace mgpu::plugin {
@@ -11,7 +12,7 @@ DeviceFeed::DeviceFeed(std::vector<Device> devices) {
 }
 
 void DeviceFeed::set(std::vector<Device> devices) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (latest_.devices && *latest_.devices == devices) return;
   latest_.devices = std::make_shared<const std::vector<Device>>(std::move(devices));
   ++latest_.number;
@@ -20,7 +21,7 @@ void DeviceFeed::set(std::vector<Device> devices) {
 
 std::optional<DeviceFeed::Version> DeviceFeed::next(std::uint64_t seen,
                                                     const std::function<bool()>& ended) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!ended()) {
     if (latest_.number > seen) return latest_;
     changed_.wait_for(lock, kListStreamPoll);
@@ -30,7 +31,7 @@ std::optional<DeviceFeed::Version> DeviceFeed::next(std::uint64_t seen,
 
 void DeviceFeed::wake() {
   // Under the lock: between a look at `ended` and the wait that follows no wake is lost.
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   changed_.notify_all();
 }
 

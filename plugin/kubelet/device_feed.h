@@ -1,14 +1,13 @@
 // The list of devices, for whoever sends it to kubelet. Any thread.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "plugin/kubelet/device_plugin.h"
 #include "plugin/kubelet/limits.h"
 
@@ -33,9 +32,9 @@ class DeviceFeed {
   void wake();
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Version latest_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  Version latest_ MGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace mgpu::plugin

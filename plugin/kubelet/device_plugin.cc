@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/mutex.h"
 #include "common/base/text.h"
 #include "plugin/kubelet/device_feed.h"
 #include "plugin/kubelet/limits.h"
@@ -54,10 +53,10 @@ struct DevicePlugin::State {
   void report(const Result<void>& outcome);
 
   const std::string kubelet_socket_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool woken_ = false;
-  bool ending_ = false;
+  Mutex mutex_;
+  ConditionVariable wake_;
+  bool woken_ MGPU_GUARDED_BY(mutex_) = false;
+  bool ending_ MGPU_GUARDED_BY(mutex_) = false;
 
   // Of the thread alone.
   std::optional<FileIdentity> kubelet_;
@@ -87,26 +86,26 @@ void DevicePlugin::State::run() {
 
 // Until something may have changed. False: the end.
 bool DevicePlugin::State::rest() {
-  std::unique_lock lock(mutex_);
-  wake_.wait_for(lock, kPluginPoll, [&] { return woken_ || ending_; });
+  MutexLock lock(mutex_);
+  wake_.wait_for(lock, kPluginPoll, [&]() MGPU_REQUIRES(mutex_) { return woken_ || ending_; });
   woken_ = false;
   return !ending_;
 }
 
 void DevicePlugin::State::wake() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   woken_ = true;
   wake_.notify_all();
 }
 
 bool DevicePlugin::State::ending() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return ending_;
 }
 
 void DevicePlugin::State::end() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
     wake_.notify_all();
   }

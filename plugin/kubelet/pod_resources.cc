@@ -4,12 +4,11 @@
 #include <grpcpp/client_context.h>
 #include <podresources.grpc.pb.h>
 
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <random>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "common/base/text.h"
 #include "plugin/kubelet/limits.h"
 #include "plugin/kubelet/unix_channel.h"
@@ -72,16 +71,16 @@ struct PodResources::State {
   void pause(Clock::time_point until);
 
   const std::string socket;
-  std::mutex mutex;
-  std::condition_variable landed;
-  std::map<std::string, Flights> flights;
-  std::shared_ptr<grpc::Channel> channel;
-  std::minstd_rand random{std::random_device()()};
+  Mutex mutex;
+  ConditionVariable landed;
+  std::map<std::string, Flights> flights MGPU_GUARDED_BY(mutex);
+  std::shared_ptr<grpc::Channel> channel MGPU_GUARDED_BY(mutex);
+  std::minstd_rand random MGPU_GUARDED_BY(mutex){std::random_device()()};
 };
 
 std::shared_ptr<const Result<List>> PodResources::State::shared_list(const std::string& resource,
                                                                      Clock::time_point until) {
-  std::unique_lock lock(mutex);
+  MutexLock lock(mutex);
   Flights& mine = flights[resource];
   const std::uint64_t wanted = mine.begun + 1;
   const auto my_turn = [&] { return mine.ended >= wanted || mine.begun == mine.ended; };
@@ -116,7 +115,7 @@ grpc::Status PodResources::State::ask(v1::ListPodResourcesResponse& response,
     if (Clock::now() >= until || !(again || anew)) return status;
     fresh = fresh || anew;
     if (anew) {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       channel.reset();
     } else {
       pause(until);
@@ -128,7 +127,7 @@ grpc::Status PodResources::State::ask_once(v1::ListPodResourcesResponse& respons
                                            Clock::time_point until) {
   std::shared_ptr<grpc::Channel> used;
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (!channel) channel = unix_channel(socket, kPodResourcesBytesMax);
     used = channel;
   }
@@ -138,7 +137,7 @@ grpc::Status PodResources::State::ask_once(v1::ListPodResourcesResponse& respons
 }
 
 void PodResources::State::pause(Clock::time_point until) {
-  std::unique_lock lock(mutex);
+  MutexLock lock(mutex);
   const auto least = kPodResourcesRetry;
   std::uniform_int_distribution<std::int64_t> jitter(0, least.count());
   const auto wake = Clock::now() + least + std::chrono::milliseconds(jitter(random));

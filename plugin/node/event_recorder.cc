@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/mutex.h"
 #include "common/base/text.h"
 #include "common/base/utc_text.h"
 #include "plugin/node/limits.h"
@@ -61,7 +62,7 @@ void EventRecorder::on_node(const Event& event) {
 }
 
 std::uint64_t EventRecorder::dropped() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return dropped_;
 }
 
@@ -80,7 +81,7 @@ void EventRecorder::record(kube::EventObject event) {
   const Key key = key_of(event);
   std::optional<kube::Request> request;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     request = begin(key, std::move(event));
   }
   if (request) send(key, *std::move(request));
@@ -88,14 +89,14 @@ void EventRecorder::record(kube::EventObject event) {
 
 std::optional<kube::Request> EventRecorder::begin(const Key& key, kube::EventObject event) {
   const std::string time = event.time;
-  const auto found = pod_cache_.find(key);
-  const bool waits = found != pod_cache_.end() && found->second.sending != 0;
+  const auto found = remembered_.find(key);
+  const bool waits = found != remembered_.end() && found->second.sending != 0;
   if (!waits && in_flight_ >= kEventsInFlightMax) {
     ++dropped_;
     return std::nullopt;
   }
-  if (found == pod_cache_.end()) make_room();
-  Remembered& entry = pod_cache_[key];
+  if (found == remembered_.end()) make_room();
+  Remembered& entry = remembered_[key];
   if (entry.count == 0) entry.event = std::move(event);
   ++entry.count;
   entry.last_use = ++uses_;
@@ -112,11 +113,11 @@ std::optional<kube::Request> EventRecorder::begin_next(Remembered& entry, const 
 }
 
 void EventRecorder::make_room() {
-  if (pod_cache_.size() < kEventsRememberedMax) return;
-  const auto oldest = std::ranges::min_element(pod_cache_, {}, [](const auto& entry) {
+  if (remembered_.size() < kEventsRememberedMax) return;
+  const auto oldest = std::ranges::min_element(remembered_, {}, [](const auto& entry) {
     return std::pair(entry.second.sending != 0, entry.second.last_use);
   });
-  pod_cache_.erase(oldest);
+  remembered_.erase(oldest);
 }
 
 void EventRecorder::send(const Key& key, kube::Request request) {
@@ -129,7 +130,7 @@ void EventRecorder::on_answer(const Key& key, const kube::Response& answer) {
   std::optional<kube::Request> request;
   const std::string time = now_();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     --in_flight_;
     request = after(key, answer, time);
   }
@@ -138,8 +139,8 @@ void EventRecorder::on_answer(const Key& key, const kube::Response& answer) {
 
 std::optional<kube::Request> EventRecorder::after(const Key& key, const kube::Response& answer,
                                                   const std::string& time) {
-  const auto found = pod_cache_.find(key);
-  MGPU_CHECK(found != pod_cache_.end(), "an event under way is remembered");
+  const auto found = remembered_.find(key);
+  MGPU_CHECK(found != remembered_.end(), "an event under way is remembered");
   Remembered& entry = found->second;
   const std::uint64_t sent = std::exchange(entry.sending, 0);
   if (answer.ok()) {
@@ -155,7 +156,7 @@ std::optional<kube::Request> EventRecorder::after(const Key& key, const kube::Re
     return begin_next(entry, time);
   }
   dropped_ += existed ? sent - entry.written : entry.count;
-  if (!existed) pod_cache_.erase(found);
+  if (!existed) remembered_.erase(found);
   return std::nullopt;
 }
 

@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
 
 #include "common/base/callback_guard.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "common/kube/request.h"
 #include "common/kube/transport.h"
 #include "plugin/node/limits.h"
@@ -56,23 +56,22 @@ class EventRecorder {
   void send(const Key& key, kube::Request request);
   void on_answer(const Key& key, const kube::Response& answer);
 
-  // REQUIRES: mutex_ is held, here and in the next three.
-  std::optional<kube::Request> begin(const Key& key, kube::EventObject event);
-  std::optional<kube::Request> begin_next(Remembered& entry, const std::string& time);
+  std::optional<kube::Request> begin(const Key& key, kube::EventObject event) MGPU_REQUIRES(mutex_);
+  std::optional<kube::Request> begin_next(Remembered& entry, const std::string& time)
+      MGPU_REQUIRES(mutex_);
   std::optional<kube::Request> after(const Key& key, const kube::Response& answer,
-                                     const std::string& time);
-  void make_room();
+                                     const std::string& time) MGPU_REQUIRES(mutex_);
+  void make_room() MGPU_REQUIRES(mutex_);
 
   const NodeName node_;
   kube::Transport& transport_;
   const std::function<std::string()> now_;
 
-  mutable std::mutex mutex_;
-  // Below: protected by mutex_.
-  std::map<Key, Remembered> pod_cache_;
-  std::size_t in_flight_ = 0;
-  std::uint64_t uses_ = 0;
-  std::uint64_t dropped_ = 0;
+  mutable Mutex mutex_;
+  std::map<Key, Remembered> remembered_ MGPU_GUARDED_BY(mutex_);
+  std::size_t in_flight_ MGPU_GUARDED_BY(mutex_) = 0;
+  std::uint64_t uses_ MGPU_GUARDED_BY(mutex_) = 0;
+  std::uint64_t dropped_ MGPU_GUARDED_BY(mutex_) = 0;
   CallbackGuard callbacks_;  // ends first
 };
 

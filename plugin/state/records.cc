@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/base/files.h"
+#include "common/base/mutex.h"
 #include "plugin/state/limits.h"
 #include "plugin/state/record_json.h"
 
@@ -62,7 +63,7 @@ Result<std::vector<std::string>> Records::load() {
   const auto files = record_files(folder_);
   if (!files) return files.error();
   std::vector<std::string> problems;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const fs::path& file : *files) {
     auto record = read_record(file);
     if (record) {
@@ -76,7 +77,7 @@ Result<std::vector<std::string>> Records::load() {
 }
 
 Result<void> Records::keep(const Record& record) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (records_.size() >= kRecordsMax && !records_.contains(record.id)) {
     return error("there are " + std::to_string(kRecordsMax) + " allocations already");
   }
@@ -92,21 +93,21 @@ Result<void> Records::save(const Record& record, Durability durability) const {
 
 void Records::remove(const AllocationId& id) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     records_.erase(id);
   }
   static_cast<void>(remove_file(path_of(id)));
 }
 
 std::optional<Record> Records::find(const AllocationId& id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto at = records_.find(id);
   return at == records_.end() ? std::nullopt : std::optional(at->second);
 }
 
 std::vector<Record> Records::with(const DeviceSet& devices) const {
   std::vector<Record> found;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [id, record] : records_) {
     if (record.devices == devices) found.push_back(record);
   }
@@ -115,14 +116,14 @@ std::vector<Record> Records::with(const DeviceSet& devices) const {
 
 std::vector<Record> Records::all() const {
   std::vector<Record> found;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [id, record] : records_) found.push_back(record);
   return found;
 }
 
 std::vector<Record> Records::bound() const {
   std::vector<Record> found;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [id, record] : records_) {
     if (record.bound()) found.push_back(record);
   }

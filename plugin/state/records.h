@@ -3,12 +3,12 @@
 
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/durable_file.h"
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "plugin/allocation/record.h"
 #include "plugin/state/limits.h"
@@ -41,8 +41,8 @@ class Records {
   std::string path_of(const AllocationId& id) const;
 
   const std::string folder_;
-  mutable std::mutex mutex_;
-  std::map<AllocationId, Record> records_;  // protected by mutex_
+  mutable Mutex mutex_;
+  std::map<AllocationId, Record> records_ MGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace mgpu::plugin

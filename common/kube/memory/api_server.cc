@@ -1,11 +1,11 @@
 #include "common/kube/memory/api_server.h"
 
 #include <algorithm>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/kube/limits.h"
 #include "common/kube/memory/cluster.h"
 #include "common/kube/memory/verbs.h"
@@ -61,22 +61,23 @@ struct MemoryApiServer::State {
   Executor& executor;
   const Options options;
   const std::shared_ptr<GuardedCluster> guarded;
-  std::mutex mutex{};                      // guards what follows; never held with guarded's
-  std::shared_ptr<const Faults> faults{};  // may be none
-  std::vector<std::weak_ptr<MemoryWatch>> watches{};  // the open ones, and some that have ended
+  Mutex mutex{};  // guards what follows; never held with guarded's
+  std::shared_ptr<const Faults> faults MGPU_GUARDED_BY(mutex){};  // may be none
+  std::vector<std::weak_ptr<MemoryWatch>> watches
+      MGPU_GUARDED_BY(mutex){};  // the open ones, and some that have ended
 };
 
 std::optional<Fault> MemoryApiServer::State::fault_for(const Request& request) {
   std::shared_ptr<const Faults> ask;
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     ask = faults;
   }
   return ask && *ask ? (*ask)(request) : std::nullopt;
 }
 
 Response MemoryApiServer::State::serve_locked(const Request& request) {
-  const std::lock_guard lock(guarded->mutex);
+  const MutexLock lock(guarded->mutex);
   return serve(guarded->cluster, request);
 }
 
@@ -135,7 +136,7 @@ std::unique_ptr<Stream> MemoryApiServer::stream(Request request, StreamHandlers 
   auto watch =
       std::make_shared<MemoryWatch>(state_->executor, state_->guarded, std::move(handlers));
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     std::erase_if(state_->watches, [](const auto& weak) { return weak.expired(); });
     state_->watches.push_back(watch);
   }
@@ -156,12 +157,12 @@ std::unique_ptr<Stream> MemoryApiServer::stream(Request request, StreamHandlers 
 
 void MemoryApiServer::set_faults(std::function<std::optional<Fault>(const Request&)> faults) {
   auto shared = std::make_shared<const Faults>(std::move(faults));
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->faults = std::move(shared);
 }
 
 void MemoryApiServer::drop_watches() {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   for (const auto& weak : state_->watches) {
     state_->executor.post([weak] {
       if (const auto watch = weak.lock()) watch->end(lost("the connection was lost", true));
@@ -170,7 +171,7 @@ void MemoryApiServer::drop_watches() {
 }
 
 void MemoryApiServer::compact() {
-  const std::lock_guard lock(state_->guarded->mutex);
+  const MutexLock lock(state_->guarded->mutex);
   state_->guarded->cluster.compact();
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "common/kube/memory/limits.h"
 
 namespace mgpu::kube {
@@ -49,14 +50,14 @@ bool MemoryWatch::attach(WatchRequest& request) {
     });
   };
   feed_ = std::make_shared<WatchFeed>(std::move(request.filter), std::move(wake));
-  const std::lock_guard lock(guarded_->mutex);
+  const MutexLock lock(guarded_->mutex);
   return guarded_->cluster.attach(kind_, feed_, request.version);
 }
 
 void MemoryWatch::fail_as_expired(std::uint64_t version) {
   std::uint64_t newest = 0;
   {
-    const std::lock_guard lock(guarded_->mutex);
+    const MutexLock lock(guarded_->mutex);
     newest = guarded_->cluster.version();
   }
   const std::string message =
@@ -86,7 +87,7 @@ void MemoryWatch::deliver() {
   if (ended_) return;
   std::deque<WatchFeed::Entry> entries;
   {
-    const std::lock_guard lock(guarded_->mutex);
+    const MutexLock lock(guarded_->mutex);
     entries = feed_->take();
   }
   send_lines(entries);
@@ -97,7 +98,7 @@ void MemoryWatch::send_bookmark() {
   std::deque<WatchFeed::Entry> entries;
   std::uint64_t version = 0;
   {
-    const std::lock_guard lock(guarded_->mutex);
+    const MutexLock lock(guarded_->mutex);
     entries = feed_->take();
     version = guarded_->cluster.version();
   }

@@ -7,11 +7,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string_view>
 
 #include "common/base/executor.h"
+#include "common/base/mutex.h"
 #include "common/kube/memory/cluster.h"
 #include "common/kube/memory/verbs.h"
 #include "common/kube/transport.h"
@@ -22,8 +22,8 @@ struct GuardedCluster {
   template <class... Args>
   explicit GuardedCluster(Args&&... args) : cluster(std::forward<Args>(args)...) {}
 
-  std::mutex mutex;
-  MemoryCluster cluster;  // guarded by mutex
+  Mutex mutex;
+  MemoryCluster cluster MGPU_GUARDED_BY(mutex);
 };
 
 class MemoryWatch : public std::enable_shared_from_this<MemoryWatch> {

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <future>
 #include <random>
 #include <thread>
 
@@ -241,17 +240,17 @@ TEST(ServerLimits, AClientThatDoesNotReadIsCutOff) {
 }
 
 TEST(ServerLimits, AHandlerMayTakeLongerThanATransfer) {
-  std::promise<std::thread> started;
+  std::vector<std::thread> threads;
   Served served(
       [&](Request, Respond respond) {
-        started.set_value(std::thread([respond] {
+        threads.emplace_back([respond] {
           std::this_thread::sleep_for(300ms);
           respond({.body = "late"});
-        }));
+        });
       },
       hasty());
   EXPECT_EQ(served.ask(get_text("/")).body, "late");
-  started.get_future().get().join();
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(ServerLimits, AClientThatLeavesEarlyDoesNoHarm) {
