@@ -79,7 +79,7 @@ void PreStartHandler::close() {
 
 bool PreStartHandler::wait(std::chrono::milliseconds time) {
   MutexLock lock(mutex_);
-  return !changed_.wait_for(lock, time, [this] { return closed_; });
+  return !changed_.wait_for(lock, time, [this]() MGPU_REQUIRES(mutex_) { return closed_; });
 }
 
 // --- gathering -----------------------------------------------------------------------------------
