@@ -1,0 +1,48 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Kubelet refuses these pods because of their node selector, and so makes no sandbox for them. They
+// stay on the API server, bound to the node, and the device plugin reads each of them.
+func refusedByKubelet(pod string) string {
+	return strings.Replace(pod, `"spec":{`, `"spec":{"nodeSelector":{"none":"none"},`, 1)
+}
+
+func TestNodePodsOfATenantDoNotHideThoseOfOthers(t *testing.T) {
+	world := newNodeWorld(t, v100s(2))
+	world.startsAndEnds(t, "before")
+	for i := range 40 {
+		long := refusedByKubelet(longPod(fmt.Sprint("long-", i), nodeName))
+		if err := createRaw(world.ctx, t, world.namespace, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := createRaw(world.ctx, t, world.namespace, refusedByKubelet(deepPod("deep", nodeName, 120))); err != nil {
+		t.Fatal(err)
+	}
+	world.startsAndEnds(t, "while-it-watches")
+	world.plugin.kill()
+	world.plugin.startAgain(t)
+	world.startsAndEnds(t, "after-a-restart")
+	if _, body, err := world.plugin.get("/readyz"); err != nil || strings.Contains(body, "unreadable") {
+		t.Errorf("/readyz says %s, %v", body, err)
+	}
+	t.Logf("resident memory %.1f MiB", world.plugin.metrics(t).with("process_resident_memory_bytes")/(1<<20))
+}
+
+// startsAndEnds fails unless a pod gets a whole card, and the card is free again after the pod's end.
+func (w *NodeWorld) startsAndEnds(t *testing.T, name string) {
+	t.Helper()
+	w.createBound(t, w.pod(name).wholeCards(1), "0")
+	w.checkViews(t, name)
+	w.remove(t, name)
+	waitFor(t, 60*time.Second, "the record of "+name+" to be removed", func() (bool, string) {
+		records := w.plugin.records()
+		return len(records) == 0, strings.Join(records, ", ")
+	})
+}
