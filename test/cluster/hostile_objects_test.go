@@ -72,6 +72,7 @@ func TestPodsOfATenantDoNotHideThoseOfOthers(t *testing.T) {
 	world.extender.waitReady(t)
 	world.followsPods(t, "after-a-restart")
 	world.expectNoneUnreadable(t)
+	t.Log("mgpu-extender: ", world.extender.process.memory())
 	world.history.check(world.ctx, t)
 }
 

@@ -32,7 +32,7 @@ func TestNodePodsOfATenantDoNotHideThoseOfOthers(t *testing.T) {
 	if _, body, err := world.plugin.get("/readyz"); err != nil || strings.Contains(body, "unreadable") {
 		t.Errorf("/readyz says %s, %v", body, err)
 	}
-	t.Logf("resident memory %.1f MiB", world.plugin.metrics(t).with("process_resident_memory_bytes")/(1<<20))
+	t.Log("mgpu-device-plugin: ", world.plugin.process.memory())
 }
 
 // startsAndEnds fails unless a pod gets a whole card, and the card is free again after the pod's end.

@@ -118,3 +118,18 @@ func freePort() (int, error) {
 	}
 	return 0, err
 }
+
+// memory is the resident memory now and at its highest, as the kernel says it.
+func (p *Process) memory() string {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))
+	if err != nil {
+		return err.Error()
+	}
+	var found []string
+	for _, line := range strings.Split(string(status), "\n") {
+		if strings.HasPrefix(line, "VmHWM:") || strings.HasPrefix(line, "VmRSS:") {
+			found = append(found, strings.Join(strings.Fields(line), " "))
+		}
+	}
+	return strings.Join(found, ", ")
+}
