@@ -15,38 +15,37 @@ namespace {
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 constexpr std::size_t kNamespaceMax = 63;
 
-bool is_path_char(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-         std::string_view("/-._~").find(c) != std::string_view::npos;
-}
-
 Result<void> check_url_prefix(const std::string& prefix) {
+  const auto is_allowed = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("/-._~").find(c) != std::string_view::npos;
+  };
   const bool rooted = prefix.size() > 1 && prefix.front() == '/' && prefix.back() != '/';
-  if (rooted && std::ranges::all_of(prefix, is_path_char)) return {};
+  if (rooted && std::ranges::all_of(prefix, is_allowed)) return {};
   return error("--url-prefix: " + in_quotes(prefix) +
-               " is not a path such as \"/mgpu\": it starts with \"/\" and does not end with it");
+               " is not a path such as \"/mgpu\": it must start with \"/\" and not end with it");
 }
 
-// A DNS label (RFC 1123), as the API server wants it.
-Result<void> check_wake_namespace(const std::string& space) {
-  const auto is_inner = [](char c) {
+// A DNS label (RFC 1123), as the API server requires it.
+Result<void> check_requeue_namespace(const std::string& name) {
+  const auto is_allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
   };
-  if (space.empty()) return {};
-  const bool label = space.size() <= kNamespaceMax && std::ranges::all_of(space, is_inner) &&
-                     space.front() != '-' && space.back() != '-';
+  if (name.empty()) return {};
+  const bool label = name.size() <= kNamespaceMax && std::ranges::all_of(name, is_allowed) &&
+                     name.front() != '-' && name.back() != '-';
   if (label) return {};
-  return error("--requeue-namespace: " + in_quotes(space) +
-               " is not a namespace: at most 63 of a-z, 0-9 and \"-\", which is neither first nor "
-               "last; empty = do not wake");
+  return error("--requeue-namespace: " + in_quotes(name) +
+               " is not a namespace: at most 63 characters of a-z, 0-9 and \"-\", neither starting "
+               "nor ending with \"-\"; if empty, pods are not requeued");
 }
 
 Result<void> check_tls(const Flags& flags) {
   if (flags.tls_cert_file.empty() != flags.tls_key_file.empty()) {
-    return error("--tls-cert-file and --tls-key-file need each other");
+    return error("--tls-cert-file and --tls-key-file must be set together");
   }
   if (flags.tls_client_ca_file.empty() || !flags.tls_cert_file.empty()) return {};
-  return error("--tls-client-ca-file needs --tls-cert-file");
+  return error("--tls-client-ca-file requires --tls-cert-file");
 }
 
 Error of_flag(const char* flag, const Error& problem) {
@@ -75,49 +74,49 @@ http::ServerOptions http_options(const Flags& flags) {
           .connections_max = static_cast<std::size_t>(flags.max_connections)};
 }
 
-void add_api_flags(Options& options, Flags& flags) {
-  add_api_server_flags(options, flags);
-  options.add_number("bind-concurrency", "binds at the API server at once", flags.bind_concurrency,
-                     1, kube::kApiRequestsInFlightMax);
-  options.add_text("requeue-namespace",
-                   "of the object by which kube-scheduler is woken for a pod whose share came free "
-                   "late; empty = do not wake",
-                   flags.requeue_namespace);
-}
-
-void add_http_flags(Options& options, Flags& flags) {
-  options.add_text("listen-address", "IP address to listen on", flags.listen_address);
-  options.add_number("port", "to listen on; 0 = any free one", flags.port, 0, 65535);
-  options.add_number("http-threads", "that answer requests", flags.http_threads, 1, 64);
-  options.add_text("url-prefix", "path before the verbs, as in kube-scheduler's urlPrefix",
-                   flags.url_prefix);
-  options.add_text("tls-cert-file", "PEM certificate chain; empty = plain HTTP",
-                   flags.tls_cert_file);
-  options.add_text("tls-key-file", "PEM key of the certificate", flags.tls_key_file);
-  options.add_text("tls-client-ca-file",
-                   "PEM certificates; clients need a certificate of one of them",
-                   flags.tls_client_ca_file);
-  options.add_number("max-body-bytes", "of one request", flags.max_body_bytes, 1024, kGiB);
-  options.add_number("max-connections", "open at once", flags.max_connections, 1, 65536);
-}
-
-void add_placement_flags(Options& options, Flags& flags) {
-  options.add_text("resource-domain", "domain of resources and annotations", flags.resource_domain);
-  options.add_number("min-memory-mib", "least memory of one card a share may ask for, in MiB",
-                     flags.min_memory_mib, 1, 1'000'000);
-  options.add_text("policy", "how nodes and cards are chosen where a pod does not say it",
-                   flags.policy);
-  options.add_flag("expected-placements",
-                   "leave room for pods between filter and bind when cards are chosen",
-                   flags.expected_placements);
-}
-
 }  // namespace
 
 void add_flags(Options& options, Flags& flags) {
-  add_api_flags(options, flags);
-  add_http_flags(options, flags);
-  add_placement_flags(options, flags);
+  add_api_server_flags(options, flags);
+  options.add_number("bind-concurrency",
+                     "maximum number of binds that are in progress at the API server",
+                     flags.bind_concurrency, 1, kube::kApiRequestsInFlightMax);
+  options.add_text("requeue-namespace",
+                   "namespace of the CSIStorageCapacity that is written to make kube-scheduler try "
+                   "rejected pods again; if empty, pods are not requeued",
+                   flags.requeue_namespace);
+  options.add_text("listen-address", "IP address to listen on", flags.listen_address);
+  options.add_number("port", "port to listen on; 0 selects a free port", flags.port, 0, 65535);
+  options.add_number("http-threads", "number of threads that serve requests", flags.http_threads, 1,
+                     64);
+  options.add_text("url-prefix",
+                   "path prefix of the verbs: urlPrefix in kube-scheduler's "
+                   "configuration of the extender",
+                   flags.url_prefix);
+  options.add_text("tls-cert-file",
+                   "file with the PEM certificate chain of the server; if empty, plain HTTP is "
+                   "served",
+                   flags.tls_cert_file);
+  options.add_text("tls-key-file", "file with the PEM private key of the certificate",
+                   flags.tls_key_file);
+  options.add_text("tls-client-ca-file",
+                   "file with PEM CA certificates; if set, every client must present a certificate "
+                   "signed by one of them",
+                   flags.tls_client_ca_file);
+  options.add_number("max-body-bytes", "maximum size of a request body, in bytes",
+                     flags.max_body_bytes, 1024, kGiB);
+  options.add_number("max-connections", "maximum number of open connections", flags.max_connections,
+                     1, 65536);
+  options.add_text("resource-domain", "domain prefix of the resources and annotations",
+                   flags.resource_domain);
+  options.add_number("min-memory-mib", "minimum memory of a share of one card, in MiB",
+                     flags.min_memory_mib, 1, 1'000'000);
+  options.add_text("policy",
+                   "policy that chooses nodes and cards for pods that do not choose a policy",
+                   flags.policy);
+  options.add_flag("expected-placements",
+                   "avoid cards that are expected to go to pods between filter and bind",
+                   flags.expected_placements);
   add_log_flags(options, flags);
   options.check([&flags]() -> Result<void> {
     const auto settings = settings_of(flags);
@@ -129,8 +128,9 @@ void add_flags(Options& options, Flags& flags) {
 Result<ExtenderSettings> settings_of(const Flags& flags) {
   if (auto checked = check_url_prefix(flags.url_prefix); !checked) return checked.error();
   if (auto checked = check_tls(flags); !checked) return checked.error();
-  if (auto checked = check_wake_namespace(flags.requeue_namespace); !checked)
+  if (auto checked = check_requeue_namespace(flags.requeue_namespace); !checked) {
     return checked.error();
+  }
   auto verbs = verb_settings(flags);
   if (!verbs) return verbs.error();
   return ExtenderSettings{.verbs = std::move(*verbs),
@@ -149,7 +149,7 @@ void log_flags(const Flags& flags) {
                         {"url_prefix", flags.url_prefix},
                         {"bind_concurrency", std::to_string(flags.bind_concurrency)},
                         {"expected_placements", on_or_off(flags.expected_placements)},
-                        {"wake_namespace", flags.requeue_namespace},
+                        {"requeue_namespace", flags.requeue_namespace},
                         {"http_threads", std::to_string(flags.http_threads)},
                         {"max_body_bytes", std::to_string(flags.max_body_bytes)},
                         {"max_connections", std::to_string(flags.max_connections)},

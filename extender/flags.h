@@ -1,4 +1,4 @@
-// The command line of mgpu-extender: one table of flags, checked once, and what they mean.
+// The command line of mgpu-extender.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +31,13 @@ struct Flags : ProgramFlags {
   std::int64_t max_connections = http::kHttpConnectionsMax;
 };
 
-// `flags` holds the defaults and outlives `options`' use.
+// `flags` holds the defaults, and outlives the use of `options`.
 void add_flags(Options& options, Flags& flags);
 
-// Errors: a flag with a value that cannot be used (named).
+// Errors: the value of a flag is invalid; the sentence names the flag.
 Result<ExtenderSettings> settings_of(const Flags& flags);
 
-// All that decides what the extender does, for the log.
+// Logs the flags that decide how the extender runs.
 void log_flags(const Flags& flags);
 
 }  // namespace mgpu::extender

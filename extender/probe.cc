@@ -1,9 +1,6 @@
 #include "extender/probe.h"
 
-#include <array>
-#include <map>
-#include <string_view>
-#include <utility>
+#include <string>
 
 #include "common/base/check.h"
 #include "common/program/service_routes.h"
@@ -12,9 +9,7 @@ namespace mgpu::extender {
 
 namespace {
 
-constexpr const char* kFilterNodes = "Nodes that filter was asked about.";
-constexpr const char* kClaims = "Pods that hold cards, by phase.";
-constexpr std::array kVerbs = {"filter", "prioritize", "prioritize-non-gpu", "preempt", "bind"};
+constexpr const char* kFilterNodes = "Nodes in the answers of filter, by result.";
 
 const char* name_of(BindOutcome outcome) {
   switch (outcome) {
@@ -48,6 +43,10 @@ double number(std::size_t count) {
   return static_cast<double>(count);
 }
 
+double seconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
 }  // namespace
 
 Probe::Probe(Metrics& metrics, Ledger& ledger)
@@ -55,39 +54,31 @@ Probe::Probe(Metrics& metrics, Ledger& ledger)
       ledger_(ledger),
       nodes_fitting_(counter("filter_nodes_total", kFilterNodes, {{"result", "fits"}})),
       nodes_refused_(counter("filter_nodes_total", kFilterNodes, {{"result", "refused"}})),
-      price_refreshes_(counter("price_refreshes_total", "Times that prices were found anew.", {})),
-      price_refresh_seconds_(
-          gauge("price_refresh_duration_seconds", "What finding prices took the last time.")),
-      nodes_(gauge("nodes", "Nodes known.")),
-      cards_(gauge("cards", "Cards of the nodes known.")),
-      assumed_(gauge("claims", kClaims, {{"phase", "assumed"}})),
-      bound_(gauge("claims", kClaims, {{"phase", "bound"}})),
-      drifting_(gauge("drifting_pods", "Bound pods whose cards are not known for certain.")),
-      overfull_(gauge("overfull_cards", "Cards with more used than they have.")),
-      expected_(gauge("expected_placements", "Pods between filter and bind.")),
-      ready_(gauge("ready", "1 once nodes, pods and budgets have been listed.")),
-      binds_in_flight_(gauge("binds_in_flight", "Binds begun and not answered.")),
-      connections_(gauge("http_connections", "Open connections.")) {
-  for (const char* verb : kVerbs) {
-    verb_seconds_[verb] = &metrics.histogram("mgpu_extender_verb_duration_seconds",
-                                             "From a verb's whole request to its answer.",
-                                             latency_buckets_seconds(), {{"verb", verb}});
+      price_refreshes_(counter("price_refreshes_total", "Refreshes of the prices.")),
+      price_refresh_seconds_(metrics.gauge("mgpu_extender_price_refresh_duration_seconds",
+                                           "Duration of the last refresh of the prices.")) {
+  for (const char* verb : {"filter", "prioritize", "prioritize-non-gpu", "preempt", "bind"}) {
+    verb_seconds_[verb] =
+        &metrics.histogram("mgpu_extender_verb_duration_seconds",
+                           "Time from the end of a request to its answer, by verb.",
+                           latency_buckets_seconds(), {{"verb", verb}});
   }
-  // Series that are counted from zero on.
+  // These series exist from the start.
   for (const auto outcome : {BindOutcome::kBound, BindOutcome::kUnfit, BindOutcome::kBadRequest,
                              BindOutcome::kConflict, BindOutcome::kUnavailable}) {
     binds(outcome);
   }
   for (const auto outcome :
        {RequeueOutcome::kRequeued, RequeueOutcome::kRefused, RequeueOutcome::kFailed}) {
-    wakes(outcome);
+    requeues(outcome);
   }
+  connections(0);
   add_process_metrics(metrics, "mgpu_extender");
   metrics.on_collect([this] { read_ledger(); });
 }
 
-Gauge& Probe::gauge(const char* name, const char* help, const Labels& labels) {
-  return metrics_.gauge(std::string("mgpu_extender_") + name, help, labels);
+void Probe::set(const char* name, const char* help, double value, const Labels& labels) {
+  metrics_.gauge(std::string("mgpu_extender_") + name, help, labels).Set(value);
 }
 
 Counter& Probe::counter(const char* name, const char* help, const Labels& labels) {
@@ -95,34 +86,35 @@ Counter& Probe::counter(const char* name, const char* help, const Labels& labels
 }
 
 Counter& Probe::binds(BindOutcome outcome) {
-  return counter("binds_total", "Binds answered, by how they ended.",
-                 {{"outcome", name_of(outcome)}});
+  return counter("binds_total", "Binds answered, by outcome.", {{"outcome", name_of(outcome)}});
 }
 
-Counter& Probe::wakes(RequeueOutcome outcome) {
-  return counter("requeues_total", "Times that kube-scheduler was woken for a refused pod.",
+Counter& Probe::requeues(RequeueOutcome outcome) {
+  return counter("requeues_total",
+                 "Writes that make kube-scheduler try rejected pods again, by result.",
                  {{"result", name_of(outcome)}});
 }
 
 void Probe::read_ledger() {
+  constexpr const char* kClaims = "Pods that hold cards, by phase.";
   const Counts counts = ledger_.counts();
-  nodes_.Set(number(counts.nodes));
-  cards_.Set(number(counts.cards));
-  assumed_.Set(number(counts.assumed));
-  bound_.Set(number(counts.bound));
-  drifting_.Set(number(counts.drifting));
-  overfull_.Set(number(counts.overfull));
-  expected_.Set(number(counts.expected));
-}
-
-void Probe::before_reading(std::function<void()> tell) {
-  metrics_.on_collect(std::move(tell));
+  set("nodes", "Nodes in the ledger.", number(counts.nodes));
+  set("cards", "Cards of the nodes in the ledger.", number(counts.cards));
+  set("claims", kClaims, number(counts.assumed), {{"phase", "assumed"}});
+  set("claims", kClaims, number(counts.bound), {{"phase", "bound"}});
+  set("drifting_pods", "Bound pods whose cards are not certain.", number(counts.drifting));
+  set("overfull_cards", "Cards with more in use than their capacity.", number(counts.overfull));
+  set("expected_placements", "Pods between filter and bind.", number(counts.expected));
 }
 
 void Probe::answered(const char* verb, std::chrono::nanoseconds took) {
   const auto found = verb_seconds_.find(verb);
   MGPU_CHECK(found != verb_seconds_.end(), "a verb");
-  found->second->Observe(std::chrono::duration<double>(took).count());
+  found->second->Observe(seconds(took));
+}
+
+void Probe::bad_request(const char* verb) {
+  counter("bad_requests_total", "Requests answered 400, by verb.", {{"verb", verb}}).Increment();
 }
 
 void Probe::filtered(std::size_t fitting, std::size_t refused) {
@@ -135,47 +127,46 @@ void Probe::bind_ended(BindOutcome outcome) {
 }
 
 void Probe::requeue_ended(RequeueOutcome outcome) {
-  wakes(outcome).Increment();
+  requeues(outcome).Increment();
 }
 
 void Probe::prices_refreshed(std::chrono::milliseconds took) {
   price_refreshes_.Increment();
-  price_refresh_seconds_.Set(std::chrono::duration<double>(took).count());
-}
-
-void Probe::bad_request(const char* verb) {
-  counter("bad_requests_total", "Requests answered 400.", {{"verb", verb}}).Increment();
+  price_refresh_seconds_.Set(seconds(took));
 }
 
 void Probe::watch_problem(const char* resource) {
-  counter("watch_problems_total", "Failed lists and watches.", {{"resource", resource}})
-      .Increment();
-}
-
-void Probe::unreadable_object(const char* resource) {
-  counter("unreadable_objects_total", "Objects that could not be read, and were skipped.",
+  counter("watch_problems_total", "Failed lists and watches, by resource.",
           {{"resource", resource}})
       .Increment();
 }
 
+void Probe::unreadable_object(const char* resource) {
+  counter("unreadable_objects_total",
+          "Objects that could not be read and were skipped, by resource.", {{"resource", resource}})
+      .Increment();
+}
+
 void Probe::watch_silence(const char* resource, std::chrono::milliseconds silence) {
-  gauge("watch_silence_seconds", "Since the API server was last heard of.",
-        {{"resource", resource}})
-      .Set(std::chrono::duration<double>(silence).count());
+  set("watch_silence_seconds", "Time since the API server's last answer, by resource.",
+      seconds(silence), {{"resource", resource}});
 }
 
 void Probe::ready(bool ready) {
-  ready_.Set(ready ? 1 : 0);
+  set("ready", "1 once nodes, pods and disruption budgets have been listed.", ready ? 1 : 0);
 }
-void Probe::binds_in_flight(std::size_t in_flight) {
-  binds_in_flight_.Set(number(in_flight));
+
+void Probe::binds_in_flight(std::size_t count) {
+  set("binds_in_flight", "Binds that have begun and are not answered.", number(count));
 }
+
 void Probe::connections(std::size_t open) {
-  connections_.Set(number(open));
+  set("http_connections", "Open connections.", number(open));
 }
 
 void Probe::connection_refused(const char* why) {
-  counter("http_refused_total", "Connections refused or cut, by why.", {{"why", why}}).Increment();
+  counter("http_refused_total", "Connections refused or closed early, by reason.", {{"why", why}})
+      .Increment();
 }
 
 }  // namespace mgpu::extender

@@ -1,29 +1,27 @@
-// The extender's metrics as verbs; business code knows nothing of Prometheus. Any thread.
+// The extender's metrics. The rest of the extender does not use Prometheus. Any thread.
 //
-//   mgpu_extender_verb_duration_seconds{verb}    from the whole request to its answer
-//   mgpu_extender_bad_requests_total{verb}       answered 400
-//   mgpu_extender_filter_nodes_total{result}     "fits", "refused"
-//   mgpu_extender_binds_total{outcome}           "bound", "unfit", "bad_request", "conflict",
-//                                                "unavailable"
+//   mgpu_extender_verb_duration_seconds{verb}      from the end of the request to the answer
+//   mgpu_extender_bad_requests_total{verb}         requests answered 400
+//   mgpu_extender_filter_nodes_total{result}       "fits", "refused"
+//   mgpu_extender_binds_total{outcome}             "bound", "unfit", "bad_request", "conflict",
+//                                                  "unavailable"
 //   mgpu_extender_binds_in_flight
-//   mgpu_extender_requeues_total{result}            of kube-scheduler: "requeued", "refused",
-//   "failed" mgpu_extender_price_refreshes_total             times that prices were found anew
-//   mgpu_extender_price_refresh_duration_seconds            what the last time took, beside the
-//   requests mgpu_extender_nodes, _cards, _claims{phase}, _drifting_pods, _overfull_cards,
-//   mgpu_extender_expected_placements            what the ledger holds
-//   mgpu_extender_ready                          1 once nodes, pods and budgets have been listed
-//   mgpu_extender_watch_problems_total{resource} failed lists and watches
+//   mgpu_extender_requeues_total{result}           "requeued", "refused", "failed"
+//   mgpu_extender_price_refreshes_total
+//   mgpu_extender_price_refresh_duration_seconds   of the last refresh, which no request waits for
+//   mgpu_extender_nodes, _cards, _claims{phase}, _drifting_pods, _overfull_cards,
+//   mgpu_extender_expected_placements              what the ledger holds
+//   mgpu_extender_ready                            1 once nodes, pods and budgets are listed
+//   mgpu_extender_watch_problems_total{resource}   failed lists and watches
 //   mgpu_extender_unreadable_objects_total{resource}  objects that were skipped
-//   mgpu_extender_watch_silence_seconds{resource}  since the API server was last heard of
+//   mgpu_extender_watch_silence_seconds{resource}  time since the API server's last answer
 //   mgpu_extender_http_connections, mgpu_extender_http_refused_total{why}
 //   mgpu_extender_build_info{version}, process_resident_memory_bytes
 #pragma once
 
 #include <chrono>
 #include <cstddef>
-#include <functional>
 #include <map>
-#include <string>
 #include <string_view>
 
 #include "common/base/metrics.h"
@@ -35,19 +33,16 @@ namespace mgpu::extender {
 
 class Probe {
  public:
-  // `metrics` and `ledger` outlive the probe, and are not read after its end.
+  // `metrics` and `ledger` outlive the probe. The metrics are not collected after its end.
   Probe(Metrics& metrics, Ledger& ledger);
 
-  // Runs before each reading of the metrics, to tell what is cheaper to read than to follow.
-  void before_reading(std::function<void()> tell);
-
-  // One verb answered: "filter", "prioritize", "prioritize-non-gpu", "preempt", "bind".
+  // `verb` is "filter", "prioritize", "prioritize-non-gpu", "preempt" or "bind".
   void answered(const char* verb, std::chrono::nanoseconds took);
+  void bad_request(const char* verb);
   void filtered(std::size_t fitting, std::size_t refused);
   void bind_ended(BindOutcome outcome);
   void requeue_ended(RequeueOutcome outcome);
   void prices_refreshed(std::chrono::milliseconds took);
-  void bad_request(const char* verb);
   void watch_problem(const char* resource);
   void unreadable_object(const char* resource);
   void watch_silence(const char* resource, std::chrono::milliseconds silence);
@@ -58,10 +53,10 @@ class Probe {
 
  private:
   // Names without "mgpu_extender_".
-  Gauge& gauge(const char* name, const char* help, const Labels& labels = {});
-  Counter& counter(const char* name, const char* help, const Labels& labels);
+  void set(const char* name, const char* help, double value, const Labels& labels = {});
+  Counter& counter(const char* name, const char* help, const Labels& labels = {});
   Counter& binds(BindOutcome outcome);
-  Counter& wakes(RequeueOutcome outcome);
+  Counter& requeues(RequeueOutcome outcome);
   void read_ledger();
 
   Metrics& metrics_;
@@ -71,16 +66,6 @@ class Probe {
   Counter& nodes_refused_;
   Counter& price_refreshes_;
   Gauge& price_refresh_seconds_;
-  Gauge& nodes_;
-  Gauge& cards_;
-  Gauge& assumed_;
-  Gauge& bound_;
-  Gauge& drifting_;
-  Gauge& overfull_;
-  Gauge& expected_;
-  Gauge& ready_;
-  Gauge& binds_in_flight_;
-  Gauge& connections_;
 };
 
 }  // namespace mgpu::extender

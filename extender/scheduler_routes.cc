@@ -15,80 +15,68 @@ namespace {
 
 using http::Request;
 using http::Respond;
-using http::Response;
 using Clock = std::chrono::steady_clock;
 
-// One call under way.
-class Call {
- public:
-  Call(const char* verb, std::shared_ptr<const SchedulerRoutes> routes, Respond respond)
-      : verb_(verb),
-        routes_(std::move(routes)),
-        respond_(std::move(respond)),
-        began_(Clock::now()) {}
-
-  const SchedulerRoutes& routes() const { return *routes_; }
+// One request in progress.
+struct Call {
+  const char* verb;
+  std::shared_ptr<const SchedulerVerbs> to;  // a bind may outlive the router
+  Respond respond;
+  Clock::time_point began = Clock::now();
 
   void answer(std::string body) const {
-    routes_->probe.answered(verb_, Clock::now() - began_);
-    respond_({.body = std::move(body)});
+    to->probe.answered(verb, Clock::now() - began);
+    respond({.body = std::move(body)});
   }
   void refuse(const Error& problem) const {
-    routes_->probe.bad_request(verb_);
-    log_debug("bad request", {{"verb", verb_}, {"problem", problem.message}});
-    respond_(http::error_response(400, problem.message));
+    to->probe.bad_request(verb);
+    log_debug("bad request", {{"verb", verb}, {"problem", problem.message}});
+    respond(http::error_response(400, problem.message));
   }
-
- private:
-  const char* verb_;
-  std::shared_ptr<const SchedulerRoutes> routes_;  // a bind may outlive the router
-  Respond respond_;
-  Clock::time_point began_;
 };
 
 void answer_filter(const Call& call, const ExtenderArgs& args, const FilterReply& reply) {
-  const SchedulerRoutes& to = call.routes();
-  if (!reply.fitting.empty()) to.binder.remember(args.pod());
+  if (!reply.fitting.empty()) call.to->binder.remember(args.pod());
   const std::size_t refused = reply.failed.size() + reply.failed_and_unresolvable.size();
-  to.probe.filtered(reply.fitting.size(), refused);
+  call.to->probe.filtered(reply.fitting.size(), refused);
   log_debug("filter", {{"pod", to_string(args.pod().ref())},
                        {"fitting", std::to_string(reply.fitting.size())},
                        {"refused", std::to_string(refused)}});
-  call.answer(write_filter_reply(reply, &args));
+  call.answer(write_filter_reply(reply, args));
 }
 
 void filter(const Call& call, Request request) {
   auto parsed = ExtenderArgs::parse(std::move(request.body));
   if (!parsed) return call.refuse(parsed.error());
   const auto args = std::make_shared<const ExtenderArgs>(std::move(*parsed));
-  call.routes().requeue.asked(args->pod().uid());
-  const auto decide = [call, args](bool last) {
-    const SchedulerRoutes& to = call.routes();
+  const PodUid uid = args->pod().uid();
+  call.to->requeue.on_filter(uid);
+  const auto decide = [call, args, uid](bool last) {
+    const SchedulerVerbs& to = *call.to;
     const std::uint64_t releases = to.ledger.releases();
     const auto reply = filter(*args, to.ledger, to.settings, to.clock.now());
     if (reply.may_change && !last) return false;
-    if (reply.may_change) to.requeue.refused(args->pod().uid(), releases);
+    if (reply.may_change) to.requeue.on_rejected(uid, releases);
     answer_filter(call, *args, reply);
     return true;
   };
-  RejectionDelay& held = call.routes().held;
-  const std::uint64_t before = held.releases();
-  if (!decide(false) && !held.hold(args->pod().uid(), before, decide)) decide(true);
+  RejectionDelay& rejection_delay = call.to->rejection_delay;
+  const std::uint64_t before = rejection_delay.releases();
+  if (!decide(false) && !rejection_delay.delay(uid, before, decide)) decide(true);
 }
 
 template <auto kVerb>
 void prioritize(const Call& call, Request request) {
   auto args = ExtenderArgs::parse(std::move(request.body));
   if (!args) return call.refuse(args.error());
-  const SchedulerRoutes& to = call.routes();
-  const auto scores = kVerb(*args, to.ledger, to.settings, to.clock.now());
-  call.answer(write_prioritize_reply(scores, &*args));
+  const auto scores = kVerb(*args, call.to->ledger, call.to->settings, call.to->clock.now());
+  call.answer(write_prioritize_reply(scores, *args));
 }
 
 void preempt(const Call& call, Request request) {
   auto args = read_preemption_args(request.body);
   if (!args) return call.refuse(args.error());
-  const SchedulerRoutes& to = call.routes();
+  const SchedulerVerbs& to = *call.to;
   const auto nodes = preempt(*args, to.ledger, to.budgets, to.settings, to.clock.now());
   log_info("preempt", {{"pod", to_string(args->pod.ref())},
                        {"nodes", std::to_string(nodes.size())},
@@ -96,7 +84,7 @@ void preempt(const Call& call, Request request) {
   call.answer(write_preemption_reply(nodes));
 }
 
-// "app=0,2 sidecar=1"; empty where the pod holds no cards.
+// "app=0,2 sidecar=1"; empty for a non-GPU pod.
 std::string cards_text(const std::optional<ClaimView>& view) {
   std::string out;
   if (!view || !view->claim.placement) return out;
@@ -108,37 +96,33 @@ std::string cards_text(const std::optional<ClaimView>& view) {
   return out;
 }
 
-void log_bind(const SchedulerRoutes& to, const BindingArgs& args, const std::string& error) {
-  if (error.empty()) {
-    return log_info("pod bound", {{"pod", to_string(args.pod)},
-                                  {"node", args.node.str()},
-                                  {"cards", cards_text(to.ledger.claim(args.pod))}});
-  }
-  log_info("pod not bound",
-           {{"pod", to_string(args.pod)}, {"node", args.node.str()}, {"error", error}});
-}
-
 void bind(const Call& call, Request request) {
   auto args = read_binding_args(request.body);
   if (!args) return call.refuse(args.error());
-  call.routes().binder.bind(*args, [call, args = *args](const std::string& error) {
-    log_bind(call.routes(), args, error);
+  call.to->binder.bind(*args, [call, args = *args](const std::string& error) {
+    const std::string pod = to_string(args.pod);
+    if (error.empty()) {
+      log_info("pod bound", {{"pod", pod},
+                             {"node", args.node.str()},
+                             {"cards", cards_text(call.to->ledger.claim(args.pod))}});
+    } else {
+      log_info("pod not bound", {{"pod", pod}, {"node", args.node.str()}, {"error", error}});
+    }
     call.answer(write_binding_reply(error));
   });
 }
 
 }  // namespace
 
-void SchedulerRoutes::add_to(http::Router& router, const std::string& prefix) const {
-  const auto shared = std::make_shared<const SchedulerRoutes>(*this);
+void add_scheduler_routes(http::Router& router, const std::string& prefix, SchedulerVerbs verbs) {
+  const auto to = std::make_shared<const SchedulerVerbs>(std::move(verbs));
   const auto add = [&](const char* verb, void (*run)(const Call&, Request)) {
-    router.add("POST", prefix + "/" + verb,
-               [verb, run, routes = shared](Request request, Respond respond) {
-                 if (!routes->ready()) {
-                   return respond(http::error_response(503, "the cluster is not known yet"));
-                 }
-                 run(Call(verb, routes, std::move(respond)), std::move(request));
-               });
+    router.add("POST", prefix + "/" + verb, [verb, run, to](Request request, Respond respond) {
+      if (!to->ready()) {
+        return respond(http::error_response(503, "the extender is not ready: see /readyz"));
+      }
+      run({verb, to, std::move(respond)}, std::move(request));
+    });
   };
   add("filter", filter);
   add("prioritize", prioritize<extender::prioritize>);

@@ -1,12 +1,13 @@
-// kube-scheduler's calls over HTTP: read the message, ask the verb, write the answer, and tell
-// the probe and the log.
+// kube-scheduler's calls over HTTP: each reads the message, runs the verb, writes the reply, and
+// updates metrics and log.
 //
 //   POST <prefix>/filter | prioritize | prioritize-non-gpu | preempt | bind
-//     prioritize-non-gpu is for an entry of its own in kube-scheduler's configuration, which sends
-//     every pod and may be ignored: so that pods without cards never depend on the extender
-//     200  the protocol's answer, with its own Error where there is one
-//     400  {"error": sentence}: the message cannot be read
-//     503  {"error": sentence}: not ready yet; kube-scheduler tries the pod again
+//     200  the reply of the protocol, with an error of its own where there is one
+//     400  {"error": sentence}: the message is malformed
+//     503  {"error": sentence}: the extender is not ready; kube-scheduler tries the pod again
+//
+// prioritize-non-gpu is for a second entry in kube-scheduler's configuration, which is sent every
+// pod and may be ignored when it fails: non-GPU pods then never depend on the extender.
 #pragma once
 
 #include <functional>
@@ -24,19 +25,19 @@
 
 namespace mgpu::extender {
 
-// All references outlive the router's use.
-struct SchedulerRoutes {
+// What the verbs work on. All references outlive the router's use.
+struct SchedulerVerbs {
   Ledger& ledger;
   const DisruptionBudgets& budgets;
   const Settings& settings;
   Binder& binder;
-  RejectionDelay& held;
+  RejectionDelay& rejection_delay;
   SchedulerRequeue& requeue;
   Probe& probe;
   const Executor& clock;
   std::function<bool()> ready;  // any thread
-
-  void add_to(http::Router& router, const std::string& prefix) const;
 };
+
+void add_scheduler_routes(http::Router& router, const std::string& prefix, SchedulerVerbs verbs);
 
 }  // namespace mgpu::extender

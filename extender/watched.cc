@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/base/mutex.h"
 #include "common/kube/limits.h"
 
 namespace mgpu::extender {
@@ -17,34 +16,28 @@ kube::ReflectorHandlers Watched::handlers() {
 void Watched::note_unreadable(const std::string& why) {
   ++unreadable_;
   probe_.unreadable_object(name_);
-  if (unreadable_told_.size() >= kube::kUnreadableRemembered) unreadable_told_.clear();
-  if (!unreadable_told_.insert(why).second) return;
+  if (unreadable_logged_.size() >= kube::kUnreadableRemembered) unreadable_logged_.clear();
+  if (!unreadable_logged_.insert(why).second) return;
   log_warn("object from the API server is ignored", {{"problem", why}});
 }
 
 std::string Watched::problem() const {
   const MutexLock lock(mutex_);
-  return troubled() ? problem_ : "";
-}
-
-bool Watched::troubled() const {
-  return !problem_.empty() && transport_.executor().now() - problem_at_ <= reflector_.silent_for();
+  const Duration age = transport_.executor().now() - problem_at_;
+  return age <= reflector_.silent_for() ? problem_ : "";
 }
 
 // The first change is a relist.
 void Watched::on_change() {
-  if (std::exchange(told_, false)) log_info("API server answers again", {{"resource", name_}});
+  if (std::exchange(failing_, false)) log_info("API server answers again", {{"resource", name_}});
   events_.on_change();
   if (!listed_.exchange(true)) events_.on_listed();
 }
 
 void Watched::on_problem(const std::string& problem) {
   probe_.watch_problem(name_);
-  if (!std::exchange(told_, true)) {
-    log_warn("cannot follow the API server, trying again", {{"problem", problem}});
-  } else {
-    log_debug("still cannot follow the API server", {{"problem", problem}});
-  }
+  const bool first = !std::exchange(failing_, true);
+  (first ? log_warn : log_debug)("list or watch failed, trying again", {{"problem", problem}});
   const MutexLock lock(mutex_);
   problem_ = problem;
   problem_at_ = transport_.executor().now();

@@ -1,7 +1,7 @@
-// One collection that the extender follows: its reflector, whether it has been listed, and whether
-// the API server still answers for it.
+// One collection that the extender watches: its reflector, whether it has been listed, and whether
+// its list and watch succeed.
 //
-//   Listing --relist--> Listed          Answering <--heard-- --problem--> Troubled
+//   Listing --relist--> Listed          Answering --problem--> Failing --answer--> Answering
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ namespace mgpu::extender {
 
 class Watched {
  public:
-  // Each on the transport's executor.
+  // Called on the transport's executor.
   struct Events {
     std::function<void()> on_change;  // after each call of the consumer
     std::function<void()> on_listed;  // once
@@ -41,19 +41,17 @@ class Watched {
   const char* name() const { return name_; }
   bool listed() const { return listed_; }
   Duration silent_for() const { return reflector_.silent_for(); }
-  // An object of the collection that cannot be used, and why: it is counted, and named once in the
-  // log. On the executor.
+  // Counts an object that cannot be used, and logs each reason once. On the executor.
   void note_unreadable(const std::string& why);
-  // How often that was. Any thread.
+  // How many times note_unreadable() was called. Any thread.
   std::uint64_t unreadable() const { return unreadable_; }
-  // The sentence of the last failure, while nothing has been heard since; else empty.
+  // The sentence of the last failure; empty once the API server has answered since.
   std::string problem() const;
 
  private:
   kube::ReflectorHandlers handlers();
   void on_change();
   void on_problem(const std::string& problem);
-  bool troubled() const MGPU_REQUIRES(mutex_);
 
   const char* const name_;
   kube::Transport& transport_;
@@ -61,12 +59,13 @@ class Watched {
   const Events events_;
   std::atomic<bool> listed_ = false;
   std::atomic<std::uint64_t> unreadable_ = 0;
-  std::set<std::string> unreadable_told_;  // on the executor: sentences that the log has
   mutable Mutex mutex_;
   std::string problem_ MGPU_GUARDED_BY(mutex_);
   Instant problem_at_ MGPU_GUARDED_BY(mutex_){};
-  bool told_ = false;          // on the executor: the log knows of the trouble
-  kube::Reflector reflector_;  // ends first: it calls the others
+  // On the executor.
+  std::set<std::string> unreadable_logged_;
+  bool failing_ = false;
+  kube::Reflector reflector_;  // ends first: its handlers use the others
 };
 
 }  // namespace mgpu::extender

@@ -100,7 +100,7 @@ std::vector<std::string_view> Cycle::candidates(const extender::NodeResources& w
 std::string_view Cycle::choose(const kube::Pod& pod, std::vector<std::string_view> names) {
   const auto asked = extender::ExtenderArgs::of(pod, std::move(names));
   extender::FilterReply reply = extender::filter(asked, ledger_, settings_, now_);
-  MGPU_CHECK(reply.error.empty() && !reply.pod_refusal, "a trace's pods are made by the contract");
+  MGPU_CHECK(!reply.pod_refusal, "a trace's pods are made by the contract");
   if (reply.fitting.empty()) return {};
   if (reply.fitting.size() == 1) return reply.fitting.front();
   const auto fitting = extender::ExtenderArgs::of(pod, std::move(reply.fitting));

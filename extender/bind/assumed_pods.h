@@ -1,32 +1,29 @@
-// Reads the pods of assumed claims without an outcome again. For the binder only; on the client's
-// executor.
+// Finds the outcome of claims that stay assumed: it reads their pods from the API server. For the
+// binder only, on the client's executor.
 #pragma once
 
-#include <memory>
+#include <cstddef>
 #include <vector>
 
 #include "extender/bind/attempt.h"
-#include "extender/bind/limits.h"
 
 namespace mgpu::extender {
 
-class AssumedPodReconciler : public std::enable_shared_from_this<AssumedPodReconciler> {
+class AssumedPodReconciler {
  public:
-  explicit AssumedPodReconciler(std::shared_ptr<BinderCore> core) : core_(std::move(core)) {}
+  // `context` outlives the reconciler.
+  explicit AssumedPodReconciler(BinderContext& context) : context_(context) {}
 
-  // Once every kAssumedReconcileAfter, until the binder ends.
+  // Reconciles every kAssumedReconcileAfter, until the context's callbacks are closed.
   void start();
 
  private:
-  void tick();
+  void reconcile();
   void read_next();
-  void on_pod(const Ledger::InDoubt& claim, const kube::ApiResult<kube::Pod>& pod);
-  void conclude(const Ledger::InDoubt& claim, const kube::Pod& pod);
-  void drop_settled();
-  bool under_way(ClaimId id) const;
+  void conclude(const Ledger::InDoubt& claim, const kube::ApiResult<kube::Pod>& pod);
 
-  const std::shared_ptr<BinderCore> core_;
-  std::vector<Ledger::InDoubt> waiting_;
+  BinderContext& context_;
+  std::vector<Ledger::InDoubt> waiting_;  // to be read in this round
   std::size_t reading_ = 0;
 };
 

@@ -1,9 +1,13 @@
 #include "extender/bind/attempt.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "common/base/check.h"
-#include "extender/bind/limits.h"
 #include "extender/placement/reason.h"
 
 namespace mgpu::extender {
@@ -24,103 +28,96 @@ Claim claim_of(const kube::Pod& pod, const BindingArgs& args, const PodRequest& 
   return claim;
 }
 
-std::map<std::string, std::vector<CardIndex>> cards_by_container(const GpuRequest& request,
-                                                                 const Placement& placement) {
+// Nothing where the device plugin would read other cards from the annotations than the ledger
+// counts.
+std::optional<Annotations> annotations_of(const GpuRequest& request, const Placement& placement,
+                                          const Contract& contract) {
   MGPU_CHECK(request.containers.size() == placement.cards_of.size(), "cards for each container");
   std::map<std::string, std::vector<CardIndex>> cards;
   for (std::size_t i = 0; i < request.containers.size(); ++i) {
     cards.emplace(request.containers[i].name, placement.cards_of[i]);
   }
-  return cards;
-}
-
-// Whether the device plugin will read the cards from the annotations that were placed: reads them
-// as it does. False, and the pod would start with other cards than the ledger counts.
-bool reads_back(const Annotations& annotations, const GpuRequest& request,
-                const Placement& placement, const Contract& contract) {
+  Annotations annotations = placement_annotations(contract, cards);
   kube::Pod bound;
   bound.metadata.annotations.insert(annotations.begin(), annotations.end());
   const auto read = read_placement(bound, request, contract);
-  return read && *read == placement;
+  if (!read || *read != placement) return std::nullopt;
+  return annotations;
 }
 
 }  // namespace
 
-BindAttempt::BindAttempt(std::shared_ptr<BinderCore> core, BindingArgs args, Instant deadline,
+BindAttempt::BindAttempt(BinderContext& context, BindingArgs args, Instant deadline,
                          Handlers handlers)
-    : core_(std::move(core)),
+    : context_(context),
       args_(std::move(args)),
       deadline_(deadline),
       handlers_(std::move(handlers)) {}
 
-void BindAttempt::start() {
-  MGPU_CHECK(step_ == Step::kWaiting && !answered_, "an attempt starts once");
-  const auto pod = core_->pods.take(args_.uid);
-  if (pod && pod->ref() == args_.pod) return place(*pod);
-  read_pod();
-}
+// --- the steps, in their order -------------------------------------------------------------------
 
-void BindAttempt::read_pod() {
+void BindAttempt::start() {
+  MGPU_CHECK(step_ == Step::kQueued && !answered_, "an attempt starts once");
+  const auto cached = context_.pods.take(args_.uid);
+  if (cached && cached->ref() == args_.pod) return check(*cached);
   step_ = Step::kReading;
-  core_->client.get_pod(
+  context_.client.get_pod(
       args_.pod, time_left(),
-      core_->callbacks.wrap([self = shared_from_this()](const kube::ApiResult<kube::Pod>& pod) {
-        self->on_pod(pod);
+      context_.callbacks.wrap([self = shared_from_this()](const kube::ApiResult<kube::Pod>& pod) {
+        if (self->answered_) return self->end({});
+        if (pod) return self->check(*pod);
+        const bool deleted = pod.error().kind == Kind::kNotFound;
+        self->end(
+            {deleted ? BindOutcome::kConflict : BindOutcome::kUnavailable, pod.error().message});
       }));
 }
 
-void BindAttempt::on_pod(const kube::ApiResult<kube::Pod>& pod) {
-  if (answered_) return end({});
-  if (pod) return place(*pod);
-  const bool gone = pod.error().kind == Kind::kNotFound;
-  end({gone ? BindOutcome::kConflict : BindOutcome::kUnavailable, pod.error().message});
-}
-
-void BindAttempt::place(const kube::Pod& pod) {
+void BindAttempt::check(const kube::Pod& pod) {
   if (pod.uid() != args_.uid) {
-    return end({BindOutcome::kConflict, sentence_of(BindingState::kAnother, pod)});
+    return end({BindOutcome::kConflict, sentence_of(BindingState::kAnotherPod, pod)});
   }
-  auto request = read_pod_request(pod, core_->settings);
+  const auto request = read_pod_request(pod, context_.settings);
   if (!request) return end({BindOutcome::kBadRequest, request.error().message});
-  const Contract& contract = core_->settings.contract;
   const bool gpu = !request->request.empty();
+  const Contract& contract = context_.settings.contract;
   const Annotations mark = gpu ? Annotations{{contract.assumed, "true"}} : Annotations();
-  const BindingState standing = standing_of(pod, args_.uid, args_.node, mark, contract);
-  if (standing == BindingState::kOurs) return end({});
-  if (standing != BindingState::kUnbound) {
-    return end({BindOutcome::kConflict, sentence_of(standing, pod)});
+  const BindingState state = binding_state_of(pod, args_.uid, args_.node, mark, contract);
+  if (state == BindingState::kBoundAsPosted) return end({});
+  if (state != BindingState::kUnbound) {
+    return end({BindOutcome::kConflict, sentence_of(state, pod)});
   }
-  gpu ? assume(pod, *request) : send({});
+  gpu ? assume(pod, *request) : post({});
 }
 
 void BindAttempt::assume(const kube::Pod& pod, const PodRequest& request) {
-  const Instant now = core_->client.executor().now();
-  const auto price_snapshot = core_->settings.price_snapshot();
-  const auto answer = core_->ledger.assume(claim_of(pod, args_, request), *request.policy.card, now,
-                                           price_snapshot.get());
+  const auto price_snapshot = context_.settings.price_snapshot();
+  const auto answer =
+      context_.ledger.assume(claim_of(pod, args_, request), *request.policy.card,
+                             context_.client.executor().now(), price_snapshot.get());
   if (const auto* reason = std::get_if<Reason>(&answer)) {
     return end(
-        {BindOutcome::kUnfit, std::string(sentence(*reason)) + " (node " + args_.node.str() + ")"});
+        {BindOutcome::kUnfit, fmt::format("{} (node {})", sentence(*reason), args_.node.str())});
   }
   const auto& assumed = std::get<Assumed>(answer);
   claim_ = assumed.id;
-  const auto cards = cards_by_container(request.request, assumed.placement);
-  const auto annotations = placement_annotations(core_->settings.contract, cards);
-  if (!reads_back(annotations, request.request, assumed.placement, core_->settings.contract)) {
-    return end_forgotten(BindOutcome::kBadRequest,
-                         "the cards of pod " + to_string(args_.pod) +
-                             " cannot be written to annotations so that they are read back the "
-                             "same; its containers may have equal names");
+  auto annotations = annotations_of(request.request, assumed.placement, context_.settings.contract);
+  if (!annotations) {
+    return end_not_bound(
+        BindOutcome::kBadRequest,
+        fmt::format("the cards of pod {} cannot be written to annotations so that they are read "
+                    "back the same; its containers may have equal names",
+                    to_string(args_.pod)));
   }
-  core_->written[*claim_].annotations = annotations;
-  send(annotations);
+  context_.posted[*claim_].annotations = *annotations;
+  post(*std::move(annotations));
 }
 
-void BindAttempt::send(const Annotations& annotations) {
+void BindAttempt::post(Annotations annotations) {
   step_ = Step::kPosting;
-  core_->client.bind(
-      {args_.pod, args_.uid, args_.node, annotations}, time_left(),
-      core_->callbacks.wrap([self = shared_from_this()](const kube::ApiResult<void>& posted) {
+  annotations_ = std::move(annotations);
+  context_.client.bind(
+      {args_.pod, args_.uid, args_.node, annotations_}, time_left(),
+      context_.callbacks.wrap([self = shared_from_this()](const kube::ApiResult<void>& posted) {
         self->on_posted(posted);
       }));
 }
@@ -132,110 +129,111 @@ void BindAttempt::on_posted(const kube::ApiResult<void>& posted) {
     case Kind::kConflict:
       return resolve(Uncertainty::kConflict, message);
     case Kind::kUnknown:
-      return resolve(Uncertainty::kLost, message);
+      return resolve(Uncertainty::kNoAnswer, message);
     case Kind::kNotFound:
     case Kind::kRefused:
-      return end_forgotten(BindOutcome::kConflict, message);
+      return end_not_bound(BindOutcome::kConflict, message);
     case Kind::kUnavailable:
-      return end_forgotten(BindOutcome::kUnavailable, message);
+      return end_not_bound(BindOutcome::kUnavailable, message);
   }
 }
 
-void BindAttempt::resolve(Uncertainty doubt, std::string message) {
+void BindAttempt::resolve(Uncertainty uncertainty, std::string message) {
   step_ = Step::kResolving;
-  core_->client.get_pod(
+  context_.client.get_pod(
       args_.pod, kBindTimeout,
-      core_->callbacks.wrap([self = shared_from_this(), doubt,
-                             message = std::move(message)](const kube::ApiResult<kube::Pod>& pod) {
-        self->on_resolved(doubt, message, pod);
-      }));
+      context_.callbacks.wrap(
+          [self = shared_from_this(), uncertainty,
+           message = std::move(message)](const kube::ApiResult<kube::Pod>& pod) {
+            if (pod) return self->conclude(uncertainty, message, *pod);
+            if (pod.error().kind == Kind::kNotFound) {
+              return self->end_not_bound(BindOutcome::kConflict, pod.error().message);
+            }
+            self->end_unknown(message + "; then " + pod.error().message);
+          }));
 }
 
-void BindAttempt::on_resolved(Uncertainty doubt, const std::string& message,
-                              const kube::ApiResult<kube::Pod>& pod) {
-  if (pod) return conclude(doubt, message, *pod);
-  if (pod.error().kind == Kind::kNotFound) {
-    return end_forgotten(BindOutcome::kConflict, pod.error().message);
-  }
-  end_in_doubt(message + "; then " + pod.error().message);
-}
-
-void BindAttempt::conclude(Uncertainty doubt, const std::string& message, const kube::Pod& pod) {
-  const BindingState standing =
-      standing_of(pod, args_.uid, args_.node, annotations(), core_->settings.contract);
-  switch (standing) {
-    case BindingState::kOurs:
+void BindAttempt::conclude(Uncertainty uncertainty, const std::string& message,
+                           const kube::Pod& pod) {
+  const BindingState state =
+      binding_state_of(pod, args_.uid, args_.node, annotations_, context_.settings.contract);
+  switch (state) {
+    case BindingState::kBoundAsPosted:
       return end_bound();
-    case BindingState::kHere:
-      // An earlier attempt came through; the watch brings its cards.
-      return end_forgotten(BindOutcome::kBound, "");
+    case BindingState::kBoundWithOtherCards:
+      // An earlier attempt has succeeded; the watch brings its cards.
+      return end_not_bound(BindOutcome::kBound, "");
     case BindingState::kUnbound:
-    case BindingState::kEnding:
-      // A request that was lost may still be on its way.
-      if (doubt == Uncertainty::kLost) return end_in_doubt(message);
-      return end_forgotten(BindOutcome::kConflict, message);
-    case BindingState::kHereBare:
-    case BindingState::kElsewhere:
-    case BindingState::kAnother:
-      return end_forgotten(BindOutcome::kConflict, sentence_of(standing, pod));
+    case BindingState::kTerminating:
+      // A POST without an answer may still reach the API server.
+      if (uncertainty == Uncertainty::kNoAnswer) return end_unknown(message);
+      return end_not_bound(BindOutcome::kConflict, message);
+    case BindingState::kBoundWithoutCards:
+    case BindingState::kBoundElsewhere:
+    case BindingState::kAnotherPod:
+      return end_not_bound(BindOutcome::kConflict, sentence_of(state, pod));
   }
 }
 
-void BindAttempt::expire() {
-  if (answered_) return;
-  const std::string pod = "pod " + to_string(args_.pod) + " to node " + args_.node.str() + ": ";
-  const std::string after = " within " + std::to_string(kBindTimeout.count()) + " milliseconds";
-  const bool waiting = step_ == Step::kWaiting;
-  answer(
-      {BindOutcome::kUnavailable,
-       pod + (waiting ? "too many binds, its turn did not come" : "the API server did not answer") +
-           after});
-}
+// --- the end and the answer ----------------------------------------------------------------------
 
 void BindAttempt::end_bound() {
-  if (claim_) core_->ledger.bound(*claim_, core_->client.executor().now());
+  if (claim_) context_.ledger.bound(*claim_, context_.client.executor().now());
   end({});
 }
 
-void BindAttempt::end_forgotten(BindOutcome outcome, std::string error) {
+void BindAttempt::end_not_bound(BindOutcome outcome, std::string error) {
   if (claim_) {
-    core_->ledger.forget(*claim_);
-    core_->written.erase(*claim_);
+    context_.ledger.forget(*claim_);
+    context_.posted.erase(*claim_);
   }
   end({outcome, std::move(error)});
 }
 
-void BindAttempt::end_in_doubt(std::string error) {
-  const std::string sentence = "pod " + to_string(args_.pod) + " to node " + args_.node.str() +
-                               ": not known whether it is bound: " + std::move(error);
-  if (claim_) core_->problem(sentence);
-  end({BindOutcome::kUnavailable, sentence});
+void BindAttempt::end_unknown(std::string error) {
+  std::string sentence = fmt::format("pod {} to node {}: not known whether it is bound: {}",
+                                     to_string(args_.pod), args_.node.str(), error);
+  if (claim_) context_.problem(sentence);
+  end({BindOutcome::kUnavailable, std::move(sentence)});
 }
 
-void BindAttempt::end(BindAnswer last) {
+// The answer comes last, because it may end the binder.
+void BindAttempt::end(const BindAnswer& last) {
   MGPU_CHECK(step_ != Step::kEnded, "an attempt ends once");
   step_ = Step::kEnded;
   if (claim_) {
-    const auto written = core_->written.find(*claim_);
-    if (written != core_->written.end()) written->second.under_way = false;
+    const auto posted = context_.posted.find(*claim_);
+    if (posted != context_.posted.end()) posted->second.in_progress = false;
   }
-  if (!answered_) answer(last);
   handlers_.on_end();
+  if (!answered_) answer(last);
+}
+
+void BindAttempt::start_timer() {
+  timer_ = context_.client.executor().after(
+      deadline_ - context_.client.executor().now(),
+      context_.callbacks.wrap([self = shared_from_this()] { self->expire(); }));
+}
+
+void BindAttempt::expire() {
+  if (answered_) return;
+  answer({BindOutcome::kUnavailable,
+          fmt::format("pod {} to node {}: {} within {} milliseconds", to_string(args_.pod),
+                      args_.node.str(),
+                      step_ == Step::kQueued ? "too many binds, its turn did not come"
+                                             : "the API server did not answer",
+                      kBindTimeout.count())});
 }
 
 void BindAttempt::answer(const BindAnswer& answer) {
   answered_ = true;
+  context_.client.executor().cancel(timer_);
   handlers_.on_answer(answer);
 }
 
-Annotations BindAttempt::annotations() const {
-  if (!claim_) return {};
-  return core_->written.at(*claim_).annotations;
-}
-
+// At least a millisecond: zero would stand for the client's own timeout, which is longer.
 Duration BindAttempt::time_left() const {
-  // Nothing means the client's own limit, which is longer.
-  return std::max(deadline_ - core_->client.executor().now(), Duration(1));
+  return std::max(deadline_ - context_.client.executor().now(), Duration(1));
 }
 
 }  // namespace mgpu::extender

@@ -1,73 +1,74 @@
-// bind: place on the one node, assume, POST the binding with the annotations, tell the outcome.
+// The bind verb: choose cards on the node, assume them in the ledger, POST the binding with the
+// annotations, and answer.
 //
-//                                                          201
-//   queued ---> (GET pod) ---> assume ----> POST binding -------> bound --> answer ""
-//                  |              |             | 409, lost: GET pod: ours? ---> bound
-//                  v              v             |         409 and not ours, gone ---> forget, Error
-//                Error          Error           | lost and unbound, or unreadable: stays assumed
-//                                               |   until the recheck has read the pod; Error
-//                                               | other error: forget, Error
+//                                                        201
+//   queued ---> (GET pod) ---> assume ---> POST binding -------> bound --> answer ""
+//                  |              |            | 409 or no answer: GET pod
+//                  v              v            |   bound as posted ---> bound
+//                Error          Error          |   no answer, and the pod is still unbound, or the
+//                                              |     GET failed: stays assumed; Error
+//                                              |   otherwise: forget; Error
+//                                              | other error: forget; Error
 //
-//   recheck: GET pod ---> ours: bound; unbound, elsewhere, another, gone: forget; unreadable: later
+//   every kAssumedReconcileAfter, for each claim that is still assumed: GET pod
+//     bound as posted ---> bound; the GET failed ---> again the next time; otherwise ---> forget
 //
-// kBindTimeout after bind() the answer is an Error wherever the attempt stands; what was
-// begun is still brought to its end. A pod that stands on that node already, with cards, is a
-// success: kube-scheduler may repeat a bind whose answer it missed.
+// kBindTimeout after bind() the answer is an error, whichever step has been reached; the steps
+// still run to their end. A pod that is bound to the node already, with cards, is a success:
+// kube-scheduler may repeat a bind whose answer it did not receive.
 //
-// The pod's spec is not in the request, so it is read first where filter has not left it here
-// (remember()). A pod that asks for no cards is bound without assuming anything. At most
-// `binds_in_flight` run at once; kBindsQueuedMax wait.
+// The request names the pod only. Its spec is read from the API server, unless filter has left the
+// pod in the cache (remember()). A non-GPU pod is bound without assuming anything. At most
+// `binds_in_flight` attempts run at the same time, and kBindsQueuedMax wait.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "common/kube/client.h"
-#include "extender/bind/limits.h"
-#include "extender/ledger/ledger.h"
-#include "extender/verbs/verbs.h"
-#include "extender/wire/wire.h"
+#include "extender/bind/assumed_pods.h"
+#include "extender/bind/attempt.h"
 
 namespace mgpu::extender {
 
-enum class BindOutcome {
-  kBound,
-  kUnfit,        // refused by the ledger: the race of filter against bind, or a full node
-  kBadRequest,   // the pod, or its name in the request, is not one that can be bound
-  kConflict,     // the API server says that it is bound, gone, another, or refuses it
-  kUnavailable,  // the API server did not answer in time, or the queue is full
-};
-
-struct BinderEvents {
-  std::function<void(BindOutcome outcome)> on_outcome;
-  std::function<void(const std::string& problem)> on_problem;  // for the log
-};
-
 class Binder {
  public:
+  using Done = std::function<void(const std::string& error)>;
+
   // `client` and `ledger` outlive the binder.
   Binder(kube::Client& client, Ledger& ledger, const Settings& settings,
          std::size_t binds_in_flight, BinderEvents events);
-  // Calls nobody after it: waits for a callback that is running, except where it is called from
-  // one. What is going on is left to the next start, which reads everything anew.
+  // No callback runs after the destructor returns: it waits for one that is running, unless `done`
+  // calls it. Binds in progress are left to the next start, which reads all pods again.
   ~Binder();
 
-  // Filter has the whole pod in hand: bind need not read it. Bounded; the oldest are forgotten.
-  void remember(const kube::Pod& pod);
+  // Keeps a pod that filter was sent, so that bind need not read it. The cache is bounded.
+  void remember(const kube::Pod& pod) { context_.pods.put(pod); }
 
   // `done` gets "" or one sentence, exactly once, on the client's executor. Any thread.
-  void bind(BindingArgs args, std::function<void(std::string error)> done);
+  void bind(BindingArgs args, Done done);
 
-  // Reads assumed pods without an outcome again, once every kAssumedReconcileAfter.
-  void start_rechecks();
-  // Binds begun and not answered.
-  std::size_t in_flight() const;
+  // Starts to reconcile the claims that stay assumed, every kAssumedReconcileAfter.
+  void start_reconciling() { reconciler_.start(); }
+  // Binds that have begun and are not answered.
+  std::size_t in_flight() const { return in_flight_; }
 
  private:
-  struct State;
-  std::shared_ptr<State> state_;
+  void admit(BindingArgs args, Instant deadline, Done done);
+  void start_next();
+  void report(const BindAnswer& answer, const Done& done);
+
+  std::atomic<std::size_t> in_flight_ = 0;
+  // All below is used on the client's executor.
+  const std::size_t running_max_;
+  std::size_t running_ = 0;
+  BinderContext context_;
+  AssumedPodReconciler reconciler_{context_};
+  std::deque<std::shared_ptr<BindAttempt>> waiting_;  // the one that came first is in front
 };
 
 }  // namespace mgpu::extender

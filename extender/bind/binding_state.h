@@ -1,4 +1,4 @@
-// What a pod, read from the API server, says about a binding that was or will be asked for. Pure.
+// Whether a pod, as the API server shows it, is bound, and how. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@ namespace mgpu::extender {
 using Annotations = std::map<std::string, std::string>;
 
 enum class BindingState : std::uint8_t {
-  kUnbound,    // may still be bound
-  kOurs,       // on the node, with all of these annotations
-  kHere,       // on the node, with the cards of another attempt
-  kHereBare,   // on the node, without cards
-  kElsewhere,  // on another node
-  kAnother,    // another uid: the pod is gone, and this one has its name
-  kEnding,     // unbound, and being deleted or finished
+  kUnbound,              // it may still be bound
+  kBoundAsPosted,        // to the node, with all of the annotations
+  kBoundWithOtherCards,  // to the node, by another attempt
+  kBoundWithoutCards,    // to the node
+  kBoundElsewhere,       // to another node
+  kAnotherPod,           // the uid differs: the pod was deleted and created again
+  kTerminating,          // unbound, and being deleted or finished
 };
 
-// `annotations`: what the binding writes; none for a pod that asks for no cards.
-BindingState standing_of(const kube::Pod& pod, const PodUid& uid, const NodeName& node,
-                         const Annotations& annotations, const Contract& contract);
+// `annotations` are those that the binding writes; a non-GPU pod has none.
+BindingState binding_state_of(const kube::Pod& pod, const PodUid& uid, const NodeName& node,
+                              const Annotations& annotations, const Contract& contract);
 
 // One sentence about the pod.
-std::string sentence_of(BindingState standing, const kube::Pod& pod);
+std::string sentence_of(BindingState state, const kube::Pod& pod);
 
 }  // namespace mgpu::extender

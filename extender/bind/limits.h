@@ -1,5 +1,4 @@
-// Bounds of bind, with their reasons. Those that a user may change are flags that start from these
-// values.
+// Bounds of bind, with their reasons. Flags start from those that a user may change.
 #pragma once
 
 #include <chrono>
@@ -7,17 +6,17 @@
 
 namespace mgpu::extender {
 
-// kube-scheduler waits 5 s for a verb; bind must have answered before.
+// kube-scheduler waits 5 s for a verb; bind answers before that.
 inline constexpr std::chrono::milliseconds kBindTimeout{4'000};
 inline constexpr std::size_t kBindsInFlight = 128;
 inline constexpr std::size_t kBindsQueuedMax = 4096;
-// A share assumed without an outcome is looked at again after this long: the pod is read.
+// The pod of a claim that stays assumed is read again after this time.
 inline constexpr std::chrono::seconds kAssumedReconcileAfter{10};
-// An attempt that is still going on (a POST, then a GET) must not be taken for one in doubt.
+// The claim of an attempt in progress (a POST, then a GET) is not reconciled.
 static_assert(2 * kBindTimeout < kAssumedReconcileAfter);
-// After an API server's outage thousands of shares may be in doubt: so many pods are read at once.
+// Pods that are read at the same time: after an outage of the API server there may be thousands.
 inline constexpr std::size_t kReconciliationsInFlight = 16;
-// Pods kept from filter for bind, some 5 KiB each: more than can lie between the two.
+// Pods kept from filter for bind, some 5 KiB each: more than are between the two at any time.
 inline constexpr std::size_t kCachedPodsMax = 4096;
 
 }  // namespace mgpu::extender

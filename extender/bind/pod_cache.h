@@ -1,4 +1,4 @@
-// Pods seen by filter, kept for the bind that follows. Thread-safe.
+// Pods that filter was sent, kept for the bind that follows. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@ namespace mgpu::extender {
 
 class PodCache {
  public:
-  // The pod seen longest ago is forgotten where there are more than `most`.
+  // Keeps the `most` pods that were put last.
   explicit PodCache(std::size_t most) : most_(most) {}
 
   // Pods without a uid are not kept.
   void put(const kube::Pod& pod);
-  // Takes it out: whoever binds again filters before.
+  // Removes the pod: kube-scheduler calls filter again before it binds again.
   std::optional<kube::Pod> take(const PodUid& uid);
 
  private:
-  using Pods = std::list<kube::Pod>;  // the one seen longest ago first
+  using Pods = std::list<kube::Pod>;  // the one put longest ago is in front
 
   const std::size_t most_;
   Mutex mutex_;

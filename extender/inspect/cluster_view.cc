@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "common/base/text.h"
-#include "extender/inspect/json.h"
 #include "extender/inspect/limits.h"
 #include "extender/inspect/views.h"
 
@@ -12,7 +11,7 @@ namespace mgpu::extender {
 
 namespace {
 
-// Sums and cards alike; free is counted card by card, since an over-full card lends nothing.
+// Of one card, or of many: `free` is summed card by card, since an overfull card has none.
 struct Amounts {
   Share capacity;
   Share used;
@@ -88,9 +87,9 @@ Json held_json(const ClaimView& view) {
   return out;
 }
 
-Json held_list(const std::vector<ClaimView>& views, std::size_t most) {
+Json held_list(std::span<const ClaimView> views) {
   Json out = Json::array();
-  for (std::size_t i = 0; i < std::min(most, views.size()); ++i) out.push_back(held_json(views[i]));
+  for (const ClaimView& view : views) out.push_back(held_json(view));
   return out;
 }
 
@@ -146,7 +145,8 @@ http::Response cluster_view(Ledger& ledger, const Page& page, Instant now) {
     out["nodes"].push_back(std::move(node));
   }
   if (!cut.next.empty()) out["next"] = cut.next;
-  out["drift"] = held_list(ledger.drifting(), kInspectDriftMax);
+  const std::vector<ClaimView> drifting = ledger.drifting();
+  out["drift"] = held_list(std::span(drifting).first(std::min(drifting.size(), kInspectDriftMax)));
   return json_response(out);
 }
 
@@ -155,7 +155,7 @@ http::Response node_view(const Ledger& ledger, const NodeName& name) {
   if (!view) return http::error_response(404, "node " + in_quotes(name.str()) + " is not known");
   Json out = node_head(name, *view);
   out["cards"] = cards_json(*view);
-  out["pods"] = held_list(view->claims, view->claims.size());
+  out["pods"] = held_list(view->claims);
   return json_response(out);
 }
 

@@ -3,7 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "extender/inspect/json.h"
 #include "extender/inspect/views.h"
 #include "extender/placement/explain.h"
 #include "extender/placement/limits.h"
@@ -18,12 +17,11 @@ namespace {
 Json request_json(const GpuRequest& request) {
   Json containers = Json::array();
   for (const ContainerRequest& container : request.containers) {
-    Json one = {{"name", container.name},
-                {"kind", kind_name(container.kind)},
-                {"cards", container.cards},
-                {"core", container.per_card.core.value()}};
-    if (!container.whole) one["memoryMiB"] = container.per_card.memory.value();
-    containers.push_back(std::move(one));
+    containers.push_back({{"name", container.name},
+                          {"kind", kind_name(container.kind)},
+                          {"cards", container.cards},
+                          {"core", container.per_card.core.value()}});
+    if (!container.whole) containers.back()["memoryMiB"] = container.per_card.memory.value();
   }
   return {{"containers", std::move(containers)}};
 }
@@ -59,7 +57,7 @@ Json node_json(const GpuRequest& request, const NodeExplanation& node) {
   return out;
 }
 
-// What filter would say of every node; key: none = it fits.
+// How many nodes filter would refuse for each reason. Those that fit are counted under nullopt.
 using Outcomes = std::map<std::optional<Reason>, std::size_t>;
 
 Outcomes outcomes_of(Ledger& ledger, const std::vector<NodeName>& names, const GpuRequest& request,
@@ -87,7 +85,7 @@ void set_outcomes(Json& out, const Outcomes& outcomes) {
   }
 }
 
-// Each node is copied under the ledger's lock and searched outside of it.
+// Each node is copied under the ledger's lock and searched without it.
 void set_nodes(Json& out, const Ledger& ledger, const PageOfNodes& page, const PodRequest& pod,
                const PriceSnapshot* price_snapshot) {
   out["nodes"] = Json::array();
@@ -109,7 +107,7 @@ http::Response explain_view(Ledger& ledger, const Settings& settings, const kube
   const auto read = read_pod_request(pod, settings);
   out["request"] = request_json(read ? read->request : GpuRequest());
   if (!read || read->request.empty()) {
-    out["message"] = read ? "the pod asks for no cards" : read.error().message;
+    out["message"] = read ? "the pod requests no cards" : read.error().message;
     set_outcomes(out, {});
     out["nodes"] = Json::array();
     return json_response(out);

@@ -1,5 +1,6 @@
 #include "extender/inspect/inspect.h"
 
+#include <memory>
 #include <utility>
 
 #include "common/base/callback_guard.h"
@@ -16,18 +17,16 @@ using http::error_response;
 using http::query_value;
 using http::Request;
 using http::Respond;
+using http::Response;
 
-// What the handlers work on. Lives as long as the router.
-struct CallHandlers {
-  CallHandlers(Ledger& its_ledger, const Settings& its_settings, kube::Client& its_client)
-      : ledger(its_ledger), settings(its_settings), client(its_client) {}
-
-  Instant now() const { return client.executor().now(); }
-
+// What the handlers read. The router's handlers own it.
+struct Sources {
   Ledger& ledger;
   const Settings& settings;
   kube::Client& client;
-  CallbackGuard answers;  // of the API server; ends first
+  CallbackGuard callbacks{};  // of the API server's answers; ends first
+
+  Instant now() const { return client.executor().now(); }
 };
 
 Result<std::string> required(const Request& request, const std::string& name) {
@@ -39,81 +38,71 @@ Result<std::string> required(const Request& request, const std::string& name) {
 Result<PodRef> read_pod_ref(const Request& request) {
   auto name = required(request, "name");
   if (!name) return name.error();
-  std::string space = query_value(request.query, "namespace");
-  return PodRef{space.empty() ? "default" : std::move(space), std::move(*name)};
+  std::string name_space = query_value(request.query, "namespace");
+  return PodRef{name_space.empty() ? "default" : std::move(name_space), std::move(*name)};
 }
 
 Result<Page> explain_page(const Request& request) {
   return read_page(request.query, kExplainNodesDefault, kExplainNodesMax);
 }
 
-http::Response cluster(CallHandlers& desk, const Request& request) {
-  const auto page = read_page(request.query, kInspectNodesDefault, kInspectNodesMax);
-  if (!page) return error_response(400, page.error().message);
-  return cluster_view(desk.ledger, *page, desk.now());
-}
-
-http::Response node(CallHandlers& desk, const Request& request) {
-  const auto name = required(request, "name");
-  if (!name) return error_response(400, name.error().message);
-  return node_view(desk.ledger, NodeName(*name));
-}
-
-http::Response pod(CallHandlers& desk, const Request& request) {
-  const auto ref = read_pod_ref(request);
-  if (!ref) return error_response(400, ref.error().message);
-  return pod_view(desk.ledger, *ref);
-}
-
-http::Response policy(CallHandlers& desk, const Request&) {
-  return policy_view(desk.settings, desk.now());
-}
-
-http::Response explain_manifest(CallHandlers& desk, const Request& request) {
+Response explain_manifest(Sources& from, const Request& request) {
   const auto page = explain_page(request);
   if (!page) return error_response(400, page.error().message);
-  auto read = kube::read_pod(request.body);
-  if (!read) return error_response(400, "the Pod manifest: " + read.error().message);
-  if (read->metadata.space.empty()) read->metadata.space = "default";
-  return explain_view(desk.ledger, desk.settings, *read, *page, desk.now());
+  auto pod = kube::read_pod(request.body);
+  if (!pod) return error_response(400, "the Pod manifest: " + pod.error().message);
+  if (pod->metadata.space.empty()) pod->metadata.space = "default";
+  return explain_view(from.ledger, from.settings, *pod, *page, from.now());
 }
 
-http::Response explain_found(CallHandlers& desk, const kube::ApiResult<kube::Pod>& found,
-                             const Page& page) {
-  if (found) return explain_view(desk.ledger, desk.settings, *found, page, desk.now());
-  const bool absent = found.error().kind == kube::ApiError::Kind::kNotFound;
-  return error_response(absent ? 404 : 503, found.error().message);
-}
-
-void explain_pod(CallHandlers& desk, const Request& request, Respond respond) {
+void explain_pod(Sources& from, const Request& request, Respond respond) {
   const auto ref = read_pod_ref(request);
   if (!ref) return respond(error_response(400, ref.error().message));
   const auto page = explain_page(request);
   if (!page) return respond(error_response(400, page.error().message));
-  desk.client.get_pod(*ref, kExplainTimeout,
-                      desk.answers.wrap([&desk, page = *page, respond = std::move(respond)](
-                                            const kube::ApiResult<kube::Pod>& found) {
-                        respond(explain_found(desk, found, page));
-                      }));
+  from.client.get_pod(
+      *ref, kExplainTimeout,
+      from.callbacks.wrap([&from, page = *page,
+                           respond = std::move(respond)](const kube::ApiResult<kube::Pod>& pod) {
+        if (pod) {
+          return respond(explain_view(from.ledger, from.settings, *pod, page, from.now()));
+        }
+        const bool absent = pod.error().kind == kube::ApiError::Kind::kNotFound;
+        respond(error_response(absent ? 404 : 503, pod.error().message));
+      }));
 }
 
 }  // namespace
 
 void add_routes(http::Router& router, const std::string& prefix, Ledger& ledger,
                 const Settings& settings, kube::Client& client) {
-  const auto desk = std::make_shared<CallHandlers>(ledger, settings, client);
+  const std::shared_ptr<Sources> from(new Sources{ledger, settings, client});
   const auto add = [&](const char* method, const char* path, auto view) {
-    router.add(method, prefix + path, [desk, view](const Request& request, const Respond& respond) {
-      respond(view(*desk, request));
+    router.add(method, prefix + path, [from, view](const Request& request, const Respond& respond) {
+      respond(view(*from, request));
     });
   };
-  add("GET", "/cluster", cluster);
-  add("GET", "/node", node);
-  add("GET", "/pod", pod);
-  add("GET", "/policy", policy);
+  add("GET", "/cluster", [](Sources& sources, const Request& request) {
+    const auto page = read_page(request.query, kInspectNodesDefault, kInspectNodesMax);
+    if (!page) return error_response(400, page.error().message);
+    return cluster_view(sources.ledger, *page, sources.now());
+  });
+  add("GET", "/node", [](Sources& sources, const Request& request) {
+    const auto name = required(request, "name");
+    if (!name) return error_response(400, name.error().message);
+    return node_view(sources.ledger, NodeName(*name));
+  });
+  add("GET", "/pod", [](Sources& sources, const Request& request) {
+    const auto ref = read_pod_ref(request);
+    if (!ref) return error_response(400, ref.error().message);
+    return pod_view(sources.ledger, *ref);
+  });
+  add("GET", "/policy", [](Sources& sources, const Request&) {
+    return policy_view(sources.settings, sources.now());
+  });
   add("POST", "/explain", explain_manifest);
-  router.add("GET", prefix + "/explain", [desk](const Request& request, const Respond& respond) {
-    explain_pod(*desk, request, respond);
+  router.add("GET", prefix + "/explain", [from](const Request& request, const Respond& respond) {
+    explain_pod(*from, request, respond);
   });
 }
 

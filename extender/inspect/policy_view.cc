@@ -1,14 +1,13 @@
 #include <chrono>
 #include <cmath>
 
-#include "extender/inspect/json.h"
 #include "extender/inspect/views.h"
 #include "extender/placement/policy.h"
 
 namespace mgpu::extender {
 namespace {
 
-// Shorter than a float's own digits, which mean nothing beyond.
+// The numbers are floats: more digits mean nothing.
 double rounded(double value) {
   constexpr double kDigits = 1e6;
   return std::round(value * kDigits) / kDigits;
@@ -19,10 +18,10 @@ std::string name_of(const PolicyChoice& choice) {
   return choice.node == choice.card ? node : node + "/" + std::string(choice.card->name);
 }
 
-Json class_json(const WeightedClass& one) {
-  const PodClass& what = one.what;
-  Json out = {{"probability", rounded(one.probability)}, {"cards", what.cards}};
-  if (one.assumed) out["assumed"] = true;
+Json class_json(const WeightedClass& weighted) {
+  const PodClass& what = weighted.what;
+  Json out = {{"probability", rounded(weighted.probability)}, {"cards", what.cards}};
+  if (weighted.assumed) out["assumed"] = true;
   if (what.cards > 0) out["core"] = what.per_card.core.value();
   if (what.cards > 0 && !what.whole) out["memoryMiB"] = what.per_card.memory.value();
   out["milliCPU"] = what.host.cpu.value();
@@ -59,9 +58,9 @@ http::Response policy_view(const Settings& settings, Instant now) {
   out["podsSeen"] = settings.window ? settings.window->pods_seen() : 0;
   const auto price_snapshot = settings.price_snapshot();
   if (!price_snapshot) return json_response(out);
-  out["market"] = {{"version", price_snapshot->version},
-                   {"ageSeconds",
-                    std::chrono::duration<double>(now - settings.price_snapshots->since()).count()},
+  const std::chrono::duration<double> age = now - settings.price_snapshots->since();
+  out["prices"] = {{"version", price_snapshot->version},
+                   {"ageSeconds", age.count()},
                    {"kinds", kinds_json(price_snapshot->tables.kinds())},
                    {"classes", classes_json(*price_snapshot)}};
   return json_response(out);

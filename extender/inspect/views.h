@@ -1,20 +1,51 @@
-// The answers of inspect.h, each from values gathered before. Any thread.
+// The views of inspect.h, and what they share. Any thread.
 #pragma once
 
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "common/contract/gpu_request.h"
 #include "common/http/message.h"
 #include "common/kube/objects.h"
-#include "extender/inspect/page.h"
 #include "extender/ledger/ledger.h"
 #include "extender/verbs/verbs.h"
 
 namespace mgpu::extender {
 
+// Which nodes of many a request is about.
+struct Page {
+  std::string after;  // the names greater than this one
+  std::size_t limit = 0;
+};
+
+// From the query's `limit` and `after`. Errors: `limit` is not a number within 1 .. `limit_max`.
+Result<Page> read_page(const std::string& query, std::size_t limit_default, std::size_t limit_max);
+
+struct PageOfNodes {
+  std::vector<NodeName> names;  // ascending
+  std::string next;             // the `after` of the next page; empty on the last page
+};
+PageOfNodes cut_page(std::vector<NodeName> names, const Page& page);
+
+// Members are written in the order in which they are set.
+using Json = nlohmann::ordered_json;
+
+// Text that is not UTF-8 is replaced by U+FFFD.
+http::Response json_response(const Json& json);
+Json indices(std::span<const CardIndex> cards);
+std::string_view kind_name(ContainerKind kind);
+
 http::Response cluster_view(Ledger& ledger, const Page& page, Instant now);
 http::Response node_view(const Ledger& ledger, const NodeName& name);
 http::Response pod_view(const Ledger& ledger, const PodRef& pod);
+http::Response policy_view(const Settings& settings, Instant now);
 http::Response explain_view(Ledger& ledger, const Settings& settings, const kube::Pod& pod,
                             const Page& page, Instant now);
-
-http::Response policy_view(const Settings& settings, Instant now);
 
 }  // namespace mgpu::extender

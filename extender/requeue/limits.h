@@ -1,4 +1,4 @@
-// Bounds of delayed rejections and of requeueing pods, with their reasons.
+// Bounds of delayed rejections and of requeues, with their reasons.
 #pragma once
 
 #include <chrono>
@@ -6,34 +6,33 @@
 
 namespace mgpu::extender {
 
-// How long a refusal waits for a release that kube-scheduler may have heard of first. Watches run
-// apart by milliseconds; a busy API server makes that tens.
+// How long a rejection waits for a release that kube-scheduler may have seen first. Two watches
+// are milliseconds apart, and tens of milliseconds when the API server is busy.
 inline constexpr std::chrono::milliseconds kRejectionDelay{50};
 inline constexpr std::chrono::milliseconds kRejectionDelayMax{150};
-// Of kube-scheduler's time, at most; and how much of it may be used in one go.
+// The part of kube-scheduler's time that delays may take, and how much of it at once.
 inline constexpr int kRejectionDelayPercent = 10;
 inline constexpr std::chrono::milliseconds kRejectionDelayAllowance{500};
 inline constexpr std::size_t kDelayedRejectionsMax = 256;
 inline constexpr std::size_t kRejectionsRememberedMax = 16'384;
-// kube-scheduler asks again within milliseconds of a release that it heard of by itself.
+// After a release that kube-scheduler sees it filters the pod again within milliseconds.
 inline constexpr std::chrono::milliseconds kRequeueDelay{1'000};
-// While it still asks, whoever is owed a question may be next in its queue ...
+// While kube-scheduler calls filter, the pod may be the next in its queue ...
 inline constexpr std::chrono::milliseconds kRequeueQuiet{500};
-// ... but not for ever: no backoff of kube-scheduler's is longer (podMaxBackoffSeconds).
+// ... but no backoff of kube-scheduler is longer than this (podMaxBackoffSeconds).
 inline constexpr std::chrono::milliseconds kRequeueDelayMax{10'000};
 static_assert(kRequeueDelay < kRequeueDelayMax && kRequeueQuiet < kRequeueDelay);
-// How often the ledger's releases are looked at while somebody waits.
+// How often the ledger's releases are read while rejected pods wait.
 inline constexpr std::chrono::milliseconds kRequeuePoll{500};
-// Each wake makes kube-scheduler try all pods that no node fits, so that they must be few.
+// Each requeue makes kube-scheduler try all unschedulable pods, so there must be few.
 inline constexpr std::chrono::milliseconds kRequeueInterval{1'000};
 inline constexpr std::chrono::milliseconds kRequeueTimeout{5'000};
-// After a failure, doubled up to the second.
+// The time between retries is doubled from the first to the second.
 inline constexpr std::chrono::milliseconds kRequeueRetryFirst{1'000};
 inline constexpr std::chrono::milliseconds kRequeueRetryMax{60'000};
-// kube-scheduler asks about every pod once in five minutes, looking each half minute: who was not
-// asked about for longer is no longer there.
+// kube-scheduler flushes unschedulable pods after five minutes, and checks twice a minute: a pod
+// that it has not filtered for longer no longer exists.
 inline constexpr std::chrono::milliseconds kRequeueRememberedFor{360'000};
-// As many as the refusals remembered beside them.
-inline constexpr std::size_t kRequeueListMax = kRejectionsRememberedMax;
+inline constexpr std::size_t kRequeuePodsMax = kRejectionsRememberedMax;
 
 }  // namespace mgpu::extender

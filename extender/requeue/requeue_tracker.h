@@ -1,12 +1,12 @@
-// Which refused pods kube-scheduler may have forgotten, and when to wake it for them.
+// Which rejected pods kube-scheduler may not try again by itself, and when to requeue them.
 //
-// A refusal decided before a release, and not asked about again after it, may stand for good:
-// kube-scheduler heard of the release first, asked at once, and has nothing left to wait for.
+// A pod that was rejected before a release, and not filtered again after it, may be stranded:
+// kube-scheduler saw the release first, filtered the pod at once, and no further event follows.
 //
-//   refused ---> waiting ---a release---> owed ---due---> sent ---woken---> out
-//                   |                      |   ^            |
-//                   |                      |   +---failed---+
-//                   +---asked about, bound, gone, outdated--+---> out
+//   rejected ---> waiting ---a release---> stranded ---due---> requeue sent ---succeeded---> out
+//                    |                        |   ^                 |
+//                    |                        |   +-----failed------+
+//                    +---filtered again, bound, finished, deleted, too old---> out
 //
 // Not thread-safe; no I/O, no clock.
 #pragma once
@@ -25,21 +25,21 @@ namespace mgpu::extender {
 
 class RequeueTracker {
  public:
-  // Answered so; decided on a ledger that had counted `releases`. Over kRequeueListMax, who
-  // waits longest is forgotten.
-  void refused(const PodUid& uid, std::uint64_t releases, Instant now);
-  // kube-scheduler asks about it.
-  void asked(const PodUid& uid, Instant now);
-  // Bound, finished or deleted.
-  void gone(const PodUid& uid);
-  // The ledger's count of releases as it is now.
+  // Filter rejected the pod when the ledger had counted `releases`. With more than kRequeuePodsMax
+  // pods the one that waits longest is dropped.
+  void on_rejected(const PodUid& uid, std::uint64_t releases, Instant now);
+  // kube-scheduler filters the pod.
+  void on_filter(const PodUid& uid, Instant now);
+  // The pod is bound, finished or deleted.
+  void on_settled(const PodUid& uid);
+  // `releases` is the ledger's count at `now`.
   void observe(std::uint64_t releases, Instant now);
 
-  // When to wake kube-scheduler; none: nobody is owed it, or a wake is under way.
+  // When to requeue; none while no pod is stranded or a requeue is in progress.
   std::optional<Instant> due() const;
-  // A wake is sent. Then comes woken() or failed(), once.
+  // A requeue is sent; succeeded() or failed() follows, once.
   void sent(Instant now);
-  void woken();
+  void succeeded();
   void failed(Instant retry_at);
 
   bool empty() const { return by_uid_.empty(); }
@@ -49,19 +49,19 @@ class RequeueTracker {
   struct Entry {
     PodUid uid;
     std::uint64_t releases;
-    Instant refused_at;
-    std::optional<Instant> owed_since;
+    Instant rejected_at;
+    std::optional<Instant> stranded_since;
   };
   using Entries = std::list<Entry>;
 
   void drop_front(Entries& entries);
-  void drop_outdated(Entries& entries, Instant now);
+  void drop_old(Entries& entries, Instant now);
 
-  Entries waiting_;  // refused longest ago first
-  Entries owed_;     // owed longest first
+  Entries waiting_;   // the one rejected longest ago is in front
+  Entries stranded_;  // the one stranded longest ago is in front
   std::unordered_map<PodUid, Entries::iterator> by_uid_;
   std::uint64_t releases_ = 0;
-  std::optional<Instant> last_asked_;
+  std::optional<Instant> last_filter_;
   std::optional<Instant> sent_;
   std::optional<Instant> not_before_;
 };

@@ -5,127 +5,109 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/mutex.h"
-#include "extender/requeue/limits.h"
-
 namespace mgpu::extender {
 namespace {
 
 constexpr const char* kStorageClass = "mgpu-no-such-class";
-constexpr const char* kAnnotation = "mgpu-wake";
+constexpr const char* kSubject = "requeue pods in kube-scheduler";
 
 using Kind = kube::ApiError::Kind;
 
-bool needs_somebody(Kind kind) {
-  return kind == Kind::kRefused || kind == Kind::kNotFound;
-}
-
-std::string sentence(const kube::ApiError& problem) {
-  return problem.message + (needs_somebody(problem.kind)
-                                ? "; apply deploy/rbac/extender.yaml, with the namespace that "
-                                  "--requeue-namespace names"
-                                : "; trying again");
-}
-
 }  // namespace
 
-SchedulerRequeue::SchedulerRequeue(kube::Client& client, const Ledger& ledger, std::string space,
-                                   WakerEvents events)
+SchedulerRequeue::SchedulerRequeue(kube::Client& client, const Ledger& ledger,
+                                   std::string name_space, RequeueEvents events)
     : client_(client),
       ledger_(ledger),
-      space_(std::move(space)),
+      name_space_(std::move(name_space)),
       events_(std::move(events)),
-      start_(static_cast<std::uint32_t>(client.executor().random() * 0x1p32)) {}
+      process_(static_cast<std::uint32_t>(client.executor().random() * 0x1p32)) {}
 
-void SchedulerRequeue::asked(const PodUid& uid) {
+void SchedulerRequeue::on_filter(const PodUid& uid) {
   const Instant now = client_.executor().now();
   const MutexLock lock(mutex_);
-  list_.asked(uid, now);
+  tracker_.on_filter(uid, now);
 }
 
-void SchedulerRequeue::refused(const PodUid& uid, std::uint64_t releases) {
-  if (space_.empty() || uid.empty()) return;
+void SchedulerRequeue::on_rejected(const PodUid& uid, std::uint64_t releases) {
+  if (name_space_.empty() || uid.empty()) return;
   const Instant now = client_.executor().now();
   const MutexLock lock(mutex_);
-  list_.refused(uid, releases, now);
-  if (!armed_) arm();
+  tracker_.on_rejected(uid, releases, now);
+  if (!timer_runs_) start_timer();
 }
 
-void SchedulerRequeue::gone(const PodUid& uid) {
+void SchedulerRequeue::on_settled(const PodUid& uid) {
   const MutexLock lock(mutex_);
-  list_.gone(uid);
+  tracker_.on_settled(uid);
 }
 
-void SchedulerRequeue::arm() {
-  armed_ = true;
-  client_.executor().after(kRequeuePoll, callbacks_.wrap([this] { look(); }));
+void SchedulerRequeue::start_timer() {
+  timer_runs_ = true;
+  client_.executor().after(kRequeuePoll, callbacks_.wrap([this] { poll(); }));
 }
 
-void SchedulerRequeue::look() {
-  if (!begin(ledger_.releases(), client_.executor().now())) return;
-  write(kube::annotate_storage_capacity(object()), &SchedulerRequeue::on_patched);
-}
-
-bool SchedulerRequeue::begin(std::uint64_t releases, Instant now) {
-  const MutexLock lock(mutex_);
-  list_.observe(releases, now);
-  armed_ = false;
-  if (!list_.empty()) arm();
-  const auto due = list_.due();
-  if (!due || *due > now) return false;
-  list_.sent(now);
-  return true;
-}
-
-kube::StorageCapacity SchedulerRequeue::object() {
-  // A write that changes nothing would be no event.
-  return {.space = space_,
-          .name = kWakeObject,
-          .storage_class = kStorageClass,
-          .annotation = kAnnotation,
-          .value = fmt::format("{:08x}-{}", start_, ++written_)};
-}
-
-void SchedulerRequeue::write(kube::Request request, Done done) {
-  request.timeout = kRequeueTimeout;
-  client_.write(std::move(request), "wake kube-scheduler",
-                callbacks_.wrap(
-                    [this, done](const kube::ApiResult<void>& result) { (this->*done)(result); }));
-}
-
-void SchedulerRequeue::on_patched(const kube::ApiResult<void>& patched) {
-  if (patched) return woken();
-  if (patched.error().kind != Kind::kNotFound) return failed(patched.error());
-  write(kube::create_storage_capacity(object()), &SchedulerRequeue::on_created);
-}
-
-void SchedulerRequeue::on_created(const kube::ApiResult<void>& created) {
-  if (created || created.error().kind == Kind::kConflict) return woken();
-  failed(created.error());
-}
-
-void SchedulerRequeue::woken() {
+void SchedulerRequeue::poll() {
+  const std::uint64_t releases = ledger_.releases();
+  const Instant now = client_.executor().now();
   {
     const MutexLock lock(mutex_);
-    list_.woken();
+    tracker_.observe(releases, now);
+    timer_runs_ = false;
+    if (!tracker_.empty()) start_timer();
+    const auto due = tracker_.due();
+    if (!due || *due > now) return;
+    tracker_.sent(now);
   }
-  retry_ = kRequeueRetryFirst;
-  told_.clear();
-  events_.on_outcome(RequeueOutcome::kRequeued);
+  requeue();
 }
 
-void SchedulerRequeue::failed(const kube::ApiError& problem) {
+void SchedulerRequeue::requeue() {
+  // A write that changes nothing would cause no event.
+  const kube::StorageCapacity object{.space = name_space_,
+                                     .name = kRequeueObject,
+                                     .storage_class = kStorageClass,
+                                     .annotation = kRequeueObject,
+                                     .value = fmt::format("{:08x}-{}", process_, ++written_)};
+  const auto on_created = [this](const kube::ApiResult<void>& created) {
+    const bool exists = !created && created.error().kind == Kind::kConflict;
+    finish(exists ? kube::ApiResult<void>() : created);
+  };
+  const auto on_patched = [this, object, on_created](const kube::ApiResult<void>& patched) {
+    if (patched || patched.error().kind != Kind::kNotFound) return finish(patched);
+    kube::Request create = kube::create_storage_capacity(object);
+    create.timeout = kRequeueTimeout;
+    client_.write(std::move(create), kSubject, callbacks_.wrap(on_created));
+  };
+  kube::Request annotate = kube::annotate_storage_capacity(object);
+  annotate.timeout = kRequeueTimeout;
+  client_.write(std::move(annotate), kSubject, callbacks_.wrap(on_patched));
+}
+
+void SchedulerRequeue::finish(const kube::ApiResult<void>& written) {
+  if (written) {
+    {
+      const MutexLock lock(mutex_);
+      tracker_.succeeded();
+    }
+    retry_ = kRequeueRetryFirst;
+    logged_problem_.clear();
+    return events_.on_outcome(RequeueOutcome::kRequeued);
+  }
   {
     const MutexLock lock(mutex_);
-    list_.failed(client_.executor().now() + retry_);
+    tracker_.failed(client_.executor().now() + retry_);
   }
   retry_ = std::min(2 * retry_, Duration(kRequeueRetryMax));
-  events_.on_outcome(needs_somebody(problem.kind) ? RequeueOutcome::kRefused
-                                                  : RequeueOutcome::kFailed);
-  std::string now = sentence(problem);
-  if (now == told_) return;
-  told_ = std::move(now);
-  events_.on_problem(told_);
+  const kube::ApiError& problem = written.error();
+  const bool refused = problem.kind == Kind::kRefused || problem.kind == Kind::kNotFound;
+  events_.on_outcome(refused ? RequeueOutcome::kRefused : RequeueOutcome::kFailed);
+  std::string sentence = problem.message + (refused ? "; apply deploy/rbac/extender.yaml, with the "
+                                                      "namespace that --requeue-namespace names"
+                                                    : "; trying again");
+  if (sentence == logged_problem_) return;
+  logged_problem_ = std::move(sentence);
+  events_.on_problem(logged_problem_);
 }
 
 }  // namespace mgpu::extender

@@ -1,14 +1,15 @@
-// Wakes kube-scheduler for refused pods that it may have forgotten: the second line behind
-// RejectionDelay, which can hold for a moment only. Who and when is in requeue_tracker.h.
+// Makes kube-scheduler try rejected pods again that it may not try by itself, where RejectionDelay
+// was not enough. requeue_tracker.h decides which pods and when.
 //
-// kube-scheduler takes no calls from an extender. But a pod that one has refused is tried again
-// after any event of the kinds that it follows (kubernetes pkg/scheduler/framework/types.go,
-// UnrollWildCardResource), CSIStorageCapacity among them. So one object of this kind is written at
-// each wake. Its storage class does not exist: no volume is ever decided by it.
+// An extender cannot call kube-scheduler. But kube-scheduler tries a pod that an extender has
+// rejected again after any event of the kinds that it watches (kubernetes
+// pkg/scheduler/framework/types.go, UnrollWildCardResource), and CSIStorageCapacity is one of them.
+// So each requeue writes one object of this kind. Its storage class does not exist: no volume
+// depends on it.
 //
-//   due ---> PATCH ---2xx---------------------------> woken
-//              |---404---> POST ---2xx, 409---------> woken   (409: another has just written it)
-//              |             +----other--> failed: again after 1 s, 2 s, ... 60 s
+//   due ---> PATCH ---2xx--------------------------> succeeded
+//              |---404---> POST ---2xx, 409--------> succeeded  (409: another replica wrote it)
+//              |             +----other---> failed: retried after 1 s, 2 s, ... 60 s
 //              +---other------------------> failed
 #pragma once
 
@@ -26,63 +27,57 @@
 
 namespace mgpu::extender {
 
-inline constexpr const char* kWakeObject = "mgpu-wake-kube-scheduler";
+// The name and the annotation of the object.
+inline constexpr const char* kRequeueObject = "mgpu-requeue";
 
 enum class RequeueOutcome {
   kRequeued,
-  kRefused,  // no right, no such namespace: it takes somebody to change that
-  kFailed,   // no answer, or one that may be another the next time
+  kRefused,  // the namespace or the right to write is missing: retries will not help
+  kFailed,   // there was no answer, or one that may change
 };
 
 // On the client's executor.
-struct WakerEvents {
+struct RequeueEvents {
   std::function<void(RequeueOutcome outcome)> on_outcome;
-  // Once for each new sentence in a row: what failed, and what to do.
+  // Called once while the same problem lasts; the sentence says what failed and what to do.
   std::function<void(const std::string& problem)> on_problem;
 };
 
-// Thread-safe; no call waits. No callback runs after the destructor returns; events must not call
-// it.
+// Thread-safe; no call blocks. No callback runs after the destructor returns; a callback must not
+// destroy it.
 class SchedulerRequeue {
  public:
-  // `client` and `ledger` outlive it. The object is written in the namespace `space`; empty: nobody
-  // is ever woken.
-  SchedulerRequeue(kube::Client& client, const Ledger& ledger, std::string space,
-                   WakerEvents events);
-  // kube-scheduler asks about the pod.
-  void asked(const PodUid& uid);
-  // It is told that no node fits, though news might help; decided on a ledger of `releases`.
-  void refused(const PodUid& uid, std::uint64_t releases);
-  // Bound, finished or deleted.
-  void gone(const PodUid& uid);
+  // `client` and `ledger` outlive it. The object is written in the namespace `name_space`; where
+  // that is empty, pods are never requeued.
+  SchedulerRequeue(kube::Client& client, const Ledger& ledger, std::string name_space,
+                   RequeueEvents events);
+  // kube-scheduler filters the pod.
+  void on_filter(const PodUid& uid);
+  // Filter rejected the pod when the ledger had counted `releases`; a release could make it fit.
+  void on_rejected(const PodUid& uid, std::uint64_t releases);
+  // The pod is bound, finished or deleted.
+  void on_settled(const PodUid& uid);
 
  private:
-  void arm() MGPU_REQUIRES(mutex_);
-  void look();
-  bool begin(std::uint64_t releases, Instant now);
-
+  void start_timer() MGPU_REQUIRES(mutex_);
   // Below: on the executor.
-  using Done = void (SchedulerRequeue::*)(const kube::ApiResult<void>&);
-  kube::StorageCapacity object();
-  void write(kube::Request request, Done done);
-  void on_patched(const kube::ApiResult<void>& patched);
-  void on_created(const kube::ApiResult<void>& created);
-  void woken();
-  void failed(const kube::ApiError& problem);
+  void poll();
+  void requeue();
+  void finish(const kube::ApiResult<void>& written);
 
   kube::Client& client_;
   const Ledger& ledger_;
-  const std::string space_;
-  const WakerEvents events_;
+  const std::string name_space_;
+  const RequeueEvents events_;
   Mutex mutex_;
-  RequeueTracker list_ MGPU_GUARDED_BY(mutex_);
-  bool armed_ MGPU_GUARDED_BY(mutex_) = false;
+  RequeueTracker tracker_ MGPU_GUARDED_BY(mutex_);
+  bool timer_runs_ MGPU_GUARDED_BY(mutex_) = false;
   // Below: on the executor.
-  const std::uint32_t start_;  // tells the values of one process from those of another
+  const std::uint32_t process_;  // random: no two processes write the same values
   std::uint64_t written_ = 0;
   Duration retry_{kRequeueRetryFirst};
-  std::string told_;         // the last problem, while it lasts
-  CallbackGuard callbacks_;  // ends first
+  std::string logged_problem_;  // empty after a success
+  CallbackGuard callbacks_;     // ends first
 };
 
 }  // namespace mgpu::extender

@@ -3,24 +3,11 @@
 #include <utility>
 
 #include "extender/placement/reason.h"
-#include "extender/verbs/place_on.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
 
 namespace mgpu::extender {
 namespace {
-
-// Pods that leave, a node that comes, a card that recovers.
-bool news_can_help(Reason reason) {
-  return eviction_can_help(reason) || reason == Reason::kNodeUnknown ||
-         reason == Reason::kCardsUnhealthy;
-}
-
-void refuse(std::string_view node, Reason reason, FilterReply& reply) {
-  auto& refusals = eviction_can_help(reason) ? reply.failed : reply.failed_and_unresolvable;
-  refusals.push_back({node, sentence(reason)});
-  reply.may_change |= news_can_help(reason);
-}
 
 FilterReply pass_everywhere(const ExtenderArgs& args) {
   const auto names = args.node_names();
@@ -40,22 +27,27 @@ FilterReply refuse_everywhere(const ExtenderArgs& args, std::string sentence) {
   return reply;
 }
 
-FilterReply scan(const View& view, const ExtenderArgs& args, const GpuRequest& request) {
+FilterReply filter_nodes(const View& view, const ExtenderArgs& args, const GpuRequest& request) {
   const auto names = args.node_names();
-  const bool full = args.has_full_nodes();
   const auto reasons = view.why_not(names, request);
   FilterReply reply;
   reply.fitting.reserve(names.size());
   reply.failed.reserve(names.size());
+  bool change_can_help = false;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (reasons[i]) {
-      refuse(names[i], *reasons[i], reply);
+    if (!reasons[i]) {
+      reply.fitting.push_back(names[i]);
+      if (args.has_full_nodes()) reply.fitting_full_nodes.push_back(i);
       continue;
     }
-    reply.fitting.push_back(names[i]);
-    if (full) reply.fitting_full_nodes.push_back(i);
+    const bool eviction_helps = eviction_can_help(*reasons[i]);
+    auto& refusals = eviction_helps ? reply.failed : reply.failed_and_unresolvable;
+    refusals.push_back({names[i], sentence(*reasons[i])});
+    // A pod may end, a node may appear, a card may recover.
+    change_can_help |= eviction_helps || *reasons[i] == Reason::kNodeUnknown ||
+                       *reasons[i] == Reason::kCardsUnhealthy;
   }
-  reply.may_change &= reply.fitting.empty();
+  reply.may_change = change_can_help && reply.fitting.empty();
   return reply;
 }
 
@@ -73,8 +65,8 @@ FilterReply filter(const ExtenderArgs& args, Ledger& ledger, const Settings& set
   const auto price_snapshot = settings.price_snapshot();
   std::optional<Placement> expected;
   ledger.read(now, [&](const View& view) {
-    reply = scan(view, args, pod->request);
-    // kube-scheduler goes from one node straight to bind.
+    reply = filter_nodes(view, args, pod->request);
+    // With one node left kube-scheduler calls bind next, without prioritize.
     if (reply.fitting.size() != 1 || !settings.expected_placements) return;
     expected = place_on(view, reply.fitting.front(), pod->context(price_snapshot.get()),
                         *pod->policy.card);

@@ -1,9 +1,12 @@
 #include "extender/verbs/pod_request.h"
 
 #include <utility>
+#include <variant>
 
 #include "common/base/check.h"
 #include "extender/ledger/node_resources.h"
+#include "extender/placement/limits.h"
+#include "extender/placement/place.h"
 
 namespace mgpu::extender {
 
@@ -22,6 +25,17 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
     return error("annotation " + settings.contract.policy + ": " + policy.error().message);
   read.policy = *policy;
   return read;
+}
+
+std::optional<Placement> place_on(const View& view, std::string_view node,
+                                  const PlacementContext& context, const Policy& card_policy) {
+  const Node* found = view.find(node);
+  MGPU_CHECK(found != nullptr, "the chosen node is in the view");
+  SearchBudget budget{kPlacementStepsMax};
+  auto answer = place(*found, context, card_policy, budget);
+  auto* placed = std::get_if<Placed>(&answer);
+  if (placed == nullptr) return std::nullopt;
+  return std::move(placed->placement);
 }
 
 }  // namespace mgpu::extender

@@ -1,5 +1,8 @@
-// What a pod asks, as every verb reads it: cards, and the policy that chooses among them.
+// What a pod requests, as every verb reads it, and where it is placed on one node.
 #pragma once
+
+#include <optional>
+#include <string_view>
 
 #include "common/base/result.h"
 #include "common/contract/gpu_request.h"
@@ -11,18 +14,23 @@
 namespace mgpu::extender {
 
 struct PodRequest {
-  GpuRequest request;                // empty: not a GPU pod
+  GpuRequest request;                // empty for a non-GPU pod
   PolicyChoice policy;               // the pod's own, or the extender's default
-  NodeResources host;                // asked beside cards
-  std::uint64_t tie_break_seed = 0;  // draw_of its uid
+  NodeResources host;                // what it requests beside cards
+  std::uint64_t tie_break_seed = 0;  // made of its uid
 
-  // Lives no longer than this and the price snapshot.
+  // Must not outlive this and the price snapshot.
   PlacementContext context(const PriceSnapshot* price_snapshot) const {
     return {request, host, tie_break_seed, price_snapshot};
   }
 };
 
-// Errors: those of read_request, and a policy in the pod's annotation that there is not.
+// Errors: those of read_request, and an unknown policy in the pod's annotation.
 Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settings);
+
+// The cards that `card_policy` chooses; nothing where the pod does not fit. REQUIRES: `view` has
+// the node.
+std::optional<Placement> place_on(const View& view, std::string_view node,
+                                  const PlacementContext& context, const Policy& card_policy);
 
 }  // namespace mgpu::extender

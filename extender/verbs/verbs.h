@@ -1,7 +1,5 @@
-// The four verbs. filter, prioritize and preempt only compute; bind (binder.h) assumes and writes.
-//
-// Powers: filter, prioritize and preempt change nothing but the expected placement of their own
-// pod. A pod that asks for no cards passes filter everywhere and is bound without annotations.
+// filter, prioritize and preempt. They compute, and change nothing but the expected placement of
+// their own pod; the fourth verb, bind, is in extender/bind/binder.h.
 #pragma once
 
 #include <memory>
@@ -25,45 +23,43 @@ class DisruptionBudgets;
 struct Settings {
   Contract contract;
   MiB min_memory{256};
-  PolicyChoice policy;              // where the pod does not choose
-  bool expected_placements = true;  // off only to measure what they are worth
+  PolicyChoice policy;              // of pods that do not choose one
+  bool expected_placements = true;  // false only to measure what they are worth
   Duration expectation_life = kExpectedPlacementLife;
-  std::shared_ptr<const CurrentPrices>
-      price_snapshots{};  // none: policies know nothing of pods to come
-  // Told of every pod that is asked about, where there is one.
-  std::shared_ptr<WorkloadWindow> window{};
+  std::shared_ptr<const CurrentPrices> price_snapshots{};  // null: policies have no prices
+  std::shared_ptr<WorkloadWindow> window{};  // records every filtered pod; may be null
 
-  // What a decision goes by; held for as long as the decision lasts. May be null.
+  // The snapshot for one decision, which holds it until it ends. May be null.
   MarketPtr price_snapshot() const {
     return price_snapshots ? price_snapshots->current() : nullptr;
   }
 };
 
-// Every refused node is listed, with reason.h's sentence, or with the sentence of read_request for
-// a pod that is refused everywhere. When one node is left, kube-scheduler does not call prioritize:
-// then filter notes the expected placement.
-// The pod becomes part of the workload that is learned.
+// Every node that does not fit is listed with the sentence of its reason (reason.h); all nodes,
+// with the sentence of read_pod_request, where the pod is invalid. A non-GPU pod fits everywhere.
+// With one node left filter records the expected placement, because kube-scheduler does not call
+// prioritize then. The pod is added to the learned workload.
 FilterReply filter(const ExtenderArgs& args, Ledger& ledger, const Settings& settings, Instant now);
 
-// 10 for exactly one node, the policy's best, which is noted as the pod's expected placement; at
-// most 9 for every other, in order. Nodes that fit only without the expected placements of other
-// pods score 0, nodes that do not fit too. Pods that ask for no cards: 0 for every node, or where
-// the policy ranks them, as for the others, but that all nodes without cards that are as good as
-// the best get 10.
+// Scores are 0 to 10. The policy's best node gets 10 and is recorded as the pod's expected
+// placement. Other feasible nodes get 1 to 9 in policy order. Infeasible nodes, and nodes that are
+// feasible only if other pods' expected placements are ignored, get 0.
+//
+// For a non-GPU pod every node gets 0, unless the policy ranks such pods. Then all nodes without
+// cards that are as good as the best get 10, and nothing is recorded.
 std::vector<HostScore> prioritize(const ExtenderArgs& args, Ledger& ledger,
                                   const Settings& settings, Instant now);
 
-// As prioritize for pods that ask for no cards, where the policy ranks them. Else no scores at all,
-// which kube-scheduler reads as zeros: pods with cards are prioritized in another call.
+// prioritize for non-GPU pods that the policy ranks. For all other pods the list is empty, which
+// kube-scheduler reads as zeros: GPU pods are scored by another call.
 std::vector<HostScore> prioritize_non_gpu(const ExtenderArgs& args, Ledger& ledger,
                                           const Settings& settings, Instant now);
 
-// For each node the cheapest set of lower-priority pods that makes the pod fit the cards
-// (placement/preemption.h), together with those proposed victims that hold no cards. Where the
-// cards are free without an eviction, the proposal stands as it is: kube-scheduler 1.36 fails the
-// whole preemption over a node without victims. Nodes where nothing helps, or that are not known,
-// are left out. Victims are bound pods of lower priority, the most important first. A pod that asks
-// for no cards gets the proposal back.
+// For each node the victims are the cheapest set of bound lower-priority pods that frees the cards
+// (placement/preemption/preemption.h), the most important first, and then the proposed victims that
+// hold no cards. Where the cards are free already, the proposed victims stay. Nodes that are
+// unknown, where no eviction helps, or that would have no victims are left out. For a non-GPU pod
+// the proposal is returned.
 std::vector<NodeVictims> preempt(const PreemptionArgs& args, Ledger& ledger,
                                  const DisruptionBudgets& budgets, const Settings& settings,
                                  Instant now);

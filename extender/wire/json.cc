@@ -7,7 +7,7 @@
 namespace mgpu::extender {
 namespace {
 
-const char* words(simdjson::error_code code) {
+const char* description(simdjson::error_code code) {
   switch (code) {
     case simdjson::EMPTY:
       return "it is empty";
@@ -34,7 +34,7 @@ const char* words(simdjson::error_code code) {
 }  // namespace
 
 Error malformed(simdjson::error_code code) {
-  return error(std::string("request is not valid JSON: ") + words(code));
+  return error(std::string("request is not valid JSON: ") + description(code));
 }
 
 Error unexpected(std::string_view field, std::string_view found, std::string_view expected) {

@@ -1,4 +1,4 @@
-// What the readers of the scheduler's messages share. For this folder only.
+// What the readers of kube-scheduler's messages share. For this folder only.
 #pragma once
 
 #include <simdjson.h>
@@ -11,13 +11,13 @@
 
 namespace mgpu::extender {
 
-// "request is not valid JSON: ..." in our words.
+// "request is not valid JSON: ..."
 Error malformed(simdjson::error_code code);
 
-// "NodeNames[3] is 17, expected a string"; `found` is JSON text, cut for the sentence.
+// "NodeNames[3] is "17", expected a string"; `found` is JSON text, and is cut where it is long.
 Error unexpected(std::string_view field, std::string_view found, std::string_view expected);
 
-// As encoding/json matches member names. `lower` is lower case.
+// Compares the name of a member as encoding/json does. `lower` is in lower case.
 bool equal_fold(std::string_view name, std::string_view lower);
 
 // "NodeNames[3]"

@@ -6,7 +6,7 @@
 #include "extender/wire/json.h"
 #include "extender/wire/wire.h"
 
-// bind and preempt: small or rare, so the whole message is checked and built first.
+// The messages of bind and preempt are small or rare: each is parsed as a whole.
 
 namespace mgpu::extender {
 namespace {
@@ -22,7 +22,7 @@ Result<dom::object> parse_object(dom::parser& parser, std::string_view body) {
   return object;
 }
 
-// The last member of that name, as encoding/json takes it; nothing where it is absent or null.
+// The last member of that name, as encoding/json reads it; nothing where it is absent or null.
 std::optional<dom::element> member(const dom::object& object, std::string_view lower) {
   std::optional<dom::element> found;
   for (const dom::key_value_pair field : object) {
@@ -37,9 +37,8 @@ Error unexpected_element(std::string_view field, const dom::element& found,
   return unexpected(field, simdjson::minify(found), expected);
 }
 
-Result<std::string> required_text(const dom::object& object, std::string_view name,
-                                  std::string_view lower) {
-  const auto found = member(object, lower);
+Result<std::string> required_text(const dom::object& object, std::string_view name) {
+  const auto found = member(object, lower_case(name));
   if (!found) return error("request has no " + std::string(name));
   std::string_view text;
   if (found->get(text)) return unexpected_element(name, *found, "a string");
@@ -47,7 +46,7 @@ Result<std::string> required_text(const dom::object& object, std::string_view na
   return std::string(text);
 }
 
-// MetaPod has UID at its top, a whole Pod has metadata.uid.
+// A MetaPod has its uid at the top, a whole Pod has metadata.uid.
 enum class VictimForm { kMeta, kPod };
 
 Result<PodUid> read_victim(const std::string& field, const dom::element& victim, VictimForm form) {
@@ -89,10 +88,9 @@ Result<NodeVictims> read_node_victims(std::string_view node, const dom::element&
     if (!read) return read.error();
     victims.victims = std::move(*read);
   }
-  if (const auto violations = member(object, "numpdbviolations")) {
-    if (violations->get(victims.pdb_violations)) {
-      return unexpected_element(field + ": NumPDBViolations", *violations, "a whole number");
-    }
+  const auto violations = member(object, "numpdbviolations");
+  if (violations && violations->get(victims.pdb_violations)) {
+    return unexpected_element(field + ": NumPDBViolations", *violations, "a whole number");
   }
   return victims;
 }
@@ -128,15 +126,15 @@ Result<BindingArgs> read_binding_args(std::string_view body) {
   dom::parser parser;
   auto request = parse_object(parser, body);
   if (!request) return request.error();
-  auto name = required_text(*request, "PodName", "podname");
+  auto name = required_text(*request, "PodName");
   if (!name) return name.error();
-  auto space = required_text(*request, "PodNamespace", "podnamespace");
-  if (!space) return space.error();
-  auto uid = required_text(*request, "PodUID", "poduid");
+  auto name_space = required_text(*request, "PodNamespace");
+  if (!name_space) return name_space.error();
+  auto uid = required_text(*request, "PodUID");
   if (!uid) return uid.error();
-  auto node = required_text(*request, "Node", "node");
+  auto node = required_text(*request, "Node");
   if (!node) return node.error();
-  return BindingArgs{PodRef{std::move(*space), std::move(*name)}, PodUid(std::move(*uid)),
+  return BindingArgs{PodRef{std::move(*name_space), std::move(*name)}, PodUid(std::move(*uid)),
                      NodeName(std::move(*node))};
 }
 

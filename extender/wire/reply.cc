@@ -6,14 +6,14 @@
 #include "common/base/text.h"
 #include "extender/wire/wire.h"
 
-// A filter's reply can have thousands of names: it is written into memory of the right size at
-// once, and names that came without escapes go back as they stand.
+// A reply of filter can have thousands of names: it is written into a buffer of about the right
+// size, and names that had no escapes in the request are copied.
 
 namespace mgpu::extender {
 namespace {
 
-// Without an end in between, so that several characters are looked at in one step.
-bool plain(std::string_view text) {
+// The loop has no early end, so that the compiler vectorizes it.
+bool needs_no_escapes(std::string_view text) {
   bool all = true;
   for (const char c : text) all &= (c >= ' ') & (c < 0x7F) & (c != '"') & (c != '\\');
   return all;
@@ -21,13 +21,13 @@ bool plain(std::string_view text) {
 
 class Writer {
  public:
-  // `size`: of what will be written; a guess that is too low costs time only.
+  // `size` is an estimate of what will be written; one that is too low only costs time.
   explicit Writer(std::size_t size) : text_(size, '\0') {}
 
   void raw(std::string_view text) { put(room(text.size()), text); }
-  // As a JSON string, and what follows it. `as_written`: it stood in one like this.
-  void quoted(std::string_view text, bool as_written = false, std::string_view then = {}) {
-    if (!as_written && !plain(text)) return quoted(json_escaped(text), true, then);
+  // Writes a JSON string, then the text that follows it. `no_escapes`: `text` needs none.
+  void quoted(std::string_view text, bool no_escapes = false, std::string_view then = {}) {
+    if (!no_escapes && !needs_no_escapes(text)) return quoted(json_escaped(text), true, then);
     char* at = room(text.size() + then.size() + 2);
     *at = '"';
     at = put(at + 1, text);
@@ -39,7 +39,7 @@ class Writer {
     const auto end = std::to_chars(std::begin(digits), std::end(digits), number).ptr;
     raw({digits, end});
   }
-  // `write(item)` for each, with commas between.
+  // Calls `write(item)` for each item and writes commas between them.
   template <class Items, class Write>
   void list(const Items& items, Write write) {
     bool first = true;
@@ -70,109 +70,83 @@ class Writer {
   std::size_t at_ = 0;
 };
 
-void write_names(Writer& out, std::span<const std::string_view> names, bool as_written) {
-  out.raw("[");
-  out.list(names, [&](std::string_view name) { out.quoted(name, as_written); });
-  out.raw("]");
-}
-
-void write_full_nodes(Writer& out, const FilterReply& reply, std::span<const FullNode> nodes) {
-  out.raw(R"({"metadata":{},"items":[)");
-  out.list(reply.fitting_full_nodes, [&](std::size_t index) {
-    MGPU_CHECK(index < nodes.size(), "a node of the request");
-    out.raw(nodes[index].json);
-  });
-  out.raw("]}");
-}
-
-// Refusals are told in a few sentences, each of which stands in one place.
+// The few distinct sentences of the refusals, as JSON text. They are found by address: refusals for
+// one reason point to one sentence.
 class SentenceCache {
  public:
-  // After a colon, as a JSON string. Valid until the next call.
-  std::string_view told(std::string_view sentence) {
-    for (const Known& known : known_)
-      if (known.sentence.data() == sentence.data() && known.sentence == sentence) return known.told;
-    if (known_.size() == kMost) known_.clear();
-    known_.push_back({sentence, ":\"" + json_escaped(sentence) + '"'});
-    return known_.back().told;
+  // A colon and the sentence as a JSON string. Valid until the next call.
+  std::string_view json_of(std::string_view sentence) {
+    for (const Entry& entry : entries_) {
+      if (entry.sentence.data() == sentence.data() && entry.sentence == sentence) return entry.json;
+    }
+    if (entries_.size() == kEntriesMax) entries_.clear();
+    entries_.push_back({sentence, ":\"" + json_escaped(sentence) + '"'});
+    return entries_.back().json;
   }
 
  private:
-  static constexpr std::size_t kMost = 16;
-  struct Known {
+  static constexpr std::size_t kEntriesMax = 16;
+  struct Entry {
     std::string_view sentence;
-    std::string told;
+    std::string json;
   };
-  std::vector<Known> known_;
+  std::vector<Entry> entries_;
 };
 
-void write_refusals(Writer& out, std::span<const Refusal> refusals, bool as_written) {
+void write_refusals(Writer& out, std::span<const Refusal> refusals, bool no_escapes) {
   if (refusals.empty()) return out.raw("null");
   SentenceCache sentences;
   out.raw("{");
   out.list(refusals, [&](const Refusal& refusal) {
-    out.quoted(refusal.node, as_written, sentences.told(refusal.sentence));
+    out.quoted(refusal.node, no_escapes, sentences.json_of(refusal.sentence));
   });
   out.raw("}");
 }
 
-// Quotes, colons and commas included; escapes are rare enough to let the text grow.
+// Quotes, colons and commas are included. Escapes are rare: the buffer grows for them.
 std::size_t size_of(const FilterReply& reply, std::span<const FullNode> nodes) {
-  std::size_t size = 256 + reply.error.size();
+  std::size_t size = 256;
   for (const auto name : reply.fitting) size += name.size() + 3;
   for (const auto index : reply.fitting_full_nodes) size += nodes[index].json.size() + 1;
-  for (const auto& refusal : reply.failed)
-    size += refusal.node.size() + refusal.sentence.size() + 6;
-  for (const auto& refusal : reply.failed_and_unresolvable) {
-    size += refusal.node.size() + refusal.sentence.size() + 6;
+  for (const auto* refusals : {&reply.failed, &reply.failed_and_unresolvable}) {
+    for (const auto& [node, sentence] : *refusals) size += node.size() + sentence.size() + 6;
   }
   return size;
 }
 
-void write_victims(Writer& out, const NodeVictims& node) {
-  out.quoted(node.node.str());
-  out.raw(R"(:{"Pods":[)");
-  out.list(node.victims, [&](const PodUid& uid) {
-    out.raw(R"({"UID":)");
-    out.quoted(uid.str());
-    out.raw("}");
-  });
-  out.raw(R"(],"NumPDBViolations":)");
-  out.number(node.pdb_violations);
-  out.raw("}");
-}
-
 }  // namespace
 
-std::string write_filter_reply(const FilterReply& reply, const ExtenderArgs* args) {
-  const bool full = args != nullptr && args->has_full_nodes();
-  const bool as_written = args != nullptr && args->names_as_written();
-  const auto nodes = full ? args->full_nodes() : std::span<const FullNode>();
-  const bool failed = !reply.error.empty();
+std::string write_filter_reply(const FilterReply& reply, const ExtenderArgs& args) {
+  const bool no_escapes = args.names_without_escapes();
+  const auto nodes = args.full_nodes();
+  for (const std::size_t index : reply.fitting_full_nodes) {
+    MGPU_CHECK(index < nodes.size(), "a node of the request");
+  }
   Writer out(size_of(reply, nodes));
-  out.raw(R"({"Nodes":)");
-  full && !failed ? write_full_nodes(out, reply, nodes) : out.raw("null");
-  out.raw(R"(,"NodeNames":)");
-  !full && !failed ? write_names(out, reply.fitting, as_written) : out.raw("null");
-  out.raw(R"(,"FailedNodes":)");
-  write_refusals(out, reply.failed, as_written);
+  if (args.has_full_nodes()) {
+    out.raw(R"({"Nodes":{"metadata":{},"items":[)");
+    out.list(reply.fitting_full_nodes, [&](std::size_t index) { out.raw(nodes[index].json); });
+    out.raw(R"(]},"NodeNames":null,"FailedNodes":)");
+  } else {
+    out.raw(R"({"Nodes":null,"NodeNames":[)");
+    out.list(reply.fitting, [&](std::string_view name) { out.quoted(name, no_escapes); });
+    out.raw(R"(],"FailedNodes":)");
+  }
+  write_refusals(out, reply.failed, no_escapes);
   out.raw(R"(,"FailedAndUnresolvableNodes":)");
-  write_refusals(out, reply.failed_and_unresolvable, as_written);
-  out.raw(R"(,"Error":)");
-  out.quoted(reply.error);
-  out.raw("}");
+  write_refusals(out, reply.failed_and_unresolvable, no_escapes);
+  out.raw(R"(,"Error":""})");
   return out.take();
 }
 
-std::string write_prioritize_reply(std::span<const HostScore> scores, const ExtenderArgs* args) {
-  const bool as_written = args != nullptr && args->names_as_written();
+std::string write_prioritize_reply(std::span<const HostScore> scores, const ExtenderArgs& args) {
   std::size_t size = 2;
   for (const HostScore& score : scores) size += score.node.size() + 24;
   Writer out(size);
   out.raw("[");
   out.list(scores, [&](const HostScore& score) {
     out.raw(R"({"Host":)");
-    out.quoted(score.node, as_written, R"(,"Score":)");
+    out.quoted(score.node, args.names_without_escapes(), R"(,"Score":)");
     out.number(score.score);
     out.raw("}");
   });
@@ -191,7 +165,18 @@ std::string write_binding_reply(std::string_view error) {
 std::string write_preemption_reply(std::span<const NodeVictims> nodes) {
   Writer out(256);
   out.raw(R"({"NodeNameToMetaVictims":{)");
-  out.list(nodes, [&](const NodeVictims& node) { write_victims(out, node); });
+  out.list(nodes, [&](const NodeVictims& node) {
+    out.quoted(node.node.str());
+    out.raw(R"(:{"Pods":[)");
+    out.list(node.victims, [&](const PodUid& uid) {
+      out.raw(R"({"UID":)");
+      out.quoted(uid.str());
+      out.raw("}");
+    });
+    out.raw(R"(],"NumPDBViolations":)");
+    out.number(node.pdb_violations);
+    out.raw("}");
+  });
   out.raw("}}");
   return out.take();
 }

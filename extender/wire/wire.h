@@ -1,13 +1,14 @@
-// The scheduler extender's messages (kube-scheduler extender/v1/types.go, unchanged since 1.21).
+// The messages of the scheduler extender protocol (kube-scheduler extender/v1/types.go, unchanged
+// since 1.21).
 //
-// Requests: member names match without regard to case at the top level (older extenders and
-// schedulers differ), unknown members are ignored, null is absent. Replies use upper camel.
-// Home of simdjson. Pure; any thread.
+// In requests the names of top-level members match without regard to case, because older extenders
+// and schedulers differ; unknown members are ignored; null counts as absent. Replies use the names
+// of types.go. Home of simdjson. Pure; any thread.
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,37 +20,43 @@
 
 namespace mgpu::extender {
 
-// A node of the full form: its name, and its own text for the reply.
+// A node of the full form: its name, and its JSON text for the reply.
 struct FullNode {
   std::string_view name;
   std::string_view json;
 };
 
-// filter and prioritize. Names and nodes point into the message it owns. Movable.
+// The arguments of filter and prioritize. Names and nodes point into the message, which it owns.
 class ExtenderArgs {
  public:
-  ~ExtenderArgs();
-  ExtenderArgs(ExtenderArgs&&) noexcept;
-  ExtenderArgs& operator=(ExtenderArgs&&) noexcept;
+  ExtenderArgs(ExtenderArgs&&) noexcept = default;
+  ExtenderArgs& operator=(ExtenderArgs&&) noexcept = default;
 
   // Errors: not JSON, no Pod, a member of the wrong type.
   static Result<ExtenderArgs> parse(std::string body);
-  // As parse would read them. The names must outlive the arguments.
+  // What parse would read. The names must outlive the arguments.
   static ExtenderArgs of(kube::Pod pod, std::vector<std::string_view> names);
 
-  const kube::Pod& pod() const;
-  // The candidates, whichever form they came in.
-  std::span<const std::string_view> node_names() const;
-  // Only where the request carried whole Nodes (nodeCacheCapable: false); same order as the names.
-  std::span<const FullNode> full_nodes() const;
-  bool has_full_nodes() const;
-  // Every name stands in the message as it is, so that it can stand in a reply as it is.
-  bool names_as_written() const;
+  const kube::Pod& pod() const { return pod_; }
+  // The candidates, in either form.
+  std::span<const std::string_view> node_names() const { return names_; }
+  // In the order of the names, and only where the request has whole Nodes (nodeCacheCapable:
+  // false).
+  std::span<const FullNode> full_nodes() const { return full_nodes_; }
+  bool has_full_nodes() const { return has_full_nodes_; }
+  // No name has an escape in the message, so that none needs one in the reply.
+  bool names_without_escapes() const { return !body_.empty() && unescaped_.empty(); }
 
  private:
-  struct Message;
-  explicit ExtenderArgs(std::unique_ptr<Message> message);
-  std::unique_ptr<Message> message_;
+  class Reader;
+  ExtenderArgs() = default;
+
+  std::string body_;  // padded, and so never stored in place: views stay valid when it is moved
+  std::list<std::string> unescaped_;  // names that have escapes in the message
+  kube::Pod pod_;
+  std::vector<std::string_view> names_;
+  std::vector<FullNode> full_nodes_;
+  bool has_full_nodes_ = false;
 };
 
 struct Refusal {
@@ -62,34 +69,30 @@ struct FilterReply {
   std::vector<std::size_t> fitting_full_nodes;  // indices into full_nodes(), in that form
   std::vector<Refusal> failed;
   std::vector<Refusal> failed_and_unresolvable;
-  std::string error;  // not empty: the request could not be understood
-  // The sentence of a pod that is refused everywhere; refusals point into it.
-  // Nothing fits, and news of the cluster could change that: see rejection_delay.h.
+  // No node fits, and a change of the cluster may help: see rejection_delay.h.
   bool may_change = false;
+  // The sentence of a pod that is refused on every node; the refusals point into it.
   std::shared_ptr<const std::string> pod_refusal;
 };
-// `args`: what is answered; null where it could not be read.
-std::string write_filter_reply(const FilterReply& reply, const ExtenderArgs* args);
+std::string write_filter_reply(const FilterReply& reply, const ExtenderArgs& args);
 
 struct HostScore {
   std::string_view node;
   std::int64_t score = 0;  // 0 .. 10
 };
-// `args`: what is answered, where it is at hand.
-std::string write_prioritize_reply(std::span<const HostScore> scores,
-                                   const ExtenderArgs* args = nullptr);
+std::string write_prioritize_reply(std::span<const HostScore> scores, const ExtenderArgs& args);
 
 struct BindingArgs {
   PodRef pod;
   PodUid uid;
   NodeName node;
 };
-// Errors: not JSON, PodName, PodNamespace, PodUID or Node absent or empty.
+// Errors: not JSON; PodName, PodNamespace, PodUID or Node is absent or empty.
 Result<BindingArgs> read_binding_args(std::string_view body);
-// `error` empty: bound.
+// `error` is empty where the pod is bound.
 std::string write_binding_reply(std::string_view error);
 
-// Victims by node; either form of request ends here.
+// The victims on one node, in either form.
 struct NodeVictims {
   NodeName node;
   std::vector<PodUid> victims;

@@ -35,7 +35,7 @@ func TestTheExtenderHasExactlyTheRightsThatAreShipped(t *testing.T) {
 	for space, want := range map[string][]string{
 		namespace: everywhere,
 		"kube-system": append(slices.Clone(everywhere), "create "+capacities,
-			"patch "+capacities+" [mgpu-wake-kube-scheduler]"),
+			"patch "+capacities+" [mgpu-requeue]"),
 	} {
 		got := rightsOf(ctx, t, space, extenderToken)
 		basic := rightsOf(ctx, t, space, nobodyToken) // what every authenticated user may do

@@ -1,4 +1,4 @@
-// The whole extender over the in-memory API server, spoken to over real HTTP.
+// The whole extender with the in-memory API server, over real HTTP.
 #include "extender/extender.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ class ExtenderTest : public testing::Test {
   Json pod(const std::string& name) {
     return Json::parse(api_server.call(kube::get_pod({"default", name})).body);
   }
-  void break_api_server() {
+  void stop_api_server() {
     api_server.set_faults(
         [](const kube::Request&) { return kube::Fault{.kind = kube::Fault::Kind::kRefuse}; });
     api_server.drop_watches();
@@ -86,28 +86,28 @@ class ExtenderTest : public testing::Test {
   }
   void start_ready() {
     start();
-    ASSERT_TRUE(comes([this] { return extender->ready(); }));
+    ASSERT_TRUE(becomes_true([this] { return extender->ready(); }));
   }
-  static bool comes(const std::function<bool()>& condition) {
+  static bool becomes_true(const std::function<bool()>& condition) {
     for (int i = 0; i < 6'000; ++i) {
       if (condition()) return true;
       std::this_thread::sleep_for(5ms);
     }
     return false;
   }
-  test::RawResponse context(const std::string& bytes) const {
+  test::RawResponse send(const std::string& bytes) const {
     test::RawClient client(extender->port());
     client.send(bytes);
     return client.read_response();
   }
-  test::RawResponse get(const std::string& path) const { return context(get_text(path)); }
+  test::RawResponse get(const std::string& path) const { return send(get_text(path)); }
   Json post(const std::string& verb, const Json& body) const {
-    const auto answer = context(post_text("/mgpu/" + verb, body.dump()));
+    const auto answer = send(post_text("/mgpu/" + verb, body.dump()));
     EXPECT_EQ(answer.status, 200) << answer.body;
     return Json::parse(answer.body);
   }
 
-  // --- as kube-scheduler does it -----------------------------------------------------------------
+  // --- kube-scheduler ----------------------------------------------------------------------------
 
   Json filter(const std::string& name) {
     return post("filter", {{"Pod", pod(name)}, {"Nodes", nullptr}, {"NodeNames", {"n1", "n2"}}});
@@ -118,7 +118,7 @@ class ExtenderTest : public testing::Test {
                          {"PodUID", pod(name)["metadata"]["uid"]},
                          {"Node", node}})["Error"];
   }
-  // The node, or "" where none fits or bind refuses.
+  // The node, or "" where no node fits or bind fails.
   std::string schedule(const std::string& name) {
     const Json fitting = filter(name)["NodeNames"];
     if (!fitting.is_array() || fitting.empty()) return "";
@@ -149,7 +149,7 @@ TEST_F(ExtenderTest, PlacesAPodFromFilterToBind) {
   EXPECT_EQ(bound["metadata"]["annotations"][kIndexOfApp], "0");
 }
 
-TEST_F(ExtenderTest, FillsEveryCardAndNeverMore) {
+TEST_F(ExtenderTest, FillsEveryCardAndNoMore) {
   start_ready();
   for (int i = 0; i < 9; ++i) {
     const std::string name = "p" + std::to_string(i);
@@ -164,7 +164,7 @@ TEST_F(ExtenderTest, FillsEveryCardAndNeverMore) {
   EXPECT_FALSE(pod("p8")["spec"].contains("nodeName"));
 }
 
-TEST_F(ExtenderTest, GivesBackWhatADeletedPodHeld) {
+TEST_F(ExtenderTest, ReleasesTheShareOfADeletedPod) {
   start_ready();
   create_pod("whole", {{kCore, "200"}});
   create_pod("next", {{kCore, "200"}});
@@ -175,10 +175,10 @@ TEST_F(ExtenderTest, GivesBackWhatADeletedPodHeld) {
   gone.method = kube::Method::kDelete;
   gone.target = "/api/v1/namespaces/default/pods/whole?gracePeriodSeconds=0";
   EXPECT_TRUE(api_server.call(gone).ok());
-  EXPECT_TRUE(comes([this] { return filter("next")["NodeNames"].size() == 2; }));
+  EXPECT_TRUE(becomes_true([this] { return filter("next")["NodeNames"].size() == 2; }));
 }
 
-TEST_F(ExtenderTest, WakesKubeSchedulerForAPodThatWasRefusedBeforeAShareCameFree) {
+TEST_F(ExtenderTest, RequeuesAPodThatWasRejectedBeforeARelease) {
   start_ready();
   for (const char* name : {"first", "second", "waiting"}) create_pod(name, {{kCore, "200"}});
   ASSERT_NE(schedule("first"), "");
@@ -189,24 +189,25 @@ TEST_F(ExtenderTest, WakesKubeSchedulerForAPodThatWasRefusedBeforeAShareCameFree
   gone.target = "/api/v1/namespaces/default/pods/first?gracePeriodSeconds=0";
   EXPECT_TRUE(api_server.call(gone).ok());
   kube::Request object;
-  object.target =
-      std::string("/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities/") + kWakeObject;
-  EXPECT_TRUE(comes([&] { return api_server.call(object).ok(); }));
-  const std::string woken = "mgpu_extender_requeues_total{result=\"requeued\"} 1";
-  EXPECT_TRUE(comes([&] { return get("/metrics").body.find(woken) != std::string::npos; }));
+  object.target = std::string("/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities/") +
+                  kRequeueObject;
+  EXPECT_TRUE(becomes_true([&] { return api_server.call(object).ok(); }));
+  const std::string requeued = "mgpu_extender_requeues_total{result=\"requeued\"} 1";
+  EXPECT_TRUE(
+      becomes_true([&] { return get("/metrics").body.find(requeued) != std::string::npos; }));
   EXPECT_NE(schedule("waiting"), "");
 }
 
 TEST_F(ExtenderTest, RebuildsTheSameLedgerWhenItStartsAgain) {
   start_ready();
-  const char* asks[] = {"30", "80", "20", "70"};
+  const char* requests[] = {"30", "80", "20", "70"};
   for (int i = 0; i < 4; ++i) {
     const std::string name = "p" + std::to_string(i);
-    create_pod(name, {{kCore, asks[i]}, {kMemory, "400"}});
+    create_pod(name, {{kCore, requests[i]}, {kMemory, "400"}});
     ASSERT_NE(schedule(name), "");
   }
   const auto cluster = [this] { return Json::parse(get("/inspect/cluster").body); };
-  ASSERT_TRUE(comes([&] { return cluster()["totals"]["podsBound"] == 4; }));
+  ASSERT_TRUE(becomes_true([&] { return cluster()["totals"]["podsBound"] == 4; }));
   Json before = cluster();
   start_ready();
   Json after = cluster();
@@ -214,10 +215,9 @@ TEST_F(ExtenderTest, RebuildsTheSameLedgerWhenItStartsAgain) {
   EXPECT_EQ(after, before);
 }
 
-// --- ready, and not
-// --------------------------------------------------------------------------------
+// --- readiness -----------------------------------------------------------------------------------
 
-TEST_F(ExtenderTest, LearnsTheWorkloadFromThePodsItIsAskedAboutAndFromThoseThatRun) {
+TEST_F(ExtenderTest, LearnsTheWorkloadFromFilteredPodsAndFromBoundPods) {
   const auto policy = [this] { return Json::parse(get("/inspect/policy").body); };
   start_ready();
   EXPECT_EQ(policy()["podsSeen"], 0);
@@ -227,17 +227,17 @@ TEST_F(ExtenderTest, LearnsTheWorkloadFromThePodsItIsAskedAboutAndFromThoseThatR
   }
   EXPECT_EQ(policy()["podsSeen"], 2);
   start_ready();
-  EXPECT_EQ(policy()["podsSeen"], 2) << "nothing was asked since";
-  ASSERT_TRUE(comes([&] { return policy().contains("market"); }));
-  EXPECT_EQ(policy()["market"]["kinds"].size(), 1U);
-  EXPECT_GE(policy()["market"]["classes"].size(), 1U);
+  EXPECT_EQ(policy()["podsSeen"], 2) << "no pod was filtered since";
+  ASSERT_TRUE(becomes_true([&] { return policy().contains("prices"); }));
+  EXPECT_EQ(policy()["prices"]["kinds"].size(), 1U);
+  EXPECT_GE(policy()["prices"]["classes"].size(), 1U);
 }
 
 TEST_F(ExtenderTest, IsNotReadyWhileTheApiServerDoesNotAnswer) {
-  break_api_server();
+  stop_api_server();
   start();
-  ASSERT_TRUE(
-      comes([this] { return get("/readyz").body.find("\"problem\"") != std::string::npos; }));
+  ASSERT_TRUE(becomes_true(
+      [this] { return get("/readyz").body.find("\"problem\"") != std::string::npos; }));
   const auto ready = get("/readyz");
   EXPECT_EQ(ready.status, 503);
   const Json body = Json::parse(ready.body);
@@ -247,20 +247,20 @@ TEST_F(ExtenderTest, IsNotReadyWhileTheApiServerDoesNotAnswer) {
   EXPECT_FALSE(extender->ready());
   EXPECT_EQ(get("/healthz").status, 200);
   for (const char* verb : kVerbs) {
-    EXPECT_EQ(context(post_text(std::string("/mgpu/") + verb, "{}")).status, 503) << verb;
+    EXPECT_EQ(send(post_text(std::string("/mgpu/") + verb, "{}")).status, 503) << verb;
   }
   api_server.set_faults({});
-  EXPECT_TRUE(comes([this] { return get("/readyz").status == 200; }));
+  EXPECT_TRUE(becomes_true([this] { return get("/readyz").status == 200; }));
   EXPECT_EQ(get("/readyz").body, "{\"ready\": true, \"api_server\": \"answers\"}\n");
 }
 
-TEST_F(ExtenderTest, GoesOnFromMemoryWhenTheApiServerFallsSilent) {
+TEST_F(ExtenderTest, FilterWorksWithoutTheApiServer) {
   create_pod("p", {{kCore, "30"}, {kMemory, "500"}});
   const Json before = pod("p");
   start_ready();
-  break_api_server();
-  ASSERT_TRUE(
-      comes([this] { return get("/readyz").body.find("\"problem\"") != std::string::npos; }));
+  stop_api_server();
+  ASSERT_TRUE(becomes_true(
+      [this] { return get("/readyz").body.find("\"problem\"") != std::string::npos; }));
   EXPECT_EQ(get("/readyz").status, 200) << "scheduling goes on";
   const Json filtered = post("filter", {{"Pod", before}, {"NodeNames", {"n1", "n2"}}});
   EXPECT_EQ(filtered["NodeNames"].size(), 2U);
@@ -272,16 +272,17 @@ TEST_F(ExtenderTest, GoesOnFromMemoryWhenTheApiServerFallsSilent) {
   EXPECT_THAT(get("/metrics").body,
               HasSubstr("mgpu_extender_binds_total{outcome=\"unavailable\"} 1"));
   api_server.set_faults({});
-  EXPECT_TRUE(comes([this] { return get("/readyz").body.find("answers") != std::string::npos; }));
+  EXPECT_TRUE(
+      becomes_true([this] { return get("/readyz").body.find("answers") != std::string::npos; }));
 }
 
 // --- bad input -----------------------------------------------------------------------------------
 
-TEST_F(ExtenderTest, RefusesWhatIsNotAMessage) {
+TEST_F(ExtenderTest, RefusesMalformedMessages) {
   start_ready();
   for (const char* verb : kVerbs) {
     for (const char* body : {"", "{", "[]", "null", "{\"Pod\": 3}", "\xff\xfe"}) {
-      const auto answer = context(post_text(std::string("/mgpu/") + verb, body));
+      const auto answer = send(post_text(std::string("/mgpu/") + verb, body));
       EXPECT_EQ(answer.status, 400) << verb << " " << body;
       EXPECT_FALSE(Json::parse(answer.body)["error"].get<std::string>().empty());
     }
@@ -290,7 +291,7 @@ TEST_F(ExtenderTest, RefusesWhatIsNotAMessage) {
               HasSubstr("mgpu_extender_bad_requests_total{verb=\"filter\"} 6"));
 }
 
-TEST_F(ExtenderTest, AnswersForNodesItDoesNotKnow) {
+TEST_F(ExtenderTest, AnswersForUnknownNodes) {
   create_pod("p", {{kCore, "30"}, {kMemory, "500"}});
   start_ready();
   Json names = Json::array();
@@ -309,18 +310,18 @@ TEST_F(ExtenderTest, RefusesToBindAPodThatIsBoundElsewhere) {
   EXPECT_EQ(pod("p")["spec"]["nodeName"], "n1");
 }
 
-TEST_F(ExtenderTest, KnowsItsPathsAndMethods) {
+TEST_F(ExtenderTest, ServesItsPathsAndMethods) {
   start_ready();
   EXPECT_EQ(get("/nothing").status, 404);
   EXPECT_EQ(get("/mgpu/filter").status, 405);
-  EXPECT_EQ(context(post_text("/readyz", "")).headers.at("allow"), "GET, HEAD");
+  EXPECT_EQ(send(post_text("/readyz", "")).headers.at("allow"), "GET, HEAD");
   EXPECT_EQ(get("/version").body, "{\"version\": \"" MGPU_VERSION "\"}\n");
   EXPECT_EQ(get("/inspect/cluster").status, 200);
 }
 
 // --- metrics, drain ------------------------------------------------------------------------------
 
-TEST_F(ExtenderTest, CountsWhatItDoes) {
+TEST_F(ExtenderTest, ExportsItsMetrics) {
   create_pod("p", {{kCore, "30"}, {kMemory, "500"}});
   start_ready();
   ASSERT_NE(schedule("p"), "");
@@ -367,13 +368,13 @@ TEST_F(ExtenderTest, FinishesABindBeforeItEnds) {
   });
   test::RawClient client(extender->port());
   client.send(post_text("/mgpu/bind", args.dump()));
-  ASSERT_TRUE(comes([&] { return reached.load(); }));
+  ASSERT_TRUE(becomes_true([&] { return reached.load(); }));
   extender.reset();
   EXPECT_EQ(Json::parse(client.read_response().body)["Error"], "");
   EXPECT_EQ(pod("p")["spec"]["nodeName"], "n1");
 }
 
-TEST_F(ExtenderTest, SaysWhyItCannotStart) {
+TEST_F(ExtenderTest, ReportsWhyItCannotStart) {
   start();
   ExtenderSettings same = settings();
   same.http.port = extender->port();

@@ -28,13 +28,13 @@ Parsed parse(std::vector<const char*> arguments) {
   return parsed;
 }
 
-std::string complaint(std::vector<const char*> arguments) {
+std::string error_of(std::vector<const char*> arguments) {
   const Parsed parsed = parse(std::move(arguments));
   EXPECT_EQ(parsed.options.exit_code, 2);
   return parsed.options.print;
 }
 
-TEST(Flags, StandAsDocumented) {
+TEST(Flags, HaveTheDocumentedDefaults) {
   const Parsed parsed = parse({});
   ASSERT_TRUE(parsed.options.run) << parsed.options.print;
   const auto settings = settings_of(parsed.flags);
@@ -81,7 +81,7 @@ TEST(Flags, ReachTheSettings) {
                                "--max-connections",
                                "9",
                                "--requeue-namespace",
-                               "my-space"});
+                               "my-namespace"});
   ASSERT_TRUE(parsed.options.run) << parsed.options.print;
   const auto settings = settings_of(parsed.flags);
   ASSERT_TRUE(settings) << settings.error().message;
@@ -100,28 +100,27 @@ TEST(Flags, ReachTheSettings) {
   EXPECT_EQ(settings->verbs.policy.card->name, "binpack");
   EXPECT_FALSE(settings->verbs.expected_placements);
   EXPECT_EQ(settings->binds_in_flight, 7U);
-  EXPECT_EQ(settings->requeue_namespace, "my-space");
+  EXPECT_EQ(settings->requeue_namespace, "my-namespace");
 }
 
-TEST(Flags, AnEmptyWakeNamespaceTurnsWakingOff) {
+TEST(Flags, AnEmptyRequeueNamespaceIsAllowed) {
   const Parsed parsed = parse({"--requeue-namespace="});
   ASSERT_TRUE(parsed.options.run) << parsed.options.print;
   EXPECT_EQ(settings_of(parsed.flags)->requeue_namespace, "");
 }
 
-TEST(Flags, AWakeNamespaceIsADnsLabel) {
+TEST(Flags, ARequeueNamespaceIsADnsLabel) {
   const std::string longest(63, 'a');
-  for (const std::string& space : {std::string("a"), std::string("0-9"), longest}) {
-    EXPECT_TRUE(parse({"--requeue-namespace", space.c_str()}).options.run) << space;
+  for (const std::string& name : {std::string("a"), std::string("0-9"), longest}) {
+    EXPECT_TRUE(parse({"--requeue-namespace", name.c_str()}).options.run) << name;
   }
-  for (const std::string& space : {std::string("A"), std::string("a_b"), std::string("a/b"),
-                                   std::string("a-"), std::string("a.b"), longest + 'a'}) {
-    EXPECT_THAT(complaint({"--requeue-namespace", space.c_str()}),
-                HasSubstr("--requeue-namespace"));
+  for (const std::string& name : {std::string("A"), std::string("a_b"), std::string("a/b"),
+                                  std::string("a-"), std::string("a.b"), longest + 'a'}) {
+    EXPECT_THAT(error_of({"--requeue-namespace", name.c_str()}), HasSubstr("--requeue-namespace"));
   }
 }
 
-TEST(Flags, AreRefusedByNameInOneSentence) {
+TEST(Flags, AnInvalidFlagIsNamedInOneSentence) {
   const std::vector<std::vector<const char*>> cases = {
       {"--port", "70000"},         {"--port", "many"},
       {"--http-threads", "0"},     {"--url-prefix", "mgpu"},
@@ -134,7 +133,7 @@ TEST(Flags, AreRefusedByNameInOneSentence) {
       {"--log-format", "xml"},     {"--no-such-flag"},
   };
   for (const auto& arguments : cases) {
-    const std::string sentence = complaint(arguments);
+    const std::string sentence = error_of(arguments);
     EXPECT_THAT(sentence, HasSubstr(arguments[0]));
     EXPECT_EQ(std::ranges::count(sentence, '\n'), 1) << sentence;
   }

@@ -121,7 +121,7 @@ TEST(IncludeRules, TakeWhatIsInItsPlace) {
       {"common/http/session.h", "<boost/beast/core.hpp>"},
       {"common/base/result.h", "<boost/system/result.hpp>"},
       {"extender/main.cc", "\"common/http/server.h\""},
-      {"extender/inspect/json.h", "<nlohmann/json.hpp>"},
+      {"extender/inspect/views.h", "<nlohmann/json.hpp>"},
       {"common/base/log_line.cc", "<fmt/format.h>"},
       {"test/common/base/log_test.cc", "<nlohmann/json.hpp>"},
       {"extender/placement/policies/binpack.cc", "\"extender/placement/policy.h\""},

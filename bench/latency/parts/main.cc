@@ -96,7 +96,7 @@ void write_filter(benchmark::State& state) {
   Requests requests(world.size.nodes, Form::kNames, PodKind::kOneContainer);
   const auto args = args_of(requests, 1);
   const auto reply = extender::filter(args[0], world.ledger, world.settings, Instant());
-  for (auto _ : state) benchmark::DoNotOptimize(extender::write_filter_reply(reply, &args[0]));
+  for (auto _ : state) benchmark::DoNotOptimize(extender::write_filter_reply(reply, args[0]));
 }
 
 void write_prioritize(benchmark::State& state) {
@@ -104,7 +104,7 @@ void write_prioritize(benchmark::State& state) {
   Requests requests(world.size.nodes, Form::kNames, PodKind::kOneContainer);
   const auto args = args_of(requests, 1);
   const auto scores = extender::prioritize(args[0], world.ledger, world.settings, Instant());
-  for (auto _ : state) benchmark::DoNotOptimize(extender::write_prioritize_reply(scores, &args[0]));
+  for (auto _ : state) benchmark::DoNotOptimize(extender::write_prioritize_reply(scores, args[0]));
 }
 
 // A line of the watch, cut and applied: a pod goes and comes back.

@@ -1,4 +1,5 @@
-// Many binds at once: whatever is lost, late, refused or restarted, no card is handed out twice.
+// Many concurrent binds: no card is given to two pods, whatever is lost, late, refused or
+// restarted.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,14 +28,14 @@ void add_nodes(Ledger& ledger) {
   }
 }
 
-// One life of the extender: its ledger, fed by a watch, and its binder.
+// One run of the extender: its ledger, fed by a watch, and its binder.
 struct Extender {
   Extender(kube::MemoryApiServer& server, const Settings& settings, std::size_t in_flight)
       : client(server),
         watch(server, ledger, settings.contract),
         binder(client, ledger, settings, in_flight, {}) {
     add_nodes(ledger);
-    binder.start_rechecks();
+    binder.start_reconciling();
   }
 
   Ledger ledger;
@@ -43,8 +44,8 @@ struct Extender {
   Binder binder;
 };
 
-struct World {
-  explicit World(std::uint64_t seed) : random(seed) {}
+struct Cluster {
+  explicit Cluster(std::uint64_t seed) : random(seed) {}
 
   int below(int end) { return std::uniform_int_distribution<int>(0, end - 1)(random); }
 
@@ -55,13 +56,13 @@ struct World {
   }
 
   void create_pods(int count) {
-    const std::vector<std::string> asks = {"10/1024", "35/4096", "50/2048", "100/8000", "200"};
+    const std::vector<std::string> requests = {"10/1024", "35/4096", "50/2048", "100/8000", "200"};
     for (int i = 0; i < count; ++i) {
       const std::string node = "n" + std::to_string(below(kNodes));
-      const std::string context =
-          asks[static_cast<std::size_t>(below(static_cast<int>(asks.size())))];
+      const std::string request =
+          requests[static_cast<std::size_t>(below(static_cast<int>(requests.size())))];
       pods.push_back(
-          test::create(server, {.name = "p" + std::to_string(i), .asks = {context}}, node));
+          test::create(server, {.name = "p" + std::to_string(i), .requests = {request}}, node));
     }
   }
 
@@ -82,7 +83,7 @@ struct World {
   }
 
   void bind(const BindingArgs& args) {
-    ++asked;
+    ++begun;
     extender->binder.bind(args, [this](const std::string&) { ++answered; });
   }
 
@@ -91,13 +92,13 @@ struct World {
   Settings settings = test::settings_of();
   std::mt19937_64 random;
   std::vector<BindingArgs> pods;
-  int asked = 0;
+  int begun = 0;
   int answered = 0;
   std::optional<Extender> extender;
 };
 
 TEST(BinderRace, AThousandBindsOnEightCards) {
-  World world(1);
+  Cluster world(1);
   world.start_extender();
   world.create_pods(1'000);
   for (const auto& pod : world.pods) world.bind(pod);
@@ -110,9 +111,9 @@ TEST(BinderRace, AThousandBindsOnEightCards) {
 }
 
 // Faults, retries on other nodes, deletions and restarts, mixed by the seed.
-void live_through(std::uint64_t seed) {
+void run_with_faults(std::uint64_t seed) {
   SCOPED_TRACE("seed " + std::to_string(seed));
-  World world(seed);
+  Cluster world(seed);
   world.start_extender();
   world.create_pods(150);
   world.server.set_faults([&](const kube::Request& request) { return world.any_fault(request); });
@@ -127,25 +128,24 @@ void live_through(std::uint64_t seed) {
     }
     if (step != 250) continue;
     world.extender.reset();
-    world.answered = world.asked;
+    world.answered = world.begun;
     world.server.set_faults(nullptr);
     world.start_extender();
     world.server.set_faults([&](const kube::Request& request) { return world.any_fault(request); });
   }
   world.server.set_faults(nullptr);
   world.executor.advance(Duration(60'000));
-  EXPECT_EQ(world.answered, world.asked);
+  EXPECT_EQ(world.answered, world.begun);
   EXPECT_LE(test::fullest_card(world.server), 100);
   EXPECT_EQ(world.extender->ledger.counts().assumed, 0u);
   EXPECT_EQ(world.extender->ledger.counts().overfull, 0u);
 }
 
-TEST(BinderRace, NeitherFaultsNorARestartHandOutACardTwice) {
-  for (std::uint64_t seed = 1; seed <= 8; ++seed) live_through(seed);
+TEST(BinderRace, NoCardIsGivenTwiceAcrossFaultsAndARestart) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) run_with_faults(seed);
 }
 
-// The same on real threads, for the thread sanitizer: filters, binds and reads from several at
-// once.
+// The same on real threads, for the thread sanitizer: concurrent filters, binds and reads.
 TEST(BinderRace, ThreadsAtOnce) {
   constexpr int kThreads = 4;
   constexpr int kPodsEach = 60;
@@ -154,19 +154,19 @@ TEST(BinderRace, ThreadsAtOnce) {
   const Settings settings = test::settings_of();
   std::vector<std::vector<BindingArgs>> pods(kThreads);
   for (int i = 0; i < kThreads * kPodsEach; ++i) {
-    auto& mine = pods[static_cast<std::size_t>(i % kThreads)];
-    mine.push_back(test::create(server, {.name = "p" + std::to_string(i), .asks = {"20/2000"}},
-                                "n" + std::to_string(i % kNodes)));
+    auto& own = pods[static_cast<std::size_t>(i % kThreads)];
+    own.push_back(test::create(server, {.name = "p" + std::to_string(i), .requests = {"20/2000"}},
+                               "n" + std::to_string(i % kNodes)));
   }
   std::atomic<int> answered{0};
   {
     Extender extender(server, settings, 8);
     std::vector<std::thread> threads;
-    for (const auto& mine : pods) {
+    for (const auto& batch : pods) {
       threads.emplace_back([&] {
-        for (const BindingArgs& args : mine) {
+        for (const BindingArgs& args : batch) {
           const ExtenderArgs seen =
-              test::args_of({.name = args.pod.name, .asks = {"20/2000"}}, {args.node.str()});
+              test::args_of({.name = args.pod.name, .requests = {"20/2000"}}, {args.node.str()});
           filter(seen, extender.ledger, settings, executor.now());
           kube::Pod pod = seen.pod();
           pod.metadata.uid = args.uid.str();
@@ -186,26 +186,27 @@ TEST(BinderRace, ThreadsAtOnce) {
   EXPECT_EQ(test::fullest_card(server), 100);
 }
 
-// The binder ends while its executor is in the middle of its answers.
-TEST(BinderRace, EndsWhileBusy) {
+// The binder is destroyed while its executor runs its callbacks.
+TEST(BinderRace, IsDestroyedDuringBinds) {
   for (int round = 0; round < 20; ++round) {
     AsioExecutor executor;
     kube::MemoryApiServer server(executor, {});
     const Settings settings = test::settings_of();
     std::vector<BindingArgs> pods;
     for (int i = 0; i < 20; ++i) {
-      pods.push_back(test::create(server, {.name = "p" + std::to_string(i), .asks = {"10/1000"}},
+      pods.push_back(test::create(server,
+                                  {.name = "p" + std::to_string(i), .requests = {"10/1000"}},
                                   "n" + std::to_string(i % kNodes)));
     }
-    auto alive = std::make_unique<std::atomic<int>>(0);
+    auto answers = std::make_unique<std::atomic<int>>(0);
     {
       Extender extender(server, settings, 4);
       for (const auto& args : pods) {
-        extender.binder.bind(args, [&counter = *alive](const std::string&) { ++counter; });
+        extender.binder.bind(args, [&counter = *answers](const std::string&) { ++counter; });
       }
       std::this_thread::sleep_for(std::chrono::microseconds(round * 200));
     }
-    alive.reset();    // an answer from here on is a use after free
+    answers.reset();  // a later answer is a use after free
     executor.stop();  // the server ends while nothing runs
   }
 }

@@ -49,14 +49,14 @@ struct BinderTest : testing::Test {
     return answer;
   }
 
-  // Faults for the requests that `which` names; the others are served.
+  // Injects `fault` into the requests that `which` selects.
   void fail(bool (*which)(const kube::Request&), Fault fault) {
     server.set_faults([which, fault](const kube::Request& request) {
       return which(request) ? std::optional(fault) : std::nullopt;
     });
   }
-  void heal() { server.set_faults(nullptr); }
-  // Runs `act` once, just before the first POST of a binding is served.
+  void clear_faults() { server.set_faults(nullptr); }
+  // Runs `act` once, before the first POST of a binding is served.
   void before_bind(std::function<void()> act) {
     server.set_faults([act = std::move(act),
                        done = false](const kube::Request& request) mutable -> std::optional<Fault> {
@@ -82,7 +82,7 @@ TEST_F(BinderTest, WritesNodeAndCardsInOneBinding) {
     posts += request.method != kube::Method::kGet;
     return std::nullopt;
   });
-  EXPECT_EQ(bind(create(server, {.asks = {"30/1024", "", "100/2000"}}, "n1")), "");
+  EXPECT_EQ(bind(create(server, {.requests = {"30/1024", "", "100/2000"}}, "n1")), "");
   EXPECT_EQ(posts, 1);
   const kube::Pod pod = test::pod_at(server, "p");
   EXPECT_EQ(pod.node_name, "n1");
@@ -95,16 +95,16 @@ TEST_F(BinderTest, WritesNodeAndCardsInOneBinding) {
   EXPECT_EQ(binder->in_flight(), 0u);
 }
 
-TEST_F(BinderTest, ARememberedPodIsNotRead) {
+TEST_F(BinderTest, ACachedPodIsNotRead) {
   const BindingArgs args = create(server, {}, "n1");
   binder->remember(test::pod_at(server, "p"));
   fail(is_get, {.kind = Fault::Kind::kRefuse});
   EXPECT_EQ(bind(args), "");
 }
 
-// The API server lets no such pod in; annotations have one place for each container's name.
+// The API server rejects such a pod; there is one annotation for each name of a container.
 TEST_F(BinderTest, CardsThatWouldNotBeReadBackAreNotWritten) {
-  const BindingArgs args = create(server, {.asks = {"30/1024", "100/2000"}}, "n1");
+  const BindingArgs args = create(server, {.requests = {"30/1024", "100/2000"}}, "n1");
   kube::Pod equal_names = test::pod_at(server, "p");
   equal_names.containers[1].name = equal_names.containers[0].name;
   binder->remember(equal_names);
@@ -115,7 +115,7 @@ TEST_F(BinderTest, CardsThatWouldNotBeReadBackAreNotWritten) {
   EXPECT_EQ(binder->in_flight(), 0u);
 }
 
-TEST_F(BinderTest, ARememberedPodIsUsedForItsOwnUidOnly) {
+TEST_F(BinderTest, ACachedPodIsUsedForItsOwnUidOnly) {
   const BindingArgs args = create(server, {}, "n1");
   kube::Pod other = test::pod_at(server, "p");
   other.metadata.uid = "other";
@@ -124,8 +124,8 @@ TEST_F(BinderTest, ARememberedPodIsUsedForItsOwnUidOnly) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
 }
 
-TEST_F(BinderTest, AnUnfitPodIsToldTheReasonFirstAndNothingIsWritten) {
-  EXPECT_EQ(bind(create(server, {.name = "a", .asks = {"200"}}, "n1")), "");
+TEST_F(BinderTest, AnUnfitPodIsAnsweredWithTheReasonAndNothingIsWritten) {
+  EXPECT_EQ(bind(create(server, {.name = "a", .requests = {"200"}}, "n1")), "");
   EXPECT_THAT(bind(create(server, {.name = "b"}, "n1")), StartsWith(sentence(Reason::kCore)));
   EXPECT_EQ(test::pod_at(server, "b").node_name, "");
   EXPECT_THAT(bind(create(server, {.name = "c"}, "ghost")),
@@ -133,8 +133,8 @@ TEST_F(BinderTest, AnUnfitPodIsToldTheReasonFirstAndNothingIsWritten) {
   EXPECT_EQ(outcomes.back(), BindOutcome::kUnfit);
 }
 
-TEST_F(BinderTest, APodWithoutCardsIsBoundWithoutAnnotations) {
-  EXPECT_EQ(bind(create(server, {.asks = {""}}, "ghost")), "");
+TEST_F(BinderTest, ANonGpuPodIsBoundWithoutAnnotations) {
+  EXPECT_EQ(bind(create(server, {.requests = {""}}, "ghost")), "");
   EXPECT_EQ(test::pod_at(server, "p").node_name, "ghost");
   EXPECT_THAT(test::pod_at(server, "p").metadata.annotations, IsEmpty());
   EXPECT_EQ(ledger.counts().assumed, 0u);
@@ -144,7 +144,7 @@ TEST_F(BinderTest, BadRequestsAreRefusedBeforeAnythingIsWritten) {
   fail(is_bind, {.kind = Fault::Kind::kLoseAnswer});
   const std::vector<PodText> pods = {
       {.name = "long", .container = std::string(43, 'x')},
-      {.name = "bare", .asks = {"30"}},
+      {.name = "bare", .requests = {"30"}},
       {.name = "policy", .annotations = R"("vke.volcengine.com/mgpu-policy":"best")"},
   };
   for (const PodText& pod : pods) {
@@ -155,7 +155,7 @@ TEST_F(BinderTest, BadRequestsAreRefusedBeforeAnythingIsWritten) {
   EXPECT_EQ(ledger.counts().assumed, 0u);
 }
 
-TEST_F(BinderTest, ABindEndsThePodsExpectation) {
+TEST_F(BinderTest, ABindEndsTheExpectedPlacement) {
   const BindingArgs args = create(server, {}, "n1");
   const auto pod = test::pod_at(server, "p");
   const auto request = *read_request(pod, settings.contract, settings.min_memory);
@@ -165,7 +165,8 @@ TEST_F(BinderTest, ABindEndsThePodsExpectation) {
   EXPECT_EQ(ledger.counts().expected, 0u);
 }
 
-// --- answers that were lost ----------------------------------------------------------------------
+// --- lost answers
+// ---------------------------------------------------------------------------------
 
 TEST_F(BinderTest, ALostAnswerIsResolvedByReadingThePod) {
   fail(is_bind, {.kind = Fault::Kind::kLoseAnswer});
@@ -173,21 +174,21 @@ TEST_F(BinderTest, ALostAnswerIsResolvedByReadingThePod) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
 }
 
-TEST_F(BinderTest, ALostRequestStaysAssumedUntilTheRecheckHasReadThePod) {
-  binder->start_rechecks();
+TEST_F(BinderTest, ALostRequestStaysAssumedUntilThePodHasBeenReadAgain) {
+  binder->start_reconciling();
   fail(is_bind, {.kind = Fault::Kind::kAnswer, .status = 504});
   EXPECT_THAT(bind(create(server, {}, "n1")), HasSubstr("not known whether it is bound"));
   EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kUnavailable));
   EXPECT_THAT(problems, testing::SizeIs(1));
-  heal();
+  clear_faults();
   executor.advance(kAssumedReconcileAfter);
-  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");  // not old enough at the first look
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");  // too new for the first round
   executor.advance(kAssumedReconcileAfter);
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
 }
 
 TEST_F(BinderTest, APodBoundByALostRequestKeepsItsCards) {
-  binder->start_rechecks();
+  binder->start_reconciling();
   const BindingArgs args = create(server, {}, "n1");
   binder->remember(test::pod_at(server, "p"));
   server.set_faults([](const kube::Request& request) -> std::optional<Fault> {
@@ -195,10 +196,10 @@ TEST_F(BinderTest, APodBoundByALostRequestKeepsItsCards) {
     return Fault{.kind = Fault::Kind::kRefuse};
   });
   EXPECT_THAT(bind(args), HasSubstr("not known whether it is bound"));
-  executor.advance(3 * kAssumedReconcileAfter);  // unreadable all the time
+  executor.advance(3 * kAssumedReconcileAfter);  // the pod cannot be read
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
   EXPECT_EQ(ledger.counts().assumed, 1u);
-  heal();
+  clear_faults();
   executor.advance(3 * kAssumedReconcileAfter);
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
   test::PodWatch watch(server, ledger, settings.contract);
@@ -208,22 +209,22 @@ TEST_F(BinderTest, APodBoundByALostRequestKeepsItsCards) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
 }
 
-TEST_F(BinderTest, TheRecheckForgetsPodsThatAreGone) {
-  binder->start_rechecks();
+TEST_F(BinderTest, TheReconcilerForgetsDeletedPods) {
+  binder->start_reconciling();
   fail(is_bind, {.kind = Fault::Kind::kAnswer, .status = 500});
   bind(create(server, {}, "n1"));
-  heal();
+  clear_faults();
   server.call(delete_pod("p"));
   executor.advance(2 * kAssumedReconcileAfter);
   EXPECT_EQ(ledger.counts().assumed, 0u);
 }
 
-TEST_F(BinderTest, RechecksAreBoundedInParallel) {
+TEST_F(BinderTest, TheReconcilerReadsABoundedNumberOfPodsAtATime) {
   test::add_node(ledger, "big: 0[100/80000]");
   std::size_t reading = 0, most = 0, reads = 0;
   fail(is_bind, {.kind = Fault::Kind::kAnswer, .status = 500});
   for (int i = 0; i < 60; ++i) {
-    bind(create(server, {.name = "p" + std::to_string(i), .asks = {"1/256"}}, "big"));
+    bind(create(server, {.name = "p" + std::to_string(i), .requests = {"1/256"}}, "big"));
   }
   ASSERT_EQ(ledger.counts().assumed, 60u);
   server.set_faults([&](const kube::Request&) -> std::optional<Fault> {
@@ -232,7 +233,7 @@ TEST_F(BinderTest, RechecksAreBoundedInParallel) {
     executor.after(Duration(100), [&] { --reading; });
     return Fault{.kind = Fault::Kind::kDelay, .delay = Duration(100)};
   });
-  binder->start_rechecks();
+  binder->start_reconciling();
   executor.advance(2 * kAssumedReconcileAfter + Duration(2000));
   EXPECT_EQ(ledger.counts().assumed, 0u);
   EXPECT_EQ(reads, 60u);
@@ -248,7 +249,7 @@ TEST_F(BinderTest, ARepeatedBindIsASuccess) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
 }
 
-TEST_F(BinderTest, ARepeatedBindOfARememberedPodIsASuccessAndHoldsNothingTwice) {
+TEST_F(BinderTest, ARepeatedBindOfACachedPodIsASuccessAndHoldsItsCardsOnce) {
   const BindingArgs args = create(server, {}, "n1");
   const kube::Pod unbound = test::pod_at(server, "p");
   EXPECT_EQ(bind(args), "");
@@ -257,9 +258,9 @@ TEST_F(BinderTest, ARepeatedBindOfARememberedPodIsASuccessAndHoldsNothingTwice) 
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
 }
 
-TEST_F(BinderTest, ARetryAfterALostRequestThatCameThroughIsASuccess) {
-  // The first attempt's cards are in force, whatever the second would have chosen.
-  const BindingArgs args = create(server, {.asks = {"60/1024"}}, "n1");
+TEST_F(BinderTest, ARetryAfterALostAnswerIsASuccess) {
+  // The pod keeps the cards of the first attempt.
+  const BindingArgs args = create(server, {.requests = {"60/1024"}}, "n1");
   const kube::Pod unbound = test::pod_at(server, "p");
   binder->remember(unbound);
   server.set_faults([](const kube::Request& request) -> std::optional<Fault> {
@@ -268,7 +269,7 @@ TEST_F(BinderTest, ARetryAfterALostRequestThatCameThroughIsASuccess) {
   });
   EXPECT_NE(bind(args), "");
   EXPECT_EQ(used_text(ledger, "n1"), "0=60/1024 1=0/0");
-  heal();
+  clear_faults();
   binder->remember(unbound);
   EXPECT_EQ(bind(args), "");
   EXPECT_EQ(used_text(ledger, "n1"), "0=60/1024 1=0/0");
@@ -278,10 +279,10 @@ TEST_F(BinderTest, ARetryAfterALostRequestThatCameThroughIsASuccess) {
 
 TEST_F(BinderTest, APodBoundElsewhereIsAConflict) {
   const BindingArgs args = create(server, {}, "n1");
-  for (const bool remembered : {false, true}) {
-    if (remembered) binder->remember(test::pod_at(server, "p"));
+  for (const bool cached : {false, true}) {
+    if (cached) binder->remember(test::pod_at(server, "p"));
     before_bind([&] { server.call(kube::bind({args.pod, args.uid, NodeName("n2"), {}})); });
-    EXPECT_THAT(bind(args), HasSubstr("bound already, to node n2")) << remembered;
+    EXPECT_THAT(bind(args), HasSubstr("bound already, to node n2")) << cached;
     EXPECT_EQ(outcomes.back(), BindOutcome::kConflict);
     EXPECT_EQ(ledger.counts().assumed, 0u);
   }
@@ -297,27 +298,27 @@ TEST_F(BinderTest, APodBoundByHandWithoutCardsIsAConflict) {
 
 TEST_F(BinderTest, AnotherPodOfThatNameIsAConflict) {
   const BindingArgs old = create(server, {}, "n1");
-  const kube::Pod remembered = test::pod_at(server, "p");
+  const kube::Pod cached = test::pod_at(server, "p");
   server.call(delete_pod("p"));
   create(server, {}, "n1");
-  EXPECT_THAT(bind(old), HasSubstr("another pod by now"));
-  binder->remember(remembered);
-  EXPECT_THAT(bind(old), HasSubstr("another pod by now"));
+  EXPECT_THAT(bind(old), HasSubstr("deleted and created again"));
+  binder->remember(cached);
+  EXPECT_THAT(bind(old), HasSubstr("deleted and created again"));
   EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kConflict, BindOutcome::kConflict));
   EXPECT_EQ(ledger.counts().assumed, 0u);
   EXPECT_EQ(test::pod_at(server, "p").node_name, "");
 }
 
-TEST_F(BinderTest, APodThatIsGoneIsAConflict) {
+TEST_F(BinderTest, ADeletedPodIsAConflict) {
   const BindingArgs args = create(server, {}, "n1");
   before_bind([&] { server.call(delete_pod("p")); });
-  EXPECT_THAT(bind(args), HasSubstr("not found"));  // gone before the POST
-  EXPECT_NE(bind(args), "");                        // gone before the GET
+  EXPECT_THAT(bind(args), HasSubstr("not found"));  // deleted before the POST
+  EXPECT_NE(bind(args), "");                        // deleted before the GET
   EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kConflict, BindOutcome::kConflict));
   EXPECT_EQ(ledger.counts().assumed, 0u);
 }
 
-TEST_F(BinderTest, APodThatIsGoneWhenAConflictIsLookedAtIsForgotten) {
+TEST_F(BinderTest, APodThatIsDeletedAfterAConflictIsForgotten) {
   const BindingArgs args = create(server, {}, "n1");
   binder->remember(test::pod_at(server, "p"));
   server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
@@ -336,7 +337,7 @@ TEST_F(BinderTest, AConflictOverAnUnboundPodIsForgottenAtOnce) {
   EXPECT_EQ(ledger.counts().assumed, 0u);
 }
 
-TEST_F(BinderTest, AnswersThatSurelyDidNothingAreForgottenAtOnce) {
+TEST_F(BinderTest, AClaimIsForgottenAtOnceAfterAnAnswerThatChangedNothing) {
   const BindingArgs args = create(server, {}, "n1");
   const std::vector<std::pair<Fault, BindOutcome>> cases = {
       {{.kind = Fault::Kind::kRefuse}, BindOutcome::kUnavailable},
@@ -350,7 +351,7 @@ TEST_F(BinderTest, AnswersThatSurelyDidNothingAreForgottenAtOnce) {
     EXPECT_EQ(outcomes.back(), outcome) << fault.status;
     EXPECT_EQ(ledger.counts().assumed, 0u) << fault.status;
   }
-  heal();
+  clear_faults();
   EXPECT_EQ(bind(args), "");
 }
 
@@ -358,13 +359,13 @@ TEST_F(BinderTest, APodThatCannotBeReadFirstIsNotBound) {
   fail(is_get, {.kind = Fault::Kind::kRefuse});
   EXPECT_NE(bind(create(server, {}, "n1")), "");
   EXPECT_EQ(outcomes.back(), BindOutcome::kUnavailable);
-  heal();
+  clear_faults();
   EXPECT_EQ(test::pod_at(server, "p").node_name, "");
 }
 
 // --- deadlines and queues ------------------------------------------------------------------------
 
-TEST_F(BinderTest, ASlowBindIsAnsweredInTimeAndStillBroughtToItsEnd) {
+TEST_F(BinderTest, ASlowBindIsAnsweredInTimeAndStillRunsToItsEnd) {
   fail(is_bind, {.kind = Fault::Kind::kDelay, .delay = Duration(60'000)});
   begin(create(server, {}, "n1"));
   executor.advance(kBindTimeout - Duration(1));
@@ -380,7 +381,7 @@ TEST_F(BinderTest, ASlowBindIsAnsweredInTimeAndStillBroughtToItsEnd) {
   EXPECT_THAT(outcomes, testing::SizeIs(1));
 }
 
-TEST_F(BinderTest, ADeadlineHoldsForAllStepsTogether) {
+TEST_F(BinderTest, TheDeadlineIsOfAllStepsTogether) {
   server.set_faults([](const kube::Request&) -> std::optional<Fault> {
     return Fault{.kind = Fault::Kind::kDelay, .delay = Duration(2'500)};
   });
@@ -391,7 +392,7 @@ TEST_F(BinderTest, ADeadlineHoldsForAllStepsTogether) {
   EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kUnavailable));
 }
 
-TEST_F(BinderTest, AnUnreadableServerLeavesTheShareAssumed) {
+TEST_F(BinderTest, TheShareStaysAssumedWhereThePodCannotBeRead) {
   const BindingArgs args = create(server, {}, "n1");
   binder->remember(test::pod_at(server, "p"));
   server.set_faults([](const kube::Request&) -> std::optional<Fault> {
@@ -403,7 +404,7 @@ TEST_F(BinderTest, AnUnreadableServerLeavesTheShareAssumed) {
   EXPECT_EQ(ledger.counts().assumed, 1u);
 }
 
-TEST_F(BinderTest, NeverMoreThanItsLimitAtOnce) {
+TEST_F(BinderTest, RunsNoMoreThanItsLimitAtATime) {
   make_binder(3);
   std::size_t open = 0, most = 0;
   server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
@@ -413,7 +414,7 @@ TEST_F(BinderTest, NeverMoreThanItsLimitAtOnce) {
     return Fault{.kind = Fault::Kind::kDelay, .delay = Duration(10)};
   });
   for (int i = 0; i < 20; ++i) {
-    begin(create(server, {.name = "p" + std::to_string(i), .asks = {"5/256"}}, "n1"));
+    begin(create(server, {.name = "p" + std::to_string(i), .requests = {"5/256"}}, "n1"));
   }
   EXPECT_EQ(binder->in_flight(), 20u);
   executor.advance(Duration(1'000));
@@ -422,7 +423,7 @@ TEST_F(BinderTest, NeverMoreThanItsLimitAtOnce) {
   EXPECT_EQ(binder->in_flight(), 0u);
 }
 
-TEST_F(BinderTest, WhoseTurnDoesNotComeInTimeIsNeverSent) {
+TEST_F(BinderTest, ABindThatExpiresInTheQueueIsNotSent) {
   make_binder(1);
   fail(is_bind, {.kind = Fault::Kind::kDelay, .delay = Duration(60'000)});
   begin(create(server, {.name = "a"}, "n1"));
@@ -444,10 +445,10 @@ TEST_F(BinderTest, AFullQueueRefusesAtOnce) {
   begin(args);
   executor.run_ready();
   EXPECT_THAT(answers, ElementsAre("4096 binds are waiting already"));
-  // Those that expire make room.
+  // Attempts that expire make room.
   executor.advance(kBindTimeout);
   EXPECT_EQ(binder->in_flight(), 0u);
-  heal();
+  clear_faults();
   executor.advance(2 * kBindTimeout);
   answers.clear();
   begin(create(server, {}, "n1"));
@@ -455,13 +456,13 @@ TEST_F(BinderTest, AFullQueueRefusesAtOnce) {
   EXPECT_THAT(answers, ElementsAre(""));
 }
 
-// --- its end -------------------------------------------------------------------------------------
+// --- destruction ---------------------------------------------------------------------------------
 
-TEST_F(BinderTest, CallsNobodyAfterItsEnd) {
+TEST_F(BinderTest, RunsNoCallbackAfterItsEnd) {
   make_binder(1);
-  binder->start_rechecks();
+  binder->start_reconciling();
   for (int i = 0; i < 5; ++i) {
-    begin(create(server, {.name = "p" + std::to_string(i), .asks = {"5/256"}}, "n1"));
+    begin(create(server, {.name = "p" + std::to_string(i), .requests = {"5/256"}}, "n1"));
   }
   binder.reset();
   executor.advance(Duration(60'000));
@@ -469,11 +470,11 @@ TEST_F(BinderTest, CallsNobodyAfterItsEnd) {
   EXPECT_THAT(outcomes, IsEmpty());
 }
 
-TEST_F(BinderTest, CallsNobodyAfterItsEndInTheMiddle) {
+TEST_F(BinderTest, RunsNoCallbackAfterItsEndDuringBinds) {
   make_binder(2);
   fail(is_bind, {.kind = Fault::Kind::kDelay, .delay = Duration(50)});
   for (int i = 0; i < 5; ++i) {
-    begin(create(server, {.name = "p" + std::to_string(i), .asks = {"5/256"}}, "n1"));
+    begin(create(server, {.name = "p" + std::to_string(i), .requests = {"5/256"}}, "n1"));
   }
   executor.advance(Duration(60));
   const std::size_t before = answers.size();
@@ -483,7 +484,7 @@ TEST_F(BinderTest, CallsNobodyAfterItsEndInTheMiddle) {
   EXPECT_EQ(answers.size(), before);
 }
 
-TEST_F(BinderTest, MayEndInsideItsOwnAnswer) {
+TEST_F(BinderTest, MayBeDestroyedInItsOwnAnswer) {
   binder->bind(create(server, {.name = "a"}, "n1"), [this](const std::string&) { binder.reset(); });
   begin(create(server, {.name = "b"}, "n1"));
   executor.advance(Duration(60'000));

@@ -51,7 +51,7 @@ inline kube::Pod pod_at(kube::MemoryApiServer& server, const std::string& name) 
   return *kube::read_pod(response.body);
 }
 
-// Creates it and returns what kube-scheduler would send to bind it.
+// Creates the pod and returns what kube-scheduler sends to bind it.
 inline BindingArgs create(kube::MemoryApiServer& server, PodText pod, const std::string& node) {
   pod.with_uid = false;
   const auto response = server.call(post_pod(pod));
@@ -59,8 +59,8 @@ inline BindingArgs create(kube::MemoryApiServer& server, PodText pod, const std:
   return {{"d", pod.name}, kube::read_pod(response.body)->uid(), NodeName(node)};
 }
 
-// The most that any card of any node has of compute, by what stands on the bound pods at the API
-// server. Every container of the test pods asks one share of one card, or whole ones.
+// The highest compute in use of any card, by the annotations of the bound pods at the API server.
+// Every container of the test pods requests a share of one card, or whole cards.
 inline std::int64_t fullest_card(kube::MemoryApiServer& server) {
   const Contract contract = *Contract::for_domain(kDefaultResourceDomain);
   const auto list = server.call(kube::list(kube::bound_pods(), 0, ""));
@@ -85,7 +85,7 @@ inline std::int64_t fullest_card(kube::MemoryApiServer& server) {
   return fullest;
 }
 
-// What the extender follows of pods: keeps a ledger equal to the server's bound pods.
+// Keeps a ledger equal to the bound pods of the server, as the extender does.
 class PodWatch {
  public:
   PodWatch(kube::Transport& transport, Ledger& ledger, const Contract& contract)

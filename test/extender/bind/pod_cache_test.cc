@@ -12,7 +12,7 @@ kube::Pod pod(const std::string& uid, const std::string& version = "1") {
   return pod;
 }
 
-TEST(PodCache, AreTakenOnce) {
+TEST(PodCache, GivesAPodOnce) {
   PodCache pods(2);
   pods.put(pod("a"));
   ASSERT_TRUE(pods.take(PodUid("a")));
@@ -20,7 +20,7 @@ TEST(PodCache, AreTakenOnce) {
   EXPECT_FALSE(pods.take(PodUid("b")));
 }
 
-TEST(PodCache, TheNewestOfOneUidHolds) {
+TEST(PodCache, KeepsTheLastPodOfAUid) {
   PodCache pods(2);
   pods.put(pod("a", "1"));
   pods.put(pod("a", "2"));
@@ -28,7 +28,7 @@ TEST(PodCache, TheNewestOfOneUidHolds) {
   EXPECT_FALSE(pods.take(PodUid("a")));
 }
 
-TEST(PodCache, TheOneSeenLongestAgoIsForgotten) {
+TEST(PodCache, DropsThePodThatWasPutLongestAgo) {
   PodCache pods(2);
   pods.put(pod("a"));
   pods.put(pod("b"));
@@ -39,7 +39,7 @@ TEST(PodCache, TheOneSeenLongestAgoIsForgotten) {
   EXPECT_TRUE(pods.take(PodUid("c")));
 }
 
-TEST(PodCache, WithoutAUidAreNotKept) {
+TEST(PodCache, KeepsNoPodWithoutAUid) {
   PodCache pods(2);
   pods.put(pod(""));
   EXPECT_FALSE(pods.take(PodUid("")));

@@ -38,14 +38,14 @@ class Inspect : public testing::Test {
     add_routes(*router, "/inspect", ledger, settings, client);
   }
 
-  // None: not answered yet.
+  // Nothing where the request has not been answered yet.
   std::optional<http::Response> send(http::Request request) {
     std::optional<http::Response> answer;
     router->route(std::move(request), [&](http::Response given) { answer = std::move(given); });
     executor.run_ready();
     return answer;
   }
-  http::Response context(const std::string& view, const std::string& query = "") {
+  http::Response get(const std::string& view, const std::string& query = "") {
     return send({.method = "GET", .path = "/inspect/" + view, .query = query}).value();
   }
   http::Response explain(const std::string& manifest, const std::string& query = "") {
@@ -58,7 +58,7 @@ class Inspect : public testing::Test {
     return Json::parse(answer.body);
   }
   Json view(const std::string& name, const std::string& query = "") {
-    return read(context(name, query));
+    return read(get(name, query));
   }
   void bind(const char* pod, const char* node, const char* request, const char* cards) {
     ledger.apply_pod(test::bound_claim(pod, node, request, cards));
@@ -96,7 +96,7 @@ TEST_F(Inspect, ShowsEveryCardOfTheCluster) {
   EXPECT_FALSE(cluster.contains("next"));
 }
 
-TEST_F(Inspect, SumsTheCluster) {
+TEST_F(Inspect, ShowsTheTotalsOfTheCluster) {
   bind("p", "n1", "30/300", "1");
   EXPECT_EQ(view("cluster")["totals"], Json::parse(R"({
     "nodes": 2, "cards": 3,
@@ -125,7 +125,7 @@ TEST_F(Inspect, ShowsAnEmptyCluster) {
   EXPECT_EQ(cluster["drift"], Json::array());
 }
 
-TEST_F(Inspect, ShowsTheClusterAPageAtATime) {
+TEST_F(Inspect, ShowsTheClusterInPages) {
   for (int i = 3; i <= 7; ++i) {
     ledger.apply_node(test::facts_of("n" + std::to_string(i) + ": 0[100/1000]"));
   }
@@ -142,9 +142,9 @@ TEST_F(Inspect, ShowsTheClusterAPageAtATime) {
   EXPECT_EQ(seen, "n1 n2 n3 n4 n5 n6 n7 ");
 }
 
-TEST_F(Inspect, RefusesALimitThatIsNone) {
+TEST_F(Inspect, RefusesAnInvalidLimit) {
   for (const char* limit : {"0", "-1", "x", "5001", "1.5", "99999999999999999999"}) {
-    const auto answer = context("cluster", std::string("limit=") + limit);
+    const auto answer = get("cluster", std::string("limit=") + limit);
     EXPECT_EQ(answer.status, 400) << limit;
     EXPECT_THAT(answer.body, HasSubstr("query parameter limit is")) << limit;
   }
@@ -164,7 +164,7 @@ TEST_F(Inspect, ShowsANodeWithItsPods) {
     "holds": [{"card": 1, "core": 30, "memoryMiB": 300}]}])"));
 }
 
-TEST_F(Inspect, TellsWhatIsWrongWithANode) {
+TEST_F(Inspect, ShowsTheProblemOfANode) {
   bind("p", "n1", "30/300", "1");
   ledger.remove_node(NodeName("n1"));
   EXPECT_NE(view("node", "name=n1")["problem"], "");
@@ -178,18 +178,18 @@ TEST_F(Inspect, ShowsWhatAPodHolds) {
   EXPECT_EQ(pod["containers"][0]["cards"].size(), 1U);
 }
 
-TEST_F(Inspect, KnowsNoOtherNodesAndPods) {
-  EXPECT_EQ(context("node", "name=n9").status, 404);
-  EXPECT_EQ(context("node", "name=n9").body, "{\"error\": \"node \\\"n9\\\" is not known\"}\n");
-  EXPECT_EQ(context("pod", "name=p").status, 404);
-  EXPECT_EQ(context("pod", "namespace=other&name=p").body,
+TEST_F(Inspect, UnknownNodesAndPodsAreNotFound) {
+  EXPECT_EQ(get("node", "name=n9").status, 404);
+  EXPECT_EQ(get("node", "name=n9").body, "{\"error\": \"node \\\"n9\\\" is not known\"}\n");
+  EXPECT_EQ(get("pod", "name=p").status, 404);
+  EXPECT_EQ(get("pod", "namespace=other&name=p").body,
             "{\"error\": \"pod \\\"other/p\\\" holds no cards\"}\n");
 }
 
-TEST_F(Inspect, NeedsAName) {
+TEST_F(Inspect, RequiresAName) {
   for (const char* view : {"node", "pod", "explain"}) {
-    EXPECT_EQ(context(view).status, 400) << view;
-    EXPECT_EQ(context(view).body, "{\"error\": \"query parameter name is missing\"}\n") << view;
+    EXPECT_EQ(get(view).status, 400) << view;
+    EXPECT_EQ(get(view).body, "{\"error\": \"query parameter name is missing\"}\n") << view;
   }
 }
 
@@ -216,7 +216,7 @@ TEST_F(Inspect, ExplainsAManifestCardByCard) {
   EXPECT_EQ(n2["reason"], explained["reasons"][0]["reason"]);
 }
 
-TEST_F(Inspect, CountsReasonsOverAllNodesWhateverThePage) {
+TEST_F(Inspect, CountsTheReasonsOfAllNodesOnEveryPage) {
   const Json explained = read(explain(test::pod_json("q", {{kCore, "800"}}), "limit=1"));
   EXPECT_EQ(explained["nodes"].size(), 1U);
   EXPECT_EQ(explained["next"], "n1");
@@ -232,11 +232,11 @@ TEST_F(Inspect, ExplainsWhyAPodIsRefusedEverywhere) {
   EXPECT_EQ(explained["nodes"], Json::array());
 }
 
-TEST_F(Inspect, SaysThatAPodAsksForNoCards) {
-  EXPECT_EQ(read(explain(test::pod_json("q")))["message"], "the pod asks for no cards");
+TEST_F(Inspect, SaysThatAPodRequestsNoCards) {
+  EXPECT_EQ(read(explain(test::pod_json("q")))["message"], "the pod requests no cards");
 }
 
-TEST_F(Inspect, RefusesWhatIsNoManifest) {
+TEST_F(Inspect, RefusesAnInvalidManifest) {
   for (const std::string& body : {std::string(), std::string("{"), std::string("[]"),
                                   std::string(R"({"spec": 3})"), std::string(100'000, '[')}) {
     const auto answer = explain(body);
@@ -253,40 +253,40 @@ TEST_F(Inspect, ReadsThePodToExplain) {
   EXPECT_EQ(explained["nodes"][0]["fits"], true);
 }
 
-TEST_F(Inspect, SaysThatThereIsNoSuchPod) {
-  const auto answer = context("explain", "name=q");
+TEST_F(Inspect, AnUnknownPodIsNotFound) {
+  const auto answer = get("explain", "name=q");
   EXPECT_EQ(answer.status, 404);
   EXPECT_THAT(answer.body, HasSubstr("default/q"));
 }
 
-TEST_F(Inspect, SaysThatTheApiServerDoesNotAnswer) {
+TEST_F(Inspect, IsUnavailableWithoutTheApiServer) {
   api_server.set_faults(
       [](const kube::Request&) { return kube::Fault{.kind = kube::Fault::Kind::kRefuse}; });
-  EXPECT_EQ(context("explain", "name=q").status, 503);
+  EXPECT_EQ(get("explain", "name=q").status, 503);
 }
 
-TEST_F(Inspect, ShowsThePoliciesWhereNothingIsLearned) {
+TEST_F(Inspect, ShowsThePoliciesBeforeAnyPodIsSeen) {
   const Json policy = view("policy");
   EXPECT_EQ(policy["default"], "binpack");
   EXPECT_EQ(policy["podsSeen"], 0);
   EXPECT_GE(policy["policies"].size(), 9U);
-  EXPECT_FALSE(policy.contains("market"));
+  EXPECT_FALSE(policy.contains("prices"));
 }
 
-TEST_F(Inspect, ShowsWhatWasLearned) {
-  const auto board = std::make_shared<CurrentPrices>();
+TEST_F(Inspect, ShowsTheLearnedWorkload) {
+  const auto current = std::make_shared<CurrentPrices>();
   const auto node = test::node_of("n1: 0[100/1000 model=A10]");
   auto learned = test::market_of("3 x 30/300@2 on A10, 1 x wholex2@8", {node});
   learned.workload.classes[1].assumed = true;
-  board->publish(std::make_shared<const PriceSnapshot>(std::move(learned)), executor.now());
-  settings.price_snapshots = board;
+  current->publish(std::make_shared<const PriceSnapshot>(std::move(learned)), executor.now());
+  settings.price_snapshots = current;
   executor.advance(std::chrono::milliseconds(1'500));
-  const Json price_snapshot = view("policy")["market"];
-  EXPECT_EQ(price_snapshot["version"], 1);
-  EXPECT_EQ(price_snapshot["ageSeconds"], 1.5);
-  EXPECT_EQ(price_snapshot["kinds"], Json::parse(R"([{"model": "A10", "memoryMiB": 1000}])"));
-  ASSERT_EQ(price_snapshot["classes"].size(), 2U);
-  const Json& first = price_snapshot["classes"][0];
+  const Json prices = view("policy")["prices"];
+  EXPECT_EQ(prices["version"], 1);
+  EXPECT_EQ(prices["ageSeconds"], 1.5);
+  EXPECT_EQ(prices["kinds"], Json::parse(R"([{"model": "A10", "memoryMiB": 1000}])"));
+  ASSERT_EQ(prices["classes"].size(), 2U);
+  const Json& first = prices["classes"][0];
   EXPECT_EQ(first["probability"], 0.75);
   EXPECT_EQ(first["core"], 30);
   EXPECT_EQ(first["memoryMiB"], 300);
@@ -295,11 +295,11 @@ TEST_F(Inspect, ShowsWhatWasLearned) {
   EXPECT_EQ(first["gpus"], 0.3);
   EXPECT_GE(first["supplyPrice"], 0);
   EXPECT_FALSE(first.contains("assumed"));
-  EXPECT_FALSE(price_snapshot["classes"][1].contains("memoryMiB")) << "whole cards";
-  EXPECT_EQ(price_snapshot["classes"][1]["assumed"], true);
+  EXPECT_FALSE(prices["classes"][1].contains("memoryMiB")) << "whole cards";
+  EXPECT_EQ(prices["classes"][1]["assumed"], true);
 }
 
-TEST_F(Inspect, UsesNothingOnceTheRouterHasEnded) {
+TEST_F(Inspect, RunsNoCallbackAfterTheEndOfTheRouter) {
   create(test::pod_json("q", {{kCore, "200"}}));
   bool answered = false;
   router->route({.method = "GET", .path = "/inspect/explain", .query = "name=q"},

@@ -11,136 +11,136 @@
 namespace mgpu::extender {
 namespace {
 
-constexpr Duration kBlink{1};
+constexpr Duration kMoment{1};
 
-class HeldRefusalsTest : public ::testing::Test {
+class RejectionDelayTest : public ::testing::Test {
  protected:
-  // A filter of a pod: fits once `fits` is set.
-  struct Question {
+  // A call of filter, for a pod that fits once `fits` is set.
+  struct Call {
     bool fits = false;
     std::optional<bool> answer;
-    int decided = 0;
+    int runs = 0;
   };
 
-  // As the filter route does: decide, and hold what is refused.
-  std::shared_ptr<Question> context(const char* pod, bool fits = false) {
-    auto question = std::make_shared<Question>();
-    question->fits = fits;
-    const auto decide = [question](bool last) {
-      ++question->decided;
-      if (!question->fits && !last) return false;
-      question->answer = question->fits;
+  // Filters the pod and delays its rejection, as the filter route does.
+  std::shared_ptr<Call> filter(const char* pod, bool fits = false) {
+    auto call = std::make_shared<Call>();
+    call->fits = fits;
+    const auto decide = [call](bool last) {
+      ++call->runs;
+      if (!call->fits && !last) return false;
+      call->answer = call->fits;
       return true;
     };
-    const std::uint64_t before = held_.releases();
-    if (!decide(false) && !held_.hold(PodUid(pod), before, decide)) decide(true);
-    return question;
+    const std::uint64_t before = delay_.releases();
+    if (!decide(false) && !delay_.delay(PodUid(pod), before, decide)) decide(true);
+    return call;
   }
 
   test::ManualExecutor executor_;
-  RejectionDelay held_{executor_};
+  RejectionDelay delay_{executor_};
 };
 
-TEST_F(HeldRefusalsTest, ARefusalWaitsForNewsAndIsAnsweredWithoutIt) {
-  const auto question = context("a");
-  EXPECT_FALSE(question->answer);
-  executor_.advance(kRejectionDelay - kBlink);
-  EXPECT_FALSE(question->answer);
-  executor_.advance(kBlink);
-  EXPECT_EQ(question->answer, false);
+TEST_F(RejectionDelayTest, ARejectionWaitsForAReleaseAndIsAnsweredWithoutOne) {
+  const auto call = filter("a");
+  EXPECT_FALSE(call->answer);
+  executor_.advance(kRejectionDelay - kMoment);
+  EXPECT_FALSE(call->answer);
+  executor_.advance(kMoment);
+  EXPECT_EQ(call->answer, false);
 }
 
-TEST_F(HeldRefusalsTest, AReleaseThatMakesRoomAnswersAtOnce) {
-  const auto question = context("a");
-  executor_.advance(kBlink);
-  question->fits = true;
-  held_.observe(1);
-  EXPECT_EQ(question->answer, true);
+TEST_F(RejectionDelayTest, IsAnsweredAtOnceAfterAReleaseThatMakesThePodFit) {
+  const auto call = filter("a");
+  executor_.advance(kMoment);
+  call->fits = true;
+  delay_.observe(1);
+  EXPECT_EQ(call->answer, true);
   executor_.advance(kRejectionDelayMax);
-  EXPECT_EQ(question->decided, 2);
+  EXPECT_EQ(call->runs, 2);
 }
 
-TEST_F(HeldRefusalsTest, AReleaseElsewhereIsWaitedOutInCaseAnotherFollows) {
-  const auto question = context("a");
-  executor_.advance(kRejectionDelay - kBlink);
-  held_.observe(1);
-  executor_.advance(kBlink);
-  EXPECT_FALSE(question->answer);
-  question->fits = true;
-  held_.observe(2);
-  EXPECT_EQ(question->answer, true);
+TEST_F(RejectionDelayTest, WaitsLongerAfterAReleaseThatDoesNotHelp) {
+  const auto call = filter("a");
+  executor_.advance(kRejectionDelay - kMoment);
+  delay_.observe(1);
+  executor_.advance(kMoment);
+  EXPECT_FALSE(call->answer);
+  call->fits = true;
+  delay_.observe(2);
+  EXPECT_EQ(call->answer, true);
 }
 
-TEST_F(HeldRefusalsTest, ReleasesWithoutEndDoNotHoldARefusalForEver) {
-  const auto question = context("a");
+TEST_F(RejectionDelayTest, ManyReleasesDoNotDelayARejectionForever) {
+  const auto call = filter("a");
   std::uint64_t releases = 0;
-  for (Duration waited{0}; waited < kRejectionDelayMax; waited += kBlink) {
-    EXPECT_FALSE(question->answer) << waited.count();
-    held_.observe(++releases);
-    executor_.advance(kBlink);
+  for (Duration waited{0}; waited < kRejectionDelayMax; waited += kMoment) {
+    EXPECT_FALSE(call->answer) << waited.count();
+    delay_.observe(++releases);
+    executor_.advance(kMoment);
   }
-  EXPECT_EQ(question->answer, false);
+  EXPECT_EQ(call->answer, false);
 }
 
-TEST_F(HeldRefusalsTest, AReleaseBetweenDecisionAndHoldIsNotMissed) {
-  auto question = std::make_shared<Question>();
-  const std::uint64_t before = held_.releases();
-  held_.observe(1);
-  ASSERT_TRUE(held_.hold(PodUid("a"), before, [question](bool) {
-    question->answer = true;
+TEST_F(RejectionDelayTest, AReleaseBetweenFilterAndDelayIsNotMissed) {
+  auto call = std::make_shared<Call>();
+  const std::uint64_t before = delay_.releases();
+  delay_.observe(1);
+  ASSERT_TRUE(delay_.delay(PodUid("a"), before, [call](bool) {
+    call->answer = true;
     return true;
   }));
   executor_.run_ready();
-  EXPECT_EQ(question->answer, true);
+  EXPECT_EQ(call->answer, true);
 }
 
-TEST_F(HeldRefusalsTest, APodAskedAgainAfterAReleaseLongSeenIsAnsweredAtOnce) {
-  context("a");
+TEST_F(RejectionDelayTest, APodFilteredAgainLongAfterAReleaseIsAnsweredAtOnce) {
+  filter("a");
   executor_.advance(kRejectionDelay);
-  held_.observe(1);
+  delay_.observe(1);
   executor_.advance(kRejectionDelay);
-  EXPECT_EQ(context("a")->answer, false);
+  EXPECT_EQ(filter("a")->answer, false);
 }
 
-TEST_F(HeldRefusalsTest, APodAskedAgainWithoutAnyReleaseIsHeldAgain) {
-  context("a");
+TEST_F(RejectionDelayTest, APodFilteredAgainWithoutAReleaseIsDelayedAgain) {
+  filter("a");
   executor_.advance(kRejectionDelay);
-  EXPECT_FALSE(context("a")->answer);
+  EXPECT_FALSE(filter("a")->answer);
 }
 
-TEST_F(HeldRefusalsTest, AFittingPodIsNeverHeld) {
-  EXPECT_EQ(context("a", true)->answer, true);
+TEST_F(RejectionDelayTest, APodThatFitsIsNotDelayed) {
+  EXPECT_EQ(filter("a", true)->answer, true);
   EXPECT_EQ(executor_.pending(), 0u);
 }
 
-TEST_F(HeldRefusalsTest, HoldingStaysWithinItsPartOfTheTime) {
-  const Instant begun = executor_.now();
-  Duration held{0};
-  while (executor_.now() - begun < std::chrono::minutes(10)) {
-    const Instant asked = executor_.now();
-    const auto question = context("a");
-    while (!question->answer) executor_.advance(kBlink);
-    held += executor_.now() - asked;
-    executor_.advance(kBlink);
+TEST_F(RejectionDelayTest, AllDelaysTogetherStayWithinTheAllowance) {
+  const Instant begin = executor_.now();
+  Duration delayed{0};
+  while (executor_.now() - begin < std::chrono::minutes(10)) {
+    const Instant start = executor_.now();
+    const auto call = filter("a");
+    while (!call->answer) executor_.advance(kMoment);
+    delayed += executor_.now() - start;
+    executor_.advance(kMoment);
   }
-  const Duration all = executor_.now() - begun;
-  EXPECT_LE(held,
+  const Duration all = executor_.now() - begin;
+  EXPECT_LE(delayed,
             all * kRejectionDelayPercent / 100 + kRejectionDelayAllowance + kRejectionDelayMax);
-  EXPECT_GT(held, Duration(0));
+  EXPECT_GT(delayed, Duration(0));
 }
 
-TEST_F(HeldRefusalsTest, HowManyAreHeldAtOnceHasABound) {
+TEST_F(RejectionDelayTest, TheNumberOfDelayedRejectionsIsBounded) {
   for (std::size_t i = 0; i < kDelayedRejectionsMax; ++i)
-    EXPECT_FALSE(context(std::to_string(i).c_str())->answer);
-  EXPECT_EQ(context("one more")->answer, false);
+    EXPECT_FALSE(filter(std::to_string(i).c_str())->answer);
+  EXPECT_EQ(filter("one more")->answer, false);
 }
 
-TEST(RejectionDelay, NobodyIsCalledOnceItIsGone) {
+TEST(RejectionDelay, RunsNoCallbackAfterItsEnd) {
   test::ManualExecutor executor;
   int calls = 0;
   {
-    RejectionDelay held(executor);
-    held.hold(PodUid("a"), 0, [&](bool) {
+    RejectionDelay delay(executor);
+    delay.delay(PodUid("a"), 0, [&](bool) {
       ++calls;
       return true;
     });

@@ -12,7 +12,7 @@
 namespace mgpu::extender {
 namespace {
 
-constexpr Duration kBlink{1};
+constexpr Duration kMoment{1};
 const PodUid kA("a");
 const PodUid kB("b");
 
@@ -21,218 +21,218 @@ Instant at(Duration since_start) {
 }
 const Instant kStart = at(Duration(0));
 
-TEST(RequeueTracker, ARefusalAloneIsOwedNothing) {
-  RequeueTracker list;
-  list.refused(kA, 0, kStart);
-  list.observe(0, kStart + kBlink);
-  EXPECT_FALSE(list.due());
-  EXPECT_EQ(list.size(), 1U);
+TEST(RequeueTracker, ARejectionAloneStrandsNoPod) {
+  RequeueTracker tracker;
+  tracker.on_rejected(kA, 0, kStart);
+  tracker.observe(0, kStart + kMoment);
+  EXPECT_FALSE(tracker.due());
+  EXPECT_EQ(tracker.size(), 1U);
 }
 
-TEST(RequeueTracker, AReleaseAfterTheRefusalIsDueOnceKubeSchedulerHadItsTime) {
-  RequeueTracker list;
-  list.refused(kA, 0, kStart);
-  list.observe(1, at(Duration(70)));
-  EXPECT_EQ(list.due(), at(Duration(70)) + kRequeueDelay);
+TEST(RequeueTracker, ARequeueIsDueSomeTimeAfterTheRelease) {
+  RequeueTracker tracker;
+  tracker.on_rejected(kA, 0, kStart);
+  tracker.observe(1, at(Duration(70)));
+  EXPECT_EQ(tracker.due(), at(Duration(70)) + kRequeueDelay);
 }
 
-TEST(RequeueTracker, ARefusalThatKnewTheReleaseIsOwedNothing) {
-  RequeueTracker list;
-  list.refused(kA, 1, kStart);
-  list.observe(1, kStart + kBlink);
-  EXPECT_FALSE(list.due());
+TEST(RequeueTracker, ARejectionAfterTheReleaseStrandsNoPod) {
+  RequeueTracker tracker;
+  tracker.on_rejected(kA, 1, kStart);
+  tracker.observe(1, kStart + kMoment);
+  EXPECT_FALSE(tracker.due());
 }
 
-TEST(RequeueTracker, ARefusalDecidedBeforeAReleaseAndAnsweredAfterItIsOwed) {
-  RequeueTracker list;
-  list.observe(1, kStart);
-  list.refused(kA, 0, kStart + kBlink);
-  EXPECT_EQ(list.due(), kStart + kBlink + kRequeueDelay);
+TEST(RequeueTracker, ARejectionDecidedBeforeAReleaseAndAnsweredAfterItStrandsThePod) {
+  RequeueTracker tracker;
+  tracker.observe(1, kStart);
+  tracker.on_rejected(kA, 0, kStart + kMoment);
+  EXPECT_EQ(tracker.due(), kStart + kMoment + kRequeueDelay);
 }
 
-TEST(RequeueTracker, WhoWaitsForLongIsOwedAsMuch) {
-  RequeueTracker list;
-  list.refused(kA, 0, kStart);
-  const Instant late = kStart + kRequeueRememberedFor - kBlink;
-  list.observe(1, late);
-  EXPECT_EQ(list.due(), late + kRequeueDelay);
+TEST(RequeueTracker, APodThatWaitsForLongIsRequeuedToo) {
+  RequeueTracker tracker;
+  tracker.on_rejected(kA, 0, kStart);
+  const Instant late = kStart + kRequeueRememberedFor - kMoment;
+  tracker.observe(1, late);
+  EXPECT_EQ(tracker.due(), late + kRequeueDelay);
 }
 
-TEST(RequeueTracker, WhoIsAskedAboutAgainOrGoneIsOwedNothing) {
-  for (const bool asked : {true, false}) {
-    RequeueTracker list;
-    list.refused(kA, 0, kStart);
-    list.observe(1, kStart);
-    asked ? list.asked(kA, kStart) : list.gone(kA);
-    EXPECT_FALSE(list.due());
-    EXPECT_TRUE(list.empty());
+TEST(RequeueTracker, APodThatIsFilteredAgainOrSettledIsNotRequeued) {
+  for (const bool filtered : {true, false}) {
+    RequeueTracker tracker;
+    tracker.on_rejected(kA, 0, kStart);
+    tracker.observe(1, kStart);
+    filtered ? tracker.on_filter(kA, kStart) : tracker.on_settled(kA);
+    EXPECT_FALSE(tracker.due());
+    EXPECT_TRUE(tracker.empty());
   }
 }
 
-TEST(RequeueTracker, TheFirstReleaseCountsNotTheLast) {
-  RequeueTracker list;
-  list.refused(kA, 0, kStart);
-  list.observe(1, kStart);
-  list.observe(2, at(Duration(900)));
-  EXPECT_EQ(list.due(), kStart + kRequeueDelay);
+TEST(RequeueTracker, TheDelayStartsAtTheFirstRelease) {
+  RequeueTracker tracker;
+  tracker.on_rejected(kA, 0, kStart);
+  tracker.observe(1, kStart);
+  tracker.observe(2, at(Duration(900)));
+  EXPECT_EQ(tracker.due(), kStart + kRequeueDelay);
 }
 
-TEST(RequeueTracker, WaitsWhileKubeSchedulerIsAskingButNotForEver) {
-  RequeueTracker list;
-  list.refused(kA, 0, kStart);
-  list.observe(1, kStart);
-  const Instant asking = kStart + kRequeueDelay;
-  list.asked(kB, asking);
-  EXPECT_EQ(list.due(), asking + kRequeueQuiet);
-  list.asked(kB, kStart + kRequeueDelayMax);
-  EXPECT_EQ(list.due(), kStart + kRequeueDelayMax);
+TEST(RequeueTracker, WaitsWhileKubeSchedulerCallsFilterButNotForever) {
+  RequeueTracker tracker;
+  tracker.on_rejected(kA, 0, kStart);
+  tracker.observe(1, kStart);
+  const Instant filter = kStart + kRequeueDelay;
+  tracker.on_filter(kB, filter);
+  EXPECT_EQ(tracker.due(), filter + kRequeueQuiet);
+  tracker.on_filter(kB, kStart + kRequeueDelayMax);
+  EXPECT_EQ(tracker.due(), kStart + kRequeueDelayMax);
 }
 
-TEST(RequeueTracker, OneWakeIsForAllWhoWereOwedIt) {
-  RequeueTracker list;
-  list.refused(kA, 0, kStart);
-  list.refused(kB, 0, kStart);
-  list.observe(1, kStart);
-  list.sent(*list.due());
-  EXPECT_FALSE(list.due()) << "one at a time";
-  list.woken();
-  EXPECT_TRUE(list.empty());
-  EXPECT_FALSE(list.due());
+TEST(RequeueTracker, OneRequeueServesAllStrandedPods) {
+  RequeueTracker tracker;
+  tracker.on_rejected(kA, 0, kStart);
+  tracker.on_rejected(kB, 0, kStart);
+  tracker.observe(1, kStart);
+  tracker.sent(*tracker.due());
+  EXPECT_FALSE(tracker.due()) << "one at a time";
+  tracker.succeeded();
+  EXPECT_TRUE(tracker.empty());
+  EXPECT_FALSE(tracker.due());
 }
 
-TEST(RequeueTracker, AReleaseSeenWhileAWakeIsUnderWayNeedsAnother) {
-  RequeueTracker list;
-  list.refused(kA, 0, kStart);
-  list.refused(kB, 1, kStart);
-  list.observe(1, kStart);
-  const Instant sent = *list.due();
-  list.sent(sent);
-  list.observe(2, sent);
-  list.woken();
-  EXPECT_EQ(list.size(), 1U);
-  EXPECT_EQ(list.due(), sent + std::max(kRequeueDelay, kRequeueInterval));
+TEST(RequeueTracker, AReleaseDuringARequeueNeedsAnotherRequeue) {
+  RequeueTracker tracker;
+  tracker.on_rejected(kA, 0, kStart);
+  tracker.on_rejected(kB, 1, kStart);
+  tracker.observe(1, kStart);
+  const Instant sent = *tracker.due();
+  tracker.sent(sent);
+  tracker.observe(2, sent);
+  tracker.succeeded();
+  EXPECT_EQ(tracker.size(), 1U);
+  EXPECT_EQ(tracker.due(), sent + std::max(kRequeueDelay, kRequeueInterval));
 }
 
-TEST(RequeueTracker, WakesKeepTheirDistance) {
-  RequeueTracker list;
-  list.refused(kA, 0, kStart);
-  list.observe(1, kStart);
-  list.refused(kB, 1, kStart);
+TEST(RequeueTracker, RequeuesKeepTheirInterval) {
+  RequeueTracker tracker;
+  tracker.on_rejected(kA, 0, kStart);
+  tracker.observe(1, kStart);
+  tracker.on_rejected(kB, 1, kStart);
   const Instant sent = kStart + kRequeueDelay;
-  list.observe(2, sent - kBlink);
-  list.sent(sent);
-  list.woken();
-  list.refused(kB, 1, sent);
-  EXPECT_GE(*list.due(), sent + kRequeueInterval);
+  tracker.observe(2, sent - kMoment);
+  tracker.sent(sent);
+  tracker.succeeded();
+  tracker.on_rejected(kB, 1, sent);
+  EXPECT_GE(*tracker.due(), sent + kRequeueInterval);
 }
 
-TEST(RequeueTracker, AFailedWakeIsOwedStill) {
-  RequeueTracker list;
-  list.refused(kA, 0, kStart);
-  list.observe(1, kStart);
-  list.sent(*list.due());
+TEST(RequeueTracker, AFailedRequeueIsRetried) {
+  RequeueTracker tracker;
+  tracker.on_rejected(kA, 0, kStart);
+  tracker.observe(1, kStart);
+  tracker.sent(*tracker.due());
   const Instant retry = kStart + std::chrono::minutes(1);
-  list.failed(retry);
-  EXPECT_EQ(list.due(), retry);
-  list.asked(kA, retry);
-  EXPECT_FALSE(list.due());
+  tracker.failed(retry);
+  EXPECT_EQ(tracker.due(), retry);
+  tracker.on_filter(kA, retry);
+  EXPECT_FALSE(tracker.due());
 }
 
-TEST(RequeueTracker, WhoIsNotAskedAboutForLongIsNoLongerThere) {
-  RequeueTracker list;
-  list.refused(kA, 0, kStart);
-  list.observe(1, kStart);
-  list.refused(kB, 1, kStart + kBlink);
-  list.observe(1, kStart + kRequeueRememberedFor);
-  EXPECT_EQ(list.size(), 1U);
-  EXPECT_FALSE(list.due());
+TEST(RequeueTracker, APodThatIsNotFilteredForLongIsDropped) {
+  RequeueTracker tracker;
+  tracker.on_rejected(kA, 0, kStart);
+  tracker.observe(1, kStart);
+  tracker.on_rejected(kB, 1, kStart + kMoment);
+  tracker.observe(1, kStart + kRequeueRememberedFor);
+  EXPECT_EQ(tracker.size(), 1U);
+  EXPECT_FALSE(tracker.due());
 }
 
-TEST(RequeueTracker, HasABoundAndForgetsWhoWaitsLongest) {
-  RequeueTracker list;
-  for (std::size_t i = 0; i < kRequeueListMax + 5; ++i)
-    list.refused(PodUid(std::to_string(i)), 0, kStart);
-  EXPECT_EQ(list.size(), kRequeueListMax);
-  list.gone(PodUid("4"));
-  EXPECT_EQ(list.size(), kRequeueListMax);
-  list.gone(PodUid("5"));
-  EXPECT_EQ(list.size(), kRequeueListMax - 1);
+TEST(RequeueTracker, IsBoundedAndDropsThePodThatWaitsLongest) {
+  RequeueTracker tracker;
+  for (std::size_t i = 0; i < kRequeuePodsMax + 5; ++i)
+    tracker.on_rejected(PodUid(std::to_string(i)), 0, kStart);
+  EXPECT_EQ(tracker.size(), kRequeuePodsMax);
+  tracker.on_settled(PodUid("4"));
+  EXPECT_EQ(tracker.size(), kRequeuePodsMax);
+  tracker.on_settled(PodUid("5"));
+  EXPECT_EQ(tracker.size(), kRequeuePodsMax - 1);
 }
 
-TEST(RequeueTracker, TheBoundHoldsWhereAllAreOwed) {
-  RequeueTracker list;
-  list.observe(1, kStart);
-  for (std::size_t i = 0; i < kRequeueListMax + 5; ++i)
-    list.refused(PodUid(std::to_string(i)), 0, kStart);
-  EXPECT_EQ(list.size(), kRequeueListMax);
-  EXPECT_EQ(list.due(), kStart + kRequeueDelay);
+TEST(RequeueTracker, IsBoundedWhereAllPodsAreStranded) {
+  RequeueTracker tracker;
+  tracker.observe(1, kStart);
+  for (std::size_t i = 0; i < kRequeuePodsMax + 5; ++i)
+    tracker.on_rejected(PodUid(std::to_string(i)), 0, kStart);
+  EXPECT_EQ(tracker.size(), kRequeuePodsMax);
+  EXPECT_EQ(tracker.due(), kStart + kRequeueDelay);
 }
 
-// --- against a model: a map, and scans of it -----------------------------------------------------
+// --- comparison with a model ---------------------------------------------------------------------
 
 struct Model {
   struct Pod {
     std::uint64_t releases = 0;
-    bool owed = false;
+    bool stranded = false;
   };
   std::map<std::string, Pod> pods;
   std::uint64_t releases = 0;
 
-  void refused(const std::string& pod, std::uint64_t known) {
+  void on_rejected(const std::string& pod, std::uint64_t known) {
     pods[pod] = {known, known < releases};
   }
   void observe(std::uint64_t now) {
     if (now != releases)
-      for (auto& [name, pod] : pods) pod.owed |= pod.releases < now;
+      for (auto& [name, pod] : pods) pod.stranded |= pod.releases < now;
     releases = now;
   }
-  bool owed() const {
-    return std::ranges::any_of(pods, [](const auto& pod) { return pod.second.owed; });
+  bool stranded() const {
+    return std::ranges::any_of(pods, [](const auto& pod) { return pod.second.stranded; });
   }
-  void woken() {
-    std::erase_if(pods, [](const auto& pod) { return pod.second.owed; });
+  void succeeded() {
+    std::erase_if(pods, [](const auto& pod) { return pod.second.stranded; });
   }
 };
 
-TEST(RequeueTracker, OwesWhatASimplerModelOwesWhateverHappens) {
+TEST(RequeueTracker, AgreesWithASimplerModel) {
   std::mt19937 random(11);
-  RequeueTracker list;
+  RequeueTracker tracker;
   Model model;
   std::uint64_t releases = 0;
   Instant now = kStart;
   for (int step = 0; step < 20'000; ++step) {
-    now += kBlink;
+    now += kMoment;
     const std::string pod = "pod-" + std::to_string(random() % 8);
     switch (random() % 6) {
       case 0:
         ++releases;
         break;
       case 1:
-        list.observe(releases, now);
+        tracker.observe(releases, now);
         model.observe(releases);
         break;
       case 2:
-        list.asked(PodUid(pod), now);
+        tracker.on_filter(PodUid(pod), now);
         model.pods.erase(pod);
         break;
       case 3:
-        list.gone(PodUid(pod));
+        tracker.on_settled(PodUid(pod));
         model.pods.erase(pod);
         break;
       case 4: {
         const std::uint64_t known = releases - std::min<std::uint64_t>(releases, random() % 2);
-        list.refused(PodUid(pod), known, now);
-        model.refused(pod, known);
+        tracker.on_rejected(PodUid(pod), known, now);
+        model.on_rejected(pod, known);
         break;
       }
       default:
-        if (!list.due()) break;
-        list.sent(now += kBlink);
-        list.woken();
-        model.woken();
+        if (!tracker.due()) break;
+        tracker.sent(now += kMoment);
+        tracker.succeeded();
+        model.succeeded();
     }
-    ASSERT_EQ(list.due().has_value(), model.owed()) << step;
-    ASSERT_EQ(list.size(), model.pods.size()) << step;
+    ASSERT_EQ(tracker.due().has_value(), model.stranded()) << step;
+    ASSERT_EQ(tracker.size(), model.pods.size()) << step;
   }
 }
 

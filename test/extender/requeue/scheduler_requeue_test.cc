@@ -20,12 +20,12 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Answers as it is told to, 200 otherwise, and keeps the requests.
+// Gives the answers of a script, then 200, and records the requests.
 class ScriptedApi final : public kube::Transport {
  public:
   explicit ScriptedApi(Executor& executor) : executor_(executor) {}
   void send(kube::Request request, std::function<void(kube::Response)> done) override {
-    asked.push_back(request.method == kube::Method::kPost ? "POST" : "PATCH");
+    methods.push_back(request.method == kube::Method::kPost ? "POST" : "PATCH");
     bodies.push_back(request.body);
     if (silent) return held.push_back(std::move(done));
     kube::Response answer;
@@ -41,7 +41,7 @@ class ScriptedApi final : public kube::Transport {
   }
   Executor& executor() override { return executor_; }
 
-  std::vector<std::string> asked;
+  std::vector<std::string> methods;
   std::vector<std::string> bodies;
   std::deque<kube::Response> answers;
   bool silent = false;
@@ -58,9 +58,9 @@ kube::Response status(int code) {
   return response;
 }
 
-class WakerTest : public testing::Test {
+class SchedulerRequeueTest : public testing::Test {
  protected:
-  void refuse(const char* pod) { requeue_->refused(PodUid(pod), ledger_.releases()); }
+  void reject(const char* pod) { requeue_->on_rejected(PodUid(pod), ledger_.releases()); }
   // A node with cards appears.
   void release() {
     NodeFacts node;
@@ -71,16 +71,17 @@ class WakerTest : public testing::Test {
     ASSERT_GT(ledger_.releases(), before);
   }
   void strand(const char* pod) {
-    refuse(pod);
+    reject(pod);
     release();
   }
-  // Until whoever is owed a wake has got it.
+  // Long enough for a requeue.
   void pass() { executor_.advance(kRequeueDelay + 3 * kRequeuePoll); }
-  std::unique_ptr<SchedulerRequeue> make(std::string space) {
+  std::unique_ptr<SchedulerRequeue> make(std::string name_space) {
     return std::make_unique<SchedulerRequeue>(
-        client_, ledger_, std::move(space),
-        WakerEvents{.on_outcome = [this](RequeueOutcome outcome) { outcomes_.push_back(outcome); },
-                    .on_problem = [this](const auto& said) { problems_.push_back(said); }});
+        client_, ledger_, std::move(name_space),
+        RequeueEvents{
+            .on_outcome = [this](RequeueOutcome outcome) { outcomes_.push_back(outcome); },
+            .on_problem = [this](const auto& problem) { problems_.push_back(problem); }});
   }
 
   test::ManualExecutor executor_;
@@ -93,26 +94,26 @@ class WakerTest : public testing::Test {
   std::unique_ptr<SchedulerRequeue> requeue_ = make("kube-system");
 };
 
-TEST_F(WakerTest, WritesTheObjectOnceForAPodThatAReleaseOvertook) {
+TEST_F(SchedulerRequeueTest, WritesTheObjectOnceForAPodThatWasRejectedBeforeARelease) {
   strand("a");
   pass();
-  EXPECT_THAT(api_.asked, ElementsAre("PATCH"));
+  EXPECT_THAT(api_.methods, ElementsAre("PATCH"));
   EXPECT_THAT(outcomes_, ElementsAre(RequeueOutcome::kRequeued));
   executor_.advance(std::chrono::minutes(1));
-  EXPECT_EQ(api_.asked.size(), 1U);
+  EXPECT_EQ(api_.methods.size(), 1U);
 }
 
-TEST_F(WakerTest, WritesNothingWithoutAReleaseOrWhenThePodIsAskedAboutAgain) {
-  refuse("a");
+TEST_F(SchedulerRequeueTest, WritesNothingWithoutAReleaseOrWhenThePodIsFilteredAgain) {
+  reject("a");
   pass();
   strand("b");
-  requeue_->asked(PodUid("a"));
-  requeue_->gone(PodUid("b"));
+  requeue_->on_filter(PodUid("a"));
+  requeue_->on_settled(PodUid("b"));
   pass();
-  EXPECT_TRUE(api_.asked.empty());
+  EXPECT_TRUE(api_.methods.empty());
 }
 
-TEST_F(WakerTest, EachWriteDiffersFromTheOneBefore) {
+TEST_F(SchedulerRequeueTest, EachWriteDiffersFromTheOneBefore) {
   for (int i = 0; i < 2; ++i) {
     strand("a");
     pass();
@@ -121,7 +122,7 @@ TEST_F(WakerTest, EachWriteDiffersFromTheOneBefore) {
   EXPECT_NE(api_.bodies[0], api_.bodies[1]);
 }
 
-TEST_F(WakerTest, TwoProcessesWriteDifferentValues) {
+TEST_F(SchedulerRequeueTest, TwoProcessesWriteDifferentValues) {
   strand("a");
   pass();
   requeue_ = make("kube-system");
@@ -131,31 +132,31 @@ TEST_F(WakerTest, TwoProcessesWriteDifferentValues) {
   EXPECT_NE(api_.bodies[0], api_.bodies[1]);
 }
 
-TEST_F(WakerTest, CreatesTheObjectWhereThereIsNone) {
+TEST_F(SchedulerRequeueTest, CreatesTheObjectWhereItIsMissing) {
   for (const int created : {201, 409}) {
-    api_.asked.clear();
+    api_.methods.clear();
     api_.answers = {status(404), status(created)};
     strand("a");
     pass();
-    EXPECT_THAT(api_.asked, ElementsAre("PATCH", "POST"));
+    EXPECT_THAT(api_.methods, ElementsAre("PATCH", "POST"));
     EXPECT_EQ(outcomes_.back(), RequeueOutcome::kRequeued) << created;
   }
   EXPECT_TRUE(problems_.empty());
 }
 
-TEST_F(WakerTest, AProblemIsToldOnceWhileItLastsAndTheWakeTriedEverLess) {
+TEST_F(SchedulerRequeueTest, AProblemIsReportedOnceAndRetriesBecomeRarer) {
   for (int i = 0; i < 20; ++i) api_.answers.push_back(status(403));
   strand("a");
   executor_.advance(std::chrono::seconds(40));
-  EXPECT_GT(api_.asked.size(), 4U);
-  EXPECT_LT(api_.asked.size(), 8U);
+  EXPECT_GT(api_.methods.size(), 4U);
+  EXPECT_LT(api_.methods.size(), 8U);
   ASSERT_EQ(problems_.size(), 1U);
   EXPECT_THAT(problems_[0], HasSubstr("status 403"));
   EXPECT_THAT(problems_[0], HasSubstr("deploy/rbac/extender.yaml"));
   EXPECT_THAT(outcomes_, testing::Each(RequeueOutcome::kRefused));
 }
 
-TEST_F(WakerTest, AnotherProblemIsToldAndTheSameAgainAfterASuccess) {
+TEST_F(SchedulerRequeueTest, AnotherProblemIsReportedAndTheSameOneAfterASuccess) {
   api_.answers = {status(403), status(503), status(200)};
   strand("a");
   executor_.advance(std::chrono::seconds(20));
@@ -168,7 +169,7 @@ TEST_F(WakerTest, AnotherProblemIsToldAndTheSameAgainAfterASuccess) {
   EXPECT_EQ(problems_.size(), 3U);
 }
 
-TEST_F(WakerTest, ANamespaceThatIsNotThereIsAProblemOfTheFlag) {
+TEST_F(SchedulerRequeueTest, AMissingNamespaceIsReportedWithTheFlag) {
   api_.answers = {status(404), status(404)};
   strand("a");
   pass();
@@ -176,7 +177,7 @@ TEST_F(WakerTest, ANamespaceThatIsNotThereIsAProblemOfTheFlag) {
   EXPECT_THAT(problems_[0], HasSubstr("--requeue-namespace"));
 }
 
-TEST_F(WakerTest, OneWriteIsUnderWayAtATimeAndNoCallWaitsForIt) {
+TEST_F(SchedulerRequeueTest, WritesOneAtATimeAndNoCallBlocks) {
   api_.silent = true;
   strand("a");
   pass();
@@ -186,28 +187,28 @@ TEST_F(WakerTest, OneWriteIsUnderWayAtATimeAndNoCallWaitsForIt) {
   api_.silent = false;
   api_.held[0](status(200));
   pass();
-  EXPECT_EQ(api_.asked.size(), 2U) << "b was stranded after the first had been sent";
+  EXPECT_EQ(api_.methods.size(), 2U) << "b was stranded after the first had been sent";
 }
 
-TEST_F(WakerTest, ReleasesInARowMakeNoMoreThanAWakeAnInterval) {
+TEST_F(SchedulerRequeueTest, ManyReleasesCauseOneRequeuePerInterval) {
   const int seconds = 20;
   for (int i = 0; i < 10 * seconds; ++i) {
     strand(("pod-" + std::to_string(i)).c_str());
     executor_.advance(Duration(100));
   }
-  EXPECT_GT(api_.asked.size(), seconds / 3U);
-  EXPECT_LE(api_.asked.size(), seconds * Duration(std::chrono::seconds(1)) / kRequeueInterval);
+  EXPECT_GT(api_.methods.size(), seconds / 3U);
+  EXPECT_LE(api_.methods.size(), seconds * Duration(std::chrono::seconds(1)) / kRequeueInterval);
 }
 
-TEST_F(WakerTest, WithoutANamespaceNobodyIsWoken) {
+TEST_F(SchedulerRequeueTest, RequeuesNoPodWithoutANamespace) {
   requeue_ = make("");
   strand("a");
   pass();
-  EXPECT_TRUE(api_.asked.empty());
+  EXPECT_TRUE(api_.methods.empty());
   EXPECT_EQ(executor_.pending(), 0U);
 }
 
-TEST_F(WakerTest, NobodyIsCalledOnceItIsGone) {
+TEST_F(SchedulerRequeueTest, RunsNoCallbackAfterItsEnd) {
   api_.silent = true;
   strand("a");
   pass();
@@ -218,15 +219,15 @@ TEST_F(WakerTest, NobodyIsCalledOnceItIsGone) {
   EXPECT_TRUE(outcomes_.empty());
 }
 
-TEST_F(WakerTest, RestsWhileNobodyWaits) {
-  refuse("a");
+TEST_F(SchedulerRequeueTest, HasNoTimerWhileNoPodWaits) {
+  reject("a");
   EXPECT_GT(executor_.pending(), 0U);
-  requeue_->asked(PodUid("a"));
+  requeue_->on_filter(PodUid("a"));
   pass();
   EXPECT_EQ(executor_.pending(), 0U);
 }
 
-TEST_F(WakerTest, TheObjectAppearsAtAnApiServerAndChangesWithEachWake) {
+TEST_F(SchedulerRequeueTest, TheObjectChangesAtTheApiServerWithEachRequeue) {
   kube::MemoryApiServer server(executor_, {});
   kube::Client client(server);
   SchedulerRequeue requeue(client, ledger_, "default",
@@ -234,12 +235,12 @@ TEST_F(WakerTest, TheObjectAppearsAtAnApiServerAndChangesWithEachWake) {
   const auto object = [&] {
     kube::Request get;
     get.target = std::string("/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities/") +
-                 kWakeObject;
+                 kRequeueObject;
     return server.call(get);
   };
   std::string before = object().body;
   for (int i = 0; i < 3; ++i) {
-    requeue.refused(PodUid("a"), ledger_.releases());
+    requeue.on_rejected(PodUid("a"), ledger_.releases());
     release();
     pass();
     EXPECT_EQ(object().status, 200);

@@ -24,8 +24,8 @@ using testing::ElementsAre;
 using testing::Pair;
 
 struct PrioritizeTest : testing::Test {
-  std::map<std::string, std::int64_t> context(const PodText& pod,
-                                              const std::vector<std::string>& names) {
+  std::map<std::string, std::int64_t> run_prioritize(const PodText& pod,
+                                                     const std::vector<std::string>& names) {
     const ExtenderArgs args = args_of(pod, names);
     std::map<std::string, std::int64_t> scores;
     const auto answer = prioritize(args, ledger, settings, at_ms(0));
@@ -44,87 +44,88 @@ TEST_F(PrioritizeTest, TheBestGetsTenAndTheOthersKeepTheirOrder) {
   }
   ledger.apply_pod(bound_claim("a", "n1", "10/800", "0"));
   ledger.apply_pod(bound_claim("b", "n2", "50/4000", "0"));
-  const auto scores = context({}, {"n1", "n2", "n3"});
+  const auto scores = run_prioritize({}, {"n1", "n2", "n3"});
   EXPECT_EQ(scores.at("n2"), 10);
   EXPECT_GT(scores.at("n1"), scores.at("n3"));
   EXPECT_EQ(scores.at("n3"), 1);
 }
 
-TEST_F(PrioritizeTest, TiesGoToTheFirstByNameAndEqualsStayEqual) {
+TEST_F(PrioritizeTest, OfEqualNodesTheFirstByNameIsBestAndTheOthersStayEqual) {
   for (const char* node : {"a: 0[100/8000]", "b: 0[100/8000]", "c: 0[100/8000]"}) {
     add_node(ledger, node);
   }
-  EXPECT_THAT(context({}, {"c", "b", "a"}), ElementsAre(Pair("a", 10), Pair("b", 9), Pair("c", 9)));
+  EXPECT_THAT(run_prioritize({}, {"c", "b", "a"}),
+              ElementsAre(Pair("a", 10), Pair("b", 9), Pair("c", 9)));
 }
 
 TEST_F(PrioritizeTest, ThePodsPolicyChoosesTheNode) {
   add_node(ledger, "full: 0[100/8000]");
   add_node(ledger, "idle: 0[100/8000]");
   ledger.apply_pod(bound_claim("a", "full", "50/4000", "0"));
-  EXPECT_EQ(context({}, {"full", "idle"}).at("full"), 10);
+  EXPECT_EQ(run_prioritize({}, {"full", "idle"}).at("full"), 10);
   const PodText spread{.annotations = R"("vke.volcengine.com/mgpu-policy":"spread")"};
-  EXPECT_EQ(context(spread, {"full", "idle"}).at("idle"), 10);
+  EXPECT_EQ(run_prioritize(spread, {"full", "idle"}).at("idle"), 10);
 }
 
 TEST_F(PrioritizeTest, NodesThatDoNotFitScoreZero) {
   add_node(ledger, "n1: 0[100/8000]");
   add_node(ledger, "n2: 0[100/512]");
-  EXPECT_THAT(context({}, {"ghost", "n1", "n2"}),
+  EXPECT_THAT(run_prioritize({}, {"ghost", "n1", "n2"}),
               ElementsAre(Pair("ghost", 0), Pair("n1", 10), Pair("n2", 0)));
 }
 
-TEST_F(PrioritizeTest, APodWithoutCardsOrWithABadRequestScoresZeroEverywhere) {
+TEST_F(PrioritizeTest, ANonGpuPodAndAnInvalidPodScoreZeroEverywhere) {
   add_node(ledger, "n1: 0[100/8000]");
-  EXPECT_THAT(context({.asks = {""}}, {"n1"}), ElementsAre(Pair("n1", 0)));
-  EXPECT_THAT(context({.asks = {"30"}}, {"n1"}), ElementsAre(Pair("n1", 0)));
+  EXPECT_THAT(run_prioritize({.requests = {""}}, {"n1"}), ElementsAre(Pair("n1", 0)));
+  EXPECT_THAT(run_prioritize({.requests = {"30"}}, {"n1"}), ElementsAre(Pair("n1", 0)));
   EXPECT_EQ(ledger.counts().expected, 0u);
 }
 
-TEST_F(PrioritizeTest, NotesTheExpectedPlacementOnTheBestNode) {
+TEST_F(PrioritizeTest, RecordsTheExpectedPlacementOnTheBestNode) {
   add_node(ledger, "n1: 0[100/8000]");
   add_node(ledger, "n2: 0[100/8000] 1[100/8000]");
   ledger.apply_pod(bound_claim("a", "n1", "10/800", "0"));
-  context({.asks = {"60/1024", "60/1024"}}, {"n1", "n2"});
+  run_prioritize({.requests = {"60/1024", "60/1024"}}, {"n1", "n2"});
   EXPECT_EQ(expected_text(ledger, "n1"), "0=0/0");
   EXPECT_EQ(expected_text(ledger, "n2"), "0=60/1024 1=60/1024");
 }
 
-TEST_F(PrioritizeTest, NodesThatFitOnlyWithoutPodsOnTheirWayScoreZero) {
+TEST_F(PrioritizeTest, NodesThatFitOnlyWithoutExpectedPlacementsScoreZero) {
   add_node(ledger, "a: 0[100/8000]");
   add_node(ledger, "b: 0[100/8000]");
-  EXPECT_EQ(context({.name = "first", .asks = {"100"}}, {"a", "b"}).at("a"), 10);
-  EXPECT_THAT(context({.name = "second", .asks = {"100"}}, {"a", "b"}),
+  EXPECT_EQ(run_prioritize({.name = "first", .requests = {"100"}}, {"a", "b"}).at("a"), 10);
+  EXPECT_THAT(run_prioritize({.name = "second", .requests = {"100"}}, {"a", "b"}),
               ElementsAre(Pair("a", 0), Pair("b", 10)));
 }
 
-TEST_F(PrioritizeTest, WhereAllAreExpectedTheBestStillGetsTen) {
+TEST_F(PrioritizeTest, TheBestNodeGetsTenAlsoWhereAllHaveExpectedPlacements) {
   add_node(ledger, "a: 0[100/8000]");
   add_node(ledger, "b: 0[100/8000]");
-  context({.name = "first", .asks = {"100"}}, {"a", "b"});
-  context({.name = "second", .asks = {"100"}}, {"a", "b"});
-  EXPECT_THAT(context({.name = "third", .asks = {"100"}}, {"a", "b"}),
+  run_prioritize({.name = "first", .requests = {"100"}}, {"a", "b"});
+  run_prioritize({.name = "second", .requests = {"100"}}, {"a", "b"});
+  EXPECT_THAT(run_prioritize({.name = "third", .requests = {"100"}}, {"a", "b"}),
               ElementsAre(Pair("a", 10), Pair("b", 0)));
 }
 
-TEST_F(PrioritizeTest, ThePodsOwnOldExpectationDoesNotCount) {
+TEST_F(PrioritizeTest, TheOldExpectedPlacementOfThePodDoesNotCount) {
   add_node(ledger, "a: 0[100/8000]");
   add_node(ledger, "b: 0[100/8000]");
   for (int i = 0; i < 3; ++i) {
-    EXPECT_THAT(context({.asks = {"100"}}, {"a", "b"}), ElementsAre(Pair("a", 10), Pair("b", 9)));
+    EXPECT_THAT(run_prioritize({.requests = {"100"}}, {"a", "b"}),
+                ElementsAre(Pair("a", 10), Pair("b", 9)));
   }
   EXPECT_EQ(ledger.counts().expected, 1u);
 }
 
-TEST_F(PrioritizeTest, NothingIsExpectedWhereThatIsOff) {
+TEST_F(PrioritizeTest, RecordsNoExpectedPlacementWhereThatIsOff) {
   settings.expected_placements = false;
   add_node(ledger, "a: 0[100/8000]");
-  EXPECT_EQ(context({}, {"a"}).at("a"), 10);
+  EXPECT_EQ(run_prioritize({}, {"a"}).at("a"), 10);
   EXPECT_EQ(ledger.counts().expected, 0u);
 }
 
-// Consecutive pods that each need a whole node, none bound yet: every one goes to a node of its
-// own as long as there is one.
-TEST_F(PrioritizeTest, PodsOnTheirWayAreKeptApart) {
+// Consecutive pods that each need a whole node, and are not bound yet, get different nodes.
+TEST_F(PrioritizeTest, PodsBetweenFilterAndBindGetDifferentNodes) {
   std::vector<std::string> names;
   for (int i = 0; i < 8; ++i) {
     names.push_back("n" + std::to_string(i));
@@ -132,7 +133,8 @@ TEST_F(PrioritizeTest, PodsOnTheirWayAreKeptApart) {
   }
   std::map<std::string, int> chosen;
   for (int i = 0; i < 8; ++i) {
-    const auto scores = context({.name = "p" + std::to_string(i), .asks = {"200"}}, names);
+    const auto scores =
+        run_prioritize({.name = "p" + std::to_string(i), .requests = {"200"}}, names);
     const auto best = std::ranges::find(scores, 10, [](const auto& score) { return score.second; });
     ASSERT_NE(best, scores.end());
     ++chosen[best->first];
@@ -142,7 +144,7 @@ TEST_F(PrioritizeTest, PodsOnTheirWayAreKeptApart) {
 
 using PolicyScores = std::map<std::string_view, Score>;
 
-// By the policies alone, of the nodes that fit.
+// The scores of the policies for the nodes that fit.
 PolicyScores policy_scores(const ExtenderArgs& args, Ledger& ledger, const Settings& settings) {
   const auto request = *read_request(args.pod(), settings.contract, settings.min_memory);
   PolicyScores scores;
@@ -169,84 +171,88 @@ bool in_order(const HostScore& a, const HostScore& b, const PolicyScores& policy
   return a.score == b.score || a.score == 10 || b.score == 10;
 }
 
-// Where a price snapshot stands that knows one class of pods.
-std::shared_ptr<CurrentPrices> board_of(const std::string& workload,
-                                        const std::vector<Node>& nodes) {
-  auto board = std::make_shared<CurrentPrices>();
-  board->publish(std::make_shared<const PriceSnapshot>(mgpu::test::market_of(workload, nodes)));
-  return board;
+// Prices for `workload` on `nodes`.
+std::shared_ptr<CurrentPrices> prices_of(const std::string& workload,
+                                         const std::vector<Node>& nodes) {
+  auto prices = std::make_shared<CurrentPrices>();
+  prices->publish(std::make_shared<const PriceSnapshot>(mgpu::test::market_of(workload, nodes)));
+  return prices;
 }
 
-TEST_F(PrioritizeTest, PodsWithoutCardsAreLeftToKubeSchedulerWhereThePolicySaysNothing) {
+TEST_F(PrioritizeTest, NonGpuPodsAreNotRankedWhereThePolicyDoesNotRankThem) {
   add_node(ledger, "a: 0[100/8000]");
   add_node(ledger, "b: 0[100/8000]");
-  EXPECT_THAT(context({.asks = {""}}, {"a", "b"}), ElementsAre(Pair("a", 0), Pair("b", 0)));
+  EXPECT_THAT(run_prioritize({.requests = {""}}, {"a", "b"}),
+              ElementsAre(Pair("a", 0), Pair("b", 0)));
 }
 
-TEST_F(PrioritizeTest, APodWithoutCardsIsRankedOnceThereArePrices) {
+TEST_F(PrioritizeTest, ANonGpuPodIsRankedOnceThereArePrices) {
   add_node(ledger, "a: 0[100/8000]");
   add_node(ledger, "b: 0[100/8000]");
   settings = settings_of("equilibrium");
-  EXPECT_THAT(context({.asks = {""}}, {"a", "b"}), ElementsAre(Pair("a", 0), Pair("b", 0)));
-  settings.price_snapshots = board_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
-  EXPECT_THAT(context({.asks = {""}}, {"b", "a"}), ElementsAre(Pair("a", 10), Pair("b", 9)));
+  EXPECT_THAT(run_prioritize({.requests = {""}}, {"a", "b"}),
+              ElementsAre(Pair("a", 0), Pair("b", 0)));
+  settings.price_snapshots = prices_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
+  EXPECT_THAT(run_prioritize({.requests = {""}}, {"b", "a"}),
+              ElementsAre(Pair("a", 10), Pair("b", 9)));
 }
 
-TEST_F(PrioritizeTest, NodesWithoutCardsAreAllAlikeToAPodWithoutCards) {
-  for (const char* node : {"a: 0[100/8000]", "plain-1:", "plain-2:"}) add_node(ledger, node);
+TEST_F(PrioritizeTest, NodesWithoutCardsGetTheSameScoreForANonGpuPod) {
+  for (const char* node : {"a: 0[100/8000]", "no-cards-1:", "no-cards-2:"}) add_node(ledger, node);
   settings = settings_of("equilibrium");
-  settings.price_snapshots = board_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
-  EXPECT_THAT(context({.asks = {""}}, {"a", "plain-1", "plain-2"}),
-              ElementsAre(Pair("a", 9), Pair("plain-1", 10), Pair("plain-2", 10)));
+  settings.price_snapshots = prices_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
+  EXPECT_THAT(run_prioritize({.requests = {""}}, {"a", "no-cards-1", "no-cards-2"}),
+              ElementsAre(Pair("a", 9), Pair("no-cards-1", 10), Pair("no-cards-2", 10)));
 }
 
-TEST_F(PrioritizeTest, ASecondEntryForPodsWithoutCardsScoresThemAsEverAndNoOthers) {
-  for (const char* node : {"a: 0[100/8000]", "plain:"}) add_node(ledger, node);
+TEST_F(PrioritizeTest, PrioritizeNonGpuScoresNonGpuPodsOnly) {
+  for (const char* node : {"a: 0[100/8000]", "no-cards:"}) add_node(ledger, node);
   settings = settings_of("equilibrium");
-  const auto ask_plain = [&](const PodText& pod) {
-    const ExtenderArgs args = args_of(pod, {"a", "plain"});
+  const auto run = [&](const PodText& pod) {
+    const ExtenderArgs args = args_of(pod, {"a", "no-cards"});
     std::map<std::string, std::int64_t> scores;
     for (const auto& score : prioritize_non_gpu(args, ledger, settings, at_ms(0)))
       scores.emplace(score.node, score.score);
     return scores;
   };
-  EXPECT_TRUE(ask_plain({.asks = {""}}).empty()) << "nothing is known that prefers a node";
-  settings.price_snapshots = board_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
-  EXPECT_THAT(ask_plain({.asks = {""}}), ElementsAre(Pair("a", 9), Pair("plain", 10)));
-  EXPECT_TRUE(ask_plain({.asks = {"30/1024"}}).empty()) << "with cards";
-  EXPECT_TRUE(ask_plain({.asks = {"30/1"}}).empty()) << "a bad request";
+  EXPECT_TRUE(run({.requests = {""}}).empty()) << "there are no prices";
+  settings.price_snapshots = prices_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
+  EXPECT_THAT(run({.requests = {""}}), ElementsAre(Pair("a", 9), Pair("no-cards", 10)));
+  EXPECT_TRUE(run({.requests = {"30/1024"}}).empty()) << "with cards";
+  EXPECT_TRUE(run({.requests = {"30/1"}}).empty()) << "a bad request";
   EXPECT_EQ(ledger.counts().expected, 0U);
 }
 
-TEST_F(PrioritizeTest, AMarketDecidesWhereOneStands) {
+TEST_F(PrioritizeTest, PricesDecideWhereThereAreAny) {
   add_node(ledger, "a: 0[100/8000]");
   add_node(ledger, "b: 0[100/8000]");
   ledger.apply_pod(bound_claim("x", "a", "15/800", "0"));
   ledger.apply_pod(bound_claim("y", "b", "20/800", "0"));
   settings = settings_of("equilibrium");
   settings.expected_placements = false;
-  EXPECT_EQ(context({.asks = {"30/1024"}}, {"a", "b"}).at("b"), 10) << "as binpack does";
-  // 85 - 30 leaves a 55; 80 - 30 leaves none.
+  EXPECT_EQ(run_prioritize({.requests = {"30/1024"}}, {"a", "b"}).at("b"), 10)
+      << "the same as binpack";
+  // 85 - 30 leaves room for a 55; 80 - 30 does not.
   settings.price_snapshots =
-      board_of("1 x 55/0, 1 x 30/0", {mgpu::test::node_of("n: 0[85/8000 of 8000] 1[80/8000]")});
-  EXPECT_EQ(context({.asks = {"30/1024"}}, {"a", "b"}).at("a"), 10);
+      prices_of("1 x 55/0, 1 x 30/0", {mgpu::test::node_of("n: 0[85/8000 of 8000] 1[80/8000]")});
+  EXPECT_EQ(run_prioritize({.requests = {"30/1024"}}, {"a", "b"}).at("a"), 10);
 }
 
-TEST_F(PrioritizeTest, APodThatIsFilteredIsLearned) {
+TEST_F(PrioritizeTest, AFilteredPodIsLearned) {
   add_node(ledger, "a: 0[100/8000]");
   settings.window = std::make_shared<WorkloadWindow>();
   for (int again = 0; again < 3; ++again)
     filter(args_of({.name = "p"}, {"a"}), ledger, settings, at_ms(0));
-  filter(args_of({.name = "q", .asks = {""}}, {"a"}), ledger, settings, at_ms(0));
-  filter(args_of({.name = "refused", .asks = {"30/1"}}, {"a"}), ledger, settings, at_ms(0));
+  filter(args_of({.name = "q", .requests = {""}}, {"a"}), ledger, settings, at_ms(0));
+  filter(args_of({.name = "refused", .requests = {"30/1"}}, {"a"}), ledger, settings, at_ms(0));
   EXPECT_EQ(settings.window->pods_seen(), 2U);
 }
 
-// What prioritize promises of any cluster: exactly one 10 where any node fits, at most 9 for the
-// others, zero where it does not fit, and the policy's order.
-void expect_promises(const std::vector<HostScore>& scores, const PolicyScores& policy) {
-  const auto bests = std::ranges::count(scores, 10, &HostScore::score);
-  ASSERT_EQ(bests, policy.empty() ? 0 : 1);
+// In every cluster exactly one node gets 10 where any fits, the other nodes that fit get 1 to 9 in
+// the order of the policy, and nodes that do not fit get 0.
+void expect_properties(const std::vector<HostScore>& scores, const PolicyScores& policy) {
+  const auto best = std::ranges::count(scores, 10, &HostScore::score);
+  ASSERT_EQ(best, policy.empty() ? 0 : 1);
   for (const auto& a : scores) {
     ASSERT_GE(a.score, 0);
     ASSERT_LE(a.score, 10);
@@ -255,7 +261,7 @@ void expect_promises(const std::vector<HostScore>& scores, const PolicyScores& p
   }
 }
 
-TEST_F(PrioritizeTest, PromisesHoldForRandomClusters) {
+TEST_F(PrioritizeTest, PropertiesHoldForRandomClusters) {
   std::mt19937 random(20240901);
   const auto text = [&](int least, int most) {
     return std::to_string(std::uniform_int_distribution<int>(least, most)(random));
@@ -271,9 +277,9 @@ TEST_F(PrioritizeTest, PromisesHoldForRandomClusters) {
       mgpu::test::assume_text(fresh, "v" + names.back(), names.back(), share);
     }
     settings = settings_of(round % 2 == 0 ? "binpack" : "spread");
-    const ExtenderArgs args = args_of({.asks = {text(1, 100) + "/" + text(256, 4255)}}, names);
+    const ExtenderArgs args = args_of({.requests = {text(1, 100) + "/" + text(256, 4255)}}, names);
     const PolicyScores policy = policy_scores(args, fresh, settings);
-    expect_promises(prioritize(args, fresh, settings, at_ms(0)), policy);
+    expect_properties(prioritize(args, fresh, settings, at_ms(0)), policy);
     if (HasFatalFailure()) FAIL() << "round " << round;
   }
 }

@@ -1,4 +1,4 @@
-// A ledger fed from text, and the scheduler's requests about it.
+// Ledgers described by text, and kube-scheduler's requests to the verbs.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ inline Settings settings_of(std::string_view policy = "binpack") {
   return settings;
 }
 
-// `limits`: "30/1024" (core/MiB), "200" (whole cards), "" (no cards); one for each container.
+// `amounts` is "30/1024" (core/MiB), "200" (whole cards) or "" (no cards).
 inline std::string container_json(const std::string& name, const std::string& amounts) {
   const std::string container = R"({"name":")" + name + R"(","image":"i")";
   if (amounts.empty()) return container + "}";
@@ -32,18 +32,18 @@ inline std::string container_json(const std::string& name, const std::string& am
 
 struct PodText {
   std::string name = "p";
-  std::vector<std::string> asks = {"30/1024"};
-  std::string annotations = {};  // members of the JSON object
+  std::vector<std::string> requests = {"30/1024"};  // amounts of each container
+  std::string annotations = {};                     // members of the JSON object
   int priority = 0;
-  std::string container = "c";  // and a number
-  bool with_uid = true;         // the uid is "uid-" and the name
+  std::string container = "c";  // a number follows the name
+  bool with_uid = true;         // the uid is "uid-" and the name of the pod
 };
 
 inline std::string pod_json(const PodText& pod) {
   std::string containers;
-  for (std::size_t i = 0; i < pod.asks.size(); ++i) {
+  for (std::size_t i = 0; i < pod.requests.size(); ++i) {
     containers +=
-        (i == 0 ? "" : ",") + container_json(pod.container + std::to_string(i), pod.asks[i]);
+        (i == 0 ? "" : ",") + container_json(pod.container + std::to_string(i), pod.requests[i]);
   }
   const std::string uid = pod.with_uid ? R"(,"uid":"uid-)" + pod.name + "\"" : "";
   return R"({"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"d","name":")" + pod.name +

@@ -67,7 +67,7 @@ TEST(ExtenderArgs, UnknownMembersAreIgnored) {
               ElementsAre("n1"));
 }
 
-TEST(ExtenderArgs, TheLastOfDuplicateMembersHolds) {
+TEST(ExtenderArgs, TheLastOfDuplicateMembersCounts) {
   EXPECT_THAT(names_of(with(R"(,"NodeNames":["a","b"],"nodenames":["c"])")), ElementsAre("c"));
   EXPECT_THAT(names_of(with(R"(,"NodeNames":["a"],"NodeNames":null)")), IsEmpty());
   EXPECT_THAT(error_of(with(R"(,"Pod":null)")), HasSubstr("no Pod"));
@@ -102,7 +102,7 @@ TEST(ExtenderArgs, TwentyThousandNames) {
 }
 
 TEST(ExtenderArgs, MessagesOfEverySizeNextToEachOther) {
-  // The parser's buffers are reused: none may leak into the next message.
+  // The parser's buffers are reused: no message may affect the next.
   for (std::size_t size : {3'000'000u, 1u, 70'000u, 2u}) {
     const std::string name(size, 'x');
     EXPECT_THAT(names_of(with(R"(,"NodeNames":[")" + name + R"("])")), ElementsAre(name));
@@ -131,7 +131,7 @@ TEST(FullNodes, AnEmptyListIsStillTheFullForm) {
   }
 }
 
-TEST(FullNodes, GiveWayToNamesWhereBothCame) {
+TEST(FullNodes, AreIgnoredWhereTheRequestHasNamesToo) {
   auto args = ExtenderArgs::parse(
       with(R"(,"Nodes":{"items":[{"metadata":{"name":"a"}}]},"NodeNames":["b"])"));
   ASSERT_TRUE(args);
@@ -144,7 +144,7 @@ struct BadCase {
   std::string sentence;
 };
 
-TEST(ExtenderArgs, EachMistakeHasItsSentence) {
+TEST(ExtenderArgs, EachErrorHasItsSentence) {
   const std::string deep(100'000, '[');
   const std::vector<BadCase> cases = {
       {"", "request is not valid JSON: it is empty"},
@@ -200,7 +200,7 @@ TEST(ExtenderArgs, DeepNestingAnywhereIsAnErrorNotACrash) {
   EXPECT_NE(error_of(with(R"(,"x":)" + arrays)), "");
   EXPECT_NE(error_of(with(R"(,"NodeNames":)" + arrays)), "");
   EXPECT_NE(error_of(R"({"Pod":{"metadata":)" + arrays + "}}"), "");
-  // What is not read may be of any depth: the pod is a tenant's.
+  // Members that are not read may have any depth: users write the pod.
   EXPECT_EQ(error_of(R"({"Pod":{"x":)" + arrays + "}}"), "");
   EXPECT_NE(error_of(with(R"(,"Nodes":{"items":[{"metadata":)" + arrays + "}]}")), "");
 }
@@ -211,7 +211,7 @@ TEST(ExtenderArgs, ALongValueIsCutInItsSentence) {
   EXPECT_LT(sentence.size(), 300u);
 }
 
-// Every beginning of a good message and every message with one byte changed gives an answer.
+// Truncated messages and messages with one changed byte are read or refused.
 TEST(ExtenderArgs, NoDamagedMessageCrashes) {
   const std::string names = with(R"(,"Nodes":null,"NodeNames":["n1","n\u0032"],"x":[1,{}])");
   const std::string nodes = with(R"(,"Nodes":{"items":[{"metadata":{"name":"a"},"x":"\n"}]})");

@@ -33,7 +33,7 @@ TEST(BindingArgs, MatchWithoutRegardToCaseAndIgnoreWhatIsUnknown) {
   EXPECT_EQ(args->node, NodeName("n1"));
 }
 
-TEST(BindingArgs, EachMistakeHasItsSentence) {
+TEST(BindingArgs, EachErrorHasItsSentence) {
   const std::vector<BadCase> cases = {
       {"", "request is not valid JSON: it is empty"},
       {"[]", "request is not a JSON object"},
@@ -98,7 +98,7 @@ TEST(PreemptionArgs, NoVictimsAtAllIsNoNode) {
   EXPECT_THAT(args->nodes, IsEmpty());
 }
 
-TEST(PreemptionArgs, EachMistakeHasItsSentence) {
+TEST(PreemptionArgs, EachErrorHasItsSentence) {
   const auto meta = [](const std::string& map) {
     return "{" + kPod + R"(,"NodeNameToMetaVictims":)" + map + "}";
   };

@@ -9,23 +9,29 @@
 namespace mgpu::extender {
 namespace {
 
+// Arguments whose names may need escapes.
+ExtenderArgs any_args() {
+  return ExtenderArgs::of({}, {});
+}
+
 TEST(FilterReplyText, NamesForm) {
   FilterReply reply;
   reply.fitting = {"n1", "n2"};
   reply.failed = {{"n3", "too few"}, {"n4", "too few"}};
   reply.failed_and_unresolvable = {{"n5", "no cards"}};
-  EXPECT_EQ(write_filter_reply(reply, nullptr),
+  EXPECT_EQ(write_filter_reply(reply, any_args()),
             R"({"Nodes":null,"NodeNames":["n1","n2"],)"
             R"("FailedNodes":{"n3":"too few","n4":"too few"},)"
             R"("FailedAndUnresolvableNodes":{"n5":"no cards"},"Error":""})");
 }
 
 TEST(FilterReplyText, AnEmptyListWhereNoNodeFits) {
-  EXPECT_EQ(write_filter_reply({}, nullptr), R"({"Nodes":null,"NodeNames":[],"FailedNodes":null,)"
-                                             R"("FailedAndUnresolvableNodes":null,"Error":""})");
+  EXPECT_EQ(write_filter_reply({}, any_args()),
+            R"({"Nodes":null,"NodeNames":[],"FailedNodes":null,)"
+            R"("FailedAndUnresolvableNodes":null,"Error":""})");
 }
 
-TEST(FilterReplyText, FullFormGivesTheNodesBackAsTheyCame) {
+TEST(FilterReplyText, FullFormReturnsTheNodesUnchanged) {
   auto args = ExtenderArgs::parse(R"({"Pod":{},"Nodes":{"items":[
     {"metadata":{"name":"n1"}}, {"metadata":{"name":"n2"},"spec":{"x":"\u0041"}},
     {"metadata":{"name":"n3"}}]}})");
@@ -34,7 +40,7 @@ TEST(FilterReplyText, FullFormGivesTheNodesBackAsTheyCame) {
   reply.fitting = {"n2", "n3"};
   reply.fitting_full_nodes = {1, 2};
   reply.failed = {{"n1", "too few"}};
-  EXPECT_EQ(write_filter_reply(reply, &*args),
+  EXPECT_EQ(write_filter_reply(reply, *args),
             R"({"Nodes":{"metadata":{},"items":[{"metadata":{"name":"n2"},"spec":{"x":"\u0041"}},)"
             R"({"metadata":{"name":"n3"}}]},"NodeNames":null,"FailedNodes":{"n1":"too few"},)"
             R"("FailedAndUnresolvableNodes":null,"Error":""})");
@@ -43,29 +49,21 @@ TEST(FilterReplyText, FullFormGivesTheNodesBackAsTheyCame) {
 TEST(FilterReplyText, FullFormWithoutFittingNodesIsAnEmptyList) {
   auto args = ExtenderArgs::parse(R"({"Pod":{},"Nodes":{"items":[]}})");
   ASSERT_TRUE(args);
-  EXPECT_THAT(write_filter_reply({}, &*args),
+  EXPECT_THAT(write_filter_reply({}, *args),
               testing::StartsWith(R"({"Nodes":{"metadata":{},"items":[]},"NodeNames":null,)"));
 }
 
-TEST(FilterReplyText, AnErrorStandsAlone) {
-  FilterReply reply;
-  reply.error = "request has no Pod";
-  EXPECT_EQ(write_filter_reply(reply, nullptr),
-            R"({"Nodes":null,"NodeNames":null,"FailedNodes":null,)"
-            R"("FailedAndUnresolvableNodes":null,"Error":"request has no Pod"})");
-}
-
-TEST(Replies, EscapeWhatJsonMustEscape) {
+TEST(Replies, EscapeStrings) {
   const std::string odd = "a\"b\\c\n\x01\xC3\xA9\xFF";
   EXPECT_EQ(write_binding_reply(odd), "{\"Error\":\"a\\\"b\\\\c\\n\\u0001\xC3\xA9\xEF\xBF\xBD\"}");
   FilterReply reply;
   reply.fitting = {"\""};
   reply.failed = {{"\\", "\t"}};
-  EXPECT_THAT(write_filter_reply(reply, nullptr),
+  EXPECT_THAT(write_filter_reply(reply, any_args()),
               testing::HasSubstr(R"("NodeNames":["\""],"FailedNodes":{"\\":"\t"})"));
 }
 
-// A request with one name as JSON text, and the replies that name its node.
+// A name as JSON text in the request and in the replies.
 struct NameCase {
   const char* written;   // in the request
   const char* answered;  // in the replies
@@ -73,7 +71,7 @@ struct NameCase {
 
 class RepliesName : public testing::TestWithParam<NameCase> {};
 
-TEST_P(RepliesName, AsTheRequestDoes) {
+TEST_P(RepliesName, NodesAsTheRequestDoes) {
   const std::string named = std::string("[\"n1\",") + GetParam().written + "]";
   auto args = ExtenderArgs::parse(R"({"Pod":{},"NodeNames":)" + named + "}");
   ASSERT_TRUE(args) << args.error().message;
@@ -81,11 +79,11 @@ TEST_P(RepliesName, AsTheRequestDoes) {
   reply.fitting.assign(args->node_names().begin(), args->node_names().end());
   reply.failed = {{args->node_names()[1], "too few"}, {args->node_names()[0], "too few"}};
   const std::string name = GetParam().answered;
-  EXPECT_THAT(write_filter_reply(reply, &*args), testing::HasSubstr("[\"n1\"," + name + "]"));
-  EXPECT_THAT(write_filter_reply(reply, &*args),
+  EXPECT_THAT(write_filter_reply(reply, *args), testing::HasSubstr("[\"n1\"," + name + "]"));
+  EXPECT_THAT(write_filter_reply(reply, *args),
               testing::HasSubstr("{" + name + ":\"too few\",\"n1\":\"too few\"}"));
   const std::vector<HostScore> scores = {{args->node_names()[1], 9}};
-  EXPECT_EQ(write_prioritize_reply(scores, &*args), "[{\"Host\":" + name + ",\"Score\":9}]");
+  EXPECT_EQ(write_prioritize_reply(scores, *args), "[{\"Host\":" + name + ",\"Score\":9}]");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -99,12 +97,12 @@ TEST(FilterReplyText, ASentenceIsEscapedForEveryNode) {
   const std::string sentence = "annotation \"x\"";
   FilterReply reply;
   reply.failed = {{"n1", "too few"}, {"n2", sentence}, {"n3", sentence}, {"n4", "too few"}};
-  EXPECT_THAT(write_filter_reply(reply, nullptr),
+  EXPECT_THAT(write_filter_reply(reply, any_args()),
               testing::HasSubstr(R"({"n1":"too few","n2":"annotation \"x\"",)"
                                  R"("n3":"annotation \"x\"","n4":"too few"})"));
 }
 
-TEST(FilterReplyText, ManySentencesInTurnAreEachTold) {
+TEST(FilterReplyText, WritesManyDifferentSentences) {
   std::vector<std::string> sentences;
   for (int i = 0; i < 40; ++i) sentences.push_back("reason \"" + std::to_string(i) + '"');
   FilterReply reply;
@@ -115,14 +113,14 @@ TEST(FilterReplyText, ManySentencesInTurnAreEachTold) {
     expected +=
         (i > 0 ? "," : "") + std::string(R"("n":"reason \")") + std::to_string(one) + R"(\"")";
   }
-  EXPECT_THAT(write_filter_reply(reply, nullptr),
+  EXPECT_THAT(write_filter_reply(reply, any_args()),
               testing::HasSubstr(R"("FailedNodes":{)" + expected + "}"));
 }
 
 TEST(PrioritizeReplyText, IsAList) {
-  EXPECT_EQ(write_prioritize_reply({}), "[]");
+  EXPECT_EQ(write_prioritize_reply({}, any_args()), "[]");
   const std::vector<HostScore> scores = {{"n1", 10}, {"n2", 0}};
-  EXPECT_EQ(write_prioritize_reply(scores),
+  EXPECT_EQ(write_prioritize_reply(scores, any_args()),
             R"([{"Host":"n1","Score":10},{"Host":"n2","Score":0}])");
 }
 
@@ -139,7 +137,7 @@ TEST(PreemptionReplyText, IsTheMetaForm) {
             R"("NumPDBViolations":1},"n2":{"Pods":[],"NumPDBViolations":0}}})");
 }
 
-// What is written is read as it was meant, whatever the names hold.
+// A reply can be read as a request, whatever the names contain.
 TEST(PreemptionReplyText, IsReadBack) {
   const std::vector<NodeVictims> nodes = {{NodeName("a\"\\\n"), {PodUid("\x7f\xE2\x82\xAC")}, 7}};
   std::string text = write_preemption_reply(nodes);

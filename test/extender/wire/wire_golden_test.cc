@@ -53,7 +53,7 @@ TEST(RecordedRequests, FilterIsReadInBothForms) {
   EXPECT_LT(full, std::ssize(requests));
 }
 
-TEST(RecordedRequests, FullNodesGoBackByteForByte) {
+TEST(RecordedRequests, FullNodesAreReturnedByteForByte) {
   for (const auto& request : recorded("filter-full-nodes")) {
     auto args = ExtenderArgs::parse(request.body);
     ASSERT_TRUE(args);
@@ -62,8 +62,8 @@ TEST(RecordedRequests, FullNodesGoBackByteForByte) {
       EXPECT_NE(request.body.find(args->full_nodes()[i].json), std::string::npos);
       reply.fitting_full_nodes.push_back(i);
     }
-    // The reply's list is the request's: metadata first, then the items as they came.
-    const std::string text = write_filter_reply(reply, &*args);
+    // The reply has the list of the request: metadata first, then the items, unchanged.
+    const std::string text = write_filter_reply(reply, *args);
     const auto items = request.body.substr(request.body.find(R"("items":[)"));
     EXPECT_NE(text.find(items.substr(0, items.rfind("]}"))), std::string::npos) << request.name;
   }
