@@ -115,7 +115,7 @@ class Demo {
   void explain(PodState& pod) {
     auto answer =
         call(cluster_.extender_client(),
-             get("/inspect/explain?namespace=" + pod.ref.space + "&name=" + pod.ref.name));
+             get("/inspect/explain?namespace=" + pod.ref.name_space + "&name=" + pod.ref.name));
     const Json explained = Json::parse(answer.body, nullptr, false);
     if (!explained.is_object() || !explained.contains("nodes")) return;
     for (const Json& node : explained["nodes"])
@@ -175,7 +175,7 @@ class Demo {
       auto read = kube::read_pod(pod.json);
       if (!read) continue;
       all.push_back({{"name", pod.ref.name},
-                     {"namespace", pod.ref.space},
+                     {"namespace", pod.ref.name_space},
                      {"node", read->node_name},
                      {"annotations", Json::object()},
                      {"reason", pod.reason}});

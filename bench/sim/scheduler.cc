@@ -167,7 +167,7 @@ Result<std::string> Scheduler::best(const std::string& pod, const std::vector<st
 
 Result<Decision> Scheduler::bind(const kube::Pod& pod, const std::string& node) {
   auto body = context("bind", Json{{"PodName", pod.metadata.name},
-                                   {"PodNamespace", pod.metadata.space},
+                                   {"PodNamespace", pod.metadata.name_space},
                                    {"PodUID", pod.metadata.uid},
                                    {"Node", node}}
                                   .dump());

@@ -92,7 +92,7 @@ extender::NodeFacts Objects::node_facts(std::size_t index, NodeName name) const 
 kube::Pod Objects::pod(std::size_t index, const std::string& uid) const {
   const TracePod& from = trace_.pods[index];
   kube::Pod pod;
-  pod.metadata.space = "trace";
+  pod.metadata.name_space = "trace";
   pod.metadata.name = uid;
   pod.metadata.uid = uid;
   kube::Container& container = pod.containers.emplace_back();

@@ -45,14 +45,14 @@ class CardIndex {
 
 // A pod by the name users know it by. The same name may belong to another pod (another uid) later.
 struct PodRef {
-  std::string space;  // metadata.namespace
+  std::string name_space;  // metadata.namespace
   std::string name;
   auto operator<=>(const PodRef&) const = default;
 };
 
 // "namespace/name", as Kubernetes writes it.
 inline std::string to_string(const PodRef& pod) {
-  return pod.space + "/" + pod.name;
+  return pod.name_space + "/" + pod.name;
 }
 
 }  // namespace mgpu

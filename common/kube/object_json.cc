@@ -18,7 +18,7 @@ Metadata read_metadata(JsonValue& from) {
   Metadata metadata;
   std::string deletion;
   from.read({{"name", metadata.name},
-             {"namespace", metadata.space},
+             {"namespace", metadata.name_space},
              {"uid", metadata.uid},
              {"resourceVersion", metadata.resource_version},
              {"annotations", metadata.annotations},

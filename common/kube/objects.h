@@ -16,7 +16,7 @@ using StringMap = std::map<std::string, std::string, std::less<>>;
 
 struct Metadata {
   std::string name;
-  std::string space;  // metadata.namespace; empty for cluster-scoped objects
+  std::string name_space;  // metadata.namespace; empty for cluster-scoped objects
   std::string uid;
   std::string resource_version;  // opaque: compare for equality only
   StringMap annotations;
@@ -53,7 +53,7 @@ struct Pod {
   // status.initContainerStatuses, then status.containerStatuses.
   std::vector<ContainerStatus> container_statuses;
 
-  PodRef ref() const { return {metadata.space, metadata.name}; }
+  PodRef ref() const { return {metadata.name_space, metadata.name}; }
   PodUid uid() const { return PodUid(metadata.uid); }
   // Succeeded or Failed: nothing of it runs or will run again.
   bool finished() const { return phase == "Succeeded" || phase == "Failed"; }

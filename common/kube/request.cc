@@ -24,7 +24,7 @@ std::string selector_query(const Resource& resource) {
 }
 
 std::string pod_path(const PodRef& pod) {
-  return fmt::format("/api/v1/namespaces/{}/pods/{}", percent_encoded(pod.space),
+  return fmt::format("/api/v1/namespaces/{}/pods/{}", percent_encoded(pod.name_space),
                      percent_encoded(pod.name));
 }
 
@@ -41,8 +41,8 @@ std::string binding_json(const Binding& binding) {
   return fmt::format(
       R"({{"apiVersion":"v1","kind":"Binding","metadata":{{"name":{},"namespace":{},"uid":{},)"
       R"("annotations":{{{}}}}},"target":{{"apiVersion":"v1","kind":"Node","name":{}}}}})",
-      json_string(binding.pod.name), json_string(binding.pod.space), json_string(binding.uid.str()),
-      annotations, json_string(binding.node.str()));
+      json_string(binding.pod.name), json_string(binding.pod.name_space),
+      json_string(binding.uid.str()), annotations, json_string(binding.node.str()));
 }
 
 Request with_body(Method method, std::string target, std::string type, std::string body) {
@@ -167,20 +167,21 @@ Request bind(const Binding& binding) {
 
 Request create_storage_capacity(const StorageCapacity& capacity) {
   return with_body(
-      Method::kPost, storage_capacities_path(capacity.space), "application/json",
+      Method::kPost, storage_capacities_path(capacity.name_space), "application/json",
       fmt::format(R"({{"apiVersion":"storage.k8s.io/v1","kind":"CSIStorageCapacity",)"
                   R"("metadata":{{"name":{},"namespace":{},{}}},"storageClassName":{}}})",
-                  json_string(capacity.name), json_string(capacity.space),
+                  json_string(capacity.name), json_string(capacity.name_space),
                   annotations_json(capacity.annotation, capacity.value),
                   json_string(capacity.storage_class)));
 }
 
 Request annotate_storage_capacity(const StorageCapacity& capacity) {
-  return with_body(Method::kPatch,
-                   storage_capacities_path(capacity.space) + "/" + percent_encoded(capacity.name),
-                   "application/merge-patch+json",
-                   fmt::format(R"({{"metadata":{{{}}}}})",
-                               annotations_json(capacity.annotation, capacity.value)));
+  return with_body(
+      Method::kPatch,
+      storage_capacities_path(capacity.name_space) + "/" + percent_encoded(capacity.name),
+      "application/merge-patch+json",
+      fmt::format(R"({{"metadata":{{{}}}}})",
+                  annotations_json(capacity.annotation, capacity.value)));
 }
 
 Request annotate_node(const NodeName& node, std::string_view key, std::string_view value) {
@@ -196,12 +197,12 @@ Request change_node_status(const NodeName& node, const NodeStatusChange& change)
 Request create_event(const EventObject& event) {
   const std::string time = json_string(event.time);
   return with_body(
-      Method::kPost, events_path(event.space), "application/json",
+      Method::kPost, events_path(event.name_space), "application/json",
       fmt::format(R"({{"apiVersion":"v1","kind":"Event","metadata":{{"name":{},"namespace":{}}},)"
                   R"("involvedObject":{},"reason":{},"message":{},"type":"{}",)"
                   R"("source":{{"component":{},"host":{}}},"reportingComponent":{},)"
                   R"("reportingInstance":{},"firstTimestamp":{},"lastTimestamp":{},"count":1}})",
-                  json_string(event.name), json_string(event.space), involved_json(event),
+                  json_string(event.name), json_string(event.name_space), involved_json(event),
                   json_string(event.reason), json_string(event.message),
                   event.warning ? "Warning" : "Normal", json_string(event.component),
                   json_string(event.host), json_string(event.component), json_string(event.host),
@@ -220,7 +221,7 @@ Request evict(const PodRef& pod, const PodUid& uid) {
       Method::kPost, pod_path(pod) + "/eviction", "application/json",
       fmt::format(R"({{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":{},)"
                   R"("namespace":{}}},"deleteOptions":{{"preconditions":{{"uid":{}}}}}}})",
-                  json_string(pod.name), json_string(pod.space), json_string(uid.str())));
+                  json_string(pod.name), json_string(pod.name_space), json_string(uid.str())));
 }
 
 }  // namespace mgpu::kube

@@ -52,7 +52,7 @@ Request bind(const Binding& binding);
 
 // A CSIStorageCapacity (storage.k8s.io/v1) with one annotation.
 struct StorageCapacity {
-  std::string space;
+  std::string name_space;
   std::string name;
   std::string storage_class;
   std::string annotation;
@@ -80,7 +80,7 @@ Request change_node_status(const NodeName& node, const NodeStatusChange& change)
 // A core/v1 Event. Times are RFC 3339.
 struct EventObject {
   std::string name;
-  std::string space;
+  std::string name_space;
   std::string involved_kind;   // "Pod"
   std::string involved_space;  // empty for what lives in none
   std::string involved_name;

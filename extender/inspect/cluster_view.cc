@@ -67,7 +67,7 @@ Json containers_json(const Claim& claim) {
 
 Json held_json(const ClaimView& view) {
   const Claim& claim = view.claim;
-  Json out = {{"namespace", claim.pod.space},
+  Json out = {{"namespace", claim.pod.name_space},
               {"name", claim.pod.name},
               {"uid", claim.uid.str()},
               {"node", claim.node.str()},

@@ -102,7 +102,7 @@ void set_nodes(Json& out, const Ledger& ledger, const PageOfNodes& page, const P
 
 http::Response explain_view(Ledger& ledger, const Settings& settings, const kube::Pod& pod,
                             const Page& page, Instant now) {
-  Json out = {{"namespace", pod.metadata.space}, {"name", pod.metadata.name}};
+  Json out = {{"namespace", pod.metadata.name_space}, {"name", pod.metadata.name}};
   if (!pod.node_name.empty()) out["node"] = pod.node_name;
   const auto read = read_pod_request(pod, settings);
   out["request"] = request_json(read ? read->request : GpuRequest());

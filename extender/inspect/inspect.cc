@@ -51,7 +51,7 @@ Response explain_manifest(Sources& from, const Request& request) {
   if (!page) return error_response(400, page.error().message);
   auto pod = kube::read_pod(request.body);
   if (!pod) return error_response(400, "the Pod manifest: " + pod.error().message);
-  if (pod->metadata.space.empty()) pod->metadata.space = "default";
+  if (pod->metadata.name_space.empty()) pod->metadata.name_space = "default";
   return explain_view(from.ledger, from.settings, *pod, *page, from.now());
 }
 

@@ -46,7 +46,7 @@ class ClaimTable {
     static const PodRef& key(const PodRef& pod) { return pod; }
     static std::size_t hash(const PodRef& pod) {
       const std::hash<std::string> text;
-      return text(pod.name) * 31 + text(pod.space);
+      return text(pod.name) * 31 + text(pod.name_space);
     }
     std::size_t operator()(const auto& pod) const { return hash(key(pod)); }
     bool operator()(const auto& a, const auto& b) const { return key(a) == key(b); }

@@ -8,7 +8,7 @@
 namespace mgpu::extender {
 
 DisruptionBudgets::Key DisruptionBudgets::key_of(const kube::PodDisruptionBudget& budget) {
-  return {budget.metadata.space, budget.metadata.name};
+  return {budget.metadata.name_space, budget.metadata.name};
 }
 
 kube::Consumer<kube::PodDisruptionBudget> DisruptionBudgets::consumer() {
@@ -42,9 +42,9 @@ std::vector<bool> DisruptionBudgets::violations(const std::vector<PodLabels>& po
   for (const PodLabels& pod : pods) {
     bool violates = false;
     // Budgets of one namespace stand together.
-    for (auto it = budgets_.lower_bound(Key(*pod.space, "")); it != budgets_.end(); ++it) {
+    for (auto it = budgets_.lower_bound(Key(*pod.name_space, "")); it != budgets_.end(); ++it) {
       const kube::PodDisruptionBudget& budget = it->second;
-      if (it->first.first != *pod.space) break;
+      if (it->first.first != *pod.name_space) break;
       if (!budget.selector || !kube::matches(*budget.selector, *pod.labels)) continue;
       if (++spent[&budget] > budget.disruptions_allowed) violates = true;
     }

@@ -24,7 +24,7 @@ class DisruptionBudgets {
   // An empty selector selects every pod, as the disruption controller reads policy/v1. Pods in
   // status.disruptedPods, whose eviction is under way, are counted once more.
   struct PodLabels {
-    const std::string* space;
+    const std::string* name_space;
     const kube::StringMap* labels;
   };
   std::vector<bool> violations(const std::vector<PodLabels>& pods) const;

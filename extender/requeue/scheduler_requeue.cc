@@ -64,7 +64,7 @@ void SchedulerRequeue::poll() {
 
 void SchedulerRequeue::requeue() {
   // A write that changes nothing would cause no event.
-  const kube::StorageCapacity object{.space = name_space_,
+  const kube::StorageCapacity object{.name_space = name_space_,
                                      .name = kRequeueObject,
                                      .storage_class = kStorageClass,
                                      .annotation = kRequeueObject,

@@ -46,7 +46,7 @@ std::vector<std::optional<NodeState>> read_nodes(const PreemptionArgs& args, Led
         const Claim& claim = held->claim;
         const bool evictable = held->phase == Phase::kBound && claim.priority < args.pod.priority;
         state->holders.push_back({claim.uid,
-                                  claim.pod.space,
+                                  claim.pod.name_space,
                                   claim.labels,
                                   evictable,
                                   {claim.priority, claim.start_time, false, held->holds}});

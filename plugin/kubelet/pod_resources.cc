@@ -29,7 +29,7 @@ bool rejected_for_its_rate(const grpc::Status& status) {
 Result<List> joined(const v1::ListPodResourcesResponse& response, const std::string& resource) {
   List list;
   for (const v1::PodResources& pod : response.pod_resources()) {
-    const PodRef ref{.space = pod.namespace_(), .name = pod.name()};
+    const PodRef ref{.name_space = pod.namespace_(), .name = pod.name()};
     for (const v1::ContainerResources& container : pod.containers()) {
       std::vector<std::string> ids;
       for (const v1::ContainerDevices& entry : container.devices()) {

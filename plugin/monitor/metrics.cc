@@ -128,7 +128,7 @@ std::map<std::tuple<PodRef, std::string, CardUuid>, const ContainerUse*> by_name
 }
 
 Labels container_labels(const ContainerUse& use) {
-  return {{"namespace", use.owner.pod.space},
+  return {{"namespace", use.owner.pod.name_space},
           {"pod", use.owner.pod.name},
           {"container", use.owner.container},
           {"index", std::to_string(use.grant.index.value())},

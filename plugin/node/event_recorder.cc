@@ -39,7 +39,7 @@ EventRecorder::EventRecorder(NodeName node, kube::Transport& transport,
 
 void EventRecorder::on_pod(const PodRef& pod, const PodUid& uid, const Event& event) {
   kube::EventObject object;
-  object.space = object.involved_space = pod.space;
+  object.name_space = object.involved_space = pod.name_space;
   object.involved_kind = "Pod";
   object.involved_name = pod.name;
   object.involved_uid = uid.str();
@@ -52,7 +52,7 @@ void EventRecorder::on_pod(const PodRef& pod, const PodUid& uid, const Event& ev
 // As kubelet's own events on its node: in "default", with the node's name for its uid.
 void EventRecorder::on_node(const Event& event) {
   kube::EventObject object;
-  object.space = "default";
+  object.name_space = "default";
   object.involved_kind = "Node";
   object.involved_name = object.involved_uid = node_.str();
   object.warning = event.type == Event::Type::kWarning;
@@ -109,7 +109,7 @@ std::optional<kube::Request> EventRecorder::begin_next(Remembered& entry, const 
   ++in_flight_;
   entry.sending = entry.written == 0 ? 1 : entry.count;
   if (entry.written == 0) return kube::create_event(entry.event);
-  return kube::count_event(entry.event.space, entry.event.name, entry.count, time);
+  return kube::count_event(entry.event.name_space, entry.event.name, entry.count, time);
 }
 
 void EventRecorder::make_room() {

@@ -37,8 +37,12 @@ std::optional<ContainerKind> kind_of(std::string_view text) {
 }
 
 Json owner_json(const Owner& owner) {
-  return {{"namespace", owner.pod.space}, {"pod", owner.pod.name},    {"uid", owner.uid.str()},
-          {"container", owner.container}, {"kind", name(owner.kind)}, {"position", owner.position}};
+  return {{"namespace", owner.pod.name_space},
+          {"pod", owner.pod.name},
+          {"uid", owner.uid.str()},
+          {"container", owner.container},
+          {"kind", name(owner.kind)},
+          {"position", owner.position}};
 }
 
 Json card_json(const CardGrant& card) {
@@ -95,7 +99,7 @@ class Reader {
     Owner owner;
     std::string uid;
     std::string kind;
-    from.read({{"namespace", owner.pod.space},
+    from.read({{"namespace", owner.pod.name_space},
                {"pod", owner.pod.name},
                {"uid", uid},
                {"container", owner.container},

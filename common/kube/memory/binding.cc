@@ -88,7 +88,7 @@ Response serve_binding(MemoryCluster& cluster, const ApiPath& path, const Reques
   Json binding;
   if (const auto refusal = read_body("Binding", request, binding)) return refuse(*refusal);
   if (const auto refusal = check_binding(path, binding)) return refuse(*refusal);
-  const ObjectPtr old = cluster.collection(path.kind).find(object_key(path.space, path.name));
+  const ObjectPtr old = cluster.collection(path.kind).find(object_key(path.name_space, path.name));
   if (!old) return refuse(not_found(kind, path.name));
   if (const auto refusal = check_preconditions(kind, *old, binding)) return refuse(*refusal);
   Json pod = Json::parse(old->text);

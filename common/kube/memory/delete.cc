@@ -97,7 +97,7 @@ Response serve_delete(MemoryCluster& cluster, const ApiPath& path, const Request
     }
     options.grace_seconds = seconds;
   }
-  const ObjectPtr old = cluster.collection(path.kind).find(object_key(path.space, path.name));
+  const ObjectPtr old = cluster.collection(path.kind).find(object_key(path.name_space, path.name));
   if (!old) return refuse(not_found(kind, path.name));
   if (const auto refusal = check_delete(kind, *old, options)) return refuse(*refusal);
   if (kind.kind == "Pod") return delete_pod(cluster, path, old, options);

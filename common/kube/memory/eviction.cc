@@ -20,7 +20,7 @@ std::size_t budgets_kind() {
 // Those of the pod's namespace that select it.
 std::vector<ObjectPtr> budgets_of(MemoryCluster& cluster, const Pod& pod) {
   ObjectFilter filter;
-  filter.key_prefix = pod.metadata.space + "/";
+  filter.key_prefix = pod.metadata.name_space + "/";
   const auto all = cluster.collection(budgets_kind()).page(filter, cluster.version(), 0, "");
   std::vector<ObjectPtr> selecting;
   for (const ObjectPtr& object : all.items) {
@@ -71,7 +71,7 @@ Response serve_eviction(MemoryCluster& cluster, const ApiPath& path, const Reque
   if (text_at(eviction, "metadata.name") != path.name) {
     return refuse(bad_request("name in URL does not match name in Eviction object"));
   }
-  const ObjectPtr old = cluster.collection(path.kind).find(object_key(path.space, path.name));
+  const ObjectPtr old = cluster.collection(path.kind).find(object_key(path.name_space, path.name));
   if (!old) return refuse(not_found(served_kinds()[path.kind], path.name));
   const auto pod = read_pod(old->text);
   if (!pod) return refuse(bad_request(pod.error().message));

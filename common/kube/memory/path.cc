@@ -69,13 +69,13 @@ bool read_as(const ServedKind& kind, std::string_view text, ApiPath& path) {
   std::vector<std::string> segments;
   for (const auto& segment : *parsed) segments.push_back(segment.decode());
   if (kind.in_namespaces && segments.size() > 2 && segments[0] == "namespaces") {
-    path.space = segments[1];
+    path.name_space = segments[1];
     segments.erase(segments.begin(), segments.begin() + 2);
-    if (path.space.empty()) return false;
+    if (path.name_space.empty()) return false;
   }
   const std::size_t size = segments.size();
   if (size == 0 || size > 3 || segments[0] != kind.plural) return false;
-  if (kind.in_namespaces && path.space.empty() && size > 1) return false;
+  if (kind.in_namespaces && path.name_space.empty() && size > 1) return false;
   if (size > 1) path.name = segments[1];
   if (size > 2) path.subresource = segments[2];
   return !segments.back().empty() && (size == 1 || !path.name.empty());

@@ -27,9 +27,9 @@ const std::vector<ServedKind>& served_kinds();
 using Query = std::map<std::string, std::string, std::less<>>;
 
 struct ApiPath {
-  std::size_t kind = 0;  // index into served_kinds()
-  std::string space;     // empty: all namespaces, or none
-  std::string name;      // empty: the collection
+  std::size_t kind = 0;    // index into served_kinds()
+  std::string name_space;  // empty: all namespaces, or none
+  std::string name;        // empty: the collection
   std::string subresource;
   Query query;  // decoded; of a repeated parameter the first
 

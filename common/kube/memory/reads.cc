@@ -167,7 +167,7 @@ Response serve_object(MemoryCluster& cluster, const ApiPath& path, const Request
 
 Response serve_collection(MemoryCluster& cluster, const ApiPath& path, const Request& request) {
   if (request.method == Method::kGet) return serve_list(cluster, path);
-  const bool placed = !served_kinds()[path.kind].in_namespaces || !path.space.empty();
+  const bool placed = !served_kinds()[path.kind].in_namespaces || !path.name_space.empty();
   if (request.method != Method::kPost || !placed) return no_such_method();
   return serve_create(cluster, path, request);
 }
@@ -197,7 +197,8 @@ Response serve(MemoryCluster& cluster, const Request& request) {
 
 Response serve_get(MemoryCluster& cluster, const ApiPath& path) {
   const ServedKind& kind = served_kinds()[path.kind];
-  const ObjectPtr object = cluster.collection(path.kind).find(object_key(path.space, path.name));
+  const ObjectPtr object =
+      cluster.collection(path.kind).find(object_key(path.name_space, path.name));
   if (!object) return refuse(not_found(kind, path.name));
   return answer(200, full_text(kind, *object));
 }
@@ -230,7 +231,7 @@ std::optional<Refusal> read_filter(const ApiPath& path, ObjectFilter& filter) {
   auto terms = read_field_selector(served_kinds()[path.kind], path.parameter("fieldSelector"));
   if (!terms) return bad_request(terms.error().message);
   filter.terms = *std::move(terms);
-  if (!path.space.empty()) filter.key_prefix = path.space + "/";
+  if (!path.name_space.empty()) filter.key_prefix = path.name_space + "/";
   return {};
 }
 

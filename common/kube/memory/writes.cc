@@ -40,7 +40,7 @@ std::optional<Refusal> start_metadata(MemoryCluster& cluster, const ApiPath& pat
   if (!object["metadata"].is_object()) object["metadata"] = Json::object();
   Json& metadata = object["metadata"];
   const std::string space = text_at(metadata, "namespace");
-  if (!space.empty() && space != path.space) {
+  if (!space.empty() && space != path.name_space) {
     return bad_request(
         "the namespace of the provided object does not match the namespace sent on the request");
   }
@@ -53,7 +53,7 @@ std::optional<Refusal> start_metadata(MemoryCluster& cluster, const ApiPath& pat
   if (text_at(metadata, "name").empty() && !prefix.empty()) {
     metadata["name"] = prefix + text_at(metadata, "uid").substr(31);
   }
-  if (!path.space.empty()) metadata["namespace"] = path.space;
+  if (!path.name_space.empty()) metadata["namespace"] = path.name_space;
   metadata["creationTimestamp"] = cluster.timestamp();
   for (const char* const name : {"deletionTimestamp", "deletionGracePeriodSeconds"}) {
     metadata.erase(name);
@@ -186,7 +186,7 @@ Response serve_create(MemoryCluster& cluster, const ApiPath& path, const Request
   auto problem = set_defaults(kind, object);
   if (!problem) problem = validate(kind, object);
   if (problem) return refuse(refusal_of(kind, name, *problem, false));
-  if (cluster.collection(path.kind).find(object_key(path.space, name))) {
+  if (cluster.collection(path.kind).find(object_key(path.name_space, name))) {
     Refusal refusal = conflict(kind, name, "");
     refusal.reason = "AlreadyExists";
     refusal.message = std::string(kind.plural) + " " + in_quotes(name) + " already exists";
@@ -199,7 +199,7 @@ Response serve_update(MemoryCluster& cluster, const ApiPath& path, const Request
   const ServedKind& kind = served_kinds()[path.kind];
   Json object;
   if (const auto refusal = read_body(kind.kind, request, object)) return refuse(*refusal);
-  const ObjectPtr old = cluster.collection(path.kind).find(object_key(path.space, path.name));
+  const ObjectPtr old = cluster.collection(path.kind).find(object_key(path.name_space, path.name));
   if (!old) return refuse(not_found(kind, path.name));
   return replace(cluster, path, old, std::move(object), false);
 }
@@ -209,7 +209,7 @@ Response serve_patch(MemoryCluster& cluster, const ApiPath& path, const Request&
   if (request.body.size() > kMemoryApiBodyBytesMax) {
     return answer(413, "Request entity too large: limit is 3145728");
   }
-  const ObjectPtr old = cluster.collection(path.kind).find(object_key(path.space, path.name));
+  const ObjectPtr old = cluster.collection(path.kind).find(object_key(path.name_space, path.name));
   if (!old) return refuse(not_found(kind, path.name));
   Json object = Json::parse(full_text(kind, *old));
   if (const auto refusal = apply_patch(object, request.content_type, request.body)) {

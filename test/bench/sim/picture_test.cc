@@ -24,7 +24,7 @@ class PictureTest : public ::testing::Test {
                        const std::string& memory) {
     kube::Pod pod;
     pod.metadata.name = name;
-    pod.metadata.space = "default";
+    pod.metadata.name_space = "default";
     pod.metadata.uid = name + "-uid";
     pod.containers.push_back(
         {"app",

@@ -258,7 +258,7 @@ TEST(ReadPodDisruptionBudget, TakesEveryFieldThatMgpuReads) {
                             {"key":"z","operator":"Exists"}]}},
       "status":{"disruptionsAllowed":2}})");
   ASSERT_TRUE(budget) << budget.error().message;
-  EXPECT_EQ(budget->metadata.space, "ml");
+  EXPECT_EQ(budget->metadata.name_space, "ml");
   EXPECT_EQ(budget->disruptions_allowed, 2);
   ASSERT_EQ(budget->selector->match_expressions.size(), 2u);
   EXPECT_THAT(budget->selector->match_labels, ElementsAre(Pair("app", "a")));

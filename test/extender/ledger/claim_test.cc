@@ -30,7 +30,7 @@ kube::Container container(const std::string& name, const char* core, const char*
 kube::Pod pod_of(const char* core, const char* memory) {
   kube::Pod pod;
   pod.metadata.name = "a";
-  pod.metadata.space = "team";
+  pod.metadata.name_space = "team";
   pod.metadata.uid = "uid-a";
   pod.node_name = "n1";
   pod.containers = {container("main", core, memory)};

@@ -26,7 +26,7 @@ struct PreemptTest : testing::Test {
   void put(const std::string& uid, const char* node, const char* request, const char* cards,
            int priority = 0, const std::string& start = "2024-01-01T00:00:00Z") {
     Claim claim = bound_claim(uid, node, request, cards);
-    claim.pod.space = "d";
+    claim.pod.name_space = "d";
     claim.priority = priority;
     claim.start_time = start;
     claim.labels = {{"app", uid}};

@@ -84,7 +84,7 @@ class Draw {
   // Init containers and sidecars first, then app containers, as they stand in `asked`.
   static kube::Pod pod(int number, const std::vector<Asked>& asked) {
     kube::Pod pod;
-    pod.metadata.space = "a";
+    pod.metadata.name_space = "a";
     pod.metadata.name = "p" + std::to_string(number);
     pod.metadata.uid = "u" + std::to_string(number);
     pod.node_name = "n1";

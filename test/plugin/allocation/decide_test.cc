@@ -51,7 +51,7 @@ kube::Container container(const std::string& name, std::int64_t core, std::int64
 kube::Pod pod(std::vector<kube::Container> containers,
               const std::map<std::string, std::string>& cards) {
   kube::Pod one;
-  one.metadata.space = "a";
+  one.metadata.name_space = "a";
   one.metadata.name = "x";
   one.metadata.uid = "u1";
   one.node_name = "n1";

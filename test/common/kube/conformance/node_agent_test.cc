@@ -123,7 +123,7 @@ TEST_P(NodeAgentConformance, ListsOneNodeByItsName) {
 
 TEST_P(NodeAgentConformance, CountsAnEventOnItsObject) {
   const kube::EventObject event{.name = name("event"),
-                                .space = space(),
+                                .name_space = space(),
                                 .involved_kind = "Pod",
                                 .involved_space = space(),
                                 .involved_name = "p",
@@ -149,7 +149,7 @@ TEST_P(NodeAgentConformance, CountsAnEventOnItsObject) {
 
 TEST_P(NodeAgentConformance, KeepsEventsOfNodesInDefault) {
   const kube::EventObject event{.name = name("event"),
-                                .space = "default",
+                                .name_space = "default",
                                 .involved_kind = "Node",
                                 .involved_space = "",
                                 .involved_name = "n1",
