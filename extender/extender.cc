@@ -56,7 +56,7 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport, Curren
                        {.on_settled = [this](const PodUid& uid) { requeue_.on_settled(uid); },
                         .on_bound =
                             [this](const PodFacts& pod) {
-                              // Only what filter would accept is expected again.
+                              // What filter would refuse is not learned.
                               if (!pod.request) return;
                               settings_.verbs.window->seen(draw_of(pod.pod.uid), *pod.request,
                                                            pod.pod.host);
@@ -92,7 +92,7 @@ Result<void> Extender::start_server() {
     log_debug("connection refused", {{"why", why}});
   };
   events.on_problem = [](const std::string& problem) {
-    log_warn("HTTP server", {{"problem", problem}});
+    log_warn("HTTP server problem", {{"problem", problem}});
   };
   auto server = http::Server::start(
       settings_.http,

@@ -217,12 +217,13 @@ void BindAttempt::start_timer() {
 
 void BindAttempt::expire() {
   if (answered_) return;
-  answer({BindOutcome::kUnavailable,
-          fmt::format("pod {} to node {}: {} within {} milliseconds", to_string(args_.pod),
-                      args_.node.str(),
-                      step_ == Step::kQueued ? "too many binds, its turn did not come"
-                                             : "the API server did not answer",
-                      kBindTimeout.count())});
+  answer(
+      {BindOutcome::kUnavailable,
+       fmt::format("pod {} to node {}: {} within {} milliseconds", to_string(args_.pod),
+                   args_.node.str(),
+                   step_ == Step::kQueued ? "too many binds are queued, and this one did not start"
+                                          : "the API server did not answer",
+                   kBindTimeout.count())});
 }
 
 void BindAttempt::answer(const BindAnswer& answer) {
@@ -231,7 +232,7 @@ void BindAttempt::answer(const BindAnswer& answer) {
   handlers_.on_answer(answer);
 }
 
-// At least a millisecond: zero would stand for the client's own timeout, which is longer.
+// At least a millisecond: zero means the timeout of the client, which is longer.
 Duration BindAttempt::time_left() const {
   return std::max(deadline_ - context_.client.executor().now(), Duration(1));
 }

@@ -23,7 +23,7 @@ void Binder::bind(BindingArgs args, Done done) {
 }
 
 void Binder::admit(BindingArgs args, Instant deadline, Done done) {
-  // Attempts expire in the order in which they came.
+  // Attempts expire in the order in which they were queued.
   while (!waiting_.empty() && waiting_.front()->answered()) waiting_.pop_front();
   if (waiting_.size() >= kBindsQueuedMax) {
     return report(

@@ -7,8 +7,8 @@
 #include "extender/wire/wire.h"
 
 // filter and prioritize carry the names of all nodes for every pod. The message is read once, on
-// demand, and names are left where they stand. On-demand reading does not check what it skips, so
-// a message with unknown members or whole nodes is checked as a whole afterwards.
+// demand, and names are views into it. On-demand reading does not check what it skips, so a message
+// with unknown members or whole nodes is checked as a whole afterwards.
 
 namespace mgpu::extender {
 namespace {

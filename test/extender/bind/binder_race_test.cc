@@ -1,5 +1,4 @@
-// Many concurrent binds: no card is given to two pods, whatever is lost, late, refused or
-// restarted.
+// Many concurrent binds: no share is given twice, whatever is lost, late, refused or restarted.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -141,12 +140,12 @@ void run_with_faults(std::uint64_t seed) {
   EXPECT_EQ(world.extender->ledger.counts().overfull, 0u);
 }
 
-TEST(BinderRace, NoCardIsGivenTwiceAcrossFaultsAndARestart) {
+TEST(BinderRace, NoShareIsGivenTwiceAcrossFaultsAndARestart) {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) run_with_faults(seed);
 }
 
 // The same on real threads, for the thread sanitizer: concurrent filters, binds and reads.
-TEST(BinderRace, ThreadsAtOnce) {
+TEST(BinderRace, ConcurrentThreads) {
   constexpr int kThreads = 4;
   constexpr int kPodsEach = 60;
   AsioExecutor executor;
