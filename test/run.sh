@@ -1,26 +1,27 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs every test.
+# Installs missing packages, builds mgpu and runs the tests.
 #
-#   test/run.sh                                             all stages
-#   test/run.sh format|unit|tsan|quick|gpu|cluster|node...  only these stages
-#   test/run.sh bench                                       none of them: what bench/node.sh measures
+#   test/run.sh                                             runs all stages
+#   test/run.sh format|unit|tsan|quick|gpu|cluster|node...  runs only these stages
+#   test/run.sh bench                                       runs the benchmarks of bench/node.sh
+#   MGPU_TEST=REGEX test/run.sh cluster|node                runs only the matching Go tests
 #
-# format   clang-format and gofmt find nothing to change
-# unit     all unit tests under AddressSanitizer and UBSan
-# tsan     those where threads meet, under ThreadSanitizer
-# quick    bench/run.sh --quick: what must hold of the benchmarks, never times
-# gpu      the trial of bench/gpu, all of it, with stand-ins for the GPU and its driver; most needs root
-# cluster  mgpu-extender on a real etcd, kube-apiserver and kube-scheduler
-# node     mgpu-device-plugin too, on a real kubelet, containerd and runc; without root it is skipped
+# format   checks that clang-format and gofmt have nothing to change
+# unit     runs all unit tests with AddressSanitizer and UBSan
+# tsan     runs the multithreaded unit tests with ThreadSanitizer
+# quick    runs bench/run.sh --quick, which checks the results of benchmarks, but no times
+# gpu      runs the trial of bench/gpu with stand-ins for the GPU and its driver; most of it needs root
+# cluster  tests mgpu-extender with a real etcd, kube-apiserver and kube-scheduler
+# node     tests mgpu-device-plugin with a real kubelet, containerd and runc; skipped without root
 #
-# Programs are those with AddressSanitizer and UBSan in the last two stages, too.
-# Ends with one line, "N passed, N failed", and fails where a test failed.
+# All stages except format and tsan use the programs with AddressSanitizer and UBSan.
+# The last line of the output is "N passed, N failed". The exit status is 0 if no test failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly components_version=1.36.3
 readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu
-# Not those that speak gRPC: its library is not built for ThreadSanitizer.
+# Test programs that use gRPC are missing here, because its library is not built for ThreadSanitizer.
 readonly threaded_tests=(base_test program_test http_test kube_test kube_memory_test ledger_test learning_test
   verbs_test bind_test requeue_test extender_test cards_test containers_test node_test monitor_test)
 readonly cluster_timeout=20m
@@ -34,16 +35,17 @@ child=
 downloads=
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/mgpu-test.XXXXXX")
 export NINJA_STATUS='[%f/%t %es] '
-# ThreadSanitizer does not start where the kernel spreads addresses widely (vm.mmap_rnd_bits over 28).
-unspread=
-if setarch "$(uname -m)" -R true 2>/dev/null; then unspread="setarch $(uname -m) -R"; fi
-export unspread
-# What one checkout has compiled serves the next, wherever it lies.
+# ThreadSanitizer does not start if the kernel randomizes addresses too widely (vm.mmap_rnd_bits over
+# 28), so its tests run without address randomization.
+no_randomization=
+if setarch "$(uname -m)" -R true 2>/dev/null; then no_randomization="setarch $(uname -m) -R"; fi
+export no_randomization
+# Other checkouts can use the results of this compilation.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
 say() { printf '[%3ds] %s\n' "$SECONDS" "$*"; }
 
-# A child that keeps things outside the scratch folder, such as mounts, takes them down first.
+# Waits for the child, which removes its mounts and processes after SIGTERM.
 leave() {
   [[ -z $downloads ]] || kill "$downloads" 2>/dev/null || true
   if [[ -n $child ]]; then
@@ -57,7 +59,7 @@ trap leave EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Runs a command as a process group of its own, so that a signal to this script ends all of it.
+# Runs a command in its own process group, so that a signal to this script ends all its processes.
 run() {
   local status=0
   set -m
@@ -69,7 +71,7 @@ run() {
   return "$status"
 }
 
-# A step without tests of its own that failed counts as one failed test.
+# Runs a command that has no tests of its own. If it fails, it counts as one failed test.
 step() {
   say "$1"
   shift
@@ -81,22 +83,22 @@ step() {
 
 # --- C++ ------------------------------------------------------------------------------------------
 
-# CMake forgets what a preset sets where the compiler is another than the last time.
+# If the compiler has changed, CMake discards the variables of the preset, and must configure again.
 configure() { # preset
   cmake --preset "$1" --log-level=WARNING >/dev/null || return 1
   [[ $1 == release ]] || grep -q '^MGPU_SANITIZE:STRING=.' "build/$1/CMakeCache.txt" ||
     cmake --fresh --preset "$1" --log-level=WARNING >/dev/null
 }
 
-build() { # preset, targets (none: all)
+build() { # preset, targets (default all)
   local preset=$1
   shift
   step "configure $preset" configure "$preset" || return 1
   step "build $preset" ninja -C "build/$preset" -j "$jobs" "$@"
 }
 
-# Runs test programs, each in two halves, as many at a time as there are cores. A half that fails
-# prints all that it has printed.
+# Runs test programs, each in two halves, with one process for each core. The output of a half is
+# printed if it fails.
 run_programs() { # preset, programs
   local preset=$1 reports=$scratch/$1 before=$failed status=0
   shift
@@ -107,7 +109,7 @@ run_programs() { # preset, programs
   count_unexplained "$status" "$before"
 }
 
-halves() { # where reports go, programs
+halves() { # folder of reports, programs
   local reports=$1 program
   shift
   for program in "$@"; do
@@ -115,19 +117,19 @@ halves() { # where reports go, programs
   done | xargs -P "$jobs" -L 1 bash -c 'half "$0" "$1" "$2"' "$reports"
 }
 
-half() { # where its report goes, program, 0 or 1
+half() { # folder of reports, program, 0 or 1
   local log
   log=$1/$(basename "$2").$3
-  GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$3 timeout 600 $unspread "$2" --gtest_brief=1 \
+  GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$3 timeout 600 $no_randomization "$2" --gtest_brief=1 \
     >"$log" 2>&1 </dev/null && return 0
   printf '%s, half %s of 2, failed:\n%s\n' "$(basename "$2")" "$3" "$(tail -n 400 "$log")"
-  # A crash or a leak is not among the tests that gtest counts.
+  # gtest does not count a crash or a leak.
   grep -q '^\[  FAILED  \] [0-9]* test' "$log" || echo '[  FAILED  ] 1 test, which ended the program.' >>"$log"
   return 1
 }
 export -f half
 
-# "[  PASSED  ] N tests." and "[  FAILED  ] N tests, listed below:" of every half.
+# Counts the lines "[  PASSED  ] N tests." and "[  FAILED  ] N tests, listed below:" of all halves.
 count_gtest() { # reports
   local verdict number
   while read -r verdict number; do
@@ -135,14 +137,15 @@ count_gtest() { # reports
   done < <(sed -nE 's/^\[  (PASSED|FAILED)  \] ([0-9]+) tests?[.,].*/\1 \2/p' "$1"/*)
 }
 
-# A runner that failed without a test that did, such as one that was not built, counts as one.
+# If a runner failed without a failed test, for example because it was not built, this counts as one
+# failed test.
 count_unexplained() { # exit status, failures before
   if [[ $1 -ne 0 && $failed -eq $2 ]]; then
     failed=$((failed + 1))
   fi
 }
 
-# Those of a preset, by name: an older build may have left others there.
+# The test programs of a preset. An older build may have left others in the folder.
 test_programs() { ninja -C "build/$1" -t targets all | sed -n "s#^\(test/[a-z_]*_test\): .*#build/$1/\1#p"; }
 
 stage_unit() { build asan && run_programs asan $(test_programs asan); }
@@ -158,7 +161,6 @@ stage_format() {
   step "format of Go" check_go_format && passed=$((passed + 1))
 }
 
-# Its last line counts as the tests here do.
 stage_quick() {
   local log=$scratch/quick.log status=0 before=$failed
   say "test quick"
@@ -167,7 +169,7 @@ stage_quick() {
   count_unexplained "$status" "$before"
 }
 
-# "N passed, N failed", and what was skipped.
+# Counts the tests in the last line of a log, "N passed, N failed" or "N passed, N failed, N skipped".
 count_last_line() { # log
   local last
   last=$(tail -n 1 "$1")
@@ -177,7 +179,7 @@ count_last_line() { # log
   fi
 }
 
-# As the unit tests were built: nothing is compiled once more for it.
+# Uses the build of the unit tests.
 quick_bench() { MGPU_PRESET=asan bash bench/run.sh --quick 2>&1 | tee "$1"; }
 
 stage_gpu() {
@@ -190,7 +192,7 @@ stage_gpu() {
   count_unexplained "$status" "$before"
 }
 
-# As the unit tests were built.
+# Uses the build of the unit tests.
 gpu_folder() { MGPU_PRESET=asan bash bench/gpu/build.sh build/asan/gpu-trial; }
 
 gpu_trial() { # log
@@ -211,8 +213,8 @@ check_go_format() {
 
 # --- real cluster ---------------------------------------------------------------------------------
 
-# etcd, kube-apiserver, kube-scheduler and kubelet in one program.
-build_components() { # where to
+# Builds etcd, kube-apiserver, kube-scheduler and kubelet as one program.
+build_components() { # folder
   local component=k8s.io/component-base/version client=k8s.io/client-go/pkg/version
   local -a values=()
   local package
@@ -223,19 +225,20 @@ build_components() { # where to
   (cd test/cluster/components && go_build -ldflags "-s -w ${values[*]}" -o "$1/" .)
 }
 
-# containerd, its shim, ctr and the network plugins, each a program of its own.
-build_runtime() { # where to
+# Builds containerd, its shim, ctr and the network plugins.
+build_runtime() { # folder
   (cd test/cluster/runtime && go_build -ldflags "-s -w" -o "$1/" tool)
 }
 
-# Says now and then how many packages are done.
+# Prints the number of compiled packages from time to time.
 go_build() {
   CGO_ENABLED=0 nice "$go" build -v -p "$jobs" -trimpath "$@" 2>&1 |
     awk '{n++} n % 100 == 0 {print "  " n " packages"; fflush()} /:[0-9]+:|^go: / {print}'
 }
 
-# Builds into a folder that the hash of the sources names, once. Sets `built` to it.
-build_once() { # kind, what is built, sources
+# Builds into a folder whose name contains the hash of the sources, unless it exists. Sets `built` to
+# this folder.
+build_once() { # kind, description, sources
   local kind=$1 what=$2 hash
   shift 2
   hash=$(cat "$@" | sha256sum | cut -c 1-12)
@@ -245,10 +248,10 @@ build_once() { # kind, what is built, sources
   step "build $what (minutes, once)" "build_${kind%%-*}" "$built.new" && mv "$built.new" "$built"
 }
 
-# Sets `go`, and what both real stages need.
+# Prepares the stages cluster and node. Sets `go` and environment variables of the tests.
 prepare_components() {
   local built
-  # Not both at once.
+  # The download must have ended before the build starts.
   [[ -z $downloads ]] || wait "$downloads" || true
   downloads=
   go=$(bash deploy/install.sh go) || { failed=$((failed + 1)) && return 1; }
@@ -266,18 +269,18 @@ stage_cluster() {
   build asan mgpu-extender mgpu-sim kube_conformance_test || return 1
   export MGPU_SIM_BINARY=$PWD/build/asan/bench/mgpu-sim
   export MGPU_CONFORMANCE_BINARY=$PWD/build/asan/test/kube_conformance_test
-  run_cluster_test cluster -test.skip "$node_tests"
+  run_cluster_test cluster -test.skip "$node_tests" -test.run "${MGPU_TEST:-}"
 }
 
-# Nodes with and without a kubelet have a control plane each: tests count the nodes.
+# The stages cluster and node do not share a control plane, because tests count the nodes.
 stage_node() {
   prepare_node || return 1
   build asan mgpu-extender mgpu-device-plugin || return 1
   export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/asan/plugin/mgpu-device-plugin
-  run_cluster_test node -test.run "$node_tests"
+  run_cluster_test node -test.run "${MGPU_TEST:-$node_tests}"
 }
 
-# Programs as users run them, one benchmark after the other.
+# Uses the release build.
 stage_bench() {
   prepare_node || return 1
   build release mgpu-device-plugin || return 1
@@ -294,7 +297,7 @@ prepare_node() {
 
 build_cluster_tests() { (cd test/cluster && CGO_ENABLED=0 "$go" test -c -o ../../build/cluster.test .); }
 
-run_cluster_test() { # name, which tests
+run_cluster_test() { # name, flags that select tests
   local log=$scratch/$1.log status=0 before=$failed
   say "test $1"
   run cluster_tests "$log" "${@:2}" || status=$?
@@ -303,14 +306,14 @@ run_cluster_test() { # name, which tests
   count_unexplained "$status" "$before"
 }
 
-cluster_tests() { # log, which tests
+cluster_tests() { # log, flags that select tests
   (cd test/cluster &&
     TMPDIR=$scratch ../../build/cluster.test -test.v -test.timeout "$cluster_timeout" "${@:2}" 2>&1) |
     tee "$1" | grep --line-buffered -v '^=== '
 }
 
-# Downloads wait for the network and compiling for the processors, so that the former begin first.
-# What fails here is downloaded, or reported, by the stage that needs it.
+# Starts the downloads early, because they wait for the network while compilations use the processors.
+# A failed download is repeated, or reported, by the stage that needs it.
 download_go_modules() {
   local go folder
   go=$(bash deploy/install.sh go) || return 0
@@ -326,7 +329,7 @@ stages=("$@")
 [[ ${#stages[@]} -gt 0 ]] || stages=(format unit tsan quick gpu cluster node)
 for stage in "${stages[@]}"; do
   [[ $stage =~ ^(format|unit|tsan|quick|gpu|cluster|node|bench)$ ]] || {
-    printf 'run.sh: "%s" is not a stage; want format, unit, tsan, quick, gpu, cluster, node or bench\n' \
+    printf 'run.sh: unknown stage "%s"; expected format, unit, tsan, quick, gpu, cluster, node or bench\n' \
       "$stage" >&2
     exit 2
   }

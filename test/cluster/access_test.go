@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// All tests run the extender under this identity; here is all that it may do.
-func TestTheExtenderHasExactlyTheRightsThatAreShipped(t *testing.T) {
+// All tests run the extender with this identity. This test lists its rights.
+func TestTheExtenderHasExactlyTheRightsOfDeploy(t *testing.T) {
 	ctx := context.Background()
 	namespace := newNamespace(ctx, t)
 	client, err := plane.clientAs(extenderToken)
@@ -38,7 +38,7 @@ func TestTheExtenderHasExactlyTheRightsThatAreShipped(t *testing.T) {
 			"patch "+capacities+" [mgpu-requeue]"),
 	} {
 		got := rightsOf(ctx, t, space, extenderToken)
-		basic := rightsOf(ctx, t, space, nobodyToken) // what every authenticated user may do
+		basic := rightsOf(ctx, t, space, nobodyToken) // the rights of every authenticated user
 		got = slices.DeleteFunc(got, func(right string) bool { return slices.Contains(basic, right) })
 		slices.Sort(got)
 		slices.Sort(want)
@@ -83,7 +83,7 @@ func rightsOf(ctx context.Context, t *testing.T, namespace, token string) []stri
 	return rights
 }
 
-func TestHTTPSWithAClientCertificateWorksAndWithoutOneIsRefused(t *testing.T) {
+func TestHTTPSNeedsAClientCertificate(t *testing.T) {
 	ctx := context.Background()
 	authority, err := newAuthority(t.TempDir(), "mgpu-extender-ca")
 	if err != nil {
@@ -108,15 +108,15 @@ func TestHTTPSWithAClientCertificateWorksAndWithoutOneIsRefused(t *testing.T) {
 	waitPending(ctx, t, namespace, "share", "SchedulerError")
 	bare.Kill()
 	if _, _, err := withClient(extender, httpsClient(t, authority, nil)).get("/healthz"); err == nil {
-		t.Error("a client without a certificate got an answer")
+		t.Error("a client without a certificate got a response")
 	}
-	stranger, err := newAuthority(t.TempDir(), "another-ca")
+	other, err := newAuthority(t.TempDir(), "another-ca")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair := issue(t, stranger, "stranger")
+	pair := issue(t, other, "other")
 	if _, _, err := withClient(extender, httpsClient(t, authority, &pair)).get("/healthz"); err == nil {
-		t.Error("a client with a certificate of another authority got an answer")
+		t.Error("a client with a certificate of another authority got a response")
 	}
 
 	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler-tls.yaml", extenderURL: extender.url(),
@@ -150,7 +150,7 @@ func TestBadInputGetsAClearErrorAndChangesNothing(t *testing.T) {
 	for name, one := range map[string]struct {
 		path, body string
 		status     int
-		says       string
+		want       string
 	}{
 		"empty body":             {"/mgpu/filter", "", 400, ""},
 		"not JSON":               {"/mgpu/filter", "{", 400, ""},
@@ -172,8 +172,8 @@ func TestBadInputGetsAClearErrorAndChangesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if status != one.status || !strings.Contains(body, one.says) || body == "" {
-				t.Errorf("%d %.300s, want %d with %q", status, body, one.status, one.says)
+			if status != one.status || !strings.Contains(body, one.want) || body == "" {
+				t.Errorf("%d %.300s, want %d with %q", status, body, one.status, one.want)
 			}
 		})
 	}
@@ -187,7 +187,7 @@ func TestBadInputGetsAClearErrorAndChangesNothing(t *testing.T) {
 	world.history.check(world.ctx, t)
 }
 
-func TestABodyOverTheLimitIsRefused(t *testing.T) {
+func TestABodyOverTheLimitIsRejected(t *testing.T) {
 	extender := plane.startExtender(t)
 	body := bytes.NewReader(append([]byte(`{"Pod":"`), bytes.Repeat([]byte("x"), 65<<20)...))
 	status, answer, err := extender.post("/mgpu/filter", body)
@@ -227,7 +227,7 @@ func filter(t *testing.T, extender *Extender, pod any, nodes []string) filterAns
 	return answer
 }
 
-func TestAListOf20000NamesIsAnsweredNameByName(t *testing.T) {
+func TestFilterAnswersFor20000Nodes(t *testing.T) {
 	world := newWorld(t, 1)
 	names := []string{"gpu-00"}
 	for i := range 20_000 {
@@ -236,13 +236,13 @@ func TestAListOf20000NamesIsAnsweredNameByName(t *testing.T) {
 	answer := filter(t, world.extender, world.pod("some").share(10, 1024).build(), names)
 	refused := len(answer.FailedNodes) + len(answer.FailedAndUnresolvableNodes)
 	if !slices.Equal(answer.NodeNames, names[:1]) || refused != 20_000 || answer.Error != "" {
-		t.Errorf("%d fit, %d refused, error %q; want gpu-00 and 20000 refused", len(answer.NodeNames), refused,
+		t.Errorf("%d fit, %d rejected, error %q; want gpu-00 and 20000 rejected", len(answer.NodeNames), refused,
 			answer.Error)
 	}
 }
 
-// The API server is stopped as a process: it accepts connections and answers nothing.
-func TestWithASilentAPIServerFilterGoesOnAndBindSaysSo(t *testing.T) {
+// The process of the API server is stopped, so it accepts connections and does not respond.
+func TestFilterWorksAndBindFailsWithoutTheAPIServer(t *testing.T) {
 	world := newWorld(t, 1)
 	gated := world.pod("gated").share(10, 1024)
 	gated.scheduler("nobody")
@@ -265,9 +265,9 @@ func TestWithASilentAPIServerFilterGoesOnAndBindSaysSo(t *testing.T) {
 	if err != nil || status != http.StatusOK || answer.Error == "" {
 		t.Errorf("bind: %d %s %v, want 200 with an Error", status, text, err)
 	}
-	t.Logf("bind said after %v: %s", time.Since(begin).Round(time.Millisecond), answer.Error)
+	t.Logf("bind returned after %v: %s", time.Since(begin).Round(time.Millisecond), answer.Error)
 	resume()
-	waitFor(t, time.Minute, "the API server to answer again", func() (bool, string) {
+	waitFor(t, time.Minute, "the API server to respond again", func() (bool, string) {
 		_, err := list(world.ctx, world.namespace)
 		return err == nil, fmt.Sprint(err)
 	})
@@ -276,12 +276,12 @@ func TestWithASilentAPIServerFilterGoesOnAndBindSaysSo(t *testing.T) {
 	world.history.check(world.ctx, t)
 }
 
-func TestTheProgramSaysWhatIsWrongInOneSentence(t *testing.T) {
+func TestStartErrorsAreOneSentence(t *testing.T) {
 	running := plane.startExtender(t)
 	kubeconfig := plane.kubeconfig(extenderToken)
 	for name, one := range map[string]struct {
 		arguments []string
-		says      string
+		want      string
 	}{
 		"unknown flag":       {[]string{"--no-such-flag"}, "no-such-flag"},
 		"port not a number":  {[]string{"--port", "many"}, "port"},
@@ -293,7 +293,7 @@ func TestTheProgramSaysWhatIsWrongInOneSentence(t *testing.T) {
 			"--tls-key-file", "/no/such.key"}, "/no/such"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			failsSaying(t, extenderBinary(t), one.says, one.arguments...)
+			checkStartError(t, extenderBinary(t), one.want, one.arguments...)
 		})
 	}
 	if output, err := exec.Command(extenderBinary(t), "--help").CombinedOutput(); err != nil {
@@ -301,25 +301,26 @@ func TestTheProgramSaysWhatIsWrongInOneSentence(t *testing.T) {
 	}
 }
 
-// failsSaying runs a program that is to end at once, with a failure that its last line explains.
-func failsSaying(t *testing.T, binary, says string, arguments ...string) {
+// checkStartError runs a program that must fail at once, with an explanation in its last line.
+func checkStartError(t *testing.T, binary, want string, arguments ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	output, err := exec.CommandContext(ctx, binary, arguments...).CombinedOutput()
 	text := strings.TrimSpace(string(output))
 	if err == nil || ctx.Err() != nil {
-		t.Fatalf("ended with %v, said %q; want a failure", err, text)
+		t.Fatalf("ended with %v and printed %q; want a failure", err, text)
 	}
-	if last := text[strings.LastIndexByte(text, '\n')+1:]; !strings.Contains(last, says) {
-		t.Errorf("said %q, want %q in its last line", text, says)
+	if last := text[strings.LastIndexByte(text, '\n')+1:]; !strings.Contains(last, want) {
+		t.Errorf("printed %q, want %q in its last line", text, want)
 	}
 }
 
-// The two cases that compact etcd: the history check of the other tests needs all of it.
+// The number of skipped cases. Two cases compact etcd, and the history check of the other tests needs
+// its whole history.
 const conformanceSkippedMax = 2
 
-// The suite that the in-memory API server passes, against the real one.
+// Runs the conformance tests of the in-memory API server with the real one.
 func TestConformanceOfTheRealAPIServer(t *testing.T) {
 	binary := os.Getenv("MGPU_CONFORMANCE_BINARY")
 	if binary == "" {

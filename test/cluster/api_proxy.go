@@ -18,14 +18,14 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// LatePods stands between one client and the API server, and hands on what a watch says of pods as
-// late as a test wants. Everything else passes at once.
+// LatePods is a proxy of the API server that delays watch events of pods. It forwards everything else
+// without a delay.
 type LatePods struct {
 	url   string
 	delay atomic.Int64 // time.Duration
 }
 
-// startLatePods passes until the end of the test.
+// startLatePods starts a proxy that runs until the end of the test.
 func (c *ControlPlane) startLatePods(t testing.TB, delay time.Duration) *LatePods {
 	t.Helper()
 	server, err := url.Parse(c.serverURL())
@@ -48,14 +48,14 @@ func (c *ControlPlane) startLatePods(t testing.TB, delay time.Duration) *LatePod
 }
 
 func (l *LatePods) slow(response *http.Response) error {
-	asked := response.Request.URL
-	if strings.HasSuffix(asked.Path, "/pods") && asked.Query().Get("watch") != "" {
+	url := response.Request.URL
+	if strings.HasSuffix(url.Path, "/pods") && url.Query().Get("watch") != "" {
 		response.Body = newLateBody(response.Request.Context(), response.Body, &l.delay)
 	}
 	return nil
 }
 
-// kubeconfig writes one that leads through the proxy.
+// kubeconfig writes a kubeconfig whose server is the proxy.
 func (l *LatePods) kubeconfig(t testing.TB, token string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "late.kubeconfig")
@@ -70,7 +70,7 @@ func (l *LatePods) kubeconfig(t testing.TB, token string) string {
 	return path
 }
 
-// lateBody gives each piece of a stream so long after it came, in order, until the client leaves.
+// lateBody delays each piece of a stream, until the client closes the connection.
 type lateBody struct {
 	client context.Context
 	stream io.ReadCloser
@@ -85,7 +85,7 @@ type latePiece struct {
 	due   time.Time
 }
 
-// A watch says less than this many things in any delay of these tests.
+// The number of pieces of a watch within one delay is smaller than this.
 const latePiecesMax = 4096
 
 func newLateBody(client context.Context, stream io.ReadCloser, delay *atomic.Int64) *lateBody {

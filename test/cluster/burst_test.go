@@ -18,11 +18,11 @@ const (
 	burstPods  = 500
 	burstLimit = 4 * time.Minute
 	tooLarge   = "too few cards are large enough, even when empty"
-	// How many of burstPods ask for more memory than any card has.
+	// Number of pods in the burst that request more memory than any card has.
 	tooLargePods = 25
 )
 
-// kinds of pods in a burst, and how many of each; the rest are shares of one card.
+// kinds lists the kinds of pods in a burst and their numbers. The other pods are shares of one card.
 var burstKinds = []struct {
 	count int
 	shape func(pod *PodBuilder, random *rand.Rand)
@@ -46,7 +46,7 @@ var burstKinds = []struct {
 	{tooLargePods, func(pod *PodBuilder, _ *rand.Rand) { pod.share(10, cardMemoryMiB+1) }},
 }
 
-// burst makes the pods in a random order that the seed gives.
+// burst makes the pods in a random order, which depends on the seed.
 func burst(namespace string, seed int64) []*PodBuilder {
 	random := rand.New(rand.NewSource(seed))
 	var pods []*PodBuilder
@@ -65,7 +65,7 @@ func burst(namespace string, seed int64) []*PodBuilder {
 	return pods
 }
 
-// createAll keeps the order roughly, eight at a time.
+// createAll creates eight pods at a time, and keeps the order approximately.
 func createAll(ctx context.Context, t *testing.T, pods []*PodBuilder) {
 	t.Helper()
 	queue := make(chan *PodBuilder)
@@ -98,7 +98,7 @@ func list(ctx context.Context, namespace string) ([]corev1.Pod, error) {
 	return pods.Items, nil
 }
 
-// waitBoundCount lets a test act in the middle of a burst.
+// waitBoundCount waits until this number of pods is bound.
 func waitBoundCount(ctx context.Context, t *testing.T, namespace string, count int) {
 	t.Helper()
 	err := pollEvery(burstPollInterval, burstLimit, fmt.Sprint(count, " pods to be bound"), func() (bool, string) {
@@ -119,8 +119,8 @@ func waitBoundCount(ctx context.Context, t *testing.T, namespace string, count i
 	}
 }
 
-// unsettled says why the burst has not come to rest: a pod that fits somewhere, or one that was not
-// told why it does not. "" when it has.
+// unsettled returns the reason why the burst is not complete: a pending pod fits on a node, or its
+// condition has no reason. It returns "" if the burst is complete.
 func unsettled(pods []corev1.Pod, nodes []string) string {
 	used := map[string]*Holding{}
 	for _, node := range nodes {
@@ -147,19 +147,19 @@ func unsettledPod(pod *corev1.Pod, used map[string]*Holding) string {
 	if pod.Spec.NodeName != "" {
 		return ""
 	}
-	asks := asksOf(pod)
+	requests := requestsOf(pod)
 	for node, held := range used {
-		if fits(*held, asks) {
-			return fmt.Sprintf("%s fits on %s, %v; %s", pod.Name, node, asks, scheduledCondition(pod))
+		if fits(*held, requests) {
+			return fmt.Sprintf("%s fits on %s, %v; %s", pod.Name, node, requests, scheduledCondition(pod))
 		}
 	}
 	if said := scheduledCondition(pod); !strings.HasPrefix(said, corev1.PodReasonUnschedulable) {
-		return pod.Name + " was told " + said
+		return pod.Name + " has the condition " + said
 	}
 	return ""
 }
 
-// waitSettled returns the pods once all that fit are bound and the others know why they are not.
+// waitSettled waits until all pods that fit are bound and the others have a reason. It returns the pods.
 func waitSettled(ctx context.Context, t *testing.T, namespace string, nodes []string) []corev1.Pod {
 	t.Helper()
 	var settled []corev1.Pod
@@ -178,7 +178,7 @@ func waitSettled(ctx context.Context, t *testing.T, namespace string, nodes []st
 	return settled
 }
 
-// checkReasons looks at what the pending pods were told, in their condition and in an event.
+// checkReasons checks the condition and the event of all pending pods.
 func checkReasons(ctx context.Context, t *testing.T, namespace string, pods []corev1.Pod) {
 	t.Helper()
 	events, err := plane.admin.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{})
@@ -189,7 +189,7 @@ func checkReasons(ctx context.Context, t *testing.T, namespace string, pods []co
 	for _, event := range events.Items {
 		notes[event.InvolvedObject.Name] += event.Message + "\n"
 	}
-	pending, told := 0, 0
+	pending, tooLargeSeen := 0, 0
 	for i := range pods {
 		pod := &pods[i]
 		if pod.Spec.NodeName != "" {
@@ -200,19 +200,19 @@ func checkReasons(ctx context.Context, t *testing.T, namespace string, pods []co
 			continue
 		}
 		if strings.Contains(scheduledCondition(pod), tooLarge) && strings.Contains(notes[pod.Name], tooLarge) {
-			told++
+			tooLargeSeen++
 		} else {
-			t.Errorf("%s was told %q, in events %q", pod.Name, scheduledCondition(pod), notes[pod.Name])
+			t.Errorf("%s has the condition %q and the events %q", pod.Name, scheduledCondition(pod), notes[pod.Name])
 		}
 	}
-	if told != tooLargePods {
-		t.Errorf("%d pods were told that %s, want %d", told, tooLarge, tooLargePods)
+	if tooLargeSeen != tooLargePods {
+		t.Errorf("%d pods have the reason that %s, want %d", tooLargeSeen, tooLarge, tooLargePods)
 	}
-	t.Logf("%d of %d pods bound, %d pending, %d of them told: %s", len(pods)-pending, len(pods), pending, told,
+	t.Logf("%d of %d pods bound, %d pending, %d of them because %s", len(pods)-pending, len(pods), pending, tooLargeSeen,
 		tooLarge)
 }
 
-// runBurst is the whole of a burst; `during` runs once all pods are made.
+// runBurst runs and checks a burst. `during` runs after all pods have been created.
 func runBurst(t *testing.T, extender *Extender, during func(ctx context.Context, namespace string)) {
 	t.Helper()
 	ctx := context.Background()
@@ -235,21 +235,21 @@ func reportBurst(t *testing.T, extender *Extender) (refused float64) {
 	}
 	binds := metrics.with(bindsTotal)
 	unfit := metrics.with(bindsTotal, `outcome="unfit"`)
-	t.Logf("%.0f of %.0f binds were refused because the cards were taken since filter: %.2f %%", unfit, binds,
+	t.Logf("%.0f of %.0f binds were rejected because the cards were taken since filter: %.2f %%", unfit, binds,
 		100*unfit/binds)
 	return unfit / binds
 }
 
-func TestBurstBindsAllThatFitAndTellsTheRestWhy(t *testing.T) {
+func TestBurstBindsAllPodsThatFit(t *testing.T) {
 	extender := plane.startExtender(t)
 	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: extender.url()})
 	runBurst(t, extender, func(context.Context, string) {})
 	if refused := reportBurst(t, extender); refused >= 0.01 {
-		t.Errorf("%.2f %% of binds were refused with expected placements, want under 1 %%", 100*refused)
+		t.Errorf("%.2f %% of binds were rejected with expected placements, want under 1 %%", 100*refused)
 	}
 }
 
-func TestBurstWithoutExpectedPlacementsIsCorrectToo(t *testing.T) {
+func TestBurstWithoutExpectedPlacements(t *testing.T) {
 	extender := plane.startExtender(t, "--expected-placements=false")
 	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: extender.url()})
 	runBurst(t, extender, func(context.Context, string) {})

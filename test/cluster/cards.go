@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const controlMinor = 255 // of the node that every container gets
+const controlMinor = 255 // minor number of the device node that every container gets
 
-// TestCard is a card of a cards file. Its device nodes are real, with a number of their own each.
+// TestCard is a card of a cards file. Its device nodes exist and have different numbers.
 type TestCard struct {
 	Index     int           `json:"index"`
 	UUID      string        `json:"uuid"`
@@ -24,7 +24,7 @@ type TestCard struct {
 	Processes []TestProcess `json:"processes,omitempty"`
 }
 
-// TestProcess is what a driver would say of a process.
+// TestProcess is a process as a driver reports it.
 type TestProcess struct {
 	Pid       int   `json:"pid"`
 	MemoryMiB int64 `json:"memoryMiB"`
@@ -38,7 +38,7 @@ type TestDevice struct {
 
 func v100(index int) TestCard { return cardOf(index, "Tesla V100-SXM2-32GB", cardMemoryMiB) }
 
-// cardOf has the UUID that this index has in all tests.
+// cardOf returns a card. Its UUID depends on the index only.
 func cardOf(index int, model string, memoryMiB int64) TestCard {
 	return TestCard{Index: index, UUID: fmt.Sprintf("GPU-%08d", index), Model: model, MemoryMiB: memoryMiB}
 }
@@ -53,8 +53,8 @@ func v100s(count int) []TestCard {
 
 func (c TestCard) containerPath() string { return fmt.Sprintf("/dev/nvidia%d", c.Index) }
 
-// unusedMajor is a device number that no driver here has: opening it says so, unless the cgroup
-// forbids it first.
+// unusedMajor returns a major device number without a driver. An attempt to open such a device fails
+// with another error than that of the cgroup.
 func unusedMajor() (int, error) {
 	text, err := os.ReadFile("/proc/devices")
 	if err != nil {
@@ -68,7 +68,7 @@ func unusedMajor() (int, error) {
 	return 0, fmt.Errorf("/proc/devices leaves no number free for local use")
 }
 
-// writeCards makes the device nodes, and the file by rename, as an editor does.
+// writeCards makes the device nodes, and replaces the cards file by a rename.
 func (p *DevicePlugin) writeCards(t testing.TB, cards []TestCard) {
 	t.Helper()
 	control := TestDevice{"/dev/nvidiactl", p.path("devices", "nvidiactl")}
@@ -108,5 +108,5 @@ func (p *DevicePlugin) makeNode(t testing.TB, path string, minor int) {
 	}
 }
 
-// numberOf is how stat shows a device: major and minor in hexadecimal.
+// numberOf returns a device number as stat prints it: major and minor in hexadecimal.
 func (p *DevicePlugin) numberOf(minor int) string { return fmt.Sprintf("%x:%x", p.major, minor) }

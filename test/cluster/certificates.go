@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Authority is a certificate authority whose files stand in one folder.
+// Authority is a certificate authority with its files in one folder.
 type Authority struct {
 	folder      string
 	certificate *x509.Certificate
@@ -22,7 +22,7 @@ type Authority struct {
 	serial      int64
 }
 
-// KeyPair is where a certificate and its key stand.
+// KeyPair has the paths of a certificate and its key.
 type KeyPair struct{ certificate, key string }
 
 func newAuthority(folder, name string) (*Authority, error) {
@@ -53,7 +53,7 @@ func newAuthority(folder, name string) (*Authority, error) {
 
 func (a *Authority) file() string { return filepath.Join(a.folder, "ca.crt") }
 
-// issue makes a certificate that is good for both ends of a connection on loopback.
+// issue makes a certificate for servers and clients on loopback.
 func (a *Authority) issue(name string, dnsNames ...string) (KeyPair, error) {
 	pair := KeyPair{filepath.Join(a.folder, name+".crt"), filepath.Join(a.folder, name+".key")}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

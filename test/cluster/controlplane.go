@@ -1,6 +1,6 @@
-// Package cluster tests mgpu-extender on a real etcd, kube-apiserver and kube-scheduler, with nodes that
-// are plain Node objects without a kubelet; and mgpu-device-plugin on one real kubelet with containerd
-// and runc, in the tests whose names begin with TestNode.
+// Package cluster tests mgpu-extender with a real etcd, kube-apiserver and kube-scheduler, and with Node
+// objects without a kubelet. Tests whose names begin with TestNode test mgpu-device-plugin with one real
+// kubelet, containerd and runc.
 package cluster
 
 import (
@@ -20,7 +20,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Who the programs are at the API server; the token file maps each token to user and groups.
+// Tokens of the programs. The token file maps each token to a user and groups.
 const (
 	adminToken     = "admin-token"
 	schedulerToken = "scheduler-token"
@@ -37,7 +37,7 @@ const (
 `
 )
 
-// ControlPlane is etcd and kube-apiserver. All tests share one.
+// ControlPlane is etcd and kube-apiserver. All tests share it.
 type ControlPlane struct {
 	folder        string
 	binaries      string // folder with etcd, kube-apiserver, kube-scheduler and kubelet
@@ -49,10 +49,11 @@ type ControlPlane struct {
 	authority     *Authority
 	servingPair   KeyPair
 	admin         kubernetes.Interface
-	history       *clientv3.Client // etcd itself, which has every change there was
+	history       *clientv3.Client // etcd, which has every change
 }
 
-// startControlPlane returns when the API server is ready. `components` is the program of components/.
+// startControlPlane starts the control plane and waits until the API server is ready. `components` is
+// the program of the folder components.
 func startControlPlane(components, folder string) (*ControlPlane, error) {
 	plane := &ControlPlane{folder: folder, binaries: filepath.Join(folder, "bin")}
 	if err := plane.prepare(components); err != nil {
@@ -117,14 +118,14 @@ func (c *ControlPlane) startEtcd() error {
 	return err
 }
 
-// startAPIServer also starts it again, on the same port and etcd, after it was killed.
+// startAPIServer starts the API server. After a kill it has the same port and etcd as before.
 func (c *ControlPlane) startAPIServer() error {
 	pair := c.servingPair
 	var err error
 	c.apiServer, err = startProcess("kube-apiserver", filepath.Join(c.folder, "kube-apiserver.log"),
 		filepath.Join(c.binaries, "kube-apiserver"),
 		"--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort),
-		// The history stays whole: it is replayed at the end of each test.
+		// Without compaction, because the history is replayed at the end of each test.
 		"--etcd-compaction-interval", "0",
 		"--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(c.apiServerPort),
 		"--advertise-address", "127.0.0.1", "--endpoint-reconciler-type", "none",
@@ -170,7 +171,7 @@ func (c *ControlPlane) serverURL() string {
 	return fmt.Sprintf("https://127.0.0.1:%d", c.apiServerPort)
 }
 
-// kubeconfig writes one for the token, once, and returns where it stands.
+// kubeconfig returns the path of a kubeconfig for the token.
 func (c *ControlPlane) kubeconfig(token string) string {
 	path := filepath.Join(c.folder, token+".kubeconfig")
 	config := clientcmdapi.NewConfig()
@@ -187,7 +188,7 @@ func (c *ControlPlane) kubeconfig(token string) string {
 	return path
 }
 
-// clientAs is a client with the token's rights.
+// clientAs returns a client with the rights of the token.
 func (c *ControlPlane) clientAs(token string) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(&rest.Config{
 		Host:            c.serverURL(),
@@ -196,14 +197,14 @@ func (c *ControlPlane) clientAs(token string) (kubernetes.Interface, error) {
 	})
 }
 
-// createNamespace also waits until the API server knows it.
+// createNamespace creates a namespace and waits until pods can be created in it.
 func (c *ControlPlane) createNamespace(ctx context.Context, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	_, err := c.admin.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
 	return err
 }
 
-// stop ends everything that was started.
+// stop stops all processes of the control plane.
 func (c *ControlPlane) stop() {
 	if c.history != nil {
 		_ = c.history.Close()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Extender is the real mgpu-extender, on a port of its own, under the rights that are shipped.
+// Extender is the real mgpu-extender with its own port and the rights of deploy/rbac.
 type Extender struct {
 	process   *Process
 	arguments []string
@@ -23,7 +23,7 @@ type Extender struct {
 	client    *http.Client
 }
 
-// startExtender returns when it is ready.
+// startExtender starts an extender and waits until it is ready.
 func (c *ControlPlane) startExtender(t testing.TB, flags ...string) *Extender {
 	t.Helper()
 	extender := c.extenderOn(t, "http", http.DefaultClient, flags...)
@@ -32,7 +32,7 @@ func (c *ControlPlane) startExtender(t testing.TB, flags ...string) *Extender {
 	return extender
 }
 
-// extenderOn prepares one that is not started yet.
+// extenderOn returns an extender that has not been started.
 func (c *ControlPlane) extenderOn(t testing.TB, scheme string, client *http.Client, flags ...string) *Extender {
 	t.Helper()
 	port, err := freePort()
@@ -48,7 +48,7 @@ func (c *ControlPlane) extenderOn(t testing.TB, scheme string, client *http.Clie
 	return extender
 }
 
-// follow has it take another kubeconfig; before start.
+// follow sets another kubeconfig. It must be called before start.
 func (e *Extender) follow(kubeconfig string) {
 	e.arguments[slices.Index(e.arguments, "--kubeconfig")+1] = kubeconfig
 }
@@ -70,7 +70,8 @@ func (e *Extender) start(t testing.TB) {
 	}
 }
 
-// end stops it as Kubernetes does. A sanitizer or a crash shows in the exit code.
+// end stops the extender with SIGTERM, as Kubernetes does. The exit code shows crashes and reports of
+// sanitizers.
 func (e *Extender) end(t testing.TB) {
 	if e.process == nil {
 		return
@@ -84,7 +85,7 @@ func (e *Extender) end(t testing.TB) {
 	}
 }
 
-// killAndRestart is a crash: SIGKILL, and a new process on the same port.
+// killAndRestart simulates a crash: it sends SIGKILL and starts a new process with the same port.
 func (e *Extender) killAndRestart(t testing.TB) {
 	t.Helper()
 	e.process.Kill()
@@ -106,7 +107,7 @@ func (e *Extender) address(path string) string {
 	return fmt.Sprintf("%s://127.0.0.1:%d%s", e.scheme, e.port, path)
 }
 
-// url is the prefix of the verbs.
+// url returns the URL prefix of the verbs.
 func (e *Extender) url() string { return e.address("/mgpu") }
 
 func (e *Extender) get(path string) (int, string, error) {
@@ -129,7 +130,7 @@ func (e *Extender) post(path string, body io.Reader) (int, string, error) {
 	return answer.StatusCode, string(text), err
 }
 
-// httpsClient trusts the authority, and shows the certificate where there is one.
+// httpsClient returns a client that trusts the authority and has the certificate, if there is one.
 func httpsClient(t testing.TB, authority *Authority, shown *KeyPair) *http.Client {
 	t.Helper()
 	configuration := &tls.Config{RootCAs: authority.pool()}
@@ -143,7 +144,7 @@ func httpsClient(t testing.TB, authority *Authority, shown *KeyPair) *http.Clien
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: configuration}, Timeout: 10 * time.Second}
 }
 
-// waitNodes waits until the extender has heard of the test's nodes.
+// waitNodes waits until the extender has this number of nodes.
 func (e *Extender) waitNodes(t testing.TB, count int) {
 	t.Helper()
 	waitFor(t, 30*time.Second, fmt.Sprintf("mgpu-extender to see %d nodes", count), func() (bool, string) {
@@ -151,7 +152,7 @@ func (e *Extender) waitNodes(t testing.TB, count int) {
 		if err != nil || status != http.StatusOK {
 			return false, fmt.Sprint(status, " ", body, " ", err)
 		}
-		var view struct{ Totals struct{ Nodes int } } // the list itself comes in pages
+		var view struct{ Totals struct{ Nodes int } } // the list of nodes has pages
 		if err := json.Unmarshal([]byte(body), &view); err != nil {
 			return false, err.Error()
 		}

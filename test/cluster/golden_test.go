@@ -12,11 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-var record = flag.Bool("record", false, "write test/golden/kube-scheduler-1.36.3 anew")
+var record = flag.Bool("record", false, "write new files to test/golden/kube-scheduler-1.36.3")
 
 const goldenFolder = "../golden/kube-scheduler-1.36.3"
 
-// The requests that the unit tests of the verbs read. Run with -record to write them anew.
+// Records the requests that unit tests use. It runs only with -record.
 func TestRecordGolden(t *testing.T) {
 	if !*record {
 		t.Skip("runs with -record only")
@@ -67,7 +67,7 @@ func waitForRequest(t *testing.T, recorder *Recorder, verb string) {
 	})
 }
 
-// save writes the body as it came, and line and headers beside it.
+// save writes the body of a request, and its request line and headers into another file.
 func save(t *testing.T, recorder *Recorder, verb, name string) {
 	t.Helper()
 	request, seen := recorder.request(verb)

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// History replays every change of every pod of a namespace, in the order in which etcd made them, and
-// checks after each that nothing is promised twice. It is read from etcd at the end: a watch of the API
-// server would lose changes while that is killed.
+// History replays all changes of the pods of a namespace in the order of etcd's revisions, and checks
+// after each that no card is allocated twice. It reads etcd at the end of a test, because a watch of the
+// API server would miss changes while the API server is killed.
 type History struct {
 	namespace string
 	prefix    string
@@ -43,7 +43,7 @@ func (c *ControlPlane) beginHistory(ctx context.Context, t testing.TB, namespace
 	return history
 }
 
-// check replays everything since the beginning, up to a pod that it makes for that purpose.
+// check replays all changes since beginHistory. It creates a pod that marks their end.
 func (h *History) check(ctx context.Context, t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -59,7 +59,7 @@ func (h *History) check(ctx context.Context, t testing.TB) {
 		}
 		for _, event := range answer.Events {
 			if string(event.Kv.Key) == h.prefix+"end-of-history" {
-				t.Logf("history: %d changes of pods, %d binds, every one checked", changes, h.binds)
+				t.Logf("history: checked %d changes of pods and %d binds", changes, h.binds)
 				return
 			}
 			changes++
@@ -94,9 +94,9 @@ func (h *History) apply(event *clientv3.Event) error {
 	return h.hold(key, pod)
 }
 
-// hold adds a bound pod and looks at the node's cards.
+// hold adds a bound pod and checks the cards of its node.
 func (h *History) hold(key string, pod *corev1.Pod) error {
-	if len(asksOf(pod)) > 0 && pod.Annotations[assumedKey] != "true" {
+	if len(requestsOf(pod)) > 0 && pod.Annotations[assumedKey] != "true" {
 		return fmt.Errorf("bound to %s without %s", pod.Spec.NodeName, assumedKey)
 	}
 	holding, err := holdOfBound(pod)
@@ -116,7 +116,7 @@ func (h *History) hold(key string, pod *corev1.Pod) error {
 	return nil
 }
 
-// carriesNothing holds for every pod that is not bound.
+// carriesNothing checks that a pod without a node has no cards.
 func carriesNothing(pod *corev1.Pod) error {
 	for key, value := range pod.Annotations {
 		if key == assumedKey || strings.HasPrefix(key, indexKeyPrefix) {

@@ -9,8 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What pods hold of cards, worked out from specs and annotations alone: a second opinion, which shares
-// nothing with the extender.
+// This file computes what pods hold from their specs and annotations, without code of the extender.
 
 // Share is an amount of one card.
 type Share struct{ core, memory int64 }
@@ -23,26 +22,26 @@ func (s Share) most(other Share) Share {
 
 var wholeCard = Share{100, cardMemoryMiB} // all cards of these tests are equal
 
-// Ask is what one container wants: the same share of each of some cards.
-type Ask struct {
+// ContainerRequest is the request of one container: the same share of each of its cards.
+type ContainerRequest struct {
 	container string
 	cards     int
 	perCard   Share
-	initial   bool // a plain init container
+	initial   bool // an init container that is no sidecar
 }
 
-func (a Ask) String() string {
-	return fmt.Sprintf("%s: %d x %d%%/%d MiB", a.container, a.cards, a.perCard.core, a.perCard.memory)
+func (r ContainerRequest) String() string {
+	return fmt.Sprintf("%s: %d x %d%%/%d MiB", r.container, r.cards, r.perCard.core, r.perCard.memory)
 }
 
-// asksOf lists the containers that want cards, init containers first, each in spec order.
-func asksOf(pod *corev1.Pod) []Ask {
-	var asks []Ask
+// requestsOf lists the containers that request cards, init containers first, in the order of the spec.
+func requestsOf(pod *corev1.Pod) []ContainerRequest {
+	var requests []ContainerRequest
 	for _, one := range pod.Spec.InitContainers {
 		sidecar := one.RestartPolicy != nil && *one.RestartPolicy == corev1.ContainerRestartPolicyAlways
-		if ask, some := askOf(&one, 0); some {
-			ask.initial = !sidecar
-			asks = append(asks, ask)
+		if request, some := requestOf(&one, 0); some {
+			request.initial = !sidecar
+			requests = append(requests, request)
 		}
 	}
 	counts := strings.Split(pod.Annotations[multipleGPUKey], ",")
@@ -51,20 +50,20 @@ func asksOf(pod *corev1.Pod) []Ask {
 		if len(counts) == len(pod.Spec.Containers) {
 			count, _ = strconv.Atoi(counts[i])
 		}
-		if ask, some := askOf(&one, count); some {
-			asks = append(asks, ask)
+		if request, some := requestOf(&one, count); some {
+			requests = append(requests, request)
 		}
 	}
-	return asks
+	return requests
 }
 
-// askOf reads a container; count is what container-multiple-gpu says of it, 0 when it says nothing.
-func askOf(container *corev1.Container, count int) (Ask, bool) {
+// requestOf reads a container. `count` is its number in container-multiple-gpu, or 0.
+func requestOf(container *corev1.Container, count int) (ContainerRequest, bool) {
 	coreAmount := container.Resources.Limits[coreResource]
 	memoryAmount := container.Resources.Limits[memoryResource]
 	core, memory := coreAmount.Value(), memoryAmount.Value()
 	if core == 0 {
-		return Ask{}, false
+		return ContainerRequest{}, false
 	}
 	cards := int64(max(1, count))
 	if count == 0 && core > 100 {
@@ -74,31 +73,31 @@ func askOf(container *corev1.Container, count int) (Ask, bool) {
 	if memory == 0 {
 		perCard = wholeCard
 	}
-	return Ask{container: container.Name, cards: int(cards), perCard: perCard}, true
+	return ContainerRequest{container: container.Name, cards: int(cards), perCard: perCard}, true
 }
 
-// cardsOf reads a container's annotation. Errors: absent, not ascending, not of the node, another number of
-// cards.
-func cardsOf(pod *corev1.Pod, ask Ask, ofNode int) ([]int, error) {
-	text, written := pod.Annotations[indexKeyPrefix+ask.container]
+// cardsOf reads the annotation of a container. It is an error if there is none, or if its cards are not
+// ascending, not on the node, or of another number than requested.
+func cardsOf(pod *corev1.Pod, request ContainerRequest, ofNode int) ([]int, error) {
+	text, written := pod.Annotations[indexKeyPrefix+request.container]
 	if !written {
-		return nil, fmt.Errorf("container %s has no cards written", ask.container)
+		return nil, fmt.Errorf("container %s has no annotation with cards", request.container)
 	}
 	var cards []int
 	for _, part := range strings.Split(text, ",") {
 		card, err := strconv.Atoi(part)
 		if err != nil || card < 0 || card >= ofNode || (len(cards) > 0 && card <= cards[len(cards)-1]) {
-			return nil, fmt.Errorf("container %s has cards %q", ask.container, text)
+			return nil, fmt.Errorf("container %s has cards %q", request.container, text)
 		}
 		cards = append(cards, card)
 	}
-	if len(cards) != ask.cards {
-		return nil, fmt.Errorf("container %s wants %d cards and has %q", ask.container, ask.cards, text)
+	if len(cards) != request.cards {
+		return nil, fmt.Errorf("container %s wants %d cards and has %q", request.container, request.cards, text)
 	}
 	return cards, nil
 }
 
-// Holding is what a pod, or all pods together, hold of each card of a node.
+// Holding is the amount of each card of a node that one pod or several pods hold.
 type Holding [cardsOfEachNode]Share
 
 func (h *Holding) add(other Holding, sign int64) {
@@ -107,7 +106,7 @@ func (h *Holding) add(other Holding, sign int64) {
 	}
 }
 
-// overfull names a card that is past its limits.
+// overfull returns a card that is overcommitted.
 func (h *Holding) overfull() (int, bool) {
 	card := slices.IndexFunc(h[:], func(held Share) bool {
 		return held.core > wholeCard.core || held.memory > wholeCard.memory
@@ -115,16 +114,16 @@ func (h *Holding) overfull() (int, bool) {
 	return card, card >= 0
 }
 
-// holdOf is, card by card, the most that the pod uses at any time of its life: each init container
-// with the sidecars before it, and at the end sidecars and app containers together.
-func holdOf(asks []Ask, cards [][]int) Holding {
+// holdOf returns, for each card, the maximum that a pod uses at any time: each init container runs with
+// the sidecars before it, and then all sidecars and app containers run together.
+func holdOf(requests []ContainerRequest, cards [][]int) Holding {
 	var most, lasting Holding
-	for i, ask := range asks {
+	for i, request := range requests {
 		for _, card := range cards[i] {
-			if ask.initial {
-				most[card] = most[card].most(lasting[card].plus(ask.perCard))
+			if request.initial {
+				most[card] = most[card].most(lasting[card].plus(request.perCard))
 			} else {
-				lasting[card] = lasting[card].plus(ask.perCard)
+				lasting[card] = lasting[card].plus(request.perCard)
 			}
 		}
 	}
@@ -134,41 +133,43 @@ func holdOf(asks []Ask, cards [][]int) Holding {
 	return most
 }
 
-// holdOfBound reads a bound pod's cards and says what it holds; nothing once it has finished.
+// holdOfBound returns what a bound pod holds. A terminated pod holds nothing.
 func holdOfBound(pod *corev1.Pod) (Holding, error) {
-	asks := asksOf(pod)
-	cards := make([][]int, len(asks))
-	for i, ask := range asks {
+	requests := requestsOf(pod)
+	cards := make([][]int, len(requests))
+	for i, request := range requests {
 		var err error
-		if cards[i], err = cardsOf(pod, ask, cardsOfEachNode); err != nil {
+		if cards[i], err = cardsOf(pod, request, cardsOfEachNode); err != nil {
 			return Holding{}, err
 		}
 	}
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return Holding{}, nil
 	}
-	return holdOf(asks, cards), nil
+	return holdOf(requests, cards), nil
 }
 
-// fits tries every choice of cards for every container.
-func fits(used Holding, asks []Ask) bool { return fitsFrom(used, asks, make([][]int, 0, len(asks))) }
+// fits tries all choices of cards for all containers.
+func fits(used Holding, requests []ContainerRequest) bool {
+	return fitsFrom(used, requests, make([][]int, 0, len(requests)))
+}
 
-func fitsFrom(used Holding, asks []Ask, chosen [][]int) bool {
-	if len(chosen) == len(asks) {
+func fitsFrom(used Holding, requests []ContainerRequest, chosen [][]int) bool {
+	if len(chosen) == len(requests) {
 		return true
 	}
-	return eachChoice(asks[len(chosen)].cards, 0, nil, func(cards []int) bool {
+	return eachChoice(requests[len(chosen)].cards, 0, nil, func(cards []int) bool {
 		next := append(slices.Clone(chosen), cards)
-		total := holdOf(asks[:len(next)], next)
+		total := holdOf(requests[:len(next)], next)
 		total.add(used, 1)
 		if _, over := total.overfull(); over {
 			return false
 		}
-		return fitsFrom(used, asks, next)
+		return fitsFrom(used, requests, next)
 	})
 }
 
-// eachChoice calls try with each set of `count` cards from `first` on until one call says true.
+// eachChoice calls try with each set of `count` cards, starting at card `first`, until a call returns true.
 func eachChoice(count, first int, chosen []int, try func([]int) bool) bool {
 	if count == 0 {
 		return try(chosen)

@@ -14,25 +14,26 @@ func bound(builder *PodBuilder, node string, cards ...string) *corev1.Pod {
 	pod := builder.annotation(assumedKey, "true").build()
 	pod.TypeMeta.Kind, pod.TypeMeta.APIVersion = "Pod", "v1"
 	pod.Spec.NodeName = node
-	for i, ask := range asksOf(pod) {
-		pod.Annotations[indexKeyPrefix+ask.container] = cards[i]
+	for i, request := range requestsOf(pod) {
+		pod.Annotations[indexKeyPrefix+request.container] = cards[i]
 	}
 	return pod
 }
 
-func TestAPodHoldsTheMostOfInitContainersAndTheRest(t *testing.T) {
+func TestAPodHoldsTheMaximumOfInitAndAppContainers(t *testing.T) {
 	pod := newPod("n", "p").sidecar(10, 100).initShare(60, 100).share(30, 500)
 	held, err := holdOfBound(bound(pod, "node", "0", "0", "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Sidecar 10 beside init 60 is 70; sidecar 10 beside app 30 is 40. Memory: 200 against 600.
+	// The sidecar (10) and the init container (60) are 70, the sidecar and the app container (30) are
+	// 40. For memory these are 200 and 600.
 	if want := (Share{70, 600}); held[0] != want {
 		t.Errorf("holds %+v, want %+v", held[0], want)
 	}
 }
 
-func TestAnInitContainerDoesNotRunBesideLaterSidecars(t *testing.T) {
+func TestAnInitContainerRunsWithEarlierSidecarsOnly(t *testing.T) {
 	held, err := holdOfBound(bound(newPod("n", "p").initShare(60, 100).sidecar(50, 100), "node", "3", "3"))
 	if err != nil {
 		t.Fatal(err)
@@ -42,8 +43,8 @@ func TestAnInitContainerDoesNotRunBesideLaterSidecars(t *testing.T) {
 	}
 }
 
-// The checker must see what it is there to see.
-func TestTheHistoryCheckNoticesEveryBrokenPromise(t *testing.T) {
+// Checks that the history check detects every violation.
+func TestTheHistoryCheckDetectsViolations(t *testing.T) {
 	half := func(name string) *PodBuilder { return newPod("n", name).share(60, 1000) }
 	unbound := bound(half("c"), "", "0")
 	bare := bound(half("d"), "node", "0")
@@ -53,12 +54,12 @@ func TestTheHistoryCheckNoticesEveryBrokenPromise(t *testing.T) {
 	two := newPod("n", "f").share(200, 2000)
 	for name, one := range map[string]struct {
 		pods []*corev1.Pod
-		says string
+		want string
 	}{
 		"card over 100 %":      {[]*corev1.Pod{bound(half("a"), "node", "0"), bound(half("b"), "node", "0")}, "card 0 of node holds"},
 		"memory over the card": {[]*corev1.Pod{bound(newPod("n", "a").share(10, cardMemoryMiB+1), "node", "1")}, "card 1 of node holds"},
 		"unbound with cards":   {[]*corev1.Pod{unbound}, "not bound, but carries"},
-		"bound without cards":  {[]*corev1.Pod{bare}, "no cards written"},
+		"bound without cards":  {[]*corev1.Pod{bare}, "has no annotation with cards"},
 		"bound without mark":   {[]*corev1.Pod{silent}, "without"},
 		"too few cards":        {[]*corev1.Pod{bound(two, "node", "1")}, "wants 2 cards"},
 		"a card twice":         {[]*corev1.Pod{bound(two, "node", "1,1")}, "has cards"},
@@ -66,14 +67,14 @@ func TestTheHistoryCheckNoticesEveryBrokenPromise(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			said := replay(t, one.pods)
-			if (one.says == "") != (said == "") || !strings.Contains(said, one.says) {
-				t.Errorf("said %q, want %q", said, one.says)
+			if (one.want == "") != (said == "") || !strings.Contains(said, one.want) {
+				t.Errorf("error %q, want %q", said, one.want)
 			}
 		})
 	}
 }
 
-// replay says what the check finds in pods that appear one after the other.
+// replay adds pods one after the other, and returns the error of the check.
 func replay(t *testing.T, pods []*corev1.Pod) string {
 	t.Helper()
 	history := &History{held: map[string]*Holding{}, pods: map[string]podHolding{}}

@@ -11,11 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// kube-apiserver stores "<" as one byte and writes it as six: this value makes a watch line of 8.7 MB,
-// and thirty pods of it more than 256 MiB of one page of a list.
+// kube-apiserver stores "<" as one byte and writes it as six bytes. This value makes a watch line of
+// 8.7 MB, and thirty such pods make a page of more than 256 MiB.
 const longValue = 1_450_000
 
-// createRaw creates a pod from its JSON as a tenant may write it; Go's own encoder would escape it.
+// createRaw creates a pod from JSON text. Go's encoder would escape characters of it.
 func createRaw(ctx context.Context, t testing.TB, namespace, pod string) error {
 	t.Helper()
 	return plane.admin.CoreV1().RESTClient().Post().AbsPath("/api/v1/namespaces", namespace, "pods").
@@ -28,7 +28,7 @@ func longPod(name, node string) string {
 		`"env":[{"name":"LONG","value":"%s"}]}]}}`, name, node, strings.Repeat("<", longValue))
 }
 
-// deepPod has managedFields that nest so many levels.
+// deepPod returns a pod whose managedFields have this number of levels.
 func deepPod(name, node string, levels int) string {
 	fields := strings.Repeat(`{"f:a":`, levels) + "{}" + strings.Repeat("}", levels)
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"managedFields":[`+
@@ -38,7 +38,7 @@ func deepPod(name, node string, levels int) string {
 		name, fields, node)
 }
 
-// followsPods fails unless the extender hears of a pod that is bound, and of its end.
+// followsPods checks that the extender receives the binding and the end of a pod.
 func (w *World) followsPods(t *testing.T, name string) {
 	t.Helper()
 	create(w.ctx, t, w.pod(name).wholeCards(cardsOfEachNode))
@@ -59,7 +59,7 @@ func TestPodsOfATenantDoNotHideThoseOfOthers(t *testing.T) {
 		t.Fatal("kube-apiserver refuses managedFields of 120 levels: ", err)
 	}
 	world.followsPods(t, "while-it-watches")
-	// Each label is one more long line of the watch.
+	// Each change of a label is another long line of the watch.
 	label := []byte(`{"metadata":{"labels":{"again":"yes"}}}`)
 	for _, name := range []string{"long-0", "long-39"} {
 		if _, err := plane.admin.CoreV1().Pods(world.namespace).Patch(world.ctx, name,
@@ -76,16 +76,16 @@ func TestPodsOfATenantDoNotHideThoseOfOthers(t *testing.T) {
 	world.history.check(world.ctx, t)
 }
 
-// Objects that can be read are no unreadable ones, however large they are.
+// expectNoneUnreadable checks that the extender has read all objects.
 func (w *World) expectNoneUnreadable(t *testing.T) {
 	t.Helper()
 	if _, body, err := w.extender.get("/readyz"); err != nil || strings.Contains(body, "unreadable") {
-		t.Errorf("/readyz says %s, %v", body, err)
+		t.Errorf("/readyz returned %s, %v", body, err)
 	}
 }
 
-// A long pod is scheduled like any other.
-func TestALongPodThatWaitsIsBoundAndEnds(t *testing.T) {
+// A long pod is scheduled like any other pod.
+func TestALongPodIsBoundAndTerminates(t *testing.T) {
 	world := newWorld(t, 1)
 	pod := world.pod("long").share(30, 8000).build()
 	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LONG", Value: strings.Repeat("x", longValue/2)}}
@@ -94,7 +94,7 @@ func TestALongPodThatWaitsIsBoundAndEnds(t *testing.T) {
 	}
 	waitBound(world.ctx, t, world.namespace, "long")
 	deleteNow(world.ctx, t, world.namespace, "long")
-	waitFor(t, 60*time.Second, "the share to be given back", func() (bool, string) {
+	waitFor(t, 60*time.Second, "the share to be released", func() (bool, string) {
 		_, body, err := world.extender.get("/inspect/cluster")
 		return err == nil && strings.Contains(body, `"podsBound": 0`), fmt.Sprint(body, err)
 	})

@@ -16,7 +16,7 @@ import (
 
 const coreShort = "too few cards have enough free mgpu-core"
 
-// World is what most tests need: a namespace, an extender with a scheduler, and nodes.
+// World has a namespace, nodes, and an extender with a scheduler.
 type World struct {
 	ctx       context.Context
 	namespace string
@@ -38,7 +38,7 @@ func newWorld(t *testing.T, nodes int) *World {
 
 func (w *World) pod(name string) *PodBuilder { return newPod(w.namespace, name) }
 
-// fillEachCard binds one share to each card of each node, named full-0, full-1, ...
+// fillEachCard binds one pod to each card of each node. The pods are named full-0, full-1, ...
 func (w *World) fillEachCard(t *testing.T, core int) []string {
 	t.Helper()
 	names := make([]string, len(w.nodes)*cardsOfEachNode)
@@ -50,11 +50,11 @@ func (w *World) fillEachCard(t *testing.T, core int) []string {
 	return names
 }
 
-func TestDeletionGivesTheShareBackAndWakesAPendingPod(t *testing.T) {
+func TestAPendingPodGetsTheShareOfADeletedPod(t *testing.T) {
 	world := newWorld(t, 1)
 	full := world.fillEachCard(t, 60)
-	// Again and again: the scheduler and the extender hear of a deletion at the same time, and the pod
-	// must be bound whoever is first.
+	// The scheduler and the extender receive a deletion at the same time. The pod must be bound in either
+	// order, so the test has several rounds.
 	for round, name := range full {
 		waiting := fmt.Sprint("waiting-", round)
 		create(world.ctx, t, world.pod(waiting).share(60, 8000))
@@ -65,7 +65,7 @@ func TestDeletionGivesTheShareBackAndWakesAPendingPod(t *testing.T) {
 	world.history.check(world.ctx, t)
 }
 
-func TestAFinishedPodGivesItsShareBack(t *testing.T) {
+func TestATerminatedPodReleasesItsShare(t *testing.T) {
 	for _, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
 		t.Run(string(phase), func(t *testing.T) {
 			world := newWorld(t, 1)
@@ -89,7 +89,7 @@ func TestATerminatingPodKeepsItsShare(t *testing.T) {
 	full := world.fillEachCard(t, 60)
 	create(world.ctx, t, world.pod("waiting").share(60, 8000))
 	waitPending(world.ctx, t, world.namespace, "waiting", coreShort)
-	// No kubelet ends it: it stays terminating.
+	// Without a kubelet the pod stays terminating.
 	err := plane.admin.CoreV1().Pods(world.namespace).Delete(world.ctx, full[0], metav1.DeleteOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestATerminatingPodKeepsItsShare(t *testing.T) {
 	world.history.check(world.ctx, t)
 }
 
-func TestAContainerNameOf44CharactersIsRefusedBeforeBind(t *testing.T) {
+func TestAContainerNameOf44CharactersIsRejected(t *testing.T) {
 	world := newWorld(t, 1)
 	longest := strings.Repeat("n", 43)
 	create(world.ctx, t, world.pod("legal").container(longest, "10", "1024"))
@@ -118,7 +118,7 @@ func TestAContainerNameOf44CharactersIsRefusedBeforeBind(t *testing.T) {
 	}
 	create(world.ctx, t, world.pod("illegal").container(longest+"n", "10", "1024"))
 	waitPending(world.ctx, t, world.namespace, "illegal", "at most 43")
-	// A pod that was wedged would refuse this.
+	// The pod can still be changed.
 	_, err := plane.admin.CoreV1().Pods(world.namespace).Patch(world.ctx, "legal", types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"touched":"yes"}}}`), metav1.PatchOptions{})
 	if err != nil {
@@ -127,7 +127,7 @@ func TestAContainerNameOf44CharactersIsRefusedBeforeBind(t *testing.T) {
 	world.history.check(world.ctx, t)
 }
 
-func TestEveryRefusalOfARequestReachesTheUser(t *testing.T) {
+func TestInvalidRequestsHaveAReasonInTheEvent(t *testing.T) {
 	world := newWorld(t, 1)
 	for name, one := range map[string]struct {
 		pod      *PodBuilder
@@ -165,14 +165,14 @@ func TestAmountsAreReadAsKubernetesWritesThem(t *testing.T) {
 	half := world.pod("half").container("c", "0.5", "1024").build()
 	_, err := plane.admin.CoreV1().Pods(world.namespace).Create(world.ctx, half, metav1.CreateOptions{})
 	if !apierrors.IsInvalid(err) {
-		t.Errorf("0.5 of an extended resource: %v, want the API server to refuse it", err)
+		t.Errorf("0.5 of an extended resource: %v, want the API server to reject it", err)
 	}
 	world.history.check(world.ctx, t)
 }
 
-// Two pods of 50 % on each card: the first two of priority 1 stand on different cards, so that evicting
-// the two cheapest frees 100 % in sum and no card.
-func TestPreemptionEvictsWhatFreesACardNotWhatMerelyFreesSums(t *testing.T) {
+// There are two pods of 50 % on each card. The two pods of priority 1 are on different cards, so
+// evicting them would release 100 % in total, but no whole card.
+func TestPreemptionReleasesAWholeCard(t *testing.T) {
 	world := newWorld(t, 1)
 	for name, value := range map[string]int32{"cheap": 1, "middle": 50, "high": 1000} {
 		createPriorityClass(world.ctx, t, name, value)
@@ -203,7 +203,7 @@ func TestPreemptionEvictsWhatFreesACardNotWhatMerelyFreesSums(t *testing.T) {
 	world.history.check(world.ctx, t)
 }
 
-// endVictims plays kubelet: what is terminating ends, until the pod is bound.
+// endVictims deletes terminating pods, as kubelet would, until the pod is bound.
 func (w *World) endVictims(t *testing.T, pod string) []string {
 	t.Helper()
 	var victims []string

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The one control plane of all tests; each has its own namespace and nodes.
+// plane is the control plane of all tests. Each test has its own namespace and nodes.
 var plane *ControlPlane
 
 func TestMain(m *testing.M) {
@@ -51,12 +51,12 @@ func runAll(m *testing.M) int {
 	return m.Run()
 }
 
-// endOnSignal takes everything down where the tests are told to end, until the returned call.
+// endOnSignal stops all processes when a signal arrives, until the returned function is called.
 func endOnSignal(folder string) func() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
-		if _, told := <-signals; told {
+		if _, received := <-signals; received {
 			stopNode()
 			_ = os.RemoveAll(folder)
 			os.Exit(1)
@@ -68,7 +68,7 @@ func endOnSignal(folder string) func() {
 	}
 }
 
-// newNamespace is named after the test; its pods are removed with the test.
+// newNamespace creates a namespace for the test, and removes its pods at the end of the test.
 func newNamespace(ctx context.Context, t testing.TB) string {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", "=", "-").Replace(t.Name()))
@@ -105,7 +105,7 @@ func get(ctx context.Context, t testing.TB, namespace, name string) *corev1.Pod 
 	return pod
 }
 
-// deleteNow removes pods at once, as a kubelet does once their containers have ended.
+// deleteNow deletes pods without a grace period.
 func deleteNow(ctx context.Context, t testing.TB, namespace string, names ...string) {
 	t.Helper()
 	now := int64(0)
@@ -127,7 +127,7 @@ func waitBound(ctx context.Context, t testing.TB, namespace, name string) *corev
 	return pod
 }
 
-// scheduledCondition is what the scheduler says of a pod.
+// scheduledCondition returns the message of the condition PodScheduled.
 func scheduledCondition(pod *corev1.Pod) string {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled {
@@ -137,7 +137,7 @@ func scheduledCondition(pod *corev1.Pod) string {
 	return "no PodScheduled condition"
 }
 
-// waitPending waits until the scheduler has told the pod why it does not fit.
+// waitPending waits until the condition PodScheduled of the pod contains the sentence.
 func waitPending(ctx context.Context, t testing.TB, namespace, name, sentence string) {
 	t.Helper()
 	waitFor(t, 60*time.Second, "pod "+name+" to be pending with "+sentence, func() (bool, string) {

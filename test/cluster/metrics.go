@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Metrics are the samples of one reading of /metrics: `name{labels}` to value.
+// Metrics are the samples of one response of /metrics, as a map from `name{labels}` to the value.
 type Metrics map[string]float64
 
 func (e *Extender) metrics(t testing.TB) Metrics {
@@ -39,7 +39,7 @@ func readMetrics(text string) Metrics {
 	return samples
 }
 
-// with sums the samples of a metric whose labels contain all of these, such as `verb="bind"`.
+// with returns the sum of the samples of a metric that have all these labels, such as `verb="bind"`.
 func (m Metrics) with(name string, labels ...string) float64 {
 	sum := 0.0
 	for sample, value := range m {
@@ -62,7 +62,7 @@ func sampleMatches(sample, name string, labels []string) bool {
 	return true
 }
 
-// percentile reads a histogram as Prometheus' histogram_quantile does.
+// percentile computes a percentile of a histogram like histogram_quantile of Prometheus.
 func (m Metrics) percentile(name string, share float64, labels ...string) float64 {
 	type bucket struct{ bound, count float64 }
 	var buckets []bucket
@@ -93,7 +93,7 @@ func (m Metrics) percentile(name string, share float64, labels ...string) float6
 	return below.bound + (buckets[at].bound-below.bound)*(rank-below.count)/(buckets[at].count-below.count)
 }
 
-// latencies is a line for the test's output.
+// latencies returns a line for the output of the test.
 func (m Metrics) latencies(name, verb string) string {
 	label := fmt.Sprintf("verb=%q", verb)
 	return fmt.Sprintf("%-10s %6.0f calls, p50 %.2f ms, p90 %.2f ms, p99 %.2f ms", verb,
@@ -101,7 +101,7 @@ func (m Metrics) latencies(name, verb string) string {
 		1000*m.percentile(name, 0.9, label), 1000*m.percentile(name, 0.99, label))
 }
 
-// Names of the extender's metrics.
+// These are names of the extender's metrics.
 const (
 	verbSeconds = "mgpu_extender_verb_duration_seconds"
 	bindsTotal  = "mgpu_extender_binds_total"

@@ -20,13 +20,13 @@ import (
 
 const (
 	nodeName       = "mgpu-node"
-	devicePluginAt = "/var/lib/kubelet/device-plugins" // kubelet has no flag for it
+	devicePluginAt = "/var/lib/kubelet/device-plugins" // kubelet has no flag for this folder
 	nodeReadyLimit = 90 * time.Second
 	podsGoneLimit  = 60 * time.Second
 )
 
-// Node is a real kubelet with containerd and runc. All TestNode tests share one, which the first of
-// them starts; TestMain stops it. What it keeps stands in `folder`, except where sweep says otherwise.
+// Node is a real kubelet with containerd and runc. All TestNode tests share it; the first test starts
+// it, and TestMain stops it. Its files are in `folder`, except those that sweep lists.
 type Node struct {
 	plane      *ControlPlane
 	folder     string
@@ -35,14 +35,14 @@ type Node struct {
 	kubelet    *Process
 }
 
-// The one node, and why there is none.
+// The node, or the error of its start.
 var node struct {
 	once sync.Once
 	real *Node
 	err  error
 }
 
-// realNode is the node, ready to run pods.
+// realNode returns the node, which is ready to run pods.
 func realNode(t testing.TB) *Node {
 	t.Helper()
 	if why := cannotRunContainers(t.TempDir()); why != "" {
@@ -55,7 +55,7 @@ func realNode(t testing.TB) *Node {
 	return node.real
 }
 
-// cannotRunContainers says why this machine cannot have a node, "" where it can.
+// cannotRunContainers returns the reason why this machine cannot run a node, or "" if it can.
 func cannotRunContainers(scratch string) string {
 	if os.Geteuid() != 0 {
 		return "a kubelet with containers needs root"
@@ -65,29 +65,29 @@ func cannotRunContainers(scratch string) string {
 	}
 	if connection, err := net.Dial("unix", filepath.Join(devicePluginAt, "kubelet.sock")); err == nil {
 		_ = connection.Close()
-		return "another kubelet listens in " + devicePluginAt + ", and there can be only one"
+		return "another kubelet listens in " + devicePluginAt + ", and a machine can have only one kubelet"
 	}
 	if err := syscall.Mount("tmpfs", scratch, "tmpfs", 0, ""); err != nil {
-		return "a kubelet with containers needs to mount, and this machine does not let us: " + err.Error()
+		return "a kubelet with containers needs to mount file systems, and this machine forbids it: " + err.Error()
 	}
 	if err := syscall.Unmount(scratch, 0); err != nil {
-		return "what was mounted to try cannot be unmounted: " + err.Error()
+		return "the test mount cannot be unmounted: " + err.Error()
 	}
 	return ""
 }
 
-// stopNode is harmless where no test asked for the node.
+// stopNode stops the node, if a test has started it.
 func stopNode() {
 	if node.real != nil {
 		node.real.stop()
 	}
 }
 
-// startNode also returns what it started before it failed, for stop.
+// startNode starts the node. If it fails, it still returns the node, so that the caller can stop it.
 func (c *ControlPlane) startNode() (*Node, error) {
 	runtime := os.Getenv("MGPU_RUNTIME_FOLDER")
 	if runtime == "" {
-		return nil, fmt.Errorf("MGPU_RUNTIME_FOLDER is not set; test/run.sh cluster builds containerd and sets it")
+		return nil, fmt.Errorf("MGPU_RUNTIME_FOLDER is not set; test/run.sh node builds containerd and sets it")
 	}
 	if err := sweepLeftovers(); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (n *Node) checkpoint() string {
 	return filepath.Join(devicePluginAt, "kubelet_internal_checkpoint")
 }
 
-// startContainerd also starts it again after it was killed.
+// startContainerd starts containerd, also after a kill.
 func (n *Node) startContainerd() error {
 	var err error
 	n.containerd, err = startProcess("containerd", n.path("containerd.log"), filepath.Join(n.runtime, "containerd"),
@@ -139,7 +139,7 @@ func (n *Node) startContainerd() error {
 	})
 }
 
-// startKubelet also starts it again after it was killed.
+// startKubelet starts kubelet, also after a kill.
 func (n *Node) startKubelet(flags ...string) error {
 	var err error
 	arguments := []string{"--config", n.path("kubelet.yaml"), "--kubeconfig", n.plane.kubeconfig(kubeletToken),
@@ -150,7 +150,7 @@ func (n *Node) startKubelet(flags ...string) error {
 	return err
 }
 
-// waitReady waits for the Node object, and lets pods onto it once kubelet says that it is ready.
+// waitReady waits until kubelet reports that the node is ready, and removes the taint of the new node.
 func (n *Node) waitReady() error {
 	ctx := context.Background()
 	err := poll(nodeReadyLimit, "the node to be ready", func() (bool, string) {
@@ -166,7 +166,7 @@ func (n *Node) waitReady() error {
 	if err != nil {
 		return err
 	}
-	// There is no controller to remove the taint that the API server gives every new node.
+	// The API server adds a taint to every new node, and there is no controller that removes it.
 	_, err = n.plane.admin.CoreV1().Nodes().Patch(ctx, nodeName, types.MergePatchType,
 		[]byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
 	return err
@@ -190,7 +190,7 @@ func (n *Node) object(t testing.TB) *corev1.Node {
 	return one
 }
 
-// stop removes the pods while kubelet lives, and then everything.
+// stop removes the pods while kubelet runs, and then stops all processes and removes all files.
 func (n *Node) stop() {
 	if err := n.removePods(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -206,7 +206,7 @@ func (n *Node) stop() {
 	}
 }
 
-// removePods deletes all pods of the node, and waits until their containers are gone too.
+// removePods deletes all pods of the node and waits until they and their containers are gone.
 func (n *Node) removePods() error {
 	ctx, options := context.Background(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + nodeName}
 	if n.kubelet == nil || !n.kubelet.running() || n.containerd == nil || !n.containerd.running() {
@@ -238,8 +238,8 @@ func (n *Node) removeSoon(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
-// forgetDevices starts kubelet anew, without pods and without what it knew of devices, as after the
-// node was drained and made again.
+// forgetDevices restarts kubelet without pods and without its device checkpoint, like a node that was
+// drained and created again.
 func (n *Node) forgetDevices() error {
 	if err := n.removePods(); err != nil {
 		return err
@@ -254,17 +254,17 @@ func (n *Node) forgetDevices() error {
 	return n.waitReady()
 }
 
-// tasks are the folders of the containers that containerd runs, sandboxes included.
+// tasks returns the folders of the containers that containerd runs, including sandboxes.
 func (n *Node) tasks() []string { return tasksIn(n.folder) }
 
-// ctr runs containerd's own client.
+// ctr runs the client of containerd.
 func (n *Node) ctr(arguments ...string) (string, error) {
 	return runTool(filepath.Join(n.runtime, "ctr"),
 		append([]string{"-a", n.containerdSocket(), "-n", "k8s.io"}, arguments...)...)
 }
 
-// killContainer ends the first process of a container with SIGKILL, as a crash does. It finds it by
-// what is on the node alone: the API server may be gone.
+// killContainer sends SIGKILL to the first process of a container, like a crash. It uses only files of
+// the node, because the API server may not be running.
 func (n *Node) killContainer(t testing.TB, pod *corev1.Pod, container string) {
 	t.Helper()
 	if err := syscall.Kill(n.pidOf(t, pod, container), syscall.SIGKILL); err != nil {
@@ -272,7 +272,7 @@ func (n *Node) killContainer(t testing.TB, pod *corev1.Pod, container string) {
 	}
 }
 
-// pidOf the container's first process.
+// pidOf returns the process ID of the first process of a container.
 func (n *Node) pidOf(t testing.TB, pod *corev1.Pod, container string) int {
 	t.Helper()
 	for _, task := range n.tasks() {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	benchAlone      = 60 // starts of one container after the other
+	benchAlone      = 60 // sequential starts
 	benchRounds     = 5
 	benchRoundPods  = 60
 	benchPods       = 50
@@ -19,10 +19,10 @@ const (
 	ticksPerSecond  = 100 // USER_HZ, of /proc/<pid>/stat
 )
 
-// bench/node.sh runs these; what they report stands in bench/README.md.
+// bench/node.sh runs these benchmarks. The README has their results.
 
-// BenchmarkNodeStart: containers one after the other, and many at once, with each settle time. A miss
-// is a container that containerd refused since it had not read the CDI file of its device yet.
+// BenchmarkNodeStart starts containers sequentially and concurrently, with each settle time. A miss is a
+// container that containerd rejected because it had not read the CDI file of its device yet.
 func BenchmarkNodeStart(b *testing.B) {
 	for _, settle := range []int{0, 20, 50} {
 		b.Run(fmt.Sprintf("settle=%dms/alone", settle), func(b *testing.B) {
@@ -55,7 +55,7 @@ func (w *NodeWorld) reportStarts(b *testing.B) {
 	metrics := w.plugin.metrics(b)
 	const allocate, start = "mgpu_plugin_allocate_duration_seconds", "mgpu_plugin_prestart_duration_seconds"
 	started := `result="started"`
-	b.ReportMetric(0, "ns/op") // of the whole, which says nothing
+	b.ReportMetric(0, "ns/op") // the default metric has no meaning here
 	b.ReportMetric(metrics.with(start+"_count", started), "starts")
 	b.ReportMetric(float64(w.misses(b)), "misses")
 	b.ReportMetric(1000*metrics.percentile(allocate, 0.5), "allocate-p50-ms")
@@ -64,9 +64,9 @@ func (w *NodeWorld) reportStarts(b *testing.B) {
 	b.ReportMetric(1000*metrics.percentile(start, 0.99, started), "prestart-p99-ms")
 }
 
-// BenchmarkNodeIdle: what the plugin costs while 8 cards are shared by 200 containers that run. With
-// ResourceHealthStatus kubelet 1.36 writes the status of such pods anew every few seconds, in another
-// order (kubernetes/kubernetes#142293).
+// BenchmarkNodeIdle measures the plugin while 200 running containers share 8 cards. With
+// ResourceHealthStatus, kubelet 1.36 updates the status of such pods every few seconds, in another order
+// (kubernetes/kubernetes#142293).
 func BenchmarkNodeIdle(b *testing.B) {
 	for _, health := range []string{"true", "false"} {
 		b.Run("ResourceHealthStatus="+health, func(b *testing.B) {
@@ -110,7 +110,7 @@ func (w *NodeWorld) idle(b *testing.B) {
 	b.ReportMetric(1000*time.Since(begin).Seconds()/scrapes, "scrape-ms")
 }
 
-// processorTicks is utime + stime (proc(5), /proc/pid/stat, fields 14 and 15).
+// processorTicks returns utime + stime (proc(5), /proc/pid/stat, fields 14 and 15).
 func (p *DevicePlugin) processorTicks(b *testing.B) int64 {
 	b.Helper()
 	text, err := os.ReadFile("/proc/" + p.pid() + "/stat")

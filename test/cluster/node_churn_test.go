@@ -16,9 +16,9 @@ const (
 	reuseRounds = 12
 )
 
-// All devices but two are taken, so that kubelet gives those two out again and again, to pods on one
-// card or the other.
-func TestNodeReusedDevicesNeverBringTheCardOfTheLastPod(t *testing.T) {
+// All devices but two are in use, so kubelet allocates these two again and again, to pods on different
+// cards.
+func TestNodeReusedDevicesGetTheCardOfTheirNewPod(t *testing.T) {
 	world := newNodeWorld(t, v100s(2))
 	for _, card := range []string{"0", "1"} {
 		world.createBound(t, world.pod("filler-"+card).share(99, 20000), card)
@@ -51,7 +51,7 @@ func TestNodeReusedDevicesNeverBringTheCardOfTheLastPod(t *testing.T) {
 	t.Logf("devices went to a pod on the other card %d times", moved)
 }
 
-// removeNow does not wait longer than containers need to end: their devices are free at once.
+// removeNow deletes pods without a grace period, and waits until they are gone.
 func (w *NodeWorld) removeNow(t testing.TB, names ...string) {
 	t.Helper()
 	soon := int64(1)
@@ -71,8 +71,8 @@ func (w *NodeWorld) removeNow(t testing.TB, names ...string) {
 	})
 }
 
-// Each round's pods come while those of the round before go, in random order.
-func TestNodeManyPodsComeAndGo(t *testing.T) {
+// In each round, new pods are created while those of the previous round are deleted, in random order.
+func TestNodeCreatesAndDeletesManyPods(t *testing.T) {
 	world := newScheduledWorld(t, v100s(8))
 	random := rand.New(rand.NewSource(1))
 	var before []string
@@ -95,7 +95,7 @@ func TestNodeManyPodsComeAndGo(t *testing.T) {
 	world.logPlugin(t)
 }
 
-// churnPod: 60 of them and 60 that are on their way out fit on 8 cards.
+// churnPod returns a small pod: 60 of them and 60 terminating ones fit on 8 cards.
 func churnPod(world *NodeWorld, name string, random *rand.Rand) *PodBuilder {
 	builder := world.pod(name).share(2+random.Intn(4), 300+random.Intn(1500))
 	switch random.Intn(6) {
@@ -107,7 +107,7 @@ func churnPod(world *NodeWorld, name string, random *rand.Rand) *PodBuilder {
 	return builder.runs()
 }
 
-// logPlugin tells how fast the plugin was and how often the runtime missed what it had written.
+// logPlugin logs the durations of the plugin's calls, and how often the runtime had not read its files.
 func (w *NodeWorld) logPlugin(t testing.TB) {
 	t.Helper()
 	metrics := w.plugin.metrics(t)
@@ -115,14 +115,14 @@ func (w *NodeWorld) logPlugin(t testing.TB) {
 	started := `result="started"`
 	t.Logf("Allocate: %.0f calls, p50 %.2f ms, p99 %.2f ms", metrics.with(allocate+"_count"),
 		1000*metrics.percentile(allocate, 0.5), 1000*metrics.percentile(allocate, 0.99))
-	t.Logf("PreStart: %.0f started, p50 %.1f ms, p99 %.1f ms, %.0f refused", metrics.with(start+"_count", started),
+	t.Logf("PreStart: %.0f started, p50 %.1f ms, p99 %.1f ms, %.0f rejected", metrics.with(start+"_count", started),
 		1000*metrics.percentile(start, 0.5, started), 1000*metrics.percentile(start, 0.99, started),
 		metrics.with(start+"_count", `result="refused"`))
-	t.Logf("containers that the runtime refused because it had not seen their device yet: %d", w.misses(t))
+	t.Logf("containers that the runtime rejected because it had not read their device yet: %d", w.misses(t))
 	t.Logf("resident memory %.1f MiB", metrics.with("process_resident_memory_bytes")/(1<<20))
 }
 
-// misses are the events in which kubelet says that a CDI name did not resolve.
+// misses counts the events about CDI names that could not be resolved.
 func (w *NodeWorld) misses(t testing.TB) int {
 	t.Helper()
 	events, err := plane.admin.CoreV1().Events(w.namespace).List(w.ctx, metav1.ListOptions{})

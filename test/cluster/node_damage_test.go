@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// An init container cannot be told without the checkpoint: it waits, and is not guessed.
+// An init container cannot be identified without the checkpoint, so it does not start.
 func TestNodeWithACorruptCheckpoint(t *testing.T) {
 	proxy := startResourcesProxy(t, realNode(t))
 	world := newNodeWorld(t, v100s(2), "--pod-resources-socket", proxy.socket)
-	// While the plugin waits for PodResources there is time to write into the checkpoint.
+	// The checkpoint is overwritten while the plugin waits for PodResources.
 	corrupt := func(builder *PodBuilder, cards ...string) {
 		proxy.delay.Store(int64(2 * time.Second))
 		pod := world.createBound(t, builder, cards...)
 		waitFor(t, podRunningLimit, "kubelet's checkpoint of "+pod.Name, func() (bool, string) {
 			text, err := os.ReadFile(world.node.checkpoint())
-			return err == nil && strings.Count(string(text), string(pod.UID)) >= len(asksOf(pod)), string(text)
+			return err == nil && strings.Count(string(text), string(pod.UID)) >= len(requestsOf(pod)), string(text)
 		})
 		if err := os.WriteFile(world.node.checkpoint(), []byte(`{"Data": [[[`), 0o600); err != nil {
 			t.Fatal(err)
@@ -30,12 +30,12 @@ func TestNodeWithACorruptCheckpoint(t *testing.T) {
 	corrupt(world.pod("app").share(30, 4000), "0")
 	world.checkViews(t, "app")
 	corrupt(world.pod("init").initShare(20, 3000).share(30, 4000), "1", "1")
-	// Whose container it is cannot be told, so that kubelet alone says why.
-	waitFor(t, podRunningLimit, "the init container to be refused", func() (bool, string) {
+	// The pod is unknown to the plugin, so only the event of kubelet has the reason.
+	waitFor(t, podRunningLimit, "the init container to be rejected", func() (bool, string) {
 		said := statusOf(get(world.ctx, t, world.namespace, "init"))
 		return strings.Contains(said, "cannot tell which container kubelet starts"), said
 	})
-	// Kubelet writes the whole checkpoint anew at its next allocation.
+	// Kubelet writes a new checkpoint at its next allocation.
 	world.createBound(t, world.pod("next").share(10, 1000), "0")
 	world.checkViews(t, "next", "init")
 }
@@ -59,10 +59,10 @@ func TestNodeWithBrokenRecords(t *testing.T) {
 	if len(broken) != 3 {
 		t.Errorf("%d files were set aside, want 3: %v", len(broken), broken)
 	}
-	// What they hold is known again: no room for more than the rest of a card.
+	// The shares of the rebuilt records count: a pod cannot have more than the rest of a card.
 	world.createBound(t, world.pod("too-much").share(70, 8000), "1")
 	world.waitRefused(t, "too-much", world.namespace+"/running-1")
-	world.checkUnhurt(t, pods, "3")
+	world.checkUnaffected(t, pods, "3")
 }
 
 func TestNodeStateFolderRemovedWhileContainersRun(t *testing.T) {
@@ -76,7 +76,7 @@ func TestNodeStateFolderRemovedWhileContainersRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	world.plugin.startAgain(t)
-	world.checkUnhurt(t, pods, "2")
+	world.checkUnaffected(t, pods, "2")
 }
 
 func TestNodeWithAFullDisk(t *testing.T) {
@@ -108,7 +108,7 @@ func TestNodeWithAFullDisk(t *testing.T) {
 	world.checkView(t, world.waitRestarted(t, pods[0].Name, 1))
 }
 
-func TestNodeWithASlowAndARefusingKubelet(t *testing.T) {
+func TestNodeWithASlowAndARateLimitingKubelet(t *testing.T) {
 	proxy := startResourcesProxy(t, realNode(t))
 	world := newNodeWorld(t, v100s(3), "--pod-resources-socket", proxy.socket)
 	proxy.delay.Store(int64(2 * time.Second))
@@ -116,7 +116,7 @@ func TestNodeWithASlowAndARefusingKubelet(t *testing.T) {
 	world.checkViews(t, "slow")
 	proxy.delay.Store(0)
 
-	// So many refusals that waiting for the rate to pass is not enough: the checkpoint tells.
+	// PodResources fails so often that the plugin must use the checkpoint.
 	proxy.exhausted.Store(true)
 	for i := range 6 {
 		world.createBound(t, world.pod(fmt.Sprint("exhausted-", i)).share(10, 1000), fmt.Sprint(i%3))
@@ -125,11 +125,11 @@ func TestNodeWithASlowAndARefusingKubelet(t *testing.T) {
 		world.checkViews(t, fmt.Sprint("exhausted-", i))
 	}
 	if proxy.refused.Load() == 0 {
-		t.Error("the plugin has not asked while it was refused")
+		t.Error("the plugin made no call while kubelet rejected calls")
 	}
 	proxy.exhausted.Store(false)
 
-	// No answer at all.
+	// Kubelet does not respond.
 	proxy.delay.Store(int64(time.Minute))
 	world.createBound(t, world.pod("silent").share(30, 4000), "1")
 	world.checkViews(t, "silent")

@@ -14,10 +14,10 @@ import (
 	"syscall"
 )
 
-// The one image: busybox, for containers and for sandboxes. Nothing can be pulled here.
+// nodeImage is a busybox image for containers and sandboxes. The node cannot pull images.
 const nodeImage = "mgpu.test/busybox:1"
 
-const overlayMagic = 0x794c7630 // overlayfs cannot stand on itself
+const overlayMagic = 0x794c7630 // overlayfs cannot be mounted on overlayfs
 
 const containerdConfig = `version = 3
 root = "{folder}/root"
@@ -31,7 +31,7 @@ sandbox = "{image}"
 [plugins.'io.containerd.cri.v1.runtime']
 enable_cdi = true
 cdi_spec_dirs = ["{folder}/cdi-static", "{folder}/cdi"]
-# runc dies where it may not lower its score and is told to.
+# Without this, runc fails if it must not lower the OOM score.
 restrict_oom_score_adj = true
 netns_mounts_under_state_dir = true
 [plugins.'io.containerd.cri.v1.runtime'.cni]
@@ -52,7 +52,7 @@ const networkConfig = `{"cniVersion": "1.0.0", "name": "{network}", "plugins": [
 "ipam": {"type": "host-local", "dataDir": "{folder}/addresses", "ranges": [[{"subnet": "10.213.0.0/20"}]]}}]}
 `
 
-// Short periods make tests short; nothing here may evict what runs on a busy machine.
+// Periods are short, so that tests are short. Eviction thresholds are low, because the machine may be busy.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 address: 127.0.0.1
@@ -85,7 +85,7 @@ crashLoopBackOff: {maxContainerRestartPeriod: 1s}
 featureGates: {KubeletCrashLoopBackOffMax: true}
 `
 
-// prepare writes everything that containerd and kubelet read.
+// prepare writes the files that containerd and kubelet read.
 func (n *Node) prepare() error {
 	if err := markLeftovers(n.folder); err != nil {
 		return err
@@ -124,11 +124,11 @@ func snapshotterFor(folder string) string {
 	return "overlayfs"
 }
 
-// importImage makes the image of Debian's busybox and gives it to containerd.
+// importImage makes an image with Debian's busybox and imports it into containerd.
 func (n *Node) importImage() error {
 	busybox, err := exec.LookPath("busybox")
 	if err != nil {
-		return fmt.Errorf("%w; the Debian package busybox-static has it", err)
+		return fmt.Errorf("%w; install the Debian package busybox-static", err)
 	}
 	layer, err := busyboxLayer(busybox)
 	if err != nil {
@@ -145,7 +145,7 @@ func (n *Node) importImage() error {
 	return err
 }
 
-// busyboxLayer is a file system with busybox under each of its names.
+// busyboxLayer returns an image layer with busybox under all of its names.
 func busyboxLayer(busybox string) ([]byte, error) {
 	program, err := os.ReadFile(busybox)
 	if err != nil {
@@ -164,7 +164,7 @@ func busyboxLayer(busybox string) ([]byte, error) {
 	return archiveOf(files)
 }
 
-// dockerArchive is what `docker save` writes for an image of one layer.
+// dockerArchive returns an image of one layer in the format of `docker save`.
 func dockerArchive(layer []byte) ([]byte, error) {
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux",
@@ -186,7 +186,7 @@ func dockerArchive(layer []byte) ([]byte, error) {
 
 func digestOf(content []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(content)) }
 
-// archiveFile is a plain file, or a symbolic link where `link` is set.
+// archiveFile is a regular file, or a symbolic link if `link` is set.
 type archiveFile struct {
 	name, link string
 	body       []byte

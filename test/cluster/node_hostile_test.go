@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Kubelet refuses these pods because of their node selector, and so makes no sandbox for them. They
-// stay on the API server, bound to the node, and the device plugin reads each of them.
-func refusedByKubelet(pod string) string {
+// rejectedByKubelet returns a pod that kubelet rejects because of its node selector, without creating a
+// sandbox. The pod stays bound to the node, and the device plugin reads it.
+func rejectedByKubelet(pod string) string {
 	return strings.Replace(pod, `"spec":{`, `"spec":{"nodeSelector":{"none":"none"},`, 1)
 }
 
@@ -17,12 +17,12 @@ func TestNodePodsOfATenantDoNotHideThoseOfOthers(t *testing.T) {
 	world := newNodeWorld(t, v100s(2))
 	world.startsAndEnds(t, "before")
 	for i := range 40 {
-		long := refusedByKubelet(longPod(fmt.Sprint("long-", i), nodeName))
+		long := rejectedByKubelet(longPod(fmt.Sprint("long-", i), nodeName))
 		if err := createRaw(world.ctx, t, world.namespace, long); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := createRaw(world.ctx, t, world.namespace, refusedByKubelet(deepPod("deep", nodeName, 120))); err != nil {
+	if err := createRaw(world.ctx, t, world.namespace, rejectedByKubelet(deepPod("deep", nodeName, 120))); err != nil {
 		t.Fatal(err)
 	}
 	world.startsAndEnds(t, "while-it-watches")
@@ -30,12 +30,12 @@ func TestNodePodsOfATenantDoNotHideThoseOfOthers(t *testing.T) {
 	world.plugin.startAgain(t)
 	world.startsAndEnds(t, "after-a-restart")
 	if _, body, err := world.plugin.get("/readyz"); err != nil || strings.Contains(body, "unreadable") {
-		t.Errorf("/readyz says %s, %v", body, err)
+		t.Errorf("/readyz returned %s, %v", body, err)
 	}
 	t.Log("mgpu-device-plugin: ", world.plugin.process.memory())
 }
 
-// startsAndEnds fails unless a pod gets a whole card, and the card is free again after the pod's end.
+// startsAndEnds checks that a pod gets a whole card, and that the card is free after the pod has ended.
 func (w *NodeWorld) startsAndEnds(t *testing.T, name string) {
 	t.Helper()
 	w.createBound(t, w.pod(name).wholeCards(1), "0")

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// A plugin that cannot do its work says why in one sentence, is alive and not ready, and begins once
-// the reason is gone.
-func TestNodePluginWaitsForWhatIsMissing(t *testing.T) {
+// A plugin with a problem reports it in one sentence and is alive but not ready. It becomes ready when
+// the problem is solved.
+func TestNodePluginIsNotReadyUntilProblemsAreSolved(t *testing.T) {
 	node := realNode(t)
 	node.forgetCards(t)
 	good := func(plugin *DevicePlugin) { plugin.writeCards(t, v100s(1)) }
 	card := "{index: 0, uuid: GPU-a, model: m, memoryMiB: 1000, devices: [/dev/null]}"
 	for name, one := range map[string]struct {
 		flags []string
-		cards string // of the cards file; empty: a good one
-		says  string
+		cards string // content of the cards file; empty: a valid one
+		want  string
 		mend  func(plugin *DevicePlugin)
 	}{
 		"index twice":     {nil, "cards: [" + card + ", " + strings.Replace(card, "GPU-a", "GPU-b", 1) + "]", "index", good},
@@ -38,7 +38,7 @@ func TestNodePluginWaitsForWhatIsMissing(t *testing.T) {
 				plugin.writeCardsText(t, one.cards)
 			}
 			plugin.start(t)
-			plugin.waitNotReady(t, one.says)
+			plugin.waitNotReady(t, one.want)
 			if one.mend != nil {
 				one.mend(plugin)
 				plugin.waitReady(t)
@@ -47,7 +47,7 @@ func TestNodePluginWaitsForWhatIsMissing(t *testing.T) {
 	}
 }
 
-// waitNotReady also accepts a program that ends: the sentence is what counts.
+// waitNotReady waits until /readyz, or the log of a program that has ended, contains the sentence.
 func (p *DevicePlugin) waitNotReady(t testing.TB, sentence string) {
 	t.Helper()
 	waitFor(t, 20*time.Second, "mgpu-device-plugin to say "+sentence, func() (bool, string) {
@@ -62,12 +62,12 @@ func (p *DevicePlugin) waitNotReady(t testing.TB, sentence string) {
 	})
 }
 
-func TestNodePluginRefusesWrongFlagsInOneSentence(t *testing.T) {
+func TestNodePluginRejectsWrongFlags(t *testing.T) {
 	_ = realNode(t)
 	kubeconfig := plane.kubeconfig(pluginToken)
 	for name, one := range map[string]struct {
 		arguments []string
-		says      string
+		want      string
 	}{
 		"unknown flag":       {[]string{"--no-such-flag"}, "no-such-flag"},
 		"port out of range":  {[]string{"--port", "70000"}, "port"},
@@ -77,11 +77,11 @@ func TestNodePluginRefusesWrongFlagsInOneSentence(t *testing.T) {
 		"node name":          {[]string{"--kubeconfig", kubeconfig, "--node-name", "Not A Name"}, "Not A Name"},
 		"domain":             {[]string{"--kubeconfig", kubeconfig, "--resource-domain", "not a domain"}, "domain"},
 	} {
-		t.Run(name, func(t *testing.T) { failsSaying(t, pluginBinary(t), one.says, one.arguments...) })
+		t.Run(name, func(t *testing.T) { checkStartError(t, pluginBinary(t), one.want, one.arguments...) })
 	}
 }
 
-// The folder with kubelet's socket may be made long after the plugin was started.
+// The folder of kubelet's socket may be created after the plugin was started.
 func TestNodePluginStartedBeforeKubelet(t *testing.T) {
 	world := newNodeWorld(t, v100s(2))
 	pods := world.runningPods(t, "0")
@@ -95,5 +95,5 @@ func TestNodePluginStartedBeforeKubelet(t *testing.T) {
 	}
 	world.plugin.waitReady(t)
 	world.plugin.waitOffered(t)
-	world.checkUnhurt(t, pods, "1")
+	world.checkUnaffected(t, pods, "1")
 }

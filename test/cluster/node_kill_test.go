@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// How the plugin writes a file: beside its place, then renamed. A pipe that stands there holds it up,
-// so that a test can act at exactly that moment.
+// holdWritingOf blocks the plugin when it writes a file. The plugin writes a temporary file and renames
+// it; here a pipe has the name of the temporary file.
 const partSuffix = ".part"
 
 func holdWritingOf(t testing.TB, path string) (release func()) {
@@ -25,7 +25,7 @@ func holdWritingOf(t testing.TB, path string) (release func()) {
 	return func() { _ = os.Remove(path + partSuffix) }
 }
 
-// waitHeld waits until a thread of the plugin is held up by such a pipe.
+// waitHeld waits until such a pipe blocks a thread of the plugin.
 func (p *DevicePlugin) waitHeld(t testing.TB) {
 	t.Helper()
 	waitFor(t, podRunningLimit, "mgpu-device-plugin to write", func() (bool, string) {
@@ -37,8 +37,8 @@ func (p *DevicePlugin) waitHeld(t testing.TB) {
 	})
 }
 
-// waitAllocated returns the record of the next Allocate, the moment kubelet has its answer: a pod whose
-// Allocate is cut off fails for good.
+// waitAllocated waits until kubelet has the response of the next Allocate, and returns its record. A pod
+// whose Allocate fails is rejected permanently.
 func (p *DevicePlugin) waitAllocated(t testing.TB, before []string, pod *corev1.Pod) string {
 	t.Helper()
 	record := ""
@@ -63,7 +63,7 @@ func isBound(record string) bool {
 	return strings.Contains(string(text), `"owner"`)
 }
 
-// What each pod's card is, and where the plugin is killed while the pod starts.
+// The plugin is killed at several points while a pod starts.
 func TestNodePluginKilledWhileAPodStarts(t *testing.T) {
 	world := newNodeWorld(t, v100s(4), "--settle-ms", "1500")
 	plugin := world.plugin
@@ -111,7 +111,7 @@ func TestNodePluginKilledWhileAPodStarts(t *testing.T) {
 		pod := world.waitRunning(t, name)
 		world.checkView(t, pod)
 		if restarts := pod.Status.ContainerStatuses[0].RestartCount; restarts != 0 {
-			t.Errorf("%s was started again %d times", name, restarts)
+			t.Errorf("%s was restarted %d times", name, restarts)
 		}
 	}
 	if count := len(plugin.records()); count != len(killed) {
@@ -121,7 +121,7 @@ func TestNodePluginKilledWhileAPodStarts(t *testing.T) {
 
 func allocationOf(record string) string { return strings.TrimSuffix(filepath.Base(record), ".json") }
 
-// runningPods makes a pod on each card, and returns them when they run.
+// runningPods creates a pod on each card, and returns the pods when they run.
 func (w *NodeWorld) runningPods(t testing.TB, cards ...string) []*corev1.Pod {
 	t.Helper()
 	pods := make([]*corev1.Pod, len(cards))
@@ -135,8 +135,9 @@ func (w *NodeWorld) runningPods(t testing.TB, cards ...string) []*corev1.Pod {
 	return pods
 }
 
-// checkUnhurt: nothing was started anew, and new pods and restarts get the right cards.
-func (w *NodeWorld) checkUnhurt(t testing.TB, pods []*corev1.Pod, card string) {
+// checkUnaffected checks that no container was restarted, and that new pods and restarted containers get the
+// right cards.
+func (w *NodeWorld) checkUnaffected(t testing.TB, pods []*corev1.Pod, card string) {
 	t.Helper()
 	name := "after-" + card
 	w.createBound(t, w.pod(name).share(20, 4000), card)
@@ -146,7 +147,7 @@ func (w *NodeWorld) checkUnhurt(t testing.TB, pods []*corev1.Pod, card string) {
 	w.checkView(t, w.waitRestarted(t, pods[0].Name, pods[0].Status.ContainerStatuses[0].RestartCount+1))
 }
 
-// checkSame: the same containers run.
+// checkSame checks that the same containers run.
 func (w *NodeWorld) checkSame(t testing.TB, pods []*corev1.Pod) {
 	t.Helper()
 	for _, pod := range pods {
@@ -166,5 +167,5 @@ func TestNodePluginKilledWhileContainersRun(t *testing.T) {
 		return core.IsZero(), core.String()
 	})
 	world.plugin.startAgain(t)
-	world.checkUnhurt(t, pods, "2")
+	world.checkUnaffected(t, pods, "2")
 }

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// forgetMemoryAtEnd leaves a kubelet behind that knows nothing of mgpu-memory: one that was told of it
-// calls it 0 for 5 minutes after the plugin has stopped to tell of it.
+// forgetMemoryAtEnd removes mgpu-memory from kubelet's devices at the end of the test. Otherwise kubelet
+// would report 0 for 5 minutes after the plugin has stopped.
 func forgetMemoryAtEnd(t *testing.T) {
 	node := realNode(t)
 	t.Cleanup(func() {
@@ -34,15 +34,15 @@ func TestNodeMemoryAsADevicePluginResource(t *testing.T) {
 	}
 }
 
-// From node status to kubelet new pods come at once; back again only those that run go on, until
-// kubelet has forgotten the resource.
+// After a change to device-plugin, new pods start at once. After a change back, only running pods
+// continue until kubelet has removed the resource.
 func TestNodeMemoryModeChangedWhilePodsRun(t *testing.T) {
 	forgetMemoryAtEnd(t)
 	world := newNodeWorld(t, v100s(3))
 	pods := world.runningPods(t, "0", "1")
 	world.changeFlags(t, memoryByKubelet...)
 	world.plugin.waitOffered(t)
-	world.checkUnhurt(t, pods, "2")
+	world.checkUnaffected(t, pods, "2")
 
 	pods[0] = world.waitRunning(t, pods[0].Name)
 	world.changeFlags(t)
@@ -62,7 +62,7 @@ func TestNodeMemoryModeChangedWhilePodsRun(t *testing.T) {
 	world.checkViews(t, "last")
 }
 
-// changeFlags is a rolling update to other flags.
+// changeFlags restarts the plugin with other flags.
 func (w *NodeWorld) changeFlags(t testing.TB, flags ...string) {
 	t.Helper()
 	if code, ended := w.plugin.process.Terminate(15 * time.Second); !ended || code != 0 {
@@ -73,7 +73,7 @@ func (w *NodeWorld) changeFlags(t testing.TB, flags ...string) {
 	w.plugin.waitReady(t)
 }
 
-// Somebody else's change of the node is put right again.
+// The plugin reverts changes of the capacity.
 func TestNodeCapacityIsReconciled(t *testing.T) {
 	world := newNodeWorld(t, v100s(2))
 	_, err := plane.admin.CoreV1().Nodes().Patch(world.ctx, nodeName, types.MergePatchType,
@@ -85,14 +85,14 @@ func TestNodeCapacityIsReconciled(t *testing.T) {
 	world.plugin.waitOffered(t)
 }
 
-// 8 cards of 80 GiB are 655,360 devices of 1 MiB, and kubelet takes messages of 4 MiB.
-func TestNodeMemoryThatKubeletCannotTakeIsRefusedAtStart(t *testing.T) {
+// 8 cards of 80 GiB are 655,360 devices of 1 MiB, and kubelet accepts messages of up to 4 MiB.
+func TestNodeTooMuchMemoryForKubeletIsRejectedAtStart(t *testing.T) {
 	node := realNode(t)
 	var cards []TestCard
 	for i := range 8 {
 		cards = append(cards, cardOf(i, "H100", 81920))
 	}
 	plugin := devicePluginOn(t, node, cards, memoryByKubelet...)
-	failsSaying(t, pluginBinary(t), "655360", plugin.arguments()...)
-	failsSaying(t, pluginBinary(t), "--memory-resource=node-status", plugin.arguments()...)
+	checkStartError(t, pluginBinary(t), "655360", plugin.arguments()...)
+	checkStartError(t, pluginBinary(t), "--memory-resource=node-status", plugin.arguments()...)
 }

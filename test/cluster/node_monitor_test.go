@@ -12,14 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-const sampledLimit = 60 * time.Second // several periods of the plugin's
+const sampledLimit = 60 * time.Second // several sampling periods of the plugin
 
-// uses writes into the cards file what the pods' first containers use of card 0, and what a process
-// outside of all pods does.
-func (w *NodeWorld) uses(t testing.TB, memoryMiB map[*corev1.Pod]int64, strangerMiB int64) {
+// uses writes to the cards file how much memory of card 0 the first containers of the pods and a process
+// outside of all pods use.
+func (w *NodeWorld) uses(t testing.TB, memoryMiB map[*corev1.Pod]int64, otherMiB int64) {
 	t.Helper()
 	cards := v100s(1)
-	cards[0].Processes = []TestProcess{{Pid: os.Getpid(), MemoryMiB: strangerMiB}}
+	cards[0].Processes = []TestProcess{{Pid: os.Getpid(), MemoryMiB: otherMiB}}
 	for pod, memory := range memoryMiB {
 		cards[0].Processes = append(cards[0].Processes,
 			TestProcess{Pid: w.node.pidOf(t, pod, "c0"), MemoryMiB: memory, SMPercent: 20})
@@ -35,7 +35,7 @@ func (w *NodeWorld) waitMetric(t testing.TB, want float64, name string, labels .
 	})
 }
 
-func TestNodeShowsWhatEachContainerUses(t *testing.T) {
+func TestNodeReportsTheUsageOfEachContainer(t *testing.T) {
 	world := newNodeWorld(t, v100s(1))
 	for _, name := range []string{"modest", "greedy"} {
 		world.createBound(t, world.pod(name).share(40, 8000), "0")
@@ -62,12 +62,12 @@ func TestNodeShowsWhatEachContainerUses(t *testing.T) {
 		return strings.Contains(said, "uses 9000 MiB of card 0 and holds 8000 MiB"), said
 	})
 	if said := pluginEventsOf(world.ctx, modest); said != "" {
-		t.Errorf("the modest pod was told %s", said)
+		t.Errorf("the modest pod has the event %s", said)
 	}
 	world.checkSame(t, []*corev1.Pod{modest, greedy})
 }
 
-func TestNodeEvictsWhatStaysOverItsMemory(t *testing.T) {
+func TestNodeEvictsPodsOverTheirMemory(t *testing.T) {
 	world := newNodeWorld(t, v100s(1), "--enforce", "evict")
 	for _, name := range []string{"modest", "greedy"} {
 		world.createBound(t, world.pod(name).share(40, 8000), "0")

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ResourcesProxy stands before kubelet's PodResources API and makes it as slow as a test wants, or
-// refuses as kubelet does when it is asked too often.
+// ResourcesProxy is a proxy of kubelet's PodResources API. It delays calls, or rejects them like kubelet
+// at its rate limit.
 type ResourcesProxy struct {
 	socket    string
 	delay     atomic.Int64 // time.Duration
@@ -26,7 +26,7 @@ type ResourcesProxy struct {
 	kubelet   *grpc.ClientConn
 }
 
-// rawCodec passes messages on as bytes.
+// rawCodec forwards messages as bytes.
 type rawCodec struct{}
 
 func (rawCodec) Name() string { return "raw" }
@@ -40,7 +40,7 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, message any) error {
 	return nil
 }
 
-// startResourcesProxy listens until the end of the test.
+// startResourcesProxy starts a proxy that runs until the end of the test.
 func startResourcesProxy(t testing.TB, node *Node) *ResourcesProxy {
 	t.Helper()
 	folder, err := os.MkdirTemp(node.folder, "proxy")
@@ -67,7 +67,7 @@ func startResourcesProxy(t testing.TB, node *Node) *ResourcesProxy {
 	return proxy
 }
 
-// pass hands one unary call on.
+// pass forwards one unary call.
 func (p *ResourcesProxy) pass(_ any, stream grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(stream)
 	var request, answer []byte

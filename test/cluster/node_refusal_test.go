@@ -8,8 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Pods that somebody has bound by hand: each waits, says why, and starts once the reason is gone.
-func TestNodeRefusesWhatItCannotGiveAndSaysWhy(t *testing.T) {
+// Pods are bound without the extender. Each has an event with the reason why it does not start, and
+// starts when the reason is gone.
+func TestNodeRejectsContainersWithAReason(t *testing.T) {
 	cards := v100s(3)
 	cards[2].Health = "XID 79"
 	world := newNodeWorld(t, cards)
@@ -18,10 +19,10 @@ func TestNodeRefusesWhatItCannotGiveAndSaysWhy(t *testing.T) {
 	refusals := []struct {
 		pod, cards string
 		core       int
-		says       string
+		want       string
 	}{
 		{"no-such-card", "7", 5, "is to have card 7, and this node has cards 0, 1, 2"},
-		{"sick-card", "2", 5, "which is not healthy: XID 79"},
+		{"unhealthy-card", "2", 5, "which is not healthy: XID 79"},
 		{"full-card", "0", 30, "beside the 80 % and 20000 MiB of pods " + world.namespace + "/holder"},
 		{"not-a-card", "one", 5, `"one"`},
 		{"too-many-cards", "0,1", 5, "0,1"},
@@ -36,7 +37,7 @@ func TestNodeRefusesWhatItCannotGiveAndSaysWhy(t *testing.T) {
 		}
 	}
 	for _, one := range refusals {
-		world.waitRefused(t, one.pod, one.says)
+		world.waitRefused(t, one.pod, one.want)
 	}
 	world.createBound(t, world.pod("good").share(30, 4000), "1")
 	world.checkViews(t, "good")
@@ -44,15 +45,15 @@ func TestNodeRefusesWhatItCannotGiveAndSaysWhy(t *testing.T) {
 	cards[2].Health = ""
 	world.plugin.writeCards(t, cards)
 	world.remove(t, "holder")
-	world.checkViews(t, "sick-card", "full-card")
+	world.checkViews(t, "unhealthy-card", "full-card")
 	for _, one := range refusals {
-		if one.pod != "sick-card" && one.pod != "full-card" {
-			world.waitRefused(t, one.pod, one.says)
+		if one.pod != "unhealthy-card" && one.pod != "full-card" {
+			world.waitRefused(t, one.pod, one.want)
 		}
 	}
 }
 
-// remove deletes pods as a user does, and waits until they are gone.
+// remove deletes pods and waits until they are gone.
 func (w *NodeWorld) remove(t testing.TB, names ...string) {
 	t.Helper()
 	pods := plane.admin.CoreV1().Pods(w.namespace)
@@ -72,8 +73,8 @@ func (w *NodeWorld) remove(t testing.TB, names ...string) {
 	})
 }
 
-// Two pods that are bound by hand to the same card at the same moment cannot both have 60 % of it.
-func TestNodeNeverGivesACardTwice(t *testing.T) {
+// Pods that are bound to the same card at the same time cannot each have 60 % of it.
+func TestNodeNeverAllocatesACardTwice(t *testing.T) {
 	world := newNodeWorld(t, v100s(3))
 	names := []string{"one", "two", "three"}
 	for _, name := range names {

@@ -21,7 +21,7 @@ func TestNodeKubeletKilledAndStartedAgain(t *testing.T) {
 		core := world.node.object(t).Status.Allocatable[coreResource]
 		return err == nil && status == 200 && core.Value() == 300, text + core.String()
 	})
-	world.checkUnhurt(t, pods, "2")
+	world.checkUnaffected(t, pods, "2")
 }
 
 func TestNodeContainerdKilledAndStartedAgain(t *testing.T) {
@@ -34,26 +34,26 @@ func TestNodeContainerdKilledAndStartedAgain(t *testing.T) {
 	if err := world.node.waitReady(); err != nil {
 		t.Fatal(err)
 	}
-	world.checkUnhurt(t, pods, "2")
+	world.checkUnaffected(t, pods, "2")
 }
 
 func TestNodePluginUpgradeTakesOverTheSockets(t *testing.T) {
 	world := newNodeWorld(t, v100s(3))
 	pods := world.runningPods(t, "0", "1")
 	old := world.plugin.process
-	world.plugin.start(t) // beside the old one, as a rolling update may do
+	world.plugin.start(t) // while the old process runs, as in a rolling update
 	world.plugin.waitReady(t)
 	if code, ended := old.Terminate(15 * time.Second); !ended || code != 0 {
 		t.Errorf("the old process ended with %d (in time: %v)", code, ended)
 	}
-	// When kubelet sees the old one's stream end it drops the new one, which must come back by itself.
+	// When the old process ends, kubelet also drops the new one, which must register again.
 	waitFor(t, 30*time.Second, "the new process to be registered again", func() (bool, string) {
 		log := world.plugin.process.logTail(1000)
 		return strings.Count(log, "kubelet has registered us") == 3, log
 	})
 	world.plugin.waitReady(t)
 	world.plugin.waitOffered(t)
-	world.checkUnhurt(t, pods, "2")
+	world.checkUnaffected(t, pods, "2")
 }
 
 func TestNodeCrashedContainerGetsItsCardAgain(t *testing.T) {
@@ -69,8 +69,8 @@ func TestNodeCrashedContainerGetsItsCardAgain(t *testing.T) {
 	world.checkView(t, pod)
 }
 
-// Kubelet starts a crashed container again by what it knows, and so does the plugin, even one that
-// has just been started itself.
+// Kubelet restarts a crashed container without the API server, and so does a plugin that was just
+// started.
 func TestNodeCrashedContainerGetsItsCardWithoutTheAPIServer(t *testing.T) {
 	world := newNodeWorld(t, v100s(2))
 	pod := world.runningPods(t, "1")[0]
@@ -92,7 +92,7 @@ func TestNodeCrashedContainerGetsItsCardWithoutTheAPIServer(t *testing.T) {
 	world.plugin.waitReady(t)
 }
 
-// waitStarted needs no API server.
+// waitStarted waits until the pod has started this number of times. It does not use the API server.
 func (w *NodeWorld) waitStarted(t testing.TB, pod *corev1.Pod, count int) {
 	t.Helper()
 	waitFor(t, podRunningLimit, fmt.Sprint(pod.Name, " to have started ", count, " times"), func() (bool, string) {
@@ -101,7 +101,7 @@ func (w *NodeWorld) waitStarted(t testing.TB, pod *corev1.Pod, count int) {
 	})
 }
 
-// startAPIServerAgain is harmless where it runs.
+// startAPIServerAgain starts the API server unless it runs.
 func startAPIServerAgain(t testing.TB) {
 	t.Helper()
 	if plane.apiServer.running() {

@@ -15,19 +15,20 @@ import (
 	"time"
 )
 
-// What a node leaves outside its folder. The names are the tests' own, so that whatever carries one
-// may be removed.
+// Names of files, cgroups and network devices outside of the node's folder. Only the tests use these
+// names, so all of them may be removed.
 const (
 	nodeCgroup      = "mgpu-test-node"
 	nodeBridge      = "mgpu-test0"
 	nodeNetwork     = "mgpu-test"
-	leftoversMarker = "/run/mgpu-test-node" // the folder of the node that runs, and the pid of its test
+	leftoversMarker = "/run/mgpu-test-node" // has the folder of the running node, and the process ID of its test
 	cgroupRoot      = "/sys/fs/cgroup"
 	kubeletLinks    = "/var/log/containers"
 	networkResults  = "/var/lib/cni/results"
 )
 
-// sweepLeftovers removes what a test run that was killed has left. Error: another one runs now.
+// sweepLeftovers removes the leftovers of a test run that was killed. It is an error if another test run
+// is active.
 func sweepLeftovers() error {
 	text, err := os.ReadFile(leftoversMarker)
 	if err != nil {
@@ -36,7 +37,7 @@ func sweepLeftovers() error {
 	folder, pid, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	number, _ := strconv.Atoi(pid)
 	if number > 0 && number != os.Getpid() && syscall.Kill(number, 0) == nil {
-		return fmt.Errorf("the process %d runs node tests in %s, and there can be only one node", number, folder)
+		return fmt.Errorf("the process %d runs node tests in %s, and a machine can have only one node", number, folder)
 	}
 	return errors.Join(sweep(folder), os.RemoveAll(filepath.Dir(folder)))
 }
@@ -45,8 +46,8 @@ func markLeftovers(folder string) error {
 	return os.WriteFile(leftoversMarker, []byte(fmt.Sprintf("%s\n%d\n", folder, os.Getpid())), 0o644)
 }
 
-// sweep ends all containers of the node in the folder, and removes what it keeps elsewhere. Safe to
-// repeat.
+// sweep stops all containers of the node in the folder, and removes its files, cgroups and network
+// devices. It can be repeated.
 func sweep(folder string) error {
 	endTasks(folder)
 	errs := []error{removeCgroups(), unmountAll(folder)}
@@ -56,7 +57,7 @@ func sweep(folder string) error {
 	removeMatching(filepath.Join(devicePluginAt, "*"))
 	for _, empty := range []string{devicePluginAt, filepath.Dir(devicePluginAt), networkResults,
 		filepath.Dir(networkResults), kubeletLinks} {
-		_ = os.Remove(empty) // others' files keep it
+		_ = os.Remove(empty) // fails if the folder has other files
 	}
 	return errors.Join(append(errs, os.RemoveAll(leftoversMarker))...)
 }
@@ -70,7 +71,7 @@ func tasksIn(folder string) []string {
 	return tasks
 }
 
-// endTasks kills each container and the shim that holds it.
+// endTasks kills all containers and their shims.
 func endTasks(folder string) {
 	for _, task := range tasksIn(folder) {
 		_ = killPidIn(filepath.Join(task, "init.pid"))
@@ -81,7 +82,7 @@ func endTasks(folder string) {
 	}
 }
 
-// A shim listens in a folder that containerd does not let choose.
+// The folder of a shim's socket cannot be configured.
 func removeShimSocket(bootstrap string) {
 	var shim struct{ Address string }
 	text, _ := os.ReadFile(bootstrap)
@@ -90,7 +91,8 @@ func removeShimSocket(bootstrap string) {
 	}
 }
 
-// shimsOf finds the shims of the node in the folder by the containerd that they were told to serve.
+// shimsOf returns the process IDs of the node's shims. They have the path of containerd's socket in their
+// arguments.
 func shimsOf(folder string) []int {
 	var pids []int
 	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -126,7 +128,7 @@ func pidIn(file string) (int, error) {
 	return pid, nil
 }
 
-// cgroupHierarchies are the roots in which kubelet makes its groups: one, or one for each controller.
+// cgroupHierarchies returns the roots of kubelet's cgroups: one, or one for each controller.
 func cgroupHierarchies() []string {
 	if _, err := os.Stat(filepath.Join(cgroupRoot, "cgroup.controllers")); err == nil {
 		return []string{cgroupRoot}
@@ -138,7 +140,7 @@ func cgroupHierarchies() []string {
 	})
 }
 
-// removeCgroups kills what still runs in the node's groups and removes them, the deepest first.
+// removeCgroups kills the processes in the node's cgroups and removes the cgroups, the deepest first.
 func removeCgroups() error {
 	var errs []error
 	for _, hierarchy := range cgroupHierarchies() {
@@ -169,7 +171,7 @@ func removeCgroup(group string) error {
 	})
 }
 
-// unmountAll takes down every mount below the folder, the last one first.
+// unmountAll unmounts all file systems below the folder, the last one first.
 func unmountAll(folder string) error {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -205,7 +207,7 @@ func removeMatching(pattern string) {
 	}
 }
 
-// removeLinksInto removes the symbolic links of a folder that point below another.
+// removeLinksInto removes the symbolic links in `links` that point into `target`.
 func removeLinksInto(links, target string) {
 	paths, _ := filepath.Glob(filepath.Join(links, "*"))
 	for _, path := range paths {
@@ -215,7 +217,7 @@ func removeLinksInto(links, target string) {
 	}
 }
 
-// runTool runs a program to its end; its output is in the error where it fails.
+// runTool runs a program. If it fails, the error contains its output.
 func runTool(name string, arguments ...string) (string, error) {
 	output, err := exec.Command(name, arguments...).CombinedOutput()
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 
 const podRunningLimit = 90 * time.Second
 
-// What runs in a container: it says which devices it has and whether it may open them, what is in its
-// environment, and then lives until it is told to end.
+// The program in a container. It prints its devices, whether it can open them, and its environment, and
+// runs until it receives a signal.
 const (
 	lookAround = `for d in $(find /dev -type c -o -type b); do
 echo "DEVICE $d $(stat -c %t:%T $d) $( (: <$d) 2>&1)"; done
@@ -31,11 +31,11 @@ sleep 100000 & wait $!
 `
 )
 
-// What runc gives every container.
+// Devices that runc adds to every container.
 var ordinaryDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty",
 	"/dev/console", "/dev/ptmx", "/dev/pts/ptmx", "/dev/pts/0"}
 
-// View is what a container saw of itself.
+// View is what a container has printed about itself.
 type View struct {
 	devices     map[string]string // path to "major:minor"
 	forbidden   []string          // devices that the container may not open
@@ -57,14 +57,15 @@ func (v View) mgpuEnvironment() []string {
 	return lines
 }
 
-// logsOf are the files of what a container has printed, one for each start that kubelet remembers.
+// logsOf returns the log files of a container, one for each start that kubelet keeps.
 func (n *Node) logsOf(pod *corev1.Pod, container string) []string {
 	folder := fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, pod.UID)
 	logs, _ := filepath.Glob(n.path("logs", folder, container, "*.log"))
 	return logs
 }
 
-// startsOf counts the starts of a container without the API server: kubelet names each log by it.
+// startsOf returns the number of starts of a container. It uses the names of kubelet's log files, and
+// not the API server.
 func (n *Node) startsOf(pod *corev1.Pod, container string) int {
 	most := 0
 	for _, log := range n.logsOf(pod, container) {
@@ -74,7 +75,7 @@ func (n *Node) startsOf(pod *corev1.Pod, container string) int {
 	return most
 }
 
-// logOf is what a container has printed since its latest start.
+// logOf returns the output of a container since its latest start.
 func (n *Node) logOf(pod *corev1.Pod, container string) string {
 	logs := n.logsOf(pod, container)
 	if len(logs) == 0 {
@@ -86,7 +87,7 @@ func (n *Node) logOf(pod *corev1.Pod, container string) string {
 	text, _ := os.ReadFile(latest)
 	var lines []string
 	for _, line := range strings.Split(string(text), "\n") {
-		// The time, the stream, F for a full line, the line.
+		// A line has the time, the stream, F for a full line, and the text.
 		if fields := strings.SplitN(line, " ", 4); len(fields) == 4 {
 			lines = append(lines, fields[3])
 		}
@@ -94,11 +95,11 @@ func (n *Node) logOf(pod *corev1.Pod, container string) string {
 	return strings.Join(lines, "\n")
 }
 
-// viewOf waits until the container has looked around.
+// viewOf waits until the container has printed its view.
 func (n *Node) viewOf(t testing.TB, pod *corev1.Pod, container string) View {
 	t.Helper()
 	var text string
-	waitFor(t, 10*time.Second, container+" of "+pod.Name+" to look around", func() (bool, string) {
+	waitFor(t, 10*time.Second, container+" of "+pod.Name+" to print its view", func() (bool, string) {
 		text = n.logOf(pod, container)
 		return strings.Contains(text, "DONE"), text
 	})
@@ -120,7 +121,8 @@ func readView(text string) View {
 	return view
 }
 
-// A device without a driver cannot be opened either, but says so in other words than the cgroup does.
+// readDevice reads the line of a device. Opening a device without a driver fails with another error than
+// that of the cgroup.
 func (v *View) readDevice(line string) {
 	path, rest, _ := strings.Cut(line, " ")
 	if slices.Contains(ordinaryDevices, path) {
@@ -133,7 +135,7 @@ func (v *View) readDevice(line string) {
 	}
 }
 
-// runs gives every container of the pod the image and the program that looks around.
+// runs sets the image and the program of all containers of the pod.
 func (b *PodBuilder) runs() *PodBuilder {
 	soon := int64(1)
 	b.pod.Spec.TerminationGracePeriodSeconds = &soon
@@ -178,25 +180,25 @@ func allRun(pod *corev1.Pod) bool {
 	return true
 }
 
-// statusOf is what kubelet says of a pod, in a line.
+// statusOf returns the status of a pod in one line.
 func statusOf(pod *corev1.Pod) string {
 	said := fmt.Sprintf("%s %s %s", pod.Status.Phase, pod.Status.Reason, pod.Status.Message)
 	for _, status := range append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...) {
 		if waiting := status.State.Waiting; waiting != nil {
-			said += fmt.Sprintf("; %s waits: %s %s", status.Name, waiting.Reason, waiting.Message)
+			said += fmt.Sprintf("; %s is waiting: %s %s", status.Name, waiting.Reason, waiting.Message)
 		}
 	}
 	return said
 }
 
-// eventsOf is what was said of a pod in events.
+// eventsOf returns the events of a pod.
 func eventsOf(ctx context.Context, pod *corev1.Pod) string { return eventsBy(ctx, pod, "") }
 
 func pluginEventsOf(ctx context.Context, pod *corev1.Pod) string {
 	return eventsBy(ctx, pod, "mgpu-device-plugin")
 }
 
-// eventsBy leaves out what other components said, unless the component is "".
+// eventsBy returns the events of one component, or of all components if it is "".
 func eventsBy(ctx context.Context, pod *corev1.Pod, component string) string {
 	events, err := plane.admin.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: "involvedObject.name=" + pod.Name})

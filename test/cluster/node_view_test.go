@@ -51,8 +51,8 @@ func TestNodeContainersSeeExactlyTheCardsOfTheirAnnotation(t *testing.T) {
 		world.pod("app-without-cards").share(10, 1000).container("plain", "", ""),
 	}
 	var names []string
-	// One by one, and while the cards are empty: binpack would rather fill a card wholly than keep two
-	// together.
+	// The pods are created one by one while the cards are empty, because binpack prefers to fill a card
+	// completely.
 	for _, builder := range []*PodBuilder{
 		world.pod("same-card").annotation(policyKey, "binpack").share(20, 2000).share(20, 3000),
 		world.pod("first-of-a-card").annotation(policyKey, "binpack").share(5, 500),
@@ -69,7 +69,7 @@ func TestNodeContainersSeeExactlyTheCardsOfTheirAnnotation(t *testing.T) {
 		return get(world.ctx, t, world.namespace, pod).Annotations[indexKeyPrefix+container]
 	}
 	if cardOf("two-cards", "c0") == cardOf("two-cards", "c1") {
-		t.Error("60 % and 60 % stand on one card")
+		t.Error("60 % and 60 % are on one card")
 	}
 	if cardOf("same-card", "c0") != cardOf("same-card", "c1") {
 		t.Error("binpack has put two small containers on two cards")
@@ -77,9 +77,9 @@ func TestNodeContainersSeeExactlyTheCardsOfTheirAnnotation(t *testing.T) {
 	if cardOf("first-of-a-card", "c0") != cardOf("second-of-a-card", "c0") {
 		t.Error("binpack has put two small pods on two cards")
 	}
-	plain := world.node.viewOf(t, get(world.ctx, t, world.namespace, "app-without-cards"), "plain")
-	if len(plain.devices) != 0 || len(plain.mgpuEnvironment()) != 0 {
-		t.Errorf("a container that asked for no card sees %v", plain)
+	nonGPU := world.node.viewOf(t, get(world.ctx, t, world.namespace, "app-without-cards"), "plain")
+	if len(nonGPU.devices) != 0 || len(nonGPU.mgpuEnvironment()) != 0 {
+		t.Errorf("a container without cards sees %v", nonGPU)
 	}
 }
 
@@ -97,18 +97,18 @@ func TestNodeWithCardsOfDifferentSizes(t *testing.T) {
 	}
 }
 
-// Without CDI the environment cannot tell of the cards, and the device nodes are as exact.
+// Without CDI the container has no environment of the cards, but the same device nodes.
 func TestNodeInjectsDeviceNodesWhereThereIsNoCDI(t *testing.T) {
 	world := newNodeWorld(t, v100s(3), "--injection", "device-nodes")
 	world.createBound(t, world.pod("share").share(30, 4000), "1")
 	world.createBound(t, world.pod("cards").initShare(20, 1000).wholeCards(2), "2", "0,2")
 	for _, name := range []string{"share", "cards"} {
 		pod := world.waitRunning(t, name)
-		for _, ask := range asksOf(pod) {
-			view := world.node.viewOf(t, pod, ask.container)
-			for _, difference := range world.plugin.differences(pod, ask, view) {
+		for _, request := range requestsOf(pod) {
+			view := world.node.viewOf(t, pod, request.container)
+			for _, difference := range world.plugin.differences(pod, request, view) {
 				if strings.HasPrefix(difference, "devices") || strings.HasPrefix(difference, "forbidden") {
-					t.Errorf("%s of %s: %s", ask.container, name, difference)
+					t.Errorf("%s of %s: %s", request.container, name, difference)
 				}
 			}
 		}

@@ -14,8 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// NodeWorld is what most tests of the node need: a namespace, the node with a device plugin that
-// offers the cards, and an extender with a scheduler.
+// NodeWorld has a namespace, the node with a device plugin, and an extender with a scheduler.
 type NodeWorld struct {
 	ctx       context.Context
 	namespace string
@@ -41,7 +40,7 @@ func newNodeWorld(t testing.TB, cards []TestCard, flags ...string) *NodeWorld {
 	return world
 }
 
-// newScheduledWorld has an extender and a scheduler besides.
+// newScheduledWorld returns a world that also has an extender and a scheduler.
 func newScheduledWorld(t testing.TB, cards []TestCard, flags ...string) *NodeWorld {
 	t.Helper()
 	extender := plane.startExtender(t)
@@ -55,7 +54,7 @@ func newScheduledWorld(t testing.TB, cards []TestCard, flags ...string) *NodeWor
 	return world
 }
 
-// forgetCards takes what the test before said of its cards off the node.
+// forgetCards removes the cards of the previous test from the Node object.
 func (n *Node) forgetCards(t testing.TB) {
 	t.Helper()
 	_, err := n.plane.admin.CoreV1().Nodes().Patch(context.Background(), nodeName, types.MergePatchType,
@@ -67,8 +66,8 @@ func (n *Node) forgetCards(t testing.TB) {
 
 func (w *NodeWorld) pod(name string) *PodBuilder { return newPod(w.namespace, name) }
 
-// createBound makes a pod and binds it by hand, with cards (in the order of asksOf) or, with none,
-// without.
+// createBound creates a pod and binds it without the extender. The cards are in the order of requestsOf;
+// without them the pod has no annotations.
 func (w *NodeWorld) createBound(t testing.TB, builder *PodBuilder, cards ...string) *corev1.Pod {
 	t.Helper()
 	builder.scheduler("nobody")
@@ -78,8 +77,8 @@ func (w *NodeWorld) createBound(t testing.TB, builder *PodBuilder, cards ...stri
 		Target:     corev1.ObjectReference{Kind: "Node", Name: nodeName}}
 	if len(cards) > 0 {
 		binding.Annotations = map[string]string{assumedKey: "true"}
-		for i, ask := range asksOf(pod) {
-			binding.Annotations[indexKeyPrefix+ask.container] = cards[i]
+		for i, request := range requestsOf(pod) {
+			binding.Annotations[indexKeyPrefix+request.container] = cards[i]
 		}
 	}
 	err := plane.admin.CoreV1().Pods(w.namespace).Bind(w.ctx, binding, metav1.CreateOptions{})
@@ -94,7 +93,7 @@ func (w *NodeWorld) waitRunning(t testing.TB, name string) *corev1.Pod {
 	return waitRunning(w.ctx, t, w.namespace, name)
 }
 
-// checkViews waits until the pods run, and compares what each container sees with its annotation.
+// checkViews waits until the pods run, and compares the view of each container with its annotation.
 func (w *NodeWorld) checkViews(t testing.TB, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -104,21 +103,21 @@ func (w *NodeWorld) checkViews(t testing.TB, names ...string) {
 
 func (w *NodeWorld) checkView(t testing.TB, pod *corev1.Pod) {
 	t.Helper()
-	asks := asksOf(pod)
-	for _, ask := range asks {
-		view := w.node.viewOf(t, pod, ask.container)
-		for _, difference := range w.plugin.differences(pod, ask, view) {
-			t.Errorf("%s of %s: %s; sees %v", ask.container, pod.Name, difference, view)
+	requests := requestsOf(pod)
+	for _, request := range requests {
+		view := w.node.viewOf(t, pod, request.container)
+		for _, difference := range w.plugin.differences(pod, request, view) {
+			t.Errorf("%s of %s: %s; sees %v", request.container, pod.Name, difference, view)
 		}
 	}
-	if len(asks) == 0 {
-		t.Errorf("pod %s asks for no cards", pod.Name)
+	if len(requests) == 0 {
+		t.Errorf("pod %s requests no cards", pod.Name)
 	}
 }
 
-// differences between what a container sees and what its annotation promises.
-func (p *DevicePlugin) differences(pod *corev1.Pod, ask Ask, view View) []string {
-	indices, err := cardsOf(pod, ask, len(p.cards))
+// differences returns the differences between the view of a container and its annotation.
+func (p *DevicePlugin) differences(pod *corev1.Pod, request ContainerRequest, view View) []string {
+	indices, err := cardsOf(pod, request, len(p.cards))
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -129,10 +128,10 @@ func (p *DevicePlugin) differences(pod *corev1.Pod, ask Ask, view View) []string
 		uuids = append(uuids, card.UUID)
 		memory += card.MemoryMiB
 	}
-	if asked, some := limitsOf(pod, ask.container)[memoryResource]; some {
-		memory = asked.Value()
+	if limit, some := limitsOf(pod, request.container)[memoryResource]; some {
+		memory = limit.Value()
 	}
-	core := limitsOf(pod, ask.container)[coreResource]
+	core := limitsOf(pod, request.container)[coreResource]
 	var found []string
 	expect := func(name string, got, want any) {
 		if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -142,7 +141,7 @@ func (p *DevicePlugin) differences(pod *corev1.Pod, ask Ask, view View) []string
 	expect("devices", view.devices, devices)
 	expect("forbidden", view.forbidden, []string(nil))
 	environment := view.environment
-	expect("MGPU_CARDS", environment["MGPU_CARDS"], pod.Annotations[indexKeyPrefix+ask.container])
+	expect("MGPU_CARDS", environment["MGPU_CARDS"], pod.Annotations[indexKeyPrefix+request.container])
 	expect("MGPU_CARD_UUIDS", environment["MGPU_CARD_UUIDS"], strings.Join(uuids, ","))
 	expect("MGPU_CORE_PERCENT", environment["MGPU_CORE_PERCENT"], core.Value())
 	expect("MGPU_MEMORY_MIB", environment["MGPU_MEMORY_MIB"], strconv.FormatInt(memory, 10))
@@ -161,7 +160,7 @@ func limitsOf(pod *corev1.Pod, container string) corev1.ResourceList {
 	return nil
 }
 
-// waitRefused waits until kubelet says that the container cannot be made, and an event says why.
+// waitRefused waits until kubelet cannot create a container and an event contains the sentence.
 func (w *NodeWorld) waitRefused(t testing.TB, name, sentence string) {
 	t.Helper()
 	waitFor(t, podRunningLimit, "pod "+name+" to be refused with "+sentence, func() (bool, string) {
@@ -175,7 +174,7 @@ func (w *NodeWorld) waitRefused(t testing.TB, name, sentence string) {
 	})
 }
 
-// sameContainers is how one tells that nothing was started anew.
+// sameContainers returns whether no container was restarted.
 func sameContainers(before, after *corev1.Pod) bool {
 	return slices.EqualFunc(before.Status.ContainerStatuses, after.Status.ContainerStatuses,
 		func(a, b corev1.ContainerStatus) bool {
@@ -183,7 +182,7 @@ func sameContainers(before, after *corev1.Pod) bool {
 		})
 }
 
-// waitRestarted waits until a container runs that has been started `count` times again.
+// waitRestarted waits until a container runs that has been restarted `count` times.
 func (w *NodeWorld) waitRestarted(t testing.TB, name string, count int32) *corev1.Pod {
 	t.Helper()
 	var pod *corev1.Pod

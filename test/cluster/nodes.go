@@ -32,7 +32,7 @@ type cardJSON struct {
 	Since     string `json:"since"`
 }
 
-// NodeShape is what there is on a node.
+// NodeShape has the resources of a node.
 type NodeShape struct {
 	cards         int
 	model         string
@@ -43,7 +43,7 @@ type NodeShape struct {
 
 func v100Node(cards int) NodeShape { return NodeShape{cards, "V100", cardMemoryMiB, 96_000, 512 << 10} }
 
-// cardsAnnotation is what the device plugin writes for a node of equal healthy cards.
+// cardsAnnotation returns the annotation of a node with equal healthy cards.
 func (s NodeShape) cardsAnnotation(node string) string {
 	list := make([]cardJSON, s.cards)
 	for i := range list {
@@ -72,7 +72,7 @@ func (c *ControlPlane) createNode(ctx context.Context, t testing.TB, name string
 	c.createNodeOf(ctx, t, name, v100Node(cards))
 }
 
-// createNodeOf makes a node with healthy cards, ready to take pods, and removes it with the test.
+// createNodeOf creates a ready node with healthy cards, and removes it at the end of the test.
 func (c *ControlPlane) createNodeOf(ctx context.Context, t testing.TB, name string, shape NodeShape) {
 	t.Helper()
 	nodes := c.admin.CoreV1().Nodes()
@@ -91,13 +91,13 @@ func (c *ControlPlane) createNodeOf(ctx context.Context, t testing.TB, name stri
 	if made, err = nodes.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	made.Spec.Taints = nil // the API server starts every node as not ready
+	made.Spec.Taints = nil // the API server adds a taint to every new node
 	if _, err = nodes.Update(ctx, made, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// createNodes names them <prefix>00, <prefix>01, ...
+// createNodes creates nodes with the names <prefix>00, <prefix>01, ...
 func (c *ControlPlane) createNodes(ctx context.Context, t testing.TB, prefix string, count int) []string {
 	t.Helper()
 	names := make([]string, count)

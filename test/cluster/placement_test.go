@@ -13,14 +13,14 @@ import (
 
 const settlePollInterval = 5 * time.Millisecond
 
-// Replay is a workload on the real kube-scheduler, one pod after the other.
+// Replay schedules a workload with the real kube-scheduler, one pod after the other.
 type Replay struct {
 	ctx       context.Context
 	namespace string
 	workload  *Workload
 	witness   *Witness
 	held      map[string][]Share // by node and card
-	turned    int                // pods that were told that they fit nowhere
+	rejected  int                // number of pods that fit on no node
 }
 
 func newReplay(t *testing.T, workload *Workload, flags ...string) *Replay {
@@ -39,7 +39,7 @@ func newReplay(t *testing.T, workload *Workload, flags ...string) *Replay {
 	return replay
 }
 
-// arrive returns once the pod is bound, or was told that it fits nowhere: then it leaves.
+// arrive waits until the pod is bound or has a reason why it is not. A pod that does not fit is deleted.
 func (r *Replay) arrive(t *testing.T, pod *PodBuilder) *corev1.Pod {
 	t.Helper()
 	name := pod.pod.Name
@@ -54,28 +54,28 @@ func (r *Replay) arrive(t *testing.T, pod *PodBuilder) *corev1.Pod {
 		t.Fatal(err)
 	}
 	if settled.Spec.NodeName == "" {
-		r.turned++
+		r.rejected++
 		deleteNow(r.ctx, t, r.namespace, name)
 	}
 	return settled
 }
 
-// hold reads a bound pod's cards, and has them held. Errors: what cardsOf says, a card that is then past
-// its limits.
+// hold reads the cards of a bound pod and adds its shares. It is an error if the cards are invalid or a
+// card is overcommitted.
 func (r *Replay) hold(pod *corev1.Pod) ([]int, error) {
-	ask := asksOf(pod)[0]
+	request := requestsOf(pod)[0]
 	held := r.held[pod.Spec.NodeName]
-	cards, err := cardsOf(pod, ask, len(held))
+	cards, err := cardsOf(pod, request, len(held))
 	if err != nil {
 		return nil, err
 	}
 	index := slices.IndexFunc(r.workload.Nodes, func(node WorkloadNode) bool { return node.Name == pod.Spec.NodeName })
 	memory := r.workload.Nodes[index].CardMemoryMiB
-	if ask.perCard == wholeCard {
-		ask.perCard.memory = memory
+	if request.perCard == wholeCard {
+		request.perCard.memory = memory
 	}
 	for _, card := range cards {
-		held[card] = held[card].plus(ask.perCard)
+		held[card] = held[card].plus(request.perCard)
 		if held[card].core > 100 || held[card].memory > memory {
 			return cards, fmt.Errorf("card %d of %s holds %v of 100 %% and %d MiB", card, pod.Spec.NodeName,
 				held[card], memory)
@@ -84,12 +84,12 @@ func (r *Replay) hold(pod *corev1.Pod) ([]int, error) {
 	return cards, nil
 }
 
-// checkChosen wants the pod where the extender wanted it, and nowhere else.
+// checkChosen checks that the pod is on the node that the extender chose.
 func (r *Replay) checkChosen(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
-	decision, asked := r.witness.decision(pod.UID)
-	if !asked {
-		t.Errorf("%s was bound to %s without asking the extender", pod.Name, pod.Spec.NodeName)
+	decision, called := r.witness.decision(pod.UID)
+	if !called {
+		t.Errorf("%s was bound to %s without a call of the extender", pod.Name, pod.Spec.NodeName)
 		return
 	}
 	chosen, err := decision.chosen()
@@ -103,12 +103,12 @@ func (r *Replay) checkChosen(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// checkPlainChosen is 1 for a pod that went where the extender wanted it, by an entry that has no bind; 0
-// where the extender said nothing, as before the first prices.
-func (r *Replay) checkPlainChosen(t *testing.T, pod *corev1.Pod) int {
+// checkNonGPUChosen checks that a non-GPU pod is on the node that the extender chose. It returns 0 if the
+// extender did not rank the nodes, as before the first prices, and otherwise 1.
+func (r *Replay) checkNonGPUChosen(t *testing.T, pod *corev1.Pod) int {
 	t.Helper()
-	decision, asked := r.witness.decision(pod.UID)
-	if !asked || decision.scores == nil {
+	decision, called := r.witness.decision(pod.UID)
+	if !called || decision.scores == nil {
 		return 0
 	}
 	if chosen, err := decision.chosen(); err != nil || chosen != pod.Spec.NodeName {
@@ -117,9 +117,10 @@ func (r *Replay) checkPlainChosen(t *testing.T, pod *corev1.Pod) int {
 	return 1
 }
 
-// The same pods in the same order: nothing of kube-scheduler, its random choice among equals least of all,
-// changes where they go. These policies neither draw nor learn; spread has equals at every step.
-func TestPlacementIsTheSimulatedOne(t *testing.T) {
+// With the same pods in the same order, kube-scheduler places all pods as the simulation does, although
+// it chooses randomly among nodes of equal score. The policies of this test do not use random numbers
+// and do not learn. With spread there are equal nodes at every step.
+func TestPlacementEqualsTheSimulation(t *testing.T) {
 	for _, policy := range []string{"binpack", "spread"} {
 		t.Run(policy, func(t *testing.T) {
 			workload := simulate(t, policy)
@@ -131,25 +132,26 @@ func TestPlacementIsTheSimulatedOne(t *testing.T) {
 					replay.checkAsSimulated(t, pod, arrival)
 					equal++
 				} else if arrival.Node != "" {
-					// It does not reach the extender, and is sent where it was simulated.
+					// kube-scheduler does not send this pod to the extender, so it is bound to its simulated
+					// node.
 					replay.arrive(t, pod.onlyOn(arrival.Node))
 				}
 			}
-			t.Logf("%d pods with cards went as simulated, %d of them nowhere, on %d nodes", equal, replay.turned,
+			t.Logf("%d pods with cards were placed as simulated, %d of them rejected, on %d nodes", equal, replay.rejected,
 				len(workload.Nodes))
 			if equal < len(workload.Arrivals)/2 {
-				t.Errorf("only %d of %d arrivals ask for cards", equal, len(workload.Arrivals))
+				t.Errorf("only %d of %d arrivals request cards", equal, len(workload.Arrivals))
 			}
 		})
 	}
 }
 
-// checkAsSimulated ends the test at the first difference: all that follows would differ, too.
+// checkAsSimulated ends the test at the first difference, because all later placements would differ too.
 func (r *Replay) checkAsSimulated(t *testing.T, pod *PodBuilder, arrival Arrival) {
 	t.Helper()
 	settled := r.arrive(t, pod)
 	if settled.Spec.NodeName != arrival.Node {
-		t.Fatalf("%s went to %q, want %q: %s", settled.Name, settled.Spec.NodeName, arrival.Node,
+		t.Fatalf("%s is on %q, want %q: %s", settled.Name, settled.Spec.NodeName, arrival.Node,
 			scheduledCondition(settled))
 	}
 	if arrival.Node == "" {
@@ -162,20 +164,20 @@ func (r *Replay) checkAsSimulated(t *testing.T, pod *PodBuilder, arrival Arrival
 	r.checkChosen(t, settled)
 }
 
-func TestKubeSchedulerTakesTheOneNodeThatTheExtenderScoresHighest(t *testing.T) {
+func TestKubeSchedulerTakesTheNodeWithTheHighestScore(t *testing.T) {
 	workload := simulate(t, "binpack")
 	replay := newReplay(t, workload) // with the default policy
-	asked, scored, plain := 0, 0, 0
+	called, scored, nonGPU := 0, 0, 0
 	for i, arrival := range workload.Arrivals {
 		settled := replay.arrive(t, arrival.pod(replay.namespace, fmt.Sprintf("%s-%03d", arrival.Pod, i)))
 		if settled.Spec.NodeName == "" {
 			continue
 		}
 		if arrival.Core == 0 {
-			plain += replay.checkPlainChosen(t, settled)
+			nonGPU += replay.checkNonGPUChosen(t, settled)
 			continue
 		}
-		asked++
+		called++
 		if decision, _ := replay.witness.decision(settled.UID); decision.scores != nil {
 			scored++
 		}
@@ -184,19 +186,19 @@ func TestKubeSchedulerTakesTheOneNodeThatTheExtenderScoresHighest(t *testing.T) 
 			t.Errorf("%s: %v", settled.Name, err)
 		}
 	}
-	t.Logf("%d pods with cards bound, %d of them with scores for more than one node; %d pods found no room",
-		asked, scored, replay.turned)
-	t.Logf("%d pods without cards went where the extender wanted them", plain)
-	if plain == 0 {
-		t.Errorf("the extender ranked nodes for no pod without cards")
+	t.Logf("%d pods with cards bound, %d of them with scores for more than one node; %d pods rejected",
+		called, scored, replay.rejected)
+	t.Logf("%d non-GPU pods are on the node that the extender chose", nonGPU)
+	if nonGPU == 0 {
+		t.Errorf("the extender ranked nodes for no non-GPU pod")
 	}
-	if scored < asked/2 {
-		t.Errorf("only %d of %d decisions had a choice", scored, asked)
+	if scored < called/2 {
+		t.Errorf("only %d of %d decisions had more than one node", scored, called)
 	}
 }
 
-// The entry for pods without cards may be ignored; the other may not.
-func TestPodsWithoutCardsAreBoundWhereNoExtenderAnswers(t *testing.T) {
+// The entry for non-GPU pods is ignorable, the other one is not.
+func TestNonGPUPodsAreBoundWithoutTheExtender(t *testing.T) {
 	ctx := context.Background()
 	port, err := freePort()
 	if err != nil {
@@ -207,8 +209,8 @@ func TestPodsWithoutCardsAreBoundWhereNoExtenderAnswers(t *testing.T) {
 	namespace := newNamespace(ctx, t)
 	plane.createNodes(ctx, t, "gpu-", 2)
 	create(ctx, t, newPod(namespace, "with-cards").share(30, 1024))
-	create(ctx, t, newPod(namespace, "plain").container("app", "", ""))
-	waitBound(ctx, t, namespace, "plain")
+	create(ctx, t, newPod(namespace, "nonGPU").container("app", "", ""))
+	waitBound(ctx, t, namespace, "nonGPU")
 	if pod := get(ctx, t, namespace, "with-cards"); pod.Spec.NodeName != "" {
 		t.Errorf("a pod with cards was bound to %s without the extender", pod.Spec.NodeName)
 	}

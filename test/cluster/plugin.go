@@ -14,19 +14,19 @@ import (
 
 var memoryByKubelet = []string{"--memory-resource", "device-plugin"}
 
-// DevicePlugin is the real mgpu-device-plugin on the real node, under the rights that are shipped.
+// DevicePlugin is the real mgpu-device-plugin on the real node, with the rights of deploy/rbac.
 type DevicePlugin struct {
 	node    *Node
 	folder  string // cards file and device nodes, state and run folder, log
-	major   int    // of the cards' device nodes
+	major   int    // major number of the cards' device nodes
 	port    int
-	flags   []string // beside those of every test
+	flags   []string // in addition to those of every test
 	cards   []TestCard
 	process *Process
 	started time.Time
 }
 
-// devicePluginOn prepares one that is not started yet. It ends with the test.
+// devicePluginOn returns a plugin that has not been started. It is stopped at the end of the test.
 func devicePluginOn(t testing.TB, node *Node, cards []TestCard, flags ...string) *DevicePlugin {
 	t.Helper()
 	major, err := unusedMajor()
@@ -62,7 +62,7 @@ func (p *DevicePlugin) specFile() string {
 	return filepath.Join(p.node.cdiFolder(), domain+"-mgpu.json")
 }
 
-// arguments of a command line; later ones of the same name replace earlier ones.
+// arguments returns the command line. A later flag replaces an earlier one of the same name.
 func (p *DevicePlugin) arguments() []string {
 	arguments := []string{"--node-name", nodeName, "--kubeconfig", p.node.plane.kubeconfig(pluginToken),
 		"--cards-file", p.cardsFile(), "--state-dir", p.path("state"), "--run-dir", p.path("run"),
@@ -93,7 +93,8 @@ func (p *DevicePlugin) start(t testing.TB) {
 	}
 }
 
-// end stops it as Kubernetes does. A sanitizer or a crash shows in the exit code.
+// end stops the plugin with SIGTERM, as Kubernetes does. The exit code shows crashes and reports of
+// sanitizers.
 func (p *DevicePlugin) end(t testing.TB) {
 	defer os.RemoveAll(p.folder)
 	if p.process == nil {
@@ -109,10 +110,10 @@ func (p *DevicePlugin) end(t testing.TB) {
 	}
 }
 
-// kill is a crash.
+// kill simulates a crash.
 func (p *DevicePlugin) kill() { p.process.Kill() }
 
-// startAgain returns when kubelet has the cards of the new process.
+// startAgain starts the plugin again and waits until kubelet has its devices.
 func (p *DevicePlugin) startAgain(t testing.TB) {
 	t.Helper()
 	p.start(t)
@@ -131,13 +132,13 @@ func (p *DevicePlugin) waitReady(t testing.TB) {
 	})
 }
 
-// waitOffered waits until kubelet has heard of the devices of this process, and the node's object
-// offers exactly the healthy cards.
+// waitOffered waits until kubelet has the devices of this process, and the capacity of the node is that
+// of the healthy cards.
 func (p *DevicePlugin) waitOffered(t testing.TB) {
 	t.Helper()
 	core, memory := p.capacity()
 	waitFor(t, 30*time.Second, fmt.Sprint("the node to offer ", core, " and ", memory), func() (bool, string) {
-		if !p.heardByKubelet() {
+		if !p.knownToKubelet() {
 			return false, "kubelet has not read the list of devices"
 		}
 		one := p.node.object(t)
@@ -147,9 +148,10 @@ func (p *DevicePlugin) waitOffered(t testing.TB) {
 	})
 }
 
-// heardByKubelet: it writes its checkpoint whenever it has read a list. A pod that comes earlier fails
-// for good, and what the node's object offers may be of the process before.
-func (p *DevicePlugin) heardByKubelet() bool {
+// knownToKubelet returns whether kubelet has read the list of devices, after which it writes its
+// checkpoint. A pod that starts earlier is rejected permanently, and the capacity of the node may still
+// be that of the previous process.
+func (p *DevicePlugin) knownToKubelet() bool {
 	written, err := os.Stat(p.node.checkpoint())
 	if err != nil || written.ModTime().Before(p.started) {
 		return false
@@ -159,7 +161,7 @@ func (p *DevicePlugin) heardByKubelet() bool {
 		strings.Contains(string(text), fmt.Sprintf(`%q:["`, memoryResource))
 }
 
-// capacity of the healthy cards, in percent and MiB.
+// capacity returns the capacity of the healthy cards, in percent and MiB.
 func (p *DevicePlugin) capacity() (core, memory int64) {
 	for _, card := range p.cards {
 		if card.Health == "" {
@@ -169,7 +171,7 @@ func (p *DevicePlugin) capacity() (core, memory int64) {
 	return core, memory
 }
 
-// announcedIn looks for every card in the node's annotation.
+// announcedIn returns whether all cards are in the annotation of the node.
 func (p *DevicePlugin) announcedIn(annotation string) bool {
 	return !slices.ContainsFunc(p.cards, func(card TestCard) bool {
 		health := card.Health
@@ -200,7 +202,7 @@ func (p *DevicePlugin) metrics(t testing.TB) Metrics {
 	return readMetrics(text)
 }
 
-// records are the files of allocations, by name.
+// records returns the sorted names of the records on disk.
 func (p *DevicePlugin) records() []string {
 	files, _ := filepath.Glob(filepath.Join(p.recordFolder(), "*.json"))
 	return files

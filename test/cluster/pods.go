@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodBuilder makes pods in one line of a test.
+// PodBuilder builds a pod.
 type PodBuilder struct{ pod corev1.Pod }
 
 func newPod(namespace, name string) *PodBuilder {
@@ -20,7 +20,7 @@ func newPod(namespace, name string) *PodBuilder {
 	}}
 }
 
-// amounts of "" are left out.
+// container returns a container. Amounts that are "" are not requested.
 func container(name, core, memory string) corev1.Container {
 	limits := corev1.ResourceList{}
 	if core != "" {
@@ -43,7 +43,7 @@ func (b *PodBuilder) share(core, memoryMiB int) *PodBuilder {
 	return b.container(fmt.Sprintf("c%d", len(b.pod.Spec.Containers)), fmt.Sprint(core), fmt.Sprint(memoryMiB))
 }
 
-// wholeCards adds a container that asks for cards without saying how much memory.
+// wholeCards adds a container that requests whole cards.
 func (b *PodBuilder) wholeCards(cards int) *PodBuilder {
 	return b.container(fmt.Sprintf("c%d", len(b.pod.Spec.Containers)), fmt.Sprint(cards*100), "")
 }
@@ -81,7 +81,7 @@ func (b *PodBuilder) scheduler(name string) *PodBuilder {
 	return b
 }
 
-// on asks the scheduler for one node, as a user does.
+// on adds a node selector for one node.
 func (b *PodBuilder) on(node string) *PodBuilder {
 	b.pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": node}
 	return b

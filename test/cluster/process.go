@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Process is one program that the tests started; it is ended by its own pid. The kernel kills it when
-// the test process dies, whatever the way.
+// Process is a program that the tests have started. The kernel kills it when the test process ends for
+// any reason.
 type Process struct {
 	name    string
 	logPath string
@@ -22,8 +22,8 @@ type Process struct {
 	ended   chan struct{}
 }
 
-// A child's parent-death signal is bound to the thread that forked it, so that one thread that never
-// ends forks them all.
+// The parent-death signal of a child depends on the thread that forked it. Therefore one thread, which
+// never ends, starts all processes.
 var forks = func() chan func() {
 	queue := make(chan func())
 	go func() {
@@ -35,7 +35,7 @@ var forks = func() chan func() {
 	return queue
 }()
 
-// startProcess appends the program's output to logPath.
+// startProcess starts a program and appends its output to logPath.
 func startProcess(name, logPath, binary string, args ...string) (*Process, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -58,7 +58,7 @@ func startProcess(name, logPath, binary string, args ...string) (*Process, error
 	return process, nil
 }
 
-// Kill sends SIGKILL and returns when the process is gone. Harmless when it has ended.
+// Kill sends SIGKILL and waits until the process has ended. The process may have ended before.
 func (p *Process) Kill() {
 	_ = p.command.Process.Kill()
 	<-p.ended
@@ -84,7 +84,7 @@ func (p *Process) running() bool {
 	}
 }
 
-// logTail is the end of the program's log, for the message of a failed test.
+// logTail returns the last lines of the program's log.
 func (p *Process) logTail(lines int) string {
 	text, err := os.ReadFile(p.logPath)
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *Process) logTail(lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// endWithTest kills the process at the end of the test, and shows its log if the test failed.
+// endWithTest kills the process at the end of the test, and prints its log if the test failed.
 func (p *Process) endWithTest(t testing.TB) {
 	t.Cleanup(func() {
 		p.Kill()
@@ -104,8 +104,8 @@ func (p *Process) endWithTest(t testing.TB) {
 	})
 }
 
-// freePort is a loopback port that nobody listened on a moment ago. It is below those that the kernel
-// gives to outgoing connections, which could take it before the process that it is meant for.
+// freePort returns a loopback port that is not in use. It is below the ports of outgoing connections, so
+// that none of them can take the port before the process does.
 func freePort() (int, error) {
 	const first, beyond, attempts = 12_000, 32_000, 100
 	var err error

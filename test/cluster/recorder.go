@@ -16,14 +16,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Request is one that kube-scheduler sent, byte for byte.
+// Request is a request of kube-scheduler, byte for byte.
 type Request struct {
 	Line   string
 	Header http.Header
 	Body   []byte
 }
 
-// Recorder is an extender that agrees with everything and keeps what it was asked.
+// Recorder is an extender that accepts all nodes and pods, and keeps the requests.
 type Recorder struct {
 	server *httptest.Server
 	admin  kubernetes.Interface
@@ -39,7 +39,7 @@ func newRecorder(admin kubernetes.Interface) *Recorder {
 
 func (r *Recorder) url() string { return r.server.URL + "/mgpu" }
 
-// request is the last one of a verb; false when there was none.
+// request returns the last request of a verb, and false if there was none.
 func (r *Recorder) request(verb string) (Request, bool) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -69,29 +69,29 @@ func (r *Recorder) answer(writer http.ResponseWriter, request *http.Request) {
 }
 
 func (r *Recorder) reply(verb string, body []byte) (any, error) {
-	var asked struct {
+	var args struct {
 		Nodes                         *corev1.NodeList
 		NodeNames                     *[]string
 		NodeNameToMetaVictims         json.RawMessage
 		PodName, PodNamespace, PodUID string
 		Node                          string
 	}
-	if err := json.Unmarshal(body, &asked); err != nil {
+	if err := json.Unmarshal(body, &args); err != nil {
 		return nil, err
 	}
 	switch verb {
 	case "filter":
-		return map[string]any{"Nodes": asked.Nodes, "NodeNames": asked.NodeNames}, nil
+		return map[string]any{"Nodes": args.Nodes, "NodeNames": args.NodeNames}, nil
 	case "prioritize":
 		return []any{}, nil
 	case "preempt":
-		return map[string]any{"NodeNameToMetaVictims": asked.NodeNameToMetaVictims}, nil
+		return map[string]any{"NodeNameToMetaVictims": args.NodeNameToMetaVictims}, nil
 	case "bind":
 		binding := &corev1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Name: asked.PodName, UID: types.UID(asked.PodUID)},
-			Target:     corev1.ObjectReference{Kind: "Node", Name: asked.Node}}
-		return map[string]any{"Error": ""}, r.admin.CoreV1().Pods(asked.PodNamespace).Bind(
+			ObjectMeta: metav1.ObjectMeta{Name: args.PodName, UID: types.UID(args.PodUID)},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: args.Node}}
+		return map[string]any{"Error": ""}, r.admin.CoreV1().Pods(args.PodNamespace).Bind(
 			context.Background(), binding, metav1.CreateOptions{})
 	}
-	return nil, fmt.Errorf("verb %q is not known", verb)
+	return nil, fmt.Errorf("unknown verb %q", verb)
 }

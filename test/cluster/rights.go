@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// applyRights gives our programs' identities what deploy/rbac/ gives them, and nothing else.
+// applyRights applies the files of deploy/rbac.
 func (c *ControlPlane) applyRights() error {
-	files, err := filepath.Glob(shipped("rbac", "*.yaml"))
+	files, err := filepath.Glob(deployPath("rbac", "*.yaml"))
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (c *ControlPlane) applyRight(object runtime.Object) (err error) {
 	case *rbacv1.ClusterRoleBinding:
 		_, err = c.admin.RbacV1().ClusterRoleBindings().Create(ctx, one, options)
 	default:
-		err = fmt.Errorf("a %T is no right", object)
+		err = fmt.Errorf("%T is not supported here", object)
 	}
 	return err
 }

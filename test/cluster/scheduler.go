@@ -11,21 +11,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// shipped is the path of a file under deploy/.
-func shipped(elements ...string) string {
+// deployPath returns the path of a file in deploy/.
+func deployPath(elements ...string) string {
 	return filepath.Join(append([]string{"..", "..", "deploy"}, elements...)...)
 }
 
-// SchedulerSetup is what a test changes of the shipped configuration.
+// SchedulerSetup has the changes of a test to a configuration of deploy/scheduler.
 type SchedulerSetup struct {
-	configuration string // of deploy/scheduler/
+	configuration string // name of a file in deploy/scheduler/
 	extenderURL   string
 	schedulerName string            // empty: default-scheduler
 	tls           map[string]string // members of tlsConfig
 	wholeNodes    bool              // nodeCacheCapable: false
 }
 
-// startScheduler runs the real kube-scheduler until the end of the test.
+// startScheduler starts a real kube-scheduler that runs until the end of the test.
 func (c *ControlPlane) startScheduler(t testing.TB, setup SchedulerSetup) *Process {
 	t.Helper()
 	name := "kube-scheduler" + setup.schedulerName
@@ -58,10 +58,10 @@ func (c *ControlPlane) startScheduler(t testing.TB, setup SchedulerSetup) *Proce
 	return process
 }
 
-// renderScheduler is the shipped file with this cluster's addresses in it.
+// renderScheduler returns the configuration with the addresses of this cluster.
 func (c *ControlPlane) renderScheduler(t testing.TB, setup SchedulerSetup) []byte {
 	t.Helper()
-	text, err := os.ReadFile(shipped("scheduler", setup.configuration))
+	text, err := os.ReadFile(deployPath("scheduler", setup.configuration))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func (c *ControlPlane) renderScheduler(t testing.TB, setup SchedulerSetup) []byt
 	if err := yaml.UnmarshalStrict(text, &configuration); err != nil {
 		t.Fatal(err)
 	}
-	// The API server here is fast: the client's own limit of 50 requests a second would hide races.
+	// The default limit of the client, 50 requests per second, would hide races.
 	configuration["clientConnection"] = map[string]any{
 		"kubeconfig": c.kubeconfig(schedulerToken), "qps": 1000, "burst": 1000}
 	configuration["leaderElection"] = map[string]any{"leaderElect": false}

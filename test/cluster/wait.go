@@ -8,11 +8,11 @@ import (
 
 const (
 	pollInterval = 50 * time.Millisecond
-	// Looking at all pods of a burst takes the API server's time, which the scheduler needs.
+	// Listing all pods of a burst loads the API server, so it is done less often.
 	burstPollInterval = 500 * time.Millisecond
 )
 
-// poll looks until the condition holds. The condition also says what it saw, for the error.
+// poll calls the condition until it holds. The text of its last result is part of the error.
 func poll(timeout time.Duration, what string, holds func() (bool, string)) error {
 	return pollEvery(pollInterval, timeout, what, holds)
 }
@@ -31,7 +31,7 @@ func pollEvery(interval, timeout time.Duration, what string, holds func() (bool,
 	}
 }
 
-// waitFor ends the test when the condition does not come to hold.
+// waitFor ends the test if the condition does not hold within the timeout.
 func waitFor(t testing.TB, timeout time.Duration, what string, holds func() (bool, string)) {
 	t.Helper()
 	if err := poll(timeout, what, holds); err != nil {

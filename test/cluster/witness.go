@@ -16,8 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Witness stands between kube-scheduler and the extender, passes everything on as it is, and keeps what
-// was said of each pod.
+// Witness is a proxy between kube-scheduler and the extender that records the decisions about each pod.
 type Witness struct {
 	server   *httptest.Server
 	extender *Extender
@@ -25,12 +24,12 @@ type Witness struct {
 	pods     map[types.UID]*Decision
 }
 
-// Decision is what the last round said of a pod.
+// Decision has the results of the last scheduling cycle of a pod.
 type Decision struct {
-	fitting     []string         // filter's
-	scores      map[string]int64 // prioritize's; nil where the scheduler did not ask
-	bound       string           // where the scheduler then had it bound
-	unexplained string           // a score that cannot be
+	fitting []string         // result of filter
+	scores  map[string]int64 // result of prioritize; nil if it was not called
+	bound   string           // the node of bind
+	invalid string           // an invalid score
 }
 
 const highestScore = 10
@@ -52,7 +51,7 @@ func (w *Witness) pass(writer http.ResponseWriter, request *http.Request) {
 	}
 	verb := path.Base(request.URL.Path)
 	if verb == "bind" {
-		w.note(verb, body, nil) // before the pod is seen to be bound
+		w.note(verb, body, nil) // recorded before the test can see that the pod is bound
 	}
 	status, answer, err := w.extender.post(request.URL.Path, bytes.NewReader(body))
 	if err != nil {
@@ -67,13 +66,13 @@ func (w *Witness) pass(writer http.ResponseWriter, request *http.Request) {
 	_, _ = writer.Write([]byte(answer))
 }
 
-func (w *Witness) note(verb string, asked, answered []byte) {
+func (w *Witness) note(verb string, request, answered []byte) {
 	var args struct {
 		Pod    corev1.Pod
 		PodUID types.UID
 		Node   string
 	}
-	if json.Unmarshal(asked, &args) != nil {
+	if json.Unmarshal(request, &args) != nil {
 		return
 	}
 	w.mutex.Lock()
@@ -103,25 +102,25 @@ func (d *Decision) noteScores(answered []byte) {
 		Score int64
 	}
 	if err := json.Unmarshal(answered, &scores); err != nil {
-		d.unexplained = err.Error()
+		d.invalid = err.Error()
 	}
 	if len(scores) == 0 {
-		return // another call's pod
+		return // the response is for another pod
 	}
 	d.scores = map[string]int64{}
 	for _, one := range scores {
 		d.scores[one.Host] = one.Score
 		if one.Score < 0 || one.Score > highestScore {
-			d.unexplained = fmt.Sprintf("%s has score %d", one.Host, one.Score)
+			d.invalid = fmt.Sprintf("%s has score %d", one.Host, one.Score)
 		}
 	}
 }
 
-// chosen is the one node that the extender named: that with 10, or the only one that fits. Errors: more
-// or fewer than one.
+// chosen returns the node with the score 10, or the only node that fits. It is an error if there is not
+// exactly one.
 func (d *Decision) chosen() (string, error) {
-	if d.unexplained != "" {
-		return "", fmt.Errorf("prioritize: %s", d.unexplained)
+	if d.invalid != "" {
+		return "", fmt.Errorf("prioritize: %s", d.invalid)
 	}
 	best := d.fitting
 	if d.scores != nil {
@@ -139,12 +138,12 @@ func (d *Decision) chosen() (string, error) {
 	return best[0], nil
 }
 
-// decision is false for a pod that the scheduler did not ask about.
+// decision returns the decision about a pod, and false if the extender was not called for it.
 func (w *Witness) decision(pod types.UID) (Decision, bool) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	decision, asked := w.pods[pod]
-	if !asked {
+	decision, called := w.pods[pod]
+	if !called {
 		return Decision{}, false
 	}
 	return *decision, true

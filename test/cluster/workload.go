@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Workload is what `mgpu-sim trace --placements` wrote: a cluster, pods in order of arrival, and where the
-// simulated scheduler put them.
+// Workload is the output of `mgpu-sim trace --placements`: a cluster, and pods in order of arrival with
+// their simulated placements.
 type Workload struct {
 	Nodes    []WorkloadNode `json:"nodes"`
 	Arrivals []Arrival      `json:"arrivals"`
@@ -28,7 +28,7 @@ type WorkloadNode struct {
 	CardMemoryMiB int64  `json:"card_memory_mib"`
 }
 
-// Arrival is a pod. Core and memory of cards are those of all its cards together.
+// Arrival is a pod. Its core and card memory are the totals of all its cards.
 type Arrival struct {
 	Pod          string   `json:"pod"`
 	CPUMilli     int64    `json:"cpu_milli"`
@@ -36,15 +36,15 @@ type Arrival struct {
 	Core         int64    `json:"core"`
 	GPUMemoryMiB int64    `json:"gpu_memory_mib"`
 	Models       []string `json:"models"`
-	Node         string   `json:"node"` // "" where it fitted nowhere
+	Node         string   `json:"node"` // "" if the pod fitted on no node
 	Cards        []int    `json:"cards"`
 }
 
-// Of a trace of thousands of pods, so many arrive.
+// The number of pods that arrive from a trace of thousands.
 const arrivalsMax = 400
 
-// simulate runs the trace that MGPU_TRACES names, or the synthetic workload on every second of its
-// nodes, so that some pods find no room.
+// simulate runs the trace in the folder MGPU_TRACES, or the synthetic workload on every second of its
+// nodes, so that some pods are rejected.
 func simulate(t *testing.T, policy string) *Workload {
 	t.Helper()
 	binary := os.Getenv("MGPU_SIM_BINARY")
@@ -94,7 +94,7 @@ func everySecondNode(t *testing.T) string {
 	return path
 }
 
-// pod has one container.
+// pod returns a pod with one container.
 func (a Arrival) pod(namespace, name string) *PodBuilder {
 	builder := newPod(namespace, name)
 	requests := corev1.ResourceList{
@@ -116,7 +116,7 @@ func (a Arrival) pod(namespace, name string) *PodBuilder {
 	return builder
 }
 
-// onlyOn binds no pod by itself: the scheduler still has to, and has no other choice.
+// onlyOn adds a node affinity for one node.
 func (b *PodBuilder) onlyOn(node string) *PodBuilder {
 	b.pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{

@@ -12,11 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Longer than any refusal is held: kube-scheduler has asked, and was refused, before the extender
-// hears of a deletion.
+// This delay is longer than any delay of a rejection, so that kube-scheduler tries a pod before the
+// extender receives the deletion.
 const podsLateBy = time.Second
 
-// newLateWorld is a world of one node whose extender hears of pods later than kube-scheduler does.
+// newLateWorld returns a world with one node. Its extender receives changes of pods later than
+// kube-scheduler does.
 func newLateWorld(t *testing.T, by time.Duration, flags ...string) *World {
 	t.Helper()
 	late := plane.startLatePods(t, by)
@@ -32,7 +33,7 @@ func newLateWorld(t *testing.T, by time.Duration, flags ...string) *World {
 	return world
 }
 
-// strand deletes a bound pod, so that kube-scheduler asks about a waiting one too early.
+// strand deletes a bound pod, so that kube-scheduler tries a pending pod too early.
 func (w *World) strand(t *testing.T, full, waiting string) {
 	t.Helper()
 	create(w.ctx, t, w.pod(waiting).share(60, 8000))
@@ -40,7 +41,7 @@ func (w *World) strand(t *testing.T, full, waiting string) {
 	deleteNow(w.ctx, t, w.namespace, full)
 }
 
-func TestDeletionWakesAPendingPodThoughTheExtenderHearsOfItLate(t *testing.T) {
+func TestAPendingPodIsRequeuedAfterALateDeletion(t *testing.T) {
 	for _, by := range []time.Duration{podsLateBy, 7 * podsLateBy} {
 		t.Run(by.String(), func(t *testing.T) {
 			world := newLateWorld(t, by)
@@ -51,26 +52,26 @@ func TestDeletionWakesAPendingPodThoughTheExtenderHearsOfItLate(t *testing.T) {
 				waitBound(world.ctx, t, world.namespace, waiting)
 			}
 			if world.extender.metrics(t).with("mgpu_extender_requeues_total", `result="requeued"`) == 0 {
-				t.Error("bound without a wake: the pods were not late")
+				t.Error("the pods were bound without a requeue, so they were not late")
 			}
 			world.history.check(world.ctx, t)
 		})
 	}
 }
 
-func TestDeletionWithoutTheRightToWakeIsToldAndCounted(t *testing.T) {
+func TestRequeueWithoutTheRightIsLoggedAndCounted(t *testing.T) {
 	world := newLateWorld(t, podsLateBy, "--requeue-namespace", "default")
 	full := world.fillEachCard(t, 60)
 	world.strand(t, full[0], "waiting")
-	waitFor(t, time.Minute, "a wake to be refused", func() (bool, string) {
+	waitFor(t, time.Minute, "a requeue to be refused", func() (bool, string) {
 		refused := world.extender.metrics(t).with("mgpu_extender_requeues_total", `result="refused"`)
 		return refused > 1, fmt.Sprint(refused)
 	})
 	log := world.extender.process.logTail(1000)
-	if told := strings.Count(log, "pods cannot be requeued"); told != 1 || !strings.Contains(log, "deploy/rbac/extender.yaml") {
-		t.Errorf("told %d times, want once with what to do:\n%s", told, log)
+	if logged := strings.Count(log, "pods cannot be requeued"); logged != 1 || !strings.Contains(log, "deploy/rbac/extender.yaml") {
+		t.Errorf("logged %d times, want once with a remedy:\n%s", logged, log)
 	}
-	// Nothing is lost: any event lets kube-scheduler ask again.
+	// After any other event kube-scheduler tries the pod again.
 	_, err := plane.admin.CoreV1().Pods(world.namespace).Patch(world.ctx, "waiting", types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"touched":"yes"}}}`), metav1.PatchOptions{})
 	if err != nil {
