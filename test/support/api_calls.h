@@ -1,6 +1,5 @@
-// A Transport used from a test's own thread: calls that wait for their answer, watches whose lines
-// are waited for. The transport's executor runs on another thread; what does not come within half a
-// minute fails the test.
+// Blocking calls and watches over a Transport whose executor runs on another thread. A response or
+// line that does not arrive within half a minute fails the test.
 #pragma once
 
 #include <condition_variable>
@@ -23,9 +22,9 @@ class WatchLog {
   WatchLog(kube::Transport& transport, kube::Request request);
   ~WatchLog();
 
-  // The next line; none where the watch ended first.
+  // Waits for the next line; empty if the watch ends first.
   std::optional<std::string> next();
-  // Waits for the end. Lines not taken are dropped.
+  // Waits for the end of the watch, and discards the remaining lines.
   kube::Response end();
   bool opened();
 

@@ -1,4 +1,4 @@
-// Certificates for tests of TLS, made by the openssl program in a folder that goes with the object.
+// Certificates for TLS tests, created by the openssl program in a temporary folder.
 #pragma once
 
 #include <string>
@@ -17,13 +17,13 @@ class Certificates {
   Certificates(const Certificates&) = delete;
   Certificates& operator=(const Certificates&) = delete;
 
-  // A certificate authority (ECDSA P-256); names are file names too.
+  // A certificate authority (ECDSA P-256). Names are also used as file names.
   CertificateFiles authority(const std::string& name) const;
-  // Of that authority, for 127.0.0.1 and as a client.
+  // A server certificate for 127.0.0.1, which is also a client certificate.
   CertificateFiles issue(const std::string& name, const CertificateFiles& authority) const;
   // The same key, encrypted with a passphrase.
   std::string encrypted_key(const CertificateFiles& files) const;
-  // A file with that text.
+  // Creates a file and returns its path.
   std::string file(const std::string& name, const std::string& text) const;
   static void copy(const std::string& from, const std::string& to);
 

@@ -1,10 +1,10 @@
-// Nodes and requests as text, so that a test case is a line.
+// Nodes and requests as text, so that a test case fits on one line.
 //
 //   node      := name ":" (" " card)*
 //   card      := index "[" share (" of " memory)? (" " fact)* "]"
-//   share     := core "/" memory                 what is free; without "of" the card is empty
+//   share     := core "/" memory                 the free share; without "of" the card is empty
 //   fact      := "expected=" share | "used=" share | "model=" text | "uuid=" text
-//              | "unhealthy" | "uncertain"       "used=" stands for itself, also over capacity
+//              | "unhealthy" | "uncertain"       "used=" may exceed the capacity
 //
 //   "n1: 0[100/32510] 1[40/8000 of 32510 expected=10/500]"
 //
@@ -15,7 +15,7 @@
 //
 //   placement := cards (" | " cards)*            "0 | 0,2"
 //
-// Text that does not follow the grammar ends the test program.
+// Text that does not match the grammar aborts the test program.
 #pragma once
 
 #include <string>

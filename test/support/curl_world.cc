@@ -17,7 +17,7 @@ CurlWorld::~CurlWorld() {
   executor_.stop();
 }
 
-void CurlWorld::let_transport_go() {
+void CurlWorld::destroy_transport() {
   std::promise<void> gone;
   executor_.post([&] {
     transport_.reset();

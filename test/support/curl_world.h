@@ -1,4 +1,4 @@
-// A CurlTransport on its own executor, pointed at a server of the test.
+// A CurlTransport with an executor of its own, for a server in the test.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,14 @@ namespace mgpu::test {
 
 class CurlWorld {
  public:
-  // Fails the test where there is no transport.
+  // Fails the test if the transport cannot be created.
   explicit CurlWorld(kube::Config config);
   ~CurlWorld();
 
   kube::Transport& transport() { return *transport_; }
   AsioExecutor& executor() { return executor_; }
-  // Destroys the transport on the executor, and waits for that.
-  void let_transport_go();
+  // Destroys the transport on the executor, and waits for it.
+  void destroy_transport();
 
  private:
   AsioExecutor executor_;

@@ -1,5 +1,4 @@
-// What the ledger is fed, as text (the grammar of test/support/cluster_text.h), and what it
-// answers.
+// The input and output of the ledger as text, in the grammar of test/support/cluster_text.h.
 //
 //   facts_of("n1: 0[100/1000] 1[100/2000 unhealthy]")
 //   bound_claim("a", "n1", "30/300 whole", "0 | 1")     uid and pod name "a"
@@ -16,25 +15,25 @@ namespace mgpu::test {
 
 extender::NodeFacts facts_of(std::string_view node);
 
-// As bind would assume it: without cards.
+// A claim that bind assumes; it has no cards yet.
 extender::Claim unplaced_claim(std::string_view uid, std::string_view node,
                                std::string_view request);
-// As the watch would show it.
+// A claim from the watch.
 extender::Claim bound_claim(std::string_view uid, std::string_view node, std::string_view request,
                             std::string_view placement);
-// Bound, and nobody knows to which cards.
+// A bound claim whose cards are unknown.
 extender::Claim blocking_claim(std::string_view uid, std::string_view node);
 
 Instant at_ms(int milliseconds);
 
-// Card by card; "no node" where there is none.
+// The shares of each card, or "no node".
 std::string used_text(const extender::Ledger& ledger, const char* node);
 std::string expected_text(const extender::Ledger& ledger, const char* node);
 
-// The cards chosen, or the reason's sentence.
+// The chosen cards, or the sentence of the reason.
 std::string assume_text(extender::Ledger& ledger, std::string_view uid, std::string_view node,
                         std::string_view request);
-// REQUIRES: it fits.
+// REQUIRES: the request fits.
 extender::ClaimId assume_id(extender::Ledger& ledger, std::string_view uid, std::string_view node,
                             std::string_view request, Instant now = {});
 

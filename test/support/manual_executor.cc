@@ -8,14 +8,14 @@ namespace mgpu::test {
 namespace {
 
 constexpr std::size_t kTasksPerRunMax = 10'000'000;
-// Far from zero, so that a test notices an Instant that was never set.
+// Not zero, so that an Instant that has not been set is noticed.
 constexpr Instant kStart{std::chrono::hours(1000)};
 
 }  // namespace
 
 ManualExecutor::ManualExecutor(std::uint64_t seed) : now_(kStart), engine_(seed) {}
 
-// Tasks may own what calls back into this executor, so they end while it is still whole.
+// The destructor of a task may call this executor, so tasks are destroyed while it still exists.
 ManualExecutor::~ManualExecutor() {
   while (pending() > 0) {
     std::deque<Task> posted;
@@ -39,7 +39,7 @@ void ManualExecutor::post(Task task) {
 
 Executor::TimerId ManualExecutor::after(Duration delay, Task task) {
   const std::lock_guard lock(mutex_);
-  // Keeps Duration::max() from wrapping.
+  // Prevents an overflow with Duration::max().
   constexpr Duration kLongestDelay = std::chrono::hours(24 * 365 * 100);
   const Instant due = now_ + std::clamp(delay, Duration::zero(), kLongestDelay);
   const TimerId id = ++last_id_;

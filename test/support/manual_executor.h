@@ -1,4 +1,4 @@
-// The tests' Executor: one thread, a clock that moves only when told to, and seeded randomness.
+// The Executor of the tests: one thread, a manual clock and seeded randomness.
 //
 //   ManualExecutor executor(7);
 //   executor.after(5s, task);
@@ -32,19 +32,18 @@ class ManualExecutor final : public Executor {
   void cancel(TimerId id) override;
   double random() override;
 
-  // Runs everything that is due now, and what that posts, until nothing is. Returns how many tasks
-  // ran. REQUIRES: it ends; tasks that post themselves for ever are a failed check.
+  // Runs the tasks that are due, including those that they post. Returns the number of tasks.
+  // REQUIRES: tasks do not post other tasks forever.
   std::size_t run_ready();
-  // Moves the clock on by `step`, stopping at each timer on the way, earliest first and equal ones
-  // in the order of their after(). What is ready already runs before the clock moves. Returns how
-  // many tasks ran.
+  // Runs the tasks that are due, then advances the clock by `step` and runs each timer at its time.
+  // Timers with equal times run in the order of after(). Returns the number of tasks.
   std::size_t advance(Duration step);
-  // Advances just to the next timer; false when there is none.
+  // Advances to the next timer; false without one.
   bool advance_to_next_timer();
 
-  // Posted tasks and timers that have not run.
+  // The number of posted tasks and timers that have not run.
   std::size_t pending() const;
-  // From now to the earliest timer; zero when it is due already.
+  // The time until the next timer; zero if it is already due.
   std::optional<Duration> until_next_timer() const;
 
  private:

@@ -1,4 +1,4 @@
-// An in-memory API server with one node, on a manual executor, and what its requests were.
+// An in-memory API server with one node on a manual executor, which records its requests.
 #pragma once
 
 #include <functional>
@@ -24,15 +24,15 @@ class NodeServer {
 
   void create_node();
   void delete_node();
-  // As another writer.
+  // Patches an object as another client.
   void merge(const std::string& path, const Json& patch);
   Json node();
-  Json condition(const std::string& type);  // null: there is none
-  std::vector<Json> events(const std::string& space);
+  Json condition(const std::string& type);  // null if absent
+  std::vector<Json> events(const std::string& name_space);
 
-  // Writes that came over the transport: "PATCH /api/v1/nodes/n1".
+  // The writes over the transport: "PATCH /api/v1/nodes/n1".
   std::vector<std::string> writes;
-  // Asked for each of them; none: no fault.
+  // Called for each write; may return a fault for it.
   std::function<std::optional<kube::Fault>(const kube::Request&)> fault;
 
  private:

@@ -10,7 +10,7 @@ using extender::Candidate;
 using extender::Card;
 using extender::Node;
 
-// The standard's distributions differ between libraries; this does not.
+// The distributions of the standard library differ between implementations.
 int RandomCluster::number(int below) {
   return static_cast<int>(random_() % static_cast<std::uint64_t>(below));
 }

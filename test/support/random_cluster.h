@@ -1,5 +1,5 @@
-// Small random nodes, requests and candidates for comparisons with brute force. Equal seeds give
-// equal worlds. Amounts come from few values, so that exact fits and ties are common.
+// Small random nodes, requests and candidates for comparisons with brute force. They depend on the
+// seed only. There are few different amounts, so that exact fits and ties are common.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ class RandomCluster {
  public:
   explicit RandomCluster(std::uint64_t seed) : random_(seed) {}
 
-  // 0 .. most_cards cards; some used, over-full, expected, unhealthy, uncertain.
+  // 0 .. most_cards cards, some of them used, overfull, expected, unhealthy or uncertain.
   extender::Node node(int most_cards);
   // 1 .. most_containers containers of every kind; some with a selector.
   GpuRequest request(int most_containers, int most_cards);
-  // Pods that together hold a part of what the node's cards have used.
+  // Pods with a part of the used shares of the node.
   std::vector<extender::Candidate> candidates(const extender::Node& node, int most);
 
   // 0 .. below - 1

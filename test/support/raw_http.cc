@@ -42,7 +42,7 @@ int connect_to(std::uint16_t port) {
   return -1;
 }
 
-// "a,b" as ALPN writes it: a length before each name.
+// "a,b" in the format of ALPN, with the length before each name.
 std::string alpn(const std::string& names) {
   std::string out;
   for (std::size_t at = 0; at < names.size();) {
@@ -63,7 +63,7 @@ std::string lower(std::string text) {
 struct RawClient::State {
   explicit State(std::uint16_t port) : fd(connect_to(port)) { std::signal(SIGPIPE, SIG_IGN); }
   ~State() {
-    // Without it OpenSSL would take the session for one that must not be resumed.
+    // Otherwise OpenSSL does not resume the session.
     if (ssl) SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN);
     SSL_free(ssl);
     SSL_CTX_free(context);
@@ -79,7 +79,7 @@ struct RawClient::State {
       SSL_CTX_use_PrivateKey_file(context, tls.key_file.c_str(), SSL_FILETYPE_PEM);
     }
     if (tls.version_max != 0) SSL_CTX_set_max_proto_version(context, tls.version_max);
-    // What a context keeps itself cannot be resumed after its end.
+    // The sessions in the cache of a context cannot be resumed after its end.
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
     SSL_CTX_sess_set_new_cb(context, keep_session);
     const std::string names = alpn(tls.protocols);
@@ -91,7 +91,7 @@ struct RawClient::State {
     shaken_hands = SSL_connect(ssl) == 1;
   }
 
-  // Bytes read, 0 at the end, negative on a reset or a timeout.
+  // The number of bytes, 0 at the end, negative after a reset or timeout.
   long read_some() {
     std::array<char, 16384> bytes;
     const long n =
@@ -100,7 +100,7 @@ struct RawClient::State {
     return n;
   }
 
-  // False when the connection ends first.
+  // False if the connection is closed first.
   bool read_until(std::size_t bytes) {
     while (unread.size() < bytes) {
       if (read_some() <= 0) return false;

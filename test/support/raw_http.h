@@ -1,5 +1,5 @@
-// A client that writes and reads exactly the bytes it is told to, over plain TCP or TLS, for tests
-// of an HTTP server. Blocking; every wait ends after kRawWait, so that a failed test does not hang.
+// An HTTP client that sends any bytes, over TCP or TLS, for tests of an HTTP server. Calls block
+// for at most kRawWait, so that a failed test does not hang.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ namespace mgpu::test {
 inline constexpr std::chrono::seconds kRawWait{20};
 
 struct RawResponse {
-  int status = 0;                              // 0: the connection ended first
+  int status = 0;                              // 0: the connection was closed first
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
 };
@@ -25,7 +25,7 @@ struct RawTls {
   std::string key_file{};
   std::string protocols{};  // for ALPN, comma separated; empty: none
   int version_max = 0;      // such as TLS1_1_VERSION; 0: any
-  bool resume = false;      // offer the last session that a server gave to any client
+  bool resume = false;      // with the last session ticket that any client received
 };
 
 class RawClient {
@@ -35,24 +35,24 @@ class RawClient {
   ~RawClient();
   RawClient(RawClient&&) noexcept;
 
-  // The TCP connection, and the TLS handshake where there is one, succeeded.
+  // True if the TCP connection, and the TLS handshake if any, succeeded.
   bool connected() const;
-  // Chosen by ALPN; empty: none.
+  // The protocol from ALPN, or empty.
   std::string protocol() const;
-  // Whether the TLS session was resumed by a ticket.
+  // True if the TLS session was resumed with a ticket.
   bool resumed() const;
-  // The certificate that the server showed: its subject's common name.
+  // The common name in the server certificate.
   std::string server_name() const;
 
-  // False when the server has closed the connection.
+  // False if the server has closed the connection.
   bool send(std::string_view bytes);
-  // Nothing more will be sent; answers can still be read.
+  // Shuts down the sending direction.
   void end_sending();
-  // The next answer; `with_body` false after HEAD.
+  // The next response. `with_body` is false after HEAD.
   RawResponse read_response(bool with_body = true);
   // All bytes until the server closes.
   std::string read_to_end();
-  // True when the server closes without another byte.
+  // True if the server closes the connection without sending another byte.
   bool ends();
 
  private:

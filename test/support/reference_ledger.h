@@ -1,5 +1,5 @@
-// The ledger written down as simply as it can be: flat lists, and every total computed from them
-// anew whenever it is asked for. Slow, and easy to believe.
+// A simple and slow implementation of the ledger for comparison: flat lists, from which every total
+// is computed on each call.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ class ReferenceLedger {
   void apply_pod(const extender::Claim& claim);
   void remove_pod(const PodUid& uid);
 
-  // What the ledger should answer to assume(); to be followed by assumed() where it fits.
+  // The expected result of assume(); if it is a placement, assumed() follows.
   std::variant<Placement, extender::Reason> answer(const extender::Claim& claim,
                                                    const extender::Policy& policy, Instant now);
   void assumed(extender::ClaimId id, extender::Claim claim, Instant now);
@@ -32,12 +32,12 @@ class ReferenceLedger {
   void end_expectation(const PodUid& uid);
   void expire(Instant now);
 
-  // Cards with their totals.
+  // The node with the totals of its cards.
   extender::Node node(const NodeName& name) const;
   std::vector<NodeName> node_names() const;
   std::vector<extender::ClaimId> assumed_before(Instant before) const;
   extender::Counts counts() const;
-  // "" where `ledger` shows the same.
+  // Empty if `ledger` has the same content.
   std::string difference(const extender::Ledger& ledger) const;
 
  private:
@@ -55,7 +55,7 @@ class ReferenceLedger {
   };
 
   void end_expectations_on(const NodeName& node);
-  // As it stands against the node's cards now.
+  // With respect to the current cards of the node.
   extender::Drift drift_of(const extender::Claim& claim) const;
   std::string difference_of(const NodeName& name, const extender::NodeView& view) const;
 

@@ -1,4 +1,4 @@
-// A folder of a test's own, gone with it.
+// A temporary folder for one test.
 #pragma once
 
 #include <cstdlib>
@@ -12,7 +12,7 @@ namespace mgpu::test {
 class ScratchFolder {
  public:
   ScratchFolder() : path_(std::filesystem::temp_directory_path() / "mgpu-test-XXXXXX") {
-    MGPU_CHECK(mkdtemp(path_.data()) != nullptr, "a temporary folder can be made");
+    MGPU_CHECK(mkdtemp(path_.data()) != nullptr, "a temporary folder cannot be created");
   }
   ~ScratchFolder() {
     std::error_code ignored;

@@ -116,8 +116,8 @@ class Connection final : public Peer {
 }  // namespace
 
 struct ScriptedServer::State {
-  State(Script its_script, Context its_context)
-      : script(std::move(its_script)), context(std::move(its_context)) {
+  State(Script on_connection, Context tls_context)
+      : script(std::move(on_connection)), context(std::move(tls_context)) {
     listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;

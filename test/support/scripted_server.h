@@ -1,5 +1,5 @@
-// A server that speaks exactly the bytes a test tells it to, over TCP or TLS, for tests of an HTTP
-// client. Every connection runs the script on a thread of its own; waits end after kScriptWait.
+// A server that sends any bytes, over TCP or TLS, for tests of an HTTP client. Each connection runs
+// the script on a thread of its own. Calls block for at most kScriptWait.
 #pragma once
 
 #include <chrono>
@@ -13,13 +13,14 @@ namespace mgpu::test {
 
 inline constexpr std::chrono::seconds kScriptWait{20};
 
-// One connection, as its script sees it.
+// A connection of the server, for the script.
 class Peer {
  public:
   virtual ~Peer() = default;
-  // The next request, head and body; empty when the client has closed or nothing came.
+  // The next request, head and body. Empty if the client has closed the connection, or after
+  // kScriptWait.
   virtual std::string read_request() = 0;
-  // False when the client has closed.
+  // False if the client has closed the connection.
   virtual bool send(std::string_view bytes) = 0;
   // Waits until the client closes the connection.
   virtual void wait_for_end() = 0;
@@ -35,7 +36,7 @@ struct ServerTls {
 
 class ScriptedServer {
  public:
-  // The connection is closed when the script returns.
+  // The connection is closed after the script has returned.
   using Script = std::function<void(Peer&)>;
 
   explicit ScriptedServer(Script script);
@@ -52,11 +53,11 @@ class ScriptedServer {
 
 // "HTTP/1.1 200 OK" with Content-Length, `headers` ("Name: value\r\n" each) and `body`.
 std::string answer_text(int status, std::string_view body, std::string_view headers = "");
-// The head of a chunked answer with status 200, and one chunk.
+// The head of a chunked response with status 200, and one chunk.
 std::string chunked_head();
 std::string chunk(std::string_view text);
 
-// The value of a header of `request`, its name in any case; empty where it has none.
+// The value of a header of `request`, or empty. The name is case-insensitive.
 std::string header_of(std::string_view request, std::string_view name);
 
 }  // namespace mgpu::test

@@ -23,8 +23,7 @@ std::string read_whole(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Where the literal or comment that begins at `at` ends (one past its last character); `at` itself
-// when none begins there.
+// One past the end of the literal or comment that starts at `at`, or `at` if none starts there.
 std::size_t end_of_quoted(std::string_view text, std::size_t at, char quote) {
   std::size_t i = at + 1;
   while (i < text.size() && text[i] != quote && text[i] != '\n') i += text[i] == '\\' ? 2 : 1;
@@ -65,7 +64,7 @@ struct Block {
   bool within_function;
 };
 
-// A preprocessor line is no part of the statement after it.
+// A preprocessor line is not part of the statement that follows it.
 bool is_directive(std::string_view code, std::size_t statement) {
   const std::size_t first = code.find_first_not_of(" \n\t", statement);
   return first != std::string_view::npos && code[first] == '#';

@@ -1,5 +1,4 @@
-// C++ source text, taken apart just enough to check the repository's own rules. Pure but for
-// read_sources().
+// A minimal parser of C++ sources for the rules of the repository. Pure, except read_sources().
 #pragma once
 
 #include <cstddef>
@@ -10,17 +9,17 @@
 namespace mgpu::test {
 
 struct SourceFile {
-  std::string path;  // from the repository's root, "common/base/units.h"
+  std::string path;  // relative to the repository, "common/base/units.h"
   std::string text;
 };
 
-// Every file under `folder` of the repository whose name ends in one of `endings`, by path.
+// All files under `folder` whose names have one of these endings, sorted by path.
 std::vector<SourceFile> read_sources(const std::string& root, const std::string& folder,
                                      const std::vector<std::string>& endings);
 
 std::vector<std::string_view> lines_of(std::string_view text);
 
-// `text` with every character of comments and literals made blank; lines keep their places.
+// `text` with blanks in place of comments and literals. Lines are kept.
 std::string code_only(std::string_view text);
 
 struct Include {
@@ -31,13 +30,13 @@ struct Include {
 std::vector<Include> includes_of(const SourceFile& file);
 
 struct Function {
-  std::size_t line;    // where it begins, from 1
-  std::size_t length;  // lines, from its first to its closing brace
+  std::size_t line;    // the first line, from 1
+  std::size_t length;  // the number of lines
 };
-// Functions and methods, told from types and namespaces by the '(' before their brace.
+// Functions and methods, which have a '(' before their brace, unlike types and namespaces.
 std::vector<Function> functions_of(const SourceFile& file);
 
-// True when `word` stands in `text` with no letter, digit or underscore beside its own.
+// True if `text` contains `word` as a whole word.
 bool has_word(std::string_view text, std::string_view word);
 
 }  // namespace mgpu::test

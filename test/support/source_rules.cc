@@ -14,7 +14,7 @@ constexpr std::size_t kFunctionLinesMax = 70;
 constexpr std::size_t kSourceLinesMax = 400;
 constexpr std::size_t kTestLinesMax = 800;
 
-// --- who may include whom ------------------------------------------------------------------------
+// --- includes ------------------------------------------------------------------------------------
 
 struct Direction {
   std::string_view from;
@@ -22,41 +22,38 @@ struct Direction {
   std::string_view instead;
 };
 constexpr Direction kDirections[] = {
-    {"common/", "extender/", "common serves every program and knows none"},
-    {"common/", "plugin/", "common serves every program and knows none"},
-    {"common/", "bench/", "common serves every program and knows none"},
+    {"common/", "extender/", "common does not depend on programs"},
+    {"common/", "plugin/", "common does not depend on programs"},
+    {"common/", "bench/", "common does not depend on programs"},
     {"common/", "test/", "products do not use test code"},
-    {"extender/", "plugin/", "meet in common/contract/contract.h"},
-    {"extender/", "bench/", "the extender does not know who measures it"},
+    {"extender/", "plugin/", "share common/contract/contract.h"},
+    {"extender/", "bench/", "products do not use benchmarks"},
     {"extender/", "test/", "products do not use test code"},
-    {"plugin/", "extender/", "meet in common/contract/contract.h"},
-    {"plugin/", "bench/", "the plugin does not know who measures it"},
+    {"plugin/", "extender/", "share common/contract/contract.h"},
+    {"plugin/", "bench/", "products do not use benchmarks"},
     {"plugin/", "test/", "products do not use test code"},
-    {"plugin/allocation/", "plugin/cards/", "allocation is given cards as values"},
-    {"plugin/cards/", "plugin/kubelet/", "cards do not know who asks for them"},
-    {"plugin/cards/", "common/kube/", "cards know nothing of Kubernetes"},
-    {"plugin/kubelet/", "plugin/cards/", "the agent joins kubelet and cards"},
-    {"plugin/monitor/", "plugin/cards/", "monitoring is given what the cards said as values"},
-    {"plugin/node/", "plugin/cards/", "publishing is given cards as values"},
-    {"bench/", "test/", "bench is a program of its own; move what it shares to common/"},
-    {"common/http/", "common/kube/", "the server knows nothing of Kubernetes; use a Router"},
-    {"extender/placement/", "extender/ledger/", "placement is given a cluster as a value"},
+    {"plugin/allocation/", "plugin/cards/", "pass cards as values"},
+    {"plugin/cards/", "plugin/kubelet/", "cards do not depend on kubelet"},
+    {"plugin/cards/", "common/kube/", "cards do not depend on Kubernetes"},
+    {"plugin/kubelet/", "plugin/cards/", "the agent connects kubelet and cards"},
+    {"plugin/monitor/", "plugin/cards/", "pass the state of cards as values"},
+    {"plugin/node/", "plugin/cards/", "pass cards as values"},
+    {"bench/", "test/", "bench does not use test code; move shared code to common/"},
+    {"common/http/", "common/kube/", "the server does not depend on Kubernetes; use a Router"},
+    {"extender/placement/", "extender/ledger/", "pass the cluster as a value"},
     {"extender/pricing/", "extender/placement/policies/", "policies use prices"},
-    {"extender/pricing/", "extender/learning/", "prices are found from values"},
-    {"extender/ledger/", "extender/verbs/", "verbs use the ledger, not the other way round"},
-    {"extender/ledger/", "extender/learning/", "learning reads the ledger"},
-    {"extender/ledger/", "common/http/", "the ledger does not know who asks"},
+    {"extender/pricing/", "extender/learning/", "prices are computed from values"},
+    {"extender/ledger/", "extender/verbs/", "verbs use the ledger"},
+    {"extender/ledger/", "extender/learning/", "learning uses the ledger"},
+    {"extender/ledger/", "common/http/", "the ledger does not depend on HTTP"},
     {"extender/wire/", "extender/ledger/", "messages are values"},
     {"extender/wire/", "extender/verbs/", "messages are values"},
     {"extender/verbs/", "extender/bind/", "bind is a component of its own"},
     {"extender/verbs/", "extender/requeue/", "requeue is a component of its own"},
-    {"extender/verbs/", "common/http/", "verbs take and give text; main joins them to a Router"},
-    {"extender/bind/", "common/http/", "verbs take and give text; main joins them to a Router"},
-    {"extender/requeue/", "common/http/", "verbs take and give text; main joins them to a Router"},
+    {"extender/verbs/", "common/http/", "verbs do not depend on HTTP; routes are in extender/"},
+    {"extender/bind/", "common/http/", "verbs do not depend on HTTP; routes are in extender/"},
+    {"extender/requeue/", "common/http/", "verbs do not depend on HTTP; routes are in extender/"},
 };
-
-// The ground floor: common/base/ includes nothing of ours but itself and these.
-const Paths kGroundFloor = {"common/base/"};
 
 struct Library {
   std::string_view name;
@@ -103,7 +100,7 @@ const Paths kPure = {
     "common/kube/request.", "common/kube/watcher.",    "plugin/monitor/cgroup",
     "plugin/monitor/join",  "plugin/monitor/watchdog",
 };
-// What pure code may include of the repository, besides its own folder.
+// The headers of the repository that pure code may include, besides those of its own folder.
 const Paths kValueHeaders = {
     "common/base/units.h",
     "common/base/ids.h",
@@ -158,10 +155,10 @@ constexpr Ban kImpure[] = {
     {"ifstream", "take the text as a parameter"},
     {"ofstream", "return the text"},
     {"getenv(", "take the value as a parameter"},
-    {"log_debug(", "return what is worth a line; the edge logs it"},
-    {"log_info(", "return what is worth a line; the edge logs it"},
-    {"log_warn(", "return what is worth a line; the edge logs it"},
-    {"log_error(", "return what is worth a line; the edge logs it"},
+    {"log_debug(", "return a value, and let the caller log it"},
+    {"log_info(", "return a value, and let the caller log it"},
+    {"log_warn(", "return a value, and let the caller log it"},
+    {"log_error(", "return a value, and let the caller log it"},
 };
 
 // --- calls and words -----------------------------------------------------------------------------
@@ -172,7 +169,7 @@ constexpr Ban kBannedCalls[] = {
     {"std::stol(", "use std::from_chars, which does not throw"},
     {"std::stoll(", "use std::from_chars, which does not throw"},
     {"std::stod(", "use std::from_chars, which does not throw"},
-    {"atoi(", "use std::from_chars, which tells failure"},
+    {"atoi(", "use std::from_chars, which reports failure"},
     {"strtok(", "use std::string_view"},
     {"sprintf(", "use fmt::format"},
     {"rand(", "use Executor::random"},
@@ -183,7 +180,7 @@ constexpr Ban kBannedCalls[] = {
     {"using namespace std;", "name what is used"},
     {"boost::beast::http::write(", "use the asynchronous form"},
 };
-// In two pieces, so that this file does not hold them.
+// In two parts, so that this file does not contain them.
 const std::string kBannedWords[] = {std::string("TO") + "DO", std::string("FIX") + "ME",
                                     std::string("XX") + "X", std::string("HA") + "CK"};
 
@@ -233,8 +230,8 @@ std::string check_direction(const SourceFile& file, const Include& include) {
     }
   }
   if (file.path.starts_with("common/base/") && !include.angled &&
-      !starts_with_any(include.path, kGroundFloor)) {
-    return "includes " + include.path + ": common/base is the ground floor; use what is in it";
+      !include.path.starts_with("common/base/")) {
+    return "includes " + include.path + ": common/base only includes common/base";
   }
   return include.path.ends_with(".cc") ? "includes the source " + include.path +
                                              ": include its header, or move what is shared"
@@ -258,7 +255,7 @@ std::string check_pure_include(const SourceFile& file, const Include& include) {
     const bool own = folder_of(include.path).starts_with(folder_of(file.path)) &&
                      !file.path.starts_with("common/");
     if (own || is_one_of(include.path, kValueHeaders)) return "";
-    // A registry names the policies in the folder below it, they the seam above and the prices.
+    // The registry includes the policies, and they include the interface and the prices.
     const Paths placement = {"extender/placement/", "extender/pricing/"};
     if (starts_with_any(include.path, placement) && starts_with_any(file.path, placement))
       return "";
@@ -275,7 +272,7 @@ std::string_view stem_of(std::string_view path) {
   return path.substr(0, path.rfind('.'));
 }
 
-// Every ban that `code` breaks, line by line.
+// Adds a complaint for each banned word in the code.
 template <class Bans>
 void add_banned(const SourceFile& file, const Bans& bans, std::vector<std::string>& complaints) {
   const std::string code = code_only(file.text);
@@ -289,7 +286,7 @@ void add_banned(const SourceFile& file, const Bans& bans, std::vector<std::strin
   }
 }
 
-// In characters: continuation bytes of UTF-8 take no column.
+// The number of characters: continuation bytes of UTF-8 have no column.
 std::size_t columns(std::string_view line) {
   return static_cast<std::size_t>(std::count_if(line.begin(), line.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
@@ -299,7 +296,7 @@ std::size_t columns(std::string_view line) {
 void add_line_complaints(const SourceFile& file, std::vector<std::string>& complaints) {
   const auto lines = lines_of(file.text);
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    // Recorded messages in tests are better whole.
+    // Recorded messages in tests are not wrapped.
     const bool recorded = is_test(file) && lines[i].find("R\"(") != std::string_view::npos;
     if (columns(lines[i]) > kColumnsMax && !recorded) {
       complaints.push_back(complaint(file, i + 1, "over 100 columns: run clang-format"));
@@ -330,7 +327,7 @@ std::vector<std::string> include_complaints(const SourceFile& file) {
 
 std::vector<std::string> purity_complaints(const SourceFile& file) {
   std::vector<std::string> complaints;
-  // check.h prints one line before it ends the process.
+  // check.h prints one line before it aborts the process.
   const bool prints = file.path == "common/base/check.h";
   if (starts_with_any(file.path, kPure) && !prints) add_banned(file, kImpure, complaints);
   return complaints;
@@ -356,15 +353,14 @@ std::vector<std::string> form_complaints(const SourceFile& file) {
   const std::size_t length = lines_of(file.text).size();
   const std::size_t most = is_test(file) ? kTestLinesMax : kSourceLinesMax;
   if (length > most) {
-    complaints.push_back(
-        complaint(file, length,
-                  "over " + std::to_string(most) + " lines: split the file by what it is about"));
+    complaints.push_back(complaint(
+        file, length, "over " + std::to_string(most) + " lines: split the file by topic"));
   }
   for (const Function& function : functions_of(file)) {
     if (function.length <= kFunctionLinesMax) continue;
-    complaints.push_back(complaint(file, function.line,
-                                   "a function of " + std::to_string(function.length) +
-                                       " lines, over 70: give its parts names"));
+    complaints.push_back(complaint(
+        file, function.line,
+        "a function of " + std::to_string(function.length) + " lines, over 70: split it"));
   }
   if (is_header(file) && file.text.find("#pragma once\n") == std::string::npos) {
     complaints.push_back(complaint(file, 1, "no #pragma once: add it below the header's comment"));
@@ -379,14 +375,14 @@ std::vector<std::string> dead_headers(const std::vector<SourceFile>& files) {
   std::set<std::string> included;
   for (const SourceFile& file : files) {
     for (const Include& include : includes_of(file)) {
-      // A header that only its own source includes is dead as well.
+      // The include in the source of the same name does not count.
       if (stem_of(include.path) != stem_of(file.path)) included.insert(include.path);
     }
   }
   std::vector<std::string> complaints;
   for (const SourceFile& file : files) {
     if (!is_header(file) || included.contains(file.path)) continue;
-    complaints.push_back(complaint(file, 1, "nobody includes this header: remove it"));
+    complaints.push_back(complaint(file, 1, "no file includes this header: remove it"));
   }
   return complaints;
 }

@@ -1,6 +1,6 @@
-// The repository's rules over its own sources: who may include whom, where each library lives, what
-// pure folders may not touch, and sizes. Each complaint is "path:line: what, and what to do
-// instead". The tables are in source_rules.cc.
+// The rules for the sources of this repository: which folder may include which other, where each
+// library may be used, what pure code must not use, and sizes. A complaint is "path:line: problem
+// and remedy". The tables are in source_rules.cc.
 #pragma once
 
 #include <string>
@@ -10,19 +10,19 @@
 
 namespace mgpu::test {
 
-// Directions between folders, and a home for each library.
+// Directions between folders, and the home of each library.
 std::vector<std::string> include_complaints(const SourceFile& file);
 
-// Pure code: no I/O, clock, lock, randomness or log.
+// Pure code has no I/O, clocks, locks, randomness or logs.
 std::vector<std::string> purity_complaints(const SourceFile& file);
 
-// Calls that have a better replacement, and words that must not stay.
+// Calls that have a better replacement, and words that mark unfinished work.
 std::vector<std::string> wording_complaints(const SourceFile& file);
 
 // Columns, file and function lengths, blanks at line ends, "#pragma once".
 std::vector<std::string> form_complaints(const SourceFile& file);
 
-// Headers of the set that no file of the set includes.
+// Headers that none of the files include.
 std::vector<std::string> dead_headers(const std::vector<SourceFile>& files);
 
 }  // namespace mgpu::test

@@ -1,4 +1,4 @@
-// How sources look: lengths, words that must not stay, calls with a better replacement.
+// Form of the sources: lengths, banned words and banned calls.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ std::string repeated(const std::string& text, int times) {
   return out;
 }
 
-// A function of `length` lines, braces and head among them.
+// A function of `length` lines, including its first and last line.
 std::string function_of(int length) {
   return "int f(int a,\n      int b) {\n" + repeated("  a += b;\n", length - 3) + "}\n";
 }
@@ -87,7 +87,7 @@ TEST(FormRules, RefuseLongFilesAndAllowTestsMore) {
 TEST(FormRules, RefuseLongFunctions) {
   EXPECT_THAT(form_complaints({"common/a.cc", function_of(70)}), IsEmpty());
   EXPECT_THAT(form_complaints({"common/a.cc", "int g;\n" + function_of(71)}),
-              ElementsAre("common/a.cc:2: a function of 71 lines, over 70: give its parts names"));
+              ElementsAre("common/a.cc:2: a function of 71 lines, over 70: split it"));
 }
 
 TEST(FormRules, FindFunctionsWhereverTheyAre) {
@@ -116,13 +116,13 @@ TEST(FormRules, LeaveLongTypesTablesAndNamespacesAlone) {
   }
 }
 
-TEST(FormRules, WantPragmaOnceInHeaders) {
+TEST(FormRules, RequirePragmaOnceInHeaders) {
   EXPECT_THAT(form_complaints({"common/a.h", "// A.\n#pragma once\n"}), IsEmpty());
   EXPECT_THAT(form_complaints({"common/a.h", "// A.\n"}),
               ElementsAre(HasSubstr("no #pragma once")));
 }
 
-TEST(WordingRules, RefuseWordsThatMustNotStay) {
+TEST(WordingRules, RefuseBannedWords) {
   for (const std::string word : {"TO"
                                  "DO",
                                  "FIX"

@@ -1,4 +1,4 @@
-// Who may include whom, and where each library lives.
+// Directions of includes, and the homes of libraries.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ std::vector<SourceFile> all_sources() {
   return files;
 }
 
-TEST(Tree, HasTheSourcesThatTheRulesAreAbout) {
+TEST(Tree, HasTheSourcesOfTheRules) {
   std::vector<std::string> paths;
   for (const SourceFile& file : all_sources()) paths.push_back(file.path);
   EXPECT_THAT(paths,
@@ -42,7 +42,7 @@ TEST(Tree, KeepsPureCodePure) {
   for (const SourceFile& file : all_sources()) EXPECT_THAT(purity_complaints(file), IsEmpty());
 }
 
-TEST(Tree, HasNoHeaderThatNobodyIncludes) {
+TEST(Tree, HasNoUnusedHeaders) {
   EXPECT_THAT(dead_headers(all_sources()), IsEmpty());
 }
 
@@ -59,17 +59,17 @@ TEST(IncludeRules, RefuseTheWrongDirection) {
     std::string why;
   };
   const Case cases[] = {
-      {"common/base/log.cc", "\"extender/probe.h\"", "common serves every program"},
-      {"common/kube/client.h", "\"plugin/agent/agent.h\"", "common serves every program"},
-      {"common/base/log.cc", "\"bench/sim/demo.h\"", "common serves every program"},
+      {"common/base/log.cc", "\"extender/probe.h\"", "common does not depend on programs"},
+      {"common/kube/client.h", "\"plugin/agent/agent.h\"", "common does not depend on programs"},
+      {"common/base/log.cc", "\"bench/sim/demo.h\"", "common does not depend on programs"},
       {"common/base/log.cc", "\"test/support/api_calls.h\"", "products do not use test code"},
-      {"extender/main.cc", "\"plugin/cards/card_index.h\"", "meet in common/contract/contract.h"},
-      {"plugin/main.cc", "\"extender/ledger/claim.h\"", "meet in common/contract/contract.h"},
+      {"extender/main.cc", "\"plugin/cards/card_index.h\"", "share common/contract/contract.h"},
+      {"plugin/main.cc", "\"extender/ledger/claim.h\"", "share common/contract/contract.h"},
       {"extender/bind/binder.cc", "\"test/support/api_calls.h\"", "products do not use test code"},
-      {"common/http/server.h", "\"common/kube/client.h\"", "knows nothing of Kubernetes"},
-      {"common/base/files.cc", "\"common/http/server.h\"", "the ground floor"},
-      {"common/base/files.cc", "\"common/contract/contract.h\"", "the ground floor"},
-      {"extender/ledger/ledger.cc", "\"extender/verbs/verbs.h\"", "not the other way round"},
+      {"common/http/server.h", "\"common/kube/client.h\"", "does not depend on Kubernetes"},
+      {"common/base/files.cc", "\"common/http/server.h\"", "only includes common/base"},
+      {"common/base/files.cc", "\"common/contract/contract.h\"", "only includes common/base"},
+      {"extender/ledger/ledger.cc", "\"extender/verbs/verbs.h\"", "verbs use the ledger"},
       {"extender/main.cc", "\"extender/probe.cc\"", "include its header"},
       {"test/extender/extender_test.cc", "\"extender/main.cc\"", "include its header"},
   };
@@ -104,13 +104,13 @@ TEST(IncludeRules, RefuseALibraryAwayFromItsHome) {
   }
 }
 
-TEST(IncludeRules, SayWhereALibraryLives) {
+TEST(IncludeRules, NameTheHomeOfALibrary) {
   EXPECT_THAT(complaints_of("extender/main.cc", "<CLI/CLI.hpp>"),
               ElementsAre("extender/main.cc:3: includes CLI/CLI.hpp: the home of CLI11 is "
                           "common/base/options.cc; use what those offer"));
 }
 
-TEST(IncludeRules, TakeWhatIsInItsPlace) {
+TEST(IncludeRules, AcceptValidIncludes) {
   const std::pair<std::string, std::string> cases[] = {
       {"common/base/options.cc", "<CLI/CLI.hpp>"},
       {"common/base/files.cc", "\"common/base/files.h\""},
@@ -122,7 +122,7 @@ TEST(IncludeRules, TakeWhatIsInItsPlace) {
       {"common/base/result.h", "<boost/system/result.hpp>"},
       {"extender/main.cc", "\"common/http/server.h\""},
       {"extender/inspect/views.h", "<nlohmann/json.hpp>"},
-      {"common/base/log_line.cc", "<fmt/format.h>"},
+      {"common/base/log.cc", "<fmt/format.h>"},
       {"test/common/base/log_test.cc", "<nlohmann/json.hpp>"},
       {"extender/placement/policies/binpack.cc", "\"extender/placement/policy.h\""},
       {"extender/placement/fit.h", "\"common/base/units.h\""},
@@ -182,7 +182,7 @@ TEST(PurityRules, IgnoreCommentsLiteralsAndLongerWords) {
   }
 }
 
-TEST(DeadHeaders, AreThoseThatOnlyTheirSourceIncludes) {
+TEST(DeadHeaders, AreIncludedOnlyByTheirOwnSource) {
   const std::vector<SourceFile> files = {
       {"common/a.h", ""},
       {"common/a.cc", "#include \"common/a.h\"\n"},
@@ -190,7 +190,7 @@ TEST(DeadHeaders, AreThoseThatOnlyTheirSourceIncludes) {
       {"common/b.cc", "#include \"common/b.h\"\n"},
       {"common/c.cc", "#include \"common/b.h\"\n"},
   };
-  EXPECT_THAT(dead_headers(files), ElementsAre(HasSubstr("common/a.h:1: nobody includes")));
+  EXPECT_THAT(dead_headers(files), ElementsAre(HasSubstr("common/a.h:1: no file includes")));
 }
 
 }  // namespace

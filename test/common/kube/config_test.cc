@@ -246,7 +246,7 @@ TEST_F(ConfigTest, SurvivesNestingAndAliasesOfAnyDepth) {
 TEST_F(ConfigTest, RefusesAFileThatIsTooLargeOrNoFile) {
   EXPECT_THAT(refusal(load_kubeconfig(write("k", std::string((1 << 20) + 1, '#')), "")),
               HasSubstr("at most 1048576 bytes"));
-  EXPECT_THAT(refusal(load_kubeconfig(folder_.string(), "")), HasSubstr("no ordinary file"));
+  EXPECT_THAT(refusal(load_kubeconfig(folder_.string(), "")), HasSubstr("not a regular file"));
   EXPECT_THAT(refusal(load_kubeconfig("/nowhere", "")), HasSubstr("\"/nowhere\""));
 }
 

@@ -180,7 +180,7 @@ TEST(CurlTransport, RefusesMoreRequestsThanItCanHold) {
   ASSERT_TRUE(response.failure);
   EXPECT_FALSE(response.failure->sent);
   EXPECT_THAT(response.failure->message, HasSubstr("1024"));
-  world.let_transport_go();
+  world.destroy_transport();
   EXPECT_EQ(answered, 0);
 }
 
@@ -195,7 +195,7 @@ TEST(CurlTransport, TimesOutWhatNeverGotItsTurn) {
   const Response response = call_and_wait(world.transport(), request);
   ASSERT_TRUE(response.failure);
   EXPECT_FALSE(response.failure->sent);
-  world.let_transport_go();
+  world.destroy_transport();
 }
 
 TEST(CurlTransport, SaysThatNothingWasSentWhereTheConnectionIsRefused) {
@@ -340,7 +340,7 @@ TEST(CurlTransport, DropsWhatIsOnItsWayWhenItEnds) {
     for (int i = 0; i < 3; ++i) {
       world.transport().send(get_of("/"), [](const Response&) { FAIL() << "answered"; });
     }
-    if (on_executor) world.let_transport_go();
+    if (on_executor) world.destroy_transport();
   }
 }
 
@@ -424,8 +424,8 @@ TEST(CurlTransport, NamesWhatIsWrongWithItsConfiguration) {
       {"query", [](Config& c) { c.server = "http://a?b"; }, "host, port and path only"},
       {"token", [](Config& c) { c.token = "a\r\nX: y"; }, "token must be one line"},
       {"token file", [](Config& c) { c.token_file = "/nowhere"; }, "cannot read file \"/nowhere\""},
-      {"no file", [](Config& c) { c.token_file = "/tmp"; }, "no ordinary file"},
-      {"endless", [](Config& c) { c.token_file = "/dev/zero"; }, "no ordinary file"},
+      {"no file", [](Config& c) { c.token_file = "/tmp"; }, "not a regular file"},
+      {"endless", [](Config& c) { c.token_file = "/dev/zero"; }, "not a regular file"},
       {"ca", [](Config& c) { c.ca.pem = "x"; }, "certificate authority given as text"},
       {"ca file", [](Config& c) { c.ca.file = "/nowhere"; }, "certificate authority: cannot read"},
       {"key alone", [](Config& c) { c.client_key.pem = "x"; }, "given together"},

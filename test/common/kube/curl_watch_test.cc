@@ -205,7 +205,7 @@ TEST(CurlWatch, CallsNothingOnceItIsClosed) {
                                                .on_end = [&](const Response&) { seen += 'e'; }});
   });
   closed.wait();
-  world.let_transport_go();
+  world.destroy_transport();
   EXPECT_EQ(seen, "o12");
 }
 
@@ -241,7 +241,7 @@ TEST(CurlWatch, MayOutliveItsTransport) {
   {
     CurlWorld world(config_for(server.port()));
     stream = world.transport().stream(get_of("/"), {[] {}, [](auto) {}, [](auto) {}});
-    world.let_transport_go();
+    world.destroy_transport();
   }
   stream.reset();
 }

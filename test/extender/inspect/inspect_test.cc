@@ -12,7 +12,7 @@
 #include "test/support/kube_objects.h"
 #include "test/support/ledger_text.h"
 #include "test/support/manual_executor.h"
-#include "test/support/market_text.h"
+#include "test/support/price_snapshot_text.h"
 
 namespace mgpu::extender {
 namespace {
@@ -276,7 +276,7 @@ TEST_F(Inspect, ShowsThePoliciesBeforeAnyPodIsSeen) {
 TEST_F(Inspect, ShowsTheLearnedWorkload) {
   const auto current = std::make_shared<CurrentPrices>();
   const auto node = test::node_of("n1: 0[100/1000 model=A10]");
-  auto learned = test::market_of("3 x 30/300@2 on A10, 1 x wholex2@8", {node});
+  auto learned = test::price_snapshot_of("3 x 30/300@2 on A10, 1 x wholex2@8", {node});
   learned.workload.classes[1].assumed = true;
   current->publish(std::make_shared<const PriceSnapshot>(std::move(learned)), executor.now());
   settings.price_snapshots = current;

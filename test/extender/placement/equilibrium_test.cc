@@ -4,14 +4,14 @@
 
 #include "extender/placement/place.h"
 #include "extender/placement/policies/binpack.h"
-#include "test/support/market_text.h"
+#include "test/support/price_snapshot_text.h"
 
 namespace mgpu::extender {
 namespace {
 
-using test::market_of;
 using test::node_of;
 using test::node_with_host;
+using test::price_snapshot_of;
 using test::request_of;
 
 // The score of the node where the pod would be placed best.
@@ -31,17 +31,17 @@ TEST(Equilibrium, LeavesOnCardsWhatWillBeAskedFor) {
   // 80 - 30 leaves a 50; 65 - 30 leaves a 35, which nobody asks for, or somebody does.
   const Node node = node_of("n: 0[80/1000] 1[65/1000]");
   const GpuRequest pod = request_of("30/0");
-  const PriceSnapshot without = market_of("1 x 50/0, 1 x 30/0", {node});
+  const PriceSnapshot without = price_snapshot_of("1 x 50/0, 1 x 30/0", {node});
   EXPECT_EQ(card_of(node, PlacementContext(pod, {}, 0, &without)), "0");
   const Node other = node_of("n: 0[90/1000] 1[65/1000]");
-  const PriceSnapshot thirty_five = market_of("1 x 35/0, 1 x 30/0", {other});
+  const PriceSnapshot thirty_five = price_snapshot_of("1 x 35/0, 1 x 30/0", {other});
   EXPECT_EQ(card_of(other, PlacementContext(pod, {}, 0, &thirty_five)), "1");
 }
 
 TEST(Equilibrium, SendsPodsThatNeedCpuWhereItIsPlenty) {
   const Node rich = node_with_host("rich: 0[100/1000] 1[100/1000]", 200, 1000);
   const Node poor = node_with_host("poor: 0[100/1000] 1[100/1000]", 20, 1000);
-  const PriceSnapshot price_snapshot = market_of("1 x whole@8, 1 x whole@16", {rich, poor});
+  const PriceSnapshot price_snapshot = price_snapshot_of("1 x whole@8, 1 x whole@16", {rich, poor});
   const GpuRequest pod = request_of("whole");
   const PlacementContext context(pod, {MilliCpu(16'000), MiB{}}, 0, &price_snapshot);
   EXPECT_GT(score_of(rich, context), score_of(poor, context));
@@ -50,7 +50,7 @@ TEST(Equilibrium, SendsPodsThatNeedCpuWhereItIsPlenty) {
 TEST(Equilibrium, KeepsScarceModelsForThoseWhoNeedThem) {
   std::vector<Node> nodes{node_of("t4: 0[100/1000 model=T4]"),
                           node_of("v100: 0[100/1000 model=V100]")};
-  const PriceSnapshot price_snapshot = market_of("1 x whole on V100, 1 x whole", nodes);
+  const PriceSnapshot price_snapshot = price_snapshot_of("1 x whole on V100, 1 x whole", nodes);
   const GpuRequest anybody = request_of("whole");
   const PlacementContext context(anybody, {}, 0, &price_snapshot);
   EXPECT_GT(score_of(nodes[0], context), score_of(nodes[1], context));
@@ -59,7 +59,7 @@ TEST(Equilibrium, KeepsScarceModelsForThoseWhoNeedThem) {
 TEST(Equilibrium, PodsWithoutCardsGoWhereTheyStrandNoCards) {
   const Node full = node_with_host("full: 0[0/0 of 1000]", 32, 1000);
   const Node idle = node_with_host("idle: 0[100/1000] 1[100/1000]", 32, 1000);
-  const PriceSnapshot price_snapshot = market_of("1 x whole@16", {full, idle});
+  const PriceSnapshot price_snapshot = price_snapshot_of("1 x whole@16", {full, idle});
   const GpuRequest none;
   const PlacementContext context(none, {MilliCpu(16'000), MiB{}}, 0, &price_snapshot);
   EXPECT_GT(kEquilibrium.score_node(context, full, {}), kEquilibrium.score_node(context, idle, {}));
@@ -67,7 +67,7 @@ TEST(Equilibrium, PodsWithoutCardsGoWhereTheyStrandNoCards) {
 
 TEST(Equilibrium, NoPlacementGainsValue) {
   const Node node = node_with_host("n: 0[100/1000] 1[40/400 of 1000]", 32, 100);
-  const PriceSnapshot price_snapshot = market_of("2 x 30/300@4, 1 x whole@8", {node});
+  const PriceSnapshot price_snapshot = price_snapshot_of("2 x 30/300@4, 1 x whole@8", {node});
   for (const char* text : {"30/300", "40/100", "whole", "10/10 20/20"}) {
     const GpuRequest pod = request_of(text);
     EXPECT_LE(score_of(node, PlacementContext(pod, {MilliCpu(1'000), MiB(10)}, 0, &price_snapshot)),

@@ -4,7 +4,7 @@
 
 #include "extender/pricing/limits.h"
 #include "test/support/cluster_text.h"
-#include "test/support/market_text.h"
+#include "test/support/price_snapshot_text.h"
 
 namespace mgpu::extender {
 namespace {

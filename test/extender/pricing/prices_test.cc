@@ -5,7 +5,7 @@
 #include <random>
 
 #include "extender/pricing/packing.h"
-#include "test/support/market_text.h"
+#include "test/support/price_snapshot_text.h"
 
 namespace mgpu::extender {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "extender/pricing/packing.h"
 #include "extender/pricing/prices.h"
-#include "test/support/market_text.h"
+#include "test/support/price_snapshot_text.h"
 #include "test/support/random_cluster.h"
 
 namespace mgpu::extender {

@@ -10,7 +10,7 @@
 #include "extender/pricing/model_prior.h"
 #include "extender/pricing/packing.h"
 #include "extender/pricing/refinement.h"
-#include "test/support/market_text.h"
+#include "test/support/price_snapshot_text.h"
 #include "test/support/random_cluster.h"
 
 namespace mgpu::extender {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "test/support/market_text.h"
+#include "test/support/price_snapshot_text.h"
 
 namespace mgpu::extender {
 namespace {

@@ -8,7 +8,7 @@
 #include "extender/placement/holds.h"
 #include "extender/placement/limits.h"
 #include "test/extender/verbs/verbs_world.h"
-#include "test/support/market_text.h"
+#include "test/support/price_snapshot_text.h"
 
 namespace mgpu::extender {
 namespace {
@@ -175,7 +175,8 @@ bool in_order(const HostScore& a, const HostScore& b, const PolicyScores& policy
 std::shared_ptr<CurrentPrices> prices_of(const std::string& workload,
                                          const std::vector<Node>& nodes) {
   auto prices = std::make_shared<CurrentPrices>();
-  prices->publish(std::make_shared<const PriceSnapshot>(mgpu::test::market_of(workload, nodes)));
+  prices->publish(
+      std::make_shared<const PriceSnapshot>(mgpu::test::price_snapshot_of(workload, nodes)));
   return prices;
 }
 

@@ -1,4 +1,4 @@
-#include "test/support/market_text.h"
+#include "test/support/price_snapshot_text.h"
 
 #include <string>
 
@@ -11,7 +11,7 @@ namespace {
 using extender::MilliCpu;
 using extender::PodClass;
 
-// Cuts `text` behind the last `mark`; empty where there is none.
+// Splits `text` at the last `mark` and returns the part after it; empty without a mark.
 std::string_view take_after(std::string_view& text, std::string_view mark) {
   const std::size_t at = text.rfind(mark);
   if (at == std::string_view::npos) return {};
@@ -50,8 +50,8 @@ extender::Kinds kinds_of(const std::vector<extender::Node>& nodes) {
   return count.kinds();
 }
 
-extender::PriceSnapshot market_of(std::string_view workload,
-                                  const std::vector<extender::Node>& nodes) {
+extender::PriceSnapshot price_snapshot_of(std::string_view workload,
+                                          const std::vector<extender::Node>& nodes) {
   extender::PriceSnapshot price_snapshot;
   price_snapshot.version = 1;
   price_snapshot.workload = workload_text(workload);
