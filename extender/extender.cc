@@ -6,7 +6,6 @@
 
 #include "common/base/log.h"
 #include "common/kube/request.h"
-#include "common/program/service_routes.h"
 #include "extender/inspect/inspect.h"
 #include "extender/ledger/consumers.h"
 #include "extender/scheduler_routes.h"

@@ -14,11 +14,11 @@
 
 #include "common/base/metrics.h"
 #include "common/base/result.h"
-#include "common/http/readiness.h"
 #include "common/http/router.h"
 #include "common/http/server.h"
 #include "common/kube/client.h"
 #include "common/kube/transport.h"
+#include "common/program/service_routes.h"
 #include "extender/bind/binder.h"
 #include "extender/learning/price_refresher.h"
 #include "extender/ledger/disruption_budgets.h"

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/base/signals.h"
 #include "common/program/program.h"
 #include "extender/extender.h"
 #include "extender/flags.h"

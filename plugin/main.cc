@@ -8,7 +8,6 @@
 
 #include "common/base/log.h"
 #include "common/base/mutex.h"
-#include "common/base/signals.h"
 #include "common/program/program.h"
 #include "plugin/agent/agent.h"
 #include "plugin/agent/flags.h"

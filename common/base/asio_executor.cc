@@ -5,7 +5,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <deque>
 #include <map>
 #include <optional>
 #include <random>
@@ -20,29 +19,26 @@ namespace {
 
 namespace asio = boost::asio;
 
-// Keeps Duration::max() from wrapping in the timer's nanoseconds.
+// Prevents an overflow of the timer's nanoseconds.
 constexpr Duration kLongestDelay = std::chrono::hours(24 * 365 * 100);
 
 }  // namespace
 
-// Tasks are kept here, not in Asio's handlers, so that cancel() and the end destroy them while
-// everything they may call is still whole.
+// Tasks are kept here and not in Asio's handlers, so that cancel() and the destructor destroy them
+// while everything that they may call still exists.
 struct AsioExecutor::State {
-  struct Timer {
-    asio::steady_timer alarm;
+  struct Pending {
     Task task;
+    std::optional<asio::steady_timer> timer;  // of a delayed task
   };
 
-  void run_posted();
-  void run_timer(TimerId id);
-  void drop_tasks();
+  void run(TimerId id);
 
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
 
   Mutex mutex;
-  std::deque<Task> posted MGPU_GUARDED_BY(mutex);
-  std::map<TimerId, Timer> timers MGPU_GUARDED_BY(mutex);
+  std::map<TimerId, Pending> pending MGPU_GUARDED_BY(mutex);
   TimerId last_id MGPU_GUARDED_BY(mutex) = 0;
   bool stopped MGPU_GUARDED_BY(mutex) = false;
   std::mt19937_64 engine MGPU_GUARDED_BY(mutex){std::random_device()()};
@@ -51,48 +47,32 @@ struct AsioExecutor::State {
   std::thread thread;  // joined under `join_mutex`
 };
 
-void AsioExecutor::State::run_posted() {
-  Task task;
+void AsioExecutor::State::run(TimerId id) {
+  std::map<TimerId, Pending>::node_type found;
   {
     const MutexLock lock(mutex);
-    if (posted.empty()) return;
-    task = std::move(posted.front());
-    posted.pop_front();
+    found = pending.extract(id);
   }
-  task();
+  if (!found.empty()) found.mapped().task();
 }
 
-void AsioExecutor::State::run_timer(TimerId id) {
-  std::map<TimerId, Timer>::node_type timer;
-  {
-    const MutexLock lock(mutex);
-    timer = timers.extract(id);
-  }
-  if (!timer.empty()) timer.mapped().task();
-}
-
-// What a task owns may post or cancel when it is destroyed, hence the loop and no lock held.
-void AsioExecutor::State::drop_tasks() {
-  while (true) {
-    std::deque<Task> old_posted;
-    std::map<TimerId, Timer> old_timers;
-    const MutexLock lock(mutex);
-    if (posted.empty() && timers.empty()) return;
-    old_posted.swap(posted);
-    old_timers.swap(timers);
-  }
-}
-
-AsioExecutor::AsioExecutor() : state_(std::make_shared<State>()) {
-  // noexcept: an exception that leaves a task is a mistake, and must end the process.
+AsioExecutor::AsioExecutor() : state_(std::make_unique<State>()) {
+  // An exception that leaves a task is a bug; noexcept makes it terminate the process.
   state_->thread = std::thread([state = state_.get()]() noexcept { state->context.run(); });
 }
 
 AsioExecutor::~AsioExecutor() {
   MGPU_CHECK(std::this_thread::get_id() != state_->thread.get_id(),
-             "an executor cannot end from within its own task");
+             "an executor is destroyed by its own task");
   stop();
-  state_->drop_tasks();
+  // The destructor of a task may post or cancel others, so it runs without the lock.
+  bool empty = false;
+  while (!empty) {
+    std::map<TimerId, State::Pending> dropped;
+    const MutexLock lock(state_->mutex);
+    dropped.swap(state_->pending);
+    empty = dropped.empty();
+  }
 }
 
 Instant AsioExecutor::now() const {
@@ -102,26 +82,27 @@ Instant AsioExecutor::now() const {
 void AsioExecutor::post(Task task) {
   const MutexLock lock(state_->mutex);
   if (state_->stopped) return;
-  state_->posted.push_back(std::move(task));
-  asio::post(state_->context, [state = state_.get()] { state->run_posted(); });
+  const TimerId id = ++state_->last_id;
+  state_->pending.emplace(id, State::Pending{std::move(task), std::nullopt});
+  asio::post(state_->context, [state = state_.get(), id] { state->run(id); });
 }
 
 Executor::TimerId AsioExecutor::after(Duration delay, Task task) {
   const MutexLock lock(state_->mutex);
   const TimerId id = ++state_->last_id;
   if (state_->stopped) return id;
-  asio::steady_timer alarm(state_->context, std::clamp(delay, Duration::zero(), kLongestDelay));
-  alarm.async_wait([state = state_.get(), id](const boost::system::error_code& failure) {
-    if (!failure) state->run_timer(id);
+  asio::steady_timer timer(state_->context, std::clamp(delay, Duration::zero(), kLongestDelay));
+  timer.async_wait([state = state_.get(), id](const boost::system::error_code& failure) {
+    if (!failure) state->run(id);
   });
-  state_->timers.emplace(id, State::Timer{std::move(alarm), std::move(task)});
+  state_->pending.emplace(id, State::Pending{std::move(task), std::move(timer)});
   return id;
 }
 
 void AsioExecutor::cancel(TimerId id) {
-  std::map<TimerId, State::Timer>::node_type timer;  // destroyed after the lock is released
+  std::map<TimerId, State::Pending>::node_type cancelled;  // destroyed after the lock is released
   const MutexLock lock(state_->mutex);
-  timer = state_->timers.extract(id);
+  cancelled = state_->pending.extract(id);
 }
 
 double AsioExecutor::random() {

@@ -1,4 +1,4 @@
-// The production Executor: one thread of its own, running a Boost.Asio io_context.
+// The production Executor: a thread that runs a Boost.Asio io_context.
 #pragma once
 
 #include <memory>
@@ -23,15 +23,15 @@ class AsioExecutor final : public Executor {
   void cancel(TimerId id) override;
   double random() override;
 
-  // Ends the thread after the task it is running; idempotent.
+  // Ends the thread after the task that it is running. Idempotent.
   void stop();
 
-  // For transports that live on the same thread.
+  // For I/O on the same thread.
   boost::asio::io_context& context();
 
  private:
   struct State;
-  std::shared_ptr<State> state_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace mgpu

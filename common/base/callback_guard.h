@@ -1,12 +1,12 @@
-// Lets an object end while callbacks to it are still on their way: answers of the API server and
-// timers come on an executor, and some come late.
+// Lets an object be destroyed while callbacks to it are still pending, such as timers and responses
+// of the API server.
 //
 //   class Reader {
 //     void read() {
 //       client_.get_pod(pod_, timeout, callbacks_.wrap([this](const auto& pod) { take(pod); }));
 //     }
 //     ...
-//     CallbackGuard callbacks_;  // the last member: it ends first
+//     CallbackGuard callbacks_;  // the last member, which is destroyed first
 //   };
 #pragma once
 
@@ -16,10 +16,10 @@
 
 namespace mgpu {
 
-// Callbacks run one at a time, on any thread. No callback runs after close() or the destructor
-// returns: they wait for the one that is running, unless they are called from within it. Then it
-// goes on, and must not touch what has ended. Whoever ends the guard must hold no lock that a
-// callback takes.
+// Callbacks run one at a time, on any thread. No callback runs after close() or the destructor has
+// returned: both wait for a callback that is running. If they are called from within that callback,
+// it continues, and must not use what has been destroyed. The caller of either must not hold a lock
+// that a callback takes.
 class CallbackGuard {
  public:
   CallbackGuard() = default;
@@ -27,12 +27,12 @@ class CallbackGuard {
   CallbackGuard(const CallbackGuard&) = delete;
   CallbackGuard& operator=(const CallbackGuard&) = delete;
 
-  // `call` as a callback that does nothing once this has been closed. It may outlive the guard, and
-  // takes what `call` takes. Any thread.
+  // Returns a callback that calls `call`, or does nothing once the guard is closed. It may outlive
+  // the guard. Thread-safe.
   template <class Call>
   auto wrap(Call call) const {
     return [gate = gate_, call = std::move(call)](auto&&... arguments) mutable -> void {
-      // The callback itself may be destroyed by what it calls.
+      // The callback may be destroyed by the function that it calls.
       const std::shared_ptr<Gate> kept = gate;
       const std::lock_guard lock(kept->running);
       if (!kept->closed) call(std::forward<decltype(arguments)>(arguments)...);
@@ -46,7 +46,7 @@ class CallbackGuard {
 
  private:
   struct Gate {
-    // Held while a callback runs. Recursive, since a callback may end the guard.
+    // Held while a callback runs. Recursive, since a callback may close the guard.
     std::recursive_mutex running;
     bool closed = false;  // protected by `running`
   };

@@ -1,5 +1,5 @@
-// Assertions that stay on in production: a broken invariant ends the process, and the next start
-// rebuilds everything from the API server. Never use them on input from outside.
+// Assertions that are active in production, too: a broken invariant aborts the process, and the
+// next start rebuilds everything from the API server. Never use them to validate input.
 #pragma once
 
 #include <cstdio>
@@ -17,15 +17,15 @@ namespace mgpu {
 
 }  // namespace mgpu
 
-// `message` says which state was found, as a string literal.
+// `message` is a string literal that describes the broken state.
 #define MGPU_CHECK(condition, message)                                            \
   do {                                                                            \
     if (!(condition)) [[unlikely]]                                                \
       ::mgpu::check_failed(#condition, message, std::source_location::current()); \
   } while (false)
 
-// The second half of a pair of checks, which costs more than the code it checks: in builds without
-// NDEBUG, that is in every test, and not in what users run. There the condition is only compiled.
+// A check that costs more than the code it checks. It is active in builds without NDEBUG, which
+// are those of the tests. In release builds the condition is compiled but not evaluated.
 #ifdef NDEBUG
 #define MGPU_DEBUG_CHECK(condition, message)       \
   do {                                             \

@@ -1,5 +1,6 @@
 #include "common/base/digest.h"
 
+#include <fmt/format.h>
 #include <openssl/sha.h>
 
 #include <array>
@@ -7,15 +8,9 @@
 namespace mgpu {
 
 std::string sha256_hex(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
-  std::string hex;
-  for (const unsigned char byte : digest) {
-    hex += kDigits[byte >> 4U];
-    hex += kDigits[byte & 15U];
-  }
-  return hex;
+  return fmt::format("{:02x}", fmt::join(digest, ""));
 }
 
 }  // namespace mgpu

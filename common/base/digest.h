@@ -1,4 +1,4 @@
-// Hashes that other programs know by name. Home of OpenSSL's digests. Pure; any thread.
+// The home of OpenSSL's digests. Pure; thread-safe.
 #pragma once
 
 #include <string>

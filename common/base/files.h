@@ -1,5 +1,4 @@
-// Files as this project reads them: whole, with a limit, and never waiting for somebody else. Any
-// thread.
+// Reads and writes whole files. Thread-safe, except that each path has one writer at a time.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +10,7 @@
 
 namespace mgpu {
 
-// Owns a file descriptor, and closes it at the end. Not thread-safe.
+// Owns a file descriptor and closes it. Not thread-safe.
 class UniqueFd {
  public:
   UniqueFd() = default;
@@ -24,23 +23,32 @@ class UniqueFd {
   UniqueFd& operator=(const UniqueFd&) = delete;
 
   bool is_open() const { return number_ >= 0; }
-  // Negative: it owns nothing.
+  // Negative if it owns nothing.
   int number() const { return number_; }
-  // Closes before the end. `errno` stays as it was.
+  // Keeps `errno`.
   void close();
 
  private:
   int number_ = -1;
 };
 
-// All of an ordinary file, links followed. A pipe or a device in its place is refused, and not
-// waited for. `what` names the file in an error: "token file". Errors: it cannot be read, is no
-// ordinary file, or has more than `bytes_max` bytes; the sentence has `what`, the path and the
-// reason.
+// The content of a regular file; links are followed. A pipe or a device is an error, and is not
+// waited for. Other errors: the file cannot be read, or has more than `bytes_max` bytes. The
+// sentence of an error has `what`, such as "token file", the path and the reason.
 Result<std::string> read_file(const std::string& path, std::size_t bytes_max,
                               std::string_view what = "file");
-// The same of a file that is open, from where it stands. `path` is for sentences.
+// The same for an open file, from its current offset. `path` is for the sentences.
 Result<std::string> read_open_file(const UniqueFd& file, const std::string& path,
                                    std::size_t bytes_max, std::string_view what = "file");
+
+enum class Durability {
+  kProcess,  // survives the end of this process
+  kMachine,  // survives a power failure: the file and its folder are synced
+};
+
+// Replaces a file atomically: the text is written to <path>.part, which is then renamed. Readers of
+// CDI specs ignore that suffix. Missing folders are created. After an error, the old file is
+// unchanged; the sentence has the path and the reason.
+Result<void> write_file(const std::string& path, std::string_view text, Durability durability);
 
 }  // namespace mgpu

@@ -1,4 +1,4 @@
-// Names from different worlds, which must not be taken for each other.
+// Names of different kinds of objects as distinct types, so that they cannot be confused.
 #pragma once
 
 #include <compare>
@@ -10,7 +10,7 @@
 
 namespace mgpu {
 
-// A string that names one kind of thing. Construction is explicit.
+// The name of one kind of object. Construction is explicit.
 template <class Tag>
 class Name {
  public:
@@ -31,7 +31,7 @@ using NodeName = Name<struct NodeNameTag>;
 using PodUid = Name<struct PodUidTag>;
 using CardUuid = Name<struct CardUuidTag>;
 
-// A card's index on its node: it belongs to the card's UUID for ever. 0 .. kCardIndexMax.
+// A card's index on its node, 0 .. kCardIndexMax. It is never assigned to another card.
 class CardIndex {
  public:
   constexpr CardIndex() = default;
@@ -43,7 +43,7 @@ class CardIndex {
   std::int32_t value_ = 0;
 };
 
-// A pod by the name users know it by. The same name may belong to another pod (another uid) later.
+// The namespace and name of a pod. A later pod, with another uid, may have the same name.
 struct PodRef {
   std::string name_space;  // metadata.namespace
   std::string name;

@@ -1,11 +1,13 @@
-// Structured log: a constant message and key=value fields, one line each, on standard error.
-// Home of spdlog. Not for pure folders. Any thread.
+// Structured log on standard error: each line has a constant message and key=value fields. The
+// home of spdlog; not for pure folders. Thread-safe.
 //
 //   log_info("pod bound", {{"pod", to_string(ref)}, {"node", node.str()}});
-//   2026-11-21T08:00:00.123Z info "pod bound" pod=default/a node=n1
 //
-// Values with blanks, quotes or control characters are quoted and escaped, and cut at 1 KiB.
-// Tokens, keys and request bodies are never fields.
+//   2026-11-21T08:00:00.123Z info "pod bound" pod=default/a node=n1
+//   {"time":"2026-11-21T08:00:00.123Z","level":"info","message":"pod bound","pod":"default/a",...}
+//
+// In the text format, values with blanks, quotes or control characters are quoted and escaped.
+// Values are cut after 1 KiB. Tokens, keys and request bodies are never logged.
 #pragma once
 
 #include <initializer_list>
@@ -27,9 +29,9 @@ void log_info(std::string_view message, Fields fields = {});
 void log_warn(std::string_view message, Fields fields = {});
 void log_error(std::string_view message, Fields fields = {});
 
-// "debug", "info", "warn", "error" or "off". Errors: any other.
-Result<void> set_log_level(std::string_view level);
-// "text" (above) or "json", one object a line. Errors: any other.
+// "debug", "info", "warn", "error" or "off"; any other level is an error.
+Result<void> set_log_level(std::string_view name);
+// "text" or "json"; any other format is an error.
 Result<void> set_log_format(std::string_view format);
 
 }  // namespace mgpu

@@ -12,9 +12,9 @@
 namespace mgpu {
 namespace {
 
-// prometheus-cpp checks everything else of names and labels.
+// prometheus-cpp validates names and labels, except for this label.
 const Labels& checked(const Labels& labels) {
-  MGPU_CHECK(!labels.contains("le"), "not a label name: histograms write it");
+  MGPU_CHECK(!labels.contains("le"), "the label \"le\" is reserved for histograms");
   return labels;
 }
 
@@ -55,7 +55,7 @@ void Metrics::on_collect(std::function<void()> refresh) {
 
 std::string Metrics::text() {
   {
-    // One scrape at a time refreshes; a refresh may make metrics, but not call text().
+    // Scrapes refresh one at a time. A refresh may create metrics, but not call text().
     const MutexLock lock(refresh_mutex_);
     for (const auto& refresh : refreshes_) refresh();
   }

@@ -1,5 +1,5 @@
-// Metrics in Prometheus' text format, by prometheus-cpp. A component's own metrics stand behind its
-// probe (extender/probe.h). Any thread.
+// Metrics in the Prometheus text format, on prometheus-cpp. A component reports its own metrics
+// through its probe (extender/probe.h). Thread-safe.
 #pragma once
 
 #include <prometheus/counter.h>
@@ -25,22 +25,23 @@ using prometheus::MetricFamily;
 
 class Metrics {
  public:
-  // Names follow prometheus.io/docs/practices/naming: base unit last, counters end in _total. What
-  // is returned lives as long as this object. Equal name and labels give the same metric. A name or
-  // label that Prometheus does not take, or one name for two kinds, is a mistake of the program:
-  // prometheus-cpp throws.
+  // Names follow prometheus.io/docs/practices/naming: the base unit is last, and counters end in
+  // _total. The returned metric lives as long as this object; equal names and labels return the
+  // same metric. An illegal name or label, or one name for two kinds, is a bug: prometheus-cpp
+  // throws.
   Counter& counter(const std::string& name, const std::string& help, const Labels& labels = {});
   Gauge& gauge(const std::string& name, const std::string& help, const Labels& labels = {});
-  // `buckets` ascending upper bounds.
+  // `buckets` are upper bounds, ascending.
   Histogram& histogram(const std::string& name, const std::string& help,
                        const std::vector<double>& buckets, const Labels& labels = {});
-  // For things that come and go: these families have exactly these series from now on. No text()
-  // shows a part of one call. REQUIRES: no counter(), gauge() or histogram() has such a name.
+  // Sets the series of these families, such as one series for each pod, atomically with respect to
+  // text(). Earlier series of the same families are removed. REQUIRES: no counter(), gauge() or
+  // histogram() has the name of one of them.
   void replace(std::vector<MetricFamily> families);
-  // Called before each text(), to set gauges that are cheaper to read than to follow.
+  // `refresh` is called before each text(), to set gauges that are not updated continuously.
   void on_collect(std::function<void()> refresh);
 
-  // What GET /metrics answers; content type kMetricsContentType.
+  // The response body of GET /metrics, of type kMetricsContentType.
   std::string text();
 
  private:
@@ -51,7 +52,7 @@ class Metrics {
   std::vector<std::function<void()>> refreshes_ MGPU_GUARDED_BY(refresh_mutex_);
 };
 
-// A series for replace(), of a counter or a gauge.
+// A series of a counter or gauge for replace().
 prometheus::ClientMetric series(const Labels& labels, double value);
 
 inline constexpr const char* kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";

@@ -1,6 +1,6 @@
-// A mutex whose use clang checks (-Wthread-safety): data that MGPU_GUARDED_BY names a mutex for is
-// only touched by code that holds it, and a function that MGPU_REQUIRES one is only called under
-// it. The other compilers ignore the annotations.
+// A mutex whose use clang checks (-Wthread-safety): data with MGPU_GUARDED_BY is only accessed by
+// code that holds the mutex, and a function with MGPU_REQUIRES is only called with the mutex held.
+// Other compilers ignore the annotations.
 //
 // See https://clang.llvm.org/docs/ThreadSafetyAnalysis.html.
 #pragma once
@@ -18,10 +18,10 @@
 
 #define MGPU_GUARDED_BY(mutex) MGPU_THREAD_ANNOTATION(guarded_by(mutex))
 #define MGPU_REQUIRES(...) MGPU_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
-#define MGPU_EXCLUDES(...) MGPU_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 #define MGPU_ACQUIRE(...) MGPU_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
 #define MGPU_RELEASE(...) MGPU_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
-// For the few functions whose locking the analysis cannot follow; a comment says why it is right.
+// For the few functions whose locking cannot be analyzed; each has a comment that explains why it
+// is correct.
 #define MGPU_NO_THREAD_ANALYSIS MGPU_THREAD_ANNOTATION(no_thread_safety_analysis)
 
 namespace mgpu {
@@ -37,7 +37,7 @@ class MGPU_THREAD_ANNOTATION(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-// Holds the mutex for as long as it exists, but for what lies between unlock() and lock().
+// Holds the mutex while it exists, except between unlock() and lock().
 class MGPU_THREAD_ANNOTATION(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) MGPU_ACQUIRE(mutex) : lock_(mutex.mutex_) {}
@@ -53,8 +53,8 @@ class MGPU_THREAD_ANNOTATION(scoped_lockable) MutexLock {
   std::unique_lock<std::mutex> lock_;
 };
 
-// As std::condition_variable. The lock is held again when a wait returns. A predicate that reads
-// guarded data is annotated itself: `[this]() MGPU_REQUIRES(mutex_) { return done_; }`.
+// Like std::condition_variable. A predicate that reads guarded data needs an annotation of its own:
+// `[this]() MGPU_REQUIRES(mutex_) { return done_; }`.
 class ConditionVariable {
  public:
   void notify_one() { condition_.notify_one(); }

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "common/base/check.h"
@@ -25,10 +26,11 @@ struct Unit {
   std::string_view name;
   std::int64_t milliseconds;
 };
-// Smallest first, each a multiple of the one before.
+// Ascending; each is a multiple of the one before.
 constexpr std::array<Unit, 4> kUnits{{{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}}};
 
-// Stricter than CLI11, which takes "0x10", " 1" and "010" (as eight).
+// Removes the number that `text` starts with. CLI11 is less strict: it also accepts "0x10", " 1"
+// and "010" (as eight).
 std::optional<std::int64_t> take_number(std::string_view& text) {
   std::int64_t number = 0;
   const auto [stop, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -40,16 +42,14 @@ std::optional<std::int64_t> take_number(std::string_view& text) {
 // A whole number and "ms", "s", "m" or "h".
 std::optional<Duration> read_duration(std::string_view text) {
   const auto number = take_number(text);
-  if (!number || *number < 0) return std::nullopt;
-  for (const Unit& unit : kUnits) {
-    if (unit.name != text) continue;
-    if (*number > std::numeric_limits<std::int64_t>::max() / unit.milliseconds) break;
-    return Duration(*number * unit.milliseconds);
-  }
-  return std::nullopt;
+  const auto unit = std::find_if(kUnits.begin(), kUnits.end(),
+                                 [&](const Unit& each) { return each.name == text; });
+  if (!number || *number < 0 || unit == kUnits.end()) return std::nullopt;
+  if (*number > std::numeric_limits<std::int64_t>::max() / unit->milliseconds) return std::nullopt;
+  return Duration(*number * unit->milliseconds);
 }
 
-// In the largest unit that says it exactly: "90s", "2m".
+// In the largest unit that is exact: "90s", "2m".
 std::string duration_text(Duration duration) {
   const Unit* exact = &kUnits[0];
   for (const Unit& unit : kUnits) {
@@ -61,40 +61,33 @@ std::string duration_text(Duration duration) {
 // "a, b or c"
 std::string listed(const Values& choices) {
   const auto last = choices.end() - 1;
-  const std::string all_but_last = fmt::format("{}", fmt::join(choices.begin(), last, ", "));
-  return all_but_last + (all_but_last.empty() ? "" : " or ") + *last;
-}
-
-std::string or_none(const std::string& text) {
-  return text.empty() ? "none" : text;
+  return fmt::format("{}{}{}", fmt::join(choices.begin(), last, ", "),
+                     choices.size() > 1 ? " or " : "", *last);
 }
 
 // "MGPU_EXTENDER" and "bind-concurrency" give "MGPU_EXTENDER_BIND_CONCURRENCY".
 std::string environment_name(const std::string& prefix, const std::string& flag) {
   if (prefix.empty()) return "";
   std::string name = prefix + "_" + flag;
-  std::replace(name.begin(), name.end(), '-', '_');
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(c));
   return name;
 }
 
 // --- help ----------------------------------------------------------------------------------------
 
-// `text` in indented lines of at most 100 columns, broken at blanks; ends with a line end.
+// `text` in indented lines of at most 100 columns, broken at blanks. A longer word has a line of
+// its own.
 std::string wrapped(std::string_view text) {
   constexpr std::size_t kColumns = 94;
-  constexpr std::string_view kIndent = "      ";
   std::string out;
-  while (text.size() > kColumns) {
-    // Behind the last word that fits, else behind the first.
-    std::size_t end = text.rfind(' ', kColumns);
-    if (end == std::string_view::npos) end = text.find(' ');
-    if (end == std::string_view::npos) break;
-    out.append(kIndent).append(text.substr(0, end)).append("\n");
+  while (true) {
+    std::size_t end = text.npos;
+    if (text.size() > kColumns) end = std::min(text.rfind(' ', kColumns), text.size());
+    if (end == text.size()) end = text.find(' ');
+    out += fmt::format("      {}\n", text.substr(0, end));
+    if (end == text.npos) return out;
     text.remove_prefix(end + 1);
   }
-  return out.append(kIndent).append(text).append("\n");
 }
 
 //   --bind-concurrency NUMBER  (1 to 1024; default 128; env MGPU_EXTENDER_BIND_CONCURRENCY)
@@ -102,7 +95,7 @@ std::string wrapped(std::string_view text) {
 std::string flags_help(const CLI::App& app) {
   std::string text;
   for (const CLI::Option* flag : app.get_options()) {
-    if (flag->get_option_text().empty()) continue;  // --help and --version come last
+    if (flag->get_option_text().empty()) continue;  // --help and --version are printed last
     const std::string kind = flag->get_type_name();
     text += fmt::format("  {}{}{}  ({}{})\n", flag->get_name(), kind.empty() ? "" : " ", kind,
                         flag->get_option_text(),
@@ -112,7 +105,10 @@ std::string flags_help(const CLI::App& app) {
   return text;
 }
 
-std::string help_of(const CLI::App& app, const std::string& title) {
+// The help of a program, or of a command.
+std::string help_of(const CLI::App& app) {
+  const CLI::App* const parent = app.get_parent();
+  const std::string title = (parent ? parent->get_name() + " " : "") + app.get_name();
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
   std::string text = fmt::format("{0}: {1}\n\nUsage: {0} {2}[FLAGS]\n\n", title,
                                  app.get_description(), commands.empty() ? "" : "COMMAND ");
@@ -123,14 +119,14 @@ std::string help_of(const CLI::App& app, const std::string& title) {
     }
     text += fmt::format("\n'{} COMMAND --help' shows a command's flags.\n\n", title);
   }
-  text += "Flags:\n" + flags_help(app);
-  if (app.get_parent() != nullptr) text += flags_help(*app.get_parent());
+  text += "Flags:\n" + flags_help(app) + (parent ? flags_help(*parent) : "");
   return text +
-         "  --help\n      print this and end\n  --version\n      print the version and end\n";
+         "  --help\n      print this help and exit\n  --version\n      print the version and "
+         "exit\n";
 }
 
-// In the reverse order that CLI11 wants. "--node=" becomes "--node" and "": CLI11 would take the
-// next word for its value.
+// In reverse order, as CLI11 expects them. "--node=" becomes "--node" and "": CLI11 would read the
+// next word as its value.
 Values reversed_words(int argc, const char* const* argv) {
   Values words;
   for (int i = 1; i < argc; ++i) {
@@ -146,45 +142,48 @@ Values reversed_words(int argc, const char* const* argv) {
 
 }  // namespace
 
-struct Options::State {
-  std::string title;  // "mgpu-sim" or "mgpu-sim demo"
-  std::string environment_prefix;
-  std::unique_ptr<CLI::App> owned_app;  // of the program
-  CLI::App* app = nullptr;              // owned_app, or a subcommand of the parent's
-  std::vector<std::function<Result<void>()>> checks;
-  std::vector<std::unique_ptr<Options>> commands;
-  std::string command;
-
-  CLI::Option* add(const std::string& name, const std::string& help, const std::string& about,
-                   CLI::callback_t set);
-  template <class T, class Read>
-  CLI::Option* add_value(const std::string& name, const std::string& help, const std::string& about,
-                         T& target, const std::string& expected, Read read);
-  const State* chosen() const;
-  ParsedOptions refused(const std::string& sentence) const;
-  ParsedOptions read(Values words) const;
-};
-
-// `about` is what the help says of its values.
-CLI::Option* Options::State::add(const std::string& name, const std::string& help,
-                                 const std::string& about, CLI::callback_t set) {
-  MGPU_CHECK(app->get_option_no_throw("--" + name) == nullptr, "a flag was added twice");
-  return app->add_option("--" + name, std::move(set), help)
-      ->option_text(about)
-      ->envname(environment_name(environment_prefix, name))
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+Options::Options(const std::string& program, const std::string& description,
+                 const std::string& environment_prefix)
+    : app_(std::make_shared<CLI::App>(description, program)),
+      environment_prefix_(environment_prefix) {
+  // They take effect where they are read, so that an error elsewhere on the line does not hide
+  // them.
+  app_->set_help_flag();
+  app_->add_flag_callback("--help", [] { throw CLI::CallForHelp(); })->trigger_on_parse();
+  app_->add_flag_callback("--version", [] { throw CLI::CallForVersion(); })->trigger_on_parse();
 }
 
-// `read` makes a value of its text, or none; `expected` says in errors what it must be.
+Options::Options(std::shared_ptr<CLI::App> app, const std::string& environment_prefix)
+    : app_(std::move(app)), environment_prefix_(environment_prefix) {}
+
+Options& Options::add_command(const std::string& name, const std::string& description) {
+  CLI::App* const app = app_->add_subcommand(name, description);
+  // A command with a callback of its own is processed only if it is on the line.
+  app->fallthrough()->parse_complete_callback([] {});
+  commands_.emplace_back(new Options(app_->get_subcommand_ptr(app), environment_prefix_));
+  return *commands_.back();
+}
+
+// `about` describes the values in the help.
+CLI::Option& Options::add(const std::string& name, const std::string& help,
+                          const std::string& about, std::function<bool(const Values&)> set) {
+  MGPU_CHECK(app_->get_option_no_throw("--" + name) == nullptr, "a flag was added twice");
+  return *app_->add_option("--" + name, std::move(set), help)
+              ->option_text(about)
+              ->envname(environment_name(environment_prefix_, name))
+              ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
+// `read` makes an optional value of the text; `expected` says in errors what the text must be.
 template <class T, class Read>
-CLI::Option* Options::State::add_value(const std::string& name, const std::string& help,
-                                       const std::string& about, T& target,
-                                       const std::string& expected, Read read) {
-  const std::string variable = environment_name(environment_prefix, name);
-  const auto set = [=, &target](const Values& values) {
+CLI::Option& Options::add_value(const std::string& name, const std::string& help,
+                                const std::string& about, T& target, const std::string& expected,
+                                Read read) {
+  const std::string variable = environment_name(environment_prefix_, name);
+  return add(name, help, about, [=, &target](const Values& values) {
     auto value = read(values.back());
     if (!value) {
-      // CLI11 does not say where a value comes from.
+      // CLI11 does not report whether a value is from the environment.
       const char* const in_environment = variable.empty() ? nullptr : std::getenv(variable.c_str());
       const bool named = in_environment != nullptr && values.back() == in_environment;
       throw CLI::ValidationError(fmt::format("{} must be {}, found {}",
@@ -193,33 +192,92 @@ CLI::Option* Options::State::add_value(const std::string& name, const std::strin
     }
     target = *std::move(value);
     return true;
+  });
+}
+
+void Options::add_text(const std::string& name, const std::string& help, std::string& target) {
+  const std::string about = "default " + (target.empty() ? "none" : target);
+  const auto read = [](const std::string& text) { return std::optional(text); };
+  add_value(name, help, about, target, "", read).type_name("TEXT");
+}
+
+void Options::add_choice(const std::string& name, const std::string& help, std::string& target,
+                         const std::vector<std::string>& choices) {
+  const std::string all = listed(choices);
+  const auto read = [choices](const std::string& text) {
+    const bool known = std::find(choices.begin(), choices.end(), text) != choices.end();
+    return known ? std::optional(text) : std::nullopt;
   };
-  return add(name, help, about, set);
+  add_value(name, help, fmt::format("{}; default {}", all, target), target, all, read)
+      .type_name("CHOICE");
 }
 
-// The command on the line; null without commands, or when none was named.
-const Options::State* Options::State::chosen() const {
-  const auto found = std::find_if(commands.begin(), commands.end(),
-                                  [](const auto& each) { return each->state_->app->parsed(); });
-  return found == commands.end() ? nullptr : (*found)->state_.get();
+void Options::add_number(const std::string& name, const std::string& help, std::int64_t& target,
+                         std::int64_t least, std::int64_t most) {
+  const std::string range = fmt::format("{} to {}", least, most);
+  const auto read = [least, most](std::string_view text) {
+    const auto number = take_number(text);
+    const bool good = number && text.empty() && *number >= least && *number <= most;
+    return good ? number : std::nullopt;
+  };
+  add_value(name, help, fmt::format("{}; default {}", range, target), target,
+            "a whole number from " + range, read)
+      .type_name("NUMBER");
 }
 
-ParsedOptions Options::State::refused(const std::string& sentence) const {
-  return {.run = false, .exit_code = 2, .print = title + ": " + sentence + "; see --help\n"};
+void Options::add_duration(const std::string& name, const std::string& help, Duration& target,
+                           Duration least, Duration most) {
+  const std::string range = fmt::format("{} to {}", duration_text(least), duration_text(most));
+  const auto read = [least, most](std::string_view text) {
+    const auto duration = read_duration(text);
+    return duration && *duration >= least && *duration <= most ? duration : std::nullopt;
+  };
+  add_value(name, help, fmt::format("{}; default {}", range, duration_text(target)), target,
+            fmt::format("a time from {} such as 500ms, 2s or 5m", range), read)
+      .type_name("TIME");
 }
 
-ParsedOptions Options::State::read(Values words) const {
+void Options::add_flag(const std::string& name, const std::string& help, bool& target) {
+  const auto read = [](const std::string& text) {
+    return text == "true" || text == "false" ? std::optional(text == "true") : std::nullopt;
+  };
+  add_value(name, help, fmt::format("default {}", target), target, "true or false", read)
+      .type_name("")
+      ->expected(0);
+}
+
+void Options::add_texts(const std::string& name, const std::string& help,
+                        std::vector<std::string>& target) {
+  const std::string defaults = fmt::format("{}", fmt::join(target, ","));
+  const std::string about = "may be repeated; default " + (defaults.empty() ? "none" : defaults);
+  add(name, help, about,
+      [&target](const Values& values) {
+        target = values;
+        return true;
+      })
+      .type_name("TEXT")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void Options::check(std::function<Result<void>()> check) {
+  checks_.push_back(std::move(check));
+}
+
+ParsedOptions Options::parse(int argc, const char* const* argv) {
+  const auto refused = [this](const std::string& sentence) {
+    return ParsedOptions{false, 2, app_->get_name() + ": " + sentence + "; see --help\n"};
+  };
   try {
-    app->parse(std::move(words));
+    app_->parse(reversed_words(argc, argv));
   } catch (const CLI::CallForHelp&) {
-    const State& shown = chosen() ? *chosen() : *this;
-    return {.run = false, .exit_code = 0, .print = help_of(*shown.app, shown.title)};
+    const auto named = app_->get_subcommands();
+    return {false, 0, help_of(named.empty() ? *app_ : *named.front())};
   } catch (const CLI::CallForVersion&) {
-    return {.run = false, .exit_code = 0, .print = version_text() + "\n"};
+    return {false, 0, version_text() + "\n"};
   } catch (const CLI::ValidationError& bad) {
     return refused(bad.what());
   } catch (const CLI::ExtrasError&) {
-    const Values extras = app->remaining(true);
+    const Values extras = app_->remaining(true);
     const std::string first = extras.empty() ? "" : extras.front();
     return refused((first.starts_with('-') ? "unknown flag " : "unexpected argument ") +
                    in_quotes(first));
@@ -230,124 +288,22 @@ ParsedOptions Options::State::read(Values words) const {
   } catch (const CLI::Error& failure) {
     return refused(in_quotes(failure.what()));
   }
-  if (commands.empty() || chosen() != nullptr) return {.run = true, .exit_code = 0, .print = ""};
+  auto checks = checks_;
+  command_.clear();
   Values names;
-  for (const auto& each : commands) names.push_back(each->state_->app->get_name());
-  return refused("a command is needed: " + listed(names));
-}
-
-Options::Options(std::string program, std::string description, std::string environment_prefix)
-    : state_(std::make_unique<State>()) {
-  state_->owned_app = std::make_unique<CLI::App>(std::move(description), program);
-  state_->app = state_->owned_app.get();
-  state_->title = std::move(program);
-  state_->environment_prefix = std::move(environment_prefix);
-  // At once, so that neither a bad value nor an unknown flag beside them is in the way.
-  state_->app->set_help_flag();
-  state_->app->add_flag_callback("--help", [] { throw CLI::CallForHelp(); })->trigger_on_parse();
-  state_->app->add_flag_callback("--version", [] { throw CLI::CallForVersion(); })
-      ->trigger_on_parse();
-}
-
-Options::Options(std::unique_ptr<State> state) : state_(std::move(state)) {}
-
-Options::~Options() = default;
-
-void Options::add_text(const std::string& name, const std::string& help, std::string& target) {
-  const auto same = [](const std::string& text) { return std::optional(text); };
-  state_->add_value(name, help, "default " + or_none(target), target, "", same)->type_name("TEXT");
-}
-
-void Options::add_choice(const std::string& name, const std::string& help, std::string& target,
-                         const std::vector<std::string>& choices) {
-  const auto read = [choices](const std::string& text) -> std::optional<std::string> {
-    if (std::find(choices.begin(), choices.end(), text) == choices.end()) return std::nullopt;
-    return text;
-  };
-  const std::string all = listed(choices);
-  state_->add_value(name, help, fmt::format("{}; default {}", all, target), target, all, read)
-      ->type_name("CHOICE");
-}
-
-void Options::add_number(const std::string& name, const std::string& help, std::int64_t& target,
-                         std::int64_t least, std::int64_t most) {
-  const auto read = [least, most](std::string_view text) {
-    const auto number = take_number(text);
-    const bool good = number && text.empty() && *number >= least && *number <= most;
-    return good ? number : std::nullopt;
-  };
-  const std::string range = fmt::format("{} to {}", least, most);
-  state_
-      ->add_value(name, help, fmt::format("{}; default {}", range, target), target,
-                  "a whole number from " + range, read)
-      ->type_name("NUMBER");
-}
-
-void Options::add_duration(const std::string& name, const std::string& help, Duration& target,
-                           Duration least, Duration most) {
-  const auto read = [least, most](std::string_view text) {
-    const auto duration = read_duration(text);
-    return duration && *duration >= least && *duration <= most ? duration : std::nullopt;
-  };
-  const std::string range = fmt::format("{} to {}", duration_text(least), duration_text(most));
-  state_
-      ->add_value(name, help, fmt::format("{}; default {}", range, duration_text(target)), target,
-                  fmt::format("a time from {} such as 500ms, 2s or 5m", range), read)
-      ->type_name("TIME");
-}
-
-void Options::add_flag(const std::string& name, const std::string& help, bool& target) {
-  const auto read = [](const std::string& text) {
-    return text == "true" || text == "false" ? std::optional(text == "true") : std::nullopt;
-  };
-  state_->add_value(name, help, fmt::format("default {}", target), target, "true or false", read)
-      ->type_name("")
-      ->expected(0);
-}
-
-void Options::add_texts(const std::string& name, const std::string& help,
-                        std::vector<std::string>& target) {
-  const auto set = [&target](const Values& values) {
-    target = values;
-    return true;
-  };
-  const std::string defaults = or_none(fmt::format("{}", fmt::join(target, ",")));
-  state_->add(name, help, "may be repeated; default " + defaults, set)
-      ->type_name("TEXT")
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-}
-
-void Options::check(std::function<Result<void>()> check) {
-  state_->checks.push_back(std::move(check));
-}
-
-Options& Options::add_command(const std::string& name, const std::string& description) {
-  auto command = std::make_unique<State>();
-  command->title = state_->title + " " + name;
-  command->environment_prefix = state_->environment_prefix;
-  command->app = state_->app->add_subcommand(name, description);
-  // With a callback of its own a command is processed only where it was named.
-  command->app->fallthrough()->parse_complete_callback([] {});
-  state_->commands.push_back(std::unique_ptr<Options>(new Options(std::move(command))));
-  return *state_->commands.back();
-}
-
-const std::string& Options::command() const {
-  return state_->command;
-}
-
-ParsedOptions Options::parse(int argc, const char* const* argv) {
-  ParsedOptions parsed = state_->read(reversed_words(argc, argv));
-  if (!parsed.run) return parsed;
-  auto checks = state_->checks;
-  if (const State* const chosen = state_->chosen()) {
-    state_->command = chosen->app->get_name();
-    checks.insert(checks.begin(), chosen->checks.begin(), chosen->checks.end());
+  for (const auto& each : commands_) {
+    names.push_back(each->app_->get_name());
+    if (!each->app_->parsed() || !command_.empty()) continue;
+    command_ = names.back();
+    checks.insert(checks.begin(), each->checks_.begin(), each->checks_.end());
+  }
+  if (!names.empty() && command_.empty()) {
+    return refused("a command is needed: " + listed(names));
   }
   for (const auto& check : checks) {
-    if (auto checked = check(); !checked) return state_->refused(checked.error().message);
+    if (auto checked = check(); !checked) return refused(checked.error().message);
   }
-  return parsed;
+  return {.run = true};
 }
 
 std::string version_text() {

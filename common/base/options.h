@@ -1,38 +1,42 @@
-// Command lines: one table of flags, each with help, default and validation; parsed once. Home of
-// CLI11. Every flag may also come from the environment: --bind-concurrency is
-// <PREFIX>_BIND_CONCURRENCY; the command line wins, and an empty variable is none. A flag given
-// twice means the later one.
+// Command lines, parsed by CLI11: every flag has a help text, a default and a validation. It can
+// also be set by an environment variable, which is <PREFIX>_BIND_CONCURRENCY for
+// --bind-concurrency. The command line has precedence over the environment, an empty variable
+// counts as unset, and the last value is used where a flag is repeated.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/executor.h"
 #include "common/base/result.h"
 
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
 namespace mgpu {
 
 // What a program should do after its command line has been read.
 struct ParsedOptions {
-  bool run = false;  // false: print and end with `exit_code`
+  bool run = false;  // false: the program prints `print` and exits with `exit_code`
   int exit_code = 0;
-  // Help, version or the one sentence of an error, with its line end; to standard output when
-  // `exit_code` is 0, else to standard error.
-  std::string print;
+  // The help, the version or an error in one line; for standard output if `exit_code` is 0, else
+  // for standard error.
+  std::string print{};
 };
 
 class Options {
  public:
-  // `environment_prefix` such as "MGPU_EXTENDER"; empty: no environment.
-  Options(std::string program, std::string description, std::string environment_prefix);
-  ~Options();
+  // Without an `environment_prefix`, such as "MGPU_EXTENDER", no environment variables are read.
+  Options(const std::string& program, const std::string& description,
+          const std::string& environment_prefix);
 
-  // Names without dashes, "bind-concurrency". Each target holds the default when it is added and
-  // outlives parse(). Ranges are inclusive and are part of the help.
+  // Names have no dashes in front: "bind-concurrency". Each target holds the default value when it
+  // is added, and outlives parse(). Ranges are inclusive, and the help shows them.
   void add_text(const std::string& name, const std::string& help, std::string& target);
   void add_choice(const std::string& name, const std::string& help, std::string& target,
                   const std::vector<std::string>& choices);
@@ -43,24 +47,33 @@ class Options {
                     Duration least, Duration most);
   // "--serve" or "--serve=false"; "true" or "false" in the environment.
   void add_flag(const std::string& name, const std::string& help, bool& target);
-  // May be given several times; the environment gives one.
+  // May be repeated; an environment variable holds one value.
   void add_texts(const std::string& name, const std::string& help,
                  std::vector<std::string>& target);
-  // Runs on a value after parsing; the sentence of the error is printed.
+  // Is called after the flags have been parsed; the program prints the sentence of its error.
   void check(std::function<Result<void>()> check);
-  // A subcommand with flags of its own; the parent's are valid beside them. A program that has
-  // commands needs one; after parse() its name is in command().
+  // A subcommand with flags of its own, besides those of the program. A program that has commands
+  // needs one of them on its command line; command() is its name after parse().
   Options& add_command(const std::string& name, const std::string& description);
-  const std::string& command() const;
+  const std::string& command() const { return command_; }
 
-  // --help and --version are always there. Unknown flags, bad values and failed checks end with
-  // exit code 2 and one sentence.
+  // --help and --version always exist. Unknown flags, bad values and failed checks result in exit
+  // code 2 and one sentence.
   ParsedOptions parse(int argc, const char* const* argv);
 
  private:
-  struct State;
-  explicit Options(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  Options(std::shared_ptr<CLI::App> app, const std::string& environment_prefix);
+  CLI::Option& add(const std::string& name, const std::string& help, const std::string& about,
+                   std::function<bool(const std::vector<std::string>&)> set);
+  template <class T, class Read>
+  CLI::Option& add_value(const std::string& name, const std::string& help, const std::string& about,
+                         T& target, const std::string& expected, Read read);
+
+  std::shared_ptr<CLI::App> app_;  // of the program, or of a command
+  std::string environment_prefix_;
+  std::vector<std::function<Result<void>()>> checks_;
+  std::vector<std::unique_ptr<Options>> commands_;
+  std::string command_;
 };
 
 // "mgpu <version> (<compiler>)"

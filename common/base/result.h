@@ -1,21 +1,23 @@
-// A value, or why there is none.
+// A value or an error.
 //
-// Errors carry one sentence a user can act on: it names the field, the value found and what was
-// expected. "Does not fit" is not an error; it is an answer (extender/placement/reason.h).
+// An error is one sentence for the user: it names the field, the value that was found and what was
+// expected. That a pod does not fit is not an error but a result (extender/placement/reason.h).
 #pragma once
 
 #include <boost/system/result.hpp>
 #include <string>
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace mgpu {
 
-// Made by error() only: nothing converts to it, so that a Result<std::string> has one reading.
+// Only error() makes one. Nothing converts to it, so that Result<std::string> is not ambiguous.
 class Error {
  public:
   std::string message;
 
-  Error() = default;  // boost::system::result wants one; it says nothing
+  Error() = default;  // boost::system::result needs it
 
  private:
   struct Key {};
@@ -30,7 +32,10 @@ inline Error error(std::string message) {
 template <class T>
 using Result = boost::system::result<T, Error>;
 
-[[noreturn]] void throw_exception_from_error(const Error& error,
-                                             const boost::source_location& where);
+// Called by value() on an error, which is a bug of the caller.
+[[noreturn]] inline void throw_exception_from_error(const Error& error,
+                                                    const boost::source_location&) {
+  check_failed("result has a value", error.message.c_str(), std::source_location::current());
+}
 
 }  // namespace mgpu

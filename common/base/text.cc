@@ -1,28 +1,16 @@
 #include "common/base/text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 
 #include "common/base/limits.h"
 
 namespace mgpu {
 namespace {
-
-// One row of table 3-7 of the Unicode standard: which second byte may follow a first byte. The
-// bytes after it are always 80..BF.
-struct Utf8Row {
-  std::uint8_t first_least, first_most, second_least, second_most;
-  std::size_t length;
-};
-constexpr std::array<Utf8Row, 8> kUtf8Rows{{{0xC2, 0xDF, 0x80, 0xBF, 2},
-                                            {0xE0, 0xE0, 0xA0, 0xBF, 3},
-                                            {0xE1, 0xEC, 0x80, 0xBF, 3},
-                                            {0xED, 0xED, 0x80, 0x9F, 3},
-                                            {0xEE, 0xEF, 0x80, 0xBF, 3},
-                                            {0xF0, 0xF0, 0x90, 0xBF, 4},
-                                            {0xF1, 0xF3, 0x80, 0xBF, 4},
-                                            {0xF4, 0xF4, 0x80, 0x8F, 4}}};
 
 std::uint8_t byte_at(std::string_view text, std::size_t at) {
   return static_cast<std::uint8_t>(text[at]);
@@ -30,48 +18,6 @@ std::uint8_t byte_at(std::string_view text, std::size_t at) {
 
 bool is_continuation(std::uint8_t byte) {
   return byte >= 0x80 && byte <= 0xBF;
-}
-
-bool row_fits(const Utf8Row& row, std::string_view text, std::size_t at) {
-  if (text.size() - at < row.length) return false;
-  const std::uint8_t second = byte_at(text, at + 1);
-  if (second < row.second_least || second > row.second_most) return false;
-  for (std::size_t i = 2; i < row.length; ++i) {
-    if (!is_continuation(byte_at(text, at + i))) return false;
-  }
-  return true;
-}
-
-// Appends one ASCII character as it stands in a JSON string.
-void append_escaped(std::string& out, char c) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  const auto byte = static_cast<std::uint8_t>(c);
-  switch (c) {
-    case '"':
-      out += "\\\"";
-      return;
-    case '\\':
-      out += "\\\\";
-      return;
-    case '\n':
-      out += "\\n";
-      return;
-    case '\r':
-      out += "\\r";
-      return;
-    case '\t':
-      out += "\\t";
-      return;
-    default:
-      break;
-  }
-  if (byte >= 0x20 && byte != 0x7F) {
-    out += c;
-    return;
-  }
-  out += "\\u00";
-  out += kHex[byte >> 4];
-  out += kHex[byte & 0xF];
 }
 
 }  // namespace
@@ -83,18 +29,24 @@ std::string lower_case(std::string_view text) {
 }
 
 std::size_t utf8_sequence_at(std::string_view text, std::size_t at) {
+  constexpr std::array<std::uint32_t, 5> kLeastOfLength = {0, 0, 0x80, 0x800, 0x10000};
   const std::uint8_t first = byte_at(text, at);
   if (first < 0x80) return 1;
-  for (const Utf8Row& row : kUtf8Rows) {
-    if (first < row.first_least || first > row.first_most) continue;
-    return row_fits(row, text, at) ? row.length : 0;
+  const std::size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  if (first < 0xC2 || first > 0xF4 || text.size() - at < length) return 0;
+  std::uint32_t code = first & (0x7FU >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    const std::uint8_t byte = byte_at(text, at + i);
+    if (!is_continuation(byte)) return 0;
+    code = code << 6 | (byte & 0x3FU);
   }
-  return 0;
+  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
+  return code >= kLeastOfLength[length] && code <= 0x10FFFF && !surrogate ? length : 0;
 }
 
 std::string_view cut_text(std::string_view text, std::size_t bytes) {
   if (text.size() <= bytes) return text;
-  // A sequence has at most three continuation bytes; longer runs of them are no text anyway.
+  // A sequence has at most three continuation bytes; a longer run of them is not UTF-8.
   std::size_t end = bytes;
   const std::size_t least = bytes - std::min<std::size_t>(bytes, 3);
   while (end > least && is_continuation(byte_at(text, end))) --end;
@@ -102,14 +54,18 @@ std::string_view cut_text(std::string_view text, std::size_t bytes) {
 }
 
 std::string json_escaped(std::string_view text) {
+  constexpr std::string_view kSpecial = "\"\\\n\r\t";
+  constexpr std::string_view kEscapes = "\"\\nrt";
   std::string out;
   out.reserve(text.size());
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = utf8_sequence_at(text, i);
-    if (length == 1) {
-      append_escaped(out, text[i]);
-    } else if (length == 0) {
+    if (length == 0) {
       out += "\xEF\xBF\xBD";
+    } else if (const std::size_t special = kSpecial.find(text[i]); special != kSpecial.npos) {
+      out += {'\\', kEscapes[special]};
+    } else if (byte_at(text, i) < 0x20 || text[i] == 0x7F) {
+      fmt::format_to(std::back_inserter(out), "\\u{:04x}", byte_at(text, i));
     } else {
       out += text.substr(i, length);
     }

@@ -1,4 +1,5 @@
-// Text from outside, made fit for an error sentence, a log line or JSON. Pure; any thread.
+// Prepares text from outside for error sentences, log lines and JSON. The functions are pure and
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -9,25 +10,25 @@
 
 namespace mgpu {
 
-// ASCII alone, whatever the locale of the process says.
+// Convert ASCII only, in every locale.
 constexpr char to_lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 std::string lower_case(std::string_view text);
 
-// The length of the well-formed UTF-8 sequence at `at`, 1 to 4; 0 when there is none.
+// The length of the well-formed UTF-8 sequence at `at`, 1 to 4, or 0 if there is none.
 // REQUIRES: at < text.size().
 std::size_t utf8_sequence_at(std::string_view text, std::size_t at);
 
 // The longest beginning of at most `bytes` bytes that does not end within a UTF-8 sequence.
 std::string_view cut_text(std::string_view text, std::size_t bytes);
 
-// `text` as the inside of a JSON string. The result is valid UTF-8 whatever comes in: bytes that
-// are not become U+FFFD.
+// `text` as the inside of a JSON string. The result is always valid UTF-8: each byte of `text` that
+// is not becomes U+FFFD.
 std::string json_escaped(std::string_view text);
 
-// A value for an error sentence: in quotes, escaped, and cut with "..." to
-// kQuotedValueMax bytes.
+// A value for an error sentence: in quotes, escaped, and cut with "..." after kQuotedValueMax
+// bytes.
 std::string in_quotes(std::string_view value);
 
 }  // namespace mgpu

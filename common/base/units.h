@@ -1,8 +1,7 @@
-// Amounts as types: a percentage of one card's compute and a number of MiB do not mix, and neither
-// can overflow or go below zero unnoticed.
+// Distinct types for amounts of compute and memory. Percent and MiB cannot be mixed, and an
+// overflow or a negative amount aborts the process.
 //
-// Construction is explicit, nothing converts out but value(). All functions are constexpr and may
-// be called from any thread.
+// Construction is explicit, and only value() converts to a number. Thread-safe.
 #pragma once
 
 #include <compare>
@@ -14,7 +13,7 @@
 
 namespace mgpu {
 
-// A non-negative amount of the unit that Tag names, 0 .. 2^62.
+// An amount of the unit that Tag names, 0 .. 2^62.
 template <class Tag>
 class Amount {
  public:
@@ -26,7 +25,7 @@ class Amount {
     MGPU_CHECK(value >= 0 && value <= kMax, "amount out of range");
   }
 
-  // The same, for numbers from outside: empty when out of range.
+  // For unvalidated numbers: empty if out of range.
   static constexpr std::optional<Amount> from(std::int64_t value) {
     if (value < 0 || value > kMax) return std::nullopt;
     return Amount(value);
@@ -49,29 +48,23 @@ class Amount {
   constexpr Amount& operator+=(Amount other) { return *this = *this + other; }
   constexpr Amount& operator-=(Amount other) { return *this = *this - other; }
 
-  // *this - other, or zero where other is larger: what is free of something over-full is nothing.
+  // *this - other, or zero if `other` is larger.
   constexpr Amount minus_saturating(Amount other) const {
     return other.value_ >= value_ ? Amount() : Amount(value_ - other.value_);
-  }
-
-  // Empty when `parts` is not positive or does not divide the amount.
-  constexpr std::optional<Amount> divided_exactly(std::int64_t parts) const {
-    if (parts <= 0 || value_ % parts != 0) return std::nullopt;
-    return Amount(value_ / parts);
   }
 
  private:
   std::int64_t value_ = 0;
 };
 
-// Compute: 100 = the whole of one card.
+// Compute: 100 is all of one card.
 using Percent = Amount<struct PercentTag>;
 // Memory, in 2^20 bytes.
 using MiB = Amount<struct MiBTag>;
 
 inline constexpr Percent kWholeCard{100};
 
-// A piece of one card, or a card's size, or what is used of it.
+// A share of one card, the capacity of a card, or how much of it is used.
 struct Share {
   Percent core;
   MiB memory;
@@ -97,7 +90,7 @@ constexpr Share max_of(const Share& a, const Share& b) {
   return {a.core < b.core ? b.core : a.core, a.memory < b.memory ? b.memory : a.memory};
 }
 
-// `capacity` minus `used`, zero in a dimension that is over-full.
+// `capacity` minus `used`, and zero in a dimension where more is used.
 constexpr Share room_in(const Share& capacity, const Share& used) {
   return {capacity.core.minus_saturating(used.core), capacity.memory.minus_saturating(used.memory)};
 }

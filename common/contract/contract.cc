@@ -1,5 +1,7 @@
 #include "common/contract/contract.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -14,25 +16,20 @@
 namespace mgpu {
 namespace {
 
-bool is_domain_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-}
-
-// apimachinery's dns1123LabelFmt; no bound of its own on the length.
+// apimachinery's dns1123LabelFmt, which does not limit the length.
 bool is_label(std::string_view label) {
   return !label.empty() && label.front() != '-' && label.back() != '-' &&
-         std::all_of(label.begin(), label.end(), is_domain_char);
+         label.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == label.npos;
 }
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
-  for (std::size_t end = text.find(separator); end != std::string_view::npos;
-       end = text.find(separator)) {
+  while (true) {
+    const std::size_t end = text.find(separator);
     parts.push_back(text.substr(0, end));
+    if (end == text.npos) return parts;
     text.remove_prefix(end + 1);
   }
-  parts.push_back(text);
-  return parts;
 }
 
 std::string_view without_blanks(std::string_view text) {
@@ -41,7 +38,7 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-// Only the form that std::to_string writes: no sign, no blanks, no leading zero.
+// A number without sign, blanks and leading zeros.
 std::optional<std::int32_t> read_number(std::string_view text, std::int32_t most) {
   std::int32_t value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -51,13 +48,7 @@ std::optional<std::int32_t> read_number(std::string_view text, std::int32_t most
 }
 
 Error bad_list(std::string_view what, std::string_view text, std::string_view why) {
-  return error(std::string(what) + " " + in_quotes(text) + " " + std::string(why));
-}
-
-// Kubernetes takes every name that contains "kubernetes.io/" for its own, and every one that
-// starts with "requests." for a quota (pkg/apis/core/helper, IsExtendedResourceName).
-bool is_reserved(std::string_view domain) {
-  return domain.ends_with("kubernetes.io") || domain.starts_with("requests.");
+  return error(fmt::format("{} {} {}", what, in_quotes(text), why));
 }
 
 }  // namespace
@@ -65,13 +56,15 @@ bool is_reserved(std::string_view domain) {
 Result<Contract> Contract::for_domain(std::string_view domain) {
   const auto labels = split(domain, '.');
   if (domain.size() > kResourceDomainMax || !std::all_of(labels.begin(), labels.end(), is_label)) {
-    return error("resource domain " + in_quotes(domain) + " must be a DNS subdomain of at most " +
-                 std::to_string(kResourceDomainMax) +
-                 " characters: lower-case letters, digits, '-' and '.'");
+    return error(
+        fmt::format("resource domain {} must be a DNS subdomain of at most {} characters: "
+                    "lower-case letters, digits, '-' and '.'",
+                    in_quotes(domain), kResourceDomainMax));
   }
-  if (is_reserved(domain)) {
-    return error("resource domain " + in_quotes(domain) +
-                 " is reserved by Kubernetes; choose one of your own");
+  // Names with "kubernetes.io/" are native resources, and those with the prefix "requests." are
+  // quotas (pkg/apis/core/helper, IsExtendedResourceName).
+  if (domain.ends_with("kubernetes.io") || domain.starts_with("requests.")) {
+    return error("resource domain " + in_quotes(domain) + " is reserved by Kubernetes");
   }
   const std::string prefix = std::string(domain) + "/";
   return Contract{.domain = std::string(domain),
@@ -93,7 +86,7 @@ std::string Contract::index_key(std::string_view container) const {
 }
 
 std::string format_card_indices(std::span<const CardIndex> cards) {
-  MGPU_CHECK(!cards.empty(), "an index list needs a card");
+  MGPU_CHECK(!cards.empty(), "an index list is empty");
   std::string text;
   std::int32_t last = -1;
   for (const CardIndex card : cards) {
@@ -111,16 +104,17 @@ Result<std::vector<CardIndex>> parse_card_indices(std::string_view text) {
   for (const std::string_view entry : split(text, ',')) {
     const auto index = read_number(entry, kCardIndexMax);
     if (!index) {
-      return bad_list("card index list", text,
-                      "must be numbers from 0 to " + std::to_string(kCardIndexMax) +
-                          " separated by commas, such as \"0,2\"; found " + in_quotes(entry));
+      return bad_list(
+          "card index list", text,
+          fmt::format("must be numbers from 0 to {} separated by commas, such as \"0,2\"; found {}",
+                      kCardIndexMax, in_quotes(entry)));
     }
     if (!cards.empty() && CardIndex(*index) <= cards.back()) {
-      return bad_list("card index list", text, "must be ascending, no index twice");
+      return bad_list("card index list", text, "must be ascending and without duplicates");
     }
     if (cards.size() == kCardsPerNodeMax) {
       return bad_list("card index list", text,
-                      "has more than " + std::to_string(kCardsPerNodeMax) + " entries");
+                      fmt::format("has more than {} entries", kCardsPerNodeMax));
     }
     cards.emplace_back(*index);
   }
@@ -134,9 +128,9 @@ Result<std::vector<std::int32_t>> parse_card_counts(std::string_view text) {
     const auto count = read_number(without_blanks(entry), kMost);
     if (!count) {
       return bad_list("card count list", text,
-                      "must be one number from 0 to " + std::to_string(kMost) +
-                          " for each container, separated by commas, such as \"2,0,1\"; found " +
-                          in_quotes(entry));
+                      fmt::format("must be one number from 0 to {} for each container, separated "
+                                  "by commas, such as \"2,0,1\"; found {}",
+                                  kMost, in_quotes(entry)));
     }
     counts.push_back(*count);
   }
@@ -152,7 +146,7 @@ Result<std::vector<std::string>> parse_names(std::string_view text) {
     }
     if (names.size() == kSelectorEntriesMax) {
       return bad_list("name list", text,
-                      "has more than " + std::to_string(kSelectorEntriesMax) + " names");
+                      fmt::format("has more than {} names", kSelectorEntriesMax));
     }
     names.emplace_back(name);
   }
@@ -164,7 +158,8 @@ std::map<std::string, std::string> placement_annotations(
     const std::map<std::string, std::vector<CardIndex>>& cards_by_container) {
   std::map<std::string, std::string> annotations{{contract.assumed, "true"}};
   for (const auto& [container, cards] : cards_by_container) {
-    MGPU_CHECK(container.size() <= kContainerNameMax, "container name too long for a key");
+    MGPU_CHECK(container.size() <= kContainerNameMax,
+               "a container name is too long for an annotation key");
     annotations.emplace(contract.index_key(container), format_card_indices(cards));
   }
   return annotations;

@@ -1,5 +1,5 @@
-// The contract between extender, device plugin and users: every resource and annotation name, and
-// every value written under them. Written and parsed here and nowhere else.
+// The contract between the extender, the device plugin and users: the names of all resources and
+// annotations, and the grammar of their values.
 //
 //   resource   <domain>/mgpu-core                        whole number, percent of a card, 100 = one
 //              <domain>/mgpu-memory                      whole number, MiB
@@ -12,16 +12,16 @@
 //   node       <domain>/mgpu-cards                       node-cards
 //
 //   index-list := index ("," index)*        ascending, no index twice: "3", "0,2"
-//   count-list := count ("," count)*        one per container in spec order, 0 = no card: "2,0,1";
-//                                           blanks around a count do not matter
-//   name-list  := name ("," name)*          blanks around a name do not matter
+//   count-list := count ("," count)*        one for each app container in spec order, 0 = no card:
+//                                           "2,0,1"; blanks around a count are ignored
+//   name-list  := name ("," name)*          blanks around a name are ignored
 //   node-cards := {"version": 1, "cards": [card*]}
 //   card       := {"index": n, "uuid": s, "model": s, "memoryMiB": n, "health": "Healthy" | other,
 //                  "since": RFC 3339 time}
-//                 strings have 1 .. kCardTextMax bytes; "since" may be absent; unknown
+//                 strings have 1 .. kCardTextMax bytes; "since" is optional; unknown
 //                 members are ignored
 //
-// All functions are pure and may be called from any thread.
+// Pure; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -40,10 +40,10 @@ namespace mgpu {
 
 inline constexpr std::string_view kDefaultResourceDomain = "vke.volcengine.com";
 
-// Every key under one domain. Built once at start from --resource-domain and shared.
+// All keys of one domain, which is that of --resource-domain.
 struct Contract {
-  // Errors: `domain` is not a DNS subdomain of at most kResourceDomainMax characters, or
-  // Kubernetes keeps it to itself ("kubernetes.io", "requests.").
+  // Errors: `domain` is not a DNS subdomain of at most kResourceDomainMax characters, or it is
+  // reserved by Kubernetes ("kubernetes.io", "requests.").
   static Result<Contract> for_domain(std::string_view domain);
 
   std::string domain;
@@ -66,16 +66,16 @@ struct Contract {
 
 // REQUIRES: `cards` is not empty, strictly ascending, each within 0 .. kCardIndexMax.
 std::string format_card_indices(std::span<const CardIndex> cards);
-// Errors: empty, not numbers, out of range, not strictly ascending, over kCardsPerNodeMax entries.
+// Errors: empty, not numbers, out of range, not strictly ascending, more than kCardsPerNodeMax.
 Result<std::vector<CardIndex>> parse_card_indices(std::string_view text);
 
-// Errors: not whole numbers, more than kCardsPerNodeMax for one container.
+// Errors: not numbers, more than kCardsPerNodeMax for one container.
 Result<std::vector<std::int32_t>> parse_card_counts(std::string_view text);
 
-// Errors: an empty name between commas, over kSelectorEntriesMax names.
+// Errors: an empty name, more than kSelectorEntriesMax names.
 Result<std::vector<std::string>> parse_names(std::string_view text);
 
-// The annotations that bind writes: `assumed`, and one index list per container that has cards.
+// The annotations of a bound pod: `assumed`, and an index list for each container with cards.
 // REQUIRES: container names of at most kContainerNameMax characters.
 std::map<std::string, std::string> placement_annotations(
     const Contract& contract,
@@ -90,16 +90,16 @@ struct CardFacts {
   CardUuid uuid;
   std::string model;
   MiB memory;
-  std::string health = std::string(kHealthy);  // anything but kHealthy: not offered
-  std::string since{};                         // RFC 3339, when `health` began; may be empty
+  std::string health = std::string(kHealthy);  // pods are only placed on kHealthy cards
+  std::string since{};                         // the start of `health`, RFC 3339; may be empty
 
   bool healthy() const { return health == kHealthy; }
   bool operator==(const CardFacts&) const = default;
 };
 
-// Cards ascending by index. Errors: over kCardsAnnotationBytesMax, not JSON, another
-// version, a member absent or out of range, an index or uuid twice, zero memory, more than
-// kCardsPerNodeMax cards; each names the card.
+// The cards are ascending by index. Errors: more than kCardsAnnotationBytesMax or kCardsPerNodeMax,
+// not JSON, another version, a member that is absent or out of range, a duplicate index or uuid.
+// The sentence names the card.
 Result<std::vector<CardFacts>> parse_node_cards(std::string_view json);
 std::string format_node_cards(std::span<const CardFacts> cards);
 

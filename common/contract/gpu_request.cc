@@ -1,5 +1,7 @@
 #include "common/contract/gpu_request.h"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <optional>
 #include <span>
@@ -17,169 +19,139 @@ namespace {
 
 constexpr auto kCardsMax = static_cast<std::int64_t>(kCardsPerNodeMax);
 
-std::string number(std::int64_t value) {
-  return std::to_string(value);
-}
-
 const std::string* find(const kube::StringMap& map, std::string_view key) {
   const auto at = map.find(key);
   return at == map.end() ? nullptr : &at->second;
 }
 
-// The totals of one container, and its number from container-multiple-gpu where there is one.
-struct Totals {
+// The amounts that one container requests.
+struct Amounts {
+  std::string who;  // names the container in sentences
   std::int64_t core = 0;
   std::int64_t memory = 0;
-  std::optional<std::int32_t> count;
+  std::optional<std::int32_t> count;  // its number in container-multiple-gpu
+  const Contract& contract;
 
-  bool zero() const { return core == 0 && memory == 0; }
+  std::string requests_core() const {
+    return fmt::format("{} requests {} {}", who, contract.core_resource, core);
+  }
+  std::string requests_memory() const {
+    return fmt::format("{} requests {} {}", who, contract.memory_resource, memory);
+  }
 };
 
-// Reads one container; every refusal is a function's one sentence.
-class ContainerReader {
- public:
-  ContainerReader(const kube::Container& container, ContainerKind kind, const Contract& contract)
-      : container_(container),
-        kind_(kind),
-        contract_(contract),
-        who_("container " + in_quotes(container.name)) {}
-
-  // Empty: it asks for no cards.
-  Result<std::optional<ContainerRequest>> read(std::optional<std::int32_t> count, MiB min_memory) {
-    const auto totals = read_totals(count);
-    if (!totals) return totals.error();
-    if (auto ok = check_asking(*totals); !ok) return ok.error();
-    if (totals->zero()) return std::nullopt;
-    const auto cards = card_count(*totals);
-    if (!cards) return cards.error();
-    const auto share = share_per_card(*totals, *cards);
-    if (!share) return share.error();
-    if (auto ok = check_memory(*share, min_memory); !ok) return ok.error();
-    return ContainerRequest{.name = container_.name,
-                            .kind = kind_,
-                            .cards = static_cast<std::int32_t>(*cards),
-                            .per_card = *share,
-                            .whole = share->memory.zero()};
+// The amount in the limits, or in the requests if there is no limit.
+Result<std::int64_t> read_amount(const kube::Container& container, const std::string& who,
+                                 const std::string& resource) {
+  using Amount = std::optional<std::int64_t>;
+  const auto read = [&](std::string_view side, const kube::StringMap& amounts) -> Result<Amount> {
+    const std::string* const text = find(amounts, resource);
+    if (text == nullptr) return Amount();
+    const auto amount =
+        parse_whole_quantity(fmt::format("{} {} of {}", side, resource, who), *text);
+    if (!amount) return amount.error();
+    return Amount(*amount);
+  };
+  const auto limit = read("limits", container.limits);
+  if (!limit) return limit.error();
+  const auto request = read("requests", container.requests);
+  if (!request) return request.error();
+  if (*limit && *request && *limit != *request) {
+    return error(fmt::format("{} has limits {} {} and requests {}; they must be equal", who,
+                             resource, **limit, **request));
   }
-
- private:
-  Result<std::int64_t> amount(std::string_view side, const std::string& resource,
-                              const std::string* text) const {
-    if (text == nullptr) return std::int64_t{0};
-    return parse_whole_quantity(std::string(side) + " " + resource + " of " + who_, *text);
-  }
-
-  // Limits speak; requests only where there is no limit.
-  Result<std::int64_t> total(const std::string& resource) const {
-    const std::string* limit = find(container_.limits, resource);
-    const std::string* request = find(container_.requests, resource);
-    const auto limited = amount("limits", resource, limit);
-    if (!limited) return limited.error();
-    const auto requested = amount("requests", resource, request);
-    if (!requested) return requested.error();
-    if (limit == nullptr) return *requested;
-    if (request == nullptr || *limited == *requested) return *limited;
-    return error(who_ + " has limits " + resource + " " + number(*limited) + " and requests " +
-                 number(*requested) + "; they must be equal");
-  }
-
-  Result<Totals> read_totals(std::optional<std::int32_t> count) const {
-    const auto core = total(contract_.core_resource);
-    if (!core) return core.error();
-    const auto memory = total(contract_.memory_resource);
-    if (!memory) return memory.error();
-    return Totals{*core, *memory, count};
-  }
-
-  std::string asks_core(const Totals& totals) const {
-    return who_ + " asks " + contract_.core_resource + " " + number(totals.core);
-  }
-  std::string asks_memory(const Totals& totals) const {
-    return who_ + " asks " + contract_.memory_resource + " " + number(totals.memory);
-  }
-
-  Result<void> check_asking(const Totals& totals) const {
-    if (totals.zero()) {
-      if (totals.count.value_or(0) == 0) return {};
-      return error(who_ + " has " + number(*totals.count) + " in annotation " +
-                   contract_.container_multiple_gpu + " but asks for no " +
-                   contract_.core_resource + "; its entry must be 0");
-    }
-    if (totals.core == 0) {
-      return error(asks_memory(totals) + " without " + contract_.core_resource +
-                   "; it must ask both");
-    }
-    if (totals.count == 0) {
-      return error(asks_core(totals) + " but has 0 in annotation " +
-                   contract_.container_multiple_gpu + "; its entry must be 1 or more");
-    }
-    return check_name();
-  }
-
-  Result<void> check_name() const {
-    if (container_.name.size() <= kContainerNameMax) return {};
-    return error(who_ + " has a name of " +
-                 number(static_cast<std::int64_t>(container_.name.size())) +
-                 " characters; one that asks for cards may have at most " +
-                 number(static_cast<std::int64_t>(kContainerNameMax)));
-  }
-
-  Result<std::int64_t> card_count(const Totals& totals) const {
-    if (totals.count) return std::int64_t{*totals.count};
-    if (totals.core <= kWholeCard.value()) return std::int64_t{1};
-    if (totals.core % kWholeCard.value() != 0) {
-      return error(asks_core(totals) + "; over 100 it must be a multiple of 100, or annotation " +
-                   contract_.container_multiple_gpu + " must say over how many cards it is split");
-    }
-    const std::int64_t cards = totals.core / kWholeCard.value();
-    if (cards <= kCardsMax) return cards;
-    return error(asks_core(totals) + ", that is " + number(cards) +
-                 " cards; a container may have at most " + number(kCardsMax));
-  }
-
-  // Memory zero: whole cards.
-  Result<Share> share_per_card(const Totals& totals, std::int64_t cards) const {
-    if (totals.core % cards != 0) {
-      return error(asks_core(totals) + ", which does not divide by its " + number(cards) +
-                   " cards");
-    }
-    const std::int64_t core = totals.core / cards;
-    if (core > kWholeCard.value()) {
-      return error(asks_core(totals) + " on " + number(cards) + " cards, that is " + number(core) +
-                   " of each; it must be at most 100");
-    }
-    if (totals.memory == 0 && core < kWholeCard.value()) {
-      return error(asks_core(totals) + " on " + number(cards) + " cards without " +
-                   contract_.memory_resource + "; less than whole cards must ask both");
-    }
-    if (totals.memory % cards != 0) {
-      return error(asks_memory(totals) + ", which does not divide by its " + number(cards) +
-                   " cards");
-    }
-    return Share{Percent(core), MiB(totals.memory / cards)};
-  }
-
-  Result<void> check_memory(const Share& share, MiB least) const {
-    const std::int64_t memory = share.memory.value();
-    if (memory == 0) return {};
-    const std::string asks =
-        who_ + " asks " + contract_.memory_resource + " " + number(memory) + " of one card; ";
-    if (share.memory < least) return error(asks + "it must be at least " + number(least.value()));
-    if (memory <= kCardMemoryMiBMax) return {};
-    return error(asks + "it must be at most " + number(kCardMemoryMiBMax));
-  }
-
-  const kube::Container& container_;
-  ContainerKind kind_;
-  const Contract& contract_;
-  std::string who_;
-};
-
-Error about_annotation(const std::string& key, const Error& error_of) {
-  return error("annotation " + key + ": " + error_of.message);
+  return limit->value_or(request->value_or(0));
 }
 
-// One entry per app container; empty where the annotation is absent.
+Result<std::int64_t> card_count(const Amounts& amounts) {
+  if (amounts.count) return std::int64_t{*amounts.count};
+  if (amounts.core <= kWholeCard.value()) return std::int64_t{1};
+  if (amounts.core % kWholeCard.value() != 0) {
+    return error(fmt::format(
+        "{}; over 100 it must be a multiple of 100, or annotation {} must contain its number of "
+        "cards",
+        amounts.requests_core(), amounts.contract.container_multiple_gpu));
+  }
+  const std::int64_t cards = amounts.core / kWholeCard.value();
+  if (cards <= kCardsMax) return cards;
+  return error(fmt::format("{}, that is {} cards; a container may have at most {}",
+                           amounts.requests_core(), cards, kCardsMax));
+}
+
+// Without memory for whole cards.
+Result<Share> share_per_card(const Amounts& amounts, std::int64_t cards, MiB min_memory) {
+  constexpr std::string_view kIndivisible = "{}, which is not divisible by its {} cards";
+  if (amounts.core % cards != 0) {
+    return error(fmt::format(kIndivisible, amounts.requests_core(), cards));
+  }
+  const std::int64_t core = amounts.core / cards;
+  if (core > kWholeCard.value()) {
+    return error(fmt::format("{} on {} cards, that is {} of each; it must be at most 100",
+                             amounts.requests_core(), cards, core));
+  }
+  if (amounts.memory == 0 && core < kWholeCard.value()) {
+    return error(fmt::format("{} on {} cards without {}; a share of a card needs both",
+                             amounts.requests_core(), cards, amounts.contract.memory_resource));
+  }
+  if (amounts.memory % cards != 0) {
+    return error(fmt::format(kIndivisible, amounts.requests_memory(), cards));
+  }
+  const std::int64_t memory = amounts.memory / cards;
+  const bool too_little = memory != 0 && memory < min_memory.value();
+  if (too_little || memory > kCardMemoryMiBMax) {
+    return error(fmt::format("{} requests {} {} of one card; it must be at {} {}", amounts.who,
+                             amounts.contract.memory_resource, memory,
+                             too_little ? "least" : "most",
+                             too_little ? min_memory.value() : kCardMemoryMiBMax));
+  }
+  return Share{Percent(core), MiB(memory)};
+}
+
+// Empty if the container requests no cards. `count` is its number in container-multiple-gpu.
+Result<std::optional<ContainerRequest>> read_container(const kube::Container& container,
+                                                       ContainerKind kind,
+                                                       std::optional<std::int32_t> count,
+                                                       const Contract& contract, MiB min_memory) {
+  const std::string who = "container " + in_quotes(container.name);
+  const auto core = read_amount(container, who, contract.core_resource);
+  if (!core) return core.error();
+  const auto memory = read_amount(container, who, contract.memory_resource);
+  if (!memory) return memory.error();
+  const Amounts amounts{who, *core, *memory, count, contract};
+  if (*core == 0 && *memory == 0) {
+    if (count.value_or(0) == 0) return std::nullopt;
+    return error(fmt::format("{} has {} in annotation {} but requests no {}; its entry must be 0",
+                             who, *count, contract.container_multiple_gpu, contract.core_resource));
+  }
+  if (*core == 0) {
+    return error(fmt::format("{} without {}; both are needed", amounts.requests_memory(),
+                             contract.core_resource));
+  }
+  if (count == 0) {
+    return error(fmt::format("{} but has 0 in annotation {}; its entry must be 1 or more",
+                             amounts.requests_core(), contract.container_multiple_gpu));
+  }
+  if (container.name.size() > kContainerNameMax) {
+    return error(fmt::format(
+        "{} has a name of {} characters; a container that requests cards may have at most {}", who,
+        container.name.size(), kContainerNameMax));
+  }
+  const auto cards = card_count(amounts);
+  if (!cards) return cards.error();
+  const auto share = share_per_card(amounts, *cards, min_memory);
+  if (!share) return share.error();
+  return ContainerRequest{.name = container.name,
+                          .kind = kind,
+                          .cards = static_cast<std::int32_t>(*cards),
+                          .per_card = *share,
+                          .whole = share->memory.zero()};
+}
+
+Error about_annotation(const std::string& key, const Error& problem) {
+  return error("annotation " + key + ": " + problem.message);
+}
+
+// One number for each app container, or nothing without the annotation.
 Result<std::vector<std::int32_t>> read_counts(const kube::Pod& pod, const Contract& contract) {
   const std::string& key = contract.container_multiple_gpu;
   const std::string* text = find(pod.metadata.annotations, key);
@@ -187,20 +159,9 @@ Result<std::vector<std::int32_t>> read_counts(const kube::Pod& pod, const Contra
   auto counts = parse_card_counts(*text);
   if (!counts) return about_annotation(key, counts.error());
   if (counts->size() == pod.containers.size()) return counts;
-  return error("annotation " + key + " " + in_quotes(*text) + " has " +
-               number(static_cast<std::int64_t>(counts->size())) + " entries; the pod has " +
-               number(static_cast<std::int64_t>(pod.containers.size())) +
-               " containers, and each needs one");
-}
-
-Result<void> read_names(const kube::Pod& pod, const std::string& key,
-                        std::vector<std::string>& names) {
-  const std::string* text = find(pod.metadata.annotations, key);
-  if (text == nullptr) return {};
-  auto parsed = parse_names(*text);
-  if (!parsed) return about_annotation(key, parsed.error());
-  names = std::move(*parsed);
-  return {};
+  return error(
+      fmt::format("annotation {} {} has {} entries; the pod has {} containers, and each needs one",
+                  key, in_quotes(*text), counts->size(), pod.containers.size()));
 }
 
 Result<CardSelector> read_selector(const kube::Pod& pod, const Contract& contract) {
@@ -211,37 +172,38 @@ Result<CardSelector> read_selector(const kube::Pod& pod, const Contract& contrac
       {contract.gpu_uuid, selector.uuids},
       {contract.gpu_uuid_exclude, selector.uuids_excluded}};
   for (const auto& [key, names] : lists) {
-    if (auto ok = read_names(pod, key, names); !ok) return ok.error();
+    const std::string* text = find(pod.metadata.annotations, key);
+    if (text == nullptr) continue;
+    auto parsed = parse_names(*text);
+    if (!parsed) return about_annotation(key, parsed.error());
+    names = std::move(*parsed);
   }
   return selector;
 }
 
-Result<void> append(std::vector<ContainerRequest>& to,
-                    Result<std::optional<ContainerRequest>> container) {
-  if (!container) return container.error();
-  if (*container) to.push_back(std::move(**container));
-  if (to.size() <= kGpuContainersPerPodMax) return {};
-  return error("the pod has more than " +
-               number(static_cast<std::int64_t>(kGpuContainersPerPodMax)) +
-               " containers that ask for cards");
-}
-
 Result<std::vector<ContainerRequest>> read_containers(const kube::Pod& pod,
                                                       const Contract& contract, MiB min_memory) {
-  std::vector<ContainerRequest> asking;
+  std::vector<ContainerRequest> requests;
+  const auto read = [&](const kube::Container& container, ContainerKind kind,
+                        std::optional<std::int32_t> count) -> Result<void> {
+    auto request = read_container(container, kind, count, contract, min_memory);
+    if (!request) return request.error();
+    if (*request) requests.push_back(std::move(**request));
+    if (requests.size() <= kGpuContainersPerPodMax) return {};
+    return error(fmt::format("the pod has more than {} containers that request cards",
+                             kGpuContainersPerPodMax));
+  };
   for (const kube::Container& container : pod.init_containers) {
     const auto kind = container.restart_always ? ContainerKind::kSidecar : ContainerKind::kInit;
-    ContainerReader reader(container, kind, contract);
-    if (auto ok = append(asking, reader.read(std::nullopt, min_memory)); !ok) return ok.error();
+    if (auto ok = read(container, kind, std::nullopt); !ok) return ok.error();
   }
   const auto counts = read_counts(pod, contract);
   if (!counts) return counts.error();
   for (std::size_t i = 0; i < pod.containers.size(); ++i) {
-    ContainerReader reader(pod.containers[i], ContainerKind::kApp, contract);
     const auto count = counts->empty() ? std::nullopt : std::optional((*counts)[i]);
-    if (auto ok = append(asking, reader.read(count, min_memory)); !ok) return ok.error();
+    if (auto ok = read(pod.containers[i], ContainerKind::kApp, count); !ok) return ok.error();
   }
-  return asking;
+  return requests;
 }
 
 }  // namespace
@@ -270,8 +232,8 @@ Result<Placement> read_placement(const kube::Pod& pod, const GpuRequest& request
     auto cards = parse_card_indices(*text);
     if (!cards) return about_annotation(key, cards.error());
     if (std::cmp_not_equal(cards->size(), container.cards)) {
-      return error("annotation " + key + " " + in_quotes(*text) + " has another number of cards " +
-                   "than the " + number(container.cards) + " that the container asks for");
+      return error(fmt::format("annotation {} {} must have {} cards, as the container requests",
+                               key, in_quotes(*text), container.cards));
     }
     placement.cards_of.push_back(std::move(*cards));
   }

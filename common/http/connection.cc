@@ -2,10 +2,9 @@
 
 #include <array>
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/ssl/context.hpp>
-#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
+#include <utility>
 
 namespace mgpu::http {
 
@@ -26,57 +25,31 @@ asio::awaitable<error_code> write_to(Stream& stream, std::string_view head, std:
   co_return failed;
 }
 
-class PlainConnection final : public Connection {
- public:
-  explicit PlainConnection(tcp::socket socket) : Connection(std::move(socket)) {}
-
-  asio::awaitable<error_code> handshake() override { co_return error_code(); }
-  asio::awaitable<Transferred> read_some(asio::mutable_buffer into) override {
-    return read_from(tcp_, into);
-  }
-  asio::awaitable<error_code> write(std::string_view head, std::string_view body) override {
-    return write_to(tcp_, head, body);
-  }
-  asio::awaitable<error_code> end_writing() override {
-    error_code failed;
-    tcp_.socket().shutdown(tcp::socket::shutdown_send, failed);
-    co_return failed;
-  }
-};
-
-class TlsConnection final : public Connection {
- public:
-  TlsConnection(tcp::socket socket, std::shared_ptr<ssl::context> context)
-      : Connection(std::move(socket)), context_(std::move(context)), tls_(tcp_, *context_) {}
-
-  asio::awaitable<error_code> handshake() override {
-    const auto [failed] = co_await tls_.async_handshake(ssl::stream_base::server, kAwait);
-    co_return failed;
-  }
-  asio::awaitable<Transferred> read_some(asio::mutable_buffer into) override {
-    return read_from(tls_, into);
-  }
-  asio::awaitable<error_code> write(std::string_view head, std::string_view body) override {
-    return write_to(tls_, head, body);
-  }
-  asio::awaitable<error_code> end_writing() override {
-    const auto [failed] = co_await tls_.async_shutdown(kAwait);
-    error_code ignored;
-    tcp_.socket().shutdown(tcp::socket::shutdown_send, ignored);
-    co_return failed;
-  }
-
- private:
-  std::shared_ptr<ssl::context> context_;
-  ssl::stream<beast::tcp_stream&> tls_;
-};
-
 }  // namespace
 
-std::unique_ptr<Connection> Connection::over(tcp::socket socket,
-                                             std::shared_ptr<ssl::context> context) {
-  if (!context) return std::make_unique<PlainConnection>(std::move(socket));
-  return std::make_unique<TlsConnection>(std::move(socket), std::move(context));
+Connection::Connection(tcp::socket socket, std::shared_ptr<ssl::context> context)
+    : tcp_(std::move(socket)), context_(std::move(context)) {
+  if (context_) tls_.emplace(tcp_, *context_);
+}
+
+asio::awaitable<error_code> Connection::handshake() {
+  if (!tls_) co_return error_code();
+  const auto [failed] = co_await tls_->async_handshake(ssl::stream_base::server, kAwait);
+  co_return failed;
+}
+
+asio::awaitable<Transferred> Connection::read_some(asio::mutable_buffer into) {
+  return tls_ ? read_from(*tls_, into) : read_from(tcp_, into);
+}
+
+asio::awaitable<error_code> Connection::write(std::string_view head, std::string_view body) {
+  return tls_ ? write_to(*tls_, head, body) : write_to(tcp_, head, body);
+}
+
+asio::awaitable<void> Connection::end_writing() {
+  if (tls_) co_await tls_->async_shutdown(kAwait);
+  error_code ignored;
+  tcp_.socket().shutdown(tcp::socket::shutdown_send, ignored);
 }
 
 asio::awaitable<Transferred> Connection::read_raw(asio::mutable_buffer into) {

@@ -1,21 +1,27 @@
-// The bytes of one connection, plain or TLS, so that session.cc reads the same for both.
-// On one strand; every wait ends at the deadline, with beast::error::timeout.
+// The bytes of one connection, plain or TLS. Runs on one strand; every wait fails with
+// beast::error::timeout at the deadline.
 #pragma once
 
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/beast/core/error.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <chrono>
 #include <memory>
-#include <string>
-#include <utility>
-
-#include "common/http/net.h"
-
-namespace boost::asio::ssl {
-class context;
-}
+#include <optional>
+#include <string_view>
 
 namespace mgpu::http {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace ssl = boost::asio::ssl;
+using boost::asio::ip::tcp;
+using boost::system::error_code;
 
 struct Transferred {
   error_code failed;
@@ -24,31 +30,30 @@ struct Transferred {
 
 class Connection {
  public:
-  // Without a context the connection is plain.
-  static std::unique_ptr<Connection> over(tcp::socket socket,
-                                          std::shared_ptr<ssl::context> context);
-  virtual ~Connection() = default;
+  // Plain without a context.
+  Connection(tcp::socket socket, std::shared_ptr<ssl::context> context);
 
-  virtual asio::awaitable<error_code> handshake() = 0;
-  virtual asio::awaitable<Transferred> read_some(asio::mutable_buffer into) = 0;
-  // All of `head`, then all of `body`.
-  virtual asio::awaitable<error_code> write(std::string_view head, std::string_view body) = 0;
-  // Tells the client that nothing more will come.
-  virtual asio::awaitable<error_code> end_writing() = 0;
-
-  // Of all waits from now on.
-  void deadline(std::chrono::milliseconds from_now) { tcp_.expires_after(from_now); }
-  // Without TLS, for what is dropped anyway.
+  asio::awaitable<error_code> handshake();
+  asio::awaitable<Transferred> read_some(asio::mutable_buffer into);
+  // Writes all of `head`, then all of `body`.
+  asio::awaitable<error_code> write(std::string_view head, std::string_view body);
+  // Signals the end of the data to the client.
+  asio::awaitable<void> end_writing();
+  // Reads below TLS, for data that is discarded.
   asio::awaitable<Transferred> read_raw(asio::mutable_buffer into);
-  // Bytes have arrived that were not read yet.
+
+  // For all waits that start after this call.
+  void set_deadline(std::chrono::milliseconds from_now) { tcp_.expires_after(from_now); }
+  // True if bytes have arrived that have not been read.
   bool has_unread() const;
   // Ends all waits.
   void close() { tcp_.close(); }
   asio::any_io_executor executor() { return tcp_.get_executor(); }
 
- protected:
-  explicit Connection(tcp::socket socket) : tcp_(std::move(socket)) {}
+ private:
   beast::tcp_stream tcp_;
+  std::shared_ptr<ssl::context> context_;
+  std::optional<ssl::stream<beast::tcp_stream&>> tls_;
 };
 
 }  // namespace mgpu::http

@@ -1,5 +1,4 @@
-// Bounds of the HTTP server, with their reasons. Those that a user may change are flags that start
-// from these values.
+// Limits of the HTTP server. Some are the default values of flags.
 #pragma once
 
 #include <chrono>
@@ -10,21 +9,21 @@ namespace mgpu::http {
 inline constexpr std::size_t kHttpHeaderBytesMax = 16 * 1024;
 inline constexpr std::size_t kHttpBodyBytesMax = std::size_t{64} << 20;
 inline constexpr std::size_t kHttpConnectionsMax = 1024;
-// kube-scheduler closes idle connections after 90 s (net/http, DefaultTransport) and does not
-// repeat a POST that met a closed connection: ours must be the later one to close.
+// kube-scheduler closes idle connections after 90 s (net/http, DefaultTransport). It does not retry
+// a POST that failed on a closed connection, so the server must not close it first.
 inline constexpr std::chrono::seconds kHttpIdleTimeout{150};
 static_assert(kHttpIdleTimeout > std::chrono::seconds{90});
-// From the first byte of a request to its last, and the same for writing an answer.
+// From the first byte of a request to the last, and likewise for a response.
 inline constexpr std::chrono::seconds kHttpTransferTimeout{20};
 inline constexpr std::chrono::seconds kTlsHandshakeTimeout{10};
-// After an answer that ends a connection, what the client still sends is read and dropped for this
-// long: closing at once would reset the connection and could take the answer with it.
+// How long the data of a client is read and discarded after the last response on a connection.
+// Closing at once would reset the connection, and the client could lose the response.
 inline constexpr std::chrono::seconds kHttpLingerTimeout{5};
-// After a failed accept (out of file descriptors), so that the listener does not spin.
+// The delay after a failed accept, such as one without file descriptors.
 inline constexpr std::chrono::milliseconds kHttpAcceptRetry{100};
-inline constexpr std::size_t kHttpReadBytes = 64 * 1024;     // of one read while a request arrives
-inline constexpr std::size_t kHttpIdleReadBytes = 4 * 1024;  // of the read that waits for one
-// A Content-Length is only a promise: no more than this is allocated before the bytes are there.
+inline constexpr std::size_t kHttpReadBytes = 64 * 1024;     // one read within a request
+inline constexpr std::size_t kHttpIdleReadBytes = 4 * 1024;  // the read that waits for a request
+// A client can send any Content-Length: no more than this is allocated before the bytes arrive.
 inline constexpr std::size_t kHttpBodyReserveMax = std::size_t{1} << 20;
 inline constexpr std::chrono::seconds kDrainTimeout{10};
 

@@ -1,7 +1,7 @@
 #include "common/http/message.h"
 
+#include <algorithm>
 #include <charconv>
-#include <optional>
 #include <string_view>
 
 #include "common/base/text.h"
@@ -10,22 +10,19 @@ namespace mgpu::http {
 
 namespace {
 
-std::optional<char> hex_byte(std::string_view digits) {
-  unsigned char value = 0;
-  const auto [end, failed] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
-  if (failed != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return static_cast<char>(value);
-}
-
-// A "%" that two hexadecimal digits do not follow stands for itself.
+// A "%" without two hexadecimal digits after it is kept.
 std::string percent_decoded(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte =
-        text[i] == '%' && text.size() - i > 2 ? hex_byte(text.substr(i + 1, 2)) : std::nullopt;
-    out += byte ? *byte : text[i] == '+' ? ' ' : text[i];
-    if (byte) i += 2;
+    unsigned char byte = 0;
+    const std::string_view digits = text.substr(i + 1, 2);
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+    if (text[i] == '%' && read.ptr - digits.data() == 2) {
+      out += static_cast<char>(byte);
+      i += 2;
+    } else {
+      out += text[i] == '+' ? ' ' : text[i];
+    }
   }
   return out;
 }

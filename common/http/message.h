@@ -1,4 +1,4 @@
-// Requests and answers as values. This folder knows nothing of Kubernetes.
+// HTTP requests and responses as values.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ namespace mgpu::http {
 struct Request {
   std::string method;   // "GET", "POST"
   std::string path;     // without the query
-  std::string query{};  // without "?"; percent-encoded as it came
+  std::string query{};  // without "?", percent-encoded
   std::string body{};
 };
 
@@ -19,19 +19,21 @@ struct Response {
   int status = 200;
   std::string content_type = "application/json";
   std::string body;
-  std::vector<std::pair<std::string, std::string>> headers{};  // beside length and type
+  // Besides Content-Length and Content-Type.
+  std::vector<std::pair<std::string, std::string>> headers{};
 };
 
-// Answers one request. May be called from any thread, at once or later, once; what comes later or
-// after the connection has ended is dropped. When all copies are gone unused, the answer is 500.
+// Sends the response to one request, from any thread. Only the first call has an effect, and none
+// after the connection has been closed. The response is 500 if all copies are destroyed without a
+// call.
 using Respond = std::function<void(Response)>;
-// Called on a server thread; must not block.
+// Called on a server thread. Must not block.
 using Handler = std::function<void(Request, Respond)>;
 
-// {"error": message} with that status.
+// The body is {"error": message}.
 Response error_response(int status, const std::string& message);
 
-// The decoded value of `name` in a query, or empty.
+// The decoded value of the first `name` in a query, or "".
 std::string query_value(const std::string& query, const std::string& name);
 
 }  // namespace mgpu::http

@@ -1,4 +1,5 @@
-// (method, path) -> handler. Unknown paths are 404, known paths with another method 405.
+// Maps a method and a path to a handler. An unknown path results in 404, and an unknown method of a
+// known path in 405. HEAD is handled by GET, and the session omits the body.
 #pragma once
 
 #include <map>
@@ -11,7 +12,7 @@ namespace mgpu::http {
 class Router {
  public:
   void add(const std::string& method, const std::string& path, Handler handler);
-  // Safe for concurrent use once all handlers have been added.
+  // Thread-safe after all handlers have been added.
   void route(Request request, Respond respond) const;
 
  private:

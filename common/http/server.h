@@ -1,7 +1,9 @@
-// An HTTP/1.1 server on Boost.Beast: keep-alive, named limits, optional TLS, graceful drain.
+// An HTTP/1.1 server on Boost.Beast with keep-alive, limits, optional TLS and graceful drain.
 //
-//   Listening --drain()--> Draining (no new connections; idle ones close at once, answers in work
-//                          are sent with "Connection: close") --all closed or time out--> Stopped
+//   Listening --drain()--> Draining --all connections closed, or timeout--> Stopped
+//
+// While it is draining, the server accepts no connections and closes idle ones. Pending responses
+// are sent with "Connection: close".
 #pragma once
 
 #include <chrono>
@@ -17,17 +19,17 @@
 
 namespace mgpu::http {
 
-// Files are read again when they change; a change that cannot be used is reported, and the old
-// certificate goes on serving.
+// The files are reloaded when they change. If the new files are not valid, this is reported and the
+// server continues to use the old certificate.
 struct TlsOptions {
-  std::string certificate_file;  // PEM chain; empty = plain HTTP
+  std::string certificate_file;  // PEM chain; empty: plain HTTP
   std::string key_file;
-  std::string client_ca_file{};  // not empty: a client without a certificate of it is refused
+  std::string client_ca_file{};  // if set, clients need a certificate that is signed by this CA
 };
 
 struct ServerOptions {
   std::string address = "0.0.0.0";
-  std::uint16_t port = 0;  // 0 = any free one
+  std::uint16_t port = 0;  // 0: any free port
   std::size_t threads = 2;
   TlsOptions tls;
   std::size_t header_bytes_max = kHttpHeaderBytesMax;
@@ -39,35 +41,35 @@ struct ServerOptions {
   std::chrono::milliseconds drain_timeout = kDrainTimeout;  // of the destructor
 };
 
-// What the server counts and tells; every member may be empty. Any thread.
+// Callbacks for metrics and logs, on any thread. Each may be empty.
 struct ServerEvents {
   std::function<void(std::size_t open)> on_connections;
-  // Why a connection was refused or cut: "body_too_large", "header_too_large", "malformed",
-  // "too_many_connections", "slow_client", "tls_handshake".
+  // Why a connection was refused or closed: "body_too_large", "header_too_large", "malformed",
+  // "too_many_connections", "slow_client" or "tls_handshake".
   std::function<void(const char* why)> on_refused;
   std::function<void(const std::string& problem)> on_problem;  // one sentence, for the log
 };
 
 class Server {
  public:
-  // Listens when it returns. Errors: address not valid, port in use, certificate not usable: one
-  // sentence each.
+  // The server is listening after it has returned. Errors: invalid address, port in use, invalid
+  // certificate.
   static Result<std::unique_ptr<Server>> start(ServerOptions options, Handler handler,
                                                ServerEvents events);
-  // Drains for at most drain_timeout, then cuts what is left. Blocks. REQUIRES: not on a thread of
-  // the server.
+  // Drains for at most drain_timeout and closes the remaining connections. REQUIRES: not called on
+  // a thread of the server.
   ~Server();
 
   std::uint16_t port() const;
-  // Begins to drain; returns at once. Idempotent, any thread.
+  // Starts to drain; does not block. Idempotent, thread-safe.
   void drain();
-  // Waits for the end of a drain, at most `timeout`. True when every connection has ended.
+  // Waits until all connections have been closed by drain(). False after `timeout`.
   bool wait_drained(std::chrono::milliseconds timeout);
 
  private:
   struct State;
-  explicit Server(std::shared_ptr<State> state);
-  std::shared_ptr<State> state_;
+  explicit Server(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace mgpu::http

@@ -1,5 +1,7 @@
 #include "common/http/session.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <boost/asio/as_tuple.hpp>
@@ -11,12 +13,13 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/status.hpp>
 #include <boost/optional/optional.hpp>
+#include <optional>
 #include <utility>
 
-#include "common/http/answer.h"
+#include "common/base/mutex.h"
 #include "common/http/limits.h"
 
-// GCC 12 says so of the frames of coroutines that it inlines.
+// A false positive of GCC 12 in inlined coroutines.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 
 namespace mgpu::http {
@@ -25,7 +28,7 @@ namespace {
 
 using bhttp_error = beast::http::error;
 
-// As Beast's string_body, but memory comes with the bytes and not with the promise of them.
+// Like Beast's string_body, but allocates memory for received bytes and not for the Content-Length.
 struct GrowingBody {
   using value_type = std::string;
 
@@ -57,20 +60,57 @@ struct GrowingBody {
 
 std::string head_of(const Response& response, bool keep_alive) {
   const auto status = beast::http::int_to_status(static_cast<unsigned>(response.status));
-  std::string head = "HTTP/1.1 " + std::to_string(response.status) + " ";
-  head += std::string_view(beast::http::obsolete_reason(status));
-  head += "\r\nContent-Type: " + response.content_type;
-  head += "\r\nContent-Length: " + std::to_string(response.body.size());
-  for (const auto& [name, value] : response.headers) head += "\r\n" + name + ": " + value;
-  head += keep_alive ? "\r\nConnection: keep-alive\r\n\r\n" : "\r\nConnection: close\r\n\r\n";
-  return head;
+  const std::string_view reason(beast::http::obsolete_reason(status));
+  std::string head =
+      fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n", response.status,
+                  reason, response.content_type, response.body.size());
+  for (const auto& [name, value] : response.headers) head += name + ": " + value + "\r\n";
+  return head + (keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n");
 }
 
-// Closes the answer of an exchange that ends early.
+// Passes the response from the thread that gives it to the session that waits for it.
+class Answer {
+ public:
+  // Only the first response is kept, and none after close().
+  void give(Response response) {
+    const MutexLock lock(mutex_);
+    if (closed_) return;
+    closed_ = true;
+    response_ = std::move(response);
+    if (const auto notify = std::exchange(notify_, nullptr)) notify();
+  }
+  // If there is no response yet, `notify` will be called once, on the thread that gives it.
+  std::optional<Response> take_or(std::function<void()> notify) {
+    const MutexLock lock(mutex_);
+    if (!response_) notify_ = std::move(notify);
+    return std::exchange(response_, std::nullopt);
+  }
+  // `notify` is not called after it has returned.
+  void close() {
+    const MutexLock lock(mutex_);
+    closed_ = true;
+    notify_ = nullptr;
+  }
+
+ private:
+  Mutex mutex_;
+  std::optional<Response> response_ MGPU_GUARDED_BY(mutex_);
+  std::function<void()> notify_ MGPU_GUARDED_BY(mutex_);
+  bool closed_ MGPU_GUARDED_BY(mutex_) = false;
+};
+
+// Closes an answer at the end of its exchange.
 struct Closing {
   std::shared_ptr<Answer> answer;
   ~Closing() { answer->close(); }
 };
+
+// For the handler; 500 is the response if all copies are destroyed without a call.
+Respond respond_into(const std::shared_ptr<Answer>& answer) {
+  const std::shared_ptr<void> unanswered(
+      nullptr, [answer](void*) { answer->give(error_response(500, "the request was dropped")); });
+  return [answer, unanswered](Response response) { answer->give(std::move(response)); };
+}
 
 }  // namespace
 
@@ -95,54 +135,54 @@ struct Session::Exchange {
   beast::http::request_parser<GrowingBody> parser;
 };
 
-Session::Session(std::unique_ptr<Connection> connection, SessionSetup& setup)
-    : connection_(std::move(connection)),
+Session::Session(tcp::socket socket, std::shared_ptr<ssl::context> context, SessionSetup& setup)
+    : connection_(std::move(socket), std::move(context)),
       setup_(setup),
-      answer_has_come_(connection_->executor(), asio::steady_timer::time_point::max()) {}
+      has_response_(connection_.executor(), asio::steady_timer::time_point::max()) {}
 
 asio::awaitable<void> Session::run() {
   const auto self = shared_from_this();
-  connection_->deadline(
+  connection_.set_deadline(
       std::min<std::chrono::milliseconds>(kTlsHandshakeTimeout, setup_.options.transfer_timeout));
-  const error_code failed = co_await connection_->handshake();
+  const error_code failed = co_await connection_.handshake();
   if (failed) {
     setup_.refused("tls_handshake");
     co_await linger();
   }
   bool open = !failed;
   while (open) {
-    const bool come = co_await wait_for_request();
-    if (!come) break;
+    const bool requested = co_await wait_for_request();
+    if (!requested) break;
     Exchange exchange(setup_.options);
     open = co_await receive(exchange);
     if (open) open = co_await answer(exchange);
     if (!open) co_await linger();
   }
-  connection_->close();
+  connection_.close();
 }
 
-// A request that has arrived but has not been read yet is still answered.
+// A request that has arrived but has not been read is still handled.
 void Session::drain() {
-  if (idle_ && !connection_->has_unread()) connection_->close();
+  if (idle_ && !connection_.has_unread()) connection_.close();
 }
 
 asio::awaitable<bool> Session::wait_for_request() {
   if (received_.size() > 0) co_return true;
   if (setup_.draining) co_return false;
   idle_ = true;
-  connection_->deadline(setup_.options.idle_timeout);
-  const auto read = co_await connection_->read_some(received_.prepare(kHttpIdleReadBytes));
+  connection_.set_deadline(setup_.options.idle_timeout);
+  const auto read = co_await connection_.read_some(received_.prepare(kHttpIdleReadBytes));
   idle_ = false;
   received_.commit(read.bytes);
   co_return !read.failed;
 }
 
 asio::awaitable<bool> Session::receive(Exchange& exchange) {
-  connection_->deadline(setup_.options.transfer_timeout);
+  connection_.set_deadline(setup_.options.transfer_timeout);
   const bool head = co_await receive_until(exchange, false);
   if (!head || exchange.parser.is_done()) co_return head;
   if (beast::iequals(exchange.expects(), "100-continue")) {
-    const error_code failed = co_await connection_->write("HTTP/1.1 100 Continue\r\n\r\n", "");
+    const error_code failed = co_await connection_.write("HTTP/1.1 100 Continue\r\n\r\n", "");
     if (failed) co_return false;
   }
   co_return co_await receive_until(exchange, true);
@@ -153,60 +193,52 @@ asio::awaitable<bool> Session::receive_until(Exchange& exchange, bool whole) {
   while (!(whole ? parser.is_done() : parser.is_header_done())) {
     error_code failed = bhttp_error::need_more;
     if (received_.size() > 0) received_.consume(parser.put(received_.data(), failed));
-    if (failed == bhttp_error::need_more) {
-      const bool more = co_await read_more();
-      if (!more) co_return false;
+    const bool incomplete = failed == bhttp_error::need_more;
+    if (incomplete && received_.size() <= setup_.options.header_bytes_max + kHttpReadBytes) {
+      const auto read = co_await connection_.read_some(received_.prepare(kHttpReadBytes));
+      received_.commit(read.bytes);
+      if (read.failed == beast::error::timeout) setup_.refused("slow_client");
+      if (read.failed) co_return false;
     } else if (failed) {
-      co_return co_await refuse_for(failed);
+      // Only a chunk extension can become longer without being parsed.
+      if (incomplete) failed = bhttp_error::header_limit;
+      co_return co_await refuse(failed);
     }
   }
   co_return true;
 }
 
-asio::awaitable<bool> Session::refuse_for(error_code failed) {
-  const ServerOptions& options = setup_.options;
+asio::awaitable<bool> Session::refuse(error_code failed) {
+  int status = 400;
+  const char* why = "malformed";
+  std::string sentence = "the request is not HTTP/1.1: " + failed.message();
   if (failed == bhttp_error::body_limit) {
-    return refuse(413, "body_too_large",
-                  "the body is over " + std::to_string(options.body_bytes_max) + " bytes");
+    status = 413;
+    why = "body_too_large";
+    sentence = fmt::format("the body is over {} bytes", setup_.options.body_bytes_max);
+  } else if (failed == bhttp_error::header_limit) {
+    status = 431;
+    why = "header_too_large";
+    sentence = fmt::format("the header is over {} bytes", setup_.options.header_bytes_max);
   }
-  if (failed == bhttp_error::header_limit) {
-    return refuse(431, "header_too_large",
-                  "the header is over " + std::to_string(options.header_bytes_max) + " bytes");
-  }
-  return refuse(400, "malformed", "the request is not HTTP/1.1: " + failed.message());
-}
-
-asio::awaitable<bool> Session::refuse(int status, const char* why, std::string sentence) {
   setup_.refused(why);
   co_await send(error_response(status, sentence), false, true);
   co_return false;
 }
 
-asio::awaitable<bool> Session::read_more() {
-  // Only a chunk's extension can grow so far without being parsed.
-  if (received_.size() > setup_.options.header_bytes_max + kHttpReadBytes) {
-    co_return co_await refuse_for(bhttp_error::header_limit);
-  }
-  const auto read = co_await connection_->read_some(received_.prepare(kHttpReadBytes));
-  received_.commit(read.bytes);
-  if (read.failed == beast::error::timeout) setup_.refused("slow_client");
-  co_return !read.failed;
-}
-
 asio::awaitable<bool> Session::answer(Exchange& exchange) {
   const bool with_body = !exchange.is_head();
   const Closing closing{std::make_shared<Answer>()};
-  setup_.handler(exchange.request(), Answer::respond_into(closing.answer));
-  // Called before `closing` ends, so while this session lives.
-  const auto wake = [this] {
-    asio::post(connection_->executor(),
-               [self = shared_from_this()] { self->answer_has_come_.cancel(); });
+  setup_.handler(exchange.request(), respond_into(closing.answer));
+  // Not called after `closing` is destroyed, so this session still exists.
+  const auto notify = [this] {
+    asio::post(connection_.executor(),
+               [self = shared_from_this()] { self->has_response_.cancel(); });
   };
-  auto response = closing.answer->take_or(wake);
+  auto response = closing.answer->take_or(notify);
   while (!response) {
-    const auto woken = co_await answer_has_come_.async_wait(asio::as_tuple(asio::use_awaitable));
-    static_cast<void>(woken);
-    response = closing.answer->take_or(wake);
+    co_await has_response_.async_wait(asio::as_tuple(asio::use_awaitable));
+    response = closing.answer->take_or(notify);
   }
   const bool keep_alive = exchange.parser.keep_alive() && !setup_.draining;
   co_return co_await send(std::move(*response), keep_alive, with_body);
@@ -215,20 +247,20 @@ asio::awaitable<bool> Session::answer(Exchange& exchange) {
 asio::awaitable<bool> Session::send(Response response, bool keep_alive, bool with_body) {
   const std::string head = head_of(response, keep_alive);
   const std::string_view body = with_body ? std::string_view(response.body) : std::string_view();
-  connection_->deadline(setup_.options.transfer_timeout);
-  const error_code failed = co_await connection_->write(head, body);
+  connection_.set_deadline(setup_.options.transfer_timeout);
+  const error_code failed = co_await connection_.write(head, body);
   if (failed == beast::error::timeout) setup_.refused("slow_client");
   co_return !failed && keep_alive;
 }
 
 asio::awaitable<void> Session::linger() {
-  connection_->deadline(
+  connection_.set_deadline(
       std::min<std::chrono::milliseconds>(kHttpLingerTimeout, setup_.options.transfer_timeout));
-  co_await connection_->end_writing();
+  co_await connection_.end_writing();
   std::array<char, 4096> dropped;
   bool open = true;
   while (open) {
-    const auto read = co_await connection_->read_raw(asio::buffer(dropped));
+    const auto read = co_await connection_.read_raw(asio::buffer(dropped));
     open = !read.failed;
   }
 }

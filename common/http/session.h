@@ -1,13 +1,13 @@
-// One connection from its first byte to its last.
+// The session of one connection.
 //
 //   Handshaking --> Idle --first byte--> Receiving --whole request--> Answering --> Sending --+
 //                    ^  |                    |                                            |   |
 //                    |  | idle timeout,      | malformed, over a limit: error, close      |   |
-//                    |  v drain, client gone v                                            |   |
+//                    |  v drain, disconnect  v                                            |   |
 //                    |  Closed <-------------+--------- "Connection: close", drain -------+   |
 //                    +------------------------------------------------------------------------+
 //
-// Receiving and Sending last at most transfer_timeout each, Idle idle_timeout.
+// Receiving and Sending take at most transfer_timeout each, and Idle at most idle_timeout.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace mgpu::http {
 
-// What all sessions of a server share; outlives them.
+// Shared by all sessions of a server, and outlives them.
 struct SessionSetup {
   ServerOptions options;
   Handler handler;
@@ -34,30 +34,29 @@ struct SessionSetup {
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(std::unique_ptr<Connection> connection, SessionSetup& setup);
+  Session(tcp::socket socket, std::shared_ptr<ssl::context> context, SessionSetup& setup);
 
   asio::awaitable<void> run();
-  // Ends the session where no request is in work. On its executor.
+  // Closes the connection unless a request is being handled. Runs on the executor.
   void drain();
-  asio::any_io_executor executor() { return connection_->executor(); }
+  asio::any_io_executor executor() { return connection_.executor(); }
 
  private:
-  struct Exchange;  // one request and its answer
-  // Each is true when the exchange goes on.
+  struct Exchange;  // one request and its response
+  // Each returns whether the connection stays open.
   asio::awaitable<bool> wait_for_request();
   asio::awaitable<bool> receive(Exchange& exchange);
   asio::awaitable<bool> receive_until(Exchange& exchange, bool whole);
-  asio::awaitable<bool> read_more();
   asio::awaitable<bool> answer(Exchange& exchange);
-  asio::awaitable<bool> refuse_for(error_code failed);
-  asio::awaitable<bool> refuse(int status, const char* why, std::string sentence);
+  asio::awaitable<bool> refuse(error_code failed);
   asio::awaitable<bool> send(Response response, bool keep_alive, bool with_body);
+  // Reads and discards, so that the client can read the last response.
   asio::awaitable<void> linger();
 
-  std::unique_ptr<Connection> connection_;
+  Connection connection_;
   SessionSetup& setup_;
-  beast::flat_buffer received_;         // and not parsed yet
-  asio::steady_timer answer_has_come_;  // never expires; cancelled to wake
+  beast::flat_buffer received_;      // and not yet parsed
+  asio::steady_timer has_response_;  // never expires; cancelled when the response is there
   bool idle_ = true;
 };
 

@@ -1,7 +1,7 @@
 #include "common/http/tls.h"
 
+#include <fmt/format.h>
 #include <openssl/err.h>
-#include <openssl/sha.h>
 #include <openssl/ssl.h>
 #include <openssl/x509err.h>
 
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/digest.h"
 #include "common/base/files.h"
 #include "common/base/limits.h"
 #include "common/base/mutex.h"
@@ -19,19 +20,23 @@ namespace mgpu::http {
 
 namespace {
 
-// Empty where no such file was asked for.
+namespace asio = boost::asio;
+namespace ssl = boost::asio::ssl;
+using boost::system::error_code;
+
+// Empty without a path.
 Result<std::string> read_pem(const std::string& what, const std::string& path) {
   if (path.empty()) return std::string();
-  auto text = read_file(path, kCredentialFileBytesMax, "the " + what + " file");
+  auto text = read_file(path, kCredentialFileBytesMax, what);
   if (!text || !text->empty()) return text;
-  return error("cannot read the " + what + " file " + in_quotes(path) + ": it is empty");
+  return error(fmt::format("cannot read {} {}: it is empty", what, in_quotes(path)));
 }
 
-Error unusable(const char* what, const std::string& path, const error_code& why) {
-  return error("cannot use the " + std::string(what) + " file " + path + ": " + why.message());
+Error unusable(std::string_view what, const std::string& path, const error_code& why) {
+  return error(fmt::format("cannot use {} {}: {}", what, in_quotes(path), why.message()));
 }
 
-// A length before each name, as ALPN writes it.
+// In ALPN, the length of a name precedes it.
 constexpr std::string_view kProtocol = "\x08http/1.1";
 
 int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_length,
@@ -50,7 +55,7 @@ void set_protocol(ssl::context& context) {
   SSL_CTX_set_min_proto_version(native, TLS1_2_VERSION);
   SSL_CTX_set_options(native, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_alpn_select_cb(native, choose_protocol, nullptr);
-  // Sessions live in the clients' tickets; a ticket is only good for the server that gave it.
+  // Sessions are stored in the tickets of the clients. A ticket is only valid for this server.
   SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);
   constexpr std::string_view kId = "mgpu";
   SSL_CTX_set_session_id_context(native, reinterpret_cast<const unsigned char*>(kId.data()),
@@ -60,26 +65,17 @@ void set_protocol(ssl::context& context) {
 Result<void> use_certificate(ssl::context& context, const TlsOptions& options,
                              const std::string& certificate, const std::string& key) {
   error_code failed;
-  // Without this OpenSSL would ask for a passphrase at the terminal.
+  // Otherwise OpenSSL prompts for a passphrase at the terminal.
   context.set_password_callback([](auto, auto) { return std::string(); }, failed);
   context.use_certificate_chain(asio::buffer(certificate), failed);
-  if (failed) return unusable("certificate", options.certificate_file, failed);
+  if (failed) return unusable("certificate file", options.certificate_file, failed);
   context.use_private_key(asio::buffer(key), ssl::context::pem, failed);
   const auto reason = ERR_GET_REASON(static_cast<unsigned long>(failed.value()));
-  const bool of_another = failed && reason == X509_R_KEY_VALUES_MISMATCH;
-  if (failed && !of_another) return unusable("key", options.key_file, failed);
+  const bool mismatch = failed && reason == X509_R_KEY_VALUES_MISMATCH;
+  if (failed && !mismatch) return unusable("key file", options.key_file, failed);
   if (!failed && SSL_CTX_check_private_key(context.native_handle()) == 1) return {};
-  return error("the key in " + options.key_file + " does not belong to the certificate in " +
-               options.certificate_file);
-}
-
-Result<void> require_clients_of(ssl::context& context, const TlsOptions& options,
-                                const std::string& client_ca) {
-  error_code failed;
-  context.add_certificate_authority(asio::buffer(client_ca), failed);
-  if (failed) return unusable("client CA", options.client_ca_file, failed);
-  context.set_verify_mode(ssl::verify_peer | ssl::verify_fail_if_no_peer_cert);
-  return {};
+  return error(fmt::format("the key in {} does not match the certificate in {}",
+                           in_quotes(options.key_file), in_quotes(options.certificate_file)));
 }
 
 }  // namespace
@@ -96,30 +92,27 @@ std::shared_ptr<ssl::context> Tls::context() const {
 }
 
 Result<void> Tls::reload() {
-  const auto certificate = read_pem("certificate", options_.certificate_file);
-  const auto key = read_pem("key", options_.key_file);
-  const auto client_ca = read_pem("client CA", options_.client_ca_file);
+  const auto certificate = read_pem("certificate file", options_.certificate_file);
+  const auto key = read_pem("key file", options_.key_file);
+  const auto client_ca = read_pem("client CA file", options_.client_ca_file);
   for (const auto* file : {&certificate, &key, &client_ca}) {
     if (file->has_value()) continue;
-    const std::string before = std::exchange(last_error_, file->error().message);
-    if (before == last_error_) return {};
+    const bool reported =
+        std::exchange(read_error_, file->error().message) == file->error().message;
+    if (reported) return {};
     return file->error();
   }
-  last_error_.clear();
-  const std::string all = *certificate + '\0' + *key + '\0' + *client_ca;
-  const Digest before = seen_;
-  SHA256(reinterpret_cast<const unsigned char*>(all.data()), all.size(), seen_.data());
-  if (before == seen_) return {};
-  return build(*certificate, *key, *client_ca);
-}
-
-Result<void> Tls::build(const std::string& certificate, const std::string& key,
-                        const std::string& client_ca) {
+  read_error_.clear();
+  std::string digest = sha256_hex(*certificate + '\0' + *key + '\0' + *client_ca);
+  if (std::exchange(digest_, digest) == digest) return {};
   auto fresh = std::make_shared<ssl::context>(ssl::context::tls_server);
   set_protocol(*fresh);
-  if (auto used = use_certificate(*fresh, options_, certificate, key); !used) return used;
+  if (auto used = use_certificate(*fresh, options_, *certificate, *key); !used) return used;
   if (!options_.client_ca_file.empty()) {
-    if (auto used = require_clients_of(*fresh, options_, client_ca); !used) return used;
+    error_code failed;
+    fresh->add_certificate_authority(asio::buffer(*client_ca), failed);
+    if (failed) return unusable("client CA file", options_.client_ca_file, failed);
+    fresh->set_verify_mode(ssl::verify_peer | ssl::verify_fail_if_no_peer_cert);
   }
   const MutexLock lock(mutex_);
   context_ = std::move(fresh);

@@ -1,11 +1,11 @@
 #include "common/program/program.h"
 
+#include <csignal>
 #include <cstdio>
 #include <utility>
 
 #include "common/base/asio_executor.h"
 #include "common/base/log.h"
-#include "common/base/signals.h"
 #include "common/kube/config.h"
 #include "common/kube/curl_transport.h"
 
@@ -15,12 +15,20 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
+sigset_t shutdown_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
 Result<void> run(const ProgramFlags& flags, const ProgramSteps& steps) {
   auto config = kube::load_config(flags.kubeconfig, flags.context);
   if (!config) return config.error();
   if (flags.insecure_skip_tls_verify) config->insecure_skip_tls_verify = true;
   steps.log_flags();
-  log_info("following", {{"api_server", config->server}});
+  log_info("using API server", {{"api_server", config->server}});
   AsioExecutor executor;
   auto transport = kube::CurlTransport::create(std::move(*config), executor);
   if (!transport) return transport.error();
@@ -33,24 +41,28 @@ Result<void> run(const ProgramFlags& flags, const ProgramSteps& steps) {
 
 void add_api_server_flags(Options& options, ProgramFlags& flags) {
   options.add_text("kubeconfig",
-                   "kubeconfig file; empty = $KUBECONFIG, else the pod's service account, else "
-                   "~/.kube/config",
+                   "kubeconfig file; if empty, $KUBECONFIG, else the service account of the pod, "
+                   "else ~/.kube/config",
                    flags.kubeconfig);
-  options.add_text("context", "context of the kubeconfig; empty = its current one", flags.context);
+  options.add_text("context", "context in the kubeconfig; if empty, the current context",
+                   flags.context);
   options.add_flag("insecure-skip-tls-verify", "do not verify the API server's certificate",
                    flags.insecure_skip_tls_verify);
 }
 
 void add_log_flags(Options& options, ProgramFlags& flags) {
-  options.add_choice("log-level", "least severity that is logged", flags.log_level,
+  options.add_choice("log-level", "lowest level that is logged", flags.log_level,
                      {"debug", "info", "warn", "error", "off"});
-  options.add_choice("log-format", "text, or json: one object a line", flags.log_format,
-                     {"text", "json"});
+  options.add_choice("log-format", "format of the log; json has one object per line",
+                     flags.log_format, {"text", "json"});
 }
 
 int run_program(int argc, const char* const* argv, const std::string& name, Options& options,
                 const ProgramFlags& flags, const ProgramSteps& steps) {
-  hold_signals();
+  std::signal(SIGPIPE, SIG_IGN);
+  // Blocked before any thread is started, so that only wait_for_shutdown() receives them.
+  const sigset_t signals = shutdown_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const ParsedOptions parsed = options.parse(argc, argv);
   std::fputs(parsed.print.c_str(), parsed.exit_code == 0 ? stdout : stderr);
   if (!parsed.run) return parsed.exit_code;
@@ -59,8 +71,18 @@ int run_program(int argc, const char* const* argv, const std::string& name, Opti
     std::fprintf(stderr, "%s: %s\n", name.c_str(), ran.error().message.c_str());
     return kFailed;
   }
-  log_info("ended");
+  log_info("stopped");
   return 0;
+}
+
+void wait_for_shutdown() {
+  const sigset_t signals = shutdown_signals();
+  int received = 0;
+  sigwait(&signals, &received);
+  std::signal(SIGTERM, SIG_DFL);
+  std::signal(SIGINT, SIG_DFL);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  log_info("shutting down", {{"signal", received == SIGTERM ? "SIGTERM" : "SIGINT"}});
 }
 
 }  // namespace mgpu

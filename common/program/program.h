@@ -1,7 +1,6 @@
-// What a long-running program of ours does whatever its work is: flags, log, API server, signals
-// and exit codes.
+// What the long-running programs have in common: flags, log, API server, signals and exit codes.
 //
-//   flags --wrong--> exit code 2
+//   flags --bad value--> exit code 2
 //     |  --help, --version--> exit code 0
 //     v
 //   API server configured --> serve() until SIGTERM or SIGINT --> exit code 0
@@ -18,7 +17,6 @@
 
 namespace mgpu {
 
-// The flags that every such program has.
 struct ProgramFlags {
   std::string kubeconfig;
   std::string context;
@@ -27,20 +25,24 @@ struct ProgramFlags {
   std::string log_format = "text";
 };
 
-// `flags` holds the defaults and outlives `options`' use, here and in the next.
+// `flags` holds the default values, and outlives `options`.
 void add_api_server_flags(Options& options, ProgramFlags& flags);
 void add_log_flags(Options& options, ProgramFlags& flags);
 
 struct ProgramSteps {
-  std::function<void()> log_flags;  // what decides how it runs; once, before anything is begun
-  // The work, until wait_for_shutdown() (common/base/signals.h) returns. The transport's executor
-  // runs until this has returned. Errors: why it cannot begin or go on.
+  std::function<void()> log_flags;  // logs the configuration; called once, before serve()
+  // Starts the program, calls wait_for_shutdown() and stops the program. The executor of the
+  // transport runs until serve() has returned.
   std::function<Result<void>(kube::Transport& transport)> serve;
 };
 
-// Returns what main() returns. `name` is that of the program; `flags` are among `options`. On the
-// main thread, before any other is started.
+// The body of main(); returns the exit code. `flags` have been added to `options`. REQUIRES: no
+// other thread has been started.
 int run_program(int argc, const char* const* argv, const std::string& name, Options& options,
                 const ProgramFlags& flags, const ProgramSteps& steps);
+
+// Waits for SIGTERM or SIGINT. A second signal terminates the process at once. REQUIRES: called
+// from serve().
+void wait_for_shutdown();
 
 }  // namespace mgpu

@@ -1,19 +1,20 @@
 #include "common/program/service_routes.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdint>
 #include <sstream>
 #include <utility>
 
 #include "common/base/files.h"
+#include "common/base/text.h"
 
 namespace mgpu {
 namespace {
 
-constexpr std::size_t kStatmBytesMax = 4096;  // seven numbers (proc(5))
+constexpr std::size_t kStatmBytesMax = 4096;  // it has seven numbers, see proc(5)
 
-// Zero where /proc is not there.
+// Zero without /proc.
 double resident_bytes() {
   const auto text = read_file("/proc/self/statm", kStatmBytesMax);
   std::istringstream statm(text ? *text : "");
@@ -23,7 +24,36 @@ double resident_bytes() {
   return static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE));
 }
 
+std::string quoted(const std::string& text) {
+  return '"' + json_escaped(text) + '"';
+}
+
 }  // namespace
+
+http::Response readiness_response(const Readiness& readiness) {
+  const bool ready = readiness.waiting_for.empty() && !readiness.draining;
+  std::vector<std::string> waiting_for;
+  for (const std::string& each : readiness.waiting_for) waiting_for.push_back(quoted(each));
+  std::vector<std::string> unreadable;
+  for (const auto& [collection, count] : readiness.unreadable) {
+    unreadable.push_back(fmt::format("{}: {}", quoted(collection), count));
+  }
+  std::string body = fmt::format("{{\"ready\": {}", ready);
+  if (readiness.draining) body += ", \"draining\": true";
+  if (!waiting_for.empty()) {
+    body += fmt::format(", \"waiting_for\": [{}]", fmt::join(waiting_for, ", "));
+  }
+  if (!readiness.problem.empty()) {
+    body += fmt::format(", \"api_server\": \"no answer for {} s\", \"problem\": {}",
+                        readiness.silence.count(), quoted(readiness.problem));
+  } else if (ready) {
+    body += ", \"api_server\": \"answers\"";
+  }
+  if (!unreadable.empty()) {
+    body += fmt::format(", \"unreadable_objects\": {{{}}}", fmt::join(unreadable, ", "));
+  }
+  return {.status = ready ? 200 : 503, .body = body + "}\n"};
+}
 
 void add_service_routes(http::Router& router, Metrics& metrics,
                         std::function<Readiness()> readiness) {
@@ -38,16 +68,16 @@ void add_service_routes(http::Router& router, Metrics& metrics,
   add("/metrics", [&metrics] {
     return http::Response{.content_type = kMetricsContentType, .body = metrics.text()};
   });
-  add("/version", [] {
-    return http::Response{.body = std::string("{\"version\": \"") + MGPU_VERSION + "\"}\n"};
-  });
+  add("/version", [] { return http::Response{.body = "{\"version\": \"" MGPU_VERSION "\"}\n"}; });
 }
 
 void add_process_metrics(Metrics& metrics, const std::string& prefix) {
-  metrics.gauge(prefix + "_build_info", "1; the version is a label.", {{"version", MGPU_VERSION}})
+  metrics
+      .gauge(prefix + "_build_info", "Always 1; the version is a label.",
+             {{"version", MGPU_VERSION}})
       .Set(1);
   Gauge& resident =
-      metrics.gauge("process_resident_memory_bytes", "Memory of this process in RAM.");
+      metrics.gauge("process_resident_memory_bytes", "Resident memory of this process.");
   metrics.on_collect([&resident] { resident.Set(resident_bytes()); });
 }
 

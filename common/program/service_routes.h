@@ -1,21 +1,44 @@
-// What every server of ours answers about itself, whatever its work is.
+// The HTTP routes that both programs have.
 //
 //   GET /healthz   200 "ok"
-//   GET /readyz    200 or 503 (common/http/readiness.h)
-//   GET /metrics   Prometheus' text format
+//   GET /readyz    200 or 503, see Readiness
+//   GET /metrics   the Prometheus text format
 //   GET /version   {"version": "0.1.0"}
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "common/base/metrics.h"
-#include "common/http/readiness.h"
 #include "common/http/router.h"
 
 namespace mgpu {
 
-// `readiness` is called on the server's threads. Both live as long as the router is used.
+// The state that GET /readyz shows:
+//
+//   {"ready": true, "api_server": "answers"}
+//   {"ready": true, "api_server": "no answer for 12 s", "problem": sentence}
+//   {"ready": false, "waiting_for": ["nodes", "pods"], ...}      status 503, like the next one
+//   {"ready": false, "draining": true, ...}
+//
+// A program stays ready when the API server stops answering: filter works from memory, and without
+// its only extender kube-scheduler could not place GPU pods at all.
+struct Readiness {
+  bool draining = false;
+  std::vector<std::string> waiting_for = {};  // collections that have not been listed
+  std::chrono::seconds silence{0};            // of the API server, if `problem` is set
+  std::string problem = {};                   // of a failing list or watch, or empty
+  // How many objects of each collection were skipped because they cannot be read; without zeros.
+  std::map<std::string, std::uint64_t> unreadable = {};
+};
+
+http::Response readiness_response(const Readiness& readiness);
+
+// `readiness` is called on the threads of the server. It and `metrics` outlive the router.
 void add_service_routes(http::Router& router, Metrics& metrics,
                         std::function<Readiness()> readiness);
 

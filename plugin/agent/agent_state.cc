@@ -7,7 +7,6 @@
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/utc_text.h"
-#include "common/program/service_routes.h"
 #include "plugin/agent/report.h"
 #include "plugin/allocation/offer.h"
 #include "plugin/state/record_json.h"

@@ -9,8 +9,8 @@
 
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/http/readiness.h"
 #include "common/http/router.h"
+#include "common/program/service_routes.h"
 #include "plugin/agent/agent.h"
 #include "plugin/agent/agent_metrics.h"
 #include "plugin/agent/known_cards.h"

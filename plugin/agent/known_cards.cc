@@ -4,7 +4,6 @@
 #include <memory>
 #include <vector>
 
-#include "common/base/durable_file.h"
 #include "common/base/files.h"
 #include "common/contract/limits.h"
 #include "common/kube/object_json.h"

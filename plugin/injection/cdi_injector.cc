@@ -1,7 +1,8 @@
+#include <filesystem>
 #include <map>
 #include <utility>
 
-#include "common/base/durable_file.h"
+#include "common/base/files.h"
 #include "common/base/mutex.h"
 #include "plugin/injection/cdi_json.h"
 #include "plugin/injection/injector.h"
@@ -55,7 +56,8 @@ class CdiInjector final : public Injector {
     CdiSpec spec{.kind = cdi_kind(contract_), .shared = shared_, .devices = {}};
     for (const auto& [id, edits] : edits_) spec.devices.push_back({id.str(), edits});
     std::string text = cdi_json(spec);
-    if (text == written_ && file_exists(path_)) return false;
+    std::error_code unreadable;
+    if (text == written_ && std::filesystem::exists(path_, unreadable)) return false;
     // The folder is gone after a power failure anyway.
     if (auto ok = write_file(path_, text, Durability::kProcess); !ok) {
       return ok.error();

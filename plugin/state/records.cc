@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/files.h"
 #include "common/base/mutex.h"
 #include "plugin/state/limits.h"
 #include "plugin/state/record_json.h"
@@ -96,7 +95,8 @@ void Records::remove(const AllocationId& id) {
     const MutexLock lock(mutex_);
     records_.erase(id);
   }
-  static_cast<void>(remove_file(path_of(id)));
+  std::error_code ignored;
+  fs::remove(path_of(id), ignored);
 }
 
 std::optional<Record> Records::find(const AllocationId& id) const {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/durable_file.h"
+#include "common/base/files.h"
 #include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "plugin/allocation/record.h"

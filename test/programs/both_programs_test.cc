@@ -9,7 +9,7 @@
 namespace mgpu {
 namespace {
 
-TEST(BothPrograms, ReadTheirFlagsBesideEachOther) {
+TEST(BothPrograms, ParseTheirFlagsInOneProcess) {
   extender::Flags extender_flags;
   plugin::Flags plugin_flags;
   Options extender_options("mgpu-extender", "", "MGPU_EXTENDER");

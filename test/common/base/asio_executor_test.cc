@@ -18,7 +18,7 @@ namespace {
 using std::chrono::hours;
 using std::chrono::milliseconds;
 
-// Waits until everything posted before it has run.
+// Waits until all tasks that were posted before have run.
 void drain(Executor& executor) {
   std::promise<void> done;
   executor.post([&done] { done.set_value(); });
@@ -56,7 +56,7 @@ TEST(AsioExecutor, NeverRunsATaskInsidePostOrAfter) {
   EXPECT_THAT(order, testing::ElementsAre(1, 2));
 }
 
-TEST(AsioExecutor, RunsATimerOnceItsDelayHasPassed) {
+TEST(AsioExecutor, RunsATimerAfterItsDelay) {
   AsioExecutor executor;
   std::promise<Instant> ran;
   const Instant start = executor.now();
@@ -68,7 +68,7 @@ TEST(AsioExecutor, RunsTimersInTheOrderOfTheirTimes) {
   AsioExecutor executor;
   std::vector<int> order;
   std::promise<void> done;
-  executor.post([&] {  // all are set before any can run
+  executor.post([&] {  // all are added before one can run
     executor.after(milliseconds(30), [&] { done.set_value(); });
     executor.after(milliseconds(20), [&] { order.push_back(2); });
     executor.after(milliseconds(10), [&] { order.push_back(1); });
@@ -87,7 +87,7 @@ TEST(AsioExecutor, CancelDestroysTheTaskAtOnce) {
   EXPECT_EQ(owned.use_count(), 1);
 }
 
-TEST(AsioExecutor, CancelOfWhatHasRunOrNeverWasIsIgnored) {
+TEST(AsioExecutor, CancelIgnoresFinishedAndUnknownTimers) {
   AsioExecutor executor;
   std::promise<void> done;
   const auto id = executor.after(milliseconds(0), [&] { done.set_value(); });
@@ -111,14 +111,14 @@ TEST(AsioExecutor, ATimerMayCancelItself) {
   drain(executor);
 }
 
-TEST(AsioExecutor, TakesTheLongestDelay) {
+TEST(AsioExecutor, AcceptsTheLongestDelay) {
   AsioExecutor executor;
   executor.after(Duration::max(), [] { FAIL(); });
   executor.after(Duration::min(), [] {});
   drain(executor);
 }
 
-TEST(AsioExecutor, TheEndDestroysWhatIsLeftWithoutRunningIt) {
+TEST(AsioExecutor, TheDestructorDestroysPendingTasksWithoutRunningThem) {
   auto owned = std::make_shared<int>(1);
   {
     AsioExecutor executor;
@@ -132,7 +132,7 @@ TEST(AsioExecutor, TheEndDestroysWhatIsLeftWithoutRunningIt) {
   EXPECT_EQ(owned.use_count(), 1);
 }
 
-// Calls its executor when it is destroyed, as a client that ends with a request in flight does.
+// Calls its executor when it is destroyed, like a client with a pending request.
 class CallsBack {
  public:
   explicit CallsBack(Executor& executor) : executor_(&executor) {}
@@ -148,7 +148,7 @@ class CallsBack {
   Executor* executor_;
 };
 
-TEST(AsioExecutor, TasksDestroyedByTheEndMayStillCallIt) {
+TEST(AsioExecutor, TasksMayCallItFromTheirDestructors) {
   AsioExecutor executor;
   executor.after(hours(1), [owned = std::make_shared<CallsBack>(executor)] { FAIL(); });
   executor.after(hours(1), [owned = std::make_shared<CallsBack>(executor)] { FAIL(); });
@@ -163,7 +163,7 @@ TEST(AsioExecutor, StopMayBeCalledFromAnywhereAndTwice) {
   executor.stop();
 }
 
-TEST(AsioExecutor, TakesTasksFromManyThreads) {
+TEST(AsioExecutor, AcceptsTasksFromManyThreads) {
   std::atomic<int> ran = 0;
   std::promise<void> done;
   AsioExecutor executor;
@@ -187,7 +187,7 @@ TEST(AsioExecutor, TakesTasksFromManyThreads) {
   done.get_future().wait();
 }
 
-// A cancel and the run of its timer may meet; exactly one of them wins.
+// A timer may be cancelled while it expires; it either runs or is cancelled.
 TEST(AsioExecutor, ACancelledTaskNeverRunsLater) {
   AsioExecutor executor;
   for (int round = 0; round < 200; ++round) {
@@ -215,7 +215,7 @@ TEST(AsioExecutor, RandomIsUniformFromZeroToOne) {
   EXPECT_NEAR(sum / 10'000, 0.5, 0.05);
 }
 
-TEST(AsioExecutorDeathTest, AnExceptionFromATaskEndsTheProcess) {
+TEST(AsioExecutorDeathTest, AnExceptionFromATaskTerminatesTheProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
       {
@@ -226,7 +226,7 @@ TEST(AsioExecutorDeathTest, AnExceptionFromATaskEndsTheProcess) {
       "from a task");
 }
 
-TEST(AsioExecutorDeathTest, MustNotEndWithinItsOwnTask) {
+TEST(AsioExecutorDeathTest, MustNotBeDestroyedByItsOwnTask) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
       {
@@ -234,7 +234,7 @@ TEST(AsioExecutorDeathTest, MustNotEndWithinItsOwnTask) {
         executor->post([&] { executor.reset(); });
         std::promise<void>().get_future().wait();
       },
-      "cannot end from within its own task");
+      "destroyed by its own task");
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(CallbackGuard, PassesOnWhatACallbackIsGiven) {
+TEST(CallbackGuard, PassesTheArgumentsOfACallback) {
   CallbackGuard guard;
   std::vector<std::string> got;
   const std::function<void(const std::string&, int)> callback = guard.wrap(
@@ -26,7 +26,7 @@ TEST(CallbackGuard, PassesOnWhatACallbackIsGiven) {
   EXPECT_THAT(got, ElementsAre("a1", "b2"));
 }
 
-TEST(CallbackGuard, DropsWhatComesAfterItsEnd) {
+TEST(CallbackGuard, IgnoresCallsAfterItsDestruction) {
   int calls = 0;
   std::function<void()> callback;
   {
@@ -38,7 +38,7 @@ TEST(CallbackGuard, DropsWhatComesAfterItsEnd) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(CallbackGuard, ClosesBeforeItsEndAndMoreThanOnce) {
+TEST(CallbackGuard, ClosesBeforeItsDestructionAndMoreThanOnce) {
   CallbackGuard guard;
   int calls = 0;
   const std::function<void()> callback = guard.wrap([&] { ++calls; });
@@ -49,7 +49,7 @@ TEST(CallbackGuard, ClosesBeforeItsEndAndMoreThanOnce) {
   EXPECT_EQ(calls, 0);
 }
 
-TEST(CallbackGuard, MayEndWithinACallback) {
+TEST(CallbackGuard, MayBeDestroyedByACallback) {
   auto guard = std::make_optional<CallbackGuard>();
   std::vector<std::string> steps;
   std::function<void()> later = guard->wrap([&] { steps.push_back("later"); });
@@ -62,7 +62,7 @@ TEST(CallbackGuard, MayEndWithinACallback) {
   EXPECT_THAT(steps, ElementsAre("end"));
 }
 
-TEST(CallbackGuard, MayEndWithACallbackThatDestroysItself) {
+TEST(CallbackGuard, MayBeDestroyedWithACallbackThatDestroysItself) {
   struct Owner {
     std::function<void()> callback;
     CallbackGuard guard;
@@ -104,8 +104,8 @@ TEST(CallbackGuard, WaitsForTheCallbackThatIsRunning) {
   caller.join();
 }
 
-// Under ThreadSanitizer and AddressSanitizer: what a callback uses may go when the guard has gone.
-TEST(CallbackGuard, EndsWhileThreadsCall) {
+// For ThreadSanitizer and AddressSanitizer: the data of a callback is destroyed after the guard.
+TEST(CallbackGuard, IsDestroyedWhileThreadsCall) {
   for (int round = 0; round < 200; ++round) {
     auto value = std::make_unique<int>(0);
     auto guard = std::make_optional<CallbackGuard>();

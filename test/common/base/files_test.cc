@@ -29,7 +29,7 @@ bool is_open(int number) {
   return ::fcntl(number, F_GETFD) != -1;
 }
 
-TEST(UniqueFd, ClosesAtItsEnd) {
+TEST(UniqueFd, ClosesInItsDestructor) {
   int number = -1;
   {
     const UniqueFd file = open_null();
@@ -46,7 +46,7 @@ TEST(UniqueFd, OwnsNothingAfterAFailedOpen) {
   EXPECT_FALSE(UniqueFd().is_open());
 }
 
-TEST(UniqueFd, PassesOnWhatItOwns) {
+TEST(UniqueFd, MovesWhatItOwns) {
   UniqueFd first = open_null();
   const int number = first.number();
   UniqueFd second(std::move(first));
@@ -81,7 +81,7 @@ class ReadFile : public testing::Test {
   const std::string path_ = folder_.path("x");
 };
 
-TEST_F(ReadFile, GivesAllOfIt) {
+TEST_F(ReadFile, ReturnsTheWholeContent) {
   const std::string text = "a\nb" + std::string(50'000, '\0') + "c";
   std::ofstream(path_) << text;
   EXPECT_EQ(*read_file(path_, text.size()), text);
@@ -94,7 +94,7 @@ TEST_F(ReadFile, MayBeEmpty) {
   EXPECT_EQ(*read_file(path_, 0), "");
 }
 
-TEST_F(ReadFile, ReadsWhatHasNoSizeBeforeItIsRead) {
+TEST_F(ReadFile, ReadsFilesOfProc) {
   EXPECT_FALSE(read_file("/proc/self/stat", 4096)->empty());
 }
 
@@ -104,7 +104,7 @@ TEST_F(ReadFile, FollowsLinks) {
   EXPECT_EQ(*read_file(folder_.path("link"), 4), "text");
 }
 
-TEST_F(ReadFile, SaysWhatItCannotRead) {
+TEST_F(ReadFile, NamesTheFileItCannotRead) {
   EXPECT_EQ(why_not(path_), "cannot read record \"" + path_ + "\": No such file or directory");
   EXPECT_EQ(read_file(path_, 1).error().message,
             "cannot read file \"" + path_ + "\": No such file or directory");
@@ -112,14 +112,14 @@ TEST_F(ReadFile, SaysWhatItCannotRead) {
               AllOf(HasSubstr("File name too long"), SizeIs(testing::Lt(200U))));
 }
 
-TEST_F(ReadFile, RefusesWhatIsNoOrdinaryFileWithoutWaiting) {
+TEST_F(ReadFile, RefusesWhatIsNotARegularFileWithoutWaiting) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   for (const std::string& path : {path_, folder_.path(), std::string("/dev/zero")}) {
-    EXPECT_EQ(why_not(path), "cannot read record \"" + path + "\": it is no ordinary file");
+    EXPECT_EQ(why_not(path), "cannot read record \"" + path + "\": it is not a regular file");
   }
 }
 
-TEST_F(ReadFile, ReadsFromWhereAnOpenFileStands) {
+TEST_F(ReadFile, ReadsAnOpenFileFromItsOffset) {
   std::ofstream(path_) << "0123456789";
   const UniqueFd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_EQ(::lseek(file.number(), 4, SEEK_SET), 4);

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(ManualExecutor, RunsNothingUntilTold) {
+TEST(ManualExecutor, RunsNothingByItself) {
   ManualExecutor executor;
   int ran = 0;
   executor.post([&] { ++ran; });
@@ -26,7 +26,7 @@ TEST(ManualExecutor, RunsNothingUntilTold) {
   EXPECT_EQ(executor.pending(), 0U);
 }
 
-TEST(ManualExecutor, RunsWhatTasksPost) {
+TEST(ManualExecutor, RunsTheTasksOfTasks) {
   ManualExecutor executor;
   std::vector<int> order;
   executor.post([&] {
@@ -47,7 +47,7 @@ TEST(ManualExecutor, TheClockMovesOnlyWhenAdvanced) {
   EXPECT_EQ(executor.now() - start, 5s);
 }
 
-TEST(ManualExecutor, StopsAtEachTimerOnTheWay) {
+TEST(ManualExecutor, RunsEachTimerAtItsTime) {
   ManualExecutor executor;
   const Instant start = executor.now();
   std::vector<std::pair<int, Duration>> order;
@@ -66,7 +66,7 @@ TEST(ManualExecutor, StopsAtEachTimerOnTheWay) {
   EXPECT_EQ(executor.until_next_timer(), 1ms);
 }
 
-TEST(ManualExecutor, ATimerSetOnTheWayRunsInTime) {
+TEST(ManualExecutor, RunsATimerThatATimerAdds) {
   ManualExecutor executor;
   int ticks = 0;
   Task tick = [&] {
@@ -89,7 +89,7 @@ TEST(ManualExecutor, CancelDestroysTheTask) {
   EXPECT_EQ(executor.advance(2s), 0U);
 }
 
-TEST(ManualExecutor, GoesToTheNextTimer) {
+TEST(ManualExecutor, AdvancesToTheNextTimer) {
   ManualExecutor executor;
   EXPECT_FALSE(executor.advance_to_next_timer());
   EXPECT_EQ(executor.until_next_timer(), std::nullopt);
@@ -100,14 +100,14 @@ TEST(ManualExecutor, GoesToTheNextTimer) {
   EXPECT_EQ(ran, 1);
 }
 
-TEST(ManualExecutor, TakesTheLongestDelay) {
+TEST(ManualExecutor, AcceptsTheLongestDelay) {
   ManualExecutor executor;
   executor.after(Duration::max(), [] { FAIL(); });
   executor.after(Duration::min(), [] {});
   EXPECT_EQ(executor.run_ready(), 1U);
 }
 
-TEST(ManualExecutor, OneSeedGivesOneSequence) {
+TEST(ManualExecutor, ASeedHasOneSequence) {
   ManualExecutor a(7);
   ManualExecutor b(7);
   ManualExecutor c(8);
@@ -121,7 +121,7 @@ TEST(ManualExecutor, OneSeedGivesOneSequence) {
   }
 }
 
-TEST(ManualExecutor, TakesTasksFromOtherThreads) {
+TEST(ManualExecutor, AcceptsTasksFromOtherThreads) {
   ManualExecutor executor;
   int ran = 0;
   std::vector<std::thread> threads;
@@ -136,7 +136,7 @@ TEST(ManualExecutor, TakesTasksFromOtherThreads) {
   EXPECT_EQ(ran, 400);
 }
 
-TEST(ManualExecutor, TasksDestroyedByTheEndMayStillCallIt) {
+TEST(ManualExecutor, TasksMayCallItFromTheirDestructors) {
   struct CallsBack {
     Executor* executor;
     ~CallsBack() { executor->cancel(1); }

@@ -47,7 +47,7 @@ TEST(Metrics, EqualNamesAndLabelsAreOneMetric) {
   EXPECT_EQ(&metrics.histogram("h", "H.", {1}), &metrics.histogram("h", "H.", {1}));
 }
 
-TEST(Metrics, HandlesStayValidAsMoreAreMade) {
+TEST(Metrics, ReferencesStayValidWhenMetricsAreAdded) {
   Metrics metrics;
   Counter& first = metrics.counter("x_total", "X.", {{"n", "first"}});
   for (int i = 0; i < 1000; ++i) metrics.counter("x_total", "X.", {{"n", std::to_string(i)}});
@@ -55,7 +55,7 @@ TEST(Metrics, HandlesStayValidAsMoreAreMade) {
   EXPECT_THAT(metrics.text(), HasSubstr("x_total{n=\"first\"} 5\n"));
 }
 
-TEST(Metrics, LabelValuesFromOutsideAreEscaped) {
+TEST(Metrics, LabelValuesAreEscaped) {
   Metrics metrics;
   metrics.gauge("g", "G.", {{"node", "a\"b\\c\nd"}}).Set(1);
   EXPECT_THAT(metrics.text(), HasSubstr("g{node=\"a\\\"b\\\\c\\nd\"} 1\n"));
@@ -88,15 +88,15 @@ TEST(Metrics, CountFromManyThreads) {
   EXPECT_THAT(metrics.text(), AllOf(HasSubstr("\nx_total 2000\n"), HasSubstr("\nh_count 2000\n")));
 }
 
-TEST(Metrics, OfAWrongNameAreAMistake) {
+TEST(Metrics, RejectInvalidNamesAndLabels) {
   Metrics metrics;
   for (const std::string name : {"", "9x", "a-b", "a b", "a.b"}) {
     EXPECT_THROW(metrics.gauge(name, ""), std::invalid_argument) << name;
     EXPECT_THROW(metrics.gauge("g", "", {{name, "v"}}), std::invalid_argument) << name;
   }
   EXPECT_THROW(metrics.gauge("g", "", {{"__x", "v"}}), std::invalid_argument);
-  EXPECT_DEATH(metrics.gauge("g", "", {{"le", "v"}}), "not a label name");
-  EXPECT_DEATH(metrics.histogram("h", "", {1}, {{"le", "v"}}), "not a label name");
+  EXPECT_DEATH(metrics.gauge("g", "", {{"le", "v"}}), "reserved for histograms");
+  EXPECT_DEATH(metrics.histogram("h", "", {1}, {{"le", "v"}}), "reserved for histograms");
   EXPECT_DEATH(metrics.counter("binds", ""), "ends in _total");
 }
 
@@ -106,7 +106,7 @@ TEST(Metrics, OfOneNameAreOfOneKind) {
   EXPECT_THROW(metrics.counter("x_total", ""), std::invalid_argument);
 }
 
-TEST(Metrics, NeverGoDownWhereTheyCount) {
+TEST(Metrics, CountersNeverDecrease) {
   Metrics metrics;
   Counter& counter = metrics.counter("x_total", "");
   counter.Increment(3);
@@ -143,7 +143,7 @@ TEST(Metrics, ReplacedFamiliesHaveExactlyTheSeriesOfTheLastCall) {
   EXPECT_EQ(metrics.text(), "");
 }
 
-TEST(Metrics, FamiliesThatAreNotNamedStayAsTheyWere) {
+TEST(Metrics, FamiliesThatAreNotReplacedStay) {
   Metrics metrics;
   metrics.gauge("mgpu_cards", "Cards.").Set(8);
   metrics.replace({used_bytes({{{}, 1}})});
@@ -153,7 +153,7 @@ TEST(Metrics, FamiliesThatAreNotNamedStayAsTheyWere) {
                     HasSubstr("# TYPE mgpu_over_total counter\nmgpu_over_total 2\n")));
 }
 
-TEST(Metrics, NoTextShowsHalfOfAReplacement) {
+TEST(Metrics, ReplaceIsAtomic) {
   Metrics metrics;
   const auto replace = [&](double value) {
     MetricFamily other = used_bytes({{{}, value}});
@@ -173,7 +173,7 @@ TEST(Metrics, NoTextShowsHalfOfAReplacement) {
   }
 }
 
-TEST(Metrics, ReplacedFamiliesAreNoOtherMetric) {
+TEST(Metrics, ReplacedFamiliesHaveNamesOfTheirOwn) {
   Metrics metrics;
   metrics.gauge("mgpu_used_bytes", "Used.");
   metrics.replace({used_bytes({{{}, 1}})});

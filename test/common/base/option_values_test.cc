@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-// What the one flag of `options` was refused for; empty where it was taken.
+// The error for the only flag of `options`; empty if it was accepted.
 std::string refusal(Options& options, const std::string& word) {
   const char* const words[] = {"prog", word.c_str()};
   const ParsedOptions parsed = options.parse(2, words);
@@ -48,7 +48,7 @@ Result<Duration> duration(const std::string& text, Duration least, Duration most
   return target;
 }
 
-// As the help writes it.
+// As the help shows it.
 std::string written(Duration target) {
   Options options("prog", "", "");
   options.add_duration("t", "", target, 0ms, 24h);
@@ -67,7 +67,7 @@ TEST(Number, WithinItsRangeIsTaken) {
   EXPECT_EQ(*number("9223372036854775807", 0, kMost), kMost);
 }
 
-TEST(Number, OutsideItsRangeOrNoneIsRefusedByName) {
+TEST(Number, ThatIsInvalidOrOutOfRangeIsRefusedByName) {
   for (const std::string text : {"", "0", "11", "-1", "1.0", "1e1", "1k", " 1", "1 ", "+1", "0x1",
                                  "ten", "99999999999999999999"}) {
     const auto read = number(text, 1, 10);
@@ -85,7 +85,7 @@ TEST(DurationValue, IsANumberAndAUnit) {
   }
 }
 
-TEST(DurationValue, OutsideItsRangeOrNoneIsRefusedByName) {
+TEST(DurationValue, ThatIsInvalidOrOutOfRangeIsRefusedByName) {
   for (const std::string text :
        {"", "5", "s", "1.5s", "-1s", "2 s", "2S", "2sec", "1m30s", "1us", "99ms", "61s",
         "2562047788016h", "9223372036854775807h", "99999999999999999999s"}) {

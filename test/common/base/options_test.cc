@@ -20,7 +20,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-// The flags of a made-up program, and what they are after parsing.
+// The flags of a program and their values.
 struct Program {
   std::string node = "n1";
   std::string policy = "binpack";
@@ -90,14 +90,14 @@ TEST(Options, ComeFromTheCommandLine) {
   EXPECT_THAT(program.labels, ElementsAre("x", "y,z"));
 }
 
-TEST(Options, TheLaterOfTwoCounts) {
+TEST(Options, TheLastOfTwoIsUsed) {
   Program program;
   EXPECT_TRUE(program.parse({"--port", "1", "--serve", "--port", "2", "--serve=false"}).run);
   EXPECT_EQ(program.port, 2);
   EXPECT_FALSE(program.serve);
 }
 
-TEST(Options, TextMayBeEmptyOrLookLikeAnything) {
+TEST(Options, TextMayBeEmptyOrHaveAnyCharacters) {
   Program program;
   EXPECT_TRUE(program.parse({"--node=", "--port", "9"}).run);
   EXPECT_EQ(program.node, "");
@@ -123,14 +123,14 @@ TEST(Options, ComeFromTheEnvironment) {
   EXPECT_THAT(program.labels, ElementsAre("x"));
 }
 
-TEST(Options, TheCommandLineWinsOverTheEnvironment) {
+TEST(Options, TheCommandLineHasPrecedenceOverTheEnvironment) {
   const EnvironmentVariable port("PROG_TEST_PORT", "nonsense");
   Program program;
   EXPECT_TRUE(program.parse({"--port", "7"}).run);
   EXPECT_EQ(program.port, 7);
 }
 
-TEST(Options, AnEmptyVariableIsNone) {
+TEST(Options, AnEmptyVariableCountsAsUnset) {
   const EnvironmentVariable port("PROG_TEST_PORT", "");
   Program program;
   EXPECT_TRUE(program.parse({}).run);
@@ -153,7 +153,7 @@ TEST(Options, WithoutAPrefixIgnoreTheEnvironment) {
   EXPECT_EQ(target, 5);
 }
 
-TEST(Options, BadOnesAreRefusedInOneSentence) {
+TEST(Options, ErrorsAreOneSentence) {
   struct Case {
     std::vector<const char*> words;
     std::string sentence;
@@ -181,7 +181,7 @@ TEST(Options, BadOnesAreRefusedInOneSentence) {
   for (const Case& c : cases) expect_refused(Program().parse(c.words), c.sentence);
 }
 
-TEST(Options, BadOnesDoNotHideTheHelp) {
+TEST(Options, ErrorsDoNotHideTheHelp) {
   const EnvironmentVariable port("PROG_TEST_PORT", "nonsense");
   for (const char* const wanted : {"--help", "--version"}) {
     for (const std::vector<const char*>& words :
@@ -191,7 +191,7 @@ TEST(Options, BadOnesDoNotHideTheHelp) {
   }
 }
 
-TEST(Options, OfSeveralOnlyTheLastNeedsToBeGood) {
+TEST(Options, OnlyTheLastOfSeveralIsValidated) {
   Program program;
   EXPECT_TRUE(program.parse({"--port", "80a", "--port", "2"}).run);
   EXPECT_EQ(program.port, 2);
@@ -230,9 +230,9 @@ TEST(Options, HelpShowsEveryFlag) {
             "  --label TEXT  (may be repeated; default none; env PROG_TEST_LABEL)\n"
             "      what to add\n"
             "  --help\n"
-            "      print this and end\n"
+            "      print this help and exit\n"
             "  --version\n"
-            "      print the version and end\n");
+            "      print the version and exit\n");
 }
 
 TEST(Options, VersionIsThatOfTheBuild) {
@@ -243,7 +243,7 @@ TEST(Options, VersionIsThatOfTheBuild) {
   EXPECT_THAT(version_text(), StartsWith(std::string("mgpu ") + MGPU_VERSION + " ("));
 }
 
-TEST(Options, CannotHoldOneFlagTwice) {
+TEST(Options, AFlagIsAddedOnce) {
   Program program;
   std::string target;
   EXPECT_DEATH(program.options.add_text("port", "", target), "added twice");
@@ -317,7 +317,7 @@ TEST(Commands, HaveHelpOfTheirOwn) {
   EXPECT_EQ(ProgramWithCommands().parse({"demo", "--version"}).print, version_text() + "\n");
 }
 
-TEST(Options, AnyWordsAreTakenOrRefused) {
+TEST(Options, AnyWordsAreAcceptedOrRefused) {
   const std::vector<const char*> vocabulary = {
       "demo",     "load",    "--",       "-",  "",   "---",        "--port",
       "--port=1", "--serve", "--serve=", "=",  "[",  "--=x",       "-p",

@@ -26,7 +26,7 @@ TEST(Result, IsAValueOrASentence) {
   EXPECT_EQ(greeting(true).error().message, "nobody is there");
 }
 
-TEST(Result, TheValueOfAnErrorEndsTheProcessWithItsSentence) {
+TEST(Result, ValueOfAnErrorAbortsWithItsSentence) {
   EXPECT_DEATH(greeting(true).value(), "check failed: result has a value: nobody is there");
 }
 
@@ -38,7 +38,7 @@ TEST(Name, ComparesAndHashesAsItsText) {
   EXPECT_EQ(names.size(), 2U);
 }
 
-TEST(PodRef, IsWrittenAsKubernetesWritesIt) {
+TEST(PodRef, IsNamespaceAndName) {
   EXPECT_EQ(to_string(PodRef{"default", "a"}), "default/a");
 }
 

@@ -19,13 +19,13 @@ bool valid_utf8(std::string_view text) {
   return true;
 }
 
-TEST(LowerCase, IsOfAsciiAlone) {
+TEST(LowerCase, ConvertsAsciiOnly) {
   EXPECT_EQ(lower_case("Node-AZ.09[@`{"), "node-az.09[@`{");
   EXPECT_EQ(lower_case("\xC3\x84"), "\xC3\x84");
   EXPECT_EQ(lower_case(""), "");
 }
 
-TEST(Utf8, KnowsTheEdgesOfEveryLength) {
+TEST(Utf8, AcceptsOnlyWellFormedSequences) {
   struct Case {
     std::string text;
     std::size_t length;
@@ -74,7 +74,7 @@ TEST(CutText, NeverSplitsACharacter) {
   EXPECT_EQ(cut_text(text, 4), "a\xE2\x82\xAC");
 }
 
-TEST(CutText, CutsBytesThatAreNoText) {
+TEST(CutText, CutsInvalidUtf8) {
   const std::string text(10, '\x80');
   EXPECT_LE(cut_text(text, 5).size(), 5U);
   EXPECT_GE(cut_text(text, 5).size(), 2U);
@@ -88,7 +88,7 @@ TEST(JsonEscaped, EscapesWhatJsonMust) {
   EXPECT_EQ(json_escaped("\xE2\x82\xAC"), "\xE2\x82\xAC");
 }
 
-TEST(JsonEscaped, ReplacesBytesThatAreNoText) {
+TEST(JsonEscaped, ReplacesInvalidUtf8) {
   EXPECT_EQ(json_escaped("a\xFF"
                          "b"),
             "a\xEF\xBF\xBD"
@@ -107,7 +107,7 @@ TEST(JsonEscaped, AnyBytesBecomeOneLineOfValidText) {
   }
 }
 
-TEST(InQuotes, CutsLongValuesAndSaysSo) {
+TEST(InQuotes, MarksCutValues) {
   EXPECT_EQ(in_quotes("0.5"), "\"0.5\"");
   EXPECT_EQ(in_quotes(std::string(kQuotedValueMax, 'x')).back(), '"');
   EXPECT_EQ(in_quotes(std::string(100'000, 'x')),

@@ -33,7 +33,7 @@ TEST(Amount, AddsAndSubtracts) {
   EXPECT_FALSE(MiB(1).zero());
 }
 
-TEST(Amount, FromOutsideIsEmptyWhenOutOfRange) {
+TEST(Amount, FromANumberOutOfRangeIsEmpty) {
   EXPECT_EQ(MiB::from(0), MiB(0));
   EXPECT_EQ(MiB::from(kMax), MiB(kMax));
   for (const std::int64_t value :
@@ -51,18 +51,10 @@ TEST(Amount, NeverLeavesItsRange) {
   EXPECT_DEATH(MiB(3) - MiB(4), "amount below zero");
 }
 
-TEST(Amount, SaturatesAtZeroWhenAsked) {
+TEST(Amount, MinusSaturatingStopsAtZero) {
   EXPECT_EQ(MiB(5).minus_saturating(MiB(2)), MiB(3));
   EXPECT_EQ(MiB(5).minus_saturating(MiB(5)), MiB(0));
   EXPECT_EQ(MiB(0).minus_saturating(MiB(kMax)), MiB(0));
-}
-
-TEST(Amount, DividesOnlyExactly) {
-  EXPECT_EQ(MiB(12).divided_exactly(3), MiB(4));
-  EXPECT_EQ(MiB(0).divided_exactly(3), MiB(0));
-  for (const std::int64_t parts : {0, -1, 5, 24}) {
-    EXPECT_EQ(MiB(12).divided_exactly(parts), std::nullopt) << parts;
-  }
 }
 
 TEST(Share, FitsOnlyInBothDimensions) {
@@ -86,7 +78,7 @@ TEST(Share, MaxIsTakenInEachDimension) {
   EXPECT_EQ(max_of({Percent(1), MiB(9)}, {Percent(5), MiB(2)}), (Share{Percent(5), MiB(9)}));
 }
 
-TEST(Share, RoomInAnOverFullCardIsNothing) {
+TEST(Share, RoomInAnOverfullCardIsZero) {
   EXPECT_EQ(room_in({kWholeCard, MiB(100)}, {Percent(30), MiB(120)}), (Share{Percent(70), MiB(0)}));
 }
 

@@ -1,4 +1,4 @@
-// Beyond what kube/conformance/pods_test.cc asks of both servers.
+// In addition to kube/conformance/pods_test.cc, which runs against both API servers.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -26,7 +26,7 @@ TEST(CanonicalQuantity, WritesTheCanonicalForm) {
   }
 }
 
-TEST(CanonicalQuantity, TellsWholeFromFraction) {
+TEST(CanonicalQuantity, DistinguishesWholeNumbersFromFractions) {
   for (const char* const text : {"1", "8k", "2000m", "0.5k", "1Ki", "0", "1.0"}) {
     EXPECT_TRUE(canonical_quantity(text)->whole) << text;
   }
@@ -35,7 +35,7 @@ TEST(CanonicalQuantity, TellsWholeFromFraction) {
   }
 }
 
-TEST(CanonicalQuantity, RefusesWhatIsNone) {
+TEST(CanonicalQuantity, RefusesInvalidText) {
   const std::string long_number(300, '1');
   for (const std::string& text :
        {std::string(), std::string("-"), std::string("."), std::string("k"), std::string("1 "),
@@ -47,7 +47,7 @@ TEST(CanonicalQuantity, RefusesWhatIsNone) {
   }
 }
 
-// What the API server makes of an amount must mean the same to the reader of pods.
+// The canonical form of an amount has the same value.
 TEST(CanonicalQuantity, CanonicalFormKeepsTheValue) {
   for (const char* const suffix : {"", "m", "k", "M", "Ki", "Mi", "e3", "E2"}) {
     for (int number = 0; number < 5000; number += 7) {

@@ -51,7 +51,7 @@ TEST(Contract, TheLongestContainerNameMakesALegalKey) {
   EXPECT_EQ(key.size() - key.find('/') - 1, 63U);
 }
 
-TEST(Contract, TakesDnsSubdomains) {
+TEST(Contract, AcceptsDnsSubdomains) {
   for (const std::string domain :
        {"vke.volcengine.com", "a", "a-b.c", "0.1", "kubernetes.io.me", "nvidia.com", "requests"}) {
     EXPECT_TRUE(Contract::for_domain(domain).has_value()) << domain;
@@ -59,7 +59,7 @@ TEST(Contract, TakesDnsSubdomains) {
   EXPECT_TRUE(Contract::for_domain(std::string(244, 'a')).has_value());
 }
 
-TEST(Contract, RefusesWhatIsNoDnsSubdomain) {
+TEST(Contract, RefusesInvalidDnsSubdomains) {
   for (const std::string domain : {"", ".", "a.", ".a", "a..b", "-a", "a-", "a.-b", "A.com", "a_b",
                                    "a/b", "a b", "a\n", "\xC3\xA4.de"}) {
     const auto made = Contract::for_domain(domain);
@@ -70,7 +70,7 @@ TEST(Contract, RefusesWhatIsNoDnsSubdomain) {
   EXPECT_TRUE(Contract::for_domain(std::string(10'000'000, '.')).has_error());
 }
 
-TEST(Contract, RefusesDomainsThatKubernetesKeeps) {
+TEST(Contract, RefusesReservedDomains) {
   for (const std::string domain :
        {"kubernetes.io", "gpu.kubernetes.io", "mykubernetes.io", "requests.example.com"}) {
     const auto made = Contract::for_domain(domain);
@@ -91,7 +91,7 @@ TEST(CardIndices, AreWrittenAsTheyAreRead) {
   }
 }
 
-TEST(CardIndices, HaveOneWrittenForm) {
+TEST(CardIndices, HaveOneForm) {
   std::mt19937 engine(5);
   constexpr std::string_view kAlphabet = "0123,,9 -";
   for (int round = 0; round < 50'000; ++round) {
@@ -125,8 +125,8 @@ TEST(CardIndices, AreRefusedByName) {
       {"1e1", "found \"1e1\""},
       {"1024", "found \"1024\""},
       {"99999999999999999999", "found \"99999999999999999999\""},
-      {"1,0", "must be ascending, no index twice"},
-      {"1,1", "must be ascending, no index twice"},
+      {"1,0", "must be ascending and without duplicates"},
+      {"1,1", "must be ascending and without duplicates"},
   };
   for (const Case& c : cases) {
     const auto parsed = parse_card_indices(c.text);
@@ -143,8 +143,8 @@ TEST(CardIndices, AreAtMostTheCardsOfANode) {
   EXPECT_THAT(parse_card_indices(text + ",64").error().message, HasSubstr("more than 64 entries"));
 }
 
-TEST(CardIndices, OfTheWrongShapeAreNeverWritten) {
-  EXPECT_DEATH(format_card_indices({}), "needs a card");
+TEST(CardIndices, ThatAreInvalidAreNotFormatted) {
+  EXPECT_DEATH(format_card_indices({}), "list is empty");
   EXPECT_DEATH(format_card_indices(cards({2, 1})), "not strictly ascending");
   EXPECT_DEATH(format_card_indices(cards({1, 1})), "not strictly ascending");
   EXPECT_DEATH(format_card_indices(cards({-1})), "not strictly ascending");
@@ -168,13 +168,13 @@ TEST(CardCounts, AreRefusedByName) {
   }
 }
 
-TEST(CardCounts, OfAMillionContainersAreRead) {
+TEST(CardCounts, MayHaveAMillionEntries) {
   std::string text = "1";
   for (int i = 1; i < 1'000'000; ++i) text += ",1";
   EXPECT_EQ(parse_card_counts(text)->size(), 1'000'000U);
 }
 
-TEST(Names, AreTakenWithoutBlanks) {
+TEST(Names, AreReadWithoutBlanks) {
   EXPECT_THAT(*parse_names("A100"), ElementsAre("A100"));
   EXPECT_THAT(*parse_names(" NVIDIA H100 ,\tA100 "), ElementsAre("NVIDIA H100", "A100"));
 }
@@ -186,24 +186,24 @@ TEST(Names, MustNotBeEmpty) {
   }
 }
 
-TEST(Names, AreBoundedInNumber) {
+TEST(Names, AreLimitedInNumber) {
   std::string text = "a";
   for (int i = 1; i < 64; ++i) text += ",a";
   EXPECT_EQ(parse_names(text)->size(), 64U);
   EXPECT_THAT(parse_names(text + ",a").error().message, HasSubstr("more than 64 names"));
 }
 
-TEST(PlacementAnnotations, NameEachContainersCards) {
+TEST(PlacementAnnotations, HaveTheCardsOfEachContainer) {
   EXPECT_THAT(placement_annotations(contract(), {{"app", cards({0, 2})}, {"side", cards({1})}}),
               UnorderedElementsAre(Pair("vke.volcengine.com/assumed", "true"),
                                    Pair("vke.volcengine.com/gpu-index-container-app", "0,2"),
                                    Pair("vke.volcengine.com/gpu-index-container-side", "1")));
 }
 
-TEST(PlacementAnnotations, NeverHaveAnIllegalKey) {
+TEST(PlacementAnnotations, NeverHaveAnInvalidKey) {
   const std::string long_name(44, 'c');
   EXPECT_DEATH(placement_annotations(contract(), {{long_name, cards({0})}}), "too long");
-  EXPECT_DEATH(placement_annotations(contract(), {{"app", {}}}), "needs a card");
+  EXPECT_DEATH(placement_annotations(contract(), {{"app", {}}}), "list is empty");
 }
 
 }  // namespace

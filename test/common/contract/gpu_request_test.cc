@@ -26,7 +26,7 @@ const Contract& contract() {
   return value;
 }
 
-// Empty texts are absent.
+// Empty amounts are left out.
 kube::Container container(const std::string& name, const std::string& core,
                           const std::string& memory) {
   kube::Container container;
@@ -54,7 +54,7 @@ std::string text_of_container(const ContainerRequest& container) {
          (container.cards == 1 ? "" : "x" + std::to_string(container.cards));
 }
 
-// "app=30/1024", or the sentence.
+// "app=30/1024", or the sentence of the error.
 std::string outcome(const kube::Pod& pod) {
   const auto request = read(pod);
   if (!request) return request.error().message;
@@ -72,7 +72,7 @@ struct Case {
   const char* outcome;
 };
 
-TEST(ReadRequest, UnderstandsEveryRowOfTheTable) {
+TEST(ReadRequest, ReadsEveryRowOfTheTable) {
   const Case cases[] = {
       // A share of one card.
       {"30", "1024", "", "app=30/1024"},
@@ -83,10 +83,10 @@ TEST(ReadRequest, UnderstandsEveryRowOfTheTable) {
       {"100", "0", "", "app=whole"},
       {"200", "", "", "app=wholex2"},
       {"6400", "", "", "app=wholex64"},
-      // Several cards with a memory of their own.
+      // Several cards with memory.
       {"200", "8000", "", "app=100/4000x2"},
       {"400", "1024", "", "app=100/256x4"},
-      // Split over cards by annotation.
+      // Split over cards by the annotation.
       {"100", "8000", "2", "app=50/4000x2"},
       {"60", "3000", "3", "app=20/1000x3"},
       {"150", "2000", "2", "app=75/1000x2"},
@@ -99,7 +99,7 @@ TEST(ReadRequest, UnderstandsEveryRowOfTheTable) {
       {"0", "0", "", ""},
       {"0", "", "", ""},
       {"", "", "0", ""},
-      // Quantities as the API server writes them back.
+      // Quantities in the canonical form of the API server.
       {"100", "8k", "", "app=100/8000"},
       {"0.2k", "8Ki", "", "app=100/4096x2"},
       {"50000m", "1e3", "", "app=50/1000"},
@@ -112,29 +112,33 @@ TEST(ReadRequest, UnderstandsEveryRowOfTheTable) {
 }
 
 TEST(ReadRequest, RefusesEachMistakeWithItsOwnSentence) {
-  const std::string asks = "container \"app\" asks " + kDomain;
+  const std::string requests = "container \"app\" requests " + kDomain;
   const std::string key = "annotation " + kDomain + "/container-multiple-gpu";
   const std::tuple<Case, std::string> cases[] = {
-      {{"", "1024", "", ""}, asks + "/mgpu-memory 1024 without " + kCore},
-      {{"0", "1024", "", ""}, asks + "/mgpu-memory 1024 without " + kCore},
-      {{"30", "", "", ""}, asks + "/mgpu-core 30 on 1 cards without " + kMemory},
-      {{"150", "", "2", ""}, asks + "/mgpu-core 150 on 2 cards without " + kMemory},
-      {{"150", "2000", "", ""}, asks + "/mgpu-core 150; over 100 it must be a multiple of 100"},
-      {{"101", "", "", ""}, asks + "/mgpu-core 101; over 100 it must be a multiple of 100"},
-      {{"100", "8000", "3", ""}, asks + "/mgpu-core 100, which does not divide by its 3 cards"},
-      {{"2", "8000", "4", ""}, asks + "/mgpu-core 2, which does not divide by its 4 cards"},
-      {{"200", "8001", "", ""}, asks + "/mgpu-memory 8001, which does not divide by its 2 cards"},
-      {{"60", "8000", "3", ""}, asks + "/mgpu-memory 8000, which does not divide by its 3 cards"},
-      {{"300", "8000", "2", ""}, asks + "/mgpu-core 300 on 2 cards, that is 150 of each"},
-      {{"200", "8000", "1", ""}, asks + "/mgpu-core 200 on 1 cards, that is 200 of each"},
-      {{"30", "255", "", ""}, asks + "/mgpu-memory 255 of one card; it must be at least 256"},
-      {{"60", "512", "4", ""}, asks + "/mgpu-memory 128 of one card; it must be at least 256"},
-      {{"200", "510", "", ""}, asks + "/mgpu-memory 255 of one card; it must be at least 256"},
+      {{"", "1024", "", ""}, requests + "/mgpu-memory 1024 without " + kCore},
+      {{"0", "1024", "", ""}, requests + "/mgpu-memory 1024 without " + kCore},
+      {{"30", "", "", ""}, requests + "/mgpu-core 30 on 1 cards without " + kMemory},
+      {{"150", "", "2", ""}, requests + "/mgpu-core 150 on 2 cards without " + kMemory},
+      {{"150", "2000", "", ""}, requests + "/mgpu-core 150; over 100 it must be a multiple of 100"},
+      {{"101", "", "", ""}, requests + "/mgpu-core 101; over 100 it must be a multiple of 100"},
+      {{"100", "8000", "3", ""},
+       requests + "/mgpu-core 100, which is not divisible by its 3 cards"},
+      {{"2", "8000", "4", ""}, requests + "/mgpu-core 2, which is not divisible by its 4 cards"},
+      {{"200", "8001", "", ""},
+       requests + "/mgpu-memory 8001, which is not divisible by its 2 cards"},
+      {{"60", "8000", "3", ""},
+       requests + "/mgpu-memory 8000, which is not divisible by its 3 cards"},
+      {{"300", "8000", "2", ""}, requests + "/mgpu-core 300 on 2 cards, that is 150 of each"},
+      {{"200", "8000", "1", ""}, requests + "/mgpu-core 200 on 1 cards, that is 200 of each"},
+      {{"30", "255", "", ""}, requests + "/mgpu-memory 255 of one card; it must be at least 256"},
+      {{"60", "512", "4", ""}, requests + "/mgpu-memory 128 of one card; it must be at least 256"},
+      {{"200", "510", "", ""}, requests + "/mgpu-memory 255 of one card; it must be at least 256"},
       {{"30", "1Ti", "", ""}, "of one card; it must be at most 16777216"},
-      {{"6500", "", "", ""}, asks + "/mgpu-core 6500, that is 65 cards; a container may have at"},
+      {{"6500", "", "", ""},
+       requests + "/mgpu-core 6500, that is 65 cards; a container may have at"},
       {{"4E", "4E", "", ""}, "a container may have at most 64"},
-      {{"30", "1024", "0", ""}, asks + "/mgpu-core 30 but has 0 in " + key},
-      {{"", "", "1", ""}, "container \"app\" has 1 in " + key + " but asks for no " + kCore},
+      {{"30", "1024", "0", ""}, requests + "/mgpu-core 30 but has 0 in " + key},
+      {{"", "", "1", ""}, "container \"app\" has 1 in " + key + " but requests no " + kCore},
       {{"30", "1024", "1,1", ""}, key + " \"1,1\" has 2 entries; the pod has 1 containers"},
       {{"30", "1024", "two", ""}, key + ": card count list \"two\""},
       {{"30", "1024", "-1", ""}, key + ": card count list \"-1\""},
@@ -190,7 +194,7 @@ TEST(ReadRequest, TheAnnotationCountsAppContainersOnly) {
   EXPECT_THAT(outcome(pod), HasSubstr("has 2 entries; the pod has 1 containers"));
 }
 
-TEST(ReadRequest, RefusesLongNamesOnlyOfContainersThatAskForCards) {
+TEST(ReadRequest, RejectsLongNamesOnlyOfContainersThatRequestCards) {
   const std::string longest(kContainerNameMax, 'a');
   EXPECT_EQ(outcome(pod_of({container(longest, "100", "")})), longest + "=whole");
   EXPECT_EQ(outcome(pod_of({container(longest + "b", "", "")})), "");
@@ -211,7 +215,7 @@ TEST(ReadRequest, RefusesMoreContainersThanTheLimit) {
   EXPECT_THAT(outcome(pod_of(containers)), HasSubstr("more than 64 containers"));
 }
 
-TEST(ReadRequest, LongValuesFromOutsideAreCutInSentences) {
+TEST(ReadRequest, LongValuesAreCutInSentences) {
   const std::string huge(1 << 20, 'x');
   for (const auto& pod : {pod_of({container(huge, "30", "")}), pod_of({container("a", huge, "")}),
                           pod_of({container("a", "30", "1024")}, huge)}) {
@@ -221,7 +225,7 @@ TEST(ReadRequest, LongValuesFromOutsideAreCutInSentences) {
   }
 }
 
-TEST(ReadRequest, ReadsSelectorAndPolicyAsWritten) {
+TEST(ReadRequest, ReadsSelectorAndPolicy) {
   kube::Pod pod = pod_of({container("app", "30", "1024")});
   pod.metadata.annotations = {{kDomain + "/gpu-model", "A100, H100"},
                               {kDomain + "/gpu-model-exclude", "T4"},
@@ -240,7 +244,7 @@ TEST(ReadRequest, RefusesSelectorsThatDoNotParse) {
     kube::Pod pod = pod_of({container("app", "30", "1024")});
     pod.metadata.annotations[kDomain + "/" + name] = "A100,,H100";
     EXPECT_THAT(outcome(pod), HasSubstr("annotation " + kDomain + "/" + name + ": ")) << name;
-    // Nothing to select for.
+    // Without cards, the selector is not read.
     pod.containers = {container("app", "", "")};
     EXPECT_EQ(outcome(pod), "");
   }
@@ -270,8 +274,8 @@ TEST(ReadPlacement, NamesTheAnnotationThatIsWrong) {
       {"", key + ": card index list \"\""},
       {"1,0", key + ": card index list \"1,0\" must be ascending"},
       {"1,x", key + ": card index list \"1,x\""},
-      {"1", key + " \"1\" has another number of cards than the 2 that"},
-      {"1,2,3", key + " \"1,2,3\" has another number of cards than the 2 that"},
+      {"1", key + " \"1\" must have 2 cards, as the container requests"},
+      {"1,2,3", key + " \"1,2,3\" must have 2 cards, as the container requests"},
   };
   for (const auto& [value, sentence] : cases) {
     kube::Pod pod = pod_of({container("a", "200", "")});

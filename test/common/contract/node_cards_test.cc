@@ -23,7 +23,7 @@ CardFacts card(int index, const std::string& uuid, std::int64_t memory = 81'920)
           .memory = MiB(memory)};
 }
 
-// A list with one card, one of whose members is replaced by `member`.
+// A list with one card, whose `member` has this value.
 std::string one_card(const std::string& name, const std::string& value) {
   const std::pair<std::string, std::string> members[] = {
       {"index", "0"},        {"uuid", "\"GPU-a\""},     {"model", "\"A100\""},
@@ -64,13 +64,13 @@ TEST(NodeCards, AreReadAsTheyWereWritten) {
   }
 }
 
-TEST(NodeCards, ComeAscendingByIndex) {
+TEST(NodeCards, AreAscendingByIndex) {
   const std::vector<CardFacts> facts{card(2, "GPU-c"), card(0, "GPU-a"), card(1, "GPU-b")};
   EXPECT_THAT(*parse_node_cards(format_node_cards(facts)),
               ElementsAre(card(0, "GPU-a"), card(1, "GPU-b"), card(2, "GPU-c")));
 }
 
-TEST(NodeCards, OfAFullNodeStayWithinTheAnnotationsBound) {
+TEST(NodeCards, OfAFullNodeFitIntoTheAnnotation) {
   std::vector<CardFacts> facts;
   for (int i = 0; i < 64; ++i) {
     facts.push_back(card(i, std::to_string(i) + std::string(94, 'u')));
@@ -96,7 +96,7 @@ TEST(NodeCards, OnlyHealthyIsHealthy) {
   EXPECT_FALSE(parse_node_cards(one_card("health", "\"healthy\""))->at(0).healthy());
 }
 
-TEST(NodeCards, NameTheMemberThatIsWrong) {
+TEST(NodeCards, NameTheInvalidMember) {
   struct Case {
     std::string member;
     std::string value;  // empty: absent
@@ -136,7 +136,7 @@ TEST(NodeCards, NameTheMemberThatIsWrong) {
   }
 }
 
-TEST(NodeCards, AreRefusedWhenTheWholeIsWrong) {
+TEST(NodeCards, RefuseAnInvalidDocument) {
   struct Case {
     std::string text;
     std::string why;
@@ -165,16 +165,16 @@ TEST(NodeCards, AreRefusedWhenTheWholeIsWrong) {
   }
 }
 
-TEST(NodeCards, AreRefusedWhenTwoAreOne) {
+TEST(NodeCards, RefuseDuplicates) {
   const std::vector<CardFacts> same_index{card(4, "GPU-a"), card(4, "GPU-b")};
   EXPECT_THAT(parse_node_cards(format_node_cards(same_index)).error().message,
-              HasSubstr("cards[1]: index 4 is there twice"));
+              HasSubstr("cards[1]: index 4 is used twice"));
   const std::vector<CardFacts> same_uuid{card(4, "GPU-a"), card(5, "GPU-a")};
   EXPECT_THAT(parse_node_cards(format_node_cards(same_uuid)).error().message,
-              HasSubstr("cards[1]: uuid \"GPU-a\" is there twice"));
+              HasSubstr("cards[1]: uuid \"GPU-a\" is used twice"));
 }
 
-TEST(NodeCards, AreBoundedInNumberAndBytes) {
+TEST(NodeCards, AreLimitedInNumberAndBytes) {
   std::vector<CardFacts> facts;
   for (int i = 0; i < 65; ++i) facts.push_back(card(i, std::to_string(i)));
   EXPECT_THAT(parse_node_cards(format_node_cards(facts)).error().message,
@@ -183,7 +183,7 @@ TEST(NodeCards, AreBoundedInNumberAndBytes) {
               HasSubstr("at most 65536 bytes, found 65537"));
 }
 
-TEST(NodeCards, NestedToAnyDepthAreRefusedQuietly) {
+TEST(NodeCards, MayBeNestedToAnyDepth) {
   for (const std::string open : {"[", "{\"a\":", "{\"cards\":[", "[[{\"x\":["}) {
     std::string text;
     while (text.size() + open.size() < kCardsAnnotationBytesMax) text += open;
@@ -194,7 +194,7 @@ TEST(NodeCards, NestedToAnyDepthAreRefusedQuietly) {
   EXPECT_TRUE(parse_node_cards(R"({"version":1,"cards":[],"x":)" + closed + "}").has_value());
 }
 
-// Whatever happens to the bytes of a good list, it is read or refused.
+// Mutations of a valid list are read or refused.
 TEST(NodeCards, SurviveAnyDamage) {
   const std::string good = format_node_cards(std::vector{card(0, "GPU-a"), card(1, "GPU-b")});
   std::mt19937 engine(8);

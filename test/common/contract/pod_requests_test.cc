@@ -9,18 +9,18 @@ namespace {
 
 using Requests = PodRequests<std::int64_t>;
 
-TEST(PodRequests, AreNothingOfNoContainers) {
+TEST(PodRequests, AreZeroWithoutContainers) {
   EXPECT_EQ(Requests().peak(), 0);
 }
 
-TEST(PodRequests, AddUpWhatLasts) {
+TEST(PodRequests, AreTheSumOfAppContainersAndSidecars) {
   Requests requests;
   requests.add_lasting(2);
   requests.add_lasting(3);
   EXPECT_EQ(requests.peak(), 5);
 }
 
-TEST(PodRequests, AreThoseOfTheLargestInitContainerWhereThatIsMore) {
+TEST(PodRequests, AreThoseOfTheLargestInitContainerIfItIsLarger) {
   Requests requests;
   requests.add_init(4);
   requests.add_init(7);
@@ -41,7 +41,7 @@ TEST(PodRequests, CountTheSidecarsBeforeAnInitContainer) {
   EXPECT_EQ(requests.peak(), 9);
 }
 
-TEST(PodRequests, AreOfEachDimensionAlone) {
+TEST(PodRequests, AreComputedInEachDimension) {
   PodRequests<Share> requests;
   requests.add_init({Percent(90), MiB(10)});
   requests.add_lasting({Percent(20), MiB(500)});

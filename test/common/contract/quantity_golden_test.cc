@@ -1,4 +1,4 @@
-// Quantities against apimachinery's own reading, recorded in test/golden/apimachinery-0.36.3.
+// Compares quantities with the results of apimachinery in test/golden/apimachinery-0.36.3.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 struct Recorded {
   std::string text;
   std::string outcome;
-  std::string canonical;  // "-" where apimachinery refuses the text
+  std::string canonical;  // "-" if apimachinery refuses the text
 };
 
 std::vector<Recorded> recorded() {
@@ -29,7 +29,7 @@ std::vector<Recorded> recorded() {
   return all;
 }
 
-// In the words of the recording.
+// The outcome in the words of the recording.
 std::string outcome_here(const std::string& text) {
   const auto value = parse_whole_quantity("x", text);
   if (value.has_value()) return std::to_string(*value);
@@ -49,7 +49,7 @@ bool has_digit(const std::string& text) {
   return text.find_first_of("0123456789") != std::string::npos;
 }
 
-// "k" is zero to apimachinery, and "E3" too: their digits belong to the suffix.
+// apimachinery reads "k" and "E3" as zero.
 bool has_number(const std::string& text) {
   return has_digit(text.substr(0, text.find_first_of("eEinumkKMGTP")));
 }
@@ -67,7 +67,8 @@ TEST(RecordedQuantities, AreManyOfEachKind) {
 
 TEST(RecordedQuantities, AreReadAsApimachineryReadsThem) {
   for (const Recorded& one : recorded()) {
-    const bool capped = one.canonical == "9223372036854775807";  // a fraction once, cut to fit
+    const bool capped =
+        one.canonical == "9223372036854775807";  // was a fraction before it was limited
     if (capped) continue;
     EXPECT_EQ(outcome_here(one.text), has_number(one.text) ? one.outcome : "invalid") << one.text;
   }
@@ -80,7 +81,7 @@ TEST(RecordedQuantities, AreReadInTheirCanonicalForm) {
   }
 }
 
-// apimachinery keeps some texts as they were written, such as "0040130m"; canonical_quantity none.
+// apimachinery keeps some texts unchanged, such as "0040130m"; canonical_quantity() does not.
 TEST(RecordedQuantities, AreWrittenAsApimachineryWritesThem) {
   for (const Recorded& one : recorded()) {
     if (one.canonical == one.text || !has_number(one.text)) continue;

@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(
         // exponents
         Whole{"1e3", 1000}, Whole{"1E3", 1000}, Whole{"1e+3", 1000}, Whole{"5000e-3", 5},
         Whole{"1e0", 1}, Whole{"1e00000000000000000002", 100}, Whole{"0.5e1", 5},
-        // fractions that are whole in the end
+        // fractions whose value is a whole number
         Whole{"2000m", 2}, Whole{"3000000u", 3}, Whole{"4000000000n", 4}, Whole{"0.5k", 500},
         Whole{"1.0", 1}, Whole{"1.", 1}, Whole{".5k", 500}, Whole{"0.5Ki", 512},
         Whole{"1.5Gi", 1'610'612'736}, Whole{"0.0009765625Ki", 1}, Whole{"1.1e1", 11},
@@ -91,13 +91,13 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{std::string(257, '1'), "a quantity of at most 256 characters"},
         Refused{std::string(10'000'000, '0'), "a quantity of at most 256 characters"}));
 
-TEST(Quantity, ControlCharactersOfABadOneAreEscapedInTheSentence) {
+TEST(Quantity, ControlCharactersAreEscapedInTheSentence) {
   const auto value = parse_whole_quantity("x", "1\n\"2\"");
   ASSERT_TRUE(value.has_error());
   EXPECT_THAT(value.error().message, HasSubstr(R"(found "1\n\"2\"")"));
 }
 
-// Every whole number is read back from every form that can say it exactly.
+// A whole number has the same value in all of its forms.
 TEST(Quantity, EveryFormOfANumberMeansTheSame) {
   std::mt19937_64 engine(3);
   for (int round = 0; round < 5000; ++round) {
@@ -146,7 +146,7 @@ TEST(ScaledQuantity, IsTheValueTimesThePowerRoundedUp) {
   }
 }
 
-TEST(ScaledQuantity, RefusesWhatIsNoneAndWhatIsTooMuch) {
+TEST(ScaledQuantity, RefusesInvalidAndLargeOnes) {
   for (const char* text : {"", "many", "-1", "-1n", "5E", "1e30"})
     EXPECT_FALSE(parse_scaled_quantity("x", text, 3).has_value()) << text;
 }

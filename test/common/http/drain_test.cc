@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 using test::get_text;
 using test::post_text;
 
-// Requests that wait until the test answers them.
+// A handler whose responses are sent by the test.
 class Waiting {
  public:
   Handler handler() {
@@ -43,14 +43,14 @@ TEST(Drain, ClosesIdleConnectionsAtOnce) {
   EXPECT_TRUE(served.server->wait_drained(test::kRawWait));
 }
 
-TEST(Drain, TakesNoNewConnections) {
+TEST(Drain, AcceptsNoNewConnections) {
   Served served(echo);
   served.server->drain();
   ASSERT_TRUE(served.server->wait_drained(test::kRawWait));
   EXPECT_FALSE(served.connect().connected());
 }
 
-TEST(Drain, LetsAnAnswerInWorkFinishAndCloses) {
+TEST(Drain, SendsAPendingResponseAndCloses) {
   Waiting waiting;
   Served served(waiting.handler());
   auto client = served.connect();
@@ -65,7 +65,7 @@ TEST(Drain, LetsAnAnswerInWorkFinishAndCloses) {
   EXPECT_TRUE(client.ends());
 }
 
-TEST(Drain, AnswersARequestThatHasBegunToArrive) {
+TEST(Drain, HandlesARequestThatHasPartlyArrived) {
   Served served(echo);
   auto client = served.connect();
   client.send("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
@@ -76,19 +76,19 @@ TEST(Drain, AnswersARequestThatHasBegunToArrive) {
   EXPECT_TRUE(client.ends());
 }
 
-TEST(Drain, MayBeAskedForAgain) {
+TEST(Drain, IsIdempotent) {
   Served served(echo);
   for (int i = 0; i < 3; ++i) served.server->drain();
   EXPECT_TRUE(served.server->wait_drained(test::kRawWait));
   EXPECT_TRUE(served.server->wait_drained(0ms));
 }
 
-TEST(Drain, IsNotOverBeforeItHasBegun) {
+TEST(Drain, WaitDrainedIsFalseBeforeDrain) {
   Served served(echo);
   EXPECT_FALSE(served.server->wait_drained(0ms));
 }
 
-TEST(Drain, IsCutShortByTheServersEnd) {
+TEST(Drain, IsLimitedByTheTimeoutOfTheDestructor) {
   Waiting waiting;
   ServerOptions options;
   options.drain_timeout = 20ms;
@@ -98,10 +98,10 @@ TEST(Drain, IsCutShortByTheServersEnd) {
   const Respond respond = waiting.next();
   served.server.reset();
   EXPECT_EQ(client.read_to_end(), "");
-  respond({.body = "nobody hears this"});
+  respond({.body = "too late"});
 }
 
-TEST(Drain, OfAServerThatNobodyUsedEndsAtOnce) {
+TEST(Drain, OfAnUnusedServerEndsAtOnce) {
   Served served(echo);
   served.server.reset();
 }

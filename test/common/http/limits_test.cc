@@ -1,4 +1,4 @@
-// Every limit and timeout of the server, as a client sees it.
+// All limits and timeouts of the server.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ std::atomic<bool> accept_fails = false;
 
 }  // namespace
 
-// Stands before the C library's: a process that really has no file descriptor left starves the
-// sanitizers too, which open a pipe to look at memory.
+// Replaces accept() of the C library. A process that really has no file descriptors would break the
+// sanitizers, which open a pipe to inspect memory.
 extern "C" int accept(int socket, sockaddr* address, socklen_t* size) {
   static const auto real = reinterpret_cast<decltype(&accept)>(dlsym(RTLD_NEXT, "accept"));
   if (!accept_fails) return real(socket, address, size);
@@ -45,8 +45,8 @@ ServerOptions small() {
   return options;
 }
 
-// Timeouts that end within a test.
-ServerOptions hasty() {
+// Timeouts that are short enough for a test.
+ServerOptions short_timeouts() {
   ServerOptions options;
   options.idle_timeout = 50ms;
   options.transfer_timeout = 100ms;
@@ -72,7 +72,7 @@ TEST(ServerLimits, ABodyOverTheLimitIs413BeforeItIsSent) {
   EXPECT_THAT(served.refused.all(), ElementsAre("body_too_large"));
 }
 
-TEST(ServerLimits, AClientThatWaitsToGoOnIsTold413) {
+TEST(ServerLimits, AnExpectedContinueOverTheLimitIs413) {
   Served served(echo, small());
   EXPECT_EQ(served
                 .ask("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
@@ -119,7 +119,7 @@ TEST(ServerLimits, AHeaderOverTheLimitIs431) {
   EXPECT_THAT(served.refused.all(), ElementsAre("header_too_large"));
 }
 
-TEST(ServerLimits, AHeaderWithoutEndIs431) {
+TEST(ServerLimits, AnEndlessHeaderIs431) {
   Served served(echo, small());
   auto client = served.connect();
   client.send("GET / HTTP/1.1\r\n");
@@ -127,7 +127,7 @@ TEST(ServerLimits, AHeaderWithoutEndIs431) {
   EXPECT_EQ(client.read_response().status, 431);
 }
 
-TEST(ServerLimits, AChunkExtensionWithoutEndIs431) {
+TEST(ServerLimits, AnEndlessChunkExtensionIs431) {
   Served served(echo, small());
   auto client = served.connect();
   client.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3;");
@@ -135,7 +135,7 @@ TEST(ServerLimits, AChunkExtensionWithoutEndIs431) {
   EXPECT_EQ(client.read_response().status, 431);
 }
 
-TEST(ServerLimits, WhatIsNotHttpIs400) {
+TEST(ServerLimits, InvalidHttpIs400) {
   Served served(echo, small());
   for (const char* bytes :
        {"hello\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/2.0\r\n\r\n",
@@ -181,11 +181,11 @@ TEST(ServerLimits, AConnectionTooManyIs503) {
   EXPECT_TRUE(third.ends());
   EXPECT_THAT(served.refused.all(), ElementsAre("too_many_connections"));
   second.reset();
-  ASSERT_TRUE(served.connections.wait_for("1", 2)) << "once on the way up";
+  ASSERT_TRUE(served.connections.wait_for("1", 2)) << "first when it opens";
   EXPECT_EQ(served.ask(post_text("/", "room again")).body, "room again");
 }
 
-TEST(ServerLimits, AConnectionWithoutAFileDescriptorWaitsForOne) {
+TEST(ServerLimits, AConnectionWaitsForAFileDescriptor) {
   Served served(echo);
   accept_fails = true;
   auto client = served.connect();
@@ -194,11 +194,11 @@ TEST(ServerLimits, AConnectionWithoutAFileDescriptorWaitsForOne) {
   accept_fails = false;
   client.send(post_text("/", "at last"));
   EXPECT_EQ(client.read_response().body, "at last");
-  EXPECT_EQ(served.problems.all().size(), 1U) << "told once";
+  EXPECT_EQ(served.problems.all().size(), 1U) << "reported once";
 }
 
-TEST(ServerLimits, AnIdleConnectionIsClosedWithoutAWord) {
-  Served served(echo, hasty());
+TEST(ServerLimits, AnIdleConnectionIsClosedWithoutAResponse) {
+  Served served(echo, short_timeouts());
   auto client = served.connect();
   EXPECT_TRUE(client.ends());
   auto used = served.connect();
@@ -208,8 +208,8 @@ TEST(ServerLimits, AnIdleConnectionIsClosedWithoutAWord) {
   EXPECT_THAT(served.refused.all(), IsEmpty());
 }
 
-TEST(ServerLimits, AHeaderThatDripsIsCutOff) {
-  auto options = hasty();
+TEST(ServerLimits, ASlowHeaderIsCutOff) {
+  auto options = short_timeouts();
   options.idle_timeout = 1h;
   Served served(echo, options);
   auto client = served.connect();
@@ -222,8 +222,8 @@ TEST(ServerLimits, AHeaderThatDripsIsCutOff) {
   EXPECT_TRUE(served.refused.wait_for("slow_client"));
 }
 
-TEST(ServerLimits, ABodyThatDoesNotComeIsCutOff) {
-  Served served(echo, hasty());
+TEST(ServerLimits, AMissingBodyIsCutOff) {
+  Served served(echo, short_timeouts());
   auto client = served.connect();
   client.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc");
   EXPECT_EQ(client.read_to_end(), "");
@@ -233,7 +233,7 @@ TEST(ServerLimits, ABodyThatDoesNotComeIsCutOff) {
 TEST(ServerLimits, AClientThatDoesNotReadIsCutOff) {
   Served served(
       [](Request, Respond respond) { respond({.body = std::string(std::size_t{64} << 20, 'x')}); },
-      hasty());
+      short_timeouts());
   auto client = served.connect();
   client.send(get_text("/"));
   EXPECT_TRUE(served.refused.wait_for("slow_client"));
@@ -248,12 +248,12 @@ TEST(ServerLimits, AHandlerMayTakeLongerThanATransfer) {
           respond({.body = "late"});
         });
       },
-      hasty());
+      short_timeouts());
   EXPECT_EQ(served.ask(get_text("/")).body, "late");
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(ServerLimits, AClientThatLeavesEarlyDoesNoHarm) {
+TEST(ServerLimits, AClientMayDisconnectAtAnyTime) {
   Served served(echo);
   for (const char* bytes : {"", "GET", "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab"}) {
     served.connect().send(bytes);
@@ -262,8 +262,8 @@ TEST(ServerLimits, AClientThatLeavesEarlyDoesNoHarm) {
   EXPECT_EQ(served.ask(post_text("/", "still here")).body, "still here");
 }
 
-// Mutations of real requests; the server must answer every one, or end the connection, and live.
-TEST(ServerLimits, HostileBytesNeverEndTheServer) {
+// Mutations of valid requests: the server responds or closes the connection, and keeps running.
+TEST(ServerLimits, RandomBytesNeverStopTheServer) {
   auto options = small();
   options.transfer_timeout = 200ms;
   options.idle_timeout = 200ms;

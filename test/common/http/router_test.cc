@@ -38,26 +38,28 @@ TEST(Router, FindsTheHandlerByMethodAndPath) {
   EXPECT_EQ(ask(router, "POST", "/b").body, "post b");
 }
 
-TEST(Router, AnswersHeadByGet) {
+TEST(Router, HandlesHeadWithGet) {
   EXPECT_EQ(ask(small_router(), "HEAD", "/a").body, "get a");
 }
 
-TEST(Router, KnowsNoOtherPaths) {
+TEST(Router, ReturnsNotFoundForOtherPaths) {
   for (const char* path : {"/", "", "/a/", "/A", "/a/b", "//a"}) {
     EXPECT_EQ(ask(small_router(), "GET", path).status, 404) << path;
   }
-  EXPECT_EQ(ask(small_router(), "GET", "/c").body, "{\"error\": \"there is nothing at /c\"}\n");
+  EXPECT_EQ(ask(small_router(), "GET", "/c").body, R"({"error": "path \"/c\" not found"})"
+                                                   "\n");
 }
 
-TEST(Router, CutsLongPathsInItsAnswer) {
+TEST(Router, CutsLongPathsInItsResponse) {
   EXPECT_LT(ask(small_router(), "GET", "/" + std::string(10'000, 'x')).body.size(), 200U);
 }
 
-TEST(Router, SaysWhichMethodsAPathTakes) {
+TEST(Router, ListsTheAllowedMethodsOfAPath) {
   const auto answer = ask(small_router(), "DELETE", "/a");
   EXPECT_EQ(answer.status, 405);
   EXPECT_THAT(answer.headers, ElementsAre(Pair("Allow", "GET, HEAD, POST")));
-  EXPECT_EQ(answer.body, "{\"error\": \"method DELETE is not for /a, only GET, HEAD, POST\"}\n");
+  EXPECT_EQ(answer.body, R"({"error": "method \"DELETE\" is not allowed, must be GET, HEAD, POST"})"
+                         "\n");
   EXPECT_EQ(ask(small_router(), "HEAD", "/b").status, 405);
 }
 
@@ -78,13 +80,13 @@ TEST(QueryValue, IsDecoded) {
   EXPECT_EQ(value("name=first&name=second"), "first");
 }
 
-TEST(QueryValue, IsEmptyWhereThereIsNone) {
+TEST(QueryValue, IsEmptyWithoutTheName) {
   for (const char* query : {"", "name", "name=", "&&", "names=a", "x=name", "="}) {
     EXPECT_THAT(query_value(query, "name"), IsEmpty()) << query;
   }
 }
 
-TEST(QueryValue, TakesAPercentSignThatMeansNothingAsItself) {
+TEST(QueryValue, KeepsAnInvalidPercentSign) {
   EXPECT_EQ(query_value("a=%", "a"), "%");
   EXPECT_EQ(query_value("a=%4", "a"), "%4");
   EXPECT_EQ(query_value("a=%zz%41", "a"), "%zzA");

@@ -1,4 +1,4 @@
-// A server under test, with what it counted and told.
+// A server under test, which records its events.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace mgpu::http {
 
-// Filled on the server's threads, read on the test's.
+// Written by the threads of the server, read by that of the test.
 class Seen {
  public:
   void add(std::string text) {
@@ -23,7 +23,7 @@ class Seen {
     all_.push_back(std::move(text));
     more_.notify_all();
   }
-  // False when it has not been seen so often after test::kRawWait.
+  // False if it has not been added this often after test::kRawWait.
   bool wait_for(const std::string& text, int times = 1) {
     std::unique_lock lock(mutex_);
     return more_.wait_for(lock, test::kRawWait,
@@ -57,7 +57,7 @@ class Served {
   test::RawClient connect(const test::RawTls& tls) const {
     return test::RawClient(server->port(), tls);
   }
-  // What one request on a connection of its own is answered.
+  // The response to one request, on a new connection.
   test::RawResponse ask(const std::string& bytes) const {
     auto client = connect();
     client.send(bytes);
@@ -68,17 +68,17 @@ class Served {
   Seen problems;
   Seen connections;
   std::unique_ptr<Server> server;
-  std::string problem;  // why it did not start
+  std::string problem;  // of start(), or empty
 };
 
-// Answers at once with the method, the path, the query and the size of the body.
+// Responds with the method, the path, the query and the size of the body.
 inline void describe(Request request, Respond respond) {
   respond({.content_type = "text/plain",
            .body = request.method + " " + request.path + " " + request.query + " " +
                    std::to_string(request.body.size())});
 }
 
-// Answers with the body that came.
+// Responds with the body of the request.
 inline void echo(Request request, Respond respond) {
   respond({.body = std::move(request.body)});
 }

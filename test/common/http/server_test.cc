@@ -87,7 +87,7 @@ TEST(Server, ClosesAfterHttp10UnlessAskedToStay) {
   EXPECT_EQ(kept.read_response().headers.at("connection"), "keep-alive");
 }
 
-TEST(Server, TellsAClientThatWaitsToGoOn) {
+TEST(Server, SendsContinueToAClientThatExpectsIt) {
   Served served(echo);
   auto client = served.connect();
   client.send("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
@@ -96,7 +96,7 @@ TEST(Server, TellsAClientThatWaitsToGoOn) {
   EXPECT_EQ(client.read_response().body, "body");
 }
 
-TEST(Server, GivesTheHandlersStatusAndHeaders) {
+TEST(Server, SendsStatusAndHeadersOfTheHandler) {
   Served served([](Request, Respond respond) {
     respond({.status = 405, .body = "no", .headers = {{"Allow", "GET, HEAD"}}});
   });
@@ -105,13 +105,13 @@ TEST(Server, GivesTheHandlersStatusAndHeaders) {
   EXPECT_EQ(answer.headers.at("allow"), "GET, HEAD");
 }
 
-TEST(Server, CarriesLargeBodiesBothWays) {
+TEST(Server, TransfersLargeBodies) {
   Served served(echo);
   const std::string body(std::size_t{8} << 20, 'x');
   EXPECT_EQ(served.ask(post_text("/", body)).body, body);
 }
 
-TEST(Server, AnswersWhenAnotherThreadDoes) {
+TEST(Server, SendsTheResponseOfAnotherThread) {
   std::vector<std::thread> threads;
   std::mutex mutex;
   Served served([&](Request request, Respond respond) {
@@ -126,7 +126,7 @@ TEST(Server, AnswersWhenAnotherThreadDoes) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(Server, TakesOnlyTheFirstAnswer) {
+TEST(Server, SendsOnlyTheFirstResponse) {
   Served served([](Request, Respond respond) {
     respond({.body = "first"});
     respond({.body = "second"});
@@ -138,7 +138,7 @@ TEST(Server, TakesOnlyTheFirstAnswer) {
   }
 }
 
-TEST(Server, AnswersForAHandlerThatGaveUp) {
+TEST(Server, SendsAnErrorForAHandlerWithoutAResponse) {
   Served served([](Request, Respond) {});
   EXPECT_EQ(served.ask(get_text("/")).status, 500);
 }
@@ -183,7 +183,7 @@ TEST(Server, SaysWhyItCannotListen) {
                                 ": address already in use");
 }
 
-TEST(Server, RefusesAnAddressThatIsNone) {
+TEST(Server, RefusesAnInvalidAddress) {
   ServerOptions options;
   options.address = "localhost:80";
   const auto started = Server::start(options, describe, {});

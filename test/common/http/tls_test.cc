@@ -41,14 +41,14 @@ class ServerTls : public testing::Test {
     return {
         .ca_file = ca.certificate, .certificate_file = files.certificate, .key_file = files.key};
   }
-  // The status of one request; 0 where the server ends the connection instead.
+  // The status of one request; 0 if the server closes the connection.
   static int ask(const Served& served, const RawTls& tls) {
     auto client = served.connect(tls);
     client.send(get_text("/"));
     return client.read_response().status;
   }
-  // Whether new connections are shown this certificate at last.
-  bool comes_to_show(const Served& served, const std::string& name) const {
+  // True if the server uses this certificate for new connections after some time.
+  bool uses_at_last(const Served& served, const std::string& name) const {
     for (int i = 0; i < 1'000; ++i) {
       if (served.connect(trusting()).server_name() == name) return true;
       std::this_thread::sleep_for(5ms);
@@ -73,7 +73,7 @@ TEST_F(ServerTls, AnswersOverTls) {
   EXPECT_EQ(client.server_name(), "server");
 }
 
-TEST_F(ServerTls, CarriesLargeBodies) {
+TEST_F(ServerTls, TransfersLargeBodies) {
   Served served(echo, options());
   auto client = served.connect(trusting());
   const std::string body(std::size_t{1} << 20, 'x');
@@ -81,7 +81,7 @@ TEST_F(ServerTls, CarriesLargeBodies) {
   EXPECT_EQ(client.read_response().body, body);
 }
 
-TEST_F(ServerTls, SpeaksNothingBefore12) {
+TEST_F(ServerTls, RejectsVersionsBeforeTls12) {
   Served served(describe, options());
   RawTls old = trusting();
   old.version_max = TLS1_1_VERSION;
@@ -120,10 +120,10 @@ TEST_F(ServerTls, RefusesClientsWithoutTheRightCertificate) {
   EXPECT_THAT(served.refused.all(), ElementsAre("tls_handshake", "tls_handshake"));
 }
 
-TEST_F(ServerTls, EndsAHandshakeThatDoesNotComeToItsEnd) {
-  ServerOptions hasty = options();
-  hasty.transfer_timeout = 50ms;
-  Served served(describe, hasty);
+TEST_F(ServerTls, EndsAnIncompleteHandshake) {
+  ServerOptions short_timeouts = options();
+  short_timeouts.transfer_timeout = 50ms;
+  Served served(describe, short_timeouts);
   auto client = test::RawClient(served.server->port());
   client.read_to_end();
   EXPECT_TRUE(served.refused.wait_for("tls_handshake"));
@@ -135,7 +135,7 @@ TEST_F(ServerTls, RefusesPlainHttp) {
   EXPECT_TRUE(served.refused.wait_for("tls_handshake"));
 }
 
-TEST_F(ServerTls, LetsAClientReadARefusal) {
+TEST_F(ServerTls, LetsAClientReadAnErrorResponse) {
   ServerOptions small = options();
   small.body_bytes_max = 10;
   Served served(describe, small);
@@ -144,18 +144,18 @@ TEST_F(ServerTls, LetsAClientReadARefusal) {
   EXPECT_EQ(client.read_response().status, 413);
 }
 
-TEST_F(ServerTls, ShowsANewCertificateOnceTheFilesHaveChanged) {
+TEST_F(ServerTls, UsesANewCertificateAfterTheFilesHaveChanged) {
   Served served(describe, options());
   auto before = served.connect(trusting());
   const CertificateFiles renewed = certificates.issue("renewed", ca);
   Certificates::copy(renewed.key, server.key);
   Certificates::copy(renewed.certificate, server.certificate);
-  EXPECT_TRUE(comes_to_show(served, "renewed"));
+  EXPECT_TRUE(uses_at_last(served, "renewed"));
   before.send(get_text("/"));
-  EXPECT_EQ(before.read_response().status, 200) << "an open connection goes on";
+  EXPECT_EQ(before.read_response().status, 200) << "an open connection is kept";
 }
 
-TEST_F(ServerTls, AsksForCertificatesOfANewClientAuthority) {
+TEST_F(ServerTls, RequiresCertificatesOfANewClientCa) {
   Served served(describe, with_client_ca());
   const CertificateFiles stranger = certificates.issue("stranger", other_ca);
   const std::string ca_text = certificates.file("ca-copy.crt", "");
@@ -168,20 +168,20 @@ TEST_F(ServerTls, AsksForCertificatesOfANewClientAuthority) {
   EXPECT_EQ(status, 200);
 }
 
-TEST_F(ServerTls, GoesOnWithTheOldCertificateWhereTheNewOneCannotBeUsed) {
+TEST_F(ServerTls, KeepsTheOldCertificateIfTheNewOneIsInvalid) {
   Served served(describe, options());
   const std::string kept = certificates.file("kept.crt", "");
   Certificates::copy(server.certificate, kept);
   certificates.file("server.crt", "not a certificate");
-  const std::string problem = "cannot use the certificate file " + server.certificate;
+  const std::string problem = "cannot use certificate file \"" + server.certificate;
   while (served.problems.all().empty()) std::this_thread::sleep_for(1ms);
-  std::this_thread::sleep_for(50ms);  // several more looks at the same files
+  std::this_thread::sleep_for(50ms);  // several reloads of the same files
   EXPECT_THAT(served.problems.all(), ElementsAre(StartsWith(problem)));
   EXPECT_EQ(served.connect(trusting()).server_name(), "server");
   const CertificateFiles renewed = certificates.issue("renewed", ca);
   Certificates::copy(renewed.key, server.key);
   Certificates::copy(renewed.certificate, server.certificate);
-  EXPECT_TRUE(comes_to_show(served, "renewed"));
+  EXPECT_TRUE(uses_at_last(served, "renewed"));
 }
 
 TEST_F(ServerTls, ReportsOnceThatAFileIsGone) {
@@ -190,8 +190,8 @@ TEST_F(ServerTls, ReportsOnceThatAFileIsGone) {
   while (served.problems.all().empty()) std::this_thread::sleep_for(1ms);
   std::this_thread::sleep_for(50ms);
   EXPECT_THAT(served.problems.all(),
-              ElementsAre("cannot read the key file \"" + server.key +
-                          "\": No such file or directory; the certificate in use stays"));
+              ElementsAre("cannot read key file \"" + server.key +
+                          "\": No such file or directory; the old certificate stays in use"));
   EXPECT_EQ(ask(served, trusting()), 200);
 }
 
@@ -204,17 +204,17 @@ TEST_F(ServerTls, SaysWhyItCannotStart) {
   const std::string empty = certificates.file("empty", "");
   const CertificateFiles other = certificates.issue("other", ca);
   EXPECT_EQ(why({"/no/such.crt", server.key, ""}),
-            "cannot read the certificate file \"/no/such.crt\": No such file or directory");
+            "cannot read certificate file \"/no/such.crt\": No such file or directory");
   EXPECT_THAT(why({empty, server.key, ""}), HasSubstr(empty + "\": it is empty"));
-  EXPECT_THAT(why({garbage, server.key, ""}), StartsWith("cannot use the certificate file"));
-  EXPECT_THAT(why({server.certificate, garbage, ""}), StartsWith("cannot use the key file"));
+  EXPECT_THAT(why({garbage, server.key, ""}), StartsWith("cannot use certificate file"));
+  EXPECT_THAT(why({server.certificate, garbage, ""}), StartsWith("cannot use key file"));
   EXPECT_THAT(why({server.certificate, certificates.encrypted_key(server), ""}),
-              StartsWith("cannot use the key file"));
-  EXPECT_EQ(
-      why({server.certificate, other.key, ""}),
-      "the key in " + other.key + " does not belong to the certificate in " + server.certificate);
+              StartsWith("cannot use key file"));
+  EXPECT_EQ(why({server.certificate, other.key, ""}),
+            "the key in \"" + other.key + "\" does not match the certificate in \"" +
+                server.certificate + "\"");
   EXPECT_THAT(why({server.certificate, server.key, garbage}),
-              StartsWith("cannot use the client CA file"));
+              StartsWith("cannot use client CA file"));
   EXPECT_THAT(why({server.certificate, server.key, ""}), IsEmpty());
 }
 

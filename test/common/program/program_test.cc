@@ -21,7 +21,7 @@ using testing::StartsWith;
 class Program : public testing::Test {
  protected:
   Program() {
-    // run_program() holds the signals of this process; the next test is to find them as they were.
+    // run_program() blocks signals in this process, which is undone after each test.
     ::pthread_sigmask(SIG_SETMASK, nullptr, &signals_);
     std::ofstream(kubeconfig_) << "current-context: c\n"
                                   "contexts: [{name: c, context: {cluster: c, user: u}}]\n"
@@ -64,12 +64,12 @@ class Program : public testing::Test {
   std::string err_;
 };
 
-TEST_F(Program, ServesAndEnds) {
+TEST_F(Program, ServesAndReturnsZero) {
   EXPECT_EQ(run_with_kubeconfig({}), 0) << err_;
   EXPECT_THAT(steps_, ElementsAre("log_flags", "serve"));
 }
 
-TEST_F(Program, SaysWhyItCannotServe) {
+TEST_F(Program, PrintsTheErrorOfServe) {
   EXPECT_EQ(run_with_kubeconfig(error("the port is in use")), 1);
   EXPECT_EQ(err_, "mgpu-test: the port is in use\n");
 }
@@ -80,14 +80,14 @@ TEST_F(Program, NeedsAnApiServer) {
   EXPECT_THAT(steps_, ElementsAre());
 }
 
-TEST_F(Program, RefusesAWrongFlag) {
+TEST_F(Program, RefusesAnInvalidFlag) {
   EXPECT_EQ(run({"--log-level=loud"}), 2);
   EXPECT_THAT(err_, HasSubstr("loud"));
   EXPECT_EQ(run({"--no-such-flag"}), 2);
   EXPECT_THAT(steps_, ElementsAre());
 }
 
-TEST_F(Program, GivesHelpOnStandardOutput) {
+TEST_F(Program, PrintsHelpOnStandardOutput) {
   EXPECT_EQ(run({"--help"}), 0);
   EXPECT_THAT(out_, HasSubstr("--kubeconfig"));
   EXPECT_EQ(err_, "");

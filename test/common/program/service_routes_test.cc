@@ -28,19 +28,19 @@ class ServiceRoutes : public testing::Test {
   http::Router router_;
 };
 
-TEST_F(ServiceRoutes, SayThatTheServerIsAlive) {
+TEST_F(ServiceRoutes, HaveHealthz) {
   EXPECT_EQ(get("/healthz").status, 200);
   EXPECT_EQ(get("/healthz").body, "ok\n");
 }
 
-TEST_F(ServiceRoutes, SayWhetherItIsReadyNow) {
+TEST_F(ServiceRoutes, HaveReadyz) {
   EXPECT_EQ(get("/readyz").status, 200);
   readiness_.waiting_for = {"pods"};
   EXPECT_EQ(get("/readyz").status, 503);
   EXPECT_THAT(get("/readyz").body, HasSubstr("pods"));
 }
 
-TEST_F(ServiceRoutes, GiveTheMetrics) {
+TEST_F(ServiceRoutes, HaveMetrics) {
   const auto metrics = get("/metrics");
   EXPECT_EQ(metrics.content_type, kMetricsContentType);
   EXPECT_THAT(metrics.body, HasSubstr("mgpu_test_build_info{version=\"" MGPU_VERSION "\"} 1"));
@@ -48,7 +48,7 @@ TEST_F(ServiceRoutes, GiveTheMetrics) {
   EXPECT_THAT(metrics.body, Not(HasSubstr("\nprocess_resident_memory_bytes 0\n")));
 }
 
-TEST_F(ServiceRoutes, GiveTheVersion) {
+TEST_F(ServiceRoutes, HaveTheVersion) {
   EXPECT_EQ(get("/version").body, "{\"version\": \"" MGPU_VERSION "\"}\n");
 }
 

@@ -75,12 +75,12 @@ TEST_F(CardsFileSource, NamesTheFileInItsSentences) {
             "cards file \"" + path_ + "\": cards must be a list, found something else");
 }
 
-TEST_F(CardsFileSource, RefusesWhatIsNoOrdinaryFile) {
-  EXPECT_THAT(health_of(*cards_file_source(folder_)), HasSubstr("it is no ordinary file"));
+TEST_F(CardsFileSource, RefusesWhatIsNotARegularFile) {
+  EXPECT_THAT(health_of(*cards_file_source(folder_)), HasSubstr("it is not a regular file"));
   const std::string pipe = folder_ + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_THAT(health_of(*cards_file_source(pipe)), HasSubstr("it is no ordinary file"));
-  EXPECT_THAT(health_of(*cards_file_source("/dev/zero")), HasSubstr("it is no ordinary file"));
+  EXPECT_THAT(health_of(*cards_file_source(pipe)), HasSubstr("it is not a regular file"));
+  EXPECT_THAT(health_of(*cards_file_source("/dev/zero")), HasSubstr("it is not a regular file"));
   EXPECT_THAT(health_of(*cards_file_source(path_ + std::string(5'000, 'x'))),
               AllOf(HasSubstr("File name too long"), SizeIs(testing::Lt(300))));
 }

@@ -206,7 +206,7 @@ TEST_F(CheckpointFile, MayBeMissing) {
 
 TEST_F(CheckpointFile, MustBeAnOrdinaryFile) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
-  EXPECT_THAT(read().error().message, HasSubstr("no ordinary file"));
+  EXPECT_THAT(read().error().message, HasSubstr("not a regular file"));
 }
 
 TEST_F(CheckpointFile, HasABound) {

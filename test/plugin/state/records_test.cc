@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <random>
@@ -160,7 +161,7 @@ TEST(Records, BrokenFilesAreSetAsideAndTheOthersRead) {
   Records records(folder.path());
   EXPECT_EQ(records.load().value().size(), 2U);
   EXPECT_THAT(records.all(), ElementsAre(good));
-  EXPECT_TRUE(file_exists(folder.path("0123456789abcdef-aa.json.broken")));
+  EXPECT_TRUE(std::filesystem::exists(folder.path("0123456789abcdef-aa.json.broken")));
   EXPECT_THAT(records.load().value(), IsEmpty()) << "told once";
 }
 
@@ -173,7 +174,7 @@ TEST(Records, RemovedOnesAreGoneFromDiskToo) {
   records.remove(record.id);
   records.remove(record.id);
   EXPECT_THAT(records.all(), IsEmpty());
-  EXPECT_FALSE(file_exists(folder.path(record.id.str() + ".json")));
+  EXPECT_FALSE(std::filesystem::exists(folder.path(record.id.str() + ".json")));
 }
 
 TEST(Records, AFolderThatCannotBeIsAnError) {

@@ -1,13 +1,13 @@
-#include "common/http/readiness.h"
-
 #include <gtest/gtest.h>
+
+#include "common/program/service_routes.h"
 
 namespace mgpu {
 namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Readiness, IsToldWithWhatItWaitsFor) {
+TEST(Readiness, HasStatusAndReasons) {
   struct Case {
     Readiness readiness;
     int status;
