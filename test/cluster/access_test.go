@@ -32,18 +32,18 @@ func TestTheExtenderHasExactlyTheRightsOfDeploy(t *testing.T) {
 		"get nodes", "get pods", "list nodes", "list pods", "watch nodes", "watch pods",
 		"create pods/binding", "list policy/poddisruptionbudgets", "watch policy/poddisruptionbudgets"}
 	const capacities = "storage.k8s.io/csistoragecapacities"
-	for space, want := range map[string][]string{
+	for scope, want := range map[string][]string{
 		namespace: everywhere,
 		"kube-system": append(slices.Clone(everywhere), "create "+capacities,
 			"patch "+capacities+" [mgpu-requeue]"),
 	} {
-		got := rightsOf(ctx, t, space, extenderToken)
-		basic := rightsOf(ctx, t, space, nobodyToken) // the rights of every authenticated user
+		got := rightsOf(ctx, t, scope, extenderToken)
+		basic := rightsOf(ctx, t, scope, nobodyToken) // the rights of every authenticated user
 		got = slices.DeleteFunc(got, func(right string) bool { return slices.Contains(basic, right) })
 		slices.Sort(got)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
-			t.Errorf("in %s: may %v, want %v", space, got, want)
+			t.Errorf("in %s: rights %v, want %v", scope, got, want)
 		}
 	}
 	create(ctx, t, newPod(namespace, "some").share(10, 1024))
