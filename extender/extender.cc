@@ -57,8 +57,8 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport, Curren
                             [this](const PodFacts& pod) {
                               // What filter would refuse is not learned.
                               if (!pod.request) return;
-                              settings_.verbs.window->seen(draw_of(pod.pod.uid), *pod.request,
-                                                           pod.pod.host);
+                              settings_.verbs.window->seen(tie_break_seed_of(pod.pod.uid),
+                                                           *pod.request, pod.pod.host);
                             }}),
           {.on_change = [this] { on_cluster_change(); }, .on_listed = [this] { on_listed(); }}),
       watched_budgets_("poddisruptionbudgets", kube::all_pod_disruption_budgets(), transport_,

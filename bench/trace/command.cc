@@ -16,7 +16,7 @@
 #include "bench/trace/turnover.h"
 #include "bench/trace/turnover_report.h"
 #include "common/base/text.h"
-#include "extender/placement/policies/equilibrium.h"
+#include "extender/placement/policies/policies.h"
 
 namespace mgpu::trace {
 namespace {

@@ -81,7 +81,7 @@ class PricedWorkload final : public PriceMaker {
     const std::uint64_t now = window_.pods_seen();
     if (!extender::is_due(now, made_at_, kPodsPerMarket)) return;
     made_at_ = now;
-    maker_->make(Instant{});
+    maker_->build(Instant{});
   }
 
  private:
@@ -98,7 +98,7 @@ class PricedWorkload final : public PriceMaker {
 
 class KnownWorkload final : public PriceMaker {
  public:
-  explicit KnownWorkload(extender::MarketPtr price_snapshot) {
+  explicit KnownWorkload(extender::PriceSnapshotPtr price_snapshot) {
     board_->publish(std::move(price_snapshot));
   }
 

@@ -69,7 +69,7 @@ MiB Objects::smallest_card_of(const TracePod& pod) const {
 }
 
 MiB Objects::memory_by_rule(const TracePod& pod) const {
-  const std::uint64_t draw = extender::draw_of(PodUid(pod.name));
+  const std::uint64_t draw = extender::tie_break_seed_of(PodUid(pod.name));
   const std::int64_t quarters = kFactorQuarters[draw % std::size(kFactorQuarters)];
   const std::int64_t wanted = std::min(kReferenceMiB, kReferenceMiB * pod.milli * quarters / 4000);
   const std::int64_t rounded = (wanted + kStepMiB - 1) / kStepMiB * kStepMiB;

@@ -181,9 +181,11 @@ Result<CardSelector> read_selector(const kube::Pod& pod, const Contract& contrac
   return selector;
 }
 
-Result<std::vector<ContainerRequest>> read_containers(const kube::Pod& pod,
-                                                      const Contract& contract, MiB min_memory) {
-  std::vector<ContainerRequest> requests;
+}  // namespace
+
+Result<GpuRequest> read_containers(const kube::Pod& pod, const Contract& contract, MiB min_memory) {
+  GpuRequest request_of_pod;
+  std::vector<ContainerRequest>& requests = request_of_pod.containers;
   const auto read = [&](const kube::Container& container, ContainerKind kind,
                         std::optional<std::int32_t> count) -> Result<void> {
     auto request = read_container(container, kind, count, contract, min_memory);
@@ -203,21 +205,17 @@ Result<std::vector<ContainerRequest>> read_containers(const kube::Pod& pod,
     const auto count = counts->empty() ? std::nullopt : std::optional((*counts)[i]);
     if (auto ok = read(pod.containers[i], ContainerKind::kApp, count); !ok) return ok.error();
   }
-  return requests;
+  return request_of_pod;
 }
 
-}  // namespace
-
 Result<GpuRequest> read_request(const kube::Pod& pod, const Contract& contract, MiB min_memory) {
-  auto containers = read_containers(pod, contract, min_memory);
-  if (!containers) return containers.error();
-  GpuRequest request{.containers = std::move(*containers), .selector = {}, .policy = {}};
-  if (request.empty()) return request;
+  auto request = read_containers(pod, contract, min_memory);
+  if (!request || request->empty()) return request;
   auto selector = read_selector(pod, contract);
   if (!selector) return selector.error();
-  request.selector = std::move(*selector);
+  request->selector = std::move(*selector);
   if (const auto* policy = find(pod.metadata.annotations, contract.policy)) {
-    request.policy = *policy;
+    request->policy = *policy;
   }
   return request;
 }

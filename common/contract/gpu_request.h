@@ -70,6 +70,8 @@ struct GpuRequest {
 // requests in the README. Each sentence names the container or annotation, the value and what was
 // expected. The name of the policy is not checked here (policy.h).
 Result<GpuRequest> read_request(const kube::Pod& pod, const Contract& contract, MiB min_memory);
+// The same without the annotations that select cards or a policy.
+Result<GpuRequest> read_containers(const kube::Pod& pod, const Contract& contract, MiB min_memory);
 
 // The cards of a pod: cards_of[i] are those of request.containers[i], ascending.
 struct Placement {

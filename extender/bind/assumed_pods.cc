@@ -30,7 +30,7 @@ void AssumedPodReconciler::reconcile() {
 }
 
 void AssumedPodReconciler::read_next() {
-  Ledger::InDoubt claim = std::move(waiting_.back());
+  Ledger::AssumedClaim claim = std::move(waiting_.back());
   waiting_.pop_back();
   ++reading_;
   const PodRef pod = claim.pod;
@@ -43,7 +43,7 @@ void AssumedPodReconciler::read_next() {
                           }));
 }
 
-void AssumedPodReconciler::conclude(const Ledger::InDoubt& claim,
+void AssumedPodReconciler::conclude(const Ledger::AssumedClaim& claim,
                                     const kube::ApiResult<kube::Pod>& pod) {
   if (!pod && pod.error().kind != kube::ApiError::Kind::kNotFound) {
     return context_.problem("reading an assumed pod again: " + pod.error().message);

@@ -20,10 +20,10 @@ class AssumedPodReconciler {
  private:
   void reconcile();
   void read_next();
-  void conclude(const Ledger::InDoubt& claim, const kube::ApiResult<kube::Pod>& pod);
+  void conclude(const Ledger::AssumedClaim& claim, const kube::ApiResult<kube::Pod>& pod);
 
   BinderContext& context_;
-  std::vector<Ledger::InDoubt> waiting_;  // to be read in this round
+  std::vector<Ledger::AssumedClaim> waiting_;  // to be read in this round
   std::size_t reading_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Where the price snapshot stands that decisions are made by: swapped in one step by whoever makes
-// price snapshots, held by a decision for as long as it lasts. Thread-safe.
+// The price snapshot in use. A new one replaces it in one step; a decision holds the one that it
+// began with until it ends. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -11,17 +11,16 @@
 
 namespace mgpu::extender {
 
-using MarketPtr = std::shared_ptr<const PriceSnapshot>;
+using PriceSnapshotPtr = std::shared_ptr<const PriceSnapshot>;
 
 class CurrentPrices {
  public:
   // Null until the first is published.
-  MarketPtr current() const {
+  PriceSnapshotPtr current() const {
     const MutexLock lock(mutex_);
     return price_snapshot_;
   }
-  // The price snapshot before it ends with the last decision that holds it.
-  void publish(MarketPtr price_snapshot, Instant now = {}) {
+  void publish(PriceSnapshotPtr price_snapshot, Instant now = {}) {
     const MutexLock lock(mutex_);
     price_snapshot_.swap(price_snapshot);
     since_ = now;
@@ -34,8 +33,8 @@ class CurrentPrices {
 
  private:
   mutable Mutex mutex_;
-  MarketPtr price_snapshot_ MGPU_GUARDED_BY(mutex_);
-  Instant since_{};  // the same
+  PriceSnapshotPtr price_snapshot_ MGPU_GUARDED_BY(mutex_);
+  Instant since_ MGPU_GUARDED_BY(mutex_){};
 };
 
 }  // namespace mgpu::extender

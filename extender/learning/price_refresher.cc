@@ -5,18 +5,12 @@
 
 #include <utility>
 
-#include "common/base/mutex.h"
 #include "extender/learning/limits.h"
 
 namespace mgpu::extender {
 namespace {
 
 constexpr int kNice = 15;
-
-// Requests come first. Where it is not allowed, the thread runs as the others do.
-void lower_own_priority() {
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
-}
 
 }  // namespace
 
@@ -30,13 +24,14 @@ bool is_refresh_due(const RefreshState& last, const RefreshState& now) {
   return now.began - last.began >= last.took * (kPriceRefreshRest + 1);
 }
 
-PriceRefresher::PriceRefresher(Ledger& ledger, CurrentPrices& board, const WorkloadWindow& window,
-                               const Executor& clock, OnMade on_made)
+PriceRefresher::PriceRefresher(Ledger& ledger, CurrentPrices& current_prices,
+                               const WorkloadWindow& window, const Executor& clock,
+                               OnRefreshed on_refreshed)
     : ledger_(ledger),
       window_(window),
       clock_(clock),
-      on_made_(std::move(on_made)),
-      maker_(ledger, board, [&window] { return window.counted(); }) {}
+      on_refreshed_(std::move(on_refreshed)),
+      builder_(ledger, current_prices, [&window] { return window.counted(); }) {}
 
 PriceRefresher::~PriceRefresher() {
   std::thread thread;
@@ -55,34 +50,28 @@ void PriceRefresher::start() {
   thread_ = std::thread([this] { run(); });
 }
 
-void PriceRefresher::run() {
-  lower_own_priority();
-  do {
-    const RefreshState now = standing();
-    if (is_refresh_due(last_, now)) make(now);
-  } while (wait_a_look());
-}
-
 bool PriceRefresher::ending() {
   const MutexLock lock(mutex_);
   return ending_;
 }
 
-bool PriceRefresher::wait_a_look() {
-  MutexLock lock(mutex_);
-  return !ended_.wait_for(lock, kPriceRefreshPoll,
-                          [this]() MGPU_REQUIRES(mutex_) { return ending_; });
-}
-
-RefreshState PriceRefresher::standing() const {
-  return {window_.pods_seen(), ledger_.releases(), clock_.now(), Duration{0}};
-}
-
-void PriceRefresher::make(RefreshState now) {
-  maker_.make(now.began, [this] { return !ending(); });
-  now.took = clock_.now() - now.began;
-  last_ = now;
-  on_made_(now.took);
+void PriceRefresher::run() {
+  // Requests have priority. Where this is not permitted, the thread keeps the priority of the
+  // others.
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
+  RefreshState last;
+  for (;;) {
+    RefreshState now{window_.pods_seen(), ledger_.releases(), clock_.now(), Duration{0}};
+    if (is_refresh_due(last, now)) {
+      builder_.build(now.began, [this] { return !ending(); });
+      now.took = clock_.now() - now.began;
+      last = now;
+      on_refreshed_(now.took);
+    }
+    MutexLock lock(mutex_);
+    const auto ending = [this]() MGPU_REQUIRES(mutex_) { return ending_; };
+    if (ended_.wait_for(lock, kPriceRefreshPoll, ending)) return;
+  }
 }
 
 }  // namespace mgpu::extender

@@ -9,21 +9,14 @@
 namespace mgpu::extender {
 namespace {
 
-// Beside the card that a pod of no cluster in particular asks for.
-constexpr NodeResources kCommonHost{MilliCpu(8'000), MiB(40'000)};
-
-PodClass common_pod() {
-  return {.host = kCommonHost,
+// The first pod of a new window.
+PodClass default_pod() {
+  return {.host = {MilliCpu(8'000), MiB(40'000)},
           .cards = 1,
           .per_card = {kWholeCard, MiB{}},
           .whole = true,
           .models = {},
           .models_excluded = {}};
-}
-
-PodClass without_memory(PodClass one) {
-  one.host.memory = MiB{};
-  return one;
 }
 
 }  // namespace
@@ -37,7 +30,7 @@ bool WorkloadWindow::ByAmounts::operator()(const PodClass& a, const PodClass& b)
 }
 
 WorkloadWindow::WorkloadWindow(std::size_t most) : most_(most) {
-  add({common_pod()});
+  add({default_pod()});
 }
 
 void WorkloadWindow::seen(std::uint64_t pod, const GpuRequest& request, const NodeResources& host) {
@@ -50,32 +43,24 @@ void WorkloadWindow::seen(std::uint64_t pod, const GpuRequest& request, const No
   }
   ++seen_;
   add(classes_of(request, host));
-  while (pods_.size() > most_) drop_oldest();
+  for (; pods_.size() > most_; pods_.pop_front()) {
+    for (const auto& [at, memory] : pods_.front()) {
+      at->second.memory_mib -= memory.value();
+      if (--at->second.pods == 0) classes_.erase(at);
+    }
+  }
 }
 
 void WorkloadWindow::add(std::vector<PodClass> classes) {
   Seen seen;
   for (PodClass& one : classes) {
-    const MiB memory = one.host.memory;
-    const auto at = classes_.try_emplace(without_memory(std::move(one))).first;
+    const MiB memory = std::exchange(one.host.memory, MiB{});
+    const auto at = classes_.try_emplace(std::move(one)).first;
     ++at->second.pods;
     at->second.memory_mib += memory.value();
     seen.emplace_back(at, memory);
   }
   pods_.push_back(std::move(seen));
-}
-
-void WorkloadWindow::drop_oldest() {
-  for (const auto& [at, memory] : pods_.front()) {
-    at->second.memory_mib -= memory.value();
-    if (--at->second.pods == 0) classes_.erase(at);
-  }
-  pods_.pop_front();
-}
-
-bool WorkloadWindow::knows(std::uint64_t pod) const {
-  const MutexLock lock(mutex_);
-  return known_.contains(pod);
 }
 
 std::uint64_t WorkloadWindow::pods_seen() const {

@@ -1,8 +1,8 @@
-// The workload, learned from the pods seen: the last kWorkloadWindowPods of them, each
-// counted once, however often it is asked about. Thread-safe.
+// The learned workload: the last kWorkloadWindowPods pods, each counted once, however many requests
+// there are for it. Thread-safe.
 //
-// Before any pod is seen the window holds one pod of no cluster in particular, which wants a whole
-// card: without it the first pod would be taken for all that ever come.
+// A new window holds one pod that requests a whole card; otherwise the first pod seen would be the
+// only class that is expected.
 #pragma once
 
 #include <cstddef>
@@ -24,37 +24,34 @@ class WorkloadWindow {
  public:
   explicit WorkloadWindow(std::size_t most = kWorkloadWindowPods);
 
-  // `pod` is draw_of its uid. Pods that are known change nothing.
+  // `pod` is tie_break_seed_of its uid. A pod that is among the last kWorkloadKnownPods changes
+  // nothing, also when it has left the window: running pods are reported again by every relist.
   void seen(std::uint64_t pod, const GpuRequest& request, const NodeResources& host);
 
-  // Whether the pod was seen, also when it has left the window since: pods that run are shown again
-  // and again. The last kWorkloadKnownPods are known.
-  bool knows(std::uint64_t pod) const;
-  // Rises with every pod that counted.
+  // The number of pods counted.
   std::uint64_t pods_seen() const;
-  // Classes that differ in main memory alone are one, which asks for their mean. In no order that
-  // means anything, but equal windows give equal lists.
+  // Classes that differ only in main memory are one, which requests their mean. The order is
+  // unspecified; equal windows return equal lists.
   std::vector<CountedClass> counted() const;
 
  private:
-  // By everything but main memory.
+  // Compares everything except main memory.
   struct ByAmounts {
     bool operator()(const PodClass& a, const PodClass& b) const;
   };
   struct Counted {
     std::int64_t pods = 0;
-    std::int64_t memory_mib = 0;  // of all of them
+    std::int64_t memory_mib = 0;  // the sum of their main memory
   };
   using Classes = std::map<PodClass, Counted, ByAmounts>;
   using Seen = std::vector<std::pair<Classes::iterator, MiB>>;  // the classes of one pod
 
   void add(std::vector<PodClass> classes) MGPU_REQUIRES(mutex_);
-  void drop_oldest() MGPU_REQUIRES(mutex_);
 
   const std::size_t most_;
   mutable Mutex mutex_;
   Classes classes_ MGPU_GUARDED_BY(mutex_);
-  // The one seen first comes first, in both.
+  // Both in the order seen.
   std::deque<Seen> pods_ MGPU_GUARDED_BY(mutex_);
   std::deque<std::uint64_t> known_order_ MGPU_GUARDED_BY(mutex_);
   std::unordered_set<std::uint64_t> known_ MGPU_GUARDED_BY(mutex_);  // of known_order_

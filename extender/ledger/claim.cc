@@ -1,14 +1,13 @@
 #include "extender/ledger/claim.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "common/base/limits.h"
 #include "common/base/text.h"
 #include "common/contract/limits.h"
+#include "common/contract/pod_requests.h"
 #include "common/contract/quantity.h"
-#include "extender/ledger/node_resources.h"
 
 namespace mgpu::extender {
 namespace {
@@ -19,56 +18,22 @@ std::string cut(std::string_view text) {
 
 // --- pods ----------------------------------------------------------------------------------------
 
-// An amount that cannot be read counts: it may be anything.
-bool names_amount(const kube::StringMap& amounts, const std::string& resource) {
-  const auto found = amounts.find(resource);
-  if (found == amounts.end()) return false;
-  const Result<std::int64_t> amount = parse_whole_quantity(resource, found->second);
-  return amount.has_error() || *amount != 0;
-}
-
-bool asks(const kube::Container& container, const std::string& resource) {
-  return names_amount(container.limits, resource) || names_amount(container.requests, resource);
-}
-
+// Whether a container has an amount of cards that is not zero. One that cannot be parsed counts.
 bool asks_for_cards(const kube::Pod& pod, const Contract& contract) {
-  const auto asks_either = [&](const kube::Container& container) {
-    return asks(container, contract.core_resource) || asks(container, contract.memory_resource);
+  const auto in = [&](const kube::StringMap& amounts) {
+    for (const std::string* resource : {&contract.core_resource, &contract.memory_resource}) {
+      const auto found = amounts.find(*resource);
+      if (found == amounts.end()) continue;
+      const Result<std::int64_t> amount = parse_whole_quantity(*resource, found->second);
+      if (amount.has_error() || *amount != 0) return true;
+    }
+    return false;
   };
-  return std::ranges::any_of(pod.containers, asks_either) ||
-         std::ranges::any_of(pod.init_containers, asks_either);
-}
-
-// These say where a pod would like to go. A bound pod is there already: whatever its owner writes
-// into them now must not make its cards uncertain.
-std::array<std::string_view, 5> wishes(const Contract& contract) {
-  return {contract.policy, contract.gpu_model, contract.gpu_model_exclude, contract.gpu_uuid,
-          contract.gpu_uuid_exclude};
-}
-
-bool has_wishes(const kube::Pod& pod, const Contract& contract) {
-  const auto keys = wishes(contract);
-  return std::ranges::any_of(
-      keys, [&](std::string_view key) { return pod.metadata.annotations.contains(key); });
-}
-
-kube::Pod without_wishes(kube::Pod pod, const Contract& contract) {
-  for (const std::string_view key : wishes(contract)) {
-    const auto found = pod.metadata.annotations.find(key);
-    if (found != pod.metadata.annotations.end()) pod.metadata.annotations.erase(found);
-  }
-  return pod;
-}
-
-Result<GpuRequest> request_of(const kube::Pod& pod, const Contract& contract) {
-  // No least memory: another --min-memory-mib must not turn a running pod into drift.
-  if (!has_wishes(pod, contract)) return read_request(pod, contract, MiB{});
-  return read_request(without_wishes(pod, contract), contract, MiB{});
-}
-
-bool has_index_annotation(const kube::Pod& pod, const Contract& contract) {
-  const auto first = pod.metadata.annotations.lower_bound(contract.index_prefix);
-  return first != pod.metadata.annotations.end() && first->first.starts_with(contract.index_prefix);
+  const auto asks = [&](const kube::Container& container) {
+    return in(container.limits) || in(container.requests);
+  };
+  return std::ranges::any_of(pod.containers, asks) ||
+         std::ranges::any_of(pod.init_containers, asks);
 }
 
 void set_drift(Claim& claim, Drift drift, std::string_view detail) {
@@ -77,7 +42,8 @@ void set_drift(Claim& claim, Drift drift, std::string_view detail) {
 }
 
 void read_cards(Claim& claim, const kube::Pod& pod, const Contract& contract) {
-  if (!has_index_annotation(pod, contract))
+  const auto first = pod.metadata.annotations.lower_bound(contract.index_prefix);
+  if (first == pod.metadata.annotations.end() || !first->first.starts_with(contract.index_prefix))
     return set_drift(claim, Drift::kNoAnnotations,
                      "no annotation " + contract.index_prefix + "<container>");
   Result<Placement> placement = read_placement(pod, claim.request, contract);
@@ -86,16 +52,30 @@ void read_cards(Claim& claim, const kube::Pod& pod, const Contract& contract) {
   claim.placement = std::move(*placement);
 }
 
-Claim without_cards(const kube::Pod& pod) {
-  Claim claim;
-  claim.pod = pod.ref();
-  claim.uid = pod.uid();
-  claim.node = NodeName(pod.node_name);
-  claim.priority = pod.priority;
-  claim.start_time = pod.start_time;
-  claim.labels = pod.metadata.labels;
-  claim.host = resources_of(pod);
-  return claim;
+constexpr std::int64_t kBytesPerMiB = std::int64_t{1} << 20;
+// A bound for each amount, so that sums never overflow.
+constexpr std::int64_t kAmountMax = std::int64_t{1} << 40;
+
+std::int64_t scaled(const kube::StringMap& amounts, std::string_view resource, int power) {
+  const auto found = amounts.find(resource);
+  if (found == amounts.end()) return 0;
+  const auto amount = parse_scaled_quantity(resource, found->second, power);
+  return amount ? *amount : 0;
+}
+
+NodeResources amounts_of(const kube::StringMap& amounts) {
+  const std::int64_t bytes = scaled(amounts, "memory", 0);
+  const std::int64_t mib = bytes / kBytesPerMiB + (bytes % kBytesPerMiB == 0 ? 0 : 1);
+  return {MilliCpu(std::min(scaled(amounts, "cpu", 3), kAmountMax)),
+          MiB(std::min(mib, kAmountMax))};
+}
+
+NodeResources requests_of(const kube::Container& container) {
+  NodeResources requests = amounts_of(container.requests);
+  const NodeResources limits = amounts_of(container.limits);
+  if (!container.requests.contains("cpu")) requests.cpu = limits.cpu;
+  if (!container.requests.contains("memory")) requests.memory = limits.memory;
+  return requests;
 }
 
 // --- nodes ---------------------------------------------------------------------------------------
@@ -115,7 +95,7 @@ std::vector<CardFacts> equal_cards(std::int64_t count, MiB memory) {
   return cards;
 }
 
-// What is left over of either amount, less than a card or less than a MiB each, is not offered.
+// A remainder of less than a card, or of less than a MiB for each, is not offered.
 Result<std::vector<CardFacts>> cards_by_capacity(const kube::Node& node, const Contract& contract) {
   const Result<std::int64_t> core = capacity_of(node, contract.core_resource);
   if (core.has_error()) return core.error();
@@ -163,8 +143,15 @@ std::string_view name(Drift drift) {
 std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract) {
   MGPU_CHECK(!pod.node_name.empty(), "a claim needs a bound pod");
   if (!asks_for_cards(pod, contract)) return std::nullopt;
-  Claim claim = without_cards(pod);
-  Result<GpuRequest> request = request_of(pod, contract);
+  Claim claim;
+  claim.pod = pod.ref();
+  claim.uid = pod.uid();
+  claim.node = NodeName(pod.node_name);
+  claim.priority = pod.priority;
+  claim.start_time = pod.start_time;
+  claim.labels = pod.metadata.labels;
+  claim.host = resources_of(pod);
+  Result<GpuRequest> request = read_containers(pod, contract, MiB{});
   if (request.has_error()) {
     set_drift(claim, Drift::kBadRequest, request.error().message);
     return claim;
@@ -178,13 +165,26 @@ std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract) {
 NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
   NodeFacts facts;
   facts.name = NodeName(node.metadata.name);
-  facts.allocatable = allocatable_of(node);
+  facts.allocatable = amounts_of(node.allocatable);
   Result<std::vector<CardFacts>> cards = cards_of(node, contract);
   if (cards.has_error())
     facts.problem = cut(cards.error().message);
   else
     facts.cards = std::move(*cards);
   return facts;
+}
+
+NodeResources resources_of(const kube::Pod& pod) {
+  PodRequests<NodeResources> requests;
+  for (const kube::Container& container : pod.init_containers) {
+    const NodeResources amount = requests_of(container);
+    container.restart_always ? requests.add_lasting(amount) : requests.add_init(amount);
+  }
+  for (const kube::Container& container : pod.containers)
+    requests.add_lasting(requests_of(container));
+  NodeResources sum = requests.peak();
+  sum += amounts_of(pod.overhead);
+  return sum;
 }
 
 }  // namespace mgpu::extender

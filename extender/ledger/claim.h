@@ -1,11 +1,11 @@
-// A pod's hold on cards, and how it is read from the API.
+// The cards that a pod claims, and what is read from the API for it.
 //
-//              bind                  watch shows the pod bound
-//   (none) ----------> kAssumed --------------------------------> kBound ----> (released)
-//                        |  forget: the API server refused, or the pod, read   pod finished or gone
-//                        +--------> again, is not bound to this node
+//              bind                  the watch shows the pod bound
+//   (none) ----------> kAssumed -----------------------------------> kBound ----> (released)
+//                        |  forget: the API server refused the     pod finished or deleted
+//                        +--------> binding, or the pod is not bound
 //
-// A pod first seen bound (another extender, a restart) goes to kBound at once.
+// A pod that was bound by another extender or before a restart is kBound at once.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,14 @@
 
 namespace mgpu::extender {
 
-// What is wrong with a bound pod; while it lasts, cards are blocked rather than called free.
+// Why a bound pod does not match the contract. Until that ends, the cards that it may hold are
+// blocked.
 enum class Drift : std::uint8_t {
   kNone,
-  kNoAnnotations,   // bound by hand, or by a scheduler without this extender
-  kBadAnnotations,  // they do not parse, or name another number of cards than the pod asks for
-  kBadRequest,      // the pod's request is one that filter would have refused
-  kUnknownCard,     // a card that the node does not have (now)
+  kNoAnnotations,   // bound by a user, or by a scheduler without this extender
+  kBadAnnotations,  // they do not parse, or their number of cards differs from the request
+  kBadRequest,      // filter would have rejected the request
+  kUnknownCard,     // the node does not have a card that the annotations name
 };
 std::string_view name(Drift drift);
 
@@ -37,31 +38,30 @@ struct Claim {
   PodUid uid;
   NodeName node;
   GpuRequest request;
-  NodeResources host;                  // what the pod asks of its node beside cards
-  std::optional<Placement> placement;  // none where `drift` hides it
+  NodeResources host;                  // the CPU and main memory that the pod requests
+  std::optional<Placement> placement;  // empty where it cannot be read, as `drift` says
   Drift drift = Drift::kNone;
   std::string drift_detail;  // one sentence, for people
-  // For preemption.
+  // What preemption uses.
   std::int32_t priority = 0;
   std::string start_time;
   kube::StringMap labels;
 };
 
-// Empty for pods that ask for no cards. What only says where a pod would like to go (selectors,
-// policy) is not read, and no least amount of memory holds: neither may turn a running pod into
-// drift. Pure. REQUIRES: pod.node_name is set.
+// Empty for pods that request no cards. Selectors, policy and --min-memory-mib do not apply to a
+// bound pod: none of them may turn a running pod into drift. Pure. REQUIRES: pod.node_name is set.
 std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract);
 
-// A bound pod that asks for no cards: only its host amounts count.
+// A bound pod that requests no cards: only its CPU and main memory count.
 struct NonGpuPod {
   PodUid uid;
   NodeName node;
   NodeResources host;
 };
 
-// The cards of a node, by the contract: the mgpu-cards annotation, or where there is none
-// capacity's core/100 cards of equal memory (remainders are not offered). Ascending by index.
-// `problem` is a sentence where what stands on the node cannot be used; then there are no cards.
+// The cards of a node, ascending by index, from the mgpu-cards annotation, or where there is none
+// from the capacity: core/100 cards of equal memory (remainders are not offered). Where they cannot
+// be read, `problem` is a sentence and there are no cards.
 struct NodeFacts {
   NodeName name;
   std::vector<CardFacts> cards;
@@ -69,5 +69,10 @@ struct NodeFacts {
   std::string problem;
 };
 NodeFacts node_facts_of(const kube::Node& node, const Contract& contract);
+
+// The CPU and main memory that a pod requests, as kube-scheduler counts them
+// (common/contract/pod_requests.h), with the overhead; a container without a request counts with
+// its limit. A quantity that cannot be parsed counts as zero, since the API server validates them.
+NodeResources resources_of(const kube::Pod& pod);
 
 }  // namespace mgpu::extender

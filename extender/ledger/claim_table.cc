@@ -11,7 +11,7 @@ template <class Index>
 void erase_from(Index& index, Entry& entry) {
   auto [at, end] = index.equal_range(&entry);
   while (at != end && *at != &entry) ++at;
-  MGPU_CHECK(at != end, "a claim missing from an index");
+  MGPU_CHECK(at != end, "a claim is missing in an index");
   index.erase(at);
 }
 

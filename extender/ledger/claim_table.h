@@ -1,4 +1,4 @@
-// Every claim, by id, by the pod's uid and by the pod's name. Part of the ledger; used under its
+// All claims, by id, by the pod's uid and by the pod's name. Part of the ledger; used under its
 // lock.
 #pragma once
 
@@ -21,18 +21,19 @@ class ClaimTable {
 
   // Null where there is none.
   Entry* find(ClaimId id);
-  // The attempts of one pod, and it bound; in no order.
+  // All claims of one pod, in no order.
   std::vector<Entry*> of(const PodUid& uid) const;
-  // Where several are of this name: the bound one, else the latest attempt. Null: none.
+  // Of several claims of this name the bound one, else the latest attempt. Null where there is
+  // none.
   const Entry* of(const PodRef& pod) const;
-  // Those in Phase::kAssumed, by id.
+  // The claims in Phase::kAssumed, by id.
   const std::map<ClaimId, Entry*>& assumed() const { return assumed_; }
-  // Those in Phase::kBound; in no order.
+  // The claims in Phase::kBound, in no order.
   std::vector<Entry*> bound();
   std::size_t size() const { return entries_.size(); }
 
  private:
-  // Hash and equality of an entry by one of its names, so that the name is stored once.
+  // Hash and equality of an entry by one of its fields, which is stored once.
   struct ByUid {
     using is_transparent = void;
     static const PodUid& key(const Entry* entry) { return entry->view.claim.uid; }

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "common/kube/object_json.h"
-#include "extender/ledger/node_resources.h"
 
 namespace mgpu::extender {
 namespace {
@@ -36,38 +35,33 @@ Result<PodFacts> read_pod_facts(std::string_view json, const Contract& contract)
 
 void apply(Ledger& ledger, PodFacts pod) {
   if (pod.phase == Phase::kFinished) return ledger.remove_pod(pod.pod.uid);
-  // Not bound yet, as seen before a bind that may have happened since: its attempts stay.
+  // The event may be older than a bind that has happened since: the pod's attempts stay.
   if (pod.phase == Phase::kWaiting) return;
   if (pod.claim) return ledger.apply_pod(*std::move(pod.claim));
   ledger.apply_non_gpu(std::move(pod.pod));
 }
 
-void replace(Ledger& ledger, std::vector<PodFacts> pods) {
+void relist(Ledger& ledger, std::vector<PodFacts> pods, bool complete) {
+  std::erase_if(pods, [](const PodFacts& pod) { return pod.phase != Phase::kBound; });
+  if (!complete) {
+    for (PodFacts& pod : pods) apply(ledger, std::move(pod));
+    return;
+  }
   std::vector<Claim> claims;
   claims.reserve(static_cast<std::size_t>(
       std::ranges::count_if(pods, [](const PodFacts& pod) { return pod.claim.has_value(); })));
-  std::vector<NonGpuPod> plain;
+  std::vector<NonGpuPod> non_gpu;
   for (PodFacts& pod : pods) {
-    if (pod.phase != Phase::kBound) continue;
-    if (pod.claim) {
+    if (pod.claim)
       claims.push_back(*std::move(pod.claim));
-    } else {
-      plain.push_back(std::move(pod.pod));
-    }
+    else
+      non_gpu.push_back(std::move(pod.pod));
   }
   pods = {};
-  ledger.replace_pods(std::move(claims), std::move(plain));
+  ledger.replace_pods(std::move(claims), std::move(non_gpu));
 }
 
-// Of a relist with a pod that cannot be read. One that has finished or waits changes nothing here:
-// it is not among those of a complete relist either.
-void apply_bound(Ledger& ledger, std::vector<PodFacts> pods) {
-  for (PodFacts& pod : pods) {
-    if (pod.phase == Phase::kBound) apply(ledger, std::move(pod));
-  }
-}
-
-void tell(const PodHandlers& handlers, const PodFacts& pod) {
+void notify(const PodHandlers& handlers, const PodFacts& pod) {
   if (pod.phase != Phase::kWaiting) handlers.on_settled(pod.pod.uid);
   if (pod.phase == Phase::kBound) handlers.on_bound(pod);
 }
@@ -100,7 +94,7 @@ kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,
   return {.read = [&contract](std::string_view json) { return read_pod_facts(json, contract); },
           .apply =
               [&ledger, shared](PodFacts pod) {
-                tell(*shared, pod);
+                notify(*shared, pod);
                 apply(ledger, std::move(pod));
               },
           .remove =
@@ -110,9 +104,8 @@ kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,
               },
           .relist =
               [&ledger, shared](std::vector<PodFacts> pods, bool complete) {
-                for (const PodFacts& pod : pods) tell(*shared, pod);
-                return complete ? replace(ledger, std::move(pods))
-                                : apply_bound(ledger, std::move(pods));
+                for (const PodFacts& pod : pods) notify(*shared, pod);
+                relist(ledger, std::move(pods), complete);
               }};
 }
 

@@ -1,4 +1,4 @@
-// What the ledger follows: the nodes, and the pods that are bound.
+// The consumers of the watches of nodes and pods, which fill the ledger.
 #pragma once
 
 #include <functional>
@@ -13,28 +13,28 @@
 
 namespace mgpu::extender {
 
-// What the ledger and the learned workload need of a pod: a relist of a whole cluster is gathered
+// What the ledger and the learned workload use of a pod. A relist of a whole cluster is collected
 // in this form.
 struct PodFacts {
   enum class Phase { kWaiting, kBound, kFinished };
   NonGpuPod pod;  // its node is set where it is bound
   Phase phase = Phase::kWaiting;
-  std::optional<Claim> claim;  // where it is bound and asks for cards
-  std::optional<GpuRequest>
-      request;  // where it is bound: as filter reads it; none: it would refuse
+  // The following are only set where it is bound.
+  std::optional<Claim> claim;         // where it requests cards
+  std::optional<GpuRequest> request;  // as filter reads it; empty where filter would reject it
 };
 
 // Both keep the ledger equal to the API server. `ledger` and `contract` outlive them. After a
-// relist with an object that could not be read, nothing that is missing from it is taken as gone.
+// relist with an object that could not be read, an object that is missing in it is not removed.
 
-// `on_problem`: of each node whose cards cannot be used, and why, as one sentence.
+// `on_problem` is called with one sentence for each node whose cards cannot be read.
 kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract,
                                         std::function<void(const std::string&)> on_problem);
 
 struct PodHandlers {
-  // Of each pod that the API server shows as bound, finished or gone.
+  // For each pod that is bound, finished or deleted.
   std::function<void(const PodUid&)> on_settled = [](const PodUid&) {};
-  // Of each that it shows as bound.
+  // For each pod that is bound.
   std::function<void(const PodFacts&)> on_bound = [](const PodFacts&) {};
 };
 kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,

@@ -1,12 +1,6 @@
-// What decisions found for each node, kept for the next pod that asks for the same. Pods come in
-// few shapes, and between two of them few nodes change: what stands for a node is used again for as
-// long as its record has not changed since.
-//
-//   (none) --decided--> kept for this version of the node --the record changes--> decided anew
-//     |                      |     ^
-//     |                      +-----|--later price snapshot, or the shape is the one used longest
-//     ago-> (none)
-//     +--decided ahead of a price snapshot-+
+// Decisions about nodes, cached for the next pod with an equal request. Most pods are replicas of a
+// few templates, and between two of them few nodes change: a decision is used again as long as the
+// record of its node has not changed.
 //
 // Part of the ledger; used under its lock.
 #pragma once
@@ -16,114 +10,121 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
-#include "extender/ledger/ledger.h"
 #include "extender/ledger/limits.h"
 #include "extender/ledger/node_record.h"
-#include "extender/ledger/node_slots.h"
+#include "extender/placement/context.h"
+#include "extender/placement/limits.h"
+#include "extender/placement/place.h"
+#include "extender/placement/policy.h"
 
 namespace mgpu::extender {
 
-// All that a decision goes by beside the node: of pods with equal shapes one answer is every
-// answer. Names of containers are left empty.
+// All that a decision depends on besides the node. Names of containers are left empty.
 struct RequestKey {
   std::vector<ContainerRequest> containers;
   CardSelector selector;
-  // What only scores depend on.
-  NodeResources host;
-  PolicyChoice policy;
+  // Only scores depend on these.
+  NodeResources host = {};
+  PolicyChoice policy = {};
   bool operator==(const RequestKey&) const = default;
 
   static RequestKey of(const GpuRequest& request);
   static RequestKey of(const PlacementContext& context, const PolicyChoice& policy);
 };
 
-// Whether a request fits each node.
-class FitCache {
- public:
-  // Before why_not().
-  void cover(const NodeSlots& slots) { cells_.resize(std::max(cells_.size(), slots.size())); }
-  std::optional<Reason> why_not(const NodeSlots& slots, NodeSlot slot, const GpuRequest& request,
-                                SearchBudget& budget) {
-    Cell& cell = cells_[slot];
-    if (cell.version == slots.version(slot)) return cell.reason;
-    return decide(cell, slots, slot, request, budget);
-  }
-
- private:
-  struct Cell {
-    std::uint64_t version = 0;  // of the node; 0: nothing is kept
-    std::optional<Reason> reason;
-  };
-  static std::optional<Reason> decide(Cell& cell, const NodeSlots& slots, NodeSlot slot,
-                                      const GpuRequest& request, SearchBudget& budget);
-
-  std::vector<Cell> cells_;  // by slot
+// How good a node is for a pod.
+struct Scored {
+  bool fits = false;  // the other members are only meaningful where it is true
+  bool beside_expected = true;
+  Score score = 0;
+  bool operator==(const Scored&) const = default;
 };
-
-struct ScoreCell {
-  std::uint64_t version = 0;  // of the node; 0: nothing is kept
-  Scored scored;
-};
-
-// How good each node is, by the latest price snapshot that was asked about.
-class ScoreCache {
- public:
-  // False where a later price snapshot has been asked about.
-  bool serves(const PriceSnapshot* price_snapshot) const;
-  // Before score(). REQUIRES: serves(price snapshot).
-  void use(const PriceSnapshot* price_snapshot, const NodeSlots& slots);
-  // By that price snapshot.
-  Scored score(const NodeSlots& slots, NodeSlot slot, const PlacementContext& context,
-               const PolicyChoice& policy, SearchBudget& budget) {
-    ScoreCell& cell = now_.cells[slot];
-    if (cell.version == slots.version(slot)) return cell.scored;
-    return decide(cell, slots, slot, context, policy, budget);
-  }
-
-  // Whether it was asked for lately; to be asked once for each price snapshot.
-  bool in_use() { return idle_markets_++ < kIdleRefreshesMax; }
-  // What use() of this price snapshot finds, by slot.
-  void prewarm(const PriceSnapshot& price_snapshot, std::vector<ScoreCell> cells);
-
- private:
-  struct Found {
-    const PriceSnapshot* price_snapshot = nullptr;
-    std::uint64_t version = 0;  // the price snapshot's: another may come to stand in its place
-    std::vector<ScoreCell> cells;
-
-    bool by(const PriceSnapshot* other) const;
-  };
-  static Scored decide(ScoreCell& cell, const NodeSlots& slots, NodeSlot slot,
-                       const PlacementContext& context, const PolicyChoice& policy,
-                       SearchBudget& budget);
-
-  Found now_;
-  Found ahead_;
-  int idle_markets_ = 0;
-};
-
-// What ScoreCache keeps of a node. Pure.
+// Pure.
 Scored score_of(const Node& node, const PlacementContext& context, const PolicyChoice& policy,
                 SearchBudget& budget);
 
-// The tables of the kRequestKeysMax shapes that were asked for last.
-template <class Table>
+// The decision about one node.
+template <class Decision>
+struct Cell {
+  std::uint64_t version = 0;  // of the node; 0 where there is no decision
+  Decision decision = {};
+};
+template <class Decision>
+using Cells = std::vector<Cell<Decision>>;  // by slot
+
+// The cached decision about the node, or else decide(node), or `absent` where the node is not
+// present. A decision is not cached where all nodes together have fewer steps left than one node
+// may use, since it may be different with more steps.
+template <class Decision>
+Decision cached(Cell<Decision>& cell, const NodeIndex& nodes, NodeSlot slot,
+                const SearchBudget& budget, const Decision& absent, auto decide) {
+  if (cell.version == nodes.version(slot)) return cell.decision;
+  const NodeRecord& record = *nodes.record(slot);
+  if (!record.present) return absent;
+  const bool keep = budget.steps >= kPlacementStepsMax;
+  const Decision decision = decide(record.node);
+  if (keep) cell = {nodes.version(slot), decision};
+  return decision;
+}
+
+// The scores of nodes by one price snapshot, the latest that was used.
+class ScoreCache {
+ public:
+  // Null where a later price snapshot has been used. A new price snapshot replaces the scores by
+  // those of prewarm, or else by none.
+  Cells<Scored>* by(const PriceSnapshot* price_snapshot);
+  // Whether by() was called in the last kIdleRefreshesMax calls of this function, which is called
+  // once for each price snapshot.
+  bool in_use() { return idle_refreshes_++ < kIdleRefreshesMax; }
+  // Stores scores by a price snapshot that is not in use yet.
+  void prewarm(const PriceSnapshot& price_snapshot, Cells<Scored> cells);
+
+ private:
+  struct Scores {
+    const PriceSnapshot* price_snapshot = nullptr;
+    // Of the price snapshot, whose address another may get later.
+    std::uint64_t version = 0;
+    Cells<Scored> cells;
+  };
+  Scores current_;
+  Scores prewarmed_;
+  int idle_refreshes_ = 0;
+};
+
+// The caches of the kRequestKeysMax requests that were used last.
+template <class Cache>
 class DecisionCache {
  public:
   struct Entry {
-    RequestKey shape;
-    Table table;
+    RequestKey key;
+    Cache cache;
   };
 
-  Table& of(const RequestKey& shape);
-  // Null where none is kept.
-  Table* find(const RequestKey& shape);
+  Cache& of(const RequestKey& key) {
+    auto at = position(key);
+    if (at == entries_.end()) {
+      if (entries_.size() >= kRequestKeysMax) entries_.pop_back();
+      at = entries_.insert(entries_.end(), std::make_unique<Entry>(Entry{key, {}}));
+    }
+    std::rotate(entries_.begin(), at, at + 1);
+    return entries_.front()->cache;
+  }
+  // Null where there is none.
+  Cache* find(const RequestKey& key) {
+    const auto at = position(key);
+    return at == entries_.end() ? nullptr : &(*at)->cache;
+  }
   const std::vector<std::unique_ptr<Entry>>& entries() const { return entries_; }
 
  private:
-  std::vector<std::unique_ptr<Entry>> entries_;  // the one used last comes first
+  auto position(const RequestKey& key) {
+    return std::ranges::find_if(entries_, [&](const auto& entry) { return entry->key == key; });
+  }
+
+  std::vector<std::unique_ptr<Entry>> entries_;  // the one used last is the first
 };
 
 }  // namespace mgpu::extender

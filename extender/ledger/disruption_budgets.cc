@@ -27,7 +27,7 @@ kube::Consumer<kube::PodDisruptionBudget> DisruptionBudgets::consumer() {
           .relist =
               [this](std::vector<Budget> budgets, bool complete) {
                 const MutexLock lock(mutex_);
-                // One that is missing may be the one that cannot be read.
+                // A missing budget may be one that cannot be read.
                 if (complete) budgets_.clear();
                 for (Budget& budget : budgets)
                   budgets_.insert_or_assign(key_of(budget), std::move(budget));
@@ -41,7 +41,7 @@ std::vector<bool> DisruptionBudgets::violations(const std::vector<PodLabels>& po
   violating.reserve(pods.size());
   for (const PodLabels& pod : pods) {
     bool violates = false;
-    // Budgets of one namespace stand together.
+    // Budgets of one namespace are adjacent.
     for (auto it = budgets_.lower_bound(Key(*pod.name_space, "")); it != budgets_.end(); ++it) {
       const kube::PodDisruptionBudget& budget = it->second;
       if (it->first.first != *pod.name_space) break;

@@ -1,4 +1,4 @@
-// PodDisruptionBudgets, kept equal to the API server by a reflector, asked by preempt.
+// The PodDisruptionBudgets of the cluster, which preempt uses.
 #pragma once
 
 #include <map>
@@ -15,14 +15,14 @@ namespace mgpu::extender {
 // Thread-safe.
 class DisruptionBudgets {
  public:
-  // Of one that cannot be read, what was known stays: budgets only order victims. The budgets
-  // outlive the consumer.
+  // A budget that cannot be read keeps its last state, since budgets only order victims. This
+  // object outlives the consumer.
   kube::Consumer<kube::PodDisruptionBudget> consumer();
 
   // Whether evicting the pods in this order would violate a budget, each counted after those before
   // it (kubernetes pkg/scheduler/framework/plugins/defaultpreemption, filterPodsWithPDBViolation).
-  // An empty selector selects every pod, as the disruption controller reads policy/v1. Pods in
-  // status.disruptedPods, whose eviction is under way, are counted once more.
+  // An empty selector selects every pod, as in the disruption controller for policy/v1. Pods in
+  // status.disruptedPods, whose eviction is in progress, are counted again.
   struct PodLabels {
     const std::string* name_space;
     const kube::StringMap* labels;

@@ -7,32 +7,32 @@
 
 namespace mgpu::extender {
 
-void Expectations::note(const PodUid& uid, NodeRecord& node, std::vector<CardHold> holds,
-                        Instant until) {
+void ExpectedPlacements::add(const PodUid& uid, NodeRecord& node, std::vector<CardHold> holds,
+                             Instant until) {
   end(uid);
   if (by_end_.size() >= kExpectedPlacementsMax) erase(by_end_.begin());
   add_expected(node, holds);
-  by_uid_[uid] = by_end_.emplace(until, Expectation{uid, &node, std::move(holds)});
+  by_uid_[uid] = by_end_.emplace(until, Expected{uid, &node, std::move(holds)});
   MGPU_CHECK(by_uid_.size() == by_end_.size() && size() <= kExpectedPlacementsMax,
-             "one expectation for each pod, within their limit");
+             "one expected placement for each pod, within the limit");
 }
 
-void Expectations::end(const PodUid& uid) {
+void ExpectedPlacements::end(const PodUid& uid) {
   const auto found = by_uid_.find(uid);
   if (found != by_uid_.end()) erase(found->second);
 }
 
-void Expectations::expire(Instant now) {
+void ExpectedPlacements::expire(Instant now) {
   while (!by_end_.empty() && by_end_.begin()->first <= now) erase(by_end_.begin());
 }
 
-void Expectations::end_on(NodeRecord& node) {
+void ExpectedPlacements::end_on(NodeRecord& node) {
   for (auto at = by_end_.begin(); at != by_end_.end() && node.expectations > 0;)
     at = at->second.node == &node ? erase(at) : std::next(at);
-  MGPU_CHECK(node.expectations == 0, "all expectations on a node end with its cards");
+  MGPU_CHECK(node.expectations == 0, "no expected placement outlives the cards of its node");
 }
 
-Expectations::ByEnd::iterator Expectations::erase(ByEnd::iterator at) {
+ExpectedPlacements::ByEnd::iterator ExpectedPlacements::erase(ByEnd::iterator at) {
   remove_expected(*at->second.node, at->second.holds);
   by_uid_.erase(at->second.uid);
   return by_end_.erase(at);

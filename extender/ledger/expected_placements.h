@@ -1,5 +1,5 @@
-// Where pods between filter and bind are expected to land, counted in Card::expected. Part of the
-// ledger; used under its lock.
+// The placements that pods between filter and bind are expected to get, counted in Card::expected.
+// Part of the ledger; used under its lock.
 #pragma once
 
 #include <cstddef>
@@ -12,26 +12,27 @@
 
 namespace mgpu::extender {
 
-class Expectations {
+class ExpectedPlacements {
  public:
-  // Replaces the pod's earlier one. Over kExpectedPlacementsMax, the one that ends first goes.
-  void note(const PodUid& uid, NodeRecord& node, std::vector<CardHold> holds, Instant until);
-  // Unknown pods are ignored.
+  // Replaces the earlier one of the pod. At kExpectedPlacementsMax, the one that ends first is
+  // removed.
+  void add(const PodUid& uid, NodeRecord& node, std::vector<CardHold> holds, Instant until);
+  // A pod without one is ignored.
   void end(const PodUid& uid);
-  // Those whose `until` is not after `now`. In time of their number.
+  // Removes those whose `until` is not after `now`. O(number of them).
   void expire(Instant now);
-  // Before the node's cards change or its record goes.
+  // To be called before the node's cards change or its record is erased.
   void end_on(NodeRecord& node);
 
   std::size_t size() const { return by_end_.size(); }
 
  private:
-  struct Expectation {
+  struct Expected {
     PodUid uid;
     NodeRecord* node;
     std::vector<CardHold> holds;
   };
-  using ByEnd = std::multimap<Instant, Expectation>;
+  using ByEnd = std::multimap<Instant, Expected>;
 
   ByEnd::iterator erase(ByEnd::iterator at);
 

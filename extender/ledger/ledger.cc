@@ -5,9 +5,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/mutex.h"
-#include "extender/ledger/ledger_state.h"
-#include "extender/ledger/limits.h"
+#include "extender/placement/holds.h"
 #include "extender/placement/limits.h"
 
 namespace mgpu::extender {
@@ -20,19 +18,18 @@ void check_room(const Node& node, const Claim& claim) {
   }
 }
 
-// The other half of check_room, read from the ledger that bind writes its annotation of: no card is
-// over its capacity by what this claim holds. (A card may be over-full in a dimension of which the
-// claim holds nothing.)
+// The counterpart of check_room, after the claim is counted: no card that it holds a part of is
+// over its capacity. (A card may be over-full in a dimension of which the claim holds nothing.)
 bool within_capacity(const Entry& entry) {
   return std::ranges::all_of(entry.view.holds, [&](const CardHold& hold) {
-    const Card* card = entry.home->node.find(hold.card);
+    const Card* card = entry.record->node.find(hold.card);
     return card != nullptr && (hold.share.core.zero() || card->used.core <= card->capacity.core) &&
            (hold.share.memory.zero() || card->used.memory <= card->capacity.memory);
   });
 }
 
-// Lets reads in between: each object is right by itself, in whatever order they come. The analysis
-// does not see that `mutex` is what `apply` requires.
+// Applies objects under the lock, kRelistStep at a time, so that reads run in between. The analysis
+// cannot see that `mutex` is the one that `apply` requires.
 template <class T, class Apply>
 void in_steps(Mutex& mutex, std::vector<T>& all, Apply apply) MGPU_NO_THREAD_ANALYSIS {
   for (std::size_t begin = 0; begin < all.size(); begin += kRelistStep) {
@@ -44,10 +41,50 @@ void in_steps(Mutex& mutex, std::vector<T>& all, Apply apply) MGPU_NO_THREAD_ANA
 
 }  // namespace
 
-Ledger::Ledger() : state_(std::make_unique<State>()) {}
-Ledger::~Ledger() = default;
+// --- nodes ---------------------------------------------------------------------------------------
 
-// --- fed by the node informer --------------------------------------------------------------------
+NodeRecord* Ledger::find(std::string_view node) const {
+  const auto slot = index_.find(node);
+  return slot ? index_.record(*slot) : nullptr;
+}
+
+NodeRecord* Ledger::find_present(std::string_view node) const {
+  NodeRecord* record = find(node);
+  return record != nullptr && record->present ? record : nullptr;
+}
+
+NodeRecord& Ledger::record_of(const NodeName& node) {
+  NodeRecord* known = find(node.str());
+  if (known != nullptr) return *known;
+  NodeRecord& record = nodes_[node.str()];
+  record.index = &index_;
+  record.slot = index_.insert(node.str(), record);
+  record.node.name = node;
+  return record;
+}
+
+void Ledger::erase_if_empty(NodeRecord& record) {
+  if (!record.empty()) return;
+  index_.erase(record.node.name.str());
+  nodes_.erase(nodes_.find(record.node.name.str()));
+}
+
+void Ledger::apply(NodeFacts facts) {
+  NodeRecord& record = record_of(facts.name);
+  if (!changes(record, facts)) {
+    record.problem = std::move(facts.problem);
+    return;
+  }
+  expected_.end_on(record);  // They were decided with other cards.
+  ++releases_;
+  set_facts(record, std::move(facts));
+}
+
+void Ledger::remove(NodeRecord& record) {
+  expected_.end_on(record);
+  set_absent(record);
+  erase_if_empty(record);
+}
 
 void Ledger::replace_nodes(std::vector<NodeFacts> nodes) {
   std::unordered_set<std::string_view> names;
@@ -55,63 +92,111 @@ void Ledger::replace_nodes(std::vector<NodeFacts> nodes) {
   {
     const MutexLock lock(mutex_);
     std::vector<NodeRecord*> gone;
-    for (auto& [name, record] : state_->nodes)
+    for (auto& [name, record] : nodes_)
       if (record.present && !names.contains(name)) gone.push_back(&record);
-    for (NodeRecord* record : gone) state_->remove(*record);
+    for (NodeRecord* record : gone) remove(*record);
   }
   in_steps(mutex_, nodes,
-           [this](NodeFacts&& node) MGPU_REQUIRES(mutex_) { state_->apply(std::move(node)); });
+           [this](NodeFacts&& node) MGPU_REQUIRES(mutex_) { apply(std::move(node)); });
 }
 
 void Ledger::apply_node(NodeFacts node) {
   const MutexLock lock(mutex_);
-  state_->apply(std::move(node));
+  apply(std::move(node));
 }
 
 void Ledger::remove_node(const NodeName& node) {
   const MutexLock lock(mutex_);
-  NodeRecord* record = state_->find_present(node.str());
-  if (record != nullptr) state_->remove(*record);
+  NodeRecord* record = find_present(node.str());
+  if (record != nullptr) remove(*record);
 }
 
-// --- fed by the pod informer ---------------------------------------------------------------------
+// --- pods ----------------------------------------------------------------------------------------
 
-void Ledger::replace_pods(std::vector<Claim> claims, std::vector<NonGpuPod> plain) {
+Entry& Ledger::insert(Claim claim, Phase phase, Instant touched) {
+  Entry& entry = claims_.add(std::move(claim), phase, touched);
+  add(record_of(entry.view.claim.node), entry);
+  return entry;
+}
+
+void Ledger::release(Entry& entry) {
+  ++releases_;
+  NodeRecord& record = *entry.record;
+  extender::remove(entry);
+  claims_.erase(entry);
+  erase_if_empty(record);
+}
+
+void Ledger::release_all(const PodUid& uid) {
+  for (Entry* entry : claims_.of(uid)) release(*entry);
+}
+
+void Ledger::confirm(Claim claim) {
+  expected_.end(claim.uid);
+  remove_non_gpu(claim.uid);
+  const std::vector<Entry*> attempts = claims_.of(claim.uid);
+  std::optional<ClaimView> only;
+  if (attempts.size() == 1) only = attempts.front()->view;
+  const std::uint64_t before = releases_;
+  release_all(claim.uid);
+  const ClaimView& now = insert(std::move(claim), Phase::kBound, Instant{}).view;
+  // Nothing becomes free where the same hold takes the place of another.
+  const bool same = only && only->claim.node == now.claim.node && only->holds == now.holds;
+  if (attempts.empty() || same) releases_ = before;
+}
+
+void Ledger::set_non_gpu(NonGpuPod pod) {
+  remove_non_gpu(pod.uid);
+  NodeRecord& record = record_of(pod.node);
+  add_non_gpu(record, pod.host);
+  non_gpu_.emplace(std::move(pod.uid), NonGpu{&record, pod.host});
+}
+
+void Ledger::remove_non_gpu(const PodUid& uid) {
+  const auto found = non_gpu_.find(uid);
+  if (found == non_gpu_.end()) return;
+  NodeRecord& record = *found->second.record;
+  extender::remove_non_gpu(record, found->second.host);
+  non_gpu_.erase(found);
+  erase_if_empty(record);
+}
+
+void Ledger::replace_pods(std::vector<Claim> claims, std::vector<NonGpuPod> non_gpu) {
   std::unordered_set<std::string_view> uids;
   for (const Claim& claim : claims) uids.insert(claim.uid.str());
-  std::unordered_set<std::string_view> plain_uids;
-  for (const NonGpuPod& pod : plain) plain_uids.insert(pod.uid.str());
+  std::unordered_set<std::string_view> non_gpu_uids;
+  for (const NonGpuPod& pod : non_gpu) non_gpu_uids.insert(pod.uid.str());
   {
     const MutexLock lock(mutex_);
-    for (Entry* entry : state_->claims.bound())
-      if (!uids.contains(entry->view.claim.uid.str())) state_->release(*entry);
+    for (Entry* entry : claims_.bound())
+      if (!uids.contains(entry->view.claim.uid.str())) release(*entry);
     std::vector<PodUid> gone;
-    for (const auto& [uid, pod] : state_->plain)
-      if (!plain_uids.contains(uid.str())) gone.push_back(uid);
-    for (const PodUid& uid : gone) state_->drop_plain(uid);
+    for (const auto& [uid, pod] : non_gpu_)
+      if (!non_gpu_uids.contains(uid.str())) gone.push_back(uid);
+    for (const PodUid& uid : gone) remove_non_gpu(uid);
   }
-  in_steps(mutex_, plain,
-           [this](NonGpuPod&& pod) MGPU_REQUIRES(mutex_) { state_->set_plain(std::move(pod)); });
+  in_steps(mutex_, non_gpu,
+           [this](NonGpuPod&& pod) MGPU_REQUIRES(mutex_) { set_non_gpu(std::move(pod)); });
   in_steps(mutex_, claims,
-           [this](Claim&& claim) MGPU_REQUIRES(mutex_) { state_->confirm(std::move(claim)); });
+           [this](Claim&& claim) MGPU_REQUIRES(mutex_) { confirm(std::move(claim)); });
 }
 
 void Ledger::apply_pod(Claim claim) {
   const MutexLock lock(mutex_);
-  state_->confirm(std::move(claim));
+  confirm(std::move(claim));
 }
 
 void Ledger::apply_non_gpu(NonGpuPod pod) {
   const MutexLock lock(mutex_);
-  state_->release_all(pod.uid);
-  state_->set_plain(std::move(pod));
+  release_all(pod.uid);
+  set_non_gpu(std::move(pod));
 }
 
 void Ledger::remove_pod(const PodUid& uid) {
   const MutexLock lock(mutex_);
-  state_->drop_plain(uid);
-  state_->expectations.end(uid);
-  state_->release_all(uid);
+  remove_non_gpu(uid);
+  expected_.end(uid);
+  release_all(uid);
 }
 
 // --- bind ----------------------------------------------------------------------------------------
@@ -119,48 +204,49 @@ void Ledger::remove_pod(const PodUid& uid) {
 std::variant<Assumed, Reason> Ledger::assume(Claim claim, const Policy& card_policy, Instant now,
                                              const PriceSnapshot* price_snapshot) {
   const MutexLock lock(mutex_);
-  state_->expectations.expire(now);
-  state_->expectations.end(claim.uid);
-  const NodeRecord* record = state_->find_present(claim.node.str());
+  expected_.expire(now);
+  expected_.end(claim.uid);
+  const NodeRecord* record = find_present(claim.node.str());
   if (record == nullptr) return Reason::kNodeUnknown;
   SearchBudget budget{kPlacementStepsMax};
-  const PlacementContext context(claim.request, claim.host, draw_of(claim.uid), price_snapshot);
-  auto answer = place(record->node, context, card_policy, budget);
-  if (const Reason* reason = std::get_if<Reason>(&answer)) return *reason;
-  claim.placement = std::move(std::get<Placed>(answer).placement);
+  const PlacementContext context(claim.request, claim.host, tie_break_seed_of(claim.uid),
+                                 price_snapshot);
+  auto result = place(record->node, context, card_policy, budget);
+  if (const Reason* reason = std::get_if<Reason>(&result)) return *reason;
+  claim.placement = std::move(std::get<Placed>(result).placement);
   check_room(record->node, claim);
-  const Entry& entry = state_->insert(std::move(claim), Phase::kAssumed, now);
+  const Entry& entry = insert(std::move(claim), Phase::kAssumed, now);
   MGPU_DEBUG_CHECK(within_capacity(entry), "a card over its capacity by an assumed claim");
   return Assumed{entry.id, *entry.view.claim.placement};
 }
 
 void Ledger::bound(ClaimId id, Instant now) {
   const MutexLock lock(mutex_);
-  Entry* taken = state_->claims.find(id);
-  if (taken == nullptr || taken->view.phase == Phase::kBound) return;
-  taken->touched = now;
-  const std::vector<Entry*> attempts = state_->claims.of(taken->view.claim.uid);
+  Entry* accepted = claims_.find(id);
+  if (accepted == nullptr || accepted->view.phase == Phase::kBound) return;
+  accepted->touched = now;
+  const std::vector<Entry*> attempts = claims_.of(accepted->view.claim.uid);
   const bool seen = std::ranges::any_of(
       attempts, [](const Entry* entry) { return entry->view.phase == Phase::kBound; });
-  // What the watch has shown is the truth already; else this attempt is.
+  // A claim that the watch has shown bound replaces all attempts, this one included.
   for (Entry* entry : attempts)
-    if (entry->view.phase == Phase::kAssumed && (seen || entry != taken)) state_->release(*entry);
+    if (entry->view.phase == Phase::kAssumed && (seen || entry != accepted)) release(*entry);
 }
 
 void Ledger::forget(ClaimId id) {
   const MutexLock lock(mutex_);
-  Entry* entry = state_->claims.find(id);
-  if (entry != nullptr && entry->view.phase == Phase::kAssumed) state_->release(*entry);
+  Entry* entry = claims_.find(id);
+  if (entry != nullptr && entry->view.phase == Phase::kAssumed) release(*entry);
 }
 
-std::vector<Ledger::InDoubt> Ledger::assumed_before(Instant before) const {
+std::vector<Ledger::AssumedClaim> Ledger::assumed_before(Instant before) const {
   const MutexLock lock(mutex_);
-  std::vector<InDoubt> in_doubt;
-  for (const auto& [id, entry] : state_->claims.assumed()) {
+  std::vector<AssumedClaim> assumed;
+  for (const auto& [id, entry] : claims_.assumed()) {
     const Claim& claim = entry->view.claim;
-    if (entry->touched < before) in_doubt.push_back({id, claim.pod, claim.uid, claim.node});
+    if (entry->touched < before) assumed.push_back({id, claim.pod, claim.uid, claim.node});
   }
-  return in_doubt;
+  return assumed;
 }
 
 // --- expected placements -------------------------------------------------------------------------
@@ -168,16 +254,16 @@ std::vector<Ledger::InDoubt> Ledger::assumed_before(Instant before) const {
 void Ledger::expect(const PodUid& uid, const NodeName& node, const GpuRequest& request,
                     const Placement& placement, Instant now, Instant until) {
   const MutexLock lock(mutex_);
-  state_->expectations.expire(now);
-  state_->expectations.end(uid);
-  NodeRecord* record = state_->find_present(node.str());
+  expected_.expire(now);
+  expected_.end(uid);
+  NodeRecord* record = find_present(node.str());
   if (record == nullptr || until <= now) return;
-  state_->expectations.note(uid, *record, holds(record->node, request, placement), until);
+  expected_.add(uid, *record, holds(record->node, request, placement), until);
 }
 
 void Ledger::end_expectation(const PodUid& uid) {
   const MutexLock lock(mutex_);
-  state_->expectations.end(uid);
+  expected_.end(uid);
 }
 
 }  // namespace mgpu::extender

@@ -1,17 +1,16 @@
-// The one shared mutable thing: nodes -> cards -> shares, with running totals. Fed by two informers
-// (consumers.h) and by bind; everything in it can be rebuilt by a relist.
+// The nodes of the cluster, their cards, and the claims of pods on them, with totals. Filled from
+// the API server (consumers.h) and by bind; a relist restores all of it.
 //
-// Claims are by uid. A pod may have at most one bound claim, which only the watch makes and takes
-// away, and beside it any number of assumed ones, each an attempt to bind whose outcome is not
-// known yet. Every claim counts in full until it goes: a pod in doubt is rather counted twice than
-// not.
+// A claim belongs to a pod by its uid. A pod has at most one bound claim, which only the watch adds
+// and removes, and any number of assumed ones, each an attempt to bind whose outcome is not known
+// yet. Every claim counts in full until it is removed, so that a pod counts twice rather than not
+// at all while an outcome is not known.
 //
-// Thread-safe. One lock; no call waits while holding it. Time enters as an argument.
+// Thread-safe. There is one lock, under which nothing waits. Time is an argument.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,34 +23,30 @@
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "extender/ledger/claim.h"
+#include "extender/ledger/claim_table.h"
+#include "extender/ledger/decision_cache.h"
+#include "extender/ledger/expected_placements.h"
 #include "extender/ledger/limits.h"
+#include "extender/ledger/node_index.h"
+#include "extender/ledger/node_record.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/context.h"
-#include "extender/placement/limits.h"
 #include "extender/placement/place.h"
 #include "extender/placement/policy.h"
 
 namespace mgpu::extender {
 
-// One attempt to bind; a pod whose earlier attempt is in doubt may have several.
-using ClaimId = std::uint64_t;
+class Ledger;
 
 struct Assumed {
   ClaimId id = 0;
   Placement placement;
 };
 
-enum class Phase : std::uint8_t { kAssumed, kBound };
-
-// What stands on a card or a node, for inspection; copies.
-struct ClaimView {
-  Claim claim;
-  Phase phase = Phase::kBound;
-  std::vector<CardHold> holds;
-};
+// A copy, for inspection.
 struct NodeView {
   Node node;
-  std::string problem;  // NodeFacts::problem, or that the node is gone while pods remain
+  std::string problem;  // NodeFacts::problem, or that the node is deleted while it has pods
   std::vector<ClaimView> claims;
 };
 
@@ -61,125 +56,149 @@ struct Counts {
   std::size_t assumed = 0;
   std::size_t bound = 0;
   std::size_t drifting = 0;  // claims whose drift is not kNone
-  std::size_t overfull = 0;  // cards with more used than they have
+  std::size_t overfull = 0;  // cards with more used than their capacity
   std::size_t expected = 0;
 };
 
-// How good a node is for a pod.
-struct Scored {
-  bool fits = false;  // and only then the others mean something
-  bool beside_expected = true;
-  Score score = 0;
-  bool operator==(const Scored&) const = default;
-};
-
-// Valid inside Ledger::read only.
+// Valid only within Ledger::read, which holds the lock. (The thread-safety analysis cannot see
+// that.)
 class View {
  public:
-  virtual ~View() = default;
-  // why_not for each of `nodes`, which share one budget of kFilterStepsMax.
-  // Nodes that have not changed since a pod of the same shape was looked at are not looked at
-  // again.
-  virtual std::vector<std::optional<Reason>> why_not(std::span<const std::string_view> nodes,
-                                                     const GpuRequest& request) const = 0;
-  // place for each of `nodes` by `policy.card`, and what `policy.node` says of it; the
-  // rest as above. Policies that draw (Policy::per_pod) are asked every time.
-  virtual std::vector<Scored> score(std::span<const std::string_view> nodes,
-                                    const PlacementContext& context,
-                                    const PolicyChoice& policy) const = 0;
-  // Null where the API server has no such node, or has not told of it yet.
-  virtual const Node* find(std::string_view node) const = 0;
-  // Every node that the API server has; in no order.
-  virtual void each(const std::function<void(const Node&)>& see) const = 0;
-  // The claims on a node, bound and assumed; the pointers live as long as the view.
-  virtual std::vector<const ClaimView*> claims_on(std::string_view node) const = 0;
+  // The result of extender::why_not for each of `nodes`, which share kFilterStepsMax steps. Nodes
+  // that have not changed since the last pod with an equal request are not examined again.
+  std::vector<std::optional<Reason>> why_not(std::span<const std::string_view> nodes,
+                                             const GpuRequest& request) const
+      MGPU_NO_THREAD_ANALYSIS;
+  // For each of `nodes` the placement by `policy.card` and its score by `policy.node`, in the same
+  // way. With policies for which Policy::per_pod is true every node is examined.
+  std::vector<Scored> score(std::span<const std::string_view> nodes,
+                            const PlacementContext& context,
+                            const PolicyChoice& policy) const MGPU_NO_THREAD_ANALYSIS;
+  // Null where the API server has no such node, or the watch has not delivered it yet.
+  const Node* find(std::string_view node) const MGPU_NO_THREAD_ANALYSIS;
+  // Visits every node that the API server has, in no order.
+  void each(const std::function<void(const Node&)>& visit) const MGPU_NO_THREAD_ANALYSIS;
+  // The claims on a node, bound and assumed; the pointers are valid as long as the view.
+  std::vector<const ClaimView*> claims_on(std::string_view node) const MGPU_NO_THREAD_ANALYSIS;
+
+ private:
+  friend class Ledger;
+  explicit View(Ledger& ledger) : ledger_(ledger) {}
+  Ledger& ledger_;
 };
 
 class Ledger {
  public:
-  Ledger();
-  ~Ledger();
+  // --- nodes -------------------------------------------------------------------------------------
 
-  // --- fed by the node informer ------------------------------------------------------------------
-
-  // Nodes become exactly these: first those that are gone go, then each of these is applied, and
-  // reads may come in between. The same holds for replace_pods. Neither runs beside another call of
-  // its informer.
+  // After a relist: removes all other nodes, then applies these. Reads may run in between. The same
+  // holds for replace_pods. Neither may run concurrently with another update of nodes or pods.
   void replace_nodes(std::vector<NodeFacts> nodes);
-  // Where the cards changed, the node's claims are counted anew and its expectations end.
+  // Where the cards changed, the claims are counted again and expected placements are removed.
   void apply_node(NodeFacts node);
-  // Its pods' claims stay until they go, without cards: the node may come back.
+  // The claims of its pods stay until the pods are removed, since the node may return.
   void remove_node(const NodeName& node);
 
-  // --- fed by the pod informer -------------------------------------------------------------------
+  // --- pods --------------------------------------------------------------------------------------
 
-  // Bound claims and plain pods become exactly these. Assumed claims of pods not among them stay:
-  // the list may be older than their bind.
-  void replace_pods(std::vector<Claim> claims, std::vector<NonGpuPod> plain = {});
-  // Confirms an assumed claim of the same uid, and drops other attempts of it.
+  // After a relist: removes all other bound claims and non-GPU pods. Assumed claims of other pods
+  // stay, since the list may be older than their bind.
+  void replace_pods(std::vector<Claim> claims, std::vector<NonGpuPod> non_gpu = {});
+  // Confirms an assumed claim of the same uid, and removes other attempts of the pod.
   void apply_pod(Claim claim);
-  // Counts in Node::resources_used until remove_pod. Its assumed claims, were there any, go.
+  // Counts in Node::resources_used until remove_pod. Claims of the pod are removed.
   void apply_non_gpu(NonGpuPod pod);
-  // The pod has finished or is gone: drops it and its attempts.
+  // For a pod that has finished or was deleted: removes it and its attempts.
   void remove_pod(const PodUid& uid);
 
   // --- bind --------------------------------------------------------------------------------------
 
-  // Places `claim` (without placement) on its node and counts it as used, in one step, whatever the
-  // pod holds already. Refusals change nothing. Ends the pod's expectation either way.
-  // `price snapshot` is what the policy may know of the pods to come; null: nothing.
+  // Places `claim`, which has no placement, on its node and counts it as used, in one step, also
+  // where the pod has other claims. A refusal changes nothing. The pod's expected placement is
+  // removed in any case. `price_snapshot` may be null.
   std::variant<Assumed, Reason> assume(Claim claim, const Policy& card_policy, Instant now,
                                        const PriceSnapshot* price_snapshot = nullptr);
-  // The API server took the binding: drops the pod's other attempts. The claim stays assumed until
-  // the watch shows the pod, unless it has by now. Unknown ids are ignored: the watch was faster.
+  // The API server accepted the binding: removes the pod's other attempts. The claim stays assumed
+  // until the watch shows the pod bound. An id that no longer exists is ignored: the watch was
+  // faster.
   void bound(ClaimId id, Instant now);
-  // The pod is known not to be bound by this attempt. Unknown ids are ignored: what the watch has
-  // confirmed, only the watch releases.
+  // This attempt did not bind the pod. An id that no longer exists is ignored, and so is a bound
+  // claim, which only the watch releases.
   void forget(ClaimId id);
-  // Assumed claims that were last touched before `before`, to be read again at the API server.
-  struct InDoubt {
+  // Assumed claims that were last assumed or confirmed before `before`, whose pods are to be read
+  // from the API server.
+  struct AssumedClaim {
     ClaimId id;
     PodRef pod;
     PodUid uid;
     NodeName node;
   };
-  std::vector<InDoubt> assumed_before(Instant before) const;
+  std::vector<AssumedClaim> assumed_before(Instant before) const;
 
   // --- expected placements -----------------------------------------------------------------------
 
-  // Soft: counts in Card::expected until `until`, the pod's bind, its next expectation or its end,
-  // or until the node's cards change. At most kExpectedPlacementsMax: the first to end makes
-  // room. A node that is not there is ignored.
+  // Counts in Card::expected until `until`, or until the pod is bound or removed or has another
+  // expected placement, or the node's cards change. At kExpectedPlacementsMax, the one that ends
+  // first is removed. A node that is not present is ignored.
   void expect(const PodUid& uid, const NodeName& node, const GpuRequest& request,
               const Placement& placement, Instant now, Instant until);
   void end_expectation(const PodUid& uid);
 
   // --- read --------------------------------------------------------------------------------------
 
-  // Runs `read` under the lock: it must only compute. Expectations that ended before `now` are
-  // dropped first.
+  // Runs `read` under the lock; it must only compute. Expected placements that ended before `now`
+  // are removed first.
   void read(Instant now, const std::function<void(const View&)>& read);
 
-  // Finds what View::score will say by `price snapshot`, which is not in use yet, for pods of the
-  // shapes that were asked for lately: the first that are asked about by it need not wait. Takes
-  // long, and holds the lock for a few nodes at a time; nothing comes of it where `go_on` says no.
-  // `price snapshot` lives as long as it is asked about.
-  void score_ahead(const PriceSnapshot& price_snapshot, const std::function<bool()>& go_on);
+  // Computes the scores of recent requests by `price_snapshot`, which is not in use yet, so that
+  // the first View::score with it finds them. Takes long, and holds the lock for a few nodes at a
+  // time. Once `go_on` returns false it ends without an effect. `price_snapshot` outlives its use
+  // in View::score.
+  void prewarm_scores(const PriceSnapshot& price_snapshot, const std::function<bool()>& go_on);
 
-  // Nodes that are gone or not seen yet are among them while pods are bound to them.
+  // Includes nodes that the API server does not have while pods are bound to them.
   std::vector<NodeName> node_names() const;
   std::optional<NodeView> node(const NodeName& name) const;
-  // Of several by this name the bound one, else the latest attempt.
+  // Of several claims of this name the bound one, else the latest attempt.
   std::optional<ClaimView> claim(const PodRef& pod) const;
   std::vector<ClaimView> drifting() const;
   Counts counts() const;
-  // Rises whenever cards may have come free: a claim released, a node's cards new or changed.
+  // Increases whenever cards may have become free: a claim was released, or a node's cards are new
+  // or changed.
   std::uint64_t releases() const;
 
  private:
-  struct State;
+  friend class View;
+  struct NonGpu {
+    NodeRecord* record;
+    NodeResources host;
+  };
+
+  // Each of these leaves totals and indices consistent.
+  NodeRecord* find(std::string_view node) const MGPU_REQUIRES(mutex_);
+  // Null where the API server has no such node, though pods may be on it.
+  NodeRecord* find_present(std::string_view node) const MGPU_REQUIRES(mutex_);
+  NodeRecord& record_of(const NodeName& node) MGPU_REQUIRES(mutex_);
+  void erase_if_empty(NodeRecord& record) MGPU_REQUIRES(mutex_);
+  void apply(NodeFacts facts) MGPU_REQUIRES(mutex_);
+  void remove(NodeRecord& record) MGPU_REQUIRES(mutex_);
+  Entry& insert(Claim claim, Phase phase, Instant touched) MGPU_REQUIRES(mutex_);
+  void release(Entry& entry) MGPU_REQUIRES(mutex_);
+  void release_all(const PodUid& uid) MGPU_REQUIRES(mutex_);
+  // The watch shows the pod bound: this claim replaces all others of the pod.
+  void confirm(Claim claim) MGPU_REQUIRES(mutex_);
+  void set_non_gpu(NonGpuPod pod) MGPU_REQUIRES(mutex_);
+  void remove_non_gpu(const PodUid& uid) MGPU_REQUIRES(mutex_);
+
   mutable Mutex mutex_;
-  std::unique_ptr<State> state_ MGPU_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, NodeRecord> nodes_ MGPU_GUARDED_BY(mutex_);
+  NodeIndex index_ MGPU_GUARDED_BY(mutex_);  // of nodes_
+  ClaimTable claims_ MGPU_GUARDED_BY(mutex_);
+  std::unordered_map<PodUid, NonGpu> non_gpu_ MGPU_GUARDED_BY(mutex_);
+  ExpectedPlacements expected_ MGPU_GUARDED_BY(mutex_);
+  std::uint64_t releases_ MGPU_GUARDED_BY(mutex_) = 0;
+  DecisionCache<Cells<std::optional<Reason>>> fits_ MGPU_GUARDED_BY(mutex_);
+  DecisionCache<ScoreCache> scores_ MGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace mgpu::extender

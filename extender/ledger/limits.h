@@ -6,17 +6,16 @@
 
 namespace mgpu::extender {
 
-// How long an expected placement is believed: longer than any gap between filter and bind seen.
+// The life of an expected placement: longer than any gap observed between filter and bind.
 inline constexpr std::chrono::milliseconds kExpectedPlacementLife{1'000};
 inline constexpr std::size_t kExpectedPlacementsMax = 4096;
 // Objects of a relist that are applied under one hold of the ledger's lock: a millisecond or two.
 inline constexpr std::size_t kRelistStep = 256;
-// Shapes of requests whose answers the ledger keeps. Each takes some 40 bytes a node: 13 MB in all
-// at 5,000 nodes, and 8 MB more where a price snapshot is about to come. Clusters have a few dozen
-// shapes at a time.
+// Distinct requests whose decisions are cached. Each takes some 40 bytes per node: 13 MB in all at
+// 5,000 nodes, and 8 MB more while scores are prewarmed. Clusters have a few dozen distinct
+// requests at a time.
 inline constexpr std::size_t kRequestKeysMax = 64;
-// Markets that a shape may let pass without being asked for before its scores are no longer found
-// ahead.
+// The scores of a request are no longer prewarmed after this many price snapshots without a use.
 inline constexpr int kIdleRefreshesMax = 8;
 
 }  // namespace mgpu::extender

@@ -35,8 +35,8 @@ void mark_uncertain(NodeRecord& record) {
   for (Card& card : record.node.cards) card.uncertain = record.blocking > 0;
 }
 
-// The drift that depends on the node; the others came with the claim and hide its placement. A
-// node that is not there has no cards to miss.
+// Sets the drift that depends on the node; a claim with any other drift has no placement. On a node
+// that is not present no card counts as unknown.
 void find_unknown_cards(const NodeRecord& record, ClaimView& view) {
   view.claim.drift = Drift::kNone;
   view.claim.drift_detail.clear();
@@ -50,7 +50,7 @@ void find_unknown_cards(const NodeRecord& record, ClaimView& view) {
   }
 }
 
-// Cards that the node does not have are passed over: should one appear, everything is counted anew.
+// Cards that the node does not have are skipped: when one appears, all claims are counted again.
 void count(NodeRecord& record, Entry& entry) {
   ClaimView& view = entry.view;
   if (view.claim.placement) {
@@ -75,56 +75,42 @@ void count_all(NodeRecord& record) {
   mark_uncertain(record);
 }
 
-bool cards_hold(const NodeRecord& record) {
-  std::vector<Share> claimed(record.node.cards.size());
-  for (const Entry* entry : record.claims) {
-    for (const CardHold& hold : entry->view.holds) {
-      const Card* card = record.node.find(hold.card);
-      if (card != nullptr)
-        claimed[static_cast<std::size_t>(card - record.node.cards.data())] += hold.share;
-    }
-  }
-  const bool uncertain = record.blocking > 0;
-  auto sum = claimed.begin();
-  return std::ranges::all_of(record.node.cards, [&](const Card& card) {
-    return card.used == *sum++ && card.uncertain == uncertain &&
-           (record.expectations > 0 || card.expected.zero());
-  });
-}
-
-bool claims_hold(const NodeRecord& record) {
-  std::size_t blocking = 0;
-  std::size_t drifting = 0;
-  NodeResources host;
-  Node counted;
-  for (const Entry* entry : record.claims) {
-    const ClaimView& view = entry->view;
-    if (entry->home != &record) return false;
-    blocking += view.claim.placement ? 0 : 1;
-    drifting += view.claim.drift != Drift::kNone ? 1 : 0;
-    host += view.claim.host;
-    if (!view.holds.empty()) count_pod(counted, cards_counted(view.holds), +1);
-  }
-  // Pods without cards add to resources_used too, and are not in this list.
-  const bool host_holds = record.plain > 0 ? host.fits_in(record.node.resources_used)
-                                           : host == record.node.resources_used;
-  return blocking == record.blocking && drifting == record.drifting && host_holds &&
-         counted.pods == record.node.pods;
-}
-
-// More claims than any node has, kubelet runs some hundred pods: there, counting them anew after
-// each change would take most of a test's time.
-constexpr std::size_t kClaimsCountedAnew = 128;
+// kubelet runs some hundred pods. With more claims than that, counting all of them after each
+// change would take most of a test's time.
+constexpr std::size_t kClaimsCheckedMax = 128;
 
 void check_totals(const NodeRecord& record) {
-  MGPU_DEBUG_CHECK(record.claims.size() > kClaimsCountedAnew || totals_hold(record),
+  MGPU_DEBUG_CHECK(record.claims.size() > kClaimsCheckedMax || totals_are_consistent(record),
                    "a node's totals are those of its claims");
 }
 
 }  // namespace
 
-bool totals_hold(const NodeRecord& record) {
-  return claims_hold(record) && cards_hold(record);
+bool totals_are_consistent(const NodeRecord& record) {
+  NodeRecord counted;
+  counted.node.cards = record.node.cards;
+  for (Card& card : counted.node.cards) card.used = Share{};
+  for (const Entry* entry : record.claims) {
+    const ClaimView& view = entry->view;
+    if (entry->record != &record) return false;
+    counted.blocking += view.claim.placement ? 0 : 1;
+    counted.drifting += view.claim.drift != Drift::kNone ? 1 : 0;
+    counted.node.resources_used += view.claim.host;
+    for (const CardHold& hold : view.holds)
+      if (Card* card = counted.node.find(hold.card)) card->used += hold.share;
+    if (!view.holds.empty()) count_pod(counted.node, cards_counted(view.holds), +1);
+  }
+  const auto same = [&](const Card& card, const Card& claimed) {
+    return card.used == claimed.used && card.uncertain == (record.blocking > 0) &&
+           (record.expectations > 0 || card.expected.zero());
+  };
+  // Pods without cards count in resources_used, too, and have no claims.
+  const bool resources = record.non_gpu_pods > 0
+                             ? counted.node.resources_used.fits_in(record.node.resources_used)
+                             : counted.node.resources_used == record.node.resources_used;
+  return counted.blocking == record.blocking && counted.drifting == record.drifting && resources &&
+         counted.node.pods == record.node.pods &&
+         std::ranges::equal(record.node.cards, counted.node.cards, same);
 }
 
 bool changes(const NodeRecord& record, const NodeFacts& facts) {
@@ -134,7 +120,7 @@ bool changes(const NodeRecord& record, const NodeFacts& facts) {
 }
 
 void set_facts(NodeRecord& record, NodeFacts facts) {
-  MGPU_CHECK(record.expectations == 0, "cards replaced under expectations");
+  MGPU_CHECK(record.expectations == 0, "cards replaced under expected placements");
   record.changed();
   record.present = true;
   record.problem = std::move(facts.problem);
@@ -156,9 +142,9 @@ void set_absent(NodeRecord& record) {
 }
 
 void add(NodeRecord& record, Entry& entry) {
-  MGPU_CHECK(entry.home == nullptr, "a claim on two nodes");
+  MGPU_CHECK(entry.record == nullptr, "a claim on two nodes");
   record.changed();
-  entry.home = &record;
+  entry.record = &record;
   record.claims.push_back(&entry);
   record.node.resources_used += entry.view.claim.host;
   count(record, entry);
@@ -167,12 +153,12 @@ void add(NodeRecord& record, Entry& entry) {
 }
 
 void remove(Entry& entry) {
-  NodeRecord& record = *entry.home;
+  NodeRecord& record = *entry.record;
   record.changed();
-  const auto place = std::ranges::find(record.claims, &entry);
-  MGPU_CHECK(place != record.claims.end(), "a claim that its node does not know");
-  record.claims.erase(place);
-  entry.home = nullptr;
+  const auto at = std::ranges::find(record.claims, &entry);
+  MGPU_CHECK(at != record.claims.end(), "a claim is missing on its node");
+  record.claims.erase(at);
+  entry.record = nullptr;
   record.node.resources_used -= entry.view.claim.host;
   if (!entry.view.holds.empty()) count_pod(record.node, cards_counted(entry.view.holds), -1);
   for (const CardHold& hold : entry.view.holds)
@@ -182,17 +168,17 @@ void remove(Entry& entry) {
   check_totals(record);
 }
 
-void add_plain(NodeRecord& record, const NodeResources& host) {
+void add_non_gpu(NodeRecord& record, const NodeResources& host) {
   record.changed();
-  ++record.plain;
+  ++record.non_gpu_pods;
   record.node.resources_used += host;
   check_totals(record);
 }
 
-void remove_plain(NodeRecord& record, const NodeResources& host) {
-  MGPU_CHECK(record.plain > 0, "a pod without cards that its node does not know");
+void remove_non_gpu(NodeRecord& record, const NodeResources& host) {
+  MGPU_CHECK(record.non_gpu_pods > 0, "a non-GPU pod is missing on its node");
   record.changed();
-  --record.plain;
+  --record.non_gpu_pods;
   record.node.resources_used -= host;
   check_totals(record);
 }
@@ -205,7 +191,7 @@ void add_expected(NodeRecord& record, const std::vector<CardHold>& holds) {
 }
 
 void remove_expected(NodeRecord& record, const std::vector<CardHold>& holds) {
-  MGPU_CHECK(record.expectations > 0, "an expectation that its node does not know");
+  MGPU_CHECK(record.expectations > 0, "an expected placement is missing on its node");
   record.changed();
   --record.expectations;
   for (const CardHold& hold : holds)

@@ -1,9 +1,9 @@
-// A node as the ledger keeps it: its cards with running totals, and the claims on it. Part of the
-// ledger; used under its lock.
+// A node in the ledger: its cards with totals, and the claims on it. Part of the ledger; used under
+// its lock.
 //
 //   card.used      = sum of the claims' holds on it
-//   card.expected  = sum of the expectations on it (expectations.h)
-//   card.uncertain = some claim of the node names no cards
+//   card.expected  = sum of the expected placements on it (expected_placements.h)
+//   card.uncertain = some claim of the node has no placement
 #pragma once
 
 #include <cstddef>
@@ -11,63 +11,77 @@
 #include <string>
 #include <vector>
 
-#include "extender/ledger/ledger.h"
-#include "extender/ledger/node_slots.h"
+#include "common/base/executor.h"
+#include "extender/ledger/claim.h"
+#include "extender/ledger/node_index.h"
+#include "extender/placement/cluster.h"
+#include "extender/placement/holds.h"
 
 namespace mgpu::extender {
 
+// A claim is one attempt to bind a pod, or a bound pod.
+using ClaimId = std::uint64_t;
+
+enum class Phase : std::uint8_t { kAssumed, kBound };
+
+struct ClaimView {
+  Claim claim;
+  Phase phase = Phase::kBound;
+  std::vector<CardHold> holds;
+};
+
 struct NodeRecord;
 
-// One claim, at a fixed address for as long as it lives.
+// A claim in the ledger, which keeps its address.
 struct Entry {
   ClaimId id = 0;
   ClaimView view;
-  Instant touched{};  // of an assumed claim: when its outcome was last looked for
-  NodeRecord* home = nullptr;
+  Instant touched{};  // of an assumed claim: the last time it was assumed or confirmed
+  NodeRecord* record = nullptr;
 };
 
 struct NodeRecord {
-  NodeSlots* slots = nullptr;  // never null once the ledger has it
+  NodeIndex* index = nullptr;  // set by the ledger
   NodeSlot slot = 0;
   Node node;
-  // False: the API server has no such node, and only its pods keep the record here.
+  // Whether the API server has the node. Otherwise the record exists because of pods on it.
   bool present = false;
   std::string problem;         // NodeFacts::problem
-  std::vector<Entry*> claims;  // in order of arrival
-  std::size_t blocking = 0;    // of them: their cards are not known
-  std::size_t drifting = 0;    // of them: their drift is not kNone
+  std::vector<Entry*> claims;  // in the order of arrival
+  std::size_t blocking = 0;    // the number of claims without a placement
+  std::size_t drifting = 0;    // the number of claims whose drift is not kNone
   std::size_t expectations = 0;
-  std::size_t plain = 0;  // pods that ask for no cards
+  std::size_t non_gpu_pods = 0;
 
-  // Of what a decision may go by.
-  void changed() { slots->changed(slot); }
-  bool worth_showing() const { return present || !claims.empty(); }
-  bool empty() const { return !worth_showing() && plain == 0; }
+  // To be called with every change that may affect a decision.
+  void changed() { index->changed(slot); }
+  bool visible() const { return present || !claims.empty(); }
+  bool empty() const { return !visible() && non_gpu_pods == 0; }
 };
 
-// True where the cards differ from what stands there, or where the node was not present.
+// Whether the cards or the allocatable differ from the record, or the node was not present.
 bool changes(const NodeRecord& record, const NodeFacts& facts);
-// Takes the cards over and counts every claim anew. REQUIRES: no expectations on the node.
+// Replaces the cards and counts every claim again. REQUIRES: no expected placements on the node.
 void set_facts(NodeRecord& record, NodeFacts facts);
-// Drops the cards and keeps the claims, to be counted again should the node come back. REQUIRES: no
-// expectations on the node.
+// Removes the cards and keeps the claims, which are counted again if the node returns. REQUIRES: no
+// expected placements on the node.
 void set_absent(NodeRecord& record);
 
-// Entry::home leads to the record from add until remove.
+// Entry::record is set from add until remove.
 void add(NodeRecord& record, Entry& entry);
 void remove(Entry& entry);
 
-void add_plain(NodeRecord& record, const NodeResources& host);
-void remove_plain(NodeRecord& record, const NodeResources& host);
+void add_non_gpu(NodeRecord& record, const NodeResources& host);
+void remove_non_gpu(NodeRecord& record, const NodeResources& host);
 
 void add_expected(NodeRecord& record, const std::vector<CardHold>& holds);
 void remove_expected(NodeRecord& record, const std::vector<CardHold>& holds);
 
-// Whether the totals above, counted anew from the claims, are those that stand there, and the
-// record's other counts with them. In time of the node's claims and cards; for checks.
-bool totals_hold(const NodeRecord& record);
+// Whether the totals and counts of the record equal those computed anew from its claims. O(claims +
+// cards); for checks.
+bool totals_are_consistent(const NodeRecord& record);
 
-// Cards with more used than they have.
+// The number of cards with more used than their capacity.
 std::size_t overfull_cards(const NodeRecord& record);
 
 }  // namespace mgpu::extender

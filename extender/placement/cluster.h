@@ -1,4 +1,4 @@
-// Nodes and their cards as placement sees them. Values; pure.
+// Nodes and their cards, as placement decides on them. Values; pure.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/units.h"
-#include "extender/placement/card_kind.h"
+#include "extender/placement/card_model.h"
 #include "extender/placement/node_resources.h"
 
 namespace mgpu::extender {
@@ -16,19 +16,18 @@ struct Card {
   CardUuid uuid;
   std::string model;
   Share capacity;  // 100 % and the card's memory
-  Share used;      // held by bound and assumed pods; may exceed capacity, then the card is full
-  Share expected;  // what pods on their way are expected to take: never a reason to refuse
+  Share used;      // held by bound and assumed pods; a card with more used than capacity is full
+  Share expected;  // expected placements between filter and bind; they never make a node infeasible
   bool healthy = true;
   bool uncertain = false;  // a pod whose cards are not known may be on it
-  KindId kind = 0;         // of its model and memory (card_kind.h); 0: not computed
+  KindId kind = 0;         // of its model and memory (card_model.h); 0 where not computed
 
   bool usable() const { return healthy && !uncertain; }
   Share room() const { return room_in(capacity, used); }
-  // What is left when the pods on their way have come.
   Share room_after_expected() const { return room_in(capacity, used + expected); }
 };
 
-// How many of a node's pods hold this many cards each; 0 stands for a part of one card.
+// How many of a node's pods hold this many cards each; 0 is a part of one card.
 struct PodsByCards {
   std::int32_t cards = 0;
   std::int32_t pods = 0;
@@ -37,10 +36,10 @@ struct PodsByCards {
 
 struct Node {
   NodeName name;
-  std::vector<Card> cards;       // ascending by index
-  NodeResources allocatable;     // beside the cards; zero where it is not known
-  NodeResources resources_used;  // asked by its pods, with cards or without; may exceed allocatable
-  std::vector<PodsByCards> pods;  // with cards, ascending by cards; none with zero pods
+  std::vector<Card> cards;        // ascending by index
+  NodeResources allocatable;      // zero where it is not known
+  NodeResources resources_used;   // requests of its pods, with and without cards
+  std::vector<PodsByCards> pods;  // those with cards, ascending by cards, without zero entries
 
   NodeResources resources_left() const { return room_in(allocatable, resources_used); }
 

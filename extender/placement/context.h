@@ -1,4 +1,5 @@
-// All that a decision may know of the pod to be placed and of those to come. Pure.
+// All that a decision may take into account of the pod to be placed and of the pods expected after
+// it. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +12,24 @@ namespace mgpu::extender {
 
 struct PriceSnapshot;
 
-// Refers to what its maker owns; lives no longer than one decision.
+// Refers to values that the caller owns, and is used for one decision.
 struct PlacementContext {
-  // A request of which nothing else is known.
-  PlacementContext(const GpuRequest& request_of_pod)
-      : request(request_of_pod) {}  // NOLINT: the plain case
-  PlacementContext(const GpuRequest& request_of_pod, const NodeResources& its_host,
-                   std::uint64_t its_draw, const PriceSnapshot* snapshot_of_prices)
-      : request(request_of_pod),
-        host(its_host),
-        tie_break_seed(its_draw),
-        price_snapshot(snapshot_of_prices) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): a request alone is a context, too.
+  PlacementContext(const GpuRequest& gpu_request, const NodeResources& node_resources = {},
+                   std::uint64_t seed = 0, const PriceSnapshot* prices = nullptr)
+      : request(gpu_request), host(node_resources), tie_break_seed(seed), price_snapshot(prices) {}
 
   const GpuRequest& request;
-  NodeResources host;                // what the pod takes of the node beside cards
-  std::uint64_t tie_break_seed = 0;  // the pod's own number, for choices that shall look random
-  const PriceSnapshot* price_snapshot =
-      nullptr;  // what is known of the pods to come (price_snapshot.h); null: nothing
+  NodeResources host;                   // the CPU and main memory that the pod requests
+  std::uint64_t tie_break_seed;         // a number of the pod, for choices that should look random
+  const PriceSnapshot* price_snapshot;  // the expected workload; null where it is not known
 };
 
-// The number of the pod with this uid: FNV-1a of it, so that every replica draws the same.
-std::uint64_t draw_of(const PodUid& uid);
+// FNV-1a of the pod's uid, so that every replica of the extender finds the same number.
+inline std::uint64_t tie_break_seed_of(const PodUid& uid) {
+  std::uint64_t hash = 14'695'981'039'346'656'037U;
+  for (const char c : uid.str()) hash = (hash ^ static_cast<unsigned char>(c)) * 1'099'511'628'211U;
+  return hash;
+}
 
 }  // namespace mgpu::extender

@@ -1,4 +1,4 @@
-// Why a pod fits or does not fit a node, card by card, with the numbers that reason.h leaves out.
+// Why a pod fits a node or does not, for each card, with the numbers that reason.h leaves out.
 #pragma once
 
 #include <optional>
@@ -17,15 +17,16 @@ struct CardExplanation {
   CardIndex card;
   std::size_t container = 0;  // index into request.containers
   bool fits = false;
-  Share room;       // free of the card
-  Share asked;      // by this container, of this card
-  std::string why;  // "mgpu-core: asks 30, 20 free"; empty where it fits
+  Share room;       // what is free on the card
+  Share asked;      // what the container requests of this card
+  std::string why;  // such as "mgpu-core: asks 30, 20 free"; empty where it fits
 };
 
 struct NodeExplanation {
   NodeName node;
-  std::optional<Placement> placement;  // where it would go
-  std::optional<Reason> reason;        // why not; exactly one of the two is set
+  // Exactly one of the two is set.
+  std::optional<Placement> placement;
+  std::optional<Reason> reason;
   std::vector<CardExplanation> cards;  // by container, then by card
 };
 

@@ -4,15 +4,11 @@
 
 #include "common/base/check.h"
 #include "common/contract/limits.h"
-#include "extender/placement/model_name.h"
+#include "extender/placement/card_model.h"
 
 namespace mgpu::extender {
 
 namespace {
-
-bool lists_uuid(const std::vector<std::string>& uuids, const std::string& uuid) {
-  return std::ranges::find(uuids, uuid) != uuids.end();
-}
 
 template <class Accepts>
 CardSet cards_that(const Node& node, Accepts accepts) {
@@ -24,22 +20,21 @@ CardSet cards_that(const Node& node, Accepts accepts) {
   return set;
 }
 
-// How many cards pass each test, in the order of Reason; each counts those that passed the tests
-// before it.
+// How many cards pass each test, in the order of Reason, of those that passed the tests before it.
 struct Counts {
   std::int32_t all = 0;
   std::int32_t matching = 0;
   std::int32_t healthy = 0;
   std::int32_t large = 0;
-  std::int32_t roomy = 0;  // with room, were no card uncertain
+  std::int32_t roomy = 0;  // those with room, uncertain or not
   std::int32_t certain = 0;
-  // Of the certain ones.
+  // Of the certain ones, those with enough of each.
   std::int32_t core = 0;
   std::int32_t memory = 0;
   std::int32_t both = 0;
 };
 
-// Without branches on what cards look like: on a full cluster this runs for every card of it.
+// Without branches that depend on the card: on a full cluster this runs for every card.
 void count(Counts& counts, const Card& card, const CardSelector& selector,
            const ContainerRequest& container) {
   const Share asked = container.on(card.capacity);
@@ -68,7 +63,7 @@ std::optional<Reason> reason_of(const Counts& counts, std::int32_t wanted) {
   if (counts.healthy < wanted) return Reason::kCardsUnhealthy;
   if (counts.large < wanted) return Reason::kCardsTooSmall;
   if (counts.both >= wanted) return std::nullopt;
-  // Uncertain cards are what is in the way: without them too few are left, or they have the room.
+  // Uncertain cards are the cause: too few are certain, or enough would have room were all certain.
   if (counts.certain < wanted || counts.roomy >= wanted) return Reason::kCardsUncertain;
   if (counts.core < wanted) return Reason::kCore;
   if (counts.memory < wanted) return Reason::kMemory;
@@ -99,8 +94,10 @@ bool model_matches(const CardSelector& selector, const Card& card) {
 }
 
 bool uuid_matches(const CardSelector& selector, const Card& card) {
-  return (selector.uuids.empty() || lists_uuid(selector.uuids, card.uuid.str())) &&
-         !lists_uuid(selector.uuids_excluded, card.uuid.str());
+  const auto lists = [&](const std::vector<std::string>& uuids) {
+    return std::ranges::find(uuids, card.uuid.str()) != uuids.end();
+  };
+  return (selector.uuids.empty() || lists(selector.uuids)) && !lists(selector.uuids_excluded);
 }
 
 bool matches(const CardSelector& selector, const Card& card) {

@@ -1,5 +1,5 @@
-// Which cards may take what, one container at a time. What several containers of a pod need at
-// once is search.h. Pure; nothing here allocates.
+// Which cards can take one container. search.h places several containers of a pod at once. Pure;
+// nothing here allocates.
 #pragma once
 
 #include <cstdint>
@@ -17,30 +17,29 @@ namespace mgpu::extender {
 using CardSet = std::uint64_t;
 static_assert(kCardsPerNodeMax <= 64);
 
-// What of a card may be taken.
+// Which part of a card may be taken.
 enum class Room : std::uint8_t {
   kNow,            // what is free
-  kAfterExpected,  // what is free when the pods on their way have come
-  kEmpty,          // all of it, whatever is on it
+  kAfterExpected,  // what is free beside expected placements
+  kEmpty,          // all of it, as if no pod were on it
 };
 Share room_of(const Card& card, Room room);
 
-// The cards that placement looks at.
+// The first kCardsPerNodeMax cards of the node.
 std::span<const Card> cards_of(const Node& node);
 
-// By model; by uuid.
 bool model_matches(const CardSelector& selector, const Card& card);
 bool uuid_matches(const CardSelector& selector, const Card& card);
 bool matches(const CardSelector& selector, const Card& card);
 
-// Cards that match and are healthy; those of them that are certain too, that is, usable now.
+// The cards that match and are healthy, and those of them that are usable now.
 CardSet healthy_cards(const Node& node, const CardSelector& selector);
 CardSet usable_cards(const Node& node, const CardSelector& selector);
 
-// Whether enough cards have room for `container`, were it alone.
+// Whether enough cards have room for `container` alone.
 bool fits_alone(const Node& node, const CardSelector& selector, const ContainerRequest& container);
 
-// Why it does not fit alone; empty where it does.
+// Why it does not fit alone; empty where it fits.
 std::optional<Reason> why_not_alone(const Node& node, const CardSelector& selector,
                                     const ContainerRequest& container);
 

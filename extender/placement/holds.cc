@@ -6,20 +6,8 @@
 
 namespace mgpu::extender {
 
-namespace {
-
-std::map<CardIndex, ContainerSet> containers_by_card(const Placement& placement) {
-  std::map<CardIndex, ContainerSet> by_card;
-  for (std::size_t i = 0; i < placement.cards_of.size(); ++i) {
-    for (const CardIndex card : placement.cards_of[i]) by_card[card] |= ContainerSet{1} << i;
-  }
-  return by_card;
-}
-
-}  // namespace
-
 std::int32_t cards_counted(const std::vector<CardHold>& pod) {
-  MGPU_CHECK(!pod.empty(), "a pod without cards is of no kind");
+  MGPU_CHECK(!pod.empty(), "a pod without cards");
   const bool part = pod.size() == 1 && pod.front().share.core < kWholeCard;
   return part ? 0 : static_cast<std::int32_t>(pod.size());
 }
@@ -28,8 +16,11 @@ std::vector<CardHold> holds(const Node& node, const GpuRequest& request,
                             const Placement& placement) {
   MGPU_CHECK(placement.cards_of.size() == request.containers.size(),
              "a placement of another request");
+  std::map<CardIndex, ContainerSet> by_card;
+  for (std::size_t i = 0; i < placement.cards_of.size(); ++i)
+    for (const CardIndex card : placement.cards_of[i]) by_card[card] |= ContainerSet{1} << i;
   std::vector<CardHold> held;
-  for (const auto& [index, containers] : containers_by_card(placement)) {
+  for (const auto& [index, containers] : by_card) {
     const Card* card = node.find(index);
     const Share capacity = card != nullptr ? card->capacity : Share{kWholeCard, MiB{}};
     held.push_back({index, hold_on(capacity, request.containers, containers)});

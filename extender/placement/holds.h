@@ -19,12 +19,11 @@ struct CardHold {
   bool operator==(const CardHold&) const = default;
 };
 
-// The kind that a pod counts as by the cards it holds: how many, 0 for a part of one.
-// REQUIRES: it holds some.
+// How many cards the pod holds, 0 for a part of one (PodsByCards::cards). REQUIRES: not empty.
 std::int32_t cards_counted(const std::vector<CardHold>& pod);
 
-// Ascending by card. A card that `node` does not have counts with what was asked, a whole card of
-// it as 100 % and no memory.
+// Ascending by card. On a card that `node` does not have the pod holds its request, which for a
+// whole card is 100 % and no memory.
 std::vector<CardHold> holds(const Node& node, const GpuRequest& request,
                             const Placement& placement);
 

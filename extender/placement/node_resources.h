@@ -1,5 +1,5 @@
-// What of a node kube-scheduler shares out beside its cards, as far as placement weighs it: a pod
-// that takes the last free core of a node strands the cards that are left there. Value; pure.
+// CPU and main memory of a node or a pod, as kube-scheduler counts them. Placement takes them into
+// account because free cards on a node without free CPU cannot be used. Value; pure.
 #pragma once
 
 #include "common/base/units.h"

@@ -1,9 +1,9 @@
-// The decision: does a pod fit a node, and on which cards. Deterministic: equal inputs give equal
-// answers; ties go to the lower index. Nothing here changes the node: who commits assumes
-// (extender/ledger).
+// The decision whether a pod fits a node, and on which cards. Deterministic: equal inputs give
+// equal results; of equal cards the one with the lower index is taken. Nothing here changes the
+// node; the ledger counts a placement when it is assumed (extender/ledger).
 //
-// A pod of several containers is a small packing problem. It is searched exactly within a bound of
-// steps: when a placement exists and the bound is not reached, one is found.
+// A pod of several containers is a small packing problem. The search is exact within a bound of
+// steps: where a placement exists and the bound is not reached, one is found.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,17 @@
 
 namespace mgpu::extender {
 
-// Steps left to spend; shared by all nodes of one filter, and by one call of place.
+// Search steps that are left, shared by all nodes of one filter or used by one call of place.
 struct SearchBudget {
   std::uint32_t steps;
 };
 
-// Empty: it fits. Expected shares do not count. Does not allocate for pods of one container.
+// Why the pod does not fit, empty where it fits; expected placements are ignored. Does not allocate
+// for pods of one container.
 std::optional<Reason> why_not(const Node& node, const GpuRequest& request, SearchBudget& budget);
 
-// Prefers a placement that leaves room for the pods on their way; `beside_expected` tells whether
-// it does. Within that, the best cards by `policy`.
+// A placement that leaves room for the expected placements of other pods is preferred;
+// `beside_expected` is whether it does. Of such placements it is the best by `card_policy`.
 struct Placed {
   Placement placement;
   bool beside_expected = true;

@@ -1,8 +1,8 @@
-// Policies: which of the nodes that fit, and which of a node's cards that fit, is best. One policy
-// is one file in policies/ and one line in the table of policy.cc.
+// A policy chooses the best of the feasible nodes, and the best of a node's feasible cards. Each
+// policy is one file in policies/, one line in policies.h and one in the table of policy.cc.
 //
-// "binpack" means binpack for nodes and for cards; "spread/binpack" spread for nodes and binpack
-// for cards.
+// The name "binpack" is binpack for nodes and for cards; "spread/binpack" is spread for nodes and
+// binpack for cards.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +21,24 @@ namespace mgpu::extender {
 
 // Higher is better; may be negative. Comparable between the nodes, or the cards, of one decision.
 using Score = std::int64_t;
-// What policies that weigh parts of a whole give at most.
+// The highest score of policies that score fractions.
 inline constexpr Score kScoreMax = 1'000'000;
 
 struct Policy {
   std::string_view name;
-  // Of putting `share` on `card` of `node`, which has room for it. `taken` is what counts as taken
-  // already.
+  // The score of placing `share` on `card` of `node`, which has room for it. `taken` is what
+  // already counts as taken.
   Score (*score_card)(const PlacementContext& context, const Node& node, const Card& card,
                       const Share& taken, const Share& share);
-  // Of putting a pod that holds `pod` on `node`. Expected shares count as taken.
+  // The score of placing a pod that holds `pod` on `node`. Expected shares count as taken.
   Score (*score_node)(const PlacementContext& context, const Node& node,
                       const std::vector<CardHold>& pod);
-  // Whether it has an opinion on pods that ask for no cards, too; `pod` is empty then.
+  // Whether it scores nodes for pods that request no cards, too; `pod` is empty then.
   bool ranks_pods_without_cards = false;
-  // Such an opinion only where the price snapshot has prices.
+  // Whether it does that only where the price snapshot has prices.
   bool needs_prices = false;
-  // Whether it goes by PlacementContext::tie_break_seed, so that equal requests of two pods may get
-  // other answers.
+  // Whether it uses PlacementContext::tie_break_seed, so that equal requests of two pods may get
+  // different scores.
   bool per_pod = false;
 };
 
@@ -48,7 +48,7 @@ struct PolicyChoice {
   bool operator==(const PolicyChoice&) const = default;
 };
 
-// Errors: an unknown name; the sentence lists the known ones. REQUIRES nothing of `name`.
+// Errors: an unknown name; the sentence lists the known ones.
 Result<PolicyChoice> find_policy(std::string_view name);
 
 std::vector<std::string_view> policy_names();

@@ -7,29 +7,29 @@
 
 namespace mgpu::extender {
 
-// In order of precedence: where several hold, the first is told.
+// In order of precedence: where several apply, the first is reported.
 enum class Reason : std::uint8_t {
-  // No eviction can help (FailedAndUnresolvableNodes).
+  // No eviction makes the pod fit (FailedAndUnresolvableNodes).
   kNodeUnknown,         // the ledger has never seen the node
   kNoCards,             // the node has no cards
-  kTooFewCards,         // fewer cards than a container needs, whatever their state
+  kTooFewCards,         // the node has fewer cards than a container needs
   kNoCardMatches,       // gpu-model or gpu-uuid leave too few cards
-  kCardsUnhealthy,      // too few of them are healthy
-  kCardsTooSmall,       // too few of them would be large enough, even empty
+  kCardsUnhealthy,      // too few of the matching cards are healthy
+  kCardsTooSmall,       // too few of the healthy cards are large enough, even empty
   kContainersTooLarge,  // the pod's containers together exceed the cards, even empty
-  // Pods that leave can help (FailedNodes).
+  // Evictions may make the pod fit (FailedNodes).
   kCardsUncertain,  // cards are blocked by a pod whose cards are not known
   kCore,            // too few cards have the compute
-  kMemory,          // they have the compute, too few have the memory
+  kMemory,          // enough cards have the compute, too few have the memory
   kCoreAndMemory,   // some have the compute, some the memory, too few have both
-  kTogether,        // each container alone would fit, not all together
-  kSearchBound,     // kPlacementStepsMax steps were reached before an answer
+  kTogether,        // each container fits alone, but not all of them together
+  kSearchBound,     // the search ended at its bound of steps without a result
 };
 
 // One sentence without a full stop, such as "too few cards have enough free mgpu-core".
 std::string_view sentence(Reason reason);
 
-// True where evicting pods may make room.
+// Whether evicting pods may make the pod fit.
 bool eviction_can_help(Reason reason);
 
 }  // namespace mgpu::extender

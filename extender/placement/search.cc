@@ -1,23 +1,23 @@
 // Containers are placed in turns, and each turn chooses its container's cards.
 //
-// Order of turns (order_turns): the container that takes the largest part of a card comes first, of
-// equal ones that with more cards, init containers after the others. Large pieces have the fewest
-// places, so that a dead end shows early; an init container often costs nothing on cards where the
-// pod has app containers already, which is known only after these.
+// Order of turns (order_turns): the container that takes the largest fraction of a card comes
+// first, of equal ones that with more cards, init containers after the others. Large requests have
+// the fewest feasible cards, so that a branch without a solution ends early. An init container
+// often costs nothing on cards where the pod has app containers, which is known only after these.
 //
-// run() answers in three steps, from cheap to dear:
+// run() has three steps, in the order of their cost:
 //   1. rest_may_fit: the sum of all requests against the sum of the room. O(cards).
-//   2. dive: each turn takes the best cards of its list and never goes back.
-//      O(containers * cards * log cards). It answers for nearly every pod that fits at all.
+//   2. place_greedily: each turn takes the best cards of its list, without backtracking.
+//      O(containers * cards * log cards). It finds a placement of nearly every pod that fits.
 //   3. search_from: the same with backtracking over all subsets of cards of each turn. Exponential,
-//      and therefore counted in steps of SearchBudget. What the header says is left out makes it
-//      small for the nodes of real clusters, whose cards are mostly equal.
+//      and therefore counted in steps of SearchBudget. The rules in the header keep it small for
+//      the nodes of real clusters, whose cards are mostly equal.
 //
-// A step is one card looked at, in a list or in a choice, so that steps measure time.
+// A step is one card examined, in a list or in a choice, so that steps measure time.
 //
 // What a pod holds of a card is not the sum of its containers (holds.h): Slot::held is computed
 // from the set of containers on the card, Slot::running is the sum without init containers.
-// `running` is what the bound of rest_may_fit needs, since it is never more than `held`.
+// rest_may_fit uses `running` for its bound, since it is never more than `held`.
 #include "extender/placement/search.h"
 
 #include <algorithm>
@@ -36,8 +36,8 @@ ContainerSet bit(std::size_t container) {
   return ContainerSet{1} << container;
 }
 
-// The part of the largest card that a container takes, in its scarcer dimension, in millionths.
-std::int64_t hardness(const ContainerRequest& container, MiB largest) {
+// The fraction of the largest card that a container takes, in its scarcer dimension, in millionths.
+std::int64_t fraction_of(const ContainerRequest& container, MiB largest) {
   constexpr std::int64_t kWhole = 1'000'000;
   if (container.whole) return kWhole;
   const std::int64_t core = container.per_card.core.value() * kWhole / kWholeCard.value();
@@ -48,7 +48,7 @@ std::int64_t hardness(const ContainerRequest& container, MiB largest) {
 bool exchangeable(const GpuRequest& request, std::size_t a, std::size_t b) {
   const ContainerRequest& first = request.containers[a];
   const ContainerRequest& second = request.containers[b];
-  // Between init containers and sidecars the order counts: only neighbours change places freely.
+  // The order of init containers and sidecars matters: only neighbours are exchangeable.
   const bool ordered = first.kind != ContainerKind::kApp && b != a + 1;
   return !ordered && first.kind == second.kind && first.cards == second.cards &&
          first.per_card == second.per_card && first.whole == second.whole;
@@ -57,7 +57,8 @@ bool exchangeable(const GpuRequest& request, std::size_t a, std::size_t b) {
 }  // namespace
 
 struct Search::Rank {
-  int overlap;  // 0: adds nothing to what the pod holds; 1: beside what runs at another time; 2
+  // 0 where it adds nothing to what the pod holds, 1 where it runs at another time, else 2.
+  int overlap;
   Score deficit;
   Position card;
 
@@ -67,7 +68,7 @@ struct Search::Rank {
 Search::Search(const Node& node, CardSet open, Room room, const PlacementContext& context,
                const Policy* policy, SearchBudget& budget)
     : node_(node),
-      ask_(context),
+      context_(context),
       cards_(cards_of(node)),
       open_(open),
       request_(context.request),
@@ -82,8 +83,8 @@ Search::Search(const Node& node, CardSet open, Room room, const PlacementContext
   sum_up_turns();
 }
 
-// `equal_to` makes classes of cards that no later step can tell apart, but for their position: the
-// first card of each class stands for it in tried_an_equal.
+// `equal_to` groups cards that differ only in their position: the first card of each group stands
+// for it in tried_an_equal.
 void Search::open_slots(Room room) {
   slots_.resize(cards_.size());
   for (std::size_t i = 0; i < cards_.size(); ++i) {
@@ -107,7 +108,7 @@ void Search::order_turns() {
   std::vector<Key> keys;
   for (std::size_t i = 0; i < request_.containers.size(); ++i) {
     const ContainerRequest& container = request_.containers[i];
-    keys.emplace_back(-hardness(container, largest), -container.cards,
+    keys.emplace_back(-fraction_of(container, largest), -container.cards,
                       container.kind == ContainerKind::kInit, container.kind,
                       container.per_card.core, container.per_card.memory, i);
   }
@@ -116,7 +117,8 @@ void Search::order_turns() {
   for (std::size_t turn = 0; turn < keys.size(); ++turn) {
     const std::size_t container = std::get<std::size_t>(keys[turn]);
     turns_[turn].container = container;
-    turns_[turn].twin = turn > 0 && exchangeable(request_, turns_[turn - 1].container, container);
+    turns_[turn].same_as_last =
+        turn > 0 && exchangeable(request_, turns_[turn - 1].container, container);
   }
 }
 
@@ -139,22 +141,15 @@ const ContainerRequest& Search::container_of(const Turn& turn) const {
   return request_.containers[turn.container];
 }
 
-Share Search::share_on(const Turn& turn, Position card) const {
-  return container_of(turn).on(cards_[card].capacity);
-}
-
-Share Search::held_with(const Turn& turn, Position card) const {
-  return hold_on(cards_[card].capacity, request_.containers, slots_[card].on | bit(turn.container));
-}
-
 Search::Rank Search::rank(const Turn& turn, Position card, const Share& held) const {
   const Slot& slot = slots_[card];
   const bool init = container_of(turn).kind == ContainerKind::kInit;
   const bool other_time = slot.on != 0 && (init || (slot.on & ~inits_) == 0);
   Rank rank{.overlap = held == slot.held ? 0 : other_time ? 1 : 2, .deficit = 0, .card = card};
   if (policy_ != nullptr) {
-    const Share taken = slot.taken + slot.held;
-    rank.deficit = -policy_->score_card(ask_, node_, cards_[card], taken, share_on(turn, card));
+    const Share share = container_of(turn).on(cards_[card].capacity);
+    rank.deficit =
+        -policy_->score_card(context_, node_, cards_[card], slot.taken + slot.held, share);
   }
   return rank;
 }
@@ -169,14 +164,15 @@ bool Search::spend(std::size_t steps) {
   return true;
 }
 
-// False when there are too few, or the steps ran out.
+// False where there are too few, or the steps ran out.
 bool Search::list_candidates(Turn& turn, Position lowest) {
   if (!spend(slots_.size() - lowest)) return false;
   std::array<Rank, kCardsPerNodeMax> ranks;
   std::size_t count = 0;
   for (CardSet left = open_ & (~CardSet{0} << lowest); left != 0; left &= left - 1) {
     const auto card = static_cast<Position>(std::countr_zero(left));
-    const Share held = held_with(turn, card);
+    const Share held =
+        hold_on(cards_[card].capacity, request_.containers, slots_[card].on | bit(turn.container));
     if (held.fits_in(slots_[card].room)) ranks[count++] = rank(turn, card, held);
   }
   std::sort(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(count));
@@ -185,7 +181,7 @@ bool Search::list_candidates(Turn& turn, Position lowest) {
   return std::cmp_greater_equal(count, container_of(turn).cards);
 }
 
-// A bound from above: cards too full for the smallest of the rest are of no use to it.
+// An upper bound: cards without room for the smallest of the remaining requests do not count.
 bool Search::rest_may_fit(const Turn& turn) const {
   if (turn.rest.zero()) return true;
   Share free;
@@ -197,8 +193,8 @@ bool Search::rest_may_fit(const Turn& turn) const {
   return turn.rest.fits_in(free);
 }
 
-// Whether an earlier candidate of this turn, equal and with the same containers on it, was tried:
-// what follows from it is what would follow from this one, with the two cards exchanged.
+// Whether an equal candidate of this turn with the same containers on it was tried before: the
+// result for this one would be the same, with the two cards exchanged.
 bool Search::tried_an_equal(const Turn& turn, std::size_t from, std::size_t at) const {
   const Slot& slot = slots_[turn.cards[at]];
   for (std::size_t i = from; i < at; ++i) {
@@ -208,62 +204,48 @@ bool Search::tried_an_equal(const Turn& turn, std::size_t from, std::size_t at) 
   return false;
 }
 
-Search::Position Search::lowest_card_of(const Turn& turn) const {
-  const auto chosen = [&](const Slot& slot) { return (slot.on & bit(turn.container)) != 0; };
-  return static_cast<Position>(std::ranges::find_if(slots_, chosen) - slots_.begin());
-}
-
-void Search::put(const Turn& turn, Position card) {
+// Places the container on the card, or removes it from there.
+void Search::toggle(const Turn& turn, Position card) {
   Slot& slot = slots_[card];
-  slot.held = held_with(turn, card);
-  slot.on |= bit(turn.container);
-  if (container_of(turn).kind != ContainerKind::kInit) slot.running += share_on(turn, card);
-}
-
-void Search::take_back(const Turn& turn, Position card) {
-  Slot& slot = slots_[card];
-  slot.on &= ~bit(turn.container);
+  slot.on ^= bit(turn.container);
   slot.held = hold_on(cards_[card].capacity, request_.containers, slot.on);
-  if (container_of(turn).kind != ContainerKind::kInit) slot.running -= share_on(turn, card);
+  slot.running = hold_on(cards_[card].capacity, request_.containers, slot.on & ~inits_);
 }
 
-void Search::take_back_all() {
-  for (Slot& slot : slots_) {
-    slot.on = 0;
-    slot.held = slot.running = Share{};
-  }
-}
-
-bool Search::dive() {
+bool Search::place_greedily() {
   for (Turn& turn : turns_) {
     if (!list_candidates(turn, 0)) return false;
     const auto wanted = static_cast<std::size_t>(container_of(turn).cards);
-    for (std::size_t i = 0; i < wanted; ++i) put(turn, turn.cards[i]);
+    for (std::size_t i = 0; i < wanted; ++i) toggle(turn, turn.cards[i]);
   }
   return true;
 }
 
-// Of two exchangeable containers the later one takes no card below the earlier one's lowest: the
-// other order is the same placement with the two exchanged.
+// Of two exchangeable containers the later one takes no card below the lowest card of the earlier
+// one: that would be the same placement with the two exchanged.
 bool Search::search_from(std::size_t at) {
   if (at == turns_.size()) return true;
   Turn& turn = turns_[at];
   if (!rest_may_fit(turn)) return false;
-  const Position lowest = turn.twin ? lowest_card_of(turns_[at - 1]) : Position{0};
-  return list_candidates(turn, lowest) && choose(at, container_of(turn).cards, 0);
+  const auto has_last = [&](const Slot& slot) {
+    return !turn.same_as_last || (slot.on & bit(turns_[at - 1].container)) != 0;
+  };
+  const auto lowest = std::ranges::find_if(slots_, has_last) - slots_.begin();
+  return list_candidates(turn, static_cast<Position>(lowest)) &&
+         choose(at, container_of(turn).cards, 0);
 }
 
-// Equal cards stand in a turn's list in the order of their positions, so that leaving out the
-// later ones never leaves out what a twin of this container may still use.
+// Equal cards are in a turn's list in the order of their positions, so that a skipped card is never
+// one that the next, exchangeable container could still use.
 bool Search::choose(std::size_t at, std::int32_t missing, std::size_t from) {
   if (missing == 0) return search_from(at + 1);
   const Turn& turn = turns_[at];
   for (std::size_t i = from; i + static_cast<std::size_t>(missing) <= turn.candidates; ++i) {
     if (tried_an_equal(turn, from, i)) continue;
     if (!spend(1)) return false;
-    put(turn, turn.cards[i]);
+    toggle(turn, turn.cards[i]);
     if (choose(at, missing - 1, i + 1)) return true;
-    take_back(turn, turn.cards[i]);
+    toggle(turn, turn.cards[i]);
     if (out_of_steps_) return false;
   }
   return false;
@@ -272,8 +254,11 @@ bool Search::choose(std::size_t at, std::int32_t missing, std::size_t from) {
 Outcome Search::run() {
   if (turns_.empty()) return Outcome::kFound;
   if (!rest_may_fit(turns_.front())) return Outcome::kNone;
-  if (dive()) return Outcome::kFound;
-  take_back_all();
+  if (place_greedily()) return Outcome::kFound;
+  for (Slot& slot : slots_) {
+    slot.on = 0;
+    slot.held = slot.running = Share{};
+  }
   if (!out_of_steps_ && search_from(0)) return Outcome::kFound;
   return out_of_steps_ ? Outcome::kBound : Outcome::kNone;
 }

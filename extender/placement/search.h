@@ -1,10 +1,10 @@
 // The packing search: cards for all containers of a pod at once. Pure.
 //
-// First a dive: the hardest container first, each on the best cards that are left. Where the dive
-// ends without an answer, an exact search with backtracking, which leaves out
-//   - cards that are as good as one tried before: equal in size, room and the containers so far;
+// A greedy pass places the largest container first, and each on the best cards that are left. Where
+// it fails, an exact search with backtracking follows, which skips
+//   - cards that equal one tried before in size, room and the containers placed on them;
 //   - equal containers in another order;
-//   - branches whose remaining containers exceed the room in sum.
+//   - branches whose remaining containers exceed the sum of the room.
 #pragma once
 
 #include <array>
@@ -31,40 +31,40 @@ enum class Outcome : std::uint8_t {
 
 class Search {
  public:
-  // Only cards of `open` are chosen; without a policy the first cards are the best ones. Where init
-  // containers are asked, containers go first to cards on which they add nothing to what the pod
-  // holds, then to cards on which they run at another time than what the pod has there. The
-  // arguments outlive the search. REQUIRES: a request as read_request makes it.
+  // Only cards of `open` are chosen; without a policy the first cards are preferred. In a pod with
+  // init containers, a container is placed first on cards where it adds nothing to what the pod
+  // holds, then on cards whose containers of this pod run at another time. The arguments outlive
+  // the search. REQUIRES: a request as read_request returns it.
   Search(const Node& node, CardSet open, Room room, const PlacementContext& context,
          const Policy* policy, SearchBudget& budget);
 
   // REQUIRES: not called before.
   Outcome run();
 
-  // REQUIRES: run() gave kFound.
+  // REQUIRES: run() returned kFound.
   Placement placement() const;
 
  private:
   using Position = std::uint8_t;  // of a card in its node
 
-  // A container's turn to be placed.
+  // The placing of one container.
   struct Turn {
     std::size_t container;
-    bool twin;       // equal to the container of the turn before, and exchangeable with it
-    Share rest;      // what this turn and the later ones ask in sum, init containers left out
-    Share smallest;  // the least that one of them asks of a card, in each dimension
+    bool same_as_last;  // exchangeable with the container of the turn before
+    Share rest;         // the sum of this and the later requests, without init containers
+    Share smallest;     // the smallest of their requests of one card, in each dimension
     std::size_t candidates = 0;
     std::array<Position, kCardsPerNodeMax> cards;  // those with room for it, best first
   };
   struct Slot {
     Share room;
-    Share taken;           // as policies see it
+    Share taken;           // what policies count as taken
     std::size_t equal_to;  // the lowest position of an equal card
-    ContainerSet on = 0;
-    Share held;     // what the pod holds so far
-    Share running;  // the same without init containers
+    ContainerSet on = 0;   // the containers placed on the card
+    Share held;            // what the pod holds of it so far
+    Share running;         // the same without init containers
   };
-  // Of a candidate; the least comes first.
+  // The order of candidates, ascending.
   struct Rank;
 
   void open_slots(Room room);
@@ -72,26 +72,19 @@ class Search {
   void sum_up_turns();
 
   const ContainerRequest& container_of(const Turn& turn) const;
-  Share share_on(const Turn& turn, Position card) const;
-  Share held_with(const Turn& turn, Position card) const;
   Rank rank(const Turn& turn, Position card, const Share& held) const;
-
   bool spend(std::size_t steps);
   bool list_candidates(Turn& turn, Position lowest);
   bool rest_may_fit(const Turn& turn) const;
   bool tried_an_equal(const Turn& turn, std::size_t from, std::size_t at) const;
-  Position lowest_card_of(const Turn& turn) const;
+  void toggle(const Turn& turn, Position card);
 
-  void put(const Turn& turn, Position card);
-  void take_back(const Turn& turn, Position card);
-  void take_back_all();
-
-  bool dive();
+  bool place_greedily();
   bool search_from(std::size_t turn);
   bool choose(std::size_t turn, std::int32_t missing, std::size_t from);
 
   const Node& node_;
-  const PlacementContext ask_;
+  const PlacementContext context_;
   std::span<const Card> cards_;
   CardSet open_;
   const GpuRequest& request_;

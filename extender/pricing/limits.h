@@ -5,13 +5,14 @@
 
 namespace mgpu::extender {
 
-// Kinds of card (model and size) that prices tell apart; a cluster has a handful. The tables take
-// some 100 KiB for each.
+// Kinds of cards (model and size) with prices of their own; most clusters have fewer than ten. The
+// tables take some 100 KiB for each.
 inline constexpr std::size_t kCardKindsMax = 32;
+// Kinds that are counted to find the most frequent ones.
 inline constexpr std::size_t kCardKindsCountedMax = 1024;
-// Cards of one node that prices look at together; a node with more counts as several.
+// Free cards of one node that are priced together; a node with more counts as several.
 inline constexpr std::size_t kFreeCardsTogetherMax = 16;
-// Classes of pods that prices are made for; each costs a refresh some 50 us.
+// Classes of pods with prices; each adds some 50 us to a refresh.
 inline constexpr std::size_t kPricedClassesMax = 512;
 
 }  // namespace mgpu::extender

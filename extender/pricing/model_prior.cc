@@ -2,38 +2,38 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
-#include "extender/placement/model_name.h"
+#include "extender/placement/card_model.h"
 
 namespace mgpu::extender {
 namespace {
 
-// Beside each card.
+// The requests of a pod for each of its cards.
 constexpr std::int64_t kMilliCpu = 8'000;
+constexpr std::int64_t kMilliCpuOfSeveral = 12'000;  // where it has several cards
 constexpr std::int64_t kMemoryMiB = 40'000;
-// The same, of pods that take all cards of a node.
-constexpr std::int64_t kMilliCpuOfSeveral = 12'000;
 
 struct Model {
   std::string name;
   std::int32_t most_cards;  // of one node
 };
 
-std::vector<Model> models_of(const Kinds& kinds, const LargestNodes& nodes) {
+std::vector<Model> models_of(const Kinds& kinds) {
   std::vector<Model> models;
   for (std::size_t kind = 1; kind < kinds.size(); ++kind) {
     const std::string& name = kinds[kind].model;
     const auto same = [&](const Model& model) { return same_model(model.name, name); };
     const auto at = std::ranges::find_if(models, same);
     if (at != models.end())
-      at->most_cards = std::max(at->most_cards, nodes.cards_of(kind));
+      at->most_cards = std::max(at->most_cards, kinds.most_cards(kind));
     else if (!name.empty())
-      models.push_back({name, nodes.cards_of(kind)});
+      models.push_back({name, kinds.most_cards(kind)});
   }
   return models;
 }
 
-WeightedClass insisting(const Model& model, std::int32_t cards, double probability) {
+WeightedClass prior_class(const Model& model, std::int32_t cards, double probability) {
   const std::int64_t milli_cpu = cards > 1 ? kMilliCpuOfSeveral : kMilliCpu;
   return {.what = {.host = {MilliCpu(cards * milli_cpu), MiB(cards * kMemoryMiB)},
                    .cards = cards,
@@ -47,24 +47,15 @@ WeightedClass insisting(const Model& model, std::int32_t cards, double probabili
 
 }  // namespace
 
-void LargestNodes::add(const Node& node, const Kinds& kinds) {
-  most_.resize(kinds.size());
-  std::vector<std::int32_t> cards(kinds.size());
-  for (const Card& card : node.cards) ++cards[kinds.find(kind_of(card))];
-  for (std::size_t kind = 0; kind < cards.size(); ++kind)
-    most_[kind] = std::max(most_[kind], cards[kind]);
-}
-
-void add_model_prior(const Kinds& kinds, const LargestNodes& nodes, Workload& workload) {
-  const std::vector<Model> models = models_of(kinds, nodes);
+void add_model_prior(const Kinds& kinds, Workload& workload) {
+  const std::vector<Model> models = models_of(kinds);
   if (workload.classes.empty() || models.size() < 2) return;
   const auto count = static_cast<double>(models.size());
   for (WeightedClass& one : workload.classes)
-    one.probability *= 1 - kUnseenOfOneCard - kUnseenOfANode;
+    one.probability *= 1 - kPriorOfOneCard - kPriorOfANode;
   for (const Model& model : models) {
-    workload.classes.push_back(insisting(model, 1, kUnseenOfOneCard / count));
-    workload.classes.push_back(
-        insisting(model, std::max(model.most_cards, 1), kUnseenOfANode / count));
+    workload.classes.push_back(prior_class(model, 1, kPriorOfOneCard / count));
+    workload.classes.push_back(prior_class(model, model.most_cards, kPriorOfANode / count));
   }
 }
 

@@ -10,29 +10,12 @@
 namespace mgpu::extender {
 namespace {
 
-constexpr float kMilliPerCore = 1000;
-constexpr float kMiBPerGiB = 1024;
-// More than any node has, so that no class ever lacks it.
-constexpr float kPlenty = 1e5F;
+// More than any node has, so that it is enough for every class.
+constexpr float kEnough = 1e5F;
 
 Share held(std::span<const CardHold> pod, CardIndex card) {
   const auto at = std::ranges::find(pod, card, &CardHold::card);
   return at == pod.end() ? Share{} : at->share;
-}
-
-void set_host(NodeRoom& room, const Node& node, const NodeResources& host) {
-  if (node.allocatable.zero()) {
-    room.cores = room.gib = kPlenty;
-    return;
-  }
-  const NodeResources left = room_in(node.resources_left(), host);
-  room.cores = static_cast<float>(left.cpu.value()) / kMilliPerCore;
-  room.gib = static_cast<float>(left.memory.value()) / kMiBPerGiB;
-}
-
-float part(MiB free, MiB capacity) {
-  if (capacity.zero()) return 1;
-  return static_cast<float>(free.value()) / static_cast<float>(capacity.value());
 }
 
 }  // namespace
@@ -41,44 +24,47 @@ KindId kind_of(const Card& card) {
   return card.kind != 0 ? card.kind : kind_id(card.model, card.capacity.memory);
 }
 
-Kinds::Kinds(std::vector<CardKind> kinds) {
-  kinds_.push_back({});
-  ids_.push_back(0);
-  for (CardKind& kind : kinds) {
-    if (kinds_.size() > kCardKindsMax) break;
-    ids_.push_back(kind.id());
-    kinds_.push_back(std::move(kind));
-  }
-}
-
 std::uint16_t Kinds::find(KindId id) const {
   const auto at = std::ranges::find(ids_, id);
   return at == ids_.end() ? std::uint16_t{0} : static_cast<std::uint16_t>(at - ids_.begin());
 }
 
 void KindCount::add(const Node& node) {
+  for (Counted& one : counted_) one.on_node = 0;
   for (const Card& card : cards_of(node)) {
     const KindId id = kind_of(card);
-    const auto at = std::ranges::find(counted_, id, &Counted::id);
-    if (at != counted_.end())
-      ++at->cards;
-    else if (counted_.size() < kCardKindsCountedMax)
-      counted_.push_back({{card.model, card.capacity.memory}, id, 1});
+    auto at = std::ranges::find(counted_, id, &Counted::id);
+    if (at == counted_.end()) {
+      if (counted_.size() >= kCardKindsCountedMax) continue;
+      at = counted_.insert(at, {{card.model, card.capacity.memory}, id});
+    }
+    ++at->cards;
+    at->most_cards = std::max(at->most_cards, ++at->on_node);
   }
 }
 
 Kinds KindCount::kinds() const {
   std::vector<Counted> sorted = counted_;
   std::ranges::stable_sort(sorted, std::greater<>{}, &Counted::cards);
-  std::vector<CardKind> kinds;
-  for (Counted& one : sorted) kinds.push_back(std::move(one.kind));
-  return Kinds(std::move(kinds));
+  sorted.resize(std::min(sorted.size(), kCardKindsMax));
+  Kinds kinds;
+  for (Counted& one : sorted) {
+    kinds.kinds_.push_back(std::move(one.kind));
+    kinds.ids_.push_back(one.id);
+    kinds.most_cards_.push_back(one.most_cards);
+  }
+  return kinds;
 }
 
 NodeRoom room_after(const Node& node, const Kinds& kinds, const NodeResources& host,
                     std::span<const CardHold> pod) {
   NodeRoom room;
-  set_host(room, node, host);
+  room.cores = room.gib = kEnough;
+  if (!node.allocatable.zero()) {
+    const NodeResources left = room_in(node.resources_left(), host);
+    room.cores = static_cast<float>(left.cpu.value()) / kMilliPerCore;
+    room.gib = static_cast<float>(left.memory.value()) / kMiBPerGiB;
+  }
   KindId last = 0;
   std::uint16_t kind = 0;
   for (const Card& card : cards_of(node)) {
@@ -88,8 +74,10 @@ NodeRoom room_after(const Node& node, const Kinds& kinds, const NodeResources& h
     const KindId id = kind_of(card);
     if (id != last) kind = kinds.find(id);
     last = id;
+    const auto memory = static_cast<float>(free.memory.value());
+    const auto capacity = static_cast<float>(card.capacity.memory.value());
     room.cards[room.count++] = {kind, static_cast<std::uint8_t>(free.core.value()),
-                                part(free.memory, card.capacity.memory)};
+                                capacity == 0 ? 1 : memory / capacity};
   }
   return room;
 }

@@ -1,17 +1,18 @@
 // Reads from the choices in price tables which pods they pack, for all nodes together.
 //
-// A dynamic program says how its best value came about: choice[r] is the size taken at r percent
-// free, and the rest of the packing is that of r - size. Following these choices card by card would
-// take 100 steps for each of thousands of cards. Equal cards follow equal choices, so instead cards
-// are counted: how many stand at (kind, price of card memory, percent free, pair of prices). Going
-// from 100 percent down, all cards of one count move on together to what is left after their
+// The choices of a dynamic program lead back to its best packing: choice[r] is the size taken at r
+// percent free, and the rest of the packing is that of r - size. To follow these choices for each
+// card would take 100 steps for each of thousands of cards. Equal cards have equal choices, so
+// cards are counted instead, by (kind, price of card memory, percent free, pair of prices). From
+// 100 percent downwards, all cards of one count are moved together to what is left after their
 // choice.
 //
-//   add    O(cards) for a node, beside its value at all pairs
-//   pods   O(kinds * prices of card memory * 100 * 60 + classes), however many nodes there are
+//   add    O(cards) for a node, and its value at all pairs
+//   pods   O(kinds * prices of card memory * 100 * 60 + classes), for any number of nodes
 //
-// Free cards come first, in the same way: from the most free cards together downwards, a class of
-// several cards takes n of them, or one card goes to the counts of single cards at 100 percent.
+// Free cards are handled first, in the same way: from the most free cards together downwards, a
+// class of several cards takes n of them, or one card moves to the counts of single cards at 100
+// percent.
 #include "extender/pricing/packing.h"
 
 #include <algorithm>
@@ -41,7 +42,8 @@ void Packing::add(const NodeRoom& room) {
   std::uint16_t kind = 0;
   for (const CardRoom& card : room.all()) {
     if (card.percent < kWhole) {
-      add_part(card, pair);
+      const std::size_t nu = best_price(card.kind, card.percent, card.memory, pair);
+      ++cards_[card.kind][nu][card.percent][pair];
       continue;
     }
     if (card.kind != kind) add_free(kind, std::exchange(free, 0), pair);
@@ -51,18 +53,17 @@ void Packing::add(const NodeRoom& room) {
   add_free(kind, free, pair);
 }
 
-// At the price of card memory at which the card's bound is the least, as PriceTables::add_part.
-void Packing::add_part(const CardRoom& card, std::size_t pair) {
-  const auto& by_price = tables_.tables_[card.kind].by_price;
+// The price of card memory at which the bound of a card is the least, as PriceTables::add_part.
+std::size_t Packing::best_price(std::size_t kind, std::size_t percent, float memory,
+                                std::size_t pair) const {
+  const auto& by_price = tables_.tables_[kind].by_price;
+  const auto value = [&](std::size_t nu) {
+    return by_price[nu].value[percent][pair] + tables_.nus_[nu] * memory;
+  };
   std::size_t best = 0;
-  float least = 0;
-  for (std::size_t nu = 0; nu < by_price.size(); ++nu) {
-    const float value = by_price[nu].value[card.percent][pair] + tables_.nus_[nu] * card.memory;
-    if (nu > 0 && value >= least) continue;
-    least = value;
-    best = nu;
-  }
-  ++cards_[card.kind][best][card.percent][pair];
+  for (std::size_t nu = 1; nu < by_price.size(); ++nu)
+    if (value(nu) < value(best)) best = nu;
+  return best;
 }
 
 void Packing::add_free(std::uint16_t kind, std::size_t cards, std::size_t pair) {
@@ -73,18 +74,7 @@ void Packing::add_free(std::uint16_t kind, std::size_t cards, std::size_t pair) 
   }
 }
 
-std::size_t Packing::best_price_of_whole(std::size_t kind, std::size_t pair) const {
-  const auto& by_price = tables_.tables_[kind].by_price;
-  const auto value = [&](std::size_t nu) {
-    return by_price[nu].value[kWhole][pair] + tables_.nus_[nu];
-  };
-  std::size_t best = 0;
-  for (std::size_t nu = 1; nu < by_price.size(); ++nu)
-    if (value(nu) < value(best)) best = nu;
-  return best;
-}
-
-// Descending: what is left of a group of free cards is a smaller group, which comes later.
+// Descending: what is left of a group of free cards is a smaller group, which is handled later.
 void Packing::unpack_free(std::size_t kind) {
   for (std::size_t free = kFreeCardsTogetherMax; free > 0; --free) {
     for (std::size_t pair = 0; pair < kPricePairs; ++pair) {
@@ -92,7 +82,7 @@ void Packing::unpack_free(std::size_t kind) {
       if (nodes == 0) continue;
       const std::int16_t taken = tables_.tables_[kind].choice[free][pair];
       if (taken == kNothing) {
-        cards_[kind][best_price_of_whole(kind, pair)][kWhole][pair] += nodes;
+        cards_[kind][best_price(kind, kWhole, 1, pair)][kWhole][pair] += nodes;
         free_[kind][free - 1][pair] += nodes;
       } else {
         const auto at = static_cast<std::size_t>(taken);
@@ -103,8 +93,8 @@ void Packing::unpack_free(std::size_t kind) {
   }
 }
 
-// Descending by percent free, for the same reason. Where nothing is taken at r, the choice at r - 1
-// is as good.
+// Descending by percent free, for the same reason. Where nothing is taken at r, the best packing is
+// that of r - 1.
 void Packing::unpack_cards(std::size_t kind, std::size_t nu) {
   const auto& knapsack = tables_.tables_[kind].by_price[nu];
   Counts& counts = cards_[kind][nu];
@@ -127,9 +117,10 @@ void Packing::unpack_cards(std::size_t kind, std::size_t nu) {
       if (taken[size][pair] > 0) share_out(kind, nu, size, pair, taken[size][pair]);
 }
 
-// Between the classes of one size, as the soft maximum weighs them: class c gets the part
-// p_c e^(v_c/t) / sum of p e^(v/t), which is p_c / (sum of p) * e^((v_c - b)/t). These parts sum up
-// to 1. They are the derivatives of b by v_c, which makes the packing a subgradient (refine.h).
+// Divides pods of one size among its classes by the weights of the soft maximum: class c gets the
+// fraction p_c e^(v_c/t) / sum of p e^(v/t), which is p_c / (sum of p) * e^((v_c - b)/t). These
+// fractions sum up to 1. They are the derivatives of b by v_c, which makes the packing a
+// subgradient (refinement.h).
 void Packing::share_out(std::size_t kind, std::size_t nu, std::size_t size, std::size_t pair,
                         double pods) {
   const float best = tables_.tables_[kind].by_price[nu].size_value[size][pair];

@@ -1,5 +1,6 @@
-// What is known of the pods to come, and what room is worth to them: made off the hot path, never
-// changed, shared by every decision until the next one takes its place. Pure.
+// The expected workload, and the value of free cards for it. A snapshot is built outside the
+// scheduling path, is immutable, and is used by all decisions until the next one is published.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +14,9 @@ namespace mgpu::extender {
 struct PriceSnapshot {
   std::uint64_t version = 0;  // differs between price snapshots of one process
   Workload workload;
-  TargetWorkload target;  // of `workload`, for FGD: empty, and FGD is BestFit
+  TargetWorkload target;  // for the policy fgd, which is bestfit where it is empty
   Prices prices;          // of `workload`'s classes
-  PriceTables tables;     // of these prices, for equilibrium: empty, and it is binpack
+  PriceTables tables;     // for the policy equilibrium, which is binpack where they are empty
 };
 
 }  // namespace mgpu::extender

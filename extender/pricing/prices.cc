@@ -1,26 +1,25 @@
-// How the tables of prices.h are made, and how a node's value is read from them.
+// Builds the tables of prices.h, and reads a node's value from them.
 //
-// Exact packing of a node is a knapsack problem with a dimension for each card and two for the
-// host, far too slow for every node of every decision. A Lagrangian bound takes the host's
-// dimensions away: CPU and memory are paid for at fixed prices, after which each card is a knapsack
-// of its own with one dimension, its compute. What is left is a choice of the prices that bound
-// best, here the best of a fixed grid of 60 pairs. A grid, and not a search for the best pair,
-// because then all that depends on the workload can be computed once for all nodes, and a decision
-// is left with additions: one row of 60 numbers for each card, and a minimum at the end.
+// Exact packing of a node is a knapsack problem with a dimension for each card and two for CPU and
+// memory, which is far too slow for every node of every decision. A Lagrangian bound removes the
+// two dimensions: CPU and memory have fixed prices, and each card is a knapsack of its own with one
+// dimension, its compute. The prices with the best bound are chosen from a fixed grid of 60 pairs.
+// With a grid, all that depends on the workload is computed once for all nodes, and a decision
+// consists of additions: one row of 60 numbers for each card, and a minimum at the end.
 //
-// With S sizes, C classes, n kinds of card, N prices of card memory (1 or 5) and 60 pairs:
-//   tables  O(n * N * (100 * S + C) * 60), once for each round of refine.h
+// With S sizes, C classes, n kinds of cards, N prices of card memory (1 or 5) and 60 pairs:
+//   tables  O(n * N * (100 * S + C) * 60), once for each round of refinement.h
 //   value   O(cards * N * 60) additions
 //
-// The value is a bound of what can be packed, that is, never less than the worth of any packing,
-// but in four cases, each of which buys speed: the soft maximum may lie below the largest worth of
-// a size (price_size); a class that takes parts of several cards counts as taking them whole
-// (fill_free_cards); so many cards that they do not stand in one table are looked at in groups
-// (add_cards); and so are cards of different kinds on one node (values).
+// The value is an upper bound of the worth of any packing, except in four cases, which make it
+// faster: the soft maximum may be below the largest worth of a size (price_size); a class that
+// takes parts of several cards counts as taking them whole (fill_free_cards); more cards than one
+// table covers are priced in groups (add_cards); and so are cards of different kinds on one node
+// (values).
 //
-// Every number of a pair stands in one row (PairRow), and the inner loops run over rows, so that
-// the compiler turns them into vector instructions. Single precision is enough: values are at most
-// some hundred GPUs, and differences that matter are hundredths of one.
+// The numbers of all pairs are in one row (PairRow), and the inner loops run over rows, so that the
+// compiler can use vector instructions. Single precision is enough: values are at most some hundred
+// GPUs, and relevant differences are hundredths of one.
 #include "extender/pricing/prices.h"
 
 #include <algorithm>
@@ -28,32 +27,26 @@
 #include <map>
 #include <utility>
 
-#include "extender/placement/model_name.h"
+#include "extender/placement/card_model.h"
 #include "extender/pricing/limits.h"
 
 namespace mgpu::extender {
 namespace {
 
 constexpr std::int32_t kWhole = 100;
-constexpr float kMilliPerCore = 1000;
-constexpr float kMiBPerGiB = 1024;
-// Of what no class of a kind would pack: never the best, and far from overflow.
+// The value of a size that no class of a kind packs: never the best, and far from overflow.
 constexpr float kWorthless = -1e6F;
 
-constexpr PairRow row_of_cpu() {
+constexpr PairRow row_of(auto price_of) {
   PairRow row{};
-  for (std::size_t q = 0; q < kPricePairs; ++q) row[q] = kCpuPrices[q / kMemoryPrices.size()];
+  for (std::size_t q = 0; q < kPricePairs; ++q) row[q] = price_of(q);
   return row;
 }
 
-constexpr PairRow row_of_memory() {
-  PairRow row{};
-  for (std::size_t q = 0; q < kPricePairs; ++q) row[q] = kMemoryPrices[q % kMemoryPrices.size()];
-  return row;
-}
-
-constexpr PairRow kLambda = row_of_cpu();
-constexpr PairRow kMu = row_of_memory();
+constexpr PairRow kLambda =
+    row_of([](std::size_t q) { return kCpuPrices[q / kMemoryPrices.size()]; });
+constexpr PairRow kMu =
+    row_of([](std::size_t q) { return kMemoryPrices[q % kMemoryPrices.size()]; });
 
 float memory_part(const PodClass& what, const CardKind& kind) {
   if (what.whole || kind.memory.zero()) return what.cards > 0 ? 1.0F : 0.0F;
@@ -84,6 +77,7 @@ PricedClass priced_class(const WeightedClass& weighted, const Kinds& kinds) {
   return priced;
 }
 
+// Whether it requests a larger fraction of some kind's memory than of its compute.
 bool memory_before_compute(const PricedClass& priced) {
   const float percent = static_cast<float>(priced.percent) / kWhole;
   for (std::size_t kind = 1; kind < priced.fits.size(); ++kind)
@@ -122,8 +116,7 @@ PriceTables::PriceTables(const Workload& workload, Kinds kinds, const Prices& pr
     tables.by_price.resize(nus_.size());
     tables.whole_card.fill(-kWorthless);
     for (std::size_t nu = 0; nu < nus_.size(); ++nu) {
-      price_sizes(kind, nus_[nu], tables.by_price[nu]);
-      fill_knapsack(tables.by_price[nu]);
+      fill_knapsack(kind, nus_[nu], tables.by_price[nu]);
       const PairRow& whole = tables.by_price[nu].value[kWhole];
       for (std::size_t q = 0; q < kPricePairs; ++q)
         tables.whole_card[q] = std::min(tables.whole_card[q], whole[q] + nus_[nu]);
@@ -143,14 +136,14 @@ void PriceTables::sort_classes() {
 
 void PriceTables::choose_card_memory_prices() {
   nus_.push_back(0);
-  const auto counts = [](const PricedClass& one) {
+  const auto needs_prices = [](const PricedClass& one) {
     return one.cards == 1 && one.percent < kWhole && memory_before_compute(one);
   };
-  if (std::ranges::none_of(classes_, counts)) return;
-  nus_.assign(kCardMemoryPrices.begin(), kCardMemoryPrices.end());
+  if (std::ranges::any_of(classes_, needs_prices))
+    nus_.assign(kCardMemoryPrices.begin(), kCardMemoryPrices.end());
 }
 
-// v_c for every pair of prices, less what the class's part of a card's memory costs.
+// v_c for every pair of prices, minus the price of its fraction of the card's memory.
 void PriceTables::worth(std::size_t at, float nu, float card_memory, PairRow& out) const {
   const PricedClass& one = classes_[at];
   const float net = net_[at] - nu * card_memory;
@@ -184,15 +177,12 @@ void PriceTables::price_size(std::size_t kind, float nu, const Size& size, PairR
   for (std::size_t q = 0; q < kPricePairs; ++q) out[q] += kSoftness * std::log(sum[q]);
 }
 
-void PriceTables::price_sizes(std::size_t kind, float nu, Knapsack& out) const {
+// K(r), r = 0 .. 100: the unbounded knapsack of one card, by the size taken last. A remainder stays
+// free, so that K(r) is never less than K(r - 1).
+void PriceTables::fill_knapsack(std::size_t kind, float nu, Knapsack& out) const {
   out.size_value.resize(sizes_.size());
   for (std::size_t size = 0; size < sizes_.size(); ++size)
     price_size(kind, nu, sizes_[size], out.size_value[size]);
-}
-
-// K(r), r = 0 .. 100: the unbounded knapsack of one card, by the size taken last. A part that no
-// size fills is left over, which is why K(r) is never less than K(r - 1).
-void PriceTables::fill_knapsack(Knapsack& out) const {
   out.value.resize(kWhole + 1);
   out.choice.resize(kWhole + 1);
   out.value[0].fill(0);
@@ -209,10 +199,10 @@ void PriceTables::fill_knapsack(Knapsack& out) const {
   }
 }
 
-// Z(f): free cards of one kind, by what is done with the last of them: either it is filled by
-// itself as K(100) says, or it is one of the n cards of a class of several. A class that takes a
-// part of each of several cards counts as taking them whole: otherwise what is left of one card
-// would depend on the others, and they could not be looked at one by one.
+// Z(f): free cards of one kind, by the use of the last of them: it is filled by itself, K(100), or
+// it is one of the n cards of a class of several. A class that takes a part of each of several
+// cards counts as taking them whole: otherwise what is left of one card would depend on the others,
+// and they could not be priced one by one.
 void PriceTables::fill_free_cards(std::size_t kind, KindTables& out) const {
   out.free_cards.resize(kFreeCardsTogetherMax + 1);
   out.choice.resize(kFreeCardsTogetherMax + 1);
@@ -233,7 +223,7 @@ void PriceTables::fill_free_cards(std::size_t kind, KindTables& out) const {
   }
 }
 
-// More than kFreeCardsTogetherMax cards count as several nodes' worth of them.
+// More than kFreeCardsTogetherMax cards are priced in groups of that many.
 void PriceTables::add_cards(const CardRoom& card, std::size_t free, PairRow& sums) const {
   while (free > 0) {
     const std::size_t together = std::min(free, kFreeCardsTogetherMax);
@@ -243,8 +233,8 @@ void PriceTables::add_cards(const CardRoom& card, std::size_t free, PairRow& sum
   }
 }
 
-// A card in part use. Each card takes the price of card memory that bounds it best: the minimum of
-// bounds is a bound, and one that is chosen for each card is no worse than one for all of them.
+// A card in part use, at the price of card memory with its best bound: the minimum of bounds is a
+// bound, and a price chosen for each card is no worse than one for all of them.
 void PriceTables::add_part(const CardRoom& card, PairRow& sums) const {
   const auto& by_price = tables_[card.kind].by_price;
   if (by_price.size() == 1) {
@@ -262,8 +252,8 @@ void PriceTables::add_part(const CardRoom& card, PairRow& sums) const {
   for (std::size_t q = 0; q < kPricePairs; ++q) sums[q] += least[q];
 }
 
-// Free cards of one kind that stand side by side are looked at together, since pods of several
-// cards may take them. Cards of another kind between them divide them: no pod is packed across.
+// Neighbouring free cards of one kind are priced together, since pods of several cards may take
+// them. Cards of another kind between them separate them: no pod is packed across.
 void PriceTables::values(const NodeRoom& room, PairRow& sums) const {
   for (std::size_t q = 0; q < kPricePairs; ++q)
     sums[q] = kLambda[q] * room.cores + kMu[q] * room.gib;

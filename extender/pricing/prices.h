@@ -1,24 +1,25 @@
-// Prices: what a class of pods must pay for room on a card because more of it would be packed than
-// will come. They make the value of a node's room, by which the policy "equilibrium" decides:
+// Prices: a class of pods has a supply price where the free cards would pack more of its pods than
+// are expected. With these prices a node has a value, which the policy "equilibrium" keeps high:
 //
-//   value(node) = the most GPU that the pods to come could still pack into what is free of it,
-//                 where a pod of class c is worth g_c - s_c, its GPUs less its supply price.
+//   value(node) = the most GPUs that expected pods can pack into what is free on the node, where a
+//                 pod of class c has the worth g_c - s_c, its GPUs minus its supply price.
 //
 // It is the Lagrangian bound of the node's packing problem. Every pair of a price of CPU (lambda,
-// GPUs per core) and of memory (mu, GPUs per GiB) gives an upper bound, the least of them is taken:
+// GPUs per core) and of memory (mu, GPUs per GiB) gives an upper bound, and the least is taken:
 //
 //   v_c         = g_c - s_c - lambda*cpu_c - mu*memory_c
-//   b(size)     = t * ln( sum_c p_c e^(v_c/t) / sum_c p_c ), over the classes that ask for a part
-//                 of this size of one card (a soft maximum: classes that are alike share)
+//   b(size)     = t * ln( sum_c p_c e^(v_c/t) / sum_c p_c ), over the classes that request a part
+//                 of this size of one card (a soft maximum, which similar classes share)
 //   K(r)        = max( K(r-1), max over sizes: K(r - size) + b(size) ), r = 0..100 percent free
 //   Z(f)        = max( Z(f-1) + K(100), max over classes of n cards: Z(f-n) + v_c )
 //   value(node) = min over (lambda, mu) of
 //                 lambda*cores + mu*GiB + Z(free cards) + sum over cards in part use of K(r)
 //
-// Card memory is a third price, of each card by itself: nu (GPUs per whole card memory) is taken
-// off v_c for the part of the card's memory that the class asks, and nu times the free part is
-// added to the card's K; the least over nu counts. Where no class asks for more of a card's memory
-// than of its compute, memory cannot be short before compute is, and nu is 0.
+// Card memory has a third price, for each card separately: nu (GPUs per whole card memory) times
+// the fraction of the card's memory that the class requests is subtracted from v_c, nu times the
+// free fraction is added to the card's K, and the least over nu is taken. Where no class requests a
+// larger fraction of a card's memory than of its compute, memory is never short before compute, and
+// nu is 0.
 //
 // Lagrangian bounds of packing: Martello and Toth, "Knapsack Problems", 1990, section 3.2. Pure.
 #pragma once
@@ -50,7 +51,7 @@ struct Prices {
   std::vector<float> supply;
 };
 
-// A class with what the tables need of it.
+// A class as the tables use it.
 struct PricedClass {
   float probability = 0;
   float gpus = 0;  // g_c: cards times percent
@@ -58,20 +59,20 @@ struct PricedClass {
   float gib = 0;
   std::int32_t cards = 0;
   std::int32_t percent = 0;        // of each card; 100 where whole
-  std::vector<float> card_memory;  // by kind: the part of a card's memory that it asks
-  std::vector<std::uint8_t> fits;  // by kind: it accepts the model and is not too large
+  std::vector<float> card_memory;  // by kind: the fraction of a card's memory that it requests
+  std::vector<std::uint8_t> fits;  // by kind: whether it accepts the model and is not too large
 };
 std::vector<PricedClass> priced_classes(const Workload& workload, const Kinds& kinds);
 
-// What was chosen to make a table's entry the best; for reading off the packing.
+// In a table of choices: nothing is taken.
 inline constexpr std::int16_t kNothing = -1;
 
-// K, b and Z of every kind. Immutable once made; any thread.
+// K, b and Z of every kind. Immutable; any thread.
 class PriceTables {
  public:
   using Choices = std::array<std::int16_t, kPricePairs>;
 
-  PriceTables() = default;  // none: empty() holds
+  PriceTables() = default;  // empty
   // `prices` are those of the workload's classes, in its order.
   PriceTables(const Workload& workload, Kinds kinds, const Prices& prices);
 
@@ -81,7 +82,7 @@ class PriceTables {
 
   // In GPUs. REQUIRES: !empty().
   float value(const NodeRoom& room) const;
-  // The same for every pair; value is the least of them.
+  // The bound at every pair of prices; value is the least of them.
   void values(const NodeRoom& room, PairRow& sums) const;
 
  private:
@@ -96,7 +97,7 @@ class PriceTables {
     std::vector<Knapsack> by_price;   // as nus_
     PairRow whole_card;               // the least over nu of K(100) + nu
     std::vector<PairRow> free_cards;  // Z, 0 .. kFreeCardsTogetherMax
-    std::vector<Choices> choice;      // the class taken at f, or kNothing: a card by itself
+    std::vector<Choices> choice;      // the class taken at f; kNothing for a card by itself
   };
   struct Size {
     std::int32_t percent;
@@ -105,9 +106,8 @@ class PriceTables {
 
   void sort_classes();
   void choose_card_memory_prices();
-  void price_sizes(std::size_t kind, float nu, Knapsack& out) const;
   void price_size(std::size_t kind, float nu, const Size& size, PairRow& out) const;
-  void fill_knapsack(Knapsack& out) const;
+  void fill_knapsack(std::size_t kind, float nu, Knapsack& out) const;
   void fill_free_cards(std::size_t kind, KindTables& out) const;
   float worth_at(std::size_t at, float nu, float card_memory, std::size_t pair) const {
     const PricedClass& one = classes_[at];

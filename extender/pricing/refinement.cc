@@ -13,7 +13,7 @@ namespace {
 constexpr double kWhole = 100;
 constexpr double kDecay = 0.8;  // of the step, over all rounds
 
-// What is free of all cards, in GPUs and in whole card memories.
+// The free part of all cards, in GPUs and in whole card memories.
 struct Idle {
   double gpus = 0;
   double card_memory = 0;
@@ -30,7 +30,7 @@ Idle idle_of(std::span<const NodeRoom> nodes) {
   return idle;
 }
 
-// The largest part of a card's memory that any kind makes of what the class asks, of all its cards.
+// The card memory that the class requests, in whole cards of the kind with the least memory.
 double memory_of(const PricedClass& one) {
   float part = 0;
   for (std::size_t kind = 1; kind < one.fits.size(); ++kind)
@@ -64,12 +64,6 @@ std::vector<double> supply_of(const std::vector<PricedClass>& classes, double po
   return supply;
 }
 
-std::vector<double> packed(const PriceTables& tables, std::span<const NodeRoom> nodes) {
-  Packing packing(tables);
-  for (const NodeRoom& node : nodes) packing.add(node);
-  return packing.pods();
-}
-
 void take_step(const std::vector<PricedClass>& classes, const std::vector<double>& pods,
                const std::vector<double>& supply, double idle, double step, Prices& prices) {
   for (std::size_t i = 0; i < classes.size(); ++i) {
@@ -80,14 +74,14 @@ void take_step(const std::vector<PricedClass>& classes, const std::vector<double
   }
 }
 
-bool asks_for_as_much(const PodClass& a, const PodClass& b) {
+bool requests_same_cards(const PodClass& a, const PodClass& b) {
   return a.cards == b.cards && a.per_card.core == b.per_card.core && a.whole == b.whole &&
          a.models == b.models;
 }
 
-// But for main memory: where that is a mean, it changes with every pod.
+// Main memory is not compared: it is a mean that changes with every pod.
 bool same_class(const PodClass& a, const PodClass& b) {
-  return asks_for_as_much(a, b) && a.per_card.memory == b.per_card.memory &&
+  return requests_same_cards(a, b) && a.per_card.memory == b.per_card.memory &&
          a.host.cpu == b.host.cpu && a.models_excluded == b.models_excluded;
 }
 
@@ -96,7 +90,7 @@ float nearest_price(const Workload& from, const Prices& prices, const PodClass& 
   float count = 0;
   for (std::size_t i = 0; i < from.classes.size(); ++i) {
     if (same_class(from.classes[i].what, what)) return prices.supply[i];
-    if (!asks_for_as_much(from.classes[i].what, what)) continue;
+    if (!requests_same_cards(from.classes[i].what, what)) continue;
     sum += prices.supply[i];
     ++count;
   }
@@ -117,7 +111,9 @@ Prices refine(const Workload& workload, const Kinds& kinds, std::span<const Node
     const PriceTables tables(workload, kinds, start);
     if (tables.empty()) return start;
     const double step = static_cast<double>(how.step) * (1 - kDecay * round / how.rounds);
-    take_step(classes, packed(tables, nodes), supply, std::max(idle.gpus, 1.0), step, start);
+    Packing packing(tables);
+    for (const NodeRoom& node : nodes) packing.add(node);
+    take_step(classes, packing.pods(), supply, std::max(idle.gpus, 1.0), step, start);
     if (round < how.rounds / 2) continue;
     ++summed;
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(start.supply[i]);

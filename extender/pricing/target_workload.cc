@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 
 #include "extender/placement/fit.h"
-#include "extender/placement/fragmentation.h"
-#include "extender/placement/published.h"
+#include "extender/placement/measures.h"
 
 namespace mgpu::extender {
 
@@ -31,41 +31,29 @@ TargetWorkload::TargetWorkload(const Workload& workload) {
       for (CpuStep& step : size.steps) step.probability = below += step.probability;
     }
   }
-  list_models();
-}
-
-TargetWorkload::Selection& TargetWorkload::selection_of(const PodClass& what) {
-  for (Selection& selection : selections_) {
-    if (selection.models == what.models && selection.models_excluded == what.models_excluded) {
-      return selection;
-    }
+  for (const Selection& selection : selections_) {
+    for (const auto* models : {&selection.models, &selection.models_excluded})
+      for (const std::string& model : *models) by_model_[model];
+    by_others_.push_back(selection.models.empty());
   }
-  return selections_.emplace_back(Selection{what.models, what.models_excluded, {}});
+  for (auto& [model, accepting] : by_model_)
+    for (const Selection& selection : selections_)
+      accepting.push_back(accepts_model(selection.models, selection.models_excluded, model));
 }
 
 void TargetWorkload::add(const WeightedClass& one) {
-  std::vector<Size>& sizes = selection_of(one.what).sizes;
-  const std::int64_t core = one.what.per_card.core.value();
+  const PodClass& what = one.what;
+  auto selection = std::ranges::find_if(selections_, [&](const Selection& known) {
+    return known.models == what.models && known.models_excluded == what.models_excluded;
+  });
+  if (selection == selections_.end())
+    selection = selections_.insert(selection, {what.models, what.models_excluded, {}});
+  std::vector<Size>& sizes = selection->sizes;
+  const std::int64_t core = what.per_card.core.value();
   auto size = std::ranges::find_if(
-      sizes, [&](const Size& s) { return s.core == core && s.cards == one.what.cards; });
-  if (size == sizes.end()) size = sizes.insert(size, {core, one.what.cards, {}});
-  size->steps.push_back({one.what.host.cpu.value(), one.probability});
-}
-
-void TargetWorkload::list_models() {
-  for (const Selection& selection : selections_) {
-    for (const std::string& model : selection.models) by_model_[model] = accepting(model);
-    for (const std::string& model : selection.models_excluded) by_model_[model] = accepting(model);
-  }
-  for (const Selection& selection : selections_) by_others_.push_back(selection.models.empty());
-}
-
-TargetWorkload::Accepting TargetWorkload::accepting(std::string_view model) const {
-  Accepting by_selection;
-  for (const Selection& selection : selections_) {
-    by_selection.push_back(accepts_model(selection.models, selection.models_excluded, model));
-  }
-  return by_selection;
+      sizes, [&](const Size& s) { return s.core == core && s.cards == what.cards; });
+  if (size == sizes.end()) size = sizes.insert(size, {core, what.cards, {}});
+  size->steps.push_back({what.host.cpu.value(), one.probability});
 }
 
 const TargetWorkload::Accepting* TargetWorkload::accepting_of(std::string_view model) const {
@@ -73,7 +61,6 @@ const TargetWorkload::Accepting* TargetWorkload::accepting_of(std::string_view m
   return named == by_model_.end() ? &by_others_ : &named->second;
 }
 
-// Descending by core: the larger ones are of use to more.
 void TargetWorkload::FreeCards::add(const FreeCard& card) {
   std::size_t place = count++;
   for (; place > 0 && cards[place - 1].core < card.core; --place) cards[place] = cards[place - 1];
@@ -94,13 +81,13 @@ TargetWorkload::FreeCards TargetWorkload::free_cards(const Node& node,
   return free;
 }
 
-// What the selection's pods can use of the free cards, each by its probability; in percent.
-double TargetWorkload::of_use(std::size_t number, const FreeCards& free,
+// The free compute that the pods of the selection can use, in percent, weighted by probability.
+double TargetWorkload::usable(std::size_t number, const FreeCards& free,
                               std::int64_t milli_cpu) const {
   const auto cards = free.all();
   double sum = 0;
   std::size_t next = 0;
-  std::int32_t large = 0;  // of the cards before next, those that are accepted, and their sum
+  std::int32_t large = 0;  // the accepted ones of the cards before `next`, and their sum
   std::int64_t core = 0;
   for (const Size& size : selections_[number].sizes) {
     for (; next < cards.size() && cards[next].core >= size.core; ++next) {
@@ -119,11 +106,13 @@ double TargetWorkload::of_use(std::size_t number, const FreeCards& free,
 double TargetWorkload::fragmentation_after(const Node& node, const NodeResources& host,
                                            std::span<const CardHold> pod) const {
   const FreeCards free = free_cards(node, pod);
-  const std::int64_t milli_cpu = std::max<std::int64_t>(free_milli_cpu(node) - host.cpu.value(), 0);
+  const std::int64_t milli_cpu = node.allocatable.cpu.zero()
+                                     ? std::numeric_limits<std::int64_t>::max()
+                                     : room_in(node.resources_left(), host).cpu.value();
   std::int64_t core = 0;
   for (const FreeCard& card : free.all()) core += card.core;
   double sum = total_ * static_cast<double>(core);
-  for (std::size_t i = 0; i < selections_.size(); ++i) sum -= of_use(i, free, milli_cpu);
+  for (std::size_t i = 0; i < selections_.size(); ++i) sum -= usable(i, free, milli_cpu);
   return std::max(sum, 0.0) * kMilliPerPercent;
 }
 

@@ -1,6 +1,17 @@
-// A workload laid out so that a node's fragmentation is found quickly: what FGD computes for every
-// node and card of a decision. Classes that want equally many equally large cards of the same
-// models are one entry, and what a node cannot host is passed over together. Pure.
+// A workload in a form from which a node's fragmentation is computed quickly. Fragmentation is the
+// measure of FGD (Weng et al., "Beware of Fragmentation", USENIX ATC 2023; the simulator's
+// pkg/utils/frag.go): how much of what is free on a node the expected pods cannot use. All amounts
+// are thousandths of a card (milli-GPU). For a class m of pods, with r_g free on card g and R on
+// all cards of the node n:
+//
+//   F_n(m) = R                            where m requests no cards, or n cannot host one m
+//            sum of r_g too small for m   otherwise; a card of a model that m excludes is too small
+//   F_n(M) = sum of p_m * F_n(m)
+//
+// A node can host one m when it has the CPU for it and enough cards that are large enough. As in
+// FGD, neither main memory nor card memory is considered, and a whole card counts as 1000. A node
+// whose allocatable CPU is not known has enough. Free is what is neither used nor expected, on
+// usable cards. Pure.
 #pragma once
 
 #include <array>
@@ -12,33 +23,33 @@
 #include <vector>
 
 #include "common/contract/limits.h"
+#include "extender/placement/card_model.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/holds.h"
-#include "extender/placement/model_name.h"
 #include "extender/pricing/workload.h"
 
 namespace mgpu::extender {
 
-// Immutable once made; any thread.
+// Immutable; any thread. Classes that request equally many equally large cards of the same models
+// are one entry.
 class TargetWorkload {
  public:
-  TargetWorkload() = default;  // nothing is known
+  TargetWorkload() = default;  // empty
   explicit TargetWorkload(const Workload& workload);
 
   bool empty() const { return total_ == 0; }
 
-  // F_n(M) of fragmentation.h, in thousandths of a card, but for rounding: of the node as it is,
-  // and after a pod with these host amounts and holds has come. Holds beyond what is free, or on
-  // cards that the node does not have, take nothing more. Does not allocate.
+  // F_n(M), except for rounding, of the node as it is, and after a pod with these requests and
+  // holds is placed. Holds beyond what is free, or on cards that the node does not have, take
+  // nothing. Does not allocate.
   double fragmentation(const Node& node) const { return fragmentation_after(node, {}, {}); }
   double fragmentation_after(const Node& node, const NodeResources& host,
                              std::span<const CardHold> pod) const;
 
  private:
-  // Who asks for at most this much CPU: the probability of all who do.
   struct CpuStep {
     std::int64_t milli_cpu;
-    double probability;
+    double probability;  // of all classes of the size that request at most this much CPU
   };
   struct Size {
     std::int64_t core;  // percent, of each card
@@ -63,18 +74,15 @@ class TargetWorkload {
     std::span<const FreeCard> all() const { return std::span(cards).first(count); }
   };
 
-  Selection& selection_of(const PodClass& what);
   void add(const WeightedClass& one);
-  void list_models();
-  Accepting accepting(std::string_view model) const;
   const Accepting* accepting_of(std::string_view model) const;
   FreeCards free_cards(const Node& node, std::span<const CardHold> pod) const;
-  double of_use(std::size_t selection, const FreeCards& free, std::int64_t milli_cpu) const;
+  double usable(std::size_t selection, const FreeCards& free, std::int64_t milli_cpu) const;
 
   std::vector<Selection> selections_;
   std::map<std::string, Accepting, ModelLess> by_model_;  // the models that a selection names
   Accepting by_others_;                                   // every other model
-  double total_ = 0;  // the probability of all classes, those that ask for no cards too
+  double total_ = 0;  // the probability of all classes, also of those that request no cards
 };
 
 }  // namespace mgpu::extender

@@ -6,25 +6,16 @@
 #include <string>
 #include <utility>
 
-#include "extender/placement/model_name.h"
+#include "extender/placement/card_model.h"
 
 namespace mgpu::extender {
 
 namespace {
 
-// In whatever order they are listed, and however often.
+// Sorted, without duplicates.
 std::vector<std::string> each_once(const std::vector<std::string>& models) {
   const std::set<std::string, ModelLess> once(models.begin(), models.end());
   return {once.begin(), once.end()};
-}
-
-PodClass class_of(const ContainerRequest& container, const CardSelector& selector) {
-  return {.host = {},
-          .cards = container.cards,
-          .per_card = container.per_card,
-          .whole = container.whole,
-          .models = each_once(selector.models),
-          .models_excluded = each_once(selector.models_excluded)};
 }
 
 double pods_in(const std::vector<CountedClass>& counted) {
@@ -33,22 +24,17 @@ double pods_in(const std::vector<CountedClass>& counted) {
   return pods;
 }
 
-// Of classes by descending count, those that cover `pods`.
-std::size_t classes_that_cover(const std::vector<CountedClass>& counted, double pods) {
-  std::size_t classes = 0;
-  double covered = 0;
-  while (classes < counted.size() && covered < pods) {
-    covered += static_cast<double>(counted[classes++].count);
-  }
-  return classes;
-}
-
 }  // namespace
 
 std::vector<PodClass> classes_of(const GpuRequest& request, const NodeResources& host) {
   std::vector<PodClass> classes;
   for (const ContainerRequest& container : request.containers) {
-    classes.push_back(class_of(container, request.selector));
+    classes.push_back({.host = {},
+                       .cards = container.cards,
+                       .per_card = container.per_card,
+                       .whole = container.whole,
+                       .models = each_once(request.selector.models),
+                       .models_excluded = each_once(request.selector.models_excluded)});
   }
   if (classes.empty()) classes.emplace_back();
   classes.front().host = host;
@@ -58,8 +44,11 @@ std::vector<PodClass> classes_of(const GpuRequest& request, const NodeResources&
 Workload workload_of(std::vector<CountedClass> counted, double cover, std::size_t most) {
   std::erase_if(counted, [](const CountedClass& one) { return one.count <= 0; });
   std::ranges::stable_sort(counted, std::greater<>{}, &CountedClass::count);
-  const std::size_t enough = classes_that_cover(counted, cover * pods_in(counted));
-  counted.resize(std::min(enough, most));
+  const double enough = cover * pods_in(counted);
+  std::size_t classes = 0;
+  for (double covered = 0; classes < std::min(counted.size(), most) && covered < enough; ++classes)
+    covered += static_cast<double>(counted[classes].count);
+  counted.resize(classes);
   const double pods = pods_in(counted);
   Workload workload;
   for (CountedClass& one : counted) {

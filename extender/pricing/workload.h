@@ -1,5 +1,5 @@
-// What pods ask for, as classes with frequencies: the workload that a policy expects to come. FGD
-// calls it the target workload (Weng et al., USENIX ATC 2023, "typical pods"). Values; pure.
+// The expected workload: classes of pods with probabilities. FGD calls it the target workload (Weng
+// et al., USENIX ATC 2023, "typical pods"). Values; pure.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace mgpu::extender {
 
-// Pods that ask for the same. A pod of several containers with cards counts as one class for each
-// of them, the first with all of the pod's host amounts.
+// Pods with equal requests. A pod of several containers with cards counts as one class for each of
+// them, the first with all of the pod's CPU and main memory.
 struct PodClass {
   NodeResources host = {};
-  std::int32_t cards = 0;  // 0: asks for none
-  Share per_card = {};     // of each card; core is 100 and memory is zero where `whole`
-  bool whole = false;      // all of the card's memory, whatever its size
-  std::vector<std::string> models = {};           // as CardSelector's; ascending, each once
+  std::int32_t cards = 0;
+  Share per_card = {};                            // core is 100 and memory is zero where `whole`
+  bool whole = false;                             // all of the card's memory, whatever its size
+  std::vector<std::string> models = {};           // as in CardSelector; ascending, each once
   std::vector<std::string> models_excluded = {};  // the same
   bool operator==(const PodClass&) const = default;
 };
@@ -26,24 +26,25 @@ struct PodClass {
 struct WeightedClass {
   PodClass what;
   double probability = 0;  // of the next pod; above 0
-  bool assumed = false;    // none like it was seen: unseen.h
+  bool assumed = false;    // from the prior (model_prior.h), not observed
 };
 
-// The most frequent first, those assumed last; probabilities sum up to 1. Empty: nothing is known.
+// The most frequent first, assumed ones last. The probabilities sum up to 1, or there are no
+// classes.
 struct Workload {
   std::vector<WeightedClass> classes;
 };
 
-// What a pod with this request and these host amounts counts as.
+// The classes of a pod with these requests.
 std::vector<PodClass> classes_of(const GpuRequest& request, const NodeResources& host);
 
 struct CountedClass {
   PodClass what;
-  std::int64_t count = 0;  // pods seen
+  std::int64_t count = 0;  // of observed pods
 };
 
-// The most frequent classes that together cover `cover` (0..1) of all counted pods, at most `most`
-// of them; equal counts in the order given. FGD covers 0.95 (simulator of hkust-adsl,
+// The most frequent classes that together cover the fraction `cover` of all counted pods, at most
+// `most` of them; equal counts keep their order. FGD covers 0.95 (simulator of hkust-adsl,
 // pkg/utils/frag.go, GetTypicalPods).
 Workload workload_of(std::vector<CountedClass> counted, double cover, std::size_t most);
 

@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "common/base/check.h"
-#include "extender/ledger/node_resources.h"
+#include "extender/ledger/claim.h"
 #include "extender/placement/limits.h"
 #include "extender/placement/place.h"
 
@@ -18,7 +18,7 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
   PodRequest read{.request = std::move(*request),
                   .policy = settings.policy,
                   .host = resources_of(pod),
-                  .tie_break_seed = draw_of(pod.uid())};
+                  .tie_break_seed = tie_break_seed_of(pod.uid())};
   if (read.request.empty() || read.request.policy.empty()) return read;
   auto policy = find_policy(read.request.policy);
   if (!policy)

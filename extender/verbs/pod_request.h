@@ -17,7 +17,7 @@ struct PodRequest {
   GpuRequest request;                // empty for a non-GPU pod
   PolicyChoice policy;               // the pod's own, or the extender's default
   NodeResources host;                // what it requests beside cards
-  std::uint64_t tie_break_seed = 0;  // made of its uid
+  std::uint64_t tie_break_seed = 0;  // tie_break_seed_of its uid
 
   // Must not outlive this and the price snapshot.
   PlacementContext context(const PriceSnapshot* price_snapshot) const {

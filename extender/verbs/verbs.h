@@ -30,7 +30,7 @@ struct Settings {
   std::shared_ptr<WorkloadWindow> window{};  // records every filtered pod; may be null
 
   // The snapshot for one decision, which holds it until it ends. May be null.
-  MarketPtr price_snapshot() const {
+  PriceSnapshotPtr price_snapshot() const {
     return price_snapshots ? price_snapshots->current() : nullptr;
   }
 };

@@ -73,7 +73,7 @@ const Library kLibraries[] = {
      {"common/http/", "common/base/asio_executor.cc", "common/contract/quantity.cc",
       "common/kube/curl_", "common/kube/memory/path.cc", "common/kube/request.cc",
       "plugin/cards/mps_process", "bench/latency/client.cc", "bench/gpu/nvidia_smi.cc",
-      "extender/ledger/name_index.h", "test/"}},
+      "extender/ledger/node_index.h", "test/"}},
     {"OpenSSL",
      {"openssl/"},
      {"common/http/", "common/kube/base64.cc", "common/kube/pem.cc", "common/base/digest.cc",

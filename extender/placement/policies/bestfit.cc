@@ -1,9 +1,15 @@
-#include "extender/placement/policies/bestfit.h"
-
-#include "extender/placement/published.h"
+// BestFit, as published with FGD (measures.h): the node that has least left afterwards.
+//
+//   node   integer part of 100 * (1 - ((C - c)/128 + (R - G)/8) / 2)
+//   card   the one with the least free compute
+//
+// where C cores and R cards are free, and c cores and G cards are requested. The published policy
+// then stretches the scores of one decision, whole numbers within 0..100, to the range 0..100. That
+// keeps their order and makes no two equal, and is left out.
+#include "extender/placement/measures.h"
+#include "extender/placement/policies/policies.h"
 
 namespace mgpu::extender {
-
 namespace {
 
 Score score_node(const PlacementContext& context, const Node& node,

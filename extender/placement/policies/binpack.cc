@@ -1,9 +1,15 @@
-#include "extender/placement/policies/binpack.h"
-
-#include "extender/placement/fill.h"
+// Binpack: fill cards and nodes that are in use, so that whole cards and whole nodes stay free for
+// the pods that need them.
+//
+//   card   kScoreMax/2 + fill/2 where the card is in use, fill/2 where it is empty
+//   node   mean fill of its healthy cards, as kube-scheduler's MostAllocated does for a node
+//
+// where fill is that after placing, 0 .. kScoreMax (measures.h). An empty card is used only where
+// no other has room; then the one that is filled most.
+#include "extender/placement/measures.h"
+#include "extender/placement/policies/policies.h"
 
 namespace mgpu::extender {
-
 namespace {
 
 Score score_card(const PlacementContext&, const Node&, const Card& card, const Share& taken,

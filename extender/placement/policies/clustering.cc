@@ -1,24 +1,30 @@
-#include "extender/placement/policies/clustering.h"
-
+// GPU Clustering, as published with FGD (measures.h): pods of the same size share nodes. The size
+// of a pod is a part of one card, one card, two cards, and so on.
+//
+//   node   no cards requested                            0
+//          it has pods of this size and no others        75 + fill
+//          it has pods of this size and of others        50 + fill
+//          it has no pods with cards                     25 + fill
+//          it has only pods of other sizes               fill
+//   card   the one with the least free compute
+//
+// where fill = integer part of 25 * (8 - R) / 8, R cards free.
 #include <algorithm>
 
-#include "extender/placement/published.h"
+#include "extender/placement/measures.h"
+#include "extender/placement/policies/policies.h"
 
 namespace mgpu::extender {
-
 namespace {
-
-Score company(const Node& node, std::int32_t kind) {
-  if (node.pods.empty()) return 25;
-  const bool has_kind = std::ranges::find(node.pods, kind, &PodsByCards::cards) != node.pods.end();
-  if (!has_kind) return 0;
-  return node.pods.size() == 1 ? 75 : 50;
-}
 
 Score score_node(const PlacementContext&, const Node& node, const std::vector<CardHold>& pod) {
   if (pod.empty()) return 0;
   constexpr Score kLargest = 800;  // percent of 8 cards
-  return company(node, cards_counted(pod)) + 25 * (kLargest - free_core(node)) / kLargest;
+  const Score fill = 25 * (kLargest - free_core(node)) / kLargest;
+  if (node.pods.empty()) return 25 + fill;
+  const auto same = std::ranges::find(node.pods, cards_counted(pod), &PodsByCards::cards);
+  if (same == node.pods.end()) return fill;
+  return (node.pods.size() == 1 ? 75 : 50) + fill;
 }
 
 }  // namespace

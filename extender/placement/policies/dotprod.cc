@@ -1,9 +1,14 @@
-#include "extender/placement/policies/dotprod.h"
-
-#include "extender/placement/published.h"
+// DotProd, as published with FGD (measures.h): the node where the product of what is free and what
+// is requested is smallest. (Tetris, Grandl et al., SIGCOMM 2014, takes the largest.)
+//
+//   node   integer part of 100 * (1 - (C/128 * c/128 + R/8 * G/8) / 2)
+//   card   the one with the least free compute
+//
+// where C cores and R cards are free, and c cores and G cards are requested.
+#include "extender/placement/measures.h"
+#include "extender/placement/policies/policies.h"
 
 namespace mgpu::extender {
-
 namespace {
 
 Score score_node(const PlacementContext& context, const Node& node,

@@ -1,19 +1,22 @@
-#include "extender/placement/policies/equilibrium.h"
-
+// Equilibrium: the least loss of future value, that is, of value(node) before the pod minus
+// value(node) after it (prices.h), for the best card and for the best node. It keeps the free parts
+// of cards matched to the sizes of expected pods, places pods with large CPU requests where CPU is
+// plentiful, and keeps cards of models that few pods may use free for those pods.
+//
+// Where the price snapshot has no prices it is binpack, and pods without cards are not scored.
 #include <cmath>
 #include <span>
 
-#include "extender/placement/policies/binpack.h"
+#include "extender/placement/policies/policies.h"
 #include "extender/pricing/price_snapshot.h"
 
 namespace mgpu::extender {
-
 namespace {
 
-// Steps of a GPU that scores tell apart: finer ones would be noise of the sums.
+// Scores are multiples of 1/100,000 GPU: finer differences are rounding errors of the sums.
 constexpr double kStepsPerGpu = 100'000;
 
-bool knows_prices(const PlacementContext& context) {
+bool has_prices(const PlacementContext& context) {
   return context.price_snapshot != nullptr && !context.price_snapshot->tables.empty();
 }
 
@@ -21,7 +24,7 @@ Score steps(float gpus) {
   return static_cast<Score>(std::llround(static_cast<double>(gpus) * kStepsPerGpu));
 }
 
-// REQUIRES: knows_prices(ask).
+// REQUIRES: has_prices(context).
 float value_after(const PlacementContext& context, const Node& node, const NodeResources& host,
                   std::span<const CardHold> pod) {
   const PriceTables& tables = context.price_snapshot->tables;
@@ -30,18 +33,16 @@ float value_after(const PlacementContext& context, const Node& node, const NodeR
 
 Score score_card(const PlacementContext& context, const Node& node, const Card& card,
                  const Share& taken, const Share& share) {
-  if (!knows_prices(context)) return kBinpack.score_card(context, node, card, taken, share);
-  // Beside what the node counts, `taken` has what other containers of the pod take.
+  if (!has_prices(context)) return kBinpack.score_card(context, node, card, taken, share);
+  // `taken` includes what other containers of the pod take, which the node does not count yet.
   const CardHold hold{card.index, room_in(taken + share, card.used + card.expected)};
   return steps(value_after(context, node, context.host, {&hold, 1}));
 }
 
 Score score_node(const PlacementContext& context, const Node& node,
                  const std::vector<CardHold>& pod) {
-  if (knows_prices(context))
-    return steps(value_after(context, node, context.host, pod) -
-                 value_after(context, node, {}, {}));
-  return kBinpack.score_node(context, node, pod);
+  if (!has_prices(context)) return kBinpack.score_node(context, node, pod);
+  return steps(value_after(context, node, context.host, pod) - value_after(context, node, {}, {}));
 }
 
 }  // namespace

@@ -1,47 +1,49 @@
-#include "extender/placement/policies/fgd.h"
-
+// FGD, fragmentation gradient descent (Weng et al., "Beware of Fragmentation", USENIX ATC 2023; the
+// simulator's fgd_score.go): where fragmentation by the expected workload (target_workload.h) grows
+// least.
+//
+//   card   integer part of 100 * sigmoid((F before - F after) / 1000), F in thousandths of a card;
+//          0 for a whole card, so that the first ones are taken
+//   node   the same
+//
+// The coarse steps are part of the policy: of nodes with equal scores the first is taken, which
+// keeps pods together. As long as no workload is known it is BestFit.
 #include <cmath>
 #include <span>
 
-#include "extender/placement/policies/bestfit.h"
-#include "extender/placement/published.h"
+#include "extender/placement/measures.h"
+#include "extender/placement/policies/policies.h"
 #include "extender/pricing/price_snapshot.h"
-#include "extender/pricing/target_workload.h"
 
 namespace mgpu::extender {
-
 namespace {
 
-bool knows_workload(const PlacementContext& context) {
+bool has_workload(const PlacementContext& context) {
   return context.price_snapshot != nullptr && !context.price_snapshot->target.empty();
 }
 
-double sigmoid(double x) {
-  return 1 / (1 + std::exp(-x));
-}
-
-// REQUIRES: knows_workload(ask).
+// REQUIRES: has_workload(context).
 Score score(const PlacementContext& context, const Node& node, std::span<const CardHold> pod) {
   const TargetWorkload& target = context.price_snapshot->target;
   const double growth =
       target.fragmentation_after(node, context.host, pod) - target.fragmentation(node);
-  return hundredths(sigmoid(-growth / 1000));
+  const double sigmoid = 1 / (1 + std::exp(growth / 1000));
+  return hundredths(sigmoid);
 }
 
 Score score_card(const PlacementContext& context, const Node& node, const Card& card,
                  const Share& taken, const Share& share) {
-  if (!knows_workload(context)) return tightest_card(context, node, card, taken, share);
+  if (!has_workload(context)) return tightest_card(context, node, card, taken, share);
   if (share.core >= kWholeCard) return 0;
-  // Beside what the node counts, `taken` has what other containers of the pod take.
-  const Share counted = card.used + card.expected;
-  const CardHold hold{card.index, room_in(taken + share, counted)};
+  // `taken` includes what other containers of the pod take, which the node does not count yet.
+  const CardHold hold{card.index, room_in(taken + share, card.used + card.expected)};
   return score(context, node, {&hold, 1});
 }
 
 Score score_node(const PlacementContext& context, const Node& node,
                  const std::vector<CardHold>& pod) {
-  return knows_workload(context) ? score(context, node, pod)
-                                 : kBestFit.score_node(context, node, pod);
+  return has_workload(context) ? score(context, node, pod)
+                               : kBestFit.score_node(context, node, pod);
 }
 
 }  // namespace

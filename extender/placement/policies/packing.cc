@@ -1,43 +1,39 @@
-#include "extender/placement/policies/packing.h"
-
+// GPU Packing, as published with FGD (measures.h): cards in use are preferred, then free cards of
+// nodes in use, then nodes that are not in use. The pod takes u cards that are completely free.
+//
+//   node   no cards requested                    0
+//          all f usable cards are free           max(33 - f, f)
+//          u > 0                                 max(50 - u, 33)
+//          u = 0                                 max(100 - P/10, 50), P percent free on its cards
+//   card   the one with the least free compute
 #include <algorithm>
 
 #include "extender/placement/fit.h"
-#include "extender/placement/published.h"
+#include "extender/placement/measures.h"
+#include "extender/placement/policies/policies.h"
 
 namespace mgpu::extender {
-
 namespace {
 
-bool wholly_free(const Card& card) {
+bool is_free(const Card& card) {
   return free_core(card) == kWholeCard.value();
-}
-
-bool all_free(const Node& node) {
-  return std::ranges::all_of(cards_of(node),
-                             [](const Card& card) { return !card.usable() || wholly_free(card); });
-}
-
-Score of_free_node(const Node& node) {
-  const Score cards = std::ranges::count_if(cards_of(node), &Card::usable);
-  return std::max(33 - cards, cards);
-}
-
-Score of_node_in_use(const Node& node, const std::vector<CardHold>& pod) {
-  Score opened = 0;
-  Score percent = 0;
-  for (const CardHold& hold : pod) {
-    const Card* card = node.find(hold.card);
-    if (card == nullptr) continue;
-    opened += wholly_free(*card);
-    percent += free_core(*card);
-  }
-  return opened > 0 ? std::max<Score>(50 - opened, 33) : std::max<Score>(100 - percent / 10, 50);
 }
 
 Score score_node(const PlacementContext&, const Node& node, const std::vector<CardHold>& pod) {
   if (pod.empty()) return 0;
-  return all_free(node) ? of_free_node(node) : of_node_in_use(node, pod);
+  const auto cards = cards_of(node);
+  const Score usable = std::ranges::count_if(cards, &Card::usable);
+  if (std::ranges::count_if(cards, is_free) == usable) return std::max(33 - usable, usable);
+  Score taken_free = 0;
+  Score percent = 0;
+  for (const CardHold& hold : pod) {
+    const Card* card = node.find(hold.card);
+    if (card == nullptr) continue;
+    taken_free += is_free(*card);
+    percent += free_core(*card);
+  }
+  return taken_free > 0 ? std::max<Score>(50 - taken_free, 33)
+                        : std::max<Score>(100 - percent / 10, 50);
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
-#include "extender/placement/policies/random.h"
-
+// Random: any node, any card. The score of a node is a hash of the pod's tie_break_seed and the
+// node's name, that of a card a hash of the seed and the card's index, each 0 .. kScoreMax. Every
+// request for one pod gets the same scores.
 #include <string_view>
 
-namespace mgpu::extender {
+#include "extender/placement/policies/policies.h"
 
+namespace mgpu::extender {
 namespace {
 
 // The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit depends on every bit.
@@ -13,8 +15,8 @@ std::uint64_t mixed(std::uint64_t value) {
   return value ^ (value >> 31);
 }
 
-Score score_of(std::uint64_t drawn) {
-  return static_cast<Score>(mixed(drawn) % static_cast<std::uint64_t>(kScoreMax + 1));
+Score score_of(std::uint64_t hash) {
+  return static_cast<Score>(mixed(hash) % static_cast<std::uint64_t>(kScoreMax + 1));
 }
 
 Score score_card(const PlacementContext& context, const Node&, const Card& card, const Share&,
@@ -24,9 +26,8 @@ Score score_card(const PlacementContext& context, const Node&, const Card& card,
 
 Score score_node(const PlacementContext& context, const Node& node, const std::vector<CardHold>&) {
   std::uint64_t hash = mixed(context.tie_break_seed);
-  for (const char c : std::string_view(node.name.str())) {
+  for (const char c : std::string_view(node.name.str()))
     hash = mixed(hash + static_cast<unsigned char>(c) + 1);
-  }
   return score_of(hash);
 }
 

@@ -1,9 +1,13 @@
-#include "extender/placement/policies/spread.h"
-
-#include "extender/placement/fill.h"
+// Spread: keep pods apart, on the emptiest card and node.
+//
+//   card   kScoreMax - fill
+//   node   kScoreMax - mean fill of its healthy cards, as kube-scheduler's LeastAllocated does
+//
+// where fill is that after placing, 0 .. kScoreMax (measures.h).
+#include "extender/placement/measures.h"
+#include "extender/placement/policies/policies.h"
 
 namespace mgpu::extender {
-
 namespace {
 
 Score score_card(const PlacementContext&, const Node&, const Card& card, const Share& taken,

@@ -15,51 +15,42 @@ namespace mgpu::extender {
 
 namespace {
 
-// What a candidate frees for the pod: holds on cards that it cannot use count for nothing.
-std::vector<Freed> freed_by(const Candidate& candidate, const Node& node, CardSet usable) {
-  std::vector<Freed> freed;
-  for (const CardHold& hold : candidate.holds) {
-    const Card* card = node.find(hold.card);
-    if (card == nullptr) continue;
-    const auto position = static_cast<std::size_t>(card - node.cards.data());
-    if (position >= kCardsPerNodeMax || (usable >> position & 1) == 0) continue;
-    freed.push_back({position, hold.share});
-  }
-  return freed;
-}
-
+// The candidates that free something for the pod, by cost. Holds on cards that the pod cannot use
+// do not count.
 std::vector<Victim> victims_of(const Node& node, const GpuRequest& request,
                                std::span<const Candidate> candidates) {
   const CardSet usable = usable_cards(node, request.selector);
   std::vector<Victim> victims;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    auto freed = freed_by(candidates[i], node, usable);
-    if (freed.empty()) continue;
-    victims.push_back({.candidate = i,
-                       .priority = candidates[i].priority,
-                       .start_time = candidates[i].start_time,
-                       .breaks_budget = candidates[i].breaks_budget,
-                       .frees = std::move(freed)});
+    const Candidate& candidate = candidates[i];
+    Victim victim{i, candidate.priority, candidate.start_time, candidate.breaks_budget, {}};
+    for (const CardHold& hold : candidate.holds) {
+      const Card* card = node.find(hold.card);
+      if (card == nullptr) continue;
+      const auto position = static_cast<std::size_t>(card - node.cards.data());
+      if (position < kCardsPerNodeMax && (usable >> position & 1) != 0)
+        victim.frees.push_back({position, hold.share});
+    }
+    if (!victim.frees.empty()) victims.push_back(std::move(victim));
   }
   std::ranges::sort(victims, costs_less);
   return victims;
 }
 
-// One decision: which of the victims, ordered by cost, must go.
+// One decision: which of the victims, ordered by cost, are evicted.
 class Preemption {
  public:
   Preemption(const Node& node, const GpuRequest& request, std::vector<Victim> victims)
       : unchanged_(node, request), victims_(std::move(victims)) {}
 
-  bool possible() { return without(victims_).fits(patience_).value_or(false); }
-
-  std::vector<Victim> cheapest() {
+  // Empty where the pod does not fit even without all of them.
+  std::optional<std::vector<Victim>> cheapest() {
+    if (!without(victims_).fits(other_steps_).value_or(false)) return std::nullopt;
     auto exact = search();
-    return exact ? std::move(*exact) : reprieve();
+    return exact ? std::move(exact) : reprieve();
   }
 
  private:
-  using Chosen = std::optional<std::vector<Victim>>;
   static constexpr auto kHighest = std::numeric_limits<std::int32_t>::max();
 
   Trial without(std::span<const Victim> victims) const {
@@ -76,7 +67,8 @@ class Preemption {
     return some;
   }
 
-  // The fewest violations when nobody above `priority` goes and all others may. Empty: none.
+  // The fewest violations where all victims up to `priority` may be evicted. Empty where the pod
+  // does not fit then, or needs more than `most`.
   std::optional<std::size_t> fewest_violations(std::int32_t priority, std::size_t most) {
     const auto breaking = up_to(priority, true);
     const auto found = choose({without(up_to(priority, false)), breaking, steps_}, {most, most});
@@ -86,26 +78,26 @@ class Preemption {
   std::optional<std::vector<std::size_t>> choose(VictimSearch search,
                                                  const VictimSearch::Bounds& bounds) {
     auto found = search.fewest(bounds);
-    known_ = known_ && (found || !search.out_of_steps());
+    complete_ = complete_ && (found || !search.out_of_steps());
     return found;
   }
 
-  // The lowest highest priority with which no more than `violations` are needed.
+  // The lowest highest priority of victims with which `violations` are enough.
   std::optional<std::int32_t> lowest_priority(std::size_t violations) {
     std::set<std::int32_t> priorities;
     for (const Victim& victim : victims_) priorities.insert(victim.priority);
     for (const std::int32_t priority : priorities) {
       const auto needed = fewest_violations(priority, violations);
-      if (!known_) return std::nullopt;
+      if (!complete_) return std::nullopt;
       if (needed) return priority;
     }
     return std::nullopt;
   }
 
-  // Empty: the steps ran out.
-  Chosen search() {
+  // Empty where the steps ran out.
+  std::optional<std::vector<Victim>> search() {
     const auto violations = fewest_violations(kHighest, victims_.size());
-    if (!violations || !known_) return std::nullopt;
+    if (!violations || !complete_) return std::nullopt;
     const auto priority = lowest_priority(*violations);
     if (!priority) return std::nullopt;
     std::vector<Victim> among = up_to(*priority, false);
@@ -117,24 +109,25 @@ class Preemption {
     return chosen;
   }
 
-  // All go; then the dearest first, each who is not needed stays.
+  // As kube-scheduler: all victims are evicted; then, from the most expensive one on, each that is
+  // not needed is restored.
   std::vector<Victim> reprieve() {
     Trial trial = without(victims_);
-    std::vector<Victim> gone;
+    std::vector<Victim> evicted;
     for (auto victim = victims_.rbegin(); victim != victims_.rend(); ++victim) {
       trial.restore(*victim);
-      if (trial.fits(patience_).value_or(false)) continue;
+      if (trial.fits(other_steps_).value_or(false)) continue;
       trial.evict(*victim);
-      gone.push_back(*victim);
+      evicted.push_back(*victim);
     }
-    return gone;
+    return evicted;
   }
 
   const Trial unchanged_;
   const std::vector<Victim> victims_;
-  SearchBudget steps_{kPlacementStepsMax};     // of the exact search
-  SearchBudget patience_{kPlacementStepsMax};  // of everything else
-  bool known_ = true;                          // no search has ended without an answer
+  SearchBudget steps_{kPlacementStepsMax};        // for the exact search
+  SearchBudget other_steps_{kPlacementStepsMax};  // for all else
+  bool complete_ = true;                          // no search has run out of steps
 };
 
 }  // namespace
@@ -146,9 +139,10 @@ std::optional<Eviction> choose_victims(const Node& node, const GpuRequest& reque
   auto victims = victims_of(node, request, candidates);
   if (victims.empty()) return std::nullopt;
   Preemption preemption(node, request, std::move(victims));
-  if (!preemption.possible()) return std::nullopt;
+  const auto cheapest = preemption.cheapest();
+  if (!cheapest) return std::nullopt;
   Eviction eviction;
-  for (const Victim& victim : preemption.cheapest()) {
+  for (const Victim& victim : *cheapest) {
     eviction.victims.push_back(victim.candidate);
     eviction.budget_violations += victim.breaks_budget;
   }

@@ -1,7 +1,7 @@
-// Whom to evict so that a pod fits a node's cards: the set that costs least, by Kubernetes' own
-// order (kubernetes pkg/scheduler/framework/preemption/preemption.go, pickOneNodeForPreemption):
-// fewest PDB violations, then the lowest highest priority, then the fewest victims, then the
-// lowest sum of priorities, then those that started last.
+// Which pods to evict so that a pod fits a node's cards: the set of the lowest cost, in the order
+// of kube-scheduler (kubernetes pkg/scheduler/framework/preemption/preemption.go,
+// pickOneNodeForPreemption): fewest PDB violations, then the lowest highest priority, then the
+// fewest victims, then the lowest sum of priorities, then those that started last.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,22 @@
 
 namespace mgpu::extender {
 
-// A pod that may be evicted: of lower priority than the pod that comes.
+// A pod that may be evicted, which has a lower priority than the preemptor.
 struct Candidate {
   std::int32_t priority = 0;
-  std::string start_time;      // RFC 3339; later starts are evicted first
+  std::string start_time;      // RFC 3339; pods that started later are evicted first
   bool breaks_budget = false;  // its eviction would violate a PodDisruptionBudget
   std::vector<CardHold> holds;
 };
 
 struct Eviction {
-  std::vector<std::size_t> victims;  // indices into the candidates, ascending; empty: fits already
+  // Indices into the candidates, ascending; none where the pod fits without an eviction.
+  std::vector<std::size_t> victims;
   std::size_t budget_violations = 0;
 };
 
-// Empty: not even without all candidates does the pod fit. The smallest set is searched exactly up
-// to kPlacementStepsMax; beyond that a set from which no single victim can be spared.
+// Empty where the pod does not fit even with all candidates evicted. The search is exact up to
+// kPlacementStepsMax; beyond that the result is a set of which every victim is needed.
 std::optional<Eviction> choose_victims(const Node& node, const GpuRequest& request,
                                        std::span<const Candidate> candidates);
 

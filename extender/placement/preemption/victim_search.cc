@@ -1,23 +1,21 @@
-// An exact search over sets of victims: first all sets of no victim, then of one, of two, and so
-// on, so that the first size at which the pod fits is the fewest. Within a size the victims are
-// tried in the order of costs_less, the cheapest first, and the rest of that size is still looked
-// through for a set of lower cost.
+// An exact search over sets of victims: first the empty set, then all sets of one victim, of two,
+// and so on, so that the first size at which the pod fits is the smallest. Within a size the
+// victims are tried in the order of costs_less, the cheapest first, and the search continues to the
+// end of that size for a set of lower cost.
 //
-// There are 2^n sets. Four rules leave most of them out, and none leaves out the answer:
-//   - The bound from above (may_fit_with): were each missing victim to free, of every card, the
-//   most
-//     that any later one frees, and still the pod does not fit, then no set that continues this one
-//     makes it fit. This costs one question of fit and removes whole branches.
-//   - The bound of cost (worse_than_best): with the lowest priority that is left for each of the
-//     missing ones, the sum is already above the best set found.
+// There are 2^n sets. Four rules skip most of them without losing the result:
+//   - Upper bound (may_fit_with): if each missing victim freed, of every card, the most that any
+//     later one frees, and the pod still did not fit, then no extension of this set makes it fit.
+//     This costs one check of fit and skips whole branches.
+//   - Cost (worse_than_best): even with the lowest remaining priority for each missing victim, the
+//     sum is above that of the best set found.
 //   - Dominance (dominated): an earlier victim of no higher priority that frees at least as much of
 //     every card is taken first; exchanging the two gives a set that is as good or better.
-//   - The bound of violations: victims that break a budget come last, so that the first one that
-//   may
-//     not be taken ends the loop.
+//   - Violations: victims that break a budget are last, so that the first one that may not be taken
+//     ends the loop.
 //
-// A question of fit is why_not, which for pods of one container takes time linear in the cards. The
-// search is bounded by SearchBudget, and says so when the steps run out (out_of_steps).
+// A check of fit is why_not, which for pods of one container takes time linear in the cards. The
+// search is bounded by SearchBudget; out_of_steps is whether the steps ran out.
 #include "extender/placement/preemption/victim_search.h"
 
 #include <algorithm>
@@ -33,7 +31,7 @@ namespace mgpu::extender {
 
 namespace {
 
-// Text whose order is the order in time: a pod that has not started is the latest.
+// Text in the order of time; a pod that has not started is the latest.
 std::string_view start_of(const Victim& victim) {
   return victim.start_time.empty() ? std::string_view("~") : std::string_view(victim.start_time);
 }
@@ -48,12 +46,7 @@ bool frees_at_least(const Victim& a, const Victim& b) {
   return true;
 }
 
-Share times(const Share& share, std::size_t factor) {
-  const auto by = static_cast<std::int64_t>(factor);
-  return {Percent(share.core.value() * by), MiB(share.memory.value() * by)};
-}
-
-// The most of both, card by card.
+// The maximum of both, for each card.
 void raise(std::vector<Freed>& most, const std::vector<Freed>& frees) {
   for (const Freed& freed : frees) {
     auto at = std::ranges::lower_bound(most, freed.card, {}, &Freed::card);
@@ -109,8 +102,8 @@ void VictimSearch::find_dominators() {
   dominators_.resize(victims_.size());
   for (std::size_t i = 0; i < victims_.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
-      // Across the line between those that break a budget and those that do not, an earlier one
-      // may have the higher priority.
+      // A victim that breaks no budget is earlier than one that breaks one, whatever their
+      // priorities.
       if (victims_[j].priority > victims_[i].priority) continue;
       if (frees_at_least(victims_[j], victims_[i])) dominators_[i].push_back(j);
     }
@@ -128,20 +121,22 @@ void VictimSearch::sum_up_tails() {
   }
 }
 
-// One step more than the search itself takes, so that every question costs something.
+// Takes one step more than why_not, so that no check is free.
 bool VictimSearch::fits() {
   if (budget_.steps == 0) out_of_steps_ = true;
   if (out_of_steps_) return false;
   --budget_.steps;
-  const auto answer = trial_.fits(budget_);
-  if (!answer) out_of_steps_ = true;
-  return answer.value_or(false);
+  const auto result = trial_.fits(budget_);
+  if (!result) out_of_steps_ = true;
+  return result.value_or(false);
 }
 
-// A bound from above: as if each of the missing ones freed the most of every card.
+// An upper bound: as if each of the missing victims freed the most of every card.
 bool VictimSearch::may_fit_with(std::size_t missing, std::size_t from) {
   Victim most = tails_[from].most;
-  for (Freed& freed : most.frees) freed.share = times(freed.share, missing);
+  const auto times = static_cast<std::int64_t>(missing);
+  for (auto& [card, share] : most.frees)
+    share = {Percent(share.core.value() * times), MiB(share.memory.value() * times)};
   trial_.evict(most);
   const bool may = fits();
   trial_.restore(most);
@@ -155,7 +150,7 @@ bool VictimSearch::worse_than_best(std::size_t missing, std::size_t from) const 
   return least > best_cost_.priorities;
 }
 
-// A set with `victim` and without its dominator is no better than that with the two exchanged.
+// A set with `victim` and without its dominator is not better than the set with the two exchanged.
 bool VictimSearch::dominated(std::size_t victim) const {
   return std::ranges::any_of(dominators_[victim],
                              [&](std::size_t other) { return !is_chosen_[other]; });
@@ -184,7 +179,7 @@ void VictimSearch::extend(std::size_t from, std::size_t missing, std::size_t vio
   if (missing == 0) return keep_if_best();
   if (worse_than_best(missing, from) || !may_fit_with(missing, from)) return;
   for (std::size_t i = from; i + missing <= victims_.size() && !out_of_steps_; ++i) {
-    if (victims_[i].breaks_budget && violations_left == 0) return;  // and so do all later ones
+    if (victims_[i].breaks_budget && violations_left == 0) return;  // As do all later ones.
     if (!dominated(i)) choose(i, missing, violations_left);
   }
 }
@@ -199,7 +194,7 @@ void VictimSearch::choose(std::size_t victim, std::size_t missing, std::size_t v
   trial_.restore(victims_[victim]);
 }
 
-bool VictimSearch::within(const Bounds& bounds) {
+bool VictimSearch::best_is_within(const Bounds& bounds) {
   std::size_t violations = 0;
   for (const std::size_t victim : *best_) {
     violations += victims_[victim].breaks_budget ? 1 : 0;
@@ -216,8 +211,8 @@ std::optional<std::vector<std::size_t>> VictimSearch::fewest(const Bounds& bound
   for (std::size_t count = 0; count <= most && !best_ && !out_of_steps_; ++count) {
     extend(0, count, bounds.violations);
   }
-  MGPU_CHECK(chosen_.empty(), "who was chosen was taken back");
-  MGPU_DEBUG_CHECK(!best_ || within(bounds), "the victims found are within the bounds");
+  MGPU_CHECK(chosen_.empty(), "every chosen victim was restored");
+  MGPU_DEBUG_CHECK(!best_ || best_is_within(bounds), "the victims found are within the bounds");
   return best_;
 }
 

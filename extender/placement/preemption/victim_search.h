@@ -1,4 +1,4 @@
-// The search for the fewest victims that make a pod fit. Pure.
+// The search for the fewest victims whose eviction makes a pod fit. Pure.
 #pragma once
 
 #include <cstddef>
@@ -19,20 +19,20 @@ struct Freed {
   Share share;
 };
 
-// A candidate that holds something of a card which the pod may use.
+// A candidate that holds part of a card which the preemptor may use.
 struct Victim {
   std::size_t candidate = 0;
   std::int32_t priority = 0;
-  std::string start_time;  // RFC 3339; empty: has not started
+  std::string start_time;  // RFC 3339; empty where the pod has not started
   bool breaks_budget = false;
   std::vector<Freed> frees;  // ascending by card
 };
 
-// Victims that cost less come first: those that break no budget, then by priority, then those that
-// started last, then by candidate.
+// The order by cost: victims that break no budget first, then by priority, then those that started
+// last, then by candidate.
 bool costs_less(const Victim& a, const Victim& b);
 
-// A node some of whose pods are gone.
+// A copy of a node from which victims have been evicted.
 class Trial {
  public:
   // `request` outlives the trial.
@@ -40,7 +40,7 @@ class Trial {
 
   void evict(const Victim& victim);
   void restore(const Victim& victim);
-  // Whether the pod fits; empty where the budget is too small to tell.
+  // Whether the pod fits; empty where the budget ran out first.
   std::optional<bool> fits(SearchBudget& budget) const;
 
  private:
@@ -48,8 +48,8 @@ class Trial {
 
   Node node_;
   const GpuRequest& request_;
-  std::vector<Share> used_;   // at first, by position
-  std::vector<Share> freed_;  // since
+  std::vector<Share> used_;   // by position, before any eviction
+  std::vector<Share> freed_;  // by position
 };
 
 class VictimSearch {
@@ -59,15 +59,16 @@ class VictimSearch {
     std::size_t violations;
   };
 
-  // Searches among `victims`, in the order of costs_less, on top of what `trial` has evicted.
+  // Searches among `victims`, which are in the order of costs_less, after the evictions of `trial`.
   VictimSearch(Trial trial, std::span<const Victim> victims, SearchBudget& budget);
 
-  // The fewest that make the pod fit; of as many, those with the lowest sum of priorities, then
-  // those that started last. Positions in `victims`, ascending. Empty: none within the bounds, or
-  // the budget ran out before one was known to be of the fewest. Where it ran out and a set is
-  // given, another of as many may cost less. Which of the sets of equal sum started last is certain
-  // only where no set breaks fewer budgets than `bounds.violations`: where one does, a victim that
-  // breaks none is preferred to one that started later and breaks one.
+  // The fewest victims that make the pod fit; of sets of that size, the one with the lowest sum of
+  // priorities, then the one that started last. Positions in `victims`, ascending. Empty where
+  // there is none within the bounds, or where the budget ran out before a set of the smallest size
+  // was found. Where it ran out after that, another set of that size may cost less. Of sets with
+  // equal sums, the result started last only if no set breaks fewer budgets than
+  // `bounds.violations`; otherwise a victim that breaks none is preferred to one that started later
+  // and breaks one.
   std::optional<std::vector<std::size_t>> fewest(const Bounds& bounds);
 
   bool out_of_steps() const { return out_of_steps_; }
@@ -86,7 +87,7 @@ class VictimSearch {
   bool worse_than_best(std::size_t missing, std::size_t from) const;
   bool dominated(std::size_t victim) const;
   Cost cost_of_chosen() const;
-  bool within(const Bounds& bounds);  // the best; for checks
+  bool best_is_within(const Bounds& bounds);  // for checks
   void keep_if_best();
   void extend(std::size_t from, std::size_t missing, std::size_t violations_left);
   void choose(std::size_t victim, std::size_t missing, std::size_t violations_left);
@@ -95,8 +96,8 @@ class VictimSearch {
   std::span<const Victim> victims_;
   SearchBudget& budget_;
   bool out_of_steps_ = false;
-  std::vector<std::vector<std::size_t>> dominators_;  // earlier ones that free at least as much
-  // Of the victims from this position on: the most that one of them frees of each card, and the
+  std::vector<std::vector<std::size_t>> dominators_;  // earlier victims that free at least as much
+  // For the victims from this position on: the most that one of them frees of each card, and their
   // lowest priority.
   struct Tail {
     Victim most;

@@ -10,7 +10,7 @@ namespace mgpu::test {
 
 class FixedMarket final : public trace::PriceMaker {
  public:
-  explicit FixedMarket(extender::MarketPtr price_snapshot = nullptr) {
+  explicit FixedMarket(extender::PriceSnapshotPtr price_snapshot = nullptr) {
     board_->publish(std::move(price_snapshot));
   }
 

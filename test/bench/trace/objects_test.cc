@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/contract/gpu_request.h"
-#include "extender/ledger/node_resources.h"
+#include "extender/ledger/claim.h"
 #include "test/bench/trace/small_trace.h"
 
 namespace mgpu::trace {

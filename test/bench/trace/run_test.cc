@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "bench/trace/fragmentation_sum.h"
-#include "extender/placement/fragmentation.h"
 #include "test/bench/trace/small_trace.h"
+#include "test/support/fragmentation.h"
 
 namespace mgpu::trace {
 namespace {
@@ -136,8 +136,8 @@ TEST(FragmentationSum, IsTheSumOverNodesHoweverTheyChange) {
   }
   double expected = 0;
   for (std::size_t node = 0; node < trace.nodes.size(); ++node)
-    expected += extender::expected_fragmentation(cycle.ledger().node(cycle.node_name(node))->node,
-                                                 workload);
+    expected +=
+        test::expected_fragmentation(cycle.ledger().node(cycle.node_name(node))->node, workload);
   EXPECT_GT(expected, 0);
   EXPECT_THAT(sum.milli(), DoubleNear(expected, 1e-4 * expected));
 }

@@ -15,33 +15,33 @@ using test::bound_claim;
 using test::facts_of;
 using test::request_of;
 
-struct MakerTest : testing::Test {
-  MakerTest() {
+struct PriceBuilderTest : testing::Test {
+  PriceBuilderTest() {
     ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000]"));
     ledger.apply_node(facts_of("n2: 0[100/2000]"));
     window.seen(1, request_of("30/300"), {});
   }
 
   Ledger ledger;
-  CurrentPrices board;
+  CurrentPrices current_prices;
   WorkloadWindow window;
-  PriceBuilder maker{ledger, board, [this] { return window.counted(); }};
+  PriceBuilder builder{ledger, current_prices, [this] { return window.counted(); }};
 };
 
-TEST_F(MakerTest, NothingStandsOnTheBoardBefore) {
-  EXPECT_EQ(board.current(), nullptr);
+TEST_F(PriceBuilderTest, NothingIsPublishedBeforeTheFirst) {
+  EXPECT_EQ(current_prices.current(), nullptr);
 }
 
-TEST_F(MakerTest, TheFirstMarketTakesTheHastyOnesPlace) {
-  maker.make(at_ms(5));
-  ASSERT_NE(board.current(), nullptr);
-  EXPECT_EQ(board.current()->version, 2U);
-  EXPECT_EQ(board.since(), at_ms(5));
+TEST_F(PriceBuilderTest, TheFirstReplacesAQuickOne) {
+  builder.build(at_ms(5));
+  ASSERT_NE(current_prices.current(), nullptr);
+  EXPECT_EQ(current_prices.current()->version, 2U);
+  EXPECT_EQ(current_prices.since(), at_ms(5));
 }
 
-TEST_F(MakerTest, TheMarketKnowsTheWorkloadAndTheKindsOfCards) {
-  maker.make(at_ms(0));
-  const auto price_snapshot = board.current();
+TEST_F(PriceBuilderTest, TheSnapshotHasTheWorkloadAndTheKindsOfCards) {
+  builder.build(at_ms(0));
+  const auto price_snapshot = current_prices.current();
   EXPECT_EQ(price_snapshot->workload.classes.size(), 2U);
   EXPECT_EQ(price_snapshot->prices.supply.size(), 2U);
   EXPECT_EQ(price_snapshot->tables.kinds().size(), 3U);
@@ -49,65 +49,65 @@ TEST_F(MakerTest, TheMarketKnowsTheWorkloadAndTheKindsOfCards) {
   EXPECT_FALSE(price_snapshot->target.empty());
 }
 
-TEST_F(MakerTest, EveryModelOfTheClusterIsExpectedToBeAskedFor) {
+TEST_F(PriceBuilderTest, EveryModelOfTheClusterHasAPrior) {
   ledger.replace_nodes(
       {facts_of("n1: 0[100/1000 model=T4]"), facts_of("n2: 0[100/2000 model=A10]")});
-  maker.make(at_ms(0));
-  const auto& classes = board.current()->workload.classes;
+  builder.build(at_ms(0));
+  const auto& classes = current_prices.current()->workload.classes;
   EXPECT_EQ(std::ranges::count(classes, true, &WeightedClass::assumed), 4);
-  EXPECT_EQ(board.current()->prices.supply.size(), classes.size());
+  EXPECT_EQ(current_prices.current()->prices.supply.size(), classes.size());
 }
 
-TEST_F(MakerTest, ADecisionKeepsTheMarketItHolds) {
-  maker.make(at_ms(0));
-  const auto held = board.current();
+TEST_F(PriceBuilderTest, ADecisionKeepsItsSnapshot) {
+  builder.build(at_ms(0));
+  const auto held = current_prices.current();
   window.seen(2, request_of("whole"), {});
-  maker.make(at_ms(10));
-  EXPECT_EQ(held->version + 1, board.current()->version);
+  builder.build(at_ms(10));
+  EXPECT_EQ(held->version + 1, current_prices.current()->version);
   EXPECT_EQ(held->workload.classes.size(), 2U);
 }
 
-TEST_F(MakerTest, AClusterWithoutCardsHasNoPrices) {
+TEST_F(PriceBuilderTest, AClusterWithoutCardsHasNoPrices) {
   ledger.replace_nodes({facts_of("n3:")});
-  maker.make(at_ms(0));
-  EXPECT_TRUE(board.current()->tables.empty());
+  builder.build(at_ms(0));
+  EXPECT_TRUE(current_prices.current()->tables.empty());
 }
 
-TEST_F(MakerTest, NodesThatAreFullAreNoTrouble) {
+TEST_F(PriceBuilderTest, PricesOfFullNodesAreNotNegative) {
   ledger.apply_pod(bound_claim("a", "n1", "wholex2", "0,1"));
   ledger.apply_pod(bound_claim("b", "n2", "whole", "0"));
-  maker.make(at_ms(0));
-  for (const float price : board.current()->prices.supply) EXPECT_GE(price, 0.0F);
+  builder.build(at_ms(0));
+  for (const float price : current_prices.current()->prices.supply) EXPECT_GE(price, 0.0F);
 }
 
-int asked = 0;  // how often the policy below was asked about a node
+int scored = 0;  // the number of nodes that the policy below has scored
 
 Score any_card(const PlacementContext&, const Node&, const Card&, const Share&, const Share&) {
   return 0;
 }
 Score counted(const PlacementContext&, const Node&, const std::vector<CardHold>&) {
-  return ++asked;
+  return ++scored;
 }
 const Policy kCounted{.name = "counted", .score_card = any_card, .score_node = counted};
 
-TEST_F(MakerTest, WhatWasAskedBeforeNeedNotBeFoundAgainByTheNextMarket) {
+TEST_F(PriceBuilderTest, ScoresOfRecentRequestsAreComputedBeforeTheNextIsPublished) {
   const GpuRequest request = request_of("30/300");
-  const auto nodes_asked = [&] {
-    asked = 0;
-    const auto price_snapshot = board.current();
+  const auto nodes_scored = [&] {
+    scored = 0;
+    const auto price_snapshot = current_prices.current();
     const PlacementContext context(request, {}, 0, price_snapshot.get());
     ledger.read(at_ms(0), [&](const View& view) {
       view.score(std::vector<std::string_view>{"n1", "n2"}, context, {&kCounted, &kCounted});
     });
-    return asked;
+    return scored;
   };
-  maker.make(at_ms(0));
-  EXPECT_EQ(nodes_asked(), 2);
-  maker.make(at_ms(10));
-  EXPECT_EQ(nodes_asked(), 0);
+  builder.build(at_ms(0));
+  EXPECT_EQ(nodes_scored(), 2);
+  builder.build(at_ms(10));
+  EXPECT_EQ(nodes_scored(), 0);
 }
 
-TEST(IsDue, OftenAtFirstAndThenEverySoManyPods) {
+TEST(IsDue, AfterATenthMorePodsUpToTheMost) {
   struct {
     std::uint64_t now;
     std::uint64_t then;

@@ -11,7 +11,7 @@ namespace mgpu::extender {
 namespace {
 using test::request_of;
 
-// Of the pods seen: what stands there before any of them has no memory to it and 8 cores.
+// The classes of the pods seen, without the default pod of a new window, which requests 8 cores.
 std::vector<CountedClass> seen_in(const WorkloadWindow& window) {
   std::vector<CountedClass> counted = window.counted();
   std::erase_if(counted, [](const CountedClass& one) {
@@ -24,25 +24,23 @@ NodeResources host(std::int64_t cores, std::int64_t mib) {
   return {MilliCpu(cores * 1000), MiB(mib)};
 }
 
-TEST(WorkloadWindow, IsNeverWithoutAnIdeaOfWhatComes) {
+TEST(WorkloadWindow, ANewWindowHoldsOneWholeCardPod) {
   const WorkloadWindow window;
   EXPECT_EQ(window.pods_seen(), 0U);
   ASSERT_EQ(window.counted().size(), 1U);
   EXPECT_TRUE(window.counted().front().what.whole);
 }
 
-TEST(WorkloadWindow, CountsAPodOnceHoweverOftenItIsAskedAbout) {
+TEST(WorkloadWindow, CountsAPodOnce) {
   WorkloadWindow window;
   for (int i = 0; i < 5; ++i) window.seen(7, request_of("30/1000"), host(2, 100));
   window.seen(8, request_of("30/1000"), host(2, 300));
   EXPECT_EQ(window.pods_seen(), 2U);
-  EXPECT_TRUE(window.knows(7));
-  EXPECT_FALSE(window.knows(9));
   ASSERT_EQ(seen_in(window).size(), 1U);
   EXPECT_EQ(seen_in(window).front().count, 2);
 }
 
-TEST(WorkloadWindow, PodsThatDifferInMainMemoryAloneAreOneClassOfTheirMean) {
+TEST(WorkloadWindow, PodsThatDifferOnlyInMainMemoryAreOneClassWithTheMean) {
   WorkloadWindow window;
   window.seen(1, request_of("30/1000"), host(2, 100));
   window.seen(2, request_of("30/1000"), host(2, 301));
@@ -71,7 +69,7 @@ TEST(WorkloadWindow, PodsWithoutCardsCountToo) {
   EXPECT_EQ(seen_in(window).front().what.cards, 0);
 }
 
-TEST(WorkloadWindow, TheOldestLeaveWhereThereAreTooMany) {
+TEST(WorkloadWindow, TheOldestLeaveAFullWindow) {
   WorkloadWindow window(3);
   for (std::uint64_t pod = 1; pod <= 5; ++pod)
     window.seen(pod, request_of(pod <= 3 ? "10/1000" : "20/1000"), host(1, 1));
@@ -82,20 +80,21 @@ TEST(WorkloadWindow, TheOldestLeaveWhereThereAreTooMany) {
   EXPECT_EQ(ten, 1);
 }
 
-TEST(WorkloadWindow, APodThatHasLeftTheWindowDoesNotCountAgainWhileItRuns) {
+TEST(WorkloadWindow, APodThatHasLeftTheWindowIsNotCountedAgain) {
   WorkloadWindow window(3);
   for (std::uint64_t pod = 1; pod <= 5; ++pod) window.seen(pod, request_of("10/1000"), host(1, 1));
-  EXPECT_TRUE(window.knows(1));
   window.seen(1, request_of("10/1000"), host(1, 1));
   EXPECT_EQ(window.pods_seen(), 5U);
 }
 
-TEST(WorkloadWindow, KnowsNoMorePodsThanItsLimit) {
+TEST(WorkloadWindow, APodIsCountedAgainAfterTheLimitOfKnownPods) {
   WorkloadWindow window(1);
   for (std::uint64_t pod = 1; pod <= kWorkloadKnownPods + 1; ++pod)
     window.seen(pod, GpuRequest{}, host(1, 1));
-  EXPECT_FALSE(window.knows(1));
-  EXPECT_TRUE(window.knows(2));
+  window.seen(2, GpuRequest{}, host(1, 1));
+  EXPECT_EQ(window.pods_seen(), kWorkloadKnownPods + 1);
+  window.seen(1, GpuRequest{}, host(1, 1));
+  EXPECT_EQ(window.pods_seen(), kWorkloadKnownPods + 2);
 }
 
 TEST(WorkloadWindow, ClassesThatHaveLeftAreGone) {

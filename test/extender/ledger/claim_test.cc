@@ -1,4 +1,4 @@
-// What a bound pod holds, and which cards a node has, as read from the API's objects.
+// Claims of bound pods and cards of nodes, as read from API objects.
 #include "extender/ledger/claim.h"
 
 #include <gmock/gmock.h>
@@ -52,7 +52,7 @@ std::string claimed(const kube::Pod& pod) {
          (claim->placement ? ": " + test::text_of(*claim->placement) : "");
 }
 
-TEST(ClaimOf, PodThatAsksForNoCardsHoldsNothing) {
+TEST(ClaimOf, PodThatRequestsNoCardsHoldsNothing) {
   EXPECT_EQ(claimed(pod_of("", "")), "nothing");
   EXPECT_EQ(claimed(pod_of("0", "0")), "nothing");
   kube::Pod junk = pod_of("", "");
@@ -68,12 +68,12 @@ struct DriftCase {
   const char* claimed;
 };
 
-TEST(ClaimOf, CardsAreThoseOfTheAnnotationOrTheirAbsenceIsDrift) {
+TEST(ClaimOf, CardsAreThoseOfTheAnnotationOrThereIsDrift) {
   const DriftCase cases[] = {
       {"30", "1024", "3", "none: 3"},
       {"200", "", "0,2", "none: 0,2"},
       {"1k", "8k", "0,1,2,3,4,5,6,7,8,9", "none: 0,1,2,3,4,5,6,7,8,9"},
-      // Less memory than any --min-memory-mib: the pod runs all the same.
+      // Less memory than any --min-memory-mib: the pod runs nevertheless.
       {"30", "1", "3", "none: 3"},
       {"30", "1024", "", "bad-annotations"},
       {"30", "1024", "three", "bad-annotations"},
@@ -96,7 +96,7 @@ TEST(ClaimOf, CardsAreThoseOfTheAnnotationOrTheirAbsenceIsDrift) {
         << c.core << " " << c.memory << " on " << c.cards;
 }
 
-TEST(ClaimOf, PodBoundByHandIsDrift) {
+TEST(ClaimOf, PodWithoutAnnotationsIsDrift) {
   kube::Pod pod = pod_of("30", "1024");
   EXPECT_EQ(claimed(pod), "no-annotations");
   pod.metadata.annotations[contract().assumed] = "true";
@@ -105,7 +105,7 @@ TEST(ClaimOf, PodBoundByHandIsDrift) {
   EXPECT_EQ(claimed(pod), "bad-annotations");
 }
 
-TEST(ClaimOf, DriftSaysWhatIsWrong) {
+TEST(ClaimOf, DriftHasADetail) {
   EXPECT_THAT(claim_of(placed_pod("30", "1024", "three"), contract())->drift_detail,
               HasSubstr(contract().index_key("main")));
   EXPECT_THAT(claim_of(placed_pod("30", "", "0"), contract())->drift_detail, HasSubstr("main"));
@@ -130,13 +130,13 @@ TEST(ClaimOf, EveryContainerHasItsCards) {
   EXPECT_EQ(claimed(pod), "bad-annotations");
 }
 
-TEST(ClaimOf, AmountNamedOnlyInRequestsCounts) {
+TEST(ClaimOf, AmountOnlyInRequestsCounts) {
   kube::Pod pod = placed_pod("", "", "0");
   pod.containers[0].requests[contract().core_resource] = "100";
   EXPECT_EQ(claimed(pod), "none: 0");
 }
 
-TEST(ClaimOf, WhatOnlyChoosesAPlaceIsNotRead) {
+TEST(ClaimOf, SelectorsAndPolicyAreNotRead) {
   kube::Pod pod = placed_pod("30", "1024", "3");
   for (const std::string& key :
        {contract().policy, contract().gpu_model, contract().gpu_model_exclude, contract().gpu_uuid,
@@ -146,7 +146,7 @@ TEST(ClaimOf, WhatOnlyChoosesAPlaceIsNotRead) {
   EXPECT_TRUE(claim_of(pod, contract())->request.selector.empty());
 }
 
-TEST(ClaimOf, CarriesWhatPreemptionAsksFor) {
+TEST(ClaimOf, HasWhatPreemptionUses) {
   kube::Pod pod = placed_pod("30", "1024", "3");
   pod.priority = 7;
   pod.start_time = "2026-11-21T08:00:00Z";
@@ -197,7 +197,7 @@ struct CapacityCase {
   const char* cards;
 };
 
-TEST(NodeFactsOf, CapacityWithoutAListMeansEqualCards) {
+TEST(NodeFactsOf, CapacityWithoutTheAnnotationMeansEqualCards) {
   const CapacityCase cases[] = {
       {"", "", ""},
       {"0", "1000", ""},
@@ -218,7 +218,7 @@ TEST(NodeFactsOf, CapacityWithoutAListMeansEqualCards) {
     EXPECT_EQ(cards_text(node_with(c.core, c.memory)), c.cards) << c.core << " / " << c.memory;
 }
 
-TEST(NodeFactsOf, ListOfCardsWinsOverCapacity) {
+TEST(NodeFactsOf, AnnotationHasPrecedenceOverCapacity) {
   kube::Node node = node_with("200", "2000");
   node.metadata.annotations[contract().node_cards] =
       R"({"version":1,"cards":[
@@ -231,7 +231,7 @@ TEST(NodeFactsOf, ListOfCardsWinsOverCapacity) {
   EXPECT_EQ(facts.cards[0].model, "H100");
 }
 
-TEST(NodeFactsOf, ListThatCannotBeReadIsAProblemAndNeverAGuess) {
+TEST(NodeFactsOf, UnreadableAnnotationIsAProblem) {
   for (const char* list : {"", "{", "[]", R"({"version":2,"cards":[]})", R"({"version":1})"}) {
     kube::Node node = node_with("200", "2000");
     node.metadata.annotations[contract().node_cards] = list;

@@ -41,9 +41,9 @@ struct PodText {
   }
 };
 
-class InformerTest : public testing::Test {
+class ConsumersTest : public testing::Test {
  protected:
-  InformerTest() {
+  ConsumersTest() {
     node({Kind::kApply, node_json("n1", 2)});
     node({Kind::kApply, node_json("n2", 1)});
   }
@@ -73,7 +73,7 @@ class InformerTest : public testing::Test {
        .on_bound = [this](const PodFacts& pod) { bound.push_back(pod.pod.uid.str()); }})};
 };
 
-TEST_F(InformerTest, NodesComeChangeAndGo) {
+TEST_F(ConsumersTest, NodesAreAddedChangedAndRemoved) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
   node({Kind::kApply, node_json("n1", 3)});
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0 2=0/0");
@@ -82,7 +82,7 @@ TEST_F(InformerTest, NodesComeChangeAndGo) {
   EXPECT_THAT(problems, IsEmpty());
 }
 
-TEST_F(InformerTest, RelistOfNodesIsAppliedOnceItIsComplete) {
+TEST_F(ConsumersTest, RelistOfNodesIsAppliedOnceItIsComplete) {
   node({Kind::kRelistBegin, ""});
   node({Kind::kRelistObject, node_json("n3", 1)});
   EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n1"), NodeName("n2")));
@@ -90,7 +90,7 @@ TEST_F(InformerTest, RelistOfNodesIsAppliedOnceItIsComplete) {
   EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n3")));
 }
 
-TEST_F(InformerTest, RelistBegunAnewForgetsItsFirstPart) {
+TEST_F(ConsumersTest, RestartedRelistDropsItsFirstPart) {
   node({Kind::kRelistBegin, ""});
   node({Kind::kRelistObject, node_json("n3", 1)});
   node({Kind::kRelistBegin, ""});
@@ -99,14 +99,14 @@ TEST_F(InformerTest, RelistBegunAnewForgetsItsFirstPart) {
   EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n4")));
 }
 
-TEST_F(InformerTest, NodeWhoseCardsCannotBeReadIsToldAndOffersNone) {
+TEST_F(ConsumersTest, NodeWhoseCardsCannotBeReadIsReportedAndHasNone) {
   node({Kind::kApply,
         R"({"metadata":{"name":"n1","annotations":{"vke.volcengine.com/mgpu-cards":"["}}})"});
   EXPECT_THAT(problems, Contains(HasSubstr("node n1: ")));
   EXPECT_EQ(used_text(ledger, "n1"), "");
 }
 
-TEST_F(InformerTest, NodeThatCannotBeReadIsToldAndLeftAsItWas) {
+TEST_F(ConsumersTest, NodeThatCannotBeReadIsReportedAndUnchanged) {
   const std::string unreadable[] = {"", "{", R"({"metadata":7})", R"({"metadata":{}})",
                                     std::string(200'000, '[')};
   for (const std::string& text : unreadable) {
@@ -117,7 +117,7 @@ TEST_F(InformerTest, NodeThatCannotBeReadIsToldAndLeftAsItWas) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
 }
 
-TEST_F(InformerTest, RelistWithAnUnreadableNodeTakesNoneAsGone) {
+TEST_F(ConsumersTest, RelistWithAnUnreadableNodeRemovesNone) {
   node({Kind::kRelistBegin, ""});
   node({Kind::kRelistObject, node_json("n2", 3)});
   node({Kind::kRelistObject, "{"});
@@ -132,7 +132,7 @@ TEST_F(InformerTest, RelistWithAnUnreadableNodeTakesNoneAsGone) {
 
 // --- pods ----------------------------------------------------------------------------------------
 
-TEST_F(InformerTest, BoundPodsComeChangeAndGo) {
+TEST_F(ConsumersTest, BoundPodsAreAddedChangedAndRemoved) {
   pod(Kind::kApply, {.uid = "a"});
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
   pod(Kind::kApply, {.uid = "a", .cards = "1"});
@@ -141,7 +141,7 @@ TEST_F(InformerTest, BoundPodsComeChangeAndGo) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
 }
 
-TEST_F(InformerTest, PodsThatWaitForNoNodeAnyMoreAreToldOf) {
+TEST_F(ConsumersTest, PodsThatNoLongerWaitAreReported) {
   pod(Kind::kApply, {.uid = "pending", .node = ""});
   pod(Kind::kApply, {.uid = "bound"});
   pod(Kind::kApply, {.uid = "finished", .node = "", .phase = "Failed"});
@@ -152,7 +152,7 @@ TEST_F(InformerTest, PodsThatWaitForNoNodeAnyMoreAreToldOf) {
   EXPECT_THAT(settled, ElementsAre("bound", "finished", "gone", "listed"));
 }
 
-TEST_F(InformerTest, PodThatFinishedReleasesItsShare) {
+TEST_F(ConsumersTest, PodThatFinishedReleasesItsShare) {
   for (const char* phase : {"Succeeded", "Failed"}) {
     pod(Kind::kApply, {.uid = "a"});
     pod(Kind::kApply, {.uid = "a", .phase = phase});
@@ -160,14 +160,14 @@ TEST_F(InformerTest, PodThatFinishedReleasesItsShare) {
   }
 }
 
-TEST_F(InformerTest, PodThatOnlyTerminatesHoldsItsShare) {
+TEST_F(ConsumersTest, TerminatingPodHoldsItsShare) {
   std::string text = PodText{.uid = "a"}.json();
   text.replace(text.find(R"("uid")"), 0, R"("deletionTimestamp":"2026-11-21T08:00:00Z",)");
   pod(kube::WatchEvent{Kind::kApply, text});
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
 }
 
-TEST_F(InformerTest, PodSeenUnboundDoesNotUndoABindOnItsWay) {
+TEST_F(ConsumersTest, PodSeenUnboundDoesNotUndoABindInProgress) {
   assume_id(ledger, "a", "n1", "30/300");
   pod(Kind::kApply, {.uid = "a", .node = "", .phase = "Pending"});
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
@@ -175,7 +175,7 @@ TEST_F(InformerTest, PodSeenUnboundDoesNotUndoABindOnItsWay) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
 }
 
-TEST_F(InformerTest, PodThatAsksForNoCardsIsNoClaim) {
+TEST_F(ConsumersTest, PodThatRequestsNoCardsHasNoClaim) {
   pod(kube::WatchEvent{Kind::kApply,
                        R"({"metadata":{"name":"a","namespace":"default","uid":"a"},)"
                        R"("spec":{"nodeName":"n1","containers":[{"name":"main"}]}})"});
@@ -183,7 +183,7 @@ TEST_F(InformerTest, PodThatAsksForNoCardsIsNoClaim) {
   EXPECT_THAT(problems, IsEmpty());
 }
 
-TEST_F(InformerTest, PodWithAnUnreadableAnnotationMakesCardsUncertain) {
+TEST_F(ConsumersTest, PodWithAnUnreadableAnnotationMakesCardsUncertain) {
   pod(Kind::kApply, {.uid = "a", .cards = "none"});
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0? 1=0/0?");
   pod(Kind::kApply, {.uid = "b", .node = "n2", .core = "150"});
@@ -191,7 +191,7 @@ TEST_F(InformerTest, PodWithAnUnreadableAnnotationMakesCardsUncertain) {
   EXPECT_EQ(ledger.counts().drifting, 2u);
 }
 
-TEST_F(InformerTest, RelistOfPodsIsAppliedOnceItIsComplete) {
+TEST_F(ConsumersTest, RelistOfPodsIsAppliedOnceItIsComplete) {
   pod(Kind::kApply, {.uid = "a"});
   assume_id(ledger, "b", "n2", "30/300");
   pod(Kind::kRelistBegin);
@@ -204,7 +204,7 @@ TEST_F(InformerTest, RelistOfPodsIsAppliedOnceItIsComplete) {
   EXPECT_EQ(used_text(ledger, "n2"), "0=30/300");
 }
 
-TEST_F(InformerTest, PodThatCannotBeReadIsToldAndLeftAsItWas) {
+TEST_F(ConsumersTest, PodThatCannotBeReadIsReportedAndUnchanged) {
   pod(Kind::kApply, {.uid = "a"});
   for (const char* text : {"", "[", R"({"metadata":{"name":"a","namespace":"default"}})"}) {
     pod(kube::WatchEvent{Kind::kApply, text});
@@ -214,7 +214,7 @@ TEST_F(InformerTest, PodThatCannotBeReadIsToldAndLeftAsItWas) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
 }
 
-TEST_F(InformerTest, RelistWithAnUnreadablePodTakesNoneAsGone) {
+TEST_F(ConsumersTest, RelistWithAnUnreadablePodRemovesNone) {
   pod(Kind::kApply, {.uid = "a"});
   pod(Kind::kRelistBegin);
   pod(Kind::kRelistObject, {.uid = "b", .cards = "1"});
@@ -227,19 +227,20 @@ TEST_F(InformerTest, RelistWithAnUnreadablePodTakesNoneAsGone) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
 }
 
-TEST_F(InformerTest, PodsTellWhatTheyAskFor) {
-  std::vector<std::string> asked;
-  kube::ObjectEvents<PodFacts> events{pod_consumer(
-      ledger, contract, {.on_bound = [&](const PodFacts& pod) {
-        asked.push_back(pod.request ? std::to_string(pod.request->containers.size()) : "refused");
-      }})};
+TEST_F(ConsumersTest, PodFactsHaveTheRequest) {
+  std::vector<std::string> requests;
+  kube::ObjectEvents<PodFacts> events{
+      pod_consumer(ledger, contract, {.on_bound = [&](const PodFacts& pod) {
+                     requests.push_back(pod.request ? std::to_string(pod.request->containers.size())
+                                                    : "refused");
+                   }})};
   events.on_event({Kind::kApply, PodText{.uid = "a"}.json()});
   events.on_event({Kind::kApply, PodText{.uid = "without-cards", .core = "0"}.json()});
   events.on_event({Kind::kApply, PodText{.uid = "refused", .core = "150"}.json()});
-  EXPECT_THAT(asked, ElementsAre("1", testing::_, "refused"));
+  EXPECT_THAT(requests, ElementsAre("1", testing::_, "refused"));
 }
 
-TEST_F(InformerTest, PodsThatAreShownBoundAreTold) {
+TEST_F(ConsumersTest, BoundPodsAreReported) {
   pod(Kind::kApply, {.uid = "a"});
   pod(Kind::kApply, {.uid = "waits", .node = ""});
   pod(Kind::kApply, {.uid = "done", .phase = "Succeeded"});

@@ -1,4 +1,4 @@
-// What the ledger keeps of decisions: never seen in an answer, only in who is asked again.
+// The cached decisions: they never change a result, only how often a policy is called.
 #include "extender/ledger/decision_cache.h"
 
 #include <gtest/gtest.h>
@@ -16,16 +16,16 @@ namespace mgpu::extender {
 namespace {
 using test::at_ms;
 
-int asked = 0;  // how often a policy below was asked about a node
+int scored = 0;  // the number of nodes that a policy below has scored
 
 Score any_card(const PlacementContext&, const Node&, const Card&, const Share&, const Share&) {
   return 0;
 }
 
-// Goes by all that a policy may know of the pod.
+// Depends on all that a policy may use.
 Score count_and_price(const PlacementContext& context, const Node& node,
                       const std::vector<CardHold>& pod) {
-  ++asked;
+  ++scored;
   Score score =
       static_cast<Score>(pod.size()) + context.host.cpu.value() + node.resources_used.cpu.value();
   if (context.price_snapshot != nullptr)
@@ -33,8 +33,8 @@ Score count_and_price(const PlacementContext& context, const Node& node,
   return score;
 }
 
-Score drawn(const PlacementContext& context, const Node&, const std::vector<CardHold>&) {
-  ++asked;
+Score by_seed(const PlacementContext& context, const Node&, const std::vector<CardHold>&) {
+  ++scored;
   return static_cast<Score>(context.tie_break_seed % 100);
 }
 
@@ -42,7 +42,8 @@ const Policy kPriced{.name = "priced",
                      .score_card = any_card,
                      .score_node = count_and_price,
                      .ranks_pods_without_cards = true};
-const Policy kDrawn{.name = "drawn", .score_card = any_card, .score_node = drawn, .per_pod = true};
+const Policy kSeeded{
+    .name = "seeded", .score_card = any_card, .score_node = by_seed, .per_pod = true};
 
 GpuRequest share_of(int core) {
   GpuRequest request;
@@ -50,21 +51,21 @@ GpuRequest share_of(int core) {
   return request;
 }
 
-PriceSnapshot market_of(std::uint64_t version) {
+PriceSnapshot snapshot_of(std::uint64_t version) {
   PriceSnapshot price_snapshot;
   price_snapshot.version = version;
   return price_snapshot;
 }
 
-// How many nodes `policy` was asked about.
-int asked_for(Ledger& ledger, const PlacementContext& context, const Policy& policy,
-              const std::vector<std::string_view>& names = {"n0", "n1", "n2"}) {
-  asked = 0;
+// The number of nodes that `policy` scored.
+int scored_for(Ledger& ledger, const PlacementContext& context, const Policy& policy,
+               const std::vector<std::string_view>& names = {"n0", "n1", "n2"}) {
+  scored = 0;
   ledger.read(at_ms(0), [&](const View& view) { view.score(names, context, {&policy, &policy}); });
-  return asked;
+  return scored;
 }
 
-class ShapeMemoTest : public testing::Test {
+class DecisionCacheTest : public testing::Test {
  protected:
   void SetUp() override {
     for (const char* node : {"n0", "n1", "n2"})
@@ -73,15 +74,15 @@ class ShapeMemoTest : public testing::Test {
   Ledger ledger_;
 };
 
-TEST_F(ShapeMemoTest, AsksOnceForPodsOfOneShape) {
+TEST_F(DecisionCacheTest, ScoresOnceForEqualRequests) {
   GpuRequest first = share_of(30);
   GpuRequest second = share_of(30);
   second.containers[0].name = "called differently";
-  EXPECT_EQ(asked_for(ledger_, first, kPriced), 3);
-  EXPECT_EQ(asked_for(ledger_, second, kPriced), 0);
+  EXPECT_EQ(scored_for(ledger_, first, kPriced), 3);
+  EXPECT_EQ(scored_for(ledger_, second, kPriced), 0);
 }
 
-TEST_F(ShapeMemoTest, AsksForEachShape) {
+TEST_F(DecisionCacheTest, ScoresEachRequest) {
   const GpuRequest request = share_of(30);
   const GpuRequest larger = share_of(40);
   GpuRequest selective = share_of(30);
@@ -89,14 +90,14 @@ TEST_F(ShapeMemoTest, AsksForEachShape) {
   const PlacementContext with_host(request, {MilliCpu(1), MiB()}, 0, nullptr);
   for (const PlacementContext& context : {PlacementContext(request), PlacementContext(larger),
                                           PlacementContext(selective), with_host}) {
-    EXPECT_EQ(asked_for(ledger_, context, kPriced), 3);
-    EXPECT_EQ(asked_for(ledger_, context, kPriced), 0);
+    EXPECT_EQ(scored_for(ledger_, context, kPriced), 3);
+    EXPECT_EQ(scored_for(ledger_, context, kPriced), 0);
   }
   static const Policy kOther = kPriced;
-  EXPECT_EQ(asked_for(ledger_, request, kOther), 3) << "another policy";
+  EXPECT_EQ(scored_for(ledger_, request, kOther), 3) << "another policy";
 }
 
-TEST_F(ShapeMemoTest, AsksAgainAboutNodesThatChanged) {
+TEST_F(DecisionCacheTest, ScoresChangedNodesAgain) {
   const GpuRequest request = share_of(30);
   const PodUid uid("p");
   const std::vector<std::function<void()>> changes = {
@@ -110,91 +111,90 @@ TEST_F(ShapeMemoTest, AsksAgainAboutNodesThatChanged) {
       [&] { ledger_.expect(uid, NodeName("n1"), request, {{{CardIndex(0)}}}, at_ms(0), at_ms(9)); },
       [&] { ledger_.end_expectation(uid); },
       [&] { ledger_.apply_node(test::facts_of("n1: 0[100/2000]")); }};
-  asked_for(ledger_, request, kPriced);
+  scored_for(ledger_, request, kPriced);
   for (std::size_t i = 0; i < changes.size(); ++i) {
     changes[i]();
-    EXPECT_EQ(asked_for(ledger_, request, kPriced), 1) << "change " << i;
-    EXPECT_EQ(asked_for(ledger_, request, kPriced), 0) << "change " << i;
+    EXPECT_EQ(scored_for(ledger_, request, kPriced), 1) << "change " << i;
+    EXPECT_EQ(scored_for(ledger_, request, kPriced), 0) << "change " << i;
   }
 }
 
-TEST_F(ShapeMemoTest, AsksAboutANodeThatComesInThePlaceOfAnother) {
+TEST_F(DecisionCacheTest, ScoresANodeInTheSlotOfAnother) {
   const GpuRequest request = share_of(30);
-  asked_for(ledger_, request, kPriced);
+  scored_for(ledger_, request, kPriced);
   ledger_.remove_node(NodeName("n1"));
   ledger_.apply_node(test::facts_of("n3: 0[100/1000]"));
-  EXPECT_EQ(asked_for(ledger_, request, kPriced, {"n0", "n1", "n2", "n3"}), 1);
+  EXPECT_EQ(scored_for(ledger_, request, kPriced, {"n0", "n1", "n2", "n3"}), 1);
 }
 
-TEST_F(ShapeMemoTest, AsksAgainByAnotherMarket) {
+TEST_F(DecisionCacheTest, ScoresAgainByAnotherSnapshot) {
   const GpuRequest request = share_of(30);
   const auto ask_by = [&](const PriceSnapshot* price_snapshot) {
-    return asked_for(ledger_, PlacementContext(request, {}, 0, price_snapshot), kPriced);
+    return scored_for(ledger_, PlacementContext(request, {}, 0, price_snapshot), kPriced);
   };
-  const PriceSnapshot first = market_of(1);
-  const PriceSnapshot second = market_of(2);
-  EXPECT_EQ(ask_by(nullptr), 3);
-  EXPECT_EQ(ask_by(&first), 3);
-  EXPECT_EQ(ask_by(&first), 0);
-  EXPECT_EQ(ask_by(&second), 3);
-  EXPECT_EQ(ask_by(&first), 3);
+  const PriceSnapshot first = snapshot_of(1);
+  const PriceSnapshot second = snapshot_of(2);
+  EXPECT_EQ(scored_by(nullptr), 3);
+  EXPECT_EQ(scored_by(&first), 3);
+  EXPECT_EQ(scored_by(&first), 0);
+  EXPECT_EQ(scored_by(&second), 3);
+  EXPECT_EQ(scored_by(&first), 3);
 }
 
-TEST_F(ShapeMemoTest, ADecisionByTheMarketBeforeCostsTheOthersNothing) {
+TEST_F(DecisionCacheTest, ADecisionByAnEarlierSnapshotKeepsTheScores) {
   const GpuRequest request = share_of(30);
-  const PriceSnapshot first = market_of(1);
-  const PriceSnapshot second = market_of(2);
-  EXPECT_EQ(asked_for(ledger_, PlacementContext(request, {}, 0, &second), kPriced), 3);
-  EXPECT_EQ(asked_for(ledger_, PlacementContext(request, {}, 0, &first), kPriced), 3);
-  EXPECT_EQ(asked_for(ledger_, PlacementContext(request, {}, 0, &second), kPriced), 0);
+  const PriceSnapshot first = snapshot_of(1);
+  const PriceSnapshot second = snapshot_of(2);
+  EXPECT_EQ(scored_for(ledger_, PlacementContext(request, {}, 0, &second), kPriced), 3);
+  EXPECT_EQ(scored_for(ledger_, PlacementContext(request, {}, 0, &first), kPriced), 3);
+  EXPECT_EQ(scored_for(ledger_, PlacementContext(request, {}, 0, &second), kPriced), 0);
 }
 
-TEST_F(ShapeMemoTest, AsksEveryTimeWhereAPolicyDraws) {
+TEST_F(DecisionCacheTest, ScoresEveryTimeWithAPolicyThatUsesTheSeed) {
   const GpuRequest request = share_of(30);
-  EXPECT_EQ(asked_for(ledger_, request, kDrawn), 3);
-  EXPECT_EQ(asked_for(ledger_, request, kDrawn), 3);
+  EXPECT_EQ(scored_for(ledger_, request, kSeeded), 3);
+  EXPECT_EQ(scored_for(ledger_, request, kSeeded), 3);
 }
 
-TEST_F(ShapeMemoTest, ForgetsTheShapeThatWasAskedForLongestAgo) {
+TEST_F(DecisionCacheTest, EvictsTheRequestUsedLeastRecently) {
   for (int core = 1; core <= static_cast<int>(kRequestKeysMax); ++core)
-    asked_for(ledger_, share_of(core), kPriced);
-  EXPECT_EQ(asked_for(ledger_, share_of(1), kPriced), 0);
-  EXPECT_EQ(asked_for(ledger_, share_of(99), kPriced), 3);
-  EXPECT_EQ(asked_for(ledger_, share_of(1), kPriced), 0);
-  EXPECT_EQ(asked_for(ledger_, share_of(2), kPriced), 3);
+    scored_for(ledger_, share_of(core), kPriced);
+  EXPECT_EQ(scored_for(ledger_, share_of(1), kPriced), 0);
+  EXPECT_EQ(scored_for(ledger_, share_of(99), kPriced), 3);
+  EXPECT_EQ(scored_for(ledger_, share_of(1), kPriced), 0);
+  EXPECT_EQ(scored_for(ledger_, share_of(2), kPriced), 3);
 }
 
-// --- ahead of a price snapshot
-// ---------------------------------------------------------------------------
+// --- prewarming ----------------------------------------------------------------------------------
 
-class ScoreAheadTest : public ShapeMemoTest {
+class PrewarmTest : public DecisionCacheTest {
  protected:
   void SetUp() override {
-    ShapeMemoTest::SetUp();
-    ask_by(now_);
+    DecisionCacheTest::SetUp();
+    scored_by(now_);
   }
-  int ask_by(const PriceSnapshot& price_snapshot) {
-    return asked_for(ledger_, PlacementContext(request_, {MilliCpu(7), MiB()}, 0, &price_snapshot),
-                     kPriced);
+  int scored_by(const PriceSnapshot& price_snapshot) {
+    return scored_for(ledger_, PlacementContext(request_, {MilliCpu(7), MiB()}, 0, &price_snapshot),
+                      kPriced);
   }
-  // How many nodes were asked about ahead.
-  int ahead_of(const PriceSnapshot& price_snapshot, bool go_on = true) {
-    asked = 0;
-    ledger_.score_ahead(price_snapshot, [go_on] { return go_on; });
-    return asked;
+  // The number of nodes that were scored in advance.
+  int prewarmed(const PriceSnapshot& price_snapshot, bool go_on = true) {
+    scored = 0;
+    ledger_.prewarm_scores(price_snapshot, [go_on] { return go_on; });
+    return scored;
   }
 
   const GpuRequest request_ = share_of(30);
-  const PriceSnapshot now_ = market_of(1);
-  const PriceSnapshot next_ = market_of(2);
+  const PriceSnapshot now_ = snapshot_of(1);
+  const PriceSnapshot next_ = snapshot_of(2);
 };
 
-TEST_F(ScoreAheadTest, TheFirstThatIsAskedByTheMarketNeedNotWait) {
-  EXPECT_EQ(ahead_of(next_), 3);
-  EXPECT_EQ(ask_by(next_), 0);
+TEST_F(PrewarmTest, TheFirstDecisionBySnapshotFindsTheScores) {
+  EXPECT_EQ(prewarmed(next_), 3);
+  EXPECT_EQ(scored_by(next_), 0);
 }
 
-TEST_F(ScoreAheadTest, TheScoresAreThoseOfTheMarket) {
+TEST_F(PrewarmTest, TheScoresAreThoseOfTheSnapshot) {
   const auto scores_by = [&](const PriceSnapshot& price_snapshot) {
     std::vector<Scored> scores;
     ledger_.read(at_ms(0), [&](const View& view) {
@@ -203,66 +203,66 @@ TEST_F(ScoreAheadTest, TheScoresAreThoseOfTheMarket) {
     });
     return scores;
   };
-  ahead_of(next_);
+  prewarmed(next_);
   const std::vector<Scored> expected = {{true, true, 2008}, {true, true, 2008}};
   EXPECT_EQ(scores_by(next_), expected);
 }
 
-TEST_F(ScoreAheadTest, TheMarketThatStandsIsAnsweredFromWhatIsKept) {
-  ahead_of(next_);
-  EXPECT_EQ(ask_by(now_), 0);
-  EXPECT_EQ(ask_by(next_), 0);
+TEST_F(PrewarmTest, TheCurrentSnapshotKeepsItsScores) {
+  prewarmed(next_);
+  EXPECT_EQ(scored_by(now_), 0);
+  EXPECT_EQ(scored_by(next_), 0);
 }
 
-TEST_F(ScoreAheadTest, NodesThatChangeAfterwardsAreAskedAbout) {
-  ahead_of(next_);
+TEST_F(PrewarmTest, NodesThatChangeAfterwardsAreScored) {
+  prewarmed(next_);
   ledger_.apply_pod(test::bound_claim("p", "n1", "30/300", "0"));
-  EXPECT_EQ(ask_by(next_), 1);
+  EXPECT_EQ(scored_by(next_), 1);
 }
 
-TEST_F(ScoreAheadTest, NodesThatAreGoneAreNotAskedAbout) {
+TEST_F(PrewarmTest, DeletedNodesAreNotScored) {
   ledger_.apply_pod(test::bound_claim("p", "n1", "30/300", "0"));
   ledger_.remove_node(NodeName("n1"));  // its pod keeps the record
   ledger_.remove_node(NodeName("n2"));
-  EXPECT_EQ(ahead_of(next_), 1);
+  EXPECT_EQ(prewarmed(next_), 1);
 }
 
-TEST_F(ScoreAheadTest, AnotherMarketIsAskedAbout) {
-  ahead_of(next_);
-  EXPECT_EQ(ask_by(market_of(3)), 3);
+TEST_F(PrewarmTest, AnotherSnapshotIsScored) {
+  prewarmed(next_);
+  EXPECT_EQ(scored_by(snapshot_of(3)), 3);
 }
 
-TEST_F(ScoreAheadTest, NothingComesOfItWhereItIsToEnd) {
-  EXPECT_EQ(ahead_of(next_, false), 3);
-  EXPECT_EQ(ask_by(next_), 3);
+TEST_F(PrewarmTest, HasNoEffectWhereItIsToEnd) {
+  EXPECT_EQ(prewarmed(next_, false), 3);
+  EXPECT_EQ(scored_by(next_), 3);
 }
 
-TEST_F(ScoreAheadTest, ManyNodesAreFoundInSteps) {
+TEST_F(PrewarmTest, ManyNodesAreScoredInSteps) {
   constexpr int kNodes = 1'000;
   std::vector<std::string> names;
   for (int i = 3; i < kNodes; ++i) names.push_back("n" + std::to_string(i));
   for (const std::string& name : names) ledger_.apply_node(test::facts_of(name + ": 0[100/1000]"));
-  EXPECT_EQ(ahead_of(next_), kNodes);
-  EXPECT_EQ(asked_for(ledger_, PlacementContext(request_, {MilliCpu(7), MiB()}, 0, &next_), kPriced,
-                      {names.begin(), names.end()}),
+  EXPECT_EQ(prewarmed(next_), kNodes);
+  EXPECT_EQ(scored_for(ledger_, PlacementContext(request_, {MilliCpu(7), MiB()}, 0, &next_),
+                       kPriced, {names.begin(), names.end()}),
             0);
 }
 
-TEST_F(ScoreAheadTest, ShapesThatNobodyAsksForAreLeftOutInTheEnd) {
+TEST_F(PrewarmTest, RequestsWithoutUseAreSkippedInTheEnd) {
   for (int price_snapshot = 0; price_snapshot < kIdleRefreshesMax; ++price_snapshot) {
-    EXPECT_EQ(ahead_of(market_of(2)), 3) << "after " << price_snapshot;
+    EXPECT_EQ(prewarmed(snapshot_of(2)), 3) << "after " << price_snapshot;
   }
-  EXPECT_EQ(ahead_of(market_of(2)), 0);
-  ask_by(next_);
-  EXPECT_EQ(ahead_of(market_of(3)), 3);
+  EXPECT_EQ(prewarmed(snapshot_of(2)), 0);
+  scored_by(next_);
+  EXPECT_EQ(prewarmed(snapshot_of(3)), 3);
 }
 
-TEST_F(ScoreAheadTest, PodsThatArePlacedByADrawAreLeftOut) {
-  asked_for(ledger_, request_, kDrawn);
-  EXPECT_EQ(ahead_of(next_), 3) << "of the other shape";
+TEST_F(PrewarmTest, PoliciesThatUseTheSeedAreSkipped) {
+  scored_for(ledger_, request_, kSeeded);
+  EXPECT_EQ(prewarmed(next_), 3) << "of the other request";
 }
 
-// --- any sequence of changes and questions -------------------------------------------------------
+// --- random changes and queries ------------------------------------------------------------------
 
 class World {
  public:
@@ -272,7 +272,7 @@ class World {
     now_ms_ += pick(3);
     switch (pick(9)) {
       case 8:
-        return next_market();
+        return next_snapshot();
       case 0:
         return ledger_.apply_node(random_facts());
       case 1:
@@ -288,19 +288,19 @@ class World {
     }
   }
 
-  // "" where the ledger answers as if it kept nothing.
+  // "" where the results are those without a cache.
   std::string difference() {
     const GpuRequest request = random_request();
-    const PlacementContext context(request, random_host(), random_(), random_market());
+    const PlacementContext context(request, random_host(), random_(), random_snapshot());
     const PolicyChoice policy = random_policy();
     std::string difference;
     ledger_.read(at_ms(now_ms_), [&](const View& view) {
       const auto reasons = view.why_not(kNames, request);
       const auto scores = view.score(kNames, context, policy);
       for (std::size_t i = 0; i < kNames.size(); ++i) {
-        if (reasons[i] != plain_reason(view, kNames[i], request))
+        if (reasons[i] != direct_reason(view, kNames[i], request))
           difference += " fit of " + std::string(kNames[i]);
-        if (scores[i] != plain_score(view, kNames[i], context, policy))
+        if (scores[i] != direct_score(view, kNames[i], context, policy))
           difference += " score of " + std::string(kNames[i]);
       }
     });
@@ -311,14 +311,14 @@ class World {
   static inline const std::vector<std::string_view> kNames = {"n2", "n0", "nobody",
                                                               "n3", "n1", "n2"};
 
-  static std::optional<Reason> plain_reason(const View& view, std::string_view name,
-                                            const GpuRequest& request) {
+  static std::optional<Reason> direct_reason(const View& view, std::string_view name,
+                                             const GpuRequest& request) {
     const Node* node = view.find(name);
     SearchBudget budget{kPlacementStepsMax};
     return node == nullptr ? Reason::kNodeUnknown : why_not(*node, request, budget);
   }
-  static Scored plain_score(const View& view, std::string_view name,
-                            const PlacementContext& context, const PolicyChoice& policy) {
+  static Scored direct_score(const View& view, std::string_view name,
+                             const PlacementContext& context, const PolicyChoice& policy) {
     const Node* node = view.find(name);
     if (node == nullptr) return {};
     SearchBudget budget{kPlacementStepsMax};
@@ -333,20 +333,20 @@ class World {
   NodeName random_node() { return NodeName("n" + std::to_string(pick(4))); }
   PodUid random_uid() { return PodUid("p" + std::to_string(pick(12))); }
   NodeResources random_host() { return {MilliCpu(pick(3)), MiB(pick(2) * 100)}; }
-  // Most are asked about by the last one.
-  const PriceSnapshot* random_market() {
-    if (markets_.empty() || pick(8) == 0) return nullptr;
-    return pick(8) > 0 ? &markets_.back() : &markets_[random_() % markets_.size()];
+  // Mostly the last one.
+  const PriceSnapshot* random_snapshot() {
+    if (snapshots_.empty() || pick(8) == 0) return nullptr;
+    return pick(8) > 0 ? &snapshots_.back() : &snapshots_[random_() % snapshots_.size()];
   }
-  void next_market() {
+  void next_snapshot() {
     if (pick(8) > 0) return;
-    PriceSnapshot price_snapshot = market_of(markets_.size() + 1);
-    const PriceSnapshot& next = markets_.emplace_back(std::move(price_snapshot));
-    if (pick(3) > 0) ledger_.score_ahead(next, [] { return true; });
+    PriceSnapshot price_snapshot = snapshot_of(snapshots_.size() + 1);
+    const PriceSnapshot& next = snapshots_.emplace_back(std::move(price_snapshot));
+    if (pick(3) > 0) ledger_.prewarm_scores(next, [] { return true; });
   }
   PolicyChoice random_policy() {
     static constexpr const char* kNamed[] = {"binpack", "spread", "spread/binpack", "random"};
-    if (pick(2) == 0) return {&kPriced, pick(4) == 0 ? &kDrawn : &kPriced};
+    if (pick(2) == 0) return {&kPriced, pick(4) == 0 ? &kSeeded : &kPriced};
     return *find_policy(kNamed[pick(4)]);
   }
   GpuRequest random_request() {
@@ -391,13 +391,13 @@ class World {
 
   std::mt19937 random_;
   int now_ms_ = 100;
-  std::deque<PriceSnapshot> markets_;
+  std::deque<PriceSnapshot> snapshots_;
   Ledger ledger_;
 };
 
-class ShapeMemoProperty : public testing::TestWithParam<std::uint32_t> {};
+class DecisionCacheProperty : public testing::TestWithParam<std::uint32_t> {};
 
-TEST_P(ShapeMemoProperty, AnswersAreThoseOfALedgerThatKeepsNothing) {
+TEST_P(DecisionCacheProperty, ResultsAreThoseWithoutACache) {
   World world(GetParam());
   for (int step = 0; step < 4000; ++step) {
     world.step();
@@ -405,7 +405,7 @@ TEST_P(ShapeMemoProperty, AnswersAreThoseOfALedgerThatKeepsNothing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, ShapeMemoProperty, testing::Range(1u, 9u));
+INSTANTIATE_TEST_SUITE_P(Seeds, DecisionCacheProperty, testing::Range(1u, 9u));
 
 }  // namespace
 }  // namespace mgpu::extender

@@ -43,11 +43,11 @@ TEST_F(BudgetsTest, EachEvictionCountsAfterThoseBeforeIt) {
   events.on_event({Kind::kApply, budget("b", kWeb, 2)});
   EXPECT_THAT(violations({"web", "db", "web", "web", "web"}),
               ElementsAre(false, false, false, true, true));
-  // Asking spends nothing.
+  // A query changes nothing.
   EXPECT_THAT(violations({"web"}), ElementsAre(false));
 }
 
-TEST_F(BudgetsTest, APodOfTwoBudgetsSpendsBoth) {
+TEST_F(BudgetsTest, APodOfTwoBudgetsCountsInBoth) {
   events.on_event({Kind::kApply, budget("a", kWeb, 1)});
   events.on_event({Kind::kApply, budget("b", kWeb, 2)});
   EXPECT_THAT(violations({"web", "web", "web"}), ElementsAre(false, true, true));
@@ -77,7 +77,7 @@ TEST_F(BudgetsTest, FollowEvents) {
   EXPECT_THAT(violations({"web"}), ElementsAre(false));
 }
 
-TEST_F(BudgetsTest, ARelistIsSwappedInWhole) {
+TEST_F(BudgetsTest, ARelistReplacesAll) {
   events.on_event({Kind::kApply, budget("old", kWeb, 0)});
   events.on_event({Kind::kRelistBegin, ""});
   events.on_event({Kind::kRelistObject, budget("new", R"({"matchLabels":{"app":"db"}})", 0)});
@@ -86,7 +86,7 @@ TEST_F(BudgetsTest, ARelistIsSwappedInWhole) {
   EXPECT_THAT(violations({"web", "db"}), ElementsAre(false, true));
 }
 
-TEST_F(BudgetsTest, ARelistThatBeginsAgainForgetsItsFirstHalf) {
+TEST_F(BudgetsTest, ARestartedRelistDropsItsFirstPart) {
   events.on_event({Kind::kRelistBegin, ""});
   events.on_event({Kind::kRelistObject, budget("gone", kWeb, 0)});
   events.on_event({Kind::kRelistBegin, ""});
@@ -94,14 +94,14 @@ TEST_F(BudgetsTest, ARelistThatBeginsAgainForgetsItsFirstHalf) {
   EXPECT_THAT(violations({"web"}), ElementsAre(false));
 }
 
-TEST_F(BudgetsTest, WhatCannotBeReadLeavesWhatWasKnown) {
+TEST_F(BudgetsTest, AnUnreadableBudgetKeepsItsLastState) {
   events.on_event({Kind::kApply, budget("b", kWeb, 0)});
   events.on_event({Kind::kApply, "{"});
   events.on_event({Kind::kApply, budget("b", "7", 5)});
   EXPECT_THAT(violations({"web"}), ElementsAre(true));
 }
 
-TEST_F(BudgetsTest, ARelistWithOneThatCannotBeReadDropsNone) {
+TEST_F(BudgetsTest, ARelistWithAnUnreadableBudgetRemovesNone) {
   events.on_event({Kind::kApply, budget("b", kWeb, 0)});
   events.on_event({Kind::kRelistBegin, ""});
   events.on_event({Kind::kRelistObject, "{"});

@@ -1,4 +1,4 @@
-// Expected placements: soft, bounded, and gone without a trace.
+// Expected placements: they cause no refusals, are bounded, and leave nothing behind.
 #include <gtest/gtest.h>
 
 #include "extender/ledger/ledger.h"
@@ -54,7 +54,7 @@ TEST_F(ExpectationTest, EndsAtItsTimeAndNotBefore) {
   EXPECT_EQ(ledger.counts().expected, 0u);
 }
 
-TEST_F(ExpectationTest, OneThatHasEndedAlreadyIsNotNoted) {
+TEST_F(ExpectationTest, OneThatHasEndedIsNotAdded) {
   expect("a", "n1", "30/300", "0", at_ms(100), at_ms(100));
   EXPECT_EQ(ledger.counts().expected, 0u);
 }
@@ -63,7 +63,7 @@ TEST_F(ExpectationTest, NewOneReplacesThePodsOld) {
   expect("a", "n1", "30/300", "0");
   expect("a", "n1", "30/300", "1");
   EXPECT_EQ(expected_text(ledger, "n1"), "0=0/0 1=30/300");
-  // Even where the new one leads nowhere.
+  // Also where the new one is for an unknown node.
   expect("a", "n2", "30/300", "1");
   EXPECT_EQ(expected_text(ledger, "n1"), "0=0/0 1=0/0");
 }
@@ -80,20 +80,20 @@ TEST_F(ExpectationTest, EndsWithThePodsBindEvenWhereThatIsRefused) {
   EXPECT_EQ(expected_text(ledger, "n1"), "0=0/0 1=0/0");
 }
 
-TEST_F(ExpectationTest, DoesNotStandInItsOwnPodsWay) {
+TEST_F(ExpectationTest, DoesNotAffectItsOwnPod) {
   ledger.apply_pod(bound_claim("x", "n1", "50/500", "1"));
   expect("a", "n1", "50/500", "1");
-  // Binpack: the begun card, which its own expectation would fill.
+  // Binpack takes the card in use, which its own expected placement would fill.
   EXPECT_EQ(assume_text(ledger, "a", "n1", "50/500"), "1");
 }
 
-TEST_F(ExpectationTest, OthersAreLeftRoomFor) {
+TEST_F(ExpectationTest, OtherPodsLeaveRoomForIt) {
   ledger.apply_pod(bound_claim("x", "n1", "50/500", "1"));
   expect("a", "n1", "50/500", "1");
   EXPECT_EQ(assume_text(ledger, "b", "n1", "50/500"), "0");
 }
 
-TEST_F(ExpectationTest, EndsWhenThePodIsSeenBoundOrGone) {
+TEST_F(ExpectationTest, EndsWhenThePodIsSeenBoundOrDeleted) {
   expect("a", "n1", "30/300", "0");
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
   EXPECT_EQ(expected_text(ledger, "n1"), "0=0/0 1=0/0");
@@ -131,7 +131,7 @@ TEST_F(ExpectationTest, StaysWhenTheNodeIsSeenUnchanged) {
   EXPECT_EQ(expected_text(ledger, "n1"), "0=30/300 1=0/0");
 }
 
-TEST_F(ExpectationTest, CardOrNodeThatIsNotThereIsPassedOver) {
+TEST_F(ExpectationTest, UnknownCardsAndNodesAreSkipped) {
   expect("a", "n1", "30/300x2", "1,7");
   EXPECT_EQ(expected_text(ledger, "n1"), "0=0/0 1=30/300");
   ledger.end_expectation(PodUid("a"));
@@ -140,7 +140,7 @@ TEST_F(ExpectationTest, CardOrNodeThatIsNotThereIsPassedOver) {
   EXPECT_EQ(ledger.counts().expected, 0u);
 }
 
-TEST_F(ExpectationTest, OverTheLimitTheFirstToEndMakesRoom) {
+TEST_F(ExpectationTest, AtTheLimitTheFirstToEndIsRemoved) {
   expect("first", "n1", "30/300", "1", at_ms(0), at_ms(999));
   for (std::size_t i = 1; i < kExpectedPlacementsMax; ++i)
     expect("p" + std::to_string(i), "n1", "1/1", "0");

@@ -1,4 +1,5 @@
-// Any sequence of events, compared after every step with a ledger that computes everything anew.
+// Random sequences of events, compared after every step with a reference that recomputes all
+// totals.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -48,13 +49,13 @@ class World {
   std::string difference() const {
     const std::string difference = right_.difference(ledger_);
     if (!difference.empty()) return difference;
-    std::vector<ClaimId> in_doubt;
+    std::vector<ClaimId> assumed;
     for (const auto& claim : ledger_.assumed_before(at_ms(now_ms_ - 5)))
-      in_doubt.push_back(claim.id);
-    return in_doubt == right_.assumed_before(at_ms(now_ms_ - 5)) ? "" : "others in doubt";
+      assumed.push_back(claim.id);
+    return assumed == right_.assumed_before(at_ms(now_ms_ - 5)) ? "" : "other assumed claims";
   }
 
-  // A ledger made of what the API server has now is equal, but for what is only assumed.
+  // A ledger filled from the current state of the API server is equal, except for assumed claims.
   std::string difference_after_restart() {
     for (const auto& claim : ledger_.assumed_before(Instant::max())) {
       ledger_.forget(claim.id);
@@ -112,7 +113,7 @@ class World {
 
   Claim unplaced() { return test::unplaced_claim(random_uid(), random_node(), random_request()); }
 
-  // Bound by somebody else: anywhere, whether there is room or not.
+  // Bound by another scheduler, on any node, with room or without.
   Claim random_claim() {
     Claim claim = unplaced();
     if (pick(12) == 0) {
@@ -189,7 +190,7 @@ class World {
     attempts_.push_back({assumed->id, claim});
   }
 
-  // Of the moment before: what was assumed had room, whatever stands on the card by others' doing.
+  // Before this step: an assumed pod had room, whatever other schedulers have bound to the card.
   void check_room(const Claim& claim, const Placement& placement) {
     const Node node = right_.node(claim.node);
     for (const CardHold& hold : holds(node, claim.request, placement)) {
@@ -200,7 +201,7 @@ class World {
     }
   }
 
-  // One attempt's outcome, in any order and some twice.
+  // The outcome of one attempt, in any order, and some twice.
   void settle() {
     if (attempts_.empty()) return;
     const std::size_t at = static_cast<std::size_t>(pick(static_cast<int>(attempts_.size())));

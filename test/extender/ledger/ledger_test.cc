@@ -21,7 +21,7 @@ class LedgerTest : public testing::Test {
  protected:
   LedgerTest() { ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000]")); }
 
-  std::vector<ClaimId> in_doubt(Instant before) {
+  std::vector<ClaimId> assumed(Instant before) {
     std::vector<ClaimId> ids;
     for (const auto& claim : ledger.assumed_before(before)) ids.push_back(claim.id);
     return ids;
@@ -51,7 +51,7 @@ TEST_F(LedgerTest, RefusalChangesNothing) {
   EXPECT_FALSE(ledger.claim({"default", "b"}));
 }
 
-TEST_F(LedgerTest, NothingIsAssumedOnANodeThatIsNotThere) {
+TEST_F(LedgerTest, NothingIsAssumedOnAnUnknownNode) {
   EXPECT_EQ(assume_text(ledger, "a", "n2", "30/300"), sentence(Reason::kNodeUnknown));
   EXPECT_EQ(ledger.counts().nodes, 1u);
 }
@@ -76,7 +76,7 @@ TEST_F(LedgerTest, WatchConfirmsAnAssumedClaimWithoutCountingItTwice) {
   EXPECT_EQ(ledger.counts().bound, 1u);
 }
 
-TEST_F(LedgerTest, OutcomeThatComesAfterTheWatchChangesNothing) {
+TEST_F(LedgerTest, OutcomeAfterTheWatchChangesNothing) {
   const ClaimId id = assume_id(ledger, "a", "n1", "30/300");
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
   ledger.bound(id, at_ms(1));
@@ -85,7 +85,7 @@ TEST_F(LedgerTest, OutcomeThatComesAfterTheWatchChangesNothing) {
   EXPECT_EQ(ledger.counts().bound, 1u);
 }
 
-TEST_F(LedgerTest, PodBoundElsewhereTakesItsAttemptsWithIt) {
+TEST_F(LedgerTest, PodBoundToAnotherNodeRemovesItsAttempts) {
   ledger.apply_node(facts_of("n2: 0[100/1000]"));
   assume_id(ledger, "a", "n1", "30/300");
   ledger.apply_pod(bound_claim("a", "n2", "30/300", "0"));
@@ -93,7 +93,7 @@ TEST_F(LedgerTest, PodBoundElsewhereTakesItsAttemptsWithIt) {
   EXPECT_EQ(used_text(ledger, "n2"), "0=30/300");
 }
 
-TEST_F(LedgerTest, AttemptsInDoubtAllKeepTheirShares) {
+TEST_F(LedgerTest, AttemptsOfUnknownOutcomeKeepTheirShares) {
   const ClaimId first = assume_id(ledger, "a", "n1", "30/300");
   const ClaimId second = assume_id(ledger, "a", "n1", "30/300");
   EXPECT_NE(first, second);
@@ -101,12 +101,12 @@ TEST_F(LedgerTest, AttemptsInDoubtAllKeepTheirShares) {
   EXPECT_EQ(ledger.counts().assumed, 2u);
 }
 
-TEST_F(LedgerTest, AttemptThatTheServerTookDropsTheOthers) {
+TEST_F(LedgerTest, AcceptedAttemptRemovesTheOthers) {
   assume_id(ledger, "a", "n1", "30/300");
   const ClaimId second = assume_id(ledger, "a", "n1", "20/200");
   ledger.bound(second, at_ms(5));
   EXPECT_EQ(used_text(ledger, "n1"), "0=20/200 1=0/0");
-  EXPECT_THAT(in_doubt(at_ms(6)), ElementsAre(second));
+  EXPECT_THAT(assumed(at_ms(6)), ElementsAre(second));
 }
 
 TEST_F(LedgerTest, AttemptOfABoundPodCountsBesideItUntilItsOutcome) {
@@ -120,24 +120,24 @@ TEST_F(LedgerTest, AttemptOfABoundPodCountsBesideItUntilItsOutcome) {
   EXPECT_EQ(ledger.counts().bound, 1u);
 }
 
-TEST_F(LedgerTest, OnlyAssumedClaimsLongUntouchedAreInDoubt) {
+TEST_F(LedgerTest, OnlyAssumedClaimsLongUntouchedAreListed) {
   const ClaimId early = assume_id(ledger, "a", "n1", "10/100", at_ms(10));
   const ClaimId late = assume_id(ledger, "b", "n1", "10/100", at_ms(20));
   ledger.apply_pod(bound_claim("c", "n1", "10/100", "0"));
-  EXPECT_THAT(in_doubt(at_ms(10)), IsEmpty());
-  EXPECT_THAT(in_doubt(at_ms(11)), ElementsAre(early));
+  EXPECT_THAT(assumed(at_ms(10)), IsEmpty());
+  EXPECT_THAT(assumed(at_ms(11)), ElementsAre(early));
   ledger.bound(early, at_ms(30));
-  EXPECT_THAT(in_doubt(at_ms(21)), ElementsAre(late));
-  EXPECT_THAT(in_doubt(at_ms(31)), ElementsAre(early, late));
+  EXPECT_THAT(assumed(at_ms(21)), ElementsAre(late));
+  EXPECT_THAT(assumed(at_ms(31)), ElementsAre(early, late));
 }
 
-TEST_F(LedgerTest, ClaimInDoubtNamesPodAndNode) {
+TEST_F(LedgerTest, AssumedClaimHasPodAndNode) {
   assume_id(ledger, "a", "n1", "10/100", at_ms(10));
-  const auto in_doubt = ledger.assumed_before(at_ms(11));
-  ASSERT_EQ(in_doubt.size(), 1u);
-  EXPECT_EQ(in_doubt[0].pod, (PodRef{"default", "a"}));
-  EXPECT_EQ(in_doubt[0].uid, PodUid("a"));
-  EXPECT_EQ(in_doubt[0].node, NodeName("n1"));
+  const auto assumed = ledger.assumed_before(at_ms(11));
+  ASSERT_EQ(assumed.size(), 1u);
+  EXPECT_EQ(assumed[0].pod, (PodRef{"default", "a"}));
+  EXPECT_EQ(assumed[0].uid, PodUid("a"));
+  EXPECT_EQ(assumed[0].node, NodeName("n1"));
 }
 
 TEST_F(LedgerTest, PodThatEndsReleasesItselfAndItsAttempts) {
@@ -160,7 +160,7 @@ TEST_F(LedgerTest, UpdateReplacesTheClaim) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
 }
 
-TEST_F(LedgerTest, RelistMakesBoundClaimsExactlyThese) {
+TEST_F(LedgerTest, RelistReplacesBoundClaims) {
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
   ledger.apply_pod(bound_claim("b", "n1", "20/200", "0"));
   std::vector<Claim> listed;
@@ -172,7 +172,7 @@ TEST_F(LedgerTest, RelistMakesBoundClaimsExactlyThese) {
   EXPECT_EQ(ledger.counts().bound, 2u);
 }
 
-TEST_F(LedgerTest, RelistThatNamesAPodTwiceCountsItOnce) {
+TEST_F(LedgerTest, PodThatIsTwiceInARelistCountsOnce) {
   std::vector<Claim> listed;
   listed.push_back(bound_claim("a", "n1", "30/300", "0"));
   listed.push_back(bound_claim("a", "n1", "30/300", "1"));
@@ -199,7 +199,7 @@ TEST_F(LedgerTest, RelistConfirmsAssumedClaims) {
   EXPECT_EQ(ledger.counts().assumed, 0u);
 }
 
-TEST_F(LedgerTest, RelistOfNodesMakesNodesExactlyThese) {
+TEST_F(LedgerTest, RelistReplacesNodes) {
   std::vector<NodeFacts> listed;
   listed.push_back(facts_of("n2: 0[100/1000]"));
   listed.push_back(facts_of("n3: 0[100/1000]"));
@@ -237,7 +237,7 @@ TEST_F(LedgerTest, NodeIsShownWithItsClaimsByPodName) {
   EXPECT_FALSE(ledger.node(NodeName("n2")));
 }
 
-TEST_F(LedgerTest, PodIsFoundByNameBoundBeforeAttempts) {
+TEST_F(LedgerTest, PodIsFoundByNameBoundFirst) {
   assume_id(ledger, "a", "n1", "10/100");
   assume_id(ledger, "a", "n1", "20/200");
   EXPECT_EQ(test::text_of(ledger.claim({"default", "a"})->holds), "0=20/200");

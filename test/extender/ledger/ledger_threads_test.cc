@@ -1,4 +1,4 @@
-// Many threads at one ledger; run under ThreadSanitizer too.
+// Concurrent use of one ledger; also run under ThreadSanitizer.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -44,7 +44,7 @@ TEST(LedgerThreads, AsManyBindsSucceedAsFit) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=98/140");
 }
 
-TEST(LedgerThreads, NoCardIsEverOverfullWhilePodsComeAndGo) {
+TEST(LedgerThreads, NoCardIsEverOverfull) {
   Ledger ledger;
   ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000]"));
   std::atomic<bool> overfull = false;
@@ -80,7 +80,7 @@ TEST(LedgerThreads, NoCardIsEverOverfullWhilePodsComeAndGo) {
   EXPECT_EQ(ledger.counts().assumed, 0u);
 }
 
-TEST(LedgerThreads, ScoresAreFoundAheadWhileNodesChange) {
+TEST(LedgerThreads, ScoresArePrewarmedWhileNodesChange) {
   Ledger ledger;
   std::vector<std::string> names;
   for (int i = 0; i < 100; ++i) names.push_back("n" + std::to_string(i));
@@ -92,15 +92,15 @@ TEST(LedgerThreads, ScoresAreFoundAheadWhileNodesChange) {
   std::atomic<const PriceSnapshot*> current = &price_snapshots[0];
   std::atomic<int> fitting = 0;
   const auto context = [&] {
-    const PlacementContext asked(request, {}, 0, current);
+    const PlacementContext context(request, {}, 0, current);
     ledger.read(Instant{}, [&](const View& view) {
-      for (const Scored& one : view.score(all, asked, *find_policy("spread")))
+      for (const Scored& one : view.score(all, context, *find_policy("spread")))
         fitting += one.fits ? 1 : 0;
     });
   };
   const auto publish = [&] {
     for (const PriceSnapshot& price_snapshot : price_snapshots) {
-      ledger.score_ahead(price_snapshot, [] { return true; });
+      ledger.prewarm_scores(price_snapshot, [] { return true; });
       current = &price_snapshot;
     }
   };
@@ -115,7 +115,7 @@ TEST(LedgerThreads, ScoresAreFoundAheadWhileNodesChange) {
   EXPECT_EQ(fitting, 3 * 100 * 100);
 }
 
-TEST(LedgerThreads, BindsGoOnDuringARelist) {
+TEST(LedgerThreads, BindsContinueDuringARelist) {
   Ledger ledger;
   ledger.apply_node(facts_of("n1: 0[100/1000]"));
   std::vector<Claim> listed;

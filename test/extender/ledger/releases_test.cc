@@ -1,4 +1,4 @@
-// Ledger::releases(): what wakes a refusal that is held.
+// Ledger::releases(), which ends the delay of a rejection.
 
 #include <gtest/gtest.h>
 
@@ -48,17 +48,17 @@ class ReleasesTest : public ::testing::Test {
   std::uint64_t before_ = 0;
 };
 
-TEST_F(ReleasesTest, RisesWhenAPodEnds) {
+TEST_F(ReleasesTest, IncreasesWhenAPodEnds) {
   ledger_.remove_pod(PodUid("a"));
   EXPECT_TRUE(rose());
 }
 
-TEST_F(ReleasesTest, RisesWhenARelistNoLongerHoldsAPod) {
+TEST_F(ReleasesTest, IncreasesWhenARelistNoLongerHasAPod) {
   ledger_.replace_pods({});
   EXPECT_TRUE(rose());
 }
 
-TEST_F(ReleasesTest, RisesWhenAPodHoldsLessOrElsewhere) {
+TEST_F(ReleasesTest, IncreasesWhenAPodHoldsLessOrElsewhere) {
   ledger_.apply_pod(claim("a", 20, 0));
   EXPECT_TRUE(rose());
   before_ = ledger_.releases();
@@ -66,12 +66,12 @@ TEST_F(ReleasesTest, RisesWhenAPodHoldsLessOrElsewhere) {
   EXPECT_TRUE(rose());
 }
 
-TEST_F(ReleasesTest, RisesWhenANodeComesOrItsCardsChange) {
+TEST_F(ReleasesTest, IncreasesWhenANodeIsAddedOrItsCardsChange) {
   ledger_.apply_node(node(64'000));
   EXPECT_TRUE(rose());
 }
 
-TEST_F(ReleasesTest, StaysWhenAPodComesOrIsSeenAgain) {
+TEST_F(ReleasesTest, StaysWhenAPodIsAddedOrSeenAgain) {
   ledger_.apply_pod(claim("b", 20, 0));
   ledger_.apply_pod(claim("a", 50, 0));
   ledger_.apply_node(node(32'000));

@@ -1,4 +1,4 @@
-// What the API shows and nobody planned: blocked rather than called free, reported, never wrapped.
+// Unexpected states in the API: the cards are blocked, the drift is reported, totals never wrap.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ TEST_F(SurprisesTest, CardThatTheNodeDoesNotHaveIsDriftAndBlocksNoOther) {
   EXPECT_EQ(assume_text(ledger, "b", "n1", "wholex2"), "0,1");
 }
 
-TEST_F(SurprisesTest, HoldOnAnUnknownCardCountsOnceTheCardAppears) {
+TEST_F(SurprisesTest, HoldOnAnUnknownCardCountsWhenTheCardAppears) {
   ledger.apply_pod(bound_claim("a", "n1", "30/300x2", "1,5"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
   ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000] 5[100/1000]"));
@@ -49,7 +49,7 @@ TEST_F(SurprisesTest, HoldOnAnUnknownCardCountsOnceTheCardAppears) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0 5=0/0");
 }
 
-TEST_F(SurprisesTest, CardThatVanishesUnderAPodComesBackWithItsHold) {
+TEST_F(SurprisesTest, CardThatReturnsHasItsHold) {
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "1"));
   ledger.apply_node(facts_of("n1: 0[100/1000]"));
   EXPECT_EQ(drift_of("a"), Drift::kUnknownCard);
@@ -91,14 +91,14 @@ TEST_F(SurprisesTest, CardThatShrinksUnderItsPodsIsFull) {
   EXPECT_EQ(assume_text(ledger, "b", "n1", "10/300"), "1");
 }
 
-TEST_F(SurprisesTest, UnhealthyCardKeepsItsPodsAndTakesNoOthers) {
+TEST_F(SurprisesTest, UnhealthyCardKeepsItsPodsAndGetsNoOthers) {
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
   ledger.apply_node(facts_of("n1: 0[100/1000 unhealthy] 1[100/1000]"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
   EXPECT_EQ(assume_text(ledger, "b", "n1", "30/300"), "1");
 }
 
-TEST_F(SurprisesTest, NodeWhoseCardsCannotBeReadOffersNoneAndSaysWhy) {
+TEST_F(SurprisesTest, NodeWhoseCardsCannotBeReadHasNoneAndAProblem) {
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
   NodeFacts unreadable;
   unreadable.name = NodeName("n1");
@@ -122,7 +122,7 @@ TEST_F(SurprisesTest, ProblemOfANodeWithoutCardsIsKeptUpToDate) {
 
 // --- pods whose cards are not known --------------------------------------------------------------
 
-TEST_F(SurprisesTest, PodWithoutReadableCardsMakesEveryCardUncertainWhileItLasts) {
+TEST_F(SurprisesTest, PodWithoutReadableCardsMakesEveryCardUncertain) {
   ledger.apply_pod(blocking_claim("a", "n1"));
   ledger.apply_pod(blocking_claim("b", "n1"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0? 1=0/0?");
@@ -135,14 +135,14 @@ TEST_F(SurprisesTest, PodWithoutReadableCardsMakesEveryCardUncertainWhileItLasts
   EXPECT_EQ(ledger.counts().drifting, 0u);
 }
 
-TEST_F(SurprisesTest, PodWhoseAnnotationIsMendedBlocksNoMore) {
+TEST_F(SurprisesTest, PodWithARepairedAnnotationBlocksNothing) {
   ledger.apply_pod(blocking_claim("a", "n1"));
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "1"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
   EXPECT_EQ(drift_of("a"), Drift::kNone);
 }
 
-TEST_F(SurprisesTest, PodWhoseAnnotationIsBrokenBlocksFromThenOn) {
+TEST_F(SurprisesTest, PodWithABrokenAnnotationBlocksCards) {
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "1"));
   ledger.apply_pod(blocking_claim("a", "n1"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0? 1=0/0?");
@@ -175,9 +175,9 @@ TEST_F(SurprisesTest, SharesLargerThanAnyCardDoNotWrap) {
   EXPECT_EQ(assume_text(ledger, "c", "n1", "10/100"), "1");
 }
 
-// --- nodes that come and go ----------------------------------------------------------------------
+// --- nodes added and removed ---------------------------------------------------------------------
 
-TEST_F(SurprisesTest, NodeThatIsGoneTakesNoPodsAndComesBackWithItsClaims) {
+TEST_F(SurprisesTest, DeletedNodeGetsNoPodsAndReturnsWithItsClaims) {
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
   ledger.remove_node(NodeName("n1"));
   EXPECT_EQ(assume_text(ledger, "b", "n1", "10/100"), sentence(Reason::kNodeUnknown));
@@ -195,7 +195,7 @@ TEST_F(SurprisesTest, NodeThatIsGoneTakesNoPodsAndComesBackWithItsClaims) {
   EXPECT_EQ(ledger.node(NodeName("n1"))->problem, "");
 }
 
-TEST_F(SurprisesTest, NodeThatIsGoneIsForgottenWithItsLastPod) {
+TEST_F(SurprisesTest, DeletedNodeIsRemovedWithItsLastPod) {
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
   ledger.remove_node(NodeName("n1"));
   EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n1")));
@@ -204,7 +204,7 @@ TEST_F(SurprisesTest, NodeThatIsGoneIsForgottenWithItsLastPod) {
   ledger.remove_node(NodeName("n1"));
 }
 
-TEST_F(SurprisesTest, NodeGoneByARelistKeepsItsClaims) {
+TEST_F(SurprisesTest, NodeRemovedByARelistKeepsItsClaims) {
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
   ledger.replace_nodes({});
   EXPECT_EQ(ledger.counts().nodes, 0u);
@@ -241,7 +241,7 @@ TEST_F(SurprisesTest, PodOfTheSameNameAndAnotherUidIsAnotherPod) {
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
   ledger.apply_pod(successor);
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=20/200");
-  // The end of the old one may be told after the new one's begin.
+  // The end of the old one may be reported after the start of the new one.
   ledger.remove_pod(PodUid("a"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=20/200");
   ledger.remove_pod(PodUid("a"));

@@ -1,9 +1,7 @@
-#include "extender/placement/policies/equilibrium.h"
-
 #include <gtest/gtest.h>
 
 #include "extender/placement/place.h"
-#include "extender/placement/policies/binpack.h"
+#include "extender/placement/policies/policies.h"
 #include "test/support/price_snapshot_text.h"
 
 namespace mgpu::extender {
@@ -27,8 +25,8 @@ std::string card_of(const Node& node, const PlacementContext& context) {
   return test::text_of(std::get<Placed>(place(node, context, kEquilibrium, budget)).placement);
 }
 
-TEST(Equilibrium, LeavesOnCardsWhatWillBeAskedFor) {
-  // 80 - 30 leaves a 50; 65 - 30 leaves a 35, which nobody asks for, or somebody does.
+TEST(Equilibrium, LeavesPartsThatExpectedPodsRequest) {
+  // 80 - 30 leaves a 50; 65 - 30 leaves a 35, which either no class or one class requests.
   const Node node = node_of("n: 0[80/1000] 1[65/1000]");
   const GpuRequest pod = request_of("30/0");
   const PriceSnapshot without = price_snapshot_of("1 x 50/0, 1 x 30/0", {node});
@@ -38,7 +36,7 @@ TEST(Equilibrium, LeavesOnCardsWhatWillBeAskedFor) {
   EXPECT_EQ(card_of(other, PlacementContext(pod, {}, 0, &thirty_five)), "1");
 }
 
-TEST(Equilibrium, SendsPodsThatNeedCpuWhereItIsPlenty) {
+TEST(Equilibrium, PlacesPodsWithLargeCpuRequestsWhereCpuIsPlentiful) {
   const Node rich = node_with_host("rich: 0[100/1000] 1[100/1000]", 200, 1000);
   const Node poor = node_with_host("poor: 0[100/1000] 1[100/1000]", 20, 1000);
   const PriceSnapshot price_snapshot = price_snapshot_of("1 x whole@8, 1 x whole@16", {rich, poor});
@@ -47,7 +45,7 @@ TEST(Equilibrium, SendsPodsThatNeedCpuWhereItIsPlenty) {
   EXPECT_GT(score_of(rich, context), score_of(poor, context));
 }
 
-TEST(Equilibrium, KeepsScarceModelsForThoseWhoNeedThem) {
+TEST(Equilibrium, KeepsScarceModelsForPodsThatRequestThem) {
   std::vector<Node> nodes{node_of("t4: 0[100/1000 model=T4]"),
                           node_of("v100: 0[100/1000 model=V100]")};
   const PriceSnapshot price_snapshot = price_snapshot_of("1 x whole on V100, 1 x whole", nodes);
@@ -56,7 +54,7 @@ TEST(Equilibrium, KeepsScarceModelsForThoseWhoNeedThem) {
   EXPECT_GT(score_of(nodes[0], context), score_of(nodes[1], context));
 }
 
-TEST(Equilibrium, PodsWithoutCardsGoWhereTheyStrandNoCards) {
+TEST(Equilibrium, PodsWithoutCardsArePlacedWhereCardsStayUsable) {
   const Node full = node_with_host("full: 0[0/0 of 1000]", 32, 1000);
   const Node idle = node_with_host("idle: 0[100/1000] 1[100/1000]", 32, 1000);
   const PriceSnapshot price_snapshot = price_snapshot_of("1 x whole@16", {full, idle});
@@ -65,7 +63,7 @@ TEST(Equilibrium, PodsWithoutCardsGoWhereTheyStrandNoCards) {
   EXPECT_GT(kEquilibrium.score_node(context, full, {}), kEquilibrium.score_node(context, idle, {}));
 }
 
-TEST(Equilibrium, NoPlacementGainsValue) {
+TEST(Equilibrium, NoPlacementIncreasesTheValue) {
   const Node node = node_with_host("n: 0[100/1000] 1[40/400 of 1000]", 32, 100);
   const PriceSnapshot price_snapshot = price_snapshot_of("2 x 30/300@4, 1 x whole@8", {node});
   for (const char* text : {"30/300", "40/100", "whole", "10/10 20/20"}) {
@@ -76,7 +74,7 @@ TEST(Equilibrium, NoPlacementGainsValue) {
   }
 }
 
-TEST(Equilibrium, WithoutAMarketItIsBinpack) {
+TEST(Equilibrium, IsBinpackWithoutPrices) {
   const Node node = node_of("n: 0[100/1000] 1[50/500 of 1000]");
   const GpuRequest pod = request_of("20/200");
   const Share share = pod.containers.front().per_card;

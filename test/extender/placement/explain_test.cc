@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "extender/placement/policies/binpack.h"
+#include "extender/placement/policies/policies.h"
 #include "test/support/cluster_text.h"
 
 namespace mgpu::extender {
@@ -18,7 +18,7 @@ NodeExplanation explained(const std::string& node, const std::string& request) {
   return explain(node_of(node), request_of(request), kBinpack);
 }
 
-TEST(Explain, SaysOfEveryCardWhyItDoesNotFit) {
+TEST(Explain, GivesTheReasonForEveryCard) {
   struct {
     const char* card;
     const char* request;
@@ -35,7 +35,7 @@ TEST(Explain, SaysOfEveryCardWhyItDoesNotFit) {
       {"0[100/1000 uncertain]", "30/300", "blocked by a pod whose cards are not known"},
       {"0[100/200]", "30/300",
        "the card is too small: asks 30 % and 300 MiB, it has 100 % and 200 MiB"},
-      // The first that holds.
+      // The first reason that applies.
       {"0[20/200 of 1000 unhealthy uncertain]", "30/300", "unhealthy"},
       {"0[20/200 of 1000 uncertain]", "30/300", "blocked by a pod whose cards are not known"},
   };
@@ -47,7 +47,7 @@ TEST(Explain, SaysOfEveryCardWhyItDoesNotFit) {
   }
 }
 
-TEST(Explain, TellsModelsFromUuids) {
+TEST(Explain, ReportsModelsAndUuidsSeparately) {
   GpuRequest request = request_of("30/300");
   request.selector.models = {"H100"};
   request.selector.uuids = {"GPU-1", "GPU-0"};
@@ -58,7 +58,7 @@ TEST(Explain, TellsModelsFromUuids) {
   EXPECT_EQ(explanation.cards[2].why, "does not match gpu-uuid");
 }
 
-TEST(Explain, GoesByContainerThenByCardWithTheNumbers) {
+TEST(Explain, IsOrderedByContainerAndCardAndHasTheNumbers) {
   const auto explanation = explained("n: 2[100/1000] 5[40/400 of 2000]", "30/300 whole");
   std::string text;
   for (const auto& card : explanation.cards) {

@@ -66,7 +66,7 @@ TEST(Holds, InitContainersAndSidecarsCountByTheKubernetesRule) {
   for (const auto& test : cases) EXPECT_EQ(held(test), test.holds) << test.request;
 }
 
-TEST(Holds, CardsThatTheNodeLacksCountWithWhatWasAsked) {
+TEST(Holds, CardsThatTheNodeDoesNotHaveCountWithTheRequest) {
   EXPECT_EQ(held({"30/300", "7", ""}), "7=30/300");
   EXPECT_EQ(held({"wholex2", "2,7", ""}), "2=100/3000 7=100/0");
 }
@@ -75,7 +75,7 @@ TEST(Holds, OfNoContainersAreNone) {
   EXPECT_EQ(held({"", "", ""}), "");
 }
 
-TEST(HoldOn, LooksOnlyAtTheContainersOfTheSet) {
+TEST(HoldOn, CountsOnlyTheContainersOfTheSet) {
   const GpuRequest request = request_of("init:80/100 side:20/50 30/200 40/300");
   const Share card{kWholeCard, MiB(1000)};
   EXPECT_EQ(text_of(hold_on(card, request.containers, 0b0000)), "0/0");

@@ -1,4 +1,4 @@
-// place and why_not against a brute force over all assignments, on small random nodes.
+// place and why_not, compared with a brute force over all assignments, on small random nodes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,8 +9,7 @@
 #include "extender/placement/fit.h"
 #include "extender/placement/limits.h"
 #include "extender/placement/place.h"
-#include "extender/placement/policies/binpack.h"
-#include "extender/placement/policies/spread.h"
+#include "extender/placement/policies/policies.h"
 #include "test/support/cluster_text.h"
 #include "test/support/random_cluster.h"
 
@@ -22,7 +21,7 @@ using test::text_of;
 
 constexpr std::uint64_t kWorlds = 4000;
 
-// Kubernetes' rule written down a second time, container by container.
+// A second implementation of the Kubernetes rule.
 Share held_on(const Card& card, const GpuRequest& request, const Placement& placement) {
   const auto share_of = [&](std::size_t i) {
     const auto& cards = placement.cards_of[i];
@@ -132,7 +131,7 @@ TEST(PlaceProperty, APlacementIsFoundExactlyWhereOneExists) {
       }
     }
   }
-  // Both answers are common, or this says nothing.
+  // The test is only meaningful where both results are common.
   EXPECT_GT(fitting, kWorlds / 5);
   EXPECT_LT(fitting, kWorlds * 4 / 5);
 }
@@ -152,7 +151,7 @@ TEST(PlaceProperty, RoomForExpectedPodsIsLeftExactlyWhereThatIsPossible) {
   }
 }
 
-TEST(PlaceProperty, ExpectedPodsNeverMakeARefusal) {
+TEST(PlaceProperty, ExpectedPodsNeverCauseARefusal) {
   for (std::uint64_t seed = 0; seed < kWorlds; ++seed) {
     World world = world_of(seed);
     const auto reason = reason_of(world);
@@ -163,7 +162,7 @@ TEST(PlaceProperty, ExpectedPodsNeverMakeARefusal) {
   }
 }
 
-TEST(PlaceProperty, GivingBackNeverMakesAFitAnUnfit) {
+TEST(PlaceProperty, AReleaseNeverMakesAPodUnfit) {
   for (std::uint64_t seed = 0; seed < kWorlds; ++seed) {
     World world = world_of(seed);
     if (reason_of(world)) continue;
@@ -176,7 +175,7 @@ TEST(PlaceProperty, GivingBackNeverMakesAFitAnUnfit) {
   }
 }
 
-TEST(PlaceProperty, EqualQuestionsGetEqualAnswers) {
+TEST(PlaceProperty, EqualInputsGiveEqualResults) {
   for (std::uint64_t seed = 0; seed < kWorlds / 4; ++seed) {
     const auto first = placed(world_of(seed), kBinpack);
     const auto second = placed(world_of(seed), kBinpack);
@@ -187,8 +186,8 @@ TEST(PlaceProperty, EqualQuestionsGetEqualAnswers) {
   }
 }
 
-// Reasons without help from eviction are those that hold on an empty node.
-TEST(PlaceProperty, EvictionIsSaidToHelpExactlyWhereAnEmptyNodeWouldDo) {
+// Reasons for which no eviction helps are those that apply to an empty node, too.
+TEST(PlaceProperty, EvictionCanHelpExactlyWhereThePodFitsAnEmptyNode) {
   for (std::uint64_t seed = 0; seed < kWorlds; ++seed) {
     World world = world_of(seed);
     const auto reason = reason_of(world);
@@ -215,7 +214,7 @@ TEST(PlaceProperty, ExplanationsAgreeWithTheDecision) {
   }
 }
 
-// One card at a time, the policy's best is taken.
+// The cards of a single container are those with the highest scores.
 TEST(PlaceProperty, SingleContainersGetTheHighestScores) {
   for (std::uint64_t seed = 0; seed < kWorlds; ++seed) {
     World world = world_of(seed);

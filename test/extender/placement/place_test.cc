@@ -7,8 +7,7 @@
 
 #include "common/contract/limits.h"
 #include "extender/placement/limits.h"
-#include "extender/placement/policies/binpack.h"
-#include "extender/placement/policies/spread.h"
+#include "extender/placement/policies/policies.h"
 #include "test/support/cluster_text.h"
 
 namespace mgpu::extender {
@@ -23,7 +22,7 @@ std::optional<Reason> reason_of(const std::string& node, const GpuRequest& reque
   return why_not(node_of(node), request, budget);
 }
 
-std::string told(const std::optional<Reason>& reason) {
+std::string text_of_reason(const std::optional<Reason>& reason) {
   return std::string(reason ? sentence(*reason) : "fits");
 }
 
@@ -44,7 +43,8 @@ struct FitCase {
 
 void expect_reasons(std::initializer_list<FitCase> cases) {
   for (const auto& test : cases) {
-    EXPECT_EQ(told(reason_of(test.node, request_of(test.request))), told(test.reason))
+    EXPECT_EQ(text_of_reason(reason_of(test.node, request_of(test.request))),
+              text_of_reason(test.reason))
         << test.node << " <- " << test.request;
   }
 }
@@ -56,15 +56,15 @@ TEST(WhyNot, SharesFitWhereOneCardHasRoomInBothDimensions) {
       {"n: 0[29/300 of 1000]", "30/300", Reason::kCore},
       {"n: 0[30/299 of 1000]", "30/300", Reason::kMemory},
       {"n: 0[29/299 of 1000]", "30/300", Reason::kCore},
-      // Enough in sum, on no card.
+      // Enough in sum, but on no single card.
       {"n: 0[20/1000 of 1000] 1[20/1000 of 1000]", "30/300", Reason::kCore},
       {"n: 0[100/200 of 1000] 1[100/200 of 1000]", "30/300", Reason::kMemory},
       {"n: 0[20/1000 of 1000] 1[100/200 of 1000]", "30/300", Reason::kCoreAndMemory},
       {"n: 0[20/1000 of 1000] 1[100/200 of 1000] 2[30/300 of 1000]", "30/300", std::nullopt},
-      // Over-full is full.
+      // An over-full card is full.
       {"n: 0[100/1000 used=130/10]", "1/1", Reason::kCore},
       {"n: 0[100/1000 used=10/1300]", "1/1", Reason::kMemory},
-      // All of a card, with less than its memory.
+      // All compute of a card, but less than its memory.
       {"n: 0[100/1000]", "100/300", std::nullopt},
       {"n: 0[99/1000 of 1000]", "100/300", Reason::kCore},
   });
@@ -89,7 +89,7 @@ TEST(WhyNot, WholeCardsMustBeEmpty) {
   });
 }
 
-TEST(WhyNot, TellsTheFirstReasonThatHolds) {
+TEST(WhyNot, ReportsTheFirstReasonThatApplies) {
   expect_reasons({
       {"n:", "30/300", Reason::kNoCards},
       {"n: 0[100/1000]", "wholex2", Reason::kTooFewCards},
@@ -102,7 +102,7 @@ TEST(WhyNot, TellsTheFirstReasonThatHolds) {
       {"n: 0[100/1000 uncertain]", "30/300", Reason::kCardsUncertain},
       {"n: 0[100/200 uncertain]", "30/300", Reason::kCardsTooSmall},
       {"n: 0[100/1000 uncertain] 1[10/0 of 1000]", "30/300", Reason::kCardsUncertain},
-      // Certain or not, it has no room.
+      // Uncertain or not, the card has no room.
       {"n: 0[10/1000 of 1000 uncertain] 1[10/1000 of 1000]", "30/300", Reason::kCore},
   });
 }
@@ -131,7 +131,7 @@ TEST(WhyNot, ContainersOfAPodTakeRoomFromEachOther) {
 }
 
 // A greedy choice of cards fails on these.
-TEST(WhyNot, FindsTheOnePackingThatWorks) {
+TEST(WhyNot, FindsTheOnlyPacking) {
   expect_reasons({
       // 50+50, 40+30+30; the largest first onto the first card, the next beside it.
       {"n: 0[100/1000] 1[100/1000]", "50/0 50/0 40/0 30/0 30/0", std::nullopt},
@@ -149,7 +149,7 @@ TEST(WhyNot, FindsTheOnePackingThatWorks) {
   });
 }
 
-TEST(WhyNot, InitContainersRunBeforeAndBesideAsTheRuleSays) {
+TEST(WhyNot, InitContainersCountByTheKubernetesRule) {
   expect_reasons({
       {"n: 0[80/800 of 1000]", "init:80/800 30/300", std::nullopt},
       {"n: 0[79/800 of 1000]", "init:80/800 30/300", Reason::kCore},
@@ -191,17 +191,18 @@ TEST(WhyNot, OnlyMatchingCardsCount) {
     for (const char* containers : {"30/300", "20/100 20/200"}) {
       GpuRequest request = request_of(containers);
       request.selector = test.selector;
-      EXPECT_EQ(told(reason_of(node, request)), told(test.reason)) << test.what << containers;
+      EXPECT_EQ(text_of_reason(reason_of(node, request)), text_of_reason(test.reason))
+          << test.what << containers;
     }
   }
 }
 
-TEST(WhyNot, APodThatAsksForNothingFitsEverywhere) {
+TEST(WhyNot, APodWithoutRequestsFitsEverywhere) {
   EXPECT_EQ(reason_of("n:", GpuRequest{}), std::nullopt);
   EXPECT_EQ(placed("n:", "", kBinpack), "");
 }
 
-TEST(WhyNot, SaysSoWhenTheSearchBoundIsReached) {
+TEST(WhyNot, ReportsThatTheSearchBoundWasReached) {
   const Node node = node_of("n: 0[100/1000] 1[100/1000]");
   const GpuRequest request = request_of("45/0 40/0 35/0 30/0 30/0 20/0");
   for (const std::uint32_t steps : {0u, 1u, 5u, 12u}) {
@@ -211,8 +212,7 @@ TEST(WhyNot, SaysSoWhenTheSearchBoundIsReached) {
   }
 }
 
-// Three to a card nearly fill it: whether all can be had takes longer to find out than anyone
-// should wait.
+// Three containers nearly fill a card: an exact search would take too long.
 TEST(WhyNot, EndsWithinTheBoundOnHardPods) {
   std::string node = "n:";
   for (int i = 0; i < 16; ++i) {
@@ -223,11 +223,11 @@ TEST(WhyNot, EndsWithinTheBoundOnHardPods) {
     containers += std::to_string(26 + i % 16) + "/" + std::to_string(i) + " ";
   SearchBudget budget{kFilterStepsMax};
   const auto reason = why_not(node_of(node), request_of(containers), budget);
-  EXPECT_EQ(told(reason), told(Reason::kSearchBound));
+  EXPECT_EQ(text_of_reason(reason), text_of_reason(Reason::kSearchBound));
   EXPECT_GE(budget.steps, kFilterStepsMax - kPlacementStepsMax);
 }
 
-TEST(WhyNot, SingleContainersSpendNoSteps) {
+TEST(WhyNot, SingleContainersUseNoSteps) {
   SearchBudget budget{0};
   EXPECT_EQ(why_not(node_of("n: 0[100/1000]"), request_of("30/300"), budget), std::nullopt);
   EXPECT_EQ(why_not(node_of("n: 0[10/1000 of 1000]"), request_of("30/300"), budget), Reason::kCore);
@@ -261,11 +261,11 @@ void expect_places(std::initializer_list<PlaceCase> cases) {
 
 TEST(Place, ChoosesTheCardsThatThePolicyRanksBest) {
   expect_places({
-      // An empty card, or one begun.
+      // An empty card, or one in use.
       {"n: 0[100/1000] 1[60/600 of 1000]", "30/300", "1", "0"},
-      // The fuller of two begun cards.
+      // The fuller of two cards in use.
       {"n: 0[60/600 of 1000] 1[50/500 of 1000]", "30/300", "1", "0"},
-      // Ties go to the lower index.
+      // Of equal cards the lower index.
       {"n: 0[100/1000] 1[100/1000]", "30/300", "0", "0"},
       // The fuller one has no room.
       {"n: 0[60/600 of 1000] 1[20/900 of 1000]", "30/300", "0", "0"},
@@ -292,7 +292,7 @@ TEST(Place, NeverChoosesCardsThatAreUnhealthyOrUncertain) {
   });
 }
 
-TEST(Place, InitContainersRunOnCardsThatThePodHoldsAnyway) {
+TEST(Place, InitContainersRunOnCardsOfOtherContainers) {
   expect_places({
       {"n: 0[100/1000] 1[100/1000]", "init:30/300 60/600", "0 | 0", "0 | 0"},
       {"n: 0[100/1000] 1[100/1000]", "init:80/800 30/300", "0 | 0", "0 | 0"},
@@ -302,12 +302,12 @@ TEST(Place, InitContainersRunOnCardsThatThePodHoldsAnyway) {
       // Two containers hold two cards; the init container takes one of them.
       {"n: 0[100/1000] 1[100/1000] 2[100/1000]", "init:50/500 60/600 60/600", "0 | 0 | 1",
        "0 | 0 | 1"},
-      // Where there is no room for it beside the sidecar, another card must do.
+      // Where there is no room for it beside the sidecar, another card is taken.
       {"n: 0[100/1000] 1[100/1000]", "side:60/600 init:60/600 10/100", "0 | 1 | 1", "0 | 1 | 1"},
   });
 }
 
-TEST(Place, LeavesRoomForPodsOnTheirWayWherePossible) {
+TEST(Place, LeavesRoomForExpectedPlacementsWherePossible) {
   expect_places({
       {"n: 0[100/1000 expected=100/1000] 1[60/600 of 1000]", "30/300", "1", "1"},
       {"n: 0[100/1000 expected=80/100] 1[100/1000]", "30/300", "1", "1"},
@@ -321,13 +321,13 @@ TEST(Place, LeavesRoomForPodsOnTheirWayWherePossible) {
   });
 }
 
-TEST(Place, SaysWhyNotAsWhyNotDoes) {
+TEST(Place, ReportsTheReasonOfWhyNot) {
   expect_places({{"n: 0[10/1000 of 1000]", "30/300", "too few cards have enough free mgpu-core",
                   "too few cards have enough free mgpu-core"}});
 }
 
-// By the policy's order the search would need more steps; what why_not said to fit is placed.
-TEST(Place, PlacesWhateverWhyNotSaidToFitWithTheSameSteps) {
+// In the policy's order the search would need more steps; a pod that fits by why_not is placed.
+TEST(Place, PlacesEveryPodThatFitsByWhyNotWithTheSameSteps) {
   const Node node = node_of("n: 0[100/1000] 1[99/1000 of 1000 expected=5/5] 2[100/1000]");
   const GpuRequest request = request_of("45/0 40/0 35/0 30/0 30/0 20/0 50/0 49/0");
   for (std::uint32_t steps = 0; steps < 400; ++steps) {
@@ -343,7 +343,7 @@ TEST(Place, PlacesWhateverWhyNotSaidToFitWithTheSameSteps) {
   }
 }
 
-TEST(Place, SpendsTheSharedBudget) {
+TEST(Place, UsesTheSharedBudget) {
   SearchBudget budget{1000};
   const Node node = node_of("n: 0[100/1000] 1[100/1000]");
   std::uint32_t before = budget.steps;

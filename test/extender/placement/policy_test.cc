@@ -3,9 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "extender/placement/fill.h"
-#include "extender/placement/policies/binpack.h"
-#include "extender/placement/policies/spread.h"
+#include "extender/placement/measures.h"
+#include "extender/placement/policies/policies.h"
 #include "test/support/cluster_text.h"
 
 namespace mgpu::extender {
@@ -60,10 +59,10 @@ TEST(Fill, IsTheMeanOfBothDimensions) {
       {"100/1000", "30/100", 200'000},
       {"100/1000", "100/1000", kScoreMax},
       {"100/1000", "1/0", 5'000},
-      // Over-full is full.
+      // An over-full dimension is full.
       {"100/1000", "400/5000", kScoreMax},
       {"100/1000", "400/0", 500'000},
-      // Of nothing, all is taken.
+      // A dimension of which there is nothing is full.
       {"100/0", "0/0", 500'000},
       {"0/0", "0/0", kScoreMax},
       // The largest amounts there are.
@@ -104,14 +103,14 @@ Score of_card(const Policy& policy, const char* taken) {
   return policy.score_card(GpuRequest{}, node, node.cards[0], share_of(taken), share_of("20/200"));
 }
 
-TEST(Binpack, PrefersTheFullestCardAndOpensNoneInVain) {
+TEST(Binpack, PrefersTheFullestCardAndThenEmptyOnes) {
   EXPECT_EQ(of_card(kBinpack, "0/0"), 100'000);
   EXPECT_EQ(of_card(kBinpack, "20/200"), 500'000 + 200'000);
   EXPECT_EQ(of_card(kBinpack, "80/800"), kScoreMax);
   EXPECT_GT(of_card(kBinpack, "1/0"), of_card(kBinpack, "0/0"));
 }
 
-// A small card would be filled more by the pod, yet it is empty.
+// The pod would fill a larger part of the small card, which is empty.
 TEST(Binpack, KeepsASmallEmptyCardFree) {
   const Node node = node_of("n: 0[100/300] 1[95/9500 of 10000]");
   const Share share = share_of("20/300");
@@ -125,7 +124,7 @@ TEST(Spread, PrefersTheEmptiestCard) {
   EXPECT_EQ(of_card(kSpread, "80/800"), 0);
 }
 
-TEST(Policies, RankNodesByWhatIsTakenAfterwards) {
+TEST(Policies, ScoreNodesByWhatIsTakenAfterwards) {
   const Node fuller = node_of("fuller: 0[50/500 of 1000] 1[100/1000]");
   const Node emptier = node_of("emptier: 0[80/800 of 1000] 1[100/1000]");
   const std::vector<CardHold> pod{{CardIndex(0), share_of("20/200")}};

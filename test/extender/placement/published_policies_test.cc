@@ -1,17 +1,12 @@
-// The policies that were compared in the paper on FGD, against numbers worked out by hand.
+// The policies that the paper on FGD compares, against results computed by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "extender/placement/measures.h"
 #include "extender/placement/place.h"
-#include "extender/placement/policies/bestfit.h"
-#include "extender/placement/policies/clustering.h"
-#include "extender/placement/policies/dotprod.h"
-#include "extender/placement/policies/fgd.h"
-#include "extender/placement/policies/packing.h"
-#include "extender/placement/policies/random.h"
-#include "extender/placement/published.h"
+#include "extender/placement/policies/policies.h"
 #include "extender/pricing/price_snapshot.h"
 #include "test/support/cluster_text.h"
 
@@ -33,32 +28,32 @@ Node node_with(const std::string& text, std::int64_t milli_cpu, std::int64_t use
   return node;
 }
 
-// A pod as a test writes it.
+// A pod in a test.
 struct Pod {
   const char* request;  // empty: no cards
   const char* placement;
   std::int64_t milli_cpu = 0;
-  std::uint64_t draw = 0;
+  std::uint64_t seed = 0;
 };
 
 Score score(const Policy& policy, const Node& node, const Pod& pod,
             const PriceSnapshot* price_snapshot = nullptr) {
   const GpuRequest request = request_of(pod.request);
-  const PlacementContext context(request, {MilliCpu(pod.milli_cpu), MiB()}, pod.draw,
+  const PlacementContext context(request, {MilliCpu(pod.milli_cpu), MiB()}, pod.seed,
                                  price_snapshot);
   return policy.score_node(context, node, holds(node, request, placement_of(pod.placement)));
 }
 
 // The cards that `policy` takes for a pod that fits.
-std::string cards_by(const Policy& policy, const Node& node, const char* asked,
+std::string cards_by(const Policy& policy, const Node& node, const char* text,
                      const PriceSnapshot* price_snapshot = nullptr) {
-  const GpuRequest request = request_of(asked);
+  const GpuRequest request = request_of(text);
   SearchBudget budget{1'000};
   const auto placed = place(node, PlacementContext(request, {}, 7, price_snapshot), policy, budget);
   return text_of(std::get<Placed>(placed).placement);
 }
 
-// Half of the pods want half a card, the others a whole one.
+// Half of the pods request half a card, the others a whole one.
 PriceSnapshot halves_and_wholes() {
   PriceSnapshot price_snapshot;
   price_snapshot.workload.classes = {
@@ -68,18 +63,18 @@ PriceSnapshot halves_and_wholes() {
   return price_snapshot;
 }
 
-TEST(PublishedPolicies, RankPodsWithoutCardsToo) {
+TEST(PublishedPolicies, ScorePodsWithoutCardsToo) {
   for (const Policy* policy : kAll) EXPECT_TRUE(policy->ranks_pods_without_cards) << policy->name;
 }
 
-TEST(PublishedPolicies, TakeTheCardWithTheLeastThatIsFree) {
+TEST(PublishedPolicies, TakeTheCardWithTheLeastFreeCompute) {
   const Node node = node_of("n: 0[100/1000] 1[40/900 of 1000] 2[30/900 of 1000] 3[30/900 of 1000]");
   for (const Policy* policy : {&kDotProd, &kClustering, &kPacking, &kBestFit, &kFgd}) {
     EXPECT_EQ(cards_by(*policy, node, "30/100"), "2") << policy->name;
     EXPECT_EQ(cards_by(*policy, node, "35/100"), "1") << policy->name;
     EXPECT_EQ(cards_by(*policy, node, "50/100"), "0") << policy->name;
     EXPECT_EQ(cards_by(*policy, node, "30/100x2"), "2,3") << policy->name;
-    // Memory decides what fits, and only that.
+    // Memory only decides what fits.
     EXPECT_EQ(cards_by(*policy, node, "30/950"), "0") << policy->name;
   }
 }
@@ -101,7 +96,7 @@ TEST(PublishedPolicies, CountExpectedPodsAsTaken) {
 
 // --- dotprod -------------------------------------------------------------------------------------
 
-TEST(DotProd, PrefersTheLeastProductOfFreeAndAsked) {
+TEST(DotProd, PrefersTheLeastProductOfFreeAndRequested) {
   struct {
     std::int64_t free_cpu;
     const char* cards;
@@ -144,7 +139,7 @@ TEST(BestFit, PrefersTheLeastThatIsLeft) {
       {8'000, 8'000, "0[30/1] 1[100/1]", {"30/0", "0", 0}, 93},
       // 100 * (1 - (30/128 + 2/8) / 2) = 75.8
       {32'000, 0, "0[100/1] 1[100/1]", {"", "", 2'000}, 75},
-      // What the node does not have is not left.
+      // An over-full node has nothing left.
       {8'000, 0, "0[0/0 of 1]", {"", "", 9'000}, 100},
   };
   for (const auto& test : cases) {
@@ -162,15 +157,15 @@ TEST(Packing, PrefersCardsInUseThenNodesInUse) {
     Score score;
   } const cases[] = {
       {"0[100/1] 1[100/1]", {"", ""}, 0},
-      // Nothing on the node: fewer cards are better.
+      // On a free node fewer cards are better.
       {"0[100/1] 1[100/1]", {"30/0", "0"}, 31},
       {"0[100/1]", {"whole", "0"}, 32},
       {"0[100/1] 1[100/1] 2[50/1 unhealthy]", {"30/0", "0"}, 31},
-      // It opens one card, two cards.
+      // It takes one free card, or two.
       {"0[100/1] 1[100/1] 2[40/1]", {"50/0", "0"}, 49},
       {"0[100/1] 1[100/1] 2[40/1]", {"wholex2", "0,1"}, 48},
       {"0[100/1] 1[100/1] 2[40/1]", {"40/0x2", "0,2"}, 49},
-      // It shares: 100 - 45/10, 100 - (45 + 37)/10.
+      // It shares cards in use: 100 - 45/10, 100 - (45 + 37)/10.
       {"0[100/1] 1[45/1]", {"30/0", "1"}, 96},
       {"0[37/1] 1[45/1]", {"30/0x2", "0,1"}, 92},
   };
@@ -197,7 +192,7 @@ TEST(Packing, StaysWithinItsBounds) {
 
 // --- clustering ----------------------------------------------------------------------------------
 
-TEST(Clustering, PrefersNodesOfTheSameKind) {
+TEST(Clustering, PrefersNodesWithPodsOfTheSameSize) {
   const std::vector<PodsByCards> shares{{0, 3}};
   const std::vector<PodsByCards> ones{{1, 2}};
   const std::vector<PodsByCards> both{{0, 1}, {1, 1}};
@@ -221,7 +216,7 @@ TEST(Clustering, PrefersNodesOfTheSameKind) {
   }
 }
 
-TEST(Clustering, PrefersTheFullerOfTheSameKind) {
+TEST(Clustering, PrefersTheFullerOfTwoWithPodsOfTheSameSize) {
   // 25 * (8 - 3.9)/8 = 12.8, 25 * (8 - 0.5)/8 = 23.4
   EXPECT_EQ(score(kClustering, node_of("n: 0[100/1] 1[100/1] 2[100/1] 3[90/1]"), {"30/0", "3"}),
             25 + 12);
@@ -255,7 +250,7 @@ TEST(Fgd, PrefersWhereFragmentationGrowsLeast) {
   }
 }
 
-TEST(Fgd, SeesCpuRunOutBesideFreeCards) {
+TEST(Fgd, CountsFreeCardsWithoutCpuAsFragmented) {
   PriceSnapshot price_snapshot;
   price_snapshot.workload.classes = {
       {{.host = {MilliCpu(4'000), MiB()}, .cards = 1, .per_card = share_of("50/0")}, 1}};
@@ -268,7 +263,7 @@ TEST(Fgd, SeesCpuRunOutBesideFreeCards) {
 
 TEST(Fgd, TakesTheCardWhereFragmentationGrowsLeast) {
   const PriceSnapshot price_snapshot = halves_and_wholes();
-  // On card 1 0.3 would be left for nobody; on card 2 half a card is.
+  // On card 1, 0.3 would be left, which no class can use; on card 2 half a card is left.
   EXPECT_EQ(cards_by(kFgd, node_of("n: 0[100/1] 1[60/1] 2[80/1]"), "30/0", &price_snapshot), "2");
   EXPECT_EQ(cards_by(kBestFit, node_of("n: 0[100/1] 1[60/1] 2[80/1]"), "30/0", &price_snapshot),
             "1");
@@ -277,11 +272,11 @@ TEST(Fgd, TakesTheCardWhereFragmentationGrowsLeast) {
 
 TEST(Fgd, CountsWhatOtherContainersOfThePodTake) {
   const PriceSnapshot price_snapshot = halves_and_wholes();
-  // Both on card 0 leave nothing behind.
+  // With both on card 0 nothing is left.
   EXPECT_EQ(cards_by(kFgd, node_of("n: 0[90/1] 1[100/1]"), "50/0 40/0", &price_snapshot), "0 | 0");
 }
 
-TEST(Fgd, IsBestFitWhileNothingIsKnown) {
+TEST(Fgd, IsBestFitWithoutAWorkload) {
   const PriceSnapshot nothing;
   const Node node = node_with("n: 0[100/1] 1[40/1]", 16'000);
   for (const PriceSnapshot* price_snapshot :
@@ -294,15 +289,15 @@ TEST(Fgd, IsBestFitWhileNothingIsKnown) {
 
 // --- random --------------------------------------------------------------------------------------
 
-TEST(Random, DrawsEveryNodeAndCardEquallyOften) {
+TEST(Random, TakesEveryNodeAndCardEquallyOften) {
   const Node nodes[] = {node_of("a: 0[100/1] 1[100/1] 2[100/1]"), node_of("b: 0[100/1]"),
                         node_of("node-0001: 0[100/1]"), node_of("node-0010: 0[100/1]")};
-  constexpr int kDraws = 8'000;
-  int drawn[4] = {};
-  int drawn_card[3] = {};
-  for (std::uint64_t draw = 0; draw < kDraws; ++draw) {
+  constexpr int kSeeds = 8'000;
+  int taken[4] = {};
+  int taken_card[3] = {};
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     const GpuRequest request = request_of("30/0");
-    const PlacementContext context(request, {}, draw, nullptr);
+    const PlacementContext context(request, {}, seed, nullptr);
     int best = 0;
     int best_card = 0;
     for (int i = 1; i < 4; ++i)
@@ -314,28 +309,28 @@ TEST(Random, DrawsEveryNodeAndCardEquallyOften) {
     };
     for (int i = 1; i < 3; ++i)
       if (of_card(i) > of_card(best_card)) best_card = i;
-    ++drawn[best];
-    ++drawn_card[best_card];
+    ++taken[best];
+    ++taken_card[best_card];
   }
   // Six standard deviations: sqrt(8000 * 1/4 * 3/4) = 39, sqrt(8000 * 1/3 * 2/3) = 42.
-  for (const int times : drawn) EXPECT_NEAR(times, kDraws / 4, 240);
-  for (const int times : drawn_card) EXPECT_NEAR(times, kDraws / 3, 260);
+  for (const int times : taken) EXPECT_NEAR(times, kSeeds / 4, 240);
+  for (const int times : taken_card) EXPECT_NEAR(times, kSeeds / 3, 260);
 }
 
-TEST(Random, DependsOnThePodsDrawAndTheNameAlone) {
+TEST(Random, DependsOnlyOnThePodsSeedAndTheName) {
   const Node empty = node_of("n: 0[100/1]");
   const Node full = node_of("n: 0[0/0 of 1]");
   EXPECT_EQ(score(kRandom, empty, {"", "", 0, 5}), score(kRandom, full, {"", "", 9, 5}));
   std::set<Score> scores;
-  for (std::uint64_t draw = 0; draw < 100; ++draw) {
-    scores.insert(score(kRandom, empty, {"", "", 0, draw}));
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    scores.insert(score(kRandom, empty, {"", "", 0, seed}));
     EXPECT_GE(*scores.begin(), 0);
     EXPECT_LE(*scores.rbegin(), kScoreMax);
   }
   EXPECT_GT(scores.size(), 98u);
 }
 
-// --- what they share -----------------------------------------------------------------------------
+// --- common measures -----------------------------------------------------------------------------
 
 TEST(Hundredths, CutAndStayWithinTheirRange) {
   EXPECT_EQ(hundredths(0.999), 99);

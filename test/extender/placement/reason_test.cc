@@ -30,7 +30,7 @@ TEST(Reason, EachHasASentenceOfItsOwn) {
   EXPECT_EQ(sentences.size(), std::size(kAll));
 }
 
-// kube-scheduler counts equal texts: a number in one would make them all differ.
+// kube-scheduler counts equal texts, and a number would make them differ.
 TEST(Reason, SentencesHoldNoNumbersAndNoFullStop) {
   for (const Reason reason : kAll) {
     const std::string_view text = sentence(reason);

@@ -1,12 +1,12 @@
-// The packing search by itself, whatever cards are open, whatever counts as room and however few
-// steps it has, against an exhaustive search of all assignments.
+// The packing search with any open cards, any kind of room and any number of steps, compared with
+// an exhaustive search of all assignments.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
 #include <optional>
 
-#include "extender/placement/policies/binpack.h"
+#include "extender/placement/policies/policies.h"
 #include "extender/placement/search.h"
 #include "test/support/cluster_text.h"
 #include "test/support/random_cluster.h"
@@ -26,8 +26,8 @@ struct World {
   Room room = Room::kNow;
 };
 
-// Equal cards, each cut into two or three parts that fill it: there is a placement, and the largest
-// part first on the first card with room seldom finds it. In some, one part is a little too large.
+// Equal cards, each cut into two or three parts that fill it: there is a placement, which
+// first fit decreasing seldom finds. In some, one part is a little too large.
 World tight_world(RandomCluster& random) {
   World world;
   const int cards = 2 + random.number(2);
@@ -51,7 +51,7 @@ World tight_world(RandomCluster& random) {
   return world;
 }
 
-// Few sizes and many equal containers and cards: what the search leaves out as equal is common.
+// Few sizes and many equal containers and cards: the search often skips equal ones.
 World loose_world(RandomCluster& random) {
   constexpr Room kRooms[] = {Room::kNow, Room::kAfterExpected, Room::kEmpty};
   World world;
@@ -94,7 +94,7 @@ bool within_room(const World& world, const Assignment& on) {
 }
 
 bool any_assignment(const World& world, Assignment& on, std::size_t container) {
-  if (!within_room(world, on)) return false;  // what is on a card is never less for more on it
+  if (!within_room(world, on)) return false;  // more containers never hold less of a card
   if (container == world.request.containers.size()) return true;
   for (CardSet cards = 0; cards < CardSet{1} << on.size(); ++cards) {
     if (std::popcount(cards) != world.request.containers[container].cards) continue;
@@ -154,8 +154,8 @@ TEST(SearchProperty, FindsAPlacementExactlyWhereOneExists) {
   EXPECT_LT(found, kWorlds * 4 / 5);
 }
 
-// With too few steps the answer may be that it is not known, and never a wrong one.
-TEST(SearchProperty, TooFewStepsNeverMakeAWrongAnswer) {
+// With too few steps the result may be kBound, but never a wrong one.
+TEST(SearchProperty, TooFewStepsNeverCauseAWrongResult) {
   std::size_t unknown = 0;
   for (std::uint64_t seed = 0; seed < kWorlds / 3; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -167,7 +167,7 @@ TEST(SearchProperty, TooFewStepsNeverMakeAWrongAnswer) {
   EXPECT_GT(unknown, kWorlds / 3);
 }
 
-TEST(SearchProperty, MoreStepsNeverTurnAnAnswerIntoNone) {
+TEST(SearchProperty, MoreStepsNeverLoseAResult) {
   for (std::uint64_t seed = 0; seed < kWorlds / 10; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const World world = world_of(seed);

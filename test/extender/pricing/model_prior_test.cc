@@ -11,13 +11,11 @@ using test::kinds_of;
 using test::node_of;
 using test::workload_text;
 
-// The workload, and what is expected beside it in a cluster of these nodes.
-Workload expected(const char* workload, const std::vector<Node>& nodes) {
+// The workload with the prior for a cluster of these nodes.
+Workload with_prior(const char* workload, const std::vector<Node>& nodes) {
   const Kinds kinds = kinds_of(nodes);
-  LargestNodes largest;
-  for (const Node& node : nodes) largest.add(node, kinds);
   Workload all = workload_text(workload);
-  add_model_prior(kinds, largest, all);
+  add_model_prior(kinds, all);
   return all;
 }
 
@@ -32,49 +30,41 @@ const Node kTwoT4 = node_of("n: 0[100/16 model=T4] 1[100/16 model=T4]");
 const Node kOneT4 = node_of("m: 0[100/16 model=T4]");
 const Node kA10 = node_of("o: 0[100/24 model=A10]");
 
-TEST(ExpectEveryModel, OneWholeCardAndTheLargestNodeOfEachAreAsked) {
-  const Workload workload = expected("3 x 50/0, 1 x whole on T4", {kOneT4, kTwoT4, kA10});
+TEST(ModelPrior, HasOneWholeCardAndTheLargestNodeOfEachModel) {
+  const Workload workload = with_prior("3 x 50/0, 1 x whole on T4", {kOneT4, kTwoT4, kA10});
   ASSERT_EQ(workload.classes.size(), 6U);
   const auto t4 = assumed_for(workload, "T4");
   ASSERT_EQ(t4.size(), 2U);
   EXPECT_EQ(t4[0].what.cards, 1);
   EXPECT_EQ(t4[1].what.cards, 2);
   EXPECT_TRUE(t4[0].what.whole && t4[1].what.whole);
-  EXPECT_DOUBLE_EQ(t4[0].probability, kUnseenOfOneCard / 2);
-  EXPECT_DOUBLE_EQ(t4[1].probability, kUnseenOfANode / 2);
+  EXPECT_DOUBLE_EQ(t4[0].probability, kPriorOfOneCard / 2);
+  EXPECT_DOUBLE_EQ(t4[1].probability, kPriorOfANode / 2);
   EXPECT_EQ(assumed_for(workload, "A10").at(1).what.cards, 1);
 }
 
-TEST(ExpectEveryModel, ProbabilitiesStillSumUpToOne) {
-  const Workload workload = expected("3 x 50/0, 1 x whole on T4", {kTwoT4, kA10});
+TEST(ModelPrior, ProbabilitiesStillSumUpToOne) {
+  const Workload workload = with_prior("3 x 50/0, 1 x whole on T4", {kTwoT4, kA10});
   double sum = 0;
   for (const WeightedClass& one : workload.classes) sum += one.probability;
   EXPECT_NEAR(sum, 1, 1e-12);
   EXPECT_DOUBLE_EQ(workload.classes[0].probability / workload.classes[1].probability, 3);
 }
 
-TEST(ExpectEveryModel, SizesOfAModelAndItsCaseAreNotToldApart) {
-  const Workload workload = expected("1 x 50/0", {kTwoT4, node_of("n: 0[100/32 model=t4]"), kA10});
+TEST(ModelPrior, IgnoresTheSizeAndTheCaseOfModels) {
+  const Workload workload =
+      with_prior("1 x 50/0", {kTwoT4, node_of("n: 0[100/32 model=t4]"), kA10});
   EXPECT_EQ(workload.classes.size(), 5U);
 }
 
-TEST(ExpectEveryModel, CardsWithoutAModelAreNotInsistedOn) {
-  EXPECT_EQ(expected("1 x 50/0", {kTwoT4, kA10, node_of("n: 0[100/24]")}).classes.size(), 5U);
+TEST(ModelPrior, SkipsCardsWithoutAModel) {
+  EXPECT_EQ(with_prior("1 x 50/0", {kTwoT4, kA10, node_of("n: 0[100/24]")}).classes.size(), 5U);
 }
 
-TEST(ExpectEveryModel, NothingIsExpectedWhereNothingIsKnownOrThereIsNoChoice) {
-  EXPECT_TRUE(expected("", {kTwoT4, kA10}).classes.empty());
-  EXPECT_EQ(expected("1 x 50/0", {kTwoT4, kOneT4}).classes.size(), 1U);
-  EXPECT_EQ(expected("1 x 50/0", {}).classes.size(), 1U);
-}
-
-TEST(LargestNodes, KindsThatAreNotKnownAreCountedApart) {
-  LargestNodes largest;
-  const Kinds kinds = kinds_of({kTwoT4});
-  largest.add(kTwoT4, kinds);
-  largest.add(kA10, kinds);
-  EXPECT_EQ(largest.cards_of(1), 2);
-  EXPECT_EQ(largest.cards_of(7), 0);
+TEST(ModelPrior, IsEmptyWithoutAWorkloadOrWithASingleModel) {
+  EXPECT_TRUE(with_prior("", {kTwoT4, kA10}).classes.empty());
+  EXPECT_EQ(with_prior("1 x 50/0", {kTwoT4, kOneT4}).classes.size(), 1U);
+  EXPECT_EQ(with_prior("1 x 50/0", {}).classes.size(), 1U);
 }
 
 }  // namespace

@@ -13,20 +13,29 @@ using test::kinds_of;
 using test::node_of;
 using test::node_with_host;
 
-TEST(KindId, IsOfTheModelWithoutCaseAndOfTheSize) {
+TEST(KindId, DependsOnTheModelWithoutCaseAndOnTheSize) {
   EXPECT_EQ(kind_id("A100", MiB(40'000)), kind_id("a100", MiB(40'000)));
   EXPECT_NE(kind_id("A100", MiB(40'000)), kind_id("A100", MiB(80'000)));
   EXPECT_NE(kind_id("A100", MiB(40'000)), kind_id("A10", MiB(40'000)));
   EXPECT_NE(kind_id("", MiB{}), 0U);
 }
 
-TEST(KindCount, TheCommonestComesFirstAfterTheUnknown) {
+TEST(KindCount, TheMostFrequentComesFirstAfterTheUnknown) {
   const Kinds kinds = kinds_of(
       {node_of("n: 0[100/10 model=T4]"), node_of("m: 0[100/20 model=A10] 1[100/20 model=A10]")});
   ASSERT_EQ(kinds.size(), 3U);
   EXPECT_EQ(kinds[0], CardKind{});
   EXPECT_EQ(kinds[1], (CardKind{"A10", MiB(20)}));
   EXPECT_EQ(kinds[2], (CardKind{"T4", MiB(10)}));
+}
+
+TEST(KindCount, MostCardsAreThoseOfOneNode) {
+  const Kinds kinds = kinds_of({node_of("n: 0[100/10 model=T4] 1[100/20 model=A10]"),
+                                node_of("m: 0[100/10 model=t4] 1[100/10 model=T4]"),
+                                node_of("o: 0[100/20 model=A10]")});
+  ASSERT_EQ(kinds.size(), 3U);
+  EXPECT_EQ(kinds.most_cards(kinds.find(kind_id("T4", MiB(10)))), 2);
+  EXPECT_EQ(kinds.most_cards(kinds.find(kind_id("A10", MiB(20)))), 1);
 }
 
 TEST(KindCount, KindsBeyondTheLimitAreUnknown) {
@@ -50,7 +59,7 @@ TEST(RoomAfter, HasTheFreePartsOfUsableCards) {
   EXPECT_EQ(room.cards[2], (CardRoom{1, 50, 0.5F}));
 }
 
-TEST(RoomAfter, ThePodsHoldsAndHostAmountsAreGone) {
+TEST(RoomAfter, ThePodsHoldsAndRequestsAreSubtracted) {
   const Node node = node_with_host("n: 0[100/1000] 1[100/1000]", 10, 64);
   const std::vector<CardHold> pod{{CardIndex(1), {Percent(30), MiB(500)}}};
   const NodeRoom room = room_after(node, kinds_of({node}), {MilliCpu(2'500), MiB(1024)}, pod);
@@ -59,7 +68,7 @@ TEST(RoomAfter, ThePodsHoldsAndHostAmountsAreGone) {
   EXPECT_FLOAT_EQ(room.gib, 63.0F);
 }
 
-TEST(RoomAfter, OverfullIsNothingFree) {
+TEST(RoomAfter, OverfullCardsHaveNothingFree) {
   Node node = node_with_host("n: 0[0/0 of 1000 used=150/2000]", 1, 1);
   node.resources_used = {MilliCpu(5'000), MiB(9'999)};
   const NodeRoom room = room_after(node, kinds_of({node}), {}, {});
@@ -68,7 +77,7 @@ TEST(RoomAfter, OverfullIsNothingFree) {
   EXPECT_EQ(room.gib, 0.0F);
 }
 
-TEST(RoomAfter, ANodeOfUnknownHostAmountsHasPlenty) {
+TEST(RoomAfter, ANodeOfUnknownAllocatableHasEnough) {
   const Node node = node_of("n: 0[100/1000]");
   EXPECT_GT(room_after(node, kinds_of({node}), {MilliCpu(64'000), MiB(1)}, {}).cores, 1'000.0F);
 }

@@ -15,7 +15,7 @@ using test::node_of;
 using test::node_with_host;
 using test::workload_text;
 
-// With no supply prices, a class is worth its GPUs.
+// Without supply prices, the worth of a class is its GPUs.
 float value_of(const std::string& workload, const Node& node) {
   const Kinds kinds = kinds_of({node});
   const PriceTables tables(workload_text(workload), kinds, {});
@@ -75,7 +75,7 @@ TEST(NodeValue, CardMemoryCanBeShortBeforeCompute) {
   EXPECT_LT(value_of("1 x 10/500", node_of("n: 0[90/0 of 1000]")), 0.05F);
 }
 
-TEST(NodeValue, ClassesTooLargeForTheCardsMemoryAreNoneOfIt) {
+TEST(NodeValue, ClassesTooLargeForTheCardsMemoryDoNotCount) {
   EXPECT_NEAR(value_of("1 x 10/5000", node_of("n: 0[100/1000]")), 0.0F, 1e-4F);
 }
 
@@ -85,14 +85,14 @@ TEST(NodeValue, MoreFreeCardsThanOneTableHasAreWorthAsMany) {
   EXPECT_NEAR(value_of("1 x 50/0", node_of(text)), 40.0F, 1e-2F);
 }
 
-TEST(NodeValue, CardsOfAnUnknownKindAreWorthWhatAnyModelIs) {
+TEST(NodeValue, CardsOfAnUnknownKindCountForClassesOfAnyModel) {
   const Kinds kinds = kinds_of({node_of("n: 0[100/1000 model=T4]")});
   const PriceTables tables(workload_text("1 x 50/0, 1 x 50/0 on T4"), kinds, {});
   const Node node = node_of("n: 0[100/1000 model=new]");
   EXPECT_NEAR(tables.value(room_after(node, kinds, {}, {})), 1.0F, 1e-4F);
 }
 
-// Where the value is below what could be packed, as prices.cc says: two pods, one, and one.
+// The value is below what can be packed here, as prices.cc explains: two pods, one, and one.
 TEST(NodeValue, PodsOfSeveralCardsCountOnWholeFreeCardsOfOneKind) {
   EXPECT_NEAR(value_of("1 x 50/0x2", node_of("n: 0[100/1000] 1[100/1000]")), 1.0F, 1e-4F);
   EXPECT_NEAR(value_of("1 x 50/0x2", node_of("n: 0[60/1000] 1[60/1000]")), 0.0F, 1e-4F);
@@ -100,15 +100,15 @@ TEST(NodeValue, PodsOfSeveralCardsCountOnWholeFreeCardsOfOneKind) {
   EXPECT_NEAR(value_of("1 x wholex2", mixed), 0.0F, 1e-4F);
 }
 
-TEST(NodeValue, ASupplyPriceTakesOffAsMuch) {
+TEST(NodeValue, ASupplyPriceIsSubtracted) {
   const Node node = node_of("n: 0[100/1000]");
   const Kinds kinds = kinds_of({node});
   const PriceTables tables(workload_text("1 x 50/0"), kinds, {{0.3F}});
   EXPECT_NEAR(tables.value(room_after(node, kinds, {}, {})), 0.4F, 1e-4F);
 }
 
-// Room never becomes worth more by being taken, nor less by being given back.
-TEST(NodeValueProperty, NeverRisesWhenSomethingIsTaken) {
+// The value never increases when room is taken, nor decreases when it is released.
+TEST(NodeValueProperty, NeverIncreasesWhenRoomIsTaken) {
   std::mt19937 random(7);
   const auto below = [&](int bound) {
     return static_cast<int>(random() % static_cast<unsigned>(bound));
@@ -149,7 +149,7 @@ TEST(Packing, IsTheOneThatTheTablesImply) {
   EXPECT_NEAR(parts[1], 2, 1e-3);
 }
 
-TEST(Packing, ClassesThatAreAlikeShareByTheirProbability) {
+TEST(Packing, SimilarClassesShareByTheirProbability) {
   const auto pods = packed("3 x 50/0@0, 1 x 50/10@0", {node_of("n: 0[100/9000]")});
   EXPECT_NEAR(pods[0], 1.5, 0.1);
   EXPECT_NEAR(pods[1], 0.5, 0.1);

@@ -1,5 +1,5 @@
-// What a node's room is worth, and the packing behind it, against an exhaustive search of all
-// packings, on small nodes: one to three cards of one kind, two to four classes of pods.
+// The value of a node and its packing, compared with an exhaustive search of all packings, on small
+// nodes: one to three cards of one kind, two to four classes of pods.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct World {
   Prices prices;
 };
 
-// Sizes are a quarter of a card or more, so that all packings of a card can be counted off.
+// Sizes are a quarter of a card or more, so that all packings of a card can be enumerated.
 PodClass class_of(RandomCluster& random, int cards) {
   PodClass what;
   what.host = {MilliCpu(500 * random.number(9)), MiB(512 * random.number(9))};
@@ -52,8 +52,9 @@ Workload workload_with(RandomCluster& random, int cards, bool sizes_once) {
 }
 
 struct Kindness {
-  bool sizes_once = false;  // no two classes ask for equally much of equally many cards
-  bool plenty = false;      // neither host amounts nor card memory are short, nor has it a price
+  bool sizes_once = false;  // no two classes request the same part of the same number of cards
+  bool plenty =
+      false;  // neither CPU, main memory nor card memory is short, and card memory has no price
 };
 
 World world_of(std::uint64_t seed, const Kindness& kindness = {}) {
@@ -96,7 +97,7 @@ struct Priced {
 };
 
 // Every packing of pods into what is free of the node. A pod of several cards takes whole free
-// ones; which of them does not matter, since all are of one kind.
+// ones; all of which are equal.
 class Exhaustive {
  public:
   // `worth` of each class in GPUs.
@@ -154,8 +155,8 @@ class Exhaustive {
   double best_ = 0;
 };
 
-// g_c - s_c, and where several classes of one card are equally large, less what the soft maximum
-// may take off: t * ln(its part of their probability).
+// g_c - s_c, and where several classes of one card are equally large, minus what the soft maximum
+// may subtract: t * ln(its part of their probability).
 std::vector<double> net_worth(const World& world, bool soft) {
   const auto& classes = world.workload.classes;
   std::vector<double> worth;
@@ -173,7 +174,7 @@ std::vector<double> net_worth(const World& world, bool soft) {
   return worth;
 }
 
-// The bound that prices.h promises: no packing is worth more than the value, but for the softness.
+// The bound of prices.h: no packing is worth more than the value, except for the softness.
 TEST(PricingProperty, TheValueIsABoundOfEveryPacking) {
   std::size_t tight = 0;
   for (std::uint64_t seed = 0; seed < kWorlds; ++seed) {
@@ -183,7 +184,7 @@ TEST(PricingProperty, TheValueIsABoundOfEveryPacking) {
     ASSERT_GE(value + static_cast<double>(kRounding), best) << "seed " << seed;
     tight += value < best + 0.02 ? 1 : 0;
   }
-  // Where nothing but compute is short, it is no loose one either.
+  // Where only compute is short, the bound is tight.
   EXPECT_GT(tight, kWorlds / 4);
 }
 
@@ -211,9 +212,9 @@ TEST(PricingProperty, WhereOnlyComputeIsShortThePackingIsABestOne) {
   }
 }
 
-// A packing is read off at the prices that bound best: at some prices of CPU, memory and card
-// memory its worth and what is paid for the room make up the value.
-TEST(PricingProperty, ThePackingIsThatOfThePricesThatBoundBest) {
+// A packing is that of the prices with the best bound: at some prices of CPU, memory and card
+// memory the value is its worth plus the price of the room.
+TEST(PricingProperty, ThePackingIsThatOfThePricesWithTheBestBound) {
   for (std::uint64_t seed = 0; seed < kWorlds; ++seed) {
     World world = world_of(seed, {.sizes_once = true});
     world.node.cards.resize(1);
@@ -243,7 +244,7 @@ TEST(PricingProperty, ThePackingIsThatOfThePricesThatBoundBest) {
   }
 }
 
-// Classes that are alike share pods, and none is packed where it is worth nothing.
+// Similar classes share pods, and a class without a worth is not packed.
 TEST(PricingProperty, APackingTakesNoMoreThanTheFreeCompute) {
   for (std::uint64_t seed = 0; seed < kWorlds; ++seed) {
     const World world = world_of(seed);
@@ -262,7 +263,7 @@ TEST(PricingProperty, APackingTakesNoMoreThanTheFreeCompute) {
   }
 }
 
-TEST(PricingProperty, SeveralNodesPackWhatEachOfThemPacks) {
+TEST(PricingProperty, SeveralNodesPackTheSumOfEach) {
   for (std::uint64_t seed = 0; seed < kWorlds / 5; ++seed) {
     const World world = world_of(seed);
     const Priced priced(world);
@@ -311,8 +312,8 @@ TEST(PricingProperty, AHigherSupplyPriceNeverMakesRoomWorthMore) {
 }
 
 // For each pair of prices the value is a sum over cards, and a minimum of sums is no less than the
-// sum of the minima; free cards together are worth at least what they are apart.
-TEST(PricingProperty, TwoNodesInOneAreWorthAtLeastWhatTheyAreApart) {
+// sum of the minima; free cards together have at least the sum of their single values.
+TEST(PricingProperty, TwoNodesInOneHaveAtLeastTheSumOfTheirValues) {
   for (std::uint64_t seed = 0; seed < kWorlds; ++seed) {
     const Priced priced(world_of(seed));
     RandomCluster random(seed + kWorlds);
@@ -333,7 +334,7 @@ TEST(PricingProperty, TheValueIsTheLeastOfAllPairsOfPrices) {
     PairRow sums;
     priced.tables.values(priced.room, sums);
     ASSERT_EQ(priced.tables.value(priced.room), *std::ranges::min_element(sums));
-    // The first pair asks nothing for CPU and memory: it is the bound of compute alone.
+    // The first pair has zero prices of CPU and memory: it is the bound of compute alone.
     NodeRoom bare = priced.room;
     bare.cores = bare.gib = 0;
     PairRow of_cards;

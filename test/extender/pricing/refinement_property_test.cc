@@ -1,5 +1,5 @@
-// One round of prices by the formula in refine.h, written down a second time, and what is learned
-// of the pods to come by its definition, on small random worlds.
+// A second implementation of one round of refinement.h and of the workload, on small random
+// clusters.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -143,7 +143,7 @@ TEST(RefineProperty, OneRoundIsTheFormula) {
 }
 
 // The mean of the last half of the rounds: of two rounds, the second, which takes a smaller step.
-TEST(RefineProperty, TheAnswerIsTheMeanOfTheLastHalfOfTheRounds) {
+TEST(RefineProperty, TheResultIsTheMeanOfTheLastHalfOfTheRounds) {
   for (std::uint64_t seed = 0; seed < kWorlds / 3; ++seed) {
     World world = world_of(seed);
     if (PriceTables(world.workload, world.kinds, world.start).empty()) continue;
@@ -151,14 +151,14 @@ TEST(RefineProperty, TheAnswerIsTheMeanOfTheLastHalfOfTheRounds) {
         refine(world.workload, world.kinds, world.rooms, world.start, {.rounds = 2, .step = 0.3F});
     world.start =
         refine(world.workload, world.kinds, world.rooms, world.start, {.rounds = 1, .step = 0.3F});
-    // Half of the rounds are over: 1 - 0.8 * 1 / 2 of the step.
+    // After half of the rounds the step is 1 - 0.8 * 1 / 2 of the first.
     const auto second = next_prices(world, static_cast<double>(0.3F) * 0.6);
     for (std::size_t i = 0; i < second.size(); ++i)
       ASSERT_NEAR(static_cast<double>(two.supply[i]), second[i], 1e-4) << "seed " << seed;
   }
 }
 
-TEST(RefineProperty, PricesStayWithinWhatTheirClassIsWorth) {
+TEST(RefineProperty, PricesStayWithinTheWorthOfTheirClass) {
   for (std::uint64_t seed = 0; seed < kWorlds / 6; ++seed) {
     const World world = world_of(seed);
     const auto prices =
@@ -177,7 +177,7 @@ TEST(CarriedOverProperty, PricesOfTheSameWorkloadStayAsTheyAre) {
     const World world = world_of(seed);
     Workload once;
     Prices prices;
-    // Classes that differ in main memory alone are the same one to it.
+    // Classes that differ only in main memory are the same here.
     for (std::size_t i = 0; i < world.workload.classes.size(); ++i) {
       PodClass what = world.workload.classes[i].what;
       what.host.memory = MiB{};
@@ -191,7 +191,7 @@ TEST(CarriedOverProperty, PricesOfTheSameWorkloadStayAsTheyAre) {
 }
 
 // The fewest of the most frequent classes that cover that part of all pods.
-TEST(WorkloadProperty, TheMostFrequentClassesCoverWhatIsAsked) {
+TEST(WorkloadProperty, TheMostFrequentClassesCoverThePart) {
   for (std::uint64_t seed = 0; seed < kWorlds * 10; ++seed) {
     RandomCluster random(seed);
     const auto all = counted(random);
@@ -215,23 +215,21 @@ TEST(WorkloadProperty, TheMostFrequentClassesCoverWhatIsAsked) {
   }
 }
 
-TEST(ExpectEveryModelProperty, ProbabilitiesAreThoseOfItsTwoNumbers) {
+TEST(ModelPriorProperty, ProbabilitiesAreThoseOfItsTwoConstants) {
   for (std::uint64_t seed = 0; seed < kWorlds * 2; ++seed) {
     RandomCluster random(seed);
-    LargestNodes largest;
     std::vector<Node> nodes;
     for (int i = 0; i < 3; ++i) nodes.push_back(random.node(4));
     const Kinds kinds = kinds_of(nodes);
     std::map<std::string, std::int32_t> most;  // cards of one kind on one node, by model
     for (const Node& node : nodes) {
-      largest.add(node, kinds);
       std::map<KindId, std::int32_t> cards;
       for (const Card& card : node.cards)
         most[card.model] = std::max(most[card.model], ++cards[kind_of(card)]);
     }
     const Workload before = workload_of(counted(random), 1, 100);
     Workload after = before;
-    add_model_prior(kinds, largest, after);
+    add_model_prior(kinds, after);
     const bool changes = !before.classes.empty() && most.size() > 1;
     ASSERT_EQ(after.classes.size(), before.classes.size() + (changes ? 2 * most.size() : 0));
     double sum = 0;
@@ -244,7 +242,7 @@ TEST(ExpectEveryModelProperty, ProbabilitiesAreThoseOfItsTwoNumbers) {
       ASSERT_TRUE(one.what.cards == 1 || one.what.cards == most.at(one.what.models.at(0)));
     }
     ASSERT_NEAR(sum, before.classes.empty() ? 0 : 1, 1e-9) << "seed " << seed;
-    ASSERT_NEAR(assumed, changes ? kUnseenOfOneCard + kUnseenOfANode : 0, 1e-9) << "seed " << seed;
+    ASSERT_NEAR(assumed, changes ? kPriorOfOneCard + kPriorOfANode : 0, 1e-9) << "seed " << seed;
   }
 }
 

@@ -22,8 +22,8 @@ Prices refined(const std::string& workload, const std::vector<Node>& nodes) {
   return refine(workload_text(workload), kinds, rooms, {}, kQuickStart);
 }
 
-TEST(Refine, AClassThatWouldBePackedMoreThanItComesPays) {
-  // Both fill cards; a tenth of the pods are small, and would be packed everywhere for nothing.
+TEST(Refine, AClassThatIsPackedMoreThanExpectedHasAPrice) {
+  // Both fill cards; a tenth of the pods are small, and would be packed everywhere without a price.
   const Prices prices =
       refined("9 x 80/0, 1 x 20/0", free_cards(50, "n: 0[100/1000] 1[20/1000] 2[20/1000]"));
   EXPECT_GT(prices.supply[1], 0.05F);
@@ -48,14 +48,14 @@ TEST(Refine, EqualInputsGiveEqualPrices) {
             refined("2 x 46/0, 1 x whole", nodes).supply);
 }
 
-TEST(Refine, AnEmptyOrFullClusterIsNoTrouble) {
+TEST(Refine, EmptyAndFullClustersHavePrices) {
   EXPECT_EQ(refined("1 x 50/0", {}).supply.size(), 1U);
   const Prices full = refined("1 x 50/0", free_cards(3, "n: 0[0/0 of 1000]"));
   EXPECT_GE(full.supply[0], 0.0F);
   EXPECT_LE(full.supply[0], 0.5F);
 }
 
-TEST(Refine, EndsWhereItIsWhenItIsNotToGoOn) {
+TEST(Refine, EndsWithThePricesFoundSoFar) {
   const auto nodes = free_cards(5, "n: 0[100/1000] 1[20/1000]");
   const Kinds kinds = kinds_of(nodes);
   std::vector<NodeRoom> rooms;
@@ -79,7 +79,7 @@ TEST(CarriedOver, TheSameClassKeepsItsPriceWhateverItsMainMemory) {
   EXPECT_EQ(carried.supply, (std::vector<float>{0.1F, 0.4F}));
 }
 
-TEST(CarriedOver, ANewClassStartsFromThoseThatAskForAsMuch) {
+TEST(CarriedOver, ANewClassStartsFromClassesWithTheSameCards) {
   const Workload from = workload_text("2 x 50/100@8, 1 x 50/100@4");
   const Prices carried =
       carried_over(from, {{0.4F, 0.2F}}, workload_text("3 x 50/100@1, 1 x 60/100@8"));

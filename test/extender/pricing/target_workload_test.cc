@@ -4,22 +4,23 @@
 
 #include <random>
 
-#include "extender/placement/fragmentation.h"
-#include "extender/placement/published.h"
+#include "extender/placement/measures.h"
 #include "test/support/cluster_text.h"
+#include "test/support/fragmentation.h"
 
 namespace mgpu::extender {
 namespace {
 
+using test::expected_fragmentation;
 using test::node_of;
 using test::share_of;
 
 constexpr int kRounds = 3'000;
 
-// Small numbers, so that classes and cards often meet at their edges.
-class Draw {
+// Small numbers, so that requests and free parts are often equal.
+class RandomWorld {
  public:
-  explicit Draw(std::uint32_t seed) : random_(seed) {}
+  explicit RandomWorld(std::uint32_t seed) : random_(seed) {}
 
   int upto(int most) { return std::uniform_int_distribution(0, most)(random_); }
 
@@ -76,12 +77,12 @@ class Draw {
   bool mixed_ = false;
 };
 
-TEST(TargetWorkload, GivesWhatTheDefinitionGives) {
-  Draw draw(1);
+TEST(TargetWorkload, EqualsTheDefinition) {
+  RandomWorld random(1);
   for (int round = 0; round < kRounds; ++round) {
-    const Workload workload = draw.workload();
+    const Workload workload = random.workload();
     const TargetWorkload target(workload);
-    const Node node = draw.node();
+    const Node node = random.node();
     const double found = target.fragmentation(node);
     ASSERT_NEAR(found, expected_fragmentation(node, workload), 1e-6) << round;
     ASSERT_GE(found, 0);
@@ -90,18 +91,18 @@ TEST(TargetWorkload, GivesWhatTheDefinitionGives) {
   }
 }
 
-TEST(TargetWorkload, FindsWhatTheNodeWouldHaveWithThePodOnIt) {
-  Draw draw(2);
+TEST(TargetWorkload, EqualsTheNodeWithThePodOnIt) {
+  RandomWorld random(2);
   for (int round = 0; round < kRounds; ++round) {
-    const TargetWorkload target(draw.workload());
-    const Node node = draw.node();
+    const TargetWorkload target(random.workload());
+    const Node node = random.node();
     Node with_pod = node;
-    const NodeResources host{MilliCpu(draw.upto(3) * 1000), MiB(draw.upto(9))};
+    const NodeResources host{MilliCpu(random.upto(3) * 1000), MiB(random.upto(9))};
     with_pod.resources_used += host;
     std::vector<CardHold> pod;
     for (Card& card : with_pod.cards) {
-      if (draw.upto(2) != 0) continue;
-      pod.push_back({card.index, {Percent(draw.upto(10) * 10), MiB(draw.upto(9))}});
+      if (random.upto(2) != 0) continue;
+      pod.push_back({card.index, {Percent(random.upto(10) * 10), MiB(random.upto(9))}});
       card.used += pod.back().share;
     }
     ASSERT_DOUBLE_EQ(target.fragmentation_after(node, host, pod), target.fragmentation(with_pod))
@@ -109,7 +110,7 @@ TEST(TargetWorkload, FindsWhatTheNodeWouldHaveWithThePodOnIt) {
   }
 }
 
-TEST(TargetWorkload, PassesOverHoldsOnCardsThatTheNodeDoesNotHave) {
+TEST(TargetWorkload, SkipsHoldsOnCardsThatTheNodeDoesNotHave) {
   const TargetWorkload target(Workload{{{{.cards = 1, .per_card = share_of("50/1")}, 1}}});
   const Node node = node_of("n: 0[40/100] 1[60/100]");
   EXPECT_DOUBLE_EQ(target.fragmentation(node), 400);
@@ -118,7 +119,7 @@ TEST(TargetWorkload, PassesOverHoldsOnCardsThatTheNodeDoesNotHave) {
   EXPECT_DOUBLE_EQ(target.fragmentation_after(node, {}, {{{CardIndex(1), share_of("90/1")}}}), 400);
 }
 
-TEST(TargetWorkload, OfNothingExpectsNothing) {
+TEST(TargetWorkload, IsZeroWhereEmpty) {
   EXPECT_TRUE(TargetWorkload().empty());
   EXPECT_TRUE(TargetWorkload(Workload{}).empty());
   EXPECT_EQ(TargetWorkload().fragmentation(node_of("n: 0[40/100]")), 0);

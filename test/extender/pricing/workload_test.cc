@@ -31,7 +31,7 @@ TEST(ClassesOf, APodOfOneContainerIsOneClass) {
   EXPECT_THAT(classes_of(request, resources_of(4000, 512)), ElementsAre(expected));
 }
 
-TEST(ClassesOf, InWhichOrderModelsAreListedAndHowOftenDoesNotMatter) {
+TEST(ClassesOf, ModelsAreSortedWithoutDuplicates) {
   GpuRequest request = request_of("30/1024");
   GpuRequest other = request;
   request.selector = {{"T4", "A100", "T4"}, {"V100", "P100"}, {}, {}};
@@ -39,7 +39,7 @@ TEST(ClassesOf, InWhichOrderModelsAreListedAndHowOftenDoesNotMatter) {
   EXPECT_EQ(classes_of(request, {}), classes_of(other, {}));
 }
 
-TEST(ClassesOf, WholeCardsAreToldFromSharesOfAllCompute) {
+TEST(ClassesOf, WholeCardsAndSharesOfAllComputeAreDistinct) {
   const auto whole = classes_of(request_of("whole"), {});
   const auto share = classes_of(request_of("100/0"), {});
   EXPECT_TRUE(whole.at(0).whole);
@@ -48,13 +48,13 @@ TEST(ClassesOf, WholeCardsAreToldFromSharesOfAllCompute) {
   EXPECT_NE(whole, share);
 }
 
-TEST(ClassesOf, APodWithoutCardsIsAClassOfItsHostAmounts) {
+TEST(ClassesOf, APodWithoutCardsIsAClassOfItsNodeResources) {
   const PodClass expected{.host = resources_of(12500, 57344)};
   EXPECT_THAT(classes_of(GpuRequest{}, resources_of(12500, 57344)), ElementsAre(expected));
   EXPECT_THAT(classes_of(GpuRequest{}, {}), ElementsAre(PodClass{}));
 }
 
-TEST(ClassesOf, TheFirstOfSeveralContainersHasThePodsHostAmounts) {
+TEST(ClassesOf, TheFirstOfSeveralContainersHasThePodsNodeResources) {
   const auto classes =
       classes_of(request_of("init:80/4000 30/1024 wholex2"), resources_of(8000, 64));
   ASSERT_THAT(classes, SizeIs(3));
@@ -66,7 +66,7 @@ TEST(ClassesOf, TheFirstOfSeveralContainersHasThePodsHostAmounts) {
   EXPECT_EQ(classes[2].cards, 2);
 }
 
-// Classes that differ in CPU, which names them.
+// Classes that differ in their CPU.
 std::vector<CountedClass> counted(const std::vector<std::int64_t>& counts) {
   std::vector<CountedClass> classes;
   for (const std::int64_t count : counts) {
@@ -100,7 +100,7 @@ TEST(WorkloadOf, KeepsTheMostFrequentUntilTheyCover) {
       {{1, 50, 9, 40}, 1, 0, {}},
       // Equal counts in the order given.
       {{5, 7, 5, 7}, 1, 100, {1, 3, 0, 2}},
-      // What was not seen is not expected.
+      // A class without pods is not expected.
       {{0, 3, 0}, 1, 100, {1}},
       {{0, 0}, 1, 100, {}},
       {{}, 0.95, 100, {}},
@@ -120,7 +120,7 @@ TEST(WorkloadOf, ProbabilitiesAreOfWhatIsKept) {
   EXPECT_THAT(workload.classes[1].probability, DoubleEq(30.0 / 90));
 }
 
-TEST(WorkloadOf, ProbabilitiesSumUpToOneAndDoNotRise) {
+TEST(WorkloadOf, ProbabilitiesSumUpToOneAndDoNotIncrease) {
   std::vector<std::int64_t> counts(300);
   for (std::size_t i = 0; i < counts.size(); ++i)
     counts[i] = static_cast<std::int64_t>(i * 7919 % 101);

@@ -49,7 +49,7 @@ bool fits_without(const World& world, std::uint32_t gone) {
   return !why_not(node, world.request, budget);
 }
 
-// Less is better. Starts ascending, each turned so that later is less.
+// The lower is better. Start times are ascending and inverted, so that a later one is lower.
 struct Cost {
   std::int64_t violations = 0;
   std::int64_t highest = INT64_MIN;

@@ -35,12 +35,12 @@ std::vector<Candidate> candidates_of(const std::vector<Pod>& pods) {
   return candidates;
 }
 
-// "0 2", "0 2 !1" with one violation, "fits", or "hopeless".
+// "0 2", "0 2 !1" with one violation, "fits", or "impossible".
 std::string victims(const std::string& node, const std::string& request,
                     const std::vector<Pod>& pods) {
   const auto candidates = candidates_of(pods);
   const auto eviction = choose_victims(node_of(node), request_of(request), candidates);
-  if (!eviction) return "hopeless";
+  if (!eviction) return "impossible";
   if (eviction->victims.empty()) return "fits";
   std::string text;
   for (const std::size_t victim : eviction->victims) {
@@ -50,21 +50,24 @@ std::string victims(const std::string& node, const std::string& request,
   return text;
 }
 
-TEST(ChooseVictims, NoneWhereThePodFitsAlready) {
+TEST(ChooseVictims, NoneWhereThePodFitsWithoutAnEviction) {
   EXPECT_EQ(victims("n: 0[50/500 of 1000]", "30/300", {{1, {{0, "50/500"}}}}), "fits");
 }
 
-TEST(ChooseVictims, HopelessWhereNoEvictionHelps) {
-  EXPECT_EQ(victims("n: 0[10/100 of 1000]", "30/300", {}), "hopeless");
-  EXPECT_EQ(victims("n: 0[10/100 of 1000]", "30/300", {{1, {{0, "10/100"}}}}), "hopeless");
-  EXPECT_EQ(victims("n: 0[0/0 of 1000 unhealthy]", "30/300", {{1, {{0, "100/1000"}}}}), "hopeless");
-  EXPECT_EQ(victims("n: 0[0/0 of 1000 uncertain]", "30/300", {{1, {{0, "100/1000"}}}}), "hopeless");
-  EXPECT_EQ(victims("n: 0[0/0 of 200]", "30/300", {{1, {{0, "100/200"}}}}), "hopeless");
+TEST(ChooseVictims, ImpossibleWhereNoEvictionHelps) {
+  EXPECT_EQ(victims("n: 0[10/100 of 1000]", "30/300", {}), "impossible");
+  EXPECT_EQ(victims("n: 0[10/100 of 1000]", "30/300", {{1, {{0, "10/100"}}}}), "impossible");
+  EXPECT_EQ(victims("n: 0[0/0 of 1000 unhealthy]", "30/300", {{1, {{0, "100/1000"}}}}),
+            "impossible");
+  EXPECT_EQ(victims("n: 0[0/0 of 1000 uncertain]", "30/300", {{1, {{0, "100/1000"}}}}),
+            "impossible");
+  EXPECT_EQ(victims("n: 0[0/0 of 200]", "30/300", {{1, {{0, "100/200"}}}}), "impossible");
   // A card that the node does not have.
-  EXPECT_EQ(victims("n: 0[10/100 of 1000]", "30/300", {{1, {{7, "90/900"}}}}), "hopeless");
+  EXPECT_EQ(victims("n: 0[10/100 of 1000]", "30/300", {{1, {{7, "90/900"}}}}), "impossible");
 }
 
-// 20 % leave each of three cards, 60 in sum, and no card has 50; one victim on one card is right.
+// Evictions of 20 % on each of three cards free 60 % in sum, but 50 % on no card; one victim is
+// enough.
 TEST(ChooseVictims, FreesACardAndNotASum) {
   EXPECT_EQ(
       victims(
@@ -136,13 +139,13 @@ TEST(ChooseVictims, FreesAsManyCardsAsTheContainersNeed) {
   EXPECT_EQ(victims(full, "wholex3", pods), "0 1 2 3");
 }
 
-TEST(ChooseVictims, OverFullCardsNeedAsMuchMore) {
+TEST(ChooseVictims, OverFullCardsNeedMoreVictims) {
   EXPECT_EQ(victims("n: 0[100/1000 used=150/900]", "30/100",
                     {{1, {{0, "50/300"}}}, {1, {{0, "50/300"}}}, {1, {{0, "50/300"}}}}),
             "0 1");
 }
 
-TEST(ChooseVictims, OnlyMatchingCardsAreWorthAVictim) {
+TEST(ChooseVictims, VictimsAreOnlyTakenFromMatchingCards) {
   GpuRequest request = request_of("30/300");
   request.selector.models = {"H100"};
   const auto candidates = candidates_of({{1, {{0, "100/1000"}}}, {9, {{1, "100/1000"}}}});
@@ -160,7 +163,7 @@ bool fits_without(Node node, const GpuRequest& request, const std::vector<Candid
 }
 
 // So many different pods that the exact search ends at its bound.
-TEST(ChooseVictims, NoVictimCanBeSparedBeyondTheBoundEither) {
+TEST(ChooseVictims, EveryVictimIsNeededBeyondTheBoundToo) {
   Node node = node_of("n:");
   std::vector<Candidate> candidates;
   for (int card = 0; card < 8; ++card) {

@@ -1,4 +1,4 @@
-// The search for the fewest victims, by itself, against all sets of victims.
+// The search for the fewest victims, compared with all sets of victims.
 #include "extender/placement/preemption/victim_search.h"
 
 #include <gtest/gtest.h>
@@ -147,8 +147,8 @@ TEST(VictimSearchProperty, FindsTheSetOfTheLeastCost) {
   EXPECT_GT(with_victims, kWorlds / 10);
 }
 
-// With other bounds the number is the least still.
-TEST(VictimSearchProperty, FindsAsFewAsThereCanBeWithinAnyBounds) {
+// With other bounds the number of victims is still the least.
+TEST(VictimSearchProperty, FindsTheFewestWithinAnyBounds) {
   for (std::uint64_t seed = 0; seed < kWorlds / 2; ++seed) {
     const World world = world_of(seed);
     for (std::size_t victims = 0; victims <= 3; ++victims) {
@@ -167,8 +167,8 @@ TEST(VictimSearchProperty, FindsAsFewAsThereCanBeWithinAnyBounds) {
   }
 }
 
-// Out of steps: nothing, or a set that is of the fewest.
-TEST(VictimSearchProperty, TooFewStepsNeverMakeAWrongAnswer) {
+// When the steps run out there is no result, or a set of the smallest size.
+TEST(VictimSearchProperty, TooFewStepsNeverCauseAWrongResult) {
   std::size_t unknown = 0;
   for (std::uint64_t seed = 0; seed < kWorlds / 4; ++seed) {
     const World world = world_of(seed);
@@ -189,7 +189,7 @@ TEST(VictimSearchProperty, TooFewStepsNeverMakeAWrongAnswer) {
   EXPECT_GT(unknown, kWorlds / 4);
 }
 
-TEST(CostsLess, IsAnOrderOfItsFourWords) {
+TEST(CostsLess, IsAStrictOrder) {
   const Victim cheap{.candidate = 0, .priority = 1, .start_time = "2026-01-02"};
   Victim breaks = cheap;
   breaks.breaks_budget = true;
@@ -210,7 +210,7 @@ TEST(CostsLess, IsAnOrderOfItsFourWords) {
   EXPECT_FALSE(costs_less(cheap, cheap));
 }
 
-TEST(Trial, RestoringBringsBackWhatWasUsed) {
+TEST(Trial, RestoreUndoesEvict) {
   const Node node = node_of("n: 0[0/0 of 1000] 1[100/1000]");
   const GpuRequest request = request_of("60/500x2");
   Trial trial(node, request);

@@ -1,11 +1,10 @@
-#include "extender/placement/model_name.h"
+#include "extender/placement/card_model.h"
 
 #include <algorithm>
 
 #include "common/base/text.h"
 
 namespace mgpu::extender {
-
 namespace {
 
 bool lists(const std::vector<std::string>& models, std::string_view model) {
@@ -25,6 +24,15 @@ bool ModelLess::operator()(std::string_view a, std::string_view b) const {
 bool accepts_model(const std::vector<std::string>& models, const std::vector<std::string>& excluded,
                    std::string_view model) {
   return (models.empty() || lists(models, model)) && !lists(excluded, model);
+}
+
+KindId kind_id(std::string_view model, MiB memory) {
+  std::uint64_t hash = 14'695'981'039'346'656'037U;
+  const auto add = [&hash](std::uint64_t byte) { hash = (hash ^ byte) * 1'099'511'628'211U; };
+  for (const char c : model) add(static_cast<unsigned char>(to_lower(c)));
+  auto left = static_cast<std::uint64_t>(memory.value());
+  for (int byte = 0; byte < 8; ++byte, left >>= 8) add(left & 0xFF);
+  return hash == 0 ? 1 : hash;
 }
 
 }  // namespace mgpu::extender

@@ -1,4 +1,4 @@
-#include "extender/placement/model_name.h"
+#include "extender/placement/card_model.h"
 
 #include <gtest/gtest.h>
 

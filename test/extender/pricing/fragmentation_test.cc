@@ -1,4 +1,4 @@
-#include "extender/placement/fragmentation.h"
+#include "test/support/fragmentation.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,8 @@
 namespace mgpu::extender {
 namespace {
 
+using test::expected_fragmentation;
+using test::fragmentation;
 using test::node_of;
 using test::request_of;
 
@@ -34,19 +36,19 @@ TEST(Fragmentation, IsWhatTheClassCannotUse) {
     double fragmentation;
   } const cases[] =
       {
-          {"", 2400},  // to who wants no cards, all that is free is of no use
+          {"", 2400},  // a class without cards can use nothing
           {"30/100", 0},      {"40/100", 0},   {"41/100", 400},
           {"100/100", 400},   {"whole", 400},  {"wholex2", 400},
           {"wholex3", 2400},  // cannot be hosted
           {"41/100x3", 2400}, {"40/100x3", 0}, {"40/100x4", 2400},
-          {"30/900", 0},  // memory is not looked at
+          {"30/900", 0},  // memory is not considered
       };
   for (const auto& test : cases) {
     EXPECT_EQ(fragmentation(node_of(node), class_of(test.what)), test.fragmentation) << test.what;
   }
 }
 
-TEST(Fragmentation, IsAllWhereTheCpuIsTooLittle) {
+TEST(Fragmentation, IsAllThatIsFreeWhereCpuIsShort) {
   const char* cards = "n: 0[50/1000] 1[100/1000]";
   EXPECT_EQ(fragmentation(node_with(cards, 8000), class_of("60/1", 8000)), 500);
   EXPECT_EQ(fragmentation(node_with(cards, 8000), class_of("60/1", 8001)), 1500);
@@ -61,7 +63,7 @@ TEST(Fragmentation, CpuIsEnoughWhereItIsNotKnown) {
   EXPECT_EQ(fragmentation(node, class_of("60/1", std::int64_t{1} << 40)), 500);
 }
 
-TEST(Fragmentation, CountsCardsOfARefusedModel) {
+TEST(Fragmentation, CountsCardsOfAnExcludedModel) {
   const Node node = node_of("n: 0[60/100 model=A100] 1[100/100 model=T4] 2[20/100 model=A100]");
   struct {
     std::vector<std::string> models;
@@ -82,7 +84,7 @@ TEST(Fragmentation, CountsCardsOfARefusedModel) {
 TEST(Fragmentation, FreeIsNeitherUsedNorExpectedOnUsableCards) {
   struct {
     const char* node;
-    double fragmentation;  // to a class that wants no cards: all that is free
+    double fragmentation;  // for a class without cards, that is, all that is free
   } const cases[] = {
       {"n: 0[70/500 of 1000 expected=30/1]", 400}, {"n: 0[70/500 of 1000 expected=80/1]", 0},
       {"n: 0[100/1000 used=300/0] 1[10/1]", 100},  {"n: 0[100/1000 unhealthy] 1[10/1]", 100},
@@ -101,7 +103,7 @@ TEST(ExpectedFragmentation, IsTheMeanOfItsClasses) {
   EXPECT_DOUBLE_EQ(expected_fragmentation(node, workload), 200 + 350 + 175);
 }
 
-TEST(ExpectedFragmentation, IsNothingWhereNothingIsExpected) {
+TEST(ExpectedFragmentation, IsZeroForAnEmptyWorkload) {
   EXPECT_EQ(expected_fragmentation(node_of("n: 0[40/1000]"), {}), 0);
 }
 

@@ -1,0 +1,94 @@
+// The node records by name and by slot. A slot is a small number, so that what a filter reads for
+// thousands of nodes is contiguous in memory. Part of the ledger; used under its lock.
+#pragma once
+
+#include <bit>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mgpu::extender {
+
+struct NodeRecord;
+
+// Less than the largest number of records that there have been at one time.
+using NodeSlot = std::uint32_t;
+
+class NodeIndex {
+ public:
+  // The record keeps its address until erase(). REQUIRES: the name is not in the index.
+  NodeSlot insert(const std::string& name, NodeRecord& record) {
+    if (free_.empty()) {
+      free_.push_back(static_cast<NodeSlot>(records_.size()));
+      versions_.push_back(1);
+      records_.push_back(nullptr);
+    }
+    const NodeSlot slot = free_.back();
+    free_.pop_back();
+    records_[slot] = &record;
+    slots_.emplace(name, slot);
+    return slot;
+  }
+  // REQUIRES: the name is in the index.
+  void erase(const std::string& name) {
+    const auto found = slots_.find(name);
+    changed(found->second);
+    records_[found->second] = nullptr;
+    free_.push_back(found->second);
+    slots_.erase(found);
+  }
+
+  std::optional<NodeSlot> find(std::string_view name) const {
+    const auto found = slots_.find(name);
+    if (found == slots_.end()) return std::nullopt;
+    return found->second;
+  }
+  // Null where the slot is free.
+  NodeRecord* record(NodeSlot slot) const { return records_[slot]; }
+  // Greater than 0. It increases with every change that may affect a decision, and also when
+  // another record takes the slot.
+  std::uint64_t version(NodeSlot slot) const { return versions_[slot]; }
+  void changed(NodeSlot slot) { ++versions_[slot]; }
+  // The number of slots, free ones included.
+  std::size_t size() const { return records_.size(); }
+
+ private:
+  // Hashes a name without making a string of it. The step of FxHash, eight characters at a time, of
+  // which the last eight overlap the ones before; the map mixes the result.
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      constexpr std::size_t kWord = sizeof(std::uint64_t);
+      std::uint64_t hash = text.size();
+      const auto add = [&hash](std::uint64_t word) {
+        hash = (std::rotl(hash, 5) ^ word) * 0x517CC1B727220A95;
+      };
+      const auto word = [&text](std::size_t at) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, text.data() + at, kWord);
+        return word;
+      };
+      if (text.size() < kWord) {
+        for (const char c : text) add(static_cast<unsigned char>(c));
+        return hash;
+      }
+      const std::size_t last = text.size() - kWord;
+      for (std::size_t at = 0; at < last; at += kWord) add(word(at));
+      add(word(last));
+      return hash;
+    }
+  };
+
+  boost::unordered_flat_map<std::string, NodeSlot, Hash, std::equal_to<>> slots_;
+  std::vector<std::uint64_t> versions_;
+  std::vector<NodeRecord*> records_;
+  std::vector<NodeSlot> free_;
+};
+
+}  // namespace mgpu::extender

@@ -1,0 +1,38 @@
+// Names of card models, which users write in either case ("a100" is "A100"; ASCII only, whatever
+// the locale), and kinds of cards: one model in one memory size. Policies treat cards of one kind
+// alike. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/units.h"
+
+namespace mgpu::extender {
+
+bool same_model(std::string_view a, std::string_view b);
+
+// A strict order in which names are equivalent where same_model is true.
+struct ModelLess {
+  using is_transparent = void;
+  bool operator()(std::string_view a, std::string_view b) const;
+};
+
+// Whether `model` is in `models`, or `models` is empty, and is not in `excluded`.
+bool accepts_model(const std::vector<std::string>& models, const std::vector<std::string>& excluded,
+                   std::string_view model);
+
+// Never 0. A 64-bit hash (FNV-1a) of the model, without regard to case, and of the memory size.
+using KindId = std::uint64_t;
+KindId kind_id(std::string_view model, MiB memory);
+
+struct CardKind {
+  std::string model;
+  MiB memory;
+  KindId id() const { return kind_id(model, memory); }
+  bool operator==(const CardKind&) const = default;
+};
+
+}  // namespace mgpu::extender
