@@ -1,4 +1,4 @@
-// mgpu-device-plugin: the agent over libcurl, until SIGTERM or SIGINT.
+// mgpu-device-plugin: runs the agent over libcurl until SIGTERM or SIGINT.
 #include <malloc.h>
 #include <unistd.h>
 
@@ -17,10 +17,10 @@ namespace {
 using mgpu::Result;
 using mgpu::plugin::Flags;
 
-// Why the agent cannot go on; it ends the wait for a signal.
-class Fatal {
+// The error after which the agent does not serve. It ends the wait for a signal.
+class FatalError {
  public:
-  void tell(const std::string& problem) {
+  void set(const std::string& problem) {
     const mgpu::MutexLock lock(mutex_);
     problem_ = problem;
     kill(getpid(), SIGTERM);
@@ -41,10 +41,10 @@ Result<void> serve(const Flags& flags, mgpu::kube::Transport& transport) {
   if (!settings) return settings.error();
   auto cards = mgpu::plugin::card_source_of(flags);
   if (!cards) return cards.error();
-  Fatal fatal;
+  FatalError fatal;
   auto agent =
       mgpu::plugin::Agent::start(std::move(*settings), std::move(*cards), transport,
-                                 [&fatal](const std::string& problem) { fatal.tell(problem); });
+                                 [&fatal](const std::string& problem) { fatal.set(problem); });
   if (!agent) return agent.error();
   mgpu::log_info("listening",
                  {{"address", flags.listen_address}, {"port", std::to_string((*agent)->port())}});
@@ -53,9 +53,9 @@ Result<void> serve(const Flags& flags, mgpu::kube::Transport& transport) {
   return fatal.result();
 }
 
-// One arena for the few threads that ever allocate at once, and what is free goes back: a quarter
-// of the resident memory.
-void keep_memory_small() {
+// One arena, since few threads allocate at once, and free memory is returned to the system: this
+// reduces the resident memory by a quarter.
+void limit_memory() {
   mallopt(M_ARENA_MAX, 1);
   mallopt(M_TRIM_THRESHOLD, 256 * 1024);
   mallopt(M_MMAP_THRESHOLD, 128 * 1024);
@@ -64,9 +64,10 @@ void keep_memory_small() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  keep_memory_small();
+  limit_memory();
   Flags flags;
-  mgpu::Options options("mgpu-device-plugin", "Gives containers their shares of this node's GPUs.",
+  mgpu::Options options("mgpu-device-plugin",
+                        "Device plugin that shares this node's GPUs between containers.",
                         "MGPU_DEVICE_PLUGIN");
   mgpu::plugin::add_flags(options, flags);
   return mgpu::run_program(

@@ -1,33 +1,252 @@
+// The agent's construction and its callbacks. agent_start.cc has its thread.
 #include "plugin/agent/agent.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
-#include "plugin/agent/agent_state.h"
+#include "common/base/log.h"
+#include "common/base/utc_text.h"
+#include "common/program/service_routes.h"
+#include "plugin/agent/known_cards.h"
+#include "plugin/agent/report.h"
+#include "plugin/allocation/offer.h"
+#include "plugin/state/record_json.h"
 
 namespace mgpu::plugin {
 
-Agent::Agent(std::unique_ptr<State> state) : state_(std::move(state)) {}
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Isolation isolation_of(const AgentSettings& settings) {
+  if (!settings.mps) return Isolation();
+  MpsOptions options;
+  options.control = settings.mps_control;
+  options.run_dir = settings.run_folder;
+  return Isolation(options);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Agent>> Agent::start(AgentSettings settings,
                                             std::unique_ptr<CardSource> cards,
                                             kube::Transport& transport,
                                             std::function<void(const std::string&)> on_fatal) {
-  auto state = std::make_unique<State>(std::move(settings), std::move(cards), transport,
-                                       std::move(on_fatal));
-  if (auto started = state->start(); !started) return started.error();
-  return std::unique_ptr<Agent>(new Agent(std::move(state)));
+  std::unique_ptr<Agent> agent(
+      new Agent(std::move(settings), std::move(cards), transport, std::move(on_fatal)));
+  if (auto begun = agent->begin(); !begun) return begun.error();
+  return agent;
+}
+
+Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Transport& transport,
+             std::function<void(const std::string&)> on_fatal)
+    : settings_(std::move(settings)),
+      transport_(transport),
+      on_fatal_(std::move(on_fatal)),
+      records_(settings_.state_folder + "/allocations"),
+      events_(settings_.node, transport, utc_now),
+      publisher_(settings_.node, settings_.contract, transport,
+                 [](const std::string& problem) {
+                   log_warn("publishing to the Node object failed", {{"problem", problem}});
+                 }),
+      pods_(settings_.node, transport),
+      isolation_(isolation_of(settings_)),
+      pod_resources_(settings_.pod_resources_socket),
+      inventory_(std::move(cards),
+                 {.recall = [this] { return load_known_cards(); },
+                  .remember = [this](const KnownCards& known) { return save_known_cards(known); },
+                  .on_change = [this](const InventoryState& before,
+                                      const InventoryState& now) { on_cards_changed(before, now); },
+                  .now = utc_now}) {
+  metrics_.on_collect([this] { update_metrics(); });
+  add_service_routes(router_, metrics_, [this] { return readiness(); });
+  router_.add("GET", "/allocations", [this](const http::Request&, const http::Respond& respond) {
+    respond({.body = records_json(records_.all())});
+  });
 }
 
 Agent::~Agent() {
-  state_->end();
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  inventory_.stop();
+  if (pre_start_handler_) pre_start_handler_->close();
+  // The plugins are destroyed without the lock, since they wait for calls that take it.
+  std::unique_ptr<DevicePlugin> core;
+  std::unique_ptr<DevicePlugin> memory;
+  {
+    const MutexLock lock(mutex_);
+    core = std::move(core_plugin_);
+    memory = std::move(memory_plugin_);
+  }
+  core.reset();
+  memory.reset();
+  server_.reset();
 }
 
-std::uint16_t Agent::port() const {
-  return state_->port();
+// --- cards ---------------------------------------------------------------------------------------
+
+std::optional<KnownCards> Agent::load_known_cards() {
+  auto known = load_card_indices(indices_file());
+  if (known) return *std::move(known);
+  log_info("reading the indices of the cards from the Node object",
+           {{"reason", known.error().message}});
+  known = fetch_card_indices(transport_, settings_.node, settings_.contract);
+  if (known) return *std::move(known);
+  log_warn("the indices of the cards are unknown, retrying", {{"problem", known.error().message}});
+  return std::nullopt;
 }
 
-bool Agent::ready() const {
-  return state_->readiness().waiting_for.empty();
+bool Agent::save_known_cards(const KnownCards& known) {
+  const auto saved = save_card_indices(indices_file(), known);
+  if (!saved) log_error("indices of the cards not saved", {{"problem", saved.error().message}});
+  return saved.has_value();
+}
+
+void Agent::on_cards_changed(const InventoryState& before, const InventoryState& now) {
+  log_info("cards changed", {{"cards", std::to_string(now.cards.size())},
+                             {"healthy", std::to_string(healthy_cards(now.cards))},
+                             {"problem", now.problem}});
+  std::vector<CardUuid> healthy;
+  for (const CardFacts& card : now.cards) {
+    if (card.healthy()) healthy.push_back(card.uuid);
+  }
+  isolation_.follow(healthy);
+  injector_->set_shared(now.found.shared);
+  offer_devices(now.cards);
+  publish_node();
+  record_unhealthy_cards(before, now);
+  changed_.notify_all();
+}
+
+// Records an Event on the node and on each pod that holds the card.
+void Agent::record_unhealthy_cards(const InventoryState& before, const InventoryState& now) {
+  for (const CardFacts& card : now.cards) {
+    const auto was = std::ranges::find(before.cards, card.uuid, &CardFacts::uuid);
+    if (card.healthy() || (was != before.cards.end() && !was->healthy())) continue;
+    const std::string message = fmt::format("card {} ({}) is not healthy: {}", card.index.value(),
+                                            card.uuid.str(), card.health);
+    events_.on_node({Event::Type::kWarning, "MGPUCardUnhealthy", message});
+    for (const Record& record : records_.bound()) {
+      const auto on = std::ranges::find(record.cards, card.uuid, &CardGrant::uuid);
+      if (on == record.cards.end()) continue;
+      events_.on_pod(record.owner->pod, record.owner->uid,
+                     {Event::Type::kWarning, "MGPUCardUnhealthy",
+                      fmt::format("container {}: {}; delete the pod so that it is scheduled on a "
+                                  "healthy card",
+                                  record.owner->container, message)});
+    }
+  }
+}
+
+void Agent::offer_devices(const std::vector<CardFacts>& cards) {
+  const MutexLock lock(mutex_);
+  if (core_plugin_) {
+    core_plugin_->set_devices(offered_core_ids(cards, records_.bound()));
+  }
+  if (!memory_plugin_) return;
+  if (auto fits = check_memory_list(healthy_memory(cards)); !fits) {
+    log_error("devices of mgpu-memory not updated", {{"problem", fits.error().message}});
+  } else {
+    memory_plugin_->set_devices(offered_memory_ids(cards));
+  }
+}
+
+// --- kubelet -------------------------------------------------------------------------------------
+
+bool Agent::registered() const {
+  const MutexLock lock(mutex_);
+  if (!core_plugin_ || !core_plugin_->registered()) return false;
+  return !memory_plugin_ || memory_plugin_->registered();
+}
+
+void Agent::on_registration(const std::string& resource, const Result<void>& outcome) {
+  if (outcome) {
+    log_info("device plugin registered", {{"resource", resource}});
+  } else {
+    log_warn("device plugin not registered, retrying",
+             {{"resource", resource}, {"problem", outcome.error().message}});
+  }
+  changed_.notify_all();
+}
+
+Result<Allocated> Agent::allocate(const std::vector<std::string>& ids) {
+  const auto start = Clock::now();
+  auto answer = allocate_handler_->allocate(ids);
+  agent_metrics_.allocated(Clock::now() - start);
+  if (!answer) return answer.error();
+  return Allocated{std::move(answer->edits), std::move(answer->cdi_devices)};
+}
+
+Result<void> Agent::pre_start(const std::vector<std::string>& ids,
+                              const std::function<bool()>& cancelled) {
+  const auto start = Clock::now();
+  const auto started = pre_start_handler_->start(ids, cancelled);
+  if (started) {
+    agent_metrics_.started(Clock::now() - start);
+    return {};
+  }
+  agent_metrics_.refused(started.error().reason, Clock::now() - start);
+  return error(started.error().message);
+}
+
+void Agent::on_refused(const Refusal& refusal) {
+  log_warn("container may not start", {{"reason", std::string(label(refusal.reason))},
+                                       {"pod", to_string(refusal.pod)},
+                                       {"problem", refusal.message}});
+  if (refusal.pod.name.empty()) return;
+  events_.on_pod(
+      refusal.pod, refusal.uid,
+      {Event::Type::kWarning, std::string(event_reason(refusal.reason)), refusal.message});
+}
+
+// --- status --------------------------------------------------------------------------------------
+
+void Agent::publish_node() {
+  publisher_.publish(report_of(inventory_.state(), registered(), kubelet_publishes_memory()));
+}
+
+Readiness Agent::readiness() const {
+  Readiness readiness;
+  {
+    const MutexLock lock(mutex_);
+    readiness.draining = stopping_;
+    if (!started_) readiness.waiting_for.push_back(waiting_for_);
+  }
+  if (readiness.waiting_for.empty() && !registered()) {
+    readiness.waiting_for.push_back("kubelet in " + settings_.plugin_folder);
+  }
+  if (publisher_.node_missing()) {
+    readiness.waiting_for.push_back("node object " + settings_.node.str() +
+                                    ", which does not exist; set its name with --node-name");
+  }
+  readiness.problem = pods_.problem();
+  if (pods_.unreadable() > 0) readiness.unreadable["pods"] = pods_.unreadable();
+  return readiness;
+}
+
+void Agent::update_metrics() {
+  const auto all = records_.all();
+  AgentMetrics::Status status;
+  status.bound = static_cast<std::size_t>(std::ranges::count_if(all, &Record::bound));
+  status.allocated = all.size() - status.bound;
+  status.ready = ready();
+  status.events_dropped = events_.dropped();
+  status.unreadable_pods = pods_.unreadable();
+  status.mps = isolation_.states();
+  const MutexLock lock(mutex_);
+  if (core_plugin_) {
+    status.registered[settings_.contract.core_resource] = core_plugin_->registered();
+  }
+  if (memory_plugin_) {
+    status.registered[settings_.contract.memory_resource] = memory_plugin_->registered();
+  }
+  agent_metrics_.update(status);
 }
 
 }  // namespace mgpu::plugin

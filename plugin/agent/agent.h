@@ -1,23 +1,44 @@
-// The device plugin as one object: cards, kubelet, node object, monitoring and the HTTP server,
-// over any Transport. main.cc runs it over libcurl, the tests over the in-memory API server.
+// The device plugin as one object: cards, kubelet, Node object, monitoring and HTTP server, over
+// any Transport. main.cc runs it over libcurl, the tests over the in-memory API server.
 //
-//   Starting (HTTP listens, /readyz 503)
-//     --the runtime has answered, cards and records are complete--> Serving (kubelet may register
-//     us)
-//     --kubelet reads our devices--> Ready --end--> Ended; running containers are not touched
+//   Starting (HTTP listens, /readyz answers 503)
+//     --runtime queried, cards read, records complete--> Serving (registers with kubelet)
+//     --kubelet reads the devices--> Ready --destructor--> Stopped; running containers go on
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "common/base/metrics.h"
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "common/contract/contract.h"
+#include "common/http/router.h"
 #include "common/http/server.h"
 #include "common/kube/transport.h"
+#include "common/program/service_routes.h"
+#include "plugin/agent/agent_metrics.h"
+#include "plugin/agent/monitoring.h"
 #include "plugin/cards/card_source.h"
+#include "plugin/cards/inventory.h"
+#include "plugin/cards/isolation.h"
+#include "plugin/containers/allocate_handler.h"
+#include "plugin/containers/pods.h"
+#include "plugin/containers/pre_start_handler.h"
+#include "plugin/containers/record_collector.h"
+#include "plugin/injection/injector.h"
+#include "plugin/kubelet/checkpoint.h"
+#include "plugin/kubelet/device_plugin.h"
+#include "plugin/kubelet/pod_resources.h"
+#include "plugin/node/event_recorder.h"
+#include "plugin/node/node_publisher.h"
+#include "plugin/state/records.h"
 
 namespace mgpu::plugin {
 
@@ -46,9 +67,10 @@ struct AgentSettings {
 
 class Agent {
  public:
-  // Listens when it returns, and goes on by itself. `transport` outlives the agent. `on_fatal` is
-  // called once, from another thread, with a sentence when it cannot go on. Errors: the HTTP
-  // server's, and a state folder that cannot be used.
+  // The HTTP server listens when this returns; everything else is started in the background.
+  // `transport` outlives the agent. `on_fatal` is called at most once, on another thread, with the
+  // error after which the agent does not serve. Errors: the HTTP server's, an unusable state
+  // folder.
   static Result<std::unique_ptr<Agent>> start(AgentSettings settings,
                                               std::unique_ptr<CardSource> cards,
                                               kube::Transport& transport,
@@ -56,13 +78,81 @@ class Agent {
   // REQUIRES: not on the transport's executor, which still runs.
   ~Agent();
 
-  std::uint16_t port() const;
-  bool ready() const;
+  std::uint16_t port() const { return server_->port(); }
+  bool ready() const { return readiness().waiting_for.empty(); }
 
  private:
-  struct State;
-  explicit Agent(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Transport& transport,
+        std::function<void(const std::string&)> on_fatal);
+
+  // --- agent_start.cc: the thread. Steps return false if the agent is being destroyed.
+  Result<void> begin();
+  void run();
+  bool choose_injector();
+  void make_handlers();
+  bool wait_for_cards();
+  bool rebuild_lost_records();
+  void rebuild_record(const CheckpointEntry& entry);
+  void restore_injections();
+  bool register_with_kubelet();
+  void maintain();
+  void report_overuse(const Overuse& overuse);
+  void evict_pods(const std::vector<Overuse>& overuses);
+  void set_waiting_for(const std::string& what);
+  bool wait(std::chrono::milliseconds time);
+  std::unique_ptr<DevicePlugin> make_plugin(const std::string& resource,
+                                            std::vector<std::string> device_ids,
+                                            DevicePluginHandlers handlers);
+
+  // --- agent.cc: callbacks.
+  std::string indices_file() const { return settings_.state_folder + "/cards.json"; }
+  std::optional<KnownCards> load_known_cards();
+  bool save_known_cards(const KnownCards& known);
+  void on_cards_changed(const InventoryState& before, const InventoryState& now);
+  void record_unhealthy_cards(const InventoryState& before, const InventoryState& now);
+  void offer_devices(const std::vector<CardFacts>& cards);
+  void publish_node();
+  bool registered() const;
+  void on_registration(const std::string& resource, const Result<void>& outcome);
+  Result<Allocated> allocate(const std::vector<std::string>& ids);
+  Result<void> pre_start(const std::vector<std::string>& ids,
+                         const std::function<bool()>& cancelled);
+  void on_refused(const Refusal& refusal);
+  Readiness readiness() const;
+  void update_metrics();
+  bool kubelet_publishes_memory() const {
+    return settings_.memory_resource == MemoryResource::kDevicePlugin;
+  }
+
+  // Members use those before them.
+  const AgentSettings settings_;
+  kube::Transport& transport_;
+  const std::function<void(const std::string&)> on_fatal_;
+  Metrics metrics_;
+  AgentMetrics agent_metrics_{metrics_};
+  Records records_;
+  EventRecorder events_;
+  NodePublisher publisher_;
+  Pods pods_;
+  Isolation isolation_;
+  PodResources pod_resources_;
+  Inventory inventory_;
+  std::unique_ptr<Injector> injector_;
+  std::unique_ptr<AllocateHandler> allocate_handler_;
+  std::unique_ptr<PreStartHandler> pre_start_handler_;
+  std::unique_ptr<RecordCollector> collector_;
+
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  bool stopping_ MGPU_GUARDED_BY(mutex_) = false;
+  bool started_ MGPU_GUARDED_BY(mutex_) = false;
+  std::string waiting_for_ MGPU_GUARDED_BY(mutex_) = "the container runtime";  // until started_
+  std::unique_ptr<DevicePlugin> core_plugin_ MGPU_GUARDED_BY(mutex_);
+  std::unique_ptr<DevicePlugin> memory_plugin_ MGPU_GUARDED_BY(mutex_);
+
+  http::Router router_;
+  std::unique_ptr<http::Server> server_;
+  std::thread thread_;
 };
 
 }  // namespace mgpu::plugin

@@ -1,38 +1,36 @@
-// How the agent comes up, step by step, and what its thread does after that.
-#include <future>
+// The agent's thread: start-up, one step after another, and maintenance.
+#include <fmt/format.h>
+
 #include <random>
 #include <string_view>
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/base/mutex.h"
-#include "plugin/agent/agent_state.h"
+#include "common/kube/client.h"
+#include "plugin/agent/agent.h"
 #include "plugin/allocation/offer.h"
 #include "plugin/containers/container_edits.h"
 #include "plugin/containers/limits.h"
 #include "plugin/containers/rebuild.h"
-#include "plugin/kubelet/checkpoint.h"
 #include "plugin/kubelet/runtime.h"
 #include "plugin/monitor/limits.h"
-#include "plugin/node/evictor.h"
 
 namespace mgpu::plugin {
 
 namespace {
 
 constexpr std::chrono::milliseconds kRuntimeTimeout{5'000};
-// At what another program brings.
-constexpr std::chrono::milliseconds kLookAgain{500};
-// At what another thread of ours brings: no pod with cards starts before.
-constexpr std::chrono::milliseconds kLookSoon{20};
+constexpr std::chrono::milliseconds kRuntimeRetry{500};
+// Interval between checks of the state of this process. Pods with cards do not start until then.
+constexpr std::chrono::milliseconds kStartPoll{20};
 
 std::string socket_name(std::string resource) {
   for (char& c : resource) c = c == '/' ? '-' : c;
   return resource + ".sock";
 }
 
-// Unlike any before: 40 bits of the system's randomness.
-std::string fresh_nonce() {
+// 40 random bits.
+std::string random_nonce() {
   constexpr std::string_view kDigits = "abcdefghijklmnopqrstuvwxyz234567";
   constexpr int kLength = 8;
   std::random_device device;
@@ -41,23 +39,13 @@ std::string fresh_nonce() {
   return nonce;
 }
 
-// Runs `task` on the executor and waits for it.
-void run_on(Executor& executor, const Task& task) {
-  std::promise<void> done;
-  executor.post([&] {
-    task();
-    done.set_value();
-  });
-  done.get_future().wait();
-}
-
 }  // namespace
 
-Result<void> Agent::State::start() {
+Result<void> Agent::begin() {
   const auto problems = records_.load();
   if (!problems) return error("--state-dir: " + problems.error().message);
   for (const std::string& problem : *problems) {
-    log_error("allocation record is not usable; kubelet's checkpoint is asked",
+    log_error("allocation record unreadable, rebuilding it from kubelet's checkpoint",
               {{"problem", problem}});
   }
   auto server = http::Server::start(settings_.http,
@@ -67,244 +55,220 @@ Result<void> Agent::State::start() {
                                     {});
   if (!server) return server.error();
   server_ = std::move(*server);
-  pods_->start();
+  pods_.start();
   thread_ = std::thread([this] { run(); });
   return {};
 }
 
-void Agent::State::end() {
-  {
-    const MutexLock lock(mutex_);
-    ending_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
-  inventory_.stop();
-  if (starter_) starter_->close();
-  // Not under the mutex: they wait for calls that may want it.
-  std::unique_ptr<DevicePlugin> core;
-  std::unique_ptr<DevicePlugin> memory;
-  {
-    const MutexLock lock(mutex_);
-    core = std::move(core_plugin_);
-    memory = std::move(memory_plugin_);
-  }
-  core.reset();
-  memory.reset();
-  server_.reset();
-  run_on(transport_.executor(), [this] { publisher_.reset(); });
-}
-
-void Agent::State::run() {
-  if (!bring_up()) return;
+void Agent::run() {
+  if (!choose_injector()) return;
+  make_handlers();
+  inventory_.start();
+  if (!wait_for_cards()) return;
+  if (!rebuild_lost_records()) return;
+  restore_injections();
+  pre_start_handler_->open();
+  if (!register_with_kubelet()) return;
   log_info("serving", {{"injection", injector_->name()},
                        {"allocations", std::to_string(records_.all().size())}});
-  maintenance_loop();
+  maintain();
 }
 
-bool Agent::State::bring_up() {
-  if (!choose_injector()) return false;
-  allocator_ = std::make_unique<AllocateHandler>(records_, *injector_, fresh_nonce);
-  starter_ = std::make_unique<PreStartHandler>(
-      StarterSettings{settings_.contract, settings_.node, settings_.plugin_folder,
-                      settings_.settle},
-      StarterParts{records_, *injector_, inventory_, isolation_, *pods_, pod_resources_},
-      [this](const Refusal& refusal) { on_refused(refusal); });
-  collector_ = std::make_unique<RecordCollector>(
-      RecordCollector::Parts{records_, *injector_, *pods_, pod_resources_},
-      settings_.contract.core_resource, settings_.plugin_folder);
-  inventory_.start();
-  if (!wait_for_cards() || !complete_records()) return false;
-  monitoring_ = std::make_unique<Monitoring>(
-      Monitoring::Parts{metrics_, inventory_, *pods_, records_}, settings_.node,
-      settings_.proc_folder, [this](const Overuse& over) { on_over(over); });
-  remember_injected();
-  starter_->open();
-  return register_plugins();
+bool Agent::wait(std::chrono::milliseconds time) {
+  MutexLock lock(mutex_);
+  return !changed_.wait_for(lock, time, [this]() MGPU_REQUIRES(mutex_) { return stopping_; });
 }
 
-// --- steps ---------------------------------------------------------------------------------------
-
-bool Agent::State::choose_injector() {
-  auto chosen = std::optional(settings_.injection);
-  if (*chosen == Injection::kAuto) chosen = ask_runtime();
-  if (!chosen) return false;
-  injector_ = *chosen == Injection::kCdi ? cdi_injector(settings_.contract, settings_.cdi_folder)
-                                         : node_injector(settings_.run_folder);
-  return true;
-}
-
-// A runtime that does not look at CDI would start containers without their cards and say nothing:
-// without its answer nothing is offered.
-std::optional<Injection> Agent::State::ask_runtime() {
-  std::string told;
-  do {
-    const auto runtime =
-        plugin::ask_runtime(settings_.runtime_socket, settings_.cdi_folder, kRuntimeTimeout);
-    if (runtime) {
-      log_info("container runtime", {{"name", runtime->name},
-                                     {"version", runtime->version},
-                                     {"cdi", runtime->cdi ? "true" : "false"},
-                                     {"why", runtime->why}});
-      return runtime->cdi ? Injection::kCdi : Injection::kDeviceNodes;
-    }
-    if (told != runtime.error().message) {
-      told = runtime.error().message;
-      log_warn("waiting for the container runtime; --injection says it without asking",
-               {{"problem", told}});
-    }
-  } while (wait(kLookAgain));
-  return std::nullopt;
-}
-
-void Agent::State::say_waiting(const std::string& what) {
+void Agent::set_waiting_for(const std::string& what) {
   const MutexLock lock(mutex_);
   waiting_for_ = what;
 }
 
-bool Agent::State::wait_for_cards() {
-  say_waiting("the cards");
+// --- start-up ------------------------------------------------------------------------------------
+
+// A runtime without CDI would start containers without their cards, and report no error. Hence no
+// device is offered before the runtime has answered.
+bool Agent::choose_injector() {
+  Injection injection = settings_.injection;
+  std::string logged;
+  while (injection == Injection::kAuto) {
+    const auto runtime =
+        query_runtime(settings_.runtime_socket, settings_.cdi_folder, kRuntimeTimeout);
+    if (runtime) {
+      log_info("container runtime", {{"name", runtime->name},
+                                     {"version", runtime->version},
+                                     {"cdi", runtime->cdi ? "true" : "false"},
+                                     {"reason", runtime->why}});
+      injection = runtime->cdi ? Injection::kCdi : Injection::kDeviceNodes;
+      break;
+    }
+    if (std::exchange(logged, runtime.error().message) != logged) {
+      log_warn("waiting for the container runtime, which --injection=cdi or device-nodes avoids",
+               {{"problem", logged}});
+    }
+    if (!wait(kRuntimeRetry)) return false;
+  }
+  injector_ = injection == Injection::kCdi ? cdi_injector(settings_.contract, settings_.cdi_folder)
+                                           : node_injector(settings_.run_folder);
+  return true;
+}
+
+void Agent::make_handlers() {
+  allocate_handler_ = std::make_unique<AllocateHandler>(records_, *injector_, random_nonce);
+  pre_start_handler_ = std::make_unique<PreStartHandler>(
+      PreStartSettings{settings_.contract, settings_.node, settings_.plugin_folder,
+                       settings_.settle},
+      PreStartParts{records_, *injector_, inventory_, isolation_, pods_, pod_resources_},
+      [this](const Refusal& refusal) { on_refused(refusal); });
+  collector_ = std::make_unique<RecordCollector>(
+      RecordCollector::Parts{records_, *injector_, pods_, pod_resources_},
+      settings_.contract.core_resource, settings_.plugin_folder);
+}
+
+bool Agent::wait_for_cards() {
+  set_waiting_for("the cards");
   while (true) {
     const InventoryState state = inventory_.state();
     if (state.read) return true;
-    if (!state.problem.empty()) say_waiting("the cards: " + state.problem);
-    if (!wait(kLookSoon)) return false;
+    if (!state.problem.empty()) set_waiting_for("the cards: " + state.problem);
+    if (!wait(kStartPoll)) return false;
   }
 }
 
-bool Agent::State::complete_records() {
+bool Agent::rebuild_lost_records() {
   const auto checkpoint =
       read_checkpoint(settings_.plugin_folder, settings_.contract.core_resource);
   if (!checkpoint) {
-    log_info("kubelet's checkpoint is not asked", {{"because", checkpoint.error().message}});
+    log_info("allocation records not compared with kubelet's checkpoint",
+             {{"reason", checkpoint.error().message}});
     return true;
   }
   const auto lost = lost_entries(*checkpoint, records_.all());
   if (lost.empty()) return true;
-  log_warn("allocations are rebuilt from kubelet's checkpoint",
+  log_warn("rebuilding allocation records from kubelet's checkpoint",
            {{"allocations", std::to_string(lost.size())}});
-  say_waiting("the pods of this node");
-  while (!pods_->listed()) {
-    if (!wait(kLookSoon)) return false;
+  set_waiting_for("the pods of this node");
+  while (!pods_.listed()) {
+    if (!wait(kStartPoll)) return false;
   }
-  for (const CheckpointEntry& entry : lost) rebuild(entry);
+  for (const CheckpointEntry& entry : lost) rebuild_record(entry);
   return true;
 }
 
-void Agent::State::rebuild(const CheckpointEntry& entry) {
+void Agent::rebuild_record(const CheckpointEntry& entry) {
   const auto rebuilt =
-      plugin::rebuild(entry, pods_->find(entry.uid), inventory_.state().cards, settings_.contract);
+      rebuild(entry, pods_.find(entry.uid), inventory_.state().cards, settings_.contract);
   if (!rebuilt) return;
   if (!rebuilt->problem.empty()) {
-    log_error("a started container's cards cannot be told", {{"problem", rebuilt->problem}});
+    log_error("the cards of a started container are unknown", {{"problem", rebuilt->problem}});
   }
   auto kept = records_.keep(rebuilt->record);
   if (kept) kept = records_.save(rebuilt->record, Durability::kMachine);
-  if (!kept) log_warn("allocation is kept in memory only", {{"problem", kept.error().message}});
+  if (!kept) log_warn("allocation record not saved", {{"problem", kept.error().message}});
 }
 
-// The runtime may be about to create a container that an earlier process let start.
-void Agent::State::remember_injected() {
+// The runtime may be about to create a container that an earlier process has started.
+void Agent::restore_injections() {
   injector_->set_shared(inventory_.state().found.shared);
   for (const Record& record : records_.bound()) {
     if (auto edits = edits_of(record, inventory_, isolation_)) injector_->know(record.id, *edits);
   }
 }
 
-bool Agent::State::register_plugins() {
+bool Agent::register_with_kubelet() {
   const auto cards = inventory_.state().cards;
-  const bool by_kubelet = settings_.memory_resource == MemoryResource::kDevicePlugin;
-  if (by_kubelet) {
+  if (kubelet_publishes_memory()) {
     if (auto fits = check_memory_list(healthy_memory(cards)); !fits) {
       on_fatal_(fits.error().message);
       return false;
     }
   }
-  // Never an empty list first: kubelet would take every device of the next one for a new one, and
-  // look for each of them among all that its pods hold (devicemanager/manager.go,
-  // genericDeviceUpdateCallback): minutes without a turn for pods where the list is long.
+  // The first list is complete. After an empty one, kubelet would treat each device of the next
+  // list as new and compare it with all devices of its pods (devicemanager/manager.go,
+  // genericDeviceUpdateCallback), which takes minutes for a long list.
   auto core =
-      make_plugin(settings_.contract.core_resource, core_devices(cards),
+      make_plugin(settings_.contract.core_resource, offered_core_ids(cards, records_.bound()),
                   {.allocate = [this](const auto& ids) { return allocate(ids); },
                    .pre_start = [this](const auto& ids,
                                        const auto& cancelled) { return pre_start(ids, cancelled); },
                    .on_registration = {}});
-  auto memory =
-      by_kubelet
-          ? make_plugin(settings_.contract.memory_resource, memory_devices(cards),
-                        {.allocate = allocate_memory, .pre_start = {}, .on_registration = {}})
-          : nullptr;
+  std::unique_ptr<DevicePlugin> memory;
+  if (kubelet_publishes_memory()) {
+    // kubelet only counts these devices. The mgpu-core devices identify the container.
+    memory = make_plugin(settings_.contract.memory_resource, offered_memory_ids(cards),
+                         {.allocate = [](const auto&) { return Allocated{}; },
+                          .pre_start = {},
+                          .on_registration = {}});
+  }
   {
     const MutexLock lock(mutex_);
     core_plugin_ = std::move(core);
     memory_plugin_ = std::move(memory);
-    up_ = true;
+    started_ = true;
   }
-  offer(inventory_.state().cards);  // what has changed meanwhile
+  offer_devices(inventory_.state().cards);  // the cards may have changed meanwhile
   return true;
 }
 
-std::unique_ptr<DevicePlugin> Agent::State::make_plugin(const std::string& resource,
-                                                        std::vector<Device> devices,
-                                                        DevicePluginHandlers handlers) {
+std::unique_ptr<DevicePlugin> Agent::make_plugin(const std::string& resource,
+                                                 std::vector<std::string> device_ids,
+                                                 DevicePluginHandlers handlers) {
   handlers.on_registration = [this, resource](const Result<void>& outcome) {
     on_registration(resource, outcome);
   };
   return std::make_unique<DevicePlugin>(
       DevicePluginOptions{resource, settings_.plugin_folder, socket_name(resource)},
-      std::move(devices), std::move(handlers));
+      std::move(device_ids), std::move(handlers));
 }
 
-// The container is known by its mgpu-core devices; these are counted by kubelet and nothing else.
-Result<Allocated> Agent::State::allocate_memory(const std::vector<std::string>&) {
-  return Allocated{};
-}
+// --- maintenance ---------------------------------------------------------------------------------
 
-// --- keeping house -------------------------------------------------------------------------------
-
-void Agent::State::maintenance_loop() {
+void Agent::maintain() {
+  Monitoring monitoring({metrics_, inventory_, pods_, records_}, settings_.node,
+                        settings_.proc_folder);
   auto collected = std::chrono::steady_clock::now();
-  do {
-    publish();
+  while (true) {
+    publish_node();
     const auto start = std::chrono::steady_clock::now();
-    monitoring_->sample();
-    if (settings_.enforcement == Enforcement::kEvict) evict_over();
-    own_metrics_.sampled(std::chrono::steady_clock::now() - start);
-    if (start - collected < kRecordCollectPeriod) continue;
-    collected = start;
-    collector_->collect();
-  } while (wait_for_news(kMonitorPeriod));
-}
-
-bool Agent::State::wait_for_news(std::chrono::milliseconds time) {
-  MutexLock lock(mutex_);
-  changed_.wait_for(lock, time);
-  return !ending_;
-}
-
-// At each sample anew, as long as a pod is over: a disruption budget may allow it later.
-void Agent::State::evict_over() {
-  for (const Overuse& over : monitoring_->over()) {
-    evict(transport_, over.owner.pod, over.owner.uid,
-          [pod = over.owner.pod](const Eviction& eviction) {
-            log_info("eviction of a pod that uses more memory than it holds",
-                     {{"pod", to_string(pod)},
-                      {"outcome", eviction.message.empty() ? "evicted" : eviction.message}});
-          });
+    for (const Overuse& overuse : monitoring.sample()) report_overuse(overuse);
+    if (settings_.enforcement == Enforcement::kEvict) evict_pods(monitoring.over());
+    agent_metrics_.sampled(std::chrono::steady_clock::now() - start);
+    if (start - collected >= kRecordCollectPeriod) {
+      collected = start;
+      collector_->collect();
+    }
+    MutexLock lock(mutex_);
+    changed_.wait_for(lock, kMonitorPeriod);
+    if (stopping_) return;
   }
 }
 
-void Agent::State::on_over(const Overuse& over) {
-  const std::string message = "container " + over.owner.container + " uses " +
-                              std::to_string(over.used.value()) + " MiB of card " +
-                              std::to_string(over.grant.index.value()) + " and holds " +
-                              std::to_string(over.grant.share.memory.value()) + " MiB";
-  log_warn("more memory than held", {{"pod", to_string(over.owner.pod)}, {"problem", message}});
+// An eviction is requested after each sample while a pod exceeds its memory, since a disruption
+// budget may allow it later.
+void Agent::evict_pods(const std::vector<Overuse>& overuses) {
+  for (const Overuse& overuse : overuses) {
+    const PodRef& pod = overuse.owner.pod;
+    kube::Client(transport_)
+        .write(kube::evict(pod, overuse.owner.uid), "evict pod " + to_string(pod),
+               [pod](const kube::ApiResult<void>& result) {
+                 log_info("eviction of a pod that exceeds its GPU memory",
+                          {{"pod", to_string(pod)},
+                           {"outcome", result ? "evicted" : result.error().message}});
+               });
+  }
+}
+
+void Agent::report_overuse(const Overuse& overuse) {
+  const std::string message = fmt::format(
+      "container {} uses {} MiB of card {} and holds {} MiB", overuse.owner.container,
+      overuse.used.value(), overuse.grant.index.value(), overuse.grant.share.memory.value());
+  log_warn("container exceeds its GPU memory",
+           {{"pod", to_string(overuse.owner.pod)}, {"problem", message}});
   const bool evict = settings_.enforcement == Enforcement::kEvict;
   events_.on_pod(
-      over.owner.pod, over.owner.uid,
+      overuse.owner.pod, overuse.owner.uid,
       {Event::Type::kWarning, "MGPUMemoryExceeded",
-       message + (evict ? "; the pod is to be evicted" : "; ask for more memory, or use less")});
+       message + (evict ? "; the pod is to be evicted" : "; request more memory, or use less")});
 }
 
 }  // namespace mgpu::plugin

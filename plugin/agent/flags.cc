@@ -19,26 +19,23 @@ namespace {
 
 constexpr std::size_t kNodeNameMax = 253;
 
-Result<void> check_path(const char* flag, const std::string& path) {
-  if (path.starts_with('/')) return {};
-  return error(std::string(flag) + ": " + in_quotes(path) + " is not an absolute path");
-}
-
 Result<void> check_paths(const Flags& flags) {
-  const std::pair<const char*, const std::string&> paths[] = {
+  const std::pair<const char*, std::string> paths[] = {
       {"--device-plugin-dir", flags.device_plugin_dir},
       {"--pod-resources-socket", flags.pod_resources_socket},
       {"--runtime-socket", flags.runtime_socket},
       {"--state-dir", flags.state_dir},
       {"--run-dir", flags.run_dir},
-      {"--cdi-dir", flags.cdi_dir}};
+      {"--cdi-dir", flags.cdi_dir},
+      {"--cards-file", flags.cards_file.empty() ? "/" : flags.cards_file}};
   for (const auto& [flag, path] : paths) {
-    if (auto ok = check_path(flag, path); !ok) return ok;
+    if (path.starts_with('/')) continue;
+    return error(std::string(flag) + ": " + in_quotes(path) + " is not an absolute path");
   }
-  return flags.cards_file.empty() ? Result<void>() : check_path("--cards-file", flags.cards_file);
+  return {};
 }
 
-// What kubelet calls itself where nothing else is said (component-helpers node/util/hostname.go).
+// kubelet's default for the name of its node (component-helpers node/util/hostname.go).
 std::string host_name() {
   std::array<char, 256> name{};
   if (gethostname(name.data(), name.size() - 1) != 0) return {};
@@ -71,67 +68,71 @@ Result<std::set<std::uint64_t>> xids(const std::string& text) {
   return all;
 }
 
-Injection injection_of(const std::string& text) {
-  if (text == "cdi") return Injection::kCdi;
-  return text == "device-nodes" ? Injection::kDeviceNodes : Injection::kAuto;
-}
-
-// Where the runtime is asked, PreStart refuses instead.
+// With --injection=auto, PreStart refuses containers if the runtime has no CDI.
 Result<void> check_isolation(const Flags& flags) {
   if (flags.isolation != "mps" || flags.injection != "device-nodes") return {};
   return error(
-      "--isolation: \"mps\" needs mounts, which --injection=device-nodes cannot give; use "
+      "--isolation: \"mps\" needs mounts, which --injection=device-nodes does not support; use "
       "--injection=cdi, or --isolation=none");
-}
-
-void add_api_flags(Options& options, Flags& flags) {
-  options.add_text("node-name", "name of this node's object; empty = the host's name",
-                   flags.node_name);
-  add_api_server_flags(options, flags);
-  options.add_text("listen-address", "IP address to listen on", flags.listen_address);
-  options.add_number("port", "of /metrics, /healthz, /readyz; 0 = any free one", flags.port, 0,
-                     65535);
-  options.add_text("resource-domain", "domain of resources and annotations", flags.resource_domain);
-}
-
-void add_card_flags(Options& options, Flags& flags) {
-  options.add_text("cards-file", "YAML file that describes the cards; empty = ask NVML",
-                   flags.cards_file);
-  options.add_text("nvml-library", "libnvidia-ml.so.1 to load; empty = look where drivers put it",
-                   flags.nvml_library);
-  options.add_text("xid-ignore", "XIDs that are a program's fault: counted, the card stays healthy",
-                   flags.xid_ignore);
-  options.add_choice("isolation", "what enforces shares: nothing, or one MPS daemon per card",
-                     flags.isolation, {"none", "mps"});
-  options.add_text("mps-control", "NVIDIA's control program; a path, or looked up in $PATH",
-                   flags.mps_control);
-  options.add_choice("enforce", "what happens to a pod that uses more memory than it holds",
-                     flags.enforce, {"none", "evict"});
-}
-
-void add_kubelet_flags(Options& options, Flags& flags) {
-  options.add_text("device-plugin-dir", "folder of kubelet.sock", flags.device_plugin_dir);
-  options.add_text("pod-resources-socket", "of kubelet's PodResources API",
-                   flags.pod_resources_socket);
-  options.add_text("runtime-socket", "of the container runtime (CRI), for --injection=auto",
-                   flags.runtime_socket);
-  options.add_text("state-dir", "what must outlive a reboot", flags.state_dir);
-  options.add_text("run-dir", "what need not", flags.run_dir);
-  options.add_text("cdi-dir", "where the runtime looks for CDI specs", flags.cdi_dir);
-  options.add_number("settle-ms", "that a container waits for the runtime to see its CDI spec",
-                     flags.settle_ms, 0, 5000);
-  options.add_choice("memory-resource", "who publishes mgpu-memory: a PATCH, or kubelet",
-                     flags.memory_resource, {"node-status", "device-plugin"});
-  options.add_choice("injection", "how cards get into containers; auto = cdi where the runtime can",
-                     flags.injection, {"auto", "cdi", "device-nodes"});
 }
 
 }  // namespace
 
 void add_flags(Options& options, Flags& flags) {
-  add_api_flags(options, flags);
-  add_card_flags(options, flags);
-  add_kubelet_flags(options, flags);
+  options.add_text("node-name",
+                   "The name of the Node object of this node. Defaults to the host name.",
+                   flags.node_name);
+  add_api_server_flags(options, flags);
+  options.add_text("listen-address", "The IP address on which to serve HTTP.",
+                   flags.listen_address);
+  options.add_number("port",
+                     "The port on which to serve /metrics, /healthz and /readyz. If 0, a free port "
+                     "is chosen.",
+                     flags.port, 0, 65535);
+  options.add_text("resource-domain", "The domain of the resource and annotation names.",
+                   flags.resource_domain);
+  options.add_text("cards-file",
+                   "Path to a YAML file that describes the cards. If empty, they are read from "
+                   "NVML.",
+                   flags.cards_file);
+  options.add_text("nvml-library",
+                   "Path to libnvidia-ml.so.1. If empty, the usual driver locations are searched.",
+                   flags.nvml_library);
+  options.add_text("xid-ignore",
+                   "A comma-separated list of XIDs that do not make a card unhealthy, since "
+                   "programs cause them.",
+                   flags.xid_ignore);
+  options.add_choice("isolation",
+                     "How shares of a card are enforced: not at all, or by one MPS daemon per "
+                     "card.",
+                     flags.isolation, {"none", "mps"});
+  options.add_text("mps-control",
+                   "NVIDIA's MPS control program, as a path or as a name to search in $PATH.",
+                   flags.mps_control);
+  options.add_choice("enforce", "The action for a pod that uses more GPU memory than it holds.",
+                     flags.enforce, {"none", "evict"});
+  options.add_text("device-plugin-dir", "The directory of kubelet.sock.", flags.device_plugin_dir);
+  options.add_text("pod-resources-socket", "Path to the socket of kubelet's PodResources API.",
+                   flags.pod_resources_socket);
+  options.add_text("runtime-socket",
+                   "Path to the CRI socket of the container runtime, for --injection=auto.",
+                   flags.runtime_socket);
+  options.add_text("state-dir", "Directory for state that must survive a reboot.", flags.state_dir);
+  options.add_text("run-dir", "Directory for state that may be lost on reboot.", flags.run_dir);
+  options.add_text("cdi-dir", "The directory in which the container runtime reads CDI specs.",
+                   flags.cdi_dir);
+  options.add_number("settle-ms",
+                     "The time in milliseconds to wait after a CDI spec was written, so that the "
+                     "container runtime reads it before the container is created.",
+                     flags.settle_ms, 0, 5000);
+  options.add_choice("memory-resource",
+                     "How the memory resource is published: by a PATCH of the Node status, or by "
+                     "kubelet as a device plugin resource.",
+                     flags.memory_resource, {"node-status", "device-plugin"});
+  options.add_choice("injection",
+                     "How cards are injected into containers. \"auto\" uses CDI if the container "
+                     "runtime supports it.",
+                     flags.injection, {"auto", "cdi", "device-nodes"});
   add_log_flags(options, flags);
   options.check([&flags]() -> Result<void> {
     const auto settings = settings_of(flags);
@@ -162,7 +163,8 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   settings.run_folder = flags.run_dir;
   settings.cdi_folder = flags.cdi_dir;
   settings.settle = std::chrono::milliseconds(flags.settle_ms);
-  settings.injection = injection_of(flags.injection);
+  if (flags.injection == "cdi") settings.injection = Injection::kCdi;
+  if (flags.injection == "device-nodes") settings.injection = Injection::kDeviceNodes;
   if (flags.memory_resource == "device-plugin") {
     settings.memory_resource = MemoryResource::kDevicePlugin;
   }

@@ -1,4 +1,4 @@
-// The command line of mgpu-device-plugin: one table of flags, checked once, and what they mean.
+// The command line of mgpu-device-plugin.
 #pragma once
 
 #include <cstdint>
@@ -34,15 +34,15 @@ struct Flags : ProgramFlags {
   std::string enforce = "none";
 };
 
-// `flags` holds the defaults and outlives `options`' use.
+// `flags` has the defaults, and outlives the use of `options`.
 void add_flags(Options& options, Flags& flags);
 
-// Errors: a flag with a value that cannot be used (named).
+// Errors: an invalid value, with the name of its flag.
 Result<AgentSettings> settings_of(const Flags& flags);
-// The cards file where one is given, else NVML. Errors: the same.
+// Returns the cards file if one is given, else NVML. Errors: as above.
 Result<std::unique_ptr<CardSource>> card_source_of(const Flags& flags);
 
-// All that decides what the plugin does, for the log.
+// Logs the flags that determine the behaviour.
 void log_flags(const Flags& flags);
 
 }  // namespace mgpu::plugin

@@ -6,7 +6,9 @@
 
 #include "common/base/files.h"
 #include "common/contract/limits.h"
+#include "common/kube/answer_text.h"
 #include "common/kube/object_json.h"
+#include "common/kube/request.h"
 
 namespace mgpu::plugin {
 
@@ -22,13 +24,13 @@ Result<KnownCards> known_from(std::string_view json) {
   return known;
 }
 
-kube::Response ask(kube::Transport& transport, kube::Request request) {
+kube::Response send_and_wait(kube::Transport& transport, kube::Request request) {
   request.timeout = kTimeout;
-  // Shared with the callback, which may come after we have given up.
-  auto answer = std::make_shared<std::promise<kube::Response>>();
-  auto future = answer->get_future();
+  // Shared with the callback, which may run after this function has returned.
+  auto promise = std::make_shared<std::promise<kube::Response>>();
+  auto future = promise->get_future();
   transport.send(std::move(request),
-                 [answer](kube::Response response) { answer->set_value(std::move(response)); });
+                 [promise](kube::Response response) { promise->set_value(std::move(response)); });
   if (future.wait_for(kTimeout + std::chrono::seconds(1)) == std::future_status::ready) {
     return future.get();
   }
@@ -39,26 +41,27 @@ kube::Response ask(kube::Transport& transport, kube::Request request) {
 
 }  // namespace
 
-Result<KnownCards> KnownCardsFile::load() const {
-  const auto text = read_file(path_, kCardsAnnotationBytesMax, "the file of known cards");
+Result<KnownCards> load_card_indices(const std::string& path) {
+  const auto text = read_file(path, kCardsAnnotationBytesMax, "the file of card indices");
   if (!text) return text.error();
   auto known = known_from(*text);
-  if (!known) return error(path_ + ": " + known.error().message);
+  if (!known) return error(path + ": " + known.error().message);
   return known;
 }
 
-Result<void> KnownCardsFile::save(const KnownCards& known) const {
+Result<void> save_card_indices(const std::string& path, const KnownCards& known) {
   std::vector<CardFacts> cards;
   for (const auto& [index, card] : known) cards.push_back(card);
-  return write_file(path_, format_node_cards(cards), Durability::kMachine);
+  return write_file(path, format_node_cards(cards), Durability::kMachine);
 }
 
-Result<KnownCards> known_at_api_server(kube::Transport& transport, const NodeName& node,
-                                       const Contract& contract) {
-  const kube::Response response = ask(transport, kube::get_node(node));
+Result<KnownCards> fetch_card_indices(kube::Transport& transport, const NodeName& node,
+                                      const Contract& contract) {
+  const kube::Response response = send_and_wait(transport, kube::get_node(node));
   if (response.status == 404) return KnownCards{};
-  if (!response.ok())
-    return error("get node " + node.str() + ": " + kube::api_error(response).message);
+  if (!response.ok()) {
+    return error("get node " + node.str() + ": " + kube::answer_text(response));
+  }
   const auto read = kube::read_node(response.body);
   if (!read) return error("node " + node.str() + ": " + read.error().message);
   const auto at = read->metadata.annotations.find(contract.node_cards);

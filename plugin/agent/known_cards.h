@@ -1,33 +1,23 @@
-// Which indices this node has given, kept in <state>/cards.json. Where that is lost, the node's own
-// annotation has them.
+// The indices that this node's cards have had. They are saved in a file; if it is lost, they are
+// read from the annotation of the Node object.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "common/contract/contract.h"
-#include "common/kube/client.h"
+#include "common/kube/transport.h"
 #include "plugin/cards/card_index.h"
 
 namespace mgpu::plugin {
 
-// Any thread.
-class KnownCardsFile {
- public:
-  explicit KnownCardsFile(std::string path) : path_(std::move(path)) {}
+// Errors: the file does not exist or is invalid.
+Result<KnownCards> load_card_indices(const std::string& path);
+Result<void> save_card_indices(const std::string& path, const KnownCards& known);
 
-  // Errors: there is no such file, or it cannot be used.
-  Result<KnownCards> load() const;
-  Result<void> save(const KnownCards& known) const;
-
- private:
-  const std::string path_;
-};
-
-// From the node's annotation; empty where it has none or there is no such node. Errors: the API
-// server does not answer, or the annotation cannot be read: then nothing may be given anew.
-// REQUIRES: not on the executor.
-Result<KnownCards> known_at_api_server(kube::Transport& transport, const NodeName& node,
-                                       const Contract& contract);
+// Returns no cards if the node does not exist or has no annotation. Errors: the API server does not
+// answer, or the annotation is invalid; then no new index may be assigned. REQUIRES: not on the
+// executor.
+Result<KnownCards> fetch_card_indices(kube::Transport& transport, const NodeName& node,
+                                      const Contract& contract);
 
 }  // namespace mgpu::plugin

@@ -7,7 +7,7 @@ namespace mgpu::plugin {
 
 namespace {
 
-// "containerd://<id>" without the runtime's name.
+// Removes the runtime's name from "containerd://<id>".
 std::string bare_id(const std::string& id) {
   const auto at = id.find("://");
   return at == std::string::npos ? id : id.substr(at + 3);
@@ -25,10 +25,8 @@ std::vector<CardProcess> processes_of(const std::vector<CardUse>& use) {
 
 }  // namespace
 
-Monitoring::Monitoring(Parts parts, NodeName node, std::string proc_folder,
-                       std::function<void(const Overuse&)> on_over)
+Monitoring::Monitoring(Parts parts, NodeName node, std::string proc_folder)
     : parts_(parts),
-      on_over_(std::move(on_over)),
       sampler_(std::move(proc_folder)),
       metrics_(parts.metrics, std::move(node), parts.inventory.description()) {}
 
@@ -45,23 +43,19 @@ ContainerNames Monitoring::names() const {
 std::vector<CardReading> Monitoring::readings(const std::vector<CardUse>& use) const {
   std::vector<CardReading> readings;
   for (const CardFacts& card : parts_.inventory.state().cards) {
-    CardReading reading{.facts = card, .memory_used = {}, .sm_percent = {}};
     const auto at = std::ranges::find(use, card.uuid, &CardUse::uuid);
-    if (at != use.end()) {
-      reading.memory_used = at->memory_used;
-      reading.sm_percent = at->sm_percent;
-    }
-    readings.push_back(std::move(reading));
+    readings.push_back(at == use.end() ? CardReading{card, {}, {}}
+                                       : CardReading{card, at->memory_used, at->sm_percent});
   }
   return readings;
 }
 
-void Monitoring::sample() {
+std::vector<Overuse> Monitoring::sample() {
   const auto use = parts_.inventory.use();
   const auto joined = join(parts_.records.bound(), sampler_.sample(processes_of(use)), names());
-  const auto over = watchdog_.step(joined.containers);
+  auto over = watchdog_.step(joined.containers);
   metrics_.update(readings(use), joined, over);
-  for (const Overuse& one : over) on_over_(one);
+  return over;
 }
 
 }  // namespace mgpu::plugin

@@ -1,8 +1,7 @@
-// What containers use of their cards: sampled, joined with what they hold, told to /metrics and to
-// the watchdog.
+// Samples what containers use of their cards, compares it with what they hold, and updates the
+// metrics.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,13 +25,12 @@ class Monitoring {
     const Records& records;
   };
 
-  // All of `parts` outlive it. `on_over` is told of a container once it uses more memory than it
-  // holds; `proc_folder` is the node's /proc.
-  Monitoring(Parts parts, NodeName node, std::string proc_folder,
-             std::function<void(const Overuse&)> on_over);
+  // All of `parts` outlive it. `proc_folder` is the node's /proc. REQUIRES: the inventory was read.
+  Monitoring(Parts parts, NodeName node, std::string proc_folder);
 
-  void sample();
-  // Over now, for what must be tried again.
+  // Returns the containers that exceed their memory since this sample.
+  std::vector<Overuse> sample();
+  // Returns all containers that exceed their memory.
   std::vector<Overuse> over() const { return watchdog_.over(); }
 
  private:
@@ -40,7 +38,6 @@ class Monitoring {
   std::vector<CardReading> readings(const std::vector<CardUse>& use) const;
 
   const Parts parts_;
-  const std::function<void(const Overuse&)> on_over_;
   ProcessSampler sampler_;
   Watchdog watchdog_;
   MonitorMetrics metrics_;

@@ -12,39 +12,35 @@ std::string cards(std::int64_t count) {
   return std::to_string(count) + (count == 1 ? " card" : " cards");
 }
 
-void say(NodeReport& report, NodeReport::Ready ready, const char* reason, std::string message) {
-  report.ready = ready;
-  report.reason = reason;
-  report.message = std::move(message);
-}
-
 }  // namespace
 
 NodeReport report_of(const InventoryState& inventory, bool registered, bool memory_by_kubelet) {
+  using Ready = NodeReport::Ready;
   NodeReport report;
   report.cards = inventory.cards;
   if (!memory_by_kubelet) report.memory = healthy_memory(inventory.cards);
+  const auto with = [&report](Ready ready, const char* reason, std::string message) {
+    report.ready = ready;
+    report.reason = reason;
+    report.message = std::move(message);
+    return report;
+  };
   const std::int64_t all = std::ssize(inventory.cards);
   const std::int64_t healthy = healthy_cards(inventory.cards);
-  if (!inventory.read) {
-    say(report, NodeReport::Ready::kFalse, "NoDriver", inventory.problem);
-  } else if (!inventory.problem.empty()) {
-    say(report, NodeReport::Ready::kUnknown, "CardsUnreadable", inventory.problem);
-  } else if (all == 0) {
-    say(report, NodeReport::Ready::kFalse, "NoCards", "this node has no cards");
-  } else if (!registered) {
-    say(report, NodeReport::Ready::kFalse, "KubeletAbsent",
-        "kubelet has not registered the device plugin");
-  } else if (healthy == 0) {
-    say(report, NodeReport::Ready::kFalse, "NoHealthyCards",
-        "none of " + cards(all) + " is healthy");
-  } else {
-    const char* reason = healthy == all ? "CardsReady" : "SomeCardsUnhealthy";
-    say(report, NodeReport::Ready::kTrue, reason,
-        std::to_string(healthy) + " of " + cards(all) + (healthy == 1 ? " is" : " are") +
-            " healthy");
+  if (!inventory.read) return with(Ready::kFalse, "NoDriver", inventory.problem);
+  if (!inventory.problem.empty()) {
+    return with(Ready::kUnknown, "CardsUnreadable", inventory.problem);
   }
-  return report;
+  if (all == 0) return with(Ready::kFalse, "NoCards", "this node has no cards");
+  if (!registered) {
+    return with(Ready::kFalse, "KubeletAbsent", "kubelet has not registered the device plugin");
+  }
+  if (healthy == 0) {
+    return with(Ready::kFalse, "NoHealthyCards", "none of " + cards(all) + " is healthy");
+  }
+  return with(
+      Ready::kTrue, healthy == all ? "CardsReady" : "SomeCardsUnhealthy",
+      std::to_string(healthy) + " of " + cards(all) + (healthy == 1 ? " is" : " are") + " healthy");
 }
 
 }  // namespace mgpu::plugin

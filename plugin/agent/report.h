@@ -1,4 +1,4 @@
-// What the node object shall say, from what is known. Pure.
+// What is published to the Node object. Pure.
 #pragma once
 
 #include "plugin/cards/inventory.h"
@@ -6,8 +6,8 @@
 
 namespace mgpu::plugin {
 
-// `registered`: kubelet reads our devices. `memory_by_kubelet`: mgpu-memory is a device-plugin
-// resource.
+// `registered`: kubelet reads the devices. `memory_by_kubelet`: kubelet publishes mgpu-memory, as a
+// device plugin resource.
 NodeReport report_of(const InventoryState& inventory, bool registered, bool memory_by_kubelet);
 
 }  // namespace mgpu::plugin

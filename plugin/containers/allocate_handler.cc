@@ -17,10 +17,9 @@ Result<Answer> AllocateHandler::allocate(const std::vector<std::string>& ids) {
   record.id = allocation_id(*devices, nonce_());
   record.devices = std::move(*devices);
   if (auto kept = records_.keep(record); !kept) return kept.error();
-  // Not forced to disk: kubelet's own checkpoint has the allocation too, and an error here would
-  // fail the pod for good.
+  // kubelet's checkpoint has the allocation too, so that a lost record can be rebuilt.
   if (auto saved = records_.save(record, Durability::kProcess); !saved) {
-    log_warn("allocation is kept in memory only", {{"problem", saved.error().message}});
+    log_warn("allocation record not saved", {{"problem", saved.error().message}});
   }
   return injector_.answer(record);
 }

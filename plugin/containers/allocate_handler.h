@@ -1,6 +1,6 @@
-// kubelet's Allocate for mgpu-core: a new allocation for the devices. Answers from memory and local
-// disk, without waiting for anybody: kubelet admits one pod after another and an error would fail
-// the pod for good.
+// kubelet's Allocate for mgpu-core: makes an allocation for the requested devices. It uses memory
+// and the local disk only, because kubelet admits one pod after another, and an error fails the pod
+// permanently.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,10 @@ namespace mgpu::plugin {
 // Any thread.
 class AllocateHandler {
  public:
-  // Both outlive it. `nonce` gives letters and digits that have not come before.
+  // Both references outlive the handler. `nonce` returns unique text of letters and digits.
   AllocateHandler(Records& records, Injector& injector, std::function<std::string()> nonce);
 
-  // Errors: ids that cannot be, too many allocations.
+  // Errors: invalid ids, too many allocations.
   Result<Answer> allocate(const std::vector<std::string>& ids);
 
  private:

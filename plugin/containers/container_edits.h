@@ -1,5 +1,5 @@
-// Everything that one bound container gets: its cards' nodes, its environment, and what enforces
-// its share.
+// All edits of one bound container: the device nodes of its cards, its environment, and the edits
+// that enforce its share.
 #pragma once
 
 #include "common/base/result.h"
@@ -8,7 +8,7 @@
 
 namespace mgpu::plugin {
 
-// Errors: enforcement is not working; one sentence. Any thread.
+// Errors: the share cannot be enforced. Any thread.
 Result<Edits> edits_of(const Record& record, const Inventory& inventory,
                        const Isolation& isolation);
 

@@ -1,18 +1,18 @@
-// Bounds of starting containers and of looking after their records, with their reasons.
+// Limits of starting containers and of removing their records.
 #pragma once
 
 #include <chrono>
 
 namespace mgpu::plugin {
 
-// kubelet limits PreStartContainer to 30 s (devicemanager/endpoint.go); an answer must be there
-// before.
-inline constexpr std::chrono::milliseconds kPreStartBudget{20'000};
-// How long a PreStart waits for news (a watch that lags, a share of an ended pod) before it
-// refuses; kubelet asks again after 10 to 15 s.
+// A PreStart is retried for this time while its refusal is temporary (the watch lags, a share is
+// not released yet). kubelet, whose own limit is 30 s (devicemanager/endpoint.go), calls again 10
+// to 15 s after an error.
 inline constexpr std::chrono::milliseconds kPreStartTimeout{5'000};
 inline constexpr std::chrono::milliseconds kPreStartPoll{100};
-// Records of pods that are gone are looked for so often.
+// Time limit for reading one pod from the API server.
+inline constexpr std::chrono::milliseconds kPodFetchTimeout{2'000};
+// Interval between removals of the records of ended pods.
 inline constexpr std::chrono::milliseconds kRecordCollectPeriod{10'000};
 
 }  // namespace mgpu::plugin

@@ -11,12 +11,11 @@
 
 namespace mgpu::plugin {
 
-Pods::Pods(const NodeName& node, kube::Transport& transport, std::function<void()> on_change)
+Pods::Pods(const NodeName& node, kube::Transport& transport)
     : client_(transport),
       reflector_("pods", kube::pods_of_node(node), transport, consumer(),
                  {.on_problem = [this](const std::string& problem) { on_problem(problem); },
-                  .on_unreadable = [this](const std::string& why) { on_unreadable(why); },
-                  .on_change = std::move(on_change)}) {}
+                  .on_unreadable = [this](const std::string& why) { on_unreadable(why); }}) {}
 
 std::string Pods::problem() const {
   const MutexLock lock(mutex_);
@@ -48,20 +47,22 @@ bool Pods::gone(const PodUid& uid) const {
   return !pod || pod->finished();
 }
 
-bool Pods::remade(const PodRef& pod, const PodUid& uid) const {
+bool Pods::replaced(const PodRef& pod, const PodUid& uid) const {
   const MutexLock lock(mutex_);
   const auto now = uids_.find(pod);
   return now != uids_.end() && now->second != uid;
 }
 
 kube::ApiResult<kube::Pod> Pods::fetch(const PodRef& pod, Duration timeout) {
-  // Shared with the callback, which may come after we have given up.
-  auto answer = std::make_shared<std::promise<kube::ApiResult<kube::Pod>>>();
-  auto future = answer->get_future();
-  client_.get_pod(pod, timeout,
-                  [answer](kube::ApiResult<kube::Pod> got) { answer->set_value(std::move(got)); });
-  const Duration patience = timeout + std::chrono::seconds(1);
-  if (future.wait_for(patience) == std::future_status::ready) return future.get();
+  // Shared with the callback, which may run after this function has returned.
+  auto promise = std::make_shared<std::promise<kube::ApiResult<kube::Pod>>>();
+  auto future = promise->get_future();
+  client_.get_pod(pod, timeout, [promise](kube::ApiResult<kube::Pod> got) {
+    promise->set_value(std::move(got));
+  });
+  if (future.wait_for(timeout + std::chrono::seconds(1)) == std::future_status::ready) {
+    return future.get();
+  }
   return kube::ApiError{kube::ApiError::Kind::kUnavailable,
                         "get pod " + to_string(pod) + ": no answer"};
 }
@@ -72,30 +73,36 @@ kube::Consumer<kube::Pod> Pods::consumer() {
               [this](kube::Pod pod) {
                 const MutexLock lock(mutex_);
                 problem_.clear();
-                keep(std::move(pod));
+                add(std::move(pod));
               },
           .remove =
               [this](const kube::Pod& pod) {
                 const MutexLock lock(mutex_);
-                forget(pod.uid());
+                remove(pod.uid());
               },
           .relist =
               [this](std::vector<kube::Pod> pods, bool complete) {
                 const MutexLock lock(mutex_);
                 problem_.clear();
-                replace(std::move(pods), complete);
+                // If an object could not be read, a pod that is missing from the list may still
+                // run.
+                if (complete) {
+                  pods_.clear();
+                  uids_.clear();
+                }
+                for (kube::Pod& pod : pods) add(std::move(pod));
                 listed_ = true;
               }};
 }
 
-void Pods::keep(kube::Pod pod) {
-  // The name may have been another pod's.
-  if (const auto at = uids_.find(pod.ref()); at != uids_.end()) forget(PodUid(at->second));
+void Pods::add(kube::Pod pod) {
+  // The name may have belonged to another pod.
+  if (const auto at = uids_.find(pod.ref()); at != uids_.end()) remove(PodUid(at->second));
   uids_[pod.ref()] = pod.uid();
   pods_[pod.uid()] = std::move(pod);
 }
 
-void Pods::forget(const PodUid& uid) {
+void Pods::remove(const PodUid& uid) {
   const auto pod = pods_.find(uid);
   if (pod == pods_.end()) return;
   const auto name = uids_.find(pod->second.ref());
@@ -103,26 +110,17 @@ void Pods::forget(const PodUid& uid) {
   pods_.erase(pod);
 }
 
-void Pods::replace(std::vector<kube::Pod> pods, bool complete) {
-  // One that is missing may be the one that cannot be read, and its containers may run.
-  if (complete) {
-    pods_.clear();
-    uids_.clear();
-  }
-  for (kube::Pod& pod : pods) keep(std::move(pod));
-}
-
-void Pods::on_unreadable(const std::string& why) {
+void Pods::on_unreadable(const std::string& problem) {
   ++unreadable_;
-  if (unreadable_told_.size() >= kube::kUnreadableRemembered) unreadable_told_.clear();
-  if (!unreadable_told_.insert(why).second) return;
-  log_warn("pod from the API server is ignored", {{"problem", why}});
+  if (logged_unreadable_.size() >= kube::kUnreadableRemembered) logged_unreadable_.clear();
+  if (!logged_unreadable_.insert(problem).second) return;
+  log_warn("pod from the API server skipped", {{"problem", problem}});
 }
 
 void Pods::on_problem(const std::string& problem) {
   const MutexLock lock(mutex_);
   if (problem_.empty()) {
-    log_warn("cannot follow the pods of this node, trying again", {{"problem", problem}});
+    log_warn("watch of this node's pods failed, retrying", {{"problem", problem}});
   }
   problem_ = problem;
 }

@@ -1,42 +1,41 @@
-// kubelet's PreStartContainer: finds out which container starts, decides whether it may and with
-// which cards, and puts them in place. Any doubt is an error: kubelet asks again after 10 to 15 s.
+// kubelet's PreStartContainer: finds out which container is starting, decides whether it may start
+// and with which cards, and injects them. Any doubt is an error, after which kubelet calls again in
+// 10 to 15 s.
 //
-//   Gathering --decided--> Kept in memory --> Injected --> Settled --> On disk --> answer: start
-//     ^    |                        any of them fails: refused, with an Event on the pod
-//     +----+ refused for now, for at most kPreStartTimeout
+//   Observed --identified--> Decided --> Reserved in memory --> Injected --> Saved --> OK
+//      ^         |              |                                  |           |
+//      |         +--------------+--- refused, with an Event -------+-----------+
+//      +-- a temporary refusal is retried for up to kPreStartTimeout
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/base/result.h"
 #include "common/contract/contract.h"
 #include "plugin/allocation/decide.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/cards/isolation.h"
-#include "plugin/containers/limits.h"
 #include "plugin/containers/pods.h"
 #include "plugin/containers/record_liveness.h"
 #include "plugin/injection/injector.h"
-#include "plugin/kubelet/checkpoint.h"
 #include "plugin/kubelet/pod_resources.h"
 #include "plugin/state/records.h"
 
 namespace mgpu::plugin {
 
-struct StarterSettings {
+struct PreStartSettings {
   Contract contract;
   NodeName node;
-  std::string plugin_folder;  // of kubelet's checkpoint
-  std::chrono::milliseconds settle{0};
+  std::string plugin_folder;            // of kubelet's checkpoint
+  std::chrono::milliseconds settle{0};  // delay after the runtime's files have changed
 };
 
-// All outlive the starter.
-struct StarterParts {
+// All outlive the handler.
+struct PreStartParts {
   Records& records;
   Injector& injector;
   Inventory& inventory;
@@ -48,60 +47,55 @@ struct StarterParts {
 // Any thread.
 class PreStartHandler {
  public:
-  // Told of each final refusal.
-  using OnRefused = std::function<void(const Refusal&)>;
+  // `on_refused` is called once for each call that fails.
+  PreStartHandler(PreStartSettings settings, PreStartParts parts,
+                  std::function<void(const Refusal&)> on_refused);
 
-  PreStartHandler(StarterSettings settings, StarterParts parts, OnRefused on_refused);
-
-  // From now on containers are started; before, they are refused for now. Records must be complete.
+  // Allows containers to start. Before, all calls are refused temporarily, since their decisions
+  // need the records of all allocations.
   void open();
-  // Ends every wait.
+  // Ends all waits.
   void close();
 
-  // Waits at most kPreStartBudget.
+  // Decides on the container that has the devices `ids`. `cancelled` returns true once kubelet no
+  // longer waits.
   Decided<void> start(const std::vector<std::string>& ids, const std::function<bool()>& cancelled);
 
  private:
-  using Records = std::vector<Record>;
-
-  // What was gathered for one decision.
-  struct Seen {
+  // What kubelet, the API server and the driver report at the beginning of an attempt.
+  struct Observed {
     DeviceSet devices;
+    RecordLiveness liveness;
     Evidence evidence;
-    RecordLiveness presence;
     std::vector<CardFacts> cards;
   };
-  struct Candidate {
-    Identity identity;
-    Decided<kube::Pod> pod;
-  };
 
-  Decided<Records> attempt(const DeviceSet& devices);
-  // These wait.
-  Seen gather(const DeviceSet& devices);
-  void gather_checkpoint(Seen& seen);
-  // Logs a source's problem when it changes; "" is none.
-  void note_problem(const std::string& source, const std::string& problem);
-  Decided<kube::Pod> pod_of(const Identity& identity);
-  // These decide, and keep what they decided.
-  Decided<Records> judge(const Seen& seen, const std::vector<Candidate>& candidates);
-  Decided<Record> judge_one(const Seen& seen, const Candidate& candidate);
-  // These act.
-  Decided<void> act(const Records& records);
-  Result<bool> inject(const Record& record);
-  Decided<void> attempt_and_act(const DeviceSet& devices);
-  bool wait(std::chrono::milliseconds time);  // false: closed
+  Decided<void> attempt(const DeviceSet& devices);
+  // The steps of an attempt.
+  Observed observe(const DeviceSet& devices);
+  Decided<kube::Pod> find_pod(const Identity& identity);
+  Decided<std::vector<Record>> reserve(const Observed& observed,
+                                       const std::vector<Identity>& identities,
+                                       const std::vector<Decided<kube::Pod>>& pods);
+  Decided<Record> decide_one(const Observed& observed, const Identity& identity,
+                             const Decided<kube::Pod>& pod) const;
+  Decided<bool> inject(const std::vector<Record>& records);
+  Decided<void> save(const std::vector<Record>& records);
 
-  const StarterSettings settings_;
-  const StarterParts parts_;
-  const OnRefused on_refused_;
-  Mutex deciding_;  // one decision at a time: each counts what the one before took
+  // Logs a problem of `source` when it changes. It is empty if there is none.
+  void log_problem(const std::string& source, const std::string& problem);
+  // Returns false if the handler was closed.
+  bool wait(std::chrono::milliseconds time);
+
+  const PreStartSettings settings_;
+  const PreStartParts parts_;
+  const std::function<void(const Refusal&)> on_refused_;
+  Mutex reserving_;  // one decision at a time, since each depends on the reservations before it
   Mutex mutex_;
   ConditionVariable changed_;
   bool open_ MGPU_GUARDED_BY(mutex_) = false;
   bool closed_ MGPU_GUARDED_BY(mutex_) = false;
-  std::map<std::string, std::string> problems_
-      MGPU_GUARDED_BY(mutex_);  // by source, as last logged
+  std::map<std::string, std::string> problems_ MGPU_GUARDED_BY(mutex_);  // last logged, by source
 };
 
 }  // namespace mgpu::plugin

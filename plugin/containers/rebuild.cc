@@ -15,33 +15,28 @@ bool was_started(const kube::Pod& pod, const std::string& container) {
   });
 }
 
-std::vector<CardFacts> as_if_healthy(std::vector<CardFacts> cards) {
-  for (CardFacts& card : cards) card.health = kHealthy;
-  return cards;
-}
-
 }  // namespace
 
 std::vector<CheckpointEntry> lost_entries(const Checkpoint& checkpoint,
                                           const std::vector<Record>& records) {
   std::vector<CheckpointEntry> lost;
   for (const CheckpointEntry& entry : checkpoint.entries) {
-    const bool ours = valid(entry.allocation);
     const auto known = std::ranges::find(records, entry.allocation, &Record::id);
-    if (ours && known == records.end()) lost.push_back(entry);
+    if (valid(entry.allocation) && known == records.end()) lost.push_back(entry);
   }
   return lost;
 }
 
 std::optional<Rebuilt> rebuild(const CheckpointEntry& entry, const std::optional<kube::Pod>& pod,
-                               const std::vector<CardFacts>& cards, const Contract& contract) {
+                               std::vector<CardFacts> cards, const Contract& contract) {
   if (!pod || pod->finished()) return std::nullopt;
   Record record;
   record.id = entry.allocation;
   record.devices = entry.devices;
   if (!was_started(*pod, entry.container)) return Rebuilt{record, ""};
   const Identity identity = {entry.allocation, pod->ref(), entry.uid, entry.container};
-  const NodeState node = {NodeName(pod->node_name), as_if_healthy(cards), {}};
+  for (CardFacts& card : cards) card.health = kHealthy;
+  const NodeState node = {NodeName(pod->node_name), std::move(cards), {}};
   const auto decided = decide(identity, record, *pod, node, contract);
   if (decided) return Rebuilt{*decided, ""};
   return Rebuilt{record, decided.error().message};

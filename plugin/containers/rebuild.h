@@ -1,8 +1,7 @@
-// Records that were lost (a broken file, a state folder that was removed) are made again from
-// kubelet's checkpoint, which keeps our answers to Allocate, and from the pods. Pure.
+// Rebuilds lost records (a corrupt file, a removed state folder) from the pods and from kubelet's
+// checkpoint, which has the responses to Allocate. Pure.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -13,18 +12,18 @@
 
 namespace mgpu::plugin {
 
-// Entries of allocations of ours for which there is no record.
+// Returns the entries whose allocation was made by this plugin and has no record.
 std::vector<CheckpointEntry> lost_entries(const Checkpoint& checkpoint,
                                           const std::vector<Record>& records);
 
 struct Rebuilt {
   Record record;
-  std::string problem;  // one sentence where a started container's cards cannot be told
+  std::string problem;  // why the cards of a started container are unknown; else empty
 };
 
-// The record of an entry. Bound where the pod shows that the container was started: then it has
-// what its annotation names, whatever the state of the cards is now. None: there is no such pod.
+// Returns the record of an entry, or nothing if the pod has ended. If the container was started,
+// the record is bound to the cards of the pod's annotation, even if they are not healthy now.
 std::optional<Rebuilt> rebuild(const CheckpointEntry& entry, const std::optional<kube::Pod>& pod,
-                               const std::vector<CardFacts>& cards, const Contract& contract);
+                               std::vector<CardFacts> cards, const Contract& contract);
 
 }  // namespace mgpu::plugin

@@ -1,6 +1,5 @@
 #include "plugin/containers/record_collector.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "common/base/log.h"
@@ -13,49 +12,42 @@ namespace mgpu::plugin {
 RecordCollector::RecordCollector(Parts parts, std::string resource, std::string plugin_folder)
     : parts_(parts), resource_(std::move(resource)), plugin_folder_(std::move(plugin_folder)) {}
 
-std::size_t RecordCollector::collect() {
-  return collect_ended() + collect_unstarted();
-}
-
-void RecordCollector::remove(const Record& record, const char* why) {
-  log_info("allocation is removed", {{"allocation", record.id.str()},
-                                     {"pod", record.owner ? to_string(record.owner->pod) : ""},
-                                     {"why", why}});
+void RecordCollector::remove(const Record& record, const char* reason) {
+  log_info("allocation removed", {{"allocation", record.id.str()},
+                                  {"pod", record.owner ? to_string(record.owner->pod) : ""},
+                                  {"reason", reason}});
   parts_.injector.remove(record.id);
   parts_.records.remove(record.id);
 }
 
 std::size_t RecordCollector::collect_ended() {
-  const auto bound = parts_.records.bound();
-  RecordLiveness presence{
-      .gone_at_api_server = [this](const PodUid& uid) { return parts_.pods.gone(uid); },
-      .kubelet_answered = true,
-      .at_kubelet = {},
-      .remade_at_api_server = [this](const PodRef& pod,
-                                     const PodUid& uid) { return parts_.pods.remade(pod, uid); }};
-  // kubelet limits how often it is asked by everybody together.
-  if (ended(bound, presence).empty()) return 0;
-  const auto listed = parts_.pod_resources.list(resource_, kPodResourcesTimeout);
-  if (!listed) return 0;
-  for (const auto& one : *listed) presence.at_kubelet.insert(one.pod);
-  const auto gone = ended(bound, presence);
-  for (const Record& record : gone) remove(record, "its pod is gone");
-  return gone.size();
+  auto records = parts_.records.bound();
+  const auto drop_running = [&records](const RecordLiveness& liveness) {
+    std::erase_if(records, [&](const Record& record) { return !liveness.ended(record); });
+  };
+  // kubelet limits the rate of calls, so it is called only if a pod may have ended.
+  drop_running(liveness_of(parts_.pods, std::vector<ContainerDevices>()));
+  if (records.empty()) return 0;
+  drop_running(
+      liveness_of(parts_.pods, parts_.pod_resources.list(resource_, kPodResourcesTimeout)));
+  for (const Record& record : records) remove(record, "its pod has ended");
+  return records.size();
 }
 
 std::size_t RecordCollector::collect_unstarted() {
   auto records = parts_.records.all();
   std::erase_if(records, &Record::bound);
-  const auto before = std::exchange(unknown_to_kubelet_, {});
+  const auto unknown_before = std::exchange(unknown_to_kubelet_, {});
   if (records.empty()) return 0;
   const auto checkpoint = read_checkpoint(plugin_folder_, resource_);
   if (!checkpoint) return 0;
+  for (const CheckpointEntry& entry : checkpoint->entries) {
+    std::erase_if(records, [&](const Record& record) { return record.id == entry.allocation; });
+  }
   std::size_t removed = 0;
   for (const Record& record : records) {
-    const auto at = std::ranges::find(checkpoint->entries, record.id, &CheckpointEntry::allocation);
-    if (at != checkpoint->entries.end()) continue;
-    if (before.contains(record.id)) {
-      remove(record, "kubelet does not know it");
+    if (unknown_before.contains(record.id)) {
+      remove(record, "kubelet's checkpoint does not have it");
       ++removed;
     } else {
       unknown_to_kubelet_.insert(record.id);

@@ -1,5 +1,4 @@
-// Removes what belongs to pods that are gone: records, and what was injected for them. Only when
-// the API server and kubelet both say so.
+// Removes the records of ended pods, and what was injected for them.
 #pragma once
 
 #include <set>
@@ -25,19 +24,19 @@ class RecordCollector {
   // All of `parts` outlive it. `plugin_folder` has kubelet's checkpoint.
   RecordCollector(Parts parts, std::string resource, std::string plugin_folder);
 
-  // One look; asks kubelet only where something may have gone. How many records were removed.
-  std::size_t collect();
+  // Returns how many records were removed.
+  std::size_t collect() { return collect_ended() + collect_unstarted(); }
 
  private:
   std::size_t collect_ended();
   std::size_t collect_unstarted();
-  void remove(const Record& record, const char* why);
+  void remove(const Record& record, const char* reason);
 
   const Parts parts_;
   const std::string resource_;
   const std::string plugin_folder_;
-  // Unstarted allocations that kubelet's checkpoint did not have at the last look: it writes it a
-  // moment after our answer.
+  // Unstarted allocations that were not in kubelet's checkpoint in the last call of collect().
+  // kubelet writes the checkpoint shortly after the response to Allocate.
   std::set<AllocationId> unknown_to_kubelet_;
 };
 

@@ -2,38 +2,27 @@
 
 namespace mgpu::plugin {
 
-namespace {
-
-// A pod of the same name may have come since, as a StatefulSet's do: then kubelet's word is of that
-// one, and the uid at the API server tells them apart.
-bool at_kubelet(const Owner& owner, const RecordLiveness& presence) {
-  const bool remade =
-      presence.remade_at_api_server && presence.remade_at_api_server(owner.pod, owner.uid);
-  return presence.at_kubelet.contains(owner.pod) && !remade;
+bool RecordLiveness::ended(const Record& record) const {
+  if (!record.bound() || !at_kubelet || !gone_at_api_server(record.owner->uid)) return false;
+  return !at_kubelet->contains(record.owner->pod) ||
+         replaced_at_api_server(record.owner->pod, record.owner->uid);
 }
 
-bool has_ended(const Record& record, const RecordLiveness& presence) {
-  return record.bound() && presence.kubelet_answered &&
-         presence.gone_at_api_server(record.owner->uid) && !at_kubelet(*record.owner, presence);
+std::vector<Record> RecordLiveness::without_ended(std::vector<Record> records) const {
+  std::erase_if(records, [this](const Record& record) { return ended(record); });
+  return records;
 }
 
-std::vector<Record> chosen(const std::vector<Record>& records, const RecordLiveness& presence,
-                           bool wanted) {
-  std::vector<Record> out;
-  for (const Record& record : records) {
-    if (has_ended(record, presence) == wanted) out.push_back(record);
-  }
-  return out;
-}
-
-}  // namespace
-
-std::vector<Record> ended(const std::vector<Record>& records, const RecordLiveness& presence) {
-  return chosen(records, presence, true);
-}
-
-std::vector<Record> counting(const std::vector<Record>& records, const RecordLiveness& presence) {
-  return chosen(records, presence, false);
+RecordLiveness liveness_of(const Pods& pods, const Result<std::vector<ContainerDevices>>& listed) {
+  RecordLiveness liveness;
+  liveness.gone_at_api_server = [&pods](const PodUid& uid) { return pods.gone(uid); };
+  liveness.replaced_at_api_server = [&pods](const PodRef& pod, const PodUid& uid) {
+    return pods.replaced(pod, uid);
+  };
+  if (!listed) return liveness;
+  liveness.at_kubelet.emplace();
+  for (const ContainerDevices& one : *listed) liveness.at_kubelet->insert(one.pod);
+  return liveness;
 }
 
 }  // namespace mgpu::plugin

@@ -16,7 +16,7 @@ namespace {
 using kube::JsonValue;
 using Kind = JsonValue::Kind;
 
-// An entry as it is written, each member of the type that kubelet gives it.
+// An entry as kubelet writes it.
 struct EntryText {
   std::string resource;
   std::string uid;
@@ -25,7 +25,7 @@ struct EntryText {
   std::string response;  // base64 of the answer to Allocate
 };
 
-// A list, or a list for each NUMA node; of a node without devices a nil slice of Go.
+// A list, or one list for each NUMA node. A node without devices has null.
 std::vector<std::string> read_devices(JsonValue& from) {
   if (from.kind() != Kind::kObject) return from.text_list();
   std::vector<std::string> all;
@@ -35,7 +35,7 @@ std::vector<std::string> read_devices(JsonValue& from) {
   return all;
 }
 
-// Empty: the answer is not ours. None: it cannot be read.
+// Returns an empty id if the response has none, and nothing if the response cannot be read.
 std::optional<AllocationId> allocation_of(const std::string& encoded) {
   const auto bytes = kube::decode_base64(encoded);
   v1beta1::ContainerAllocateResponse response;
@@ -57,7 +57,7 @@ std::optional<CheckpointEntry> entry_of(const EntryText& text) {
                          .allocation = *std::move(allocation)};
 }
 
-// One that cannot be read hides no other.
+// An entry that cannot be read does not prevent others from being read.
 void read_entry(JsonValue& from, const std::string& resource, Checkpoint& checkpoint) {
   EntryText text;
   const std::string problem = from.apart([&](JsonValue& value) {
@@ -69,8 +69,11 @@ void read_entry(JsonValue& from, const std::string& resource, Checkpoint& checkp
   });
   if (!text.resource.empty() && text.resource != resource) return;
   auto entry = problem.empty() ? entry_of(text) : std::nullopt;
-  if (entry) checkpoint.entries.push_back(*std::move(entry));
-  if (!entry) ++checkpoint.unreadable;
+  if (entry) {
+    checkpoint.entries.push_back(*std::move(entry));
+  } else {
+    ++checkpoint.unreadable;
+  }
 }
 
 }  // namespace
@@ -78,8 +81,8 @@ void read_entry(JsonValue& from, const std::string& resource, Checkpoint& checkp
 Result<Checkpoint> parse_checkpoint(std::string_view json, const std::string& resource) {
   Checkpoint checkpoint;
   bool has_list = false;
-  // RegisteredDevices, beside the entries, lists every device of the node, and is not read. kubelet
-  // writes null for no entries.
+  // RegisteredDevices, which lists every device of the node, is not read. kubelet writes null for
+  // an empty list of entries.
   const auto read_entries = [&](JsonValue& list) {
     has_list = true;
     checkpoint = {};

@@ -1,6 +1,7 @@
 // kubelet_internal_checkpoint (kubernetes pkg/kubelet/cm/devicemanager/checkpoint/checkpoint.go),
-// in kubelet's device-plugin folder: which container has which devices, with pod UIDs, init
-// containers and our own answers to Allocate. An internal format, stable from 1.20 to 1.36:
+// in kubelet's device-plugin folder: the devices of each container, including init containers, with
+// the UID of its pod and the plugin's response to Allocate. An internal format of kubelet, the same
+// from 1.20 to 1.36:
 //
 //   {"Data": {"PodDeviceEntries": [{"PodUID", "ContainerName", "ResourceName",
 //             "DeviceIDs": {numa: [id*]} | [id*], "AllocResp": base64 ContainerAllocateResponse}],
@@ -22,18 +23,20 @@ struct CheckpointEntry {
   PodUid uid;
   std::string container;
   DeviceSet devices;
-  AllocationId allocation;  // of our answer (env MGPU_ALLOCATION); empty: not ours
+  // From MGPU_ALLOCATION in the response to Allocate. Empty if the response has none.
+  AllocationId allocation;
 };
 
-// The entries of `resource`. Entries that cannot be read are left out and counted; the whole is an
-// error where the text is not JSON or has no list of entries.
+// The entries of one resource. Entries that cannot be read are skipped and counted.
 struct Checkpoint {
   std::vector<CheckpointEntry> entries;
   std::size_t unreadable = 0;
 };
+// Errors: the text is not JSON, or has no list of entries.
 Result<Checkpoint> parse_checkpoint(std::string_view json, const std::string& resource);
 
-// `folder`: that of kubelet.sock. Errors: cannot be read, over kCheckpointBytesMax.
+// `folder` is the folder of kubelet.sock. Errors: the file cannot be read, is larger than
+// kCheckpointBytesMax, or cannot be parsed.
 Result<Checkpoint> read_checkpoint(const std::string& folder, const std::string& resource);
 
 }  // namespace mgpu::plugin

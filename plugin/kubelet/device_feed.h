@@ -1,35 +1,33 @@
-// The list of devices, for whoever sends it to kubelet. Any thread.
+// The ids of the devices that a device plugin offers, and notification of changes. Any thread.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "plugin/kubelet/device_plugin.h"
-#include "plugin/kubelet/limits.h"
 
 namespace mgpu::plugin {
-
-using DeviceList = std::shared_ptr<const std::vector<Device>>;
 
 class DeviceFeed {
  public:
   struct Version {
     std::uint64_t number = 0;
-    DeviceList devices;
+    std::shared_ptr<const std::vector<std::string>> ids;
   };
 
-  explicit DeviceFeed(std::vector<Device> devices);
+  explicit DeviceFeed(std::vector<std::string> ids) { set(std::move(ids)); }
 
-  // An equal list is no new version.
-  void set(std::vector<Device> devices);
-  // Waits for a version above `seen`; none as soon as `ended` is true, which is looked at after
-  // wake() and every kListStreamPoll.
-  std::optional<Version> next(std::uint64_t seen, const std::function<bool()>& ended);
-  void wake();
+  // A list that equals the current one makes no new version.
+  void set(std::vector<std::string> ids);
+  // Waits for a version above `seen`, or until `cancelled` returns true. That is checked after
+  // notify() and every kListStreamPoll.
+  std::optional<Version> next(std::uint64_t seen, const std::function<bool()>& cancelled);
+  void notify();
 
  private:
   Mutex mutex_;

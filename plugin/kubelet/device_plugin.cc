@@ -3,235 +3,156 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <optional>
-#include <thread>
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/mutex.h"
 #include "common/base/text.h"
-#include "plugin/kubelet/device_feed.h"
-#include "plugin/kubelet/limits.h"
 #include "plugin/kubelet/plugin_server.h"
 #include "plugin/kubelet/registration.h"
-#include "plugin/kubelet/socket_file.h"
 
 namespace mgpu::plugin {
-namespace {
 
-using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
-
-}  // namespace
-
-// One thread looks at the files and the stream, and takes one step at a time.
-struct DevicePlugin::State {
-  State(DevicePluginOptions chosen, std::vector<Device> devices, DevicePluginHandlers given);
-
-  void run();
-  void wake();
-  void end();
-
-  DevicePluginOptions options;
-  DevicePluginHandlers handlers;
-  DeviceFeed feed;
-  std::atomic<bool> registered = false;
-  std::thread thread;
-
- private:
-  bool rest();
-  bool ending();
-  void step();
-  void look_at_kubelet();
-  bool server_stays();
-  bool still_read();
-  void follow_stream();
-  void attempt();
-  std::optional<Result<void>> register_with_kubelet();
-  void retire();
-  void report(const Result<void>& outcome);
-
-  const std::string kubelet_socket_;
-  Mutex mutex_;
-  ConditionVariable wake_;
-  bool woken_ MGPU_GUARDED_BY(mutex_) = false;
-  bool ending_ MGPU_GUARDED_BY(mutex_) = false;
-
-  // Of the thread alone.
-  std::optional<FileIdentity> kubelet_;
-  std::unique_ptr<PluginServer> server_;
-  std::optional<Clock::time_point> accepted_;  // kubelet took the registration
-  Clock::time_point next_attempt_;
-  Clock::time_point next_probe_;
-  milliseconds pause_ = kRegisterRetryMin;
-  std::optional<std::string> reported_;  // empty: registered
-};
-
-DevicePlugin::State::State(DevicePluginOptions chosen, std::vector<Device> devices,
-                           DevicePluginHandlers given)
-    : options(std::move(chosen)),
-      handlers(std::move(given)),
-      feed(std::move(devices)),
-      kubelet_socket_(options.folder + "/kubelet.sock") {
-  MGPU_CHECK(handlers.allocate, "a device plugin without allocate");
+DevicePlugin::DevicePlugin(DevicePluginOptions options, std::vector<std::string> device_ids,
+                           DevicePluginHandlers handlers)
+    : options_(std::move(options)),
+      handlers_(std::move(handlers)),
+      kubelet_socket_(options_.folder + "/kubelet.sock"),
+      feed_(std::move(device_ids)) {
+  MGPU_CHECK(handlers_.allocate, "a device plugin has a handler for Allocate");
+  thread_ = std::thread([this] { run(); });
 }
 
-void DevicePlugin::State::run() {
-  do {
+DevicePlugin::~DevicePlugin() {
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void DevicePlugin::run() {
+  while (!stopping()) {
     step();
-  } while (rest());
+    MutexLock lock(mutex_);
+    changed_.wait_for(lock, kPluginPoll,
+                      [this]() MGPU_REQUIRES(mutex_) { return notified_ || stopping_; });
+    notified_ = false;
+  }
   server_.reset();
 }
 
-// Until something may have changed. False: the end.
-bool DevicePlugin::State::rest() {
-  MutexLock lock(mutex_);
-  wake_.wait_for(lock, kPluginPoll, [&]() MGPU_REQUIRES(mutex_) { return woken_ || ending_; });
-  woken_ = false;
-  return !ending_;
-}
-
-void DevicePlugin::State::wake() {
+void DevicePlugin::notify() {
   const MutexLock lock(mutex_);
-  woken_ = true;
-  wake_.notify_all();
+  notified_ = true;
+  changed_.notify_all();
 }
 
-bool DevicePlugin::State::ending() {
+bool DevicePlugin::stopping() {
   const MutexLock lock(mutex_);
-  return ending_;
+  return stopping_;
 }
 
-void DevicePlugin::State::end() {
-  {
-    const MutexLock lock(mutex_);
-    ending_ = true;
-    wake_.notify_all();
-  }
-  thread.join();
-}
-
-void DevicePlugin::State::step() {
-  look_at_kubelet();
+void DevicePlugin::step() {
+  check_kubelet_socket();
   if (!kubelet_) {
-    return report(error(fmt::format("kubelet is not there: no {}", in_quotes(kubelet_socket_))));
+    return report(
+        error(fmt::format("kubelet does not run: {} does not exist", in_quotes(kubelet_socket_))));
   }
-  if (server_ && !server_stays()) return;
-  if (accepted_) return follow_stream();
-  if (Clock::now() >= next_attempt_) attempt();
+  if (server_ && !check_own_socket()) return;
+  if (accepted_) return check_stream();
+  if (Clock::now() >= next_attempt_) serve_and_register();
 }
 
-// A kubelet that starts makes its socket anew, and removes ours first.
-void DevicePlugin::State::look_at_kubelet() {
+// kubelet recreates its socket when it starts, after it has removed the sockets of all plugins.
+void DevicePlugin::check_kubelet_socket() {
   const auto found = file_identity(kubelet_socket_);
   if (found == kubelet_) return;
-  retire();
+  stop_server();
   kubelet_ = found;
-  pause_ = kRegisterRetryMin;
+  retry_delay_ = kRegisterRetryMin;
   next_attempt_ = Clock::now();
 }
 
-// False: not this time; whatever there is to do has been done.
-bool DevicePlugin::State::server_stays() {
-  switch (server_->socket()) {
-    case PluginServer::Socket::kOurs:
-      return true;
-    case PluginServer::Socket::kGone:
-      retire();
-      return false;
-    case PluginServer::Socket::kReplaced:
-      break;
+// Returns false if nothing else is to be done in this step.
+bool DevicePlugin::check_own_socket() {
+  const auto socket = server_->socket();
+  if (socket == PluginServer::Socket::kOwn) return true;
+  if (socket == PluginServer::Socket::kRemoved) {
+    stop_server();
+    return false;
   }
-  // Another process, most likely our successor: two that took the name from each other would never
-  // come to rest. Calls in work go on here.
-  registered = false;
-  report(error(fmt::format("another process serves {} now", in_quotes(options.socket_name))));
+  // Another process serves this socket, probably the successor of this one. The name is not taken
+  // back, since two processes would replace each other endlessly. Calls in progress continue here.
+  registered_ = false;
+  report(error(fmt::format("another process serves {} now", in_quotes(options_.socket_name))));
   if (Clock::now() < next_probe_) return false;
   next_probe_ = Clock::now() + kRegisterRetryMax;
-  if (!someone_listens(options.folder + "/" + options.socket_name)) retire();
+  if (!has_listener(options_.folder + "/" + options_.socket_name)) stop_server();
   return false;
 }
 
-void DevicePlugin::State::follow_stream() {
+void DevicePlugin::check_stream() {
   const auto since = Clock::now() - *accepted_;
   const auto stream = server_->stream();
-  registered = stream == PluginServer::Stream::kOpen;
-  if (registered) {
-    if (since > kRegisterRetryMax) pause_ = kRegisterRetryMin;
+  registered_ = stream == PluginServer::Stream::kOpen;
+  if (registered_) {
+    if (since > kRegisterRetryMax) retry_delay_ = kRegisterRetryMin;
     return report({});
   }
   if (stream == PluginServer::Stream::kNone && since < kRegisterTimeout) return;
-  report(error(fmt::format("kubelet does not read the devices of {}", options.resource)));
-  const bool at_once = pause_ == kRegisterRetryMin;
-  retire();
+  report(error(fmt::format("kubelet does not read the devices of {}", options_.resource)));
+  const bool at_once = retry_delay_ == kRegisterRetryMin;
+  stop_server();
   if (!at_once) return;
   next_attempt_ = Clock::now();
-  wake();
+  notify();
 }
 
-void DevicePlugin::State::attempt() {
-  auto started = PluginServer::start(options, handlers, feed, [this] { wake(); });
+void DevicePlugin::serve_and_register() {
+  auto started = PluginServer::start(options_, handlers_, feed_, [this] { notify(); });
   if (!started) {
     report(started.error());
-    return retire();
+    return stop_server();
   }
   server_ = std::move(*started);
   const auto answer = register_with_kubelet();
   if (answer && *answer) {
     accepted_ = Clock::now();
-    return follow_stream();
+    return check_stream();
   }
   if (answer) report(*answer);
-  retire();
+  stop_server();
 }
 
-// None: it is of no use any more.
-std::optional<Result<void>> DevicePlugin::State::register_with_kubelet() {
+// Returns nothing if a change of the sockets or the end made the registration useless.
+std::optional<Result<void>> DevicePlugin::register_with_kubelet() {
   Registration call({.kubelet_socket = kubelet_socket_,
-                     .endpoint = options.socket_name,
-                     .resource = options.resource,
-                     .pre_start_required = static_cast<bool>(handlers.pre_start)});
-  while (!ending() && server_->socket() == PluginServer::Socket::kOurs &&
+                     .endpoint = options_.socket_name,
+                     .resource = options_.resource,
+                     .pre_start_required = static_cast<bool>(handlers_.pre_start)});
+  while (!stopping() && server_->socket() == PluginServer::Socket::kOwn &&
          file_identity(kubelet_socket_) == kubelet_) {
     if (auto answer = call.answer(kPluginPoll)) return answer;
   }
   return std::nullopt;
 }
 
-// Ends the server wholly before the next begins: kubelet, when it sees the old stream end, drops
-// whatever plugin it knows by the resource's name (devicemanager/plugin/v1beta1/handler.go).
-void DevicePlugin::State::retire() {
-  registered = false;
+// The server stops completely before the next one starts: when kubelet sees the old stream end, it
+// removes the plugin that it has for the resource (devicemanager/plugin/v1beta1/handler.go).
+void DevicePlugin::stop_server() {
+  registered_ = false;
   accepted_.reset();
   server_.reset();
-  next_attempt_ = Clock::now() + pause_;
-  pause_ = std::min(2 * pause_, kRegisterRetryMax);
+  next_attempt_ = Clock::now() + retry_delay_;
+  retry_delay_ = std::min(2 * retry_delay_, kRegisterRetryMax);
 }
 
-void DevicePlugin::State::report(const Result<void>& outcome) {
-  std::string sentence = outcome ? std::string() : outcome.error().message;
-  if (sentence == reported_) return;
-  reported_ = std::move(sentence);
-  if (handlers.on_registration) handlers.on_registration(outcome);
-}
-
-DevicePlugin::DevicePlugin(DevicePluginOptions options, std::vector<Device> devices,
-                           DevicePluginHandlers handlers)
-    : state_(std::make_unique<State>(std::move(options), std::move(devices), std::move(handlers))) {
-  state_->thread = std::thread([state = state_.get()] { state->run(); });
-}
-
-DevicePlugin::~DevicePlugin() {
-  state_->end();
-}
-
-void DevicePlugin::set_devices(std::vector<Device> devices) {
-  state_->feed.set(std::move(devices));
-}
-
-bool DevicePlugin::registered() const {
-  return state_->registered;
+void DevicePlugin::report(const Result<void>& outcome) {
+  std::string problem = outcome ? std::string() : outcome.error().message;
+  if (problem == reported_) return;
+  reported_ = std::move(problem);
+  if (handlers_.on_registration) handlers_.on_registration(outcome);
 }
 
 }  // namespace mgpu::plugin

@@ -1,33 +1,31 @@
 // kubelet's device plugin API v1beta1 (kubernetes staging/src/k8s.io/kubelet/pkg/apis/deviceplugin/
-// v1beta1/api.proto) for one resource: a gRPC server on a socket of its own beside kubelet.sock,
-// and the registration that keeps kubelet aware of it.
+// v1beta1/api.proto) for one resource: a gRPC server on its own socket beside kubelet.sock, and its
+// registration with kubelet.
 //
-//   Waiting (no kubelet.sock) --it is there--> Serving --Register--> Registered
+//   Waiting (no kubelet.sock) --it exists--> Serving --Register--> Registered
 //      ^                                                                |
-//      +--- kubelet.sock made anew, our socket gone, ListAndWatch cut --+
+//      +--- kubelet.sock recreated, own socket removed, ListAndWatch ended
 //
-// Home of gRPC, like the rest of this folder: callers see values only.
+// gRPC stays inside this folder: callers see values only.
 #pragma once
 
+#include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "plugin/allocation/edits.h"
-#include "plugin/containers/limits.h"
+#include "plugin/kubelet/device_feed.h"
+#include "plugin/kubelet/limits.h"
+#include "plugin/kubelet/socket_file.h"
 
 namespace mgpu::plugin {
-
-struct Device {
-  std::string id;
-  bool healthy = true;
-  bool operator==(const Device&) const = default;
-};
 
 // ContainerAllocateResponse.
 struct Allocated {
@@ -35,16 +33,18 @@ struct Allocated {
   std::vector<std::string> cdi_devices;  // qualified names
 };
 
-// Each may be called on many threads at once.
+// Each may be called on several threads at once.
 struct DevicePluginHandlers {
-  // Answers at once, from memory and local disk.
+  // Returns without waiting for the network.
   std::function<Result<Allocated>(const std::vector<std::string>& ids)> allocate;
-  // Blocks at most kPreStartBudget. Empty: pre_start_required is false. `cancelled` tells
-  // that kubelet no longer waits.
+  // Returns within 30 s, kubelet's limit for PreStartContainer (devicemanager/endpoint.go).
+  // `cancelled` returns true once kubelet no longer waits. If the handler is empty,
+  // pre_start_required is false.
   std::function<Result<void>(const std::vector<std::string>& ids,
                              const std::function<bool()>& cancelled)>
       pre_start;
-  // Registered, or one sentence why not (again); for log and readiness. May be empty.
+  // Called when the plugin becomes registered, and with one sentence when it is not or no longer
+  // registered. May be empty.
   std::function<void(const Result<void>&)> on_registration;
 };
 
@@ -54,22 +54,59 @@ struct DevicePluginOptions {
   std::string socket_name;  // "vke.volcengine.com-mgpu-core.sock"
 };
 
+class PluginServer;
+
 class DevicePlugin {
  public:
-  // Begins to wait for kubelet. An old socket of the same name is replaced.
-  DevicePlugin(DevicePluginOptions options, std::vector<Device> devices,
+  // Starts to wait for kubelet. An existing socket of the same name is replaced.
+  DevicePlugin(DevicePluginOptions options, std::vector<std::string> device_ids,
                DevicePluginHandlers handlers);
-  // Ends the server; calls in work are cancelled and waited for.
+  // Stops the server. Calls in progress are cancelled and waited for.
   ~DevicePlugin();
 
-  // The whole list, sent to kubelet when it differs from the last one. Any thread.
-  void set_devices(std::vector<Device> devices);
-  // kubelet has registered us and is reading the list. Any thread.
-  bool registered() const;
+  // Replaces the list of devices, which are all healthy. It is sent to kubelet if it has changed.
+  // Any thread.
+  void set_devices(std::vector<std::string> ids) { feed_.set(std::move(ids)); }
+  // kubelet has registered the plugin and reads the list. Any thread.
+  bool registered() const { return registered_; }
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  using Clock = std::chrono::steady_clock;
+
+  // The thread checks the sockets and the stream, and takes one step at a time.
+  void run();
+  void step();
+  void check_kubelet_socket();
+  bool check_own_socket();
+  void check_stream();
+  void serve_and_register();
+  std::optional<Result<void>> register_with_kubelet();
+  void stop_server();
+  void report(const Result<void>& outcome);
+  void notify();
+  bool stopping();
+
+  const DevicePluginOptions options_;
+  const DevicePluginHandlers handlers_;
+  const std::string kubelet_socket_;
+  DeviceFeed feed_;
+  std::atomic<bool> registered_ = false;
+
+  Mutex mutex_;
+  ConditionVariable changed_;
+  bool notified_ MGPU_GUARDED_BY(mutex_) = false;
+  bool stopping_ MGPU_GUARDED_BY(mutex_) = false;
+
+  // Used on the thread only.
+  std::optional<FileIdentity> kubelet_;
+  std::unique_ptr<PluginServer> server_;
+  std::optional<Clock::time_point> accepted_;  // when kubelet accepted the registration
+  Clock::time_point next_attempt_;
+  Clock::time_point next_probe_;
+  std::chrono::milliseconds retry_delay_ = kRegisterRetryMin;
+  std::optional<std::string> reported_;  // last problem; empty: registered
+
+  std::thread thread_;
 };
 
 }  // namespace mgpu::plugin

@@ -1,4 +1,4 @@
-// Bounds of talking to kubelet and the container runtime, with their reasons.
+// Limits of the communication with kubelet and the container runtime.
 #pragma once
 
 #include <chrono>
@@ -6,37 +6,36 @@
 
 namespace mgpu::plugin {
 
-// PodResources: 8 cards of 1-MiB devices answer with some 30 MiB; no answer of an honest kubelet is
-// larger than this.
+// A PodResources response for 8 cards of 1-MiB devices has about 30 MiB.
 inline constexpr int kPodResourcesBytesMax = 256 << 20;
 inline constexpr std::chrono::milliseconds kPodResourcesTimeout{5'000};
+// Delay before PodResources is called again after kubelet's rate limit; jitter is added.
+inline constexpr std::chrono::milliseconds kPodResourcesRetry{20};
 inline constexpr std::chrono::milliseconds kRegisterTimeout{15'000};
 inline constexpr std::chrono::milliseconds kRegisterRetryMin{200};
 inline constexpr std::chrono::milliseconds kRegisterRetryMax{5'000};
-// kubelet_internal_checkpoint: 1-MiB devices of 200 GiB make some 4 MB.
+// kubelet_internal_checkpoint with 1-MiB devices of 200 GiB has about 4 MB.
 inline constexpr std::size_t kCheckpointBytesMax = std::size_t{64} << 20;
-// PreStarts that wait at once; kubelet has one for each pod worker.
-inline constexpr int kPluginThreadsMax = 64;
-// Streams of the list at once; kubelet has one.
+// PreStartContainer calls at a time. kubelet makes one for each of its pod workers.
+inline constexpr int kPreStartCallsMax = 64;
+// ListAndWatch streams at a time. kubelet opens one.
 inline constexpr int kListStreamsMax = 4;
-// Threads for everything else: the streams, and Allocate, which kubelet calls one at a time.
-inline constexpr int kPluginThreadsBeside = 12;
-static_assert(kPluginThreadsBeside > kListStreamsMax);
-// How often sockets are looked at: some 10 us of work each time.
+// All other calls at a time: the streams, and Allocate, which kubelet calls one at a time.
+inline constexpr int kOtherCallsMax = 12;
+static_assert(kOtherCallsMax > kListStreamsMax);
+// Interval between checks of the sockets. A check takes about 10 us.
 inline constexpr std::chrono::milliseconds kPluginPoll{250};
-// How often it is looked at whether kubelet still reads a stream: a pod that comes after it has
-// stopped, and before we are registered anew, fails for good. 50 looks a second took 0.5 % of a
+// Interval between checks whether kubelet still reads a stream. A pod that is admitted between the
+// end of the stream and the next registration fails permanently. 50 checks a second took 0.5 % of a
 // core.
 inline constexpr std::chrono::milliseconds kListStreamPoll{100};
-// What calls in work are given when the server ends, before gRPC cancels them.
-inline constexpr std::chrono::milliseconds kPluginDrain{500};
-// Of another program's sentence.
+// Calls in progress have this time when the server stops. After that gRPC cancels them.
+inline constexpr std::chrono::milliseconds kPluginShutdownTimeout{500};
+// Length to which a message of another program is truncated.
 inline constexpr std::size_t kGrpcMessageShown = 1'024;
-// Between two calls of PodResources when kubelet rejects the first for its rate; with jitter.
-inline constexpr std::chrono::milliseconds kPodResourcesRetry{20};
-// Status of a container runtime: its whole configuration, some 20 KiB.
+// The Status response of a container runtime has its whole configuration, about 20 KiB.
 inline constexpr int kRuntimeBytesMax = 4 << 20;
-// Of the name and the version that it gives itself.
+// Length to which the runtime's name and version are truncated.
 inline constexpr std::size_t kRuntimeNameBytesShown = 64;
 
 }  // namespace mgpu::plugin

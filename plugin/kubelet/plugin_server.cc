@@ -3,20 +3,17 @@
 #include <fmt/format.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
-#include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
-#include <optional>
 #include <random>
 #include <utility>
 
 #include "common/base/text.h"
 #include "plugin/allocation/limits.h"
 #include "plugin/kubelet/limits.h"
-#include "plugin/kubelet/plugin_service.h"
 #include "plugin/kubelet/unix_channel.h"
 
 namespace mgpu::plugin {
@@ -26,16 +23,10 @@ Error cannot_serve(const std::string& path, int number) {
   return error(fmt::format("cannot serve on {}: {}", in_quotes(path), std::strerror(number)));
 }
 
-// Where gRPC makes the socket. It is then renamed: gRPC removes the file it made when the server
-// ends, and by then that name may be another process's.
-std::string temporary_socket_path(const std::string& folder) {
-  return fmt::format("{}/.mgpu-{:08x}", folder, std::random_device()());
-}
-
 std::unique_ptr<grpc::Server> listen(const std::string& path, PluginService& service) {
   grpc::ServerBuilder builder;
   grpc::ResourceQuota quota("device plugin");
-  quota.SetMaxThreads(kPluginThreadsMax + kPluginThreadsBeside);
+  quota.SetMaxThreads(kPreStartCallsMax + kOtherCallsMax);
   builder.SetResourceQuota(quota);
   builder.SetMaxReceiveMessageSize(static_cast<int>(kDeviceListBytesMax));
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
@@ -46,67 +37,47 @@ std::unique_ptr<grpc::Server> listen(const std::string& path, PluginService& ser
 
 }  // namespace
 
-struct PluginServer::State {
-  std::string path;
-  std::optional<FileIdentity> identity;
-  PluginService service;
-  std::unique_ptr<grpc::Server> server;
-
-  State(std::string socket_path, const DevicePluginHandlers& handlers, DeviceFeed& feed,
-        std::function<void()> changed)
-      : path(std::move(socket_path)), service(handlers, feed, std::move(changed)) {}
-
-  Result<void> serve(const std::string& folder);
-  void end();
-};
-
-Result<void> PluginServer::State::serve(const std::string& folder) {
-  const std::string birth = temporary_socket_path(folder);
-  for (const std::string& name : {birth, path}) {
-    if (auto fits = check_socket_path(name); !fits) return fits;
-  }
-  if (::access(folder.c_str(), W_OK | X_OK) != 0) return cannot_serve(path, errno);
-  server = listen(birth, service);
-  if (!server) return error(fmt::format("cannot serve on {}", in_quotes(path)));
-  identity = file_identity(birth);
-  if (std::rename(birth.c_str(), path.c_str()) == 0) return {};
-  const int number = errno;
-  identity.reset();
-  return cannot_serve(path, number);
-}
-
-void PluginServer::State::end() {
-  if (identity) remove_file(path, *identity);
-  service.end();
-  if (server) server->Shutdown(std::chrono::system_clock::now() + kPluginDrain);
-}
-
 Result<std::unique_ptr<PluginServer>> PluginServer::start(const DevicePluginOptions& options,
                                                           const DevicePluginHandlers& handlers,
                                                           DeviceFeed& feed,
                                                           std::function<void()> changed) {
-  hold_grpc();
-  auto state = std::make_unique<State>(options.folder + "/" + options.socket_name, handlers, feed,
-                                       std::move(changed));
-  std::unique_ptr<PluginServer> server(new PluginServer(std::move(state)));
-  if (auto served = server->state_->serve(options.folder); !served) return served.error();
+  initialize_grpc();
+  std::unique_ptr<PluginServer> server(new PluginServer(options.folder + "/" + options.socket_name,
+                                                        handlers, feed, std::move(changed)));
+  if (auto served = server->serve(options.folder); !served) return served.error();
   return server;
 }
 
-PluginServer::PluginServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+PluginServer::PluginServer(std::string path, const DevicePluginHandlers& handlers, DeviceFeed& feed,
+                           std::function<void()> changed)
+    : path_(std::move(path)), service_(handlers, feed, std::move(changed)) {}
 
-PluginServer::~PluginServer() {
-  state_->end();
+// gRPC removes the file that it created when the server stops, and by then the name may belong to
+// another process. Hence it creates a file of another name, which is then renamed.
+Result<void> PluginServer::serve(const std::string& folder) {
+  const std::string temporary = fmt::format("{}/.mgpu-{:08x}", folder, std::random_device()());
+  for (const std::string& name : {temporary, path_}) {
+    if (auto fits = check_socket_path(name); !fits) return fits;
+  }
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) return cannot_serve(path_, errno);
+  server_ = listen(temporary, service_);
+  if (!server_) return error(fmt::format("cannot serve on {}", in_quotes(path_)));
+  const auto created = file_identity(temporary);
+  if (std::rename(temporary.c_str(), path_.c_str()) != 0) return cannot_serve(path_, errno);
+  identity_ = created;
+  return {};
 }
 
-PluginServer::Stream PluginServer::stream() const {
-  return state_->service.stream();
+PluginServer::~PluginServer() {
+  if (identity_) remove_file(path_, *identity_);
+  service_.stop();
+  if (server_) server_->Shutdown(std::chrono::system_clock::now() + kPluginShutdownTimeout);
 }
 
 PluginServer::Socket PluginServer::socket() const {
-  const auto found = file_identity(state_->path);
-  if (!found) return Socket::kGone;
-  return found == state_->identity ? Socket::kOurs : Socket::kReplaced;
+  const auto found = file_identity(path_);
+  if (!found) return Socket::kRemoved;
+  return found == identity_ ? Socket::kOwn : Socket::kReplaced;
 }
 
 }  // namespace mgpu::plugin

@@ -15,21 +15,21 @@ namespace {
 
 using grpc::Status;
 using grpc::StatusCode;
-using Stream = PluginServer::Stream;
 
-// Counts one call while it lasts.
-class Place {
+// Counts a call while it runs. It is `accepted` if at most `limit` calls run.
+class CallSlot {
  public:
-  Place(std::atomic<int>& taken, int places) : taken_(taken), free_(++taken <= places) {}
-  ~Place() { --taken_; }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
+  CallSlot(std::atomic<int>& running, int limit)
+      : running_(running), accepted_(++running_ <= limit) {}
+  ~CallSlot() { --running_; }
+  CallSlot(const CallSlot&) = delete;
+  CallSlot& operator=(const CallSlot&) = delete;
 
-  bool free() const { return free_; }
+  bool accepted() const { return accepted_; }
 
  private:
-  std::atomic<int>& taken_;
-  bool free_;
+  std::atomic<int>& running_;
+  const bool accepted_;
 };
 
 template <class Ids>
@@ -37,7 +37,7 @@ std::vector<std::string> texts(const Ids& ids) {
   return {ids.begin(), ids.end()};
 }
 
-Status refusal(const Error& error) {
+Status status_of(const Error& error) {
   return {StatusCode::FAILED_PRECONDITION, std::string(cut_text(error.message, kGrpcMessageShown))};
 }
 
@@ -60,30 +60,23 @@ void write(const Allocated& allocated, v1beta1::ContainerAllocateResponse& respo
   for (const std::string& name : allocated.cdi_devices) response.add_cdi_devices()->set_name(name);
 }
 
-v1beta1::ListAndWatchResponse list_message(const std::vector<Device>& devices) {
-  v1beta1::ListAndWatchResponse message;
-  message.mutable_devices()->Reserve(static_cast<int>(devices.size()));
-  for (const Device& device : devices) {
-    v1beta1::Device& added = *message.add_devices();
-    added.set_id(device.id);
-    added.set_health(device.healthy ? "Healthy" : "Unhealthy");
-  }
-  return message;
-}
-
-// Whether the stream goes on.
-bool send_list(const std::vector<Device>& devices,
+// Returns whether the stream is still open.
+bool send_list(const std::vector<std::string>& ids,
                grpc::ServerWriter<v1beta1::ListAndWatchResponse>& writer) {
-  const v1beta1::ListAndWatchResponse message = list_message(devices);
-  const std::size_t bytes = message.ByteSizeLong();
-  if (bytes > kDeviceListBytesMax) {
-    log_error("device list not sent: kubelet would drop the plugin",
-              {{"devices", std::to_string(devices.size())},
-               {"bytes", std::to_string(bytes)},
-               {"bytes_max", std::to_string(kDeviceListBytesMax)}});
-    return true;
+  v1beta1::ListAndWatchResponse message;
+  message.mutable_devices()->Reserve(static_cast<int>(ids.size()));
+  for (const std::string& id : ids) {
+    v1beta1::Device& added = *message.add_devices();
+    added.set_id(id);
+    added.set_health("Healthy");
   }
-  return writer.Write(message);
+  const std::size_t bytes = message.ByteSizeLong();
+  if (bytes <= kDeviceListBytesMax) return writer.Write(message);
+  log_error("device list not sent, since it exceeds kubelet's message size limit",
+            {{"devices", std::to_string(ids.size())},
+             {"bytes", std::to_string(bytes)},
+             {"bytes_max", std::to_string(kDeviceListBytesMax)}});
+  return true;
 }
 
 }  // namespace
@@ -92,12 +85,12 @@ PluginService::PluginService(const DevicePluginHandlers& handlers, DeviceFeed& f
                              std::function<void()> changed)
     : handlers_(handlers), feed_(feed), changed_(std::move(changed)) {}
 
-void PluginService::end() {
-  ending_ = true;
-  feed_.wake();
+void PluginService::stop() {
+  stopping_ = true;
+  feed_.notify();
 }
 
-void PluginService::become(Stream stream) {
+void PluginService::set_stream(Stream stream) {
   stream_ = stream;
   changed_();
 }
@@ -110,37 +103,32 @@ Status PluginService::GetDevicePluginOptions(grpc::ServerContext*, const v1beta1
 
 Status PluginService::ListAndWatch(grpc::ServerContext* context, const v1beta1::Empty*,
                                    grpc::ServerWriter<v1beta1::ListAndWatchResponse>* writer) {
-  const Place place(streams_, kListStreamsMax);
-  if (!place.free()) {
+  const CallSlot slot(streams_, kListStreamsMax);
+  if (!slot.accepted()) {
     return {StatusCode::RESOURCE_EXHAUSTED,
-            fmt::format("{} streams read the list already", kListStreamsMax)};
+            fmt::format("there are {} ListAndWatch streams already", kListStreamsMax)};
   }
-  become(Stream::kOpen);
-  const Status status = send_lists(*context, *writer);
-  become(Stream::kEnded);
-  return status;
-}
-
-Status PluginService::send_lists(grpc::ServerContext& context,
-                                 grpc::ServerWriter<v1beta1::ListAndWatchResponse>& writer) {
+  set_stream(Stream::kOpen);
+  const auto cancelled = [&] { return stopping_ || context->IsCancelled(); };
   std::uint64_t sent = 0;
-  while (const auto version = feed_.next(sent, [&] { return ending_ || context.IsCancelled(); })) {
-    if (!send_list(*version->devices, writer)) break;
+  while (const auto version = feed_.next(sent, cancelled)) {
+    if (!send_list(*version->ids, *writer)) break;
     sent = version->number;
-    // A list of 1-MiB devices takes tens of megabytes while it is sent.
-    if (version->devices->size() > kDevicesPerRequestMax) ::malloc_trim(0);
+    // A list of 1-MiB devices needs tens of megabytes while it is sent.
+    if (version->ids->size() > kDevicesPerRequestMax) ::malloc_trim(0);
   }
+  set_stream(Stream::kEnded);
   return Status::OK;
 }
 
 Status PluginService::Allocate(grpc::ServerContext*, const v1beta1::AllocateRequest* request,
                                v1beta1::AllocateResponse* response) {
   if (request->container_requests().empty()) {
-    return {StatusCode::INVALID_ARGUMENT, "container_requests is empty; one was expected"};
+    return {StatusCode::INVALID_ARGUMENT, "container_requests is empty"};
   }
   for (const auto& container : request->container_requests()) {
     const auto allocated = handlers_.allocate(texts(container.devices_ids()));
-    if (!allocated) return refusal(allocated.error());
+    if (!allocated) return status_of(allocated.error());
     write(*allocated, *response->add_container_responses());
   }
   return Status::OK;
@@ -149,17 +137,17 @@ Status PluginService::Allocate(grpc::ServerContext*, const v1beta1::AllocateRequ
 Status PluginService::PreStartContainer(grpc::ServerContext* context,
                                         const v1beta1::PreStartContainerRequest* request,
                                         v1beta1::PreStartContainerResponse*) {
-  if (!handlers_.pre_start) return {StatusCode::UNIMPLEMENTED, "PreStartContainer is not offered"};
-  // Bounded below the server's threads, so that one is always left for Allocate: kubelet fails a
-  // pod for good when Allocate is refused.
-  const Place place(pre_starts_, kPluginThreadsMax);
-  if (!place.free()) {
+  if (!handlers_.pre_start) return {StatusCode::UNIMPLEMENTED, "PreStartContainer is not required"};
+  // The limit is below the number of threads, so that one is always free for Allocate: kubelet
+  // fails a pod permanently when Allocate fails.
+  const CallSlot slot(pre_starts_, kPreStartCallsMax);
+  if (!slot.accepted()) {
     return {StatusCode::RESOURCE_EXHAUSTED,
-            fmt::format("{} containers are being prepared already", kPluginThreadsMax)};
+            fmt::format("{} PreStartContainer calls are in progress already", kPreStartCallsMax)};
   }
-  const auto cancelled = [&] { return ending_ || context->IsCancelled(); };
+  const auto cancelled = [&] { return stopping_ || context->IsCancelled(); };
   const auto prepared = handlers_.pre_start(texts(request->devices_ids()), cancelled);
-  return prepared ? Status::OK : refusal(prepared.error());
+  return prepared ? Status::OK : status_of(prepared.error());
 }
 
 }  // namespace mgpu::plugin

@@ -1,4 +1,5 @@
-// kubelet's calls, checked and handed on as values. gRPC's threads call it.
+// The gRPC service of a device plugin: checks kubelet's calls and passes them on as values. Called
+// on gRPC's threads.
 #pragma once
 
 #include <deviceplugin.grpc.pb.h>
@@ -8,19 +9,21 @@
 
 #include "plugin/kubelet/device_feed.h"
 #include "plugin/kubelet/device_plugin.h"
-#include "plugin/kubelet/plugin_server.h"
 
 namespace mgpu::plugin {
 
 class PluginService final : public v1beta1::DevicePlugin::Service {
  public:
-  // `changed` is called when stream() changes.
+  // State of ListAndWatch: not called yet, open, or ended by kubelet.
+  enum class Stream { kNone, kOpen, kEnded };
+
+  // Both references outlive the service. `changed` is called when stream() changes.
   PluginService(const DevicePluginHandlers& handlers, DeviceFeed& feed,
                 std::function<void()> changed);
 
-  // Ends streams and tells PreStarts that they are cancelled.
-  void end();
-  PluginServer::Stream stream() const { return stream_; }
+  // Ends the streams and cancels PreStartContainer calls.
+  void stop();
+  Stream stream() const { return stream_; }
 
   grpc::Status GetDevicePluginOptions(grpc::ServerContext* context, const v1beta1::Empty* request,
                                       v1beta1::DevicePluginOptions* response) override;
@@ -33,17 +36,15 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
                                  v1beta1::PreStartContainerResponse* response) override;
 
  private:
-  void become(PluginServer::Stream stream);
-  grpc::Status send_lists(grpc::ServerContext& context,
-                          grpc::ServerWriter<v1beta1::ListAndWatchResponse>& writer);
+  void set_stream(Stream stream);
 
   const DevicePluginHandlers& handlers_;
   DeviceFeed& feed_;
-  std::function<void()> changed_;
-  std::atomic<bool> ending_ = false;
+  const std::function<void()> changed_;
+  std::atomic<bool> stopping_ = false;
   std::atomic<int> streams_ = 0;
   std::atomic<int> pre_starts_ = 0;
-  std::atomic<PluginServer::Stream> stream_ = PluginServer::Stream::kNone;
+  std::atomic<Stream> stream_ = Stream::kNone;
 };
 
 }  // namespace mgpu::plugin

@@ -16,12 +16,12 @@
 namespace mgpu::plugin {
 namespace {
 
-using Clock = std::chrono::system_clock;  // gRPC's deadlines are of it
+using Clock = std::chrono::system_clock;  // as for gRPC's deadlines
 using List = std::vector<ContainerDevices>;
 
-// kubelet's own limit, as opposed to an answer that is too large for us, which has the same code
-// (kubernetes pkg/kubelet/apis/grpc/ratelimit.go).
-bool rejected_for_its_rate(const grpc::Status& status) {
+// A response above kPodResourcesBytesMax has the same code as kubelet's rate limit (kubernetes
+// pkg/kubelet/apis/grpc/ratelimit.go).
+bool is_rate_limited(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
          status.error_message().find("rate limit") != std::string::npos;
 }
@@ -51,97 +51,82 @@ Result<List> joined(const v1::ListPodResourcesResponse& response, const std::str
 
 }  // namespace
 
-// Callers of one resource: those that came while a call was in flight share the next one, since the
-// answer to the one in flight may be older than what they ask about.
-struct Flights {
-  std::uint64_t begun = 0;
-  std::uint64_t ended = 0;
-  std::shared_ptr<const Result<List>> latest;  // of the flight `ended`
-};
-
 struct PodResources::State {
+  // Calls for one resource. Callers that arrive while a call is in progress share the next call,
+  // since the response of the current one may be older than their request.
+  struct Calls {
+    std::uint64_t started = 0;
+    std::uint64_t finished = 0;
+    std::shared_ptr<const Result<List>> latest;  // of the last finished call
+  };
+
   explicit State(std::string path) : socket(std::move(path)) {}
 
   std::shared_ptr<const Result<List>> shared_list(const std::string& resource,
-                                                  Clock::time_point until);
-  Result<List> list(const std::string& resource, Clock::time_point until);
-  grpc::Status ask(v1::ListPodResourcesResponse& response, Clock::time_point until);
-  grpc::Status ask_once(v1::ListPodResourcesResponse& response, Clock::time_point until);
-  // Some time between once and twice kPodResourcesRetry, and not beyond `until`.
-  void pause(Clock::time_point until);
+                                                  Clock::time_point deadline);
+  grpc::Status call(v1::ListPodResourcesResponse& response, Clock::time_point deadline);
 
   const std::string socket;
   Mutex mutex;
-  ConditionVariable landed;
-  std::map<std::string, Flights> flights MGPU_GUARDED_BY(mutex);
+  ConditionVariable call_finished;
+  std::map<std::string, Calls> calls MGPU_GUARDED_BY(mutex);
   std::shared_ptr<grpc::Channel> channel MGPU_GUARDED_BY(mutex);
   std::minstd_rand random MGPU_GUARDED_BY(mutex){std::random_device()()};
 };
 
+// Returns null at the deadline.
 std::shared_ptr<const Result<List>> PodResources::State::shared_list(const std::string& resource,
-                                                                     Clock::time_point until) {
+                                                                     Clock::time_point deadline) {
   MutexLock lock(mutex);
-  Flights& mine = flights[resource];
-  const std::uint64_t wanted = mine.begun + 1;
-  const auto my_turn = [&] { return mine.ended >= wanted || mine.begun == mine.ended; };
-  if (!landed.wait_until(lock, until, my_turn)) return nullptr;
-  if (mine.ended >= wanted) return mine.latest;
-  ++mine.begun;
+  Calls& shared = calls[resource];
+  const std::uint64_t wanted = shared.started + 1;
+  const auto ready = [&] { return shared.finished >= wanted || shared.started == shared.finished; };
+  if (!call_finished.wait_until(lock, deadline, ready)) return nullptr;
+  if (shared.finished >= wanted) return shared.latest;
+  ++shared.started;
   lock.unlock();
-  auto answer = std::make_shared<const Result<List>>(list(resource, until));
-  lock.lock();
-  ++mine.ended;
-  mine.latest = answer;
-  landed.notify_all();
-  return answer;
-}
-
-Result<List> PodResources::State::list(const std::string& resource, Clock::time_point until) {
   v1::ListPodResourcesResponse response;
-  const grpc::Status status = ask(response, until);
-  if (status.ok()) return joined(response, resource);
-  return error(
-      fmt::format("PodResources at {} did not answer: {}", in_quotes(socket), sentence_of(status)));
+  const grpc::Status status = call(response, deadline);
+  auto list = std::make_shared<const Result<List>>(
+      status.ok() ? joined(response, resource)
+                  : error(fmt::format("PodResources at {} did not answer: {}", in_quotes(socket),
+                                      status_text(status))));
+  lock.lock();
+  ++shared.finished;
+  shared.latest = list;
+  call_finished.notify_all();
+  return list;
 }
 
-grpc::Status PodResources::State::ask(v1::ListPodResourcesResponse& response,
-                                      Clock::time_point until) {
-  bool fresh = false;
+grpc::Status PodResources::State::call(v1::ListPodResourcesResponse& response,
+                                       Clock::time_point deadline) {
+  bool reconnected = false;
   while (true) {
-    const grpc::Status status = ask_once(response, until);
-    const bool again = rejected_for_its_rate(status);
-    // kubelet may have been started anew since the last call: one more try, on a new connection.
-    const bool anew = status.error_code() == grpc::StatusCode::UNAVAILABLE && !fresh;
-    if (Clock::now() >= until || !(again || anew)) return status;
-    fresh = fresh || anew;
-    if (anew) {
-      const MutexLock lock(mutex);
-      channel.reset();
-    } else {
-      pause(until);
-    }
-  }
-}
-
-grpc::Status PodResources::State::ask_once(v1::ListPodResourcesResponse& response,
-                                           Clock::time_point until) {
-  std::shared_ptr<grpc::Channel> used;
-  {
-    const MutexLock lock(mutex);
+    MutexLock lock(mutex);
     if (!channel) channel = unix_channel(socket, kPodResourcesBytesMax);
-    used = channel;
+    const std::shared_ptr<grpc::Channel> used = channel;
+    lock.unlock();
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    const grpc::Status status =
+        v1::PodResourcesLister::NewStub(used)->List(&context, {}, &response);
+    // kubelet may have restarted since the last call, so one more call is made on a new connection.
+    const bool reconnect =
+        status.error_code() == grpc::StatusCode::UNAVAILABLE && !std::exchange(reconnected, true);
+    const bool retry = reconnect || is_rate_limited(status);
+    if (!retry || Clock::now() >= deadline) return status;
+    lock.lock();
+    if (reconnect) {
+      channel.reset();
+      continue;
+    }
+    // Wait for once to twice kPodResourcesRetry.
+    std::uniform_int_distribution<std::int64_t> jitter(0, kPodResourcesRetry.count());
+    const auto until =
+        Clock::now() + kPodResourcesRetry + std::chrono::milliseconds(jitter(random));
+    call_finished.wait_until(lock, std::min<Clock::time_point>(deadline, until),
+                             [] { return false; });
   }
-  grpc::ClientContext context;
-  context.set_deadline(until);
-  return v1::PodResourcesLister::NewStub(used)->List(&context, {}, &response);
-}
-
-void PodResources::State::pause(Clock::time_point until) {
-  MutexLock lock(mutex);
-  const auto least = kPodResourcesRetry;
-  std::uniform_int_distribution<std::int64_t> jitter(0, least.count());
-  const auto wake = Clock::now() + least + std::chrono::milliseconds(jitter(random));
-  landed.wait_until(lock, std::min(until, wake), [] { return false; });
 }
 
 PodResources::PodResources(std::string socket)
@@ -151,11 +136,10 @@ PodResources::~PodResources() = default;
 
 Result<std::vector<ContainerDevices>> PodResources::list(const std::string& resource,
                                                          std::chrono::milliseconds timeout) {
-  const auto state = state_;
-  const auto answer = state->shared_list(resource, Clock::now() + timeout);
-  if (answer) return *answer;
+  const auto list = state_->shared_list(resource, Clock::now() + timeout);
+  if (list) return *list;
   return error(fmt::format("PodResources at {} did not answer within {} ms",
-                           in_quotes(state->socket), timeout.count()));
+                           in_quotes(state_->socket), timeout.count()));
 }
 
 }  // namespace mgpu::plugin

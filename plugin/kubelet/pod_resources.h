@@ -1,5 +1,5 @@
 // kubelet's PodResources API v1 (kubernetes staging/src/k8s.io/kubelet/pkg/apis/podresources/v1/
-// api.proto): which containers have which devices. Ordinary init containers are not in it, nor are
+// api.proto): the devices of each container. It lists neither init containers (except sidecars) nor
 // pod UIDs.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace mgpu::plugin {
 
-// The devices of one resource that one container has, joined: kubelet gives one entry per device.
+// All devices of one resource that a container has. kubelet lists them in one entry per device.
 struct ContainerDevices {
   PodRef pod;
   std::string container;
@@ -24,13 +24,13 @@ struct ContainerDevices {
 // Any thread.
 class PodResources {
  public:
-  // `socket`: "/var/lib/kubelet/pod-resources/kubelet.sock"; connects when needed.
+  // `socket` such as "/var/lib/kubelet/pod-resources/kubelet.sock". Connects when needed.
   explicit PodResources(std::string socket);
   ~PodResources();
 
-  // Containers that have devices of `resource`. Calls at the same time share one answer, since
-  // kubelet allows 100 calls a second in all (1.27+); what it rejects for its rate is asked again
-  // until `timeout`. Errors: one sentence.
+  // Returns the containers that have devices of `resource`. Concurrent calls share one response,
+  // since kubelet allows 100 calls a second from all clients together (1.27+). A call that kubelet
+  // rejects because of this limit is repeated until `timeout`.
   Result<std::vector<ContainerDevices>> list(const std::string& resource,
                                              std::chrono::milliseconds timeout);
 

@@ -1,9 +1,14 @@
-// What the container runtime can do, asked over CRI (kubernetes
-// staging/src/k8s.io/cri-api/pkg/apis/ runtime/v1/api.proto: Version, Status).
+// The container runtime's support of CDI, read over CRI (kubernetes staging/src/k8s.io/cri-api/pkg/
+// apis/runtime/v1/api.proto: Version, Status).
+//
+// containerd lists in Status(verbose) info["config"] whether "enableCDI" is set and which
+// "cdiSpecDirs" it reads (1.7: disabled by default, 2.0: enabled; 2.4: always enabled, and the
+// field is gone). CRI-O resolves CDI names from 1.24.
 #pragma once
 
 #include <chrono>
 #include <string>
+#include <string_view>
 
 #include "common/base/result.h"
 
@@ -12,16 +17,16 @@ namespace mgpu::plugin {
 struct Runtime {
   std::string name;     // "containerd", "cri-o"
   std::string version;  // "v2.2.9"
-  bool cdi = false;     // resolves CDI names from `cdi_dir`
-  std::string why;      // one sentence for the log: why `cdi` is what it is
+  bool cdi = false;     // whether it resolves CDI names from `cdi_dir`
+  std::string why;      // one sentence with the reason, for the log
 };
 
-// `cdi_dir`: where we write our spec. Errors: the socket does not answer; one sentence.
-//
-// containerd says in Status(verbose) info["config"] whether "enableCDI" is on and which
-// "cdiSpecDirs" it reads (1.7: off by default, 2.0: on; absent from 2.4: always on). CRI-O resolves
-// CDI from 1.24.
-Result<Runtime> ask_runtime(const std::string& socket, const std::string& cdi_dir,
-                            std::chrono::milliseconds timeout);
+// `cdi_dir` is the folder of the plugin's CDI spec. Errors: the socket does not answer.
+Result<Runtime> query_runtime(const std::string& socket, const std::string& cdi_dir,
+                              std::chrono::milliseconds timeout);
+
+// Decides on `cdi` and `why`. `config` is info["config"] of Status, or empty. Pure.
+Runtime runtime_of(std::string name, std::string version, std::string_view config,
+                   const std::string& cdi_dir);
 
 }  // namespace mgpu::plugin

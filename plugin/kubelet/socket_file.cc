@@ -14,7 +14,7 @@
 namespace mgpu::plugin {
 namespace {
 
-// With the zero byte at its end.
+// Without the terminating zero byte.
 constexpr std::size_t kSocketPathMax = sizeof(sockaddr_un::sun_path) - 1;
 
 }  // namespace
@@ -34,17 +34,17 @@ Result<void> check_socket_path(const std::string& path) {
                            kSocketPathMax, path.size()));
 }
 
-bool someone_listens(const std::string& path) {
+bool has_listener(const std::string& path) {
   if (!check_socket_path(path)) return false;
   const UniqueFd connection(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!connection.is_open()) return true;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::ranges::copy(path, address.sun_path);
-  const int refused =
+  const int result =
       ::connect(connection.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  // A full queue of connections (EAGAIN) is someone's.
-  return refused == 0 || errno == EAGAIN;
+  // EAGAIN: the queue of connections is full, so a process listens.
+  return result == 0 || errno == EAGAIN;
 }
 
 void remove_file(const std::string& path, const FileIdentity& identity) {

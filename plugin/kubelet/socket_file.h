@@ -1,4 +1,4 @@
-// Unix sockets as files: which one lies at a path, and is anyone behind it. Any thread.
+// The files of Unix sockets. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace mgpu::plugin {
 
-// One file, as opposed to a later one of the same name: file systems give an inode's number again
-// at once, so its time counts too.
+// Identifies a file among all files that have had its name. A file system may reuse an inode number
+// at once, so the modification time is part of the identity.
 struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
@@ -19,13 +19,13 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
-// None: nothing is there, or it cannot be looked at.
+// Returns nothing if there is no file, or if it cannot be read.
 std::optional<FileIdentity> file_identity(const std::string& path);
-// Errors: the path is longer than the address of a Unix socket may be.
+// Errors: the path is too long for the address of a Unix socket.
 Result<void> check_socket_path(const std::string& path);
-// A process accepts connections there.
-bool someone_listens(const std::string& path);
-// Removes the file unless it has become another one.
+// Returns whether a process accepts connections on the socket.
+bool has_listener(const std::string& path);
+// Removes the file unless it has been replaced.
 void remove_file(const std::string& path, const FileIdentity& identity);
 
 }  // namespace mgpu::plugin

@@ -10,6 +10,7 @@
 
 #include <cctype>
 #include <mutex>
+#include <string_view>
 
 #include "common/base/log.h"
 #include "common/base/text.h"
@@ -31,22 +32,24 @@ std::string name_of(grpc::StatusCode code) {
 }
 
 void log_grpc_message(gpr_log_func_args* args) {
-  if (args->severity == GPR_LOG_SEVERITY_ERROR) log_warn("gRPC", {{"says", args->message}});
+  if (args->severity == GPR_LOG_SEVERITY_ERROR)
+    log_warn("gRPC error", {{"message", args->message}});
 }
 
 void log_protobuf_message(google::protobuf::LogLevel level, const char*, int,
                           const std::string& message) {
-  if (level >= google::protobuf::LOGLEVEL_WARNING) log_warn("protobuf", {{"says", message}});
+  if (level >= google::protobuf::LOGLEVEL_WARNING)
+    log_warn("protobuf error", {{"message", message}});
 }
 
-bool plain(char c) {
+bool is_unreserved(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
          std::string_view("/._-~").find(c) != std::string_view::npos;
 }
 
 }  // namespace
 
-void hold_grpc() {
+void initialize_grpc() {
   static std::once_flag once;
   std::call_once(once, [] {
     grpc_init();
@@ -58,25 +61,26 @@ void hold_grpc() {
 std::string unix_target(const std::string& path) {
   std::string target = "unix:";
   for (const char c : path) {
-    target += plain(c) ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    target += is_unreserved(c) ? std::string(1, c)
+                               : fmt::format("%{:02X}", static_cast<unsigned char>(c));
   }
   return target;
 }
 
 std::shared_ptr<grpc::Channel> unix_channel(const std::string& path, int receive_bytes_max) {
-  hold_grpc();
+  initialize_grpc();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(receive_bytes_max);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  // A proxy of the environment is not for local sockets.
+  // Local sockets do not use the proxy of the environment.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
   return grpc::CreateCustomChannel(unix_target(path), grpc::InsecureChannelCredentials(),
                                    arguments);
 }
 
-std::string sentence_of(const grpc::Status& status) {
+std::string status_text(const grpc::Status& status) {
   const std::string text = json_escaped(status.error_message());
   return fmt::format("{}: {}", name_of(status.error_code()), cut_text(text, kGrpcMessageShown));
 }

@@ -1,4 +1,4 @@
-// What every gRPC client and server of this folder shares. Any thread.
+// What all gRPC clients and servers of this folder share. Any thread.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -9,15 +9,16 @@
 
 namespace mgpu::plugin {
 
-// Before anything else of gRPC: keeps it until the process ends, since its shutdown, which the last
-// object of it otherwise waits for, takes up to 10 s (the poller that helps with large writes).
-// What it and protobuf complain of goes to our log.
-void hold_grpc();
-// "unix:/path", with what a URI cannot hold percent-encoded.
+// Must be called before any other use of gRPC. The library stays initialized until the process
+// ends: its shutdown, which otherwise follows the destruction of its last object, takes up to 10 s.
+// Messages of gRPC and protobuf go to the log.
+void initialize_grpc();
+// Returns "unix:/path", percent-encoded as a URI requires.
 std::string unix_target(const std::string& path);
-// Connects at the first call, and shares no connection and no back-off with another channel.
+// The channel connects at the first call. It does not share a connection or a back-off with other
+// channels.
 std::shared_ptr<grpc::Channel> unix_channel(const std::string& path, int receive_bytes_max);
-// "Unavailable: connection refused", cut.
-std::string sentence_of(const grpc::Status& status);
+// Returns "Unavailable: connection refused", truncated to kGrpcMessageShown.
+std::string status_text(const grpc::Status& status);
 
 }  // namespace mgpu::plugin

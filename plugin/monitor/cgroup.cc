@@ -19,7 +19,7 @@ bool all_hex(std::string_view text) {
   return std::all_of(text.begin(), text.end(), is_hex);
 }
 
-// 8-4-4-4-12 with one kind of dash throughout: systemd's names have '_' for '-'.
+// 8-4-4-4-12 digits, separated by '-', or by '_' as in systemd's names.
 bool is_uuid(std::string_view text) {
   const char dash = text[kUidDashes[0]];
   if (dash != '-' && dash != '_') return false;
@@ -30,8 +30,7 @@ bool is_uuid(std::string_view text) {
   return true;
 }
 
-// The uid in "pod<uid>", "kubepods-burstable-pod<uid>.slice" and their like; empty where `part` is
-// none of them.
+// Returns the uid in names like "pod<uid>" and "kubepods-burstable-pod<uid>.slice", or "".
 std::string uid_of(std::string_view part) {
   if (part.ends_with(".slice")) part.remove_suffix(6);
   for (const std::size_t size : {kUidSize, kStaticUidSize}) {
@@ -47,8 +46,8 @@ std::string uid_of(std::string_view part) {
   return {};
 }
 
-// The id in "<id>", "cri-containerd-<id>.scope" and their like; empty where there is none, and for
-// the runtime's own processes beside a container (CRI-O's conmon).
+// Returns the id in names like "<id>" and "cri-containerd-<id>.scope", or "". The runtime's own
+// processes (CRI-O's conmon) are not part of the container.
 std::string_view id_of(std::string_view part) {
   if (part.ends_with(".scope")) part.remove_suffix(6);
   if (part.size() < kContainerIdSize) return {};
@@ -68,8 +67,8 @@ void each_part(std::string_view text, std::string_view separators, Visit visit) 
   }
 }
 
-// The outermost pod, and the first container in it: what follows may be named by the container
-// itself, where it may make cgroups of its own.
+// Returns the outermost pod and the first container in it. The cgroups below may have been created,
+// and named, by the container.
 std::optional<CgroupContainer> container_in(std::string_view path) {
   constexpr std::string_view kDeleted = " (deleted)";
   if (path.ends_with(kDeleted)) path.remove_suffix(kDeleted.size());
@@ -86,21 +85,7 @@ std::optional<CgroupContainer> container_in(std::string_view path) {
   return found;
 }
 
-struct Line {
-  std::string_view controllers;
-  std::string_view path;
-};
-
-// "<hierarchy>:<controllers>:<path>"
-std::optional<Line> read_line(std::string_view text) {
-  const std::size_t first = text.find(':');
-  if (first == std::string_view::npos) return std::nullopt;
-  const std::size_t second = text.find(':', first + 1);
-  if (second == std::string_view::npos) return std::nullopt;
-  return Line{text.substr(first + 1, second - first - 1), text.substr(second + 1)};
-}
-
-// Smaller is better. v1 has one line per hierarchy; kubelet keeps these two in order.
+// The smallest rank is used. v1 has one line per hierarchy; kubelet always sets memory and devices.
 int rank_of(std::string_view controllers) {
   int rank = controllers.empty() ? 2 : 4;  // empty: v2
   if (controllers == "name=systemd") rank = 3;
@@ -115,16 +100,19 @@ int rank_of(std::string_view controllers) {
 }  // namespace
 
 std::optional<CgroupContainer> container_of(std::string_view text) {
-  constexpr int kNone = 5;
-  int best = kNone;
+  int best = 5;  // above all ranks
   std::optional<CgroupContainer> container;
   each_part(text, "\n", [&](std::string_view line) {
-    const auto read = read_line(line);
-    if (!read || rank_of(read->controllers) >= best) return true;
-    auto found = container_in(read->path);
-    if (!found) return true;
-    best = rank_of(read->controllers);
-    container = std::move(found);
+    // "<hierarchy>:<controllers>:<path>"
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == line.npos ? line.npos : line.find(':', first + 1);
+    if (second == line.npos) return true;
+    const int rank = rank_of(line.substr(first + 1, second - first - 1));
+    if (rank >= best) return true;
+    if (auto found = container_in(line.substr(second + 1))) {
+      best = rank;
+      container = std::move(found);
+    }
     return true;
   });
   return container;

@@ -1,4 +1,4 @@
-// From a process to its container, by the cgroup it is in. Pure.
+// Finds the container of a process from its cgroup. Pure.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,14 @@
 namespace mgpu::plugin {
 
 struct CgroupContainer {
-  PodUid uid;                // with dashes, as Kubernetes writes it (static pods: 32 hex digits)
-  std::string container_id;  // 64 hex digits
+  PodUid uid;                // with dashes; of a static pod, 32 hexadecimal digits
+  std::string container_id;  // 64 hexadecimal digits
   bool operator==(const CgroupContainer&) const = default;
 };
 
-// `text` is /proc/<pid>/cgroup: cgroup v1, v2 or both, drivers cgroupfs and systemd, as containerd,
-// CRI-O and docker name them, below any parent. None: not a container of a pod.
+// `text` is /proc/<pid>/cgroup: cgroup v1, v2 or both, with the cgroup drivers cgroupfs and
+// systemd, the names of containerd, CRI-O and docker, and any parent. Returns nothing if the
+// process is in no container of a pod.
 std::optional<CgroupContainer> container_of(std::string_view text);
 
 }  // namespace mgpu::plugin

@@ -11,7 +11,7 @@ namespace {
 using Key = std::tuple<PodUid, std::string, CardUuid>;  // a container on a card
 using PodCard = std::pair<PodUid, CardUuid>;
 
-// What one process says is never believed beyond what a card can have, so that sums stay in range.
+// Limited to the memory of a card, so that sums do not overflow.
 MiB memory_of(const ProcessSample& process) {
   constexpr MiB kMost{kCardMemoryMiBMax};
   return std::min(process.memory.value_or(MiB{}), kMost);
@@ -25,17 +25,17 @@ void add(const ProcessSample& process, ContainerUse& use) {
   use.sm_percent = std::min(100.0, use.sm_percent.value_or(0) + *sm);
 }
 
-// Where the use of each process goes.
+// Finds the entry of a process.
 class Grants {
  public:
   explicit Grants(const std::vector<Record>& records) {
     for (const Record& record : records) {
       if (!record.bound()) continue;
-      for (const CardGrant& grant : record.cards) place(*record.owner, grant);
+      for (const CardGrant& grant : record.cards) add_grant(*record.owner, grant);
     }
   }
 
-  // Null: a stranger.
+  // Returns null if the process holds no share of its card.
   ContainerUse* find(const ProcessSample& process, const ContainerNames& names) {
     if (!process.container) return nullptr;
     const PodUid& pod = process.container->uid;
@@ -48,7 +48,7 @@ class Grants {
   std::vector<ContainerUse> take() { return std::move(uses_); }
 
  private:
-  void place(const Owner& owner, const CardGrant& grant) {
+  void add_grant(const Owner& owner, const CardGrant& grant) {
     const auto [at, is_new] =
         by_container_.try_emplace({owner.uid, owner.container, grant.uuid}, uses_.size());
     if (!is_new) return;
@@ -76,10 +76,9 @@ Joined join(const std::vector<Record>& records, const std::vector<ProcessSample>
   for (const ProcessSample& process : processes) {
     if (ContainerUse* const use = grants.find(process, names)) {
       add(process, *use);
-      continue;
+    } else {
+      joined.unmanaged[process.card] += memory_of(process);
     }
-    joined.unmanaged[process.card] += memory_of(process);
-    joined.strangers.push_back(process);
   }
   joined.containers = grants.take();
   return joined;

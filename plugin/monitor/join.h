@@ -1,4 +1,4 @@
-// Use joined with grants: which container uses what of which card. Pure.
+// Assigns the use of the cards to the containers that hold shares of them. Pure.
 #pragma once
 
 #include <map>
@@ -12,35 +12,34 @@
 
 namespace mgpu::plugin {
 
-// A process on a card, and where it belongs.
+// A process on a card, and its container.
 struct ProcessSample {
   CardUuid card;
   std::int64_t pid = 0;
   std::optional<MiB> memory;
   std::optional<double> sm_percent;
-  std::optional<CgroupContainer> container;  // none: not a pod's
+  std::optional<CgroupContainer> container;  // not set outside of pods
 };
 
-// A container id of the runtime -> name in the pod, from pod statuses.
+// Names of containers by the runtime's container id, from the status of the pods.
 using ContainerNames = std::map<std::string, std::string>;
 
 struct ContainerUse {
   Owner owner;
   CardGrant grant;
-  MiB memory_used;                   // sum over its processes on this card
-  std::optional<double> sm_percent;  // of the whole card, at most 100; none: no sample
+  MiB memory_used;                   // by its processes on this card
+  std::optional<double> sm_percent;  // of the whole card, at most 100; not set without a sample
   std::int32_t processes = 0;
 };
 
 struct Joined {
-  std::vector<ContainerUse> containers;  // one per bound record and card, used or not
-  // Memory of processes on cards of ours that belong to no container with a grant on that card.
+  std::vector<ContainerUse> containers;  // one for each bound record and card
+  // Memory of processes that belong to no container with a grant on their card.
   std::map<CardUuid, MiB> unmanaged;
-  std::vector<ProcessSample> strangers;  // those processes
 };
 
-// A process belongs to the record of its pod and container; where the container's id is not in
-// `names` yet, to the pod's only record on that card, if it has only one.
+// A process belongs to the record of its pod and container. If the container's id is not in `names`
+// yet, it belongs to the pod's record on that card, provided that there is only one.
 Joined join(const std::vector<Record>& records, const std::vector<ProcessSample>& processes,
             const ContainerNames& names);
 

@@ -1,4 +1,4 @@
-// Bounds of sampling the use of cards, with their reasons.
+// Limits of monitoring.
 #pragma once
 
 #include <chrono>
@@ -6,9 +6,9 @@
 
 namespace mgpu::plugin {
 
-// Use is sampled so often; /metrics answers with the last sample.
+// Interval between samples. /metrics returns the last sample.
 inline constexpr std::chrono::milliseconds kMonitorPeriod{5'000};
-// Processes of one card that are looked at.
+// Number of processes that are read for one card.
 inline constexpr std::size_t kProcessesPerCardMax = 4'096;
 inline constexpr std::size_t kProcFileBytesMax = 64 * 1024;
 

@@ -8,21 +8,9 @@
 namespace mgpu::plugin {
 namespace {
 
-std::optional<double> some(double value) {
-  return value;
-}
-
-double bytes(MiB memory) {
-  return static_cast<double>(memory.value()) * 1'048'576.0;
-}
-
 std::optional<double> bytes(std::optional<MiB> memory) {
   if (!memory) return std::nullopt;
-  return bytes(*memory);
-}
-
-double ratio(Percent core) {
-  return static_cast<double>(core.value()) / 100;
+  return static_cast<double>(memory->value()) * 1'048'576.0;
 }
 
 std::optional<double> ratio(std::optional<double> percent) {
@@ -30,10 +18,8 @@ std::optional<double> ratio(std::optional<double> percent) {
   return *percent / 100;
 }
 
-// How much of what it was granted it uses.
-std::optional<double> usage_of_grant(const ContainerUse& use) {
-  if (!use.sm_percent || use.grant.share.core.zero()) return std::nullopt;
-  return *use.sm_percent / static_cast<double>(use.grant.share.core.value());
+std::optional<double> ratio(Percent core) {
+  return static_cast<double>(core.value()) / 100;
 }
 
 struct CardView {
@@ -42,7 +28,7 @@ struct CardView {
   MiB unmanaged;
 };
 
-// One family each; none: this card or container has no such series.
+// One family. `value` returns nothing if the card or container has no such series.
 template <class Subject>
 struct Metric {
   const char* name;
@@ -52,41 +38,51 @@ struct Metric {
 
 constexpr Metric<CardView> kCardMetrics[] = {
     {"mgpu_card_memory_total_bytes", "Memory of the card.",
-     [](const CardView& card) { return some(bytes(card.reading.facts.memory)); }},
-    {"mgpu_card_memory_used_bytes", "Memory in use, by whatever process.",
+     [](const CardView& card) { return bytes(card.reading.facts.memory); }},
+    {"mgpu_card_memory_used_bytes", "Memory of the card used by all processes.",
      [](const CardView& card) { return bytes(card.reading.memory_used); }},
-    {"mgpu_card_memory_allocated_bytes", "Memory granted to containers.",
-     [](const CardView& card) { return some(bytes(card.allocated.memory)); }},
-    {"mgpu_card_core_allocated_ratio", "Compute granted to containers, 1 = the card.",
-     [](const CardView& card) { return some(ratio(card.allocated.core)); }},
-    {"mgpu_card_sm_utilization_ratio", "Compute in use, 1 = the card.",
+    {"mgpu_card_memory_allocated_bytes", "Memory of the card allocated to containers.",
+     [](const CardView& card) { return bytes(card.allocated.memory); }},
+    {"mgpu_card_core_allocated_ratio",
+     "Compute of the card allocated to containers; 1 is the card.",
+     [](const CardView& card) { return ratio(card.allocated.core); }},
+    {"mgpu_card_sm_utilization_ratio", "Compute of the card used by all processes; 1 is the card.",
      [](const CardView& card) { return ratio(card.reading.sm_percent); }},
-    {"mgpu_card_healthy", "1 where the card is offered to pods.",
-     [](const CardView& card) { return some(card.reading.facts.healthy() ? 1 : 0); }},
+    {"mgpu_card_healthy", "1 while the card is healthy, else 0.",
+     [](const CardView& card) {
+       return std::optional<double>(card.reading.facts.healthy() ? 1 : 0);
+     }},
     {"mgpu_unmanaged_memory_bytes",
-     "Memory of processes that hold no share of the card they are on.",
-     [](const CardView& card) { return some(bytes(card.unmanaged)); }},
+     "Memory of the card used by processes without an allocation on it.",
+     [](const CardView& card) { return bytes(card.unmanaged); }},
 };
 
 constexpr Metric<ContainerUse> kContainerMetrics[] = {
-    {"mgpu_container_memory_limit_bytes", "Memory granted on this card.",
-     [](const ContainerUse& use) { return some(bytes(use.grant.share.memory)); }},
-    {"mgpu_container_memory_used_bytes", "Memory in use on this card.",
-     [](const ContainerUse& use) { return some(bytes(use.memory_used)); }},
-    {"mgpu_container_core_limit_ratio", "Compute granted, 1 = the card.",
-     [](const ContainerUse& use) { return some(ratio(use.grant.share.core)); }},
-    {"mgpu_container_sm_utilization_ratio", "Compute in use, 1 = the card.",
+    {"mgpu_container_memory_limit_bytes", "Memory of the card allocated to the container.",
+     [](const ContainerUse& use) { return bytes(use.grant.share.memory); }},
+    {"mgpu_container_memory_used_bytes", "Memory of the card used by the container.",
+     [](const ContainerUse& use) { return bytes(use.memory_used); }},
+    {"mgpu_container_core_limit_ratio",
+     "Compute of the card allocated to the container; 1 is the card.",
+     [](const ContainerUse& use) { return ratio(use.grant.share.core); }},
+    {"mgpu_container_sm_utilization_ratio",
+     "Compute of the card used by the container; 1 is the card.",
      [](const ContainerUse& use) { return ratio(use.sm_percent); }},
-    {"mgpu_container_core_usage_ratio", "Compute in use, 1 = all that is granted.",
-     [](const ContainerUse& use) { return usage_of_grant(use); }},
-    {"mgpu_container_processes", "Processes on this card.",
-     [](const ContainerUse& use) { return some(use.processes); }},
+    {"mgpu_container_core_usage_ratio",
+     "Compute used by the container; 1 is all that is allocated to it.",
+     [](const ContainerUse& use) {
+       const Percent core = use.grant.share.core;
+       if (!use.sm_percent || core.zero()) return std::optional<double>();
+       return std::optional(*use.sm_percent / static_cast<double>(core.value()));
+     }},
+    {"mgpu_container_processes", "Number of processes of the container on the card.",
+     [](const ContainerUse& use) { return std::optional<double>(use.processes); }},
 };
 
 template <class Subject>
 using Labelled = std::vector<std::pair<Labels, Subject>>;
 
-// Every family, those without a series too: they replace what was there.
+// Adds all families, since one without series removes the series of the last update.
 template <class Subject, std::size_t N>
 void add_families(const Metric<Subject> (&metrics)[N], const Labelled<Subject>& subjects,
                   std::vector<MetricFamily>& families) {
@@ -101,30 +97,15 @@ void add_families(const Metric<Subject> (&metrics)[N], const Labelled<Subject>& 
   }
 }
 
-// What a record says is never believed beyond what a card can have, so that sums stay in range.
-Share bounded(const Share& share) {
-  constexpr MiB kMost{kCardMemoryMiBMax};
-  return {std::min(share.core, kWholeCard), std::min(share.memory, kMost)};
-}
-
 std::map<CardUuid, Share> allocated_by_card(const Joined& joined) {
   std::map<CardUuid, Share> allocated;
   for (const ContainerUse& use : joined.containers) {
-    allocated[use.grant.uuid] += bounded(use.grant.share);
+    // Limited to one card, so that sums do not overflow.
+    const Share& share = use.grant.share;
+    allocated[use.grant.uuid] +=
+        Share{std::min(share.core, kWholeCard), std::min(share.memory, MiB(kCardMemoryMiBMax))};
   }
   return allocated;
-}
-
-std::map<std::tuple<PodRef, std::string, CardUuid>, const ContainerUse*> by_name(
-    const Joined& joined) {
-  std::map<std::tuple<PodRef, std::string, CardUuid>, const ContainerUse*> uses;
-  for (const ContainerUse& use : joined.containers) {
-    const auto key = std::tuple(use.owner.pod, use.owner.container, use.grant.uuid);
-    const auto [at, is_new] = uses.try_emplace(key, &use);
-    // A pod and its successor of the same name, while the first one's record is still there.
-    if (!is_new && use.processes > at->second->processes) at->second = &use;
-  }
-  return uses;
 }
 
 Labels container_labels(const ContainerUse& use) {
@@ -142,27 +123,31 @@ MonitorMetrics::MonitorMetrics(Metrics& metrics, NodeName node, std::string driv
 
 void MonitorMetrics::update(const std::vector<CardReading>& cards, const Joined& joined,
                             const std::vector<Overuse>& over) {
-  const Uses uses = by_name(joined);
-  count_over_limit(uses, over);
+  Uses uses;
+  for (const ContainerUse& use : joined.containers) {
+    const ContainerKey key(use.owner.pod, use.owner.container, use.grant.uuid);
+    const auto [at, is_new] = uses.try_emplace(key, &use);
+    // A pod may have replaced another one of the same name whose record still exists.
+    if (!is_new && use.processes > at->second->processes) at->second = &use;
+  }
+  for (const Overuse& one : over) {
+    ++over_limit_[{one.owner.pod, one.owner.container, one.grant.uuid}];
+  }
+  std::erase_if(over_limit_, [&](const auto& counted) { return !uses.contains(counted.first); });
   std::vector<MetricFamily> families;
   add_cards(cards, joined, families);
   add_containers(uses, families);
   metrics_.replace(std::move(families));
 }
 
-void MonitorMetrics::count_over_limit(const Uses& uses, const std::vector<Overuse>& over) {
-  for (const Overuse& one : over) {
-    ++over_limit_[{one.owner.pod, one.owner.container, one.grant.uuid}];
-  }
-  std::erase_if(over_limit_, [&](const auto& counted) { return !uses.contains(counted.first); });
-}
-
 void MonitorMetrics::add_cards(const std::vector<CardReading>& cards, const Joined& joined,
                                std::vector<MetricFamily>& families) const {
   const auto allocated = allocated_by_card(joined);
   Labelled<CardView> views;
-  MetricFamily about{
-      "mgpu_card_info", "1 for each card of the node.", prometheus::MetricType::Gauge, {}};
+  MetricFamily about{"mgpu_card_info",
+                     "1 for each card of the node, with its model and driver.",
+                     prometheus::MetricType::Gauge,
+                     {}};
   for (const CardReading& card : cards) {
     const CardUuid& uuid = card.facts.uuid;
     const auto granted = allocated.find(uuid);
@@ -183,7 +168,7 @@ void MonitorMetrics::add_cards(const std::vector<CardReading>& cards, const Join
 void MonitorMetrics::add_containers(const Uses& uses, std::vector<MetricFamily>& families) const {
   Labelled<ContainerUse> subjects;
   MetricFamily over{"mgpu_container_over_limit_total",
-                    "Times that it began to use more memory than it was granted.",
+                    "Number of times the container exceeded the memory allocated to it.",
                     prometheus::MetricType::Counter,
                     {}};
   for (const auto& [key, use] : uses) {

@@ -1,8 +1,8 @@
-// Cards and what containers use of them, as metrics. A scrape costs the text of what the last
-// update() left: no driver is asked, no file read.
+// The metrics of cards, and of containers that use them. A scrape returns the last update() without
+// a call of the driver.
 //
-// Labels: cards have node, index and uuid; containers namespace, pod, container, index and uuid.
-// Never a pid, an id of a container or a pod's uid: they would make series without end.
+// Labels: cards have node, index and uuid; containers have namespace, pod, container, index and
+// uuid. Pids, container ids and pod uids are not labels, since their number is unbounded.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +23,18 @@ namespace mgpu::plugin {
 
 struct CardReading {
   CardFacts facts;
-  std::optional<MiB> memory_used;    // of the whole card; none: the driver does not say
-  std::optional<double> sm_percent;  // the same
+  std::optional<MiB> memory_used;    // not set if the driver does not report it
+  std::optional<double> sm_percent;  // of the whole card; not set without a sample
 };
 
 // One thread.
 class MonitorMetrics {
  public:
-  // `metrics` outlives it. `driver` names what the cards are read from: "NVML 12.580 (...)".
+  // `metrics` outlives it. `driver` is the label of the source of the cards: "NVML 12.580 (...)".
   MonitorMetrics(Metrics& metrics, NodeName node, std::string driver);
 
-  // Everything as of this sample. Containers and cards that are not in it are gone from the
-  // metrics; what is not known (a utilisation without a sample) is left out, not zero. `over`:
-  // what Watchdog::step returned for this sample.
+  // Replaces all series by those of this sample. Unknown values have no series. `over` is the
+  // result of Watchdog::step for this sample.
   void update(const std::vector<CardReading>& cards, const Joined& joined,
               const std::vector<Overuse>& over);
 
@@ -43,7 +42,6 @@ class MonitorMetrics {
   using ContainerKey = std::tuple<PodRef, std::string, CardUuid>;
   using Uses = std::map<ContainerKey, const ContainerUse*>;
 
-  void count_over_limit(const Uses& uses, const std::vector<Overuse>& over);
   void add_cards(const std::vector<CardReading>& cards, const Joined& joined,
                  std::vector<MetricFamily>& families) const;
   void add_containers(const Uses& uses, std::vector<MetricFamily>& families) const;

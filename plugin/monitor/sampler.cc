@@ -9,9 +9,10 @@
 namespace mgpu::plugin {
 namespace {
 
-// Field 22 of /proc/<pid>/stat. The second one, the program's name in brackets, may hold anything.
+// Field 22 of /proc/<pid>/stat. Field 2, the program's name in parentheses, may have any
+// characters.
 std::optional<std::uint64_t> read_start_time(std::string_view stat) {
-  constexpr int kFieldsBefore = 20;  // from the bracket to field 22, each after a blank
+  constexpr int kFieldsBefore = 20;  // from the parenthesis to field 22, each after a space
   std::size_t at = stat.rfind(')');
   for (int i = 0; i < kFieldsBefore && at != std::string_view::npos; ++i) {
     at = stat.find(' ', at + 1);
@@ -42,7 +43,7 @@ std::optional<ProcessSample> ProcessSampler::sample_one(const CardProcess& proce
   }
   const auto text =
       read_file(proc_root_ + "/" + std::to_string(process.pid) + "/cgroup", kProcFileBytesMax);
-  // Between the two reads the pid may have passed to another process.
+  // The pid may have been reused between the two reads.
   if (!text || start_time_of(process.pid) != start) return std::nullopt;
   sample.container = container_of(*text);
   if (sample.container) known_.insert_or_assign(process.pid, Known{*start, *sample.container});
@@ -51,18 +52,14 @@ std::optional<ProcessSample> ProcessSampler::sample_one(const CardProcess& proce
 
 std::vector<ProcessSample> ProcessSampler::sample(const std::vector<CardProcess>& processes) {
   std::vector<ProcessSample> samples;
-  std::set<std::int64_t> here;
-  absent_ = 0;
+  std::set<std::int64_t> running;
   for (const CardProcess& process : processes) {
     auto one = process.pid > 0 ? sample_one(process) : std::nullopt;
-    if (!one) {
-      ++absent_;
-      continue;
-    }
-    here.insert(process.pid);
+    if (!one) continue;
+    running.insert(process.pid);
     samples.push_back(*std::move(one));
   }
-  std::erase_if(known_, [&](const auto& known) { return !here.contains(known.first); });
+  std::erase_if(known_, [&](const auto& known) { return !running.contains(known.first); });
   return samples;
 }
 

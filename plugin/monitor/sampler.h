@@ -1,4 +1,4 @@
-// Where the processes on the cards belong: reads their cgroups below a /proc. One thread.
+// Finds the containers of the processes on the cards, from their cgroups in /proc. One thread.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +14,26 @@
 
 namespace mgpu::plugin {
 
-// What the driver says of one process on one card.
+// A process on a card, as reported by the driver.
 struct CardProcess {
   CardUuid card;
-  std::int64_t pid = 0;              // in the pid namespace of the node
-  std::optional<MiB> memory;         // none: not known
-  std::optional<double> sm_percent;  // none: no sample
+  std::int64_t pid = 0;              // in the node's pid namespace
+  std::optional<MiB> memory;         // not set if unknown
+  std::optional<double> sm_percent;  // not set without a sample
 };
 
 class ProcessSampler {
  public:
-  // `proc_root` is the node's /proc, as seen from here.
+  // `proc_root` is the path of the node's /proc.
   explicit ProcessSampler(std::string proc_root) : proc_root_(std::move(proc_root)) {}
 
-  // Processes that have ended since the driver spoke are left out, as are pids that are none (the
-  // driver gives 0 for what it cannot name). One small file is read per process, and its cgroup
-  // once: a container's processes stay in theirs.
+  // Skips processes that have ended since the driver reported them, and invalid pids (the driver
+  // reports 0 for processes that it cannot see). The cgroup of a process is read once, since
+  // processes of a container do not leave its cgroup.
   std::vector<ProcessSample> sample(const std::vector<CardProcess>& processes);
 
-  // Of the last sample, processes that were left out. All of them, again and again: proc_root is
-  // not the node's.
-  std::size_t absent() const { return absent_; }
-
  private:
-  // A pid is given out again, but not with the same start.
+  // The start time identifies a process, since pids are reused.
   struct Known {
     std::uint64_t start_time = 0;
     CgroupContainer container;
@@ -48,7 +44,6 @@ class ProcessSampler {
 
   std::string proc_root_;
   std::map<std::int64_t, Known> known_;
-  std::size_t absent_ = 0;
 };
 
 }  // namespace mgpu::plugin

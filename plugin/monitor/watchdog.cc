@@ -6,7 +6,7 @@ namespace mgpu::plugin {
 namespace {
 
 constexpr int kSamplesUntilOver = 2;
-constexpr MiB kSlack{64};                // contexts and the driver's own buffers come and go
+constexpr MiB kSlack{64};                // for contexts and buffers of the driver
 constexpr std::int64_t kSlackPart = 50;  // 2 % of what is granted
 
 bool exceeds(const ContainerUse& use) {
@@ -19,7 +19,7 @@ bool exceeds(const ContainerUse& use) {
 
 std::vector<Overuse> Watchdog::step(const std::vector<ContainerUse>& use) {
   std::map<std::tuple<PodUid, std::string, CardUuid>, Entry> next;
-  std::vector<Overuse> new_ones;
+  std::vector<Overuse> newly_over;
   for (const ContainerUse& container : use) {
     if (!exceeds(container)) continue;
     const auto key =
@@ -28,10 +28,10 @@ std::vector<Overuse> Watchdog::step(const std::vector<ContainerUse>& use) {
     const int samples = before == entries_.end() ? 0 : before->second.samples;
     const Overuse overuse{container.owner, container.grant, container.memory_used};
     next.insert_or_assign(key, Entry{std::min(samples + 1, kSamplesUntilOver + 1), overuse});
-    if (samples + 1 == kSamplesUntilOver) new_ones.push_back(overuse);
+    if (samples + 1 == kSamplesUntilOver) newly_over.push_back(overuse);
   }
   entries_ = std::move(next);
-  return new_ones;
+  return newly_over;
 }
 
 std::vector<Overuse> Watchdog::over() const {

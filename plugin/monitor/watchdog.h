@@ -1,10 +1,10 @@
-// Compares what containers use with what they hold. Pure state machine: one step per sample.
+// Finds containers that use more memory than they hold. A pure state machine with one step for each
+// sample:
 //
-//   Within --over limit + slack--> Suspect --again--> Over (told once) --within--> Within
+//   Within --above limit and slack--> Suspected --again--> Over (reported once) --below--> Within
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -22,10 +22,10 @@ struct Overuse {
 // One thread.
 class Watchdog {
  public:
-  // More than its memory plus max(64 MiB, 2 %), in two samples running. Returns those that are over
-  // since this sample.
+  // A container is over its limit if it exceeds it by more than 64 MiB and 2 % in two consecutive
+  // samples. Returns the containers that are over since this sample.
   std::vector<Overuse> step(const std::vector<ContainerUse>& use);
-  // Over now.
+  // Returns all containers that are over.
   std::vector<Overuse> over() const;
 
  private:

@@ -1,5 +1,5 @@
-// Events on pods and on the node (core/v1 Event), for `kubectl describe`. Equal events are counted
-// on one object, as kubelet's own are.
+// Events on pods and on the node (core/v1 Event), which `kubectl describe` shows. Equal events are
+// counted on one object, as kubelet's own events are.
 #pragma once
 
 #include <cstdint>
@@ -25,54 +25,51 @@ struct Event {
   std::string message;  // one sentence that says what to do
 };
 
-// Any thread; never waits: what cannot be sent now or is over kEventsInFlightMax is dropped
-// and counted. No callback runs after the destructor returns.
+// Any thread. Calls do not block: an event beyond kEventsInFlightMax requests is dropped and
+// counted. No callback runs after the destructor returns.
 class EventRecorder {
  public:
-  // `transport` outlives it. `now` gives RFC 3339 UTC, on any thread; none: the
-  // machine's time.
+  // `transport` outlives the recorder. `now` returns the time as RFC 3339 in UTC, on any thread.
   EventRecorder(NodeName node, kube::Transport& transport, std::function<std::string()> now);
 
-  // `uid` may be empty where it is not known.
+  // `uid` may be empty.
   void on_pod(const PodRef& pod, const PodUid& uid, const Event& event);
   void on_node(const Event& event);
-  // Occurrences that were not sent, or whose request failed.
+  // Events that were not sent, or whose request failed.
   std::uint64_t dropped() const;
 
  private:
-  // Events are counted by what they are about, their reason, message and type.
-  using Key = std::tuple<std::string, std::string, std::string, std::string, std::string>;
-  // One event as it stands at the API server, or is on its way there.
-  struct Remembered {
+  // Events are equal if their object, reason, message and type are.
+  using Key = std::tuple<std::string, std::string, std::string, std::string, bool>;
+  struct Recorded {
     kube::EventObject event;
-    std::uint64_t count = 0;    // occurrences
-    std::uint64_t written = 0;  // of them, what the server knows
-    std::uint64_t sending = 0;  // the same once the request under way is done; 0: there is none
+    std::uint64_t count = 0;    // how often it occurred
+    std::uint64_t written = 0;  // the count that the API server has
+    std::uint64_t sending = 0;  // the count in the request in flight; 0: no request
     std::uint64_t last_use = 0;
   };
 
-  static Key key_of(const kube::EventObject& event);
-  void record(kube::EventObject event);
+  void record(kube::EventObject object, const Event& event);
   void send(const Key& key, kube::Request request);
-  void on_answer(const Key& key, const kube::Response& answer);
+  void on_response(const Key& key, const kube::Response& response);
 
-  std::optional<kube::Request> begin(const Key& key, kube::EventObject event) MGPU_REQUIRES(mutex_);
-  std::optional<kube::Request> begin_next(Remembered& entry, const std::string& time)
+  // These return the request to send next, if there is one.
+  std::optional<kube::Request> add(const Key& key, kube::EventObject event) MGPU_REQUIRES(mutex_);
+  std::optional<kube::Request> next_request(Recorded& entry, const std::string& time)
       MGPU_REQUIRES(mutex_);
-  std::optional<kube::Request> after(const Key& key, const kube::Response& answer,
-                                     const std::string& time) MGPU_REQUIRES(mutex_);
-  void make_room() MGPU_REQUIRES(mutex_);
+  std::optional<kube::Request> finish(const Key& key, const kube::Response& response,
+                                      const std::string& time) MGPU_REQUIRES(mutex_);
 
   const NodeName node_;
   kube::Transport& transport_;
   const std::function<std::string()> now_;
 
   mutable Mutex mutex_;
-  std::map<Key, Remembered> remembered_ MGPU_GUARDED_BY(mutex_);
+  std::map<Key, Recorded> recorded_ MGPU_GUARDED_BY(mutex_);
   std::size_t in_flight_ MGPU_GUARDED_BY(mutex_) = 0;
   std::uint64_t uses_ MGPU_GUARDED_BY(mutex_) = 0;
   std::uint64_t dropped_ MGPU_GUARDED_BY(mutex_) = 0;
-  CallbackGuard callbacks_;  // ends first
+  CallbackGuard callbacks_;  // destroyed first
 };
 
 }  // namespace mgpu::plugin

@@ -1,13 +1,13 @@
-// Bounds of Events, with their reasons.
+// Limits of Events.
 #pragma once
 
 #include <cstddef>
 
 namespace mgpu::plugin {
 
-// Different events remembered, so that equal ones are counted rather than written again.
+// Events whose count is kept, so that an equal one updates the same object.
 inline constexpr std::size_t kEventsRememberedMax = 1'024;
-// kubelet cuts its own at the same length (core/v1 Event.message, apiserver validation).
+// kubelet truncates its messages to the same length (core/v1 Event.message, apiserver validation).
 inline constexpr std::size_t kEventMessageMax = 1'024;
 inline constexpr std::size_t kEventsInFlightMax = 16;
 

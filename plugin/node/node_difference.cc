@@ -31,14 +31,14 @@ void compare_cards(const NodeReport& report, const kube::Node& node, const Contr
   if (found != node.metadata.annotations.end() && found->second == cards) return;
   if (cards.size() > kCardsAnnotationBytesMax) {
     difference.problem = fmt::format(
-        "annotation {} of {} cards would have {} bytes, want at most {}: not written",
+        "annotation {} is not written: {} cards need {} bytes, the limit is {}",
         contract.node_cards, report.cards.size(), cards.size(), kCardsAnnotationBytesMax);
     return;
   }
   difference.cards = std::move(cards);
 }
 
-// Times are not compared: a heartbeat alone is not worth a write.
+// Times are not compared, since a newer heartbeat alone does not justify a write.
 void compare_condition(const NodeReport& report, const kube::Node& node, const std::string& now,
                        NodeDifference& difference) {
   const kube::Condition wanted{std::string(kConditionType), std::string(text_of(report.ready)),
@@ -48,8 +48,9 @@ void compare_condition(const NodeReport& report, const kube::Node& node, const s
   if (found != node.conditions.end() && *found == wanted) return;
   difference.status.condition = wanted;
   difference.status.heartbeat_time = now;
-  const bool same_status = found != node.conditions.end() && found->status == wanted.status;
-  if (!same_status) difference.status.transition_time = now;
+  if (found == node.conditions.end() || found->status != wanted.status) {
+    difference.status.transition_time = now;
+  }
 }
 
 void compare_capacity(const NodeReport& report, const kube::Node& node, const Contract& contract,

@@ -1,5 +1,4 @@
-// What must be written so that the node object says what the report says. A value for the
-// publisher; no I/O.
+// The fields that must be written so that the Node object matches a report. No I/O.
 #pragma once
 
 #include <optional>
@@ -15,15 +14,14 @@ namespace mgpu::plugin {
 inline constexpr std::string_view kConditionType = "MGPUReady";
 
 struct NodeDifference {
-  std::optional<std::string> cards;  // the annotation
+  std::optional<std::string> cards;  // new value of the annotation mgpu-cards
   kube::NodeStatusChange status;
-  std::string problem;  // a sentence where something of the report cannot be written
+  std::string problem;  // one sentence if a part of the report cannot be written, else empty
 
-  bool status_differs() const { return !status.capacity.empty() || status.condition; }
-  bool none() const { return !cards && !status_differs(); }
+  bool none() const { return !cards && status.capacity.empty() && !status.condition; }
 };
 
-// `now`: RFC 3339, for the condition's times.
+// `now` is RFC 3339, for the times of the condition.
 NodeDifference difference(const NodeReport& report, const kube::Node& node,
                           const Contract& contract, const std::string& now);
 

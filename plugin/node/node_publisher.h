@@ -1,32 +1,34 @@
-// What the node object says of the cards: the annotation mgpu-cards, the condition MGPUReady and
-// capacity of mgpu-memory (where it is not a device-plugin resource), written on change only and
-// brought back where somebody else changed them.
+// Keeps the Node object of this node equal to the last report: the annotation mgpu-cards, the
+// condition MGPUReady, and the capacity of mgpu-memory unless kubelet publishes it.
+// It writes only what differs, and writes it again when another writer changes it.
 //
 //             node read            differs
 //   Unknown --------------> Idle ------------> Writing ---- fails ----> Waiting
-//                            ^ |                 |                         |
-//                no such node| | equal: settled  +-- works --> Idle <------+
-//                            +-+
+//                                                |                         |
+//                                                +-- succeeds --> Idle <---+
 //
-// Idle compares whenever a report or a node event comes. Waits grow. What somebody else changes is
-// written again at once the first time, and with growing waits where that does not end.
+// A report and a change of the node are compared in Idle. Waits grow from failure to failure. The
+// first change by another writer is corrected at once, later ones with growing delays.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "common/base/callback_guard.h"
 #include "common/contract/contract.h"
+#include "common/kube/reflector.h"
 #include "common/kube/transport.h"
 
 namespace mgpu::plugin {
 
 struct NodeReport {
   std::vector<CardFacts> cards;
-  // Capacity of mgpu-memory in MiB; none: kubelet publishes it, leave it alone.
+  // Capacity of mgpu-memory in MiB. Not set if kubelet publishes it.
   std::optional<std::int64_t> memory;
   enum class Ready { kTrue, kFalse, kUnknown };
   Ready ready = Ready::kUnknown;
@@ -35,26 +37,82 @@ struct NodeReport {
   bool operator==(const NodeReport&) const = default;
 };
 
-// Runs on the transport's executor.
+struct NodeDifference;
+
 class NodePublisher {
  public:
-  // `transport` outlives it. Problems (no such node, no right) are told once each until one works;
-  // `on_problem` runs on the executor and must not end the publisher. `now` gives RFC 3339 UTC;
-  // none: the machine's time.
+  // `transport` outlives the publisher. `on_problem` is called on the executor with one sentence
+  // about a failure (the node does not exist, access is denied); an equal sentence is not repeated
+  // until an operation succeeds. It must not destroy the publisher. `now` returns the time as RFC
+  // 3339 in UTC; the default is the system's clock.
   NodePublisher(NodeName node, Contract contract, kube::Transport& transport,
                 std::function<void(const std::string&)> on_problem,
                 std::function<std::string()> now = {});
-  ~NodePublisher();  // REQUIRES: on the executor, or while it runs nothing
 
   void publish(NodeReport report);  // any thread
-  // The last report stands on the node. Any thread.
+  // The Node object matches the last report. Any thread.
   bool settled() const;
-  // The node object does not exist, as last heard. Any thread.
-  bool node_missing() const;
+  // The API server has no such Node object. Any thread.
+  bool node_missing() const { return missing_; }
 
  private:
-  struct State;
-  std::shared_ptr<State> state_;
+  enum class Phase { kIdle, kWriting, kWaiting };
+
+  // Delays that double from kube::kBackoffFirst to kube::kBackoffMax, each between half of that and
+  // all of it. They start again after kube::kBackoffResetAfter without a delay.
+  class Backoff {
+   public:
+    // `random` is uniform in [0, 1).
+    Duration next(Instant now, double random);
+    void reset() { base_ = Duration(0); }
+
+   private:
+    Duration base_{0};
+    Instant last_{};  // end of the last delay
+  };
+
+  kube::Consumer<kube::Node> consumer();
+  void on_report(NodeReport report, std::uint64_t generation);
+  void on_node(kube::Node node);
+  void on_node_deleted();
+  void compare();
+  void write(const NodeDifference& difference);
+  void on_write_response(const kube::Response& response);
+  void fail(const std::string& problem, Duration retry_after = {});
+  void wait(Duration delay);
+  void report_once(std::set<std::string>& reported, const std::string& problem) const;
+  Executor& executor() const { return transport_.executor(); }
+
+  const NodeName node_name_;
+  const Contract contract_;
+  kube::Transport& transport_;
+  const std::function<void(const std::string&)> on_problem_;
+  const std::function<std::string()> now_;
+
+  // Reports are numbered, so that the end of an older write does not settle a newer report.
+  std::atomic<std::uint64_t> published_ = 0;
+  std::atomic<std::uint64_t> settled_ = 0;  // the report that the Node object matches; 0: none
+  std::atomic<bool> missing_ = false;
+
+  // Used on the executor only.
+  Phase phase_ = Phase::kIdle;
+  std::optional<NodeReport> report_;
+  std::uint64_t generation_ = 0;  // number of `report_`
+  std::optional<kube::Node> node_;
+  // The watch lags behind the responses to writes. Until it has delivered this resourceVersion, the
+  // nodes it delivers are older than `node_`. Versions are only compared for equality.
+  std::string awaited_version_;
+  std::set<std::string> versions_during_write_;
+  bool relisted_during_write_ = false;
+  std::uint64_t written_ = 0;  // number of the report that is being written
+  int writes_ = 0;             // accepted for this report since it was last settled
+  Backoff failures_;
+  Backoff corrections_;
+  Instant correction_allowed_{};
+  std::set<std::string> read_problems_;  // reported; the same for writes below
+  std::set<std::string> write_problems_;
+  CallbackGuard callbacks_;
+  kube::Reflector reflector_;  // destroyed first, since its handlers use all other members
 };
 
 }  // namespace mgpu::plugin

@@ -49,7 +49,7 @@ func TestNodePluginUpgradeTakesOverTheSockets(t *testing.T) {
 	// When the old process ends, kubelet also drops the new one, which must register again.
 	waitFor(t, 30*time.Second, "the new process to be registered again", func() (bool, string) {
 		log := world.plugin.process.logTail(1000)
-		return strings.Count(log, "kubelet has registered us") == 3, log
+		return strings.Count(log, "device plugin registered") == 3, log
 	})
 	world.plugin.waitReady(t)
 	world.plugin.waitOffered(t)

@@ -20,9 +20,9 @@ using test::kMemory;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// --- coming up -----------------------------------------------------------------------------------
+// --- start-up ------------------------------------------------------------------------------------
 
-TEST_F(AgentTest, TellsTheNodeOfItsCards) {
+TEST_F(AgentTest, PublishesItsCards) {
   start_ready();
   ASSERT_TRUE(eventually([this] { return ready_reason() == "CardsReady"; }));
   EXPECT_EQ(api_.condition("MGPUReady")["status"], "True");
@@ -32,14 +32,14 @@ TEST_F(AgentTest, TellsTheNodeOfItsCards) {
   EXPECT_EQ(announced()[1].uuid, CardUuid("GPU-1"));
 }
 
-TEST_F(AgentTest, OffersAHundredDevicesForEachCard) {
+TEST_F(AgentTest, OffersOneHundredDevicesForEachCard) {
   start_ready();
   EXPECT_EQ(devices(), 200U);
   EXPECT_TRUE(kubelet_->pre_start_required(kCore));
   EXPECT_EQ(devices(kMemory), 0U) << "a PATCH of the node publishes it";
 }
 
-// An empty one first would make every device of the next a new one to kubelet.
+// After an empty list, kubelet would treat all devices of the next list as new.
 TEST_F(AgentTest, TheFirstListHasAllDevices) {
   start_ready();
   EXPECT_EQ(kubelet_->lists(kCore), 1);
@@ -57,7 +57,7 @@ TEST_F(AgentTest, AnswersOverHttp) {
   EXPECT_EQ(get("/no/such").status, 404);
 }
 
-TEST_F(AgentTest, SaysThatItWaitsForTheCards) {
+TEST_F(AgentTest, ReportsThatItWaitsForTheCards) {
   fs::remove(path("/cards.yaml"));
   start(settings());
   ASSERT_TRUE(eventually([this] { return ready_reason() == "NoDriver"; }));
@@ -68,7 +68,7 @@ TEST_F(AgentTest, SaysThatItWaitsForTheCards) {
   EXPECT_TRUE(eventually([this] { return agent_->ready() && devices() == 100U; }));
 }
 
-TEST_F(AgentTest, SaysThatItWaitsForKubelet) {
+TEST_F(AgentTest, ReportsThatItWaitsForKubelet) {
   kubelet_.reset();
   start(settings());
   ASSERT_TRUE(eventually([this] { return ready_reason() == "KubeletAbsent"; }));
@@ -77,7 +77,7 @@ TEST_F(AgentTest, SaysThatItWaitsForKubelet) {
   EXPECT_TRUE(eventually([this] { return ready_reason() == "CardsReady"; }));
 }
 
-TEST_F(AgentTest, SaysThatItsNodeObjectDoesNotExist) {
+TEST_F(AgentTest, ReportsAMissingNodeObject) {
   AgentSettings elsewhere = settings();
   elsewhere.node = NodeName("n2");
   start(elsewhere);
@@ -86,17 +86,17 @@ TEST_F(AgentTest, SaysThatItsNodeObjectDoesNotExist) {
   EXPECT_EQ(get("/readyz").status, 503);
 }
 
-TEST_F(AgentTest, SaysThatItWaitsForTheRuntime) {
+TEST_F(AgentTest, ReportsThatItWaitsForTheRuntime) {
   AgentSettings asking = settings();
   asking.injection = Injection::kAuto;
   start(asking);
   ASSERT_TRUE(eventually([this] { return contains("container runtime", get("/readyz").body); }));
-  EXPECT_EQ(devices(), 0U) << "nothing is offered that could not be put into a container";
+  EXPECT_EQ(devices(), 0U) << "it is unknown how to inject cards";
   const test::FakeRuntime runtime(path("/runtime.sock"), "cri-o", "1.33.1", {});
   EXPECT_TRUE(eventually([this] { return agent_->ready(); }));
 }
 
-TEST_F(AgentTest, AStateFolderThatCannotBeUsedIsAnError) {
+TEST_F(AgentTest, FailsWithoutAUsableStateFolder) {
   std::ofstream(path("/state")) << "in the way";
   const auto started = Agent::start(settings(), cards_file_source(path("/cards.yaml")),
                                     api_.transport(), [](const std::string&) {});
@@ -104,7 +104,7 @@ TEST_F(AgentTest, AStateFolderThatCannotBeUsedIsAnError) {
   EXPECT_THAT(started.error().message, HasSubstr("--state-dir: "));
 }
 
-TEST_F(AgentTest, EndsWhileItStillWaits) {
+TEST_F(AgentTest, MayBeDestroyedDuringStartUp) {
   fs::remove(path("/cards.yaml"));
   start(settings());
   end();
@@ -116,7 +116,7 @@ TEST_F(AgentTest, EndsWhileItStillWaits) {
 
 // --- containers ----------------------------------------------------------------------------------
 
-TEST_F(AgentTest, GivesAPodItsCards) {
+TEST_F(AgentTest, InjectsTheCardsOfAPod) {
   start_ready();
   const std::string allocation = run("a", 1);
   EXPECT_EQ(injected(allocation, "MGPU_CARDS"), "1");
@@ -127,7 +127,7 @@ TEST_F(AgentTest, GivesAPodItsCards) {
   EXPECT_TRUE(fs::exists(path("/state/allocations/" + allocation + ".json")));
 }
 
-TEST_F(AgentTest, AllocateNamesADeviceThatPreStartMakes) {
+TEST_F(AgentTest, PreStartDefinesTheDeviceThatAllocateNames) {
   start_ready();
   const auto answers = kubelet_->allocate(kCore, {device_ids(30)});
   ASSERT_TRUE(answers) << answers.error().message;
@@ -137,7 +137,7 @@ TEST_F(AgentTest, AllocateNamesADeviceThatPreStartMakes) {
   EXPECT_EQ(injected(allocation, "MGPU_CARDS"), "none");
 }
 
-TEST_F(AgentTest, SaysOnThePodWhyItDoesNotStart) {
+TEST_F(AgentTest, RecordsAnEventWhenAContainerMayNotStart) {
   start_ready();
   api_.create("a", {{"main", 30, 1'000, "7"}});
   const std::string allocation = allocate("a", device_ids(30));
@@ -149,7 +149,7 @@ TEST_F(AgentTest, SaysOnThePodWhyItDoesNotStart) {
               HasSubstr("mgpu_plugin_prestart_refusals_total{reason=\"no_such_card\"} 1"));
 }
 
-TEST_F(AgentTest, EndsWhileAContainerWaits) {
+TEST_F(AgentTest, MayBeDestroyedDuringAPreStart) {
   start_ready();
   allocate("nobody", device_ids(30));
   auto refused = std::async(std::launch::async, [this] { return pre_start(device_ids(30)); });
@@ -158,9 +158,9 @@ TEST_F(AgentTest, EndsWhileAContainerWaits) {
   EXPECT_NE(refused.get(), "started");
 }
 
-// --- starting again ------------------------------------------------------------------------------
+// --- restarts ------------------------------------------------------------------------------------
 
-TEST_F(AgentTest, ItsEndTouchesNothingOfAContainerThatRuns) {
+TEST_F(AgentTest, RunningContainersAreKeptWhenItEnds) {
   start_ready();
   const std::string allocation = run("a", 1);
   end();
@@ -170,7 +170,7 @@ TEST_F(AgentTest, ItsEndTouchesNothingOfAContainerThatRuns) {
   EXPECT_THAT(announced(), SizeIs(2));
 }
 
-TEST_F(AgentTest, GivesAContainerThatStartsAgainWhatItHad) {
+TEST_F(AgentTest, ARestartedContainerGetsTheSameCards) {
   start_ready();
   const std::string allocation = run("a", 1);
   end();
@@ -182,7 +182,7 @@ TEST_F(AgentTest, GivesAContainerThatStartsAgainWhatItHad) {
   EXPECT_THAT(allocations(), SizeIs(1));
 }
 
-TEST_F(AgentTest, NeedsNoApiServerForAContainerThatStartsAgain) {
+TEST_F(AgentTest, ARestartedContainerNeedsNoApiServer) {
   start_ready();
   run("a", 1);
   end();
@@ -191,7 +191,7 @@ TEST_F(AgentTest, NeedsNoApiServerForAContainerThatStartsAgain) {
   EXPECT_EQ(pre_start(device_ids(30)), "started");
 }
 
-TEST_F(AgentTest, KeepsWhatRunsInItsSpecWhenAnotherContainerStarts) {
+TEST_F(AgentTest, KeepsRunningContainersInTheCdiSpec) {
   start_ready();
   const std::string before = run("a", 1);
   end();
@@ -203,7 +203,7 @@ TEST_F(AgentTest, KeepsWhatRunsInItsSpecWhenAnotherContainerStarts) {
   EXPECT_EQ(injected(now, "MGPU_CARDS"), "0");
 }
 
-TEST_F(AgentTest, MakesLostRecordsAgainFromKubeletsCheckpoint) {
+TEST_F(AgentTest, RebuildsLostRecordsFromKubeletsCheckpoint) {
   start_ready();
   const std::string allocation = run("a", 1);
   const std::string before = allocations().dump();
@@ -216,7 +216,7 @@ TEST_F(AgentTest, MakesLostRecordsAgainFromKubeletsCheckpoint) {
   EXPECT_EQ(allocations().dump(), before);
 }
 
-TEST_F(AgentTest, KeepsTheIndicesOfCardsWhoseFileWasLost) {
+TEST_F(AgentTest, RestoresLostIndicesFromTheAnnotation) {
   start_ready();
   ASSERT_TRUE(eventually([this] { return announced().size() == 2; }));
   end();
@@ -224,11 +224,11 @@ TEST_F(AgentTest, KeepsTheIndicesOfCardsWhoseFileWasLost) {
   write_cards({"Healthy"});
   start_ready();
   ASSERT_TRUE(eventually([this] { return ready_reason() == "SomeCardsUnhealthy"; }));
-  ASSERT_THAT(announced(), SizeIs(2)) << "the node's annotation told of the other";
+  ASSERT_THAT(announced(), SizeIs(2)) << "the other is in the annotation";
   EXPECT_EQ(announced()[1].health, "Lost");
 }
 
-TEST_F(AgentTest, OffersNothingWhileItCannotTellWhichIndicesTheCardsHad) {
+TEST_F(AgentTest, OffersNoDevicesWhileTheIndicesAreUnknown) {
   api_.cut_off(true);
   start(settings());
   ASSERT_TRUE(eventually([this] { return contains("the cards", get("/readyz").body); }));
@@ -237,7 +237,7 @@ TEST_F(AgentTest, OffersNothingWhileItCannotTellWhichIndicesTheCardsHad) {
   EXPECT_TRUE(eventually([this] { return agent_->ready() && devices() == 200U; }));
 }
 
-TEST_F(AgentTest, RegistersAnewWithAKubeletThatWasRestarted) {
+TEST_F(AgentTest, RegistersAgainAfterKubeletRestarts) {
   start_ready();
   kubelet_.reset();
   kubelet_ = std::make_unique<test::FakeKubelet>(path("/plugins"));
@@ -245,9 +245,9 @@ TEST_F(AgentTest, RegistersAnewWithAKubeletThatWasRestarted) {
   EXPECT_TRUE(eventually([this] { return agent_->ready(); }));
 }
 
-// --- cards that change ---------------------------------------------------------------------------
+// --- changes of the cards ------------------------------------------------------------------------
 
-TEST_F(AgentTest, ASickCardLeavesAndComesBack) {
+TEST_F(AgentTest, OffersAnUnhealthyCardAgainWhenItIsHealthy) {
   start_ready();
   write_cards({"Healthy", "XID 79"});
   EXPECT_TRUE(eventually([this] { return devices() == 100U; }));
@@ -262,7 +262,7 @@ TEST_F(AgentTest, ASickCardLeavesAndComesBack) {
   EXPECT_TRUE(eventually([this] { return capacity(kMemory) == "65020"; }));
 }
 
-TEST_F(AgentTest, TellsAPodThatItsCardIsSick) {
+TEST_F(AgentTest, RecordsAnEventForThePodsOfAnUnhealthyCard) {
   start_ready();
   run("a", 1);
   write_cards({"Healthy", "XID 79"});
@@ -273,7 +273,7 @@ TEST_F(AgentTest, TellsAPodThatItsCardIsSick) {
   EXPECT_THAT(pre_start(device_ids(30)), HasSubstr("not healthy: XID 79"));
 }
 
-TEST_F(AgentTest, ACardThatIsGoneIsLostAndNotForgotten) {
+TEST_F(AgentTest, ReportsAMissingCardAsLost) {
   start_ready();
   write_cards({"Healthy"});
   EXPECT_TRUE(eventually([this] { return devices() == 100U; }));
@@ -281,7 +281,7 @@ TEST_F(AgentTest, ACardThatIsGoneIsLostAndNotForgotten) {
       eventually([this] { return announced().size() == 2 && announced()[1].health == "Lost"; }));
 }
 
-TEST_F(AgentTest, KeepsOfferingWhatItKnewWhileTheCardsFileIsBroken) {
+TEST_F(AgentTest, KeepsItsDevicesIfTheCardsFileIsInvalid) {
   start_ready();
   std::ofstream(path("/cards.yaml")) << "cards: 7\n";
   EXPECT_TRUE(eventually([this] { return ready_reason() == "CardsUnreadable"; }));
@@ -289,9 +289,9 @@ TEST_F(AgentTest, KeepsOfferingWhatItKnewWhileTheCardsFileIsBroken) {
   EXPECT_EQ(devices(), 200U);
 }
 
-// --- what containers use -------------------------------------------------------------------------
+// --- monitoring ----------------------------------------------------------------------------------
 
-TEST_F(AgentTest, TellsAPodThatUsesMoreMemoryThanItHolds) {
+TEST_F(AgentTest, RecordsAnEventForAPodThatExceedsItsMemory) {
   start_ready();
   run("a", 1);
   run_process("a");
@@ -302,7 +302,7 @@ TEST_F(AgentTest, TellsAPodThatUsesMoreMemoryThanItHolds) {
   EXPECT_FALSE(api_.pod("a")["metadata"].contains("deletionTimestamp"));
 }
 
-TEST_F(AgentTest, EvictsAPodThatUsesMoreMemoryThanItHoldsWhereItIsTo) {
+TEST_F(AgentTest, EvictsAPodThatExceedsItsMemory) {
   AgentSettings evicting = settings();
   evicting.enforcement = Enforcement::kEvict;
   start_ready(evicting);
@@ -317,7 +317,7 @@ TEST_F(AgentTest, EvictsAPodThatUsesMoreMemoryThanItHoldsWhereItIsTo) {
 
 // --- memory as a device-plugin resource ----------------------------------------------------------
 
-TEST_F(AgentTest, OffersADeviceForEachMebibyteWhereKubeletCountsMemory) {
+TEST_F(AgentTest, OffersOneDeviceForEachMebibyte) {
   write_cards({"Healthy", "Healthy"}, 1'000);
   AgentSettings by_kubelet = settings();
   by_kubelet.memory_resource = MemoryResource::kDevicePlugin;
@@ -330,7 +330,7 @@ TEST_F(AgentTest, OffersADeviceForEachMebibyteWhereKubeletCountsMemory) {
   EXPECT_TRUE(eventually([this] { return devices(kMemory) == 1'000U; }));
 }
 
-TEST_F(AgentTest, CannotGoOnWhereTheListOfMemoryWouldNotFit) {
+TEST_F(AgentTest, FailsIfTheListOfMemoryDevicesIsTooLong) {
   write_cards({"Healthy", "Healthy", "Healthy", "Healthy"}, 80'000);
   AgentSettings by_kubelet = settings();
   by_kubelet.memory_resource = MemoryResource::kDevicePlugin;

@@ -1,4 +1,4 @@
-// The whole agent over the in-memory API server, with a kubelet and a cards file, in one process.
+// The agent with an in-memory API server, a fake kubelet and a cards file, in one process.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ class AgentTest : public testing::Test {
 
   // --- the node ----------------------------------------------------------------------------------
 
-  // Card n is "GPU-<n>" with this health; `processes` are the last one's.
+  // Card n is "GPU-<n>" with health[n]. The last card has `processes`.
   void write_cards(const std::vector<std::string>& health, std::int64_t memory = kCardMemory,
                    const std::string& processes = "[]") {
     std::string text = "cards:\n";
@@ -53,7 +53,7 @@ class AgentTest : public testing::Test {
               "\", devices: [/dev/nvidia" + number +
               "], processes: " + (n + 1 == health.size() ? processes : "[]") + "}\n";
     }
-    // Whole or absent, as an administrator should.
+    // The file is replaced atomically.
     std::ofstream(path("/cards.part")) << text;
     std::filesystem::rename(path("/cards.part"), path("/cards.yaml"));
   }
@@ -67,7 +67,7 @@ class AgentTest : public testing::Test {
     std::ofstream(path("/proc/11/stat")) << "11 (python3) S 1 10 10 0 -1 4194560 100 0 0 0 5 6 0 0"
                                          << " 20 0 1 0 500 10000 200 0\n";
   }
-  // What PodResources answers from now on.
+  // The response of PodResources from now on.
   void list(std::vector<DeviceEntry> entries) {
     pod_resources_.reset();
     pod_resources_ =
@@ -119,21 +119,21 @@ class AgentTest : public testing::Test {
     return fatal_;
   }
 
-  // --- a container's way -------------------------------------------------------------------------
+  // --- containers --------------------------------------------------------------------------------
 
-  // As kubelet: the devices of container "main" of pod ml/`pod`. Its allocation.
+  // Allocates devices for container "main" of pod ml/`pod`. Returns the allocation.
   std::string allocate(const std::string& pod, const Ids& ids) {
     const auto answers = kubelet_->allocate(kCore, {ids});
     EXPECT_TRUE(answers) << answers.error().message;
     list({{"ml/" + pod, "main", kCore, ids}});
     return answers ? answers->at(0).environment.at("MGPU_ALLOCATION") : "";
   }
-  // "started", or why not.
+  // Returns "started" or the error.
   std::string pre_start(const Ids& ids) {
     const auto started = kubelet_->pre_start(kCore, ids);
     return started ? "started" : started.error().message;
   }
-  // A pod with 30 percent of card `card` that runs. Its allocation.
+  // Starts a pod with 30 percent of card `card`. Returns the allocation.
   std::string run(const std::string& pod, int card) {
     api_.create(pod, {{"main", 30, 1'000, std::to_string(card)}});
     const std::string allocation = allocate(pod, device_ids(30));
@@ -141,9 +141,9 @@ class AgentTest : public testing::Test {
     return allocation;
   }
 
-  // --- what came of it ---------------------------------------------------------------------------
+  // --- results -----------------------------------------------------------------------------------
 
-  // The container's variable in our CDI spec; "none": it has none there.
+  // The container's variable in the CDI spec, or "none".
   std::string injected(const std::string& allocation, const std::string& variable) const {
     std::ifstream file(path("/cdi/vke.volcengine.com-mgpu.json"));
     const Json spec = Json::parse(file, nullptr, false);
@@ -158,8 +158,8 @@ class AgentTest : public testing::Test {
   }
   Json allocations() const { return Json::parse(get("/allocations").body, nullptr, false); }
   std::size_t devices(const std::string& resource = kCore) const {
-    const auto told = kubelet_->devices(resource);
-    return told ? told->size() : 0;
+    const auto listed = kubelet_->devices(resource);
+    return listed ? listed->size() : 0;
   }
   std::string ready_reason() {
     const Json condition = api_.condition("MGPUReady");
@@ -176,9 +176,9 @@ class AgentTest : public testing::Test {
     const auto cards = parse_node_cards(annotations.value(contract().node_cards, ""));
     return cards ? *cards : std::vector<CardFacts>();
   }
-  // The message of the first event with this reason; "" where there is none.
-  std::string event(const std::string& reason, const std::string& space = "ml") {
-    for (const Json& one : api_.events(space)) {
+  // The message of the first event with this reason, or "".
+  std::string event(const std::string& reason, const std::string& name_space = "ml") {
+    for (const Json& one : api_.events(name_space)) {
       if (one["reason"] == reason) return one["message"];
     }
     return "";

@@ -36,14 +36,14 @@ AgentSettings settings(const Arguments& arguments) {
   return settings ? *std::move(settings) : AgentSettings();
 }
 
-std::string complaint(const Arguments& arguments) {
+std::string error_output(const Arguments& arguments) {
   const Parsed parsed = parse(arguments);
   EXPECT_EQ(parsed.options.exit_code, 2);
   EXPECT_FALSE(parsed.options.run);
   return parsed.options.print;
 }
 
-TEST(PluginFlags, StandAsDocumented) {
+TEST(PluginFlags, HaveTheDocumentedDefaults) {
   const AgentSettings standard = settings({"--node-name", "n1"});
   EXPECT_EQ(standard.node, NodeName("n1"));
   EXPECT_EQ(standard.contract.core_resource, "vke.volcengine.com/mgpu-core");
@@ -63,7 +63,7 @@ TEST(PluginFlags, StandAsDocumented) {
   EXPECT_FALSE(standard.mps);
 }
 
-TEST(PluginFlags, ReachTheSettings) {
+TEST(PluginFlags, SetTheSettings) {
   const AgentSettings given = settings(
       {"--node-name=n2.example.com", "--listen-address=127.0.0.1", "--port=0",
        "--resource-domain=example.com", "--device-plugin-dir=/a", "--pod-resources-socket=/b",
@@ -90,7 +90,7 @@ TEST(PluginFlags, ReachTheSettings) {
             Injection::kDeviceNodes);
 }
 
-TEST(PluginFlags, ComeFromTheEnvironmentToo) {
+TEST(PluginFlags, AreReadFromTheEnvironment) {
   ASSERT_EQ(setenv("PLUGIN_TEST_NODE_NAME", "n7", 1), 0);
   ASSERT_EQ(setenv("PLUGIN_TEST_SETTLE_MS", "7", 1), 0);
   const Parsed parsed = parse({"--settle-ms=9"}, "PLUGIN_TEST");
@@ -101,12 +101,12 @@ TEST(PluginFlags, ComeFromTheEnvironmentToo) {
   EXPECT_EQ(parsed.flags.settle_ms, 9) << "the command line wins";
 }
 
-TEST(PluginFlags, AWrongValueInTheEnvironmentIsRefusedToo) {
-  ASSERT_EQ(setenv("PLUGIN_TEST_INJECTION", "magic", 1), 0);
+TEST(PluginFlags, RejectAnInvalidValueInTheEnvironment) {
+  ASSERT_EQ(setenv("PLUGIN_TEST_INJECTION", "other", 1), 0);
   const Parsed parsed = parse({}, "PLUGIN_TEST");
   unsetenv("PLUGIN_TEST_INJECTION");
   EXPECT_EQ(parsed.options.exit_code, 2);
-  EXPECT_THAT(parsed.options.print, HasSubstr("magic"));
+  EXPECT_THAT(parsed.options.print, HasSubstr("other"));
 }
 
 struct Wrong {
@@ -115,7 +115,7 @@ struct Wrong {
   std::string expectation;
 };
 
-TEST(PluginFlags, AreRefusedInOneSentenceWithFlagValueAndExpectation) {
+TEST(PluginFlags, RejectInvalidValuesWithFlagValueAndExpectation) {
   const std::string path = "is not an absolute path";
   const std::string name = "is not the name of a node: 1 to 253 lower-case letters";
   const Wrong cases[] = {
@@ -143,12 +143,12 @@ TEST(PluginFlags, AreRefusedInOneSentenceWithFlagValueAndExpectation) {
       {"--isolation", "strict", "mps"},
       {"--enforce", "kill", "evict"},
       {"--memory-resource", "kubelet", "device-plugin"},
-      {"--injection", "magic", "device-nodes"},
+      {"--injection", "other", "device-nodes"},
       {"--log-level", "loud", "warn"},
       {"--log-format", "xml", "json"},
   };
   for (const auto& [flag, value, expectation] : cases) {
-    const std::string sentence = complaint({flag, value});
+    const std::string sentence = error_output({flag, value});
     EXPECT_THAT(sentence, HasSubstr(flag));
     EXPECT_THAT(sentence, HasSubstr(value.substr(0, 60))) << flag;
     EXPECT_THAT(sentence, HasSubstr(expectation));
@@ -157,28 +157,28 @@ TEST(PluginFlags, AreRefusedInOneSentenceWithFlagValueAndExpectation) {
   }
 }
 
-TEST(PluginFlags, AnEmptyPathIsRefused) {
+TEST(PluginFlags, RejectAnEmptyPath) {
   for (const char* flag : {"--device-plugin-dir", "--pod-resources-socket", "--runtime-socket",
                            "--state-dir", "--run-dir", "--cdi-dir"}) {
-    EXPECT_THAT(complaint({std::string(flag) + "="}), HasSubstr(flag));
+    EXPECT_THAT(error_output({std::string(flag) + "="}), HasSubstr(flag));
   }
 }
 
-TEST(PluginFlags, SharesThatCouldNotBeEnforcedAreRefused) {
-  EXPECT_THAT(complaint({"--node-name=n", "--isolation=mps", "--injection=device-nodes"}),
+TEST(PluginFlags, RejectMpsWithDeviceNodes) {
+  EXPECT_THAT(error_output({"--node-name=n", "--isolation=mps", "--injection=device-nodes"}),
               HasSubstr("--isolation: \"mps\" needs mounts"));
   EXPECT_TRUE(settings({"--node-name=n", "--isolation=mps", "--injection=auto"}).mps);
 }
 
-TEST(PluginFlags, AnUnknownFlagIsRefused) {
-  EXPECT_THAT(complaint({"--no-such-flag"}), HasSubstr("--no-such-flag"));
+TEST(PluginFlags, RejectAnUnknownFlag) {
+  EXPECT_THAT(error_output({"--no-such-flag"}), HasSubstr("--no-such-flag"));
 }
 
-TEST(PluginFlags, NoXidNeedBeIgnored) {
+TEST(PluginFlags, AcceptAnEmptyXidList) {
   EXPECT_TRUE(parse({"--node-name=n", "--xid-ignore="}).options.run);
 }
 
-TEST(PluginFlags, TheCardsFileTakesThePlaceOfNvml) {
+TEST(PluginFlags, CardsFileReplacesNvml) {
   Flags flags;
   flags.cards_file = "/etc/mgpu/cards.yaml";
   const auto source = card_source_of(flags);
@@ -186,7 +186,7 @@ TEST(PluginFlags, TheCardsFileTakesThePlaceOfNvml) {
   EXPECT_EQ((*source)->description(), "/etc/mgpu/cards.yaml");
 }
 
-TEST(PluginFlags, NvmlIsLookedForWhereItIsSaidToBe) {
+TEST(PluginFlags, NvmlLibraryIsLoadedFromItsPath) {
   Flags flags;
   flags.nvml_library = "/no/such/libnvidia-ml.so.1";
   const auto source = card_source_of(flags);

@@ -24,45 +24,45 @@ KnownCards two_cards() {
   return known;
 }
 
-TEST(KnownCardsFile, GivesBackWhatItWasGiven) {
+TEST(CardIndicesFile, IsReadAsItWasWritten) {
   const test::ScratchFolder folder;
-  const KnownCardsFile file(folder.path("made/cards.json"));
-  ASSERT_TRUE(file.save(two_cards()));
-  const auto loaded = file.load();
+  const std::string file = folder.path("made/cards.json");
+  ASSERT_TRUE(save_card_indices(file, two_cards()));
+  const auto loaded = load_card_indices(file);
   ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_EQ(*loaded, two_cards());
 }
 
-TEST(KnownCardsFile, MayHoldNoCards) {
+TEST(CardIndicesFile, MayHaveNoCards) {
   const test::ScratchFolder folder;
-  const KnownCardsFile file(folder.path("cards.json"));
-  ASSERT_TRUE(file.save({}));
-  EXPECT_THAT(file.load().value(), IsEmpty());
+  const std::string file = folder.path("cards.json");
+  ASSERT_TRUE(save_card_indices(file, {}));
+  EXPECT_THAT(load_card_indices(file).value(), IsEmpty());
 }
 
-TEST(KnownCardsFile, SaysWhichFileCannotBeUsedAndWhy) {
+TEST(CardIndicesFile, ReportsWhyItCannotBeRead) {
   const test::ScratchFolder folder;
-  const KnownCardsFile file(folder.path("cards.json"));
-  EXPECT_THAT(file.load().error().message, HasSubstr("No such file"));
+  const std::string file = folder.path("cards.json");
+  EXPECT_THAT(load_card_indices(file).error().message, HasSubstr("No such file"));
   for (const char* text : {"", "{", "[]", R"({"version": 7, "cards": []})"}) {
     std::ofstream(folder.path("cards.json")) << text;
-    const auto loaded = file.load();
+    const auto loaded = load_card_indices(file);
     ASSERT_FALSE(loaded) << text;
     EXPECT_THAT(loaded.error().message, HasSubstr(folder.path("cards.json") + ": "));
   }
 }
 
-TEST(KnownCardsFile, SaysWhyItCannotBeWritten) {
+TEST(CardIndicesFile, ReportsWhyItCannotBeWritten) {
   const test::ScratchFolder folder;
   std::ofstream(folder.path("file")) << "";
-  EXPECT_THAT(KnownCardsFile(folder.path("file/cards.json")).save(two_cards()).error().message,
+  EXPECT_THAT(save_card_indices(folder.path("file/cards.json"), two_cards()).error().message,
               HasSubstr(folder.path("file")));
 }
 
-class KnownAtApiServerTest : public testing::Test {
+class FetchCardIndicesTest : public testing::Test {
  public:
-  Result<KnownCards> known() {
-    return known_at_api_server(api_.transport(), NodeName("n1"), test::contract());
+  Result<KnownCards> fetch() {
+    return fetch_card_indices(api_.transport(), NodeName("n1"), test::contract());
   }
   void annotate_node(const std::string& value) {
     const test::PodApi::Json patch = {
@@ -73,31 +73,31 @@ class KnownAtApiServerTest : public testing::Test {
   test::PodApi api_;
 };
 
-TEST_F(KnownAtApiServerTest, AreThoseOfTheNodesAnnotation) {
+TEST_F(FetchCardIndicesTest, ReadsTheAnnotationOfTheNode) {
   api_.create_node();
   std::vector<CardFacts> cards;
   for (const auto& [index, card] : two_cards()) cards.push_back(card);
   annotate_node(format_node_cards(cards));
-  EXPECT_EQ(known().value(), two_cards());
+  EXPECT_EQ(fetch().value(), two_cards());
 }
 
-TEST_F(KnownAtApiServerTest, AreNoneOfANodeThatIsNew) {
-  EXPECT_THAT(known().value(), IsEmpty()) << "no node object";
+TEST_F(FetchCardIndicesTest, ReturnsNoCardsForANewNode) {
+  EXPECT_THAT(fetch().value(), IsEmpty()) << "no node object";
   api_.create_node();
-  EXPECT_THAT(known().value(), IsEmpty()) << "no annotation";
+  EXPECT_THAT(fetch().value(), IsEmpty()) << "no annotation";
 }
 
-TEST_F(KnownAtApiServerTest, AnAnnotationThatCannotBeReadIsAnError) {
+TEST_F(FetchCardIndicesTest, RejectsAnInvalidAnnotation) {
   api_.create_node();
   annotate_node("{");
-  EXPECT_THAT(known().error().message,
+  EXPECT_THAT(fetch().error().message,
               HasSubstr("annotation " + test::contract().node_cards + " of node n1: "));
 }
 
-TEST_F(KnownAtApiServerTest, AnApiServerThatIsAwayIsAnError) {
+TEST_F(FetchCardIndicesTest, FailsWithoutTheApiServer) {
   api_.create_node();
   api_.cut_off(true);
-  EXPECT_THAT(known().error().message, HasSubstr("get node n1: "));
+  EXPECT_THAT(fetch().error().message, HasSubstr("get node n1: "));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ using testing::SizeIs;
 
 const std::string kContainerId(64, 'a');
 
-// Container "main" of pod ml/a holds 1,000 MiB of card 1, and process 11 is its.
+// Container "main" of pod ml/a holds 1,000 MiB of card 1. Process 11 belongs to it.
 class MonitoringTest : public testing::Test {
  public:
   MonitoringTest() {
@@ -49,7 +49,7 @@ class MonitoringTest : public testing::Test {
     std::ofstream(folder + "/stat") << pid << " (python3) S 1 10 10 0 -1 4194560 100 0 0 0 5 6 0 0"
                                     << " 20 0 1 0 500 10000 200 0\n";
   }
-  // Process `pid` uses so much of card 1.
+  // Process `pid` uses `memory` MiB of card 1.
   void use(std::int64_t pid, std::int64_t memory) {
     CardUse card{CardUuid("GPU-1"), MiB(memory), 12.5, {{pid, MiB(memory), 12.5}}};
     cards_->say_use({card});
@@ -59,8 +59,11 @@ class MonitoringTest : public testing::Test {
     }));
   }
   std::string sampled() {
-    monitoring_.sample();
+    sample();
     return metrics_.text();
+  }
+  void sample() {
+    for (const Overuse& overuse : monitoring_.sample()) reported_.push_back(overuse);
   }
 
   test::ScratchFolder folder_;
@@ -71,17 +74,14 @@ class MonitoringTest : public testing::Test {
                         .remember = [](const KnownCards&) { return true; },
                         .on_change = [](const InventoryState&, const InventoryState&) {},
                         .now = [] { return "2026-01-02T00:00:00Z"; }}};
-  Pods pods_{NodeName("n1"), api_.transport(), nullptr};
+  Pods pods_{NodeName("n1"), api_.transport()};
   Records records_{folder_.path("allocations")};
   Metrics metrics_;
-  std::vector<Overuse> told_;
-  Monitoring monitoring_{{metrics_, inventory_, pods_, records_},
-                         NodeName("n1"),
-                         folder_.path(),
-                         [this](const Overuse& over) { told_.push_back(over); }};
+  std::vector<Overuse> reported_;
+  Monitoring monitoring_{{metrics_, inventory_, pods_, records_}, NodeName("n1"), folder_.path()};
 };
 
-TEST_F(MonitoringTest, JoinsAProcessWithTheContainerThatHoldsTheCard) {
+TEST_F(MonitoringTest, AssignsAProcessToItsContainer) {
   use(11, 500);
   const std::string text = sampled();
   EXPECT_THAT(text, HasSubstr("mgpu_container_memory_used_bytes{container=\"main\""));
@@ -90,40 +90,40 @@ TEST_F(MonitoringTest, JoinsAProcessWithTheContainerThatHoldsTheCard) {
   EXPECT_THAT(text, HasSubstr("mgpu_card_healthy{index=\"0\",node=\"n1\",uuid=\"GPU-0\"} 1"));
 }
 
-TEST_F(MonitoringTest, HasNoUseOfACardThatDoesNotTell) {
+TEST_F(MonitoringTest, OmitsTheUseOfACardWithoutASample) {
   const std::string text = sampled();
   EXPECT_THAT(text, Not(HasSubstr("mgpu_card_memory_used_bytes{")));
   EXPECT_THAT(text, HasSubstr("mgpu_card_memory_total_bytes{"));
 }
 
-TEST_F(MonitoringTest, TellsOnceOfAContainerThatStaysOverItsMemory) {
+TEST_F(MonitoringTest, ReportsAContainerThatExceedsItsMemoryOnce) {
   use(11, 2'000);
-  monitoring_.sample();
-  EXPECT_THAT(told_, IsEmpty()) << "one sample may be a moment";
-  for (int more = 0; more < 3; ++more) monitoring_.sample();
-  ASSERT_THAT(told_, SizeIs(1));
-  EXPECT_EQ(told_[0].owner.pod, (PodRef{"ml", "a"}));
-  EXPECT_EQ(told_[0].used, MiB(2'000));
+  sample();
+  EXPECT_THAT(reported_, IsEmpty()) << "it must exceed its memory in two samples";
+  for (int more = 0; more < 3; ++more) sample();
+  ASSERT_THAT(reported_, SizeIs(1));
+  EXPECT_EQ(reported_[0].owner.pod, (PodRef{"ml", "a"}));
+  EXPECT_EQ(reported_[0].used, MiB(2'000));
   EXPECT_THAT(monitoring_.over(), SizeIs(1));
 }
 
-TEST_F(MonitoringTest, AContainerThatIsWithinItsMemoryAgainIsNotOverAnyMore) {
+TEST_F(MonitoringTest, AContainerWithinItsMemoryIsNotOver) {
   use(11, 2'000);
-  for (int samples = 0; samples < 2; ++samples) monitoring_.sample();
+  for (int samples = 0; samples < 2; ++samples) sample();
   use(11, 900);
-  monitoring_.sample();
+  sample();
   EXPECT_THAT(monitoring_.over(), IsEmpty());
 }
 
-TEST_F(MonitoringTest, AProcessOfNoContainerIsNobodys) {
+TEST_F(MonitoringTest, AProcessOutsideOfContainersIsUnmanaged) {
   run_process(12, "0::/system.slice/sshd.service\n");
   use(12, 2'000);
-  for (int samples = 0; samples < 3; ++samples) monitoring_.sample();
-  EXPECT_THAT(told_, IsEmpty());
+  for (int samples = 0; samples < 3; ++samples) sample();
+  EXPECT_THAT(reported_, IsEmpty());
   EXPECT_THAT(sampled(), HasSubstr("mgpu_unmanaged_memory_bytes"));
 }
 
-TEST_F(MonitoringTest, WhatIsGoneIsGoneFromTheMetrics) {
+TEST_F(MonitoringTest, RemovesMetricsOfRemovedContainers) {
   use(11, 500);
   ASSERT_THAT(sampled(), HasSubstr("pod=\"a\""));
   for (const auto& record : records_.all()) records_.remove(record.id);

@@ -23,14 +23,14 @@ struct Case {
   const char* message;
 };
 
-TEST(Report, SaysInOneSentenceHowTheCardsAre) {
+TEST(Report, DescribesTheCards) {
   InventoryState no_driver;
-  no_driver.problem = "libnvidia-ml.so.1 is not there";
-  InventoryState silent = inventory({card_facts(0), card_facts(1)});
-  silent.problem = "NVML: timeout";
+  no_driver.problem = "libnvidia-ml.so.1 does not exist";
+  InventoryState failed = inventory({card_facts(0), card_facts(1)});
+  failed.problem = "NVML: timeout";
   const Case cases[] = {
-      {no_driver, true, Ready::kFalse, "NoDriver", "libnvidia-ml.so.1 is not there"},
-      {silent, true, Ready::kUnknown, "CardsUnreadable", "NVML: timeout"},
+      {no_driver, true, Ready::kFalse, "NoDriver", "libnvidia-ml.so.1 does not exist"},
+      {failed, true, Ready::kUnknown, "CardsUnreadable", "NVML: timeout"},
       {inventory({}), true, Ready::kFalse, "NoCards", "this node has no cards"},
       {inventory({card_facts(0)}), false, Ready::kFalse, "KubeletAbsent",
        "kubelet has not registered the device plugin"},
@@ -53,19 +53,19 @@ TEST(Report, SaysInOneSentenceHowTheCardsAre) {
   }
 }
 
-TEST(Report, HasTheMemoryOfTheHealthyCards) {
+TEST(Report, HasTheMemoryOfHealthyCards) {
   const auto report = report_of(inventory({card_facts(0), card_facts(1, "XID 79")}), true, false);
   EXPECT_EQ(report.memory, test::kCardMemory);
 }
 
-TEST(Report, LeavesMemoryToKubeletWhereItCountsIt) {
+TEST(Report, OmitsMemoryIfKubeletPublishesIt) {
   EXPECT_EQ(report_of(inventory({card_facts(0)}), true, true).memory, std::nullopt);
 }
 
-TEST(Report, OffersTheCardsThatWereKnownWhileTheDriverIsSilent) {
-  InventoryState silent = inventory({card_facts(0)});
-  silent.problem = "NVML: timeout";
-  EXPECT_EQ(report_of(silent, true, false).memory, test::kCardMemory);
+TEST(Report, KeepsTheKnownCardsIfTheDriverFails) {
+  InventoryState failed = inventory({card_facts(0)});
+  failed.problem = "NVML: timeout";
+  EXPECT_EQ(report_of(failed, true, false).memory, test::kCardMemory);
 }
 
 }  // namespace

@@ -20,9 +20,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-class AllocatorTest : public testing::Test {
+class AllocateHandlerTest : public testing::Test {
  public:
-  AllocatorTest() { EXPECT_TRUE(set_log_level("off")); }
+  AllocateHandlerTest() { EXPECT_TRUE(set_log_level("off")); }
 
   std::vector<Record> on_disk() const {
     Records records(folder_.path("allocations"));
@@ -34,12 +34,11 @@ class AllocatorTest : public testing::Test {
   test::RecordingInjector injector_;
   Records records_{folder_.path("allocations")};
   int nonces_ = 0;
-  AllocateHandler allocator_{records_, injector_,
-                             [this] { return "n" + std::to_string(++nonces_); }};
+  AllocateHandler handler_{records_, injector_, [this] { return "n" + std::to_string(++nonces_); }};
 };
 
-TEST_F(AllocatorTest, AnswersWithAnAllocationOfTheDevices) {
-  const auto answer = allocator_.allocate(device_ids(30));
+TEST_F(AllocateHandlerTest, ReturnsAnAllocationOfTheDevices) {
+  const auto answer = handler_.allocate(device_ids(30));
   ASSERT_TRUE(answer) << answer.error().message;
   const auto id = allocation_id(DeviceSet::of(device_ids(30)).value(), "n1");
   EXPECT_THAT(answer->cdi_devices, ElementsAre("recorded=" + id.str()));
@@ -47,44 +46,44 @@ TEST_F(AllocatorTest, AnswersWithAnAllocationOfTheDevices) {
   EXPECT_EQ(answer->edits.environment.at("MGPU_CORE_PERCENT"), "30");
 }
 
-TEST_F(AllocatorTest, KeepsItInMemoryAndOnDiskWithoutAnOwner) {
-  ASSERT_TRUE(allocator_.allocate(device_ids(30)));
+TEST_F(AllocateHandlerTest, SavesTheAllocationWithoutAnOwner) {
+  ASSERT_TRUE(handler_.allocate(device_ids(30)));
   ASSERT_THAT(records_.all(), SizeIs(1));
   EXPECT_FALSE(records_.all()[0].bound());
   EXPECT_EQ(on_disk(), records_.all());
 }
 
-TEST_F(AllocatorTest, TheSameDevicesAgainAreAnotherAllocation) {
-  ASSERT_TRUE(allocator_.allocate(device_ids(30)));
-  ASSERT_TRUE(allocator_.allocate(device_ids(30)));
+TEST_F(AllocateHandlerTest, TheSameDevicesMakeANewAllocation) {
+  ASSERT_TRUE(handler_.allocate(device_ids(30)));
+  ASSERT_TRUE(handler_.allocate(device_ids(30)));
   EXPECT_THAT(records_.all(), SizeIs(2));
 }
 
-TEST_F(AllocatorTest, PutsNothingInPlaceYet) {
-  ASSERT_TRUE(allocator_.allocate(device_ids(30)));
+TEST_F(AllocateHandlerTest, InjectsNothing) {
+  ASSERT_TRUE(handler_.allocate(device_ids(30)));
   EXPECT_THAT(injector_.injected(), testing::IsEmpty());
 }
 
-TEST_F(AllocatorTest, AnswersEvenWhereTheDiskDoesNotWork) {
+TEST_F(AllocateHandlerTest, SucceedsWithoutTheDisk) {
   std::ofstream(folder_.path("allocations")) << "in the way";
-  EXPECT_TRUE(allocator_.allocate(device_ids(30)));
+  EXPECT_TRUE(handler_.allocate(device_ids(30)));
   EXPECT_THAT(records_.all(), SizeIs(1));
 }
 
-TEST_F(AllocatorTest, RefusesIdsThatCannotBe) {
+TEST_F(AllocateHandlerTest, RefusesInvalidIds) {
   using Ids = std::vector<std::string>;
   const auto many = device_ids(static_cast<std::int64_t>(kDevicesPerRequestMax) + 1);
   for (const Ids& ids : {Ids{}, Ids{""}, Ids{std::string(64, 'x')}, many}) {
-    EXPECT_FALSE(allocator_.allocate(ids));
+    EXPECT_FALSE(handler_.allocate(ids));
   }
   EXPECT_THAT(records_.all(), testing::IsEmpty());
 }
 
-TEST_F(AllocatorTest, RefusesAnAllocationTooMany) {
+TEST_F(AllocateHandlerTest, RefusesTooManyAllocations) {
   for (std::size_t n = 0; n < kRecordsMax; ++n) {
     ASSERT_TRUE(records_.keep(test::allocated(device_ids(1), "k" + std::to_string(n))));
   }
-  EXPECT_THAT(allocator_.allocate(device_ids(30)).error().message,
+  EXPECT_THAT(handler_.allocate(device_ids(30)).error().message,
               HasSubstr("there are 10000 allocations already"));
 }
 

@@ -1,4 +1,4 @@
-// What a bound container gets, with and without enforcement.
+// The edits of a bound container, with and without enforcement.
 #include "plugin/containers/container_edits.h"
 
 #include <gmock/gmock.h>
@@ -48,7 +48,7 @@ class ContainerEditsTest : public testing::Test {
                         .now = [] { return "2026-01-02T00:00:00Z"; }}};
 };
 
-TEST_F(ContainerEditsTest, AShareHasTheNodesOfItsCardAlone) {
+TEST_F(ContainerEditsTest, AShareHasTheDeviceNodesOfItsCardOnly) {
   const auto edits = edits_of(share(), inventory_, Isolation());
   ASSERT_TRUE(edits) << edits.error().message;
   EXPECT_THAT(edits->devices, ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"}));
@@ -57,7 +57,7 @@ TEST_F(ContainerEditsTest, AShareHasTheNodesOfItsCardAlone) {
   EXPECT_THAT(edits->mounts, IsEmpty());
 }
 
-TEST_F(ContainerEditsTest, WholeCardsHaveTheNodesOfAll) {
+TEST_F(ContainerEditsTest, WholeCardsHaveAllTheirDeviceNodes) {
   const auto edits = edits_of(whole_cards(), inventory_, Isolation());
   ASSERT_TRUE(edits) << edits.error().message;
   EXPECT_THAT(edits->devices, ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"},
@@ -65,19 +65,19 @@ TEST_F(ContainerEditsTest, WholeCardsHaveTheNodesOfAll) {
   EXPECT_EQ(edits->environment.at("MGPU_CARD_UUIDS"), "GPU-1,GPU-2");
 }
 
-TEST_F(ContainerEditsTest, ALostCardHasNoNodes) {
+TEST_F(ContainerEditsTest, ALostCardHasNoDeviceNodes) {
   Record record = share();
   record.cards[0].uuid = CardUuid("GPU-9");
   EXPECT_THAT(edits_of(record, inventory_, Isolation())->devices, IsEmpty());
 }
 
-TEST_F(ContainerEditsTest, AShareIsNotGivenWhereNothingEnforcesIt) {
+TEST_F(ContainerEditsTest, FailsIfMpsDoesNotRun) {
   const Isolation isolation(no_control());
   EXPECT_THAT(edits_of(share(), inventory_, isolation).error().message,
               HasSubstr("MPS of card \"GPU-1\" does not run: it is not started yet"));
 }
 
-TEST_F(ContainerEditsTest, SaysWhyEnforcementDoesNotWork) {
+TEST_F(ContainerEditsTest, ReportsWhyMpsDoesNotRun) {
   Isolation isolation(no_control());
   isolation.follow({CardUuid("GPU-1")});
   ASSERT_TRUE(test::comes_true([&] {

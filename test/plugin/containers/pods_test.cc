@@ -37,8 +37,7 @@ class PodsTest : public testing::Test {
   }
 
   test::PodApi api_;
-  std::atomic<int> changes_ = 0;
-  Pods pods_{NodeName("n1"), api_.transport(), [this] { ++changes_; }};
+  Pods pods_{NodeName("n1"), api_.transport()};
 };
 
 TEST_F(PodsTest, AreFoundByNameAndByUid) {
@@ -52,7 +51,7 @@ TEST_F(PodsTest, AreFoundByNameAndByUid) {
   EXPECT_THAT(pods_.all(), SizeIs(2));
 }
 
-TEST_F(PodsTest, NothingIsGoneBeforeTheyAreListed) {
+TEST_F(PodsTest, NoPodIsGoneBeforeTheFirstList) {
   EXPECT_FALSE(pods_.listed());
   EXPECT_FALSE(pods_.gone(PodUid("no")));
   start();
@@ -73,7 +72,7 @@ TEST_F(PodsTest, APodIsGoneOnceItIsDeletedOrHasFinished) {
   }
 }
 
-TEST_F(PodsTest, APodThatIsBeingDeletedIsStillThere) {
+TEST_F(PodsTest, ATerminatingPodIsNotGone) {
   start();
   const kube::Pod pod = create_and_wait("a");
   api_.call(kube::Method::kDelete, "/api/v1/namespaces/ml/pods/a");
@@ -81,21 +80,21 @@ TEST_F(PodsTest, APodThatIsBeingDeletedIsStillThere) {
   EXPECT_FALSE(pods_.gone(pod.uid()));
 }
 
-TEST_F(PodsTest, ANameIsThatOfTheLatestPod) {
+TEST_F(PodsTest, ANameRefersToTheLatestPod) {
   start();
   const kube::Pod before = create_and_wait("a");
-  EXPECT_FALSE(pods_.remade(before.ref(), before.uid()));
+  EXPECT_FALSE(pods_.replaced(before.ref(), before.uid()));
   api_.remove("a");
   wait_until_gone(before);
-  EXPECT_FALSE(pods_.remade(before.ref(), before.uid()));
+  EXPECT_FALSE(pods_.replaced(before.ref(), before.uid()));
   const kube::Pod now = create_and_wait("a");
   EXPECT_EQ(pods_.find(PodRef{"ml", "a"})->uid(), now.uid());
-  EXPECT_TRUE(pods_.remade(before.ref(), before.uid()));
-  EXPECT_FALSE(pods_.remade(now.ref(), now.uid()));
+  EXPECT_TRUE(pods_.replaced(before.ref(), before.uid()));
+  EXPECT_FALSE(pods_.replaced(now.ref(), now.uid()));
   EXPECT_THAT(pods_.all(), SizeIs(1));
 }
 
-TEST_F(PodsTest, WhatChangedWhileNobodyWatchedIsSeenAfterwards) {
+TEST_F(PodsTest, ARelistAppliesMissedChanges) {
   start();
   const kube::Pod deleted = create_and_wait("deleted");
   const kube::Pod remade = create_and_wait("remade");
@@ -112,8 +111,8 @@ TEST_F(PodsTest, WhatChangedWhileNobodyWatchedIsSeenAfterwards) {
   EXPECT_TRUE(comes_true([this] { return pods_.problem().empty(); }));
 }
 
-// The one that is missing may be the one that cannot be read, and its containers may run.
-TEST_F(PodsTest, NothingIsTakenAsGoneByAListWithAPodThatCannotBeRead) {
+// The missing pod may be the one that cannot be read, and its containers may run.
+TEST_F(PodsTest, AListWithAnUnreadablePodRemovesNoPods) {
   start();
   const kube::Pod pod = create_and_wait("a");
   api_.cut_off(true);
@@ -129,7 +128,7 @@ TEST_F(PodsTest, NothingIsTakenAsGoneByAListWithAPodThatCannotBeRead) {
   EXPECT_FALSE(pods_.gone(pod.uid()));
 }
 
-TEST_F(PodsTest, AreStillKnownWhileTheApiServerIsAway) {
+TEST_F(PodsTest, AreKeptWhileTheApiServerIsUnavailable) {
   start();
   const kube::Pod pod = create_and_wait("a");
   api_.cut_off(true);
@@ -138,29 +137,22 @@ TEST_F(PodsTest, AreStillKnownWhileTheApiServerIsAway) {
   EXPECT_FALSE(pods_.gone(pod.uid()));
 }
 
-TEST_F(PodsTest, ChangesAreTold) {
-  start();
-  const int before = changes_;
-  create_and_wait("a");
-  EXPECT_TRUE(comes_true([&] { return changes_ > before; }));
-}
-
-TEST_F(PodsTest, FetchAsksTheApiServerNow) {
+TEST_F(PodsTest, FetchReadsThePodFromTheApiServer) {
   const kube::Pod pod = api_.create("a", kOne);
   const auto fetched = pods_.fetch({"ml", "a"}, kLong);
   ASSERT_TRUE(fetched) << fetched.error().message;
   EXPECT_EQ(fetched->uid(), pod.uid());
-  EXPECT_EQ(pods_.find(pod.uid()), std::nullopt) << "the watch alone says what is known";
+  EXPECT_EQ(pods_.find(pod.uid()), std::nullopt) << "only the watch changes the known pods";
 }
 
-TEST_F(PodsTest, FetchSaysWhyItHasNoPod) {
+TEST_F(PodsTest, FetchReportsWhyThereIsNoPod) {
   const auto missing = pods_.fetch({"ml", "a"}, kLong);
   EXPECT_EQ(missing.error().kind, kube::ApiError::Kind::kNotFound);
   api_.cut_off(true);
   EXPECT_THAT(pods_.fetch({"ml", "a"}, kLong).error().message, HasSubstr("get pod ml/a"));
 }
 
-TEST_F(PodsTest, FetchDoesNotWaitForEver) {
+TEST_F(PodsTest, FetchEndsAtItsTimeout) {
   api_.transport().set_faults([](const kube::Request&) {
     return kube::Fault{.kind = kube::Fault::Kind::kDelay, .delay = std::chrono::hours(1)};
   });

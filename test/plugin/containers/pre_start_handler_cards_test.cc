@@ -1,5 +1,5 @@
-// Whose share of a card is counted, and which cards a container gets again. Which container it is,
-// and what is waited for: starter_test.cc.
+// Which shares of a card count, and the cards of restarted containers. For the identification of
+// the container see pre_start_handler_test.cc.
 #include <gmock/gmock.h>
 
 #include <latch>
@@ -12,15 +12,15 @@ using test::device_ids;
 using test::sentence;
 using testing::HasSubstr;
 
-class StarterCardsTest : public test::StarterTest {
+class PreStartHandlerCardsTest : public test::PreStartHandlerTest {
  public:
-  // A container that has 60 percent of card 1 and runs.
+  // Starts a container with 60 percent of card 1.
   Record run_first() {
     auto record = place("first", 60, 1);
     EXPECT_EQ(sentence(start(device_ids(60))), "started");
     return record;
   }
-  // One that is to have 60 percent of it too.
+  // Allocates another 60 percent of the same card.
   void place_second() { place("second", 60, 1, 60); }
   Started start_second_once() { return start_once(device_ids(60, 60)); }
   void wait_until_gone(const Record& record) {
@@ -29,16 +29,16 @@ class StarterCardsTest : public test::StarterTest {
   }
 };
 
-// --- room ----------------------------------------------------------------------------------------
+// --- capacity ------------------------------------------------------------------------------------
 
-TEST_F(StarterCardsTest, SharesACardUpToTheLastPercent) {
+TEST_F(PreStartHandlerCardsTest, SharesACardUpToItsCapacity) {
   place("a", 60, 1);
   place("b", 40, 1, 60);
   EXPECT_EQ(sentence(start(device_ids(60))), "started");
   EXPECT_EQ(sentence(start(device_ids(40, 60))), "started");
 }
 
-TEST_F(StarterCardsTest, RefusesForNowWhatDoesNotFitBesideTheOthers) {
+TEST_F(PreStartHandlerCardsTest, RefusesAFullCardTemporarily) {
   run_first();
   place_second();
   const auto refused = start_second_once();
@@ -47,7 +47,7 @@ TEST_F(StarterCardsTest, RefusesForNowWhatDoesNotFitBesideTheOthers) {
   EXPECT_THAT(sentence(refused), HasSubstr("ml/first"));
 }
 
-TEST_F(StarterCardsTest, OfTwoAtOnceForOneCardOneWins) {
+TEST_F(PreStartHandlerCardsTest, OneOfTwoConcurrentCallsGetsTheCard) {
   place("first", 60, 1);
   place_second();
   std::vector<std::future<Started>> both;
@@ -59,7 +59,7 @@ TEST_F(StarterCardsTest, OfTwoAtOnceForOneCardOneWins) {
   EXPECT_EQ((one ? other : one).error().reason, RefusalReason::kFullCard);
 }
 
-TEST_F(StarterCardsTest, ManyAtOnceFillTheirCardsAndNoMore) {
+TEST_F(PreStartHandlerCardsTest, ManyConcurrentCallsDoNotExceedCapacity) {
   constexpr int kPods = 32;
   for (int n = 0; n < kPods; ++n) place("pod" + std::to_string(n), 25, n % 4, n * 25);
   std::latch ready(kPods);
@@ -75,17 +75,17 @@ TEST_F(StarterCardsTest, ManyAtOnceFillTheirCardsAndNoMore) {
   EXPECT_EQ(started, 16);
 }
 
-TEST_F(StarterCardsTest, WaitsForAShareWhosePodEnds) {
+TEST_F(PreStartHandlerCardsTest, WaitsForAShareToBeReleased) {
   run_first();
   place_second();
-  auto started = start_beside(device_ids(60, 60));
-  after_looks(kubelet_.calls() + 2);
+  auto started = start_async(device_ids(60, 60));
+  wait_for_attempts(kubelet_.calls() + 2);
   api_.remove("first");
   kubelet_.forget("first");
   EXPECT_EQ(sentence(started.get()), "started");
 }
 
-TEST_F(StarterCardsTest, APodThatHasFinishedHoldsNothing) {
+TEST_F(PreStartHandlerCardsTest, AFinishedPodReleasesItsShare) {
   const auto first = run_first();
   api_.set_phase("first", "Succeeded");
   kubelet_.forget("first");
@@ -94,7 +94,7 @@ TEST_F(StarterCardsTest, APodThatHasFinishedHoldsNothing) {
   EXPECT_EQ(sentence(start_second_once()), "started");
 }
 
-TEST_F(StarterCardsTest, AShareIsHeldAsLongAsKubeletHasThePod) {
+TEST_F(PreStartHandlerCardsTest, AShareIsHeldWhileKubeletListsThePod) {
   const auto first = run_first();
   api_.remove("first");
   wait_until_gone(first);
@@ -102,14 +102,14 @@ TEST_F(StarterCardsTest, AShareIsHeldAsLongAsKubeletHasThePod) {
   EXPECT_EQ(start_second_once().error().reason, RefusalReason::kFullCard);
 }
 
-TEST_F(StarterCardsTest, AShareIsHeldAsLongAsTheApiServerHasThePod) {
+TEST_F(PreStartHandlerCardsTest, AShareIsHeldWhileTheApiServerHasThePod) {
   run_first();
   kubelet_.forget("first");
   place_second();
   EXPECT_EQ(start_second_once().error().reason, RefusalReason::kFullCard);
 }
 
-TEST_F(StarterCardsTest, AShareIsHeldWhileKubeletIsSilent) {
+TEST_F(PreStartHandlerCardsTest, AShareIsHeldWhileKubeletDoesNotAnswer) {
   const auto first = run_first();
   api_.remove("first");
   wait_until_gone(first);
@@ -124,7 +124,7 @@ TEST_F(StarterCardsTest, AShareIsHeldWhileKubeletIsSilent) {
   EXPECT_EQ(sentence(start_second_once()), "started");
 }
 
-TEST_F(StarterCardsTest, TheDevicesOfAPodThatIsGoneAreAnothersOnes) {
+TEST_F(PreStartHandlerCardsTest, TheDevicesOfAnEndedPodMayBeReused) {
   const auto first = run_first();
   api_.remove("first");
   kubelet_.forget("first");
@@ -134,8 +134,8 @@ TEST_F(StarterCardsTest, TheDevicesOfAPodThatIsGoneAreAnothersOnes) {
   EXPECT_EQ(cards_of(again.id), "2");
 }
 
-// As of a StatefulSet: kubelet lists the new pod under the old one's name.
-TEST_F(StarterCardsTest, APodMadeAnewUnderItsNameGetsTheShareOfTheOldOne) {
+// As for a StatefulSet, kubelet lists the new pod under the name of the old one.
+TEST_F(PreStartHandlerCardsTest, ARecreatedPodGetsTheShareOfTheOldOne) {
   const auto first = run_first();
   api_.remove("first");
   kubelet_.forget("first");
@@ -145,7 +145,7 @@ TEST_F(StarterCardsTest, APodMadeAnewUnderItsNameGetsTheShareOfTheOldOne) {
   EXPECT_EQ(cards_of(again.id), "1");
 }
 
-TEST_F(StarterCardsTest, APodMadeAnewMayHaveTheDevicesOfTheOldOneToo) {
+TEST_F(PreStartHandlerCardsTest, ARecreatedPodMayHaveTheDevicesOfTheOldOne) {
   const auto first = run_first();
   api_.remove("first");
   kubelet_.forget("first");
@@ -159,9 +159,9 @@ TEST_F(StarterCardsTest, APodMadeAnewMayHaveTheDevicesOfTheOldOneToo) {
   EXPECT_EQ(cards_of(again.id), "1");
 }
 
-// --- a container that starts again ---------------------------------------------------------------
+// --- restarts ------------------------------------------------------------------------------------
 
-TEST_F(StarterCardsTest, ARestartGetsTheSameCards) {
+TEST_F(PreStartHandlerCardsTest, ARestartGetsTheSameCards) {
   const auto first = run_first();
   const auto before = on_disk(first.id);
   EXPECT_EQ(sentence(start(device_ids(60))), "started");
@@ -169,35 +169,35 @@ TEST_F(StarterCardsTest, ARestartGetsTheSameCards) {
   EXPECT_EQ(cards_of(first.id), "1");
 }
 
-TEST_F(StarterCardsTest, ARestartNeedsNoApiServer) {
+TEST_F(PreStartHandlerCardsTest, ARestartNeedsNoApiServer) {
   const auto first = run_first();
   api_.cut_off(true);
   EXPECT_EQ(sentence(start(device_ids(60))), "started");
   EXPECT_EQ(cards_of(first.id), "1");
 }
 
-TEST_F(StarterCardsTest, ARestartAfterThePluginsOwnNeedsNoApiServer) {
+TEST_F(PreStartHandlerCardsTest, ARestartAfterARestartOfThePluginNeedsNoApiServer) {
   const auto first = run_first();
   const auto before = on_disk(first.id);
   api_.cut_off(true);
   start_plugin();
-  starter_->open();
+  handler_->open();
   EXPECT_FALSE(pods_->listed());
   EXPECT_EQ(sentence(start_once(device_ids(60))), "started");
   EXPECT_EQ(on_disk(first.id), before);
 }
 
-TEST_F(StarterCardsTest, ARestartWithoutKubeletsListAndApiServerGetsTheSameCards) {
+TEST_F(PreStartHandlerCardsTest, ARestartWithoutPodResourcesAndApiServerGetsTheSameCards) {
   const auto first = run_first();
   api_.cut_off(true);
   kubelet_.fail("PodResources does not answer");
   start_plugin();
-  starter_->open();
+  handler_->open();
   EXPECT_EQ(sentence(start_once(device_ids(60))), "started");
   EXPECT_EQ(cards_of(first.id), "1");
 }
 
-TEST_F(StarterCardsTest, ARestartOnACardThatIsSickNowIsRefused) {
+TEST_F(PreStartHandlerCardsTest, ARestartOnAnUnhealthyCardIsRefused) {
   run_first();
   FoundCards found = test::found_cards(4);
   found.cards[1].health = "XID 79";
@@ -206,12 +206,12 @@ TEST_F(StarterCardsTest, ARestartOnACardThatIsSickNowIsRefused) {
   for (const bool cut_off : {false, true}) {
     api_.cut_off(cut_off);
     if (cut_off) start_plugin();
-    starter_->open();
+    handler_->open();
     EXPECT_EQ(start_once(device_ids(60)).error().reason, RefusalReason::kSickCard) << cut_off;
   }
 }
 
-TEST_F(StarterCardsTest, ARestartOfAPodWhoseCardsWereChangedIsRefused) {
+TEST_F(PreStartHandlerCardsTest, ARestartWithAChangedAnnotationIsRefused) {
   run_first();
   const PodUid uid = pods_->find(PodRef{"ml", "first"})->uid();
   api_.annotate("first", test::contract().index_key("main"), "2");
@@ -224,7 +224,7 @@ TEST_F(StarterCardsTest, ARestartOfAPodWhoseCardsWereChangedIsRefused) {
   EXPECT_THAT(sentence(refused), HasSubstr("GPU-1"));
 }
 
-TEST_F(StarterCardsTest, WholeCardsComeWithAllTheirNodes) {
+TEST_F(PreStartHandlerCardsTest, WholeCardsHaveAllTheirDeviceNodes) {
   create("a", {{"main", 200, 0, "0,3"}});
   kubelet_.list("a", "main", device_ids(200));
   const auto record = allocate(device_ids(200));

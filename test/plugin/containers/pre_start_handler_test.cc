@@ -1,5 +1,5 @@
-// Which container it is, what is waited for, and what is left behind where it may not start. Card
-// by card: starter_cards_test.cc.
+// Identification of the container and its pod, retries, and the state after a refusal. For cards
+// see pre_start_handler_cards_test.cc.
 #include "plugin/containers/pre_start_handler.h"
 
 #include <gmock/gmock.h>
@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::device_ids;
+using test::PreStartHandlerTest;
 using test::sentence;
-using test::StarterTest;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -23,7 +23,7 @@ using testing::SizeIs;
 
 // --- opening and closing -------------------------------------------------------------------------
 
-TEST_F(StarterTest, GivesTheContainerTheCardsOfItsAnnotation) {
+TEST_F(PreStartHandlerTest, InjectsTheCardsOfTheAnnotation) {
   const auto record = place("a", 30, 1);
   const auto started = start(device_ids(30));
   ASSERT_TRUE(started) << sentence(started);
@@ -35,7 +35,7 @@ TEST_F(StarterTest, GivesTheContainerTheCardsOfItsAnnotation) {
   EXPECT_THAT(refusals(), IsEmpty());
 }
 
-TEST_F(StarterTest, HasTheContainersCardsOnDiskWhenItStarts) {
+TEST_F(PreStartHandlerTest, SavesTheRecordBeforeTheContainerStarts) {
   const auto record = place("a", 30, 1);
   ASSERT_TRUE(start(device_ids(30)));
   const auto kept = on_disk(record.id);
@@ -44,65 +44,65 @@ TEST_F(StarterTest, HasTheContainersCardsOnDiskWhenItStarts) {
   EXPECT_EQ(kept->owner->pod, (PodRef{"ml", "a"}));
 }
 
-TEST_F(StarterTest, TakesTheDevicesInAnyOrder) {
+TEST_F(PreStartHandlerTest, AcceptsTheDevicesInAnyOrder) {
   place("a", 30, 1);
   auto ids = device_ids(30);
   std::ranges::reverse(ids);
   EXPECT_EQ(sentence(start(ids)), "started");
 }
 
-TEST_F(StarterTest, RefusesForNowBeforeItIsOpened) {
+TEST_F(PreStartHandlerTest, RefusesTemporarilyBeforeItIsOpened) {
   const auto record = place("a", 30, 1);
   start_plugin();
   const auto refused = start_once(device_ids(30));
-  EXPECT_THAT(sentence(refused), HasSubstr("does not know all allocations yet"));
+  EXPECT_THAT(sentence(refused), HasSubstr("its allocations are not loaded"));
   EXPECT_EQ(refused.error().reason, RefusalReason::kNotReady);
   EXPECT_TRUE(refused.error().passing);
   EXPECT_EQ(cards_of(record.id), "none");
 }
 
-TEST_F(StarterTest, StartsWhatWaitedForItToOpen) {
+TEST_F(PreStartHandlerTest, RetriesUntilItIsOpened) {
   place("a", 30, 1);
   start_plugin();
-  std::atomic<int> looks = 0;
+  std::atomic<int> attempts = 0;
   auto started = std::async(std::launch::async, [&] {
-    return starter_->start(device_ids(30), [&] { return ++looks < 0; });
+    return handler_->start(device_ids(30), [&] { return ++attempts < 0; });
   });
-  ASSERT_TRUE(test::comes_true([&] { return looks >= 1; }));
-  starter_->open();
+  ASSERT_TRUE(test::comes_true([&] { return attempts >= 1; }));
+  handler_->open();
   EXPECT_EQ(sentence(started.get()), "started");
 }
 
-TEST_F(StarterTest, ClosingEndsTheWaitForTheRuntime) {
+TEST_F(PreStartHandlerTest, CloseEndsTheSettleDelay) {
   const auto record = place("a", 30, 1);
   start_plugin(std::chrono::hours(1));
-  starter_->open();
-  auto started = start_beside(device_ids(30));
+  handler_->open();
+  auto started = start_async(device_ids(30));
   ASSERT_TRUE(test::comes_true([&] {
     const auto kept = records_->find(record.id);
     return kept && kept->bound();
   }));
-  starter_->close();
+  handler_->close();
   EXPECT_EQ(sentence(started.get()), "started");
 }
 
-TEST_F(StarterTest, LooksOnceOnlyWhenItIsClosed) {
-  starter_->close();
+TEST_F(PreStartHandlerTest, MakesOneAttemptWhenItIsClosed) {
+  handler_->close();
   EXPECT_FALSE(start(device_ids(30)));
   EXPECT_EQ(kubelet_.calls(), 1);
 }
 
-TEST_F(StarterTest, WaitsForTheRuntimeOnlyWhereSomethingWasWritten) {
+TEST_F(PreStartHandlerTest, SettlesOnlyAfterAChange) {
   const auto record = place("a", 30, 1);
   ASSERT_TRUE(start(device_ids(30)));
   start_plugin(std::chrono::hours(1));
-  starter_->open();
-  EXPECT_EQ(sentence(start(device_ids(30))), "started") << "a restart, with nothing new to see";
+  handler_->open();
+  EXPECT_EQ(sentence(start(device_ids(30))), "started") << "a restart changes no file";
 }
 
 // --- which container -----------------------------------------------------------------------------
 
-TEST_F(StarterTest, RefusesIdsThatCannotBe) {
+TEST_F(PreStartHandlerTest, RefusesInvalidIds) {
   for (const auto& ids : {Ids{}, Ids{""}, Ids{std::string(64, 'x')}}) {
     const auto refused = start(ids);
     ASSERT_FALSE(refused);
@@ -112,21 +112,21 @@ TEST_F(StarterTest, RefusesIdsThatCannotBe) {
   EXPECT_EQ(kubelet_.calls(), 0);
 }
 
-TEST_F(StarterTest, RefusesForNowDevicesThatNobodyKnows) {
+TEST_F(PreStartHandlerTest, RefusesUnknownDevicesTemporarily) {
   const auto refused = start_once(device_ids(30));
   EXPECT_THAT(sentence(refused), HasSubstr("cannot tell which container kubelet starts"));
   EXPECT_EQ(refused.error().reason, RefusalReason::kUnknownContainer);
   EXPECT_TRUE(refused.error().passing);
 }
 
-TEST_F(StarterTest, RefusesDevicesThatTwoContainersHave) {
+TEST_F(PreStartHandlerTest, RefusesDevicesOfTwoContainers) {
   place("a", 30, 1);
   create("b", {{"main", 30, 1'000, "2"}});
   kubelet_.list("b", "main", device_ids(30));
   EXPECT_THAT(sentence(start_once(device_ids(30))), HasSubstr("2 containers with these devices"));
 }
 
-TEST_F(StarterTest, AsksTheCheckpointWhereKubeletsListIsSilent) {
+TEST_F(PreStartHandlerTest, ReadsTheCheckpointIfPodResourcesFails) {
   const auto pod = create("a", {{"main", 30, 1'000, "1"}});
   const auto record = allocate(device_ids(30));
   kubelet_.fail("PodResources does not answer");
@@ -137,7 +137,7 @@ TEST_F(StarterTest, AsksTheCheckpointWhereKubeletsListIsSilent) {
   EXPECT_EQ(cards_of(record.id), "1");
 }
 
-TEST_F(StarterTest, FindsAnAllocationWhoseRecordWasLostInTheCheckpoint) {
+TEST_F(PreStartHandlerTest, FindsALostAllocationInTheCheckpoint) {
   const auto pod = create("a", {{"main", 30, 1'000, "1"}});
   kubelet_.list("a", "main", device_ids(30));
   const auto id = test::allocated(device_ids(30), "lost").id;
@@ -146,7 +146,7 @@ TEST_F(StarterTest, FindsAnAllocationWhoseRecordWasLostInTheCheckpoint) {
   EXPECT_EQ(cards_of(id), "1");
 }
 
-TEST_F(StarterTest, AContainerThatStartedBeforeNeedsNeitherListNorCheckpoint) {
+TEST_F(PreStartHandlerTest, ARestartNeedsNeitherPodResourcesNorCheckpoint) {
   const auto record = place("a", 30, 1);
   ASSERT_TRUE(start(device_ids(30)));
   kubelet_.fail("PodResources does not answer");
@@ -154,7 +154,7 @@ TEST_F(StarterTest, AContainerThatStartedBeforeNeedsNeitherListNorCheckpoint) {
   EXPECT_EQ(cards_of(record.id), "1");
 }
 
-TEST_F(StarterTest, NeverGuessesForAContainerThatHasNotStartedBefore) {
+TEST_F(PreStartHandlerTest, RefusesANewContainerIfPodResourcesFails) {
   place("a", 30, 1);
   kubelet_.fail("PodResources does not answer");
   const auto refused = start_once(device_ids(30));
@@ -162,14 +162,14 @@ TEST_F(StarterTest, NeverGuessesForAContainerThatHasNotStartedBefore) {
   EXPECT_THAT(injector_.injected(), IsEmpty());
 }
 
-TEST_F(StarterTest, DoesNotTakeTheAnswerOfAnotherPluginForItsOwn) {
+TEST_F(PreStartHandlerTest, IgnoresTheResponseOfAnotherPlugin) {
   const auto pod = create("a", {{"main", 30, 1'000, "1"}});
   test::write_checkpoint(folder_.path(), {{pod.metadata.uid, "main", device_ids(30), ""}});
   EXPECT_THAT(sentence(start_once(device_ids(30))), HasSubstr("that is not ours"));
 }
 
-// kubelet gives an init container's devices to the next container, and lists that one alone.
-class InitContainerTest : public StarterTest {
+// kubelet reuses the devices of an init container for the next container, and lists only that one.
+class InitContainerTest : public PreStartHandlerTest {
  public:
   InitContainerTest() {
     pod_ = create("a", {{"prepare", 30, 1'000, "1", true}, {"main", 30, 1'000, "1"}});
@@ -187,7 +187,7 @@ class InitContainerTest : public StarterTest {
   Record main_ = test::allocated(device_ids(30), "main");
 };
 
-TEST_F(InitContainerTest, BothThatHaveTheDevicesGetTheirCards) {
+TEST_F(InitContainerTest, InjectsTheCardsOfBothContainers) {
   allocate(device_ids(30), "main");
   write_checkpoint();
   EXPECT_EQ(sentence(start(device_ids(30))), "started");
@@ -198,7 +198,7 @@ TEST_F(InitContainerTest, BothThatHaveTheDevicesGetTheirCards) {
   EXPECT_EQ(on_disk(main_.id)->owner->container, "main");
 }
 
-TEST_F(InitContainerTest, IsDoubtWithoutTheCheckpoint) {
+TEST_F(InitContainerTest, RefusesWithoutTheCheckpoint) {
   allocate(device_ids(30), "main");
   const auto refused = start_once(device_ids(30));
   EXPECT_THAT(sentence(refused), HasSubstr("checkpoint cannot be read, and 2 allocations"));
@@ -208,7 +208,7 @@ TEST_F(InitContainerTest, IsDoubtWithoutTheCheckpoint) {
   EXPECT_THAT(injector_.injected(), IsEmpty());
 }
 
-TEST_F(InitContainerTest, TheCheckpointTellsWhoseTheOneAllocationIs) {
+TEST_F(InitContainerTest, IdentifiesTheContainerByTheCheckpoint) {
   test::write_checkpoint(folder_.path(),
                          {{pod_.metadata.uid, "prepare", device_ids(30), init_.id.str()}});
   EXPECT_EQ(sentence(start(device_ids(30))), "started");
@@ -217,38 +217,38 @@ TEST_F(InitContainerTest, TheCheckpointTellsWhoseTheOneAllocationIs) {
 
 // --- which pod -----------------------------------------------------------------------------------
 
-TEST_F(StarterTest, WaitsForAPodThatTheApiServerShowsLater) {
+TEST_F(PreStartHandlerTest, WaitsForThePodToAppear) {
   allocate(device_ids(30));
   kubelet_.list("a", "main", device_ids(30));
-  auto started = start_beside(device_ids(30));
-  after_looks(2);
+  auto started = start_async(device_ids(30));
+  wait_for_attempts(2);
   api_.create("a", {{"main", 30, 1'000, "1"}});
   EXPECT_EQ(sentence(started.get()), "started");
-  EXPECT_THAT(refusals(), IsEmpty()) << "nobody is told of a wait that ended well";
+  EXPECT_THAT(refusals(), IsEmpty()) << "a retried refusal is not reported";
 }
 
-TEST_F(StarterTest, WaitsForCardsThatThePodGetsLater) {
+TEST_F(PreStartHandlerTest, WaitsForTheAnnotationToAppear) {
   create("a", {{"main", 30, 1'000, ""}});
   allocate(device_ids(30));
   kubelet_.list("a", "main", device_ids(30));
-  auto started = start_beside(device_ids(30));
-  after_looks(2);
+  auto started = start_async(device_ids(30));
+  wait_for_attempts(2);
   api_.annotate("a", test::contract().index_key("main"), "1");
   EXPECT_EQ(sentence(started.get()), "started");
 }
 
-TEST_F(StarterTest, AsksTheApiServerWhereTheWatchIsBehind) {
+TEST_F(PreStartHandlerTest, ReadsThePodFromTheApiServerIfTheWatchLags) {
   const auto record = place("a", 30, 1);
-  pods_ = std::make_unique<Pods>(NodeName("n1"), api_.transport(), nullptr);  // not following
-  PreStartHandler starter({test::contract(), NodeName("n1"), folder_.path()},
+  pods_ = std::make_unique<Pods>(NodeName("n1"), api_.transport());  // not started
+  PreStartHandler handler({test::contract(), NodeName("n1"), folder_.path()},
                           {*records_, injector_, inventory_, isolation_, *pods_, kubelet_.client()},
                           [](const Refusal&) {});
-  starter_.reset();
-  starter.open();
-  EXPECT_EQ(sentence(starter.start(device_ids(30), [] { return true; })), "started");
+  handler_.reset();
+  handler.open();
+  EXPECT_EQ(sentence(handler.start(device_ids(30), [] { return true; })), "started");
 }
 
-TEST_F(StarterTest, RefusesForNowAPodThatTheApiServerDoesNotHave) {
+TEST_F(PreStartHandlerTest, RefusesAPodThatDoesNotExistTemporarily) {
   allocate(device_ids(30));
   kubelet_.list("a", "main", device_ids(30));
   const auto refused = start_once(device_ids(30));
@@ -258,7 +258,7 @@ TEST_F(StarterTest, RefusesForNowAPodThatTheApiServerDoesNotHave) {
   EXPECT_THAT(sentence(refused), HasSubstr("ml/a"));
 }
 
-TEST_F(StarterTest, RefusesForNowAPodThatIsKnownByItsUidAlone) {
+TEST_F(PreStartHandlerTest, RefusesAnUnknownUidTemporarily) {
   const auto record = allocate(device_ids(30));
   test::write_checkpoint(folder_.path(), {{"uid-a", "main", device_ids(30), record.id.str()}});
   const auto refused = start_once(device_ids(30));
@@ -267,14 +267,14 @@ TEST_F(StarterTest, RefusesForNowAPodThatIsKnownByItsUidAlone) {
   EXPECT_TRUE(refused.error().passing);
 }
 
-TEST_F(StarterTest, RefusesWhileTheApiServerIsAwayAndThePodIsNotKnown) {
+TEST_F(PreStartHandlerTest, RefusesAnUnknownPodWithoutTheApiServer) {
   allocate(device_ids(30));
   kubelet_.list("a", "main", device_ids(30));
   api_.cut_off(true);
   EXPECT_EQ(start_once(device_ids(30)).error().reason, RefusalReason::kUnknownPod);
 }
 
-TEST_F(StarterTest, DoesNotGiveTheAllocationOfAPodToTheNextOfItsName) {
+TEST_F(PreStartHandlerTest, DoesNotReuseTheAllocationForANewPodOfTheSameName) {
   const auto record = place("a", 30, 1);
   ASSERT_TRUE(start(device_ids(30)));
   api_.remove("a");
@@ -287,7 +287,7 @@ TEST_F(StarterTest, DoesNotGiveTheAllocationOfAPodToTheNextOfItsName) {
 
 // --- waiting -------------------------------------------------------------------------------------
 
-TEST_F(StarterTest, DoesNotWaitWhereNoNewsCanHelp) {
+TEST_F(PreStartHandlerTest, DoesNotRetryAPermanentRefusal) {
   cards_->say(FoundCards{{test::found_card(0, "XID 79")}, {}});
   ASSERT_TRUE(test::comes_true([&] { return inventory_.state().cards[0].health == "XID 79"; }));
   place("a", 30, 0);
@@ -296,19 +296,19 @@ TEST_F(StarterTest, DoesNotWaitWhereNoNewsCanHelp) {
   EXPECT_EQ(kubelet_.calls(), 1);
 }
 
-TEST_F(StarterTest, WaitsNoLongerThanItsPatience) {
+TEST_F(PreStartHandlerTest, StopsRetryingAtItsTimeout) {
   const auto refused = start(device_ids(30));
   EXPECT_EQ(refused.error().reason, RefusalReason::kUnknownContainer);
   EXPECT_GT(kubelet_.calls(), 1);
 }
 
-TEST_F(StarterTest, WaitsNoLongerThanKubeletDoes) {
+TEST_F(PreStartHandlerTest, StopsRetryingWhenKubeletCancels) {
   const auto cancelled = [this] { return kubelet_.calls() >= 2; };
-  EXPECT_FALSE(starter_->start(device_ids(30), cancelled));
+  EXPECT_FALSE(handler_->start(device_ids(30), cancelled));
   EXPECT_EQ(kubelet_.calls(), 2);
 }
 
-TEST_F(StarterTest, TellsOfEachRefusalOnceWithItsPod) {
+TEST_F(PreStartHandlerTest, ReportsEachRefusalOnceWithItsPod) {
   const auto pod = create("a", {{"main", 30, 1'000, "7"}});
   allocate(device_ids(30));
   kubelet_.list("a", "main", device_ids(30));
@@ -319,9 +319,9 @@ TEST_F(StarterTest, TellsOfEachRefusalOnceWithItsPod) {
   EXPECT_EQ(refusals()[0].uid, pod.uid());
 }
 
-// --- what is left where it fails -----------------------------------------------------------------
+// --- after a failure -----------------------------------------------------------------------------
 
-TEST_F(StarterTest, AnInjectorThatFailsLeavesNothingOnDisk) {
+TEST_F(PreStartHandlerTest, DoesNotSaveTheRecordIfInjectionFails) {
   const auto record = place("a", 30, 1);
   injector_.fail("cannot create /var/run/cdi: Read-only file system");
   const auto refused = start_once(device_ids(30));
@@ -333,17 +333,17 @@ TEST_F(StarterTest, AnInjectorThatFailsLeavesNothingOnDisk) {
   EXPECT_FALSE(on_disk(record.id)->bound());
 }
 
-TEST_F(StarterTest, StartsOnceTheInjectorWorksAgain) {
+TEST_F(PreStartHandlerTest, RetriesInjection) {
   const auto record = place("a", 30, 1);
   injector_.fail("cannot write");
-  auto started = start_beside(device_ids(30));
-  after_looks(2);
+  auto started = start_async(device_ids(30));
+  wait_for_attempts(2);
   injector_.fail("");
   EXPECT_EQ(sentence(started.get()), "started");
   EXPECT_EQ(cards_of(record.id), "1");
 }
 
-TEST_F(StarterTest, DoesNotStartWhatCannotBeKeptOnDisk) {
+TEST_F(PreStartHandlerTest, RefusesIfTheRecordCannotBeSaved) {
   const auto record = place("a", 30, 1);
   fs::remove_all(records_folder());
   std::ofstream(records_folder()) << "in the way";
@@ -356,7 +356,7 @@ TEST_F(StarterTest, DoesNotStartWhatCannotBeKeptOnDisk) {
   EXPECT_TRUE(on_disk(record.id)->bound());
 }
 
-TEST_F(StarterTest, WhatItRefusedForTheDiskStillCountsOnTheCard) {
+TEST_F(PreStartHandlerTest, AReservationCountsAfterAFailedInjection) {
   place("a", 60, 1);
   injector_.fail("cannot write");
   ASSERT_FALSE(start_once(device_ids(60)));

@@ -1,5 +1,4 @@
-// A PreStartHandler with everything around it: an API server, kubelet's list, cards and a state
-// folder.
+// A PreStartHandler with an API server, a scripted PodResources, cards and a state folder.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,44 +21,44 @@ namespace mgpu::test {
 
 using namespace plugin;
 
-class StarterTest : public testing::Test {
+class PreStartHandlerTest : public testing::Test {
  public:
   using Started = Decided<void>;
   using Ids = std::vector<std::string>;
 
-  StarterTest() {
+  PreStartHandlerTest() {
     EXPECT_TRUE(set_log_level("off"));
     inventory_.start();
     EXPECT_TRUE(comes_true([this] { return inventory_.state().read; }));
     start_plugin();
-    starter_->open();
+    handler_->open();
   }
-  ~StarterTest() override {
-    starter_.reset();
+  ~PreStartHandlerTest() override {
+    handler_.reset();
     pods_.reset();
     inventory_.stop();
   }
 
-  // As a new process of the plugin, that is not open yet.
+  // As a restarted plugin, whose handler is not open yet.
   void start_plugin(std::chrono::milliseconds settle = {}) {
-    starter_.reset();
-    pods_ = std::make_unique<Pods>(NodeName("n1"), api_.transport(), nullptr);
+    handler_.reset();
+    pods_ = std::make_unique<Pods>(NodeName("n1"), api_.transport());
     pods_->start();
     records_ = std::make_unique<Records>(records_folder());
     EXPECT_TRUE(records_->load());
-    const StarterSettings settings = {contract(), NodeName("n1"), folder_.path(), settle};
-    starter_ = std::make_unique<PreStartHandler>(
+    const PreStartSettings settings = {contract(), NodeName("n1"), folder_.path(), settle};
+    handler_ = std::make_unique<PreStartHandler>(
         settings,
-        StarterParts{*records_, injector_, inventory_, isolation_, *pods_, kubelet_.client()},
+        PreStartParts{*records_, injector_, inventory_, isolation_, *pods_, kubelet_.client()},
         [this](const Refusal& refusal) {
           const std::lock_guard lock(mutex_);
           refusals_.push_back(refusal);
         });
   }
 
-  // --- how a container comes to be started -------------------------------------------------------
+  // --- steps before the container starts ---------------------------------------------------------
 
-  // As Allocate.
+  // As kubelet's Allocate.
   Record allocate(const Ids& ids, const std::string& nonce = "a") {
     const auto record = allocated(ids, nonce);
     EXPECT_TRUE(records_->keep(record));
@@ -71,7 +70,8 @@ class StarterTest : public testing::Test {
     EXPECT_TRUE(comes_true([&] { return pods_->find(made.uid()).has_value(); }));
     return made;
   }
-  // Pod ml/`pod` whose container "main" has `core` percent of card `card`, up to PreStart.
+  // Creates pod ml/`pod`, whose container "main" has `core` percent of card `card`, and allocates
+  // its devices.
   Record place(const std::string& pod, int core, int card, int first_device = 0) {
     create(pod, {{"main", core, 1'000, std::to_string(card)}});
     const Ids ids = device_ids(core, first_device);
@@ -79,30 +79,29 @@ class StarterTest : public testing::Test {
     return allocate(ids, pod);
   }
 
-  // Waits as long as the starter does.
+  // Retries as the handler does.
   Started start(const Ids& ids) {
-    return starter_->start(ids, [] { return false; });
+    return handler_->start(ids, [] { return false; });
   }
-  // One look.
+  // One attempt.
   Started start_once(const Ids& ids) {
-    return starter_->start(ids, [] { return true; });
+    return handler_->start(ids, [] { return true; });
   }
-  std::future<Started> start_beside(const Ids& ids) {
+  std::future<Started> start_async(const Ids& ids) {
     return std::async(std::launch::async, [this, ids] { return start(ids); });
   }
-  // The starter has looked so often and waits for news, or is about to look again.
-  void after_looks(int looks) {
-    EXPECT_TRUE(comes_true([&] { return kubelet_.calls() >= looks; }));
+  void wait_for_attempts(int attempts) {
+    EXPECT_TRUE(comes_true([&] { return kubelet_.calls() >= attempts; }));
   }
 
-  // --- what came of it ---------------------------------------------------------------------------
+  // --- results -----------------------------------------------------------------------------------
 
   std::string cards_of(const AllocationId& id) const {
     const auto injected = injector_.injected();
     const auto at = injected.find(id);
     return at == injected.end() ? "none" : at->second.environment.at("MGPU_CARDS");
   }
-  // What the next process would find.
+  // The record that a restarted plugin would load.
   std::optional<Record> on_disk(const AllocationId& id) const {
     Records records(records_folder());
     EXPECT_TRUE(records.load());
@@ -118,7 +117,7 @@ class StarterTest : public testing::Test {
   PodApi api_;
   ScriptedPodResources kubelet_;
   RecordingInjector injector_;
-  // Ends with the inventory.
+  // Owned by the inventory.
   ScriptedCards* cards_ = new ScriptedCards(found_cards(4));
   Inventory inventory_{std::unique_ptr<CardSource>(cards_),
                        {.recall = [] { return KnownCards(); },
@@ -128,13 +127,13 @@ class StarterTest : public testing::Test {
   Isolation isolation_;
   std::unique_ptr<Records> records_;
   std::unique_ptr<Pods> pods_;
-  std::unique_ptr<PreStartHandler> starter_;
+  std::unique_ptr<PreStartHandler> handler_;
   mutable std::mutex mutex_;
   std::vector<Refusal> refusals_;  // protected by mutex_
 };
 
-// Of a container that was not started; "started" where it was.
-inline std::string sentence(const StarterTest::Started& started) {
+// The refusal's message, or "started".
+inline std::string sentence(const PreStartHandlerTest::Started& started) {
   return started ? "started" : started.error().message;
 }
 

@@ -28,7 +28,7 @@ std::optional<Rebuilt> rebuilt(const std::optional<kube::Pod>& pod,
   return rebuild(entry(), pod, {card_facts(0), card_facts(1, health)}, test::contract());
 }
 
-TEST(LostEntries, AreThoseOfOursWithoutARecord) {
+TEST(LostEntries, AreTheAllocationsWithoutARecord) {
   const Record other = test::allocated(test::device_ids(30, 30), "b");
   const CheckpointEntry foreign = {PodUid("u"), "main", other.devices, AllocationId()};
   const CheckpointEntry hostile = {PodUid("u"), "main", other.devices, AllocationId("../x")};
@@ -37,7 +37,7 @@ TEST(LostEntries, AreThoseOfOursWithoutARecord) {
   EXPECT_EQ(lost[0].allocation, other.id);
 }
 
-TEST(LostEntries, AreNoneWhereAllAreKnown) {
+TEST(LostEntries, AreNoneIfAllHaveRecords) {
   EXPECT_THAT(lost_entries({{entry()}, 0}, {kRecord}), testing::IsEmpty());
   EXPECT_THAT(lost_entries({}, {kRecord}), testing::IsEmpty());
 }
@@ -56,13 +56,13 @@ TEST(Rebuild, AStartedContainerHasTheCardsOfItsAnnotation) {
   EXPECT_EQ(made->record.cards[0].share, (Share{Percent(30), MiB(1'000)}));
 }
 
-TEST(Rebuild, ASickCardIsStillHeldByWhoRunsOnIt) {
+TEST(Rebuild, AStartedContainerKeepsAnUnhealthyCard) {
   const auto made = rebuilt(pod("containerd://1"), "XID 79");
   ASSERT_TRUE(made);
   EXPECT_TRUE(made->record.bound());
 }
 
-TEST(Rebuild, AContainerThatHasNotStartedIsAllocatedOnly) {
+TEST(Rebuild, AnUnstartedContainerIsNotBound) {
   for (const auto& waiting : {pod(""), test::gpu_pod("x", {{"main", 30, 1'000, "1"}})}) {
     const auto made = rebuilt(waiting);
     ASSERT_TRUE(made);
@@ -71,7 +71,7 @@ TEST(Rebuild, AContainerThatHasNotStartedIsAllocatedOnly) {
   }
 }
 
-TEST(Rebuild, APodThatIsGoneOrHasFinishedHasNoRecord) {
+TEST(Rebuild, AnEndedPodHasNoRecord) {
   EXPECT_FALSE(rebuilt(std::nullopt));
   for (const char* phase : {"Succeeded", "Failed"}) {
     kube::Pod finished = pod("containerd://1");
@@ -80,7 +80,7 @@ TEST(Rebuild, APodThatIsGoneOrHasFinishedHasNoRecord) {
   }
 }
 
-TEST(Rebuild, SaysWhyAStartedContainersCardsCannotBeTold) {
+TEST(Rebuild, ReportsWhyTheCardsAreUnknown) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "without cards"}, {"7", "card 7"}, {"one", "one"}};
   for (const auto& [cards, words] : cases) {

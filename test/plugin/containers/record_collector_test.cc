@@ -15,9 +15,9 @@ using test::device_ids;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-class GarbageTest : public testing::Test {
+class RecordCollectorTest : public testing::Test {
  public:
-  GarbageTest() {
+  RecordCollectorTest() {
     EXPECT_TRUE(set_log_level("off"));
     pods_.start();
     EXPECT_TRUE(test::comes_true([this] { return pods_.listed(); }));
@@ -29,7 +29,7 @@ class GarbageTest : public testing::Test {
     EXPECT_TRUE(injector_.inject(record.id, {}));
     return record;
   }
-  // A container that runs, as API server, kubelet and we know it.
+  // Adds a running container to the API server, kubelet's list and the records.
   Record run(const std::string& pod, const std::string& nonce = "a") {
     const kube::Pod made = api_.create(pod, {{"main", 30, 1'000, "1"}});
     EXPECT_TRUE(test::comes_true([&] { return pods_.find(made.uid()).has_value(); }));
@@ -56,12 +56,12 @@ class GarbageTest : public testing::Test {
   test::ScriptedPodResources kubelet_;
   test::RecordingInjector injector_;
   Records records_{folder_.path("allocations")};
-  Pods pods_{NodeName("n1"), api_.transport(), nullptr};
+  Pods pods_{NodeName("n1"), api_.transport()};
   RecordCollector collector_{
       {records_, injector_, pods_, kubelet_.client()}, test::kCore, folder_.path()};
 };
 
-TEST_F(GarbageTest, RemovesWhatBelongsToAPodThatIsGoneForBoth) {
+TEST_F(RecordCollectorTest, RemovesTheRecordOfAnEndedPod) {
   const Record record = run("a");
   const Record other = run("b", "b");
   end_at_api_server(record);
@@ -72,7 +72,7 @@ TEST_F(GarbageTest, RemovesWhatBelongsToAPodThatIsGoneForBoth) {
   EXPECT_THAT(injector_.removed(), ElementsAre(record.id));
 }
 
-TEST_F(GarbageTest, RemovesWhatBelongsToAPodThatHasFinished) {
+TEST_F(RecordCollectorTest, RemovesTheRecordOfAFinishedPod) {
   const Record record = run("a");
   api_.set_phase("a", "Failed");
   ASSERT_TRUE(test::comes_true([&] { return pods_.gone(record.owner->uid); }));
@@ -80,20 +80,20 @@ TEST_F(GarbageTest, RemovesWhatBelongsToAPodThatHasFinished) {
   EXPECT_EQ(collector_.collect(), 1U);
 }
 
-TEST_F(GarbageTest, AsksKubeletOnlyWhereAPodIsGone) {
+TEST_F(RecordCollectorTest, CallsKubeletOnlyIfAPodMayHaveEnded) {
   run("a");
   EXPECT_EQ(collector_.collect(), 0U);
   EXPECT_EQ(kubelet_.calls(), 0);
 }
 
-TEST_F(GarbageTest, KeepsWhatKubeletStillHas) {
+TEST_F(RecordCollectorTest, KeepsTheRecordOfAPodThatKubeletLists) {
   const Record record = run("a");
   end_at_api_server(record);
   EXPECT_EQ(collector_.collect(), 0U);
   EXPECT_TRUE(kept(record));
 }
 
-TEST_F(GarbageTest, KeepsEverythingWhileKubeletIsSilent) {
+TEST_F(RecordCollectorTest, KeepsAllRecordsWhileKubeletDoesNotAnswer) {
   const Record record = run("a");
   end_at_api_server(record);
   kubelet_.forget("a");
@@ -102,17 +102,17 @@ TEST_F(GarbageTest, KeepsEverythingWhileKubeletIsSilent) {
   EXPECT_TRUE(kept(record));
 }
 
-TEST_F(GarbageTest, KeepsEverythingBeforeThePodsAreListed) {
+TEST_F(RecordCollectorTest, KeepsAllRecordsBeforeThePodsAreListed) {
   const Record record = keep(test::started(test::allocated(device_ids(30), "a"), "nobody", 1));
-  Pods silent(NodeName("n1"), api_.transport(), nullptr);
-  RecordCollector garbage({records_, injector_, silent, kubelet_.client()}, test::kCore,
-                          folder_.path());
-  EXPECT_EQ(garbage.collect(), 0U);
+  Pods silent(NodeName("n1"), api_.transport());
+  RecordCollector collector({records_, injector_, silent, kubelet_.client()}, test::kCore,
+                            folder_.path());
+  EXPECT_EQ(collector.collect(), 0U);
   EXPECT_TRUE(kept(record));
 }
 
-// As of a StatefulSet: kubelet lists the new pod under the old one's name.
-TEST_F(GarbageTest, APodMadeAnewUnderItsNameDoesNotKeepTheOldOnesRecord) {
+// As for a StatefulSet, kubelet lists the new pod under the name of the old one.
+TEST_F(RecordCollectorTest, ARecreatedPodDoesNotKeepTheOldRecord) {
   const Record before = run("a", "before");
   end_at_api_server(before);
   const Record now = run("a", "now");
@@ -123,40 +123,41 @@ TEST_F(GarbageTest, APodMadeAnewUnderItsNameDoesNotKeepTheOldOnesRecord) {
 
 // --- allocated, never started --------------------------------------------------------------------
 
-TEST_F(GarbageTest, RemovesAnAllocationThatKubeletDoesNotKnowTwice) {
+TEST_F(RecordCollectorTest, RemovesAnAllocationMissingFromTwoCheckpoints) {
   const Record record = keep(test::allocated(device_ids(30), "a"));
   test::write_checkpoint(folder_.path(), {});
-  EXPECT_EQ(collector_.collect(), 0U) << "kubelet writes its checkpoint after our answer";
+  EXPECT_EQ(collector_.collect(), 0U)
+      << "kubelet writes its checkpoint after the response to Allocate";
   EXPECT_TRUE(kept(record));
   EXPECT_EQ(collector_.collect(), 1U);
   EXPECT_FALSE(kept(record));
 }
 
-TEST_F(GarbageTest, KeepsAnAllocationThatKubeletKnows) {
+TEST_F(RecordCollectorTest, KeepsAnAllocationInTheCheckpoint) {
   const Record record = keep(test::allocated(device_ids(30), "a"));
   test::write_checkpoint(folder_.path(), {{"uid-a", "main", device_ids(30), record.id.str()}});
   EXPECT_EQ(collector_.collect() + collector_.collect(), 0U);
   EXPECT_TRUE(kept(record));
 }
 
-TEST_F(GarbageTest, KeepsAnAllocationThatKubeletKnowsAtTheSecondLook) {
+TEST_F(RecordCollectorTest, KeepsAnAllocationThatAppearsInTheCheckpoint) {
   const Record record = keep(test::allocated(device_ids(30), "a"));
   test::write_checkpoint(folder_.path(), {});
   EXPECT_EQ(collector_.collect(), 0U);
   test::write_checkpoint(folder_.path(), {{"uid-a", "main", device_ids(30), record.id.str()}});
   EXPECT_EQ(collector_.collect(), 0U);
   test::write_checkpoint(folder_.path(), {});
-  EXPECT_EQ(collector_.collect(), 0U) << "two looks in a row";
+  EXPECT_EQ(collector_.collect(), 0U) << "it must be missing twice in a row";
   EXPECT_TRUE(kept(record));
 }
 
-TEST_F(GarbageTest, KeepsAllocationsWhileTheCheckpointCannotBeRead) {
+TEST_F(RecordCollectorTest, KeepsAllocationsIfTheCheckpointCannotBeRead) {
   const Record record = keep(test::allocated(device_ids(30), "a"));
-  for (int look = 0; look < 3; ++look) EXPECT_EQ(collector_.collect(), 0U);
+  for (int call = 0; call < 3; ++call) EXPECT_EQ(collector_.collect(), 0U);
   EXPECT_TRUE(kept(record));
 }
 
-TEST_F(GarbageTest, AnAllocationOfTheSameDevicesDoesNotKeepAnother) {
+TEST_F(RecordCollectorTest, ANewAllocationOfTheSameDevicesDoesNotKeepTheOld) {
   const Record before = keep(test::allocated(device_ids(30), "before"));
   const Record now = keep(test::allocated(device_ids(30), "now"));
   test::write_checkpoint(folder_.path(), {{"uid-a", "main", device_ids(30), now.id.str()}});

@@ -19,51 +19,52 @@ Record running() {
   return test::started(test::allocated(test::device_ids(10), "a"), "x", 0);
 }
 
-RecordLiveness presence(const Case& c) {
-  return {.gone_at_api_server = [c](const PodUid&) { return c.gone_at_api_server; },
-          .kubelet_answered = c.kubelet_answered,
-          .at_kubelet = c.at_kubelet ? std::set<PodRef>{{"ml", "x"}} : std::set<PodRef>()};
+RecordLiveness liveness(const Case& c) {
+  RecordLiveness made{.gone_at_api_server = [c](const PodUid&) { return c.gone_at_api_server; },
+                      .replaced_at_api_server = [](const PodRef&, const PodUid&) { return false; },
+                      .at_kubelet = {}};
+  if (c.kubelet_answered) made.at_kubelet.emplace();
+  if (c.kubelet_answered && c.at_kubelet) made.at_kubelet->insert({"ml", "x"});
+  return made;
 }
 
-TEST(RecordLiveness, AShareEndsWhenBothSaySo) {
+TEST(RecordLiveness, AShareEndsWhenBothReportIt) {
   const Case cases[] = {{true, true, false, true},   {true, true, true, false},
                         {true, false, false, false}, {false, true, false, false},
                         {false, true, true, false},  {false, false, false, false}};
   for (const Case& c : cases) {
     SCOPED_TRACE(testing::Message() << c.gone_at_api_server << c.kubelet_answered << c.at_kubelet);
-    EXPECT_EQ(ended({running()}, presence(c)).size(), c.ended ? 1U : 0U);
-    EXPECT_EQ(counting({running()}, presence(c)).size(), c.ended ? 0U : 1U);
+    EXPECT_EQ(liveness(c).ended(running()), c.ended);
+    EXPECT_EQ(liveness(c).without_ended({running()}).size(), c.ended ? 0U : 1U);
   }
 }
 
-// kubelet gives names without uids.
-TEST(RecordLiveness, AnotherPodOfTheNameDoesNotKeepTheShareOfTheOneThatIsGone) {
+// kubelet lists names without UIDs.
+TEST(RecordLiveness, ANewPodOfTheSameNameDoesNotKeepTheShareOfTheOld) {
   for (const bool gone : {true, false}) {
-    RecordLiveness remade = presence({gone, true, true, gone});
-    remade.remade_at_api_server = [](const PodRef& pod, const PodUid& uid) {
+    RecordLiveness replaced = liveness({gone, true, true, gone});
+    replaced.replaced_at_api_server = [](const PodRef& pod, const PodUid& uid) {
       return pod == PodRef{"ml", "x"} && uid == PodUid("uid-x");
     };
-    EXPECT_EQ(ended({running()}, remade).size(), gone ? 1U : 0U);
-    remade.kubelet_answered = false;
-    EXPECT_EQ(ended({running()}, remade).size(), 0U);
+    EXPECT_EQ(replaced.ended(running()), gone);
+    replaced.at_kubelet.reset();
+    EXPECT_FALSE(replaced.ended(running()));
   }
 }
 
-TEST(RecordLiveness, AnAllocationThatHasNotStartedCounts) {
+TEST(RecordLiveness, AnUnstartedAllocationCounts) {
   const Record record = test::allocated(test::device_ids(10), "a");
-  const RecordLiveness nobody = presence({true, true, false, true});
-  EXPECT_THAT(counting({record}, nobody), testing::ElementsAre(record));
-  EXPECT_THAT(ended({record}, nobody), testing::IsEmpty());
+  const RecordLiveness nobody = liveness({true, true, false, true});
+  EXPECT_THAT(nobody.without_ended({record}), testing::ElementsAre(record));
+  EXPECT_FALSE(nobody.ended(record));
 }
 
-TEST(RecordLiveness, AsksForTheUidOfTheRecordsPod) {
-  const RecordLiveness other = {
-      .gone_at_api_server = [](const PodUid& uid) { return uid == PodUid("uid-y"); },
-      .kubelet_answered = true,
-      .at_kubelet = {}};
+TEST(RecordLiveness, UsesTheUidOfTheRecord) {
+  RecordLiveness other = liveness({true, true, false, true});
+  other.gone_at_api_server = [](const PodUid& uid) { return uid == PodUid("uid-y"); };
   const Record y = test::started(test::allocated(test::device_ids(10, 10), "b"), "y", 0);
-  EXPECT_THAT(ended({running(), y}, other), testing::ElementsAre(y));
-  EXPECT_THAT(counting({running(), y}, other), testing::ElementsAre(running()));
+  EXPECT_TRUE(other.ended(y));
+  EXPECT_THAT(other.without_ended({running(), y}), testing::ElementsAre(running()));
 }
 
 }  // namespace

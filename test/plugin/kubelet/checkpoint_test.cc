@@ -25,7 +25,7 @@ using ::testing::SizeIs;
 
 const std::string kCore = "vke.volcengine.com/mgpu-core";
 
-// kubelet's own code wrote it (generate.go beside it).
+// Written by kubelet's own code (generate.go in the same folder).
 std::string golden(const std::string& name) {
   std::ifstream file(MGPU_SOURCE_DIR "/test/golden/kubelet-1.36.3/" + name, std::ios::binary);
   std::ostringstream text;
@@ -74,18 +74,18 @@ TEST(Checkpoint, ReadsWhatKubeletWrites) {
                                               "7c9e6679-7425-40de-944b-e07fc1f90ae7 other c9 "));
 }
 
-TEST(Checkpoint, ReadsTheEntriesOfTheResourceAlone) {
+TEST(Checkpoint, ReadsOnlyTheEntriesOfTheResource) {
   const auto checkpoint = parse_checkpoint(golden("checkpoint.json"), "example.com/nic");
   EXPECT_THAT(lines(*checkpoint), ElementsAre("0d2ab3a5-3f1e-4f0e-9a55-0d1f3c0a9b01 main nic-0 "));
   EXPECT_THAT(parse_checkpoint(golden("checkpoint.json"), "example.com/other")->entries, IsEmpty());
 }
 
-TEST(Checkpoint, MayHoldNoEntries) {
+TEST(Checkpoint, AcceptsAnEmptyList) {
   EXPECT_THAT(parse_checkpoint(golden("checkpoint-empty.json"), kCore)->entries, IsEmpty());
   EXPECT_THAT(parse_checkpoint(with_entries(""), kCore)->entries, IsEmpty());
 }
 
-TEST(Checkpoint, ReadsTheListOfDevicesThatOlderKubeletsWrite) {
+TEST(Checkpoint, ReadsTheDeviceListOfOlderKubelets) {
   EXPECT_THAT(lines(*parse_checkpoint(with_entries(entry_with(R"(["c2","c1"])")), kCore)),
               ElementsAre("u c c1,c2 "));
 }
@@ -95,7 +95,7 @@ TEST(Checkpoint, CountsADeviceOfSeveralNumaNodesOnce) {
   EXPECT_THAT(lines(*parse_checkpoint(text, kCore)), ElementsAre("u c c1,c2 "));
 }
 
-TEST(Checkpoint, TellsOurAnswersFromOthers) {
+TEST(Checkpoint, ReadsTheAllocationFromTheResponse) {
   const auto allocation = [](const std::string& response) {
     const auto text = with_entries(entry_with(R"(["c1"])", response));
     return parse_checkpoint(text, kCore)->entries.at(0).allocation.str();
@@ -106,7 +106,7 @@ TEST(Checkpoint, TellsOurAnswersFromOthers) {
   EXPECT_EQ(allocation("null"), "");
 }
 
-TEST(Checkpoint, LeavesOutAndCountsWhatItCannotRead) {
+TEST(Checkpoint, SkipsAndCountsUnreadableEntries) {
   const std::string bad[] = {
       "7",
       "null",
@@ -141,12 +141,12 @@ TEST(Checkpoint, LeavesOutAndCountsWhatItCannotRead) {
   }
 }
 
-TEST(Checkpoint, DoesNotCountWhatItCannotReadOfAnotherResource) {
+TEST(Checkpoint, DoesNotCountUnreadableEntriesOfAnotherResource) {
   const auto text = with_entries(R"({"PodUID":7,"ResourceName":"example.com/nic","DeviceIDs":8})");
   EXPECT_EQ(parse_checkpoint(text, kCore)->unreadable, 0U);
 }
 
-TEST(Checkpoint, SaysWhatIsWrongWithTheWhole) {
+TEST(Checkpoint, DescribesAnInvalidFile) {
   const std::pair<std::string, const char*> cases[] = {
       {"", "not JSON"},
       {"garbage", "not JSON"},
@@ -168,7 +168,7 @@ TEST(Checkpoint, SaysWhatIsWrongWithTheWhole) {
   }
 }
 
-TEST(Checkpoint, SurvivesEveryByteThatMayBeWrong) {
+TEST(Checkpoint, HandlesEveryCorruptByte) {
   const std::string whole = golden("checkpoint.json");
   std::minstd_rand random(7);
   for (int i = 0; i < 3'000; ++i) {
@@ -193,7 +193,7 @@ class CheckpointFile : public ::testing::Test {
   const std::string path_ = folder_.path() + "/kubelet_internal_checkpoint";
 };
 
-TEST_F(CheckpointFile, IsInKubeletsFolder) {
+TEST_F(CheckpointFile, IsReadFromKubeletsFolder) {
   std::ofstream(path_) << golden("checkpoint.json");
   EXPECT_THAT(read()->entries, SizeIs(3));
 }
@@ -204,12 +204,12 @@ TEST_F(CheckpointFile, MayBeMissing) {
       AllOf(HasSubstr("cannot read kubelet's checkpoint \"" + path_), HasSubstr("No such file")));
 }
 
-TEST_F(CheckpointFile, MustBeAnOrdinaryFile) {
+TEST_F(CheckpointFile, MustBeARegularFile) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   EXPECT_THAT(read().error().message, HasSubstr("not a regular file"));
 }
 
-TEST_F(CheckpointFile, HasABound) {
+TEST_F(CheckpointFile, HasASizeLimit) {
   std::ofstream(path_) << "{";
   std::filesystem::resize_file(path_, kCheckpointBytesMax + 1);
   EXPECT_THAT(read().error().message, HasSubstr("must have at most 67108864 bytes"));

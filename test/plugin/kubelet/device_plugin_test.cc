@@ -31,23 +31,23 @@ using Ids = std::vector<std::string>;
 
 const std::string kCore = "vke.volcengine.com/mgpu-core";
 const std::string kSocket = "core.sock";
-const std::vector<Device> kTwo = {{.id = "c0", .healthy = true}, {.id = "c1", .healthy = true}};
+const Ids kTwo = {"c0", "c1"};
 
-// What on_registration said, in order; "" for registered.
+// The problems that on_registration was called with, in order; "" for registered.
 class Reports {
  public:
   void add(const Result<void>& outcome) {
     const std::lock_guard lock(mutex_);
-    sentences_.push_back(outcome ? "" : outcome.error().message);
+    problems_.push_back(outcome ? "" : outcome.error().message);
   }
   std::vector<std::string> all() const {
     const std::lock_guard lock(mutex_);
-    return sentences_;
+    return problems_;
   }
 
  private:
   mutable std::mutex mutex_;
-  std::vector<std::string> sentences_;
+  std::vector<std::string> problems_;
 };
 
 class DevicePluginTest : public ::testing::Test {
@@ -61,7 +61,7 @@ class DevicePluginTest : public ::testing::Test {
   }
   void start_kubelet() { kubelet_ = std::make_unique<FakeKubelet>(folder_.path()); }
   std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
-  bool kubelet_has(const std::vector<Device>& devices) const {
+  bool kubelet_has(const Ids& devices) const {
     return eventually([&] { return kubelet_->devices(kCore) == devices; });
   }
   static bool becomes_registered(const DevicePlugin& plugin) {
@@ -69,8 +69,8 @@ class DevicePluginTest : public ::testing::Test {
   }
   bool reports(const std::string& part) const {
     return eventually([&] {
-      return std::ranges::any_of(reports_.all(), [&](const std::string& sentence) {
-        return sentence.find(part) != std::string::npos;
+      return std::ranges::any_of(reports_.all(), [&](const std::string& problem) {
+        return problem.find(part) != std::string::npos;
       });
     });
   }
@@ -82,7 +82,7 @@ class DevicePluginTest : public ::testing::Test {
 
 // --- registration --------------------------------------------------------------------------------
 
-TEST_F(DevicePluginTest, RegistersItsSocketAndGivesItsDevices) {
+TEST_F(DevicePluginTest, RegistersItsSocketAndSendsItsDevices) {
   start_kubelet();
   const auto plugin = this->plugin();
   ASSERT_TRUE(becomes_registered(*plugin));
@@ -91,9 +91,9 @@ TEST_F(DevicePluginTest, RegistersItsSocketAndGivesItsDevices) {
   EXPECT_THAT(reports_.all(), ElementsAre(""));
 }
 
-TEST_F(DevicePluginTest, WaitsForKubeletAndSaysSoOnce) {
+TEST_F(DevicePluginTest, WaitsForKubeletAndReportsItOnce) {
   const auto plugin = this->plugin();
-  ASSERT_TRUE(reports("kubelet is not there: no \"" + path("kubelet.sock") + "\""));
+  ASSERT_TRUE(reports("kubelet does not run: \"" + path("kubelet.sock") + "\" does not exist"));
   EXPECT_FALSE(plugin->registered());
   EXPECT_FALSE(std::filesystem::exists(path(kSocket)));
   start_kubelet();
@@ -102,7 +102,7 @@ TEST_F(DevicePluginTest, WaitsForKubeletAndSaysSoOnce) {
   EXPECT_THAT(reports_.all(), SizeIs(2));
 }
 
-TEST_F(DevicePluginTest, RegistersAgainWithAKubeletThatStartsAnew) {
+TEST_F(DevicePluginTest, RegistersAgainAfterKubeletRestarts) {
   start_kubelet();
   const auto plugin = this->plugin();
   for (int restart = 0; restart < 3; ++restart) {
@@ -126,7 +126,7 @@ TEST_F(DevicePluginTest, RegistersAgainWhenAKilledKubeletLeftItsSocket) {
   EXPECT_TRUE(kubelet_has(kTwo));
 }
 
-TEST_F(DevicePluginTest, RegistersAgainWhenItsSocketIsGone) {
+TEST_F(DevicePluginTest, RegistersAgainWhenItsSocketIsRemoved) {
   start_kubelet();
   const auto plugin = this->plugin();
   ASSERT_TRUE(becomes_registered(*plugin));
@@ -136,7 +136,7 @@ TEST_F(DevicePluginTest, RegistersAgainWhenItsSocketIsGone) {
   EXPECT_TRUE(std::filesystem::exists(path(kSocket)));
 }
 
-TEST_F(DevicePluginTest, RegistersAgainWhenKubeletGivesUpTheStream) {
+TEST_F(DevicePluginTest, RegistersAgainWhenKubeletEndsTheStream) {
   start_kubelet();
   const auto plugin = this->plugin();
   ASSERT_TRUE(kubelet_has(kTwo));
@@ -146,7 +146,7 @@ TEST_F(DevicePluginTest, RegistersAgainWhenKubeletGivesUpTheStream) {
   EXPECT_TRUE(becomes_registered(*plugin));
 }
 
-TEST_F(DevicePluginTest, TriesAgainWhileKubeletRefusesAndSaysWhyOnce) {
+TEST_F(DevicePluginTest, RetriesWhileKubeletRefusesAndReportsTheReasonOnce) {
   start_kubelet();
   kubelet_->refuse("requested API version \"v1beta1\" is not supported");
   const auto plugin = this->plugin();
@@ -158,7 +158,7 @@ TEST_F(DevicePluginTest, TriesAgainWhileKubeletRefusesAndSaysWhyOnce) {
   EXPECT_TRUE(becomes_registered(*plugin));
 }
 
-TEST_F(DevicePluginTest, GivesUpARegistrationWhenKubeletIsReplacedMeanwhile) {
+TEST_F(DevicePluginTest, CancelsARegistrationWhenKubeletRestarts) {
   start_kubelet();
   kubelet_->hold_registrations(true);
   const auto plugin = this->plugin();
@@ -168,7 +168,7 @@ TEST_F(DevicePluginTest, GivesUpARegistrationWhenKubeletIsReplacedMeanwhile) {
   EXPECT_TRUE(kubelet_has(kTwo));
 }
 
-TEST_F(DevicePluginTest, EndsDuringARegistration) {
+TEST_F(DevicePluginTest, MayBeDestroyedDuringARegistration) {
   start_kubelet();
   kubelet_->hold_registrations(true);
   auto plugin = this->plugin();
@@ -177,7 +177,7 @@ TEST_F(DevicePluginTest, EndsDuringARegistration) {
   EXPECT_FALSE(std::filesystem::exists(path(kSocket)));
 }
 
-TEST_F(DevicePluginTest, SaysWhyItCannotServe) {
+TEST_F(DevicePluginTest, ReportsWhyItCannotServe) {
   const std::string deep(120, 'd');
   std::filesystem::create_directory(path(deep));
   std::ofstream(path(deep) + "/kubelet.sock") << "any file";
@@ -191,14 +191,14 @@ TEST_F(DevicePluginTest, SaysWhyItCannotServe) {
 
 // --- the socket ----------------------------------------------------------------------------------
 
-TEST_F(DevicePluginTest, ReplacesTheSocketOfAProcessThatWasKilled) {
+TEST_F(DevicePluginTest, ReplacesTheSocketOfAKilledProcess) {
   test::leave_dead_socket(path(kSocket));
   const auto plugin = this->plugin();
   start_kubelet();
   EXPECT_TRUE(kubelet_has(kTwo));
 }
 
-TEST_F(DevicePluginTest, RemovesItsSocketAtTheEndAndLeavesNothing) {
+TEST_F(DevicePluginTest, RemovesItsSocketAndLeavesNoFiles) {
   start_kubelet();
   auto plugin = this->plugin();
   ASSERT_TRUE(becomes_registered(*plugin));
@@ -210,7 +210,7 @@ TEST_F(DevicePluginTest, RemovesItsSocketAtTheEndAndLeavesNothing) {
   EXPECT_THAT(left, ElementsAre("kubelet.sock"));
 }
 
-TEST_F(DevicePluginTest, LeavesTheSocketToItsSuccessor) {
+TEST_F(DevicePluginTest, KeepsTheSocketOfItsSuccessor) {
   start_kubelet();
   auto old = plugin();
   ASSERT_TRUE(becomes_registered(*old));
@@ -221,13 +221,13 @@ TEST_F(DevicePluginTest, LeavesTheSocketToItsSuccessor) {
   const auto second = file_identity(path(kSocket));
   EXPECT_NE(first, second);
   old.reset();
-  // The end of the old stream makes kubelet drop the successor, which comes back.
+  // When the old stream ends, kubelet removes the successor, which then registers again.
   ASSERT_TRUE(
       eventually([&] { return kubelet_->devices(kCore) == kTwo && successor->registered(); }));
   EXPECT_TRUE(std::filesystem::exists(path(kSocket)));
 }
 
-TEST_F(DevicePluginTest, ReturnsWhenItsSuccessorWasKilled) {
+TEST_F(DevicePluginTest, RegistersAgainWhenItsSuccessorWasKilled) {
   start_kubelet();
   const auto plugin = this->plugin();
   ASSERT_TRUE(becomes_registered(*plugin));
@@ -236,11 +236,11 @@ TEST_F(DevicePluginTest, ReturnsWhenItsSuccessorWasKilled) {
   EXPECT_TRUE(kubelet_has(kTwo));
 }
 
-TEST_F(DevicePluginTest, SeveralResourcesHaveSocketsOfTheirOwn) {
+TEST_F(DevicePluginTest, EachResourceHasItsOwnSocket) {
   start_kubelet();
   const auto core = this->plugin();
   const std::string memory_name = "vke.volcengine.com/mgpu-memory";
-  const std::vector<Device> one = {{.id = "0", .healthy = true}};
+  const Ids one = {"0"};
   const DevicePlugin memory(
       {.resource = memory_name, .folder = folder_.path(), .socket_name = "memory.sock"}, one,
       {.allocate = [](const Ids&) { return Allocated{}; }, .pre_start = {}, .on_registration = {}});
@@ -250,46 +250,45 @@ TEST_F(DevicePluginTest, SeveralResourcesHaveSocketsOfTheirOwn) {
 
 // --- the list ------------------------------------------------------------------------------------
 
-TEST_F(DevicePluginTest, SendsAListWhenItDiffersFromTheLast) {
+TEST_F(DevicePluginTest, SendsAListThatDiffersFromTheLast) {
   start_kubelet();
   const auto plugin = this->plugin();
   ASSERT_TRUE(kubelet_has(kTwo));
-  std::vector<Device> sick = kTwo;
-  sick[1].healthy = false;
-  plugin->set_devices(sick);
-  ASSERT_TRUE(kubelet_has(sick));
-  plugin->set_devices(sick);
+  const Ids first = {"c0"};
+  plugin->set_devices(first);
+  ASSERT_TRUE(kubelet_has(first));
+  plugin->set_devices(first);
   plugin->set_devices({});
   ASSERT_TRUE(kubelet_has({}));
   EXPECT_EQ(kubelet_->lists(kCore), 3);
 }
 
-TEST_F(DevicePluginTest, AListSetBeforeKubeletCameIsTheOneItGets) {
+TEST_F(DevicePluginTest, SendsTheListThatWasSetBeforeKubeletStarted) {
   const auto plugin = this->plugin();
-  const std::vector<Device> one = {{.id = "c7", .healthy = false}};
+  const Ids one = {"c7"};
   plugin->set_devices(one);
   start_kubelet();
   EXPECT_TRUE(kubelet_has(one));
 }
 
-TEST_F(DevicePluginTest, SendsAsManyDevicesAsKubeletTakes) {
+TEST_F(DevicePluginTest, SendsAsManyDevicesAsKubeletAccepts) {
   start_kubelet();
   const auto plugin = this->plugin();
-  std::vector<Device> many(220'752);
-  for (std::size_t i = 0; i < many.size(); ++i) many[i].id = std::to_string(100'000 + i);
+  Ids many(220'752);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] = std::to_string(100'000 + i);
   ASSERT_TRUE(kubelet_has(kTwo));
   plugin->set_devices(many);
   EXPECT_TRUE(kubelet_has(many));
 }
 
-TEST_F(DevicePluginTest, KeepsTheLastListWhenTheNextIsTooLargeForKubelet) {
+TEST_F(DevicePluginTest, DoesNotSendAListThatIsTooLargeForKubelet) {
   start_kubelet();
   const auto plugin = this->plugin();
   ASSERT_TRUE(kubelet_has(kTwo));
-  std::vector<Device> many(220'753);
-  for (std::size_t i = 0; i < many.size(); ++i) many[i].id = std::to_string(100'000 + i);
+  Ids many(220'753);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] = std::to_string(100'000 + i);
   plugin->set_devices(many);
-  const std::vector<Device> one = {{.id = "c7", .healthy = true}};
+  const Ids one = {"c7"};
   plugin->set_devices(one);
   EXPECT_TRUE(kubelet_has(one));
   EXPECT_THAT(kubelet_->registrations(), SizeIs(1));
@@ -297,7 +296,7 @@ TEST_F(DevicePluginTest, KeepsTheLastListWhenTheNextIsTooLargeForKubelet) {
 
 // --- Allocate ------------------------------------------------------------------------------------
 
-TEST_F(DevicePluginTest, AllocatesWhatTheHandlerSays) {
+TEST_F(DevicePluginTest, ReturnsTheAllocationOfTheHandler) {
   start_kubelet();
   DevicePluginHandlers handlers;
   handlers.allocate = [](const Ids& ids) {
@@ -321,7 +320,7 @@ TEST_F(DevicePluginTest, AllocatesWhatTheHandlerSays) {
   EXPECT_THAT(answer->front().cdi_devices, ElementsAre("vendor.com/mgpu=c1"));
 }
 
-TEST_F(DevicePluginTest, HandsOnTheIdsInTheOrderTheyCame) {
+TEST_F(DevicePluginTest, PassesTheIdsInTheirOrder) {
   start_kubelet();
   DevicePluginHandlers handlers;
   handlers.allocate = [](const Ids& ids) {
@@ -338,7 +337,7 @@ TEST_F(DevicePluginTest, HandsOnTheIdsInTheOrderTheyCame) {
   }
 }
 
-TEST_F(DevicePluginTest, AnswersEveryContainerRequestOrNone) {
+TEST_F(DevicePluginTest, AnswersAllContainerRequestsOrNone) {
   start_kubelet();
   DevicePluginHandlers handlers;
   handlers.allocate = [](const Ids& ids) -> Result<Allocated> {
@@ -353,7 +352,7 @@ TEST_F(DevicePluginTest, AnswersEveryContainerRequestOrNone) {
               HasSubstr("container_requests is empty"));
 }
 
-TEST_F(DevicePluginTest, CutsAnErrorThatIsLong) {
+TEST_F(DevicePluginTest, TruncatesALongError) {
   start_kubelet();
   DevicePluginHandlers handlers;
   handlers.allocate = [](const Ids&) -> Result<Allocated> {
@@ -364,7 +363,7 @@ TEST_F(DevicePluginTest, CutsAnErrorThatIsLong) {
   EXPECT_LT(kubelet_->allocate(kCore, {{"c0"}}).error().message.size(), 2'000U);
 }
 
-TEST_F(DevicePluginTest, LeavesOutPreferredAllocation) {
+TEST_F(DevicePluginTest, DoesNotImplementPreferredAllocation) {
   start_kubelet();
   const auto plugin = this->plugin();
   ASSERT_TRUE(kubelet_has(kTwo));
@@ -375,7 +374,7 @@ TEST_F(DevicePluginTest, LeavesOutPreferredAllocation) {
 
 // --- PreStartContainer ---------------------------------------------------------------------------
 
-TEST_F(DevicePluginTest, AsksForPreStartOnlyWhereItIsOffered) {
+TEST_F(DevicePluginTest, RequiresPreStartOnlyWithAHandler) {
   start_kubelet();
   auto without = plugin();
   ASSERT_TRUE(kubelet_has(kTwo));
@@ -390,7 +389,7 @@ TEST_F(DevicePluginTest, AsksForPreStartOnlyWhereItIsOffered) {
   EXPECT_TRUE(kubelet_->pre_start(kCore, {"c0"}));
 }
 
-TEST_F(DevicePluginTest, GivesKubeletTheSentenceOfARefusedPreStart) {
+TEST_F(DevicePluginTest, ReturnsTheErrorOfPreStart) {
   start_kubelet();
   DevicePluginHandlers handlers;
   handlers.pre_start = [](const Ids& ids, const auto&) -> Result<void> {
@@ -408,16 +407,16 @@ struct Waiting {
 
   DevicePluginHandlers handlers() {
     DevicePluginHandlers made;
-    made.pre_start = [this](const Ids&, const std::function<bool()>& told) -> Result<void> {
+    made.pre_start = [this](const Ids&, const std::function<bool()>& is_cancelled) -> Result<void> {
       ++begun;
-      if (eventually(told)) ++cancelled;
+      if (eventually(is_cancelled)) ++cancelled;
       return error("cancelled");
     };
     return made;
   }
 };
 
-TEST_F(DevicePluginTest, TellsAPreStartThatKubeletNoLongerWaits) {
+TEST_F(DevicePluginTest, CancelsAPreStartThatKubeletNoLongerWaitsFor) {
   start_kubelet();
   Waiting waiting;
   const auto plugin = this->plugin(waiting.handlers());
@@ -426,7 +425,7 @@ TEST_F(DevicePluginTest, TellsAPreStartThatKubeletNoLongerWaits) {
   EXPECT_TRUE(eventually([&] { return waiting.cancelled == 1; }));
 }
 
-TEST_F(DevicePluginTest, CancelsPreStartsAtItsEndAndWaitsForThem) {
+TEST_F(DevicePluginTest, CancelsPreStartsAndWaitsForThemWhenDestroyed) {
   start_kubelet();
   Waiting waiting;
   auto plugin = this->plugin(waiting.handlers());
@@ -438,22 +437,22 @@ TEST_F(DevicePluginTest, CancelsPreStartsAtItsEndAndWaitsForThem) {
   EXPECT_FALSE(call.get());
 }
 
-TEST_F(DevicePluginTest, AllocatesWhileEveryPreStartThatMayWaitWaits) {
+TEST_F(DevicePluginTest, AllocatesDuringTheMaximumOfPreStarts) {
   start_kubelet();
   Waiting waiting;
   auto plugin = this->plugin(waiting.handlers());
   ASSERT_TRUE(kubelet_has(kTwo));
   std::vector<std::future<Result<void>>> calls;
-  for (int i = 0; i < kPluginThreadsMax; ++i) {
+  for (int i = 0; i < kPreStartCallsMax; ++i) {
     calls.push_back(
         std::async(std::launch::async, [&] { return kubelet_->pre_start(kCore, {"c0"}); }));
   }
-  ASSERT_TRUE(eventually([&] { return waiting.begun == kPluginThreadsMax; }));
+  ASSERT_TRUE(eventually([&] { return waiting.begun == kPreStartCallsMax; }));
   EXPECT_TRUE(kubelet_->allocate(kCore, {{"c0"}}));
   EXPECT_THAT(kubelet_->pre_start(kCore, {"c1"}).error().message,
-              HasSubstr("64 containers are being prepared already"));
+              HasSubstr("64 PreStartContainer calls are in progress already"));
   plugin.reset();
-  EXPECT_EQ(waiting.cancelled, kPluginThreadsMax);
+  EXPECT_EQ(waiting.cancelled, kPreStartCallsMax);
 }
 
 }  // namespace

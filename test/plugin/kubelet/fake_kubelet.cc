@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::system_clock;
 using Ids = std::vector<std::string>;
 
-Error told(const grpc::Status& status) {
+Error error_of(const grpc::Status& status) {
   return error(std::to_string(status.error_code()) + " " + status.error_message());
 }
 
@@ -50,7 +50,7 @@ struct Client {
   std::unique_ptr<v1beta1::DevicePlugin::Stub> stub;
   grpc::ClientContext stream;
   bool pre_start_required = false;
-  std::optional<std::vector<Device>> devices;
+  std::optional<Ids> devices;
 };
 
 int open_socket(const std::string& path, sockaddr_un& address) {
@@ -147,9 +147,10 @@ void FakeKubelet::State::read_list(const std::string& resource, Client& client) 
   const auto stream = client.stub->ListAndWatch(&client.stream, {});
   v1beta1::ListAndWatchResponse response;
   while (stream->Read(&response)) {
-    std::vector<Device> devices;
+    Ids devices;
     for (const auto& device : response.devices()) {
-      devices.push_back({.id = device.id(), .healthy = device.health() == "Healthy"});
+      MGPU_CHECK(device.health() == "Healthy", "only healthy devices are sent");
+      devices.push_back(device.id());
     }
     const std::lock_guard lock(mutex);
     ++lists[resource];
@@ -221,7 +222,7 @@ int FakeKubelet::lists(const std::string& resource) const {
   return found == state_->lists.end() ? 0 : found->second;
 }
 
-std::optional<std::vector<Device>> FakeKubelet::devices(const std::string& resource) const {
+std::optional<Ids> FakeKubelet::devices(const std::string& resource) const {
   const std::lock_guard lock(state_->mutex);
   const auto found = state_->clients.find(resource);
   if (found == state_->clients.end()) return std::nullopt;
@@ -245,7 +246,7 @@ Result<std::vector<AllocateAnswer>> FakeKubelet::allocate(const std::string& res
   grpc::ClientContext context;
   v1beta1::AllocateResponse response;
   const auto status = client->stub->Allocate(&context, request, &response);
-  if (!status.ok()) return told(status);
+  if (!status.ok()) return error_of(status);
   std::vector<AllocateAnswer> answers;
   for (const auto& one : response.container_responses()) answers.push_back(value_of(one));
   return answers;
@@ -261,7 +262,7 @@ Result<void> FakeKubelet::pre_start(const std::string& resource, const Ids& ids,
   context.set_deadline(Clock::now() + timeout);
   v1beta1::PreStartContainerResponse response;
   const auto status = client->stub->PreStartContainer(&context, request, &response);
-  if (!status.ok()) return told(status);
+  if (!status.ok()) return error_of(status);
   return {};
 }
 
@@ -271,7 +272,7 @@ Result<void> FakeKubelet::preferred_allocation(const std::string& resource) {
   grpc::ClientContext context;
   v1beta1::PreferredAllocationResponse response;
   const auto status = client->stub->GetPreferredAllocation(&context, {}, &response);
-  if (!status.ok()) return told(status);
+  if (!status.ok()) return error_of(status);
   return {};
 }
 

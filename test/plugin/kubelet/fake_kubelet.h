@@ -1,7 +1,7 @@
-// kubelet's side of the device plugin API as kubernetes v1.36.3 plays it (pkg/kubelet/cm/
-// devicemanager/plugin/v1beta1/{server,handler,client}.go): within Register it connects back and
-// asks for the options; then it reads the list until the stream ends, and then drops the plugin it
-// knows by that resource's name, whichever that is.
+// kubelet's side of the device plugin API as in kubernetes v1.36.3 (pkg/kubelet/cm/devicemanager/
+// plugin/v1beta1/{server,handler,client}.go): during Register it connects to the plugin and asks
+// for the options. Then it reads the list until the stream ends, and removes the plugin that is
+// registered for the resource at that time.
 #pragma once
 
 #include <chrono>
@@ -21,10 +21,10 @@ using namespace plugin;
 
 inline constexpr std::chrono::seconds kKubeletWait{20};
 
-// Looks again and again until it is true; false after kKubeletWait.
+// Polls the condition. Returns false if it is still false after kKubeletWait.
 bool eventually(const std::function<bool()>& condition);
 
-// A folder of its own, removed at the end.
+// A new folder, which the destructor removes.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -35,7 +35,7 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// ContainerAllocateResponse as it came over the wire.
+// A received ContainerAllocateResponse.
 struct AllocateAnswer {
   std::map<std::string, std::string> environment;
   std::vector<std::string> mounts;   // "host:container:ro"
@@ -46,25 +46,26 @@ struct AllocateAnswer {
 // Any thread.
 class FakeKubelet {
  public:
-  // Starts as kubelet does: removes all sockets in the folder, then listens on kubelet.sock there.
+  // Removes all sockets in the folder and listens on kubelet.sock, as kubelet does.
   explicit FakeKubelet(std::string folder);
   ~FakeKubelet();
 
-  // Registrations are answered with this error from now on; empty: are taken.
+  // From now on, registrations fail with this error; with an empty one they succeed.
   void refuse(std::string reason);
-  // Register is answered only after this many more looks of eventually(): never, until released.
+  // While `hold` is true, calls of Register do not return.
   void hold_registrations(bool hold);
-  // Ends the stream of the plugin, as kubelet does after an answer it cannot take.
+  // Ends the stream of the plugin, as kubelet does after an invalid response.
   void cut_stream(const std::string& resource);
 
-  // "resource endpoint version", of every Register so far, refused ones too.
+  // "resource endpoint version" of each Register so far, including refused ones.
   std::vector<std::string> registrations() const;
-  // How often a list came, and the last one; none while no plugin is connected.
+  // The number of received lists, and the ids of the last list. Nothing while no plugin is
+  // connected.
   int lists(const std::string& resource) const;
-  std::optional<std::vector<Device>> devices(const std::string& resource) const;
+  std::optional<std::vector<std::string>> devices(const std::string& resource) const;
   bool pre_start_required(const std::string& resource) const;
 
-  // By the connected plugin. `requests`: the ids of each container request.
+  // Calls the connected plugin. `requests` has the ids of each container request.
   Result<std::vector<AllocateAnswer>> allocate(
       const std::string& resource, const std::vector<std::vector<std::string>>& requests);
   Result<void> pre_start(const std::string& resource, const std::vector<std::string>& ids,
@@ -76,12 +77,12 @@ class FakeKubelet {
   std::unique_ptr<State> state_;
 };
 
-// Sends `bytes` as the request of a gRPC call, whatever they are: "v1beta1.DevicePlugin/Allocate".
-// The answer's status code.
+// Sends `bytes` as the request of a gRPC call such as "v1beta1.DevicePlugin/Allocate". Returns the
+// status code.
 int call_with_bytes(const std::string& socket, const std::string& method, std::string_view bytes);
-// A connection that sends `bytes`, reads what comes for a moment and closes.
+// Opens a connection, sends `bytes`, reads for a short time and closes.
 void send_raw_bytes(const std::string& socket, std::string_view bytes);
-// A socket that nobody listens to, as a killed process leaves it.
+// Creates a socket on which no process listens, as a killed process leaves it.
 void leave_dead_socket(const std::string& path);
 
 }  // namespace mgpu::test

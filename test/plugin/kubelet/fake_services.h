@@ -1,4 +1,4 @@
-// Other programs' gRPC services on a socket: kubelet's PodResources and a container runtime.
+// gRPC services on a socket: kubelet's PodResources and a container runtime.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace mgpu::test {
 
-// One ContainerDevices of an answer.
+// One ContainerDevices of a response.
 struct DeviceEntry {
   std::string pod;        // "namespace/name"
   std::string container;  // consecutive entries of one container become one ContainerResources
@@ -20,8 +20,8 @@ struct DeviceEntry {
 // Any thread.
 class FakePodResources {
  public:
-  // The status of a call ("" for OK, else "8 the message"), by its number from 1. Called on a
-  // thread of the call's own, so that it may wait.
+  // Returns the status of call `call`, counted from 1: "" for OK, else such as "8 the message".
+  // It runs on the thread of the call and may wait.
   using Verdict = std::function<std::string(int call)>;
 
   FakePodResources(const std::string& socket, std::vector<DeviceEntry> entries,
@@ -38,7 +38,7 @@ class FakePodResources {
 // Answers Version and Status of the CRI.
 class FakeRuntime {
  public:
-  // `failure`: of Status, as in Verdict.
+  // `failure` is the status of Status, as in Verdict.
   FakeRuntime(const std::string& socket, std::string name, std::string version,
               std::map<std::string, std::string> verbose, std::string failure = "");
   ~FakeRuntime();

@@ -1,4 +1,4 @@
-// No message, of any size or shape, ends the plugin: after each of these it still serves kubelet.
+// No message ends the plugin, whatever its size or content: it still serves kubelet afterwards.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ const std::string kCore = "vke.volcengine.com/mgpu-core";
 const std::string kMethods[] = {"GetDevicePluginOptions", "ListAndWatch", "GetPreferredAllocation",
                                 "Allocate", "PreStartContainer"};
 
-// The handlers ask as much of the ids as the product does.
+// The handlers check the ids as the product does.
 class HostileKubeletTest : public ::testing::Test {
  public:
   HostileKubeletTest() {
@@ -43,7 +43,7 @@ class HostileKubeletTest : public ::testing::Test {
     plugin_ = std::make_unique<DevicePlugin>(
         DevicePluginOptions{
             .resource = kCore, .folder = folder_.path(), .socket_name = "core.sock"},
-        std::vector<Device>{{.id = "c0", .healthy = true}}, std::move(handlers));
+        Ids{"c0"}, std::move(handlers));
   }
   void SetUp() override { ASSERT_TRUE(registered()); }
   void TearDown() override {
@@ -65,20 +65,20 @@ class HostileKubeletTest : public ::testing::Test {
   std::unique_ptr<DevicePlugin> plugin_;
 };
 
-TEST_F(HostileKubeletTest, AsksForTooManyDevices) {
+TEST_F(HostileKubeletTest, RequestsTooManyDevices) {
   Ids many(100'000);
   for (std::size_t i = 0; i < many.size(); ++i) many[i] = "c" + std::to_string(i);
   EXPECT_THAT(kubelet_.allocate(kCore, {many}).error().message, HasSubstr("100000 device ids"));
   EXPECT_THAT(kubelet_.pre_start(kCore, many).error().message, HasSubstr("100000 device ids"));
 }
 
-TEST_F(HostileKubeletTest, SendsMoreThanAMessageMayHave) {
+TEST_F(HostileKubeletTest, SendsTooLargeMessages) {
   const Ids huge = {std::string(5 << 20, 'x')};
   EXPECT_THAT(kubelet_.allocate(kCore, {huge}).error().message, HasSubstr("larger than max"));
   EXPECT_EQ(call("PreStartContainer", std::string(8 << 20, '\n')), kResourceExhausted);
 }
 
-TEST_F(HostileKubeletTest, SendsIdsThatCannotBe) {
+TEST_F(HostileKubeletTest, SendsInvalidIds) {
   const std::string long_id(3 << 20, 'x');
   const std::string zero("c\0d", 3);
   for (const Ids& ids : {Ids{}, Ids{""}, Ids{long_id}, Ids{"c0", ""}, Ids(5'000, "")}) {
@@ -97,7 +97,7 @@ TEST_F(HostileKubeletTest, SendsAMillionEmptyContainerRequests) {
   EXPECT_NE(call("Allocate", bytes), kOk);
 }
 
-TEST_F(HostileKubeletTest, SendsTextThatIsNotUtf8) {
+TEST_F(HostileKubeletTest, SendsInvalidUtf8) {
   EXPECT_NE(call("PreStartContainer", "\x0a\x02\xff\xfe"), kOk);
   EXPECT_NE(call("Allocate", "\x0a\x04\x0a\x02\xff\xfe"), kOk);
 }
@@ -113,12 +113,12 @@ TEST_F(HostileKubeletTest, SendsRandomMessages) {
   for (int i = 0; i < 400; ++i) {
     std::string bytes(random() % 64, '\0');
     for (char& byte : bytes) byte = static_cast<char>(random());
-    // ListAndWatch would not end.
+    // ListAndWatch is excluded, since it does not end.
     (void)call(kMethods[2 + random() % 3], bytes);
   }
 }
 
-TEST_F(HostileKubeletTest, SendsMessagesWithSomeBytesWrong) {
+TEST_F(HostileKubeletTest, SendsMessagesWithCorruptBytes) {
   // AllocateRequest{{c0, c1}, {c2}}
   const std::string request =
       "\x0a\x08\x0a\x02"
@@ -136,13 +136,13 @@ TEST_F(HostileKubeletTest, SendsMessagesWithSomeBytesWrong) {
   }
 }
 
-TEST_F(HostileKubeletTest, CallsMethodsThatAreNotThere) {
+TEST_F(HostileKubeletTest, CallsUnknownMethods) {
   constexpr int kUnimplemented = 12;
   EXPECT_EQ(test::call_with_bytes(socket_, "v1beta1.DevicePlugin/Deallocate", "x"), kUnimplemented);
   EXPECT_EQ(test::call_with_bytes(socket_, "v1.PodResourcesLister/List", "x"), kUnimplemented);
 }
 
-TEST_F(HostileKubeletTest, SpeaksNoHttp2) {
+TEST_F(HostileKubeletTest, SendsInvalidHttp2) {
   std::minstd_rand random(17);
   const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
   for (int i = 0; i < 60; ++i) {
@@ -154,7 +154,7 @@ TEST_F(HostileKubeletTest, SpeaksNoHttp2) {
   test::send_raw_bytes(socket_, "");
 }
 
-TEST_F(HostileKubeletTest, CallsFromManyThreadsAtOnce) {
+TEST_F(HostileKubeletTest, CallsFromManyThreads) {
   std::atomic<int> answered = 0;
   std::vector<std::thread> callers;
   for (int i = 0; i < 32; ++i) {

@@ -26,7 +26,7 @@ const std::string kMemory = "vke.volcengine.com/mgpu-memory";
 const std::string kRateLimit =
     "8 rejected by rate limit";  // pkg/kubelet/apis/grpc/ratelimit.go, ErrorLimitExceeded
 
-// "ns/pod container c1,c2", one each.
+// One "namespace/pod container c1,c2" for each entry.
 std::vector<std::string> lines(const List& list) {
   std::vector<std::string> lines;
   for (const ContainerDevices& entry : list) {
@@ -64,19 +64,19 @@ TEST_F(PodResourcesTest, CountsADeviceOfSeveralNumaNodesOnce) {
   EXPECT_THAT(lines(*client_.list(kCore, kLong)), ElementsAre("a/one main c1"));
 }
 
-TEST_F(PodResourcesTest, LeavesOutContainersWithoutTheResource) {
+TEST_F(PodResourcesTest, SkipsContainersWithoutTheResource) {
   const FakePodResources server(socket_, {{"a/one", "main", kMemory, {"0"}},
                                           {"a/two", "main", "example.com/nic", {"n"}},
                                           {"a/two", "none", kCore, {}}});
   EXPECT_THAT(*client_.list(kCore, kLong), IsEmpty());
 }
 
-TEST_F(PodResourcesTest, AnEmptyNodeHasNoContainers) {
+TEST_F(PodResourcesTest, ReturnsNoContainersForAnEmptyNode) {
   const FakePodResources server(socket_, {});
   EXPECT_THAT(*client_.list(kCore, kLong), IsEmpty());
 }
 
-TEST_F(PodResourcesTest, ReadsAnswersBeyondFourMegabytes) {
+TEST_F(PodResourcesTest, ReadsResponsesAboveFourMegabytes) {
   std::vector<test::DeviceEntry> entries;
   for (int i = 0; i < 200'000; ++i) {
     entries.push_back({"a/big", "main", kMemory, {std::to_string(100'000 + i)}});
@@ -88,35 +88,35 @@ TEST_F(PodResourcesTest, ReadsAnswersBeyondFourMegabytes) {
   EXPECT_THAT(lines(*list), ElementsAre("a/big main c0"));
 }
 
-TEST_F(PodResourcesTest, SaysWhichContainerHasDevicesThatCannotBe) {
+TEST_F(PodResourcesTest, NamesTheContainerWithInvalidDevices) {
   const FakePodResources server(socket_, {{"a/one", "main", kCore, {std::string(64, 'x')}}});
   EXPECT_THAT(client_.list(kCore, kLong).error().message,
               AllOf(HasSubstr("container \"main\" of pod \"a/one\""),
                     HasSubstr("must have 1 to 63 characters")));
 }
 
-TEST_F(PodResourcesTest, SaysSoWhenKubeletIsNotThere) {
+TEST_F(PodResourcesTest, ReportsAMissingKubelet) {
   const auto list = client_.list(kCore, kLong);
   ASSERT_FALSE(list);
   EXPECT_THAT(list.error().message,
               AllOf(HasSubstr("PodResources at \"" + socket_ + "\""), HasSubstr("Unavailable")));
 }
 
-TEST_F(PodResourcesTest, AsksAgainWhatKubeletRejectsForItsRate) {
+TEST_F(PodResourcesTest, RetriesAfterTheRateLimit) {
   const FakePodResources server(socket_, {{"a/one", "main", kCore, {"c1"}}},
                                 [](int call) { return call < 4 ? kRateLimit : ""; });
   EXPECT_THAT(lines(*client_.list(kCore, kLong)), ElementsAre("a/one main c1"));
   EXPECT_EQ(server.calls(), 4);
 }
 
-TEST_F(PodResourcesTest, GivesUpAtTheTimeoutWhenTheRateStaysTooHigh) {
+TEST_F(PodResourcesTest, StopsRetryingAtTheTimeout) {
   const FakePodResources server(socket_, {}, [](int) { return kRateLimit; });
   const auto list = client_.list(kCore, std::chrono::milliseconds(100));
   ASSERT_FALSE(list);
   EXPECT_GE(server.calls(), 1);
 }
 
-TEST_F(PodResourcesTest, DoesNotAskAgainForOtherFailures) {
+TEST_F(PodResourcesTest, DoesNotRetryOtherFailures) {
   for (const std::string failure : {"8 message larger than max", "13 broken", "12 disabled"}) {
     const FakePodResources server(socket_, {}, [=](int) { return failure; });
     EXPECT_THAT(PodResources(socket_).list(kCore, kLong).error().message,
@@ -125,7 +125,7 @@ TEST_F(PodResourcesTest, DoesNotAskAgainForOtherFailures) {
   }
 }
 
-TEST_F(PodResourcesTest, GivesUpOnASlowKubeletAtTheTimeout) {
+TEST_F(PodResourcesTest, LimitsASlowCallByTheTimeout) {
   std::atomic<bool> over = false;
   const FakePodResources server(socket_, {}, [&](int) {
     test::eventually([&] { return over.load(); });
@@ -136,7 +136,7 @@ TEST_F(PodResourcesTest, GivesUpOnASlowKubeletAtTheTimeout) {
   over = true;
 }
 
-TEST_F(PodResourcesTest, ConnectsAnewToAKubeletThatWasRestarted) {
+TEST_F(PodResourcesTest, ReconnectsAfterKubeletRestarts) {
   for (const std::string id : {"c1", "c2", "c3"}) {
     const FakePodResources server(socket_, {{"a/one", "main", kCore, {id}}});
     const auto list = client_.list(kCore, kLong);
@@ -145,13 +145,13 @@ TEST_F(PodResourcesTest, ConnectsAnewToAKubeletThatWasRestarted) {
   }
 }
 
-TEST_F(PodResourcesTest, IsThereAtOnceAfterKubeletWasNot) {
+TEST_F(PodResourcesTest, ConnectsAtOnceWhenKubeletStarts) {
   for (int i = 0; i < 5; ++i) ASSERT_FALSE(client_.list(kCore, kLong));
   const FakePodResources server(socket_, {{"a/one", "main", kCore, {"c1"}}});
   EXPECT_TRUE(client_.list(kCore, kLong));
 }
 
-// The first call is held until `release`; the others come while it is in flight.
+// The first call is blocked until `first_` is released. The others arrive while it is in progress.
 class SharingTest : public PodResourcesTest {
  public:
   std::future<Result<List>> ask(const std::string& resource = kCore,
@@ -168,13 +168,13 @@ class SharingTest : public PodResourcesTest {
   std::latch first_{1};
 };
 
-TEST_F(SharingTest, CallersThatComeDuringACallShareTheNext) {
+TEST_F(SharingTest, CallersDuringACallShareTheNext) {
   const FakePodResources server(socket_, {{"a/one", "main", kCore, {"c1"}}}, hold_first());
   auto leader = ask();
   ASSERT_TRUE(test::eventually([&] { return server.calls() == 1; }));
   std::vector<std::future<Result<List>>> others;
   for (int i = 0; i < 20; ++i) others.push_back(ask());
-  // Only a caller that waits can find its patience at an end.
+  // This caller waits for the shared call, so that it reaches its timeout.
   EXPECT_THAT(client_.list(kCore, std::chrono::milliseconds(50)).error().message,
               HasSubstr("did not answer within 50 ms"));
   first_.count_down();
@@ -183,7 +183,7 @@ TEST_F(SharingTest, CallersThatComeDuringACallShareTheNext) {
   EXPECT_LE(server.calls(), 20);
 }
 
-TEST_F(SharingTest, ResourcesDoNotWaitForEachOther) {
+TEST_F(SharingTest, CallsForDifferentResourcesAreIndependent) {
   const FakePodResources server(
       socket_, {{"a/one", "main", kCore, {"c1"}}, {"a/one", "main", kMemory, {"m"}}}, hold_first());
   auto held = ask();
@@ -193,7 +193,7 @@ TEST_F(SharingTest, ResourcesDoNotWaitForEachOther) {
   EXPECT_THAT(lines(*held.get()), ElementsAre("a/one main c1"));
 }
 
-TEST_F(SharingTest, ManyCallersInARowAllGetAnAnswer) {
+TEST_F(SharingTest, AllOfManyCallersGetAResponse) {
   const FakePodResources server(socket_, {{"a/one", "main", kCore, {"c1"}}});
   std::vector<std::future<Result<List>>> callers;
   for (int i = 0; i < 16; ++i) {

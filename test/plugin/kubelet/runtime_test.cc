@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plugin/kubelet/runtime_cdi.h"
 #include "test/plugin/kubelet/fake_kubelet.h"
 #include "test/plugin/kubelet/fake_services.h"
 
@@ -28,7 +27,7 @@ constexpr const char* kElsewhere = R"({"enableCDI":true,"cdiSpecDirs":["/etc/cdi
 
 const Case kCases[] = {
     {"containerd", "v2.2.9", kBoth, true, "containerd v2.2.9 resolves CDI names"},
-    {"containerd", "v2.2.9", kOff, false, "switched off (enable_cdi)"},
+    {"containerd", "v2.2.9", kOff, false, "disabled (enable_cdi)"},
     {"containerd", "v2.2.9", kElsewhere, false,
      R"(reads CDI specs from "/etc/cdi", "/opt/cdi", not from "/var/run/cdi" (cdi_spec_dirs))"},
     {"containerd", "v2.2.9", R"({"enableCDI":true,"cdiSpecDirs":["/run/cdi/"]})", true, "resolves"},
@@ -36,7 +35,7 @@ const Case kCases[] = {
     {"containerd", "v2.4.0", "{}", true, "resolves"},
     {"containerd", "v2.0.1", "", true, "resolves"},
     {"containerd", "1.7.13~ds1", kBoth, true, "resolves"},
-    {"containerd", "1.7.13~ds1", kOff, false, "switched off"},
+    {"containerd", "1.7.13~ds1", kOff, false, "disabled"},
     {"containerd", "1.7.1", "{}", false, "has no CDI"},
     {"containerd", "1.6.20", "", false, "has no CDI"},
     {"containerd", "", "", false, "has no CDI"},
@@ -46,15 +45,15 @@ const Case kCases[] = {
     {"containerd", "v2.2.9", R"({"enableCDI":"yes"})", false, "enableCDI must be true or false"},
     {"cri-o", "1.24.0", "", true, "resolves"},
     {"cri-o", "1.33.1", "no json", true, "resolves"},
-    {"cri-o", "1.23.5", "", false, "1.24 has"},
+    {"cri-o", "1.23.5", "", false, "needs 1.24"},
     {"docker", "27.0.1", "", false, "is not known to resolve CDI names"},
     {"", "", "", false, "is not known"},
 };
 
-TEST(RuntimeCdi, FollowsFromNameVersionAndConfiguration) {
+TEST(RuntimeCdi, DependsOnNameVersionAndConfiguration) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(std::string(c.name) + " " + c.version + " " + c.config);
-    const Runtime runtime = with_cdi(c.name, c.version, c.config, "/var/run/cdi");
+    const Runtime runtime = runtime_of(c.name, c.version, c.config, "/var/run/cdi");
     EXPECT_EQ(runtime.cdi, c.cdi);
     EXPECT_THAT(runtime.why, HasSubstr(c.why));
     EXPECT_EQ(runtime.name, c.name);
@@ -62,54 +61,54 @@ TEST(RuntimeCdi, FollowsFromNameVersionAndConfiguration) {
   }
 }
 
-TEST(RuntimeCdi, ReadsDeepNestingAsAnError) {
+TEST(RuntimeCdi, RejectsDeepNesting) {
   std::string deep;
   for (int i = 0; i < 100'000; ++i) deep += R"({"enableCDI":)";
-  EXPECT_FALSE(with_cdi("containerd", "v2.2.9", deep, "/var/run/cdi").cdi);
+  EXPECT_FALSE(runtime_of("containerd", "v2.2.9", deep, "/var/run/cdi").cdi);
 }
 
-class AskRuntimeTest : public ::testing::Test {
+class QueryRuntimeTest : public ::testing::Test {
  public:
-  Result<Runtime> ask() { return ask_runtime(socket_, "/var/run/cdi", milliseconds(10'000)); }
+  Result<Runtime> query() { return query_runtime(socket_, "/var/run/cdi", milliseconds(10'000)); }
 
   test::TemporaryFolder folder_;
   const std::string socket_ = folder_.path() + "/containerd.sock";
 };
 
-TEST_F(AskRuntimeTest, AsksForTheConfiguration) {
+TEST_F(QueryRuntimeTest, ReadsTheConfiguration) {
   const test::FakeRuntime server(socket_, "containerd", "v2.2.9",
                                  {{"config", kOff}, {"golang", "\"go1.26\""}});
-  const auto runtime = ask();
+  const auto runtime = query();
   ASSERT_TRUE(runtime) << runtime.error().message;
   EXPECT_EQ(runtime->name, "containerd");
   EXPECT_EQ(runtime->version, "v2.2.9");
   EXPECT_FALSE(runtime->cdi);
 }
 
-TEST_F(AskRuntimeTest, MayFindNoConfiguration) {
+TEST_F(QueryRuntimeTest, AcceptsAMissingConfiguration) {
   const test::FakeRuntime server(socket_, "cri-o", "1.30.0", {});
-  EXPECT_TRUE(ask()->cdi);
+  EXPECT_TRUE(query()->cdi);
 }
 
-TEST_F(AskRuntimeTest, CutsANameThatIsLong) {
+TEST_F(QueryRuntimeTest, TruncatesALongName) {
   const test::FakeRuntime server(socket_, std::string(100'000, 'n'), std::string(100'000, 'v'), {});
-  EXPECT_LT(ask()->why.size(), 300U);
+  EXPECT_LT(query()->why.size(), 300U);
 }
 
-TEST_F(AskRuntimeTest, SaysWhichSocketDoesNotAnswer) {
-  EXPECT_THAT(ask().error().message,
+TEST_F(QueryRuntimeTest, NamesTheSocketThatDoesNotAnswer) {
+  EXPECT_THAT(query().error().message,
               AllOf(HasSubstr("container runtime at \"" + socket_ + "\" did not answer Version"),
                     HasSubstr("Unavailable")));
 }
 
-TEST_F(AskRuntimeTest, SaysWhichCallFails) {
+TEST_F(QueryRuntimeTest, NamesTheCallThatFails) {
   const test::FakeRuntime server(socket_, "containerd", "v2.2.9", {}, "2 not ready");
-  EXPECT_THAT(ask().error().message, HasSubstr("did not answer Status: Unknown:  not ready"));
+  EXPECT_THAT(query().error().message, HasSubstr("did not answer Status: Unknown:  not ready"));
 }
 
-TEST_F(AskRuntimeTest, GivesUpAtTheTimeout) {
+TEST_F(QueryRuntimeTest, ReturnsAtTheTimeout) {
   test::leave_dead_socket(socket_);
-  EXPECT_FALSE(ask_runtime(socket_, "/var/run/cdi", milliseconds(0)));
+  EXPECT_FALSE(query_runtime(socket_, "/var/run/cdi", milliseconds(0)));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace mgpu::plugin {
 namespace {
 
 const std::string kUid = "0f8b4d1c-1a2b-4c3d-8e9f-a0b1c2d3e4f5";
-const std::string kUidLow = "0f8b4d1c_1a2b_4c3d_8e9f_a0b1c2d3e4f5";  // as systemd's names have it
+const std::string kUidLow = "0f8b4d1c_1a2b_4c3d_8e9f_a0b1c2d3e4f5";  // as in systemd's names
 const std::string kStatic = "0123456789abcdef0123456789abcdef";
 const std::string kId = std::string(32, 'a') + std::string(32, '7');
 const std::string kOtherId = std::string(64, 'b');
@@ -23,7 +23,7 @@ struct Form {
   std::string text;
 };
 
-// One of each form that kubelet and the runtimes make.
+// One path of each form that kubelet and the runtimes create.
 std::vector<Form> forms() {
   const std::string slice = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod";
   const std::string kind =
@@ -44,14 +44,14 @@ std::vector<Form> forms() {
       {"kind, --cgroup-root", "0::" + kind + kUidLow + ".slice/cri-containerd-" + kId + ".scope\n"},
       {"kind, in docker",
        "0::/docker/" + kOtherId + "/kubelet/kubepods/burstable/pod" + kUid + "/" + kId + "\n"},
-      {"cgroupfs manager given a systemd name",
+      {"cgroupfs driver with a systemd name",
        "0::/system.slice/containerd.service/kubepods-burstable-pod" + kUidLow +
            ".slice:cri-containerd:" + kId + "\n"},
       {"another cgroup namespace", "0::/../../burstable/pod" + kUid + "/" + kId + "\n"},
       {"another cgroup namespace, systemd",
        "0::/../../../kubepods-burstable.slice/kubepods-burstable-pod" + kUidLow +
            ".slice/cri-containerd-" + kId + ".scope\n"},
-      {"the cgroup is gone already", "0::/kubepods/pod" + kUid + "/" + kId + " (deleted)\n"},
+      {"removed cgroup", "0::/kubepods/pod" + kUid + "/" + kId + " (deleted)\n"},
       {"no newline at the end", "0::/kubepods/pod" + kUid + "/" + kId},
       {"v1", "12:pids:/kubepods/burstable/pod" + kUid + "/" + kId +
                  "\n5:devices:/kubepods/burstable/pod" + kUid + "/" + kId +
@@ -64,13 +64,13 @@ std::vector<Form> forms() {
   };
 }
 
-TEST(ContainerOf, KnowsEveryFormOfPath) {
+TEST(ContainerOf, RecognizesEveryFormOfPath) {
   for (const Form& form : forms()) {
     EXPECT_EQ(container_of(form.text), ours()) << form.name << "\n" << form.text;
   }
 }
 
-TEST(ContainerOf, KnowsStaticPodsByTheirHash) {
+TEST(ContainerOf, RecognizesStaticPods) {
   const CgroupContainer expected{PodUid(kStatic), kId};
   EXPECT_EQ(container_of("0::/kubepods/burstable/pod" + kStatic + "/" + kId), expected);
   EXPECT_EQ(
@@ -78,7 +78,7 @@ TEST(ContainerOf, KnowsStaticPodsByTheirHash) {
       expected);
 }
 
-TEST(ContainerOf, PrefersTheHierarchiesThatKubeletKeeps) {
+TEST(ContainerOf, PrefersTheHierarchiesThatKubeletSets) {
   const auto line = [](const std::string& controllers, const std::string& id) {
     return "1:" + controllers + ":/kubepods/pod" + kUid + "/" + id + "\n";
   };
@@ -89,7 +89,7 @@ TEST(ContainerOf, PrefersTheHierarchiesThatKubeletKeeps) {
   }
 }
 
-TEST(ContainerOf, IsNotMisledByCgroupsMadeInsideAContainer) {
+TEST(ContainerOf, IgnoresCgroupsCreatedInsideAContainer) {
   const std::string other_uid = "ffffffff-ffff-ffff-ffff-ffffffffffff";
   EXPECT_EQ(container_of("0::/kubepods/pod" + kUid + "/" + kId + "/kubepods/pod" + other_uid + "/" +
                          kOtherId),
@@ -97,7 +97,7 @@ TEST(ContainerOf, IsNotMisledByCgroupsMadeInsideAContainer) {
   EXPECT_EQ(container_of("0::/kubepods/pod" + kUid + "/" + kId + "/" + kOtherId), ours());
 }
 
-TEST(ContainerOf, FindsNoneWhereThereIsNone) {
+TEST(ContainerOf, ReturnsNothingOutsideOfContainers) {
   const std::string pod = "0::/kubepods/pod";
   const std::string texts[] = {
       "",
@@ -125,7 +125,7 @@ TEST(ContainerOf, FindsNoneWhereThereIsNone) {
   for (const std::string& text : texts) EXPECT_FALSE(container_of(text)) << text;
 }
 
-TEST(ContainerOf, TakesTextOfAnySizeInTimeLinearInIt) {
+TEST(ContainerOf, RunsInLinearTime) {
   const std::string good = "0::/kubepods/pod" + kUid + "/" + kId + "\n";
   for (const char c : {'/', ':', '\n', 'a', '\0', '\xff', '-'}) {
     const std::string flood(10'000'000, c);
@@ -137,8 +137,8 @@ TEST(ContainerOf, TakesTextOfAnySizeInTimeLinearInIt) {
   EXPECT_FALSE(container_of("0::" + pods));
 }
 
-// What comes out is always of the two forms, whatever comes in.
-TEST(ContainerOf, GivesWellFormedNamesOrNone) {
+// The result has one of the two forms for any input.
+TEST(ContainerOf, ReturnsWellFormedNamesOrNothing) {
   std::mt19937 random(1);
   const auto all = forms();
   const std::string pieces[] = {"/",   ":",  "-", "_",  ".slice", ".scope",

@@ -39,7 +39,7 @@ class MonitorMetricsTest : public ::testing::Test {
   MonitorMetrics monitor_{metrics_, NodeName("n1"), "cards.yaml"};
 };
 
-TEST_F(MonitorMetricsTest, ShowsCards) {
+TEST_F(MonitorMetricsTest, HasCards) {
   Joined joined = used(20);
   joined.unmanaged[card(0)] = MiB(1);
   update({reading(0), reading(1, "XID 79")}, joined);
@@ -58,7 +58,7 @@ TEST_F(MonitorMetricsTest, ShowsCards) {
   expect_series("mgpu_unmanaged_memory_bytes", second, "0");
 }
 
-TEST_F(MonitorMetricsTest, ShowsContainers) {
+TEST_F(MonitorMetricsTest, HasContainers) {
   update({reading(0)}, used(15));
   expect_series("mgpu_container_memory_limit_bytes", kContainer, "8589934592");
   expect_series("mgpu_container_memory_used_bytes", kContainer, "536870912");
@@ -69,11 +69,11 @@ TEST_F(MonitorMetricsTest, ShowsContainers) {
   expect_series("mgpu_container_over_limit_total", kContainer, "0");
 }
 
-TEST_F(MonitorMetricsTest, LeavesOutWhatIsNotKnown) {
-  CardReading silent = reading(0);
-  silent.memory_used.reset();
-  silent.sm_percent.reset();
-  update({silent}, used({}));
+TEST_F(MonitorMetricsTest, OmitsUnknownValues) {
+  CardReading unknown = reading(0);
+  unknown.memory_used.reset();
+  unknown.sm_percent.reset();
+  update({unknown}, used({}));
   expect_no("mgpu_card_memory_used_bytes{");
   expect_no("mgpu_card_sm_utilization_ratio{");
   expect_no("mgpu_container_sm_utilization_ratio{");
@@ -81,7 +81,7 @@ TEST_F(MonitorMetricsTest, LeavesOutWhatIsNotKnown) {
   expect_series("mgpu_container_memory_used_bytes", kContainer, "536870912");
 }
 
-TEST_F(MonitorMetricsTest, SeriesGoWithTheirContainersAndCards) {
+TEST_F(MonitorMetricsTest, RemovesSeriesOfRemovedContainersAndCards) {
   update({reading(0), reading(1)}, used(15));
   update({reading(1)}, {});
   expect_no("mgpu_container_");
@@ -91,7 +91,7 @@ TEST_F(MonitorMetricsTest, SeriesGoWithTheirContainersAndCards) {
   EXPECT_EQ(metrics_.text(), "");
 }
 
-TEST_F(MonitorMetricsTest, CountsOveruseAsLongAsTheContainerIsThere) {
+TEST_F(MonitorMetricsTest, CountsOveruseWhileTheContainerExists) {
   const Joined joined = used(15);
   const Overuse over{joined.containers[0].owner, joined.containers[0].grant, MiB(9'000)};
   update({reading(0)}, joined, {over});
@@ -103,7 +103,7 @@ TEST_F(MonitorMetricsTest, CountsOveruseAsLongAsTheContainerIsThere) {
   expect_series("mgpu_container_over_limit_total", kContainer, "0");
 }
 
-TEST_F(MonitorMetricsTest, ShowsAPodAndItsSuccessorOfTheSameNameOnce) {
+TEST_F(MonitorMetricsTest, HasOneSeriesForPodsOfTheSameName) {
   Record old = record("a", "app", {grant(0, 30, 8'192)});
   old.owner->uid = PodUid("before");
   for (const bool old_first : {true, false}) {
@@ -117,7 +117,7 @@ TEST_F(MonitorMetricsTest, ShowsAPodAndItsSuccessorOfTheSameNameOnce) {
   }
 }
 
-TEST_F(MonitorMetricsTest, TakesAmountsOfAnySize) {
+TEST_F(MonitorMetricsTest, AcceptsAmountsOfAnySize) {
   std::vector<Record> records;
   for (int i = 0; i < 10; ++i) {
     records.push_back(record(std::to_string(i), "app", {grant(0, Percent::kMax, MiB::kMax)}));

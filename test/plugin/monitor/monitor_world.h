@@ -1,4 +1,4 @@
-// Records, processes and container ids for the tests of this folder, by short names.
+// Short functions that make records, processes and container ids for the tests of this folder.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ inline Record record(const std::string& pod, const std::string& container,
   return made;
 }
 
-// Of a container whose id is "id-<pod>-<container>"; none: not a pod's.
+// A process of the container whose id is "id-<pod>-<container>". Without a pod, outside of pods.
 inline ProcessSample process(int on_card, std::int64_t pid, std::int64_t memory,
                              const std::string& pod = "", const std::string& container = "") {
   ProcessSample made{card(on_card), pid, MiB(memory), {}, {}};

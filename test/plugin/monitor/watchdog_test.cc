@@ -15,15 +15,15 @@ ContainerUse use(const std::string& pod, std::int64_t granted, std::int64_t used
   return {*record(pod, "app", {}).owner, grant(on_card, 50, granted), MiB(used), {}, 1};
 }
 
-TEST(Watchdog, TellsOnceAfterTwoSamplesRunning) {
+TEST(Watchdog, ReportsOnceAfterTwoConsecutiveSamples) {
   Watchdog watchdog;
   EXPECT_THAT(watchdog.step({use("a", 1'000, 1'100)}), IsEmpty());
   EXPECT_THAT(watchdog.over(), IsEmpty());
-  const auto told = watchdog.step({use("a", 1'000, 1'200)});
-  ASSERT_THAT(told, SizeIs(1));
-  EXPECT_EQ(told[0].owner.pod.name, "a");
-  EXPECT_EQ(told[0].used, MiB(1'200));
-  EXPECT_EQ(told[0].grant, grant(0, 50, 1'000));
+  const auto reported = watchdog.step({use("a", 1'000, 1'200)});
+  ASSERT_THAT(reported, SizeIs(1));
+  EXPECT_EQ(reported[0].owner.pod.name, "a");
+  EXPECT_EQ(reported[0].used, MiB(1'200));
+  EXPECT_EQ(reported[0].grant, grant(0, 50, 1'000));
   for (int i = 0; i < 10; ++i) {
     EXPECT_THAT(watchdog.step({use("a", 1'000, 1'300)}), IsEmpty());
     ASSERT_THAT(watchdog.over(), SizeIs(1));
@@ -31,7 +31,7 @@ TEST(Watchdog, TellsOnceAfterTwoSamplesRunning) {
   }
 }
 
-TEST(Watchdog, BeginsAnewAfterASampleWithin) {
+TEST(Watchdog, StartsAgainAfterASampleWithinTheLimit) {
   Watchdog watchdog;
   watchdog.step({use("a", 1'000, 1'100)});
   watchdog.step({use("a", 1'000, 1'000)});
@@ -64,18 +64,18 @@ TEST(Watchdog, AllowsTheLargerOf64MiBAndTwoPercent) {
   }
 }
 
-TEST(Watchdog, TellsContainersAndCardsApart) {
+TEST(Watchdog, DistinguishesContainersAndCards) {
   Watchdog watchdog;
   watchdog.step({use("a", 1'000, 2'000), use("b", 1'000, 10)});
-  const auto told =
+  const auto reported =
       watchdog.step({use("a", 1'000, 2'000), use("b", 1'000, 2'000), use("a", 1'000, 2'000, 1)});
-  ASSERT_THAT(told, SizeIs(1));
-  EXPECT_EQ(told[0].owner.pod.name, "a");
-  EXPECT_EQ(told[0].grant.uuid, card(0));
+  ASSERT_THAT(reported, SizeIs(1));
+  EXPECT_EQ(reported[0].owner.pod.name, "a");
+  EXPECT_EQ(reported[0].grant.uuid, card(0));
   EXPECT_THAT(watchdog.step({use("b", 1'000, 2'000), use("a", 1'000, 2'000, 1)}), SizeIs(2));
 }
 
-TEST(Watchdog, ForgetsContainersThatAreGone) {
+TEST(Watchdog, ForgetsRemovedContainers) {
   Watchdog watchdog;
   watchdog.step({use("a", 1'000, 2'000)});
   watchdog.step({use("a", 1'000, 2'000)});

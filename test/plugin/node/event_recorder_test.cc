@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "common/base/asio_executor.h"
+#include "common/base/utc_text.h"
 #include "plugin/node/limits.h"
 #include "test/support/node_server.h"
 
@@ -29,7 +30,7 @@ class EventRecorderTest : public ::testing::Test {
     recorder_.emplace(NodeName("n1"), server_.api(),
                       [this] { return "2026-01-02T00:00:" + std::to_string(10 + clock_++) + "Z"; });
   }
-  void sick(const std::string& message = "card 3 is sick") {
+  void record(const std::string& message = "card 3 is not healthy") {
     recorder_->on_pod({"ml", "train"}, PodUid("u-1"),
                       {Event::Type::kWarning, "MGPUCardUnhealthy", message});
   }
@@ -49,7 +50,7 @@ class EventRecorderTest : public ::testing::Test {
 };
 
 TEST_F(EventRecorderTest, WritesAnEventOnAPod) {
-  sick();
+  record();
   server_.run();
   const auto events = server_.events("ml");
   ASSERT_THAT(events, SizeIs(1));
@@ -62,22 +63,22 @@ TEST_F(EventRecorderTest, WritesAnEventOnAPod) {
                                            {"uid", "u-1"}}));
   EXPECT_EQ(event["type"], "Warning");
   EXPECT_EQ(event["reason"], "MGPUCardUnhealthy");
-  EXPECT_EQ(event["message"], "card 3 is sick");
+  EXPECT_EQ(event["message"], "card 3 is not healthy");
   EXPECT_EQ(event["source"], Json({{"component", "mgpu-device-plugin"}, {"host", "n1"}}));
   EXPECT_EQ(event["count"], 1);
   EXPECT_EQ(event["firstTimestamp"], event["lastTimestamp"]);
   EXPECT_EQ(recorder_->dropped(), 0u);
 }
 
-TEST_F(EventRecorderTest, LeavesOutAUidThatIsNotKnown) {
+TEST_F(EventRecorderTest, OmitsAnUnknownUid) {
   recorder_->on_pod({"ml", "train"}, PodUid(), {Event::Type::kNormal, "R", "m"});
   server_.run();
   EXPECT_FALSE(server_.events("ml").at(0)["involvedObject"].contains("uid"));
   EXPECT_EQ(server_.events("ml").at(0)["type"], "Normal");
 }
 
-TEST_F(EventRecorderTest, WritesEventsOnTheNodeInDefault) {
-  recorder_->on_node({Event::Type::kNormal, "MGPUCardHealthy", "card 3 is well again"});
+TEST_F(EventRecorderTest, WritesNodeEventsInTheDefaultNamespace) {
+  recorder_->on_node({Event::Type::kNormal, "MGPUCardHealthy", "card 3 is healthy"});
   server_.run();
   const auto events = server_.events("default");
   ASSERT_THAT(events, SizeIs(1));
@@ -88,7 +89,7 @@ TEST_F(EventRecorderTest, WritesEventsOnTheNodeInDefault) {
 
 TEST_F(EventRecorderTest, CountsEqualEventsOnOneObject) {
   for (int i = 0; i < 3; ++i) {
-    sick();
+    record();
     server_.run();
   }
   const auto events = server_.events("ml");
@@ -98,8 +99,8 @@ TEST_F(EventRecorderTest, CountsEqualEventsOnOneObject) {
   EXPECT_NE(events[0]["lastTimestamp"], events[0]["firstTimestamp"]);
 }
 
-TEST_F(EventRecorderTest, CountsWhatComesWhileOneIsUnderWay) {
-  for (int i = 0; i < 100; ++i) sick();
+TEST_F(EventRecorderTest, CountsEventsWhileARequestIsInFlight) {
+  for (int i = 0; i < 100; ++i) record();
   server_.run();
   const auto events = server_.events("ml");
   ASSERT_THAT(events, SizeIs(1));
@@ -108,7 +109,7 @@ TEST_F(EventRecorderTest, CountsWhatComesWhileOneIsUnderWay) {
   EXPECT_EQ(recorder_->dropped(), 0u);
 }
 
-TEST_F(EventRecorderTest, TellsEventsApartByEachOfTheirParts) {
+TEST_F(EventRecorderTest, DistinguishesEventsByEachField) {
   const PodRef pod{"ml", "train"};
   const Event event{Event::Type::kWarning, "R", "m"};
   recorder_->on_pod(pod, PodUid("u-1"), event);
@@ -120,72 +121,72 @@ TEST_F(EventRecorderTest, TellsEventsApartByEachOfTheirParts) {
   EXPECT_THAT(server_.events("ml"), SizeIs(5));
 }
 
-TEST_F(EventRecorderTest, BeginsAnewWhereTheServerHasForgotten) {
-  sick();
+TEST_F(EventRecorderTest, CreatesANewObjectAfterTheServerDeletedTheOld) {
+  record();
   server_.run();
   forget_events();
-  sick();
+  record();
   server_.run();
   const auto events = server_.events("ml");
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0]["count"], 1);
   EXPECT_EQ(recorder_->dropped(), 0u);
-  sick();
+  record();
   server_.run();
   EXPECT_EQ(server_.events("ml").at(0)["count"], 2);
 }
 
-TEST_F(EventRecorderTest, DropsAndCountsWhatTheServerRefuses) {
+TEST_F(EventRecorderTest, DropsAndCountsEventsThatTheServerRejects) {
   server_.fault = [](const kube::Request&) { return Fault{.status = 403}; };
-  sick();
-  sick();
+  record();
+  record();
   server_.run();
   EXPECT_EQ(recorder_->dropped(), 2u);
   EXPECT_THAT(server_.writes, SizeIs(1));
   server_.fault = nullptr;
-  sick();
+  record();
   server_.run();
   EXPECT_EQ(server_.events("ml").at(0)["count"], 1);
 }
 
-TEST_F(EventRecorderTest, MakesUpForACountThatFailed) {
-  sick();
+TEST_F(EventRecorderTest, SendsTheFullCountAfterAFailedUpdate) {
+  record();
   server_.run();
   server_.fault = [](const kube::Request&) { return Fault{.status = 503}; };
-  sick();
+  record();
   server_.run();
   EXPECT_EQ(recorder_->dropped(), 1u);
   server_.fault = nullptr;
-  sick();
+  record();
   server_.run();
   EXPECT_EQ(server_.events("ml").at(0)["count"], 3);
 }
 
-TEST_F(EventRecorderTest, DropsWhatIsOverTheNumberUnderWay) {
-  for (std::uint64_t i = 0; i < kInFlight + 5; ++i) sick(std::to_string(i));
+TEST_F(EventRecorderTest, DropsEventsOverTheLimitInFlight) {
+  for (std::uint64_t i = 0; i < kInFlight + 5; ++i) record(std::to_string(i));
   EXPECT_EQ(recorder_->dropped(), 5u);
   server_.run();
   EXPECT_THAT(server_.events("ml"), SizeIs(kInFlight));
-  sick("later");
+  record("later");
   server_.run();
   EXPECT_THAT(server_.events("ml"), SizeIs(kInFlight + 1));
 }
 
 TEST_F(EventRecorderTest, RemembersABoundedNumberOfEvents) {
-  sick("first");
+  record("first");
   server_.run();
   for (std::size_t i = 0; i < kEventsRememberedMax; ++i) {
-    sick(std::to_string(i));
+    record(std::to_string(i));
     server_.run();
   }
   server_.writes.clear();
-  sick("first");  // forgotten meanwhile
-  sick(std::to_string(kEventsRememberedMax - 1));
+  record("first");  // its count was dropped
+  record(std::to_string(kEventsRememberedMax - 1));
   server_.run();
   EXPECT_THAT(server_.writes, ElementsAre(HasSubstr("POST"), HasSubstr("PATCH")));
 }
 
-TEST_F(EventRecorderTest, CutsWhatIsTooLong) {
+TEST_F(EventRecorderTest, TruncatesLongFields) {
   const std::string long_name = std::string(200, 'a') + "." + std::string(52, 'b');
   recorder_->on_pod({"ml", long_name}, PodUid("u"),
                     {Event::Type::kWarning, std::string(1'000, 'R'), std::string(100'000, 'm')});
@@ -197,26 +198,26 @@ TEST_F(EventRecorderTest, CutsWhatIsTooLong) {
   EXPECT_EQ(events[0]["reason"].get<std::string>().size(), 128u);
 }
 
-TEST_F(EventRecorderTest, WritesValidTextWhateverComesIn) {
-  sick("bad \xff \" \\ \n byte");
+TEST_F(EventRecorderTest, EscapesInvalidText) {
+  record("bad \xff \" \\ \n byte");
   server_.run();
   ASSERT_THAT(server_.events("ml"), SizeIs(1));
   EXPECT_THAT(server_.events("ml")[0]["message"].get<std::string>(), HasSubstr("\" \\ \n byte"));
 }
 
-TEST_F(EventRecorderTest, EndsWhileEventsAreUnderWay) {
-  sick();
+TEST_F(EventRecorderTest, MayBeDestroyedWithRequestsInFlight) {
+  record();
   recorder_.reset();
   server_.run();
   EXPECT_THAT(server_.events("ml"), SizeIs(1));
 }
 
-TEST(EventRecorder, TakesEventsFromAnyThread) {
+TEST(EventRecorder, AcceptsEventsFromAnyThread) {
   AsioExecutor executor;
   kube::MemoryApiServer api(executor, {});
   std::uint64_t dropped = 0;
   {
-    EventRecorder recorder(NodeName("n1"), api, {});
+    EventRecorder recorder(NodeName("n1"), api, utc_now);
     std::vector<std::jthread> threads;
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&] {

@@ -48,7 +48,7 @@ NodeReport four_cards() {
   return report;
 }
 
-NodeReport with_a_sick_card() {
+NodeReport with_an_unhealthy_card() {
   NodeReport report = four_cards();
   report.cards[2].health = "XID 79";
   report.memory = 97'530;
@@ -115,7 +115,7 @@ TEST_F(NodePublisherTest, WritesCardsConditionAndMemory) {
   EXPECT_THAT(problems_, IsEmpty());
 }
 
-TEST_F(NodePublisherTest, WritesNothingWhereAllStandsThere) {
+TEST_F(NodePublisherTest, WritesNothingIfTheNodeMatches) {
   publish(four_cards());
   server_.writes.clear();
   publish(four_cards());
@@ -140,14 +140,14 @@ TEST_F(NodePublisherTest, WritesOnlyWhatDiffers) {
   expect_on_node(report);
 }
 
-TEST_F(NodePublisherTest, KeepsTheTimeOfTheTransitionWhileTheStatusIsTheSame) {
+TEST_F(NodePublisherTest, KeepsLastTransitionTimeWhileTheStatusIsTheSame) {
   publish(four_cards());
   const Json before = server_.condition("MGPUReady");
-  publish(with_a_sick_card());
+  publish(with_an_unhealthy_card());
   const Json same = server_.condition("MGPUReady");
   EXPECT_EQ(same["lastTransitionTime"], before["lastTransitionTime"]);
   EXPECT_NE(same["lastHeartbeatTime"], before["lastHeartbeatTime"]);
-  NodeReport none = with_a_sick_card();
+  NodeReport none = with_an_unhealthy_card();
   none.ready = NodeReport::Ready::kFalse;
   publish(none);
   const Json changed = server_.condition("MGPUReady");
@@ -155,7 +155,7 @@ TEST_F(NodePublisherTest, KeepsTheTimeOfTheTransitionWhileTheStatusIsTheSame) {
   EXPECT_NE(changed["lastTransitionTime"], before["lastTransitionTime"]);
 }
 
-TEST_F(NodePublisherTest, LeavesMemoryAloneWhereKubeletPublishesIt) {
+TEST_F(NodePublisherTest, DoesNotWriteMemoryIfKubeletPublishesIt) {
   server_.merge(kStatus, {{"status", {{"capacity", {{kMemory, "7"}}}}}});
   NodeReport report = four_cards();
   report.memory.reset();
@@ -164,7 +164,7 @@ TEST_F(NodePublisherTest, LeavesMemoryAloneWhereKubeletPublishesIt) {
   EXPECT_EQ(capacity(), "7");
 }
 
-TEST_F(NodePublisherTest, TakesQuantitiesForWhatTheyAre) {
+TEST_F(NodePublisherTest, ComparesQuantitiesByValue) {
   NodeReport report = four_cards();
   report.memory = 8'000;
   publish(report);
@@ -175,7 +175,7 @@ TEST_F(NodePublisherTest, TakesQuantitiesForWhatTheyAre) {
   EXPECT_THAT(server_.writes, IsEmpty());
 }
 
-TEST_F(NodePublisherTest, LeavesOtherConditionsAlone) {
+TEST_F(NodePublisherTest, KeepsOtherConditions) {
   const Json kubelets = {{"type", "Ready"}, {"status", "True"}};
   server_.merge(kStatus, {{"status", {{"conditions", Json::array({kubelets})}}}});
   publish(four_cards());
@@ -183,7 +183,7 @@ TEST_F(NodePublisherTest, LeavesOtherConditionsAlone) {
   EXPECT_EQ(server_.condition("MGPUReady")["status"], "True");
 }
 
-TEST_F(NodePublisherTest, BringsBackWhatAnotherWriterChanged) {
+TEST_F(NodePublisherTest, CorrectsAChangeByAnotherWriter) {
   publish(four_cards());
   server_.merge(kNode, {{"metadata", {{"annotations", {{kCards, "[]"}}}}}});
   server_.run();
@@ -191,7 +191,7 @@ TEST_F(NodePublisherTest, BringsBackWhatAnotherWriterChanged) {
   EXPECT_THAT(problems_, ElementsAre(HasSubstr("another writer")));
 }
 
-TEST_F(NodePublisherTest, BringsBackEachPart) {
+TEST_F(NodePublisherTest, CorrectsEachField) {
   publish(four_cards());
   const std::pair<const char*, Json> changes[] = {
       {kNode, {{"metadata", {{"annotations", {{kCards, nullptr}}}}}}},
@@ -208,10 +208,10 @@ TEST_F(NodePublisherTest, BringsBackEachPart) {
   }
 }
 
-TEST_F(NodePublisherTest, FightsAnotherWriterWithGrowingWaits) {
+TEST_F(NodePublisherTest, CorrectsRepeatedChangesWithGrowingDelays) {
   publish(four_cards());
   server_.writes.clear();
-  // It answers each of our writes at once, for five minutes.
+  // Another writer changes the annotation every second for five minutes.
   for (int second = 0; second < 300; ++second) {
     server_.merge(kNode, {{"metadata", {{"annotations", {{kCards, "[]"}}}}}});
     server_.executor().advance(Duration(1'000));
@@ -248,7 +248,7 @@ TEST_F(NodePublisherTest, StartsWithoutANodeAndFindsItLater) {
   expect_on_node(four_cards());
 }
 
-TEST_F(NodePublisherTest, DoesNotTakeANodeThatCannotBeReadAsMissing) {
+TEST_F(NodePublisherTest, DoesNotTreatAnUnreadableNodeAsMissing) {
   server_.merge("/api/v1/nodes/n1", {{"spec", {{"unschedulable", "yes"}}}});
   server_.run();
   start();
@@ -262,7 +262,7 @@ TEST_F(NodePublisherTest, DoesNotTakeANodeThatCannotBeReadAsMissing) {
   expect_on_node(four_cards());
 }
 
-TEST_F(NodePublisherTest, WritesAnewWhereTheNodeIsMadeAnew) {
+TEST_F(NodePublisherTest, WritesAgainAfterTheNodeIsRecreated) {
   publish(four_cards());
   server_.delete_node();
   server_.create_node();
@@ -271,7 +271,7 @@ TEST_F(NodePublisherTest, WritesAnewWhereTheNodeIsMadeAnew) {
   EXPECT_THAT(problems_, ElementsAre(HasSubstr("does not exist")));
 }
 
-TEST_F(NodePublisherTest, TellsAProblemOnceAndTriesWithGrowingWaits) {
+TEST_F(NodePublisherTest, ReportsAProblemOnceAndRetriesWithGrowingDelays) {
   fail_writes(403);
   publish(four_cards());
   EXPECT_THAT(server_.writes, SizeIs(1));
@@ -284,11 +284,11 @@ TEST_F(NodePublisherTest, TellsAProblemOnceAndTriesWithGrowingWaits) {
   server_.executor().advance(kube::kBackoffMax);
   expect_on_node(four_cards());
   fail_writes(403);
-  publish(with_a_sick_card());
+  publish(with_an_unhealthy_card());
   EXPECT_THAT(problems_, SizeIs(2));
 }
 
-TEST_F(NodePublisherTest, WaitsAsLongAsTheServerAsks) {
+TEST_F(NodePublisherTest, HonoursRetryAfter) {
   fail_writes(429, Duration(20'000));
   publish(four_cards());
   server_.executor().advance(Duration(19'999));
@@ -297,7 +297,7 @@ TEST_F(NodePublisherTest, WaitsAsLongAsTheServerAsks) {
   EXPECT_THAT(server_.writes, SizeIs(2));
 }
 
-TEST_F(NodePublisherTest, SurvivesAnAnswerThatIsLost) {
+TEST_F(NodePublisherTest, HandlesALostResponse) {
   bool lost = false;
   server_.fault = [&](const kube::Request&) -> std::optional<Fault> {
     if (std::exchange(lost, true)) return std::nullopt;
@@ -306,23 +306,24 @@ TEST_F(NodePublisherTest, SurvivesAnAnswerThatIsLost) {
   publish(four_cards());
   server_.executor().advance(kube::kBackoffMax);
   expect_on_node(four_cards());
-  EXPECT_THAT(server_.writes, SizeIs(2));  // the first one had been done
+  EXPECT_THAT(server_.writes, SizeIs(2)) << "the first write was done";
 }
 
-TEST_F(NodePublisherTest, DoesNotHurryWhereWritesAreAcceptedAndDoNotStay) {
-  // An admission webhook that takes the annotation away again.
+TEST_F(NodePublisherTest, BacksOffIfAcceptedWritesDoNotPersist) {
+  // As an admission webhook that removes the annotation.
   const std::string bare = server_.node().dump();
   server_.fault = [&](const kube::Request&) { return Fault{.status = 200, .body = bare}; };
   publish(four_cards());
   server_.executor().advance(Duration(120'000));
   EXPECT_LT(server_.writes.size(), 15u);
-  EXPECT_THAT(problems_, ElementsAre(HasSubstr("accepted and does not stay")));
+  EXPECT_THAT(problems_,
+              ElementsAre(HasSubstr("writes succeed, but the Node object does not keep them")));
   server_.fault = nullptr;
   server_.executor().advance(2 * kube::kBackoffMax);
   expect_on_node(four_cards());
 }
 
-TEST_F(NodePublisherTest, ReadsNoNodeFromAnAnswerThatIsNone) {
+TEST_F(NodePublisherTest, RejectsAResponseThatIsNoNode) {
   for (const char* const body : {"", "<html>", "[]", R"({"status":{"conditions":5}})"}) {
     server_.fault = [&](const kube::Request&) { return Fault{.status = 200, .body = body}; };
     NodeReport report = four_cards();
@@ -335,15 +336,15 @@ TEST_F(NodePublisherTest, ReadsNoNodeFromAnAnswerThatIsNone) {
   }
 }
 
-TEST_F(NodePublisherTest, ANewerReportReplacesOneThatIsUnderWay) {
+TEST_F(NodePublisherTest, ANewerReportReplacesTheOneInFlight) {
   publisher_->publish(four_cards());
-  publisher_->publish(with_a_sick_card());
+  publisher_->publish(with_an_unhealthy_card());
   server_.run();
-  expect_on_node(with_a_sick_card());
+  expect_on_node(with_an_unhealthy_card());
   EXPECT_EQ(capacity(), "97530");
 }
 
-TEST_F(NodePublisherTest, AReportIsNotSettledBeforeItStandsThere) {
+TEST_F(NodePublisherTest, AReportIsNotSettledBeforeItIsWritten) {
   publish(four_cards());
   EXPECT_TRUE(publisher_->settled());
   publisher_->publish(four_cards());
@@ -352,15 +353,15 @@ TEST_F(NodePublisherTest, AReportIsNotSettledBeforeItStandsThere) {
   EXPECT_TRUE(publisher_->settled());
 }
 
-TEST_F(NodePublisherTest, AWatchThatLagsDoesNotUndoWhatWasWritten) {
+TEST_F(NodePublisherTest, ALaggingWatchDoesNotRevertAWrite) {
   publish(four_cards());
-  // Answers come at once, watch lines and lists only after a drop and a wait.
+  // Responses arrive at once, watch events and lists only after a reconnect.
   server_.api().drop_watches();
-  publish(with_a_sick_card());
-  expect_on_node(with_a_sick_card());
+  publish(with_an_unhealthy_card());
+  expect_on_node(with_an_unhealthy_card());
   server_.writes.clear();
   server_.executor().advance(Duration(600'000));
-  expect_on_node(with_a_sick_card());
+  expect_on_node(with_an_unhealthy_card());
   EXPECT_THAT(server_.writes, IsEmpty());
 }
 
@@ -381,7 +382,7 @@ TEST_F(NodePublisherTest, ConvergesThroughFaultsOfEveryKind) {
     }
   };
   for (int round = 0; round < 60; ++round) {
-    publisher_->publish(round % 2 == 0 ? four_cards() : with_a_sick_card());
+    publisher_->publish(round % 2 == 0 ? four_cards() : with_an_unhealthy_card());
     if (round % 5 == 0) server_.api().drop_watches();
     if (round % 7 == 0) server_.api().compact();
     if (round % 11 == 0) server_.delete_node();
@@ -390,11 +391,11 @@ TEST_F(NodePublisherTest, ConvergesThroughFaultsOfEveryKind) {
     server_.executor().advance(Duration(round * 150));
   }
   server_.executor().advance(Duration(300'000));
-  expect_on_node(with_a_sick_card());
+  expect_on_node(with_an_unhealthy_card());
   EXPECT_EQ(capacity(), "97530");
 }
 
-TEST_F(NodePublisherTest, SaysNothingAfterItsEnd) {
+TEST_F(NodePublisherTest, ReportsNothingAfterItsDestruction) {
   fail_writes(403);
   publish(four_cards());
   publisher_.reset();
@@ -410,11 +411,11 @@ TEST_F(NodePublisherTest, DoesNotWriteAnAnnotationOverItsLimit) {
   publish(report);
   EXPECT_EQ(cards(), "");
   EXPECT_FALSE(publisher_->settled());
-  EXPECT_THAT(problems_, ElementsAre(HasSubstr("want at most 65536")));
+  EXPECT_THAT(problems_, ElementsAre(HasSubstr("the limit is 65536")));
   EXPECT_EQ(server_.condition("MGPUReady")["status"], "True");
 }
 
-TEST(NodePublisher, TakesReportsFromAnyThread) {
+TEST(NodePublisher, AcceptsReportsFromAnyThread) {
   AsioExecutor executor;
   kube::MemoryApiServer api(executor, {});
   kube::Request create;
@@ -429,7 +430,7 @@ TEST(NodePublisher, TakesReportsFromAnyThread) {
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&] {
         for (int n = 0; n < 50; ++n)
-          publisher.publish(n % 2 == 0 ? four_cards() : with_a_sick_card());
+          publisher.publish(n % 2 == 0 ? four_cards() : with_an_unhealthy_card());
       });
     }
     threads.clear();
