@@ -1,32 +1,32 @@
 #!/usr/bin/env bash
-# Measures how well policies place pods and how long the extender takes, and draws the results.
+# Measures the placements of all policies and the latency of the extender, and draws plots.
 #
-#   bench/run.sh --traces DIR    everything; DIR holds the openb traces (bench/README.md says where from)
-#   bench/run.sh --quick         minutes: the synthetic workload and a short look at latency, checked for
-#                                what must always hold, and never for times
+#   bench/run.sh --traces DIR    measures everything; DIR is the folder of the openb traces (bench/README.md)
+#   bench/run.sh --quick         runs the synthetic workload and a short latency benchmark, and checks the
+#                                results, but no times; takes minutes
 #
-# With --traces:
-#   --out DIR         results and plots, build/bench-results when not given; what the same program
-#                     measured before is not measured again
-#   --seeds A-B       42-51 when not given
-#   --policies NAMES  separated by commas; all when not given
-#   --trace NAMES     separated by commas; all in the folder when not given
-#   --jobs N          seeds at a time, one for each processor when not given; the time per decision is
-#                     measured apart, with one
-#   --only PART       placement, latency or draw; all three when not given
-#   --publish         write the tables into bench/README.md and the plots into bench/plots/
+# Flags that can be combined with --traces:
+#   --out DIR         folder for results and plots; default build/bench-results. Results of the same
+#                     program are used again
+#   --seeds A-B       default 42-51
+#   --policies NAMES  separated by commas; default all
+#   --trace NAMES     separated by commas; default all traces of the folder
+#   --jobs N          number of seeds in parallel; default one for each processor. The time per decision
+#                     is measured separately, with one job
+#   --only PART       placement, latency or draw; default all three
+#   --publish         writes the tables into bench/README.md and the plots into bench/plots/
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly all_policies=random,dotprod,clustering,packing,bestfit,fgd,binpack,spread,equilibrium
 readonly default_policy=equilibrium
-# Those that the authors of FGD published results for.
+# The traces with published results of FGD.
 readonly published=(default cpu050 cpu100 cpu200 cpu250 gpushare40 gpushare60 gpushare80 gpushare100
   gpuspec10 gpuspec20 gpuspec25 gpuspec33 multigpu20 multigpu30 multigpu40 multigpu50)
-# Where pods come and go: what would be held if all found a place, percent of all cards.
+# Offered loads of the runs in which pods terminate, in percent of all cards.
 readonly loads=(100 110)
 readonly node_file=openb_node_list_gpu_node.csv
-# What users run; --quick measures nothing, and takes any build that is there.
+# Times are measured with the release build. --quick can use any build.
 readonly preset=${MGPU_PRESET:-release}
 readonly sim=build/$preset/bench/mgpu-sim
 readonly latency=build/$preset/bench/mgpu-latency
@@ -47,7 +47,7 @@ failed=0
 
 say() { printf '[%4ds] %s\n' "$SECONDS" "$*" >&2; }
 
-refuse() {
+fail_usage() {
   printf 'run.sh: %s\n' "$*" >&2
   exit 2
 }
@@ -60,45 +60,45 @@ read_flags() {
       --quick) quick=yes ;;
       --publish) publish=yes ;;
       --traces | --out | --seeds | --policies | --trace | --jobs | --only)
-        [[ $# -ge 2 && -n $2 ]] || refuse "$1 wants a value"
+        [[ $# -ge 2 && -n $2 ]] || fail_usage "$1 needs a value; expected $1 VALUE"
         printf -v "${1#--}" %s "$2"
         shift
         ;;
-      *) refuse "\"$1\" is not known; want --traces DIR or --quick, and what the head of this file lists" ;;
+      *) fail_usage "unknown argument \"$1\"; expected --traces DIR or --quick, and the flags at the top of this file" ;;
     esac
     shift
   done
 }
 
 check_flags() {
-  [[ -n $quick || -n $traces ]] || refuse "want --traces DIR or --quick"
-  [[ -z $quick || -z $traces ]] || refuse "want one of --traces and --quick, not both"
-  [[ $jobs =~ ^[1-9][0-9]{0,2}$ ]] || refuse "--jobs is \"$jobs\"; want 1 to 999"
+  [[ -n $quick || -n $traces ]] || fail_usage "expected --traces DIR or --quick"
+  [[ -z $quick || -z $traces ]] || fail_usage "expected only one of --traces and --quick"
+  [[ $jobs =~ ^[1-9][0-9]{0,2}$ ]] || fail_usage "--jobs is \"$jobs\"; expected 1 to 999"
   [[ $only =~ ^(placement|latency|draw|)$ ]] ||
-    refuse "--only is \"$only\"; want placement, latency or draw"
-  [[ $seeds =~ ^[0-9]{1,9}(-[0-9]{1,9})?$ ]] || refuse "--seeds is \"$seeds\"; want A-B, such as 42-51"
+    fail_usage "--only is \"$only\"; expected placement, latency or draw"
+  [[ $seeds =~ ^[0-9]{1,9}(-[0-9]{1,9})?$ ]] || fail_usage "--seeds is \"$seeds\"; expected A-B, such as 42-51"
   check_names --policies "$policies" "$all_policies"
   [[ -z $traces ]] || check_traces
 }
 
-check_names() { # flag, names, which are known; both separated by commas
+check_names() { # flag, names, known names; both separated by commas
   local name
   for name in ${2//,/ }; do
-    [[ ,$3, == *",$name,"* ]] || refuse "$1: \"$name\" is not known; want ${3//,/, }"
+    [[ ,$3, == *",$name,"* ]] || fail_usage "$1: \"$name\" is unknown; expected ${3//,/, }"
   done
 }
 
 check_traces() {
-  [[ -d $traces ]] || refuse "--traces: \"$traces\" is not a folder"
-  [[ -f $traces/$node_file ]] || refuse "--traces: \"$traces\" holds no $node_file"
+  [[ -d $traces ]] || fail_usage "--traces: \"$traces\" is not a folder"
+  [[ -f $traces/$node_file ]] || fail_usage "--traces: \"$traces\" contains no $node_file"
   local known
   known=$(traces_of_folder | paste -s -d ,)
-  [[ -n $known ]] || refuse "--traces: \"$traces\" holds no openb_pod_list_*.csv"
+  [[ -n $known ]] || fail_usage "--traces: \"$traces\" contains no openb_pod_list_*.csv"
   trace=${trace:-$known}
   check_names --trace "$trace" "$known"
 }
 
-# Those with published results first.
+# Prints the traces of the folder. Those with published results come first.
 traces_of_folder() {
   local name file
   for name in "${published[@]}"; do
@@ -114,14 +114,15 @@ traces_of_folder() {
 
 # --- measuring ------------------------------------------------------------------------------------
 
-build() { # more targets
+build() { # additional targets
   say "build"
   bash deploy/install.sh >&2 &&
     cmake --preset "$preset" --log-level=WARNING >&2 &&
     nice ninja -C "build/$preset" mgpu-sim mgpu-latency "$@" >&2
 }
 
-# Keeps what a program prints, unless the same program printed it with the same arguments before.
+# Writes the output of a program to a file, unless the file already has the output of the same program
+# with the same arguments.
 measure() { # file, program, arguments
   local file=$1 key
   shift
@@ -142,7 +143,7 @@ place() { # folder, trace, policy, more arguments
     --seeds "$seeds" --jobs "$jobs" --output json "${@:4}"
 }
 
-# One seed by itself, for the time of a decision.
+# Runs one seed alone, to measure the time per decision.
 time_one() { # trace, policy
   measure "$out/timing/$1.$2.json" "$sim" trace --traces "$traces" --trace "$1" --policy "$2" \
     --seeds "${seeds%%[-,]*}" --jobs 1 --output json
@@ -158,7 +159,7 @@ measure_placement() {
   for name in ${policies//,/ }; do
     place random-ties "${trace%%,*}" "$name" --ties random
     place card-memory "${trace%%,*}" "$name" --memory reference
-    place plain-by-defaults "${trace%%,*}" "$name" --plain defaults
+    place non-gpu-by-defaults "${trace%%,*}" "$name" --non-gpu defaults
     for load in "${loads[@]}"; do
       place "departures-$load" "${trace%%,*}" "$name" --departures "$load"
     done
@@ -209,12 +210,13 @@ everything() {
 
 # --- quick ----------------------------------------------------------------------------------------
 
-# A command whose last line is "N passed, N failed"; without one it is a failure.
+# Runs a command. If its last line is "N passed, N failed", these tests are counted; otherwise the
+# command counts as one test.
 count() {
-  local said status=0
-  said=$("$@") || status=$?
-  grep -v '^ok ' <<<"$said" || true
-  if [[ ${said##*$'\n'} =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+  local output status=0
+  output=$("$@") || status=$?
+  grep -v '^ok ' <<<"$output" || true
+  if [[ ${output##*$'\n'} =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
     passed=$((passed + BASH_REMATCH[1]))
     failed=$((failed + BASH_REMATCH[2]))
   elif [[ $status -eq 0 ]]; then
@@ -239,11 +241,11 @@ quick_placement() {
   done
   count quick_place memory "$default_policy" --memory reference
   check trace "$scratch/memory.json"
-  count quick_place plain "$default_policy" --plain defaults
-  check trace "$scratch/plain.json"
+  count quick_place non-gpu "$default_policy" --non-gpu defaults
+  check trace "$scratch/non-gpu.json"
   count quick_place departures "$default_policy" --departures 100
   check departures "$scratch/departures.json"
-  # Drawing among the best nodes changes nothing where only one is best.
+  # A random choice among the best nodes changes nothing if only one node is the best.
   for name in random fgd "$default_policy"; do
     count quick_place "again-$name" "$name" --ties random --jobs 2
     check same "$scratch/$name.json" "$scratch/again-$name.json"
@@ -257,14 +259,14 @@ quick_latency() {
   check latency "$scratch/latency.json"
 }
 
-# A flag that is wrong ends with status 2 and one line that says what was expected.
-refuses() {
-  local said status=0
-  said=$(bash bench/run.sh "$@" 2>&1) || status=$?
-  if [[ $status -eq 2 && $said == "run.sh: "*want* && $said != *$'\n'* ]]; then
+# Checks that wrong flags end the script with status 2 and one line that says what was expected.
+rejects() {
+  local output status=0
+  output=$(bash bench/run.sh "$@" 2>&1) || status=$?
+  if [[ $status -eq 2 && $output == "run.sh: "*expected* && $output != *$'\n'* ]]; then
     return 0
   fi
-  echo "FAILED bench/run.sh $*: ended with $status and said: $said"
+  echo "FAILED bench/run.sh $*: ended with status $status and printed: $output"
   return 1
 }
 
@@ -273,12 +275,12 @@ quick() {
   trap 'rm -rf "$scratch"' EXIT
   count build
   count python3 -m unittest discover -q -s test/bench/plot -p '*_test.py'
-  count refuses
-  count refuses --fast
-  count refuses --jobs
-  count refuses --jobs 0 --quick
-  count refuses --policies best --quick
-  count refuses --seeds first --quick
+  count rejects
+  count rejects --fast
+  count rejects --jobs
+  count rejects --jobs 0 --quick
+  count rejects --policies best --quick
+  count rejects --seeds first --quick
   quick_placement
   quick_latency
   echo "$passed passed, $failed failed"

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Cold start and memory of a real mgpu-extender against the size of the cluster.
+# Measures the start time and memory of a real mgpu-extender for several cluster sizes.
 #
-# For each size an in-memory API server is filled and served over HTTP on loopback. Then, in turn:
-#   reference   curl lists the same nodes and pods in the same pages, and throws them away
-#   extender    mgpu-extender starts, until /readyz answers 200; its peak and settled memory are read
-# The reference moves the same bytes, so the ratio says what the extender adds to the transfer.
+#   bench/scale.sh [NODES:PODS...]    default: 1000:8000 5000:40000. Needs the release build of
+#                                     mgpu-extender and mgpu-scale-server
+#
+# For each size an in-memory API server is filled and served over HTTP on loopback. Then:
+#   reference   curl lists the same nodes and pods in the same pages, and discards them
+#   extender    mgpu-extender starts; the time until /readyz returns 200 and its memory are measured
+# The reference transfers the same bytes, so the ratio shows what the extender adds to the transfer.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 bin=$root/build/release

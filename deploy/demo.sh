@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds mgpu and runs its main job on an embedded cluster: no Kubernetes, no GPU.
-# Arguments go to `mgpu-sim demo`, such as --serve, --output json, --nodes FILE, --pods FILE.
-# Progress goes to standard error, so that --output json is alone on standard output.
+# Builds mgpu and schedules pods in an embedded cluster, without Kubernetes and GPUs.
+# Arguments are passed to `mgpu-sim demo`: --serve, --output json, --output svg, --nodes FILE,
+# --pods FILE and others; see --help.
+# Progress is printed to standard error, so that standard output has only the result.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -9,7 +10,7 @@ readonly root
 
 "$root/deploy/install.sh"
 cd "$root"
-# What one checkout has compiled serves the next, wherever it lies.
+# Other checkouts can use the results of this compilation.
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 cmake --preset release --log-level=WARNING >&2
 cmake --build --preset release --target mgpu-sim >&2

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds the trial of the node code on a real GPU, as one folder that can be copied to a machine with
-# one: the programs, the libraries that they need, and the C library for containers. Nothing has to be
-# installed there.
+# Builds the trial of the device plugin's code on a real GPU as one folder: the programs, their
+# libraries, and a C library for containers. The folder can be copied to a machine with a GPU, where
+# nothing has to be installed.
 #
-#   bench/gpu/build.sh [FOLDER]     build/gpu-trial when not given; what it holds is replaced
+#   bench/gpu/build.sh [FOLDER]     default build/gpu-trial; an existing folder is replaced
 #
-# The other machine needs glibc 2.36 or newer and this one's architecture. Then, there, as root:
+# The other machine needs glibc 2.36 or newer and the same architecture. Run there as root:
 #
 #   FOLDER/run.sh                   or bench/gpu/run.sh FOLDER, which is the same
 set -euo pipefail
@@ -17,7 +17,7 @@ fail() {
   exit 1
 }
 
-[[ $# -le 1 && ${1-} != -* ]] || fail "want at most one argument, the folder to make"
+[[ $# -le 1 && ${1-} != -* ]] || fail "expected at most one argument, the folder"
 folder=$(realpath -m "${1:-$(dirname "${BASH_SOURCE[0]}")/../../build/gpu-trial}")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -28,7 +28,7 @@ readonly glibc_max=2.36
 readonly size_max_mib=60
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 NINJA_STATUS='[%f/%t %es] '
 
-# What was not made here is never removed.
+# Succeeds if the folder is empty, missing, or was made by this script. Other folders are not removed.
 is_ours() { [[ ! -e $1 || -x $1/bin/mgpu-gpu-trial || (-d $1 && -z $(ls -A "$1")) ]]; }
 
 build() {
@@ -37,14 +37,14 @@ build() {
   nice ninja -C "build/$preset" mgpu-gpu-trial mgpu-cuda-program
 }
 
-# What the loader would load for these programs, without what belongs to the C library: that must be
-# the one of the machine where the trial runs.
+# Prints the libraries of these programs, except those of the C library. The programs use the C library
+# of the machine on which the trial runs.
 libraries_of() { # programs
   ldd "$@" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
     grep -vE '/(libc|libm|libdl|libpthread|librt|libresolv|ld-linux[^/]*)\.so\.[0-9]+$' || true
 }
 
-# The C library that a container brings: all its parts that a driver's libraries ask for.
+# Copies the C library for containers, with all parts that a driver's libraries need.
 copy_c_library() { # image
   local loader libc name
   loader=$(ldd "$new/bin/mgpu-cuda-program" | awk '$1 ~ /ld-linux/ {print $1}')
@@ -62,7 +62,7 @@ fill() {
   for program in mgpu-gpu-trial mgpu-cuda-program; do
     install -s "build/$preset/bench/gpu/$program" "$new/bin/"
   done
-  # Debian's runc. Its library is copied with those of the trial.
+  # runc of Debian. Its library is copied together with those of the trial.
   install "$(command -v runc || echo /usr/sbin/runc)" "$new/bin/"
   libraries_of "$new/bin/mgpu-gpu-trial" "$new/bin/runc" | xargs -r install -t "$new/lib"
   install "$new/bin/mgpu-cuda-program" "$new/image/usr/bin/"
@@ -70,7 +70,7 @@ fill() {
   install bench/gpu/run.sh "$new/"
 }
 
-# The newest version of the C library that a file asks for; nothing where it asks for none.
+# Prints the newest version of the C library that a file needs, if any.
 glibc_of() {
   objdump -T "$1" 2>/dev/null | grep -oE 'GLIBC_[0-9.]+' | sed 's/GLIBC_//' | sort -V | tail -n 1 ||
     true
@@ -81,10 +81,10 @@ check() {
   for file in "$new"/bin/* "$new"/lib/*; do
     version=$(glibc_of "$file")
     [[ $(printf '%s\n' "$version" "$glibc_max" | sort -V | tail -n 1) == "$glibc_max" ]] ||
-      fail "$file needs glibc $version; want $glibc_max or older: build on Debian 12"
+      fail "$file needs glibc $version; expected $glibc_max or older: build on Debian 12"
   done
   size=$(du -sm "$new" | cut -f 1)
-  ((size <= size_max_mib)) || fail "the folder has $size MiB; want at most $size_max_mib"
+  ((size <= size_max_mib)) || fail "the folder has $size MiB; expected at most $size_max_mib"
   say "$folder has $size MiB; copy it to a machine with a GPU and run its run.sh there, as root"
 }
 

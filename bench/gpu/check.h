@@ -1,4 +1,4 @@
-// A check: one question about the hardware, and its answer.
+// A check answers one question about the hardware.
 #pragma once
 
 #include <chrono>
@@ -16,8 +16,8 @@ namespace mgpu::gpu_trial {
 using Json = nlohmann::ordered_json;
 struct Trial;
 
-// What a check finds. Each finding is written at once as a line of JSON, so that those of a check
-// that hangs later are not lost. For one thread.
+// The findings of a check. Each finding is written at once as a line of JSON, so that it is not
+// lost if the check hangs later. Not thread-safe.
 //
 //   {"fact": "reserved memory", "value": 612, "unit": "MiB"}
 //   {"expectation": "the limit holds", "held": false, "detail": "allocated 1,100 MiB of 1,024"}
@@ -26,18 +26,19 @@ class Findings {
  public:
   using Clock = std::chrono::steady_clock;
   using Write = std::function<void(const Json&)>;
-  // `deadline` is when the check will be ended.
+  // The check is ended at `deadline`.
   Findings(Write write, Clock::time_point deadline)
       : write_(std::move(write)), deadline_(deadline) {}
 
-  // An answer, as a number, a text or a list. `unit` is "MiB", "percent", ...; empty: none. A fact
-  // that is written again replaces the earlier one.
+  // A fact is a number, a text or a list. `unit` is "MiB", "percent" or another unit, or empty. A
+  // later fact of the same name replaces the earlier one.
   void fact(std::string_view name, Json value, std::string_view unit = "");
-  // What this project promises or relies on. `detail` is one sentence: what was found instead.
+  // An expectation is a promise of this project, or an assumption of its code. `detail` is one
+  // sentence about the actual result.
   void expect(std::string_view what, bool held, std::string_view detail);
-  // The question has no meaning on this machine, for this reason; nothing else was found out.
+  // The check has no meaning on this machine for this reason, and has no other findings.
   void skip(std::string_view reason);
-  // For checks that repeat something as often as there is time for.
+  // The time until the deadline, for checks that repeat an action until then.
   std::chrono::milliseconds time_left() const;
 
  private:
@@ -46,14 +47,14 @@ class Findings {
 };
 
 struct Check {
-  std::string_view name;      // "mps-memory"; unique
+  std::string_view name;      // a unique name such as "mps-memory"
   std::string_view question;  // one sentence
   std::chrono::seconds limit;
-  // Runs in a process of its own. Errors: the question could not be asked, one sentence why.
+  // Runs in its own process. Error: the check could not be made.
   Result<void> (*run)(const Trial& trial, Findings& findings);
 };
 
-// In the order in which they run.
+// All checks in the order in which they run.
 std::span<const Check> all_checks();
 
 }  // namespace mgpu::gpu_trial

@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr int kCannotEnter = 125;  // as docker and chroot have it
+constexpr int kCannotEnter = 125;  // docker and chroot use the same code
 
 [[noreturn]] void fail(const std::string& what) {
   throw std::runtime_error(fmt::format("cannot {}: {}", what, std::strerror(errno)));
@@ -37,7 +37,7 @@ void mount_on(const char* type, const std::string& at, unsigned long flags, cons
   if (::mount(type, at.c_str(), type, flags, options) != 0) fail("mount " + at);
 }
 
-// An empty file or folder, as a place to mount `host_path` on.
+// Makes an empty file or folder on which `host_path` can be mounted.
 void make_mount_point(const std::string& at, const std::string& host_path) {
   if (fs::is_directory(host_path)) {
     fs::create_directories(at);
@@ -57,8 +57,8 @@ void mount_bind(const std::string& host_path, const std::string& at, bool read_o
   if (::mount(nullptr, at.c_str(), nullptr, flags, nullptr) != 0) fail("mount again " + at);
 }
 
-// As runtimes do: the number and the mode of the node's device. Where the file on the node is none,
-// as in the tree of a test, it is mounted as it is.
+// Makes a device node with the number and mode of the node's device, as runtimes do. If the file on
+// the node is no device, as in tests, it is mounted.
 void make_device(const std::string& host_path, const std::string& at) {
   struct stat device {};
   if (::stat(host_path.c_str(), &device) != 0) fail("find device " + host_path);
@@ -72,17 +72,18 @@ void copy_image(const std::string& image, const std::string& root) {
   fs::copy(image, root, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
 }
 
-// What every runtime adds to a container.
+// Adds the files that every runtime adds to a container.
 void add_usual_files(const std::string& root) {
   for (const char* const device : {"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom"}) {
     make_device(device, root + device);
   }
   fs::create_directories(root + "/tmp");
   ::chmod((root + "/tmp").c_str(), 01777);
-  // As large as Kubernetes makes it.
+  // Kubernetes uses the same size.
   mount_on("tmpfs", root + "/dev/shm", MS_NOSUID | MS_NODEV, "mode=1777,size=65536k");
   fs::create_directories(root + "/proc");
-  // gVisor and nested containers may refuse a new one. A driver writes to it.
+  // gVisor and nested containers may reject a new mount of proc. It is writable, because drivers
+  // write to it.
   if (::mount("proc", (root + "/proc").c_str(), "proc", 0, nullptr) != 0) {
     mount_bind("/proc", root + "/proc", false);
   }
@@ -127,12 +128,12 @@ void become_user(int user) {
   const std::string root = plan.at("root");
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   fs::create_directories(root);
-  // Nothing that is mounted from here on is seen outside.
+  // From here on, mounts are not visible outside of this namespace.
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) fail("make / private");
   fill_root(plan, root);
   if (::chroot(root.c_str()) != 0 || ::chdir("/") != 0) fail("enter " + root);
   become_user(plan.at("user"));
-  // Another user has lost it.
+  // The change of the user has reset the parent-death signal.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   exec_program(plan);
 }
@@ -142,7 +143,7 @@ int cannot_enter(const std::exception& problem) {
   return kCannotEnter;
 }
 
-// The first process of the new namespaces. What belongs to its parent is not destroyed here.
+// Runs in the first process of the new namespaces. It does not destroy objects of its parent.
 [[noreturn]] void run_in_root(const Json& plan) {
   try {
     enter_root(plan);
@@ -194,7 +195,7 @@ Command enter_command(const Trial& trial, const Container& container) {
 
 int enter(const std::vector<std::string>& arguments) {
   try {
-    if (arguments.size() != 1) throw std::runtime_error("want one argument, the plan as JSON");
+    if (arguments.size() != 1) throw std::runtime_error("expected one argument, the plan as JSON");
     return run_in_namespaces(Json::parse(arguments.front()));
   } catch (const std::exception& problem) {
     return cannot_enter(problem);

@@ -38,7 +38,7 @@ Json or_null(const std::optional<unsigned>& number) {
   return number ? Json(*number) : Json();
 }
 
-// PRETTY_NAME of os-release(5).
+// Returns PRETTY_NAME of os-release(5).
 std::string operating_system() {
   std::ifstream file("/etc/os-release");
   const std::string begin = "PRETTY_NAME=";
@@ -64,7 +64,7 @@ std::string cgroup_version() {
   return std::filesystem::exists("/sys/fs/cgroup/cgroup.controllers", failed) ? "2" : "1 or none";
 }
 
-// What explains a check that cannot be made.
+// Facts that can explain why a check cannot be made.
 void describe_system(const Trial& trial, Findings& findings) {
   utsname system{};
   ::uname(&system);
@@ -83,7 +83,7 @@ void describe_system(const Trial& trial, Findings& findings) {
 
 Result<void> describe(const Trial& trial, Findings& findings) {
   describe_system(trial, findings);
-  const auto node = look_at_node(trial);
+  const auto node = inspect_node(trial);
   if (!node) return node.error();
   const auto card = NvmlCard::open(trial, node->card.uuid);
   if (!card) return card.error();
@@ -92,7 +92,7 @@ Result<void> describe(const Trial& trial, Findings& findings) {
   findings.fact("memory", node->card.memory.value(), "MiB");
   findings.fact("compute capability", (*card)->compute_capability().value_or("unknown"));
   findings.fact("driver", node->source);
-  // A card that others use gives other answers.
+  // Other programs that use the card would change the results.
   const auto memory = (*card)->memory();
   if (memory) findings.fact("memory used at the start", memory->used >> 20, "MiB");
   const Settings settings = settings_of(**card);
@@ -103,18 +103,18 @@ Result<void> describe(const Trial& trial, Findings& findings) {
 }
 
 Result<void> put_back(const Trial& trial, Findings& findings) {
-  // The card that was tried, however healthy it is now.
+  // The card of the trial, even if it is unhealthy now.
   const auto card = NvmlCard::open(trial, CardUuid(trial.card));
   if (!card) return card.error();
   const Settings found = settings_of(**card);
   const auto wanted = trial.settings.compute_mode;
   if (trial.exclusive && wanted && found.compute_mode != wanted) {
-    findings.fact("compute mode that was put back", or_null(found.compute_mode));
+    findings.fact("compute mode that was restored", or_null(found.compute_mode));
     if (auto set = (*card)->set_compute_mode(*wanted); !set) return set.error();
   }
   findings.expect("the settings of the card are as they were",
                   settings_of(**card) == trial.settings,
-                  "they are not; this trial changes the compute mode alone, with --exclusive");
+                  "they have changed; this trial changes only the compute mode, with --exclusive");
   return {};
 }
 

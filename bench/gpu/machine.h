@@ -1,5 +1,4 @@
-// The machine of a trial: what it is, and that its settings are at the end what they were at the
-// start.
+// Describes the machine of a trial, and restores its settings at the end.
 #pragma once
 
 #include "bench/gpu/check.h"
@@ -8,16 +7,16 @@
 
 namespace mgpu::gpu_trial {
 
-// Facts of the card, the driver and the system. Errors: no card can be tried here, and why.
+// Returns facts of the card, the driver and the system. Error: there is no card that can be tested.
 Check inspect_machine();
-// Names below /dev that begin with "nvidia".
+// The names in /dev that begin with "nvidia".
 Json device_files(const Trial& trial);
-// Settings of the card, as numbers; those that the driver does not tell are absent.
+// The settings of the card in these findings.
 Settings settings_in(const std::vector<Json>& findings);
-// The UUID of the card that was found; empty: none.
+// The UUID of the card in these findings; empty if there is none.
 std::string card_in(const std::vector<Json>& findings);
-// With trial.exclusive: puts the compute mode of trial.card back where it is not
-// trial.settings.compute_mode, and expects the others to be as they were.
+// Checks that the settings of trial.card are trial.settings. With trial.exclusive it first restores
+// the compute mode.
 Check put_settings_back();
 
 }  // namespace mgpu::gpu_trial

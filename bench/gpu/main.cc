@@ -1,4 +1,4 @@
-// mgpu-gpu-trial: tries the device plugin's code on a real GPU. run.sh starts it.
+// mgpu-gpu-trial: tests the device plugin's code on a real GPU. run.sh starts it.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ mgpu::Result<void> check_flags(const Flags& flags) {
   if (flags.list) return {};
   if (!fs::exists(flags.trial.cuda_program())) {
     return mgpu::error(
-        fmt::format("--folder: {} has no bin/mgpu-cuda-program; want the folder "
+        fmt::format("--folder: {} has no bin/mgpu-cuda-program; expected the folder "
                     "that bench/gpu/build.sh made",
                     mgpu::in_quotes(flags.trial.folder)));
   }
@@ -106,7 +106,8 @@ int run(Flags& flags) {
                            .check_limit = milliseconds(flags.check_limit.count())});
 }
 
-// A descriptor that is opened later must not be taken for standard output or error.
+// Opens missing standard descriptors, so that files which are opened later do not get their
+// numbers.
 void open_standard_descriptors() {
   int opened = 0;
   do {
@@ -119,7 +120,7 @@ void open_standard_descriptors() {
 
 int main(int count, char** arguments) {
   open_standard_descriptors();
-  // The trial starts itself in this way for a program that runs in a root of its own.
+  // The trial starts itself in this way to run a program in another root.
   if (count > 1 && std::string(arguments[1]) == "enter") {
     std::_Exit(enter(std::vector<std::string>(arguments + 2, arguments + count)));
   }

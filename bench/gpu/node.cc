@@ -21,7 +21,7 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kMpsStartTimeout{40'000};
 
-// "580.95.05" of "NVML 13.580.95.05 (driver 580.95.05)".
+// Returns "580.95.05" for "NVML 13.580.95.05 (driver 580.95.05)".
 std::string version_in(const std::string& source) {
   const std::string before = "(driver ";
   const std::size_t begin = source.find(before);
@@ -30,14 +30,14 @@ std::string version_in(const std::string& source) {
   return source.substr(begin + before.size(), end - begin - before.size());
 }
 
-// A bound record with this share of the card, as the device plugin makes them.
+// A bound record with this share of the card, like those of the device plugin.
 plugin::Record record_of(const NodeUnderTest& node, Share share) {
   plugin::Record record;
   record.cards = {{CardIndex(0), node.card.uuid, share}};
   return record;
 }
 
-// Where the loader of this machine may not look: the folders of the driver's libraries.
+// The folders of the driver's libraries, which the loader of this machine may not search.
 std::string library_path(const Trial& trial, const NodeUnderTest& node) {
   std::set<std::string> folders;
   for (const auto& mount : node.shared.mounts) {
@@ -59,7 +59,7 @@ plugin::NvmlOptions nvml_options(const Trial& trial) {
   return options;
 }
 
-Result<NodeUnderTest> look_at_node(const Trial& trial) {
+Result<NodeUnderTest> inspect_node(const Trial& trial) {
   const auto source = plugin::nvml_source(nvml_options(trial));
   const auto inventory = source->read();
   if (!inventory) return inventory.error();
@@ -107,12 +107,13 @@ Command program_on_node(const Trial& trial, const NodeUnderTest& node,
                         std::vector<std::string> arguments) {
   return {.path = trial.cuda_program(),
           .arguments = std::move(arguments),
-          .environment = {{"LD_LIBRARY_PATH", library_path(trial, node)},
-                          {"CUDA_VISIBLE_DEVICES", node.card.uuid.str()},
-                          // Compiled kernels are kept for the check, and not in a home directory.
-                          {"CUDA_CACHE_PATH", trial.scratch + "/cache"},
-                          // A daemon of the machine, which has the default directory, is not used.
-                          {"CUDA_MPS_PIPE_DIRECTORY", trial.scratch + "/no-mps"}}};
+          .environment = {
+              {"LD_LIBRARY_PATH", library_path(trial, node)},
+              {"CUDA_VISIBLE_DEVICES", node.card.uuid.str()},
+              // Compiled kernels are cached for the check, and not in a home directory.
+              {"CUDA_CACHE_PATH", trial.scratch + "/cache"},
+              // This prevents the use of a daemon of the machine with the default directory.
+              {"CUDA_MPS_PIPE_DIRECTORY", trial.scratch + "/no-mps"}}};
 }
 
 // --- MPS -----------------------------------------------------------------------------------------
@@ -141,8 +142,7 @@ Result<std::unique_ptr<MpsOfCard>> MpsOfCard::start(const Trial& trial, const No
   auto ready = started->mps_.ready(node.card.uuid);
   while (!ready && steady_clock::now() - begin < kMpsStartTimeout) {
     ::poll(nullptr, 0, 20);
-    // A program that is not there, or ends at once, is started again and again: what was wrong the
-    // first time is what there is to know.
+    // A daemon that cannot be started is started repeatedly. Its first error is sufficient.
     const auto states = started->mps_.states();
     if (!states.empty() && states.front().restarts > 0) break;
     ready = started->mps_.ready(node.card.uuid);
@@ -154,12 +154,11 @@ Result<std::unique_ptr<MpsOfCard>> MpsOfCard::start(const Trial& trial, const No
 
 Command MpsOfCard::client(Share share, std::vector<std::string> arguments) const {
   Command command = program_on_node(trial_, node_, std::move(arguments));
-  // The daemon shows its clients one device. A CUDA_VISIBLE_DEVICES that does not match it would
-  // hide that device.
+  // The daemon has one device for its clients. Another CUDA_VISIBLE_DEVICES would hide it.
   command.environment.erase("CUDA_VISIBLE_DEVICES");
   const plugin::Edits edits = plugin::mps_edits(options_, record_of(node_, share));
   for (const auto& [name, value] : edits.environment) command.environment[name] = value;
-  // Outside of a container the directory is where the daemon made it.
+  // Outside of a container the pipe directory has the path that the daemon uses.
   command.environment["CUDA_MPS_PIPE_DIRECTORY"] = edits.mounts.front().host_path;
   return command;
 }
@@ -183,7 +182,7 @@ plugin::MpsFolders MpsOfCard::folders() const {
   return plugin::mps_folders(options_.run_dir, node_.card.uuid);
 }
 
-std::string MpsOfCard::context(const std::string& command) const {
+std::string MpsOfCard::send_command(const std::string& command) const {
   const auto answer =
       plugin::mps_command(options_.control, folders(), command, options_.times.command);
   std::string text = answer ? *answer : answer.error().message;
@@ -192,19 +191,20 @@ std::string MpsOfCard::context(const std::string& command) const {
 }
 
 std::vector<std::int64_t> MpsOfCard::servers() const {
-  return plugin::parse_pids(context("get_server_list"));
+  return plugin::parse_pids(send_command("get_server_list"));
 }
 
 std::string MpsOfCard::server_status() const {
   const auto pids = servers();
-  return pids.empty() ? "no server" : context(fmt::format("get_server_status {}", pids.front()));
+  return pids.empty() ? "no server"
+                      : send_command(fmt::format("get_server_status {}", pids.front()));
 }
 
 Result<std::unique_ptr<CardWithMps>> start_card_with_mps(const Trial& trial,
                                                          plugin::MpsTimes times) {
-  auto node = look_at_node(trial);
+  auto node = inspect_node(trial);
   if (!node) return node.error();
-  // The daemon refers to the node in it, which therefore does not move.
+  // The daemon has a reference to the node, so the node must not move.
   auto card = std::make_unique<CardWithMps>(CardWithMps{*std::move(node), nullptr});
   auto mps = MpsOfCard::start(trial, card->node, times);
   if (!mps) return mps.error();

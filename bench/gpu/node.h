@@ -1,4 +1,5 @@
-// The card that the trial uses, and what our node code gives a container that has a share of it.
+// The card of the trial, and the settings that the device plugin's code gives a container with a
+// share of it.
 #pragma once
 
 #include <map>
@@ -20,47 +21,47 @@ plugin::NvmlOptions nvml_options(const Trial& trial);
 
 struct NodeUnderTest {
   std::string source;          // description of the source of cards
-  std::string driver_version;  // "580.95.05"; empty: not reported
+  std::string driver_version;  // such as "580.95.05"; empty if it is not reported
   plugin::FoundCard card;      // trial.card, or the first that is healthy
-  plugin::Edits shared;        // as the device plugin gives them to every container
+  plugin::Edits shared;        // the edits that every container gets
 };
-// Errors: no NVML, no card, or the card that was named is not there or not healthy.
-Result<NodeUnderTest> look_at_node(const Trial& trial);
+// Errors: there is no NVML or no card, or trial.card does not exist or is unhealthy.
+Result<NodeUnderTest> inspect_node(const Trial& trial);
 
-// `path` of the node as this process sees it.
+// Returns `path` of the node as a path for this process.
 std::string path_on_node(const Trial& trial, const std::string& path);
-// The file that a program of this name is in $PATH, or `name` itself if it is a path. Empty: there
-// is none.
+// Returns the path of a program in $PATH, or `name` itself if it is a path. Empty if there is no
+// such program.
 std::string find_program(const std::string& name);
 
-// What a container with this share of the card gets, without MPS. Host paths are those that this
-// process sees.
+// The edits of a container with this share of the card, without MPS. Host paths are valid for this
+// process.
 plugin::Edits edits_of(const Trial& trial, const NodeUnderTest& node, Share share);
 
-// A test program on the node itself, outside of containers and of MPS, with this card as its
-// device.
+// A test program on the node itself, outside of containers and MPS, with this card as its device.
 Command program_on_node(const Trial& trial, const NodeUnderTest& node,
                         std::vector<std::string> arguments);
 
 // --- MPS -----------------------------------------------------------------------------------------
 
-// The MPS daemon of the card, started by the device plugin's code in the scratch folder. It and its
-// servers end with this. `trial` and `node` must outlive it. For one thread.
+// The MPS daemon of the card, which the device plugin's code starts in the scratch folder. The
+// destructor stops the daemon and its servers. REQUIRES: `trial` and `node` outlive it. Not
+// thread-safe.
 class MpsOfCard {
  public:
-  // Errors: it does not answer in time, one sentence why.
+  // Error: the daemon does not respond in time.
   static Result<std::unique_ptr<MpsOfCard>> start(const Trial& trial, const NodeUnderTest& node,
                                                   plugin::MpsTimes times = {});
   ~MpsOfCard();
 
   // A test program on the node that is a client with this share.
   Command client(Share share, std::vector<std::string> arguments) const;
-  // A container with this share. `read_only`: whether its pipe directory is.
+  // A container with this share. `read_only` applies to its pipe directory.
   Container container(Share share, bool read_only, std::vector<std::string> command) const;
-  // What the daemon answers to a command from outside of containers, without the line's end; or why
-  // it does not.
-  std::string context(const std::string& command) const;
-  // The pids of its servers, and the status of the first: "ACTIVE", "FAULT", "no server".
+  // The response of the daemon to a command from outside of containers, without the line end, or
+  // the reason why there is none.
+  std::string send_command(const std::string& command) const;
+  // The process IDs of its servers, and the status of the first: "ACTIVE", "FAULT", "no server".
   std::vector<std::int64_t> servers() const;
   std::string server_status() const;
 
@@ -78,7 +79,7 @@ class MpsOfCard {
   std::chrono::milliseconds time_to_start_{0};
 };
 
-// What most checks of MPS begin with: the card, and its daemon.
+// The card and its daemon, which most checks of MPS need.
 struct CardWithMps {
   NodeUnderTest node;
   std::unique_ptr<MpsOfCard> mps;

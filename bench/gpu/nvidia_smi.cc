@@ -14,9 +14,9 @@ namespace {
 
 using Tree = boost::property_tree::ptree;
 
-// Some 20 KiB a card, and more where many processes run.
+// There are about 20 KiB for a card, and more if many processes run.
 constexpr std::size_t kReportBytesMax = std::size_t{8} << 20;
-// Without a persistence daemon each card is started for it.
+// Without a persistence daemon every card must be initialized first.
 constexpr std::chrono::seconds kTimeout{30};
 
 void add_fields(const Tree& tree, const std::string& path, SmiCard& card) {
@@ -73,7 +73,7 @@ Result<SmiReport> parse_smi_report(const std::string& xml) {
   }
 }
 
-Result<SmiReport> ask_nvidia_smi(const Trial& trial) {
+Result<SmiReport> query_nvidia_smi(const Trial& trial) {
   const auto xml = plugin::run_with_input({trial.nvidia_smi, {"-q", "-x"}, {}, -1, -1}, "",
                                           kReportBytesMax, kTimeout);
   if (!xml) return error("nvidia-smi -q -x failed: " + xml.error().message);

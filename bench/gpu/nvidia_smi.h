@@ -1,5 +1,5 @@
-// What nvidia-smi says of a card: the other side of each comparison with our reading of NVML. Home
-// of Boost.PropertyTree.
+// The output of nvidia-smi, for comparison with the device plugin's reading of NVML. Home of
+// Boost.PropertyTree.
 #pragma once
 
 #include <map>
@@ -19,11 +19,11 @@ struct SmiProcess {
 };
 
 struct SmiCard {
-  // Texts by their path below <gpu>: "fb_memory_usage.total" is "143771 MiB".
+  // Texts by their path below <gpu>, such as "143771 MiB" for "fb_memory_usage.total".
   std::map<std::string, std::string> fields;
   std::vector<SmiProcess> processes;
 
-  // Empty where nvidia-smi has no such field.
+  // Returns an empty text if nvidia-smi has no such field.
   std::string field(const std::string& path) const;
 };
 
@@ -33,9 +33,9 @@ struct SmiReport {
   std::map<std::string, SmiCard> cards;  // by UUID
 };
 
-// nvidia-smi -q -x. Errors: it cannot be started, fails, or prints what is no XML.
-Result<SmiReport> ask_nvidia_smi(const Trial& trial);
-// Errors: not XML, or without <nvidia_smi_log>.
+// Runs nvidia-smi -q -x. Errors: it cannot be started, fails, or does not print XML.
+Result<SmiReport> query_nvidia_smi(const Trial& trial);
+// Errors: the text is not XML, or has no <nvidia_smi_log>.
 Result<SmiReport> parse_smi_report(const std::string& xml);
 
 }  // namespace mgpu::gpu_trial

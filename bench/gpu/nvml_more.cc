@@ -114,7 +114,7 @@ std::optional<std::size_t> entry_bytes_of(const RawProcesses& list) {
                                  [](unsigned char byte) { return byte != kRawProcessFill; });
   const auto written = static_cast<std::size_t>(list.bytes.rend() - last);
   for (const std::size_t size : {24u, 32u, 16u}) {
-    // The last bytes of an entry may be padding, which is not written.
+    // The last bytes of an entry may be padding, which NVML does not write.
     if (written <= list.count * size && written > list.count * size - 8) return size;
   }
   return std::nullopt;

@@ -1,4 +1,4 @@
-// Functions of NVML that the trial asks beside those that the device plugin uses, bound at run
+// Functions of NVML that the trial uses in addition to those of the device plugin, bound at run
 // time. Sizes and names are those of nvml.h (docs.nvidia.com/deploy/nvml-api).
 #pragma once
 
@@ -20,7 +20,7 @@ namespace mgpu::gpu_trial {
 struct RawProcesses {
   int code = 0;
   unsigned count = 0;
-  std::vector<unsigned char> bytes;  // kRawProcessFill where nothing was written
+  std::vector<unsigned char> bytes;  // bytes that were not written are kRawProcessFill
   std::string function;
 };
 inline constexpr unsigned char kRawProcessFill = 0xA5;
@@ -33,10 +33,10 @@ struct RawProcess {
 // nvmlComputeMode_t: 0 default, 2 prohibited, 3 exclusive process.
 inline constexpr unsigned kExclusiveProcess = 3;
 
-// NVML, opened for the life of this object, and one card of it.
+// NVML, which is open during the life of this object, and one of its cards.
 class NvmlCard {
  public:
-  // Errors: no NVML, or no card with this UUID.
+  // Errors: there is no NVML, or no card with this UUID.
   static Result<std::unique_ptr<NvmlCard>> open(const Trial& trial, const CardUuid& uuid);
   ~NvmlCard();
 
@@ -45,27 +45,29 @@ class NvmlCard {
 
   // Whether this driver has the function.
   bool has(const std::string& function) const;
-  // A number that a function writes: "nvmlDeviceGetComputeMode". None: it is absent or refuses.
+  // A number that a function writes, such as "nvmlDeviceGetComputeMode". Not set if the function is
+  // missing or fails.
   std::optional<unsigned> number(const std::string& function) const;
   Result<void> set_compute_mode(unsigned mode) const;
   std::optional<std::string> compute_capability() const;  // "9.0"
-  // nvmlDeviceGetComputeRunningProcesses with this suffix, "_v2", with room for any entry size.
+  // The result of nvmlDeviceGetComputeRunningProcesses with this suffix, such as "_v2". The buffer
+  // is large enough for any size of entries.
   RawProcesses compute_processes(const std::string& suffix) const;
-  // Bytes of the card: total, reserved, used.
+  // Total, reserved and used memory of the card in bytes.
   std::optional<plugin::nvml::MemoryV2> memory() const;
 
  private:
   NvmlCard(std::shared_ptr<const plugin::nvml::Library> library, void* more);
 
   std::shared_ptr<const plugin::nvml::Library> library_;
-  void* const more_;  // the same library once more, for dlsym
+  void* const more_;  // another handle of the same library, for dlsym
   plugin::nvml::Device device_ = nullptr;
 };
 
-// The size of the entries that were written, from where the writing ended: 24 or 32 bytes. None:
-// fewer than two entries, or an end that fits neither.
+// The size of the written entries, 16, 24 or 32 bytes, derived from the end of the written bytes.
+// Not set if there are fewer than two entries, or if the end fits none of these sizes.
 std::optional<std::size_t> entry_bytes_of(const RawProcesses& list);
-// The entries, taken as `entry_bytes` long.
+// The entries, if each has `entry_bytes`.
 std::vector<RawProcess> entries_of(const RawProcesses& list, std::size_t entry_bytes);
 
 }  // namespace mgpu::gpu_trial

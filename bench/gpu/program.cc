@@ -22,21 +22,23 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// A line that is longer is no value, and only the end of other output is kept.
+// A longer line is no value. Only the end of other output is kept.
 constexpr std::size_t kLineBytesMax = 16 * 1024;
 constexpr std::size_t kOtherBytesMax = 4 * 1024;
-// No program prints so many names.
+// No program prints as many names.
 constexpr std::size_t kValuesMax = 256;
-// A program that has no more input frees its context and ends.
+// Time in which a program without input frees its context and ends.
 constexpr milliseconds kEndTimeout{2'000};
-// A program that was ended by a signal has this and its number as exit code, as in a shell.
+// The exit code of a program that a signal has ended is this plus the number of the signal, as in a
+// shell.
 constexpr int kSignalExit = 128;
 
 milliseconds left_until(steady_clock::time_point deadline) {
   return std::max(std::chrono::ceil<milliseconds>(deadline - steady_clock::now()), milliseconds(0));
 }
 
-// "largest_mib". Lines of runc's log begin with "time=", and are none.
+// Whether a text can be the name of a value, such as "largest_mib". Lines of runc's log begin with
+// "time=" and are no values.
 bool is_value_name(std::string_view name) {
   return !name.empty() && name != "time" && std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || c == '_';
@@ -54,14 +56,14 @@ Result<RunningProgram> RunningProgram::start(const Command& command) {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
     return error(fmt::format("cannot make a socket: {}", std::strerror(errno)));
   }
-  UniqueFd ours(pair[0]);
-  const UniqueFd theirs(pair[1]);
+  UniqueFd own(pair[0]);
+  const UniqueFd other(pair[1]);
   std::vector<std::string> variables;
   for (const auto& [name, value] : command.environment) variables.push_back(name + "=" + value);
   const auto pid =
-      plugin::spawn({command.path, command.arguments, variables, theirs.number(), theirs.number()});
+      plugin::spawn({command.path, command.arguments, variables, other.number(), other.number()});
   if (!pid) return pid.error();
-  return RunningProgram(*pid, std::move(ours));
+  return RunningProgram(*pid, std::move(own));
 }
 
 RunningProgram::~RunningProgram() {
@@ -77,7 +79,7 @@ RunningProgram::RunningProgram(RunningProgram&& other) noexcept
       values_(std::move(other.values_)),
       times_printed_(std::move(other.times_printed_)) {}
 
-// --- its output ----------------------------------------------------------------------------------
+// --- output of the program -----------------------------------------------------------------------
 
 bool RunningProgram::read_some(milliseconds timeout) {
   pollfd ready{socket_.number(), POLLIN, 0};
@@ -156,7 +158,7 @@ std::string RunningProgram::failure() const {
   return fmt::format("exit code {}", exit_code_);
 }
 
-// --- its input and its end -----------------------------------------------------------------------
+// --- input and end of the program ----------------------------------------------------------------
 
 void RunningProgram::end_input() {
   ::shutdown(socket_.number(), SHUT_WR);

@@ -21,44 +21,44 @@ struct Command {
   std::string path;
   std::vector<std::string> arguments;
   std::map<std::string, std::string>
-      environment;  // beside that of this process; CUDA_* are dropped
+      environment;  // in addition to that of this process; CUDA_* are removed
 };
 
 class RunningProgram {
  public:
-  // Errors: it cannot be started.
+  // Error: the program cannot be started.
   static Result<RunningProgram> start(const Command& command);
-  // Ends its input, and kills it where it does not end soon: a client of MPS that is killed may
-  // harm others.
+  // Ends the input of the program, and kills it if it does not end soon. It is not killed at once,
+  // because killing a client of MPS may affect other clients.
   ~RunningProgram();
   RunningProgram(RunningProgram&& other) noexcept;
   RunningProgram& operator=(RunningProgram&&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Reads until it prints `name` anew, and returns that value. Errors: it ended or was silent
-  // instead; the sentence has what it said of the reason.
+  // Reads until the program prints `name` again, and returns the value. Error: the program has
+  // ended or has printed nothing until the timeout; the message contains its explanation.
   Result<std::string> next(const std::string& name, std::chrono::milliseconds timeout);
-  // Reads what has been printed and does not wait.
+  // Reads the available output without waiting.
   void read_available();
   void send_line();
-  // It is to end soon.
+  // Ends the input of the program, so that it ends soon.
   void end_input();
-  // Ends its input and reads until it ends. Errors: it did not end within `timeout`; it is killed
-  // then.
+  // Ends the input and reads until the program ends. Error: the program did not end within
+  // `timeout` and was killed.
   Result<int> finish(std::chrono::milliseconds timeout);
-  // SIGKILL, to it and to what it started.
+  // Sends SIGKILL to the program and its child processes.
   void kill();
-  // Whether it has not ended.
+  // Whether the program runs.
   bool is_alive();
 
-  // The last value of `name`; empty: none was printed.
+  // The last value of `name`; empty if none was printed.
   std::string value(const std::string& name) const;
-  // The same as a number; none where there is none.
+  // The last value of `name` as a number; not set if it is none.
   std::optional<double> number(const std::string& name) const;
-  // What it printed beside values, the end of it.
+  // The end of the output other than values.
   const std::string& text() const { return other_; }
-  // Why it ended: "cuInit: CUDA_ERROR_NO_DEVICE" where it said that, else the last line that is no
-  // value, else its exit code or signal.
+  // Why the program ended: its own explanation, such as "cuInit: CUDA_ERROR_NO_DEVICE", or else the
+  // last line that is no value, or else its exit code or signal.
   std::string failure() const;
 
  private:
@@ -67,17 +67,17 @@ class RunningProgram {
   bool read_some(std::chrono::milliseconds timeout);
   void take_lines();
 
-  pid_t pid_;  // 0: it has ended
+  pid_t pid_;  // 0 after the program has ended
   UniqueFd socket_;
   int exit_code_ = -1;
   std::string unread_;  // the beginning of a line
-  std::string other_;   // the end of what was printed beside values
+  std::string other_;   // the end of the output other than values
   std::map<std::string, std::string> values_;
   std::map<std::string, int> times_printed_;
 };
 
-// Runs a program to its end. Errors: it cannot be started, it does not end within `timeout`, or it
-// exits with another code than 0: then its failure().
+// Runs a program to its end. Errors: it cannot be started, it does not end within `timeout`, or its
+// exit code is not 0; the message is then its failure().
 Result<RunningProgram> run_to_end(const Command& command, std::chrono::milliseconds timeout);
 
 }  // namespace mgpu::gpu_trial

@@ -19,7 +19,8 @@ std::string value_text(const Json& fact) {
   return text;
 }
 
-// What a driver or a program says may hold anything; a terminal obeys some of it.
+// Removes control characters from the output of drivers and programs, because a terminal would
+// interpret them.
 std::string printable(std::string text) {
   for (char& c : text) {
     const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7F;

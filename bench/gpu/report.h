@@ -18,13 +18,13 @@ struct Report {
   std::string date;  // RFC 3339
   double seconds = 0;
   bool interrupted = false;
-  Outcome machine;  // of the look at the machine that precedes the checks
+  Outcome machine;  // outcome of inspect_machine, which precedes the checks
   std::vector<Outcome> checks;
 };
 
-// One check: its status, its facts, and the expectations that did not hold.
+// The part of the table about one check: its status, its facts, and the expectations that failed.
 std::string table_of(const Outcome& outcome);
-// "19 passed, 1 FAILED, 1 skipped"
+// A summary such as "19 passed, 1 FAILED, 1 skipped".
 std::string summary_of(const Report& report);
 std::string json_of(const Report& report);
 // Whether every check passed or was skipped.

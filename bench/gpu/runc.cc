@@ -18,19 +18,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Those that containerd grants (containerd pkg/oci/spec.go, defaultUnixCaps).
+// The default capabilities of containerd (pkg/oci/spec.go, defaultUnixCaps).
 const Json kCapabilities = {
     "CAP_CHOWN",   "CAP_DAC_OVERRIDE", "CAP_FSETID",           "CAP_FOWNER",
     "CAP_MKNOD",   "CAP_NET_RAW",      "CAP_SETGID",           "CAP_SETUID",
     "CAP_SETFCAP", "CAP_SETPCAP",      "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT",
     "CAP_KILL",    "CAP_AUDIT_WRITE"};
 
-// `runner` is the process that starts the checks.
+// The cgroup of a container. `runner` is the process that starts the checks.
 std::string container_id(pid_t runner) {
   return fmt::format("mgpu-gpu-trial-{}", runner);
 }
 
-// As containerd and Kubernetes have them.
+// The default mounts of containerd and Kubernetes.
 Json default_mounts() {
   return {{{"destination", "/proc"}, {"type", "proc"}, {"source", "proc"}},
           {{"destination", "/sys"},
@@ -91,7 +91,7 @@ Json config(const Container& container) {
   Json devices = Json::array();
   Json rules = {{{"allow", false}, {"access", "rwm"}}};
   for (const auto& node : container.edits.devices) {
-    // One that is no device, as in the tree of a test, is left out.
+    // Files that are no devices, as in tests, are skipped.
     if (auto found = device(node)) {
       rules.push_back({{"allow", true},
                        {"type", "c"},
@@ -120,7 +120,7 @@ Json config(const Container& container) {
 Command runc(const Trial& trial, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"--root", trial.scratch + "/runc"});
   Command command{.path = trial.runc, .arguments = std::move(arguments), .environment = {}};
-  // The one of the folder brings its library along.
+  // The library of the folder's runc is in the folder too.
   if (trial.runc.starts_with(trial.folder + "/")) {
     command.environment = {{"LD_LIBRARY_PATH", trial.folder + "/lib"}};
   }
@@ -141,7 +141,7 @@ Result<Command> runc_command(const Trial& trial, const Container& container) {
   return runc(trial, {"run", "--bundle", bundle, container_id(::getppid())});
 }
 
-void forget_runc_container(const Trial& trial) {
+void remove_runc_container(const Trial& trial) {
   static_cast<void>(run_to_end(runc(trial, {"delete", "-f", container_id(::getppid())}),
                                std::chrono::seconds(10)));
 }

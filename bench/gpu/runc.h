@@ -9,14 +9,16 @@
 
 namespace mgpu::gpu_trial {
 
-// The command that starts it; its root is made in the scratch folder. Errors: it cannot be made.
+// The command that starts a container. Its root is made in the scratch folder. Error: the root
+// cannot be made.
 Result<Command> runc_command(const Trial& trial, const Container& container);
-// "runc version 1.1.5 ...". Errors: it does not run on this machine.
+// The output of runc --version, such as "runc version 1.1.5 ...". Error: runc does not run on this
+// machine.
 Result<std::string> runc_version(const Trial& trial);
-// Removes what a container that was killed leaves behind.
-void forget_runc_container(const Trial& trial);
-// Removes the cgroups of the container of a check that was ended, in the process that started the
-// check.
+// Removes the leftovers of a killed container.
+void remove_runc_container(const Trial& trial);
+// Removes the cgroups of the container of an ended check. It runs in the process that has started
+// the check.
 void remove_runc_cgroups();
 
 }  // namespace mgpu::gpu_trial

@@ -29,16 +29,17 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// A check that writes more has a defect.
+// A check that writes more than this has a defect.
 constexpr std::size_t kFindingsBytesMax = std::size_t{1} << 20;
-// A process that was killed is gone at once, unless it hangs in the driver.
+// A killed process ends at once, unless it hangs in the driver.
 constexpr milliseconds kKillTimeout{10'000};
 constexpr int kExitError = 1;
-// Of /proc/<pid>/stat: some 50 numbers and a short name.
+// Maximum length of /proc/<pid>/stat, which has about 50 numbers and a short name.
 constexpr std::size_t kProcFileBytesMax = 4096;
 
 constexpr std::array kSignals = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-// For the files that a check and its programs write: a daemon may write its log without end.
+// Limit for the files that a check and its programs write, because a daemon may write an endless
+// log.
 constexpr rlim_t kFileBytesMax = rlim_t{2} << 30;
 std::atomic<bool> signal_came = false;
 
@@ -81,11 +82,11 @@ Result<void> run_guarded(const Check& check, const Trial& trial, Findings& findi
   const auto ran = run_guarded(check, trial, findings);
   if (!ran) write_line(findings_to, {{"error", ran.error().message}});
   write_line(findings_to, {{"done", true}});
-  // Nothing that belongs to the runner is flushed or destroyed here.
+  // The child does not flush or destroy objects of the runner.
   ::_exit(ran ? 0 : kExitError);
 }
 
-// --- what becomes of it --------------------------------------------------------------------------
+// --- end and outcome of a check ------------------------------------------------------------------
 
 // The parent of a process, from /proc/<pid>/stat (proc(5)).
 std::optional<pid_t> parent_of(const std::filesystem::path& process) {
@@ -113,8 +114,8 @@ std::vector<pid_t> children_except(const std::set<pid_t>& stuck) {
   return found;
 }
 
-// Ends the children, and those that become children by that, until there are none. What is left
-// after a while hangs in the kernel.
+// Kills the children, and the processes that thereby become children, until there are none.
+// Processes that are left after a while hang in the kernel.
 std::vector<pid_t> kill_children_except(const std::set<pid_t>& stuck) {
   const auto deadline = steady_clock::now() + kKillTimeout;
   std::vector<pid_t> left = children_except(stuck);
@@ -133,20 +134,20 @@ bool has_ended(pid_t child) {
          state.si_pid == child;
 }
 
-// Adds what is there to be read. False at the end.
+// Appends the available data to the text. Returns false at the end.
 bool read_some(int from, milliseconds timeout, std::string& text) {
   std::array<char, 4096> part{};
   pollfd ready{from, POLLIN, 0};
   if (::poll(&ready, 1, static_cast<int>(timeout.count())) <= 0) return true;
   const ssize_t count = ::read(from, part.data(), part.size());
   if (count < 0) return errno == EINTR || errno == EAGAIN;
-  // What is too much is read and dropped, so that the check does not wait for a reader.
+  // Data above the limit is read and discarded, so that the check is not blocked.
   if (text.size() <= kFindingsBytesMax) text.append(part.data(), static_cast<std::size_t>(count));
   return count > 0;
 }
 
-// Reads until the check has ended, the time is over, or a signal came. Processes that the check
-// leaves behind may keep the pipe open: its end alone would not do.
+// Reads until the check has ended, the time is over, or a signal has arrived. It does not wait for
+// the end of the pipe, because remaining processes of the check may keep it open.
 std::string read_findings(int from, pid_t child, steady_clock::time_point deadline, bool& ended) {
   constexpr milliseconds kTick{50};
   std::string text;
@@ -174,8 +175,8 @@ void add_finding(Json finding, std::vector<Json>& findings) {
   }
 }
 
-// An error or a reason to skip goes to the outcome, everything else is a finding. `done` becomes
-// true with the last line of a check that came to its end.
+// Reads a line of a check. Errors and reasons to skip are stored in the outcome, all other lines
+// are findings. The last line of a completed check sets `done`.
 void parse_line(std::string_view line, Outcome& outcome, bool& done) {
   Json finding = Json::parse(line, nullptr, false);
   if (!finding.is_object()) return;
@@ -202,8 +203,7 @@ bool parse_lines(std::string_view text, Outcome& outcome) {
   return done;
 }
 
-// The status of a child that ends now. One that hangs in the kernel has none, and is reported
-// below.
+// The exit status of a child that ends now. A child that hangs in the kernel has none.
 int status_at_end_of(pid_t child) {
   const auto deadline = steady_clock::now() + kKillTimeout;
   int status = 0;
@@ -213,7 +213,7 @@ int status_at_end_of(pid_t child) {
   return status;
 }
 
-// How the process of a check ended.
+// A text about the end of a check's process.
 struct End {
   bool in_time = false;
   bool done = false;  // it came to its last line
@@ -225,7 +225,7 @@ std::string to_text(const End& end) {
                                  : fmt::format("exit code {}", WEXITSTATUS(end.status));
 }
 
-// Sets the status from how the process ended, unless the check reported one itself.
+// Sets the status by the end of the process, unless the check has reported a status.
 void set_status(const End& end, milliseconds limit, Outcome& outcome) {
   const auto set = [&](Status to, std::string reason) {
     outcome.status = to;
@@ -282,7 +282,7 @@ void Runner::install_signal_handlers() {
   struct sigaction action {};
   action.sa_handler = note_signal;  // without SA_RESTART, so that poll() returns
   for (const int number : kSignals) ::sigaction(number, &action, nullptr);
-  // Whoever reads the table may stop; the checks and their results go on.
+  // The checks continue if the reader of the table ends.
   ::signal(SIGPIPE, SIG_IGN);
 }
 
@@ -302,15 +302,15 @@ Outcome Runner::run(const Check& check, const Trial& trial, milliseconds limit) 
   outcome.question = check.question;
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return cannot_run(std::move(outcome), "pipe", errno);
-  UniqueFd ours(ends[0]);
-  UniqueFd theirs(ends[1]);
+  UniqueFd own(ends[0]);
+  UniqueFd other(ends[1]);
   const pid_t child = ::fork();
-  if (child == 0) run_check_in_child(check, trial, start + limit, theirs.number(), log_);
+  if (child == 0) run_check_in_child(check, trial, start + limit, other.number(), log_);
   if (child < 0) return cannot_run(std::move(outcome), "process", errno);
-  theirs.close();
+  other.close();
   End end;
-  const std::string text = read_findings(ours.number(), child, start + limit, end.in_time);
-  ours.close();
+  const std::string text = read_findings(own.number(), child, start + limit, end.in_time);
+  own.close();
   end.done = parse_lines(text, outcome);
   if (!end.in_time) ::kill(child, SIGKILL);
   end.status = status_at_end_of(child);

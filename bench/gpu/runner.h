@@ -16,10 +16,10 @@ namespace mgpu::gpu_trial {
 
 enum class Status {
   kPassed,    // every expectation held
-  kFailed,    // one did not
-  kError,     // the question could not be asked
-  kTimedOut,  // it took longer than its limit, or no time was left for it
-  kSkipped,   // it has no meaning on this machine
+  kFailed,    // an expectation did not hold
+  kError,     // the check could not be made
+  kTimedOut,  // the check took longer than its limit, or there was no time left for it
+  kSkipped,   // the check has no meaning on this machine
 };
 std::string_view to_text(Status status);  // "passed", "timed out", ...
 
@@ -27,29 +27,29 @@ struct Outcome {
   std::string name;
   std::string question;
   Status status = Status::kPassed;
-  std::string reason;  // of an error, a time-out or a skipped check
+  std::string reason;  // reason of an error, a timeout or a skipped check
   std::chrono::milliseconds duration{0};
   std::vector<Json> findings;  // lines of Findings, without "skipped"
 };
 
-// A process that ends all its descendants. One for the life of the program; for one thread.
+// Runs checks, and ends all their processes. A program has only one runner. Not thread-safe.
 class Runner {
  public:
-  // Processes whose parent ends become children of this one from now on (PR_SET_CHILD_SUBREAPER).
-  // SIGHUP, SIGINT, SIGQUIT and SIGTERM end the check that runs, and SIGPIPE is ignored. `log`,
-  // which is not owned, is the descriptor that standard error of the checks goes to. REQUIRES: this
-  // process has no children: all that it gets are taken for those of checks.
+  // From now on, descendants without a parent become children of this process
+  // (PR_SET_CHILD_SUBREAPER). SIGHUP, SIGINT, SIGQUIT and SIGTERM end the running check, and
+  // SIGPIPE is ignored. `log` is the descriptor for the standard error of the checks; it is not
+  // owned. REQUIRES: this process has no children, because all its children are taken for those of
+  // checks.
   explicit Runner(int log);
 
-  // At most `limit` long, which may be shorter than the check's own. None of the processes that it
-  // started is left afterwards; one that hangs in the kernel makes this check an error, and no
-  // other.
+  // Runs a check for at most `limit`, which may be shorter than the check's own limit. None of its
+  // processes remains; if one hangs in the kernel, the check is an error.
   Outcome run(const Check& check, const Trial& trial, std::chrono::milliseconds limit);
-  // Whether a signal came: the check that ran was ended, and no more should be started.
+  // Whether a signal has ended the running check. No other check should be started then.
   static bool interrupted();
-  // The constructor does it, too; before it for who has blocked signals.
+  // The constructor installs them too. A caller that has blocked signals calls this before.
   static void install_signal_handlers();
-  // For what has to run nevertheless: signals are ignored from now on.
+  // Ignores signals from now on, for checks that must always run.
   static void ignore_signals();
 
  private:
@@ -59,7 +59,7 @@ class Runner {
   std::set<pid_t> stuck_;  // children that could not be ended
 };
 
-// The status that the findings of a check that ran to its end amount to.
+// The status that follows from the findings of a completed check.
 Status status_of(const std::vector<Json>& findings);
 
 }  // namespace mgpu::gpu_trial

@@ -8,7 +8,7 @@
 
 namespace mgpu::gpu_trial {
 
-// Settings of a card as NVML numbers them. None: the driver does not report it.
+// Settings of a card as NVML's numbers. A setting that the driver does not report is not set.
 struct Settings {
   std::optional<unsigned> compute_mode;
   std::optional<unsigned> persistence_mode;
@@ -17,22 +17,22 @@ struct Settings {
 };
 
 struct Trial {
-  std::string folder;   // what build.sh made: bin/, lib/, image/
+  std::string folder;   // the folder of build.sh, with bin/, lib/ and image/
   std::string scratch;  // empty at the start of each check, removed after it
-  std::string card;     // UUID of the card to try; empty: the first healthy one
+  std::string card;     // UUID of the card; empty for the first healthy one
 
-  std::string nvml;             // a library; empty: where the device plugin looks
-  std::string node_root = "/";  // as --node-root of the sources of cards
+  std::string nvml;             // path of the library; empty for the default of the device plugin
+  std::string node_root = "/";  // like --node-root of the sources of cards
   std::string driver_root = "/";
   std::string mps_control = "nvidia-cuda-mps-control";
   std::string nvidia_smi = "nvidia-smi";
-  std::string runc;  // absolute, or a name in $PATH
+  std::string runc;  // an absolute path, or a name in $PATH
 
-  // How long one measurement of throughput takes.
+  // Duration of one measurement of throughput.
   std::chrono::milliseconds measure{1500};
   std::int64_t kills = 50;
-  bool exclusive = false;  // whether the compute mode may be changed for a while
-  Settings settings;       // before the first check
+  bool exclusive = false;  // whether a check may change the compute mode
+  Settings settings;       // the settings before the first check
 
   std::string cuda_program() const { return folder + "/bin/mgpu-cuda-program"; }
   std::string image() const { return folder + "/image"; }

@@ -42,14 +42,14 @@ constexpr int kSomeDidNotPass = 1;
 constexpr int kUsage = 2;
 constexpr int kNoCard = 3;
 constexpr int kInterrupted = 130;
-// For the check of the settings, which runs however little time is left.
+// Time for the check of the settings, which always runs.
 constexpr milliseconds kTimeForSettings{30'000};
-// And for ending processes that hang in the kernel, of the last check and of that one.
+// Time to end hanging processes of the last check and of the check of the settings.
 constexpr milliseconds kTimeForTheEnd = kTimeForSettings + milliseconds(20'000);
-// One trial at a time: two would measure each other, and put back each other's settings.
+// The lock of a trial. Two concurrent trials would affect each other's measurements and settings.
 constexpr char kLockFile[] = "/run/mgpu-gpu-trial.lock";
 constexpr std::array kSignals = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-// Of the logs of one daemon: those of a daemon that fails quickly grow quickly.
+// Limit for the log of one daemon, because the log of a failing daemon grows quickly.
 constexpr std::size_t kMpsLogBytesMax = std::size_t{1} << 20;
 
 Error cannot(const char* what, const std::string& path, int number) {
@@ -58,12 +58,12 @@ Error cannot(const char* what, const std::string& path, int number) {
 
 // --- files ---------------------------------------------------------------------------------------
 
-// A folder that nobody else can have made, removed at the end. Its path is short: that of an MPS
-// socket below it has at most 108 bytes.
+// A new temporary folder, which is removed at the end. Its path is short, because the path of an
+// MPS socket below it may have at most 108 bytes.
 class ScratchFolder {
  public:
   ScratchFolder() : is_there_(::mkdtemp(path_.data()) != nullptr) {
-    // Programs of other users find the pipe directory of their MPS daemon below it.
+    // Programs of other users need the pipe directory of their MPS daemon below it.
     if (is_there_) ::chmod(path_.c_str(), 0711);
   }
   ~ScratchFolder() {
@@ -81,7 +81,7 @@ class ScratchFolder {
   const bool is_there_;
 };
 
-// Replaces a file of the output folder, and follows no link there. Errors: it cannot be written.
+// Replaces a file of the output folder without following links. Error: it cannot be written.
 Result<void> replace_file(const std::string& path, std::string_view text) {
   const std::string written = path + ".new";
   ::unlink(written.c_str());
@@ -94,7 +94,7 @@ Result<void> replace_file(const std::string& path, std::string_view text) {
   return {};
 }
 
-// The end of a file.
+// Returns the end of a file.
 std::string end_of_file(const fs::path& path) {
   std::ifstream file(path, std::ios::ate);
   const auto size = static_cast<std::size_t>(std::max<std::streamoff>(file.tellg(), 0));
@@ -105,7 +105,7 @@ std::string end_of_file(const fs::path& path) {
   return text;
 }
 
-// The files of a trial. What cannot be written is reported once, at the end.
+// The files of a trial. An error is reported once at the end.
 class OutputFiles {
  public:
   // Errors: the folder or its files cannot be made.
@@ -124,7 +124,7 @@ class OutputFiles {
     return files;
   }
 
-  // For the life of the program.
+  // The descriptor stays open until the program ends.
   int log() const { return log_; }
   std::string results() const { return folder_ + "/results.json"; }
   const std::string& problem() const { return problem_; }
@@ -133,7 +133,7 @@ class OutputFiles {
     if (auto written = replace_file(results(), json); !written) problem_ = written.error().message;
   }
 
-  // The ends of the logs of MPS daemons below `scratch`, which is removed.
+  // Saves the ends of the logs of MPS daemons in `scratch`, which is removed afterwards.
   void keep_mps_logs(const std::string& scratch, std::string_view check) {
     std::error_code failed;
     fs::recursive_directory_iterator at(scratch + "/mps", failed);
@@ -171,7 +171,7 @@ class TrialRun {
     if (Runner::interrupted()) return kInterrupted;
     if (report_.machine.status != Status::kPassed) return report_no_card();
     print(table_of(report_.machine));
-    // The same one in every check, even if it becomes unhealthy.
+    // All checks use the same card, even if it becomes unhealthy.
     trial_.card = card_in(report_.machine.findings);
     trial_.settings = settings_in(report_.machine.findings);
     for (const Check& check : all_checks()) {
@@ -223,7 +223,7 @@ class TrialRun {
               .findings = {}};
     }
     Outcome outcome = run_one(check, limit);
-    // It may have been ended between a change and its end.
+    // A check may have been ended before it restored the setting.
     const bool ended_early =
         outcome.status == Status::kError || outcome.status == Status::kTimedOut;
     const bool has_time = time_left() > kTimeForTheEnd;
@@ -243,13 +243,13 @@ class TrialRun {
     return outcome;
   }
 
-  // Whoever reads the table may stop, and the results are in a file. A full disk is reported.
+  // A closed pipe is ignored, because the results are also in a file. A full disk is reported.
   static void print(const std::string& text) {
     const bool printed = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
     if (!printed && errno != EPIPE) std::perror("mgpu-gpu-trial: cannot print");
   }
 
-  // Written after each check, so that a machine that goes away leaves what there is.
+  // The file is written after each check, so that the results so far are kept if the machine fails.
   void add(Outcome outcome) {
     print(table_of(outcome));
     report_.checks.push_back(std::move(outcome));
@@ -270,7 +270,7 @@ int refuse(const std::string& why) {
   return kUsage;
 }
 
-// Why no trial can be made in this process; empty: it can.
+// Returns the reason why this process cannot run a trial; empty if it can.
 std::string obstacle() {
   if (::geteuid() != 0) return "not root; MPS daemons and containers need it";
   std::error_code failed;
@@ -295,7 +295,7 @@ int run_alone(Trial trial, const RunOptions& options) {
   return TrialRun(std::move(trial), options, *files).run();
 }
 
-// Waits for the trial, and passes signals on to it.
+// Waits for the trial, and forwards signals to it.
 int wait_for(pid_t child, const sigset_t& signals) {
   while (true) {
     int number = 0;
@@ -318,11 +318,12 @@ int run_trial(Trial trial, const RunOptions& options) {
   for (const int number : kSignals) sigaddset(&signals, number);
   sigaddset(&signals, SIGCHLD);
   ::sigprocmask(SIG_BLOCK, &signals, &before);
-  // This process may have children that it did not start: a shell's, or all orphans of a container.
+  // The trial needs a process without children. This process may have children of a shell, or all
+  // orphans of a container.
   const pid_t child = ::fork();
   if (child < 0) return refuse(std::string("cannot make a process: ") + std::strerror(errno));
   if (child > 0) return wait_for(child, signals);
-  // A terminal's signals come from the parent alone, and its end is one more of them.
+  // The parent forwards the signals of the terminal. Its end is also a signal.
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   Runner::install_signal_handlers();

@@ -1,4 +1,4 @@
-// One trial from beginning to end: the machine, the checks, the settings; the table and the files.
+// Runs a complete trial: the description of the machine, the checks, the settings, and the reports.
 #pragma once
 
 #include <chrono>
@@ -11,13 +11,13 @@ namespace mgpu::gpu_trial {
 
 struct RunOptions {
   std::string output;                        // folder for results.json, log.txt and mps.log
-  std::vector<std::string> only;             // names of checks; empty: all
-  std::chrono::milliseconds time_limit{0};   // for all checks together
-  std::chrono::milliseconds check_limit{0};  // for each, beside its own limit
+  std::vector<std::string> only;             // names of checks; empty for all
+  std::chrono::milliseconds time_limit{0};   // limit for all checks together
+  std::chrono::milliseconds check_limit{0};  // limit for each check, in addition to its own
 };
 
-// The exit code of the program: README.md lists them. Prints the table to standard output, and to
-// standard error why there is none.
+// Returns the exit code of the program, which README.md lists. Prints the table to standard output,
+// or the reason why there is none to standard error.
 int run_trial(Trial trial, const RunOptions& options);
 
 }  // namespace mgpu::gpu_trial

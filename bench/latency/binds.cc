@@ -25,14 +25,14 @@ double in_us(std::chrono::nanoseconds time) {
   return std::chrono::duration<double, std::micro>(time).count();
 }
 
-// Numbers of pods: each only once in a process.
+// The number of a new pod. Numbers do not repeat in a process.
 std::size_t next_number() {
   static std::atomic<std::size_t> last{0};
   return ++last;
 }
 
-// A server to which pods are bound over one connection: each is filtered first with the one node
-// that it will get, so that it is known to bind. The echo gets the same messages.
+// Binds pods over one connection. Each pod is filtered first with its one node, so that the
+// extender has the pod for bind. The echo server gets the same messages.
 class Binding {
  public:
   static Result<Binding> connect(Servers& servers, bool echo) {
@@ -42,7 +42,7 @@ class Binding {
     return Binding(servers, std::move(*client), echo);
   }
 
-  // How long bind took, at the echo /late or, where `own`, what is left without the API server.
+  // Returns the time of one bind, without the time of the API server if `own` is set.
   Result<double> run(bool own) {
     const std::size_t number = next_number();
     const std::string node = node_name(number % (servers_->size().nodes / 4) * 4 + 3);
@@ -73,7 +73,7 @@ Times no_times(bool echo) {
           .bytes_out = kBound.size()};
 }
 
-// One after the other.
+// Measures sequential binds.
 Result<Times> own_times(Servers& servers, std::size_t count, bool echo) {
   auto binding = Binding::connect(servers, echo);
   if (!binding) return binding.error();
@@ -87,10 +87,10 @@ Result<Times> own_times(Servers& servers, std::size_t count, bool echo) {
   return times;
 }
 
-// One of several connections that bind at an even pace.
-class Lane {
+// A thread with one connection that binds at a fixed rate.
+class PacedThread {
  public:
-  Lane(Servers& servers, std::size_t count, bool echo)
+  PacedThread(Servers& servers, std::size_t count, bool echo)
       : thread_([this, &servers, count, echo] { run(servers, count, echo); }) {}
 
   Result<std::vector<double>> join() {
@@ -101,8 +101,8 @@ class Lane {
 
  private:
   void run(Servers& servers, std::size_t count, bool echo) {
-    constexpr auto kPace =
-        std::chrono::nanoseconds(std::chrono::seconds(1)) * limits::kBindLanes / limits::kBindsPerS;
+    constexpr auto kPace = std::chrono::nanoseconds(std::chrono::seconds(1)) *
+                           limits::kBindThreads / limits::kBindsPerS;
     auto binding = Binding::connect(servers, echo);
     if (!binding) return void(problem_ = binding.error().message);
     auto due = Clock::now();
@@ -119,16 +119,17 @@ class Lane {
   std::thread thread_;
 };
 
-// `rate`: binds a second that were reached.
+// Sets `rate` to the reached number of binds per second.
 Result<Times> paced_times(Servers& servers, std::size_t count, bool echo, double& rate) {
-  std::vector<std::unique_ptr<Lane>> lanes;
+  std::vector<std::unique_ptr<PacedThread>> threads;
   const auto begun = Clock::now();
-  for (int i = 0; i < limits::kBindLanes; ++i)
-    lanes.push_back(std::make_unique<Lane>(servers, count / limits::kBindLanes + 1, echo));
+  for (int i = 0; i < limits::kBindThreads; ++i)
+    threads.push_back(
+        std::make_unique<PacedThread>(servers, count / limits::kBindThreads + 1, echo));
   Times all = no_times(echo);
   std::string problem;
-  for (const auto& lane : lanes) {
-    const auto us = lane->join();
+  for (const auto& thread : threads) {
+    const auto us = thread->join();
     if (us) all.us.insert(all.us.end(), us->begin(), us->end());
     if (!us) problem = us.error().message;
   }

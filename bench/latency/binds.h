@@ -1,5 +1,5 @@
-// Binds: what one costs beside the API server's own time, and whether a thousand a second come
-// through.
+// Measures binds: the time of one bind without the time of the API server, and a sustained rate of
+// a thousand binds a second.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,9 @@
 
 namespace mgpu::bench {
 
-// Rows of form "own time" (one after the other, each without the time that the API server took)
-// and "API server of 1 ms" (whole round trips over several connections at limits::kBindsPerS;
-// `load` is the rate that was reached). Errors: binds that fail.
+// There are rows of two forms. "own time" has sequential binds without the time of the API server.
+// "API server of 1 ms" has complete round trips over several connections at limits::kBindsPerS, and
+// the reached rate in `load`. Error: a bind fails.
 Result<void> run_binds(const Plan& plan, Servers& servers,
                        const std::function<void(const Row&)>& on_row);
 

@@ -18,7 +18,7 @@ namespace mgpu::bench {
 namespace {
 
 constexpr LoadRate kChanging{.events_per_s = 1'000, .binds_per_s = 100};
-// Beyond this many nodes a request in the full form is over 20 MB.
+// With more nodes, a request with complete Node objects is longer than 20 MB.
 constexpr std::size_t kFullFormNodesMax = 5'000;
 
 struct Case {
@@ -46,21 +46,22 @@ std::size_t fitting(const std::string& reply) {
   return json["NodeNames"].is_null() ? json["Nodes"]["items"].size() : json["NodeNames"].size();
 }
 
-// Both servers must say the same, or their times are of different work. Gives the answer's length.
+// Checks that both servers find the same number of nodes, since otherwise their times could not be
+// compared. Returns the length of the response.
 Result<std::size_t> agreed_length(Servers& servers, const Case& one, Requests& requests) {
   auto extender = Client::connect(servers.extender_port());
   auto naive = Client::connect(servers.naive_port());
   if (!extender) return extender.error();
   if (!naive) return naive.error();
   const std::string body(requests.next());
-  const auto ours = extender->post("/mgpu/" + one.verb, body);
-  const auto theirs = naive->post("/naive/" + one.verb, body);
-  if (!ours) return ours.error();
-  if (!theirs) return theirs.error();
-  if (one.verb == "filter" && fitting(*ours) != fitting(*theirs))
-    return error("the extender found " + std::to_string(fitting(*ours)) + " nodes, the naive one " +
-                 std::to_string(fitting(*theirs)));
-  return ours->size();
+  const auto extender_reply = extender->post("/mgpu/" + one.verb, body);
+  const auto naive_reply = naive->post("/naive/" + one.verb, body);
+  if (!extender_reply) return extender_reply.error();
+  if (!naive_reply) return naive_reply.error();
+  if (one.verb == "filter" && fitting(*extender_reply) != fitting(*naive_reply))
+    return error("the extender found " + std::to_string(fitting(*extender_reply)) +
+                 " nodes, the naive extender " + std::to_string(fitting(*naive_reply)));
+  return extender_reply->size();
 }
 
 std::string form_of(const Case& one) {
@@ -68,7 +69,7 @@ std::string form_of(const Case& one) {
   return std::string(name(one.form)) + (two ? ", 2 containers" : "");
 }
 
-// How many requests it gets.
+// Number of requests for one case.
 std::size_t count_of(const Plan& plan, const Case& one, std::size_t one_in) {
   if (one.form == Form::kNodes) one_in *= limits::kFullFormOneIn;
   return std::max(plan.requests / one_in, limits::kRequestsLeast);
@@ -106,7 +107,7 @@ Result<void> run_case(const Plan& plan, const Case& one, Servers& servers,
                              count_of(plan, one, limits::kNaiveOneIn));
   if (!naive) return naive.error();
   if (load && load->failures() > 0)
-    return error(std::to_string(load->failures()) + " binds beside the requests failed");
+    return error(std::to_string(load->failures()) + " binds of the background load failed");
   for (const Times& of : {(*times)[0], (*times)[1], (*naive)[0]})
     on_row(row_of(plan, one, of, (*times)[1]));
   return {};

@@ -1,4 +1,4 @@
-// What is compared: verbs, forms and loads at one cluster size.
+// The measurements at one cluster size: verbs, forms of requests and loads.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@ struct Plan {
   std::size_t nodes = 0;
   std::size_t threads = 1;
   std::string policy;
-  std::size_t requests = 0;  // of each measurement
+  std::size_t requests = 0;  // number of requests in each measurement
 };
 
-// Rows come as they are measured. Errors: a server that does not answer, and answers of the
-// extender and the naive one that name another number of nodes that fit.
+// Calls `on_row` after each measurement. Errors: a server does not respond, or the extender and the
+// naive extender disagree about the number of nodes that fit.
 Result<void> run_plan(const Plan& plan, const std::function<void(const Row&)>& on_row);
 
 }  // namespace mgpu::bench

@@ -17,7 +17,7 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 using asio::ip::tcp;
 
-// Of one read: what the client does by itself is to cost little beside the servers.
+// Size of one read. Large reads keep the client's own work small.
 constexpr std::size_t kReadBytes = 64 * 1024;
 
 std::string head_of(std::string_view path, std::size_t length) {
@@ -60,7 +60,7 @@ Result<std::string> Client::post(std::string_view path, std::string_view body) {
   beast::http::response_parser<beast::http::string_body> answer;
   answer.body_limit(boost::none);
   beast::http::read(state_->socket, state_->received, answer, failed);
-  if (failed) return error("cannot read the answer: " + failed.message());
+  if (failed) return error("cannot read the response: " + failed.message());
   if (answer.get().result_int() != 200)
     return error("HTTP " + std::to_string(answer.get().result_int()) + ": " + answer.get().body());
   return std::move(answer.get().body());

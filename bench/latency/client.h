@@ -1,5 +1,5 @@
-// A blocking HTTP client with one connection that stays open, as kube-scheduler's: what it does
-// itself is the same for every server that it measures.
+// A blocking HTTP client with one persistent connection, like kube-scheduler's. Its own work is the
+// same for all servers.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@
 
 namespace mgpu::bench {
 
-// One thread at a time.
+// Not thread-safe.
 class Client {
  public:
-  // To 127.0.0.1.
+  // Connects to a port of 127.0.0.1.
   static Result<Client> connect(std::uint16_t port);
   ~Client();
   Client(Client&&) noexcept;
   Client& operator=(Client&&) noexcept;
 
-  // POSTs `body` and reads the whole answer. Errors: a lost connection, any status but 200.
+  // POSTs `body` and reads the response. Errors: the connection is lost, the status is not 200.
   Result<std::string> post(std::string_view path, std::string_view body);
 
  private:

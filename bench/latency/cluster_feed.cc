@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-// The number after `name`; 0 where there is none.
+// The number after `name`; 0 if there is none.
 std::size_t number_after(std::string_view target, std::string_view name) {
   std::size_t at = target.find(name);
   std::size_t number = 0;
@@ -51,7 +51,7 @@ std::string watch_line(std::string_view type, std::string_view object) {
   return line;
 }
 
-// On the executor, but for `bind_took`.
+// Used on the executor only, except `bind_took`.
 struct ClusterFeed::State : std::enable_shared_from_this<ClusterFeed::State> {
   State(Executor& its_executor, ClusterSize its_size) : executor(its_executor), size(its_size) {}
 
@@ -105,7 +105,7 @@ void ClusterFeed::State::bind(const kube::Request& request, Clock::time_point be
         .body = R"({"kind":"Status","status":"Success"})",
         .retry_after = {},
         .failure = {}});
-  // Not at once: who binds one pod after the other is not to wait for the work of making an event.
+  // The event follows later, so that its creation does not delay the next bind.
   executor.after(limits::kWatchDelay, [self = shared_from_this(), body = request.body] {
     self->show(pod_shown_bound(Json::parse(body)));
   });

@@ -1,6 +1,6 @@
-// An API server that costs next to nothing, so that what is measured is its client: it lists the
-// cluster of bench/scale, takes every binding after a fixed delay and shows the pod bound, and
-// sends the watch lines that it is told to send. It keeps no objects.
+// A minimal API server, so that its client is measured and not the server. It lists the cluster of
+// bench/scale, accepts every binding after a fixed delay and sends a watch event for the bound pod,
+// and sends given watch lines. It stores no objects.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ struct ClusterSize {
 
 class ClusterFeed final : public kube::Transport {
  public:
-  // `executor` outlives the feed.
+  // REQUIRES: `executor` outlives the feed.
   ClusterFeed(Executor& executor, ClusterSize size);
   ~ClusterFeed() override;
 
@@ -30,9 +30,9 @@ class ClusterFeed final : public kube::Transport {
                                        kube::StreamHandlers handlers) override;
   Executor& executor() override;
 
-  // To the watch of pods. Any thread.
+  // Sends a line to the watch of pods. Thread-safe.
   void send_pod_line(std::string line);
-  // Of the newest binding, from its arrival here to its answer. Any thread.
+  // Time between the arrival of the latest binding and its response. Thread-safe.
   std::chrono::nanoseconds bind_took() const;
 
  private:

@@ -1,4 +1,4 @@
-// The bounds of the latency bench, with their reasons.
+// Limits and parameters of the latency benchmark, with their reasons.
 #pragma once
 
 #include <chrono>
@@ -6,28 +6,29 @@
 
 namespace mgpu::bench::limits {
 
-// What an everyday API server takes to write a binding.
+// A typical API server writes a binding in this time.
 inline constexpr std::chrono::milliseconds kApiServerDelay{1};
-// From its answer to the event that tells of it.
+// Time between the response to a binding and its watch event.
 inline constexpr std::chrono::milliseconds kWatchDelay{1};
-// Requests that differ in what the pod asks: a cluster has a few dozen kinds of pods at a time.
-inline constexpr std::size_t kShapes = 8;
-// Requests to one server before the other one's turn: short, so that both see the same machine.
+// Number of different pod requests. A cluster has a few dozen kinds of pods at a time.
+inline constexpr std::size_t kPodKinds = 8;
+// Requests to one server before the next server's turn. Turns are short, so that other load on the
+// machine affects all servers alike.
 inline constexpr std::size_t kTurn = 10;
-// Not measured: caches, branch predictors and buffers come to their sizes.
-inline constexpr std::size_t kWarmUp = 3 * kShapes;
-// What takes long is asked less often than --requests says, but no less than this: once in ten
-// times the naive extender, once in fifty what carries whole nodes.
+// First requests, which are not measured: caches, branch predictors and buffers warm up.
+inline constexpr std::size_t kWarmUp = 3 * kPodKinds;
+// Slow measurements have fewer requests than --requests, but at least kRequestsLeast: one tenth for
+// the naive extender, one fiftieth for requests with complete Node objects.
 inline constexpr std::size_t kRequestsLeast = 10;
 inline constexpr std::size_t kNaiveOneIn = 10;
 inline constexpr std::size_t kFullFormOneIn = 50;
-// Pods that the background load deletes and makes again; rendered before the clock runs.
+// Pods that the background load deletes and creates again. Their events are built in advance.
 inline constexpr std::size_t kLoadPods = 512;
-// Of the pods bound in a run, those that stay; the oldest go, so that the cluster never fills.
+// Number of bound pods that remain. Older ones are deleted, so that the cluster does not fill up.
 inline constexpr std::size_t kBoundPodsKept = 64;
-// What is to be sustained, and over how many connections: each waits for its bind's answer.
+// Rate of binds, and number of threads that bind; each waits for the response to its bind.
 inline constexpr int kBindsPerS = 1'000;
-inline constexpr int kBindLanes = 4;
+inline constexpr int kBindThreads = 4;
 inline constexpr std::chrono::seconds kReadyWithin{120};
 inline constexpr std::chrono::milliseconds kReadyPoll{2};
 

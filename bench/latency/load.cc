@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Every one in so many of a cluster's pods, so that the events meet nodes everywhere.
+// Pods at equal intervals, so that the events are distributed over all nodes.
 std::vector<std::string> lines_of(ClusterSize size) {
   std::vector<std::string> lines;
   const std::size_t pods = std::min(size.pods, limits::kLoadPods);
@@ -25,7 +25,7 @@ std::vector<std::string> lines_of(ClusterSize size) {
   return lines;
 }
 
-// Numbers never repeat in one process: they are uids.
+// The number of a new pod, which is part of its UID. Numbers do not repeat in a process.
 std::size_t next_number() {
   static std::atomic<std::size_t> last{1'000'000};
   return ++last;
@@ -59,7 +59,7 @@ void Load::run() {
       bind_one_pod(*client);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  // A pod that was deleted last comes back, so that the next measurement finds the same cluster.
+  // Adds the last deleted pod again, so that the next measurement has the same cluster.
   if (events_ % 2 == 1) send_event();
 }
 

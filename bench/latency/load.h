@@ -1,5 +1,5 @@
-// What changes a busy cluster while requests are measured: watch events that delete pods and bring
-// them back, and pods that are filtered, bound, seen bound and deleted. On a thread of its own.
+// A background load while requests are measured: watch events that delete and add pods, and pods
+// that are filtered, bound and deleted. It runs on its own thread.
 #pragma once
 
 #include <atomic>
@@ -14,21 +14,21 @@ namespace mgpu::bench {
 
 struct LoadRate {
   std::size_t events_per_s = 0;
-  std::size_t binds_per_s = 0;  // each is two watch events more
+  std::size_t binds_per_s = 0;  // each bind causes two more watch events
 };
 
 class Load {
  public:
-  // Begins at once; both outlive the load.
+  // Starts the load. REQUIRES: `servers` outlives it.
   Load(Servers& servers, LoadRate rate);
-  // Ends it.
+  // Stops the load.
   ~Load();
   Load(const Load&) = delete;
   Load& operator=(const Load&) = delete;
 
   std::size_t events() const { return events_; }
   std::size_t binds() const { return binds_; }
-  // Binds that did not come through, and calls that failed.
+  // Number of failed binds and calls.
   std::size_t failures() const { return failures_; }
 
  private:
@@ -38,7 +38,7 @@ class Load {
 
   Servers& servers_;
   const LoadRate rate_;
-  std::vector<std::string> lines_;  // DELETED and ADDED of one pod after the other
+  std::vector<std::string> lines_;  // DELETED and ADDED of each pod
   std::atomic<std::size_t> events_{0};
   std::atomic<std::size_t> binds_{0};
   std::atomic<std::size_t> failures_{0};

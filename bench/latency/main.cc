@@ -1,4 +1,5 @@
-// mgpu-latency: what the extender's verbs cost, beside an echo server and a naive extender.
+// mgpu-latency: measures the latency of the extender's verbs, and compares it with an echo server
+// and a naive extender.
 
 #include <cstdio>
 #include <string>
@@ -20,15 +21,16 @@ struct Flags {
 };
 
 void add_flags(mgpu::Options& options, Flags& flags) {
-  options.add_number("nodes", "of 8 cards, with 8 pods for each; 0 = 1000, 5000 and 15000",
+  options.add_number("nodes",
+                     "number of nodes, each with 8 cards and 8 pods; 0 = 1000, 5000 and 15000",
                      flags.nodes, 0, 50'000);
-  options.add_number("http-threads", "of each server; 0 = first 1, then 2", flags.http_threads, 0,
-                     64);
-  options.add_text("policy", "the extender's", flags.policy);
-  options.add_choice("output", "table, or json: one array on standard output", flags.output,
+  options.add_number("http-threads", "number of threads of each server; 0 = first 1, then 2",
+                     flags.http_threads, 0, 64);
+  options.add_text("policy", "policy of the extender", flags.policy);
+  options.add_choice("output", "format on standard output: a table or a JSON array", flags.output,
                      {"table", "json"});
-  options.add_number("requests", "of each measurement; fewer where they take long", flags.requests,
-                     10, 1'000'000);
+  options.add_number("requests", "number of requests in a measurement; fewer if they take long",
+                     flags.requests, 10, 1'000'000);
   options.check([&flags]() -> mgpu::Result<void> {
     auto policy = mgpu::extender::find_policy(flags.policy);
     if (!policy) return mgpu::error("--policy: " + policy.error().message);
@@ -75,8 +77,7 @@ mgpu::Result<void> run(const Flags& flags) {
 
 int main(int argc, char** argv) {
   Flags flags;
-  mgpu::Options options("mgpu-latency", "The extender's latency, beside what it is compared with.",
-                        "");
+  mgpu::Options options("mgpu-latency", "Measures the latency of the extender's verbs.", "");
   add_flags(options, flags);
   const mgpu::ParsedOptions parsed = options.parse(argc, argv);
   std::fputs(parsed.print.c_str(), parsed.exit_code == 0 ? stdout : stderr);

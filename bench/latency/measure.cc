@@ -13,67 +13,67 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Lane {
-  const Contestant& who;
+struct Connection {
+  const Target& target;
   Client client;
   Times times;
 
-  Result<void> context(Requests& requests, bool count);
+  Result<void> send(Requests& requests, bool measured);
 };
 
-Result<void> Lane::context(Requests& requests, bool count) {
+Result<void> Connection::send(Requests& requests, bool measured) {
   const std::string_view body = requests.next();
   const auto begun = Clock::now();
-  const auto answer = client.post(who.path, body);
+  const auto answer = client.post(target.path, body);
   const auto took = Clock::now() - begun;
-  if (!answer) return error(who.name + ": " + answer.error().message);
+  if (!answer) return error(target.name + ": " + answer.error().message);
   times.bytes_in = body.size();
   times.bytes_out = answer->size();
-  if (count) times.us.push_back(std::chrono::duration<double, std::micro>(took).count());
+  if (measured) times.us.push_back(std::chrono::duration<double, std::micro>(took).count());
   return {};
 }
 
-Result<std::vector<Lane>> lanes_of(const std::vector<Contestant>& contestants) {
-  std::vector<Lane> lanes;
-  for (const Contestant& who : contestants) {
-    auto client = Client::connect(who.port);
+Result<std::vector<Connection>> connect_to(const std::vector<Target>& targets) {
+  std::vector<Connection> connections;
+  for (const Target& target : targets) {
+    auto client = Client::connect(target.port);
     if (!client) return client.error();
-    lanes.push_back({who, std::move(*client), Times{who.name, {}}});
+    connections.push_back({target, std::move(*client), Times{target.name, {}}});
   }
-  return lanes;
+  return connections;
 }
 
-Result<void> take_turns(std::vector<Lane>& lanes, Requests& requests, std::size_t turn,
-                        bool count) {
-  for (Lane& lane : lanes)
+Result<void> take_turns(std::vector<Connection>& connections, Requests& requests, std::size_t turn,
+                        bool measured) {
+  for (Connection& connection : connections)
     for (std::size_t i = 0; i < turn; ++i)
-      if (auto asked = lane.context(requests, count); !asked) return asked;
+      if (auto sent = connection.send(requests, measured); !sent) return sent;
   return {};
 }
 
 }  // namespace
 
 double Times::percentile(double part) const {
-  MGPU_CHECK(!us.empty() && part > 0 && part <= 1, "a percentile of something");
+  MGPU_CHECK(!us.empty() && part > 0 && part <= 1, "a percentile of at least one time");
   const auto rank = static_cast<std::size_t>(std::ceil(part * static_cast<double>(us.size())));
   return us[std::max<std::size_t>(rank, 1) - 1];
 }
 
-Result<std::vector<Times>> measure(const std::vector<Contestant>& contestants, Requests& requests,
+Result<std::vector<Times>> measure(const std::vector<Target>& targets, Requests& requests,
                                    std::size_t count) {
-  auto lanes = lanes_of(contestants);
-  if (!lanes) return lanes.error();
+  auto connections = connect_to(targets);
+  if (!connections) return connections.error();
   const std::size_t warm_up = std::min(count, limits::kWarmUp);
-  if (auto warm = take_turns(*lanes, requests, warm_up, false); !warm) return warm.error();
+  if (auto warm = take_turns(*connections, requests, warm_up, false); !warm) return warm.error();
   for (std::size_t left = count; left > 0;) {
     const std::size_t turn = std::min(left, limits::kTurn);
-    if (auto took = take_turns(*lanes, requests, turn, true); !took) return took.error();
+    if (auto took = take_turns(*connections, requests, turn, true); !took) return took.error();
     left -= turn;
   }
   std::vector<Times> all;
-  for (Lane& lane : *lanes) {
-    std::ranges::sort(lane.times.us);
-    all.push_back(std::move(lane.times));
+  for (Connection& connection : *connections) {
+    std::ranges::sort(connection.times.us);
+    all.push_back(std::move(connection.times));
   }
   return all;
 }

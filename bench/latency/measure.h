@@ -1,5 +1,5 @@
-// Round trips of one connection, timed: servers take turns, a few requests each, so that what else
-// the machine does meets all of them.
+// Measures round trips over one connection. The servers take turns after a few requests, so that
+// other load on the machine affects all of them alike.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace mgpu::bench {
 
-struct Contestant {
+struct Target {
   std::string name;
   std::uint16_t port = 0;
   std::string path;
@@ -20,16 +20,17 @@ struct Contestant {
 
 struct Times {
   std::string name;
-  std::vector<double> us;     // of each request, ascending
-  std::size_t bytes_in = 0;   // of the last request's body
-  std::size_t bytes_out = 0;  // of its answer's
+  std::vector<double> us;     // time of each request, ascending
+  std::size_t bytes_in = 0;   // length of the last request
+  std::size_t bytes_out = 0;  // length of its response
 
-  // 0 < part <= 1: the least time that so many of the requests did not exceed. REQUIRES: some.
+  // The smallest time that this part of the requests did not exceed. REQUIRES: 0 < part <= 1, and
+  // there is at least one request.
   double percentile(double part) const;
 };
 
-// `count` to each, after some that are not counted. In the order given.
-Result<std::vector<Times>> measure(const std::vector<Contestant>& contestants, Requests& requests,
+// Sends `count` requests to each target after a warm-up. The results are in the order of `targets`.
+Result<std::vector<Times>> measure(const std::vector<Target>& targets, Requests& requests,
                                    std::size_t count);
 
 }  // namespace mgpu::bench

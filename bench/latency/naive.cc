@@ -27,7 +27,7 @@ std::int64_t amount_of(const Json& resources, std::string_view ending) {
 NaiveExtender::NaiveExtender(ClusterSize size) {
   for (std::size_t i = 0; i < size.nodes; ++i) nodes_[node_name(i)] = Cards(kCardsPerNode);
   for (std::size_t i = 0; i < size.pods; ++i) {
-    const auto [node, card] = place_of_pod(i);
+    const auto [node, card] = location_of_pod(i);
     Amount& used = nodes_[node_name(node)][card];
     used.core += kPodCore;
     used.memory += kPodMemoryMiB;
@@ -43,17 +43,18 @@ std::vector<NaiveExtender::Amount> NaiveExtender::containers_of(const Json& pod)
   return containers;
 }
 
-// The fullest card that has room, for one container after the other.
+// Places one container after the other on the fullest card with enough free resources.
 bool NaiveExtender::place(Cards& used, const std::vector<Amount>& containers) {
-  for (const Amount& asked : containers) {
+  for (const Amount& requested : containers) {
     Amount* best = nullptr;
     for (Amount& card : used) {
-      if (card.core + asked.core > 100 || card.memory + asked.memory > kCardMemoryMiB) continue;
+      if (card.core + requested.core > 100 || card.memory + requested.memory > kCardMemoryMiB)
+        continue;
       if (best == nullptr || card.core > best->core) best = &card;
     }
     if (best == nullptr) return false;
-    best->core += asked.core;
-    best->memory += asked.memory;
+    best->core += requested.core;
+    best->memory += requested.memory;
   }
   return true;
 }

@@ -1,6 +1,6 @@
-// The extender that one would write first, to compare with: it reads the whole request into a tree,
-// goes over every node and every card with the same rules of what fits, and writes a tree as the
-// answer. Its cluster is that of bench/scale, and never changes.
+// A simple extender for comparison. It parses the whole request into a tree, checks every card of
+// every node with the same rules, and builds the response as a tree. Its cluster is that of
+// bench/scale and never changes.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class NaiveExtender {
  public:
   explicit NaiveExtender(ClusterSize size);
 
-  // REQUIRES: a request as Requests makes it.
+  // REQUIRES: `body` is a request of the class Requests.
   std::string filter(const std::string& body) const;
   std::string prioritize(const std::string& body) const;
 
@@ -27,7 +27,7 @@ class NaiveExtender {
     std::int64_t core = 0;
     std::int64_t memory = 0;
   };
-  using Cards = std::vector<Amount>;  // what is used of each
+  using Cards = std::vector<Amount>;  // the used amount of each card
 
   static bool place(Cards& used, const std::vector<Amount>& containers);
   static double fill(const Cards& used);

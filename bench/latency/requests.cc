@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kUidDigits = 12;  // the last group of a uid
+constexpr std::size_t kUidDigits = 12;  // the last group of a UID
 
 Json recorded_pod(PodKind kind) {
   const bool one = kind == PodKind::kOneContainer;
@@ -22,16 +22,16 @@ Json recorded_pod(PodKind kind) {
 }
 
 // 5 to 40 % for the pod's last container.
-void set_shape(Json& pod, std::size_t shape) {
+void set_kind_number(Json& pod, std::size_t kind_number) {
   Json& resources = pod["spec"]["containers"].back()["resources"];
   for (const char* part : {"limits", "requests"}) {
     for (auto& [resource, amount] : resources[part].items())
-      if (resource.ends_with("core")) amount = std::to_string(5 * (shape + 1));
+      if (resource.ends_with("core")) amount = std::to_string(5 * (kind_number + 1));
   }
 }
 
-std::vector<std::size_t> order_of_nodes(std::size_t nodes, std::size_t shape) {
-  std::mt19937 random(static_cast<std::uint32_t>(shape));
+std::vector<std::size_t> order_of_nodes(std::size_t nodes, std::size_t kind_number) {
+  std::mt19937 random(static_cast<std::uint32_t>(kind_number));
   std::vector<std::size_t> order(nodes);
   const std::size_t first = random() % nodes;
   for (std::size_t i = 0; i < nodes; ++i) order[i] = (first + i) % nodes;
@@ -54,10 +54,10 @@ Json small_pod_json(std::size_t number) {
   return pod;
 }
 
-// `text` with `with` in the place of every `part`, which stands there.
+// Replaces every `part` of `text`. REQUIRES: there is at least one.
 std::string replaced(std::string text, std::string_view part, std::string_view with) {
   std::size_t at = text.find(part);
-  MGPU_CHECK(at != std::string::npos, "a part of the text");
+  MGPU_CHECK(at != std::string::npos, "the text contains the part");
   for (; at != std::string::npos; at = text.find(part, at + with.size()))
     text.replace(at, part.size(), with);
   return text;
@@ -72,10 +72,10 @@ std::string_view name(Form form) {
 Requests::Requests(std::size_t nodes, Form form, PodKind kind) {
   Json message{{"Pod", recorded_pod(kind)}, {"Nodes", Json(nullptr)}, {"NodeNames", Json(nullptr)}};
   const std::string uid = message["Pod"]["metadata"]["uid"];
-  for (std::size_t shape = 0; shape < limits::kShapes; ++shape) {
-    set_shape(message["Pod"], shape);
+  for (std::size_t kind_number = 0; kind_number < limits::kPodKinds; ++kind_number) {
+    set_kind_number(message["Pod"], kind_number);
     Json list = Json::array();
-    for (const std::size_t node : order_of_nodes(nodes, shape))
+    for (const std::size_t node : order_of_nodes(nodes, kind_number))
       list.push_back(form == Form::kNames ? Json(node_name(node)) : Json::parse(node_object(node)));
     if (form == Form::kNames)
       message["NodeNames"] = std::move(list);
@@ -85,7 +85,7 @@ Requests::Requests(std::size_t nodes, Form form, PodKind kind) {
     const std::size_t uid_at = text.find(uid);
     MGPU_CHECK(uid_at != std::string::npos, "the recorded pod has a uid");
     bodies_.push_back({std::move(text), uid_at + uid.size() - kUidDigits});
-    // A whole node is some 4 KiB, a request of them up to 60 MiB: one order is enough.
+    // A Node object has about 4 KiB and a request up to 60 MiB, so there is only one such request.
     if (form == Form::kNodes) break;
   }
 }

@@ -1,7 +1,7 @@
-// Requests as kube-scheduler sends them, recorded and then enlarged to the size of a cluster: the
-// pod as it came, the nodes those of bench/scale. Each is for another pod, of one of a few shapes,
-// and names the nodes in an order of its own, as kube-scheduler does: from another first node on,
-// and not quite sorted, since its filters run beside each other.
+// Recorded requests of kube-scheduler, enlarged to the size of a cluster: the pod is the recorded
+// one, the nodes are those of bench/scale. Each request is for another pod of one of a few kinds,
+// and has its nodes in another order, as those of kube-scheduler do: it starts with another node
+// and is not quite sorted, because kube-scheduler's filters run in parallel.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@ enum class PodKind { kOneContainer, kTwoContainers };
 
 std::string_view name(Form form);
 
-// One thread at a time.
+// Not thread-safe.
 class Requests {
  public:
   Requests(std::size_t nodes, Form form, PodKind kind);
 
-  // Valid until the next call.
+  // The result is valid until the next call.
   std::string_view next();
 
  private:
@@ -33,13 +33,13 @@ class Requests {
   std::size_t next_ = 0;
 };
 
-// A pod of one container that asks for 30 % of a card and 1,024 MiB, as JSON: `number` makes its
-// name and uid. These are made from texts that are there already, so that the bench does not take
-// the processors from the servers.
+// A pod with one container that requests 30 % of a card and 1,024 MiB, as JSON. `number` determines
+// its name and UID. These functions edit prepared texts, so that the benchmark does not use the
+// processors that the servers need.
 std::string small_pod(std::size_t number);
-// As it runs on the node. `annotations`: a JSON object.
+// The pod when it runs on `node`. `annotations` is a JSON object.
 std::string bound_pod(std::size_t number, std::string_view node, std::string_view annotations);
-// filter for it, with this one node; bind of it to this node.
+// Messages of filter with one node, and of bind.
 std::string filter_one(std::size_t number, std::string_view node);
 std::string bind_one(std::size_t number, std::string_view node);
 

@@ -1,10 +1,9 @@
-// The three servers that are compared, in this process, each with the same HTTP server of
-// common/http in front:
+// The three compared servers, which run in this process and use the HTTP server of common/http:
 //
-//   extender  mgpu-extender over an API server that costs next to nothing (cluster_feed.h)
-//   echo      reads the same request and answers as many bytes as it is told to; no more. At /late
-//             it does so as long after as the extender's API server takes
-//   naive     naive.h
+//   extender  mgpu-extender with a minimal API server (cluster_feed.h)
+//   echo      reads the request and responds with a given number of bytes. The path /late adds the
+//             delay of the extender's API server
+//   naive     the simple extender of naive.h
 #pragma once
 
 #include <atomic>
@@ -23,7 +22,7 @@ namespace mgpu::bench {
 
 class Servers {
  public:
-  // Starts all three; the extender is ready when it returns.
+  // Starts all servers and waits until the extender is ready.
   static Result<std::unique_ptr<Servers>> start(ClusterSize size, std::size_t threads,
                                                 const std::string& policy);
   ~Servers();
@@ -33,7 +32,7 @@ class Servers {
   std::uint16_t naive_port() const { return naive_server_->port(); }
   ClusterFeed& feed() { return feed_; }
   ClusterSize size() const { return size_; }
-  // From the extender's start to ready; the rendering of the objects is part of it.
+  // Time from the extender's start until it was ready, including the creation of the objects.
   std::chrono::milliseconds ready_after() const { return ready_after_; }
   void echo_bytes(std::size_t bytes) { echo_bytes_ = bytes; }
 

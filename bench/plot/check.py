@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""Looks at results of the benchmarks for what must always hold; never at times.
+"""Checks the results of the benchmarks for properties that must always hold, but no times.
 
     check.py trace FILE...      results of mgpu-sim trace
-    check.py departures FILE... the same, with --departures
+    check.py departures FILE... results of mgpu-sim trace --departures
     check.py latency FILE...    results of mgpu-latency
-    check.py same FILE FILE     two runs of mgpu-sim trace, whatever the ties, differ only in time
+    check.py same FILE FILE     two results of mgpu-sim trace that may differ only in times and --ties
 
-One line for every check, and "N passed, N failed" at the end; fails where a check did.
+Prints one line for every check, and "N passed, N failed" at the end. The exit status is 0 if no check
+failed.
 """
 import json
 import math
 import sys
 
-TRACE_KEYS = {"trace", "policy", "workload", "ties", "plain", "memory", "nodes", "cards", "seeds", "mean",
+TRACE_KEYS = {"trace", "policy", "workload", "ties", "non_gpu", "memory", "nodes", "cards", "seeds", "mean",
               "deviation"}
 SHARES = ("allocation", "rejected_gpus", "rejected_pods")
 DEPARTURE_KEYS = {*SHARES, "seed", "overcommitted", "us_per_decision", "decisions", "failures"}
@@ -20,18 +21,18 @@ SEED_KEYS = {"seed", "at95", "at100", "at130", "overcommitted", "us_per_decision
              "failures", "curve"}
 FAILURE_KEYS = {"size", "pods", "gpus"}
 CURVE_KEYS = {"arrived", "allocation", "fragmentation_amount", "fragmentation_rate"}
-# What rows that are compared have in common.
+# Members that are equal in rows that are compared.
 SETTING = ("nodes", "verb", "form", "load", "threads")
 LATENCY_KEYS = {*SETTING, "name", "p50_us", "p99_us", "p999_us", "requests", "bytes_in",
                 "bytes_out", "ratio_to_echo"}
 RATIOS = ("at95", "at100", "at130")
 ARRIVED_TO = 130
-# Figures of at least two decimals are compared.
+# Results are rounded to two decimals or more.
 ROUNDING = 0.02
 
 
 class Broken(Exception):
-    """Says what does not hold."""
+    """The message says which property does not hold."""
 
 
 def need(holds, what):
@@ -43,11 +44,11 @@ def need_keys(found, wanted, where):
     need(isinstance(found, dict), f"{where} is not an object")
     missing, more = sorted(wanted - found.keys()), sorted(found.keys() - wanted)
     need(not missing, f"{where} lacks {', '.join(missing)}")
-    need(not more, f"{where} has {', '.join(more)}, which nobody expects")
+    need(not more, f"{where} has {', '.join(more)}, which {where} must not have")
 
 
 def numbers_of(value, where):
-    """Every number below a value, with where it stands."""
+    """Yields all numbers in a value and their paths."""
     if isinstance(value, dict):
         for key, one in value.items():
             yield from numbers_of(one, f"{where}.{key}")
@@ -81,7 +82,7 @@ def check_trace_keys(result):
 def check_no_overcommit(result):
     for seed in result["seeds"]:
         need(seed["overcommitted"] == 0,
-             f"seed {seed['seed']}: {seed['overcommitted']} hold more than there is")
+             f"seed {seed['seed']}: {seed['overcommitted']} placements exceed a card or node")
 
 
 def check_ratios(result):
@@ -89,14 +90,14 @@ def check_ratios(result):
         for name in RATIOS:
             need(0 < seed[name] <= 100, f"seed {seed['seed']}: {name} is {seed[name]}")
         need(seed["at95"] <= seed["at100"] + ROUNDING <= seed["at130"] + 2 * ROUNDING,
-             f"seed {seed['seed']}: allocation falls, though no pod leaves")
+             f"seed {seed['seed']}: allocation decreases, although no pod terminates")
 
 
 def check_mean(result):
     for name in RATIOS:
         mean = sum(seed[name] for seed in result["seeds"]) / len(result["seeds"])
         need(abs(mean - result["mean"][name]) < ROUNDING,
-             f"mean.{name} is {result['mean'][name]}, that of the seeds {mean:.4f}")
+             f"mean.{name} is {result['mean'][name]}, the mean of the seeds is {mean:.4f}")
         deviation = result["deviation"][name]
         need(0 <= deviation < 100, f"deviation.{name} is {deviation}")
 
@@ -109,29 +110,29 @@ def check_curve(result):
              f"seed {seed['seed']}: the curve lacks 95, 100 or {ARRIVED_TO}")
         allocations = [point["allocation"] for point in seed["curve"]]
         need(all(a <= b + ROUNDING for a, b in zip(allocations, allocations[1:])),
-             f"seed {seed['seed']}: allocation falls, though no pod leaves")
+             f"seed {seed['seed']}: allocation decreases, although no pod terminates")
         for point in seed["curve"]:
             check_point(point, f"seed {seed['seed']} at {point['arrived']}")
 
 
 def check_point(point, where):
-    # A percent of arrived workload is the mean over half a percent to either side of it.
+    # A point is the mean over half a percent of arrived workload to either side.
     need(0 <= point["allocation"] <= min(100, point["arrived"] + 0.5) + ROUNDING,
          f"{where}: allocation is {point['allocation']}")
     amount, rate = point["fragmentation_amount"], point["fragmentation_rate"]
     need(0 <= amount <= 100 - point["allocation"] + ROUNDING,
-         f"{where}: more fragments, {amount}, than cards are free")
+         f"{where}: the fragments {amount} are more than the free compute")
     need(0 <= rate <= 100 + ROUNDING, f"{where}: fragmentation rate is {rate}")
 
 
 def check_decisions(result):
     for seed in result["seeds"]:
-        need(seed["decisions"] > 0, f"seed {seed['seed']}: nothing was decided")
+        need(seed["decisions"] > 0, f"seed {seed['seed']}: there are no decisions")
         failed = sum(failure["pods"] for failure in seed["failures"])
         need(0 <= failed <= seed["decisions"],
              f"seed {seed['seed']}: {failed} of {seed['decisions']} decisions failed")
         need(all(failure["pods"] >= 0 and failure["gpus"] >= 0 for failure in seed["failures"]),
-             f"seed {seed['seed']}: fewer than no pod failed")
+             f"seed {seed['seed']}: the number of failures is negative")
         need(seed["us_per_decision"] > 0, f"seed {seed['seed']}: no time per decision")
 
 
@@ -157,7 +158,7 @@ def check_shares(result):
     for seed in result["seeds"]:
         for name in SHARES:
             need(0 <= seed[name] <= 100, f"seed {seed['seed']}: {name} is {seed[name]}")
-        need(seed["allocation"] > 0, f"seed {seed['seed']}: nothing was held")
+        need(seed["allocation"] > 0, f"seed {seed['seed']}: nothing was allocated")
 
 
 DEPARTURE_CHECKS = [("expected keys", check_departures_keys), ("every number finite", check_finite),
@@ -208,7 +209,7 @@ def read(path):
 
 
 def run_check(check, result):
-    """What is wrong, or nothing. A value of another type than expected is wrong, too."""
+    """Returns an error message or an empty string. A value of another type is an error as well."""
     try:
         check(result)
     except Broken as broken:
@@ -219,7 +220,7 @@ def run_check(check, result):
 
 
 def outcomes_of(path, checks):
-    """Pairs of what was checked and what is wrong with it."""
+    """Returns pairs of the name of a check and its error message."""
     try:
         result = read(path)
     except Broken as broken:
@@ -255,7 +256,7 @@ def main(arguments):
     checks = {"trace": TRACE_CHECKS, "departures": DEPARTURE_CHECKS,
               "latency": LATENCY_CHECKS}.get(kind)
     if checks is None or not paths:
-        print("check.py: want trace, departures or latency FILE..., or same FILE FILE",
+        print("check.py: expected trace, departures or latency FILE..., or same FILE FILE",
               file=sys.stderr)
         return 2
     return report([outcome for path in paths for outcome in outcomes_of(path, checks)])

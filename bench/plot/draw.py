@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Draws what bench/run.sh measured, as SVG: draw.py --results DIR --out DIR."""
+"""Draws the results of bench/run.sh as SVG plots: draw.py --results DIR --out DIR."""
 import argparse
 import pathlib
 import sys
 
 import style
-from results import LABELS, OURS, Everything, Unusable, main_trace, published_traces
+from results import LABELS, EQUILIBRIUM, Everything, Unusable, main_trace, published_traces
 from style import WIDTH, look_of, pyplot
 
 SERVERS = {"naive": "plain loop", "echo": "echo, the same bytes"}
-SHOWN_FROM = 80  # percent arrived; before that all but the weakest place every pod
+SHOWN_FROM = 80  # percent arrived; below it almost all policies place every pod
 LINES_END = 130
 TOP = 98.5
 
 
 def draw_lines(axes, placement, trace, figure, first):
-    """One line per policy over arrived workload. Where they end, for labels."""
+    """Draws one line per policy over arrived workload. Returns the ends of the lines for labels."""
     ends = []
     for policy in placement.policies(trace):
         arrived, values = placement.curve(trace, policy, figure)
@@ -62,7 +62,7 @@ def draw_fragmentation(everything):
 
 
 def draw_policies(everything):
-    """Bars: the mean over the traces; a mark where the authors published the same."""
+    """Draws bars with the mean over the traces, and marks for the published results."""
     placement, published = everything.placement, everything.published
     traces = published_traces(placement)
     policies = [policy for policy in LABELS if all(placement.has(t, policy) for t in traces)]
@@ -70,9 +70,9 @@ def draw_policies(everything):
     for row, policy in enumerate(policies):
         mean = sum(placement.mean(t, policy, 100) for t in traces) / len(traces)
         axes.barh(row, mean, color=look_of(policy)["color"], height=0.68,
-                  alpha=1 if policy == OURS else 0.75)
+                  alpha=1 if policy == EQUILIBRIUM else 0.75)
         axes.annotate(f"{mean:.2f}", (mean, row), xytext=(5, 0), textcoords="offset points",
-                      va="center", fontsize=9.5, fontweight="bold" if policy == OURS else "normal")
+                      va="center", fontsize=9.5, fontweight="bold" if policy == EQUILIBRIUM else "normal")
         if all(published.has(t, policy) for t in traces):
             there = sum(published.mean(t, policy, 100) for t in traces) / len(traces)
             axes.plot(there, row, marker="|", markersize=15, markeredgewidth=2, color=style.INK,
@@ -88,20 +88,20 @@ def draw_policies(everything):
 
 
 def draw_traces(everything):
-    """A mark per policy and trace, ours and FGD joined."""
+    """Draws a mark for each policy and trace, and a line between equilibrium and FGD."""
     placement = everything.placement
     traces = placement.traces()
     height = 0.32 * len(traces) + 1.6
     figure, axes = pyplot.subplots(figsize=(WIDTH, height))
     for row, trace in enumerate(traces):
-        if placement.has(trace, OURS) and placement.has(trace, "fgd"):
-            axes.plot([placement.mean(trace, "fgd", 100), placement.mean(trace, OURS, 100)],
-                      [row, row], color=look_of(OURS)["color"], linewidth=2.2, alpha=0.5)
+        if placement.has(trace, EQUILIBRIUM) and placement.has(trace, "fgd"):
+            axes.plot([placement.mean(trace, "fgd", 100), placement.mean(trace, EQUILIBRIUM, 100)],
+                      [row, row], color=look_of(EQUILIBRIUM)["color"], linewidth=2.2, alpha=0.5)
     for policy in LABELS:
         having = [(placement.mean(trace, policy, 100), row) for row, trace in enumerate(traces)
                   if placement.has(trace, policy)]
         look = {**look_of(policy), "linestyle": ""}
-        size = {OURS: 12, "fgd": 7.5}.get(policy, 5.5)
+        size = {EQUILIBRIUM: 12, "fgd": 7.5}.get(policy, 5.5)
         if having:
             axes.plot(*zip(*having), **look, markersize=size, markeredgecolor="white",
                       markeredgewidth=0.5, label=LABELS[policy])
@@ -119,7 +119,7 @@ def steady(row, verb):
 
 
 def latency_lines(rows, verb):
-    """By name: nodes, p50 and p99 in milliseconds; with the fewest threads measured."""
+    """Returns nodes, p50 and p99 in milliseconds by server, for the smallest number of threads."""
     rows = [row for row in rows if steady(row, verb)]
     threads = min((row["threads"] for row in rows), default=0)
     lines = {}
@@ -154,7 +154,7 @@ def draw_latency(everything):
 
 
 def wanted(everything):
-    """Names of plots, and what draws them, for what was measured."""
+    """Yields the names of the plots that have results, and their functions."""
     if everything.placement.traces():
         yield "allocation", draw_allocation
         yield "fragmentation", draw_fragmentation
@@ -166,7 +166,7 @@ def wanted(everything):
 
 def main():
     flags = argparse.ArgumentParser(description=__doc__)
-    flags.add_argument("--results", required=True, help="folder that bench/run.sh filled")
+    flags.add_argument("--results", required=True, help="folder of the results of bench/run.sh")
     flags.add_argument("--out", required=True, type=pathlib.Path, help="folder for the plots")
     flags = flags.parse_args()
     style.setup()

@@ -1,17 +1,17 @@
-"""What bench/run.sh measured, and what others published, as values for tables and plots."""
+"""The results of bench/run.sh and published results, as values for tables and plots."""
 import csv
 import json
 import pathlib
 import statistics
 
-OURS = "equilibrium"
-# From the weakest to ours, as tables and legends list them.
+EQUILIBRIUM = "equilibrium"
+# The order of policies in tables and legends.
 LABELS = {
     "random": "Random", "spread": "Spread", "binpack": "Binpack", "dotprod": "DotProd",
     "clustering": "GPU Clustering", "packing": "GPU Packing", "bestfit": "BestFit", "fgd": "FGD",
-    OURS: "Equilibrium (default)",
+    EQUILIBRIUM: "Equilibrium (default)",
 }
-# Those that the authors of FGD published results for.
+# The traces with published results of FGD.
 PUBLISHED_TRACES = [
     "default", "cpu050", "cpu100", "cpu200", "cpu250", "gpushare40", "gpushare60", "gpushare80",
     "gpushare100", "gpuspec10", "gpuspec20", "gpuspec25", "gpuspec33", "multigpu20", "multigpu30",
@@ -24,7 +24,7 @@ PUBLISHED_FILE = pathlib.Path(__file__).resolve().parents[1] / "published.csv"
 
 
 class Unusable(Exception):
-    """Says which file cannot be used, and why."""
+    """The message says which file cannot be used, and why."""
 
 
 def read_json(path):
@@ -35,7 +35,7 @@ def read_json(path):
 
 
 class Placements:
-    """One folder of results of mgpu-sim trace, TRACE.POLICY.json each."""
+    """A folder with results of mgpu-sim trace in files TRACE.POLICY.json."""
 
     def __init__(self, folder):
         self._results = {}
@@ -47,7 +47,7 @@ class Placements:
         return (trace, policy) in self._results
 
     def traces(self):
-        """Those with published results first, as PUBLISHED_TRACES has them."""
+        """Returns the traces; those in PUBLISHED_TRACES come first."""
         found = {trace for trace, _ in self._results}
         known = [trace for trace in PUBLISHED_TRACES if trace in found]
         return known + sorted(found - set(known))
@@ -68,7 +68,7 @@ class Placements:
         return statistics.fmean(seed["us_per_decision"] for seed in self.of(trace, policy)["seeds"])
 
     def curve(self, trace, policy, figure):
-        """Percent arrived, and the seeds' mean of a figure there."""
+        """Returns percentages of arrived workload, and the mean of the seeds for each."""
         at = {}
         for seed in self.of(trace, policy)["seeds"]:
             for point in seed["curve"]:
@@ -81,7 +81,8 @@ class Placements:
         return values[arrived.index(percent)]
 
     def failures(self, trace, policy):
-        """Pods that fitted nowhere, and the cards they asked for: mean of the seeds, by size."""
+        """Returns the number of rejected pods and of their requested cards by size, as means of the
+        seeds."""
         seeds = self.of(trace, policy)["seeds"]
         sums = {}
         for seed in seeds:
@@ -97,13 +98,13 @@ def main_trace(placement):
 
 
 def published_traces(placement):
-    """Those measured among the published ones, or all where there is none of these."""
+    """Returns the measured traces with published results, or all traces if there are none."""
     traces = placement.traces()
     return [trace for trace in traces if trace in PUBLISHED_TRACES] or traces
 
 
 class Published:
-    """published.csv: mean and standard deviation of ten seeds, in percent."""
+    """The values of published.csv: mean and standard deviation of ten seeds, in percent."""
 
     def __init__(self, path=PUBLISHED_FILE):
         with open(path, encoding="utf-8", newline="") as file:
@@ -123,7 +124,7 @@ class Published:
 
 
 class Everything:
-    """A folder that bench/run.sh filled; parts that were not measured are empty."""
+    """All results in a folder of bench/run.sh. Parts that were not measured are empty."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -131,9 +132,9 @@ class Everything:
             raise Unusable(f"--results: {folder} is not a folder")
         self.placement = Placements(self.folder / "placement")
         self.random_ties = Placements(self.folder / "random-ties")
-        self.by_defaults = Placements(self.folder / "plain-by-defaults")
+        self.by_defaults = Placements(self.folder / "non-gpu-by-defaults")
         self.card_memory = Placements(self.folder / "card-memory")
-        # By load; the trace's results have shares in place of ratios.
+        # By load. These results have other members than those without departures.
         self.departures = {load: Placements(self.folder / f"departures-{load}") for load in LOADS}
         self.timing = Placements(self.folder / "timing")
         self.published = Published()

@@ -1,11 +1,11 @@
-"""How the plots look: dark on white, wide as a page on the web, colours that colour-blind readers
-can tell apart (Okabe and Ito), and always a second cue: line style or marker."""
+"""The style of the plots: dark lines on white, the width of a web page, colours that colour-blind
+readers can distinguish (Okabe and Ito), and different line styles or markers."""
 import matplotlib
 
 matplotlib.use("svg")
 from matplotlib import pyplot  # noqa: E402
 
-from results import OURS  # noqa: E402
+from results import EQUILIBRIUM  # noqa: E402
 
 WIDTH = 9.0  # inches
 INK = "#1a1a1a"
@@ -17,7 +17,7 @@ LOOKS = {
     "binpack": ("#6b4c9a", (0, (4, 1.2, 1, 1.2)), "P"), "dotprod": ("#56b4e9", "--", "s"),
     "clustering": ("#e69f00", "-.", "D"), "packing": ("#cc79a7", (0, (5, 1.5)), "X"),
     "bestfit": ("#009e73", (0, (3, 1, 1, 1)), "h"), "fgd": ("#0072b2", "-", "o"),
-    OURS: ("#d55e00", "-", "*"),
+    EQUILIBRIUM: ("#d55e00", "-", "*"),
     "extender": ("#d55e00", "-", "o"), "echo": ("#0072b2", "--", "s"),
     "naive": ("#595959", ":", "^"),
 }
@@ -26,13 +26,13 @@ OTHER = ("#595959", "-", "o")
 
 def look_of(name):
     colour, line, marker = LOOKS.get(name, OTHER)
-    strong = name in (OURS, "extender")
+    strong = name in (EQUILIBRIUM, "extender")
     return {"color": colour, "linestyle": line, "marker": marker,
             "linewidth": 2.6 if strong else 1.6, "zorder": 3 if strong else 2}
 
 
 def setup():
-    """Equal results give equal bytes: ids are hashed with a fixed salt, and there is no date."""
+    """Sets options so that equal results give equal bytes: IDs have a fixed salt, there is no date."""
     matplotlib.rcParams.update({
         "svg.hashsalt": "mgpu", "svg.fonttype": "path", "path.simplify": True,
         "font.family": "DejaVu Sans", "font.size": 10.5, "axes.titlesize": 11.5,
@@ -49,13 +49,13 @@ def save(figure, path):
     figure.savefig(path, format="svg", bbox_inches="tight", pad_inches=0.12,
                    metadata={"Date": None, "Creator": "mgpu bench"})
     pyplot.close(figure)
-    # The library ends some lines with blanks.
+    # The library writes spaces at the end of some lines.
     text = path.read_text(encoding="utf-8")
     path.write_text("".join(line.rstrip() + "\n" for line in text.splitlines()), encoding="utf-8")
 
 
 def apart(values, least):
-    """Moves values just as far as it takes that neighbours are `least` apart; keeps their order."""
+    """Moves values until the distance of neighbours is at least `least`; keeps their order."""
     order = sorted(range(len(values)), key=lambda index: values[index])
     placed = list(values)
     for _ in range(200):
@@ -68,10 +68,11 @@ def apart(values, least):
 
 
 def label_ends(axes, ends, height):
-    """Names lines where they end. ends: (x, y, text, colour); height: of a label, in units of y."""
+    """Adds labels at the ends of lines. `ends` has (x, y, text, colour); `height` is the height of a
+    label in units of y."""
     for (x, y, text, colour), at in zip(ends, apart([end[1] for end in ends], height)):
         axes.annotate(text, (x, y), xytext=(x + 1.5, at), textcoords="data", va="center",
                       fontsize=9.5, color=INK, annotation_clip=False,
-                      fontweight="bold" if colour == LOOKS[OURS][0] else "normal",
+                      fontweight="bold" if colour == LOOKS[EQUILIBRIUM][0] else "normal",
                       arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 1,
                                   "shrinkA": 0, "shrinkB": 0})

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Fills the tables of a page from what bench/run.sh measured; no figure of it is typed by hand.
+"""Writes the tables of a page from the results of bench/run.sh.
 
     tables.py --results DIR --template PAGE --page PAGE
 
-What stands between "<!-- begin NAME -->" and "<!-- end NAME -->" is replaced by the table NAME.
+The text between "<!-- begin NAME -->" and "<!-- end NAME -->" is replaced by the table NAME.
 """
 import argparse
 import pathlib
@@ -11,17 +11,17 @@ import re
 import statistics
 import sys
 
-from results import (ARRIVED, LABELS, LOADS, OURS, PUBLISHED_TRACES, Everything, Unusable,
+from results import (ARRIVED, LABELS, LOADS, EQUILIBRIUM, PUBLISHED_TRACES, Everything, Unusable,
                      main_trace, published_traces)
 
 NOT_MEASURED = "Not measured."
 SHOWN_AT = (50, 75, 90, 100, 130)
-# Of failures; others are numbers of cards.
+# Names of sizes in the table of failures. Other sizes are numbers of cards.
 SIZES = {"none": "no card", "share": "a share", "1": "1 card"}
 
 
 def table(head, rows):
-    """The first column to the left, the others to the right."""
+    """A Markdown table. The first column is aligned to the left, the others to the right."""
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
@@ -32,7 +32,7 @@ def signed(number):
 
 
 def spread(placement, trace, policy, arrived):
-    """Mean and standard deviation of the seeds."""
+    """Formats the mean and standard deviation of the seeds."""
     return (f"{placement.mean(trace, policy, arrived):.2f} ± "
             f"{placement.deviation(trace, policy, arrived):.2f}")
 
@@ -42,8 +42,8 @@ def three(mean):
 
 
 def cards(everything, trace, points):
-    """Points of percent as a number of cards."""
-    return f"{round(points / 100 * everything.placement.of(trace, OURS)['cards']):+d}".replace(
+    """Converts percentage points to a number of cards."""
+    return f"{round(points / 100 * everything.placement.of(trace, EQUILIBRIUM)['cards']):+d}".replace(
         "-", "−")
 
 
@@ -52,18 +52,18 @@ def counted(traces):
 
 
 def compared(everything):
-    """Traces with ours and with published results."""
+    """Returns the traces with results of equilibrium and with published results of FGD."""
     return [trace for trace in everything.placement.traces()
-            if everything.placement.has(trace, OURS) and everything.published.has(trace, "fgd")]
+            if everything.placement.has(trace, EQUILIBRIUM) and everything.published.has(trace, "fgd")]
 
 
 def gain(everything, trace, arrived):
-    return (everything.placement.mean(trace, OURS, arrived)
+    return (everything.placement.mean(trace, EQUILIBRIUM, arrived)
             - everything.published.mean(trace, "fgd", arrived))
 
 
 def disagreements(everything):
-    """How far each policy is from its published value at 100, with where."""
+    """Returns the difference of each policy from its published value at 100, for each trace."""
     here, there = everything.placement, everything.published
     return [(here.mean(trace, policy, 100) - there.mean(trace, policy, 100), policy, trace)
             for trace in here.traces() for policy in here.policies(trace)
@@ -80,15 +80,15 @@ def summary(everything):
     if "default" in traces:
         points = gain(everything, "default", 100)
         rows.append(["default trace, 100 % arrived",
-                     spread(everything.placement, "default", OURS, 100),
+                     spread(everything.placement, "default", EQUILIBRIUM, 100),
                      f"{signed(points)} ({cards(everything, 'default', points)} cards)"])
     rows.append([f"mean of {counted(traces)}, 100 % arrived",
-                 f"{statistics.fmean(everything.placement.mean(t, OURS, 100) for t in traces):.2f}",
+                 f"{statistics.fmean(everything.placement.mean(t, EQUILIBRIUM, 100) for t in traces):.2f}",
                  signed(statistics.fmean(gain(everything, t, 100) for t in traces))])
     for arrived in (100, 130):
         least = min(traces, key=lambda trace: gain(everything, trace, arrived))
         rows.append([f"smallest gain of a trace, {arrived} % arrived ({least})",
-                     spread(everything.placement, least, OURS, arrived),
+                     spread(everything.placement, least, EQUILIBRIUM, arrived),
                      signed(gain(everything, least, arrived))])
     return table(["", "allocated, %", "points over published FGD"], rows)
 
@@ -129,7 +129,7 @@ def traces_with_published(everything):
     for trace in compared(everything):
         points = gain(everything, trace, 100)
         rows.append([trace, three(lambda at: everything.published.mean(trace, "fgd", at)),
-                     three(lambda at: everything.placement.mean(trace, OURS, at)),
+                     three(lambda at: everything.placement.mean(trace, EQUILIBRIUM, at)),
                      signed(points), cards(everything, trace, points)])
     head = ["trace", "FGD, published: 95 / 100 / 130", "Equilibrium: 95 / 100 / 130",
             "points at 100", "cards"]
@@ -139,10 +139,10 @@ def traces_with_published(everything):
 def traces_without_published(everything):
     here = everything.placement
     rows = [[trace, three(lambda at: here.mean(trace, "fgd", at)),
-             three(lambda at: here.mean(trace, OURS, at)),
-             signed(here.mean(trace, OURS, 100) - here.mean(trace, "fgd", 100))]
+             three(lambda at: here.mean(trace, EQUILIBRIUM, at)),
+             signed(here.mean(trace, EQUILIBRIUM, 100) - here.mean(trace, "fgd", 100))]
             for trace in here.traces() if trace not in PUBLISHED_TRACES
-            and here.has(trace, OURS) and here.has(trace, "fgd")]
+            and here.has(trace, EQUILIBRIUM) and here.has(trace, "fgd")]
     head = ["trace", "FGD, here: 95 / 100 / 130", "Equilibrium: 95 / 100 / 130", "points at 100"]
     return table(head, rows) if rows else NOT_MEASURED
 
@@ -206,7 +206,7 @@ def failures_cell(pods_and_cards):
 
 
 def conditions(everything):
-    """The same pods under other conditions."""
+    """The table of the same pods under other conditions."""
     here = everything.placement
     others = (everything.random_ties, everything.card_memory, everything.by_defaults)
     if not all(one.traces() for one in (here, *others)):
@@ -220,7 +220,7 @@ def conditions(everything):
 
 
 def departures(everything):
-    """Held on average, and of what was asked for the share that found no place."""
+    """The table of the mean allocation and the rejected part of the requests."""
     first = everything.departures[LOADS[0]]
     if not first.traces():
         return NOT_MEASURED
@@ -252,7 +252,7 @@ def latency(everything):
 
 
 def setting_of(row):
-    """What rows that are compared have in common; binds a second are a result."""
+    """Returns the members that are equal in compared rows. The load of bind is a result."""
     load = "" if row["verb"] == "bind" else row["load"]
     return row["verb"], row["form"], load, row["threads"], row["nodes"]
 
@@ -296,14 +296,14 @@ TABLES = {
 # --- the page -------------------------------------------------------------------------------------
 
 def fill(page, make):
-    """The page with what make(name) says between its markers. Errors: a marker without its other
-    half, a name that there is no table for."""
+    """Returns the page with make(name) between the markers of each name. Errors: a marker has no
+    counterpart, or there is no table of the name."""
     for kind, other in (("begin", "end"), ("end", "begin")):
         for name in re.findall(rf"<!-- {kind} ([\w-]+) -->", page):
             if name not in TABLES:
                 raise Unusable(f"<!-- {kind} {name} -->: there is no such table")
             if any(page.count(f"<!-- {one} {name} -->") != 1 for one in (kind, other)):
-                raise Unusable(f"<!-- {kind} {name} -->: wants to stand once, with its {other}")
+                raise Unusable(f"<!-- {kind} {name} -->: expected exactly one, with its {other}")
     return re.sub(r"(<!-- begin ([\w-]+) -->\n).*?(<!-- end \2 -->)",
                   lambda found: f"{found[1]}{make(found[2])}\n{found[3]}", page, flags=re.DOTALL)
 
@@ -311,9 +311,9 @@ def fill(page, make):
 def main():
     flags = argparse.ArgumentParser(description=__doc__,
                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    flags.add_argument("--results", required=True, help="folder that bench/run.sh filled")
+    flags.add_argument("--results", required=True, help="folder of the results of bench/run.sh")
     flags.add_argument("--template", required=True, type=pathlib.Path, help="page with markers")
-    flags.add_argument("--page", required=True, type=pathlib.Path, help="where the filled one goes")
+    flags.add_argument("--page", required=True, type=pathlib.Path, help="output file")
     flags = flags.parse_args()
     try:
         everything = Everything(flags.results)

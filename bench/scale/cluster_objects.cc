@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Nodes come in groups of four, and so do the pods that fill them.
+// Nodes and their pods form groups of four nodes.
 constexpr std::size_t kGroupNodes = 4;
 constexpr std::size_t kGroupPods = kGroupNodes * kPodsPerNode;
 
@@ -19,7 +19,7 @@ std::string uid_of(const char* kind, std::size_t number) {
   return std::string(kind) + "-0000-4000-8000-" + digits;
 }
 
-// What the API server keeps of who wrote which field: present in every object, read by nobody here.
+// The managed fields, which every object has and no program here reads.
 Json managed_fields() {
   Json fields = Json::object();
   for (int i = 0; i < 24; ++i)
@@ -72,7 +72,7 @@ std::string node_name(std::size_t number) {
   return "gpu-node-" + std::to_string(number);
 }
 
-PodPlace place_of_pod(std::size_t number) {
+PodLocation location_of_pod(std::size_t number) {
   const std::size_t first = number / kGroupPods * kGroupNodes;
   const std::size_t pod = number % kGroupPods;
   if (pod < 16) return {first, pod / 2};
@@ -100,16 +100,16 @@ std::string node_object(std::size_t number) {
 }
 
 std::string pod_object(std::size_t number) {
-  const auto [node, card] = place_of_pod(number);
-  Json asked = amounts(contract(), kPodCore, kPodMemoryMiB);
-  const Json limits = asked;
-  asked["cpu"] = "4";
-  asked["memory"] = "16Gi";
+  const auto [node, card] = location_of_pod(number);
+  Json requested = amounts(contract(), kPodCore, kPodMemoryMiB);
+  const Json limits = requested;
+  requested["cpu"] = "4";
+  requested["memory"] = "16Gi";
   const std::string name = "train-" + std::to_string(number);
   const Json container = {{"name", "app"},
                           {"image", "registry.example/team/image-1:v1.2.3"},
                           {"args", {"--epochs", "100", "--data", "/data", "--model", "/model"}},
-                          {"resources", {{"limits", limits}, {"requests", asked}}},
+                          {"resources", {{"limits", limits}, {"requests", requested}}},
                           {"volumeMounts", {{{"name", "data"}, {"mountPath", "/data"}}}}};
   return Json{
       {"apiVersion", "v1"},

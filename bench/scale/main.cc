@@ -1,6 +1,6 @@
-// mgpu-scale-server: the in-memory API server over HTTP with a cluster of a given size in it, for
-// bench/scale.sh to point a real extender at. Nothing changes in it, so a watch is a request that
-// is answered with no events when its time is over.
+// mgpu-scale-server: the in-memory API server over HTTP with a cluster of a given size, for the
+// extender that bench/scale.sh starts. The cluster does not change, so a watch gets no events and
+// ends after its timeout.
 
 #include <csignal>
 #include <cstdio>
@@ -63,7 +63,7 @@ int serve(const Flags& flags, const sigset_t& signals) {
   mgpu::AsioExecutor executor;
   mgpu::kube::MemoryApiServer server(executor, {});
   if (!fill(server, flags)) {
-    std::fputs("mgpu-scale-server: an object was refused by the in-memory API server\n", stderr);
+    std::fputs("mgpu-scale-server: the in-memory API server rejected an object\n", stderr);
     return 1;
   }
   mgpu::http::ServerOptions options;
@@ -86,10 +86,11 @@ int serve(const Flags& flags, const sigset_t& signals) {
 
 int main(int argc, char** argv) {
   Flags flags;
-  mgpu::Options options("mgpu-scale-server", "An API server with a cluster of a given size.", "");
-  options.add_number("nodes", "how many nodes of 8 cards", flags.nodes, 1, 50'000);
-  options.add_number("pods", "how many pods of half a card", flags.pods, 0, 800'000);
-  options.add_number("port", "on 127.0.0.1; 0 = any free one, printed", flags.port, 0, 65535);
+  mgpu::Options options("mgpu-scale-server", "Serves a cluster of a given size.", "");
+  options.add_number("nodes", "number of nodes with 8 cards", flags.nodes, 1, 50'000);
+  options.add_number("pods", "number of pods with half a card", flags.pods, 0, 800'000);
+  options.add_number("port", "port on 127.0.0.1, which is printed; 0 = any free port", flags.port,
+                     0, 65535);
   const mgpu::ParsedOptions parsed = options.parse(argc, argv);
   std::fputs(parsed.print.c_str(), parsed.exit_code == 0 ? stdout : stderr);
   if (!parsed.run) return parsed.exit_code;

@@ -1,4 +1,4 @@
-// One HTTP call and its answer, waited for. For the simulator's own thread, never for an executor.
+// Blocking HTTP calls. REQUIRES: they are not made on the thread of an executor.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ kube::Response call(kube::Transport& transport, kube::Request request);
 kube::Request get(const std::string& target);
 kube::Request post_json(const std::string& target, std::string body);
 
-// The body, or one sentence: what was asked and what came back.
+// The body of the response. Error: the call failed, or the status is not 2xx.
 Result<std::string> body_of(const kube::Request& request, const kube::Response& response);
 
 }  // namespace mgpu::sim

@@ -17,6 +17,7 @@
 #include "bench/sim/examples.h"
 #include "bench/sim/picture.h"
 #include "bench/sim/scheduler.h"
+#include "bench/sim/svg.h"
 #include "common/kube/client.h"
 #include "common/kube/object_json.h"
 #include "common/kube/request.h"
@@ -27,13 +28,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Of the nodes where a waiting pod does not fit, card by card.
+// Lines about single cards that are shown for one pending pod.
 constexpr std::size_t kDetailLinesMax = 12;
 
 struct PodState {
   PodRef ref;
   std::string json;    // as the API server has it
-  std::string reason;  // why it waits
+  std::string reason;  // why it is pending
   std::vector<std::string> details;
 };
 
@@ -48,14 +49,14 @@ class Demo {
         settings_(settings),
         contract_(contract),
         scheduler_(cluster.api_server(), cluster.extender_client(), contract, kUrlPrefix),
-        live_(!settings.json && isatty(STDOUT_FILENO) == 1) {}
+        live_(settings.output == DemoOutput::kScreen && isatty(STDOUT_FILENO) == 1) {}
 
   Result<void> create_objects() {
     for (const std::string& node : settings_.manifests.nodes)
       if (auto made = create("/api/v1/nodes", node); !made) return made.error();
     for (const std::string& pod : settings_.manifests.pods) {
-      const std::string space = Json::parse(pod)["metadata"].value("namespace", "default");
-      auto made = create("/api/v1/namespaces/" + space + "/pods", pod);
+      const std::string name_space = Json::parse(pod)["metadata"].value("namespace", "default");
+      auto made = create("/api/v1/namespaces/" + name_space + "/pods", pod);
       if (!made) return made.error();
       auto read = kube::read_pod(*made);
       if (!read) return read.error();
@@ -78,9 +79,19 @@ class Demo {
   }
 
   void print() {
-    if (settings_.json) return print_json();
-    if (live_) std::fputs("\x1b[H\x1b[2J", stdout);
-    std::fputs(screen().c_str(), stdout);
+    std::string text;
+    switch (settings_.output) {
+      case DemoOutput::kScreen:
+        text = (live_ ? "\x1b[H\x1b[2J" : "") + screen();
+        break;
+      case DemoOutput::kJson:
+        text = json();
+        break;
+      case DemoOutput::kSvg:
+        text = draw_svg(picture());
+        break;
+    }
+    std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
   }
 
@@ -91,7 +102,8 @@ class Demo {
     return std::move(response.body);
   }
 
-  // Highest priority first, then in the file's order, like the scheduler's queue.
+  // Indices of the pending pods, highest priority first and then in the order of the file, like
+  // kube-scheduler's queue.
   std::vector<std::size_t> queue() const {
     std::vector<std::pair<std::int64_t, std::size_t>> order;
     for (std::size_t i = 0; i < pods_.size(); ++i)
@@ -111,7 +123,7 @@ class Demo {
     return {};
   }
 
-  // Card by card, from the extender's own explanation.
+  // Adds the extender's explanation for each card.
   void explain(PodState& pod) {
     auto answer =
         call(cluster_.extender_client(),
@@ -154,7 +166,7 @@ class Demo {
            draw(picture(), isatty(STDOUT_FILENO) == 1);
   }
 
-  // As much as the terminal holds: what scrolls off would be drawn again and again.
+  // Cuts the text to the height of the terminal, so that it does not scroll.
   void show_live() {
     winsize window{};
     const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_row > 1;
@@ -169,7 +181,7 @@ class Demo {
     std::this_thread::sleep_for(settings_.interval);
   }
 
-  void print_json() const {
+  std::string json() const {
     Json all = Json::array();
     for (const PodState& pod : pods_) {
       auto read = kube::read_pod(pod.json);
@@ -182,8 +194,7 @@ class Demo {
       for (const auto& [key, value] : read->metadata.annotations)
         all.back()["annotations"][key] = value;
     }
-    std::printf("%s\n", all.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
-    std::fflush(stdout);
+    return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
 
   EmbeddedCluster& cluster_;
@@ -194,10 +205,10 @@ class Demo {
   std::vector<PodState> pods_;
 };
 
-void print_what_to_try(std::uint16_t port, bool json) {
+void print_what_to_try(std::uint16_t port, DemoOutput output) {
   const std::string base = "http://127.0.0.1:" + std::to_string(port);
   const std::string text =
-      "\nThe extender stays up. Try, in another terminal:\n"
+      "\nThe extender keeps running. Try in another terminal:\n"
       "  curl -s '" +
       base +
       "/inspect/cluster'\n"
@@ -214,12 +225,12 @@ void print_what_to_try(std::uint16_t port, bool json) {
       "\"a\", "
       "\"resources\": {\"limits\": {\"vke.volcengine.com/mgpu-core\": \"30\", "
       "\"vke.volcengine.com/mgpu-memory\": \"1024\"}}}]}}, \"NodeNames\": [\"v100-a\"]}'\n"
-      "Ctrl-C ends it.\n";
-  std::fputs(text.c_str(), json ? stderr : stdout);
+      "Ctrl-C stops it.\n";
+  std::fputs(text.c_str(), output == DemoOutput::kScreen ? stdout : stderr);
   std::fflush(stdout);
 }
 
-// Blocked in every thread from here on, so that only sigwait sees them.
+// Blocks these signals in this thread and in all threads that it starts. sigwait receives them.
 sigset_t block_stop_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -255,7 +266,7 @@ Result<void> run_demo(const DemoSettings& settings) {
   if (auto scheduled = demo.schedule_all(); !scheduled) return scheduled;
   demo.print();
   if (!settings.serve) return {};
-  print_what_to_try(cluster.port(), settings.json);
+  print_what_to_try(cluster.port(), settings.output);
   int signal = 0;
   sigwait(&signals, &signal);
   return {};

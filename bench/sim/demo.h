@@ -1,5 +1,5 @@
-// The main job on an embedded cluster: the real extender on a loopback port over the in-memory API
-// server, and a scheduler loop that asks it over HTTP to place every pending pod.
+// The demo: the real extender on a loopback port with the in-memory API server, and a scheduler
+// that calls it over HTTP for every pending pod.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,25 @@
 
 namespace mgpu::sim {
 
+enum class DemoOutput : std::uint8_t { kScreen, kJson, kSvg };
+
 struct DemoSettings {
   Manifests manifests;
   std::string policy;  // the extender's default policy
   std::string resource_domain;
   std::int64_t min_memory_mib = 256;
-  std::uint16_t port = 0;  // of the extender, on 127.0.0.1; 0 = any free one
-  Duration interval{0};    // between two pods, for people who watch
-  bool json = false;       // one JSON array on standard output instead of the screen
-  bool serve = false;      // stay until SIGINT or SIGTERM
+  std::uint16_t port = 0;  // of the extender, on 127.0.0.1; 0 = any free port
+  Duration interval{0};    // pause after each pod when standard output is a terminal
+  DemoOutput output = DemoOutput::kScreen;
+  bool serve = false;  // keep the extender running until SIGINT or SIGTERM
 };
 
-// The manifests that ship (deploy/examples), for those who name none.
+// The nodes and pods of deploy/examples.
 Result<Manifests> embedded_nodes();
 Result<Manifests> embedded_pods();
 
-// Prints to standard output; returns when done. Errors: the extender could not start, a manifest
-// was refused by the API server, a verb did not answer.
+// Schedules all pods and prints the result to standard output. Errors: the extender could not
+// start, the API server rejected a manifest, a call of the extender failed.
 Result<void> run_demo(const DemoSettings& settings);
 
 }  // namespace mgpu::sim

@@ -1,5 +1,5 @@
-// The in-memory API server and the real extender over it, in this process, with an HTTP client that
-// reaches the extender as kube-scheduler would.
+// The in-memory API server and the real extender in this process, and an HTTP client of the
+// extender.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace mgpu::sim {
 
 inline constexpr const char* kUrlPrefix = "/mgpu";
 
-// One thread at a time.
+// Not thread-safe.
 class EmbeddedCluster {
  public:
   EmbeddedCluster();
@@ -22,11 +22,11 @@ class EmbeddedCluster {
   EmbeddedCluster(const EmbeddedCluster&) = delete;
   EmbeddedCluster& operator=(const EmbeddedCluster&) = delete;
 
-  // Starts the extender on 127.0.0.1:`port` (0 = any free one) and waits until it is ready.
+  // Starts the extender on 127.0.0.1:`port` (0 = any free port) and waits until it is ready.
   Result<void> start(extender::Settings settings, std::uint16_t port);
 
   kube::Transport& api_server() { return api_server_; }
-  // REQUIRES, here and below: start() succeeded.
+  // REQUIRES for this function and port(): start() succeeded.
   kube::Transport& extender_client() { return *client_; }
   std::uint16_t port() const { return extender_->port(); }
 

@@ -1,4 +1,4 @@
-// deploy/examples, compiled in.
+// The files of deploy/examples, compiled in.
 #pragma once
 
 #include <string_view>

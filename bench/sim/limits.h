@@ -1,4 +1,4 @@
-// Bounds of what mgpu-sim reads, with their reasons.
+// Limits of the manifests that mgpu-sim reads.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 namespace mgpu::sim {
 
 inline constexpr std::size_t kSimManifestBytesMax = std::size_t{64} << 20;
-// Kubernetes objects nest to some 15 levels.
+// Kubernetes objects have about 15 levels.
 inline constexpr int kSimManifestDepthMax = 64;
 inline constexpr std::size_t kSimManifestValuesMax = 20'000'000;
 inline constexpr std::size_t kSimObjectsMax = 100'000;

@@ -1,4 +1,4 @@
-// mgpu-sim: the real extender over an embedded cluster, and its decisions over a trace.
+// mgpu-sim: runs the extender with an embedded cluster, and its decisions on a trace.
 
 #include <algorithm>
 #include <cstdio>
@@ -28,23 +28,26 @@ struct Flags {
 };
 
 void add_demo_flags(mgpu::Options& demo, Flags& flags) {
-  demo.add_text("nodes", "YAML file of the nodes (Node, List); empty = the embedded example",
+  demo.add_text("nodes", "YAML file with nodes (Node, List); empty = the embedded example",
                 flags.nodes);
   demo.add_text("pods",
-                "YAML file of the pods (Pod, List, Deployment, ...); empty = the embedded example",
+                "YAML file with pods (Pod, List, Deployment, ...); empty = the embedded example",
                 flags.pods);
-  demo.add_choice("output", "screen, or json: one array on standard output", flags.output,
-                  {"screen", "json"});
-  demo.add_flag("serve", "stay up until interrupted, and print what to try with curl", flags.serve);
-  demo.add_number("port", "of the extender on 127.0.0.1; 0 = any free one", flags.port, 0, 65535);
-  demo.add_text("policy", "how cards are chosen where a pod does not say it", flags.policy);
+  demo.add_choice("output",
+                  "format on standard output: text, a JSON array of the pods, or an image",
+                  flags.output, {"screen", "json", "svg"});
+  demo.add_flag("serve", "keep the extender running until interrupted, and print curl commands",
+                flags.serve);
+  demo.add_number("port", "port of the extender on 127.0.0.1; 0 = any free port", flags.port, 0,
+                  65535);
+  demo.add_text("policy", "policy for pods without the annotation mgpu-policy", flags.policy);
   demo.add_text("resource-domain", "domain of resources and annotations", flags.resource_domain);
-  demo.add_number("min-memory-mib", "least memory of one card a share may ask for, in MiB",
+  demo.add_number("min-memory-mib", "minimum memory of one card that a share may request, in MiB",
                   flags.min_memory_mib, 1, 1'000'000);
-  demo.add_duration("interval", "between two pods on a terminal", flags.interval, mgpu::Duration(0),
-                    mgpu::Duration(10'000));
-  demo.add_choice("log-level", "of the extender, on standard error", flags.log_level,
-                  {"debug", "info", "warn", "error", "off"});
+  demo.add_duration("interval", "pause after each pod when standard output is a terminal",
+                    flags.interval, mgpu::Duration(0), mgpu::Duration(10'000));
+  demo.add_choice("log-level", "log level of the extender, which logs to standard error",
+                  flags.log_level, {"debug", "info", "warn", "error", "off"});
   demo.check([&flags]() -> mgpu::Result<void> {
     auto policy = mgpu::extender::find_policy(flags.policy);
     if (!policy) return mgpu::error("--policy: " + policy.error().message);
@@ -54,14 +57,19 @@ void add_demo_flags(mgpu::Options& demo, Flags& flags) {
   });
 }
 
+mgpu::sim::DemoOutput output_of(const std::string& name) {
+  if (name == "json") return mgpu::sim::DemoOutput::kJson;
+  return name == "svg" ? mgpu::sim::DemoOutput::kSvg : mgpu::sim::DemoOutput::kScreen;
+}
+
 mgpu::Result<mgpu::sim::Manifests> load(const Flags& flags) {
   using namespace mgpu::sim;
   auto nodes = flags.nodes.empty() ? embedded_nodes() : read_manifest_file(flags.nodes);
   if (!nodes) return nodes.error();
   auto pods = flags.pods.empty() ? embedded_pods() : read_manifest_file(flags.pods);
   if (!pods) return pods.error();
-  if (nodes->nodes.empty()) return mgpu::error(flags.nodes + " holds no Node");
-  if (pods->pods.empty()) return mgpu::error(flags.pods + " holds no Pod");
+  if (nodes->nodes.empty()) return mgpu::error(flags.nodes + " contains no Node");
+  if (pods->pods.empty()) return mgpu::error(flags.pods + " contains no Pod");
   return Manifests{std::move(nodes->nodes), std::move(pods->pods)};
 }
 
@@ -74,7 +82,7 @@ mgpu::Result<void> run(const Flags& flags) {
                               .min_memory_mib = flags.min_memory_mib,
                               .port = static_cast<std::uint16_t>(flags.port),
                               .interval = flags.interval,
-                              .json = flags.output == "json",
+                              .output = output_of(flags.output),
                               .serve = flags.serve});
 }
 
@@ -90,10 +98,11 @@ mgpu::Result<void> run_trace(const mgpu::trace::CommandFlags& flags) {
 int main(int argc, char** argv) {
   Flags flags;
   mgpu::trace::CommandFlags trace_flags;
-  mgpu::Options options("mgpu-sim", "The mgpu extender over an embedded cluster.", "MGPU_SIM");
-  add_demo_flags(options.add_command("demo", "Place pods on nodes, and watch it."), flags);
+  mgpu::Options options("mgpu-sim", "Runs the mgpu extender with an embedded cluster.", "MGPU_SIM");
+  add_demo_flags(options.add_command("demo", "Schedule pods on nodes and show the result."), flags);
   mgpu::trace::add_command(
-      options.add_command("trace", "Run a trace of pods, and see how full the cards become."),
+      options.add_command("trace",
+                          "Schedule the pods of a trace and report the allocation of cards."),
       trace_flags);
   const mgpu::ParsedOptions parsed = options.parse(argc, argv);
   std::fputs(parsed.print.c_str(), parsed.exit_code == 0 ? stdout : stderr);

@@ -16,16 +16,16 @@ namespace {
 
 using Json = nlohmann::json;
 
-struct Place {
+struct Location {
   const std::string& source;
   int line;  // counted from 1
 };
 
-Error at(const Place& place, const std::string& sentence) {
-  return error(place.source + ":" + std::to_string(place.line) + ": " + sentence);
+Error at(const Location& location, const std::string& sentence) {
+  return error(location.source + ":" + std::to_string(location.line) + ": " + sentence);
 }
 
-// YAML 1.2 core schema for plain scalars; quoted ones are text.
+// Plain scalars follow the core schema of YAML 1.2; quoted scalars are text.
 Json scalar(const YAML::Node& node) {
   const std::string& text = node.Scalar();
   if (node.Tag() == "!") return text;
@@ -40,13 +40,14 @@ Json scalar(const YAML::Node& node) {
   return text;
 }
 
-// Aliases are written out, so the values are counted: a short text may mean very many of them.
-// Json converts from and to anything, so it comes back through `out` and not in a Result.
+// The number of values is limited because aliases are expanded, so that a short text can contain
+// very many values. The result is written to `out`, because Json converts implicitly to and from
+// Result.
 Result<void> to_json(const YAML::Node& node, const std::string& source, int depth,
                      std::size_t& values_left, Json& out) {
-  const Place place{source, node.Mark().line + 1};
-  if (depth > kSimManifestDepthMax) return at(place, "nested too deeply");
-  if (values_left == 0) return at(place, "too many values");
+  const Location location{source, node.Mark().line + 1};
+  if (depth > kSimManifestDepthMax) return at(location, "nested too deeply");
+  if (values_left == 0) return at(location, "too many values");
   --values_left;
   if (node.IsScalar()) {
     out = scalar(node);
@@ -54,7 +55,7 @@ Result<void> to_json(const YAML::Node& node, const std::string& source, int dept
   }
   out = node.IsMap() ? Json::object() : node.IsSequence() ? Json::array() : Json();
   for (const auto& item : node) {
-    if (node.IsMap() && !item.first.IsScalar()) return at(place, "a key is not text");
+    if (node.IsMap() && !item.first.IsScalar()) return at(location, "a key is not text");
     const YAML::Node value = node.IsMap() ? item.second : YAML::Node(item);
     Json& slot = node.IsMap() ? out[item.first.Scalar()] : out.emplace_back();
     if (auto read = to_json(value, source, depth + 1, values_left, slot); !read) return read;
@@ -78,19 +79,19 @@ class Collector {
   explicit Collector(const std::string& source) : source_(source) {}
 
   Result<void> add(const Json& object, int line) {
-    const Place place{source_, line};
+    const Location location{source_, line};
     if (object.is_null()) return {};
-    if (!object.is_object()) return at(place, "a document is not a Kubernetes object");
+    if (!object.is_object()) return at(location, "a document is not a Kubernetes object");
     const std::string kind = text_at(object, "/kind");
     if (kind == "List" || kind == "NodeList" || kind == "PodList") return add_items(object, line);
     if (text_at(object, "/metadata/name").empty())
-      return at(place, "metadata.name of a " + (kind.empty() ? "document" : kind) +
-                           " is missing, expected a name");
+      return at(location, "metadata.name of a " + (kind.empty() ? "document" : kind) +
+                              " is missing, expected a name");
     if (manifests_.nodes.size() + manifests_.pods.size() >= kSimObjectsMax)
-      return at(place, "more than " + std::to_string(kSimObjectsMax) + " objects");
+      return at(location, "more than " + std::to_string(kSimObjectsMax) + " objects");
     if (kind == "Node") return add_node(object);
     if (kind == "Pod") return add_pod(object);
-    return add_template(object, kind, place);
+    return add_template(object, kind, location);
   }
 
   Manifests take() { return std::move(manifests_); }
@@ -126,20 +127,20 @@ class Collector {
                                     static_cast<std::int64_t>(kSimObjectsMax));
   }
 
-  Result<void> add_template(const Json& object, const std::string& kind, const Place& place) {
+  Result<void> add_template(const Json& object, const std::string& kind, const Location& location) {
     const bool known =
         kind == "Deployment" || kind == "ReplicaSet" || kind == "StatefulSet" || kind == "Job";
     if (!known)
-      return at(place, "kind is \"" + kind +
-                           "\", expected Node, Pod, List, Deployment, ReplicaSet, StatefulSet "
-                           "or Job");
+      return at(location, "kind is \"" + kind +
+                              "\", expected Node, Pod, List, Deployment, ReplicaSet, StatefulSet "
+                              "or Job");
     const Json::json_pointer where("/spec/template");
     if (!object.contains(where) || !object[where].is_object())
-      return at(place, "spec.template of a " + kind + " is missing, expected a pod template");
+      return at(location, "spec.template of a " + kind + " is missing, expected a pod template");
     const auto count = copies(object, kind);
-    if (!count) return at(place, "the number of pods of a " + kind + " is not a whole number");
+    if (!count) return at(location, "the number of pods of a " + kind + " is not a whole number");
     for (std::int64_t i = 0; i < *count; ++i)
-      if (auto added = add(pod_of(object, object[where], i), place.line); !added) return added;
+      if (auto added = add(pod_of(object, object[where], i), location.line); !added) return added;
     return {};
   }
 

@@ -1,8 +1,9 @@
-// Kubernetes YAML -> the JSON of nodes and pods, as `kubectl apply` would send it.
+// Reads nodes and pods from Kubernetes YAML, as JSON that can be sent to an API server.
 //
-// Any number of documents; Node, Pod, List, and Deployment, ReplicaSet, StatefulSet and Job, whose
-// pods are made from their template (name-0, name-1, ...). What `kubectl get -o yaml` prints is
-// accepted: fields that a server sets are left out. Home of yaml-cpp in this folder.
+// A text has any number of documents of the kinds Node, Pod and List, and of Deployment,
+// ReplicaSet, StatefulSet and Job, whose pods are made from their template (name-0, name-1, ...).
+// The output of `kubectl get -o yaml` is accepted; fields that a server sets are removed. Only this
+// source uses yaml-cpp in this folder.
 #pragma once
 
 #include <string>
@@ -15,15 +16,16 @@
 namespace mgpu::sim {
 
 struct Manifests {
-  std::vector<std::string> nodes;  // JSON, in the file's order
-  std::vector<std::string> pods;   // the same; metadata.namespace is always set
+  std::vector<std::string> nodes;  // JSON, in the order of the file
+  std::vector<std::string> pods;   // JSON, in the order of the file, with metadata.namespace
 };
 
-// `source` names the text in errors: "pods.yaml:12: ...". Errors: not YAML, a kind not listed
-// above, no name, more than kSimObjectsMax objects.
+// `source` is the name of the text in errors, such as "pods.yaml:12: ...". Errors: the text is not
+// YAML, a document has another kind or no name, there are more than kSimObjectsMax objects.
 Result<Manifests> read_manifests(std::string_view yaml, const std::string& source);
 
-// Errors: unreadable or over kSimManifestBytesMax, and the above.
+// Errors: the file cannot be read or is longer than kSimManifestBytesMax, and those of
+// read_manifests.
 Result<Manifests> read_manifest_file(const std::string& path);
 
 }  // namespace mgpu::sim

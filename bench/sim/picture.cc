@@ -9,7 +9,7 @@
 namespace mgpu::sim {
 namespace {
 
-std::string asks_of(const ContainerRequest& container) {
+std::string request_text(const ContainerRequest& container) {
   if (container.whole)
     return std::to_string(container.cards) + (container.cards == 1 ? " card" : " cards");
   const std::string one = std::to_string(container.per_card.core.value()) + " % " +
@@ -17,16 +17,16 @@ std::string asks_of(const ContainerRequest& container) {
   return container.cards == 1 ? one : std::to_string(container.cards) + " x " + one;
 }
 
-std::string asks_of(const kube::Pod& pod, const Contract& contract) {
+std::string request_text(const kube::Pod& pod, const Contract& contract) {
   const auto request = read_request(pod, contract, MiB{0});
   if (!request) return "?";
   std::string text;
   for (const auto& container : request->containers)
-    text += (text.empty() ? "" : " + ") + asks_of(container);
+    text += (text.empty() ? "" : " + ") + request_text(container);
   return text.empty() ? "no card" : text;
 }
 
-kube::StringMap own_annotations(const kube::Pod& pod, const Contract& contract) {
+kube::StringMap domain_annotations(const kube::Pod& pod, const Contract& contract) {
   kube::StringMap own;
   for (const auto& [key, value] : pod.metadata.annotations)
     if (key.starts_with(contract.domain + "/")) own[key] = value;
@@ -62,17 +62,10 @@ void add_pieces(NodePicture& picture, const extender::Node& node, const extender
       if (card.index == hold.card) card.pieces.push_back({pod, hold.share});
 }
 
-// --- drawing
-// --------------------------------------------------------------------------------------
+// --- text ----------------------------------------------------------------------------------------
 
 constexpr int kBarCells = 20;
 constexpr const char* kReset = "\x1b[0m";
-
-char letter_of(std::size_t pod) {
-  constexpr std::string_view kLetters =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-  return kLetters[pod % kLetters.size()];
-}
 
 std::string tinted(const std::string& text, std::size_t pod, bool color) {
   constexpr int kTints[] = {39, 208, 76, 170, 220, 45, 203, 111, 149, 215};
@@ -93,7 +86,7 @@ std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
-// Cells in proportion; each piece that is not nothing has at least one, as long as there is room.
+// A bar of kBarCells cells. Pieces are rounded up to whole cells while there is room.
 std::string bar(const CardPicture& card, std::int64_t (*amount)(const Share&), bool color) {
   const std::int64_t whole = std::max<std::int64_t>(amount(card.capacity), 1);
   std::string text;
@@ -137,7 +130,7 @@ std::string draw_card(const CardPicture& card, bool color) {
          bar(card, memory_of, color) + percent(card, memory_of) + "\n";
 }
 
-// "a: 1, b: 2" without the domain, which is the same in all of them.
+// The annotations without their domain, such as: assumed: "true", gpu-model: "T4"
 std::string annotation_line(const PodPicture& pod) {
   std::string text;
   for (const auto& [key, value] : pod.annotations)
@@ -148,11 +141,11 @@ std::string annotation_line(const PodPicture& pod) {
 std::string draw_pod(const PodPicture& pod, std::size_t number, bool color) {
   const std::string key = tinted(" " + std::string(1, letter_of(number)) + " ", number, color);
   std::string text = key;
-  text += " " + padded(to_string(pod.ref), 28) + " " + padded(pod.asks, 32) + " ";
+  text += " " + padded(to_string(pod.ref), 28) + " " + padded(pod.request, 32) + " ";
   if (!pod.node.empty())
     return text + "-> " + padded(pod.node, 10) + " " + dim(annotation_line(pod), color) + "\n";
   if (pod.reason.empty()) return text + dim("in the queue", color) + "\n";
-  text += bold("waits", color) + "\n      " + pod.reason + "\n";
+  text += bold("pending", color) + "\n      " + pod.reason + "\n";
   for (const std::string& detail : pod.details) text += "        " + dim(detail, color) + "\n";
   return text;
 }
@@ -171,14 +164,24 @@ Picture read_picture(const std::vector<kube::Node>& nodes, const std::vector<kub
   }
   for (const kube::Pod& pod : pods) {
     const std::size_t number = picture.pods.size();
-    picture.pods.push_back(
-        {pod.ref(), asks_of(pod, contract), pod.node_name, own_annotations(pod, contract), "", {}});
+    picture.pods.push_back({pod.ref(),
+                            request_text(pod, contract),
+                            pod.node_name,
+                            domain_annotations(pod, contract),
+                            "",
+                            {}});
     const auto at = by_name.find(pod.node_name);
     if (at == by_name.end() || pod.finished()) continue;
     if (const auto claim = extender::claim_of(pod, contract))
       add_pieces(picture.nodes[at->second], placed[at->second], *claim, number);
   }
   return picture;
+}
+
+char letter_of(std::size_t pod) {
+  constexpr std::string_view kLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  return kLetters[pod % kLetters.size()];
 }
 
 std::string draw(const Picture& picture, bool color) {

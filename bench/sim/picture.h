@@ -1,6 +1,6 @@
-// What the screen shows, as a value: nodes with their cards and who is on them, pods with where
-// they went or why they wait. read_picture takes it from API objects alone, that is, from what
-// stands on Pods and Nodes, not from the extender's memory.
+// The result of the demo as a value: nodes with their cards and the pods on them, and pods with
+// their placement or the reason why they are pending. read_picture reads it from Node and Pod
+// objects only, and not from the extender's memory.
 #pragma once
 
 #include <map>
@@ -33,11 +33,11 @@ struct NodePicture {
 
 struct PodPicture {
   PodRef ref;
-  std::string asks;                  // "30 % 1024 MiB", "2 cards"; containers joined by " + "
-  std::string node;                  // empty: waits
-  kube::StringMap annotations;       // the contract's own, as they stand on the pod
-  std::string reason;                // why it waits
-  std::vector<std::string> details;  // the same, card by card
+  std::string request;               // "30 % 1024 MiB", "2 cards"; containers joined by " + "
+  std::string node;                  // empty if the pod is pending
+  kube::StringMap annotations;       // those of the resource domain
+  std::string reason;                // why the pod is pending
+  std::vector<std::string> details;  // the reason for each card
 };
 
 struct Picture {
@@ -45,12 +45,14 @@ struct Picture {
   std::vector<PodPicture> pods;
 };
 
-// `pods` in the order they are to be shown. Reasons and details are the caller's to add.
+// The picture shows `pods` in this order. The caller adds reasons and details.
 Picture read_picture(const std::vector<kube::Node>& nodes, const std::vector<kube::Pod>& pods,
                      const Contract& contract);
 
-// One screen of text, lines ended by "\n". With `color`, ANSI colours; every pod has a letter, so
-// that it reads without them too.
+// The letter of a pod in the bars of cards, by its index.
+char letter_of(std::size_t pod);
+
+// Lines of text that end with "\n". If `color` is set, they contain ANSI colours.
 std::string draw(const Picture& picture, bool color);
 
 }  // namespace mgpu::sim

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A list of any size, page by page; `read` turns an item's text into a value.
+// Lists a collection page by page and reads its items.
 template <class T>
 Result<std::vector<T>> read_all(kube::Transport& transport, const kube::Resource& resource,
                                 Result<T> (*read)(std::string_view)) {
@@ -45,7 +45,7 @@ std::int64_t amount(const kube::StringMap& amounts, const std::string& resource)
   return value ? *value : 0;
 }
 
-std::int64_t asked(const kube::Pod& pod, const std::string& resource) {
+std::int64_t requested(const kube::Pod& pod, const std::string& resource) {
   PodRequests<std::int64_t> requests;
   for (const kube::Container& container : pod.init_containers) {
     const std::int64_t own = amount(container.limits, resource);
@@ -56,11 +56,11 @@ std::int64_t asked(const kube::Pod& pod, const std::string& resource) {
   return requests.peak();
 }
 
-// "0/3 nodes are available: 1 too few cards ..., 2 Insufficient ...." as in kube-scheduler's
-// framework/types.go, FitError.Error.
-std::string fit_error(std::size_t nodes, const std::map<std::string, int>& refusals) {
+// The text of FitError.Error in kube-scheduler's framework/types.go, such as: 0/3 nodes are
+// available: 1 too few cards ..., 2 Insufficient ....
+std::string fit_error(std::size_t nodes, const std::map<std::string, int>& reasons) {
   std::vector<std::string> parts;
-  for (const auto& [sentence, count] : refusals)
+  for (const auto& [sentence, count] : reasons)
     parts.push_back(std::to_string(count) + " " + sentence);
   std::sort(parts.begin(), parts.end());
   std::string text = "0/" + std::to_string(nodes) + " nodes are available";
@@ -68,15 +68,15 @@ std::string fit_error(std::size_t nodes, const std::map<std::string, int>& refus
   return text + ".";
 }
 
-// Unused members are sent as null, not left out.
+// kube-scheduler sends unused members as null.
 std::string extender_args(const std::string& pod, const std::vector<std::string>& nodes) {
   return Json{{"Pod", Json::parse(pod)}, {"Nodes", nullptr}, {"NodeNames", nodes}}.dump();
 }
 
-void count_refusals(const Json& reply, const char* member, std::map<std::string, int>& refusals) {
+void count_reasons(const Json& reply, const char* member, std::map<std::string, int>& reasons) {
   if (!reply.contains(member) || !reply[member].is_object()) return;
   for (const auto& [node, sentence] : reply[member].items())
-    ++refusals[sentence.is_string() ? sentence.get<std::string>() : sentence.dump()];
+    ++reasons[sentence.is_string() ? sentence.get<std::string>() : sentence.dump()];
 }
 
 }  // namespace
@@ -93,10 +93,10 @@ Result<Decision> Scheduler::schedule(const std::string& pod_json) {
   if (!pod) return pod.error();
   auto cluster = read_cluster();
   if (!cluster) return cluster.error();
-  Fits fits = fit_sums(*cluster, *pod);
+  FilterResult fits = fit_resources(*cluster, *pod);
   if (!fits.nodes.empty())
-    if (auto asked = filter(pod_json, fits); !asked) return asked.error();
-  if (fits.nodes.empty()) return Decision{"", fit_error(cluster->nodes.size(), fits.refusals)};
+    if (auto filtered = filter(pod_json, fits); !filtered) return filtered.error();
+  if (fits.nodes.empty()) return Decision{"", fit_error(cluster->nodes.size(), fits.reasons)};
   auto node = best(pod_json, fits.nodes);
   if (!node) return node.error();
   return bind(*pod, *node);
@@ -113,19 +113,20 @@ Result<Scheduler::Cluster> Scheduler::read_cluster() {
   return Cluster{std::move(*nodes), std::move(*pods)};
 }
 
-// What kube-scheduler's own NodeResourcesFit does for the two resources before it asks us.
-Scheduler::Fits Scheduler::fit_sums(const Cluster& cluster, const kube::Pod& pod) const {
-  Fits fits;
+// Checks the two resources as NodeResourcesFit does, before the extender is called.
+Scheduler::FilterResult Scheduler::fit_resources(const Cluster& cluster,
+                                                 const kube::Pod& pod) const {
+  FilterResult fits;
   for (const kube::Node& node : cluster.nodes) {
     bool fitting = true;
     for (const std::string& resource : {contract_.core_resource, contract_.memory_resource}) {
-      const std::int64_t wanted = asked(pod, resource);
+      const std::int64_t wanted = requested(pod, resource);
       if (wanted == 0) continue;
       std::int64_t used = 0;
       for (const kube::Pod& other : cluster.pods)
-        if (other.node_name == node.metadata.name) used += asked(other, resource);
+        if (other.node_name == node.metadata.name) used += requested(other, resource);
       if (wanted + used <= amount(node.allocatable, resource)) continue;
-      ++fits.refusals["Insufficient " + resource];
+      ++fits.reasons["Insufficient " + resource];
       fitting = false;
     }
     if (fitting) fits.nodes.push_back(node.metadata.name);
@@ -133,13 +134,13 @@ Scheduler::Fits Scheduler::fit_sums(const Cluster& cluster, const kube::Pod& pod
   return fits;
 }
 
-Result<std::string> Scheduler::context(const std::string& verb, std::string body) {
+Result<std::string> Scheduler::call_verb(const std::string& verb, std::string body) {
   const kube::Request request = post_json(url_prefix_ + "/" + verb, std::move(body));
   return body_of(request, call(extender_, request));
 }
 
-Result<void> Scheduler::filter(const std::string& pod, Fits& fits) {
-  auto body = context("filter", extender_args(pod, fits.nodes));
+Result<void> Scheduler::filter(const std::string& pod, FilterResult& fits) {
+  auto body = call_verb("filter", extender_args(pod, fits.nodes));
   if (!body) return body.error();
   const Json reply = Json::parse(*body, nullptr, false);
   if (!reply.is_object()) return error("filter: the extender's reply is not JSON");
@@ -148,14 +149,14 @@ Result<void> Scheduler::filter(const std::string& pod, Fits& fits) {
   fits.nodes.clear();
   if (reply.contains("NodeNames") && reply["NodeNames"].is_array())
     fits.nodes = reply["NodeNames"].get<std::vector<std::string>>();
-  count_refusals(reply, "FailedNodes", fits.refusals);
-  count_refusals(reply, "FailedAndUnresolvableNodes", fits.refusals);
+  count_reasons(reply, "FailedNodes", fits.reasons);
+  count_reasons(reply, "FailedAndUnresolvableNodes", fits.reasons);
   return {};
 }
 
 Result<std::string> Scheduler::best(const std::string& pod, const std::vector<std::string>& nodes) {
   if (nodes.size() == 1) return nodes.front();
-  auto body = context("prioritize", extender_args(pod, nodes));
+  auto body = call_verb("prioritize", extender_args(pod, nodes));
   if (!body) return body.error();
   const Json reply = Json::parse(*body, nullptr, false);
   if (!reply.is_array() || reply.empty()) return error("prioritize: the reply is not a list");
@@ -166,11 +167,11 @@ Result<std::string> Scheduler::best(const std::string& pod, const std::vector<st
 }
 
 Result<Decision> Scheduler::bind(const kube::Pod& pod, const std::string& node) {
-  auto body = context("bind", Json{{"PodName", pod.metadata.name},
-                                   {"PodNamespace", pod.metadata.name_space},
-                                   {"PodUID", pod.metadata.uid},
-                                   {"Node", node}}
-                                  .dump());
+  auto body = call_verb("bind", Json{{"PodName", pod.metadata.name},
+                                     {"PodNamespace", pod.metadata.name_space},
+                                     {"PodUID", pod.metadata.uid},
+                                     {"Node", node}}
+                                    .dump());
   if (!body) return body.error();
   const Json reply = Json::parse(*body, nullptr, false);
   if (!reply.is_object()) return error("bind: the extender's reply is not JSON");

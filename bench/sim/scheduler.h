@@ -1,8 +1,8 @@
-// A scheduler loop that speaks kube-scheduler's protocol to an extender, word for word: filter with
-// the nodes whose sums suffice, prioritize when more than one is left, bind on the best. The rest
-// of kube-scheduler (queues, plugins, preemption) is not here.
+// A minimal scheduler with kube-scheduler's extender protocol: it calls filter with the nodes that
+// have enough resources in total, prioritize if more than one node is left, and bind with the best
+// node. kube-scheduler's queues, plugins and preemption are not included.
 //
-// Protocol: kubernetes pkg/scheduler/extender.go and schedule_one.go, 1.36.
+// The protocol is that of Kubernetes 1.36, pkg/scheduler/extender.go and schedule_one.go.
 #pragma once
 
 #include <map>
@@ -17,36 +17,36 @@
 namespace mgpu::sim {
 
 struct Decision {
-  std::string node;    // empty: not placed
-  std::string reason;  // why not, as kube-scheduler writes it in the pod's event
+  std::string node;    // empty if the pod was not placed
+  std::string reason;  // why not, as in the event that kube-scheduler writes for the pod
 };
 
 class Scheduler {
  public:
-  // Both transports and the contract outlive the scheduler.
+  // REQUIRES: the transports and the contract outlive the scheduler.
   Scheduler(kube::Transport& api_server, kube::Transport& extender, const Contract& contract,
             std::string url_prefix);
 
-  // One scheduling cycle of one pending pod (JSON as the API server gives it).
-  // Errors: the API server or the extender did not answer, or not in the protocol.
+  // Runs one scheduling cycle for a pending pod, given as JSON from the API server. Errors: a call
+  // of the API server or the extender failed, or its response does not follow the protocol.
   Result<Decision> schedule(const std::string& pod);
 
  private:
   struct Cluster {
-    std::vector<kube::Node> nodes;  // ascending by name
-    std::vector<kube::Pod> pods;    // bound and not finished
+    std::vector<kube::Node> nodes;  // sorted by name
+    std::vector<kube::Pod> pods;    // bound and not terminated
   };
-  struct Fits {
+  struct FilterResult {
     std::vector<std::string> nodes;
-    std::map<std::string, int> refusals;  // sentence -> how many nodes
+    std::map<std::string, int> reasons;  // number of nodes by reason
   };
 
   Result<Cluster> read_cluster();
-  Fits fit_sums(const Cluster& cluster, const kube::Pod& pod) const;
-  Result<void> filter(const std::string& pod, Fits& fits);
+  FilterResult fit_resources(const Cluster& cluster, const kube::Pod& pod) const;
+  Result<void> filter(const std::string& pod, FilterResult& fits);
   Result<std::string> best(const std::string& pod, const std::vector<std::string>& nodes);
   Result<Decision> bind(const kube::Pod& pod, const std::string& node);
-  Result<std::string> context(const std::string& verb, std::string body);
+  Result<std::string> call_verb(const std::string& verb, std::string body);
 
   kube::Transport& api_server_;
   kube::Transport& extender_;

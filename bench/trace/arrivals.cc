@@ -11,7 +11,7 @@
 namespace mgpu::trace {
 namespace {
 
-// Of pods, or of nodes.
+// Indices of a list of pods or nodes, sorted by name.
 template <class T>
 std::vector<std::size_t> by_name(const std::vector<T>& list) {
   std::vector<std::size_t> order(list.size());
@@ -27,7 +27,8 @@ std::int64_t total_milli(const std::vector<TracePod>& pods, const std::vector<st
       [&](std::int64_t sum, std::size_t pod) { return sum + pods[pod].total_milli(); });
 }
 
-// The published simulator looks at one card's share of the next pod only, and so may end above.
+// Like the published simulator, this compares the target with one card of the next pod only, so the
+// total may end above the target.
 void draw_more(const std::vector<TracePod>& pods, const std::vector<std::size_t>& sorted,
                std::int64_t total, std::int64_t target, GoRandom& draws,
                std::vector<std::size_t>& order) {
@@ -39,14 +40,14 @@ void draw_more(const std::vector<TracePod>& pods, const std::vector<std::size_t>
   }
 }
 
-// Who is left of a list, found by rank: a Fenwick tree.
-class Left {
+// The items of a list that have not been removed, found by rank. A Fenwick tree.
+class RemainingItems {
  public:
-  explicit Left(std::size_t size) : sums_(size + 1) {
+  explicit RemainingItems(std::size_t size) : sums_(size + 1) {
     for (std::size_t i = 1; i <= size; ++i) sums_[i] = i & (0 - i);
   }
 
-  // Takes away the one before which `rank` others are left, and gives its place in the list.
+  // Removes the remaining item with this rank, counted from 0, and returns its index in the list.
   std::size_t take(std::size_t rank) {
     std::size_t place = 0;
     for (std::size_t step = std::bit_floor(sums_.size()); step > 0; step /= 2) {
@@ -62,10 +63,10 @@ class Left {
   std::vector<std::size_t> sums_;
 };
 
-// Uniformly random ones, until the rest is within the target; the rest keeps its order.
-void take_away(const std::vector<TracePod>& pods, std::int64_t total, std::int64_t target,
-               GoRandom& draws, std::vector<std::size_t>& order) {
-  Left left(order.size());
+// Removes pods at random until the rest is within the target. The rest keeps its order.
+void remove_some(const std::vector<TracePod>& pods, std::int64_t total, std::int64_t target,
+                 GoRandom& draws, std::vector<std::size_t>& order) {
+  RemainingItems left(order.size());
   std::vector<bool> gone(order.size());
   for (std::size_t count = order.size(); total > target; --count) {
     const std::size_t place = left.take(draws.below(static_cast<std::uint32_t>(count)));
@@ -78,11 +79,13 @@ void take_away(const std::vector<TracePod>& pods, std::int64_t total, std::int64
   order = std::move(rest);
 }
 
-constexpr std::int64_t kPublishedPercent = 130;  // of the cards, asked for in all
-// The published simulator logs a number before it shuffles.
+// In the published runs the pods request this percentage of all cards.
+constexpr std::int64_t kPublishedPercent = 130;
+// The published simulator draws one number for its log before it shuffles the pods.
 constexpr int kDrawnBeforePods = 1;
-// Before it names the nodes its API client draws one for each watch that it starts (client-go,
-// reflector.go). That there are ten was found by trying: then the curves are the published ones.
+// Before the published simulator names the nodes, its API client draws one number for each watch
+// that it starts (client-go, reflector.go). The count of ten was found by trial: with it the curves
+// equal the published ones.
 constexpr int kDrawnBeforeNodes = 10;
 
 void skip(GoRandom& draws, int numbers) {
@@ -97,7 +100,7 @@ std::vector<std::size_t> draw_arrivals(const std::vector<TracePod>& pods, std::i
   draws.shuffle(order);
   const std::int64_t total = total_milli(pods, order);
   if (total < target && !pods.empty()) draw_more(pods, sorted, total, target, draws, order);
-  if (total > target) take_away(pods, total, target, draws, order);
+  if (total > target) remove_some(pods, total, target, draws, order);
   return order;
 }
 
@@ -108,7 +111,7 @@ Draws::Draws(std::uint64_t seed, std::uint64_t purpose)
     : engine_(seed * 6364136223846793005U + purpose) {}
 
 std::uint64_t Draws::below(std::uint64_t bound) {
-  // Numbers past the last whole multiple of the bound would favour the small ones.
+  // Numbers above the largest multiple of the bound would favour small results.
   const std::uint64_t most = std::mt19937_64::max() - std::mt19937_64::max() % bound;
   for (;;) {
     const std::uint64_t number = engine_();

@@ -1,11 +1,12 @@
-// Which pods come, in which order: the protocol of FGD (Weng et al., USENIX ATC 2023, with its
-// simulator, hkust-adsl/kubernetes-scheduler-simulator). Every pod of the list once, sorted by name
-// and shuffled; then tuned to a total: further pods drawn from the list with replacement, or pods
-// taken away at random. Nobody leaves, and who fits nowhere does not come again.
-// Numbers come from the generator of the published runs (go_random.h), so that a seed of openb
-// stands for the very arrivals and node names of the published run.
+// The order in which the pods of a trace arrive, by the protocol of FGD (Weng et al., USENIX ATC
+// 2023) and of its simulator, hkust-adsl/kubernetes-scheduler-simulator. The pods of the list are
+// sorted by name and shuffled, and each arrives once. Then more pods are drawn from the list with
+// replacement, or pods are removed at random, until the requested cards add up to a target. No pod
+// terminates, and a pod that fits on no node is not tried again.
 //
-// The same on every machine: nothing here depends on the standard library's distributions.
+// The random numbers are those of the published runs (go_random.h): one seed gives the same
+// arrivals and the same node names as the published run with that seed. Results do not depend on
+// the machine, because no distribution of the standard library is used.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace mgpu::trace {
 
-// One stream of numbers of a seed; `purpose` keeps streams of one seed apart.
+// A stream of random numbers. Streams of one seed differ by `purpose`.
 class Draws {
  public:
   Draws(std::uint64_t seed, std::uint64_t purpose);
@@ -29,14 +30,14 @@ class Draws {
   std::mt19937_64 engine_;
 };
 
-// Indices into `pods`, in order of arrival, whose cards sum up to `target_milli` at most, but for
-// the last: it may pass the target by what it asks beyond one card. Ends after
-// limits::kArrivalsMax in any case. REQUIRES: pods is not empty.
+// Indices into `pods`, in order of arrival. Their cards add up to at most `target_milli`, except
+// that the last pod may exceed it by the cards it requests beyond its first. At most
+// limits::kArrivalsMax. REQUIRES: pods is not empty.
 std::vector<std::size_t> arrivals_of(const std::vector<TracePod>& pods, std::int64_t target_milli,
                                      std::uint64_t seed);
 
-// The published simulator renames its nodes so that the first by name is another one in each run:
-// the number in front of each node's name, by the node's index; a permutation.
+// The published simulator puts a number in front of each node's name, so that the first node by
+// name differs between runs. Returns these numbers, by the node's index; they are a permutation.
 std::vector<std::size_t> node_numbers(const Trace& trace, std::uint64_t seed);
 
 }  // namespace mgpu::trace

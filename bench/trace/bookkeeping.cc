@@ -22,14 +22,14 @@ Bookkeeping::Bookkeeping(const Objects& objects) : objects_(objects) {
   first_card_.push_back(cards_.size());
 }
 
-HostRoom Bookkeeping::room(std::size_t node) const {
+NodeCapacity Bookkeeping::capacity(std::size_t node) const {
   return {.allocatable = objects_.trace().nodes[node].host,
           .free = {extender::MilliCpu(free_cpu_[node]), MiB(free_memory_[node])}};
 }
 
 void Bookkeeping::place(std::size_t pod, std::size_t node, const Placement& cards) {
   hold(pod, node, cards, 1);
-  const bool good = as_asked(objects_.trace().pods[pod], node, cards) && within(node);
+  const bool good = matches_request(objects_.trace().pods[pod], node, cards) && within(node);
   if (!good) ++overcommitted_;
 }
 
@@ -55,8 +55,8 @@ void Bookkeeping::hold(std::size_t pod, std::size_t node, const Placement& place
   }
 }
 
-bool Bookkeeping::as_asked(const TracePod& pod, std::size_t node,
-                           const Placement& placement) const {
+bool Bookkeeping::matches_request(const TracePod& pod, std::size_t node,
+                                  const Placement& placement) const {
   const TraceNode& on = objects_.trace().nodes[node];
   std::set<CardIndex> cards;
   std::size_t named = 0;

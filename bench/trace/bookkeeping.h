@@ -1,5 +1,5 @@
-// The trace's own account of what is held, kept beside the ledger and from the trace's own numbers:
-// it plays kube-scheduler's NodeResourcesFit, and tells when anything is held twice.
+// What pods hold, computed from the trace's own numbers and independently of the ledger. It stands
+// in for kube-scheduler's NodeResourcesFit plugin, and counts overcommitted nodes and cards.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +11,27 @@
 
 namespace mgpu::trace {
 
-// One run's; not thread-safe. Nodes and pods by their index in the trace.
+// Each run has its own. Not thread-safe. Nodes and pods are given by their index in the trace.
 class Bookkeeping {
  public:
   explicit Bookkeeping(const Objects& objects);
 
-  // Whether the node's CPU and main memory are enough; what NodeResourcesFit asks beside cards.
+  // Whether the node has enough CPU and main memory, as NodeResourcesFit checks it.
   bool host_fits(std::size_t node, const extender::NodeResources& wanted) const {
     return wanted.cpu.value() <= free_cpu_[node] && wanted.memory.value() <= free_memory_[node];
   }
 
-  HostRoom room(std::size_t node) const;
+  NodeCapacity capacity(std::size_t node) const;
 
   void place(std::size_t pod, std::size_t node, const Placement& cards);
-  // REQUIRES: it was placed there, on those cards.
+  // REQUIRES: the pod was placed on that node and those cards.
   void remove(std::size_t pod, std::size_t node, const Placement& cards);
 
   std::int64_t allocated_milli() const { return allocated_milli_; }
   std::int64_t capacity_milli() const { return capacity_milli_; }
-  // Placements after which a node's CPU or memory or a card of it was held beyond what there is,
-  // and placements on cards that the pod did not ask for: too few, twice the same, not there, of
-  // another model.
+  // Number of bad placements. A placement is bad when the node or one of its cards is overcommitted
+  // afterwards, or when the cards are not what the pod requested: too few, one card twice, a card
+  // that the node does not have, or another model.
   std::int64_t overcommitted() const { return overcommitted_; }
 
  private:
@@ -40,7 +40,7 @@ class Bookkeeping {
     std::int64_t free_memory;
   };
   void hold(std::size_t pod, std::size_t node, const Placement& cards, int sign);
-  bool as_asked(const TracePod& pod, std::size_t node, const Placement& cards) const;
+  bool matches_request(const TracePod& pod, std::size_t node, const Placement& cards) const;
   bool within(std::size_t node) const;
   Card* card(std::size_t node, CardIndex index);
 

@@ -32,8 +32,7 @@ Result<Trace> read(const CommandFlags& flags) {
   const std::string name = trace_name(flags);
   if (!flags.traces.empty()) return read_trace(flags.traces, name, flags.nodes);
   if (name == kSynthetic) return synthetic_trace(flags.nodes);
-  return error("--trace " + in_quotes(name) +
-               ": without --traces there is only the trace synthetic");
+  return error("--trace " + in_quotes(name) + ": the only trace without --traces is \"synthetic\"");
 }
 
 std::size_t jobs_of(const CommandFlags& flags) {
@@ -41,7 +40,7 @@ std::size_t jobs_of(const CommandFlags& flags) {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
-// FGD measures by what pods ask beside memory, whatever rule there is for that.
+// FGD measures fragmentation without card memory, so the memory rule has no influence on it.
 extender::TargetWorkload measure_of(const Trace& trace) {
   return extender::TargetWorkload(target_workload(Objects(trace, MemoryRule::kNone)));
 }
@@ -50,14 +49,15 @@ bool wants_prices(const extender::PolicyChoice& policy) {
   return policy.node == &extender::kEquilibrium || policy.card == &extender::kEquilibrium;
 }
 
-// What is published of the references rests on knowing the whole list; the extender never does.
+// The published results of the reference policies assume that the whole list of pods is known. The
+// extender learns its workload.
 std::string workload_of(const CommandFlags& flags, const extender::PolicyChoice& policy) {
   if (flags.workload != "auto") return flags.workload;
   return wants_prices(policy) ? "learned" : "known";
 }
 
-MakeMarketMaker maker_for(const CommandFlags& flags, const extender::PolicyChoice& policy,
-                          const Objects& objects) {
+PriceSourceFactory maker_for(const CommandFlags& flags, const extender::PolicyChoice& policy,
+                             const Objects& objects) {
   if (workload_of(flags, policy) == "learned") return learned_workload();
   return known_workload(objects, wants_prices(policy));
 }
@@ -73,7 +73,8 @@ Result<void> write_placements(const CommandFlags& flags, const Objects& objects,
 
 SchedulerRules scheduler_rules(const CommandFlags& flags) {
   return {.ties = flags.ties == "random" ? Ties::kRandom : Ties::kFirst,
-          .plain = flags.plain == "defaults" ? Plain::kDefaults : Plain::kExtender};
+          .non_gpu = flags.non_gpu == "defaults" ? NonGpuRanking::kKubeScheduler
+                                                 : NonGpuRanking::kExtender};
 }
 
 Heading heading_of(const CommandFlags& flags, const extender::PolicyChoice& policy,
@@ -82,13 +83,13 @@ Heading heading_of(const CommandFlags& flags, const extender::PolicyChoice& poli
           .policy = flags.policy,
           .workload = workload_of(flags, policy),
           .ties = flags.ties,
-          .plain = flags.plain,
+          .non_gpu = flags.non_gpu,
           .memory = flags.memory,
           .nodes = trace.nodes.size(),
           .cards = trace.cards()};
 }
 
-// FGD's protocol: nobody leaves.
+// Runs the protocol of FGD, in which no pod terminates.
 Result<std::string> growth(const CommandFlags& flags, const Trace& trace, const Objects& objects,
                            const RunSettings& settings, const std::vector<std::uint64_t>& seeds) {
   const Report report{.heading = heading_of(flags, settings.policy, trace),
@@ -101,13 +102,12 @@ Result<std::string> growth(const CommandFlags& flags, const Trace& trace, const 
 Result<std::string> turnover(const CommandFlags& flags, const Trace& trace, const Objects& objects,
                              const RunSettings& settings, const std::vector<std::uint64_t>& seeds) {
   if (!flags.placements.empty())
-    return error("--placements: not with --departures, where pods do not stay");
+    return error("--placements cannot be combined with --departures, because pods terminate");
   const auto load = static_cast<double>(flags.departures);
   const double arrivals = expected_arrivals(trace, load);
   if (arrivals > static_cast<double>(limits::kArrivalsMax))
-    return error("--departures " + std::to_string(flags.departures) + ": that is " +
-                 fmt::format("{:.0f}", arrivals) + " arrivals; expected at most " +
-                 std::to_string(limits::kArrivalsMax));
+    return error(fmt::format("--departures {} needs {:.0f} arrivals; expected at most {}",
+                             flags.departures, arrivals, limits::kArrivalsMax));
   const TurnoverReport report{
       .heading = heading_of(flags, settings.policy, trace),
       .load = load,
@@ -115,7 +115,7 @@ Result<std::string> turnover(const CommandFlags& flags, const Trace& trace, cons
   return flags.output == "json" ? turnover_json(report) : turnover_table(report);
 }
 
-// What a command line alone can show to be wrong.
+// Checks what can be checked without reading a file.
 Result<void> check(const CommandFlags& flags) {
   if (const auto policy = extender::find_policy(flags.policy); !policy)
     return error("--policy: " + policy.error().message);
@@ -131,38 +131,39 @@ void add_command(Options& command, CommandFlags& flags) {
                    "folder with openb_node_list_gpu_node.csv and openb_pod_list_<trace>.csv; "
                    "empty = the synthetic workload",
                    flags.traces);
-  command.add_text("trace", "which trace of the folder; empty = default", flags.trace);
-  command.add_text("nodes", "another node list, in the same columns; empty = the folder's",
+  command.add_text("trace", "name of the trace in that folder; empty = default", flags.trace);
+  command.add_text("nodes", "node list to use in place of the folder's, with the same columns",
                    flags.nodes);
-  command.add_text("policy", "of the extender", flags.policy);
-  command.add_text("seeds", "one run each; numbers and ranges", flags.seeds);
+  command.add_text("policy", "policy of the extender", flags.policy);
+  command.add_text("seeds", "numbers and ranges; each seed is one run", flags.seeds);
   command.add_choice(
       "workload",
-      "what policies know of the pods to come: known = the whole list, learned = those seen, "
-      "auto = learned for equilibrium, else known",
+      "pods that the policy knows beforehand: known = the whole list, learned = only pods that "
+      "have arrived, auto = learned for equilibrium and known for the others",
       flags.workload, {"auto", "known", "learned"});
-  command.add_choice("ties", "among nodes of equal score: first = the smallest name, or random",
+  command.add_choice("ties",
+                     "choice among nodes of equal score: first = the smallest name, random = any",
                      flags.ties, {"first", "random"});
-  command.add_choice("plain",
-                     "who ranks nodes for pods without cards: the extender, or the defaults of "
-                     "kube-scheduler",
-                     flags.plain, {"extender", "defaults"});
+  command.add_choice("non-gpu",
+                     "ranking of nodes for non-GPU pods: extender = its second entry in "
+                     "kube-scheduler.yaml, defaults = the default plugins of kube-scheduler",
+                     flags.non_gpu, {"extender", "defaults"});
   command.add_choice("memory",
-                     "of cards: none = it never decides; reference = cards have their model's, "
-                     "shares ask for some by a rule",
+                     "memory of cards: none = it never limits a placement, reference = cards have "
+                     "the memory of their model and shares request some by a fixed rule",
                      flags.memory, {"none", "reference"});
-  command.add_choice("output", "table, or json on standard output", flags.output,
-                     {"table", "json"});
-  command.add_text("placements", "file to write where every pod went, as JSON; empty = none",
+  command.add_choice("output", "format on standard output", flags.output, {"table", "json"});
+  command.add_text("placements", "file for the placement of every pod, as JSON; empty = none",
                    flags.placements);
-  command.add_number("arrived-until", "percent of the cluster's cards that are asked for in all",
+  command.add_number("arrived-until",
+                     "percentage of the cluster's cards that the arriving pods request in total",
                      flags.arrived_until, 1, limits::kArrivedUntilMax);
   command.add_number("departures",
-                     "0 = no pod leaves; else pods come and go, and would hold this percent of "
-                     "the cluster's cards if all found a place",
+                     "0 = no pod terminates; otherwise pods terminate, and this is the offered "
+                     "load in percent of the cluster's cards",
                      flags.departures, 0, limits::kDeparturesMax);
-  command.add_number("jobs", "runs at once; 0 = one for each processor", flags.jobs, 0,
-                     limits::kJobsMax);
+  command.add_number("jobs", "number of runs in parallel; 0 = one for each processor", flags.jobs,
+                     0, limits::kJobsMax);
   command.check([&flags] { return check(flags); });
 }
 
@@ -175,7 +176,7 @@ Result<std::string> run_command(const CommandFlags& flags) {
   const Objects objects(*trace,
                         flags.memory == "reference" ? MemoryRule::kReference : MemoryRule::kNone);
   const RunSettings settings{.policy = *policy,
-                             .make_market_maker = maker_for(flags, *policy, objects),
+                             .make_price_source = maker_for(flags, *policy, objects),
                              .measure = measure_of(*trace),
                              .scheduler = scheduler_rules(flags),
                              .arrived_until = flags.arrived_until,

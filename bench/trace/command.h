@@ -1,5 +1,5 @@
-// `mgpu-sim trace`: a trace of pods through the extender's own decisions, and how full the cards
-// became.
+// The command `mgpu-sim trace`. It schedules the pods of a trace with the extender's own code and
+// reports how much of the cards is allocated.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace mgpu::trace {
 
-// As given on the command line; checked by run_command.
+// The flags as given on the command line. run_command checks them.
 struct CommandFlags {
   std::string traces;  // empty: the synthetic workload
   std::string trace;   // empty: "default", or "synthetic" without --traces
@@ -20,19 +20,19 @@ struct CommandFlags {
   std::string seeds = "42-51";
   std::string workload = "auto";
   std::string ties = "first";
-  std::string plain = "extender";
+  std::string non_gpu = "extender";
   std::string memory = "none";
   std::string output = "table";
   std::string placements;  // a file; empty: none
   std::int64_t arrived_until = 130;
-  std::int64_t departures = 0;  // percent of the cluster's cards that pods want at once; 0: none
+  std::int64_t departures = 0;  // offered load, percent of the cluster's cards; 0: no pod leaves
   std::int64_t jobs = 0;        // 0: one for each processor
 };
 
-// `flags` outlives the parsing.
+// REQUIRES: `flags` outlives `command`.
 void add_command(Options& command, CommandFlags& flags);
 
-// What is to be printed. Errors: one sentence for the first flag or file that is wrong.
+// Returns the text to print. Errors: a flag or a file is wrong.
 Result<std::string> run_command(const CommandFlags& flags);
 
 }  // namespace mgpu::trace

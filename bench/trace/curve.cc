@@ -5,7 +5,7 @@
 namespace mgpu::trace {
 namespace {
 
-// Half to even: the processor's default, which nothing here changes.
+// Rounds half to even, the default rounding mode.
 double to_two_decimals(double value) {
   return std::nearbyint(value * 100) / 100;
 }
@@ -25,15 +25,15 @@ CurvePoint mean_of(const CurvePoint& sum, std::int64_t count) {
 
 }  // namespace
 
-void Curve::add(const Standing& standing) {
-  const auto allocated = static_cast<double>(standing.allocated_milli);
+void Curve::add(const CurveSample& sample) {
+  const auto allocated = static_cast<double>(sample.allocated_milli);
   const double free = capacity_ - allocated;
   const CurvePoint point{
       .allocation = to_two_decimals(100 * allocated / capacity_),
-      .fragmentation_amount = 100 * standing.fragmentation_milli / capacity_,
-      .fragmentation_rate = free > 0 ? 100 * standing.fragmentation_milli / free : 0};
+      .fragmentation_amount = 100 * sample.fragmentation_milli / capacity_,
+      .fragmentation_rate = free > 0 ? 100 * sample.fragmentation_milli / free : 0};
   const auto percent = static_cast<std::size_t>(
-      std::nearbyint(100 * static_cast<double>(standing.arrived_milli) / capacity_));
+      std::nearbyint(100 * static_cast<double>(sample.arrived_milli) / capacity_));
   if (by_percent_.size() <= percent) by_percent_.resize(percent + 1);
   add_to(by_percent_[percent].sum, point);
   by_percent_[percent].last = point;

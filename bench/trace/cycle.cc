@@ -21,7 +21,7 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-// As the published simulator renames them: which node is first then differs by seed.
+// The published simulator renames nodes in the same way.
 std::string renamed(const std::string& name, std::size_t number) {
   constexpr std::size_t kDigits = 4;
   const std::string digits = std::to_string(number);
@@ -52,12 +52,12 @@ Cycle::Cycle(const Objects& objects, extender::PolicyChoice policy,
             [this](std::size_t a, std::size_t b) { return names_[a] < names_[b]; });
 }
 
-Outcome Cycle::schedule(std::size_t index, const std::string& uid, PriceMaker& market_maker) {
+Outcome Cycle::schedule(std::size_t index, const std::string& uid, PriceSource& price_source) {
   now_ += std::chrono::milliseconds(1);
   const kube::Pod pod = objects_.pod(index, uid);
   const auto request = extender::read_pod_request(pod, settings_);
-  MGPU_CHECK(request.has_value(), "a trace's pods are made by the contract");
-  market_maker.seen(*request);
+  MGPU_CHECK(request.has_value(), "pods of a trace are valid requests");
+  price_source.observe(*request);
   extender::Claim claim{.pod = pod.ref(),
                         .uid = pod.uid(),
                         .node = {},
@@ -70,7 +70,8 @@ Outcome Cycle::schedule(std::size_t index, const std::string& uid, PriceMaker& m
   std::vector<std::string_view> names = candidates(request->host);
   if (names.empty()) return {};
   const Stopwatch stopwatch;
-  const bool by_defaults = rules_.plain == Plain::kDefaults && request->request.empty();
+  const bool by_defaults =
+      rules_.non_gpu == NonGpuRanking::kKubeScheduler && request->request.empty();
   const std::string_view node =
       by_defaults ? choose_by_defaults(request->host, names) : choose(pod, std::move(names));
   if (node.empty()) return {.node = {}, .cards = {}, .took = stopwatch.read()};
@@ -96,24 +97,24 @@ std::vector<std::string_view> Cycle::candidates(const extender::NodeResources& w
   return names;
 }
 
-// Empty: no node fits.
+// Returns an empty name if no node fits.
 std::string_view Cycle::choose(const kube::Pod& pod, std::vector<std::string_view> names) {
-  const auto asked = extender::ExtenderArgs::of(pod, std::move(names));
-  extender::FilterReply reply = extender::filter(asked, ledger_, settings_, now_);
-  MGPU_CHECK(!reply.pod_refusal, "a trace's pods are made by the contract");
+  const auto requested = extender::ExtenderArgs::of(pod, std::move(names));
+  extender::FilterReply reply = extender::filter(requested, ledger_, settings_, now_);
+  MGPU_CHECK(!reply.pod_refusal, "pods of a trace are valid requests");
   if (reply.fitting.empty()) return {};
   if (reply.fitting.size() == 1) return reply.fitting.front();
   const auto fitting = extender::ExtenderArgs::of(pod, std::move(reply.fitting));
   return highest(extender::prioritize(fitting, ledger_, settings_, now_));
 }
 
-// REQUIRES: names.
+// REQUIRES: names is not empty.
 std::string_view Cycle::choose_by_defaults(const extender::NodeResources& wanted,
                                            const std::vector<std::string_view>& names) {
   std::vector<extender::HostScore> scores;
   scores.reserve(names.size());
   for (const std::string_view name : names)
-    scores.push_back({name, default_score(bookkeeping_.room(index_of_.at(name)), wanted)});
+    scores.push_back({name, default_score(bookkeeping_.capacity(index_of_.at(name)), wanted)});
   return highest(scores);
 }
 
@@ -134,7 +135,7 @@ Placement Cycle::assume(const extender::PodRequest& request, const extender::Cla
   const auto price_snapshot = settings_.price_snapshot();
   auto answer = ledger_.assume(claim, *request.policy.card, now_, price_snapshot.get());
   auto* assumed = std::get_if<extender::Assumed>(&answer);
-  MGPU_CHECK(assumed != nullptr, "what filter let through fits, with nobody else binding");
+  MGPU_CHECK(assumed != nullptr, "a node that passed filter fits, because nothing else binds");
   return std::move(assumed->placement);
 }
 

@@ -1,6 +1,7 @@
-// One pod at a time through the product's own decision, as kube-scheduler would ask it: the nodes
-// whose CPU and memory are enough, filter, prioritize where more than one is left, the node with
-// the highest score, assume; and then what the watch would show.
+// One scheduling cycle, with the extender's own verbs in the order in which kube-scheduler calls
+// them: select the nodes with enough CPU and memory, filter, prioritize if more than one node is
+// left, take the node with the highest score, assume. Then the claim is confirmed, as the watch
+// would do it.
 #pragma once
 
 #include <chrono>
@@ -14,8 +15,8 @@
 
 #include "bench/trace/arrivals.h"
 #include "bench/trace/bookkeeping.h"
-#include "bench/trace/market_maker.h"
 #include "bench/trace/objects.h"
+#include "bench/trace/price_source.h"
 #include "extender/learning/current_prices.h"
 #include "extender/ledger/ledger.h"
 #include "extender/verbs/pod_request.h"
@@ -23,39 +24,39 @@
 
 namespace mgpu::trace {
 
-// Among nodes of equal score: kFirst takes the smallest name, as FGD's scheduler does; kRandom any,
-// as kube-scheduler does.
+// The choice among nodes of equal score: kFirst takes the smallest name, as FGD's scheduler does;
+// kRandom takes any, as kube-scheduler does.
 enum class Ties : std::uint8_t { kFirst, kRandom };
 
-// Who ranks nodes for pods without cards: the extender, as the second entry of the shipped
-// configuration has it, or kube-scheduler by its defaults, as without that entry.
-enum class Plain : std::uint8_t { kExtender, kDefaults };
+// The ranking of nodes for non-GPU pods: by the extender, as with the second entry of
+// deploy/scheduler/kube-scheduler.yaml, or by kube-scheduler's default plugins, as without it.
+enum class NonGpuRanking : std::uint8_t { kExtender, kKubeScheduler };
 
-// What kube-scheduler does by itself.
+// The simulated behaviour of kube-scheduler.
 struct SchedulerRules {
   Ties ties = Ties::kFirst;
-  Plain plain = Plain::kExtender;
+  NonGpuRanking non_gpu = NonGpuRanking::kExtender;
 };
 
 struct Outcome {
-  std::optional<std::size_t> node;  // none: it fits nowhere
+  std::optional<std::size_t> node;  // not set if the pod fits on no node
   Placement cards;
   std::chrono::nanoseconds took{0};  // filter, prioritize and assume
 };
 
-// A cluster with its ledger, empty at first. One run's; not thread-safe.
+// A cluster, empty at first, and its ledger. Each run has its own. Not thread-safe.
 class Cycle {
  public:
-  // `objects` outlives it. Nodes are called "<4 digits>-<their name>", by the seed
-  // (node_numbers).
+  // REQUIRES: `objects` outlives the cycle. Nodes are named "<4 digits>-<name in the trace>"; the
+  // digits depend on the seed (node_numbers).
   Cycle(const Objects& objects, extender::PolicyChoice policy,
         std::shared_ptr<const extender::CurrentPrices> price_snapshots, SchedulerRules rules,
         std::uint64_t seed);
 
-  // `pod` is an index into the trace's; `uid` is this arrival's own. What the ledger holds
-  // afterwards is confirmed. `market_maker` is shown the pod first.
-  Outcome schedule(std::size_t pod, const std::string& uid, PriceMaker& market_maker);
-  // The pod has ended.
+  // Schedules pod number `pod` of the trace under the unique name `uid`. `price_source` observes
+  // the pod first. A placed pod is bound in the ledger afterwards.
+  Outcome schedule(std::size_t pod, const std::string& uid, PriceSource& price_source);
+  // Removes a pod that has terminated.
   void remove(std::size_t pod, const std::string& uid, std::size_t node, const Placement& cards);
 
   extender::Ledger& ledger() { return ledger_; }
@@ -79,9 +80,9 @@ class Cycle {
   Draws tie_draws_;
   Bookkeeping bookkeeping_;
   extender::Ledger ledger_;
-  std::vector<NodeName> names_;                                 // by index
-  std::vector<std::size_t> by_name_;                            // indices, names ascending
-  std::unordered_map<std::string_view, std::size_t> index_of_;  // names to indices
+  std::vector<NodeName> names_;                                 // by index in the trace
+  std::vector<std::size_t> by_name_;                            // indices, sorted by name
+  std::unordered_map<std::string_view, std::size_t> index_of_;  // by name
   Instant now_{};
 };
 

@@ -11,7 +11,7 @@ std::int64_t free_percent(std::int64_t free, std::int64_t allocatable) {
   return allocatable == 0 ? 0 : free * kMost / allocatable;
 }
 
-std::int64_t least_allocated(const HostRoom& node, const extender::NodeResources& wanted) {
+std::int64_t least_allocated(const NodeCapacity& node, const extender::NodeResources& wanted) {
   const std::int64_t cpu =
       free_percent((node.free.cpu - wanted.cpu).value(), node.allocatable.cpu.value());
   const std::int64_t memory =
@@ -31,7 +31,7 @@ std::int64_t balance(const extender::NodeResources& allocatable,
   return static_cast<std::int64_t>((1 - std::abs(cpu - memory) / 2) * kMost);
 }
 
-std::int64_t balanced(const HostRoom& node, const extender::NodeResources& wanted) {
+std::int64_t balanced(const NodeCapacity& node, const extender::NodeResources& wanted) {
   const extender::NodeResources after{node.free.cpu - wanted.cpu, node.free.memory - wanted.memory};
   const std::int64_t gained =
       balance(node.allocatable, after) - balance(node.allocatable, node.free);
@@ -40,7 +40,7 @@ std::int64_t balanced(const HostRoom& node, const extender::NodeResources& wante
 
 }  // namespace
 
-std::int64_t default_score(const HostRoom& node, const extender::NodeResources& wanted) {
+std::int64_t default_score(const NodeCapacity& node, const extender::NodeResources& wanted) {
   return least_allocated(node, wanted) + balanced(node, wanted);
 }
 

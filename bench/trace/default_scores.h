@@ -1,8 +1,8 @@
-// What kube-scheduler thinks of a node by itself: NodeResourcesFit's LeastAllocated and
-// NodeResourcesBalancedAllocation, each of weight 1 and over CPU and memory, as the defaults of
-// Kubernetes 1.36.3 have them (pkg/scheduler/framework/plugins/noderesources/least_allocated.go,
-// balanced_allocation.go). The other default plugins have no opinion where pods have neither
-// affinities nor tolerations, and no two pods one owner. Pure.
+// The node scores of kube-scheduler 1.36.3 with its default configuration: LeastAllocated of
+// NodeResourcesFit plus NodeResourcesBalancedAllocation, each with weight 1 and over CPU and memory
+// (pkg/scheduler/framework/plugins/noderesources/least_allocated.go, balanced_allocation.go). The
+// other default plugins score all nodes alike for pods without affinities, tolerations and owners.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace mgpu::trace {
 
-struct HostRoom {
+struct NodeCapacity {
   extender::NodeResources allocatable;
-  extender::NodeResources free;  // of it
+  extender::NodeResources free;  // the part of it that no pod holds
 };
 
-// 50 .. 200. REQUIRES: `wanted` is free.
-std::int64_t default_score(const HostRoom& node, const extender::NodeResources& wanted);
+// From 50 to 200. REQUIRES: `wanted` fits into node.free.
+std::int64_t default_score(const NodeCapacity& node, const extender::NodeResources& wanted);
 
 }  // namespace mgpu::trace

@@ -1,4 +1,4 @@
-// The expected fragmentation of a whole cluster, kept up to date node by node.
+// The expected fragmentation of a whole cluster, updated node by node.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace mgpu::trace {
 
-// One run's; not thread-safe. Nodes by their index.
+// Each run has its own. Not thread-safe. Nodes are given by their index in the trace.
 class FragmentationSum {
  public:
-  // `target` outlives it. Every node counts as 0 until its first update.
+  // REQUIRES: `target` outlives this object. Every node counts as 0 until its first update.
   FragmentationSum(const extender::TargetWorkload& target, std::size_t nodes)
       : target_(target), by_node_(nodes, 0) {}
 

@@ -29,8 +29,8 @@ State state_of_seed(std::uint64_t seed, int shift) {
   return state;
 }
 
-// The numbers in order are y[n] = y[n-607] + y[n-273], so that y[n] = sum of c[j] * y[j] with the
-// coefficients c of x^n modulo x^607 - x^334 - 1; all modulo 2^64.
+// The sequence is y[n] = y[n-607] + y[n-273]. Hence y[n] = sum of c[j] * y[j] with the coefficients
+// c of x^n modulo x^607 - x^334 - 1, all modulo 2^64.
 using Polynomial = std::vector<std::uint64_t>;
 
 void reduce(Polynomial& p) {
@@ -61,43 +61,43 @@ Polynomial power_of_x(std::uint64_t power) {
   return result;
 }
 
-// Where the number that comes `steps` steps later is kept: the register is filled downwards.
-std::size_t place_of(std::uint64_t steps) {
+// Index of the number that is produced `steps` steps later. The register is filled downwards.
+std::size_t index_of(std::uint64_t steps) {
   return (kLength - kTap + kLength - 1 - steps % kLength) % kLength;
 }
 
-// What Go mixes into every seed: the register after 7.8e12 steps from seed 1 (gen_cooked.go). Go
-// has it as a table; jumping there takes some milliseconds.
-State mixed_in() {
+// Go adds these constants to the state of every seed: the register after 7.8e12 steps from seed 1
+// (gen_cooked.go). Go has them as a table; computing them takes some milliseconds.
+State cooked_state() {
   constexpr std::uint64_t kSteps = 7'800'000'000'000;
   const State first = state_of_seed(1, 10);
   std::vector<std::uint64_t> y;
-  for (std::size_t n = 0; n < kLength; ++n) y.push_back(first[place_of(n)]);
+  for (std::size_t n = 0; n < kLength; ++n) y.push_back(first[index_of(n)]);
   for (std::size_t n = kLength; n < 2 * kLength; ++n) y.push_back(y[n - kLength] + y[n - kTap]);
   const Polynomial c = power_of_x(kSteps);
   State state;
   for (std::size_t t = 0; t < kLength; ++t) {
     std::uint64_t number = 0;
     for (std::size_t j = 0; j < kLength; ++j) number += c[j] * y[j + t];
-    state[place_of(kSteps + t)] = number;
+    state[index_of(kSteps + t)] = number;
   }
   return state;
 }
 
-std::size_t before(std::size_t place) {
-  return place == 0 ? kLength - 1 : place - 1;
+std::size_t previous(std::size_t index) {
+  return index == 0 ? kLength - 1 : index - 1;
 }
 
 }  // namespace
 
 GoRandom::GoRandom(std::uint64_t seed) : state_(state_of_seed(seed, 20)), feed_(kLength - kTap) {
-  static const State kMixedIn = mixed_in();
-  for (std::size_t i = 0; i < kLength; ++i) state_[i] ^= kMixedIn[i];
+  static const State kCooked = cooked_state();
+  for (std::size_t i = 0; i < kLength; ++i) state_[i] ^= kCooked[i];
 }
 
 std::uint64_t GoRandom::next() {
-  tap_ = before(tap_);
-  feed_ = before(feed_);
+  tap_ = previous(tap_);
+  feed_ = previous(feed_);
   return state_[feed_] += state_[tap_];
 }
 

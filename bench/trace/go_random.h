@@ -1,6 +1,6 @@
-// The random numbers of Go's math/rand, seeded: those by which the published runs of FGD were
-// shuffled. With them a run meets the very pods and node names of the published run of that seed,
-// and what is left of a difference is the policy's. The algorithm is that of Go 1 (go/src/math/rand
+// The seeded random numbers of Go's math/rand. The published runs of FGD were shuffled with them,
+// so a run here has the same pods and node names as the published run of that seed, and any
+// remaining difference is due to the policy. The algorithm is that of Go 1 (go/src/math/rand,
 // rng.go and rand.go), an additive lagged Fibonacci generator by D. P. Mitchell and J. A. Reeds.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace mgpu::trace {
 
-// One stream; not thread-safe.
+// Not thread-safe. The comments give the equivalent calls in Go.
 class GoRandom {
  public:
   explicit GoRandom(std::uint64_t seed);  // rand.Seed(seed)
@@ -32,7 +32,7 @@ class GoRandom {
  private:
   static constexpr std::size_t kLength = 607;
 
-  // As Shuffle draws: by a multiplication (Lemire), not a remainder.
+  // The bounded numbers that Shuffle draws, by a multiplication (Lemire) in place of a remainder.
   std::uint32_t scaled(std::uint32_t bound);
 
   std::array<std::uint64_t, kLength> state_;

@@ -7,17 +7,18 @@
 namespace mgpu::trace {
 
 nlohmann::ordered_json json_of(const Heading& heading) {
-  return {{"trace", heading.trace}, {"policy", heading.policy}, {"workload", heading.workload},
-          {"ties", heading.ties},   {"plain", heading.plain},   {"memory", heading.memory},
+  return {{"trace", heading.trace}, {"policy", heading.policy},   {"workload", heading.workload},
+          {"ties", heading.ties},   {"non_gpu", heading.non_gpu}, {"memory", heading.memory},
           {"nodes", heading.nodes}, {"cards", heading.cards}};
 }
 
 std::string text_of(const Heading& heading) {
   return fmt::format(
-      "trace {}, policy {}, workload {}, ties {}, plain pods by {}, memory {}: {} nodes, {} "
+      "trace {}, policy {}, workload {}, ties {}, non-GPU pods ranked by {}, memory {}: {} nodes, "
+      "{} "
       "cards\n",
-      heading.trace, heading.policy, heading.workload, heading.ties, heading.plain, heading.memory,
-      heading.nodes, heading.cards);
+      heading.trace, heading.policy, heading.workload, heading.ties, heading.non_gpu,
+      heading.memory, heading.nodes, heading.cards);
 }
 
 }  // namespace mgpu::trace

@@ -1,4 +1,4 @@
-// What a report says of the runs it is about, first of all. Pure.
+// The settings that a report begins with. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ struct Heading {
   std::string policy;
   std::string workload;
   std::string ties;
-  std::string plain;
+  std::string non_gpu;
   std::string memory;
   std::size_t nodes = 0;
   std::int64_t cards = 0;
 };
 
-// {"trace", "policy", "workload", "ties", "plain", "memory", "nodes", "cards"}
+// {"trace", "policy", "workload", "ties", "non_gpu", "memory", "nodes", "cards"}
 nlohmann::ordered_json json_of(const Heading& heading);
-// One line, with its end.
+// One line that ends with "\n".
 std::string text_of(const Heading& heading);
 
 }  // namespace mgpu::trace

@@ -1,4 +1,4 @@
-// Bounds of what `mgpu-sim trace` reads, with their reasons.
+// Limits of the input of `mgpu-sim trace`, with their reasons.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ inline constexpr std::size_t kLineBytesMax = 4096;
 inline constexpr std::size_t kColumnsMax = 64;
 inline constexpr std::size_t kNodesMax = 20'000;
 inline constexpr std::size_t kPodsMax = 1'000'000;
-// Of one run. A list with hardly a pod that asks for cards could be drawn from for ever.
+// Arrivals in one run. Without this limit, a list in which almost no pod requests cards would need
+// almost infinitely many arrivals.
 inline constexpr std::size_t kArrivalsMax = 2'000'000;
 inline constexpr std::int64_t kCardsPerNodeMax = 64;
 inline constexpr std::int64_t kMilliCpuMax = 1'000'000'000;  // a million cores
@@ -22,9 +23,9 @@ inline constexpr std::int64_t kSeedMax = 1'000'000'000;
 inline constexpr std::int64_t kJobsMax = 256;
 inline constexpr std::int64_t kArrivedUntilMax = 1000;
 inline constexpr std::int64_t kDeparturesMax = 1000;
-// Of a known workload; the lists of openb have some 460.
+// Classes of pods in a known workload. The lists of openb have about 460.
 inline constexpr std::size_t kClassesMax = 10'000;
-// Of the trace names that a sentence lists.
+// Trace names that one error message lists.
 inline constexpr std::size_t kNamesListedMax = 64;
 
 }  // namespace mgpu::trace::limits

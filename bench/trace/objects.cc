@@ -13,13 +13,13 @@ struct ModelMemory {
   std::string_view model;
   std::int64_t mib;
 };
-// What the simulator of FGD gives the cards of openb; G2 and G3 are its placeholders.
+// The memory of the cards of openb in FGD's simulator. G2 and G3 are placeholders there.
 constexpr ModelMemory kModelMemory[] = {{"G2", 20000},   {"G3", 30000},      {"T4", 15109},
                                         {"P100", 16280}, {"V100M16", 16160}, {"V100M32", 32510},
                                         {"A10", 22731}};
 constexpr std::int64_t kReferenceMiB = 16384;
 constexpr std::int64_t kStepMiB = 256;
-// In quarters: 0.5 to 1.5.
+// The factors 0.5 to 1.5, in quarters.
 constexpr std::int64_t kFactorQuarters[] = {2, 3, 4, 5, 6};
 constexpr std::int64_t kBoundlessMiB = std::int64_t{1} << 24;
 

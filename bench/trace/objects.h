@@ -1,14 +1,14 @@
-// A trace's nodes and pods as the product knows them.
+// The nodes and pods of a trace as Kubernetes objects.
 //
-// openb says nothing of card memory. Two ways to give it some:
+// The openb traces have no card memory. There are two rules that add it:
 //
-//   none       cards have 16 TiB, shares ask for 1 MiB: memory decides nothing.
-//   reference  cards have what their model has (the table in objects.cc; 16384 MiB where it is not
-//              there). A share of p percent asks for
-//                  16384 MiB * min(1, p/100 * m), rounded up to whole 256 MiB,
-//              but at most for all of the smallest card among the models it accepts (of those that
-//              the cluster has), rounded down to 256 MiB. m is one of 0.5, 0.75, 1, 1.25, 1.5, by
-//              the FNV-1a hash of the pod's name in the trace modulo 5. Whole cards come with all
+//   none       Cards have 16 TiB and shares request 1 MiB, so memory never limits a placement.
+//   reference  Cards have the memory of their model (table in objects.cc, 16384 MiB for others). A
+//              share of p percent requests
+//                  16384 MiB * min(1, p/100 * m), rounded up to a multiple of 256 MiB,
+//              but at most the memory of the smallest card in the cluster whose model it accepts,
+//              rounded down to a multiple of 256 MiB. m is 0.5, 0.75, 1, 1.25 or 1.5, selected by
+//              the FNV-1a hash of the pod's name in the trace modulo 5. Whole cards include all
 //              of their memory.
 #pragma once
 
@@ -25,7 +25,8 @@ namespace mgpu::trace {
 
 enum class MemoryRule : std::uint8_t { kNone, kReference };
 
-// Of one trace under one rule; the trace outlives it. Constant after construction: any thread.
+// The objects of one trace under one rule. REQUIRES: the trace outlives them. Constant after
+// construction, and therefore thread-safe.
 class Objects {
  public:
   Objects(const Trace& trace, MemoryRule rule);
@@ -34,12 +35,12 @@ class Objects {
   const Contract& contract() const { return contract_; }
 
   MiB card_memory(const std::string& model) const;
-  // Of each card; zero for whole cards and pods without cards.
+  // Requested memory of each card. Zero for whole cards and for pods without cards.
   MiB share_memory(std::size_t pod) const { return share_memory_[pod]; }
 
   extender::NodeFacts node_facts(std::size_t node, NodeName name) const;
-  // Pending, and as the contract wants it: limits for cards, requests for CPU and memory, the
-  // models as an annotation. `uid` becomes its name, too.
+  // A pending pod: its limits name the cards, its requests CPU and memory, and an annotation the
+  // models. `uid` is also its name.
   kube::Pod pod(std::size_t pod, const std::string& uid) const;
 
  private:

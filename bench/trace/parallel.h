@@ -1,4 +1,4 @@
-// The same work for several inputs, on several threads.
+// Runs the same work for several inputs on several threads.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,12 @@ namespace mgpu::trace {
 template <class Work>
 void in_parallel(std::size_t count, std::size_t jobs, Work work) {
   std::atomic<std::size_t> next = 0;
-  const auto take_turns = [&] {
+  const auto work_until_done = [&] {
     for (std::size_t i = next++; i < count; i = next++) work(i);
   };
   std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < std::min(jobs, count); ++i) threads.emplace_back(take_turns);
-  take_turns();
+  for (std::size_t i = 1; i < std::min(jobs, count); ++i) threads.emplace_back(work_until_done);
+  work_until_done();
 }
 
 }  // namespace mgpu::trace

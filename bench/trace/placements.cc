@@ -10,7 +10,7 @@
 namespace mgpu::trace {
 namespace {
 
-// In this order, not by name.
+// ordered_json keeps the order in which members are added.
 using Json = nlohmann::ordered_json;
 
 Json json_of_node(const Objects& objects, std::size_t index, const NodeName& name) {

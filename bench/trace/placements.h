@@ -1,4 +1,4 @@
-// Where every pod of a run went, as a file: what another scheduler is compared with.
+// The placements of all pods of a run as a file, for comparison with another scheduler.
 #pragma once
 
 #include <cstdint>
@@ -12,29 +12,29 @@ namespace mgpu::trace {
 
 // In order of arrival.
 struct Arrival {
-  std::size_t pod = 0;                // index into the trace's
-  std::optional<std::size_t> node{};  // none: it fitted nowhere
+  std::size_t pod = 0;                // index into the trace's pods
+  std::optional<std::size_t> node{};  // not set if the pod fitted on no node
   Placement cards{};
 };
 
 struct Arrivals {
   std::uint64_t seed = 0;
-  std::vector<NodeName> nodes;  // what the trace's are called in this run
+  std::vector<NodeName> nodes;  // names of the trace's nodes in this run
   std::vector<Arrival> pods;
 };
 
-// Ends with a line end. One object; amounts as the API server is told them:
+// One JSON object that ends with "\n", with amounts as they appear in the Kubernetes objects:
 //
 //   {"seeds": [{"seed",
 //      "nodes": [{"name", "cpu_milli", "memory_mib", "model", "cards", "card_memory_mib"}],
 //      "arrivals": [{"pod", "cpu_milli", "memory_mib", "core", "gpu_memory_mib", "models",
 //                    "node", "cards"}]}]}
 //
-// core and gpu_memory_mib are those of all its cards together, 0 where it does not ask; node is
-// null where it fitted nowhere.
+// core and gpu_memory_mib are the totals over all cards of the pod; 0 if it requests none. node is
+// null if the pod fitted on no node.
 std::string placements_json(const Objects& objects, const std::vector<Arrivals>& seeds);
 
-// Errors: `path` cannot be written.
+// Error: `path` cannot be written.
 Result<void> write_text_file(const std::string& path, const std::string& text);
 
 }  // namespace mgpu::trace

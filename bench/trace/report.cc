@@ -10,12 +10,12 @@
 namespace mgpu::trace {
 namespace {
 
-// In this order, not by name.
+// ordered_json keeps the order in which members are added.
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kReported[] = {95, 100, 130};
 
-// None where a seed does not reach it.
+// Not set if a run ends before it.
 std::optional<Spread> spread_at(const std::vector<SeedResult>& seeds, std::int64_t arrived) {
   std::vector<double> values;
   for (const SeedResult& seed : seeds) {
@@ -97,8 +97,8 @@ std::string report_json(const Report& report) {
 std::string report_table(const Report& report) {
   std::string text = text_of(report.heading);
   text += fmt::format(
-      "percent of the cards' compute that is held when 95, 100 and 130 percent have been asked "
-      "for\n\n{:>6}{:>9}{:>9}{:>9}{:>15}{:>10}{:>13}\n",
+      "allocated percentage of all cards' compute when the arrived pods request 95, 100 and 130 "
+      "percent of it\n\n{:>6}{:>9}{:>9}{:>9}{:>15}{:>10}{:>13}\n",
       "seed", "at 95", "at 100", "at 130", "overcommitted", "unplaced", "us/decision");
   for (const SeedResult& seed : report.seeds) text += row_of(seed);
   text += row_of_all(report, "mean", &Spread::mean);

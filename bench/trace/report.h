@@ -1,4 +1,4 @@
-// A trace's results as text: one JSON object, or a table for people. Pure.
+// The results of a trace as text: one JSON object, or a table. Pure.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,14 +15,15 @@ struct Report {
   std::vector<SeedResult> seeds;
 };
 
-// Ends with a line end. Values that a run does not reach are null.
+// One line that ends with "\n". Values that a run does not reach are null.
 //
-//   {the heading's,
+//   {the members of the heading,
 //    "seeds": [{"seed", "at95", "at100", "at130", "overcommitted", "us_per_decision", "decisions",
 //               "failures": [{"size", "pods", "gpus"}],
 //               "curve": [{"arrived", "allocation", "fragmentation_amount",
 //                          "fragmentation_rate"}]}],
-//    "mean": {"at95", "at100", "at130"}, "deviation": the same, of a sample; 0 of one seed}
+//    "mean": {"at95", "at100", "at130"},
+//    "deviation": {"at95", "at100", "at130"}}    standard deviation of a sample; 0 for one seed
 std::string report_json(const Report& report);
 
 std::string report_table(const Report& report);

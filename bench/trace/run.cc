@@ -6,15 +6,15 @@
 namespace mgpu::trace {
 namespace {
 
-// One seed's run from the empty cluster on.
+// The run of one seed. The cluster is empty at first.
 class Run {
  public:
   Run(const Objects& objects, const RunSettings& settings, std::uint64_t seed)
       : objects_(objects),
         settings_(settings),
         seed_(seed),
-        market_maker_(settings.make_market_maker()),
-        cycle_(objects, settings.policy, market_maker_->board(), settings.scheduler, seed),
+        price_source_(settings.make_price_source()),
+        cycle_(objects, settings.policy, price_source_->prices(), settings.scheduler, seed),
         curve_(cycle_.bookkeeping().capacity_milli()),
         fragmentation_(settings.measure, objects.trace().nodes.size()) {
     for (std::size_t node = 0; node < objects.trace().nodes.size(); ++node) measure(node);
@@ -31,15 +31,15 @@ class Run {
   void arrive(std::size_t index) {
     const TracePod& pod = objects_.trace().pods[index];
     const Outcome outcome = cycle_.schedule(
-        index, pod.name + "-" + std::to_string(seed_) + "-" + std::to_string(tally_.decisions()),
-        *market_maker_);
-    market_maker_->refresh_if_due(cycle_.ledger());
-    tally_.add(pod, outcome);
-    standing_.arrived_milli += pod.total_milli();
-    standing_.allocated_milli = cycle_.bookkeeping().allocated_milli();
+        index, pod.name + "-" + std::to_string(seed_) + "-" + std::to_string(stats_.decisions()),
+        *price_source_);
+    price_source_->refresh_if_due(cycle_.ledger());
+    stats_.add(pod, outcome);
+    sample_.arrived_milli += pod.total_milli();
+    sample_.allocated_milli = cycle_.bookkeeping().allocated_milli();
     if (outcome.node) measure(*outcome.node);
-    standing_.fragmentation_milli = fragmentation_.milli();
-    curve_.add(standing_);
+    sample_.fragmentation_milli = fragmentation_.milli();
+    curve_.add(sample_);
     if (settings_.keep_arrivals)
       arrivals_.push_back({.pod = index, .node = outcome.node, .cards = outcome.cards});
   }
@@ -54,9 +54,9 @@ class Run {
     SeedResult result{.seed = seed_,
                       .curve = curve_.points(settings_.arrived_until),
                       .overcommitted = cycle_.bookkeeping().overcommitted(),
-                      .us_per_decision = tally_.us_per_decision(),
-                      .decisions = tally_.decisions(),
-                      .failures = tally_.failures(),
+                      .us_per_decision = stats_.us_per_decision(),
+                      .decisions = stats_.decisions(),
+                      .failures = stats_.failures(),
                       .arrivals = {.seed = seed_, .nodes = {}, .pods = arrivals_}};
     for (std::size_t node = 0; node < objects_.trace().nodes.size(); ++node)
       result.arrivals.nodes.push_back(cycle_.node_name(node));
@@ -66,12 +66,12 @@ class Run {
   const Objects& objects_;
   const RunSettings& settings_;
   std::uint64_t seed_;
-  std::unique_ptr<PriceMaker> market_maker_;
+  std::unique_ptr<PriceSource> price_source_;
   Cycle cycle_;
   Curve curve_;
   FragmentationSum fragmentation_;
-  Standing standing_;
-  Tally tally_;
+  CurveSample sample_;
+  DecisionStats stats_;
   std::vector<Arrival> arrivals_;
 };
 

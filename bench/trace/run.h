@@ -1,4 +1,4 @@
-// The runs of one trace under one policy, one for each seed, in parallel.
+// Runs of one trace under one policy: one run for each seed, in parallel.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,21 @@
 
 #include "bench/trace/curve.h"
 #include "bench/trace/cycle.h"
-#include "bench/trace/market_maker.h"
+#include "bench/trace/decision_stats.h"
 #include "bench/trace/objects.h"
 #include "bench/trace/placements.h"
-#include "bench/trace/tally.h"
+#include "bench/trace/price_source.h"
 #include "extender/placement/policy.h"
 
 namespace mgpu::trace {
 
-// Everything that the runs share.
+// The settings of all runs.
 struct RunSettings {
   extender::PolicyChoice policy;
-  MakeMarketMaker make_market_maker;
-  extender::TargetWorkload measure;  // what fragmentation is measured by, whatever policies know
+  PriceSourceFactory make_price_source;
+  extender::TargetWorkload measure;  // the workload for which fragmentation is measured
   SchedulerRules scheduler{};
-  std::int64_t arrived_until = 130;  // percent of the cluster's cards that are asked for in all
+  std::int64_t arrived_until = 130;  // percent of the cluster's cards that the pods request
   bool keep_arrivals = false;
 };
 
@@ -32,16 +32,16 @@ struct SeedResult {
   std::int64_t overcommitted = 0;
   double us_per_decision = 0;  // mean of filter, prioritize and assume
   std::int64_t decisions = 0;
-  std::vector<Failures> failures;  // every size that was asked for, ascending
-  Arrivals arrivals;               // without pods unless they are to be kept
+  std::vector<Failures> failures;  // one entry for every requested size, ascending
+  Arrivals arrivals;               // has no pods unless keep_arrivals is set
 
-  // Allocation; none past the end of the curve.
+  // The allocation at this percentage of arrived workload. Not set past the end of the curve.
   std::optional<double> at(std::int64_t arrived) const;
 };
 
 SeedResult run_seed(const Objects& objects, const RunSettings& settings, std::uint64_t seed);
 
-// In the order of `seeds`. REQUIRES: jobs > 0.
+// The results are in the order of `seeds`. REQUIRES: jobs > 0.
 std::vector<SeedResult> run_seeds(const Objects& objects, const RunSettings& settings,
                                   const std::vector<std::uint64_t>& seeds, std::size_t jobs);
 

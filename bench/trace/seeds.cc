@@ -43,7 +43,7 @@ Result<std::vector<std::uint64_t>> parse_seeds(std::string_view text) {
                    std::to_string(limits::kSeedMax) + " and ranges of them, such as 42-51 or 1,7");
     if (range->last - range->first >= limits::kSeedsMax - seeds.size())
       return error("seeds " + in_quotes(text) + ": expected at most " +
-                   std::to_string(limits::kSeedsMax) + " of them");
+                   std::to_string(limits::kSeedsMax) + " seeds");
     for (std::uint64_t seed = range->first; seed <= range->last; ++seed) seeds.push_back(seed);
     if (comma == std::string_view::npos) return seeds;
     rest.remove_prefix(comma + 1);

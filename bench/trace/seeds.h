@@ -1,4 +1,4 @@
-// Seeds as a command line writes them. Pure.
+// Seeds as written on a command line. Pure.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,9 @@
 
 namespace mgpu::trace {
 
-// "42-51", "7" or "42,44-46": numbers and ranges, in the order written. Errors: anything else, a
-// range that falls, a number over limits::kSeedMax, more than limits::kSeedsMax seeds.
+// Reads numbers and ranges, such as "42-51", "7" or "42,44-46", and keeps their order. Errors: any
+// other text, a descending range, a number over limits::kSeedMax, more than limits::kSeedsMax
+// seeds.
 Result<std::vector<std::uint64_t>> parse_seeds(std::string_view text);
 
 }  // namespace mgpu::trace

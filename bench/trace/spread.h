@@ -1,4 +1,4 @@
-// Mean and deviation of some numbers. Pure.
+// Mean and standard deviation. Pure.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@ namespace mgpu::trace {
 
 struct Spread {
   double mean = 0;
-  double deviation = 0;  // of a sample; 0 of one number
+  double deviation = 0;  // standard deviation of a sample; 0 for one number
 };
 
 // REQUIRES: numbers is not empty.

@@ -1,5 +1,5 @@
-// The workload that ships, compiled in so that the command needs no files. Made for this project;
-// its columns are those of trace_files.h.
+// The synthetic workload (bench/trace/synthetic), compiled in so that the command needs no files.
+// trace_files.h describes its columns.
 #pragma once
 
 #include <string_view>

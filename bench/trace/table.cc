@@ -10,7 +10,7 @@
 namespace mgpu::trace {
 namespace {
 
-// The next line without its end; none when the text is used up.
+// The next line without its line end; not set at the end of the text.
 std::optional<std::string_view> take_line(std::string_view& rest) {
   if (rest.empty()) return std::nullopt;
   const std::size_t end = std::min(rest.find('\n'), rest.size());
@@ -59,7 +59,7 @@ Result<Table> Table::read(std::string_view text, std::string source, std::size_t
     if (!added) return added.error();
   }
   if (!table.columns_.empty()) return table;
-  return error(table.source_ + ": is empty; expected a first line that names the columns");
+  return error(table.source_ + " is empty; expected a first line that names the columns");
 }
 
 Result<void> Table::read_header(std::string_view line, std::size_t number) {
@@ -111,11 +111,11 @@ Result<std::int64_t> Table::number(std::size_t row, int column, std::int64_t lea
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
   const bool whole = code == std::errc() && end == value.data() + value.size();
   if (whole && number >= least && number <= most) return number;
-  return complaint(row, column,
-                   "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+  return value_error(
+      row, column, "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
 }
 
-Error Table::complaint(std::size_t row, int column, const std::string& expected) const {
+Error Table::value_error(std::size_t row, int column, const std::string& expected) const {
   return error(place(source_, lines_[row].number) + ", column " +
                std::string(columns_[static_cast<std::size_t>(column)]) + ": " +
                in_quotes(text(row, column)) + "; expected " + expected);

@@ -41,23 +41,23 @@ Result<extender::NodeResources> read_host(const Table& table, std::size_t row,
   return extender::NodeResources{extender::MilliCpu(*cpu), MiB(*memory)};
 }
 
-bool plain(char c) {
+bool allowed(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
          c == '.' || c == '_';
 }
 
-// Names become parts of node names and uids; each stands once.
+// Names of nodes or pods. They become parts of node names and UIDs, and each may occur only once.
 class Names {
  public:
   Result<std::string> read(const Table& table, std::size_t row, int column) {
     const std::string_view name = table.text(row, column);
     if (name.empty() || name.size() > kNameBytesMax ||
-        !std::all_of(name.begin(), name.end(), plain))
-      return table.complaint(
+        !std::all_of(name.begin(), name.end(), allowed))
+      return table.value_error(
           row, column,
           "1 to " + std::to_string(kNameBytesMax) + " letters, digits, '-', '.' or '_'");
     if (!seen_.insert(name).second)
-      return table.complaint(row, column, "a name that no line above has");
+      return table.value_error(row, column, "a name that no line above it has");
     return std::string(name);
   }
 
@@ -68,12 +68,12 @@ class Names {
 Result<std::string> read_model(const Table& table, std::size_t row, int column,
                                std::string_view model) {
   if (!model.empty() && model.size() <= kCardTextMax &&
-      std::all_of(model.begin(), model.end(), plain))
+      std::all_of(model.begin(), model.end(), allowed))
     return std::string(model);
-  return table.complaint(row, column, "models of letters, digits, '-', '.' or '_'");
+  return table.value_error(row, column, "models of letters, digits, '-', '.' or '_'");
 }
 
-// What lines of both kinds have: a name, host amounts and a number of cards.
+// Reads the columns that both files have: name, CPU, memory and number of cards.
 class Common {
  public:
   struct Line {
@@ -170,9 +170,10 @@ class PodReader {
   Result<void> read_share(std::size_t row, TracePod& pod) const {
     const auto milli = table_.number(row, milli_, 0, 1000);
     if (!milli) return milli.error();
-    if (pod.cards == 0 && *milli != 0) return table_.complaint(row, milli_, "0 where num_gpu is 0");
+    if (pod.cards == 0 && *milli != 0)
+      return table_.value_error(row, milli_, "0 where num_gpu is 0");
     if (pod.cards > 0 && (*milli == 0 || *milli % 10 != 0))
-      return table_.complaint(row, milli_, "a multiple of 10 from 10 to 1000");
+      return table_.value_error(row, milli_, "a multiple of 10 from 10 to 1000");
     pod.milli = static_cast<std::int32_t>(*milli);
     return {};
   }
@@ -188,8 +189,8 @@ class PodReader {
       rest.remove_prefix(std::min(bar + 1, rest.size()));
     }
     if (pod.models.size() <= kSelectorEntriesMax) return {};
-    return table_.complaint(row, spec_,
-                            "at most " + std::to_string(kSelectorEntriesMax) + " models");
+    return table_.value_error(row, spec_,
+                              "at most " + std::to_string(kSelectorEntriesMax) + " models");
   }
 
   const Table& table_;
@@ -212,7 +213,7 @@ Result<std::vector<Row>> read_rows(const Table& table) {
   return rows;
 }
 
-// Names of the traces in the folder, ascending, as text.
+// A text with the names of the traces in the folder, ascending.
 std::string traces_in(const std::string& folder) {
   std::error_code code;
   std::set<std::string> names;
@@ -224,7 +225,7 @@ std::string traces_in(const std::string& folder) {
         file.substr(kPodsPrefix.size(), file.size() - kPodsPrefix.size() - kSuffix.size()));
     if (names.size() == limits::kNamesListedMax) break;
   }
-  if (names.empty()) return "it has none (no openb_pod_list_<name>.csv)";
+  if (names.empty()) return "it has no trace (no openb_pod_list_<name>.csv)";
   std::string text = "it has";
   for (const std::string& name : names) text += (text.size() > 6 ? ", " : " ") + name;
   return text;
@@ -236,7 +237,7 @@ Result<std::vector<TracePod>> read_named_pods(const std::string& folder, const s
     return error("--traces: " + in_quotes(folder) + " is not a directory");
   const std::string file = std::string(kPodsPrefix) + name + std::string(kSuffix);
   const std::string path = folder + "/" + file;
-  const bool safe = !name.empty() && std::all_of(name.begin(), name.end(), plain);
+  const bool safe = !name.empty() && std::all_of(name.begin(), name.end(), allowed);
   if (!safe || !std::filesystem::is_regular_file(path, code))
     return error("trace " + in_quotes(name) + " is not in " + in_quotes(folder) + "; " +
                  traces_in(folder));
@@ -266,7 +267,7 @@ Result<std::vector<TraceNode>> read_nodes(std::string_view text, const std::stri
   if (!nodes) return nodes.error();
   const auto has_cards = [](const TraceNode& node) { return node.cards > 0; };
   if (std::any_of(nodes->begin(), nodes->end(), has_cards)) return nodes;
-  return error(source + ": has no node with cards; expected one at least");
+  return error(source + ": has no node with cards; expected at least one");
 }
 
 Result<std::vector<TracePod>> read_pods(std::string_view text, const std::string& source) {
@@ -274,9 +275,9 @@ Result<std::vector<TracePod>> read_pods(std::string_view text, const std::string
   if (!table) return table.error();
   auto pods = read_rows<PodReader, TracePod>(*table);
   if (!pods) return pods.error();
-  const auto asks = [](const TracePod& pod) { return pod.cards > 0; };
-  if (std::any_of(pods->begin(), pods->end(), asks)) return pods;
-  return error(source + ": has no pod that asks for cards; expected one at least");
+  const auto requests = [](const TracePod& pod) { return pod.cards > 0; };
+  if (std::any_of(pods->begin(), pods->end(), requests)) return pods;
+  return error(source + ": has no pod that requests cards; expected at least one");
 }
 
 Result<Trace> read_trace(const std::string& folder, const std::string& name,

@@ -17,7 +17,7 @@ double exponential(Draws& draws) {
   return -std::log1p(-draws.fraction());
 }
 
-struct Living {
+struct RunningPod {
   double ends = 0;
   std::size_t pod = 0;
   std::size_t node = 0;
@@ -25,11 +25,11 @@ struct Living {
   Placement cards;
 };
 struct EndsLater {
-  bool operator()(const Living& a, const Living& b) const { return a.ends > b.ends; }
+  bool operator()(const RunningPod& a, const RunningPod& b) const { return a.ends > b.ends; }
 };
 
-// Of what arrived while it was measured.
-struct Asked {
+// Totals over the measured arrivals.
+struct Totals {
   std::int64_t pods = 0;
   std::int64_t milli = 0;
 };
@@ -44,8 +44,8 @@ class Turnover {
       : pods_(objects.trace().pods),
         seed_(seed),
         draws_(seed, kTurnoverDraws),
-        market_maker_(settings.make_market_maker()),
-        cycle_(objects, settings.policy, market_maker_->board(), settings.scheduler, seed) {
+        price_source_(settings.make_price_source()),
+        cycle_(objects, settings.policy, price_source_->prices(), settings.scheduler, seed) {
     pods_per_lifetime_ = expected_arrivals(objects.trace(), load) / (kWarmUp + kMeasured);
   }
 
@@ -53,28 +53,28 @@ class Turnover {
     for (;;) {
       const double next = now_ + exponential(draws_) / pods_per_lifetime_;
       if (next >= kWarmUp + kMeasured) break;
-      pass_until(next);
+      advance_to(next);
       arrive();
     }
-    pass_until(kWarmUp + kMeasured);
+    advance_to(kWarmUp + kMeasured);
     return result();
   }
 
  private:
   bool measuring() const { return now_ >= kWarmUp; }
 
-  // Everybody leaves whose time comes before that.
-  void pass_until(double then) {
-    while (!living_.empty() && living_.top().ends <= then) {
-      hold_until(living_.top().ends);
-      const Living& gone = living_.top();
+  // Advances the time, and removes the pods that terminate until then.
+  void advance_to(double then) {
+    while (!running_.empty() && running_.top().ends <= then) {
+      add_held_until(running_.top().ends);
+      const RunningPod& gone = running_.top();
       cycle_.remove(gone.pod, gone.uid, gone.node, gone.cards);
-      living_.pop();
+      running_.pop();
     }
-    hold_until(then);
+    add_held_until(then);
   }
 
-  void hold_until(double then) {
+  void add_held_until(double then) {
     const double measured = then - std::max(now_, kWarmUp);
     if (measured > 0)
       held_ += measured * static_cast<double>(cycle_.bookkeeping().allocated_milli());
@@ -85,22 +85,22 @@ class Turnover {
     const std::size_t index = draws_.below(pods_.size());
     const double lifetime = exponential(draws_);
     std::string uid =
-        pods_[index].name + "-" + std::to_string(seed_) + "-" + std::to_string(tally_.decisions());
-    Outcome outcome = cycle_.schedule(index, uid, *market_maker_);
-    market_maker_->refresh_if_due(cycle_.ledger());
-    tally_.add(pods_[index], outcome);
+        pods_[index].name + "-" + std::to_string(seed_) + "-" + std::to_string(stats_.decisions());
+    Outcome outcome = cycle_.schedule(index, uid, *price_source_);
+    price_source_->refresh_if_due(cycle_.ledger());
+    stats_.add(pods_[index], outcome);
     if (measuring()) count(pods_[index], outcome);
     if (!outcome.node) return;
-    living_.push({.ends = now_ + lifetime,
-                  .pod = index,
-                  .node = *outcome.node,
-                  .uid = std::move(uid),
-                  .cards = std::move(outcome.cards)});
+    running_.push({.ends = now_ + lifetime,
+                   .pod = index,
+                   .node = *outcome.node,
+                   .uid = std::move(uid),
+                   .cards = std::move(outcome.cards)});
   }
 
   void count(const TracePod& pod, const Outcome& outcome) {
-    ++asked_.pods;
-    asked_.milli += pod.total_milli();
+    ++requested_.pods;
+    requested_.milli += pod.total_milli();
     if (outcome.node) return;
     ++rejected_.pods;
     rejected_.milli += pod.total_milli();
@@ -110,25 +110,25 @@ class Turnover {
     const auto capacity = static_cast<double>(cycle_.bookkeeping().capacity_milli());
     return {.seed = seed_,
             .allocation = percent(held_, capacity * kMeasured),
-            .rejected_gpus =
-                percent(static_cast<double>(rejected_.milli), static_cast<double>(asked_.milli)),
+            .rejected_gpus = percent(static_cast<double>(rejected_.milli),
+                                     static_cast<double>(requested_.milli)),
             .rejected_pods =
-                percent(static_cast<double>(rejected_.pods), static_cast<double>(asked_.pods)),
+                percent(static_cast<double>(rejected_.pods), static_cast<double>(requested_.pods)),
             .overcommitted = cycle_.bookkeeping().overcommitted(),
-            .us_per_decision = tally_.us_per_decision(),
-            .decisions = tally_.decisions(),
-            .failures = tally_.failures()};
+            .us_per_decision = stats_.us_per_decision(),
+            .decisions = stats_.decisions(),
+            .failures = stats_.failures()};
   }
 
   const std::vector<TracePod>& pods_;
   std::uint64_t seed_;
   Draws draws_;
-  std::unique_ptr<PriceMaker> market_maker_;
+  std::unique_ptr<PriceSource> price_source_;
   Cycle cycle_;
-  Tally tally_;
-  std::priority_queue<Living, std::vector<Living>, EndsLater> living_;
-  Asked asked_;
-  Asked rejected_;
+  DecisionStats stats_;
+  std::priority_queue<RunningPod, std::vector<RunningPod>, EndsLater> running_;
+  Totals requested_;
+  Totals rejected_;
   double pods_per_lifetime_ = 0;
   double now_ = 0;
   double held_ = 0;  // thousandths of cards times lifetimes

@@ -1,7 +1,8 @@
-// Pods that come and go, which FGD's protocol does not have: they arrive one by one, drawn from the
-// list with replacement, at exponential distances, and those that found a place leave after
-// exponential lifetimes. Time is in mean lifetimes: the first kWarmUp of them fill the cluster, the
-// next kMeasured are measured. Who fits nowhere is gone.
+// Runs in which pods terminate, which FGD's protocol does not have. Pods are drawn from the list
+// with replacement and arrive with exponentially distributed intervals; placed pods terminate after
+// exponentially distributed lifetimes. The unit of time is the mean lifetime. The first kWarmUp
+// lifetimes fill the cluster, and the next kMeasured are measured. A pod that fits on no node is
+// rejected and not tried again.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +12,31 @@
 
 namespace mgpu::trace {
 
-// After four lifetimes as much is there as ever will be, but for 2 %.
+// After four lifetimes the load is within 2 % of its final value.
 inline constexpr double kWarmUp = 4;
 inline constexpr double kMeasured = 4;
 
-// How many pods arrive in a run, on average. `load`: what would be held on average if everybody
-// found a place, percent of all cards' compute.
+// The mean number of arrivals in a run. `load` is the offered load: the percentage of all cards'
+// compute that would be held on average if every pod were placed.
 double expected_arrivals(const Trace& trace, double load);
 
 struct TurnoverResult {
   std::uint64_t seed = 0;
-  double allocation = 0;     // percent of all cards' compute that is held, mean over time
-  double rejected_gpus = 0;  // percent of what was asked for
-  double rejected_pods = 0;  // percent of the pods, those without cards too
+  double allocation = 0;     // allocated percentage of all cards' compute, mean over time
+  double rejected_gpus = 0;  // rejected percentage of the requested compute
+  double rejected_pods = 0;  // rejected percentage of the pods, non-GPU pods included
   std::int64_t overcommitted = 0;
-  double us_per_decision = 0;  // of all decisions, and so are the next
+  // These include the decisions of the warm-up.
+  double us_per_decision = 0;
   std::int64_t decisions = 0;
   std::vector<Failures> failures;
 };
 
-// settings.arrived_until and keep_arrivals do not matter. REQUIRES: load > 0.
+// settings.arrived_until and keep_arrivals are not used. REQUIRES: load > 0.
 TurnoverResult run_turnover(const Objects& objects, const RunSettings& settings, double load,
                             std::uint64_t seed);
 
-// In the order of `seeds`. REQUIRES: jobs > 0.
+// The results are in the order of `seeds`. REQUIRES: jobs > 0.
 std::vector<TurnoverResult> run_turnovers(const Objects& objects, const RunSettings& settings,
                                           double load, const std::vector<std::uint64_t>& seeds,
                                           std::size_t jobs);

@@ -10,7 +10,7 @@
 namespace mgpu::trace {
 namespace {
 
-// In this order, not by name.
+// ordered_json keeps the order in which members are added.
 using Json = nlohmann::ordered_json;
 
 struct Column {
@@ -68,7 +68,7 @@ std::string turnover_json(const TurnoverReport& report) {
 std::string turnover_table(const TurnoverReport& report) {
   std::string text = text_of(report.heading);
   text += fmt::format(
-      "pods come and go, and would hold {} percent of the cards' compute if all found a place\n\n"
+      "pods terminate; the offered load is {} percent of all cards' compute\n\n"
       "{:>6}{:>15}{:>15}{:>15}{:>15}{:>13}\n",
       report.load, "seed", "held %", "rejected GPU %", "rejected %", "overcommitted",
       "us/decision");

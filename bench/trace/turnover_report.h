@@ -1,4 +1,4 @@
-// Results with pods that come and go as text: one JSON object, or a table for people. Pure.
+// The results of runs in which pods terminate, as text: one JSON object, or a table. Pure.
 #pragma once
 
 #include <string>
@@ -12,15 +12,16 @@ namespace mgpu::trace {
 struct TurnoverReport {
   Heading heading;
   double load = 0;
-  std::vector<TurnoverResult> seeds;  // one at least
+  std::vector<TurnoverResult> seeds;  // not empty
 };
 
-// Ends with a line end.
+// One line that ends with "\n".
 //
-//   {the heading's, "load",
+//   {the members of the heading, "load",
 //    "seeds": [{"seed", "allocation", "rejected_gpus", "rejected_pods", "overcommitted",
 //               "us_per_decision", "decisions", "failures": [{"size", "pods", "gpus"}]}],
-//    "mean": {"allocation", "rejected_gpus", "rejected_pods"}, "deviation": the same}
+//    "mean": {"allocation", "rejected_gpus", "rejected_pods"},
+//    "deviation": {"allocation", "rejected_gpus", "rejected_pods"}}
 std::string turnover_json(const TurnoverReport& report);
 
 std::string turnover_table(const TurnoverReport& report);

@@ -9,8 +9,8 @@ namespace {
 
 using std::chrono::seconds;
 
-// device-files is the first, since those after it run CUDA programs, which load a kernel module
-// that it asks about; mps-kill-clients is the last, since it may leave the card unusable.
+// device-files is the first check, because the other checks run CUDA programs, which load a kernel
+// module. mps-kill-clients is the last one, because it may leave the card unusable.
 constexpr std::array kChecks = {
     Check{"device-files", "Which device files exist before a CUDA program has run, and after?",
           seconds(60), check_device_files},
@@ -36,7 +36,8 @@ constexpr std::array kChecks = {
           seconds(90), check_container_runc},
     Check{"mps-start", "Does an MPS daemon of the device plugin serve a program, and end?",
           seconds(90), check_mps_start},
-    Check{"mps-context", "How much memory do the MPS server and a client take, and who lists them?",
+    Check{"mps-context",
+          "How much memory do the MPS server and a client take, and which lists have them?",
           seconds(60), check_mps_context},
     Check{"mps-memory", "Does a memory limit hold, and how much of it can a program allocate?",
           seconds(90), check_mps_memory},
@@ -90,7 +91,7 @@ void end_all(std::vector<RunningProgram>& programs) {
 void expect_client(Findings& findings, std::string_view what,
                    const Result<RunningProgram>& program) {
   if (!program) return findings.expect(what, false, program.error().message);
-  // Drivers before CUDA 12.2 cannot tell.
+  // Drivers before CUDA 12.2 do not report it.
   findings.expect(what, program->value("mps") != "0", "it ran outside of MPS, without a limit");
 }
 

@@ -1,6 +1,4 @@
-// The questions of the trial, one function each; all.cc lists them in the order in which they run.
-// What is a fact and what is an expectation: an expectation is what this project promises its
-// users, or what its code relies on.
+// The checks of the trial, one function for each; all.cc lists them in the order in which they run.
 #pragma once
 
 #include <chrono>
@@ -47,37 +45,37 @@ Result<void> check_mps_restart(const Trial& trial, Findings& findings);
 Result<void> check_mps_many_clients(const Trial& trial, Findings& findings);
 Result<void> check_mps_kill_clients(const Trial& trial, Findings& findings);
 
-// --- what several of them need -------------------------------------------------------------------
+// --- common functions ----------------------------------------------------------------------------
 
-// A context takes a second where the card has to be started for it.
+// A CUDA context takes a second if the card must be initialized.
 inline constexpr std::chrono::milliseconds kProgramTimeout{45'000};
 inline constexpr std::uint64_t kBytesPerMiB = std::uint64_t{1} << 20;
-// A user that owns nothing; images often name it "nobody".
+// An unprivileged user, which images often call "nobody".
 inline constexpr int kOtherUser = 65'534;
 
-// False where this machine has no MPS; the check is then skipped.
+// Returns false, and skips the check, if this machine has no MPS.
 bool has_mps(const Trial& trial, Findings& findings);
 
-// A program that has printed ready=1. Errors: it did not; its failure.
+// Starts a program and waits until it has printed ready=1. Error: the failure of the program.
 Result<RunningProgram> start_and_wait(const Command& command);
-// Ends programs at the end of their input, all at the same time.
+// Ends the input of all programs, and waits until they have ended.
 void end_all(std::vector<RunningProgram>& programs);
-// That a program ran, and that it is a client of MPS: without a daemon CUDA runs without MPS, and
-// with no limit.
+// Expects that a program ran as a client of MPS. Without a daemon CUDA would run outside of MPS and
+// without limits.
 void expect_client(Findings& findings, std::string_view what,
                    const Result<RunningProgram>& program);
 
 // The share of a container that has the whole card.
 Share whole_card(const NodeUnderTest& node);
 Share share_of(int percent, std::int64_t mib);
-// Whether a program that was measured at this part of the card, 0 to 1, is within its percentage:
-// shares are rounded to whole multiprocessors, and clocks change.
+// Whether a program with this measured part of the card, 0 to 1, is within its percentage. There is
+// a tolerance, because shares are rounded to whole multiprocessors and clocks change.
 bool is_within_share(double part, int percent);
 
-// The memory of each process in MiB by its pid, as the device plugin lists them.
+// The memory of each process in MiB by its process ID, as the device plugin lists them.
 Json listed_processes(const Trial& trial, const CardUuid& card);
 Json processes_json(const SmiReport& report, const CardUuid& card);
-// A number of a program that has ended, or null where it printed none.
+// A number that a program has printed, or null.
 Json number_of(const RunningProgram& program, const std::string& name);
 double rounded(double value);  // to a thousandth
 

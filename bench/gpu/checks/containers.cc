@@ -1,4 +1,4 @@
-// CUDA in containers that have what the device plugin gives them, without MPS.
+// CUDA in containers with the settings of the device plugin, without MPS.
 #include <algorithm>
 #include <string>
 
@@ -35,7 +35,8 @@ Result<void> try_in_root(const Trial& trial, const NodeUnderTest& node, int user
   return {};
 }
 
-// A node where no CUDA program has run may lack these: what a container says then.
+// Reports the error of a container without /dev/nvidia-uvm. This device may be missing until a CUDA
+// program has run on the node.
 void try_without_uvm(const Trial& trial, Container container, Findings& findings) {
   std::erase_if(container.edits.devices, [](const plugin::DeviceNode& device) {
     return device.path.starts_with("/dev/nvidia-uvm");
@@ -44,7 +45,7 @@ void try_without_uvm(const Trial& trial, Container container, Findings& findings
   findings.fact("without /dev/nvidia-uvm", program ? "runs" : program.error().message);
 }
 
-// nvidia-smi is not among what containers get; with it, it should show the one card.
+// Reports the output of nvidia-smi in a container, to which its binary is added.
 void try_nvidia_smi(const Trial& trial, Container container, Findings& findings) {
   const std::string binary = find_program(trial.nvidia_smi);
   if (binary.empty()) return;
@@ -55,8 +56,8 @@ void try_nvidia_smi(const Trial& trial, Container container, Findings& findings)
                 program ? program->text() : program.error().message);
 }
 
-// Why runc cannot run any container here; empty: it can. The program without arguments says how it
-// is used and ends with 2.
+// The reason why runc cannot run containers here; empty if it can. Without arguments the test
+// program prints its usage and ends with 2.
 std::string problem_of_runc(const Trial& trial) {
   constexpr int kUsage = 2;
   const auto command = runc_command(
@@ -65,7 +66,7 @@ std::string problem_of_runc(const Trial& trial) {
   auto program = RunningProgram::start(*command);
   if (!program) return program.error().message;
   const auto code = program->finish(kProgramTimeout);
-  forget_runc_container(trial);
+  remove_runc_container(trial);
   if (!code) return code.error().message;
   return *code == kUsage ? "" : program->failure();
 }
@@ -73,7 +74,7 @@ std::string problem_of_runc(const Trial& trial) {
 }  // namespace
 
 Result<void> check_container_root(const Trial& trial, Findings& findings) {
-  const auto node = look_at_node(trial);
+  const auto node = inspect_node(trial);
   if (!node) return node.error();
   if (auto tried = try_in_root(trial, *node, 0, findings); !tried) return tried;
   try_without_uvm(trial, container_of(trial, *node, 0), findings);
@@ -82,7 +83,7 @@ Result<void> check_container_root(const Trial& trial, Findings& findings) {
 }
 
 Result<void> check_container_user(const Trial& trial, Findings& findings) {
-  const auto node = look_at_node(trial);
+  const auto node = inspect_node(trial);
   if (!node) return node.error();
   return try_in_root(trial, *node, kOtherUser, findings);
 }
@@ -95,13 +96,13 @@ Result<void> check_container_runc(const Trial& trial, Findings& findings) {
     return {};
   }
   findings.fact("version", version->substr(0, version->find('\n')));
-  const auto node = look_at_node(trial);
+  const auto node = inspect_node(trial);
   if (!node) return node.error();
   for (const int user : {0, kOtherUser}) {
     const auto command = runc_command(trial, container_of(trial, *node, user));
     if (!command) return command.error();
     const auto program = run_to_end(*command, kProgramTimeout);
-    forget_runc_container(trial);
+    remove_runc_container(trial);
     findings.expect(user == 0 ? "CUDA runs as root" : "CUDA runs as another user",
                     program.has_value(), program.has_value() ? "" : program.error().message);
   }

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "195 nvidia", "510 nvidia-uvm" of /proc/devices.
+// Lines of /proc/devices such as "195 nvidia" and "510 nvidia-uvm".
 Json registered_drivers(const Trial& trial) {
   Json lines = Json::array();
   std::ifstream file(path_on_node(trial, "/proc/devices"));
@@ -27,8 +27,7 @@ Json registered_drivers(const Trial& trial) {
   return lines;
 }
 
-// Those of these device files that have no link in /dev/char, where systemd and some versions of
-// runc look for it.
+// The device files without a link in /dev/char, which systemd and some versions of runc need.
 Json without_char_links(const Trial& trial, const std::vector<plugin::DeviceNode>& devices) {
   Json missing = Json::array();
   for (const auto& device : devices) {
@@ -42,7 +41,7 @@ Json without_char_links(const Trial& trial, const std::vector<plugin::DeviceNode
   return missing;
 }
 
-// The file of libcuda.so.1 that the loader of this machine chooses; empty: it finds none.
+// The file of libcuda.so.1 that the loader of this machine chooses; empty if there is none.
 std::string libcuda_of_loader() {
   void* const library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) return "";
@@ -55,7 +54,7 @@ std::string libcuda_of_loader() {
   return path;
 }
 
-// Names of files of this driver in a folder: "libcuda.so.580.95.05".
+// Names of the driver's files in a folder, such as "libcuda.so.580.95.05".
 std::set<std::string> files_of_driver(const fs::path& folder, const std::string& version) {
   std::set<std::string> names;
   std::error_code failed;
@@ -73,8 +72,8 @@ bool mounts(const std::vector<plugin::Mount>& all, const std::string& name) {
   });
 }
 
-// Names of this driver's files that lie beside those that containers get, or beside the loader's
-// libcuda, and that containers do not get.
+// Names of the driver's files that containers do not get. It searches the folders of the files that
+// containers get, and the folder of the loader's libcuda.
 Json files_left_out(const Trial& trial, const NodeUnderTest& node, const std::string& libcuda) {
   std::set<fs::path> folders;
   std::set<std::string> given;
@@ -95,12 +94,12 @@ Json files_left_out(const Trial& trial, const NodeUnderTest& node, const std::st
 }  // namespace
 
 Result<void> check_device_files(const Trial& trial, Findings& findings) {
-  // The look at the machine has opened NVML before, and recorded what was there before that.
+  // inspect_machine has opened NVML before, and has recorded the device files before that.
   const Json before = device_files(trial);
   const bool uvm_before = fs::exists(path_on_node(trial, "/dev/nvidia-uvm"));
   findings.fact("device files after NVML was opened", before);
   findings.fact("drivers in /proc/devices after NVML was opened", registered_drivers(trial));
-  const auto node = look_at_node(trial);
+  const auto node = inspect_node(trial);
   if (!node) return node.error();
   const auto program = run_to_end(program_on_node(trial, *node, {"vector-add"}), kProgramTimeout);
   if (!program) return error("vector-add on the node: " + program.error().message);
@@ -115,7 +114,7 @@ Result<void> check_device_files(const Trial& trial, Findings& findings) {
 }
 
 Result<void> check_driver_libraries(const Trial& trial, Findings& findings) {
-  const auto node = look_at_node(trial);
+  const auto node = inspect_node(trial);
   if (!node) return node.error();
   std::set<std::string> sources;
   for (const auto& mount : node->shared.mounts) sources.insert(mount.host_path);
@@ -133,7 +132,7 @@ Result<void> check_driver_libraries(const Trial& trial, Findings& findings) {
 }
 
 Result<void> check_symbols(const Trial& trial, Findings& findings) {
-  const auto node = look_at_node(trial);
+  const auto node = inspect_node(trial);
   if (!node) return node.error();
   const auto program = run_to_end(program_on_node(trial, *node, {"symbols"}), kProgramTimeout);
   if (!program) return program.error();

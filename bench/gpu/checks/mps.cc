@@ -41,7 +41,7 @@ Json entries_of_folder(const std::string& folder) {
 
 // --- limits --------------------------------------------------------------------------------------
 
-// What a program with this limit could allocate: in one piece, or in small ones.
+// The memory that a program with this limit could allocate, in one piece or in small pieces.
 double most_allocated(const RunningProgram& program) {
   return std::max(program.number("largest_mib").value_or(0),
                   program.number("pieces_mib").value_or(0));
@@ -73,13 +73,13 @@ void try_limit(const CardWithMps& card, std::int64_t mib, Findings& findings) {
                 program->value("beyond"));
 }
 
-// What becomes of a program that allocates more than its limit with this variable unset.
+// Runs a program that unsets this variable and allocates more than its limit.
 std::string try_without(const CardWithMps& card, const std::string& variable) {
   Command command = card.mps->client(share_of(30, kSmallLimitMiB),
                                      {"hold", std::to_string(kSmallLimitMiB + kBeyondMiB)});
   command.environment.erase(variable);
   if (variable == kPipeVariable) {
-    // Outside of MPS it sees all cards of the machine.
+    // Outside of MPS the program sees all cards of the machine.
     command.environment["CUDA_VISIBLE_DEVICES"] = card.node.card.uuid.str();
   }
   const auto program = start_and_wait(command);
@@ -90,7 +90,7 @@ std::string try_without(const CardWithMps& card, const std::string& variable) {
 
 // --- containers ----------------------------------------------------------------------------------
 
-// One container as a client; whether its limit holds.
+// Checks the limit of one container that is a client.
 bool try_container(const Trial& trial, const Container& container, const std::string& which,
                    Findings& findings) {
   const auto program = run_to_end(enter_command(trial, container), kProgramTimeout);
@@ -99,14 +99,14 @@ bool try_container(const Trial& trial, const Container& container, const std::st
                 program ? "MiB" : "");
   const double most = program ? most_allocated(*program) : 0;
   const bool held = most > 0 && most <= kSmallLimitMiB;
-  // The device plugin mounts it read-write today; whether it has to is the question.
+  // The device plugin mounts it read-write. The check shows whether read-only is sufficient.
   if (!container.edits.mounts.back().read_only) {
     expect_limit(findings, "the limit holds " + which, kSmallLimitMiB, program);
   }
   return held;
 }
 
-// What a container that fails may be lacking: the node's /dev/shm, or its namespaces.
+// Tries a failing container again with the node's /dev/shm, or with its namespaces.
 void find_what_is_missing(const Trial& trial, Container container, Findings& findings) {
   container.more_mounts = {{"/dev/shm", "/dev/shm", false}};
   try_container(trial, container, "with the node's /dev/shm", findings);
@@ -128,13 +128,13 @@ Result<void> check_mps_start(const Trial& trial, Findings& findings) {
   expect_client(findings, "a client computes", program);
   if (program) findings.fact("this program is a client of MPS", program->value("mps"));
   findings.expect("the daemon has started a server", !mps.servers().empty(),
-                  mps.context("get_server_list"));
+                  mps.send_command("get_server_list"));
   findings.fact("files of the pipe directory", entries_of_folder(mps.folders().pipe));
   const auto begin = steady_clock::now();
   mps.mps().stop();
   const auto time = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
   findings.fact("time until the daemon ended", time.count(), "ms");
-  findings.expect("the daemon ends when asked", time < plugin::MpsTimes().quit, "it was killed");
+  findings.expect("the daemon ends after quit", time < plugin::MpsTimes().quit, "it was killed");
   return {};
 }
 
@@ -171,7 +171,7 @@ Result<void> check_mps_context(const Trial& trial, Findings& findings) {
                     listed.contains(std::to_string(client.pid())),
                     "NVML does not list it, so the memory of containers cannot be measured");
   }
-  const auto report = ask_nvidia_smi(trial);
+  const auto report = query_nvidia_smi(trial);
   if (report) findings.fact("processes, by nvidia-smi", processes_json(*report, uuid));
   end_all(clients);
   return {};
@@ -259,11 +259,11 @@ Result<void> check_mps_control(const Trial& trial, Findings& findings) {
   const auto card = start_card_with_mps(trial);
   if (!card) return card.error();
   MpsOfCard& mps = *(*card)->mps;
-  // Root may end the daemon, which then answers nobody.
+  // Root may stop the daemon, which then does not respond any more.
   for (const int user : {kOtherUser, 0}) {
     Container container = mps.container(share_of(30, kSmallLimitMiB), true, {kControlInContainer});
     container.user = user;
-    // What a tenant would bring along in the image.
+    // A tenant could have this program in the image.
     container.more_mounts = {{find_program(trial.mps_control), kControlInContainer, true}};
     const Command enter = enter_command(trial, container);
     const auto send = [&](const std::string& command) {
@@ -277,7 +277,7 @@ Result<void> check_mps_control(const Trial& trial, Findings& findings) {
     findings.fact(who + "answer to setting it to 40",
                   send("set_default_active_thread_percentage 40"));
     findings.fact(who + "the default afterwards, from outside",
-                  mps.context("get_default_active_thread_percentage"));
+                  mps.send_command("get_default_active_thread_percentage"));
     findings.fact(who + "answer to quit", send("quit"));
     const bool runs = mps.mps().ready((*card)->node.card.uuid).has_value();
     findings.fact(who + "the daemon after quit", runs ? "runs" : "has ended");

@@ -1,4 +1,4 @@
-// What MPS clients and daemons that end suddenly do to others, and how many clients there may be.
+// Effects of MPS clients and daemons that end suddenly, and the maximum number of clients.
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
@@ -24,18 +24,18 @@ constexpr milliseconds kProgressTimeout{10'000};
 // cleans up after a client.
 constexpr char kNotReady[] = "CUDA_ERROR_MPS_SERVER_NOT_READY";
 constexpr milliseconds kNotReadyTimeout{10'000};
-// What is left for the facts that follow a loop.
+// Time that is reserved for the facts after a loop.
 constexpr milliseconds kTimeForTheEnd{45'000};
-// The most that any driver serves is 60 (CUDA 13.1); more show the limit.
+// Drivers serve at most 60 clients (CUDA 13.1), so that this number reaches the limit.
 constexpr std::size_t kClientsTried = 64;
-// What NVIDIA documents for Volta and newer.
+// The documented number for Volta and newer.
 constexpr std::size_t kClientsDocumented = 48;
 
 Command client(const CardWithMps& card, int percent, std::vector<std::string> arguments) {
   return card.mps->client(share_of(percent, kMemoryMiB), std::move(arguments));
 }
 
-// A client; one that the server is not ready for is tried again. Adds to `retries`.
+// Starts a client, and tries again while the server is not ready. Counts `retries`.
 Result<RunningProgram> start_when_ready(const Command& command, int& retries) {
   const auto deadline = steady_clock::now() + kNotReadyTimeout;
   while (true) {
@@ -47,7 +47,7 @@ Result<RunningProgram> start_when_ready(const Command& command, int& retries) {
   }
 }
 
-// What the device plugin's supervision of the daemon has done meanwhile.
+// Facts about the restarts of the daemon by the device plugin's code.
 void report_supervision(const CardWithMps& card, Findings& findings) {
   findings.fact("status of the server afterwards", card.mps->server_status());
   for (const plugin::MpsState& state : card.mps->mps().states()) {
@@ -72,14 +72,14 @@ bool kill_one(const CardWithMps& card, Kills& kills) {
     kills.client_problem = fmt::format("after {} kills: {}", kills.done, victim.error().message);
     return false;
   }
-  // It is somewhere in a kernel at each of these moments.
+  // A kernel runs at any time between them.
   ::poll(nullptr, 0, static_cast<int>(kills.done % 10));
   victim->kill();
   ++kills.done;
   return true;
 }
 
-// Whether the neighbour goes on.
+// Whether the neighbour makes progress.
 bool look_at_neighbour(RunningProgram& neighbour, Kills& kills) {
   neighbour.read_available();
   const auto progress = neighbour.next("progress", kProgressTimeout);
@@ -101,10 +101,10 @@ Kills kill_many(const Trial& trial, const CardWithMps& card, RunningProgram& nei
   return kills;
 }
 
-// --- a daemon that is killed ---------------------------------------------------------------------
+// --- a killed daemon -----------------------------------------------------------------------------
 
-// Kills the daemon alone, as the kernel's OOM killer might do. Nothing is cleaned up. Errors: there
-// is none, or it does not end.
+// Kills only the daemon, like the kernel's OOM killer, and cleans nothing up. Errors: there is no
+// daemon, or it does not end.
 Result<void> kill_daemon(const CardWithMps& card) {
   const auto daemon = plugin::known_mps_daemon(card.mps->folders());
   if (!daemon) return error("the daemon's process is not known");
@@ -123,7 +123,8 @@ std::string try_without_daemon(const CardWithMps& card) {
   return program ? "runs, without its limit" : program.error().message;
 }
 
-// Whether the device plugin has started a new daemon that answers, and how long it took.
+// Reports whether the device plugin's code has started a new daemon that responds, and after what
+// time.
 bool wait_for_new_daemon(const CardWithMps& card, Findings& findings) {
   const auto begin = steady_clock::now();
   const CardUuid& uuid = card.node.card.uuid;
@@ -166,7 +167,7 @@ Result<void> check_mps_kill_clients(const Trial& trial, Findings& findings) {
 
 Result<void> check_mps_restart(const Trial& trial, Findings& findings) {
   if (!has_mps(trial, findings)) return {};
-  // Time for a client between two daemons.
+  // The client starts while there is no daemon.
   plugin::MpsTimes times;
   times.restart_min = milliseconds(5'000);
   const auto card = start_card_with_mps(trial, times);

@@ -27,7 +27,7 @@ Result<double> rate_of(RunningProgram& program) {
   return rate && *rate > 0 ? Result<double>(*rate) : error("it printed no rate: " + *printed);
 }
 
-// Of one client with nobody beside it.
+// Measures one client that runs alone.
 Result<double> rate_alone(const Trial& trial, const CardWithMps& card, int percent,
                           Findings& findings) {
   auto client = start_client(trial, card, percent);
@@ -40,14 +40,14 @@ Result<double> rate_alone(const Trial& trial, const CardWithMps& card, int perce
   return rate;
 }
 
-// Of two clients at the same time.
+// Measures two clients that run at the same time.
 Result<std::pair<double, double>> rates_together(const Trial& trial, const CardWithMps& card,
                                                  int percent) {
   auto first = start_client(trial, card, percent);
   if (!first) return first.error();
   auto second = start_client(trial, card, 100 - percent);
   if (!second) return second.error();
-  // Each measures the same time, and begins within a millisecond of the other.
+  // Both measure for the same time, and start within a millisecond.
   first->send_line();
   second->send_line();
   const auto rate = rate_of(*first);
@@ -56,7 +56,7 @@ Result<std::pair<double, double>> rates_together(const Trial& trial, const CardW
   return std::pair(*rate, *other);
 }
 
-// The card with its daemon, and what a client of 100 % can do.
+// The card with its daemon, and the throughput of a client with 100 %.
 struct Measured {
   std::unique_ptr<CardWithMps> card;
   double whole = 0;

@@ -1,4 +1,4 @@
-// What our reading of NVML says, beside what nvidia-smi says.
+// Compares the device plugin's reading of NVML with nvidia-smi.
 #include <fmt/format.h>
 #include <poll.h>
 
@@ -22,19 +22,20 @@
 namespace mgpu::gpu_trial {
 namespace {
 
-// One field of both; a field that nvidia-smi does not have is a fact alone.
-void compare(Findings& findings, const std::string& what, const std::string& ours,
-             const std::string& theirs) {
-  findings.fact(what, ours);
-  if (theirs.empty()) {
+// Compares one field. A field that nvidia-smi does not have is only reported.
+void compare(Findings& findings, const std::string& what, const std::string& from_plugin,
+             const std::string& smi) {
+  findings.fact(what, from_plugin);
+  if (smi.empty()) {
     findings.fact(what + ", by nvidia-smi", "(no such field)");
     return;
   }
-  findings.expect(what + " is that of nvidia-smi", ours == theirs,
-                  fmt::format("nvidia-smi says \"{}\", NVML as we read it \"{}\"", theirs, ours));
+  findings.expect(
+      what + " is that of nvidia-smi", from_plugin == smi,
+      fmt::format("nvidia-smi reports \"{}\", the device plugin \"{}\"", smi, from_plugin));
 }
 
-// The number of "143771 MiB".
+// Returns the number in a text such as "143771 MiB".
 std::optional<std::int64_t> mib_in(const std::string& text) {
   std::int64_t mib = 0;
   const char* const end = text.data() + text.size();
@@ -43,15 +44,16 @@ std::optional<std::int64_t> mib_in(const std::string& text) {
   return is_mib ? std::optional(mib) : std::nullopt;
 }
 
-// nvidia-smi rounds where we cut, and programs come and go between the two questions.
-void compare_mib(Findings& findings, const std::string& what, std::int64_t ours,
-                 const std::string& theirs, std::int64_t tolerance) {
-  findings.fact(what, ours, "MiB");
-  findings.fact(what + ", by nvidia-smi", theirs);
-  const auto mib = mib_in(theirs);
+// There is a tolerance, because nvidia-smi rounds while the device plugin truncates, and because
+// programs may start and end between the two readings.
+void compare_mib(Findings& findings, const std::string& what, std::int64_t from_plugin,
+                 const std::string& smi, std::int64_t tolerance) {
+  findings.fact(what, from_plugin, "MiB");
+  findings.fact(what + ", by nvidia-smi", smi);
+  const auto mib = mib_in(smi);
   if (!mib) return;
-  findings.expect(what + " is that of nvidia-smi", std::abs(*mib - ours) <= tolerance,
-                  fmt::format("nvidia-smi says {}, NVML as we read it {} MiB", theirs, ours));
+  findings.expect(what + " is that of nvidia-smi", std::abs(*mib - from_plugin) <= tolerance,
+                  fmt::format("nvidia-smi reports {}, the device plugin {} MiB", smi, from_plugin));
 }
 
 std::int64_t in_mib(std::uint64_t bytes) {
@@ -70,14 +72,14 @@ std::string mig_text(const plugin::nvml::Functions& f, plugin::nvml::Device devi
   return std::string(text(current)) + "/" + text(pending);
 }
 
-// As nvidia-smi names NVML's actions 0 to 4.
+// The names of NVML's actions 0 to 4 in nvidia-smi.
 std::string recovery_text(const std::optional<unsigned>& action) {
   constexpr std::array kActions = {"None", "Reset", "Reboot", "Drain P2P", "Drain and Reset"};
   if (!action) return "N/A";
   return *action < kActions.size() ? kActions[*action] : std::to_string(*action);
 }
 
-// The functions that the device plugin asks for and this driver lacks.
+// The functions that the device plugin uses and this driver does not have.
 Json absent_functions(const plugin::nvml::Functions& f) {
   const std::pair<const char*, bool> functions[] = {
       {"nvmlSystemGetDriverVersion", f.driver_version != nullptr},
@@ -138,7 +140,7 @@ void compare_card(Findings& findings, const NodeUnderTest& node, const NvmlCard&
 // --- processes -----------------------------------------------------------------------------------
 
 constexpr std::array<std::int64_t, 3> kHeldMiB = {256, 512, 1'024};
-// A context takes 300 to 600 MiB on large cards.
+// A CUDA context takes 300 to 600 MiB on large cards.
 constexpr std::int64_t kContextMiBMax = 2'048;
 
 struct Holder {
@@ -156,7 +158,7 @@ Result<std::vector<Holder>> start_holders(const Trial& trial, const NodeUnderTes
   return holders;
 }
 
-// The memory in MiB of each process by its pid. NVML gives no order.
+// The memory of each process in MiB by its process ID, because NVML's lists are not sorted.
 std::map<std::string, std::uint64_t> as_map(const RawProcesses& list, std::size_t entry_bytes) {
   std::map<std::string, std::uint64_t> map;
   for (const RawProcess& entry : entries_of(list, entry_bytes)) {
@@ -165,7 +167,7 @@ std::map<std::string, std::uint64_t> as_map(const RawProcesses& list, std::size_
   return map;
 }
 
-void look_at_raw_lists(const NvmlCard& nvml, Findings& findings) {
+void compare_raw_lists(const NvmlCard& nvml, Findings& findings) {
   constexpr std::size_t kExpected = sizeof(plugin::nvml::ProcessInfo);
   std::vector<std::map<std::string, std::uint64_t>> lists;
   for (const std::string suffix : {"_v2", "_v3"}) {
@@ -187,7 +189,7 @@ void look_at_raw_lists(const NvmlCard& nvml, Findings& findings) {
   }
 }
 
-// What is wrong with our entry of a program that runs; empty: nothing.
+// The problem of the entry of a running program; empty if there is none.
 std::string problem_with(const Json& list, const Holder& holder) {
   const std::string pid = std::to_string(holder.program.pid());
   if (!list.contains(pid)) return fmt::format("process {} is not in the list", pid);
@@ -200,7 +202,7 @@ std::string problem_with(const Json& list, const Holder& holder) {
 
 // --- utilization ---------------------------------------------------------------------------------
 
-// What NVML says of a program that keeps the card busy: of the card and of the process, in percent.
+// The utilization of the card and of a process that keeps it busy, in percent, as reported by NVML.
 struct Busy {
   std::optional<double> card;
   std::optional<double> process;
@@ -230,14 +232,14 @@ Json percent_json(const std::optional<double>& percent) {
 }  // namespace
 
 Result<void> check_nvml_fields(const Trial& trial, Findings& findings) {
-  const auto node = look_at_node(trial);
+  const auto node = inspect_node(trial);
   if (!node) return node.error();
   const auto nvml = NvmlCard::open(trial, node->card.uuid);
   if (!nvml) return nvml.error();
   findings.fact("source", node->source);
   findings.fact("NVML functions that this driver lacks",
                 absent_functions((*nvml)->library().functions()));
-  const auto report = ask_nvidia_smi(trial);
+  const auto report = query_nvidia_smi(trial);
   if (!report) return report.error();
   const auto card = report->cards.find(node->card.uuid.str());
   findings.expect("nvidia-smi lists the card", card != report->cards.end(), "it does not");
@@ -248,7 +250,7 @@ Result<void> check_nvml_fields(const Trial& trial, Findings& findings) {
 }
 
 Result<void> check_process_lists(const Trial& trial, Findings& findings) {
-  const auto node = look_at_node(trial);
+  const auto node = inspect_node(trial);
   if (!node) return node.error();
   const auto nvml = NvmlCard::open(trial, node->card.uuid);
   if (!nvml) return nvml.error();
@@ -259,7 +261,7 @@ Result<void> check_process_lists(const Trial& trial, Findings& findings) {
     started[std::to_string(holder.program.pid())] = holder.mib;
   }
   findings.fact("programs", started, "MiB allocated");
-  look_at_raw_lists(**nvml, findings);
+  compare_raw_lists(**nvml, findings);
   const Json list = listed_processes(trial, node->card.uuid);
   findings.fact("processes as the device plugin lists them", list, "MiB");
   for (const Holder& holder : *holders) {
@@ -267,14 +269,14 @@ Result<void> check_process_lists(const Trial& trial, Findings& findings) {
     findings.expect(fmt::format("the program that holds {} MiB is listed", holder.mib),
                     problem.empty(), problem);
   }
-  const auto report = ask_nvidia_smi(trial);
+  const auto report = query_nvidia_smi(trial);
   findings.fact("processes, by nvidia-smi",
                 report ? processes_json(*report, node->card.uuid) : Json(report.error().message));
   return {};
 }
 
 Result<void> check_utilization(const Trial& trial, Findings& findings) {
-  const auto node = look_at_node(trial);
+  const auto node = inspect_node(trial);
   if (!node) return node.error();
   const auto nvml = NvmlCard::open(trial, node->card.uuid);
   if (!nvml) return nvml.error();
@@ -283,7 +285,7 @@ Result<void> check_utilization(const Trial& trial, Findings& findings) {
   const Busy busy = watch_busy(**nvml, node->card.uuid, *program, 2 * trial.measure);
   findings.fact("utilization of the card", percent_json(busy.card), "percent");
   findings.fact("utilization of the process", percent_json(busy.process), "percent");
-  const auto report = ask_nvidia_smi(trial);
+  const auto report = query_nvidia_smi(trial);
   if (!report) return {};
   const auto card = report->cards.find(node->card.uuid.str());
   if (card != report->cards.end()) {
@@ -293,7 +295,7 @@ Result<void> check_utilization(const Trial& trial, Findings& findings) {
 }
 
 Result<void> check_memory(const Trial& trial, Findings& findings) {
-  const auto node = look_at_node(trial);
+  const auto node = inspect_node(trial);
   if (!node) return node.error();
   const auto nvml = NvmlCard::open(trial, node->card.uuid);
   if (!nvml) return nvml.error();

@@ -1,5 +1,5 @@
-// libcuda.so.1, loaded at run time: its functions, and one context on the first device. For
-// programs with one thread.
+// The functions of libcuda.so.1, which is loaded at run time, and one context on the first device.
+// Not thread-safe.
 #pragma once
 
 #include <stdexcept>
@@ -10,7 +10,7 @@
 
 namespace mgpu::gpu_trial::cuda {
 
-// Why the driver refused a call. what() is "<function>: <name of the error>".
+// A failed call of the driver. what() is "<function>: <name of the error>".
 class Failure : public std::runtime_error {
  public:
   Failure(std::string call, std::string reason)
@@ -19,7 +19,7 @@ class Failure : public std::runtime_error {
         reason_(std::move(reason)) {}
   // "cuInit", "dlopen"
   const std::string& call() const { return call_; }
-  // "CUDA_ERROR_OUT_OF_MEMORY", or what the loader says
+  // "CUDA_ERROR_OUT_OF_MEMORY", or the error of the loader
   const std::string& reason() const { return reason_; }
 
  private:
@@ -27,20 +27,19 @@ class Failure : public std::runtime_error {
   std::string reason_;
 };
 
-// Every function is there once the constructor has returned.
 struct Driver {
-  // Throws a Failure where the library or one of the functions is not there.
+  // Throws a Failure if the library or one of the functions is missing.
   Driver();
 
-  // "CUDA_ERROR_OUT_OF_MEMORY"; "error 1234" where the driver does not name it.
+  // The name of an error, such as "CUDA_ERROR_OUT_OF_MEMORY", or "error 1234" if it has no name.
   std::string name_of(int code) const;
-  // Throws a Failure where `code` is not success.
+  // Throws a Failure if `code` is not kSuccess.
   void check(const char* function, int code) const;
   // The address of a symbol of the library, or null.
   void* symbol(const char* name) const;
 
   void* library = nullptr;
-  std::string path;  // of the file that the loader chose
+  std::string path;  // path of the file that the loader chose
 
   Init* init = nullptr;
   DriverGetVersion* driver_version = nullptr;
@@ -62,7 +61,7 @@ struct Driver {
   MemoryGetInfo* memory_info = nullptr;
 };
 
-// The first device with its primary context, which stays until the process ends.
+// The first device with its primary context, which exists until the process ends.
 class OpenDevice {
  public:
   // Throws a Failure.
@@ -70,11 +69,11 @@ class OpenDevice {
 
   // Throws a Failure.
   int attribute(Attribute attribute) const;
-  // Whether this program is a client of MPS: "1" or "0", and "unknown" where the driver cannot
-  // tell.
+  // Whether this program is a client of MPS: "1", "0", or "unknown" if the driver does not report
+  // it.
   std::string mps() const;
   std::string name() const;
-  // "GPU-5c1a3f0e-...", as NVML and nvidia-smi print it.
+  // The UUID as NVML and nvidia-smi print it, such as "GPU-5c1a3f0e-...".
   std::string uuid() const;
   // A kernel of kernels.h. Throws a Failure.
   Function kernel(const char* name) const;

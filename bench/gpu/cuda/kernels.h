@@ -1,12 +1,12 @@
-// The kernels of the test programs as PTX, which the driver compiles for its card: no CUDA toolkit
-// is needed. The target is Volta, the oldest architecture on which MPS limits anything.
+// The kernels of the test programs as PTX. The driver compiles them for its card, so no CUDA
+// toolkit is needed. The target is Volta, the oldest architecture on which MPS has limits.
 #pragma once
 
 namespace mgpu::gpu_trial::cuda {
 
 // vector_add(a, b, c, n): c[i] = a[i] + b[i] for n floats.
-// spin(out, iterations): every thread makes `iterations` multiplications with addition. It stores a
-// result that cannot occur, so that the compiler keeps the loop.
+// spin(out, iterations): every thread executes `iterations` multiply-add instructions. It compares
+// the result with an impossible value and could store it, so that the compiler keeps the loop.
 inline constexpr char kKernels[] = R"(
 .version 6.3
 .target sm_70

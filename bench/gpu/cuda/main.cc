@@ -25,7 +25,7 @@ using namespace mgpu::gpu_trial::cuda;
 
 int usage() {
   std::fputs(
-      "mgpu-cuda-program: want vector-add, largest MIB, hold MIB, measure MILLIS, busy or "
+      "mgpu-cuda-program: expected vector-add, largest MIB, hold MIB, measure MILLIS, busy or "
       "symbols\n",
       stderr);
   return 2;

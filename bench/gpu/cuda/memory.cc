@@ -29,7 +29,7 @@ Tried try_to_allocate(const Driver& driver, std::size_t mib) {
 
 void print_largest(const Driver& driver, std::size_t upto_mib) {
   std::size_t low = 0;              // MiB that succeed
-  std::size_t high = upto_mib + 1;  // MiB that fail, or were not asked for
+  std::size_t high = upto_mib + 1;  // MiB that fail or are not tried
   int refusal = kSuccess;
   while (high - low > 1) {
     const std::size_t middle = high == upto_mib + 1 ? upto_mib : low + (high - low) / 2;

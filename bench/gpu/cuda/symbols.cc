@@ -9,7 +9,7 @@
 namespace mgpu::gpu_trial::cuda {
 namespace {
 
-// What allocates, frees, launches, and tells memory, without the versions of the names.
+// Functions that allocate, free, launch and report memory, without the versions of their names.
 constexpr std::array kNames = {"cuInit",
                                "cuDriverGetVersion",
                                "cuDeviceGet",
@@ -125,7 +125,7 @@ int symbols(const Driver& driver) {
   print("init", driver.name_of(driver.init(0)));
   driver.check("cuDriverGetVersion", driver.driver_version(&version));
   Counts counts;
-  // A program asks for the version that it was built with.
+  // A program requests the version with which it was built.
   for (const int asked : {11'080, 12'000, version}) {
     if (asked > version) continue;
     count(driver, get, asked, kLegacyStream, counts);

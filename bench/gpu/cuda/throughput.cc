@@ -113,7 +113,7 @@ int busy(const Driver& driver) {
   auto printed = steady_clock::now();
   for (auto last_end = printed; !has_input_ended(); kernels += kInFlight) {
     for (unsigned i = 0; i < kInFlight; ++i) work.launch(iterations);
-    // Told while kernels run: who kills this program then does so with work in flight.
+    // Printed while kernels run, so that there is work in flight when this program is killed.
     if (kernels == 0) print("ready", 1);
     work.wait();
     const auto now = steady_clock::now();

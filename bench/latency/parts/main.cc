@@ -1,5 +1,5 @@
-// mgpu-parts: what the steps of a verb cost, each by itself (Google Benchmark). Sizes are nodes of
-// 8 cards, with 8 pods for each.
+// mgpu-parts: measures the steps of the verbs separately, with Google Benchmark. Each node has 8
+// cards and 8 pods.
 
 #include <benchmark/benchmark.h>
 
@@ -34,7 +34,7 @@ extender::Settings settings() {
   return settings;
 }
 
-// A ledger that has listed the cluster of bench/scale.
+// A ledger with the cluster of bench/scale.
 struct World {
   explicit World(std::size_t nodes) : size{nodes, nodes * bench::kPodsPerNode} {
     for (std::size_t i = 0; i < size.nodes; ++i)
@@ -68,7 +68,7 @@ std::vector<extender::ExtenderArgs> args_of(Requests& requests, std::size_t coun
   std::vector<extender::ExtenderArgs> all;
   for (std::size_t i = 0; i < count; ++i) {
     auto args = extender::ExtenderArgs::parse(std::string(requests.next()));
-    MGPU_CHECK(args.has_value(), "a request that parses");
+    MGPU_CHECK(args.has_value(), "a recorded request can be parsed");
     all.push_back(std::move(*args));
   }
   return all;
@@ -107,7 +107,7 @@ void write_prioritize(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(extender::write_prioritize_reply(scores, args[0]));
 }
 
-// A line of the watch, cut and applied: a pod goes and comes back.
+// Reads and applies a line of the watch. Pods are deleted and added again.
 void watch_event(benchmark::State& state) {
   World& world = World::of(state.range(0));
   std::vector<std::string> lines;
@@ -134,7 +134,8 @@ void read_node(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(kube::read_node(node));
 }
 
-// One node of the cluster: 0 full, 1 half of each card taken, 3 empty.
+// Measures a decision on one node: node 0 is full, on node 1 half of each card is used, node 3 is
+// empty.
 template <class Decide>
 void on_one_node(benchmark::State& state, Decide decide) {
   World& world = World::of(1'000);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes nodes.csv and pods.csv beside itself: a cluster, and a workload that nearly fills it.
+"""Writes nodes.csv and pods.csv into its folder: a cluster, and a workload that nearly fills it.
 
-The columns are those of the openb traces; none of their rows went into it. Equal on every run.
+The columns are those of the openb traces, but none of their rows are used. Every run gives the same
+files.
 """
 import csv
 import pathlib
@@ -9,9 +10,9 @@ import random
 
 CARD_MILLI = 1000
 SEED = 2026
-TARGET_PERCENT = 97  # of all cards, that the pods ask for together
+TARGET_PERCENT = 97  # percentage of all cards that the pods request
 
-# How many nodes; CPU (milli) and memory (MiB) of each; its cards and their model.
+# Number of nodes; CPU (milli) and memory (MiB) of each node; number and model of its cards.
 NODES = [
     (20, 64_000, 262_144, 4, "A10"),
     (16, 80_000, 655_360, 8, "V100M32"),
@@ -19,7 +20,7 @@ NODES = [
     (8, 24_000, 98_304, 1, "T4"),
     (4, 56_000, 458_752, 8, "P100"),
 ]
-# How many pods; cards; shares of each card (milli) to draw from; CPU and memory to draw from.
+# Number of pods; cards; possible shares of each card (milli); possible CPU and memory.
 KINDS = [
     (78, 0, [0], [2_000, 4_000, 8_000, 12_000], [4_096, 8_192, 24_576]),
     (88, 1, [CARD_MILLI], [6_000, 8_000, 12_000], [24_576, 49_152, 65_536]),
@@ -27,7 +28,7 @@ KINDS = [
     (4, 4, [CARD_MILLI], [32_000, 48_000], [196_608]),
     (2, 8, [CARD_MILLI], [56_000, 64_000], [393_216]),
 ]
-# The rest are shares of one card.
+# The other pods request a share of one card: possible shares, CPU and memory.
 SHARES = ([100, 120, 200, 230, 250, 300, 330, 400, 450, 500, 600, 650, 800],
           [2_000, 3_000, 4_000, 6_000], [8_192, 12_288, 16_384, 24_576])
 # One pod with cards in eight runs on these models only; "|" means or.

@@ -1,38 +1,38 @@
-// A stand-in for libcuda.so.1: one device, whose kernels are computed or slept for by the
-// processor. What it does is in the file "behaviour" of the folder that MGPU_FAKE_CUDA names, a
-// line each, read again at every call:
+// A stand-in for libcuda.so.1 with one device. The processor computes its kernels, or sleeps for
+// their duration. The file "behaviour" in the folder MGPU_FAKE_CUDA, which is read at every call,
+// has these lines:
 //
-//   memory <MiB>               of the device; 143771 without the line
-//   context <MiB>              what a context takes without MPS; 500 without the line
-//   mps_context <MiB>          what it takes under MPS; 30 without the line
-//   name <text>                of the device
-//   uuid <GPU-...>             of the device
+//   memory <MiB>               memory of the device; default 143771
+//   context <MiB>              memory of a context without MPS; default 500
+//   mps_context <MiB>          memory of a context with MPS; default 30
+//   name <text>                name of the device
+//   uuid <GPU-...>             UUID of the device
 //   no-limit                   MPS does not enforce the memory limit of a client
 //   no-share                   MPS does not enforce the thread percentage of a client
-//   no-mps                     programs run outside of MPS, as where they find no daemon
-//   hang <function>            for as long as the file says so
-//   fail <function> <code>
-//   crash <function>           it ends the program by SIGSEGV
+//   no-mps                     programs run outside of MPS, as if there were no daemon
+//   hang <function>            the function hangs while the file has this line
+//   fail <function> <code>     the function returns this code
+//   crash <function>           the function ends the program with SIGSEGV
 //   wrong-sum                  the kernel "vector_add" computes wrong sums
 //
-// A function is named as it is exported, or without its "_v2".
+// A function has its exported name, with or without "_v2".
 //
-// Every process with a context writes what it uses to "process.<pid>" of that folder, "<bytes>
-// <compute|mps>", and removes the file when it ends by itself. fake_nvml.cc lists these processes.
-// The device's memory is shared by the processes that have such a file and live. Without a folder,
-// or with one that cannot be written, a process has the device to itself.
+// Every process with a context writes "<bytes> <compute|mps>" to the file "process.<pid>" in that
+// folder, and removes the file at its end. fake_nvml.cc lists these processes. The running
+// processes with such a file share the device's memory. If there is no folder, or if it cannot be
+// written, a process has the whole device.
 //
-// A process is a client of MPS where CUDA_MPS_PIPE_DIRECTORY names a folder whose socket "server"
-// takes connections, see fake_mps_control.cc. It sends "client <pid>" and reads "ok", "full" or
+// A process is a client of MPS if the folder CUDA_MPS_PIPE_DIRECTORY has a socket "server" that
+// accepts connections, see fake_mps_control.cc. It sends "client <pid>", reads "ok", "full" or
 // "fault", and keeps the connection open. Without a connection it runs without MPS and its limits,
-// as CUDA does. Of CUDA_MPS_PINNED_DEVICE_MEM_LIMIT only the entry of device 0 is read.
+// as CUDA does. Only the entry of device 0 in CUDA_MPS_PINNED_DEVICE_MEM_LIMIT is read.
 //
-// Two kernels do something: "vector_add" (a, b, c, n), and "spin" (out, iterations), which computes
-// nothing and takes the longer the smaller the client's thread percentage is. A launch of "spin"
-// only notes its duration, and cuCtxSynchronize waits for it. Allocations of over 16 MiB are
-// addresses without memory: what is copied there is lost, and zeros are read from there.
+// Two kernels are implemented: "vector_add" (a, b, c, n), and "spin" (out, iterations), which
+// computes nothing and takes longer for a smaller thread percentage. A launch of "spin" only adds
+// its duration, and cuCtxSynchronize waits for it. Allocations of more than 16 MiB have no memory:
+// data that is copied there is lost, and zeros are read.
 //
-// It is to be linked with -static-libstdc++ -static-libgcc, so that it loads wherever a libc is.
+// The library is linked with -static-libstdc++ -static-libgcc, so that it needs only a C library.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -78,7 +78,7 @@ using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 using Words = std::vector<std::string>;
 
-// CUresult, as far as this one returns them.
+// The values of CUresult that this stand-in returns.
 constexpr int kInvalidValue = 1;
 constexpr int kOutOfMemory = 2;
 constexpr int kNotInitialized = 3;
@@ -100,11 +100,11 @@ constexpr int kDriverVersion = 13000;
 constexpr int kMultiprocessors = 132;
 constexpr int kMultiprocessorsMin = 2;
 constexpr std::uint64_t kBytesPerMiB = std::uint64_t{1} << 20;
-// Larger allocations have no memory behind them.
+// Larger allocations have no memory.
 constexpr std::size_t kBackedBytesMax = 16 * kBytesPerMiB;
 constexpr DevicePointer kFirstAddress = 0x7f00'0000'0000;
 constexpr std::size_t kAlignment = 512;
-// Of one block and one iteration of "spin": 8448 blocks of 10000 iterations take 5 ms.
+// Duration of one block and one iteration of "spin": 8448 blocks of 10000 iterations take 5 ms.
 constexpr double kSpinNanoseconds = 5e6 / (8448.0 * 10000.0);
 constexpr char kDefaultUuid[] = "GPU-6d677075-0000-4000-8000-000000000001";
 
@@ -131,7 +131,7 @@ std::vector<Words> behaviours() {
   return lines;
 }
 
-// What follows `kind` in its line; none where there is no such line.
+// The text after `kind` in its line; not set if there is no such line.
 std::optional<std::string> behaviour(const std::string& kind) {
   for (const Words& line : behaviours()) {
     if (line[0] != kind) continue;
@@ -152,7 +152,7 @@ std::uint64_t device_bytes() {
   return bytes_said("memory", 143771);
 }
 
-// The line of this kind about `function`.
+// The text in the line of this kind about `function`.
 std::optional<Words> line_about(const std::string& kind, const std::string& function) {
   for (const Words& line : behaviours()) {
     if (line[0] != kind || line.size() < 2) continue;
@@ -161,7 +161,7 @@ std::optional<Words> line_about(const std::string& kind, const std::string& func
   return std::nullopt;
 }
 
-// What every function asks first.
+// Every function calls this first.
 int trouble(const std::string& function) {
   while (line_about("hang", function)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   if (line_about("crash", function)) ::raise(SIGSEGV);
@@ -178,11 +178,11 @@ struct FreeMemory {
 
 struct Allocation {
   std::size_t bytes = 0;
-  // Made at its first use, so that a program that takes much memory and leaves it alone costs none.
+  // Allocated at its first use, so that unused allocations need no memory.
   std::unique_ptr<unsigned char, FreeMemory> memory;
 };
 
-// What the driver keeps for this process.
+// The state of the driver in this process.
 struct Process {
   Process() = default;
   ~Process() {
@@ -196,14 +196,14 @@ struct Process {
 
   std::mutex mutex;
   bool initialized = false;
-  int connection = -1;  // to the server of MPS, of a client
-  int refusal = 0;      // why MPS did not take this process
-  int broken = 0;       // what every later call fails with
+  int connection = -1;  // the connection of a client to the server of MPS
+  int refusal = 0;      // the error if MPS did not accept this process
+  int broken = 0;       // the error of all later calls
   bool has_context = false;
   ContextHandle context;
-  std::uint64_t used = 0;  // bytes, the context included
+  std::uint64_t used = 0;  // bytes, including the context
   std::string use_file;
-  double pending_ns = 0;  // of kernels that were launched
+  double pending_ns = 0;  // total duration of the launched kernels
   DevicePointer next_address = kFirstAddress;
   std::map<DevicePointer, Allocation> allocations;
   std::list<ModuleHandle> modules;
@@ -215,7 +215,7 @@ Process& process() {
   return process;
 }
 
-// As in CUDA, every thread chooses its context.
+// As in CUDA, every thread has its own current context.
 thread_local Context current_context = nullptr;
 
 // --- MPS -----------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ void join_mps(Process& p) {
   const int connection = connect_to_server();
   if (connection < 0) return;
   const std::string hello = "client " + std::to_string(::getpid()) + "\n";
-  // Where this fails, no answer comes either.
+  // If this fails, there is no answer either.
   static_cast<void>(::send(connection, hello.data(), hello.size(), MSG_NOSIGNAL));
   const std::string answer = read_line(connection);
   if (answer == "ok") {
@@ -265,7 +265,7 @@ void join_mps(Process& p) {
                                   : kMpsConnectionFailed;
 }
 
-// Waits; false as soon as the server has hung up. Without MPS it only waits.
+// Waits. Returns false as soon as the server has closed the connection; without MPS it only waits.
 bool wait_connected(int connection, nanoseconds duration) {
   const auto end = steady_clock::now() + duration;
   while (true) {
@@ -279,14 +279,14 @@ bool wait_connected(int connection, nanoseconds duration) {
   }
 }
 
-// Of the device's multiprocessors.
+// The number of multiprocessors that this process can use.
 double percent_of_device(const Process& p) {
   const double asked = std::strtod(variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE").c_str(), nullptr);
   const bool limited = p.is_client() && asked > 0 && asked < 100 && !behaviour("no-share");
   return limited ? asked : 100;
 }
 
-// In bytes, the context included; "0=1024M,1=2G" limits device 0 to 1 GiB.
+// The memory limit in bytes, including the context; "0=1024M,1=2G" limits device 0 to 1 GiB.
 std::optional<std::uint64_t> memory_limit(const Process& p) {
   if (!p.is_client() || behaviour("no-limit")) return std::nullopt;
   std::istringstream entries(variable("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"));
@@ -302,7 +302,7 @@ std::optional<std::uint64_t> memory_limit(const Process& p) {
 
 // --- memory --------------------------------------------------------------------------------------
 
-// Held while a process looks how much memory is left and takes some of it.
+// A lock that a process holds while it reads the free memory and allocates some of it.
 class FolderLock {
  public:
   FolderLock() : folder_(::open(state_folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
@@ -318,7 +318,7 @@ class FolderLock {
   const int folder_;
 };
 
-// What the other processes use that have a file and live.
+// The memory of the other running processes with a file.
 std::uint64_t used_by_others() {
   const std::string prefix = "process.";
   std::uint64_t sum = 0;
@@ -346,7 +346,7 @@ void write_use(Process& p) {
   if (file && std::rename((path + ".new").c_str(), path.c_str()) == 0) p.use_file = path;
 }
 
-// Adds to what this process uses, unless that is too much.
+// Adds to the memory of this process, unless that exceeds a limit.
 int take_memory(Process& p, std::uint64_t bytes) {
   const FolderLock lock;
   const std::uint64_t device = device_bytes();
@@ -360,8 +360,8 @@ int take_memory(Process& p, std::uint64_t bytes) {
 }
 
 struct Range {
-  bool known = false;               // it lies in one allocation
-  unsigned char* memory = nullptr;  // where there is some behind it
+  bool known = false;               // whether it is inside one allocation
+  unsigned char* memory = nullptr;  // the memory of the allocation, if any
 };
 
 Range range_at(Process& p, DevicePointer at, std::size_t bytes) {
@@ -386,7 +386,7 @@ Value argument(void** arguments, int index) {
   return value;
 }
 
-// As on a device, a wrong address is found when the kernel runs, and nothing works after it.
+// As on a device, a wrong address is found when the kernel runs, and all later calls fail.
 void add_vectors(Process& p, std::uint64_t threads, void** arguments) {
   const std::uint64_t asked = argument<std::uint32_t>(arguments, 3);
   const std::size_t count = std::min<std::uint64_t>(asked, threads);
@@ -414,7 +414,7 @@ void spin(Process& p, unsigned blocks, void** arguments) {
   p.pending_ns += kSpinNanoseconds * blocks * iterations * 100 / percent_of_device(p);
 }
 
-// Whether the image has an entry of this name, and not of one that begins with it.
+// Whether the image has an entry with exactly this name.
 bool has_entry(const std::string& image, const std::string& name) {
   const std::string entry = ".entry " + name;
   for (std::size_t at = 0; (at = image.find(entry, at)) != std::string::npos; ++at) {
@@ -424,7 +424,7 @@ bool has_entry(const std::string& image, const std::string& name) {
   return false;
 }
 
-// --- what functions begin with -------------------------------------------------------------------
+// --- checks at the beginning of functions --------------------------------------------------------
 
 // For functions that need cuInit.
 int started(const Process& p, const std::string& function) {
@@ -438,7 +438,7 @@ int started_on(const Process& p, const std::string& function, Device device) {
   return device == 0 ? kSuccess : kInvalidDevice;
 }
 
-// For functions that need a context, and a server of MPS that still runs.
+// For functions that need a context, and a running server of MPS.
 int working(Process& p, const std::string& function) {
   if (const int code = started(p, function); code != kSuccess) return code;
   if (current_context == nullptr) return kInvalidContext;
@@ -697,7 +697,7 @@ FAKE_CUDA int cuMemcpyDtoH_v2(void* to, DevicePointer from, std::size_t bytes) {
   return kSuccess;
 }
 
-// What is free is what cuMemAlloc would give, so that it is never over a client's limit.
+// The free memory is what cuMemAlloc could allocate, so it is never above the limit of a client.
 FAKE_CUDA int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   Process& p = process();
   if (const int code = working(p, "cuMemGetInfo_v2"); code != kSuccess) return code;
@@ -711,7 +711,7 @@ FAKE_CUDA int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   return kSuccess;
 }
 
-// --- looking up ----------------------------------------------------------------------------------
+// --- symbols -------------------------------------------------------------------------------------
 
 namespace {
 
@@ -720,7 +720,7 @@ struct Exported {
   void* address;
 };
 
-// It compiles only where the function is of the type that programs call it by.
+// This compiles only if the function has the type with which programs call it.
 template <class Type>
 Exported exported(const char* name, Type* function) {
   return {name, reinterpret_cast<void*>(function)};

@@ -1,15 +1,15 @@
-// A stand-in for nvidia-smi. It asks the NVML library that MGPU_FAKE_NVML_LIBRARY names, which is
-// fake_nvml.cc, so that the two say the same:
+// A stand-in for nvidia-smi. It reads from the NVML library MGPU_FAKE_NVML_LIBRARY (fake_nvml.cc),
+// so that both have the same values:
 //
-//   nvidia-smi -q -x     what is known of every card, as XML with the tags of the real program
+//   nvidia-smi -q -x     all cards as XML with the tags of the real program
 //   nvidia-smi -L        a line for every card
 //
-// In the file that MGPU_FAKE_NVML names, "smi <tag> <value>" makes it print another value for every
-// element of that name, so that a test can show that a difference is found. The value is the rest
-// of the line.
+// A line "smi <tag> <value>" in the file MGPU_FAKE_NVML replaces the value of all elements of that
+// name, so that tests can make differences. The value is the rest of the line.
 //
-// The real program prints many more elements. What NVML does not support is "N/A", as there; any
-// other failure ends the program with exit code 9 and a sentence. Process names are those of /proc.
+// The real program prints many more elements. Values that NVML does not support are "N/A", as
+// there; any other failure ends the program with exit code 9 and a message. Process names are those
+// of /proc.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -58,7 +58,7 @@ void* library() {
   return loaded;
 }
 
-// Calls the function; false where NVML does not support what it asks for.
+// Calls the function. Returns false if NVML does not support it.
 template <class Function, class... Arguments>
 bool context(const char* name, Arguments... arguments) {
   auto* const function = reinterpret_cast<Function*>(::dlsym(library(), name));
@@ -70,7 +70,7 @@ bool context(const char* name, Arguments... arguments) {
   return code == kOk;
 }
 
-// As ask(), of what every driver supports.
+// Calls a function that every driver supports.
 template <class Function, class... Arguments>
 void need(const char* name, Arguments... arguments) {
   if (!context<Function>(name, arguments...)) fail(std::string(name) + " is not supported");
@@ -97,7 +97,7 @@ std::string system_text(const char* function) {
   return context<SystemText>(function, text, static_cast<unsigned>(sizeof text)) ? text : kNone;
 }
 
-// What `words` has for the number that the function gives.
+// The element of `words` at the number that the function returns.
 std::string device_word(const char* function, Device device,
                         const std::vector<std::string>& words) {
   unsigned number = 0;
@@ -116,7 +116,7 @@ struct Process {
 
 using Processes = std::map<std::uint32_t, Process>;
 
-// The lists "_v2" have the same layout in every driver that has them.
+// The lists "_v2" have the same layout in all drivers.
 void add_processes(const char* function, Device device, const std::string& type, Processes& found) {
   std::vector<ProcessInfo> entries(kProcessesMax);
   unsigned count = kProcessesMax;
@@ -127,7 +127,7 @@ void add_processes(const char* function, Device device, const std::string& type,
   for (const ProcessInfo& entry : entries) found[entry.pid] = {type, entry.used};
 }
 
-// A client of MPS is a compute process, too, and told as what it is.
+// A client of MPS is in the list of compute processes too, and has its own type.
 Processes processes_of(Device device) {
   Processes found;
   add_processes("nvmlDeviceGetGraphicsRunningProcesses_v2", device, "G", found);
@@ -156,7 +156,7 @@ std::string recovery_action(Device device) {
 
 // --- XML -----------------------------------------------------------------------------------------
 
-// What the lines "smi" say in place of NVML.
+// The values of the lines "smi", which replace those of NVML.
 std::map<std::string, std::string> other_values() {
   std::map<std::string, std::string> values;
   std::ifstream file(variable("MGPU_FAKE_NVML"));
@@ -303,7 +303,7 @@ std::string bus_address(std::size_t index) {
   return text;
 }
 
-// --- what is printed -----------------------------------------------------------------------------
+// --- output --------------------------------------------------------------------------------------
 
 std::string all_as_xml() {
   const auto cards = devices();
@@ -348,6 +348,6 @@ int run(const std::vector<std::string>& words) {
 }  // namespace mgpu::plugin::nvml
 
 int main(int count, char** arguments) {
-  ::alarm(300);  // none is left behind by a test whose driver hangs
+  ::alarm(300);  // ends the program if the driver hangs
   return mgpu::plugin::nvml::run({arguments + 1, arguments + count});
 }

@@ -9,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// As nvidia-smi prints it, shortened: the names and the nesting are those of drivers 550 and newer.
+// A shortened output of nvidia-smi, with the names and levels of drivers 550 and newer.
 constexpr char kReport[] = R"(<?xml version="1.0" ?>
 <!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">
 <nvidia_smi_log>
@@ -63,7 +63,7 @@ TEST(SmiReport, ListsProcesses) {
   EXPECT_EQ(processes[0].memory, "756 MiB");
 }
 
-TEST(SmiReport, RefusesWhatIsNoReport) {
+TEST(SmiReport, RejectsOtherTexts) {
   for (const char* const text :
        {"", "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
         "<html></html>", "<nvidia_smi_log><gpu>"}) {

@@ -9,7 +9,7 @@
 namespace mgpu::gpu_trial {
 namespace {
 
-// A list as a driver writes it whose entries have this size.
+// A list of a driver whose entries have this size.
 RawProcesses list_of(std::size_t entry_bytes, unsigned count) {
   RawProcesses list;
   list.count = count;
@@ -23,7 +23,7 @@ RawProcesses list_of(std::size_t entry_bytes, unsigned count) {
   return list;
 }
 
-TEST(RawProcesses, TellTheSizeOfTheirEntries) {
+TEST(RawProcesses, ShowTheSizeOfTheirEntries) {
   for (const std::size_t size : {16u, 24u, 32u}) {
     for (const unsigned count : {2u, 3u, 64u}) {
       EXPECT_EQ(entry_bytes_of(list_of(size, count)), size) << count;
@@ -31,19 +31,19 @@ TEST(RawProcesses, TellTheSizeOfTheirEntries) {
   }
 }
 
-// 48 bytes may be two entries or three.
-TEST(RawProcesses, TellNoSizeWhereThereAreTooFewEntries) {
+// The last bytes of an entry may be padding, so that one entry does not show its size.
+TEST(RawProcesses, ShowNoSizeIfThereAreTooFewEntries) {
   EXPECT_EQ(entry_bytes_of(list_of(24, 0)), std::nullopt);
   EXPECT_EQ(entry_bytes_of(list_of(24, 1)), std::nullopt);
   EXPECT_EQ(entry_bytes_of(list_of(40, 3)), std::nullopt);
 }
 
-TEST(RawProcesses, AreReadWithTheSizeThatIsAskedFor) {
+TEST(RawProcesses, AreReadWithAnyGivenSize) {
   const auto entries = entries_of(list_of(32, 3), 32);
   ASSERT_EQ(entries.size(), 3u);
   EXPECT_EQ(entries[2].pid, 102u);
   EXPECT_EQ(entries[2].used_bytes, 3u << 20);
-  // What the device plugin would see of such a list.
+  // The device plugin reads entries of 24 bytes.
   EXPECT_NE(entries_of(list_of(32, 3), 24)[1].pid, 101u);
 }
 

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-// Long enough for a machine that is busy; none of these takes it.
+// Long enough for a busy machine. The tests are much shorter.
 constexpr seconds kTimeout{60};
 
 Command shell(const std::string& script) {
@@ -44,7 +44,7 @@ TEST(RunningProgram, WaitsForTheNextOfEqualValues) {
   EXPECT_TRUE(program->next("a", kTimeout));
 }
 
-TEST(RunningProgram, SaysWhyItFailed) {
+TEST(RunningProgram, ReportsWhyItFailed) {
   const std::pair<const char*, const char*> cases[] = {
       {"echo failed=cuInit; echo error=CUDA_ERROR_NO_DEVICE; exit 1",
        "cuInit: CUDA_ERROR_NO_DEVICE"},
@@ -58,7 +58,7 @@ TEST(RunningProgram, SaysWhyItFailed) {
   }
 }
 
-TEST(RunningProgram, SaysThatItEndedWithoutAValue) {
+TEST(RunningProgram, ReportsAnEndWithoutAValue) {
   auto program = RunningProgram::start(shell("exit 3"));
   ASSERT_TRUE(program);
   const auto value = program->next("a", kTimeout);
@@ -66,14 +66,14 @@ TEST(RunningProgram, SaysThatItEndedWithoutAValue) {
   EXPECT_EQ(value.error().message, "exit code 3");
 }
 
-TEST(RunningProgram, SaysThatItIsNotThere) {
+TEST(RunningProgram, ReportsAMissingProgram) {
   const auto program =
       run_to_end({.path = "/nonexistent", .arguments = {}, .environment = {}}, kTimeout);
   ASSERT_FALSE(program);
   EXPECT_THAT(program.error().message, HasSubstr("cannot start /nonexistent"));
 }
 
-TEST(RunningProgram, IsKilledWhereItDoesNotEnd) {
+TEST(RunningProgram, IsKilledIfItDoesNotEnd) {
   auto program = RunningProgram::start(shell("trap '' TERM HUP; while :; do sleep 1; done"));
   ASSERT_TRUE(program);
   const auto code = program->finish(milliseconds(1));
@@ -82,7 +82,7 @@ TEST(RunningProgram, IsKilledWhereItDoesNotEnd) {
   EXPECT_FALSE(program->is_alive());
 }
 
-// Programs that print without end cannot use up memory.
+// Endless output must not use much memory.
 TEST(RunningProgram, KeepsLittleOfWhatIsPrinted) {
   const auto program =
       run_to_end(shell("head -c 3000000 /dev/zero | tr '\\0' 'x'; echo; yes | head -n 100000; "

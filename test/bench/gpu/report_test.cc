@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 using testing::HasSubstr;
 using testing::Not;
 
-// What a check would find.
+// Findings of a check.
 std::vector<Json> findings(const std::function<void(Findings&)>& find) {
   std::vector<Json> found;
   Findings into([&](const Json& finding) { found.push_back(finding); },
@@ -45,7 +45,7 @@ TEST(Status, IsFailedWhereOneDoesNot) {
             Status::kFailed);
 }
 
-TEST(Table, HasTheFactsAndWhatDidNotHold) {
+TEST(Table, HasTheFactsAndFailedExpectations) {
   const std::string table =
       table_of(outcome_of("mps-memory", Status::kFailed, findings([](Findings& f) {
                             f.fact("largest", 994, "MiB");
@@ -60,19 +60,19 @@ TEST(Table, HasTheFactsAndWhatDidNotHold) {
   EXPECT_THAT(table, Not(HasSubstr("errors are named")));
 }
 
-TEST(Table, SaysWhyACheckDidNotEnd) {
+TEST(Table, SaysWhyACheckWasNotCompleted) {
   EXPECT_THAT(table_of(outcome_of("symbols", Status::kTimedOut)),
               HasSubstr("  no answer within 30 s\n"));
 }
 
-TEST(Table, GivesATerminalNoCommands) {
+TEST(Table, HasNoControlCharacters) {
   const std::string table = table_of(outcome_of("a", Status::kPassed, findings([](Findings& f) {
                                                   f.fact("model", "\x1B]0;title\aH200\x1B[2J");
                                                 })));
   EXPECT_THAT(table, HasSubstr("?]0;title?H200?[2J"));
 }
 
-TEST(Summary, CountsWhatThereIs) {
+TEST(Summary, CountsStatuses) {
   Report report;
   EXPECT_EQ(summary_of(report), "0 passed");
   report.checks = {outcome_of("a", Status::kPassed), outcome_of("b", Status::kPassed),
@@ -108,7 +108,7 @@ TEST(ReportAsJson, HasFactsAndExpectationsApart) {
   EXPECT_FALSE(check.contains("reason"));
 }
 
-// What a program prints may be anything.
+// A fact may be any output of a program.
 TEST(ReportAsJson, IsValidWhateverAFactHolds) {
   Report report;
   report.checks = {outcome_of("a", Status::kPassed,

@@ -20,7 +20,7 @@ using std::chrono::seconds;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// Long enough for a machine that is busy; none of these takes it.
+// Long enough for a busy machine. The tests are much shorter.
 constexpr seconds kLimit{60};
 
 class RunnerTest : public testing::Test {
@@ -41,7 +41,7 @@ class RunnerTest : public testing::Test {
   while (true) ::pause();
 }
 
-TEST_F(RunnerTest, TakesWhatACheckFinds) {
+TEST_F(RunnerTest, CollectsTheFindingsOfACheck) {
   const Outcome outcome = run([](const Trial&, Findings& findings) -> Result<void> {
     findings.fact("a", 1);
     findings.expect("b", true, "");
@@ -51,7 +51,7 @@ TEST_F(RunnerTest, TakesWhatACheckFinds) {
   EXPECT_THAT(outcome.findings, SizeIs(2));
 }
 
-TEST_F(RunnerTest, TakesTheReasonOfACheckThatIsSkipped) {
+TEST_F(RunnerTest, CollectsTheReasonOfASkippedCheck) {
   const Outcome outcome = run([](const Trial&, Findings& findings) -> Result<void> {
     findings.skip("needs root");
     return {};
@@ -60,21 +60,21 @@ TEST_F(RunnerTest, TakesTheReasonOfACheckThatIsSkipped) {
   EXPECT_EQ(outcome.reason, "needs root");
 }
 
-TEST_F(RunnerTest, TakesTheErrorOfACheck) {
+TEST_F(RunnerTest, CollectsTheErrorOfACheck) {
   const Outcome outcome =
       run([](const Trial&, Findings&) -> Result<void> { return error("no MPS here"); });
   EXPECT_EQ(outcome.status, Status::kError);
   EXPECT_EQ(outcome.reason, "no MPS here");
 }
 
-TEST_F(RunnerTest, TakesAnExceptionForAnError) {
+TEST_F(RunnerTest, ReportsAnExceptionAsAnError) {
   const Outcome outcome =
       run([](const Trial&, Findings&) -> Result<void> { throw std::runtime_error("bad file"); });
   EXPECT_EQ(outcome.status, Status::kError);
   EXPECT_EQ(outcome.reason, "bad file");
 }
 
-TEST_F(RunnerTest, OutlivesACheckThatCrashes) {
+TEST_F(RunnerTest, SurvivesACheckThatCrashes) {
   const Outcome outcome = run([](const Trial&, Findings& findings) -> Result<void> {
     findings.fact("before", 1);
     ::signal(SIGABRT, SIG_DFL);
@@ -85,8 +85,8 @@ TEST_F(RunnerTest, OutlivesACheckThatCrashes) {
   EXPECT_THAT(outcome.findings, SizeIs(1));
 }
 
-// A driver's library may end the process.
-TEST_F(RunnerTest, DoesNotTakeACheckThatEndedEarlyForOneThatPassed) {
+// The library of a driver may end the process.
+TEST_F(RunnerTest, ReportsACheckThatEndedEarlyAsAnError) {
   for (const auto check : {+[](const Trial&, Findings&) -> Result<void> { ::_exit(0); },
                            +[](const Trial&, Findings&) -> Result<void> { ::_exit(1); }}) {
     const Outcome outcome = run(check);
@@ -95,7 +95,7 @@ TEST_F(RunnerTest, DoesNotTakeACheckThatEndedEarlyForOneThatPassed) {
   }
 }
 
-TEST_F(RunnerTest, EndsACheckThatHangsAndKeepsWhatItFound) {
+TEST_F(RunnerTest, EndsACheckThatHangsAndKeepsItsFindings) {
   const Outcome outcome = run(
       [](const Trial&, Findings& findings) -> Result<void> {
         findings.fact("before", 1);
@@ -113,15 +113,14 @@ TEST_F(RunnerTest, EndsAProcessThatLeftTheSessionOfItsCheck) {
     if (::pipe(ends) != 0) return error("no pipe");
     if (::fork() == 0) {
       ::setsid();
-      // An orphan, as a daemon is.
+      // An orphan, like a daemon.
       const pid_t daemon = ::fork();
       if (daemon == 0) {
         for (const int number : {SIGTERM, SIGHUP, SIGINT}) ::signal(number, SIG_IGN);
         ::close(ends[0]);
         const pid_t self = ::getpid();
         if (::write(ends[1], &self, sizeof self) < 0) ::_exit(1);
-        // The pipe of the findings is open here, too: the check has not ended for the runner
-        // before.
+        // The pipe of the findings is also open here, so it does not show the end of the check.
         sleep_for_ever();
       }
       ::_exit(0);
@@ -148,7 +147,7 @@ TEST_F(RunnerTest, KeepsTheLastOfFactsWithTheSameName) {
   EXPECT_EQ(outcome.findings[0]["value"], 3);
 }
 
-TEST_F(RunnerTest, EndsACheckThatFindsTooMuch) {
+TEST_F(RunnerTest, EndsACheckWithTooManyFindings) {
   const Outcome outcome = run([](const Trial&, Findings& findings) -> Result<void> {
     for (int i = 0; i < 3; ++i) findings.fact(std::to_string(i), std::string(1 << 20, 'x'));
     return {};
@@ -157,7 +156,7 @@ TEST_F(RunnerTest, EndsACheckThatFindsTooMuch) {
   EXPECT_THAT(outcome.reason, HasSubstr("it found more than"));
 }
 
-TEST_F(RunnerTest, TellsACheckHowMuchTimeIsLeft) {
+TEST_F(RunnerTest, GivesACheckItsRemainingTime) {
   const Outcome outcome = run([](const Trial&, Findings& findings) -> Result<void> {
     findings.expect("some is left", findings.time_left() > seconds(0), "none");
     findings.expect("not more than there is", findings.time_left() <= kLimit, "more");

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The trial of bench/gpu, all of it, against stand-ins for a GPU and its driver.
+"""Tests the whole trial of bench/gpu with stand-ins for a GPU and its driver.
 
 Usage: trial_test.py FOLDER STAND_INS
 
-FOLDER is what bench/gpu/build.sh made, STAND_INS has the programs and libraries of
-test/bench/gpu and test/plugin/cards. Most of it needs root, as the trial does. The last line is
-"N passed, N failed, N skipped".
+FOLDER is the folder of bench/gpu/build.sh. STAND_INS has the programs and libraries of
+test/bench/gpu and test/plugin/cards. Most tests need root, like the trial. The last line of the
+output is "N passed, N failed, N skipped".
 """
 
 import contextlib
@@ -25,7 +25,7 @@ STAND_INS = pathlib.Path()
 CARD = "GPU-6d677075-0000-4000-8000-000000000001"
 DRIVER = "580.95.05"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
-# Far more than any of them takes, for machines that are busy.
+# Much longer than any test takes, for busy machines.
 TIMEOUT_S = 240
 
 
@@ -34,7 +34,7 @@ def scratch_folders():
 
 
 class Node:
-    """A node with one card, as far as the trial looks: device files, libraries, and what NVML says."""
+    """A node with one card: the device files, the libraries, and the results of NVML."""
 
     def __init__(self, nvml="fake_nvml.so"):
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="mgpu-node."))
@@ -52,7 +52,7 @@ class Node:
         (self.root / "proc/devices").write_text("Character devices:\n195 nvidia\n510 nvidia-uvm\n")
         self.cuda = self.path / "cuda"
         self.cuda.mkdir()
-        self.says()
+        self.set_nvml()
 
     def remove(self):
         shutil.rmtree(self.path)
@@ -69,15 +69,15 @@ class Node:
         for file in self.libraries.glob(f"{name}.so.*"):
             file.unlink()
 
-    def says(self, card="", more=""):
-        """What NVML says; fake_nvml.cc has the grammar."""
+    def set_nvml(self, card="", more=""):
+        """Sets the results of NVML; fake_nvml.cc has the grammar."""
         (self.path / "scenario").write_text(
             f"driver {DRIVER}\nnvml 13.{DRIVER}\n"
             f"card {CARD} minor=0 memory=143771 action=0 {card}\n{more}\n"
         )
 
     def behaves(self, lines):
-        """What the driver does; fake_cuda.cc has the grammar."""
+        """Sets the behaviour of the driver; fake_cuda.cc has the grammar."""
         (self.cuda / "behaviour").write_text(lines + "\n")
 
     def log(self):
@@ -132,7 +132,7 @@ class Node:
 
 
 class Run:
-    """What came of one trial."""
+    """The result of one trial."""
 
     def __init__(self, code, output, errors, results):
         self.code = code
@@ -150,7 +150,7 @@ class Run:
         return next(f["value"] for f in self.check(check)["facts"] if f["fact"] == name)
 
     def broken(self, check):
-        """Details of the expectations that did not hold."""
+        """Returns the details of the expectations that did not hold."""
         return [e["detail"] for e in self.check(check)["expectations"] if not e["held"]]
 
 
@@ -166,7 +166,7 @@ class TrialTest(unittest.TestCase):
         self.addCleanup(self.node.remove)
 
     def wait_for_a_program(self, process):
-        """Until a test program runs."""
+        """Waits until a test program runs."""
         end = time.monotonic() + TIMEOUT_S
         while not any(b"mgpu-cuda-program" in command for command in self.node.processes()):
             self.assertIsNone(process.poll(), "the trial ended")
@@ -179,8 +179,8 @@ class TrialTest(unittest.TestCase):
             self.assertEqual(run.check(name)["status"], status, run.output + run.errors)
 
 
-class AWholeTrial(TrialTest):
-    """One run with everything, looked at from several sides."""
+class WholeTrialTest(TrialTest):
+    """One run of all checks, whose results all these tests use."""
 
     @classmethod
     def setUpClass(cls):
@@ -194,9 +194,9 @@ class AWholeTrial(TrialTest):
     def tearDownClass(cls):
         cls.whole_node.remove()
 
-    def test_passes_where_the_driver_does_what_we_rely_on(self):
+    def test_passes_with_the_expected_driver(self):
         statuses = self.whole.statuses()
-        # It measures, and a machine that is busy makes it measure wrongly.
+        # This check measures, and its results are wrong on a busy machine.
         self.assertIn(statuses.pop("mps-shares-alone"), ("passed", "FAILED"))
         self.assertEqual(set(statuses.values()), {"passed"}, self.whole.output)
         self.assertEqual(self.whole.errors, "")
@@ -266,14 +266,14 @@ class AWholeTrial(TrialTest):
         self.assertNotIn("set_mode", "".join(self.whole_node.log()))
 
 
-class WhatATrialFinds(TrialTest):
-    """Each fault of a driver or of a node that the trial is there to find."""
+class FaultTest(TrialTest):
+    """Each fault of a driver or node that the trial must find."""
 
     def test_a_field_that_nvidia_smi_has_otherwise(self):
-        self.node.says(more="smi minor_number 7")
+        self.node.set_nvml(more="smi minor_number 7")
         run = self.node.run_only("nvml-fields")
         self.expect(run, nvml_fields="FAILED")
-        self.assertIn('nvidia-smi says "7", NVML as we read it "0"', run.broken("nvml-fields"))
+        self.assertIn('nvidia-smi reports "7", the device plugin "0"', run.broken("nvml-fields"))
         self.assertEqual(run.code, 1)
 
     def test_process_lists_with_entries_of_another_size(self):
@@ -284,7 +284,7 @@ class WhatATrialFinds(TrialTest):
         self.assertIn("this driver writes 32 bytes an entry", run.broken("process-lists"))
 
     def test_memory_that_is_reserved_and_announced_nevertheless(self):
-        self.node.says("reserved=600")
+        self.node.set_nvml("reserved=600")
         run = self.node.run_only("memory")
         self.expect(run, memory="FAILED")
         self.assertIn("143771 MiB are announced, 600 of them are reserved", run.broken("memory")[0])
@@ -351,7 +351,7 @@ class WhatATrialFinds(TrialTest):
 
 
 class HowATrialEnds(TrialTest):
-    def test_says_in_one_sentence_that_there_is_no_gpu(self):
+    def test_reports_in_one_sentence_that_there_is_no_gpu(self):
         run = self.node.run("--nvml", "/nonexistent/libnvidia-ml.so.1")
         self.assertEqual(run.code, 3)
         self.assertEqual(run.output, "")
@@ -359,14 +359,14 @@ class HowATrialEnds(TrialTest):
         self.assertIn("no GPU can be tried on this machine: no NVML on this node", run.errors)
         self.assertIsNone(run.json)
 
-    def test_says_in_one_sentence_that_nvml_hangs(self):
-        self.node.says(more="hang nvmlInit_v2")
+    def test_reports_in_one_sentence_that_nvml_hangs(self):
+        self.node.set_nvml(more="hang nvmlInit_v2")
         run = self.node.run("--check-limit", "1s")
         self.assertEqual(run.code, 3)
         self.assertIn("no answer within 1 s", run.errors)
 
-    def test_says_in_one_sentence_that_a_card_is_not_healthy(self):
-        self.node.says("mig=1")
+    def test_reports_in_one_sentence_that_a_card_is_unhealthy(self):
+        self.node.set_nvml("mig=1")
         run = self.node.run()
         self.assertEqual(run.code, 3)
         self.assertIn("is not healthy: MIG", run.errors)
@@ -377,11 +377,11 @@ class HowATrialEnds(TrialTest):
         self.expect(run, nvml_fields="passed", mps_start="TIMED OUT", symbols="TIMED OUT")
         self.assertEqual(run.code, 1)
         self.assertEqual(self.node.processes(), [])
-        # What was found before it hung is kept.
+        # The findings before it hung are kept.
         self.assertGreaterEqual(run.fact("mps-start", "time until the daemon answered"), 0)
 
     def test_a_driver_that_hangs_in_nvml_stops_no_other(self):
-        self.node.says(more="hang nvmlDeviceGetComputeRunningProcesses_v3")
+        self.node.set_nvml(more="hang nvmlDeviceGetComputeRunningProcesses_v3")
         run = self.node.run_only("process-lists", "symbols", flags=["--check-limit", "10s"])
         self.expect(run, process_lists="TIMED OUT", symbols="passed")
 
@@ -410,7 +410,7 @@ class HowATrialEnds(TrialTest):
             self.assertTrue(results["trial"]["interrupted"])
 
     def test_settings_are_put_back_after_an_interrupted_check(self):
-        self.node.says("mode=0")
+        self.node.set_nvml("mode=0")
         self.node.behaves("hang cuDevicePrimaryCtxRetain")
         process = self.node.start("--only", "mps-bypass", "--exclusive")
         self.wait_for_a_program(process)
@@ -425,11 +425,11 @@ class HowATrialEnds(TrialTest):
         process = self.node.start("--only", "mps-bypass", "--exclusive")
         self.wait_for_a_program(process)
         (self.node.path / "scenario.mode").write_text(f"{CARD} 3\n")
-        self.node.says(more="hang nvmlDeviceSetComputeMode")
+        self.node.set_nvml(more="hang nvmlDeviceSetComputeMode")
         for _ in range(3):
             process.send_signal(signal.SIGINT)
             time.sleep(0.2)
-        self.node.says()
+        self.node.set_nvml()
         process.communicate(timeout=TIMEOUT_S)
         self.assertEqual(process.returncode, 130)
         self.assertEqual([line for line in self.node.log() if "set_mode" in line], ["set_mode 0"])
@@ -439,7 +439,7 @@ class HowATrialEnds(TrialTest):
         process = self.node.start("--only", "mps-bypass", "--exclusive")
         self.wait_for_a_program(process)
         (self.node.path / "scenario.mode").write_text(f"{CARD} 3\n")
-        self.node.says("remap_failed=1")
+        self.node.set_nvml("remap_failed=1")
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=TIMEOUT_S)
         self.assertEqual([line for line in self.node.log() if "set_mode" in line], ["set_mode 0"])
@@ -466,7 +466,7 @@ class HowATrialEnds(TrialTest):
         self.assertIn("another trial runs on this machine", second.stderr)
 
     def shell(self, script):
-        """Runs a trial of one check in place of "$@" of a shell script."""
+        """Runs a shell script in which "$@" is a trial of one check."""
         command = self.node.command("--only", "symbols")
         return subprocess.run(
             ["bash", "-c", script, "bash", *command],
@@ -479,7 +479,7 @@ class HowATrialEnds(TrialTest):
     def test_processes_that_it_did_not_start_go_on(self):
         run = self.shell('sleep 1000 >/dev/null 2>&1 & echo $!; exec "$@"')
         other = int(run.stdout.split()[0])
-        os.kill(other, signal.SIGKILL)  # it is there
+        os.kill(other, signal.SIGKILL)  # fails if there is no such process
         self.assertEqual(run.returncode, 0, run.stderr)
 
     def test_closed_standard_descriptors_change_nothing(self):
@@ -510,14 +510,14 @@ class TheFolder(unittest.TestCase):
                 self.assertIn(sentence, run.stderr)
                 self.assertEqual(run.stderr.count("\n"), 1)
 
-    def test_the_repository_s_run_sh_wants_a_folder(self):
+    def test_the_repository_s_run_sh_needs_a_folder(self):
         script = pathlib.Path(__file__).parents[3] / "bench/gpu/run.sh"
         for words in ([], ["/nonexistent"], ["--list"]):
             run = subprocess.run(["bash", script, *words], capture_output=True, text=True)
             self.assertEqual(run.returncode, 2)
-            self.assertIn("want the", run.stderr)
+            self.assertIn("expected the", run.stderr)
 
-    def test_wants_root(self):
+    def test_needs_root(self):
         command = [FOLDER / "run.sh"]
         as_nobody = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
         run = subprocess.run(command, capture_output=True, text=True, cwd="/", **as_nobody)
@@ -525,7 +525,7 @@ class TheFolder(unittest.TestCase):
         self.assertEqual(run.stderr, "mgpu-gpu-trial: not root; MPS daemons and containers need it\n")
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
-    def test_says_where_it_cannot_write(self):
+    def test_reports_files_that_cannot_be_written(self):
         for output in ("/proc/nothing", "/dev/null"):
             run = subprocess.run(
                 [FOLDER / "run.sh", "--output", output], capture_output=True, text=True
@@ -537,7 +537,7 @@ class TheFolder(unittest.TestCase):
     def test_build_sh_removes_nothing_that_it_has_not_made(self):
         script = pathlib.Path(__file__).parents[3] / "bench/gpu/build.sh"
         with tempfile.TemporaryDirectory() as folder:
-            kept = pathlib.Path(folder, "thesis")
+            kept = pathlib.Path(folder, "kept")
             kept.write_text("")
             for words in ([folder], ["a", "b"], ["--help"]):
                 run = subprocess.run(["bash", script, *words], capture_output=True, text=True)

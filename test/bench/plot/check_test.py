@@ -1,4 +1,4 @@
-"""What bench/plot/check.py lets pass, and what it does not."""
+"""Tests of bench/plot/check.py."""
 import contextlib
 import copy
 import io
@@ -19,7 +19,7 @@ def trace_result():
     seed = {"seed": 42, "at95": 95.0, "at100": 96.0, "at130": 96.0, "overcommitted": 0,
             "us_per_decision": 3.5, "decisions": 700,
             "failures": [{"size": "1", "pods": 9, "gpus": 9.0}], "curve": curve}
-    return {"trace": "synthetic", "policy": "fgd", "workload": "learned", "ties": "first", "plain": "extender",
+    return {"trace": "synthetic", "policy": "fgd", "workload": "learned", "ties": "first", "non_gpu": "extender",
             "memory": "none", "nodes": 64, "cards": 280, "seeds": [seed, copy.deepcopy(seed)],
             "mean": {"at95": 95.0, "at100": 96.0, "at130": 96.0},
             "deviation": {"at95": 0.0, "at100": 0.0, "at130": 0.0}}
@@ -32,7 +32,7 @@ def latency_result():
            "bytes_in": 9000, "bytes_out": 8000, "ratio_to_echo": 1.7}
     rows = [row, {**row, "name": "echo", "ratio_to_echo": 1.0}]
     rows += [{**one, "verb": "prioritize"} for one in rows]
-    # Binds have no echo.
+    # There is no echo for binds.
     return [*rows, {**row, "verb": "bind", "form": "-", "ratio_to_echo": 0.0}]
 
 
@@ -148,23 +148,23 @@ class CommandLine(unittest.TestCase):
         return str(path)
 
     def run_main(self, *arguments):
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             status = check.main(list(arguments))
-        return status, said.getvalue().splitlines()
+        return status, output.getvalue().splitlines()
 
     def test_counts_what_passed_and_what_failed(self):
         broken = trace_result()
         broken["seeds"][0]["overcommitted"] = 3
-        status, said = self.run_main("trace", self.write("a", json.dumps(trace_result())),
+        status, output = self.run_main("trace", self.write("a", json.dumps(trace_result())),
                                      self.write("b", json.dumps(broken)))
         count = 2 * len(check.TRACE_CHECKS)
-        self.assertEqual((status, said[-1]), (1, f"{count - 1} passed, 1 failed"))
+        self.assertEqual((status, output[-1]), (1, f"{count - 1} passed, 1 failed"))
 
     def test_tells_text_that_is_not_json(self):
         for text in ["", "{", "[1,", "\x00"]:
-            status, said = self.run_main("latency", self.write("a", text))
-            self.assertEqual((status, said[-1]), (1, "0 passed, 1 failed"), text)
+            status, output = self.run_main("latency", self.write("a", text))
+            self.assertEqual((status, output[-1]), (1, "0 passed, 1 failed"), text)
         self.assertEqual(self.run_main("trace", str(self.folder / "absent"))[0], 1)
 
     def test_compares_all_but_times_and_ties(self):

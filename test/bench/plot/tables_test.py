@@ -1,4 +1,4 @@
-"""How bench/plot/tables.py fills a page, and what its figures are."""
+"""Tests of bench/plot/tables.py."""
 import json
 import pathlib
 import sys
@@ -12,7 +12,7 @@ import tables  # noqa: E402
 
 
 def write_result(folder, trace, policy, at100, microseconds=(10.0, 30.0)):
-    """Of two seeds, half a point to either side."""
+    """A result with two seeds, half a point to either side of the mean."""
     ratios = [{"at95": at100 - 1 + off, "at100": at100 + off, "at130": at100 + 1 + off}
               for off in (-0.5, 0.5)]
     seeds = [{**one, "seed": index, "us_per_decision": took, "decisions": 9, "overcommitted": 0,
@@ -41,34 +41,34 @@ class Tables(unittest.TestCase):
         for name, table in tables.TABLES.items():
             self.assertEqual(table(self.everything()), tables.NOT_MEASURED, name)
 
-    def test_compare_ours_with_published_fgd(self):
-        # 95.23 on default and 87.84 on gpuspec33 were published.
-        write_result(self.folder / "placement", "default", results.OURS, 96.23)
-        write_result(self.folder / "placement", "gpuspec33", results.OURS, 87.34)
-        said = tables.summary(self.everything())
-        self.assertIn("96.23 ± 0.50 | +1.00 (+62 cards)", said)
-        self.assertIn("| mean of 2 traces, 100 % arrived | 91.78 | +0.25 |", said)
-        self.assertIn("100 % arrived (gpuspec33) | 87.34 ± 0.50 | −0.50 |", said)
-        write_result(self.folder / "placement", "default", results.OURS, 94.23)
+    def test_compare_equilibrium_with_published_fgd(self):
+        # The published results are 95.23 for default and 87.84 for gpuspec33.
+        write_result(self.folder / "placement", "default", results.EQUILIBRIUM, 96.23)
+        write_result(self.folder / "placement", "gpuspec33", results.EQUILIBRIUM, 87.34)
+        output = tables.summary(self.everything())
+        self.assertIn("96.23 ± 0.50 | +1.00 (+62 cards)", output)
+        self.assertIn("| mean of 2 traces, 100 % arrived | 91.78 | +0.25 |", output)
+        self.assertIn("100 % arrived (gpuspec33) | 87.34 ± 0.50 | −0.50 |", output)
+        write_result(self.folder / "placement", "default", results.EQUILIBRIUM, 94.23)
         self.assertIn("−1.00 (−62 cards)", tables.summary(self.everything()))
-        write_result(self.folder / "placement", "default", results.OURS, 96.23)
+        write_result(self.folder / "placement", "default", results.EQUILIBRIUM, 96.23)
         self.assertIn("| default | 94.91 / 95.23 / 95.39 | 95.23 / 96.23 / 97.23 | +1.00 | +62 |",
                       tables.traces_with_published(self.everything()))
 
     def test_tell_how_far_from_published_each_policy_is(self):
         write_result(self.folder / "placement", "default", "random", 86.40)
         write_result(self.folder / "placement", "cpu050", "random", 88.82)
-        said = tables.agreement(self.everything())
-        self.assertIn("| Random | 2 | −0.05 | −0.20 (cpu050) |", said)
+        output = tables.agreement(self.everything())
+        self.assertIn("| Random | 2 | −0.05 | −0.20 (cpu050) |", output)
         self.assertIn("86.40 (+0.10)", tables.against_published(self.everything()))
 
     def test_put_traces_without_published_results_apart(self):
         for trace in ("cpu300", "default"):
-            write_result(self.folder / "placement", trace, results.OURS, 86.0)
+            write_result(self.folder / "placement", trace, results.EQUILIBRIUM, 86.0)
             write_result(self.folder / "placement", trace, "fgd", 85.7)
-        said = tables.traces_without_published(self.everything())
-        self.assertIn("| cpu300 | 84.70 / 85.70 / 86.70 | 85.00 / 86.00 / 87.00 | +0.30 |", said)
-        self.assertNotIn("default", said)
+        output = tables.traces_without_published(self.everything())
+        self.assertIn("| cpu300 | 84.70 / 85.70 / 86.70 | 85.00 / 86.00 / 87.00 | +0.30 |", output)
+        self.assertNotIn("default", output)
 
     def test_average_over_the_seeds(self):
         write_result(self.folder / "placement", "synthetic", "fgd", 90.0)
@@ -84,8 +84,8 @@ class Tables(unittest.TestCase):
 
     def test_set_conditions_side_by_side(self):
         for name, at100 in [("placement", 96.0), ("random-ties", 95.5), ("card-memory", 93.0),
-                             ("plain-by-defaults", 94.0)]:
-            write_result(self.folder / name, "default", results.OURS, at100)
+                             ("non-gpu-by-defaults", 94.0)]:
+            write_result(self.folder / name, "default", results.EQUILIBRIUM, at100)
         self.assertIn("96.00 ± 0.50 | 95.50 ± 0.50 | 93.00 ± 0.50 | 94.00 ± 0.50",
                       tables.conditions(self.everything()))
 
@@ -117,9 +117,9 @@ class Tables(unittest.TestCase):
             {**row, "name": "extender", "load": "900/s", "p50_us": 60.0, "ratio_to_echo": 3.0},
             {**row, "name": "echo", "load": "950/s", "p50_us": 20.0, "ratio_to_echo": 1.0}]),
             encoding="utf-8")
-        said = tables.latency(self.everything())
-        self.assertIn("| bind, own time, 900/s | 1 | 1,000 | 0.060 ms |", said)
-        self.assertIn("| 0.020 ms | 3.00 |", said)
+        output = tables.latency(self.everything())
+        self.assertIn("| bind, own time, 900/s | 1 | 1,000 | 0.060 ms |", output)
+        self.assertIn("| 0.020 ms | 3.00 |", output)
 
     def test_list_the_parts_of_a_request(self):
         (self.folder / "parts.json").write_text(json.dumps({"benchmarks": [

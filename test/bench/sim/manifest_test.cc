@@ -30,7 +30,7 @@ TEST(Manifest, ReadsNodesAndPodsOfManyDocumentsInOrder) {
   EXPECT_EQ(to_string(kube::read_pod(read->pods[1])->ref()), "team/b");
 }
 
-TEST(Manifest, ShippedExamplesAreRead) {
+TEST(Manifest, ReadsTheExamples) {
   auto nodes = read_manifests(kExampleNodes, "nodes");
   auto pods = read_manifests(kExamplePods, "pods");
   ASSERT_TRUE(nodes);
@@ -39,7 +39,7 @@ TEST(Manifest, ShippedExamplesAreRead) {
   EXPECT_GE(pods->pods.size(), 8u);
 }
 
-TEST(Manifest, QuotedScalarsStayTextAndPlainOnesHaveTheirYamlType) {
+TEST(Manifest, ReadsQuotedScalarsAsTextAndPlainOnesByType) {
   auto read = read_manifests(
       "kind: Pod\nmetadata:\n  name: a\n  annotations: {x: \"3\", y: 'true'}\n"
       "spec: {priority: 7, hostNetwork: true, nodeName: null, q: 1e3, text: 0.5}\n",
@@ -55,7 +55,7 @@ TEST(Manifest, QuotedScalarsStayTextAndPlainOnesHaveTheirYamlType) {
   EXPECT_EQ(pod["spec"]["text"], "0.5");
 }
 
-TEST(Manifest, WhatKubectlGetPrintsIsAcceptedWithoutTheServersFields) {
+TEST(Manifest, AcceptsTheOutputOfKubectlGet) {
   auto read = read_manifests(
       "kind: List\nitems:\n- kind: Pod\n  metadata: {name: a, uid: u, resourceVersion: '7'}\n"
       "- kind: Node\n  metadata: {name: n, managedFields: []}\n",
@@ -67,7 +67,7 @@ TEST(Manifest, WhatKubectlGetPrintsIsAcceptedWithoutTheServersFields) {
   EXPECT_EQ(read->nodes.size(), 1u);
 }
 
-TEST(Manifest, WorkloadsBecomeTheirPods) {
+TEST(Manifest, MakesPodsOfWorkloads) {
   const struct {
     const char* yaml;
     std::vector<std::string> names;
@@ -88,7 +88,7 @@ TEST(Manifest, WorkloadsBecomeTheirPods) {
   }
 }
 
-TEST(Manifest, EachMistakeIsOneSentenceWithFileAndLine) {
+TEST(Manifest, ReportsMistakesWithFileAndLine) {
   const struct {
     std::string yaml;
     const char* sentence;
@@ -116,7 +116,7 @@ TEST(Manifest, EachMistakeIsOneSentenceWithFileAndLine) {
   }
 }
 
-TEST(Manifest, AliasesThatMultiplyAreRefused) {
+TEST(Manifest, RejectsAliasesThatMultiply) {
   std::string yaml = "kind: Pod\nmetadata: {name: a}\na0: &a0 [x]\n";
   for (int i = 1; i <= 12; ++i) {
     const std::string before = "*a" + std::to_string(i - 1);
@@ -127,20 +127,20 @@ TEST(Manifest, AliasesThatMultiplyAreRefused) {
   EXPECT_THAT(problem_of(yaml), HasSubstr("too many values"));
 }
 
-TEST(Manifest, ANumberOfCopiesHasABound) {
+TEST(Manifest, LimitsTheNumberOfReplicas) {
   EXPECT_THAT(problem_of("kind: Deployment\nmetadata: {name: d}\n"
                          "spec: {replicas: 99999999999, template: {spec: {}}}\n"
                          "---\nkind: Pod\nmetadata: {name: one-more}\n"),
               HasSubstr("more than 100000 objects"));
 }
 
-TEST(Manifest, AFileThatIsNotThereIsNamed) {
+TEST(Manifest, NamesAMissingFile) {
   auto read = read_manifest_file("/nowhere/pods.yaml");
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().message, "cannot read /nowhere/pods.yaml");
 }
 
-TEST(Manifest, ADirectoryIsNotAFile) {
+TEST(Manifest, RejectsADirectory) {
   auto read = read_manifest_file("/");
   ASSERT_FALSE(read);
   EXPECT_THAT(read.error().message, StartsWith("cannot read /"));

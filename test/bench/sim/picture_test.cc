@@ -46,29 +46,29 @@ class PictureTest : public ::testing::Test {
   Contract contract_ = *Contract::for_domain(kDefaultResourceDomain);
 };
 
-TEST_F(PictureTest, ACardSplitInTwoShowsBothPods) {
+TEST_F(PictureTest, ShowsBothPodsOfASharedCard) {
   const Picture picture = read_picture(
       {node(kCard)}, {bound(pod("a", "80", "24000"), "0"), bound(pod("b", "20", "8000"), "0")},
       contract_);
   ASSERT_EQ(picture.nodes.at(0).cards.at(0).pieces.size(), 2u);
   const std::string text = draw(picture, false);
-  // 20 cells: 80 % are 16, 20 % are 4; 24000 of 32000 MiB are 15, 8000 are 5.
+  // Of 20 cells, 80 % are 16 and 20 % are 4; 24000 of 32000 MiB are 15 and 8000 MiB are 5.
   EXPECT_THAT(text, HasSubstr("[aaaaaaaaaaaaaaaabbbb] 100 %"));
   EXPECT_THAT(text, HasSubstr("[aaaaaaaaaaaaaaabbbbb] 100 %"));
   EXPECT_THAT(text, HasSubstr("gpu-index-container-app: \"0\""));
 }
 
-TEST_F(PictureTest, APodThatWaitsShowsItsReasonAndDetails) {
+TEST_F(PictureTest, ShowsTheReasonAndDetailsOfAPendingPod) {
   Picture picture = read_picture({node(kCard)}, {pod("wide", "90", "30000")}, contract_);
   picture.pods[0].reason = "0/1 nodes are available: 1 too few cards.";
   picture.pods[0].details = {"n1 card 0: mgpu-core: asks 90, 20 free"};
   const std::string text = draw(picture, false);
-  EXPECT_THAT(text, HasSubstr("waits"));
+  EXPECT_THAT(text, HasSubstr("pending"));
   EXPECT_THAT(text, HasSubstr("0/1 nodes are available: 1 too few cards."));
   EXPECT_THAT(text, HasSubstr("n1 card 0: mgpu-core: asks 90, 20 free"));
 }
 
-TEST_F(PictureTest, ASickCardIsShownAsNotOffered) {
+TEST_F(PictureTest, ShowsThatAnUnhealthyCardIsNotOffered) {
   const Picture picture = read_picture(
       {node(
           R"({"index": 0, "uuid": "GPU-0", "model": "T4", "memoryMiB": 15109, "health": "Xid 79"})")},
@@ -76,14 +76,14 @@ TEST_F(PictureTest, ASickCardIsShownAsNotOffered) {
   EXPECT_THAT(draw(picture, false), HasSubstr("unhealthy, not offered"));
 }
 
-TEST_F(PictureTest, ColourIsOnlyThereWhenAskedFor) {
+TEST_F(PictureTest, HasColoursOnlyIfRequested) {
   const Picture picture =
       read_picture({node(kCard)}, {bound(pod("a", "80", "24000"), "0")}, contract_);
   EXPECT_THAT(draw(picture, false), Not(HasSubstr("\x1b")));
   EXPECT_THAT(draw(picture, true), HasSubstr("\x1b["));
 }
 
-TEST_F(PictureTest, OverfullCardsAndOddPodsAreDrawnWithinTheBar) {
+TEST_F(PictureTest, DrawsOvercommittedCardsWithinTheBar) {
   Picture picture =
       read_picture({node(kCard)},
                    {bound(pod("a", "80", "24000"), "0"), bound(pod("b", "80", "24000"), "0"),
@@ -93,7 +93,7 @@ TEST_F(PictureTest, OverfullCardsAndOddPodsAreDrawnWithinTheBar) {
   EXPECT_THAT(text, HasSubstr("[aaaaaaaaaaaaaaaabbbb] 160 %"));
 }
 
-TEST_F(PictureTest, AFinishedPodHoldsNothing) {
+TEST_F(PictureTest, ShowsNoShareOfATerminatedPod) {
   kube::Pod done = bound(pod("a", "80", "24000"), "0");
   done.phase = "Succeeded";
   EXPECT_TRUE(read_picture({node(kCard)}, {done}, contract_).nodes[0].cards[0].pieces.empty());

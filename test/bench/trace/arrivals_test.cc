@@ -20,7 +20,7 @@ TracePod pod(std::string name, std::int32_t cards, std::int32_t milli) {
   return {.name = std::move(name), .host = {}, .cards = cards, .milli = milli, .models = {}};
 }
 
-// Half of them share a card, one in ten asks for 8, one in ten for none.
+// Half of the pods request a share of one card, one in ten requests 8 cards, one in ten none.
 std::vector<TracePod> mixed(std::size_t count) {
   std::vector<TracePod> pods;
   for (std::size_t i = 0; i < count; ++i) {
@@ -57,20 +57,20 @@ TEST(Arrivals, EndJustBeforeTheTargetIsPassed) {
   const auto pods = mixed(1000);
   const std::int64_t target = total(pods) * 3 / 2;
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
-    const std::int64_t asked = total(pods, arrivals_of(pods, target, seed));
-    EXPECT_GT(asked, target - 1000);
-    // Seven cards more than the one that is looked at.
-    EXPECT_LE(asked, target + 7000);
+    const std::int64_t requested = total(pods, arrivals_of(pods, target, seed));
+    EXPECT_GT(requested, target - 1000);
+    // A pod of 8 cards exceeds the target by the seven cards that are not compared.
+    EXPECT_LE(requested, target + 7000);
   }
 }
 
-TEST(Arrivals, LookAtOneCardOfAPodOnlyBeforeTheyEnd) {
+TEST(Arrivals, CompareOnlyOneCardOfAPodWithTheTarget) {
   const std::vector<TracePod> pods{pod("a", 8, 1000)};
   EXPECT_EQ(arrivals_of(pods, 17'000, 1).size(), 3U);
   EXPECT_EQ(arrivals_of(pods, 16'999, 1).size(), 2U);
 }
 
-TEST(Arrivals, TakeAwayWhatIsTooMuch) {
+TEST(Arrivals, RemovePodsAboveTheTarget) {
   const auto pods = mixed(1000);
   const std::int64_t target = total(pods) / 2;
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
@@ -110,11 +110,11 @@ TEST(Arrivals, PutNoPodFirstMoreOftenThanAnother) {
   std::vector<int> first(pods.size());
   for (std::uint64_t seed = 0; seed < 2000; ++seed)
     ++first[arrivals_of(pods, total(pods), seed)[0]];
-  // 200 each, with a deviation of 13.
+  // The mean is 200 and the standard deviation 13.
   for (const int times : first) EXPECT_THAT(std::abs(times - 200), Lt(80));
 }
 
-TEST(Arrivals, EndEvenIfNobodyAsksForAnything) {
+TEST(Arrivals, EndEvenIfNoPodRequestsCards) {
   EXPECT_EQ(arrivals_of({pod("a", 0, 0)}, 1000, 1).size(), 2'000'000U);
 }
 

@@ -47,11 +47,11 @@ TEST(TraceCommand, RunsTheTraceOfAFolder) {
   const auto text = run_command(flags);
   ASSERT_TRUE(text) << text.error().message;
   EXPECT_THAT(*text, StartsWith("trace default, policy equilibrium, workload learned, ties random, "
-                                "plain pods by extender, "
+                                "non-GPU pods ranked by extender,  "
                                 "memory reference: 1 nodes, 2 cards\n"));
 }
 
-TEST(TraceCommand, StopsWhereItIsTold) {
+TEST(TraceCommand, StopsAtArrivedUntil) {
   CommandFlags flags;
   flags.policy = "fgd";
   flags.seeds = "1";
@@ -62,20 +62,20 @@ TEST(TraceCommand, StopsWhereItIsTold) {
   EXPECT_TRUE(json["mean"]["at100"].is_null());
 }
 
-TEST(TraceCommand, SaysWhatItIsWorthToRankPodsWithoutCards) {
+TEST(TraceCommand, RanksNodesForNonGpuPodsByEither) {
   CommandFlags flags;
   flags.policy = "fgd";
   flags.seeds = "1";
   flags.output = "json";
   const Json ranked = Json::parse(*run_command(flags));
-  flags.plain = "defaults";
-  const Json left_alone = Json::parse(*run_command(flags));
-  EXPECT_EQ(left_alone["plain"], "defaults");
-  EXPECT_EQ(left_alone["seeds"][0]["overcommitted"], 0);
-  EXPECT_GT(ranked["mean"]["at100"], left_alone["mean"]["at100"]);
+  flags.non_gpu = "defaults";
+  const Json by_defaults = Json::parse(*run_command(flags));
+  EXPECT_EQ(by_defaults["non_gpu"], "defaults");
+  EXPECT_EQ(by_defaults["seeds"][0]["overcommitted"], 0);
+  EXPECT_GT(ranked["mean"]["at100"], by_defaults["mean"]["at100"]);
 }
 
-TEST(TraceCommand, LetsPodsComeAndGo) {
+TEST(TraceCommand, RunsWithDepartures) {
   CommandFlags flags;
   flags.policy = "fgd";
   flags.seeds = "1";
@@ -89,10 +89,10 @@ TEST(TraceCommand, LetsPodsComeAndGo) {
   flags.output = "table";
   EXPECT_THAT(*run_command(flags), HasSubstr("rejected GPU %"));
   flags.placements = "/tmp/x";
-  EXPECT_THAT(problem_with(flags), StartsWith("--placements: not with --departures"));
+  EXPECT_THAT(problem_with(flags), StartsWith("--placements cannot be combined with --departures"));
 }
 
-TEST(TraceCommand, RefusesTurnoverWithoutAnEnd) {
+TEST(TraceCommand, RefusesTooManyArrivals) {
   const test::ScratchFolder folder;
   std::ofstream nodes(folder.path("nodes.csv"));
   nodes << "sn,cpu_milli,memory_mib,gpu,model\n";
@@ -165,10 +165,11 @@ TEST(TraceCommand, HasEveryFlagOnItsCommandLine) {
   Options options("mgpu-sim", "test", "");
   add_command(options.add_command("trace", "test"), flags);
   const char* const words[] = {
-      "mgpu-sim", "trace",    "--traces", "/t",           "--trace",  "cpu300",  "--nodes",
-      "/n",       "--policy", "fgd",      "--seeds",      "1-3",      "--plain", "defaults",
-      "--ties",   "random",   "--memory", "reference",    "--output", "json",    "--arrived-until",
-      "95",       "--jobs",   "2",        "--departures", "110"};
+      "mgpu-sim",     "trace",    "--traces",        "/t",     "--trace",  "cpu300",
+      "--nodes",      "/n",       "--policy",        "fgd",    "--seeds",  "1-3",
+      "--non-gpu",    "defaults", "--ties",          "random", "--memory", "reference",
+      "--output",     "json",     "--arrived-until", "95",     "--jobs",   "2",
+      "--departures", "110"};
   const ParsedOptions parsed = options.parse(static_cast<int>(std::size(words)), words);
   ASSERT_TRUE(parsed.run) << parsed.print;
   EXPECT_EQ(flags.traces, "/t");
@@ -177,7 +178,7 @@ TEST(TraceCommand, HasEveryFlagOnItsCommandLine) {
   EXPECT_EQ(flags.policy, "fgd");
   EXPECT_EQ(flags.seeds, "1-3");
   EXPECT_EQ(flags.ties, "random");
-  EXPECT_EQ(flags.plain, "defaults");
+  EXPECT_EQ(flags.non_gpu, "defaults");
   EXPECT_EQ(flags.memory, "reference");
   EXPECT_EQ(flags.output, "json");
   EXPECT_EQ(flags.arrived_until, 95);

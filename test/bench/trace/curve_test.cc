@@ -5,10 +5,10 @@
 namespace mgpu::trace {
 namespace {
 
-// Of a cluster of 100 cards: one card is one percent.
-Curve curve_of(const std::vector<Standing>& standings) {
+// The cluster has 100 cards, so one card is one percent.
+Curve curve_of(const std::vector<CurveSample>& samples) {
   Curve curve(100'000);
-  for (const Standing& standing : standings) curve.add(standing);
+  for (const CurveSample& sample : samples) curve.add(sample);
   return curve;
 }
 

@@ -6,18 +6,18 @@
 #include <map>
 #include <set>
 
-#include "test/bench/trace/fixed_market.h"
+#include "test/bench/trace/fixed_prices.h"
 #include "test/bench/trace/small_trace.h"
 
 namespace mgpu::trace {
 namespace {
 
-using test::FixedMarket;
+using test::FixedPrices;
 using test::trace_of;
 using testing::ElementsAre;
 using testing::MatchesRegex;
 
-// A trace with what runs over it.
+// A trace, and the objects that schedule its pods.
 struct World {
   World(const char* nodes, const char* pods, const char* policy = "binpack",
         SchedulerRules rules = {}, std::uint64_t seed = 42)
@@ -25,12 +25,12 @@ struct World {
         cycle(objects, *extender::find_policy(policy), nullptr, rules, seed) {}
 
   Outcome schedule(std::size_t pod) {
-    return cycle.schedule(pod, "u" + std::to_string(next_uid++), price_snapshot);
+    return cycle.schedule(pod, "u" + std::to_string(next_uid++), prices);
   }
 
   Trace trace;
   Objects objects{trace, MemoryRule::kReference};
-  FixedMarket price_snapshot;
+  FixedPrices prices;
   Cycle cycle;
   int next_uid = 0;
 };
@@ -48,9 +48,10 @@ TEST(Cycle, PlacesWhereTheCardsAre) {
   EXPECT_EQ(cards_text(world.schedule(0)), "1: 0 1");
 }
 
-TEST(Cycle, LeavesPodsWithoutCardsToTheDefaultsWhereItIsTold) {
+TEST(Cycle, RanksNodesForNonGpuPodsByTheDefaultsOfKubeScheduler) {
   const char* const nodes = "n0 8000/1000 1xT4;n1 64000/1000 1xT4";
-  World by_defaults(nodes, "a 1000/10;b 1000/10 1x1000", "packing", {.plain = Plain::kDefaults});
+  World by_defaults(nodes, "a 1000/10;b 1000/10 1x1000", "packing",
+                    {.non_gpu = NonGpuRanking::kKubeScheduler});
   EXPECT_EQ(cards_text(by_defaults.schedule(0)), "1:") << "the emptier one";
   EXPECT_EQ(cards_text(by_defaults.schedule(1)), "0: 0") << "with cards the policy decides";
   World by_extender(nodes, "a 1000/10;b 1000/10 1x1000", "packing");
@@ -71,7 +72,7 @@ TEST(Cycle, ConfirmsWhatItPlaced) {
   EXPECT_EQ(node->node.cards[0].used.core, Percent(100));
 }
 
-TEST(Cycle, FindsNoPlaceWhereNoNodeHasTheCpuTheMemoryTheModelOrTheCards) {
+TEST(Cycle, PlacesNothingWithoutEnoughCpuMemoryCardsOrTheModel) {
   World world("n0 8000/1000 2xT4;n1 4000/1000 8xG2",
               "cpu 8001/10 1x100;memory 1/1001;model 1/1 1x100 P100;cards 5000/1 3x1000");
   for (std::size_t pod = 0; pod < 4; ++pod)
@@ -80,7 +81,7 @@ TEST(Cycle, FindsNoPlaceWhereNoNodeHasTheCpuTheMemoryTheModelOrTheCards) {
   EXPECT_EQ(world.cycle.bookkeeping().allocated_milli(), 0);
 }
 
-TEST(Cycle, TakesTheOneNodeThatIsLeftWithoutAnExpectationStaying) {
+TEST(Cycle, LeavesNoExpectedPlacementWhenOneNodeIsLeft) {
   World world("n0 8000/1000 1xT4;n1 4000/1000 1xG2", "a 1/1 1x100 G2");
   EXPECT_EQ(cards_text(world.schedule(0)), "1: 0");
   EXPECT_EQ(world.cycle.ledger().counts().expected, 0U);
@@ -97,10 +98,10 @@ TEST(Cycle, FollowsThePolicy) {
   EXPECT_NE(spread.schedule(1).node, alone.node);
 }
 
-TEST(Cycle, ShowsEveryPodToTheMarketMakerOnce) {
+TEST(Cycle, ShowsEveryPodToThePriceSourceOnce) {
   World world("n0 8000/1000 1xT4", "a 1/1 1x1000;b 1/1;c 9999/1");
   for (std::size_t pod = 0; pod < 3; ++pod) world.schedule(pod);
-  EXPECT_EQ(world.price_snapshot.pods_seen, 3);
+  EXPECT_EQ(world.prices.pods_observed, 3);
 }
 
 TEST(Cycle, NamesNodesByTheSeed) {
@@ -129,7 +130,7 @@ TEST(Cycle, TakesTheSmallestNameAmongEquals) {
 }
 
 TEST(Cycle, TakesAnyOfEqualsWhereTiesAreRandom) {
-  std::set<std::size_t> plain;
+  std::set<std::size_t> non_gpu;
   std::set<std::pair<NodeName, NodeName>> with_cards;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     World world("n0 8000/1000 1xT4;n1 8000/1000 1xT4", "a 1/1;b 1/1 1x500", "binpack",
@@ -137,12 +138,12 @@ TEST(Cycle, TakesAnyOfEqualsWhereTiesAreRandom) {
     const auto smallest = std::min(world.cycle.node_name(0), world.cycle.node_name(1));
     EXPECT_EQ(world.cycle.node_name(*world.schedule(1).node), smallest)
         << "prioritize leaves no tie among nodes with cards";
-    plain.insert(*world.schedule(0).node);
+    non_gpu.insert(*world.schedule(0).node);
   }
-  EXPECT_EQ(plain.size(), 2U);
+  EXPECT_EQ(non_gpu.size(), 2U);
 }
 
-TEST(Cycle, GivesBackWhatEnds) {
+TEST(Cycle, ReleasesWhatATerminatedPodHeld) {
   World world("n0 1000/10 1xT4", "a 1000/10 1x1000;b 1000/10");
   const Outcome first = world.schedule(0);
   EXPECT_EQ(cards_text(world.schedule(1)), "nowhere");
@@ -155,33 +156,33 @@ TEST(Cycle, GivesBackWhatEnds) {
   EXPECT_EQ(world.cycle.bookkeeping().overcommitted(), 0);
 }
 
-// Thousands of arrivals and ends: the trace's own account and the ledger's agree, card by card.
+// After thousands of arrivals and terminations the bookkeeping and the ledger agree.
 class Agreement : public testing::TestWithParam<const char*> {};
 
 TEST_P(Agreement, HoldsBetweenBookkeepingAndLedger) {
   const auto trace = synthetic_trace("");
   ASSERT_TRUE(trace);
   const Objects objects(*trace, MemoryRule::kReference);
-  FixedMarket price_snapshot;
+  FixedPrices prices;
   Cycle cycle(objects, *extender::find_policy(GetParam()), nullptr, {.ties = Ties::kRandom}, 7);
-  struct Living {
+  struct RunningPod {
     std::size_t pod;
     std::string uid;
     Outcome outcome;
   };
-  std::vector<Living> living;
+  std::vector<RunningPod> running;
   Draws draws(7, 99);
   for (int step = 0; step < 3000; ++step) {
     const std::size_t pod = draws.below(trace->pods.size());
     const std::string uid = "u" + std::to_string(step);
-    Outcome outcome = cycle.schedule(pod, uid, price_snapshot);
-    if (outcome.node) living.push_back({pod, uid, std::move(outcome)});
-    if (living.size() < 500 && draws.below(2) == 0) continue;
-    if (living.empty()) continue;
-    std::swap(living[draws.below(living.size())], living.back());
-    cycle.remove(living.back().pod, living.back().uid, *living.back().outcome.node,
-                 living.back().outcome.cards);
-    living.pop_back();
+    Outcome outcome = cycle.schedule(pod, uid, prices);
+    if (outcome.node) running.push_back({pod, uid, std::move(outcome)});
+    if (running.size() < 500 && draws.below(2) == 0) continue;
+    if (running.empty()) continue;
+    std::swap(running[draws.below(running.size())], running.back());
+    cycle.remove(running.back().pod, running.back().uid, *running.back().outcome.node,
+                 running.back().outcome.cards);
+    running.pop_back();
   }
   EXPECT_EQ(cycle.bookkeeping().overcommitted(), 0);
   std::int64_t core = 0;
@@ -194,9 +195,9 @@ TEST_P(Agreement, HoldsBetweenBookkeepingAndLedger) {
   }
   EXPECT_EQ(core * 10, cycle.bookkeeping().allocated_milli());
   extender::NodeResources held;
-  for (const Living& pod : living) held += trace->pods[pod.pod].host;
+  for (const RunningPod& pod : running) held += trace->pods[pod.pod].host;
   EXPECT_EQ(used, held);
-  EXPECT_GT(living.size(), 100U);
+  EXPECT_GT(running.size(), 100U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, Agreement, testing::Values("binpack", "spread", "random"));

@@ -14,7 +14,7 @@ extender::NodeResources amount(std::int64_t milli_cpu, std::int64_t mib) {
 
 struct Case {
   const char* name;
-  HostRoom node;
+  NodeCapacity node;
   extender::NodeResources wanted;
   std::int64_t score;
 };
@@ -30,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         // Least allocated (50 + 50) / 2, and no change of balance: 50 + 50 / 2.
         Case{"half of both", {amount(1000, 1000), amount(1000, 1000)}, amount(500, 500), 50 + 75},
-        // (99 + 99) / 2: percents are cut, as 1 of 1000 leaves 99.9.
+        // (99 + 99) / 2: percentages are truncated, here 99.9.
         Case{"cut", {amount(1000, 1000), amount(1000, 1000)}, amount(1, 1), 99 + 75},
         // (0 + 100) / 2; balance falls from 100 to 50: 50 + (50 - 50) / 2.
         Case{"out of balance", {amount(1000, 1000), amount(1000, 1000)}, amount(1000, 0), 50 + 50},

@@ -50,7 +50,7 @@ TEST(GoRandom, PermutesAsGoDoes) {
 }
 
 TEST(GoRandom, TakesSeedsThatGoFolds) {
-  // Seeds count modulo 2^31 - 1, and 0 stands for another one.
+  // Go reduces seeds modulo 2^31 - 1, and replaces 0 by a constant.
   EXPECT_EQ(GoRandom(0).next(), 8717895732742165505U);
   EXPECT_EQ(GoRandom(0x7fff'ffff).next(), 8717895732742165505U);
   EXPECT_EQ(GoRandom(0x8000'0000).next(), GoRandom(1).next());
@@ -60,7 +60,7 @@ TEST(GoRandom, KeepsToItsBoundAndReachesAllOfIt) {
   GoRandom draws(3);
   std::vector<int> seen(5);
   for (int i = 0; i < 5'000; ++i) ++seen.at(draws.below(5));
-  // 1000 each, with a deviation of 28.
+  // The mean is 1000 and the standard deviation 28.
   for (const int times : seen) EXPECT_NEAR(times, 1000, 170);
 }
 

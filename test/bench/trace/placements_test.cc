@@ -34,7 +34,7 @@ class Placements : public testing::Test {
                                 "p0 4000/100 1x460 G2|T4;p1 2000/50 2x1000;p2 1000/10");
 };
 
-TEST_F(Placements, NameTheNodesAsTheRunDid) {
+TEST_F(Placements, NameTheNodesAsInTheRun) {
   const Json json = json_of(MemoryRule::kReference, {});
   ASSERT_EQ(json["seeds"].size(), 1U);
   EXPECT_EQ(json["seeds"][0]["seed"], 7);
@@ -46,7 +46,7 @@ TEST_F(Placements, NameTheNodesAsTheRunDid) {
      "card_memory_mib": 16384}])"));
 }
 
-TEST_F(Placements, TellWhatEveryPodAskedForAndWhereItWent) {
+TEST_F(Placements, ListTheRequestAndPlacementOfEveryPod) {
   const Json json =
       json_of(MemoryRule::kNone, {{.pod = 1, .node = 0, .cards = on({CardIndex(2), CardIndex(3)})},
                                   {.pod = 0, .node = 0, .cards = on({CardIndex(0)})},
@@ -86,7 +86,7 @@ TEST(TextFile, SaysWhyItCannotBeWritten) {
   EXPECT_THAT(is_folder.error().message, StartsWith("\"" + folder.path() + "\" cannot be written"));
 }
 
-// What a full disk says.
+// /dev/full behaves like a full disk.
 TEST(TextFile, IsRefusedByAFullDevice) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
   const auto full = write_text_file("/dev/full", "x");

@@ -32,7 +32,7 @@ Report report_of(std::vector<SeedResult> seeds) {
                       .policy = "fgd",
                       .workload = "known",
                       .ties = "first",
-                      .plain = "extender",
+                      .non_gpu = "extender",
                       .memory = "none",
                       .nodes = 1213,
                       .cards = 6212},

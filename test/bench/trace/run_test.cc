@@ -20,13 +20,13 @@ Trace synthetic() {
 
 RunSettings settings_for(const Objects& objects, std::string_view policy) {
   return {.policy = *extender::find_policy(policy),
-          .make_market_maker = known_workload(objects),
+          .make_price_source = known_workload(objects),
           .measure = extender::TargetWorkload(target_workload(objects))};
 }
 
 class EveryPolicy : public testing::TestWithParam<std::string_view> {};
 
-TEST_P(EveryPolicy, FillsMostOfTheCardsAndNoneTwice) {
+TEST_P(EveryPolicy, AllocatesMostCardsAndOvercommitsNone) {
   const Trace trace = synthetic();
   const Objects objects(trace, MemoryRule::kNone);
   const RunSettings settings = settings_for(objects, GetParam());
@@ -69,8 +69,8 @@ TEST(Run, GivesResultsInTheOrderOfSeedsWhateverTheJobs) {
   }
 }
 
-// Two nodes of one card each, and three pods that ask for one: what happens is known.
-TEST(Run, TellsWhatFittedAndWhatDidNot) {
+// Two nodes have one card each, and three pods request one.
+TEST(Run, ReportsPodsThatFitAndPodsThatDoNot) {
   const Trace trace = test::trace_of("n0 8000/1000 1xT4;n1 8000/1000 1xT4",
                                      "a 1/1 1x1000;b 1/1 1x1000;c 9000/1;d 1/1 2x1000");
   const Objects objects(trace, MemoryRule::kNone);
@@ -104,7 +104,7 @@ TEST(Run, CallsPartsOfACardShares) {
 }
 
 TEST(Run, MeasuresTheFragmentationOfTheWholeCluster) {
-  // All of an empty card is of no use to pods that ask for none, half of the pods.
+  // Half of the pods request no card, and an empty card is a fragment for them.
   const Trace trace = test::trace_of("n0 8000/1000 4xT4", "a 1/1 1x1000;b 1/1");
   const Objects objects(trace, MemoryRule::kNone);
   RunSettings settings = settings_for(objects, "binpack");
@@ -123,7 +123,7 @@ TEST(FragmentationSum, IsTheSumOverNodesHoweverTheyChange) {
   const extender::TargetWorkload target(workload);
   FragmentationSum sum(target, trace.nodes.size());
   Cycle cycle(objects, *extender::find_policy("random"), nullptr, {}, 1);
-  const auto market_maker = known_workload(objects)();
+  const auto price_source = known_workload(objects)();
   const auto update = [&](std::size_t node) {
     cycle.ledger().read({}, [&](const extender::View& view) {
       sum.update(node, *view.find(cycle.node_name(node).str()));
@@ -131,7 +131,7 @@ TEST(FragmentationSum, IsTheSumOverNodesHoweverTheyChange) {
   };
   for (std::size_t node = 0; node < trace.nodes.size(); ++node) update(node);
   for (std::size_t pod = 0; pod < 300; ++pod) {
-    const Outcome outcome = cycle.schedule(pod, "u" + std::to_string(pod), *market_maker);
+    const Outcome outcome = cycle.schedule(pod, "u" + std::to_string(pod), *price_source);
     if (outcome.node) update(*outcome.node);
   }
   double expected = 0;

@@ -20,7 +20,7 @@ struct Row {
   std::string name;
   std::string host;  // "cpu,memory"
   std::string count = "0";
-  std::string rest;  // behind the x
+  std::string rest;  // the text after the "x"
   std::string last;
 };
 
@@ -51,9 +51,9 @@ trace::Trace trace_of(std::string_view nodes, std::string_view pods) {
                 (row.rest.empty() ? "0" : row.rest) + "," + row.last + "\n";
   }
   auto read_nodes = trace::read_nodes(node_rows, "nodes");
-  MGPU_CHECK(read_nodes.has_value(), "a test's nodes are good");
+  MGPU_CHECK(read_nodes.has_value(), "nodes of a test are valid");
   auto read_pods = trace::read_pods(pod_rows, "pods");
-  MGPU_CHECK(read_pods.has_value(), "a test's pods are good");
+  MGPU_CHECK(read_pods.has_value(), "pods of a test are valid");
   return {std::move(*read_nodes), std::move(*read_pods)};
 }
 

@@ -1,9 +1,11 @@
-// Traces of a few nodes and pods, as text.
+// Traces of a few nodes and pods, written as text. Entries are separated by ";".
 //
-//   nodes  "n0 64000/1000 2xT4"          cpu_milli/memory_mib, cards x model; "n1 8000/1000" has
-//   none pods   "p0 4000/100 1x460 G2|T4"     cards x gpu_milli, and where they matter models
+//   node  "n0 64000/1000 2xT4"       cpu_milli/memory_mib, cards x model
+//         "n1 8000/1000"             a node without cards
+//   pod   "p0 4000/100 1x460 G2|T4"  cpu_milli/memory_mib, cards x gpu_milli, accepted models
+//         "p1 4000/100"              a non-GPU pod
 //
-// separated by ";". One pod at least asks for cards.
+// REQUIRES: at least one pod requests cards.
 #pragma once
 
 #include <string_view>

@@ -114,15 +114,15 @@ TEST(ReadPods, TakesAsManyModelsAsAPodMayName) {
 
 TEST(ReadTraceFiles, RefuseListsThatLeaveNothingToMeasure) {
   EXPECT_EQ(read_nodes(kNodes + "n,1,1,0,\n", "nodes.csv").error().message,
-            "nodes.csv: has no node with cards; expected one at least");
+            "nodes.csv: has no node with cards; expected at least one");
   EXPECT_EQ(read_pods(kPods + "p,1,1,0,0,\n", "pods.csv").error().message,
-            "pods.csv: has no pod that asks for cards; expected one at least");
+            "pods.csv: has no pod that requests cards; expected at least one");
   EXPECT_EQ(read_pods("name,cpu_milli,memory_mib,num_gpu\n", "pods.csv").error().message,
             "pods.csv line 1: has no column gpu_milli; it names "
             "\"name,cpu_milli,memory_mib,num_gpu\"");
 }
 
-// Bytes overwritten, dropped and doubled at random: an answer or one sentence, whatever comes.
+// Bytes are overwritten, dropped and doubled at random. The result is a list or an error.
 TEST(ReadTraceFiles, TakeOrRefuseAnyBytes) {
   const std::string good = kPods + "p0,4000,8192,1,460,\np1,1,1,8,1000,G2|T4\np2,500,64,0,0,\n";
   Draws draws(1, 1);
@@ -224,10 +224,10 @@ TEST_F(ReadTrace, SaysThatTheNodeListIsNotThere) {
 TEST(SyntheticTrace, NearlyFillsItsCluster) {
   const auto trace = synthetic_trace("");
   ASSERT_TRUE(trace) << trace.error().message;
-  std::int64_t asked = 0;
-  for (const TracePod& pod : trace->pods) asked += pod.total_milli();
-  EXPECT_GT(asked, trace->cards() * 800);
-  EXPECT_LT(asked, trace->cards() * 1300);
+  std::int64_t requested = 0;
+  for (const TracePod& pod : trace->pods) requested += pod.total_milli();
+  EXPECT_GT(requested, trace->cards() * 800);
+  EXPECT_LT(requested, trace->cards() * 1300);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ TurnoverReport report() {
                       .policy = "fgd",
                       .workload = "known",
                       .ties = "first",
-                      .plain = "extender",
+                      .non_gpu = "extender",
                       .memory = "none",
                       .nodes = 1213,
                       .cards = 6212},
@@ -53,7 +53,7 @@ TEST(TurnoverJson, HasEverySeedMeanAndDeviation) {
 
 TEST(TurnoverTable, HasALineForEverySeedAndTheMean) {
   const std::string text = turnover_table(report());
-  EXPECT_THAT(text, HasSubstr("would hold 110 percent"));
+  EXPECT_THAT(text, HasSubstr("the offered load is 110 percent"));
   EXPECT_THAT(text, HasSubstr("     1          94.00           4.00           1.00"));
   EXPECT_THAT(text, HasSubstr("  mean          95.00           4.00           1.00"));
   EXPECT_THAT(text, EndsWith("  s.d.           1.41           0.00           0.00\n"));

@@ -9,7 +9,7 @@ namespace {
 
 RunSettings settings_for(const Objects& objects, std::string_view policy = "binpack") {
   return {.policy = *extender::find_policy(policy),
-          .make_market_maker = known_workload(objects),
+          .make_price_source = known_workload(objects),
           .measure = {}};
 }
 
@@ -19,7 +19,7 @@ TurnoverResult run(const Trace& trace, double load, std::uint64_t seed = 1,
   return run_turnover(objects, settings_for(objects, policy), load, seed);
 }
 
-// 64 nodes of one card, and pods that ask for one each: what queueing theory knows as 64 servers
+// 64 nodes of one card, and pods that request one card each. Queueing theory calls this 64 servers
 // without a queue.
 Trace servers() {
   std::string nodes;
@@ -27,7 +27,7 @@ Trace servers() {
   return test::trace_of(nodes, "a 1/1 1x1000");
 }
 
-// Of offered load `load` in servers: the probability that all 64 are busy (Erlang B).
+// Erlang's B formula: the probability that all 64 servers are busy at the offered load `load`.
 double erlang_b(double load) {
   double blocked = 1;
   for (int servers = 1; servers <= 64; ++servers)
@@ -55,9 +55,10 @@ TEST_P(ErlangLoss, IsWhatFullServersReject) {
 
 INSTANTIATE_TEST_SUITE_P(Loads, ErlangLoss, testing::Values(50., 100., 150.));
 
-TEST(Turnover, BringsAsManyPodsAsTheLoadWants) {
+TEST(Turnover, HasAsManyArrivalsAsTheLoadNeeds) {
   const Trace trace = test::trace_of("n0 9/9 6xT4;n1 9/9 4xT4", "a 1/1 1x500;b 1/1");
-  // A pod asks for a quarter of a card: 20 stand for half of ten cards, over eight lifetimes.
+  // A pod requests a quarter of a card on average, so 20 pods hold half of ten cards. The run lasts
+  // eight lifetimes.
   EXPECT_DOUBLE_EQ(expected_arrivals(trace, 50), 160);
   double decisions = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed)
@@ -80,7 +81,7 @@ TEST(Turnover, IsTheSameForTheSameSeed) {
   EXPECT_NE(run(trace, 90, 7).allocation, run(trace, 90, 8).allocation);
 }
 
-TEST(Turnover, BringsEveryPolicyTheSamePods) {
+TEST(Turnover, HasTheSamePodsForEveryPolicy) {
   const auto trace = synthetic_trace("");
   ASSERT_TRUE(trace);
   const TurnoverResult packed = run(*trace, 100, 3, "binpack");

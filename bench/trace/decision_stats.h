@@ -1,4 +1,4 @@
-// What the decisions of a run cost, and which pods found no place.
+// Duration of the decisions of a run, and the pods that could not be placed.
 #pragma once
 
 #include <chrono>
@@ -11,21 +11,21 @@
 
 namespace mgpu::trace {
 
-// Pods that fitted nowhere, by what they ask for: "none", "share", or the number of cards.
+// Pods of one size that fitted on no node. The size is "none", "share" or the number of cards.
 struct Failures {
   std::string size;
   std::int64_t pods = 0;
   double gpus = 0;
 };
 
-class Tally {
+class DecisionStats {
  public:
   void add(const TracePod& pod, const Outcome& outcome);
 
   std::int64_t decisions() const { return decisions_; }
-  // Mean of filter, prioritize and assume; 0 before the first.
+  // Mean time of filter, prioritize and assume; 0 before the first decision.
   double us_per_decision() const;
-  // Every size that was asked for, ascending.
+  // One entry for every requested size, ascending.
   std::vector<Failures> failures() const;
 
  private:

@@ -1,9 +1,9 @@
-#include "bench/trace/tally.h"
+#include "bench/trace/decision_stats.h"
 
 namespace mgpu::trace {
 namespace {
 
-// Ascending: without cards, shares of one card, more by number.
+// -1 for no card, 0 for a share of one card, else the number of cards.
 std::int64_t size_of(const TracePod& pod) {
   if (pod.cards == 0) return -1;
   return pod.cards == 1 && pod.milli < 1000 ? 0 : pod.cards;
@@ -16,7 +16,7 @@ std::string size_name(std::int64_t size) {
 
 }  // namespace
 
-void Tally::add(const TracePod& pod, const Outcome& outcome) {
+void DecisionStats::add(const TracePod& pod, const Outcome& outcome) {
   ++decisions_;
   took_ += outcome.took;
   Failures& failures = by_size_[size_of(pod)];
@@ -25,12 +25,12 @@ void Tally::add(const TracePod& pod, const Outcome& outcome) {
   failures.gpus += static_cast<double>(pod.total_milli()) / 1000;
 }
 
-double Tally::us_per_decision() const {
+double DecisionStats::us_per_decision() const {
   if (decisions_ == 0) return 0;
   return std::chrono::duration<double, std::micro>(took_).count() / static_cast<double>(decisions_);
 }
 
-std::vector<Failures> Tally::failures() const {
+std::vector<Failures> DecisionStats::failures() const {
   std::vector<Failures> all;
   for (const auto& [size, failures] : by_size_)
     all.push_back({size_name(size), failures.pods, failures.gpus});

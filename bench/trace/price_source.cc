@@ -1,4 +1,4 @@
-#include "bench/trace/market_maker.h"
+#include "bench/trace/price_source.h"
 
 #include <functional>
 #include <map>
@@ -18,15 +18,16 @@ namespace {
 
 constexpr double kCover = 0.95;
 
-// What pods of one class have in common, in the order that decides which of equally common classes
-// the 95 % still hold: pkg/type/typical_pods.go (PodResource.Less) of the published simulator.
+// Pods with equal keys form one class. The order of keys decides which of equally frequent classes
+// are kept within the 95 %; it is that of the published simulator (pkg/type/typical_pods.go,
+// PodResource.Less).
 using Key =
     std::tuple<extender::MilliCpu, std::int32_t, std::int32_t, std::vector<std::string>, MiB>;
 
 struct Counted {
   std::size_t first_pod = 0;
   std::int64_t pods = 0;
-  std::int64_t memory_mib = 0;  // of all of them
+  std::int64_t memory_mib = 0;  // sum over the pods
 };
 
 Key key_of(const Objects& objects, std::size_t index) {
@@ -34,7 +35,7 @@ Key key_of(const Objects& objects, std::size_t index) {
   return {pod.host.cpu, pod.milli, pod.cards, pod.models, objects.share_memory(index)};
 }
 
-// Descending by key.
+// The classes of the list, descending by key.
 std::vector<Counted> count_classes(const Objects& objects) {
   std::map<Key, Counted, std::greater<>> by_key;
   for (std::size_t pod = 0; pod < objects.trace().pods.size(); ++pod) {
@@ -46,15 +47,15 @@ std::vector<Counted> count_classes(const Objects& objects) {
   return {classes.begin(), classes.end()};
 }
 
-// As the product counts a pod of this kind.
+// The class as the extender reads it from such a pod.
 extender::PodClass class_of(const Objects& objects, const Counted& counted) {
   const auto request =
       read_request(objects.pod(counted.first_pod, "class"), objects.contract(), MiB(1));
-  MGPU_CHECK(request.has_value(), "a trace's pods are made by the contract");
+  MGPU_CHECK(request.has_value(), "pods of a trace are valid requests");
   const extender::NodeResources host{objects.trace().pods[counted.first_pod].host.cpu,
                                      MiB(counted.memory_mib / counted.pods)};
   auto classes = extender::classes_of(*request, host);
-  MGPU_CHECK(classes.size() == 1, "a trace's pods have one container");
+  MGPU_CHECK(classes.size() == 1, "pods of a trace have one container");
   return std::move(classes.front());
 }
 
@@ -65,23 +66,23 @@ std::vector<extender::CountedClass> counted_classes(const Objects& objects) {
   return counted;
 }
 
-// As the extender makes price snapshots, but between two pods and not beside them.
-class PricedWorkload final : public PriceMaker {
+// Builds prices with the extender's own code, once in kPodsPerRefresh pods.
+class PricedWorkload final : public PriceSource {
  public:
-  // Without `counted`, what has been seen.
+  // Uses the observed pods if `counted` is not set.
   explicit PricedWorkload(std::optional<std::vector<extender::CountedClass>> counted)
       : counted_(std::move(counted)) {}
 
-  std::shared_ptr<const extender::CurrentPrices> board() const override { return board_; }
-  void seen(const extender::PodRequest& pod) override {
+  std::shared_ptr<const extender::CurrentPrices> prices() const override { return prices_; }
+  void observe(const extender::PodRequest& pod) override {
     window_.seen(pod.tie_break_seed, pod.request, pod.host);
   }
   void refresh_if_due(extender::Ledger& ledger) override {
-    if (!maker_) maker_.emplace(ledger, *board_, [this] { return classes(); });
+    if (!builder_) builder_.emplace(ledger, *prices_, [this] { return classes(); });
     const std::uint64_t now = window_.pods_seen();
-    if (!extender::is_due(now, made_at_, kPodsPerMarket)) return;
-    made_at_ = now;
-    maker_->build(Instant{});
+    if (!extender::is_due(now, last_refresh_, kPodsPerRefresh)) return;
+    last_refresh_ = now;
+    builder_->build(Instant{});
   }
 
  private:
@@ -91,23 +92,24 @@ class PricedWorkload final : public PriceMaker {
 
   std::optional<std::vector<extender::CountedClass>> counted_;
   extender::WorkloadWindow window_;
-  std::shared_ptr<extender::CurrentPrices> board_ = std::make_shared<extender::CurrentPrices>();
-  std::optional<extender::PriceBuilder> maker_;
-  std::uint64_t made_at_ = 0;
+  std::shared_ptr<extender::CurrentPrices> prices_ = std::make_shared<extender::CurrentPrices>();
+  std::optional<extender::PriceBuilder> builder_;
+  std::uint64_t last_refresh_ = 0;
 };
 
-class KnownWorkload final : public PriceMaker {
+// Has a workload, and no prices.
+class KnownWorkload final : public PriceSource {
  public:
   explicit KnownWorkload(extender::PriceSnapshotPtr price_snapshot) {
-    board_->publish(std::move(price_snapshot));
+    prices_->publish(std::move(price_snapshot));
   }
 
-  std::shared_ptr<const extender::CurrentPrices> board() const override { return board_; }
-  void seen(const extender::PodRequest&) override {}
+  std::shared_ptr<const extender::CurrentPrices> prices() const override { return prices_; }
+  void observe(const extender::PodRequest&) override {}
   void refresh_if_due(extender::Ledger&) override {}
 
  private:
-  std::shared_ptr<extender::CurrentPrices> board_ = std::make_shared<extender::CurrentPrices>();
+  std::shared_ptr<extender::CurrentPrices> prices_ = std::make_shared<extender::CurrentPrices>();
 };
 
 }  // namespace
@@ -116,7 +118,7 @@ extender::Workload target_workload(const Objects& objects) {
   return extender::workload_of(counted_classes(objects), kCover, limits::kClassesMax);
 }
 
-MakeMarketMaker known_workload(const Objects& objects, bool prices) {
+PriceSourceFactory known_workload(const Objects& objects, bool prices) {
   if (prices) {
     return
         [counted = counted_classes(objects)] { return std::make_unique<PricedWorkload>(counted); };
@@ -128,7 +130,7 @@ MakeMarketMaker known_workload(const Objects& objects, bool prices) {
   return [price_snapshot] { return std::make_unique<KnownWorkload>(price_snapshot); };
 }
 
-MakeMarketMaker learned_workload() {
+PriceSourceFactory learned_workload() {
   return [] { return std::make_unique<PricedWorkload>(std::nullopt); };
 }
 

@@ -1,4 +1,4 @@
-#include "bench/trace/market_maker.h"
+#include "bench/trace/price_source.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ extender::Workload workload_of(const char* pods, MemoryRule rule = MemoryRule::k
   return target_workload(Objects(trace, rule));
 }
 
-TEST(TargetWorkload, CountsPodsThatAskForTheSame) {
+TEST(TargetWorkload, CountsPodsWithEqualRequests) {
   const auto workload =
       workload_of("a 4000/100 1x1000;b 4000/100 1x500;c 4000/100 1x1000;d 4000/100 1x1000");
   ASSERT_EQ(workload.classes.size(), 2U);
@@ -37,26 +37,26 @@ TEST(TargetWorkload, CountsPodsWithoutCards) {
   EXPECT_EQ(workload.classes[0].what.cards, 0);
 }
 
-TEST(TargetWorkload, PutsPodsTogetherThatDifferInMainMemoryAlone) {
+TEST(TargetWorkload, MergesPodsThatDifferOnlyInMainMemory) {
   const auto workload = workload_of("a 4000/100 1x500;b 4000/300 1x500");
   ASSERT_EQ(workload.classes.size(), 1U);
   EXPECT_EQ(workload.classes[0].what.host.memory, MiB(200));
 }
 
-class Apart : public testing::TestWithParam<const char*> {};
+class DifferentPods : public testing::TestWithParam<const char*> {};
 
-TEST_P(Apart, AreTwoClasses) {
+TEST_P(DifferentPods, FormTwoClasses) {
   EXPECT_EQ(workload_of(GetParam()).classes.size(), 2U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Pods, Apart,
+INSTANTIATE_TEST_SUITE_P(Pods, DifferentPods,
                          testing::Values("a 4000/1 1x500;b 4001/1 1x500",
                                          "a 4000/1 1x500;b 4000/1 1x510",
                                          "a 4000/1 1x1000;b 4000/1 2x1000",
                                          "a 4000/1 1x500;b 4000/1 1x500 T4",
                                          "a 4000/1 1x500 T4;b 4000/1 1x500 T4|G2"));
 
-TEST(TargetWorkload, LeavesOutWhatIsRarerThanOneInTwenty) {
+TEST(TargetWorkload, OmitsTheRarestFivePercent) {
   std::string pods = "rare 1/1 1x10";
   for (int i = 0; i < 30; ++i) pods += ";p" + std::to_string(i) + " 1/1 1x1000";
   const auto workload = workload_of(pods.c_str());
@@ -64,48 +64,47 @@ TEST(TargetWorkload, LeavesOutWhatIsRarerThanOneInTwenty) {
   EXPECT_DOUBLE_EQ(workload.classes[0].probability, 1);
 }
 
-struct Ordered {
+struct KeptAndOmitted {
   const char* kept;
-  const char* left_out;
+  const char* omitted;
 };
 
-class EquallyCommon : public testing::TestWithParam<Ordered> {};
+class EquallyFrequentPods : public testing::TestWithParam<KeptAndOmitted> {};
 
-// Two that come once, and 37 alike: 95 % of 39 pods are reached with the first of the two.
-TEST_P(EquallyCommon, AreKeptInThePublishedOrderWhicheverComesFirst) {
+// Two pods differ and 37 are alike. 95 % of the 39 pods are covered with the first of the two.
+TEST_P(EquallyFrequentPods, AreKeptInThePublishedOrder) {
   std::string others;
   for (int i = 0; i < 37; ++i) others += ";p" + std::to_string(i) + " 1/1 1x1000";
   const auto last_of = [&](const std::string& first, const std::string& second) {
     return workload_of(("a " + first + ";b " + second + others).c_str()).classes.back().what;
   };
-  const auto [kept, left_out] = GetParam();
-  EXPECT_EQ(last_of(kept, left_out), last_of(kept, kept));
-  EXPECT_EQ(last_of(left_out, kept), last_of(kept, kept));
+  const auto [kept, omitted] = GetParam();
+  EXPECT_EQ(last_of(kept, omitted), last_of(kept, kept));
+  EXPECT_EQ(last_of(omitted, kept), last_of(kept, kept));
 }
 
-INSTANTIATE_TEST_SUITE_P(Pods, EquallyCommon,
-                         testing::Values(Ordered{"2/1 1x500", "1/1 1x600"},
-                                         Ordered{"1/1 1x600", "1/1 1x500"},
-                                         Ordered{"1/1 4x1000", "1/1 2x1000"},
-                                         Ordered{"1/1 1x500 T4", "1/1 1x500 P100"}));
+INSTANTIATE_TEST_SUITE_P(Pods, EquallyFrequentPods,
+                         testing::Values(KeptAndOmitted{"2/1 1x500", "1/1 1x600"},
+                                         KeptAndOmitted{"1/1 1x600", "1/1 1x500"},
+                                         KeptAndOmitted{"1/1 4x1000", "1/1 2x1000"},
+                                         KeptAndOmitted{"1/1 1x500 T4", "1/1 1x500 P100"}));
 
-TEST(TargetWorkload, KeepsCardMemoryApartWhereThereIsSome) {
+TEST(TargetWorkload, SeparatesClassesByCardMemory) {
   std::string pods;
   for (int i = 0; i < 100; ++i) pods += "p" + std::to_string(i) + " 1/1 1x500;";
   EXPECT_EQ(workload_of(pods.c_str()).classes.size(), 1U);
   EXPECT_EQ(workload_of(pods.c_str(), MemoryRule::kReference).classes.size(), 5U);
 }
 
-// Two pods on the node, and the price snapshot after each of them.
-struct MarketMakers : testing::Test {
-  extender::PriceSnapshot price_snapshot() const { return *maker->board()->current(); }
-  bool has_market() const { return maker->board()->current() != nullptr; }
-  void start(const MakeMarketMaker& make) {
-    maker = make();
-    cycle.emplace(objects, *extender::find_policy("equilibrium"), maker->board(), SchedulerRules{},
-                  42);
+struct PriceSourceTest : testing::Test {
+  extender::PriceSnapshot price_snapshot() const { return *source->prices()->current(); }
+  bool has_prices() const { return source->prices()->current() != nullptr; }
+  void start(const PriceSourceFactory& make) {
+    source = make();
+    cycle.emplace(objects, *extender::find_policy("equilibrium"), source->prices(),
+                  SchedulerRules{}, 42);
   }
-  // How common the pods of half a card are thought to be.
+  // The probability of pods that request half a card.
   double share_of_halves() const {
     double sum = 0;
     for (const auto& one : price_snapshot().workload.classes)
@@ -113,18 +112,18 @@ struct MarketMakers : testing::Test {
     return sum;
   }
   void schedule(std::size_t pod) {
-    cycle->schedule(pod, "u" + std::to_string(next_uid++), *maker);
-    maker->refresh_if_due(cycle->ledger());
+    cycle->schedule(pod, "u" + std::to_string(next_uid++), *source);
+    source->refresh_if_due(cycle->ledger());
   }
 
   Trace trace = trace_of(kNode, "a 4000/100 1x1000;b 4000/100 1x500;c 4000/100 1x500");
   Objects objects{trace, MemoryRule::kNone};
-  std::unique_ptr<PriceMaker> maker;
+  std::unique_ptr<PriceSource> source;
   std::optional<Cycle> cycle;
   int next_uid = 0;
 };
 
-TEST_F(MarketMakers, TheWholeListIsKnownFromTheFirstPodOn) {
+TEST_F(PriceSourceTest, KnowsTheWholeListFromTheFirstPodOn) {
   start(known_workload(objects));
   EXPECT_EQ(price_snapshot().workload.classes.size(), 2U);
   EXPECT_TRUE(price_snapshot().tables.empty()) << "no prices";
@@ -132,9 +131,9 @@ TEST_F(MarketMakers, TheWholeListIsKnownFromTheFirstPodOn) {
   EXPECT_EQ(price_snapshot().version, 1U) << "the same to the end";
 }
 
-TEST_F(MarketMakers, PricesOfTheWholeListFollowTheCluster) {
+TEST_F(PriceSourceTest, RefreshesThePricesOfAKnownWorkload) {
   start(known_workload(objects, true));
-  EXPECT_FALSE(has_market());
+  EXPECT_FALSE(has_prices());
   schedule(0);
   EXPECT_EQ(price_snapshot().workload.classes.size(), 2U);
   EXPECT_FALSE(price_snapshot().tables.empty());
@@ -143,7 +142,7 @@ TEST_F(MarketMakers, PricesOfTheWholeListFollowTheCluster) {
   EXPECT_NE(price_snapshot().version, version);
 }
 
-TEST_F(MarketMakers, WhatIsLearnedAreThePodsThatCame) {
+TEST_F(PriceSourceTest, LearnsFromThePodsThatHaveArrived) {
   start(learned_workload());
   schedule(1);
   const double before = share_of_halves();
