@@ -54,8 +54,8 @@ class Demo {
     for (const std::string& node : settings_.manifests.nodes)
       if (auto made = create("/api/v1/nodes", node); !made) return made.error();
     for (const std::string& pod : settings_.manifests.pods) {
-      const std::string space = Json::parse(pod)["metadata"].value("namespace", "default");
-      auto made = create("/api/v1/namespaces/" + space + "/pods", pod);
+      const std::string name_space = Json::parse(pod)["metadata"].value("namespace", "default");
+      auto made = create("/api/v1/namespaces/" + name_space + "/pods", pod);
       if (!made) return made.error();
       auto read = kube::read_pod(*made);
       if (!read) return read.error();

@@ -261,8 +261,8 @@ std::optional<LineBeginning> read_line_beginning(std::string_view line) {
 std::string name_of_object(std::string_view json) {
   const std::string_view fields = metadata_at_beginning(json);
   const std::string name = first_text(fields, "name");
-  const std::string space = first_text(fields, "namespace");
-  return json_escaped(name.empty() || space.empty() ? name : space + "/" + name);
+  const std::string name_space = first_text(fields, "namespace");
+  return json_escaped(name.empty() || name_space.empty() ? name : name_space + "/" + name);
 }
 
 Status read_status(std::string_view json) {

@@ -58,17 +58,17 @@ std::string node_path(const NodeName& node) {
   return "/api/v1/nodes/" + percent_encoded(node.str());
 }
 
-std::string storage_capacities_path(std::string_view space) {
+std::string storage_capacities_path(std::string_view name_space) {
   return fmt::format("/apis/storage.k8s.io/v1/namespaces/{}/csistoragecapacities",
-                     percent_encoded(space));
+                     percent_encoded(name_space));
 }
 
 std::string annotations_json(std::string_view key, std::string_view value) {
   return fmt::format(R"("annotations":{{{}:{}}})", json_string(key), json_string(value));
 }
 
-std::string events_path(std::string_view space) {
-  return fmt::format("/api/v1/namespaces/{}/events", percent_encoded(space));
+std::string events_path(std::string_view name_space) {
+  return fmt::format("/api/v1/namespaces/{}/events", percent_encoded(name_space));
 }
 
 std::string condition_json(const NodeStatusChange& change) {
@@ -102,7 +102,9 @@ std::string involved_json(const EventObject& event) {
   std::string json =
       fmt::format(R"({{"apiVersion":"v1","kind":{},"name":{})", json_string(event.involved_kind),
                   json_string(event.involved_name));
-  if (!event.involved_space.empty()) json += R"(,"namespace":)" + json_string(event.involved_space);
+  if (!event.involved_namespace.empty()) {
+    json += R"(,"namespace":)" + json_string(event.involved_namespace);
+  }
   if (!event.involved_uid.empty()) json += R"(,"uid":)" + json_string(event.involved_uid);
   return json + "}";
 }
@@ -209,9 +211,9 @@ Request create_event(const EventObject& event) {
                   time, time));
 }
 
-Request count_event(std::string_view space, std::string_view name, std::uint64_t count,
+Request count_event(std::string_view name_space, std::string_view name, std::uint64_t count,
                     std::string_view time) {
-  return with_body(Method::kPatch, events_path(space) + "/" + percent_encoded(name),
+  return with_body(Method::kPatch, events_path(name_space) + "/" + percent_encoded(name),
                    "application/merge-patch+json",
                    fmt::format(R"({{"count":{},"lastTimestamp":{}}})", count, json_string(time)));
 }

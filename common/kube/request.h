@@ -81,8 +81,8 @@ Request change_node_status(const NodeName& node, const NodeStatusChange& change)
 struct EventObject {
   std::string name;
   std::string name_space;
-  std::string involved_kind;   // "Pod"
-  std::string involved_space;  // empty for what lives in none
+  std::string involved_kind;       // "Pod"
+  std::string involved_namespace;  // empty for what lives in none
   std::string involved_name;
   std::string involved_uid;  // may be empty
   bool warning = false;
@@ -94,7 +94,7 @@ struct EventObject {
 };
 Request create_event(const EventObject& event);
 // Merge PATCH: it has occurred `count` times, last at `time`.
-Request count_event(std::string_view space, std::string_view name, std::uint64_t count,
+Request count_event(std::string_view name_space, std::string_view name, std::uint64_t count,
                     std::string_view time);
 
 // POST pods/{name}/eviction (policy/v1) with the uid as precondition. 429: a disruption budget

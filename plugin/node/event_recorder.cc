@@ -39,7 +39,7 @@ EventRecorder::EventRecorder(NodeName node, kube::Transport& transport,
 
 void EventRecorder::on_pod(const PodRef& pod, const PodUid& uid, const Event& event) {
   kube::EventObject object;
-  object.name_space = object.involved_space = pod.name_space;
+  object.name_space = object.involved_namespace = pod.name_space;
   object.involved_kind = "Pod";
   object.involved_name = pod.name;
   object.involved_uid = uid.str();
@@ -67,7 +67,7 @@ std::uint64_t EventRecorder::dropped() const {
 }
 
 EventRecorder::Key EventRecorder::key_of(const kube::EventObject& event) {
-  return {event.involved_kind + "/" + event.involved_space + "/" + event.involved_name,
+  return {event.involved_kind + "/" + event.involved_namespace + "/" + event.involved_name,
           event.involved_uid, event.reason, event.message, event.warning ? "Warning" : "Normal"};
 }
 

@@ -79,8 +79,8 @@ Json NodeServer::condition(const std::string& type) {
   return nullptr;
 }
 
-std::vector<Json> NodeServer::events(const std::string& space) {
-  const std::string target = "/api/v1/namespaces/" + space + "/events";
+std::vector<Json> NodeServer::events(const std::string& name_space) {
+  const std::string target = "/api/v1/namespaces/" + name_space + "/events";
   const Json list = Json::parse(call(kube::Method::kGet, target, "").body);
   return list["items"].get<std::vector<Json>>();
 }

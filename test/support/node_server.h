@@ -28,7 +28,7 @@ class NodeServer {
   void merge(const std::string& path, const Json& patch);
   Json node();
   Json condition(const std::string& type);  // null: there is none
-  std::vector<Json> events(const std::string& space);
+  std::vector<Json> events(const std::string& name_space);
 
   // Writes that came over the transport: "PATCH /api/v1/nodes/n1".
   std::vector<std::string> writes;

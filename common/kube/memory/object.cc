@@ -199,8 +199,8 @@ StoredObject to_stored(const ServedKind& kind, const Json& object, std::uint64_t
   return stored;
 }
 
-std::string object_key(std::string_view space, std::string_view name) {
-  std::string key(space);
+std::string object_key(std::string_view name_space, std::string_view name) {
+  std::string key(name_space);
   if (!key.empty()) key += '/';
   return key.append(name);
 }

@@ -29,6 +29,6 @@ std::optional<ObjectProblem> validate_update(const ServedKind& kind, const Json&
 StoredObject to_stored(const ServedKind& kind, const Json& object, std::uint64_t version);
 
 // "namespace/name", or "name".
-std::string object_key(std::string_view space, std::string_view name);
+std::string object_key(std::string_view name_space, std::string_view name);
 
 }  // namespace mgpu::kube

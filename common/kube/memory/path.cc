@@ -61,7 +61,7 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   }
 }
 
-// `text` is a path: prefix[/namespaces/space]/plural[/name[/subresource]].
+// `text` is a path: prefix[/namespaces/namespace]/plural[/name[/subresource]].
 bool read_as(const ServedKind& kind, std::string_view text, ApiPath& path) {
   if (!text.starts_with(kind.prefix)) return false;
   const auto parsed = boost::urls::parse_path(text.substr(kind.prefix.size()));

@@ -74,8 +74,8 @@ Problem validate_metadata(const Json& metadata) {
                    "case alphanumeric characters, '-' or '.', and must start and end with an "
                    "alphanumeric character");
   }
-  const std::string space = text_at(metadata, "namespace");
-  if (!space.empty() && (!is_dns_label(space) || space.size() > kLabelMax)) {
+  const std::string name_space = text_at(metadata, "namespace");
+  if (!name_space.empty() && (!is_dns_label(name_space) || name_space.size() > kLabelMax)) {
     return invalid("metadata.namespace", "", "must be a lowercase RFC 1123 label");
   }
   std::size_t bytes = 0;

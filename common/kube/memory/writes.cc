@@ -39,8 +39,8 @@ void start_status(const ServedKind& kind, Json& object) {
 std::optional<Refusal> start_metadata(MemoryCluster& cluster, const ApiPath& path, Json& object) {
   if (!object["metadata"].is_object()) object["metadata"] = Json::object();
   Json& metadata = object["metadata"];
-  const std::string space = text_at(metadata, "namespace");
-  if (!space.empty() && space != path.name_space) {
+  const std::string name_space = text_at(metadata, "namespace");
+  if (!name_space.empty() && name_space != path.name_space) {
     return bad_request(
         "the namespace of the provided object does not match the namespace sent on the request");
   }

@@ -177,8 +177,8 @@ class AgentTest : public testing::Test {
     return cards ? *cards : std::vector<CardFacts>();
   }
   // The message of the first event with this reason; "" where there is none.
-  std::string event(const std::string& reason, const std::string& space = "ml") {
-    for (const Json& one : api_.events(space)) {
+  std::string event(const std::string& reason, const std::string& name_space = "ml") {
+    for (const Json& one : api_.events(name_space)) {
       if (one["reason"] == reason) return one["message"];
     }
     return "";

@@ -132,7 +132,7 @@ TEST_P(ListConformance, SelectsPodsByFields) {
   const Case cases[] = {
       {"metadata.name=" + waiting, {waiting}},
       {"metadata.name==" + waiting, {waiting}},
-      {"metadata.namespace=" + space(), {bound, done, waiting}},
+      {"metadata.namespace=" + name_space(), {bound, done, waiting}},
       {"metadata.namespace=other", {}},
       {"spec.nodeName=" + node, {bound, done}},
       {"spec.nodeName=", {waiting}},
@@ -188,7 +188,7 @@ TEST_P(ListConformance, AllNamespacesAreListedTogether) {
   create_pod(pod);
   const Json list = get("/api/v1/pods?fieldSelector=metadata.name%3D" + pod).body;
   ASSERT_EQ(list["items"].size(), 1U) << list.dump();
-  EXPECT_EQ(list["items"][0]["metadata"]["namespace"], space());
+  EXPECT_EQ(list["items"][0]["metadata"]["namespace"], name_space());
 }
 
 }  // namespace

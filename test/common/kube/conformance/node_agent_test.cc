@@ -37,7 +37,7 @@ class NodeAgentConformance : public Conformance {
     return created["metadata"]["uid"];
   }
   Answer evict(const std::string& pod, const std::string& uid) {
-    return send(kube::evict({space(), pod}, PodUid(uid)));
+    return send(kube::evict({name_space(), pod}, PodUid(uid)));
   }
 };
 INSTANTIATE_TEST_SUITE_P(Server, NodeAgentConformance, testing::Values("memory", "real"),
@@ -123,9 +123,9 @@ TEST_P(NodeAgentConformance, ListsOneNodeByItsName) {
 
 TEST_P(NodeAgentConformance, CountsAnEventOnItsObject) {
   const kube::EventObject event{.name = name("event"),
-                                .name_space = space(),
+                                .name_space = name_space(),
                                 .involved_kind = "Pod",
-                                .involved_space = space(),
+                                .involved_namespace = name_space(),
                                 .involved_name = "p",
                                 .involved_uid = "u-1",
                                 .warning = true,
@@ -138,12 +138,12 @@ TEST_P(NodeAgentConformance, CountsAnEventOnItsObject) {
   ASSERT_EQ(created.code, 201) << created.text;
   EXPECT_EQ(created.body["involvedObject"]["uid"], "u-1");
   EXPECT_EQ(created.body["source"]["host"], "n1");
-  const Answer counted = send(kube::count_event(space(), event.name, 2, kLater));
+  const Answer counted = send(kube::count_event(name_space(), event.name, 2, kLater));
   EXPECT_EQ(counted.code, 200) << counted.text;
   EXPECT_EQ(counted.body["count"], 2);
   EXPECT_EQ(counted.body["lastTimestamp"], kLater);
   EXPECT_EQ(counted.body["firstTimestamp"], kTime);
-  EXPECT_EQ(send(kube::count_event(space(), name("none"), 2, kLater)).code, 404);
+  EXPECT_EQ(send(kube::count_event(name_space(), name("none"), 2, kLater)).code, 404);
   EXPECT_EQ(send(kube::create_event(event)).code, 409);
 }
 
@@ -151,7 +151,7 @@ TEST_P(NodeAgentConformance, KeepsEventsOfNodesInDefault) {
   const kube::EventObject event{.name = name("event"),
                                 .name_space = "default",
                                 .involved_kind = "Node",
-                                .involved_space = "",
+                                .involved_namespace = "",
                                 .involved_name = "n1",
                                 .involved_uid = "n1",
                                 .warning = false,
@@ -181,7 +181,8 @@ TEST_P(NodeAgentConformance, EvictsThePodOfThisUid) {
 TEST_P(NodeAgentConformance, RefusesAnEvictionThatABudgetDoesNotAllow) {
   const std::string pod = name("pod");
   const std::string uid = running_pod(pod);
-  const std::string budgets = "/apis/policy/v1/namespaces/" + space() + "/poddisruptionbudgets";
+  const std::string budgets =
+      "/apis/policy/v1/namespaces/" + name_space() + "/poddisruptionbudgets";
   const Json selector = {{"matchLabels", {{"app", pod}}}};
   const std::string budget = name("budget");
   create(budgets, Json{{"metadata", {{"name", budget}}},

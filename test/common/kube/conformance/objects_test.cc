@@ -275,7 +275,8 @@ TEST_P(ObjectsConformance, DryRunChangesNothing) {
 }
 
 TEST_P(ObjectsConformance, DisruptionBudgetsHaveAStatusOfTheirOwn) {
-  const std::string budgets = "/apis/policy/v1/namespaces/" + space() + "/poddisruptionbudgets";
+  const std::string budgets =
+      "/apis/policy/v1/namespaces/" + name_space() + "/poddisruptionbudgets";
   const std::string budget = name("budget");
   const Json created = create(budgets, Json{{"metadata", {{"name", budget}}},
                                             {"spec", {{"minAvailable", 1}}},
@@ -292,13 +293,14 @@ TEST_P(ObjectsConformance, DisruptionBudgetsHaveAStatusOfTheirOwn) {
 }
 
 TEST_P(ObjectsConformance, EventsAreKept) {
-  const std::string events = "/api/v1/namespaces/" + space() + "/events";
-  const Json event = {{"metadata", {{"name", name("event")}}},
-                      {"involvedObject", {{"kind", "Pod"}, {"name", "p"}, {"namespace", space()}}},
-                      {"reason", "Tested"},
-                      {"message", "it was"},
-                      {"type", "Normal"},
-                      {"count", 1}};
+  const std::string events = "/api/v1/namespaces/" + name_space() + "/events";
+  const Json event = {
+      {"metadata", {{"name", name("event")}}},
+      {"involvedObject", {{"kind", "Pod"}, {"name", "p"}, {"namespace", name_space()}}},
+      {"reason", "Tested"},
+      {"message", "it was"},
+      {"type", "Normal"},
+      {"count", 1}};
   const Json created = create(events, event.dump());
   EXPECT_EQ(created["reason"], "Tested");
   EXPECT_EQ(created["involvedObject"]["name"], "p");

@@ -54,7 +54,7 @@ TEST_P(PodsConformance, DefaultsAreSet) {
   EXPECT_EQ(pod["spec"]["schedulerName"], "default-scheduler");
   EXPECT_EQ(pod["spec"]["terminationGracePeriodSeconds"], 30);
   EXPECT_EQ(pod["spec"]["priority"], 0);
-  EXPECT_EQ(pod["metadata"]["namespace"], space());
+  EXPECT_EQ(pod["metadata"]["namespace"], name_space());
 }
 
 TEST_P(PodsConformance, AmountsThatCannotBeAreRefused) {

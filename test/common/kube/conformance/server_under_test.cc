@@ -116,7 +116,8 @@ std::string run_id() {
 void Conformance::SetUp() {
   server_ = kServers->open(GetParam());
   if (server_ == nullptr) GTEST_SKIP() << "MGPU_TEST_KUBECONFIG names no API server";
-  const Answer answer = post("/api/v1/namespaces", Json{{"metadata", {{"name", space()}}}}.dump());
+  const Answer answer =
+      post("/api/v1/namespaces", Json{{"metadata", {{"name", name_space()}}}}.dump());
   ASSERT_TRUE(answer.code == 201 || answer.code == 409) << answer.text;
 }
 
@@ -163,7 +164,7 @@ std::string Conformance::name(std::string_view prefix) {
   return std::string(prefix) + "-" + run_id() + "-" + std::to_string(++count);
 }
 
-std::string Conformance::space() {
+std::string Conformance::name_space() {
   return "conformance-" + run_id();
 }
 

@@ -59,9 +59,9 @@ class Conformance : public testing::TestWithParam<std::string> {
 
   std::string name(std::string_view prefix);
   std::string node_path(const std::string& node) { return "/api/v1/nodes/" + node; }
-  std::string pods() { return "/api/v1/namespaces/" + space() + "/pods"; }
+  std::string pods() { return "/api/v1/namespaces/" + name_space() + "/pods"; }
   std::string pod_path(const std::string& pod) { return pods() + "/" + pod; }
-  std::string space();
+  std::string name_space();
 
   // Creates what the test then deletes; the answer's object, null where it was refused.
   Json create(const std::string& collection, const std::string& body);

@@ -13,7 +13,7 @@ class WakeConformance : public Conformance {
     return call(request.method, request.target, request.body, request.content_type);
   }
   kube::StorageCapacity capacity(const std::string& value) {
-    return {space(), "wake", "no-such-class", "mgpu-wake", value};
+    return {name_space(), "wake", "no-such-class", "mgpu-wake", value};
   }
 };
 INSTANTIATE_TEST_SUITE_P(Server, WakeConformance, testing::Values("memory", "real"),

@@ -367,9 +367,9 @@ TEST_F(MemoryApiServerTest, HostileTargetsAreRefused) {
 }
 
 TEST_F(MemoryApiServerTest, NamesThatAreNoTextAreRefused) {
-  const std::string space = "/api/v1/namespaces/%FF%FE/pods";
-  EXPECT_EQ(call(Method::kPost, space, test::pod_json("p")).status, 422);
-  const Response missing = call(Method::kGet, space + "/%FF");
+  const std::string name_space = "/api/v1/namespaces/%FF%FE/pods";
+  EXPECT_EQ(call(Method::kPost, name_space, test::pod_json("p")).status, 422);
+  const Response missing = call(Method::kGet, name_space + "/%FF");
   EXPECT_EQ(missing.status, 404);
   EXPECT_TRUE(Json::accept(missing.body));
   EXPECT_EQ(call(Method::kPost, kPods, "{\"metadata\":{\"name\":\"\xff\"}}").status, 400);
