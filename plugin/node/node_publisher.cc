@@ -7,7 +7,6 @@
 #include <set>
 #include <utility>
 
-#include "common/kube/answer_text.h"
 #include "common/kube/limits.h"
 #include "common/kube/object_json.h"
 #include "common/kube/reflector.h"

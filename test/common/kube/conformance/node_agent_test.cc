@@ -1,4 +1,4 @@
-// What a node's agent writes: its node's annotation and status, events, evictions.
+// The writes of the device plugin: annotation and status of its node, events, evictions.
 #include <string>
 
 #include "common/kube/request.h"
@@ -43,7 +43,7 @@ class NodeAgentConformance : public Conformance {
 INSTANTIATE_TEST_SUITE_P(Server, NodeAgentConformance, testing::Values("memory", "real"),
                          [](const auto& param_of) { return param_of.param; });
 
-TEST_P(NodeAgentConformance, AnnotatesANodeAndLeavesOtherAnnotations) {
+TEST_P(NodeAgentConformance, AnnotatesANodeAndKeepsOtherAnnotations) {
   const std::string node = name("node");
   create_node(node);
   merge(node_path(node), {{"metadata", {{"annotations", {{"other", "1"}}}}}});
@@ -65,7 +65,7 @@ TEST_P(NodeAgentConformance, FindsConditionsByTheirType) {
   EXPECT_EQ(condition(after, "MGPUReady")["lastTransitionTime"], kTime);
 }
 
-TEST_P(NodeAgentConformance, KeepsWhatAChangeOfAConditionDoesNotName) {
+TEST_P(NodeAgentConformance, KeepsMembersOfAConditionThatAChangeDoesNotName) {
   const std::string node = name("node");
   create_node(node);
   send(kube::change_node_status(NodeName(node), ready("True", kTime)));
@@ -98,7 +98,7 @@ TEST_P(NodeAgentConformance, RefusesAConditionWithoutAType) {
   EXPECT_EQ(answer.code, 500) << answer.text;
 }
 
-TEST_P(NodeAgentConformance, ChangesOneCapacityAndLeavesTheOthers) {
+TEST_P(NodeAgentConformance, ChangesOneCapacityAndKeepsTheOthers) {
   const std::string node = name("node");
   create_node(node, {{"cpu", "8"}});
   kube::NodeStatusChange change = ready("True", kTime);
