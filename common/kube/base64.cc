@@ -9,7 +9,7 @@ std::optional<std::string> decode_base64(std::string_view text) {
   std::erase_if(digits, [](char c) { return c == '\n' || c == '\r'; });
   const std::size_t unpadded = digits.find_last_not_of('=') + 1;
   const std::size_t padding = digits.size() - unpadded;
-  // OpenSSL skips blanks and '-' at the ends, and reads a '=' in the middle as a zero.
+  // OpenSSL would skip blanks and '-' at the ends, and read a '=' in the middle as a zero.
   if (padding > 2 || digits.find_first_of("= \t-") < unpadded) return std::nullopt;
   std::string bytes(digits.size() / 4 * 3, '\0');
   const int length = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),

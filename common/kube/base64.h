@@ -1,4 +1,4 @@
-// Standard base64 (RFC 4648, section 4) as Go's JSON reader takes it. Pure; any thread.
+// Standard base64 (RFC 4648, section 4) as Go's JSON decoder accepts it. Pure; any thread.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 
 namespace mgpu::kube {
 
-// Line ends are skipped; none where anything else is not as it must be, padding included.
+// Line ends are skipped. None: the text is not base64 with the right padding.
 std::optional<std::string> decode_base64(std::string_view text);
 
 }  // namespace mgpu::kube

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/kube/answer_text.h"
 #include "common/kube/object_json.h"
 
 namespace mgpu::kube {

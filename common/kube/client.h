@@ -1,4 +1,4 @@
-// Single calls to the API server, typed. Callbacks run on the transport's executor, exactly once.
+// Single typed calls to the API server. Callbacks run on the transport's executor, exactly once.
 #pragma once
 
 #include <functional>
@@ -11,17 +11,17 @@
 
 namespace mgpu::kube {
 
-// Why a call failed, by what the caller will do about it.
+// Why a call failed, by what the caller can do about it.
 struct ApiError {
   enum class Kind {
     kNotFound,     // 404
-    kConflict,     // 409: a precondition failed, or it was done already
-    kRefused,      // any other 4xx, or a redirect: will not help to try again
-    kUnavailable,  // 429, 503, or never sent: nothing happened, may be tried again
-    kUnknown,      // sent, and no answer or another 5xx (a timeout, etcd's too): may have happened
+    kConflict,     // 409: a precondition failed, or the write was done before
+    kRefused,      // any other 4xx, or a redirect: another attempt will fail too
+    kUnavailable,  // 429, 503, or never sent: nothing has changed, another attempt may succeed
+    kUnknown,      // sent, and no answer or another 5xx (also etcd's timeout): it may have happened
   };
   Kind kind = Kind::kUnavailable;
-  std::string message;  // one sentence, with the server's own words
+  std::string message;  // one sentence, with the server's own message
 };
 
 template <class T>
@@ -37,7 +37,7 @@ class Client {
 
   void get_pod(const PodRef& pod, Duration timeout, std::function<void(ApiResult<Pod>)> done);
   void bind(const Binding& binding, Duration timeout, std::function<void(ApiResult<void>)> done);
-  // For an answer whose body does not matter; `subject` begins the sentence of an error.
+  // For a request whose answer has no body of interest. An error sentence begins with `subject`.
   void write(Request request, std::string subject, std::function<void(ApiResult<void>)> done);
 
   Executor& executor() { return transport_.executor(); }
@@ -46,7 +46,7 @@ class Client {
   Transport& transport_;
 };
 
-// 2xx is no error.
+// REQUIRES: !response.ok().
 ApiError api_error(const Response& response);
 
 }  // namespace mgpu::kube

@@ -1,4 +1,5 @@
-// Where the API server is and who we are: a kubeconfig file or the pod's own service account.
+// The address of the API server and the client's credentials, from a kubeconfig file or from the
+// pod's service account.
 #pragma once
 
 #include <string>
@@ -7,7 +8,7 @@
 
 namespace mgpu::kube {
 
-// Certificates and keys are either PEM text or a file's path, never both.
+// A certificate or key: either PEM text or the path of a file, never both.
 struct PemSource {
   std::string pem;
   std::string file;
@@ -20,26 +21,32 @@ struct Config {
   PemSource client_certificate;
   PemSource client_key;
   std::string token;
-  std::string token_file;  // wins over token; read again at least every minute and on 401
-  std::string username;    // basic authentication; empty = none
+  std::string token_file;  // used instead of token; read again at least every minute and on 401
+  std::string username;    // of basic authentication; empty: none
   std::string password;
   std::string tls_server_name;  // empty: the host of `server`
-  std::string proxy_url;        // empty = none
-  // Only ever set by the user's own word: insecure-skip-tls-verify, or a flag.
+  std::string proxy_url;        // empty: no proxy
+  // Set only by the user: insecure-skip-tls-verify in the kubeconfig, or a flag.
   bool insecure_skip_tls_verify = false;
 };
 
-// The user's kubeconfig. `context` empty = its current-context. Relative paths in the file are
-// relative to the file. Errors: unreadable, not YAML, unknown context, cluster or user, both or
-// neither of a pair, a base64 that does not decode, exec and auth-provider plugins (not supported).
+// Reads a kubeconfig file. An empty `context` means its current-context. Relative paths in the file
+// are relative to its folder. Errors: a file that cannot be read or is not YAML; an unknown
+// context, cluster or user; contradictory or incomplete credentials; invalid base64; exec and
+// auth-provider plugins and impersonation, which are not supported.
 Result<Config> load_kubeconfig(const std::string& path, const std::string& context);
 
-// From `directory` (usually /var/run/secrets/kubernetes.io/serviceaccount: token, ca.crt) and the
-// environment's KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT.
+// Reads token and ca.crt in `directory` (usually /var/run/secrets/kubernetes.io/serviceaccount) and
+// the environment variables KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT.
 Result<Config> load_in_cluster(const std::string& directory);
 
-// `kubeconfig` where it is not empty, else $KUBECONFIG, else in-cluster where the environment says
-// that we run in a pod, else ~/.kube/config. The error names all places looked at.
+// Checks the certificates and the key before they are used, so that a wrong file is named at the
+// start and not at the first connection. Errors: a file that cannot be read; no certificate or key
+// in the text; a key that needs a password, or does not belong to the certificate.
+Result<void> check_credentials(const Config& config);
+
+// Uses the first of these that is set: `kubeconfig`, $KUBECONFIG, the service account where
+// KUBERNETES_SERVICE_HOST is set, ~/.kube/config. The error names all of them.
 Result<Config> load_config(const std::string& kubeconfig, const std::string& context);
 
 }  // namespace mgpu::kube

@@ -14,42 +14,24 @@ namespace {
 
 constexpr long kOk = 200;
 
-std::string method_name(Method method) {
-  switch (method) {
-    case Method::kGet:
-      return "GET";
-    case Method::kPost:
-      return "POST";
-    case Method::kPut:
-      return "PUT";
-    case Method::kPatch:
-      return "PATCH";
-    case Method::kDelete:
-      return "DELETE";
-  }
-  return "GET";
-}
+constexpr const char* kMethodNames[] = {"GET", "POST", "PUT", "PATCH", "DELETE"};  // by Method
 
 long milliseconds(Duration duration) {
   return static_cast<long>(std::max<Duration::rep>(duration.count(), 1));
 }
 
-// `text` stays where it is for as long as libcurl may read it.
-curl_blob blob(const std::string& text) {
-  // libcurl takes a pointer to what it does not change.
-  return {const_cast<char*>(text.data()), text.size(), CURL_BLOB_NOCOPY};
-}
-
+// `source` outlives `easy`.
 void set_pem(CURL* easy, CURLoption file_option, CURLoption blob_option, const PemSource& source) {
   if (!source.file.empty()) {
     curl_easy_setopt(easy, file_option, source.file.c_str());
   } else if (!source.pem.empty()) {
-    const curl_blob text = blob(source.pem);
+    // libcurl does not change the text.
+    const curl_blob text{const_cast<char*>(source.pem.data()), source.pem.size(), CURL_BLOB_NOCOPY};
     curl_easy_setopt(easy, blob_option, &text);
   }
 }
 
-// What may come before the first byte of a request.
+// Failures that may happen before the first byte of a request is sent.
 bool may_precede_sending(CURLcode code) {
   switch (code) {
     case CURLE_UNSUPPORTED_PROTOCOL:
@@ -96,25 +78,24 @@ void CurlTransfer::prepare(const Config& config, const Endpoint& endpoint,
   curl_easy_setopt(easy_, CURLOPT_URL, (endpoint.base_url + request_.target).c_str());
   curl_easy_setopt(easy_, CURLOPT_PATH_AS_IS, 1L);
   curl_easy_setopt(easy_, CURLOPT_PROXY, config.proxy_url.c_str());
-  set_method();
+  if (!request_.body.empty() || request_.method == Method::kPost) {
+    curl_easy_setopt(easy_, CURLOPT_POSTFIELDSIZE_LARGE,
+                     static_cast<curl_off_t>(request_.body.size()));
+    curl_easy_setopt(easy_, CURLOPT_POSTFIELDS, request_.body.c_str());
+  }
+  curl_easy_setopt(easy_, CURLOPT_CUSTOMREQUEST,
+                   kMethodNames[static_cast<std::size_t>(request_.method)]);
   set_headers(endpoint);
   set_security(config);
   set_limits();
 }
 
-void CurlTransfer::set_method() {
-  const bool has_body = !request_.body.empty() || request_.method == Method::kPost;
-  if (has_body) {
-    curl_easy_setopt(easy_, CURLOPT_POSTFIELDSIZE_LARGE,
-                     static_cast<curl_off_t>(request_.body.size()));
-    curl_easy_setopt(easy_, CURLOPT_POSTFIELDS, request_.body.c_str());
-  }
-  curl_easy_setopt(easy_, CURLOPT_CUSTOMREQUEST, method_name(request_.method).c_str());
-}
-
 void CurlTransfer::set_headers(const Endpoint& endpoint) {
   curl_slist_free_all(std::exchange(headers_, nullptr));
   curl_slist_free_all(std::exchange(connect_to_, nullptr));
+  const auto add_header = [&](const std::string& header) {
+    headers_ = curl_slist_append(headers_, header.c_str());
+  };
   add_header("Accept: application/json");
   // An empty value keeps libcurl from sending its own.
   add_header("Content-Type:" + (request_.content_type.empty() ? "" : " " + request_.content_type));
@@ -123,7 +104,8 @@ void CurlTransfer::set_headers(const Endpoint& endpoint) {
   if (!endpoint.host_header.empty()) add_header(endpoint.host_header);
   curl_easy_setopt(easy_, CURLOPT_HTTPHEADER, headers_);
   curl_easy_setopt(easy_, CURLOPT_USERAGENT, "mgpu/" MGPU_VERSION);
-  // A watch must not wait in a compressor. Lists of a large cluster are 10 times smaller with it.
+  // Compression would delay the lines of a watch. It makes the lists of a large cluster 10 times
+  // smaller.
   if (!is_stream()) curl_easy_setopt(easy_, CURLOPT_ACCEPT_ENCODING, "gzip");
   if (endpoint.connect_to.empty()) return;
   connect_to_ = curl_slist_append(nullptr, endpoint.connect_to.c_str());
@@ -139,7 +121,7 @@ void CurlTransfer::set_security(const Config& config) {
   set_pem(easy_, CURLOPT_CAINFO, CURLOPT_CAINFO_BLOB, config.ca);
   set_pem(easy_, CURLOPT_SSLCERT, CURLOPT_SSLCERT_BLOB, config.client_certificate);
   set_pem(easy_, CURLOPT_SSLKEY, CURLOPT_SSLKEY_BLOB, config.client_key);
-  // The certificate authority's file is replaced, as the token's is.
+  // The file of the certificate authority is replaced from time to time, as the token's is.
   curl_easy_setopt(easy_, CURLOPT_CA_CACHE_TIMEOUT,
                    static_cast<long>(kTokenRereadInterval.count()));
   if (config.username.empty()) return;
@@ -149,8 +131,8 @@ void CurlTransfer::set_security(const Config& config) {
 }
 
 void CurlTransfer::set_limits() {
-  const Duration asked = request_.timeout;
-  const Duration timeout = asked > Duration(0) ? asked : Duration(kApiRequestTimeout);
+  const Duration requested = request_.timeout;
+  const Duration timeout = requested > Duration(0) ? requested : Duration(kApiRequestTimeout);
   curl_easy_setopt(easy_, CURLOPT_TIMEOUT_MS, is_stream() ? 0L : milliseconds(timeout));
   curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(kApiConnectTimeout));
   curl_easy_setopt(easy_, CURLOPT_NOSIGNAL, 1L);
@@ -163,10 +145,6 @@ void CurlTransfer::set_limits() {
   curl_easy_setopt(easy_, CURLOPT_HEADERDATA, this);
   curl_easy_setopt(easy_, CURLOPT_WRITEFUNCTION, &CurlTransfer::on_body);
   curl_easy_setopt(easy_, CURLOPT_WRITEDATA, this);
-}
-
-void CurlTransfer::add_header(const std::string& header) {
-  headers_ = curl_slist_append(headers_, header.c_str());
 }
 
 long CurlTransfer::status() const {
@@ -182,23 +160,20 @@ std::size_t CurlTransfer::on_header(char* text, std::size_t, std::size_t size, v
   return size;
 }
 
+// Another result than `size` ends the transfer.
 std::size_t CurlTransfer::on_body(char* text, std::size_t, std::size_t size, void* self) {
-  return static_cast<CurlTransfer*>(self)->take(text, size) ? size : 0;
-}
-
-// False ends the transfer.
-bool CurlTransfer::take(const char* text, std::size_t size) {
-  if (opened_) {
-    take_lines({text, size});
-    return true;
+  auto& transfer = *static_cast<CurlTransfer*>(self);
+  if (transfer.opened_) {
+    transfer.take_lines({text, size});
+    return size;
   }
-  body_.append(text, size);
-  if (body_.size() <= kApiResponseBytesMax) return true;
-  too_large_ = fmt::format("the answer has more than {} bytes", kApiResponseBytesMax);
-  return false;
+  transfer.body_.append(text, size);
+  if (transfer.body_.size() <= kApiResponseBytesMax) return size;
+  transfer.too_large_ = fmt::format("the answer has more than {} bytes", kApiResponseBytesMax);
+  return 0;
 }
 
-// One line that is too long is cut, and those after it are read as ever.
+// A line that is too long is cut; the lines after it are not affected.
 void CurlTransfer::take_lines(std::string_view text) {
   if (cutting_) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -207,7 +182,7 @@ void CurlTransfer::take_lines(std::string_view text) {
   }
   body_.append(text);
   if (body_.size() <= kWatchLineBytesMax) return;
-  // Whole lines are only taken away between libcurl's steps.
+  // Whole lines are delivered, and removed here, only between libcurl's steps.
   const std::size_t last_end = body_.rfind('\n');
   const std::size_t begin = last_end == std::string::npos ? 0 : last_end + 1;
   if (body_.size() - begin <= kWatchLineBytesMax) return;
@@ -219,7 +194,12 @@ void CurlTransfer::take_lines(std::string_view text) {
 Response CurlTransfer::response(CURLcode code) {
   Response response;
   if (code != CURLE_OK) {
-    response.failure = failure(code);
+    const char* why = curl_error_[0] != '\0' ? curl_error_ : curl_easy_strerror(code);
+    // Includes an earlier attempt of libcurl on a kept connection.
+    long bytes_sent = 0;
+    curl_easy_getinfo(easy_, CURLINFO_REQUEST_SIZE, &bytes_sent);
+    response.failure = {too_large_.empty() ? json_escaped(why) : too_large_,
+                        bytes_sent > 0 || !may_precede_sending(code), !too_large_.empty()};
     return response;
   }
   response.status = static_cast<int>(status());
@@ -231,21 +211,12 @@ Response CurlTransfer::response(CURLcode code) {
   return response;
 }
 
-TransportFailure CurlTransfer::failure(CURLcode code) const {
-  const char* why = curl_error_[0] != '\0' ? curl_error_ : curl_easy_strerror(code);
-  // Counts the attempt too that libcurl made on a kept connection before this one.
-  long bytes_sent = 0;
-  curl_easy_getinfo(easy_, CURLINFO_REQUEST_SIZE, &bytes_sent);
-  return {too_large_.empty() ? json_escaped(why) : too_large_,
-          bytes_sent > 0 || !may_precede_sending(code), !too_large_.empty()};
-}
-
 bool CurlTransfer::deliver_lines(bool ended) {
   if (!opened_) return !closed();
-  // A handler may close the stream, and with the transport's end destroy this.
+  // A handler may close the stream or destroy the transport, and this transfer with it.
   const auto closed = closed_;
   const auto handlers = handlers_;
-  if (!std::exchange(told_open_, true)) handlers->on_open();
+  if (!std::exchange(open_delivered_, true)) handlers->on_open();
   std::string text = std::exchange(body_, {});
   if (ended && !text.empty() && text.back() != '\n') text += '\n';
   std::size_t begin = 0;
@@ -296,8 +267,8 @@ Result<Endpoint> endpoint_of(const Config& config) {
   const std::string host = part(CURLUPART_HOST, 0);
   const std::string port = part(CURLUPART_PORT, CURLU_DEFAULT_PORT);
   const std::string path = part(CURLUPART_PATH, 0);
-  // libcurl verifies the name that the URL has, so the URL gets that name and the way is told
-  // apart.
+  // libcurl verifies the name in the URL, so the URL gets that name, and CURLOPT_CONNECT_TO the
+  // address.
   endpoint.base_url = fmt::format("{}://{}:{}{}", scheme, config.tls_server_name, port, path);
   while (endpoint.base_url.ends_with('/')) endpoint.base_url.pop_back();
   endpoint.connect_to = fmt::format("::{}:{}", host, port);

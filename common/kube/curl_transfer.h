@@ -1,4 +1,4 @@
-// One request on its way through libcurl: its options, and what has come back so far.
+// One request in libcurl: its options, and the part of the answer that has arrived.
 #pragma once
 
 #include <curl/curl.h>
@@ -13,14 +13,14 @@
 
 namespace mgpu::kube {
 
-// Where requests go, made once from the configuration.
+// The address of the API server, derived once from the configuration.
 struct Endpoint {
-  std::string base_url;     // of `server`, or of `tls_server_name` in its place
-  std::string connect_to;   // libcurl's "::host:port", empty: where base_url says
-  std::string host_header;  // "Host: ..." where base_url has another name, or empty
+  std::string base_url;     // `server`, with `tls_server_name` as its host where that is set
+  std::string connect_to;   // libcurl's "::host:port"; empty: that of base_url
+  std::string host_header;  // "Host: ..." where base_url has another name; otherwise empty
 };
 
-// Errors: no URL that libcurl can read, or one with more than scheme, host, port and path.
+// Errors: `server` is not a URL, or has more than scheme, host, port and path.
 Result<Endpoint> endpoint_of(const Config& config);
 
 class CurlTransfer {
@@ -28,17 +28,17 @@ class CurlTransfer {
   using Done = std::function<void(Response)>;
 
   CurlTransfer(Request request, Done done);
-  // A watch; once `closed` is true nothing more is called.
+  // A watch. Once `closed` is true, no handler is called any more.
   CurlTransfer(Request request, StreamHandlers handlers, std::shared_ptr<std::atomic<bool>> closed);
   ~CurlTransfer();
   CurlTransfer(const CurlTransfer&) = delete;
   CurlTransfer& operator=(const CurlTransfer&) = delete;
 
-  // Makes a new attempt of it, to be given to libcurl. `config` and `endpoint` outlive it.
+  // Creates the libcurl handle of a new attempt. `config` and `endpoint` outlive it.
   void prepare(const Config& config, const Endpoint& endpoint, const std::string& token);
-  // What was waited for before the first attempt counts too.
+  // The time that a request waited before its first attempt counts too.
   void shorten_timeout(Duration left) { request_.timeout = left; }
-  // Nothing is called any more.
+  // No handler is called any more.
   void abandon() {
     if (closed_) closed_->store(true);
   }
@@ -48,10 +48,10 @@ class CurlTransfer {
   const Request& request() const { return request_; }
   const std::string& token() const { return token_; }
 
-  // What the attempt came to.
+  // The result of the attempt.
   Response response(CURLcode code);
-  // Calls the handlers of a watch with the lines that are complete; the last one too where `ended`.
-  // False: nothing may be called any more, and the transfer may be gone.
+  // Calls the handlers of a watch with the complete lines; with `ended` also with the last line.
+  // False: no handler may be called any more, and the transfer may be destroyed.
   bool deliver_lines(bool ended);
   // Calls `done`, or the watch's on_end.
   void finish(Response response);
@@ -60,15 +60,11 @@ class CurlTransfer {
   static std::size_t on_header(char* text, std::size_t, std::size_t size, void* self);
   static std::size_t on_body(char* text, std::size_t, std::size_t size, void* self);
 
-  void set_method();
   void set_headers(const Endpoint& endpoint);
   void set_security(const Config& config);
   void set_limits();
-  void add_header(const std::string& header);
   long status() const;
-  bool take(const char* text, std::size_t size);
   void take_lines(std::string_view text);
-  TransportFailure failure(CURLcode code) const;
 
   Request request_;
   Done done_;
@@ -80,12 +76,12 @@ class CurlTransfer {
   curl_slist* connect_to_ = nullptr;
   char curl_error_[CURL_ERROR_SIZE] = "";
   std::string token_;
-  std::string body_;         // of a watch with status 200: what is not delivered yet
-  std::size_t scanned_ = 0;  // so much of body_ has no line end
-  bool cutting_ = false;     // what comes belongs to a line that is too long
-  std::string too_large_;    // why the answer was not read on
-  bool opened_ = false;      // a watch that the server answered with 200
-  bool told_open_ = false;
+  std::string body_;         // of a watch with status 200: the part that is not delivered yet
+  std::size_t scanned_ = 0;  // the first bytes of body_ that are known to have no line end
+  bool cutting_ = false;     // the next bytes belong to a line that is too long
+  std::string too_large_;    // why the answer was not read to its end
+  bool opened_ = false;      // the server has answered a watch with 200
+  bool open_delivered_ = false;
 };
 
 }  // namespace mgpu::kube

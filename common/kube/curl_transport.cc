@@ -1,16 +1,21 @@
 #include "common/kube/curl_transport.h"
 
 #include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <deque>
+#include <map>
 #include <unordered_map>
 #include <utility>
 
-#include "common/kube/curl_loop.h"
+#include "common/base/check.h"
 #include "common/kube/curl_transfer.h"
 #include "common/kube/limits.h"
-#include "common/kube/pem.h"
 #include "common/kube/token_source.h"
 
 namespace mgpu::kube {
@@ -24,10 +29,25 @@ Response never_sent(std::string why) {
   return response;
 }
 
+CURLM* new_multi() {
+  // Once, and before any other use of libcurl.
+  static const CURLcode initialized = curl_global_init(CURL_GLOBAL_DEFAULT);
+  MGPU_CHECK(initialized == CURLE_OK, "libcurl cannot be initialized");
+  CURLM* const multi = curl_multi_init();
+  MGPU_CHECK(multi != nullptr, "out of memory");
+  return multi;
+}
+
+int new_epoll() {
+  const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
+  MGPU_CHECK(epoll >= 0, "out of file descriptors");
+  return epoll;
+}
+
 }  // namespace
 
-// Everything but the constructor runs on the executor. Handlers may send, close streams and let the
-// transport go: after each call of one, nothing is touched before `closed` has been asked.
+// Everything but create() runs on the executor. Handlers may send, close streams and destroy the
+// transport: after each call of one, `closed` is checked before anything else is used.
 struct CurlTransport::State : std::enable_shared_from_this<State> {
   using Owned = std::unique_ptr<CurlTransfer>;
   struct Waiting {
@@ -35,22 +55,34 @@ struct CurlTransport::State : std::enable_shared_from_this<State> {
     Instant deadline;
   };
 
-  State(Config its_config, Endpoint its_endpoint, TokenSource its_token, AsioExecutor& its_executor)
-      : config(std::move(its_config)),
-        endpoint(std::move(its_endpoint)),
-        token(std::move(its_token)),
-        executor(its_executor) {}
+  State(Config the_config, Endpoint the_endpoint, TokenSource the_token, AsioExecutor& the_executor)
+      : config(std::move(the_config)),
+        endpoint(std::move(the_endpoint)),
+        token(std::move(the_token)),
+        executor(the_executor),
+        sockets(executor.context(), new_epoll()),
+        multi(new_multi(), &curl_multi_cleanup) {
+    curl_multi_setopt(multi.get(), CURLMOPT_SOCKETFUNCTION, &State::on_socket);
+    curl_multi_setopt(multi.get(), CURLMOPT_SOCKETDATA, this);
+    curl_multi_setopt(multi.get(), CURLMOPT_TIMERFUNCTION, &State::on_timer);
+    curl_multi_setopt(multi.get(), CURLMOPT_TIMERDATA, this);
+    // Connections kept open while idle.
+    curl_multi_setopt(multi.get(), CURLMOPT_MAXCONNECTS, static_cast<long>(kApiConnectionsMax));
+  }
+
+  // libcurl's callbacks.
+  static int on_socket(CURL*, curl_socket_t socket, int what, void* state, void*);
+  static curl_socket_t on_open_socket(void* state, curlsocktype, curl_sockaddr* address);
+  static int on_timer(CURLM*, long milliseconds, void* state);
+  void add_to_epoll(curl_socket_t socket);
+  void wait_for_sockets();
 
   void submit(Owned transfer);
-  void enqueue(Owned transfer);
   void expire_waiting();
   void start_waiting();
   void start(Owned transfer);
   void after_step();
-  bool deliver_streams();
-  void complete(CurlLoop::Done done);
-  bool worth_another_try(const CurlTransfer& transfer, const Response& response);
-  void forget_closed_streams();
+  void complete(CURL* easy, CURLcode code);
   Owned take(CURL* easy);
   void close();
 
@@ -58,29 +90,99 @@ struct CurlTransport::State : std::enable_shared_from_this<State> {
   const Endpoint endpoint;
   TokenSource token;
   AsioExecutor& executor;
-  std::shared_ptr<CurlLoop> loop;
-  std::unordered_map<CURL*, Owned> on_their_way;
-  std::vector<CurlTransfer*> streams;  // of on_their_way
-  std::deque<Waiting> waiting;
+  // An epoll descriptor with libcurl's sockets, and the events that libcurl waits for on each.
+  boost::asio::posix::stream_descriptor sockets;
+  std::map<curl_socket_t, std::uint32_t> socket_events{};
+  std::unique_ptr<CURLM, CURLMcode (*)(CURLM*)> multi;
+  Executor::TimerId timer = 0;
+  std::unordered_map<CURL*, Owned> in_flight{};
+  std::vector<CurlTransfer*> streams{};  // those of in_flight that are watches
+  std::deque<Waiting> waiting{};
   bool closed = false;
 };
+
+int CurlTransport::State::on_socket(CURL*, curl_socket_t socket, int what, void* state, void*) {
+  State& self = *static_cast<State*>(state);
+  if (what == CURL_POLL_REMOVE) {
+    self.socket_events.erase(socket);
+    ::epoll_ctl(self.sockets.native_handle(), EPOLL_CTL_DEL, socket, nullptr);
+    return 0;
+  }
+  self.socket_events[socket] =
+      ((what & CURL_POLL_IN) != 0 ? EPOLLIN : 0U) | ((what & CURL_POLL_OUT) != 0 ? EPOLLOUT : 0U);
+  self.add_to_epoll(socket);
+  return 0;
+}
+
+// libcurl does not report that it closes a socket that is still connecting. Where a new socket gets
+// the same number and the same events, on_socket is not called either.
+curl_socket_t CurlTransport::State::on_open_socket(void* state, curlsocktype,
+                                                   curl_sockaddr* address) {
+  const int type = address->socktype | SOCK_CLOEXEC;
+  const curl_socket_t socket = ::socket(address->family, type, address->protocol);
+  if (socket < 0) return CURL_SOCKET_BAD;
+  State& self = *static_cast<State*>(state);
+  if (self.socket_events.contains(socket)) self.add_to_epoll(socket);
+  return socket;
+}
+
+int CurlTransport::State::on_timer(CURLM*, long milliseconds, void* state) {
+  State& self = *static_cast<State*>(state);
+  self.executor.cancel(self.timer);
+  if (milliseconds < 0) return 0;
+  self.timer = self.executor.after(Duration(milliseconds), [weak = self.weak_from_this()] {
+    const auto kept = weak.lock();
+    if (!kept || kept->closed) return;
+    int running = 0;
+    curl_multi_socket_action(kept->multi.get(), CURL_SOCKET_TIMEOUT, 0, &running);
+    kept->after_step();
+  });
+  return 0;
+}
+
+// Where the kernel refuses to add a socket, its transfer ends by its timeout.
+void CurlTransport::State::add_to_epoll(curl_socket_t socket) {
+  epoll_event event{};
+  event.events = socket_events.at(socket);
+  event.data.fd = socket;
+  const int epoll = sockets.native_handle();
+  if (::epoll_ctl(epoll, EPOLL_CTL_MOD, socket, &event) == 0) return;
+  ::epoll_ctl(epoll, EPOLL_CTL_ADD, socket, &event);
+}
+
+void CurlTransport::State::wait_for_sockets() {
+  sockets.async_wait(boost::asio::posix::descriptor_base::wait_read,
+                     [weak = weak_from_this()](const boost::system::error_code& failure) {
+                       const auto self = weak.lock();
+                       if (!self || self->closed || failure) return;
+                       std::array<epoll_event, 64> events{};
+                       const int count = ::epoll_wait(self->sockets.native_handle(), events.data(),
+                                                      static_cast<int>(events.size()), 0);
+                       for (int i = 0; i < count; ++i) {
+                         const epoll_event& event = events.at(static_cast<std::size_t>(i));
+                         // Without either of them libcurl checks the socket itself.
+                         const int ready = ((event.events & EPOLLIN) != 0 ? CURL_CSELECT_IN : 0) |
+                                           ((event.events & EPOLLOUT) != 0 ? CURL_CSELECT_OUT : 0);
+                         int running = 0;
+                         curl_multi_socket_action(self->multi.get(), event.data.fd, ready,
+                                                  &running);
+                       }
+                       self->after_step();
+                       if (!self->closed) self->wait_for_sockets();
+                     });
+}
 
 void CurlTransport::State::submit(Owned transfer) {
   if (closed || transfer->closed()) return;
   if (transfer->is_stream()) return start(std::move(transfer));
-  if (on_their_way.size() + waiting.size() >= kApiRequestsInFlightMax) {
+  if (in_flight.size() + waiting.size() >= kApiRequestsInFlightMax) {
     return transfer->finish(
-        never_sent(fmt::format("more than {} requests are on their way", kApiRequestsInFlightMax)));
+        never_sent(fmt::format("more than {} requests are in flight", kApiRequestsInFlightMax)));
   }
-  enqueue(std::move(transfer));
-  start_waiting();
-}
-
-void CurlTransport::State::enqueue(Owned transfer) {
-  const Duration asked = transfer->request().timeout;
-  const Duration timeout = asked > Duration(0) ? asked : Duration(kApiRequestTimeout);
+  const Duration requested = transfer->request().timeout;
+  const Duration timeout = requested > Duration(0) ? requested : Duration(kApiRequestTimeout);
   waiting.push_back({std::move(transfer), executor.now() + timeout});
-  if (on_their_way.size() - streams.size() < kApiConnectionsMax) return;
+  if (in_flight.size() - streams.size() < kApiConnectionsMax) return start_waiting();
   executor.after(timeout, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->expire_waiting();
   });
@@ -100,7 +202,7 @@ void CurlTransport::State::expire_waiting() {
 }
 
 void CurlTransport::State::start_waiting() {
-  while (!waiting.empty() && on_their_way.size() - streams.size() < kApiConnectionsMax) {
+  while (!waiting.empty() && in_flight.size() - streams.size() < kApiConnectionsMax) {
     Waiting next = std::move(waiting.front());
     waiting.pop_front();
     next.transfer->shorten_timeout(std::max(next.deadline - executor.now(), Duration(1)));
@@ -112,69 +214,60 @@ void CurlTransport::State::start(Owned transfer) {
   transfer->prepare(config, endpoint, token.token(executor.now()));
   CURL* easy = transfer->easy();
   if (transfer->is_stream()) streams.push_back(transfer.get());
-  on_their_way.emplace(easy, std::move(transfer));
-  loop->add(easy);
+  in_flight.emplace(easy, std::move(transfer));
+  curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &State::on_open_socket);
+  curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, this);
+  const CURLMcode code = curl_multi_add_handle(multi.get(), easy);
+  MGPU_CHECK(code == CURLM_OK, "a transfer is added once, and not from inside libcurl");
 }
 
+// Called after libcurl has made progress, never from inside it.
 void CurlTransport::State::after_step() {
-  if (!deliver_streams()) return;
-  while (const auto done = loop->next_done()) {
-    complete(*done);
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    (void)streams[i]->deliver_lines(false);
+    if (closed) return;
+  }
+  int left = 0;
+  while (const CURLMsg* message = curl_multi_info_read(multi.get(), &left)) {
+    if (message->msg == CURLMSG_DONE) complete(message->easy_handle, message->data.result);
     if (closed) return;
   }
   start_waiting();
 }
 
-// False: the transport is gone.
-bool CurlTransport::State::deliver_streams() {
-  for (std::size_t i = 0; i < streams.size(); ++i) {
-    (void)streams[i]->deliver_lines(false);
-    if (closed) return false;
-  }
-  return true;
-}
-
-void CurlTransport::State::complete(CurlLoop::Done done) {
+void CurlTransport::State::complete(CURL* easy, CURLcode code) {
   const auto self = shared_from_this();
-  Owned transfer = take(done.transfer);
+  Owned transfer = take(easy);
   if (!transfer) return;
-  if (done.code == CURLE_OK && !transfer->deliver_lines(true)) return;
-  Response response = transfer->response(done.code);
-  if (worth_another_try(*transfer, response)) return start(std::move(transfer));
+  if (code == CURLE_OK && !transfer->deliver_lines(true)) return;
+  Response response = transfer->response(code);
+  // A 401 has changed nothing, whatever the method. It is sent again with a new token, and not a
+  // third time, since the token is the same one then.
+  const bool again = response.status == kUnauthorized && !transfer->token().empty() &&
+                     token.replaced(transfer->token(), executor.now());
+  if (again) return start(std::move(transfer));
   transfer->finish(std::move(response));
 }
 
-// A 401 has changed nothing, whatever the method. With a new token it is asked again, and not a
-// third time, since then the token is no longer another one.
-bool CurlTransport::State::worth_another_try(const CurlTransfer& transfer,
-                                             const Response& response) {
-  return response.status == kUnauthorized && !transfer.token().empty() &&
-         token.replaced(transfer.token(), executor.now());
-}
-
-void CurlTransport::State::forget_closed_streams() {
-  const std::vector<CurlTransfer*> all = streams;
-  for (const CurlTransfer* stream : all) {
-    if (stream->closed()) take(stream->easy());
-  }
-}
-
-// Out of libcurl's hands; none where it is not known.
+// Removes the transfer from libcurl; null where it is unknown.
 CurlTransport::State::Owned CurlTransport::State::take(CURL* easy) {
-  const auto found = on_their_way.find(easy);
-  if (found == on_their_way.end()) return nullptr;
+  const auto found = in_flight.find(easy);
+  if (found == in_flight.end()) return nullptr;
   Owned transfer = std::move(found->second);
-  on_their_way.erase(found);
+  in_flight.erase(found);
   std::erase(streams, transfer.get());
-  loop->remove(easy);
+  const CURLMcode code = curl_multi_remove_handle(multi.get(), easy);
+  MGPU_CHECK(code == CURLM_OK, "a transfer is not removed from inside libcurl");
   return transfer;
 }
 
 void CurlTransport::State::close() {
   closed = true;
-  while (!on_their_way.empty()) take(on_their_way.begin()->first)->abandon();
+  while (!in_flight.empty()) take(in_flight.begin()->first)->abandon();
   waiting.clear();
-  loop.reset();
+  multi.reset();
+  sockets.close();
+  executor.cancel(timer);
 }
 
 namespace {
@@ -210,9 +303,7 @@ Result<std::unique_ptr<CurlTransport>> CurlTransport::create(Config config,
   auto token = TokenSource::create(config, executor.now());
   if (!token) return token.error();
   auto state = std::make_shared<State>(std::move(config), *endpoint, std::move(*token), executor);
-  state->loop = std::make_shared<CurlLoop>(executor, [weak = state->weak_from_this()] {
-    if (const auto self = weak.lock(); self && !self->closed) self->after_step();
-  });
+  state->wait_for_sockets();
   return std::unique_ptr<CurlTransport>(new CurlTransport(std::move(state)));
 }
 
@@ -237,7 +328,12 @@ std::unique_ptr<Stream> CurlTransport::stream(Request request, StreamHandlers ha
     const auto state = weak.lock();
     if (!state) return;
     state->executor.post([weak] {
-      if (const auto self = weak.lock(); self && !self->closed) self->forget_closed_streams();
+      const auto self = weak.lock();
+      if (!self || self->closed) return;
+      const std::vector<CurlTransfer*> all = self->streams;
+      for (const CurlTransfer* stream : all) {
+        if (stream->closed()) self->take(stream->easy());
+      }
     });
   });
 }

@@ -1,13 +1,13 @@
 // Transport over HTTP(S) with libcurl: its multi interface, driven by one AsioExecutor thread. The
 // files curl_*.cc here are the only home of libcurl.
 //
-//   send ---> waiting its turn ---> on its way ---> done
-//                                      ^   |
-//                                      +---+ 401, and the token file has another token: once more
+//   send ---> waiting ---> in flight ---> done
+//                             ^   |
+//                             +---+ 401, and the token file has another token: once more
 //
-// At most kApiConnectionsMax requests are on their way, watches not counted. Redirects are
-// not followed. A request on a kept connection that the server closed before any byte of an answer
-// is sent again by libcurl.
+// At most kApiConnectionsMax requests are in flight, watches not counted. Redirects are not
+// followed. A request on a kept connection that the server closed before any byte of an answer is
+// sent again by libcurl.
 #pragma once
 
 #include <memory>

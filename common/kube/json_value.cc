@@ -17,10 +17,10 @@ namespace ondemand = simdjson::ondemand;
 using Kind = JsonValue::Kind;
 
 struct JsonValue::Place {
-  ondemand::value value{};                   // not of the root
-  std::optional<ondemand::object> object{};  // of the root, and where its text was taken
+  ondemand::value value{};                   // unused for the root
+  std::optional<ondemand::object> object{};  // of the root, and after object_text()
   std::string* problem = nullptr;
-  const Place* parent = nullptr;  // none: the root
+  const Place* parent = nullptr;  // null: this is the root
   std::string_view name{};        // of a member
   std::size_t index = 0;          // of an element
   bool element = false;
@@ -31,15 +31,16 @@ struct JsonValue::Place {
 
   void note(std::string_view expected);
   void fail(simdjson::error_code code);
-  // The object or array, to be walked; none, and a problem, where it is none.
+  // True for a value of this kind. A value of another kind but null is a problem.
+  bool is(Kind wanted, std::string_view expected);
+  // None where the value is not an object, which is a problem but for null.
   std::optional<ondemand::object> open_object();
-  std::optional<ondemand::array> open_array();
 };
 
 namespace {
 
-// simdjson keeps buffers of some six times the text. One parser a thread is kept for the next text,
-// unless its text was unusually large.
+// A parser's buffers are about six times as large as the text. Each thread keeps one parser for the
+// next text, unless the last text was unusually large.
 class LentParser {
  public:
   LentParser() : parser_(std::move(spare())) {
@@ -58,7 +59,7 @@ class LentParser {
   std::unique_ptr<ondemand::parser> parser_;
 };
 
-std::string_view without_space_behind(std::string_view text) {
+std::string_view without_trailing_blanks(std::string_view text) {
   const std::size_t last = text.find_last_not_of(" \t\r\n");
   return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
 }
@@ -79,7 +80,7 @@ void replace_bad(simdjson::padded_string& text) {
 
 }  // namespace
 
-// --- where a value is, and what is wrong with it -------------------------------------------------
+// --- path and problem of a value -----------------------------------------------------------------
 
 std::string JsonValue::Place::path() const {
   if (parent == nullptr) return "";
@@ -102,7 +103,7 @@ Kind JsonValue::Place::kind() {
       return Kind::kString;
     case Type::number:
       return Kind::kNumber;
-    // simdjson tells these two by their first letter.
+    // simdjson derives these two from the first letter alone.
     case Type::boolean:
       return value.get_bool().error() ? Kind::kBroken : Kind::kBoolean;
     case Type::null:
@@ -116,7 +117,7 @@ std::string JsonValue::Place::described() {
   const Kind kind = this->kind();
   if (kind == Kind::kObject) return "object";
   if (kind == Kind::kArray) return "array";
-  const std::string_view token = without_space_behind(value.raw_json_token());
+  const std::string_view token = without_trailing_blanks(value.raw_json_token());
   std::string_view text;
   if (kind == Kind::kString) {
     return "string " + in_quotes(value.get_string().get(text) ? token : text);
@@ -139,22 +140,17 @@ void JsonValue::Place::fail(simdjson::error_code code) {
   *problem = not_json(code) + (at.empty() ? "" : ", at " + at);
 }
 
-std::optional<ondemand::object> JsonValue::Place::open_object() {
-  if (object) return object;
+bool JsonValue::Place::is(Kind wanted, std::string_view expected) {
   const Kind found = kind();
-  if (found != Kind::kObject && found != Kind::kNull) note("an object");
-  if (found != Kind::kObject) return std::nullopt;
-  ondemand::object opened;
-  if (const auto code = value.get_object().get(opened)) return fail(code), std::nullopt;
-  return opened;
+  if (found != wanted && found != Kind::kNull) note(expected);
+  return found == wanted;
 }
 
-std::optional<ondemand::array> JsonValue::Place::open_array() {
-  const Kind found = kind();
-  if (found != Kind::kArray && found != Kind::kNull) note("an array");
-  if (found != Kind::kArray) return std::nullopt;
-  ondemand::array opened;
-  if (const auto code = value.get_array().get(opened)) return fail(code), std::nullopt;
+std::optional<ondemand::object> JsonValue::Place::open_object() {
+  if (object) return object;
+  if (!is(Kind::kObject, "an object")) return std::nullopt;
+  ondemand::object opened;
+  if (const auto code = value.get_object().get(opened)) return fail(code), std::nullopt;
   return opened;
 }
 
@@ -165,9 +161,7 @@ Kind JsonValue::kind() const {
 }
 
 std::string JsonValue::text() {
-  const Kind found = kind();
-  if (found != Kind::kString && found != Kind::kNull) place_.note("a string");
-  if (found != Kind::kString) return {};
+  if (!place_.is(Kind::kString, "a string")) return {};
   std::string_view text;
   if (const auto code = place_.value.get_string().get(text)) place_.fail(code);
   return std::string(text);
@@ -184,20 +178,10 @@ std::int32_t JsonValue::int32() {
 }
 
 bool JsonValue::boolean() {
-  const Kind found = kind();
-  if (found != Kind::kBoolean && found != Kind::kNull) place_.note("true or false");
-  if (found != Kind::kBoolean) return false;
+  if (!place_.is(Kind::kBoolean, "true or false")) return false;
   bool truth = false;
   if (const auto code = place_.value.get_bool().get(truth)) place_.fail(code);
   return truth;
-}
-
-StringMap JsonValue::texts() {
-  return map(false);
-}
-
-StringMap JsonValue::quantities() {
-  return map(true);
 }
 
 StringMap JsonValue::map(bool numbers) {
@@ -238,7 +222,7 @@ std::string JsonValue::object_text() {
   if (const auto code = object->raw_json().get(text)) return place_.fail(code), std::string();
   if (const auto code = object->reset().error()) return place_.fail(code), std::string();
   place_.object = object;
-  return std::string(without_space_behind(text));
+  return std::string(without_trailing_blanks(text));
 }
 
 void JsonValue::members(const std::function<void(std::string_view name, JsonValue& value)>& visit) {
@@ -254,10 +238,11 @@ void JsonValue::members(const std::function<void(std::string_view name, JsonValu
 }
 
 void JsonValue::elements(const std::function<void(JsonValue& value)>& visit) {
-  auto array = place_.open_array();
-  if (!array) return;
+  if (!place_.is(Kind::kArray, "an array")) return;
+  ondemand::array array;
+  if (const auto code = place_.value.get_array().get(array)) return place_.fail(code);
   std::size_t index = 0;
-  for (auto element : *array) {
+  for (auto element : array) {
     Place at{.problem = place_.problem, .parent = &place_, .index = index++, .element = true};
     if (const auto code = element.get(at.value)) return place_.fail(code);
     JsonValue value(at);
@@ -273,15 +258,7 @@ void JsonValue::read(std::initializer_list<JsonField> fields) {
   });
 }
 
-std::string JsonValue::apart(const std::function<void(JsonValue& value)>& read) {
-  std::string problem;
-  std::string* const outer = std::exchange(place_.problem, &problem);
-  read(*this);
-  place_.problem = outer;
-  return problem;
-}
-
-// --- the whole -----------------------------------------------------------------------------------
+// --- the whole text ------------------------------------------------------------------------------
 
 Result<void> read_json(std::string_view json, const std::function<void(JsonValue& root)>& read,
                        bool replace_bad_bytes) {

@@ -1,5 +1,6 @@
-// JSON from outside, read front to back by simdjson On-Demand: what no reader asks for is skipped
-// unread, so neither depth nor an odd number in it makes an object unreadable. Pure; any thread.
+// Reads JSON from front to back with simdjson On-Demand. Members that no reader names are skipped
+// without being parsed, so that neither their depth nor their values make an object unreadable.
+// Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +19,11 @@ namespace mgpu::kube {
 
 struct JsonField;
 
-// A value of a JSON text and its path. It is there while the function that was given it runs.
+// A value of a JSON text, with its path. It is valid while the function that gets it runs.
 //
-// Null reads as empty. A value of another type than asked for also does, and is noted as a problem:
-// a sentence with its path, for example "spec.priority must be a 32-bit integer, is string \"a\"".
-// The first problem stays.
+// Null reads as empty. A value of a wrong type also does, and is a problem: a sentence with its
+// path, for example "spec.priority must be a 32-bit integer, is string \"a\"". The first problem is
+// kept.
 class JsonValue {
  public:
   enum class Kind { kBroken, kNull, kBoolean, kNumber, kString, kArray, kObject };
@@ -33,22 +34,22 @@ class JsonValue {
   std::int32_t int32();
   bool boolean();
   // The members of an object of strings.
-  StringMap texts();
-  // The same; a whole number stands for its digits, as in Kubernetes' own reader of quantities.
-  StringMap quantities();
+  StringMap texts() { return map(false); }
+  // The same; a whole number is read as its digits, as in Kubernetes' own reader of quantities.
+  StringMap quantities() { return map(true); }
   // The elements of an array of strings.
   std::vector<std::string> text_list();
-  // An object as it is written. It may be read afterwards. A null is no object.
+  // The text of an object, which may be read afterwards. Null is a wrong type.
   std::string object_text();
 
-  // Members and elements come in the order of the text. Of members of one name the last counts, as
-  // in Go: a reader replaces what it had.
+  // Members and elements are visited in the order of the text. The last one of several members with
+  // the same name counts, as in Go: a reader replaces the earlier value.
   void members(const std::function<void(std::string_view name, JsonValue& value)>& visit);
   void elements(const std::function<void(JsonValue& value)>& visit);
 
   // Reads the members of an object that `fields` name, and skips the others.
   void read(std::initializer_list<JsonField> fields);
-  // What `read_one` makes of each element of an array of objects.
+  // The results of `read_one` for the elements of an array of objects.
   template <class Read>
   auto list(const Read& read_one) {
     std::vector<std::invoke_result_t<Read, JsonValue&>> all;
@@ -57,8 +58,6 @@ class JsonValue {
     });
     return all;
   }
-  // Calls `read` with this value; returns the problem in it, which stays out of the text's own.
-  std::string apart(const std::function<void(JsonValue& value)>& read);
 
  private:
   struct Place;  // in the text
@@ -74,28 +73,28 @@ class JsonValue {
   Place& place_;
 };
 
-// A member and where it is read to: what was there is replaced.
+// The name of a member and the variable that gets its value, or the function that reads it.
 struct JsonField {
-  JsonField(std::string_view its_name, std::string& to)
-      : name(its_name), read([&to](JsonValue& value) { to = value.text(); }) {}
-  JsonField(std::string_view its_name, std::int32_t& to)
-      : name(its_name), read([&to](JsonValue& value) { to = value.int32(); }) {}
-  JsonField(std::string_view its_name, bool& to)
-      : name(its_name), read([&to](JsonValue& value) { to = value.boolean(); }) {}
-  JsonField(std::string_view its_name, StringMap& to)
-      : name(its_name), read([&to](JsonValue& value) { to = value.texts(); }) {}
-  JsonField(std::string_view its_name, std::vector<std::string>& to)
-      : name(its_name), read([&to](JsonValue& value) { to = value.text_list(); }) {}
-  JsonField(std::string_view its_name, std::function<void(JsonValue& value)> its_read)
-      : name(its_name), read(std::move(its_read)) {}
+  JsonField(std::string_view field, std::string& to)
+      : name(field), read([&to](JsonValue& value) { to = value.text(); }) {}
+  JsonField(std::string_view field, std::int32_t& to)
+      : name(field), read([&to](JsonValue& value) { to = value.int32(); }) {}
+  JsonField(std::string_view field, bool& to)
+      : name(field), read([&to](JsonValue& value) { to = value.boolean(); }) {}
+  JsonField(std::string_view field, StringMap& to)
+      : name(field), read([&to](JsonValue& value) { to = value.texts(); }) {}
+  JsonField(std::string_view field, std::vector<std::string>& to)
+      : name(field), read([&to](JsonValue& value) { to = value.text_list(); }) {}
+  JsonField(std::string_view field, std::function<void(JsonValue& value)> read_value)
+      : name(field), read(std::move(read_value)) {}
 
   std::string_view name;
   std::function<void(JsonValue& value)> read;
 };
 
-// Reads the object that `json` is. Errors: the text is not JSON, as far as it was read; it is no
-// object; the first problem of its values. With `replace_bad_bytes`, bytes that are no UTF-8 read
-// as '?', which nobody can tell apart from the server's own U+FFFD; otherwise they are an error.
+// Reads `json`, which must be an object. Errors: the text is not JSON, as far as it was read; it is
+// not an object; the first problem of its values. With `replace_bad_bytes`, bytes that are not
+// UTF-8 are read as '?'; otherwise they are an error.
 Result<void> read_json(std::string_view json, const std::function<void(JsonValue& root)>& read,
                        bool replace_bad_bytes = false);
 

@@ -14,8 +14,8 @@
 namespace mgpu::kube {
 namespace {
 
-// Reads members of a YAML map. Absent and null ones are empty; the first one of a wrong kind is
-// noted in `problem`. No value is ever quoted: some are secrets.
+// Reads members of a YAML map. Absent and null members are empty; the first one of a wrong type is
+// recorded in `problem`. No value is quoted, since some are secrets.
 class YamlCursor {
  public:
   YamlCursor(YAML::Node node, std::string path, std::string& problem)
@@ -47,7 +47,7 @@ class YamlCursor {
     return {found, place(name), problem_};
   }
 
-  // The map `member` inside the one entry of the list `name` that is called `wanted`.
+  // The map `member` in the entry of the list `name` whose name is `wanted`.
   std::optional<YamlCursor> entry(const std::string& name, const std::string& wanted,
                                   const std::string& member) const {
     const YAML::Node list = find(name);
@@ -67,7 +67,7 @@ class YamlCursor {
   }
 
  private:
-  // Undefined where there is none.
+  // Undefined where the member is absent or null.
   YAML::Node find(const std::string& name) const {
     if (!node_.IsDefined() || !node_.IsMap()) return YAML::Node(YAML::NodeType::Undefined);
     const YAML::Node found = node_[name];
@@ -83,7 +83,7 @@ class YamlCursor {
   std::string& problem_;
 };
 
-std::string beside(const std::filesystem::path& kubeconfig, const std::string& path) {
+std::string resolved(const std::filesystem::path& kubeconfig, const std::string& path) {
   return path.empty() ? path : (kubeconfig.parent_path() / path).lexically_normal().string();
 }
 
@@ -92,7 +92,7 @@ PemSource read_pem(const YamlCursor& from, const std::string& name,
                    const std::filesystem::path& kubeconfig) {
   const std::string encoded = from.text(name + "-data");
   PemSource source;
-  source.file = beside(kubeconfig, from.text(name));
+  source.file = resolved(kubeconfig, from.text(name));
   if (encoded.empty()) return source;
   if (!source.file.empty()) {
     from.note(fmt::format("{0} has both {1} and {1}-data, and must have one", from.path(), name));
@@ -119,8 +119,8 @@ void read_cluster(const YamlCursor& from, const std::filesystem::path& kubeconfi
   config.proxy_url = from.text("proxy-url");
 }
 
-// What would make us someone else than the file says must not be passed over.
-void refuse_what_is_not_supported(const YamlCursor& from) {
+// Without these the client would act as another user than the file says.
+void refuse_unsupported(const YamlCursor& from) {
   for (const char* name : {"exec", "auth-provider", "as", "as-uid", "as-groups", "as-user-extra"}) {
     if (!from.has(name)) continue;
     from.note(
@@ -131,14 +131,14 @@ void refuse_what_is_not_supported(const YamlCursor& from) {
 }
 
 void read_user(const YamlCursor& from, const std::filesystem::path& kubeconfig, Config& config) {
-  refuse_what_is_not_supported(from);
+  refuse_unsupported(from);
   config.client_certificate = read_pem(from, "client-certificate", kubeconfig);
   config.client_key = read_pem(from, "client-key", kubeconfig);
   if (config.client_certificate.empty() != config.client_key.empty()) {
     from.note(from.path() + " must have both a client certificate and a client key, or neither");
   }
   config.token = from.text("token");
-  config.token_file = beside(kubeconfig, from.text("tokenFile"));
+  config.token_file = resolved(kubeconfig, from.text("tokenFile"));
   config.username = from.text("username");
   config.password = from.text("password");
   if (config.username.empty() && !config.password.empty()) {
@@ -150,9 +150,9 @@ void read_user(const YamlCursor& from, const std::filesystem::path& kubeconfig, 
 }
 
 void read_entry(const YamlCursor& root, const std::filesystem::path& kubeconfig,
-                const std::string& asked, Config& config) {
-  const std::string context = asked.empty() ? root.text("current-context") : asked;
-  if (context.empty()) return root.note("current-context is not set, and no context was asked for");
+                const std::string& requested, Config& config) {
+  const std::string context = requested.empty() ? root.text("current-context") : requested;
+  if (context.empty()) return root.note("current-context is not set, and no context was given");
   const auto at = root.entry("contexts", context, "context");
   if (!at) return root.note("contexts has no entry named " + in_quotes(context));
   const std::string cluster_name = at->text("cluster");

@@ -23,8 +23,7 @@ Metadata read_metadata(JsonValue& from) {
              {"resourceVersion", metadata.resource_version},
              {"annotations", metadata.annotations},
              {"labels", metadata.labels},
-             {"deletionTimestamp", deletion},
-             {"creationTimestamp", metadata.creation_timestamp}});
+             {"deletionTimestamp", deletion}});
   metadata.being_deleted = !deletion.empty();
   return metadata;
 }
@@ -79,7 +78,6 @@ void read_pod_status(JsonValue& from, Pod& pod) {
   std::vector<ContainerStatus> apps;
   from.read({{"phase", pod.phase},
              {"startTime", pod.start_time},
-             {"nominatedNodeName", pod.nominated_node},
              container_statuses("initContainerStatuses", init),
              container_statuses("containerStatuses", apps)});
   std::ranges::move(apps, std::back_inserter(init));
@@ -129,7 +127,7 @@ Result<WatchLine::Kind> read_kind(std::string_view type) {
                            in_quotes(type)));
 }
 
-// kube-apiserver hands out managedFields as they came, bytes that are no UTF-8 among them. They
+// kube-apiserver returns managedFields exactly as a client sent them, which need not be UTF-8. They
 // must not make a page unreadable.
 constexpr bool kReplaceBadBytes = true;
 
@@ -144,7 +142,7 @@ std::string first_text(std::string_view text, std::string_view name) {
   return std::string(text.substr(0, std::min(end, kQuotedValueMax)));
 }
 
-// What follows `"metadata":{`; empty where it is not at the beginning.
+// The text from `"metadata":{` on; empty where this is not near the beginning.
 std::string_view metadata_at_beginning(std::string_view text) {
   const std::string_view beginning = text.substr(0, kWatchLineBytesKept);
   const std::size_t metadata = beginning.find("\"metadata\":{");
@@ -217,7 +215,7 @@ Result<ListPage> read_list_page(std::string_view json) {
       },
       kReplaceBadBytes);
   if (!read) return read.error();
-  // Without this check any JSON object would pass for an empty list, which deletes everything.
+  // Without this check any JSON object would be read as an empty list, which deletes everything.
   if (page.resource_version.empty()) {
     return error("metadata.resourceVersion of the list is missing");
   }
@@ -261,8 +259,8 @@ std::optional<LineBeginning> read_line_beginning(std::string_view line) {
 std::string name_of_object(std::string_view json) {
   const std::string_view fields = metadata_at_beginning(json);
   const std::string name = first_text(fields, "name");
-  const std::string space = first_text(fields, "namespace");
-  return json_escaped(name.empty() || space.empty() ? name : space + "/" + name);
+  const std::string name_space = first_text(fields, "namespace");
+  return json_escaped(name.empty() || name_space.empty() ? name : name_space + "/" + name);
 }
 
 Status read_status(std::string_view json) {
@@ -271,6 +269,19 @@ Status read_status(std::string_view json) {
     root.read({{"code", status.code}, {"reason", status.reason}, {"message", status.message}});
   });
   return read ? status : Status{};
+}
+
+std::string answer_text(const Response& response) {
+  if (response.failure) return response.failure->message;
+  const Status status = read_status(response.body);
+  std::string text = fmt::format("HTTP {}", response.status);
+  if (!status.reason.empty()) text += " " + json_escaped(cut_text(status.reason, 100));
+  if (!status.message.empty()) {
+    text += ": " + json_escaped(cut_text(status.message, kStatusMessageShown));
+  } else if (!response.body.empty() && status.reason.empty()) {
+    text += ": " + in_quotes(response.body);
+  }
+  return text;
 }
 
 }  // namespace mgpu::kube

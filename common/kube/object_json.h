@@ -1,7 +1,5 @@
-// Kubernetes JSON -> objects.h. Readers are forgiving where the API server is authoritative
-// (absent members are empty) and strict where a wrong type would be a guess.
-//
-// Only what is read is looked at: nothing else in an object makes it unreadable. Pure; any thread.
+// Reads the JSON of the API server into objects.h. Absent members are empty; a member of a wrong
+// type is an error. Members that are not read never make an object unreadable. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +10,7 @@
 
 #include "common/base/result.h"
 #include "common/kube/objects.h"
+#include "common/kube/transport.h"
 
 namespace mgpu::kube {
 
@@ -38,14 +37,14 @@ struct WatchLine {
 };
 Result<WatchLine> read_watch_line(std::string_view json);
 
-// What the beginning of a watch line tells of its object, where the line cannot be read as a whole:
+// The object of a watch line that cannot be read as a whole, from the beginning of the line:
 // kube-apiserver writes kind, apiVersion and metadata first, and in metadata name, namespace and
 // resourceVersion before everything that a user can make long (apimachinery meta/v1 types.go).
 struct LineBeginning {
   std::string name;  // "namespace/name", or "name"
   std::string resource_version;
 };
-// None: it does not begin so.
+// None: the beginning has no name or no version.
 std::optional<LineBeginning> read_line_beginning(std::string_view line);
 // The same name, of an object that cannot be read; empty where its beginning does not have it.
 std::string name_of_object(std::string_view json);
@@ -57,5 +56,9 @@ struct Status {
   std::string message;
 };
 Status read_status(std::string_view json);
+
+// An answer that is not a success, as the end of an error sentence: "HTTP 409 Conflict: the
+// server's own message", or the transport's message where there was no answer.
+std::string answer_text(const Response& response);
 
 }  // namespace mgpu::kube

@@ -7,7 +7,7 @@ namespace {
 
 // kubernetes apimachinery pkg/labels/selector.go, Requirement.Matches: an absent key satisfies
 // NotIn.
-bool holds(const LabelRequirement& term, const StringMap& labels) {
+bool is_true(const LabelRequirement& term, const StringMap& labels) {
   const auto label = labels.find(term.key);
   const bool present = label != labels.end();
   const auto listed = [&] {
@@ -29,7 +29,7 @@ bool matches(const LabelSelector& selector, const StringMap& labels) {
   };
   return std::ranges::all_of(selector.match_labels, equal) &&
          std::ranges::all_of(selector.match_expressions,
-                             [&](const LabelRequirement& term) { return holds(term, labels); });
+                             [&](const LabelRequirement& term) { return is_true(term, labels); });
 }
 
 }  // namespace mgpu::kube

@@ -1,5 +1,5 @@
-// Pods, nodes and the rest, reduced to the fields that mgpu reads. Plain values without any JSON,
-// so that pure code may use them; object_json.h reads them from the wire.
+// Pods, nodes and disruption budgets with the fields that mgpu reads. They are plain values, so
+// that pure code may use them; object_json.h reads them from JSON.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,7 @@ struct Metadata {
   std::string resource_version;  // opaque: compare for equality only
   StringMap annotations;
   StringMap labels;
-  bool being_deleted = false;      // deletionTimestamp is set
-  std::string creation_timestamp;  // RFC 3339, UTC: order as text is order in time
+  bool being_deleted = false;  // deletionTimestamp is set
 };
 
 struct Container {
@@ -33,7 +32,7 @@ struct Container {
   bool restart_always = false;
 };
 
-// Of a container that the runtime has made; ids change with every restart.
+// A container that the runtime has created. The id changes with every restart.
 struct ContainerStatus {
   std::string name;
   std::string id;  // "containerd://<64 hexadecimal digits>"; empty before the first start
@@ -43,19 +42,18 @@ struct Pod {
   Metadata metadata;
   std::vector<Container> init_containers;  // spec order
   std::vector<Container> containers;       // spec order
-  StringMap overhead;                      // what its runtime class adds (spec.overhead)
+  StringMap overhead;                      // spec.overhead, from the runtime class
   std::string node_name;                   // empty until bound
   std::string scheduler_name;
   std::int32_t priority = 0;
-  std::string phase;           // Pending, Running, Succeeded, Failed, Unknown
-  std::string start_time;      // status.startTime, RFC 3339; may be empty
-  std::string nominated_node;  // status.nominatedNodeName
+  std::string phase;       // Pending, Running, Succeeded, Failed, Unknown
+  std::string start_time;  // status.startTime, RFC 3339; may be empty
   // status.initContainerStatuses, then status.containerStatuses.
   std::vector<ContainerStatus> container_statuses;
 
   PodRef ref() const { return {metadata.name_space, metadata.name}; }
   PodUid uid() const { return PodUid(metadata.uid); }
-  // Succeeded or Failed: nothing of it runs or will run again.
+  // Succeeded or Failed: no container runs or will run again.
   bool finished() const { return phase == "Succeeded" || phase == "Failed"; }
 };
 
@@ -89,11 +87,11 @@ struct LabelSelector {
 
 struct PodDisruptionBudget {
   Metadata metadata;
-  std::optional<LabelSelector> selector;  // none: selects no pod; empty: every pod of the namespace
+  std::optional<LabelSelector> selector;  // none: no pod; empty: every pod of the namespace
   std::int32_t disruptions_allowed = 0;
 };
 
-// True when every term holds for `labels`. An unknown operator holds for nothing.
+// True when every term is true for `labels`. A term with an unknown operator is false.
 bool matches(const LabelSelector& selector, const StringMap& labels);
 
 }  // namespace mgpu::kube

@@ -1,5 +1,4 @@
-#include "common/kube/pem.h"
-
+// check_credentials of config.h.
 #include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -10,6 +9,7 @@
 #include "common/base/files.h"
 #include "common/base/limits.h"
 #include "common/base/text.h"
+#include "common/kube/config.h"
 
 namespace mgpu::kube {
 namespace {
@@ -26,7 +26,7 @@ Bio memory(const std::string& text) {
   return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-// OpenSSL would ask at the terminal otherwise.
+// Otherwise OpenSSL prompts for the password on the terminal.
 int no_password(char*, int, int, void*) {
   return -1;
 }

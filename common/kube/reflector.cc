@@ -11,23 +11,24 @@
 
 namespace mgpu::kube {
 
-// Callbacks hold the state weakly, so that none runs once the reflector is gone, and carry the
-// turn they were made in: what an abandoned request or stream still says is ignored.
+// Callbacks hold the state weakly, so that none runs once the reflector is destroyed. They carry
+// the number of the turn in which they were created: what an abandoned request or stream still
+// reports is ignored.
 struct Reflector::State : std::enable_shared_from_this<State> {
-  State(std::string its_name, Resource resource, Transport& its_transport, OnEvent its_on_event,
-        ReflectorHandlers its)
-      : name(std::move(its_name)),
-        transport(its_transport),
-        handlers(std::move(its)),
-        on_event(std::move(its_on_event)),
+  State(std::string the_name, Resource resource, Transport& the_transport, OnEvent the_on_event,
+        ReflectorHandlers the_handlers)
+      : name(std::move(the_name)),
+        transport(the_transport),
+        handlers(std::move(the_handlers)),
+        on_event(std::move(the_on_event)),
         watcher(std::move(resource)),
-        heard_at(executor().now()) {}
+        server_seen_at(executor().now()) {}
 
   Executor& executor() const { return transport.executor(); }
   Instant now() const { return executor().now(); }
-  void hear() { heard_at.store(now()); }
+  double random() const { return executor().random(); }
 
-  // `call` as a task that does nothing when it comes too late.
+  // `call` as a callback that does nothing in a later turn or after the end.
   template <class... Args, class Call>
   auto in_this_turn(Call call) {
     return [weak = weak_from_this(), at = turn, call](const Args&... args) {
@@ -38,11 +39,9 @@ struct Reflector::State : std::enable_shared_from_this<State> {
     };
   }
 
-  void tell(const std::function<void(const std::string&)>& handler,
-            const std::string& sentence) const;
+  void report(const std::function<void(const std::string&)>& handler,
+              const std::string& sentence) const;
   void take(WatchStep step);
-  bool deliver(const WatchStep& step);
-  void act(WatchAction action);
   void next_turn();
   void send(Request request);
   void open(Request request);
@@ -61,53 +60,37 @@ struct Reflector::State : std::enable_shared_from_this<State> {
   std::unique_ptr<Stream> stream;
   Executor::TimerId timer = 0;
   std::uint64_t turn = 0;
-  Instant watch_heard_at{};
+  Instant stream_active_at{};
   bool closed = false;
 
   std::atomic<bool> synced = false;
-  std::atomic<Instant> heard_at;
+  std::atomic<Instant> server_seen_at;
 };
 
-void Reflector::State::take(WatchStep step) {
-  if (deliver(step) && step.action.kind != WatchAction::Kind::kNone) act(std::move(step.action));
-}
-
-void Reflector::State::tell(const std::function<void(const std::string&)>& handler,
-                            const std::string& sentence) const {
+void Reflector::State::report(const std::function<void(const std::string&)>& handler,
+                              const std::string& sentence) const {
   if (!closed && !sentence.empty() && handler) handler(name + ": " + sentence);
 }
 
-// False: a handler has closed the reflector.
-bool Reflector::State::deliver(const WatchStep& step) {
+// Delivers the events and takes the action, unless a handler closes the reflector.
+void Reflector::State::take(WatchStep step) {
   for (const WatchEvent& event : step.events) {
     const Taken taken = on_event(event);
-    tell(handlers.on_unreadable, taken.unreadable);
+    report(handlers.on_unreadable, taken.unreadable);
     if (taken.called && !closed && handlers.on_change) handlers.on_change();
-    if (closed) return false;
+    if (closed) return;
   }
   synced.store(watcher.synced());
-  tell(handlers.on_problem, step.problem);
-  tell(handlers.on_unreadable, step.unreadable);
-  return !closed;
-}
-
-void Reflector::State::act(WatchAction action) {
+  report(handlers.on_problem, step.problem);
+  report(handlers.on_unreadable, step.unreadable);
+  if (closed || step.action.kind == WatchAction::Kind::kNone) return;
   next_turn();
-  switch (action.kind) {
-    case WatchAction::Kind::kNone:
-      break;
-    case WatchAction::Kind::kList:
-      send(std::move(action.request));
-      break;
-    case WatchAction::Kind::kWatch:
-      open(std::move(action.request));
-      break;
-    case WatchAction::Kind::kWait:
-      timer = executor().after(
-          action.delay, in_this_turn([](State& self) {
-            self.take(self.watcher.on_waited(self.now(), self.executor().random()));
-          }));
-      break;
+  if (step.action.kind == WatchAction::Kind::kList) send(std::move(step.action.request));
+  if (step.action.kind == WatchAction::Kind::kWatch) open(std::move(step.action.request));
+  if (step.action.kind == WatchAction::Kind::kWait) {
+    timer = executor().after(step.action.delay, in_this_turn([](State& self) {
+                               self.take(self.watcher.on_waited(self.now(), self.random()));
+                             }));
   }
 }
 
@@ -121,36 +104,36 @@ void Reflector::State::next_turn() {
 void Reflector::State::send(Request request) {
   transport.send(std::move(request),
                  in_this_turn<Response>([](State& self, const Response& answer) {
-                   if (answer.ok()) self.hear();
-                   self.take(self.watcher.on_list(answer, self.now(), self.executor().random()));
+                   if (answer.ok()) self.server_seen_at.store(self.now());
+                   self.take(self.watcher.on_list(answer, self.now(), self.random()));
                  }));
 }
 
 void Reflector::State::open(Request request) {
-  const auto heard = [](State& self) {
-    self.hear();
-    self.watch_heard_at = self.now();
+  const auto mark_active = [](State& self) {
+    self.stream_active_at = self.now();
+    self.server_seen_at.store(self.now());
   };
   StreamHandlers stream_handlers;
-  stream_handlers.on_open = in_this_turn(heard);
+  stream_handlers.on_open = in_this_turn(mark_active);
   stream_handlers.on_line =
-      in_this_turn<std::string_view>([heard](State& self, std::string_view line) {
-        heard(self);
-        self.take(self.watcher.on_line(line, self.now(), self.executor().random()));
+      in_this_turn<std::string_view>([mark_active](State& self, std::string_view line) {
+        mark_active(self);
+        self.take(self.watcher.on_line(line, self.now(), self.random()));
       });
   stream_handlers.on_end = in_this_turn<Response>([](State& self, const Response& answer) {
-    if (answer.ok()) self.hear();
-    self.take(self.watcher.on_end(answer, self.now(), self.executor().random()));
+    if (answer.ok()) self.server_seen_at.store(self.now());
+    self.take(self.watcher.on_end(answer, self.now(), self.random()));
   });
-  watch_heard_at = now();
+  stream_active_at = now();
   stream = transport.stream(std::move(request), std::move(stream_handlers));
   check_silence();
 }
 
-// One timer at a time: lines move the deadline, not the timer.
+// There is one timer at a time: lines move the deadline, not the timer.
 void Reflector::State::check_silence() {
-  const Instant deadline = watch_heard_at + kWatchSilenceMax;
-  if (now() >= deadline) return take(watcher.on_silence(now(), executor().random()));
+  const Instant deadline = stream_active_at + kWatchSilenceMax;
+  if (now() >= deadline) return take(watcher.on_silence(now(), random()));
   timer =
       executor().after(deadline - now(), in_this_turn([](State& self) { self.check_silence(); }));
 }
@@ -171,8 +154,8 @@ Reflector::~Reflector() {
 }
 
 void Reflector::start() {
-  state_->executor().post(state_->in_this_turn(
-      [](State& self) { self.take(self.watcher.start(self.now(), self.executor().random())); }));
+  state_->executor().post(
+      state_->in_this_turn([](State& self) { self.take(self.watcher.start()); }));
 }
 
 bool Reflector::synced() const {
@@ -180,7 +163,7 @@ bool Reflector::synced() const {
 }
 
 Duration Reflector::silent_for() const {
-  return state_->now() - state_->heard_at.load();
+  return state_->now() - state_->server_seen_at.load();
 }
 
 std::string unreadable_object(std::string_view json, const Error& why) {

@@ -1,5 +1,5 @@
-// Keeps a consumer equal to a collection at the API server: a Watcher, driven over a Transport. The
-// consumer is given objects, not text.
+// Keeps a consumer up to date with a collection at the API server: it runs a Watcher over a
+// Transport and gives the consumer typed objects.
 #pragma once
 
 #include <functional>
@@ -16,27 +16,27 @@
 
 namespace mgpu::kube {
 
-// Takes a collection of T: an object, or what the consumer needs of one. The first call is
-// `relist`.
+// Gets a collection of T, which is an object or the part of one that the consumer needs. The first
+// call is `relist`.
 template <class T>
 struct Consumer {
   std::function<Result<T>(std::string_view json)> read;
-  std::function<void(T)> apply;   // it is new, or has changed
-  std::function<void(T)> remove;  // it was deleted; this is what it was last
+  std::function<void(T)> apply;   // the object is new, or has changed
+  std::function<void(T)> remove;  // the object was deleted; this is its last state
   // The whole collection. Objects that are not among these no longer exist, unless `complete` is
-  // false: one of them could not be read then, and what is missing may be that one.
+  // false: then at least one object could not be read, and a missing one may be that.
   std::function<void(std::vector<T> objects, bool complete)> relist;
 };
 
-// What came of an event.
+// The result of an event.
 struct Taken {
-  bool called = false;     // the consumer was
-  std::string unreadable;  // the object that cannot be read, and why: one sentence; mostly empty
+  bool called = false;     // the consumer was called
+  std::string unreadable;  // which object cannot be read, and why; usually empty
 };
 
-// Turns a watcher's events into calls of a consumer. A relist is gathered first: until it is
-// finished, the consumer sees nothing of it. An object that cannot be read is skipped. One thread
-// at a time.
+// Turns a watcher's events into calls of a consumer. The objects of a relist are collected first,
+// and the consumer gets all of them at its end. An object that cannot be read is skipped. Not
+// thread-safe.
 template <class T>
 class ObjectEvents {
  public:
@@ -52,9 +52,9 @@ class ObjectEvents {
 
 // Called on the transport's executor, one at a time, as the consumer is.
 struct ReflectorHandlers {
-  // One sentence when listing or watching failed (it goes on by itself), for the log.
+  // One sentence for the log when listing or watching failed. The reflector tries again by itself.
   std::function<void(const std::string&)> on_problem{};
-  // An object that cannot be read, and why: one sentence. It was skipped.
+  // One sentence: which object cannot be read, and why. It was skipped.
   std::function<void(const std::string&)> on_unreadable{};
   // After each call of the consumer.
   std::function<void()> on_change{};
@@ -68,14 +68,13 @@ class Reflector {
             ReflectorHandlers handlers)
       : Reflector(std::move(name), std::move(resource), transport, events_of(std::move(consumer)),
                   std::move(handlers)) {}
-  // Safe from any thread that is not the executor's own, while the executor runs: waits until no
-  // handler is running. On the executor itself: immediate.
+  // Any thread. On another thread than the executor's it waits until no handler is running.
   ~Reflector();
 
   void start();
   // A relist has been completed. Any thread.
   bool synced() const;
-  // Milliseconds since the server was last heard of (a page, a line, a bookmark). Any thread.
+  // The time since the server last sent a page, a line or a bookmark. Any thread.
   Duration silent_for() const;
 
  private:
@@ -94,7 +93,7 @@ class Reflector {
   std::shared_ptr<State> state_;
 };
 
-// The sentence of Taken.
+// The sentence for Taken::unreadable.
 std::string unreadable_object(std::string_view json, const Error& why);
 
 template <class T>

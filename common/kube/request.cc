@@ -4,15 +4,19 @@
 
 #include <boost/url/encode.hpp>
 #include <boost/url/rfc/unreserved_chars.hpp>
-
-#include "common/base/text.h"
+#include <nlohmann/json.hpp>
 
 namespace mgpu::kube {
 namespace {
 
-// No name can leave its segment.
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kJson = "application/json";
+constexpr const char* kMergePatch = "application/merge-patch+json";
+
+// A name never leaves its path segment.
 std::string percent_encoded(std::string_view text) {
-  // They would be taken for steps along the path.
+  // These two would change the path.
   if (text == ".") return "%2E";
   if (text == "..") return "%2E%2E";
   return boost::urls::encode(text, boost::urls::unreserved_chars);
@@ -28,89 +32,37 @@ std::string pod_path(const PodRef& pod) {
                      percent_encoded(pod.name));
 }
 
-std::string json_string(std::string_view text) {
-  return '"' + json_escaped(text) + '"';
-}
-
-std::string binding_json(const Binding& binding) {
-  std::string annotations;
-  for (const auto& [key, value] : binding.annotations) {
-    if (!annotations.empty()) annotations += ',';
-    annotations += json_string(key) + ':' + json_string(value);
-  }
-  return fmt::format(
-      R"({{"apiVersion":"v1","kind":"Binding","metadata":{{"name":{},"namespace":{},"uid":{},)"
-      R"("annotations":{{{}}}}},"target":{{"apiVersion":"v1","kind":"Node","name":{}}}}})",
-      json_string(binding.pod.name), json_string(binding.pod.name_space),
-      json_string(binding.uid.str()), annotations, json_string(binding.node.str()));
-}
-
-Request with_body(Method method, std::string target, std::string type, std::string body) {
-  Request request;
-  request.method = method;
-  request.target = std::move(target);
-  request.content_type = std::move(type);
-  request.body = std::move(body);
-  return request;
-}
-
 std::string node_path(const NodeName& node) {
   return "/api/v1/nodes/" + percent_encoded(node.str());
 }
 
-std::string storage_capacities_path(std::string_view space) {
+std::string storage_capacities_path(std::string_view name_space) {
   return fmt::format("/apis/storage.k8s.io/v1/namespaces/{}/csistoragecapacities",
-                     percent_encoded(space));
+                     percent_encoded(name_space));
 }
 
-std::string annotations_json(std::string_view key, std::string_view value) {
-  return fmt::format(R"("annotations":{{{}:{}}})", json_string(key), json_string(value));
-}
-
-std::string events_path(std::string_view space) {
-  return fmt::format("/api/v1/namespaces/{}/events", percent_encoded(space));
-}
-
-std::string condition_json(const NodeStatusChange& change) {
-  std::string json =
-      fmt::format(R"({{"type":{},"status":{},"reason":{},"message":{},"lastHeartbeatTime":{})",
-                  json_string(change.condition->type), json_string(change.condition->status),
-                  json_string(change.condition->reason), json_string(change.condition->message),
-                  json_string(change.heartbeat_time));
-  if (!change.transition_time.empty()) {
-    json += R"(,"lastTransitionTime":)" + json_string(change.transition_time);
-  }
-  return json + "}";
-}
-
-std::string status_json(const NodeStatusChange& change) {
-  std::string capacity;
-  for (const auto& [resource, amount] : change.capacity) {
-    if (!capacity.empty()) capacity += ',';
-    capacity += fmt::format(R"({}:"{}")", json_string(resource), amount);
-  }
-  std::string status;
-  if (!capacity.empty()) status = fmt::format(R"("capacity":{{{}}})", capacity);
-  if (change.condition) {
-    if (!status.empty()) status += ',';
-    status += fmt::format(R"("conditions":[{}])", condition_json(change));
-  }
-  return fmt::format(R"({{"status":{{{}}}}})", status);
-}
-
-std::string involved_json(const EventObject& event) {
-  std::string json =
-      fmt::format(R"({{"apiVersion":"v1","kind":{},"name":{})", json_string(event.involved_kind),
-                  json_string(event.involved_name));
-  if (!event.involved_space.empty()) json += R"(,"namespace":)" + json_string(event.involved_space);
-  if (!event.involved_uid.empty()) json += R"(,"uid":)" + json_string(event.involved_uid);
-  return json + "}";
+std::string events_path(std::string_view name_space) {
+  return fmt::format("/api/v1/namespaces/{}/events", percent_encoded(name_space));
 }
 
 Request get(std::string target) {
   Request request;
   request.target = std::move(target);
   return request;
+}
+
+// Bytes of `body` that are not UTF-8 become U+FFFD.
+Request with_body(Method method, std::string target, const char* type, const Json& body) {
+  Request request;
+  request.method = method;
+  request.target = std::move(target);
+  request.content_type = type;
+  request.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return request;
+}
+
+Json annotation_patch(std::string_view key, std::string_view value) {
+  return {{"metadata", {{"annotations", {{key, value}}}}}};
 }
 
 }  // namespace
@@ -156,72 +108,92 @@ Request get_node(const NodeName& node) {
   return get(node_path(node));
 }
 
-Request get_version() {
-  return get("/version");
-}
-
 Request bind(const Binding& binding) {
-  return with_body(Method::kPost, pod_path(binding.pod) + "/binding", "application/json",
-                   binding_json(binding));
+  return with_body(
+      Method::kPost, pod_path(binding.pod) + "/binding", kJson,
+      {{"apiVersion", "v1"},
+       {"kind", "Binding"},
+       {"metadata",
+        {{"name", binding.pod.name},
+         {"namespace", binding.pod.name_space},
+         {"uid", binding.uid.str()},
+         {"annotations", binding.annotations}}},
+       {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", binding.node.str()}}}});
 }
 
 Request create_storage_capacity(const StorageCapacity& capacity) {
-  return with_body(
-      Method::kPost, storage_capacities_path(capacity.name_space), "application/json",
-      fmt::format(R"({{"apiVersion":"storage.k8s.io/v1","kind":"CSIStorageCapacity",)"
-                  R"("metadata":{{"name":{},"namespace":{},{}}},"storageClassName":{}}})",
-                  json_string(capacity.name), json_string(capacity.name_space),
-                  annotations_json(capacity.annotation, capacity.value),
-                  json_string(capacity.storage_class)));
+  return with_body(Method::kPost, storage_capacities_path(capacity.name_space), kJson,
+                   {{"apiVersion", "storage.k8s.io/v1"},
+                    {"kind", "CSIStorageCapacity"},
+                    {"metadata",
+                     {{"name", capacity.name},
+                      {"namespace", capacity.name_space},
+                      {"annotations", {{capacity.annotation, capacity.value}}}}},
+                    {"storageClassName", capacity.storage_class}});
 }
 
 Request annotate_storage_capacity(const StorageCapacity& capacity) {
   return with_body(
       Method::kPatch,
       storage_capacities_path(capacity.name_space) + "/" + percent_encoded(capacity.name),
-      "application/merge-patch+json",
-      fmt::format(R"({{"metadata":{{{}}}}})",
-                  annotations_json(capacity.annotation, capacity.value)));
+      kMergePatch, annotation_patch(capacity.annotation, capacity.value));
 }
 
 Request annotate_node(const NodeName& node, std::string_view key, std::string_view value) {
-  return with_body(Method::kPatch, node_path(node), "application/merge-patch+json",
-                   fmt::format(R"({{"metadata":{{{}}}}})", annotations_json(key, value)));
+  return with_body(Method::kPatch, node_path(node), kMergePatch, annotation_patch(key, value));
 }
 
 Request change_node_status(const NodeName& node, const NodeStatusChange& change) {
+  Json status = Json::object();
+  for (const auto& [resource, amount] : change.capacity) {
+    status["capacity"][resource] = std::to_string(amount);
+  }
+  if (change.condition) {
+    Json condition = {{"type", change.condition->type},
+                      {"status", change.condition->status},
+                      {"reason", change.condition->reason},
+                      {"message", change.condition->message},
+                      {"lastHeartbeatTime", change.heartbeat_time}};
+    if (!change.transition_time.empty()) condition["lastTransitionTime"] = change.transition_time;
+    status["conditions"].push_back(std::move(condition));
+  }
   return with_body(Method::kPatch, node_path(node) + "/status",
-                   "application/strategic-merge-patch+json", status_json(change));
+                   "application/strategic-merge-patch+json", {{"status", std::move(status)}});
 }
 
 Request create_event(const EventObject& event) {
-  const std::string time = json_string(event.time);
-  return with_body(
-      Method::kPost, events_path(event.name_space), "application/json",
-      fmt::format(R"({{"apiVersion":"v1","kind":"Event","metadata":{{"name":{},"namespace":{}}},)"
-                  R"("involvedObject":{},"reason":{},"message":{},"type":"{}",)"
-                  R"("source":{{"component":{},"host":{}}},"reportingComponent":{},)"
-                  R"("reportingInstance":{},"firstTimestamp":{},"lastTimestamp":{},"count":1}})",
-                  json_string(event.name), json_string(event.name_space), involved_json(event),
-                  json_string(event.reason), json_string(event.message),
-                  event.warning ? "Warning" : "Normal", json_string(event.component),
-                  json_string(event.host), json_string(event.component), json_string(event.host),
-                  time, time));
+  Json involved = {
+      {"apiVersion", "v1"}, {"kind", event.involved_kind}, {"name", event.involved_name}};
+  if (!event.involved_namespace.empty()) involved["namespace"] = event.involved_namespace;
+  if (!event.involved_uid.empty()) involved["uid"] = event.involved_uid;
+  return with_body(Method::kPost, events_path(event.name_space), kJson,
+                   {{"apiVersion", "v1"},
+                    {"kind", "Event"},
+                    {"metadata", {{"name", event.name}, {"namespace", event.name_space}}},
+                    {"involvedObject", std::move(involved)},
+                    {"reason", event.reason},
+                    {"message", event.message},
+                    {"type", event.warning ? "Warning" : "Normal"},
+                    {"source", {{"component", event.component}, {"host", event.host}}},
+                    {"reportingComponent", event.component},
+                    {"reportingInstance", event.host},
+                    {"firstTimestamp", event.time},
+                    {"lastTimestamp", event.time},
+                    {"count", 1}});
 }
 
-Request count_event(std::string_view space, std::string_view name, std::uint64_t count,
+Request count_event(std::string_view name_space, std::string_view name, std::uint64_t count,
                     std::string_view time) {
-  return with_body(Method::kPatch, events_path(space) + "/" + percent_encoded(name),
-                   "application/merge-patch+json",
-                   fmt::format(R"({{"count":{},"lastTimestamp":{}}})", count, json_string(time)));
+  return with_body(Method::kPatch, events_path(name_space) + "/" + percent_encoded(name),
+                   kMergePatch, {{"count", count}, {"lastTimestamp", time}});
 }
 
 Request evict(const PodRef& pod, const PodUid& uid) {
-  return with_body(
-      Method::kPost, pod_path(pod) + "/eviction", "application/json",
-      fmt::format(R"({{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":{},)"
-                  R"("namespace":{}}},"deleteOptions":{{"preconditions":{{"uid":{}}}}}}})",
-                  json_string(pod.name), json_string(pod.name_space), json_string(uid.str())));
+  return with_body(Method::kPost, pod_path(pod) + "/eviction", kJson,
+                   {{"apiVersion", "policy/v1"},
+                    {"kind", "Eviction"},
+                    {"metadata", {{"name", pod.name}, {"namespace", pod.name_space}}},
+                    {"deleteOptions", {{"preconditions", {{"uid", uid.str()}}}}}});
 }
 
 }  // namespace mgpu::kube

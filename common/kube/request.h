@@ -1,5 +1,4 @@
-// Requests to the API server as values: which path, query and body a thing needs, and nothing of
-// how it gets there. Pure; any thread.
+// Requests to the API server as values: path, query and body. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +21,12 @@ struct Resource {
 };
 
 Resource all_nodes();
-// Pods that hold cards: bound, and neither Succeeded nor Failed; selected at the server.
+// Pods that may hold cards: bound, and neither Succeeded nor Failed. The server selects them.
 Resource bound_pods();
 Resource all_pod_disruption_budgets();
-// Just this one; an empty collection where there is no such node.
+// Only this node; an empty collection where it does not exist.
 Resource one_node(const NodeName& node);
-// Its pods, those that have ended included.
+// The pods of this node, finished ones included.
 Resource pods_of_node(const NodeName& node);
 
 // The first page from the newest state, or the page after `continue_token`.
@@ -38,13 +37,12 @@ Request watch(const Resource& resource, std::string_view resource_version,
 
 Request get_pod(const PodRef& pod);
 Request get_node(const NodeName& node);
-Request get_version();
 
 struct Binding {
   PodRef pod;
   PodUid uid;  // precondition: another uid is a 409
   NodeName node;
-  std::map<std::string, std::string> annotations;  // merged into the pod by the same write
+  std::map<std::string, std::string> annotations;  // merged into the pod's in the same write
 };
 // POST pods/{name}/binding: sets spec.nodeName and the annotations in one transaction
 // (kubernetes pkg/registry/core/pod/storage/storage.go, BindingREST.Create).
@@ -59,20 +57,20 @@ struct StorageCapacity {
   std::string value;
 };
 Request create_storage_capacity(const StorageCapacity& capacity);
-// Merge PATCH: this one annotation.
+// Merge PATCH of this one annotation.
 Request annotate_storage_capacity(const StorageCapacity& capacity);
 
-// --- writes of a node's agent --------------------------------------------------------------------
+// --- writes of the device plugin -----------------------------------------------------------------
 
-// Merge PATCH of nodes/{name}: this one annotation.
+// Merge PATCH of this one annotation of nodes/{name}.
 Request annotate_node(const NodeName& node, std::string_view key, std::string_view value);
 
-// What changes of a node's status; everything else stays.
+// The change of a node's status; everything else in it stays.
 struct NodeStatusChange {
   std::map<std::string, std::int64_t> capacity;
-  std::optional<Condition> condition;  // found again by its type
+  std::optional<Condition> condition;  // merged with the condition of the same type
   std::string heartbeat_time;          // of the condition, RFC 3339
-  std::string transition_time;         // where its status changes; empty: the old one stays
+  std::string transition_time;         // set where its status changes; empty: the old one stays
 };
 // Strategic merge PATCH of nodes/{name}/status.
 Request change_node_status(const NodeName& node, const NodeStatusChange& change);
@@ -81,8 +79,8 @@ Request change_node_status(const NodeName& node, const NodeStatusChange& change)
 struct EventObject {
   std::string name;
   std::string name_space;
-  std::string involved_kind;   // "Pod"
-  std::string involved_space;  // empty for what lives in none
+  std::string involved_kind;       // "Pod"
+  std::string involved_namespace;  // empty for cluster-scoped objects
   std::string involved_name;
   std::string involved_uid;  // may be empty
   bool warning = false;
@@ -90,11 +88,11 @@ struct EventObject {
   std::string message;
   std::string component;
   std::string host;
-  std::string time;  // of its first and, so far, last occurrence
+  std::string time;  // of the first occurrence, which is also the last so far
 };
 Request create_event(const EventObject& event);
-// Merge PATCH: it has occurred `count` times, last at `time`.
-Request count_event(std::string_view space, std::string_view name, std::uint64_t count,
+// Merge PATCH: the event has occurred `count` times, the last time at `time`.
+Request count_event(std::string_view name_space, std::string_view name, std::uint64_t count,
                     std::string_view time);
 
 // POST pods/{name}/eviction (policy/v1) with the uid as precondition. 429: a disruption budget

@@ -19,7 +19,7 @@ std::string trimmed(const std::string& text) {
   return text.substr(begin, text.find_last_not_of(kBlank) + 1 - begin);
 }
 
-// A line end inside would become another header.
+// A line end in the token would begin another header.
 bool fits_a_header(const std::string& token) {
   return std::ranges::all_of(token, [](char c) { return c > 0x20 && c < 0x7f; });
 }

@@ -1,4 +1,4 @@
-// The bearer token, which kubelet replaces in its file before it expires. Not thread-safe.
+// The bearer token. kubelet replaces the one in the file before it expires. Not thread-safe.
 #pragma once
 
 #include <string>
@@ -15,10 +15,10 @@ class TokenSource {
   // Errors: the file cannot be read, or holds no token.
   static Result<TokenSource> create(const Config& config, Instant now);
 
-  // Empty: none. From a file it is read again when it is older than kTokenRereadInterval;
-  // where that fails, the last one stays.
+  // Empty: there is none. The file is read again when the token is older than kTokenRereadInterval;
+  // where that fails, the last token is kept.
   const std::string& token(Instant now);
-  // The server refused `refused`: true when the file has another one.
+  // Reads the file again after the server refused the token `refused`. True: there is another one.
   bool replaced(const std::string& refused, Instant now);
 
  private:

@@ -1,7 +1,8 @@
-// The seam to an API server: one request and its answer, or one watch and its lines. libcurl
-// (curl_transport.h) is on one side, the in-memory API server (memory_api_server.h) on the other.
+// The interface to an API server: one request and its answer, or one watch and its lines. It is
+// implemented with libcurl (curl_transport.h) and by the in-memory API server
+// (memory/api_server.h).
 //
-// Requests are values; making them (request.h) needs no transport.
+// Requests are values; request.h builds them.
 #pragma once
 
 #include <chrono>
@@ -22,11 +23,11 @@ struct Request {
   Method method = Method::kGet;
   std::string target;  // path and query, percent-encoded: "/api/v1/pods?limit=500"
   std::string body;
-  std::string content_type;  // of `body`; empty where there is none
-  Duration timeout{0};       // of the whole exchange; 0 = kApiRequestTimeout; watches: none
+  std::string content_type;  // of `body`; empty where there is no body
+  Duration timeout{0};       // of the whole exchange; 0: kApiRequestTimeout; watches have none
 };
 
-// Why there is no answer at all. `sent` tells whether the server may have acted on the request.
+// Why there is no answer. `sent` is true where the server may have acted on the request.
 struct TransportFailure {
   std::string message;  // one sentence: "connection refused", "certificate has expired", ...
   bool sent = false;
@@ -42,25 +43,26 @@ struct Response {
   bool ok() const { return status >= 200 && status < 300; }
 };
 
-// A watch that is open. Destroying it closes it; no handler is called after the destructor. It may
-// outlive its transport: then nothing is called any more.
+// An open watch. The destructor closes it; no handler is called after that. It may outlive its
+// transport, after whose end no handler is called either.
 class Stream {
  public:
   virtual ~Stream() = default;
 };
 
 struct StreamHandlers {
-  // Once, when the server has answered 200 and will send lines.
+  // Once, when the server has answered 200.
   std::function<void()> on_open;
-  // Each line, without its newline, never empty. Of a line over kWatchLineBytesMax the
-  // first kWatchLineBytesKept.
+  // Once for each line that is not empty, without its newline. A line over kWatchLineBytesMax is
+  // cut to kWatchLineBytesKept.
   std::function<void(std::string_view)> on_line;
-  // Once, at the end: a status other than 200 with its body, a failure, or 200 after a regular end.
+  // Once, at the end: with a status other than 200 and its body, a failure, or 200 after a regular
+  // end.
   std::function<void(Response)> on_end;
 };
 
-// Handlers run on the transport's executor, one at a time, and never inside the call that started
-// them. Both functions may be called from any thread; streams are destroyed on the executor.
+// Handlers run on the transport's executor, one at a time, and never inside send() or stream().
+// Both may be called from any thread; streams are destroyed on the executor.
 class Transport {
  public:
   virtual ~Transport() = default;

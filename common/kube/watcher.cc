@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/kube/answer_text.h"
 #include "common/kube/limits.h"
 #include "common/kube/object_json.h"
 
@@ -15,15 +14,16 @@ namespace {
 
 constexpr int kGone = 410;
 
-// Between half of `backoff` and all of it, so that clients which failed together part.
+// Between half of `backoff` and all of it, so that clients which failed together do not try again
+// together.
 Duration jittered(Duration backoff, double random) {
   const double share = 0.5 + std::clamp(random, 0.0, 1.0) / 2;
   return Duration(static_cast<Duration::rep>(static_cast<double>(backoff.count()) * share));
 }
 
-Duration asked_for(const Response& response) {
-  const Duration most = kRetryAfterMax;
-  return std::clamp(response.retry_after.value_or(Duration(0)), Duration(0), most);
+Duration retry_after(const Response& response) {
+  return std::clamp(response.retry_after.value_or(Duration(0)), Duration(0),
+                    Duration(kRetryAfterMax));
 }
 
 std::chrono::seconds watch_timeout(double random) {
@@ -37,17 +37,9 @@ bool is_gone(const Status& status) {
   return status.code == kGone || status.reason == "Expired" || status.reason == "Gone";
 }
 
-WatchStep step(WatchEvent::Kind kind, std::string object) {
-  WatchStep step;
-  step.events.push_back({kind, std::move(object)});
-  return step;
-}
-
 }  // namespace
 
-Watcher::Watcher(Resource resource) : resource_(std::move(resource)), page_size_(kListPageSize) {}
-
-WatchStep Watcher::start(Instant, double) {
+WatchStep Watcher::start() {
   MGPU_CHECK(state_ == State::kListing && !relist_begun_, "watcher was started before");
   return list_page();
 }
@@ -59,12 +51,12 @@ WatchStep Watcher::on_list(const Response& response, Instant now, double random)
   if (response.failure && response.failure->too_large && page_size_ > 1) {
     page_size_ /= 2;
     WatchStep step = list_page();
-    step.problem = fmt::format("{}; it is asked for again with {} objects", why, page_size_);
+    step.problem = fmt::format("{}; it is requested again with {} objects", why, page_size_);
     return step;
   }
-  // Only a continue token can be too old: a first page that is gone will not come by hurrying.
+  // Only a continue token can be too old. A first page with 410 is no reason to try again at once.
   if (response.status == kGone && !continue_token_.empty()) return relist(why, now, random);
-  return back_off(why, asked_for(response), now, random);
+  return back_off(why, retry_after(response), now, random);
 }
 
 WatchStep Watcher::take_page(const Response& response, Instant now, double random) {
@@ -104,19 +96,24 @@ WatchStep Watcher::on_line(std::string_view line, Instant now, double random) {
     const Status status = read_status(read->object);
     const Response ended{status.code, read->object, {}, {}};
     const std::string why = fmt::format("watch {}: {}", resource_.path, answer_text(ended));
-    return is_gone(status) ? relist(why, now, random) : refused(why, Duration(0), now, random);
+    if (is_gone(status)) return relist(why, now, random);
+    ++watch_refusals_;
+    return back_off(why, Duration(0), now, random);
   }
   watch_refusals_ = 0;
-  move_to(std::move(read->resource_version));
+  advance_to(std::move(read->resource_version));
   if (read->kind == Kind::kBookmark) return {};
-  return step(read->kind == Kind::kDeleted ? WatchEvent::Kind::kDelete : WatchEvent::Kind::kApply,
-              std::move(read->object));
+  WatchStep step;
+  step.events.push_back(
+      {read->kind == Kind::kDeleted ? WatchEvent::Kind::kDelete : WatchEvent::Kind::kApply,
+       std::move(read->object)});
+  return step;
 }
 
-void Watcher::move_to(std::string resource_version) {
+void Watcher::advance_to(std::string resource_version) {
   if (resource_version.empty() || resource_version == resource_version_) return;
   resource_version_ = std::move(resource_version);
-  watch_moved_ = true;
+  watch_advanced_ = true;
 }
 
 WatchStep Watcher::skip_line(std::string_view line, const std::string& why, Instant now,
@@ -126,8 +123,8 @@ WatchStep Watcher::skip_line(std::string_view line, const std::string& why, Inst
     unreadable_lines_ = 0;
     return relist(fmt::format("watch {}: {}", resource_.path, why), now, random);
   }
-  // Otherwise the line would come again each time that the watch is opened.
-  move_to(object->resource_version);
+  // Otherwise the line would be sent again each time that the watch is opened.
+  advance_to(object->resource_version);
   WatchStep step;
   step.unreadable = fmt::format("{} in a watch of {}: {}", object->name, resource_.path, why);
   return step;
@@ -135,25 +132,24 @@ WatchStep Watcher::skip_line(std::string_view line, const std::string& why, Inst
 
 WatchStep Watcher::on_end(const Response& response, Instant now, double random) {
   MGPU_CHECK(state_ == State::kWatching, "the end of a watch while not watching");
-  if (response.ok() && !response.failure) return end_regularly(now, random);
+  if (response.ok() && !response.failure) {
+    watch_refusals_ = 0;
+    if (watch_advanced_ || now - watch_opened_ >= kWatchShort) return open_watch(now, random);
+    return back_off(fmt::format("watch {}: it ended at once without any event", resource_.path),
+                    Duration(0), now, random);
+  }
   const std::string why = fmt::format("watch {}: {}", resource_.path, answer_text(response));
   if (response.failure) return back_off(why, Duration(0), now, random);
   if (response.status == kGone) return relist(why, now, random);
-  return refused(why, asked_for(response), now, random);
-}
-
-WatchStep Watcher::end_regularly(Instant now, double random) {
-  watch_refusals_ = 0;
-  if (watch_moved_ || now - watch_opened_ >= kWatchShort) return open_watch(now, random);
-  return back_off(fmt::format("watch {}: it ended at once without any event", resource_.path),
-                  Duration(0), now, random);
+  ++watch_refusals_;
+  return back_off(why, retry_after(response), now, random);
 }
 
 WatchStep Watcher::on_silence(Instant now, double random) {
   MGPU_CHECK(state_ == State::kWatching, "silence of a watch while not watching");
-  return back_off(
-      fmt::format("watch {}: nothing came for {} s", resource_.path, kWatchSilenceMax.count()),
-      Duration(0), now, random);
+  return back_off(fmt::format("watch {}: nothing was received for {} s", resource_.path,
+                              kWatchSilenceMax.count()),
+                  Duration(0), now, random);
 }
 
 WatchStep Watcher::on_waited(Instant now, double random) {
@@ -172,22 +168,16 @@ WatchStep Watcher::list_page() const {
 WatchStep Watcher::open_watch(Instant now, double random) {
   state_ = State::kWatching;
   watch_opened_ = now;
-  watch_moved_ = false;
+  watch_advanced_ = false;
   WatchStep step;
   step.action.kind = WatchAction::Kind::kWatch;
   step.action.request = watch(resource_, resource_version_, watch_timeout(random));
   return step;
 }
 
-// The server answered, and did not want to serve this watch.
-WatchStep Watcher::refused(const std::string& why, Duration at_least, Instant now, double random) {
-  ++watch_refusals_;
-  return back_off(why, at_least, now, random);
-}
-
 WatchStep Watcher::relist(const std::string& why, Instant now, double random) {
   forget_page();
-  if (!calm(now)) return back_off(why, Duration(0), now, random);
+  if (!is_backoff_reset(now)) return back_off(why, Duration(0), now, random);
   next_backoff_ = kBackoffFirst;
   last_failure_ = now;
   WatchStep step = list_page();
@@ -202,20 +192,20 @@ void Watcher::forget_page() {
   watch_refusals_ = 0;
 }
 
-// No failure for long, or never.
-bool Watcher::calm(Instant now) const {
+// True after a long time without a failure, and before the first one.
+bool Watcher::is_backoff_reset(Instant now) const {
   return next_backoff_ == Duration(0) || now - last_failure_ >= kBackoffResetAfter;
 }
 
 WatchStep Watcher::back_off(std::string problem, Duration at_least, Instant now, double random) {
   if (state_ == State::kWatching) state_ = State::kListed;
-  const Duration backoff = calm(now) ? Duration(kBackoffFirst) : next_backoff_;
+  const Duration backoff = is_backoff_reset(now) ? Duration(kBackoffFirst) : next_backoff_;
   next_backoff_ = std::min(backoff * 2, Duration(kBackoffMax));
   WatchStep step;
   step.problem = std::move(problem);
   step.action.kind = WatchAction::Kind::kWait;
   step.action.delay = std::max(at_least, jittered(backoff, random));
-  // The next try happens after the wait: time without failure counts from there.
+  // The next attempt is after the wait: the time without a failure counts from there.
   last_failure_ = now + step.action.delay;
   return step;
 }

@@ -1,5 +1,5 @@
-// List and watch as a state machine without I/O, clock or randomness. The reflector feeds it what
-// the transport says and does what it asks for.
+// List and watch as a state machine without I/O, clock or randomness. The reflector calls it with
+// the answers of the transport and takes the actions that it returns.
 //
 //            last page                 stream open
 //   Listing ------------> Listed(rv) --------------> Watching(rv) --+
@@ -8,20 +8,20 @@
 //    |  |                    | +------------------------+
 //    |  +---- 410 Gone ------+------ERROR 410 line------+
 //    |
-//   Backoff: any of 429, 5xx, lost connection, silent watch waits, then goes on in the state it
-//   left; the wait doubles up to kBackoffMax, is jittered, and starts again small after
-//   kBackoffResetAfter without a failure.
+//   Backoff: after 429, 5xx, a lost connection or a silent watch the watcher waits and then
+//   continues in the state that it left. The wait doubles up to kBackoffMax, is jittered, and is
+//   reset after kBackoffResetAfter without a failure.
 //
-// A watch that the server ends regularly is opened again at once, unless it was short and moved
-// nothing. The first 410 is answered at once, repeated ones back off.
+// A watch that the server ends regularly is opened again at once, unless it was short and brought
+// no event. The first 410 leads to a relist at once, repeated ones back off.
 //
-// Events of one relist come as kRelistBegin, kRelistObject*, kRelistEnd. An object that was not
-// among them no longer exists. Until kRelistEnd the consumer goes on showing what it had. A relist
+// The events of one relist are kRelistBegin, kRelistObject*, kRelistEnd. An object that is not
+// among them no longer exists. Until kRelistEnd the consumer keeps its earlier objects. A relist
 // that breaks off (410 on a later page) is followed by another kRelistBegin, which starts over.
 //
-// A line that cannot be read is one object that cannot be read: it is skipped and named, and the
-// watch goes on. Only many such lines in a row are the server's trouble, and answered by a relist.
-// A page that is too long is asked for again with half as many objects.
+// A line that cannot be read is one object that cannot be read: it is reported and skipped, and the
+// watch continues. Only many such lines in a row are treated as a failure of the server, and lead
+// to a relist. A page that is too long is requested again with half as many objects.
 //
 // After kube-rs watcher.rs (form) and client-go tools/cache/reflector.go (cases).
 #pragma once
@@ -29,6 +29,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/executor.h"
@@ -47,7 +48,7 @@ struct WatchEvent {
 // What the reflector must do next.
 struct WatchAction {
   enum class Kind {
-    kNone,   // go on reading
+    kNone,   // continue to read
     kList,   // send `request`, then call on_list
     kWatch,  // close any stream, open one with `request`, then on_line..., on_end
     kWait,   // close any stream, wait for `delay`, then call on_waited
@@ -60,20 +61,20 @@ struct WatchAction {
 struct WatchStep {
   std::vector<WatchEvent> events;  // in order, to be delivered before the action is taken
   WatchAction action;
-  std::string problem;     // one sentence to log, empty where all is well
-  std::string unreadable;  // the object of a line that was skipped, and why; mostly empty
+  std::string problem;     // one sentence for the log; empty where there is no problem
+  std::string unreadable;  // which object of a line was skipped, and why; usually empty
 };
 
 class Watcher {
  public:
-  explicit Watcher(Resource resource);
+  explicit Watcher(Resource resource) : resource_(std::move(resource)) {}
 
-  // `now` in each call never goes back; `random` is uniform in [0, 1).
-  WatchStep start(Instant now, double random);
+  WatchStep start();
+  // `now` never goes back from call to call; `random` is uniform in [0, 1).
   WatchStep on_list(const Response& response, Instant now, double random);
   WatchStep on_line(std::string_view line, Instant now, double random);
   WatchStep on_end(const Response& response, Instant now, double random);
-  // No byte for kWatchSilenceMax.
+  // Nothing was received for kWatchSilenceMax.
   WatchStep on_silence(Instant now, double random);
   WatchStep on_waited(Instant now, double random);
 
@@ -87,13 +88,11 @@ class Watcher {
   WatchStep open_watch(Instant now, double random);
   WatchStep take_page(const Response& response, Instant now, double random);
   WatchStep skip_line(std::string_view line, const std::string& why, Instant now, double random);
-  void move_to(std::string resource_version);
-  WatchStep end_regularly(Instant now, double random);
-  WatchStep refused(const std::string& why, Duration at_least, Instant now, double random);
+  void advance_to(std::string resource_version);
   WatchStep relist(const std::string& why, Instant now, double random);
   WatchStep back_off(std::string problem, Duration at_least, Instant now, double random);
   void forget_page();
-  bool calm(Instant now) const;
+  bool is_backoff_reset(Instant now) const;
 
   Resource resource_;
   State state_ = State::kListing;
@@ -104,10 +103,10 @@ class Watcher {
   Duration next_backoff_{0};
   Instant last_failure_{};
   Instant watch_opened_{};
-  bool watch_moved_ = false;            // resource_version_ changed since the watch was opened
-  std::uint32_t watch_refusals_ = 0;    // in a row
-  std::uint32_t unreadable_lines_ = 0;  // in a row
-  std::uint32_t page_size_;             // of this relist
+  bool watch_advanced_ = false;              // resource_version_ changed since the watch was opened
+  std::uint32_t watch_refusals_ = 0;         // in a row
+  std::uint32_t unreadable_lines_ = 0;       // in a row
+  std::uint32_t page_size_ = kListPageSize;  // of this relist
 };
 
 }  // namespace mgpu::kube

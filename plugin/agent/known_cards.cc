@@ -6,7 +6,6 @@
 
 #include "common/base/files.h"
 #include "common/contract/limits.h"
-#include "common/kube/answer_text.h"
 #include "common/kube/object_json.h"
 #include "common/kube/request.h"
 

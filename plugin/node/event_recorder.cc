@@ -34,7 +34,7 @@ EventRecorder::EventRecorder(NodeName node, kube::Transport& transport,
 
 void EventRecorder::on_pod(const PodRef& pod, const PodUid& uid, const Event& event) {
   kube::EventObject object;
-  object.name_space = object.involved_space = pod.name_space;
+  object.name_space = object.involved_namespace = pod.name_space;
   object.involved_kind = "Pod";
   object.involved_name = pod.name;
   object.involved_uid = uid.str();
@@ -63,7 +63,7 @@ void EventRecorder::record(kube::EventObject object, const Event& event) {
   object.reason = cut_text(event.reason, kReasonMax);
   object.message = cut_text(event.message, kEventMessageMax);
   object.name = name_of(object.involved_name, transport_.executor());
-  const Key key(object.involved_kind + "/" + object.involved_space + "/" + object.involved_name,
+  const Key key(object.involved_kind + "/" + object.involved_namespace + "/" + object.involved_name,
                 object.involved_uid, object.reason, object.message, object.warning);
   std::optional<kube::Request> request;
   {

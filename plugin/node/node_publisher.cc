@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "common/base/utc_text.h"
-#include "common/kube/answer_text.h"
 #include "common/kube/limits.h"
 #include "common/kube/object_json.h"
 #include "common/kube/request.h"

@@ -115,7 +115,7 @@ TEST(IncludeRules, AcceptValidIncludes) {
       {"common/base/options.cc", "<CLI/CLI.hpp>"},
       {"common/base/files.cc", "\"common/base/files.h\""},
       {"common/base/files.h", "\"common/base/result.h\""},
-      {"common/kube/curl_loop.h", "<curl/curl.h>"},
+      {"common/kube/curl_transfer.h", "<curl/curl.h>"},
       {"common/kube/kubeconfig.cc", "<yaml-cpp/yaml.h>"},
       {"extender/wire/args.cc", "<simdjson.h>"},
       {"common/http/session.h", "<boost/beast/core.hpp>"},

@@ -1,11 +1,8 @@
 #include "common/kube/memory/api_server.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "common/base/mutex.h"
 #include "common/kube/limits.h"
 #include "common/kube/memory/cluster.h"
 #include "common/kube/memory/verbs.h"
@@ -20,23 +17,19 @@ Response lost(std::string message, bool sent) {
   return response;
 }
 
+// REQUIRES: the fault is not a delay.
 Response fault_answer(const Fault& fault) {
-  switch (fault.kind) {
-    case Fault::Kind::kRefuse:
-      return lost("connection refused", false);
-    case Fault::Kind::kLoseAnswer:
-      return lost("the connection was lost before the answer", true);
-    case Fault::Kind::kAnswer:
-    case Fault::Kind::kDelay:
-      break;
+  if (fault.kind == Fault::Kind::kRefuse) return lost("connection refused", false);
+  if (fault.kind == Fault::Kind::kLoseAnswer) {
+    return lost("the connection was lost before the answer", true);
   }
   Response response = answer(fault.status, fault.body);
   response.retry_after = fault.retry_after;
   return response;
 }
 
-std::chrono::sys_seconds machine_time() {
-  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+Duration delay_of(const std::optional<Fault>& fault) {
+  return fault && fault->kind == Fault::Kind::kDelay ? fault->delay : Duration(0);
 }
 
 class MemoryStream final : public Stream {
@@ -48,131 +41,96 @@ class MemoryStream final : public Stream {
   std::shared_ptr<MemoryWatch> watch_;
 };
 
-using Faults = std::function<std::optional<Fault>(const Request&)>;
-
 }  // namespace
 
-struct MemoryApiServer::State {
-  std::optional<Fault> fault_for(const Request& request);
-  Response serve_locked(const Request& request);
-  Response serve_with(const Request& request, const std::optional<Fault>& fault);
-  Duration delay_with(const std::optional<Fault>& fault) const;
-
-  Executor& executor;
-  const Options options;
-  const std::shared_ptr<GuardedCluster> guarded;
-  Mutex mutex{};  // guards what follows; never held with guarded's
-  std::shared_ptr<const Faults> faults MGPU_GUARDED_BY(mutex){};  // may be none
-  std::vector<std::weak_ptr<MemoryWatch>> watches
-      MGPU_GUARDED_BY(mutex){};  // the open ones, and some that have ended
-};
-
-std::optional<Fault> MemoryApiServer::State::fault_for(const Request& request) {
-  std::shared_ptr<const Faults> ask;
-  {
-    const MutexLock lock(mutex);
-    ask = faults;
-  }
-  return ask && *ask ? (*ask)(request) : std::nullopt;
-}
-
-Response MemoryApiServer::State::serve_locked(const Request& request) {
-  const MutexLock lock(guarded->mutex);
-  return serve(guarded->cluster, request);
-}
-
-Response MemoryApiServer::State::serve_with(const Request& request,
-                                            const std::optional<Fault>& fault) {
-  if (!fault || fault->kind == Fault::Kind::kDelay) return serve_locked(request);
-  if (fault->kind == Fault::Kind::kLoseAnswer) serve_locked(request);
-  return fault_answer(*fault);
-}
-
-Duration MemoryApiServer::State::delay_with(const std::optional<Fault>& fault) const {
-  const bool delayed = fault && fault->kind == Fault::Kind::kDelay;
-  return options.answer_delay + (delayed ? fault->delay : Duration(0));
-}
-
 MemoryApiServer::MemoryApiServer(Executor& executor, Options options)
-    : state_(new State{executor, options,
-                       std::make_shared<GuardedCluster>(executor, options.history_events,
-                                                        options.start.value_or(machine_time()))}) {}
+    : executor_(executor),
+      options_(options),
+      guarded_(std::make_shared<GuardedCluster>(
+          executor, options.history_events,
+          options.start.value_or(
+              std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now())))) {}
 
 MemoryApiServer::~MemoryApiServer() {
-  for (const auto& weak : state_->watches) {
+  callbacks_.close();
+  for (const auto& weak : watches_) {
     if (const auto watch = weak.lock()) watch->close();
   }
 }
 
-Executor& MemoryApiServer::executor() {
-  return state_->executor;
+Response MemoryApiServer::call(const Request& request) {
+  const MutexLock lock(guarded_->mutex);
+  return serve(guarded_->cluster, request);
 }
 
-Response MemoryApiServer::call(const Request& request) {
-  return state_->serve_locked(request);
+std::optional<Fault> MemoryApiServer::fault_for(const Request& request) {
+  Faults faults;
+  {
+    const MutexLock lock(mutex_);
+    faults = faults_;
+  }
+  return faults ? faults(request) : std::nullopt;
 }
 
 void MemoryApiServer::send(Request request, std::function<void(Response)> done) {
-  const auto fault = state_->fault_for(request);
-  const Duration delay = state_->delay_with(fault);
-  const std::weak_ptr<State> weak = state_;
-  state_->executor.post([weak, fault, delay, request = std::move(request), done = std::move(done)] {
-    const auto state = weak.lock();
-    if (!state) return;
-    Response response = state->serve_with(request, fault);
+  auto serve = [this, fault = fault_for(request), request, done = std::move(done)] {
+    using Kind = Fault::Kind;
+    Response response;
+    if (!fault || fault->kind == Kind::kDelay || fault->kind == Kind::kLoseAnswer) {
+      response = call(request);
+    }
+    if (fault && fault->kind != Kind::kDelay) response = fault_answer(*fault);
+    const Duration delay = delay_of(fault);
     if (delay == Duration(0)) return done(std::move(response));
     const Duration timeout =
         request.timeout > Duration(0) ? request.timeout : Duration(kApiRequestTimeout);
     if (delay > timeout) response = lost("timed out", true);
-    auto later = [weak, response, done] {
-      if (!weak.expired()) done(response);
-    };
-    state->executor.after(std::min(delay, timeout), std::move(later));
-  });
+    executor_.after(std::min(delay, timeout),
+                    callbacks_.wrap([response, done] { done(response); }));
+  };
+  executor_.post(callbacks_.wrap(std::move(serve)));
 }
 
 std::unique_ptr<Stream> MemoryApiServer::stream(Request request, StreamHandlers handlers) {
-  const auto fault = state_->fault_for(request);
-  auto watch =
-      std::make_shared<MemoryWatch>(state_->executor, state_->guarded, std::move(handlers));
+  const auto fault = fault_for(request);
+  auto watch = std::make_shared<MemoryWatch>(executor_, guarded_, std::move(handlers));
   {
-    const MutexLock lock(state_->mutex);
-    std::erase_if(state_->watches, [](const auto& weak) { return weak.expired(); });
-    state_->watches.push_back(watch);
+    const MutexLock lock(mutex_);
+    std::erase_if(watches_, [](const auto& weak) { return weak.expired(); });
+    watches_.push_back(watch);
   }
   WatchRequest wanted = read_watch(request);
   if (fault && fault->kind != Fault::Kind::kDelay) wanted.refused = fault_answer(*fault);
-  const Duration delay = state_->delay_with(fault);
   Task start = [weak = std::weak_ptr(watch), wanted = std::move(wanted),
-                interval = state_->options.bookmark_interval] {
+                interval = options_.bookmark_interval] {
     if (const auto open = weak.lock()) open->start(wanted, interval);
   };
+  const Duration delay = delay_of(fault);
   if (delay == Duration(0)) {
-    state_->executor.post(std::move(start));
+    executor_.post(std::move(start));
   } else {
-    state_->executor.after(delay, std::move(start));
+    executor_.after(delay, std::move(start));
   }
   return std::make_unique<MemoryStream>(std::move(watch));
 }
 
-void MemoryApiServer::set_faults(std::function<std::optional<Fault>(const Request&)> faults) {
-  auto shared = std::make_shared<const Faults>(std::move(faults));
-  const MutexLock lock(state_->mutex);
-  state_->faults = std::move(shared);
+void MemoryApiServer::set_faults(Faults faults) {
+  const MutexLock lock(mutex_);
+  faults_ = std::move(faults);
 }
 
 void MemoryApiServer::drop_watches() {
-  const MutexLock lock(state_->mutex);
-  for (const auto& weak : state_->watches) {
-    state_->executor.post([weak] {
+  const MutexLock lock(mutex_);
+  for (const auto& weak : watches_) {
+    executor_.post([weak] {
       if (const auto watch = weak.lock()) watch->end(lost("the connection was lost", true));
     });
   }
 }
 
 void MemoryApiServer::compact() {
-  const MutexLock lock(state_->guarded->mutex);
-  state_->guarded->cluster.compact();
+  const MutexLock lock(guarded_->mutex);
+  guarded_->cluster.compact();
 }
 
 }  // namespace mgpu::kube

@@ -1,6 +1,6 @@
-// An API server in memory: the twin of the real one behind the Transport seam. It speaks the same
-// HTTP paths and JSON, and one conformance suite (test/common/kube/conformance) holds both to the
-// same behaviour:
+// An API server in memory, with the same Transport interface as the client of a real one. It has
+// the same HTTP paths and JSON, and one conformance suite (test/common/kube/conformance) checks
+// that both behave the same:
 //
 //   nodes, pods, poddisruptionbudgets, events, csistoragecapacities: create, get, list, update,
 //   patch (all kinds), delete; status subresources; pods/binding; pods/eviction
@@ -17,27 +17,32 @@
 // replaces every list but status.conditions, unknown members are kept, there are no label
 // selectors, managed fields, finalizers or admission.
 //
-// Faults can be injected, for what a real server does only under stress.
+// Faults can be injected, for what a real server does only under load.
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "common/base/callback_guard.h"
+#include "common/base/mutex.h"
 #include "common/kube/transport.h"
 
 namespace mgpu::kube {
 
-// What to do with one request instead of, or around, serving it.
+struct GuardedCluster;
+class MemoryWatch;
+
+// What happens to one request instead of the ordinary answer.
 struct Fault {
   enum class Kind {
-    kAnswer,      // `status` and `body`, nothing is done
-    kRefuse,      // connection refused: never sent
-    kLoseAnswer,  // do it, then lose the connection
-    kDelay,       // do it, answer after `delay`
+    kAnswer,      // the request is not served; the answer is `status` and `body`
+    kRefuse,      // the connection is refused: the request was never sent
+    kLoseAnswer,  // the request is served, then the connection is lost
+    kDelay,       // the request is served, the answer comes after `delay`
   };
   Kind kind = Kind::kAnswer;
   int status = 503;
@@ -49,12 +54,13 @@ struct Fault {
 class MemoryApiServer final : public Transport {
  public:
   struct Options {
-    std::size_t history_events = 100'000;  // per collection, before a watch is "too old"
+    std::size_t history_events = 100'000;  // per collection; an older resourceVersion gives 410
     Duration bookmark_interval{60'000};
-    Duration answer_delay{0};  // added to every answer
-    // Wall-clock time at construction, for creationTimestamp and the like; none: the machine's.
+    // The wall-clock time of the construction, for creationTimestamp and the like; none: the
+    // machine's.
     std::optional<std::chrono::sys_seconds> start = {};
   };
+  using Faults = std::function<std::optional<Fault>(const Request&)>;
 
   // `executor` outlives the server.
   MemoryApiServer(Executor& executor, Options options);
@@ -63,24 +69,33 @@ class MemoryApiServer final : public Transport {
 
   void send(Request request, std::function<void(Response)> done) override;
   std::unique_ptr<Stream> stream(Request request, StreamHandlers handlers) override;
-  Executor& executor() override;
+  Executor& executor() override { return executor_; }
 
-  // Serves one request at once, on the caller's thread, without faults and delays. A watch is
-  // answered as a list. Safe for concurrent use.
+  // Serves one request at once, on the caller's thread, without faults. A watch is answered as a
+  // list. Safe for concurrent use.
   Response call(const Request& request);
 
-  // Asked once for each send() and stream(), on the caller's thread; none: no fault. Safe for
-  // concurrent use.
-  void set_faults(std::function<std::optional<Fault>(const Request&)> faults);
+  // `faults` is called once for each send() and stream(), on the caller's thread; empty: there are
+  // no faults. Safe for concurrent use.
+  void set_faults(Faults faults);
   // Ends every open watch as a lost connection; lines not yet delivered are lost. Safe for
   // concurrent use, as is compact().
   void drop_watches();
-  // Forgets history, as etcd compaction does: older resourceVersions and continue tokens are 410.
+  // Removes all history, as etcd's compaction does: older resourceVersions and continue tokens give
+  // 410.
   void compact();
 
  private:
-  struct State;
-  std::shared_ptr<State> state_;
+  std::optional<Fault> fault_for(const Request& request);
+
+  Executor& executor_;
+  const Options options_;
+  const std::shared_ptr<GuardedCluster> guarded_;
+  Mutex mutex_;  // never held together with that of guarded_
+  Faults faults_ MGPU_GUARDED_BY(mutex_);
+  // The open watches, and some that have ended.
+  std::vector<std::weak_ptr<MemoryWatch>> watches_ MGPU_GUARDED_BY(mutex_);
+  CallbackGuard callbacks_;
 };
 
 }  // namespace mgpu::kube

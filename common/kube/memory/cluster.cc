@@ -10,7 +10,7 @@
 namespace mgpu::kube {
 namespace {
 
-// The object as it was, with the version of the event that took it out of sight.
+// The object as it was, with the version of the event since which it does not match.
 ObjectPtr with_version(const StoredObject& object, std::uint64_t version) {
   Json json = Json::parse(object.text);
   json["metadata"]["resourceVersion"] = std::to_string(version);
@@ -22,7 +22,7 @@ ObjectPtr with_version(const StoredObject& object, std::uint64_t version) {
 
 }  // namespace
 
-void WatchFeed::offer(const StoreEvent& event) {
+void WatchQueue::offer(const StoreEvent& event) {
   const bool before = event.before && filter_.matches(*event.before);
   const bool after = !event.deleted && filter_.matches(*event.after);
   if (after) return add(before ? "MODIFIED" : "ADDED", event.after);
@@ -30,9 +30,9 @@ void WatchFeed::offer(const StoreEvent& event) {
   add("DELETED", event.deleted ? event.after : with_version(*event.before, event.version));
 }
 
-void WatchFeed::add(std::string_view type, ObjectPtr object) {
+void WatchQueue::add(std::string_view type, ObjectPtr object) {
   entries_.push_back({type, std::move(object)});
-  if (entries_.size() == 1) wake_();
+  if (entries_.size() == 1) on_first_();
 }
 
 MemoryCluster::MemoryCluster(Executor& executor, std::size_t history_events,
@@ -41,34 +41,34 @@ MemoryCluster::MemoryCluster(Executor& executor, std::size_t history_events,
       started_(executor.now()),
       start_(start),
       collections_(served_kinds().size(), Collection(history_events)),
-      feeds_(served_kinds().size()) {}
+      queues_(served_kinds().size()) {}
 
 ObjectPtr MemoryCluster::commit(std::size_t kind, Json& object, bool deleted) {
   object["metadata"]["resourceVersion"] = std::to_string(++version_);
   auto stored =
       std::make_shared<const StoredObject>(to_stored(served_kinds()[kind], object, version_));
   const StoreEvent event = collections_[kind].apply(stored, deleted);
-  std::erase_if(feeds_[kind], [&](const std::weak_ptr<WatchFeed>& weak) {
-    const auto feed = weak.lock();
-    if (feed) feed->offer(event);
-    return !feed;
+  std::erase_if(queues_[kind], [&](const std::weak_ptr<WatchQueue>& weak) {
+    const auto queue = weak.lock();
+    if (queue) queue->offer(event);
+    return !queue;
   });
   return stored;
 }
 
-bool MemoryCluster::attach(std::size_t kind, const std::shared_ptr<WatchFeed>& feed,
+bool MemoryCluster::attach(std::size_t kind, const std::shared_ptr<WatchQueue>& queue,
                            std::optional<std::uint64_t> version) {
   const Collection& collection = collections_[kind];
   if (version && !collection.holds(*version)) return false;
   if (!version) {
-    auto page = collection.page(feed->filter(), version_, 0, "");
-    for (auto& object : page.items) feed->add("ADDED", std::move(object));
+    auto page = collection.page(queue->filter(), version_, 0, "");
+    for (auto& object : page.items) queue->add("ADDED", std::move(object));
   } else {
     for (auto event = collection.after(*version); event != collection.end(); ++event) {
-      feed->offer(*event);
+      queue->offer(*event);
     }
   }
-  feeds_[kind].push_back(feed);
+  queues_[kind].push_back(queue);
   return true;
 }
 

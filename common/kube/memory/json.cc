@@ -1,73 +1,37 @@
 #include "common/kube/memory/json.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "common/base/limits.h"
 #include "common/base/text.h"
-#include "common/kube/memory/limits.h"
 
 namespace mgpu::kube {
-namespace {
 
-const Json kNull;
-
-std::string in_quotes_raw(std::string_view name) {
-  return "\"" + std::string(cut_text(name, kQuotedValueMax)) + "\"";
-}
-
-Json details(const Refusal& refusal) {
-  Json details = Json::object();
-  if (!refusal.name.empty()) details["name"] = refusal.name;
-  if (!refusal.kind.empty()) details["kind"] = refusal.kind;
-  return details;
-}
-
-// Before parsing: what is too deep is never built.
-bool too_deep(std::string_view json) {
-  std::size_t depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (in_string && c == '\\') ++i;
-    if (c == '"') in_string = !in_string;
-    if (in_string) continue;
-    if ((c == '{' || c == '[') && ++depth > kJsonDepthMax) return true;
-    if ((c == '}' || c == ']') && depth > 0) --depth;
-  }
-  return false;
-}
-
-}  // namespace
-
-bool deeper_than(const Json& json, std::size_t levels) {
-  if (!json.is_structured()) return false;
-  return levels == 0 || std::any_of(json.begin(), json.end(), [&](const Json& child) {
-           return deeper_than(child, levels - 1);
-         });
-}
-
-std::optional<Json> read_json(std::string_view text) {
-  if (too_deep(text)) return std::nullopt;
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return std::nullopt;
-  return json;
+Json read_json(std::string_view text) {
+  bool too_deep = false;
+  const auto keep = [&](int depth, Json::parse_event_t event, const Json&) {
+    const bool opens =
+        event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+    too_deep = too_deep || (opens && static_cast<std::size_t>(depth) >= kJsonDepthMax);
+    return !too_deep;
+  };
+  Json json = Json::parse(text, keep, false);
+  return too_deep ? Json(Json::value_t::discarded) : json;
 }
 
 const Json& member(const Json& object, std::string_view name) {
-  if (!object.is_object()) return kNull;
+  static const Json null;
+  if (!object.is_object()) return null;
   const auto found = object.find(name);
-  return found == object.end() ? kNull : *found;
+  return found == object.end() ? null : *found;
 }
 
 const Json& member_at(const Json& object, std::string_view path) {
-  const Json* at = &object;
-  while (true) {
-    const std::size_t dot = path.find('.');
-    at = &member(*at, path.substr(0, dot));
-    if (dot == std::string_view::npos) return *at;
-    path.remove_prefix(dot + 1);
-  }
+  const std::size_t dot = path.find('.');
+  const Json& found = member(object, path.substr(0, dot));
+  return dot == std::string_view::npos ? found : member_at(found, path.substr(dot + 1));
 }
 
 std::string text_at(const Json& object, std::string_view path) {
@@ -78,8 +42,12 @@ std::string text_at(const Json& object, std::string_view path) {
 std::string status_text(const Refusal& refusal) {
   Json status = {{"kind", "Status"},    {"apiVersion", "v1"},         {"metadata", Json::object()},
                  {"status", "Failure"}, {"message", refusal.message}, {"code", refusal.code}};
-  if (!refusal.reason.empty()) status["reason"] = refusal.reason;
-  if (!refusal.reason.empty()) status["details"] = details(refusal);
+  if (!refusal.reason.empty()) {
+    status["reason"] = refusal.reason;
+    status["details"] = Json::object();
+    if (!refusal.name.empty()) status["details"]["name"] = refusal.name;
+    if (!refusal.kind.empty()) status["details"]["kind"] = refusal.kind;
+  }
   if (!refusal.continue_token.empty()) status["metadata"]["continue"] = refusal.continue_token;
   // Names and messages may quote bytes of a request that are not UTF-8.
   return status.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -92,32 +60,25 @@ Response answer(int code, std::string body) {
   return response;
 }
 
-Response refuse(const Refusal& refusal) {
-  return answer(refusal.code, status_text(refusal));
-}
-
 std::string full_text(const ServedKind& kind, const StoredObject& object) {
-  std::string text = R"({"kind":")";
-  text += kind.kind;
-  text += R"(","apiVersion":")";
-  text += kind.api_version;
-  text += R"(",)";
-  return text.append(object.text, 1);
+  return fmt::format(R"({{"kind":"{}","apiVersion":"{}",{})", kind.kind, kind.api_version,
+                     std::string_view(object.text).substr(1));
 }
 
 Refusal not_found(const ServedKind& kind, std::string_view name) {
-  return {.code = 404,
-          .reason = "NotFound",
-          .message = std::string(kind.plural) + " " + in_quotes_raw(name) + " not found",
-          .name = std::string(name),
-          .kind = std::string(kind.plural)};
+  return {
+      .code = 404,
+      .reason = "NotFound",
+      .message = fmt::format("{} \"{}\" not found", kind.plural, cut_text(name, kQuotedValueMax)),
+      .name = std::string(name),
+      .kind = std::string(kind.plural)};
 }
 
 Refusal conflict(const ServedKind& kind, std::string_view name, std::string_view why) {
   return {.code = 409,
           .reason = "Conflict",
-          .message = "Operation cannot be fulfilled on " + std::string(kind.plural) + " " +
-                     in_quotes_raw(name) + ": " + std::string(why),
+          .message = fmt::format("Operation cannot be fulfilled on {} \"{}\": {}", kind.plural,
+                                 cut_text(name, kQuotedValueMax), why),
           .name = std::string(name),
           .kind = std::string(kind.plural)};
 }

@@ -1,9 +1,8 @@
-// JSON as the in-memory API server needs it: reading of texts from outside, answers, and the
-// Status objects of refusals. Pure; any thread.
+// JSON as the in-memory API server needs it: texts from clients are read, answers and the Status
+// objects of refusals are written. Pure; any thread.
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,33 +14,32 @@ namespace mgpu::kube {
 
 using Json = nlohmann::json;
 
-// None: not JSON, or nested deeper than kJsonDepthMax.
-std::optional<Json> read_json(std::string_view text);
-// More than `levels` of objects and arrays.
-bool deeper_than(const Json& json, std::size_t levels);
+// Discarded (nlohmann's is_discarded) where the text is not JSON or is nested deeper than
+// kJsonDepthMax.
+Json read_json(std::string_view text);
 
-// The member of an object; null where it is absent or `object` is none.
+// The member of an object; null where it is absent or `object` is not an object.
 const Json& member(const Json& object, std::string_view name);
 // The same along a path such as "spec.nodeName".
 const Json& member_at(const Json& object, std::string_view path);
-// The text of a string member; empty where it is anything else.
+// The text of a string member; empty for any other value.
 std::string text_at(const Json& object, std::string_view path);
 
-// Why a request is refused.
+// Why a request is refused. The functions of verbs.h throw it; serve() turns it into the answer.
 struct Refusal {
   int code = 400;
   std::string reason = {};          // "Conflict"; empty where Kubernetes gives none
-  std::string message = {};         // in Kubernetes' words where callers read them
+  std::string message = {};         // as in Kubernetes where clients read it
   std::string name = {};            // details.name
   std::string kind = {};            // details.kind: "pods", "pods/binding"
   std::string continue_token = {};  // metadata.continue of an expired list
 };
 
+// A metav1.Status.
 std::string status_text(const Refusal& refusal);
-Response refuse(const Refusal& refusal);
 Response answer(int code, std::string body);
 
-// An object's JSON with its kind and apiVersion, as answers and watch lines carry it.
+// An object's JSON with its kind and apiVersion, as in answers and watch lines.
 std::string full_text(const ServedKind& kind, const StoredObject& object);
 
 Refusal not_found(const ServedKind& kind, std::string_view name);

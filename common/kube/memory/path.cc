@@ -1,5 +1,7 @@
 #include "common/kube/memory/path.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/url/parse.hpp>
 #include <boost/url/parse_path.hpp>
@@ -17,51 +19,43 @@ const std::vector<ServedKind> kServedKinds{
      .api_version = "v1",
      .in_namespaces = false,
      .has_status = true,
-     .fields = {"spec.unschedulable"}},
+     .fields = {"metadata.name", "metadata.namespace", "spec.unschedulable"}},
     {.prefix = "/api/v1",
      .plural = "pods",
      .kind = "Pod",
      .api_version = "v1",
      .has_status = true,
-     .fields = {"spec.nodeName", "status.phase", "spec.schedulerName", "spec.restartPolicy",
-                "spec.serviceAccountName", "status.nominatedNodeName"}},
+     .fields = {"metadata.name", "metadata.namespace", "spec.nodeName", "status.phase",
+                "spec.schedulerName", "spec.restartPolicy", "spec.serviceAccountName",
+                "status.nominatedNodeName"}},
     {.prefix = "/apis/policy/v1",
      .plural = "poddisruptionbudgets",
      .kind = "PodDisruptionBudget",
      .api_version = "policy/v1",
      .has_status = true,
-     .fields = {}},
+     .fields = {"metadata.name", "metadata.namespace"}},
     {.prefix = "/apis/storage.k8s.io/v1",
      .plural = "csistoragecapacities",
      .kind = "CSIStorageCapacity",
      .api_version = "storage.k8s.io/v1",
-     .fields = {}},
+     .fields = {"metadata.name", "metadata.namespace"}},
     {.prefix = "/api/v1",
      .plural = "events",
      .kind = "Event",
      .api_version = "v1",
-     .fields = {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name",
-                "involvedObject.uid", "reason", "type"}},
-    // Last: the others live below its paths.
+     .fields = {"metadata.name", "metadata.namespace", "involvedObject.kind",
+                "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "reason",
+                "type"}},
+    // The last one, since the paths of the others begin with its paths.
     {.prefix = "/api/v1",
      .plural = "namespaces",
      .kind = "Namespace",
      .api_version = "v1",
      .in_namespaces = false,
-     .fields = {"status.phase"}},
+     .fields = {"metadata.name", "metadata.namespace", "status.phase"}},
 };
 
-std::vector<std::string_view> split(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t end = text.find(at);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
-// `text` is a path: prefix[/namespaces/space]/plural[/name[/subresource]].
+// `text` is a path: prefix[/namespaces/namespace]/plural[/name[/subresource]].
 bool read_as(const ServedKind& kind, std::string_view text, ApiPath& path) {
   if (!text.starts_with(kind.prefix)) return false;
   const auto parsed = boost::urls::parse_path(text.substr(kind.prefix.size()));
@@ -81,26 +75,21 @@ bool read_as(const ServedKind& kind, std::string_view text, ApiPath& path) {
   return !segments.back().empty() && (size == 1 || !path.name.empty());
 }
 
-std::optional<std::size_t> field_index(const ServedKind& kind, std::string_view field) {
-  if (field == "metadata.name") return 0;
-  if (field == "metadata.namespace") return 1;
-  const auto found = std::find(kind.fields.begin(), kind.fields.end(), field);
-  if (found == kind.fields.end()) return std::nullopt;
-  return 2 + static_cast<std::size_t>(found - kind.fields.begin());
-}
-
 Result<FieldTerm> read_term(const ServedKind& kind, std::string_view selector,
                             std::string_view term) {
   for (const std::string_view op : {"!=", "==", "="}) {
     const std::size_t at = term.find(op);
     if (at == std::string_view::npos) continue;
     const std::string_view name = term.substr(0, at);
-    const auto field = field_index(kind, name);
-    if (!field) return error("field label not supported: " + std::string(cut_text(name, 100)));
-    return FieldTerm{*field, op != "!=", std::string(term.substr(at + op.size()))};
+    const auto field = std::find(kind.fields.begin(), kind.fields.end(), name);
+    if (field == kind.fields.end()) {
+      return error(fmt::format("field label not supported: {}", cut_text(name, 100)));
+    }
+    return FieldTerm{static_cast<std::size_t>(field - kind.fields.begin()),
+                     op != "!=", std::string(term.substr(at + op.size()))};
   }
-  return error("invalid selector: '" + std::string(cut_text(selector, 100)) +
-               "'; can't understand '" + std::string(cut_text(term, 100)) + "'");
+  return error(fmt::format("invalid selector: '{}'; can't understand '{}'", cut_text(selector, 100),
+                           cut_text(term, 100)));
 }
 
 }  // namespace
@@ -136,7 +125,9 @@ std::optional<ApiPath> read_api_path(std::string_view target) {
 
 Result<std::vector<FieldTerm>> read_field_selector(const ServedKind& kind, std::string_view text) {
   std::vector<FieldTerm> terms;
-  for (const std::string_view part : split(text, ',')) {
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view part = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
     if (part.empty()) continue;
     auto term = read_term(kind, text, part);
     if (!term) return term.error();

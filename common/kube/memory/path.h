@@ -1,4 +1,4 @@
-// What the in-memory API server serves, and where: paths and field selectors. Pure; any thread.
+// The collections of the in-memory API server, their paths and field selectors. Pure; any thread.
 #pragma once
 
 #include <map>
@@ -11,34 +11,37 @@
 
 namespace mgpu::kube {
 
-// A collection and the words that Kubernetes has for it.
+// A collection and its names in Kubernetes.
 struct ServedKind {
   std::string_view prefix;       // "/apis/policy/v1"
   std::string_view plural;       // "poddisruptionbudgets"
   std::string_view kind;         // "PodDisruptionBudget"
   std::string_view api_version;  // "policy/v1"
-  bool in_namespaces = true;
-  bool has_status = false;  // as a subresource
-  // What field selectors may name besides metadata.name and metadata.namespace.
+  bool in_namespaces = true;     // false: cluster-scoped
+  bool has_status = false;       // as a subresource
+  // The fields that a selector may name. The first two are metadata.name and metadata.namespace.
   std::vector<std::string_view> fields;
 };
 const std::vector<ServedKind>& served_kinds();
 
-using Query = std::map<std::string, std::string, std::less<>>;
-
 struct ApiPath {
   std::size_t kind = 0;    // index into served_kinds()
-  std::string name_space;  // empty: all namespaces, or none
+  std::string name_space;  // empty: all namespaces, or a cluster-scoped kind
   std::string name;        // empty: the collection
   std::string subresource;
-  Query query;  // decoded; of a repeated parameter the first
+  // The query, decoded. Of a repeated parameter the first one counts.
+  std::map<std::string, std::string, std::less<>> query;
 
+  const ServedKind& served() const { return served_kinds()[kind]; }
+  // "namespace/name", or "name" of a cluster-scoped object.
+  std::string key() const { return name_space.empty() ? name : name_space + "/" + name; }
+  // Empty where the query does not have it.
   std::string_view parameter(std::string_view key) const;
   bool flag(std::string_view key) const;  // "1" or "true"
 };
 
-// None: no such path, or not written as RFC 3986 has it. `target` is the path and query of a
-// request.
+// `target` is the path and query of a request. None: there is no such path, or it does not follow
+// RFC 3986.
 std::optional<ApiPath> read_api_path(std::string_view target);
 
 // One term of a field selector; `field` is an index into StoredObject::fields.
@@ -48,7 +51,7 @@ struct FieldTerm {
   std::string value;
 };
 
-// "spec.nodeName=a,status.phase!=Failed". Errors, in the API server's words: a term without an
+// "spec.nodeName=a,status.phase!=Failed". Errors, as kube-apiserver writes them: a term without an
 // operator, a field that `kind` has no selector for.
 Result<std::vector<FieldTerm>> read_field_selector(const ServedKind& kind, std::string_view text);
 

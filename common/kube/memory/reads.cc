@@ -1,6 +1,7 @@
-// Routing, get, list and the reading of watch requests: the half of memory_verbs.h that changes
-// nothing.
-#include <algorithm>
+// The functions of verbs.h that write nothing: routing, get, list and the reading of watch
+// requests.
+#include <fmt/format.h>
+
 #include <charconv>
 #include <string>
 #include <utility>
@@ -12,20 +13,20 @@
 namespace mgpu::kube {
 namespace {
 
-Response no_such_path() {
-  return refuse({.code = 404,
-                 .reason = "NotFound",
-                 .message = "the server could not find the requested resource"});
+Refusal no_such_path() {
+  return {.code = 404,
+          .reason = "NotFound",
+          .message = "the server could not find the requested resource"};
 }
 
-Response no_such_method() {
-  return refuse({.code = 405,
-                 .reason = "MethodNotAllowed",
-                 .message = "the server does not allow this method on the requested resource"});
+Refusal no_such_method() {
+  return {.code = 405,
+          .reason = "MethodNotAllowed",
+          .message = "the server does not allow this method on the requested resource"};
 }
 
-Refusal bad_number(std::string_view text) {
-  return bad_request("strconv.ParseInt: parsing " + in_quotes(text) + ": invalid syntax");
+Response answer_of(const Refusal& refusal) {
+  return answer(refusal.code, status_text(refusal));
 }
 
 template <class Number>
@@ -36,120 +37,88 @@ std::optional<Number> read_number(std::string_view text) {
   return number;
 }
 
-// Where a list goes on: which version it shows, after which key, and how many objects are left.
+// A number in a query; 0 where it is absent.
+template <class Number>
+Number read_parameter(const ApiPath& path, std::string_view name) {
+  const std::string_view text = path.parameter(name);
+  const auto number = read_number<Number>(text.empty() ? "0" : text);
+  if (number) return *number;
+  throw bad_request("strconv.ParseInt: parsing " + in_quotes(text) + ": invalid syntax");
+}
+
+// Where a list begins or continues: after the key `start`, at a version that the history holds.
 struct ListPosition {
-  std::uint64_t version = 0;  // 0: whatever is newest
-  std::size_t remaining = 0;
+  std::uint64_t version = 0;
   std::string start;
 };
 
-std::string to_token(const ListPosition& position) {
-  static constexpr std::string_view kHex = "0123456789abcdef";
-  std::string token =
-      std::to_string(position.version) + "." + std::to_string(position.remaining) + ".";
-  for (const char c : position.start) {
-    const auto byte = static_cast<unsigned char>(c);
-    token += kHex[byte >> 4];
-    token += kHex[byte & 15];
-  }
-  return token;
+// The value of `continue`. Version 0 stands for the newest.
+std::string to_token(std::uint64_t version, std::string_view start) {
+  return fmt::format("{}.{}", version, start);
 }
 
-std::optional<std::string> from_hex(std::string_view hex) {
-  std::string text;
-  if (hex.size() % 2 != 0) return std::nullopt;
-  for (; !hex.empty(); hex.remove_prefix(2)) {
-    unsigned char byte = 0;
-    if (std::from_chars(hex.data(), hex.data() + 2, byte, 16).ptr != hex.data() + 2) {
-      return std::nullopt;
-    }
-    text += static_cast<char>(byte);
-  }
-  return text;
-}
-
-std::optional<ListPosition> from_token(std::string_view token) {
-  const std::size_t first = std::min(token.find('.'), token.size());
-  const std::size_t second = std::min(token.find('.', first + 1), token.size());
-  if (second == token.size()) return std::nullopt;
-  const auto version = read_number<std::uint64_t>(token.substr(0, first));
-  const auto remaining = read_number<std::size_t>(token.substr(first + 1, second - first - 1));
-  const auto start = from_hex(token.substr(second + 1));
-  if (!version || !remaining || !start) return std::nullopt;
-  return ListPosition{*version, *remaining, *start};
-}
-
-// Where the list begins or goes on, at a version that is there.
-std::optional<Refusal> read_position(MemoryCluster& cluster, const ApiPath& path,
-                                     ListPosition& position) {
+ListPosition read_position(MemoryCluster& cluster, const ApiPath& path) {
+  ListPosition position;
   const std::string_view token = path.parameter("continue");
   if (!token.empty()) {
-    const auto read = from_token(token);
-    if (!read) return bad_request("invalid continue token: continue key is not valid");
-    position = *read;
+    const std::size_t dot = token.find('.');
+    const auto version = read_number<std::uint64_t>(token.substr(0, dot));
+    if (dot == std::string_view::npos || !version) {
+      throw bad_request("invalid continue token: continue key is not valid");
+    }
+    position = {*version, std::string(token.substr(dot + 1))};
   }
   if (position.version == 0) position.version = cluster.version();
   if (position.version > cluster.version()) {
-    return bad_request("invalid continue token: it is of a version that does not exist");
+    throw bad_request("invalid continue token: it is of a version that does not exist");
   }
-  if (cluster.collection(path.kind).holds(position.version)) return {};
-  const ListPosition restart{0, position.remaining, position.start};
-  return Refusal{.code = 410,
-                 .reason = "Expired",
-                 .message =
-                     "The provided continue parameter is too old to display a consistent "
-                     "list result. You can start a new list without the continue parameter, "
-                     "or use the continue token in this response to retrieve the remainder "
-                     "of the results.",
-                 .continue_token = to_token(restart)};
+  if (cluster.collection(path.kind).holds(position.version)) return position;
+  throw Refusal{.code = 410,
+                .reason = "Expired",
+                .message =
+                    "The provided continue parameter is too old to display a consistent "
+                    "list result. You can start a new list without the continue parameter, "
+                    "or use the continue token in this response to retrieve the remainder "
+                    "of the results.",
+                .continue_token = to_token(0, position.start)};
 }
 
-std::optional<Refusal> check_list_version(const MemoryCluster& cluster, const ApiPath& path) {
+void check_list_version(const MemoryCluster& cluster, const ApiPath& path) {
   const std::string_view text = path.parameter("resourceVersion");
   if (path.parameter("resourceVersionMatch") == "Exact") {
-    return bad_request("lists of an exact version are not supported by the in-memory API server");
+    throw bad_request("lists of an exact version are not supported by the in-memory API server");
   }
-  if (text.empty()) return {};
+  if (text.empty()) return;
   const auto version = read_number<std::uint64_t>(text);
   if (!version) {
-    return bad_request("invalid resource version: resourceVersion: Invalid value: " +
-                       in_quotes(text));
+    throw bad_request("invalid resource version: resourceVersion: Invalid value: " +
+                      in_quotes(text));
   }
-  if (*version <= cluster.version()) return {};
-  return Refusal{.code = 504,
-                 .reason = "Timeout",
-                 .message = "Timeout: Too large resource version: " + std::to_string(*version) +
-                            ", current: " + std::to_string(cluster.version())};
+  if (*version <= cluster.version()) return;
+  throw Refusal{.code = 504,
+                .reason = "Timeout",
+                .message = fmt::format("Timeout: Too large resource version: {}, current: {}",
+                                       *version, cluster.version())};
 }
 
-std::optional<Refusal> read_limit(const ApiPath& path, std::size_t& limit) {
-  const std::string_view text = path.parameter("limit");
-  if (text.empty()) return {};
-  const auto number = read_number<std::int64_t>(text);
-  if (!number) return bad_number(text);
-  // "Any version" lists are not paged, as in the API server's watch cache.
-  const bool paged = *number > 0 && path.parameter("resourceVersion") != "0";
-  limit = paged ? static_cast<std::size_t>(*number) : 0;
-  return {};
-}
-
-// `position` is where the list stands after the page.
-std::string list_text(const ServedKind& kind, const StorePage& page, const ListPosition& position,
-                      bool counted) {
-  Json metadata = {{"resourceVersion", std::to_string(position.version)}};
-  if (page.more) metadata["continue"] = to_token(position);
-  if (page.more && counted) metadata["remainingItemCount"] = position.remaining;
-  std::string text = R"({"kind":")" + std::string(kind.kind) + R"(List","apiVersion":")" +
-                     std::string(kind.api_version) + R"(","metadata":)" + metadata.dump() +
-                     R"(,"items":[)";
-  for (const ObjectPtr& object : page.items) {
-    if (object != page.items.front()) text += ',';
-    text += object->text;
+ObjectFilter read_filter(const ApiPath& path) {
+  if (!path.parameter("labelSelector").empty()) {
+    throw bad_request("label selectors are not supported by the in-memory API server");
   }
-  return text + "]}";
+  auto terms = read_field_selector(path.served(), path.parameter("fieldSelector"));
+  if (!terms) throw bad_request(terms.error().message);
+  return {path.name_space.empty() ? "" : path.name_space + "/", *std::move(terms)};
 }
 
 Response serve_object(MemoryCluster& cluster, const ApiPath& path, const Request& request) {
+  const bool is_pod = path.served().kind == "Pod";
+  if (is_pod && (path.subresource == "binding" || path.subresource == "eviction")) {
+    if (request.method != Method::kPost) throw no_such_method();
+    return path.subresource == "binding" ? serve_binding(cluster, path, request)
+                                         : serve_eviction(cluster, path, request);
+  }
+  const bool is_status = path.subresource == "status" && path.served().has_status;
+  if (!path.subresource.empty() && !is_status) throw no_such_path();
   switch (request.method) {
     case Method::kGet:
       return serve_get(cluster, path);
@@ -158,23 +127,24 @@ Response serve_object(MemoryCluster& cluster, const ApiPath& path, const Request
     case Method::kPatch:
       return serve_patch(cluster, path, request);
     case Method::kDelete:
-      return path.subresource.empty() ? serve_delete(cluster, path, request) : no_such_method();
+      if (is_status) break;
+      return serve_delete(cluster, path, request);
     case Method::kPost:
       break;
   }
-  return no_such_method();
+  throw no_such_method();
 }
 
 Response serve_collection(MemoryCluster& cluster, const ApiPath& path, const Request& request) {
   if (request.method == Method::kGet) return serve_list(cluster, path);
-  const bool placed = !served_kinds()[path.kind].in_namespaces || !path.name_space.empty();
-  if (request.method != Method::kPost || !placed) return no_such_method();
+  const bool has_place = !path.served().in_namespaces || !path.name_space.empty();
+  if (request.method != Method::kPost || !has_place) throw no_such_method();
   return serve_create(cluster, path, request);
 }
 
 }  // namespace
 
-Response serve(MemoryCluster& cluster, const Request& request) {
+Response serve(MemoryCluster& cluster, const Request& request) try {
   const std::string_view target = request.target;
   const std::string_view bare = target.substr(0, target.find('?'));
   if (bare == "/version") {
@@ -182,84 +152,67 @@ Response serve(MemoryCluster& cluster, const Request& request) {
   }
   if (bare == "/healthz" || bare == "/livez" || bare == "/readyz") return answer(200, "ok");
   const auto path = read_api_path(target);
-  if (!path) return no_such_path();
-  const ServedKind& kind = served_kinds()[path->kind];
-  if (path->name.empty()) return serve_collection(cluster, *path, request);
-  if (kind.kind == "Pod" && (path->subresource == "binding" || path->subresource == "eviction")) {
-    if (request.method != Method::kPost) return no_such_method();
-    return path->subresource == "binding" ? serve_binding(cluster, *path, request)
-                                          : serve_eviction(cluster, *path, request);
-  }
-  const bool is_status = path->subresource == "status" && kind.has_status;
-  if (!path->subresource.empty() && !is_status) return no_such_path();
-  return serve_object(cluster, *path, request);
+  if (!path) throw no_such_path();
+  return path->name.empty() ? serve_collection(cluster, *path, request)
+                            : serve_object(cluster, *path, request);
+} catch (const Refusal& refusal) {
+  return answer_of(refusal);
+}
+
+ObjectPtr find_object(MemoryCluster& cluster, const ApiPath& path) {
+  ObjectPtr object = cluster.collection(path.kind).find(path.key());
+  if (!object) throw not_found(path.served(), path.name);
+  return object;
 }
 
 Response serve_get(MemoryCluster& cluster, const ApiPath& path) {
-  const ServedKind& kind = served_kinds()[path.kind];
-  const ObjectPtr object =
-      cluster.collection(path.kind).find(object_key(path.name_space, path.name));
-  if (!object) return refuse(not_found(kind, path.name));
-  return answer(200, full_text(kind, *object));
+  return answer(200, full_text(path.served(), *find_object(cluster, path)));
 }
 
 Response serve_list(MemoryCluster& cluster, const ApiPath& path) {
-  ObjectFilter filter;
-  ListPosition position;
-  std::size_t limit = 0;
-  if (const auto refusal = read_filter(path, filter)) return refuse(*refusal);
-  if (const auto refusal = read_limit(path, limit)) return refuse(*refusal);
-  if (const auto refusal = check_list_version(cluster, path)) return refuse(*refusal);
-  if (const auto refusal = read_position(cluster, path, position)) return refuse(*refusal);
-  const Collection& collection = cluster.collection(path.kind);
-  const bool counted = filter.terms.empty();
-  const bool first = path.parameter("continue").empty();
-  const StorePage page = collection.page(filter, position.version, limit, position.start);
-  position.start = page.last_key;
-  if (!first) {
-    position.remaining -= std::min(position.remaining, page.items.size());
-  } else if (page.more && counted) {
-    position.remaining = collection.count(filter, position.version, page.last_key);
+  const ObjectFilter filter = read_filter(path);
+  const auto limit = read_parameter<std::int64_t>(path, "limit");
+  check_list_version(cluster, path);
+  const auto [version, start] = read_position(cluster, path);
+  // "Any version" lists are not paged, as in the API server's watch cache.
+  const bool paged = limit > 0 && path.parameter("resourceVersion") != "0";
+  const StorePage page = cluster.collection(path.kind).page(
+      filter, version, paged ? static_cast<std::size_t>(limit) : 0, start);
+  Json metadata = {{"resourceVersion", std::to_string(version)}};
+  if (page.remaining > 0) metadata["continue"] = to_token(version, page.last_key);
+  if (page.remaining > 0 && filter.terms.empty()) metadata["remainingItemCount"] = page.remaining;
+  std::string text = fmt::format(R"({{"kind":"{}List","apiVersion":"{}","metadata":{},"items":[)",
+                                 path.served().kind, path.served().api_version, metadata.dump());
+  for (const ObjectPtr& object : page.items) {
+    if (object != page.items.front()) text += ',';
+    text += object->text;
   }
-  return answer(200, list_text(served_kinds()[path.kind], page, position, counted));
+  return answer(200, text + "]}");
 }
 
-std::optional<Refusal> read_filter(const ApiPath& path, ObjectFilter& filter) {
-  if (!path.parameter("labelSelector").empty()) {
-    return bad_request("label selectors are not supported by the in-memory API server");
-  }
-  auto terms = read_field_selector(served_kinds()[path.kind], path.parameter("fieldSelector"));
-  if (!terms) return bad_request(terms.error().message);
-  filter.terms = *std::move(terms);
-  if (!path.name_space.empty()) filter.key_prefix = path.name_space + "/";
-  return {};
-}
-
-WatchRequest read_watch(const Request& request) {
-  WatchRequest watch;
+WatchRequest read_watch(const Request& request) try {
   const auto path = read_api_path(request.target);
-  if (!path || !path->name.empty() || request.method != Method::kGet) {
-    watch.refused = no_such_path();
-    return watch;
-  }
+  if (!path || !path->name.empty() || request.method != Method::kGet) throw no_such_path();
+  WatchRequest watch;
   watch.kind = path->kind;
   watch.bookmarks = path->flag("allowWatchBookmarks");
+  watch.filter = read_filter(*path);
+  const auto seconds = read_parameter<std::uint32_t>(*path, "timeoutSeconds");
+  if (seconds != 0) watch.timeout = std::chrono::seconds(seconds);
   const std::string_view version = path->parameter("resourceVersion");
-  const std::string_view timeout = path->parameter("timeoutSeconds");
-  if (const auto refusal = read_filter(*path, watch.filter)) watch.refused = refuse(*refusal);
-  if (path->flag("sendInitialEvents")) {
-    watch.refused = refuse(
-        {.code = 422, .reason = "Invalid", .message = "sendInitialEvents is forbidden for watch"});
-  }
-  const auto seconds = read_number<std::uint32_t>(timeout);
-  if (!timeout.empty() && !seconds) watch.refused = refuse(bad_number(timeout));
-  if (seconds.value_or(0) != 0) watch.timeout = std::chrono::seconds(*seconds);
-  watch.version = read_number<std::uint64_t>(version);
-  if (!version.empty() && !watch.version) {
-    watch.refused =
-        refuse({.code = 500, .message = "resourceVersion: Invalid value: " + in_quotes(version)});
+  watch.version = read_number<std::uint64_t>(version.empty() ? "0" : version);
+  if (!watch.version) {
+    throw Refusal{.code = 500, .message = "resourceVersion: Invalid value: " + in_quotes(version)};
   }
   if (watch.version == std::uint64_t{0}) watch.version.reset();
+  if (path->flag("sendInitialEvents")) {
+    throw Refusal{
+        .code = 422, .reason = "Invalid", .message = "sendInitialEvents is forbidden for watch"};
+  }
+  return watch;
+} catch (const Refusal& refusal) {
+  WatchRequest watch;
+  watch.refused = answer_of(refusal);
   return watch;
 }
 

@@ -1,8 +1,9 @@
-// The validation half of memory_object.h: apimachinery pkg/api/validation and
-// pkg/apis/core/validation, for the fields that mgpu and its tests write.
+// The validation of object.h: apimachinery pkg/api/validation and pkg/apis/core/validation, for the
+// fields that mgpu and its tests write.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
-#include <utility>
 
 #include "common/base/text.h"
 #include "common/contract/quantity.h"
@@ -10,8 +11,6 @@
 
 namespace mgpu::kube {
 namespace {
-
-using Problem = std::optional<ObjectProblem>;
 
 constexpr std::size_t kNameMax = 253;  // DNS-1123 subdomain
 constexpr std::size_t kLabelMax = 63;  // DNS-1123 label; the name part of a qualified name
@@ -41,138 +40,119 @@ bool is_dns_subdomain(std::string_view text) {
   }
 }
 
-// What is wrong with [prefix/]name; empty: nothing.
-std::string_view qualified_name_problem(std::string_view key) {
+[[noreturn]] void invalid(std::string_view path, std::string_view value, std::string_view why) {
+  throw ObjectProblem{
+      false, fmt::format("{}: Invalid value: \"{}\": {}", path, cut_text(value, 100), why)};
+}
+
+[[noreturn]] void required(std::string_view path) {
+  throw ObjectProblem{false, fmt::format("{}: Required value", path)};
+}
+
+// `key` is [prefix/]name.
+void validate_annotation_key(std::string_view key) {
   const std::size_t slash = key.find('/');
   if (slash != std::string_view::npos && !is_dns_subdomain(key.substr(0, slash))) {
-    return "prefix part must be a lowercase RFC 1123 subdomain";
+    invalid("metadata.annotations", key, "prefix part must be a lowercase RFC 1123 subdomain");
   }
   const std::string_view name = slash == std::string_view::npos ? key : key.substr(slash + 1);
-  if (name.size() > kLabelMax) return "name part must be no more than 63 bytes";
-  const auto is_inner = [](char c) { return is_alnum(c) || c == '-' || c == '_' || c == '.'; };
-  const bool good = !name.empty() && is_alnum(name.front()) && is_alnum(name.back()) &&
-                    std::all_of(name.begin(), name.end(), is_inner);
-  return good ? "" : "name part must consist of alphanumeric characters, '-', '_' or '.'";
-}
-
-Problem invalid(std::string_view path, std::string_view value, std::string_view why) {
-  return ObjectProblem{false, std::string(path) + ": Invalid value: \"" +
-                                  std::string(cut_text(value, 100)) + "\": " + std::string(why)};
-}
-
-Problem required(std::string_view path, std::string_view why = "") {
-  return ObjectProblem{
-      false, std::string(path) + ": Required value" + (why.empty() ? "" : ": ") + std::string(why)};
-}
-
-Problem validate_metadata(const Json& metadata) {
-  const std::string name = text_at(metadata, "name");
-  if (name.empty()) return required("metadata.name", "name or generateName is required");
-  if (!is_dns_subdomain(name)) {
-    return invalid("metadata.name", name,
-                   "a lowercase RFC 1123 subdomain must consist of lower "
-                   "case alphanumeric characters, '-' or '.', and must start and end with an "
-                   "alphanumeric character");
+  if (name.size() > kLabelMax) {
+    invalid("metadata.annotations", key, "name part must be no more than 63 bytes");
   }
-  const std::string space = text_at(metadata, "namespace");
-  if (!space.empty() && (!is_dns_label(space) || space.size() > kLabelMax)) {
-    return invalid("metadata.namespace", "", "must be a lowercase RFC 1123 label");
+  const auto is_inner = [](char c) { return is_alnum(c) || c == '-' || c == '_' || c == '.'; };
+  if (name.empty() || !is_alnum(name.front()) || !is_alnum(name.back()) ||
+      !std::all_of(name.begin(), name.end(), is_inner)) {
+    invalid("metadata.annotations", key,
+            "name part must consist of alphanumeric characters, '-', '_' or '.'");
+  }
+}
+
+void validate_metadata(const Json& metadata) {
+  const std::string name = text_at(metadata, "name");
+  if (name.empty()) {
+    throw ObjectProblem{false, "metadata.name: Required value: name or generateName is required"};
+  }
+  if (!is_dns_subdomain(name)) {
+    invalid("metadata.name", name,
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+            "'-' or '.', and must start and end with an alphanumeric character");
+  }
+  const std::string name_space = text_at(metadata, "namespace");
+  if (!name_space.empty() && (!is_dns_label(name_space) || name_space.size() > kLabelMax)) {
+    invalid("metadata.namespace", "", "must be a lowercase RFC 1123 label");
   }
   std::size_t bytes = 0;
   for (const auto& [key, value] : member(metadata, "annotations").items()) {
-    const std::string_view problem = qualified_name_problem(key);
-    if (!problem.empty()) return invalid("metadata.annotations", key, problem);
+    validate_annotation_key(key);
     bytes += key.size() + value.get_ref<const std::string&>().size();
   }
-  if (bytes <= kAnnotationsMax) return {};
-  return ObjectProblem{false, "metadata.annotations: Too long: may not be more than 262144 bytes"};
+  if (bytes <= kAnnotationsMax) return;
+  throw ObjectProblem{false, "metadata.annotations: Too long: may not be more than 262144 bytes"};
 }
 
-// Extended resources are those outside kubernetes.io: device plugins' and ours.
+// Extended resources are those outside kubernetes.io, such as those of device plugins.
 bool is_extended(std::string_view resource) {
   const std::size_t slash = resource.find('/');
   return slash != std::string_view::npos && !resource.starts_with("requests.") &&
          resource.substr(0, slash).find("kubernetes.io") == std::string_view::npos;
 }
 
-CanonicalQuantity amount_of(const Json& amounts, const std::string& resource) {
-  return canonical_quantity(text_at(Json{{"q", member(amounts, resource)}}, "q"))
-      .value_or(CanonicalQuantity{});
-}
-
-Problem validate_amounts(const Json& amounts, const std::string& path) {
-  for (const auto& [resource, text] : amounts.items()) {
-    const auto quantity = canonical_quantity(text.get_ref<const std::string&>());
-    const std::string field = path + "[" + std::string(cut_text(resource, 100)) + "]";
-    if (!quantity || quantity->value < 0) {
-      return invalid(field, text.get<std::string>(), "must be greater than or equal to 0");
-    }
-    if (is_extended(resource) && !quantity->whole) {
-      return invalid(field, quantity->text, "must be an integer");
+// `holder`'s maps of quantities `names`; `path` is that of `holder`.
+void validate_amounts(const Json& holder, const std::string& path,
+                      std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names) {
+    for (const auto& [resource, text] : member(holder, name).items()) {
+      const auto quantity = canonical_quantity(text.get_ref<const std::string&>());
+      const std::string field = fmt::format("{}.{}[{}]", path, name, cut_text(resource, 100));
+      if (!quantity || quantity->value < 0) {
+        invalid(field, text.get<std::string>(), "must be greater than or equal to 0");
+      }
+      if (is_extended(resource) && !quantity->whole) {
+        invalid(field, quantity->text, "must be an integer");
+      }
     }
   }
-  return {};
 }
 
-Problem validate_requests(const Json& resources, const std::string& path) {
+double amount_of(const std::string& quantity) {
+  return canonical_quantity(quantity).value_or(CanonicalQuantity{}).value;
+}
+
+// REQUIRES: validate_amounts passed.
+void validate_requests(const Json& resources, const std::string& path) {
   const Json& limits = member(resources, "limits");
   for (const auto& [resource, text] : member(resources, "requests").items()) {
-    const bool limited = !member(limits, resource).is_null();
-    if (!limited && !is_extended(resource)) continue;
-    if (!limited) {
-      return required(path + ".limits", "Limit must be set for non overcommitable resources");
+    const Json& limit = member(limits, resource);  // no path: the name may contain dots
+    if (limit.is_null() && !is_extended(resource)) continue;
+    if (limit.is_null()) {
+      throw ObjectProblem{false, path +
+                                     ".limits: Required value: Limit must be set for non "
+                                     "overcommitable resources"};
     }
-    const double asked = amount_of(member(resources, "requests"), resource).value;
-    const CanonicalQuantity most = amount_of(limits, resource);
-    if (is_extended(resource) ? asked == most.value : asked <= most.value) continue;
-    const std::string_view rule = is_extended(resource) ? "equal to " : "less than or equal to ";
-    return invalid(path + ".requests", text.get<std::string>(),
-                   "must be " + std::string(rule) + resource + " limit of " + most.text);
+    const double requested = amount_of(text.get_ref<const std::string&>());
+    const double most = amount_of(limit.get_ref<const std::string&>());
+    if (is_extended(resource) ? requested == most : requested <= most) continue;
+    const std::string_view rule = is_extended(resource) ? "equal to" : "less than or equal to";
+    invalid(path + ".requests", text.get<std::string>(),
+            fmt::format("must be {} {} limit of {}", rule, resource, limit.get<std::string>()));
   }
-  return {};
 }
 
-Problem validate_container(const Json& container, const std::string& path) {
+void validate_container(const Json& container, const std::string& path) {
   const std::string name = text_at(container, "name");
-  if (name.empty()) return required(path + ".name");
+  if (name.empty()) required(path + ".name");
   if (!is_dns_label(name) || name.size() > kLabelMax) {
-    return invalid(path + ".name", name,
-                   "a lowercase RFC 1123 label must consist of lower case "
-                   "alphanumeric characters or '-', and must start and end with an alphanumeric "
-                   "character");
+    invalid(path + ".name", name,
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+            "and must start and end with an alphanumeric character");
   }
-  if (text_at(container, "image").empty()) return required(path + ".image");
+  if (text_at(container, "image").empty()) required(path + ".image");
   const Json& resources = member(container, "resources");
-  const std::string at = path + ".resources";
-  if (auto problem = validate_amounts(member(resources, "limits"), at + ".limits")) return problem;
-  if (auto problem = validate_amounts(member(resources, "requests"), at + ".requests")) {
-    return problem;
-  }
-  return validate_requests(resources, at);
+  validate_amounts(resources, path + ".resources", {"limits", "requests"});
+  validate_requests(resources, path + ".resources");
 }
 
-Problem validate_pod(const Json& pod) {
-  const Json& spec = member(pod, "spec");
-  if (member(spec, "containers").empty()) return required("spec.containers");
-  for (const std::string list : {"initContainers", "containers"}) {
-    const Json& containers = member(spec, list);
-    for (std::size_t i = 0; i < containers.size(); ++i) {
-      const std::string path = "spec." + list + "[" + std::to_string(i) + "]";
-      if (auto problem = validate_container(containers[i], path)) return problem;
-    }
-  }
-  return {};
-}
-
-Problem validate_node(const Json& node) {
-  const Json& status = member(node, "status");
-  if (auto problem = validate_amounts(member(status, "capacity"), "status.capacity")) {
-    return problem;
-  }
-  return validate_amounts(member(status, "allocatable"), "status.allocatable");
-}
-
-// The spec without what an update may change.
+// The spec without the fields that an update may change.
 Json fixed_part(const Json& pod) {
   Json spec = member(pod, "spec");
   for (const char* const name : {"activeDeadlineSeconds", "tolerations", "schedulingGates",
@@ -188,22 +168,28 @@ Json fixed_part(const Json& pod) {
 
 }  // namespace
 
-std::optional<ObjectProblem> validate(const ServedKind& kind, const Json& object) {
-  if (auto problem = validate_metadata(member(object, "metadata"))) return problem;
-  if (kind.kind == "Pod") return validate_pod(object);
-  if (kind.kind == "Node") return validate_node(object);
-  return {};
+void validate(const ServedKind& kind, const Json& object) {
+  validate_metadata(member(object, "metadata"));
+  if (kind.kind == "Node") {
+    validate_amounts(member(object, "status"), "status", {"capacity", "allocatable"});
+  }
+  if (kind.kind != "Pod") return;
+  if (member_at(object, "spec.containers").empty()) required("spec.containers");
+  for (const std::string_view list : {"initContainers", "containers"}) {
+    const Json& containers = member(member(object, "spec"), list);
+    for (std::size_t i = 0; i < containers.size(); ++i) {
+      validate_container(containers[i], fmt::format("spec.{}[{}]", list, i));
+    }
+  }
 }
 
-std::optional<ObjectProblem> validate_update(const ServedKind& kind, const Json& before,
-                                             const Json& after) {
-  if (kind.kind != "Pod" || fixed_part(before) == fixed_part(after)) return {};
-  return ObjectProblem{
-      false,
-      "spec: Forbidden: pod updates may not change fields other than "
-      "`spec.containers[*].image`,`spec.initContainers[*].image`,"
-      "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing "
-      "tolerations),`spec.terminationGracePeriodSeconds`"};
+void validate_update(const ServedKind& kind, const Json& before, const Json& after) {
+  if (kind.kind != "Pod" || fixed_part(before) == fixed_part(after)) return;
+  throw ObjectProblem{false,
+                      "spec: Forbidden: pod updates may not change fields other than "
+                      "`spec.containers[*].image`,`spec.initContainers[*].image`,"
+                      "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing "
+                      "tolerations),`spec.terminationGracePeriodSeconds`"};
 }
 
 }  // namespace mgpu::kube

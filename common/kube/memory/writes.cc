@@ -1,31 +1,40 @@
-// Create, update and patch of memory_verbs.h.
+// Create, update, patch and delete of verbs.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 
 #include "common/base/text.h"
-#include "common/kube/memory/limits.h"
 #include "common/kube/memory/object.h"
-#include "common/kube/memory/patch.h"
 #include "common/kube/memory/verbs.h"
 
 namespace mgpu::kube {
 namespace {
 
-Refusal refusal_of(const ServedKind& kind, std::string_view name, const ObjectProblem& problem,
-                   bool from_patch) {
+constexpr const char* kBodyTooLarge = "Request entity too large: limit is 3145728";
+
+// Runs `check`, and throws a Refusal for the problem that it finds.
+void check_object(const ServedKind& kind, std::string_view name, bool from_patch,
+                  const std::function<void()>& check) try {
+  check();
+} catch (const ObjectProblem& problem) {
   if (problem.malformed && !from_patch) {
-    return bad_request(std::string(kind.kind) + " in version \"v1\" cannot be handled as a " +
-                       std::string(kind.kind) + ": " + problem.message);
+    throw bad_request(fmt::format("{0} in version \"v1\" cannot be handled as a {0}: {1}",
+                                  kind.kind, problem.message));
   }
-  return {
+  throw Refusal{
       .code = 422,
       .reason = "Invalid",
-      .message = std::string(kind.kind) + " " + in_quotes(name) + " is invalid: " + problem.message,
+      .message = fmt::format("{} {} is invalid: {}", kind.kind, in_quotes(name), problem.message),
       .name = std::string(name),
       .kind = std::string(kind.kind)};
 }
 
-// Kubernetes ignores what clients say of these.
+// Kubernetes ignores the status that a client creates an object with.
 void start_status(const ServedKind& kind, Json& object) {
   if (kind.kind == "Pod") object["status"] = {{"phase", "Pending"}};
   if (kind.kind == "PodDisruptionBudget") {
@@ -36,17 +45,17 @@ void start_status(const ServedKind& kind, Json& object) {
   }
 }
 
-std::optional<Refusal> start_metadata(MemoryCluster& cluster, const ApiPath& path, Json& object) {
+void start_metadata(MemoryCluster& cluster, const ApiPath& path, Json& object) {
   if (!object["metadata"].is_object()) object["metadata"] = Json::object();
   Json& metadata = object["metadata"];
-  const std::string space = text_at(metadata, "namespace");
-  if (!space.empty() && space != path.name_space) {
-    return bad_request(
+  const std::string name_space = text_at(metadata, "namespace");
+  if (!name_space.empty() && name_space != path.name_space) {
+    throw bad_request(
         "the namespace of the provided object does not match the namespace sent on the request");
   }
   if (!text_at(metadata, "resourceVersion").empty()) {
-    return Refusal{.code = 500,
-                   .message = "resourceVersion should not be set on objects to be created"};
+    throw Refusal{.code = 500,
+                  .message = "resourceVersion should not be set on objects to be created"};
   }
   metadata["uid"] = cluster.new_uid();
   const std::string prefix = text_at(metadata, "generateName");
@@ -55,85 +64,123 @@ std::optional<Refusal> start_metadata(MemoryCluster& cluster, const ApiPath& pat
   }
   if (!path.name_space.empty()) metadata["namespace"] = path.name_space;
   metadata["creationTimestamp"] = cluster.timestamp();
-  for (const char* const name : {"deletionTimestamp", "deletionGracePeriodSeconds"}) {
-    metadata.erase(name);
-  }
-  return {};
+  metadata.erase("deletionTimestamp");
+  metadata.erase("deletionGracePeriodSeconds");
 }
 
-// Kept through every update, whatever the new object says.
-void keep_metadata(const Json& before, Json& after) {
-  Json& metadata = after["metadata"];
+// Gives `after` the member that `before` has.
+void keep_member(const Json& before, Json& after, const char* name) {
+  const Json& value = member(before, name);
+  if (value.is_null()) {
+    after.erase(name);
+  } else {
+    after[name] = value;
+  }
+}
+
+// Checks the preconditions that the new object itself has.
+void check_replacement(const ServedKind& kind, const StoredObject& before, const Json& after,
+                       bool from_patch) {
+  const std::string& name = before.fields[0];
+  const std::string new_name = text_at(after, "metadata.name");
+  if (new_name != name) {
+    throw bad_request(
+        fmt::format("the name of the object ({}) does not match the name on the URL ({})",
+                    cut_text(new_name, 100), name));
+  }
+  const std::string uid = text_at(after, "metadata.uid");
+  if (from_patch && !uid.empty() && uid != before.uid) {
+    check_object(kind, name, true, [] {
+      throw ObjectProblem{false, "metadata.uid: Invalid value: field is immutable"};
+    });
+  }
+  check_preconditions(kind, before, uid, "", kPreconditionFailed);
+  const std::string version = text_at(after, "metadata.resourceVersion");
+  if (version.empty() || version == std::to_string(before.version)) return;
+  throw conflict(kind, name,
+                 "the object has been modified; please apply your changes to the latest version "
+                 "and try again");
+}
+
+Response replace(MemoryCluster& cluster, const ApiPath& path, const StoredObject& old, Json after,
+                 bool from_patch) {
+  const ServedKind& kind = path.served();
+  const Json before = Json::parse(old.text);
+  check_object(kind, path.name, from_patch, [&] { check_types(after); });
+  if (!member(after, "metadata").is_object()) after["metadata"] = Json::object();
+  check_replacement(kind, old, after, from_patch);
+  after.erase("kind");
+  after.erase("apiVersion");
   for (const char* const name :
        {"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp",
         "deletionGracePeriodSeconds", "generateName", "resourceVersion"}) {
-    const Json& value = member(before["metadata"], name);
-    if (value.is_null()) {
-      metadata.erase(name);
-    } else {
-      metadata[name] = value;
-    }
+    keep_member(before["metadata"], after["metadata"], name);
   }
-}
-
-// The preconditions that the new object itself carries.
-std::optional<Refusal> check_preconditions(const ServedKind& kind, const Json& before,
-                                           const Json& after, bool from_patch) {
-  const std::string name = text_at(before, "metadata.name");
-  const std::string new_name = text_at(after, "metadata.name");
-  if (new_name != name) {
-    return bad_request("the name of the object (" + std::string(cut_text(new_name, 100)) +
-                       ") does not match the name on the URL (" + name + ")");
-  }
-  const std::string uid = text_at(after, "metadata.uid");
-  if (!uid.empty() && uid != text_at(before, "metadata.uid")) {
-    if (from_patch) {
-      return refusal_of(kind, name, {false, "metadata.uid: Invalid value: field is immutable"},
-                        true);
-    }
-    return conflict(kind, name,
-                    "Precondition failed: UID in precondition: " + std::string(cut_text(uid, 100)) +
-                        ", UID in object meta: " + text_at(before, "metadata.uid"));
-  }
-  const std::string version = text_at(after, "metadata.resourceVersion");
-  if (version.empty() || version == text_at(before, "metadata.resourceVersion")) return {};
-  return conflict(kind, name,
-                  "the object has been modified; please apply your changes to the latest version "
-                  "and try again");
-}
-
-// A write to an object changes its spec or its status, never both.
-void keep_other_half(const ServedKind& kind, const ApiPath& path, const Json& before, Json& after) {
-  if (!kind.has_status) return;
-  const char* const kept = path.subresource == "status" ? "spec" : "status";
-  if (before.contains(kept)) {
-    after[kept] = before[kept];
-  } else {
-    after.erase(kept);
-  }
-}
-
-Response replace(MemoryCluster& cluster, const ApiPath& path, const ObjectPtr& old, Json after,
-                 bool from_patch) {
-  const ServedKind& kind = served_kinds()[path.kind];
-  const Json before = Json::parse(old->text);
-  if (const auto problem = check_types(after)) {
-    return refuse(refusal_of(kind, path.name, *problem, from_patch));
-  }
-  if (!member(after, "metadata").is_object()) after["metadata"] = Json::object();
-  if (const auto refusal = check_preconditions(kind, before, after, from_patch)) {
-    return refuse(*refusal);
-  }
-  after.erase("kind");
-  after.erase("apiVersion");
-  keep_metadata(before, after);
-  keep_other_half(kind, path, before, after);
-  auto problem = set_defaults(kind, after);
-  if (!problem) problem = validate(kind, after);
-  if (!problem) problem = validate_update(kind, before, after);
-  if (problem) return refuse(refusal_of(kind, path.name, *problem, from_patch));
-  if (after == before) return answer(200, full_text(kind, *old));
+  // A write changes the spec of an object or its status, never both.
+  if (kind.has_status) keep_member(before, after, path.subresource == "status" ? "spec" : "status");
+  check_object(kind, path.name, from_patch, [&] {
+    set_defaults(kind, after);
+    validate(kind, after);
+    validate_update(kind, before, after);
+  });
+  if (after == before) return answer(200, full_text(kind, old));
   return store(cluster, path, after, 200);
+}
+
+struct DeleteOptions {
+  std::optional<std::int64_t> grace_seconds;
+  std::string uid;
+  std::string version;
+};
+
+DeleteOptions read_delete_options(const ApiPath& path, const Request& request) {
+  DeleteOptions options;
+  if (!request.body.empty()) {
+    const Json body = read_body("DeleteOptions", request);
+    const Json& grace = member(body, "gracePeriodSeconds");
+    if (!grace.is_null() && !grace.is_number_integer()) {
+      throw bad_request("gracePeriodSeconds must be a whole number");
+    }
+    if (!grace.is_null()) options.grace_seconds = grace.get<std::int64_t>();
+    options.uid = text_at(body, "preconditions.uid");
+    options.version = text_at(body, "preconditions.resourceVersion");
+  }
+  const std::string_view grace = path.parameter("gracePeriodSeconds");
+  if (grace.empty()) return options;
+  const auto end = grace.data() + grace.size();
+  if (std::from_chars(grace.data(), end, options.grace_seconds.emplace()).ptr != end) {
+    throw bad_request("gracePeriodSeconds must be a whole number");
+  }
+  return options;
+}
+
+// Only a pod that a kubelet may be running has a grace period
+// (pkg/registry/core/pod/strategy.go, CheckGracefulDelete).
+std::int64_t grace_of(const Json& pod, const DeleteOptions& options) {
+  const std::string phase = text_at(pod, "status.phase");
+  if (text_at(pod, "spec.nodeName").empty() || phase == "Succeeded" || phase == "Failed") return 0;
+  const Json& own = member_at(pod, "spec.terminationGracePeriodSeconds");
+  const std::int64_t standard = own.is_number_integer() ? own.get<std::int64_t>() : 30;
+  constexpr std::int64_t kYear = 366 * 24 * 3600;
+  return std::clamp<std::int64_t>(options.grace_seconds.value_or(standard), 0, kYear);
+}
+
+Response delete_pod(MemoryCluster& cluster, const ApiPath& path, const StoredObject& old,
+                    const DeleteOptions& options) {
+  Json pod = Json::parse(old.text);
+  Json& metadata = pod["metadata"];
+  const std::int64_t grace = grace_of(pod, options);
+  // A later delete can make the grace period shorter, not longer.
+  const Json& set = member(metadata, "deletionGracePeriodSeconds");
+  const bool sooner = !set.is_number_integer() || grace < set.get<std::int64_t>();
+  if (grace != 0 && !sooner) return answer(200, full_text(path.served(), old));
+  if (grace != 0) {
+    metadata["deletionTimestamp"] = cluster.timestamp(std::chrono::seconds(grace));
+    metadata["deletionGracePeriodSeconds"] = grace;
+    return store(cluster, path, pod, 200);
+  }
+  if (is_dry_run(path)) return answer(200, full_text(path.served(), old));
+  return answer(200, full_text(path.served(), *cluster.commit(path.kind, pod, true)));
 }
 
 }  // namespace
@@ -143,79 +190,94 @@ bool is_dry_run(const ApiPath& path) {
 }
 
 Response store(MemoryCluster& cluster, const ApiPath& path, Json& object, int code) {
-  const ServedKind& kind = served_kinds()[path.kind];
   if (object.dump().size() > kMemoryApiObjectBytesMax) {
-    return refuse({.code = 500, .message = "etcdserver: request is too large"});
+    throw Refusal{.code = 500, .message = "etcdserver: request is too large"};
   }
+  const ServedKind& kind = path.served();
   if (is_dry_run(path)) return answer(code, full_text(kind, to_stored(kind, object, 0)));
   return answer(code, full_text(kind, *cluster.commit(path.kind, object, false)));
 }
 
-std::optional<Refusal> read_body(std::string_view kind, const Request& request, Json& object) {
+Json read_body(std::string_view kind, const Request& request) {
   if (request.body.size() > kMemoryApiBodyBytesMax) {
-    return Refusal{.code = 413,
-                   .reason = "RequestEntityTooLarge",
-                   .message = "Request entity too large: limit is 3145728"};
+    throw Refusal{.code = 413, .reason = "RequestEntityTooLarge", .message = kBodyTooLarge};
   }
-  auto read = read_json(request.body);
-  if (!read || !read->is_object()) {
-    return bad_request("the object provided is unrecognized (must be of type " + std::string(kind) +
-                       "): it must be a JSON object of moderate depth");
+  Json object = read_json(request.body);
+  if (!object.is_object()) {
+    throw bad_request(
+        fmt::format("the object provided is unrecognized (must be of type {}): it must be a JSON "
+                    "object of moderate depth",
+                    kind));
   }
-  const std::string found = text_at(*read, "kind");
-  if (!found.empty() && found != kind) {
-    return bad_request(std::string(cut_text(found, 100)) +
-                       " in version \"v1\" cannot be handled as a " + std::string(kind));
-  }
-  object = *std::move(read);
-  return {};
+  const std::string found = text_at(object, "kind");
+  if (found.empty() || found == kind) return object;
+  throw bad_request(
+      fmt::format("{} in version \"v1\" cannot be handled as a {}", cut_text(found, 100), kind));
+}
+
+void check_preconditions(const ServedKind& kind, const StoredObject& object, std::string_view uid,
+                         std::string_view version, std::string_view sentence) {
+  const std::string found = std::to_string(object.version);
+  const bool other_uid = !uid.empty() && uid != object.uid;
+  if (!other_uid && (version.empty() || version == found)) return;
+  throw conflict(
+      kind, object.fields[0],
+      fmt::format(fmt::runtime(sentence), other_uid ? "UID" : "ResourceVersion",
+                  cut_text(other_uid ? uid : version, 100), other_uid ? object.uid : found));
 }
 
 Response serve_create(MemoryCluster& cluster, const ApiPath& path, const Request& request) {
-  const ServedKind& kind = served_kinds()[path.kind];
-  Json object;
-  if (const auto refusal = read_body(kind.kind, request, object)) return refuse(*refusal);
-  if (const auto problem = check_types(object)) {
-    return refuse(refusal_of(kind, "", *problem, false));
-  }
-  if (const auto refusal = start_metadata(cluster, path, object)) return refuse(*refusal);
+  const ServedKind& kind = path.served();
+  Json object = read_body(kind.kind, request);
+  check_object(kind, "", false, [&] { check_types(object); });
+  start_metadata(cluster, path, object);
   object.erase("kind");
   object.erase("apiVersion");
   start_status(kind, object);
-  const std::string name = text_at(object, "metadata.name");
-  auto problem = set_defaults(kind, object);
-  if (!problem) problem = validate(kind, object);
-  if (problem) return refuse(refusal_of(kind, name, *problem, false));
-  if (cluster.collection(path.kind).find(object_key(path.name_space, name))) {
-    Refusal refusal = conflict(kind, name, "");
+  ApiPath created = path;
+  created.name = text_at(object, "metadata.name");
+  check_object(kind, created.name, false, [&] {
+    set_defaults(kind, object);
+    validate(kind, object);
+  });
+  if (cluster.collection(path.kind).find(created.key())) {
+    Refusal refusal = conflict(kind, created.name, "");
     refusal.reason = "AlreadyExists";
-    refusal.message = std::string(kind.plural) + " " + in_quotes(name) + " already exists";
-    return refuse(refusal);
+    refusal.message = fmt::format("{} {} already exists", kind.plural, in_quotes(created.name));
+    throw refusal;
   }
   return store(cluster, path, object, 201);
 }
 
 Response serve_update(MemoryCluster& cluster, const ApiPath& path, const Request& request) {
-  const ServedKind& kind = served_kinds()[path.kind];
-  Json object;
-  if (const auto refusal = read_body(kind.kind, request, object)) return refuse(*refusal);
-  const ObjectPtr old = cluster.collection(path.kind).find(object_key(path.name_space, path.name));
-  if (!old) return refuse(not_found(kind, path.name));
-  return replace(cluster, path, old, std::move(object), false);
+  Json object = read_body(path.served().kind, request);
+  return replace(cluster, path, *find_object(cluster, path), std::move(object), false);
 }
 
 Response serve_patch(MemoryCluster& cluster, const ApiPath& path, const Request& request) {
-  const ServedKind& kind = served_kinds()[path.kind];
-  if (request.body.size() > kMemoryApiBodyBytesMax) {
-    return answer(413, "Request entity too large: limit is 3145728");
-  }
-  const ObjectPtr old = cluster.collection(path.kind).find(object_key(path.name_space, path.name));
-  if (!old) return refuse(not_found(kind, path.name));
-  Json object = Json::parse(full_text(kind, *old));
-  if (const auto refusal = apply_patch(object, request.content_type, request.body)) {
-    return refuse(*refusal);
-  }
-  return replace(cluster, path, old, std::move(object), true);
+  if (request.body.size() > kMemoryApiBodyBytesMax) return answer(413, kBodyTooLarge);
+  const ObjectPtr old = find_object(cluster, path);
+  Json object = Json::parse(full_text(path.served(), *old));
+  apply_patch(object, request.content_type, request.body);
+  return replace(cluster, path, *old, std::move(object), true);
+}
+
+Response serve_delete(MemoryCluster& cluster, const ApiPath& path, const Request& request) {
+  const ServedKind& kind = path.served();
+  const DeleteOptions options = read_delete_options(path, request);
+  const ObjectPtr old = find_object(cluster, path);
+  check_preconditions(kind, *old, options.uid, options.version,
+                      "the {0} in the precondition ({1}) does not match the {0} in record ({2})");
+  if (kind.kind == "Pod") return delete_pod(cluster, path, *old, options);
+  Json object = Json::parse(old->text);
+  if (!is_dry_run(path)) cluster.commit(path.kind, object, true);
+  const Json status = {
+      {"kind", "Status"},
+      {"apiVersion", "v1"},
+      {"metadata", Json::object()},
+      {"status", "Success"},
+      {"details", {{"name", path.name}, {"kind", kind.plural}, {"uid", old->uid}}}};
+  return answer(200, status.dump());
 }
 
 }  // namespace mgpu::kube

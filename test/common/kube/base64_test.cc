@@ -9,7 +9,7 @@ namespace {
 
 using test::encode_base64;
 
-TEST(Base64, FollowsTheVectorsOfItsStandard) {
+TEST(Base64, DecodesTheTestVectorsOfRfc4648) {
   for (const auto& [bytes, text] : {std::pair<std::string, std::string>{"", ""},
                                     {"f", "Zg=="},
                                     {"fo", "Zm8="},
@@ -34,7 +34,7 @@ TEST(Base64, SkipsLineEnds) {
   EXPECT_EQ(decode_base64("Zm9v\r\nYmFy\n"), "foobar");
 }
 
-TEST(Base64, RefusesWhatIsNoBase64) {
+TEST(Base64, RefusesTextThatIsNotBase64) {
   for (const char* text : {"Z",
                            "Zg",
                            "Zg=",

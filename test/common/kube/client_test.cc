@@ -13,18 +13,18 @@ namespace {
 using ::testing::HasSubstr;
 using Kind = ApiError::Kind;
 
-// Answers every request with one response, and keeps the request.
+// Answers every request with the same response, and keeps the request.
 class OneAnswer final : public Transport {
  public:
   void send(Request request, std::function<void(Response)> done) override {
-    asked = std::move(request);
+    last_request = std::move(request);
     executor_.post([this, done = std::move(done)] { done(answer); });
   }
   std::unique_ptr<Stream> stream(Request, StreamHandlers) override { return nullptr; }
   Executor& executor() override { return executor_; }
   void run() { executor_.run_ready(); }
 
-  Request asked;
+  Request last_request;
   Response answer;
 
  private:
@@ -39,7 +39,7 @@ Response failure(bool sent) {
   return {0, "", std::nullopt, TransportFailure{"connection reset", sent}};
 }
 
-TEST(ApiError, SaysWhatACallerCanDo) {
+TEST(ApiError, ClassifiesFailuresByWhatTheCallerCanDo) {
   const std::pair<Response, Kind> cases[] = {
       {status(404), Kind::kNotFound},    {status(409), Kind::kConflict},
       {status(400), Kind::kRefused},     {status(401), Kind::kRefused},
@@ -55,7 +55,7 @@ TEST(ApiError, SaysWhatACallerCanDo) {
   }
 }
 
-TEST(ApiError, RepeatsTheServersWordsWithinALimit) {
+TEST(ApiError, QuotesTheServersMessageUpToALimit) {
   EXPECT_EQ(
       api_error(status(409, R"({"reason":"Conflict","message":"pod \"p\" is\nbound"})")).message,
       R"(HTTP 409 Conflict: pod \"p\" is\nbound)");
@@ -94,11 +94,11 @@ TEST_F(ClientTest, GetsAPod) {
   const auto pod = get_pod();
   ASSERT_TRUE(pod);
   EXPECT_EQ(pod->node_name, "n");
-  EXPECT_EQ(transport_.asked.target, "/api/v1/namespaces/ml/pods/train");
-  EXPECT_EQ(transport_.asked.timeout, Duration(70));
+  EXPECT_EQ(transport_.last_request.target, "/api/v1/namespaces/ml/pods/train");
+  EXPECT_EQ(transport_.last_request.timeout, Duration(70));
 }
 
-TEST_F(ClientTest, SaysWhichPodItCouldNotGet) {
+TEST_F(ClientTest, NamesThePodThatItCouldNotGet) {
   transport_.answer = status(404, R"({"reason":"NotFound","message":"pods \"train\" not found"})");
   const auto pod = get_pod();
   ASSERT_FALSE(pod);
@@ -106,7 +106,7 @@ TEST_F(ClientTest, SaysWhichPodItCouldNotGet) {
   EXPECT_THAT(pod.error().message, HasSubstr("get pod ml/train: HTTP 404 NotFound"));
 }
 
-TEST_F(ClientTest, DoesNotTakeAnUnreadablePodForAnswer) {
+TEST_F(ClientTest, FailsWhereThePodCannotBeRead) {
   transport_.answer = status(200, R"({"spec":{"containers":[{"name":5}]}})");
   const auto pod = get_pod();
   ASSERT_FALSE(pod);
@@ -117,12 +117,12 @@ TEST_F(ClientTest, DoesNotTakeAnUnreadablePodForAnswer) {
 TEST_F(ClientTest, Binds) {
   transport_.answer = status(201, R"({"kind":"Status","status":"Success"})");
   EXPECT_TRUE(bind());
-  EXPECT_EQ(transport_.asked.method, Method::kPost);
-  EXPECT_EQ(transport_.asked.timeout, Duration(70));
-  EXPECT_THAT(transport_.asked.body, HasSubstr(R"("uid":"u")"));
+  EXPECT_EQ(transport_.last_request.method, Method::kPost);
+  EXPECT_EQ(transport_.last_request.timeout, Duration(70));
+  EXPECT_THAT(transport_.last_request.body, HasSubstr(R"("uid":"u")"));
 }
 
-TEST_F(ClientTest, SaysWhyItCouldNotBind) {
+TEST_F(ClientTest, ReportsWhyItCouldNotBind) {
   transport_.answer = status(409, R"({"message":"already assigned to node \"m\""})");
   const auto bound = bind();
   ASSERT_FALSE(bound);

@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Sets variables for one test; nullopt takes one away.
+// Sets environment variables for one test; nullopt removes one.
 class Environment {
  public:
   void set(const std::string& name, const std::optional<std::string>& value) {
@@ -82,7 +82,7 @@ class ConfigTest : public ::testing::Test {
 
 constexpr const char* kServer = "server: 'https://10.0.0.1:6443'";
 
-// As kubeadm and kind write it.
+// The form that kubeadm and kind write.
 constexpr const char* kKubeconfig = R"(apiVersion: v1
 kind: Config
 preferences: {}
@@ -116,7 +116,7 @@ users:
     token: spare
 )";
 
-TEST_F(ConfigTest, TakesTheCurrentContextOfAKubeconfig) {
+TEST_F(ConfigTest, UsesTheCurrentContextOfAKubeconfig) {
   const auto config = load_kubeconfig(write("k", kKubeconfig), "");
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->server, "https://127.0.0.1:45673");
@@ -127,7 +127,7 @@ TEST_F(ConfigTest, TakesTheCurrentContextOfAKubeconfig) {
   EXPECT_FALSE(config->insecure_skip_tls_verify);
 }
 
-TEST_F(ConfigTest, TakesTheContextThatIsAskedFor) {
+TEST_F(ConfigTest, UsesTheRequestedContext) {
   const auto config = load_kubeconfig(write("sub/k", kKubeconfig), "b");
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->server, "https://b.test:6443/k8s");
@@ -138,7 +138,7 @@ TEST_F(ConfigTest, TakesTheContextThatIsAskedFor) {
   EXPECT_EQ(config->token, "spare");
 }
 
-TEST_F(ConfigTest, ReadsJsonToo) {
+TEST_F(ConfigTest, ReadsAKubeconfigInJson) {
   const auto config = load_kubeconfig(
       write("k", R"({"current-context":"x","contexts":[{"name":"x","context":{"cluster":"c"}}],
                      "clusters":[{"name":"c","cluster":{"server":"http://a:1",
@@ -149,7 +149,7 @@ TEST_F(ConfigTest, ReadsJsonToo) {
   EXPECT_TRUE(config->insecure_skip_tls_verify);
 }
 
-TEST_F(ConfigTest, TakesFilesAndPasswordsOfAUser) {
+TEST_F(ConfigTest, ReadsFilesAndPasswordsOfAUser) {
   const auto config = load(kServer,
                            "client-certificate: ../c.crt, client-key: /k, username: me, "
                            "password: secret");
@@ -160,7 +160,7 @@ TEST_F(ConfigTest, TakesFilesAndPasswordsOfAUser) {
   EXPECT_EQ(config->password, "secret");
 }
 
-TEST_F(ConfigTest, RefusesWhatItCannotFollowAndSaysWhere) {
+TEST_F(ConfigTest, RefusesUnsupportedMembersWithTheirPath) {
   struct Case {
     std::string cluster;
     std::string user;
@@ -214,7 +214,7 @@ TEST_F(ConfigTest, NamesTheEntryThatIsMissing) {
   }
 }
 
-TEST_F(ConfigTest, RefusesWhatIsNoYamlMap) {
+TEST_F(ConfigTest, RefusesTextThatIsNotAYamlMap) {
   for (const std::string& text :
        {std::string(), std::string("5"), std::string("[a]"), std::string("{"), std::string("\t"),
         std::string("a: b: c"), std::string("\0\xff", 2), std::string("&a [*b]"),
@@ -243,7 +243,7 @@ TEST_F(ConfigTest, SurvivesNestingAndAliasesOfAnyDepth) {
   }
 }
 
-TEST_F(ConfigTest, RefusesAFileThatIsTooLargeOrNoFile) {
+TEST_F(ConfigTest, RefusesAFileThatIsTooLargeOrNotRegular) {
   EXPECT_THAT(refusal(load_kubeconfig(write("k", std::string((1 << 20) + 1, '#')), "")),
               HasSubstr("at most 1048576 bytes"));
   EXPECT_THAT(refusal(load_kubeconfig(folder_.string(), "")), HasSubstr("not a regular file"));
@@ -265,7 +265,7 @@ TEST_F(ConfigTest, ReadsTheServiceAccountOfAPod) {
   }
 }
 
-TEST_F(ConfigTest, NamesWhatAServiceAccountLacks) {
+TEST_F(ConfigTest, NamesTheMissingPartOfAServiceAccount) {
   const std::string directory = (folder_ / "sa").string();
   EXPECT_THAT(refusal(load_in_cluster(directory)), HasSubstr("KUBERNETES_SERVICE_HOST"));
   environment_.set("KUBERNETES_SERVICE_HOST", "h");
@@ -280,7 +280,7 @@ TEST_F(ConfigTest, NamesWhatAServiceAccountLacks) {
   EXPECT_THAT(refusal(load_in_cluster(directory)), HasSubstr("is empty"));
 }
 
-TEST_F(ConfigTest, LooksInItsPlacesInOrder) {
+TEST_F(ConfigTest, TriesItsSourcesInOrder) {
   EXPECT_THAT(refusal(load_config("", "")),
               ::testing::AllOf(HasSubstr("KUBECONFIG"), HasSubstr("KUBERNETES_SERVICE_HOST"),
                                HasSubstr((folder_ / ".kube/config").string())));

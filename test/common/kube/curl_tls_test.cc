@@ -1,4 +1,5 @@
-// TLS over libcurl: who is believed, and who we are. The certificates are made for each run.
+// TLS with libcurl: verification of the server, and the certificate of the client. The certificates
+// are generated for each run.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,8 +26,8 @@ using test::Peer;
 using test::ScriptedServer;
 using ::testing::HasSubstr;
 
-// Authorities "ca" and "other"; of "ca" the server's "server" (127.0.0.1 and api.test) and "named"
-// (only api.test), and the client's "client".
+// The authorities "ca" and "other". "ca" signs "server" (127.0.0.1 and api.test), "named" (only
+// api.test) and "client".
 class CurlTls : public ::testing::Test {
  public:
   static void SetUpTestSuite() {
@@ -114,7 +115,7 @@ TEST_F(CurlTls, RefusesAServerThatItCannotVerifyBeforeSendingAnything) {
   }
 }
 
-TEST_F(CurlTls, BelievesAnyServerOnlyWhereTheConfigurationSaysSo) {
+TEST_F(CurlTls, SkipsVerificationOnlyWhereTheConfigurationSaysSo) {
   const ScriptedServer server = serve("named");
   Config config = config_for(server.port(), "https");
   config.insecure_skip_tls_verify = true;
@@ -133,7 +134,7 @@ TEST_F(CurlTls, VerifiesTheNameThatTheConfigurationGives) {
   EXPECT_EQ(response.body, "127.0.0.1:" + std::to_string(server.port()));
 }
 
-TEST_F(CurlTls, ShowsItsOwnCertificateFromFilesAndFromText) {
+TEST_F(CurlTls, PresentsItsCertificateFromFilesAndFromText) {
   const ScriptedServer server = serve("server", file("ca", ".crt"));
   Config from_files = config_for(server.port(), "https");
   from_files.ca.file = file("ca", ".crt");
@@ -149,7 +150,7 @@ TEST_F(CurlTls, ShowsItsOwnCertificateFromFilesAndFromText) {
   }
 }
 
-TEST_F(CurlTls, FailsWithoutTheCertificateThatTheServerWants) {
+TEST_F(CurlTls, FailsWithoutTheCertificateThatTheServerRequires) {
   const ScriptedServer server = serve("server", file("ca", ".crt"));
   Config config = config_for(server.port(), "https");
   config.ca.file = file("ca", ".crt");

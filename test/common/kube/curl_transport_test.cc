@@ -31,7 +31,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Answers every request of every connection with what `answer` makes of it.
+// Answers every request of every connection with the result of `answer`.
 ScriptedServer::Script always(std::function<std::string(const std::string&)> answer) {
   return [answer = std::move(answer)](Peer& peer) {
     for (std::string request = peer.read_request(); !request.empty();
@@ -45,7 +45,7 @@ std::string echo(const std::string& request) {
   return answer_text(200, request);
 }
 
-TEST(CurlTransport, SendsWhatTheRequestSays) {
+TEST(CurlTransport, SendsMethodTargetHeadersAndBody) {
   const ScriptedServer server(always(echo));
   CurlWorld world(config_for(server.port()));
   struct Case {
@@ -76,7 +76,7 @@ TEST(CurlTransport, SendsWhatTheRequestSays) {
   }
 }
 
-TEST(CurlTransport, SendsALargeBodyWithoutAskingFirst) {
+TEST(CurlTransport, SendsALargeBodyWithoutExpectContinue) {
   const ScriptedServer server(always(
       [](const std::string& request) { return answer_text(200, header_of(request, "expect")); }));
   CurlWorld world(config_for(server.port()));
@@ -97,7 +97,7 @@ TEST(CurlTransport, HonoursTheServersBasePath) {
   EXPECT_THAT(call_and_wait(world.transport(), get_of("/api")).body, StartsWith("GET /base/api "));
 }
 
-TEST(CurlTransport, HandsOutEveryStatusWithItsBody) {
+TEST(CurlTransport, ReturnsEveryStatusWithItsBody) {
   const ScriptedServer server(always([](const std::string& request) {
     const int status = std::stoi(request.substr(request.find('/') + 1));
     return answer_text(status, "body", "Location: /201\r\n");
@@ -120,14 +120,14 @@ TEST(CurlTransport, ReadsRetryAfter) {
     return answer_text(429, "", "Retry-After: " + value + "\r\n");
   }));
   CurlWorld world(config_for(server.port()));
-  const auto asked = [&](const std::string& value) {
+  const auto retry_after = [&](const std::string& value) {
     return call_and_wait(world.transport(), get_of("/" + value)).retry_after;
   };
-  EXPECT_EQ(asked("7"), Duration(seconds(7)));
-  EXPECT_EQ(asked("0"), std::nullopt);
-  EXPECT_EQ(asked("soon"), std::nullopt);
-  EXPECT_EQ(asked("-5"), std::nullopt);
-  EXPECT_GE(asked("9223372036854775807").value_or(seconds(1)), Duration(seconds(1)));
+  EXPECT_EQ(retry_after("7"), Duration(seconds(7)));
+  EXPECT_EQ(retry_after("0"), std::nullopt);
+  EXPECT_EQ(retry_after("soon"), std::nullopt);
+  EXPECT_EQ(retry_after("-5"), std::nullopt);
+  EXPECT_GE(retry_after("9223372036854775807").value_or(seconds(1)), Duration(seconds(1)));
 }
 
 TEST(CurlTransport, KeepsConnectionsOpen) {
@@ -184,7 +184,7 @@ TEST(CurlTransport, RefusesMoreRequestsThanItCanHold) {
   EXPECT_EQ(answered, 0);
 }
 
-TEST(CurlTransport, TimesOutWhatNeverGotItsTurn) {
+TEST(CurlTransport, TimesOutARequestThatIsStillWaiting) {
   const ScriptedServer server([](Peer& peer) { peer.wait_for_end(); });
   CurlWorld world(config_for(server.port()));
   for (std::size_t i = 0; i < kApiConnectionsMax; ++i) {
@@ -198,7 +198,7 @@ TEST(CurlTransport, TimesOutWhatNeverGotItsTurn) {
   world.destroy_transport();
 }
 
-TEST(CurlTransport, SaysThatNothingWasSentWhereTheConnectionIsRefused) {
+TEST(CurlTransport, ReportsNothingSentWhereTheConnectionIsRefused) {
   std::uint16_t closed_port = 0;
   {
     const ScriptedServer server([](Peer&) {});
@@ -212,7 +212,7 @@ TEST(CurlTransport, SaysThatNothingWasSentWhereTheConnectionIsRefused) {
   EXPECT_THAT(response.failure->message, HasSubstr("connect"));
 }
 
-// The server listens on 127.0.0.1 only; ::1 comes first where the machine has it.
+// The server listens on 127.0.0.1 only; ::1 is tried first where the machine has it.
 TEST(CurlTransport, TriesEveryAddressOfAName) {
   const ScriptedServer server(always(echo));
   Config config;
@@ -223,7 +223,7 @@ TEST(CurlTransport, TriesEveryAddressOfAName) {
   }
 }
 
-TEST(CurlTransport, SaysThatNothingWasSentWhereTheNameDoesNotResolve) {
+TEST(CurlTransport, ReportsNothingSentWhereTheNameDoesNotResolve) {
   Config config;
   config.server = "http://no-such-host.invalid:80";
   CurlWorld world(config);
@@ -232,7 +232,7 @@ TEST(CurlTransport, SaysThatNothingWasSentWhereTheNameDoesNotResolve) {
   EXPECT_FALSE(response.failure->sent);
 }
 
-TEST(CurlTransport, SaysThatItWasSentWhereTheAnswerIsLost) {
+TEST(CurlTransport, ReportsSentWhereTheAnswerIsLost) {
   const std::function<void(Peer&)> losses[] = {
       [](Peer& peer) { peer.read_request(); },
       [](Peer& peer) {
@@ -260,7 +260,7 @@ TEST(CurlTransport, SaysThatItWasSentWhereTheAnswerIsLost) {
   }
 }
 
-TEST(CurlTransport, SaysThatItWasSentWhereTheAnswerComesTooLate) {
+TEST(CurlTransport, ReportsSentWhereTheAnswerIsTooLate) {
   const ScriptedServer server([](Peer& peer) {
     peer.read_request();
     peer.wait_for_end();
@@ -285,7 +285,7 @@ TEST(CurlTransport, OpensANewConnectionWhereAKeptOneWasClosed) {
   }
 }
 
-TEST(CurlTransport, UnpacksCompressedAnswers) {
+TEST(CurlTransport, DecompressesAnswers) {
   // printf 'hello' | gzip -n
   constexpr unsigned char kGzip[] = {0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
                                      0x03, 0xcb, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00, 0x86,
@@ -314,7 +314,7 @@ TEST(CurlTransport, EndsAnAnswerThatIsTooLarge) {
   EXPECT_TRUE(response.failure->too_large);
 }
 
-TEST(CurlTransport, LetsAHandlerSendAndLetTheTransportGo) {
+TEST(CurlTransport, AllowsAHandlerToSendAndToDestroyTheTransport) {
   const ScriptedServer server(always(echo));
   AsioExecutor executor;
   auto transport = CurlTransport::create(config_for(server.port()), executor).value();
@@ -330,7 +330,7 @@ TEST(CurlTransport, LetsAHandlerSendAndLetTheTransportGo) {
   executor.stop();
 }
 
-TEST(CurlTransport, DropsWhatIsOnItsWayWhenItEnds) {
+TEST(CurlTransport, DropsRequestsInFlightWhenItIsDestroyed) {
   const ScriptedServer server([](Peer& peer) {
     peer.read_request();
     peer.wait_for_end();
@@ -370,7 +370,7 @@ TEST_F(CurlTokenTest, SendsTheTokenAndNotItsLineEnd) {
   EXPECT_EQ(header_of(response.body, "authorization"), "Bearer first");
 }
 
-TEST_F(CurlTokenTest, ReadsTheFileAgainOnA401AndAsksOnceMore) {
+TEST_F(CurlTokenTest, ReadsTheFileAgainOnA401AndRetriesOnce) {
   const ScriptedServer server(always([](const std::string& request) {
     const bool known = header_of(request, "authorization") == "Bearer second";
     return answer_text(known ? 200 : 401, "");
@@ -381,7 +381,7 @@ TEST_F(CurlTokenTest, ReadsTheFileAgainOnA401AndAsksOnceMore) {
   EXPECT_EQ(call_and_wait(world.transport(), get_of("/")).status, 200);
 }
 
-TEST_F(CurlTokenTest, DoesNotAskAgainWithTheSameToken) {
+TEST_F(CurlTokenTest, DoesNotRetryWithTheSameToken) {
   std::atomic<int> requests = 0;
   const ScriptedServer server(always([&](const std::string&) {
     ++requests;
@@ -410,7 +410,7 @@ TEST(CurlTransport, SendsBasicAuthentication) {
             "Basic dXNlcjpwYXNzOndvcmQ=");
 }
 
-TEST(CurlTransport, NamesWhatIsWrongWithItsConfiguration) {
+TEST(CurlTransport, NamesTheInvalidPartOfItsConfiguration) {
   struct Case {
     std::string name;
     std::function<void(Config&)> spoil;

@@ -1,4 +1,4 @@
-// Watches over libcurl, against a server that cuts its bytes as it likes.
+// Watches over libcurl, against a server that splits its bytes into any packets.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
-// Sends `bytes`, each `step` of them a packet.
+// Sends `bytes` in packets of `step` bytes.
 void send_in_steps(Peer& peer, std::string_view bytes, std::size_t step) {
   for (std::size_t at = 0; at < bytes.size(); at += step) {
     if (!peer.send(bytes.substr(at, step))) return;
@@ -36,7 +36,7 @@ void send_in_steps(Peer& peer, std::string_view bytes, std::size_t step) {
   }
 }
 
-TEST(CurlWatch, HandsOutLinesHoweverTheyArrive) {
+TEST(CurlWatch, DeliversLinesWhateverTheirPackets) {
   const std::string lines = "{\"a\":1}\n{\"b\":2}\n\n{\"c\":3}\n";
   const std::string whole = chunked_head() + chunk(lines) + std::string(kLastChunk);
   const std::string parts = chunked_head() + chunk(lines.substr(0, 3)) + chunk(lines.substr(3, 7)) +
@@ -72,7 +72,7 @@ TEST(CurlWatch, OpensWithoutWaitingForALine) {
   EXPECT_TRUE(watch.opened());
 }
 
-TEST(CurlWatch, AsksForNoCompression) {
+TEST(CurlWatch, RequestsNoCompression) {
   const ScriptedServer server([](Peer& peer) {
     const std::string request = peer.read_request();
     peer.send(chunked_head() + chunk("[" + header_of(request, "accept-encoding") + "]\n"));
@@ -83,7 +83,7 @@ TEST(CurlWatch, AsksForNoCompression) {
   EXPECT_EQ(watch.next(), "[]");
 }
 
-TEST(CurlWatch, HandsOutALastLineWithoutItsEnd) {
+TEST(CurlWatch, DeliversALastLineWithoutANewline) {
   const ScriptedServer server([](Peer& peer) {
     peer.read_request();
     peer.send(chunked_head() + chunk("one\ntwo") + std::string(kLastChunk));
@@ -126,7 +126,7 @@ TEST(CurlWatch, EndsWithAFailureWhereTheConnectionIsLost) {
   EXPECT_EQ(watch.next(), std::nullopt);
 }
 
-TEST(CurlWatch, CutsALineThatIsTooLongAndReadsOn) {
+TEST(CurlWatch, CutsALineThatIsTooLongAndContinues) {
   const std::string part(1 << 16, 'x');
   const ScriptedServer server([&](Peer& peer) {
     peer.read_request();
@@ -148,7 +148,7 @@ TEST(CurlWatch, CutsALineThatIsTooLongAndReadsOn) {
   EXPECT_EQ(watch.end().status, 200);
 }
 
-TEST(CurlWatch, TakesManyLinesThatAreTogetherLongerThanOneMayBe) {
+TEST(CurlWatch, DeliversManyLinesThatTogetherExceedTheLimitOfOne) {
   const std::string line(64 << 10, 'x');
   const std::size_t count = 2 * kWatchLineBytesMax / line.size();
   const ScriptedServer server([&](Peer& peer) {
@@ -163,11 +163,11 @@ TEST(CurlWatch, TakesManyLinesThatAreTogetherLongerThanOneMayBe) {
 }
 
 TEST(CurlWatch, IsNotEndedByTheTimeoutOfRequests) {
-  std::latch asked(1);
+  std::latch answered(1);
   const ScriptedServer server([&](Peer& peer) {
     peer.read_request();
     peer.send(chunked_head());
-    asked.wait();
+    answered.wait();
     peer.send(chunk("late\n"));
     peer.wait_for_end();
   });
@@ -177,12 +177,12 @@ TEST(CurlWatch, IsNotEndedByTheTimeoutOfRequests) {
   WatchLog watch(world.transport(), request);
   EXPECT_TRUE(watch.opened());
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  asked.count_down();
+  answered.count_down();
   EXPECT_EQ(watch.next(), "late");
 }
 
-// A stream that its own handler destroys at the second line.
-TEST(CurlWatch, CallsNothingOnceItIsClosed) {
+// A stream that is destroyed by its own handler at the second line.
+TEST(CurlWatch, CallsNoHandlerOnceItIsClosed) {
   const ScriptedServer server([](Peer& peer) {
     peer.read_request();
     peer.send(chunked_head() + chunk("1\n2\n3\n4\n") + std::string(kLastChunk));
@@ -209,7 +209,7 @@ TEST(CurlWatch, CallsNothingOnceItIsClosed) {
   EXPECT_EQ(seen, "o12");
 }
 
-TEST(CurlWatch, LetsAHandlerLetTheTransportGo) {
+TEST(CurlWatch, AllowsAHandlerToDestroyTheTransport) {
   const ScriptedServer server([](Peer& peer) {
     peer.read_request();
     peer.send(chunked_head() + chunk("1\n2\n3\n"));

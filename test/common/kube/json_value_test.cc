@@ -49,7 +49,7 @@ Result<Everything> read_everything(std::string_view json) {
   return all;
 }
 
-TEST(JsonValue, ReadsEachTypeAndSkipsWhatNobodyAsksFor) {
+TEST(JsonValue, ReadsEachTypeAndSkipsOtherMembers) {
   const auto all = read_everything(R"( {"skipped":{"text":[1.5,"]"]},"text":"x\u00e9\/","number":-7,
       "truth" : true , "texts":{"a":"b","c":""}, "quantities":{"cpu":2,"memory":"1Gi"},
       "list":["a","b"], "objects":[{"name":"o","x":{}},{}], "object": {"a" :[{}] } } )");
@@ -72,7 +72,7 @@ TEST(JsonValue, ReadsNullAsEmpty) {
   EXPECT_THAT(all->texts, IsEmpty());
 }
 
-TEST(JsonValue, TakesTheLastOfEqualMembers) {
+TEST(JsonValue, UsesTheLastOfEqualMembers) {
   const auto all = read_everything(
       R"({"text":"a","list":["a"],"texts":{"a":"1","a":"2"},"te\u0078t":"b","list":["b"]})");
   ASSERT_TRUE(all) << all.error().message;
@@ -82,7 +82,7 @@ TEST(JsonValue, TakesTheLastOfEqualMembers) {
   EXPECT_EQ(read_everything(R"({"text":"a","text":null})")->text, "");
 }
 
-TEST(JsonValue, SaysWhatIsWrongFirstAndWhere) {
+TEST(JsonValue, ReportsTheFirstProblemWithItsPath) {
   const std::pair<std::string_view, std::string_view> cases[] = {
       {R"({"text":7,"number":"a"})", "text must be a string, is number 7"},
       {R"({"number":"a\n"})", R"(number must be a 32-bit integer, is string "a\n")"},
@@ -115,7 +115,7 @@ TEST(JsonValue, SaysWhatIsWrongFirstAndWhere) {
   }
 }
 
-TEST(JsonValue, CutsNamesAndValuesInItsSentence) {
+TEST(JsonValue, CutsNamesAndValuesInItsErrors) {
   const std::string much(1'000'000, 'n');
   for (const std::string& text :
        {R"({"texts":{")" + much + R"(":1}})", R"({"number":")" + much + R"("})",
@@ -124,28 +124,6 @@ TEST(JsonValue, CutsNamesAndValuesInItsSentence) {
     ASSERT_FALSE(all);
     EXPECT_LT(all.error().message.size(), 400u);
   }
-}
-
-TEST(JsonValue, KeepsAProblemApart) {
-  std::vector<std::string> problems;
-  std::string after;
-  const auto read =
-      read_json(R"({"list":[{"name":7},{"name":"a"},8],"after":"b"})", [&](auto& root) {
-        root.read({{"list",
-                    [&](JsonValue& list) {
-                      list.elements([&](JsonValue& element) {
-                        problems.push_back(element.apart([](JsonValue& value) {
-                          std::string name;
-                          value.read({{"name", name}});
-                        }));
-                      });
-                    }},
-                   {"after", after}});
-      });
-  EXPECT_TRUE(read) << read.error().message;
-  EXPECT_THAT(problems, ElementsAre("list[0].name must be a string, is number 7", "",
-                                    "list[2] must be an object, is number 8"));
-  EXPECT_EQ(after, "b");
 }
 
 TEST(JsonValue, ReadsAnObjectAfterItsTextWasTaken) {
@@ -168,7 +146,7 @@ TEST(JsonValue, ReadsAnObjectAfterItsTextWasTaken) {
   }
 }
 
-TEST(JsonValue, ReadsATextWithinTheReadingOfAnother) {
+TEST(JsonValue, ReadsATextWhileReadingAnother) {
   std::string inner;
   std::string after;
   const auto read = read_json(R"({"a":"{\"b\":\"c\"}","z":"y"})", [&](JsonValue& root) {
@@ -184,7 +162,7 @@ TEST(JsonValue, ReadsATextWithinTheReadingOfAnother) {
   EXPECT_EQ(after, "y");
 }
 
-// More than a thread keeps its buffers for.
+// More than the size up to which a thread keeps its buffers.
 TEST(JsonValue, ReadsTextsOfAnySize) {
   for (const std::size_t size : {kJsonParserKeptBytes * 2, std::size_t{10}}) {
     const auto all = read_everything(R"({"text":")" + std::string(size, 'x') + R"("})");
@@ -202,7 +180,7 @@ TEST(JsonValue, ReadsLongEscapes) {
   EXPECT_EQ(all->text, std::string(1'450'000, '<'));
 }
 
-TEST(JsonValue, ReplacesBytesThatAreNoUtf8WhereItIsAskedTo) {
+TEST(JsonValue, ReplacesBytesThatAreNotUtf8OnRequest) {
   const std::string text = "{\"text\":\"a\xff\xc3\xa9\xe2\x82\"}";
   EXPECT_THAT(read_everything(text).error().message, HasSubstr("not JSON"));
   std::string read;
@@ -215,8 +193,8 @@ TEST(JsonValue, ReplacesBytesThatAreNoUtf8WhereItIsAskedTo) {
   EXPECT_EQ(read, "a?\xc3\xa9??");
 }
 
-// What is skipped is not checked, but never read beyond either.
-TEST(JsonValue, NeverFailsOtherwiseThanByAnError) {
+// Skipped members are not checked, but the text is never read beyond its end.
+TEST(JsonValue, ReturnsAResultForAnyBytes) {
   const std::string whole =
       R"({"skipped":[{"a":"]"}],"text":"x\u00e9","number":-7,"truth":true,"texts":{"a":"b"},)"
       R"("quantities":{"cpu":2},"list":["a","b"],"objects":[{"name":"o","x":{}},{}],)"

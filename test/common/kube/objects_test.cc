@@ -37,7 +37,7 @@ TEST(LabelSelector, FollowsKubernetesForEachOperator) {
   }
 }
 
-TEST(LabelSelector, HoldsOnlyWhenEveryTermHolds) {
+TEST(LabelSelector, MatchesOnlyWhenEveryTermMatches) {
   LabelSelector selector{{{"app", "web"}}, {{"tier", "In", {"back"}}, {"old", "DoesNotExist", {}}}};
   EXPECT_TRUE(matches(selector, {{"app", "web"}, {"tier", "back"}}));
   EXPECT_FALSE(matches(selector, {{"app", "db"}, {"tier", "back"}}));

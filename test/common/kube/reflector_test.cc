@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Holds what it is asked for until the test answers.
+// Keeps requests until the test answers them.
 class HeldTransport final : public Transport {
  public:
   struct Held {
@@ -34,7 +34,7 @@ class HeldTransport final : public Transport {
     std::weak_ptr<bool> open;
   };
 
-  explicit HeldTransport(Executor& its_executor) : executor_(its_executor) {}
+  explicit HeldTransport(Executor& executor) : executor_(executor) {}
 
   void send(Request request, std::function<void(Response)> done) override {
     lists.push_back({std::move(request), std::move(done)});
@@ -152,7 +152,7 @@ TEST_F(ReflectorTest, ListsThenWatches) {
   EXPECT_EQ(changes_, 3);
 }
 
-TEST_F(ReflectorTest, ShowsNothingOfARelistBeforeItsLastPage) {
+TEST_F(ReflectorTest, DeliversARelistOnlyAfterItsLastPage) {
   start();
   list(answer(200, R"({"metadata":{"resourceVersion":"5","continue":"t"},"items":[)" +
                        object("a", "1") + "]}"));
@@ -162,7 +162,7 @@ TEST_F(ReflectorTest, ShowsNothingOfARelistBeforeItsLastPage) {
   EXPECT_EQ(changes_, 1);
 }
 
-TEST_F(ReflectorTest, ForgetsTheFirstPartOfARelistThatBeginsAnew) {
+TEST_F(ReflectorTest, DropsTheFirstPartOfARelistThatStartsOver) {
   start();
   list(
       answer(200, R"({"metadata":{"resourceVersion":"5","continue":"t"},"items":[{"metadata":7},)" +
@@ -172,7 +172,7 @@ TEST_F(ReflectorTest, ForgetsTheFirstPartOfARelistThatBeginsAnew) {
   EXPECT_THAT(seen_, ElementsAre("relist b"));
 }
 
-TEST_F(ReflectorTest, SkipsAndNamesAnObjectThatCannotBeRead) {
+TEST_F(ReflectorTest, SkipsAndReportsAnObjectThatCannotBeRead) {
   watch_from("5");
   const int changes = changes_;
   say("ADDED", R"({"metadata":{"name":"a","namespace":"n","resourceVersion":"6"},"spec":7})");
@@ -187,7 +187,7 @@ TEST_F(ReflectorTest, SkipsAndNamesAnObjectThatCannotBeRead) {
   EXPECT_THAT(problems_, IsEmpty());
 }
 
-TEST_F(ReflectorTest, TellsOfARelistWithAnObjectThatCannotBeRead) {
+TEST_F(ReflectorTest, MarksARelistWithAnUnreadableObjectAsIncomplete) {
   start();
   list(answer(200, page("5", object("a", "1") + R"(,{"spec":7},)" + object("b", "1"))));
   EXPECT_THAT(seen_, ElementsAre("incomplete relist a b"));
@@ -205,7 +205,7 @@ TEST_F(ReflectorTest, NamesTheObjectOfALineThatIsCutOff) {
   EXPECT_THAT(unreadable_, ElementsAre(HasSubstr("pods: a in a watch of /pods: not JSON")));
 }
 
-TEST_F(ReflectorTest, IsSyncedOnceTheRelistHasBeenTaken) {
+TEST_F(ReflectorTest, IsSyncedAfterTheRelistWasDelivered) {
   start();
   EXPECT_FALSE(reflector_->synced());
   list(answer(200, page("5", object("a", "1"))));
@@ -213,7 +213,7 @@ TEST_F(ReflectorTest, IsSyncedOnceTheRelistHasBeenTaken) {
   EXPECT_THAT(synced_at_, ElementsAre(false));
 }
 
-TEST_F(ReflectorTest, ReportsAProblemByItsNameAndGoesOn) {
+TEST_F(ReflectorTest, ReportsAProblemWithItsNameAndContinues) {
   start();
   list(answer(503));
   EXPECT_THAT(problems_, ElementsAre("pods: list /pods: HTTP 503"));
@@ -233,7 +233,7 @@ TEST_F(ReflectorTest, OpensTheWatchAgainAndClosesTheOldOne) {
   EXPECT_TRUE(open(1));
 }
 
-TEST_F(ReflectorTest, DoesNotHearWhatAnAbandonedWatchStillSays) {
+TEST_F(ReflectorTest, IgnoresLinesOfAnAbandonedWatch) {
   watch_from("5");
   const auto old = transport_.watches.back().handlers;
   old.on_line("{garbage");
@@ -245,7 +245,7 @@ TEST_F(ReflectorTest, DoesNotHearWhatAnAbandonedWatchStillSays) {
   EXPECT_THAT(problems_, SizeIs(1));
 }
 
-TEST_F(ReflectorTest, GivesUpAWatchThatIsSilent) {
+TEST_F(ReflectorTest, ClosesAWatchThatIsSilent) {
   watch_from("5");
   executor_.advance(kWatchSilenceMax - Duration(1));
   say("BOOKMARK", object("", "6"));
@@ -260,7 +260,7 @@ TEST_F(ReflectorTest, GivesUpAWatchThatIsSilent) {
   EXPECT_THAT(transport_.watches[1].request.target, HasSubstr("resourceVersion=6&"));
 }
 
-TEST_F(ReflectorTest, TellsSinceWhenNothingWasHeard) {
+TEST_F(ReflectorTest, ReportsHowLongTheServerHasBeenSilent) {
   watch_from("5");
   EXPECT_EQ(reflector_->silent_for(), Duration(0));
   executor_.advance(Duration(5000));
@@ -290,7 +290,7 @@ TEST_F(ReflectorTest, MayBeDestroyedByItsConsumerWhileItWatches) {
   EXPECT_FALSE(open(0));
 }
 
-TEST_F(ReflectorTest, IsDestroyedInEachOfItsStatesWithoutATrace) {
+TEST_F(ReflectorTest, CallsNothingAfterItsEndInEachOfItsStates) {
   const std::function<void()> states[] = {
       [&] {},
       [&] { reflector_->start(); },
@@ -317,7 +317,7 @@ TEST_F(ReflectorTest, IsDestroyedInEachOfItsStatesWithoutATrace) {
   }
 }
 
-// Many threads' view of one: destroyed from outside while its handlers run.
+// The reflector is destroyed by another thread while its handlers run.
 TEST(ReflectorThreads, DestructionWaitsForTheHandlerThatIsRunning) {
   for (int i = 0; i < 50; ++i) {
     AsioExecutor executor;

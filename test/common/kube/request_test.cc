@@ -51,7 +51,7 @@ TEST(Request, BindsWithUidAndAnnotationsInOneWrite) {
             R"("target":{"apiVersion":"v1","kind":"Node","name":"n1"}})");
 }
 
-const StorageCapacity kCapacity{"kube-system", "wake", "none", "mgpu-wake", "a\"1"};
+const StorageCapacity kCapacity{"kube-system", "capacity", "none", "mgpu-requeue", "a\"1"};
 
 TEST(Request, CreatesAStorageCapacity) {
   const Request request = create_storage_capacity(kCapacity);
@@ -59,20 +59,20 @@ TEST(Request, CreatesAStorageCapacity) {
   EXPECT_EQ(request.target, "/apis/storage.k8s.io/v1/namespaces/kube-system/csistoragecapacities");
   EXPECT_EQ(request.content_type, "application/json");
   EXPECT_EQ(request.body, R"({"apiVersion":"storage.k8s.io/v1","kind":"CSIStorageCapacity",)"
-                          R"("metadata":{"name":"wake","namespace":"kube-system",)"
-                          R"("annotations":{"mgpu-wake":"a\"1"}},"storageClassName":"none"})");
+                          R"("metadata":{"name":"capacity","namespace":"kube-system",)"
+                          R"("annotations":{"mgpu-requeue":"a\"1"}},"storageClassName":"none"})");
 }
 
 TEST(Request, AnnotatesAStorageCapacityAndNothingElseOfIt) {
   const Request request = annotate_storage_capacity(kCapacity);
   EXPECT_EQ(request.method, Method::kPatch);
   EXPECT_EQ(request.target,
-            "/apis/storage.k8s.io/v1/namespaces/kube-system/csistoragecapacities/wake");
+            "/apis/storage.k8s.io/v1/namespaces/kube-system/csistoragecapacities/capacity");
   EXPECT_EQ(request.content_type, "application/merge-patch+json");
-  EXPECT_EQ(request.body, R"({"metadata":{"annotations":{"mgpu-wake":"a\"1"}}})");
+  EXPECT_EQ(request.body, R"({"metadata":{"annotations":{"mgpu-requeue":"a\"1"}}})");
 }
 
-TEST(Request, WritesABindingThatReadsBackWhateverItsTexts) {
+TEST(Request, WritesABindingThatReadsBackForAnyNames) {
   const std::string hostile = "\"},\\ \n\x01\xC3\xA9";
   const Request request =
       bind({{hostile, hostile}, PodUid(hostile), NodeName(hostile), {{hostile, hostile}}});

@@ -32,7 +32,7 @@ class TokenSourceTest : public ::testing::Test {
   Instant now_{};
 };
 
-TEST_F(TokenSourceTest, HasNoneWhereNoneIsConfigured) {
+TEST_F(TokenSourceTest, IsEmptyWhereNoTokenIsConfigured) {
   auto source = TokenSource::create(Config{}, now_);
   ASSERT_TRUE(source);
   EXPECT_EQ(source->token(now_), "");
@@ -66,7 +66,7 @@ TEST_F(TokenSourceTest, ReadsTheFileAtOnceWhenTheTokenWasRefused) {
   EXPECT_EQ(source.token(now_), "two");
 }
 
-TEST_F(TokenSourceTest, KeepsTheLastTokenWhereTheFileIsNoUse) {
+TEST_F(TokenSourceTest, KeepsTheLastTokenWhereTheFileIsInvalid) {
   write("one");
   auto source = TokenSource::create(config_, now_).value();
   for (const std::string_view text : {"", "\n", "a b", "a\nb", "caf\xC3\xA9"}) {
@@ -78,7 +78,7 @@ TEST_F(TokenSourceTest, KeepsTheLastTokenWhereTheFileIsNoUse) {
   EXPECT_FALSE(source.replaced("one", now_));
 }
 
-TEST_F(TokenSourceTest, NamesTheFileAndNotTheTokenWhenItIsNoUse) {
+TEST_F(TokenSourceTest, NamesTheFileAndNotTheTokenWhereItIsInvalid) {
   write("se cret");
   const auto source = TokenSource::create(config_, now_);
   ASSERT_FALSE(source);

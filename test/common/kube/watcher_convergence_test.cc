@@ -1,5 +1,5 @@
-// Whatever faults happen in between, a consumer of the watcher's events ends equal to the
-// collection. The collection is a small model with history, the faults are drawn from a seed.
+// Whatever faults happen in between, a consumer of the watcher's events ends up with the objects of
+// the collection. The collection is a small model with history; the faults are random.
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ class Model {
   const Content& content() const { return content_; }
   int version() const { return version_; }
 
-  // The line after `version`; none: nothing new. Empty: history no longer reaches back so far.
+  // The line after `version`; none: there is none. Empty: the history no longer holds `version`.
   std::optional<std::string> line_after(int version) const {
     if (version == version_) return std::nullopt;
     const auto next = history_.find(version + 1);
@@ -98,12 +98,12 @@ Response lost() {
   return {0, "", std::nullopt, TransportFailure{"lost", true}};
 }
 
-// Plays server and reflector: carries out the watcher's action, with a fault every so often.
+// Takes the part of server and reflector: performs the actions of the watcher, with random faults.
 class World {
  public:
   explicit World(unsigned seed) : random_(seed) {
     for (int i = 0; i < 8; ++i) model_.change(random_);
-    take(watcher_.start(now_, fraction()));
+    take(watcher_.start());
   }
 
   void step(bool faults) {

@@ -60,11 +60,11 @@ std::vector<EventKind> kinds(const WatchStep& step) {
   return kinds;
 }
 
-// A watcher with a clock of its own. `random` is 1 unless a test says otherwise, so that waits have
-// their full length.
+// A watcher with its own clock. `random` is 1 unless a test sets it, so that waits have their full
+// length.
 class WatcherTest : public ::testing::Test {
  public:
-  WatchStep start() { return watcher_.start(now_, random_); }
+  WatchStep start() { return watcher_.start(); }
   WatchStep listed(const Response& response) { return watcher_.on_list(response, now_, random_); }
   WatchStep said(std::string_view text) { return watcher_.on_line(text, now_, random_); }
   WatchStep ended(const Response& response) { return watcher_.on_end(response, now_, random_); }
@@ -116,7 +116,7 @@ TEST_F(WatcherTest, ListsPagesThenWatchesFromTheListsVersion) {
   EXPECT_TRUE(watcher_.synced());
 }
 
-TEST_F(WatcherTest, AppliesLinesAndResumesWhereTheyLed) {
+TEST_F(WatcherTest, AppliesLinesAndResumesFromTheirVersion) {
   watch_from("5");
   const WatchStep added = said(line("ADDED", object("a", "6")));
   EXPECT_EQ(kinds(added), std::vector{EventKind::kApply});
@@ -127,7 +127,7 @@ TEST_F(WatcherTest, AppliesLinesAndResumesWhereTheyLed) {
   expect_watch(ended(page("", "")), "8");
 }
 
-TEST_F(WatcherTest, MovesOnWithBookmarksWithoutAnyEvent) {
+TEST_F(WatcherTest, AdvancesWithBookmarksWithoutAnyEvent) {
   watch_from("5");
   const WatchStep bookmark = said(line("BOOKMARK", object("", "40")));
   EXPECT_THAT(bookmark.events, IsEmpty());
@@ -135,17 +135,17 @@ TEST_F(WatcherTest, MovesOnWithBookmarksWithoutAnyEvent) {
   expect_watch(ended(page("", "")), "40");
 }
 
-TEST_F(WatcherTest, KeepsItsVersionWhenAnObjectCarriesNone) {
+TEST_F(WatcherTest, KeepsItsVersionWhenAnObjectHasNone) {
   watch_from("5");
   said(line("ADDED", R"({"metadata":{"name":"a"}})"));
   now_ += seconds(2);
   expect_watch(ended(page("", "")), "5");
 }
 
-TEST_F(WatcherTest, AsksForAWatchOfFiveToTenMinutes) {
+TEST_F(WatcherTest, RequestsAWatchOfFiveToTenMinutes) {
   for (const auto& [random, wanted] : {std::pair{0.0, "=300"}, {0.5, "=450"}, {0.9999, "=599"}}) {
     Watcher watcher(all_nodes());
-    watcher.start(now_, random);
+    watcher.start();
     const WatchStep step = watcher.on_list(page("5", ""), now_, random);
     EXPECT_THAT(step.action.request.target, HasSubstr(std::string("timeoutSeconds") + wanted));
   }
@@ -184,20 +184,20 @@ TEST_F(WatcherTest, ListsAgainWhenItsVersionIsTooOld) {
     EXPECT_THAT(step.events, IsEmpty());
     EXPECT_FALSE(step.problem.empty());
     EXPECT_TRUE(watcher_.synced());
-    // And the next one waits.
+    // The next one waits.
     listed(page("6", ""));
     expect_wait(a_case.happens(*this));
     expect_list(waited(), "");
   }
 }
 
-// As the transport cuts a line that is too long.
+// The form in which the transport delivers a line that is too long.
 std::string cut_line(std::string_view name, std::string_view version) {
   return R"({"type":"MODIFIED","object":{"kind":"Pod","metadata":{"name":")" + std::string(name) +
          R"(","namespace":"n","resourceVersion":")" + std::string(version) + R"(","labels":{"a)";
 }
 
-TEST_F(WatcherTest, SkipsAnObjectThatCannotBeReadAndGoesOn) {
+TEST_F(WatcherTest, SkipsAnObjectThatCannotBeReadAndContinues) {
   watch_from("5");
   const WatchStep step = said(cut_line("big", "6"));
   EXPECT_EQ(step.action.kind, ActionKind::kNone);
@@ -207,7 +207,7 @@ TEST_F(WatcherTest, SkipsAnObjectThatCannotBeReadAndGoesOn) {
   EXPECT_THAT(kinds(said(line("ADDED", object("b", "7")))), ElementsAre(EventKind::kApply));
 }
 
-TEST_F(WatcherTest, DoesNotAskForASkippedObjectAgain) {
+TEST_F(WatcherTest, DoesNotRequestASkippedObjectAgain) {
   watch_from("5");
   said(cut_line("big", "6"));
   expect_watch(ended(status(200)), "6");
@@ -221,7 +221,7 @@ TEST_F(WatcherTest, ListsAgainAfterManyObjectsInARowThatCannotBeRead) {
   expect_list(said(cut_line("big", "6")), "");
 }
 
-TEST_F(WatcherTest, CountsObjectsThatCannotBeReadAnewAfterOneThatCan) {
+TEST_F(WatcherTest, ResetsTheCountOfUnreadableObjectsAfterAReadableOne) {
   watch_from("5");
   for (std::uint32_t i = 1; i < 2 * kUnreadableLinesMax; ++i) {
     ASSERT_EQ(said(cut_line("big", "6")).action.kind, ActionKind::kNone) << i;
@@ -235,18 +235,18 @@ Response too_large() {
   return response;
 }
 
-TEST_F(WatcherTest, AsksForFewerObjectsWhereAPageIsTooLong) {
+TEST_F(WatcherTest, RequestsFewerObjectsWhereAPageIsTooLong) {
   start();
   const WatchStep half = listed(too_large());
   EXPECT_EQ(half.action.request.target, "/api/v1/pods?limit=250");
-  EXPECT_THAT(half.problem, HasSubstr("it is asked for again with 250 objects"));
+  EXPECT_THAT(half.problem, HasSubstr("it is requested again with 250 objects"));
   const WatchStep next = listed(page("5", "token"));
   EXPECT_EQ(next.action.request.target, "/api/v1/pods?limit=250&continue=token");
   EXPECT_EQ(listed(too_large()).action.request.target, "/api/v1/pods?limit=125&continue=token");
   expect_watch(listed(page("5", "")), "5");
 }
 
-TEST_F(WatcherTest, AsksForWholePagesInTheNextRelist) {
+TEST_F(WatcherTest, RequestsFullPagesInTheNextRelist) {
   start();
   listed(too_large());
   listed(page("5", ""));
@@ -262,7 +262,7 @@ TEST_F(WatcherTest, BacksOffWhereOneObjectIsTooLong) {
   expect_wait(listed(too_large()));
 }
 
-TEST_F(WatcherTest, BacksOffAndGoesOnWhereItWasWhenAListFails) {
+TEST_F(WatcherTest, BacksOffAndContinuesWhenAListFails) {
   const Response failures[] = {
       status(429),  status(500),
       status(503),  status(403, "Forbidden"),
@@ -277,7 +277,7 @@ TEST_F(WatcherTest, BacksOffAndGoesOnWhereItWasWhenAListFails) {
   }
 }
 
-TEST_F(WatcherTest, GoesOnWithTheSamePageAfterAFailure) {
+TEST_F(WatcherTest, ContinuesWithTheSamePageAfterAFailure) {
   start();
   listed(page("5", "t1", object("a", "1")));
   expect_wait(listed(status(503)));
@@ -308,7 +308,7 @@ TEST_F(WatcherTest, BacksOffAndResumesWhenAWatchFails) {
   }
 }
 
-TEST_F(WatcherTest, NamesTheCollectionAndTheServersWordsInAProblem) {
+TEST_F(WatcherTest, NamesTheCollectionAndTheServersMessageInAProblem) {
   start();
   EXPECT_EQ(listed(status(403, "Forbidden", "no rights")).problem,
             "list /api/v1/pods: HTTP 403 Forbidden: no rights");
@@ -341,7 +341,7 @@ TEST_F(WatcherTest, JittersItsWaitsDownToHalf) {
   EXPECT_EQ(listed(lost()).action.delay, Duration(kBackoffFirst) / 2);
 }
 
-TEST_F(WatcherTest, StartsSmallAgainAfterALongCalm) {
+TEST_F(WatcherTest, ResetsItsBackoffAfterALongTimeWithoutFailure) {
   watch_from("5");
   for (int i = 0; i < 6; ++i) {
     now_ += ended(lost()).action.delay;
@@ -351,14 +351,14 @@ TEST_F(WatcherTest, StartsSmallAgainAfterALongCalm) {
   EXPECT_LE(ended(lost()).action.delay, Duration(kBackoffFirst));
 }
 
-TEST_F(WatcherTest, WaitsAtLeastAsLongAsTheServerAsksWithinALimit) {
-  for (const auto& [asked, wanted] :
+TEST_F(WatcherTest, WaitsForRetryAfterUpToALimit) {
+  for (const auto& [retry_after, wanted] :
        {std::pair{seconds(7), seconds(7)}, {seconds(100'000), kRetryAfterMax}}) {
     for (const int code : {429, 503}) {
       watcher_ = Watcher(Resource{"/api/v1/pods", ""});
       start();
       Response busy = status(code);
-      busy.retry_after = asked;
+      busy.retry_after = retry_after;
       EXPECT_EQ(listed(busy).action.delay, wanted);
       waited();
       listed(page("5", ""));
@@ -367,7 +367,7 @@ TEST_F(WatcherTest, WaitsAtLeastAsLongAsTheServerAsksWithinALimit) {
   }
 }
 
-TEST_F(WatcherTest, DoesNotSpinOnAWatchThatEndsAtOnce) {
+TEST_F(WatcherTest, BacksOffFromAWatchThatEndsAtOnce) {
   watch_from("5");
   Duration waited_for{0};
   for (int i = 0; i < 20; ++i) {
@@ -380,7 +380,7 @@ TEST_F(WatcherTest, DoesNotSpinOnAWatchThatEndsAtOnce) {
   EXPECT_GT(waited_for, seconds(300));
 }
 
-TEST_F(WatcherTest, OpensAWatchAgainAtOnceWhenItLastedOrMovedOn) {
+TEST_F(WatcherTest, ReopensAWatchAtOnceWhenItLastedOrAdvanced) {
   watch_from("5");
   now_ += kWatchShort;
   expect_watch(ended(page("", "")), "5");
@@ -398,7 +398,7 @@ TEST_F(WatcherTest, ListsAgainWhenItsVersionIsRefusedTooOften) {
   expect_list(waited(), "");
 }
 
-TEST_F(WatcherTest, KeepsItsVersionWhileTheServerIsAway) {
+TEST_F(WatcherTest, KeepsItsVersionWhileTheServerIsUnavailable) {
   watch_from("5");
   for (int i = 0; i < 50; ++i) {
     expect_wait(ended(lost()));
@@ -406,7 +406,7 @@ TEST_F(WatcherTest, KeepsItsVersionWhileTheServerIsAway) {
   }
 }
 
-TEST_F(WatcherTest, ForgetsRefusalsWhenALineComes) {
+TEST_F(WatcherTest, ResetsTheCountOfRefusalsAfterALine) {
   watch_from("5");
   for (std::uint32_t i = 0; i < 3 * kWatchRefusalsMax; ++i) {
     expect_wait(ended(status(500)));
@@ -417,7 +417,7 @@ TEST_F(WatcherTest, ForgetsRefusalsWhenALineComes) {
 
 using WatcherDeathTest = WatcherTest;
 
-TEST_F(WatcherDeathTest, EndsTheProgramOnACallOutOfTurn) {
+TEST_F(WatcherDeathTest, EndsTheProcessOnACallInTheWrongState) {
   start();
   EXPECT_DEATH(said("{}"), "not watching");
   EXPECT_DEATH(silent(), "not watching");

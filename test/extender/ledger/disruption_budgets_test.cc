@@ -10,8 +10,8 @@ using testing::ElementsAre;
 using Kind = kube::WatchEvent::Kind;
 
 std::string budget(const std::string& name, const std::string& selector, int allowed,
-                   const std::string& space = "d") {
-  return R"({"metadata":{"namespace":")" + space + R"(","name":")" + name +
+                   const std::string& name_space = "d") {
+  return R"({"metadata":{"namespace":")" + name_space + R"(","name":")" + name +
          R"("},"spec":{"selector":)" + selector + R"(},"status":{"disruptionsAllowed":)" +
          std::to_string(allowed) + "}}";
 }
@@ -19,15 +19,15 @@ std::string budget(const std::string& name, const std::string& selector, int all
 const std::string kWeb = R"({"matchLabels":{"app":"web"}})";
 
 struct BudgetsTest : testing::Test {
-  // Pods of namespace `space`, each by its label app.
+  // Pods of namespace `name_space`, each by its label app.
   std::vector<bool> violations(const std::vector<std::string>& apps,
-                               const std::string& space = "d") const {
+                               const std::string& name_space = "d") const {
     std::vector<kube::StringMap> labels;
     for (const auto& app : apps) {
       labels.push_back(app.empty() ? kube::StringMap() : kube::StringMap{{"app", app}});
     }
     std::vector<DisruptionBudgets::PodLabels> pods;
-    for (const auto& one : labels) pods.push_back({&space, &one});
+    for (const auto& one : labels) pods.push_back({&name_space, &one});
     return budgets.violations(pods);
   }
 

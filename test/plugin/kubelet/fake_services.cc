@@ -34,13 +34,13 @@ grpc::Status status_of(const std::string& text) {
 
 v1::PodResources& pod_of(v1::ListPodResourcesResponse& response, const std::string& pod) {
   const std::size_t slash = pod.find('/');
-  const std::string space = pod.substr(0, slash);
+  const std::string name_space = pod.substr(0, slash);
   const std::string name = pod.substr(slash + 1);
   auto& pods = *response.mutable_pod_resources();
-  if (pods.empty() || pods.rbegin()->name() != name || pods.rbegin()->namespace_() != space) {
+  if (pods.empty() || pods.rbegin()->name() != name || pods.rbegin()->namespace_() != name_space) {
     auto& added = *pods.Add();
     added.set_name(name);
-    added.set_namespace_(space);
+    added.set_namespace_(name_space);
   }
   return *pods.rbegin();
 }

@@ -91,8 +91,8 @@ PodApi::Json PodApi::condition(const std::string& type) {
   return nullptr;
 }
 
-std::vector<PodApi::Json> PodApi::events(const std::string& space) {
-  return call(Method::kGet, "/api/v1/namespaces/" + space + "/events")["items"]
+std::vector<PodApi::Json> PodApi::events(const std::string& name_space) {
+  return call(Method::kGet, "/api/v1/namespaces/" + name_space + "/events")["items"]
       .get<std::vector<Json>>();
 }
 

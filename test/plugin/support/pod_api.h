@@ -40,7 +40,7 @@ class PodApi {
   Json node();
   // Of the node's condition; null: there is none.
   Json condition(const std::string& type);
-  std::vector<Json> events(const std::string& space = "ml");
+  std::vector<Json> events(const std::string& name_space = "ml");
 
   // Refuses every request from now on, and ends all watches; or no more.
   void cut_off(bool off);

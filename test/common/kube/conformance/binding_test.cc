@@ -1,4 +1,4 @@
-// POST pods/{name}/binding: the one write that places a pod.
+// POST pods/{name}/binding: the one write that binds a pod.
 #include <string>
 
 #include "test/common/kube/conformance/server_under_test.h"
@@ -104,7 +104,7 @@ TEST_P(BindingConformance, RefusesAPodBehindSchedulingGates) {
   EXPECT_EQ(answer.body["details"]["kind"], "pods/binding");
 }
 
-TEST_P(BindingConformance, RefusesABodyThatIsNoBindingOfThisPodToANode) {
+TEST_P(BindingConformance, RefusesABodyThatIsNotABindingOfThisPodToANode) {
   const std::string pod = name("pod");
   create_pod(pod);
   struct Case {
@@ -129,7 +129,7 @@ TEST_P(BindingConformance, RefusesABodyThatIsNoBindingOfThisPodToANode) {
   EXPECT_FALSE(get(pod_path(pod)).body["spec"].contains("nodeName"));
 }
 
-TEST_P(BindingConformance, TakesATargetWithoutAKindForANode) {
+TEST_P(BindingConformance, TreatsATargetWithoutAKindAsANode) {
   const std::string pod = name("pod");
   create_pod(pod);
   const std::string body = R"({"metadata":{"name":")" + pod + R"("},"target":{"name":"n1"}})";
@@ -144,8 +144,8 @@ TEST_P(BindingConformance, DryRunAnswersAndChangesNothing) {
   EXPECT_EQ(bind(pod, "n1").code, 201);
 }
 
-// Why the extender checks the length of container names itself.
-TEST_P(BindingConformance, TakesAnnotationKeysThatEveryLaterUpdateRefuses) {
+// This is why the extender checks the length of container names itself.
+TEST_P(BindingConformance, AcceptsAnnotationKeysThatEveryLaterUpdateRefuses) {
   const std::string pod = name("pod");
   create_pod(pod);
   const std::string key = "example.com/" + std::string(64, 'k');
@@ -159,7 +159,7 @@ TEST_P(BindingConformance, TakesAnnotationKeysThatEveryLaterUpdateRefuses) {
       << status.text;
 }
 
-TEST_P(BindingConformance, OnlyTakesPosts) {
+TEST_P(BindingConformance, AcceptsOnlyPost) {
   const std::string pod = name("pod");
   create_pod(pod);
   EXPECT_EQ(get(pod_path(pod) + "/binding").code, 405);

@@ -20,7 +20,8 @@ std::string token_of(const Json& list) {
   return list["metadata"].value("continue", std::string());
 }
 
-// A namespace of the test's own would outlive it; pods of the other tests are gone by now.
+// All tests share a namespace, since one per test would remain. The pods of the other tests are
+// deleted by now.
 TEST_P(ListConformance, PagesHoldOneSnapshotInOrderOfNames) {
   const std::string prefix = name("pod");
   for (const char* const end : {"-d", "-b", "-a", "-e", "-c"}) create_pod(prefix + end);
@@ -46,7 +47,7 @@ TEST_P(ListConformance, PagesHoldOneSnapshotInOrderOfNames) {
   EXPECT_FALSE(third["metadata"].contains("remainingItemCount"));
 }
 
-TEST_P(ListConformance, PageOfASelectionSaysNotHowManyRemain) {
+TEST_P(ListConformance, PageOfASelectionHasNoRemainingItemCount) {
   const std::string prefix = name("pod");
   for (const char* const end : {"-a", "-b", "-c"}) create_pod(prefix + end);
   const std::string target = pods() + "?limit=2&fieldSelector=spec.nodeName%3D";
@@ -73,7 +74,7 @@ TEST_P(ListConformance, EmptyListHasAVersionAndAnArray) {
   EXPECT_FALSE(version_of(list).empty());
 }
 
-TEST_P(ListConformance, RefusesTokensLimitsAndVersionsThatAreNone) {
+TEST_P(ListConformance, RefusesInvalidTokensLimitsAndVersions) {
   struct Case {
     const char* query;
     int code;
@@ -90,13 +91,13 @@ TEST_P(ListConformance, RefusesTokensLimitsAndVersionsThatAreNone) {
   }
 }
 
-TEST_P(ListConformance, VersionOfTheFutureIsATimeout) {
+TEST_P(ListConformance, FutureVersionIsATimeout) {
   const Answer answer = get("/api/v1/nodes?resourceVersion=900000000000000");
   EXPECT_EQ(answer.code, 504) << answer.text;
   EXPECT_EQ(answer.body["reason"], "Timeout");
 }
 
-TEST_P(ListConformance, CompactionEndsATokenWithAnotherThatGoesOn) {
+TEST_P(ListConformance, ExpiredTokenIsAnsweredWithOneThatContinues) {
   // {"v":"meta.k8s.io/v1","rv":1,"start":"a"}: a real server's cache outlives the compaction for
   // tokens that it has just given, but never reaches back to its first version.
   constexpr const char* kFirstVersion = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJhIn0";
@@ -132,7 +133,7 @@ TEST_P(ListConformance, SelectsPodsByFields) {
   const Case cases[] = {
       {"metadata.name=" + waiting, {waiting}},
       {"metadata.name==" + waiting, {waiting}},
-      {"metadata.namespace=" + space(), {bound, done, waiting}},
+      {"metadata.namespace=" + name_space(), {bound, done, waiting}},
       {"metadata.namespace=other", {}},
       {"spec.nodeName=" + node, {bound, done}},
       {"spec.nodeName=", {waiting}},
@@ -166,7 +167,7 @@ TEST_P(ListConformance, SelectsNodesByFields) {
             std::vector{open});
 }
 
-TEST_P(ListConformance, RefusesSelectorsOfOtherFieldsAndNone) {
+TEST_P(ListConformance, RefusesSelectorsOfOtherFieldsAndWithoutOperator) {
   struct Case {
     const char* target;
     const char* message;
@@ -188,7 +189,7 @@ TEST_P(ListConformance, AllNamespacesAreListedTogether) {
   create_pod(pod);
   const Json list = get("/api/v1/pods?fieldSelector=metadata.name%3D" + pod).body;
   ASSERT_EQ(list["items"].size(), 1U) << list.dump();
-  EXPECT_EQ(list["items"][0]["metadata"]["namespace"], space());
+  EXPECT_EQ(list["items"][0]["metadata"]["namespace"], name_space());
 }
 
 }  // namespace

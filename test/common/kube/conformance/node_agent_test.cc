@@ -1,4 +1,4 @@
-// What a node's agent writes: its node's annotation and status, events, evictions.
+// The writes of the device plugin: annotation and status of its node, events, evictions.
 #include <string>
 
 #include "common/kube/request.h"
@@ -37,13 +37,13 @@ class NodeAgentConformance : public Conformance {
     return created["metadata"]["uid"];
   }
   Answer evict(const std::string& pod, const std::string& uid) {
-    return send(kube::evict({space(), pod}, PodUid(uid)));
+    return send(kube::evict({name_space(), pod}, PodUid(uid)));
   }
 };
 INSTANTIATE_TEST_SUITE_P(Server, NodeAgentConformance, testing::Values("memory", "real"),
                          [](const auto& param_of) { return param_of.param; });
 
-TEST_P(NodeAgentConformance, AnnotatesANodeAndLeavesOtherAnnotations) {
+TEST_P(NodeAgentConformance, AnnotatesANodeAndKeepsOtherAnnotations) {
   const std::string node = name("node");
   create_node(node);
   merge(node_path(node), {{"metadata", {{"annotations", {{"other", "1"}}}}}});
@@ -65,7 +65,7 @@ TEST_P(NodeAgentConformance, FindsConditionsByTheirType) {
   EXPECT_EQ(condition(after, "MGPUReady")["lastTransitionTime"], kTime);
 }
 
-TEST_P(NodeAgentConformance, KeepsWhatAChangeOfAConditionDoesNotName) {
+TEST_P(NodeAgentConformance, KeepsMembersOfAConditionThatAChangeDoesNotName) {
   const std::string node = name("node");
   create_node(node);
   send(kube::change_node_status(NodeName(node), ready("True", kTime)));
@@ -98,7 +98,7 @@ TEST_P(NodeAgentConformance, RefusesAConditionWithoutAType) {
   EXPECT_EQ(answer.code, 500) << answer.text;
 }
 
-TEST_P(NodeAgentConformance, ChangesOneCapacityAndLeavesTheOthers) {
+TEST_P(NodeAgentConformance, ChangesOneCapacityAndKeepsTheOthers) {
   const std::string node = name("node");
   create_node(node, {{"cpu", "8"}});
   kube::NodeStatusChange change = ready("True", kTime);
@@ -123,9 +123,9 @@ TEST_P(NodeAgentConformance, ListsOneNodeByItsName) {
 
 TEST_P(NodeAgentConformance, CountsAnEventOnItsObject) {
   const kube::EventObject event{.name = name("event"),
-                                .name_space = space(),
+                                .name_space = name_space(),
                                 .involved_kind = "Pod",
-                                .involved_space = space(),
+                                .involved_namespace = name_space(),
                                 .involved_name = "p",
                                 .involved_uid = "u-1",
                                 .warning = true,
@@ -138,12 +138,12 @@ TEST_P(NodeAgentConformance, CountsAnEventOnItsObject) {
   ASSERT_EQ(created.code, 201) << created.text;
   EXPECT_EQ(created.body["involvedObject"]["uid"], "u-1");
   EXPECT_EQ(created.body["source"]["host"], "n1");
-  const Answer counted = send(kube::count_event(space(), event.name, 2, kLater));
+  const Answer counted = send(kube::count_event(name_space(), event.name, 2, kLater));
   EXPECT_EQ(counted.code, 200) << counted.text;
   EXPECT_EQ(counted.body["count"], 2);
   EXPECT_EQ(counted.body["lastTimestamp"], kLater);
   EXPECT_EQ(counted.body["firstTimestamp"], kTime);
-  EXPECT_EQ(send(kube::count_event(space(), name("none"), 2, kLater)).code, 404);
+  EXPECT_EQ(send(kube::count_event(name_space(), name("none"), 2, kLater)).code, 404);
   EXPECT_EQ(send(kube::create_event(event)).code, 409);
 }
 
@@ -151,7 +151,7 @@ TEST_P(NodeAgentConformance, KeepsEventsOfNodesInDefault) {
   const kube::EventObject event{.name = name("event"),
                                 .name_space = "default",
                                 .involved_kind = "Node",
-                                .involved_space = "",
+                                .involved_namespace = "",
                                 .involved_name = "n1",
                                 .involved_uid = "n1",
                                 .warning = false,
@@ -181,7 +181,8 @@ TEST_P(NodeAgentConformance, EvictsThePodOfThisUid) {
 TEST_P(NodeAgentConformance, RefusesAnEvictionThatABudgetDoesNotAllow) {
   const std::string pod = name("pod");
   const std::string uid = running_pod(pod);
-  const std::string budgets = "/apis/policy/v1/namespaces/" + space() + "/poddisruptionbudgets";
+  const std::string budgets =
+      "/apis/policy/v1/namespaces/" + name_space() + "/poddisruptionbudgets";
   const Json selector = {{"matchLabels", {{"app", pod}}}};
   const std::string budget = name("budget");
   create(budgets, Json{{"metadata", {{"name", budget}}},

@@ -41,7 +41,7 @@ TEST_P(ObjectsConformance, PatchThatChangesNothingKeepsTheVersion) {
   EXPECT_EQ(version_of(answer.body), version_of(created));
 }
 
-TEST_P(ObjectsConformance, RefusesToCreateWhatExists) {
+TEST_P(ObjectsConformance, RefusesToCreateAnExistingObject) {
   const std::string node = name("node");
   create_node(node);
   const Answer answer = post("/api/v1/nodes", node_json(node));
@@ -91,7 +91,7 @@ TEST_P(ObjectsConformance, UnknownPathsAndMethodsAreRefused) {
   }
 }
 
-TEST_P(ObjectsConformance, BodiesThatAreNoObjectOfTheKindAre400) {
+TEST_P(ObjectsConformance, BodiesThatAreNotAnObjectOfTheKindAre400) {
   const std::string deep = R"({"metadata":{"name":"x"},"x":)" + std::string(20'000, '[') +
                            std::string(20'000, ']') + "}";
   const std::string bodies[] = {
@@ -146,7 +146,7 @@ TEST_P(ObjectsConformance, NamesAndAnnotationsAreValidated) {
   create("/api/v1/nodes", with("example.com/" + std::string(63, 'k'), "").dump());
 }
 
-TEST_P(ObjectsConformance, NameIsMadeWhereAPrefixIsGiven) {
+TEST_P(ObjectsConformance, NameIsGeneratedFromAPrefix) {
   Json object = Json::parse(pod_json(""));
   object["metadata"] = {{"generateName", "made-"}};
   const Json created = create(pods(), object.dump());
@@ -155,7 +155,7 @@ TEST_P(ObjectsConformance, NameIsMadeWhereAPrefixIsGiven) {
   EXPECT_EQ(made.size(), 10U);
 }
 
-TEST_P(ObjectsConformance, UpdateNeedsTheNewestVersionWhereItGivesOne) {
+TEST_P(ObjectsConformance, UpdateWithAVersionNeedsTheNewestOne) {
   const std::string node = name("node");
   Json object = create_node(node);
   object["metadata"]["labels"] = {{"a", "b"}};
@@ -180,7 +180,7 @@ TEST_P(ObjectsConformance, UpdateOfAnotherUidOrNameIsRefused) {
   EXPECT_EQ(merge(node_path(node), {{"metadata", {{"name", "another"}}}}).code, 400);
 }
 
-TEST_P(ObjectsConformance, MergePatchRemovesWhatIsNull) {
+TEST_P(ObjectsConformance, MergePatchRemovesNullMembers) {
   const std::string node = name("node");
   create_node(node);
   merge(node_path(node), {{"metadata", {{"annotations", {{"a", "1"}, {"b", "2"}}}}}});
@@ -208,7 +208,7 @@ TEST_P(ObjectsConformance, JsonPatchAppliesAllOperationsOrNone) {
   EXPECT_EQ(get(node_path(node)).body["metadata"]["annotations"]["d"], "3");
 }
 
-TEST_P(ObjectsConformance, PatchesThatAreNoneAreRefused) {
+TEST_P(ObjectsConformance, InvalidPatchesAreRefused) {
   const std::string node = name("node");
   create_node(node);
   struct Case {
@@ -274,8 +274,9 @@ TEST_P(ObjectsConformance, DryRunChangesNothing) {
   EXPECT_EQ(get(node_path(node)).body, created);
 }
 
-TEST_P(ObjectsConformance, DisruptionBudgetsHaveAStatusOfTheirOwn) {
-  const std::string budgets = "/apis/policy/v1/namespaces/" + space() + "/poddisruptionbudgets";
+TEST_P(ObjectsConformance, DisruptionBudgetsHaveAStatusSubresource) {
+  const std::string budgets =
+      "/apis/policy/v1/namespaces/" + name_space() + "/poddisruptionbudgets";
   const std::string budget = name("budget");
   const Json created = create(budgets, Json{{"metadata", {{"name", budget}}},
                                             {"spec", {{"minAvailable", 1}}},
@@ -291,14 +292,15 @@ TEST_P(ObjectsConformance, DisruptionBudgetsHaveAStatusOfTheirOwn) {
   EXPECT_EQ(list["kind"], "PodDisruptionBudgetList");
 }
 
-TEST_P(ObjectsConformance, EventsAreKept) {
-  const std::string events = "/api/v1/namespaces/" + space() + "/events";
-  const Json event = {{"metadata", {{"name", name("event")}}},
-                      {"involvedObject", {{"kind", "Pod"}, {"name", "p"}, {"namespace", space()}}},
-                      {"reason", "Tested"},
-                      {"message", "it was"},
-                      {"type", "Normal"},
-                      {"count", 1}};
+TEST_P(ObjectsConformance, EventsAreStored) {
+  const std::string events = "/api/v1/namespaces/" + name_space() + "/events";
+  const Json event = {
+      {"metadata", {{"name", name("event")}}},
+      {"involvedObject", {{"kind", "Pod"}, {"name", "p"}, {"namespace", name_space()}}},
+      {"reason", "Tested"},
+      {"message", "it was"},
+      {"type", "Normal"},
+      {"count", 1}};
   const Json created = create(events, event.dump());
   EXPECT_EQ(created["reason"], "Tested");
   EXPECT_EQ(created["involvedObject"]["name"], "p");

@@ -1,4 +1,4 @@
-// Pods and nodes: what the server adds and refuses, status, and the end of a pod.
+// Pods and nodes: defaults and validation, status, deletion of a pod.
 #include <string>
 #include <utility>
 
@@ -21,7 +21,7 @@ Json pod_with(const std::string& name, const Json& resources) {
   return pod;
 }
 
-TEST_P(PodsConformance, QuantitiesAreKeptInCanonicalForm) {
+TEST_P(PodsConformance, QuantitiesAreStoredInCanonicalForm) {
   const std::pair<const char*, const char*> cases[] = {
       {"8000", "8k"},   {"12000", "12k"},  {"130040", "130040"}, {"1000000", "1M"},
       {"0", "0"},       {"0.5k", "500"},   {"1e3", "1e3"},       {"1e4", "10e3"},
@@ -54,10 +54,10 @@ TEST_P(PodsConformance, DefaultsAreSet) {
   EXPECT_EQ(pod["spec"]["schedulerName"], "default-scheduler");
   EXPECT_EQ(pod["spec"]["terminationGracePeriodSeconds"], 30);
   EXPECT_EQ(pod["spec"]["priority"], 0);
-  EXPECT_EQ(pod["metadata"]["namespace"], space());
+  EXPECT_EQ(pod["metadata"]["namespace"], name_space());
 }
 
-TEST_P(PodsConformance, AmountsThatCannotBeAreRefused) {
+TEST_P(PodsConformance, InvalidAmountsAreRefused) {
   struct Case {
     Json resources;
     int code;
@@ -80,7 +80,7 @@ TEST_P(PodsConformance, AmountsThatCannotBeAreRefused) {
   }
 }
 
-TEST_P(PodsConformance, ContainersAreNeededWithNameAndImage) {
+TEST_P(PodsConformance, ContainersNeedNameAndImage) {
   const auto with = [&](const Json& containers) {
     Json pod = Json::parse(pod_json(name("pod")));
     pod["spec"]["containers"] = containers;
@@ -98,13 +98,13 @@ TEST_P(PodsConformance, ContainersAreNeededWithNameAndImage) {
   EXPECT_EQ(post(pods(), with(good)).code, 400);
 }
 
-TEST_P(PodsConformance, NamespaceMustBeTheOneOfThePath) {
+TEST_P(PodsConformance, NamespaceMustMatchThePath) {
   Json pod = Json::parse(pod_json(name("pod")));
   pod["metadata"]["namespace"] = "another";
   EXPECT_EQ(post(pods(), pod.dump()).code, 400);
 }
 
-TEST_P(PodsConformance, PodStartsPendingWhateverItSays) {
+TEST_P(PodsConformance, PodStartsPendingWhateverItsStatus) {
   Json pod = Json::parse(pod_json(name("pod")));
   pod["status"]["phase"] = "Running";
   EXPECT_EQ(create(pods(), pod.dump())["status"]["phase"], "Pending");
@@ -125,7 +125,7 @@ TEST_P(PodsConformance, StatusIsWrittenThroughItsSubresourceOnly) {
   EXPECT_EQ(get(pod_path(pod) + "/status").body["status"]["phase"], "Succeeded");
 }
 
-TEST_P(PodsConformance, StatusSubresourceLeavesTheSpecAlone) {
+TEST_P(PodsConformance, StatusSubresourceKeepsTheSpec) {
   const std::string pod = name("pod");
   create_pod(pod);
   const Answer answer = merge(pod_path(pod) + "/status", {{"spec", {{"nodeName", "n1"}}}});
@@ -197,7 +197,7 @@ TEST_P(PodsConformance, BoundPodStaysUntilItsKubeletDeletesIt) {
   EXPECT_EQ(get(pod_path(pod)).code, 404);
 }
 
-TEST_P(PodsConformance, GracePeriodIsTheOneAskedFor) {
+TEST_P(PodsConformance, GracePeriodIsTheRequestedOne) {
   const std::string pod = name("pod");
   create_pod(pod);
   bind(pod, "n1");

@@ -49,15 +49,15 @@ class RealServer final : public ApiServerUnderTest {
   kube::Transport& transport() override { return *transport_; }
   bool compact() override {
     if (!etcd_) return false;
-    const kube::Response status = ask_etcd("/v3/maintenance/status", "{}");
+    const kube::Response status = call_etcd("/v3/maintenance/status", "{}");
     const Json answer = Json::parse(status.body, nullptr, false);
     if (!answer.is_object() || !answer.contains("header")) return false;
     const Json revision = {{"revision", answer["header"]["revision"]}, {"physical", true}};
-    return ask_etcd("/v3/kv/compaction", revision.dump()).ok();
+    return call_etcd("/v3/kv/compaction", revision.dump()).ok();
   }
 
  private:
-  kube::Response ask_etcd(const std::string& target, const std::string& body) {
+  kube::Response call_etcd(const std::string& target, const std::string& body) {
     kube::Request request;
     request.method = kube::Method::kPost;
     request.target = target;
@@ -84,10 +84,11 @@ std::unique_ptr<ApiServerUnderTest> open_real() {
   return server;
 }
 
-// One of each for the whole run, closed before the program ends: OpenSSL cleans up at its exit.
+// One server of each kind for the whole run. They are closed before the process ends, since OpenSSL
+// cleans up at its exit.
 class Servers final : public testing::Environment {
  public:
-  // None: not asked for.
+  // Null: the server is not configured.
   ApiServerUnderTest* open(const std::string& which) {
     const auto [place, is_new] = servers_.try_emplace(which);
     if (!is_new) return place->second.get();
@@ -116,7 +117,8 @@ std::string run_id() {
 void Conformance::SetUp() {
   server_ = kServers->open(GetParam());
   if (server_ == nullptr) GTEST_SKIP() << "MGPU_TEST_KUBECONFIG names no API server";
-  const Answer answer = post("/api/v1/namespaces", Json{{"metadata", {{"name", space()}}}}.dump());
+  const Answer answer =
+      post("/api/v1/namespaces", Json{{"metadata", {{"name", name_space()}}}}.dump());
   ASSERT_TRUE(answer.code == 201 || answer.code == 409) << answer.text;
 }
 
@@ -163,7 +165,7 @@ std::string Conformance::name(std::string_view prefix) {
   return std::string(prefix) + "-" + run_id() + "-" + std::to_string(++count);
 }
 
-std::string Conformance::space() {
+std::string Conformance::name_space() {
   return "conformance-" + run_id();
 }
 
@@ -186,8 +188,8 @@ Json Conformance::create_pod(const std::string& pod, const Amounts& limits) {
 Conformance::Answer Conformance::bind(const std::string& pod, const std::string& node,
                                       const std::string& uid) {
   const Answer answer = post(pod_path(pod) + "/binding", binding_json(pod, node, uid));
-  // A real server's cache has caught up when this is answered. Until then a delete may take the
-  // pod for unbound, and end it at once.
+  // A real server's cache has caught up when this is answered. Until then a delete may treat
+  // the pod as unbound, and remove it at once.
   get(pods());
   return answer;
 }

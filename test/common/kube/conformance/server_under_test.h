@@ -1,5 +1,5 @@
-// The API servers that the conformance suite is held against: "memory" always; "real", the one
-// that the kubeconfig in MGPU_TEST_KUBECONFIG names. MGPU_TEST_ETCD may name that one's etcd
+// The API servers that the conformance suite runs against: "memory" always; "real", the one that
+// the kubeconfig in MGPU_TEST_KUBECONFIG names. MGPU_TEST_ETCD may name its etcd
 // ("http://127.0.0.1:2379"), so that the suite can compact its history.
 #pragma once
 
@@ -23,12 +23,12 @@ class ApiServerUnderTest {
  public:
   virtual ~ApiServerUnderTest() = default;
   virtual kube::Transport& transport() = 0;
-  // Forgets history up to now; false where that cannot be asked for.
+  // Removes the history up to now; false where that is not possible.
   virtual bool compact() = 0;
 };
 
-// A test against one of the servers. Objects live in a namespace of this run, or carry a name of
-// this run, and are deleted when the test ends.
+// A test against one of the servers. Objects are in a namespace of this run, or have a name of this
+// run, and are deleted when the test ends.
 class Conformance : public testing::TestWithParam<std::string> {
  protected:
   using Method = kube::Method;
@@ -52,18 +52,19 @@ class Conformance : public testing::TestWithParam<std::string> {
   }
   Answer merge(const std::string& target, const Json& patch);
   Answer json_patch(const std::string& target, const Json& patch);
-  // With gracePeriodSeconds 0: no kubelet will ever finish it.
+  // With gracePeriodSeconds 0, since no kubelet will delete the pod.
   Answer remove(const std::string& target);
   std::unique_ptr<WatchLog> watch(const std::string& target);
   bool compact();
 
   std::string name(std::string_view prefix);
   std::string node_path(const std::string& node) { return "/api/v1/nodes/" + node; }
-  std::string pods() { return "/api/v1/namespaces/" + space() + "/pods"; }
+  std::string pods() { return "/api/v1/namespaces/" + name_space() + "/pods"; }
   std::string pod_path(const std::string& pod) { return pods() + "/" + pod; }
-  std::string space();
+  std::string name_space();
 
-  // Creates what the test then deletes; the answer's object, null where it was refused.
+  // Creates an object that is deleted when the test ends. Returns the object of the answer; null
+  // where the request was refused.
   Json create(const std::string& collection, const std::string& body);
   Json create_node(const std::string& node, const Amounts& capacity = {});
   Json create_pod(const std::string& pod, const Amounts& limits = {});

@@ -1,4 +1,4 @@
-// Watches: from which version, which events, how they end.
+// Watches: their first version, their events and their end.
 #include <string>
 
 #include "test/common/kube/conformance/server_under_test.h"
@@ -23,7 +23,7 @@ void expect_event(const Json& event, const std::string& type, const std::string&
   EXPECT_EQ(event["object"]["metadata"]["name"], name) << event.dump();
 }
 
-TEST_P(WatchConformance, SendsWhatHappensFromAVersionOn) {
+TEST_P(WatchConformance, SendsEventsFromAVersionOn) {
   const std::string before = name("before");
   create_pod(before);
   const auto log = watch_pods("");
@@ -49,7 +49,7 @@ TEST_P(WatchConformance, SendsWhatHappensFromAVersionOn) {
   EXPECT_NE(version_of(event["object"]), bound);
 }
 
-TEST_P(WatchConformance, SendsWhatHappenedBeforeItBegan) {
+TEST_P(WatchConformance, SendsEventsFromBeforeItBegan) {
   const std::string version = version_now();
   const std::string pod = name("pod");
   create_pod(pod);
@@ -59,7 +59,7 @@ TEST_P(WatchConformance, SendsWhatHappenedBeforeItBegan) {
   expect_event(next_event(*log), "MODIFIED", pod);
 }
 
-TEST_P(WatchConformance, WithoutAVersionBeginsWithWhatIsThere) {
+TEST_P(WatchConformance, WithoutAVersionBeginsWithTheExistingObjects) {
   const std::string node = name("node");
   create_node(node);
   for (const char* const version : {"", "&resourceVersion=0"}) {
@@ -69,7 +69,7 @@ TEST_P(WatchConformance, WithoutAVersionBeginsWithWhatIsThere) {
   }
 }
 
-TEST_P(WatchConformance, UnchangedPatchIsNoEvent) {
+TEST_P(WatchConformance, PatchWithoutAChangeIsNoEvent) {
   const std::string pod = name("pod");
   create_pod(pod);
   const auto log = watch_pods("metadata.name%3D" + pod);
@@ -125,7 +125,7 @@ TEST_P(WatchConformance, EventsOfAllNamespacesAreSent) {
   expect_event(next_event(*log), "ADDED", pod);
 }
 
-TEST_P(WatchConformance, EndsAfterItsTime) {
+TEST_P(WatchConformance, EndsAfterItsTimeout) {
   const auto log = watch("/api/v1/nodes?watch=1&timeoutSeconds=1&resourceVersion=" + version_now());
   const kube::Response end = log->end();
   EXPECT_EQ(end.status, 200);
@@ -133,7 +133,7 @@ TEST_P(WatchConformance, EndsAfterItsTime) {
 }
 
 // A real server sends one two seconds before the end, if anything was written since the beginning.
-TEST_P(WatchConformance, BookmarkTakesTheVersionOnWithoutAnEvent) {
+TEST_P(WatchConformance, BookmarkAdvancesTheVersionWithoutAnEvent) {
   const std::string version = version_now();
   create_pod(name("pod"));
   const auto log = watch(pods() + "?watch=1&allowWatchBookmarks=true&timeoutSeconds=4" +
@@ -154,7 +154,7 @@ TEST_P(WatchConformance, BookmarkTakesTheVersionOnWithoutAnEvent) {
   expect_event(next_event(*next), "ADDED", late);
 }
 
-TEST_P(WatchConformance, VersionThatIsForgottenIsAnErrorLineWith410) {
+TEST_P(WatchConformance, CompactedVersionIsAnErrorLineWith410) {
   create_pod(name("pod"));
   compact();
   const auto log = watch("/api/v1/pods?watch=1&resourceVersion=1&timeoutSeconds=1");
@@ -168,7 +168,7 @@ TEST_P(WatchConformance, VersionThatIsForgottenIsAnErrorLineWith410) {
   EXPECT_EQ(log->end().status, 200);
 }
 
-TEST_P(WatchConformance, RefusesSelectorsAndTimesThatAreNone) {
+TEST_P(WatchConformance, RefusesInvalidSelectorsAndTimeouts) {
   for (const char* const query : {"&fieldSelector=spec.foo%3Dx", "&timeoutSeconds=abc"}) {
     const kube::Response end =
         watch("/api/v1/nodes?watch=1&resourceVersion=" + version_now() + query)->end();
@@ -177,7 +177,7 @@ TEST_P(WatchConformance, RefusesSelectorsAndTimesThatAreNone) {
   }
 }
 
-TEST_P(WatchConformance, RefusesAVersionThatIsNone) {
+TEST_P(WatchConformance, RefusesAnInvalidVersion) {
   EXPECT_EQ(watch("/api/v1/nodes?watch=1&resourceVersion=abc&timeoutSeconds=1")->end().status, 500);
 }
 

@@ -1,5 +1,5 @@
-// What only the in-memory API server can do: faults, a clock of its own, forgetting on demand. What
-// it shares with the real one is held in conformance/.
+// The functions that only the in-memory API server has: faults, its own clock, compaction on
+// demand. conformance/ tests the behaviour that it shares with a real one.
 #include "common/kube/memory/api_server.h"
 
 #include <gmock/gmock.h>
@@ -117,8 +117,8 @@ TEST_F(MemoryApiServerTest, TimeIsTheExecutorsFromTheStartGiven) {
   EXPECT_EQ(node["metadata"]["creationTimestamp"], "2027-01-15T09:30:00Z");
 }
 
-TEST_F(MemoryApiServerTest, AnswerDelayHoldsEveryAnswerBack) {
-  start({.answer_delay = 5ms});
+TEST_F(MemoryApiServerTest, DelayPostponesTheAnswer) {
+  fail_all({.kind = Fault::Kind::kDelay, .delay = 5ms});
   std::vector<Response> answers;
   send(request_of(Method::kGet, "/api/v1/nodes"), answers);
   executor_.advance(4ms);
@@ -176,10 +176,10 @@ TEST_F(MemoryApiServerTest, DelayBeyondTheTimeoutIsALostAnswerAtTheTimeout) {
   EXPECT_EQ(call(Method::kGet, "/api/v1/nodes/n").status, 200);
 }
 
-TEST_F(MemoryApiServerTest, FaultsAreAskedForEachRequest) {
-  int asked = 0;
+TEST_F(MemoryApiServerTest, FaultFunctionIsCalledForEachRequest) {
+  int calls = 0;
   server_->set_faults([&](const Request& request) -> std::optional<Fault> {
-    ++asked;
+    ++calls;
     if (request.method == Method::kGet) return std::nullopt;
     return Fault{};
   });
@@ -187,7 +187,7 @@ TEST_F(MemoryApiServerTest, FaultsAreAskedForEachRequest) {
   send(request_of(Method::kGet, "/api/v1/nodes"), answers);
   send(request_of(Method::kPost, "/api/v1/nodes", test::node_json("n")), answers);
   executor_.run_ready();
-  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(calls, 2);
   ASSERT_THAT(answers, SizeIs(2));
   EXPECT_EQ(answers[0].status, 200);
   EXPECT_EQ(answers[1].status, 503);
@@ -197,7 +197,7 @@ TEST_F(MemoryApiServerTest, FaultsAreAskedForEachRequest) {
   EXPECT_EQ(answers[2].status, 201);
 }
 
-TEST_F(MemoryApiServerTest, FaultOnAWatchIsItsEnd) {
+TEST_F(MemoryApiServerTest, FaultOnAWatchEndsIt) {
   fail_all({.status = 503});
   const auto refused = watch("/api/v1/nodes?watch=1");
   fail_all({.kind = Fault::Kind::kRefuse});
@@ -221,7 +221,7 @@ TEST_F(MemoryApiServerTest, DroppedWatchesEndAsALostConnection) {
   EXPECT_TRUE(watched->end->failure->sent);
 }
 
-TEST_F(MemoryApiServerTest, CompactionLeavesOpenWatchesAndRefusesOldVersions) {
+TEST_F(MemoryApiServerTest, CompactionKeepsOpenWatchesAndRefusesOldVersions) {
   const auto open = watch("/api/v1/nodes?watch=1");
   create_node("a");
   executor_.run_ready();
@@ -236,7 +236,7 @@ TEST_F(MemoryApiServerTest, CompactionLeavesOpenWatchesAndRefusesOldVersions) {
   EXPECT_EQ(late->end->status, 200);
 }
 
-TEST_F(MemoryApiServerTest, HistoryOverItsLimitIsForgotten) {
+TEST_F(MemoryApiServerTest, HistoryOverItsLimitIsRemoved) {
   start({.history_events = 2});
   for (const char* const name : {"a", "b", "c"}) create_node(name);
   const auto too_old = watch("/api/v1/nodes?watch=1&resourceVersion=1");
@@ -279,7 +279,7 @@ TEST_F(MemoryApiServerTest, WatchWithoutATimeoutEndsWithinTheHour) {
   EXPECT_FALSE(watched->end->failure);
 }
 
-TEST_F(MemoryApiServerTest, ClosedWatchIsSilentAndLeavesNoTimer) {
+TEST_F(MemoryApiServerTest, ClosedWatchCallsNothingAndLeavesNoTimer) {
   auto watched = watch("/api/v1/nodes?watch=1&timeoutSeconds=5&allowWatchBookmarks=true");
   executor_.run_ready();
   create_node("n");
@@ -331,7 +331,7 @@ TEST_F(MemoryApiServerTest, HandlerMayCloseItsOwnWatchAsItOpensOrEnds) {
   EXPECT_FALSE(ending);
 }
 
-TEST_F(MemoryApiServerTest, CallServesAListWhereAWatchIsAskedFor) {
+TEST_F(MemoryApiServerTest, CallAnswersAWatchAsAList) {
   create_node("n");
   const Json list = Json::parse(call(Method::kGet, "/api/v1/nodes?watch=1").body);
   EXPECT_EQ(list["kind"], "NodeList");
@@ -366,16 +366,16 @@ TEST_F(MemoryApiServerTest, HostileTargetsAreRefused) {
   }
 }
 
-TEST_F(MemoryApiServerTest, NamesThatAreNoTextAreRefused) {
-  const std::string space = "/api/v1/namespaces/%FF%FE/pods";
-  EXPECT_EQ(call(Method::kPost, space, test::pod_json("p")).status, 422);
-  const Response missing = call(Method::kGet, space + "/%FF");
+TEST_F(MemoryApiServerTest, NamesThatAreNotUtf8AreRefused) {
+  const std::string name_space = "/api/v1/namespaces/%FF%FE/pods";
+  EXPECT_EQ(call(Method::kPost, name_space, test::pod_json("p")).status, 422);
+  const Response missing = call(Method::kGet, name_space + "/%FF");
   EXPECT_EQ(missing.status, 404);
   EXPECT_TRUE(Json::accept(missing.body));
   EXPECT_EQ(call(Method::kPost, kPods, "{\"metadata\":{\"name\":\"\xff\"}}").status, 400);
 }
 
-TEST_F(MemoryApiServerTest, PatchesCannotStackUpDepthOrSize) {
+TEST_F(MemoryApiServerTest, PatchesCannotExceedDepthOrSize) {
   create_node("n");
   const std::string target = "/api/v1/nodes/n";
   Json deep = Json::array();

@@ -28,9 +28,9 @@ State state_of(const std::vector<ObjectPtr>& items) {
   return state;
 }
 
-// Writes at random and remembers every state there was.
-struct World {
-  explicit World(std::uint32_t seed) : random(seed) {}
+// Writes random objects and keeps every state.
+struct RandomWrites {
+  explicit RandomWrites(std::uint32_t seed) : random(seed) {}
 
   void write(Collection& collection) {
     const std::string key =
@@ -57,24 +57,22 @@ State within(const State& state, const std::string& prefix) {
   return part;
 }
 
-TEST(MemoryStore, PagesOfEveryVersionInHistoryAreThatStateExactly) {
+TEST(MemoryStore, PagesOfEveryVersionInHistoryShowThatState) {
   for (std::uint32_t seed = 1; seed <= 20; ++seed) {
     Collection collection(1000);
-    World world(seed);
-    for (int i = 0; i < 60; ++i) world.write(collection);
-    for (const auto& [version, expected] : world.states) {
-      const ObjectFilter filter{world.random() % 2 == 0 ? "" : "s1/", {}};
-      const std::size_t limit = 1 + world.random() % 5;
+    RandomWrites writes(seed);
+    for (int i = 0; i < 60; ++i) writes.write(collection);
+    for (const auto& [version, expected] : writes.states) {
+      const ObjectFilter filter{writes.random() % 2 == 0 ? "" : "s1/", {}};
+      const std::size_t limit = 1 + writes.random() % 5;
       std::vector<ObjectPtr> all;
       StorePage page;
       do {
         page = collection.page(filter, version, limit, page.last_key);
         EXPECT_LE(page.items.size(), limit);
         all.insert(all.end(), page.items.begin(), page.items.end());
-        const std::size_t rest = collection.count(filter, version, page.last_key);
-        EXPECT_EQ(all.size() + (page.last_key.empty() ? 0 : rest),
-                  within(expected, filter.key_prefix).size());
-      } while (page.more);
+        EXPECT_EQ(all.size() + page.remaining, within(expected, filter.key_prefix).size());
+      } while (page.remaining > 0);
       EXPECT_EQ(state_of(all), within(expected, filter.key_prefix)) << "seed " << seed;
       EXPECT_TRUE(std::is_sorted(all.begin(), all.end(),
                                  [](const auto& a, const auto& b) { return a->key < b->key; }));
@@ -85,20 +83,20 @@ TEST(MemoryStore, PagesOfEveryVersionInHistoryAreThatStateExactly) {
 TEST(MemoryStore, EventsAfterAVersionLeadFromThatStateToTheNewest) {
   for (std::uint32_t seed = 1; seed <= 20; ++seed) {
     Collection collection(1000);
-    World world(seed);
-    for (int i = 0; i < 60; ++i) world.write(collection);
-    for (auto [version, state] : world.states) {
+    RandomWrites writes(seed);
+    for (int i = 0; i < 60; ++i) writes.write(collection);
+    for (auto [version, state] : writes.states) {
       for (auto event = collection.after(version); event != collection.end(); ++event) {
         EXPECT_EQ(event->before != nullptr, state.contains(event->after->key));
         state[event->after->key] = event->version;
         if (event->deleted) state.erase(event->after->key);
       }
-      EXPECT_EQ(state, world.states.rbegin()->second) << "seed " << seed;
+      EXPECT_EQ(state, writes.states.rbegin()->second) << "seed " << seed;
     }
   }
 }
 
-TEST(MemoryStore, HoldsJustWhatHistoryReaches) {
+TEST(MemoryStore, HoldsTheVersionsThatHistoryReaches) {
   Collection collection(3);
   for (std::uint64_t version = 2; version <= 6; ++version) {
     collection.apply(object("s/p" + std::to_string(version), version), false);
