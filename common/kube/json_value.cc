@@ -258,6 +258,14 @@ void JsonValue::read(std::initializer_list<JsonField> fields) {
   });
 }
 
+std::string JsonValue::try_read(const std::function<void(JsonValue& value)>& read) {
+  std::string problem;
+  std::string* const outer = std::exchange(place_.problem, &problem);
+  read(*this);
+  place_.problem = outer;
+  return problem;
+}
+
 // --- the whole text ------------------------------------------------------------------------------
 
 Result<void> read_json(std::string_view json, const std::function<void(JsonValue& root)>& read,

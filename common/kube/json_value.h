@@ -58,6 +58,9 @@ class JsonValue {
     });
     return all;
   }
+  // Calls `read` with this value. Returns the first problem in it, which then does not count as a
+  // problem of the whole text.
+  std::string try_read(const std::function<void(JsonValue& value)>& read);
 
  private:
   struct Place;  // in the text

@@ -60,7 +60,7 @@ std::optional<CheckpointEntry> entry_of(const EntryText& text) {
 // An entry that cannot be read does not prevent others from being read.
 void read_entry(JsonValue& from, const std::string& resource, Checkpoint& checkpoint) {
   EntryText text;
-  const std::string problem = from.apart([&](JsonValue& value) {
+  const std::string problem = from.try_read([&](JsonValue& value) {
     value.read({{"ResourceName", text.resource},
                 {"PodUID", text.uid},
                 {"ContainerName", text.container},
