@@ -108,7 +108,7 @@ bool Agent::State::bring_up() {
   starter_ = std::make_unique<PreStartHandler>(
       StarterSettings{settings_.contract, settings_.node, settings_.plugin_folder,
                       settings_.settle},
-      StarterParts{records_, *injector_, inventory_, isolation_, *pods_, pod_resources_},
+      StarterParts{records_, *injector_, inventory_, mps_.get(), *pods_, pod_resources_},
       [this](const Refusal& refusal) { on_refused(refusal); });
   collector_ = std::make_unique<RecordCollector>(
       RecordCollector::Parts{records_, *injector_, *pods_, pod_resources_},
@@ -207,7 +207,8 @@ void Agent::State::rebuild(const CheckpointEntry& entry) {
 void Agent::State::remember_injected() {
   injector_->set_shared(inventory_.state().found.shared);
   for (const Record& record : records_.bound()) {
-    if (auto edits = edits_of(record, inventory_, isolation_)) injector_->know(record.id, *edits);
+    if (auto edits = edits_of(record, inventory_, mps_.get()))
+      injector_->restore(record.id, *edits);
   }
 }
 
@@ -256,8 +257,8 @@ std::unique_ptr<DevicePlugin> Agent::State::make_plugin(const std::string& resou
 }
 
 // The container is known by its mgpu-core devices; these are counted by kubelet and nothing else.
-Result<Allocated> Agent::State::allocate_memory(const std::vector<std::string>&) {
-  return Allocated{};
+Result<AllocateResponse> Agent::State::allocate_memory(const std::vector<std::string>&) {
+  return AllocateResponse{};
 }
 
 // --- keeping house -------------------------------------------------------------------------------

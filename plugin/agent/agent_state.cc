@@ -54,11 +54,11 @@ Agent::State::State(AgentSettings settings, std::unique_ptr<CardSource> cards,
                                                    log_warn("node object", {{"problem", problem}});
                                                  })),
       pods_(std::make_unique<Pods>(settings_.node, transport, nullptr)),
-      isolation_(settings_.mps ? Isolation(mps_options(settings_)) : Isolation()),
+      mps_(settings_.mps ? std::make_unique<Mps>(mps_options(settings_)) : nullptr),
       pod_resources_(settings_.pod_resources_socket),
       inventory_(std::move(cards),
-                 {.recall = [this] { return recall(); },
-                  .remember = [this](const KnownCards& known) { return remember(known); },
+                 {.load_known = [this] { return recall(); },
+                  .save_known = [this](const KnownCards& known) { return remember(known); },
                   .on_change = [this](const InventoryState& before,
                                       const InventoryState& now) { on_cards(before, now); },
                   .now = utc_now}) {
@@ -95,7 +95,7 @@ void Agent::State::on_cards(const InventoryState& before, const InventoryState& 
   log_info("cards", {{"cards", std::to_string(now.cards.size())},
                      {"healthy", std::to_string(healthy_cards(now.cards))},
                      {"problem", now.problem}});
-  isolation_.follow(healthy(now.cards));
+  if (mps_) mps_->set_cards(healthy(now.cards));
   if (injector_) injector_->set_shared(now.found.shared);
   offer(now.cards);
   publish();
@@ -158,12 +158,11 @@ void Agent::State::on_registration(const std::string& resource, const Result<voi
   changed_.notify_all();
 }
 
-Result<Allocated> Agent::State::allocate(const std::vector<std::string>& ids) {
+Result<AllocateResponse> Agent::State::allocate(const std::vector<std::string>& ids) {
   const auto start = Clock::now();
-  auto answer = allocator_->allocate(ids);
+  auto response = allocator_->allocate(ids);
   own_metrics_.allocated(Clock::now() - start);
-  if (!answer) return answer.error();
-  return Allocated{std::move(answer->edits), std::move(answer->cdi_devices)};
+  return response;
 }
 
 Result<void> Agent::State::pre_start(const std::vector<std::string>& ids,
@@ -221,7 +220,7 @@ void Agent::State::update_metrics() {
   own_metrics_.ready(readiness().waiting_for.empty());
   own_metrics_.events_dropped(events_.dropped());
   own_metrics_.unreadable_pods(pods_->unreadable());
-  own_metrics_.mps(isolation_.states());
+  if (mps_) own_metrics_.mps(mps_->states());
   const MutexLock lock(mutex_);
   if (core_plugin_) {
     own_metrics_.registered(settings_.contract.core_resource, core_plugin_->registered());

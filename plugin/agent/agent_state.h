@@ -16,7 +16,7 @@
 #include "plugin/agent/known_cards.h"
 #include "plugin/agent/monitoring.h"
 #include "plugin/cards/inventory.h"
-#include "plugin/cards/isolation.h"
+#include "plugin/cards/mps.h"
 #include "plugin/containers/allocate_handler.h"
 #include "plugin/containers/pods.h"
 #include "plugin/containers/pre_start_handler.h"
@@ -55,7 +55,7 @@ struct Agent::State {
   std::unique_ptr<DevicePlugin> make_plugin(const std::string& resource,
                                             std::vector<Device> devices,
                                             DevicePluginHandlers handlers);
-  static Result<Allocated> allocate_memory(const std::vector<std::string>& ids);
+  static Result<AllocateResponse> allocate_memory(const std::vector<std::string>& ids);
   void say_waiting(const std::string& what);
   void maintenance_loop();
   void on_over(const Overuse& over);
@@ -74,7 +74,7 @@ struct Agent::State {
   void publish();
   bool registered() const;
   void on_registration(const std::string& resource, const Result<void>& outcome);
-  Result<Allocated> allocate(const std::vector<std::string>& ids);
+  Result<AllocateResponse> allocate(const std::vector<std::string>& ids);
   Result<void> pre_start(const std::vector<std::string>& ids,
                          const std::function<bool()>& cancelled);
   void on_refused(const Refusal& refusal);
@@ -92,7 +92,7 @@ struct Agent::State {
   EventRecorder events_;
   std::unique_ptr<NodePublisher> publisher_;  // ends on the executor
   std::unique_ptr<Pods> pods_;
-  Isolation isolation_;
+  std::unique_ptr<Mps> mps_;  // none: --isolation=none
   PodResources pod_resources_;
   Inventory inventory_;
   std::unique_ptr<Injector> injector_;

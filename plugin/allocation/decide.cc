@@ -19,11 +19,11 @@ using Reason = RefusalReason;
 constexpr std::string_view kScheduleAgain = "; delete the pod so that it is scheduled again";
 
 Refusal refuse(Reason reason, std::string message) {
-  return {.reason = reason, .message = std::move(message), .passing = false};
+  return {.reason = reason, .message = std::move(message), .transient = false};
 }
 
 Refusal refuse_for_now(Reason reason, std::string message) {
-  return {.reason = reason, .message = std::move(message), .passing = true};
+  return {.reason = reason, .message = std::move(message), .transient = true};
 }
 
 std::string number(std::int64_t value) {
@@ -99,10 +99,10 @@ using Checked = Decided<void>;
 
 Checked check_health(const CardFacts& card, const std::string& who) {
   if (card.healthy()) return {};
-  return refuse(Reason::kSickCard, who + " is to have " + card_name(card) +
-                                       ", which is not healthy: " + card.health +
-                                       "; it starts once the card is healthy again, "
-                                       "or delete the pod so that it is scheduled again");
+  return refuse(Reason::kUnhealthyCard, who + " is to have " + card_name(card) +
+                                            ", which is not healthy: " + card.health +
+                                            "; it starts once the card is healthy again, "
+                                            "or delete the pod so that it is scheduled again");
 }
 
 Checked check_room(const NodeState& node, const CardFacts& card, const PodRef& pod,
@@ -267,8 +267,8 @@ std::string_view label(RefusalReason reason) {
       return "bad_cards";
     case Reason::kNoSuchCard:
       return "no_such_card";
-    case Reason::kSickCard:
-      return "sick_card";
+    case Reason::kUnhealthyCard:
+      return "unhealthy_card";
     case Reason::kFullCard:
       return "full_card";
     case Reason::kOtherCards:
@@ -291,7 +291,7 @@ std::string_view event_reason(RefusalReason reason) {
       return "MGPUBadCards";
     case Reason::kNoSuchCard:
       return "MGPUNoSuchCard";
-    case Reason::kSickCard:
+    case Reason::kUnhealthyCard:
       return "MGPUCardUnhealthy";
     case Reason::kFullCard:
       return "MGPUCardFull";

@@ -19,7 +19,7 @@ enum class RefusalReason {
   kNoCards,           // the pod carries no cards: bound without the extender
   kBadCards,          // what it carries does not parse or does not match what it asks
   kNoSuchCard,
-  kSickCard,
+  kUnhealthyCard,
   kFullCard,
   kOtherCards,  // not the cards it was started with before
   kNotReady,    // isolation, a runtime or a disk that does not work
@@ -30,8 +30,8 @@ std::string_view event_reason(RefusalReason reason);
 
 struct Refusal {
   RefusalReason reason = RefusalReason::kUnknownContainer;
-  std::string message;   // one sentence that says what to do
-  bool passing = false;  // news may change it: worth waiting for
+  std::string message;     // one sentence that says what to do
+  bool transient = false;  // news may change it: worth waiting for
   // Whose container it is, where that is known.
   PodRef pod{};
   PodUid uid{};

@@ -34,6 +34,12 @@ struct Edits {
   bool operator==(const Edits&) const = default;
 };
 
+// ContainerAllocateResponse of kubelet's device plugin API.
+struct AllocateResponse {
+  Edits edits;
+  std::vector<std::string> cdi_devices;  // qualified names
+};
+
 // What Allocate can say of a container: it knows the devices, and not yet the pod.
 //   MGPU_ALLOCATION, MGPU_DEVICES_HASH, MGPU_CORE_PERCENT (the container's total),
 //   NVIDIA_VISIBLE_DEVICES=void, so that no other runtime adds cards of its own

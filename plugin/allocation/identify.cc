@@ -12,9 +12,9 @@ std::string count(std::size_t n, const char* one, const char* many) {
   return std::to_string(n) + " " + (n == 1 ? one : many);
 }
 
-Result<Identities> of_checkpoint(const std::vector<Checkpointed>& entries) {
+Result<Identities> of_checkpoint(const std::vector<CheckpointedContainer>& entries) {
   Identities found;
-  for (const Checkpointed& entry : entries) {
+  for (const CheckpointedContainer& entry : entries) {
     if (!valid(entry.allocation)) {
       return error("kubelet holds an answer for container \"" + entry.container + "\" of pod uid " +
                    entry.uid.str() +
@@ -48,7 +48,7 @@ Error doubt(const Evidence& evidence) {
 
 }  // namespace
 
-bool settled_by_list(const Evidence& evidence) {
+bool identified_by_list(const Evidence& evidence) {
   return evidence.records.size() == 1 && evidence.listed && evidence.listed->size() == 1;
 }
 
@@ -56,8 +56,8 @@ Result<Identities> identify(const Evidence& evidence) {
   if (evidence.checkpointed && !evidence.checkpointed->empty()) {
     return of_checkpoint(*evidence.checkpointed);
   }
-  if (settled_by_list(evidence)) {
-    const Listed& listed = evidence.listed->front();
+  if (identified_by_list(evidence)) {
+    const ListedContainer& listed = evidence.listed->front();
     return Identities{{evidence.records.front().id, listed.pod, PodUid(), listed.container}};
   }
   const bool silent = !evidence.listed || evidence.listed->empty();

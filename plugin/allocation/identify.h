@@ -21,22 +21,23 @@
 namespace mgpu::plugin {
 
 // A container that PodResources lists with these devices.
-struct Listed {
+struct ListedContainer {
   PodRef pod;
   std::string container;
 };
 
 // An entry of kubelet's checkpoint with these devices.
-struct Checkpointed {
+struct CheckpointedContainer {
   PodUid uid;
   std::string container;
   AllocationId allocation;  // empty: its answer was not ours
 };
 
 struct Evidence {
-  std::vector<Record> records;                            // with exactly these devices
-  std::optional<std::vector<Listed>> listed;              // none: no answer
-  std::optional<std::vector<Checkpointed>> checkpointed;  // none: not read, or not readable
+  std::vector<Record> records;                         // with exactly these devices
+  std::optional<std::vector<ListedContainer>> listed;  // none: no answer
+  std::optional<std::vector<CheckpointedContainer>>
+      checkpointed;  // none: not read, or not readable
 };
 
 struct Identity {
@@ -49,7 +50,7 @@ struct Identity {
 
 // One record and one listed container: the checkpoint is needed only where the pod has init
 // containers that ask for cards, since PodResources does not list those.
-bool settled_by_list(const Evidence& evidence);
+bool identified_by_list(const Evidence& evidence);
 
 // Errors: one sentence of doubt. Several identities are of one pod.
 Result<std::vector<Identity>> identify(const Evidence& evidence);

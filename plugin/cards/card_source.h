@@ -65,9 +65,10 @@ class CardSource {
   virtual Result<FoundCards> read() = 0;
   // What runs on the cards now; cards without an answer are left out.
   virtual std::vector<CardUse> use() = 0;
-  // Waits until something may have changed (an XID, the file), at most `timeout`. wake() ends it.
+  // Waits until something may have changed (an XID, the file), at most `timeout`. interrupt() ends
+  // it.
   virtual void wait_for_change(std::chrono::milliseconds timeout) = 0;
-  virtual void wake() = 0;  // any thread
+  virtual void interrupt() = 0;  // any thread
   // "NVML 12.580 (driver 580.95.05)", "/etc/mgpu/cards.yaml"
   virtual std::string description() const = 0;
 };

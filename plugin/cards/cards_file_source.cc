@@ -78,7 +78,7 @@ class CardsFileSource : public CardSource {
     wake_ = false;
   }
 
-  void wake() override {
+  void interrupt() override {
     const MutexLock lock(mutex_);
     wake_ = true;
     woken_.notify_all();

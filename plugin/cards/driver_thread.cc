@@ -73,7 +73,7 @@ bool DriverThread::wait(std::chrono::milliseconds limit) {
   return state_->changed.wait_for(lock, limit, [&] { return !state_->work; });
 }
 
-bool DriverThread::wait_for_wake(std::chrono::milliseconds limit, bool until_idle) {
+bool DriverThread::wait_for_interrupt(std::chrono::milliseconds limit, bool until_idle) {
   MutexLock lock(state_->mutex);
   const auto over = [&]() MGPU_REQUIRES(state_->mutex) {
     return state_->woken || (until_idle && !state_->work);
@@ -82,7 +82,7 @@ bool DriverThread::wait_for_wake(std::chrono::milliseconds limit, bool until_idl
   return std::exchange(state_->woken, false);
 }
 
-void DriverThread::wake() {
+void DriverThread::interrupt() {
   const MutexLock lock(state_->mutex);
   state_->woken = true;
   state_->changed.notify_all();

@@ -12,7 +12,7 @@
 
 namespace mgpu::plugin {
 
-// All but wake() are called by one thread at a time.
+// All but interrupt() are called by one thread at a time.
 class DriverThread {
  public:
   DriverThread();
@@ -27,10 +27,10 @@ class DriverThread {
   // Whether the thread is idle, after at most `limit`.
   bool wait(std::chrono::milliseconds limit);
 
-  // Whether wake() was called, since the last time this said so, or within `limit`; a wait ends
-  // early when the thread is idle, if `until_idle`.
-  bool wait_for_wake(std::chrono::milliseconds limit, bool until_idle);
-  void wake();
+  // Whether interrupt() was called, since the last time this said so, or within `limit`; a wait
+  // ends early when the thread is idle, if `until_idle`.
+  bool wait_for_interrupt(std::chrono::milliseconds limit, bool until_idle);
+  void interrupt();
 
  private:
   struct State;

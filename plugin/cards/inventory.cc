@@ -30,7 +30,7 @@ void Inventory::stop() {
     ending_ = true;
   }
   ended_.notify_all();
-  source_->wake();
+  source_->interrupt();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -67,7 +67,7 @@ bool Inventory::wait(std::chrono::milliseconds timeout) {
 
 bool Inventory::recall() {
   while (true) {
-    if (auto known = hooks_.recall()) {
+    if (auto known = hooks_.load_known()) {
       known_ = std::move(*known);
       return true;
     }
@@ -102,7 +102,7 @@ void Inventory::read() {
     const bool changed = indexed.known != known_;
     known_ = std::move(indexed.known);
     // Before anybody hears of a new index: it must never be given twice.
-    if (changed || !remembered_) remembered_ = hooks_.remember(known_);
+    if (changed || !remembered_) remembered_ = hooks_.save_known(known_);
     now = {true, indexed.problems.empty() ? "" : indexed.problems.front(), std::move(indexed.cards),
            std::move(*found)};
   } else {

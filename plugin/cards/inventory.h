@@ -32,9 +32,9 @@ class Inventory {
   struct Hooks {
     // The cards this node had before, or none while that cannot be known yet. Called on the thread
     // of the inventory until it answers.
-    std::function<std::optional<KnownCards>()> recall;
+    std::function<std::optional<KnownCards>()> load_known;
     // Keeps them on disk; a failure is logged by the caller, and tried again at the next change.
-    std::function<bool(const KnownCards&)> remember;
+    std::function<bool(const KnownCards&)> save_known;
     // On the thread of the inventory, after the first read and after each change.
     std::function<void(const InventoryState& before, const InventoryState& now)> on_change;
     std::function<std::string()> now;  // RFC 3339

@@ -49,7 +49,7 @@ Mps::~Mps() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Mps::follow(const std::vector<CardUuid>& cards) {
+void Mps::set_cards(const std::vector<CardUuid>& cards) {
   const MutexLock lock(mutex_);
   wanted_.clear();
   for (const CardUuid& card : cards) {
@@ -60,6 +60,13 @@ void Mps::follow(const std::vector<CardUuid>& cards) {
   news_ = true;
   changed_.notify_all();
   if (!thread_.joinable()) thread_ = std::thread([this] { watch(); });
+}
+
+Result<Edits> Mps::edits(const Record& record) const {
+  Edits edits = mps_edits(options_, record);
+  if (edits == Edits()) return edits;
+  if (auto up = ready(record.cards.front().uuid); !up) return up.error();
+  return edits;
 }
 
 Result<void> Mps::ready(const CardUuid& card) const {
@@ -84,7 +91,7 @@ std::vector<MpsState> Mps::states() const {
 }
 
 void Mps::stop() {
-  follow({});
+  set_cards({});
   MutexLock lock(mutex_);
   unwanted_ = Wish::kStop;
   news_ = true;
@@ -112,7 +119,7 @@ void Mps::step_all() {
 }
 
 milliseconds Mps::time_to_next_step() const {
-  milliseconds next = options_.times.look;
+  milliseconds next = options_.times.probe;
   for (const auto& [card, daemon] : daemons_) next = std::min(next, daemon.patience());
   return next;
 }

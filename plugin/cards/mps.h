@@ -38,7 +38,10 @@ class Mps {
 
   // Starts daemons for these cards, and goes on watching and restarting them (with growing waits);
   // daemons of other cards are drained: they quit once they have no clients.
-  void follow(const std::vector<CardUuid>& cards);
+  void set_cards(const std::vector<CardUuid>& cards);
+  // What a container gets to keep to its share, mps_edits(). Errors: the daemon of its card does
+  // not run; one sentence.
+  Result<Edits> edits(const Record& record) const;
   // Asks the daemon of the card whether it answers. Errors: one sentence why not.
   Result<void> ready(const CardUuid& card) const;
   std::vector<MpsState> states() const;

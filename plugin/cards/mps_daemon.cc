@@ -168,7 +168,7 @@ void MpsDaemon::look(Time now, Wish wish) {
     enter(phase, now);
   }
   if (now < next_look_) return;
-  next_look_ = now + options_.times.look;
+  next_look_ = now + options_.times.probe;
   const auto answered = probe();
   const auto seen = answered ? load() : Result<Load>(answered.error());
   if (seen) return note_answer(*seen, now, wish);

@@ -19,7 +19,7 @@ namespace mgpu::plugin {
 struct MpsTimes {
   std::chrono::milliseconds command = kMpsCommandTimeout;
   std::chrono::milliseconds tick = kMpsTick;
-  std::chrono::milliseconds look = kMpsProbePeriod;
+  std::chrono::milliseconds probe = kMpsProbePeriod;
   std::chrono::milliseconds start = kMpsStartTimeout;
   std::chrono::milliseconds quit = kMpsQuitTimeout;
   std::chrono::milliseconds restart_min = kMpsRestartMin;

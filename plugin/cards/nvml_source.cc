@@ -57,15 +57,15 @@ class NvmlSource : public CardSource {
       const auto changed = std::make_shared<std::optional<bool>>();
       const bool started =
           thread_.start([session = session_, changed] { *changed = session->wait_for_xids(); });
-      if (thread_.wait_for_wake(until(end), true)) return;
+      if (thread_.wait_for_interrupt(until(end), true)) return;
       // What was hanging has ended, or goes on.
       if (!started || !thread_.wait(milliseconds(0))) return;
       if (changed->value_or(false)) return;
-      if (!*changed && thread_.wait_for_wake(until(end), false)) return;
+      if (!*changed && thread_.wait_for_interrupt(until(end), false)) return;
     }
   }
 
-  void wake() override { thread_.wake(); }
+  void interrupt() override { thread_.interrupt(); }
 
   std::string description() const override { return description_; }
 

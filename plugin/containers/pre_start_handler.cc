@@ -29,8 +29,9 @@ bool asks_in_init(const kube::Pod& pod, const Contract& contract) {
 }
 
 // The containers of `listed` that have exactly these devices.
-std::vector<Listed> holders(const std::vector<ContainerDevices>& listed, const DeviceSet& devices) {
-  std::vector<Listed> found;
+std::vector<ListedContainer> holders(const std::vector<ContainerDevices>& listed,
+                                     const DeviceSet& devices) {
+  std::vector<ListedContainer> found;
   for (const auto& one : listed) {
     if (one.devices == devices) found.push_back({one.pod, one.container});
   }
@@ -109,7 +110,7 @@ PreStartHandler::Seen PreStartHandler::gather(const DeviceSet& devices) {
 }
 
 void PreStartHandler::gather_checkpoint(Seen& seen) {
-  if (settled_by_list(seen.evidence)) {
+  if (identified_by_list(seen.evidence)) {
     const auto pod = parts_.pods.find(seen.evidence.listed->front().pod);
     if (!pod || !asks_in_init(*pod, settings_.contract)) return;
   }
@@ -192,7 +193,7 @@ Decided<PreStartHandler::Records> PreStartHandler::attempt(const DeviceSet& devi
 // --- acting --------------------------------------------------------------------------------------
 
 Result<bool> PreStartHandler::inject(const Record& record) {
-  const auto edits = edits_of(record, parts_.inventory, parts_.isolation);
+  const auto edits = edits_of(record, parts_.inventory, parts_.mps);
   if (!edits) return edits.error();
   return parts_.injector.inject(record.id, *edits);
 }
@@ -243,7 +244,7 @@ Decided<void> PreStartHandler::start(const std::vector<std::string>& ids,
   const auto patience = Clock::now() + kPreStartTimeout;
   while (true) {
     auto started = attempt_and_act(*devices);
-    const bool last = started || !started.error().passing || Clock::now() >= patience;
+    const bool last = started || !started.error().transient || Clock::now() >= patience;
     if (last || cancelled() || !wait(kPreStartPoll)) {
       if (!started) on_refused_(started.error());
       return started;

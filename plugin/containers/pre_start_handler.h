@@ -17,7 +17,7 @@
 #include "common/contract/contract.h"
 #include "plugin/allocation/decide.h"
 #include "plugin/cards/inventory.h"
-#include "plugin/cards/isolation.h"
+#include "plugin/cards/mps.h"
 #include "plugin/containers/limits.h"
 #include "plugin/containers/pods.h"
 #include "plugin/containers/record_liveness.h"
@@ -40,7 +40,7 @@ struct StarterParts {
   Records& records;
   Injector& injector;
   Inventory& inventory;
-  Isolation& isolation;
+  const Mps* mps;  // null: nothing enforces shares
   Pods& pods;
   PodResources& pod_resources;
 };

@@ -20,7 +20,7 @@ class CdiInjector final : public Injector {
 
   std::string name() const override { return "cdi"; }
 
-  Answer answer(const Record& record) const override {
+  AllocateResponse allocate_response(const Record& record) const override {
     Answer answer{.edits = {}, .cdi_devices = {cdi_name(contract_, record.id)}};
     answer.edits.environment = environment_of(record);
     return answer;
@@ -31,7 +31,7 @@ class CdiInjector final : public Injector {
     shared_ = shared;
   }
 
-  void know(const AllocationId& id, const Edits& edits) override {
+  void restore(const AllocationId& id, const Edits& edits) override {
     const MutexLock lock(mutex_);
     edits_[id] = edits;
   }

@@ -21,11 +21,6 @@
 
 namespace mgpu::plugin {
 
-struct Answer {
-  Edits edits;
-  std::vector<std::string> cdi_devices;
-};
-
 // Functions may be called on any thread.
 class Injector {
  public:
@@ -33,11 +28,11 @@ class Injector {
 
   // "cdi", "device-nodes"
   virtual std::string name() const = 0;
-  virtual Answer answer(const Record& record) const = 0;
+  virtual AllocateResponse allocate_response(const Record& record) const = 0;
   // What every container gets beside its own edits, from the next change on.
   virtual void set_shared(const Edits& shared) = 0;
   // What an earlier process injected and may still be needed: the next change keeps it.
-  virtual void know(const AllocationId& id, const Edits& edits) = 0;
+  virtual void restore(const AllocationId& id, const Edits& edits) = 0;
   // True when something had to be written: the runtime may need a moment to see it. Errors: of the
   // disk; then nothing has changed.
   virtual Result<bool> inject(const AllocationId& id, const Edits& edits) = 0;

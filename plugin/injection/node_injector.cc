@@ -48,7 +48,7 @@ class NodeInjector final : public Injector {
   std::string name() const override { return "device-nodes"; }
 
   // The folder is made in PreStart, and not here: without it the runtime refuses the container.
-  Answer answer(const Record& record) const override {
+  AllocateResponse allocate_response(const Record& record) const override {
     Answer answer;
     answer.edits.environment = environment_of(record);
     answer.edits.devices.push_back({"/dev", nodes_of(record.id)});
@@ -60,7 +60,7 @@ class NodeInjector final : public Injector {
     shared_ = shared;
   }
 
-  void know(const AllocationId&, const Edits&) override {}
+  void restore(const AllocationId&, const Edits&) override {}
 
   Result<bool> inject(const AllocationId& id, const Edits& edits) override {
     // A share without what limits it is a whole card.

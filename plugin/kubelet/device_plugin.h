@@ -29,16 +29,10 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
-// ContainerAllocateResponse.
-struct Allocated {
-  Edits edits;
-  std::vector<std::string> cdi_devices;  // qualified names
-};
-
 // Each may be called on many threads at once.
 struct DevicePluginHandlers {
   // Answers at once, from memory and local disk.
-  std::function<Result<Allocated>(const std::vector<std::string>& ids)> allocate;
+  std::function<Result<AllocateResponse>(const std::vector<std::string>& ids)> allocate;
   // Blocks at most kPreStartBudget. Empty: pre_start_required is false. `cancelled` tells
   // that kubelet no longer waits.
   std::function<Result<void>(const std::vector<std::string>& ids,

@@ -58,19 +58,19 @@ std::vector<std::vector<Record>> some_records() {
           {bound_or_not("aa", true), bound_or_not("bb", true)}};
 }
 
-std::vector<std::optional<std::vector<Listed>>> some_lists() {
-  const Listed one{{"a", "x"}, "listed"};
-  const Listed other{{"a", "y"}, "listed"};
-  using List = std::vector<Listed>;
+std::vector<std::optional<std::vector<ListedContainer>>> some_lists() {
+  const ListedContainer one{{"a", "x"}, "listed"};
+  const ListedContainer other{{"a", "y"}, "listed"};
+  using List = std::vector<ListedContainer>;
   return {std::nullopt, List{}, List{one}, List{one, other}};
 }
 
-std::vector<std::optional<std::vector<Checkpointed>>> some_checkpoints() {
-  const Checkpointed one{PodUid("u1"), "first", record_of({"c0", "c1"}, "aa").id};
-  const Checkpointed same_pod{PodUid("u1"), "second", record_of({"c0", "c1"}, "bb").id};
-  const Checkpointed other_pod{PodUid("u2"), "first", record_of({"c0", "c1"}, "bb").id};
-  const Checkpointed foreign{PodUid("u1"), "first", AllocationId()};
-  using List = std::vector<Checkpointed>;
+std::vector<std::optional<std::vector<CheckpointedContainer>>> some_checkpoints() {
+  const CheckpointedContainer one{PodUid("u1"), "first", record_of({"c0", "c1"}, "aa").id};
+  const CheckpointedContainer same_pod{PodUid("u1"), "second", record_of({"c0", "c1"}, "bb").id};
+  const CheckpointedContainer other_pod{PodUid("u2"), "first", record_of({"c0", "c1"}, "bb").id};
+  const CheckpointedContainer foreign{PodUid("u1"), "first", AllocationId()};
+  using List = std::vector<CheckpointedContainer>;
   return {std::nullopt,        List{},        List{one},
           List{one, same_pod}, List{foreign}, List{one, other_pod},
           List{one, foreign}};
@@ -81,7 +81,7 @@ std::vector<Identity> by_the_table(const Evidence& evidence) {
   const auto& checkpoint = evidence.checkpointed;
   if (checkpoint && !checkpoint->empty()) {
     std::vector<Identity> all;
-    for (const Checkpointed& entry : *checkpoint) {
+    for (const CheckpointedContainer& entry : *checkpoint) {
       const bool of_one_pod = entry.uid == checkpoint->front().uid;
       if (entry.allocation.empty() || !of_one_pod) return {};
       all.push_back({entry.allocation, std::nullopt, entry.uid, entry.container});

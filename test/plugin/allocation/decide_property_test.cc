@@ -164,7 +164,7 @@ std::optional<Reason> expected_refusal(const World& world, const std::vector<Sta
   for (const CardIndex index : world.asked[next.pod][next.container].cards) {
     const CardFacts* card = find(world.node, index);
     if (card == nullptr) return Reason::kNoSuchCard;
-    if (!card->healthy()) return Reason::kSickCard;
+    if (!card->healthy()) return Reason::kUnhealthyCard;
     const Share held = held_with(world, started, next.pod, index);
     if (!held.fits_in({kWholeCard, card->memory})) return Reason::kFullCard;
   }
@@ -219,7 +219,7 @@ TEST(DecideProperty, GrantsWhatIsAnnotatedExactlyWhereTheCardsHaveRoom) {
   }
   EXPECT_GT(seen[std::nullopt], 100);
   EXPECT_GT(seen[Reason::kFullCard], 100);
-  EXPECT_GT(seen[Reason::kSickCard], 10);
+  EXPECT_GT(seen[Reason::kUnhealthyCard], 10);
   EXPECT_GT(seen[Reason::kNoSuchCard], 10);
 }
 

@@ -136,7 +136,7 @@ TEST(Decide, FillsACardToTheLastPercentAndNoFurther) {
   for (const auto& c : cases) {
     const auto got = refusal(decided(one, record(20), "app", node({held("y", 0, c.other)})));
     EXPECT_EQ(got.reason, Reason::kFullCard);
-    EXPECT_TRUE(got.passing) << "the other pod may be ending";
+    EXPECT_TRUE(got.transient) << "the other pod may be ending";
     EXPECT_THAT(got.message,
                 testing::AllOf(HasSubstr("pod a/x is to have 20 % and 8000 MiB of card 0 (GPU-0)"),
                                HasSubstr(c.beside), HasSubstr("delete the pod")));
@@ -178,7 +178,7 @@ TEST(Decide, RefusesWithOneSentenceThatSaysWhatToDo) {
     kube::Pod pod;
     Record record;
     Reason reason;
-    bool passing;
+    bool transient;
     const char* sentence;
   } cases[] = {
       {"bound by hand", pod({container("app", 30, 1024)}, {}), record(30), Reason::kNoCards, true,
@@ -203,7 +203,7 @@ TEST(Decide, RefusesWithOneSentenceThatSaysWhatToDo) {
   for (const auto& c : cases) {
     const auto got = refusal(decided(c.pod, c.record));
     EXPECT_EQ(got.reason, c.reason) << c.what << ": " << got.message;
-    EXPECT_EQ(got.passing, c.passing) << c.what;
+    EXPECT_EQ(got.transient, c.transient) << c.what;
     EXPECT_THAT(got.message, HasSubstr(c.sentence)) << c.what;
   }
 }
@@ -213,7 +213,7 @@ TEST(Decide, RefusesACardThatIsNotHealthy) {
   on.cards[2] = card(2, 32510, "XID 79");
   const auto got =
       refusal(decided(pod({container("app", 30, 1024)}, {{"app", "2"}}), record(30), "app", on));
-  EXPECT_EQ(got.reason, Reason::kSickCard);
+  EXPECT_EQ(got.reason, Reason::kUnhealthyCard);
   EXPECT_THAT(got.message, HasSubstr("card 2 (GPU-2), which is not healthy: XID 79"));
 }
 
@@ -252,7 +252,7 @@ TEST(DecideAgain, RefusesWhatIsLostSickOrFull) {
   EXPECT_EQ(refusal(decide_again(before, lost)).reason, Reason::kNoSuchCard);
   NodeState sick = node();
   sick.cards[2] = card(2, 32510, "Lost");
-  EXPECT_EQ(refusal(decide_again(before, sick)).reason, Reason::kSickCard);
+  EXPECT_EQ(refusal(decide_again(before, sick)).reason, Reason::kUnhealthyCard);
   const NodeState full = node({held("y", 2, {Percent(80), MiB(1000)})});
   EXPECT_EQ(refusal(decide_again(before, full)).reason, Reason::kFullCard);
 }

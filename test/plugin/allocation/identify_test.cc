@@ -24,7 +24,7 @@ Record bound(const char* nonce, const char* pod, const char* container) {
   return one;
 }
 
-Checkpointed entry(const Record& record, const char* uid, const char* container) {
+CheckpointedContainer entry(const Record& record, const char* uid, const char* container) {
   return {PodUid(uid), container, record.id};
 }
 
@@ -35,14 +35,14 @@ std::string doubt_of(const Evidence& evidence) {
 
 TEST(Identify, OneAllocationAndOneListedContainerAreIt) {
   const Evidence evidence{{record("aa")}, {{{{"a", "x"}, "app"}}}, {}};
-  EXPECT_TRUE(settled_by_list(evidence));
+  EXPECT_TRUE(identified_by_list(evidence));
   EXPECT_THAT(identify(evidence).value(),
               ElementsAre(Identity{record("aa").id, PodRef{"a", "x"}, PodUid(), "app"}));
 }
 
 TEST(Identify, CheckpointTellsWhereTheListDoesNot) {
   const Evidence evidence{{record("aa"), record("bb")}, {}, {{entry(record("bb"), "u1", "app")}}};
-  EXPECT_FALSE(settled_by_list(evidence));
+  EXPECT_FALSE(identified_by_list(evidence));
   EXPECT_THAT(identify(evidence).value(),
               ElementsAre(Identity{record("bb").id, {}, PodUid("u1"), "app"}));
 }
@@ -84,7 +84,7 @@ TEST(Identify, DoubtIsAnErrorAndNeverAGuess) {
        "checkpoint cannot be read, and 2 allocations are known"},
       {"not started before, and kubelet is silent", {{record("aa")}, {}, {}}, "list cannot be had"},
       {"the checkpoint has no entry",
-       {{record("aa")}, {{}}, {std::vector<Checkpointed>{}}},
+       {{record("aa")}, {{}}, {std::vector<CheckpointedContainer>{}}},
        "checkpoint has none"},
       {"two pods have the devices",
        {{record("aa"), record("bb")},
@@ -92,7 +92,7 @@ TEST(Identify, DoubtIsAnErrorAndNeverAGuess) {
         {{entry(record("aa"), "u1", "app"), entry(record("bb"), "u2", "app")}}},
        "to two pods, uid u1 and uid u2"},
       {"the answer was another plugin's",
-       {{record("aa")}, {}, {{Checkpointed{PodUid("u1"), "app", AllocationId("old")}}}},
+       {{record("aa")}, {}, {{CheckpointedContainer{PodUid("u1"), "app", AllocationId("old")}}}},
        "is not ours; delete the pod"},
   };
   for (const auto& c : cases) {

@@ -145,9 +145,9 @@ TEST_F(CardsFileSource, EndsAWaitWhenWoken) {
   write(one_card("Healthy"));
   const auto source = cards_file_source(path_);
   settle(*source);
-  source->wake();
+  source->interrupt();
   source->wait_for_change(hours(1));
-  std::thread other([&] { source->wake(); });
+  std::thread other([&] { source->interrupt(); });
   source->wait_for_change(hours(1));
   other.join();
 }

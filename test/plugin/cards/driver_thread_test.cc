@@ -36,21 +36,21 @@ TEST(DriverThread, TakesNothingWhileWorkGoesOn) {
 
 TEST(DriverThread, WakesAWaitNowOrTheNext) {
   DriverThread thread;
-  EXPECT_FALSE(thread.wait_for_wake(milliseconds(1), false));
-  thread.wake();
-  EXPECT_TRUE(thread.wait_for_wake(hours(1), false));
-  EXPECT_FALSE(thread.wait_for_wake(milliseconds(1), false));
-  std::thread other([&] { thread.wake(); });
-  EXPECT_TRUE(thread.wait_for_wake(hours(1), false));
+  EXPECT_FALSE(thread.wait_for_interrupt(milliseconds(1), false));
+  thread.interrupt();
+  EXPECT_TRUE(thread.wait_for_interrupt(hours(1), false));
+  EXPECT_FALSE(thread.wait_for_interrupt(milliseconds(1), false));
+  std::thread other([&] { thread.interrupt(); });
+  EXPECT_TRUE(thread.wait_for_interrupt(hours(1), false));
   other.join();
 }
 
 TEST(DriverThread, EndsAWaitWithTheWork) {
   DriverThread thread;
-  EXPECT_FALSE(thread.wait_for_wake(hours(1), true));
+  EXPECT_FALSE(thread.wait_for_interrupt(hours(1), true));
   std::atomic<bool> done = false;
   ASSERT_TRUE(thread.start([&] { done = true; }));
-  EXPECT_FALSE(thread.wait_for_wake(hours(1), true));
+  EXPECT_FALSE(thread.wait_for_interrupt(hours(1), true));
   EXPECT_TRUE(done);
 }
 

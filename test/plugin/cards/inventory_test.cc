@@ -204,7 +204,7 @@ TEST_F(InventoryTest, HasWhatRanOnTheCardsAtTheLastLook) {
 TEST_F(InventoryTest, AsksTheSourceOnOneThreadAlone) {
   start();
   const int reads = cards_->reads();
-  cards_->wake();
+  cards_->interrupt();
   for (int asked = 0; asked < 5; ++asked) static_cast<void>(inventory_.use());
   ASSERT_TRUE(comes_true([&] { return cards_->reads() > reads; }));
   EXPECT_EQ(cards_->threads(), 1U);

@@ -40,7 +40,7 @@ class MpsTest : public testing::Test {
     options_.run_dir = run_dir_;
     options_.times = {.command = seconds(20),
                       .tick = milliseconds(5),
-                      .look = milliseconds(10),
+                      .probe = milliseconds(10),
                       .start = seconds(60),
                       .quit = seconds(20),
                       .restart_min = milliseconds(1),
@@ -98,7 +98,7 @@ class MpsTest : public testing::Test {
 
 TEST_F(MpsTest, StartsOneDaemonForEachCard) {
   Mps mps(options_);
-  mps.follow({kCard, kOther});
+  mps.set_cards({kCard, kOther});
   until_ready(mps, kCard);
   until_ready(mps, kOther);
   EXPECT_EQ(calls(kCard), "start GPU-a");
@@ -119,7 +119,7 @@ TEST_F(MpsTest, SaysThatTheProgramIsNotThereAndTriesAgain) {
   const std::string there = options_.control;
   options_.control = there + ".late";
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_problem(mps, "cannot start " + options_.control + ": No such file or directory");
   std::filesystem::create_symlink(there, options_.control);
   until_ready(mps);
@@ -131,7 +131,7 @@ TEST_F(MpsTest, SaysThatTheProgramIsNotThereAndTriesAgain) {
 TEST_F(MpsTest, SaysWhatADaemonSaidThatEndedAtOnce) {
   behave("crash");
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_problem(mps, "its control daemon ended at once: \"no such card\"");
   behave("");
   until_ready(mps);
@@ -142,7 +142,7 @@ TEST_F(MpsTest, SaysWhatADaemonSaidThatEndedAtOnce) {
 TEST_F(MpsTest, StartsTheDaemonOfAnOldDriverWithAServerForOneUser) {
   behave("no-multiuser");
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   EXPECT_EQ(calls(), "start GPU-a");
   EXPECT_EQ(mps.states().at(0).restarts, 0);
@@ -153,7 +153,7 @@ TEST_F(MpsTest, StartsTheDaemonOfAnOldDriverWithAServerForOneUser) {
 TEST_F(MpsTest, TriesAServerForOneUserOnce) {
   options_.arguments = {"-multiuser-server"};  // the front end, with the option and without it
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_problem(mps,
                 "its control daemon ended at once: \"Cannot find MPS control daemon process\"");
   mps.stop();
@@ -161,7 +161,7 @@ TEST_F(MpsTest, TriesAServerForOneUserOnce) {
 
 TEST_F(MpsTest, RestartsADaemonThatDies) {
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   const auto first = daemon_of();
   ASSERT_TRUE(first);
@@ -173,9 +173,9 @@ TEST_F(MpsTest, RestartsADaemonThatDies) {
 }
 
 TEST_F(MpsTest, AsksTheDaemonAtTheMomentThatItIsNeeded) {
-  options_.times.tick = options_.times.look = seconds(3600);
+  options_.times.tick = options_.times.probe = seconds(3600);
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   ASSERT_EQ(::kill(daemon_of()->pid, SIGKILL), 0);
   EXPECT_THAT(problem_of(mps), AllOf(StartsWith("MPS of card \"GPU-a\" does not run: "),
@@ -185,7 +185,7 @@ TEST_F(MpsTest, AsksTheDaemonAtTheMomentThatItIsNeeded) {
 TEST_F(MpsTest, WaitsForADaemonThatStartsSlowly) {
   behave("slow");
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_problem(mps, "it is being started");
   behave("");
   until_ready(mps);
@@ -197,7 +197,7 @@ TEST_F(MpsTest, GivesUpOnADaemonThatNeverAnswersAfterItsStart) {
   behave("slow");
   options_.times.start = milliseconds(1);
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_problem(mps, "does not answer after its start");
   mps.stop();
   EXPECT_EQ(daemon_of(), std::nullopt);
@@ -209,13 +209,13 @@ TEST_F(MpsTest, LeavesDaemonsRunningAndGoesOnWithThem) {
   std::optional<DaemonProcess> first;
   {
     Mps mps(options_);
-    mps.follow({kCard});
+    mps.set_cards({kCard});
     until_ready(mps);
     first = daemon_of();
   }
   ASSERT_TRUE(first);
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   EXPECT_EQ(daemon_of(), first);
   EXPECT_EQ(calls(), "start GPU-a");
@@ -225,12 +225,12 @@ TEST_F(MpsTest, LeavesDaemonsRunningAndGoesOnWithThem) {
 TEST_F(MpsTest, GoesOnWithADaemonWhoseProcessIsNotWrittenDown) {
   {
     Mps mps(options_);
-    mps.follow({kCard});
+    mps.set_cards({kCard});
     until_ready(mps);
   }
   std::filesystem::remove(folders().daemon_file);
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   EXPECT_EQ(calls(), "start GPU-a");
   mps.stop();
@@ -246,7 +246,7 @@ TEST_F(MpsTest, DoesNotTakeAnotherProcessForItsDaemon) {
     EXPECT_EQ(daemon_of(), std::nullopt) << text;
   }
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   mps.stop();
 }
@@ -272,12 +272,12 @@ TEST_F(MpsTest, TellsWhyASecondDaemonForTheSameFolderEnded) {
 TEST_F(MpsTest, DrainsDaemonsThatAnEarlierProcessLeft) {
   {
     Mps mps(options_);
-    mps.follow({kCard, kOther});
+    mps.set_cards({kCard, kOther});
     until_ready(mps, kCard);
     until_ready(mps, kOther);
   }
   Mps mps(options_);
-  mps.follow({kOther});
+  mps.set_cards({kOther});
   until([&] { return !daemon_of(kCard); });
   EXPECT_EQ(calls(kCard), "start GPU-a, quit");
   until_ready(mps, kOther);
@@ -288,10 +288,10 @@ TEST_F(MpsTest, DrainsDaemonsThatAnEarlierProcessLeft) {
 
 TEST_F(MpsTest, DrainsBeforeItQuits) {
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   behave("clients 0 " + std::to_string(::getpid()));
-  mps.follow({});
+  mps.set_cards({});
   // Many looks, and it runs as long as it has clients.
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(mps_command(options_.control, folders(), "get_server_list", seconds(20)));
@@ -306,11 +306,11 @@ TEST_F(MpsTest, DrainsBeforeItQuits) {
 
 TEST_F(MpsTest, GoesOnWithADrainingDaemonThatIsWantedAgain) {
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   behave("clients 0");
-  mps.follow({});
-  mps.follow({kCard});
+  mps.set_cards({});
+  mps.set_cards({kCard});
   until_ready(mps);
   EXPECT_EQ(calls(), "start GPU-a");
   mps.stop();
@@ -319,7 +319,7 @@ TEST_F(MpsTest, GoesOnWithADrainingDaemonThatIsWantedAgain) {
 TEST_F(MpsTest, StopsDaemonsWithClientsAndThoseThatDoNotQuit) {
   options_.times.quit = milliseconds(50);
   Mps mps(options_);
-  mps.follow({kCard, kOther});
+  mps.set_cards({kCard, kOther});
   until_ready(mps, kCard);
   until_ready(mps, kOther);
   behave("stay\nclients 0", kCard);
@@ -335,7 +335,7 @@ TEST_F(MpsTest, StopsWhatNeverStarted) {
   Mps(options_).stop();
   behave("crash");
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   mps.stop();
   EXPECT_EQ(daemon_of(), std::nullopt);
 }
@@ -344,7 +344,7 @@ TEST_F(MpsTest, LeavesNoZombies) {
   while (::waitpid(-1, nullptr, WNOHANG) > 0) continue;  // of other tests
   {
     Mps mps(options_);
-    mps.follow({kCard});
+    mps.set_cards({kCard});
     until_ready(mps);
     kill_mps_daemon(*daemon_of());
     until([&] { return mps.states().at(0).restarts == 1; });
@@ -361,10 +361,10 @@ TEST_F(MpsTest, LeaksNoFileDescriptors) {
     return std::distance(begin(files), end(files));
   };
   const auto before = open_files();
-  options_.times.tick = options_.times.look = seconds(3600);
+  options_.times.tick = options_.times.probe = seconds(3600);
   {
     Mps mps(options_);
-    mps.follow({kCard});
+    mps.set_cards({kCard});
     until_ready(mps);
     behave("mute");
     EXPECT_FALSE(mps_command(options_.control, folders(), "x", milliseconds(50)));
@@ -378,7 +378,7 @@ TEST_F(MpsTest, LeaksNoFileDescriptors) {
 
 TEST_F(MpsTest, RestartsADaemonWhoseServerIsInFault) {
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   behave("fault\nclients " + std::to_string(::getpid()));
   until([&] { return calls().find("quit") != std::string::npos; });
@@ -391,7 +391,7 @@ TEST_F(MpsTest, RestartsADaemonWhoseServerIsInFault) {
 TEST_F(MpsTest, RestartsASilentDaemonWithoutClients) {
   options_.times.command = milliseconds(100);
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   const auto silent = daemon_of();
   behave("mute");
@@ -406,7 +406,7 @@ TEST_F(MpsTest, KeepsASilentDaemonWhoseClientsLive) {
   behave("clients 7 0");
   options_.times.command = milliseconds(200);
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   const auto kept = daemon_of();
   behave("mute");
@@ -416,7 +416,7 @@ TEST_F(MpsTest, KeepsASilentDaemonWhoseClientsLive) {
 
 TEST_F(MpsTest, DoesNotTakeNonsenseForAnAnswer) {
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   for (const std::string words : {"nonsense", "babble"}) {
     behave(words + "\nclients 0");
@@ -431,13 +431,13 @@ TEST_F(MpsTest, DoesNotTakeNonsenseForAnAnswer) {
 TEST_F(MpsTest, RefusesAPipeDirectoryTooLongForASocket) {
   options_.run_dir = "/tmp/" + std::string(90, 'x');
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_problem(mps, "must have at most 80 bytes");
 }
 
 TEST_F(MpsTest, PassesOverUuidsThatCannotBePaths) {
   Mps mps(options_);
-  mps.follow({CardUuid("../x"), CardUuid(""), kCard});
+  mps.set_cards({CardUuid("../x"), CardUuid(""), kCard});
   until_ready(mps);
   EXPECT_THAT(mps.states(), SizeIs(1));
   mps.stop();
@@ -446,9 +446,9 @@ TEST_F(MpsTest, PassesOverUuidsThatCannotBePaths) {
 // --- commands ------------------------------------------------------------------------------------
 
 TEST_F(MpsTest, BoundsEveryCommand) {
-  options_.times.tick = options_.times.look = seconds(3600);
+  options_.times.tick = options_.times.probe = seconds(3600);
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   const auto says = [&](const std::string& control, milliseconds timeout) {
     const auto answer = mps_command(control, folders(), "get_server_list", timeout);

@@ -173,7 +173,7 @@ TEST_F(NvmlSource, DoesWithoutEventsOnAnOldDriver) {
   EXPECT_EQ(source_->read()->cards[0].model, "NVIDIA GPU");
   EXPECT_EQ(source_->description(), "NVML of an unknown version (driver of an unknown version)");
   source_->wait_for_change(milliseconds(1));
-  source_->wake();
+  source_->interrupt();
   source_->wait_for_change(hours(1));
 }
 
@@ -224,9 +224,9 @@ TEST_F(NvmlSource, ProbesCardsWithoutEvents) {
 
 TEST_F(NvmlSource, EndsAWaitWhenWoken) {
   ASSERT_TRUE(source_->read());
-  source_->wake();
+  source_->interrupt();
   source_->wait_for_change(hours(1));
-  std::thread other([&] { source_->wake(); });
+  std::thread other([&] { source_->interrupt(); });
   source_->wait_for_change(hours(1));
   other.join();
 }
@@ -243,7 +243,7 @@ TEST_F(NvmlSource, CallsACardSickThatHangsAndGoesOnWhenItAnswers) {
   EXPECT_EQ(look(), "GPU-a GPU-b(the driver does not answer)");
   EXPECT_THAT(source_->use(), IsEmpty());
   source_->wait_for_change(milliseconds(1));
-  source_->wake();
+  source_->interrupt();
   source_->wait_for_change(hours(1));
   says("");
   source_->wait_for_change(hours(1));

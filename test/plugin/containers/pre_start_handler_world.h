@@ -50,7 +50,7 @@ class StarterTest : public testing::Test {
     const StarterSettings settings = {contract(), NodeName("n1"), folder_.path(), settle};
     starter_ = std::make_unique<PreStartHandler>(
         settings,
-        StarterParts{*records_, injector_, inventory_, isolation_, *pods_, kubelet_.client()},
+        StarterParts{*records_, injector_, inventory_, nullptr, *pods_, kubelet_.client()},
         [this](const Refusal& refusal) {
           const std::lock_guard lock(mutex_);
           refusals_.push_back(refusal);
@@ -121,11 +121,10 @@ class StarterTest : public testing::Test {
   // Ends with the inventory.
   ScriptedCards* cards_ = new ScriptedCards(found_cards(4));
   Inventory inventory_{std::unique_ptr<CardSource>(cards_),
-                       {.recall = [] { return KnownCards(); },
-                        .remember = [](const KnownCards&) { return true; },
+                       {.load_known = [] { return KnownCards(); },
+                        .save_known = [](const KnownCards&) { return true; },
                         .on_change = [](const InventoryState&, const InventoryState&) {},
                         .now = [] { return "2026-01-02T00:00:00Z"; }}};
-  Isolation isolation_;
   std::unique_ptr<Records> records_;
   std::unique_ptr<Pods> pods_;
   std::unique_ptr<PreStartHandler> starter_;

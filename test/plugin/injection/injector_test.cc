@@ -43,7 +43,7 @@ nlohmann::json spec(const test::ScratchFolder& folder) {
 TEST(CdiInjector, NamesADeviceOfTheAllocationInAllocate) {
   const test::ScratchFolder folder;
   const auto one = record("c0", "aa");
-  const auto answer = cdi_injector(contract(), folder.path())->answer(one);
+  const auto answer = cdi_injector(contract(), folder.path())->allocate_response(one);
   EXPECT_THAT(answer.cdi_devices, testing::ElementsAre("vke.volcengine.com/mgpu=" + one.id.str()));
   EXPECT_EQ(answer.edits.environment.at("NVIDIA_VISIBLE_DEVICES"), "void");
   EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "nothing to find before PreStart";
@@ -84,7 +84,7 @@ TEST(CdiInjector, WritesOnlyWhatChanges) {
 TEST(CdiInjector, KeepsWhatAnEarlierProcessInjected) {
   const test::ScratchFolder folder;
   const auto injector = cdi_injector(contract(), folder.path());
-  injector->know(record("c0", "aa").id, edits("0"));
+  injector->restore(record("c0", "aa").id, edits("0"));
   ASSERT_TRUE(injector->inject(record("c1", "bb").id, edits("1")));
   EXPECT_EQ(spec(folder)["devices"].size(), 2U);
   injector->remove(record("c0", "aa").id);
@@ -102,7 +102,7 @@ TEST(CdiInjector, SaysWhyItCannotWrite) {
 TEST(NodeInjector, NamesAFolderThatIsNotThereBeforePreStart) {
   const test::ScratchFolder folder;
   const auto one = record("c0", "aa");
-  const auto answer = node_injector(folder.path())->answer(one);
+  const auto answer = node_injector(folder.path())->allocate_response(one);
   ASSERT_EQ(answer.edits.devices.size(), 1U);
   EXPECT_EQ(answer.edits.devices[0].path, "/dev");
   EXPECT_EQ(answer.edits.devices[0].host_path, folder.path("allocations/" + one.id.str() + "/dev"));

@@ -53,7 +53,7 @@ class Reports {
 class DevicePluginTest : public ::testing::Test {
  public:
   std::unique_ptr<DevicePlugin> plugin(DevicePluginHandlers handlers = {}) {
-    if (!handlers.allocate) handlers.allocate = [](const Ids&) { return Allocated{}; };
+    if (!handlers.allocate) handlers.allocate = [](const Ids&) { return AllocateResponse{}; };
     handlers.on_registration = [this](const Result<void>& outcome) { reports_.add(outcome); };
     return std::make_unique<DevicePlugin>(
         DevicePluginOptions{.resource = kCore, .folder = folder_.path(), .socket_name = kSocket},
@@ -183,7 +183,7 @@ TEST_F(DevicePluginTest, SaysWhyItCannotServe) {
   std::ofstream(path(deep) + "/kubelet.sock") << "any file";
   const DevicePlugin plugin(
       {.resource = kCore, .folder = path(deep), .socket_name = kSocket}, kTwo,
-      {.allocate = [](const Ids&) { return Allocated{}; },
+      {.allocate = [](const Ids&) { return AllocateResponse{}; },
        .pre_start = {},
        .on_registration = [this](const Result<void>& outcome) { reports_.add(outcome); }});
   EXPECT_TRUE(reports("must have at most 107 bytes"));
@@ -243,7 +243,9 @@ TEST_F(DevicePluginTest, SeveralResourcesHaveSocketsOfTheirOwn) {
   const std::vector<Device> one = {{.id = "0", .healthy = true}};
   const DevicePlugin memory(
       {.resource = memory_name, .folder = folder_.path(), .socket_name = "memory.sock"}, one,
-      {.allocate = [](const Ids&) { return Allocated{}; }, .pre_start = {}, .on_registration = {}});
+      {.allocate = [](const Ids&) { return AllocateResponse{}; },
+       .pre_start = {},
+       .on_registration = {}});
   EXPECT_TRUE(kubelet_has(kTwo));
   EXPECT_TRUE(eventually([&] { return kubelet_->devices(memory_name) == one; }));
 }
@@ -301,7 +303,7 @@ TEST_F(DevicePluginTest, AllocatesWhatTheHandlerSays) {
   start_kubelet();
   DevicePluginHandlers handlers;
   handlers.allocate = [](const Ids& ids) {
-    Allocated allocated;
+    AllocateResponse allocated;
     allocated.edits.environment = {{"IDS", std::to_string(ids.size())}, {"EMPTY", ""}};
     allocated.edits.mounts = {{.host_path = "/h", .container_path = "/c", .read_only = true},
                               {.host_path = "/w", .container_path = "/w", .read_only = false}};
@@ -325,7 +327,7 @@ TEST_F(DevicePluginTest, HandsOnTheIdsInTheOrderTheyCame) {
   start_kubelet();
   DevicePluginHandlers handlers;
   handlers.allocate = [](const Ids& ids) {
-    Allocated allocated;
+    AllocateResponse allocated;
     for (const std::string& id : ids) allocated.edits.environment["IDS"] += id + " ";
     return allocated;
   };
@@ -341,9 +343,9 @@ TEST_F(DevicePluginTest, HandsOnTheIdsInTheOrderTheyCame) {
 TEST_F(DevicePluginTest, AnswersEveryContainerRequestOrNone) {
   start_kubelet();
   DevicePluginHandlers handlers;
-  handlers.allocate = [](const Ids& ids) -> Result<Allocated> {
+  handlers.allocate = [](const Ids& ids) -> Result<AllocateResponse> {
     if (ids.empty()) return error("no device ids");
-    return Allocated{};
+    return AllocateResponse{};
   };
   const auto plugin = this->plugin(std::move(handlers));
   ASSERT_TRUE(kubelet_has(kTwo));
@@ -356,7 +358,7 @@ TEST_F(DevicePluginTest, AnswersEveryContainerRequestOrNone) {
 TEST_F(DevicePluginTest, CutsAnErrorThatIsLong) {
   start_kubelet();
   DevicePluginHandlers handlers;
-  handlers.allocate = [](const Ids&) -> Result<Allocated> {
+  handlers.allocate = [](const Ids&) -> Result<AllocateResponse> {
     return error(std::string(1 << 20, 'x'));
   };
   const auto plugin = this->plugin(std::move(handlers));
