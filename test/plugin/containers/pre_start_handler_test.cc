@@ -114,7 +114,7 @@ TEST_F(StarterTest, RefusesIdsThatCannotBe) {
 
 TEST_F(StarterTest, RefusesForNowDevicesThatNobodyKnows) {
   const auto refused = start_once(device_ids(30));
-  EXPECT_THAT(sentence(refused), HasSubstr("cannot tell which container kubelet starts"));
+  EXPECT_THAT(sentence(refused), HasSubstr("cannot identify the container that kubelet starts"));
   EXPECT_EQ(refused.error().reason, RefusalReason::kUnknownContainer);
   EXPECT_TRUE(refused.error().transient);
 }
@@ -130,7 +130,7 @@ TEST_F(StarterTest, AsksTheCheckpointWhereKubeletsListIsSilent) {
   const auto pod = create("a", {{"main", 30, 1'000, "1"}});
   const auto record = allocate(device_ids(30));
   kubelet_.fail("PodResources does not answer");
-  EXPECT_THAT(sentence(start_once(device_ids(30))), HasSubstr("list cannot be had"));
+  EXPECT_THAT(sentence(start_once(device_ids(30))), HasSubstr("list is unavailable"));
   test::write_checkpoint(folder_.path(),
                          {{pod.metadata.uid, "main", device_ids(30), record.id.str()}});
   EXPECT_EQ(sentence(start(device_ids(30))), "started");
@@ -165,7 +165,7 @@ TEST_F(StarterTest, NeverGuessesForAContainerThatHasNotStartedBefore) {
 TEST_F(StarterTest, DoesNotTakeTheAnswerOfAnotherPluginForItsOwn) {
   const auto pod = create("a", {{"main", 30, 1'000, "1"}});
   test::write_checkpoint(folder_.path(), {{pod.metadata.uid, "main", device_ids(30), ""}});
-  EXPECT_THAT(sentence(start_once(device_ids(30))), HasSubstr("that is not ours"));
+  EXPECT_THAT(sentence(start_once(device_ids(30))), HasSubstr("is not ours; delete the pod"));
 }
 
 // kubelet gives an init container's devices to the next container, and lists that one alone.
