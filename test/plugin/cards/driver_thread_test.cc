@@ -13,7 +13,7 @@ namespace {
 using std::chrono::hours;
 using std::chrono::milliseconds;
 
-TEST(DriverThread, DoesTheWorkAndTellsWhenItHasEnded) {
+TEST(DriverThread, RunsTheWorkAndReportsItsEnd) {
   DriverThread thread;
   int done = 0;
   EXPECT_TRUE(thread.wait(milliseconds(0)));
@@ -24,7 +24,7 @@ TEST(DriverThread, DoesTheWorkAndTellsWhenItHasEnded) {
   EXPECT_EQ(done, 3);
 }
 
-TEST(DriverThread, TakesNothingWhileWorkGoesOn) {
+TEST(DriverThread, RefusesWorkWhileItIsBusy) {
   DriverThread thread;
   std::promise<void> end;
   ASSERT_TRUE(thread.start([&] { end.get_future().wait(); }));
@@ -34,7 +34,7 @@ TEST(DriverThread, TakesNothingWhileWorkGoesOn) {
   EXPECT_TRUE(thread.wait(hours(1)));
 }
 
-TEST(DriverThread, WakesAWaitNowOrTheNext) {
+TEST(DriverThread, InterruptsTheCurrentWaitOrTheNext) {
   DriverThread thread;
   EXPECT_FALSE(thread.wait_for_interrupt(milliseconds(1), false));
   thread.interrupt();
@@ -45,7 +45,7 @@ TEST(DriverThread, WakesAWaitNowOrTheNext) {
   other.join();
 }
 
-TEST(DriverThread, EndsAWaitWithTheWork) {
+TEST(DriverThread, EndsAWaitWhenTheWorkEnds) {
   DriverThread thread;
   EXPECT_FALSE(thread.wait_for_interrupt(hours(1), true));
   std::atomic<bool> done = false;
@@ -54,8 +54,8 @@ TEST(DriverThread, EndsAWaitWithTheWork) {
   EXPECT_TRUE(done);
 }
 
-TEST(DriverThread, LeavesWorkThatHangsBehind) {
-  const auto leave = [] {
+TEST(DriverThread, AbandonsWorkThatHangs) {
+  const auto end_with_hanging_work = [] {
     {
       DriverThread thread;
       thread.start([] { std::promise<void>().get_future().wait(); });
@@ -63,7 +63,7 @@ TEST(DriverThread, LeavesWorkThatHangsBehind) {
     ::_exit(7);
   };
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(leave(), testing::ExitedWithCode(7), "");
+  EXPECT_EXIT(end_with_hanging_work(), testing::ExitedWithCode(7), "");
 }
 
 }  // namespace
