@@ -75,8 +75,9 @@ TEST(CardIndex, SaysSinceWhenHealthIsUnchanged) {
 
 TEST(CardIndex, KeepsFactsThatAnUnhealthyCardDoesNotReport) {
   const auto first = index_cards({}, {found("GPU-a")}, kEarly);
-  const FoundCard silent{.uuid = CardUuid("GPU-a"), .model = "", .memory = MiB(), .health = "lost"};
-  const auto second = index_cards(first.known, {silent}, kLater);
+  const FoundCard incomplete{
+      .uuid = CardUuid("GPU-a"), .model = "", .memory = MiB(), .health = "lost"};
+  const auto second = index_cards(first.known, {incomplete}, kLater);
   EXPECT_EQ(second.cards[0].model, "V100");
   EXPECT_EQ(second.cards[0].memory, MiB(32510));
   EXPECT_EQ(second.cards[0].health, "lost");
@@ -108,8 +109,8 @@ struct Refusal {
 
 TEST(CardIndex, ReportsCardsLeftOutOrWithAnotherIndex) {
   const KnownCards known = index_cards({}, {found("GPU-a", 0)}, kEarly).known;
-  FoundCard silent = found("GPU-m");
-  silent.memory = MiB();
+  FoundCard incomplete = found("GPU-m");
+  incomplete.memory = MiB();
   const Refusal refusals[] = {
       {"index in use",
        {found("GPU-a"), found("GPU-b", 0)},
@@ -125,7 +126,7 @@ TEST(CardIndex, ReportsCardsLeftOutOrWithAnotherIndex) {
        "card \"GPU-a\" requests index 3 and keeps index 0, its own"},
       {"twice", {found("GPU-a"), found("GPU-a")}, "0=GPU-a", "card \"GPU-a\" was found twice"},
       {"memory",
-       {found("GPU-a"), silent},
+       {found("GPU-a"), incomplete},
        "0=GPU-a",
        "card \"GPU-m\" is left out: its memory is not known"},
   };

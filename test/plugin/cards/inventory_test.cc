@@ -24,8 +24,8 @@ class InventoryTest : public testing::Test {
     inventory_.start();
     EXPECT_TRUE(comes_true([this] { return inventory_.state().read; }));
   }
-  void say_and_wait(Result<FoundCards> answer, const std::function<bool()>& condition) {
-    cards_->say(std::move(answer));
+  void set_cards_and_wait(Result<FoundCards> cards, const std::function<bool()>& condition) {
+    cards_->say(std::move(cards));
     EXPECT_TRUE(comes_true(condition));
   }
   // A line for each card: "0 GPU-0 Healthy".
@@ -90,7 +90,7 @@ TEST_F(InventoryTest, AnUnhealthyCardStaysWithItsReason) {
   start();
   FoundCards found = found_cards(2);
   found.cards[1].health = "XID 79";
-  say_and_wait(found, [this] { return !inventory_.state().cards[1].healthy(); });
+  set_cards_and_wait(found, [this] { return !inventory_.state().cards[1].healthy(); });
   EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Healthy", "1 GPU-1 XID 79"));
   EXPECT_EQ(inventory_.state().cards[1].since, "2026-01-02T00:00:00Z");
 }
@@ -98,18 +98,18 @@ TEST_F(InventoryTest, AnUnhealthyCardStaysWithItsReason) {
 TEST_F(InventoryTest, ALostCardIsListedAsLostAndKeepsItsIndex) {
   start();
   const auto health_of_first = [this] { return inventory_.state().cards[0].health; };
-  say_and_wait(FoundCards{{found_card(1)}, {}}, [&] { return health_of_first() == "Lost"; });
+  set_cards_and_wait(FoundCards{{found_card(1)}, {}}, [&] { return health_of_first() == "Lost"; });
   EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Lost", "1 GPU-1 Healthy"));
   EXPECT_THAT(inventory_.nodes_of(CardUuid("GPU-0")), IsEmpty());
-  say_and_wait(FoundCards{{found_card(1), found_card(0)}, {}},
-               [&] { return health_of_first() == "Healthy"; });
+  set_cards_and_wait(FoundCards{{found_card(1), found_card(0)}, {}},
+                     [&] { return health_of_first() == "Healthy"; });
   EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Healthy", "1 GPU-1 Healthy"));
 }
 
 TEST_F(InventoryTest, ANewCardGetsAnIndexThatWasNeverUsed) {
   start();
-  say_and_wait(FoundCards{{found_card(7), found_card(1)}, {}},
-               [this] { return inventory_.state().cards.size() == 3; });
+  set_cards_and_wait(FoundCards{{found_card(7), found_card(1)}, {}},
+                     [this] { return inventory_.state().cards.size() == 3; });
   EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Lost", "1 GPU-1 Healthy", "2 GPU-7 Healthy"));
 }
 
@@ -139,8 +139,8 @@ TEST_F(InventoryTest, SavesAnIndexBeforeItIsPublished) {
 TEST_F(InventoryTest, SavesOnlyAfterChanges) {
   start();
   const int reads = cards_->reads();
-  say_and_wait(found_cards(2), [&] { return cards_->reads() > reads; });
-  say_and_wait(found_cards(3), [this] { return inventory_.state().cards.size() == 3; });
+  set_cards_and_wait(found_cards(2), [&] { return cards_->reads() > reads; });
+  set_cards_and_wait(found_cards(3), [this] { return inventory_.state().cards.size() == 3; });
   EXPECT_EQ(times_saved(), 2U);
   EXPECT_THAT(changes(), ElementsAre("0 -> 2", "2 -> 3"));
 }
@@ -152,19 +152,20 @@ TEST_F(InventoryTest, SavesAgainAfterAFailure) {
     const std::lock_guard lock(mutex_);
     disk_works_ = true;
   }
-  say_and_wait(found_cards(2), [this] { return times_saved() == 2; });
+  set_cards_and_wait(found_cards(2), [this] { return times_saved() == 2; });
   const int reads = cards_->reads();
-  say_and_wait(found_cards(2), [&] { return cards_->reads() > reads; });
+  set_cards_and_wait(found_cards(2), [&] { return cards_->reads() > reads; });
   EXPECT_EQ(times_saved(), 2U);
 }
 
 TEST_F(InventoryTest, KeepsTheLastStateWhileTheSourceFails) {
   start();
-  say_and_wait(error("NVML: timeout"), [this] { return !inventory_.state().problem.empty(); });
+  set_cards_and_wait(error("NVML: timeout"),
+                     [this] { return !inventory_.state().problem.empty(); });
   EXPECT_EQ(inventory_.state().problem, "NVML: timeout");
   EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Healthy", "1 GPU-1 Healthy"));
   EXPECT_TRUE(inventory_.state().read);
-  say_and_wait(found_cards(2), [this] { return inventory_.state().problem.empty(); });
+  set_cards_and_wait(found_cards(2), [this] { return inventory_.state().problem.empty(); });
   EXPECT_THAT(changes(), ElementsAre("0 -> 2", "2 -> 2NVML: timeout", "2 -> 2"));
 }
 
@@ -173,7 +174,7 @@ TEST_F(InventoryTest, IsNotReadUntilTheSourceSucceeds) {
   inventory_.start();
   EXPECT_TRUE(comes_true([this] { return inventory_.state().problem == "no driver"; }));
   EXPECT_FALSE(inventory_.state().read);
-  say_and_wait(found_cards(1), [this] { return inventory_.state().read; });
+  set_cards_and_wait(found_cards(1), [this] { return inventory_.state().read; });
 }
 
 TEST_F(InventoryTest, ReportsTheCardThatIsLeftOut) {

@@ -393,10 +393,10 @@ TEST_F(MpsTest, RestartsADaemonThatDoesNotRespondAndHasNoClients) {
   Mps mps(options_);
   mps.set_cards({kCard});
   until_ready(mps);
-  const auto silent = daemon_of();
+  const auto before = daemon_of();
   behave("no-response");
   until_problem(mps, "its control daemon does not respond");
-  until([&] { return daemon_of() != silent; });
+  until([&] { return daemon_of() != before; });
   behave("");
   until_ready(mps);
   mps.stop();
