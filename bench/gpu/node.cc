@@ -138,7 +138,7 @@ Result<std::unique_ptr<MpsOfCard>> MpsOfCard::start(const Trial& trial, const No
                                                     plugin::MpsTimes times) {
   std::unique_ptr<MpsOfCard> started(new MpsOfCard(trial, node, times));
   const auto begin = steady_clock::now();
-  started->mps_.follow({node.card.uuid});
+  started->mps_.set_cards({node.card.uuid});
   auto ready = started->mps_.ready(node.card.uuid);
   while (!ready && steady_clock::now() - begin < kMpsStartTimeout) {
     ::poll(nullptr, 0, 20);

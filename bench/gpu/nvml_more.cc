@@ -88,7 +88,7 @@ RawProcesses NvmlCard::compute_processes(const std::string& suffix) const {
   RawProcesses list;
   list.function = "nvmlDeviceGetComputeRunningProcesses" + suffix;
   auto* const get =
-      reinterpret_cast<plugin::nvml::DeviceGetProcesses*>(::dlsym(more_, list.function.c_str()));
+      reinterpret_cast<plugin::nvml::GetProcesses*>(::dlsym(more_, list.function.c_str()));
   if (get == nullptr) {
     list.code = plugin::nvml::kFunctionNotFound;
     return list;

@@ -20,12 +20,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Isolation isolation_of(const AgentSettings& settings) {
-  if (!settings.mps) return Isolation();
+std::unique_ptr<Mps> mps_of(const AgentSettings& settings) {
+  if (!settings.mps) return nullptr;
   MpsOptions options;
   options.control = settings.mps_control;
   options.run_dir = settings.run_folder;
-  return Isolation(options);
+  return std::make_unique<Mps>(options);
 }
 
 }  // namespace
@@ -52,11 +52,11 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
                    log_warn("publishing to the Node object failed", {{"problem", problem}});
                  }),
       pods_(settings_.node, transport),
-      isolation_(isolation_of(settings_)),
+      mps_(mps_of(settings_)),
       pod_resources_(settings_.pod_resources_socket),
       inventory_(std::move(cards),
-                 {.recall = [this] { return load_known_cards(); },
-                  .remember = [this](const KnownCards& known) { return save_known_cards(known); },
+                 {.load_known = [this] { return load_known_cards(); },
+                  .save_known = [this](const KnownCards& known) { return save_known_cards(known); },
                   .on_change = [this](const InventoryState& before,
                                       const InventoryState& now) { on_cards_changed(before, now); },
                   .now = utc_now}) {
@@ -116,7 +116,7 @@ void Agent::on_cards_changed(const InventoryState& before, const InventoryState&
   for (const CardFacts& card : now.cards) {
     if (card.healthy()) healthy.push_back(card.uuid);
   }
-  isolation_.follow(healthy);
+  if (mps_) mps_->set_cards(healthy);
   injector_->set_shared(now.found.shared);
   offer_devices(now.cards);
   publish_node();
@@ -175,12 +175,11 @@ void Agent::on_registration(const std::string& resource, const Result<void>& out
   changed_.notify_all();
 }
 
-Result<Allocated> Agent::allocate(const std::vector<std::string>& ids) {
+Result<AllocateResponse> Agent::allocate(const std::vector<std::string>& ids) {
   const auto start = Clock::now();
-  auto answer = allocate_handler_->allocate(ids);
+  auto response = allocate_handler_->allocate(ids);
   agent_metrics_.allocated(Clock::now() - start);
-  if (!answer) return answer.error();
-  return Allocated{std::move(answer->edits), std::move(answer->cdi_devices)};
+  return response;
 }
 
 Result<void> Agent::pre_start(const std::vector<std::string>& ids,
@@ -238,7 +237,7 @@ void Agent::update_metrics() {
   status.ready = ready();
   status.events_dropped = events_.dropped();
   status.unreadable_pods = pods_.unreadable();
-  status.mps = isolation_.states();
+  if (mps_) status.mps = mps_->states();
   const MutexLock lock(mutex_);
   if (core_plugin_) {
     status.registered[settings_.contract.core_resource] = core_plugin_->registered();

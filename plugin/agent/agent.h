@@ -27,7 +27,7 @@
 #include "plugin/agent/monitoring.h"
 #include "plugin/cards/card_source.h"
 #include "plugin/cards/inventory.h"
-#include "plugin/cards/isolation.h"
+#include "plugin/cards/mps.h"
 #include "plugin/containers/allocate_handler.h"
 #include "plugin/containers/pods.h"
 #include "plugin/containers/pre_start_handler.h"
@@ -114,7 +114,7 @@ class Agent {
   void publish_node();
   bool registered() const;
   void on_registration(const std::string& resource, const Result<void>& outcome);
-  Result<Allocated> allocate(const std::vector<std::string>& ids);
+  Result<AllocateResponse> allocate(const std::vector<std::string>& ids);
   Result<void> pre_start(const std::vector<std::string>& ids,
                          const std::function<bool()>& cancelled);
   void on_refused(const Refusal& refusal);
@@ -134,7 +134,7 @@ class Agent {
   EventRecorder events_;
   NodePublisher publisher_;
   Pods pods_;
-  Isolation isolation_;
+  std::unique_ptr<Mps> mps_;  // null: --isolation=none
   PodResources pod_resources_;
   Inventory inventory_;
   std::unique_ptr<Injector> injector_;

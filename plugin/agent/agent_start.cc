@@ -118,7 +118,7 @@ void Agent::make_handlers() {
   pre_start_handler_ = std::make_unique<PreStartHandler>(
       PreStartSettings{settings_.contract, settings_.node, settings_.plugin_folder,
                        settings_.settle},
-      PreStartParts{records_, *injector_, inventory_, isolation_, pods_, pod_resources_},
+      PreStartParts{records_, *injector_, inventory_, mps_.get(), pods_, pod_resources_},
       [this](const Refusal& refusal) { on_refused(refusal); });
   collector_ = std::make_unique<RecordCollector>(
       RecordCollector::Parts{records_, *injector_, pods_, pod_resources_},
@@ -171,7 +171,8 @@ void Agent::rebuild_record(const CheckpointEntry& entry) {
 void Agent::restore_injections() {
   injector_->set_shared(inventory_.state().found.shared);
   for (const Record& record : records_.bound()) {
-    if (auto edits = edits_of(record, inventory_, isolation_)) injector_->know(record.id, *edits);
+    if (auto edits = edits_of(record, inventory_, mps_.get()))
+      injector_->restore(record.id, *edits);
   }
 }
 
@@ -196,7 +197,7 @@ bool Agent::register_with_kubelet() {
   if (kubelet_publishes_memory()) {
     // kubelet only counts these devices. The mgpu-core devices identify the container.
     memory = make_plugin(settings_.contract.memory_resource, offered_memory_ids(cards),
-                         {.allocate = [](const auto&) { return Allocated{}; },
+                         {.allocate = [](const auto&) { return AllocateResponse{}; },
                           .pre_start = {},
                           .on_registration = {}});
   }

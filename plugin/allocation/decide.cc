@@ -1,5 +1,7 @@
 #include "plugin/allocation/decide.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -15,27 +17,28 @@ namespace mgpu::plugin {
 namespace {
 
 using Reason = RefusalReason;
+using Checked = Decided<void>;
 
 constexpr std::string_view kScheduleAgain = "; delete the pod so that it is scheduled again";
 
 Refusal refuse(Reason reason, std::string message) {
-  return {.reason = reason, .message = std::move(message), .passing = false};
+  return {.reason = reason, .message = std::move(message), .transient = false};
 }
 
 Refusal refuse_for_now(Reason reason, std::string message) {
-  return {.reason = reason, .message = std::move(message), .passing = true};
+  return {.reason = reason, .message = std::move(message), .transient = true};
 }
 
-std::string number(std::int64_t value) {
-  return std::to_string(value);
+std::string describe(const Share& share) {
+  return fmt::format("{} % and {} MiB", share.core.value(), share.memory.value());
 }
 
-std::string amount(const Share& share) {
-  return number(share.core.value()) + " % and " + number(share.memory.value()) + " MiB";
+std::string describe(const CardFacts& card) {
+  return fmt::format("card {} ({})", card.index.value(), card.uuid.str());
 }
 
-std::string card_name(const CardFacts& card) {
-  return "card " + number(card.index.value()) + " (" + card.uuid.str() + ")";
+std::string describe(std::string_view container, const PodRef& pod) {
+  return fmt::format("container {} of pod {}", in_quotes(container), to_string(pod));
 }
 
 const CardFacts* find_card(const NodeState& node, CardIndex index) {
@@ -43,22 +46,14 @@ const CardFacts* find_card(const NodeState& node, CardIndex index) {
   return at == node.cards.end() ? nullptr : &*at;
 }
 
-std::string indices_of(const NodeState& node) {
-  std::string all;
-  for (const CardFacts& card : node.cards) {
-    all += (all.empty() ? "" : ", ") + number(card.index.value());
-  }
-  return all.empty() ? "no cards" : "cards " + all;
-}
-
-// --- what is held of a card ----------------------------------------------------------------------
+// --- use of a card -------------------------------------------------------------------------------
 
 const CardGrant* grant_on(const Record& record, const CardUuid& card) {
   const auto at = std::ranges::find(record.cards, card, &CardGrant::uuid);
   return at == record.cards.end() ? nullptr : &*at;
 }
 
-// The records of one pod that are on the card, as containers in spec order.
+// The share of a card that the records of one pod hold, as containers in spec order.
 Share hold_of(std::vector<const Record*> records, const CardFacts& card) {
   std::ranges::sort(records, {}, [](const Record* one) { return one->owner->position; });
   std::vector<ContainerRequest> containers;
@@ -77,7 +72,7 @@ struct Held {
   std::string pods;  // "a/x, a/y"
 };
 
-// What pods other than `pod` hold of the card.
+// The share of a card that pods other than `pod` hold.
 Held held_by_others(const NodeState& node, const CardFacts& card, const PodUid& pod) {
   std::map<PodUid, std::vector<const Record*>> by_pod;
   for (const Record& record : node.bound) {
@@ -93,16 +88,14 @@ Held held_by_others(const NodeState& node, const CardFacts& card, const PodUid& 
   return held;
 }
 
-// --- checks, each with its one sentence ----------------------------------------------------------
-
-using Checked = Decided<void>;
+// --- checks of cards -----------------------------------------------------------------------------
 
 Checked check_health(const CardFacts& card, const std::string& who) {
   if (card.healthy()) return {};
-  return refuse(Reason::kSickCard, who + " is to have " + card_name(card) +
-                                       ", which is not healthy: " + card.health +
-                                       "; it starts once the card is healthy again, "
-                                       "or delete the pod so that it is scheduled again");
+  return refuse(Reason::kUnhealthyCard,
+                fmt::format("{} is assigned {}, which is not healthy: {}; it starts once the card "
+                            "is healthy again, or delete the pod so that it is scheduled again",
+                            who, describe(card), card.health));
 }
 
 Checked check_room(const NodeState& node, const CardFacts& card, const PodRef& pod,
@@ -110,126 +103,108 @@ Checked check_room(const NodeState& node, const CardFacts& card, const PodRef& p
   const Held held = held_by_others(node, card, uid);
   const Share capacity{kWholeCard, card.memory};
   if ((held.share + hold).fits_in(capacity)) return {};
-  const std::string beside =
-      held.pods.empty() ? "" : " beside the " + amount(held.share) + " of pods " + held.pods;
-  return refuse_for_now(Reason::kFullCard, "pod " + to_string(pod) + " is to have " + amount(hold) +
-                                               " of " + card_name(card) + ", which has " +
-                                               amount(capacity) + beside +
-                                               std::string(kScheduleAgain));
+  const std::string others =
+      held.pods.empty() ? ""
+                        : fmt::format(", of which pods {} use {}", held.pods, describe(held.share));
+  return refuse_for_now(
+      Reason::kFullCard,
+      fmt::format("pod {} is assigned {} of {}, which has {}{}{}", to_string(pod), describe(hold),
+                  describe(card), describe(capacity), others, kScheduleAgain));
 }
+
+// --- the request and its placement ---------------------------------------------------------------
 
 Checked check_pod(const Identity& identity, const Record& record, const kube::Pod& pod,
                   const NodeState& node) {
   const std::string who = "pod " + to_string(pod.ref());
   const PodUid& expected = record.bound() ? record.owner->uid : identity.uid;
   if (!expected.empty() && expected != pod.uid()) {
-    return refuse_for_now(Reason::kUnknownPod, who + " has uid " + pod.metadata.uid +
-                                                   ", and the container belongs to uid " +
-                                                   expected.str());
+    return refuse_for_now(Reason::kUnknownPod,
+                          fmt::format("{} has uid {}, and the container belongs to uid {}", who,
+                                      pod.metadata.uid, expected.str()));
   }
   if (pod.node_name == node.name.str()) return {};
-  return refuse_for_now(Reason::kUnknownPod, who + " is on node " + in_quotes(pod.node_name) +
-                                                 ", and this is node " +
-                                                 in_quotes(node.name.str()));
+  return refuse_for_now(Reason::kUnknownPod,
+                        fmt::format("{} is on node {}, and this is node {}", who,
+                                    in_quotes(pod.node_name), in_quotes(node.name.str())));
 }
 
-// --- the steps of decide -------------------------------------------------------------------------
-
-struct Asked {
+// The request and the placement of a pod, and which of its containers starts.
+struct PodCards {
   GpuRequest request;
   Placement placement;
-  std::size_t container = 0;  // of both
+  std::size_t container = 0;  // an index into both
 };
 
-Decided<GpuRequest> request_of(const kube::Pod& pod, const Contract& contract) {
-  auto request = read_request(pod, contract, MiB());
-  if (request) return std::move(*request);
-  return refuse(Reason::kBadCards, "pod " + to_string(pod.ref()) + ": " + request.error().message);
-}
-
-Decided<std::size_t> container_of(const GpuRequest& request, const Identity& identity,
-                                  const Record& record, const kube::Pod& pod) {
+Decided<std::size_t> find_container(const GpuRequest& request, const Identity& identity,
+                                    const Record& record, const kube::Pod& pod) {
   const auto& all = request.containers;
   const auto at = std::ranges::find(all, identity.container, &ContainerRequest::name);
-  const std::string who =
-      "container " + in_quotes(identity.container) + " of pod " + to_string(pod.ref());
+  const std::string who = describe(identity.container, pod.ref());
   if (at == all.end()) {
-    return refuse(Reason::kUnknownPod, who + " asks for no cards, and kubelet gave it devices");
+    return refuse(Reason::kUnknownPod, who + " requests no cards, but kubelet allocated devices");
   }
   const std::int64_t core = at->per_card.core.value() * at->cards;
   if (core == record.devices.size()) return static_cast<std::size_t>(at - all.begin());
-  return refuse(Reason::kUnknownContainer, who + " asks for " + number(core) +
-                                               " devices, and kubelet gave it " +
-                                               number(record.devices.size()));
+  return refuse(Reason::kUnknownContainer,
+                fmt::format("{} requests {} devices, but kubelet allocated {}", who, core,
+                            record.devices.size()));
 }
 
-bool carries_no_cards(const kube::Pod& pod, const Contract& contract) {
-  const auto& annotations = pod.metadata.annotations;
-  const auto at = annotations.lower_bound(contract.index_prefix);
-  return at == annotations.end() || !at->first.starts_with(contract.index_prefix);
-}
-
-Decided<Placement> placement_of(const kube::Pod& pod, const GpuRequest& request,
-                                const Contract& contract) {
+Decided<PodCards> read_cards(const Identity& identity, const Record& record, const kube::Pod& pod,
+                             const Contract& contract) {
   const std::string who = "pod " + to_string(pod.ref());
-  if (carries_no_cards(pod, contract)) {
+  auto request = read_request(pod, contract, MiB());
+  if (!request) return refuse(Reason::kBadCards, who + ": " + request.error().message);
+  const auto container = find_container(*request, identity, record, pod);
+  if (!container) return container.error();
+  const auto& annotations = pod.metadata.annotations;
+  const auto cards = annotations.lower_bound(contract.index_prefix);
+  if (cards == annotations.end() || !cards->first.starts_with(contract.index_prefix)) {
     return refuse_for_now(
         Reason::kNoCards,
-        who + " is on this node without cards: it has no annotation " + contract.index_prefix +
-            "<container>, so it was not bound by mgpu-extender; delete it, and create it "
-            "without nodeName under a scheduler that uses mgpu-extender");
+        fmt::format("{} is on this node without cards: it has no annotation {}<container>, so it "
+                    "was not bound by mgpu-extender; delete it, and create it without nodeName "
+                    "under a scheduler that uses mgpu-extender",
+                    who, contract.index_prefix));
   }
-  auto placement = read_placement(pod, request, contract);
-  if (placement) return std::move(*placement);
+  auto placement = read_placement(pod, *request, contract);
+  if (placement) return PodCards{*std::move(request), *std::move(placement), *container};
   return refuse(Reason::kBadCards,
-                who + ": " + placement.error().message + std::string(kScheduleAgain));
+                fmt::format("{}: {}{}", who, placement.error().message, kScheduleAgain));
 }
 
-Decided<Asked> asked_of(const Identity& identity, const Record& record, const kube::Pod& pod,
-                        const Contract& contract) {
-  auto request = request_of(pod, contract);
-  if (!request) return request.error();
-  const auto container = container_of(*request, identity, record, pod);
-  if (!container) return container.error();
-  auto placement = placement_of(pod, *request, contract);
-  if (!placement) return placement.error();
-  return Asked{std::move(*request), std::move(*placement), *container};
-}
-
-// What the whole pod holds of one card.
-Share pod_hold(const Asked& asked, const CardFacts& card) {
-  ContainerSet on = 0;
-  for (std::size_t i = 0; i < asked.placement.cards_of.size(); ++i) {
-    const auto& cards = asked.placement.cards_of[i];
-    if (std::ranges::binary_search(cards, card.index)) on |= ContainerSet{1} << i;
-  }
-  return hold_on({kWholeCard, card.memory}, asked.request.containers, on);
-}
-
-Decided<CardGrant> grant(const Asked& asked, CardIndex index, const kube::Pod& pod,
+Decided<CardGrant> grant(const PodCards& cards, CardIndex index, const kube::Pod& pod,
                          const NodeState& node) {
-  const ContainerRequest& container = asked.request.containers[asked.container];
-  const std::string who =
-      "container " + in_quotes(container.name) + " of pod " + to_string(pod.ref());
+  const ContainerRequest& container = cards.request.containers[cards.container];
+  const std::string who = describe(container.name, pod.ref());
   const CardFacts* card = find_card(node, index);
   if (card == nullptr) {
-    return refuse(Reason::kNoSuchCard, who + " is to have card " + number(index.value()) +
-                                           ", and this node has " + indices_of(node) +
-                                           std::string(kScheduleAgain));
+    std::string indices;
+    for (const CardFacts& one : node.cards) {
+      indices += fmt::format("{} {}", indices.empty() ? "" : ",", one.index.value());
+    }
+    return refuse(
+        Reason::kNoSuchCard,
+        fmt::format("{} is assigned card {}, and this node has {}{}{}", who, index.value(),
+                    indices.empty() ? "no cards" : "cards", indices, kScheduleAgain));
   }
   if (auto ok = check_health(*card, who); !ok) return ok.error();
-  if (auto ok = check_room(node, *card, pod.ref(), pod.uid(), pod_hold(asked, *card)); !ok) {
-    return ok.error();
+  // The containers of the pod on this card.
+  ContainerSet on_card = 0;
+  for (std::size_t i = 0; i < cards.placement.cards_of.size(); ++i) {
+    if (std::ranges::binary_search(cards.placement.cards_of[i], index)) {
+      on_card |= ContainerSet{1} << i;
+    }
   }
-  return CardGrant{index, card->uuid, container.on({kWholeCard, card->memory})};
+  const Share capacity{kWholeCard, card->memory};
+  const Share hold = hold_on(capacity, cards.request.containers, on_card);
+  if (auto ok = check_room(node, *card, pod.ref(), pod.uid(), hold); !ok) return ok.error();
+  return CardGrant{index, card->uuid, container.on(capacity)};
 }
 
-bool same_cards(const Record& before, const Record& now) {
-  return std::ranges::equal(before.cards, now.cards, {}, &CardGrant::uuid, &CardGrant::uuid);
-}
-
-// What was granted is what kubelet gave devices for, one device for each percent, on cards that the
-// node has, in the order that the record promises.
+// Whether the grants match the allocated devices, one for each percent, and are on healthy cards of
+// the node in ascending order.
 bool is_sound(const Record& bound, const NodeState& node) {
   std::int64_t core = 0;
   for (const CardGrant& granted : bound.cards) {
@@ -249,93 +224,84 @@ std::string uuids(const Record& record) {
   return all;
 }
 
+struct ReasonNames {
+  std::string_view label;
+  std::string_view event;
+};
+
+ReasonNames names_of(Reason reason) {
+  switch (reason) {
+    case Reason::kUnknownContainer:
+      return {"unknown_container", "MGPUUnknownContainer"};
+    case Reason::kUnknownPod:
+      return {"unknown_pod", "MGPUUnknownPod"};
+    case Reason::kNoCards:
+      return {"no_cards", "MGPUNoCards"};
+    case Reason::kBadCards:
+      return {"bad_cards", "MGPUBadCards"};
+    case Reason::kNoSuchCard:
+      return {"no_such_card", "MGPUNoSuchCard"};
+    case Reason::kUnhealthyCard:
+      return {"unhealthy_card", "MGPUCardUnhealthy"};
+    case Reason::kFullCard:
+      return {"full_card", "MGPUCardFull"};
+    case Reason::kOtherCards:
+      return {"other_cards", "MGPUOtherCards"};
+    case Reason::kNotReady:
+      return {"not_ready", "MGPUNotReady"};
+  }
+  return {"unknown", "MGPURefused"};
+}
+
 }  // namespace
+
+std::string_view label(RefusalReason reason) {
+  return names_of(reason).label;
+}
+
+std::string_view event_reason(RefusalReason reason) {
+  return names_of(reason).event;
+}
 
 void throw_exception_from_error(const Refusal& refusal, const boost::source_location&) {
   check_failed("a decision has a value", refusal.message.c_str(), std::source_location::current());
 }
 
-std::string_view label(RefusalReason reason) {
-  switch (reason) {
-    case Reason::kUnknownContainer:
-      return "unknown_container";
-    case Reason::kUnknownPod:
-      return "unknown_pod";
-    case Reason::kNoCards:
-      return "no_cards";
-    case Reason::kBadCards:
-      return "bad_cards";
-    case Reason::kNoSuchCard:
-      return "no_such_card";
-    case Reason::kSickCard:
-      return "sick_card";
-    case Reason::kFullCard:
-      return "full_card";
-    case Reason::kOtherCards:
-      return "other_cards";
-    case Reason::kNotReady:
-      return "not_ready";
-  }
-  return "unknown";
-}
-
-std::string_view event_reason(RefusalReason reason) {
-  switch (reason) {
-    case Reason::kUnknownContainer:
-      return "MGPUUnknownContainer";
-    case Reason::kUnknownPod:
-      return "MGPUUnknownPod";
-    case Reason::kNoCards:
-      return "MGPUNoCards";
-    case Reason::kBadCards:
-      return "MGPUBadCards";
-    case Reason::kNoSuchCard:
-      return "MGPUNoSuchCard";
-    case Reason::kSickCard:
-      return "MGPUCardUnhealthy";
-    case Reason::kFullCard:
-      return "MGPUCardFull";
-    case Reason::kOtherCards:
-      return "MGPUOtherCards";
-    case Reason::kNotReady:
-      return "MGPUNotReady";
-  }
-  return "MGPURefused";
-}
-
 Decided<Record> decide(const Identity& identity, const Record& record, const kube::Pod& pod,
                        const NodeState& node, const Contract& contract) {
   if (auto ok = check_pod(identity, record, pod, node); !ok) return ok.error();
-  const auto asked = asked_of(identity, record, pod, contract);
-  if (!asked) return asked.error();
-  const ContainerRequest& container = asked->request.containers[asked->container];
+  const auto cards = read_cards(identity, record, pod, contract);
+  if (!cards) return cards.error();
+  const ContainerRequest& container = cards->request.containers[cards->container];
   Record bound = record;
   bound.cards.clear();
-  for (const CardIndex index : asked->placement.cards_of[asked->container]) {
-    const auto granted = grant(*asked, index, pod, node);
+  for (const CardIndex index : cards->placement.cards_of[cards->container]) {
+    const auto granted = grant(*cards, index, pod, node);
     if (!granted) return granted.error();
     bound.cards.push_back(*granted);
   }
   bound.owner = Owner{pod.ref(), pod.uid(), container.name, container.kind,
-                      static_cast<std::int32_t>(asked->container)};
+                      static_cast<std::int32_t>(cards->container)};
   MGPU_DEBUG_CHECK(is_sound(bound, node), "a container gets cards for its devices, and no more");
-  if (!record.bound() || same_cards(record, bound)) return bound;
-  return refuse(Reason::kOtherCards, "container " + in_quotes(container.name) + " of pod " +
-                                         to_string(pod.ref()) + " was started with cards " +
-                                         uuids(record) + ", and its annotation now names " +
-                                         uuids(bound) + std::string(kScheduleAgain));
+  const bool same_cards =
+      std::ranges::equal(record.cards, bound.cards, {}, &CardGrant::uuid, &CardGrant::uuid);
+  if (!record.bound() || same_cards) return bound;
+  return refuse(Reason::kOtherCards,
+                fmt::format("{} was started with cards {}, and its annotation now names {}{}",
+                            describe(container.name, pod.ref()), uuids(record), uuids(bound),
+                            kScheduleAgain));
 }
 
 Decided<Record> decide_again(const Record& record, const NodeState& node) {
   MGPU_CHECK(record.bound(), "a container that was started before");
   const Owner& owner = *record.owner;
-  const std::string who =
-      "container " + in_quotes(owner.container) + " of pod " + to_string(owner.pod);
+  const std::string who = describe(owner.container, owner.pod);
   for (const CardGrant& granted : record.cards) {
     const auto card = std::ranges::find(node.cards, granted.uuid, &CardFacts::uuid);
     if (card == node.cards.end()) {
-      return refuse(Reason::kNoSuchCard, who + " had card " + granted.uuid.str() +
-                                             ", which this node does not have now");
+      return refuse(Reason::kNoSuchCard,
+                    fmt::format("{} had card {}, which this node does not have now", who,
+                                granted.uuid.str()));
     }
     if (auto ok = check_health(*card, who); !ok) return ok.error();
     if (auto ok = check_room(node, *card, owner.pod, owner.uid, granted.share); !ok) {

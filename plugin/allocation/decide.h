@@ -1,5 +1,5 @@
-// May this container start, and with which cards? Everything it needs is given; nothing is waited
-// for. Pure.
+// Decides whether a container may start, and with which cards. Everything that is needed is passed
+// in, and nothing blocks. Pure.
 #pragma once
 
 #include <string>
@@ -14,15 +14,15 @@
 namespace mgpu::plugin {
 
 enum class RefusalReason {
-  kUnknownContainer,  // it cannot be told which container it is
-  kUnknownPod,        // the pod is not known at the API server (yet), or is another one
-  kNoCards,           // the pod carries no cards: bound without the extender
-  kBadCards,          // what it carries does not parse or does not match what it asks
+  kUnknownContainer,  // the container cannot be identified
+  kUnknownPod,        // the pod is unknown to the API server (yet), or is a different one
+  kNoCards,           // the pod has no cards: it was bound without the extender
+  kBadCards,          // the annotations do not parse or do not match the request
   kNoSuchCard,
-  kSickCard,
+  kUnhealthyCard,
   kFullCard,
-  kOtherCards,  // not the cards it was started with before
-  kNotReady,    // isolation, a runtime or a disk that does not work
+  kOtherCards,  // not the cards that the container was started with before
+  kNotReady,    // isolation, the runtime or the disk does not work
 };
 // For metrics and events: "unknown_pod" and "MGPUUnknownPod".
 std::string_view label(RefusalReason reason);
@@ -30,9 +30,9 @@ std::string_view event_reason(RefusalReason reason);
 
 struct Refusal {
   RefusalReason reason = RefusalReason::kUnknownContainer;
-  std::string message;   // one sentence that says what to do
-  bool passing = false;  // news may change it: worth waiting for
-  // Whose container it is, where that is known.
+  std::string message;     // one sentence that says what to do
+  bool transient = false;  // may change by itself, so that waiting can help
+  // The pod of the container, if known.
   PodRef pod{};
   PodUid uid{};
 };
@@ -42,20 +42,20 @@ using Decided = boost::system::result<T, Refusal>;
 [[noreturn]] void throw_exception_from_error(const Refusal& refusal,
                                              const boost::source_location& where);
 
-// What the node is like at this moment.
+// The current state of the node.
 struct NodeState {
   NodeName name;
-  std::vector<CardFacts> cards;  // ascending by index, sick and lost ones with their health
+  std::vector<CardFacts> cards;  // ascending by index, including unhealthy and lost ones
   std::vector<Record> bound;     // records of pods that may still run
 };
 
-// The record of a container that starts: bound to its owner, with the cards that the pod's
-// annotation names. `record` is the one of `identity`.
+// The record of a container that starts: bound to its owner, with the cards of the pod's
+// annotation. `record` is that of `identity`.
 Decided<Record> decide(const Identity& identity, const Record& record, const kube::Pod& pod,
                        const NodeState& node, const Contract& contract);
 
-// A container that was bound before and starts again while the API server cannot be asked: the
-// cards it had. REQUIRES: record.bound().
+// For a container that was bound before and starts again while the API server is unavailable: it
+// keeps its cards. REQUIRES: record.bound().
 Decided<Record> decide_again(const Record& record, const NodeState& node);
 
 }  // namespace mgpu::plugin

@@ -1,11 +1,12 @@
 #include "plugin/allocation/device_set.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "common/base/check.h"
 #include "common/base/digest.h"
 #include "common/base/text.h"
-#include "plugin/allocation/limits.h"
 
 namespace mgpu::plugin {
 
@@ -13,57 +14,33 @@ namespace {
 
 constexpr std::string_view kDigits =
     "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
-constexpr std::size_t kBytesBesideId = 13;
-
-std::size_t id_length(std::int64_t n) {
-  std::size_t length = 1;
-  for (auto rest = static_cast<std::size_t>(n) / kDigits.size(); rest > 0; rest /= kDigits.size()) {
-    ++length;
-  }
-  return length;
-}
-
-Result<void> check_id(const std::string& id) {
-  if (!id.empty() && id.size() <= kDeviceIdBytesMax) return {};
-  return error("device id " + in_quotes(id) + " must have 1 to " +
-               std::to_string(kDeviceIdBytesMax) + " characters");
-}
+constexpr std::size_t kBytesPerDevice = 13;  // without the id
+constexpr std::size_t kHashDigits = 16;
 
 }  // namespace
 
 Result<DeviceSet> DeviceSet::of(std::span<const std::string> ids) {
   if (ids.empty()) return error("no device ids; at least one was expected");
   if (ids.size() > kDevicesPerRequestMax) {
-    return error(std::to_string(ids.size()) + " device ids; at most " +
-                 std::to_string(kDevicesPerRequestMax) + " were expected");
+    return error(
+        fmt::format("{} device ids; at most {} were expected", ids.size(), kDevicesPerRequestMax));
   }
   for (const std::string& id : ids) {
-    if (auto ok = check_id(id); !ok) return ok.error();
+    if (!id.empty() && id.size() <= kDeviceIdBytesMax) continue;
+    return error(
+        fmt::format("device id {} must have 1 to {} characters", in_quotes(id), kDeviceIdBytesMax));
   }
   DeviceSet set;
   set.ids_.assign(ids.begin(), ids.end());
   std::ranges::sort(set.ids_);
-  const auto twice = std::ranges::unique(set.ids_);
-  set.ids_.erase(twice.begin(), twice.end());
+  const auto repeated = std::ranges::unique(set.ids_);
+  set.ids_.erase(repeated.begin(), repeated.end());
   MGPU_CHECK(!set.ids_.empty() && set.ids_.size() <= ids.size(), "each id once, and none lost");
   return set;
 }
 
-bool DeviceSet::overlaps(const DeviceSet& other) const {
-  auto left = ids_.begin();
-  auto right = other.ids_.begin();
-  while (left != ids_.end() && right != other.ids_.end()) {
-    if (*left == *right) return true;
-    ++(*left < *right ? left : right);
-  }
-  return false;
-}
-
 std::string DeviceSet::hash() const {
-  constexpr std::size_t kHashDigits = 16;
-  std::string joined;
-  for (const std::string& id : ids_) joined += (joined.empty() ? "" : ",") + id;
-  return sha256_hex(joined).substr(0, kHashDigits);
+  return sha256_hex(fmt::format("{}", fmt::join(ids_, ","))).substr(0, kHashDigits);
 }
 
 std::string core_device_id(std::int64_t n) {
@@ -71,21 +48,23 @@ std::string core_device_id(std::int64_t n) {
 }
 
 std::string memory_device_id(std::int64_t n) {
-  std::string id(id_length(n), '0');
+  std::string id;
   auto rest = static_cast<std::size_t>(n);
-  for (auto at = id.rbegin(); at != id.rend(); ++at, rest /= kDigits.size()) {
-    *at = kDigits[rest % kDigits.size()];
-  }
+  do {
+    id.insert(id.begin(), kDigits[rest % kDigits.size()]);
+    rest /= kDigits.size();
+  } while (rest > 0);
   return id;
 }
 
 std::size_t memory_list_bytes(std::int64_t count) {
+  // Devices with ids of one digit, of two, and so on.
   std::size_t bytes = 0;
-  std::int64_t first = 0;
-  for (std::int64_t past = 64; first < count; past *= 64) {
-    const std::int64_t here = std::min(past, count) - first;
-    bytes += static_cast<std::size_t>(here) * (kBytesBesideId + id_length(first));
-    first += here;
+  std::size_t id_bytes = 1;
+  const auto base = static_cast<std::int64_t>(kDigits.size());
+  for (std::int64_t first = 0, past = base; first < count; first = past, past *= base, ++id_bytes) {
+    const std::int64_t devices = std::min(past, count) - first;
+    bytes += static_cast<std::size_t>(devices) * (kBytesPerDevice + id_bytes);
   }
   return bytes;
 }

@@ -1,34 +1,10 @@
 #include "plugin/allocation/edits.h"
 
-#include <cstdint>
 #include <utility>
 
 #include "common/base/check.h"
 
 namespace mgpu::plugin {
-
-namespace {
-
-std::string joined_uuids(const Record& record) {
-  std::string joined;
-  for (const CardGrant& card : record.cards)
-    joined += (joined.empty() ? "" : ",") + card.uuid.str();
-  return joined;
-}
-
-std::string joined_indices(const Record& record) {
-  std::vector<CardIndex> indices;
-  for (const CardGrant& card : record.cards) indices.push_back(card.index);
-  return indices.empty() ? std::string() : format_card_indices(indices);
-}
-
-MiB total_memory(const Record& record) {
-  MiB total;
-  for (const CardGrant& card : record.cards) total += card.share.memory;
-  return total;
-}
-
-}  // namespace
 
 Environment environment_of(const Record& record) {
   return {{"MGPU_ALLOCATION", record.id.str()},
@@ -38,16 +14,24 @@ Environment environment_of(const Record& record) {
 }
 
 Environment environment_of_cards(const Record& record) {
-  return {{"MGPU_CARDS", joined_indices(record)},
-          {"MGPU_CARD_UUIDS", joined_uuids(record)},
-          {"MGPU_MEMORY_MIB", std::to_string(total_memory(record).value())}};
+  std::vector<CardIndex> indices;
+  std::string uuids;
+  MiB memory;
+  for (const CardGrant& card : record.cards) {
+    indices.push_back(card.index);
+    uuids += (uuids.empty() ? "" : ",") + card.uuid.str();
+    memory += card.share.memory;
+  }
+  return {{"MGPU_CARDS", indices.empty() ? "" : format_card_indices(indices)},
+          {"MGPU_CARD_UUIDS", uuids},
+          {"MGPU_MEMORY_MIB", std::to_string(memory.value())}};
 }
 
 Edits container_edits(const Record& record, std::vector<DeviceNode> nodes) {
   Edits edits{.devices = std::move(nodes), .mounts = {}, .environment = environment_of(record)};
   Environment of_cards = environment_of_cards(record);
   edits.environment.merge(of_cards);  // leaves in `of_cards` what both have
-  MGPU_CHECK(of_cards.empty(), "what Allocate says and what PreStart says have different names");
+  MGPU_CHECK(of_cards.empty(), "Allocate and PreStart set different variables");
   return edits;
 }
 

@@ -1,9 +1,8 @@
-// What a container gets: device nodes, environment and mounts, as a CDI 0.5 spec
-// (cncf-tags/container-device-interface SPEC.md) is made of. Pure values.
+// What a container gets: device nodes, environment and mounts, in the terms of a CDI 0.5 spec
+// (cncf-tags/container-device-interface SPEC.md). Pure.
 #pragma once
 
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -34,30 +33,23 @@ struct Edits {
   bool operator==(const Edits&) const = default;
 };
 
-// What Allocate can say of a container: it knows the devices, and not yet the pod.
+// ContainerAllocateResponse of kubelet's device plugin API.
+struct AllocateResponse {
+  Edits edits;
+  std::vector<std::string> cdi_devices;  // qualified names
+};
+
+// The variables that Allocate sets. It knows the devices, but not the pod.
 //   MGPU_ALLOCATION, MGPU_DEVICES_HASH, MGPU_CORE_PERCENT (the container's total),
-//   NVIDIA_VISIBLE_DEVICES=void, so that no other runtime adds cards of its own
+//   NVIDIA_VISIBLE_DEVICES=void, so that no other runtime adds cards
 Environment environment_of(const Record& record);
 
-// What PreStart adds, of a bound record:
+// The variables that PreStart adds for a bound record:
 //   MGPU_CARDS "0,2", MGPU_CARD_UUIDS "GPU-a,GPU-b", MGPU_MEMORY_MIB (the container's total)
 Environment environment_of_cards(const Record& record);
 
-// Everything of environment_of and environment_of_cards together with the nodes of its cards.
-// `nodes` are those of the record's cards, in their order.
+// Both of these environments and `nodes`, the device nodes of the record's cards.
 Edits container_edits(const Record& record, std::vector<DeviceNode> nodes);
-
-struct CdiDevice {
-  std::string name;
-  Edits edits;
-  bool operator==(const CdiDevice&) const = default;
-};
-
-struct CdiSpec {
-  std::string kind;  // "vke.volcengine.com/mgpu"
-  Edits shared;      // for every container with a device of this spec
-  std::vector<CdiDevice> devices;
-};
 
 // "<domain>/mgpu"
 std::string cdi_kind(const Contract& contract);

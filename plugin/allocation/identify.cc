@@ -1,6 +1,8 @@
 #include "plugin/allocation/identify.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
+#include "common/base/text.h"
 
 namespace mgpu::plugin {
 
@@ -8,63 +10,59 @@ namespace {
 
 using Identities = std::vector<Identity>;
 
-std::string count(std::size_t n, const char* one, const char* many) {
-  return std::to_string(n) + " " + (n == 1 ? one : many);
-}
-
-Result<Identities> of_checkpoint(const std::vector<Checkpointed>& entries) {
+Result<Identities> identify_by_checkpoint(const std::vector<CheckpointedContainer>& entries) {
   Identities found;
-  for (const Checkpointed& entry : entries) {
+  for (const CheckpointedContainer& entry : entries) {
     if (!valid(entry.allocation)) {
-      return error("kubelet holds an answer for container \"" + entry.container + "\" of pod uid " +
-                   entry.uid.str() +
-                   " that is not ours; delete the pod so that its devices are allocated again");
+      return error(fmt::format(
+          "kubelet's response for container {} of pod uid {} is not ours; delete the pod so that "
+          "its devices are allocated again",
+          in_quotes(entry.container), entry.uid.str()));
     }
     if (entry.uid != entries.front().uid) {
-      return error("kubelet's checkpoint gives these devices to two pods, uid " +
-                   entries.front().uid.str() + " and uid " + entry.uid.str());
+      return error(
+          fmt::format("kubelet's checkpoint gives these devices to two pods, uid {} and uid {}",
+                      entries.front().uid.str(), entry.uid.str()));
     }
     found.push_back({entry.allocation, std::nullopt, entry.uid, entry.container});
   }
   return found;
 }
 
-Identity of_owner(const Record& record) {
-  return {record.id, record.owner->pod, record.owner->uid, record.owner->container};
-}
-
-Error doubt(const Evidence& evidence) {
-  const std::string listed =
-      evidence.listed
-          ? "its PodResources list has " + count(evidence.listed->size(), "container", "containers")
-          : std::string("its PodResources list cannot be had");
-  const std::string checkpoint = evidence.checkpointed
-                                     ? "its checkpoint has none"
-                                     : std::string("its checkpoint cannot be read");
-  return error("cannot tell which container kubelet starts: " + listed + " with these devices, " +
-               checkpoint + ", and " +
-               count(evidence.records.size(), "allocation is", "allocations are") + " known");
+std::string count(std::size_t n, const char* noun) {
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
 
 }  // namespace
 
-bool settled_by_list(const Evidence& evidence) {
+bool identified_by_list(const Evidence& evidence) {
   return evidence.records.size() == 1 && evidence.listed && evidence.listed->size() == 1;
 }
 
 Result<Identities> identify(const Evidence& evidence) {
   if (evidence.checkpointed && !evidence.checkpointed->empty()) {
-    return of_checkpoint(*evidence.checkpointed);
+    return identify_by_checkpoint(*evidence.checkpointed);
   }
-  if (settled_by_list(evidence)) {
-    const Listed& listed = evidence.listed->front();
+  if (identified_by_list(evidence)) {
+    const ListedContainer& listed = evidence.listed->front();
     return Identities{{evidence.records.front().id, listed.pod, PodUid(), listed.container}};
   }
-  const bool silent = !evidence.listed || evidence.listed->empty();
-  if (silent && evidence.records.size() == 1 && evidence.records.front().bound()) {
-    return Identities{of_owner(evidence.records.front())};
+  const bool listed = evidence.listed && !evidence.listed->empty();
+  if (!listed && evidence.records.size() == 1 && evidence.records.front().bound()) {
+    const Record& record = evidence.records.front();
+    const Owner& owner = *record.owner;
+    return Identities{{record.id, owner.pod, owner.uid, owner.container}};
   }
-  return doubt(evidence);
+  const std::size_t records = evidence.records.size();
+  return error(fmt::format(
+      "cannot identify the container that kubelet starts: its PodResources list {}, its checkpoint "
+      "{}, "
+      "and "
+      "{} {} known",
+      evidence.listed ? "has " + count(evidence.listed->size(), "container") + " with these devices"
+                      : "is unavailable",
+      evidence.checkpointed ? "has none" : "cannot be read", count(records, "allocation"),
+      records == 1 ? "is" : "are"));
 }
 
 }  // namespace mgpu::plugin

@@ -1,13 +1,15 @@
-// Which container is it that kubelet starts? PreStartContainer tells only the device ids. Pure.
+// Identifies the container that kubelet starts, since PreStartContainer has only the device ids.
+// Pure.
 //
-//   seen                                                    answer
-//   one record, and PodResources has one container          that container
-//   the checkpoint has entries of one pod                   those (an ordinary init container and
-//   an
-//                                                           app container may have equal devices;
-//                                                           each has an allocation of its own)
-//   PodResources silent, one record that was bound before   the container it was bound to
-//   anything else                                           doubt: an error, and kubelet asks again
+//   evidence                                            result
+//   one record, and PodResources lists one container    that container
+//   the checkpoint has entries of one pod               the containers of these entries. An
+//   ordinary
+//                                                       init container and an app container may
+//                                                       have equal devices; each has its own
+//                                                       allocation.
+//   PodResources lists none, one record that is bound   the container of the record
+//   anything else                                       an error; kubelet retries
 #pragma once
 
 #include <optional>
@@ -21,37 +23,37 @@
 namespace mgpu::plugin {
 
 // A container that PodResources lists with these devices.
-struct Listed {
+struct ListedContainer {
   PodRef pod;
   std::string container;
 };
 
 // An entry of kubelet's checkpoint with these devices.
-struct Checkpointed {
+struct CheckpointedContainer {
   PodUid uid;
   std::string container;
-  AllocationId allocation;  // empty: its answer was not ours
+  AllocationId allocation;  // empty: the response in the checkpoint is not ours
 };
 
 struct Evidence {
-  std::vector<Record> records;                            // with exactly these devices
-  std::optional<std::vector<Listed>> listed;              // none: no answer
-  std::optional<std::vector<Checkpointed>> checkpointed;  // none: not read, or not readable
+  std::vector<Record> records;                         // with exactly these devices
+  std::optional<std::vector<ListedContainer>> listed;  // none: PodResources is unavailable
+  std::optional<std::vector<CheckpointedContainer>> checkpointed;  // none: not read
 };
 
 struct Identity {
   AllocationId allocation;
-  std::optional<PodRef> pod;  // where known
-  PodUid uid;                 // empty where not known
+  std::optional<PodRef> pod;  // if known
+  PodUid uid;                 // empty if not known
   std::string container;
   bool operator==(const Identity&) const = default;
 };
 
-// One record and one listed container: the checkpoint is needed only where the pod has init
-// containers that ask for cards, since PodResources does not list those.
-bool settled_by_list(const Evidence& evidence);
+// Whether there is one record and one listed container. The checkpoint is then needed only if the
+// pod has init containers that request cards, since PodResources does not list those.
+bool identified_by_list(const Evidence& evidence);
 
-// Errors: one sentence of doubt. Several identities are of one pod.
+// Errors: the container is not certain; one sentence. Several identities are of one pod.
 Result<std::vector<Identity>> identify(const Evidence& evidence);
 
 }  // namespace mgpu::plugin

@@ -1,5 +1,5 @@
-// Which devices kubelet is told of. Ids are of no card in particular, so that losing a card means
-// choosing ids to take away. Pure.
+// Chooses the devices that kubelet is offered. Ids do not belong to particular cards, so the loss
+// of a card means that some ids must be withdrawn. Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,17 @@ namespace mgpu::plugin {
 std::int64_t healthy_memory(const std::vector<CardFacts>& cards);
 std::int64_t healthy_cards(const std::vector<CardFacts>& cards);
 
-// 100 ids for each healthy card, in order. Ids held on a healthy card stay, since kubelet refuses
-// to start a pod again whose devices it no longer hears of; those held on a sick card go first.
+// 100 ids for each healthy card, in order. Ids used on healthy cards stay, since kubelet refuses to
+// restart a pod whose devices are no longer offered. Ids used on unhealthy cards are withdrawn
+// first.
 std::vector<std::string> offered_core_ids(const std::vector<CardFacts>& cards,
                                           const std::vector<Record>& records);
 
 // One id for each MiB of the healthy cards.
 std::vector<std::string> offered_memory_ids(const std::vector<CardFacts>& cards);
 
-// Errors: the list of one device for each MiB does not fit a message to kubelet; the sentence has
-// the numbers and what to do instead.
+// Errors: the list with one device for each MiB is too large for a message to kubelet; the sentence
+// has the numbers and what to do instead.
 Result<void> check_memory_list(std::int64_t mib);
 
 }  // namespace mgpu::plugin

@@ -22,7 +22,7 @@ bool is_word(std::string_view text) {
 AllocationId allocation_id(const DeviceSet& devices, std::string_view nonce) {
   MGPU_CHECK(is_word(nonce) && nonce.size() <= kNonceMax, "a nonce of letters and digits");
   AllocationId id(devices.hash() + "-" + std::string(nonce));
-  MGPU_CHECK(valid(id), "an id that was made is one that is accepted");
+  MGPU_CHECK(valid(id), "a new id is valid");
   return id;
 }
 

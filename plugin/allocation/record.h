@@ -1,15 +1,15 @@
-// What is known of one Allocate, from then until its pod is gone. Pure values.
+// The record of one Allocate, which is kept until its pod is gone. Pure.
 //
-//   Allocate                PreStartContainer                  pod gone from API and kubelet
-//   --------> Allocated ----------------------> Bound ... ---------------------------------->
-//   (gone)
+//   Allocate                PreStartContainer              pod gone from API server and kubelet
+//   --------> Allocated ----------------------> Bound ... ----------------------------> (removed)
 //                 |                               ^  |  container restarts: the same cards
 //                 |                               +--+
-//                 +-- pod never started: gone likewise
+//                 +-- pod never started: removed as well
 #pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -19,26 +19,26 @@
 
 namespace mgpu::plugin {
 
-// "<hash of the devices>-<nonce>": unlike the hash alone it never comes twice, so that nothing
-// written for an earlier pod with the same devices can be taken for this one's.
+// "<hash of the devices>-<nonce>". Unlike the hash alone it never occurs twice, so that files of an
+// earlier pod with the same devices cannot be mistaken for those of this one.
 using AllocationId = Name<struct AllocationIdTag>;
 
-// REQUIRES: `nonce` is letters and digits.
+// REQUIRES: `nonce` is lower-case letters and digits.
 AllocationId allocation_id(const DeviceSet& devices, std::string_view nonce);
-// Of the form above; nothing else becomes part of a path or a CDI name.
+// Whether `id` has the form above. Only valid ids become part of a path or a CDI name.
 bool valid(const AllocationId& id);
 
-// Which container has the devices.
+// The container that has the devices.
 struct Owner {
   PodRef pod;
   PodUid uid;
   std::string container;
   ContainerKind kind = ContainerKind::kApp;
-  std::int32_t position = 0;  // in spec order among the pod's containers that ask for cards
+  std::int32_t position = 0;  // in spec order among the pod's containers that request cards
   bool operator==(const Owner&) const = default;
 };
 
-// A piece of one card.
+// A share of one card.
 struct CardGrant {
   CardIndex index;
   CardUuid uuid;
@@ -49,7 +49,7 @@ struct CardGrant {
 struct Record {
   AllocationId id;
   DeviceSet devices;
-  std::optional<Owner> owner;    // none: allocated, not started yet
+  std::optional<Owner> owner;    // none: allocated, but not started yet
   std::vector<CardGrant> cards;  // ascending by index; empty until bound
 
   bool bound() const { return owner.has_value(); }

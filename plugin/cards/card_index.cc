@@ -13,126 +13,86 @@
 namespace mgpu::plugin {
 namespace {
 
-std::optional<CardIndex> index_of(const KnownCards& known, const CardUuid& uuid) {
+// The index of a card, or the sentence why it gets none. A card that is known keeps its index.
+Result<CardIndex> index_for(const FoundCard& card, const KnownCards& known) {
+  const std::string name = "card " + in_quotes(card.uuid.str());
   for (const auto& [index, facts] : known) {
-    if (facts.uuid == uuid) return index;
+    if (facts.uuid == card.uuid) return index;
   }
-  return std::nullopt;
-}
-
-std::optional<CardIndex> lowest_free(const KnownCards& known) {
+  if (card.memory.zero()) return error(name + " is left out: its memory is not known");
+  if (card.index) {
+    const auto owner = known.find(*card.index);
+    if (owner == known.end()) return *card.index;
+    return error(fmt::format("{} is left out: index {} belongs to card {} permanently", name,
+                             card.index->value(), in_quotes(owner->second.uuid.str())));
+  }
   for (std::int32_t value = 0; value <= kCardIndexMax; ++value) {
     if (!known.contains(CardIndex(value))) return CardIndex(value);
   }
-  return std::nullopt;
+  return error(fmt::format("{} is left out: all indices up to {} belong to other cards", name,
+                           kCardIndexMax));
 }
 
-std::string named(const FoundCard& card) {
-  return "card " + in_quotes(card.uuid.str());
+void set_health(CardFacts& facts, std::string_view health, const std::string& now) {
+  if (facts.health == health) return;
+  facts.health = health;
+  facts.since = now;
 }
 
-class Indexing {
- public:
-  Indexing(const KnownCards& known, const std::string& now) : now_(now) { result_.known = known; }
-
-  void add(const FoundCard& card) {
-    if (!present_.insert(card.uuid).second) return complain(named(card) + " was found twice");
-    if (present_.size() > kCardsPerNodeMax) {
-      return complain(fmt::format("{} is left out: a node has at most {} cards", named(card),
-                                  kCardsPerNodeMax));
-    }
-    if (const auto index = place(card)) note(*index, card);
-  }
-
-  Indexed finish() {
-    for (auto& [index, facts] : result_.known) {
-      if (!present_.contains(facts.uuid)) set_health(facts, std::string(kLost));
-      result_.cards.push_back(facts);
-    }
-    leave_out_the_longest_lost();
-    return std::move(result_);
-  }
-
- private:
-  // None: the card is left out, and a problem says why.
-  std::optional<CardIndex> place(const FoundCard& card) {
-    if (const auto index = index_of(result_.known, card.uuid)) {
-      if (card.index && card.index != index) {
-        complain(fmt::format("{} asks for index {} and keeps index {}, which is its for ever",
-                             named(card), card.index->value(), index->value()));
-      }
-      return index;
-    }
-    if (card.memory.zero()) {
-      complain(named(card) + " is left out: its memory is not known");
-      return std::nullopt;
-    }
-    return card.index ? asked_for(card) : any(card);
-  }
-
-  std::optional<CardIndex> asked_for(const FoundCard& card) {
-    const auto holder = result_.known.find(*card.index);
-    if (holder == result_.known.end()) return card.index;
-    complain(fmt::format("{} is left out: index {} belongs to card {} for ever", named(card),
-                         card.index->value(), in_quotes(holder->second.uuid.str())));
-    return std::nullopt;
-  }
-
-  std::optional<CardIndex> any(const FoundCard& card) {
-    const auto index = lowest_free(result_.known);
-    if (!index) {
-      complain(fmt::format("{} is left out: all indices up to {} belong to other cards",
-                           named(card), kCardIndexMax));
-    }
-    return index;
-  }
-
-  // What a sick card does not tell any more stays as it was.
-  void note(CardIndex index, const FoundCard& card) {
-    const auto [at, is_new] = result_.known.try_emplace(index);
-    CardFacts& facts = at->second;
-    if (is_new) facts = {index, card.uuid, "unknown", card.memory, card.health, now_};
-    if (!card.model.empty()) facts.model = card.model;
-    if (!card.memory.zero()) facts.memory = card.memory;
-    set_health(facts, card.health);
-  }
-
-  void set_health(CardFacts& facts, std::string health) {
-    if (facts.health == health) return;
-    facts.health = std::move(health);
-    facts.since = now_;
-  }
-
-  // A node lists so many cards and no more; it may have had others long ago.
-  void leave_out_the_longest_lost() {
-    while (result_.cards.size() > kCardsPerNodeMax) {
-      const auto order = [](const CardFacts& a, const CardFacts& b) {
-        return std::pair(a.health != kLost, a.since) < std::pair(b.health != kLost, b.since);
-      };
-      result_.cards.erase(std::min_element(result_.cards.begin(), result_.cards.end(), order));
-    }
-  }
-
-  void complain(std::string problem) { result_.problems.push_back(std::move(problem)); }
-
-  const std::string& now_;
-  Indexed result_;
-  std::set<CardUuid> present_;
-};
+// Facts that an unhealthy card does not report any more stay as they were.
+void update_facts(KnownCards& known, CardIndex index, const FoundCard& card,
+                  const std::string& now) {
+  const auto [at, is_new] = known.try_emplace(index);
+  CardFacts& facts = at->second;
+  if (is_new) facts = {index, card.uuid, "unknown", card.memory, card.health, now};
+  if (!card.model.empty()) facts.model = card.model;
+  if (!card.memory.zero()) facts.memory = card.memory;
+  set_health(facts, card.health, now);
+}
 
 }  // namespace
 
-Indexed index_cards(const KnownCards& known, const std::vector<FoundCard>& found,
-                    const std::string& now) {
-  Indexing indexing(known, now);
-  // Those that ask for an index first, so that no other is given theirs.
-  for (const FoundCard& card : found) {
-    if (card.index) indexing.add(card);
+IndexedCards index_cards(const KnownCards& known, const std::vector<FoundCard>& found,
+                         const std::string& now) {
+  IndexedCards result{.known = known, .cards = {}, .problems = {}};
+  // Cards that request an index come first, so that no other card is given it.
+  std::vector<FoundCard> ordered = found;
+  std::ranges::stable_partition(ordered,
+                                [](const FoundCard& card) { return card.index.has_value(); });
+  std::set<CardUuid> present;
+  for (const FoundCard& card : ordered) {
+    const std::string name = "card " + in_quotes(card.uuid.str());
+    if (!present.insert(card.uuid).second) {
+      result.problems.push_back(name + " was found twice");
+      continue;
+    }
+    if (present.size() > kCardsPerNodeMax) {
+      result.problems.push_back(
+          fmt::format("{} is left out: a node has at most {} cards", name, kCardsPerNodeMax));
+      continue;
+    }
+    const auto index = index_for(card, result.known);
+    if (!index) {
+      result.problems.push_back(index.error().message);
+      continue;
+    }
+    if (card.index && *card.index != *index) {
+      result.problems.push_back(fmt::format("{} requests index {} and keeps index {}, its own",
+                                            name, card.index->value(), index->value()));
+    }
+    update_facts(result.known, *index, card, now);
   }
-  for (const FoundCard& card : found) {
-    if (!card.index) indexing.add(card);
+  for (auto& [index, facts] : result.known) {
+    if (!present.contains(facts.uuid)) set_health(facts, kLost, now);
+    result.cards.push_back(facts);
   }
-  return indexing.finish();
+  // A node lists at most kCardsPerNodeMax cards. Those that have been lost for longest go first.
+  while (result.cards.size() > kCardsPerNodeMax) {
+    result.cards.erase(std::ranges::min_element(result.cards, {}, [](const CardFacts& card) {
+      return std::pair(card.health != kLost, card.since);
+    }));
+  }
+  return result;
 }
 
 }  // namespace mgpu::plugin

@@ -1,9 +1,11 @@
-// Indices belong to UUIDs for ever: a card that comes back gets the index it had, a new card one
-// that was never given. Pure; what is known is kept on disk by the caller.
+// Assigns indices to cards. An index belongs to a UUID permanently: a card that comes back gets the
+// index it had, and a new card gets one that was never used. Pure; the caller keeps the known cards
+// on disk.
 #pragma once
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/contract/contract.h"
@@ -11,21 +13,21 @@
 
 namespace mgpu::plugin {
 
-// Every card this node ever had. The facts are the last that were seen of it.
+// The health of a known card that is not found.
+inline constexpr std::string_view kLost = "Lost";
+
+// Every card that this node ever had, with the facts that were last read.
 using KnownCards = std::map<CardIndex, CardFacts>;
 
-struct Indexed {
-  KnownCards known;              // with new cards added and facts brought up to date
-  std::vector<CardFacts> cards;  // ascending by index: all found, and lost ones with health "Lost"
-  std::vector<std::string> problems;  // one sentence each: an index of the cards file that belongs
-                                      // to another UUID, no index left; such a card is left out
+struct IndexedCards {
+  KnownCards known;              // with new cards and current facts
+  std::vector<CardFacts> cards;  // ascending by index: all found cards, and lost ones
+  // One sentence for each card that is left out or does not get the index that it requests.
+  std::vector<std::string> problems;
 };
 
-// `now` in RFC 3339 becomes `since` of every card whose health changed. A card known that is not
-// found is listed as "Lost".
-Indexed index_cards(const KnownCards& known, const std::vector<FoundCard>& found,
-                    const std::string& now);
-
-inline constexpr std::string_view kLost = "Lost";
+// `now` in RFC 3339 becomes `since` of every card whose health changed.
+IndexedCards index_cards(const KnownCards& known, const std::vector<FoundCard>& found,
+                         const std::string& now);
 
 }  // namespace mgpu::plugin

@@ -1,6 +1,6 @@
-// The seam to the cards of a node: NVML on one side (nvml_source.h), a file that describes cards on
-// the other (cards_file.h). A card is known by its UUID; indices are bound to UUIDs elsewhere
-// (card_index.h).
+// The interface to the cards of a node. It has two implementations: NVML (nvml_source.h), and a
+// file that describes cards (cards_file.h). A card is identified by its UUID; card_index.h assigns
+// indices to UUIDs.
 #pragma once
 
 #include <chrono>
@@ -16,21 +16,28 @@
 #include "common/base/result.h"
 #include "common/base/units.h"
 #include "common/contract/contract.h"
+#include "common/contract/limits.h"
 #include "plugin/allocation/edits.h"
 #include "plugin/monitor/limits.h"
 
 namespace mgpu::plugin {
 
-// What may be a UUID: it becomes part of paths, so that it has letters, digits, "-", "_" and "."
-// alone, and does not start with ".".
-bool is_card_uuid(std::string_view text);
+// Whether `text` may be used as a UUID. UUIDs become parts of paths: only letters, digits, "-", "_"
+// and "." are allowed, and no "." at the beginning.
+inline bool is_card_uuid(std::string_view text) {
+  constexpr std::string_view kAllowed =
+      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_.";
+  return !text.empty() && text.size() <= kCardTextMax && text.front() != '.' &&
+         text.find_first_not_of(kAllowed) == text.npos;
+}
 
 struct FoundCard {
   CardUuid uuid;
   std::string model;
   MiB memory;
-  std::string health = std::string(kHealthy);  // else why it is not offered: "XID 79", "MIG", ...
-  std::optional<CardIndex> index{};            // what the cards file asks for; NVML: none
+  // Anything but kHealthy is the reason why the card is not offered: "XID 79", "MIG", ...
+  std::string health = std::string(kHealthy);
+  std::optional<CardIndex> index{};  // as requested by the cards file; none with NVML
   std::vector<DeviceNode> nodes{};
   bool operator==(const FoundCard&) const = default;
 };
@@ -43,7 +50,7 @@ struct FoundCards {
 
 struct ProcessUse {
   std::int64_t pid = 0;              // in the node's pid namespace
-  std::optional<MiB> memory;         // none: the driver does not say
+  std::optional<MiB> memory;         // none: the driver does not report it
   std::optional<double> sm_percent;  // of the whole card, 0..100; none: no sample
   bool operator==(const ProcessUse&) const = default;
 };
@@ -55,19 +62,21 @@ struct CardUse {
   std::vector<ProcessUse> processes;  // at most kProcessesPerCardMax
 };
 
-// Functions may block for as long as a driver does, and are called by one thread at a time.
+// Functions may block for as long as the driver does. Only one thread at a time may call them,
+// apart from interrupt().
 class CardSource {
  public:
   virtual ~CardSource() = default;
 
-  // All cards as they are now, MIG-enabled and sick ones with their health. Errors: one sentence,
-  // what was looked for and where; the caller keeps what it knew and asks again.
+  // The current state of all cards; MIG-enabled and unhealthy cards are included. Errors: one
+  // sentence that says what was not found or did not work, and where.
   virtual Result<FoundCards> read() = 0;
-  // What runs on the cards now; cards without an answer are left out.
+  // The current use of the cards. Cards that do not respond are left out.
   virtual std::vector<CardUse> use() = 0;
-  // Waits until something may have changed (an XID, the file), at most `timeout`. wake() ends it.
+  // Waits until something may have changed (an XID, the file), at most `timeout`. interrupt() ends
+  // the wait.
   virtual void wait_for_change(std::chrono::milliseconds timeout) = 0;
-  virtual void wake() = 0;  // any thread
+  virtual void interrupt() = 0;  // any thread
   // "NVML 12.580 (driver 580.95.05)", "/etc/mgpu/cards.yaml"
   virtual std::string description() const = 0;
 };

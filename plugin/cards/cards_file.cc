@@ -5,15 +5,16 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 #include "common/base/limits.h"
 #include "common/base/text.h"
 #include "common/contract/limits.h"
 #include "plugin/allocation/limits.h"
-#include "plugin/cards/cards_file_fields.h"
 #include "plugin/cards/limits.h"
 #include "plugin/monitor/limits.h"
 
@@ -21,125 +22,219 @@ namespace mgpu::plugin {
 namespace {
 
 constexpr double kPercentMax = 100;
-// Of Linux (include/linux/threads.h, PID_MAX_LIMIT).
+// PID_MAX_LIMIT of Linux (include/linux/threads.h).
 constexpr std::int64_t kPidMax = std::int64_t{1} << 22;
+constexpr std::string_view kDigits = "0123456789";
+constexpr std::string_view kVariableNameCharacters =
+    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
 
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+// Ends the reading at the first error. parse_cards_file() catches it.
+struct Refused {
+  std::string sentence;
+};
+
+template <class... Arguments>
+[[noreturn]] void refuse(fmt::format_string<Arguments...> sentence, Arguments&&... arguments) {
+  throw Refused{fmt::format(sentence, std::forward<Arguments>(arguments)...)};
 }
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
+bool has_control_characters(std::string_view text) {
+  return std::ranges::any_of(
+      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
 }
 
-bool is_variable_name(std::string_view name) {
-  return !name.empty() && !is_digit(name.front()) &&
-         std::all_of(name.begin(), name.end(),
-                     [](char c) { return is_letter(c) || is_digit(c) || c == '_'; });
-}
-
-DeviceNode read_device(const YAML::Node& node, const std::string& place, Problem& problem) {
-  if (node.IsScalar()) {
-    check_absolute_path(node.Scalar(), place, problem);
-    return {node.Scalar(), node.Scalar()};
+void check_absolute_path(const std::string& path, const std::string& place) {
+  const bool good = path.starts_with('/') && path.size() > 1 && path.size() <= kPathBytesMax &&
+                    (path + "/").find("/../") == std::string::npos && !has_control_characters(path);
+  if (!good) {
+    refuse("{} must be an absolute path without \"..\", found {}", place, in_quotes(path));
   }
-  const YamlFields fields(node, place, {"path", "hostPath"}, problem);
-  DeviceNode device{.path = fields.absolute_path("path"), .host_path = {}};
-  device.host_path = fields.has("hostPath") ? fields.absolute_path("hostPath") : device.path;
-  return device;
 }
 
-std::vector<DeviceNode> read_devices(const YamlFields& from) {
+// --- fields --------------------------------------------------------------------------------------
+
+// An entry of a list. `place` names it in sentences: "cards[1].devices[0]".
+struct Entry {
+  std::string place;
+  YAML::Node node;
+};
+
+// The fields of one YAML map. A field that is null counts as absent.
+class Fields {
+ public:
+  // `place` is empty for the whole file. Refuses a node that is not a map, and fields that are not
+  // in `known` or occur twice.
+  Fields(const YAML::Node& node, std::string place, const std::vector<std::string_view>& known)
+      : node_(node), place_(std::move(place)) {
+    const std::string here = place_.empty() ? "the file" : place_;
+    if (!node_.IsMap()) refuse("{} must be a map with {}", here, fmt::join(known, ", "));
+    std::set<std::string> seen;
+    for (const auto& field : node_) {
+      const std::string name = field.first.IsScalar() ? field.first.Scalar() : "";
+      if (std::ranges::find(known, name) == known.end()) {
+        refuse("{} has an unknown field {}, expected {}", here, in_quotes(name),
+               fmt::join(known, ", "));
+      }
+      if (!seen.insert(name).second) refuse("{} is there twice", place_of(name));
+    }
+  }
+
+  // An undefined node if the field is absent.
+  YAML::Node child(std::string_view name) const {
+    const YAML::Node found = std::as_const(node_)[std::string(name)];
+    const bool absent = !found.IsDefined() || found.IsNull();
+    return absent ? YAML::Node(YAML::NodeType::Undefined) : found;
+  }
+
+  bool has(std::string_view name) const { return child(name).IsDefined(); }
+
+  std::string place_of(std::string_view name) const {
+    return place_.empty() ? std::string(name) : fmt::format("{}.{}", place_, name);
+  }
+
+  // 1 to kCardTextMax bytes without control characters.
+  std::string text(std::string_view name) const {
+    const std::string expected = fmt::format("a text of 1 to {} bytes", kCardTextMax);
+    std::string found = scalar(name, expected);
+    if (found.empty() || found.size() > kCardTextMax || has_control_characters(found)) {
+      refuse("{} must be {} without control characters, found {}", place_of(name), expected,
+             in_quotes(found));
+    }
+    return found;
+  }
+
+  template <class Number>
+  Number number(std::string_view name, Number least, Number most) const {
+    const std::string expected = fmt::format(
+        "a {}number from {} to {}", std::is_integral_v<Number> ? "whole " : "", least, most);
+    const std::string found = scalar(name, expected);
+    Number value{};
+    const char* const end = found.data() + found.size();
+    const auto [stop, code] = std::from_chars(found.data(), end, value);
+    // Written so that "nan" is out of range.
+    if (code == std::errc() && stop == end && value >= least && value <= most) return value;
+    refuse("{} must be {}, found {}", place_of(name), expected, in_quotes(found));
+  }
+
+  bool boolean(std::string_view name) const {
+    const std::string found = scalar(name, "true or false");
+    if (found != "true" && found != "false") {
+      refuse("{} must be true or false, found {}", place_of(name), in_quotes(found));
+    }
+    return found == "true";
+  }
+
+  std::string absolute_path(std::string_view name) const {
+    std::string found = scalar(name, "an absolute path");
+    check_absolute_path(found, place_of(name));
+    return found;
+  }
+
+  std::vector<Entry> list(std::string_view name, std::size_t most) const {
+    const YAML::Node found = child(name);
+    if (!found.IsDefined() || !found.IsSequence()) {
+      refuse("{} must be a list, found {}", place_of(name),
+             found.IsDefined() ? "something else" : "nothing");
+    }
+    if (found.size() > most) {
+      refuse("{} must have at most {} entries, found {}", place_of(name), most, found.size());
+    }
+    std::vector<Entry> entries;
+    for (const YAML::Node& node : found) {
+      entries.push_back({fmt::format("{}[{}]", place_of(name), entries.size()), node});
+    }
+    return entries;
+  }
+
+ private:
+  std::string scalar(std::string_view name, std::string_view expected) const {
+    const YAML::Node found = child(name);
+    if (found.IsDefined() && found.IsScalar()) return found.Scalar();
+    refuse("{} must be {}, found {}", place_of(name), expected,
+           !found.IsDefined() ? "nothing"
+           : found.IsMap()    ? "a map"
+                              : "a list");
+  }
+
+  YAML::Node node_;
+  std::string place_;
+};
+
+// --- devices and other edits ---------------------------------------------------------------------
+
+std::vector<DeviceNode> read_devices(const Fields& from) {
   std::vector<DeviceNode> devices;
-  for (const YAML::Node& node : from.list("devices", kEditsPerCardMax)) {
-    devices.push_back(read_device(node, from.place("devices", devices.size()), from.problem()));
+  for (const auto& [place, node] : from.list("devices", kEditsPerCardMax)) {
+    if (node.IsScalar()) {
+      check_absolute_path(node.Scalar(), place);
+      devices.push_back({node.Scalar(), node.Scalar()});
+      continue;
+    }
+    const Fields fields(node, place, {"path", "hostPath"});
+    const std::string path = fields.absolute_path("path");
+    devices.push_back({path, fields.has("hostPath") ? fields.absolute_path("hostPath") : path});
   }
   return devices;
 }
 
-// --- shared --------------------------------------------------------------------------------------
-
-Mount read_mount(const YAML::Node& node, const std::string& place, Problem& problem) {
-  const YamlFields fields(node, place, {"hostPath", "containerPath", "readOnly"}, problem);
-  Mount mount{.host_path = fields.absolute_path("hostPath"),
-              .container_path = fields.absolute_path("containerPath")};
-  if (fields.has("readOnly")) mount.read_only = fields.truth("readOnly");
-  return mount;
-}
-
-Environment read_environment(const YamlFields& from) {
-  const YAML::Node map = from.child("environment");
-  const std::string place = from.place("environment");
-  Problem& problem = from.problem();
+Environment read_environment(const YAML::Node& map, const std::string& place) {
+  if (!map.IsMap()) refuse("{} must be a map of texts", place);
   Environment environment;
-  if (!map.IsMap()) {
-    problem.note(place + " must be a map of texts");
-    return environment;
-  }
   for (const auto& variable : map) {
-    if (!problem.none()) break;
     const std::string name = variable.first.IsScalar() ? variable.first.Scalar() : "";
     const std::string value = variable.second.IsScalar() ? variable.second.Scalar() : "";
-    if (!is_variable_name(name) || name.size() > kCardTextMax) {
-      problem.note(fmt::format("{} must have names of letters, digits and _, found {}", place,
-                               in_quotes(name)));
+    if (name.empty() || name.size() > kCardTextMax || kDigits.find(name[0]) != kDigits.npos ||
+        name.find_first_not_of(kVariableNameCharacters) != name.npos) {
+      refuse("{} must have names of letters, digits and _, found {}", place, in_quotes(name));
     }
     if (!variable.second.IsScalar() || value.size() > kPathBytesMax ||
-        value.find('\0') != std::string::npos) {
-      problem.note(
-          fmt::format("{}.{} must be a text of at most {} bytes", place, name, kPathBytesMax));
+        value.find('\0') != value.npos) {
+      refuse("{}.{} must be a text of at most {} bytes", place, name, kPathBytesMax);
     }
-    if (!environment.emplace(name, value).second) {
-      problem.note(fmt::format("{}.{} is there twice", place, name));
-    }
+    if (!environment.emplace(name, value).second) refuse("{}.{} is there twice", place, name);
   }
   if (environment.size() > kEditsPerCardMax) {
-    problem.note(fmt::format("{} must have at most {} variables, found {}", place, kEditsPerCardMax,
-                             environment.size()));
+    refuse("{} must have at most {} variables, found {}", place, kEditsPerCardMax,
+           environment.size());
   }
   return environment;
 }
 
-Edits read_shared(const YamlFields& root) {
+Edits read_shared(const YAML::Node& node) {
+  const Fields fields(node, "shared", {"devices", "environment", "mounts"});
   Edits shared;
-  if (!root.has("shared")) return shared;
-  const YamlFields fields(root.child("shared"), "shared", {"devices", "environment", "mounts"},
-                          root.problem());
   if (fields.has("devices")) shared.devices = read_devices(fields);
-  if (fields.has("environment")) shared.environment = read_environment(fields);
+  if (fields.has("environment")) {
+    shared.environment =
+        read_environment(fields.child("environment"), fields.place_of("environment"));
+  }
   if (!fields.has("mounts")) return shared;
-  for (const YAML::Node& node : fields.list("mounts", kEditsPerCardMax)) {
-    shared.mounts.push_back(
-        read_mount(node, fields.place("mounts", shared.mounts.size()), root.problem()));
+  for (const auto& [place, mount] : fields.list("mounts", kEditsPerCardMax)) {
+    const Fields from(mount, place, {"hostPath", "containerPath", "readOnly"});
+    shared.mounts.push_back({.host_path = from.absolute_path("hostPath"),
+                             .container_path = from.absolute_path("containerPath"),
+                             .read_only = !from.has("readOnly") || from.boolean("readOnly")});
   }
   return shared;
 }
 
 // --- cards ---------------------------------------------------------------------------------------
 
-ProcessUse read_process(const YAML::Node& node, const std::string& place, Problem& problem) {
-  const YamlFields fields(node, place, {"pid", "memoryMiB", "smPercent"}, problem);
-  ProcessUse process{.pid = fields.whole("pid", 1, kPidMax), .memory = {}, .sm_percent = {}};
-  if (fields.has("memoryMiB")) {
-    process.memory = MiB(fields.whole("memoryMiB", 0, kCardMemoryMiBMax));
-  }
-  if (fields.has("smPercent")) process.sm_percent = fields.number("smPercent", 0, kPercentMax);
-  return process;
-}
-
-// A card's use is that of its processes together.
-CardUse read_use(const YamlFields& card, const CardUuid& uuid) {
+// The use of a card is the sum of its processes.
+CardUse read_use(const Fields& card, const CardUuid& uuid) {
   CardUse use{.uuid = uuid, .memory_used = MiB(), .sm_percent = 0, .processes = {}};
   if (!card.has("processes")) return use;
   std::set<std::int64_t> pids;
   double percent = 0;
-  for (const YAML::Node& node : card.list("processes", kProcessesPerCardMax)) {
-    if (!card.problem().none()) break;
-    const std::string place = card.place("processes", use.processes.size());
-    const ProcessUse process = read_process(node, place, card.problem());
-    if (!pids.insert(process.pid).second) {
-      card.problem().note(fmt::format("{}.pid {} is there twice", place, process.pid));
+  for (const auto& [place, node] : card.list("processes", kProcessesPerCardMax)) {
+    const Fields fields(node, place, {"pid", "memoryMiB", "smPercent"});
+    ProcessUse process{
+        .pid = fields.number<std::int64_t>("pid", 1, kPidMax), .memory = {}, .sm_percent = {}};
+    if (fields.has("memoryMiB")) {
+      process.memory = MiB(fields.number<std::int64_t>("memoryMiB", 0, kCardMemoryMiBMax));
     }
+    if (fields.has("smPercent")) process.sm_percent = fields.number("smPercent", 0.0, kPercentMax);
+    if (!pids.insert(process.pid).second) refuse("{}.pid {} is there twice", place, process.pid);
     *use.memory_used += process.memory.value_or(MiB());
     percent += process.sm_percent.value_or(0);
     use.processes.push_back(process);
@@ -148,76 +243,52 @@ CardUse read_use(const YamlFields& card, const CardUuid& uuid) {
   return use;
 }
 
-CardUuid read_uuid(const YamlFields& card) {
-  const std::string uuid = card.text("uuid", kCardTextMax);
+void read_card(const Entry& entry, CardsFile& file) {
+  const Fields fields(entry.node, entry.place,
+                      {"index", "uuid", "model", "memoryMiB", "health", "devices", "processes"});
+  const std::string uuid = fields.text("uuid");
   if (!is_card_uuid(uuid)) {
-    card.problem().note(fmt::format("{} must be letters, digits, \"-\", \"_\" and \".\", found {}",
-                                    card.place("uuid"), in_quotes(uuid)));
+    refuse("{} must be letters, digits, \"-\", \"_\" and \".\", found {}", fields.place_of("uuid"),
+           in_quotes(uuid));
   }
-  return CardUuid(uuid);
-}
-
-void read_card(const YAML::Node& node, const std::string& place, CardsFile& file,
-               Problem& problem) {
-  const YamlFields fields(node, place,
-                          {"index", "uuid", "model", "memoryMiB", "health", "devices", "processes"},
-                          problem);
-  FoundCard card{
-      .uuid = read_uuid(fields),
-      .model = fields.text("model", kCardTextMax),
-      .memory = MiB(fields.whole("memoryMiB", 1, kCardMemoryMiBMax)),
-      .index = CardIndex(static_cast<std::int32_t>(fields.whole("index", 0, kCardIndexMax))),
-      .nodes = read_devices(fields)};
-  if (fields.has("health")) card.health = fields.text("health", kCardTextMax);
+  FoundCard card{.uuid = CardUuid(uuid),
+                 .model = fields.text("model"),
+                 .memory = MiB(fields.number<std::int64_t>("memoryMiB", 1, kCardMemoryMiBMax)),
+                 .index = CardIndex(fields.number("index", 0, kCardIndexMax)),
+                 .nodes = read_devices(fields)};
+  if (fields.has("health")) card.health = fields.text("health");
   file.use.push_back(read_use(fields, card.uuid));
   file.inventory.cards.push_back(std::move(card));
 }
 
-// --- the whole file ------------------------------------------------------------------------------
-
-void refuse_repeated_cards(const FoundCards& inventory, Problem& problem) {
+void refuse_repeated_cards(const FoundCards& inventory) {
   std::map<CardUuid, std::size_t> uuids;
   std::map<CardIndex, std::size_t> indices;
   for (std::size_t i = 0; i < inventory.cards.size(); ++i) {
     const FoundCard& card = inventory.cards[i];
     if (const auto [first, is_new] = uuids.emplace(card.uuid, i); !is_new) {
-      problem.note(fmt::format("cards[{}].uuid {} is that of cards[{}] too", i,
-                               in_quotes(card.uuid.str()), first->second));
+      refuse("cards[{}].uuid {} is that of cards[{}] too", i, in_quotes(card.uuid.str()),
+             first->second);
     }
     if (const auto [first, is_new] = indices.emplace(*card.index, i); !is_new) {
-      problem.note(fmt::format("cards[{}].index {} is that of cards[{}] too", i,
-                               card.index->value(), first->second));
+      refuse("cards[{}].index {} is that of cards[{}] too", i, card.index->value(), first->second);
     }
   }
 }
 
-// A container may have all of these at once.
-void refuse_ambiguous_paths(const FoundCards& inventory, Problem& problem) {
-  std::map<std::string, std::string> hosts;
-  const auto add = [&](const DeviceNode& device) {
-    const auto [first, is_new] = hosts.emplace(device.path, device.host_path);
-    if (is_new || first->second == device.host_path) return;
-    problem.note(fmt::format("the path {} in containers means both {} and {} of the node",
-                             in_quotes(device.path), in_quotes(first->second),
-                             in_quotes(device.host_path)));
-  };
-  for (const DeviceNode& device : inventory.shared.devices) add(device);
+// One container may get all of these devices.
+void refuse_ambiguous_paths(const FoundCards& inventory) {
+  std::vector<DeviceNode> devices = inventory.shared.devices;
   for (const FoundCard& card : inventory.cards) {
-    for (const DeviceNode& device : card.nodes) add(device);
+    devices.insert(devices.end(), card.nodes.begin(), card.nodes.end());
   }
-}
-
-CardsFile read_document(const YAML::Node& document, Problem& problem) {
-  CardsFile file;
-  const YamlFields root(document, "", {"cards", "shared"}, problem);
-  const auto cards = root.list("cards", kCardsPerNodeMax);
-  for (std::size_t i = 0; i < cards.size() && problem.none(); ++i) {
-    read_card(cards[i], root.place("cards", i), file, problem);
+  std::map<std::string, std::string> hosts;
+  for (const DeviceNode& device : devices) {
+    const auto [first, is_new] = hosts.emplace(device.path, device.host_path);
+    if (is_new || first->second == device.host_path) continue;
+    refuse("the path {} in containers means both {} and {} of the node", in_quotes(device.path),
+           in_quotes(first->second), in_quotes(device.host_path));
   }
-  file.inventory.shared = read_shared(root);
-  refuse_repeated_cards(file.inventory, problem);
-  refuse_ambiguous_paths(file.inventory, problem);
-  return file;
 }
 
 }  // namespace
@@ -225,13 +296,17 @@ CardsFile read_document(const YAML::Node& document, Problem& problem) {
 Result<CardsFile> parse_cards_file(std::string_view yaml) try {
   const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(yaml));
   if (documents.size() != 1) {
-    return error(
-        fmt::format("the file must have one YAML document with cards, found {}", documents.size()));
+    refuse("the file must have one YAML document with cards, found {}", documents.size());
   }
-  Problem problem;
-  CardsFile file = read_document(documents.front(), problem);
-  if (!problem.none()) return error(problem.sentence());
+  CardsFile file;
+  const Fields root(documents.front(), "", {"cards", "shared"});
+  for (const Entry& card : root.list("cards", kCardsPerNodeMax)) read_card(card, file);
+  if (root.has("shared")) file.inventory.shared = read_shared(root.child("shared"));
+  refuse_repeated_cards(file.inventory);
+  refuse_ambiguous_paths(file.inventory);
   return file;
+} catch (const Refused& refused) {
+  return error(refused.sentence);
 } catch (const YAML::DeepRecursion& failure) {
   return error(fmt::format("line {} is nested too deeply", failure.mark.line + 1));
 } catch (const YAML::Exception& failure) {

@@ -1,4 +1,4 @@
-// cards_file_source: the file as a CardSource.
+// cards_file_source(): the file as a CardSource.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -28,24 +28,18 @@ nanoseconds since_epoch(const timespec& time) {
   return std::chrono::seconds(time.tv_sec) + nanoseconds(time.tv_nsec);
 }
 
-// What tells one state of a file from another, without reading it. Empty: it is not there.
-struct FileState {
-  ino_t inode;
-  off_t size;
-  nanoseconds modified;
-  nanoseconds changed;
-  bool operator==(const FileState&) const = default;
-};
-using SeenFile = std::optional<FileState>;
+// Differs between two versions of a file: inode, size, times of modification and of status change.
+// None: the file does not exist.
+using FileState = std::optional<std::tuple<ino_t, off_t, nanoseconds, nanoseconds>>;
 
 FileState state_of(const struct stat& status) {
-  return {status.st_ino, status.st_size, since_epoch(status.st_mtim), since_epoch(status.st_ctim)};
+  return std::tuple(status.st_ino, status.st_size, since_epoch(status.st_mtim),
+                    since_epoch(status.st_ctim));
 }
 
-SeenFile look_at(const std::string& path) {
+FileState state_of(const std::string& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-  return state_of(status);
+  return ::stat(path.c_str(), &status) == 0 ? state_of(status) : std::nullopt;
 }
 
 class CardsFileSource : public CardSource {
@@ -53,7 +47,7 @@ class CardsFileSource : public CardSource {
   explicit CardsFileSource(std::string path) : path_(std::move(path)) {}
 
   Result<FoundCards> read() override {
-    const auto text = read_noting_its_state();
+    const auto text = read_text();
     if (!text) return text.error();
     auto file = parse_cards_file(*text);
     if (!file) {
@@ -70,55 +64,56 @@ class CardsFileSource : public CardSource {
     MutexLock lock(mutex_);
     const auto wait = [&](milliseconds longest) {
       const auto until = std::min(end, steady_clock::now() + longest);
-      return woken_.wait_until(lock, until, [&]() MGPU_REQUIRES(mutex_) { return wake_; }) ||
-             until == end;
+      return changed_.wait_until(lock, until, [&]() MGPU_REQUIRES(mutex_) {
+        return interrupted_;
+      }) || until == end;
     };
-    bool over = just_changed_ && wait(kFileTimeTick);
-    while (!over && !just_changed_ && look_at(path_) == seen_) over = wait(kCardsFilePoll);
-    wake_ = false;
+    bool over = may_change_unseen_ && wait(kFileTimeTick);
+    while (!over && !may_change_unseen_ && state_of(path_) == state_) over = wait(kCardsFilePoll);
+    interrupted_ = false;
   }
 
-  void wake() override {
+  void interrupt() override {
     const MutexLock lock(mutex_);
-    wake_ = true;
-    woken_.notify_all();
+    interrupted_ = true;
+    changed_.notify_all();
   }
 
   std::string description() const override { return path_; }
 
  private:
-  // The state is that of the file which is read, and not of one that takes its place meanwhile.
-  Result<std::string> read_noting_its_state() {
+  // Notes the state of the very file that is read, even if another one is renamed over it
+  // meanwhile.
+  Result<std::string> read_text() {
     const UniqueFd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    just_changed_ = false;
+    may_change_unseen_ = false;
     if (!file.is_open()) {
       const int why = errno;
-      seen_ = look_at(path_);
+      state_ = state_of(path_);
       return error(
           fmt::format("cannot read cards file {}: {}", in_quotes(path_), std::strerror(why)));
     }
     struct stat status {};
-    if (::fstat(file.number(), &status) == 0) note_seen(status);
+    if (::fstat(file.number(), &status) == 0) {
+      state_ = state_of(status);
+      timespec now{};
+      ::clock_gettime(CLOCK_REALTIME, &now);
+      const nanoseconds age = since_epoch(now) - since_epoch(status.st_ctim);
+      may_change_unseen_ = age >= nanoseconds(0) && age < kFileTimeTick;
+    }
     return read_open_file(file, path_, kCardsFileBytesMax, "cards file");
   }
 
-  void note_seen(const struct stat& status) {
-    seen_ = state_of(status);
-    timespec now{};
-    ::clock_gettime(CLOCK_REALTIME, &now);
-    const nanoseconds age = since_epoch(now) - seen_->changed;
-    just_changed_ = age >= nanoseconds(0) && age < kFileTimeTick;
-  }
-
   const std::string path_;
-  SeenFile seen_;
-  // It may change again without showing it, and is to be read once more.
-  bool just_changed_ = false;
+  FileState state_;  // of the last read
+  // The file changed so recently that another change may leave its times as they are. It is read
+  // once more.
+  bool may_change_unseen_ = false;
   std::vector<CardUse> use_;
 
   Mutex mutex_;
-  ConditionVariable woken_;
-  bool wake_ MGPU_GUARDED_BY(mutex_) = false;
+  ConditionVariable changed_;
+  bool interrupted_ MGPU_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace

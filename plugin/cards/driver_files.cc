@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// CUDA, NVML, OpenCL and what they load themselves; graphics is left out.
+// CUDA, NVML, OpenCL and the libraries that they load. Graphics libraries are left out.
 constexpr std::array<std::string_view, 9> kLibraries = {"libcuda.so",
                                                         "libcudadebugger.so",
                                                         "libnvidia-ml.so",
@@ -33,24 +33,24 @@ constexpr std::string_view kDebianFolder = "/usr/lib/x86_64-linux-gnu";
 #endif
 constexpr std::string_view kRedHatFolder = "/usr/lib64";
 
-// Where drivers are installed: packages, NVIDIA's own installer, and container-optimised systems.
+// Where packages, NVIDIA's own installer and container-optimised systems install drivers.
 constexpr std::array<std::string_view, 5> kFolders = {kDebianFolder, kRedHatFolder, "/usr/lib",
                                                       "/lib64", "/usr/local/nvidia/lib64"};
-
-// "libcuda.so", "libcuda.so.1", "libcuda.so.580.95.05"
-bool is_driver_library(std::string_view name) {
-  return std::any_of(kLibraries.begin(), kLibraries.end(), [&](std::string_view library) {
-    return name == library || (name.starts_with(library) && name[library.size()] == '.');
-  });
-}
 
 std::string joined(const std::string& root, std::string_view path) {
   return (root == "/" ? "" : root) + std::string(path);
 }
 
-// The file that `name` stands for. Links are followed within the folder alone: those that lead
-// elsewhere may mean another file where the runtime follows them.
-std::optional<std::string> file_of(const fs::path& folder, const std::string& name) {
+// "libcuda.so", "libcuda.so.1", "libcuda.so.580.95.05"
+bool is_driver_library(std::string_view name) {
+  return std::ranges::any_of(kLibraries, [&](std::string_view library) {
+    return name == library || (name.starts_with(library) && name[library.size()] == '.');
+  });
+}
+
+// The file that a link stands for. Links are followed within the folder only, because the runtime
+// may resolve other links to a different file.
+std::optional<std::string> resolve(const fs::path& folder, const std::string& name) {
   fs::path at = name;
   for (int links = 0; links < 4; ++links) {
     std::error_code failed;
@@ -60,26 +60,6 @@ std::optional<std::string> file_of(const fs::path& folder, const std::string& na
     at = fs::read_symlink(folder / at, failed).filename();
   }
   return std::nullopt;
-}
-
-std::set<std::string> libraries_in(const fs::path& folder) {
-  std::set<std::string> names;
-  std::error_code failed;
-  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
-    const std::string name = at->path().filename().string();
-    if (is_driver_library(name) && names.size() < kDriverFilesMax) names.insert(name);
-  }
-  return names;
-}
-
-void add_mounts(const fs::path& seen, const std::string& on_node, std::vector<Mount>& mounts) {
-  for (const std::string& name : libraries_in(seen)) {
-    const auto file = file_of(seen, name);
-    if (!file) continue;
-    for (const std::string_view folder : {kDebianFolder, kRedHatFolder}) {
-      mounts.push_back({on_node + "/" + *file, std::string(folder) + "/" + name, true});
-    }
-  }
 }
 
 }  // namespace
@@ -95,10 +75,24 @@ std::vector<DeviceNode> control_nodes(const std::string& node_root) {
 
 std::vector<Mount> driver_libraries(const std::string& node_root, const std::string& driver_root) {
   std::vector<Mount> mounts;
-  for (const std::string_view folder : kFolders) {
-    const std::string on_node = joined(driver_root, folder);
-    add_mounts(joined(node_root, on_node), on_node, mounts);
-    // The first folder that has the driver has all of it; others may have an older one.
+  for (const std::string_view source : kFolders) {
+    const std::string on_node = joined(driver_root, source);
+    const fs::path folder = joined(node_root, on_node);
+    std::set<std::string> names;
+    std::error_code failed;
+    for (fs::directory_iterator at(folder, failed), end; !failed && at != end;
+         at.increment(failed)) {
+      const std::string name = at->path().filename().string();
+      if (is_driver_library(name) && names.size() < kDriverFilesMax) names.insert(name);
+    }
+    for (const std::string& name : names) {
+      const auto file = resolve(folder, name);
+      if (!file) continue;
+      for (const std::string_view target : {kDebianFolder, kRedHatFolder}) {
+        mounts.push_back({on_node + "/" + *file, std::string(target) + "/" + name, true});
+      }
+    }
+    // The first folder with a driver has all of its libraries. Others may have an older driver.
     if (!mounts.empty()) break;
   }
   return mounts;

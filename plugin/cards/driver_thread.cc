@@ -3,34 +3,12 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/mutex.h"
 #include "plugin/cards/limits.h"
 
 namespace mgpu::plugin {
 
-struct DriverThread::State {
-  Mutex mutex;
-  ConditionVariable changed;
-  std::function<void()> work;  // empty: idle; set and cleared under `mutex`, and run without it
-  bool woken MGPU_GUARDED_BY(mutex) = false;
-  bool ending MGPU_GUARDED_BY(mutex) = false;
-};
-
-namespace {
-
-// To join a thread that hangs would hang as well. It shares what it uses, and ends when its work
-// does, if ever.
-void leave_behind(std::thread thread) {
-  static Mutex mutex;
-  static auto* const left = new std::vector<std::thread>;
-  const MutexLock lock(mutex);
-  left->push_back(std::move(thread));
-}
-
-}  // namespace
-
 DriverThread::DriverThread()
-    : state_(std::make_shared<State>()), thread_([state = state_] { serve(*state); }) {}
+    : state_(std::make_shared<State>()), thread_([state = state_] { run(*state); }) {}
 
 DriverThread::~DriverThread() {
   const bool idle = wait(kDriverShutdownTimeout);
@@ -41,12 +19,16 @@ DriverThread::~DriverThread() {
   }
   if (idle) {
     thread_.join();
-  } else {
-    leave_behind(std::move(thread_));
+    return;
   }
+  // Joining a thread that hangs would hang as well. It is kept, and ends when its work does.
+  static Mutex mutex;
+  static auto* const hanging = new std::vector<std::thread>;
+  const MutexLock lock(mutex);
+  hanging->push_back(std::move(thread_));
 }
 
-void DriverThread::serve(State& state) {
+void DriverThread::run(State& state) {
   MutexLock lock(state.mutex);
   while (true) {
     state.changed.wait(lock,
@@ -73,18 +55,18 @@ bool DriverThread::wait(std::chrono::milliseconds limit) {
   return state_->changed.wait_for(lock, limit, [&] { return !state_->work; });
 }
 
-bool DriverThread::wait_for_wake(std::chrono::milliseconds limit, bool until_idle) {
+bool DriverThread::wait_for_interrupt(std::chrono::milliseconds limit, bool until_idle) {
   MutexLock lock(state_->mutex);
   const auto over = [&]() MGPU_REQUIRES(state_->mutex) {
-    return state_->woken || (until_idle && !state_->work);
+    return state_->interrupted || (until_idle && !state_->work);
   };
   state_->changed.wait_for(lock, limit, over);
-  return std::exchange(state_->woken, false);
+  return std::exchange(state_->interrupted, false);
 }
 
-void DriverThread::wake() {
+void DriverThread::interrupt() {
   const MutexLock lock(state_->mutex);
-  state_->woken = true;
+  state_->interrupted = true;
   state_->changed.notify_all();
 }
 

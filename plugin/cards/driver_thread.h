@@ -1,4 +1,4 @@
-// A thread for calls that may never return: a driver whose card dies can keep a call for ever.
+// A thread for calls that may never return: a driver can block a call forever if its card fails.
 //
 //   Idle --start--> Busy --the work returns--> Idle
 #pragma once
@@ -8,35 +8,42 @@
 #include <memory>
 #include <thread>
 
-#include "plugin/cards/limits.h"
+#include "common/base/mutex.h"
 
 namespace mgpu::plugin {
 
-// All but wake() are called by one thread at a time.
+// Only one thread at a time may call the functions, apart from interrupt().
 class DriverThread {
  public:
   DriverThread();
-  // Waits until the work has ended, at most `kDriverShutdownTimeout`. Work that hangs beyond it
-  // keeps its thread and what it captured: there is no way to end it but the process's end.
+  // Waits until the work has ended, at most `kDriverShutdownTimeout`. Work that takes longer keeps
+  // its thread and everything that it captured until the process ends.
   ~DriverThread();
   DriverThread(const DriverThread&) = delete;
   DriverThread& operator=(const DriverThread&) = delete;
 
-  // False while earlier work goes on. `work` must own, or share, all that it uses.
+  // False if earlier work has not ended. `work` must own, or share, everything that it uses.
   bool start(std::function<void()> work);
-  // Whether the thread is idle, after at most `limit`.
+  // Returns whether the thread is idle, after at most `limit`.
   bool wait(std::chrono::milliseconds limit);
 
-  // Whether wake() was called, since the last time this said so, or within `limit`; a wait ends
-  // early when the thread is idle, if `until_idle`.
-  bool wait_for_wake(std::chrono::milliseconds limit, bool until_idle);
-  void wake();
+  // Returns whether interrupt() was called since the last call that returned true. Waits for that
+  // at most `limit`, or until the thread is idle if `until_idle`.
+  bool wait_for_interrupt(std::chrono::milliseconds limit, bool until_idle);
+  void interrupt();
 
  private:
-  struct State;
-  static void serve(State& state);
+  // Shared with the thread, which may outlive this object.
+  struct State {
+    Mutex mutex;
+    ConditionVariable changed;
+    std::function<void()> work;  // empty: idle; set and cleared under `mutex`, runs without it
+    bool interrupted MGPU_GUARDED_BY(mutex) = false;
+    bool ending MGPU_GUARDED_BY(mutex) = false;
+  };
+  static void run(State& state);
 
-  std::shared_ptr<State> state_;
+  const std::shared_ptr<State> state_;
   std::thread thread_;
 };
 

@@ -1,9 +1,10 @@
-// The cards of this node as they are now: reads the source in a thread of its own, binds indices to
-// UUIDs for ever, and tells what changed.
+// The cards of this node. A thread of its own reads the source, assigns permanent indices
+// (card_index.h) and reports changes.
 //
-//   Recalling (which indices were given?) --> Reading --> Told --change, or
-//   kInventoryPeriod--> Reading; a source that fails keeps what was known and is asked
-//   again
+//   Loading (the indices assigned so far) --> Reading --> Waiting --change, or kInventoryPeriod-->
+//   Reading ...
+//
+// While the source fails, the last known state stays, and the source is read again.
 #pragma once
 
 #include <functional>
@@ -21,21 +22,23 @@
 namespace mgpu::plugin {
 
 struct InventoryState {
-  bool read = false;             // the source has answered once
-  std::string problem;           // one sentence while it does not
+  bool read = false;             // the source has been read successfully at least once
+  std::string problem;           // one sentence while it cannot be read
   std::vector<CardFacts> cards;  // ascending by index
   FoundCards found;
+  bool operator==(const InventoryState&) const = default;
 };
 
 class Inventory {
  public:
+  // All run on the thread of the inventory.
   struct Hooks {
-    // The cards this node had before, or none while that cannot be known yet. Called on the thread
-    // of the inventory until it answers.
-    std::function<std::optional<KnownCards>()> recall;
-    // Keeps them on disk; a failure is logged by the caller, and tried again at the next change.
-    std::function<bool(const KnownCards&)> remember;
-    // On the thread of the inventory, after the first read and after each change.
+    // The cards that this node had before; none if they are not available yet. Called again until
+    // it returns them.
+    std::function<std::optional<KnownCards>()> load_known;
+    // Writes them to disk. False: it failed, which the hook logs; called again after the next read.
+    std::function<bool(const KnownCards&)> save_known;
+    // Called after the first read and after each change.
     std::function<void(const InventoryState& before, const InventoryState& now)> on_change;
     std::function<std::string()> now;  // RFC 3339
   };
@@ -44,32 +47,32 @@ class Inventory {
   ~Inventory();
 
   void start();
-  // Ends the thread; no hook is called any more. Idempotent.
+  // Ends the thread. No hook runs after it returns. Idempotent.
   void stop();
   InventoryState state() const;  // any thread
-  // Nodes of the card, empty where it is not there now. Any thread.
+  // The device nodes of the card; empty if it is not found now. Any thread.
   std::vector<DeviceNode> nodes_of(const CardUuid& card) const;
-  // What ran on the cards at the last look, kInventoryPeriod ago at most unless the driver
-  // hangs. Any thread.
+  // The use of the cards as last read. It is at most kInventoryPeriod old unless the driver hangs.
+  // Any thread.
   std::vector<CardUse> use() const;
-  // Of the source, as of the last look. Any thread.
+  // The description of the source as last read. Any thread.
   std::string description() const;
 
  private:
   void run();
-  bool recall();
   void read();
-  void look_at_use();
-  bool wait(std::chrono::milliseconds timeout);  // false: ended
+  bool wait(std::chrono::milliseconds timeout);  // false: stop() was called
 
   const std::unique_ptr<CardSource> source_;
   const Hooks hooks_;
-  KnownCards known_;  // on the thread
-  bool remembered_ = true;
-  std::string told_problem_;
+  // These are used by the thread alone.
+  KnownCards known_;
+  bool saved_ = true;
+  std::string logged_problem_;
+
   mutable Mutex mutex_;
-  ConditionVariable ended_;
-  bool ending_ MGPU_GUARDED_BY(mutex_) = false;
+  ConditionVariable changed_;
+  bool stopping_ MGPU_GUARDED_BY(mutex_) = false;
   InventoryState state_ MGPU_GUARDED_BY(mutex_);
   std::vector<CardUse> use_ MGPU_GUARDED_BY(mutex_);
   std::string description_ MGPU_GUARDED_BY(mutex_);

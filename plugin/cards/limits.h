@@ -1,5 +1,5 @@
-// Bounds of cards, their driver and MPS, with their reasons. Those that a user may change are flags
-// that start from these values.
+// Limits and intervals of cards, their driver and MPS, with their reasons. For those that have a
+// flag these are the defaults.
 #pragma once
 
 #include <chrono>
@@ -7,48 +7,50 @@
 
 namespace mgpu::plugin {
 
-// 64 cards, each with some hundred processes.
+// Enough for 64 cards with some hundred processes each.
 inline constexpr std::size_t kCardsFileBytesMax = std::size_t{1} << 20;
-// How often the cards file is looked at: it is changed by hand, or by a test that waits.
+// The interval of checks whether the cards file has changed.
 inline constexpr std::chrono::milliseconds kCardsFilePoll{500};
-// File systems tell times to a tick of 4 to 10 ms: two changes within this may look like one.
+// File systems keep times with a resolution of 4 to 10 ms. Two changes within this time may have
+// the same.
 inline constexpr std::chrono::milliseconds kFileTimeTick{20};
-// Device nodes of a card, and nodes, mounts and variables for every container, in a cards file.
+// In a cards file: device nodes of a card; and nodes, mounts and variables for every container.
 inline constexpr std::size_t kEditsPerCardMax = 64;
-// Cards are probed so often; an event of the driver or a changed file is seen at once.
+// The interval of reads of all cards. An event of the driver or a changed file is read at once.
 inline constexpr std::chrono::milliseconds kInventoryPeriod{5'000};
-// How long the driver may take for one look at all cards; without a persistence daemon it starts
-// each card anew, which takes seconds.
+// How long the driver may take for a read of all cards. Without a persistence daemon it
+// initializes each card again, which takes seconds.
 inline constexpr std::chrono::milliseconds kDriverTimeout{30'000};
-// At the end: what a look that goes on is waited for.
+// How long shutdown waits for a call into the driver.
 inline constexpr std::chrono::milliseconds kDriverShutdownTimeout{2'000};
-// One wait for XIDs; it cannot be ended before.
+// The duration of one wait for XIDs, which cannot be interrupted.
 inline constexpr std::chrono::milliseconds kXidWait{500};
 inline constexpr int kXidsAtOnceMax = 64;
-// A sick card is offered again after so many good looks in a row.
+// An unhealthy card is offered again after this many good probes in a row.
 inline constexpr int kGoodProbes = 3;
-// NVML is started anew after so many looks in a row that did not see every card.
+// NVML is reopened after this many reads in a row that did not see every card.
 inline constexpr int kNvmlReopenReads = 12;
-// Of the names in a driver's library folder.
+// File names taken from a driver's library folder.
 inline constexpr std::size_t kDriverFilesMax = 256;
 inline constexpr std::chrono::milliseconds kMpsCommandTimeout{5'000};
 inline constexpr std::chrono::milliseconds kMpsRestartMin{1'000};
 inline constexpr std::chrono::milliseconds kMpsRestartMax{60'000};
-// How often a daemon is asked whether it answers; each time is a process of some 10 ms.
+// The interval of probes of a daemon; each starts a process, which takes some 10 ms.
 inline constexpr std::chrono::milliseconds kMpsProbePeriod{10'000};
-// How often it is looked at whether its process lives, which costs nothing.
+// The interval of checks whether the daemon's process exists, which are cheap.
 inline constexpr std::chrono::milliseconds kMpsTick{1'000};
-// From its start to its first answer: a card without a persistence daemon is started with it.
+// From the start of a daemon to its first response, which includes the start of a card without a
+// persistence daemon.
 inline constexpr std::chrono::milliseconds kMpsStartTimeout{30'000};
-// From "quit" to being killed.
+// From "quit" to SIGKILL.
 inline constexpr std::chrono::milliseconds kMpsQuitTimeout{5'000};
-// A daemon that was silent so often in a row is ended, if no client of it is left.
-inline constexpr int kMpsSilentProbes = 3;
-// Servers of one daemon, and clients of one server (48, from CUDA 13.1 on 60).
+// A daemon without clients is killed after this many failed probes in a row.
+inline constexpr int kMpsFailedProbes = 3;
+// Servers of one daemon, and clients of one server (48, and 60 from CUDA 13.1 on).
 inline constexpr std::size_t kMpsPidsMax = 256;
 // The address of a socket has 108 bytes, of which its name in the pipe directory takes some.
 inline constexpr std::size_t kMpsPipePathMax = 80;
-// What an MPS daemon may print to one command.
-inline constexpr std::size_t kMpsAnswerBytesMax = 64 * 1024;
+// The response of an MPS daemon to one command.
+inline constexpr std::size_t kMpsResponseBytesMax = 64 * 1024;
 
 }  // namespace mgpu::plugin

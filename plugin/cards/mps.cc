@@ -7,34 +7,17 @@
 #include <system_error>
 #include <utility>
 
-#include "common/base/mutex.h"
 #include "common/base/text.h"
 #include "plugin/cards/card_source.h"
 
 namespace mgpu::plugin {
 namespace {
 
-namespace fs = std::filesystem;
-
-using Wish = MpsDaemon::Wish;
-using std::chrono::milliseconds;
+using Target = MpsDaemon::Target;
 using std::chrono::steady_clock;
 
 // Where a container finds the pipe directory of its card.
 constexpr char kPipeInContainer[] = "/run/mgpu/mps";
-
-// Cards that had a daemon, of this process or one before it.
-std::set<CardUuid> cards_with_folders(const std::string& run_dir) {
-  std::set<CardUuid> cards;
-  std::error_code failed;
-  fs::directory_iterator at(run_dir + "/mps", failed);
-  while (!failed && at != fs::directory_iterator()) {
-    const std::string name = at->path().filename().string();
-    if (is_card_uuid(name)) cards.insert(CardUuid(name));
-    at.increment(failed);
-  }
-  return cards;
-}
 
 }  // namespace
 
@@ -49,86 +32,88 @@ Mps::~Mps() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Mps::follow(const std::vector<CardUuid>& cards) {
+void Mps::set_cards(const std::vector<CardUuid>& cards) {
   const MutexLock lock(mutex_);
-  wanted_.clear();
+  cards_.clear();
   for (const CardUuid& card : cards) {
-    if (is_card_uuid(card.str())) wanted_.insert(card);
+    if (is_card_uuid(card.str())) cards_.insert(card);
   }
-  unwanted_ = Wish::kDrain;
+  target_of_others_ = Target::kDrained;
   idle_ = false;
-  news_ = true;
+  step_due_ = true;
   changed_.notify_all();
-  if (!thread_.joinable()) thread_ = std::thread([this] { watch(); });
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+}
+
+Result<Edits> Mps::edits(const Record& record) const {
+  Edits edits = mps_edits(options_, record);
+  if (edits == Edits()) return edits;
+  if (auto up = ready(record.cards.front().uuid); !up) return up.error();
+  return edits;
 }
 
 Result<void> Mps::ready(const CardUuid& card) const {
-  const auto named = [&](const std::string& why) {
+  const auto not_running = [&](const std::string& why) {
     return error(fmt::format("MPS of card {} does not run: {}", in_quotes(card.str()), why));
   };
   MutexLock lock(mutex_);
-  const auto found = seen_.find(card);
-  if (found == seen_.end()) return named("it is not started yet");
-  if (!found->second.running) return named(found->second.problem);
+  const auto found = states_.find(card);
+  if (found == states_.end()) return not_running("it is not started yet");
+  if (!found->second.running) return not_running(found->second.problem);
   lock.unlock();
-  // It may have ended since it was looked at, and a program without its daemon runs unlimited.
-  const auto answered = probe_mps(options_, mps_folders(options_.run_dir, card));
-  return answered ? Result<void>() : named(answered.error().message);
+  // It may have ended since the last step, and a program without its daemon runs unlimited.
+  const auto responds = probe_mps(options_, mps_folders(options_.run_dir, card));
+  return responds ? Result<void>() : not_running(responds.error().message);
 }
 
 std::vector<MpsState> Mps::states() const {
   const MutexLock lock(mutex_);
   std::vector<MpsState> states;
-  for (const auto& [card, state] : seen_) states.push_back(state);
+  for (const auto& [card, state] : states_) states.push_back(state);
   return states;
 }
 
 void Mps::stop() {
-  follow({});
+  set_cards({});
   MutexLock lock(mutex_);
-  unwanted_ = Wish::kStop;
-  news_ = true;
+  target_of_others_ = Target::kStopped;
+  step_due_ = true;
   changed_.notify_all();
-  changed_.wait(lock, [&]() MGPU_REQUIRES(mutex_) { return idle_ || unwanted_ != Wish::kStop; });
+  changed_.wait(
+      lock, [&]() MGPU_REQUIRES(mutex_) { return idle_ || target_of_others_ != Target::kStopped; });
 }
 
-void Mps::step_all() {
-  MutexLock lock(mutex_);
-  const std::set<CardUuid> now_wanted = wanted_;
-  const Wish others = unwanted_;
-  lock.unlock();
-  for (const CardUuid& card : now_wanted) daemons_.try_emplace(card, options_, card);
-  std::map<CardUuid, MpsState> now_seen;
-  for (auto& [card, daemon] : daemons_) {
-    const bool is_wanted = now_wanted.contains(card);
-    daemon.step(steady_clock::now(), is_wanted ? Wish::kRun : others);
-    if (is_wanted || !daemon.gone()) now_seen.emplace(card, daemon.state());
-  }
-  std::erase_if(daemons_, [&](const auto& entry) { return !now_seen.contains(entry.first); });
-  lock.lock();
-  seen_ = std::move(now_seen);
-  idle_ = daemons_.empty() && wanted_.empty();
-  changed_.notify_all();
-}
-
-milliseconds Mps::time_to_next_step() const {
-  milliseconds next = options_.times.look;
-  for (const auto& [card, daemon] : daemons_) next = std::min(next, daemon.patience());
-  return next;
-}
-
-void Mps::watch() {
-  for (const CardUuid& card : cards_with_folders(options_.run_dir)) {
-    daemons_.try_emplace(card, options_, card);
+void Mps::run() {
+  // Daemons that an earlier process started.
+  std::error_code failed;
+  std::filesystem::directory_iterator at(options_.run_dir + "/mps", failed);
+  for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
+    const CardUuid card(at->path().filename().string());
+    if (is_card_uuid(card.str())) daemons_.try_emplace(card, options_, card);
   }
   MutexLock lock(mutex_);
   while (!ending_) {
-    news_ = false;
+    step_due_ = false;
+    const std::set<CardUuid> cards = cards_;
+    const Target target_of_others = target_of_others_;
     lock.unlock();
-    step_all();
+    for (const CardUuid& card : cards) daemons_.try_emplace(card, options_, card);
+    std::map<CardUuid, MpsState> states;
+    auto time_to_next_step = options_.times.probe;
+    for (auto& [card, daemon] : daemons_) {
+      const bool is_set = cards.contains(card);
+      daemon.step(steady_clock::now(), is_set ? Target::kRunning : target_of_others);
+      if (!is_set && daemon.stopped()) continue;
+      states.emplace(card, daemon.state());
+      time_to_next_step = std::min(time_to_next_step, daemon.time_to_next_step());
+    }
+    std::erase_if(daemons_, [&](const auto& entry) { return !states.contains(entry.first); });
     lock.lock();
-    changed_.wait_for(lock, time_to_next_step(),
-                      [&]() MGPU_REQUIRES(mutex_) { return news_ || ending_; });
+    states_ = std::move(states);
+    idle_ = daemons_.empty() && cards_.empty();
+    changed_.notify_all();
+    changed_.wait_for(lock, time_to_next_step,
+                      [&]() MGPU_REQUIRES(mutex_) { return step_due_ || ending_; });
   }
 }
 

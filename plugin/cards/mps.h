@@ -1,20 +1,19 @@
-// NVIDIA MPS: one control daemon per card (docs.nvidia.com/deploy/mps), which enforces a
-// container's share of SMs and its memory. It limits each process of a container on its own, and a
+// NVIDIA MPS with one control daemon per card (docs.nvidia.com/deploy/mps), which enforces a
+// container's share of SMs and memory. Each process of a container is limited separately, and a
 // fault of one client ends all clients of that card.
 //
-//   New --answers--> Running --dies--> Waiting --> Starting --answers--> Running
-//    |                 |   ^
-//    |                 |   +--"follow" again, before it has quit
-//    +--is not there--> Starting, or Stopped where nobody wants it
-//                      |
-//                      +--FAULT, silent without clients--> Quitting --> Waiting
-//                      +--not followed any more--> Draining --no clients--> Quitting --> Stopped
+//   New --responds--> Running --ends--> Waiting --> Starting --responds--> Running
+//    |                  |   ^
+//    |                  |   +--its card is set again before it has quit
+//    +--no daemon--> Starting, or Stopped if its card is not set
+//                       |
+//                       +--FAULT, or failed probes without clients--> Quitting --> Waiting
+//                       +--its card is not set--> Draining --no clients--> Quitting --> Stopped
 //
-// Daemons outlive the plugin: a new process finds them by their pipe directories and goes on with
-// them, so that an upgrade hurts no container.
+// Daemons outlive the plugin, so that an upgrade affects no container: a new process finds them by
+// their pipe directories.
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <set>
 #include <thread>
@@ -24,52 +23,49 @@
 #include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "plugin/allocation/edits.h"
-#include "plugin/cards/limits.h"
 #include "plugin/cards/mps_daemon.h"
 
 namespace mgpu::plugin {
 
-// Any thread; calls may block up to kMpsCommandTimeout.
+// Any thread. Calls may block for up to kMpsCommandTimeout.
 class Mps {
  public:
   explicit Mps(MpsOptions options);
   // Leaves the daemons running.
   ~Mps();
 
-  // Starts daemons for these cards, and goes on watching and restarting them (with growing waits);
-  // daemons of other cards are drained: they quit once they have no clients.
-  void follow(const std::vector<CardUuid>& cards);
-  // Asks the daemon of the card whether it answers. Errors: one sentence why not.
+  // Starts daemons for these cards, and restarts them (with growing waits) when they end. Daemons
+  // of other cards are drained: they quit once they have no clients.
+  void set_cards(const std::vector<CardUuid>& cards);
+  // mps_edits() of the record. Errors: the daemon of its card does not respond now; one sentence.
+  Result<Edits> edits(const Record& record) const;
+  // Probes the daemon of the card. Errors: one sentence why it does not run.
   Result<void> ready(const CardUuid& card) const;
   std::vector<MpsState> states() const;
-  // Ends all daemons: "quit", waits, then kills what is left.
+  // Ends all daemons: sends "quit", waits, and kills those that are left.
   void stop();
 
  private:
-  void watch();
-  void step_all();
-  std::chrono::milliseconds time_to_next_step() const;
+  void run();
 
   const MpsOptions options_;
-  // Of the thread alone, which moves all daemons on. What others may know of them is copied into
-  // `seen_`.
+  // Used by the thread alone. `states_` is a copy of what others may know of them.
   std::map<CardUuid, MpsDaemon> daemons_;
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
-  std::set<CardUuid> wanted_ MGPU_GUARDED_BY(mutex_);
-  std::map<CardUuid, MpsState> seen_ MGPU_GUARDED_BY(mutex_);
-  MpsDaemon::Wish unwanted_ MGPU_GUARDED_BY(mutex_) =
-      MpsDaemon::Wish::kDrain;  // what becomes of the others
-  bool news_ MGPU_GUARDED_BY(mutex_) = false;
-  bool idle_ MGPU_GUARDED_BY(mutex_) = false;  // nothing runs, and nothing is wanted
+  std::set<CardUuid> cards_ MGPU_GUARDED_BY(mutex_);
+  MpsDaemon::Target target_of_others_ MGPU_GUARDED_BY(mutex_) = MpsDaemon::Target::kDrained;
+  std::map<CardUuid, MpsState> states_ MGPU_GUARDED_BY(mutex_);
+  bool step_due_ MGPU_GUARDED_BY(mutex_) = false;
+  bool idle_ MGPU_GUARDED_BY(mutex_) = false;  // no daemon runs, and none is to run
   bool ending_ MGPU_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 
-// What a container with one card gets: the pipe directory of its card's daemon, its percentage
-// (none at 100) and its memory as device 0's pinned limit. One with several cards gets nothing: a
-// process speaks with one daemon.
+// The edits of a container with one card: the pipe directory of its card's daemon, its percentage
+// (unless it is 100), and its memory as the pinned limit of device 0. Empty for a container with
+// several cards: whole cards need no limit, and a process can use one daemon only.
 Edits mps_edits(const MpsOptions& options, const Record& record);
 
 }  // namespace mgpu::plugin

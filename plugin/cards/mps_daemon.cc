@@ -7,11 +7,9 @@
 #include <cerrno>
 #include <charconv>
 #include <sstream>
-#include <utility>
 
 #include "common/base/log.h"
 #include "common/base/text.h"
-#include "plugin/cards/limits.h"
 
 namespace mgpu::plugin {
 namespace {
@@ -21,48 +19,48 @@ using std::chrono::milliseconds;
 constexpr double kPercentMax = 100;
 constexpr milliseconds kStartTick{50};
 constexpr char kMultiUserServer[] = "-multiuser-server";
-// What NVIDIA's program prints where it finds no daemon.
+// Printed by NVIDIA's program if there is no daemon.
 constexpr char kNoDaemon[] = "Cannot find MPS control daemon process";
 
 template <class Number>
-std::optional<Number> number_of(const std::string& text) {
+std::optional<Number> parse_number(const std::string& text) {
   Number number{};
   const char* const end = text.data() + text.size();
   const auto [stop, code] = std::from_chars(text.data(), end, number);
   return code == std::errc() && stop == end ? std::optional(number) : std::nullopt;
 }
 
-// A client in another pid namespace may be told as 0, of which nothing can be known.
-bool may_live(std::int64_t pid) {
+// A client in another pid namespace may be listed as 0, and may then be running.
+bool may_be_running(std::int64_t pid) {
   return pid <= 0 || ::kill(static_cast<pid_t>(pid), 0) == 0 || errno != ESRCH;
 }
 
 }  // namespace
 
-std::vector<std::int64_t> parse_pids(const std::string& answer) {
+std::vector<std::int64_t> parse_pids(const std::string& text) {
   std::vector<std::int64_t> pids;
-  std::istringstream words(answer);
+  std::istringstream words(text);
   for (std::string word; words >> word && pids.size() < kMpsPidsMax;) {
-    if (const auto pid = number_of<std::int32_t>(word); pid && *pid >= 0) pids.push_back(*pid);
+    if (const auto pid = parse_number<std::int32_t>(word); pid && *pid >= 0) pids.push_back(*pid);
   }
   return pids;
 }
 
-bool is_percentage(const std::string& answer) {
-  std::istringstream words(answer);
+bool is_percentage(const std::string& text) {
+  std::istringstream words(text);
   std::string word;
-  std::string more;
+  std::string rest;
   words >> word;
-  const auto number = number_of<double>(word);
-  return number && *number >= 0 && *number <= kPercentMax && !(words >> more);
+  const auto number = parse_number<double>(word);
+  return number && *number >= 0 && *number <= kPercentMax && !(words >> rest);
 }
 
 Result<void> probe_mps(const MpsOptions& options, const MpsFolders& folders) {
-  const auto answer = mps_command(options.control, folders, "get_default_active_thread_percentage",
-                                  options.times.command);
-  if (!answer) return answer.error();
-  if (is_percentage(*answer)) return {};
-  return error("expected a percentage, found " + in_quotes(*answer));
+  const auto response = mps_command(options.control, folders,
+                                    "get_default_active_thread_percentage", options.times.command);
+  if (!response) return response.error();
+  if (is_percentage(*response)) return {};
+  return error("expected a percentage, found " + in_quotes(*response));
 }
 
 MpsDaemon::MpsDaemon(const MpsOptions& options, const CardUuid& card)
@@ -71,50 +69,52 @@ MpsDaemon::MpsDaemon(const MpsOptions& options, const CardUuid& card)
       state_{.uuid = card, .running = false, .problem = "MPS is not started yet", .restarts = 0},
       wait_(options.times.restart_min) {}
 
-void MpsDaemon::step(Time now, Wish wish) {
+void MpsDaemon::step(Time now, Target target) {
   switch (phase_) {
     case Phase::kNew:
-      return adopt(now, wish);
+      return adopt(now, target);
     case Phase::kStarting:
-      return see_it_start(now, wish);
+      return check_start(now, target);
     case Phase::kRunning:
     case Phase::kDraining:
-      return look(now, wish);
+      return check_running(now, target);
     case Phase::kWaiting:
-      if (wish != Wish::kRun) return enter(Phase::kStopped, now);
+      if (target != Target::kRunning) return enter(Phase::kStopped, now);
       if (now - since_ < wait_) return;
       ++state_.restarts;
       return start(now);
     case Phase::kQuitting:
-      return see_it_quit(now, wish);
+      return check_quit(now, target);
     case Phase::kStopped:
-      if (wish == Wish::kRun) start(now);
+      if (target == Target::kRunning) start(now);
       return;
   }
 }
 
-milliseconds MpsDaemon::patience() const {
+milliseconds MpsDaemon::time_to_next_step() const {
   const bool soon =
       phase_ == Phase::kNew || phase_ == Phase::kStarting || phase_ == Phase::kQuitting;
   return soon ? std::min(kStartTick, options_.times.tick) : options_.times.tick;
 }
 
-// --- beginning -----------------------------------------------------------------------------------
+// --- starting ------------------------------------------------------------------------------------
 
-void MpsDaemon::adopt(Time now, Wish wish) {
+void MpsDaemon::adopt(Time now, Target target) {
   process_ = known_mps_daemon(folders_);
   if (process_ || probe()) {
-    log_info("MPS goes on with a daemon that runs", {{"card", state_.uuid.str()}});
+    log_info("MPS daemon is already running", {{"card", state_.uuid.str()}});
     enter(Phase::kRunning, now);
-    next_look_ = now;
-    return look(now, wish);
+    next_probe_ = now;
+    return check_running(now, target);
   }
-  if (wish == Wish::kRun) return start(now);
+  if (target == Target::kRunning) return start(now);
   enter(Phase::kStopped, now);
 }
 
 void MpsDaemon::start(Time now) {
-  auto started = start_mps_daemon(options_.control, arguments(), folders_, state_.uuid);
+  std::vector<std::string> arguments = options_.arguments;
+  if (single_user_) std::erase(arguments, kMultiUserServer);
+  auto started = start_mps_daemon(options_.control, arguments, folders_, state_.uuid);
   if (!started) return fail(started.error().message, now);
   process_ = *started;
   clients_.clear();
@@ -122,81 +122,73 @@ void MpsDaemon::start(Time now) {
   enter(Phase::kStarting, now);
 }
 
-std::vector<std::string> MpsDaemon::arguments() const {
-  std::vector<std::string> arguments = options_.arguments;
-  if (single_user_) std::erase(arguments, kMultiUserServer);
-  return arguments;
-}
-
-// Control programs before R555 ignore all arguments if they do not know one of them. They then act
-// as a client and look for a running daemon. Tried: 535.309 and 550.163; 555.58 knows the option.
-void MpsDaemon::see_it_end_at_once(Time now) {
-  const std::string words = last_log_line(folders_);
-  const bool looked_for_a_daemon = words.find(kNoDaemon) != std::string::npos;
-  if (single_user_ || !looked_for_a_daemon) {
-    return fail("its control daemon ended at once" + words, now);
+void MpsDaemon::check_start(Time now, Target target) {
+  if (target == Target::kStopped) return quit(now);
+  if (!is_running()) {
+    // Control programs before R555 ignore all arguments if they do not know one of them. They then
+    // act as a client and look for a running daemon. Seen with 535.309 and 550.163; 555.58 knows
+    // the option.
+    const std::string last_line = last_log_line(folders_);
+    if (single_user_ || last_line.find(kNoDaemon) == std::string::npos) {
+      return fail("its control daemon ended at once" + last_line, now);
+    }
+    log_warn("MPS of this driver serves one user at a time; programs of other users wait",
+             {{"card", state_.uuid.str()}});
+    single_user_ = true;
+    return start(now);
   }
-  log_warn("MPS of this driver serves one user at a time; programs of other users wait",
-           {{"card", state_.uuid.str()}});
-  single_user_ = true;
-  start(now);
-}
-
-void MpsDaemon::see_it_start(Time now, Wish wish) {
-  if (wish == Wish::kStop) return quit(now);
-  if (!lives()) return see_it_end_at_once(now);
-  const auto answered = probe();
-  if (answered) {
-    next_look_ = now;
+  const auto responds = probe();
+  if (responds) {
+    next_probe_ = now;
     enter(Phase::kRunning, now);
-    return look(now, wish);
+    return check_running(now, target);
   }
   if (now - since_ < options_.times.start) return;
   kill_mps_daemon(*process_);
-  fail("its control daemon does not answer after its start: " + answered.error().message, now);
+  fail("its control daemon does not respond after its start: " + responds.error().message, now);
 }
 
 // --- running -------------------------------------------------------------------------------------
 
-void MpsDaemon::look(Time now, Wish wish) {
-  if (!lives()) return fail("its control daemon ended" + last_log_line(folders_), now);
-  if (wish == Wish::kStop) return quit(now);
-  // A card that is wanted again is so before its daemon has been asked to quit.
-  const Phase phase = wish == Wish::kRun ? Phase::kRunning : Phase::kDraining;
+void MpsDaemon::check_running(Time now, Target target) {
+  if (!is_running()) return fail("its control daemon ended" + last_log_line(folders_), now);
+  if (target == Target::kStopped) return quit(now);
+  // A draining daemon that is to run again does so if "quit" has not been sent yet.
+  const Phase phase = target == Target::kRunning ? Phase::kRunning : Phase::kDraining;
   if (phase != phase_) {
-    next_look_ = now;
+    next_probe_ = now;
     enter(phase, now);
   }
-  if (now < next_look_) return;
-  next_look_ = now + options_.times.look;
-  const auto answered = probe();
-  const auto seen = answered ? load() : Result<Load>(answered.error());
-  if (seen) return note_answer(*seen, now, wish);
-  note_silence(seen.error().message, now);
+  if (now < next_probe_) return;
+  next_probe_ = now + options_.times.probe;
+  const auto responds = probe();
+  const auto seen = responds ? load() : Result<Load>(responds.error());
+  if (seen) return note_load(*seen, now, target);
+  note_failed_probe(seen.error().message, now);
 }
 
-void MpsDaemon::note_answer(const Load& load, Time now, Wish wish) {
-  silent_looks_ = 0;
+void MpsDaemon::note_load(const Load& load, Time now, Target target) {
+  failed_probes_ = 0;
   clients_ = load.clients;
   if (load.fault) {
     state_.running = false;
     state_.problem = "a program's fault has stopped its server, and all programs with it";
     return quit(now);
   }
-  if (wish != Wish::kRun && clients_.empty()) return quit(now);
+  if (target != Target::kRunning && clients_.empty()) return quit(now);
   state_.running = true;
   state_.problem.clear();
-  // What has run for long is not about to fail again and again.
+  // After a long run the next restart does not wait.
   if (now - since_ >= options_.times.restart_max) wait_ = milliseconds(0);
 }
 
-void MpsDaemon::note_silence(const std::string& why, Time now) {
+void MpsDaemon::note_failed_probe(const std::string& why, Time now) {
   state_.running = false;
-  state_.problem = "its control daemon does not answer: " + why;
-  // One that was never ours is known by its answers alone.
+  state_.problem = "its control daemon does not respond: " + why;
+  // A daemon whose process is not known is known by its responses only.
   if (!process_) return fail(state_.problem, now);
-  if (++silent_looks_ < kMpsSilentProbes) return;
-  if (may_have_clients()) {
+  if (++failed_probes_ < kMpsFailedProbes) return;
+  if (std::ranges::any_of(clients_, may_be_running)) {
     state_.problem += "; programs that use it go on, and it is restarted once they have ended";
     return;
   }
@@ -213,11 +205,11 @@ void MpsDaemon::quit(Time now) {
   enter(Phase::kQuitting, now);
 }
 
-void MpsDaemon::see_it_quit(Time now, Wish wish) {
+void MpsDaemon::check_quit(Time now, Target target) {
   const bool overdue = now - since_ >= options_.times.quit;
-  if (lives() && !overdue) return;
+  if (is_running() && !overdue) return;
   if (process_) kill_mps_daemon(*process_);
-  if (wish == Wish::kRun) return fail(state_.problem, now);
+  if (target == Target::kRunning) return fail(state_.problem, now);
   process_.reset();
   enter(Phase::kStopped, now);
 }
@@ -228,7 +220,7 @@ void MpsDaemon::fail(const std::string& problem, Time now) {
   state_.problem = problem;
   wait_ = std::clamp(wait_ * 2, options_.times.restart_min, options_.times.restart_max);
   process_.reset();
-  silent_looks_ = 0;
+  failed_probes_ = 0;
   enter(Phase::kWaiting, now);
 }
 
@@ -237,7 +229,7 @@ void MpsDaemon::enter(Phase phase, Time now) {
   since_ = now;
 }
 
-// --- asking --------------------------------------------------------------------------------------
+// --- commands ------------------------------------------------------------------------------------
 
 Result<std::string> MpsDaemon::command(const std::string& text) const {
   return mps_command(options_.control, folders_, text, options_.times.command);
@@ -261,11 +253,7 @@ Result<MpsDaemon::Load> MpsDaemon::load() const {
   return load;
 }
 
-bool MpsDaemon::may_have_clients() const {
-  return std::any_of(clients_.begin(), clients_.end(), may_live);
-}
-
-bool MpsDaemon::lives() const {
+bool MpsDaemon::is_running() const {
   return process_ ? is_alive(*process_) : probe().has_value();
 }
 

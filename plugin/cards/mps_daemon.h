@@ -1,5 +1,5 @@
-// The MPS control daemon of one card, moved on step by step; mps.h draws its states. Not safe for
-// several threads; a step may block for some kMpsCommandTimeout.
+// The MPS control daemon of one card as a state machine, which mps.h draws. Not safe for several
+// threads. A step may block for a few kMpsCommandTimeout.
 #pragma once
 
 #include <chrono>
@@ -15,11 +15,11 @@
 
 namespace mgpu::plugin {
 
-// How long things take; tests have no patience.
+// Intervals and timeouts, which tests shorten.
 struct MpsTimes {
   std::chrono::milliseconds command = kMpsCommandTimeout;
   std::chrono::milliseconds tick = kMpsTick;
-  std::chrono::milliseconds look = kMpsProbePeriod;
+  std::chrono::milliseconds probe = kMpsProbePeriod;
   std::chrono::milliseconds start = kMpsStartTimeout;
   std::chrono::milliseconds quit = kMpsQuitTimeout;
   std::chrono::milliseconds restart_min = kMpsRestartMin;
@@ -27,11 +27,11 @@ struct MpsTimes {
 };
 
 struct MpsOptions {
-  std::string control = "nvidia-cuda-mps-control";  // a path, or looked up in $PATH
-  std::string run_dir;  // <run_dir>/mps/<uuid>/{pipe,log,daemon} belong to this
+  std::string control = "nvidia-cuda-mps-control";  // a path, or a name to be found in $PATH
+  std::string run_dir;  // <run_dir>/mps/<uuid>/{pipe,log,daemon} are used
   // One server for the programs of all users (Volta and newer, drivers from R555 on). Without it a
-  // card has one user at a time, and programs of others wait. An older driver is started without
-  // the option, and the log says so.
+  // card serves one user at a time, and programs of others wait. An older driver is started without
+  // the option, which is logged.
   std::vector<std::string> arguments = {"-f", "-multiuser-server"};
   MpsTimes times;
 };
@@ -39,14 +39,15 @@ struct MpsOptions {
 struct MpsState {
   CardUuid uuid;
   bool running = false;
-  std::string problem;  // one sentence while it is not
+  std::string problem;  // one sentence unless it is running
   std::int64_t restarts = 0;
 };
 
-// What `get_server_list` and `get_client_list` print: a number a line. What is none is passed over.
-std::vector<std::int64_t> parse_pids(const std::string& answer);
-// What `get_default_active_thread_percentage` prints: "100.0".
-bool is_percentage(const std::string& answer);
+// Parses the output of `get_server_list` and `get_client_list`: a number per line. Other words are
+// skipped.
+std::vector<std::int64_t> parse_pids(const std::string& text);
+// Whether `text` is the output of `get_default_active_thread_percentage`: "100.0".
+bool is_percentage(const std::string& text);
 
 class MpsDaemon {
  public:
@@ -54,13 +55,13 @@ class MpsDaemon {
 
   MpsDaemon(const MpsOptions& options, const CardUuid& card);
 
-  enum class Wish { kRun, kDrain, kStop };
-  void step(Time now, Wish wish);
+  enum class Target { kRunning, kDrained, kStopped };
+  void step(Time now, Target target);
 
-  // Nothing of it is left.
-  bool gone() const { return phase_ == Phase::kStopped; }
-  // When the next step is due, at most.
-  std::chrono::milliseconds patience() const;
+  // Whether the daemon has ended and is not restarted.
+  bool stopped() const { return phase_ == Phase::kStopped; }
+  // The longest time until the next step.
+  std::chrono::milliseconds time_to_next_step() const;
   const MpsState& state() const { return state_; }
 
  private:
@@ -70,42 +71,38 @@ class MpsDaemon {
     bool fault = false;
   };
 
-  void adopt(Time now, Wish wish);
+  void adopt(Time now, Target target);
   void start(Time now);
-  void see_it_start(Time now, Wish wish);
-  void see_it_end_at_once(Time now);
-  std::vector<std::string> arguments() const;
-  void look(Time now, Wish wish);
-  void note_answer(const Load& load, Time now, Wish wish);
-  void note_silence(const std::string& why, Time now);
+  void check_start(Time now, Target target);
+  void check_running(Time now, Target target);
+  void note_load(const Load& load, Time now, Target target);
+  void note_failed_probe(const std::string& why, Time now);
   void quit(Time now);
-  void see_it_quit(Time now, Wish wish);
-  // Not running; started again after a wait.
+  void check_quit(Time now, Target target);
+  // The daemon does not run; it is restarted after a wait.
   void fail(const std::string& problem, Time now);
   void enter(Phase phase, Time now);
 
   Result<std::string> command(const std::string& text) const;
   Result<void> probe() const;
   Result<Load> load() const;
-  // A program that was known to use the daemon may still do so.
-  bool may_have_clients() const;
-  bool lives() const;
+  bool is_running() const;
 
   const MpsOptions& options_;
   const MpsFolders folders_;
   MpsState state_;
   Phase phase_ = Phase::kNew;
-  Time since_;      // of this phase
-  Time next_look_;  // of the daemon that runs
-  // None: a daemon that answers and was not started by us, or none at all.
+  Time since_;       // start of the phase
+  Time next_probe_;  // of a running daemon
+  // None: the daemon was not started by us and is known by its responses only, or does not run.
   std::optional<DaemonProcess> process_;
-  std::vector<std::int64_t> clients_;  // at the last answer
-  int silent_looks_ = 0;
-  bool single_user_ = false;           // this driver has no server for several users
-  std::chrono::milliseconds wait_{0};  // before the next start; 0: none was needed yet
+  std::vector<std::int64_t> clients_;  // as of the last successful probe
+  int failed_probes_ = 0;
+  bool single_user_ = false;           // the driver has no server for several users
+  std::chrono::milliseconds wait_{0};  // before the next start; 0: the daemon has run for long
 };
 
-// Whether the daemon of these folders answers. Errors: why not.
+// Whether the daemon of these folders responds. Errors: why not.
 Result<void> probe_mps(const MpsOptions& options, const MpsFolders& folders);
 
 }  // namespace mgpu::plugin

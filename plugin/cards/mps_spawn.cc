@@ -26,12 +26,13 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using Deadline = steady_clock::time_point;
 
-constexpr milliseconds kReapEvery{2};
-// A process that was killed is gone at once, unless it hangs in the kernel.
-constexpr milliseconds kReapPatience{500};
+constexpr milliseconds kReapPoll{2};
+// A process that was killed ends at once, unless it hangs in the kernel.
+constexpr milliseconds kReapTimeout{500};
 constexpr int kFirstOtherDescriptor = 3;
 
-int until(Deadline deadline) {
+// As poll() takes it.
+int milliseconds_until(Deadline deadline) {
   const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
   return static_cast<int>(std::max<milliseconds::rep>(left.count(), 0));
 }
@@ -43,21 +44,18 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return all;
 }
 
-bool has_name(const std::string& variable, std::string_view name) {
-  return variable.size() > name.size() && variable.starts_with(name) &&
-         variable[name.size()] == '=';
+std::string_view name_of(std::string_view variable) {
+  return variable.substr(0, variable.find('='));
 }
 
 // The environment of this process without variables of CUDA, and with `added` in place of variables
-// of the same name. A variable must not occur twice: programs differ in which value they use.
+// of the same name. No variable occurs twice, since programs differ in which value they use.
 std::vector<std::string> variables_with(const std::vector<std::string>& added) {
   std::vector<std::string> all = added;
   for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
-    const std::string_view variable = *at;
-    const std::string_view name = variable.substr(0, variable.find('='));
-    const bool replaced = std::any_of(added.begin(), added.end(),
-                                      [&](const std::string& one) { return has_name(one, name); });
-    if (!replaced && !name.starts_with("CUDA_")) all.emplace_back(variable);
+    const std::string_view name = name_of(*at);
+    const bool replaced = std::ranges::find(added, name, name_of) != added.end();
+    if (!replaced && !name.starts_with("CUDA_")) all.emplace_back(*at);
   }
   return all;
 }
@@ -97,42 +95,39 @@ class SpawnSettings {
 
 // --- the ends of children ------------------------------------------------------------------------
 
-// The status of a child that has ended; none while it lives, or where it is none of ours.
-std::optional<int> ended(pid_t child) {
-  int status = 0;
-  return ::waitpid(child, &status, WNOHANG) == child ? std::optional(status) : std::nullopt;
-}
-
-std::optional<int> ended_until(pid_t child, Deadline deadline) {
+std::optional<int> reap_until(pid_t child, Deadline deadline) {
   while (true) {
-    if (const auto status = ended(child)) return status;
-    if (until(deadline) == 0) return std::nullopt;
-    ::poll(nullptr, 0, static_cast<int>(kReapEvery.count()));
+    if (const auto status = reap(child)) return status;
+    if (milliseconds_until(deadline) == 0) return std::nullopt;
+    ::poll(nullptr, 0, static_cast<int>(kReapPoll.count()));
   }
 }
 
-bool is_child(pid_t pid) {
-  siginfo_t state{};
-  return ::waitid(P_PID, static_cast<id_t>(pid), &state, WEXITED | WNOHANG | WNOWAIT) == 0;
-}
-
-// Children that did not end when they were killed; they are looked at again at every start.
-void reap_stubborn(std::optional<pid_t> another) {
+// Reaps children that did not end soon after they were killed. `another` is added to them.
+void reap_killed(std::optional<pid_t> another) {
   static Mutex mutex;
-  static std::vector<pid_t> stubborn;
+  static std::vector<pid_t> killed;
   const MutexLock lock(mutex);
-  if (another) stubborn.push_back(*another);
-  std::erase_if(stubborn, [](pid_t child) { return ended(child).has_value(); });
+  if (another) killed.push_back(*another);
+  std::erase_if(killed, [](pid_t child) { return reap(child).has_value(); });
 }
 
-// --- a conversation ------------------------------------------------------------------------------
+std::string exit_text(int status, const std::string& output) {
+  const std::string how = WIFEXITED(status) ? fmt::format("exit code {}", WEXITSTATUS(status))
+                                            : fmt::format("signal {}", WTERMSIG(status));
+  return output.empty() ? how : fmt::format("{}, {}", how, in_quotes(output));
+}
 
-Result<void> say(int socket, std::string_view text, Deadline deadline) {
+// --- input and output ----------------------------------------------------------------------------
+
+Result<void> send_all(int socket, std::string_view text, Deadline deadline) {
   while (!text.empty()) {
     pollfd ready{socket, POLLOUT, 0};
-    if (::poll(&ready, 1, until(deadline)) == 0) return error("it does not listen");
+    if (::poll(&ready, 1, milliseconds_until(deadline)) == 0) {
+      return error("it does not read its input");
+    }
     const ssize_t sent = ::send(socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    // One that ends without listening says why.
+    // The output of a program that ends without reading says why.
     if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) break;
     if (sent < 0 && errno != EAGAIN && errno != EINTR) return error(std::strerror(errno));
     if (sent > 0) text.remove_prefix(static_cast<std::size_t>(sent));
@@ -141,36 +136,24 @@ Result<void> say(int socket, std::string_view text, Deadline deadline) {
   return {};
 }
 
-Result<std::string> listen_to(int socket, std::size_t bytes_max, Deadline deadline) {
-  std::string heard;
+Result<std::string> receive_all(int socket, std::size_t bytes_max, Deadline deadline) {
+  std::string output;
   char part[4096];
-  while (heard.size() <= bytes_max) {
+  while (output.size() <= bytes_max) {
     pollfd ready{socket, POLLIN, 0};
-    if (::poll(&ready, 1, until(deadline)) == 0) return error("no answer in time");
+    if (::poll(&ready, 1, milliseconds_until(deadline)) == 0) return error("no response in time");
     const ssize_t count = ::recv(socket, part, sizeof part, MSG_DONTWAIT);
-    if (count == 0 || (count < 0 && errno == ECONNRESET)) return heard;
+    if (count == 0 || (count < 0 && errno == ECONNRESET)) return output;
     if (count < 0 && errno != EAGAIN && errno != EINTR) return error(std::strerror(errno));
-    if (count > 0) heard.append(part, static_cast<std::size_t>(count));
+    if (count > 0) output.append(part, static_cast<std::size_t>(count));
   }
-  return error(fmt::format("its answer has over {} bytes", bytes_max));
-}
-
-Result<std::string> say_and_listen(int socket, const std::string& text, std::size_t bytes_max,
-                                   Deadline deadline) {
-  if (auto said = say(socket, text, deadline); !said) return said.error();
-  return listen_to(socket, bytes_max, deadline);
-}
-
-std::string end_of(int status, const std::string& printed) {
-  const std::string how = WIFEXITED(status) ? fmt::format("exit code {}", WEXITSTATUS(status))
-                                            : fmt::format("signal {}", WTERMSIG(status));
-  return printed.empty() ? how : fmt::format("{}, {}", how, in_quotes(printed));
+  return error(fmt::format("its output has over {} bytes", bytes_max));
 }
 
 }  // namespace
 
 Result<pid_t> spawn(const Program& program) {
-  reap_stubborn(std::nullopt);
+  reap_killed(std::nullopt);
   std::vector<std::string> words = program.arguments;
   words.insert(words.begin(), program.path);
   std::vector<std::string> variables = variables_with(program.variables);
@@ -183,15 +166,18 @@ Result<pid_t> spawn(const Program& program) {
   return error(fmt::format("cannot start {}: {}", program.path, std::strerror(failed)));
 }
 
-bool reap(pid_t child) {
-  return ended(child).has_value();
+std::optional<int> reap(pid_t child) {
+  int status = 0;
+  return ::waitpid(child, &status, WNOHANG) == child ? std::optional(status) : std::nullopt;
 }
 
 void kill_session(pid_t leader) {
-  const bool child = is_child(leader);
+  siginfo_t state{};
+  const bool is_child =
+      ::waitid(P_PID, static_cast<id_t>(leader), &state, WEXITED | WNOHANG | WNOWAIT) == 0;
   ::kill(-leader, SIGKILL);
   ::kill(leader, SIGKILL);
-  if (child && !ended_until(leader, steady_clock::now() + kReapPatience)) reap_stubborn(leader);
+  if (is_child && !reap_until(leader, steady_clock::now() + kReapTimeout)) reap_killed(leader);
 }
 
 Result<std::string> run_with_input(Program program, const std::string& text, std::size_t bytes_max,
@@ -207,14 +193,16 @@ Result<std::string> run_with_input(Program program, const std::string& text, std
   const auto child = spawn(program);
   if (!child) return child.error();
   theirs.close();
-  auto answer = say_and_listen(ours.number(), text, bytes_max, deadline);
-  const auto status = answer ? ended_until(*child, deadline) : std::nullopt;
+  const auto sent = send_all(ours.number(), text, deadline);
+  auto output =
+      sent ? receive_all(ours.number(), bytes_max, deadline) : Result<std::string>(sent.error());
+  const auto status = output ? reap_until(*child, deadline) : std::nullopt;
   if (!status) {
     kill_session(*child);
-    return answer ? error("it does not end") : answer.error();
+    return output ? error("it does not end in time") : output.error();
   }
-  if (*status == 0) return answer;
-  return error(end_of(*status, *answer));
+  if (*status == 0) return output;
+  return error(exit_text(*status, *output));
 }
 
 }  // namespace mgpu::plugin

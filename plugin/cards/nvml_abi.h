@@ -1,6 +1,6 @@
-// What we use of NVML's C interface (docs.nvidia.com/deploy/nvml-api), declared here so that
-// nothing of NVIDIA is needed to build. Sizes and offsets are those of nvml.h, API 13, and the same
-// on amd64 and arm64.
+// The part of NVML's C interface that is used (docs.nvidia.com/deploy/nvml-api). It is declared
+// here so that no NVIDIA header is needed to build; nvml_library.h has the functions. Sizes and
+// offsets are those of nvml.h, API 13, which are equal on amd64 and arm64.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,6 @@ enum Code : int {
   kFunctionNotFound = 13,
   kGpuIsLost = 15,
   kResetRequired = 16,
-  kOperatingSystem = 17,
   kVersionMismatch = 18,
   kArgumentVersionMismatch = 25,
   kUnknown = 999,
@@ -40,18 +39,16 @@ inline constexpr std::uint64_t kEventGpuUnavailable = 0x4000;
 inline constexpr std::uint64_t kEventRecoveryAction = 0x8000;
 
 inline constexpr unsigned kEnabled = 1;
-// usedGpuMemory that the driver does not tell.
-inline constexpr std::uint64_t kNotAvailable = ~std::uint64_t{0};
 // NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, and the type of its value.
 inline constexpr unsigned kFieldRecoveryAction = 230;
 inline constexpr unsigned kValueUnsigned = 1;
-// Of UUIDs, names and versions.
+// Enough for a UUID, a name or a version.
 inline constexpr std::size_t kTextBytes = 96;
 
 struct Memory {
   std::uint64_t total;
   std::uint64_t free;
-  std::uint64_t used;  // with what the driver keeps for itself
+  std::uint64_t used;  // including what the driver reserves
 };
 static_assert(sizeof(Memory) == 24 && offsetof(Memory, used) == 16);
 
@@ -60,7 +57,7 @@ struct MemoryV2 {
   std::uint64_t total;
   std::uint64_t reserved;
   std::uint64_t free;
-  std::uint64_t used;  // without it
+  std::uint64_t used;  // without `reserved`
 };
 static_assert(sizeof(MemoryV2) == 40 && offsetof(MemoryV2, total) == 8);
 static_assert(offsetof(MemoryV2, used) == 32);
@@ -72,14 +69,14 @@ struct Utilization {
 };
 static_assert(sizeof(Utilization) == 8);
 
-// Of the process lists without a version.
+// An entry of the process lists without a version suffix.
 struct ProcessInfoV1 {
   std::uint32_t pid;
   std::uint64_t used;
 };
 static_assert(sizeof(ProcessInfoV1) == 16 && offsetof(ProcessInfoV1, used) == 8);
 
-// Of those with _v2 and _v3.
+// An entry of the process lists with the suffix _v2 or _v3.
 struct ProcessInfo {
   std::uint32_t pid;
   std::uint64_t used;
@@ -100,7 +97,7 @@ struct UtilizationSample {
 static_assert(sizeof(UtilizationSample) == 32 && offsetof(UtilizationSample, time_us) == 8);
 static_assert(offsetof(UtilizationSample, sm) == 16);
 
-// Of nvmlEventSetWait_v2.
+// The event of nvmlEventSetWait_v2.
 struct Event {
   Device device;
   std::uint64_t type;
@@ -127,32 +124,5 @@ struct FieldValue {
 };
 static_assert(sizeof(FieldValue) == 40 && offsetof(FieldValue, type) == 24);
 static_assert(offsetof(FieldValue, value) == 32);
-
-// --- functions -----------------------------------------------------------------------------------
-
-using Init = int();
-using Shutdown = int();
-using ErrorString = const char*(int code);
-using SystemText = int(char* text, unsigned bytes);
-using DeviceGetCount = int(unsigned* count);
-using DeviceGetHandleByIndex = int(unsigned index, Device* device);
-using DeviceText = int(Device device, char* text, unsigned bytes);
-using DeviceNumber = int(Device device, unsigned* number);
-using DeviceGetMemoryInfo = int(Device device, Memory* memory);
-using DeviceGetMemoryInfoV2 = int(Device device, MemoryV2* memory);
-using DeviceGetMigMode = int(Device device, unsigned* current, unsigned* pending);
-using DeviceGetUtilizationRates = int(Device device, Utilization* rates);
-// `processes` are of a size that the symbol's version tells.
-using DeviceGetProcesses = int(Device device, unsigned* count, void* processes);
-using DeviceGetProcessUtilization = int(Device device, UtilizationSample* samples, unsigned* count,
-                                        unsigned long long since_us);
-using DeviceGetFieldValues = int(Device device, int count, FieldValue* values);
-using DeviceGetRemappedRows = int(Device device, unsigned* correctable, unsigned* uncorrectable,
-                                  unsigned* pending, unsigned* failed);
-using DeviceGetEventTypes = int(Device device, unsigned long long* types);
-using DeviceRegisterEvents = int(Device device, unsigned long long types, EventSet set);
-using EventSetCreate = int(EventSet* set);
-using EventSetWait = int(EventSet set, Event* event, unsigned timeout_ms);
-using EventSetFree = int(EventSet set);
 
 }  // namespace mgpu::plugin::nvml

@@ -2,22 +2,34 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <vector>
 
 #include "common/base/text.h"
 #include "common/contract/limits.h"
+#include "plugin/monitor/limits.h"
 
 namespace mgpu::plugin::nvml {
 namespace {
 
-constexpr int kBytesPerMiB = 20;  // as a shift
+constexpr std::uint64_t kBytesPerMiB = std::uint64_t{1} << 20;
+constexpr unsigned kListRoom = 64;  // entries, at the first call
+constexpr int kListCallsMax = 4;
+constexpr unsigned kPercentMax = 100;
+// Drivers keep samples of processes that have ended. A sample that is older than this, compared
+// with the newest one, is ignored. The driver takes samples every 1/6 to 1 s.
+constexpr std::uint64_t kSampleLifeUs = 2'000'000;
 
+using ByPid = std::map<std::int64_t, ProcessUse>;
+
+// None for values beyond all cards, such as NVML's "not available" (all bits set).
 std::optional<MiB> mib(std::uint64_t bytes) {
-  const std::uint64_t whole = bytes >> kBytesPerMiB;
+  const std::uint64_t whole = bytes / kBytesPerMiB;
   if (whole > static_cast<std::uint64_t>(kCardMemoryMiBMax)) return std::nullopt;
   return MiB(static_cast<std::int64_t>(whole));
 }
 
-std::string text_of(DeviceText* function, Device device) {
+std::string text_of(int (*function)(Device, char*, unsigned), Device device) {
   char text[kTextBytes] = {};
   if (function == nullptr || function(device, text, sizeof text) != kOk) return "";
   std::string read(text, ::strnlen(text, sizeof text));
@@ -25,29 +37,73 @@ std::string text_of(DeviceText* function, Device device) {
   return std::string(cut_text(read, kCardTextMax));
 }
 
-bool has_mig(const Functions& f, Device device) {
-  unsigned current = 0;
-  unsigned pending = 0;
-  if (f.mig_mode == nullptr || f.mig_mode(device, &current, &pending) != kOk) return false;
-  return current == kEnabled || pending == kEnabled;
+// Calls `list` with room for a number of entries until the room is sufficient. `list` returns a
+// code and sets the number to that of the entries that exist.
+template <class List>
+bool list_with_room(unsigned& count, const List& list) {
+  count = kListRoom;
+  for (int i = 0; i < kListCallsMax; ++i) {
+    const unsigned room = count;
+    const int code = list(count);
+    if (code == kOk) count = std::min(count, room);
+    if (code != kInsufficientSize) return code == kOk;
+    // There may be more at the next call, since processes start meanwhile.
+    count = std::min<unsigned>(std::max(count, room) * 2, kProcessesPerCardMax);
+  }
+  return false;
 }
 
-std::optional<unsigned> recovery_action(const Functions& f, Device device) {
-  FieldValue value{};
-  value.field = kFieldRecoveryAction;
-  if (f.field_values == nullptr || f.field_values(device, 1, &value) != kOk) return std::nullopt;
-  if (value.code != kOk || value.type != kValueUnsigned) return std::nullopt;
-  return value.value.whole;
+// A process may be in several lists, with the same memory.
+void add_processes(const ProcessList& list, Device device, ByPid& processes) {
+  if (!list) return;
+  std::vector<unsigned char> entries;
+  unsigned count = 0;
+  const bool listed = list_with_room(count, [&](unsigned& number) {
+    entries.assign(number * list.entry_bytes, 0);
+    return list.get(device, &number, entries.data());
+  });
+  for (unsigned i = 0; listed && i < count; ++i) {
+    ProcessInfoV1 entry{};  // the beginning of an entry of every version
+    std::memcpy(&entry, entries.data() + i * list.entry_bytes, sizeof entry);
+    ProcessUse& process = processes[entry.pid];
+    process.pid = entry.pid;
+    process.memory = std::max(process.memory, mib(entry.used));
+  }
 }
 
-bool row_remap_failed(const Functions& f, Device device) {
-  unsigned correctable = 0;
-  unsigned uncorrectable = 0;
-  unsigned pending = 0;
-  unsigned failed = 0;
-  return f.remapped_rows != nullptr &&
-         f.remapped_rows(device, &correctable, &uncorrectable, &pending, &failed) == kOk &&
-         failed != 0;
+// Takes the newest sample of each process.
+void add_samples(const Functions& f, Device device, std::uint64_t& seen_us, ByPid& processes) {
+  if (f.process_utilization == nullptr) return;
+  std::vector<UtilizationSample> samples;
+  unsigned count = 0;
+  const bool listed = list_with_room(count, [&](unsigned& number) {
+    samples.assign(number, {});
+    return f.process_utilization(device, samples.data(), &number, seen_us);
+  });
+  samples.resize(listed ? count : 0);
+  std::uint64_t newest = seen_us;
+  for (const UtilizationSample& sample : samples) newest = std::max(newest, sample.time_us);
+  std::map<std::int64_t, std::uint64_t> times;
+  for (const UtilizationSample& sample : samples) {
+    // A percentage over 100 means that the driver has none.
+    const bool usable = sample.pid != 0 && sample.sm <= kPercentMax && sample.time_us > seen_us &&
+                        newest - sample.time_us <= kSampleLifeUs;
+    if (!usable || times[sample.pid] > sample.time_us) continue;
+    times[sample.pid] = sample.time_us;
+    ProcessUse& process = processes[sample.pid];
+    process.pid = sample.pid;
+    process.sm_percent = sample.sm;
+  }
+  seen_us = newest;
+}
+
+std::optional<MiB> memory_used(const Functions& f, Device device) {
+  MemoryV2 newer{};
+  newer.version = kMemoryV2Version;
+  if (f.memory_v2 != nullptr && f.memory_v2(device, &newer) == kOk) return mib(newer.used);
+  Memory memory{};
+  if (f.memory(device, &memory) != kOk) return std::nullopt;
+  return mib(memory.used);
 }
 
 }  // namespace
@@ -60,19 +116,59 @@ CardUuid uuid_of(const Library& library, Device device) {
 CardReading read_card(const Library& library, Device device) {
   const Functions& f = library.functions();
   CardReading reading;
+  Probe& probe = reading.probe;
   Memory memory{};
-  reading.probe.code = f.memory(device, &memory);
-  if (reading.probe.code == kOk) reading.memory = mib(memory.total);
-  if (reading.probe.code != kOk) reading.probe.answer = library.describe(reading.probe.code);
-  // Of a card that is gone every further question is one more that may hang.
-  if (reading.probe.code == kGpuIsLost) return reading;
+  probe.code = f.memory(device, &memory);
+  if (probe.code == kOk) reading.memory = mib(memory.total);
+  if (probe.code != kOk) probe.code_text = library.describe(probe.code);
+  // Any further call to a lost card might hang.
+  if (probe.code == kGpuIsLost) return reading;
   reading.model = text_of(f.name, device);
   unsigned minor = 0;
   if (f.minor_number(device, &minor) == kOk) reading.minor = minor;
-  reading.mig = has_mig(f, device);
-  reading.probe.recovery_action = recovery_action(f, device);
-  reading.probe.row_remap_failed = row_remap_failed(f, device);
+
+  unsigned current = 0;
+  unsigned pending = 0;
+  reading.mig = f.mig_mode != nullptr && f.mig_mode(device, &current, &pending) == kOk &&
+                (current == kEnabled || pending == kEnabled);
+
+  FieldValue action{};
+  action.field = kFieldRecoveryAction;
+  if (f.field_values != nullptr && f.field_values(device, 1, &action) == kOk &&
+      action.code == kOk && action.type == kValueUnsigned) {
+    probe.recovery_action = action.value.whole;
+  }
+
+  unsigned correctable = 0;
+  unsigned uncorrectable = 0;
+  unsigned failed = 0;
+  probe.row_remap_failed =
+      f.remapped_rows != nullptr &&
+      f.remapped_rows(device, &correctable, &uncorrectable, &pending, &failed) == kOk &&
+      failed != 0;
   return reading;
+}
+
+std::optional<CardUse> read_use(const Library& library, Device device, const CardUuid& uuid,
+                                std::uint64_t& seen_us) {
+  const Functions& f = library.functions();
+  CardUse use{
+      .uuid = uuid, .memory_used = memory_used(f, device), .sm_percent = {}, .processes = {}};
+  if (!use.memory_used) return std::nullopt;
+  Utilization rates{};
+  if (f.utilization != nullptr && f.utilization(device, &rates) == kOk &&
+      rates.gpu <= kPercentMax) {
+    use.sm_percent = rates.gpu;
+  }
+  ByPid processes;
+  for (const ProcessList& list : {f.compute, f.graphics, f.mps}) {
+    add_processes(list, device, processes);
+  }
+  add_samples(f, device, seen_us, processes);
+  for (const auto& [pid, process] : processes) {
+    if (use.processes.size() < kProcessesPerCardMax) use.processes.push_back(process);
+  }
+  return use;
 }
 
 }  // namespace mgpu::plugin::nvml

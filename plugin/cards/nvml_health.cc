@@ -10,7 +10,34 @@
 namespace mgpu::plugin::nvml {
 namespace {
 
-std::string action_text(unsigned action) {
+enum class XidMeaning {
+  kHarmless,             // a fault of a program, or an error that the card has handled
+  kContained,            // an error that ended one program; the second one makes the card unhealthy
+  kUnhealthy,            // until probes are good again
+  kUnhealthyUntilReset,  // the card works, but must be reset
+};
+
+XidMeaning meaning_of(std::uint64_t xid) {
+  switch (xid) {
+    case 63:   // a row was remapped, or a page retired
+    case 74:   // NVLink error: the next probe shows whether the card must be reset
+    case 92:   // many corrected errors
+    case 154:  // the recovery action changed: the next probe reads it
+      return XidMeaning::kHarmless;
+    case 94:  // contained error
+      return XidMeaning::kContained;
+    case 48:   // double-bit error
+    case 64:   // a row could not be remapped
+    case 95:   // uncontained error
+    case 119:  // the GPU System Processor does not respond
+    case 120:  // error of the GPU System Processor
+      return XidMeaning::kUnhealthyUntilReset;
+    default:
+      return XidMeaning::kUnhealthy;
+  }
+}
+
+std::string recovery_text(unsigned action) {
   switch (action) {
     case 1:
       return "needs a reset";
@@ -25,60 +52,40 @@ std::string action_text(unsigned action) {
   }
 }
 
-// Nothing where all is well.
-std::string complaint_of(const Probe& probe) {
+// Empty if the probe is good.
+std::string problem_of(const Probe& probe) {
   if (probe.code == kGpuIsLost) return "fell off the bus";
   if (probe.code == kResetRequired) return "needs a reset";
-  // Cards that share the processor's memory do not tell theirs.
-  if (probe.code != kOk && probe.code != kNotSupported) return "no answer: " + probe.answer;
-  if (probe.recovery_action.value_or(0) != 0) return action_text(*probe.recovery_action);
+  // Cards that share the processor's memory do not report their own.
+  if (probe.code != kOk && probe.code != kNotSupported) return "no response: " + probe.code_text;
+  if (probe.recovery_action.value_or(0) != 0) return recovery_text(*probe.recovery_action);
   return probe.row_remap_failed ? "row remapping failed" : "";
 }
 
 }  // namespace
 
-XidMeaning meaning_of(std::uint64_t xid, const std::set<std::uint64_t>& ignored) {
-  if (ignored.contains(xid)) return XidMeaning::kCounted;
-  switch (xid) {
-    case 63:   // a row was remapped, or a page retired
-    case 74:   // NVLink: the probe that follows says whether something must be done
-    case 92:   // many corrected errors
-    case 154:  // the recovery action changed: the probe reads it
-      return XidMeaning::kCounted;
-    case 94:
-      return XidMeaning::kContained;
-    case 48:   // double-bit error
-    case 64:   // a row could not be remapped
-    case 95:   // uncontained error
-    case 119:  // the card's own processor does not answer
-    case 120:
-      return XidMeaning::kSickUntilReset;
-    default:
-      return XidMeaning::kSick;
+void CardHealth::note_xid(std::uint64_t xid, const std::set<std::uint64_t>& ignored) {
+  const XidMeaning meaning = ignored.contains(xid) ? XidMeaning::kHarmless : meaning_of(xid);
+  if (meaning == XidMeaning::kHarmless) return;
+  if (meaning == XidMeaning::kContained && !had_contained_) {
+    had_contained_ = true;
+    return;
   }
-}
-
-XidMeaning CardHealth::note_xid(std::uint64_t xid, const std::set<std::uint64_t>& ignored) {
-  const XidMeaning meaning = meaning_of(xid, ignored);
-  const bool again = meaning == XidMeaning::kContained && had_contained_;
-  had_contained_ |= meaning == XidMeaning::kContained;
-  if (meaning == XidMeaning::kSick || meaning == XidMeaning::kSickUntilReset || again) {
-    reason_ = fmt::format("XID {}", xid);
-    until_reset_ |= meaning == XidMeaning::kSickUntilReset;
-    good_probes_ = 0;
-  }
-  return meaning;
+  reason_ = fmt::format("XID {}", xid);
+  until_reset_ |= meaning == XidMeaning::kUnhealthyUntilReset;
+  good_probes_ = 0;
 }
 
 void CardHealth::note_probe(const Probe& probe) {
-  if (const std::string complaint = complaint_of(probe); !complaint.empty()) {
-    if (reason_.empty()) reason_ = std::string(cut_text(complaint, kCardTextMax));
+  if (const std::string problem = problem_of(probe); !problem.empty()) {
+    if (reason_.empty()) reason_ = std::string(cut_text(problem, kCardTextMax));
     good_probes_ = 0;
-    // What answers again after this has been reset.
+    // A card that responds again after one of these codes has been reset.
     if (probe.code == kGpuIsLost || probe.code == kResetRequired) until_reset_ = false;
     return;
   }
-  // A driver that knows recovery actions knows better than the XID.
+  // A driver that reports recovery actions requests a reset as long as one is needed. With others,
+  // only a reset ends this.
   if (until_reset_ && !probe.recovery_action) return;
   if (reason_.empty() || ++good_probes_ < kGoodProbes) return;
   *this = CardHealth();

@@ -1,8 +1,9 @@
-// From XIDs and probes to a card's health. Pure values.
+// Derives the health of a card from XIDs and probes. Pure.
 //
-//   Healthy --XID that is no program's, bad probe--> Sick --kGoodProbes good ones--> Healthy
-//                                                     |  ^
-//                                                     +--+ another XID, a bad probe
+//   Healthy --XID that is not a program's fault, failed probe--> Unhealthy
+//   Unhealthy --kGoodProbes good probes in a row--> Healthy
+//
+// Any further XID or failed probe restarts the count.
 #pragma once
 
 #include <cstdint>
@@ -10,35 +11,24 @@
 #include <set>
 #include <string>
 
-#include "common/contract/limits.h"
 #include "plugin/cards/nvml_abi.h"
 
 namespace mgpu::plugin::nvml {
 
-enum class XidMeaning {
-  kCounted,         // a program's fault, or one that the card has dealt with
-  kContained,       // an error that ended one program; the card is sick when it comes again
-  kSick,            // sick until probes are good again
-  kSickUntilReset,  // the card works on, and must be reset nevertheless
-};
-
-// `ignored` are counted whatever they are. Meanings: docs.nvidia.com/deploy/xid-errors.
-XidMeaning meaning_of(std::uint64_t xid, const std::set<std::uint64_t>& ignored);
-
-// One look at a card.
+// One probe of a card.
 struct Probe {
-  int code = kOk;                             // of a call that asks the card itself
-  std::string answer;                         // what NVML calls that code
-  std::optional<unsigned> recovery_action{};  // none: the driver does not say
+  int code = kOk;                             // of a call that needs a response of the card itself
+  std::string code_text;                      // NVML's text for `code`
+  std::optional<unsigned> recovery_action{};  // none: the driver does not report it
   bool row_remap_failed = false;
 };
 
 class CardHealth {
  public:
-  // The meaning that it had.
-  XidMeaning note_xid(std::uint64_t xid, const std::set<std::uint64_t>& ignored);
+  // XIDs of `ignored` do not affect health. Meanings: docs.nvidia.com/deploy/xid-errors.
+  void note_xid(std::uint64_t xid, const std::set<std::uint64_t>& ignored);
   void note_probe(const Probe& probe);
-  // kHealthy, or why not, in at most kCardTextMax bytes.
+  // kHealthy, or the reason why the card is unhealthy, in at most kCardTextMax bytes.
   std::string text() const;
 
  private:

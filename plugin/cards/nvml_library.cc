@@ -11,15 +11,15 @@
 namespace mgpu::plugin::nvml {
 namespace {
 
-// The unversioned name of a function that has versions is its oldest layout: only the name that a
-// prototype was written for is looked up.
+// The name of a function without a version suffix stands for its oldest layout, so only the exact
+// name that the prototype belongs to is looked up.
 template <class Function>
 bool look_up(void* library, const char* symbol, Function*& function) {
   function = reinterpret_cast<Function*>(::dlsym(library, symbol));
   return function != nullptr;
 }
 
-// "nvmlDeviceGetComputeRunningProcesses" in its newest version that is there.
+// The newest version of a process list that this driver has.
 ProcessList look_up_list(void* library, const std::string& symbol) {
   ProcessList list;
   for (const char* version : {"_v3", "_v2"}) {
@@ -29,11 +29,6 @@ ProcessList look_up_list(void* library, const std::string& symbol) {
   list.entry_bytes = sizeof(ProcessInfoV1);
   look_up(library, symbol.c_str(), list.get);
   return list;
-}
-
-std::string loader_error() {
-  const char* const text = ::dlerror();
-  return std::string(cut_text(text != nullptr ? text : "unknown error", kKeptSentenceBytesMax));
 }
 
 }  // namespace
@@ -80,12 +75,14 @@ Result<std::shared_ptr<const Library>> Library::open(const std::vector<std::stri
   for (const std::string& name : names) {
     void* const loaded = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (loaded == nullptr) {
-      tried += (tried.empty() ? "" : "; ") + loader_error();
+      const char* const why = ::dlerror();
+      if (!tried.empty()) tried += "; ";
+      tried += cut_text(why != nullptr ? why : "unknown error", kKeptSentenceBytesMax);
       continue;
     }
     const std::shared_ptr<Library> library(new Library(loaded, name));
     if (const char* const symbol = library->bind()) {
-      return error(fmt::format("NVML {} has no {}: it is too old, or not NVML", name, symbol));
+      return error(fmt::format("NVML {} has no {}: it is too old or is not NVML", name, symbol));
     }
     return std::shared_ptr<const Library>(library);
   }

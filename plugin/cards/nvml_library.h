@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/result.h"
@@ -11,39 +12,43 @@
 
 namespace mgpu::plugin::nvml {
 
-// A list of processes: the function and the size of its entries go together, and are bound
-// together.
+// A function that lists processes, and the size of the entries that it writes. The versions of the
+// function have entries of different sizes, so the two are bound together.
+using GetProcesses = int(Device device, unsigned* count, void* processes);
 struct ProcessList {
-  DeviceGetProcesses* get = nullptr;
+  GetProcesses* get = nullptr;
   std::size_t entry_bytes = 0;
   explicit operator bool() const { return get != nullptr; }
 };
 
-// Required functions are never null, the others are null where this driver has none.
 struct Functions {
-  Init* init;
-  Shutdown* shutdown;
-  ErrorString* error_string;
-  DeviceGetCount* device_count;
-  DeviceGetHandleByIndex* device_by_index;
-  DeviceText* uuid;
-  DeviceNumber* minor_number;
-  DeviceGetMemoryInfo* memory;
+  // These are never null.
+  int (*init)();
+  int (*shutdown)();
+  const char* (*error_string)(int code);
+  int (*device_count)(unsigned* count);
+  int (*device_by_index)(unsigned index, Device* device);
+  int (*uuid)(Device device, char* text, unsigned bytes);
+  int (*minor_number)(Device device, unsigned* number);
+  int (*memory)(Device device, Memory* memory);
 
-  SystemText* driver_version;
-  SystemText* nvml_version;
-  DeviceText* name;
-  DeviceGetMemoryInfoV2* memory_v2;
-  DeviceGetMigMode* mig_mode;
-  DeviceGetUtilizationRates* utilization;
-  DeviceGetProcessUtilization* process_utilization;
-  DeviceGetFieldValues* field_values;
-  DeviceGetRemappedRows* remapped_rows;
-  DeviceGetEventTypes* event_types;
-  DeviceRegisterEvents* register_events;
-  EventSetCreate* event_set_create;
-  EventSetWait* event_set_wait;
-  EventSetFree* event_set_free;
+  // These are null if the driver does not have them.
+  int (*driver_version)(char* text, unsigned bytes);
+  int (*nvml_version)(char* text, unsigned bytes);
+  int (*name)(Device device, char* text, unsigned bytes);
+  int (*memory_v2)(Device device, MemoryV2* memory);
+  int (*mig_mode)(Device device, unsigned* current, unsigned* pending);
+  int (*utilization)(Device device, Utilization* rates);
+  int (*process_utilization)(Device device, UtilizationSample* samples, unsigned* count,
+                             unsigned long long since_us);
+  int (*field_values)(Device device, int count, FieldValue* values);
+  int (*remapped_rows)(Device device, unsigned* correctable, unsigned* uncorrectable,
+                       unsigned* pending, unsigned* failed);
+  int (*event_types)(Device device, unsigned long long* types);
+  int (*register_events)(Device device, unsigned long long types, EventSet set);
+  int (*event_set_create)(EventSet* set);
+  int (*event_set_wait)(EventSet set, Event* event, unsigned timeout_ms);
+  int (*event_set_free)(EventSet set);
   ProcessList compute;
   ProcessList graphics;
   ProcessList mps;
@@ -54,11 +59,11 @@ struct Functions {
   }
 };
 
-// A loaded library; unloaded with its last owner.
+// A loaded library. It is unloaded with its last owner.
 class Library {
  public:
-  // Errors: none of `names` can be loaded (each with its reason), or the first that can lacks a
-  // function we need.
+  // Loads the first of `names` that can be loaded. Errors: none can, with the reason of each; or it
+  // lacks a required function.
   static Result<std::shared_ptr<const Library>> open(const std::vector<std::string>& names);
   ~Library();
   Library(const Library&) = delete;
@@ -71,7 +76,7 @@ class Library {
 
  private:
   Library(void* loaded, std::string name) : loaded_(loaded), name_(std::move(name)) {}
-  // The first required function that is not there, or null.
+  // Returns the first required function that is missing, or null.
   const char* bind();
 
   void* const loaded_;
@@ -79,7 +84,8 @@ class Library {
   Functions functions_{};
 };
 
-// What to do about an error of nvmlInit_v2: "; is the nvidia kernel module loaded?", or nothing.
+// A hint at the cause of an error of nvmlInit_v2, to end a sentence: "; is the nvidia kernel module
+// loaded?". Empty for other codes.
 std::string advice_for(int code);
 
 }  // namespace mgpu::plugin::nvml

@@ -1,24 +1,23 @@
-// Reading all cards through NVML, again and again, through every trouble that a driver may have.
+// Reads all cards through NVML again and again, whatever state the driver is in.
 //
-// A read asks the number of cards, then each card for a handle, its UUID, and its facts and health.
-// Cards are kept by UUID: a handle is valid for one start of the library only, and an index may
-// belong to another card after one was lost.
+// A read gets the number of cards, and then for each card its handle, UUID, facts and health. Cards
+// are kept by UUID: a handle is valid until the library is closed, and an index may belong to
+// another card after one was lost.
 //
-// What makes the session start the library anew, with the next read:
-//   - an answer that says that the library or the driver is not usable any more (ends_session);
-//   - another number of cards in /proc than at the start: NVML goes on with its first list for
-//   ever;
-//   - kNvmlReopenReads reads in a row that did not see every card: one that has come back
-//     is seen after a new start only.
-// One such read alone does not: a card may fail one call and answer the next, and a new start gives
-// up all handles and registered events.
+// The session closes the library, so that the next read opens it again, if
+//   - a call returns a code that says that the library or the driver is unusable (ends_session);
+//   - /proc shows another number of cards than at the start, since NVML never adds cards to its
+//     first list;
+//   - kNvmlReopenReads reads in a row did not see every card, since a card that has come back is
+//     seen by a new start only.
+// A single such read is not enough: a card may fail one call and succeed at the next, and a new
+// start invalidates all handles and registered events.
 //
-// XIDs come as events where the driver has them. They only say that it is time for a read, and
-// which error it was; health is decided in nvml_health.h. A driver or card without events is probed
-// by the regular reads all the same.
+// XIDs arrive as events if the driver has them. They only say that a read is due, and which error
+// occurred; nvml_health.h decides about health. Cards without events are probed by regular reads.
 //
-// at_card() is for the thread that waits for this one: a call into a broken card may never return,
-// and then the log says which card it was.
+// current_card() serves the thread that waits for this one: a call to a broken card may never
+// return, and then that card is reported.
 #include "plugin/cards/nvml_session.h"
 
 #include <fmt/format.h>
@@ -29,37 +28,29 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/base/mutex.h"
-#include "common/base/text.h"
 #include "plugin/cards/driver_files.h"
 #include "plugin/cards/limits.h"
 
 namespace mgpu::plugin::nvml {
 namespace {
 
-std::string system_text(SystemText* function) {
+constexpr std::string_view kMig = "MIG";
+constexpr char kUnnamedCard[] = "NVIDIA GPU";
+
+std::string system_text(int (*function)(char*, unsigned)) {
   char text[kTextBytes] = {};
   if (function == nullptr || function(text, sizeof text - 1) != kOk) return "of an unknown version";
   return text;
 }
 
-constexpr std::string_view kMig = "MIG";
-constexpr char kUnnamedCard[] = "NVIDIA GPU";
-
-// After these every answer of the library is worthless until it is started anew.
+// After these codes the library returns nothing useful until it is opened again.
 bool ends_session(int code) {
   return code == kUninitialized || code == kDriverNotLoaded || code == kVersionMismatch;
 }
 
 }  // namespace
 
-Session::Session(NvmlOptions options) : options_(std::move(options)) {}
-
-Session::~Session() {
-  close();
-}
-
-// --- open and close ------------------------------------------------------------------------------
+// --- opening and closing -------------------------------------------------------------------------
 
 Result<void> Session::open() {
   auto library = Library::open(options_.libraries);
@@ -91,32 +82,19 @@ void Session::close() {
   library_.reset();
 }
 
-Error Session::failed(const std::string& what, int code) const {
-  return error(fmt::format("NVML {}: {} failed: {}{}", library_->name(), what,
+Error Session::failed(const char* function, int code) const {
+  return error(fmt::format("NVML {}: {} failed: {}{}", library_->name(), function,
                            library_->describe(code), advice_for(code)));
 }
 
-// What the kernel module knows of, whether it works or not.
+// The number of cards of the kernel module, including those that do not work.
 std::size_t Session::cards_in_proc() const {
   const std::filesystem::path root(options_.node_root);
   std::error_code failure;
   std::filesystem::directory_iterator at(root / "proc/driver/nvidia/gpus", failure);
   std::size_t count = 0;
-  while (!failure && at != std::filesystem::directory_iterator()) {
-    ++count;
-    at.increment(failure);
-  }
+  for (; !failure && at != std::filesystem::directory_iterator(); at.increment(failure)) ++count;
   return count;
-}
-
-// NVML goes on with the cards that were there when it was started: one that was added, or has come
-// back, is seen after a new start only.
-void Session::close_if_cards_stay_away(bool all_answer) {
-  incomplete_reads_ = all_answer ? 0 : incomplete_reads_ + 1;
-  const bool changed = cards_in_proc() != cards_at_open_;
-  if (!changed && incomplete_reads_ < kNvmlReopenReads) return;
-  log_info("NVML is started anew", {{"cards", changed ? "come or gone" : "missing for long"}});
-  close();
 }
 
 // --- cards ---------------------------------------------------------------------------------------
@@ -132,16 +110,22 @@ Result<FoundCards> Session::read() {
     return why;
   }
   if (events_ == nullptr && ++reads_without_events_ >= kNvmlReopenReads) open_events();
-  FoundCards inventory{.cards = {}, .shared = shared_};
-  bool all_answer = true;
+  FoundCards result{.cards = {}, .shared = shared_};
   const auto found = read_cards(count);
+  bool complete = found.size() == count;
   for (Card* const card : found) {
-    all_answer = all_answer && card->answers;
-    watch(*card);
-    inventory.cards.push_back(card->facts);
+    complete = complete && card->responds;
+    register_events(*card);
+    result.cards.push_back(card->facts);
   }
-  close_if_cards_stay_away(all_answer && found.size() == count);
-  return inventory;
+  incomplete_reads_ = complete ? 0 : incomplete_reads_ + 1;
+  const bool changed = cards_in_proc() != cards_at_open_;
+  if (changed || incomplete_reads_ >= kNvmlReopenReads) {
+    log_info("NVML is reopened",
+             {{"reason", changed ? "cards were added or removed" : "cards are missing"}});
+    close();
+  }
+  return result;
 }
 
 std::vector<Session::Card*> Session::read_cards(unsigned count) {
@@ -149,29 +133,30 @@ std::vector<Session::Card*> Session::read_cards(unsigned count) {
   for (unsigned i = 0; i < count; ++i) {
     Device device = nullptr;
     if (library_->functions().device_by_index(i, &device) != kOk) continue;
-    Card* const card = card_of(device);
-    if (card == nullptr || std::find(found.begin(), found.end(), card) != found.end()) continue;
-    look_at(*card);
+    Card* const card = identify_card(device);
+    if (card == nullptr || std::ranges::find(found, card) != found.end()) continue;
+    update_card(*card);
     found.push_back(card);
   }
   for (auto& [uuid, card] : cards_) {
-    if (std::find(found.begin(), found.end(), &card) == found.end()) card.device = nullptr;
+    if (std::ranges::find(found, &card) == found.end()) card.device = nullptr;
   }
   return found;
 }
 
-Session::Card* Session::known_card(Device device) {
+Session::Card* Session::find_card(Device device) {
   for (auto& [uuid, card] : cards_) {
     if (card.device == device) return &card;
   }
   return nullptr;
 }
 
-Session::Card* Session::card_of(Device device) {
-  Card* const known = known_card(device);
-  set_at_card(known);
+// Returns the card of a handle; null if NVML does not return its UUID.
+Session::Card* Session::identify_card(Device device) {
+  Card* const known = find_card(device);
+  set_current_card(known);
   const CardUuid uuid = uuid_of(*library_, device);
-  set_at_card(nullptr);
+  set_current_card(nullptr);
   if (uuid.empty() || (known != nullptr && known->facts.uuid == uuid)) return known;
   Card& card = cards_[uuid];
   card.device = device;
@@ -181,10 +166,10 @@ Session::Card* Session::card_of(Device device) {
   return &card;
 }
 
-void Session::look_at(Card& card) {
-  set_at_card(&card);
+void Session::update_card(Card& card) {
+  set_current_card(&card);
   const CardReading reading = read_card(*library_, card.device);
-  set_at_card(nullptr);
+  set_current_card(nullptr);
   FoundCard& facts = card.facts;
   if (!reading.model.empty()) facts.model = reading.model;
   if (reading.memory) facts.memory = *reading.memory;
@@ -193,7 +178,7 @@ void Session::look_at(Card& card) {
     facts.nodes = {{node, node}};
   }
   card.health.note_probe(reading.probe);
-  card.answers = reading.probe.code == kOk || reading.probe.code == kNotSupported;
+  card.responds = reading.probe.code == kOk || reading.probe.code == kNotSupported;
   facts.health = reading.mig ? std::string(kMig) : card.health.text();
   if (facts.health == kHealthy && facts.nodes.empty()) facts.health = "has no device node";
 }
@@ -201,24 +186,24 @@ void Session::look_at(Card& card) {
 std::vector<CardUse> Session::use() {
   std::vector<CardUse> all;
   for (auto& [uuid, card] : cards_) {
-    if (!library_ || card.device == nullptr || !card.answers) continue;
-    set_at_card(&card);
+    if (!library_ || card.device == nullptr || !card.responds) continue;
+    set_current_card(&card);
     if (auto use = read_use(*library_, card.device, uuid, card.seen_us)) {
       all.push_back(*std::move(use));
     }
-    set_at_card(nullptr);
+    set_current_card(nullptr);
   }
   return all;
 }
 
-void Session::set_at_card(const Card* card) {
-  const MutexLock lock(at_mutex_);
-  at_card_ = card != nullptr ? card->facts.uuid : CardUuid();
+void Session::set_current_card(const Card* card) {
+  const MutexLock lock(mutex_);
+  current_card_ = card != nullptr ? card->facts.uuid : CardUuid();
 }
 
-CardUuid Session::at_card() const {
-  const MutexLock lock(at_mutex_);
-  return at_card_;
+CardUuid Session::current_card() const {
+  const MutexLock lock(mutex_);
+  return current_card_;
 }
 
 // --- XIDs ----------------------------------------------------------------------------------------
@@ -234,8 +219,7 @@ void Session::close_events() {
   for (auto& [uuid, card] : cards_) card.has_events = false;
 }
 
-// A card that has no events is probed all the same.
-void Session::watch(Card& card) {
+void Session::register_events(Card& card) {
   if (events_ == nullptr || card.has_events) return;
   const Functions& f = library_->functions();
   unsigned long long supported = 0;
@@ -246,16 +230,14 @@ void Session::watch(Card& card) {
 }
 
 std::optional<bool> Session::wait_for_xids() {
-  const auto watched = [](const auto& entry) { return entry.second.has_events; };
-  if (events_ == nullptr || std::none_of(cards_.begin(), cards_.end(), watched)) {
-    return std::nullopt;
-  }
-  const auto& wait = library_->functions().event_set_wait;
-  auto patience = static_cast<unsigned>(kXidWait.count());
+  const auto has_events = [](const auto& entry) { return entry.second.has_events; };
+  if (events_ == nullptr || std::ranges::none_of(cards_, has_events)) return std::nullopt;
+  auto timeout = static_cast<unsigned>(kXidWait.count());
   bool changed = false;
   for (int i = 0; i < kXidsAtOnceMax; ++i) {
     Event event{};
-    const int code = wait(events_, &event, std::exchange(patience, 0));
+    const int code = library_->functions().event_set_wait(events_, &event, timeout);
+    timeout = 0;
     if (code == kTimeout) return changed;
     if (code != kOk) {
       log_warn("NVML cannot wait for XIDs", {{"error", library_->describe(code)}});
@@ -267,12 +249,12 @@ std::optional<bool> Session::wait_for_xids() {
   return changed;
 }
 
-// Whether the cards should be looked at now.
+// Returns whether the cards should be read now.
 bool Session::note_event(const Event& event) {
   if (event.type != kEventXid) return true;
-  Card* const card = known_card(event.device);
+  Card* const card = find_card(event.device);
   const bool ignored = options_.xids_ignored.contains(event.value);
-  log_warn(ignored ? "XID that programs cause" : "XID",
+  log_warn(ignored ? "XID caused by a program" : "XID",
            {{"card", card != nullptr ? card->facts.uuid.str() : "unknown"},
             {"xid", std::to_string(event.value)}});
   if (card == nullptr) return true;

@@ -1,21 +1,18 @@
-// NVML in use: from loading it to giving it back, and what is known of its cards meanwhile.
+// The use of NVML from loading the library to closing it, and the state of its cards.
 //
-//   Closed --read: load, init--> Open --driver gone, cards missing for long--> Closed
+//   Closed --read(): load, initialize--> Open --driver unusable, or cards missing--> Closed
 //
-// Any call but at_card() may block for ever, so that they are made by one thread that may be left
-// behind.
+// Every call but current_card() may block forever. Calls are therefore made by one thread, which
+// may be abandoned.
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "plugin/cards/limits.h"
 #include "plugin/cards/nvml_card.h"
 #include "plugin/cards/nvml_health.h"
 #include "plugin/cards/nvml_library.h"
@@ -25,46 +22,43 @@ namespace mgpu::plugin::nvml {
 
 class Session {
  public:
-  explicit Session(NvmlOptions options);
-  ~Session();
+  explicit Session(NvmlOptions options) : options_(std::move(options)) {}
+  ~Session() { close(); }
 
   Result<FoundCards> read();
   std::vector<CardUse> use();
-  // Waits for XIDs, at most `kXidWait`: whether health may have changed. None: this driver
-  // has no events, or NVML is closed.
+  // Waits for XIDs, at most `kXidWait`. Returns whether health may have changed; none if NVML is
+  // closed, or no card has events.
   std::optional<bool> wait_for_xids();
   void close();
 
   // "NVML 12.580.95.05 (driver 580.95.05)"
   const std::string& description() const { return description_; }
-  // The card that is being asked, empty between cards; any thread.
-  CardUuid at_card() const;
+  // The card of the call that is running, empty if it is not about a card. Any thread.
+  CardUuid current_card() const;
 
  private:
   struct Card {
     Device device = nullptr;  // null: not found by the last read
     FoundCard facts;
     CardHealth health;
-    bool answers = false;
+    bool responds = false;
     bool has_events = false;
-    std::uint64_t seen_us = 0;  // the newest sample of utilisation
+    std::uint64_t seen_us = 0;  // time of the newest sample of utilization
   };
 
   Result<void> open();
-  Error failed(const std::string& what, int code) const;
+  Error failed(const char* function, int code) const;
   std::size_t cards_in_proc() const;
-  void close_if_cards_stay_away(bool all_answer);
-
   std::vector<Card*> read_cards(unsigned count);
-  // The card behind a handle, or null where NVML does not tell which it is.
-  Card* card_of(Device device);
-  Card* known_card(Device device);
-  void look_at(Card& card);
-  void set_at_card(const Card* card);
+  Card* find_card(Device device);
+  Card* identify_card(Device device);
+  void update_card(Card& card);
+  void set_current_card(const Card* card);
 
   void open_events();
   void close_events();
-  void watch(Card& card);
+  void register_events(Card& card);
   bool note_event(const Event& event);
 
   const NvmlOptions options_;
@@ -77,8 +71,8 @@ class Session {
   EventSet events_ = nullptr;
   int reads_without_events_ = 0;
 
-  mutable Mutex at_mutex_;
-  CardUuid at_card_ MGPU_GUARDED_BY(at_mutex_);
+  mutable Mutex mutex_;
+  CardUuid current_card_ MGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace mgpu::plugin::nvml

@@ -18,80 +18,82 @@ milliseconds until(steady_clock::time_point end) {
   return std::chrono::ceil<milliseconds>(std::max(end - steady_clock::now(), {}));
 }
 
-// NVML behind a thread of its own, so that a call that hangs costs one card and not the plugin.
+// All calls into NVML run on a thread of their own, so that a call that hangs costs one card and
+// does not block the plugin.
 class NvmlSource : public CardSource {
  public:
   explicit NvmlSource(NvmlOptions options)
-      : patience_(options.patience), session_(std::make_shared<Session>(std::move(options))) {}
+      : timeout_(options.timeout), session_(std::make_shared<Session>(std::move(options))) {}
 
   ~NvmlSource() override {
     thread_.start([session = session_] { session->close(); });
   }
 
   Result<FoundCards> read() override {
-    struct Answer {
-      std::optional<Result<FoundCards>> inventory;
+    struct Reading {
+      std::optional<Result<FoundCards>> cards;
       std::string description;
     };
-    const auto answer = std::make_shared<Answer>();
-    const bool answered = ask([session = session_, answer] {
-      answer->inventory = session->read();
-      answer->description = session->description();
+    const auto reading = std::make_shared<Reading>();
+    const bool done = run([session = session_, reading] {
+      reading->cards = session->read();
+      reading->description = session->description();
     });
-    if (!answered) return without_an_answer();
-    description_ = answer->description;
-    if (*answer->inventory) known_ = **answer->inventory;
-    return *std::move(answer->inventory);
+    if (!done) return cards_while_hanging();
+    description_ = reading->description;
+    if (*reading->cards) last_read_ = **reading->cards;
+    return *std::move(reading->cards);
   }
 
   std::vector<CardUse> use() override {
     const auto use = std::make_shared<std::vector<CardUse>>();
-    const bool answered = ask([session = session_, use] { *use = session->use(); });
-    return answered ? std::move(*use) : std::vector<CardUse>();
+    const bool done = run([session = session_, use] { *use = session->use(); });
+    return done ? std::move(*use) : std::vector<CardUse>();
   }
 
   void wait_for_change(milliseconds timeout) override {
-    if (hangs_ && thread_.wait(milliseconds(0))) return;  // it answers again, which is news
+    // The end of a hanging call is a change.
+    if (hangs_ && thread_.wait(milliseconds(0))) return;
     const auto end = steady_clock::now() + timeout;
     while (steady_clock::now() < end) {
       const auto changed = std::make_shared<std::optional<bool>>();
       const bool started =
           thread_.start([session = session_, changed] { *changed = session->wait_for_xids(); });
-      if (thread_.wait_for_wake(until(end), true)) return;
-      // What was hanging has ended, or goes on.
+      if (thread_.wait_for_interrupt(until(end), true)) return;
+      // The call that was hanging has ended, or still hangs.
       if (!started || !thread_.wait(milliseconds(0))) return;
       if (changed->value_or(false)) return;
-      if (!*changed && thread_.wait_for_wake(until(end), false)) return;
+      if (!*changed && thread_.wait_for_interrupt(until(end), false)) return;
     }
   }
 
-  void wake() override { thread_.wake(); }
+  void interrupt() override { thread_.interrupt(); }
 
   std::string description() const override { return description_; }
 
  private:
-  // Whether `question` was answered in time. Once one was not, the next ones are not waited for.
-  bool ask(std::function<void()> question) {
-    const milliseconds patience = hangs_ ? milliseconds(0) : patience_;
+  // Returns whether `call` ended in time. If one did not, the next does not wait for it.
+  bool run(std::function<void()> call) {
+    const milliseconds idle_timeout = hangs_ ? milliseconds(0) : timeout_;
     hangs_ =
-        !thread_.wait(patience) || !thread_.start(std::move(question)) || !thread_.wait(patience_);
+        !thread_.wait(idle_timeout) || !thread_.start(std::move(call)) || !thread_.wait(timeout_);
     return !hangs_;
   }
 
-  // The card that does not answer is sick; nothing is known to be wrong with the others.
-  Result<FoundCards> without_an_answer() const {
-    const CardUuid card = session_->at_card();
-    if (!known_ || card.empty()) return error("the NVIDIA driver does not answer NVML");
-    FoundCards inventory = *known_;
-    for (FoundCard& found : inventory.cards) {
-      if (found.uuid == card) found.health = "the driver does not answer";
+  // The card whose call hangs is unhealthy. The others keep their state.
+  Result<FoundCards> cards_while_hanging() const {
+    const CardUuid card = session_->current_card();
+    if (!last_read_ || card.empty()) return error("the NVIDIA driver does not respond to NVML");
+    FoundCards cards = *last_read_;
+    for (FoundCard& found : cards.cards) {
+      if (found.uuid == card) found.health = "the driver does not respond";
     }
-    return inventory;
+    return cards;
   }
 
-  const milliseconds patience_;
+  const milliseconds timeout_;
   const std::shared_ptr<Session> session_;
-  std::optional<FoundCards> known_;
+  std::optional<FoundCards> last_read_;
   std::string description_ = session_->description();
   bool hangs_ = false;
   DriverThread thread_;

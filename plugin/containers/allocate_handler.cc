@@ -10,7 +10,7 @@ AllocateHandler::AllocateHandler(Records& records, Injector& injector,
                                  std::function<std::string()> nonce)
     : records_(records), injector_(injector), nonce_(std::move(nonce)) {}
 
-Result<Answer> AllocateHandler::allocate(const std::vector<std::string>& ids) {
+Result<AllocateResponse> AllocateHandler::allocate(const std::vector<std::string>& ids) {
   auto devices = DeviceSet::of(ids);
   if (!devices) return devices.error();
   Record record;
@@ -21,7 +21,7 @@ Result<Answer> AllocateHandler::allocate(const std::vector<std::string>& ids) {
   if (auto saved = records_.save(record, Durability::kProcess); !saved) {
     log_warn("allocation record not saved", {{"problem", saved.error().message}});
   }
-  return injector_.answer(record);
+  return injector_.allocate_response(record);
 }
 
 }  // namespace mgpu::plugin

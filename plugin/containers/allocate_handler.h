@@ -20,7 +20,7 @@ class AllocateHandler {
   AllocateHandler(Records& records, Injector& injector, std::function<std::string()> nonce);
 
   // Errors: invalid ids, too many allocations.
-  Result<Answer> allocate(const std::vector<std::string>& ids);
+  Result<AllocateResponse> allocate(const std::vector<std::string>& ids);
 
  private:
   Records& records_;

@@ -4,14 +4,14 @@
 
 namespace mgpu::plugin {
 
-Result<Edits> edits_of(const Record& record, const Inventory& inventory,
-                       const Isolation& isolation) {
+Result<Edits> edits_of(const Record& record, const Inventory& inventory, const Mps* mps) {
   std::vector<DeviceNode> nodes;
   for (const CardGrant& card : record.cards) {
     for (auto& node : inventory.nodes_of(card.uuid)) nodes.push_back(std::move(node));
   }
   auto edits = container_edits(record, std::move(nodes));
-  auto limits = isolation.edits(record);
+  if (mps == nullptr) return edits;
+  auto limits = mps->edits(record);
   if (!limits) return limits.error();
   edits.environment.merge(limits->environment);
   edits.devices.insert(edits.devices.end(), limits->devices.begin(), limits->devices.end());

@@ -4,12 +4,11 @@
 
 #include "common/base/result.h"
 #include "plugin/cards/inventory.h"
-#include "plugin/cards/isolation.h"
+#include "plugin/cards/mps.h"
 
 namespace mgpu::plugin {
 
-// Errors: the share cannot be enforced. Any thread.
-Result<Edits> edits_of(const Record& record, const Inventory& inventory,
-                       const Isolation& isolation);
+// Without `mps` nothing enforces shares. Errors: the share cannot be enforced. Any thread.
+Result<Edits> edits_of(const Record& record, const Inventory& inventory, const Mps* mps);
 
 }  // namespace mgpu::plugin

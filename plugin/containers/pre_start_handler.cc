@@ -69,7 +69,7 @@ Decided<void> PreStartHandler::start(const std::vector<std::string>& ids,
   const auto deadline = Clock::now() + kPreStartTimeout;
   while (true) {
     auto started = attempt(*devices);
-    const bool retry = !started && started.error().passing && Clock::now() < deadline;
+    const bool retry = !started && started.error().transient && Clock::now() < deadline;
     if (retry && !cancelled() && wait(kPreStartPoll)) continue;
     if (!started) on_refused_(started.error());
     return started;
@@ -193,7 +193,7 @@ Decided<Record> PreStartHandler::decide_one(const Observed& observed, const Iden
 Decided<bool> PreStartHandler::inject(const std::vector<Record>& records) {
   bool changed = false;
   for (const Record& record : records) {
-    const auto edits = edits_of(record, parts_.inventory, parts_.isolation);
+    const auto edits = edits_of(record, parts_.inventory, parts_.mps);
     if (!edits) return not_ready(record, edits.error());
     const auto injected = parts_.injector.inject(record.id, *edits);
     if (!injected) return not_ready(record, injected.error());

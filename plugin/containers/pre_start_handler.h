@@ -18,7 +18,7 @@
 #include "common/contract/contract.h"
 #include "plugin/allocation/decide.h"
 #include "plugin/cards/inventory.h"
-#include "plugin/cards/isolation.h"
+#include "plugin/cards/mps.h"
 #include "plugin/containers/pods.h"
 #include "plugin/containers/record_liveness.h"
 #include "plugin/injection/injector.h"
@@ -39,7 +39,7 @@ struct PreStartParts {
   Records& records;
   Injector& injector;
   Inventory& inventory;
-  Isolation& isolation;
+  const Mps* mps;  // null: nothing enforces shares
   Pods& pods;
   PodResources& pod_resources;
 };

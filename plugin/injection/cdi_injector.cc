@@ -1,18 +1,38 @@
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "common/base/files.h"
 #include "common/base/mutex.h"
-#include "plugin/injection/cdi_json.h"
 #include "plugin/injection/injector.h"
 
 namespace mgpu::plugin {
 
 namespace {
 
-// One file for all allocations: a runtime reads all files of the folder again at every change, and
-// many small ones take it several times as long.
+using Json = nlohmann::ordered_json;
+
+// Empty members are left out: CDI's library rejects a device without any edit, but accepts an
+// absent list.
+Json edits_json(const Edits& edits) {
+  Json json = Json::object();
+  for (const auto& [name, value] : edits.environment) json["env"].push_back(name + "=" + value);
+  for (const DeviceNode& node : edits.devices) {
+    json["deviceNodes"].push_back(
+        {{"path", node.path}, {"hostPath", node.host_path}, {"permissions", "rw"}});
+  }
+  for (const Mount& mount : edits.mounts) {
+    json["mounts"].push_back(
+        {{"hostPath", mount.host_path},
+         {"containerPath", mount.container_path},
+         {"options", {mount.read_only ? "ro" : "rw", "nosuid", "nodev", "rbind"}}});
+  }
+  return json;
+}
+
+// One file for all allocations: a runtime reads all files of the folder again at every change,
+// which takes several times as long with many small ones.
 class CdiInjector final : public Injector {
  public:
   CdiInjector(const Contract& contract, const std::string& folder)
@@ -20,10 +40,10 @@ class CdiInjector final : public Injector {
 
   std::string name() const override { return "cdi"; }
 
-  Answer answer(const Record& record) const override {
-    Answer answer{.edits = {}, .cdi_devices = {cdi_name(contract_, record.id)}};
-    answer.edits.environment = environment_of(record);
-    return answer;
+  AllocateResponse allocate_response(const Record& record) const override {
+    AllocateResponse response{.edits = {}, .cdi_devices = {cdi_name(contract_, record.id)}};
+    response.edits.environment = environment_of(record);
+    return response;
   }
 
   void set_shared(const Edits& shared) override {
@@ -31,7 +51,7 @@ class CdiInjector final : public Injector {
     shared_ = shared;
   }
 
-  void know(const AllocationId& id, const Edits& edits) override {
+  void restore(const AllocationId& id, const Edits& edits) override {
     const MutexLock lock(mutex_);
     edits_[id] = edits;
   }
@@ -40,7 +60,7 @@ class CdiInjector final : public Injector {
     const MutexLock lock(mutex_);
     edits_[id] = edits;
     auto written = write();
-    // Nothing that was not written may be taken for written by the next call.
+    // The next call must not take these edits for written.
     if (!written) edits_.erase(id);
     return written;
   }
@@ -51,17 +71,26 @@ class CdiInjector final : public Injector {
   }
 
  private:
-  // False where the file says it already.
+  // Version 0.5.0 is the lowest with hostPath (container-device-interface SPEC.md). A spec without
+  // devices is legal.
+  std::string spec_json() const MGPU_REQUIRES(mutex_) {
+    Json spec = {
+        {"cdiVersion", "0.5.0"}, {"kind", cdi_kind(contract_)}, {"devices", Json::array()}};
+    for (const auto& [id, edits] : edits_) {
+      spec["devices"].push_back({{"name", id.str()}, {"containerEdits", edits_json(edits)}});
+    }
+    Json shared = edits_json(shared_);
+    if (!shared.empty()) spec["containerEdits"] = std::move(shared);
+    return spec.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+
+  // False if the file is up to date.
   Result<bool> write() MGPU_REQUIRES(mutex_) {
-    CdiSpec spec{.kind = cdi_kind(contract_), .shared = shared_, .devices = {}};
-    for (const auto& [id, edits] : edits_) spec.devices.push_back({id.str(), edits});
-    std::string text = cdi_json(spec);
+    std::string text = spec_json();
     std::error_code unreadable;
     if (text == written_ && std::filesystem::exists(path_, unreadable)) return false;
-    // The folder is gone after a power failure anyway.
-    if (auto ok = write_file(path_, text, Durability::kProcess); !ok) {
-      return ok.error();
-    }
+    // The folder does not survive a restart of the node anyway.
+    if (auto ok = write_file(path_, text, Durability::kProcess); !ok) return ok.error();
     written_ = std::move(text);
     return true;
   }

@@ -1,18 +1,16 @@
-// Puts edits into containers through the runtime, in one of two ways. What Allocate answers is
-// fixed before the cards are known; what it points at is made in PreStart.
+// Adds edits to containers through the container runtime, in one of two ways. The response to
+// Allocate is final before the cards are known; PreStart creates what it refers to.
 //
-//   CDI            Allocate names a device "<domain>/mgpu=<allocation>" that exists once PreStart
-//   has
-//                  written it to our one spec file. A runtime that does not see it yet fails to
-//                  create the container, and kubelet tries again.
+//   CDI            Allocate names a device "<domain>/mgpu=<allocation>", which PreStart adds to our
+//                  one spec file. A runtime that does not see it yet fails to create the container,
+//                  and kubelet retries.
 //   device nodes   Allocate names the host folder <run>/allocations/<allocation>/dev, whose device
-//                  nodes a runtime puts under /dev; PreStart makes them. For runtimes without CDI.
-//                  Environment that depends on the card, and mounts, cannot be given this way.
+//                  nodes the runtime creates in /dev; PreStart creates the folder. For runtimes
+//                  without CDI. Mounts, and environment that depends on the card, are not possible.
 #pragma once
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "common/base/result.h"
 #include "common/contract/contract.h"
@@ -21,25 +19,20 @@
 
 namespace mgpu::plugin {
 
-struct Answer {
-  Edits edits;
-  std::vector<std::string> cdi_devices;
-};
-
-// Functions may be called on any thread.
+// Any thread.
 class Injector {
  public:
   virtual ~Injector() = default;
 
   // "cdi", "device-nodes"
   virtual std::string name() const = 0;
-  virtual Answer answer(const Record& record) const = 0;
-  // What every container gets beside its own edits, from the next change on.
+  virtual AllocateResponse allocate_response(const Record& record) const = 0;
+  // Sets what every container gets in addition to its own edits, from the next change on.
   virtual void set_shared(const Edits& shared) = 0;
-  // What an earlier process injected and may still be needed: the next change keeps it.
-  virtual void know(const AllocationId& id, const Edits& edits) = 0;
-  // True when something had to be written: the runtime may need a moment to see it. Errors: of the
-  // disk; then nothing has changed.
+  // Restores edits that an earlier process injected, so that the next change keeps them.
+  virtual void restore(const AllocationId& id, const Edits& edits) = 0;
+  // True if something was written, which the runtime may need a moment to see. Errors: the disk
+  // fails; then nothing has changed.
   virtual Result<bool> inject(const AllocationId& id, const Edits& edits) = 0;
   virtual void remove(const AllocationId& id) = 0;
 };

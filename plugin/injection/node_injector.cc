@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include <filesystem>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "common/base/mutex.h"
 #include "plugin/injection/injector.h"
@@ -18,27 +20,23 @@ namespace {
 namespace fs = std::filesystem;
 
 Error failed(const char* what, const std::string& path) {
-  return error(std::string("cannot ") + what + " " + path + ": " + std::strerror(errno));
+  return error(fmt::format("cannot {} {}: {}", what, path, std::strerror(errno)));
 }
 
-bool same_node(const struct stat& a, const struct stat& b) {
-  return S_ISCHR(a.st_mode) && a.st_rdev == b.st_rdev;
-}
-
-// True when the node had to be made. The runtime copies the mode, and runs as any user.
-Result<bool> make_node(const std::string& path, const std::string& host_path) {
-  struct stat wanted {};
-  if (stat(host_path.c_str(), &wanted) != 0) return failed("read", host_path);
-  if (!S_ISCHR(wanted.st_mode)) return error(host_path + " is not a character device");
+// Creates a device node unless it exists. The runtime copies its mode, and any user may use it.
+Result<void> make_node(const std::string& path, const std::string& host_path) {
+  struct stat host {};
+  if (stat(host_path.c_str(), &host) != 0) return failed("read", host_path);
+  if (!S_ISCHR(host.st_mode)) return error(host_path + " is not a character device");
   struct stat found {};
   if (lstat(path.c_str(), &found) == 0) {
-    if (same_node(found, wanted)) return false;
+    if (S_ISCHR(found.st_mode) && found.st_rdev == host.st_rdev) return {};
     if (unlink(path.c_str()) != 0) return failed("remove", path);
   }
   constexpr mode_t kEverybody = 0666;
-  if (mknod(path.c_str(), S_IFCHR | kEverybody, wanted.st_rdev) != 0) return failed("make", path);
-  if (chmod(path.c_str(), kEverybody) != 0) return failed("make", path);
-  return true;
+  if (mknod(path.c_str(), S_IFCHR | kEverybody, host.st_rdev) != 0) return failed("create", path);
+  if (chmod(path.c_str(), kEverybody) != 0) return failed("create", path);
+  return {};
 }
 
 class NodeInjector final : public Injector {
@@ -47,12 +45,12 @@ class NodeInjector final : public Injector {
 
   std::string name() const override { return "device-nodes"; }
 
-  // The folder is made in PreStart, and not here: without it the runtime refuses the container.
-  Answer answer(const Record& record) const override {
-    Answer answer;
-    answer.edits.environment = environment_of(record);
-    answer.edits.devices.push_back({"/dev", nodes_of(record.id)});
-    return answer;
+  // The folder does not exist before PreStart, and the runtime refuses the container without it.
+  AllocateResponse allocate_response(const Record& record) const override {
+    AllocateResponse response;
+    response.edits.environment = environment_of(record);
+    response.edits.devices.push_back({"/dev", nodes_of(record.id)});
+    return response;
   }
 
   void set_shared(const Edits& shared) override {
@@ -60,27 +58,39 @@ class NodeInjector final : public Injector {
     shared_ = shared;
   }
 
-  void know(const AllocationId&, const Edits&) override {}
+  void restore(const AllocationId&, const Edits&) override {}
 
   Result<bool> inject(const AllocationId& id, const Edits& edits) override {
-    // A share without what limits it is a whole card.
+    // Without the mount that enforces its share, the container would have the whole card.
     if (!edits.mounts.empty()) {
-      return error("--injection=device-nodes cannot give " + edits.mounts.front().container_path +
-                   ", which enforces the share; use a runtime with CDI, or --isolation=none");
+      return error(
+          fmt::format("--injection=device-nodes cannot mount {}, which enforces the share; use a "
+                      "runtime with CDI, or --isolation=none",
+                      edits.mounts.front().container_path));
     }
     const MutexLock lock(mutex_);
     const std::string nodes = nodes_of(id);
     std::error_code problem;
     fs::create_directories(nodes, problem);
-    if (problem) return error("cannot create " + nodes + ": " + problem.message());
-    std::set<std::string> names;
+    if (problem) return error(fmt::format("cannot create {}: {}", nodes, problem.message()));
     std::vector<DeviceNode> devices = edits.devices;
     devices.insert(devices.end(), shared_.devices.begin(), shared_.devices.end());
+    std::set<std::string> names;
     for (const DeviceNode& device : devices) {
-      if (auto ok = make_one(nodes, device, names); !ok) return ok.error();
+      const fs::path path(device.path);
+      if (path.parent_path() != "/dev") {
+        return error(fmt::format(
+            "device {} is not directly under /dev; --injection=device-nodes cannot create it",
+            device.path));
+      }
+      names.insert(path.filename());
+      const auto made = make_node(fs::path(nodes) / path.filename(), device.host_path);
+      if (!made) return made.error();
     }
-    drop_others(nodes, names);
-    // Runtimes read the folder when they create the container: nothing to wait for.
+    for (const auto& entry : fs::directory_iterator(nodes, problem)) {
+      if (!names.contains(entry.path().filename())) unlink(entry.path().c_str());
+    }
+    // Runtimes read the folder when they create the container, so there is nothing to wait for.
     return false;
   }
 
@@ -91,25 +101,6 @@ class NodeInjector final : public Injector {
 
  private:
   std::string nodes_of(const AllocationId& id) const { return folder_ + "/" + id.str() + "/dev"; }
-
-  static Result<void> make_one(const std::string& nodes, const DeviceNode& device,
-                               std::set<std::string>& names) {
-    const std::string name = fs::path(device.path).filename();
-    if (fs::path(device.path).parent_path() != "/dev") {
-      return error("device " + device.path +
-                   " is not directly under /dev; --injection=device-nodes cannot give it");
-    }
-    names.insert(name);
-    auto made = make_node(nodes + "/" + name, device.host_path);
-    return made ? Result<void>() : Result<void>(made.error());
-  }
-
-  static void drop_others(const std::string& nodes, const std::set<std::string>& names) {
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(nodes, ignored)) {
-      if (!names.contains(entry.path().filename())) unlink(entry.path().c_str());
-    }
-  }
 
   const std::string folder_;
   Mutex mutex_;

@@ -27,16 +27,10 @@
 
 namespace mgpu::plugin {
 
-// ContainerAllocateResponse.
-struct Allocated {
-  Edits edits;
-  std::vector<std::string> cdi_devices;  // qualified names
-};
-
 // Each may be called on several threads at once.
 struct DevicePluginHandlers {
   // Returns without waiting for the network.
-  std::function<Result<Allocated>(const std::vector<std::string>& ids)> allocate;
+  std::function<Result<AllocateResponse>(const std::vector<std::string>& ids)> allocate;
   // Returns within 30 s, kubelet's limit for PreStartContainer (devicemanager/endpoint.go).
   // `cancelled` returns true once kubelet no longer waits. If the handler is empty,
   // pre_start_required is false.

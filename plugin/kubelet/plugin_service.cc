@@ -41,7 +41,7 @@ Status status_of(const Error& error) {
   return {StatusCode::FAILED_PRECONDITION, std::string(cut_text(error.message, kGrpcMessageShown))};
 }
 
-void write(const Allocated& allocated, v1beta1::ContainerAllocateResponse& response) {
+void write(const AllocateResponse& allocated, v1beta1::ContainerAllocateResponse& response) {
   for (const auto& [name, value] : allocated.edits.environment) {
     (*response.mutable_envs())[name] = value;
   }

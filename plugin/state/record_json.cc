@@ -7,7 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "common/base/text.h"
 #include "common/contract/limits.h"
 #include "common/kube/json_value.h"
 
@@ -22,44 +21,7 @@ constexpr std::array<std::pair<ContainerKind, std::string_view>, 3> kKinds = {
      {ContainerKind::kSidecar, "sidecar"},
      {ContainerKind::kApp, "app"}}};
 
-std::string_view name(ContainerKind kind) {
-  for (const auto& [one, text] : kKinds) {
-    if (one == kind) return text;
-  }
-  return "app";
-}
-
-std::optional<ContainerKind> kind_of(std::string_view text) {
-  for (const auto& [one, its_name] : kKinds) {
-    if (its_name == text) return one;
-  }
-  return std::nullopt;
-}
-
-Json owner_json(const Owner& owner) {
-  return {{"namespace", owner.pod.name_space},
-          {"pod", owner.pod.name},
-          {"uid", owner.uid.str()},
-          {"container", owner.container},
-          {"kind", name(owner.kind)},
-          {"position", owner.position}};
-}
-
-Json card_json(const CardGrant& card) {
-  return {{"index", card.index.value()},
-          {"uuid", card.uuid.str()},
-          {"core", card.share.core.value()},
-          {"memoryMiB", card.share.memory.value()}};
-}
-
-// As Record promises them: what is made of a record relies on it.
-bool ascending(const std::vector<CardGrant>& cards) {
-  const auto descent =
-      std::ranges::adjacent_find(cards, std::ranges::greater_equal{}, &CardGrant::index);
-  return descent == cards.end();
-}
-
-// Reads what is there; the first thing that cannot be is kept as the problem.
+// Reads a record; the first problem is kept.
 class Reader {
  public:
   Record read(kube::JsonValue& root) {
@@ -74,7 +36,7 @@ class Reader {
                {"cards", [&](kube::JsonValue& from) {
                   record.cards = from.list([this](kube::JsonValue& card) { return grant(card); });
                 }}});
-    // What is wrong with a record of another version is its version.
+    // Another version is the problem to report, whatever else differs.
     if (version != kVersion) problem_ = "\"version\" must be 1";
     record.id = AllocationId(id);
     expect(valid(record.id), "\"allocation\" must be an allocation id");
@@ -83,15 +45,17 @@ class Reader {
     if (set) record.devices = std::move(*set);
     expect(record.id.str().starts_with(record.devices.hash()), "the id must be of the devices");
     expect(record.bound() != record.cards.empty(), "owner and cards must be there together");
-    expect(ascending(record.cards), "\"cards\" must be ascending by index, none twice");
+    const bool ascending = std::ranges::adjacent_find(record.cards, std::ranges::greater_equal{},
+                                                      &CardGrant::index) == record.cards.end();
+    expect(ascending, "\"cards\" must be ascending by index, none twice");
     return record;
   }
 
   const std::string& problem() const { return problem_; }
 
  private:
-  void expect(bool holds, const char* sentence) {
-    if (!holds && problem_.empty()) problem_ = sentence;
+  void expect(bool condition, const char* sentence) {
+    if (!condition && problem_.empty()) problem_ = sentence;
   }
 
   std::optional<Owner> owner(kube::JsonValue& from) {
@@ -106,9 +70,9 @@ class Reader {
                {"kind", kind},
                {"position", owner.position}});
     owner.uid = PodUid(uid);
-    const auto known = kind_of(kind);
-    expect(known.has_value(), "\"kind\" must be init, sidecar or app");
-    owner.kind = known.value_or(ContainerKind::kApp);
+    const auto known = std::ranges::find(kKinds, kind, [](const auto& one) { return one.second; });
+    expect(known != kKinds.end(), "\"kind\" must be init, sidecar or app");
+    if (known != kKinds.end()) owner.kind = known->first;
     expect(owner.position >= 0, "\"position\" must not be negative");
     expect(!owner.uid.empty() && !owner.container.empty(),
            "the owner must have a uid and a container");
@@ -137,9 +101,21 @@ class Reader {
 std::string record_json(const Record& record) {
   Json json = {
       {"version", kVersion}, {"allocation", record.id.str()}, {"devices", record.devices.ids()}};
-  if (record.owner) json["owner"] = owner_json(*record.owner);
+  if (record.owner) {
+    const Owner& owner = *record.owner;
+    const auto kind =
+        std::ranges::find(kKinds, owner.kind, [](const auto& one) { return one.first; });
+    json["owner"] = {
+        {"namespace", owner.pod.name_space}, {"pod", owner.pod.name}, {"uid", owner.uid.str()},
+        {"container", owner.container},      {"kind", kind->second},  {"position", owner.position}};
+  }
   json["cards"] = Json::array();
-  for (const CardGrant& card : record.cards) json["cards"].push_back(card_json(card));
+  for (const CardGrant& card : record.cards) {
+    json["cards"].push_back({{"index", card.index.value()},
+                             {"uuid", card.uuid.str()},
+                             {"core", card.share.core.value()},
+                             {"memoryMiB", card.share.memory.value()}});
+  }
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -18,9 +18,9 @@
 namespace mgpu::plugin {
 
 std::string record_json(const Record& record);
-// An array of them, for GET /allocations.
+// An array of records, for GET /allocations.
 std::string records_json(const std::vector<Record>& records);
-// Errors: not JSON, another version, a member absent or out of range.
+// Errors: not JSON, another version, or a member that is absent or out of range.
 Result<Record> parse_record(std::string_view json);
 
 }  // namespace mgpu::plugin

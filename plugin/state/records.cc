@@ -4,8 +4,6 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/mutex.h"
-#include "plugin/state/limits.h"
 #include "plugin/state/record_json.h"
 
 namespace mgpu::plugin {
@@ -14,21 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSuffix = ".json";
-constexpr std::string_view kBroken = ".broken";
-
-Result<std::vector<fs::path>> record_files(const std::string& folder) {
-  std::error_code problem;
-  fs::create_directories(folder, problem);
-  fs::directory_iterator entries(folder, problem);
-  if (problem) return error("cannot use " + folder + ": " + problem.message());
-  std::vector<fs::path> files;
-  while (!problem && entries != fs::directory_iterator()) {
-    if (entries->path().extension() == kSuffix) files.push_back(entries->path());
-    entries.increment(problem);
-  }
-  return files;
-}
+constexpr char kSuffix[] = ".json";
+constexpr char kBroken[] = ".broken";
 
 Result<Record> read_record(const fs::path& file) {
   const auto text = read_file(file, kRecordBytesMax, "record");
@@ -36,15 +21,10 @@ Result<Record> read_record(const fs::path& file) {
   auto record = parse_record(*text);
   if (!record) return error(file.string() + ": " + record.error().message);
   if (record->id.str() == file.stem().string()) return record;
-  return error(file.string() + " holds another record, " + record->id.str());
+  return error(file.string() + " contains another record, " + record->id.str());
 }
 
-void set_aside(const fs::path& file) {
-  std::error_code ignored;
-  fs::rename(file, file.string() + std::string(kBroken), ignored);
-}
-
-// Whether the next process will read this record where `json` was written.
+// Whether the next process will read the same record from `json`.
 bool reads_back(const std::string& json, const Record& record) {
   const auto read = parse_record(json);
   return read && *read == record && json.size() <= kRecordBytesMax;
@@ -55,21 +35,27 @@ bool reads_back(const std::string& json, const Record& record) {
 Records::Records(std::string folder) : folder_(std::move(folder)) {}
 
 std::string Records::path_of(const AllocationId& id) const {
-  return folder_ + "/" + id.str() + std::string(kSuffix);
+  return folder_ + "/" + id.str() + kSuffix;
 }
 
 Result<std::vector<std::string>> Records::load() {
-  const auto files = record_files(folder_);
-  if (!files) return files.error();
+  std::error_code problem;
+  fs::create_directories(folder_, problem);
+  fs::directory_iterator at(folder_, problem);
+  if (problem) return error("cannot use " + folder_ + ": " + problem.message());
+  std::vector<fs::path> files;
+  for (; !problem && at != fs::directory_iterator(); at.increment(problem)) {
+    if (at->path().extension() == kSuffix) files.push_back(at->path());
+  }
   std::vector<std::string> problems;
   const MutexLock lock(mutex_);
-  for (const fs::path& file : *files) {
-    auto record = read_record(file);
-    if (record) {
+  for (const fs::path& file : files) {
+    if (auto record = read_record(file)) {
       records_[record->id] = std::move(*record);
     } else {
       problems.push_back(record.error().message);
-      set_aside(file);
+      std::error_code ignored;
+      fs::rename(file, file.string() + kBroken, ignored);
     }
   }
   return problems;
@@ -105,29 +91,25 @@ std::optional<Record> Records::find(const AllocationId& id) const {
   return at == records_.end() ? std::nullopt : std::optional(at->second);
 }
 
-std::vector<Record> Records::with(const DeviceSet& devices) const {
+std::vector<Record> Records::select(const std::function<bool(const Record&)>& condition) const {
   std::vector<Record> found;
   const MutexLock lock(mutex_);
   for (const auto& [id, record] : records_) {
-    if (record.devices == devices) found.push_back(record);
+    if (condition(record)) found.push_back(record);
   }
   return found;
+}
+
+std::vector<Record> Records::with(const DeviceSet& devices) const {
+  return select([&](const Record& record) { return record.devices == devices; });
 }
 
 std::vector<Record> Records::all() const {
-  std::vector<Record> found;
-  const MutexLock lock(mutex_);
-  for (const auto& [id, record] : records_) found.push_back(record);
-  return found;
+  return select([](const Record&) { return true; });
 }
 
 std::vector<Record> Records::bound() const {
-  std::vector<Record> found;
-  const MutexLock lock(mutex_);
-  for (const auto& [id, record] : records_) {
-    if (record.bound()) found.push_back(record);
-  }
-  return found;
+  return select(&Record::bound);
 }
 
 }  // namespace mgpu::plugin

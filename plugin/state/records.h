@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,34 +12,38 @@
 #include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "plugin/allocation/record.h"
-#include "plugin/state/limits.h"
 
 namespace mgpu::plugin {
 
+inline constexpr std::size_t kRecordBytesMax = 64 * 1024;
+inline constexpr std::size_t kRecordsMax = 10'000;
+
 class Records {
  public:
-  // Files are in `folder`, one for each record.
+  // Each record is a file in `folder`.
   explicit Records(std::string folder);
 
-  // Reads what an earlier process left. A file that cannot be read as a record is set aside under
-  // the suffix ".broken". Returns one sentence for each. Errors: the folder cannot be used.
+  // Reads the files of an earlier process. A file that is not a valid record is renamed with the
+  // suffix ".broken"; returns one sentence for each of these. Errors: the folder cannot be used.
   Result<std::vector<std::string>> load();
 
-  // Adds or replaces in memory. Errors: kRecordsMax are there already.
+  // Adds or replaces a record in memory. Errors: there are kRecordsMax already.
   Result<void> keep(const Record& record);
-  // Writes it to disk. One thread at a time for each record. Errors: the disk's.
+  // Writes a record to disk. Only one thread at a time may write the same record. Errors: the disk
+  // fails.
   Result<void> save(const Record& record, Durability durability) const;
-  // From both.
+  // Removes a record from memory and disk.
   void remove(const AllocationId& id);
 
   std::optional<Record> find(const AllocationId& id) const;
-  // Those with exactly these devices.
+  // The records with exactly these devices.
   std::vector<Record> with(const DeviceSet& devices) const;
   std::vector<Record> all() const;
   std::vector<Record> bound() const;
 
  private:
   std::string path_of(const AllocationId& id) const;
+  std::vector<Record> select(const std::function<bool(const Record&)>& condition) const;
 
   const std::string folder_;
   mutable Mutex mutex_;

@@ -33,7 +33,7 @@ func TestNodeWithACorruptCheckpoint(t *testing.T) {
 	// The pod is unknown to the plugin, so only the event of kubelet has the reason.
 	waitFor(t, podRunningLimit, "the init container to be rejected", func() (bool, string) {
 		said := statusOf(get(world.ctx, t, world.namespace, "init"))
-		return strings.Contains(said, "cannot tell which container kubelet starts"), said
+		return strings.Contains(said, "cannot identify the container that kubelet starts"), said
 	})
 	// Kubelet writes a new checkpoint at its next allocation.
 	world.createBound(t, world.pod("next").share(10, 1000), "0")

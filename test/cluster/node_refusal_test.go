@@ -21,9 +21,9 @@ func TestNodeRejectsContainersWithAReason(t *testing.T) {
 		core       int
 		want       string
 	}{
-		{"no-such-card", "7", 5, "is to have card 7, and this node has cards 0, 1, 2"},
+		{"no-such-card", "7", 5, "is assigned card 7, and this node has cards 0, 1, 2"},
 		{"unhealthy-card", "2", 5, "which is not healthy: XID 79"},
-		{"full-card", "0", 30, "beside the 80 % and 20000 MiB of pods " + world.namespace + "/holder"},
+		{"full-card", "0", 30, ", of which pods " + world.namespace + "/holder use 80 % and 20000 MiB"},
 		{"not-a-card", "one", 5, `"one"`},
 		{"too-many-cards", "0,1", 5, "0,1"},
 		{"no-annotations", "", 5, "was not bound by mgpu-extender"},

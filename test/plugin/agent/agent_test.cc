@@ -141,9 +141,9 @@ TEST_F(AgentTest, RecordsAnEventWhenAContainerMayNotStart) {
   start_ready();
   api_.create("a", {{"main", 30, 1'000, "7"}});
   const std::string allocation = allocate("a", device_ids(30));
-  EXPECT_THAT(pre_start(device_ids(30)), HasSubstr("is to have card 7"));
+  EXPECT_THAT(pre_start(device_ids(30)), HasSubstr("is assigned card 7"));
   EXPECT_TRUE(
-      eventually([this] { return contains("is to have card 7", event("MGPUNoSuchCard")); }));
+      eventually([this] { return contains("is assigned card 7", event("MGPUNoSuchCard")); }));
   EXPECT_EQ(injected(allocation, "MGPU_CARDS"), "none");
   EXPECT_THAT(get("/metrics").body,
               HasSubstr("mgpu_plugin_prestart_refusals_total{reason=\"no_such_card\"} 1"));

@@ -70,8 +70,8 @@ class MonitoringTest : public testing::Test {
   test::PodApi api_;
   test::ScriptedCards* cards_ = new test::ScriptedCards(test::found_cards(2));
   Inventory inventory_{std::unique_ptr<CardSource>(cards_),
-                       {.recall = [] { return KnownCards(); },
-                        .remember = [](const KnownCards&) { return true; },
+                       {.load_known = [] { return KnownCards(); },
+                        .save_known = [](const KnownCards&) { return true; },
                         .on_change = [](const InventoryState&, const InventoryState&) {},
                         .now = [] { return "2026-01-02T00:00:00Z"; }}};
   Pods pods_{NodeName("n1"), api_.transport()};

@@ -1,5 +1,5 @@
-// Identify over every combination of what may be seen, and device sets, offers, ids and edits
-// against plain reckoning on random input.
+// identify() for every combination of evidence; device sets, offers, ids and edits on random input,
+// compared with simple computations.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,9 +19,9 @@ namespace {
 
 using Ids = std::set<std::string>;
 
-class Draw {
+class Random {
  public:
-  explicit Draw(std::uint32_t seed) : random_(seed) {}
+  explicit Random(std::uint32_t seed) : random_(seed) {}
   int number(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
   bool one_in(int chances) { return number(chances) == 0; }
 
@@ -58,30 +58,30 @@ std::vector<std::vector<Record>> some_records() {
           {bound_or_not("aa", true), bound_or_not("bb", true)}};
 }
 
-std::vector<std::optional<std::vector<Listed>>> some_lists() {
-  const Listed one{{"a", "x"}, "listed"};
-  const Listed other{{"a", "y"}, "listed"};
-  using List = std::vector<Listed>;
+std::vector<std::optional<std::vector<ListedContainer>>> some_lists() {
+  const ListedContainer one{{"a", "x"}, "listed"};
+  const ListedContainer other{{"a", "y"}, "listed"};
+  using List = std::vector<ListedContainer>;
   return {std::nullopt, List{}, List{one}, List{one, other}};
 }
 
-std::vector<std::optional<std::vector<Checkpointed>>> some_checkpoints() {
-  const Checkpointed one{PodUid("u1"), "first", record_of({"c0", "c1"}, "aa").id};
-  const Checkpointed same_pod{PodUid("u1"), "second", record_of({"c0", "c1"}, "bb").id};
-  const Checkpointed other_pod{PodUid("u2"), "first", record_of({"c0", "c1"}, "bb").id};
-  const Checkpointed foreign{PodUid("u1"), "first", AllocationId()};
-  using List = std::vector<Checkpointed>;
+std::vector<std::optional<std::vector<CheckpointedContainer>>> some_checkpoints() {
+  const CheckpointedContainer one{PodUid("u1"), "first", record_of({"c0", "c1"}, "aa").id};
+  const CheckpointedContainer same_pod{PodUid("u1"), "second", record_of({"c0", "c1"}, "bb").id};
+  const CheckpointedContainer other_pod{PodUid("u2"), "first", record_of({"c0", "c1"}, "bb").id};
+  const CheckpointedContainer foreign{PodUid("u1"), "first", AllocationId()};
+  using List = std::vector<CheckpointedContainer>;
   return {std::nullopt,        List{},        List{one},
           List{one, same_pod}, List{foreign}, List{one, other_pod},
           List{one, foreign}};
 }
 
-// The table at the top of identify.h, row by row.
-std::vector<Identity> by_the_table(const Evidence& evidence) {
+// The table of identify.h, row by row. Empty: an error.
+std::vector<Identity> expected_identities(const Evidence& evidence) {
   const auto& checkpoint = evidence.checkpointed;
   if (checkpoint && !checkpoint->empty()) {
     std::vector<Identity> all;
-    for (const Checkpointed& entry : *checkpoint) {
+    for (const CheckpointedContainer& entry : *checkpoint) {
       const bool of_one_pod = entry.uid == checkpoint->front().uid;
       if (entry.allocation.empty() || !of_one_pod) return {};
       all.push_back({entry.allocation, std::nullopt, entry.uid, entry.container});
@@ -99,17 +99,17 @@ std::vector<Identity> by_the_table(const Evidence& evidence) {
   return {};
 }
 
-TEST(IdentifyProperty, FollowsItsTableWhateverIsSeen) {
+TEST(IdentifyProperty, ImplementsItsTable) {
   std::size_t known = 0;
-  std::size_t doubts = 0;
+  std::size_t errors = 0;
   for (const auto& records : some_records()) {
     for (const auto& listed : some_lists()) {
       for (const auto& checkpointed : some_checkpoints()) {
         const Evidence evidence{records, listed, checkpointed};
-        const auto expected = by_the_table(evidence);
+        const auto expected = expected_identities(evidence);
         const auto found = identify(evidence);
         ASSERT_EQ(found.has_value(), !expected.empty());
-        ++(found ? known : doubts);
+        ++(found ? known : errors);
         if (!found) {
           EXPECT_FALSE(found.error().message.empty());
           continue;
@@ -124,42 +124,38 @@ TEST(IdentifyProperty, FollowsItsTableWhateverIsSeen) {
       }
     }
   }
-  EXPECT_EQ(known + doubts, 5U * 4 * 7);
+  EXPECT_EQ(known + errors, 5U * 4 * 7);
   EXPECT_GT(known, 40U);
-  EXPECT_GT(doubts, 40U);
+  EXPECT_GT(errors, 40U);
 }
 
 // --- device sets and ids -------------------------------------------------------------------------
 
-TEST(DeviceSetProperty, IsTheSetOfItsIdsInWhateverOrder) {
-  Draw draw(1);
+TEST(DeviceSetProperty, IsIndependentOfTheOrderOfIds) {
+  Random random(1);
   for (int round = 0; round < 500; ++round) {
-    auto ids = draw.ids(12, 20);
+    auto ids = random.ids(12, 20);
     const DeviceSet set = DeviceSet::of(ids).value();
     const Ids expected(ids.begin(), ids.end());
     ASSERT_TRUE(std::ranges::equal(set.ids(), expected));
     ASSERT_EQ(set.size(), std::ssize(expected));
     std::ranges::reverse(ids);
-    std::ranges::rotate(ids, ids.begin() + draw.number(static_cast<int>(ids.size())));
+    std::ranges::rotate(ids, ids.begin() + random.number(static_cast<int>(ids.size())));
     ASSERT_EQ(DeviceSet::of(ids).value(), set);
     ASSERT_EQ(DeviceSet::of(set.ids()).value(), set) << "a set of its own ids is the same";
   }
 }
 
-TEST(DeviceSetProperty, OverlapsExactlyWhereTheSetsDo) {
-  Draw draw(2);
+TEST(DeviceSetProperty, HasAHashOfItsOwn) {
+  Random random(2);
   for (int round = 0; round < 500; ++round) {
-    const auto a = DeviceSet::of(draw.ids(6, 20)).value();
-    const auto b = DeviceSet::of(draw.ids(6, 20)).value();
-    std::vector<std::string> both;
-    std::ranges::set_intersection(a.ids(), b.ids(), std::back_inserter(both));
-    ASSERT_EQ(a.overlaps(b), !both.empty());
-    ASSERT_EQ(b.overlaps(a), a.overlaps(b));
+    const auto a = DeviceSet::of(random.ids(6, 20)).value();
+    const auto b = DeviceSet::of(random.ids(6, 20)).value();
     ASSERT_EQ(a.hash() == b.hash(), a == b);
   }
 }
 
-TEST(MemoryListProperty, ItsSizeIsThatOfTheIdsItHas) {
+TEST(MemoryListProperty, HasTheSizeOfItsIds) {
   for (std::int64_t count = 0; count < 9'000; count += count < 70 ? 1 : 613) {
     std::size_t bytes = 0;
     for (std::int64_t n = 0; n < count; ++n) bytes += 13 + memory_device_id(n).size();
@@ -167,18 +163,18 @@ TEST(MemoryListProperty, ItsSizeIsThatOfTheIdsItHas) {
   }
 }
 
-TEST(AllocationIdProperty, OnesThatAreMadeAreValidAndOthersOnlyOfTheirForm) {
+TEST(AllocationIdProperty, AreValidExactlyInTheirForm) {
   const std::regex form("[0-9a-z]{16}-[0-9a-z]{1,16}");
   constexpr std::string_view kSome = "09azAZ-/._ ";
-  Draw draw(3);
+  Random random(3);
   for (int round = 0; round < 1000; ++round) {
-    std::string text = record_of(draw.ids(3, 9), "n0nce").id.str();
+    std::string text = record_of(random.ids(3, 9), "n0nce").id.str();
     ASSERT_TRUE(valid(AllocationId(text)));
-    const auto at = static_cast<std::size_t>(draw.number(static_cast<int>(text.size())));
+    const auto at = static_cast<std::size_t>(random.number(static_cast<int>(text.size())));
     const char letter =
-        kSome[static_cast<std::size_t>(draw.number(static_cast<int>(kSome.size())))];
-    draw.one_in(2) ? text.insert(at, 1, letter) : text.replace(at, 1, 1, letter);
-    if (draw.one_in(4)) text.resize(at);
+        kSome[static_cast<std::size_t>(random.number(static_cast<int>(kSome.size())))];
+    random.one_in(2) ? text.insert(at, 1, letter) : text.replace(at, 1, 1, letter);
+    if (random.one_in(4)) text.resize(at);
     ASSERT_EQ(valid(AllocationId(text)), std::regex_match(text, form)) << text;
   }
 }
@@ -191,24 +187,24 @@ struct Offer {
 };
 
 Offer offer_of(std::uint32_t seed) {
-  Draw draw(seed);
+  Random random(seed);
   Offer offer;
-  const int cards = draw.number(5);
+  const int cards = random.number(5);
   for (int i = 0; i < cards; ++i)
     offer.cards.push_back({.index = CardIndex(i),
                            .uuid = CardUuid("GPU-" + std::to_string(i)),
                            .model = "V100",
-                           .memory = MiB(10 + draw.number(90)),
-                           .health = draw.one_in(3) ? "Lost" : std::string(kHealthy)});
+                           .memory = MiB(10 + random.number(90)),
+                           .health = random.one_in(3) ? "Lost" : std::string(kHealthy)});
   std::vector<int> order(static_cast<std::size_t>(10 * cards));
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), std::mt19937(seed));
-  // kubelet gives out ids in tens here, on a card that has room for them.
-  for (std::size_t i = 0; i < order.size() && !draw.one_in(8); ++i) {
+  // Each record has ten ids, on a card that has room for them.
+  for (std::size_t i = 0; i < order.size() && !random.one_in(8); ++i) {
     std::vector<std::string> ids;
     for (int n = 0; n < 10; ++n) ids.push_back(core_device_id(10 * order[i] + n));
     Record record = record_of(ids);
-    if (!draw.one_in(5)) {
+    if (!random.one_in(5)) {
       const int card = static_cast<int>(i) / 10;
       record.owner = Owner{{"a", "x"}, PodUid("u"), "app"};
       record.cards = {
@@ -219,14 +215,15 @@ Offer offer_of(std::uint32_t seed) {
   return offer;
 }
 
-// Ids of records that can run, or not.
-Ids held(const Offer& offer, bool running) {
+// The ids on healthy cards, or on unhealthy ones.
+Ids held(const Offer& offer, bool on_healthy) {
   Ids ids;
   for (const Record& record : offer.records) {
-    const bool sick = std::ranges::any_of(record.cards, [&](const CardGrant& grant) {
+    const bool unhealthy = std::ranges::any_of(record.cards, [&](const CardGrant& grant) {
       return !offer.cards[static_cast<std::size_t>(grant.index.value())].healthy();
     });
-    if (sick != running) ids.insert(record.devices.ids().begin(), record.devices.ids().end());
+    if (unhealthy != on_healthy)
+      ids.insert(record.devices.ids().begin(), record.devices.ids().end());
   }
   return ids;
 }
@@ -237,7 +234,7 @@ std::size_t common(const Ids& a, const Ids& b) {
   return both.size();
 }
 
-TEST(OfferProperty, KeepsWhatRunsAndGivesUpWhatIsOnSickCardsFirst) {
+TEST(OfferProperty, WithdrawsIdsOnUnhealthyCardsFirst) {
   for (std::uint32_t seed = 0; seed < 200; ++seed) {
     const Offer offer = offer_of(seed);
     const auto offered = offered_core_ids(offer.cards, offer.records);
@@ -246,13 +243,13 @@ TEST(OfferProperty, KeepsWhatRunsAndGivesUpWhatIsOnSickCardsFirst) {
     ASSERT_EQ(ids.size(), offered.size()) << "none twice, seed " << seed;
     ASSERT_EQ(ids.size(), 100 * healthy) << "seed " << seed;
     const Ids kept = held(offer, true);
-    const Ids lost = held(offer, false);
+    const Ids unhealthy = held(offer, false);
     const std::size_t all = 100 * offer.cards.size();
     ASSERT_EQ(common(ids, kept), std::min(kept.size(), ids.size())) << "seed " << seed;
-    // Of the others, those that nobody holds come first.
-    const std::size_t free = all - kept.size() - lost.size();
+    // Free ids come before those on unhealthy cards.
+    const std::size_t free = all - kept.size() - unhealthy.size();
     const std::size_t left = ids.size() - common(ids, kept);
-    ASSERT_EQ(common(ids, lost), left > free ? left - free : 0) << "seed " << seed;
+    ASSERT_EQ(common(ids, unhealthy), left > free ? left - free : 0) << "seed " << seed;
     ASSERT_TRUE(std::ranges::all_of(
         ids,
         [&](const std::string& id) { return id.front() == 'c' && std::stoul(id.substr(1)) < all; }))
@@ -260,7 +257,7 @@ TEST(OfferProperty, KeepsWhatRunsAndGivesUpWhatIsOnSickCardsFirst) {
   }
 }
 
-TEST(OfferProperty, MemoryIsOneIdForEachHealthyMiB) {
+TEST(OfferProperty, HasOneMemoryIdForEachHealthyMiB) {
   for (std::uint32_t seed = 0; seed < 50; ++seed) {
     const Offer offer = offer_of(seed);
     const auto ids = offered_memory_ids(offer.cards);
@@ -272,7 +269,7 @@ TEST(OfferProperty, MemoryIsOneIdForEachHealthyMiB) {
   }
 }
 
-TEST(OfferProperty, AMemoryListIsRefusedExactlyFromTheSizeThatKubeletDrops) {
+TEST(OfferProperty, RefusesAMemoryListExactlyOverTheLimit) {
   std::int64_t fits = 0;
   for (std::int64_t step = std::int64_t{1} << 20; step > 0; step /= 2)
     if (memory_list_bytes(fits + step) <= kDeviceListBytesMax) fits += step;
@@ -282,14 +279,14 @@ TEST(OfferProperty, AMemoryListIsRefusedExactlyFromTheSizeThatKubeletDrops) {
 
 // --- edits ---------------------------------------------------------------------------------------
 
-TEST(EditsProperty, TheEnvironmentSaysWhatTheRecordHolds) {
+TEST(EditsProperty, TheEnvironmentMatchesTheRecord) {
   for (std::uint32_t seed = 0; seed < 300; ++seed) {
-    Draw draw(seed);
-    Record record = record_of(draw.ids(30, 400));
+    Random random(seed);
+    Record record = record_of(random.ids(30, 400));
     record.owner = Owner{{"a", "x"}, PodUid("u"), "app"};
     std::int64_t memory = 0;
-    for (int index = draw.number(3); index < 12; index += 1 + draw.number(6)) {
-      const std::int64_t mib = draw.number(40'000);
+    for (int index = random.number(3); index < 12; index += 1 + random.number(6)) {
+      const std::int64_t mib = random.number(40'000);
       memory += mib;
       record.cards.push_back(
           {CardIndex(index), CardUuid("GPU-" + std::to_string(7 * index)), {Percent(1), MiB(mib)}});
@@ -306,7 +303,7 @@ TEST(EditsProperty, TheEnvironmentSaysWhatTheRecordHolds) {
     ASSERT_EQ(environment.at("MGPU_MEMORY_MIB"), std::to_string(memory));
     ASSERT_EQ(environment.at("MGPU_CORE_PERCENT"), std::to_string(record.devices.size()));
     ASSERT_EQ(environment.at("MGPU_ALLOCATION"), record.id.str());
-    // What Allocate says of it stays as it is when PreStart adds the rest.
+    // PreStart keeps the variables of Allocate.
     for (const auto& [name, value] : environment_of(record)) ASSERT_EQ(environment.at(name), value);
     ASSERT_EQ(environment.size(),
               environment_of(record).size() + environment_of_cards(record).size());

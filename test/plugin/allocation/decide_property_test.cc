@@ -1,5 +1,5 @@
-// decide and decide_again on small random nodes: who starts gets what his annotation names, and
-// what all pods hold together never exceeds a card.
+// decide() and decide_again() on small random nodes: a container gets exactly its annotated cards,
+// and the shares of all pods never exceed a card.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 using Reason = RefusalReason;
 
-constexpr std::uint32_t kWorlds = 150;
+constexpr std::uint32_t kNodes = 150;
 constexpr std::int64_t kMemory = 1000;
 const std::string kDomain(kDefaultResourceDomain);
 
@@ -22,7 +22,7 @@ const Contract& contract() {
   return value;
 }
 
-struct Asked {
+struct TestContainer {
   std::string name;
   ContainerKind kind = ContainerKind::kApp;
   std::vector<CardIndex> cards;
@@ -30,40 +30,40 @@ struct Asked {
   bool whole = false;
 };
 
-struct World {
+struct TestNode {
   NodeState node;
   std::vector<kube::Pod> pods;
-  std::vector<std::vector<Asked>> asked;  // of each pod, in the order of a GpuRequest
+  std::vector<std::vector<TestContainer>> containers;  // of each pod, in the order of a GpuRequest
 };
 
-class Draw {
+class RandomNode {
  public:
-  explicit Draw(std::uint32_t seed) : random_(seed) {}
+  explicit RandomNode(std::uint32_t seed) : random_(seed) {}
   int number(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
   bool one_in(int chances) { return number(chances) == 0; }
 
-  World world() {
-    World world;
-    world.node.name = NodeName("n1");
+  TestNode make() {
+    TestNode test;
+    test.node.name = NodeName("n1");
     const int cards = 1 + number(3);
     for (int i = 0; i < cards; ++i)
-      world.node.cards.push_back({.index = CardIndex(2 * i),
-                                  .uuid = CardUuid("GPU-" + std::to_string(i)),
-                                  .model = "V100",
-                                  .memory = MiB(kMemory),
-                                  .health = one_in(15) ? "XID 79" : std::string(kHealthy)});
+      test.node.cards.push_back({.index = CardIndex(2 * i),
+                                 .uuid = CardUuid("GPU-" + std::to_string(i)),
+                                 .model = "V100",
+                                 .memory = MiB(kMemory),
+                                 .health = one_in(15) ? "XID 79" : std::string(kHealthy)});
     for (int i = 0; i < 5; ++i) {
-      world.asked.push_back(containers(cards));
-      world.pods.push_back(pod(i, world.asked.back()));
+      test.containers.push_back(containers(cards));
+      test.pods.push_back(pod(i, test.containers.back()));
     }
-    return world;
+    return test;
   }
 
  private:
-  std::vector<Asked> containers(int cards) {
-    std::vector<Asked> all;
+  std::vector<TestContainer> containers(int cards) {
+    std::vector<TestContainer> all;
     for (int i = 1 + number(3); i > 0; --i) {
-      Asked one;
+      TestContainer one;
       one.kind = static_cast<ContainerKind>(one_in(2) ? 2 : number(3));
       one.whole = one_in(6);
       one.per_card = one.whole ? Share{kWholeCard, MiB(kMemory)}
@@ -71,25 +71,25 @@ class Draw {
       for (int card = 0; card < cards; ++card)
         if (one_in(2)) one.cards.push_back(CardIndex(2 * card));
       if (one.cards.empty()) one.cards.push_back(CardIndex(2 * number(cards + 1)));
-      // Only of app containers can it be said over how many cards a share is split.
+      // Only app containers can split a share over several cards.
       if (one.kind != ContainerKind::kApp && !one.whole) one.cards.resize(1);
       all.push_back(one);
     }
-    const auto is_app = [](const Asked& one) { return one.kind == ContainerKind::kApp; };
+    const auto is_app = [](const TestContainer& one) { return one.kind == ContainerKind::kApp; };
     std::ranges::stable_partition(all, std::not_fn(is_app));
     for (std::size_t i = 0; i < all.size(); ++i) all[i].name = "c" + std::to_string(i);
     return all;
   }
 
-  // Init containers and sidecars first, then app containers, as they stand in `asked`.
-  static kube::Pod pod(int number, const std::vector<Asked>& asked) {
+  // Init containers and sidecars come first, then app containers.
+  static kube::Pod pod(int number, const std::vector<TestContainer>& all) {
     kube::Pod pod;
     pod.metadata.name_space = "a";
     pod.metadata.name = "p" + std::to_string(number);
     pod.metadata.uid = "u" + std::to_string(number);
     pod.node_name = "n1";
     std::string counts;
-    for (const Asked& one : asked) {
+    for (const TestContainer& one : all) {
       const auto cards = static_cast<std::int64_t>(one.cards.size());
       kube::Container container;
       container.name = one.name;
@@ -110,9 +110,10 @@ class Draw {
   std::mt19937 random_;
 };
 
-Record record_for(const kube::Pod& pod, const Asked& asked, int number) {
+Record record_for(const kube::Pod& pod, const TestContainer& container, int number) {
   std::vector<std::string> ids;
-  const auto core = asked.per_card.core.value() * static_cast<std::int64_t>(asked.cards.size());
+  const auto core =
+      container.per_card.core.value() * static_cast<std::int64_t>(container.cards.size());
   for (std::int64_t n = 0; n < core; ++n) ids.push_back(core_device_id(n + 1000 * number));
   Record record;
   record.devices = DeviceSet::of(ids).value();
@@ -120,8 +121,9 @@ Record record_for(const kube::Pod& pod, const Asked& asked, int number) {
   return record;
 }
 
-// KEP-753 over these containers of one pod in spec order, written down a second time.
-Share held_by(const std::vector<Asked>& pod, const std::vector<bool>& counts, CardIndex card) {
+// A second implementation of KEP-753 for the containers of one pod in spec order.
+Share held_by(const std::vector<TestContainer>& pod, const std::vector<bool>& counts,
+              CardIndex card) {
   Share staying;
   Share most;
   for (std::size_t i = 0; i < pod.size(); ++i) {
@@ -139,16 +141,15 @@ struct Started {
   std::size_t container;
 };
 
-// What the pods but `except` hold of a card by the containers that were started, and `except` by
-// all of its containers.
-Share held_with(const World& world, const std::vector<Started>& started, std::size_t except,
+// The shares of a card: of `whole_pod` all containers count, of the other pods the started ones.
+Share held_with(const TestNode& test, const std::vector<Started>& started, std::size_t whole_pod,
                 CardIndex card) {
   Share sum;
-  for (std::size_t pod = 0; pod < world.pods.size(); ++pod) {
-    std::vector<bool> counts(world.asked[pod].size(), pod == except);
+  for (std::size_t pod = 0; pod < test.pods.size(); ++pod) {
+    std::vector<bool> counts(test.containers[pod].size(), pod == whole_pod);
     for (const Started& one : started)
       if (one.pod == pod) counts[one.container] = true;
-    sum += held_by(world.asked[pod], counts, card);
+    sum += held_by(test.containers[pod], counts, card);
   }
   return sum;
 }
@@ -158,108 +159,108 @@ const CardFacts* find(const NodeState& node, CardIndex index) {
   return at == node.cards.end() ? nullptr : &*at;
 }
 
-// The reason by brute force: of the first of its cards for which there is one.
-std::optional<Reason> expected_refusal(const World& world, const std::vector<Started>& started,
+// The expected reason: that of the first card which has one.
+std::optional<Reason> expected_refusal(const TestNode& test, const std::vector<Started>& started,
                                        const Started& next) {
-  for (const CardIndex index : world.asked[next.pod][next.container].cards) {
-    const CardFacts* card = find(world.node, index);
+  for (const CardIndex index : test.containers[next.pod][next.container].cards) {
+    const CardFacts* card = find(test.node, index);
     if (card == nullptr) return Reason::kNoSuchCard;
-    if (!card->healthy()) return Reason::kSickCard;
-    const Share held = held_with(world, started, next.pod, index);
+    if (!card->healthy()) return Reason::kUnhealthyCard;
+    const Share held = held_with(test, started, next.pod, index);
     if (!held.fits_in({kWholeCard, card->memory})) return Reason::kFullCard;
   }
   return std::nullopt;
 }
 
-std::vector<CardGrant> expected_cards(const World& world, const Asked& asked) {
+std::vector<CardGrant> expected_cards(const TestNode& test, const TestContainer& container) {
   std::vector<CardGrant> cards;
-  for (const CardIndex index : asked.cards)
-    cards.push_back({index, find(world.node, index)->uuid, asked.per_card});
+  for (const CardIndex index : container.cards)
+    cards.push_back({index, find(test.node, index)->uuid, container.per_card});
   return cards;
 }
 
-// Every container of the pods in turn; those that may start stay.
-template <class See>
-void start_all(World& world, const See& see) {
+// Starts every container of the pods in turn. Those that may start keep their cards.
+template <class Check>
+void start_all(TestNode& test, const Check& check) {
   std::vector<Started> started;
-  for (std::size_t pod = 0; pod < world.pods.size(); ++pod) {
-    for (std::size_t i = 0; i < world.asked[pod].size(); ++i) {
-      const Asked& asked = world.asked[pod][i];
-      const Record record = record_for(world.pods[pod], asked, static_cast<int>(10 * pod + i));
-      const Identity identity{record.id, world.pods[pod].ref(), PodUid(), asked.name};
-      const auto got = decide(identity, record, world.pods[pod], world.node, contract());
-      see(Started{pod, i}, started, got);
+  for (std::size_t pod = 0; pod < test.pods.size(); ++pod) {
+    for (std::size_t i = 0; i < test.containers[pod].size(); ++i) {
+      const TestContainer& container = test.containers[pod][i];
+      const Record record = record_for(test.pods[pod], container, static_cast<int>(10 * pod + i));
+      const Identity identity{record.id, test.pods[pod].ref(), PodUid(), container.name};
+      const auto got = decide(identity, record, test.pods[pod], test.node, contract());
+      check(Started{pod, i}, started, got);
       if (!got) continue;
       started.push_back({pod, i});
-      world.node.bound.push_back(*got);
+      test.node.bound.push_back(*got);
     }
   }
 }
 
 TEST(DecideProperty, GrantsWhatIsAnnotatedExactlyWhereTheCardsHaveRoom) {
   std::map<std::optional<Reason>, int> seen;
-  for (std::uint32_t seed = 0; seed < kWorlds; ++seed) {
-    World world = Draw(seed).world();
-    start_all(world, [&](const Started& next, const std::vector<Started>& started,
-                         const Decided<Record>& got) {
-      const auto refusal = expected_refusal(world, started, next);
+  for (std::uint32_t seed = 0; seed < kNodes; ++seed) {
+    TestNode test = RandomNode(seed).make();
+    start_all(test, [&](const Started& next, const std::vector<Started>& started,
+                        const Decided<Record>& got) {
+      const auto refusal = expected_refusal(test, started, next);
       ++seen[refusal];
       ASSERT_EQ(got.has_value(), !refusal.has_value()) << "seed " << seed;
       if (!got) {
         ASSERT_EQ(got.error().reason, *refusal) << "seed " << seed;
         return;
       }
-      const Asked& asked = world.asked[next.pod][next.container];
-      ASSERT_EQ(got->cards, expected_cards(world, asked)) << "seed " << seed;
-      ASSERT_EQ(got->owner->pod, world.pods[next.pod].ref());
-      ASSERT_EQ(got->owner->container, asked.name);
-      ASSERT_EQ(got->owner->kind, asked.kind);
+      const TestContainer& container = test.containers[next.pod][next.container];
+      ASSERT_EQ(got->cards, expected_cards(test, container)) << "seed " << seed;
+      ASSERT_EQ(got->owner->pod, test.pods[next.pod].ref());
+      ASSERT_EQ(got->owner->container, container.name);
+      ASSERT_EQ(got->owner->kind, container.kind);
       ASSERT_EQ(got->owner->position, static_cast<std::int32_t>(next.container));
     });
   }
   EXPECT_GT(seen[std::nullopt], 100);
   EXPECT_GT(seen[Reason::kFullCard], 100);
-  EXPECT_GT(seen[Reason::kSickCard], 10);
+  EXPECT_GT(seen[Reason::kUnhealthyCard], 10);
   EXPECT_GT(seen[Reason::kNoSuchCard], 10);
 }
 
 TEST(DecideProperty, NoCardIsEverOverItsCapacity) {
-  for (std::uint32_t seed = 0; seed < kWorlds; ++seed) {
-    World world = Draw(seed).world();
+  for (std::uint32_t seed = 0; seed < kNodes; ++seed) {
+    TestNode test = RandomNode(seed).make();
     std::vector<Started> all;
-    start_all(world,
+    start_all(test,
               [&](const Started& next, const std::vector<Started>&, const Decided<Record>& got) {
                 if (got) all.push_back(next);
               });
-    for (const CardFacts& card : world.node.cards) {
-      const Share held = held_with(world, all, world.pods.size(), card.index);
+    for (const CardFacts& card : test.node.cards) {
+      const Share held = held_with(test, all, test.pods.size(), card.index);
       ASSERT_TRUE(held.fits_in({kWholeCard, card.memory})) << "seed " << seed;
     }
   }
 }
 
-// A restart, with the API server and without it: the same record, whoever came meanwhile. Where
-// annotations give a card to more than it has room for, others may have started in the room of the
-// pod's containers that have not: then the whole pod is refused, as at its first start.
-TEST(DecideProperty, WhoWasStartedStartsAgainWithTheSameCards) {
+// A restart with or without the API server results in the same record, even if other pods started
+// meanwhile. If annotations exceed a card, others may have taken the room of containers of the pod
+// that have not started. Then the whole pod is refused, as at its first start.
+TEST(DecideProperty, RestartedContainersKeepTheirCards) {
   int refused = 0;
-  for (std::uint32_t seed = 0; seed < kWorlds; ++seed) {
-    World world = Draw(seed).world();
+  for (std::uint32_t seed = 0; seed < kNodes; ++seed) {
+    TestNode test = RandomNode(seed).make();
     std::vector<Started> all;
-    start_all(world,
+    start_all(test,
               [&](const Started& next, const std::vector<Started>&, const Decided<Record>& got) {
                 if (got) all.push_back(next);
               });
     for (std::size_t i = 0; i < all.size(); ++i) {
-      const Record& record = world.node.bound[i];
+      const Record& record = test.node.bound[i];
       const Identity identity{record.id, record.owner->pod, PodUid(), record.owner->container};
-      const auto again = decide(identity, record, world.pods[all[i].pod], world.node, contract());
-      const auto refusal = expected_refusal(world, all, all[i]);
+      const auto again = decide(identity, record, test.pods[all[i].pod], test.node, contract());
+      const auto refusal = expected_refusal(test, all, all[i]);
       ASSERT_EQ(again.has_value(), !refusal.has_value()) << "seed " << seed;
       if (again) ASSERT_EQ(*again, record) << "seed " << seed;
       if (!again) ASSERT_EQ(again.error().reason, Reason::kFullCard) << "seed " << seed;
       refused += again ? 0 : 1;
-      const auto alone = decide_again(record, world.node);
+      const auto alone = decide_again(record, test.node);
       ASSERT_TRUE(alone && *alone == record) << "seed " << seed;
     }
   }

@@ -62,7 +62,7 @@ kube::Pod pod(std::vector<kube::Container> containers,
   return one;
 }
 
-// Four 32-GiB cards with nothing on them.
+// Four free cards of 32 GiB.
 NodeState node(std::vector<Record> bound = {}) {
   return {NodeName("n1"),
           {card(0, 32510), card(1, 32510), card(2, 32510), card(3, 32510)},
@@ -87,17 +87,17 @@ Decided<Record> decided(const kube::Pod& pod, const Record& record, const std::s
 }
 
 Refusal refusal(const Decided<Record>& decided) {
-  return decided ? Refusal{Reason::kNotReady, "it was not refused"} : decided.error();
+  return decided ? Refusal{Reason::kNotReady, "not refused"} : decided.error();
 }
 
-TEST(Decide, GivesAShareOfTheCardThatTheAnnotationNames) {
+TEST(Decide, GrantsAShareOfTheAnnotatedCard) {
   const auto got = decided(pod({container("app", 30, 1024)}, {{"app", "2"}}), record(30));
   EXPECT_EQ(got->owner, (Owner{{"a", "x"}, PodUid("u1"), "app", ContainerKind::kApp, 0}));
   EXPECT_THAT(got->cards,
               ElementsAre(CardGrant{CardIndex(2), CardUuid("GPU-2"), {Percent(30), MiB(1024)}}));
 }
 
-TEST(Decide, GivesWholeCardsWithAllTheirMemory) {
+TEST(Decide, GrantsWholeCardsWithAllTheirMemory) {
   NodeState on = node();
   on.cards[3] = card(3, 16000);
   const auto got =
@@ -107,7 +107,7 @@ TEST(Decide, GivesWholeCardsWithAllTheirMemory) {
                           CardGrant{CardIndex(3), CardUuid("GPU-3"), {Percent(100), MiB(16000)}}));
 }
 
-TEST(Decide, SplitsWhatIsAskedOverSeveralCards) {
+TEST(Decide, SplitsARequestOverSeveralCards) {
   auto one = pod({container("app", 60, 2048)}, {{"app", "1,2"}});
   one.metadata.annotations[contract().container_multiple_gpu] = "2";
   const auto got = decided(one, record(60));
@@ -130,21 +130,21 @@ TEST(Decide, FillsACardToTheLastPercentAndNoFurther) {
   EXPECT_TRUE(decided(one, record(20), "app", node({held("y", 0, {Percent(80), MiB(24510)})})));
   const struct {
     Share other;
-    const char* beside;
-  } cases[] = {{{Percent(81), MiB(1000)}, "beside the 81 % and 1000 MiB of pods a/y"},
-               {{Percent(10), MiB(24511)}, "beside the 10 % and 24511 MiB of pods a/y"}};
+    const char* others;
+  } cases[] = {{{Percent(81), MiB(1000)}, ", of which pods a/y use 81 % and 1000 MiB"},
+               {{Percent(10), MiB(24511)}, ", of which pods a/y use 10 % and 24511 MiB"}};
   for (const auto& c : cases) {
     const auto got = refusal(decided(one, record(20), "app", node({held("y", 0, c.other)})));
     EXPECT_EQ(got.reason, Reason::kFullCard);
-    EXPECT_TRUE(got.passing) << "the other pod may be ending";
+    EXPECT_TRUE(got.transient) << "the other pod may be ending";
     EXPECT_THAT(got.message,
-                testing::AllOf(HasSubstr("pod a/x is to have 20 % and 8000 MiB of card 0 (GPU-0)"),
-                               HasSubstr(c.beside), HasSubstr("delete the pod")));
+                testing::AllOf(HasSubstr("pod a/x is assigned 20 % and 8000 MiB of card 0 (GPU-0)"),
+                               HasSubstr(c.others), HasSubstr("delete the pod")));
   }
 }
 
-// The rule of Kubernetes: init containers run alone, sidecars and app containers together.
-TEST(Decide, CountsOtherPodsByTheRuleForInitContainers) {
+// As in Kubernetes, init containers run alone, sidecars and app containers together.
+TEST(Decide, CountsInitContainersOfOtherPodsAsKubernetesDoes) {
   const Share most{Percent(70), MiB(1000)};
   const auto one = pod({container("app", 30, 1000)}, {{"app", "0"}});
   const auto init = held("y", 0, most, ContainerKind::kInit, 0);
@@ -155,21 +155,21 @@ TEST(Decide, CountsOtherPodsByTheRuleForInitContainers) {
             Reason::kFullCard);
 }
 
-TEST(Decide, CountsAllContainersOfItsOwnPod) {
+TEST(Decide, CountsAllContainersOfThePod) {
   const auto two =
       pod({container("b", 60, 1000), container("c", 60, 1000)}, {{"b", "1"}, {"c", "1"}});
   const auto got = refusal(decided(two, record(60), "b"));
   EXPECT_EQ(got.reason, Reason::kFullCard);
-  EXPECT_THAT(got.message, HasSubstr("pod a/x is to have 120 % and 2000 MiB of card 1"));
+  EXPECT_THAT(got.message, HasSubstr("pod a/x is assigned 120 % and 2000 MiB of card 1"));
 }
 
-TEST(Decide, OwnSharesOfAnEarlierStartDoNotCountAgainstIt) {
+TEST(Decide, IgnoresItsOwnShareOfAnEarlierStart) {
   const auto one = pod({container("app", 100, 0)}, {{"app", "0"}});
   const auto first = decided(one, record(100)).value();
   EXPECT_TRUE(decided(one, first, "app", node({first})));
 }
 
-TEST(Decide, RefusesWithOneSentenceThatSaysWhatToDo) {
+TEST(Decide, RefusesInvalidPodsWithOneSentence) {
   const kube::Pod good = pod({container("app", 30, 1024)}, {{"app", "2"}});
   kube::Pod elsewhere = good;
   elsewhere.node_name = "n2";
@@ -178,46 +178,46 @@ TEST(Decide, RefusesWithOneSentenceThatSaysWhatToDo) {
     kube::Pod pod;
     Record record;
     Reason reason;
-    bool passing;
+    bool transient;
     const char* sentence;
   } cases[] = {
       {"bound by hand", pod({container("app", 30, 1024)}, {}), record(30), Reason::kNoCards, true,
        "so it was not bound by mgpu-extender; delete it"},
-      {"a card that is not there", pod({container("app", 30, 1024)}, {{"app", "7"}}), record(30),
+      {"a card that does not exist", pod({container("app", 30, 1024)}, {{"app", "7"}}), record(30),
        Reason::kNoSuchCard, false,
-       "is to have card 7, and this node has cards 0, 1, 2, 3; delete the pod"},
+       "is assigned card 7, and this node has cards 0, 1, 2, 3; delete the pod"},
       {"an annotation that does not parse", pod({container("app", 30, 1024)}, {{"app", "x"}}),
        record(30), Reason::kBadCards, false, "gpu-index-container-app"},
       {"another container's annotation", pod({container("app", 30, 1024)}, {{"other", "1"}}),
        record(30), Reason::kBadCards, false, "gpu-index-container-app is missing"},
       {"too many cards", pod({container("app", 30, 1024)}, {{"app", "0,1"}}), record(30),
        Reason::kBadCards, false, "must have"},
-      {"a request that extender refuses", pod({container("app", 30, 0)}, {{"app", "0"}}),
+      {"a request that the extender refuses", pod({container("app", 30, 0)}, {{"app", "0"}}),
        record(30), Reason::kBadCards, false, "a share of a card needs both"},
-      {"other devices than it asks for", good, record(40), Reason::kUnknownContainer, false,
-       "asks for 30 devices, and kubelet gave it 40"},
+      {"another number of devices than requested", good, record(40), Reason::kUnknownContainer,
+       false, "requests 30 devices, but kubelet allocated 40"},
       {"a container without cards", pod({container("app", 0, 0)}, {{"app", "2"}}), record(30),
-       Reason::kUnknownPod, false, "asks for no cards"},
+       Reason::kUnknownPod, false, "requests no cards"},
       {"on another node", elsewhere, record(30), Reason::kUnknownPod, true, "this is node \"n1\""},
   };
   for (const auto& c : cases) {
     const auto got = refusal(decided(c.pod, c.record));
     EXPECT_EQ(got.reason, c.reason) << c.what << ": " << got.message;
-    EXPECT_EQ(got.passing, c.passing) << c.what;
+    EXPECT_EQ(got.transient, c.transient) << c.what;
     EXPECT_THAT(got.message, HasSubstr(c.sentence)) << c.what;
   }
 }
 
-TEST(Decide, RefusesACardThatIsNotHealthy) {
+TEST(Decide, RefusesAnUnhealthyCard) {
   NodeState on = node();
   on.cards[2] = card(2, 32510, "XID 79");
   const auto got =
       refusal(decided(pod({container("app", 30, 1024)}, {{"app", "2"}}), record(30), "app", on));
-  EXPECT_EQ(got.reason, Reason::kSickCard);
+  EXPECT_EQ(got.reason, Reason::kUnhealthyCard);
   EXPECT_THAT(got.message, HasSubstr("card 2 (GPU-2), which is not healthy: XID 79"));
 }
 
-TEST(Decide, RefusesAPodOfTheSameNameThatIsAnother) {
+TEST(Decide, RefusesAnotherPodOfTheSameName) {
   const auto one = pod({container("app", 30, 1024)}, {{"app", "2"}});
   const Record fresh = record(30);
   const Identity other{fresh.id, PodRef{"a", "x"}, PodUid("u0"), "app"};
@@ -227,7 +227,7 @@ TEST(Decide, RefusesAPodOfTheSameNameThatIsAnother) {
   EXPECT_EQ(refusal(decided(one, before)).reason, Reason::kUnknownPod);
 }
 
-TEST(Decide, AContainerKeepsItsCardsForItsLife) {
+TEST(Decide, RefusesOtherCardsThanBefore) {
   const auto before =
       decided(pod({container("app", 30, 1024)}, {{"app", "2"}}), record(30)).value();
   EXPECT_EQ(decided(pod({container("app", 30, 1024)}, {{"app", "2"}}), before).value(), before);
@@ -237,27 +237,27 @@ TEST(Decide, AContainerKeepsItsCardsForItsLife) {
                                      "GPU-3"));
 }
 
-TEST(DecideAgain, GivesTheCardsItHad) {
+TEST(DecideAgain, GrantsTheSameCards) {
   const auto before =
       decided(pod({container("app", 30, 1024)}, {{"app", "2"}}), record(30)).value();
   EXPECT_EQ(decide_again(before, node({before})).value(), before);
 }
 
-TEST(DecideAgain, RefusesWhatIsLostSickOrFull) {
+TEST(DecideAgain, RefusesALostUnhealthyOrFullCard) {
   const auto before =
       decided(pod({container("app", 30, 1024)}, {{"app", "2"}}), record(30)).value();
   NodeState lost = node();
   lost.cards.pop_back();
   lost.cards.pop_back();
   EXPECT_EQ(refusal(decide_again(before, lost)).reason, Reason::kNoSuchCard);
-  NodeState sick = node();
-  sick.cards[2] = card(2, 32510, "Lost");
-  EXPECT_EQ(refusal(decide_again(before, sick)).reason, Reason::kSickCard);
+  NodeState unhealthy = node();
+  unhealthy.cards[2] = card(2, 32510, "Lost");
+  EXPECT_EQ(refusal(decide_again(before, unhealthy)).reason, Reason::kUnhealthyCard);
   const NodeState full = node({held("y", 2, {Percent(80), MiB(1000)})});
   EXPECT_EQ(refusal(decide_again(before, full)).reason, Reason::kFullCard);
 }
 
-TEST(RefusalReasons, HaveNamesOfTheirOwn) {
+TEST(RefusalReasons, HaveDistinctNames) {
   std::map<std::string_view, int> seen;
   for (int i = 0; i <= static_cast<int>(Reason::kNotReady); ++i) {
     ++seen[label(static_cast<Reason>(i))];

@@ -18,32 +18,27 @@ DeviceSet set_of(const Ids& ids) {
   return DeviceSet::of(ids).value();
 }
 
-TEST(DeviceSet, DoesNotDependOnTheOrderKubeletDrawsIdsIn) {
+TEST(DeviceSet, DoesNotDependOnTheOrderOfIds) {
   EXPECT_EQ(set_of({"c9", "c3", "c6"}), set_of({"c3", "c6", "c9"}));
   EXPECT_EQ(set_of({"c9", "c3", "c6"}).hash(), set_of({"c6", "c9", "c3"}).hash());
 }
 
-TEST(DeviceSet, CountsAnIdGivenTwiceOnce) {
+TEST(DeviceSet, CountsARepeatedIdOnce) {
   EXPECT_THAT(set_of({"c1", "c0", "c1"}).ids(), ElementsAre("c0", "c1"));
   EXPECT_EQ(set_of({"c1", "c0", "c1"}).size(), 2);
 }
 
 // echo -n c0,c1 | sha256sum
-TEST(DeviceSet, HashIsTheBeginningOfTheSha256OfTheSortedIds) {
+TEST(DeviceSet, HashIsAPrefixOfTheSha256OfTheSortedIds) {
   EXPECT_EQ(set_of({"c1", "c0"}).hash(), "0547201a83ca699d");
 }
 
-TEST(DeviceSet, HashTellsApartWhatJoinsAlike) {
+TEST(DeviceSet, HashDistinguishesIdsThatJoinAlike) {
   EXPECT_NE(set_of({"a", "b"}).hash(), set_of({"ab"}).hash());
   EXPECT_NE(set_of({"c1", "c11"}).hash(), set_of({"c1", "c1x"}).hash());
 }
 
-TEST(DeviceSet, OverlapsWhereOneIdIsShared) {
-  EXPECT_TRUE(set_of({"a", "c", "e"}).overlaps(set_of({"b", "e"})));
-  EXPECT_FALSE(set_of({"a", "c", "e"}).overlaps(set_of({"b", "d", "f"})));
-}
-
-TEST(DeviceSet, RefusesWhatNoKubeletSends) {
+TEST(DeviceSet, RefusesInvalidIds) {
   const Ids too_many(kDevicesPerRequestMax + 1, "x");
   EXPECT_THAT(DeviceSet::of(Ids{}).error().message, HasSubstr("no device ids"));
   EXPECT_THAT(DeviceSet::of(too_many).error().message, HasSubstr("6401 device ids; at most 6400"));
@@ -52,7 +47,7 @@ TEST(DeviceSet, RefusesWhatNoKubeletSends) {
               HasSubstr("must have 1 to 63 characters"));
 }
 
-TEST(MemoryDeviceIds, AreDifferentAndAsShortAsCanBe) {
+TEST(MemoryDeviceIds, AreUniqueAndAsShortAsPossible) {
   std::set<std::string> seen;
   std::size_t bytes = 0;
   constexpr std::int64_t kCount = 64 * 64 + 100;

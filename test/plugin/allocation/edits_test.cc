@@ -21,7 +21,7 @@ Record bound() {
   return record;
 }
 
-TEST(Edits, SayInTheEnvironmentWhatTheContainerHolds) {
+TEST(Edits, DescribeTheContainersShareInTheEnvironment) {
   const Record record = bound();
   EXPECT_THAT(container_edits(record, {}).environment,
               UnorderedElementsAre(
@@ -36,12 +36,12 @@ TEST(Edits, HaveTheNodesOfTheCards) {
   EXPECT_THAT(container_edits(bound(), {node}).devices, ElementsAre(node));
 }
 
-// A runtime of NVIDIA's takes "void" for no cards; without it an image's own "all" would hold.
-TEST(Edits, OfAllocateKeepOtherRuntimesOut) {
+// NVIDIA's runtime adds no cards for "void". Without it, the value "all" of an image would apply.
+TEST(Edits, OfAllocateDisableOtherRuntimes) {
   EXPECT_THAT(environment_of(bound()), testing::Contains(Pair("NVIDIA_VISIBLE_DEVICES", "void")));
 }
 
-TEST(Edits, CdiNameIsOfTheDomainAndTheAllocation) {
+TEST(Edits, CdiNameHasTheDomainAndTheAllocation) {
   const auto contract = Contract::for_domain("gpu.example.com").value();
   EXPECT_EQ(cdi_name(contract, bound().id), "gpu.example.com/mgpu=" + bound().id.str());
 }

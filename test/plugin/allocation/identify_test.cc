@@ -24,37 +24,37 @@ Record bound(const char* nonce, const char* pod, const char* container) {
   return one;
 }
 
-Checkpointed entry(const Record& record, const char* uid, const char* container) {
+CheckpointedContainer entry(const Record& record, const char* uid, const char* container) {
   return {PodUid(uid), container, record.id};
 }
 
-std::string doubt_of(const Evidence& evidence) {
+std::string error_of(const Evidence& evidence) {
   const auto identities = identify(evidence);
-  return identities ? "no doubt" : identities.error().message;
+  return identities ? "none" : identities.error().message;
 }
 
-TEST(Identify, OneAllocationAndOneListedContainerAreIt) {
+TEST(Identify, OneRecordAndOneListedContainerMatch) {
   const Evidence evidence{{record("aa")}, {{{{"a", "x"}, "app"}}}, {}};
-  EXPECT_TRUE(settled_by_list(evidence));
+  EXPECT_TRUE(identified_by_list(evidence));
   EXPECT_THAT(identify(evidence).value(),
               ElementsAre(Identity{record("aa").id, PodRef{"a", "x"}, PodUid(), "app"}));
 }
 
-TEST(Identify, CheckpointTellsWhereTheListDoesNot) {
+TEST(Identify, UsesTheCheckpointWhereTheListIsNotEnough) {
   const Evidence evidence{{record("aa"), record("bb")}, {}, {{entry(record("bb"), "u1", "app")}}};
-  EXPECT_FALSE(settled_by_list(evidence));
+  EXPECT_FALSE(identified_by_list(evidence));
   EXPECT_THAT(identify(evidence).value(),
               ElementsAre(Identity{record("bb").id, {}, PodUid("u1"), "app"}));
 }
 
-TEST(Identify, CheckpointTellsOfAnAllocationWhoseRecordIsLost) {
+TEST(Identify, FindsAnAllocationWithoutARecordInTheCheckpoint) {
   const Evidence evidence{{}, {{}}, {{entry(record("cc"), "u1", "app")}}};
   EXPECT_THAT(identify(evidence).value(),
               ElementsAre(Identity{record("cc").id, {}, PodUid("u1"), "app"}));
 }
 
-// kubelet gives an init container's devices to an app container of the same pod again.
-TEST(Identify, AnInitContainerAndAnAppContainerMayBothBeMeant) {
+// kubelet reuses an init container's devices for an app container of the same pod.
+TEST(Identify, AnInitContainerAndAnAppContainerMayBothMatch) {
   const Evidence evidence{{record("aa"), record("bb")},
                           {{{{"a", "x"}, "app"}}},
                           {{entry(record("aa"), "u1", "init"), entry(record("bb"), "u1", "app")}}};
@@ -63,13 +63,13 @@ TEST(Identify, AnInitContainerAndAnAppContainerMayBothBeMeant) {
                           Identity{record("bb").id, {}, PodUid("u1"), "app"}));
 }
 
-TEST(Identify, AContainerStartedBeforeIsKnownWhileKubeletIsSilent) {
+TEST(Identify, FindsAStartedContainerWhileKubeletIsUnavailable) {
   const Evidence evidence{{bound("aa", "x", "app")}, {}, {}};
   EXPECT_THAT(identify(evidence).value(),
               ElementsAre(Identity{record("aa").id, PodRef{"a", "x"}, PodUid("uid-of-x"), "app"}));
 }
 
-TEST(Identify, DoubtIsAnErrorAndNeverAGuess) {
+TEST(Identify, UncertaintyIsAnError) {
   const struct {
     const char* what;
     Evidence evidence;
@@ -82,25 +82,27 @@ TEST(Identify, DoubtIsAnErrorAndNeverAGuess) {
       {"two allocations, no checkpoint",
        {{record("aa"), record("bb")}, {{{{"a", "x"}, "app"}}}, {}},
        "checkpoint cannot be read, and 2 allocations are known"},
-      {"not started before, and kubelet is silent", {{record("aa")}, {}, {}}, "list cannot be had"},
+      {"not started before, and kubelet is unavailable",
+       {{record("aa")}, {}, {}},
+       "list is unavailable"},
       {"the checkpoint has no entry",
-       {{record("aa")}, {{}}, {std::vector<Checkpointed>{}}},
+       {{record("aa")}, {{}}, {std::vector<CheckpointedContainer>{}}},
        "checkpoint has none"},
       {"two pods have the devices",
        {{record("aa"), record("bb")},
         {},
         {{entry(record("aa"), "u1", "app"), entry(record("bb"), "u2", "app")}}},
        "to two pods, uid u1 and uid u2"},
-      {"the answer was another plugin's",
-       {{record("aa")}, {}, {{Checkpointed{PodUid("u1"), "app", AllocationId("old")}}}},
+      {"the response was another plugin's",
+       {{record("aa")}, {}, {{CheckpointedContainer{PodUid("u1"), "app", AllocationId("old")}}}},
        "is not ours; delete the pod"},
   };
   for (const auto& c : cases) {
-    EXPECT_THAT(doubt_of(c.evidence), HasSubstr(c.sentence)) << c.what;
+    EXPECT_THAT(error_of(c.evidence), HasSubstr(c.sentence)) << c.what;
   }
 }
 
-TEST(AllocationIds, AreOfTheirFormOnly) {
+TEST(AllocationIds, MustHaveTheirForm) {
   EXPECT_TRUE(valid(record("a1b2").id));
   for (const char* text : {"", "-", "0123456789abcdef", "0123456789abcdef-", "0123456789abcde-aa",
                            "0123456789abcdef-a/b", "../../../../etc-aa",

@@ -44,7 +44,7 @@ TEST(OfferedDevices, AreAHundredPerHealthyCard) {
   EXPECT_TRUE(offered_core_ids({}, {}).empty());
 }
 
-TEST(OfferedDevices, FourV100sHave130040MiB) {
+TEST(OfferedDevices, OfFourV100sAre130040MiB) {
   const auto four = cards({"Healthy", "Healthy", "Healthy", "Healthy"});
   EXPECT_EQ(healthy_memory(four), 130'040);
   EXPECT_EQ(offered_memory_ids(four).size(), 130'040U);
@@ -58,20 +58,20 @@ TEST(OfferedDevices, StayForContainersOnHealthyCards) {
   for (std::int64_t n = 150; n < 200; ++n) EXPECT_TRUE(has(ids, n)) << n;
 }
 
-TEST(OfferedDevices, OfContainersOnTheSickCardGoFirst) {
+TEST(OfferedDevices, OfContainersOnUnhealthyCardsAreWithdrawnFirst) {
   const std::vector<Record> records = {held(1, 0, 60), held(0, 60, 40)};
   const auto ids = offered_core_ids(cards({"Healthy", "XID 79"}), records);
   EXPECT_EQ(ids.size(), 100U);
   for (std::int64_t n = 0; n < 60; ++n) EXPECT_FALSE(has(ids, n)) << n;
 }
 
-TEST(OfferedDevices, ComeBackWithTheCard) {
+TEST(OfferedDevices, ReturnWithTheCard) {
   const std::vector<Record> records = {held(1, 0, 60)};
   const auto all = cards({"Healthy", "Healthy"});
   EXPECT_EQ(offered_core_ids(all, records), offered_core_ids(all, {}));
 }
 
-TEST(MemoryList, IsRefusedWithItsNumbersWhereKubeletWouldDropIt) {
+TEST(MemoryList, IsRefusedWhereKubeletWouldDropIt) {
   EXPECT_TRUE(check_memory_list(130'040));
   EXPECT_TRUE(check_memory_list(262'000));
   EXPECT_THAT(check_memory_list(655'360).error().message,

@@ -35,8 +35,8 @@ std::string shown(const std::vector<CardFacts>& cards) {
   return text;
 }
 
-TEST(CardIndex, NumbersNewCardsInTheirOrder) {
-  const Indexed indexed = index_cards({}, {found("GPU-b"), found("GPU-a")}, kEarly);
+TEST(CardIndex, NumbersNewCardsInOrder) {
+  const IndexedCards indexed = index_cards({}, {found("GPU-b"), found("GPU-a")}, kEarly);
   EXPECT_EQ(shown(indexed.cards), "0=GPU-b 1=GPU-a");
   EXPECT_THAT(indexed.problems, IsEmpty());
   EXPECT_EQ(indexed.cards[0],
@@ -50,7 +50,7 @@ TEST(CardIndex, KeepsIndicesWhenCardsAreFoundInAnotherOrder) {
   EXPECT_EQ(second.known, first.known);
 }
 
-TEST(CardIndex, NeverGivesTheIndexOfACardThatIsGone) {
+TEST(CardIndex, NeverReassignsTheIndexOfALostCard) {
   const auto first = index_cards({}, {found("GPU-a"), found("GPU-b")}, kEarly);
   const auto replaced = index_cards(first.known, {found("GPU-c"), found("GPU-b")}, kLater);
   EXPECT_EQ(shown(replaced.cards), "0=GPU-a(Lost) 1=GPU-b 2=GPU-c");
@@ -59,30 +59,31 @@ TEST(CardIndex, NeverGivesTheIndexOfACardThatIsGone) {
   EXPECT_EQ(shown(back.cards), "0=GPU-a 1=GPU-b 2=GPU-c");
 }
 
-TEST(CardIndex, SaysSinceWhenHealthIsAsItIs) {
+TEST(CardIndex, SaysSinceWhenHealthIsUnchanged) {
   const auto first = index_cards({}, {found("GPU-a"), found("GPU-b")}, kEarly);
-  const auto sick =
+  const auto unhealthy =
       index_cards(first.known, {found("GPU-a", {}, "XID 79"), found("GPU-b")}, kLater);
-  EXPECT_EQ(sick.cards[0].health, "XID 79");
-  EXPECT_EQ(sick.cards[0].since, kLater);
-  EXPECT_EQ(sick.cards[1].since, kEarly);
+  EXPECT_EQ(unhealthy.cards[0].health, "XID 79");
+  EXPECT_EQ(unhealthy.cards[0].since, kLater);
+  EXPECT_EQ(unhealthy.cards[1].since, kEarly);
   const auto still =
-      index_cards(sick.known, {found("GPU-a", {}, "XID 79")}, "2026-01-03T00:00:00Z");
+      index_cards(unhealthy.known, {found("GPU-a", {}, "XID 79")}, "2026-01-03T00:00:00Z");
   EXPECT_EQ(still.cards[0].since, kLater);
   EXPECT_EQ(still.cards[1].health, kLost);
   EXPECT_EQ(still.cards[1].since, "2026-01-03T00:00:00Z");
 }
 
-TEST(CardIndex, KeepsWhatASickCardDoesNotTellAnyMore) {
+TEST(CardIndex, KeepsFactsThatAnUnhealthyCardDoesNotReport) {
   const auto first = index_cards({}, {found("GPU-a")}, kEarly);
-  const FoundCard mute{.uuid = CardUuid("GPU-a"), .model = "", .memory = MiB(), .health = "lost"};
-  const auto second = index_cards(first.known, {mute}, kLater);
+  const FoundCard incomplete{
+      .uuid = CardUuid("GPU-a"), .model = "", .memory = MiB(), .health = "lost"};
+  const auto second = index_cards(first.known, {incomplete}, kLater);
   EXPECT_EQ(second.cards[0].model, "V100");
   EXPECT_EQ(second.cards[0].memory, MiB(32510));
   EXPECT_EQ(second.cards[0].health, "lost");
 }
 
-TEST(CardIndex, TakesNewFactsOfAKnownCard) {
+TEST(CardIndex, UpdatesTheFactsOfAKnownCard) {
   const auto first = index_cards({}, {found("GPU-a")}, kEarly);
   FoundCard other = found("GPU-a");
   other.memory = MiB(16000);
@@ -93,7 +94,7 @@ TEST(CardIndex, TakesNewFactsOfAKnownCard) {
   EXPECT_EQ(second.cards[0].since, kEarly);
 }
 
-TEST(CardIndex, GivesTheIndexThatIsAskedFor) {
+TEST(CardIndex, AssignsTheRequestedIndex) {
   const auto indexed =
       index_cards({}, {found("GPU-a"), found("GPU-b", 0), found("GPU-c", 7)}, kEarly);
   EXPECT_EQ(shown(indexed.cards), "0=GPU-b 1=GPU-a 7=GPU-c");
@@ -106,26 +107,26 @@ struct Refusal {
   std::string problem;
 };
 
-TEST(CardIndex, SaysWhyACardIsLeftOutOrKeepsAnotherIndex) {
+TEST(CardIndex, ReportsCardsLeftOutOrWithAnotherIndex) {
   const KnownCards known = index_cards({}, {found("GPU-a", 0)}, kEarly).known;
-  FoundCard mute = found("GPU-m");
-  mute.memory = MiB();
+  FoundCard incomplete = found("GPU-m");
+  incomplete.memory = MiB();
   const Refusal refusals[] = {
-      {"taken",
+      {"index in use",
        {found("GPU-a"), found("GPU-b", 0)},
        "0=GPU-a",
-       "card \"GPU-b\" is left out: index 0 belongs to card \"GPU-a\" for ever"},
-      {"taken by a lost one",
+       "card \"GPU-b\" is left out: index 0 belongs to card \"GPU-a\" permanently"},
+      {"index of a lost card",
        {found("GPU-b", 0)},
        "0=GPU-a(Lost)",
-       "card \"GPU-b\" is left out: index 0 belongs to card \"GPU-a\" for ever"},
+       "card \"GPU-b\" is left out: index 0 belongs to card \"GPU-a\" permanently"},
       {"another index",
        {found("GPU-a", 3)},
        "0=GPU-a",
-       "card \"GPU-a\" asks for index 3 and keeps index 0, which is its for ever"},
+       "card \"GPU-a\" requests index 3 and keeps index 0, its own"},
       {"twice", {found("GPU-a"), found("GPU-a")}, "0=GPU-a", "card \"GPU-a\" was found twice"},
       {"memory",
-       {found("GPU-a"), mute},
+       {found("GPU-a"), incomplete},
        "0=GPU-a",
        "card \"GPU-m\" is left out: its memory is not known"},
   };
@@ -136,7 +137,7 @@ TEST(CardIndex, SaysWhyACardIsLeftOutOrKeepsAnotherIndex) {
   }
 }
 
-TEST(CardIndex, LeavesOutCardsBeyondWhatANodeMayHave) {
+TEST(CardIndex, LeavesOutCardsOverTheLimit) {
   std::vector<FoundCard> cards;
   for (std::size_t i = 0; i <= kCardsPerNodeMax; ++i) {
     cards.push_back(found("GPU-" + std::to_string(i)));
@@ -146,7 +147,7 @@ TEST(CardIndex, LeavesOutCardsBeyondWhatANodeMayHave) {
   EXPECT_THAT(indexed.problems, ElementsAre(HasSubstr("a node has at most 64 cards")));
 }
 
-TEST(CardIndex, LeavesOutTheLongestLostWhenThereAreTooMany) {
+TEST(CardIndex, LeavesOutTheCardsLostForLongest) {
   KnownCards known = index_cards({}, {found("GPU-old")}, kEarly).known;
   known = index_cards(known, {}, kEarly).known;
   std::vector<FoundCard> cards;
@@ -162,7 +163,7 @@ TEST(CardIndex, LeavesOutTheLongestLostWhenThereAreTooMany) {
   EXPECT_EQ(indexed.cards.front().health, kLost);
 }
 
-TEST(CardIndex, SaysWhenNoIndexIsLeft) {
+TEST(CardIndex, ReportsThatNoIndexIsLeft) {
   KnownCards known;
   for (int i = 0; i <= kCardIndexMax; ++i) {
     known[CardIndex(i)] = {
@@ -174,7 +175,7 @@ TEST(CardIndex, SaysWhenNoIndexIsLeft) {
   EXPECT_THAT(indexed.known, SizeIs(kCardIndexMax + 1));
 }
 
-TEST(CardIndex, WritesWhatTheContractTakes) {
+TEST(CardIndex, ProducesCardsThatTheContractCanHold) {
   const auto first = index_cards({}, {found("GPU-a"), found("GPU-b", {}, "MIG")}, kEarly);
   const auto lost = index_cards(first.known, {found("GPU-b")}, kLater);
   const auto read = parse_node_cards(format_node_cards(lost.cards));

@@ -40,7 +40,7 @@ class CardsFileSource : public testing::Test {
     std::filesystem::rename(written, path_);
   }
 
-  // Until nothing is new to be seen, as the caller does it.
+  // Reads until the source reports no change, as the inventory does.
   static void settle(CardSource& source) {
     for (int i = 0; i < 2; ++i) {
       source.wait_for_change(2 * kFileTimeTick);
@@ -66,7 +66,7 @@ TEST_F(CardsFileSource, ReadsTheFileAsItIsNow) {
   EXPECT_EQ(source->description(), path_);
 }
 
-TEST_F(CardsFileSource, NamesTheFileInItsSentences) {
+TEST_F(CardsFileSource, NamesTheFileInErrors) {
   const auto source = cards_file_source(path_);
   EXPECT_EQ(health_of(*source),
             "cannot read cards file \"" + path_ + "\": No such file or directory");
@@ -75,7 +75,7 @@ TEST_F(CardsFileSource, NamesTheFileInItsSentences) {
             "cards file \"" + path_ + "\": cards must be a list, found something else");
 }
 
-TEST_F(CardsFileSource, RefusesWhatIsNotARegularFile) {
+TEST_F(CardsFileSource, RefusesAnythingButARegularFile) {
   EXPECT_THAT(health_of(*cards_file_source(folder_)), HasSubstr("it is not a regular file"));
   const std::string pipe = folder_ + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -91,7 +91,7 @@ TEST_F(CardsFileSource, RefusesALargeFile) {
               HasSubstr("must have at most 1048576 bytes, has more"));
 }
 
-TEST_F(CardsFileSource, KeepsTheUseItKnewWhenTheFileIsBad) {
+TEST_F(CardsFileSource, KeepsTheLastUseWhileTheFileIsInvalid) {
   const auto source = cards_file_source(path_);
   EXPECT_THAT(source->use(), SizeIs(0));
   write(one_card("Healthy"));
@@ -102,8 +102,8 @@ TEST_F(CardsFileSource, KeepsTheUseItKnewWhenTheFileIsBad) {
   EXPECT_EQ(source->use()[0].memory_used, MiB(5));
 }
 
-// Each of these returns long before its timeout, or the test ends by ctest's.
-TEST_F(CardsFileSource, WakesUpWhenTheFileIsReplacedChangedOrGone) {
+// Every wait ends long before its timeout; otherwise ctest ends the test.
+TEST_F(CardsFileSource, EndsAWaitWhenTheFileIsReplacedChangedOrRemoved) {
   write(one_card("Healthy"));
   const auto source = cards_file_source(path_);
   ASSERT_TRUE(source->read());
@@ -124,7 +124,7 @@ TEST_F(CardsFileSource, WakesUpWhenTheFileIsReplacedChangedOrGone) {
   EXPECT_EQ(health_of(*source), "Healthy");
 }
 
-TEST_F(CardsFileSource, WakesUpWhileItWaits) {
+TEST_F(CardsFileSource, NoticesAChangeDuringAWait) {
   write(one_card("Healthy"));
   const auto source = cards_file_source(path_);
   ASSERT_TRUE(source->read());
@@ -133,7 +133,7 @@ TEST_F(CardsFileSource, WakesUpWhileItWaits) {
   writer.join();
 }
 
-TEST_F(CardsFileSource, WaitsNoLongerThanItIsTold) {
+TEST_F(CardsFileSource, WaitsNoLongerThanItsTimeout) {
   write(one_card("Healthy"));
   const auto source = cards_file_source(path_);
   settle(*source);
@@ -141,13 +141,13 @@ TEST_F(CardsFileSource, WaitsNoLongerThanItIsTold) {
   source->wait_for_change(milliseconds(0));
 }
 
-TEST_F(CardsFileSource, EndsAWaitWhenWoken) {
+TEST_F(CardsFileSource, EndsAWaitWhenInterrupted) {
   write(one_card("Healthy"));
   const auto source = cards_file_source(path_);
   settle(*source);
-  source->wake();
+  source->interrupt();
   source->wait_for_change(hours(1));
-  std::thread other([&] { source->wake(); });
+  std::thread other([&] { source->interrupt(); });
   source->wait_for_change(hours(1));
   other.join();
 }

@@ -24,7 +24,7 @@ std::string problem_of(const std::string& yaml) {
   return file ? "none" : file.error().message;
 }
 
-// `kOne` with the text `from` replaced.
+// `kOne` with the text `from` replaced by `to`.
 std::string with(const std::string& from, const std::string& to) {
   std::string yaml = kOne;
   return yaml.replace(yaml.find(from), from.size(), to);
@@ -63,7 +63,7 @@ cards:
   EXPECT_EQ(file->inventory.shared, Edits());
 }
 
-TEST(CardsFile, ReadsWhatEveryContainerGets) {
+TEST(CardsFile, ReadsSharedEdits) {
   const auto file = parse_cards_file(std::string(kOne) + R"(
 shared:
   devices: [/dev/nvidiactl]
@@ -81,7 +81,7 @@ shared:
               ElementsAre(Mount{"/usr/lib/x", "/usr/lib/y", true}, Mount{"/a", "/b", false}));
 }
 
-TEST(CardsFile, TellsUseAsTheSumOfProcesses) {
+TEST(CardsFile, ReportsTheUseOfACardAsTheSumOfItsProcesses) {
   const auto file = parse_cards_file(with(
       "devices:",
       "processes: [{pid: 7, memoryMiB: 500, smPercent: 40.5}, {pid: 8, smPercent: 70}, {pid: 9}], "
@@ -96,20 +96,20 @@ TEST(CardsFile, TellsUseAsTheSumOfProcesses) {
                                          ProcessUse{9, {}, {}}));
 }
 
-TEST(CardsFile, SaysThatCardsWithoutProcessesAreIdle) {
+TEST(CardsFile, ReportsCardsWithoutProcessesAsIdle) {
   const auto file = parse_cards_file(kOne);
   ASSERT_TRUE(file);
   EXPECT_EQ(file->use[0].memory_used, MiB(0));
   EXPECT_EQ(file->use[0].sm_percent, 0);
 }
 
-TEST(CardsFile, MayHaveNoCards) {
+TEST(CardsFile, AcceptsAFileWithoutCards) {
   const auto file = parse_cards_file("cards: []");
   ASSERT_TRUE(file);
   EXPECT_THAT(file->inventory.cards, IsEmpty());
 }
 
-TEST(CardsFile, TakesJsonToo) {
+TEST(CardsFile, AcceptsJson) {
   EXPECT_EQ(problem_of(R"({"cards": [{"index": 0, "uuid": "GPU-a", "model": "V100",
                         "memoryMiB": 1, "devices": ["/dev/null"], "health": null}]})"),
             "none");
@@ -120,7 +120,7 @@ struct Case {
   std::string problem;
 };
 
-TEST(CardsFile, RefusesWhatIsNoSuchFile) {
+TEST(CardsFile, RefusesFilesOfAnotherForm) {
   const Case cases[] = {
       {"", "the file must have one YAML document with cards, found 0"},
       {"cards: []\n---\ncards: []\n", "the file must have one YAML document with cards, found 2"},
@@ -139,7 +139,7 @@ TEST(CardsFile, RefusesWhatIsNoSuchFile) {
   for (const Case& c : cases) EXPECT_EQ(problem_of(c.yaml), c.problem) << c.yaml;
 }
 
-TEST(CardsFile, SaysWhereItIsNoYaml) {
+TEST(CardsFile, ReportsTheLineThatIsNotYaml) {
   for (const std::string yaml :
        {"cards: [", "cards: {a: b", "cards: \"x", "\tcards: []", "cards: *nothing", "a: b: c",
         "cards: [}", "%YAML 9 9\n- :\n  -"}) {
@@ -147,7 +147,7 @@ TEST(CardsFile, SaysWhereItIsNoYaml) {
   }
 }
 
-TEST(CardsFile, RefusesFieldsOfCardsThatAreNotAsExpected) {
+TEST(CardsFile, RefusesInvalidFieldsOfCards) {
   const Case cases[] = {
       {with("index: 0", "index: -1"),
        "cards[0].index must be a whole number from 0 to 1023, found \"-1\""},
@@ -196,7 +196,7 @@ TEST(CardsFile, RefusesFieldsOfCardsThatAreNotAsExpected) {
   for (const Case& c : cases) EXPECT_EQ(problem_of(c.yaml), c.problem) << c.yaml;
 }
 
-TEST(CardsFile, RefusesProcessesThatCannotBe) {
+TEST(CardsFile, RefusesInvalidProcesses) {
   const Case cases[] = {
       {"{pid: 0}",
        "cards[0].processes[0].pid must be a whole number from 1 to 4194304, found \"0\""},
@@ -216,7 +216,7 @@ TEST(CardsFile, RefusesProcessesThatCannotBe) {
   }
 }
 
-TEST(CardsFile, RefusesSharedEditsThatCannotBe) {
+TEST(CardsFile, RefusesInvalidSharedEdits) {
   const Case cases[] = {
       {"shared: []", "shared must be a map with devices, environment, mounts"},
       {"shared: {env: {}}",
@@ -249,7 +249,7 @@ TEST(CardsFile, RefusesAnIndexOrUuidTwice) {
             "cards[2].uuid \"b\" is that of cards[1] too");
 }
 
-TEST(CardsFile, RefusesMoreOfAnythingThanThereMayBe) {
+TEST(CardsFile, RefusesListsOverTheirLimits) {
   std::string cards = "cards:\n";
   for (std::size_t i = 0; i <= kCardsPerNodeMax; ++i) {
     cards += card(std::to_string(i), "u" + std::to_string(i));
@@ -264,7 +264,7 @@ TEST(CardsFile, RefusesMoreOfAnythingThanThereMayBe) {
             "shared.environment must have at most 64 variables, found 65");
 }
 
-TEST(CardsFile, CutsLongValuesInItsSentences) {
+TEST(CardsFile, CutsLongValuesInErrors) {
   EXPECT_THAT(problem_of(with("GPU-a", std::string(100'000, 'x'))),
               AllOf(HasSubstr("xxx...\""), SizeIs(testing::Lt(300))));
   EXPECT_THAT(problem_of(std::string(100'000, 'x') + ": y"), SizeIs(testing::Lt(300)));
@@ -274,8 +274,8 @@ TEST(CardsFile, RefusesDeepNesting) {
   EXPECT_EQ(problem_of("cards:\n" + std::string(10'000, '[')), "line 2 is nested too deeply");
 }
 
-// Each some 500 KiB, and refused without a crash.
-TEST(CardsFile, SurvivesTextMadeToHurt) {
+// Texts of some 500 KiB, which are refused without a crash.
+TEST(CardsFile, SurvivesMaliciousText) {
   const std::size_t many = 500'000;
   std::string laughs = "a: &a [x,x,x,x,x,x,x,x,x]\n";
   for (char c = 'b'; c <= 'z'; ++c) {
@@ -308,7 +308,7 @@ TEST(CardsFile, SurvivesTextMadeToHurt) {
   }
 }
 
-TEST(CardsFile, SurvivesEveryCutOfAGoodFile) {
+TEST(CardsFile, SurvivesEveryTruncationAndChangeOfAGoodFile) {
   const std::string whole = std::string(kOne) +
                             "shared: {devices: [/dev/a], environment: {A: b}, mounts: [{hostPath: "
                             "/a, containerPath: /b}]}\n";

@@ -23,7 +23,7 @@ void link(const FakeDriver& node, const std::string& target, const std::string& 
   std::filesystem::create_symlink(target, node.root() + path);
 }
 
-TEST(DriverFiles, FindsTheControlNodesThatAreThere) {
+TEST(DriverFiles, FindsTheControlNodesThatExist) {
   const FakeDriver node;
   EXPECT_THAT(control_nodes(node.root()), IsEmpty());
   node.add_file("/dev/nvidiactl");
@@ -34,7 +34,7 @@ TEST(DriverFiles, FindsTheControlNodesThatAreThere) {
                           DeviceNode{"/dev/nvidia-uvm", "/dev/nvidia-uvm"}));
 }
 
-TEST(DriverFiles, MountsLibrariesUnderEveryNameIntoBothFolders) {
+TEST(DriverFiles, MountsLibrariesUnderEachNameIntoBothFolders) {
   const FakeDriver node;
   node.add_file(kDebian + "libcuda.so.580.95.05");
   link(node, "libcuda.so.580.95.05", kDebian + "libcuda.so.1");
@@ -48,7 +48,7 @@ TEST(DriverFiles, MountsLibrariesUnderEveryNameIntoBothFolders) {
                   Mount{file, kDebian + "libcuda.so"}, Mount{file, "/usr/lib64/libcuda.so"}));
 }
 
-TEST(DriverFiles, MountsNothingElse) {
+TEST(DriverFiles, MountsNoOtherFiles) {
   const FakeDriver node;
   for (const char* name : {"libcudart.so.12", "libcuda.so1", "libnvidia-mlx.so.1", "libc.so.6",
                            "libcuda.a", "notlibcuda.so.1"}) {
@@ -61,7 +61,7 @@ TEST(DriverFiles, MountsNothingElse) {
   EXPECT_THAT(driver_libraries(node.root() + "/nonexistent", "/"), IsEmpty());
 }
 
-TEST(DriverFiles, LooksWhereTheDriverIsInstalled) {
+TEST(DriverFiles, SearchesTheDriverRoot) {
   const FakeDriver node;
   node.add_file("/usr/lib64/libcuda.so.1");
   node.add_file("/run/nvidia/driver" + kDebian + "libnvidia-ml.so.1");
@@ -71,7 +71,7 @@ TEST(DriverFiles, LooksWhereTheDriverIsInstalled) {
                           Mount{file, "/usr/lib64/libnvidia-ml.so.1"}));
 }
 
-TEST(DriverFiles, TakesOneFolderAndNotAnOlderDriverBesideIt) {
+TEST(DriverFiles, UsesOneFolderAndIgnoresAnOlderDriver) {
   const FakeDriver node;
   node.add_file(kDebian + "libcuda.so.1");
   node.add_file("/usr/lib64/libcuda.so.1");

@@ -13,7 +13,7 @@ namespace {
 using std::chrono::hours;
 using std::chrono::milliseconds;
 
-TEST(DriverThread, DoesTheWorkAndTellsWhenItHasEnded) {
+TEST(DriverThread, RunsTheWorkAndReportsItsEnd) {
   DriverThread thread;
   int done = 0;
   EXPECT_TRUE(thread.wait(milliseconds(0)));
@@ -24,7 +24,7 @@ TEST(DriverThread, DoesTheWorkAndTellsWhenItHasEnded) {
   EXPECT_EQ(done, 3);
 }
 
-TEST(DriverThread, TakesNothingWhileWorkGoesOn) {
+TEST(DriverThread, RefusesWorkWhileItIsBusy) {
   DriverThread thread;
   std::promise<void> end;
   ASSERT_TRUE(thread.start([&] { end.get_future().wait(); }));
@@ -34,28 +34,28 @@ TEST(DriverThread, TakesNothingWhileWorkGoesOn) {
   EXPECT_TRUE(thread.wait(hours(1)));
 }
 
-TEST(DriverThread, WakesAWaitNowOrTheNext) {
+TEST(DriverThread, InterruptsTheCurrentWaitOrTheNext) {
   DriverThread thread;
-  EXPECT_FALSE(thread.wait_for_wake(milliseconds(1), false));
-  thread.wake();
-  EXPECT_TRUE(thread.wait_for_wake(hours(1), false));
-  EXPECT_FALSE(thread.wait_for_wake(milliseconds(1), false));
-  std::thread other([&] { thread.wake(); });
-  EXPECT_TRUE(thread.wait_for_wake(hours(1), false));
+  EXPECT_FALSE(thread.wait_for_interrupt(milliseconds(1), false));
+  thread.interrupt();
+  EXPECT_TRUE(thread.wait_for_interrupt(hours(1), false));
+  EXPECT_FALSE(thread.wait_for_interrupt(milliseconds(1), false));
+  std::thread other([&] { thread.interrupt(); });
+  EXPECT_TRUE(thread.wait_for_interrupt(hours(1), false));
   other.join();
 }
 
-TEST(DriverThread, EndsAWaitWithTheWork) {
+TEST(DriverThread, EndsAWaitWhenTheWorkEnds) {
   DriverThread thread;
-  EXPECT_FALSE(thread.wait_for_wake(hours(1), true));
+  EXPECT_FALSE(thread.wait_for_interrupt(hours(1), true));
   std::atomic<bool> done = false;
   ASSERT_TRUE(thread.start([&] { done = true; }));
-  EXPECT_FALSE(thread.wait_for_wake(hours(1), true));
+  EXPECT_FALSE(thread.wait_for_interrupt(hours(1), true));
   EXPECT_TRUE(done);
 }
 
-TEST(DriverThread, LeavesWorkThatHangsBehind) {
-  const auto leave = [] {
+TEST(DriverThread, AbandonsWorkThatHangs) {
+  const auto end_with_hanging_work = [] {
     {
       DriverThread thread;
       thread.start([] { std::promise<void>().get_future().wait(); });
@@ -63,7 +63,7 @@ TEST(DriverThread, LeavesWorkThatHangsBehind) {
     ::_exit(7);
   };
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(leave(), testing::ExitedWithCode(7), "");
+  EXPECT_EXIT(end_with_hanging_work(), testing::ExitedWithCode(7), "");
 }
 
 }  // namespace

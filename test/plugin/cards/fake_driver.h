@@ -1,4 +1,4 @@
-// A node with the driver of fake_nvml.cc.
+// A node with the driver of fake_nvml.cc, whose files are in a temporary folder.
 #pragma once
 
 #include <unistd.h>
@@ -13,7 +13,7 @@
 
 namespace mgpu::plugin {
 
-// Of the programs and libraries that are built with the tests.
+// The path of a program or library that is built with the tests.
 inline std::string beside_the_test(const std::string& name) {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
 }
@@ -23,7 +23,7 @@ class FakeDriver {
   FakeDriver() : folder_(std::filesystem::temp_directory_path() / unique_name()) {
     std::filesystem::create_directories(root() + "/dev");
     ::setenv("MGPU_FAKE_NVML", scenario().c_str(), 1);
-    says("");
+    set_scenario("");
   }
   ~FakeDriver() { std::filesystem::remove_all(folder_); }
   FakeDriver(const FakeDriver&) = delete;
@@ -31,8 +31,9 @@ class FakeDriver {
 
   std::string root() const { return folder_ / "root"; }
 
-  void says(const std::string& text) const { replace(scenario(), text); }
-  void sends(const std::string& events) const { replace(scenario() + ".events", events); }
+  // See fake_nvml.cc for the text of both.
+  void set_scenario(const std::string& text) const { replace(scenario(), text); }
+  void send_events(const std::string& text) const { replace(scenario() + ".events", text); }
   // "init shutdown init"
   std::string log() const {
     std::ifstream file(scenario() + ".log");

@@ -1,28 +1,28 @@
-// A stand-in for nvidia-cuda-mps-control and the server that it starts. With "-f" it is the daemon;
-// without, it passes what it reads to the daemon of CUDA_MPS_PIPE_DIRECTORY and prints the answer.
-// What the daemon does is in the file "behaviour" beside the pipe directory, a line each, read
+// A fake of nvidia-cuda-mps-control and the server that it starts. With "-f" it is the daemon.
+// Without, it sends its input to the daemon of CUDA_MPS_PIPE_DIRECTORY and prints the response. The
+// file "behaviour" next to the pipe directory configures the daemon with a line each; it is read
 // again at every command and every client:
 //
-//   crash            it ends at its start
-//   slow             it does not listen before this is gone
-//   mute             it takes commands and never answers
-//   fault            its server is in FAULT, and takes no clients
-//   stay             it does not quit
-//   babble           it answers with a megabyte
-//   nonsense         it answers with what no command asks for
-//   clients <pid>*   of its one server, besides those that are connected
-//   max_clients <n>  that can be connected; 48 without the line
-//   no-multiuser     it does not know "-multiuser-server": with an argument that it does not know,
-//                    the program of drivers before R555 ignores "-f" and is no daemon
+//   crash             ends at its start
+//   slow              does not listen as long as this line is there
+//   no-response       accepts commands and never responds
+//   fault             its server is in FAULT, and refuses clients
+//   no-quit           ignores the command "quit"
+//   long-response     responds with a megabyte
+//   invalid-response  responds with text that does not belong to any command
+//   clients <pid>*    clients of its one server in addition to those that are connected
+//   max_clients <n>   the limit of connected clients, 48 by default
+//   no-multiuser      does not know "-multiuser-server". With an unknown argument, the program of
+//                     drivers before R555 ignores "-f" and acts as a client.
 //
-// Starts and commands are lines of the file "calls" beside it; a daemon that is refused because
-// another one runs writes none.
+// Starts and commands are written to the file "calls" next to it, a line each. A daemon that ends
+// because another one is running writes none.
 //
 // The pipe directory has the socket "control" for commands, the socket "server" for clients
-// (fake_cuda.cc), and "control_lock", which one daemon at a time holds. A client sends "client
-// <pid>" and is answered "ok", "full" or "fault"; one that was answered "ok" is connected until one
-// of the two hangs up. NVIDIA's program has more files there, and its server is a process of its
-// own, which lives longer than a daemon that was killed.
+// (fake_cuda.cc), and "control_lock", which only one daemon can lock. A client sends "client <pid>"
+// and receives "ok", "full" or "fault". After "ok" it is connected until one side closes the
+// connection. NVIDIA's program has more files there, and its server is a separate process, which
+// outlives a daemon that was killed.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -65,7 +65,7 @@ std::string beside_pipe(const std::string& name) {
   return in_pipe("../" + name);
 }
 
-// What follows `word` in its line of the behaviour; "-" where there is no such line.
+// The rest of the line of the behaviour that begins with `word`; "-" if there is none.
 std::string behaviour(const std::string& word) {
   std::ifstream file(beside_pipe("behaviour"));
   for (std::string line; std::getline(file, line);) {
@@ -107,11 +107,11 @@ void write_all(int to, const std::string& text) {
   }
 }
 
-// A socket that takes connections of every user; negative where there can be none.
+// A socket for connections of every user; negative if it cannot be created.
 int listen_at(const std::string& name) {
   const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
   const sockaddr_un at = address(name);
-  // One that a killed daemon left cannot be bound again.
+  // The socket of a daemon that was killed cannot be bound again.
   ::unlink(at.sun_path);
   if (::bind(listener, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) return -1;
   ::chmod(at.sun_path, 0666);
@@ -122,14 +122,14 @@ int listen_at(const std::string& name) {
 
 struct Client {
   int connection = -1;
-  std::string hello;  // what it has said so far
-  std::string pid;    // once it was answered "ok"
+  std::string hello;  // received so far
+  std::string pid;    // set after the response "ok"
 };
 
-// What is connected to the socket "server".
+// The connections of the socket "server".
 class Server {
  public:
-  // Whether NVIDIA's daemon would have started its server, which then stays.
+  // Whether NVIDIA's daemon would have started its server by now.
   bool exists() const { return had_client_; }
 
   std::vector<std::string> pids() const {
@@ -150,8 +150,8 @@ class Server {
     if (connection >= 0) clients_.push_back({connection, "", ""});
   }
 
-  // Of a connection that has something to read, or has ended.
-  void listen_to(int connection) {
+  // Reads from a connection that is readable or closed.
+  void read_from(int connection) {
     const auto client = std::find_if(clients_.begin(), clients_.end(), [&](const Client& other) {
       return other.connection == connection;
     });
@@ -159,7 +159,7 @@ class Server {
     char part[kHelloBytesMax];
     const ssize_t count = ::recv(connection, part, sizeof part, 0);
     if (count > 0) client->hello.append(part, static_cast<std::size_t>(count));
-    if (count <= 0 || !greet(*client)) drop(client);
+    if (count <= 0 || !handle_hello(*client)) drop(client);
   }
 
   void terminate(const std::string& pid) {
@@ -174,8 +174,8 @@ class Server {
     clients_.erase(client);
   }
 
-  // Whether it stays connected.
-  bool greet(Client& client) {
+  // Returns whether the client stays connected.
+  bool handle_hello(Client& client) {
     if (!client.pid.empty()) return true;
     const std::size_t end = client.hello.find('\n');
     if (end == std::string::npos) return client.hello.size() < kHelloBytesMax;
@@ -185,13 +185,13 @@ class Server {
     if (!(words >> word >> pid) || word != "client") return false;
     const std::string limit = behaviour("max_clients");
     const std::size_t room = std::strtoul(limit == "-" ? kClientsMax : limit.c_str(), nullptr, 10);
-    const std::string answer = behaves("fault") ? "fault" : pids().size() >= room ? "full" : "ok";
-    if (answer == "ok") {
+    const std::string response = behaves("fault") ? "fault" : pids().size() >= room ? "full" : "ok";
+    if (response == "ok") {
       client.pid = pid;
       had_client_ = true;
     }
-    write_all(client.connection, answer + "\n");
-    return answer == "ok";
+    write_all(client.connection, response + "\n");
+    return response == "ok";
   }
 
   std::vector<Client> clients_;
@@ -202,20 +202,20 @@ class Server {
 
 struct Daemon {
   Server server;
-  std::string percentage = "100.0";  // of clients that ask for none
+  std::string percentage = "100.0";  // default of clients
 };
 
 std::string client_list(const Server& server) {
-  const std::string told = behaviour("clients");
-  std::istringstream words(told == "-" ? "" : told);
+  const std::string configured = behaviour("clients");
+  std::istringstream words(configured == "-" ? "" : configured);
   std::string lines;
   for (std::string pid; words >> pid;) lines += pid + "\n";
   for (const std::string& pid : server.pids()) lines += pid + "\n";
   return lines;
 }
 
-std::string set_percentage(Daemon& daemon, const std::string& asked) {
-  const double percentage = std::strtod(asked.c_str(), nullptr);
+std::string set_percentage(Daemon& daemon, const std::string& argument) {
+  const double percentage = std::strtod(argument.c_str(), nullptr);
   if (!(percentage > 0 && percentage <= 100)) return "Failed to set active thread percentage\n";
   char text[16];
   std::snprintf(text, sizeof text, "%.1f", percentage);
@@ -223,10 +223,10 @@ std::string set_percentage(Daemon& daemon, const std::string& asked) {
   return daemon.percentage + "\n";
 }
 
-std::string answer_to(const std::string& command, Daemon& daemon) {
+std::string response_to(const std::string& command, Daemon& daemon) {
   const bool has_server = behaviour("clients") != "-" || behaves("fault") || daemon.server.exists();
-  if (behaves("babble")) return std::string(1 << 20, 'x');
-  if (behaves("nonsense")) return "what?\n";
+  if (behaves("long-response")) return std::string(1 << 20, 'x');
+  if (behaves("invalid-response")) return "what?\n";
   if (command == "get_default_active_thread_percentage") return daemon.percentage + "\n";
   if (command == "get_server_list") return has_server ? "4242\n" : "";
   if (command == "get_server_status 4242") return behaves("fault") ? "FAULT\n" : "ACTIVE\n";
@@ -241,15 +241,15 @@ std::string answer_to(const std::string& command, Daemon& daemon) {
   return "";
 }
 
-// Whether the daemon goes on after it.
-bool take_command(int connection, Daemon& daemon) {
+// Returns whether the daemon goes on.
+bool handle_command(int connection, Daemon& daemon) {
   std::string command = read_all(connection);
   while (command.ends_with('\n')) command.pop_back();
   if (command == "quit") note("quit");
-  if (command == "quit" && !behaves("stay")) return false;
-  // The connection is kept, and nothing comes.
-  if (behaves("mute")) return true;
-  write_all(connection, answer_to(command, daemon));
+  if (command == "quit" && !behaves("no-quit")) return false;
+  // The connection stays open without a response.
+  if (behaves("no-response")) return true;
+  write_all(connection, response_to(command, daemon));
   ::close(connection);
   return true;
 }
@@ -262,17 +262,17 @@ void run(int commands, int clients) {
       ready.push_back({connection, POLLIN, 0});
     }
     if (::poll(ready.data(), ready.size(), -1) < 0) continue;
-    // Clients come before commands, so that a list has no client that has hung up.
+    // Clients are handled before commands, so that no closed connection is listed.
     for (std::size_t i = kListeners; i < ready.size(); ++i) {
-      if (ready[i].revents != 0) daemon.server.listen_to(ready[i].fd);
+      if (ready[i].revents != 0) daemon.server.read_from(ready[i].fd);
     }
     if (ready[1].revents != 0) daemon.server.add(::accept(clients, nullptr, nullptr));
     if (ready[0].revents == 0) continue;
-    if (!take_command(::accept(commands, nullptr, nullptr), daemon)) return;
+    if (!handle_command(::accept(commands, nullptr, nullptr), daemon)) return;
   }
 }
 
-// Held until the process ends, however it ends.
+// The lock is held until the process ends.
 bool is_only_daemon() {
   const int lock = ::open(in_pipe("control_lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   return lock < 0 || ::flock(lock, LOCK_EX | LOCK_NB) == 0;
@@ -289,9 +289,9 @@ int serve() {
     return 1;
   }
   while (behaves("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  // Clients and commands end when they like, also while they are answered.
+  // Clients and commands may close their connection at any time.
   ::signal(SIGPIPE, SIG_IGN);
-  // Who is answered on "control" finds "server" there.
+  // "server" exists before "control" accepts connections.
   const int clients = listen_at("server");
   const int commands = listen_at("control");
   if (clients < 0 || commands < 0) return 2;
@@ -299,7 +299,7 @@ int serve() {
   return 0;
 }
 
-int pass_on() {
+int run_client() {
   const int daemon = ::socket(AF_UNIX, SOCK_STREAM, 0);
   const sockaddr_un at = address("control");
   if (::connect(daemon, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) {
@@ -315,10 +315,10 @@ int pass_on() {
 }  // namespace
 
 int main(int count, char** arguments) {
-  ::alarm(300);  // none is left behind by a test that was killed
+  ::alarm(300);  // in case the test is killed
   const std::vector<std::string> words(arguments + 1, arguments + count);
   const bool unknown = behaves("no-multiuser") &&
                        std::find(words.begin(), words.end(), "-multiuser-server") != words.end();
   const bool daemon = !words.empty() && words.front() == "-f" && !unknown;
-  return daemon ? serve() : pass_on();
+  return daemon ? serve() : run_client();
 }

@@ -1,5 +1,5 @@
-// A stand-in for libnvidia-ml.so.1. What it answers is in the file that MGPU_FAKE_NVML names, read
-// again at every call:
+// A fake of libnvidia-ml.so.1. The file of MGPU_FAKE_NVML configures it, and is read again at every
+// call:
 //
 //   driver 580.95.05
 //   nvml 12.580.95.05
@@ -9,21 +9,21 @@
 //   process <uuid> <compute|graphics|mps> <pid> <bytes>
 //   sample <uuid> <pid> <time us> <sm>
 //   fail <function> <code> [<uuid>]
-//   hang <function> [<uuid>]             for as long as the file says so
+//   hang <function> [<uuid>]             as long as this line is there
 //
-// Lines of other kinds are for others, as "smi" is for fake_nvidia_smi.cc. What the driver reserves
-// is 0 without "reserved", but nvmlDeviceGetMemoryInfo, which counts it as used, then takes 400 MiB
-// for it. Events come from <file>.events, "<uuid> <type> <value>" a line, each once. Every start
-// and stop is a line in <file>.log, and so is "set_mode <n>". Compute modes that were set are in
-// <file>.mode, "<uuid> <n>" a line, of which the last one counts.
+// Lines of other kinds are ignored, such as "smi", which belongs to fake_nvidia_smi.cc. Without
+// "reserved" the driver reserves 0, but nvmlDeviceGetMemoryInfo, which counts it as used, adds
+// 400 MiB. Events are lines "<uuid> <type> <value>" of <file>.events; each occurs once. Every
+// start, stop and "set_mode <n>" is written to <file>.log. Compute modes that were set are lines
+// "<uuid> <n>" of <file>.mode, of which the last one counts.
 //
-// The processes of fake_cuda.cc run on the first card: those of the files "process.<pid>", "<bytes>
-// <compute|mps>", of the folder that MGPU_FAKE_CUDA names, as long as they live. What they use is
-// added to "used". The driver lists clients of MPS as compute processes, too.
+// The processes of fake_cuda.cc run on the first card. They are the files "process.<pid>" with
+// "<bytes> <compute|mps>" of the folder MGPU_FAKE_CUDA whose processes exist. Their memory is added
+// to "used". The driver lists clients of MPS as compute processes, too.
 //
-// It is built four times: as a driver of today, as an old one without the functions that came later
-// (FAKE_NVML_OLD), as one of 535.43 to 535.86, whose entries of the lists "_v3" are longer
-// (FAKE_NVML_R535), and as a library that is no NVML (FAKE_NVML_BROKEN).
+// It is built four times: as a current driver, as an old one without newer functions
+// (FAKE_NVML_OLD), as one of 535.43 to 535.86, whose lists "_v3" have longer entries
+// (FAKE_NVML_R535), and as a library that is not NVML (FAKE_NVML_BROKEN).
 #include <signal.h>
 
 #include <algorithm>
@@ -72,7 +72,7 @@ void log(const std::string& text) {
   std::ofstream(file_name() + ".log", std::ios::app) << text << "\n";
 }
 
-// The lines that begin with `kind`, and are about `uuid` if that is not empty.
+// The lines that begin with `kind`, and with `uuid` if that is not empty.
 std::vector<Words> lines(const std::string& kind, const std::string& uuid = "") {
   std::vector<Words> found;
   for (const Words& line : lines_of(file_name())) {
@@ -88,8 +88,8 @@ bool hangs(const std::string& function, const std::string& uuid) {
   return false;
 }
 
-// What every function asks first.
-int trouble(const std::string& function, Device device = nullptr) {
+// The configured error of a function. Blocks while the function is to hang.
+int failure_of(const std::string& function, Device device = nullptr) {
   const std::string uuid = device != nullptr ? device->uuid : "";
   while (hangs(function, uuid)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   for (const Words& line : lines("fail")) {
@@ -132,7 +132,7 @@ struct Process {
   std::string list;
 };
 
-// Of the folder of fake_cuda.cc, by pid.
+// The processes of fake_cuda.cc by pid.
 std::vector<Process> cuda_processes() {
   std::vector<Process> found;
   const char* const folder = std::getenv("MGPU_FAKE_CUDA");
@@ -161,7 +161,7 @@ std::vector<Process> cuda_processes_on(Device device) {
   return first ? cuda_processes() : std::vector<Process>();
 }
 
-// Without what the driver reserves.
+// Without the memory that the driver reserves.
 std::uint64_t bytes_used(Device device) {
   std::uint64_t used = number(device, "used") << 20;
   for (const Process& process : cuda_processes_on(device)) used += process.used;
@@ -172,7 +172,7 @@ std::uint64_t bytes_total(Device device) {
   return number(device, "memory", "32510") << 20;
 }
 
-// What drivers of 535.43 to 535.86 give under the names with "_v3".
+// The entries of lists "_v3" of drivers 535.43 to 535.86.
 struct LongProcessInfo {
   std::uint32_t pid;
   std::uint64_t used;
@@ -191,7 +191,7 @@ using ProcessInfoV3 = ProcessInfo;
 template <class Entry>
 int give_processes(const std::string& function, const std::string& list, Device device,
                    unsigned* count, void* out) {
-  if (const int code = trouble(function, device); code != kOk) return code;
+  if (const int code = failure_of(function, device); code != kOk) return code;
   std::vector<Entry> entries;
   for (const Words& line : lines("process", device->uuid)) {
     if (line.at(2) != list) continue;
@@ -232,7 +232,7 @@ unsigned compute_mode(Device device) {
 using namespace mgpu::plugin::nvml;
 
 FAKE_NVML int nvmlInit_v2() {
-  const int code = trouble("nvmlInit_v2");
+  const int code = failure_of("nvmlInit_v2");
   if (code == kOk) log("init");
   return code;
 }
@@ -250,18 +250,18 @@ FAKE_NVML const char* nvmlErrorString(int code) {
 
 FAKE_NVML int nvmlDeviceGetCount_v2(unsigned* count) {
   *count = static_cast<unsigned>(lines("card").size());
-  return trouble("nvmlDeviceGetCount_v2");
+  return failure_of("nvmlDeviceGetCount_v2");
 }
 
 FAKE_NVML int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device) {
   const auto cards = lines("card");
   if (index >= cards.size()) return kInvalidArgument;
   *device = handle_of(cards[index].at(1));
-  return trouble("nvmlDeviceGetHandleByIndex_v2", *device);
+  return failure_of("nvmlDeviceGetHandleByIndex_v2", *device);
 }
 
 FAKE_NVML int nvmlDeviceGetUUID(Device device, char* text, unsigned bytes) {
-  const int code = trouble("nvmlDeviceGetUUID", device);
+  const int code = failure_of("nvmlDeviceGetUUID", device);
   return code == kOk ? give(device->uuid, text, bytes) : code;
 }
 
@@ -269,16 +269,16 @@ FAKE_NVML int nvmlDeviceGetMemoryInfo(Device device, Memory* memory) {
   memory->total = bytes_total(device);
   memory->used = bytes_used(device) + (number(device, "reserved", "400") << 20);
   memory->free = memory->total - std::min(memory->used, memory->total);
-  return trouble("nvmlDeviceGetMemoryInfo", device);
+  return failure_of("nvmlDeviceGetMemoryInfo", device);
 }
 
 FAKE_NVML int nvmlDeviceGetComputeMode(Device device, unsigned* mode) {
   *mode = compute_mode(device);
-  return trouble("nvmlDeviceGetComputeMode", device);
+  return failure_of("nvmlDeviceGetComputeMode", device);
 }
 
 FAKE_NVML int nvmlDeviceSetComputeMode(Device device, unsigned mode) {
-  const int code = trouble("nvmlDeviceSetComputeMode", device);
+  const int code = failure_of("nvmlDeviceSetComputeMode", device);
   if (code != kOk) return code;
   std::ofstream(file_name() + ".mode", std::ios::app) << device->uuid << " " << mode << "\n";
   log("set_mode " + std::to_string(mode));
@@ -287,19 +287,19 @@ FAKE_NVML int nvmlDeviceSetComputeMode(Device device, unsigned mode) {
 
 FAKE_NVML int nvmlDeviceGetPersistenceMode(Device device, unsigned* mode) {
   *mode = static_cast<unsigned>(number(device, "persistence"));
-  return trouble("nvmlDeviceGetPersistenceMode", device);
+  return failure_of("nvmlDeviceGetPersistenceMode", device);
 }
 
 FAKE_NVML int nvmlDeviceGetCudaComputeCapability(Device device, int* major, int* minor) {
   *major = 9;
   *minor = 0;
-  return trouble("nvmlDeviceGetCudaComputeCapability", device);
+  return failure_of("nvmlDeviceGetCudaComputeCapability", device);
 }
 
 #ifndef FAKE_NVML_BROKEN
 FAKE_NVML int nvmlDeviceGetMinorNumber(Device device, unsigned* minor) {
   *minor = static_cast<unsigned>(number(device, "minor"));
-  return trouble("nvmlDeviceGetMinorNumber", device);
+  return failure_of("nvmlDeviceGetMinorNumber", device);
 }
 #endif
 
@@ -320,7 +320,7 @@ FAKE_NVML int nvmlSystemGetNVMLVersion(char* text, unsigned bytes) {
 }
 
 FAKE_NVML int nvmlDeviceGetName(Device device, char* text, unsigned bytes) {
-  const int code = trouble("nvmlDeviceGetName", device);
+  const int code = failure_of("nvmlDeviceGetName", device);
   return code == kOk ? give(member(device, "name", "H100"), text, bytes) : code;
 }
 
@@ -330,18 +330,18 @@ FAKE_NVML int nvmlDeviceGetMemoryInfo_v2(Device device, MemoryV2* memory) {
   memory->reserved = number(device, "reserved") << 20;
   memory->used = bytes_used(device);
   memory->free = memory->total - std::min(memory->reserved + memory->used, memory->total);
-  return trouble("nvmlDeviceGetMemoryInfo_v2", device);
+  return failure_of("nvmlDeviceGetMemoryInfo_v2", device);
 }
 
 FAKE_NVML int nvmlDeviceGetMigMode(Device device, unsigned* current, unsigned* pending) {
   *current = static_cast<unsigned>(number(device, "mig"));
   *pending = static_cast<unsigned>(number(device, "pending"));
-  return trouble("nvmlDeviceGetMigMode", device);
+  return failure_of("nvmlDeviceGetMigMode", device);
 }
 
 FAKE_NVML int nvmlDeviceGetUtilizationRates(Device device, Utilization* rates) {
   rates->gpu = static_cast<std::uint32_t>(number(device, "gpu"));
-  return trouble("nvmlDeviceGetUtilizationRates", device);
+  return failure_of("nvmlDeviceGetUtilizationRates", device);
 }
 
 FAKE_NVML int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, void* out) {
@@ -354,7 +354,7 @@ FAKE_NVML int nvmlDeviceGetComputeRunningProcesses_v2(Device device, unsigned* c
                                      count, out);
 }
 
-// The oldest layout: who asks by this name here has not bound name and layout together.
+// The oldest layout. A caller of this name here has not bound name and layout together.
 FAKE_NVML int nvmlDeviceGetComputeRunningProcesses(Device, unsigned*, void*) {
   std::abort();
 }
@@ -378,7 +378,8 @@ FAKE_NVML int nvmlDeviceGetMPSComputeRunningProcesses_v2(Device device, unsigned
 
 FAKE_NVML int nvmlDeviceGetProcessUtilization(Device device, UtilizationSample* out,
                                               unsigned* count, unsigned long long since) {
-  if (const int code = trouble("nvmlDeviceGetProcessUtilization", device); code != kOk) return code;
+  if (const int code = failure_of("nvmlDeviceGetProcessUtilization", device); code != kOk)
+    return code;
   std::vector<UtilizationSample> samples;
   for (const Words& line : lines("sample", device->uuid)) {
     UtilizationSample sample{};
@@ -401,7 +402,7 @@ FAKE_NVML int nvmlDeviceGetFieldValues(Device device, int count, FieldValue* val
     values[i].type = kValueUnsigned;
     values[i].value.whole = static_cast<std::uint32_t>(number(device, "action"));
   }
-  return trouble("nvmlDeviceGetFieldValues", device);
+  return failure_of("nvmlDeviceGetFieldValues", device);
 }
 
 FAKE_NVML int nvmlDeviceGetRemappedRows(Device device, unsigned* correctable,
@@ -409,23 +410,23 @@ FAKE_NVML int nvmlDeviceGetRemappedRows(Device device, unsigned* correctable,
                                         unsigned* failed) {
   *correctable = *uncorrectable = *pending = 0;
   *failed = static_cast<unsigned>(number(device, "remap_failed"));
-  return trouble("nvmlDeviceGetRemappedRows", device);
+  return failure_of("nvmlDeviceGetRemappedRows", device);
 }
 
 FAKE_NVML int nvmlDeviceGetSupportedEventTypes(Device device, unsigned long long* types) {
   *types = number(device, "events", "8");
-  return trouble("nvmlDeviceGetSupportedEventTypes", device);
+  return failure_of("nvmlDeviceGetSupportedEventTypes", device);
 }
 
 FAKE_NVML int nvmlDeviceRegisterEvents(Device device, unsigned long long, EventSet) {
-  const int code = trouble("nvmlDeviceRegisterEvents", device);
+  const int code = failure_of("nvmlDeviceRegisterEvents", device);
   if (code == kOk) log("register " + device->uuid);
   return code;
 }
 
 FAKE_NVML int nvmlEventSetCreate(EventSet* set) {
   *set = new EventSetHandle;
-  return trouble("nvmlEventSetCreate");
+  return failure_of("nvmlEventSetCreate");
 }
 
 FAKE_NVML int nvmlEventSetFree(EventSet set) {
@@ -436,7 +437,7 @@ FAKE_NVML int nvmlEventSetFree(EventSet set) {
 FAKE_NVML int nvmlEventSetWait_v2(EventSet, Event* event, unsigned timeout_ms) {
   static std::vector<Words> waiting;
   for (unsigned waited = 0;; ++waited) {
-    if (const int code = trouble("nvmlEventSetWait_v2"); code != kOk) return code;
+    if (const int code = failure_of("nvmlEventSetWait_v2"); code != kOk) return code;
     const std::string claimed = file_name() + ".taken";
     std::error_code failed;
     std::filesystem::rename(file_name() + ".events", claimed, failed);

@@ -24,11 +24,11 @@ class InventoryTest : public testing::Test {
     inventory_.start();
     EXPECT_TRUE(comes_true([this] { return inventory_.state().read; }));
   }
-  void say_and_wait(Result<FoundCards> answer, const std::function<bool()>& condition) {
-    cards_->say(std::move(answer));
+  void set_cards_and_wait(Result<FoundCards> cards, const std::function<bool()>& condition) {
+    cards_->say(std::move(cards));
     EXPECT_TRUE(comes_true(condition));
   }
-  // "0 GPU-0 Healthy", one each.
+  // A line for each card: "0 GPU-0 Healthy".
   std::vector<std::string> lines() const { return lines_of(inventory_.state()); }
   static std::vector<std::string> lines_of(const InventoryState& state) {
     std::vector<std::string> lines;
@@ -38,36 +38,36 @@ class InventoryTest : public testing::Test {
     }
     return lines;
   }
-  KnownCards remembered() const {
+  KnownCards last_saved() const {
     const std::lock_guard lock(mutex_);
-    return pod_cache_.empty() ? KnownCards() : pod_cache_.back();
+    return saved_.empty() ? KnownCards() : saved_.back();
   }
-  std::size_t times_remembered() const {
+  std::size_t times_saved() const {
     const std::lock_guard lock(mutex_);
-    return pod_cache_.size();
+    return saved_.size();
   }
-  // "before -> now", the numbers of cards, for each change that was told.
+  // The number of cards before and after each reported change: "0 -> 2".
   std::vector<std::string> changes() const {
     const std::lock_guard lock(mutex_);
     return changes_;
   }
 
   mutable std::mutex mutex_;
-  std::optional<KnownCards> recalled_ = KnownCards();  // protected by mutex_, as the next
+  std::optional<KnownCards> known_ = KnownCards();  // protected by mutex_, as the following
   bool disk_works_ = true;
-  std::vector<KnownCards> pod_cache_;
+  std::vector<KnownCards> saved_;
   std::vector<std::string> changes_;
   test::ScriptedCards* cards_ = new test::ScriptedCards(found_cards(2));
   Inventory inventory_{std::unique_ptr<CardSource>(cards_),
-                       {.recall =
+                       {.load_known =
                             [this] {
                               const std::lock_guard lock(mutex_);
-                              return recalled_;
+                              return known_;
                             },
-                        .remember =
+                        .save_known =
                             [this](const KnownCards& known) {
                               const std::lock_guard lock(mutex_);
-                              pod_cache_.push_back(known);
+                              saved_.push_back(known);
                               return disk_works_;
                             },
                         .on_change =
@@ -79,104 +79,105 @@ class InventoryTest : public testing::Test {
                         .now = [] { return "2026-01-02T00:00:00Z"; }}};
 };
 
-TEST_F(InventoryTest, GivesIndicesInTheOrderOfTheSource) {
+TEST_F(InventoryTest, AssignsIndicesInTheOrderOfTheSource) {
   start();
   EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Healthy", "1 GPU-1 Healthy"));
   EXPECT_EQ(inventory_.state().problem, "");
   EXPECT_EQ(inventory_.description(), "scripted cards");
 }
 
-TEST_F(InventoryTest, ASickCardStaysAndSaysWhy) {
+TEST_F(InventoryTest, AnUnhealthyCardStaysWithItsReason) {
   start();
   FoundCards found = found_cards(2);
   found.cards[1].health = "XID 79";
-  say_and_wait(found, [this] { return !inventory_.state().cards[1].healthy(); });
+  set_cards_and_wait(found, [this] { return !inventory_.state().cards[1].healthy(); });
   EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Healthy", "1 GPU-1 XID 79"));
   EXPECT_EQ(inventory_.state().cards[1].since, "2026-01-02T00:00:00Z");
 }
 
-TEST_F(InventoryTest, ALostCardIsListedAsLostAndComesBackWithItsIndex) {
+TEST_F(InventoryTest, ALostCardIsListedAsLostAndKeepsItsIndex) {
   start();
-  const auto second = [this] { return inventory_.state().cards[0].health; };
-  say_and_wait(FoundCards{{found_card(1)}, {}}, [&] { return second() == "Lost"; });
+  const auto health_of_first = [this] { return inventory_.state().cards[0].health; };
+  set_cards_and_wait(FoundCards{{found_card(1)}, {}}, [&] { return health_of_first() == "Lost"; });
   EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Lost", "1 GPU-1 Healthy"));
   EXPECT_THAT(inventory_.nodes_of(CardUuid("GPU-0")), IsEmpty());
-  say_and_wait(FoundCards{{found_card(1), found_card(0)}, {}},
-               [&] { return second() == "Healthy"; });
+  set_cards_and_wait(FoundCards{{found_card(1), found_card(0)}, {}},
+                     [&] { return health_of_first() == "Healthy"; });
   EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Healthy", "1 GPU-1 Healthy"));
 }
 
-TEST_F(InventoryTest, ANewCardGetsAnIndexThatWasNeverGiven) {
+TEST_F(InventoryTest, ANewCardGetsAnIndexThatWasNeverUsed) {
   start();
-  say_and_wait(FoundCards{{found_card(7), found_card(1)}, {}},
-               [this] { return inventory_.state().cards.size() == 3; });
+  set_cards_and_wait(FoundCards{{found_card(7), found_card(1)}, {}},
+                     [this] { return inventory_.state().cards.size() == 3; });
   EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Lost", "1 GPU-1 Healthy", "2 GPU-7 Healthy"));
 }
 
-TEST_F(InventoryTest, KeepsTheIndicesOfTheProcessBefore) {
+TEST_F(InventoryTest, KeepsTheIndicesOfAnEarlierProcess) {
   KnownCards known;
   for (const int index : {0, 4}) known[CardIndex(index)] = test::card_facts(index);
   known[CardIndex(4)].uuid = CardUuid("GPU-1");
-  recalled_ = known;
+  known_ = known;
   start();
   EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Healthy", "4 GPU-1 Healthy"));
 }
 
-TEST_F(InventoryTest, ReadsNothingBeforeItKnowsWhichIndicesWereGiven) {
-  recalled_ = std::nullopt;
+TEST_F(InventoryTest, ReadsNothingBeforeTheKnownCardsAreLoaded) {
+  known_ = std::nullopt;
   inventory_.start();
   inventory_.stop();
   EXPECT_EQ(cards_->reads(), 0);
   EXPECT_FALSE(inventory_.state().read);
 }
 
-TEST_F(InventoryTest, RemembersAnIndexBeforeItIsTold) {
+TEST_F(InventoryTest, SavesAnIndexBeforeItIsPublished) {
   start();
-  ASSERT_EQ(times_remembered(), 1U);
-  EXPECT_EQ(remembered().at(CardIndex(1)).uuid, CardUuid("GPU-1"));
+  ASSERT_EQ(times_saved(), 1U);
+  EXPECT_EQ(last_saved().at(CardIndex(1)).uuid, CardUuid("GPU-1"));
 }
 
-TEST_F(InventoryTest, RemembersOnlyWhatChanges) {
+TEST_F(InventoryTest, SavesOnlyAfterChanges) {
   start();
   const int reads = cards_->reads();
-  say_and_wait(found_cards(2), [&] { return cards_->reads() > reads; });
-  say_and_wait(found_cards(3), [this] { return inventory_.state().cards.size() == 3; });
-  EXPECT_EQ(times_remembered(), 2U);
+  set_cards_and_wait(found_cards(2), [&] { return cards_->reads() > reads; });
+  set_cards_and_wait(found_cards(3), [this] { return inventory_.state().cards.size() == 3; });
+  EXPECT_EQ(times_saved(), 2U);
   EXPECT_THAT(changes(), ElementsAre("0 -> 2", "2 -> 3"));
 }
 
-TEST_F(InventoryTest, RemembersAgainWhatTheDiskDidNotTake) {
+TEST_F(InventoryTest, SavesAgainAfterAFailure) {
   disk_works_ = false;
   start();
   {
     const std::lock_guard lock(mutex_);
     disk_works_ = true;
   }
-  say_and_wait(found_cards(2), [this] { return times_remembered() == 2; });
+  set_cards_and_wait(found_cards(2), [this] { return times_saved() == 2; });
   const int reads = cards_->reads();
-  say_and_wait(found_cards(2), [&] { return cards_->reads() > reads; });
-  EXPECT_EQ(times_remembered(), 2U);
+  set_cards_and_wait(found_cards(2), [&] { return cards_->reads() > reads; });
+  EXPECT_EQ(times_saved(), 2U);
 }
 
-TEST_F(InventoryTest, KeepsWhatItKnewWhileTheSourceFails) {
+TEST_F(InventoryTest, KeepsTheLastStateWhileTheSourceFails) {
   start();
-  say_and_wait(error("NVML: timeout"), [this] { return !inventory_.state().problem.empty(); });
+  set_cards_and_wait(error("NVML: timeout"),
+                     [this] { return !inventory_.state().problem.empty(); });
   EXPECT_EQ(inventory_.state().problem, "NVML: timeout");
   EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Healthy", "1 GPU-1 Healthy"));
   EXPECT_TRUE(inventory_.state().read);
-  say_and_wait(found_cards(2), [this] { return inventory_.state().problem.empty(); });
+  set_cards_and_wait(found_cards(2), [this] { return inventory_.state().problem.empty(); });
   EXPECT_THAT(changes(), ElementsAre("0 -> 2", "2 -> 2NVML: timeout", "2 -> 2"));
 }
 
-TEST_F(InventoryTest, IsNotReadUntilTheSourceAnswers) {
+TEST_F(InventoryTest, IsNotReadUntilTheSourceSucceeds) {
   cards_->say(error("no driver"));
   inventory_.start();
   EXPECT_TRUE(comes_true([this] { return inventory_.state().problem == "no driver"; }));
   EXPECT_FALSE(inventory_.state().read);
-  say_and_wait(found_cards(1), [this] { return inventory_.state().read; });
+  set_cards_and_wait(found_cards(1), [this] { return inventory_.state().read; });
 }
 
-TEST_F(InventoryTest, SaysWhichCardIsLeftOut) {
+TEST_F(InventoryTest, ReportsTheCardThatIsLeftOut) {
   FoundCards found = found_cards(2);
   found.cards[0].memory = MiB(0);
   cards_->say(found);
@@ -185,32 +186,32 @@ TEST_F(InventoryTest, SaysWhichCardIsLeftOut) {
   EXPECT_THAT(lines(), ElementsAre("0 GPU-1 Healthy"));
 }
 
-TEST_F(InventoryTest, KnowsTheNodesOfACard) {
+TEST_F(InventoryTest, ReturnsTheNodesOfACard) {
   start();
   EXPECT_THAT(inventory_.nodes_of(CardUuid("GPU-1")),
               ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"}));
   EXPECT_THAT(inventory_.nodes_of(CardUuid("GPU-9")), IsEmpty());
 }
 
-TEST_F(InventoryTest, HasWhatRanOnTheCardsAtTheLastLook) {
+TEST_F(InventoryTest, ReturnsTheUseOfTheLastRead) {
   start();
   EXPECT_THAT(inventory_.use(), IsEmpty());
   cards_->say_use({{CardUuid("GPU-1"), MiB(500), 12.5, {{4711, MiB(500), 12.5}}}});
   ASSERT_TRUE(comes_true([this] { return !inventory_.use().empty(); }));
   EXPECT_EQ(inventory_.use()[0].uuid, CardUuid("GPU-1"));
-  EXPECT_THAT(changes(), ElementsAre("0 -> 2")) << "use is no change of the cards";
+  EXPECT_THAT(changes(), ElementsAre("0 -> 2")) << "use is not a change of the cards";
 }
 
-TEST_F(InventoryTest, AsksTheSourceOnOneThreadAlone) {
+TEST_F(InventoryTest, CallsTheSourceFromOneThread) {
   start();
   const int reads = cards_->reads();
-  cards_->wake();
-  for (int asked = 0; asked < 5; ++asked) static_cast<void>(inventory_.use());
+  cards_->interrupt();
+  for (int i = 0; i < 5; ++i) static_cast<void>(inventory_.use());
   ASSERT_TRUE(comes_true([&] { return cards_->reads() > reads; }));
   EXPECT_EQ(cards_->threads(), 1U);
 }
 
-TEST_F(InventoryTest, TellsNothingOnceItIsStopped) {
+TEST_F(InventoryTest, ReportsNothingAfterStop) {
   start();
   inventory_.stop();
   const auto before = changes();

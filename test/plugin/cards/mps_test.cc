@@ -40,7 +40,7 @@ class MpsTest : public testing::Test {
     options_.run_dir = run_dir_;
     options_.times = {.command = seconds(20),
                       .tick = milliseconds(5),
-                      .look = milliseconds(10),
+                      .probe = milliseconds(10),
                       .start = seconds(60),
                       .quit = seconds(20),
                       .restart_min = milliseconds(1),
@@ -58,7 +58,7 @@ class MpsTest : public testing::Test {
     return known_mps_daemon(folders(card));
   }
 
-  // Of the daemon of the card, see fake_mps_control.cc.
+  // Sets the behaviour of the card's daemon, see fake_mps_control.cc.
   void behave(const std::string& text, const CardUuid& card = kCard) const {
     ASSERT_TRUE(make_mps_folders(folders(card)));
     const std::string path = run_dir_ + "/mps/" + card.str() + "/behaviour";
@@ -73,7 +73,7 @@ class MpsTest : public testing::Test {
     return all;
   }
 
-  // Waits for as long as it takes; a test that waits in vain ends by ctest's timeout.
+  // Waits without a limit; ctest's timeout ends a test that waits in vain.
   template <class Condition>
   static void until(const Condition& condition) {
     while (!condition()) std::this_thread::sleep_for(milliseconds(2));
@@ -98,7 +98,7 @@ class MpsTest : public testing::Test {
 
 TEST_F(MpsTest, StartsOneDaemonForEachCard) {
   Mps mps(options_);
-  mps.follow({kCard, kOther});
+  mps.set_cards({kCard, kOther});
   until_ready(mps, kCard);
   until_ready(mps, kOther);
   EXPECT_EQ(calls(kCard), "start GPU-a");
@@ -109,17 +109,17 @@ TEST_F(MpsTest, StartsOneDaemonForEachCard) {
   mps.stop();
 }
 
-TEST_F(MpsTest, SaysThatACardHasNoDaemonYet) {
+TEST_F(MpsTest, ReportsACardWithoutADaemon) {
   const Mps mps(options_);
   EXPECT_EQ(problem_of(mps), "MPS of card \"GPU-a\" does not run: it is not started yet");
   EXPECT_THAT(mps.states(), IsEmpty());
 }
 
-TEST_F(MpsTest, SaysThatTheProgramIsNotThereAndTriesAgain) {
+TEST_F(MpsTest, ReportsAMissingProgramAndTriesAgain) {
   const std::string there = options_.control;
   options_.control = there + ".late";
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_problem(mps, "cannot start " + options_.control + ": No such file or directory");
   std::filesystem::create_symlink(there, options_.control);
   until_ready(mps);
@@ -128,40 +128,40 @@ TEST_F(MpsTest, SaysThatTheProgramIsNotThereAndTriesAgain) {
   std::filesystem::remove(options_.control);
 }
 
-TEST_F(MpsTest, SaysWhatADaemonSaidThatEndedAtOnce) {
+TEST_F(MpsTest, ReportsTheOutputOfADaemonThatEndedAtOnce) {
   behave("crash");
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_problem(mps, "its control daemon ended at once: \"no such card\"");
   behave("");
   until_ready(mps);
   mps.stop();
 }
 
-// Drivers before R555 do not know the option, and take the program for the front end then.
+// Drivers before R555 do not know the option, and act as a client then.
 TEST_F(MpsTest, StartsTheDaemonOfAnOldDriverWithAServerForOneUser) {
   behave("no-multiuser");
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   EXPECT_EQ(calls(), "start GPU-a");
   EXPECT_EQ(mps.states().at(0).restarts, 0);
   mps.stop();
 }
 
-// The program says the same of a daemon that it does not find for another reason.
-TEST_F(MpsTest, TriesAServerForOneUserOnce) {
-  options_.arguments = {"-multiuser-server"};  // the front end, with the option and without it
+// The program prints the same if it finds no daemon for another reason.
+TEST_F(MpsTest, TriesAServerForOneUserOnlyOnce) {
+  options_.arguments = {"-multiuser-server"};  // acts as a client, with the option and without it
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_problem(mps,
                 "its control daemon ended at once: \"Cannot find MPS control daemon process\"");
   mps.stop();
 }
 
-TEST_F(MpsTest, RestartsADaemonThatDies) {
+TEST_F(MpsTest, RestartsADaemonThatEnds) {
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   const auto first = daemon_of();
   ASSERT_TRUE(first);
@@ -172,10 +172,10 @@ TEST_F(MpsTest, RestartsADaemonThatDies) {
   mps.stop();
 }
 
-TEST_F(MpsTest, AsksTheDaemonAtTheMomentThatItIsNeeded) {
-  options_.times.tick = options_.times.look = seconds(3600);
+TEST_F(MpsTest, ProbesTheDaemonWhenItIsNeeded) {
+  options_.times.tick = options_.times.probe = seconds(3600);
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   ASSERT_EQ(::kill(daemon_of()->pid, SIGKILL), 0);
   EXPECT_THAT(problem_of(mps), AllOf(StartsWith("MPS of card \"GPU-a\" does not run: "),
@@ -185,7 +185,7 @@ TEST_F(MpsTest, AsksTheDaemonAtTheMomentThatItIsNeeded) {
 TEST_F(MpsTest, WaitsForADaemonThatStartsSlowly) {
   behave("slow");
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_problem(mps, "it is being started");
   behave("");
   until_ready(mps);
@@ -193,51 +193,51 @@ TEST_F(MpsTest, WaitsForADaemonThatStartsSlowly) {
   mps.stop();
 }
 
-TEST_F(MpsTest, GivesUpOnADaemonThatNeverAnswersAfterItsStart) {
+TEST_F(MpsTest, FailsADaemonThatDoesNotRespondAfterItsStart) {
   behave("slow");
   options_.times.start = milliseconds(1);
   Mps mps(options_);
-  mps.follow({kCard});
-  until_problem(mps, "does not answer after its start");
+  mps.set_cards({kCard});
+  until_problem(mps, "does not respond after its start");
   mps.stop();
   EXPECT_EQ(daemon_of(), std::nullopt);
 }
 
 // --- outliving the plugin ------------------------------------------------------------------------
 
-TEST_F(MpsTest, LeavesDaemonsRunningAndGoesOnWithThem) {
+TEST_F(MpsTest, LeavesDaemonsRunningAndAdoptsThem) {
   std::optional<DaemonProcess> first;
   {
     Mps mps(options_);
-    mps.follow({kCard});
+    mps.set_cards({kCard});
     until_ready(mps);
     first = daemon_of();
   }
   ASSERT_TRUE(first);
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   EXPECT_EQ(daemon_of(), first);
   EXPECT_EQ(calls(), "start GPU-a");
   mps.stop();
 }
 
-TEST_F(MpsTest, GoesOnWithADaemonWhoseProcessIsNotWrittenDown) {
+TEST_F(MpsTest, AdoptsADaemonWithoutADaemonFile) {
   {
     Mps mps(options_);
-    mps.follow({kCard});
+    mps.set_cards({kCard});
     until_ready(mps);
   }
   std::filesystem::remove(folders().daemon_file);
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   EXPECT_EQ(calls(), "start GPU-a");
   mps.stop();
   EXPECT_THAT(calls(), EndsWith("quit"));
 }
 
-TEST_F(MpsTest, DoesNotTakeAnotherProcessForItsDaemon) {
+TEST_F(MpsTest, DoesNotMistakeAnotherProcessForItsDaemon) {
   ASSERT_TRUE(make_mps_folders(folders()));
   for (const std::string& text :
        {std::to_string(::getpid()) + " 1", std::string("1 1"), std::string("-1 0"),
@@ -246,14 +246,14 @@ TEST_F(MpsTest, DoesNotTakeAnotherProcessForItsDaemon) {
     EXPECT_EQ(daemon_of(), std::nullopt) << text;
   }
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   mps.stop();
 }
 
-// Two daemons of one folder would take each other's sockets: NVIDIA's program refuses to be the
-// second one.
-TEST_F(MpsTest, TellsWhyASecondDaemonForTheSameFolderEnded) {
+// Two daemons in one folder would replace each other's sockets. NVIDIA's program refuses to start
+// as the second one.
+TEST_F(MpsTest, ReportsWhyASecondDaemonInTheSameFolderEnded) {
   const auto start = [&] {
     return start_mps_daemon(options_.control, options_.arguments, folders(), kCard);
   };
@@ -272,12 +272,12 @@ TEST_F(MpsTest, TellsWhyASecondDaemonForTheSameFolderEnded) {
 TEST_F(MpsTest, DrainsDaemonsThatAnEarlierProcessLeft) {
   {
     Mps mps(options_);
-    mps.follow({kCard, kOther});
+    mps.set_cards({kCard, kOther});
     until_ready(mps, kCard);
     until_ready(mps, kOther);
   }
   Mps mps(options_);
-  mps.follow({kOther});
+  mps.set_cards({kOther});
   until([&] { return !daemon_of(kCard); });
   EXPECT_EQ(calls(kCard), "start GPU-a, quit");
   until_ready(mps, kOther);
@@ -288,11 +288,11 @@ TEST_F(MpsTest, DrainsDaemonsThatAnEarlierProcessLeft) {
 
 TEST_F(MpsTest, DrainsBeforeItQuits) {
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   behave("clients 0 " + std::to_string(::getpid()));
-  mps.follow({});
-  // Many looks, and it runs as long as it has clients.
+  mps.set_cards({});
+  // It runs as long as it has clients, through several probes.
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(mps_command(options_.control, folders(), "get_server_list", seconds(20)));
   }
@@ -304,13 +304,13 @@ TEST_F(MpsTest, DrainsBeforeItQuits) {
   EXPECT_EQ(calls(), "start GPU-a, quit");
 }
 
-TEST_F(MpsTest, GoesOnWithADrainingDaemonThatIsWantedAgain) {
+TEST_F(MpsTest, KeepsADrainingDaemonWhoseCardIsSetAgain) {
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   behave("clients 0");
-  mps.follow({});
-  mps.follow({kCard});
+  mps.set_cards({});
+  mps.set_cards({kCard});
   until_ready(mps);
   EXPECT_EQ(calls(), "start GPU-a");
   mps.stop();
@@ -319,10 +319,10 @@ TEST_F(MpsTest, GoesOnWithADrainingDaemonThatIsWantedAgain) {
 TEST_F(MpsTest, StopsDaemonsWithClientsAndThoseThatDoNotQuit) {
   options_.times.quit = milliseconds(50);
   Mps mps(options_);
-  mps.follow({kCard, kOther});
+  mps.set_cards({kCard, kOther});
   until_ready(mps, kCard);
   until_ready(mps, kOther);
-  behave("stay\nclients 0", kCard);
+  behave("no-quit\nclients 0", kCard);
   behave("clients 0", kOther);
   mps.stop();
   EXPECT_EQ(daemon_of(kCard), std::nullopt);
@@ -331,11 +331,11 @@ TEST_F(MpsTest, StopsDaemonsWithClientsAndThoseThatDoNotQuit) {
   EXPECT_THAT(mps.states(), IsEmpty());
 }
 
-TEST_F(MpsTest, StopsWhatNeverStarted) {
+TEST_F(MpsTest, StopsDaemonsThatNeverStarted) {
   Mps(options_).stop();
   behave("crash");
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   mps.stop();
   EXPECT_EQ(daemon_of(), std::nullopt);
 }
@@ -344,7 +344,7 @@ TEST_F(MpsTest, LeavesNoZombies) {
   while (::waitpid(-1, nullptr, WNOHANG) > 0) continue;  // of other tests
   {
     Mps mps(options_);
-    mps.follow({kCard});
+    mps.set_cards({kCard});
     until_ready(mps);
     kill_mps_daemon(*daemon_of());
     until([&] { return mps.states().at(0).restarts == 1; });
@@ -361,12 +361,12 @@ TEST_F(MpsTest, LeaksNoFileDescriptors) {
     return std::distance(begin(files), end(files));
   };
   const auto before = open_files();
-  options_.times.tick = options_.times.look = seconds(3600);
+  options_.times.tick = options_.times.probe = seconds(3600);
   {
     Mps mps(options_);
-    mps.follow({kCard});
+    mps.set_cards({kCard});
     until_ready(mps);
-    behave("mute");
+    behave("no-response");
     EXPECT_FALSE(mps_command(options_.control, folders(), "x", milliseconds(50)));
     behave("");
     mps.stop();
@@ -378,7 +378,7 @@ TEST_F(MpsTest, LeaksNoFileDescriptors) {
 
 TEST_F(MpsTest, RestartsADaemonWhoseServerIsInFault) {
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   behave("fault\nclients " + std::to_string(::getpid()));
   until([&] { return calls().find("quit") != std::string::npos; });
@@ -388,38 +388,38 @@ TEST_F(MpsTest, RestartsADaemonWhoseServerIsInFault) {
   mps.stop();
 }
 
-TEST_F(MpsTest, RestartsASilentDaemonWithoutClients) {
+TEST_F(MpsTest, RestartsADaemonThatDoesNotRespondAndHasNoClients) {
   options_.times.command = milliseconds(100);
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
-  const auto silent = daemon_of();
-  behave("mute");
-  until_problem(mps, "its control daemon does not answer");
-  until([&] { return daemon_of() != silent; });
+  const auto before = daemon_of();
+  behave("no-response");
+  until_problem(mps, "its control daemon does not respond");
+  until([&] { return daemon_of() != before; });
   behave("");
   until_ready(mps);
   mps.stop();
 }
 
-TEST_F(MpsTest, KeepsASilentDaemonWhoseClientsLive) {
+TEST_F(MpsTest, KeepsADaemonThatDoesNotRespondAndHasClients) {
   behave("clients 7 0");
   options_.times.command = milliseconds(200);
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
   const auto kept = daemon_of();
-  behave("mute");
+  behave("no-response");
   until_problem(mps, "programs that use it go on, and it is restarted once they have ended");
   EXPECT_EQ(daemon_of(), kept);
 }
 
-TEST_F(MpsTest, DoesNotTakeNonsenseForAnAnswer) {
+TEST_F(MpsTest, DoesNotAcceptAnInvalidResponse) {
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
-  for (const std::string words : {"nonsense", "babble"}) {
-    behave(words + "\nclients 0");
+  for (const std::string word : {"invalid-response", "long-response"}) {
+    behave(word + "\nclients 0");
     until([&] { return problem_of(mps) != "none"; });
     behave("clients 0");
     until_ready(mps);
@@ -431,13 +431,13 @@ TEST_F(MpsTest, DoesNotTakeNonsenseForAnAnswer) {
 TEST_F(MpsTest, RefusesAPipeDirectoryTooLongForASocket) {
   options_.run_dir = "/tmp/" + std::string(90, 'x');
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_problem(mps, "must have at most 80 bytes");
 }
 
-TEST_F(MpsTest, PassesOverUuidsThatCannotBePaths) {
+TEST_F(MpsTest, SkipsUuidsThatAreNotValidInPaths) {
   Mps mps(options_);
-  mps.follow({CardUuid("../x"), CardUuid(""), kCard});
+  mps.set_cards({CardUuid("../x"), CardUuid(""), kCard});
   until_ready(mps);
   EXPECT_THAT(mps.states(), SizeIs(1));
   mps.stop();
@@ -445,39 +445,39 @@ TEST_F(MpsTest, PassesOverUuidsThatCannotBePaths) {
 
 // --- commands ------------------------------------------------------------------------------------
 
-TEST_F(MpsTest, BoundsEveryCommand) {
-  options_.times.tick = options_.times.look = seconds(3600);
+TEST_F(MpsTest, LimitsTimeAndOutputOfEveryCommand) {
+  options_.times.tick = options_.times.probe = seconds(3600);
   Mps mps(options_);
-  mps.follow({kCard});
+  mps.set_cards({kCard});
   until_ready(mps);
-  const auto says = [&](const std::string& control, milliseconds timeout) {
-    const auto answer = mps_command(control, folders(), "get_server_list", timeout);
-    return answer ? "\"" + *answer + "\"" : answer.error().message;
+  const auto response_of = [&](const std::string& control, milliseconds timeout) {
+    const auto response = mps_command(control, folders(), "get_server_list", timeout);
+    return response ? "\"" + *response + "\"" : response.error().message;
   };
-  EXPECT_EQ(says(options_.control, seconds(20)), "\"\"");
-  EXPECT_EQ(says("/bin/false", seconds(20)), "\"get_server_list\" failed: exit code 1");
-  EXPECT_EQ(says("/nonexistent", seconds(20)),
+  EXPECT_EQ(response_of(options_.control, seconds(20)), "\"\"");
+  EXPECT_EQ(response_of("/bin/false", seconds(20)), "\"get_server_list\" failed: exit code 1");
+  EXPECT_EQ(response_of("/nonexistent", seconds(20)),
             "\"get_server_list\" failed: cannot start /nonexistent: No such file or directory");
-  EXPECT_EQ(says("/bin/true", seconds(20)), "\"\"");
-  EXPECT_THAT(says("/bin/cat", seconds(20)), HasSubstr("get_server_list"));
-  behave("mute");
-  EXPECT_EQ(says(options_.control, milliseconds(20)),
-            "\"get_server_list\" failed: no answer in time");
-  behave("babble");
-  EXPECT_EQ(says(options_.control, seconds(20)),
-            "\"get_server_list\" failed: its answer has over 65536 bytes");
+  EXPECT_EQ(response_of("/bin/true", seconds(20)), "\"\"");
+  EXPECT_THAT(response_of("/bin/cat", seconds(20)), HasSubstr("get_server_list"));
+  behave("no-response");
+  EXPECT_EQ(response_of(options_.control, milliseconds(20)),
+            "\"get_server_list\" failed: no response in time");
+  behave("long-response");
+  EXPECT_EQ(response_of(options_.control, seconds(20)),
+            "\"get_server_list\" failed: its output has over 65536 bytes");
   behave("");
   mps.stop();
 }
 
-TEST(MpsAnswers, AreReadCarefully) {
+TEST(MpsResponses, AreParsedStrictly) {
   EXPECT_THAT(parse_pids("12\n34\n"), ElementsAre(12, 34));
   EXPECT_THAT(parse_pids(""), IsEmpty());
   EXPECT_THAT(parse_pids("Server -1 12x 99999999999 7"), ElementsAre(7));
   EXPECT_TRUE(is_percentage("100.0\n"));
   EXPECT_TRUE(is_percentage(" 0 "));
-  for (const char* answer : {"", "101", "-1", "nan", "ten", "10 20", "1e999"}) {
-    EXPECT_FALSE(is_percentage(answer)) << answer;
+  for (const char* text : {"", "101", "-1", "nan", "ten", "10 20", "1e999"}) {
+    EXPECT_FALSE(is_percentage(text)) << text;
   }
 }
 
@@ -489,7 +489,7 @@ Record record_of(std::vector<CardGrant> cards) {
   return record;
 }
 
-TEST(MpsEdits, LimitAContainerWithAPartOfACard) {
+TEST(MpsEdits, LimitAContainerWithAShareOfACard) {
   MpsOptions options;
   options.run_dir = "/run/mgpu";
   const auto edits =
@@ -501,14 +501,14 @@ TEST(MpsEdits, LimitAContainerWithAPartOfACard) {
   EXPECT_THAT(edits.devices, IsEmpty());
 }
 
-TEST(MpsEdits, GiveNoPercentageForAllOfACard) {
+TEST(MpsEdits, HaveNoPercentageForAWholeCard) {
   const auto edits =
       mps_edits({}, record_of({{CardIndex(0), CardUuid("GPU-a"), {kWholeCard, MiB(1024)}}}));
   EXPECT_THAT(edits.environment,
               AllOf(SizeIs(2), Not(Contains(Pair("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "100")))));
 }
 
-TEST(MpsEdits, LeaveContainersWithSeveralCardsOrNoneAlone) {
+TEST(MpsEdits, AreEmptyForSeveralCardsOrNone) {
   const CardGrant card{CardIndex(0), CardUuid("GPU-a"), {Percent(50), MiB(1)}};
   const CardGrant other{CardIndex(1), CardUuid("GPU-b"), {Percent(50), MiB(1)}};
   EXPECT_EQ(mps_edits({}, record_of({card, other})), Edits());

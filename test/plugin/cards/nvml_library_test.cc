@@ -17,7 +17,7 @@ std::string problem_of(const std::vector<std::string>& names) {
   return library ? "none" : library.error().message;
 }
 
-TEST(NvmlLibrary, BindsEverythingOfADriverOfToday) {
+TEST(NvmlLibrary, BindsAllFunctionsOfACurrentDriver) {
   const auto library = Library::open({beside_the_test("fake_nvml.so")});
   ASSERT_TRUE(library) << library.error().message;
   const Functions& f = (*library)->functions();
@@ -28,7 +28,7 @@ TEST(NvmlLibrary, BindsEverythingOfADriverOfToday) {
   EXPECT_TRUE(f.mps);
 }
 
-TEST(NvmlLibrary, DoesWithoutWhatAnOldDriverLacks) {
+TEST(NvmlLibrary, AcceptsAnOldDriverWithoutNewerFunctions) {
   const auto library = Library::open({beside_the_test("fake_nvml_old.so")});
   ASSERT_TRUE(library) << library.error().message;
   const Functions& f = (*library)->functions();
@@ -40,30 +40,30 @@ TEST(NvmlLibrary, DoesWithoutWhatAnOldDriverLacks) {
   EXPECT_FALSE(f.graphics);
 }
 
-TEST(NvmlLibrary, TakesTheFirstThatCanBeLoaded) {
+TEST(NvmlLibrary, OpensTheFirstLibraryThatCanBeLoaded) {
   const std::string there = beside_the_test("fake_nvml.so");
   const auto library = Library::open({"libno-such.so.1", "/nonexistent/x.so", there});
   ASSERT_TRUE(library);
   EXPECT_EQ((*library)->name(), there);
 }
 
-TEST(NvmlLibrary, SaysWhatItLookedForAndWhere) {
+TEST(NvmlLibrary, ReportsTheLibrariesThatWereTried) {
   EXPECT_THAT(problem_of({"libno-such.so.1", "/nonexistent/x.so"}),
               AllOf(StartsWith("no NVML on this node, is an NVIDIA driver installed? looked for "),
                     HasSubstr("libno-such.so.1: cannot open"), HasSubstr("/nonexistent/x.so: ")));
   EXPECT_THAT(problem_of({}), HasSubstr("looked for nothing"));
 }
 
-TEST(NvmlLibrary, SaysWhenALibraryIsNotNvml) {
+TEST(NvmlLibrary, ReportsALibraryThatIsNotNvml) {
   const std::string broken = beside_the_test("fake_nvml_broken.so");
   EXPECT_EQ(problem_of({broken}), "NVML " + broken +
-                                      " has no nvmlDeviceGetMinorNumber: it is too old, or not "
+                                      " has no nvmlDeviceGetMinorNumber: it is too old or is not "
                                       "NVML");
   EXPECT_THAT(problem_of({"libm.so.6"}), HasSubstr("has no nvmlInit_v2"));
   EXPECT_THAT(problem_of({"/proc/self/environ"}), StartsWith("no NVML on this node"));
 }
 
-TEST(NvmlLibrary, ExplainsCodes) {
+TEST(NvmlLibrary, DescribesCodes) {
   const auto library = Library::open({beside_the_test("fake_nvml.so")});
   ASSERT_TRUE(library);
   EXPECT_EQ((*library)->describe(kGpuIsLost), "GPU is lost (15)");

@@ -36,14 +36,16 @@ std::string shown(const Result<FoundCards>& inventory) {
 
 class NvmlSource : public testing::Test {
  protected:
-  NvmlSource() { node_.says(kTwo); }
+  NvmlSource() { node_.set_scenario(kTwo); }
 
-  std::string look() { return shown(source_->read()); }
-  std::string looks(int times) {
+  std::string read() { return shown(source_->read()); }
+  // The result of the last of several reads.
+  std::string read(int times) {
     for (int i = 1; i < times; ++i) (void)source_->read();
-    return look();
+    return read();
   }
-  void says(const std::string& more) const { node_.says(kTwo + more); }
+  // Adds lines to the scenario of two good cards.
+  void set_scenario(const std::string& more) const { node_.set_scenario(kTwo + more); }
 
   const FakeDriver node_;
   std::unique_ptr<CardSource> source_ = nvml_source(node_.options());
@@ -64,7 +66,7 @@ TEST_F(NvmlSource, FindsCardsWithTheirNodes) {
   EXPECT_EQ(source_->description(), "NVML 12.580.95.05 (driver 580.95.05)");
 }
 
-TEST_F(NvmlSource, TellsWhatEveryContainerGets) {
+TEST_F(NvmlSource, ReturnsTheSharedEdits) {
   node_.add_file("/dev/nvidiactl");
   node_.add_file("/usr/lib64/libcuda.so.1");
   const auto inventory = source_->read();
@@ -75,11 +77,11 @@ TEST_F(NvmlSource, TellsWhatEveryContainerGets) {
 }
 
 TEST_F(NvmlSource, ListsMigCardsAndDoesNotOfferThem) {
-  node_.says("card GPU-a mig=1\ncard GPU-b pending=1\ncard GPU-c\n");
-  EXPECT_EQ(look(), "GPU-a(MIG) GPU-b(MIG) GPU-c");
+  node_.set_scenario("card GPU-a mig=1\ncard GPU-b pending=1\ncard GPU-c\n");
+  EXPECT_EQ(read(), "GPU-a(MIG) GPU-b(MIG) GPU-c");
 }
 
-TEST_F(NvmlSource, SaysWhatItLookedForWhereThereIsNoNvmlAndLooksAgain) {
+TEST_F(NvmlSource, ReportsThatThereIsNoNvmlAndTriesAgain) {
   NvmlOptions options = node_.options();
   const std::string late = node_.root() + "/late.so";
   options.libraries = {late};
@@ -91,184 +93,184 @@ TEST_F(NvmlSource, SaysWhatItLookedForWhereThereIsNoNvmlAndLooksAgain) {
   EXPECT_EQ(shown(source->read()), "GPU-a GPU-b");
 }
 
-TEST_F(NvmlSource, ExplainsWhyNvmlDoesNotStartAndTriesAgain) {
-  says("fail nvmlInit_v2 9\n");
-  EXPECT_THAT(look(), HasSubstr("nvmlInit_v2 failed: Driver Not Loaded (9); is the nvidia kernel "
+TEST_F(NvmlSource, ReportsThatNvmlDoesNotStartAndTriesAgain) {
+  set_scenario("fail nvmlInit_v2 9\n");
+  EXPECT_THAT(read(), HasSubstr("nvmlInit_v2 failed: Driver Not Loaded (9); is the nvidia kernel "
                                 "module loaded"));
-  says("");
-  EXPECT_EQ(look(), "GPU-a GPU-b");
+  set_scenario("");
+  EXPECT_EQ(read(), "GPU-a GPU-b");
 }
 
-TEST_F(NvmlSource, StartsAnewAfterTheDriverWas) {
-  EXPECT_EQ(look(), "GPU-a GPU-b");
-  says("fail nvmlDeviceGetCount_v2 18\n");
-  EXPECT_THAT(look(), HasSubstr("different drivers"));
-  says("");
-  EXPECT_EQ(look(), "GPU-a GPU-b");
+TEST_F(NvmlSource, ReopensNvmlAfterTheDriverWasRestarted) {
+  EXPECT_EQ(read(), "GPU-a GPU-b");
+  set_scenario("fail nvmlDeviceGetCount_v2 18\n");
+  EXPECT_THAT(read(), HasSubstr("different drivers"));
+  set_scenario("");
+  EXPECT_EQ(read(), "GPU-a GPU-b");
   EXPECT_THAT(node_.log(), HasSubstr("shutdown init"));
 }
 
 TEST_F(NvmlSource, LosesOneCardAndKeepsTheOthers) {
-  EXPECT_EQ(look(), "GPU-a GPU-b");
-  says("fail nvmlDeviceGetMemoryInfo 15 GPU-b\nfail nvmlDeviceGetUUID 15 GPU-b\n");
-  EXPECT_EQ(look(), "GPU-a GPU-b(fell off the bus)");
-  says("fail nvmlDeviceGetHandleByIndex_v2 15 GPU-b\n");
-  EXPECT_EQ(look(), "GPU-a");
-  says("");
-  EXPECT_EQ(looks(kGoodProbes), "GPU-a GPU-b");
+  EXPECT_EQ(read(), "GPU-a GPU-b");
+  set_scenario("fail nvmlDeviceGetMemoryInfo 15 GPU-b\nfail nvmlDeviceGetUUID 15 GPU-b\n");
+  EXPECT_EQ(read(), "GPU-a GPU-b(fell off the bus)");
+  set_scenario("fail nvmlDeviceGetHandleByIndex_v2 15 GPU-b\n");
+  EXPECT_EQ(read(), "GPU-a");
+  set_scenario("");
+  EXPECT_EQ(read(kGoodProbes), "GPU-a GPU-b");
 }
 
-TEST_F(NvmlSource, KeepsTheFactsOfACardThatDoesNotAnswer) {
+TEST_F(NvmlSource, KeepsTheFactsOfACardThatDoesNotRespond) {
   ASSERT_TRUE(source_->read());
-  says("fail nvmlDeviceGetMemoryInfo 15 GPU-b\n");
+  set_scenario("fail nvmlDeviceGetMemoryInfo 15 GPU-b\n");
   const auto inventory = source_->read();
   ASSERT_TRUE(inventory);
   EXPECT_EQ(inventory->cards[1].memory, MiB(81559));
   EXPECT_THAT(inventory->cards[1].nodes, ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"}));
 }
 
-TEST_F(NvmlSource, StartsAnewWhenACardStaysAway) {
+TEST_F(NvmlSource, ReopensNvmlWhenACardStaysMissing) {
   ASSERT_TRUE(source_->read());
-  says("fail nvmlDeviceGetHandleByIndex_v2 15 GPU-b\n");
-  EXPECT_EQ(looks(kNvmlReopenReads), "GPU-a");
+  set_scenario("fail nvmlDeviceGetHandleByIndex_v2 15 GPU-b\n");
+  EXPECT_EQ(read(kNvmlReopenReads), "GPU-a");
   EXPECT_THAT(node_.log(), testing::EndsWith("shutdown"));
-  EXPECT_EQ(look(), "GPU-a");
+  EXPECT_EQ(read(), "GPU-a");
   EXPECT_THAT(node_.log(), HasSubstr("shutdown init"));
 }
 
-TEST_F(NvmlSource, StartsAnewWhenTheKernelFindsAnotherCard) {
+TEST_F(NvmlSource, ReopensNvmlWhenTheKernelFindsAnotherCard) {
   node_.add_file("/proc/driver/nvidia/gpus/0000:01:00.0/information");
   ASSERT_TRUE(source_->read());
   ASSERT_TRUE(source_->read());
   EXPECT_THAT(node_.log(), testing::Not(HasSubstr("shutdown")));
   node_.add_file("/proc/driver/nvidia/gpus/0000:02:00.0/information");
   ASSERT_TRUE(source_->read());
-  EXPECT_EQ(look(), "GPU-a GPU-b");
+  EXPECT_EQ(read(), "GPU-a GPU-b");
   EXPECT_THAT(node_.log(), HasSubstr("shutdown init"));
 }
 
 TEST_F(NvmlSource, LeavesOutACardWithoutAUuid) {
-  says("fail nvmlDeviceGetUUID 999 GPU-a\n");
-  EXPECT_EQ(look(), "GPU-b");
+  set_scenario("fail nvmlDeviceGetUUID 999 GPU-a\n");
+  EXPECT_EQ(read(), "GPU-b");
 }
 
 TEST_F(NvmlSource, DoesNotOfferACardWithoutADeviceNode) {
-  says("fail nvmlDeviceGetMinorNumber 999 GPU-a\n");
-  EXPECT_EQ(look(), "GPU-a(has no device node) GPU-b");
+  set_scenario("fail nvmlDeviceGetMinorNumber 999 GPU-a\n");
+  EXPECT_EQ(read(), "GPU-a(has no device node) GPU-b");
 }
 
-TEST_F(NvmlSource, FollowsTheRecoveryActionOfTheDriver) {
-  node_.says("card GPU-a action=1\n");
-  EXPECT_EQ(look(), "GPU-a(needs a reset)");
-  node_.says("card GPU-a action=0\n");
-  EXPECT_EQ(looks(2), "GPU-a(needs a reset)");
-  EXPECT_EQ(look(), "GPU-a");
-  node_.says("card GPU-a remap_failed=1\n");
-  EXPECT_EQ(look(), "GPU-a(row remapping failed)");
+TEST_F(NvmlSource, ReportsTheRecoveryActionOfTheDriver) {
+  node_.set_scenario("card GPU-a action=1\n");
+  EXPECT_EQ(read(), "GPU-a(needs a reset)");
+  node_.set_scenario("card GPU-a action=0\n");
+  EXPECT_EQ(read(2), "GPU-a(needs a reset)");
+  EXPECT_EQ(read(), "GPU-a");
+  node_.set_scenario("card GPU-a remap_failed=1\n");
+  EXPECT_EQ(read(), "GPU-a(row remapping failed)");
 }
 
-TEST_F(NvmlSource, DoesWithoutEventsOnAnOldDriver) {
+TEST_F(NvmlSource, WorksWithoutEventsOnAnOldDriver) {
   source_ = nvml_source(node_.options("fake_nvml_old.so"));
-  EXPECT_EQ(look(), "GPU-a GPU-b");
+  EXPECT_EQ(read(), "GPU-a GPU-b");
   EXPECT_EQ(source_->read()->cards[0].model, "NVIDIA GPU");
   EXPECT_EQ(source_->description(), "NVML of an unknown version (driver of an unknown version)");
   source_->wait_for_change(milliseconds(1));
-  source_->wake();
+  source_->interrupt();
   source_->wait_for_change(hours(1));
 }
 
 // --- XIDs ----------------------------------------------------------------------------------------
 
-TEST_F(NvmlSource, WakesUpForAnXidAndCallsTheCardSick) {
+TEST_F(NvmlSource, EndsAWaitForAnXidThatMakesTheCardUnhealthy) {
   ASSERT_TRUE(source_->read());
-  node_.sends("GPU-b 8 79\n");
+  node_.send_events("GPU-b 8 79\n");
   source_->wait_for_change(hours(1));
-  EXPECT_EQ(look(), "GPU-a GPU-b(XID 79)");
-  EXPECT_EQ(looks(kGoodProbes - 1), "GPU-a GPU-b");
+  EXPECT_EQ(read(), "GPU-a GPU-b(XID 79)");
+  EXPECT_EQ(read(kGoodProbes - 1), "GPU-a GPU-b");
 }
 
-TEST_F(NvmlSource, SleepsOnWhenAProgramCausedIt) {
+TEST_F(NvmlSource, IgnoresXidsCausedByPrograms) {
   ASSERT_TRUE(source_->read());
-  node_.sends("GPU-b 8 31\nGPU-b 8 43\n");
+  node_.send_events("GPU-b 8 31\nGPU-b 8 43\n");
   source_->wait_for_change(2 * kXidWait);
-  EXPECT_EQ(look(), "GPU-a GPU-b");
-  node_.sends("GPU-b 8 31\nGPU-a 8 48\nGPU-z 8 79\nGPU-b 32768 0\n");
+  EXPECT_EQ(read(), "GPU-a GPU-b");
+  node_.send_events("GPU-b 8 31\nGPU-a 8 48\nGPU-z 8 79\nGPU-b 32768 0\n");
   source_->wait_for_change(hours(1));
-  EXPECT_EQ(look(), "GPU-a(XID 48) GPU-b");
+  EXPECT_EQ(read(), "GPU-a(XID 48) GPU-b");
 }
 
-TEST_F(NvmlSource, WatchesEachCardOnce) {
-  (void)looks(3);
+TEST_F(NvmlSource, RegistersTheEventsOfEachCardOnce) {
+  (void)read(3);
   EXPECT_EQ(node_.log(), "init register GPU-a register GPU-b");
 }
 
-TEST_F(NvmlSource, ProbesWhenItCannotWaitAndWatchesAnewLater) {
+TEST_F(NvmlSource, ProbesWhenItCannotWaitAndRegistersEventsAgainLater) {
   ASSERT_TRUE(source_->read());
-  says("fail nvmlEventSetWait_v2 999\n");
+  set_scenario("fail nvmlEventSetWait_v2 999\n");
   source_->wait_for_change(hours(1));
   source_->wait_for_change(milliseconds(1));
-  says("");
-  (void)looks(kNvmlReopenReads);
-  node_.sends("GPU-b 8 79\n");
+  set_scenario("");
+  (void)read(kNvmlReopenReads);
+  node_.send_events("GPU-b 8 79\n");
   source_->wait_for_change(hours(1));
-  EXPECT_EQ(look(), "GPU-a GPU-b(XID 79)");
+  EXPECT_EQ(read(), "GPU-a GPU-b(XID 79)");
 }
 
 TEST_F(NvmlSource, ProbesCardsWithoutEvents) {
-  node_.says("card GPU-a events=0\n");
+  node_.set_scenario("card GPU-a events=0\n");
   ASSERT_TRUE(source_->read());
   source_->wait_for_change(milliseconds(1));
-  EXPECT_EQ(look(), "GPU-a");
+  EXPECT_EQ(read(), "GPU-a");
   EXPECT_EQ(node_.log(), "init");
 }
 
-TEST_F(NvmlSource, EndsAWaitWhenWoken) {
+TEST_F(NvmlSource, EndsAWaitWhenInterrupted) {
   ASSERT_TRUE(source_->read());
-  source_->wake();
+  source_->interrupt();
   source_->wait_for_change(hours(1));
-  std::thread other([&] { source_->wake(); });
+  std::thread other([&] { source_->interrupt(); });
   source_->wait_for_change(hours(1));
   other.join();
 }
 
 // --- a driver that hangs -------------------------------------------------------------------------
 
-TEST_F(NvmlSource, CallsACardSickThatHangsAndGoesOnWhenItAnswers) {
+TEST_F(NvmlSource, MarksACardThatHangsUntilItResponds) {
   NvmlOptions options = node_.options();
-  options.patience = milliseconds(200);
+  options.timeout = milliseconds(200);
   source_ = nvml_source(options);
-  while (look() != "GPU-a GPU-b") continue;
-  says("hang nvmlDeviceGetName GPU-b\n");
-  EXPECT_EQ(look(), "GPU-a GPU-b(the driver does not answer)");
-  EXPECT_EQ(look(), "GPU-a GPU-b(the driver does not answer)");
+  while (read() != "GPU-a GPU-b") continue;
+  set_scenario("hang nvmlDeviceGetName GPU-b\n");
+  EXPECT_EQ(read(), "GPU-a GPU-b(the driver does not respond)");
+  EXPECT_EQ(read(), "GPU-a GPU-b(the driver does not respond)");
   EXPECT_THAT(source_->use(), IsEmpty());
   source_->wait_for_change(milliseconds(1));
-  source_->wake();
+  source_->interrupt();
   source_->wait_for_change(hours(1));
-  says("");
+  set_scenario("");
   source_->wait_for_change(hours(1));
-  while (look() != "GPU-a GPU-b") continue;
+  while (read() != "GPU-a GPU-b") continue;
 }
 
-TEST_F(NvmlSource, SaysThatTheDriverHangsBeforeAnythingIsKnown) {
+TEST_F(NvmlSource, ReportsADriverThatHangsAtTheFirstRead) {
   NvmlOptions options = node_.options();
-  options.patience = milliseconds(10);
-  says("hang nvmlInit_v2\n");
+  options.timeout = milliseconds(10);
+  set_scenario("hang nvmlInit_v2\n");
   source_ = nvml_source(options);
-  EXPECT_EQ(look(), "the NVIDIA driver does not answer NVML");
+  EXPECT_EQ(read(), "the NVIDIA driver does not respond to NVML");
   EXPECT_EQ(source_->description(), "NVML (not loaded)");
-  says("");
+  set_scenario("");
 }
 
 // --- use -----------------------------------------------------------------------------------------
 
 class NvmlUse : public NvmlSource {
  protected:
-  // Of the card "GPU-a".
+  // The use of the card "GPU-a".
   CardUse use_when(const std::string& more,
                    const std::string& card = "card GPU-a used=1000 gpu=55\n",
                    const std::string& library = "fake_nvml.so") {
-    node_.says(card + more);
+    node_.set_scenario(card + more);
     source_ = nvml_source(node_.options(library));
     (void)source_->read();
     const auto all = source_->use();
@@ -276,7 +278,7 @@ class NvmlUse : public NvmlSource {
   }
 };
 
-TEST_F(NvmlUse, TellsTheUseOfTheWholeCard) {
+TEST_F(NvmlUse, ReportsTheUseOfTheWholeCard) {
   const CardUse use = use_when("");
   EXPECT_EQ(use.uuid, CardUuid("GPU-a"));
   EXPECT_EQ(use.memory_used, MiB(1000));
@@ -296,10 +298,10 @@ TEST_F(NvmlUse, TakesTheNewestUsableSampleOfAProcess) {
   const CardUse use = use_when(
       "process GPU-a compute 7 1048576\n"
       "sample GPU-a 7 9000000 10\nsample GPU-a 7 9500000 40\nsample GPU-a 7 9400000 20\n"
-      "sample GPU-a 8 9500000 5\n"           // in no list
-      "sample GPU-a 7 9600000 4294967295\n"  // says that there is none
-      "sample GPU-a 0 9500000 50\n"          // nobody's
-      "sample GPU-a 6 1000000 99\n");        // long ended
+      "sample GPU-a 8 9500000 5\n"           // not in a list
+      "sample GPU-a 7 9600000 4294967295\n"  // the driver has none
+      "sample GPU-a 0 9500000 50\n"          // of no process
+      "sample GPU-a 6 1000000 99\n");        // of a process that ended long ago
   EXPECT_THAT(use.processes, ElementsAre(ProcessUse{7, MiB(1), 40}, ProcessUse{8, {}, 5}));
 }
 
@@ -308,7 +310,7 @@ TEST_F(NvmlUse, TakesNoSampleTwice) {
   EXPECT_THAT(source_->use().at(0).processes, ElementsAre(ProcessUse{7, MiB(1), {}}));
 }
 
-TEST_F(NvmlUse, AsksAgainWithMoreRoom) {
+TEST_F(NvmlUse, RetriesWithMoreRoom) {
   std::string many;
   for (int pid = 1; pid <= 300; ++pid) {
     many += "process GPU-a compute " + std::to_string(pid) + " 1048576\n";
@@ -322,15 +324,15 @@ TEST_F(NvmlUse, AsksAgainWithMoreRoom) {
 TEST_F(NvmlUse, ReadsTheLayoutOfAnOldDriver) {
   const CardUse use = use_when("process GPU-a compute 7 1048576\nprocess GPU-a compute 8 2097152\n",
                                "card GPU-a used=1000\n", "fake_nvml_old.so");
-  EXPECT_EQ(use.memory_used, MiB(1400));  // with what the driver keeps for itself
+  EXPECT_EQ(use.memory_used, MiB(1400));  // including what the driver reserves
   EXPECT_EQ(use.sm_percent, std::nullopt);
   EXPECT_THAT(use.processes, ElementsAre(ProcessUse{7, MiB(1), {}}, ProcessUse{8, MiB(2), {}}));
 }
 
-TEST_F(NvmlUse, LeavesOutACardThatDoesNotAnswer) {
-  node_.says("card GPU-a\ncard GPU-b\n");
+TEST_F(NvmlUse, LeavesOutACardThatDoesNotRespond) {
+  node_.set_scenario("card GPU-a\ncard GPU-b\n");
   (void)source_->read();
-  node_.says(
+  node_.set_scenario(
       "card GPU-a\ncard GPU-b\nfail nvmlDeviceGetMemoryInfo 15 GPU-a\n"
       "fail nvmlDeviceGetMemoryInfo_v2 15 GPU-a\n");
   const auto use = source_->use();

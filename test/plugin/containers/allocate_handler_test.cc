@@ -7,7 +7,7 @@
 
 #include "common/base/log.h"
 #include "plugin/allocation/limits.h"
-#include "plugin/state/limits.h"
+#include "plugin/state/records.h"
 #include "test/plugin/support/gpu_objects.h"
 #include "test/plugin/support/scripted_parts.h"
 #include "test/support/scratch_folder.h"

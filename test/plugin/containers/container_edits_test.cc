@@ -42,14 +42,14 @@ class ContainerEditsTest : public testing::Test {
 
   test::ScratchFolder folder_;
   Inventory inventory_{std::make_unique<test::ScriptedCards>(test::found_cards(3)),
-                       {.recall = [] { return KnownCards(); },
-                        .remember = [](const KnownCards&) { return true; },
+                       {.load_known = [] { return KnownCards(); },
+                        .save_known = [](const KnownCards&) { return true; },
                         .on_change = [](const InventoryState&, const InventoryState&) {},
                         .now = [] { return "2026-01-02T00:00:00Z"; }}};
 };
 
 TEST_F(ContainerEditsTest, AShareHasTheDeviceNodesOfItsCardOnly) {
-  const auto edits = edits_of(share(), inventory_, Isolation());
+  const auto edits = edits_of(share(), inventory_, nullptr);
   ASSERT_TRUE(edits) << edits.error().message;
   EXPECT_THAT(edits->devices, ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"}));
   EXPECT_EQ(edits->environment.at("MGPU_CARDS"), "1");
@@ -58,7 +58,7 @@ TEST_F(ContainerEditsTest, AShareHasTheDeviceNodesOfItsCardOnly) {
 }
 
 TEST_F(ContainerEditsTest, WholeCardsHaveAllTheirDeviceNodes) {
-  const auto edits = edits_of(whole_cards(), inventory_, Isolation());
+  const auto edits = edits_of(whole_cards(), inventory_, nullptr);
   ASSERT_TRUE(edits) << edits.error().message;
   EXPECT_THAT(edits->devices, ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"},
                                           DeviceNode{"/dev/nvidia2", "/dev/nvidia2"}));
@@ -68,32 +68,30 @@ TEST_F(ContainerEditsTest, WholeCardsHaveAllTheirDeviceNodes) {
 TEST_F(ContainerEditsTest, ALostCardHasNoDeviceNodes) {
   Record record = share();
   record.cards[0].uuid = CardUuid("GPU-9");
-  EXPECT_THAT(edits_of(record, inventory_, Isolation())->devices, IsEmpty());
+  EXPECT_THAT(edits_of(record, inventory_, nullptr)->devices, IsEmpty());
 }
 
 TEST_F(ContainerEditsTest, FailsIfMpsDoesNotRun) {
-  const Isolation isolation(no_control());
-  EXPECT_THAT(edits_of(share(), inventory_, isolation).error().message,
+  const Mps mps(no_control());
+  EXPECT_THAT(edits_of(share(), inventory_, &mps).error().message,
               HasSubstr("MPS of card \"GPU-1\" does not run: it is not started yet"));
 }
 
 TEST_F(ContainerEditsTest, ReportsWhyMpsDoesNotRun) {
-  Isolation isolation(no_control());
-  isolation.follow({CardUuid("GPU-1")});
+  Mps mps(no_control());
+  mps.set_cards({CardUuid("GPU-1")});
   ASSERT_TRUE(test::comes_true([&] {
-    const auto states = isolation.states();
+    const auto states = mps.states();
     return states.size() == 1 && !states[0].problem.empty();
   }));
-  EXPECT_THAT(edits_of(share(), inventory_, isolation).error().message,
-              HasSubstr("no-such-program"));
+  EXPECT_THAT(edits_of(share(), inventory_, &mps).error().message, HasSubstr("no-such-program"));
 }
 
 TEST_F(ContainerEditsTest, WholeCardsNeedNoEnforcement) {
-  const Isolation isolation(no_control());
-  const auto edits = edits_of(whole_cards(), inventory_, isolation);
+  const Mps mps(no_control());
+  const auto edits = edits_of(whole_cards(), inventory_, &mps);
   ASSERT_TRUE(edits) << edits.error().message;
   EXPECT_EQ(edits->devices.size(), 2U);
-  EXPECT_THAT(Isolation().states(), IsEmpty());
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ TEST_F(PreStartHandlerCardsTest, RefusesAFullCardTemporarily) {
   place_second();
   const auto refused = start_second_once();
   EXPECT_EQ(refused.error().reason, RefusalReason::kFullCard);
-  EXPECT_TRUE(refused.error().passing);
+  EXPECT_TRUE(refused.error().transient);
   EXPECT_THAT(sentence(refused), HasSubstr("ml/first"));
 }
 
@@ -207,7 +207,7 @@ TEST_F(PreStartHandlerCardsTest, ARestartOnAnUnhealthyCardIsRefused) {
     api_.cut_off(cut_off);
     if (cut_off) start_plugin();
     handler_->open();
-    EXPECT_EQ(start_once(device_ids(60)).error().reason, RefusalReason::kSickCard) << cut_off;
+    EXPECT_EQ(start_once(device_ids(60)).error().reason, RefusalReason::kUnhealthyCard) << cut_off;
   }
 }
 
@@ -220,7 +220,7 @@ TEST_F(PreStartHandlerCardsTest, ARestartWithAChangedAnnotationIsRefused) {
   }));
   const auto refused = start(device_ids(60));
   EXPECT_EQ(refused.error().reason, RefusalReason::kOtherCards);
-  EXPECT_FALSE(refused.error().passing);
+  EXPECT_FALSE(refused.error().transient);
   EXPECT_THAT(sentence(refused), HasSubstr("GPU-1"));
 }
 

@@ -57,7 +57,7 @@ TEST_F(PreStartHandlerTest, RefusesTemporarilyBeforeItIsOpened) {
   const auto refused = start_once(device_ids(30));
   EXPECT_THAT(sentence(refused), HasSubstr("its allocations are not loaded"));
   EXPECT_EQ(refused.error().reason, RefusalReason::kNotReady);
-  EXPECT_TRUE(refused.error().passing);
+  EXPECT_TRUE(refused.error().transient);
   EXPECT_EQ(cards_of(record.id), "none");
 }
 
@@ -107,16 +107,16 @@ TEST_F(PreStartHandlerTest, RefusesInvalidIds) {
     const auto refused = start(ids);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().reason, RefusalReason::kUnknownContainer);
-    EXPECT_FALSE(refused.error().passing);
+    EXPECT_FALSE(refused.error().transient);
   }
   EXPECT_EQ(kubelet_.calls(), 0);
 }
 
 TEST_F(PreStartHandlerTest, RefusesUnknownDevicesTemporarily) {
   const auto refused = start_once(device_ids(30));
-  EXPECT_THAT(sentence(refused), HasSubstr("cannot tell which container kubelet starts"));
+  EXPECT_THAT(sentence(refused), HasSubstr("cannot identify the container that kubelet starts"));
   EXPECT_EQ(refused.error().reason, RefusalReason::kUnknownContainer);
-  EXPECT_TRUE(refused.error().passing);
+  EXPECT_TRUE(refused.error().transient);
 }
 
 TEST_F(PreStartHandlerTest, RefusesDevicesOfTwoContainers) {
@@ -130,7 +130,7 @@ TEST_F(PreStartHandlerTest, ReadsTheCheckpointIfPodResourcesFails) {
   const auto pod = create("a", {{"main", 30, 1'000, "1"}});
   const auto record = allocate(device_ids(30));
   kubelet_.fail("PodResources does not answer");
-  EXPECT_THAT(sentence(start_once(device_ids(30))), HasSubstr("list cannot be had"));
+  EXPECT_THAT(sentence(start_once(device_ids(30))), HasSubstr("list is unavailable"));
   test::write_checkpoint(folder_.path(),
                          {{pod.metadata.uid, "main", device_ids(30), record.id.str()}});
   EXPECT_EQ(sentence(start(device_ids(30))), "started");
@@ -165,7 +165,7 @@ TEST_F(PreStartHandlerTest, RefusesANewContainerIfPodResourcesFails) {
 TEST_F(PreStartHandlerTest, IgnoresTheResponseOfAnotherPlugin) {
   const auto pod = create("a", {{"main", 30, 1'000, "1"}});
   test::write_checkpoint(folder_.path(), {{pod.metadata.uid, "main", device_ids(30), ""}});
-  EXPECT_THAT(sentence(start_once(device_ids(30))), HasSubstr("that is not ours"));
+  EXPECT_THAT(sentence(start_once(device_ids(30))), HasSubstr("is not ours; delete the pod"));
 }
 
 // kubelet reuses the devices of an init container for the next container, and lists only that one.
@@ -202,7 +202,7 @@ TEST_F(InitContainerTest, RefusesWithoutTheCheckpoint) {
   allocate(device_ids(30), "main");
   const auto refused = start_once(device_ids(30));
   EXPECT_THAT(sentence(refused), HasSubstr("checkpoint cannot be read, and 2 allocations"));
-  EXPECT_TRUE(refused.error().passing);
+  EXPECT_TRUE(refused.error().transient);
   std::ofstream(folder_.path("kubelet_internal_checkpoint")) << "{";
   EXPECT_THAT(sentence(start_once(device_ids(30))), HasSubstr("checkpoint cannot be read"));
   EXPECT_THAT(injector_.injected(), IsEmpty());
@@ -241,7 +241,7 @@ TEST_F(PreStartHandlerTest, ReadsThePodFromTheApiServerIfTheWatchLags) {
   const auto record = place("a", 30, 1);
   pods_ = std::make_unique<Pods>(NodeName("n1"), api_.transport());  // not started
   PreStartHandler handler({test::contract(), NodeName("n1"), folder_.path()},
-                          {*records_, injector_, inventory_, isolation_, *pods_, kubelet_.client()},
+                          {*records_, injector_, inventory_, nullptr, *pods_, kubelet_.client()},
                           [](const Refusal&) {});
   handler_.reset();
   handler.open();
@@ -253,7 +253,7 @@ TEST_F(PreStartHandlerTest, RefusesAPodThatDoesNotExistTemporarily) {
   kubelet_.list("a", "main", device_ids(30));
   const auto refused = start_once(device_ids(30));
   EXPECT_EQ(refused.error().reason, RefusalReason::kUnknownPod);
-  EXPECT_TRUE(refused.error().passing);
+  EXPECT_TRUE(refused.error().transient);
   EXPECT_EQ(refused.error().pod, (PodRef{"ml", "a"}));
   EXPECT_THAT(sentence(refused), HasSubstr("ml/a"));
 }
@@ -264,7 +264,7 @@ TEST_F(PreStartHandlerTest, RefusesAnUnknownUidTemporarily) {
   const auto refused = start_once(device_ids(30));
   EXPECT_EQ(sentence(refused), "pod uid uid-a is not known at the API server");
   EXPECT_EQ(refused.error().uid, PodUid("uid-a"));
-  EXPECT_TRUE(refused.error().passing);
+  EXPECT_TRUE(refused.error().transient);
 }
 
 TEST_F(PreStartHandlerTest, RefusesAnUnknownPodWithoutTheApiServer) {
@@ -281,7 +281,7 @@ TEST_F(PreStartHandlerTest, DoesNotReuseTheAllocationForANewPodOfTheSameName) {
   create("a", {{"main", 30, 1'000, "2"}});
   const auto refused = start_once(device_ids(30));
   ASSERT_FALSE(refused);
-  EXPECT_TRUE(refused.error().passing);
+  EXPECT_TRUE(refused.error().transient);
   EXPECT_EQ(cards_of(record.id), "1");
 }
 
@@ -292,7 +292,7 @@ TEST_F(PreStartHandlerTest, DoesNotRetryAPermanentRefusal) {
   ASSERT_TRUE(test::comes_true([&] { return inventory_.state().cards[0].health == "XID 79"; }));
   place("a", 30, 0);
   const auto refused = start(device_ids(30));
-  EXPECT_EQ(refused.error().reason, RefusalReason::kSickCard);
+  EXPECT_EQ(refused.error().reason, RefusalReason::kUnhealthyCard);
   EXPECT_EQ(kubelet_.calls(), 1);
 }
 
@@ -326,7 +326,7 @@ TEST_F(PreStartHandlerTest, DoesNotSaveTheRecordIfInjectionFails) {
   injector_.fail("cannot create /var/run/cdi: Read-only file system");
   const auto refused = start_once(device_ids(30));
   EXPECT_EQ(refused.error().reason, RefusalReason::kNotReady);
-  EXPECT_TRUE(refused.error().passing);
+  EXPECT_TRUE(refused.error().transient);
   EXPECT_EQ(sentence(refused), "cannot create /var/run/cdi: Read-only file system");
   EXPECT_EQ(refused.error().pod, (PodRef{"ml", "a"}));
   ASSERT_TRUE(on_disk(record.id));
@@ -349,7 +349,7 @@ TEST_F(PreStartHandlerTest, RefusesIfTheRecordCannotBeSaved) {
   std::ofstream(records_folder()) << "in the way";
   const auto refused = start_once(device_ids(30));
   EXPECT_EQ(refused.error().reason, RefusalReason::kNotReady);
-  EXPECT_TRUE(refused.error().passing);
+  EXPECT_TRUE(refused.error().transient);
   EXPECT_THAT(sentence(refused), HasSubstr(records_folder()));
   fs::remove(records_folder());
   EXPECT_EQ(sentence(start_once(device_ids(30))), "started");

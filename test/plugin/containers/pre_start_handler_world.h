@@ -49,7 +49,7 @@ class PreStartHandlerTest : public testing::Test {
     const PreStartSettings settings = {contract(), NodeName("n1"), folder_.path(), settle};
     handler_ = std::make_unique<PreStartHandler>(
         settings,
-        PreStartParts{*records_, injector_, inventory_, isolation_, *pods_, kubelet_.client()},
+        PreStartParts{*records_, injector_, inventory_, nullptr, *pods_, kubelet_.client()},
         [this](const Refusal& refusal) {
           const std::lock_guard lock(mutex_);
           refusals_.push_back(refusal);
@@ -120,11 +120,10 @@ class PreStartHandlerTest : public testing::Test {
   // Owned by the inventory.
   ScriptedCards* cards_ = new ScriptedCards(found_cards(4));
   Inventory inventory_{std::unique_ptr<CardSource>(cards_),
-                       {.recall = [] { return KnownCards(); },
-                        .remember = [](const KnownCards&) { return true; },
+                       {.load_known = [] { return KnownCards(); },
+                        .save_known = [](const KnownCards&) { return true; },
                         .on_change = [](const InventoryState&, const InventoryState&) {},
                         .now = [] { return "2026-01-02T00:00:00Z"; }}};
-  Isolation isolation_;
   std::unique_ptr<Records> records_;
   std::unique_ptr<Pods> pods_;
   std::unique_ptr<PreStartHandler> handler_;

@@ -40,16 +40,17 @@ nlohmann::json spec(const test::ScratchFolder& folder) {
   return nlohmann::json::parse(file, nullptr, false);
 }
 
-TEST(CdiInjector, NamesADeviceOfTheAllocationInAllocate) {
+TEST(CdiInjector, AllocateNamesADeviceOfTheAllocation) {
   const test::ScratchFolder folder;
   const auto one = record("c0", "aa");
-  const auto answer = cdi_injector(contract(), folder.path())->answer(one);
-  EXPECT_THAT(answer.cdi_devices, testing::ElementsAre("vke.volcengine.com/mgpu=" + one.id.str()));
-  EXPECT_EQ(answer.edits.environment.at("NVIDIA_VISIBLE_DEVICES"), "void");
-  EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "nothing to find before PreStart";
+  const auto response = cdi_injector(contract(), folder.path())->allocate_response(one);
+  EXPECT_THAT(response.cdi_devices,
+              testing::ElementsAre("vke.volcengine.com/mgpu=" + one.id.str()));
+  EXPECT_EQ(response.edits.environment.at("NVIDIA_VISIBLE_DEVICES"), "void");
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "nothing is written before PreStart";
 }
 
-TEST(CdiInjector, WritesASpecThatRuntimesRead) {
+TEST(CdiInjector, WritesAValidSpec) {
   const test::ScratchFolder folder;
   const auto injector = cdi_injector(contract(), folder.path());
   Edits shared;
@@ -71,27 +72,27 @@ TEST(CdiInjector, WritesASpecThatRuntimesRead) {
   EXPECT_EQ(spec(folder), expected);
 }
 
-TEST(CdiInjector, WritesOnlyWhatChanges) {
+TEST(CdiInjector, WritesOnlyChanges) {
   const test::ScratchFolder folder;
   const auto injector = cdi_injector(contract(), folder.path());
   const auto id = record("c0", "aa").id;
   EXPECT_TRUE(injector->inject(id, edits("3")).value());
-  EXPECT_FALSE(injector->inject(id, edits("3")).value()) << "a restart gets the same";
+  EXPECT_FALSE(injector->inject(id, edits("3")).value()) << "a restart changes nothing";
   std::filesystem::remove(folder.path("vke.volcengine.com-mgpu.json"));
-  EXPECT_TRUE(injector->inject(id, edits("3")).value()) << "somebody removed the file";
+  EXPECT_TRUE(injector->inject(id, edits("3")).value()) << "the file was removed";
 }
 
-TEST(CdiInjector, KeepsWhatAnEarlierProcessInjected) {
+TEST(CdiInjector, KeepsTheEditsOfAnEarlierProcess) {
   const test::ScratchFolder folder;
   const auto injector = cdi_injector(contract(), folder.path());
-  injector->know(record("c0", "aa").id, edits("0"));
+  injector->restore(record("c0", "aa").id, edits("0"));
   ASSERT_TRUE(injector->inject(record("c1", "bb").id, edits("1")));
   EXPECT_EQ(spec(folder)["devices"].size(), 2U);
   injector->remove(record("c0", "aa").id);
   EXPECT_EQ(spec(folder)["devices"].size(), 1U);
 }
 
-TEST(CdiInjector, SaysWhyItCannotWrite) {
+TEST(CdiInjector, ReportsThatItCannotWrite) {
   const test::ScratchFolder folder;
   std::ofstream(folder.path("file")) << "";
   const auto injector = cdi_injector(contract(), folder.path("file"));
@@ -99,22 +100,23 @@ TEST(CdiInjector, SaysWhyItCannotWrite) {
               HasSubstr("cannot create " + folder.path("file")));
 }
 
-TEST(NodeInjector, NamesAFolderThatIsNotThereBeforePreStart) {
+TEST(NodeInjector, AllocateNamesAFolderThatDoesNotExistYet) {
   const test::ScratchFolder folder;
   const auto one = record("c0", "aa");
-  const auto answer = node_injector(folder.path())->answer(one);
-  ASSERT_EQ(answer.edits.devices.size(), 1U);
-  EXPECT_EQ(answer.edits.devices[0].path, "/dev");
-  EXPECT_EQ(answer.edits.devices[0].host_path, folder.path("allocations/" + one.id.str() + "/dev"));
-  EXPECT_FALSE(std::filesystem::exists(answer.edits.devices[0].host_path));
+  const auto response = node_injector(folder.path())->allocate_response(one);
+  ASSERT_EQ(response.edits.devices.size(), 1U);
+  EXPECT_EQ(response.edits.devices[0].path, "/dev");
+  EXPECT_EQ(response.edits.devices[0].host_path,
+            folder.path("allocations/" + one.id.str() + "/dev"));
+  EXPECT_FALSE(std::filesystem::exists(response.edits.devices[0].host_path));
 }
 
-TEST(NodeInjector, MakesTheNodesOfTheCardsAndNoOthers) {
+TEST(NodeInjector, CreatesTheNodesOfTheCardsAndNoOthers) {
   const test::ScratchFolder folder;
   const auto injector = node_injector(folder.path());
   const auto one = record("c0", "aa");
   if (mknod(folder.path("probe").c_str(), S_IFCHR | 0600, makedev(1, 3)) != 0) {
-    GTEST_SKIP() << "making device nodes needs root";
+    GTEST_SKIP() << "creating device nodes needs root";
   }
   Edits two = edits("0");
   two.devices.push_back({"/dev/nvidia1", "/dev/zero"});
@@ -131,15 +133,15 @@ TEST(NodeInjector, MakesTheNodesOfTheCardsAndNoOthers) {
   EXPECT_FALSE(std::filesystem::exists(nodes));
 }
 
-TEST(NodeInjector, RefusesMountsThatAShareNeeds) {
+TEST(NodeInjector, RefusesMounts) {
   const test::ScratchFolder folder;
   Edits limited;
   limited.mounts = {{"/run/mgpu/mps/GPU-0/pipe", "/tmp/nvidia-mps", false}};
   EXPECT_THAT(node_injector(folder.path())->inject(record("c0", "aa").id, limited).error().message,
-              HasSubstr("cannot give /tmp/nvidia-mps, which enforces the share"));
+              HasSubstr("cannot mount /tmp/nvidia-mps, which enforces the share"));
 }
 
-TEST(NodeInjector, RefusesWhatIsNoDeviceOrNotUnderDev) {
+TEST(NodeInjector, RefusesOtherFilesAndPathsOutsideDev) {
   const test::ScratchFolder folder;
   const auto injector = node_injector(folder.path());
   Edits wrong;

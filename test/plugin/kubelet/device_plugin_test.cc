@@ -53,7 +53,7 @@ class Reports {
 class DevicePluginTest : public ::testing::Test {
  public:
   std::unique_ptr<DevicePlugin> plugin(DevicePluginHandlers handlers = {}) {
-    if (!handlers.allocate) handlers.allocate = [](const Ids&) { return Allocated{}; };
+    if (!handlers.allocate) handlers.allocate = [](const Ids&) { return AllocateResponse{}; };
     handlers.on_registration = [this](const Result<void>& outcome) { reports_.add(outcome); };
     return std::make_unique<DevicePlugin>(
         DevicePluginOptions{.resource = kCore, .folder = folder_.path(), .socket_name = kSocket},
@@ -183,7 +183,7 @@ TEST_F(DevicePluginTest, ReportsWhyItCannotServe) {
   std::ofstream(path(deep) + "/kubelet.sock") << "any file";
   const DevicePlugin plugin(
       {.resource = kCore, .folder = path(deep), .socket_name = kSocket}, kTwo,
-      {.allocate = [](const Ids&) { return Allocated{}; },
+      {.allocate = [](const Ids&) { return AllocateResponse{}; },
        .pre_start = {},
        .on_registration = [this](const Result<void>& outcome) { reports_.add(outcome); }});
   EXPECT_TRUE(reports("must have at most 107 bytes"));
@@ -243,7 +243,9 @@ TEST_F(DevicePluginTest, EachResourceHasItsOwnSocket) {
   const Ids one = {"0"};
   const DevicePlugin memory(
       {.resource = memory_name, .folder = folder_.path(), .socket_name = "memory.sock"}, one,
-      {.allocate = [](const Ids&) { return Allocated{}; }, .pre_start = {}, .on_registration = {}});
+      {.allocate = [](const Ids&) { return AllocateResponse{}; },
+       .pre_start = {},
+       .on_registration = {}});
   EXPECT_TRUE(kubelet_has(kTwo));
   EXPECT_TRUE(eventually([&] { return kubelet_->devices(memory_name) == one; }));
 }
@@ -300,7 +302,7 @@ TEST_F(DevicePluginTest, ReturnsTheAllocationOfTheHandler) {
   start_kubelet();
   DevicePluginHandlers handlers;
   handlers.allocate = [](const Ids& ids) {
-    Allocated allocated;
+    AllocateResponse allocated;
     allocated.edits.environment = {{"IDS", std::to_string(ids.size())}, {"EMPTY", ""}};
     allocated.edits.mounts = {{.host_path = "/h", .container_path = "/c", .read_only = true},
                               {.host_path = "/w", .container_path = "/w", .read_only = false}};
@@ -324,7 +326,7 @@ TEST_F(DevicePluginTest, PassesTheIdsInTheirOrder) {
   start_kubelet();
   DevicePluginHandlers handlers;
   handlers.allocate = [](const Ids& ids) {
-    Allocated allocated;
+    AllocateResponse allocated;
     for (const std::string& id : ids) allocated.edits.environment["IDS"] += id + " ";
     return allocated;
   };
@@ -340,9 +342,9 @@ TEST_F(DevicePluginTest, PassesTheIdsInTheirOrder) {
 TEST_F(DevicePluginTest, AnswersAllContainerRequestsOrNone) {
   start_kubelet();
   DevicePluginHandlers handlers;
-  handlers.allocate = [](const Ids& ids) -> Result<Allocated> {
+  handlers.allocate = [](const Ids& ids) -> Result<AllocateResponse> {
     if (ids.empty()) return error("no device ids");
-    return Allocated{};
+    return AllocateResponse{};
   };
   const auto plugin = this->plugin(std::move(handlers));
   ASSERT_TRUE(kubelet_has(kTwo));
@@ -355,7 +357,7 @@ TEST_F(DevicePluginTest, AnswersAllContainerRequestsOrNone) {
 TEST_F(DevicePluginTest, TruncatesALongError) {
   start_kubelet();
   DevicePluginHandlers handlers;
-  handlers.allocate = [](const Ids&) -> Result<Allocated> {
+  handlers.allocate = [](const Ids&) -> Result<AllocateResponse> {
     return error(std::string(1 << 20, 'x'));
   };
   const auto plugin = this->plugin(std::move(handlers));

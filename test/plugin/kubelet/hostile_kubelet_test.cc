@@ -28,10 +28,10 @@ class HostileKubeletTest : public ::testing::Test {
  public:
   HostileKubeletTest() {
     DevicePluginHandlers handlers;
-    handlers.allocate = [](const Ids& ids) -> Result<Allocated> {
+    handlers.allocate = [](const Ids& ids) -> Result<AllocateResponse> {
       const auto devices = DeviceSet::of(ids);
       if (!devices) return devices.error();
-      Allocated allocated;
+      AllocateResponse allocated;
       allocated.edits.environment["HASH"] = devices->hash();
       return allocated;
     };

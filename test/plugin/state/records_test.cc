@@ -38,13 +38,13 @@ void write_text(const std::string& path, const std::string& text) {
   std::ofstream(path) << text;
 }
 
-TEST(RecordJson, ReadsBackWhatItWrote) {
+TEST(RecordJson, ReadsBackItsOwnText) {
   for (const Record& record : {allocated({"c0"}), bound({"c0", "c1"})}) {
     EXPECT_EQ(parse_record(record_json(record)).value(), record);
   }
 }
 
-TEST(RecordJson, RefusesWhatIsNoRecord) {
+TEST(RecordJson, RefusesInvalidRecords) {
   const std::string good = record_json(bound({"c0", "c1"}));
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string text = good;
@@ -92,7 +92,7 @@ Record some_record(std::mt19937& random) {
   return record;
 }
 
-TEST(RecordJson, ReadsBackWhateverItWrote) {
+TEST(RecordJson, ReadsBackRandomRecords) {
   std::mt19937 random(7);
   std::vector<Record> all;
   for (int round = 0; round < 300; ++round) {
@@ -104,8 +104,8 @@ TEST(RecordJson, ReadsBackWhateverItWrote) {
   }
 }
 
-// Whatever a disk makes of a record: it is read as it was, or not at all, and never crashes.
-TEST(RecordJson, DamagedTextIsNeverTrusted) {
+// A damaged record is either valid or refused, and never ends the process.
+TEST(RecordJson, RefusesDamagedText) {
   const std::string good = record_json(bound({"c0", "c1"}));
   std::mt19937 random(20261121);
   for (int round = 0; round < 2000; ++round) {
@@ -151,7 +151,7 @@ TEST(Records, AreFoundByTheirDevices) {
   EXPECT_EQ(records.with(DeviceSet::of(std::vector<std::string>{"c0"}).value()).size(), 2U);
 }
 
-TEST(Records, BrokenFilesAreSetAsideAndTheOthersRead) {
+TEST(Records, RenameInvalidFilesAndReadTheOthers) {
   const test::ScratchFolder folder;
   const Record good = bound({"c1"});
   write_text(folder.path(good.id.str() + ".json"), record_json(good));
@@ -162,10 +162,10 @@ TEST(Records, BrokenFilesAreSetAsideAndTheOthersRead) {
   EXPECT_EQ(records.load().value().size(), 2U);
   EXPECT_THAT(records.all(), ElementsAre(good));
   EXPECT_TRUE(std::filesystem::exists(folder.path("0123456789abcdef-aa.json.broken")));
-  EXPECT_THAT(records.load().value(), IsEmpty()) << "told once";
+  EXPECT_THAT(records.load().value(), IsEmpty()) << "reported once";
 }
 
-TEST(Records, RemovedOnesAreGoneFromDiskToo) {
+TEST(Records, AreRemovedFromDiskToo) {
   const test::ScratchFolder folder;
   Records records(folder.path());
   const Record record = bound({"c1"});
@@ -177,13 +177,13 @@ TEST(Records, RemovedOnesAreGoneFromDiskToo) {
   EXPECT_FALSE(std::filesystem::exists(folder.path(record.id.str() + ".json")));
 }
 
-TEST(Records, AFolderThatCannotBeIsAnError) {
+TEST(Records, FailToLoadFromAnUnusableFolder) {
   const test::ScratchFolder folder;
   write_text(folder.path("file"), "");
   EXPECT_THAT(Records(folder.path("file")).load().error().message, HasSubstr("cannot use"));
 }
 
-TEST(DurableFiles, LeaveTheOldFileWhereTheNewOneCannotBeWritten) {
+TEST(DurableFiles, KeepTheOldFileIfTheNewOneCannotBeWritten) {
   const test::ScratchFolder folder;
   ASSERT_TRUE(write_file(folder.path("x"), "old", Durability::kMachine));
   std::filesystem::create_directory(folder.path("x.part"));

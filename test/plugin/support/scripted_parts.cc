@@ -26,7 +26,7 @@ void ScriptedCards::say(Result<FoundCards> answer) {
     const std::lock_guard lock(mutex_);
     answer_ = std::move(answer);
   }
-  wake();
+  interrupt();
 }
 
 void ScriptedCards::say_use(std::vector<CardUse> use) {
@@ -34,7 +34,7 @@ void ScriptedCards::say_use(std::vector<CardUse> use) {
     const std::lock_guard lock(mutex_);
     use_ = std::move(use);
   }
-  wake();
+  interrupt();
 }
 
 std::size_t ScriptedCards::threads() const {
@@ -62,7 +62,7 @@ void ScriptedCards::wait_for_change(std::chrono::milliseconds timeout) {
   woken_now_ = false;
 }
 
-void ScriptedCards::wake() {
+void ScriptedCards::interrupt() {
   const std::lock_guard lock(mutex_);
   woken_now_ = true;
   woken_.notify_all();
@@ -85,11 +85,11 @@ std::vector<AllocationId> RecordingInjector::removed() const {
   return removed_;
 }
 
-Answer RecordingInjector::answer(const Record& record) const {
+AllocateResponse RecordingInjector::allocate_response(const Record& record) const {
   return {{{}, {}, environment_of(record)}, {"recorded=" + record.id.str()}};
 }
 
-void RecordingInjector::know(const AllocationId& id, const Edits& edits) {
+void RecordingInjector::restore(const AllocationId& id, const Edits& edits) {
   const std::lock_guard lock(mutex_);
   injected_[id] = edits;
 }

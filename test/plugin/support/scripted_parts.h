@@ -41,7 +41,7 @@ class ScriptedCards final : public CardSource {
   Result<FoundCards> read() override;
   std::vector<CardUse> use() override;
   void wait_for_change(std::chrono::milliseconds timeout) override;
-  void wake() override;
+  void interrupt() override;
   std::string description() const override { return "scripted cards"; }
 
  private:
@@ -63,9 +63,9 @@ class RecordingInjector final : public Injector {
   std::vector<AllocationId> removed() const;
 
   std::string name() const override { return "recording"; }
-  Answer answer(const Record& record) const override;
+  AllocateResponse allocate_response(const Record& record) const override;
   void set_shared(const Edits&) override {}
-  void know(const AllocationId& id, const Edits& edits) override;
+  void restore(const AllocationId& id, const Edits& edits) override;
   Result<bool> inject(const AllocationId& id, const Edits& edits) override;
   void remove(const AllocationId& id) override;
 
