@@ -54,11 +54,9 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport, Curren
           pod_consumer(ledger_, settings_.verbs.contract,
                        {.on_settled = [this](const PodUid& uid) { requeue_.on_settled(uid); },
                         .on_bound =
-                            [this](const PodFacts& pod) {
-                              // What filter would refuse is not learned.
-                              if (!pod.request) return;
-                              settings_.verbs.window->seen(tie_break_seed_of(pod.pod.uid),
-                                                           *pod.request, pod.pod.host);
+                            [this](const NonGpuPod& pod, const GpuRequest& request) {
+                              settings_.verbs.window->seen(tie_break_seed_of(pod.uid), request,
+                                                           pod.host);
                             }}),
           {.on_change = [this] { on_cluster_change(); }, .on_listed = [this] { on_listed(); }}),
       watched_budgets_("poddisruptionbudgets", kube::all_pod_disruption_budgets(), transport_,

@@ -1,4 +1,6 @@
 // mgpu-extender: the extender over libcurl, until SIGTERM or SIGINT.
+#include <malloc.h>
+
 #include <string>
 #include <utility>
 
@@ -22,9 +24,16 @@ mgpu::Result<void> serve(const mgpu::extender::Flags& flags, mgpu::kube::Transpo
   return {};
 }
 
+// Large blocks, such as the objects of a relist, are returned to the system when they are freed. By
+// default malloc stops to do so for sizes that it has seen freed once.
+void return_large_blocks() {
+  mallopt(M_MMAP_THRESHOLD, 4 << 20);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  return_large_blocks();
   mgpu::extender::Flags flags;
   mgpu::Options options("mgpu-extender", "Places pods that share GPUs, for kube-scheduler.",
                         "MGPU_EXTENDER");

@@ -19,17 +19,20 @@ Result<NodeFacts> read_node_facts(std::string_view json, const Contract& contrac
   return node_facts_of(*node, contract);
 }
 
-Result<PodFacts> read_pod_facts(std::string_view json, const Contract& contract) {
+Result<PodFacts> read_pod_facts(std::string_view json, const Contract& contract,
+                                const PodHandlers& handlers) {
   const Result<kube::Pod> pod = kube::read_pod(json);
   if (!pod) return pod.error();
   if (pod->metadata.uid.empty()) return error("it has no metadata.uid");
-  PodFacts facts{.pod = {pod->uid(), NodeName(pod->node_name), {}}, .claim = {}, .request = {}};
+  PodFacts facts{.pod = {pod->uid(), NodeName(pod->node_name), {}}, .claim = {}};
   if (pod->finished()) facts.phase = Phase::kFinished;
   if (pod->finished() || pod->node_name.empty()) return facts;
   facts.phase = Phase::kBound;
   facts.pod.host = resources_of(*pod);
   facts.claim = claim_of(*pod, contract);
-  if (auto request = read_request(*pod, contract, MiB{})) facts.request = *std::move(request);
+  if (const auto request = read_request(*pod, contract, MiB{})) {
+    handlers.on_bound(facts.pod, *request);
+  }
   return facts;
 }
 
@@ -63,7 +66,6 @@ void relist(Ledger& ledger, std::vector<PodFacts> pods, bool complete) {
 
 void notify(const PodHandlers& handlers, const PodFacts& pod) {
   if (pod.phase != Phase::kWaiting) handlers.on_settled(pod.pod.uid);
-  if (pod.phase == Phase::kBound) handlers.on_bound(pod);
 }
 
 }  // namespace
@@ -91,7 +93,8 @@ kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract
 kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,
                                       PodHandlers handlers) {
   const auto shared = std::make_shared<const PodHandlers>(std::move(handlers));
-  return {.read = [&contract](std::string_view json) { return read_pod_facts(json, contract); },
+  return {.read = [&contract, shared](
+                      std::string_view json) { return read_pod_facts(json, contract, *shared); },
           .apply =
               [&ledger, shared](PodFacts pod) {
                 notify(*shared, pod);

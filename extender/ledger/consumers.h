@@ -13,15 +13,12 @@
 
 namespace mgpu::extender {
 
-// What the ledger and the learned workload use of a pod. A relist of a whole cluster is collected
-// in this form.
+// What the ledger uses of a pod. A relist of a whole cluster is collected in this form.
 struct PodFacts {
   enum class Phase { kWaiting, kBound, kFinished };
   NonGpuPod pod;  // its node is set where it is bound
   Phase phase = Phase::kWaiting;
-  // The following are only set where it is bound.
-  std::optional<Claim> claim;         // where it requests cards
-  std::optional<GpuRequest> request;  // as filter reads it; empty where filter would reject it
+  std::optional<Claim> claim;  // where it is bound and requests cards
 };
 
 // Both keep the ledger equal to the API server. `ledger` and `contract` outlive them. After a
@@ -34,8 +31,10 @@ kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract
 struct PodHandlers {
   // For each pod that is bound, finished or deleted.
   std::function<void(const PodUid&)> on_settled = [](const PodUid&) {};
-  // For each pod that is bound.
-  std::function<void(const PodFacts&)> on_bound = [](const PodFacts&) {};
+  // For each bound pod with a request that filter would not reject, as soon as it is read: a relist
+  // does not keep the requests of the whole cluster.
+  std::function<void(const NonGpuPod& pod, const GpuRequest& request)> on_bound =
+      [](const NonGpuPod&, const GpuRequest&) {};
 };
 kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,
                                       PodHandlers handlers);

@@ -70,7 +70,10 @@ class ConsumersTest : public testing::Test {
   kube::ObjectEvents<PodFacts> pod_events{pod_consumer(
       ledger, contract,
       {.on_settled = [this](const PodUid& uid) { settled.push_back(uid.str()); },
-       .on_bound = [this](const PodFacts& pod) { bound.push_back(pod.pod.uid.str()); }})};
+       .on_bound =
+           [this](const NonGpuPod& pod, const GpuRequest& request) {
+             bound.push_back(pod.uid.str() + " " + std::to_string(request.containers.size()));
+           }})};
 };
 
 TEST_F(ConsumersTest, NodesAreAddedChangedAndRemoved) {
@@ -227,21 +230,10 @@ TEST_F(ConsumersTest, RelistWithAnUnreadablePodRemovesNone) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
 }
 
-TEST_F(ConsumersTest, PodFactsHaveTheRequest) {
-  std::vector<std::string> requests;
-  kube::ObjectEvents<PodFacts> events{
-      pod_consumer(ledger, contract, {.on_bound = [&](const PodFacts& pod) {
-                     requests.push_back(pod.request ? std::to_string(pod.request->containers.size())
-                                                    : "refused");
-                   }})};
-  events.on_event({Kind::kApply, PodText{.uid = "a"}.json()});
-  events.on_event({Kind::kApply, PodText{.uid = "without-cards", .core = "0"}.json()});
-  events.on_event({Kind::kApply, PodText{.uid = "refused", .core = "150"}.json()});
-  EXPECT_THAT(requests, ElementsAre("1", testing::_, "refused"));
-}
-
-TEST_F(ConsumersTest, BoundPodsAreReported) {
+// A deleted pod is read like any other.
+TEST_F(ConsumersTest, BoundPodsAreReportedWithTheirRequest) {
   pod(Kind::kApply, {.uid = "a"});
+  pod(Kind::kApply, {.uid = "rejected", .core = "150"});
   pod(Kind::kApply, {.uid = "waits", .node = ""});
   pod(Kind::kApply, {.uid = "done", .phase = "Succeeded"});
   pod(Kind::kApply, {.uid = "without-cards", .core = "0"});
@@ -250,7 +242,7 @@ TEST_F(ConsumersTest, BoundPodsAreReported) {
   pod(Kind::kRelistObject, {.uid = "listed"});
   pod(Kind::kRelistObject, {.uid = "listed-done", .phase = "Failed"});
   pod(Kind::kRelistEnd);
-  EXPECT_THAT(bound, ElementsAre("a", "without-cards", "listed"));
+  EXPECT_THAT(bound, ElementsAre("a 1", "without-cards 0", "a 1", "listed 1"));
 }
 
 }  // namespace
