@@ -25,8 +25,10 @@ inline constexpr std::size_t kWatchLineBytesKept = std::size_t{64} << 10;
 inline constexpr std::uint32_t kUnreadableLinesMax = 64;
 // Messages about unreadable objects that are remembered, so that each is logged once.
 inline constexpr std::size_t kUnreadableRemembered = 1'024;
-// A page of 500 ordinary pods has 10 MiB. A longer page is requested again with fewer objects.
-inline constexpr std::size_t kApiResponseBytesMax = std::size_t{64} << 20;
+// A page of 500 ordinary pods has up to 10 MiB, and the largest object 9.4 MB. A longer page is
+// requested again with fewer objects; after a page that is this short, the next one has more again.
+inline constexpr std::size_t kApiResponseBytesMax = std::size_t{16} << 20;
+inline constexpr std::size_t kShortPageBytes = kApiResponseBytesMax / 4;
 inline constexpr std::chrono::seconds kApiRequestTimeout{30};
 inline constexpr std::chrono::seconds kApiConnectTimeout{10};
 // A watch that ends this soon without an event is a failure (client-go does the same), so that a

@@ -72,6 +72,9 @@ WatchStep Watcher::take_page(const Response& response, Instant now, double rando
   for (std::string& item : page->items) {
     out.events.push_back({WatchEvent::Kind::kRelistObject, std::move(item)});
   }
+  if (response.body.size() <= kShortPageBytes) {
+    page_size_ = std::min(page_size_ * 2, kListPageSize);
+  }
   continue_token_ = std::move(page->continue_token);
   if (!continue_token_.empty()) {
     out.action = list_page().action;

@@ -235,21 +235,37 @@ Response too_large() {
   return response;
 }
 
+Response long_page(const std::string& version, const std::string& continue_token) {
+  Response response = page(version, continue_token);
+  response.body.append(kShortPageBytes, ' ');
+  return response;
+}
+
 TEST_F(WatcherTest, RequestsFewerObjectsWhereAPageIsTooLong) {
   start();
   const WatchStep half = listed(too_large());
   EXPECT_EQ(half.action.request.target, "/api/v1/pods?limit=250");
   EXPECT_THAT(half.problem, HasSubstr("it is requested again with 250 objects"));
-  const WatchStep next = listed(page("5", "token"));
+  const WatchStep next = listed(long_page("5", "token"));
   EXPECT_EQ(next.action.request.target, "/api/v1/pods?limit=250&continue=token");
   EXPECT_EQ(listed(too_large()).action.request.target, "/api/v1/pods?limit=125&continue=token");
   expect_watch(listed(page("5", "")), "5");
 }
 
+// One long object does not make the rest of a large collection slow.
+TEST_F(WatcherTest, RequestsMoreObjectsAgainAfterShortPages) {
+  start();
+  for (int i = 0; i < 3; ++i) listed(too_large());
+  for (const int limit : {125, 250, 500, 500}) {
+    ASSERT_EQ(listed(page("5", "token")).action.request.target,
+              "/api/v1/pods?limit=" + std::to_string(limit) + "&continue=token");
+  }
+}
+
 TEST_F(WatcherTest, RequestsFullPagesInTheNextRelist) {
   start();
   listed(too_large());
-  listed(page("5", ""));
+  listed(long_page("5", ""));
   expect_list(said(status_line(410, "Expired")), "");
 }
 
