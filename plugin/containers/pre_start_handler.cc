@@ -123,7 +123,7 @@ PreStartHandler::Observed PreStartHandler::observe(const DeviceSet& devices) {
   evidence.records = liveness.without_ended(parts_.records.with(devices));
 
   bool need_checkpoint = true;
-  if (settled_by_list(evidence)) {
+  if (identified_by_list(evidence)) {
     const auto pod = parts_.pods.find(evidence.listed->front().pod);
     need_checkpoint = pod && init_container_has_cards(*pod, settings_.contract);
   }

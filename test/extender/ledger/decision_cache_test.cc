@@ -129,7 +129,7 @@ TEST_F(DecisionCacheTest, ScoresANodeInTheSlotOfAnother) {
 
 TEST_F(DecisionCacheTest, ScoresAgainByAnotherSnapshot) {
   const GpuRequest request = share_of(30);
-  const auto ask_by = [&](const PriceSnapshot* price_snapshot) {
+  const auto scored_by = [&](const PriceSnapshot* price_snapshot) {
     return scored_for(ledger_, PlacementContext(request, {}, 0, price_snapshot), kPriced);
   };
   const PriceSnapshot first = snapshot_of(1);
