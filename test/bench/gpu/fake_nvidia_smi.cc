@@ -31,6 +31,25 @@
 namespace mgpu::plugin::nvml {
 namespace {
 
+// The functions of NVML that this program calls.
+using Init = int();
+using Shutdown = int();
+using SystemText = int(char* text, unsigned bytes);
+using DeviceGetCount = int(unsigned* count);
+using DeviceGetHandleByIndex = int(unsigned index, Device* device);
+using DeviceText = int(Device device, char* text, unsigned bytes);
+using DeviceNumber = int(Device device, unsigned* number);
+using DeviceGetMemoryInfoV2 = int(Device device, MemoryV2* memory);
+using DeviceGetMigMode = int(Device device, unsigned* current, unsigned* pending);
+using DeviceGetUtilizationRates = int(Device device, Utilization* rates);
+using DeviceGetProcesses = int(Device device, unsigned* count, void* processes);
+using DeviceGetFieldValues = int(Device device, int count, FieldValue* values);
+using DeviceGetRemappedRows = int(Device device, unsigned* correctable, unsigned* uncorrectable,
+                                  unsigned* pending, unsigned* failed);
+
+// usedGpuMemory that the driver does not report.
+constexpr std::uint64_t kNotAvailable = ~std::uint64_t{0};
+
 constexpr int kExitFailure = 9;
 constexpr int kExitUsage = 2;
 constexpr unsigned kProcessesMax = 1024;
