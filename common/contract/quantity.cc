@@ -16,12 +16,13 @@ namespace mgpu {
 namespace {
 
 using boost::multiprecision::cpp_int;
-using boost::multiprecision::cpp_rational;
 
 enum class Form { kDecimal, kBinary, kExponent };
 
+// integer * 10^exponent
 struct Number {
-  cpp_rational value;
+  cpp_int integer;
+  int exponent = 0;
   Form form = Form::kDecimal;
 };
 
@@ -43,9 +44,18 @@ cpp_int power_of_ten(int exponent) {
   return pow(cpp_int(10), static_cast<unsigned>(exponent));
 }
 
-// REQUIRES: value >= 0.
-cpp_int rounded_up(const cpp_rational& value) {
-  return (numerator(value) + denominator(value) - 1) / denominator(value);
+struct Rounded {
+  cpp_int value;
+  bool exact;
+};
+
+// integer * 10^exponent, rounded up. REQUIRES: integer >= 0.
+Rounded rounded_up(const cpp_int& integer, int exponent) {
+  if (exponent == 0) return {integer, true};
+  const cpp_int power = power_of_ten(std::abs(exponent));
+  if (exponent > 0) return {integer * power, true};
+  const cpp_int value = (integer + power - 1) / power;
+  return {value, value * power == integer};
 }
 
 std::string_view take_digits(std::string_view& text) {
@@ -106,23 +116,22 @@ std::optional<Number> read_number(std::string_view text) {
   }
   if (integer.is_zero()) return Number{};
   if (negative) integer = -integer;
-  if (exponent < 0) return Number{cpp_rational(integer, power_of_ten(-exponent)), form};
-  return Number{cpp_rational(integer * power_of_ten(exponent)), form};
+  return Number{integer, exponent, form};
 }
 
 Error complaint(std::string_view field, std::string_view expected, std::string_view text) {
   return error(fmt::format("{} must be {}, found {}", field, expected, in_quotes(text)));
 }
 
-// The value, which is not negative.
-Result<cpp_rational> parse_amount(std::string_view field, std::string_view text) {
+// The value times 10^power.
+Result<Rounded> parse_amount(std::string_view field, std::string_view text, int power) {
   if (text.size() > kQuantityBytesMax) {
     return complaint(field, "a quantity of at most 256 characters", text);
   }
   const auto number = read_number(text);
   if (!number) return complaint(field, "a whole number such as 50, 8k or 2Ki", text);
-  if (number->value < 0) return complaint(field, "zero or more", text);
-  return number->value;
+  if (number->integer < 0) return complaint(field, "zero or more", text);
+  return rounded_up(number->integer, number->exponent + power);
 }
 
 Result<std::int64_t> in_range(std::string_view field, std::string_view text, const cpp_int& value) {
@@ -158,16 +167,16 @@ std::string binary_text(cpp_int value) {
 
 Result<std::int64_t> parse_scaled_quantity(std::string_view field, std::string_view text,
                                            int power) {
-  const auto amount = parse_amount(field, text);
+  const auto amount = parse_amount(field, text, power);
   if (!amount) return amount.error();
-  return in_range(field, text, rounded_up(*amount * power_of_ten(power)));
+  return in_range(field, text, amount->value);
 }
 
 Result<std::int64_t> parse_whole_quantity(std::string_view field, std::string_view text) {
-  const auto amount = parse_amount(field, text);
+  const auto amount = parse_amount(field, text, 0);
   if (!amount) return amount.error();
-  if (denominator(*amount) != 1) return complaint(field, "a whole number", text);
-  return in_range(field, text, numerator(*amount));
+  if (!amount->exact) return complaint(field, "a whole number", text);
+  return in_range(field, text, amount->value);
 }
 
 std::optional<CanonicalQuantity> canonical_quantity(std::string_view text) {
@@ -176,13 +185,13 @@ std::optional<CanonicalQuantity> canonical_quantity(std::string_view text) {
   if (!number) return std::nullopt;
   const cpp_int billion = power_of_ten(-kNano);
   const cpp_int binary_max = std::numeric_limits<std::int64_t>::max() * billion;
-  cpp_int billionths = rounded_up(abs(number->value) * billion);
+  cpp_int billionths = rounded_up(abs(number->integer), number->exponent - kNano).value;
   if (billionths.str().size() > kCanonicalDigitsMax) return std::nullopt;
   if (number->form == Form::kBinary && billionths > binary_max) billionths = binary_max;
   const cpp_int integer = billionths / billion;
   const bool whole = integer * billion == billionths;
   const bool binary = number->form == Form::kBinary && whole && integer >= 1024;
-  const bool negative = number->value < 0;
+  const bool negative = number->integer < 0;
   const double value = billionths.convert_to<double>() / 1e9;
   return CanonicalQuantity{
       (negative ? "-" : "") +
