@@ -47,7 +47,7 @@ TEST(TraceCommand, RunsTheTraceOfAFolder) {
   const auto text = run_command(flags);
   ASSERT_TRUE(text) << text.error().message;
   EXPECT_THAT(*text, StartsWith("trace default, policy equilibrium, workload learned, ties random, "
-                                "non-GPU pods ranked by extender,  "
+                                "non-GPU pods ranked by extender, "
                                 "memory reference: 1 nodes, 2 cards\n"));
 }
 
@@ -101,9 +101,9 @@ TEST(TraceCommand, RefusesTooManyArrivals) {
   CommandFlags flags;
   flags.nodes = folder.path("nodes.csv");
   flags.departures = 1000;
-  EXPECT_THAT(problem_with(flags),
-              testing::MatchesRegex(
-                  "--departures 1000: that is [0-9]+ arrivals; expected at most 2000000"));
+  EXPECT_THAT(
+      problem_with(flags),
+      testing::MatchesRegex("--departures 1000 needs [0-9]+ arrivals; expected at most 2000000"));
 }
 
 TEST(TraceCommand, ListsThePoliciesThatThereAre) {
@@ -123,7 +123,7 @@ TEST(TraceCommand, SaysThatATraceNeedsItsFolder) {
   CommandFlags flags;
   flags.trace = "default";
   EXPECT_EQ(problem_with(flags),
-            "--trace \"default\": without --traces there is only the trace synthetic");
+            "--trace \"default\": the only trace without --traces is \"synthetic\"");
 }
 
 TEST(TraceCommand, SaysThatTheFolderIsNotThere) {

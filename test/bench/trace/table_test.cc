@@ -55,8 +55,8 @@ TEST_P(TableRefuses, NamingTheLine) {
 INSTANTIATE_TEST_SUITE_P(
     Texts, TableRefuses,
     testing::Values(
-        Refused{"", "pods.csv: is empty; expected a first line that names the columns"},
-        Refused{"\n\n", "pods.csv: is empty; expected a first line that names the columns"},
+        Refused{"", "pods.csv is empty; expected a first line that names the columns"},
+        Refused{"\n\n", "pods.csv is empty; expected a first line that names the columns"},
         Refused{"\r\na,a\n", "pods.csv line 2: names the column \"a\" twice"},
         Refused{"a,b,a\n", "pods.csv line 1: names the column \"a\" twice"},
         Refused{"a,b\n1,2\n\n1\n",

@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{",1,1,1,T4", "sn: \"\"; expected 1 to 200 letters"},
         Refused{"a b,1,1,1,T4", "sn: \"a b\"; expected 1 to 200 letters"},
         Refused{std::string(201, 'a') + ",1,1,1,T4", "sn: "},
-        Refused{"first,1,1,1,T4", "sn: \"first\"; expected a name that no line above has"},
+        Refused{"first,1,1,1,T4", "sn: \"first\"; expected a name that no line above it has"},
         Refused{"n,x,1,1,T4", "cpu_milli: \"x\"; expected a whole number from 0 to 1000000000"},
         Refused{"n,1,-1,1,T4", "memory_mib: \"-1\"; expected a whole number"},
         Refused{"n,1,1,65,T4", "gpu: \"65\"; expected a whole number from 0 to 64"},
@@ -95,7 +95,7 @@ std::string models(int count) {
 INSTANTIATE_TEST_SUITE_P(
     Rows, PodsRefused,
     testing::Values(
-        Refused{"first,1,1,1,1000,", "name: \"first\"; expected a name that no line above has"},
+        Refused{"first,1,1,1,1000,", "name: \"first\"; expected a name that no line above it has"},
         Refused{"p,,1,1,1000,", "cpu_milli: \"\"; expected a whole number"},
         Refused{"p,1,1.5,1,1000,", "memory_mib: \"1.5\"; expected a whole number"},
         Refused{"p,1,1,65,1000,", "num_gpu: \"65\"; expected a whole number from 0 to 64"},
@@ -198,7 +198,7 @@ TEST_F(ReadTrace, ListsTheTracesThatThereAre) {
 
 TEST_F(ReadTrace, SaysThatThereAreNone) {
   EXPECT_THAT(read_trace(folder_.path(), "c", "").error().message,
-              HasSubstr("it has none (no openb_pod_list_<name>.csv)"));
+              HasSubstr("it has no trace (no openb_pod_list_<name>.csv)"));
 }
 
 TEST_F(ReadTrace, NeverLeavesTheFolder) {
