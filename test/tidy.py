@@ -24,6 +24,8 @@ import sys
 
 TIDY = "clang-tidy-16"
 PRODUCT = ("common", "extender", "plugin")
+# Each source of these folders defines functions of the same names.
+ONE_BY_ONE = ("policies",)
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "mgpu"
 
@@ -38,6 +40,8 @@ def libraries(build):
         words = shlex.split(entry["command"])
         output = words[words.index("-o") + 1]
         library = re.search(r"CMakeFiles/(.+)\.dir/", output).group(1)
+        if source.parent.name in ONE_BY_ONE:
+            library += "-" + source.stem
         sources[library].append(source)
         flags[library] = [word for word in words if re.match(r"-[DIW]|-std=", word)] + system_folders(words)
     return {name: (sorted(paths), flags[name]) for name, paths in sources.items()}

@@ -33,6 +33,7 @@ class CallbackGuard {
   auto wrap(Call call) const {
     return [gate = gate_, call = std::move(call)](auto&&... arguments) mutable -> void {
       // The callback may be destroyed by the function that it calls.
+      // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
       const std::shared_ptr<Gate> kept = gate;
       const std::lock_guard lock(kept->running);
       if (!kept->closed) call(std::forward<decltype(arguments)>(arguments)...);

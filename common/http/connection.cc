@@ -1,16 +1,12 @@
 #include "common/http/connection.h"
 
 #include <array>
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <utility>
 
 namespace mgpu::http {
 
 namespace {
-
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 
 template <class Stream>
 asio::awaitable<Transferred> read_from(Stream& stream, asio::mutable_buffer into) {

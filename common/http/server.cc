@@ -28,7 +28,6 @@ namespace mgpu::http {
 
 namespace {
 
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr std::string_view kTooMany =
     "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 34\r\n"
     "Connection: close\r\n\r\n{\"error\": \"too many connections\"}\n";

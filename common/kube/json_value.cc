@@ -14,7 +14,7 @@
 namespace mgpu::kube {
 
 namespace ondemand = simdjson::ondemand;
-using Kind = JsonValue::Kind;
+using ValueKind = JsonValue::Kind;
 
 struct JsonValue::Place {
   ondemand::value value{};                   // unused for the root
@@ -27,12 +27,12 @@ struct JsonValue::Place {
 
   std::string path() const;
   std::string described();
-  Kind kind();
+  ValueKind kind();
 
   void note(std::string_view expected);
   void fail(simdjson::error_code code);
   // True for a value of this kind. A value of another kind but null is a problem.
-  bool is(Kind wanted, std::string_view expected);
+  bool is(ValueKind wanted, std::string_view expected);
   // None where the value is not an object, which is a problem but for null.
   std::optional<ondemand::object> open_object();
 };
@@ -89,48 +89,48 @@ std::string JsonValue::Place::path() const {
   return before + (before.empty() ? "" : ".") + std::string(cut_text(name, kQuotedValueMax));
 }
 
-Kind JsonValue::Place::kind() {
+ValueKind JsonValue::Place::kind() {
   using Type = ondemand::json_type;
-  if (object) return Kind::kObject;
+  if (object) return ValueKind::kObject;
   Type type{};
-  if (value.type().get(type)) return Kind::kBroken;
+  if (value.type().get(type)) return ValueKind::kBroken;
   switch (type) {
     case Type::object:
-      return Kind::kObject;
+      return ValueKind::kObject;
     case Type::array:
-      return Kind::kArray;
+      return ValueKind::kArray;
     case Type::string:
-      return Kind::kString;
+      return ValueKind::kString;
     case Type::number:
-      return Kind::kNumber;
+      return ValueKind::kNumber;
     // simdjson derives these two from the first letter alone.
     case Type::boolean:
-      return value.get_bool().error() ? Kind::kBroken : Kind::kBoolean;
+      return value.get_bool().error() ? ValueKind::kBroken : ValueKind::kBoolean;
     case Type::null:
       break;
   }
   bool null = false;
-  return !value.is_null().get(null) && null ? Kind::kNull : Kind::kBroken;
+  return !value.is_null().get(null) && null ? ValueKind::kNull : ValueKind::kBroken;
 }
 
 std::string JsonValue::Place::described() {
-  const Kind kind = this->kind();
-  if (kind == Kind::kObject) return "object";
-  if (kind == Kind::kArray) return "array";
+  const ValueKind kind = this->kind();
+  if (kind == ValueKind::kObject) return "object";
+  if (kind == ValueKind::kArray) return "array";
   const std::string_view token = without_trailing_blanks(value.raw_json_token());
   std::string_view text;
-  if (kind == Kind::kString) {
+  if (kind == ValueKind::kString) {
     return "string " + in_quotes(value.get_string().get(text) ? token : text);
   }
-  const char* const type = kind == Kind::kNumber    ? "number "
-                           : kind == Kind::kBoolean ? "boolean "
-                                                    : "";
+  const char* const type = kind == ValueKind::kNumber    ? "number "
+                           : kind == ValueKind::kBoolean ? "boolean "
+                                                         : "";
   return type + std::string(cut_text(token, kQuotedValueMax));
 }
 
 void JsonValue::Place::note(std::string_view expected) {
   if (!problem->empty()) return;
-  if (kind() == Kind::kBroken) return fail(simdjson::TAPE_ERROR);
+  if (kind() == ValueKind::kBroken) return fail(simdjson::TAPE_ERROR);
   *problem = fmt::format("{} must be {}, is {}", path(), expected, described());
 }
 
@@ -140,15 +140,15 @@ void JsonValue::Place::fail(simdjson::error_code code) {
   *problem = not_json(code) + (at.empty() ? "" : ", at " + at);
 }
 
-bool JsonValue::Place::is(Kind wanted, std::string_view expected) {
-  const Kind found = kind();
-  if (found != wanted && found != Kind::kNull) note(expected);
+bool JsonValue::Place::is(ValueKind wanted, std::string_view expected) {
+  const ValueKind found = kind();
+  if (found != wanted && found != ValueKind::kNull) note(expected);
   return found == wanted;
 }
 
 std::optional<ondemand::object> JsonValue::Place::open_object() {
   if (object) return object;
-  if (!is(Kind::kObject, "an object")) return std::nullopt;
+  if (!is(ValueKind::kObject, "an object")) return std::nullopt;
   ondemand::object opened;
   if (const auto code = value.get_object().get(opened)) return fail(code), std::nullopt;
   return opened;
@@ -156,29 +156,29 @@ std::optional<ondemand::object> JsonValue::Place::open_object() {
 
 // --- values --------------------------------------------------------------------------------------
 
-Kind JsonValue::kind() const {
+ValueKind JsonValue::kind() const {
   return place_.kind();
 }
 
 std::string JsonValue::text() {
-  if (!place_.is(Kind::kString, "a string")) return {};
+  if (!place_.is(ValueKind::kString, "a string")) return {};
   std::string_view text;
   if (const auto code = place_.value.get_string().get(text)) place_.fail(code);
   return std::string(text);
 }
 
 std::int32_t JsonValue::int32() {
-  const Kind found = kind();
-  if (found == Kind::kNull) return 0;
+  const ValueKind found = kind();
+  if (found == ValueKind::kNull) return 0;
   std::int64_t number = 0;
-  const bool whole = found == Kind::kNumber && !place_.value.get_int64().get(number);
+  const bool whole = found == ValueKind::kNumber && !place_.value.get_int64().get(number);
   if (whole && std::in_range<std::int32_t>(number)) return static_cast<std::int32_t>(number);
   place_.note("a 32-bit integer");
   return 0;
 }
 
 bool JsonValue::boolean() {
-  if (!place_.is(Kind::kBoolean, "true or false")) return false;
+  if (!place_.is(ValueKind::kBoolean, "true or false")) return false;
   bool truth = false;
   if (const auto code = place_.value.get_bool().get(truth)) place_.fail(code);
   return truth;
@@ -188,9 +188,10 @@ StringMap JsonValue::map(bool numbers) {
   StringMap texts;
   members([&](std::string_view name, JsonValue& value) {
     std::int64_t number = 0;
-    if (numbers && value.kind() == Kind::kNumber && !value.place_.value.get_int64().get(number)) {
+    if (numbers && value.kind() == ValueKind::kNumber &&
+        !value.place_.value.get_int64().get(number)) {
       texts[std::string(name)] = std::to_string(number);
-    } else if (value.kind() == Kind::kString) {
+    } else if (value.kind() == ValueKind::kString) {
       texts[std::string(name)] = value.text();
     } else {
       value.place_.note("a string");
@@ -202,14 +203,14 @@ StringMap JsonValue::map(bool numbers) {
 std::vector<std::string> JsonValue::text_list() {
   std::vector<std::string> texts;
   elements([&](JsonValue& value) {
-    if (value.kind() == Kind::kNull) value.place_.note("a string");
+    if (value.kind() == ValueKind::kNull) value.place_.note("a string");
     texts.push_back(value.text());
   });
   return texts;
 }
 
 bool JsonValue::must_be_object() {
-  if (kind() == Kind::kObject) return true;
+  if (kind() == ValueKind::kObject) return true;
   place_.note("an object");
   return false;
 }
@@ -238,7 +239,7 @@ void JsonValue::members(const std::function<void(std::string_view name, JsonValu
 }
 
 void JsonValue::elements(const std::function<void(JsonValue& value)>& visit) {
-  if (!place_.is(Kind::kArray, "an array")) return;
+  if (!place_.is(ValueKind::kArray, "an array")) return;
   ondemand::array array;
   if (const auto code = place_.value.get_array().get(array)) return place_.fail(code);
   std::size_t index = 0;

@@ -18,8 +18,8 @@ namespace {
 // recorded in `problem`. No value is quoted, since some are secrets.
 class YamlCursor {
  public:
-  YamlCursor(YAML::Node node, std::string path, std::string& problem)
-      : node_(std::move(node)), path_(std::move(path)), problem_(problem) {}
+  YamlCursor(const YAML::Node& node, std::string path, std::string& problem)
+      : node_(node), path_(std::move(path)), problem_(problem) {}
 
   const std::string& path() const { return path_; }
   bool has(const std::string& name) const { return find(name).IsDefined(); }

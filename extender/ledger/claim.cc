@@ -43,9 +43,10 @@ void set_drift(Claim& claim, Drift drift, std::string_view detail) {
 
 void read_cards(Claim& claim, const kube::Pod& pod, const Contract& contract) {
   const auto first = pod.metadata.annotations.lower_bound(contract.index_prefix);
-  if (first == pod.metadata.annotations.end() || !first->first.starts_with(contract.index_prefix))
+  if (first == pod.metadata.annotations.end() || !first->first.starts_with(contract.index_prefix)) {
     return set_drift(claim, Drift::kNoAnnotations,
                      "no annotation " + contract.index_prefix + "<container>");
+  }
   Result<Placement> placement = read_placement(pod, claim.request, contract);
   if (placement.has_error())
     return set_drift(claim, Drift::kBadAnnotations, placement.error().message);
@@ -103,13 +104,15 @@ Result<std::vector<CardFacts>> cards_by_capacity(const kube::Node& node, const C
   if (memory.has_error()) return memory.error();
   if (*core == 0) return std::vector<CardFacts>();
   const std::int64_t count = *core / kWholeCard.value();
-  if (count < 1 || count > static_cast<std::int64_t>(kCardsPerNodeMax))
+  if (count < 1 || count > static_cast<std::int64_t>(kCardsPerNodeMax)) {
     return error("capacity " + contract.core_resource + " is " + std::to_string(*core) +
                  ", expected 100 for each of 1 to " + std::to_string(kCardsPerNodeMax) + " cards");
-  if (*memory / count > kCardMemoryMiBMax)
+  }
+  if (*memory / count > kCardMemoryMiBMax) {
     return error("capacity " + contract.memory_resource + " is " + std::to_string(*memory) +
                  ", expected at most " + std::to_string(kCardMemoryMiBMax) + " for each of " +
                  std::to_string(count) + " cards");
+  }
   return equal_cards(count, MiB(*memory / count));
 }
 
@@ -167,10 +170,11 @@ NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
   facts.name = NodeName(node.metadata.name);
   facts.allocatable = amounts_of(node.allocatable);
   Result<std::vector<CardFacts>> cards = cards_of(node, contract);
-  if (cards.has_error())
+  if (cards.has_error()) {
     facts.problem = cut(cards.error().message);
-  else
+  } else {
     facts.cards = std::move(*cards);
+  }
   return facts;
 }
 

@@ -10,7 +10,7 @@
 namespace mgpu::extender {
 namespace {
 
-using Phase = PodFacts::Phase;
+using PodPhase = PodFacts::Phase;
 
 Result<NodeFacts> read_node_facts(std::string_view json, const Contract& contract) {
   const Result<kube::Node> node = kube::read_node(json);
@@ -25,9 +25,9 @@ Result<PodFacts> read_pod_facts(std::string_view json, const Contract& contract,
   if (!pod) return pod.error();
   if (pod->metadata.uid.empty()) return error("it has no metadata.uid");
   PodFacts facts{.pod = {pod->uid(), NodeName(pod->node_name), {}}, .claim = {}};
-  if (pod->finished()) facts.phase = Phase::kFinished;
+  if (pod->finished()) facts.phase = PodPhase::kFinished;
   if (pod->finished() || pod->node_name.empty()) return facts;
-  facts.phase = Phase::kBound;
+  facts.phase = PodPhase::kBound;
   facts.pod.host = resources_of(*pod);
   facts.claim = claim_of(*pod, contract);
   if (const auto request = read_request(*pod, contract, MiB{})) {
@@ -37,15 +37,15 @@ Result<PodFacts> read_pod_facts(std::string_view json, const Contract& contract,
 }
 
 void apply(Ledger& ledger, PodFacts pod) {
-  if (pod.phase == Phase::kFinished) return ledger.remove_pod(pod.pod.uid);
+  if (pod.phase == PodPhase::kFinished) return ledger.remove_pod(pod.pod.uid);
   // The event may be older than a bind that has happened since: the pod's attempts stay.
-  if (pod.phase == Phase::kWaiting) return;
+  if (pod.phase == PodPhase::kWaiting) return;
   if (pod.claim) return ledger.apply_pod(*std::move(pod.claim));
   ledger.apply_non_gpu(std::move(pod.pod));
 }
 
 void relist(Ledger& ledger, std::vector<PodFacts> pods, bool complete) {
-  std::erase_if(pods, [](const PodFacts& pod) { return pod.phase != Phase::kBound; });
+  std::erase_if(pods, [](const PodFacts& pod) { return pod.phase != PodPhase::kBound; });
   if (!complete) {
     for (PodFacts& pod : pods) apply(ledger, std::move(pod));
     return;
@@ -55,17 +55,18 @@ void relist(Ledger& ledger, std::vector<PodFacts> pods, bool complete) {
       std::ranges::count_if(pods, [](const PodFacts& pod) { return pod.claim.has_value(); })));
   std::vector<NonGpuPod> non_gpu;
   for (PodFacts& pod : pods) {
-    if (pod.claim)
+    if (pod.claim) {
       claims.push_back(*std::move(pod.claim));
-    else
+    } else {
       non_gpu.push_back(std::move(pod.pod));
+    }
   }
   pods = {};
   ledger.replace_pods(std::move(claims), std::move(non_gpu));
 }
 
 void notify(const PodHandlers& handlers, const PodFacts& pod) {
-  if (pod.phase != Phase::kWaiting) handlers.on_settled(pod.pod.uid);
+  if (pod.phase != PodPhase::kWaiting) handlers.on_settled(pod.pod.uid);
 }
 
 }  // namespace

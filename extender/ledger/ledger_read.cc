@@ -24,9 +24,10 @@ std::vector<std::optional<Reason>> View::why_not(std::span<const std::string_vie
   std::vector<std::optional<Reason>> reasons(nodes.size(), absent);
   SearchBudget budget{kFilterStepsMax};
   const auto decide = [&](const Node& node) { return extender::why_not(node, request, budget); };
-  for (std::size_t i = 0; i < nodes.size(); ++i)
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (const auto slot = index.find(nodes[i]))
       reasons[i] = cached(cells[*slot], index, *slot, budget, absent, decide);
+  }
   return reasons;
 }
 
@@ -42,9 +43,10 @@ std::vector<Scored> View::score(std::span<const std::string_view> nodes,
   std::vector<Scored> scores(nodes.size());
   SearchBudget budget{kFilterStepsMax};
   const auto decide = [&](const Node& node) { return score_of(node, context, policy, budget); };
-  for (std::size_t i = 0; i < nodes.size(); ++i)
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (const auto slot = index.find(nodes[i]))
       scores[i] = cached((*cells)[*slot], index, *slot, budget, Scored{}, decide);
+  }
   return scores;
 }
 
@@ -97,9 +99,10 @@ void Ledger::prewarm_scores(const PriceSnapshot& price_snapshot,
   };
   MutexLock lock(mutex_);
   std::vector<RequestScores> requests;
-  for (const auto& entry : scores_.entries())
+  for (const auto& entry : scores_.entries()) {
     if (entry->cache.in_use())
       requests.push_back({entry->key, {entry->key.containers, entry->key.selector, {}}, {}});
+  }
   std::vector<NodeCopy> copies(kCopyStep);
   for (NodeSlot begin = 0; !requests.empty() && begin < index_.size(); begin += kCopyStep) {
     std::size_t count = 0;
@@ -125,9 +128,10 @@ void Ledger::prewarm_scores(const PriceSnapshot& price_snapshot,
     if (!go_on()) return;
     lock.lock();
   }
-  for (RequestScores& scores : requests)
+  for (RequestScores& scores : requests) {
     if (ScoreCache* cache = scores_.find(scores.key))
       cache->prewarm(price_snapshot, std::move(scores.cells));
+  }
 }
 
 // --- copies --------------------------------------------------------------------------------------

@@ -20,9 +20,10 @@ std::string no_room(const Share& room, const Share& asked) {
   std::string why;
   if (asked.core > room.core)
     why = fmt::format("mgpu-core: asks {}, {} free", asked.core.value(), room.core.value());
-  if (asked.memory > room.memory)
+  if (asked.memory > room.memory) {
     why += fmt::format("{}mgpu-memory: asks {}, {} free", why.empty() ? "" : "; ",
                        asked.memory.value(), room.memory.value());
+  }
   return why;
 }
 
@@ -33,9 +34,10 @@ std::string why_not_card(const Card& card, const CardSelector& selector,
   if (!uuid_matches(selector, card)) return "does not match gpu-uuid";
   if (!card.healthy) return "unhealthy";
   const Share asked = container.on(card.capacity);
-  if (!asked.fits_in(card.capacity))
+  if (!asked.fits_in(card.capacity)) {
     return fmt::format("the card is too small: asks {}, it has {}", amounts(asked),
                        amounts(card.capacity));
+  }
   if (card.uncertain) return "blocked by a pod whose cards are not known";
   if (asked.fits_in(card.room())) return {};
   if (container.whole) return fmt::format("asks the whole card, {} are taken", amounts(card.used));
@@ -51,9 +53,10 @@ NodeExplanation explain(const Node& node, const PlacementContext& context,
     const ContainerRequest& container = context.request.containers[i];
     for (const Card& card : cards_of(node)) {
       std::string why = why_not_card(card, context.request.selector, container);
+      const bool fits = why.empty();
       explanation.cards.push_back({.card = card.index,
                                    .container = i,
-                                   .fits = why.empty(),
+                                   .fits = fits,
                                    .room = card.room(),
                                    .asked = container.on(card.capacity),
                                    .why = std::move(why)});
@@ -61,10 +64,11 @@ NodeExplanation explain(const Node& node, const PlacementContext& context,
   }
   SearchBudget budget{kPlacementStepsMax};
   auto result = place(node, context, card_policy, budget);
-  if (auto* placed = std::get_if<Placed>(&result))
+  if (auto* placed = std::get_if<Placed>(&result)) {
     explanation.placement = std::move(placed->placement);
-  else
+  } else {
     explanation.reason = std::get<Reason>(result);
+  }
   return explanation;
 }
 

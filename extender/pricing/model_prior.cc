@@ -25,10 +25,11 @@ std::vector<Model> models_of(const Kinds& kinds) {
     const std::string& name = kinds[kind].model;
     const auto same = [&](const Model& model) { return same_model(model.name, name); };
     const auto at = std::ranges::find_if(models, same);
-    if (at != models.end())
+    if (at != models.end()) {
       at->most_cards = std::max(at->most_cards, kinds.most_cards(kind));
-    else if (!name.empty())
+    } else if (!name.empty()) {
       models.push_back({name, kinds.most_cards(kind)});
+    }
   }
   return models;
 }

@@ -24,13 +24,14 @@
 namespace mgpu::extender {
 namespace {
 
-constexpr std::size_t kWhole = 100;
+constexpr std::size_t kFullPercent = 100;
 
 }  // namespace
 
 Packing::Packing(const PriceTables& tables)
     : tables_(tables),
-      cards_(tables.kinds_.size(), std::vector<Counts>(tables.nus_.size(), Counts(kWhole + 1))),
+      cards_(tables.kinds_.size(),
+             std::vector<Counts>(tables.nus_.size(), Counts(kFullPercent + 1))),
       free_(tables.kinds_.size(), Counts(kFreeCardsTogetherMax + 1)),
       pods_(tables.classes_.size()) {}
 
@@ -41,7 +42,7 @@ void Packing::add(const NodeRoom& room) {
   std::size_t free = 0;
   std::uint16_t kind = 0;
   for (const CardRoom& card : room.all()) {
-    if (card.percent < kWhole) {
+    if (card.percent < kFullPercent) {
       const std::size_t nu = best_price(card.kind, card.percent, card.memory, pair);
       ++cards_[card.kind][nu][card.percent][pair];
       continue;
@@ -82,7 +83,7 @@ void Packing::unpack_free(std::size_t kind) {
       if (nodes == 0) continue;
       const std::int16_t taken = tables_.tables_[kind].choice[free][pair];
       if (taken == kNothing) {
-        cards_[kind][best_price(kind, kWhole, 1, pair)][kWhole][pair] += nodes;
+        cards_[kind][best_price(kind, kFullPercent, 1, pair)][kFullPercent][pair] += nodes;
         free_[kind][free - 1][pair] += nodes;
       } else {
         const auto at = static_cast<std::size_t>(taken);
@@ -100,7 +101,7 @@ void Packing::unpack_cards(std::size_t kind, std::size_t nu) {
   Counts& counts = cards_[kind][nu];
   std::vector<PairRow> taken(tables_.sizes_.size());
   for (PairRow& row : taken) row.fill(0);
-  for (std::size_t r = kWhole; r > 0; --r) {
+  for (std::size_t r = kFullPercent; r > 0; --r) {
     for (std::size_t pair = 0; pair < kPricePairs; ++pair) {
       const std::int32_t cards = counts[r][pair];
       if (cards == 0) continue;
@@ -112,9 +113,10 @@ void Packing::unpack_cards(std::size_t kind, std::size_t nu) {
       if (choice != kNothing) taken[size][pair] += static_cast<float>(cards);
     }
   }
-  for (std::size_t size = 0; size < taken.size(); ++size)
+  for (std::size_t size = 0; size < taken.size(); ++size) {
     for (std::size_t pair = 0; pair < kPricePairs; ++pair)
       if (taken[size][pair] > 0) share_out(kind, nu, size, pair, taken[size][pair]);
+  }
 }
 
 // Divides pods of one size among its classes by the weights of the soft maximum: class c gets the

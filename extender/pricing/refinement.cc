@@ -10,7 +10,7 @@
 namespace mgpu::extender {
 namespace {
 
-constexpr double kWhole = 100;
+constexpr double kPercentPerGpu = 100;
 constexpr double kDecay = 0.8;  // of the step, over all rounds
 
 // The free part of all cards, in GPUs and in whole card memories.
@@ -23,7 +23,7 @@ Idle idle_of(std::span<const NodeRoom> nodes) {
   Idle idle;
   for (const NodeRoom& node : nodes) {
     for (const CardRoom& card : node.all()) {
-      idle.gpus += card.percent / kWhole;
+      idle.gpus += card.percent / kPercentPerGpu;
       idle.card_memory += static_cast<double>(card.memory);
     }
   }

@@ -36,9 +36,10 @@ TargetWorkload::TargetWorkload(const Workload& workload) {
       for (const std::string& model : *models) by_model_[model];
     by_others_.push_back(selection.models.empty());
   }
-  for (auto& [model, accepting] : by_model_)
+  for (auto& [model, accepting] : by_model_) {
     for (const Selection& selection : selections_)
       accepting.push_back(accepts_model(selection.models, selection.models_excluded, model));
+  }
 }
 
 void TargetWorkload::add(const WeightedClass& one) {

@@ -70,6 +70,7 @@ bool more_important(const Holder* a, const Holder* b) {
 std::int64_t count_violations(const std::vector<const Holder*>& victims,
                               const DisruptionBudgets& budgets) {
   std::vector<DisruptionBudgets::PodLabels> labels;
+  labels.reserve(victims.size());
   for (const Holder* victim : victims) labels.push_back({&victim->name_space, &victim->labels});
   return std::ranges::count(budgets.violations(labels), true);
 }

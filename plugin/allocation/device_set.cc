@@ -15,7 +15,6 @@ namespace {
 constexpr std::string_view kDigits =
     "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 constexpr std::size_t kBytesPerDevice = 13;  // without the id
-constexpr std::size_t kHashDigits = 16;
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -11,6 +12,8 @@
 #include "plugin/allocation/limits.h"
 
 namespace mgpu::plugin {
+
+inline constexpr std::size_t kHashDigits = 16;
 
 // The ids of one container and resource, sorted, none twice. kubelet keeps them in a Go set, so
 // that their order differs between Allocate, PreStartContainer and PodResources.
@@ -23,7 +26,7 @@ class DeviceSet {
 
   const std::vector<std::string>& ids() const { return ids_; }
   std::int64_t size() const { return static_cast<std::int64_t>(ids_.size()); }
-  // The first 16 hexadecimal digits of the SHA-256 of the ids, joined by ",".
+  // The first kHashDigits hexadecimal digits of the SHA-256 of the ids, joined by ",".
   std::string hash() const;
   auto operator<=>(const DeviceSet&) const = default;
 

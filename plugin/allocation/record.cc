@@ -8,7 +8,6 @@ namespace mgpu::plugin {
 
 namespace {
 
-constexpr std::size_t kHashDigits = 16;
 constexpr std::size_t kNonceMax = 16;
 
 bool is_word(std::string_view text) {

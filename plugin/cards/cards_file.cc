@@ -21,7 +21,7 @@
 namespace mgpu::plugin {
 namespace {
 
-constexpr double kPercentMax = 100;
+constexpr double kSmPercentMax = 100;
 // PID_MAX_LIMIT of Linux (include/linux/threads.h).
 constexpr std::int64_t kPidMax = std::int64_t{1} << 22;
 constexpr std::string_view kDigits = "0123456789";
@@ -233,13 +233,14 @@ CardUse read_use(const Fields& card, const CardUuid& uuid) {
     if (fields.has("memoryMiB")) {
       process.memory = MiB(fields.number<std::int64_t>("memoryMiB", 0, kCardMemoryMiBMax));
     }
-    if (fields.has("smPercent")) process.sm_percent = fields.number("smPercent", 0.0, kPercentMax);
+    if (fields.has("smPercent"))
+      process.sm_percent = fields.number("smPercent", 0.0, kSmPercentMax);
     if (!pids.insert(process.pid).second) refuse("{}.pid {} is there twice", place, process.pid);
     *use.memory_used += process.memory.value_or(MiB());
     percent += process.sm_percent.value_or(0);
     use.processes.push_back(process);
   }
-  use.sm_percent = std::min(percent, kPercentMax);
+  use.sm_percent = std::min(percent, kSmPercentMax);
   return use;
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr double kPercentMax = 100;
+constexpr double kThreadPercentMax = 100;
 constexpr milliseconds kStartTick{50};
 constexpr char kMultiUserServer[] = "-multiuser-server";
 // Printed by NVIDIA's program if there is no daemon.
@@ -52,7 +52,7 @@ bool is_percentage(const std::string& text) {
   std::string rest;
   words >> word;
   const auto number = parse_number<double>(word);
-  return number && *number >= 0 && *number <= kPercentMax && !(words >> rest);
+  return number && *number >= 0 && *number <= kThreadPercentMax && !(words >> rest);
 }
 
 Result<void> probe_mps(const MpsOptions& options, const MpsFolders& folders) {

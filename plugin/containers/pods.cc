@@ -37,6 +37,7 @@ std::optional<kube::Pod> Pods::find(const PodUid& uid) const {
 std::vector<kube::Pod> Pods::all() const {
   std::vector<kube::Pod> pods;
   const MutexLock lock(mutex_);
+  pods.reserve(pods_.size());
   for (const auto& [uid, pod] : pods_) pods.push_back(pod);
   return pods;
 }
