@@ -25,7 +25,7 @@ mgpu::Result<void> serve(const mgpu::extender::Flags& flags, mgpu::kube::Transpo
 }
 
 // Large blocks, such as the objects of a relist, are returned to the system when they are freed. By
-// default malloc stops to do so for sizes that it has seen freed once.
+// default malloc stops doing so for sizes that it has seen freed once.
 void return_large_blocks() {
   mallopt(M_MMAP_THRESHOLD, 4 << 20);
 }

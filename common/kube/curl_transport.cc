@@ -8,8 +8,10 @@
 #include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <cerrno>
 #include <deque>
 #include <map>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -38,12 +40,6 @@ CURLM* new_multi() {
   return multi;
 }
 
-int new_epoll() {
-  const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
-  MGPU_CHECK(epoll >= 0, "out of file descriptors");
-  return epoll;
-}
-
 }  // namespace
 
 // Everything but create() runs on the executor. Handlers may send, close streams and destroy the
@@ -55,12 +51,13 @@ struct CurlTransport::State : std::enable_shared_from_this<State> {
     Instant deadline;
   };
 
-  State(Config the_config, Endpoint the_endpoint, TokenSource the_token, AsioExecutor& the_executor)
+  State(Config the_config, Endpoint the_endpoint, TokenSource the_token, AsioExecutor& the_executor,
+        int epoll)
       : config(std::move(the_config)),
         endpoint(std::move(the_endpoint)),
         token(std::move(the_token)),
         executor(the_executor),
-        sockets(executor.context(), new_epoll()),
+        sockets(executor.context(), epoll),
         multi(new_multi(), &curl_multi_cleanup) {
     curl_multi_setopt(multi.get(), CURLMOPT_SOCKETFUNCTION, &State::on_socket);
     curl_multi_setopt(multi.get(), CURLMOPT_SOCKETDATA, this);
@@ -302,7 +299,12 @@ Result<std::unique_ptr<CurlTransport>> CurlTransport::create(Config config,
   if (!checked) return checked.error();
   auto token = TokenSource::create(config, executor.now());
   if (!token) return token.error();
-  auto state = std::make_shared<State>(std::move(config), *endpoint, std::move(*token), executor);
+  const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
+  if (epoll < 0) {
+    return error("cannot create an epoll descriptor: " + std::generic_category().message(errno));
+  }
+  auto state =
+      std::make_shared<State>(std::move(config), *endpoint, std::move(*token), executor, epoll);
   state->wait_for_sockets();
   return std::unique_ptr<CurlTransport>(new CurlTransport(std::move(state)));
 }

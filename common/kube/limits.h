@@ -17,17 +17,21 @@ inline constexpr std::chrono::seconds kWatchTimeoutMax{600};
 // Bookmarks are sent about once a minute. After three minutes without a byte a watch counts as
 // lost.
 inline constexpr std::chrono::seconds kWatchSilenceMax{180};
-// An object has at most 1.5 MiB in etcd. A "<" is one byte there and six in JSON: 9.4 MB.
-inline constexpr std::size_t kWatchLineBytesMax = std::size_t{16} << 20;
+// The API server accepts objects of up to 3 MiB, and JSON writes "<", which is one byte there, as
+// six: 18.9 MB. (etcd has a limit of 1.5 MiB, unless it is configured otherwise.)
+inline constexpr std::size_t kWatchLineBytesMax = std::size_t{20} << 20;
 // The part of a longer line that is kept. The object's name and version are at its beginning.
 inline constexpr std::size_t kWatchLineBytesKept = std::size_t{64} << 10;
 // After so many unreadable lines in a row the collection is listed again.
 inline constexpr std::uint32_t kUnreadableLinesMax = 64;
 // Messages about unreadable objects that are remembered, so that each is logged once.
 inline constexpr std::size_t kUnreadableRemembered = 1'024;
-// A page of 500 ordinary pods has up to 10 MiB, and the largest object 9.4 MB. A longer page is
-// requested again with fewer objects; after a page that is this short, the next one has more again.
-inline constexpr std::size_t kApiResponseBytesMax = std::size_t{16} << 20;
+// A page of 500 ordinary pods has up to 10 MiB, and a page of one object has no more than a line.
+inline constexpr std::size_t kApiResponseBytesMax = kWatchLineBytesMax;
+// A longer page is requested again with this part of the objects. After a page that is short, the
+// next one has twice as many. So one more object that is long costs two pages, and not the rest of
+// a large collection.
+inline constexpr std::uint32_t kPageDivisor = 16;
 inline constexpr std::size_t kShortPageBytes = kApiResponseBytesMax / 4;
 inline constexpr std::chrono::seconds kApiRequestTimeout{30};
 inline constexpr std::chrono::seconds kApiConnectTimeout{10};

@@ -20,6 +20,7 @@ namespace mgpu::kube {
 // call is `relist`.
 template <class T>
 struct Consumer {
+  // Also called for objects of a relist that is given up before its end.
   std::function<Result<T>(std::string_view json)> read;
   std::function<void(T)> apply;   // the object is new, or has changed
   std::function<void(T)> remove;  // the object was deleted; this is its last state

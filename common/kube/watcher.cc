@@ -49,7 +49,7 @@ WatchStep Watcher::on_list(const Response& response, Instant now, double random)
   if (response.ok()) return take_page(response, now, random);
   const std::string why = fmt::format("list {}: {}", resource_.path, answer_text(response));
   if (response.failure && response.failure->too_large && page_size_ > 1) {
-    page_size_ /= 2;
+    page_size_ = std::max(1U, page_size_ / kPageDivisor);
     WatchStep step = list_page();
     step.problem = fmt::format("{}; it is requested again with {} objects", why, page_size_);
     return step;

@@ -43,7 +43,7 @@ class Binder {
   Binder(kube::Client& client, Ledger& ledger, const Settings& settings,
          std::size_t binds_in_flight, BinderEvents events);
   // No callback runs after the destructor returns: it waits for one that is running, unless `done`
-  // calls it. Binds in progress are left to the next start, which reads all pods again.
+  // calls it. Binds in progress are left to the next process, which reads all pods.
   ~Binder();
 
   // Keeps a pod that filter was sent, so that bind need not read it. The cache is bounded.

@@ -30,7 +30,7 @@
 //   class   := {"probability", "assumed"?,          assumed: no such pod has been seen
 //               "cards", "core"?, "memoryMiB"?,     core and memory are of each card
 //               "milliCPU", "hostMemoryMiB", "models"?, "modelsExcluded"?,
-//               "gpus"?, "supplyPrice"?}            its worth in GPUs, and what plenty takes off it
+//               "gpus"?, "supplyPrice"?}            its GPUs, and its supply price (prices.h)
 //   explain := {"namespace", "name", "node"?,       the node of a bound pod
 //               "request": {"containers": [{"name", "kind", "cards", "core", "memoryMiB"?}*]},
 //                                                   of each card; absent memory: whole cards

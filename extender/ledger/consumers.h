@@ -31,8 +31,8 @@ kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract
 struct PodHandlers {
   // For each pod that is bound, finished or deleted.
   std::function<void(const PodUid&)> on_settled = [](const PodUid&) {};
-  // For each bound pod with a request that filter would not reject, as soon as it is read: a relist
-  // does not keep the requests of the whole cluster.
+  // For each bound pod with a request that filter would not reject, as soon as it is read, since a
+  // relist does not keep the requests of the whole cluster. May be called several times for a pod.
   std::function<void(const NonGpuPod& pod, const GpuRequest& request)> on_bound =
       [](const NonGpuPod&, const GpuRequest&) {};
 };

@@ -125,8 +125,8 @@ class Ledger {
   // This attempt did not bind the pod. An id that no longer exists is ignored, and so is a bound
   // claim, which only the watch releases.
   void forget(ClaimId id);
-  // Assumed claims that were last assumed or confirmed before `before`, whose pods are to be read
-  // from the API server.
+  // Assumed claims that were assumed, or accepted by the API server, before `before`. Their pods
+  // are to be read from the API server.
   struct AssumedClaim {
     ClaimId id;
     PodRef pod;

@@ -36,7 +36,7 @@ struct NodeRecord;
 struct Entry {
   ClaimId id = 0;
   ClaimView view;
-  Instant touched{};  // of an assumed claim: the last time it was assumed or confirmed
+  Instant touched{};  // of an assumed claim: when it was assumed, or accepted by the API server
   NodeRecord* record = nullptr;
 };
 

@@ -30,7 +30,8 @@ struct Policy {
   // already counts as taken.
   Score (*score_card)(const PlacementContext& context, const Node& node, const Card& card,
                       const Share& taken, const Share& share);
-  // The score of placing a pod that holds `pod` on `node`. Expected shares count as taken.
+  // The score of a pod that would hold the shares `pod` of the cards of `node`. Expected shares
+  // count as taken.
   Score (*score_node)(const PlacementContext& context, const Node& node,
                       const std::vector<CardHold>& pod);
   // Whether it scores nodes for pods that request no cards, too; `pod` is empty then.

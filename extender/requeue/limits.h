@@ -17,9 +17,9 @@ inline constexpr std::size_t kDelayedRejectionsMax = 256;
 inline constexpr std::size_t kRejectionsRememberedMax = 16'384;
 // After a release that kube-scheduler sees it filters the pod again within milliseconds.
 inline constexpr std::chrono::milliseconds kRequeueDelay{1'000};
-// While kube-scheduler calls filter, the pod may be the next in its queue ...
+// While kube-scheduler calls filter, the pod may be the next in its queue.
 inline constexpr std::chrono::milliseconds kRequeueQuiet{500};
-// ... but no backoff of kube-scheduler is longer than this (podMaxBackoffSeconds).
+// No backoff of kube-scheduler is longer than this (podMaxBackoffSeconds).
 inline constexpr std::chrono::milliseconds kRequeueDelayMax{10'000};
 static_assert(kRequeueDelay < kRequeueDelayMax && kRequeueQuiet < kRequeueDelay);
 // How often the ledger's releases are read while rejected pods wait.
@@ -27,7 +27,7 @@ inline constexpr std::chrono::milliseconds kRequeuePoll{500};
 // Each requeue makes kube-scheduler try all unschedulable pods, so there must be few.
 inline constexpr std::chrono::milliseconds kRequeueInterval{1'000};
 inline constexpr std::chrono::milliseconds kRequeueTimeout{5'000};
-// The time between retries is doubled from the first to the second.
+// The time between retries doubles, from kRequeueRetryFirst up to kRequeueRetryMax.
 inline constexpr std::chrono::milliseconds kRequeueRetryFirst{1'000};
 inline constexpr std::chrono::milliseconds kRequeueRetryMax{60'000};
 // kube-scheduler flushes unschedulable pods after five minutes, and checks twice a minute: a pod

@@ -3,7 +3,7 @@
 //
 // In requests the names of top-level members match without regard to case, because older extenders
 // and schedulers differ; unknown members are ignored; null counts as absent. Replies use the names
-// of types.go. Home of simdjson. Pure; any thread.
+// of types.go. Pure; any thread.
 #pragma once
 
 #include <cstdint>

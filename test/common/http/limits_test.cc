@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <future>
 #include <random>
 #include <thread>
 
@@ -240,17 +241,17 @@ TEST(ServerLimits, AClientThatDoesNotReadIsCutOff) {
 }
 
 TEST(ServerLimits, AHandlerMayTakeLongerThanATransfer) {
-  std::vector<std::thread> threads;
+  std::promise<std::thread> started;
   Served served(
       [&](Request, Respond respond) {
-        threads.emplace_back([respond] {
+        started.set_value(std::thread([respond] {
           std::this_thread::sleep_for(300ms);
           respond({.body = "late"});
-        });
+        }));
       },
       short_timeouts());
   EXPECT_EQ(served.ask(get_text("/")).body, "late");
-  for (std::thread& thread : threads) thread.join();
+  started.get_future().get().join();
 }
 
 TEST(ServerLimits, AClientMayDisconnectAtAnyTime) {

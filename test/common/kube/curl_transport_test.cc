@@ -310,7 +310,7 @@ TEST(CurlTransport, EndsAnAnswerThatIsTooLarge) {
   const Response response = call_and_wait(world.transport(), get_of("/"));
   ASSERT_TRUE(response.failure);
   EXPECT_TRUE(response.failure->sent);
-  EXPECT_THAT(response.failure->message, HasSubstr("16777216 bytes"));
+  EXPECT_THAT(response.failure->message, HasSubstr("20971520 bytes"));
   EXPECT_TRUE(response.failure->too_large);
 }
 

@@ -126,6 +126,28 @@ TEST(JsonValue, CutsNamesAndValuesInItsErrors) {
   }
 }
 
+TEST(JsonValue, ReturnsTheProblemOfAValueThatIsTried) {
+  std::vector<std::string> problems;
+  std::string after;
+  const auto read =
+      read_json(R"({"list":[{"name":7},{"name":"a"},8],"after":"b"})", [&](auto& root) {
+        root.read({{"list",
+                    [&](JsonValue& list) {
+                      list.elements([&](JsonValue& element) {
+                        problems.push_back(element.try_read([](JsonValue& value) {
+                          std::string name;
+                          value.read({{"name", name}});
+                        }));
+                      });
+                    }},
+                   {"after", after}});
+      });
+  EXPECT_TRUE(read) << read.error().message;
+  EXPECT_THAT(problems, ElementsAre("list[0].name must be a string, is number 7", "",
+                                    "list[2] must be an object, is number 8"));
+  EXPECT_EQ(after, "b");
+}
+
 TEST(JsonValue, ReadsAnObjectAfterItsTextWasTaken) {
   for (const std::string object : {R"({"name":"a"})", "{}"}) {
     std::string text;

@@ -236,12 +236,15 @@ TEST_F(ConsumersTest, BoundPodsAreReportedWithTheirRequest) {
   pod(Kind::kApply, {.uid = "rejected", .core = "150"});
   pod(Kind::kApply, {.uid = "waits", .node = ""});
   pod(Kind::kApply, {.uid = "done", .phase = "Succeeded"});
+  pod(kube::WatchEvent{Kind::kApply,
+                       R"({"metadata":{"name":"n","uid":"non-gpu"},"spec":{"nodeName":"n1",)"
+                       R"("containers":[{"name":"main"}]}})"});
   pod(Kind::kDelete, {.uid = "a"});
   pod(Kind::kRelistBegin);
   pod(Kind::kRelistObject, {.uid = "listed"});
   pod(Kind::kRelistObject, {.uid = "listed-done", .phase = "Failed"});
   pod(Kind::kRelistEnd);
-  EXPECT_THAT(bound, ElementsAre("a 1", "a 1", "listed 1"));
+  EXPECT_THAT(bound, ElementsAre("a 1", "non-gpu 0", "a 1", "listed 1"));
 }
 
 }  // namespace

@@ -191,7 +191,7 @@ TEST(Decide, RefusesInvalidPodsWithOneSentence) {
       {"another container's annotation", pod({container("app", 30, 1024)}, {{"other", "1"}}),
        record(30), Reason::kBadCards, false, "gpu-index-container-app is missing"},
       {"too many cards", pod({container("app", 30, 1024)}, {{"app", "0,1"}}), record(30),
-       Reason::kBadCards, false, "must have"},
+       Reason::kBadCards, false, "must have 1 cards, as the container requests"},
       {"a request that the extender refuses", pod({container("app", 30, 0)}, {{"app", "0"}}),
        record(30), Reason::kBadCards, false, "a share of a card needs both"},
       {"another number of devices than requested", good, record(40), Reason::kUnknownContainer,
