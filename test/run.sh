@@ -2,11 +2,12 @@
 # Installs missing packages, builds mgpu and runs the tests.
 #
 #   test/run.sh                                             runs all stages
-#   test/run.sh format|unit|tsan|quick|gpu|cluster|node...  runs only these stages
-#   test/run.sh bench                                       runs the benchmarks of bench/node.sh
-#   MGPU_TEST=REGEX test/run.sh cluster|node                runs only the matching Go tests
+#   test/run.sh format|tidy|unit|tsan|quick|gpu|cluster|node...  runs only these stages
+#   test/run.sh bench                                            runs the benchmarks of bench/node.sh
+#   MGPU_TEST=REGEX test/run.sh cluster|node                     runs only the matching Go tests
 #
 # format   checks that clang-format and gofmt have nothing to change
+# tidy     checks that clang-tidy finds nothing in the product
 # unit     runs all unit tests with AddressSanitizer and UBSan
 # tsan     runs the multithreaded unit tests with ThreadSanitizer
 # quick    runs bench/run.sh --quick, which checks the results of benchmarks, but no times
@@ -14,7 +15,9 @@
 # cluster  tests mgpu-extender with a real etcd, kube-apiserver and kube-scheduler
 # node     tests mgpu-device-plugin with a real kubelet, containerd and runc; skipped without root
 #
-# All stages except format and tsan use the programs with AddressSanitizer and UBSan.
+# All stages except format, tidy and tsan use the programs with AddressSanitizer and UBSan. The stages
+# cluster and node wait most of the time: they run in the background while the others compile and
+# compute, and their output is printed at the end.
 # The last line of the output is "N passed, N failed". The exit status is 0 if no test failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -279,25 +282,27 @@ prepare_components() {
   step "build the cluster tests" build_cluster_tests
 }
 
-stage_cluster() {
-  prepare_components || return 1
+prepare_cluster() {
   build asan mgpu-extender mgpu-sim kube_conformance_test || return 1
+  prepare_components || return 1
   export MGPU_SIM_BINARY=$PWD/build/asan/bench/mgpu-sim
   export MGPU_CONFORMANCE_BINARY=$PWD/build/asan/test/kube_conformance_test
-  run_cluster_test cluster -test.skip "$node_tests" -test.run "${MGPU_TEST:-}"
+}
+
+stage_cluster() { run_cluster_test cluster -test.skip "$node_tests" -test.run "${MGPU_TEST:-}"; }
+
+prepare_node() {
+  build asan mgpu-extender mgpu-device-plugin || return 1
+  prepare_runtime || return 1
+  export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/asan/plugin/mgpu-device-plugin
 }
 
 # The stages cluster and node do not share a control plane, because tests count the nodes.
-stage_node() {
-  prepare_node || return 1
-  build asan mgpu-extender mgpu-device-plugin || return 1
-  export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/asan/plugin/mgpu-device-plugin
-  run_cluster_test node -test.run "${MGPU_TEST:-$node_tests}"
-}
+stage_node() { run_cluster_test node -test.run "${MGPU_TEST:-$node_tests}"; }
 
 # Uses the release build.
 stage_bench() {
-  prepare_node || return 1
+  prepare_runtime || return 1
   build release mgpu-device-plugin || return 1
   export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/release/plugin/mgpu-device-plugin
   run_cluster_test bench -test.run '^$' -test.bench "${MGPU_BENCH:-Node}" -test.benchtime 1x
@@ -340,7 +345,7 @@ download_go_modules() {
 
 # --- stages ---------------------------------------------------------------------------------------
 
-# Starts a stage that prepare_STAGE has made ready.
+# Starts a stage after its prepare_STAGE.
 begin_in_background() { # stage
   in_background "$1" >"$scratch/$1.output" 2>&1 </dev/null &
   background+=($!)
@@ -356,10 +361,10 @@ in_background() { # stage
   printf '%s %s%s\n' "$passed" "$failed" "$times" >"$scratch/$1.result"
 }
 
-# Prints what a stage has printed, and what it goes on to print, and adds its result.
-end_in_background() { # stage, its process
+# Prints the output of a stage until it ends, and adds its result.
+end_in_background() { # stage, process ID
   local its_passed=0 its_failed=1 its_times=
-  say "stage $1, begun in the background"
+  say "stage $1, started in the background"
   tail -n +1 -f --pid="$2" "$scratch/$1.output"
   wait "$2" || true
   [[ ! -f $scratch/$1.result ]] || read -r its_passed its_failed its_times <"$scratch/$1.result"
@@ -396,10 +401,9 @@ for stage in "${stages[@]}"; do
   say "prepare stage $stage"
   before=$failed
   run_timed "prepare-$stage" "prepare_$stage"
-  [[ $failed -eq $before ]] || continue
-  begin_in_background "$stage"
-  waiting+=("$stage")
+  [[ $failed -ne $before ]] || waiting+=("$stage")
 done
+for stage in "${waiting[@]}"; do begin_in_background "$stage"; done
 for stage in "${stages[@]}"; do
   [[ ! $stage =~ ^(cluster|node)$ ]] || continue
   say "stage $stage"
