@@ -69,7 +69,7 @@ class NodeIndex {
       const auto add = [&hash](std::uint64_t word) {
         hash = (std::rotl(hash, 5) ^ word) * 0x517CC1B727220A95;
       };
-      const auto word = [&text](std::size_t at) {
+      const auto word_at = [&text](std::size_t at) {
         std::uint64_t word = 0;
         std::memcpy(&word, text.data() + at, kWord);
         return word;
@@ -79,8 +79,8 @@ class NodeIndex {
         return hash;
       }
       const std::size_t last = text.size() - kWord;
-      for (std::size_t at = 0; at < last; at += kWord) add(word(at));
-      add(word(last));
+      for (std::size_t at = 0; at < last; at += kWord) add(word_at(at));
+      add(word_at(last));
       return hash;
     }
   };
