@@ -50,7 +50,7 @@ copy_c_library() { # image
   loader=$(ldd "$new/bin/mgpu-cuda-program" | awk '$1 ~ /ld-linux/ {print $1}')
   libc=$(ldd "$new/bin/mgpu-cuda-program" | awk '$1 == "libc.so.6" {print $3}')
   install -D "$loader" "$1$loader"
-  for name in libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1; do
+  for name in libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 libresolv.so.2; do
     install -D "$(dirname "$libc")/$name" "$1/usr$(dirname "${libc#/usr}")/$name"
   done
 }
