@@ -3,7 +3,9 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -177,7 +179,7 @@ Result<Manifests> read_manifests(std::string_view yaml, const std::string& sourc
 
 Result<Manifests> read_manifest_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return error("cannot read " + path);
+  if (!file) return error("cannot read " + path + ": " + std::strerror(errno));
   std::string text(kSimManifestBytesMax + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad() || (file.gcount() == 0 && !file.eof())) return error("cannot read " + path);

@@ -19,9 +19,9 @@ std::string amounts(const Share& share) {
 std::string no_room(const Share& room, const Share& asked) {
   std::string why;
   if (asked.core > room.core)
-    why = fmt::format("mgpu-core: asks {}, {} free", asked.core.value(), room.core.value());
+    why = fmt::format("mgpu-core: requests {}, {} free", asked.core.value(), room.core.value());
   if (asked.memory > room.memory) {
-    why += fmt::format("{}mgpu-memory: asks {}, {} free", why.empty() ? "" : "; ",
+    why += fmt::format("{}mgpu-memory: requests {}, {} free", why.empty() ? "" : "; ",
                        asked.memory.value(), room.memory.value());
   }
   return why;
@@ -35,12 +35,13 @@ std::string why_not_card(const Card& card, const CardSelector& selector,
   if (!card.healthy) return "unhealthy";
   const Share asked = container.on(card.capacity);
   if (!asked.fits_in(card.capacity)) {
-    return fmt::format("the card is too small: asks {}, it has {}", amounts(asked),
+    return fmt::format("the card is too small: requests {}, it has {}", amounts(asked),
                        amounts(card.capacity));
   }
   if (card.uncertain) return "blocked by a pod whose cards are not known";
   if (asked.fits_in(card.room())) return {};
-  if (container.whole) return fmt::format("asks the whole card, {} are taken", amounts(card.used));
+  if (container.whole)
+    return fmt::format("requests the whole card, {} are taken", amounts(card.used));
   return no_room(card.room(), asked);
 }
 

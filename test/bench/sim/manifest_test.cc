@@ -137,7 +137,7 @@ TEST(Manifest, LimitsTheNumberOfReplicas) {
 TEST(Manifest, NamesAMissingFile) {
   auto read = read_manifest_file("/nowhere/pods.yaml");
   ASSERT_FALSE(read);
-  EXPECT_EQ(read.error().message, "cannot read /nowhere/pods.yaml");
+  EXPECT_EQ(read.error().message, "cannot read /nowhere/pods.yaml: No such file or directory");
 }
 
 TEST(Manifest, RejectsADirectory) {

@@ -61,11 +61,11 @@ TEST_F(PictureTest, ShowsBothPodsOfASharedCard) {
 TEST_F(PictureTest, ShowsTheReasonAndDetailsOfAPendingPod) {
   Picture picture = read_picture({node(kCard)}, {pod("wide", "90", "30000")}, contract_);
   picture.pods[0].reason = "0/1 nodes are available: 1 too few cards.";
-  picture.pods[0].details = {"n1 card 0: mgpu-core: asks 90, 20 free"};
+  picture.pods[0].details = {"n1 card 0: mgpu-core: requests 90, 20 free"};
   const std::string text = draw(picture, false);
   EXPECT_THAT(text, HasSubstr("pending"));
   EXPECT_THAT(text, HasSubstr("0/1 nodes are available: 1 too few cards."));
-  EXPECT_THAT(text, HasSubstr("n1 card 0: mgpu-core: asks 90, 20 free"));
+  EXPECT_THAT(text, HasSubstr("n1 card 0: mgpu-core: requests 90, 20 free"));
 }
 
 TEST_F(PictureTest, ShowsThatAnUnhealthyCardIsNotOffered) {

@@ -208,7 +208,7 @@ TEST_F(Inspect, ExplainsAManifestCardByCard) {
   EXPECT_EQ(n1["placement"], Json::parse(R"([{"container": "app", "cards": [1]}])"));
   EXPECT_EQ(n1["cards"][0]["fits"], false);
   EXPECT_EQ(n1["cards"][0]["core"], Json::parse(R"({"asked": 30, "free": 10})"));
-  EXPECT_EQ(n1["cards"][0]["why"], "mgpu-core: asks 30, 10 free");
+  EXPECT_EQ(n1["cards"][0]["why"], "mgpu-core: requests 30, 10 free");
   EXPECT_EQ(n1["cards"][1]["fits"], true);
   const Json& n2 = explained["nodes"][1];
   EXPECT_EQ(n2["fits"], false);

@@ -25,16 +25,16 @@ TEST(Explain, GivesTheReasonForEveryCard) {
     const char* why;
   } const cases[] = {
       {"0[100/1000]", "30/300", ""},
-      {"0[20/1000 of 1000]", "30/300", "mgpu-core: asks 30, 20 free"},
-      {"0[100/200 of 1000]", "30/300", "mgpu-memory: asks 300, 200 free"},
+      {"0[20/1000 of 1000]", "30/300", "mgpu-core: requests 30, 20 free"},
+      {"0[100/200 of 1000]", "30/300", "mgpu-memory: requests 300, 200 free"},
       {"0[20/200 of 1000]", "30/300",
-       "mgpu-core: asks 30, 20 free; mgpu-memory: asks 300, 200 free"},
-      {"0[100/1000 used=120/100]", "30/300", "mgpu-core: asks 30, 0 free"},
-      {"0[70/1000 of 2024]", "whole", "asks the whole card, 30 % and 1024 MiB are taken"},
+       "mgpu-core: requests 30, 20 free; mgpu-memory: requests 300, 200 free"},
+      {"0[100/1000 used=120/100]", "30/300", "mgpu-core: requests 30, 0 free"},
+      {"0[70/1000 of 2024]", "whole", "requests the whole card, 30 % and 1024 MiB are taken"},
       {"0[100/1000 unhealthy]", "30/300", "unhealthy"},
       {"0[100/1000 uncertain]", "30/300", "blocked by a pod whose cards are not known"},
       {"0[100/200]", "30/300",
-       "the card is too small: asks 30 % and 300 MiB, it has 100 % and 200 MiB"},
+       "the card is too small: requests 30 % and 300 MiB, it has 100 % and 200 MiB"},
       // The first reason that applies.
       {"0[20/200 of 1000 unhealthy uncertain]", "30/300", "unhealthy"},
       {"0[20/200 of 1000 uncertain]", "30/300", "blocked by a pod whose cards are not known"},
