@@ -1,17 +1,15 @@
 #!/usr/bin/env python3
 """Runs clang-tidy over the sources of the product: python3 test/tidy.py BUILD_FOLDER
 
-Reading headers takes clang-tidy ten times as long as reading the source that includes them. So all
-sources of a library are included into one file, and that file is checked. This is why names in the
-unnamed namespaces of one library have to differ: the compiler reports a second definition.
+Reading headers takes clang-tidy ten times as long as reading the source that includes them. So it
+checks what builds with sanitizers compile: one file for each library, which includes its sources.
 
-A library is not checked again until one of its sources, a header, its compiler flags, .clang-tidy or
+Such a file is not checked again until one of its sources, a header, its compiler flags, .clang-tidy or
 clang-tidy itself changes: ~/.cache/mgpu/tidy-HASH says that it passed.
 
 Prints what was found, and ends with status 1 if there was anything.
 """
 
-import collections
 import concurrent.futures
 import hashlib
 import json
@@ -24,27 +22,21 @@ import sys
 
 TIDY = "clang-tidy-16"
 PRODUCT = ("common", "extender", "plugin")
-# Each source of these folders defines functions of the same names.
-ONE_BY_ONE = ("policies",)
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "mgpu"
 
 
-def libraries(build):
-    """The sources and the compiler flags of each library, from CMake's list of commands."""
-    sources, flags = collections.defaultdict(list), {}
+def files(build):
+    """What is compiled: the sources in each file, and its compiler flags, from CMake's list of commands."""
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        source = pathlib.Path(entry["file"])
-        if not source.is_relative_to(ROOT) or source.relative_to(ROOT).parts[0] not in PRODUCT:
-            continue
-        words = shlex.split(entry["command"])
-        output = words[words.index("-o") + 1]
-        library = re.search(r"CMakeFiles/(.+)\.dir/", output).group(1)
-        if source.parent.name in ONE_BY_ONE:
-            library += "-" + source.stem
-        sources[library].append(source)
-        flags[library] = [word for word in words if re.match(r"-[DIW]|-std=", word)] + system_folders(words)
-    return {name: (sorted(paths), flags[name]) for name, paths in sources.items()}
+        file, words = pathlib.Path(entry["file"]), shlex.split(entry["command"])
+        output = pathlib.Path(words[words.index("-o") + 1])
+        sources = [file]
+        if file.parent.name == "Unity":
+            sources = [pathlib.Path(path) for path in re.findall(r'#include "(.+)"', file.read_text())]
+        if output.parts[0] in PRODUCT and sources[0].is_relative_to(ROOT / output.parts[0]):
+            flags = [word for word in words if re.match(r"-[DIW]|-std=", word)]
+            yield file, sources, flags + system_folders(words)
 
 
 def system_folders(words):
@@ -68,12 +60,10 @@ def common_fingerprint():
     return digest.digest()
 
 
-def check(library, sources, flags, folder):
-    """What clang-tidy prints about a library; nothing if it finds nothing."""
-    unit = folder / f"{library}.cc"
-    unit.write_text("".join(f'#include "{source}"\n' for source in sources))
+def check(file, flags):
+    """What clang-tidy prints about a file; nothing if it finds nothing."""
     run = subprocess.run(
-        [TIDY, "--quiet", f"--config-file={ROOT / '.clang-tidy'}", str(unit), "--", *flags],
+        [TIDY, "--quiet", f"--config-file={ROOT / '.clang-tidy'}", str(file), "--", *flags],
         capture_output=True, text=True, check=False)
     if run.returncode == 0:
         return ""
@@ -82,17 +72,15 @@ def check(library, sources, flags, folder):
 
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
-    folder = build / "tidy"
-    folder.mkdir(exist_ok=True)
     CACHE.mkdir(parents=True, exist_ok=True)
     common = common_fingerprint()
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         running = {}
-        for library, (sources, flags) in libraries(build).items():
+        for file, sources, flags in files(build):
             passed = CACHE / f"tidy-{fingerprint(common, sources, flags)}"
             if not passed.exists():
-                running[pool.submit(check, library, sources, flags, folder)] = passed
+                running[pool.submit(check, file, flags)] = passed
         for done in concurrent.futures.as_completed(running):
             found = done.result()
             if found:
@@ -100,7 +88,7 @@ def main():
                 print(found, flush=True)
             else:
                 running[done].touch()
-    print(f"clang-tidy: {len(running)} libraries checked, {failed} with findings")
+    print(f"clang-tidy: {len(running)} files checked, {failed} with findings")
     return 1 if failed else 0
 
 

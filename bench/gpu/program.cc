@@ -45,7 +45,7 @@ bool is_value_name(std::string_view name) {
   });
 }
 
-double seconds(milliseconds duration) {
+double in_seconds(milliseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
@@ -128,7 +128,7 @@ Result<std::string> RunningProgram::next(const std::string& name, milliseconds t
       return error(failure());
     }
     if (steady_clock::now() >= deadline) {
-      return error(fmt::format("it did not print {} within {} s", name, seconds(timeout)));
+      return error(fmt::format("it did not print {} within {} s", name, in_seconds(timeout)));
     }
   }
   return values_[name];
@@ -185,7 +185,7 @@ Result<int> RunningProgram::finish(milliseconds timeout) {
   while (is_alive() && steady_clock::now() < deadline) ::poll(nullptr, 0, 2);
   if (pid_ == 0) return exit_code_;
   kill();
-  return error(fmt::format("it did not end within {} s", seconds(timeout)));
+  return error(fmt::format("it did not end within {} s", in_seconds(timeout)));
 }
 
 void RunningProgram::kill() {

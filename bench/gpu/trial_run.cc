@@ -48,7 +48,7 @@ constexpr milliseconds kTimeForSettings{30'000};
 constexpr milliseconds kTimeForTheEnd = kTimeForSettings + milliseconds(20'000);
 // The lock of a trial. Two concurrent trials would affect each other's measurements and settings.
 constexpr char kLockFile[] = "/run/mgpu-gpu-trial.lock";
-constexpr std::array kSignals = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+constexpr std::array kEndingSignals = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 // Limit for the log of one daemon, because the log of a failing daemon grows quickly.
 constexpr std::size_t kMpsLogBytesMax = std::size_t{1} << 20;
 
@@ -315,7 +315,7 @@ int run_trial(Trial trial, const RunOptions& options) {
   sigset_t signals;
   sigset_t before;
   sigemptyset(&signals);
-  for (const int number : kSignals) sigaddset(&signals, number);
+  for (const int number : kEndingSignals) sigaddset(&signals, number);
   sigaddset(&signals, SIGCHLD);
   ::sigprocmask(SIG_BLOCK, &signals, &before);
   // The trial needs a process without children. This process may have children of a shell, or all

@@ -26,7 +26,7 @@ double in_us(std::chrono::nanoseconds time) {
 }
 
 // The number of a new pod. Numbers do not repeat in a process.
-std::size_t next_number() {
+std::size_t next_bound_pod() {
   static std::atomic<std::size_t> last{0};
   return ++last;
 }
@@ -44,7 +44,7 @@ class Binding {
 
   // Returns the time of one bind, without the time of the API server if `own` is set.
   Result<double> run(bool own) {
-    const std::size_t number = next_number();
+    const std::size_t number = next_bound_pod();
     const std::string node = node_name(number % (servers_->size().nodes / 4) * 4 + 3);
     const auto filtered = client_.post("/mgpu/filter", filter_one(number, node));
     if (!filtered) return filtered.error();

@@ -26,7 +26,7 @@ std::vector<std::string> lines_of(ClusterSize size) {
 }
 
 // The number of a new pod, which is part of its UID. Numbers do not repeat in a process.
-std::size_t next_number() {
+std::size_t next_churned_pod() {
   static std::atomic<std::size_t> last{1'000'000};
   return ++last;
 }
@@ -69,7 +69,7 @@ void Load::send_event() {
 }
 
 void Load::bind_one_pod(Client& client) {
-  const std::size_t number = next_number();
+  const std::size_t number = next_churned_pod();
   const std::string node = node_name(number % (servers_.size().nodes / 4) * 4 + 3);  // an empty one
   const auto filtered = client.post("/mgpu/filter", filter_one(number, node));
   const auto bound = client.post("/mgpu/bind", bind_one(number, node));

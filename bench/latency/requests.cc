@@ -12,18 +12,18 @@
 namespace mgpu::bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kUidDigits = 12;  // the last group of a UID
 
-Json recorded_pod(PodKind kind) {
+OrderedJson recorded_pod(PodKind kind) {
   const bool one = kind == PodKind::kOneContainer;
-  return Json::parse(one ? kRecordedFullFilter : kRecordedFilter)["Pod"];
+  return OrderedJson::parse(one ? kRecordedFullFilter : kRecordedFilter)["Pod"];
 }
 
 // 5 to 40 % for the pod's last container.
-void set_kind_number(Json& pod, std::size_t kind_number) {
-  Json& resources = pod["spec"]["containers"].back()["resources"];
+void set_kind_number(OrderedJson& pod, std::size_t kind_number) {
+  OrderedJson& resources = pod["spec"]["containers"].back()["resources"];
   for (const char* part : {"limits", "requests"}) {
     for (auto& [resource, amount] : resources[part].items())
       if (resource.ends_with("core")) amount = std::to_string(5 * (kind_number + 1));
@@ -46,8 +46,8 @@ std::string uid_digits(std::size_t number) {
   return digits;
 }
 
-Json small_pod_json(std::size_t number) {
-  Json pod = recorded_pod(PodKind::kOneContainer);
+OrderedJson small_pod_json(std::size_t number) {
+  OrderedJson pod = recorded_pod(PodKind::kOneContainer);
   const std::string digits = uid_digits(number);
   pod["metadata"]["name"] = "bound-" + digits;
   pod["metadata"]["uid"] = "00000003-0000-4000-8000-" + digits;
@@ -70,17 +70,20 @@ std::string_view name(Form form) {
 }
 
 Requests::Requests(std::size_t nodes, Form form, PodKind kind) {
-  Json message{{"Pod", recorded_pod(kind)}, {"Nodes", Json(nullptr)}, {"NodeNames", Json(nullptr)}};
+  OrderedJson message{{"Pod", recorded_pod(kind)},
+                      {"Nodes", OrderedJson(nullptr)},
+                      {"NodeNames", OrderedJson(nullptr)}};
   const std::string uid = message["Pod"]["metadata"]["uid"];
   for (std::size_t kind_number = 0; kind_number < limits::kPodKinds; ++kind_number) {
     set_kind_number(message["Pod"], kind_number);
-    Json list = Json::array();
+    OrderedJson list = OrderedJson::array();
     for (const std::size_t node : order_of_nodes(nodes, kind_number))
-      list.push_back(form == Form::kNames ? Json(node_name(node)) : Json::parse(node_object(node)));
+      list.push_back(form == Form::kNames ? OrderedJson(node_name(node))
+                                          : OrderedJson::parse(node_object(node)));
     if (form == Form::kNames)
       message["NodeNames"] = std::move(list);
     else
-      message["Nodes"] = {{"metadata", Json::object()}, {"items", std::move(list)}};
+      message["Nodes"] = {{"metadata", OrderedJson::object()}, {"items", std::move(list)}};
     std::string text = message.dump();
     const std::size_t uid_at = text.find(uid);
     MGPU_CHECK(uid_at != std::string::npos, "the recorded pod has a uid");
@@ -103,7 +106,7 @@ std::string small_pod(std::size_t number) {
 
 std::string bound_pod(std::size_t number, std::string_view node, std::string_view annotations) {
   static const std::string kPod = [] {
-    Json pod = small_pod_json(0);
+    OrderedJson pod = small_pod_json(0);
     pod["metadata"]["annotations"] = "@annotations";
     pod["spec"]["nodeName"] = "@node";
     pod["status"]["phase"] = "Running";
@@ -121,8 +124,8 @@ std::string filter_one(std::size_t number, std::string_view node) {
 
 std::string bind_one(std::size_t number, std::string_view node) {
   static const std::string kMessage = [] {
-    const Json pod = small_pod_json(0);
-    Json message = Json::parse(kRecordedBind);
+    const OrderedJson pod = small_pod_json(0);
+    OrderedJson message = OrderedJson::parse(kRecordedBind);
     message["PodName"] = pod["metadata"]["name"];
     message["PodNamespace"] = pod["metadata"]["namespace"];
     message["PodUID"] = pod["metadata"]["uid"];

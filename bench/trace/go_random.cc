@@ -102,8 +102,8 @@ std::uint64_t GoRandom::next() {
 }
 
 std::uint32_t GoRandom::below(std::uint32_t bound) {
-  constexpr std::uint32_t kMost = 0x7fff'ffff;
-  const std::uint32_t last = kMost - (kMost - bound + 1) % bound;
+  constexpr std::uint32_t kInt31Max = 0x7fff'ffff;
+  const std::uint32_t last = kInt31Max - (kInt31Max - bound + 1) % bound;
   for (;;) {
     const auto number = static_cast<std::uint32_t>((next() & ~std::uint64_t{0} >> 1) >> 32);
     if (number <= last) return number % bound;

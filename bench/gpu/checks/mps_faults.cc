@@ -18,21 +18,21 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr std::int64_t kMemoryMiB = 2'048;
+constexpr std::int64_t kClientMiB = 2'048;
 constexpr milliseconds kProgressTimeout{10'000};
 // "Typically temporary" (NVIDIA's MPS documentation, troubleshooting): the server recovers, or
 // cleans up after a client.
 constexpr char kNotReady[] = "CUDA_ERROR_MPS_SERVER_NOT_READY";
 constexpr milliseconds kNotReadyTimeout{10'000};
 // Time that is reserved for the facts after a loop.
-constexpr milliseconds kTimeForTheEnd{45'000};
+constexpr milliseconds kTimeForFacts{45'000};
 // Drivers serve at most 60 clients (CUDA 13.1), so that this number reaches the limit.
 constexpr std::size_t kClientsTried = 64;
 // The documented number for Volta and newer.
 constexpr std::size_t kClientsDocumented = 48;
 
 Command client(const CardWithMps& card, int percent, std::vector<std::string> arguments) {
-  return card.mps->client(share_of(percent, kMemoryMiB), std::move(arguments));
+  return card.mps->client(share_of(percent, kClientMiB), std::move(arguments));
 }
 
 // Starts a client, and tries again while the server is not ready. Counts `retries`.
@@ -91,7 +91,7 @@ bool look_at_neighbour(RunningProgram& neighbour, Kills& kills) {
 Kills kill_many(const Trial& trial, const CardWithMps& card, RunningProgram& neighbour,
                 Findings& findings) {
   Kills kills;
-  while (kills.done < trial.kills && findings.time_left() > kTimeForTheEnd) {
+  while (kills.done < trial.kills && findings.time_left() > kTimeForFacts) {
     const bool go_on = kill_one(card, kills) && look_at_neighbour(neighbour, kills);
     findings.fact("clients killed with work in flight", kills.done);
     findings.fact("longest pause of the neighbour between its kernels",
@@ -118,7 +118,7 @@ Result<void> kill_daemon(const CardWithMps& card) {
 }
 
 std::string try_without_daemon(const CardWithMps& card) {
-  const auto program = start_and_wait(client(card, 50, {"hold", std::to_string(kMemoryMiB * 2)}));
+  const auto program = start_and_wait(client(card, 50, {"hold", std::to_string(kClientMiB * 2)}));
   if (plugin::known_mps_daemon(card.mps->folders())) return "(a new daemon was already running)";
   return program ? "runs, without its limit" : program.error().message;
 }
@@ -195,7 +195,7 @@ Result<void> check_mps_many_clients(const Trial& trial, Findings& findings) {
   std::string refusal;
   int retries = 0;
   while (clients.size() < kClientsTried && refusal.empty() &&
-         findings.time_left() > kTimeForTheEnd) {
+         findings.time_left() > kTimeForFacts) {
     auto next = start_when_ready(client(**card, 10, {"hold", "0"}), retries);
     if (!next) {
       refusal = next.error().message;

@@ -11,11 +11,11 @@ namespace mgpu::gpu_trial {
 namespace {
 
 constexpr std::array kPercentages = {10, 25, 30, 50, 75, 80};
-constexpr std::int64_t kMemoryMiB = 2'048;
+constexpr std::int64_t kShareMiB = 2'048;
 
 Result<RunningProgram> start_client(const Trial& trial, const CardWithMps& card, int percent) {
   auto client = start_and_wait(card.mps->client(
-      share_of(percent, kMemoryMiB), {"measure", std::to_string(trial.measure.count())}));
+      share_of(percent, kShareMiB), {"measure", std::to_string(trial.measure.count())}));
   if (client && client->value("mps") == "0") return error("it ran outside of MPS");
   return client;
 }

@@ -12,7 +12,7 @@ namespace mgpu::gpu_trial::cuda {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr unsigned kThreads = 256;
+constexpr unsigned kThreadsOfABlock = 256;
 
 struct Tried {
   bool succeeded = false;
@@ -92,9 +92,10 @@ bool adds_correctly(const Driver& driver, const OpenDevice& device) {
   DevicePointer on_device[] = {copied(driver, a), copied(driver, b),
                                copied(driver, std::vector<float>(count, -1))};
   void* parameters[] = {&on_device[0], &on_device[1], &on_device[2], &count};
-  const unsigned blocks = (count + kThreads - 1) / kThreads;
-  driver.check("cuLaunchKernel", driver.launch(device.kernel("vector_add"), blocks, 1, 1, kThreads,
-                                               1, 1, 0, nullptr, parameters, nullptr));
+  const unsigned blocks = (count + kThreadsOfABlock - 1) / kThreadsOfABlock;
+  driver.check("cuLaunchKernel",
+               driver.launch(device.kernel("vector_add"), blocks, 1, 1, kThreadsOfABlock, 1, 1, 0,
+                             nullptr, parameters, nullptr));
   driver.check("cuCtxSynchronize", driver.synchronize());
   std::vector<float> sums(count);
   driver.check("cuMemcpyDtoH_v2",

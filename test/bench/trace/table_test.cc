@@ -41,12 +41,12 @@ TEST(Table, KeepsEmptyValues) {
   EXPECT_EQ(table.text(0, 2), "");
 }
 
-struct Refused {
+struct RefusedTable {
   std::string_view text;
   std::string_view sentence;
 };
 
-class TableRefuses : public testing::TestWithParam<Refused> {};
+class TableRefuses : public testing::TestWithParam<RefusedTable> {};
 
 TEST_P(TableRefuses, NamingTheLine) {
   EXPECT_EQ(problem_of(GetParam().text, 2), GetParam().sentence);
@@ -55,15 +55,17 @@ TEST_P(TableRefuses, NamingTheLine) {
 INSTANTIATE_TEST_SUITE_P(
     Texts, TableRefuses,
     testing::Values(
-        Refused{"", "pods.csv is empty; expected a first line that names the columns"},
-        Refused{"\n\n", "pods.csv is empty; expected a first line that names the columns"},
-        Refused{"\r\na,a\n", "pods.csv line 2: names the column \"a\" twice"},
-        Refused{"a,b,a\n", "pods.csv line 1: names the column \"a\" twice"},
-        Refused{"a,b\n1,2\n\n1\n",
-                "pods.csv line 4: has 1 values; expected one for each of the 2 columns \"a,b\""},
-        Refused{"a,b\n1,2,3\n",
-                "pods.csv line 2: has 3 values; expected one for each of the 2 columns \"a,b\""},
-        Refused{"a\n1\n2\n3\n", "pods.csv line 4: expected at most 2 rows"}));
+        RefusedTable{"", "pods.csv is empty; expected a first line that names the columns"},
+        RefusedTable{"\n\n", "pods.csv is empty; expected a first line that names the columns"},
+        RefusedTable{"\r\na,a\n", "pods.csv line 2: names the column \"a\" twice"},
+        RefusedTable{"a,b,a\n", "pods.csv line 1: names the column \"a\" twice"},
+        RefusedTable{
+            "a,b\n1,2\n\n1\n",
+            "pods.csv line 4: has 1 values; expected one for each of the 2 columns \"a,b\""},
+        RefusedTable{
+            "a,b\n1,2,3\n",
+            "pods.csv line 2: has 3 values; expected one for each of the 2 columns \"a,b\""},
+        RefusedTable{"a\n1\n2\n3\n", "pods.csv line 4: expected at most 2 rows"}));
 
 TEST(Table, RefusesLongLinesAndManyColumns) {
   const std::string longest(limits::kLineBytesMax, 'x');

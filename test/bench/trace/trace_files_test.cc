@@ -52,12 +52,12 @@ TEST(ReadPods, TakeColumnsInAnyOrderAndIgnoreOthers) {
   EXPECT_THAT((*pods)[0].models, IsEmpty());
 }
 
-struct Refused {
+struct RefusedRow {
   std::string row;
   std::string sentence;
 };
 
-class NodesRefused : public testing::TestWithParam<Refused> {};
+class NodesRefused : public testing::TestWithParam<RefusedRow> {};
 
 TEST_P(NodesRefused, NamingLineAndColumn) {
   const auto nodes = read_nodes(kNodes + "first,1,1,1,T4\n" + GetParam().row + "\n", "nodes.csv");
@@ -68,17 +68,17 @@ TEST_P(NodesRefused, NamingLineAndColumn) {
 INSTANTIATE_TEST_SUITE_P(
     Rows, NodesRefused,
     testing::Values(
-        Refused{",1,1,1,T4", "sn: \"\"; expected 1 to 200 letters"},
-        Refused{"a b,1,1,1,T4", "sn: \"a b\"; expected 1 to 200 letters"},
-        Refused{std::string(201, 'a') + ",1,1,1,T4", "sn: "},
-        Refused{"first,1,1,1,T4", "sn: \"first\"; expected a name that no line above it has"},
-        Refused{"n,x,1,1,T4", "cpu_milli: \"x\"; expected a whole number from 0 to 1000000000"},
-        Refused{"n,1,-1,1,T4", "memory_mib: \"-1\"; expected a whole number"},
-        Refused{"n,1,1,65,T4", "gpu: \"65\"; expected a whole number from 0 to 64"},
-        Refused{"n,1,1,1,", "model: \"\"; expected models of letters"},
-        Refused{"n,1,1,1,A 10", "model: \"A 10\"; expected models of letters"}));
+        RefusedRow{",1,1,1,T4", "sn: \"\"; expected 1 to 200 letters"},
+        RefusedRow{"a b,1,1,1,T4", "sn: \"a b\"; expected 1 to 200 letters"},
+        RefusedRow{std::string(201, 'a') + ",1,1,1,T4", "sn: "},
+        RefusedRow{"first,1,1,1,T4", "sn: \"first\"; expected a name that no line above it has"},
+        RefusedRow{"n,x,1,1,T4", "cpu_milli: \"x\"; expected a whole number from 0 to 1000000000"},
+        RefusedRow{"n,1,-1,1,T4", "memory_mib: \"-1\"; expected a whole number"},
+        RefusedRow{"n,1,1,65,T4", "gpu: \"65\"; expected a whole number from 0 to 64"},
+        RefusedRow{"n,1,1,1,", "model: \"\"; expected models of letters"},
+        RefusedRow{"n,1,1,1,A 10", "model: \"A 10\"; expected models of letters"}));
 
-class PodsRefused : public testing::TestWithParam<Refused> {};
+class PodsRefused : public testing::TestWithParam<RefusedRow> {};
 
 TEST_P(PodsRefused, NamingLineAndColumn) {
   const auto pods = read_pods(kPods + "first,1,1,1,1000,\n" + GetParam().row + "\n", "pods.csv");
@@ -95,16 +95,17 @@ std::string models(int count) {
 INSTANTIATE_TEST_SUITE_P(
     Rows, PodsRefused,
     testing::Values(
-        Refused{"first,1,1,1,1000,", "name: \"first\"; expected a name that no line above it has"},
-        Refused{"p,,1,1,1000,", "cpu_milli: \"\"; expected a whole number"},
-        Refused{"p,1,1.5,1,1000,", "memory_mib: \"1.5\"; expected a whole number"},
-        Refused{"p,1,1,65,1000,", "num_gpu: \"65\"; expected a whole number from 0 to 64"},
-        Refused{"p,1,1,1,1001,", "gpu_milli: \"1001\"; expected a whole number from 0 to 1000"},
-        Refused{"p,1,1,1,455,", "gpu_milli: \"455\"; expected a multiple of 10"},
-        Refused{"p,1,1,1,0,", "gpu_milli: \"0\"; expected a multiple of 10"},
-        Refused{"p,1,1,0,100,", "gpu_milli: \"100\"; expected 0 where num_gpu is 0"},
-        Refused{"p,1,1,1,100,G2||T4", "gpu_spec: \"G2||T4\"; expected models"},
-        Refused{"p,1,1,1,100," + models(65), "gpu_spec: "}));
+        RefusedRow{"first,1,1,1,1000,",
+                   "name: \"first\"; expected a name that no line above it has"},
+        RefusedRow{"p,,1,1,1000,", "cpu_milli: \"\"; expected a whole number"},
+        RefusedRow{"p,1,1.5,1,1000,", "memory_mib: \"1.5\"; expected a whole number"},
+        RefusedRow{"p,1,1,65,1000,", "num_gpu: \"65\"; expected a whole number from 0 to 64"},
+        RefusedRow{"p,1,1,1,1001,", "gpu_milli: \"1001\"; expected a whole number from 0 to 1000"},
+        RefusedRow{"p,1,1,1,455,", "gpu_milli: \"455\"; expected a multiple of 10"},
+        RefusedRow{"p,1,1,1,0,", "gpu_milli: \"0\"; expected a multiple of 10"},
+        RefusedRow{"p,1,1,0,100,", "gpu_milli: \"100\"; expected 0 where num_gpu is 0"},
+        RefusedRow{"p,1,1,1,100,G2||T4", "gpu_spec: \"G2||T4\"; expected models"},
+        RefusedRow{"p,1,1,1,100," + models(65), "gpu_spec: "}));
 
 TEST(ReadPods, TakesAsManyModelsAsAPodMayName) {
   const auto pods = read_pods(kPods + "p,1,1,1,100," + models(64) + "\n", "pods.csv");

@@ -12,7 +12,7 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using Json = nlohmann::json;
 
-TurnoverResult seed_with(std::uint64_t seed, double allocation) {
+TurnoverResult turnover_with(std::uint64_t seed, double allocation) {
   return {.seed = seed,
           .allocation = allocation,
           .rejected_gpus = 4,
@@ -33,7 +33,7 @@ TurnoverReport report() {
                       .nodes = 1213,
                       .cards = 6212},
           .load = 110,
-          .seeds = {seed_with(1, 94), seed_with(2, 96)}};
+          .seeds = {turnover_with(1, 94), turnover_with(2, 96)}};
 }
 
 TEST(TurnoverJson, HasEverySeedMeanAndDeviation) {

@@ -7,7 +7,7 @@
 namespace mgpu::trace {
 namespace {
 
-RunSettings settings_for(const Objects& objects, std::string_view policy = "binpack") {
+RunSettings turnover_settings(const Objects& objects, std::string_view policy = "binpack") {
   return {.policy = *extender::find_policy(policy),
           .make_price_source = known_workload(objects),
           .measure = {}};
@@ -16,7 +16,7 @@ RunSettings settings_for(const Objects& objects, std::string_view policy = "binp
 TurnoverResult run(const Trace& trace, double load, std::uint64_t seed = 1,
                    std::string_view policy = "binpack") {
   const Objects objects(trace, MemoryRule::kReference);
-  return run_turnover(objects, settings_for(objects, policy), load, seed);
+  return run_turnover(objects, turnover_settings(objects, policy), load, seed);
 }
 
 // 64 nodes of one card, and pods that request one card each. Queueing theory calls this 64 servers
@@ -95,12 +95,13 @@ TEST(Turnover, HasTheSamePodsForEveryPolicy) {
 TEST(Turnover, GivesResultsInTheOrderOfSeedsWhateverTheJobs) {
   const Trace trace = servers();
   const Objects objects(trace, MemoryRule::kNone);
-  const auto results = run_turnovers(objects, settings_for(objects), 90, {5, 2, 5}, 3);
+  const auto results = run_turnovers(objects, turnover_settings(objects), 90, {5, 2, 5}, 3);
   ASSERT_EQ(results.size(), 3U);
   EXPECT_EQ(results[0].seed, 5U);
   EXPECT_EQ(results[1].seed, 2U);
   EXPECT_EQ(results[0].allocation, results[2].allocation);
-  EXPECT_EQ(results[0].allocation, run_turnover(objects, settings_for(objects), 90, 5).allocation);
+  EXPECT_EQ(results[0].allocation,
+            run_turnover(objects, turnover_settings(objects), 90, 5).allocation);
 }
 
 }  // namespace

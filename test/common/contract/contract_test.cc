@@ -20,7 +20,7 @@ using testing::IsEmpty;
 using testing::Pair;
 using testing::UnorderedElementsAre;
 
-Contract contract() {
+Contract default_contract() {
   return *Contract::for_domain(kDefaultResourceDomain);
 }
 
@@ -47,7 +47,7 @@ TEST(Contract, NamesEveryKeyUnderItsDomain) {
 }
 
 TEST(Contract, TheLongestContainerNameMakesALegalKey) {
-  const std::string key = contract().index_key(std::string(kContainerNameMax, 'c'));
+  const std::string key = default_contract().index_key(std::string(kContainerNameMax, 'c'));
   EXPECT_EQ(key.size() - key.find('/') - 1, 63U);
 }
 
@@ -194,16 +194,17 @@ TEST(Names, AreLimitedInNumber) {
 }
 
 TEST(PlacementAnnotations, HaveTheCardsOfEachContainer) {
-  EXPECT_THAT(placement_annotations(contract(), {{"app", cards({0, 2})}, {"side", cards({1})}}),
-              UnorderedElementsAre(Pair("vke.volcengine.com/assumed", "true"),
-                                   Pair("vke.volcengine.com/gpu-index-container-app", "0,2"),
-                                   Pair("vke.volcengine.com/gpu-index-container-side", "1")));
+  EXPECT_THAT(
+      placement_annotations(default_contract(), {{"app", cards({0, 2})}, {"side", cards({1})}}),
+      UnorderedElementsAre(Pair("vke.volcengine.com/assumed", "true"),
+                           Pair("vke.volcengine.com/gpu-index-container-app", "0,2"),
+                           Pair("vke.volcengine.com/gpu-index-container-side", "1")));
 }
 
 TEST(PlacementAnnotations, NeverHaveAnInvalidKey) {
   const std::string long_name(44, 'c');
-  EXPECT_DEATH(placement_annotations(contract(), {{long_name, cards({0})}}), "too long");
-  EXPECT_DEATH(placement_annotations(contract(), {{"app", {}}}), "list is empty");
+  EXPECT_DEATH(placement_annotations(default_contract(), {{long_name, cards({0})}}), "too long");
+  EXPECT_DEATH(placement_annotations(default_contract(), {{"app", {}}}), "list is empty");
 }
 
 }  // namespace

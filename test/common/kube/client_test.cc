@@ -11,7 +11,7 @@ namespace mgpu::kube {
 namespace {
 
 using ::testing::HasSubstr;
-using Kind = ApiError::Kind;
+using ErrorKind = ApiError::Kind;
 
 // Answers every request with the same response, and keeps the request.
 class OneAnswer final : public Transport {
@@ -31,7 +31,7 @@ class OneAnswer final : public Transport {
   test::ManualExecutor executor_;
 };
 
-Response status(int code, std::string body = "") {
+Response reply_with(int code, std::string body = "") {
   return {code, std::move(body), std::nullopt, std::nullopt};
 }
 
@@ -40,15 +40,15 @@ Response failure(bool sent) {
 }
 
 TEST(ApiError, ClassifiesFailuresByWhatTheCallerCanDo) {
-  const std::pair<Response, Kind> cases[] = {
-      {status(404), Kind::kNotFound},    {status(409), Kind::kConflict},
-      {status(400), Kind::kRefused},     {status(401), Kind::kRefused},
-      {status(403), Kind::kRefused},     {status(422), Kind::kRefused},
-      {status(301), Kind::kRefused},     {status(429), Kind::kUnavailable},
-      {status(503), Kind::kUnavailable}, {status(500), Kind::kUnknown},
-      {status(502), Kind::kUnknown},     {status(504), Kind::kUnknown},
-      {status(100), Kind::kUnknown},     {failure(false), Kind::kUnavailable},
-      {failure(true), Kind::kUnknown},
+  const std::pair<Response, ErrorKind> cases[] = {
+      {reply_with(404), ErrorKind::kNotFound},    {reply_with(409), ErrorKind::kConflict},
+      {reply_with(400), ErrorKind::kRefused},     {reply_with(401), ErrorKind::kRefused},
+      {reply_with(403), ErrorKind::kRefused},     {reply_with(422), ErrorKind::kRefused},
+      {reply_with(301), ErrorKind::kRefused},     {reply_with(429), ErrorKind::kUnavailable},
+      {reply_with(503), ErrorKind::kUnavailable}, {reply_with(500), ErrorKind::kUnknown},
+      {reply_with(502), ErrorKind::kUnknown},     {reply_with(504), ErrorKind::kUnknown},
+      {reply_with(100), ErrorKind::kUnknown},     {failure(false), ErrorKind::kUnavailable},
+      {failure(true), ErrorKind::kUnknown},
   };
   for (const auto& [response, kind] : cases) {
     EXPECT_EQ(api_error(response).kind, kind) << response.status;
@@ -56,15 +56,15 @@ TEST(ApiError, ClassifiesFailuresByWhatTheCallerCanDo) {
 }
 
 TEST(ApiError, QuotesTheServersMessageUpToALimit) {
-  EXPECT_EQ(
-      api_error(status(409, R"({"reason":"Conflict","message":"pod \"p\" is\nbound"})")).message,
-      R"(HTTP 409 Conflict: pod \"p\" is\nbound)");
-  EXPECT_EQ(api_error(status(502, "<html>")).message, "HTTP 502: \"<html>\"");
-  EXPECT_EQ(api_error(status(503)).message, "HTTP 503");
+  EXPECT_EQ(api_error(reply_with(409, R"({"reason":"Conflict","message":"pod \"p\" is\nbound"})"))
+                .message,
+            R"(HTTP 409 Conflict: pod \"p\" is\nbound)");
+  EXPECT_EQ(api_error(reply_with(502, "<html>")).message, "HTTP 502: \"<html>\"");
+  EXPECT_EQ(api_error(reply_with(503)).message, "HTTP 503");
   EXPECT_EQ(api_error(failure(true)).message, "connection reset");
   const std::string endless(1'000'000, 'x');
-  EXPECT_LT(api_error(status(500, endless)).message.size(), 2000u);
-  EXPECT_LT(api_error(status(500, R"({"message":")" + endless + "\"}")).message.size(), 2000u);
+  EXPECT_LT(api_error(reply_with(500, endless)).message.size(), 2000u);
+  EXPECT_LT(api_error(reply_with(500, R"({"message":")" + endless + "\"}")).message.size(), 2000u);
 }
 
 class ClientTest : public ::testing::Test {
@@ -90,7 +90,7 @@ class ClientTest : public ::testing::Test {
 };
 
 TEST_F(ClientTest, GetsAPod) {
-  transport_.answer = status(200, R"({"metadata":{"name":"train"},"spec":{"nodeName":"n"}})");
+  transport_.answer = reply_with(200, R"({"metadata":{"name":"train"},"spec":{"nodeName":"n"}})");
   const auto pod = get_pod();
   ASSERT_TRUE(pod);
   EXPECT_EQ(pod->node_name, "n");
@@ -99,23 +99,24 @@ TEST_F(ClientTest, GetsAPod) {
 }
 
 TEST_F(ClientTest, NamesThePodThatItCouldNotGet) {
-  transport_.answer = status(404, R"({"reason":"NotFound","message":"pods \"train\" not found"})");
+  transport_.answer =
+      reply_with(404, R"({"reason":"NotFound","message":"pods \"train\" not found"})");
   const auto pod = get_pod();
   ASSERT_FALSE(pod);
-  EXPECT_EQ(pod.error().kind, Kind::kNotFound);
+  EXPECT_EQ(pod.error().kind, ErrorKind::kNotFound);
   EXPECT_THAT(pod.error().message, HasSubstr("get pod ml/train: HTTP 404 NotFound"));
 }
 
 TEST_F(ClientTest, FailsWhereThePodCannotBeRead) {
-  transport_.answer = status(200, R"({"spec":{"containers":[{"name":5}]}})");
+  transport_.answer = reply_with(200, R"({"spec":{"containers":[{"name":5}]}})");
   const auto pod = get_pod();
   ASSERT_FALSE(pod);
-  EXPECT_EQ(pod.error().kind, Kind::kUnknown);
+  EXPECT_EQ(pod.error().kind, ErrorKind::kUnknown);
   EXPECT_THAT(pod.error().message, HasSubstr("spec.containers[0].name must be a string"));
 }
 
 TEST_F(ClientTest, Binds) {
-  transport_.answer = status(201, R"({"kind":"Status","status":"Success"})");
+  transport_.answer = reply_with(201, R"({"kind":"Status","status":"Success"})");
   EXPECT_TRUE(bind());
   EXPECT_EQ(transport_.last_request.method, Method::kPost);
   EXPECT_EQ(transport_.last_request.timeout, Duration(70));
@@ -123,13 +124,13 @@ TEST_F(ClientTest, Binds) {
 }
 
 TEST_F(ClientTest, ReportsWhyItCouldNotBind) {
-  transport_.answer = status(409, R"({"message":"already assigned to node \"m\""})");
+  transport_.answer = reply_with(409, R"({"message":"already assigned to node \"m\""})");
   const auto bound = bind();
   ASSERT_FALSE(bound);
-  EXPECT_EQ(bound.error().kind, Kind::kConflict);
+  EXPECT_EQ(bound.error().kind, ErrorKind::kConflict);
   EXPECT_THAT(bound.error().message, HasSubstr("bind pod ml/train: HTTP 409: already assigned"));
   transport_.answer = failure(true);
-  EXPECT_EQ(bind().error().kind, Kind::kUnknown);
+  EXPECT_EQ(bind().error().kind, ErrorKind::kUnknown);
 }
 
 }  // namespace

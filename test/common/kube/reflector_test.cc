@@ -56,15 +56,15 @@ class HeldTransport final : public Transport {
   Executor& executor_;
 };
 
-Response answer(int status, std::string body = "") {
+Response reply(int status, std::string body = "") {
   return {status, std::move(body), std::nullopt, std::nullopt};
 }
 
-std::string object(const std::string& name, const std::string& version) {
+std::string object_json(const std::string& name, const std::string& version) {
   return R"({"metadata":{"name":")" + name + R"(","resourceVersion":")" + version + R"("}})";
 }
 
-std::string page(const std::string& version, const std::string& items) {
+std::string list_json(const std::string& version, const std::string& items) {
   return R"({"metadata":{"resourceVersion":")" + version + R"("},"items":[)" + items + "]}";
 }
 
@@ -115,7 +115,7 @@ class ReflectorTest : public ::testing::Test {
   }
   void watch_from(const std::string& version) {
     start();
-    list(answer(200, page(version, "")));
+    list(reply(200, list_json(version, "")));
     seen_.clear();
   }
   void say(const std::string& type, const std::string& text) {
@@ -142,33 +142,32 @@ TEST_F(ReflectorTest, ListsThenWatches) {
   executor_.run_ready();
   ASSERT_THAT(transport_.lists, SizeIs(1));
   EXPECT_EQ(transport_.lists[0].request.target, "/pods?limit=500");
-  list(answer(200, page("5", object("a", "1"))));
+  list(reply(200, list_json("5", object_json("a", "1"))));
   EXPECT_THAT(seen_, ElementsAre("relist a"));
   ASSERT_THAT(transport_.watches, SizeIs(1));
   EXPECT_THAT(transport_.watches[0].request.target, HasSubstr("resourceVersion=5&"));
-  say("ADDED", object("b", "6"));
-  say("DELETED", object("b", "7"));
+  say("ADDED", object_json("b", "6"));
+  say("DELETED", object_json("b", "7"));
   EXPECT_THAT(seen_, ElementsAre("relist a", "apply b", "remove b"));
   EXPECT_EQ(changes_, 3);
 }
 
 TEST_F(ReflectorTest, DeliversARelistOnlyAfterItsLastPage) {
   start();
-  list(answer(200, R"({"metadata":{"resourceVersion":"5","continue":"t"},"items":[)" +
-                       object("a", "1") + "]}"));
+  list(reply(200, R"({"metadata":{"resourceVersion":"5","continue":"t"},"items":[)" +
+                      object_json("a", "1") + "]}"));
   EXPECT_THAT(seen_, IsEmpty());
-  list(answer(200, page("5", object("b", "2") + "," + object("c", "3"))));
+  list(reply(200, list_json("5", object_json("b", "2") + "," + object_json("c", "3"))));
   EXPECT_THAT(seen_, ElementsAre("relist a b c"));
   EXPECT_EQ(changes_, 1);
 }
 
 TEST_F(ReflectorTest, DropsTheFirstPartOfARelistThatStartsOver) {
   start();
-  list(
-      answer(200, R"({"metadata":{"resourceVersion":"5","continue":"t"},"items":[{"metadata":7},)" +
-                      object("a", "1") + "]}"));
-  list(answer(410));
-  list(answer(200, page("6", object("b", "2"))));
+  list(reply(200, R"({"metadata":{"resourceVersion":"5","continue":"t"},"items":[{"metadata":7},)" +
+                      object_json("a", "1") + "]}"));
+  list(reply(410));
+  list(reply(200, list_json("6", object_json("b", "2"))));
   EXPECT_THAT(seen_, ElementsAre("relist b"));
 }
 
@@ -182,19 +181,20 @@ TEST_F(ReflectorTest, SkipsAndReportsAnObjectThatCannotBeRead) {
   EXPECT_THAT(unreadable_,
               ElementsAre("pods: n/a cannot be read: spec must be an object, is number 7",
                           "pods: an object cannot be read: spec must be an object, is number 7"));
-  say("ADDED", object("b", "8"));
+  say("ADDED", object_json("b", "8"));
   EXPECT_THAT(seen_, ElementsAre("apply b"));
   EXPECT_THAT(problems_, IsEmpty());
 }
 
 TEST_F(ReflectorTest, MarksARelistWithAnUnreadableObjectAsIncomplete) {
   start();
-  list(answer(200, page("5", object("a", "1") + R"(,{"spec":7},)" + object("b", "1"))));
+  list(reply(200,
+             list_json("5", object_json("a", "1") + R"(,{"spec":7},)" + object_json("b", "1"))));
   EXPECT_THAT(seen_, ElementsAre("incomplete relist a b"));
   EXPECT_THAT(unreadable_, SizeIs(1));
-  transport_.watches.back().handlers.on_end(answer(410));
+  transport_.watches.back().handlers.on_end(reply(410));
   executor_.run_ready();
-  list(answer(200, page("9", object("a", "1"))));
+  list(reply(200, list_json("9", object_json("a", "1"))));
   EXPECT_THAT(seen_, ElementsAre("incomplete relist a b", "relist a"));
 }
 
@@ -208,14 +208,14 @@ TEST_F(ReflectorTest, NamesTheObjectOfALineThatIsCutOff) {
 TEST_F(ReflectorTest, IsSyncedAfterTheRelistWasDelivered) {
   start();
   EXPECT_FALSE(reflector_->synced());
-  list(answer(200, page("5", object("a", "1"))));
+  list(reply(200, list_json("5", object_json("a", "1"))));
   EXPECT_TRUE(reflector_->synced());
   EXPECT_THAT(synced_at_, ElementsAre(false));
 }
 
 TEST_F(ReflectorTest, ReportsAProblemWithItsNameAndContinues) {
   start();
-  list(answer(503));
+  list(reply(503));
   EXPECT_THAT(problems_, ElementsAre("pods: list /pods: HTTP 503"));
   EXPECT_THAT(transport_.lists, IsEmpty());
   executor_.advance(kBackoffFirst);
@@ -224,8 +224,8 @@ TEST_F(ReflectorTest, ReportsAProblemWithItsNameAndContinues) {
 
 TEST_F(ReflectorTest, OpensTheWatchAgainAndClosesTheOldOne) {
   watch_from("5");
-  say("ADDED", object("b", "6"));
-  transport_.watches.back().handlers.on_end(answer(200));
+  say("ADDED", object_json("b", "6"));
+  transport_.watches.back().handlers.on_end(reply(200));
   executor_.run_ready();
   ASSERT_THAT(transport_.watches, SizeIs(2));
   EXPECT_THAT(transport_.watches[1].request.target, HasSubstr("resourceVersion=6&"));
@@ -237,8 +237,8 @@ TEST_F(ReflectorTest, IgnoresLinesOfAnAbandonedWatch) {
   watch_from("5");
   const auto old = transport_.watches.back().handlers;
   old.on_line("{garbage");
-  old.on_line(R"({"type":"ADDED","object":)" + object("x", "9") + "}");
-  old.on_end(answer(200));
+  old.on_line(R"({"type":"ADDED","object":)" + object_json("x", "9") + "}");
+  old.on_end(reply(200));
   executor_.run_ready();
   EXPECT_THAT(seen_, IsEmpty());
   EXPECT_THAT(transport_.lists, SizeIs(1));
@@ -248,7 +248,7 @@ TEST_F(ReflectorTest, IgnoresLinesOfAnAbandonedWatch) {
 TEST_F(ReflectorTest, ClosesAWatchThatIsSilent) {
   watch_from("5");
   executor_.advance(kWatchSilenceMax - Duration(1));
-  say("BOOKMARK", object("", "6"));
+  say("BOOKMARK", object_json("", "6"));
   executor_.advance(kWatchSilenceMax - Duration(1));
   EXPECT_THAT(problems_, IsEmpty());
   EXPECT_TRUE(open(0));
@@ -265,9 +265,9 @@ TEST_F(ReflectorTest, ReportsHowLongTheServerHasBeenSilent) {
   EXPECT_EQ(reflector_->silent_for(), Duration(0));
   executor_.advance(Duration(5000));
   EXPECT_EQ(reflector_->silent_for(), Duration(5000));
-  say("BOOKMARK", object("", "6"));
+  say("BOOKMARK", object_json("", "6"));
   EXPECT_EQ(reflector_->silent_for(), Duration(0));
-  transport_.watches.back().handlers.on_end(answer(503));
+  transport_.watches.back().handlers.on_end(reply(503));
   executor_.advance(Duration(100));
   EXPECT_EQ(reflector_->silent_for(), Duration(100));
 }
@@ -275,7 +275,7 @@ TEST_F(ReflectorTest, ReportsHowLongTheServerHasBeenSilent) {
 TEST_F(ReflectorTest, MayBeDestroyedByItsOwnHandlers) {
   on_call_ = [&](const std::string&) { reflector_.reset(); };
   start();
-  list(answer(200, page("5", object("a", "1") + "," + object("b", "2"))));
+  list(reply(200, list_json("5", object_json("a", "1") + "," + object_json("b", "2"))));
   EXPECT_THAT(seen_, SizeIs(1));
   EXPECT_EQ(changes_, 0);
   EXPECT_THAT(transport_.watches, IsEmpty());
@@ -284,8 +284,8 @@ TEST_F(ReflectorTest, MayBeDestroyedByItsOwnHandlers) {
 TEST_F(ReflectorTest, MayBeDestroyedByItsConsumerWhileItWatches) {
   watch_from("5");
   on_call_ = [&](const std::string&) { reflector_.reset(); };
-  say("ADDED", object("b", "6"));
-  say("ADDED", object("c", "7"));
+  say("ADDED", object_json("b", "6"));
+  say("ADDED", object_json("c", "7"));
   EXPECT_THAT(seen_, ElementsAre("apply b"));
   EXPECT_FALSE(open(0));
 }
@@ -298,7 +298,7 @@ TEST_F(ReflectorTest, CallsNothingAfterItsEndInEachOfItsStates) {
       [&] { watch_from("5"); },
       [&] {
         start();
-        list(answer(503));
+        list(reply(503));
       },
   };
   for (const auto& reach : states) {
@@ -309,8 +309,8 @@ TEST_F(ReflectorTest, CallsNothingAfterItsEndInEachOfItsStates) {
     seen_.clear();
     reflector_.reset();
     executor_.advance(kWatchSilenceMax * 2);
-    for (const auto& held : transport_.lists) held.done(answer(200, page("9", "")));
-    for (const auto& held : transport_.watches) held.handlers.on_end(answer(200));
+    for (const auto& held : transport_.lists) held.done(reply(200, list_json("9", "")));
+    for (const auto& held : transport_.watches) held.handlers.on_end(reply(200));
     executor_.run_ready();
     EXPECT_THAT(seen_, IsEmpty());
     for (std::size_t i = 0; i < transport_.watches.size(); ++i) EXPECT_FALSE(open(i));
@@ -340,7 +340,7 @@ TEST(ReflectorThreads, DestructionWaitsForTheHandlerThatIsRunning) {
     reflector->start();
     executor.post([&] {
       ASSERT_THAT(transport.lists, SizeIs(1));
-      transport.lists.front().done(answer(200, page("5", "")));
+      transport.lists.front().done(reply(200, list_json("5", "")));
     });
     running.wait();
     (void)reflector->synced();

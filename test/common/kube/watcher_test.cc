@@ -44,7 +44,7 @@ Response status(int code, std::string_view reason = "", std::string_view message
   return response;
 }
 
-Response lost() {
+Response connection_reset() {
   Response response;
   response.failure = TransportFailure{"connection reset", true};
   return response;
@@ -280,10 +280,14 @@ TEST_F(WatcherTest, BacksOffWhereOneObjectIsTooLong) {
 
 TEST_F(WatcherTest, BacksOffAndContinuesWhenAListFails) {
   const Response failures[] = {
-      status(429),  status(500),
-      status(503),  status(403, "Forbidden"),
-      lost(),       status(410),
-      page("", ""), Response{.status = 200, .body = "<html>", .retry_after = {}, .failure = {}}};
+      status(429),
+      status(500),
+      status(503),
+      status(403, "Forbidden"),
+      connection_reset(),
+      status(410),
+      page("", ""),
+      Response{.status = 200, .body = "<html>", .retry_after = {}, .failure = {}}};
   for (const Response& failure : failures) {
     SCOPED_TRACE(failure.status);
     watcher_ = Watcher(Resource{"/api/v1/pods", ""});
@@ -310,7 +314,7 @@ TEST_F(WatcherTest, BacksOffAndResumesWhenAWatchFails) {
       {"429", [](WatcherTest& t) { return t.ended(status(429)); }},
       {"503", [](WatcherTest& t) { return t.ended(status(503)); }},
       {"403", [](WatcherTest& t) { return t.ended(status(403)); }},
-      {"lost", [](WatcherTest& t) { return t.ended(lost()); }},
+      {"lost", [](WatcherTest& t) { return t.ended(connection_reset()); }},
       {"ERROR 500", [](WatcherTest& t) { return t.said(status_line(500, "InternalError")); }},
       {"silence", [](WatcherTest& t) { return t.silent(); }},
   };
@@ -329,7 +333,7 @@ TEST_F(WatcherTest, NamesTheCollectionAndTheServersMessageInAProblem) {
   EXPECT_EQ(listed(status(403, "Forbidden", "no rights")).problem,
             "list /api/v1/pods: HTTP 403 Forbidden: no rights");
   waited();
-  EXPECT_EQ(listed(lost()).problem, "list /api/v1/pods: connection reset");
+  EXPECT_EQ(listed(connection_reset()).problem, "list /api/v1/pods: connection reset");
   waited();
   listed(page("5", ""));
   EXPECT_EQ(ended(status(503, "Busy", "later")).problem,
@@ -340,7 +344,7 @@ TEST_F(WatcherTest, DoublesItsWaitsUpToTheLimit) {
   start();
   std::vector<Duration> waits;
   for (int i = 0; i < 9; ++i) {
-    waits.push_back(listed(lost()).action.delay);
+    waits.push_back(listed(connection_reset()).action.delay);
     now_ += waits.back();
     waited();
   }
@@ -354,17 +358,17 @@ TEST_F(WatcherTest, DoublesItsWaitsUpToTheLimit) {
 TEST_F(WatcherTest, JittersItsWaitsDownToHalf) {
   random_ = 0;
   start();
-  EXPECT_EQ(listed(lost()).action.delay, Duration(kBackoffFirst) / 2);
+  EXPECT_EQ(listed(connection_reset()).action.delay, Duration(kBackoffFirst) / 2);
 }
 
 TEST_F(WatcherTest, ResetsItsBackoffAfterALongTimeWithoutFailure) {
   watch_from("5");
   for (int i = 0; i < 6; ++i) {
-    now_ += ended(lost()).action.delay;
+    now_ += ended(connection_reset()).action.delay;
     waited();
   }
   now_ += kBackoffResetAfter;
-  EXPECT_LE(ended(lost()).action.delay, Duration(kBackoffFirst));
+  EXPECT_LE(ended(connection_reset()).action.delay, Duration(kBackoffFirst));
 }
 
 TEST_F(WatcherTest, WaitsForRetryAfterUpToALimit) {
@@ -417,7 +421,7 @@ TEST_F(WatcherTest, ListsAgainWhenItsVersionIsRefusedTooOften) {
 TEST_F(WatcherTest, KeepsItsVersionWhileTheServerIsUnavailable) {
   watch_from("5");
   for (int i = 0; i < 50; ++i) {
-    expect_wait(ended(lost()));
+    expect_wait(ended(connection_reset()));
     expect_watch(waited(), "5");
   }
 }

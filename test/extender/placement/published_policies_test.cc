@@ -19,7 +19,7 @@ using test::request_of;
 using test::share_of;
 using test::text_of;
 
-const Policy* const kAll[] = {&kRandom, &kDotProd, &kClustering, &kPacking, &kBestFit, &kFgd};
+const Policy* const kPublished[] = {&kRandom, &kDotProd, &kClustering, &kPacking, &kBestFit, &kFgd};
 
 Node node_with(const std::string& text, std::int64_t milli_cpu, std::int64_t used = 0) {
   Node node = node_of(text);
@@ -64,7 +64,8 @@ PriceSnapshot halves_and_wholes() {
 }
 
 TEST(PublishedPolicies, ScorePodsWithoutCardsToo) {
-  for (const Policy* policy : kAll) EXPECT_TRUE(policy->ranks_pods_without_cards) << policy->name;
+  for (const Policy* policy : kPublished)
+    EXPECT_TRUE(policy->ranks_pods_without_cards) << policy->name;
 }
 
 TEST(PublishedPolicies, TakeTheCardWithTheLeastFreeCompute) {
@@ -344,7 +345,7 @@ TEST(PublishedPolicies, TakeNodesOfAnySize) {
   Node node = node_of("n: 0[100/1]");
   node.allocatable = {MilliCpu(MilliCpu::kMax), MiB(MiB::kMax)};
   const PriceSnapshot price_snapshot = halves_and_wholes();
-  for (const Policy* policy : kAll) {
+  for (const Policy* policy : kPublished) {
     for (const Pod& pod : {Pod{"", "", MilliCpu::kMax}, Pod{"whole", "0", 1}, Pod{"", ""}}) {
       const Score found = score(*policy, node, pod, &price_snapshot);
       EXPECT_LE(std::abs(found), std::int64_t{1} << 56) << policy->name;

@@ -10,29 +10,29 @@
 namespace mgpu::extender {
 namespace {
 
-constexpr Reason kAll[] = {Reason::kNodeUnknown,
-                           Reason::kNoCards,
-                           Reason::kTooFewCards,
-                           Reason::kNoCardMatches,
-                           Reason::kCardsUnhealthy,
-                           Reason::kCardsTooSmall,
-                           Reason::kContainersTooLarge,
-                           Reason::kCardsUncertain,
-                           Reason::kCore,
-                           Reason::kMemory,
-                           Reason::kCoreAndMemory,
-                           Reason::kTogether,
-                           Reason::kSearchBound};
+constexpr Reason kReasons[] = {Reason::kNodeUnknown,
+                               Reason::kNoCards,
+                               Reason::kTooFewCards,
+                               Reason::kNoCardMatches,
+                               Reason::kCardsUnhealthy,
+                               Reason::kCardsTooSmall,
+                               Reason::kContainersTooLarge,
+                               Reason::kCardsUncertain,
+                               Reason::kCore,
+                               Reason::kMemory,
+                               Reason::kCoreAndMemory,
+                               Reason::kTogether,
+                               Reason::kSearchBound};
 
 TEST(Reason, EachHasASentenceOfItsOwn) {
   std::set<std::string_view> sentences;
-  for (const Reason reason : kAll) sentences.insert(sentence(reason));
-  EXPECT_EQ(sentences.size(), std::size(kAll));
+  for (const Reason reason : kReasons) sentences.insert(sentence(reason));
+  EXPECT_EQ(sentences.size(), std::size(kReasons));
 }
 
 // kube-scheduler counts equal texts, and a number would make them differ.
 TEST(Reason, SentencesHoldNoNumbersAndNoFullStop) {
-  for (const Reason reason : kAll) {
+  for (const Reason reason : kReasons) {
     const std::string_view text = sentence(reason);
     EXPECT_FALSE(std::ranges::any_of(text, [](unsigned char c) { return std::isdigit(c); }))
         << text;
@@ -44,7 +44,7 @@ TEST(Reason, SentencesHoldNoNumbersAndNoFullStop) {
 TEST(Reason, EvictionHelpsAgainstPodsButNotAgainstCards) {
   const std::set<Reason> helped{Reason::kCardsUncertain, Reason::kCore,     Reason::kMemory,
                                 Reason::kCoreAndMemory,  Reason::kTogether, Reason::kSearchBound};
-  for (const Reason reason : kAll) {
+  for (const Reason reason : kReasons) {
     EXPECT_EQ(eviction_can_help(reason), helped.contains(reason)) << sentence(reason);
   }
 }

@@ -12,7 +12,7 @@
 namespace mgpu::extender {
 namespace {
 
-constexpr Duration kMoment{1};
+constexpr Duration kTick{1};
 const PodUid kA("a");
 const PodUid kB("b");
 
@@ -24,7 +24,7 @@ const Instant kStart = at(Duration(0));
 TEST(RequeueTracker, ARejectionAloneStrandsNoPod) {
   RequeueTracker tracker;
   tracker.on_rejected(kA, 0, kStart);
-  tracker.observe(0, kStart + kMoment);
+  tracker.observe(0, kStart + kTick);
   EXPECT_FALSE(tracker.due());
   EXPECT_EQ(tracker.size(), 1U);
 }
@@ -39,21 +39,21 @@ TEST(RequeueTracker, ARequeueIsDueSomeTimeAfterTheRelease) {
 TEST(RequeueTracker, ARejectionAfterTheReleaseStrandsNoPod) {
   RequeueTracker tracker;
   tracker.on_rejected(kA, 1, kStart);
-  tracker.observe(1, kStart + kMoment);
+  tracker.observe(1, kStart + kTick);
   EXPECT_FALSE(tracker.due());
 }
 
 TEST(RequeueTracker, ARejectionDecidedBeforeAReleaseAndAnsweredAfterItStrandsThePod) {
   RequeueTracker tracker;
   tracker.observe(1, kStart);
-  tracker.on_rejected(kA, 0, kStart + kMoment);
-  EXPECT_EQ(tracker.due(), kStart + kMoment + kRequeueDelay);
+  tracker.on_rejected(kA, 0, kStart + kTick);
+  EXPECT_EQ(tracker.due(), kStart + kTick + kRequeueDelay);
 }
 
 TEST(RequeueTracker, APodThatWaitsForLongIsRequeuedToo) {
   RequeueTracker tracker;
   tracker.on_rejected(kA, 0, kStart);
-  const Instant late = kStart + kRequeueRememberedFor - kMoment;
+  const Instant late = kStart + kRequeueRememberedFor - kTick;
   tracker.observe(1, late);
   EXPECT_EQ(tracker.due(), late + kRequeueDelay);
 }
@@ -119,7 +119,7 @@ TEST(RequeueTracker, RequeuesKeepTheirInterval) {
   tracker.observe(1, kStart);
   tracker.on_rejected(kB, 1, kStart);
   const Instant sent = kStart + kRequeueDelay;
-  tracker.observe(2, sent - kMoment);
+  tracker.observe(2, sent - kTick);
   tracker.sent(sent);
   tracker.succeeded();
   tracker.on_rejected(kB, 1, sent);
@@ -142,7 +142,7 @@ TEST(RequeueTracker, APodThatIsNotFilteredForLongIsDropped) {
   RequeueTracker tracker;
   tracker.on_rejected(kA, 0, kStart);
   tracker.observe(1, kStart);
-  tracker.on_rejected(kB, 1, kStart + kMoment);
+  tracker.on_rejected(kB, 1, kStart + kTick);
   tracker.observe(1, kStart + kRequeueRememberedFor);
   EXPECT_EQ(tracker.size(), 1U);
   EXPECT_FALSE(tracker.due());
@@ -201,7 +201,7 @@ TEST(RequeueTracker, AgreesWithASimplerModel) {
   std::uint64_t releases = 0;
   Instant now = kStart;
   for (int step = 0; step < 20'000; ++step) {
-    now += kMoment;
+    now += kTick;
     const std::string pod = "pod-" + std::to_string(random() % 8);
     switch (random() % 6) {
       case 0:
@@ -227,7 +227,7 @@ TEST(RequeueTracker, AgreesWithASimplerModel) {
       }
       default:
         if (!tracker.due()) break;
-        tracker.sent(now += kMoment);
+        tracker.sent(now += kTick);
         tracker.succeeded();
         model.succeeded();
     }

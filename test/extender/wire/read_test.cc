@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-struct BadCase {
+struct BadArgs {
   std::string body;
   std::string sentence;
 };
@@ -34,7 +34,7 @@ TEST(BindingArgs, MatchWithoutRegardToCaseAndIgnoreWhatIsUnknown) {
 }
 
 TEST(BindingArgs, EachErrorHasItsSentence) {
-  const std::vector<BadCase> cases = {
+  const std::vector<BadArgs> cases = {
       {"", "request is not valid JSON: it is empty"},
       {"[]", "request is not a JSON object"},
       {"{}", "request has no PodName"},
@@ -55,10 +55,11 @@ TEST(BindingArgs, EachErrorHasItsSentence) {
   }
 }
 
-const std::string kPod = R"("Pod":{"metadata":{"name":"p","uid":"u0"},"spec":{"priority":9}})";
+const std::string kPreemptor =
+    R"("Pod":{"metadata":{"name":"p","uid":"u0"},"spec":{"priority":9}})";
 
 TEST(PreemptionArgs, VictimsByUid) {
-  auto args = read_preemption_args("{" + kPod + R"(,"NodeNameToVictims":null,
+  auto args = read_preemption_args("{" + kPreemptor + R"(,"NodeNameToVictims":null,
     "NodeNameToMetaVictims":{"n2":{"Pods":[{"UID":"b"},{"UID":"c"}],"NumPDBViolations":1},
                              "n1":{"Pods":[{"UID":"a"}],"NumPDBViolations":0}}})");
   ASSERT_TRUE(args) << args.error().message;
@@ -72,7 +73,7 @@ TEST(PreemptionArgs, VictimsByUid) {
 }
 
 TEST(PreemptionArgs, VictimsAsWholePods) {
-  auto args = read_preemption_args("{" + kPod + R"(,"NodeNameToMetaVictims":null,
+  auto args = read_preemption_args("{" + kPreemptor + R"(,"NodeNameToMetaVictims":null,
     "NodeNameToVictims":{"n1":{"Pods":[{"spec":{},"metadata":{"name":"v","uid":"a"}}],
                                "NumPDBViolations":2}}})");
   ASSERT_TRUE(args) << args.error().message;
@@ -82,7 +83,7 @@ TEST(PreemptionArgs, VictimsAsWholePods) {
 }
 
 TEST(PreemptionArgs, NamesMatchWithoutRegardToCaseAndNullsAreEmpty) {
-  auto args = read_preemption_args("{" + kPod + R"(,"nodenametometavictims":{
+  auto args = read_preemption_args("{" + kPreemptor + R"(,"nodenametometavictims":{
     "n1":{"pods":[{"uid":"a"},null],"numPDBViolations":3},"n2":null,"n3":{"Pods":null}}})");
   ASSERT_TRUE(args) << args.error().message;
   ASSERT_EQ(args->nodes.size(), 3u);
@@ -93,16 +94,16 @@ TEST(PreemptionArgs, NamesMatchWithoutRegardToCaseAndNullsAreEmpty) {
 }
 
 TEST(PreemptionArgs, NoVictimsAtAllIsNoNode) {
-  auto args = read_preemption_args("{" + kPod + "}");
+  auto args = read_preemption_args("{" + kPreemptor + "}");
   ASSERT_TRUE(args) << args.error().message;
   EXPECT_THAT(args->nodes, IsEmpty());
 }
 
 TEST(PreemptionArgs, EachErrorHasItsSentence) {
   const auto meta = [](const std::string& map) {
-    return "{" + kPod + R"(,"NodeNameToMetaVictims":)" + map + "}";
+    return "{" + kPreemptor + R"(,"NodeNameToMetaVictims":)" + map + "}";
   };
-  const std::vector<BadCase> cases = {
+  const std::vector<BadArgs> cases = {
       {"", "request is not valid JSON: it is empty"},
       {"{}", "request has no Pod"},
       {R"({"Pod":[]})", "Pod is \"[]\", expected an object"},
@@ -117,7 +118,7 @@ TEST(PreemptionArgs, EachErrorHasItsSentence) {
       {meta(R"({"n1":{"NumPDBViolations":1.5}})"),
        "victims of node \"n1\": NumPDBViolations is \"1.5\", expected a whole number"},
       {meta(R"({"n1":{"NumPDBViolations":99999999999999999999}})"), "request is not valid JSON"},
-      {"{" + kPod + R"(,"NodeNameToVictims":{"n1":{"Pods":[{"UID":"a"}]}}})",
+      {"{" + kPreemptor + R"(,"NodeNameToVictims":{"n1":{"Pods":[{"UID":"a"}]}}})",
        "victims of node \"n1\": Pods[0] has no metadata"},
       {meta("{}") + "}", "request is not valid JSON"},
   };
@@ -129,7 +130,8 @@ TEST(PreemptionArgs, EachErrorHasItsSentence) {
 }
 
 TEST(PreemptionArgs, NoDamagedMessageCrashes) {
-  const std::string good = "{" + kPod + R"(,"NodeNameToMetaVictims":{"n":{"Pods":[{"UID":"a"}]}}})";
+  const std::string good =
+      "{" + kPreemptor + R"(,"NodeNameToMetaVictims":{"n":{"Pods":[{"UID":"a"}]}}})";
   ASSERT_TRUE(read_preemption_args(good));
   for (std::size_t end = 0; end < good.size(); ++end) {
     EXPECT_FALSE(read_preemption_args(good.substr(0, end)));

@@ -12,18 +12,18 @@
 
 #include "plugin/kubelet/limits.h"
 #include "test/plugin/kubelet/fake_kubelet.h"
+#include "test/plugin/support/resource_names.h"
 #include "test/support/base64.h"
 
 namespace mgpu::plugin {
 namespace {
 
+using test::kCore;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-const std::string kCore = "vke.volcengine.com/mgpu-core";
 
 // Written by kubelet's own code (generate.go in the same folder).
 std::string golden(const std::string& name) {

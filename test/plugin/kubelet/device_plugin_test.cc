@@ -14,12 +14,14 @@
 #include "plugin/kubelet/limits.h"
 #include "plugin/kubelet/socket_file.h"
 #include "test/plugin/kubelet/fake_kubelet.h"
+#include "test/plugin/support/resource_names.h"
 
 namespace mgpu::plugin {
 namespace {
 
 using test::eventually;
 using test::FakeKubelet;
+using test::kCore;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -29,7 +31,6 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using Ids = std::vector<std::string>;
 
-const std::string kCore = "vke.volcengine.com/mgpu-core";
 const std::string kSocket = "core.sock";
 const Ids kTwo = {"c0", "c1"};
 

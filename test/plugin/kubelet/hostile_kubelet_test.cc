@@ -9,17 +9,18 @@
 #include "plugin/allocation/device_set.h"
 #include "plugin/kubelet/device_plugin.h"
 #include "test/plugin/kubelet/fake_kubelet.h"
+#include "test/plugin/support/resource_names.h"
 
 namespace mgpu::plugin {
 namespace {
 
 using test::eventually;
+using test::kCore;
 using ::testing::HasSubstr;
 using Ids = std::vector<std::string>;
 
 constexpr int kOk = 0;
 constexpr int kResourceExhausted = 8;
-const std::string kCore = "vke.volcengine.com/mgpu-core";
 const std::string kMethods[] = {"GetDevicePluginOptions", "ListAndWatch", "GetPreferredAllocation",
                                 "Allocate", "PreStartContainer"};
 

@@ -8,11 +8,14 @@
 
 #include "test/plugin/kubelet/fake_kubelet.h"
 #include "test/plugin/kubelet/fake_services.h"
+#include "test/plugin/support/resource_names.h"
 
 namespace mgpu::plugin {
 namespace {
 
 using test::FakePodResources;
+using test::kCore;
+using test::kMemory;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -21,8 +24,6 @@ using ::testing::SizeIs;
 using List = std::vector<ContainerDevices>;
 
 constexpr std::chrono::milliseconds kLong = test::kKubeletWait;
-const std::string kCore = "vke.volcengine.com/mgpu-core";
-const std::string kMemory = "vke.volcengine.com/mgpu-memory";
 const std::string kRateLimit =
     "8 rejected by rate limit";  // pkg/kubelet/apis/grpc/ratelimit.go, ErrorLimitExceeded
 

@@ -17,12 +17,12 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-const std::string kUid = "0f8b4d1c-1a2b-4c3d-8e9f-a0b1c2d3e4f5";
-const std::string kId(64, 'a');
-const std::string kOtherId(64, 'b');
+const std::string kPodUid = "0f8b4d1c-1a2b-4c3d-8e9f-a0b1c2d3e4f5";
+const std::string kOneId(64, 'a');
+const std::string kAnotherId(64, 'b');
 
 std::string cgroup(const std::string& id) {
-  return "0::/kubepods/pod" + kUid + "/" + id + "\n";
+  return "0::/kubepods/pod" + kPodUid + "/" + id + "\n";
 }
 
 // In the kernel's format. Field 22 is the start time.
@@ -65,10 +65,10 @@ class SamplerTest : public ::testing::Test {
 };
 
 TEST_F(SamplerTest, FindsTheContainerOfAProcess) {
-  start(11, "500", cgroup(kId));
+  start(11, "500", cgroup(kOneId));
   const auto samples = sample({11});
   ASSERT_THAT(samples, SizeIs(1));
-  EXPECT_EQ(samples[0].container, (CgroupContainer{PodUid(kUid), kId}));
+  EXPECT_EQ(samples[0].container, (CgroupContainer{PodUid(kPodUid), kOneId}));
   EXPECT_EQ(samples[0].card, card(0));
   EXPECT_EQ(samples[0].pid, 11);
   EXPECT_EQ(samples[0].memory, MiB(5));
@@ -81,38 +81,38 @@ TEST_F(SamplerTest, ReturnsProcessesOutsideOfContainers) {
 }
 
 TEST_F(SamplerTest, SkipsEndedProcesses) {
-  start(11, "500", cgroup(kId));
+  start(11, "500", cgroup(kOneId));
   EXPECT_THAT(sample({11, 12, 0, -1}), SizeIs(1));
   EXPECT_THAT(sample({11}), SizeIs(1));
 }
 
 TEST_F(SamplerTest, ReadsTheCgroupOnce) {
-  start(11, "500", cgroup(kId));
+  start(11, "500", cgroup(kOneId));
   sample({11});
-  write(11, "cgroup", cgroup(kOtherId));
-  EXPECT_EQ(container_of_one(11), kId);
+  write(11, "cgroup", cgroup(kAnotherId));
+  EXPECT_EQ(container_of_one(11), kOneId);
 }
 
 TEST_F(SamplerTest, DetectsAReusedPid) {
-  start(11, "500", cgroup(kId));
+  start(11, "500", cgroup(kOneId));
   sample({11});
-  start(11, "501", cgroup(kOtherId));
-  EXPECT_EQ(container_of_one(11), kOtherId);
+  start(11, "501", cgroup(kAnotherId));
+  EXPECT_EQ(container_of_one(11), kAnotherId);
 }
 
 TEST_F(SamplerTest, ForgetsProcessesThatAreNoLongerSampled) {
-  start(11, "500", cgroup(kId));
+  start(11, "500", cgroup(kOneId));
   sample({11});
   sample({});
-  write(11, "cgroup", cgroup(kOtherId));
-  EXPECT_EQ(container_of_one(11), kOtherId);
+  write(11, "cgroup", cgroup(kAnotherId));
+  EXPECT_EQ(container_of_one(11), kAnotherId);
 }
 
 TEST_F(SamplerTest, ReadsTheCgroupAgainOutsideOfContainers) {
   start(11, "500", "0::/\n");
   EXPECT_EQ(container_of_one(11), "none");
-  write(11, "cgroup", cgroup(kId));
-  EXPECT_EQ(container_of_one(11), kId);
+  write(11, "cgroup", cgroup(kOneId));
+  EXPECT_EQ(container_of_one(11), kOneId);
 }
 
 TEST_F(SamplerTest, ReadsTheStartWithAnyProgramName) {
@@ -120,8 +120,8 @@ TEST_F(SamplerTest, ReadsTheStartWithAnyProgramName) {
     end(11);
     sample({});
     write(11, "stat", stat_text(11, name, "500"));
-    write(11, "cgroup", cgroup(kId));
-    EXPECT_EQ(container_of_one(11), kId) << name;
+    write(11, "cgroup", cgroup(kOneId));
+    EXPECT_EQ(container_of_one(11), kOneId) << name;
   }
 }
 
@@ -136,7 +136,7 @@ TEST_F(SamplerTest, TreatsAProcessWithInvalidFilesAsEnded) {
                                stat_text(11, "a", "99999999999999999999999"),
                                std::string(kProcFileBytesMax + 1, ' ')};
   for (const std::string& text : stats) {
-    start(11, "500", cgroup(kId));
+    start(11, "500", cgroup(kOneId));
     write(11, "stat", text);
     EXPECT_EQ(container_of_one(11), "gone") << text.substr(0, 80);
   }

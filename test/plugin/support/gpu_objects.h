@@ -10,13 +10,12 @@
 #include "common/kube/objects.h"
 #include "plugin/allocation/record.h"
 #include "plugin/cards/card_source.h"
+#include "test/plugin/support/resource_names.h"
 
 namespace mgpu::test {
 
 using namespace plugin;
 
-inline const std::string kCore = "vke.volcengine.com/mgpu-core";
-inline const std::string kMemory = "vke.volcengine.com/mgpu-memory";
 inline constexpr std::int64_t kCardMemory = 32'510;
 
 const Contract& contract();
