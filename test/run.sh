@@ -107,8 +107,8 @@ build() { # preset, targets (default all)
   step "build $preset" nice ninja -C "build/$preset" -j "$jobs" "$@"
 }
 
-# Runs test programs, each in two halves, with one process for each core. The output of a half is
-# printed if it fails.
+# Runs test programs, each in two halves. Some tests wait, so there is one process more than cores. The
+# output of a half is printed if it fails.
 run_programs() { # preset, programs
   local preset=$1 reports=$scratch/$1 before=$failed status=0
   shift
@@ -124,7 +124,7 @@ halves() { # folder of reports, programs
   shift
   for program in "$@"; do
     printf '%s %s\n' "$program" 0 "$program" 1
-  done | xargs -P "$jobs" -L 1 bash -c 'half "$0" "$1" "$2"' "$reports"
+  done | xargs -P "$((jobs + 1))" -L 1 bash -c 'half "$0" "$1" "$2"' "$reports"
 }
 
 half() { # folder of reports, program, 0 or 1

@@ -42,14 +42,15 @@ Json scalar(const YAML::Node& node) {
   return text;
 }
 
-// The number of values is limited because aliases are expanded, so that a short text can contain
-// very many values. The result is written to `out`, because Json converts implicitly to and from
-// Result.
+// Each value takes at least one character, unless aliases repeat it: `values_left` is what is left
+// of the characters, so that a short text of aliases does not become very many values. The result
+// is written to `out`, because Json converts implicitly to and from Result.
 Result<void> to_json(const YAML::Node& node, const std::string& source, int depth,
                      std::size_t& values_left, Json& out) {
   const Location location{source, node.Mark().line + 1};
   if (depth > kSimManifestDepthMax) return at(location, "nested too deeply");
-  if (values_left == 0) return at(location, "too many values");
+  if (values_left == 0)
+    return at(location, "aliases repeat more values than the text has characters");
   --values_left;
   if (node.IsScalar()) {
     out = scalar(node);
@@ -163,7 +164,7 @@ class Collector {
 Result<Manifests> read_manifests(std::string_view yaml, const std::string& source) {
   try {
     Collector collector(source);
-    std::size_t values_left = kSimManifestValuesMax;
+    std::size_t values_left = yaml.size() + 1;
     for (const YAML::Node& document : YAML::LoadAll(std::string(yaml))) {
       Json json;
       if (auto read = to_json(document, source, 0, values_left, json); !read) return read.error();

@@ -116,6 +116,15 @@ TEST(Manifest, ReportsMistakesWithFileAndLine) {
   }
 }
 
+TEST(Manifest, ReadsAliases) {
+  auto read = read_manifests(
+      "kind: Pod\nmetadata: &meta {name: a, namespace: ml}\n"
+      "copies: [*meta, *meta, *meta]\n",
+      "x.yaml");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->pods.size(), 1u);
+}
+
 TEST(Manifest, RejectsAliasesThatMultiply) {
   std::string yaml = "kind: Pod\nmetadata: {name: a}\na0: &a0 [x]\n";
   for (int i = 1; i <= 12; ++i) {
@@ -124,7 +133,7 @@ TEST(Manifest, RejectsAliasesThatMultiply) {
     for (int copy = 0; copy < 9; ++copy) yaml += (copy == 0 ? "" : ", ") + before;
     yaml += "]\n";
   }
-  EXPECT_THAT(problem_of(yaml), HasSubstr("too many values"));
+  EXPECT_THAT(problem_of(yaml), HasSubstr("more values than the text has characters"));
 }
 
 TEST(Manifest, LimitsTheNumberOfReplicas) {
