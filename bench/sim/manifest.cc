@@ -42,9 +42,9 @@ Json scalar(const YAML::Node& node) {
   return text;
 }
 
-// Each value takes at least one character, unless aliases repeat it: `values_left` is what is left
-// of the characters, so that a short text of aliases does not become very many values. The result
-// is written to `out`, because Json converts implicitly to and from Result.
+// Each value takes at least one character, unless aliases repeat it. `values_left` begins with the
+// number of characters, so that a short text of aliases does not become very many values. The
+// result is written to `out`, because Json converts implicitly to and from Result.
 Result<void> to_json(const YAML::Node& node, const std::string& source, int depth,
                      std::size_t& values_left, Json& out) {
   const Location location{source, node.Mark().line + 1};
