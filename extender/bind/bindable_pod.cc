@@ -35,6 +35,12 @@ Result<BindablePod> read_bindable_pod(const kube::Pod& pod, const Settings& sett
         "binds it",
         to_string(pod.ref()), settings.contract.core_resource, settings.contract.memory_resource));
   }
+  if (pod.metadata.resource_version.empty()) {
+    return error(
+        fmt::format("pod {}: metadata.resourceVersion is missing, which a binding needs as "
+                    "precondition",
+                    to_string(pod.ref())));
+  }
   auto request = read_pod_request(pod, settings);
   if (!request) return request.error();
   return BindablePod{.ref = pod.ref(),
