@@ -8,6 +8,7 @@
 #include "common/kube/request.h"
 #include "extender/inspect/inspect.h"
 #include "extender/ledger/consumers.h"
+#include "extender/process_identity.h"
 #include "extender/scheduler_routes.h"
 
 namespace mgpu::extender {
@@ -19,20 +20,23 @@ Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
   settings.verbs.window = std::make_shared<WorkloadWindow>();
   std::unique_ptr<Extender> extender(new Extender(std::move(settings), transport, *prices));
   if (auto started = extender->start_server(); !started) return started.error();
-  for (Watched* watched : extender->watched_) watched->start();
+  // Pods are listed when the start sequence is done.
+  extender->watched_nodes_.start();
+  extender->watched_budgets_.start();
   extender->binder_.start_reconciling();
+  extender->start_sequence_.start();
   return extender;
 }
 
 Extender::Extender(ExtenderSettings settings, kube::Transport& transport, CurrentPrices& prices)
     : settings_(std::move(settings)),
       transport_(transport),
-      binder_(client_, ledger_, settings_.verbs, settings_.binds_in_flight,
-              {.on_outcome = [this](BindOutcome outcome) { probe_.bind_ended(outcome); },
-               .on_problem =
-                   [](const std::string& problem) {
-                     log_warn("the outcome of a bind is unknown", {{"problem", problem}});
-                   }}),
+      lease_(client_, settings_.lease, process_identity(),
+             [this](const std::string& sentence) { on_lease_lost(sentence); }),
+      touch_(client_, settings_.verbs.contract, lease_.identity(),
+             [this](TouchResult result) { probe_.pod_touched(result); }),
+      binder_(client_, ledger_, settings_.verbs, {lease_, touch_, preconditions_},
+              settings_.binds_in_flight, binder_events()),
       requeue_(client_, ledger_, settings_.requeue_namespace,
                {.on_outcome = [this](RequeueOutcome outcome) { probe_.requeue_ended(outcome); },
                 .on_problem =
@@ -44,6 +48,8 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport, Curren
                     }}),
       price_refresher_(ledger_, prices, *settings_.verbs.window, transport_.executor(),
                        [this](Duration took) { probe_.prices_refreshed(took); }),
+      start_sequence_(transport_, client_, settings_.verbs.contract,
+                      {lease_, touch_, preconditions_}, start_events()),
       watched_nodes_(
           "nodes", kube::all_nodes(), transport_, probe_,
           node_consumer(ledger_, settings_.verbs.contract,
@@ -60,10 +66,14 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport, Curren
                             }}),
           {.on_change = [this] { on_cluster_change(); }, .on_listed = [this] { on_listed(); }}),
       watched_budgets_("poddisruptionbudgets", kube::all_pod_disruption_budgets(), transport_,
-                       probe_, budgets_.consumer(),
-                       {.on_change = [] {}, .on_listed = [this] { on_listed(); }}) {
+                       probe_, budgets_.consumer(), {.on_change = [] {}, .on_listed = [] {}}) {
   metrics_.on_collect([this] { update_metrics(); });
   add_routes();
+}
+
+Extender::~Extender() {
+  start_sequence_.stop();
+  drain();
 }
 
 void Extender::add_routes() {
@@ -76,7 +86,7 @@ void Extender::add_routes() {
                         .requeue = requeue_,
                         .probe = probe_,
                         .clock = transport_.executor(),
-                        .ready = [this] { return listed(); }});
+                        .ready = [this] { return may_decide(); }});
   extender::add_routes(router_, "/inspect", ledger_, settings_.verbs, client_);
   add_service_routes(router_, metrics_, [this] { return readiness(); });
 }
@@ -107,12 +117,47 @@ void Extender::drain() {
   if (server_) server_->drain();
 }
 
-bool Extender::listed() const {
-  return std::ranges::all_of(watched_, &Watched::listed);
+BinderEvents Extender::binder_events() {
+  return {.on_outcome = [this](BindOutcome outcome) { probe_.bind_ended(outcome); },
+          .on_problem =
+              [](const std::string& problem) {
+                log_warn("the outcome of a bind is unknown", {{"problem", problem}});
+              },
+          .on_conflict = [this] { probe_.bind_conflict(); }};
+}
+
+StartSequence::Events Extender::start_events() {
+  return {.on_done = [this] { on_started(); },
+          .on_problem =
+              [](const std::string& problem) {
+                log_warn("the start sequence is delayed, trying again", {{"problem", problem}});
+              },
+          .on_progress =
+              [](std::size_t touched, std::size_t all) {
+                log_info("pending pods touched",
+                         {{"touched", std::to_string(touched)}, {"all", std::to_string(all)}});
+              }};
+}
+
+// Budgets only order the victims of preemption, which must not depend on them.
+bool Extender::may_decide() const {
+  return start_sequence_.done() && !lease_.lost() && !preconditions_.ignored() &&
+         watched_nodes_.listed() && watched_pods_.listed();
+}
+
+void Extender::on_started() {
+  log_info("took the lease, earlier binds can no longer happen",
+           {{"lease", lease_.name()}, {"holder", lease_.identity()}});
+  watched_pods_.start();
+}
+
+void Extender::on_lease_lost(const std::string& sentence) {
+  log_error("lease lost", {{"problem", sentence}});
+  if (settings_.on_lease_lost) settings_.on_lease_lost(sentence);
 }
 
 void Extender::on_listed() {
-  if (!listed()) return;
+  if (!may_decide() || std::exchange(logged_ready_, true)) return;
   const Counts counts = ledger_.counts();
   log_info("ready", {{"nodes", std::to_string(counts.nodes)},
                      {"cards", std::to_string(counts.cards)},
@@ -123,8 +168,16 @@ void Extender::on_listed() {
 
 Readiness Extender::readiness() const {
   Readiness out{.draining = draining_};
+  if (lease_.lost()) out.waiting_for.emplace_back("lease " + lease_.name());
+  if (!start_sequence_.done()) {
+    out.waiting_for.push_back(start_sequence_.waiting_for());
+  } else if (preconditions_.ignored()) {
+    out.waiting_for.emplace_back(kPreconditionIgnored);
+  }
   for (const Watched* watched : watched_) {
-    if (!watched->listed()) out.waiting_for.emplace_back(watched->name());
+    if (!watched->listed()) {
+      (watched == &watched_budgets_ ? out.without : out.waiting_for).emplace_back(watched->name());
+    }
     if (watched->unreadable() > 0) out.unreadable[watched->name()] = watched->unreadable();
     std::string problem = watched->problem();
     if (problem.empty()) continue;

@@ -2,13 +2,15 @@
 // Transport. main.cc runs it over libcurl; mgpu-sim and the tests run it over the in-memory API
 // server.
 //
-//   Starting (listening, /readyz 503) --nodes, pods and budgets listed--> Ready --drain()-->
-//   Draining
+//   Starting (listening, /readyz 503) --start sequence done; nodes and pods listed--> Ready
+//   Ready --drain()--> Draining
+//   Ready --another process holds the Lease--> Lost: it never becomes ready again
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,6 +22,8 @@
 #include "common/kube/transport.h"
 #include "common/program/service_routes.h"
 #include "extender/bind/binder.h"
+#include "extender/bind/holder_lease.h"
+#include "extender/bind/start_sequence.h"
 #include "extender/learning/price_refresher.h"
 #include "extender/ledger/disruption_budgets.h"
 #include "extender/ledger/ledger.h"
@@ -37,6 +41,9 @@ struct ExtenderSettings {
   std::string url_prefix = "/mgpu";  // of the verbs; starts with "/", and does not end with it
   std::size_t binds_in_flight = kBindsInFlight;
   std::string requeue_namespace;  // of the object that SchedulerRequeue writes; empty: none
+  kube::LeaseRef lease{"kube-system", "mgpu-extender"};  // names the process that may bind
+  // Called once, on the executor, when another process holds the Lease; may be empty.
+  std::function<void(const std::string& sentence)> on_lease_lost{};
 };
 
 class Extender {
@@ -46,10 +53,10 @@ class Extender {
   static Result<std::unique_ptr<Extender>> start(ExtenderSettings settings,
                                                  kube::Transport& transport);
   // Drains, then ends. REQUIRES: not on the transport's executor, which still runs.
-  ~Extender() { drain(); }
+  ~Extender();
 
   std::uint16_t port() const { return server_->port(); }
-  bool ready() const { return listed() && !draining_; }
+  bool ready() const { return may_decide() && !draining_; }
   // Ends readiness and starts to drain the server; the destructor waits for its end.
   void drain();
 
@@ -58,8 +65,12 @@ class Extender {
 
   Result<void> start_server();
   void add_routes();
-  bool listed() const;
+  bool may_decide() const;
+  void on_started();
   void on_listed();
+  void on_lease_lost(const std::string& sentence);
+  BinderEvents binder_events();
+  StartSequence::Events start_events();
   void on_cluster_change() { rejection_delay_.observe(ledger_.releases()); }
   Readiness readiness() const;
   void update_metrics();
@@ -72,11 +83,16 @@ class Extender {
   DisruptionBudgets budgets_;
   Probe probe_{metrics_, ledger_};
   kube::Client client_{transport_};
+  HolderLease lease_;
+  PodTouch touch_;
+  PreconditionCheck preconditions_{client_};
   Binder binder_;
   RejectionDelay rejection_delay_{transport_.executor()};
   SchedulerRequeue requeue_;
   PriceRefresher price_refresher_;
   std::atomic<bool> draining_ = false;
+  bool logged_ready_ = false;     // on the executor
+  StartSequence start_sequence_;  // stopped before the watches, which it starts, are destroyed
   Watched watched_nodes_;
   Watched watched_pods_;
   Watched watched_budgets_;

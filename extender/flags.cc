@@ -27,17 +27,32 @@ Result<void> check_url_prefix(const std::string& prefix) {
 }
 
 // A DNS label (RFC 1123), as the API server requires it.
-Result<void> check_requeue_namespace(const std::string& name) {
+bool is_label(const std::string& name) {
   const auto is_allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
   };
+  return !name.empty() && name.size() <= kNamespaceMax && std::ranges::all_of(name, is_allowed) &&
+         name.front() != '-' && name.back() != '-';
+}
+
+Result<void> check_label(const char* flag, const std::string& name, const char* what) {
+  if (is_label(name)) return {};
+  return error(std::string(flag) + ": " + in_quotes(name) + " is not " + what +
+               ": at most 63 characters of a-z, 0-9 and \"-\", neither starting nor ending with "
+               "\"-\"");
+}
+
+Result<void> check_requeue_namespace(const std::string& name) {
   if (name.empty()) return {};
-  const bool label = name.size() <= kNamespaceMax && std::ranges::all_of(name, is_allowed) &&
-                     name.front() != '-' && name.back() != '-';
-  if (label) return {};
-  return error("--requeue-namespace: " + in_quotes(name) +
-               " is not a namespace: at most 63 characters of a-z, 0-9 and \"-\", neither starting "
-               "nor ending with \"-\"; if empty, pods are not requeued");
+  auto checked = check_label("--requeue-namespace", name, "a namespace");
+  if (checked) return {};
+  return error(checked.error().message + "; if empty, pods are not requeued");
+}
+
+Result<void> check_lease(const Flags& flags) {
+  auto checked = check_label("--lease-namespace", flags.lease_namespace, "a namespace");
+  if (!checked) return checked.error();
+  return check_label("--lease-name", flags.lease_name, "the name of a lease");
 }
 
 Result<void> check_tls(const Flags& flags) {
@@ -85,6 +100,10 @@ void add_flags(Options& options, Flags& flags) {
                    "namespace of the CSIStorageCapacity that is written to make kube-scheduler try "
                    "rejected pods again; if empty, pods are not requeued",
                    flags.requeue_namespace);
+  options.add_text("lease-namespace",
+                   "namespace of the Lease that names the one process that may bind pods",
+                   flags.lease_namespace);
+  options.add_text("lease-name", "name of the Lease", flags.lease_name);
   options.add_text("listen-address", "IP address to listen on", flags.listen_address);
   options.add_number("port", "port to listen on; 0 selects a free port", flags.port, 0, 65535);
   options.add_number("http-threads", "number of threads that serve requests", flags.http_threads, 1,
@@ -131,13 +150,15 @@ Result<ExtenderSettings> settings_of(const Flags& flags) {
   if (auto checked = check_requeue_namespace(flags.requeue_namespace); !checked) {
     return checked.error();
   }
+  if (auto checked = check_lease(flags); !checked) return checked.error();
   auto verbs = verb_settings(flags);
   if (!verbs) return verbs.error();
   return ExtenderSettings{.verbs = std::move(*verbs),
                           .http = http_options(flags),
                           .url_prefix = flags.url_prefix,
                           .binds_in_flight = static_cast<std::size_t>(flags.bind_concurrency),
-                          .requeue_namespace = flags.requeue_namespace};
+                          .requeue_namespace = flags.requeue_namespace,
+                          .lease = {flags.lease_namespace, flags.lease_name}};
 }
 
 void log_flags(const Flags& flags) {
@@ -150,6 +171,7 @@ void log_flags(const Flags& flags) {
                         {"bind_concurrency", std::to_string(flags.bind_concurrency)},
                         {"expected_placements", on_or_off(flags.expected_placements)},
                         {"requeue_namespace", flags.requeue_namespace},
+                        {"lease", flags.lease_namespace + "/" + flags.lease_name},
                         {"http_threads", std::to_string(flags.http_threads)},
                         {"max_body_bytes", std::to_string(flags.max_body_bytes)},
                         {"max_connections", std::to_string(flags.max_connections)},

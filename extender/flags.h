@@ -24,6 +24,8 @@ struct Flags : ProgramFlags {
   std::int64_t bind_concurrency = kBindsInFlight;
   bool expected_placements = true;
   std::string requeue_namespace = "kube-system";
+  std::string lease_namespace = "kube-system";
+  std::string lease_name = "mgpu-extender";
   std::string tls_cert_file;
   std::string tls_key_file;
   std::string tls_client_ca_file;

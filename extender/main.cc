@@ -1,6 +1,8 @@
 // mgpu-extender: the extender over libcurl, until SIGTERM or SIGINT.
 #include <malloc.h>
 
+#include <chrono>
+#include <future>
 #include <string>
 #include <utility>
 
@@ -14,13 +16,23 @@ namespace {
 mgpu::Result<void> serve(const mgpu::extender::Flags& flags, mgpu::kube::Transport& transport) {
   auto settings = mgpu::extender::settings_of(flags);
   if (!settings) return settings.error();
+  // Another process binds pods now. This one must not do so again.
+  std::promise<std::string> lost;
+  std::future<std::string> why = lost.get_future();
+  settings->on_lease_lost = [&lost](const std::string& sentence) {
+    lost.set_value(sentence);
+    mgpu::request_shutdown();
+  };
   auto extender = mgpu::extender::Extender::start(std::move(*settings), transport);
   if (!extender) return extender.error();
   mgpu::log_info(
-      "listening; ready once nodes, pods and budgets have been listed",
+      "listening; ready once it holds the lease, and nodes and pods have been listed",
       {{"address", flags.listen_address}, {"port", std::to_string((*extender)->port())}});
   mgpu::wait_for_shutdown();
   (*extender)->drain();
+  if (why.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+    return mgpu::error(why.get());
+  }
   return {};
 }
 

@@ -27,6 +27,20 @@ const char* name_of(BindOutcome outcome) {
   return "unknown";
 }
 
+const char* name_of(TouchResult result) {
+  switch (result) {
+    case TouchResult::kUnbound:
+      return "unbound";
+    case TouchResult::kBound:
+      return "bound";
+    case TouchResult::kGone:
+      return "gone";
+    case TouchResult::kFailed:
+      return "failed";
+  }
+  return "unknown";
+}
+
 const char* name_of(RequeueOutcome outcome) {
   switch (outcome) {
     case RequeueOutcome::kRequeued:
@@ -54,6 +68,7 @@ Probe::Probe(Metrics& metrics, Ledger& ledger)
       ledger_(ledger),
       nodes_fitting_(counter("filter_nodes_total", kFilterNodes, {{"result", "fits"}})),
       nodes_refused_(counter("filter_nodes_total", kFilterNodes, {{"result", "refused"}})),
+      bind_conflicts_(counter("bind_conflicts_total", "Bindings that were answered 409.")),
       price_refreshes_(counter("price_refreshes_total", "Refreshes of the prices.")),
       price_refresh_seconds_(metrics.gauge("mgpu_extender_price_refresh_duration_seconds",
                                            "Duration of the last refresh of the prices.")) {
@@ -67,6 +82,10 @@ Probe::Probe(Metrics& metrics, Ledger& ledger)
   for (const auto outcome : {BindOutcome::kBound, BindOutcome::kUnfit, BindOutcome::kBadRequest,
                              BindOutcome::kConflict, BindOutcome::kUnavailable}) {
     binds(outcome);
+  }
+  for (const auto result :
+       {TouchResult::kUnbound, TouchResult::kBound, TouchResult::kGone, TouchResult::kFailed}) {
+    touches(result);
   }
   for (const auto outcome :
        {RequeueOutcome::kRequeued, RequeueOutcome::kRefused, RequeueOutcome::kFailed}) {
@@ -87,6 +106,13 @@ Counter& Probe::counter(const char* name, const char* help, const Labels& labels
 
 Counter& Probe::binds(BindOutcome outcome) {
   return counter("binds_total", "Binds answered, by outcome.", {{"outcome", name_of(outcome)}});
+}
+
+Counter& Probe::touches(TouchResult result) {
+  return counter("pod_touches_total",
+                 "Writes that change the resourceVersion of a pod whose binding is uncertain, by "
+                 "result.",
+                 {{"result", name_of(result)}});
 }
 
 Counter& Probe::requeues(RequeueOutcome outcome) {
@@ -126,6 +152,14 @@ void Probe::bind_ended(BindOutcome outcome) {
   binds(outcome).Increment();
 }
 
+void Probe::bind_conflict() {
+  bind_conflicts_.Increment();
+}
+
+void Probe::pod_touched(TouchResult result) {
+  touches(result).Increment();
+}
+
 void Probe::requeue_ended(RequeueOutcome outcome) {
   requeues(outcome).Increment();
 }
@@ -153,7 +187,7 @@ void Probe::watch_silence(const char* resource, std::chrono::milliseconds silenc
 }
 
 void Probe::ready(bool ready) {
-  set("ready", "1 once nodes, pods and disruption budgets have been listed.", ready ? 1 : 0);
+  set("ready", "1 once it has taken the lease and listed nodes and pods.", ready ? 1 : 0);
 }
 
 void Probe::binds_in_flight(std::size_t count) {

@@ -196,6 +196,22 @@ Result<PodDisruptionBudget> read_pod_disruption_budget(std::string_view json) {
   return budget;
 }
 
+Result<Lease> read_lease(std::string_view json) {
+  Metadata metadata;
+  Lease lease;
+  const auto read = read_json(json, [&](JsonValue& root) {
+    root.read({metadata_of(metadata), {"spec", [&](JsonValue& spec) {
+                                         spec.read({{"holderIdentity", lease.holder}});
+                                       }}});
+  });
+  if (!read) return read.error();
+  // Any other JSON object would be read as a Lease without a holder.
+  if (metadata.resource_version.empty()) return error("metadata.resourceVersion is missing");
+  lease.ref = {std::move(metadata.name_space), std::move(metadata.name)};
+  lease.resource_version = std::move(metadata.resource_version);
+  return lease;
+}
+
 Result<ListPage> read_list_page(std::string_view json) {
   ListPage page;
   bool has_items = false;
@@ -266,7 +282,10 @@ std::string name_of_object(std::string_view json) {
 Status read_status(std::string_view json) {
   Status status;
   const auto read = read_json(json, [&](JsonValue& root) {
-    root.read({{"code", status.code}, {"reason", status.reason}, {"message", status.message}});
+    root.read({{"kind", status.kind},
+               {"code", status.code},
+               {"reason", status.reason},
+               {"message", status.message}});
   });
   return read ? status : Status{};
 }

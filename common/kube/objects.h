@@ -73,6 +73,18 @@ struct Node {
   bool unschedulable = false;
 };
 
+struct LeaseRef {
+  std::string name_space;
+  std::string name;
+};
+
+// A Lease (coordination.k8s.io/v1).
+struct Lease {
+  LeaseRef ref;
+  std::string resource_version;
+  std::string holder;  // spec.holderIdentity; empty: nobody
+};
+
 // One term of a label selector (metav1.LabelSelector).
 struct LabelRequirement {
   std::string key;

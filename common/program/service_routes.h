@@ -22,6 +22,7 @@ namespace mgpu {
 //
 //   {"ready": true, "api_server": "answers"}
 //   {"ready": true, "api_server": "no answer for 12 s", "problem": sentence}
+//   {"ready": true, "without": ["poddisruptionbudgets"], ...}
 //   {"ready": false, "waiting_for": ["nodes", "pods"], ...}      status 503, like the next one
 //   {"ready": false, "draining": true, ...}
 //
@@ -29,7 +30,8 @@ namespace mgpu {
 // its only extender kube-scheduler could not place GPU pods at all.
 struct Readiness {
   bool draining = false;
-  std::vector<std::string> waiting_for = {};  // collections that have not been listed
+  std::vector<std::string> waiting_for = {};  // what it needs first, such as collections to list
+  std::vector<std::string> without = {};      // collections that are missing and not needed
   std::chrono::seconds silence{0};            // of the API server, if `problem` is set
   std::string problem = {};                   // of a failing list or watch, or empty
   // How many objects of each collection were skipped because they cannot be read; without zeros.

@@ -239,6 +239,19 @@ void Ledger::forget(ClaimId id) {
   if (entry != nullptr && entry->view.phase == Phase::kAssumed) release(*entry);
 }
 
+void Ledger::assume_bound(Claim claim, Instant now) {
+  const MutexLock lock(mutex_);
+  bool seen = false;
+  for (Entry* entry : claims_.of(claim.uid)) {
+    if (entry->view.phase == Phase::kBound) {
+      seen = true;
+    } else {
+      release(*entry);
+    }
+  }
+  if (!seen) insert(std::move(claim), Phase::kAssumed, now);
+}
+
 std::vector<Ledger::AssumedClaim> Ledger::assumed_before(Instant before) const {
   const MutexLock lock(mutex_);
   std::vector<AssumedClaim> assumed;

@@ -1,5 +1,6 @@
 #include "extender/verbs/pod_request.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -25,6 +26,17 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
     return error("annotation " + settings.contract.policy + ": " + policy.error().message);
   read.policy = *policy;
   return read;
+}
+
+bool names_cards(const kube::Pod& pod, const Contract& contract) {
+  const auto in = [&](const kube::StringMap& amounts) {
+    return amounts.contains(contract.core_resource) || amounts.contains(contract.memory_resource);
+  };
+  const auto names = [&](const kube::Container& container) {
+    return in(container.limits) || in(container.requests);
+  };
+  return std::ranges::any_of(pod.containers, names) ||
+         std::ranges::any_of(pod.init_containers, names);
 }
 
 std::optional<Placement> place_on(const View& view, std::string_view node,

@@ -28,6 +28,10 @@ struct PodRequest {
 // Errors: those of read_request, and an unknown policy in the pod's annotation.
 Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settings);
 
+// Whether a container names a resource of the contract, whatever its amount: for such a pod
+// kube-scheduler calls this extender (pkg/scheduler/extender.go, IsInterested).
+bool names_cards(const kube::Pod& pod, const Contract& contract);
+
 // The cards that `card_policy` chooses; nothing where the pod does not fit. REQUIRES: `view` has
 // the node.
 std::optional<Placement> place_on(const View& view, std::string_view node,

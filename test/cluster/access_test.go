@@ -30,12 +30,14 @@ func TestTheExtenderHasExactlyTheRightsOfDeploy(t *testing.T) {
 	}
 	everywhere := []string{
 		"get nodes", "get pods", "list nodes", "list pods", "watch nodes", "watch pods",
-		"create pods/binding", "list policy/poddisruptionbudgets", "watch policy/poddisruptionbudgets"}
+		"create pods/binding", "patch pods/status", "list policy/poddisruptionbudgets", "watch policy/poddisruptionbudgets"}
 	const capacities = "storage.k8s.io/csistoragecapacities"
+	const leases = "coordination.k8s.io/leases"
 	for scope, want := range map[string][]string{
 		namespace: everywhere,
 		"kube-system": append(slices.Clone(everywhere), "create "+capacities,
-			"patch "+capacities+" [mgpu-requeue]"),
+			"patch "+capacities+" [mgpu-requeue]", "create "+leases, "get "+leases+" [mgpu-extender]",
+			"update "+leases+" [mgpu-extender]"),
 	} {
 		got := rightsOf(ctx, t, scope, extenderToken)
 		basic := rightsOf(ctx, t, scope, nobodyToken) // the rights of every authenticated user

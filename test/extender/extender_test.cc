@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -242,7 +243,12 @@ TEST_F(ExtenderTest, IsNotReadyWhileTheApiServerDoesNotAnswer) {
   EXPECT_EQ(ready.status, 503);
   const Json body = Json::parse(ready.body);
   EXPECT_EQ(body["ready"], false);
-  EXPECT_EQ(body["waiting_for"], Json({"nodes", "pods", "poddisruptionbudgets"}));
+  ASSERT_EQ(body["waiting_for"].size(), 3U);
+  EXPECT_THAT(body["waiting_for"][0].get<std::string>(),
+              testing::StartsWith("check of preconditions"));
+  EXPECT_EQ(body["waiting_for"][1], "nodes");
+  EXPECT_EQ(body["waiting_for"][2], "pods");
+  EXPECT_EQ(body["without"], Json({"poddisruptionbudgets"}));
   EXPECT_THAT(body["api_server"].get<std::string>(), testing::StartsWith("no answer for "));
   EXPECT_FALSE(extender->ready());
   EXPECT_EQ(get("/healthz").status, 200);
@@ -251,7 +257,44 @@ TEST_F(ExtenderTest, IsNotReadyWhileTheApiServerDoesNotAnswer) {
   }
   api_server.set_faults({});
   EXPECT_TRUE(becomes_true([this] { return get("/readyz").status == 200; }));
-  EXPECT_EQ(get("/readyz").body, "{\"ready\": true, \"api_server\": \"answers\"}\n");
+  EXPECT_TRUE(becomes_true([this] {
+    return get("/readyz").body == "{\"ready\": true, \"api_server\": \"answers\"}\n";
+  }));
+}
+
+// They only order the victims of preemption.
+TEST_F(ExtenderTest, IsReadyWithoutDisruptionBudgets) {
+  api_server.set_faults([](const kube::Request& request) -> std::optional<kube::Fault> {
+    if (request.target.find("poddisruptionbudgets") == std::string::npos) return std::nullopt;
+    return kube::Fault{.status = 403};
+  });
+  create_pod("p", {{kCore, "30"}, {kMemory, "500"}});
+  start_ready();
+  EXPECT_NE(schedule("p"), "");
+  const Json body = Json::parse(get("/readyz").body);
+  EXPECT_EQ(body["ready"], true);
+  EXPECT_EQ(body["without"], Json({"poddisruptionbudgets"}));
+  EXPECT_THAT(body["problem"].get<std::string>(), HasSubstr("HTTP 403"));
+}
+
+TEST_F(ExtenderTest, EndsToDecideOnceAnotherProcessHoldsTheLease) {
+  create_pod("p", {{kCore, "30"}, {kMemory, "500"}});
+  std::atomic<int> lost = 0;
+  ExtenderSettings with_event = settings();
+  with_event.on_lease_lost = [&](const std::string& why) { lost += !why.empty(); };
+  auto first = Extender::start(with_event, api_server);
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(becomes_true([&] { return (*first)->ready(); }));
+  start_ready();  // another one
+  extender.swap(*first);
+  EXPECT_THAT(bind("p", "n1"), HasSubstr("no longer holds the lease"));
+  EXPECT_FALSE(extender->ready());
+  EXPECT_EQ(lost, 1);
+  EXPECT_EQ(Json::parse(get("/readyz").body)["waiting_for"],
+            Json({"lease kube-system/mgpu-extender"}));
+  EXPECT_EQ(send(post_text("/mgpu/bind", "{}")).status, 503);
+  extender.swap(*first);
+  EXPECT_EQ(bind("p", "n1"), "");
 }
 
 TEST_F(ExtenderTest, FilterWorksWithoutTheApiServer) {
@@ -332,6 +375,8 @@ TEST_F(ExtenderTest, ExportsItsMetrics) {
            "mgpu_extender_verb_duration_seconds_count{verb=\"bind\"} 1",
            "mgpu_extender_binds_total{outcome=\"bound\"} 1",
            "mgpu_extender_binds_total{outcome=\"unfit\"} 0",
+           "mgpu_extender_bind_conflicts_total 0",
+           "mgpu_extender_pod_touches_total{result=\"failed\"} 0",
            "mgpu_extender_filter_nodes_total{result=\"fits\"} 2",
            "mgpu_extender_nodes 2",
            "mgpu_extender_cards 4",

@@ -80,6 +80,10 @@ TEST(Flags, ReachTheSettings) {
                                "2048",
                                "--max-connections",
                                "9",
+                               "--lease-namespace",
+                               "my-leases",
+                               "--lease-name",
+                               "my-lease",
                                "--requeue-namespace",
                                "my-namespace"});
   ASSERT_TRUE(parsed.options.run) << parsed.options.print;
@@ -101,6 +105,8 @@ TEST(Flags, ReachTheSettings) {
   EXPECT_FALSE(settings->verbs.expected_placements);
   EXPECT_EQ(settings->binds_in_flight, 7U);
   EXPECT_EQ(settings->requeue_namespace, "my-namespace");
+  EXPECT_EQ(settings->lease.name_space, "my-leases");
+  EXPECT_EQ(settings->lease.name, "my-lease");
 }
 
 TEST(Flags, AnEmptyRequeueNamespaceIsAllowed) {
@@ -117,6 +123,15 @@ TEST(Flags, ARequeueNamespaceIsADnsLabel) {
   for (const std::string& name : {std::string("A"), std::string("a_b"), std::string("a/b"),
                                   std::string("a-"), std::string("a.b"), longest + 'a'}) {
     EXPECT_THAT(error_of({"--requeue-namespace", name.c_str()}), HasSubstr("--requeue-namespace"));
+  }
+}
+
+TEST(Flags, TheLeaseHasANamespaceAndAName) {
+  EXPECT_EQ(settings_of(parse({}).flags)->lease.name_space, "kube-system");
+  EXPECT_EQ(settings_of(parse({}).flags)->lease.name, "mgpu-extender");
+  for (const char* flag : {"--lease-namespace", "--lease-name"}) {
+    EXPECT_THAT(error_of({flag, "A"}), HasSubstr(flag));
+    EXPECT_THAT(error_of({flag, ""}), HasSubstr(flag));
   }
 }
 
@@ -156,6 +171,8 @@ TEST(Flags, HaveHelp) {
                            "--bind-concurrency",
                            "--expected-placements",
                            "--requeue-namespace",
+                           "--lease-namespace",
+                           "--lease-name",
                            "--tls-cert-file",
                            "--tls-key-file",
                            "--tls-client-ca-file",

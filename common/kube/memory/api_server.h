@@ -2,14 +2,14 @@
 // the same HTTP paths and JSON, and one conformance suite (test/common/kube/conformance) checks
 // that both behave the same:
 //
-//   nodes, pods, poddisruptionbudgets, events, csistoragecapacities: create, get, list, update,
-//   patch (all kinds), delete; status subresources; pods/binding; pods/eviction
+//   nodes, pods, poddisruptionbudgets, events, csistoragecapacities, leases: create, get, list,
+//   update, patch (all kinds), delete; status subresources; pods/binding; pods/eviction
 //   - resourceVersion rises with every write; uid and resourceVersion preconditions give 409
 //   - list pages with limit/continue over one snapshot; an old continue token gives 410 Expired
 //   - watches: from a resourceVersion (410 Gone when history no longer holds it), bookmarks, field
 //     selectors (an object that stops matching arrives as DELETED), timeoutSeconds
-//   - binding: nodeName and annotations in one write, uid precondition, second bind 409, pod gone
-//     404, pod being deleted 409
+//   - binding: nodeName and annotations in one write, preconditions on uid and resourceVersion,
+//     second bind 409, pod gone 404, pod being deleted 409
 //   - eviction: a delete that a disruption budget can refuse (429)
 //   - quantities are stored in canonical form ("8000" -> "8k"); extended resources must be whole
 //
@@ -43,10 +43,14 @@ struct Fault {
     kRefuse,      // the connection is refused: the request was never sent
     kLoseAnswer,  // the request is served, then the connection is lost
     kDelay,       // the request is served, the answer comes after `delay`
+    // The request is served after `delay`, and the answer comes before that: `status` and `body`,
+    // or with status 0 none, as when the connection is lost. A binding whose write etcd did not
+    // confirm is an example, or a request that waits in a proxy whose client has gone.
+    kServeLater,
   };
   Kind kind = Kind::kAnswer;
   int status = 503;
-  std::string body = {};
+  std::optional<std::string> body = {};  // none: the API server's own Status
   Duration delay{0};
   std::optional<Duration> retry_after = {};
 };

@@ -31,6 +31,9 @@ TEST(Readiness, HasStatusAndReasons) {
        200,
        "{\"ready\": true, \"api_server\": \"answers\", "
        "\"unreadable_objects\": {\"nodes\": 1, \"pods\": 40}}\n"},
+      {{.without = {"poddisruptionbudgets"}},
+       200,
+       "{\"ready\": true, \"without\": [\"poddisruptionbudgets\"], \"api_server\": \"answers\"}\n"},
       {{.draining = true}, 503, "{\"ready\": false, \"draining\": true}\n"},
   };
   for (const Case& c : cases) {

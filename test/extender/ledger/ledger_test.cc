@@ -120,6 +120,33 @@ TEST_F(LedgerTest, AttemptOfABoundPodCountsBesideItUntilItsOutcome) {
   EXPECT_EQ(ledger.counts().bound, 1u);
 }
 
+TEST_F(LedgerTest, WhatABoundPodSaysReplacesItsAttempts) {
+  ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000]"));
+  ledger.apply_node(facts_of("n2: 0[100/1000] 1[100/1000]"));
+  assume_id(ledger, "a", "n1", "30/300");
+  assume_id(ledger, "a", "n1", "30/300");
+  ledger.assume_bound(bound_claim("a", "n2", "30/300", "1"), at_ms(5));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+  EXPECT_EQ(used_text(ledger, "n2"), "0=0/0 1=30/300");
+  EXPECT_EQ(ledger.counts().assumed, 1u);
+  EXPECT_EQ(ledger.assumed_before(at_ms(5)).size(), 0u);
+  EXPECT_EQ(ledger.assumed_before(at_ms(6)).size(), 1u);
+  ledger.apply_pod(bound_claim("a", "n2", "30/300", "1"));
+  EXPECT_EQ(used_text(ledger, "n2"), "0=0/0 1=30/300");
+  EXPECT_EQ(ledger.counts().assumed, 0u);
+}
+
+// Only the watch releases a bound claim, and it may have been faster.
+TEST_F(LedgerTest, WhatABoundPodSaysAddsNothingToWhatTheWatchHasShown) {
+  ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000]"));
+  ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
+  assume_id(ledger, "a", "n1", "30/300");
+  ledger.assume_bound(bound_claim("a", "n1", "30/300", "0"), at_ms(5));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+  EXPECT_EQ(ledger.counts().bound, 1u);
+  EXPECT_EQ(ledger.counts().assumed, 0u);
+}
+
 TEST_F(LedgerTest, OnlyAssumedClaimsLongUntouchedAreListed) {
   const ClaimId early = assume_id(ledger, "a", "n1", "10/100", at_ms(10));
   const ClaimId late = assume_id(ledger, "b", "n1", "10/100", at_ms(20));
