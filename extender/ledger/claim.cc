@@ -1,6 +1,7 @@
 #include "extender/ledger/claim.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "common/base/limits.h"
@@ -54,14 +55,18 @@ void read_cards(Claim& claim, const kube::Pod& pod, const Contract& contract) {
 }
 
 constexpr std::int64_t kBytesPerMiB = std::int64_t{1} << 20;
-// A bound for each amount, so that sums never overflow.
+// A bound for the amounts of a container, a pod and a node: four million pods on one node stay
+// below the largest amount.
 constexpr std::int64_t kAmountMax = std::int64_t{1} << 40;
 
 std::int64_t scaled(const kube::StringMap& amounts, std::string_view resource, int power) {
   const auto found = amounts.find(resource);
   if (found == amounts.end()) return 0;
   const auto amount = parse_scaled_quantity(resource, found->second, power);
-  return amount ? *amount : 0;
+  if (amount) return *amount;
+  // The API server accepts amounts that are larger than any number here.
+  const auto large = canonical_quantity(found->second);
+  return large && large->value > 0 ? std::numeric_limits<std::int64_t>::max() : 0;
 }
 
 NodeResources amounts_of(const kube::StringMap& amounts) {
@@ -69,6 +74,22 @@ NodeResources amounts_of(const kube::StringMap& amounts) {
   const std::int64_t mib = bytes / kBytesPerMiB + (bytes % kBytesPerMiB == 0 ? 0 : 1);
   return {MilliCpu(std::min(scaled(amounts, "cpu", 3), kAmountMax)),
           MiB(std::min(mib, kAmountMax))};
+}
+
+// An amount of at most kAmountMax; sums stop there.
+struct CappedResources {
+  NodeResources amount;
+
+  CappedResources& operator+=(const CappedResources& other) {
+    amount += other.amount;
+    amount.cpu = std::min(amount.cpu, MilliCpu(kAmountMax));
+    amount.memory = std::min(amount.memory, MiB(kAmountMax));
+    return *this;
+  }
+};
+
+CappedResources max_of(const CappedResources& a, const CappedResources& b) {
+  return {max_of(a.amount, b.amount)};
 }
 
 NodeResources requests_of(const kube::Container& container) {
@@ -179,16 +200,16 @@ NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
 }
 
 NodeResources resources_of(const kube::Pod& pod) {
-  PodRequests<NodeResources> requests;
+  PodRequests<CappedResources> requests;
   for (const kube::Container& container : pod.init_containers) {
-    const NodeResources amount = requests_of(container);
+    const CappedResources amount{requests_of(container)};
     container.restart_always ? requests.add_lasting(amount) : requests.add_init(amount);
   }
   for (const kube::Container& container : pod.containers)
-    requests.add_lasting(requests_of(container));
-  NodeResources sum = requests.peak();
-  sum += amounts_of(pod.overhead);
-  return sum;
+    requests.add_lasting({requests_of(container)});
+  CappedResources sum = requests.peak();
+  sum += {amounts_of(pod.overhead)};
+  return sum.amount;
 }
 
 }  // namespace mgpu::extender

@@ -72,7 +72,9 @@ NodeFacts node_facts_of(const kube::Node& node, const Contract& contract);
 
 // The CPU and main memory that a pod requests, as kube-scheduler counts them
 // (common/contract/pod_requests.h), with the overhead; a container without a request counts with
-// its limit. A quantity that cannot be parsed counts as zero, since the API server validates them.
+// its limit. At most 2^40 of each, so that the pods of a node never overflow a sum: only amounts
+// that no node has are cut. A quantity that is not one counts as zero, since the API server
+// validates them.
 NodeResources resources_of(const kube::Pod& pod);
 
 }  // namespace mgpu::extender
