@@ -60,6 +60,7 @@ class Extender {
   void add_routes();
   bool listed() const;
   void on_listed();
+  void on_drift(const DriftChange& change);
   void on_cluster_change() { rejection_delay_.observe(ledger_.releases()); }
   Readiness readiness() const;
   void update_metrics();

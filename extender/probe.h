@@ -9,6 +9,7 @@
 //   mgpu_extender_requeues_total{result}           "requeued", "refused", "failed"
 //   mgpu_extender_price_refreshes_total
 //   mgpu_extender_price_refresh_duration_seconds   of the last refresh, which no request waits for
+//   mgpu_extender_drifts_total{drift}              pods whose drift began or changed to this one
 //   mgpu_extender_nodes, _cards, _claims{phase}, _drifting_pods, _overfull_cards,
 //   mgpu_extender_expected_placements              what the ledger holds
 //   mgpu_extender_ready                            1 once nodes, pods and budgets are listed
@@ -42,6 +43,8 @@ class Probe {
   void filtered(std::size_t fitting, std::size_t refused);
   void bind_ended(BindOutcome outcome);
   void requeue_ended(RequeueOutcome outcome);
+  // REQUIRES: not Drift::kNone.
+  void drifted(Drift drift);
   void prices_refreshed(std::chrono::milliseconds took);
   void watch_problem(const char* resource);
   void unreadable_object(const char* resource);
@@ -57,6 +60,7 @@ class Probe {
   Counter& counter(const char* name, const char* help, const Labels& labels = {});
   Counter& binds(BindOutcome outcome);
   Counter& requeues(RequeueOutcome outcome);
+  Counter& drifts(Drift drift);
   void read_ledger();
 
   Metrics& metrics_;

@@ -37,12 +37,26 @@ bool asks_for_cards(const kube::Pod& pod, const Contract& contract) {
          std::ranges::any_of(pod.init_containers, asks);
 }
 
+// "main 0,2; side 1"
+std::string cards_text(const Claim& claim) {
+  std::string text;
+  for (std::size_t i = 0; i < claim.placement->cards_of.size(); ++i) {
+    if (!text.empty()) text += "; ";
+    text += claim.request.containers[i].name + " ";
+    text += format_card_indices(claim.placement->cards_of[i]);
+  }
+  return text;
+}
+
 void set_drift(Claim& claim, Drift drift, std::string_view detail) {
   claim.drift = drift;
   claim.drift_detail = cut(detail);
 }
 
-void read_cards(Claim& claim, const kube::Pod& pod, const Contract& contract) {
+void read_request_and_cards(Claim& claim, const kube::Pod& pod, const Contract& contract) {
+  Result<GpuRequest> request = read_containers(pod, contract, MiB{});
+  if (request.has_error()) return set_drift(claim, Drift::kBadRequest, request.error().message);
+  claim.request = std::move(*request);
   const auto first = pod.metadata.annotations.lower_bound(contract.index_prefix);
   if (first == pod.metadata.annotations.end() || !first->first.starts_with(contract.index_prefix)) {
     return set_drift(claim, Drift::kNoAnnotations,
@@ -51,6 +65,17 @@ void read_cards(Claim& claim, const kube::Pod& pod, const Contract& contract) {
   Result<Placement> placement = read_placement(pod, claim.request, contract);
   if (placement.has_error())
     return set_drift(claim, Drift::kBadAnnotations, placement.error().message);
+  claim.placement = std::move(*placement);
+}
+
+// The binding wrote as many indices as the container had cards then. So these are its cards, also
+// where the annotation with the number of cards has been edited since.
+void read_cards_by_indices(Claim& claim, const kube::Pod& pod, const Contract& contract) {
+  Result<GpuRequest> request = read_bound_containers(pod, contract);
+  if (request.has_error()) return;
+  Result<Placement> placement = read_placement(pod, *request, contract);
+  if (placement.has_error()) return;
+  claim.request = std::move(*request);
   claim.placement = std::move(*placement);
 }
 
@@ -158,6 +183,8 @@ std::string_view name(Drift drift) {
       return "bad-annotations";
     case Drift::kBadRequest:
       return "bad-request";
+    case Drift::kChangedAnnotations:
+      return "changed-annotations";
     case Drift::kUnknownCard:
       return "unknown-card";
   }
@@ -175,15 +202,27 @@ std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract) {
   claim.start_time = pod.start_time;
   claim.labels = pod.metadata.labels;
   claim.host = resources_of(pod);
-  Result<GpuRequest> request = read_containers(pod, contract, MiB{});
-  if (request.has_error()) {
-    set_drift(claim, Drift::kBadRequest, request.error().message);
-    return claim;
-  }
-  if (request->empty()) return std::nullopt;
-  claim.request = std::move(*request);
-  read_cards(claim, pod, contract);
+  read_request_and_cards(claim, pod, contract);
+  if (!claim.placement) read_cards_by_indices(claim, pod, contract);
+  if (claim.placement) return claim;
+  if (const auto most = most_of_one_card(pod, contract)) claim.most_of_one_card = *most;
   return claim;
+}
+
+void keep_cards(const Claim& first, Claim& shown) {
+  const bool same =
+      first.placement == shown.placement && first.request.containers == shown.request.containers;
+  if (!same && first.placement) {
+    set_drift(
+        shown, Drift::kChangedAnnotations,
+        "the annotations were changed after the pod was bound; it still counts with its cards "
+        "of then, " +
+            cards_text(first) + (shown.drift_detail.empty() ? "" : ": " + shown.drift_detail));
+  }
+  if (!first.placement) set_drift(shown, first.drift, first.drift_detail);
+  shown.request.containers = first.request.containers;
+  shown.placement = first.placement;
+  shown.most_of_one_card = first.most_of_one_card;
 }
 
 NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
