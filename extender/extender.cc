@@ -63,7 +63,8 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport, Curren
                             [this](const NonGpuPod& pod, const GpuRequest& request) {
                               settings_.verbs.window->seen(tie_break_seed_of(pod.uid), request,
                                                            pod.host);
-                            }}),
+                            },
+                        .on_drift = [this](const DriftChange& change) { on_drift(change); }}),
           {.on_change = [this] { on_cluster_change(); }, .on_listed = [this] { on_listed(); }}),
       watched_budgets_("poddisruptionbudgets", kube::all_pod_disruption_budgets(), transport_,
                        probe_, budgets_.consumer(), {.on_change = [] {}, .on_listed = [] {}}) {
@@ -164,6 +165,21 @@ void Extender::on_listed() {
                      {"pods", std::to_string(counts.bound)},
                      {"drifting", std::to_string(counts.drifting)}});
   price_refresher_.start();
+}
+
+// The ledger reports a change of state once, however often the annotations are edited.
+void Extender::on_drift(const DriftChange& change) {
+  if (change.drift == Drift::kNone) {
+    log_info("the annotations of a pod agree with its cards again",
+             {{"pod", to_string(change.pod)}, {"node", change.node.str()}});
+    return;
+  }
+  probe_.drifted(change.drift);
+  log_warn("the annotations of a bound pod do not agree with its cards",
+           {{"pod", to_string(change.pod)},
+            {"node", change.node.str()},
+            {"drift", std::string(name(change.drift))},
+            {"detail", change.detail}});
 }
 
 Readiness Extender::readiness() const {

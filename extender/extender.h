@@ -71,6 +71,7 @@ class Extender {
   void on_lease_lost(const std::string& sentence);
   BinderEvents binder_events();
   StartSequence::Events start_events();
+  void on_drift(const DriftChange& change);
   void on_cluster_change() { rejection_delay_.observe(ledger_.releases()); }
   Readiness readiness() const;
   void update_metrics();

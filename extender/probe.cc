@@ -91,6 +91,10 @@ Probe::Probe(Metrics& metrics, Ledger& ledger)
        {RequeueOutcome::kRequeued, RequeueOutcome::kRefused, RequeueOutcome::kFailed}) {
     requeues(outcome);
   }
+  for (const auto drift : {Drift::kNoAnnotations, Drift::kBadAnnotations, Drift::kBadRequest,
+                           Drift::kChangedAnnotations, Drift::kUnknownCard}) {
+    drifts(drift);
+  }
   connections(0);
   add_process_metrics(metrics, "mgpu_extender");
   metrics.on_collect([this] { read_ledger(); });
@@ -121,6 +125,13 @@ Counter& Probe::requeues(RequeueOutcome outcome) {
                  {{"result", name_of(outcome)}});
 }
 
+Counter& Probe::drifts(Drift drift) {
+  MGPU_CHECK(drift != Drift::kNone, "a drift");
+  return counter("drifts_total",
+                 "Bound pods that were found not to match their cards, by kind of the difference.",
+                 {{"drift", std::string(name(drift))}});
+}
+
 void Probe::read_ledger() {
   constexpr const char* kClaims = "Pods that hold cards, by phase.";
   const Counts counts = ledger_.counts();
@@ -128,7 +139,8 @@ void Probe::read_ledger() {
   set("cards", "Cards of the nodes in the ledger.", number(counts.cards));
   set("claims", kClaims, number(counts.assumed), {{"phase", "assumed"}});
   set("claims", kClaims, number(counts.bound), {{"phase", "bound"}});
-  set("drifting_pods", "Bound pods whose cards are not certain.", number(counts.drifting));
+  set("drifting_pods", "Bound pods whose annotations and cards do not agree.",
+      number(counts.drifting));
   set("overfull_cards", "Cards with more in use than their capacity.", number(counts.overfull));
   set("expected_placements", "Pods between filter and bind.", number(counts.expected));
 }
@@ -162,6 +174,10 @@ void Probe::pod_touched(TouchResult result) {
 
 void Probe::requeue_ended(RequeueOutcome outcome) {
   requeues(outcome).Increment();
+}
+
+void Probe::drifted(Drift drift) {
+  drifts(drift).Increment();
 }
 
 void Probe::prices_refreshed(std::chrono::milliseconds took) {

@@ -11,6 +11,7 @@
 //   mgpu_extender_requeues_total{result}           "requeued", "refused", "failed"
 //   mgpu_extender_price_refreshes_total
 //   mgpu_extender_price_refresh_duration_seconds   of the last refresh, which no request waits for
+//   mgpu_extender_drifts_total{drift}              pods whose drift began or changed to this one
 //   mgpu_extender_nodes, _cards, _claims{phase}, _drifting_pods, _overfull_cards,
 //   mgpu_extender_expected_placements              what the ledger holds
 //   mgpu_extender_ready                            1 once it may decide
@@ -46,6 +47,8 @@ class Probe {
   void bind_conflict();
   void pod_touched(TouchResult result);
   void requeue_ended(RequeueOutcome outcome);
+  // REQUIRES: not Drift::kNone.
+  void drifted(Drift drift);
   void prices_refreshed(std::chrono::milliseconds took);
   void watch_problem(const char* resource);
   void unreadable_object(const char* resource);
@@ -62,6 +65,7 @@ class Probe {
   Counter& binds(BindOutcome outcome);
   Counter& touches(TouchResult result);
   Counter& requeues(RequeueOutcome outcome);
+  Counter& drifts(Drift drift);
   void read_ledger();
 
   Metrics& metrics_;

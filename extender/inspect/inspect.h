@@ -23,7 +23,7 @@
 //   held    := {"namespace", "name", "uid", "node", "phase": "assumed" | "bound", "priority",
 //               "drift"?, "driftDetail"?,
 //               "containers": [{"name", "kind": "app" | "init" | "sidecar", "cards": [index*]}*],
-//               "holds": [{"card", "core", "memoryMiB"}*]}
+//               "holds": [{"card", "core", "memoryMiB"}*]}   without cards: the most, for each card
 //   policy  := {"default", "policies": [name*], "podsSeen",
 //               "prices"?: {"version", "ageSeconds", "kinds": [{"model", "memoryMiB"}*],
 //                           "classes": [class*]}}   absent until a pod has been seen

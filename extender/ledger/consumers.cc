@@ -36,18 +36,20 @@ Result<PodFacts> read_pod_facts(std::string_view json, const Contract& contract,
   return facts;
 }
 
-void apply(Ledger& ledger, PodFacts pod) {
+void apply(Ledger& ledger, const PodHandlers& handlers, PodFacts pod) {
   if (pod.phase == PodPhase::kFinished) return ledger.remove_pod(pod.pod.uid);
   // The event may be older than a bind that has happened since: the pod's attempts stay.
   if (pod.phase == PodPhase::kWaiting) return;
-  if (pod.claim) return ledger.apply_pod(*std::move(pod.claim));
-  ledger.apply_non_gpu(std::move(pod.pod));
+  if (!pod.claim) return ledger.apply_non_gpu(std::move(pod.pod));
+  const auto change = ledger.apply_pod(*std::move(pod.claim));
+  if (change) handlers.on_drift(*change);
 }
 
-void relist(Ledger& ledger, std::vector<PodFacts> pods, bool complete) {
+void relist(Ledger& ledger, const PodHandlers& handlers, std::vector<PodFacts> pods,
+            bool complete) {
   std::erase_if(pods, [](const PodFacts& pod) { return pod.phase != PodPhase::kBound; });
   if (!complete) {
-    for (PodFacts& pod : pods) apply(ledger, std::move(pod));
+    for (PodFacts& pod : pods) apply(ledger, handlers, std::move(pod));
     return;
   }
   std::vector<Claim> claims;
@@ -63,7 +65,8 @@ void relist(Ledger& ledger, std::vector<PodFacts> pods, bool complete) {
   }
   // Unlike an assignment of {}, this returns the memory before the ledger grows.
   std::vector<PodFacts>().swap(pods);
-  ledger.replace_pods(std::move(claims), std::move(non_gpu));
+  const auto changes = ledger.replace_pods(std::move(claims), std::move(non_gpu));
+  for (const DriftChange& change : changes) handlers.on_drift(change);
 }
 
 void notify(const PodHandlers& handlers, const PodFacts& pod) {
@@ -100,7 +103,7 @@ kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,
           .apply =
               [&ledger, shared](PodFacts pod) {
                 notify(*shared, pod);
-                apply(ledger, std::move(pod));
+                apply(ledger, *shared, std::move(pod));
               },
           .remove =
               [&ledger, shared](const PodFacts& pod) {
@@ -110,7 +113,7 @@ kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,
           .relist =
               [&ledger, shared](std::vector<PodFacts> pods, bool complete) {
                 for (const PodFacts& pod : pods) notify(*shared, pod);
-                relist(ledger, std::move(pods), complete);
+                relist(ledger, *shared, std::move(pods), complete);
               }};
 }
 

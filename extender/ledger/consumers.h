@@ -35,6 +35,8 @@ struct PodHandlers {
   // relist does not keep the requests of the whole cluster. May be called several times for a pod.
   std::function<void(const NonGpuPod& pod, const GpuRequest& request)> on_bound =
       [](const NonGpuPod&, const GpuRequest&) {};
+  // For each bound pod whose drift begins, changes or ends. Not under the ledger's lock.
+  std::function<void(const DriftChange& change)> on_drift = [](const DriftChange&) {};
 };
 kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,
                                       PodHandlers handlers);

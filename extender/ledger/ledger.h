@@ -6,6 +6,9 @@
 // yet. Every claim counts in full until it is removed, so that a pod counts twice rather than not
 // at all while an outcome is not known.
 //
+// A bound claim keeps the cards that its pod was bound with (claim.h): later events of the pod
+// change its labels and resources, and its drift.
+//
 // Thread-safe. There is one lock, under which nothing waits. Time is an argument.
 #pragma once
 
@@ -102,10 +105,14 @@ class Ledger {
   // --- pods --------------------------------------------------------------------------------------
 
   // After a relist: removes all other bound claims and non-GPU pods. Assumed claims of other pods
-  // stay, since the list may be older than their bind.
-  void replace_pods(std::vector<Claim> claims, std::vector<NonGpuPod> non_gpu = {});
-  // Confirms an assumed claim of the same uid, and removes other attempts of the pod.
-  void apply_pod(Claim claim);
+  // stay, since the list may be older than their bind. Returns the changes of drift, at most
+  // kDriftChangesMax: the next event of a pod that is left out returns its change.
+  std::vector<DriftChange> replace_pods(std::vector<Claim> claims,
+                                        std::vector<NonGpuPod> non_gpu = {});
+  // Confirms an assumed claim of the same uid, and removes other attempts of the pod. An attempt on
+  // the same node with other cards stays until its outcome is known: it may be the binding, and the
+  // annotations edited since.
+  std::optional<DriftChange> apply_pod(Claim claim);
   // Counts in Node::resources_used until remove_pod. Claims of the pod are removed.
   void apply_non_gpu(NonGpuPod pod);
   // For a pod that has finished or was deleted: removes it and its attempts.
@@ -189,8 +196,9 @@ class Ledger {
   Entry& insert(Claim claim, Phase phase, Instant touched) MGPU_REQUIRES(mutex_);
   void release(Entry& entry) MGPU_REQUIRES(mutex_);
   void release_all(const PodUid& uid) MGPU_REQUIRES(mutex_);
-  // The watch shows the pod bound: this claim replaces all others of the pod.
-  void confirm(Claim claim) MGPU_REQUIRES(mutex_);
+  // The watch shows the pod bound: this claim, with the cards that the pod was bound with, replaces
+  // the others of the pod.
+  Entry& confirm(Claim claim) MGPU_REQUIRES(mutex_);
   void set_non_gpu(NonGpuPod pod) MGPU_REQUIRES(mutex_);
   void remove_non_gpu(const PodUid& uid) MGPU_REQUIRES(mutex_);
 

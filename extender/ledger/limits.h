@@ -11,6 +11,8 @@ inline constexpr std::chrono::milliseconds kExpectedPlacementLife{1'000};
 inline constexpr std::size_t kExpectedPlacementsMax = 4096;
 // Objects of a relist that are applied under one hold of the ledger's lock: a millisecond or two.
 inline constexpr std::size_t kRelistStep = 256;
+// The changes of drift that a relist returns; each is a line of the log.
+inline constexpr std::size_t kDriftChangesMax = 1'000;
 // Distinct requests whose decisions are cached. Each takes some 40 bytes per node: 13 MB in all at
 // 5,000 nodes, and 8 MB more while scores are prewarmed. Clusters have a few dozen distinct
 // requests at a time.

@@ -31,6 +31,7 @@ const std::string kCore = "vke.volcengine.com/mgpu-core";
 const std::string kMemory = "vke.volcengine.com/mgpu-memory";
 const std::string kAssumed = "vke.volcengine.com/assumed";
 const char* const kVerbs[] = {"filter", "prioritize", "prioritize-non-gpu", "preempt", "bind"};
+const std::string kCardCounts = "vke.volcengine.com/container-multiple-gpu";
 const std::string kIndexOfApp = "vke.volcengine.com/gpu-index-container-app";
 
 class ExtenderTest : public testing::Test {
@@ -62,6 +63,15 @@ class ExtenderTest : public testing::Test {
   }
   Json pod(const std::string& name) {
     return Json::parse(api_server.call(kube::get_pod({"default", name})).body);
+  }
+  // Null removes an annotation.
+  void annotate(const std::string& name, const std::string& key, const Json& value) {
+    kube::Request request;
+    request.method = kube::Method::kPatch;
+    request.target = "/api/v1/namespaces/default/pods/" + name;
+    request.body = Json{{"metadata", {{"annotations", {{key, value}}}}}}.dump();
+    request.content_type = "application/merge-patch+json";
+    EXPECT_TRUE(api_server.call(request).ok()) << request.body;
   }
   void stop_api_server() {
     api_server.set_faults(
@@ -214,6 +224,47 @@ TEST_F(ExtenderTest, RebuildsTheSameLedgerWhenItStartsAgain) {
   Json after = cluster();
   for (Json* view : {&before, &after}) (*view)["totals"].erase("expectedPlacements");
   EXPECT_EQ(after, before);
+}
+
+// --- edited annotations --------------------------------------------------------------------------
+
+TEST_F(ExtenderTest, KeepsTheCardsOfAPodWhoseAnnotationIsEdited) {
+  start_ready();
+  create_pod("p", {{kCore, "30"}, {kMemory, "500"}});
+  ASSERT_NE(schedule("p"), "");
+  const auto shown = [this] { return Json::parse(get("/inspect/pod?name=p").body); };
+  ASSERT_TRUE(becomes_true([&] { return shown()["phase"] == "bound"; }));
+  const Json before = shown();
+  annotate("p", kIndexOfApp, "1");
+  ASSERT_TRUE(becomes_true([&] { return shown().contains("drift"); }));
+  EXPECT_EQ(shown()["drift"], "changed-annotations");
+  EXPECT_EQ(shown()["holds"], before["holds"]);
+  EXPECT_EQ(shown()["containers"], before["containers"]);
+  const auto metric = [this](const std::string& line) {
+    return becomes_true(
+        [&] { return get("/metrics").body.find(line + "\n") != std::string::npos; });
+  };
+  EXPECT_TRUE(metric("mgpu_extender_drifts_total{drift=\"changed-annotations\"} 1"));
+  EXPECT_TRUE(metric("mgpu_extender_drifting_pods 1"));
+  annotate("p", kIndexOfApp, "0");
+  EXPECT_TRUE(metric("mgpu_extender_drifting_pods 0"));
+  EXPECT_EQ(shown(), before);
+}
+
+TEST_F(ExtenderTest, BindsTheNumberOfCardsThatFilterWasSent) {
+  start_ready();
+  create_pod("p", {{kCore, "100"}, {kMemory, "1000"}});
+  annotate("p", kCardCounts, "2");
+  ASSERT_EQ(filter("p")["NodeNames"].size(), 2U);
+  annotate("p", kCardCounts, "1");
+  ASSERT_EQ(bind("p", "n1"), "");
+  const auto node = [this] { return Json::parse(get("/inspect/node?name=n1").body); };
+  ASSERT_TRUE(becomes_true([&] { return node()["pods"][0].contains("drift"); }));
+  const Json shown = node();
+  for (const Json& card : shown["cards"]) {
+    EXPECT_EQ(card["core"]["used"], 50);
+    EXPECT_EQ(card["uncertain"], false);
+  }
 }
 
 // --- readiness -----------------------------------------------------------------------------------

@@ -51,6 +51,20 @@ TEST(ResourcesOf, UnreadableAndHugeQuantitiesAreBounded) {
   EXPECT_EQ(resources_of(pod), amount(std::int64_t{1} << 40, std::int64_t{1} << 40));
 }
 
+TEST(ResourcesOf, AmountsOverTheLargestNumberAreLarge) {
+  kube::Pod pod;
+  pod.containers = {requesting("9E", "9E")};
+  EXPECT_EQ(resources_of(pod), amount(std::int64_t{1} << 40, std::int64_t{1} << 40));
+}
+
+TEST(ResourcesOf, AreBoundedForAPodOfManyContainers) {
+  kube::Pod pod;
+  pod.containers.assign(20'000, requesting("1E", "1Ei"));
+  pod.init_containers = pod.containers;
+  pod.overhead = {{"cpu", "1E"}, {"memory", "1Ei"}};
+  EXPECT_EQ(resources_of(pod), amount(std::int64_t{1} << 40, std::int64_t{1} << 40));
+}
+
 TEST(NodeFactsOf, HaveTheAllocatableOfTheNode) {
   kube::Node node;
   node.allocatable = {{"cpu", "95500m"}, {"memory", "384Gi"}};
@@ -91,6 +105,17 @@ TEST_F(ResourcesUsedTest, IsTheSumOfPodsWithCardsAndWithout) {
   EXPECT_EQ(used(), amount(1'700, 3)) << "the same pod again";
   ledger.remove_pod(PodUid("a"));
   ledger.remove_pod(PodUid("b"));
+  EXPECT_EQ(used(), NodeResources{});
+}
+
+TEST_F(ResourcesUsedTest, ManyHugePodsDoNotOverflow) {
+  kube::Pod huge;
+  huge.containers.assign(20'000, requesting("1E", "1Ei"));
+  const NodeResources host = resources_of(huge);
+  for (int i = 0; i < 300; ++i)
+    ledger.apply_non_gpu({PodUid("p" + std::to_string(i)), NodeName("n1"), host});
+  EXPECT_EQ(used(), amount(300 * (std::int64_t{1} << 40), 300 * (std::int64_t{1} << 40)));
+  ledger.replace_pods({}, {});
   EXPECT_EQ(used(), NodeResources{});
 }
 
