@@ -71,6 +71,12 @@ NodeResources amounts_of(const kube::StringMap& amounts) {
           MiB(std::min(mib, kAmountMax))};
 }
 
+// Rounded down, where requests are rounded up: what fits here fits in kube-scheduler, too.
+NodeResources allocatable_of(const kube::Node& node) {
+  return {MilliCpu(std::min(scaled(node.allocatable, "cpu", 3), kAmountMax)),
+          MiB(std::min(scaled(node.allocatable, "memory", 0) / kBytesPerMiB, kAmountMax))};
+}
+
 NodeResources requests_of(const kube::Container& container) {
   NodeResources requests = amounts_of(container.requests);
   const NodeResources limits = amounts_of(container.limits);
@@ -153,6 +159,7 @@ std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract) {
   claim.priority = pod.priority;
   claim.start_time = pod.start_time;
   claim.labels = pod.metadata.labels;
+  claim.anti_affinity = pod.anti_affinity;
   claim.host = resources_of(pod);
   Result<GpuRequest> request = read_containers(pod, contract, MiB{});
   if (request.has_error()) {
@@ -168,7 +175,8 @@ std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract) {
 NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
   NodeFacts facts;
   facts.name = NodeName(node.metadata.name);
-  facts.allocatable = amounts_of(node.allocatable);
+  facts.allocatable = allocatable_of(node);
+  facts.pods_allowed = std::min(scaled(node.allocatable, "pods", 0), kAmountMax);
   Result<std::vector<CardFacts>> cards = cards_of(node, contract);
   if (cards.has_error()) {
     facts.problem = cut(cards.error().message);

@@ -24,7 +24,8 @@ Result<PodFacts> read_pod_facts(std::string_view json, const Contract& contract,
   const Result<kube::Pod> pod = kube::read_pod(json);
   if (!pod) return pod.error();
   if (pod->metadata.uid.empty()) return error("it has no metadata.uid");
-  PodFacts facts{.pod = {pod->uid(), NodeName(pod->node_name), {}}, .claim = {}};
+  PodFacts facts{.pod = {pod->uid(), NodeName(pod->node_name), {}, pod->anti_affinity},
+                 .claim = {}};
   if (pod->finished()) facts.phase = PodPhase::kFinished;
   if (pod->finished() || pod->node_name.empty()) return facts;
   facts.phase = PodPhase::kBound;

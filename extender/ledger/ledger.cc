@@ -149,7 +149,7 @@ void Ledger::set_non_gpu(NonGpuPod pod) {
   remove_non_gpu(pod.uid);
   NodeRecord& record = record_of(pod.node);
   add_non_gpu(record, pod.host);
-  non_gpu_.emplace(std::move(pod.uid), NonGpu{&record, pod.host});
+  non_gpu_.emplace(std::move(pod.uid), NonGpu{&record, pod.host, pod.anti_affinity});
 }
 
 void Ledger::remove_non_gpu(const PodUid& uid) {

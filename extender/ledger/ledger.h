@@ -80,6 +80,9 @@ class View {
   void each(const std::function<void(const Node&)>& visit) const MGPU_NO_THREAD_ANALYSIS;
   // The claims on a node, bound and assumed; the pointers are valid as long as the view.
   std::vector<const ClaimView*> claims_on(std::string_view node) const MGPU_NO_THREAD_ANALYSIS;
+  // A non-GPU pod on that node; empty where there is no such pod there.
+  std::optional<NonGpuPod> non_gpu_on(std::string_view node,
+                                      const PodUid& uid) const MGPU_NO_THREAD_ANALYSIS;
 
  private:
   friend class Ledger;
@@ -172,6 +175,7 @@ class Ledger {
   struct NonGpu {
     NodeRecord* record;
     NodeResources host;
+    bool anti_affinity;
   };
 
   // Each of these leaves totals and indices consistent.

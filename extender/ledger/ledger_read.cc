@@ -68,6 +68,14 @@ std::vector<const ClaimView*> View::claims_on(std::string_view node) const {
   return views;
 }
 
+std::optional<NonGpuPod> View::non_gpu_on(std::string_view node, const PodUid& uid) const {
+  const auto found = ledger_.non_gpu_.find(uid);
+  if (found == ledger_.non_gpu_.end()) return std::nullopt;
+  const Ledger::NonGpu& pod = found->second;
+  if (pod.record->node.name.str() != node) return std::nullopt;
+  return NonGpuPod{uid, pod.record->node.name, pod.host, pod.anti_affinity};
+}
+
 void Ledger::read(Instant now, const std::function<void(const View&)>& read) {
   const MutexLock lock(mutex_);
   expected_.expire(now);

@@ -4,6 +4,7 @@
 //   card.used      = sum of the claims' holds on it
 //   card.expected  = sum of the expected placements on it (expected_placements.h)
 //   card.uncertain = some claim of the node has no placement
+//   pods_counted   = number of claims and of non-GPU pods
 #pragma once
 
 #include <cstddef>

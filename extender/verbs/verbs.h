@@ -55,11 +55,11 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, Ledger& ledger,
 std::vector<HostScore> prioritize_non_gpu(const ExtenderArgs& args, Ledger& ledger,
                                           const Settings& settings, Instant now);
 
-// For each node the victims are the cheapest set of bound lower-priority pods that frees the cards
-// (placement/preemption/preemption.h), the most important first, and then the proposed victims that
-// hold no cards. Where the cards are free already, the proposed victims stay. Nodes that are
-// unknown, where no eviction helps, or that would have no victims are left out. For a non-GPU pod
-// the proposal is returned.
+// For each node the proposed victims stand where they free the cards. Otherwise the victims are the
+// cheapest set of bound lower-priority pods (placement/preemption/preemption.h) that contains or
+// replaces the proposal so that cards, CPU, main memory and the number of pods suffice (victims.h).
+// Nodes that are unknown, where no such set is found, or that would have no victims are left out.
+// For a non-GPU pod the proposal is returned.
 std::vector<NodeVictims> preempt(const PreemptionArgs& args, Ledger& ledger,
                                  const DisruptionBudgets& budgets, const Settings& settings,
                                  Instant now);
