@@ -20,6 +20,7 @@ Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
   std::unique_ptr<Extender> extender(new Extender(std::move(settings), transport, *prices));
   if (auto started = extender->start_server(); !started) return started.error();
   for (Watched* watched : extender->watched_) watched->start();
+  extender->watched_nominations_.start();
   extender->binder_.start_reconciling();
   return extender;
 }
@@ -61,7 +62,10 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport, Curren
           {.on_change = [this] { on_cluster_change(); }, .on_listed = [this] { on_listed(); }}),
       watched_budgets_("poddisruptionbudgets", kube::all_pod_disruption_budgets(), transport_,
                        probe_, budgets_.consumer(),
-                       {.on_change = [] {}, .on_listed = [this] { on_listed(); }}) {
+                       {.on_change = [] {}, .on_listed = [this] { on_listed(); }}),
+      watched_nominations_("nominatedpods", kube::nominated_pods(), transport_, probe_,
+                           nomination_consumer(ledger_),
+                           {.on_change = [this] { on_cluster_change(); }, .on_listed = [] {}}) {
   metrics_.on_collect([this] { update_metrics(); });
   add_routes();
 }
@@ -141,6 +145,7 @@ void Extender::update_metrics() {
   for (const Watched* watched : watched_) {
     probe_.watch_silence(watched->name(), watched->silent_for());
   }
+  probe_.watch_silence(watched_nominations_.name(), watched_nominations_.silent_for());
 }
 
 }  // namespace mgpu::extender

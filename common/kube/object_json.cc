@@ -133,6 +133,7 @@ void read_pod_status(JsonValue& from, Pod& pod) {
   std::vector<ContainerStatus> apps;
   from.read({{"phase", pod.phase},
              {"startTime", pod.start_time},
+             {"nominatedNodeName", pod.nominated_node},
              container_statuses("initContainerStatuses", init),
              container_statuses("containerStatuses", apps)});
   std::ranges::move(apps, std::back_inserter(init));

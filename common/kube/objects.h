@@ -46,6 +46,7 @@ struct Pod {
   StringMap overhead;                      // spec.overhead, from the runtime class
   std::string node_name;                   // empty until bound
   std::string scheduler_name;
+  std::string nominated_node;  // status.nominatedNodeName: others are evicted there for this pod
   std::int32_t priority = 0;
   // Whether it may run beside other pods depends on more than resources: volumes that several pods
   // may share, resource claims, or rules about other pods.

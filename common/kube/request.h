@@ -23,6 +23,8 @@ struct Resource {
 Resource all_nodes();
 // Pods that may hold cards: bound, and neither Succeeded nor Failed. The server selects them.
 Resource bound_pods();
+// Pods that are not bound, with status.nominatedNodeName.
+Resource nominated_pods();
 Resource all_pod_disruption_budgets();
 // Only this node; an empty collection where it does not exist.
 Resource one_node(const NodeName& node);

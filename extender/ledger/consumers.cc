@@ -67,6 +67,13 @@ void relist(Ledger& ledger, std::vector<PodFacts> pods, bool complete) {
   ledger.replace_pods(std::move(claims), std::move(non_gpu));
 }
 
+Result<Nominated> read_nominated(std::string_view json) {
+  const Result<kube::Pod> pod = kube::read_pod(json);
+  if (!pod) return pod.error();
+  if (pod->metadata.uid.empty()) return error("it has no metadata.uid");
+  return Nominated(pod->uid(), pod->finished() ? NodeName() : NodeName(pod->nominated_node));
+}
+
 void notify(const PodHandlers& handlers, const PodFacts& pod) {
   if (pod.phase != PodPhase::kWaiting) handlers.on_settled(pod.pod.uid);
 }
@@ -90,6 +97,18 @@ kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract
                 for (const NodeFacts& node : nodes) check(node);
                 if (complete) return ledger.replace_nodes(std::move(nodes));
                 for (NodeFacts& node : nodes) ledger.apply_node(std::move(node));
+              }};
+}
+
+kube::Consumer<Nominated> nomination_consumer(Ledger& ledger) {
+  return {.read = read_nominated,
+          .apply = [&ledger](const Nominated& pod) { ledger.nominate(pod.first, pod.second); },
+          // The pod may be bound, or nominated for no node.
+          .remove = [&ledger](const Nominated& pod) { ledger.nominate(pod.first, NodeName()); },
+          .relist =
+              [&ledger](const std::vector<Nominated>& pods, bool complete) {
+                if (complete) return ledger.replace_nominated(pods);
+                for (const Nominated& pod : pods) ledger.nominate(pod.first, pod.second);
               }};
 }
 

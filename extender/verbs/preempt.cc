@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "extender/ledger/disruption_budgets.h"
+#include "extender/placement/holds.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
 #include "extender/verbs/victims.h"
@@ -36,12 +37,12 @@ NodePod bystander_of(const NonGpuPod& pod) {
 }
 
 std::optional<NodeState> read_node(const View& view, const NodeVictims& proposed,
-                                   std::int32_t priority) {
-  const Node* node = view.find(proposed.node.str());
-  if (node == nullptr) return std::nullopt;
-  NodeState state{*node, {}};
+                                   const DecidedPod& preemptor) {
+  std::optional<Node> node = view.find_for(proposed.node.str(), preemptor);
+  if (!node) return std::nullopt;
+  NodeState state{*std::move(node), {}};
   for (const ClaimView* held : view.claims_on(proposed.node.str()))
-    state.pods.push_back(holder_of(*held, priority));
+    state.pods.push_back(holder_of(*held, preemptor.priority));
   for (const PodUid& uid : proposed.victims)
     if (const auto pod = view.non_gpu_on(proposed.node.str(), uid))
       state.pods.push_back(bystander_of(*pod));
@@ -49,12 +50,13 @@ std::optional<NodeState> read_node(const View& view, const NodeVictims& proposed
 }
 
 // One entry for each proposed node; nothing where the node is unknown.
-std::vector<std::optional<NodeState>> read_nodes(const PreemptionArgs& args, Ledger& ledger,
+std::vector<std::optional<NodeState>> read_nodes(const PreemptionArgs& args,
+                                                 const DecidedPod& preemptor, Ledger& ledger,
                                                  Instant now) {
   std::vector<std::optional<NodeState>> states;
   ledger.read(now, [&](const View& view) {
     for (const NodeVictims& proposed : args.nodes)
-      states.push_back(read_node(view, proposed, args.pod.priority));
+      states.push_back(read_node(view, proposed, preemptor));
   });
   return states;
 }
@@ -86,6 +88,18 @@ bool asks_only_for_resources(const kube::Pod& pod, const Contract& contract) {
          std::ranges::all_of(pod.init_containers, plain);
 }
 
+// What the pod is to get on the node after the evictions; nothing where no placement is found.
+std::optional<NominatedPlacement> placement_after(const NodeVictims& victims, NodeState state,
+                                                  const PodRequest& pod,
+                                                  const PriceSnapshot* price_snapshot) {
+  for (const NodePod& one : state.pods)
+    if (std::ranges::find(victims.victims, one.uid) != victims.victims.end())
+      evict(state.node, one.candidate);
+  const auto placement = place_on(state.node, pod, price_snapshot);
+  if (!placement) return std::nullopt;
+  return NominatedPlacement{victims.node, holds(state.node, pod.request, *placement), pod.host};
+}
+
 }  // namespace
 
 std::vector<NodeVictims> preempt(const PreemptionArgs& args, Ledger& ledger,
@@ -96,14 +110,21 @@ std::vector<NodeVictims> preempt(const PreemptionArgs& args, Ledger& ledger,
   if (pod->request.empty()) return args.nodes;
   const Preemptor preemptor{pod->request, pod->host,
                             asks_only_for_resources(args.pod, settings.contract)};
-  auto states = read_nodes(args, ledger, now);
+  const auto price_snapshot = settings.price_snapshot();
+  auto states = read_nodes(args, pod->pod, ledger, now);
   std::vector<NodeVictims> answer;
+  std::vector<NominatedPlacement> placements;
   for (std::size_t i = 0; i < args.nodes.size(); ++i) {
     if (!states[i]) continue;
     set_violations(*states[i], budgets);
     auto victims = choose_on_node(args.nodes[i], *states[i], preemptor, budgets);
-    if (victims) answer.push_back(std::move(*victims));
+    if (!victims) continue;
+    auto placement = placement_after(*victims, *std::move(states[i]), *pod, price_snapshot.get());
+    if (placement) placements.push_back(*std::move(placement));
+    answer.push_back(*std::move(victims));
   }
+  ledger.offer_nomination(pod->pod, std::move(placements), NodeName(args.pod.nominated_node),
+                          now + settings.nomination_life);
   return answer;
 }
 

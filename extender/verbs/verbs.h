@@ -1,5 +1,6 @@
 // filter, prioritize and preempt. They compute, and change nothing but the expected placement of
-// their own pod; the fourth verb, bind, is in extender/bind/binder.h.
+// their own pod, and the cards that are kept for it; the fourth verb, bind, is in
+// extender/bind/binder.h.
 #pragma once
 
 #include <memory>
@@ -26,6 +27,7 @@ struct Settings {
   PolicyChoice policy;              // of pods that do not choose one
   bool expected_placements = true;  // false only to measure what they are worth
   Duration expectation_life = kExpectedPlacementLife;
+  Duration nomination_life = kNominationLife;
   std::shared_ptr<const CurrentPrices> price_snapshots{};  // null: policies have no prices
   std::shared_ptr<WorkloadWindow> window{};  // records every filtered pod; may be null
 
@@ -60,6 +62,9 @@ std::vector<HostScore> prioritize_non_gpu(const ExtenderArgs& args, Ledger& ledg
 // replaces the proposal so that cards, CPU, main memory and the number of pods suffice (victims.h).
 // Nodes that are unknown, where no such set is found, or that would have no victims are left out.
 // For a non-GPU pod the proposal is returned.
+//
+// The cards that the pod is to get on the node for which it is nominated then are kept for it
+// (ledger/nominations.h).
 std::vector<NodeVictims> preempt(const PreemptionArgs& args, Ledger& ledger,
                                  const DisruptionBudgets& budgets, const Settings& settings,
                                  Instant now);

@@ -27,6 +27,33 @@ func (w *World) bind(t *testing.T, pod *PodBuilder) string {
 	return waitBound(w.ctx, t, w.namespace, pod.pod.Name).Annotations[indexKeyPrefix+"c0"]
 }
 
+// waitNominated waits until kube-scheduler has evicted pods for this one, and returns the victims.
+func (w *World) waitNominated(t *testing.T, pod string) []string {
+	t.Helper()
+	var victims []string
+	waitFor(t, time.Minute, pod+" to be nominated", func() (bool, string) {
+		victims = w.terminating(t)
+		preemptor := get(w.ctx, t, w.namespace, pod)
+		return preemptor.Status.NominatedNodeName != "" && len(victims) > 0, scheduledCondition(preemptor)
+	})
+	return victims
+}
+
+func (w *World) terminating(t *testing.T) []string {
+	t.Helper()
+	pods, err := list(w.ctx, w.namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for i := range pods {
+		if pods[i].DeletionTimestamp != nil {
+			names = append(names, pods[i].Name)
+		}
+	}
+	return names
+}
+
 // There are two pods of 50 % on each card. The two pods of priority 1 are on different cards, so
 // evicting them would release 100 % in total, but no whole card.
 func TestPreemptionReleasesAWholeCard(t *testing.T) {
@@ -100,5 +127,46 @@ func TestPreemptionCountsCPU(t *testing.T) {
 	if victims := world.endVictims(t, "preemptor"); !slices.Equal(victims, []string{"b"}) {
 		t.Errorf("evicted %v, want b", victims)
 	}
+	world.history.check(world.ctx, t)
+}
+
+// The small pods do not fit before the victim is gone, because the other card has no memory left. The
+// sums have room for one of them and the preemptor, whose whole card requests no memory. All are tried
+// again when the victim is gone, the small pods often first, since the preemptor has to back off.
+func TestTheCardsOfVictimsAreKeptForThePreemptor(t *testing.T) {
+	world := newPreemptionWorld(t, v100Node(2))
+	freed := world.bind(t, world.pod("victim").priorityClass("low").share(100, 8000))
+	world.bind(t, world.pod("stays").priorityClass("high").share(50, cardMemoryMiB-500))
+	const small = 8
+	for i := range small {
+		create(world.ctx, t, world.pod(fmt.Sprint("small-", i)).priorityClass("low").share(30, 8000))
+	}
+	for i := range small {
+		waitPending(world.ctx, t, world.namespace, fmt.Sprint("small-", i), "too few cards")
+	}
+	time.Sleep(2 * time.Second) // kube-scheduler's backoff of the small pods
+	create(world.ctx, t, world.pod("preemptor").priorityClass("high").wholeCards(1))
+	if victims := world.waitNominated(t, "preemptor"); !slices.Equal(victims, []string{"victim"}) {
+		t.Fatalf("evicted %v, want victim", victims)
+	}
+	deleteNow(world.ctx, t, world.namespace, "victim")
+	got := waitBound(world.ctx, t, world.namespace, "preemptor").Annotations[indexKeyPrefix+"c0"]
+	if got != freed {
+		t.Errorf("the preemptor has card %s, want %s", got, freed)
+	}
+	world.history.check(world.ctx, t)
+}
+
+// The cards are no longer kept once the preemptor is deleted: kube-scheduler tries the other pod again.
+func TestTheCardsOfVictimsAreFreeAfterThePreemptorIsDeleted(t *testing.T) {
+	world := newPreemptionWorld(t, v100Node(1))
+	world.bind(t, world.pod("victim").priorityClass("low").wholeCards(1))
+	create(world.ctx, t, world.pod("preemptor").priorityClass("high").wholeCards(1))
+	world.waitNominated(t, "preemptor")
+	create(world.ctx, t, world.pod("next").priorityClass("low").share(60, 8000))
+	waitPending(world.ctx, t, world.namespace, "next", "Insufficient "+coreResource)
+	deleteNow(world.ctx, t, world.namespace, "preemptor")
+	deleteNow(world.ctx, t, world.namespace, "victim")
+	waitBound(world.ctx, t, world.namespace, "next")
 	world.history.check(world.ctx, t)
 }

@@ -54,6 +54,11 @@ TEST(ReadPod, ReadsEveryFieldThatMgpuUses) {
   EXPECT_EQ(pod->start_time, "2026-01-02T03:04:06Z");
 }
 
+TEST(ReadPod, ReadsTheNodeThatItIsNominatedFor) {
+  EXPECT_EQ(read_pod(kPod)->nominated_node, "n2");
+  EXPECT_EQ(read_pod(R"({"spec":{}})")->nominated_node, "");
+}
+
 TEST(ReadPod, TellsWhetherMoreThanResourcesDecidesBesideWhichPodsItRuns) {
   const struct {
     const char* spec;

@@ -249,6 +249,38 @@ TEST_F(PreemptTest, PrefersVictimsWithinTheirBudgetsAndCountsViolations) {
   EXPECT_THAT(run_preempt(pod, {proposal("n1", {})}), ElementsAre("n1: a (1)"));
 }
 
+// The victim's card is kept for the preemptor, though 30 % would fit there once it is free.
+TEST_F(PreemptTest, TheFreedCardIsKeptForTheNominatedPod) {
+  add_node(ledger, "n1: 0[100/8000] 1[100/8000]");
+  put("a", "n1", "100/1000", "0");
+  put("b", "n1", "50/1000", "1", 9);
+  ASSERT_THAT(run_preempt({.requests = {"100"}, .priority = 9}, {proposal("n1", {"a"})}),
+              ElementsAre("n1: a (0)"));
+  ledger.remove_pod(PodUid("a"));
+  ledger.nominate(PodUid("uid-p"), NodeName("n1"));
+  const auto fits = [this](const PodText& pod) {
+    return !filter(test::args_of(pod, {"n1"}), ledger, settings, at_ms(0)).fitting.empty();
+  };
+  EXPECT_FALSE(fits({.name = "too-large", .requests = {"60/1000"}, .priority = 9}));
+  EXPECT_TRUE(fits({.name = "more-important", .requests = {"60/1000"}, .priority = 10}));
+  EXPECT_TRUE(fits({.requests = {"100"}, .priority = 9})) << "the preemptor itself";
+  EXPECT_TRUE(fits({.name = "small", .requests = {"30/1000"}, .priority = 9}));
+  EXPECT_EQ(assume_text(ledger, "small", "n1", "30/1000"), "1") << "the other card";
+  EXPECT_EQ(assume_text(ledger, "uid-p", "n1", "whole"), "0");
+}
+
+TEST_F(PreemptTest, APodDoesNotPreemptForCardsThatAreKeptForAnother) {
+  add_node(ledger, "n1: 0[100/8000]");
+  put("a", "n1", "100/1000", "0");
+  const PodText first{.name = "first", .requests = {"100"}, .priority = 5};
+  ASSERT_THAT(run_preempt(first, {proposal("n1", {"a"})}), ElementsAre("n1: a (0)"));
+  ledger.nominate(PodUid("uid-first"), NodeName("n1"));
+  const PodText second{.name = "second", .requests = {"100"}, .priority = 5};
+  EXPECT_THAT(run_preempt(second, {proposal("n1", {"a"})}), IsEmpty());
+  const PodText higher{.name = "higher", .requests = {"100"}, .priority = 6};
+  EXPECT_THAT(run_preempt(higher, {proposal("n1", {"a"})}), ElementsAre("n1: a (0)"));
+}
+
 TEST_F(PreemptTest, UnknownNodesAndNodesWhereNoEvictionHelpsAreLeftOut) {
   add_node(ledger, "n1: 0[100/8000]");
   add_node(ledger, "small: 0[100/500]");
