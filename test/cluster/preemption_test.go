@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -168,5 +169,36 @@ func TestTheCardsOfVictimsAreFreeAfterThePreemptorIsDeleted(t *testing.T) {
 	deleteNow(world.ctx, t, world.namespace, "preemptor")
 	deleteNow(world.ctx, t, world.namespace, "victim")
 	waitBound(world.ctx, t, world.namespace, "next")
+	world.history.check(world.ctx, t)
+}
+
+// kube-scheduler 1.36 looks for victims with its own filters, which add up the whole node. Where the sums
+// suffice it finds none, which is an error to it, and it does not call the extender. README.md, Limits,
+// has this; a kube-scheduler that behaves differently fails this test.
+func TestNoPodIsEvictedWhereTheSumsSufficeAndNoCardDoes(t *testing.T) {
+	world := newPreemptionWorld(t, v100Node(2))
+	for _, name := range []string{"a", "b"} {
+		world.bind(t, world.pod(name).priorityClass("low").share(60, 8000).annotation(
+			domain+"/mgpu-policy", "spread"))
+	}
+	create(world.ctx, t, world.pod("preemptor").priorityClass("high").share(70, 8000))
+	waitPending(world.ctx, t, world.namespace, "preemptor", coreShort)
+	said := scheduledCondition(get(world.ctx, t, world.namespace, "preemptor"))
+	if !strings.Contains(said, "expected at least one victim pod on node") {
+		t.Errorf("kube-scheduler reports %q", said)
+	}
+	if victims := world.terminating(t); len(victims) > 0 {
+		t.Errorf("evicted %v", victims)
+	}
+	_, metrics, err := world.extender.get("/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(metrics, "\n") {
+		if strings.Contains(line, `verb="preempt"`) && strings.Contains(line, "_count") &&
+			!strings.HasSuffix(line, " 0") {
+			t.Errorf("the extender was called: %s", line)
+		}
+	}
 	world.history.check(world.ctx, t)
 }
