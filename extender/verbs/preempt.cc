@@ -43,9 +43,10 @@ std::optional<NodeState> read_node(const View& view, const NodeVictims& proposed
   NodeState state{*std::move(node), {}};
   for (const ClaimView* held : view.claims_on(proposed.node.str()))
     state.pods.push_back(holder_of(*held, preemptor.priority));
-  for (const PodUid& uid : proposed.victims)
-    if (const auto pod = view.non_gpu_on(proposed.node.str(), uid))
-      state.pods.push_back(bystander_of(*pod));
+  for (const PodUid& uid : proposed.victims) {
+    const auto pod = view.non_gpu_on(proposed.node.str(), uid);
+    if (pod) state.pods.push_back(bystander_of(*pod));
+  }
   return state;
 }
 
@@ -92,9 +93,10 @@ bool asks_only_for_resources(const kube::Pod& pod, const Contract& contract) {
 std::optional<NominatedPlacement> placement_after(const NodeVictims& victims, NodeState state,
                                                   const PodRequest& pod,
                                                   const PriceSnapshot* price_snapshot) {
-  for (const NodePod& one : state.pods)
-    if (std::ranges::find(victims.victims, one.uid) != victims.victims.end())
-      evict(state.node, one.candidate);
+  for (const NodePod& one : state.pods) {
+    const bool evicted = std::ranges::find(victims.victims, one.uid) != victims.victims.end();
+    if (evicted) evict(state.node, one.candidate);
+  }
   const auto placement = place_on(state.node, pod, price_snapshot);
   if (!placement) return std::nullopt;
   return NominatedPlacement{victims.node, holds(state.node, pod.request, *placement), pod.host};

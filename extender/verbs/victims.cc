@@ -158,7 +158,8 @@ std::optional<NodeVictims> choose_on_node(const NodeVictims& proposed, const Nod
   if (!victims) return std::nullopt;
   NodeVictims answer = decision.answer(*std::move(victims), budgets);
   if (answer.victims.empty()) return std::nullopt;
-  return same_pods(answer.victims, proposed.victims) ? proposed : std::move(answer);
+  if (same_pods(answer.victims, proposed.victims)) return proposed;
+  return answer;
 }
 
 }  // namespace mgpu::extender
