@@ -23,6 +23,7 @@ Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
   // Pods are listed when the start sequence is done.
   extender->watched_nodes_.start();
   extender->watched_budgets_.start();
+  extender->watched_nominations_.start();
   extender->binder_.start_reconciling();
   extender->start_sequence_.start();
   return extender;
@@ -67,7 +68,10 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport, Curren
                         .on_drift = [this](const DriftChange& change) { on_drift(change); }}),
           {.on_change = [this] { on_cluster_change(); }, .on_listed = [this] { on_listed(); }}),
       watched_budgets_("poddisruptionbudgets", kube::all_pod_disruption_budgets(), transport_,
-                       probe_, budgets_.consumer(), {.on_change = [] {}, .on_listed = [] {}}) {
+                       probe_, budgets_.consumer(), {.on_change = [] {}, .on_listed = [] {}}),
+      watched_nominations_("nominatedpods", kube::nominated_pods(), transport_, probe_,
+                           nomination_consumer(ledger_),
+                           {.on_change = [this] { on_cluster_change(); }, .on_listed = [] {}}) {
   metrics_.on_collect([this] { update_metrics(); });
   add_routes();
 }
@@ -210,6 +214,7 @@ void Extender::update_metrics() {
   for (const Watched* watched : watched_) {
     probe_.watch_silence(watched->name(), watched->silent_for());
   }
+  probe_.watch_silence(watched_nominations_.name(), watched_nominations_.silent_for());
 }
 
 }  // namespace mgpu::extender

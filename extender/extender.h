@@ -97,6 +97,8 @@ class Extender {
   Watched watched_nodes_;
   Watched watched_pods_;
   Watched watched_budgets_;
+  // Verbs do not wait for it: without it, cards are only not kept for pods that preempt.
+  Watched watched_nominations_;
   const std::array<Watched*, 3> watched_ = {&watched_nodes_, &watched_pods_, &watched_budgets_};
   http::Router router_;
   std::unique_ptr<http::Server> server_;

@@ -30,6 +30,7 @@ struct Container {
   StringMap requests;  // the same
   // Only on init containers: restartPolicy Always, that is, a sidecar.
   bool restart_always = false;
+  bool host_port = false;  // it uses a port of the node
 };
 
 // A container that the runtime has created. The id changes with every restart.
@@ -45,9 +46,14 @@ struct Pod {
   StringMap overhead;                      // spec.overhead, from the runtime class
   std::string node_name;                   // empty until bound
   std::string scheduler_name;
+  std::string nominated_node;  // status.nominatedNodeName: others are evicted there for this pod
   std::int32_t priority = 0;
-  std::string phase;       // Pending, Running, Succeeded, Failed, Unknown
-  std::string start_time;  // status.startTime, RFC 3339; may be empty
+  // Whether it may run beside other pods depends on more than resources: volumes that several pods
+  // may share, resource claims, or rules about other pods.
+  bool constrained = false;
+  bool anti_affinity = false;  // requires that some pods are not on its node
+  std::string phase;           // Pending, Running, Succeeded, Failed, Unknown
+  std::string start_time;      // status.startTime, RFC 3339; may be empty
   // status.initContainerStatuses, then status.containerStatuses.
   std::vector<ContainerStatus> container_statuses;
 

@@ -90,6 +90,10 @@ Resource all_nodes() {
   return {"/api/v1/nodes", {}};
 }
 
+Resource nominated_pods() {
+  return {"/api/v1/pods", "spec.nodeName=,status.nominatedNodeName!="};
+}
+
 Resource bound_pods() {
   return {"/api/v1/pods", "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"};
 }

@@ -26,6 +26,8 @@ Resource bound_pods();
 // Pods that may still be bound: they have no node, and are neither Succeeded nor Failed.
 Resource unbound_pods();
 Resource all_pods();
+// Pods that are not bound, with status.nominatedNodeName.
+Resource nominated_pods();
 Resource all_pod_disruption_budgets();
 // Only this node; an empty collection where it does not exist.
 Resource one_node(const NodeName& node);

@@ -117,6 +117,12 @@ CappedResources max_of(const CappedResources& a, const CappedResources& b) {
   return {max_of(a.amount, b.amount)};
 }
 
+// Rounded down, where requests are rounded up: what fits here fits in kube-scheduler, too.
+NodeResources allocatable_of(const kube::Node& node) {
+  return {MilliCpu(std::min(scaled(node.allocatable, "cpu", 3), kAmountMax)),
+          MiB(std::min(scaled(node.allocatable, "memory", 0) / kBytesPerMiB, kAmountMax))};
+}
+
 NodeResources requests_of(const kube::Container& container) {
   NodeResources requests = amounts_of(container.requests);
   const NodeResources limits = amounts_of(container.limits);
@@ -201,6 +207,7 @@ std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract) {
   claim.priority = pod.priority;
   claim.start_time = pod.start_time;
   claim.labels = pod.metadata.labels;
+  claim.anti_affinity = pod.anti_affinity;
   claim.host = resources_of(pod);
   read_request_and_cards(claim, pod, contract);
   if (!claim.placement) read_cards_by_indices(claim, pod, contract);
@@ -228,7 +235,8 @@ void keep_cards(const Claim& first, Claim& shown) {
 NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
   NodeFacts facts;
   facts.name = NodeName(node.metadata.name);
-  facts.allocatable = amounts_of(node.allocatable);
+  facts.allocatable = allocatable_of(node);
+  facts.pods_allowed = std::min(scaled(node.allocatable, "pods", 0), kAmountMax);
   Result<std::vector<CardFacts>> cards = cards_of(node, contract);
   if (cards.has_error()) {
     facts.problem = cut(cards.error().message);

@@ -53,6 +53,7 @@ struct Claim {
   std::int32_t priority = 0;
   std::string start_time;
   kube::StringMap labels;
+  bool anti_affinity = false;  // kube::Pod::anti_affinity
 };
 
 // Empty for pods that request no cards. Selectors, policy and --min-memory-mib do not apply to a
@@ -78,6 +79,7 @@ struct NonGpuPod {
   PodUid uid;
   NodeName node;
   NodeResources host;
+  bool anti_affinity = false;  // kube::Pod::anti_affinity
 };
 
 // The cards of a node, ascending by index, from the mgpu-cards annotation, or where there is none
@@ -88,6 +90,7 @@ struct NodeFacts {
   std::vector<CardFacts> cards;
   NodeResources allocatable;
   std::string problem;
+  std::int64_t pods_allowed = 0;  // zero where it is not known
 };
 NodeFacts node_facts_of(const kube::Node& node, const Contract& contract);
 

@@ -24,7 +24,8 @@ Result<PodFacts> read_pod_facts(std::string_view json, const Contract& contract,
   const Result<kube::Pod> pod = kube::read_pod(json);
   if (!pod) return pod.error();
   if (pod->metadata.uid.empty()) return error("it has no metadata.uid");
-  PodFacts facts{.pod = {pod->uid(), NodeName(pod->node_name), {}}, .claim = {}};
+  PodFacts facts{.pod = {pod->uid(), NodeName(pod->node_name), {}, pod->anti_affinity},
+                 .claim = {}};
   if (pod->finished()) facts.phase = PodPhase::kFinished;
   if (pod->finished() || pod->node_name.empty()) return facts;
   facts.phase = PodPhase::kBound;
@@ -69,6 +70,13 @@ void relist(Ledger& ledger, const PodHandlers& handlers, std::vector<PodFacts> p
   for (const DriftChange& change : changes) handlers.on_drift(change);
 }
 
+Result<Nominated> read_nominated(std::string_view json) {
+  const Result<kube::Pod> pod = kube::read_pod(json);
+  if (!pod) return pod.error();
+  if (pod->metadata.uid.empty()) return error("it has no metadata.uid");
+  return Nominated(pod->uid(), pod->finished() ? NodeName() : NodeName(pod->nominated_node));
+}
+
 void notify(const PodHandlers& handlers, const PodFacts& pod) {
   if (pod.phase != PodPhase::kWaiting) handlers.on_settled(pod.pod.uid);
 }
@@ -92,6 +100,18 @@ kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract
                 for (const NodeFacts& node : nodes) check(node);
                 if (complete) return ledger.replace_nodes(std::move(nodes));
                 for (NodeFacts& node : nodes) ledger.apply_node(std::move(node));
+              }};
+}
+
+kube::Consumer<Nominated> nomination_consumer(Ledger& ledger) {
+  return {.read = read_nominated,
+          .apply = [&ledger](const Nominated& pod) { ledger.nominate(pod.first, pod.second); },
+          // The pod may be bound, or nominated for no node.
+          .remove = [&ledger](const Nominated& pod) { ledger.nominate(pod.first, NodeName()); },
+          .relist =
+              [&ledger](const std::vector<Nominated>& pods, bool complete) {
+                if (complete) return ledger.replace_nominated(pods);
+                for (const Nominated& pod : pods) ledger.nominate(pod.first, pod.second);
               }};
 }
 

@@ -108,12 +108,14 @@ void Ledger::apply(NodeFacts facts) {
     return;
   }
   expected_.end_on(record);  // They were decided with other cards.
+  nominations_.end_on(record.node.name);
   ++releases_;
   set_facts(record, std::move(facts));
 }
 
 void Ledger::remove(NodeRecord& record) {
   expected_.end_on(record);
+  nominations_.end_on(record.node.name);
   set_absent(record);
   erase_if_empty(record);
 }
@@ -165,6 +167,7 @@ void Ledger::release_all(const PodUid& uid) {
 
 Entry& Ledger::confirm(Claim claim) {
   expected_.end(claim.uid);
+  nominations_.end(claim.uid);
   remove_non_gpu(claim.uid);
   const std::vector<Entry*> known = claims_.of(claim.uid);
   const Entry* first = bound_with(known, claim.node);
@@ -189,7 +192,7 @@ void Ledger::set_non_gpu(NonGpuPod pod) {
   remove_non_gpu(pod.uid);
   NodeRecord& record = record_of(pod.node);
   add_non_gpu(record, pod.host);
-  non_gpu_.emplace(std::move(pod.uid), NonGpu{&record, pod.host});
+  non_gpu_.emplace(std::move(pod.uid), NonGpu{&record, pod.host, pod.anti_affinity});
 }
 
 void Ledger::remove_non_gpu(const PodUid& uid) {
@@ -242,6 +245,7 @@ void Ledger::remove_pod(const PodUid& uid) {
   const MutexLock lock(mutex_);
   remove_non_gpu(uid);
   expected_.end(uid);
+  nominations_.end(uid);
   release_all(uid);
 }
 
@@ -252,13 +256,22 @@ std::variant<Assumed, Reason> Ledger::assume(Claim claim, const Policy& card_pol
   const MutexLock lock(mutex_);
   expected_.expire(now);
   expected_.end(claim.uid);
+  nominations_.expire(now);
   const NodeRecord* record = find_present(claim.node.str());
   if (record == nullptr) return Reason::kNodeUnknown;
+  const DecidedPod pod{claim.uid, claim.priority};
+  std::optional<Node> less;
+  if (nominations_.keeps_from(pod, claim.node.str())) less = without_kept(record->node, pod);
   SearchBudget budget{kPlacementStepsMax};
   const PlacementContext context(claim.request, claim.host, tie_break_seed_of(claim.uid),
                                  price_snapshot);
-  auto result = place(record->node, context, card_policy, budget);
-  if (const Reason* reason = std::get_if<Reason>(&result)) return *reason;
+  auto result = place(less ? *less : record->node, context, card_policy, budget);
+  if (const Reason* reason = std::get_if<Reason>(&result)) {
+    if (!less) return *reason;
+    SearchBudget other{kPlacementStepsMax};
+    return why_not(record->node, claim.request, other).value_or(Reason::kNominated);
+  }
+  nominations_.end(claim.uid);
   claim.placement = std::move(std::get<Placed>(result).placement);
   check_room(record->node, claim);
   const Entry& entry = insert(std::move(claim), Phase::kAssumed, now);
@@ -326,6 +339,30 @@ void Ledger::expect(const PodUid& uid, const NodeName& node, const GpuRequest& r
 void Ledger::end_expectation(const PodUid& uid) {
   const MutexLock lock(mutex_);
   expected_.end(uid);
+}
+
+// --- nominated pods ------------------------------------------------------------------------------
+
+void Ledger::offer_nomination(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
+                              const NodeName& nominated, Instant until) {
+  const MutexLock lock(mutex_);
+  nominations_.offer(pod, std::move(placements), nominated, until);
+}
+
+void Ledger::nominate(const PodUid& uid, const NodeName& node) {
+  const MutexLock lock(mutex_);
+  nominations_.nominate(uid, node);
+}
+
+void Ledger::replace_nominated(const std::vector<Nominated>& nominated) {
+  const MutexLock lock(mutex_);
+  nominations_.replace(nominated);
+}
+
+Node Ledger::without_kept(const Node& node, const DecidedPod& pod) const {
+  Node copy = node;
+  nominations_.count(pod, copy);
+  return copy;
 }
 
 }  // namespace mgpu::extender

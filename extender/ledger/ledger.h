@@ -32,6 +32,7 @@
 #include "extender/ledger/limits.h"
 #include "extender/ledger/node_index.h"
 #include "extender/ledger/node_record.h"
+#include "extender/ledger/nominations.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/context.h"
 #include "extender/placement/place.h"
@@ -61,6 +62,7 @@ struct Counts {
   std::size_t drifting = 0;  // claims whose drift is not kNone
   std::size_t overfull = 0;  // cards with more used than their capacity
   std::size_t expected = 0;
+  std::size_t nominated = 0;  // pods that cards are kept for
 };
 
 // Valid only within Ledger::read, which holds the lock. (The thread-safety analysis cannot see
@@ -69,20 +71,27 @@ class View {
  public:
   // The result of extender::why_not for each of `nodes`, which share kFilterStepsMax steps. Nodes
   // that have not changed since the last pod with an equal request are not examined again.
-  std::vector<std::optional<Reason>> why_not(std::span<const std::string_view> nodes,
-                                             const GpuRequest& request) const
-      MGPU_NO_THREAD_ANALYSIS;
+  // kNominated where the pod would fit if nothing were kept from it.
+  std::vector<std::optional<Reason>> why_not(
+      std::span<const std::string_view> nodes, const GpuRequest& request,
+      const DecidedPod& pod = {}) const MGPU_NO_THREAD_ANALYSIS;
   // For each of `nodes` the placement by `policy.card` and its score by `policy.node`, in the same
   // way. With policies for which Policy::per_pod is true every node is examined.
   std::vector<Scored> score(std::span<const std::string_view> nodes,
-                            const PlacementContext& context,
-                            const PolicyChoice& policy) const MGPU_NO_THREAD_ANALYSIS;
+                            const PlacementContext& context, const PolicyChoice& policy,
+                            const DecidedPod& pod = {}) const MGPU_NO_THREAD_ANALYSIS;
   // Null where the API server has no such node, or the watch has not delivered it yet.
   const Node* find(std::string_view node) const MGPU_NO_THREAD_ANALYSIS;
+  // A copy in which cards that are kept from the pod are used. Empty where `find` is null.
+  std::optional<Node> find_for(std::string_view node,
+                               const DecidedPod& pod) const MGPU_NO_THREAD_ANALYSIS;
   // Visits every node that the API server has, in no order.
   void each(const std::function<void(const Node&)>& visit) const MGPU_NO_THREAD_ANALYSIS;
   // The claims on a node, bound and assumed; the pointers are valid as long as the view.
   std::vector<const ClaimView*> claims_on(std::string_view node) const MGPU_NO_THREAD_ANALYSIS;
+  // A non-GPU pod on that node; empty where there is no such pod there.
+  std::optional<NonGpuPod> non_gpu_on(std::string_view node,
+                                      const PodUid& uid) const MGPU_NO_THREAD_ANALYSIS;
 
  private:
   friend class Ledger;
@@ -121,8 +130,9 @@ class Ledger {
   // --- bind --------------------------------------------------------------------------------------
 
   // Places `claim`, which has no placement, on its node and counts it as used, in one step, also
-  // where the pod has other claims. A refusal changes nothing. The pod's expected placement is
-  // removed in any case. `price_snapshot` may be null.
+  // where the pod has other claims. Cards that are kept from the pod are not free to it. A refusal
+  // changes nothing. The pod's expected placement is removed in any case, and what is kept for it
+  // once it is placed. `price_snapshot` may be null.
   std::variant<Assumed, Reason> assume(Claim claim, const Policy& card_policy, Instant now,
                                        const PriceSnapshot* price_snapshot = nullptr);
   // The API server accepted the binding: removes the pod's other attempts. The claim stays assumed
@@ -155,6 +165,17 @@ class Ledger {
               const Placement& placement, Instant now, Instant until);
   void end_expectation(const PodUid& uid);
 
+  // --- nominated pods ----------------------------------------------------------------------------
+
+  // preempt answered these nodes for the pod, which has been nominated for the node `nominated`, or
+  // for none. What the pod is to get on the node that it is nominated for is kept from pods of
+  // equal or lower priority until it is bound, or until `until` (nominations.h).
+  void offer_nomination(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
+                        const NodeName& nominated, Instant until);
+  // The watch shows the pod nominated for a node, or for none.
+  void nominate(const PodUid& uid, const NodeName& node);
+  void replace_nominated(const std::vector<Nominated>& nominated);
+
   // --- read --------------------------------------------------------------------------------------
 
   // Runs `read` under the lock; it must only compute. Expected placements that ended before `now`
@@ -175,14 +196,17 @@ class Ledger {
   std::vector<ClaimView> drifting() const;
   Counts counts() const;
   // Increases whenever cards may have become free: a claim was released, or a node's cards are new
-  // or changed.
+  // or changed, or are no longer kept for a nominated pod. The second form ends first what ends
+  // before `now`.
   std::uint64_t releases() const;
+  std::uint64_t releases(Instant now);
 
  private:
   friend class View;
   struct NonGpu {
     NodeRecord* record;
     NodeResources host;
+    bool anti_affinity;
   };
 
   // Each of these leaves totals and indices consistent.
@@ -199,6 +223,8 @@ class Ledger {
   // The watch shows the pod bound: this claim, with the cards that the pod was bound with, replaces
   // the others of the pod.
   Entry& confirm(Claim claim) MGPU_REQUIRES(mutex_);
+  // A copy in which what is kept from the pod is used.
+  Node without_kept(const Node& node, const DecidedPod& pod) const MGPU_REQUIRES(mutex_);
   void set_non_gpu(NonGpuPod pod) MGPU_REQUIRES(mutex_);
   void remove_non_gpu(const PodUid& uid) MGPU_REQUIRES(mutex_);
 
@@ -208,6 +234,7 @@ class Ledger {
   ClaimTable claims_ MGPU_GUARDED_BY(mutex_);
   std::unordered_map<PodUid, NonGpu> non_gpu_ MGPU_GUARDED_BY(mutex_);
   ExpectedPlacements expected_ MGPU_GUARDED_BY(mutex_);
+  Nominations nominations_ MGPU_GUARDED_BY(mutex_);
   std::uint64_t releases_ MGPU_GUARDED_BY(mutex_) = 0;
   DecisionCache<Cells<std::optional<Reason>>> fits_ MGPU_GUARDED_BY(mutex_);
   DecisionCache<ScoreCache> scores_ MGPU_GUARDED_BY(mutex_);

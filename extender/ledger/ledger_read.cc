@@ -16,7 +16,8 @@ bool by_pod(const ClaimView& a, const ClaimView& b) {
 // --- views ---------------------------------------------------------------------------------------
 
 std::vector<std::optional<Reason>> View::why_not(std::span<const std::string_view> nodes,
-                                                 const GpuRequest& request) const {
+                                                 const GpuRequest& request,
+                                                 const DecidedPod& pod) const {
   const NodeIndex& index = ledger_.index_;
   auto& cells = ledger_.fits_.of(RequestKey::of(request));
   cells.resize(std::max(cells.size(), index.size()));
@@ -25,14 +26,19 @@ std::vector<std::optional<Reason>> View::why_not(std::span<const std::string_vie
   SearchBudget budget{kFilterStepsMax};
   const auto decide = [&](const Node& node) { return extender::why_not(node, request, budget); };
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (const auto slot = index.find(nodes[i]))
-      reasons[i] = cached(cells[*slot], index, *slot, budget, absent, decide);
+    const auto slot = index.find(nodes[i]);
+    if (!slot) continue;
+    reasons[i] = cached(cells[*slot], index, *slot, budget, absent, decide);
+    if (reasons[i] || !ledger_.nominations_.keeps_from(pod, nodes[i])) continue;
+    if (decide(ledger_.without_kept(index.record(*slot)->node, pod)))
+      reasons[i] = Reason::kNominated;
   }
   return reasons;
 }
 
 std::vector<Scored> View::score(std::span<const std::string_view> nodes,
-                                const PlacementContext& context, const PolicyChoice& policy) const {
+                                const PlacementContext& context, const PolicyChoice& policy,
+                                const DecidedPod& pod) const {
   const NodeIndex& index = ledger_.index_;
   Cells<Scored> own;
   Cells<Scored>* cells = nullptr;
@@ -44,8 +50,11 @@ std::vector<Scored> View::score(std::span<const std::string_view> nodes,
   SearchBudget budget{kFilterStepsMax};
   const auto decide = [&](const Node& node) { return score_of(node, context, policy, budget); };
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (const auto slot = index.find(nodes[i]))
-      scores[i] = cached((*cells)[*slot], index, *slot, budget, Scored{}, decide);
+    const auto slot = index.find(nodes[i]);
+    if (!slot) continue;
+    scores[i] = ledger_.nominations_.keeps_from(pod, nodes[i])
+                    ? decide(ledger_.without_kept(index.record(*slot)->node, pod))
+                    : cached((*cells)[*slot], index, *slot, budget, Scored{}, decide);
   }
   return scores;
 }
@@ -53,6 +62,12 @@ std::vector<Scored> View::score(std::span<const std::string_view> nodes,
 const Node* View::find(std::string_view node) const {
   const NodeRecord* record = ledger_.find_present(node);
   return record == nullptr ? nullptr : &record->node;
+}
+
+std::optional<Node> View::find_for(std::string_view node, const DecidedPod& pod) const {
+  const Node* found = find(node);
+  if (found == nullptr) return std::nullopt;
+  return ledger_.without_kept(*found, pod);
 }
 
 void View::each(const std::function<void(const Node&)>& visit) const {
@@ -68,9 +83,18 @@ std::vector<const ClaimView*> View::claims_on(std::string_view node) const {
   return views;
 }
 
+std::optional<NonGpuPod> View::non_gpu_on(std::string_view node, const PodUid& uid) const {
+  const auto found = ledger_.non_gpu_.find(uid);
+  if (found == ledger_.non_gpu_.end()) return std::nullopt;
+  const Ledger::NonGpu& pod = found->second;
+  if (pod.record->node.name.str() != node) return std::nullopt;
+  return NonGpuPod{uid, pod.record->node.name, pod.host, pod.anti_affinity};
+}
+
 void Ledger::read(Instant now, const std::function<void(const View&)>& read) {
   const MutexLock lock(mutex_);
   expected_.expire(now);
+  nominations_.expire(now);
   read(View(*this));
 }
 
@@ -178,7 +202,13 @@ std::vector<ClaimView> Ledger::drifting() const {
 
 std::uint64_t Ledger::releases() const {
   const MutexLock lock(mutex_);
-  return releases_;
+  return releases_ + nominations_.releases();
+}
+
+std::uint64_t Ledger::releases(Instant now) {
+  const MutexLock lock(mutex_);
+  nominations_.expire(now);
+  return releases_ + nominations_.releases();
 }
 
 Counts Ledger::counts() const {
@@ -187,6 +217,7 @@ Counts Ledger::counts() const {
   counts.assumed = claims_.assumed().size();
   counts.bound = claims_.size() - counts.assumed;
   counts.expected = expected_.size();
+  counts.nominated = nominations_.size();
   for (const auto& [name, record] : nodes_) {
     counts.drifting += record.drifting;
     if (!record.present) continue;

@@ -9,6 +9,13 @@ namespace mgpu::extender {
 // The life of an expected placement: longer than any gap observed between filter and bind.
 inline constexpr std::chrono::milliseconds kExpectedPlacementLife{1'000};
 inline constexpr std::size_t kExpectedPlacementsMax = 4096;
+// How long cards are kept for a pod that preempts, from the answer on. Most victims end within
+// their grace period of 30 seconds. A pod that needs longer may lose its cards to another one,
+// which is better than cards that stay unused for a pod that does not come.
+inline constexpr std::chrono::milliseconds kNominationLife{300'000};
+inline constexpr std::size_t kNominationsMax = 256;
+// kube-scheduler proposes at least 100 nodes where there are so many, and at most a tenth of all.
+inline constexpr std::size_t kNominatedNodesMax = 128;
 // Objects of a relist that are applied under one hold of the ledger's lock: a millisecond or two.
 inline constexpr std::size_t kRelistStep = 256;
 // The changes of drift that a relist returns; each is a line of the log.

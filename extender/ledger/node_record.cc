@@ -132,13 +132,16 @@ bool totals_are_consistent(const NodeRecord& record) {
   const bool resources = record.non_gpu_pods > 0
                              ? counted.node.resources_used.fits_in(record.node.resources_used)
                              : counted.node.resources_used == record.node.resources_used;
+  const bool pods = record.node.pods_counted ==
+                    static_cast<std::int64_t>(record.claims.size() + record.non_gpu_pods);
   return counted.blocking == record.blocking && counted.drifting == record.drifting && resources &&
-         counted.node.pods == record.node.pods &&
+         pods && counted.node.pods == record.node.pods &&
          std::ranges::equal(record.node.cards, counted.node.cards, same);
 }
 
 bool changes(const NodeRecord& record, const NodeFacts& facts) {
   return !record.present || record.node.allocatable != facts.allocatable ||
+         record.node.pods_allowed != facts.pods_allowed ||
          !std::equal(record.node.cards.begin(), record.node.cards.end(), facts.cards.begin(),
                      facts.cards.end(), same);
 }
@@ -149,6 +152,7 @@ void set_facts(NodeRecord& record, NodeFacts facts) {
   record.present = true;
   record.problem = std::move(facts.problem);
   record.node.allocatable = facts.allocatable;
+  record.node.pods_allowed = facts.pods_allowed;
   record.node.cards.clear();
   record.node.cards.reserve(facts.cards.size());
   for (CardFacts& card : facts.cards) record.node.cards.push_back(card_from(std::move(card)));
@@ -170,6 +174,7 @@ void add(NodeRecord& record, Entry& entry) {
   record.changed();
   entry.record = &record;
   record.claims.push_back(&entry);
+  ++record.node.pods_counted;
   record.node.resources_used += entry.view.claim.host;
   count(record, entry);
   if (blocks(entry.view.claim) && record.blocking == 1) mark_uncertain(record);
@@ -183,6 +188,7 @@ void remove(Entry& entry) {
   MGPU_CHECK(at != record.claims.end(), "a claim is missing on its node");
   record.claims.erase(at);
   entry.record = nullptr;
+  --record.node.pods_counted;
   record.node.resources_used -= entry.view.claim.host;
   count_by_cards(record.node, entry.view, -1);
   for (const CardHold& hold : entry.view.holds)
@@ -195,6 +201,7 @@ void remove(Entry& entry) {
 void add_non_gpu(NodeRecord& record, const NodeResources& host) {
   record.changed();
   ++record.non_gpu_pods;
+  ++record.node.pods_counted;
   record.node.resources_used += host;
   check_totals(record);
 }
@@ -203,6 +210,7 @@ void remove_non_gpu(NodeRecord& record, const NodeResources& host) {
   MGPU_CHECK(record.non_gpu_pods > 0, "a non-GPU pod is missing on its node");
   record.changed();
   --record.non_gpu_pods;
+  --record.node.pods_counted;
   record.node.resources_used -= host;
   check_totals(record);
 }

@@ -5,6 +5,7 @@
 //                    the most that its pod may hold of one
 //   card.expected  = sum of the expected placements on it (expected_placements.h)
 //   card.uncertain = for some claim of the node even that is not known
+//   pods_counted   = number of claims and of non-GPU pods
 #pragma once
 
 #include <cstddef>

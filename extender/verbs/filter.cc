@@ -27,9 +27,9 @@ FilterReply refuse_everywhere(const ExtenderArgs& args, std::string sentence) {
   return reply;
 }
 
-FilterReply filter_nodes(const View& view, const ExtenderArgs& args, const GpuRequest& request) {
+FilterReply filter_nodes(const View& view, const ExtenderArgs& args, const PodRequest& pod) {
   const auto names = args.node_names();
-  const auto reasons = view.why_not(names, request);
+  const auto reasons = view.why_not(names, pod.request, pod.pod);
   FilterReply reply;
   reply.fitting.reserve(names.size());
   reply.failed.reserve(names.size());
@@ -65,11 +65,10 @@ FilterReply filter(const ExtenderArgs& args, Ledger& ledger, const Settings& set
   const auto price_snapshot = settings.price_snapshot();
   std::optional<Placement> expected;
   ledger.read(now, [&](const View& view) {
-    reply = filter_nodes(view, args, pod->request);
+    reply = filter_nodes(view, args, *pod);
     // With one node left kube-scheduler calls bind next, without prioritize.
     if (reply.fitting.size() != 1 || !settings.expected_placements) return;
-    expected = place_on(view, reply.fitting.front(), pod->context(price_snapshot.get()),
-                        *pod->policy.card);
+    expected = place_on(view, reply.fitting.front(), *pod, price_snapshot.get());
   });
   if (expected) {
     ledger.expect(uid, NodeName(reply.fitting.front()), pod->request, *expected, now,

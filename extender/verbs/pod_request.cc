@@ -19,7 +19,8 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
   PodRequest read{.request = std::move(*request),
                   .policy = settings.policy,
                   .host = resources_of(pod),
-                  .tie_break_seed = tie_break_seed_of(pod.uid())};
+                  .tie_break_seed = tie_break_seed_of(pod.uid()),
+                  .pod = {pod.uid(), pod.priority}};
   if (read.request.empty() || read.request.policy.empty()) return read;
   auto policy = find_policy(read.request.policy);
   if (!policy)
@@ -39,12 +40,17 @@ bool names_cards(const kube::Pod& pod, const Contract& contract) {
          std::ranges::any_of(pod.init_containers, names);
 }
 
-std::optional<Placement> place_on(const View& view, std::string_view node,
-                                  const PlacementContext& context, const Policy& card_policy) {
-  const Node* found = view.find(node);
-  MGPU_CHECK(found != nullptr, "the chosen node is in the view");
+std::optional<Placement> place_on(const View& view, std::string_view node, const PodRequest& pod,
+                                  const PriceSnapshot* price_snapshot) {
+  const std::optional<Node> found = view.find_for(node, pod.pod);
+  MGPU_CHECK(found.has_value(), "the chosen node is in the view");
+  return place_on(*found, pod, price_snapshot);
+}
+
+std::optional<Placement> place_on(const Node& node, const PodRequest& pod,
+                                  const PriceSnapshot* price_snapshot) {
   SearchBudget budget{kPlacementStepsMax};
-  auto answer = place(*found, context, card_policy, budget);
+  auto answer = place(node, pod.context(price_snapshot), *pod.policy.card, budget);
   auto* placed = std::get_if<Placed>(&answer);
   if (placed == nullptr) return std::nullopt;
   return std::move(placed->placement);

@@ -18,6 +18,7 @@ struct PodRequest {
   PolicyChoice policy;               // the pod's own, or the extender's default
   NodeResources host;                // what it requests beside cards
   std::uint64_t tie_break_seed = 0;  // tie_break_seed_of its uid
+  DecidedPod pod = {};
 
   // Must not outlive this and the price snapshot.
   PlacementContext context(const PriceSnapshot* price_snapshot) const {
@@ -32,9 +33,12 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
 // kube-scheduler calls this extender (pkg/scheduler/extender.go, IsInterested).
 bool names_cards(const kube::Pod& pod, const Contract& contract);
 
-// The cards that `card_policy` chooses; nothing where the pod does not fit. REQUIRES: `view` has
-// the node.
-std::optional<Placement> place_on(const View& view, std::string_view node,
-                                  const PlacementContext& context, const Policy& card_policy);
+// The cards that the pod's card policy chooses; nothing where the pod does not fit. REQUIRES:
+// `view` has the node.
+std::optional<Placement> place_on(const View& view, std::string_view node, const PodRequest& pod,
+                                  const PriceSnapshot* price_snapshot);
+// The same on a copy of a node.
+std::optional<Placement> place_on(const Node& node, const PodRequest& pod,
+                                  const PriceSnapshot* price_snapshot);
 
 }  // namespace mgpu::extender

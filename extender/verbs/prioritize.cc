@@ -42,7 +42,7 @@ std::optional<std::size_t> best_of(const std::vector<Scored>& nodes,
 Ranking rank(const View& view, std::span<const std::string_view> names, const PodRequest& pod,
              const PriceSnapshot* price_snapshot) {
   const PlacementContext context = pod.context(price_snapshot);
-  Ranking ranking{view.score(names, context, pod.policy), {}, {}};
+  Ranking ranking{view.score(names, context, pod.policy, pod.pod), {}, {}};
   const auto best = best_of(ranking.nodes, names);
   if (!best) return ranking;
   // For a non-GPU pod all nodes without cards that are as good as the best get the same score, and
@@ -54,7 +54,7 @@ Ranking rank(const View& view, std::span<const std::string_view> names, const Po
     }
   }
   if (ranking.best.empty()) ranking.best.push_back(*best);
-  ranking.placement = place_on(view, names[ranking.best.front()], context, *pod.policy.card);
+  ranking.placement = place_on(view, names[ranking.best.front()], pod, price_snapshot);
   return ranking;
 }
 

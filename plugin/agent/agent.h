@@ -110,6 +110,8 @@ class Agent {
   bool save_known_cards(const KnownCards& known);
   void on_cards_changed(const InventoryState& before, const InventoryState& now);
   void record_unhealthy_cards(const InventoryState& before, const InventoryState& now);
+  // What pods hold of unhealthy cards now.
+  Share held_on_unhealthy_cards(const std::vector<CardFacts>& cards) const;
   void offer_devices(const std::vector<CardFacts>& cards);
   void publish_node();
   bool registered() const;

@@ -136,7 +136,14 @@ func (p *DevicePlugin) waitReady(t testing.TB) {
 // of the healthy cards.
 func (p *DevicePlugin) waitOffered(t testing.TB) {
 	t.Helper()
+	p.waitOfferedWith(t, 0, 0)
+}
+
+// waitOfferedWith is waitOffered while pods hold these amounts of unhealthy cards.
+func (p *DevicePlugin) waitOfferedWith(t testing.TB, heldCore, heldMemory int64) {
+	t.Helper()
 	core, memory := p.capacity()
+	core, memory = core+heldCore, memory+heldMemory
 	waitFor(t, 30*time.Second, fmt.Sprint("the node to offer ", core, " and ", memory), func() (bool, string) {
 		if !p.knownToKubelet() {
 			return false, "kubelet has not read the list of devices"

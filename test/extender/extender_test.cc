@@ -61,6 +61,21 @@ class ExtenderTest : public testing::Test {
   void create_pod(const std::string& name, const test::Amounts& limits) {
     create("/api/v1/namespaces/default/pods", test::pod_json(name, limits));
   }
+  void remove_pod(const std::string& name) {
+    kube::Request request;
+    request.method = kube::Method::kDelete;
+    request.target = "/api/v1/namespaces/default/pods/" + name + "?gracePeriodSeconds=0";
+    EXPECT_TRUE(api_server.call(request).ok());
+  }
+  // As kube-scheduler does after a preemption; with null the pod is nominated for no node.
+  void nominate(const std::string& name, const Json& node) {
+    kube::Request request;
+    request.method = kube::Method::kPatch;
+    request.target = "/api/v1/namespaces/default/pods/" + name + "/status";
+    request.content_type = "application/merge-patch+json";
+    request.body = Json({{"status", {{"nominatedNodeName", node}}}}).dump();
+    EXPECT_TRUE(api_server.call(request).ok());
+  }
   Json pod(const std::string& name) {
     return Json::parse(api_server.call(kube::get_pod({"default", name})).body);
   }
@@ -182,11 +197,36 @@ TEST_F(ExtenderTest, ReleasesTheShareOfADeletedPod) {
   const std::string node = schedule("whole");
   ASSERT_NE(node, "");
   EXPECT_EQ(filter("next")["NodeNames"].size(), 1U);
-  kube::Request gone;
-  gone.method = kube::Method::kDelete;
-  gone.target = "/api/v1/namespaces/default/pods/whole?gracePeriodSeconds=0";
-  EXPECT_TRUE(api_server.call(gone).ok());
+  remove_pod("whole");
   EXPECT_TRUE(becomes_true([this] { return filter("next")["NodeNames"].size() == 2; }));
+}
+
+TEST_F(ExtenderTest, KeepsTheCardsOfVictimsForTheNominatedPod) {
+  start_ready();
+  for (const char* name : {"full", "victim", "preemptor", "small"})
+    create_pod(name, {{kCore, "200"}});
+  ASSERT_NE(schedule("full"), "");
+  const std::string node = schedule("victim");
+  ASSERT_NE(node, "");
+  ASSERT_TRUE(becomes_true([this] {
+    const Json held = Json::parse(get("/inspect/pod?namespace=default&name=victim").body);
+    return held.value("phase", std::string()) == "bound";
+  }));
+  Json preemptor = pod("preemptor");
+  preemptor["spec"]["priority"] = 9;
+  const Json uid = pod("victim")["metadata"]["uid"];
+  Json victims;
+  victims[node]["Pods"] = Json::array({{{"UID", uid}}});
+  victims[node]["NumPDBViolations"] = 0;
+  const Json answer = post("preempt", {{"Pod", preemptor}, {"NodeNameToMetaVictims", victims}});
+  ASSERT_EQ(answer["NodeNameToMetaVictims"], victims);
+  nominate("preemptor", node);
+  remove_pod("victim");
+  const std::string kept = "the free cards are kept for a pod that preempted others";
+  EXPECT_TRUE(becomes_true(
+      [&] { return filter("small")["FailedNodes"].value(node, std::string()) == kept; }));
+  nominate("preemptor", nullptr);
+  EXPECT_TRUE(becomes_true([&] { return filter("small")["NodeNames"] == Json::array({node}); }));
 }
 
 TEST_F(ExtenderTest, RequeuesAPodThatWasRejectedBeforeARelease) {
@@ -195,10 +235,7 @@ TEST_F(ExtenderTest, RequeuesAPodThatWasRejectedBeforeARelease) {
   ASSERT_NE(schedule("first"), "");
   ASSERT_NE(schedule("second"), "");
   ASSERT_EQ(schedule("waiting"), "");
-  kube::Request gone;
-  gone.method = kube::Method::kDelete;
-  gone.target = "/api/v1/namespaces/default/pods/first?gracePeriodSeconds=0";
-  EXPECT_TRUE(api_server.call(gone).ok());
+  remove_pod("first");
   kube::Request object;
   object.target = std::string("/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities/") +
                   kRequeueObject;

@@ -74,6 +74,24 @@ TEST(NodeFactsOf, HaveTheAllocatableOfTheNode) {
   EXPECT_EQ(node_facts_of({}, *contract).allocatable, NodeResources{});
 }
 
+TEST(NodeFactsOf, HaveTheNumberOfPodsOfTheNode) {
+  kube::Node node;
+  node.allocatable = {{"pods", "110"}};
+  const auto contract = Contract::for_domain(kDefaultResourceDomain);
+  ASSERT_TRUE(contract);
+  EXPECT_EQ(node_facts_of(node, *contract).pods_allowed, 110);
+  EXPECT_EQ(node_facts_of({}, *contract).pods_allowed, 0);
+}
+
+// A request is rounded up, so that no pod fits here that kube-scheduler rejects.
+TEST(NodeFactsOf, MemoryIsRoundedDown) {
+  kube::Node node;
+  node.allocatable = {{"cpu", "1"}, {"memory", "2097151"}};
+  const auto contract = Contract::for_domain(kDefaultResourceDomain);
+  ASSERT_TRUE(contract);
+  EXPECT_EQ(node_facts_of(node, *contract).allocatable, amount(1'000, 1));
+}
+
 struct ResourcesUsedTest : testing::Test {
   ResourcesUsedTest() { ledger.apply_node(facts_of("n1: 0[100/1000]")); }
 
@@ -117,6 +135,21 @@ TEST_F(ResourcesUsedTest, ManyHugePodsDoNotOverflow) {
   EXPECT_EQ(used(), amount(300 * (std::int64_t{1} << 40), 300 * (std::int64_t{1} << 40)));
   ledger.replace_pods({}, {});
   EXPECT_EQ(used(), NodeResources{});
+}
+
+TEST_F(ResourcesUsedTest, PodsWithCardsAndWithoutAreCounted) {
+  const auto counted = [this] {
+    std::int64_t pods = 0;
+    ledger.read(at_ms(0), [&](const View& view) { pods = view.find("n1")->pods_counted; });
+    return pods;
+  };
+  ledger.apply_pod(claim("a", 1'000));
+  ledger.apply_non_gpu(non_gpu("b", "n1", 500));
+  ledger.apply_non_gpu(non_gpu("b", "n1", 700));
+  EXPECT_EQ(counted(), 2);
+  ledger.remove_pod(PodUid("a"));
+  ledger.remove_pod(PodUid("b"));
+  EXPECT_EQ(counted(), 0);
 }
 
 TEST_F(ResourcesUsedTest, ARelistRemovesAllOtherPods) {

@@ -262,6 +262,17 @@ TEST_F(AgentTest, OffersAnUnhealthyCardAgainWhenItIsHealthy) {
   EXPECT_TRUE(eventually([this] { return capacity(kMemory) == "65020"; }));
 }
 
+TEST_F(AgentTest, OffersWhatPodsHoldOfAnUnhealthyCardUntilTheyEnd) {
+  start_ready();
+  run("a", 1);
+  write_cards({"Healthy", "XID 79"});
+  EXPECT_TRUE(eventually([this] { return devices() == 130U; }));
+  EXPECT_TRUE(eventually([this] { return capacity(kMemory) == "33510"; }));
+  api_.remove("a");
+  EXPECT_TRUE(eventually([this] { return devices() == 100U; }));
+  EXPECT_TRUE(eventually([this] { return capacity(kMemory) == "32510"; }));
+}
+
 TEST_F(AgentTest, RecordsAnEventForThePodsOfAnUnhealthyCard) {
   start_ready();
   run("a", 1);
