@@ -35,8 +35,8 @@ struct ServerOptions {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;  // 0: any free port
   // On a loopback address the Host header of a request must be localhost, an address of
-  // 127.0.0.0/8, [::1] or one of these. Others get 421, so that a web page cannot send requests in
-  // the name of a local user (DNS rebinding).
+  // 127.0.0.0/8, [::1] or one of these; others get 421. The header Origin, if there is one, must be
+  // of such a host; others get 403. So a web page cannot send requests in the name of a local user.
   std::vector<std::string> host_names{};
   std::size_t threads = 2;
   TlsOptions tls;
@@ -58,7 +58,7 @@ struct ServerEvents {
   std::function<void(std::size_t open)> on_connections;
   // Why a connection was refused or closed: "body_too_large", "header_too_large", "malformed",
   // "too_many_connections", "too_many_connections_of_address", "closed_for_another", "slow_client",
-  // "tls_handshake", "client_name", "client_expired" or "host".
+  // "tls_handshake", "client_name", "client_expired", "host" or "origin".
   std::function<void(const char* why)> on_refused;
   std::function<void(const std::string& problem)> on_problem;  // one sentence, for the log
 };

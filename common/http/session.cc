@@ -124,6 +124,14 @@ struct Session::Exchange {
     parser.header_limit(static_cast<std::uint32_t>(options.header_bytes_max));
     parser.body_limit(options.body_bytes_max);
   }
+  // A browser sends Origin with every POST of a web page, which need not ask for permission first.
+  bool is_of_other_site(const std::vector<std::string>& host_names) {
+    if (parser.get().count(beast::http::field::origin) == 0) return false;
+    const std::string_view origin = header(beast::http::field::origin);
+    const std::size_t scheme_end = origin.find("://");
+    return scheme_end == std::string_view::npos ||
+           !is_local_host(origin.substr(scheme_end + 3), host_names);
+  }
 
   Request request() {
     auto& message = parser.get();
@@ -238,7 +246,12 @@ std::optional<Response> Session::refusal_of(Exchange& exchange) const {
     setup_.refused("client_expired");
     return error_response(403, "the client certificate has expired");
   }
-  if (!setup_.loopback || exchange.is_for(setup_.options.host_names)) return std::nullopt;
+  if (!setup_.loopback) return std::nullopt;
+  if (exchange.is_of_other_site(setup_.options.host_names)) {
+    setup_.refused("origin");
+    return error_response(403, "requests of web pages of other hosts are not served");
+  }
+  if (exchange.is_for(setup_.options.host_names)) return std::nullopt;
   setup_.refused("host");
   return error_response(421, "Host must be localhost, a loopback address or an allowed name, is " +
                                  in_quotes(exchange.header(beast::http::field::host)));

@@ -51,6 +51,22 @@ TEST(ServerHost, AMissingOrRepeatedHostIsRefused) {
   EXPECT_EQ(served.ask("GET / HTTP/1.0\r\n\r\n").status, 200) << "HTTP/1.0 has no Host";
 }
 
+TEST(ServerHost, AWebPageOfAnotherHostIsRefused) {
+  Served served(describe);
+  const auto status_of = [&](const std::string& origin) {
+    return served
+        .ask("POST /x HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: " + origin +
+             "\r\nContent-Length: 0\r\n\r\n")
+        .status;
+  };
+  EXPECT_EQ(status_of("http://localhost:3000"), 200);
+  EXPECT_EQ(status_of("https://[::1]"), 200);
+  for (const char* origin : {"http://evil.test", "https://localhost.evil.test:443", "null", ""}) {
+    EXPECT_EQ(status_of(origin), 403) << origin;
+  }
+  EXPECT_THAT(served.refused.all(), ElementsAre("origin", "origin", "origin", "origin"));
+}
+
 TEST(ServerHost, IsNotCheckedOnOtherAddresses) {
   ServerOptions options;
   options.address = "0.0.0.0";
