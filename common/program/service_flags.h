@@ -12,9 +12,9 @@ namespace mgpu {
 
 struct ServiceFlags {
   std::string metrics_bind_address;  // IP address and port
-  std::string metrics_tls_cert_file;
-  std::string metrics_tls_key_file;
-  std::string allowed_hosts;  // comma-separated
+  std::string metrics_tls_cert_file{};
+  std::string metrics_tls_key_file{};
+  std::string allowed_hosts{};  // comma-separated
   bool insecure_listen = false;
 };
 

@@ -41,8 +41,8 @@ Access refused(int status, const std::string& sentence) {
 }  // namespace
 
 struct TokenAccess::Check {
-  std::string key;   // the digest of token, verb and path
-  std::string verb;  // of RBAC: the HTTP method in lower case
+  std::string key{};  // the digest of token, verb and path
+  std::string verb;   // of RBAC: the HTTP method in lower case
   std::string path;
   std::function<void(Access)> done;
 };

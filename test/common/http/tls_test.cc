@@ -190,7 +190,8 @@ TEST_F(ServerTls, AConnectionEndsWhenItsCertificateHasExpired) {
   auto client = served.connect(showing(files));
   client.send(get_text("/"));
   ASSERT_EQ(client.read_response().status, 200);
-  test::RawResponse answer{.status = 200};
+  test::RawResponse answer;
+  answer.status = 200;
   for (int i = 0; i < 2'000 && answer.status == 200; ++i) {
     std::this_thread::sleep_for(10ms);
     client.send(get_text("/"));
