@@ -126,10 +126,9 @@ Readiness Extender::readiness() const {
   for (const Watched* watched : watched_) {
     if (!watched->listed()) out.waiting_for.emplace_back(watched->name());
     if (watched->unreadable() > 0) out.unreadable[watched->name()] = watched->unreadable();
-    std::string problem = watched->problem();
-    if (problem.empty()) continue;
+    if (watched->problem().empty()) continue;
+    out.failing = true;
     const auto silence = std::chrono::duration_cast<std::chrono::seconds>(watched->silent_for());
-    if (out.problem.empty() || silence > out.silence) out.problem = std::move(problem);
     out.silence = std::max(out.silence, silence);
   }
   return out;

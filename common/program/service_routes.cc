@@ -43,9 +43,8 @@ http::Response readiness_response(const Readiness& readiness) {
   if (!waiting_for.empty()) {
     body += fmt::format(", \"waiting_for\": [{}]", fmt::join(waiting_for, ", "));
   }
-  if (!readiness.problem.empty()) {
-    body += fmt::format(", \"api_server\": \"no answer for {} s\", \"problem\": {}",
-                        readiness.silence.count(), quoted(readiness.problem));
+  if (readiness.failing) {
+    body += fmt::format(", \"api_server\": \"no answer for {} s\"", readiness.silence.count());
   } else if (ready) {
     body += ", \"api_server\": \"answers\"";
   }
@@ -63,7 +62,9 @@ void add_service_routes(http::Router& router, Metrics& metrics,
                  respond(answer());
                });
   };
-  add("/healthz", [] { return http::Response{.content_type = "text/plain", .body = "ok\n"}; });
+  for (const char* path : {"/healthz", "/livez"}) {
+    add(path, [] { return http::Response{.content_type = "text/plain", .body = "ok\n"}; });
+  }
   add("/readyz", [readiness = std::move(readiness)] { return readiness_response(readiness()); });
   add("/metrics", [&metrics] {
     return http::Response{.content_type = kMetricsContentType, .body = metrics.text()};

@@ -237,7 +237,7 @@ TEST_F(ExtenderTest, IsNotReadyWhileTheApiServerDoesNotAnswer) {
   stop_api_server();
   start();
   ASSERT_TRUE(becomes_true(
-      [this] { return get("/readyz").body.find("\"problem\"") != std::string::npos; }));
+      [this] { return get("/readyz").body.find("no answer for") != std::string::npos; }));
   const auto ready = get("/readyz");
   EXPECT_EQ(ready.status, 503);
   const Json body = Json::parse(ready.body);
@@ -260,7 +260,7 @@ TEST_F(ExtenderTest, FilterWorksWithoutTheApiServer) {
   start_ready();
   stop_api_server();
   ASSERT_TRUE(becomes_true(
-      [this] { return get("/readyz").body.find("\"problem\"") != std::string::npos; }));
+      [this] { return get("/readyz").body.find("no answer for") != std::string::npos; }));
   EXPECT_EQ(get("/readyz").status, 200) << "scheduling goes on";
   const Json filtered = post("filter", {{"Pod", before}, {"NodeNames", {"n1", "n2"}}});
   EXPECT_EQ(filtered["NodeNames"].size(), 2U);
