@@ -86,7 +86,7 @@ Agent::~Agent() {
   }
   core.reset();
   memory.reset();
-  server_.reset();
+  service_.reset();
 }
 
 // --- cards ---------------------------------------------------------------------------------------

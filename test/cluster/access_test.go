@@ -49,6 +49,14 @@ func TestTheExtenderHasExactlyTheRightsOfDeploy(t *testing.T) {
 	}
 }
 
+func TestTheDevicePluginHasExactlyTheRightsOfDeploy(t *testing.T) {
+	ctx := context.Background()
+	checkRights(ctx, t, newNamespace(ctx, t), pluginToken, []string{
+		"get nodes", "list nodes", "watch nodes", "patch nodes", "patch nodes/status", "get pods", "list pods",
+		"watch pods", "create events", "patch events", "create pods/eviction",
+		"create authentication.k8s.io/tokenreviews", "create authorization.k8s.io/subjectaccessreviews"})
+}
+
 // checkRights compares the rights that a token has in a namespace with `want`. The rights of every
 // authenticated user do not count.
 func checkRights(ctx context.Context, t *testing.T, namespace, token string, want []string) {

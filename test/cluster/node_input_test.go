@@ -70,7 +70,7 @@ func TestNodePluginRejectsWrongFlags(t *testing.T) {
 		want      string
 	}{
 		"unknown flag":       {[]string{"--no-such-flag"}, "no-such-flag"},
-		"port out of range":  {[]string{"--port", "70000"}, "port"},
+		"port out of range":  {[]string{"--metrics-bind-address", "127.0.0.1:70000"}, "metrics-bind-address"},
 		"missing kubeconfig": {[]string{"--kubeconfig", "/no/such/file"}, "/no/such/file"},
 		"injection":          {[]string{"--kubeconfig", kubeconfig, "--injection", "magic"}, "injection"},
 		"relative folder":    {[]string{"--kubeconfig", kubeconfig, "--state-dir", "here"}, "state-dir"},
