@@ -208,6 +208,10 @@ void log_flags(const Flags& flags) {
                         {"client_names", flags.tls_client_names},
                         {"metrics_tls", on_or_off(!flags.service.metrics_tls_cert_file.empty())},
                         {"insecure_listen", on_or_off(flags.service.insecure_listen)}});
+  const bool named = !flags.tls_client_ca_file.empty() && !flags.tls_client_names.empty();
+  if (http::is_loopback(flags.listen_address) || named) return;
+  log_warn("every client that reaches this address can bind pods, because of --insecure-listen",
+           {{"address", flags.listen_address}});
 }
 
 void limit_connections(ExtenderSettings& settings, std::size_t open_files) {

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "common/base/log.h"
 #include "common/http/limits.h"
 #include "common/program/limits.h"
 #include "extender/bind/limits.h"
@@ -167,6 +168,23 @@ TEST(Flags, AnAddressForTheNetworkRequiresNamedClientCertificates) {
   for (const char* address : {"127.0.0.1", "127.0.0.9", "::1"}) {
     EXPECT_TRUE(parse({"--listen-address", address}).options.run) << address;
   }
+}
+
+TEST(Flags, TheLogWarnsOfVerbsThatAreOpenToTheNetwork) {
+  const auto log_of = [](std::vector<const char*> arguments) {
+    const Parsed parsed = parse(std::move(arguments));
+    EXPECT_TRUE(parsed.options.run) << parsed.options.print;
+    EXPECT_TRUE(set_log_level("warn"));
+    testing::internal::CaptureStderr();
+    log_flags(parsed.flags);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(log_of({"--listen-address=0.0.0.0", "--insecure-listen"}),
+              HasSubstr("every client that reaches this address can bind pods"));
+  EXPECT_EQ(log_of({"--insecure-listen"}), "");
+  EXPECT_EQ(log_of({"--listen-address=0.0.0.0", "--insecure-listen", "--tls-cert-file=c",
+                    "--tls-key-file=k", "--tls-client-ca-file=a", "--tls-client-names=n"}),
+            "");
 }
 
 TEST(Flags, OpenFilesLimitTheConnections) {
