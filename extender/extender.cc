@@ -13,13 +13,19 @@
 
 namespace mgpu::extender {
 
+namespace {
+
+constexpr const char* kMetricPrefix = "mgpu_extender";
+
+}  // namespace
+
 Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
                                                   kube::Transport& transport) {
   const auto prices = std::make_shared<CurrentPrices>();
   settings.verbs.price_snapshots = prices;
   settings.verbs.window = std::make_shared<WorkloadWindow>();
   std::unique_ptr<Extender> extender(new Extender(std::move(settings), transport, *prices));
-  if (auto started = extender->start_server(); !started) return started.error();
+  if (auto started = extender->start_servers(); !started) return started.error();
   // Pods are listed when the start sequence is done.
   extender->watched_nodes_.start();
   extender->watched_budgets_.start();
@@ -82,7 +88,7 @@ Extender::~Extender() {
 }
 
 void Extender::add_routes() {
-  add_scheduler_routes(router_, settings_.url_prefix,
+  add_scheduler_routes(verb_router_, settings_.url_prefix,
                        {.ledger = ledger_,
                         .budgets = budgets_,
                         .settings = settings_.verbs,
@@ -92,26 +98,21 @@ void Extender::add_routes() {
                         .probe = probe_,
                         .clock = transport_.executor(),
                         .ready = [this] { return may_decide(); }});
-  extender::add_routes(router_, "/inspect", ledger_, settings_.verbs, client_);
-  add_service_routes(router_, metrics_, [this] { return readiness(); });
+  extender::add_routes(service_router_, "/inspect", ledger_, settings_.verbs, client_);
+  add_service_routes(service_router_, metrics_, [this] { return readiness(); });
 }
 
-Result<void> Extender::start_server() {
-  http::ServerEvents events;
-  events.on_connections = [this](std::size_t open) { probe_.connections(open); };
-  events.on_refused = [this](const char* why) {
-    probe_.connection_refused(why);
-    log_debug("connection refused", {{"why", why}});
-  };
-  events.on_problem = [](const std::string& problem) {
-    log_warn("HTTP server problem", {{"problem", problem}});
-  };
+Result<void> Extender::start_servers() {
+  auto service = ServiceServer::start(settings_.service, service_router_, transport_,
+                                      server_events(metrics_, kMetricPrefix, "metrics"));
+  if (!service) return service.error();
+  service_ = std::move(*service);
   auto server = http::Server::start(
       settings_.http,
       [this](http::Request request, http::Respond respond) {
-        router_.route(std::move(request), std::move(respond));
+        verb_router_.route(std::move(request), std::move(respond));
       },
-      std::move(events));
+      server_events(metrics_, kMetricPrefix, "verbs"));
   if (!server) return server.error();
   server_ = std::move(*server);
   return {};
@@ -199,10 +200,9 @@ Readiness Extender::readiness() const {
       (watched == &watched_budgets_ ? out.without : out.waiting_for).emplace_back(watched->name());
     }
     if (watched->unreadable() > 0) out.unreadable[watched->name()] = watched->unreadable();
-    std::string problem = watched->problem();
-    if (problem.empty()) continue;
+    if (watched->problem().empty()) continue;
+    out.failing = true;
     const auto silence = std::chrono::duration_cast<std::chrono::seconds>(watched->silent_for());
-    if (out.problem.empty() || silence > out.silence) out.problem = std::move(problem);
     out.silence = std::max(out.silence, silence);
   }
   return out;

@@ -1,6 +1,9 @@
-// The extender as one object: ledger, reflectors, verbs, inspection and the HTTP server, over any
+// The extender as one object: ledger, reflectors, verbs, inspection and two HTTP servers, over any
 // Transport. main.cc runs it over libcurl; mgpu-sim and the tests run it over the in-memory API
 // server.
+//
+// One server has only the verbs, with which a client can bind pods; the other one has probes,
+// metrics and inspection.
 //
 //   Starting (listening, /readyz 503) --start sequence done; nodes and pods listed--> Ready
 //   Ready --drain()--> Draining
@@ -21,6 +24,7 @@
 #include "common/kube/client.h"
 #include "common/kube/transport.h"
 #include "common/program/service_routes.h"
+#include "common/program/service_server.h"
 #include "extender/bind/binder.h"
 #include "extender/bind/holder_lease.h"
 #include "extender/bind/start_sequence.h"
@@ -36,8 +40,9 @@
 namespace mgpu::extender {
 
 struct ExtenderSettings {
-  Settings verbs;  // the price snapshots and the window are set by Extender::start
-  http::ServerOptions http;
+  Settings verbs;            // the price snapshots and the window are set by Extender::start
+  http::ServerOptions http;  // of the verbs
+  ServiceSettings service;   // probes, metrics and inspection
   std::string url_prefix = "/mgpu";  // of the verbs; starts with "/", and does not end with it
   std::size_t binds_in_flight = kBindsInFlight;
   std::string requeue_namespace;  // of the object that SchedulerRequeue writes; empty: none
@@ -48,22 +53,24 @@ struct ExtenderSettings {
 
 class Extender {
  public:
-  // When it returns, the server listens and the reflectors have started to list. `transport`
+  // When it returns, the servers listen and the reflectors have started to list. `transport`
   // outlives the extender. Errors: those of http::Server::start.
   static Result<std::unique_ptr<Extender>> start(ExtenderSettings settings,
                                                  kube::Transport& transport);
   // Drains, then ends. REQUIRES: not on the transport's executor, which still runs.
   ~Extender();
 
-  std::uint16_t port() const { return server_->port(); }
+  std::uint16_t port() const { return server_->port(); }  // of the verbs
+  std::uint16_t service_port() const { return service_->port(); }
   bool ready() const { return may_decide() && !draining_; }
-  // Ends readiness and starts to drain the server; the destructor waits for its end.
+  // Ends readiness and starts to drain the server of the verbs; the destructor waits for its end.
+  // Probes are answered until then.
   void drain();
 
  private:
   Extender(ExtenderSettings settings, kube::Transport& transport, CurrentPrices& prices);
 
-  Result<void> start_server();
+  Result<void> start_servers();
   void add_routes();
   bool may_decide() const;
   void on_started();
@@ -100,7 +107,9 @@ class Extender {
   // Verbs do not wait for it: without it, cards are only not kept for pods that preempt.
   Watched watched_nominations_;
   const std::array<Watched*, 3> watched_ = {&watched_nodes_, &watched_pods_, &watched_budgets_};
-  http::Router router_;
+  http::Router verb_router_;
+  http::Router service_router_;
+  std::unique_ptr<ServiceServer> service_;
   std::unique_ptr<http::Server> server_;
 };
 

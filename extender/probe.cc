@@ -95,7 +95,6 @@ Probe::Probe(Metrics& metrics, Ledger& ledger)
                            Drift::kChangedAnnotations, Drift::kUnknownCard}) {
     drifts(drift);
   }
-  connections(0);
   add_process_metrics(metrics, "mgpu_extender");
   metrics.on_collect([this] { read_ledger(); });
 }
@@ -208,15 +207,6 @@ void Probe::ready(bool ready) {
 
 void Probe::binds_in_flight(std::size_t count) {
   set("binds_in_flight", "Binds that have begun and are not answered.", number(count));
-}
-
-void Probe::connections(std::size_t open) {
-  set("http_connections", "Open connections.", number(open));
-}
-
-void Probe::connection_refused(const char* why) {
-  counter("http_refused_total", "Connections refused or closed early, by reason.", {{"why", why}})
-      .Increment();
 }
 
 }  // namespace mgpu::extender

@@ -18,7 +18,8 @@
 //   mgpu_extender_watch_problems_total{resource}   failed lists and watches
 //   mgpu_extender_unreadable_objects_total{resource}  objects that were skipped
 //   mgpu_extender_watch_silence_seconds{resource}  time since the API server's last answer
-//   mgpu_extender_http_connections, mgpu_extender_http_refused_total{why}
+//   mgpu_extender_http_connections{listener}, mgpu_extender_http_refused_total{listener,why}
+//                                                  see common/program/service_server.h
 //   mgpu_extender_build_info{version}, process_resident_memory_bytes
 #pragma once
 
@@ -55,8 +56,6 @@ class Probe {
   void watch_silence(const char* resource, std::chrono::milliseconds silence);
   void ready(bool ready);
   void binds_in_flight(std::size_t count);
-  void connections(std::size_t open);
-  void connection_refused(const char* why);
 
  private:
   // Names without "mgpu_extender_".

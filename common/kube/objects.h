@@ -1,5 +1,5 @@
-// Pods, nodes and disruption budgets with the fields that mgpu reads. They are plain values, so
-// that pure code may use them; object_json.h reads them from JSON.
+// Pods, nodes, disruption budgets and users with the fields that mgpu reads. They are plain values,
+// so that pure code may use them; object_json.h and reviews.h read them from JSON.
 #pragma once
 
 #include <cstdint>
@@ -107,6 +107,14 @@ struct PodDisruptionBudget {
   Metadata metadata;
   std::optional<LabelSelector> selector;  // none: no pod; empty: every pod of the namespace
   std::int32_t disruptions_allowed = 0;
+};
+
+// The user of a bearer token, as a TokenReview describes it.
+struct UserInfo {
+  std::string name;
+  std::string uid;
+  std::vector<std::string> groups;
+  std::map<std::string, std::vector<std::string>> extra;
 };
 
 // True when every term is true for `labels`. A term with an unknown operator is false.

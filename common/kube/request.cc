@@ -196,6 +196,25 @@ Request annotate_storage_capacity(const StorageCapacity& capacity) {
       kMergePatch, annotation_patch(capacity.annotation, capacity.value));
 }
 
+Request review_token(std::string_view token) {
+  return with_body(Method::kPost, "/apis/authentication.k8s.io/v1/tokenreviews", kJson,
+                   {{"apiVersion", "authentication.k8s.io/v1"},
+                    {"kind", "TokenReview"},
+                    {"spec", {{"token", token}}}});
+}
+
+Request review_access(const UserInfo& user, std::string_view verb, std::string_view path) {
+  return with_body(Method::kPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", kJson,
+                   {{"apiVersion", "authorization.k8s.io/v1"},
+                    {"kind", "SubjectAccessReview"},
+                    {"spec",
+                     {{"user", user.name},
+                      {"uid", user.uid},
+                      {"groups", user.groups},
+                      {"extra", user.extra},
+                      {"nonResourceAttributes", {{"path", path}, {"verb", verb}}}}}});
+}
+
 Request annotate_node(const NodeName& node, std::string_view key, std::string_view value) {
   return with_body(Method::kPatch, node_path(node), kMergePatch, annotation_patch(key, value));
 }

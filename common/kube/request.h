@@ -85,6 +85,13 @@ Request create_storage_capacity(const StorageCapacity& capacity);
 // Merge PATCH of this one annotation.
 Request annotate_storage_capacity(const StorageCapacity& capacity);
 
+// POST of a TokenReview (authentication.k8s.io/v1): whose token is it? The answer has status 201;
+// reviews.h reads it. The body of the request has the token.
+Request review_token(std::string_view token);
+// POST of a SubjectAccessReview (authorization.k8s.io/v1): may this user use `verb` on the
+// non-resource URL `path`?
+Request review_access(const UserInfo& user, std::string_view verb, std::string_view path);
+
 // --- writes of the device plugin -----------------------------------------------------------------
 
 // Merge PATCH of this one annotation of nodes/{name}.

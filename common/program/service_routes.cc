@@ -48,9 +48,8 @@ http::Response readiness_response(const Readiness& readiness) {
   if (readiness.draining) body += ", \"draining\": true";
   body += list_member("waiting_for", readiness.waiting_for);
   body += list_member("without", readiness.without);
-  if (!readiness.problem.empty()) {
-    body += fmt::format(", \"api_server\": \"no answer for {} s\", \"problem\": {}",
-                        readiness.silence.count(), quoted(readiness.problem));
+  if (readiness.failing) {
+    body += fmt::format(", \"api_server\": \"no answer for {} s\"", readiness.silence.count());
   } else if (ready) {
     body += ", \"api_server\": \"answers\"";
   }
@@ -68,7 +67,9 @@ void add_service_routes(http::Router& router, Metrics& metrics,
                  respond(answer());
                });
   };
-  add("/healthz", [] { return http::Response{.content_type = "text/plain", .body = "ok\n"}; });
+  for (const char* path : {"/healthz", "/livez"}) {
+    add(path, [] { return http::Response{.content_type = "text/plain", .body = "ok\n"}; });
+  }
   add("/readyz", [readiness = std::move(readiness)] { return readiness_response(readiness()); });
   add("/metrics", [&metrics] {
     return http::Response{.content_type = kMetricsContentType, .body = metrics.text()};

@@ -86,7 +86,7 @@ Agent::~Agent() {
   }
   core.reset();
   memory.reset();
-  server_.reset();
+  service_.reset();
 }
 
 // --- cards ---------------------------------------------------------------------------------------
@@ -230,10 +230,10 @@ Readiness Agent::readiness() const {
     readiness.waiting_for.push_back("kubelet in " + settings_.plugin_folder);
   }
   if (publisher_.node_missing()) {
-    readiness.waiting_for.push_back("node object " + settings_.node.str() +
-                                    ", which does not exist; set its name with --node-name");
+    readiness.waiting_for.emplace_back(
+        "the Node object, which does not exist; set its name with --node-name");
   }
-  readiness.problem = pods_.problem();
+  readiness.failing = !pods_.problem().empty();
   if (pods_.unreadable() > 0) readiness.unreadable["pods"] = pods_.unreadable();
   return readiness;
 }

@@ -20,9 +20,9 @@
 #include "common/base/result.h"
 #include "common/contract/contract.h"
 #include "common/http/router.h"
-#include "common/http/server.h"
 #include "common/kube/transport.h"
 #include "common/program/service_routes.h"
+#include "common/program/service_server.h"
 #include "plugin/agent/agent_metrics.h"
 #include "plugin/agent/monitoring.h"
 #include "plugin/cards/card_source.h"
@@ -49,7 +49,7 @@ enum class Enforcement { kNone, kEvict };
 struct AgentSettings {
   Contract contract;
   NodeName node;
-  http::ServerOptions http;
+  ServiceSettings service;
   std::string plugin_folder;  // of kubelet.sock
   std::string pod_resources_socket;
   std::string runtime_socket;
@@ -78,7 +78,7 @@ class Agent {
   // REQUIRES: not on the transport's executor, which still runs.
   ~Agent();
 
-  std::uint16_t port() const { return server_->port(); }
+  std::uint16_t port() const { return service_->port(); }
   bool ready() const { return readiness().waiting_for.empty(); }
 
  private:
@@ -153,7 +153,7 @@ class Agent {
   std::unique_ptr<DevicePlugin> memory_plugin_ MGPU_GUARDED_BY(mutex_);
 
   http::Router router_;
-  std::unique_ptr<http::Server> server_;
+  std::unique_ptr<ServiceServer> service_;
   std::thread thread_;
 };
 

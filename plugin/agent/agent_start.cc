@@ -49,13 +49,10 @@ Result<void> Agent::begin() {
     log_error("allocation record unreadable, rebuilding it from kubelet's checkpoint",
               {{"problem", problem}});
   }
-  auto server = http::Server::start(settings_.http,
-                                    [this](http::Request request, http::Respond respond) {
-                                      router_.route(std::move(request), std::move(respond));
-                                    },
-                                    {});
-  if (!server) return server.error();
-  server_ = std::move(*server);
+  auto service = ServiceServer::start(settings_.service, router_, transport_,
+                                      server_events(metrics_, "mgpu_plugin", "metrics"));
+  if (!service) return service.error();
+  service_ = std::move(*service);
   pods_.start();
   thread_ = std::thread([this] { run(); });
   return {};

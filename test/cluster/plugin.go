@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -68,7 +67,7 @@ func (p *DevicePlugin) arguments() []string {
 		"--cards-file", p.cardsFile(), "--state-dir", p.path("state"), "--run-dir", p.path("run"),
 		"--cdi-dir", p.node.cdiFolder(), "--runtime-socket", p.node.containerdSocket(),
 		"--pod-resources-socket", p.node.podResourcesSocket(),
-		"--listen-address", "127.0.0.1", "--port", fmt.Sprint(p.port)}
+		"--metrics-bind-address", fmt.Sprint("127.0.0.1:", p.port)}
 	for i := 0; i < len(p.flags); i += 2 {
 		at := slices.Index(arguments, p.flags[i])
 		if at < 0 {
@@ -191,13 +190,7 @@ func (p *DevicePlugin) announcedIn(annotation string) bool {
 }
 
 func (p *DevicePlugin) get(path string) (int, string, error) {
-	answer, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", p.port, path))
-	if err != nil {
-		return 0, "", err
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	return answer.StatusCode, string(body), err
+	return read(http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", p.port, path)))
 }
 
 func (p *DevicePlugin) metrics(t testing.TB) Metrics {

@@ -100,7 +100,6 @@ class ExtenderTest : public testing::Test {
     ExtenderSettings out;
     out.verbs.contract = *Contract::for_domain(kDefaultResourceDomain);
     out.verbs.policy = *find_policy("binpack");
-    out.http.address = "127.0.0.1";
     out.requeue_namespace = "default";
     return out;
   }
@@ -121,12 +120,22 @@ class ExtenderTest : public testing::Test {
     }
     return false;
   }
-  test::RawResponse send(const std::string& bytes) const {
-    test::RawClient client(extender->port());
+  static test::RawResponse send_to(std::uint16_t port, const std::string& bytes) {
+    test::RawClient client(port);
     client.send(bytes);
     return client.read_response();
   }
-  test::RawResponse get(const std::string& path) const { return send(get_text(path)); }
+  // To the verbs.
+  test::RawResponse send(const std::string& bytes) const {
+    return send_to(extender->port(), bytes);
+  }
+  // From probes, metrics and inspection.
+  test::RawResponse get(const std::string& path) const {
+    return send_to(extender->service_port(), get_text(path));
+  }
+  bool api_server_is_failing() const {
+    return get("/readyz").body.find("no answer for") != std::string::npos;
+  }
   Json post(const std::string& verb, const Json& body) const {
     const auto answer = send(post_text("/mgpu/" + verb, body.dump()));
     EXPECT_EQ(answer.status, 200) << answer.body;
@@ -325,8 +334,7 @@ TEST_F(ExtenderTest, LearnsTheWorkloadFromFilteredPodsAndFromBoundPods) {
 TEST_F(ExtenderTest, IsNotReadyWhileTheApiServerDoesNotAnswer) {
   stop_api_server();
   start();
-  ASSERT_TRUE(becomes_true(
-      [this] { return get("/readyz").body.find("\"problem\"") != std::string::npos; }));
+  ASSERT_TRUE(becomes_true([this] { return api_server_is_failing(); }));
   const auto ready = get("/readyz");
   EXPECT_EQ(ready.status, 503);
   const Json body = Json::parse(ready.body);
@@ -390,8 +398,7 @@ TEST_F(ExtenderTest, FilterWorksWithoutTheApiServer) {
   const Json before = pod("p");
   start_ready();
   stop_api_server();
-  ASSERT_TRUE(becomes_true(
-      [this] { return get("/readyz").body.find("\"problem\"") != std::string::npos; }));
+  ASSERT_TRUE(becomes_true([this] { return api_server_is_failing(); }));
   EXPECT_EQ(get("/readyz").status, 200) << "scheduling goes on";
   const Json filtered = post("filter", {{"Pod", before}, {"NodeNames", {"n1", "n2"}}});
   EXPECT_EQ(filtered["NodeNames"].size(), 2U);
@@ -444,10 +451,48 @@ TEST_F(ExtenderTest, RefusesToBindAPodThatIsBoundElsewhere) {
 TEST_F(ExtenderTest, ServesItsPathsAndMethods) {
   start_ready();
   EXPECT_EQ(get("/nothing").status, 404);
-  EXPECT_EQ(get("/mgpu/filter").status, 405);
-  EXPECT_EQ(send(post_text("/readyz", "")).headers.at("allow"), "GET, HEAD");
+  EXPECT_EQ(send(get_text("/mgpu/filter")).status, 405);
+  EXPECT_EQ(send_to(extender->service_port(), post_text("/readyz", "")).headers.at("allow"),
+            "GET, HEAD");
   EXPECT_EQ(get("/version").body, "{\"version\": \"" MGPU_VERSION "\"}\n");
   EXPECT_EQ(get("/inspect/cluster").status, 200);
+}
+
+// A client that may bind is not needed for probes, and the other way round.
+TEST_F(ExtenderTest, EachListenerServesItsPathsOnly) {
+  start_ready();
+  for (const char* path :
+       {"/healthz", "/livez", "/readyz", "/metrics", "/version", "/inspect/cluster"}) {
+    EXPECT_EQ(get(path).status, 200) << path;
+    EXPECT_EQ(send(get_text(path)).status, 404) << path;
+  }
+  for (const char* verb : kVerbs) {
+    const std::string request = post_text(std::string("/mgpu/") + verb, "{");
+    EXPECT_EQ(send(request).status, 400) << verb;
+    EXPECT_EQ(send_to(extender->service_port(), request).status, 404) << verb;
+  }
+}
+
+TEST_F(ExtenderTest, InspectionNeedsATokenWhereTheNetworkReachesIt) {
+  api_server.set_token(
+      "reader", {.name = "prometheus", .uid = {}, .groups = {"system:masters"}, .extra = {}});
+  ExtenderSettings open = settings();
+  open.service.http.address = "0.0.0.0";
+  open.service.insecure = true;
+  auto started = Extender::start(open, api_server);
+  ASSERT_TRUE(started) << started.error().message;
+  extender = std::move(*started);
+  ASSERT_TRUE(becomes_true([this] { return extender->ready(); }));
+  EXPECT_EQ(get("/readyz").status, 200);
+  const auto with_token = [this](const std::string& path) {
+    return send_to(extender->service_port(), "GET " + path +
+                                                 " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "
+                                                 "reader\r\n\r\n");
+  };
+  for (const char* path : {"/metrics", "/inspect/cluster", "/inspect/policy"}) {
+    EXPECT_EQ(get(path).status, 401) << path;
+    EXPECT_EQ(with_token(path).status, 200) << path;
+  }
 }
 
 // --- metrics, drain ------------------------------------------------------------------------------
@@ -472,6 +517,8 @@ TEST_F(ExtenderTest, ExportsItsMetrics) {
            "mgpu_extender_requeues_total{result=\"refused\"} 0",
            "mgpu_extender_build_info{version=\"" MGPU_VERSION "\"} 1",
            "mgpu_extender_watch_silence_seconds{resource=\"nodes\"}",
+           "mgpu_extender_http_connections{listener=\"verbs\"}",
+           "mgpu_extender_http_connections{listener=\"metrics\"} 1",
            "process_resident_memory_bytes",
        }) {
     EXPECT_THAT(metrics.body, HasSubstr(line));
@@ -484,6 +531,8 @@ TEST_F(ExtenderTest, IsNotReadyOnceItDrains) {
   extender->drain();
   EXPECT_FALSE(extender->ready());
   EXPECT_EQ(idle.read_to_end(), "");
+  EXPECT_EQ(get("/readyz").body, "{\"ready\": false, \"draining\": true}\n")
+      << "probes are answered until the end";
 }
 
 TEST_F(ExtenderTest, FinishesABindBeforeItEnds) {
@@ -511,9 +560,13 @@ TEST_F(ExtenderTest, ReportsWhyItCannotStart) {
   start();
   ExtenderSettings same = settings();
   same.http.port = extender->port();
-  const auto second = Extender::start(same, api_server);
-  ASSERT_FALSE(second);
-  EXPECT_THAT(second.error().message, HasSubstr("address already in use"));
+  ExtenderSettings same_service = settings();
+  same_service.service.http.port = extender->service_port();
+  for (const ExtenderSettings& each : {same, same_service}) {
+    const auto second = Extender::start(each, api_server);
+    ASSERT_FALSE(second);
+    EXPECT_THAT(second.error().message, HasSubstr("address already in use"));
+  }
 }
 
 }  // namespace

@@ -124,6 +124,11 @@ void MemoryApiServer::set_faults(Faults faults) {
   faults_ = std::move(faults);
 }
 
+void MemoryApiServer::set_token(const std::string& token, UserInfo user) {
+  const MutexLock lock(guarded_->mutex);
+  guarded_->cluster.tokens().insert_or_assign(token, std::move(user));
+}
+
 void MemoryApiServer::drop_watches() {
   const MutexLock lock(mutex_);
   for (const auto& weak : watches_) {

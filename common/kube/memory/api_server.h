@@ -11,6 +11,7 @@
 //   - binding: nodeName and annotations in one write, preconditions on uid and resourceVersion,
 //     second bind 409, pod gone 404, pod being deleted 409
 //   - eviction: a delete that a disruption budget can refuse (429)
+//   - TokenReview and SubjectAccessReview, see set_token()
 //   - quantities are stored in canonical form ("8000" -> "8k"); extended resources must be whole
 //
 // It differs where nothing here depends on it: every namespace exists, a strategic merge patch
@@ -29,6 +30,7 @@
 
 #include "common/base/callback_guard.h"
 #include "common/base/mutex.h"
+#include "common/kube/objects.h"
 #include "common/kube/transport.h"
 
 namespace mgpu::kube {
@@ -82,6 +84,9 @@ class MemoryApiServer final : public Transport {
   // `faults` is called once for each send() and stream(), on the caller's thread; empty: there are
   // no faults. Safe for concurrent use.
   void set_faults(Faults faults);
+  // A TokenReview of this token finds this user from now on. A SubjectAccessReview allows
+  // everything to the group system:masters, and nothing to others. Safe for concurrent use.
+  void set_token(const std::string& token, UserInfo user);
   // Ends every open watch as a lost connection; lines not yet delivered are lost. Safe for
   // concurrent use, as is compact().
   void drop_watches();

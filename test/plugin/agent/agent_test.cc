@@ -82,7 +82,8 @@ TEST_F(AgentTest, ReportsAMissingNodeObject) {
   elsewhere.node = NodeName("n2");
   start(elsewhere);
   ASSERT_TRUE(eventually([this] { return devices() > 0; }));
-  EXPECT_TRUE(eventually([this] { return contains("node object n2", get("/readyz").body); }));
+  EXPECT_TRUE(
+      eventually([this] { return contains("the Node object, which", get("/readyz").body); }));
   EXPECT_EQ(get("/readyz").status, 503);
 }
 
