@@ -219,7 +219,7 @@ stage_simulate() {
 simulate() { # program
   local -a limit=(--time "$simulation_time") processes=()
   local i process status=0
-  [[ -z $histories ]] || limit=(--time 240h --histories "$((histories / jobs + 1))")
+  [[ -z $histories ]] || limit=(--time 14400m --histories "$((histories / jobs + 1))")
   "$1" --seeds-file test/simulation/seeds.txt --histories 1 || status=1
   for ((i = 0; i < jobs; i++)); do
     "$1" --first-seed "$((simulation_seed + i))" --step "$jobs" "${limit[@]}" &

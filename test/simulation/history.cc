@@ -61,7 +61,10 @@ std::string name_of(int pod) {
 class World {
  public:
   World(std::uint64_t seed, std::string folder)
-      : executor_(seed), folder_(std::move(folder)), truth_(server_, contract_) {
+      : executor_(seed),
+        folder_(std::move(folder)),
+        has_policies_(seed % 2 == 0),
+        truth_(server_, contract_) {
     std::filesystem::remove_all(folder_);
     for (int n = 0; n < kNodes; ++n) {
       const std::string name = "n" + std::to_string(n);
@@ -157,6 +160,7 @@ class World {
       case Action::kCreateForged:
         return act_as_user(event);
       case Action::kKillExtender:
+        if (!has_policies_) return;
         extender_.reset();
         executor_.after(restart_delay(), [this] {
           if (!extender_) start_extender();
@@ -211,16 +215,19 @@ class World {
         }
         return;
       case Action::kEditCards:
+        if (has_policies_) return;
         return annotate(pod, contract_.index_key("c"), std::to_string(event.what % kCardsPerNode));
       case Action::kEditWish:
         return annotate(pod, contract_.container_multiple_gpu,
                         std::to_string(1 + event.what % kCardsPerNode));
       case Action::kCreateForged:
+        if (has_policies_) return;
         json["metadata"]["annotations"][contract_.assumed] = "true";
         json["metadata"]["annotations"][contract_.index_key("c")] =
             std::to_string(event.amount % kCardsPerNode);
         [[fallthrough]];
       case Action::kCreateOnNode:
+        if (has_policies_) return;
         json["spec"]["nodeName"] = node;
         break;
       default:
@@ -344,6 +351,7 @@ class World {
 
   test::ManualExecutor executor_;
   const std::string folder_;
+  const bool has_policies_;
   const Contract contract_ = Contract::for_domain(kDefaultResourceDomain).value();
   kube::MemoryApiServer server_{executor_, {}};
   Truth truth_;
