@@ -146,7 +146,6 @@ void StartSequence::enter(Step step) {
   const MutexLock lock(mutex_);
   if (step_ == step) return;
   step_ = step;
-  problem_.clear();
   backoff_ = kTouchBackoffFirst;
 }
 
@@ -157,17 +156,12 @@ void StartSequence::report_progress() {
     const MutexLock lock(mutex_);
     touched = ++touched_;
     all = pending_;
-    problem_.clear();
   }
   const std::size_t tenth = std::max<std::size_t>(1, all / 10);
   if (touched % tenth == 0 || touched == all) events_.on_progress(touched, all);
 }
 
 void StartSequence::note_problem(const std::string& sentence) {
-  {
-    const MutexLock lock(mutex_);
-    problem_ = sentence;
-  }
   events_.on_problem(sentence);
 }
 
@@ -190,7 +184,7 @@ bool StartSequence::done() const {
 std::string StartSequence::waiting_for() const {
   const MutexLock lock(mutex_);
   if (step_ == Step::kDone) return {};
-  return problem_.empty() ? step_text() : fmt::format("{}: {}", step_text(), problem_);
+  return step_text();
 }
 
 std::string StartSequence::step_text() const {

@@ -49,7 +49,8 @@ class StartSequence {
   // Any thread.
   bool done() const;
   // What it waits for, for /readyz: "lease kube-system/mgpu-extender", "pending pods: 3 of 8
-  // touched", with the last failure of the step, if there was one. Empty once it is done.
+  // touched". Everybody may read it, so it does not have the reason, which may name a pod: the log
+  // has it. Empty once it is done.
   std::string waiting_for() const;
 
  private:
@@ -76,7 +77,6 @@ class StartSequence {
   const Events events_;
   mutable Mutex mutex_;
   Step step_ MGPU_GUARDED_BY(mutex_) = Step::kChecking;
-  std::string problem_ MGPU_GUARDED_BY(mutex_);
   std::size_t touched_ MGPU_GUARDED_BY(mutex_) = 0;
   std::size_t pending_ MGPU_GUARDED_BY(mutex_) = 0;
   // Below: on the executor.

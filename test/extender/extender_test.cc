@@ -340,8 +340,7 @@ TEST_F(ExtenderTest, IsNotReadyWhileTheApiServerDoesNotAnswer) {
   const Json body = Json::parse(ready.body);
   EXPECT_EQ(body["ready"], false);
   ASSERT_EQ(body["waiting_for"].size(), 3U);
-  EXPECT_THAT(body["waiting_for"][0].get<std::string>(),
-              testing::StartsWith("check of preconditions"));
+  EXPECT_EQ(body["waiting_for"][0], "check of preconditions");
   EXPECT_EQ(body["waiting_for"][1], "nodes");
   EXPECT_EQ(body["waiting_for"][2], "pods");
   EXPECT_EQ(body["without"], Json({"poddisruptionbudgets"}));
@@ -370,7 +369,6 @@ TEST_F(ExtenderTest, IsReadyWithoutDisruptionBudgets) {
   const Json body = Json::parse(get("/readyz").body);
   EXPECT_EQ(body["ready"], true);
   EXPECT_EQ(body["without"], Json({"poddisruptionbudgets"}));
-  EXPECT_THAT(body["problem"].get<std::string>(), HasSubstr("HTTP 403"));
 }
 
 TEST_F(ExtenderTest, EndsToDecideOnceAnotherProcessHoldsTheLease) {
