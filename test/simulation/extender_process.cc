@@ -20,11 +20,20 @@ extender::Settings settings_of(const Contract& contract) {
 }  // namespace
 
 ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, Fates& fates,
-                                 const Contract& contract)
-    : link_(server, fates),
+                                 const Contract& contract, std::string identity, Role role)
+    : role_(role),
+      link_(server, fates),
       settings_(settings_of(contract)),
-      binder_(client_, ledger_, settings_, extender::kBindsInFlight, {}),
+      lease_(client_, {"kube-system", "mgpu-extender"}, std::move(identity),
+             [](const std::string&) {}),
+      touch_(client_, settings_.contract, lease_.identity(), {}),
+      binder_(client_, ledger_, settings_, {lease_, touch_, preconditions_},
+              extender::kBindsInFlight, {}),
       requeue_(client_, ledger_, "default", {[](auto) {}, [](const auto&) {}}),
+      start_sequence_(link_, client_, settings_.contract, {lease_, touch_, preconditions_},
+                      {.on_done = [this] { pods_.start(); },
+                       .on_problem = [](const std::string&) {},
+                       .on_progress = [](std::size_t, std::size_t) {}}),
       nodes_("nodes", kube::all_nodes(), link_, probe_,
              extender::node_consumer(ledger_, settings_.contract, [](const std::string&) {}),
              {.on_change = [this] { on_change(); }, .on_listed = [] {}}),
@@ -32,10 +41,14 @@ ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, Fates& fates,
             extender::pod_consumer(
                 ledger_, settings_.contract,
                 {.on_settled = [this](const PodUid& uid) { requeue_.on_settled(uid); },
-                 .on_bound = [](const extender::NonGpuPod&, const GpuRequest&) {}}),
+                 .on_bound = [](const extender::NonGpuPod&, const GpuRequest&) {},
+                 .on_drift = [](const extender::DriftChange&) {}}),
             {.on_change = [this] { on_change(); }, .on_listed = [] {}}),
       budgets_watch_("poddisruptionbudgets", kube::all_pod_disruption_budgets(), link_, probe_,
-                     budgets_.consumer(), {.on_change = [] {}, .on_listed = [] {}}) {
+                     budgets_.consumer(), {.on_change = [] {}, .on_listed = [] {}}),
+      nominations_("nominatedpods", kube::nominated_pods(), link_, probe_,
+                   extender::nomination_consumer(ledger_),
+                   {.on_change = [this] { on_change(); }, .on_listed = [] {}}) {
   extender::add_scheduler_routes(router_, "/mgpu",
                                  {.ledger = ledger_,
                                   .budgets = budgets_,
@@ -47,9 +60,15 @@ ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, Fates& fates,
                                   .clock = link_.executor(),
                                   .ready = [this] { return ready(); }});
   nodes_.start();
-  pods_.start();
   budgets_watch_.start();
+  nominations_.start();
+  if (role_ == Role::kObserver) return pods_.start();
   binder_.start_reconciling();
+  start_sequence_.start();
+}
+
+ExtenderProcess::~ExtenderProcess() {
+  start_sequence_.stop();
 }
 
 void ExtenderProcess::call(const std::string& verb, std::string body,

@@ -114,7 +114,8 @@ class World {
   }
 
   void start_extender() {
-    extender_ = std::make_unique<ExtenderProcess>(server_, extender_fates_, contract_);
+    extender_ = std::make_unique<ExtenderProcess>(server_, extender_fates_, contract_,
+                                                  "extender-" + std::to_string(extenders_++));
   }
   void start_scheduler() {
     scheduler_ = std::make_unique<Scheduler>(
@@ -304,7 +305,8 @@ class World {
     if (counts.assumed > 0) {
       return truth_.violate(fmt::format("{} claims are still assumed after quiet", counts.assumed));
     }
-    ExtenderProcess fresh(server_, no_faults_, contract_);
+    ExtenderProcess fresh(server_, no_faults_, contract_, "observer",
+                          ExtenderProcess::Role::kObserver);
     advance_to(executor_.now() + Duration(1'000));
     compare(fresh.ledger());
     if (!truth_.violation()) check_bound(fresh);
@@ -361,6 +363,7 @@ class World {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::unique_ptr<ExtenderProcess> extender_;
   std::unique_ptr<Scheduler> scheduler_;
+  int extenders_ = 0;
   int cycles_ = 0;  // of schedulers that were killed
 };
 

@@ -418,7 +418,7 @@ TEST_F(BinderTest, APodBoundByHandWithoutCardsIsAConflict) {
   const BindingArgs args = create(server, {}, "n1");
   before_bind([&] { server.call(kube::bind({args.pod, args.uid, args.node, {}})); });
   EXPECT_THAT(bind(args), HasSubstr("without cards"));
-  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0? 1=0/0?");
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=30/1024");
   EXPECT_EQ(ledger.counts().drifting, 1u);
   EXPECT_THAT(bind(args), HasSubstr("without cards"));  // read before the POST this time
 }
