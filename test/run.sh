@@ -434,7 +434,7 @@ while [[ $# -gt 0 ]]; do
   fi
   shift
 done
-[[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan quick simulate gpu cluster node)
+[[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan quick gpu cluster node)
 for stage in "${stages[@]}"; do
   [[ $stage =~ ^(format|tidy|unit|tsan|quick|simulate|faults|gpu|cluster|node|bench)$ ]] || {
     printf 'run.sh: "%s" is not a stage; want format, tidy, unit, tsan, quick, simulate, faults, gpu, cluster, node or bench\n' \

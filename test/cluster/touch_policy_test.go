@@ -44,7 +44,7 @@ func TestTheExtenderChangesOnlyItsConditionInTheStatusOfAPod(t *testing.T) {
 		"the phase":            `{"status":{"phase":"Failed"}}`,
 		"a new field":          `{"status":{"reason":"x"}}`,
 		"a nominated node":     `{"status":{"nominatedNodeName":"gpu-00"}}`,
-		"an annotation":        `{"metadata":{"annotations":{"` + assumedKey + `":"true"}}}`,
+		"an annotation":        `{"metadata":{"annotations":{"added":"yes"}}}`,
 		"a removed annotation": `{"metadata":{"annotations":{"kept":null}}}`,
 		"a label":              `{"metadata":{"labels":{"a":"b"}}}`,
 		"a finalizer":          `{"metadata":{"finalizers":["example.com/never"]}}`,

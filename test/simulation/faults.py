@@ -29,11 +29,17 @@ class Fault:
 
 FAULTS = [
     Fault("a lost answer to a bind counts as a refusal", "extender/bind/attempt.cc",
-          "    case Kind::kUnknown:\n      return resolve(Uncertainty::kNoAnswer, message);",
-          "    case Kind::kUnknown:\n      return end_not_bound(BindOutcome::kConflict, message);"),
+          "      return settle({BindOutcome::kUnavailable, message});",
+          "      return end_not_bound({BindOutcome::kUnavailable, message});"),
+    Fault("a conflict of a bind counts as a refusal", "extender/bind/attempt.cc",
+          "      return settle({BindOutcome::kConflict, message});",
+          "      return end_not_bound({BindOutcome::kConflict, message});"),
+    Fault("a bind has no resourceVersion", "extender/bind/attempt.cc",
+          "annotations_, pod_->resource_version}", "annotations_, \"\"}"),
     Fault("a bind counts nothing until the watch shows it", "extender/bind/attempt.cc",
-          "  context_.posted[*claim_].annotations = *annotations;",
-          "  context_.posted[*claim_].annotations = *annotations;\n  context_.ledger.forget(*claim_);"),
+          "  context_.posted[*claim_].annotations = annotations_;\n  check_preconditions();",
+          "  context_.posted[*claim_].annotations = annotations_;\n"
+          "  context_.ledger.forget(*claim_);\n  check_preconditions();"),
     Fault("a pod that is being deleted holds nothing", "extender/ledger/consumers.cc",
           "if (pod->finished()) facts.phase", "if (pod->finished() || pod->metadata.being_deleted) facts.phase"),
     Fault("a relist drops assumed claims", "extender/ledger/ledger.cc",
@@ -42,15 +48,19 @@ FAULTS = [
           "      if (!uids.contains(entry->view.claim.uid.str())) release(*entry);\n    }\n"
           "    std::vector<PodUid> gone;"),
     Fault("memory does not count", "extender/bind/attempt.cc",
-          "  claim.request = request.request;",
-          "  claim.request = request.request;\n"
+          "  const auto answer =\n      context_.ledger.assume(claim_of(*pod_, args_.node),",
+          "  Claim claim = claim_of(*pod_, args_.node);\n"
           "  for (auto& container : claim.request.containers) {\n"
-          "    if (!container.whole) container.per_card.memory = MiB(1);\n  }"),
+          "    if (!container.whole) container.per_card.memory = MiB(1);\n  }\n"
+          "  const auto answer =\n      context_.ledger.assume(std::move(claim),"),
     Fault("a deleted pod is not released", "extender/ledger/ledger.cc",
           "void Ledger::remove_pod(const PodUid& uid) {",
           "void Ledger::remove_pod(const PodUid& uid) {\n  if (uid.str().ends_with('3')) return;"),
-    Fault("a doubtful bind is never settled", "extender/bind/assumed_pods.cc",
-          "  while (reading_ < kReconciliationsInFlight && !waiting_.empty()) read_next();", "  return;"),
+    Fault("a bind of unknown outcome is never settled", "extender/bind/assumed_pods.cc",
+          "  while (in_flight_ < kReconciliationsInFlight && !waiting_.empty()) settle_next();\n}",
+          "}"),
+    Fault("a start touches no pod", "extender/bind/start_sequence.cc",
+          "  to_touch_.assign(", "  pods.clear();\n  to_touch_.assign("),
     Fault("a record is not synced", "plugin/containers/pre_start_handler.cc",
           "Durability::kMachine", "Durability::kProcess"),
     Fault("a container is not compared with the uid of its pod", "plugin/allocation/decide.cc",

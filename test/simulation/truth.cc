@@ -22,6 +22,15 @@ ContainerSet on_card(const Placement& placement, CardIndex card) {
   return set;
 }
 
+// What a container has of each of its cards. Their number may have been edited since the pod was
+// bound.
+Share share_of_card(const ContainerRequest& container, std::size_t cards) {
+  if (container.whole) return kCapacity;
+  const auto number = static_cast<std::int64_t>(cards);
+  return {Percent(container.per_card.core.value() * container.cards / number),
+          MiB(container.per_card.memory.value() * container.cards / number)};
+}
+
 }  // namespace
 
 std::string cards_text(const std::vector<CardIndex>& cards) {
@@ -118,7 +127,7 @@ void Truth::start_container(const PodUid& uid, const std::string& container,
   for (const CardIndex card : cards) {
     auto& running = running_[{node, card}];
     std::erase_if(running, [&](const Running& other) { return other.uid == uid; });
-    running.push_back({uid, of->on(kCapacity)});
+    running.push_back({uid, share_of_card(*of, cards.size())});
     Share used;
     for (const Running& other : running) used += other.share;
     if (used.fits_in(kCapacity)) continue;
