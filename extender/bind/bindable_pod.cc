@@ -8,11 +8,12 @@
 namespace mgpu::extender {
 namespace {
 
+constexpr std::size_t kTextBytes = sizeof(std::string);
 // A node of a map with its two texts.
 constexpr std::size_t kMapNodeBytes = 96;
 
 std::size_t bytes_of(const std::string& text) {
-  return sizeof(text) + text.capacity();
+  return kTextBytes + text.capacity();
 }
 
 std::size_t bytes_of(const std::vector<std::string>& texts) {

@@ -87,7 +87,7 @@ TEST(BytesOf, CountsTheTextsThatAPodMayMakeLong) {
       [&](BindablePod& pod) { pod.request.request.selector.uuids = {text}; },
       [&](BindablePod& pod) { pod.request.request.selector.uuids_excluded = {text}; },
       [&](BindablePod& pod) { pod.request.request.policy = text; },
-      [&](BindablePod& pod) { pod.request.request.containers = {{.name = text}}; },
+      [&](BindablePod& pod) { pod.request.request.containers.emplace_back().name = text; },
       [&](BindablePod& pod) { pod.start_time = text; },
   };
   const std::size_t before = bytes_of(BindablePod());

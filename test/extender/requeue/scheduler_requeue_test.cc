@@ -1,5 +1,6 @@
 #include "extender/requeue/scheduler_requeue.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +55,7 @@ class ScriptedApi final : public kube::Transport {
 kube::Response status(int code) {
   kube::Response response;
   response.status = code;
-  response.body = R"({"message":"status )" + std::to_string(code) + "\"}";
+  response.body = fmt::format(R"({{"kind":"Status","code":{0},"message":"status {0}"}})", code);
   return response;
 }
 
