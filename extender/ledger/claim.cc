@@ -54,7 +54,7 @@ void read_cards(Claim& claim, const kube::Pod& pod, const Contract& contract) {
 }
 
 constexpr std::int64_t kBytesPerMiB = std::int64_t{1} << 20;
-// A bound for each amount, so that sums never overflow.
+// A bound for each amount and for each pod, so that the sum of four million pods does not overflow.
 constexpr std::int64_t kAmountMax = std::int64_t{1} << 40;
 
 std::int64_t scaled(const kube::StringMap& amounts, std::string_view resource, int power) {
@@ -188,7 +188,8 @@ NodeResources resources_of(const kube::Pod& pod) {
     requests.add_lasting(requests_of(container));
   NodeResources sum = requests.peak();
   sum += amounts_of(pod.overhead);
-  return sum;
+  return {MilliCpu(std::min(sum.cpu.value(), kAmountMax)),
+          MiB(std::min(sum.memory.value(), kAmountMax))};
 }
 
 }  // namespace mgpu::extender
