@@ -53,10 +53,11 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport, Curren
           "pods", kube::bound_pods(), transport_, probe_,
           pod_consumer(ledger_, settings_.verbs.contract,
                        {.on_settled = [this](const PodUid& uid) { requeue_.on_settled(uid); },
-                        .on_bound =
-                            [this](const NonGpuPod& pod, const GpuRequest& request) {
-                              settings_.verbs.window->seen(tie_break_seed_of(pod.uid), request,
-                                                           pod.host);
+                        .on_running =
+                            [this](const PodRef& pod, const NonGpuPod& facts,
+                                   const GpuRequest& request) {
+                              settings_.verbs.window->seen(tie_break_seed_of(facts.uid),
+                                                           pod.name_space, request, facts.host);
                             }}),
           {.on_change = [this] { on_cluster_change(); }, .on_listed = [this] { on_listed(); }}),
       watched_budgets_("poddisruptionbudgets", kube::all_pod_disruption_budgets(), transport_,

@@ -61,7 +61,7 @@ void PriceRefresher::run() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
   RefreshState last;
   for (;;) {
-    RefreshState now{window_.pods_seen(), ledger_.releases(), clock_.now(), Duration{0}};
+    RefreshState now{window_.pods_that_change_prices(), ledger_.releases(), clock_.now(), Duration{0}};
     if (is_refresh_due(last, now)) {
       builder_.build(now.began, [this] { return !ending(); });
       now.took = clock_.now() - now.began;

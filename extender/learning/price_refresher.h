@@ -19,7 +19,7 @@ namespace mgpu::extender {
 
 // The counters at the beginning of a refresh.
 struct RefreshState {
-  std::uint64_t pods = 0;      // WorkloadWindow::pods_seen
+  std::uint64_t pods = 0;      // WorkloadWindow::pods_that_change_prices
   std::uint64_t releases = 0;  // Ledger::releases
   Instant began{};
   Duration took{0};

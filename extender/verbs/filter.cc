@@ -59,7 +59,10 @@ FilterReply filter(const ExtenderArgs& args, Ledger& ledger, const Settings& set
   ledger.end_expectation(uid);
   const auto pod = read_pod_request(args.pod(), settings);
   if (!pod) return refuse_everywhere(args, pod.error().message);
-  if (settings.window) settings.window->seen(pod->tie_break_seed, pod->request, pod->host);
+  if (settings.window) {
+    settings.window->seen(pod->tie_break_seed, args.pod().metadata.name_space, pod->request,
+                          pod->host);
+  }
   if (pod->request.empty()) return pass_everywhere(args);
   FilterReply reply;
   const auto price_snapshot = settings.price_snapshot();

@@ -19,7 +19,7 @@ struct PriceBuilderTest : testing::Test {
   PriceBuilderTest() {
     ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000]"));
     ledger.apply_node(facts_of("n2: 0[100/2000]"));
-    window.seen(1, request_of("30/300"), {});
+    window.seen(1, "a", request_of("30/300"), {});
   }
 
   Ledger ledger;
@@ -61,7 +61,7 @@ TEST_F(PriceBuilderTest, EveryModelOfTheClusterHasAPrior) {
 TEST_F(PriceBuilderTest, ADecisionKeepsItsSnapshot) {
   builder.build(at_ms(0));
   const auto held = current_prices.current();
-  window.seen(2, request_of("whole"), {});
+  window.seen(2, "a", request_of("whole"), {});
   builder.build(at_ms(10));
   EXPECT_EQ(held->version + 1, current_prices.current()->version);
   EXPECT_EQ(held->workload.classes.size(), 2U);

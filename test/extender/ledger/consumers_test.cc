@@ -66,13 +66,14 @@ class ConsumersTest : public testing::Test {
   };
   kube::ObjectEvents<NodeFacts> node_events{node_consumer(ledger, contract, on_problem)};
   std::vector<std::string> settled;
-  std::vector<std::string> bound;
+  std::vector<std::string> running;
   kube::ObjectEvents<PodFacts> pod_events{pod_consumer(
       ledger, contract,
       {.on_settled = [this](const PodUid& uid) { settled.push_back(uid.str()); },
-       .on_bound =
-           [this](const NonGpuPod& pod, const GpuRequest& request) {
-             bound.push_back(pod.uid.str() + " " + std::to_string(request.containers.size()));
+       .on_running =
+           [this](const PodRef& pod, const NonGpuPod& facts, const GpuRequest& request) {
+             running.push_back(pod.name_space + "/" + facts.uid.str() + " " +
+                               std::to_string(request.containers.size()));
            }})};
 };
 
@@ -231,20 +232,21 @@ TEST_F(ConsumersTest, RelistWithAnUnreadablePodRemovesNone) {
 }
 
 // A deleted pod is read like any other.
-TEST_F(ConsumersTest, BoundPodsAreReportedWithTheirRequest) {
+TEST_F(ConsumersTest, RunningPodsAreReportedWithTheirRequest) {
   pod(Kind::kApply, {.uid = "a"});
   pod(Kind::kApply, {.uid = "rejected", .core = "150"});
   pod(Kind::kApply, {.uid = "waits", .node = ""});
+  pod(Kind::kApply, {.uid = "bound by anyone", .phase = "Pending"});
   pod(Kind::kApply, {.uid = "done", .phase = "Succeeded"});
   pod(kube::WatchEvent{Kind::kApply,
                        R"({"metadata":{"name":"n","uid":"non-gpu"},"spec":{"nodeName":"n1",)"
-                       R"("containers":[{"name":"main"}]}})"});
+                       R"("containers":[{"name":"main"}]},"status":{"phase":"Running"}})"});
   pod(Kind::kDelete, {.uid = "a"});
   pod(Kind::kRelistBegin);
   pod(Kind::kRelistObject, {.uid = "listed"});
   pod(Kind::kRelistObject, {.uid = "listed-done", .phase = "Failed"});
   pod(Kind::kRelistEnd);
-  EXPECT_THAT(bound, ElementsAre("a 1", "non-gpu 0", "a 1", "listed 1"));
+  EXPECT_THAT(running, ElementsAre("default/a 1", "/non-gpu 0", "default/a 1", "default/listed 1"));
 }
 
 }  // namespace
