@@ -41,7 +41,7 @@ std::vector<Scored> View::score(std::span<const std::string_view> nodes,
   if (cells == nullptr) cells = &own;
   cells->resize(std::max(cells->size(), index.size()));
   std::vector<Scored> scores(nodes.size());
-  SearchBudget budget{kFilterStepsMax};
+  SearchBudget budget{kScoreStepsMax};
   const auto decide = [&](const Node& node) { return score_of(node, context, policy, budget); };
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (const auto slot = index.find(nodes[i]))
