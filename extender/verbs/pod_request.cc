@@ -27,10 +27,10 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
   return read;
 }
 
-std::optional<Placement> place_on(const View& view, std::string_view node,
+std::optional<Placement> place_on(const Ledger& ledger, std::string_view node,
                                   const PlacementContext& context, const Policy& card_policy) {
-  const Node* found = view.find(node);
-  MGPU_CHECK(found != nullptr, "the chosen node is in the view");
+  const std::optional<Node> found = ledger.node_alone(node);
+  if (!found) return std::nullopt;
   SearchBudget budget{kPlacementStepsMax};
   auto answer = place(*found, context, card_policy, budget);
   auto* placed = std::get_if<Placed>(&answer);

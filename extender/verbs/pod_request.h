@@ -28,9 +28,9 @@ struct PodRequest {
 // Errors: those of read_request, and an unknown policy in the pod's annotation.
 Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settings);
 
-// The cards that `card_policy` chooses; nothing where the pod does not fit. REQUIRES: `view` has
-// the node.
-std::optional<Placement> place_on(const View& view, std::string_view node,
+// The cards that `card_policy` chooses; nothing where the pod does not fit, or the API server has
+// no such node. Searches without the ledger's lock.
+std::optional<Placement> place_on(const Ledger& ledger, std::string_view node,
                                   const PlacementContext& context, const Policy& card_policy);
 
 }  // namespace mgpu::extender

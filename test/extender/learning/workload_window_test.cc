@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/contract/limits.h"
 #include "extender/learning/limits.h"
 #include "test/support/cluster_text.h"
 
@@ -117,6 +118,30 @@ TEST(WorkloadWindow, TheLargestAmountsDoNotOverflow) {
   }
   for (const CountedClass& one : window.counted())
     EXPECT_EQ(one.what.host, (NodeResources{MilliCpu(kLearnedAmountMax), MiB(kLearnedAmountMax)}));
+}
+
+// More than the window can hold of these.
+TEST(WorkloadWindow, HostilePodsNeitherGrowItNorRemoveOthersNorOutweighThem) {
+  WorkloadWindow window;
+  GpuRequest hostile = request_of("1/1");
+  std::uint64_t pod = 0;
+  for (int i = 0; i < 300; ++i) window.seen(++pod, "a", request_of("30/1000"), host(1, 1));
+  for (int i = 0; i < 1'500; ++i) {
+    std::string name = std::to_string(i);
+    name.resize(kCardTextMax, 'x');
+    hostile.selector.models.assign(kSelectorEntriesMax, name);
+    for (std::size_t at = 0; at < kSelectorEntriesMax; ++at)
+      hostile.selector.models[at] += std::to_string(at);
+    hostile.selector.models_excluded = hostile.selector.models;
+    window.seen(++pod, "hostile", hostile, host(1, 1));
+    ASSERT_LE(window.bytes(), kWorkloadWindowBytes);
+  }
+  double others = 0;
+  double hostiles = 0;
+  for (const CountedClass& one : seen_in(window))
+    (one.what.models.empty() ? others : hostiles) += one.count;
+  EXPECT_EQ(others, 300);
+  EXPECT_LE(hostiles, 300.001);
 }
 
 TEST(WorkloadWindow, TheOldestLeaveAFullWindow) {

@@ -232,6 +232,25 @@ TEST_F(ConsumersTest, RelistWithAnUnreadablePodRemovesNone) {
 }
 
 // A deleted pod is read like any other.
+TEST_F(ConsumersTest, PodsOfTheLargestQuantitiesAreCountedAndRemoved) {
+  std::string containers;
+  for (int i = 0; i < 200; ++i) {
+    containers += std::string(i == 0 ? "" : ",") + R"({"name":"c)" + std::to_string(i) +
+                  R"(","resources":{"requests":{"cpu":"1P","memory":"4E"}}})";
+  }
+  const auto event = [&](Kind kind, int number) {
+    const std::string uid = std::to_string(number);
+    pod(kube::WatchEvent{kind, R"({"metadata":{"name":"p","uid":")" + uid +
+                                   R"("},"spec":{"nodeName":"n1","containers":[)" + containers +
+                                   R"(]},"status":{"phase":"Running"}})"});
+  };
+  for (int i = 0; i < 300; ++i) event(Kind::kApply, i);
+  for (int i = 0; i < 300; ++i) event(Kind::kDelete, i);
+  EXPECT_THAT(problems, IsEmpty());
+  ledger.read(Instant{},
+              [](const View& view) { EXPECT_TRUE(view.find("n1")->resources_used.zero()); });
+}
+
 TEST_F(ConsumersTest, RunningPodsAreReportedWithTheirRequest) {
   pod(Kind::kApply, {.uid = "a"});
   pod(Kind::kApply, {.uid = "rejected", .core = "150"});

@@ -1,0 +1,137 @@
+// Decisions about many nodes, with the ledger's lock held for a short time only.
+//
+// kube-scheduler sends thousands of nodes for every pod, and a tenant may create a pod for which
+// each node takes a search of milliseconds. So the caller repeats three turns until done():
+//
+//   store   under the lock: caches the decisions of the last turn
+//   read    under the lock: reads cached decisions, decides where that takes few steps, and copies
+//           other nodes, until it has taken kHoldStepsMax steps or copied kNodeCopiesMax nodes
+//   search  without the lock: decides on the copies
+//
+// A decision is cached with the version of the node that was copied, and is not used where the node
+// has another version by then. Part of the ledger.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "extender/ledger/decision_cache.h"
+#include "extender/ledger/limits.h"
+#include "extender/ledger/node_index.h"
+#include "extender/ledger/node_record.h"
+
+namespace mgpu::extender {
+
+// A node with its place in the index, to be used without the lock.
+struct NodeCopy {
+  NodeSlot slot = 0;
+  std::uint64_t version = 0;
+  Node node;
+};
+
+// How to decide on one node.
+template <class Decision>
+struct Decider {
+  Decision absent;  // about a node that the API server does not have
+  // The steps (placement/limits.h) of a decision.
+  std::function<std::uint64_t(const Node&)> steps;
+  std::function<Decision(const Node&)> decide;
+  // Whether the next decision may be cached: a budget may be too small for it.
+  std::function<bool()> keep;
+};
+
+template <class Decision>
+class SteppedDecisions {
+ public:
+  // `names` outlive the decisions.
+  SteppedDecisions(std::span<const std::string_view> names, Decider<Decision> decider)
+      : names_(names),
+        decider_(std::move(decider)),
+        decisions_(names.size(), decider_.absent),
+        copies_(std::min(kNodeCopiesMax, names.size())) {}
+
+  bool done() const { return next_ == names_.size() && copied_ == 0; }
+
+  // Null cells: decisions are not cached.
+  void store(Cells<Decision>* cells, const NodeIndex& index) {
+    for (const Copy& copy : std::span(copies_).first(copied_)) {
+      if (cells != nullptr && copy.keep)
+        cell_of(*cells, index, copy.slot) = {copy.version, decisions_[copy.at]};
+    }
+    copied_ = 0;
+  }
+
+  // Returns the steps taken. REQUIRES: store() has been called since search().
+  std::uint64_t read(Cells<Decision>* cells, const NodeIndex& index) {
+    std::uint64_t steps = 0;
+    while (next_ < names_.size() && copied_ < copies_.size() && steps < kHoldStepsMax) {
+      const auto slot = index.find(names_[next_]);
+      steps += slot ? read_node(cells, index, *slot) : 1;
+      ++next_;
+    }
+    return steps;
+  }
+
+  void search() {
+    for (Copy& copy : std::span(copies_).first(copied_)) {
+      copy.keep = decider_.keep();
+      decisions_[copy.at] = decider_.decide(copy.node);
+    }
+  }
+
+  // In the order of the names. REQUIRES: done().
+  std::vector<Decision> take() { return std::move(decisions_); }
+
+ private:
+  // A node to decide on without the lock. Its memory is used again.
+  struct Copy : NodeCopy {
+    std::size_t at = 0;  // position of its name
+    bool keep = false;   // the decision may be cached
+  };
+
+  static Cell<Decision>& cell_of(Cells<Decision>& cells, const NodeIndex& index, NodeSlot slot) {
+    if (cells.size() < index.size()) cells.resize(index.size());
+    return cells[slot];
+  }
+
+  // Decides on node `next_`, or copies it. Returns the steps taken.
+  std::uint64_t read_node(Cells<Decision>* cells, const NodeIndex& index, NodeSlot slot) {
+    const std::uint64_t version = index.version(slot);
+    Cell<Decision>* cell = cells == nullptr ? nullptr : &cell_of(*cells, index, slot);
+    if (cell != nullptr && cell->version == version) {
+      decisions_[next_] = cell->decision;
+      return 1;
+    }
+    // There is no decision about a node that is absent, whose record need not be read before.
+    if (!index.record(slot)->present) return 1;
+    const Node& node = index.record(slot)->node;
+    const std::uint64_t steps = decider_.steps(node);
+    if (steps > kLockedDecisionStepsMax) {
+      Copy& copy = copies_[copied_++];
+      copy.at = next_;
+      copy.slot = slot;
+      copy.version = version;
+      copy.node = node;
+      return 1 + kCopySteps * node.cards.size();
+    }
+    const bool keep = decider_.keep();
+    decisions_[next_] = decider_.decide(node);
+    if (cell != nullptr && keep) *cell = {version, decisions_[next_]};
+    return 1 + steps;
+  }
+
+  const std::span<const std::string_view> names_;
+  const Decider<Decision> decider_;
+  std::vector<Decision> decisions_;
+  std::vector<Copy> copies_;
+  std::size_t copied_ = 0;
+  std::size_t next_ = 0;
+};
+
+}  // namespace mgpu::extender
