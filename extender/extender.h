@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "common/base/asio_executor.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
 #include "common/http/router.h"
@@ -81,6 +82,7 @@ class Extender {
   Watched watched_pods_;
   Watched watched_budgets_;
   const std::array<Watched*, 3> watched_ = {&watched_nodes_, &watched_pods_, &watched_budgets_};
+  AsioExecutor inspections_;  // for the views of /inspect alone
   http::Router router_;
   std::unique_ptr<http::Server> server_;
 };

@@ -1,7 +1,10 @@
+#include <fmt/format.h>
+
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "extender/inspect/views.h"
 #include "extender/placement/explain.h"
@@ -60,62 +63,113 @@ Json node_json(const GpuRequest& request, const NodeExplanation& node) {
 // How many nodes filter would refuse for each reason. Those that fit are counted under nullopt.
 using Outcomes = std::map<std::optional<Reason>, std::size_t>;
 
-Outcomes outcomes_of(Ledger& ledger, const std::vector<NodeName>& names, const GpuRequest& request,
-                     Instant now) {
-  Outcomes outcomes;
-  SearchBudget budget{kFilterStepsMax};
-  ledger.read(now, [&](const View& view) {
-    for (const NodeName& name : names) {
-      const Node* node = view.find(name.str());
-      ++outcomes[node ? why_not(*node, request, budget) : Reason::kNodeUnknown];
-    }
-  });
-  return outcomes;
-}
+// Takes the nodes of one explanation one after the other, until its bounds are reached. Each node
+// is copied under the ledger's lock and searched without it.
+class Explanation {
+ public:
+  Explanation(const Ledger& ledger, const PodRequest& pod, const ExplainBounds& bounds)
+      : ledger_(ledger), pod_(pod), bounds_(bounds) {}
 
-void set_outcomes(Json& out, const Outcomes& outcomes) {
+  // Explains the nodes of the page, at least one, and returns the last one that it has explained.
+  std::optional<NodeName> explain_nodes(const std::vector<NodeName>& names,
+                                        const PriceSnapshot* price_snapshot, Json& out) {
+    SearchBudget budget{bounds_.steps};
+    std::optional<NodeName> last;
+    std::size_t rows = 0;
+    for (const NodeName& name : names) {
+      if (last && (rows >= bounds_.rows || !may_go_on(budget))) break;
+      const auto explained =
+          explain(node_of(name), pod_.context(price_snapshot), *pod_.policy.card, budget);
+      rows += explained.cards.size();
+      out.push_back(node_json(pod_.request, explained));
+      last = name;
+    }
+    return last;
+  }
+
+  // Fewer than `names` where a bound was reached.
+  Outcomes outcomes_of(const std::vector<NodeName>& names) {
+    Outcomes outcomes;
+    SearchBudget budget{bounds_.steps};
+    for (const NodeName& name : names) {
+      if (!may_go_on(budget)) break;
+      const std::optional<Node> node = ledger_.node_alone(name.str());
+      ++outcomes[node ? why_not(*node, pod_.request, budget) : Reason::kNodeUnknown];
+    }
+    return outcomes;
+  }
+
+ private:
+  // A node that the API server does not have has no cards.
+  Node node_of(const NodeName& name) const {
+    auto node = ledger_.node_alone(name.str());
+    if (node) return *std::move(node);
+    Node absent;
+    absent.name = name;
+    return absent;
+  }
+
+  // With less than one node may take, the answer would be that the search ended at its bound.
+  bool may_go_on(const SearchBudget& budget) const {
+    return budget.steps >= kPlacementStepsMax && bounds_.go_on();
+  }
+
+  const Ledger& ledger_;
+  const PodRequest& pod_;
+  const ExplainBounds& bounds_;
+};
+
+void set_outcomes(Json& out, const Outcomes& outcomes, std::size_t nodes) {
   const auto fitting = outcomes.find(std::nullopt);
   out["nodesFitting"] = fitting == outcomes.end() ? 0 : fitting->second;
   out["reasons"] = Json::array();
-  for (const auto& [reason, nodes] : outcomes) {
+  std::size_t examined = 0;
+  for (const auto& [reason, count] : outcomes) {
+    examined += count;
     if (!reason) continue;
     out["reasons"].push_back({{"reason", sentence(*reason)},
-                              {"nodes", nodes},
+                              {"nodes", count},
                               {"evictionCanHelp", eviction_can_help(*reason)}});
   }
+  if (examined == nodes) return;
+  out["nodesNotExamined"] = nodes - examined;
+  out["message"] = fmt::format(
+      "the explanation ended at its limit of steps or time: {} of {} nodes were not examined",
+      nodes - examined, nodes);
 }
 
-// Each node is copied under the ledger's lock and searched without it.
-void set_nodes(Json& out, const Ledger& ledger, const PageOfNodes& page, const PodRequest& pod,
-               const PriceSnapshot* price_snapshot) {
-  out["nodes"] = Json::array();
-  for (const NodeName& name : page.names) {
-    const auto view = ledger.node(name);
-    if (!view) continue;
-    const auto explained = explain(view->node, pod.context(price_snapshot), *pod.policy.card);
-    out["nodes"].push_back(node_json(pod.request, explained));
-  }
-  if (!page.next.empty()) out["next"] = page.next;
+void explain_all(Json& out, const Ledger& ledger, const Settings& settings, const PodRequest& pod,
+                 const Page& page, const ExplainBounds& bounds) {
+  Explanation explanation(ledger, pod, bounds);
+  const std::vector<NodeName> names = ledger.node_names();
+  const PageOfNodes cut = cut_page(names, page);
+  Json nodes = Json::array();
+  // The page comes first, so that each page explains a node, however much all others take.
+  const auto price_snapshot = settings.price_snapshot();
+  const auto last = explanation.explain_nodes(cut.names, price_snapshot.get(), nodes);
+  set_outcomes(out, explanation.outcomes_of(names), names.size());
+  out["nodes"] = std::move(nodes);
+  const bool all = !last || *last == cut.names.back();
+  const std::string next = all ? cut.next : last->str();
+  if (!next.empty()) out["next"] = next;
 }
 
 }  // namespace
 
 http::Response explain_view(Ledger& ledger, const Settings& settings, const kube::Pod& pod,
-                            const Page& page, Instant now) {
+                            const Page& page, const ExplainBounds& bounds) {
   Json out = {{"namespace", pod.metadata.name_space}, {"name", pod.metadata.name}};
   if (!pod.node_name.empty()) out["node"] = pod.node_name;
   const auto read = read_pod_request(pod, settings);
   out["request"] = request_json(read ? read->request : GpuRequest());
   if (!read || read->request.empty()) {
     out["message"] = read ? "the pod requests no cards" : read.error().message;
-    set_outcomes(out, {});
+    set_outcomes(out, {}, 0);
     out["nodes"] = Json::array();
     return json_response(out);
   }
   out["policy"] = std::string(read->policy.node->name) + "/" + std::string(read->policy.card->name);
-  const std::vector<NodeName> names = ledger.node_names();
-  set_outcomes(out, outcomes_of(ledger, names, read->request, now));
-  set_nodes(out, ledger, cut_page(names, page), *read, settings.price_snapshot().get());
+  explain_all(out, ledger, settings, *read, page, bounds);
   return json_response(out);
 }
 
