@@ -17,7 +17,7 @@ constexpr std::size_t kNamespaceBytes = 1024;
 std::size_t bytes_of(const PodClass& what) {
   std::size_t bytes = kClassBytes;
   for (const auto* names : {&what.models, &what.models_excluded})
-    for (const std::string& name : *names) bytes += sizeof(name) + name.capacity() + 1;
+    for (const std::string& name : *names) bytes += sizeof(std::string) + name.capacity() + 1;
   return bytes;
 }
 
