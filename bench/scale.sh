@@ -48,11 +48,11 @@ measure() {  # nodes pods
  clusters: [{name: a, cluster: {server: "$url"}}], users: [{name: a, user: {}}]}
 CONFIG
   start=$(now_ms)
-  "$bin/extender/mgpu-extender" --kubeconfig "$config" --listen-address 127.0.0.1 --port 39800 \
-    --log-level warn &
+  "$bin/extender/mgpu-extender" --kubeconfig "$config" --port 39800 \
+    --metrics-bind-address 127.0.0.1:39802 --log-level warn &
   extender=$!
   pids+=("$extender")
-  until curl -sf -o /dev/null http://127.0.0.1:39800/readyz; do sleep 0.01; done
+  until curl -sf -o /dev/null http://127.0.0.1:39802/readyz; do sleep 0.01; done
   ready=$(($(now_ms) - start))
   sleep 1
   printf '%7s %8s %12s %12s %8s %14s %14s\n' "$1" "$2" "$listed" "$ready" \

@@ -8,9 +8,16 @@
 #include "common/kube/request.h"
 #include "extender/inspect/inspect.h"
 #include "extender/ledger/consumers.h"
+#include "extender/process_identity.h"
 #include "extender/scheduler_routes.h"
 
 namespace mgpu::extender {
+
+namespace {
+
+constexpr const char* kMetricPrefix = "mgpu_extender";
+
+}  // namespace
 
 Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
                                                   kube::Transport& transport) {
@@ -18,21 +25,25 @@ Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
   settings.verbs.price_snapshots = prices;
   settings.verbs.window = std::make_shared<WorkloadWindow>();
   std::unique_ptr<Extender> extender(new Extender(std::move(settings), transport, *prices));
-  if (auto started = extender->start_server(); !started) return started.error();
-  for (Watched* watched : extender->watched_) watched->start();
+  if (auto started = extender->start_servers(); !started) return started.error();
+  // Pods are listed when the start sequence is done.
+  extender->watched_nodes_.start();
+  extender->watched_budgets_.start();
+  extender->watched_nominations_.start();
   extender->binder_.start_reconciling();
+  extender->start_sequence_.start();
   return extender;
 }
 
 Extender::Extender(ExtenderSettings settings, kube::Transport& transport, CurrentPrices& prices)
     : settings_(std::move(settings)),
       transport_(transport),
-      binder_(client_, ledger_, settings_.verbs, settings_.binds_in_flight,
-              {.on_outcome = [this](BindOutcome outcome) { probe_.bind_ended(outcome); },
-               .on_problem =
-                   [](const std::string& problem) {
-                     log_warn("the outcome of a bind is unknown", {{"problem", problem}});
-                   }}),
+      lease_(client_, settings_.lease, process_identity(),
+             [this](const std::string& sentence) { on_lease_lost(sentence); }),
+      touch_(client_, settings_.verbs.contract, lease_.identity(),
+             [this](TouchResult result) { probe_.pod_touched(result); }),
+      binder_(client_, ledger_, settings_.verbs, {lease_, touch_, preconditions_},
+              settings_.binds_in_flight, binder_events()),
       requeue_(client_, ledger_, settings_.requeue_namespace,
                {.on_outcome = [this](RequeueOutcome outcome) { probe_.requeue_ended(outcome); },
                 .on_problem =
@@ -44,6 +55,8 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport, Curren
                     }}),
       price_refresher_(ledger_, prices, *settings_.verbs.window, transport_.executor(),
                        [this](Duration took) { probe_.prices_refreshed(took); }),
+      start_sequence_(transport_, client_, settings_.verbs.contract,
+                      {lease_, touch_, preconditions_}, start_events()),
       watched_nodes_(
           "nodes", kube::all_nodes(), transport_, probe_,
           node_consumer(ledger_, settings_.verbs.contract,
@@ -58,17 +71,25 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport, Curren
                    [this](const PodRef& pod, const NonGpuPod& facts, const GpuRequest& request) {
                      settings_.verbs.window->seen(tie_break_seed_of(facts.uid), pod.name_space,
                                                   request, facts.host);
-                   }}),
+                   },
+               .on_drift = [this](const DriftChange& change) { on_drift(change); }}),
           {.on_change = [this] { on_cluster_change(); }, .on_listed = [this] { on_listed(); }}),
       watched_budgets_("poddisruptionbudgets", kube::all_pod_disruption_budgets(), transport_,
-                       probe_, budgets_.consumer(),
-                       {.on_change = [] {}, .on_listed = [this] { on_listed(); }}) {
+                       probe_, budgets_.consumer(), {.on_change = [] {}, .on_listed = [] {}}),
+      watched_nominations_("nominatedpods", kube::nominated_pods(), transport_, probe_,
+                           nomination_consumer(ledger_),
+                           {.on_change = [this] { on_cluster_change(); }, .on_listed = [] {}}) {
   metrics_.on_collect([this] { update_metrics(); });
   add_routes();
 }
 
+Extender::~Extender() {
+  start_sequence_.stop();
+  drain();
+}
+
 void Extender::add_routes() {
-  add_scheduler_routes(router_, settings_.url_prefix,
+  add_scheduler_routes(verb_router_, settings_.url_prefix,
                        {.ledger = ledger_,
                         .budgets = budgets_,
                         .settings = settings_.verbs,
@@ -77,27 +98,23 @@ void Extender::add_routes() {
                         .requeue = requeue_,
                         .probe = probe_,
                         .clock = transport_.executor(),
-                        .ready = [this] { return listed(); }});
-  extender::add_routes(router_, "/inspect", ledger_, settings_.verbs, client_, inspections_);
-  add_service_routes(router_, metrics_, [this] { return readiness(); });
+                        .ready = [this] { return may_decide(); }});
+  extender::add_routes(service_router_, "/inspect", ledger_, settings_.verbs, client_,
+                       inspections_);
+  add_service_routes(service_router_, metrics_, [this] { return readiness(); });
 }
 
-Result<void> Extender::start_server() {
-  http::ServerEvents events;
-  events.on_connections = [this](std::size_t open) { probe_.connections(open); };
-  events.on_refused = [this](const char* why) {
-    probe_.connection_refused(why);
-    log_debug("connection refused", {{"why", why}});
-  };
-  events.on_problem = [](const std::string& problem) {
-    log_warn("HTTP server problem", {{"problem", problem}});
-  };
+Result<void> Extender::start_servers() {
+  auto service = ServiceServer::start(settings_.service, service_router_, transport_,
+                                      server_events(metrics_, kMetricPrefix, "metrics"));
+  if (!service) return service.error();
+  service_ = std::move(*service);
   auto server = http::Server::start(
       settings_.http,
       [this](http::Request request, http::Respond respond) {
-        router_.route(std::move(request), std::move(respond));
+        verb_router_.route(std::move(request), std::move(respond));
       },
-      std::move(events));
+      server_events(metrics_, kMetricPrefix, "verbs"));
   if (!server) return server.error();
   server_ = std::move(*server);
   return {};
@@ -108,12 +125,47 @@ void Extender::drain() {
   if (server_) server_->drain();
 }
 
-bool Extender::listed() const {
-  return std::ranges::all_of(watched_, &Watched::listed);
+BinderEvents Extender::binder_events() {
+  return {.on_outcome = [this](BindOutcome outcome) { probe_.bind_ended(outcome); },
+          .on_problem =
+              [](const std::string& problem) {
+                log_warn("the outcome of a bind is unknown", {{"problem", problem}});
+              },
+          .on_conflict = [this] { probe_.bind_conflict(); }};
+}
+
+StartSequence::Events Extender::start_events() {
+  return {.on_done = [this] { on_started(); },
+          .on_problem =
+              [](const std::string& problem) {
+                log_warn("the start sequence is delayed, trying again", {{"problem", problem}});
+              },
+          .on_progress =
+              [](std::size_t touched, std::size_t all) {
+                log_info("pending pods touched",
+                         {{"touched", std::to_string(touched)}, {"all", std::to_string(all)}});
+              }};
+}
+
+// Budgets only order the victims of preemption, which must not depend on them.
+bool Extender::may_decide() const {
+  return start_sequence_.done() && !lease_.lost() && !preconditions_.ignored() &&
+         watched_nodes_.listed() && watched_pods_.listed();
+}
+
+void Extender::on_started() {
+  log_info("took the lease, earlier binds can no longer happen",
+           {{"lease", lease_.name()}, {"holder", lease_.identity()}});
+  watched_pods_.start();
+}
+
+void Extender::on_lease_lost(const std::string& sentence) {
+  log_error("lease lost", {{"problem", sentence}});
+  if (settings_.on_lease_lost) settings_.on_lease_lost(sentence);
 }
 
 void Extender::on_listed() {
-  if (!listed()) return;
+  if (!may_decide() || std::exchange(logged_ready_, true)) return;
   const Counts counts = ledger_.counts();
   log_info("ready", {{"nodes", std::to_string(counts.nodes)},
                      {"cards", std::to_string(counts.cards)},
@@ -122,15 +174,37 @@ void Extender::on_listed() {
   price_refresher_.start();
 }
 
+// The ledger reports a change of state once, however often the annotations are edited.
+void Extender::on_drift(const DriftChange& change) {
+  if (change.drift == Drift::kNone) {
+    log_info("the annotations of a pod agree with its cards again",
+             {{"pod", to_string(change.pod)}, {"node", change.node.str()}});
+    return;
+  }
+  probe_.drifted(change.drift);
+  log_warn("the annotations of a bound pod do not agree with its cards",
+           {{"pod", to_string(change.pod)},
+            {"node", change.node.str()},
+            {"drift", std::string(name(change.drift))},
+            {"detail", change.detail}});
+}
+
 Readiness Extender::readiness() const {
   Readiness out{.draining = draining_};
+  if (lease_.lost()) out.waiting_for.emplace_back("lease " + lease_.name());
+  if (!start_sequence_.done()) {
+    out.waiting_for.push_back(start_sequence_.waiting_for());
+  } else if (preconditions_.ignored()) {
+    out.waiting_for.emplace_back(kPreconditionIgnored);
+  }
   for (const Watched* watched : watched_) {
-    if (!watched->listed()) out.waiting_for.emplace_back(watched->name());
+    if (!watched->listed()) {
+      (watched == &watched_budgets_ ? out.without : out.waiting_for).emplace_back(watched->name());
+    }
     if (watched->unreadable() > 0) out.unreadable[watched->name()] = watched->unreadable();
-    std::string problem = watched->problem();
-    if (problem.empty()) continue;
+    if (watched->problem().empty()) continue;
+    out.failing = true;
     const auto silence = std::chrono::duration_cast<std::chrono::seconds>(watched->silent_for());
-    if (out.problem.empty() || silence > out.silence) out.problem = std::move(problem);
     out.silence = std::max(out.silence, silence);
   }
   return out;
@@ -142,6 +216,7 @@ void Extender::update_metrics() {
   for (const Watched* watched : watched_) {
     probe_.watch_silence(watched->name(), watched->silent_for());
   }
+  probe_.watch_silence(watched_nominations_.name(), watched_nominations_.silent_for());
 }
 
 }  // namespace mgpu::extender

@@ -1,14 +1,19 @@
-// The extender as one object: ledger, reflectors, verbs, inspection and the HTTP server, over any
+// The extender as one object: ledger, reflectors, verbs, inspection and two HTTP servers, over any
 // Transport. main.cc runs it over libcurl; mgpu-sim and the tests run it over the in-memory API
 // server.
 //
-//   Starting (listening, /readyz 503) --nodes, pods and budgets listed--> Ready --drain()-->
-//   Draining
+// One server has only the verbs, with which a client can bind pods; the other one has probes,
+// metrics and inspection.
+//
+//   Starting (listening, /readyz 503) --start sequence done; nodes and pods listed--> Ready
+//   Ready --drain()--> Draining
+//   Ready --another process holds the Lease--> Lost: it never becomes ready again
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,7 +25,10 @@
 #include "common/kube/client.h"
 #include "common/kube/transport.h"
 #include "common/program/service_routes.h"
+#include "common/program/service_server.h"
 #include "extender/bind/binder.h"
+#include "extender/bind/holder_lease.h"
+#include "extender/bind/start_sequence.h"
 #include "extender/learning/price_refresher.h"
 #include "extender/ledger/disruption_budgets.h"
 #include "extender/ledger/ledger.h"
@@ -33,34 +41,45 @@
 namespace mgpu::extender {
 
 struct ExtenderSettings {
-  Settings verbs;  // the price snapshots and the window are set by Extender::start
-  http::ServerOptions http;
+  Settings verbs;            // the price snapshots and the window are set by Extender::start
+  http::ServerOptions http;  // of the verbs
+  ServiceSettings service;   // probes, metrics and inspection
   std::string url_prefix = "/mgpu";  // of the verbs; starts with "/", and does not end with it
   std::size_t binds_in_flight = kBindsInFlight;
   std::string requeue_namespace;  // of the object that SchedulerRequeue writes; empty: none
+  kube::LeaseRef lease{"kube-system", "mgpu-extender"};  // names the process that may bind
+  // Called once, on the executor, when another process holds the Lease; may be empty.
+  std::function<void(const std::string& sentence)> on_lease_lost{};
 };
 
 class Extender {
  public:
-  // When it returns, the server listens and the reflectors have started to list. `transport`
+  // When it returns, the servers listen and the reflectors have started to list. `transport`
   // outlives the extender. Errors: those of http::Server::start.
   static Result<std::unique_ptr<Extender>> start(ExtenderSettings settings,
                                                  kube::Transport& transport);
   // Drains, then ends. REQUIRES: not on the transport's executor, which still runs.
-  ~Extender() { drain(); }
+  ~Extender();
 
-  std::uint16_t port() const { return server_->port(); }
-  bool ready() const { return listed() && !draining_; }
-  // Ends readiness and starts to drain the server; the destructor waits for its end.
+  std::uint16_t port() const { return server_->port(); }  // of the verbs
+  std::uint16_t service_port() const { return service_->port(); }
+  bool ready() const { return may_decide() && !draining_; }
+  // Ends readiness and starts to drain the server of the verbs; the destructor waits for its end.
+  // Probes are answered until then.
   void drain();
 
  private:
   Extender(ExtenderSettings settings, kube::Transport& transport, CurrentPrices& prices);
 
-  Result<void> start_server();
+  Result<void> start_servers();
   void add_routes();
-  bool listed() const;
+  bool may_decide() const;
+  void on_started();
   void on_listed();
+  void on_lease_lost(const std::string& sentence);
+  BinderEvents binder_events();
+  StartSequence::Events start_events();
+  void on_drift(const DriftChange& change);
   void on_cluster_change() { rejection_delay_.observe(ledger_.releases()); }
   Readiness readiness() const;
   void update_metrics();
@@ -73,17 +92,26 @@ class Extender {
   DisruptionBudgets budgets_;
   Probe probe_{metrics_, ledger_};
   kube::Client client_{transport_};
+  HolderLease lease_;
+  PodTouch touch_;
+  PreconditionCheck preconditions_{client_};
   Binder binder_;
   RejectionDelay rejection_delay_{transport_.executor()};
   SchedulerRequeue requeue_;
   PriceRefresher price_refresher_;
   std::atomic<bool> draining_ = false;
+  bool logged_ready_ = false;     // on the executor
+  StartSequence start_sequence_;  // stopped before the watches, which it starts, are destroyed
   Watched watched_nodes_;
   Watched watched_pods_;
   Watched watched_budgets_;
+  // Verbs do not wait for it: without it, cards are only not kept for pods that preempt.
+  Watched watched_nominations_;
   const std::array<Watched*, 3> watched_ = {&watched_nodes_, &watched_pods_, &watched_budgets_};
   AsioExecutor inspections_;  // for the views of /inspect alone
-  http::Router router_;
+  http::Router verb_router_;
+  http::Router service_router_;
+  std::unique_ptr<ServiceServer> service_;
   std::unique_ptr<http::Server> server_;
 };
 

@@ -6,7 +6,9 @@
 
 #include "common/base/log.h"
 #include "common/base/text.h"
+#include "common/http/address.h"
 #include "common/kube/limits.h"
+#include "common/program/open_files.h"
 
 namespace mgpu::extender {
 
@@ -27,25 +29,55 @@ Result<void> check_url_prefix(const std::string& prefix) {
 }
 
 // A DNS label (RFC 1123), as the API server requires it.
-Result<void> check_requeue_namespace(const std::string& name) {
+bool is_label(const std::string& name) {
   const auto is_allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
   };
+  return !name.empty() && name.size() <= kNamespaceMax && std::ranges::all_of(name, is_allowed) &&
+         name.front() != '-' && name.back() != '-';
+}
+
+Result<void> check_label(const char* flag, const std::string& name, const char* what) {
+  if (is_label(name)) return {};
+  return error(std::string(flag) + ": " + in_quotes(name) + " is not " + what +
+               ": at most 63 characters of a-z, 0-9 and \"-\", neither starting nor ending with "
+               "\"-\"");
+}
+
+Result<void> check_requeue_namespace(const std::string& name) {
   if (name.empty()) return {};
-  const bool label = name.size() <= kNamespaceMax && std::ranges::all_of(name, is_allowed) &&
-                     name.front() != '-' && name.back() != '-';
-  if (label) return {};
-  return error("--requeue-namespace: " + in_quotes(name) +
-               " is not a namespace: at most 63 characters of a-z, 0-9 and \"-\", neither starting "
-               "nor ending with \"-\"; if empty, pods are not requeued");
+  auto checked = check_label("--requeue-namespace", name, "a namespace");
+  if (checked) return {};
+  return error(checked.error().message + "; if empty, pods are not requeued");
+}
+
+Result<void> check_lease(const Flags& flags) {
+  auto checked = check_label("--lease-namespace", flags.lease_namespace, "a namespace");
+  if (!checked) return checked.error();
+  return check_label("--lease-name", flags.lease_name, "the name of a lease");
 }
 
 Result<void> check_tls(const Flags& flags) {
   if (flags.tls_cert_file.empty() != flags.tls_key_file.empty()) {
     return error("--tls-cert-file and --tls-key-file must be set together");
   }
-  if (flags.tls_client_ca_file.empty() || !flags.tls_cert_file.empty()) return {};
-  return error("--tls-client-ca-file requires --tls-cert-file");
+  if (!flags.tls_client_ca_file.empty() && flags.tls_cert_file.empty()) {
+    return error("--tls-client-ca-file requires --tls-cert-file");
+  }
+  if (flags.tls_client_names.empty() || !flags.tls_client_ca_file.empty()) return {};
+  return error("--tls-client-names requires --tls-client-ca-file");
+}
+
+// Whoever can call the verbs can bind every pod to every node.
+Result<void> check_listen_address(const Flags& flags) {
+  if (!http::is_ip_address(flags.listen_address)) {
+    return error("--listen-address: " + in_quotes(flags.listen_address) + " is not an IP address");
+  }
+  const bool named = !flags.tls_client_ca_file.empty() && !flags.tls_client_names.empty();
+  if (http::is_loopback(flags.listen_address) || named || flags.service.insecure_listen) return {};
+  return error("--listen-address: " + in_quotes(flags.listen_address) +
+               " is not a loopback address, so that it requires --tls-client-ca-file and "
+               "--tls-client-names, or --insecure-listen");
 }
 
 Error of_flag(const char* flag, const Error& problem) {
@@ -63,15 +95,23 @@ Result<Settings> verb_settings(const Flags& flags) {
                   .expected_placements = flags.expected_placements};
 }
 
-http::ServerOptions http_options(const Flags& flags) {
-  return {.address = flags.listen_address,
-          .port = static_cast<std::uint16_t>(flags.port),
-          .threads = static_cast<std::size_t>(flags.http_threads),
-          .tls = {.certificate_file = flags.tls_cert_file,
-                  .key_file = flags.tls_key_file,
-                  .client_ca_file = flags.tls_client_ca_file},
-          .body_bytes_max = static_cast<std::size_t>(flags.max_body_bytes),
-          .connections_max = static_cast<std::size_t>(flags.max_connections)};
+Result<http::ServerOptions> http_options(const Flags& flags) {
+  auto hosts = names_of_flag("--allowed-hosts", flags.service.allowed_hosts);
+  if (!hosts) return hosts.error();
+  auto client_names = names_of_flag("--tls-client-names", flags.tls_client_names);
+  if (!client_names) return client_names.error();
+  return http::ServerOptions{
+      .address = flags.listen_address,
+      .port = static_cast<std::uint16_t>(flags.port),
+      .host_names = std::move(*hosts),
+      .threads = static_cast<std::size_t>(flags.http_threads),
+      .tls = {.certificate_file = flags.tls_cert_file,
+              .key_file = flags.tls_key_file,
+              .client_ca_file = flags.tls_client_ca_file,
+              .client_names = std::move(*client_names)},
+      .body_bytes_max = static_cast<std::size_t>(flags.max_body_bytes),
+      .connections_max = static_cast<std::size_t>(flags.max_connections),
+      .connections_per_address_max = static_cast<std::size_t>(flags.max_connections_per_address)};
 }
 
 }  // namespace
@@ -85,10 +125,18 @@ void add_flags(Options& options, Flags& flags) {
                    "namespace of the CSIStorageCapacity that is written to make kube-scheduler try "
                    "rejected pods again; if empty, pods are not requeued",
                    flags.requeue_namespace);
-  options.add_text("listen-address", "IP address to listen on", flags.listen_address);
-  options.add_number("port", "port to listen on; 0 selects a free port", flags.port, 0, 65535);
-  options.add_number("http-threads", "number of threads that serve requests", flags.http_threads, 1,
-                     64);
+  options.add_text("lease-namespace",
+                   "namespace of the Lease that names the one process that may bind pods",
+                   flags.lease_namespace);
+  options.add_text("lease-name", "name of the Lease", flags.lease_name);
+  options.add_text("listen-address",
+                   "IP address to listen on for kube-scheduler; an address that is not loopback "
+                   "requires --tls-client-ca-file and --tls-client-names",
+                   flags.listen_address);
+  options.add_number("port", "port to listen on for kube-scheduler; 0 selects a free port",
+                     flags.port, 0, 65535);
+  options.add_number("http-threads", "number of threads that serve kube-scheduler",
+                     flags.http_threads, 1, 64);
   options.add_text("url-prefix",
                    "path prefix of the verbs: urlPrefix in kube-scheduler's "
                    "configuration of the extender",
@@ -103,10 +151,25 @@ void add_flags(Options& options, Flags& flags) {
                    "file with PEM CA certificates; if set, every client must present a certificate "
                    "signed by one of them",
                    flags.tls_client_ca_file);
-  options.add_number("max-body-bytes", "maximum size of a request body, in bytes",
+  options.add_text("tls-client-names",
+                   "comma-separated names; if set, the certificate of a client must have one of "
+                   "them as its common name or as a DNS name",
+                   flags.tls_client_names);
+  options.add_number("max-body-bytes",
+                     "maximum size of a request of kube-scheduler, in bytes; it needs more than "
+                     "the default with nodeCacheCapable: false",
                      flags.max_body_bytes, 1024, kGiB);
-  options.add_number("max-connections", "maximum number of open connections", flags.max_connections,
-                     1, 65536);
+  options.add_number("max-connections",
+                     "maximum number of open connections of kube-scheduler; the limit of open "
+                     "files may lower it",
+                     flags.max_connections, 1, 65536);
+  options.add_number("max-connections-per-address",
+                     "maximum number of open connections of one IP address that is not loopback; "
+                     "those with an allowed client certificate do not count",
+                     flags.max_connections_per_address, 1, 65536);
+  add_service_flags(options, flags.service,
+                    "permit that every client that reaches --listen-address binds pods, and that "
+                    "bearer tokens are sent to --metrics-bind-address without TLS");
   options.add_text("resource-domain", "domain prefix of the resources and annotations",
                    flags.resource_domain);
   options.add_number("min-memory-mib", "minimum memory of a share of one card, in MiB",
@@ -128,16 +191,24 @@ void add_flags(Options& options, Flags& flags) {
 Result<ExtenderSettings> settings_of(const Flags& flags) {
   if (auto checked = check_url_prefix(flags.url_prefix); !checked) return checked.error();
   if (auto checked = check_tls(flags); !checked) return checked.error();
+  if (auto checked = check_listen_address(flags); !checked) return checked.error();
   if (auto checked = check_requeue_namespace(flags.requeue_namespace); !checked) {
     return checked.error();
   }
+  if (auto checked = check_lease(flags); !checked) return checked.error();
   auto verbs = verb_settings(flags);
   if (!verbs) return verbs.error();
+  auto http = http_options(flags);
+  if (!http) return http.error();
+  auto service = service_settings_of(flags.service);
+  if (!service) return service.error();
   return ExtenderSettings{.verbs = std::move(*verbs),
-                          .http = http_options(flags),
+                          .http = std::move(*http),
+                          .service = std::move(*service),
                           .url_prefix = flags.url_prefix,
                           .binds_in_flight = static_cast<std::size_t>(flags.bind_concurrency),
-                          .requeue_namespace = flags.requeue_namespace};
+                          .requeue_namespace = flags.requeue_namespace,
+                          .lease = {flags.lease_namespace, flags.lease_name}};
 }
 
 void log_flags(const Flags& flags) {
@@ -150,11 +221,29 @@ void log_flags(const Flags& flags) {
                         {"bind_concurrency", std::to_string(flags.bind_concurrency)},
                         {"expected_placements", on_or_off(flags.expected_placements)},
                         {"requeue_namespace", flags.requeue_namespace},
+                        {"lease", flags.lease_namespace + "/" + flags.lease_name},
                         {"http_threads", std::to_string(flags.http_threads)},
                         {"max_body_bytes", std::to_string(flags.max_body_bytes)},
                         {"max_connections", std::to_string(flags.max_connections)},
                         {"tls", on_or_off(!flags.tls_cert_file.empty())},
-                        {"client_certificates", on_or_off(!flags.tls_client_ca_file.empty())}});
+                        {"client_certificates", on_or_off(!flags.tls_client_ca_file.empty())},
+                        {"client_names", flags.tls_client_names},
+                        {"metrics_tls", on_or_off(!flags.service.metrics_tls_cert_file.empty())},
+                        {"insecure_listen", on_or_off(flags.service.insecure_listen)}});
+  const bool named = !flags.tls_client_ca_file.empty() && !flags.tls_client_names.empty();
+  if (http::is_loopback(flags.listen_address) || named) return;
+  log_warn("every client that reaches this address can bind pods, because of --insecure-listen",
+           {{"address", flags.listen_address}});
+}
+
+void limit_connections(ExtenderSettings& settings, std::size_t open_files) {
+  const std::size_t service = settings.service.http.connections_max;
+  std::size_t& verbs = settings.http.connections_max;
+  verbs = connections_within(open_files, verbs, service);
+  log_info("connections are limited by open files",
+           {{"open_files", std::to_string(open_files)},
+            {"connections", std::to_string(verbs)},
+            {"metrics_connections", std::to_string(service)}});
 }
 
 }  // namespace mgpu::extender

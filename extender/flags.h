@@ -1,6 +1,7 @@
 // The command line of mgpu-extender.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -8,13 +9,15 @@
 #include "common/base/result.h"
 #include "common/http/limits.h"
 #include "common/program/program.h"
+#include "common/program/service_flags.h"
 #include "extender/bind/limits.h"
 #include "extender/extender.h"
 
 namespace mgpu::extender {
 
 struct Flags : ProgramFlags {
-  std::string listen_address = "0.0.0.0";
+  ServiceFlags service{.metrics_bind_address = "127.0.0.1:9802"};
+  std::string listen_address = "127.0.0.1";
   std::int64_t port = 9800;
   std::int64_t http_threads = 2;
   std::string url_prefix = "/mgpu";
@@ -24,11 +27,15 @@ struct Flags : ProgramFlags {
   std::int64_t bind_concurrency = kBindsInFlight;
   bool expected_placements = true;
   std::string requeue_namespace = "kube-system";
+  std::string lease_namespace = "kube-system";
+  std::string lease_name = "mgpu-extender";
   std::string tls_cert_file;
   std::string tls_key_file;
   std::string tls_client_ca_file;
+  std::string tls_client_names;  // comma-separated
   std::int64_t max_body_bytes = http::kHttpBodyBytesMax;
   std::int64_t max_connections = http::kHttpConnectionsMax;
+  std::int64_t max_connections_per_address = http::kHttpConnectionsPerAddressMax;
 };
 
 // `flags` holds the defaults, and outlives the use of `options`.
@@ -39,5 +46,8 @@ Result<ExtenderSettings> settings_of(const Flags& flags);
 
 // Logs the flags that decide how the extender runs.
 void log_flags(const Flags& flags);
+
+// Lowers the limits of connections to what the limit of open files allows, and logs both.
+void limit_connections(ExtenderSettings& settings, std::size_t open_files);
 
 }  // namespace mgpu::extender

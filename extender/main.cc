@@ -1,26 +1,45 @@
 // mgpu-extender: the extender over libcurl, until SIGTERM or SIGINT.
 #include <malloc.h>
 
+#include <chrono>
+#include <cstddef>
+#include <future>
 #include <string>
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/program/open_files.h"
 #include "common/program/program.h"
 #include "extender/extender.h"
 #include "extender/flags.h"
 
 namespace {
 
-mgpu::Result<void> serve(const mgpu::extender::Flags& flags, mgpu::kube::Transport& transport) {
+mgpu::Result<void> serve(const mgpu::extender::Flags& flags, std::size_t open_files,
+                         mgpu::kube::Transport& transport) {
   auto settings = mgpu::extender::settings_of(flags);
   if (!settings) return settings.error();
+  mgpu::extender::limit_connections(*settings, open_files);
+  const std::string metrics_address = settings->service.http.address;
+  // Another process binds pods now. This one must not do so again.
+  std::promise<std::string> lost;
+  std::future<std::string> why = lost.get_future();
+  settings->on_lease_lost = [&lost](const std::string& sentence) {
+    lost.set_value(sentence);
+    mgpu::request_shutdown();
+  };
   auto extender = mgpu::extender::Extender::start(std::move(*settings), transport);
   if (!extender) return extender.error();
-  mgpu::log_info(
-      "listening; ready once nodes, pods and budgets have been listed",
-      {{"address", flags.listen_address}, {"port", std::to_string((*extender)->port())}});
+  mgpu::log_info("listening; ready once it holds the lease, and nodes and pods have been listed",
+                 {{"address", flags.listen_address},
+                  {"port", std::to_string((*extender)->port())},
+                  {"metrics_address", metrics_address},
+                  {"metrics_port", std::to_string((*extender)->service_port())}});
   mgpu::wait_for_shutdown();
   (*extender)->drain();
+  if (why.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+    return mgpu::error(why.get());
+  }
   return {};
 }
 
@@ -34,6 +53,7 @@ void return_large_blocks() {
 
 int main(int argc, char** argv) {
   return_large_blocks();
+  const std::size_t open_files = mgpu::raise_open_files_limit();
   mgpu::extender::Flags flags;
   mgpu::Options options("mgpu-extender", "Places pods that share GPUs, for kube-scheduler.",
                         "MGPU_EXTENDER");
@@ -41,5 +61,6 @@ int main(int argc, char** argv) {
   return mgpu::run_program(
       argc, argv, "mgpu-extender", options, flags,
       {.log_flags = [&] { mgpu::extender::log_flags(flags); },
-       .serve = [&](mgpu::kube::Transport& transport) { return serve(flags, transport); }});
+       .serve =
+           [&](mgpu::kube::Transport& transport) { return serve(flags, open_files, transport); }});
 }

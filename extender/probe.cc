@@ -27,6 +27,20 @@ const char* name_of(BindOutcome outcome) {
   return "unknown";
 }
 
+const char* name_of(TouchResult result) {
+  switch (result) {
+    case TouchResult::kUnbound:
+      return "unbound";
+    case TouchResult::kBound:
+      return "bound";
+    case TouchResult::kGone:
+      return "gone";
+    case TouchResult::kFailed:
+      return "failed";
+  }
+  return "unknown";
+}
+
 const char* name_of(RequeueOutcome outcome) {
   switch (outcome) {
     case RequeueOutcome::kRequeued:
@@ -54,6 +68,7 @@ Probe::Probe(Metrics& metrics, Ledger& ledger)
       ledger_(ledger),
       nodes_fitting_(counter("filter_nodes_total", kFilterNodes, {{"result", "fits"}})),
       nodes_refused_(counter("filter_nodes_total", kFilterNodes, {{"result", "refused"}})),
+      bind_conflicts_(counter("bind_conflicts_total", "Bindings that were answered 409.")),
       price_refreshes_(counter("price_refreshes_total", "Refreshes of the prices.")),
       price_refresh_seconds_(metrics.gauge("mgpu_extender_price_refresh_duration_seconds",
                                            "Duration of the last refresh of the prices.")) {
@@ -68,11 +83,18 @@ Probe::Probe(Metrics& metrics, Ledger& ledger)
                              BindOutcome::kConflict, BindOutcome::kUnavailable}) {
     binds(outcome);
   }
+  for (const auto result :
+       {TouchResult::kUnbound, TouchResult::kBound, TouchResult::kGone, TouchResult::kFailed}) {
+    touches(result);
+  }
   for (const auto outcome :
        {RequeueOutcome::kRequeued, RequeueOutcome::kRefused, RequeueOutcome::kFailed}) {
     requeues(outcome);
   }
-  connections(0);
+  for (const auto drift : {Drift::kNoAnnotations, Drift::kBadAnnotations, Drift::kBadRequest,
+                           Drift::kChangedAnnotations, Drift::kUnknownCard}) {
+    drifts(drift);
+  }
   add_process_metrics(metrics, "mgpu_extender");
   metrics.on_collect([this] { read_ledger(); });
 }
@@ -89,10 +111,24 @@ Counter& Probe::binds(BindOutcome outcome) {
   return counter("binds_total", "Binds answered, by outcome.", {{"outcome", name_of(outcome)}});
 }
 
+Counter& Probe::touches(TouchResult result) {
+  return counter("pod_touches_total",
+                 "Writes that change the resourceVersion of a pod whose binding is uncertain, by "
+                 "result.",
+                 {{"result", name_of(result)}});
+}
+
 Counter& Probe::requeues(RequeueOutcome outcome) {
   return counter("requeues_total",
                  "Writes that make kube-scheduler try rejected pods again, by result.",
                  {{"result", name_of(outcome)}});
+}
+
+Counter& Probe::drifts(Drift drift) {
+  MGPU_CHECK(drift != Drift::kNone, "a drift");
+  return counter("drifts_total",
+                 "Bound pods that were found not to match their cards, by kind of the difference.",
+                 {{"drift", std::string(name(drift))}});
 }
 
 void Probe::read_ledger() {
@@ -102,7 +138,8 @@ void Probe::read_ledger() {
   set("cards", "Cards of the nodes in the ledger.", number(counts.cards));
   set("claims", kClaims, number(counts.assumed), {{"phase", "assumed"}});
   set("claims", kClaims, number(counts.bound), {{"phase", "bound"}});
-  set("drifting_pods", "Bound pods whose cards are not certain.", number(counts.drifting));
+  set("drifting_pods", "Bound pods whose annotations and cards do not agree.",
+      number(counts.drifting));
   set("overfull_cards", "Cards with more in use than their capacity.", number(counts.overfull));
   set("expected_placements", "Pods between filter and bind.", number(counts.expected));
 }
@@ -126,8 +163,20 @@ void Probe::bind_ended(BindOutcome outcome) {
   binds(outcome).Increment();
 }
 
+void Probe::bind_conflict() {
+  bind_conflicts_.Increment();
+}
+
+void Probe::pod_touched(TouchResult result) {
+  touches(result).Increment();
+}
+
 void Probe::requeue_ended(RequeueOutcome outcome) {
   requeues(outcome).Increment();
+}
+
+void Probe::drifted(Drift drift) {
+  drifts(drift).Increment();
 }
 
 void Probe::prices_refreshed(std::chrono::milliseconds took) {
@@ -153,20 +202,11 @@ void Probe::watch_silence(const char* resource, std::chrono::milliseconds silenc
 }
 
 void Probe::ready(bool ready) {
-  set("ready", "1 once nodes, pods and disruption budgets have been listed.", ready ? 1 : 0);
+  set("ready", "1 once it has taken the lease and listed nodes and pods.", ready ? 1 : 0);
 }
 
 void Probe::binds_in_flight(std::size_t count) {
   set("binds_in_flight", "Binds that have begun and are not answered.", number(count));
-}
-
-void Probe::connections(std::size_t open) {
-  set("http_connections", "Open connections.", number(open));
-}
-
-void Probe::connection_refused(const char* why) {
-  counter("http_refused_total", "Connections refused or closed early, by reason.", {{"why", why}})
-      .Increment();
 }
 
 }  // namespace mgpu::extender

@@ -6,16 +6,20 @@
 //   mgpu_extender_binds_total{outcome}             "bound", "unfit", "bad_request", "conflict",
 //                                                  "unavailable"
 //   mgpu_extender_binds_in_flight
+//   mgpu_extender_bind_conflicts_total             POSTs of a binding that were answered 409
+//   mgpu_extender_pod_touches_total{result}        "unbound", "bound", "gone", "failed"
 //   mgpu_extender_requeues_total{result}           "requeued", "refused", "failed"
 //   mgpu_extender_price_refreshes_total
 //   mgpu_extender_price_refresh_duration_seconds   of the last refresh, which no request waits for
+//   mgpu_extender_drifts_total{drift}              pods whose drift began or changed to this one
 //   mgpu_extender_nodes, _cards, _claims{phase}, _drifting_pods, _overfull_cards,
 //   mgpu_extender_expected_placements              what the ledger holds
-//   mgpu_extender_ready                            1 once nodes, pods and budgets are listed
+//   mgpu_extender_ready                            1 once it may decide
 //   mgpu_extender_watch_problems_total{resource}   failed lists and watches
 //   mgpu_extender_unreadable_objects_total{resource}  objects that were skipped
 //   mgpu_extender_watch_silence_seconds{resource}  time since the API server's last answer
-//   mgpu_extender_http_connections, mgpu_extender_http_refused_total{why}
+//   mgpu_extender_http_connections{listener}, mgpu_extender_http_refused_total{listener,why}
+//                                                  see common/program/service_server.h
 //   mgpu_extender_build_info{version}, process_resident_memory_bytes
 #pragma once
 
@@ -41,22 +45,26 @@ class Probe {
   void bad_request(const char* verb);
   void filtered(std::size_t fitting, std::size_t refused);
   void bind_ended(BindOutcome outcome);
+  void bind_conflict();
+  void pod_touched(TouchResult result);
   void requeue_ended(RequeueOutcome outcome);
+  // REQUIRES: not Drift::kNone.
+  void drifted(Drift drift);
   void prices_refreshed(std::chrono::milliseconds took);
   void watch_problem(const char* resource);
   void unreadable_object(const char* resource);
   void watch_silence(const char* resource, std::chrono::milliseconds silence);
   void ready(bool ready);
   void binds_in_flight(std::size_t count);
-  void connections(std::size_t open);
-  void connection_refused(const char* why);
 
  private:
   // Names without "mgpu_extender_".
   void set(const char* name, const char* help, double value, const Labels& labels = {});
   Counter& counter(const char* name, const char* help, const Labels& labels = {});
   Counter& binds(BindOutcome outcome);
+  Counter& touches(TouchResult result);
   Counter& requeues(RequeueOutcome outcome);
+  Counter& drifts(Drift drift);
   void read_ledger();
 
   Metrics& metrics_;
@@ -64,6 +72,7 @@ class Probe {
   std::map<std::string_view, Histogram*> verb_seconds_;  // constant after construction
   Counter& nodes_fitting_;
   Counter& nodes_refused_;
+  Counter& bind_conflicts_;
   Counter& price_refreshes_;
   Gauge& price_refresh_seconds_;
 };

@@ -39,6 +39,7 @@ class FatalError {
 Result<void> serve(const Flags& flags, mgpu::kube::Transport& transport) {
   auto settings = mgpu::plugin::settings_of(flags);
   if (!settings) return settings.error();
+  const std::string address = settings->service.http.address;
   auto cards = mgpu::plugin::card_source_of(flags);
   if (!cards) return cards.error();
   FatalError fatal;
@@ -46,8 +47,7 @@ Result<void> serve(const Flags& flags, mgpu::kube::Transport& transport) {
       mgpu::plugin::Agent::start(std::move(*settings), std::move(*cards), transport,
                                  [&fatal](const std::string& problem) { fatal.set(problem); });
   if (!agent) return agent.error();
-  mgpu::log_info("listening",
-                 {{"address", flags.listen_address}, {"port", std::to_string((*agent)->port())}});
+  mgpu::log_info("listening", {{"address", address}, {"port", std::to_string((*agent)->port())}});
   mgpu::wait_for_shutdown();
   agent->reset();
   return fatal.result();

@@ -2,15 +2,18 @@
 # Installs missing packages, builds mgpu and runs the tests.
 #
 #   test/run.sh                                             runs all stages
-#   test/run.sh format|tidy|unit|tsan|quick|gpu|cluster|node...  runs only these stages
+#   test/run.sh format|tidy|unit|tsan|quick|simulate|gpu|cluster|node...  runs only these stages
 #   test/run.sh bench                                            runs the benchmarks of bench/node.sh
 #   MGPU_TEST=REGEX test/run.sh cluster|node                     runs only the matching Go tests
+#   test/run.sh simulate --histories N                           runs N histories with the release build
+#   test/run.sh faults                                           checks that the simulation can fail
 #
 # format   checks that clang-format and gofmt have nothing to change
 # tidy     checks that clang-tidy finds nothing in the product
 # unit     runs all unit tests with AddressSanitizer and UBSan
 # tsan     runs the multithreaded unit tests with ThreadSanitizer
 # quick    runs bench/run.sh --quick, which checks the results of benchmarks, but no times
+# simulate runs histories of a simulated cluster for a minute: those that failed once, and new ones each day
 # gpu      runs the trial of bench/gpu with stand-ins for the GPU and its driver; most of it needs root
 # cluster  tests mgpu-extender with a real etcd, kube-apiserver and kube-scheduler
 # node     tests mgpu-device-plugin with a real kubelet, containerd and runc; skipped without root
@@ -29,6 +32,9 @@ readonly threaded_tests=(base_test program_test http_test kube_test kube_memory_
   verbs_test bind_test requeue_test extender_test cards_test containers_test node_test monitor_test)
 readonly cluster_timeout=20m
 readonly node_tests='^TestNode'
+readonly simulation_time=60s
+# A process for each core. Their seeds differ, and those of each day.
+readonly simulation_seed=$(date -u +%Y%m%d)000000
 
 jobs=$(nproc)
 go=
@@ -198,6 +204,40 @@ count_last_line() { # log
 
 # Uses the build of the unit tests.
 quick_bench() { MGPU_PRESET=asan bash bench/run.sh --quick 2>&1 | tee "$1"; }
+
+stage_simulate() {
+  local preset=asan log=$scratch/simulate.log status=0 before=$failed
+  [[ -z $histories ]] || preset=release
+  build "$preset" mgpu-simulate || return 1
+  say "simulate histories from seed $simulation_seed"
+  run simulate "build/$preset/test/simulation/mgpu-simulate" 2>&1 | tee "$log" || status=$?
+  passed=$((passed + $(grep -c 'kept all promises' "$log" || true)))
+  failed=$((failed + $(grep -c 'breaks a promise' "$log" || true)))
+  count_unexplained "$status" "$before"
+}
+
+simulate() { # program
+  local -a limit=(--time "$simulation_time") processes=()
+  local i process status=0
+  [[ -z $histories ]] || limit=(--time 14400m --histories "$((histories / jobs + 1))")
+  "$1" --seeds-file test/simulation/seeds.txt --histories 1 || status=1
+  for ((i = 0; i < jobs; i++)); do
+    "$1" --first-seed "$((simulation_seed + i))" --step "$jobs" "${limit[@]}" &
+    processes+=($!)
+  done
+  for process in "${processes[@]}"; do wait "$process" || status=1; done
+  return "$status"
+}
+
+stage_faults() {
+  local log=$scratch/faults.log status=0 before=$failed
+  say "faults that the simulation has to find"
+  run faults "$log" || status=$?
+  count_last_line "$log"
+  count_unexplained "$status" "$before"
+}
+
+faults() { python3 -B test/simulation/faults.py 2>&1 | tee "$1"; }
 
 stage_gpu() {
   local log=$scratch/gpu.log status=0 before=$failed
@@ -379,11 +419,25 @@ run_timed() { # name, function
   times+=" $1 $((SECONDS - begun))"
 }
 
-stages=("$@")
-[[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan quick gpu cluster node)
+stages=()
+histories=
+while [[ $# -gt 0 ]]; do
+  if [[ $1 == --histories ]]; then
+    [[ ${2-} =~ ^[1-9][0-9]{0,11}$ ]] || {
+      printf 'run.sh: --histories: "%s" is not a number of histories; want 1 or more\n' "${2-}" >&2
+      exit 2
+    }
+    histories=$2
+    shift
+  else
+    stages+=("$1")
+  fi
+  shift
+done
+[[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan quick simulate gpu cluster node)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|tidy|unit|tsan|quick|gpu|cluster|node|bench)$ ]] || {
-    printf 'run.sh: "%s" is not a stage; want format, tidy, unit, tsan, quick, gpu, cluster, node or bench\n' \
+  [[ $stage =~ ^(format|tidy|unit|tsan|quick|simulate|faults|gpu|cluster|node|bench)$ ]] || {
+    printf 'run.sh: "%s" is not a stage; want format, tidy, unit, tsan, quick, simulate, faults, gpu, cluster, node or bench\n' \
       "$stage" >&2
     exit 2
   }

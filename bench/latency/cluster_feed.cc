@@ -57,6 +57,7 @@ struct ClusterFeed::State : std::enable_shared_from_this<ClusterFeed::State> {
 
   std::string list(const std::string& target) const;
   void take(const kube::Request& request, const std::function<void(kube::Response)>& done);
+  void serve_lease(const kube::Request& request, const std::function<void(kube::Response)>& done);
   void bind(const kube::Request& request, Clock::time_point begun,
             const std::function<void(kube::Response)>& done);
   void show(const std::string& pod);
@@ -68,6 +69,8 @@ struct ClusterFeed::State : std::enable_shared_from_this<ClusterFeed::State> {
   const ClusterSize size;
   std::shared_ptr<kube::StreamHandlers> pods;
   std::deque<std::string> bound;
+  std::string holder;  // of the Lease
+  std::chrono::nanoseconds lease_took{};
   std::atomic<std::chrono::nanoseconds> bind_took{};
 };
 
@@ -79,9 +82,18 @@ struct OpenStream final : kube::Stream {
   std::shared_ptr<kube::StreamHandlers> handlers;
 };
 
+kube::Response answer(int status, std::string body) {
+  return {.status = status, .body = std::move(body), .retry_after = {}, .failure = {}};
+}
+
+// The answer of a server that knows preconditions, when it is asked with a wrong one.
+constexpr const char* kPreconditionFailed =
+    R"({"kind":"Status","code":409,"message":"ResourceVersion in precondition: 1"})";
+
 }  // namespace
 
 std::string ClusterFeed::State::list(const std::string& target) const {
+  if (target.find("spec.nodeName%3D%2C") != std::string::npos) return page(target, 0, nullptr);
   if (target.starts_with("/api/v1/nodes")) return page(target, size.nodes, node_object);
   if (target.starts_with("/api/v1/pods")) return page(target, size.pods, pod_object);
   return page(target, 0, nullptr);
@@ -89,22 +101,32 @@ std::string ClusterFeed::State::list(const std::string& target) const {
 
 void ClusterFeed::State::take(const kube::Request& request,
                               const std::function<void(kube::Response)>& done) {
-  if (request.target.find("/binding") == std::string::npos) {
-    return done({.status = 200, .body = list(request.target), .retry_after = {}, .failure = {}});
+  const std::string& target = request.target;
+  if (target.find("dryRun=") != std::string::npos) return done(answer(409, kPreconditionFailed));
+  const bool lease = target.find("/leases/") != std::string::npos;
+  if (!lease && target.find("/binding") == std::string::npos) {
+    return done(answer(200, list(target)));
   }
   executor.after(limits::kApiServerDelay,
-                 [self = shared_from_this(), request, done, begun = Clock::now()] {
-                   self->bind(request, begun, done);
+                 [self = shared_from_this(), lease, request, done, begun = Clock::now()] {
+                   if (!lease) return self->bind(request, begun, done);
+                   self->lease_took = Clock::now() - begun;
+                   self->serve_lease(request, done);
                  });
+}
+
+void ClusterFeed::State::serve_lease(const kube::Request& request,
+                                     const std::function<void(kube::Response)>& done) {
+  if (!request.body.empty()) holder = Json::parse(request.body)["spec"]["holderIdentity"];
+  done(answer(200,
+              Json{{"metadata", {{"resourceVersion", "1"}}}, {"spec", {{"holderIdentity", holder}}}}
+                  .dump()));
 }
 
 void ClusterFeed::State::bind(const kube::Request& request, Clock::time_point begun,
                               const std::function<void(kube::Response)>& done) {
-  bind_took = Clock::now() - begun;
-  done({.status = 201,
-        .body = R"({"kind":"Status","status":"Success"})",
-        .retry_after = {},
-        .failure = {}});
+  bind_took = lease_took + (Clock::now() - begun);
+  done(answer(201, R"({"kind":"Status","status":"Success"})"));
   // The event follows later, so that its creation does not delay the next bind.
   executor.after(limits::kWatchDelay, [self = shared_from_this(), body = request.body] {
     self->show(pod_shown_bound(Json::parse(body)));

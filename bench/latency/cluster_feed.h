@@ -1,6 +1,7 @@
 // A minimal API server, so that its client is measured and not the server. It lists the cluster of
 // bench/scale, accepts every binding after a fixed delay and sends a watch event for the bound pod,
-// and sends given watch lines. It stores no objects.
+// and sends given watch lines. It stores no objects but the Lease, which it reads after the same
+// delay.
 #pragma once
 
 #include <atomic>
@@ -32,7 +33,7 @@ class ClusterFeed final : public kube::Transport {
 
   // Sends a line to the watch of pods. Thread-safe.
   void send_pod_line(std::string line);
-  // Time between the arrival of the latest binding and its response. Thread-safe.
+  // Time that the latest binding waited here: for the Lease and for its own response. Thread-safe.
   std::chrono::nanoseconds bind_took() const;
 
  private:

@@ -126,7 +126,7 @@ class Demo {
   // Adds the extender's explanation for each card.
   void explain(PodState& pod) {
     auto answer =
-        call(cluster_.extender_client(),
+        call(cluster_.inspection_client(),
              get("/inspect/explain?namespace=" + pod.ref.name_space + "&name=" + pod.ref.name));
     const Json explained = Json::parse(answer.body, nullptr, false);
     if (!explained.is_object() || !explained.contains("nodes")) return;
@@ -205,8 +205,9 @@ class Demo {
   std::vector<PodState> pods_;
 };
 
-void print_what_to_try(std::uint16_t port, DemoOutput output) {
-  const std::string base = "http://127.0.0.1:" + std::to_string(port);
+void print_what_to_try(const EmbeddedCluster& cluster, DemoOutput output) {
+  const std::string base = "http://127.0.0.1:" + std::to_string(cluster.inspection_port());
+  const std::string verbs = "http://127.0.0.1:" + std::to_string(cluster.port());
   const std::string text =
       "\nThe extender keeps running. Try in another terminal:\n"
       "  curl -s '" +
@@ -219,7 +220,7 @@ void print_what_to_try(std::uint16_t port, DemoOutput output) {
       base +
       "/metrics'\n"
       "  curl -s '" +
-      base + kUrlPrefix +
+      verbs + kUrlPrefix +
       "/filter' -H 'Content-Type: application/json' -d '{\"Pod\": "
       "{\"metadata\": {\"name\": \"try\", \"uid\": \"1\"}, \"spec\": {\"containers\": [{\"name\": "
       "\"a\", "
@@ -266,7 +267,7 @@ Result<void> run_demo(const DemoSettings& settings) {
   if (auto scheduled = demo.schedule_all(); !scheduled) return scheduled;
   demo.print();
   if (!settings.serve) return {};
-  print_what_to_try(cluster.port(), settings.output);
+  print_what_to_try(cluster, settings.output);
   int signal = 0;
   sigwait(&signals, &signal);
   return {};

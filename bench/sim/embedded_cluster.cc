@@ -23,24 +23,33 @@ EmbeddedCluster::~EmbeddedCluster() {
 }
 
 Result<void> EmbeddedCluster::start(extender::Settings settings, std::uint16_t port) {
-  extender::ExtenderSettings extender{
-      .verbs = std::move(settings), .http = {}, .url_prefix = kUrlPrefix, .requeue_namespace = {}};
-  extender.http.address = "127.0.0.1";
+  extender::ExtenderSettings extender{.verbs = std::move(settings),
+                                      .http = {},
+                                      .service = {},
+                                      .url_prefix = kUrlPrefix,
+                                      .requeue_namespace = {}};
   extender.http.port = port;
   auto started = extender::Extender::start(std::move(extender), api_server_);
   if (!started) return started.error();
   extender_ = std::move(*started);
-  kube::Config config;
-  config.server = "http://127.0.0.1:" + std::to_string(extender_->port());
-  auto client = kube::CurlTransport::create(std::move(config), client_executor_);
+  auto client = connect(extender_->port());
   if (!client) return client.error();
   client_ = std::move(*client);
+  auto inspection_client = connect(extender_->service_port());
+  if (!inspection_client) return inspection_client.error();
+  inspection_client_ = std::move(*inspection_client);
   return wait_ready();
+}
+
+Result<std::unique_ptr<kube::CurlTransport>> EmbeddedCluster::connect(std::uint16_t port) {
+  kube::Config config;
+  config.server = "http://127.0.0.1:" + std::to_string(port);
+  return kube::CurlTransport::create(std::move(config), client_executor_);
 }
 
 Result<void> EmbeddedCluster::wait_ready() {
   for (int i = 0; i < kReadyPolls; ++i) {
-    if (call(*client_, get("/readyz")).ok()) return {};
+    if (call(*inspection_client_, get("/readyz")).ok()) return {};
     std::this_thread::sleep_for(kReadyPollInterval);
   }
   return error("the extender did not become ready");

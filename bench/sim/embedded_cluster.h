@@ -1,5 +1,5 @@
-// The in-memory API server and the real extender in this process, and an HTTP client of the
-// extender.
+// The in-memory API server and the real extender in this process, and an HTTP client for each of
+// the extender's listeners.
 #pragma once
 
 #include <cstdint>
@@ -22,21 +22,26 @@ class EmbeddedCluster {
   EmbeddedCluster(const EmbeddedCluster&) = delete;
   EmbeddedCluster& operator=(const EmbeddedCluster&) = delete;
 
-  // Starts the extender on 127.0.0.1:`port` (0 = any free port) and waits until it is ready.
+  // Starts the extender and waits until it is ready. Its verbs are on 127.0.0.1:`port` (0 = any
+  // free port), and its probes, metrics and inspection on a free port.
   Result<void> start(extender::Settings settings, std::uint16_t port);
 
   kube::Transport& api_server() { return api_server_; }
-  // REQUIRES for this function and port(): start() succeeded.
+  // REQUIRES for these functions: start() succeeded.
   kube::Transport& extender_client() { return *client_; }
+  kube::Transport& inspection_client() { return *inspection_client_; }
   std::uint16_t port() const { return extender_->port(); }
+  std::uint16_t inspection_port() const { return extender_->service_port(); }
 
  private:
+  Result<std::unique_ptr<kube::CurlTransport>> connect(std::uint16_t port);
   Result<void> wait_ready();
 
   AsioExecutor cluster_executor_;
   AsioExecutor client_executor_;
   kube::MemoryApiServer api_server_;
   std::unique_ptr<kube::CurlTransport> client_;
+  std::unique_ptr<kube::CurlTransport> inspection_client_;
   std::unique_ptr<extender::Extender> extender_;
 };
 

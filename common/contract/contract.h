@@ -61,6 +61,9 @@ struct Contract {
   std::string index_prefix;  // "<domain>/gpu-index-container-"
 
   std::string index_key(std::string_view container) const;
+  // The type of the condition that the extender writes to change a pod's resourceVersion; its
+  // message is a value that was never used before.
+  std::string touched_condition() const { return domain + "/mgpu-bind-checked"; }
 };
 
 // --- values --------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 #include <span>
@@ -151,17 +152,77 @@ Error about_annotation(const std::string& key, const Error& problem) {
   return error("annotation " + key + ": " + problem.message);
 }
 
+using CardCounts = std::vector<std::int32_t>;
+
 // One number for each app container, or nothing without the annotation.
-Result<std::vector<std::int32_t>> read_counts(const kube::Pod& pod, const Contract& contract) {
+Result<CardCounts> read_counts(const kube::Pod& pod, const Contract& contract) {
   const std::string& key = contract.container_multiple_gpu;
   const std::string* text = find(pod.metadata.annotations, key);
-  if (text == nullptr) return std::vector<std::int32_t>{};
+  if (text == nullptr) return CardCounts{};
   auto counts = parse_card_counts(*text);
   if (!counts) return about_annotation(key, counts.error());
   if (counts->size() == pod.containers.size()) return counts;
   return error(
       fmt::format("annotation {} {} has {} entries; the pod has {} containers, and each needs one",
                   key, in_quotes(*text), counts->size(), pod.containers.size()));
+}
+
+// The number of indices in the annotation of each app container, 0 without one.
+Result<CardCounts> read_bound_counts(const kube::Pod& pod, const Contract& contract) {
+  CardCounts counts;
+  for (const kube::Container& container : pod.containers) {
+    const std::string key = contract.index_key(container.name);
+    const std::string* text = find(pod.metadata.annotations, key);
+    if (text == nullptr) {
+      counts.push_back(0);
+      continue;
+    }
+    const auto cards = parse_card_indices(*text);
+    if (!cards) return about_annotation(key, cards.error());
+    counts.push_back(static_cast<std::int32_t>(cards->size()));
+  }
+  return counts;
+}
+
+// `counts` has one number for each app container, or is empty.
+Result<GpuRequest> read_counted_containers(const kube::Pod& pod, const Result<CardCounts>& counts,
+                                           const Contract& contract, MiB min_memory) {
+  GpuRequest request_of_pod;
+  std::vector<ContainerRequest>& requests = request_of_pod.containers;
+  const auto read = [&](const kube::Container& container, ContainerKind kind,
+                        std::optional<std::int32_t> count) -> Result<void> {
+    auto request = read_container(container, kind, count, contract, min_memory);
+    if (!request) return request.error();
+    if (*request) requests.push_back(std::move(**request));
+    if (requests.size() <= kGpuContainersPerPodMax) return {};
+    return error(fmt::format("the pod has more than {} containers that request cards",
+                             kGpuContainersPerPodMax));
+  };
+  for (const kube::Container& container : pod.init_containers) {
+    const auto kind = container.restart_always ? ContainerKind::kSidecar : ContainerKind::kInit;
+    if (auto ok = read(container, kind, std::nullopt); !ok) return ok.error();
+  }
+  if (!counts) return counts.error();
+  for (std::size_t i = 0; i < pod.containers.size(); ++i) {
+    const auto count = counts->empty() ? std::nullopt : std::optional((*counts)[i]);
+    if (auto ok = read(pod.containers[i], ContainerKind::kApp, count); !ok) return ok.error();
+  }
+  return request_of_pod;
+}
+
+// The most that a container may hold of one card. It has at least as many cards as it requests
+// hundreds of core, and a larger number of cards means less of each.
+Result<Share> most_of_container(const kube::Container& container, const Contract& contract) {
+  const std::string who = "container " + in_quotes(container.name);
+  const auto core = read_amount(container, who, contract.core_resource);
+  if (!core) return core.error();
+  const auto memory = read_amount(container, who, contract.memory_resource);
+  if (!memory) return memory.error();
+  const std::int64_t whole = kWholeCard.value();
+  if (*core >= whole && *memory == 0) return Share{kWholeCard, MiB(kCardMemoryMiBMax)};
+  const std::int64_t cards =
+      std::max<std::int64_t>(1, *core / whole + (*core % whole == 0 ? 0 : 1));
+  return Share{Percent(std::min(*core, whole)), MiB(std::min(*memory / cards, kCardMemoryMiBMax))};
 }
 
 Result<CardSelector> read_selector(const kube::Pod& pod, const Contract& contract) {
@@ -184,28 +245,26 @@ Result<CardSelector> read_selector(const kube::Pod& pod, const Contract& contrac
 }  // namespace
 
 Result<GpuRequest> read_containers(const kube::Pod& pod, const Contract& contract, MiB min_memory) {
-  GpuRequest request_of_pod;
-  std::vector<ContainerRequest>& requests = request_of_pod.containers;
-  const auto read = [&](const kube::Container& container, ContainerKind kind,
-                        std::optional<std::int32_t> count) -> Result<void> {
-    auto request = read_container(container, kind, count, contract, min_memory);
-    if (!request) return request.error();
-    if (*request) requests.push_back(std::move(**request));
-    if (requests.size() <= kGpuContainersPerPodMax) return {};
-    return error(fmt::format("the pod has more than {} containers that request cards",
-                             kGpuContainersPerPodMax));
-  };
+  return read_counted_containers(pod, read_counts(pod, contract), contract, min_memory);
+}
+
+Result<GpuRequest> read_bound_containers(const kube::Pod& pod, const Contract& contract) {
+  return read_counted_containers(pod, read_bound_counts(pod, contract), contract, MiB());
+}
+
+Result<Share> most_of_one_card(const kube::Pod& pod, const Contract& contract) {
+  PodRequests<Share> requests;
   for (const kube::Container& container : pod.init_containers) {
-    const auto kind = container.restart_always ? ContainerKind::kSidecar : ContainerKind::kInit;
-    if (auto ok = read(container, kind, std::nullopt); !ok) return ok.error();
+    const auto share = most_of_container(container, contract);
+    if (!share) return share.error();
+    container.restart_always ? requests.add_lasting(*share) : requests.add_init(*share);
   }
-  const auto counts = read_counts(pod, contract);
-  if (!counts) return counts.error();
-  for (std::size_t i = 0; i < pod.containers.size(); ++i) {
-    const auto count = counts->empty() ? std::nullopt : std::optional((*counts)[i]);
-    if (auto ok = read(pod.containers[i], ContainerKind::kApp, count); !ok) return ok.error();
+  for (const kube::Container& container : pod.containers) {
+    const auto share = most_of_container(container, contract);
+    if (!share) return share.error();
+    requests.add_lasting(*share);
   }
-  return request_of_pod;
+  return requests.peak();
 }
 
 Result<GpuRequest> read_request(const kube::Pod& pod, const Contract& contract, MiB min_memory) {

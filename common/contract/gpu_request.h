@@ -72,6 +72,14 @@ struct GpuRequest {
 Result<GpuRequest> read_request(const kube::Pod& pod, const Contract& contract, MiB min_memory);
 // The same without the annotations that select cards or a policy.
 Result<GpuRequest> read_containers(const kube::Pod& pod, const Contract& contract, MiB min_memory);
+// The same for a bound pod whose container-multiple-gpu may have changed since: an app container
+// has as many cards as its index annotation names, and none without that annotation.
+Result<GpuRequest> read_bound_containers(const kube::Pod& pod, const Contract& contract);
+
+// The most that the pod may hold of any one card, whatever its annotations say, now or later. Whole
+// cards count as 100 % and kCardMemoryMiBMax, which is no less than any card has. It is also
+// defined where read_containers() is an error. Errors: an amount cannot be read.
+Result<Share> most_of_one_card(const kube::Pod& pod, const Contract& contract);
 
 // The cards of a pod: cards_of[i] are those of request.containers[i], ascending.
 struct Placement {

@@ -34,6 +34,10 @@ asio::awaitable<error_code> Connection::handshake() {
   co_return failed;
 }
 
+std::optional<ClientCertificate> Connection::client_certificate() {
+  return tls_ ? client_certificate_of(tls_->native_handle()) : std::nullopt;
+}
+
 asio::awaitable<Transferred> Connection::read_some(asio::mutable_buffer into) {
   return tls_ ? read_from(*tls_, into) : read_from(tcp_, into);
 }

@@ -17,6 +17,8 @@
 #include <optional>
 #include <string_view>
 
+#include "common/http/client_certificate.h"
+
 namespace mgpu::http {
 
 namespace asio = boost::asio;
@@ -39,6 +41,8 @@ class Connection {
   Connection(tcp::socket socket, std::shared_ptr<ssl::context> context);
 
   asio::awaitable<error_code> handshake();
+  // After the handshake; none over plain HTTP.
+  std::optional<ClientCertificate> client_certificate();
   asio::awaitable<Transferred> read_some(asio::mutable_buffer into);
   // Writes all of `head`, then all of `body`.
   asio::awaitable<error_code> write(std::string_view head, std::string_view body);

@@ -7,8 +7,18 @@
 namespace mgpu::http {
 
 inline constexpr std::size_t kHttpHeaderBytesMax = 16 * 1024;
-inline constexpr std::size_t kHttpBodyBytesMax = std::size_t{64} << 20;
+// The names of 15,000 nodes have 0.5 MB, and a pod has at most 1.5 MiB in etcd. Reading a message
+// takes several times its size.
+inline constexpr std::size_t kHttpBodyBytesMax = std::size_t{4} << 20;
 inline constexpr std::size_t kHttpConnectionsMax = 1024;
+// kube-scheduler has one connection for each of its requests that run at the same time.
+inline constexpr std::size_t kHttpConnectionsPerAddressMax = 64;
+// Connections that were chosen to be closed for others and are still open.
+inline constexpr std::size_t kHttpClosingMax = 64;
+// After the response to a request, a connection that is older is closed. This bounds the time for
+// which a client continues after its certificate authority was removed.
+inline constexpr std::chrono::minutes kHttpConnectionAgeMax{10};
+inline constexpr std::size_t kCertificateNamesMax = 64;  // of one certificate; others do not count
 // kube-scheduler closes idle connections after 90 s (net/http, DefaultTransport). It does not retry
 // a POST that failed on a closed connection, so the server must not close it first.
 inline constexpr std::chrono::seconds kHttpIdleTimeout{150};

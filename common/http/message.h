@@ -13,6 +13,7 @@ struct Request {
   std::string path;     // without the query
   std::string query{};  // without "?", percent-encoded
   std::string body{};
+  std::string authorization{};  // the header of that name; it may hold a token and is never logged
 };
 
 struct Response {

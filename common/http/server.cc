@@ -20,6 +20,8 @@
 
 #include "common/base/mutex.h"
 #include "common/base/text.h"
+#include "common/http/address.h"
+#include "common/http/admission.h"
 #include "common/http/limits.h"
 #include "common/http/session.h"
 #include "common/http/tls.h"
@@ -32,16 +34,29 @@ constexpr std::string_view kTooMany =
     "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 34\r\n"
     "Connection: close\r\n\r\n{\"error\": \"too many connections\"}\n";
 
+// An IPv4 address also where an IPv6 socket has accepted it. Empty if the client has disconnected.
+std::string address_of(const tcp::socket& socket) {
+  error_code failed;
+  const auto address = socket.remote_endpoint(failed).address();
+  if (failed) return {};
+  if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address.to_string();
+  return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
+}
+
 }  // namespace
 
 struct Server::State {
   State(ServerOptions options, Handler handler, ServerEvents events)
-      : setup{std::move(options), std::move(handler), std::move(events)} {}
+      : setup{std::move(options), std::move(handler), std::move(events)} {
+    setup.loopback = is_loopback(setup.options.address);
+  }
 
   Result<void> listen();
   asio::awaitable<void> accept();
-  void admit(tcp::socket socket);
-  void reject(tcp::socket socket) const;
+  void accept_or_reject(tcp::socket socket);
+  void reject(tcp::socket socket, const char* why) const;
+  Admission admission_of(const std::string& address) MGPU_REQUIRES(mutex);
+  void begin_session(tcp::socket socket, std::string address) MGPU_REQUIRES(mutex);
   // Reports the count under the lock, so that the counts are in order.
   void count_connections() const MGPU_REQUIRES(mutex);
   asio::awaitable<void> reload_tls();
@@ -91,7 +106,7 @@ asio::awaitable<void> Server::State::accept() {
     const auto [failed] = co_await acceptor.async_accept(socket, kAwait);
     if (!failed) {
       reported = false;
-      admit(std::move(socket));
+      accept_or_reject(std::move(socket));
     } else if (!setup.draining) {
       if (!std::exchange(reported, true)) {
         report("cannot accept connections: " + failed.message());
@@ -102,14 +117,40 @@ asio::awaitable<void> Server::State::accept() {
   }
 }
 
-void Server::State::admit(tcp::socket socket) {
+void Server::State::accept_or_reject(tcp::socket socket) {
   error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
+  std::string address = address_of(socket);
   const MutexLock lock(mutex);
   if (!accepting) return;
-  if (sessions.size() >= setup.options.connections_max) return reject(std::move(socket));
-  const auto session =
-      std::make_shared<Session>(std::move(socket), tls ? tls->context() : nullptr, setup);
+  const Admission admission = admission_of(address);
+  if (admission.refused != nullptr) return reject(std::move(socket), admission.refused);
+  begin_session(std::move(socket), std::move(address));
+}
+
+// Begins to close the connection whose place the new one takes.
+Admission Server::State::admission_of(const std::string& address) {
+  std::vector<OpenConnection> open;
+  std::vector<std::shared_ptr<Session>> alive;
+  for (const auto& [key, weak] : sessions) {
+    auto session = weak.lock();
+    if (!session) continue;
+    open.push_back(session->record().state());
+    alive.push_back(std::move(session));
+  }
+  const Admission admission = admit(address, open,
+                                    {.total = setup.options.connections_max,
+                                     .per_address = setup.options.connections_per_address_max});
+  if (!admission.closes) return admission;
+  const auto& closed = alive[*admission.closes];
+  closed->record().set_closing(true);
+  asio::post(closed->executor(), [closed] { closed->close_for_another(); });
+  return admission;
+}
+
+void Server::State::begin_session(tcp::socket socket, std::string address) {
+  const auto session = std::make_shared<Session>(std::move(socket), std::move(address),
+                                                 tls ? tls->context() : nullptr, setup);
   sessions.emplace(session.get(), session);
   count_connections();
   asio::co_spawn(session->executor(), session->run(), [this, session](std::exception_ptr failed) {
@@ -122,8 +163,8 @@ void Server::State::admit(tcp::socket socket) {
 }
 
 // The response fits into the buffer of every socket, so the write does not have to wait.
-void Server::State::reject(tcp::socket socket) const {
-  setup.refused("too_many_connections");
+void Server::State::reject(tcp::socket socket, const char* why) const {
+  setup.refused(why);
   if (tls) return;
   error_code ignored;
   socket.non_blocking(true, ignored);
@@ -155,6 +196,9 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler han
                                               ServerEvents events) {
   auto state = std::make_unique<State>(std::move(options), std::move(handler), std::move(events));
   const TlsOptions& tls = state->setup.options.tls;
+  if (!tls.client_names.empty() && tls.client_ca_file.empty()) {
+    return error("names of client certificates need a client CA file");
+  }
   if (!tls.certificate_file.empty()) {
     auto loaded = Tls::load(tls);
     if (!loaded) return loaded.error();

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/http/limits.h"
@@ -25,16 +26,27 @@ struct TlsOptions {
   std::string certificate_file;  // PEM chain; empty: plain HTTP
   std::string key_file;
   std::string client_ca_file{};  // if set, clients need a certificate that is signed by this CA
+  // If set, the certificate of a client needs one of these names: its common name, or a DNS name of
+  // its SAN extension. Other clients of the CA get 403.
+  std::vector<std::string> client_names{};
 };
 
 struct ServerOptions {
-  std::string address = "0.0.0.0";
+  std::string address = "127.0.0.1";
   std::uint16_t port = 0;  // 0: any free port
+  // On a loopback address the Host header of a request must be localhost, an address of
+  // 127.0.0.0/8, [::1] or one of these; others get 421. The header Origin, if there is one, must be
+  // of such a host; others get 403. So a web page cannot send requests in the name of a local user.
+  std::vector<std::string> host_names{};
   std::size_t threads = 2;
   TlsOptions tls;
   std::size_t header_bytes_max = kHttpHeaderBytesMax;
   std::size_t body_bytes_max = kHttpBodyBytesMax;
   std::size_t connections_max = kHttpConnectionsMax;
+  // Of clients that have not presented an allowed certificate, and not of a loopback address. See
+  // admission.h.
+  std::size_t connections_per_address_max = kHttpConnectionsPerAddressMax;
+  std::chrono::milliseconds connection_age_max = kHttpConnectionAgeMax;
   std::chrono::milliseconds idle_timeout = kHttpIdleTimeout;
   std::chrono::milliseconds transfer_timeout = kHttpTransferTimeout;
   std::chrono::milliseconds tls_reload_interval{5'000};
@@ -45,7 +57,8 @@ struct ServerOptions {
 struct ServerEvents {
   std::function<void(std::size_t open)> on_connections;
   // Why a connection was refused or closed: "body_too_large", "header_too_large", "malformed",
-  // "too_many_connections", "slow_client" or "tls_handshake".
+  // "too_many_connections", "too_many_connections_of_address", "closed_for_another", "slow_client",
+  // "tls_handshake", "client_name", "client_expired", "host" or "origin".
   std::function<void(const char* why)> on_refused;
   std::function<void(const std::string& problem)> on_problem;  // one sentence, for the log
 };

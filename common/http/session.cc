@@ -15,8 +15,11 @@
 #include <boost/optional/optional.hpp>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "common/base/mutex.h"
+#include "common/base/text.h"
+#include "common/http/address.h"
 #include "common/http/limits.h"
 
 // A false positive of GCC 12 in inlined coroutines.
@@ -27,6 +30,8 @@ namespace mgpu::http {
 namespace {
 
 using bhttp_error = beast::http::error;
+
+constexpr unsigned kHttp10 = 10;  // Beast's number of HTTP/1.0
 
 // Like Beast's string_body, but allocates memory for received bytes and not for the Content-Length.
 struct GrowingBody {
@@ -119,6 +124,14 @@ struct Session::Exchange {
     parser.header_limit(static_cast<std::uint32_t>(options.header_bytes_max));
     parser.body_limit(options.body_bytes_max);
   }
+  // A browser sends Origin with every POST of a web page, which need not ask for permission first.
+  bool is_of_other_site(const std::vector<std::string>& host_names) {
+    if (parser.get().count(beast::http::field::origin) == 0) return false;
+    const std::string_view origin = header(beast::http::field::origin);
+    const std::size_t scheme_end = origin.find("://");
+    return scheme_end == std::string_view::npos ||
+           !is_local_host(origin.substr(scheme_end + 3), host_names);
+  }
 
   Request request() {
     auto& message = parser.get();
@@ -127,37 +140,130 @@ struct Session::Exchange {
     return {.method = std::string(message.method_string()),
             .path = std::string(target.substr(0, path_end)),
             .query = std::string(target.substr(std::min(path_end + 1, target.size()))),
-            .body = std::move(message.body())};
+            .body = std::move(message.body()),
+            .authorization = std::string(message[beast::http::field::authorization])};
   }
-  std::string_view expects() { return parser.get()[beast::http::field::expect]; }
+  std::string_view expects() { return header(beast::http::field::expect); }
+  std::string_view header(beast::http::field name) { return parser.get()[name]; }
+  // HTTP/1.0 has no Host header; browsers do not use it.
+  bool is_for(const std::vector<std::string>& host_names) {
+    const auto hosts = parser.get().count(beast::http::field::host);
+    if (hosts == 0 && parser.get().version() == kHttp10) return true;
+    return hosts == 1 && is_local_host(header(beast::http::field::host), host_names);
+  }
   bool is_head() { return parser.get().method() == beast::http::verb::head; }
 
   beast::http::request_parser<GrowingBody> parser;
 };
 
-Session::Session(tcp::socket socket, std::shared_ptr<ssl::context> context, SessionSetup& setup)
+ConnectionRecord::ConnectionRecord(std::string address) {
+  const MutexLock lock(mutex_);
+  state_.address = std::move(address);
+  state_.waiting_since = std::chrono::steady_clock::now();
+}
+
+void ConnectionRecord::wait() {
+  const MutexLock lock(mutex_);
+  state_.waiting = true;
+  state_.served = true;
+  state_.waiting_since = std::chrono::steady_clock::now();
+}
+
+void ConnectionRecord::work() {
+  const MutexLock lock(mutex_);
+  state_.waiting = false;
+}
+
+void ConnectionRecord::trust() {
+  const MutexLock lock(mutex_);
+  state_.trusted = true;
+}
+
+void ConnectionRecord::set_closing(bool closing) {
+  const MutexLock lock(mutex_);
+  state_.closing = closing;
+}
+
+OpenConnection ConnectionRecord::state() const {
+  const MutexLock lock(mutex_);
+  return state_;
+}
+
+Session::Session(tcp::socket socket, std::string address, std::shared_ptr<ssl::context> context,
+                 SessionSetup& setup)
     : connection_(std::move(socket), std::move(context)),
       setup_(setup),
+      record_(std::move(address)),
       has_response_(connection_.executor(), asio::steady_timer::time_point::max()) {}
 
 asio::awaitable<void> Session::run() {
   const auto self = shared_from_this();
-  connection_.set_deadline(
-      std::min<std::chrono::milliseconds>(kTlsHandshakeTimeout, setup_.options.transfer_timeout));
-  const error_code failed = co_await connection_.handshake();
-  if (failed) {
-    setup_.refused("tls_handshake");
-    co_await linger();
-  }
-  bool open = !failed;
+  bool open = co_await handshake();
   while (open) {
     const bool requested = co_await wait_for_request();
     if (!requested) break;
     Exchange exchange(setup_.options);
     open = co_await receive(exchange);
-    if (open) open = co_await answer(exchange);
+    if (open) {
+      record_.work();
+      open = co_await answer(exchange);
+      record_.wait();
+    }
     if (!open) co_await linger();
   }
+  connection_.close();
+}
+
+asio::awaitable<bool> Session::handshake() {
+  connection_.set_deadline(
+      std::min<std::chrono::milliseconds>(kTlsHandshakeTimeout, setup_.options.transfer_timeout));
+  const error_code failed = co_await connection_.handshake();
+  if (!failed) {
+    identify_client();
+    co_return true;
+  }
+  setup_.refused("tls_handshake");
+  co_await linger();
+  co_return false;
+}
+
+// A resumed session is checked as well: it has the certificate of its first handshake.
+void Session::identify_client() {
+  const TlsOptions& tls = setup_.options.tls;
+  if (tls.client_ca_file.empty()) return;
+  certificate_ = connection_.client_certificate();
+  allowed_ = certificate_ && has_allowed_name(*certificate_, tls.client_names);
+  if (allowed_) return record_.trust();
+  setup_.refused("client_name");
+}
+
+// A request that was sent before the certificate expired may arrive later.
+std::optional<Response> Session::refusal_of(Exchange& exchange) const {
+  if (!allowed_) {
+    return error_response(403, "the client certificate has no name that is allowed here");
+  }
+  if (certificate_ && certificate_->expires < std::chrono::system_clock::now()) {
+    setup_.refused("client_expired");
+    return error_response(403, "the client certificate has expired");
+  }
+  if (!setup_.loopback) return std::nullopt;
+  if (exchange.is_of_other_site(setup_.options.host_names)) {
+    setup_.refused("origin");
+    return error_response(403, "requests of web pages of other hosts are not served");
+  }
+  if (exchange.is_for(setup_.options.host_names)) return std::nullopt;
+  setup_.refused("host");
+  return error_response(421, "Host must be localhost, a loopback address or an allowed name, is " +
+                                 in_quotes(exchange.header(beast::http::field::host)));
+}
+
+bool Session::is_too_old() const {
+  return std::chrono::steady_clock::now() - begin_ >= setup_.options.connection_age_max;
+}
+
+void Session::close_for_another() {
+  if (!record_.state().waiting) return record_.set_closing(false);
+  setup_.refused("closed_for_another");
   connection_.close();
 }
 
@@ -170,7 +276,8 @@ asio::awaitable<bool> Session::wait_for_request() {
   if (received_.size() > 0) co_return true;
   if (setup_.draining) co_return false;
   idle_ = true;
-  connection_.set_deadline(setup_.options.idle_timeout);
+  connection_.set_deadline(allowed_ ? setup_.options.idle_timeout
+                                    : setup_.options.transfer_timeout);
   const auto read = co_await connection_.read_some(received_.prepare(kHttpIdleReadBytes));
   idle_ = false;
   received_.commit(read.bytes);
@@ -180,7 +287,13 @@ asio::awaitable<bool> Session::wait_for_request() {
 asio::awaitable<bool> Session::receive(Exchange& exchange) {
   connection_.set_deadline(setup_.options.transfer_timeout);
   const bool head = co_await receive_until(exchange, false);
-  if (!head || exchange.parser.is_done()) co_return head;
+  if (!head) co_return false;
+  // Before the body is read.
+  if (auto refusal = refusal_of(exchange)) {
+    co_await send(std::move(*refusal), false, !exchange.is_head());
+    co_return false;
+  }
+  if (exchange.parser.is_done()) co_return true;
   if (beast::iequals(exchange.expects(), "100-continue")) {
     const error_code failed = co_await connection_.write("HTTP/1.1 100 Continue\r\n\r\n", "");
     if (failed) co_return false;
@@ -240,7 +353,7 @@ asio::awaitable<bool> Session::answer(Exchange& exchange) {
     co_await has_response_.async_wait(asio::as_tuple(asio::use_awaitable));
     response = closing.answer->take_or(notify);
   }
-  const bool keep_alive = exchange.parser.keep_alive() && !setup_.draining;
+  const bool keep_alive = exchange.parser.keep_alive() && !setup_.draining && !is_too_old();
   co_return co_await send(std::move(*response), keep_alive, with_body);
 }
 

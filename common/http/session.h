@@ -7,14 +7,20 @@
 //                    |  Closed <-------------+--------- "Connection: close", drain -------+   |
 //                    +------------------------------------------------------------------------+
 //
-// Receiving and Sending take at most transfer_timeout each, and Idle at most idle_timeout.
+// Receiving and Sending take at most transfer_timeout each, and Idle at most idle_timeout. After
+// connection_age_max the next response ends the connection.
 #pragma once
 
 #include <atomic>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <chrono>
 #include <memory>
+#include <optional>
+#include <string>
 
+#include "common/base/mutex.h"
+#include "common/http/admission.h"
 #include "common/http/connection.h"
 #include "common/http/server.h"
 
@@ -25,6 +31,7 @@ struct SessionSetup {
   ServerOptions options;
   Handler handler;
   ServerEvents events;
+  bool loopback = false;  // the address of the server
   std::atomic<bool> draining{false};
 
   void refused(const char* why) const {
@@ -32,29 +39,59 @@ struct SessionSetup {
   }
 };
 
+// What a server knows of a connection, for admit(). Thread-safe.
+class ConnectionRecord {
+ public:
+  explicit ConnectionRecord(std::string address);
+
+  void wait();   // for the client, after a response
+  void work();   // a request has arrived
+  void trust();  // the client has presented an allowed certificate
+  void set_closing(bool closing);
+  OpenConnection state() const;
+
+ private:
+  mutable Mutex mutex_;
+  OpenConnection state_ MGPU_GUARDED_BY(mutex_);
+};
+
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(tcp::socket socket, std::shared_ptr<ssl::context> context, SessionSetup& setup);
+  // `address` is that of the client.
+  Session(tcp::socket socket, std::string address, std::shared_ptr<ssl::context> context,
+          SessionSetup& setup);
 
   asio::awaitable<void> run();
   // Closes the connection unless a request is being handled. Runs on the executor.
   void drain();
+  // Closes the connection if it still waits for its client. Runs on the executor.
+  void close_for_another();
+  ConnectionRecord& record() { return record_; }
   asio::any_io_executor executor() { return connection_.executor(); }
 
  private:
   struct Exchange;  // one request and its response
   // Each returns whether the connection stays open.
+  asio::awaitable<bool> handshake();
   asio::awaitable<bool> wait_for_request();
   asio::awaitable<bool> receive(Exchange& exchange);
   asio::awaitable<bool> receive_until(Exchange& exchange, bool whole);
   asio::awaitable<bool> answer(Exchange& exchange);
   asio::awaitable<bool> refuse(error_code failed);
+  // The response to a client that may not send this request.
+  std::optional<Response> refusal_of(Exchange& exchange) const;
+  void identify_client();
+  bool is_too_old() const;
   asio::awaitable<bool> send(Response response, bool keep_alive, bool with_body);
   // Reads and discards, so that the client can read the last response.
   asio::awaitable<void> linger();
 
   Connection connection_;
   SessionSetup& setup_;
+  ConnectionRecord record_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::optional<ClientCertificate> certificate_;
+  bool allowed_ = true;              // by the name in the certificate
   beast::flat_buffer received_;      // and not yet parsed
   asio::steady_timer has_response_;  // never expires; cancelled when the response is there
   bool idle_ = true;

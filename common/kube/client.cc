@@ -10,13 +10,20 @@
 namespace mgpu::kube {
 namespace {
 
+// A proxy between here and the API server writes other bodies.
+bool is_from_api_server(const Response& response) {
+  const Status status = read_status(response.body);
+  return status.kind == "Status" && status.code == response.status;
+}
+
 ApiError::Kind kind_of(const Response& response) {
   using Kind = ApiError::Kind;
   if (response.failure) return response.failure->sent ? Kind::kUnknown : Kind::kUnavailable;
+  if (!is_from_api_server(response)) return Kind::kUnknown;
   if (response.status == 404) return Kind::kNotFound;
   if (response.status == 409) return Kind::kConflict;
-  if (response.status == 429 || response.status == 503) return Kind::kUnavailable;
-  return response.status >= 300 && response.status < 500 ? Kind::kRefused : Kind::kUnknown;
+  if (response.status == 429) return Kind::kUnavailable;
+  return response.status >= 400 && response.status < 500 ? Kind::kRefused : Kind::kUnknown;
 }
 
 ApiError with_subject(std::string_view subject, ApiError error) {
@@ -24,11 +31,14 @@ ApiError with_subject(std::string_view subject, ApiError error) {
   return error;
 }
 
-ApiResult<Pod> pod_of(const Response& response, const std::string& subject) {
+// The object in the answer, read by `read`.
+template <class T>
+ApiResult<T> object_of(const Response& response, const std::string& subject,
+                       Result<T> (*read)(std::string_view json)) {
   if (!response.ok()) return with_subject(subject, api_error(response));
-  auto pod = read_pod(response.body);
-  if (pod) return *std::move(pod);
-  return ApiError{ApiError::Kind::kUnknown, subject + ": " + pod.error().message};
+  auto object = read(response.body);
+  if (object) return *std::move(object);
+  return ApiError{ApiError::Kind::kUnknown, subject + ": " + object.error().message};
 }
 
 }  // namespace
@@ -47,7 +57,27 @@ void Client::get_pod(const PodRef& pod, Duration timeout,
   request.timeout = timeout;
   transport_.send(std::move(request),
                   [subject = "get pod " + to_string(pod), done = std::move(done)](
-                      const Response& response) { done(pod_of(response, subject)); });
+                      const Response& response) { done(object_of(response, subject, read_pod)); });
+}
+
+void Client::set_pod_condition(const PodRef& pod, const PodCondition& condition, Duration timeout,
+                               std::function<void(ApiResult<Pod>)> done) {
+  Request request = kube::set_pod_condition(pod, condition);
+  request.timeout = timeout;
+  transport_.send(std::move(request),
+                  [subject = "patch status of pod " + to_string(pod), done = std::move(done)](
+                      const Response& response) { done(object_of(response, subject, read_pod)); });
+}
+
+void Client::get_lease(const LeaseRef& lease, Duration timeout,
+                       std::function<void(ApiResult<Lease>)> done) {
+  Request request = kube::get_lease(lease);
+  request.timeout = timeout;
+  transport_.send(std::move(request),
+                  [subject = fmt::format("get lease {}/{}", lease.name_space, lease.name),
+                   done = std::move(done)](const Response& response) {
+                    done(object_of(response, subject, read_lease));
+                  });
 }
 
 void Client::bind(const Binding& binding, Duration timeout,

@@ -14,11 +14,15 @@ namespace mgpu::kube {
 // Why a call failed, by what the caller can do about it.
 struct ApiError {
   enum class Kind {
-    kNotFound,     // 404
-    kConflict,     // 409: a precondition failed, or the write was done before
-    kRefused,      // any other 4xx, or a redirect: another attempt will fail too
-    kUnavailable,  // 429, 503, or never sent: nothing has changed, another attempt may succeed
-    kUnknown,      // sent, and no answer or another 5xx (also etcd's timeout): it may have happened
+    kNotFound,  // 404
+    // 409: a precondition failed, the write was done before, or (for a binding) etcd did not
+    // answer: the write may have happened, or may happen later.
+    kConflict,
+    kRefused,      // any other 4xx: another attempt will fail too
+    kUnavailable,  // 429, or never sent: nothing has changed, another attempt may succeed
+    // Sent, and no answer, a 5xx, or an answer without the API server's Status, which a proxy may
+    // have written: it may have happened, or may happen later.
+    kUnknown,
   };
   Kind kind = Kind::kUnavailable;
   std::string message;  // one sentence, with the server's own message
@@ -37,6 +41,11 @@ class Client {
 
   void get_pod(const PodRef& pod, Duration timeout, std::function<void(ApiResult<Pod>)> done);
   void bind(const Binding& binding, Duration timeout, std::function<void(ApiResult<void>)> done);
+  // The pod as the write has left it.
+  void set_pod_condition(const PodRef& pod, const PodCondition& condition, Duration timeout,
+                         std::function<void(ApiResult<Pod>)> done);
+  void get_lease(const LeaseRef& lease, Duration timeout,
+                 std::function<void(ApiResult<Lease>)> done);
   // For a request whose answer has no body of interest. An error sentence begins with `subject`.
   void write(Request request, std::string subject, std::function<void(ApiResult<void>)> done);
 

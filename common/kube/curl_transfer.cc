@@ -85,9 +85,15 @@ void CurlTransfer::prepare(const Config& config, const Endpoint& endpoint,
   }
   curl_easy_setopt(easy_, CURLOPT_CUSTOMREQUEST,
                    kMethodNames[static_cast<std::size_t>(request_.method)]);
+  has_certificate_ = !config.client_certificate.file.empty();
+  curl_easy_setopt(easy_, CURLOPT_FRESH_CONNECT, new_connection_ ? 1L : 0L);
   set_headers(endpoint);
   set_security(config);
   set_limits();
+}
+
+bool CurlTransfer::use_new_connection() {
+  return has_certificate_ && !std::exchange(new_connection_, true);
 }
 
 void CurlTransfer::set_headers(const Endpoint& endpoint) {
@@ -157,6 +163,11 @@ std::size_t CurlTransfer::on_header(char* text, std::size_t, std::size_t size, v
   auto& transfer = *static_cast<CurlTransfer*>(self);
   const bool last = size > 0 && (text[0] == '\r' || text[0] == '\n');
   if (last && transfer.is_stream() && transfer.status() == kOk) transfer.opened_ = true;
+  // The connection was authenticated with a certificate that has expired or was replaced. Other
+  // requests would get the same answer on it.
+  if (last && transfer.has_certificate_ && transfer.status() == kUnauthorized) {
+    curl_easy_setopt(transfer.easy_, CURLOPT_FORBID_REUSE, 1L);
+  }
   return size;
 }
 

@@ -13,6 +13,8 @@
 
 namespace mgpu::kube {
 
+inline constexpr int kUnauthorized = 401;
+
 // The address of the API server, derived once from the configuration.
 struct Endpoint {
   std::string base_url;     // `server`, with `tls_server_name` as its host where that is set
@@ -34,10 +36,14 @@ class CurlTransfer {
   CurlTransfer(const CurlTransfer&) = delete;
   CurlTransfer& operator=(const CurlTransfer&) = delete;
 
-  // Creates the libcurl handle of a new attempt. `config` and `endpoint` outlive it.
+  // Creates the libcurl handle of a new attempt. `config` and `endpoint` outlive it. After
+  // use_new_connection() it does not use a kept connection.
   void prepare(const Config& config, const Endpoint& endpoint, const std::string& token);
   // The time that a request waited before its first attempt counts too.
   void shorten_timeout(Duration left) { request_.timeout = left; }
+  // After a 401: true if the attempt had a client certificate from a file, and its connection may
+  // be older than the file. Then the next attempt uses a new connection. True at most once.
+  bool use_new_connection();
   // No handler is called any more.
   void abandon() {
     if (closed_) closed_->store(true);
@@ -76,6 +82,8 @@ class CurlTransfer {
   curl_slist* connect_to_ = nullptr;
   char curl_error_[CURL_ERROR_SIZE] = "";
   std::string token_;
+  bool has_certificate_ = false;  // of the client
+  bool new_connection_ = false;
   std::string body_;         // of a watch with status 200: the part that is not delivered yet
   std::size_t scanned_ = 0;  // the first bytes of body_ that are known to have no line end
   bool cutting_ = false;     // the next bytes belong to a line that is too long

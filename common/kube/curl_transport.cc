@@ -23,8 +23,6 @@
 namespace mgpu::kube {
 namespace {
 
-constexpr int kUnauthorized = 401;
-
 Response never_sent(std::string why) {
   Response response;
   response.failure = TransportFailure{std::move(why), false};
@@ -239,10 +237,14 @@ void CurlTransport::State::complete(CURL* easy, CURLcode code) {
   if (code == CURLE_OK && !transfer->deliver_lines(true)) return;
   Response response = transfer->response(code);
   // A 401 has changed nothing, whatever the method. It is sent again with a new token, and not a
-  // third time, since the token is the same one then.
-  const bool again = response.status == kUnauthorized && !transfer->token().empty() &&
-                     token.replaced(transfer->token(), executor.now());
-  if (again) return start(std::move(transfer));
+  // third time, since the token is the same one then; or once on a new connection, which presents
+  // the certificate that is in the file now.
+  const bool unauthorized = response.status == kUnauthorized;
+  const bool new_token = unauthorized && !transfer->token().empty() &&
+                         token.replaced(transfer->token(), executor.now());
+  if (new_token || (unauthorized && transfer->use_new_connection())) {
+    return start(std::move(transfer));
+  }
   transfer->finish(std::move(response));
 }
 

@@ -3,7 +3,9 @@
 //
 //   send ---> waiting ---> in flight ---> done
 //                             ^   |
-//                             +---+ 401, and the token file has another token: once more
+//                             +---+ 401, and the token file has another token: once more;
+//                                   401, and there is a client certificate: once more, on a new
+//                                   connection
 //
 // At most kApiConnectionsMax requests are in flight, watches not counted. Redirects are not
 // followed. A request on a kept connection that the server closed before any byte of an answer is

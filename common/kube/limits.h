@@ -14,9 +14,9 @@ inline constexpr std::chrono::milliseconds kBackoffMax{30'000};
 inline constexpr std::chrono::seconds kBackoffResetAfter{120};
 inline constexpr std::chrono::seconds kWatchTimeoutMin{300};  // client-go: 5 to 10 minutes
 inline constexpr std::chrono::seconds kWatchTimeoutMax{600};
-// Bookmarks are sent about once a minute. After three minutes without a byte a watch counts as
-// lost.
-inline constexpr std::chrono::seconds kWatchSilenceMax{180};
+// Bookmarks are sent about once a minute. After a minute and a half without a byte a watch counts
+// as lost; a bookmark that is only late costs one more request.
+inline constexpr std::chrono::seconds kWatchSilenceMax{90};
 // The API server accepts objects of up to 3 MiB, and JSON writes "<", which is one byte there, as
 // six: 18.9 MB. (etcd has a limit of 1.5 MiB, unless it is configured otherwise.)
 inline constexpr std::size_t kWatchLineBytesMax = std::size_t{20} << 20;

@@ -36,6 +36,16 @@ JsonField quantities(std::string_view name, StringMap& to) {
   return {name, [&to](JsonValue& from) { to = from.quantities(); }};
 }
 
+bool has_host_port(JsonValue& ports) {
+  bool found = false;
+  ports.elements([&](JsonValue& port) {
+    std::int32_t host_port = 0;
+    port.read({{"hostPort", host_port}});
+    found = found || host_port != 0;
+  });
+  return found;
+}
+
 Container read_container(JsonValue& from) {
   Container container;
   std::string restart_policy;
@@ -45,7 +55,8 @@ Container read_container(JsonValue& from) {
                 resources.read({quantities("limits", container.limits),
                                 quantities("requests", container.requests)});
               }},
-             {"restartPolicy", restart_policy}});
+             {"restartPolicy", restart_policy},
+             {"ports", [&](JsonValue& ports) { container.host_port = has_host_port(ports); }}});
   container.restart_always = restart_policy == "Always";
   return container;
 }
@@ -64,13 +75,57 @@ JsonField container_statuses(std::string_view name, std::vector<ContainerStatus>
   return {name, [&to](JsonValue& from) { to = from.list(read_container_status); }};
 }
 
+bool has_elements(JsonValue& from) {
+  bool any = false;
+  from.elements([&](JsonValue&) { any = true; });
+  return any;
+}
+
+// The volumes that belong to the pod alone, or that every pod of the node can use.
+bool is_own_volume(std::string_view member) {
+  return member == "name" || member == "configMap" || member == "secret" || member == "emptyDir" ||
+         member == "projected" || member == "downwardAPI" || member == "hostPath";
+}
+
+bool has_shared_volume(JsonValue& volumes) {
+  bool found = false;
+  volumes.elements([&](JsonValue& volume) {
+    volume.members(
+        [&](std::string_view member, JsonValue&) { found = found || !is_own_volume(member); });
+  });
+  return found;
+}
+
+// Whether any pod is required to be on the node, or not to be.
+bool requires_pods(JsonValue& affinity) {
+  bool required = false;
+  affinity.read({{"requiredDuringSchedulingIgnoredDuringExecution",
+                  [&](JsonValue& terms) { required = has_elements(terms); }}});
+  return required;
+}
+
+void read_pod_affinity(JsonValue& from, Pod& pod) {
+  bool affinity = false;
+  from.read(
+      {{"podAffinity", [&](JsonValue& rules) { affinity = requires_pods(rules); }},
+       {"podAntiAffinity", [&](JsonValue& rules) { pod.anti_affinity = requires_pods(rules); }}});
+  pod.constrained = pod.constrained || affinity || pod.anti_affinity;
+}
+
 void read_pod_spec(JsonValue& from, Pod& pod) {
+  const auto constrains = [&pod](bool (*read)(JsonValue&)) {
+    return [&pod, read](JsonValue& value) { pod.constrained = read(value) || pod.constrained; };
+  };
   from.read({containers("initContainers", pod.init_containers),
              containers("containers", pod.containers),
              quantities("overhead", pod.overhead),
              {"nodeName", pod.node_name},
              {"schedulerName", pod.scheduler_name},
-             {"priority", pod.priority}});
+             {"priority", pod.priority},
+             {"affinity", [&pod](JsonValue& affinity) { read_pod_affinity(affinity, pod); }},
+             {"topologySpreadConstraints", constrains(has_elements)},
+             {"resourceClaims", constrains(has_elements)},
+             {"volumes", constrains(has_shared_volume)}});
 }
 
 void read_pod_status(JsonValue& from, Pod& pod) {
@@ -78,6 +133,7 @@ void read_pod_status(JsonValue& from, Pod& pod) {
   std::vector<ContainerStatus> apps;
   from.read({{"phase", pod.phase},
              {"startTime", pod.start_time},
+             {"nominatedNodeName", pod.nominated_node},
              container_statuses("initContainerStatuses", init),
              container_statuses("containerStatuses", apps)});
   std::ranges::move(apps, std::back_inserter(init));
@@ -196,6 +252,22 @@ Result<PodDisruptionBudget> read_pod_disruption_budget(std::string_view json) {
   return budget;
 }
 
+Result<Lease> read_lease(std::string_view json) {
+  Metadata metadata;
+  Lease lease;
+  const auto read = read_json(json, [&](JsonValue& root) {
+    root.read({metadata_of(metadata), {"spec", [&](JsonValue& spec) {
+                                         spec.read({{"holderIdentity", lease.holder}});
+                                       }}});
+  });
+  if (!read) return read.error();
+  // Any other JSON object would be read as a Lease without a holder.
+  if (metadata.resource_version.empty()) return error("metadata.resourceVersion is missing");
+  lease.ref = {std::move(metadata.name_space), std::move(metadata.name)};
+  lease.resource_version = std::move(metadata.resource_version);
+  return lease;
+}
+
 Result<ListPage> read_list_page(std::string_view json) {
   ListPage page;
   bool has_items = false;
@@ -266,7 +338,10 @@ std::string name_of_object(std::string_view json) {
 Status read_status(std::string_view json) {
   Status status;
   const auto read = read_json(json, [&](JsonValue& root) {
-    root.read({{"code", status.code}, {"reason", status.reason}, {"message", status.message}});
+    root.read({{"kind", status.kind},
+               {"code", status.code},
+               {"reason", status.reason},
+               {"message", status.message}});
   });
   return read ? status : Status{};
 }

@@ -19,6 +19,7 @@ namespace mgpu::kube {
 Result<Pod> read_pod(std::string_view json);
 Result<Node> read_node(std::string_view json);
 Result<PodDisruptionBudget> read_pod_disruption_budget(std::string_view json);
+Result<Lease> read_lease(std::string_view json);
 
 // A page of a list: metadata.resourceVersion, metadata.continue and the text of each item.
 struct ListPage {
@@ -51,6 +52,7 @@ std::string name_of_object(std::string_view json);
 
 // A metav1.Status; fields absent from the text are zero or empty.
 struct Status {
+  std::string kind;  // "Status"
   std::int32_t code = 0;
   std::string reason;  // "Conflict", "Expired", ...
   std::string message;

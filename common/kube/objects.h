@@ -1,5 +1,5 @@
-// Pods, nodes and disruption budgets with the fields that mgpu reads. They are plain values, so
-// that pure code may use them; object_json.h reads them from JSON.
+// Pods, nodes, disruption budgets and users with the fields that mgpu reads. They are plain values,
+// so that pure code may use them; object_json.h and reviews.h read them from JSON.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,7 @@ struct Container {
   StringMap requests;  // the same
   // Only on init containers: restartPolicy Always, that is, a sidecar.
   bool restart_always = false;
+  bool host_port = false;  // it uses a port of the node
 };
 
 // A container that the runtime has created. The id changes with every restart.
@@ -45,9 +46,14 @@ struct Pod {
   StringMap overhead;                      // spec.overhead, from the runtime class
   std::string node_name;                   // empty until bound
   std::string scheduler_name;
+  std::string nominated_node;  // status.nominatedNodeName: others are evicted there for this pod
   std::int32_t priority = 0;
-  std::string phase;       // Pending, Running, Succeeded, Failed, Unknown
-  std::string start_time;  // status.startTime, RFC 3339; may be empty
+  // Whether it may run beside other pods depends on more than resources: volumes that several pods
+  // may share, resource claims, or rules about other pods.
+  bool constrained = false;
+  bool anti_affinity = false;  // requires that some pods are not on its node
+  std::string phase;           // Pending, Running, Succeeded, Failed, Unknown
+  std::string start_time;      // status.startTime, RFC 3339; may be empty
   // status.initContainerStatuses, then status.containerStatuses.
   std::vector<ContainerStatus> container_statuses;
 
@@ -73,6 +79,18 @@ struct Node {
   bool unschedulable = false;
 };
 
+struct LeaseRef {
+  std::string name_space;
+  std::string name;
+};
+
+// A Lease (coordination.k8s.io/v1).
+struct Lease {
+  LeaseRef ref;
+  std::string resource_version;
+  std::string holder;  // spec.holderIdentity; empty: nobody
+};
+
 // One term of a label selector (metav1.LabelSelector).
 struct LabelRequirement {
   std::string key;
@@ -89,6 +107,14 @@ struct PodDisruptionBudget {
   Metadata metadata;
   std::optional<LabelSelector> selector;  // none: no pod; empty: every pod of the namespace
   std::int32_t disruptions_allowed = 0;
+};
+
+// The user of a bearer token, as a TokenReview describes it.
+struct UserInfo {
+  std::string name;
+  std::string uid;
+  std::vector<std::string> groups;
+  std::map<std::string, std::vector<std::string>> extra;
 };
 
 // True when every term is true for `labels`. A term with an unknown operator is false.

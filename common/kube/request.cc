@@ -13,6 +13,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kJson = "application/json";
 constexpr const char* kMergePatch = "application/merge-patch+json";
+constexpr const char* kStrategicMergePatch = "application/strategic-merge-patch+json";
 
 // A name never leaves its path segment.
 std::string percent_encoded(std::string_view text) {
@@ -41,6 +42,15 @@ std::string storage_capacities_path(std::string_view name_space) {
                      percent_encoded(name_space));
 }
 
+std::string leases_path(std::string_view name_space) {
+  return fmt::format("/apis/coordination.k8s.io/v1/namespaces/{}/leases",
+                     percent_encoded(name_space));
+}
+
+std::string lease_path(const LeaseRef& lease) {
+  return leases_path(lease.name_space) + "/" + percent_encoded(lease.name);
+}
+
 std::string events_path(std::string_view name_space) {
   return fmt::format("/api/v1/namespaces/{}/events", percent_encoded(name_space));
 }
@@ -61,6 +71,15 @@ Request with_body(Method method, std::string target, const char* type, const Jso
   return request;
 }
 
+Json lease_json(const Lease& lease) {
+  Json metadata = {{"name", lease.ref.name}, {"namespace", lease.ref.name_space}};
+  if (!lease.resource_version.empty()) metadata["resourceVersion"] = lease.resource_version;
+  return {{"apiVersion", "coordination.k8s.io/v1"},
+          {"kind", "Lease"},
+          {"metadata", std::move(metadata)},
+          {"spec", {{"holderIdentity", lease.holder}}}};
+}
+
 Json annotation_patch(std::string_view key, std::string_view value) {
   return {{"metadata", {{"annotations", {{key, value}}}}}};
 }
@@ -71,8 +90,20 @@ Resource all_nodes() {
   return {"/api/v1/nodes", {}};
 }
 
+Resource nominated_pods() {
+  return {"/api/v1/pods", "spec.nodeName=,status.nominatedNodeName!="};
+}
+
 Resource bound_pods() {
   return {"/api/v1/pods", "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"};
+}
+
+Resource unbound_pods() {
+  return {"/api/v1/pods", "spec.nodeName=,status.phase!=Succeeded,status.phase!=Failed"};
+}
+
+Resource all_pods() {
+  return {"/api/v1/pods", {}};
 }
 
 Resource all_pod_disruption_budgets() {
@@ -109,16 +140,42 @@ Request get_node(const NodeName& node) {
 }
 
 Request bind(const Binding& binding) {
+  Json metadata = {{"name", binding.pod.name},
+                   {"namespace", binding.pod.name_space},
+                   {"uid", binding.uid.str()}};
+  if (!binding.resource_version.empty()) metadata["resourceVersion"] = binding.resource_version;
+  metadata["annotations"] = binding.annotations;
   return with_body(
       Method::kPost, pod_path(binding.pod) + "/binding", kJson,
       {{"apiVersion", "v1"},
        {"kind", "Binding"},
-       {"metadata",
-        {{"name", binding.pod.name},
-         {"namespace", binding.pod.name_space},
-         {"uid", binding.uid.str()},
-         {"annotations", binding.annotations}}},
+       {"metadata", std::move(metadata)},
        {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", binding.node.str()}}}});
+}
+
+Request dry_run_bind(const Binding& binding) {
+  Request request = bind(binding);
+  request.target += "?dryRun=All";
+  return request;
+}
+
+Request set_pod_condition(const PodRef& pod, const PodCondition& condition) {
+  Json conditions =
+      Json::array({{{"type", condition.type}, {"status", "True"}, {"message", condition.message}}});
+  return with_body(Method::kPatch, pod_path(pod) + "/status", kStrategicMergePatch,
+                   {{"status", {{"conditions", std::move(conditions)}}}});
+}
+
+Request get_lease(const LeaseRef& lease) {
+  return get(lease_path(lease));
+}
+
+Request create_lease(const Lease& lease) {
+  return with_body(Method::kPost, leases_path(lease.ref.name_space), kJson, lease_json(lease));
+}
+
+Request replace_lease(const Lease& lease) {
+  return with_body(Method::kPut, lease_path(lease.ref), kJson, lease_json(lease));
 }
 
 Request create_storage_capacity(const StorageCapacity& capacity) {
@@ -139,6 +196,25 @@ Request annotate_storage_capacity(const StorageCapacity& capacity) {
       kMergePatch, annotation_patch(capacity.annotation, capacity.value));
 }
 
+Request review_token(std::string_view token) {
+  return with_body(Method::kPost, "/apis/authentication.k8s.io/v1/tokenreviews", kJson,
+                   {{"apiVersion", "authentication.k8s.io/v1"},
+                    {"kind", "TokenReview"},
+                    {"spec", {{"token", token}}}});
+}
+
+Request review_access(const UserInfo& user, std::string_view verb, std::string_view path) {
+  return with_body(Method::kPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", kJson,
+                   {{"apiVersion", "authorization.k8s.io/v1"},
+                    {"kind", "SubjectAccessReview"},
+                    {"spec",
+                     {{"user", user.name},
+                      {"uid", user.uid},
+                      {"groups", user.groups},
+                      {"extra", user.extra},
+                      {"nonResourceAttributes", {{"path", path}, {"verb", verb}}}}}});
+}
+
 Request annotate_node(const NodeName& node, std::string_view key, std::string_view value) {
   return with_body(Method::kPatch, node_path(node), kMergePatch, annotation_patch(key, value));
 }
@@ -157,8 +233,8 @@ Request change_node_status(const NodeName& node, const NodeStatusChange& change)
     if (!change.transition_time.empty()) condition["lastTransitionTime"] = change.transition_time;
     status["conditions"].push_back(std::move(condition));
   }
-  return with_body(Method::kPatch, node_path(node) + "/status",
-                   "application/strategic-merge-patch+json", {{"status", std::move(status)}});
+  return with_body(Method::kPatch, node_path(node) + "/status", kStrategicMergePatch,
+                   {{"status", std::move(status)}});
 }
 
 Request create_event(const EventObject& event) {

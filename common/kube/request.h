@@ -23,6 +23,11 @@ struct Resource {
 Resource all_nodes();
 // Pods that may hold cards: bound, and neither Succeeded nor Failed. The server selects them.
 Resource bound_pods();
+// Pods that may still be bound: they have no node, and are neither Succeeded nor Failed.
+Resource unbound_pods();
+Resource all_pods();
+// Pods that are not bound, with status.nominatedNodeName.
+Resource nominated_pods();
 Resource all_pod_disruption_budgets();
 // Only this node; an empty collection where it does not exist.
 Resource one_node(const NodeName& node);
@@ -43,10 +48,30 @@ struct Binding {
   PodUid uid;  // precondition: another uid is a 409
   NodeName node;
   std::map<std::string, std::string> annotations;  // merged into the pod's in the same write
+  // Precondition: a pod that has changed since this version is a 409. Empty: no precondition.
+  std::string resource_version{};
 };
 // POST pods/{name}/binding: sets spec.nodeName and the annotations in one transaction
 // (kubernetes pkg/registry/core/pod/storage/storage.go, BindingREST.Create).
 Request bind(const Binding& binding);
+// The same as a dry run: the server checks everything and writes nothing.
+Request dry_run_bind(const Binding& binding);
+
+// A condition that no other program reads.
+struct PodCondition {
+  std::string type;
+  std::string message;
+};
+// Strategic merge PATCH of pods/{name}/status. A message that the condition did not have before
+// changes the resourceVersion of the pod.
+Request set_pod_condition(const PodRef& pod, const PodCondition& condition);
+
+// GET of a Lease, from etcd: without the parameter resourceVersion.
+Request get_lease(const LeaseRef& lease);
+// POST; 409 where it exists.
+Request create_lease(const Lease& lease);
+// PUT; 409 where it has changed since lease.resource_version.
+Request replace_lease(const Lease& lease);
 
 // A CSIStorageCapacity (storage.k8s.io/v1) with one annotation.
 struct StorageCapacity {
@@ -59,6 +84,13 @@ struct StorageCapacity {
 Request create_storage_capacity(const StorageCapacity& capacity);
 // Merge PATCH of this one annotation.
 Request annotate_storage_capacity(const StorageCapacity& capacity);
+
+// POST of a TokenReview (authentication.k8s.io/v1): whose token is it? The answer has status 201;
+// reviews.h reads it. The body of the request has the token.
+Request review_token(std::string_view token);
+// POST of a SubjectAccessReview (authorization.k8s.io/v1): may this user use `verb` on the
+// non-resource URL `path`?
+Request review_access(const UserInfo& user, std::string_view verb, std::string_view path);
 
 // --- writes of the device plugin -----------------------------------------------------------------
 

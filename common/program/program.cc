@@ -1,5 +1,7 @@
 #include "common/program/program.h"
 
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <utility>
@@ -73,6 +75,11 @@ int run_program(int argc, const char* const* argv, const std::string& name, Opti
   }
   log_info("stopped");
   return 0;
+}
+
+void request_shutdown() {
+  // To the process: wait_for_shutdown() receives it.
+  kill(getpid(), SIGTERM);
 }
 
 void wait_for_shutdown() {

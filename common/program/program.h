@@ -41,6 +41,9 @@ struct ProgramSteps {
 int run_program(int argc, const char* const* argv, const std::string& name, Options& options,
                 const ProgramFlags& flags, const ProgramSteps& steps);
 
+// Makes wait_for_shutdown() return. Any thread.
+void request_shutdown();
+
 // Waits for SIGTERM or SIGINT. A second signal terminates the process at once. REQUIRES: called
 // from serve().
 void wait_for_shutdown();

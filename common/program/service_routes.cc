@@ -28,24 +28,28 @@ std::string quoted(const std::string& text) {
   return '"' + json_escaped(text) + '"';
 }
 
+// Empty where there are none.
+std::string list_member(const char* name, const std::vector<std::string>& texts) {
+  if (texts.empty()) return {};
+  std::vector<std::string> elements;
+  for (const std::string& text : texts) elements.push_back(quoted(text));
+  return fmt::format(", \"{}\": [{}]", name, fmt::join(elements, ", "));
+}
+
 }  // namespace
 
 http::Response readiness_response(const Readiness& readiness) {
   const bool ready = readiness.waiting_for.empty() && !readiness.draining;
-  std::vector<std::string> waiting_for;
-  for (const std::string& each : readiness.waiting_for) waiting_for.push_back(quoted(each));
   std::vector<std::string> unreadable;
   for (const auto& [collection, count] : readiness.unreadable) {
     unreadable.push_back(fmt::format("{}: {}", quoted(collection), count));
   }
   std::string body = fmt::format("{{\"ready\": {}", ready);
   if (readiness.draining) body += ", \"draining\": true";
-  if (!waiting_for.empty()) {
-    body += fmt::format(", \"waiting_for\": [{}]", fmt::join(waiting_for, ", "));
-  }
-  if (!readiness.problem.empty()) {
-    body += fmt::format(", \"api_server\": \"no answer for {} s\", \"problem\": {}",
-                        readiness.silence.count(), quoted(readiness.problem));
+  body += list_member("waiting_for", readiness.waiting_for);
+  body += list_member("without", readiness.without);
+  if (readiness.failing) {
+    body += fmt::format(", \"api_server\": \"no answer for {} s\"", readiness.silence.count());
   } else if (ready) {
     body += ", \"api_server\": \"answers\"";
   }
@@ -63,7 +67,9 @@ void add_service_routes(http::Router& router, Metrics& metrics,
                  respond(answer());
                });
   };
-  add("/healthz", [] { return http::Response{.content_type = "text/plain", .body = "ok\n"}; });
+  for (const char* path : {"/healthz", "/livez"}) {
+    add(path, [] { return http::Response{.content_type = "text/plain", .body = "ok\n"}; });
+  }
   add("/readyz", [readiness = std::move(readiness)] { return readiness_response(readiness()); });
   add("/metrics", [&metrics] {
     return http::Response{.content_type = kMetricsContentType, .body = metrics.text()};

@@ -1,6 +1,7 @@
 // The HTTP routes that both programs have.
 //
 //   GET /healthz   200 "ok"
+//   GET /livez     the same
 //   GET /readyz    200 or 503, see Readiness
 //   GET /metrics   the Prometheus text format
 //   GET /version   {"version": "0.1.0"}
@@ -21,17 +22,22 @@ namespace mgpu {
 // The state that GET /readyz shows:
 //
 //   {"ready": true, "api_server": "answers"}
-//   {"ready": true, "api_server": "no answer for 12 s", "problem": sentence}
+//   {"ready": true, "api_server": "no answer for 12 s"}
+//   {"ready": true, "without": ["poddisruptionbudgets"], ...}
 //   {"ready": false, "waiting_for": ["nodes", "pods"], ...}      status 503, like the next one
 //   {"ready": false, "draining": true, ...}
+//
+// Every client may read it. Therefore it names no objects, and the sentence of the API server is in
+// the log only.
 //
 // A program stays ready when the API server stops answering: filter works from memory, and without
 // its only extender kube-scheduler could not place GPU pods at all.
 struct Readiness {
   bool draining = false;
-  std::vector<std::string> waiting_for = {};  // collections that have not been listed
-  std::chrono::seconds silence{0};            // of the API server, if `problem` is set
-  std::string problem = {};                   // of a failing list or watch, or empty
+  std::vector<std::string> waiting_for = {};  // what it needs first, such as collections to list
+  std::vector<std::string> without = {};      // collections that are missing and not needed
+  bool failing = false;                       // the last list or watch has failed
+  std::chrono::seconds silence{0};            // of the API server, if it is failing
   // How many objects of each collection were skipped because they cannot be read; without zeros.
   std::map<std::string, std::uint64_t> unreadable = {};
 };

@@ -1,62 +1,96 @@
 #include "extender/bind/assumed_pods.h"
 
+#include <algorithm>
 #include <unordered_set>
 #include <utility>
 
 namespace mgpu::extender {
 
 void AssumedPodReconciler::start() {
-  context_.client.executor().after(kAssumedReconcileAfter, context_.callbacks.wrap([this] {
+  context_.client.executor().after(kReconcileInterval, context_.callbacks.wrap([this] {
     reconcile();
     start();
   }));
 }
 
 void AssumedPodReconciler::reconcile() {
+  // The API server is slow: the last round is not over.
+  if (in_flight_ > 0) return;
+  waiting_ = context_.ledger.assumed_before(Instant::max());
   std::unordered_set<ClaimId> assumed;
-  for (const auto& claim : context_.ledger.assumed_before(Instant::max())) assumed.insert(claim.id);
+  for (const AssumedClaim& claim : waiting_) assumed.insert(claim.id);
   std::erase_if(context_.posted, [&](const auto& posted) {
     return !posted.second.in_progress && !assumed.contains(posted.first);
   });
-  // The API server is slow: the last round is not over.
-  if (reading_ > 0) return;
-  const Instant now = context_.client.executor().now();
-  waiting_ = context_.ledger.assumed_before(now - kAssumedReconcileAfter);
-  std::erase_if(waiting_, [&](const auto& claim) {
-    const auto posted = context_.posted.find(claim.id);
-    return posted != context_.posted.end() && posted->second.in_progress;
-  });
-  while (reading_ < kReconciliationsInFlight && !waiting_.empty()) read_next();
-}
-
-void AssumedPodReconciler::read_next() {
-  Ledger::AssumedClaim claim = std::move(waiting_.back());
-  waiting_.pop_back();
-  ++reading_;
-  const PodRef pod = claim.pod;
-  context_.client.get_pod(pod, kBindTimeout,
-                          context_.callbacks.wrap([this, claim = std::move(claim)](
-                                                      const kube::ApiResult<kube::Pod>& read) {
-                            --reading_;
-                            conclude(claim, read);
-                            if (!waiting_.empty()) read_next();
-                          }));
-}
-
-void AssumedPodReconciler::conclude(const Ledger::AssumedClaim& claim,
-                                    const kube::ApiResult<kube::Pod>& pod) {
-  if (!pod && pod.error().kind != kube::ApiError::Kind::kNotFound) {
-    return context_.problem("reading an assumed pod again: " + pod.error().message);
+  // What was assumed as it was read from a bound pod.
+  for (const ClaimId claim : assumed) {
+    const auto [posted, is_new] = context_.posted.try_emplace(claim);
+    if (!is_new) continue;
+    posted->second = {.annotations = {}, .in_progress = false, .accepted = true};
+    posted->second.settle_at = context_.client.executor().now() + kAcceptedReconcileAfter;
   }
-  if (!pod) return context_.ledger.forget(claim.id);
-  const auto posted = context_.posted.find(claim.id);
-  const BindingState state =
-      binding_state_of(*pod, claim.uid, claim.node,
-                       posted == context_.posted.end() ? Annotations() : posted->second.annotations,
-                       context_.settings.contract);
-  if (state != BindingState::kBoundAsPosted) return context_.ledger.forget(claim.id);
-  // A bound pod that has finished holds its cards until the watch shows it.
+  std::erase_if(waiting_, [&](const AssumedClaim& claim) { return !due(claim); });
+  while (in_flight_ < kReconciliationsInFlight && !waiting_.empty()) settle_next();
+}
+
+bool AssumedPodReconciler::due(const AssumedClaim& claim) const {
+  const PostedBinding& posted = context_.posted.at(claim.id);
+  return !posted.in_progress && posted.settle_at <= context_.client.executor().now();
+}
+
+bool AssumedPodReconciler::accepted(ClaimId claim) const {
+  const auto posted = context_.posted.find(claim);
+  return posted != context_.posted.end() && posted->second.accepted;
+}
+
+void AssumedPodReconciler::settle_next() {
+  AssumedClaim claim = std::move(waiting_.back());
+  waiting_.pop_back();
+  ++in_flight_;
+  const PodRef pod = claim.pod;
+  const bool is_accepted = accepted(claim.id);
+  auto done = context_.callbacks.wrap(
+      [this, claim = std::move(claim)](const kube::ApiResult<kube::Pod>& read) {
+        --in_flight_;
+        conclude(claim, read);
+        if (!waiting_.empty()) settle_next();
+      });
+  if (is_accepted) return context_.client.get_pod(pod, kBindTimeout, std::move(done));
+  context_.guards.touch.touch(pod, std::move(done));
+}
+
+void AssumedPodReconciler::conclude(const AssumedClaim& claim,
+                                    const kube::ApiResult<kube::Pod>& pod) {
+  if (!pod && pod.error().kind == kube::ApiError::Kind::kNotFound) {
+    return context_.ledger.forget(claim.id);
+  }
+  if (!pod) return postpone(claim.id, pod.error().message);
+  // The watch does not show a pod that was bound and finished while it was interrupted.
+  if (pod->uid() != claim.uid || pod->finished()) return context_.ledger.forget(claim.id);
+  if (pod->node_name.empty()) return conclude_unbound(claim);
+  PostedBinding& posted = context_.posted[claim.id];
+  const bool as_posted =
+      binding_state_of(*pod, claim.uid, claim.node, posted.annotations,
+                       context_.settings.contract) == BindingState::kBoundAsPosted;
+  if (!as_posted) return context_.assume_as_read(*pod);
   context_.ledger.bound(claim.id, context_.client.executor().now());
+  posted.accepted = true;
+  posted.settle_at = context_.client.executor().now() + kAcceptedReconcileAfter;
+}
+
+void AssumedPodReconciler::conclude_unbound(const AssumedClaim& claim) {
+  if (!accepted(claim.id)) return context_.ledger.forget(claim.id);
+  // An accepted binding is missing where etcd was restored. It was read without a touch.
+  PostedBinding& posted = context_.posted[claim.id];
+  posted.accepted = false;
+  posted.settle_at = context_.client.executor().now();
+}
+
+void AssumedPodReconciler::postpone(ClaimId claim, const std::string& problem) {
+  PostedBinding& posted = context_.posted[claim];
+  posted.settle_at = context_.client.executor().now() + posted.backoff;
+  posted.backoff = std::min(2 * posted.backoff, Duration(kTouchBackoffMax));
+  context_.problem("the outcome of a bind is not known yet, and its cards stay in use: " + problem);
 }
 
 }  // namespace mgpu::extender

@@ -15,16 +15,16 @@ namespace {
 
 using Kind = kube::ApiError::Kind;
 
-Claim claim_of(const kube::Pod& pod, const BindingArgs& args, const PodRequest& request) {
+Claim claim_of(const BindablePod& pod, const NodeName& node) {
   Claim claim;
-  claim.pod = args.pod;
-  claim.uid = args.uid;
-  claim.node = args.node;
-  claim.request = request.request;
-  claim.host = request.host;
+  claim.pod = pod.ref;
+  claim.uid = pod.uid;
+  claim.node = node;
+  claim.request = pod.request.request;
+  claim.host = pod.request.host;
   claim.priority = pod.priority;
   claim.start_time = pod.start_time;
-  claim.labels = pod.metadata.labels;
+  claim.labels = pod.labels;
   return claim;
 }
 
@@ -45,7 +45,18 @@ std::optional<Annotations> annotations_of(const GpuRequest& request, const Place
   return annotations;
 }
 
+// The API server names the uid that it has, which the caller of bind may not know.
+std::string without_uids(const std::string& message) {
+  const std::size_t uids = message.find("UID in precondition");
+  return uids == std::string::npos ? message : message.substr(0, uids) + "the uid differs";
+}
+
 }  // namespace
+
+void BinderContext::assume_as_read(const kube::Pod& pod) {
+  auto claim = extender::claim_of(pod, settings.contract);
+  if (claim) ledger.assume_bound(*std::move(claim), client.executor().now());
+}
 
 BindAttempt::BindAttempt(BinderContext& context, BindingArgs args, Instant deadline,
                          Handlers handlers)
@@ -58,8 +69,8 @@ BindAttempt::BindAttempt(BinderContext& context, BindingArgs args, Instant deadl
 
 void BindAttempt::start() {
   MGPU_CHECK(step_ == Step::kQueued && !answered_, "an attempt starts once");
-  const auto cached = context_.pods.take(args_.uid);
-  if (cached && cached->ref() == args_.pod) return check(*cached);
+  auto cached = context_.pods.take(args_.uid);
+  if (cached && cached->ref == args_.pod) return assume(*std::move(cached));
   step_ = Step::kReading;
   context_.client.get_pod(
       args_.pod, time_left(),
@@ -76,23 +87,31 @@ void BindAttempt::check(const kube::Pod& pod) {
   if (pod.uid() != args_.uid) {
     return end({BindOutcome::kConflict, sentence_of(BindingState::kAnotherPod, pod)});
   }
-  const auto request = read_pod_request(pod, context_.settings);
-  if (!request) return end({BindOutcome::kBadRequest, request.error().message});
-  const bool gpu = !request->request.empty();
+  auto bindable = read_bindable_pod(pod, context_.settings);
+  if (!bindable) return end({BindOutcome::kBadRequest, bindable.error().message});
   const Contract& contract = context_.settings.contract;
+  const bool gpu = !bindable->request.request.empty();
   const Annotations mark = gpu ? Annotations{{contract.assumed, "true"}} : Annotations();
   const BindingState state = binding_state_of(pod, args_.uid, args_.node, mark, contract);
-  if (state == BindingState::kBoundAsPosted) return end({});
+  // kube-scheduler repeats a bind whose answer it did not get.
+  if (state == BindingState::kBoundAsPosted) {
+    context_.assume_as_read(pod);
+    return end({});
+  }
   if (state != BindingState::kUnbound) {
     return end({BindOutcome::kConflict, sentence_of(state, pod)});
   }
-  gpu ? assume(pod, *request) : post({});
+  assume(*std::move(bindable));
 }
 
-void BindAttempt::assume(const kube::Pod& pod, const PodRequest& request) {
+void BindAttempt::assume(BindablePod pod) {
+  if (const auto late = too_late()) return end(*late);
+  pod_ = std::move(pod);
+  const PodRequest& request = pod_->request;
+  if (request.request.empty()) return check_preconditions();
   const auto price_snapshot = context_.settings.price_snapshot();
   const auto answer =
-      context_.ledger.assume(claim_of(pod, args_, request), *request.policy.card,
+      context_.ledger.assume(claim_of(*pod_, args_.node), *request.policy.card,
                              context_.client.executor().now(), price_snapshot.get());
   if (const auto* reason = std::get_if<Reason>(&answer)) {
     return end(
@@ -103,20 +122,47 @@ void BindAttempt::assume(const kube::Pod& pod, const PodRequest& request) {
   auto annotations = annotations_of(request.request, assumed.placement, context_.settings.contract);
   if (!annotations) {
     return end_not_bound(
-        BindOutcome::kBadRequest,
-        fmt::format("the cards of pod {} cannot be written to annotations so that they are read "
-                    "back the same; its containers may have equal names",
-                    to_string(args_.pod)));
+        {BindOutcome::kBadRequest,
+         fmt::format("the cards of pod {} cannot be written to annotations so that they are read "
+                     "back the same; its containers may have equal names",
+                     to_string(args_.pod))});
   }
-  context_.posted[*claim_].annotations = *annotations;
-  post(*std::move(annotations));
+  annotations_ = *std::move(annotations);
+  context_.posted[*claim_].annotations = annotations_;
+  check_preconditions();
 }
 
-void BindAttempt::post(Annotations annotations) {
+// Known since the start, except where the cluster had no pod then.
+void BindAttempt::check_preconditions() {
+  step_ = Step::kConfirming;
+  if (context_.guards.preconditions.enforced()) return confirm_lease();
+  context_.guards.preconditions.run(
+      args_.pod,
+      context_.callbacks.wrap([self = shared_from_this()](const kube::ApiResult<void>& refused) {
+        if (refused) return self->confirm_lease();
+        const bool deleted = refused.error().kind == Kind::kNotFound;
+        self->end_not_bound({deleted ? BindOutcome::kConflict : BindOutcome::kUnavailable,
+                             refused.error().message});
+      }));
+}
+
+// Sent after the copy of the pod was had: a process that takes the Lease later finds either this
+// POST's effect, or a pod whose resourceVersion it can move before the POST arrives.
+void BindAttempt::confirm_lease() {
+  step_ = Step::kConfirming;
+  context_.guards.lease.confirm(
+      context_.callbacks.wrap([self = shared_from_this()](const kube::ApiResult<void>& held) {
+        if (!held) return self->end_not_bound({BindOutcome::kUnavailable, held.error().message});
+        self->post();
+      }));
+}
+
+void BindAttempt::post() {
+  if (const auto late = too_late()) return end_not_bound(*late);
   step_ = Step::kPosting;
-  annotations_ = std::move(annotations);
+  ++posts_;
   context_.client.bind(
-      {args_.pod, args_.uid, args_.node, annotations_}, time_left(),
+      {args_.pod, args_.uid, args_.node, annotations_, pod_->resource_version}, time_left(),
       context_.callbacks.wrap([self = shared_from_this()](const kube::ApiResult<void>& posted) {
         self->on_posted(posted);
       }));
@@ -124,76 +170,97 @@ void BindAttempt::post(Annotations annotations) {
 
 void BindAttempt::on_posted(const kube::ApiResult<void>& posted) {
   if (posted) return end_bound();
-  const std::string& message = posted.error().message;
+  const std::string message = without_uids(posted.error().message);
   switch (posted.error().kind) {
     case Kind::kConflict:
-      return resolve(Uncertainty::kConflict, message);
+      if (context_.events.on_conflict) context_.events.on_conflict();
+      return settle({BindOutcome::kConflict, message});
     case Kind::kUnknown:
-      return resolve(Uncertainty::kNoAnswer, message);
+      return settle({BindOutcome::kUnavailable, message});
     case Kind::kNotFound:
     case Kind::kRefused:
-      return end_not_bound(BindOutcome::kConflict, message);
+      return end_not_bound({BindOutcome::kConflict, message});
     case Kind::kUnavailable:
-      return end_not_bound(BindOutcome::kUnavailable, message);
+      return end_not_bound({BindOutcome::kUnavailable, message});
   }
 }
 
-void BindAttempt::resolve(Uncertainty uncertainty, std::string message) {
-  step_ = Step::kResolving;
-  context_.client.get_pod(
-      args_.pod, kBindTimeout,
-      context_.callbacks.wrap(
-          [self = shared_from_this(), uncertainty,
-           message = std::move(message)](const kube::ApiResult<kube::Pod>& pod) {
-            if (pod) return self->conclude(uncertainty, message, *pod);
-            if (pod.error().kind == Kind::kNotFound) {
-              return self->end_not_bound(BindOutcome::kConflict, pod.error().message);
-            }
-            self->end_unknown(message + "; then " + pod.error().message);
-          }));
+void BindAttempt::settle(BindAnswer refusal) {
+  step_ = Step::kSettling;
+  context_.guards.touch.touch(
+      args_.pod, context_.callbacks.wrap([self = shared_from_this(), refusal = std::move(refusal)](
+                                             const kube::ApiResult<kube::Pod>& pod) {
+        if (pod) return self->conclude(refusal, *pod);
+        if (pod.error().kind == Kind::kNotFound) {
+          return self->end_not_bound({BindOutcome::kConflict, pod.error().message});
+        }
+        self->end_unknown(refusal.error + "; then " + pod.error().message);
+      }));
 }
 
-void BindAttempt::conclude(Uncertainty uncertainty, const std::string& message,
-                           const kube::Pod& pod) {
+// The pod as the touch has left it: where it is unbound, no POST of before can bind it any more.
+void BindAttempt::conclude(const BindAnswer& refusal, const kube::Pod& pod) {
   const BindingState state =
       binding_state_of(pod, args_.uid, args_.node, annotations_, context_.settings.contract);
   switch (state) {
     case BindingState::kBoundAsPosted:
       return end_bound();
     case BindingState::kBoundWithOtherCards:
-      // An earlier attempt has succeeded; the watch brings its cards.
-      return end_not_bound(BindOutcome::kBound, "");
-    case BindingState::kUnbound:
-    case BindingState::kTerminating:
-      // A POST without an answer may still reach the API server.
-      if (uncertainty == Uncertainty::kNoAnswer) return end_unknown(message);
-      return end_not_bound(BindOutcome::kConflict, message);
+      context_.assume_as_read(pod);
+      return end_not_bound({});
     case BindingState::kBoundWithoutCards:
     case BindingState::kBoundElsewhere:
+      context_.assume_as_read(pod);
+      return end_not_bound({BindOutcome::kConflict, sentence_of(state, pod)});
+    case BindingState::kUnbound:
+      return try_again(refusal, pod);
+    case BindingState::kTerminating:
     case BindingState::kAnotherPod:
-      return end_not_bound(BindOutcome::kConflict, sentence_of(state, pod));
+      return end_not_bound({BindOutcome::kConflict, sentence_of(state, pod)});
   }
+}
+
+void BindAttempt::try_again(const BindAnswer& refusal, const kube::Pod& pod) {
+  if (too_late() || posts_ >= kBindPostsMax) return end_not_bound(refusal);
+  auto bindable = read_bindable_pod(pod, context_.settings);
+  if (!bindable) return end_not_bound({BindOutcome::kBadRequest, bindable.error().message});
+  if (same_request(*pod_, *bindable)) {
+    pod_ = *std::move(bindable);
+    return confirm_lease();
+  }
+  if (claim_) context_.ledger.forget(*claim_);
+  if (claim_) context_.posted.erase(*claim_);
+  claim_.reset();
+  annotations_.clear();
+  assume(*std::move(bindable));
 }
 
 // --- the end and the answer ----------------------------------------------------------------------
 
 void BindAttempt::end_bound() {
-  if (claim_) context_.ledger.bound(*claim_, context_.client.executor().now());
+  if (claim_) {
+    context_.ledger.bound(*claim_, context_.client.executor().now());
+    PostedBinding& posted = context_.posted[*claim_];
+    posted.accepted = true;
+    posted.settle_at = context_.client.executor().now() + kAcceptedReconcileAfter;
+  }
   end({});
 }
 
-void BindAttempt::end_not_bound(BindOutcome outcome, std::string error) {
+void BindAttempt::end_not_bound(BindAnswer answer) {
   if (claim_) {
     context_.ledger.forget(*claim_);
     context_.posted.erase(*claim_);
   }
-  end({outcome, std::move(error)});
+  end(answer);
 }
 
-void BindAttempt::end_unknown(std::string error) {
-  std::string sentence = fmt::format("pod {} to node {}: not known whether it is bound: {}",
-                                     to_string(args_.pod), args_.node.str(), error);
-  if (claim_) context_.problem(sentence);
+void BindAttempt::end_unknown(const std::string& error) {
+  std::string sentence = fmt::format("{}: not known whether it is bound: {}", subject(), error);
+  if (claim_) {
+    context_.problem(sentence);
+    context_.posted[*claim_].settle_at = context_.client.executor().now() + kTouchBackoffFirst;
+  }
   end({BindOutcome::kUnavailable, std::move(sentence)});
 }
 
@@ -219,8 +286,7 @@ void BindAttempt::expire() {
   if (answered_) return;
   answer(
       {BindOutcome::kUnavailable,
-       fmt::format("pod {} to node {}: {} within {} milliseconds", to_string(args_.pod),
-                   args_.node.str(),
+       fmt::format("{}: {} within {} milliseconds", subject(),
                    step_ == Step::kQueued ? "too many binds are queued, and this one did not start"
                                           : "the API server did not answer",
                    kBindTimeout.count())});
@@ -235,6 +301,17 @@ void BindAttempt::answer(const BindAnswer& answer) {
 // At least a millisecond: zero means the timeout of the client, which is longer.
 Duration BindAttempt::time_left() const {
   return std::max(deadline_ - context_.client.executor().now(), Duration(1));
+}
+
+std::optional<BindAnswer> BindAttempt::too_late() const {
+  if (!answered_ && time_left() >= kBindPostTimeMin) return std::nullopt;
+  return BindAnswer{BindOutcome::kUnavailable,
+                    fmt::format("{}: {} of {} milliseconds are left, too few to send the binding",
+                                subject(), time_left().count(), kBindTimeout.count())};
+}
+
+std::string BindAttempt::subject() const {
+  return fmt::format("pod {} to node {}", to_string(args_.pod), args_.node.str());
 }
 
 }  // namespace mgpu::extender

@@ -11,11 +11,14 @@
 
 #include "common/base/callback_guard.h"
 #include "common/kube/client.h"
+#include "extender/bind/bindable_pod.h"
 #include "extender/bind/binding_state.h"
+#include "extender/bind/holder_lease.h"
 #include "extender/bind/limits.h"
 #include "extender/bind/pod_cache.h"
+#include "extender/bind/pod_touch.h"
+#include "extender/bind/precondition_check.h"
 #include "extender/ledger/ledger.h"
-#include "extender/verbs/pod_request.h"
 #include "extender/wire/wire.h"
 
 namespace mgpu::extender {
@@ -36,12 +39,25 @@ struct BindAnswer {
 struct BinderEvents {
   std::function<void(BindOutcome outcome)> on_outcome;
   std::function<void(const std::string& problem)> on_problem;  // for the log
+  // A POST was answered 409. The pod is touched, and the binding tried again while there is time.
+  std::function<void()> on_conflict{};
 };
 
-// The annotations that the POST of an assumed claim carries.
+// What makes a binding safe whatever is lost, late, or left by an earlier process.
+struct BindGuards {
+  HolderLease& lease;
+  PodTouch& touch;
+  PreconditionCheck& preconditions;
+};
+
+// The POST of an assumed claim.
 struct PostedBinding {
   Annotations annotations;
   bool in_progress = true;  // the attempt has not ended
+  bool accepted = false;    // the API server has the binding
+  // Once the attempt has ended: when the pod is read or touched next, and the wait after that.
+  Instant settle_at{};
+  Duration backoff{kTouchBackoffFirst};
 };
 
 // What all attempts share. On the client's executor, except for the two thread-safe members.
@@ -49,14 +65,18 @@ struct BinderContext {
   kube::Client& client;
   Ledger& ledger;
   const Settings settings;
+  const BindGuards guards;
   const BinderEvents events;
-  PodCache pods{kCachedPodsMax};  // thread-safe
+  PodCache pods{
+      {.pods = kCachedPodsMax, .bytes = kCachedPodsBytesMax, .pod_bytes = kCachedPodBytesMax}};
   std::unordered_map<ClaimId, PostedBinding> posted{};
-  CallbackGuard callbacks{};  // thread-safe
+  CallbackGuard callbacks{};  // the cache and this are thread-safe
 
   void problem(const std::string& sentence) const {
     if (events.on_problem) events.on_problem(sentence);
   }
+  // The pod is bound: what it says replaces the claims of its attempts.
+  void assume_as_read(const kube::Pod& pod);
 };
 
 class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
@@ -74,28 +94,32 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
   bool answered() const { return answered_; }
 
  private:
-  enum class Step : std::uint8_t { kQueued, kReading, kPosting, kResolving, kEnded };
-  // Why the pod is read after the POST.
-  enum class Uncertainty : std::uint8_t { kConflict, kNoAnswer };
+  enum class Step : std::uint8_t { kQueued, kReading, kConfirming, kPosting, kSettling, kEnded };
 
   void check(const kube::Pod& pod);
-  void assume(const kube::Pod& pod, const PodRequest& request);
-  void post(Annotations annotations);
+  void assume(BindablePod pod);
+  void check_preconditions();
+  void confirm_lease();
+  void post();
   void on_posted(const kube::ApiResult<void>& posted);
-  void resolve(Uncertainty uncertainty, std::string message);
-  void conclude(Uncertainty uncertainty, const std::string& message, const kube::Pod& pod);
+  void settle(BindAnswer refusal);
+  void conclude(const BindAnswer& refusal, const kube::Pod& pod);
+  void try_again(const BindAnswer& refusal, const kube::Pod& pod);
 
   void end_bound();
-  // The API server does not have the binding: the claim is forgotten.
-  void end_not_bound(BindOutcome outcome, std::string error);
-  // The API server may have the binding: the claim stays until AssumedPodReconciler has read the
-  // pod.
-  void end_unknown(std::string error);
+  // The API server does not have the binding, and no POST of this attempt can succeed any more: the
+  // claim is forgotten.
+  void end_not_bound(BindAnswer answer);
+  // The API server may have the binding: the claim stays until AssumedPodReconciler knows.
+  void end_unknown(const std::string& error);
   void end(const BindAnswer& answer);
 
   void expire();
   void answer(const BindAnswer& answer);
   Duration time_left() const;
+  // Nothing, or why no POST is sent any more.
+  std::optional<BindAnswer> too_late() const;
+  std::string subject() const;
 
   BinderContext& context_;
   const BindingArgs args_;
@@ -104,8 +128,10 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
   Executor::TimerId timer_ = 0;
   Step step_ = Step::kQueued;
   bool answered_ = false;
-  std::optional<ClaimId> claim_;  // none for a non-GPU pod
-  Annotations annotations_;       // what the POST carries
+  std::optional<BindablePod> pod_;  // the copy that was decided on
+  std::optional<ClaimId> claim_;    // none where the pod requests no cards
+  Annotations annotations_;         // what the POST carries
+  int posts_ = 0;
 };
 
 }  // namespace mgpu::extender

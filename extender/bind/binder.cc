@@ -7,11 +7,19 @@
 namespace mgpu::extender {
 
 Binder::Binder(kube::Client& client, Ledger& ledger, const Settings& settings,
-               std::size_t binds_in_flight, BinderEvents events)
-    : running_max_(binds_in_flight), context_{client, ledger, settings, std::move(events)} {}
+               const BindGuards& guards, std::size_t binds_in_flight, BinderEvents events)
+    : running_max_(binds_in_flight),
+      context_{client, ledger, settings, guards, std::move(events)} {}
 
 Binder::~Binder() {
   context_.callbacks.close();
+}
+
+void Binder::remember(const kube::Pod& pod) {
+  if (!pod.node_name.empty() || pod.metadata.being_deleted || pod.finished()) return;
+  if (auto bindable = read_bindable_pod(pod, context_.settings)) {
+    context_.pods.put(*std::move(bindable));
+  }
 }
 
 void Binder::bind(BindingArgs args, Done done) {

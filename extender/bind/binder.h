@@ -1,25 +1,33 @@
 // The bind verb: choose cards on the node, assume them in the ledger, POST the binding with the
 // annotations, and answer.
 //
-//                                                        201
-//   queued ---> (GET pod) ---> assume ---> POST binding -------> bound --> answer ""
-//                  |              |            | 409 or no answer: GET pod
-//                  v              v            |   bound as posted ---> bound
-//                Error          Error          |   no answer, and the pod is still unbound, or the
-//                                              |     GET failed: stays assumed; Error
-//                                              |   otherwise: forget; Error
-//                                              | other error: forget; Error
+//   queued ---> (GET pod) ---> assume ---> GET Lease ---> POST binding ---201---> bound; answer ""
+//                  |              |         ^    |             | 409, or the outcome is unknown:
+//                  v              v         |    v             v touch the pod
+//                Error          Error       |  forget;    (1)
+//                                           |  Error
+//                                           |
+//   (1) the pod is bound as posted -------> bound; answer ""
+//       bound by another attempt ---------> what the pod says is assumed; "" on this node, or Error
+//       unbound, and there is time -------> GET Lease, with the new resourceVersion
+//       unbound, deleted or another uid --> forget; Error
+//       no answer ------------------------> stays assumed; Error
 //
-//   every kAssumedReconcileAfter, for each claim that is still assumed: GET pod
-//     bound as posted ---> bound; the GET failed ---> again the next time; otherwise ---> forget
+//   POST: 429, another 4xx, or never sent ---> forget; Error
 //
-// kBindTimeout after bind() the answer is an error, whichever step has been reached; the steps
-// still run to their end. A pod that is bound to the node already, with cards, is a success:
-// kube-scheduler may repeat a bind whose answer it did not receive.
+// A POST has as preconditions the uid and the resourceVersion of the copy of the pod that was
+// decided on. So it fails once the pod has been touched (pod_touch.h), wherever it is then: in a
+// proxy, in the API server, or on its way to etcd. An answer to the touch that shows the pod
+// unbound is the proof that the attempt did not bind it, and the only one: no waiting time is.
+//
+// Claims that stay assumed are settled in the same way by AssumedPodReconciler. kBindTimeout after
+// bind() the answer is an error, whichever step has been reached; the steps still run to their end.
+// A pod that is bound to the node already, with cards, is a success: kube-scheduler may repeat a
+// bind whose answer it did not receive. A pod that names no resource of the contract is refused.
 //
 // The request names the pod only. Its spec is read from the API server, unless filter has left the
-// pod in the cache (remember()). A non-GPU pod is bound without assuming anything. At most
-// `binds_in_flight` attempts run at the same time, and kBindsQueuedMax wait.
+// pod in the cache (remember()). At most `binds_in_flight` attempts run at the same time, and
+// kBindsQueuedMax wait.
 #pragma once
 
 #include <atomic>
@@ -39,20 +47,21 @@ class Binder {
  public:
   using Done = std::function<void(const std::string& error)>;
 
-  // `client` and `ledger` outlive the binder.
-  Binder(kube::Client& client, Ledger& ledger, const Settings& settings,
+  // `client`, `ledger` and what `guards` refers to outlive the binder.
+  Binder(kube::Client& client, Ledger& ledger, const Settings& settings, const BindGuards& guards,
          std::size_t binds_in_flight, BinderEvents events);
   // No callback runs after the destructor returns: it waits for one that is running, unless `done`
-  // calls it. Binds in progress are left to the next process, which reads all pods.
+  // calls it. Binds in progress are left to the next process, which touches their pods.
   ~Binder();
 
-  // Keeps a pod that filter was sent, so that bind need not read it. The cache is bounded.
-  void remember(const kube::Pod& pod) { context_.pods.put(pod); }
+  // Keeps what bind needs of a pod that filter was sent, so that bind need not read it. The cache
+  // is bounded in pods and bytes. Any thread.
+  void remember(const kube::Pod& pod);
 
   // `done` gets "" or one sentence, exactly once, on the client's executor. Any thread.
   void bind(BindingArgs args, Done done);
 
-  // Starts to reconcile the claims that stay assumed, every kAssumedReconcileAfter.
+  // Starts to settle the claims that stay assumed.
   void start_reconciling() { reconciler_.start(); }
   // Binds that have begun and are not answered.
   std::size_t in_flight() const { return in_flight_; }

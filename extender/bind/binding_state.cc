@@ -36,7 +36,7 @@ std::string sentence_of(BindingState state, const kube::Pod& pod) {
     case BindingState::kBoundElsewhere:
       return name + " is bound already, to node " + pod.node_name;
     case BindingState::kAnotherPod:
-      return name + " was deleted and created again, with uid " + pod.metadata.uid;
+      return name + " was deleted and created again, with another uid";
     case BindingState::kTerminating:
       return name + " is being deleted or has finished";
   }

@@ -8,15 +8,34 @@ namespace mgpu::extender {
 
 // kube-scheduler waits 5 s for a verb; bind answers before that.
 inline constexpr std::chrono::milliseconds kBindTimeout{4'000};
+// A POST is not sent with less time left: its answer would probably come too late, and the share
+// would be held until the pod has been touched.
+inline constexpr std::chrono::milliseconds kBindPostTimeMin{1'000};
+// POSTs of one attempt. Each but the first follows a change of the pod by somebody else.
+inline constexpr int kBindPostsMax = 5;
 inline constexpr std::size_t kBindsInFlight = 128;
 inline constexpr std::size_t kBindsQueuedMax = 4096;
-// The pod of a claim that stays assumed is read again after this time.
-inline constexpr std::chrono::seconds kAssumedReconcileAfter{10};
-// The claim of an attempt in progress (a POST, then a GET) is not reconciled.
-static_assert(2 * kBindTimeout < kAssumedReconcileAfter);
-// Pods that are read at the same time: after an outage of the API server there may be thousands.
+// Lease requests in flight. With two of them a bind does not wait for one that was sent before.
+inline constexpr std::size_t kLeaseReadsInFlight = 2;
+
+// How often the claims that stay assumed are examined.
+inline constexpr std::chrono::seconds kReconcileInterval{1};
+// An accepted binding that the watch has not shown after this time is read from the API server.
+inline constexpr std::chrono::seconds kAcceptedReconcileAfter{10};
+// Between two touches of a pod whose outcome is unknown.
+inline constexpr std::chrono::milliseconds kTouchBackoffFirst{1'000};
+inline constexpr std::chrono::milliseconds kTouchBackoffMax{30'000};
+// Pods that are read or touched at the same time: after an outage of the API server there may be
+// thousands.
 inline constexpr std::size_t kReconciliationsInFlight = 16;
-// Pods kept from filter for bind, some 5 KiB each: more than are between the two at any time.
+// The same when the extender starts and touches every pending pod. A touch takes about 2 ms.
+inline constexpr std::size_t kStartTouchesInFlight = 32;
+
+// Pods kept from filter for bind: more than are between the two at any time.
 inline constexpr std::size_t kCachedPodsMax = 4096;
+// Their bytes: an ordinary pod has less than 1 KiB here. A tenant's pod may have 1 MiB of
+// selectors and labels; bind reads a pod above the second limit from the API server.
+inline constexpr std::size_t kCachedPodsBytesMax = std::size_t{16} << 20;
+inline constexpr std::size_t kCachedPodBytesMax = std::size_t{64} << 10;
 
 }  // namespace mgpu::extender

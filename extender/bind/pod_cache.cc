@@ -1,32 +1,44 @@
 #include "extender/bind/pod_cache.h"
 
+#include <iterator>
 #include <utility>
-
-#include "common/base/mutex.h"
 
 namespace mgpu::extender {
 
-void PodCache::put(const kube::Pod& pod) {
-  if (pod.metadata.uid.empty()) return;
-  Pods one{pod};
+void PodCache::put(BindablePod pod) {
+  if (pod.uid.empty() || pod.resource_version.empty()) return;
+  const std::size_t bytes = bytes_of(pod);
+  const PodUid uid = pod.uid;
   const MutexLock lock(mutex_);
-  const auto known = by_uid_.find(pod.uid());
-  if (known != by_uid_.end()) pods_.erase(known->second);
-  pods_.splice(pods_.end(), one);
-  by_uid_.insert_or_assign(pod.uid(), std::prev(pods_.end()));
-  if (pods_.size() <= most_) return;
-  by_uid_.erase(pods_.front().uid());
-  pods_.pop_front();
+  const auto known = by_uid_.find(uid);
+  if (known != by_uid_.end()) erase(known->second);
+  if (bytes > limits_.pod_bytes) return;
+  pods_.push_back({std::move(pod), bytes});
+  by_uid_.emplace(uid, std::prev(pods_.end()));
+  bytes_ += bytes;
+  while (pods_.size() > limits_.pods || bytes_ > limits_.bytes) erase(pods_.begin());
 }
 
-std::optional<kube::Pod> PodCache::take(const PodUid& uid) {
+std::optional<BindablePod> PodCache::take(const PodUid& uid) {
   const MutexLock lock(mutex_);
   const auto known = by_uid_.find(uid);
   if (known == by_uid_.end()) return std::nullopt;
-  kube::Pod pod = std::move(*known->second);
+  BindablePod pod = std::move(known->second->pod);
+  bytes_ -= known->second->bytes;
   pods_.erase(known->second);
   by_uid_.erase(known);
   return pod;
+}
+
+std::size_t PodCache::bytes() const {
+  const MutexLock lock(mutex_);
+  return bytes_;
+}
+
+void PodCache::erase(Pods::iterator kept) {
+  bytes_ -= kept->bytes;
+  by_uid_.erase(kept->pod.uid);
+  pods_.erase(kept);
 }
 
 }  // namespace mgpu::extender

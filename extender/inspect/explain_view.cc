@@ -78,8 +78,7 @@ class Explanation {
     std::size_t rows = 0;
     for (const NodeName& name : names) {
       if (last && (rows >= bounds_.rows || !may_go_on(budget))) break;
-      const auto explained =
-          explain(node_of(name), pod_.context(price_snapshot), *pod_.policy.card, budget);
+      const auto explained = explain_node(name, price_snapshot, budget);
       rows += explained.cards.size();
       out.push_back(node_json(pod_.request, explained));
       last = name;
@@ -93,19 +92,33 @@ class Explanation {
     SearchBudget budget{bounds_.steps};
     for (const NodeName& name : names) {
       if (!may_go_on(budget)) break;
-      const std::optional<Node> node = ledger_.node_alone(name.str());
-      ++outcomes[node ? why_not(*node, pod_.request, budget) : Reason::kNodeUnknown];
+      const auto found = ledger_.node_for(name.str(), pod_.pod);
+      ++outcomes[found ? why_not_on(*found, budget) : Reason::kNodeUnknown];
     }
     return outcomes;
   }
 
  private:
+  NodeExplanation explain_node(const NodeName& name, const PriceSnapshot* price_snapshot,
+                               SearchBudget& budget) const {
+    const NodeForPod found = node_of(name);
+    auto explained = explain(found.left(), pod_.context(price_snapshot), *pod_.policy.card, budget);
+    if (explained.reason && found.less)
+      explained.reason = why_not(found.node, pod_.request, budget).value_or(Reason::kNominated);
+    return explained;
+  }
+
+  std::optional<Reason> why_not_on(const NodeForPod& found, SearchBudget& budget) const {
+    return found.less ? why_not(found.node, *found.less, pod_.request, budget)
+                      : why_not(found.node, pod_.request, budget);
+  }
+
   // A node that the API server does not have has no cards.
-  Node node_of(const NodeName& name) const {
-    auto node = ledger_.node_alone(name.str());
-    if (node) return *std::move(node);
-    Node absent;
-    absent.name = name;
+  NodeForPod node_of(const NodeName& name) const {
+    auto found = ledger_.node_for(name.str(), pod_.pod);
+    if (found) return *std::move(found);
+    NodeForPod absent;
+    absent.node.name = name;
     return absent;
   }
 
@@ -160,7 +173,7 @@ http::Response explain_view(Ledger& ledger, const Settings& settings, const kube
                             const Page& page, const ExplainBounds& bounds) {
   Json out = {{"namespace", pod.metadata.name_space}, {"name", pod.metadata.name}};
   if (!pod.node_name.empty()) out["node"] = pod.node_name;
-  const auto read = read_pod_request(pod, settings);
+  auto read = read_pod_request(pod, settings);
   out["request"] = request_json(read ? read->request : GpuRequest());
   if (!read || read->request.empty()) {
     out["message"] = read ? "the pod requests no cards" : read.error().message;
@@ -169,6 +182,8 @@ http::Response explain_view(Ledger& ledger, const Settings& settings, const kube
     return json_response(out);
   }
   out["policy"] = std::string(read->policy.node->name) + "/" + std::string(read->policy.card->name);
+  // A pod that does not exist yet: nothing is kept for it, and it may take no card of others.
+  if (read->pod.uid.empty()) read->pod.uid = PodUid("none");
   explain_all(out, ledger, settings, *read, page, bounds);
   return json_response(out);
 }

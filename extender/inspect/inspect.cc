@@ -41,6 +41,11 @@ ExplainBounds explain_bounds(const Sources& from) {
           }};
 }
 
+Response explain_now(const Sources& from, const kube::Pod& pod, const Page& page) {
+  from.ledger.read(from.now(), [](const View&) {});  // removes what is no longer kept
+  return explain_view(from.ledger, from.settings, pod, page, explain_bounds(from));
+}
+
 Response busy() {
   return error_response(429, std::to_string(kInspectionsMax) +
                                  " requests for /inspect are being answered; try again later");
@@ -69,7 +74,7 @@ Response explain_manifest(const Sources& from, const Request& request) {
   auto pod = kube::read_pod(request.body);
   if (!pod) return error_response(400, "the Pod manifest: " + pod.error().message);
   if (pod->metadata.name_space.empty()) pod->metadata.name_space = "default";
-  return explain_view(from.ledger, from.settings, *pod, *page, explain_bounds(from));
+  return explain_now(from, *pod, *page);
 }
 
 // Called on the executor of the API server, where nothing may take long.
@@ -80,7 +85,7 @@ void answer_pod(Sources& from, const kube::ApiResult<kube::Pod>& pod, const Page
     return respond(error_response(absent ? 404 : 503, pod.error().message));
   }
   from.inspections.run(std::move(slot), [&from, pod = *pod, page, respond] {
-    respond(explain_view(from.ledger, from.settings, pod, page, explain_bounds(from)));
+    respond(explain_now(from, pod, page));
   });
 }
 

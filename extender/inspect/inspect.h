@@ -23,7 +23,7 @@
 //   held    := {"namespace", "name", "uid", "node", "phase": "assumed" | "bound", "priority",
 //               "drift"?, "driftDetail"?,
 //               "containers": [{"name", "kind": "app" | "init" | "sidecar", "cards": [index*]}*],
-//               "holds": [{"card", "core", "memoryMiB"}*]}
+//               "holds": [{"card", "core", "memoryMiB"}*]}   without cards: the most, for each card
 //   policy  := {"default", "policies": [name*], "podsSeen",
 //               "prices"?: {"version", "ageSeconds", "kinds": [{"model", "memoryMiB"}*],
 //                           "classes": [class*]}}   absent until a pod has been seen
@@ -43,7 +43,7 @@
 //               "nodes": [{"name", "fits", "placement"?: [{"container", "cards": [index*]}*],
 //                          "reason"?, "evictionCanHelp"?, "cards": [fit*]}*], "next"?}
 //   fit     := {"index", "container", "fits", "core": {"asked", "free"},
-//               "memoryMiB": {"asked", "free"}, "why"?}
+//               "memoryMiB": {"asked", "free"}, "why"?}   what is kept from the pod is not free
 //
 // Requests are answered one at a time, on a thread of their own. An explanation ends at
 // kExplainStepsMax, kExplainTimeMax or kExplainRowsMax; "next" is then the last node that it has

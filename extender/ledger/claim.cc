@@ -1,6 +1,7 @@
 #include "extender/ledger/claim.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "common/base/limits.h"
@@ -36,12 +37,26 @@ bool asks_for_cards(const kube::Pod& pod, const Contract& contract) {
          std::ranges::any_of(pod.init_containers, asks);
 }
 
+// "main 0,2; side 1"
+std::string cards_text(const Claim& claim) {
+  std::string text;
+  for (std::size_t i = 0; i < claim.placement->cards_of.size(); ++i) {
+    if (!text.empty()) text += "; ";
+    text += claim.request.containers[i].name + " ";
+    text += format_card_indices(claim.placement->cards_of[i]);
+  }
+  return text;
+}
+
 void set_drift(Claim& claim, Drift drift, std::string_view detail) {
   claim.drift = drift;
   claim.drift_detail = cut(detail);
 }
 
-void read_cards(Claim& claim, const kube::Pod& pod, const Contract& contract) {
+void read_request_and_cards(Claim& claim, const kube::Pod& pod, const Contract& contract) {
+  Result<GpuRequest> request = read_containers(pod, contract, MiB{});
+  if (request.has_error()) return set_drift(claim, Drift::kBadRequest, request.error().message);
+  claim.request = std::move(*request);
   const auto first = pod.metadata.annotations.lower_bound(contract.index_prefix);
   if (first == pod.metadata.annotations.end() || !first->first.starts_with(contract.index_prefix)) {
     return set_drift(claim, Drift::kNoAnnotations,
@@ -53,15 +68,30 @@ void read_cards(Claim& claim, const kube::Pod& pod, const Contract& contract) {
   claim.placement = std::move(*placement);
 }
 
+// The binding wrote as many indices as the container had cards then. So these are its cards, also
+// where the annotation with the number of cards has been edited since.
+void read_cards_by_indices(Claim& claim, const kube::Pod& pod, const Contract& contract) {
+  Result<GpuRequest> request = read_bound_containers(pod, contract);
+  if (request.has_error()) return;
+  Result<Placement> placement = read_placement(pod, *request, contract);
+  if (placement.has_error()) return;
+  claim.request = std::move(*request);
+  claim.placement = std::move(*placement);
+}
+
 constexpr std::int64_t kBytesPerMiB = std::int64_t{1} << 20;
-// A bound for each amount and for each pod, so that the sum of four million pods does not overflow.
+// A bound for each amount of a container, a pod and a node, so that the sum of four million pods
+// does not overflow.
 constexpr std::int64_t kAmountMax = std::int64_t{1} << 40;
 
 std::int64_t scaled(const kube::StringMap& amounts, std::string_view resource, int power) {
   const auto found = amounts.find(resource);
   if (found == amounts.end()) return 0;
   const auto amount = parse_scaled_quantity(resource, found->second, power);
-  return amount ? *amount : 0;
+  if (amount) return *amount;
+  // The API server accepts amounts that are larger than any number here.
+  const auto large = canonical_quantity(found->second);
+  return large && large->value > 0 ? std::numeric_limits<std::int64_t>::max() : 0;
 }
 
 NodeResources amounts_of(const kube::StringMap& amounts) {
@@ -69,6 +99,12 @@ NodeResources amounts_of(const kube::StringMap& amounts) {
   const std::int64_t mib = bytes / kBytesPerMiB + (bytes % kBytesPerMiB == 0 ? 0 : 1);
   return {MilliCpu(std::min(scaled(amounts, "cpu", 3), kAmountMax)),
           MiB(std::min(mib, kAmountMax))};
+}
+
+// Rounded down, where requests are rounded up: what fits here fits in kube-scheduler, too.
+NodeResources allocatable_of(const kube::Node& node) {
+  return {MilliCpu(std::min(scaled(node.allocatable, "cpu", 3), kAmountMax)),
+          MiB(std::min(scaled(node.allocatable, "memory", 0) / kBytesPerMiB, kAmountMax))};
 }
 
 NodeResources requests_of(const kube::Container& container) {
@@ -137,6 +173,8 @@ std::string_view name(Drift drift) {
       return "bad-annotations";
     case Drift::kBadRequest:
       return "bad-request";
+    case Drift::kChangedAnnotations:
+      return "changed-annotations";
     case Drift::kUnknownCard:
       return "unknown-card";
   }
@@ -153,22 +191,36 @@ std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract) {
   claim.priority = pod.priority;
   claim.start_time = pod.start_time;
   claim.labels = pod.metadata.labels;
+  claim.anti_affinity = pod.anti_affinity;
   claim.host = resources_of(pod);
-  Result<GpuRequest> request = read_containers(pod, contract, MiB{});
-  if (request.has_error()) {
-    set_drift(claim, Drift::kBadRequest, request.error().message);
-    return claim;
-  }
-  if (request->empty()) return std::nullopt;
-  claim.request = std::move(*request);
-  read_cards(claim, pod, contract);
+  read_request_and_cards(claim, pod, contract);
+  if (!claim.placement) read_cards_by_indices(claim, pod, contract);
+  if (claim.placement) return claim;
+  if (const auto most = most_of_one_card(pod, contract)) claim.most_of_one_card = *most;
   return claim;
+}
+
+void keep_cards(const Claim& first, Claim& shown) {
+  const bool same =
+      first.placement == shown.placement && first.request.containers == shown.request.containers;
+  if (!same && first.placement) {
+    set_drift(
+        shown, Drift::kChangedAnnotations,
+        "the annotations were changed after the pod was bound; it still counts with its cards "
+        "of then, " +
+            cards_text(first) + (shown.drift_detail.empty() ? "" : ": " + shown.drift_detail));
+  }
+  if (!first.placement) set_drift(shown, first.drift, first.drift_detail);
+  shown.request.containers = first.request.containers;
+  shown.placement = first.placement;
+  shown.most_of_one_card = first.most_of_one_card;
 }
 
 NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
   NodeFacts facts;
   facts.name = NodeName(node.metadata.name);
-  facts.allocatable = amounts_of(node.allocatable);
+  facts.allocatable = allocatable_of(node);
+  facts.pods_allowed = std::min(scaled(node.allocatable, "pods", 0), kAmountMax);
   Result<std::vector<CardFacts>> cards = cards_of(node, contract);
   if (cards.has_error()) {
     facts.problem = cut(cards.error().message);

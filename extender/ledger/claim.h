@@ -6,6 +6,10 @@
 //                        +--------> binding, or the pod is not bound
 //
 // A pod that was bound by another extender or before a restart is kBound at once.
+//
+// A pod keeps the cards that it was bound with: those of the binding that the API server accepted
+// here, or else those of the first sight of the bound pod. Annotations can be edited later, but the
+// containers stay on their cards.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +26,14 @@
 
 namespace mgpu::extender {
 
-// Why a bound pod does not match the contract. Until that ends, the cards that it may hold are
-// blocked.
+// Why a bound pod does not match the contract.
 enum class Drift : std::uint8_t {
   kNone,
-  kNoAnnotations,   // bound by a user, or by a scheduler without this extender
-  kBadAnnotations,  // they do not parse, or their number of cards differs from the request
-  kBadRequest,      // filter would have rejected the request
-  kUnknownCard,     // the node does not have a card that the annotations name
+  kNoAnnotations,       // bound by a user, or by a scheduler without this extender
+  kBadAnnotations,      // they do not parse, or their number of cards differs from the request
+  kBadRequest,          // filter would have rejected the request
+  kChangedAnnotations,  // they do not name the cards that the pod was bound with, which still count
+  kUnknownCard,         // the node does not have a card that the annotations name
 };
 std::string_view name(Drift drift);
 
@@ -40,23 +44,42 @@ struct Claim {
   GpuRequest request;
   NodeResources host;                  // the CPU and main memory that the pod requests
   std::optional<Placement> placement;  // empty where it cannot be read, as `drift` says
+  // Without a placement: the most that the pod may hold of any one card, which counts on each card
+  // of the node. Empty where it is not known: then all cards are uncertain.
+  std::optional<Share> most_of_one_card{};
   Drift drift = Drift::kNone;
   std::string drift_detail;  // one sentence, for people
   // What preemption uses.
   std::int32_t priority = 0;
   std::string start_time;
   kube::StringMap labels;
+  bool anti_affinity = false;  // kube::Pod::anti_affinity
 };
 
 // Empty for pods that request no cards. Selectors, policy and --min-memory-mib do not apply to a
-// bound pod: none of them may turn a running pod into drift. Pure. REQUIRES: pod.node_name is set.
+// bound pod: none of them may turn a running pod into drift. container-multiple-gpu may: but where
+// each container has an index annotation that its amounts can be split over, these are its cards.
+// Pure. REQUIRES: pod.node_name is set.
 std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract);
+
+// Gives `shown`, the claim of a bound pod as it is read now, the cards of `first`, with which the
+// pod was bound to the same node. A difference is drift. Pure.
+void keep_cards(const Claim& first, Claim& shown);
+
+// A bound pod that has another drift than was reported last; kNone where it has ended.
+struct DriftChange {
+  PodRef pod;
+  NodeName node;
+  Drift drift = Drift::kNone;
+  std::string detail;  // Claim::drift_detail
+};
 
 // A bound pod that requests no cards: only its CPU and main memory count.
 struct NonGpuPod {
   PodUid uid;
   NodeName node;
   NodeResources host;
+  bool anti_affinity = false;  // kube::Pod::anti_affinity
 };
 
 // The cards of a node, ascending by index, from the mgpu-cards annotation, or where there is none
@@ -67,12 +90,15 @@ struct NodeFacts {
   std::vector<CardFacts> cards;
   NodeResources allocatable;
   std::string problem;
+  std::int64_t pods_allowed = 0;  // zero where it is not known
 };
 NodeFacts node_facts_of(const kube::Node& node, const Contract& contract);
 
 // The CPU and main memory that a pod requests, as kube-scheduler counts them
 // (common/contract/pod_requests.h), with the overhead; a container without a request counts with
-// its limit. A quantity that cannot be parsed counts as zero, since the API server validates them.
+// its limit. At most 2^40 of each, so that the pods of a node never overflow a sum: only amounts
+// that no node has are cut. A quantity that is not one counts as zero, since the API server
+// validates them.
 NodeResources resources_of(const kube::Pod& pod);
 
 }  // namespace mgpu::extender

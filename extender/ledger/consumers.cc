@@ -24,7 +24,8 @@ Result<PodFacts> read_pod_facts(std::string_view json, const Contract& contract,
   const Result<kube::Pod> pod = kube::read_pod(json);
   if (!pod) return pod.error();
   if (pod->metadata.uid.empty()) return error("it has no metadata.uid");
-  PodFacts facts{.pod = {pod->uid(), NodeName(pod->node_name), {}}, .claim = {}};
+  PodFacts facts{.pod = {pod->uid(), NodeName(pod->node_name), {}, pod->anti_affinity},
+                 .claim = {}};
   if (pod->finished()) facts.phase = PodPhase::kFinished;
   if (pod->finished() || pod->node_name.empty()) return facts;
   facts.phase = PodPhase::kBound;
@@ -36,18 +37,20 @@ Result<PodFacts> read_pod_facts(std::string_view json, const Contract& contract,
   return facts;
 }
 
-void apply(Ledger& ledger, PodFacts pod) {
+void apply(Ledger& ledger, const PodHandlers& handlers, PodFacts pod) {
   if (pod.phase == PodPhase::kFinished) return ledger.remove_pod(pod.pod.uid);
   // The event may be older than a bind that has happened since: the pod's attempts stay.
   if (pod.phase == PodPhase::kWaiting) return;
-  if (pod.claim) return ledger.apply_pod(*std::move(pod.claim));
-  ledger.apply_non_gpu(std::move(pod.pod));
+  if (!pod.claim) return ledger.apply_non_gpu(std::move(pod.pod));
+  const auto change = ledger.apply_pod(*std::move(pod.claim));
+  if (change) handlers.on_drift(*change);
 }
 
-void relist(Ledger& ledger, std::vector<PodFacts> pods, bool complete) {
+void relist(Ledger& ledger, const PodHandlers& handlers, std::vector<PodFacts> pods,
+            bool complete) {
   std::erase_if(pods, [](const PodFacts& pod) { return pod.phase != PodPhase::kBound; });
   if (!complete) {
-    for (PodFacts& pod : pods) apply(ledger, std::move(pod));
+    for (PodFacts& pod : pods) apply(ledger, handlers, std::move(pod));
     return;
   }
   std::vector<Claim> claims;
@@ -63,7 +66,15 @@ void relist(Ledger& ledger, std::vector<PodFacts> pods, bool complete) {
   }
   // Unlike an assignment of {}, this returns the memory before the ledger grows.
   std::vector<PodFacts>().swap(pods);
-  ledger.replace_pods(std::move(claims), std::move(non_gpu));
+  const auto changes = ledger.replace_pods(std::move(claims), std::move(non_gpu));
+  for (const DriftChange& change : changes) handlers.on_drift(change);
+}
+
+Result<Nominated> read_nominated(std::string_view json) {
+  const Result<kube::Pod> pod = kube::read_pod(json);
+  if (!pod) return pod.error();
+  if (pod->metadata.uid.empty()) return error("it has no metadata.uid");
+  return Nominated(pod->uid(), pod->finished() ? NodeName() : NodeName(pod->nominated_node));
 }
 
 void notify(const PodHandlers& handlers, const PodFacts& pod) {
@@ -92,6 +103,18 @@ kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract
               }};
 }
 
+kube::Consumer<Nominated> nomination_consumer(Ledger& ledger) {
+  return {.read = read_nominated,
+          .apply = [&ledger](const Nominated& pod) { ledger.nominate(pod.first, pod.second); },
+          // The pod may be bound, or nominated for no node.
+          .remove = [&ledger](const Nominated& pod) { ledger.nominate(pod.first, NodeName()); },
+          .relist =
+              [&ledger](const std::vector<Nominated>& pods, bool complete) {
+                if (complete) return ledger.replace_nominated(pods);
+                for (const Nominated& pod : pods) ledger.nominate(pod.first, pod.second);
+              }};
+}
+
 kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,
                                       PodHandlers handlers) {
   const auto shared = std::make_shared<const PodHandlers>(std::move(handlers));
@@ -100,7 +123,7 @@ kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,
           .apply =
               [&ledger, shared](PodFacts pod) {
                 notify(*shared, pod);
-                apply(ledger, std::move(pod));
+                apply(ledger, *shared, std::move(pod));
               },
           .remove =
               [&ledger, shared](const PodFacts& pod) {
@@ -110,7 +133,7 @@ kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,
           .relist =
               [&ledger, shared](std::vector<PodFacts> pods, bool complete) {
                 for (const PodFacts& pod : pods) notify(*shared, pod);
-                relist(ledger, std::move(pods), complete);
+                relist(ledger, *shared, std::move(pods), complete);
               }};
 }
 

@@ -28,6 +28,10 @@ struct PodFacts {
 kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract,
                                         std::function<void(const std::string&)> on_problem);
 
+// Keeps what the ledger knows of nominations equal to the API server. After a relist with an object
+// that could not be read, nominations that are missing in it stay until they are too old.
+kube::Consumer<Nominated> nomination_consumer(Ledger& ledger);
+
 struct PodHandlers {
   // For each pod that is bound, finished or deleted.
   std::function<void(const PodUid&)> on_settled = [](const PodUid&) {};
@@ -37,6 +41,8 @@ struct PodHandlers {
   // anyone, to a node on which it never starts.
   std::function<void(const PodRef& pod, const NonGpuPod& facts, const GpuRequest& request)>
       on_running = [](const PodRef&, const NonGpuPod&, const GpuRequest&) {};
+  // For each bound pod whose drift begins, changes or ends. Not under the ledger's lock.
+  std::function<void(const DriftChange& change)> on_drift = [](const DriftChange&) {};
 };
 kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,
                                       PodHandlers handlers);

@@ -28,6 +28,38 @@ bool within_capacity(const Entry& entry) {
   });
 }
 
+// The claim with the cards that the pod was bound with: the attempt that the API server accepted,
+// or else the first sight of the pod on this node. Null where neither is known.
+const Entry* bound_with(const std::vector<Entry*>& claims, const NodeName& node) {
+  const Entry* first = nullptr;
+  for (const Entry* entry : claims) {
+    if (entry->view.claim.node != node) continue;
+    if (entry->accepted) return entry;
+    if (entry->view.phase == Phase::kBound) first = entry;
+  }
+  return first;
+}
+
+// Whether the binding of an attempt may be the one that bound the pod, with other cards than are
+// shown now.
+bool may_be_binding(const Entry& attempt, const Claim& shown) {
+  return attempt.view.phase == Phase::kAssumed && attempt.view.claim.node == shown.node &&
+         attempt.view.claim.placement != shown.placement;
+}
+
+Entry* bound_entry(const std::vector<Entry*>& claims) {
+  const auto at = std::ranges::find(claims, Phase::kBound,
+                                    [](const Entry* entry) { return entry->view.phase; });
+  return at == claims.end() ? nullptr : *at;
+}
+
+// The drift of a bound claim where it is another than was reported last.
+std::optional<DriftChange> report_drift(Entry& entry) {
+  const Claim& claim = entry.view.claim;
+  if (std::exchange(entry.reported, claim.drift) == claim.drift) return std::nullopt;
+  return DriftChange{claim.pod, claim.node, claim.drift, claim.drift_detail};
+}
+
 // Applies objects under the lock, kRelistStep at a time, so that reads run in between. The analysis
 // cannot see that `mutex` is the one that `apply` requires.
 template <class T, class Apply>
@@ -76,12 +108,14 @@ void Ledger::apply(NodeFacts facts) {
     return;
   }
   expected_.end_on(record);  // They were decided with other cards.
+  nominations_.end_on(record.node.name);
   ++releases_;
   set_facts(record, std::move(facts));
 }
 
 void Ledger::remove(NodeRecord& record) {
   expected_.end_on(record);
+  nominations_.end_on(record.node.name);
   set_absent(record);
   erase_if_empty(record);
 }
@@ -131,25 +165,34 @@ void Ledger::release_all(const PodUid& uid) {
   for (Entry* entry : claims_.of(uid)) release(*entry);
 }
 
-void Ledger::confirm(Claim claim) {
+Entry& Ledger::confirm(Claim claim) {
   expected_.end(claim.uid);
+  nominations_.end(claim.uid);
   remove_non_gpu(claim.uid);
-  const std::vector<Entry*> attempts = claims_.of(claim.uid);
-  std::optional<ClaimView> only;
-  if (attempts.size() == 1) only = attempts.front()->view;
-  const std::uint64_t before = releases_;
-  release_all(claim.uid);
-  const ClaimView& now = insert(std::move(claim), Phase::kBound, Instant{}).view;
+  const std::vector<Entry*> known = claims_.of(claim.uid);
+  const Entry* first = bound_with(known, claim.node);
+  if (first != nullptr) keep_cards(first->view.claim, claim);
+  const bool certain = first != nullptr && first->accepted;
+  const Entry* before = bound_entry(known);
+  const Drift reported = before != nullptr ? before->reported : Drift::kNone;
+  const bool alone = known.size() == 1 && known.front()->view.claim.node == claim.node;
+  std::vector<CardHold> held;
+  if (alone) held = known.front()->view.holds;
+  const std::uint64_t releases = releases_;
+  for (Entry* entry : known)
+    if (certain || !may_be_binding(*entry, claim)) release(*entry);
+  Entry& now = insert(std::move(claim), Phase::kBound, Instant{});
+  now.reported = reported;
   // Nothing becomes free where the same hold takes the place of another.
-  const bool same = only && only->claim.node == now.claim.node && only->holds == now.holds;
-  if (attempts.empty() || same) releases_ = before;
+  if (alone && held == now.view.holds) releases_ = releases;
+  return now;
 }
 
 void Ledger::set_non_gpu(NonGpuPod pod) {
   remove_non_gpu(pod.uid);
   NodeRecord& record = record_of(pod.node);
   add_non_gpu(record, pod.host);
-  non_gpu_.emplace(std::move(pod.uid), NonGpu{&record, pod.host});
+  non_gpu_.emplace(std::move(pod.uid), NonGpu{&record, pod.host, pod.anti_affinity});
 }
 
 void Ledger::remove_non_gpu(const PodUid& uid) {
@@ -161,7 +204,8 @@ void Ledger::remove_non_gpu(const PodUid& uid) {
   erase_if_empty(record);
 }
 
-void Ledger::replace_pods(std::vector<Claim> claims, std::vector<NonGpuPod> non_gpu) {
+std::vector<DriftChange> Ledger::replace_pods(std::vector<Claim> claims,
+                                              std::vector<NonGpuPod> non_gpu) {
   std::unordered_set<std::string_view> uids;
   for (const Claim& claim : claims) uids.insert(claim.uid.str());
   std::unordered_set<std::string_view> non_gpu_uids;
@@ -177,13 +221,18 @@ void Ledger::replace_pods(std::vector<Claim> claims, std::vector<NonGpuPod> non_
   }
   in_steps(mutex_, non_gpu,
            [this](NonGpuPod&& pod) MGPU_REQUIRES(mutex_) { set_non_gpu(std::move(pod)); });
-  in_steps(mutex_, claims,
-           [this](Claim&& claim) MGPU_REQUIRES(mutex_) { confirm(std::move(claim)); });
+  std::vector<DriftChange> changes;
+  in_steps(mutex_, claims, [this, &changes](Claim&& claim) MGPU_REQUIRES(mutex_) {
+    Entry& entry = confirm(std::move(claim));
+    if (changes.size() >= kDriftChangesMax) return;
+    if (auto change = report_drift(entry)) changes.push_back(*std::move(change));
+  });
+  return changes;
 }
 
-void Ledger::apply_pod(Claim claim) {
+std::optional<DriftChange> Ledger::apply_pod(Claim claim) {
   const MutexLock lock(mutex_);
-  confirm(std::move(claim));
+  return report_drift(confirm(std::move(claim)));
 }
 
 void Ledger::apply_non_gpu(NonGpuPod pod) {
@@ -196,6 +245,7 @@ void Ledger::remove_pod(const PodUid& uid) {
   const MutexLock lock(mutex_);
   remove_non_gpu(uid);
   expected_.end(uid);
+  nominations_.end(uid);
   release_all(uid);
 }
 
@@ -206,13 +256,22 @@ std::variant<Assumed, Reason> Ledger::assume(Claim claim, const Policy& card_pol
   const MutexLock lock(mutex_);
   expected_.expire(now);
   expected_.end(claim.uid);
+  nominations_.expire(now);
   const NodeRecord* record = find_present(claim.node.str());
   if (record == nullptr) return Reason::kNodeUnknown;
+  const DecidedPod pod{claim.uid, claim.priority};
+  std::optional<Node> less;
+  if (nominations_.keeps_from(pod, claim.node.str())) less = without_kept(record->node, pod);
   SearchBudget budget{kPlacementStepsMax};
   const PlacementContext context(claim.request, claim.host, tie_break_seed_of(claim.uid),
                                  price_snapshot);
-  auto result = place(record->node, context, card_policy, budget);
-  if (const Reason* reason = std::get_if<Reason>(&result)) return *reason;
+  auto result = place(less ? *less : record->node, context, card_policy, budget);
+  if (const Reason* reason = std::get_if<Reason>(&result)) {
+    if (!less) return *reason;
+    SearchBudget other{kPlacementStepsMax};
+    return extender::why_not(record->node, claim.request, other).value_or(Reason::kNominated);
+  }
+  nominations_.end(claim.uid);
   claim.placement = std::move(std::get<Placed>(result).placement);
   check_room(record->node, claim);
   const Entry& entry = insert(std::move(claim), Phase::kAssumed, now);
@@ -225,18 +284,34 @@ void Ledger::bound(ClaimId id, Instant now) {
   Entry* accepted = claims_.find(id);
   if (accepted == nullptr || accepted->view.phase == Phase::kBound) return;
   accepted->touched = now;
-  const std::vector<Entry*> attempts = claims_.of(accepted->view.claim.uid);
-  const bool seen = std::ranges::any_of(
-      attempts, [](const Entry* entry) { return entry->view.phase == Phase::kBound; });
-  // A claim that the watch has shown bound replaces all attempts, this one included.
-  for (Entry* entry : attempts)
-    if (entry->view.phase == Phase::kAssumed && (seen || entry != accepted)) release(*entry);
+  accepted->accepted = true;
+  const std::vector<Entry*> claims = claims_.of(accepted->view.claim.uid);
+  if (const Entry* shown = bound_entry(claims)) {
+    // The watch was faster. The bound claim gets the cards of this attempt.
+    confirm(Claim(shown->view.claim));
+    return;
+  }
+  for (Entry* entry : claims)
+    if (entry != accepted) release(*entry);
 }
 
 void Ledger::forget(ClaimId id) {
   const MutexLock lock(mutex_);
   Entry* entry = claims_.find(id);
   if (entry != nullptr && entry->view.phase == Phase::kAssumed) release(*entry);
+}
+
+void Ledger::assume_bound(Claim claim, Instant now) {
+  const MutexLock lock(mutex_);
+  bool seen = false;
+  for (Entry* entry : claims_.of(claim.uid)) {
+    if (entry->view.phase == Phase::kBound) {
+      seen = true;
+    } else {
+      release(*entry);
+    }
+  }
+  if (!seen) insert(std::move(claim), Phase::kAssumed, now);
 }
 
 std::vector<Ledger::AssumedClaim> Ledger::assumed_before(Instant before) const {
@@ -264,6 +339,30 @@ void Ledger::expect(const PodUid& uid, const NodeName& node, const GpuRequest& r
 void Ledger::end_expectation(const PodUid& uid) {
   const MutexLock lock(mutex_);
   expected_.end(uid);
+}
+
+// --- nominated pods ------------------------------------------------------------------------------
+
+void Ledger::offer_nomination(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
+                              const NodeName& nominated, Instant until) {
+  const MutexLock lock(mutex_);
+  nominations_.offer(pod, std::move(placements), nominated, until);
+}
+
+void Ledger::nominate(const PodUid& uid, const NodeName& node) {
+  const MutexLock lock(mutex_);
+  nominations_.nominate(uid, node);
+}
+
+void Ledger::replace_nominated(const std::vector<Nominated>& nominated) {
+  const MutexLock lock(mutex_);
+  nominations_.replace(nominated);
+}
+
+Node Ledger::without_kept(const Node& node, const DecidedPod& pod) const {
+  Node copy = node;
+  nominations_.count(pod, copy);
+  return copy;
 }
 
 }  // namespace mgpu::extender

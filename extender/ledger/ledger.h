@@ -6,6 +6,9 @@
 // yet. Every claim counts in full until it is removed, so that a pod counts twice rather than not
 // at all while an outcome is not known.
 //
+// A bound claim keeps the cards that its pod was bound with (claim.h): later events of the pod
+// change its labels and resources, and its drift.
+//
 // Thread-safe. There is one lock, under which nothing waits. Time is an argument.
 #pragma once
 
@@ -31,6 +34,7 @@
 #include "extender/ledger/limits.h"
 #include "extender/ledger/node_index.h"
 #include "extender/ledger/node_record.h"
+#include "extender/ledger/nominations.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/context.h"
 #include "extender/placement/place.h"
@@ -55,6 +59,15 @@ struct NodeView {
   std::vector<ClaimView> claims;
 };
 
+// A copy, for a decision about one pod without the lock.
+struct NodeForPod {
+  Node node;
+  // The node in which what is kept from the pod is used; empty where nothing is.
+  std::optional<Node> less;
+
+  const Node& left() const { return less ? *less : node; }
+};
+
 struct Counts {
   std::size_t nodes = 0;
   std::size_t cards = 0;
@@ -63,6 +76,7 @@ struct Counts {
   std::size_t drifting = 0;  // claims whose drift is not kNone
   std::size_t overfull = 0;  // cards with more used than their capacity
   std::size_t expected = 0;
+  std::size_t nominated = 0;  // pods that cards are kept for
 };
 
 // Valid only within Ledger::read, which holds the lock. (The thread-safety analysis cannot see
@@ -71,8 +85,14 @@ class View {
  public:
   // Null where the API server has no such node, or the watch has not delivered it yet.
   const Node* find(std::string_view node) const MGPU_NO_THREAD_ANALYSIS;
+  // A copy in which cards that are kept from the pod are used. Empty where `find` is null.
+  std::optional<Node> find_for(std::string_view node,
+                               const DecidedPod& pod) const MGPU_NO_THREAD_ANALYSIS;
   // The claims on a node, bound and assumed; the pointers are valid as long as the view.
   std::vector<const ClaimView*> claims_on(std::string_view node) const MGPU_NO_THREAD_ANALYSIS;
+  // A non-GPU pod on that node; empty where there is no such pod there.
+  std::optional<NonGpuPod> non_gpu_on(std::string_view node,
+                                      const PodUid& uid) const MGPU_NO_THREAD_ANALYSIS;
 
  private:
   friend class Ledger;
@@ -95,10 +115,14 @@ class Ledger {
   // --- pods --------------------------------------------------------------------------------------
 
   // After a relist: removes all other bound claims and non-GPU pods. Assumed claims of other pods
-  // stay, since the list may be older than their bind.
-  void replace_pods(std::vector<Claim> claims, std::vector<NonGpuPod> non_gpu = {});
-  // Confirms an assumed claim of the same uid, and removes other attempts of the pod.
-  void apply_pod(Claim claim);
+  // stay, since the list may be older than their bind. Returns the changes of drift, at most
+  // kDriftChangesMax: the next event of a pod that is left out returns its change.
+  std::vector<DriftChange> replace_pods(std::vector<Claim> claims,
+                                        std::vector<NonGpuPod> non_gpu = {});
+  // Confirms an assumed claim of the same uid, and removes other attempts of the pod. An attempt on
+  // the same node with other cards stays until its outcome is known: it may be the binding, and the
+  // annotations edited since.
+  std::optional<DriftChange> apply_pod(Claim claim);
   // Counts in Node::resources_used until remove_pod. Claims of the pod are removed.
   void apply_non_gpu(NonGpuPod pod);
   // For a pod that has finished or was deleted: removes it and its attempts.
@@ -107,8 +131,9 @@ class Ledger {
   // --- bind --------------------------------------------------------------------------------------
 
   // Places `claim`, which has no placement, on its node and counts it as used, in one step, also
-  // where the pod has other claims. A refusal changes nothing. The pod's expected placement is
-  // removed in any case. `price_snapshot` may be null.
+  // where the pod has other claims. Cards that are kept from the pod are not free to it. A refusal
+  // changes nothing. The pod's expected placement is removed in any case, and what is kept for it
+  // once it is placed. `price_snapshot` may be null.
   std::variant<Assumed, Reason> assume(Claim claim, const Policy& card_policy, Instant now,
                                        const PriceSnapshot* price_snapshot = nullptr);
   // The API server accepted the binding: removes the pod's other attempts. The claim stays assumed
@@ -118,6 +143,10 @@ class Ledger {
   // This attempt did not bind the pod. An id that no longer exists is ignored, and so is a bound
   // claim, which only the watch releases.
   void forget(ClaimId id);
+  // The pod was read from the API server, bound as `claim` says: it replaces all assumed claims of
+  // the pod, and stays assumed until the watch shows the pod. Where the watch has shown it bound
+  // before, only the assumed claims are removed.
+  void assume_bound(Claim claim, Instant now);
   // Assumed claims that were assumed, or accepted by the API server, before `before`. Their pods
   // are to be read from the API server.
   struct AssumedClaim {
@@ -137,22 +166,36 @@ class Ledger {
               const Placement& placement, Instant now, Instant until);
   void end_expectation(const PodUid& uid);
 
+  // --- nominated pods ----------------------------------------------------------------------------
+
+  // preempt answered these nodes for the pod, which has been nominated for the node `nominated`, or
+  // for none. What the pod is to get on the node that it is nominated for is kept from pods of
+  // equal or lower priority until it is bound, or until `until` (nominations.h).
+  void offer_nomination(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
+                        const NodeName& nominated, Instant until);
+  // The watch shows the pod nominated for a node, or for none.
+  void nominate(const PodUid& uid, const NodeName& node);
+  void replace_nominated(const std::vector<Nominated>& nominated);
+
   // --- decisions ---------------------------------------------------------------------------------
   //
   // These hold the lock for kHoldStepsMax steps at a time, and search without it, so that others
   // never wait for a search. Nodes may change in between: a decision is about its node as it was at
-  // some time during the call. Expected placements that ended before `now` are removed first.
+  // some time during the call. What ended before `now`, of expected placements and of what is
+  // kept for nominated pods, is removed first.
 
   // The result of extender::why_not for each of `nodes`, which share kFilterStepsMax steps. Nodes
   // that have not changed since the last pod with an equal request are not examined again.
+  // kNominated where the pod would fit if nothing were kept from it.
   std::vector<std::optional<Reason>> why_not(std::span<const std::string_view> nodes,
-                                             const GpuRequest& request, Instant now);
+                                             const GpuRequest& request, Instant now,
+                                             const DecidedPod& pod = {});
   // For each of `nodes` the placement by `policy.card` and its score by `policy.node`, in the same
   // way, with kScoreStepsMax steps. With policies for which Policy::per_pod is true every node is
   // examined.
   std::vector<Scored> score(std::span<const std::string_view> nodes,
                             const PlacementContext& context, const PolicyChoice& policy,
-                            Instant now);
+                            Instant now, const DecidedPod& pod = {});
   // The most steps that why_not and score have taken under the lock at one time. For tests.
   std::uint64_t longest_hold() const;
 
@@ -181,22 +224,25 @@ class Ledger {
   // Includes nodes that the API server does not have while pods are bound to them.
   std::vector<NodeName> node_names() const;
   std::optional<NodeView> node(const NodeName& name) const;
-  // The node alone; nothing where the API server has no such node.
-  std::optional<Node> node_alone(std::string_view name) const;
+  // Nothing where the API server has no such node.
+  std::optional<NodeForPod> node_for(std::string_view name, const DecidedPod& pod) const;
   // Of several claims of this name the bound one, else the latest attempt.
   std::optional<ClaimView> claim(const PodRef& pod) const;
   // Claims whose drift is not kNone, the first `most` in the order of pods.
   std::vector<ClaimView> drifting(std::size_t most = std::numeric_limits<std::size_t>::max()) const;
   Counts counts() const;
   // Increases whenever cards may have become free: a claim was released, or a node's cards are new
-  // or changed.
+  // or changed, or are no longer kept for a nominated pod. The second form ends first what ends
+  // before `now`.
   std::uint64_t releases() const;
+  std::uint64_t releases(Instant now);
 
  private:
   friend class View;
   struct NonGpu {
     NodeRecord* record;
     NodeResources host;
+    bool anti_affinity;
   };
 
   // Copies those that are present of the nodes from slot `begin` on, as many slots as there are
@@ -220,8 +266,11 @@ class Ledger {
   Entry& insert(Claim claim, Phase phase, Instant touched) MGPU_REQUIRES(mutex_);
   void release(Entry& entry) MGPU_REQUIRES(mutex_);
   void release_all(const PodUid& uid) MGPU_REQUIRES(mutex_);
-  // The watch shows the pod bound: this claim replaces all others of the pod.
-  void confirm(Claim claim) MGPU_REQUIRES(mutex_);
+  // The watch shows the pod bound: this claim, with the cards that the pod was bound with, replaces
+  // the others of the pod.
+  Entry& confirm(Claim claim) MGPU_REQUIRES(mutex_);
+  // A copy in which what is kept from the pod is used.
+  Node without_kept(const Node& node, const DecidedPod& pod) const MGPU_REQUIRES(mutex_);
   void set_non_gpu(NonGpuPod pod) MGPU_REQUIRES(mutex_);
   void remove_non_gpu(const PodUid& uid) MGPU_REQUIRES(mutex_);
 
@@ -231,6 +280,7 @@ class Ledger {
   ClaimTable claims_ MGPU_GUARDED_BY(mutex_);
   std::unordered_map<PodUid, NonGpu> non_gpu_ MGPU_GUARDED_BY(mutex_);
   ExpectedPlacements expected_ MGPU_GUARDED_BY(mutex_);
+  Nominations nominations_ MGPU_GUARDED_BY(mutex_);
   std::uint64_t releases_ MGPU_GUARDED_BY(mutex_) = 0;
   DecisionCache<Cells<std::optional<Reason>>> fits_ MGPU_GUARDED_BY(mutex_);
   DecisionCache<ScoreCache> scores_ MGPU_GUARDED_BY(mutex_);

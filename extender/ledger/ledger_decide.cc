@@ -33,13 +33,14 @@ std::vector<Decision> Ledger::decide_in_steps(SteppedDecisions<Decision> decisio
   {
     const MutexLock lock(mutex_);
     expected_.expire(now);
+    nominations_.expire(now);
   }
   while (!decisions.done()) {
     {
       const MutexLock lock(mutex_);
       Cells<Decision>* cells = cells_of();
       decisions.store(cells, index_);
-      longest_hold_ = std::max(longest_hold_, decisions.read(cells, index_));
+      longest_hold_ = std::max(longest_hold_, decisions.read(cells, index_, nominations_));
     }
     decisions.search();
   }
@@ -47,7 +48,8 @@ std::vector<Decision> Ledger::decide_in_steps(SteppedDecisions<Decision> decisio
 }
 
 std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_view> nodes,
-                                                   const GpuRequest& request, Instant now) {
+                                                   const GpuRequest& request, Instant now,
+                                                   const DecidedPod& pod) {
   using Decision = std::optional<Reason>;
   const RequestKey key = RequestKey::of(request);
   SearchBudget budget{kFilterStepsMax};
@@ -55,14 +57,18 @@ std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_v
       .absent = Reason::kNodeUnknown,
       .steps = [&](const Node& node) { return steps_to_find(node, request); },
       .decide = [&](const Node& node) { return extender::why_not(node, request, budget); },
+      .decide_left =
+          [&](const Node& node, const Node& left) {
+            return extender::why_not(node, left, request, budget);
+          },
       .keep = [&] { return may_keep(request, budget); }};
-  return decide_in_steps<Decision>({nodes, decider}, now,
+  return decide_in_steps<Decision>({nodes, pod, decider}, now,
                                    [&]() MGPU_REQUIRES(mutex_) { return &fits_.of(key); });
 }
 
 std::vector<Scored> Ledger::score(std::span<const std::string_view> nodes,
                                   const PlacementContext& context, const PolicyChoice& policy,
-                                  Instant now) {
+                                  Instant now, const DecidedPod& pod) {
   const bool cacheable = !policy.node->per_pod && !policy.card->per_pod;
   const RequestKey key = RequestKey::of(context, policy);
   SearchBudget budget{kScoreStepsMax};
@@ -74,9 +80,11 @@ std::vector<Scored> Ledger::score(std::span<const std::string_view> nodes,
                    node.cards.size() * card_steps(*policy.card, context, node);
           },
       .decide = [&](const Node& node) { return score_of(node, context, policy, budget); },
+      .decide_left = [&](const Node&,
+                         const Node& left) { return score_of(left, context, policy, budget); },
       .keep = [&] { return may_keep(context.request, budget); }};
   return decide_in_steps<Scored>(
-      {nodes, decider}, now, [&]() MGPU_REQUIRES(mutex_) -> Cells<Scored>* {
+      {nodes, pod, decider}, now, [&]() MGPU_REQUIRES(mutex_) -> Cells<Scored>* {
         return cacheable ? scores_.of(key).by(context.price_snapshot) : nullptr;
       });
 }

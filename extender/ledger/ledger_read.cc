@@ -20,6 +20,12 @@ const Node* View::find(std::string_view node) const {
   return record == nullptr ? nullptr : &record->node;
 }
 
+std::optional<Node> View::find_for(std::string_view node, const DecidedPod& pod) const {
+  const Node* found = find(node);
+  if (found == nullptr) return std::nullopt;
+  return ledger_.without_kept(*found, pod);
+}
+
 std::vector<const ClaimView*> View::claims_on(std::string_view node) const {
   std::vector<const ClaimView*> views;
   const NodeRecord* record = ledger_.find(node);
@@ -28,9 +34,18 @@ std::vector<const ClaimView*> View::claims_on(std::string_view node) const {
   return views;
 }
 
+std::optional<NonGpuPod> View::non_gpu_on(std::string_view node, const PodUid& uid) const {
+  const auto found = ledger_.non_gpu_.find(uid);
+  if (found == ledger_.non_gpu_.end()) return std::nullopt;
+  const Ledger::NonGpu& pod = found->second;
+  if (pod.record->node.name.str() != node) return std::nullopt;
+  return NonGpuPod{uid, pod.record->node.name, pod.host, pod.anti_affinity};
+}
+
 void Ledger::read(Instant now, const std::function<void(const View&)>& read) {
   const MutexLock lock(mutex_);
   expected_.expire(now);
+  nominations_.expire(now);
   read(View(*this));
 }
 
@@ -71,11 +86,13 @@ std::optional<NodeView> Ledger::node(const NodeName& name) const {
   return view;
 }
 
-std::optional<Node> Ledger::node_alone(std::string_view name) const {
+std::optional<NodeForPod> Ledger::node_for(std::string_view name, const DecidedPod& pod) const {
   const MutexLock lock(mutex_);
   const NodeRecord* record = find_present(name);
   if (record == nullptr) return std::nullopt;
-  return record->node;
+  NodeForPod found{record->node, {}};
+  if (nominations_.keeps_from(pod, name)) found.less = without_kept(record->node, pod);
+  return found;
 }
 
 std::optional<ClaimView> Ledger::claim(const PodRef& pod) const {
@@ -108,7 +125,13 @@ std::vector<ClaimView> Ledger::drifting(std::size_t most) const {
 
 std::uint64_t Ledger::releases() const {
   const MutexLock lock(mutex_);
-  return releases_;
+  return releases_ + nominations_.releases();
+}
+
+std::uint64_t Ledger::releases(Instant now) {
+  const MutexLock lock(mutex_);
+  nominations_.expire(now);
+  return releases_ + nominations_.releases();
 }
 
 Counts Ledger::counts() const {
@@ -117,6 +140,7 @@ Counts Ledger::counts() const {
   counts.assumed = claims_.assumed().size();
   counts.bound = claims_.size() - counts.assumed;
   counts.expected = expected_.size();
+  counts.nominated = nominations_.size();
   for (const auto& [name, record] : nodes_) {
     counts.drifting += record.drifting;
     if (!record.present) continue;

@@ -10,6 +10,13 @@ namespace mgpu::extender {
 // The life of an expected placement: longer than any gap observed between filter and bind.
 inline constexpr std::chrono::milliseconds kExpectedPlacementLife{1'000};
 inline constexpr std::size_t kExpectedPlacementsMax = 4096;
+// How long cards are kept for a pod that preempts, from the answer on. Most victims end within
+// their grace period of 30 seconds. A pod that needs longer may lose its cards to another one,
+// which is better than cards that stay unused for a pod that does not come.
+inline constexpr std::chrono::milliseconds kNominationLife{300'000};
+inline constexpr std::size_t kNominationsMax = 256;
+// kube-scheduler proposes at least 100 nodes where there are so many, and at most a tenth of all.
+inline constexpr std::size_t kNominatedNodesMax = 128;
 // Objects of a relist that are applied under one hold of the ledger's lock: a millisecond or two.
 inline constexpr std::size_t kRelistStep = 256;
 // Steps (placement/limits.h) for which decisions hold the ledger's lock at a time: 40 us. One node
@@ -21,6 +28,8 @@ inline constexpr std::uint32_t kLockedDecisionStepsMax = 64;
 inline constexpr std::uint32_t kCopySteps = 4;
 // Nodes that are copied at one time.
 inline constexpr std::size_t kNodeCopiesMax = 32;
+// The changes of drift that a relist returns; each is a line of the log.
+inline constexpr std::size_t kDriftChangesMax = 1'000;
 // Distinct requests whose decisions are cached. Each takes some 40 bytes per node: 13 MB in all at
 // 5,000 nodes, and 8 MB more while scores are prewarmed. Clusters have a few dozen distinct
 // requests at a time.

@@ -35,9 +35,10 @@ void mark_uncertain(NodeRecord& record) {
   for (Card& card : record.node.cards) card.uncertain = record.blocking > 0;
 }
 
-// Sets the drift that depends on the node; a claim with any other drift has no placement. On a node
-// that is not present no card counts as unknown.
+// Sets the drift that depends on the node. A claim with any other drift keeps that. On a node that
+// is not present no card counts as unknown.
 void find_unknown_cards(const NodeRecord& record, ClaimView& view) {
+  if (view.claim.drift != Drift::kNone && view.claim.drift != Drift::kUnknownCard) return;
   view.claim.drift = Drift::kNone;
   view.claim.drift_detail.clear();
   if (!record.present) return;
@@ -50,20 +51,43 @@ void find_unknown_cards(const NodeRecord& record, ClaimView& view) {
   }
 }
 
+bool blocks(const Claim& claim) {
+  return !claim.placement && !claim.most_of_one_card;
+}
+
+// What the claim counts with on each card, ascending by card. A pod holds no more of a card than
+// the card has.
+std::vector<CardHold> holds_of(const Node& node, const Claim& claim) {
+  if (claim.placement) return holds(node, claim.request, *claim.placement);
+  std::vector<CardHold> held;
+  if (!claim.most_of_one_card) return held;
+  const Share& most = *claim.most_of_one_card;
+  for (const Card& card : node.cards) {
+    const Share share{std::min(most.core, card.capacity.core),
+                      std::min(most.memory, card.capacity.memory)};
+    held.push_back({card.index, share});
+  }
+  return held;
+}
+
+// Pods whose number of cards is not known are in no PodsByCards.
+void count_by_cards(Node& node, const ClaimView& view, std::int32_t change) {
+  if (view.claim.placement && !view.holds.empty()) {
+    count_pod(node, cards_counted(view.holds), change);
+  }
+}
+
 // Cards that the node does not have are skipped: when one appears, all claims are counted again.
 void count(NodeRecord& record, Entry& entry) {
   ClaimView& view = entry.view;
-  if (view.claim.placement) {
-    view.holds = holds(record.node, view.claim.request, *view.claim.placement);
-    view.holds.shrink_to_fit();
-    find_unknown_cards(record, view);
-  } else {
-    ++record.blocking;
-  }
+  view.holds = holds_of(record.node, view.claim);
+  view.holds.shrink_to_fit();
+  if (view.claim.placement) find_unknown_cards(record, view);
+  if (blocks(view.claim)) ++record.blocking;
   if (view.claim.drift != Drift::kNone) ++record.drifting;
   for (const CardHold& hold : view.holds)
     if (Card* card = record.node.find(hold.card)) card->used += hold.share;
-  if (!view.holds.empty()) count_pod(record.node, cards_counted(view.holds), +1);
+  count_by_cards(record.node, view, +1);
 }
 
 void count_all(NodeRecord& record) {
@@ -93,12 +117,12 @@ bool totals_are_consistent(const NodeRecord& record) {
   for (const Entry* entry : record.claims) {
     const ClaimView& view = entry->view;
     if (entry->record != &record) return false;
-    counted.blocking += view.claim.placement ? 0 : 1;
+    counted.blocking += blocks(view.claim) ? 1 : 0;
     counted.drifting += view.claim.drift != Drift::kNone ? 1 : 0;
     counted.node.resources_used += view.claim.host;
     for (const CardHold& hold : view.holds)
       if (Card* card = counted.node.find(hold.card)) card->used += hold.share;
-    if (!view.holds.empty()) count_pod(counted.node, cards_counted(view.holds), +1);
+    count_by_cards(counted.node, view, +1);
   }
   const auto same = [&](const Card& card, const Card& claimed) {
     return card.used == claimed.used && card.uncertain == (record.blocking > 0) &&
@@ -108,13 +132,16 @@ bool totals_are_consistent(const NodeRecord& record) {
   const bool resources = record.non_gpu_pods > 0
                              ? counted.node.resources_used.fits_in(record.node.resources_used)
                              : counted.node.resources_used == record.node.resources_used;
+  const bool pods = record.node.pods_counted ==
+                    static_cast<std::int64_t>(record.claims.size() + record.non_gpu_pods);
   return counted.blocking == record.blocking && counted.drifting == record.drifting && resources &&
-         counted.node.pods == record.node.pods &&
+         pods && counted.node.pods == record.node.pods &&
          std::ranges::equal(record.node.cards, counted.node.cards, same);
 }
 
 bool changes(const NodeRecord& record, const NodeFacts& facts) {
   return !record.present || record.node.allocatable != facts.allocatable ||
+         record.node.pods_allowed != facts.pods_allowed ||
          !std::equal(record.node.cards.begin(), record.node.cards.end(), facts.cards.begin(),
                      facts.cards.end(), same);
 }
@@ -125,6 +152,7 @@ void set_facts(NodeRecord& record, NodeFacts facts) {
   record.present = true;
   record.problem = std::move(facts.problem);
   record.node.allocatable = facts.allocatable;
+  record.node.pods_allowed = facts.pods_allowed;
   record.node.cards.clear();
   record.node.cards.reserve(facts.cards.size());
   for (CardFacts& card : facts.cards) record.node.cards.push_back(card_from(std::move(card)));
@@ -146,9 +174,10 @@ void add(NodeRecord& record, Entry& entry) {
   record.changed();
   entry.record = &record;
   record.claims.push_back(&entry);
+  ++record.node.pods_counted;
   record.node.resources_used += entry.view.claim.host;
   count(record, entry);
-  if (!entry.view.claim.placement && record.blocking == 1) mark_uncertain(record);
+  if (blocks(entry.view.claim) && record.blocking == 1) mark_uncertain(record);
   check_totals(record);
 }
 
@@ -159,18 +188,20 @@ void remove(Entry& entry) {
   MGPU_CHECK(at != record.claims.end(), "a claim is missing on its node");
   record.claims.erase(at);
   entry.record = nullptr;
+  --record.node.pods_counted;
   record.node.resources_used -= entry.view.claim.host;
-  if (!entry.view.holds.empty()) count_pod(record.node, cards_counted(entry.view.holds), -1);
+  count_by_cards(record.node, entry.view, -1);
   for (const CardHold& hold : entry.view.holds)
     if (Card* card = record.node.find(hold.card)) card->used -= hold.share;
   if (entry.view.claim.drift != Drift::kNone) --record.drifting;
-  if (!entry.view.claim.placement && --record.blocking == 0) mark_uncertain(record);
+  if (blocks(entry.view.claim) && --record.blocking == 0) mark_uncertain(record);
   check_totals(record);
 }
 
 void add_non_gpu(NodeRecord& record, const NodeResources& host) {
   record.changed();
   ++record.non_gpu_pods;
+  ++record.node.pods_counted;
   record.node.resources_used += host;
   check_totals(record);
 }
@@ -179,6 +210,7 @@ void remove_non_gpu(NodeRecord& record, const NodeResources& host) {
   MGPU_CHECK(record.non_gpu_pods > 0, "a non-GPU pod is missing on its node");
   record.changed();
   --record.non_gpu_pods;
+  --record.node.pods_counted;
   record.node.resources_used -= host;
   check_totals(record);
 }
@@ -200,8 +232,18 @@ void remove_expected(NodeRecord& record, const std::vector<CardHold>& holds) {
 }
 
 std::size_t overfull_cards(const NodeRecord& record) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      record.node.cards, [](const Card& card) { return !card.used.fits_in(card.capacity); }));
+  const auto overfull = [](const Card& card) { return !card.used.fits_in(card.capacity); };
+  const auto count_in = [&](const std::vector<Card>& cards) {
+    return static_cast<std::size_t>(std::ranges::count_if(cards, overfull));
+  };
+  const std::size_t most = count_in(record.node.cards);
+  if (most == 0 || record.drifting == 0) return most;
+  Node known = record.node;
+  for (const Entry* entry : record.claims) {
+    if (entry->view.claim.placement) continue;
+    for (const CardHold& hold : entry->view.holds) known.find(hold.card)->used -= hold.share;
+  }
+  return count_in(known.cards);
 }
 
 }  // namespace mgpu::extender

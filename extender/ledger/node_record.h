@@ -1,9 +1,11 @@
 // A node in the ledger: its cards with totals, and the claims on it. Part of the ledger; used under
 // its lock.
 //
-//   card.used      = sum of the claims' holds on it
+//   card.used      = sum of the claims' holds on it; a claim without a placement holds on each card
+//                    the most that its pod may hold of one
 //   card.expected  = sum of the expected placements on it (expected_placements.h)
-//   card.uncertain = some claim of the node has no placement
+//   card.uncertain = for some claim of the node even that is not known
+//   pods_counted   = number of claims and of non-GPU pods
 #pragma once
 
 #include <cstddef>
@@ -36,7 +38,9 @@ struct NodeRecord;
 struct Entry {
   ClaimId id = 0;
   ClaimView view;
-  Instant touched{};  // of an assumed claim: when it was assumed, or accepted by the API server
+  Instant touched{};      // of an assumed claim: when it was assumed, or accepted by the API server
+  bool accepted = false;  // of an assumed claim: the API server accepted its binding
+  Drift reported = Drift::kNone;  // of a bound claim: what the last DriftChange said
   NodeRecord* record = nullptr;
 };
 
@@ -48,7 +52,7 @@ struct NodeRecord {
   bool present = false;
   std::string problem;         // NodeFacts::problem
   std::vector<Entry*> claims;  // in the order of arrival
-  std::size_t blocking = 0;    // the number of claims without a placement
+  std::size_t blocking = 0;    // the number of claims that make all cards uncertain
   std::size_t drifting = 0;    // the number of claims whose drift is not kNone
   std::size_t expectations = 0;
   std::size_t non_gpu_pods = 0;
@@ -81,7 +85,8 @@ void remove_expected(NodeRecord& record, const std::vector<CardHold>& holds);
 // cards); for checks.
 bool totals_are_consistent(const NodeRecord& record);
 
-// The number of cards with more used than their capacity.
+// The number of cards with more used than their capacity. Claims without a placement do not count,
+// since on most cards they hold nothing.
 std::size_t overfull_cards(const NodeRecord& record);
 
 }  // namespace mgpu::extender

@@ -9,7 +9,9 @@
 //   search  without the lock: decides on the copies
 //
 // A decision is cached with the version of the node that was copied, and is not used where the node
-// has another version by then. Part of the ledger.
+// has another version by then. Where anything is kept from the pod on a node (nominations.h), the
+// decision is always made about a copy, and never cached: it holds for this pod alone. Part of the
+// ledger.
 #pragma once
 
 #include <algorithm>
@@ -25,6 +27,7 @@
 #include "extender/ledger/limits.h"
 #include "extender/ledger/node_index.h"
 #include "extender/ledger/node_record.h"
+#include "extender/ledger/nominations.h"
 
 namespace mgpu::extender {
 
@@ -42,6 +45,8 @@ struct Decider {
   // The steps (placement/limits.h) of a decision.
   std::function<std::uint64_t(const Node&)> steps;
   std::function<Decision(const Node&)> decide;
+  // Where anything is kept from the pod: it is used in `left`.
+  std::function<Decision(const Node& node, const Node& left)> decide_left;
   // Whether the next decision may be cached: a budget may be too small for it.
   std::function<bool()> keep;
 };
@@ -49,9 +54,11 @@ struct Decider {
 template <class Decision>
 class SteppedDecisions {
  public:
-  // `names` outlive the decisions.
-  SteppedDecisions(std::span<const std::string_view> names, Decider<Decision> decider)
+  // `names` and `pod` outlive the decisions.
+  SteppedDecisions(std::span<const std::string_view> names, const DecidedPod& pod,
+                   Decider<Decision> decider)
       : names_(names),
+        pod_(pod),
         decider_(std::move(decider)),
         decisions_(names.size(), decider_.absent),
         copies_(std::min(kNodeCopiesMax, names.size())) {}
@@ -68,11 +75,12 @@ class SteppedDecisions {
   }
 
   // Returns the steps taken. REQUIRES: store() has been called since search().
-  std::uint64_t read(Cells<Decision>* cells, const NodeIndex& index) {
+  std::uint64_t read(Cells<Decision>* cells, const NodeIndex& index,
+                     const Nominations& nominations) {
     std::uint64_t steps = 0;
     while (next_ < names_.size() && copied_ < copies_.size() && steps < kHoldStepsMax) {
       const auto slot = index.find(names_[next_]);
-      steps += slot ? read_node(cells, index, *slot) : 1;
+      steps += slot ? read_node(cells, index, *slot, nominations) : 1;
       ++next_;
     }
     return steps;
@@ -80,8 +88,9 @@ class SteppedDecisions {
 
   void search() {
     for (Copy& copy : std::span(copies_).first(copied_)) {
-      copy.keep = decider_.keep();
-      decisions_[copy.at] = decider_.decide(copy.node);
+      copy.keep = !copy.has_left && decider_.keep();
+      decisions_[copy.at] =
+          copy.has_left ? decider_.decide_left(copy.node, copy.left) : decider_.decide(copy.node);
     }
   }
 
@@ -91,8 +100,10 @@ class SteppedDecisions {
  private:
   // A node to decide on without the lock. Its memory is used again.
   struct Copy : NodeCopy {
-    std::size_t at = 0;  // position of its name
-    bool keep = false;   // the decision may be cached
+    std::size_t at = 0;     // position of its name
+    bool keep = false;      // the decision may be cached
+    bool has_left = false;  // something is kept from the pod, and is used in `left`
+    Node left;
   };
 
   static Cell<Decision>& cell_of(Cells<Decision>& cells, const NodeIndex& index, NodeSlot slot) {
@@ -101,7 +112,9 @@ class SteppedDecisions {
   }
 
   // Decides on node `next_`, or copies it. Returns the steps taken.
-  std::uint64_t read_node(Cells<Decision>* cells, const NodeIndex& index, NodeSlot slot) {
+  std::uint64_t read_node(Cells<Decision>* cells, const NodeIndex& index, NodeSlot slot,
+                          const Nominations& nominations) {
+    if (nominations.keeps_from(pod_, names_[next_])) return copy_left(index, slot, nominations);
     const std::uint64_t version = index.version(slot);
     Cell<Decision>* cell = cells == nullptr ? nullptr : &cell_of(*cells, index, slot);
     if (cell != nullptr && cell->version == version) {
@@ -113,11 +126,7 @@ class SteppedDecisions {
     const Node& node = index.record(slot)->node;
     const std::uint64_t steps = decider_.steps(node);
     if (steps > kLockedDecisionStepsMax) {
-      Copy& copy = copies_[copied_++];
-      copy.at = next_;
-      copy.slot = slot;
-      copy.version = version;
-      copy.node = node;
+      copy_of(index, slot).has_left = false;
       return 1 + kCopySteps * node.cards.size();
     }
     const bool keep = decider_.keep();
@@ -126,7 +135,27 @@ class SteppedDecisions {
     return 1 + steps;
   }
 
+  // Copies node `next_` without and with what is kept from the pod. Returns the steps taken.
+  std::uint64_t copy_left(const NodeIndex& index, NodeSlot slot, const Nominations& nominations) {
+    if (!index.record(slot)->present) return 1;
+    Copy& copy = copy_of(index, slot);
+    copy.has_left = true;
+    copy.left = copy.node;
+    nominations.count(pod_, copy.left);
+    return 1 + 2 * kCopySteps * copy.node.cards.size();
+  }
+
+  Copy& copy_of(const NodeIndex& index, NodeSlot slot) {
+    Copy& copy = copies_[copied_++];
+    copy.at = next_;
+    copy.slot = slot;
+    copy.version = index.version(slot);
+    copy.node = index.record(slot)->node;
+    return copy;
+  }
+
   const std::span<const std::string_view> names_;
+  const DecidedPod& pod_;
   const Decider<Decision> decider_;
   std::vector<Decision> decisions_;
   std::vector<Copy> copies_;

@@ -1,6 +1,7 @@
 // Nodes and their cards, as placement decides on them. Values; pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ struct Node {
   std::vector<Card> cards;        // ascending by index
   NodeResources allocatable;      // zero where it is not known
   NodeResources resources_used;   // requests of its pods, with and without cards
+  std::int64_t pods_allowed = 0;  // zero where it is not known
+  std::int64_t pods_counted = 0;  // with and without cards; each attempt to bind a pod counts
   std::vector<PodsByCards> pods;  // those with cards, ascending by cards, without zero entries
 
   NodeResources resources_left() const { return room_in(allocatable, resources_used); }

@@ -172,6 +172,12 @@ std::optional<Reason> why_not(const Node& node, const GpuRequest& request, Searc
   return reason;
 }
 
+std::optional<Reason> why_not(const Node& node, const Node& left, const GpuRequest& request,
+                              SearchBudget& budget) {
+  if (!why_not(left, request, budget)) return std::nullopt;
+  return why_not(node, request, budget).value_or(Reason::kNominated);
+}
+
 std::variant<Placed, Reason> place(const Node& node, const PlacementContext& context,
                                    const Policy& card_policy, SearchBudget& budget) {
   Decision decision(node, context, budget);

@@ -38,6 +38,11 @@ std::uint64_t linear_steps(const Node& node, const GpuRequest& request);
 // for pods of one container, for which the answer does not depend on the budget.
 std::optional<Reason> why_not(const Node& node, const GpuRequest& request, SearchBudget& budget);
 
+// The same where `left` is the node in which what is kept from the pod is used. kNominated where
+// the pod would fit if nothing were kept from it.
+std::optional<Reason> why_not(const Node& node, const Node& left, const GpuRequest& request,
+                              SearchBudget& budget);
+
 // A placement that leaves room for the expected placements of other pods is preferred;
 // `beside_expected` is whether it does. Of such placements it is the best by `card_policy`.
 struct Placed {

@@ -24,6 +24,7 @@ enum class Reason : std::uint8_t {
   kCoreAndMemory,   // some have the compute, some the memory, too few have both
   kTogether,        // each container fits alone, but not all of them together
   kSearchBound,     // the search ended at its bound of steps without a result
+  kNominated,       // what is free is kept for pods of equal or higher priority that preempted
 };
 
 // One sentence without a full stop, such as "too few cards have enough free mgpu-core".

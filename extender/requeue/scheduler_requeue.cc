@@ -15,8 +15,8 @@ using Kind = kube::ApiError::Kind;
 
 }  // namespace
 
-SchedulerRequeue::SchedulerRequeue(kube::Client& client, const Ledger& ledger,
-                                   std::string name_space, RequeueEvents events)
+SchedulerRequeue::SchedulerRequeue(kube::Client& client, Ledger& ledger, std::string name_space,
+                                   RequeueEvents events)
     : client_(client),
       ledger_(ledger),
       name_space_(std::move(name_space)),
@@ -48,8 +48,8 @@ void SchedulerRequeue::start_timer() {
 }
 
 void SchedulerRequeue::poll() {
-  const std::uint64_t releases = ledger_.releases();
   const Instant now = client_.executor().now();
+  const std::uint64_t releases = ledger_.releases(now);
   {
     const MutexLock lock(mutex_);
     tracker_.observe(releases, now);

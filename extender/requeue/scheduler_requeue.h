@@ -49,7 +49,7 @@ class SchedulerRequeue {
  public:
   // `client` and `ledger` outlive it. The object is written in the namespace `name_space`; where
   // that is empty, pods are never requeued.
-  SchedulerRequeue(kube::Client& client, const Ledger& ledger, std::string name_space,
+  SchedulerRequeue(kube::Client& client, Ledger& ledger, std::string name_space,
                    RequeueEvents events);
   // kube-scheduler filters the pod.
   void on_filter(const PodUid& uid);
@@ -66,7 +66,7 @@ class SchedulerRequeue {
   void finish(const kube::ApiResult<void>& written);
 
   kube::Client& client_;
-  const Ledger& ledger_;
+  Ledger& ledger_;
   const std::string name_space_;
   const RequeueEvents events_;
   Mutex mutex_;

@@ -27,10 +27,10 @@ FilterReply refuse_everywhere(const ExtenderArgs& args, std::string sentence) {
   return reply;
 }
 
-FilterReply filter_nodes(Ledger& ledger, const ExtenderArgs& args, const GpuRequest& request,
+FilterReply filter_nodes(Ledger& ledger, const ExtenderArgs& args, const PodRequest& pod,
                          Instant now) {
   const auto names = args.node_names();
-  const auto reasons = ledger.why_not(names, request, now);
+  const auto reasons = ledger.why_not(names, pod.request, now, pod.pod);
   FilterReply reply;
   reply.fitting.reserve(names.size());
   reply.failed.reserve(names.size());
@@ -65,12 +65,11 @@ FilterReply filter(const ExtenderArgs& args, Ledger& ledger, const Settings& set
                           pod->host);
   }
   if (pod->request.empty()) return pass_everywhere(args);
-  FilterReply reply = filter_nodes(ledger, args, pod->request, now);
+  FilterReply reply = filter_nodes(ledger, args, *pod, now);
   // With one node left kube-scheduler calls bind next, without prioritize.
   if (reply.fitting.size() != 1 || !settings.expected_placements) return reply;
   const auto price_snapshot = settings.price_snapshot();
-  const auto expected = place_on(ledger, reply.fitting.front(), pod->context(price_snapshot.get()),
-                                 *pod->policy.card);
+  const auto expected = place_on(ledger, reply.fitting.front(), *pod, price_snapshot.get());
   if (expected) {
     ledger.expect(uid, NodeName(reply.fitting.front()), pod->request, *expected, now,
                   now + settings.expectation_life);

@@ -1,5 +1,6 @@
 #include "extender/verbs/pod_request.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -18,7 +19,8 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
   PodRequest read{.request = std::move(*request),
                   .policy = settings.policy,
                   .host = resources_of(pod),
-                  .tie_break_seed = tie_break_seed_of(pod.uid())};
+                  .tie_break_seed = tie_break_seed_of(pod.uid()),
+                  .pod = {pod.uid(), pod.priority}};
   if (read.request.empty() || read.request.policy.empty()) return read;
   auto policy = find_policy(read.request.policy);
   if (!policy)
@@ -27,12 +29,28 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
   return read;
 }
 
+bool names_cards(const kube::Pod& pod, const Contract& contract) {
+  const auto in = [&](const kube::StringMap& amounts) {
+    return amounts.contains(contract.core_resource) || amounts.contains(contract.memory_resource);
+  };
+  const auto names = [&](const kube::Container& container) {
+    return in(container.limits) || in(container.requests);
+  };
+  return std::ranges::any_of(pod.containers, names) ||
+         std::ranges::any_of(pod.init_containers, names);
+}
+
 std::optional<Placement> place_on(const Ledger& ledger, std::string_view node,
-                                  const PlacementContext& context, const Policy& card_policy) {
-  const std::optional<Node> found = ledger.node_alone(node);
+                                  const PodRequest& pod, const PriceSnapshot* price_snapshot) {
+  const auto found = ledger.node_for(node, pod.pod);
   if (!found) return std::nullopt;
+  return place_on(found->left(), pod, price_snapshot);
+}
+
+std::optional<Placement> place_on(const Node& node, const PodRequest& pod,
+                                  const PriceSnapshot* price_snapshot) {
   SearchBudget budget{kPlacementStepsMax};
-  auto answer = place(*found, context, card_policy, budget);
+  auto answer = place(node, pod.context(price_snapshot), *pod.policy.card, budget);
   auto* placed = std::get_if<Placed>(&answer);
   if (placed == nullptr) return std::nullopt;
   return std::move(placed->placement);

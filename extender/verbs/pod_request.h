@@ -18,6 +18,7 @@ struct PodRequest {
   PolicyChoice policy;               // the pod's own, or the extender's default
   NodeResources host;                // what it requests beside cards
   std::uint64_t tie_break_seed = 0;  // tie_break_seed_of its uid
+  DecidedPod pod = {};
 
   // Must not outlive this and the price snapshot.
   PlacementContext context(const PriceSnapshot* price_snapshot) const {
@@ -28,9 +29,16 @@ struct PodRequest {
 // Errors: those of read_request, and an unknown policy in the pod's annotation.
 Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settings);
 
-// The cards that `card_policy` chooses; nothing where the pod does not fit, or the API server has
-// no such node. Searches without the ledger's lock.
+// Whether a container names a resource of the contract, whatever its amount: for such a pod
+// kube-scheduler calls this extender (pkg/scheduler/extender.go, IsInterested).
+bool names_cards(const kube::Pod& pod, const Contract& contract);
+
+// The cards that the pod's card policy chooses; nothing where the pod does not fit, or the API
+// server has no such node. Searches without the ledger's lock.
 std::optional<Placement> place_on(const Ledger& ledger, std::string_view node,
-                                  const PlacementContext& context, const Policy& card_policy);
+                                  const PodRequest& pod, const PriceSnapshot* price_snapshot);
+// The same on a copy of a node.
+std::optional<Placement> place_on(const Node& node, const PodRequest& pod,
+                                  const PriceSnapshot* price_snapshot);
 
 }  // namespace mgpu::extender

@@ -1,123 +1,105 @@
 #include <algorithm>
 #include <optional>
-#include <unordered_set>
 #include <utility>
 
 #include "extender/ledger/disruption_budgets.h"
-#include "extender/placement/preemption/preemption.h"
+#include "extender/placement/holds.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
+#include "extender/verbs/victims.h"
 
 // kube-scheduler 1.36 fails the whole preemption when one node of the answer has no victims
 // (callExtenders in pkg/scheduler/framework/preemption/preemption.go). So no node is answered
-// without victims: where the cards are free already the proposed victims stay, because
-// kube-scheduler proposed them for other reasons, such as CPU.
+// without victims.
 
 namespace mgpu::extender {
 namespace {
 
-// A pod on the node that holds cards.
-struct Holder {
-  PodUid uid;
-  std::string name_space;
-  kube::StringMap labels;
-  bool evictable = false;  // bound, and of lower priority; the API server has no assumed pods
-  Candidate candidate;
-};
+NodePod holder_of(const ClaimView& held, std::int32_t preemptor_priority) {
+  const Claim& claim = held.claim;
+  return {.uid = claim.uid,
+          .name_space = claim.pod.name_space,
+          .labels = claim.labels,
+          .holds_cards = true,
+          .evictable = held.phase == Phase::kBound && claim.priority < preemptor_priority,
+          .only_resources = !claim.anti_affinity,
+          .candidate = {claim.priority, claim.start_time, false, held.holds, claim.host}};
+}
 
-// What the decision about one node needs. It is a copy, so that the decision does not hold the
-// ledger's lock.
-struct NodeState {
-  Node node;
-  std::vector<Holder> holders;
-};
+// kube-scheduler only proposes pods of lower priority, which is not known for pods without cards.
+NodePod bystander_of(const NonGpuPod& pod) {
+  NodePod other;
+  other.uid = pod.uid;
+  other.evictable = true;
+  other.only_resources = !pod.anti_affinity;
+  other.candidate.host = pod.host;
+  return other;
+}
+
+std::optional<NodeState> read_node(const View& view, const NodeVictims& proposed,
+                                   const DecidedPod& preemptor) {
+  std::optional<Node> node = view.find_for(proposed.node.str(), preemptor);
+  if (!node) return std::nullopt;
+  NodeState state{*std::move(node), {}};
+  for (const ClaimView* held : view.claims_on(proposed.node.str()))
+    state.pods.push_back(holder_of(*held, preemptor.priority));
+  for (const PodUid& uid : proposed.victims) {
+    const auto pod = view.non_gpu_on(proposed.node.str(), uid);
+    if (pod) state.pods.push_back(bystander_of(*pod));
+  }
+  return state;
+}
 
 // One entry for each proposed node; nothing where the node is unknown.
-std::vector<std::optional<NodeState>> read_nodes(const PreemptionArgs& args, Ledger& ledger,
+std::vector<std::optional<NodeState>> read_nodes(const PreemptionArgs& args,
+                                                 const DecidedPod& preemptor, Ledger& ledger,
                                                  Instant now) {
   std::vector<std::optional<NodeState>> states;
   ledger.read(now, [&](const View& view) {
-    for (const NodeVictims& proposed : args.nodes) {
-      auto& state = states.emplace_back();
-      const Node* node = view.find(proposed.node.str());
-      if (node == nullptr) continue;
-      state.emplace(NodeState{*node, {}});
-      for (const ClaimView* held : view.claims_on(proposed.node.str())) {
-        const Claim& claim = held->claim;
-        const bool evictable = held->phase == Phase::kBound && claim.priority < args.pod.priority;
-        state->holders.push_back({claim.uid,
-                                  claim.pod.name_space,
-                                  claim.labels,
-                                  evictable,
-                                  {claim.priority, claim.start_time, false, held->holds}});
-      }
-    }
+    for (const NodeVictims& proposed : args.nodes)
+      states.push_back(read_node(view, proposed, preemptor));
   });
   return states;
 }
 
-// The order of MoreImportantPod, which kube-scheduler uses for victims.
-bool more_important(const Holder* a, const Holder* b) {
-  if (a->candidate.priority != b->candidate.priority) {
-    return a->candidate.priority > b->candidate.priority;
+// Each pod is checked against the budgets alone, since the other victims are not known before the
+// choice.
+void set_violations(NodeState& state, const DisruptionBudgets& budgets) {
+  for (NodePod& pod : state.pods) {
+    if (!pod.holds_cards || !pod.evictable) continue;
+    pod.candidate.breaks_budget = budgets.violations({{&pod.name_space, &pod.labels}}).front();
   }
-  if (a->candidate.start_time != b->candidate.start_time) {
-    return a->candidate.start_time < b->candidate.start_time;
-  }
-  return a->uid < b->uid;
 }
 
-std::int64_t count_violations(const std::vector<const Holder*>& victims,
-                              const DisruptionBudgets& budgets) {
-  std::vector<DisruptionBudgets::PodLabels> labels;
-  labels.reserve(victims.size());
-  for (const Holder* victim : victims) labels.push_back({&victim->name_space, &victim->labels});
-  return std::ranges::count(budgets.violations(labels), true);
+bool only_known_amounts(const kube::StringMap& amounts, const Contract& contract) {
+  return std::ranges::all_of(amounts, [&](const auto& amount) {
+    const std::string& resource = amount.first;
+    return resource == "cpu" || resource == "memory" || resource == contract.core_resource ||
+           resource == contract.memory_resource;
+  });
 }
 
-// The holders to evict, the most important first; nothing where no eviction helps. Each candidate
-// is checked against the budgets alone, since the other victims are not known before the choice.
-std::optional<std::vector<const Holder*>> choose(const NodeState& state, const GpuRequest& request,
-                                                 const DisruptionBudgets& budgets) {
-  std::vector<const Holder*> evictable;
-  std::vector<Candidate> candidates;
-  for (const Holder& holder : state.holders) {
-    if (!holder.evictable) continue;
-    evictable.push_back(&holder);
-    candidates.push_back(holder.candidate);
-    candidates.back().breaks_budget = count_violations({&holder}, budgets) > 0;
+bool asks_only_for_resources(const kube::Pod& pod, const Contract& contract) {
+  const auto plain = [&](const kube::Container& container) {
+    return !container.host_port && only_known_amounts(container.limits, contract) &&
+           only_known_amounts(container.requests, contract);
+  };
+  return !pod.constrained && only_known_amounts(pod.overhead, contract) &&
+         std::ranges::all_of(pod.containers, plain) &&
+         std::ranges::all_of(pod.init_containers, plain);
+}
+
+// What the pod is to get on the node after the evictions; nothing where no placement is found.
+std::optional<NominatedPlacement> placement_after(const NodeVictims& victims, NodeState state,
+                                                  const PodRequest& pod,
+                                                  const PriceSnapshot* price_snapshot) {
+  for (const NodePod& one : state.pods) {
+    const bool evicted = std::ranges::find(victims.victims, one.uid) != victims.victims.end();
+    if (evicted) evict(state.node, one.candidate);
   }
-  const auto eviction = choose_victims(state.node, request, candidates);
-  if (!eviction) return std::nullopt;
-  std::vector<const Holder*> victims;
-  for (const std::size_t index : eviction->victims) victims.push_back(evictable[index]);
-  std::ranges::sort(victims, more_important);
-  return victims;
-}
-
-bool same_pods(std::vector<PodUid> a, std::vector<PodUid> b) {
-  std::ranges::sort(a);
-  std::ranges::sort(b);
-  return a == b;
-}
-
-// The answer for one node; nothing where it is left out.
-std::optional<NodeVictims> decide(const NodeVictims& proposed, const NodeState& state,
-                                  const GpuRequest& request, const DisruptionBudgets& budgets) {
-  const auto victims = choose(state, request, budgets);
-  if (!victims || (victims->empty() && proposed.victims.empty())) return std::nullopt;
-  if (victims->empty()) return proposed;
-  NodeVictims answer{proposed.node, {}, 0};
-  for (const Holder* victim : *victims) answer.victims.push_back(victim->uid);
-  // Proposed victims that hold no cards stay: kube-scheduler proposed them for other reasons.
-  std::unordered_set<PodUid> holders;
-  for (const Holder& holder : state.holders) holders.insert(holder.uid);
-  for (const PodUid& uid : proposed.victims) {
-    if (!holders.contains(uid)) answer.victims.push_back(uid);
-  }
-  if (same_pods(answer.victims, proposed.victims)) return proposed;
-  answer.pdb_violations = count_violations(*victims, budgets);
-  return answer;
+  const auto placement = place_on(state.node, pod, price_snapshot);
+  if (!placement) return std::nullopt;
+  return NominatedPlacement{victims.node, holds(state.node, pod.request, *placement), pod.host};
 }
 
 }  // namespace
@@ -128,13 +110,23 @@ std::vector<NodeVictims> preempt(const PreemptionArgs& args, Ledger& ledger,
   const auto pod = read_pod_request(args.pod, settings);
   if (!pod) return {};
   if (pod->request.empty()) return args.nodes;
-  const auto states = read_nodes(args, ledger, now);
+  const Preemptor preemptor{pod->request, pod->host,
+                            asks_only_for_resources(args.pod, settings.contract)};
+  const auto price_snapshot = settings.price_snapshot();
+  auto states = read_nodes(args, pod->pod, ledger, now);
   std::vector<NodeVictims> answer;
+  std::vector<NominatedPlacement> placements;
   for (std::size_t i = 0; i < args.nodes.size(); ++i) {
     if (!states[i]) continue;
-    auto victims = decide(args.nodes[i], *states[i], pod->request, budgets);
-    if (victims) answer.push_back(std::move(*victims));
+    set_violations(*states[i], budgets);
+    auto victims = choose_on_node(args.nodes[i], *states[i], preemptor, budgets);
+    if (!victims) continue;
+    auto placement = placement_after(*victims, *std::move(states[i]), *pod, price_snapshot.get());
+    if (placement) placements.push_back(*std::move(placement));
+    answer.push_back(*std::move(victims));
   }
+  ledger.offer_nomination(pod->pod, std::move(placements), NodeName(args.pod.nominated_node),
+                          now + settings.nomination_life);
   return answer;
 }
 

@@ -57,7 +57,7 @@ std::vector<std::size_t> best_without_cards(Ledger& ledger, const std::vector<Sc
 Ranking rank(Ledger& ledger, std::span<const std::string_view> names, const PodRequest& pod,
              const PriceSnapshot* price_snapshot, Instant now) {
   const PlacementContext context = pod.context(price_snapshot);
-  Ranking ranking{ledger.score(names, context, pod.policy, now), {}, {}};
+  Ranking ranking{ledger.score(names, context, pod.policy, now, pod.pod), {}, {}};
   const auto best = best_of(ranking.nodes, names);
   if (!best) return ranking;
   // For a non-GPU pod all nodes without cards that are as good as the best get the same score, and
@@ -66,7 +66,7 @@ Ranking rank(Ledger& ledger, std::span<const std::string_view> names, const PodR
     ranking.best = best_without_cards(ledger, ranking.nodes, *best, names, now);
   if (ranking.best.empty()) ranking.best.push_back(*best);
   if (!pod.request.empty())
-    ranking.placement = place_on(ledger, names[ranking.best.front()], context, *pod.policy.card);
+    ranking.placement = place_on(ledger, names[ranking.best.front()], pod, price_snapshot);
   return ranking;
 }
 

@@ -1,5 +1,6 @@
 // filter, prioritize and preempt. They compute, and change nothing but the expected placement of
-// their own pod; the fourth verb, bind, is in extender/bind/binder.h.
+// their own pod, and the cards that are kept for it; the fourth verb, bind, is in
+// extender/bind/binder.h.
 #pragma once
 
 #include <memory>
@@ -26,6 +27,7 @@ struct Settings {
   PolicyChoice policy;              // of pods that do not choose one
   bool expected_placements = true;  // false only to measure what they are worth
   Duration expectation_life = kExpectedPlacementLife;
+  Duration nomination_life = kNominationLife;
   std::shared_ptr<const CurrentPrices> price_snapshots{};  // null: policies have no prices
   std::shared_ptr<WorkloadWindow> window{};  // records every filtered pod; may be null
 
@@ -55,11 +57,14 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, Ledger& ledger,
 std::vector<HostScore> prioritize_non_gpu(const ExtenderArgs& args, Ledger& ledger,
                                           const Settings& settings, Instant now);
 
-// For each node the victims are the cheapest set of bound lower-priority pods that frees the cards
-// (placement/preemption/preemption.h), the most important first, and then the proposed victims that
-// hold no cards. Where the cards are free already, the proposed victims stay. Nodes that are
-// unknown, where no eviction helps, or that would have no victims are left out. For a non-GPU pod
-// the proposal is returned.
+// For each node the proposed victims stand where they free the cards. Otherwise the victims are the
+// cheapest set of bound lower-priority pods (placement/preemption/preemption.h) that contains or
+// replaces the proposal so that cards, CPU, main memory and the number of pods suffice (victims.h).
+// Nodes that are unknown, where no such set is found, or that would have no victims are left out.
+// For a non-GPU pod the proposal is returned.
+//
+// The cards that the pod is to get on the node for which it is nominated then are kept for it
+// (ledger/nominations.h).
 std::vector<NodeVictims> preempt(const PreemptionArgs& args, Ledger& ledger,
                                  const DisruptionBudgets& budgets, const Settings& settings,
                                  Instant now);

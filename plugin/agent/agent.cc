@@ -86,7 +86,7 @@ Agent::~Agent() {
   }
   core.reset();
   memory.reset();
-  server_.reset();
+  service_.reset();
 }
 
 // --- cards ---------------------------------------------------------------------------------------
@@ -144,16 +144,23 @@ void Agent::record_unhealthy_cards(const InventoryState& before, const Inventory
   }
 }
 
+Share Agent::held_on_unhealthy_cards(const std::vector<CardFacts>& cards) const {
+  if (std::ranges::all_of(cards, &CardFacts::healthy)) return {};
+  return pods_.listed() ? held_on_unhealthy(cards, pods_.all(), settings_.contract)
+                        : held_on_unhealthy(cards, records_.bound());
+}
+
 void Agent::offer_devices(const std::vector<CardFacts>& cards) {
+  const Share held = held_on_unhealthy_cards(cards);
   const MutexLock lock(mutex_);
   if (core_plugin_) {
-    core_plugin_->set_devices(offered_core_ids(cards, records_.bound()));
+    core_plugin_->set_devices(offered_core_ids(cards, records_.all(), held));
   }
   if (!memory_plugin_) return;
-  if (auto fits = check_memory_list(healthy_memory(cards)); !fits) {
+  if (auto fits = check_memory_list(offered(cards, held).memory.value()); !fits) {
     log_error("devices of mgpu-memory not updated", {{"problem", fits.error().message}});
   } else {
-    memory_plugin_->set_devices(offered_memory_ids(cards));
+    memory_plugin_->set_devices(offered_memory_ids(cards, held));
   }
 }
 
@@ -207,7 +214,9 @@ void Agent::on_refused(const Refusal& refusal) {
 // --- status --------------------------------------------------------------------------------------
 
 void Agent::publish_node() {
-  publisher_.publish(report_of(inventory_.state(), registered(), kubelet_publishes_memory()));
+  const InventoryState inventory = inventory_.state();
+  publisher_.publish(report_of(inventory, held_on_unhealthy_cards(inventory.cards), registered(),
+                               kubelet_publishes_memory()));
 }
 
 Readiness Agent::readiness() const {
@@ -221,10 +230,10 @@ Readiness Agent::readiness() const {
     readiness.waiting_for.push_back("kubelet in " + settings_.plugin_folder);
   }
   if (publisher_.node_missing()) {
-    readiness.waiting_for.push_back("node object " + settings_.node.str() +
-                                    ", which does not exist; set its name with --node-name");
+    readiness.waiting_for.emplace_back(
+        "the Node object, which does not exist; set its name with --node-name");
   }
-  readiness.problem = pods_.problem();
+  readiness.failing = !pods_.problem().empty();
   if (pods_.unreadable() > 0) readiness.unreadable["pods"] = pods_.unreadable();
   return readiness;
 }

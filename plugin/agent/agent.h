@@ -20,9 +20,9 @@
 #include "common/base/result.h"
 #include "common/contract/contract.h"
 #include "common/http/router.h"
-#include "common/http/server.h"
 #include "common/kube/transport.h"
 #include "common/program/service_routes.h"
+#include "common/program/service_server.h"
 #include "plugin/agent/agent_metrics.h"
 #include "plugin/agent/monitoring.h"
 #include "plugin/cards/card_source.h"
@@ -49,7 +49,7 @@ enum class Enforcement { kNone, kEvict };
 struct AgentSettings {
   Contract contract;
   NodeName node;
-  http::ServerOptions http;
+  ServiceSettings service;
   std::string plugin_folder;  // of kubelet.sock
   std::string pod_resources_socket;
   std::string runtime_socket;
@@ -78,7 +78,7 @@ class Agent {
   // REQUIRES: not on the transport's executor, which still runs.
   ~Agent();
 
-  std::uint16_t port() const { return server_->port(); }
+  std::uint16_t port() const { return service_->port(); }
   bool ready() const { return readiness().waiting_for.empty(); }
 
  private:
@@ -110,6 +110,8 @@ class Agent {
   bool save_known_cards(const KnownCards& known);
   void on_cards_changed(const InventoryState& before, const InventoryState& now);
   void record_unhealthy_cards(const InventoryState& before, const InventoryState& now);
+  // What pods hold of unhealthy cards now.
+  Share held_on_unhealthy_cards(const std::vector<CardFacts>& cards) const;
   void offer_devices(const std::vector<CardFacts>& cards);
   void publish_node();
   bool registered() const;
@@ -151,7 +153,7 @@ class Agent {
   std::unique_ptr<DevicePlugin> memory_plugin_ MGPU_GUARDED_BY(mutex_);
 
   http::Router router_;
-  std::unique_ptr<http::Server> server_;
+  std::unique_ptr<ServiceServer> service_;
   std::thread thread_;
 };
 

@@ -1,6 +1,7 @@
 // The agent's thread: start-up, one step after another, and maintenance.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 #include <string_view>
 #include <utility>
@@ -48,13 +49,10 @@ Result<void> Agent::begin() {
     log_error("allocation record unreadable, rebuilding it from kubelet's checkpoint",
               {{"problem", problem}});
   }
-  auto server = http::Server::start(settings_.http,
-                                    [this](http::Request request, http::Respond respond) {
-                                      router_.route(std::move(request), std::move(respond));
-                                    },
-                                    {});
-  if (!server) return server.error();
-  server_ = std::move(*server);
+  auto service = ServiceServer::start(settings_.service, router_, transport_,
+                                      server_events(metrics_, "mgpu_plugin", "metrics"));
+  if (!service) return service.error();
+  service_ = std::move(*service);
   pods_.start();
   thread_ = std::thread([this] { run(); });
   return {};
@@ -178,8 +176,9 @@ void Agent::restore_injections() {
 
 bool Agent::register_with_kubelet() {
   const auto cards = inventory_.state().cards;
+  const Share held = held_on_unhealthy_cards(cards);
   if (kubelet_publishes_memory()) {
-    if (auto fits = check_memory_list(healthy_memory(cards)); !fits) {
+    if (auto fits = check_memory_list(offered(cards, held).memory.value()); !fits) {
       on_fatal_(fits.error().message);
       return false;
     }
@@ -188,7 +187,7 @@ bool Agent::register_with_kubelet() {
   // list as new and compare it with all devices of its pods (devicemanager/manager.go,
   // genericDeviceUpdateCallback), which takes minutes for a long list.
   auto core =
-      make_plugin(settings_.contract.core_resource, offered_core_ids(cards, records_.bound()),
+      make_plugin(settings_.contract.core_resource, offered_core_ids(cards, records_.all(), held),
                   {.allocate = [this](const auto& ids) { return allocate(ids); },
                    .pre_start = [this](const auto& ids,
                                        const auto& cancelled) { return pre_start(ids, cancelled); },
@@ -196,7 +195,7 @@ bool Agent::register_with_kubelet() {
   std::unique_ptr<DevicePlugin> memory;
   if (kubelet_publishes_memory()) {
     // kubelet only counts these devices. The mgpu-core devices identify the container.
-    memory = make_plugin(settings_.contract.memory_resource, offered_memory_ids(cards),
+    memory = make_plugin(settings_.contract.memory_resource, offered_memory_ids(cards, held),
                          {.allocate = [](const auto&) { return AllocateResponse{}; },
                           .pre_start = {},
                           .on_registration = {}});
@@ -229,6 +228,9 @@ void Agent::maintain() {
                         settings_.proc_folder);
   auto collected = std::chrono::steady_clock::now();
   while (true) {
+    const auto cards = inventory_.state().cards;
+    // Pods on unhealthy cards may have ended.
+    if (!std::ranges::all_of(cards, &CardFacts::healthy)) offer_devices(cards);
     publish_node();
     const auto start = std::chrono::steady_clock::now();
     for (const Overuse& overuse : monitoring.sample()) report_overuse(overuse);

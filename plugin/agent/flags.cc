@@ -83,12 +83,8 @@ void add_flags(Options& options, Flags& flags) {
                    "The name of the Node object of this node. Defaults to the host name.",
                    flags.node_name);
   add_api_server_flags(options, flags);
-  options.add_text("listen-address", "The IP address on which to serve HTTP.",
-                   flags.listen_address);
-  options.add_number("port",
-                     "The port on which to serve /metrics, /healthz and /readyz. If 0, a free port "
-                     "is chosen.",
-                     flags.port, 0, 65535);
+  add_service_flags(options, flags.service,
+                    "Permit that bearer tokens are sent to --metrics-bind-address without TLS.");
   options.add_text("resource-domain", "The domain of the resource and annotation names.",
                    flags.resource_domain);
   options.add_text("cards-file",
@@ -150,12 +146,12 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   if (auto ok = check_isolation(flags); !ok) return ok.error();
   auto node = node_name(flags);
   if (!node) return node.error();
+  auto service = service_settings_of(flags.service);
+  if (!service) return service.error();
   AgentSettings settings;
   settings.contract = std::move(*contract);
   settings.node = std::move(*node);
-  settings.http.address = flags.listen_address;
-  settings.http.port = static_cast<std::uint16_t>(flags.port);
-  settings.http.threads = 1;
+  settings.service = std::move(*service);
   settings.plugin_folder = flags.device_plugin_dir;
   settings.pod_resources_socket = flags.pod_resources_socket;
   settings.runtime_socket = flags.runtime_socket;

@@ -8,14 +8,14 @@
 #include "common/base/options.h"
 #include "common/base/result.h"
 #include "common/program/program.h"
+#include "common/program/service_flags.h"
 #include "plugin/agent/agent.h"
 
 namespace mgpu::plugin {
 
 struct Flags : ProgramFlags {
   std::string node_name;
-  std::string listen_address = "0.0.0.0";
-  std::int64_t port = 9801;
+  ServiceFlags service{.metrics_bind_address = "127.0.0.1:9801"};
   std::string resource_domain{kDefaultResourceDomain};
   std::string cards_file;
   std::string nvml_library;

@@ -14,11 +14,12 @@ std::string cards(std::int64_t count) {
 
 }  // namespace
 
-NodeReport report_of(const InventoryState& inventory, bool registered, bool memory_by_kubelet) {
+NodeReport report_of(const InventoryState& inventory, const Share& held, bool registered,
+                     bool memory_by_kubelet) {
   using Ready = NodeReport::Ready;
   NodeReport report;
   report.cards = inventory.cards;
-  if (!memory_by_kubelet) report.memory = healthy_memory(inventory.cards);
+  if (!memory_by_kubelet) report.memory = offered(inventory.cards, held).memory.value();
   const auto with = [&report](Ready ready, const char* reason, std::string message) {
     report.ready = ready;
     report.reason = reason;

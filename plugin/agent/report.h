@@ -1,13 +1,16 @@
 // What is published to the Node object. Pure.
 #pragma once
 
+#include "common/base/units.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/node/node_publisher.h"
 
 namespace mgpu::plugin {
 
-// `registered`: kubelet reads the devices. `memory_by_kubelet`: kubelet publishes mgpu-memory, as a
-// device plugin resource.
-NodeReport report_of(const InventoryState& inventory, bool registered, bool memory_by_kubelet);
+// `held` is what pods hold of unhealthy cards (plugin/allocation/offer.h). `registered`: kubelet
+// reads the devices. `memory_by_kubelet`: kubelet publishes mgpu-memory, as a device plugin
+// resource.
+NodeReport report_of(const InventoryState& inventory, const Share& held, bool registered,
+                     bool memory_by_kubelet);
 
 }  // namespace mgpu::plugin

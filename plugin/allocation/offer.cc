@@ -3,57 +3,130 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "common/base/check.h"
+#include "common/contract/gpu_request.h"
 #include "plugin/allocation/limits.h"
 
 namespace mgpu::plugin {
 
-std::int64_t healthy_memory(const std::vector<CardFacts>& cards) {
-  std::int64_t sum = 0;
-  for (const CardFacts& card : cards) sum += card.healthy() ? card.memory.value() : 0;
+namespace {
+
+Share smaller_of(const Share& a, const Share& b) {
+  return {std::min(a.core, b.core), std::min(a.memory, b.memory)};
+}
+
+// What a pod requests of one card.
+Share request_on(const CardFacts& card, const GpuRequest& request, const Placement& placement) {
+  ContainerSet on_card = 0;
+  for (std::size_t i = 0; i < placement.cards_of.size(); ++i) {
+    if (std::ranges::binary_search(placement.cards_of[i], card.index)) {
+      on_card |= ContainerSet{1} << i;
+    }
+  }
+  return hold_on({kWholeCard, MiB()}, request.containers, on_card);
+}
+
+// The sum over the unhealthy cards of what is held of each, at most all of it.
+Share sum_of_unhealthy(const std::vector<CardFacts>& cards,
+                       const std::function<Share(const CardFacts&)>& held_of) {
+  Share sum;
+  for (const CardFacts& card : cards) {
+    if (!card.healthy()) sum += smaller_of(held_of(card), {kWholeCard, card.memory});
+  }
   return sum;
 }
+
+// The rank of ids: those in use on healthy cards come first, then those on unhealthy cards, then
+// free ones.
+std::map<std::string, int> ranks_in_use(const std::vector<CardFacts>& cards,
+                                        const std::vector<Record>& records) {
+  const auto is_healthy = [&](const CardGrant& grant) {
+    const auto card = std::ranges::find(cards, grant.uuid, &CardFacts::uuid);
+    return card != cards.end() && card->healthy();
+  };
+  std::map<std::string, int> ranks;
+  for (const Record& record : records) {
+    // A container that has not started yet may still get a healthy card.
+    const int rank = std::ranges::all_of(record.cards, is_healthy) ? 0 : 1;
+    for (const std::string& id : record.devices.ids()) {
+      const auto [at, added] = ranks.emplace(id, rank);
+      if (!added) at->second = std::min(at->second, rank);
+    }
+  }
+  return ranks;
+}
+
+}  // namespace
 
 std::int64_t healthy_cards(const std::vector<CardFacts>& cards) {
   return std::ranges::count_if(cards, &CardFacts::healthy);
 }
 
-std::vector<std::string> offered_core_ids(const std::vector<CardFacts>& cards,
-                                          const std::vector<Record>& records) {
-  const auto is_healthy = [&](const CardGrant& grant) {
-    const auto card = std::ranges::find(cards, grant.uuid, &CardFacts::uuid);
-    return card != cards.end() && card->healthy();
-  };
-  // Ids in use. A container that has not started yet may still get a healthy card.
-  std::set<std::string> on_healthy_cards;
-  std::set<std::string> on_unhealthy_cards;
-  for (const Record& record : records) {
-    auto& ids =
-        std::ranges::all_of(record.cards, is_healthy) ? on_healthy_cards : on_unhealthy_cards;
-    ids.insert(record.devices.ids().begin(), record.devices.ids().end());
+Share held_on_unhealthy(const std::vector<CardFacts>& cards, const std::vector<kube::Pod>& pods,
+                        const Contract& contract) {
+  std::vector<std::pair<GpuRequest, Placement>> placed;
+  for (const kube::Pod& pod : pods) {
+    if (pod.finished()) continue;
+    auto request = read_containers(pod, contract, MiB());
+    if (!request || request->empty()) continue;
+    auto placement = read_placement(pod, *request, contract);
+    if (placement) placed.emplace_back(*std::move(request), *std::move(placement));
   }
+  return sum_of_unhealthy(cards, [&](const CardFacts& card) {
+    Share held;
+    for (const auto& [request, placement] : placed) held += request_on(card, request, placement);
+    return held;
+  });
+}
+
+Share held_on_unhealthy(const std::vector<CardFacts>& cards, const std::vector<Record>& records) {
+  return sum_of_unhealthy(cards, [&](const CardFacts& card) {
+    Share held;
+    for (const Record& record : records) {
+      for (const CardGrant& grant : record.cards) {
+        if (grant.uuid == card.uuid) held += grant.share;
+      }
+    }
+    return held;
+  });
+}
+
+Share offered(const std::vector<CardFacts>& cards, const Share& held) {
+  Share sum = held;
+  for (const CardFacts& card : cards) {
+    if (card.healthy()) sum += {kWholeCard, card.memory};
+  }
+  return sum;
+}
+
+std::vector<std::string> offered_core_ids(const std::vector<CardFacts>& cards,
+                                          const std::vector<Record>& records, const Share& held) {
+  constexpr int kFree = 2;
+  const auto in_use = ranks_in_use(cards, records);
   const std::int64_t all = std::ssize(cards) * kWholeCard.value();
-  const std::int64_t offered = healthy_cards(cards) * kWholeCard.value();
+  const std::int64_t count = offered(cards, held).core.value();
   std::set<std::int64_t> chosen;
-  // Ids on healthy cards come first, then free ones, then those on unhealthy cards.
-  for (int pass = 0; pass < 3; ++pass) {
-    for (std::int64_t n = 0; n < all && std::ssize(chosen) < offered; ++n) {
-      const std::string id = core_device_id(n);
-      const int rank = on_healthy_cards.contains(id) ? 0 : on_unhealthy_cards.contains(id) ? 2 : 1;
-      if (rank == pass) chosen.insert(n);
+  for (int rank = 0; rank <= kFree; ++rank) {
+    for (std::int64_t n = 0; n < all && std::ssize(chosen) < count; ++n) {
+      const auto used = in_use.find(core_device_id(n));
+      if ((used == in_use.end() ? kFree : used->second) == rank) chosen.insert(n);
     }
   }
-  MGPU_CHECK(std::ssize(chosen) == offered, "a hundred ids for each healthy card");
+  MGPU_CHECK(std::ssize(chosen) == count, "no more is held of a card than all of it");
   std::vector<std::string> ids;
   for (const std::int64_t n : chosen) ids.push_back(core_device_id(n));
   return ids;
 }
 
-std::vector<std::string> offered_memory_ids(const std::vector<CardFacts>& cards) {
+std::vector<std::string> offered_memory_ids(const std::vector<CardFacts>& cards,
+                                            const Share& held) {
   std::vector<std::string> ids;
-  const std::int64_t mib = healthy_memory(cards);
+  const std::int64_t mib = offered(cards, held).memory.value();
   ids.reserve(static_cast<std::size_t>(mib));
   for (std::int64_t n = 0; n < mib; ++n) ids.push_back(memory_device_id(n));
   return ids;

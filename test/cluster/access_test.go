@@ -15,6 +15,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,27 +31,46 @@ func TestTheExtenderHasExactlyTheRightsOfDeploy(t *testing.T) {
 	}
 	everywhere := []string{
 		"get nodes", "get pods", "list nodes", "list pods", "watch nodes", "watch pods",
-		"create pods/binding", "list policy/poddisruptionbudgets", "watch policy/poddisruptionbudgets"}
+		"create pods/binding", "patch pods/status", "list policy/poddisruptionbudgets",
+		"watch policy/poddisruptionbudgets",
+		"create authentication.k8s.io/tokenreviews", "create authorization.k8s.io/subjectaccessreviews"}
 	const capacities = "storage.k8s.io/csistoragecapacities"
+	const leases = "coordination.k8s.io/leases"
 	for scope, want := range map[string][]string{
 		namespace: everywhere,
 		"kube-system": append(slices.Clone(everywhere), "create "+capacities,
-			"patch "+capacities+" [mgpu-requeue]"),
+			"patch "+capacities+" [mgpu-requeue]", "create "+leases, "get "+leases+" [mgpu-extender]",
+			"update "+leases+" [mgpu-extender]"),
 	} {
-		got := rightsOf(ctx, t, scope, extenderToken)
-		basic := rightsOf(ctx, t, scope, nobodyToken) // the rights of every authenticated user
-		got = slices.DeleteFunc(got, func(right string) bool { return slices.Contains(basic, right) })
-		slices.Sort(got)
-		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("in %s: rights %v, want %v", scope, got, want)
-		}
+		checkRights(ctx, t, scope, extenderToken, want)
 	}
 	create(ctx, t, newPod(namespace, "some").share(10, 1024))
 	_, err = client.CoreV1().Pods(namespace).Patch(ctx, "some", types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"a":"b"}}}`), metav1.PatchOptions{})
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("patching a pod: %v, want forbidden", err)
+	}
+}
+
+func TestTheDevicePluginHasExactlyTheRightsOfDeploy(t *testing.T) {
+	ctx := context.Background()
+	checkRights(ctx, t, newNamespace(ctx, t), pluginToken, []string{
+		"get nodes", "list nodes", "watch nodes", "patch nodes", "patch nodes/status", "get pods", "list pods",
+		"watch pods", "create events", "patch events", "create pods/eviction",
+		"create authentication.k8s.io/tokenreviews", "create authorization.k8s.io/subjectaccessreviews"})
+}
+
+// checkRights compares the rights that a token has in a namespace with `want`. The rights of every
+// authenticated user do not count.
+func checkRights(ctx context.Context, t *testing.T, namespace, token string, want []string) {
+	t.Helper()
+	got := rightsOf(ctx, t, namespace, token)
+	basic := rightsOf(ctx, t, namespace, nobodyToken)
+	got = slices.DeleteFunc(got, func(right string) bool { return slices.Contains(basic, right) })
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("in %s: rights %v, want %v", namespace, got, want)
 	}
 }
 
@@ -92,8 +112,8 @@ func TestHTTPSNeedsAClientCertificate(t *testing.T) {
 	serving := issue(t, authority, "extender", "mgpu-extender.kube-system.svc")
 	scheduler := issue(t, authority, "kube-scheduler")
 	extender := plane.extenderOn(t, "https", httpsClient(t, authority, &scheduler),
-		"--tls-cert-file", serving.certificate, "--tls-key-file", serving.key,
-		"--tls-client-ca-file", authority.file())
+		"--listen-address", "0.0.0.0", "--tls-cert-file", serving.certificate, "--tls-key-file", serving.key,
+		"--tls-client-ca-file", authority.file(), "--tls-client-names", "kube-scheduler")
 	extender.start(t)
 	extender.waitReady(t)
 	namespace := newNamespace(ctx, t)
@@ -107,15 +127,23 @@ func TestHTTPSNeedsAClientCertificate(t *testing.T) {
 	create(ctx, t, newPod(namespace, "share").share(30, 1024))
 	waitPending(ctx, t, namespace, "share", "SchedulerError")
 	bare.Kill()
-	if _, _, err := withClient(extender, httpsClient(t, authority, nil)).get("/healthz"); err == nil {
+	if _, _, err := withClient(extender, httpsClient(t, authority, nil)).getVerb("/mgpu/filter"); err == nil {
 		t.Error("a client without a certificate got a response")
+	}
+	kubelet := issue(t, authority, "kubelet")
+	status, body, err := withClient(extender, httpsClient(t, authority, &kubelet)).getVerb("/mgpu/filter")
+	if err != nil || status != http.StatusForbidden || !strings.Contains(body, "no name that is allowed") {
+		t.Errorf("a client of the CA with another name: %d %s %v, want 403", status, body, err)
+	}
+	if refused := extender.metrics(t).with("mgpu_extender_http_refused_total", `why="client_name"`); refused < 1 {
+		t.Errorf("the metric of refused names is %v, want at least 1", refused)
 	}
 	other, err := newAuthority(t.TempDir(), "another-ca")
 	if err != nil {
 		t.Fatal(err)
 	}
 	pair := issue(t, other, "other")
-	if _, _, err := withClient(extender, httpsClient(t, authority, &pair)).get("/healthz"); err == nil {
+	if _, _, err := withClient(extender, httpsClient(t, authority, &pair)).getVerb("/mgpu/filter"); err == nil {
 		t.Error("a client with a certificate of another authority got a response")
 	}
 
@@ -124,6 +152,84 @@ func TestHTTPSNeedsAClientCertificate(t *testing.T) {
 			"keyFile": scheduler.key}})
 	waitBound(ctx, t, namespace, "share")
 	history.check(ctx, t)
+}
+
+// Metrics and inspection show the pods of all namespaces.
+func TestMetricsInTheNetworkNeedATokenWithTheRight(t *testing.T) {
+	ctx := context.Background()
+	authority, err := newAuthority(t.TempDir(), "mgpu-metrics-ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving := issue(t, authority, "metrics")
+	extender := plane.extenderOn(t, "http", http.DefaultClient,
+		"--metrics-tls-cert-file", serving.certificate, "--metrics-tls-key-file", serving.key)
+	// The last value of a flag counts.
+	extender.arguments = append(extender.arguments, "--metrics-bind-address", fmt.Sprint("0.0.0.0:", extender.metricsPort))
+	extender.start(t)
+	client := httpsClient(t, authority, nil)
+	get := func(path, token string) (int, string, error) {
+		request, err := http.NewRequest(http.MethodGet,
+			fmt.Sprintf("https://127.0.0.1:%d%s", extender.metricsPort, path), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		return read(client.Do(request))
+	}
+	waitFor(t, 60*time.Second, "the probe to succeed without a token", func() (bool, string) {
+		status, body, err := get("/readyz", "")
+		return err == nil && status == http.StatusOK, fmt.Sprint(status, " ", body, " ", err)
+	})
+	bindReaderRole(ctx, t, "mgpu-metrics-reader", metricsUser)
+	// The authorizer of the API server learns of the binding from a watch, and mgpu keeps a result for 10 s.
+	waitFor(t, 60*time.Second, "the reader of metrics to have its right", func() (bool, string) {
+		status, body, err := get("/metrics", metricsToken)
+		return err == nil && status == http.StatusOK, fmt.Sprintf("%d %.200s %v", status, body, err)
+	})
+	for _, one := range []struct {
+		path, token string
+		status      int
+	}{
+		{"/livez", "", 200}, {"/metrics", "", 401}, {"/metrics", "no-such-token", 401}, {"/metrics", nobodyToken, 403},
+		{"/metrics", adminToken, 200}, {"/inspect/cluster", "", 401}, {"/inspect/cluster", metricsToken, 403},
+		{"/inspect/cluster", extenderToken, 403}, {"/inspect/cluster", adminToken, 200}, {"/version", "", 401},
+	} {
+		if status, body, err := get(one.path, one.token); err != nil || status != one.status {
+			t.Errorf("%s with token %q: %d %.200s %v, want %d", one.path, one.token, status, body, err, one.status)
+		}
+	}
+	bindReaderRole(ctx, t, "mgpu-inspection-reader", inspectionUser)
+	waitFor(t, 60*time.Second, "the reader of inspection to have its right", func() (bool, string) {
+		status, body, err := get("/inspect/cluster", inspectionToken)
+		return err == nil && status == http.StatusOK, fmt.Sprintf("%d %.200s %v", status, body, err)
+	})
+	if status, body, err := get("/metrics", inspectionToken); err != nil || status != http.StatusForbidden {
+		t.Errorf("/metrics for the reader of inspection: %d %.200s %v, want 403", status, body, err)
+	}
+	log, err := os.ReadFile(extender.logPath)
+	if err != nil || strings.Contains(string(log), metricsToken) || strings.Contains(string(log), "no-such-token") {
+		t.Errorf("the log contains a token, or cannot be read: %v", err)
+	}
+}
+
+// bindReaderRole binds a ClusterRole of deploy/rbac to a user, as README says.
+func bindReaderRole(ctx context.Context, t *testing.T, role, user string) {
+	t.Helper()
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: role + "-"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
+	}
+	binding, err := plane.admin.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = plane.admin.RbacV1().ClusterRoleBindings().Delete(ctx, binding.Name, metav1.DeleteOptions{})
+	})
 }
 
 func issue(t *testing.T, authority *Authority, name string, dnsNames ...string) KeyPair {
@@ -177,7 +283,7 @@ func TestBadInputGetsAClearErrorAndChangesNothing(t *testing.T) {
 			}
 		})
 	}
-	if status, _, err := world.extender.get("/mgpu/filter"); err != nil || status != http.StatusMethodNotAllowed {
+	if status, _, err := world.extender.getVerb("/mgpu/filter"); err != nil || status != http.StatusMethodNotAllowed {
 		t.Errorf("GET filter: %d %v, want 405", status, err)
 	}
 	after := get(world.ctx, t, world.namespace, "bound")
@@ -189,7 +295,7 @@ func TestBadInputGetsAClearErrorAndChangesNothing(t *testing.T) {
 
 func TestABodyOverTheLimitIsRejected(t *testing.T) {
 	extender := plane.startExtender(t)
-	body := bytes.NewReader(append([]byte(`{"Pod":"`), bytes.Repeat([]byte("x"), 65<<20)...))
+	body := bytes.NewReader(append([]byte(`{"Pod":"`), bytes.Repeat([]byte("x"), 5<<20)...))
 	status, answer, err := extender.post("/mgpu/filter", body)
 	if err != nil {
 		t.Fatal(err)
@@ -287,10 +393,14 @@ func TestStartErrorsAreOneSentence(t *testing.T) {
 		"port not a number":  {[]string{"--port", "many"}, "port"},
 		"port out of range":  {[]string{"--port", "70000"}, "port"},
 		"missing kubeconfig": {[]string{"--kubeconfig", "/no/such/file"}, "/no/such/file"},
-		"port in use": {[]string{"--kubeconfig", kubeconfig, "--listen-address", "127.0.0.1", "--port",
+		"port in use": {[]string{"--kubeconfig", kubeconfig, "--metrics-bind-address", "127.0.0.1:0", "--port",
 			fmt.Sprint(running.port)}, fmt.Sprint(running.port)},
-		"missing certificate": {[]string{"--kubeconfig", kubeconfig, "--port", "0", "--tls-cert-file", "/no/such.crt",
-			"--tls-key-file", "/no/such.key"}, "/no/such"},
+		"port of metrics in use": {[]string{"--kubeconfig", kubeconfig, "--port", "0", "--metrics-bind-address",
+			fmt.Sprint("127.0.0.1:", running.metricsPort)}, fmt.Sprint(running.metricsPort)},
+		"missing certificate": {[]string{"--kubeconfig", kubeconfig, "--port", "0", "--metrics-bind-address", "127.0.0.1:0",
+			"--tls-cert-file", "/no/such.crt", "--tls-key-file", "/no/such.key"}, "/no/such"},
+		"verbs in the network": {[]string{"--kubeconfig", kubeconfig, "--listen-address", "0.0.0.0"},
+			"requires --tls-client-ca-file and --tls-client-names, or --insecure-listen"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			checkStartError(t, extenderBinary(t), one.want, one.arguments...)

@@ -28,23 +28,35 @@ type LatePods struct {
 // startLatePods starts a proxy that runs until the end of the test.
 func (c *ControlPlane) startLatePods(t testing.TB, delay time.Duration) *LatePods {
 	t.Helper()
+	late := &LatePods{}
+	late.delay.Store(int64(delay))
+	proxy := c.reverseProxy(t)
+	proxy.ModifyResponse = late.slow
+	late.url = serveProxy(t, proxy)
+	return late
+}
+
+// reverseProxy returns a proxy that forwards everything to the API server.
+func (c *ControlPlane) reverseProxy(t testing.TB) *httputil.ReverseProxy {
+	t.Helper()
 	server, err := url.Parse(c.serverURL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	late := &LatePods{}
-	late.delay.Store(int64(delay))
 	proxy := httputil.NewSingleHostReverseProxy(server)
 	proxy.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.authority.pool()}}
 	proxy.FlushInterval = -1
-	proxy.ModifyResponse = late.slow
+	return proxy
+}
+
+// serveProxy serves the proxy until the end of the test and returns its URL.
+func serveProxy(t testing.TB, proxy http.Handler) string {
 	front := httptest.NewServer(proxy)
-	late.url = front.URL
 	t.Cleanup(func() {
 		front.CloseClientConnections()
 		front.Close()
 	})
-	return late
+	return front.URL
 }
 
 func (l *LatePods) slow(response *http.Response) error {
@@ -58,12 +70,18 @@ func (l *LatePods) slow(response *http.Response) error {
 // kubeconfig writes a kubeconfig whose server is the proxy.
 func (l *LatePods) kubeconfig(t testing.TB, token string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "late.kubeconfig")
+	return proxyKubeconfig(t, l.url, token)
+}
+
+// proxyKubeconfig writes a kubeconfig for a proxy.
+func proxyKubeconfig(t testing.TB, server, token string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "proxy.kubeconfig")
 	config := clientcmdapi.NewConfig()
-	config.Clusters["late"] = &clientcmdapi.Cluster{Server: l.url}
-	config.AuthInfos["late"] = &clientcmdapi.AuthInfo{Token: token}
-	config.Contexts["late"] = &clientcmdapi.Context{Cluster: "late", AuthInfo: "late"}
-	config.CurrentContext = "late"
+	config.Clusters["proxy"] = &clientcmdapi.Cluster{Server: server}
+	config.AuthInfos["proxy"] = &clientcmdapi.AuthInfo{Token: token}
+	config.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy", AuthInfo: "proxy"}
+	config.CurrentContext = "proxy"
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		t.Fatal(err)
 	}

@@ -237,6 +237,10 @@ func reportBurst(t *testing.T, extender *Extender) (refused float64) {
 	unfit := metrics.with(bindsTotal, `outcome="unfit"`)
 	t.Logf("%.0f of %.0f binds were rejected because the cards were taken since filter: %.2f %%", unfit, binds,
 		100*unfit/binds)
+	// kube-scheduler writes the status of a pod that did not fit, and may filter an older copy of it next.
+	conflicts := metrics.with("mgpu_extender_bind_conflicts_total")
+	t.Logf("%.0f of %.0f binds were sent again because the pod had changed since filter: %.2f %%", conflicts, binds,
+		100*conflicts/binds)
 	return unfit / binds
 }
 

@@ -37,6 +37,17 @@ const (
 `
 )
 
+// Users that may read metrics or inspection, once a test has bound them to a role.
+const (
+	metricsToken    = "metrics-token"
+	metricsUser     = "metrics-reader"
+	inspectionToken = "inspection-token"
+	inspectionUser  = "inspection-reader"
+	readerLines     = metricsToken + `,` + metricsUser + `,7
+` + inspectionToken + `,` + inspectionUser + `,8
+`
+)
+
 // ControlPlane is etcd and kube-apiserver. All tests share it.
 type ControlPlane struct {
 	folder        string
@@ -103,7 +114,7 @@ func (c *ControlPlane) prepare(components string) error {
 	if c.servingPair, err = c.authority.issue("kube-apiserver"); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(c.folder, "tokens.csv"), []byte(tokenLines), 0o600)
+	return os.WriteFile(filepath.Join(c.folder, "tokens.csv"), []byte(tokenLines+readerLines), 0o600)
 }
 
 func (c *ControlPlane) startEtcd() error {

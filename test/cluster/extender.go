@@ -13,14 +13,15 @@ import (
 	"time"
 )
 
-// Extender is the real mgpu-extender with its own port and the rights of deploy/rbac.
+// Extender is the real mgpu-extender with its own ports and the rights of deploy/rbac.
 type Extender struct {
-	process   *Process
-	arguments []string
-	logPath   string
-	port      int
-	scheme    string
-	client    *http.Client
+	process     *Process
+	arguments   []string
+	logPath     string
+	port        int
+	scheme      string       // of the verbs
+	client      *http.Client // of the verbs
+	metricsPort int          // probes, metrics and inspection; plain HTTP
 }
 
 // startExtender starts an extender and waits until it is ready.
@@ -39,10 +40,14 @@ func (c *ControlPlane) extenderOn(t testing.TB, scheme string, client *http.Clie
 	if err != nil {
 		t.Fatal(err)
 	}
+	metricsPort, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
 	arguments := append([]string{
-		"--kubeconfig", c.kubeconfig(extenderToken),
-		"--listen-address", "127.0.0.1", "--port", fmt.Sprint(port)}, flags...)
-	extender := &Extender{arguments: arguments, port: port, scheme: scheme, client: client,
+		"--kubeconfig", c.kubeconfig(extenderToken), "--port", fmt.Sprint(port),
+		"--metrics-bind-address", fmt.Sprint("127.0.0.1:", metricsPort)}, flags...)
+	extender := &Extender{arguments: arguments, port: port, scheme: scheme, client: client, metricsPort: metricsPort,
 		logPath: filepath.Join(t.TempDir(), "mgpu-extender.log")}
 	t.Cleanup(func() { extender.end(t) })
 	return extender
@@ -110,8 +115,18 @@ func (e *Extender) address(path string) string {
 // url returns the URL prefix of the verbs.
 func (e *Extender) url() string { return e.address("/mgpu") }
 
+// get reads a path of probes, metrics and inspection.
 func (e *Extender) get(path string) (int, string, error) {
-	answer, err := e.client.Get(e.address(path))
+	return read(http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", e.metricsPort, path)))
+}
+
+// getVerb sends GET to the listener of the verbs.
+func (e *Extender) getVerb(path string) (int, string, error) {
+	return read(e.client.Get(e.address(path)))
+}
+
+// read returns the status and the body of a response.
+func read(answer *http.Response, err error) (int, string, error) {
 	if err != nil {
 		return 0, "", err
 	}
@@ -121,13 +136,7 @@ func (e *Extender) get(path string) (int, string, error) {
 }
 
 func (e *Extender) post(path string, body io.Reader) (int, string, error) {
-	answer, err := e.client.Post(e.address(path), "application/json", body)
-	if err != nil {
-		return 0, "", err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	return answer.StatusCode, string(text), err
+	return read(e.client.Post(e.address(path), "application/json", body))
 }
 
 // httpsClient returns a client that trusts the authority and has the certificate, if there is one.

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -168,65 +167,4 @@ func TestAmountsAreReadAsKubernetesWritesThem(t *testing.T) {
 		t.Errorf("0.5 of an extended resource: %v, want the API server to reject it", err)
 	}
 	world.history.check(world.ctx, t)
-}
-
-// There are two pods of 50 % on each card. The two pods of priority 1 are on different cards, so
-// evicting them would release 100 % in total, but no whole card.
-func TestPreemptionReleasesAWholeCard(t *testing.T) {
-	world := newWorld(t, 1)
-	for name, value := range map[string]int32{"cheap": 1, "middle": 50, "high": 1000} {
-		createPriorityClass(world.ctx, t, name, value)
-	}
-	cards := map[string]string{} // by pod
-	cheap := []string{}
-	for i := range 2 * cardsOfEachNode {
-		name, class := fmt.Sprint("half-", i), "middle"
-		if i == 0 || i == 2 {
-			class = "cheap"
-			cheap = append(cheap, name)
-		}
-		create(world.ctx, t, world.pod(name).priorityClass(class).share(50, 8000).annotation(
-			domain+"/mgpu-policy", "binpack"))
-		cards[name] = waitBound(world.ctx, t, world.namespace, name).Annotations[indexKeyPrefix+"c0"]
-	}
-	if cards[cheap[0]] == cards[cheap[1]] {
-		t.Fatalf("binpack did not fill card by card: %v", cards)
-	}
-	create(world.ctx, t, world.pod("preemptor").priorityClass("high").wholeCards(1))
-	victims := world.endVictims(t, "preemptor")
-	if len(victims) != 2 || cards[victims[0]] != cards[victims[1]] {
-		t.Errorf("evicted %v from cards %v, want the two pods of one card", victims, cards)
-	}
-	if !slices.Contains(victims, cheap[0]) && !slices.Contains(victims, cheap[1]) {
-		t.Errorf("evicted %v, want one of the cheap %v among them", victims, cheap)
-	}
-	world.history.check(world.ctx, t)
-}
-
-// endVictims deletes terminating pods, as kubelet would, until the pod is bound.
-func (w *World) endVictims(t *testing.T, pod string) []string {
-	t.Helper()
-	var victims []string
-	waitFor(t, time.Minute, pod+" to be bound", func() (bool, string) {
-		pods, err := list(w.ctx, w.namespace)
-		if err != nil {
-			return false, err.Error()
-		}
-		said := ""
-		for i := range pods {
-			if pods[i].DeletionTimestamp != nil {
-				victims = append(victims, pods[i].Name)
-				deleteNow(w.ctx, t, w.namespace, pods[i].Name)
-			}
-			if pods[i].Name != pod {
-				continue
-			}
-			said = scheduledCondition(&pods[i])
-			if pods[i].Spec.NodeName != "" {
-				return true, ""
-			}
-		}
-		return false, said
-	})
-	return victims
 }

@@ -14,7 +14,7 @@ func TestNodeUnhealthyCardDoesNotAffectOthers(t *testing.T) {
 	cards := v100s(3)
 	cards[1].Health = "XID 79"
 	world.plugin.writeCards(t, cards)
-	world.plugin.waitOffered(t)
+	world.plugin.waitOfferedWith(t, 40, 8000)
 	waitFor(t, 30*time.Second, "an event on the pod of the unhealthy card", func() (bool, string) {
 		said := pluginEventsOf(world.ctx, pods[1])
 		return strings.Contains(said, "XID 79"), said
@@ -32,6 +32,48 @@ func TestNodeUnhealthyCardDoesNotAffectOthers(t *testing.T) {
 	world.checkViews(t, "well-again")
 }
 
+// kube-scheduler and kubelet subtract the request of the pod on the unhealthy card, too.
+func TestNodeHealthyCardsAreUsableBesideAnUnhealthyOneInUse(t *testing.T) {
+	world := newScheduledWorld(t, v100s(3))
+	for _, card := range []string{"0", "1"} {
+		world.createBound(t, world.pod("holds-"+card).wholeCards(1), card)
+	}
+	world.checkViews(t, "holds-0", "holds-1")
+	cards := v100s(3)
+	cards[0].Health = "XID 79"
+	world.plugin.writeCards(t, cards)
+	// Whole cards request no memory.
+	world.plugin.waitOfferedWith(t, 100, 0)
+	create(world.ctx, t, world.pod("late").wholeCards(1).runs())
+	if late := world.waitRunning(t, "late"); late.Annotations[indexKeyPrefix+"c0"] != "2" {
+		t.Errorf("bound with %v, want card 2", late.Annotations)
+	}
+	world.checkViews(t, "late")
+	create(world.ctx, t, world.pod("too-much").share(10, 1000).runs())
+	waitPending(world.ctx, t, world.namespace, "too-much", "Insufficient "+coreResource)
+
+	// kubelet admits all pods again, also the one on the unhealthy card.
+	before := world.waitRunning(t, "holds-0")
+	world.node.kubelet.Kill()
+	if err := world.node.startKubelet(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, 60*time.Second, "the plugin to register again", func() (bool, string) {
+		status, text, err := world.plugin.get("/readyz")
+		return err == nil && status == 200, text
+	})
+	world.plugin.waitOfferedWith(t, 100, 0)
+	if after := world.waitRunning(t, "holds-0"); !sameContainers(before, after) {
+		t.Error("the container on the unhealthy card was stopped")
+	}
+
+	world.remove(t, "holds-0")
+	world.plugin.waitOffered(t)
+	waitPending(world.ctx, t, world.namespace, "too-much", "Insufficient "+coreResource)
+	world.remove(t, "holds-1")
+	world.waitRunning(t, "too-much")
+}
+
 // A card that replaces a lost card gets another index.
 func TestNodeLostCardKeepsItsIndex(t *testing.T) {
 	world := newNodeWorld(t, v100s(2))
@@ -43,7 +85,8 @@ func TestNodeLostCardKeepsItsIndex(t *testing.T) {
 		one := world.node.object(t)
 		core := one.Status.Allocatable[coreResource]
 		annotation := one.Annotations[cardsKey]
-		return core.Value() == 100 && strings.Contains(annotation, "Lost") && strings.Contains(annotation, v100(1).UUID) &&
+		// The pod on the lost card holds 40.
+		return core.Value() == 140 && strings.Contains(annotation, "Lost") && strings.Contains(annotation, v100(1).UUID) &&
 			!strings.Contains(annotation, "GPU-other"), core.String() + " " + annotation
 	})
 	world.createBound(t, world.pod("late").share(20, 3000), "1")

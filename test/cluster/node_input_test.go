@@ -28,7 +28,7 @@ func TestNodePluginIsNotReadyUntilProblemsAreSolved(t *testing.T) {
 		"unknown field":   {nil, "cards: [" + strings.Replace(card, "model", "mode", 1) + "]", "mode", good},
 		"not YAML":        {nil, "{[", "cards", good},
 		"no kubelet":      {[]string{"--device-plugin-dir", "/nonexistent/folder"}, "", "kubelet.sock", nil},
-		"no node object":  {[]string{"--node-name", "no-such-node"}, "", "no-such-node", nil},
+		"no node object":  {[]string{"--node-name", "no-such-node"}, "", "the Node object, which does not exist", nil},
 		"no cards file":   {[]string{"--cards-file", "/nonexistent/cards.yaml"}, "", "/nonexistent/cards.yaml", nil},
 		"no NVML library": {[]string{"--cards-file", ""}, "", "libnvidia-ml.so.1", nil},
 	} {
@@ -70,7 +70,7 @@ func TestNodePluginRejectsWrongFlags(t *testing.T) {
 		want      string
 	}{
 		"unknown flag":       {[]string{"--no-such-flag"}, "no-such-flag"},
-		"port out of range":  {[]string{"--port", "70000"}, "port"},
+		"port out of range":  {[]string{"--metrics-bind-address", "127.0.0.1:70000"}, "metrics-bind-address"},
 		"missing kubeconfig": {[]string{"--kubeconfig", "/no/such/file"}, "/no/such/file"},
 		"injection":          {[]string{"--kubeconfig", kubeconfig, "--injection", "magic"}, "injection"},
 		"relative folder":    {[]string{"--kubeconfig", kubeconfig, "--state-dir", "here"}, "state-dir"},

@@ -18,6 +18,7 @@ type Replay struct {
 	ctx       context.Context
 	namespace string
 	workload  *Workload
+	extender  *Extender
 	witness   *Witness
 	held      map[string][]Share // by node and card
 	rejected  int                // number of pods that fit on no node
@@ -26,7 +27,7 @@ type Replay struct {
 func newReplay(t *testing.T, workload *Workload, flags ...string) *Replay {
 	t.Helper()
 	extender := plane.startExtender(t, flags...)
-	replay := &Replay{ctx: context.Background(), workload: workload,
+	replay := &Replay{ctx: context.Background(), workload: workload, extender: extender,
 		witness: startWitness(t, extender), held: map[string][]Share{}}
 	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: replay.witness.url()})
 	replay.namespace = newNamespace(replay.ctx, t)
@@ -164,11 +165,24 @@ func (r *Replay) checkAsSimulated(t *testing.T, pod *PodBuilder, arrival Arrival
 	r.checkChosen(t, settled)
 }
 
+// waitForPrices waits until the extender has learned prices, without which it does not rank nodes for
+// non-GPU pods.
+func (r *Replay) waitForPrices(t *testing.T) {
+	t.Helper()
+	waitFor(t, time.Minute, "the first prices", func() (bool, string) {
+		_, text, err := r.extender.get("/inspect/policy")
+		return err == nil && strings.Contains(text, `"prices"`), text
+	})
+}
+
 func TestKubeSchedulerTakesTheNodeWithTheHighestScore(t *testing.T) {
 	workload := simulate(t, "binpack")
 	replay := newReplay(t, workload) // with the default policy
 	called, scored, nonGPU := 0, 0, 0
 	for i, arrival := range workload.Arrivals {
+		if i == len(workload.Arrivals)/2 {
+			replay.waitForPrices(t)
+		}
 		settled := replay.arrive(t, arrival.pod(replay.namespace, fmt.Sprintf("%s-%03d", arrival.Pod, i)))
 		if settled.Spec.NodeName == "" {
 			continue

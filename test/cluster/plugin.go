@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -68,7 +67,7 @@ func (p *DevicePlugin) arguments() []string {
 		"--cards-file", p.cardsFile(), "--state-dir", p.path("state"), "--run-dir", p.path("run"),
 		"--cdi-dir", p.node.cdiFolder(), "--runtime-socket", p.node.containerdSocket(),
 		"--pod-resources-socket", p.node.podResourcesSocket(),
-		"--listen-address", "127.0.0.1", "--port", fmt.Sprint(p.port)}
+		"--metrics-bind-address", fmt.Sprint("127.0.0.1:", p.port)}
 	for i := 0; i < len(p.flags); i += 2 {
 		at := slices.Index(arguments, p.flags[i])
 		if at < 0 {
@@ -136,7 +135,14 @@ func (p *DevicePlugin) waitReady(t testing.TB) {
 // of the healthy cards.
 func (p *DevicePlugin) waitOffered(t testing.TB) {
 	t.Helper()
+	p.waitOfferedWith(t, 0, 0)
+}
+
+// waitOfferedWith is waitOffered while pods hold these amounts of unhealthy cards.
+func (p *DevicePlugin) waitOfferedWith(t testing.TB, heldCore, heldMemory int64) {
+	t.Helper()
 	core, memory := p.capacity()
+	core, memory = core+heldCore, memory+heldMemory
 	waitFor(t, 30*time.Second, fmt.Sprint("the node to offer ", core, " and ", memory), func() (bool, string) {
 		if !p.knownToKubelet() {
 			return false, "kubelet has not read the list of devices"
@@ -184,13 +190,7 @@ func (p *DevicePlugin) announcedIn(annotation string) bool {
 }
 
 func (p *DevicePlugin) get(path string) (int, string, error) {
-	answer, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", p.port, path))
-	if err != nil {
-		return 0, "", err
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	return answer.StatusCode, string(body), err
+	return read(http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", p.port, path)))
 }
 
 func (p *DevicePlugin) metrics(t testing.TB) Metrics {

@@ -63,6 +63,14 @@ func (b *PodBuilder) sidecar(core, memoryMiB int) *PodBuilder {
 	return b
 }
 
+// cpu adds a CPU request to the first container.
+func (b *PodBuilder) cpu(amount string) *PodBuilder {
+	requests := b.pod.Spec.Containers[0].Resources.Requests.DeepCopy()
+	requests[corev1.ResourceCPU] = resource.MustParse(amount)
+	b.pod.Spec.Containers[0].Resources.Requests = requests
+	return b
+}
+
 func (b *PodBuilder) annotation(key, value string) *PodBuilder {
 	if b.pod.Annotations == nil {
 		b.pod.Annotations = map[string]string{}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,6 +59,10 @@ func (c *ControlPlane) applyRight(object runtime.Object) (err error) {
 		_, err = c.admin.RbacV1().ClusterRoles().Create(ctx, one, options)
 	case *rbacv1.ClusterRoleBinding:
 		_, err = c.admin.RbacV1().ClusterRoleBindings().Create(ctx, one, options)
+	case *admissionv1.ValidatingAdmissionPolicy:
+		_, err = c.admin.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx, one, options)
+	case *admissionv1.ValidatingAdmissionPolicyBinding:
+		_, err = c.admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, one, options)
 	default:
 		err = fmt.Errorf("%T is not supported here", object)
 	}

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -30,6 +31,7 @@ const std::string kCore = "vke.volcengine.com/mgpu-core";
 const std::string kMemory = "vke.volcengine.com/mgpu-memory";
 const std::string kAssumed = "vke.volcengine.com/assumed";
 const char* const kVerbs[] = {"filter", "prioritize", "prioritize-non-gpu", "preempt", "bind"};
+const std::string kCardCounts = "vke.volcengine.com/container-multiple-gpu";
 const std::string kIndexOfApp = "vke.volcengine.com/gpu-index-container-app";
 
 class ExtenderTest : public testing::Test {
@@ -68,8 +70,32 @@ class ExtenderTest : public testing::Test {
     request.content_type = "application/merge-patch+json";
     EXPECT_EQ(api_server.call(request).status, 200) << name;
   }
+  void remove_pod(const std::string& name) {
+    kube::Request request;
+    request.method = kube::Method::kDelete;
+    request.target = "/api/v1/namespaces/default/pods/" + name + "?gracePeriodSeconds=0";
+    EXPECT_TRUE(api_server.call(request).ok());
+  }
+  // As kube-scheduler does after a preemption; with null the pod is nominated for no node.
+  void nominate(const std::string& name, const Json& node) {
+    kube::Request request;
+    request.method = kube::Method::kPatch;
+    request.target = "/api/v1/namespaces/default/pods/" + name + "/status";
+    request.content_type = "application/merge-patch+json";
+    request.body = Json({{"status", {{"nominatedNodeName", node}}}}).dump();
+    EXPECT_TRUE(api_server.call(request).ok());
+  }
   Json pod(const std::string& name) {
     return Json::parse(api_server.call(kube::get_pod({"default", name})).body);
+  }
+  // Null removes an annotation.
+  void annotate(const std::string& name, const std::string& key, const Json& value) {
+    kube::Request request;
+    request.method = kube::Method::kPatch;
+    request.target = "/api/v1/namespaces/default/pods/" + name;
+    request.body = Json{{"metadata", {{"annotations", {{key, value}}}}}}.dump();
+    request.content_type = "application/merge-patch+json";
+    EXPECT_TRUE(api_server.call(request).ok()) << request.body;
   }
   void stop_api_server() {
     api_server.set_faults(
@@ -83,7 +109,6 @@ class ExtenderTest : public testing::Test {
     ExtenderSettings out;
     out.verbs.contract = *Contract::for_domain(kDefaultResourceDomain);
     out.verbs.policy = *find_policy("binpack");
-    out.http.address = "127.0.0.1";
     out.requeue_namespace = "default";
     return out;
   }
@@ -104,12 +129,22 @@ class ExtenderTest : public testing::Test {
     }
     return false;
   }
-  test::RawResponse send(const std::string& bytes) const {
-    test::RawClient client(extender->port());
+  static test::RawResponse send_to(std::uint16_t port, const std::string& bytes) {
+    test::RawClient client(port);
     client.send(bytes);
     return client.read_response();
   }
-  test::RawResponse get(const std::string& path) const { return send(get_text(path)); }
+  // To the verbs.
+  test::RawResponse send(const std::string& bytes) const {
+    return send_to(extender->port(), bytes);
+  }
+  // From probes, metrics and inspection.
+  test::RawResponse get(const std::string& path) const {
+    return send_to(extender->service_port(), get_text(path));
+  }
+  bool api_server_is_failing() const {
+    return get("/readyz").body.find("no answer for") != std::string::npos;
+  }
   Json post(const std::string& verb, const Json& body) const {
     const auto answer = send(post_text("/mgpu/" + verb, body.dump()));
     EXPECT_EQ(answer.status, 200) << answer.body;
@@ -180,11 +215,36 @@ TEST_F(ExtenderTest, ReleasesTheShareOfADeletedPod) {
   const std::string node = schedule("whole");
   ASSERT_NE(node, "");
   EXPECT_EQ(filter("next")["NodeNames"].size(), 1U);
-  kube::Request gone;
-  gone.method = kube::Method::kDelete;
-  gone.target = "/api/v1/namespaces/default/pods/whole?gracePeriodSeconds=0";
-  EXPECT_TRUE(api_server.call(gone).ok());
+  remove_pod("whole");
   EXPECT_TRUE(becomes_true([this] { return filter("next")["NodeNames"].size() == 2; }));
+}
+
+TEST_F(ExtenderTest, KeepsTheCardsOfVictimsForTheNominatedPod) {
+  start_ready();
+  for (const char* name : {"full", "victim", "preemptor", "small"})
+    create_pod(name, {{kCore, "200"}});
+  ASSERT_NE(schedule("full"), "");
+  const std::string node = schedule("victim");
+  ASSERT_NE(node, "");
+  ASSERT_TRUE(becomes_true([this] {
+    const Json held = Json::parse(get("/inspect/pod?namespace=default&name=victim").body);
+    return held.value("phase", std::string()) == "bound";
+  }));
+  Json preemptor = pod("preemptor");
+  preemptor["spec"]["priority"] = 9;
+  const Json uid = pod("victim")["metadata"]["uid"];
+  Json victims;
+  victims[node]["Pods"] = Json::array({{{"UID", uid}}});
+  victims[node]["NumPDBViolations"] = 0;
+  const Json answer = post("preempt", {{"Pod", preemptor}, {"NodeNameToMetaVictims", victims}});
+  ASSERT_EQ(answer["NodeNameToMetaVictims"], victims);
+  nominate("preemptor", node);
+  remove_pod("victim");
+  const std::string kept = "the free cards are kept for a pod that preempted others";
+  EXPECT_TRUE(becomes_true(
+      [&] { return filter("small")["FailedNodes"].value(node, std::string()) == kept; }));
+  nominate("preemptor", nullptr);
+  EXPECT_TRUE(becomes_true([&] { return filter("small")["NodeNames"] == Json::array({node}); }));
 }
 
 TEST_F(ExtenderTest, RequeuesAPodThatWasRejectedBeforeARelease) {
@@ -193,10 +253,7 @@ TEST_F(ExtenderTest, RequeuesAPodThatWasRejectedBeforeARelease) {
   ASSERT_NE(schedule("first"), "");
   ASSERT_NE(schedule("second"), "");
   ASSERT_EQ(schedule("waiting"), "");
-  kube::Request gone;
-  gone.method = kube::Method::kDelete;
-  gone.target = "/api/v1/namespaces/default/pods/first?gracePeriodSeconds=0";
-  EXPECT_TRUE(api_server.call(gone).ok());
+  remove_pod("first");
   kube::Request object;
   object.target = std::string("/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities/") +
                   kRequeueObject;
@@ -224,6 +281,49 @@ TEST_F(ExtenderTest, RebuildsTheSameLedgerWhenItStartsAgain) {
   EXPECT_EQ(after, before);
 }
 
+// --- edited annotations --------------------------------------------------------------------------
+
+TEST_F(ExtenderTest, KeepsTheCardsOfAPodWhoseAnnotationIsEdited) {
+  start_ready();
+  create_pod("p", {{kCore, "30"}, {kMemory, "500"}});
+  ASSERT_NE(schedule("p"), "");
+  const auto shown = [this] { return Json::parse(get("/inspect/pod?name=p").body); };
+  ASSERT_TRUE(becomes_true([&] { return shown()["phase"] == "bound"; }));
+  const Json before = shown();
+  annotate("p", kIndexOfApp, "1");
+  ASSERT_TRUE(becomes_true([&] { return shown().contains("drift"); }));
+  EXPECT_EQ(shown()["drift"], "changed-annotations");
+  EXPECT_EQ(shown()["holds"], before["holds"]);
+  EXPECT_EQ(shown()["containers"], before["containers"]);
+  const auto metric = [this](const std::string& line) {
+    return becomes_true(
+        [&] { return get("/metrics").body.find(line + "\n") != std::string::npos; });
+  };
+  EXPECT_TRUE(metric("mgpu_extender_drifts_total{drift=\"changed-annotations\"} 1"));
+  EXPECT_TRUE(metric("mgpu_extender_drifting_pods 1"));
+  annotate("p", kIndexOfApp, "0");
+  EXPECT_TRUE(metric("mgpu_extender_drifting_pods 0"));
+  EXPECT_EQ(shown(), before);
+}
+
+// The binding has the version of the pod that filter was sent, so the API server refuses it, and
+// the cards are chosen again.
+TEST_F(ExtenderTest, BindsWhatThePodRequestsWhenItIsBound) {
+  start_ready();
+  create_pod("p", {{kCore, "100"}, {kMemory, "1000"}});
+  annotate("p", kCardCounts, "2");
+  ASSERT_EQ(filter("p")["NodeNames"].size(), 2U);
+  annotate("p", kCardCounts, "1");
+  ASSERT_EQ(bind("p", "n1"), "");
+  const auto node = [this] { return Json::parse(get("/inspect/node?name=n1").body); };
+  ASSERT_TRUE(becomes_true([&] { return node()["pods"][0]["phase"] == "bound"; }));
+  const Json shown = node();
+  EXPECT_FALSE(shown["pods"][0].contains("drift"));
+  std::vector<int> used;
+  for (const Json& card : shown["cards"]) used.push_back(card["core"]["used"]);
+  EXPECT_THAT(used, testing::UnorderedElementsAre(100, 0));
+}
+
 // --- readiness -----------------------------------------------------------------------------------
 
 TEST_F(ExtenderTest, LearnsTheWorkloadFromFilteredPodsAndFromRunningPods) {
@@ -246,13 +346,16 @@ TEST_F(ExtenderTest, LearnsTheWorkloadFromFilteredPodsAndFromRunningPods) {
 TEST_F(ExtenderTest, IsNotReadyWhileTheApiServerDoesNotAnswer) {
   stop_api_server();
   start();
-  ASSERT_TRUE(becomes_true(
-      [this] { return get("/readyz").body.find("\"problem\"") != std::string::npos; }));
+  ASSERT_TRUE(becomes_true([this] { return api_server_is_failing(); }));
   const auto ready = get("/readyz");
   EXPECT_EQ(ready.status, 503);
   const Json body = Json::parse(ready.body);
   EXPECT_EQ(body["ready"], false);
-  EXPECT_EQ(body["waiting_for"], Json({"nodes", "pods", "poddisruptionbudgets"}));
+  ASSERT_EQ(body["waiting_for"].size(), 3U);
+  EXPECT_EQ(body["waiting_for"][0], "check of preconditions");
+  EXPECT_EQ(body["waiting_for"][1], "nodes");
+  EXPECT_EQ(body["waiting_for"][2], "pods");
+  EXPECT_EQ(body["without"], Json({"poddisruptionbudgets"}));
   EXPECT_THAT(body["api_server"].get<std::string>(), testing::StartsWith("no answer for "));
   EXPECT_FALSE(extender->ready());
   EXPECT_EQ(get("/healthz").status, 200);
@@ -261,7 +364,43 @@ TEST_F(ExtenderTest, IsNotReadyWhileTheApiServerDoesNotAnswer) {
   }
   api_server.set_faults({});
   EXPECT_TRUE(becomes_true([this] { return get("/readyz").status == 200; }));
-  EXPECT_EQ(get("/readyz").body, "{\"ready\": true, \"api_server\": \"answers\"}\n");
+  EXPECT_TRUE(becomes_true([this] {
+    return get("/readyz").body == "{\"ready\": true, \"api_server\": \"answers\"}\n";
+  }));
+}
+
+// They only order the victims of preemption.
+TEST_F(ExtenderTest, IsReadyWithoutDisruptionBudgets) {
+  api_server.set_faults([](const kube::Request& request) -> std::optional<kube::Fault> {
+    if (request.target.find("poddisruptionbudgets") == std::string::npos) return std::nullopt;
+    return kube::Fault{.status = 403};
+  });
+  create_pod("p", {{kCore, "30"}, {kMemory, "500"}});
+  start_ready();
+  EXPECT_NE(schedule("p"), "");
+  const Json body = Json::parse(get("/readyz").body);
+  EXPECT_EQ(body["ready"], true);
+  EXPECT_EQ(body["without"], Json({"poddisruptionbudgets"}));
+}
+
+TEST_F(ExtenderTest, EndsToDecideOnceAnotherProcessHoldsTheLease) {
+  create_pod("p", {{kCore, "30"}, {kMemory, "500"}});
+  std::atomic<int> lost = 0;
+  ExtenderSettings with_event = settings();
+  with_event.on_lease_lost = [&](const std::string& why) { lost += !why.empty(); };
+  auto first = Extender::start(with_event, api_server);
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(becomes_true([&] { return (*first)->ready(); }));
+  start_ready();  // another one
+  extender.swap(*first);
+  EXPECT_THAT(bind("p", "n1"), HasSubstr("no longer holds the lease"));
+  EXPECT_FALSE(extender->ready());
+  EXPECT_EQ(lost, 1);
+  EXPECT_EQ(Json::parse(get("/readyz").body)["waiting_for"],
+            Json({"lease kube-system/mgpu-extender"}));
+  EXPECT_EQ(send(post_text("/mgpu/bind", "{}")).status, 503);
+  extender.swap(*first);
+  EXPECT_EQ(bind("p", "n1"), "");
 }
 
 TEST_F(ExtenderTest, FilterWorksWithoutTheApiServer) {
@@ -269,8 +408,7 @@ TEST_F(ExtenderTest, FilterWorksWithoutTheApiServer) {
   const Json before = pod("p");
   start_ready();
   stop_api_server();
-  ASSERT_TRUE(becomes_true(
-      [this] { return get("/readyz").body.find("\"problem\"") != std::string::npos; }));
+  ASSERT_TRUE(becomes_true([this] { return api_server_is_failing(); }));
   EXPECT_EQ(get("/readyz").status, 200) << "scheduling goes on";
   const Json filtered = post("filter", {{"Pod", before}, {"NodeNames", {"n1", "n2"}}});
   EXPECT_EQ(filtered["NodeNames"].size(), 2U);
@@ -323,10 +461,48 @@ TEST_F(ExtenderTest, RefusesToBindAPodThatIsBoundElsewhere) {
 TEST_F(ExtenderTest, ServesItsPathsAndMethods) {
   start_ready();
   EXPECT_EQ(get("/nothing").status, 404);
-  EXPECT_EQ(get("/mgpu/filter").status, 405);
-  EXPECT_EQ(send(post_text("/readyz", "")).headers.at("allow"), "GET, HEAD");
+  EXPECT_EQ(send(get_text("/mgpu/filter")).status, 405);
+  EXPECT_EQ(send_to(extender->service_port(), post_text("/readyz", "")).headers.at("allow"),
+            "GET, HEAD");
   EXPECT_EQ(get("/version").body, "{\"version\": \"" MGPU_VERSION "\"}\n");
   EXPECT_EQ(get("/inspect/cluster").status, 200);
+}
+
+// A client that may bind is not needed for probes, and the other way round.
+TEST_F(ExtenderTest, EachListenerServesItsPathsOnly) {
+  start_ready();
+  for (const char* path :
+       {"/healthz", "/livez", "/readyz", "/metrics", "/version", "/inspect/cluster"}) {
+    EXPECT_EQ(get(path).status, 200) << path;
+    EXPECT_EQ(send(get_text(path)).status, 404) << path;
+  }
+  for (const char* verb : kVerbs) {
+    const std::string request = post_text(std::string("/mgpu/") + verb, "{");
+    EXPECT_EQ(send(request).status, 400) << verb;
+    EXPECT_EQ(send_to(extender->service_port(), request).status, 404) << verb;
+  }
+}
+
+TEST_F(ExtenderTest, InspectionNeedsATokenWhereTheNetworkReachesIt) {
+  api_server.set_token(
+      "reader", {.name = "prometheus", .uid = {}, .groups = {"system:masters"}, .extra = {}});
+  ExtenderSettings open = settings();
+  open.service.http.address = "0.0.0.0";
+  open.service.insecure = true;
+  auto started = Extender::start(open, api_server);
+  ASSERT_TRUE(started) << started.error().message;
+  extender = std::move(*started);
+  ASSERT_TRUE(becomes_true([this] { return extender->ready(); }));
+  EXPECT_EQ(get("/readyz").status, 200);
+  const auto with_token = [this](const std::string& path) {
+    return send_to(extender->service_port(), "GET " + path +
+                                                 " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "
+                                                 "reader\r\n\r\n");
+  };
+  for (const char* path : {"/metrics", "/inspect/cluster", "/inspect/policy"}) {
+    EXPECT_EQ(get(path).status, 401) << path;
+    EXPECT_EQ(with_token(path).status, 200) << path;
+  }
 }
 
 // --- metrics, drain ------------------------------------------------------------------------------
@@ -342,6 +518,8 @@ TEST_F(ExtenderTest, ExportsItsMetrics) {
            "mgpu_extender_verb_duration_seconds_count{verb=\"bind\"} 1",
            "mgpu_extender_binds_total{outcome=\"bound\"} 1",
            "mgpu_extender_binds_total{outcome=\"unfit\"} 0",
+           "mgpu_extender_bind_conflicts_total 0",
+           "mgpu_extender_pod_touches_total{result=\"failed\"} 0",
            "mgpu_extender_filter_nodes_total{result=\"fits\"} 2",
            "mgpu_extender_nodes 2",
            "mgpu_extender_cards 4",
@@ -349,6 +527,8 @@ TEST_F(ExtenderTest, ExportsItsMetrics) {
            "mgpu_extender_requeues_total{result=\"refused\"} 0",
            "mgpu_extender_build_info{version=\"" MGPU_VERSION "\"} 1",
            "mgpu_extender_watch_silence_seconds{resource=\"nodes\"}",
+           "mgpu_extender_http_connections{listener=\"verbs\"}",
+           "mgpu_extender_http_connections{listener=\"metrics\"} 1",
            "process_resident_memory_bytes",
        }) {
     EXPECT_THAT(metrics.body, HasSubstr(line));
@@ -361,6 +541,8 @@ TEST_F(ExtenderTest, IsNotReadyOnceItDrains) {
   extender->drain();
   EXPECT_FALSE(extender->ready());
   EXPECT_EQ(idle.read_to_end(), "");
+  EXPECT_EQ(get("/readyz").body, "{\"ready\": false, \"draining\": true}\n")
+      << "probes are answered until the end";
 }
 
 TEST_F(ExtenderTest, FinishesABindBeforeItEnds) {
@@ -388,9 +570,13 @@ TEST_F(ExtenderTest, ReportsWhyItCannotStart) {
   start();
   ExtenderSettings same = settings();
   same.http.port = extender->port();
-  const auto second = Extender::start(same, api_server);
-  ASSERT_FALSE(second);
-  EXPECT_THAT(second.error().message, HasSubstr("address already in use"));
+  ExtenderSettings same_service = settings();
+  same_service.service.http.port = extender->service_port();
+  for (const ExtenderSettings& each : {same, same_service}) {
+    const auto second = Extender::start(each, api_server);
+    ASSERT_FALSE(second);
+    EXPECT_THAT(second.error().message, HasSubstr("address already in use"));
+  }
 }
 
 }  // namespace

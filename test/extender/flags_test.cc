@@ -5,7 +5,9 @@
 
 #include <vector>
 
+#include "common/base/log.h"
 #include "common/http/limits.h"
+#include "common/program/limits.h"
 #include "extender/bind/limits.h"
 
 namespace mgpu::extender {
@@ -13,6 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
+using Names = std::vector<std::string>;
 
 struct Parsed {
   Flags flags;
@@ -39,8 +42,11 @@ TEST(Flags, HaveTheDocumentedDefaults) {
   ASSERT_TRUE(parsed.options.run) << parsed.options.print;
   const auto settings = settings_of(parsed.flags);
   ASSERT_TRUE(settings) << settings.error().message;
-  EXPECT_EQ(settings->http.address, "0.0.0.0");
+  EXPECT_EQ(settings->http.address, "127.0.0.1");
   EXPECT_EQ(settings->http.port, 9800);
+  EXPECT_EQ(settings->service.http.address, "127.0.0.1");
+  EXPECT_EQ(settings->service.http.port, 9802);
+  EXPECT_FALSE(settings->service.insecure);
   EXPECT_EQ(settings->http.body_bytes_max, http::kHttpBodyBytesMax);
   EXPECT_EQ(settings->http.connections_max, http::kHttpConnectionsMax);
   EXPECT_EQ(settings->url_prefix, "/mgpu");
@@ -54,9 +60,21 @@ TEST(Flags, HaveTheDocumentedDefaults) {
 
 TEST(Flags, ReachTheSettings) {
   const Parsed parsed = parse({"--listen-address",
-                               "127.0.0.1",
+                               "0.0.0.0",
                                "--port",
                                "0",
+                               "--metrics-bind-address",
+                               "[::1]:7",
+                               "--metrics-tls-cert-file",
+                               "mc",
+                               "--metrics-tls-key-file",
+                               "mk",
+                               "--allowed-hosts",
+                               "h1, h2",
+                               "--tls-client-names",
+                               "kube-scheduler,other",
+                               "--max-connections-per-address",
+                               "5",
                                "--http-threads",
                                "3",
                                "--url-prefix",
@@ -80,13 +98,25 @@ TEST(Flags, ReachTheSettings) {
                                "2048",
                                "--max-connections",
                                "9",
+                               "--lease-namespace",
+                               "my-leases",
+                               "--lease-name",
+                               "my-lease",
                                "--requeue-namespace",
                                "my-namespace"});
   ASSERT_TRUE(parsed.options.run) << parsed.options.print;
   const auto settings = settings_of(parsed.flags);
   ASSERT_TRUE(settings) << settings.error().message;
-  EXPECT_EQ(settings->http.address, "127.0.0.1");
+  EXPECT_EQ(settings->http.address, "0.0.0.0");
   EXPECT_EQ(settings->http.port, 0);
+  EXPECT_EQ(settings->http.tls.client_names, (Names{"kube-scheduler", "other"}));
+  EXPECT_EQ(settings->http.host_names, (Names{"h1", "h2"}));
+  EXPECT_EQ(settings->http.connections_per_address_max, 5U);
+  EXPECT_EQ(settings->service.http.address, "::1");
+  EXPECT_EQ(settings->service.http.port, 7);
+  EXPECT_EQ(settings->service.http.tls.certificate_file, "mc");
+  EXPECT_EQ(settings->service.http.tls.key_file, "mk");
+  EXPECT_EQ(settings->service.http.host_names, (Names{"h1", "h2"}));
   EXPECT_EQ(settings->http.threads, 3U);
   EXPECT_EQ(settings->http.tls.certificate_file, "c");
   EXPECT_EQ(settings->http.tls.key_file, "k");
@@ -101,6 +131,8 @@ TEST(Flags, ReachTheSettings) {
   EXPECT_FALSE(settings->verbs.expected_placements);
   EXPECT_EQ(settings->binds_in_flight, 7U);
   EXPECT_EQ(settings->requeue_namespace, "my-namespace");
+  EXPECT_EQ(settings->lease.name_space, "my-leases");
+  EXPECT_EQ(settings->lease.name, "my-lease");
 }
 
 TEST(Flags, AnEmptyRequeueNamespaceIsAllowed) {
@@ -120,17 +152,93 @@ TEST(Flags, ARequeueNamespaceIsADnsLabel) {
   }
 }
 
+TEST(Flags, TheLeaseHasANamespaceAndAName) {
+  EXPECT_EQ(settings_of(parse({}).flags)->lease.name_space, "kube-system");
+  EXPECT_EQ(settings_of(parse({}).flags)->lease.name, "mgpu-extender");
+  for (const char* flag : {"--lease-namespace", "--lease-name"}) {
+    EXPECT_THAT(error_of({flag, "A"}), HasSubstr(flag));
+    EXPECT_THAT(error_of({flag, ""}), HasSubstr(flag));
+  }
+}
+
+TEST(Flags, AnAddressForTheNetworkRequiresNamedClientCertificates) {
+  const std::vector<std::vector<const char*>> refused = {
+      {},
+      {"--tls-cert-file=c", "--tls-key-file=k"},
+      {"--tls-cert-file=c", "--tls-key-file=k", "--tls-client-ca-file=a"}};
+  for (auto arguments : refused) {
+    for (const char* address : {"0.0.0.0", "10.0.0.1", "::"}) {
+      auto all = arguments;
+      all.insert(all.begin(), {"--listen-address", address});
+      EXPECT_THAT(error_of(all),
+                  HasSubstr(std::string("--listen-address: \"") + address +
+                            "\" is not a loopback address, so that it requires "
+                            "--tls-client-ca-file and --tls-client-names, or --insecure-listen"));
+    }
+  }
+  EXPECT_TRUE(parse({"--listen-address=0.0.0.0", "--tls-cert-file=c", "--tls-key-file=k",
+                     "--tls-client-ca-file=a", "--tls-client-names=kube-scheduler"})
+                  .options.run);
+  EXPECT_TRUE(parse({"--listen-address=0.0.0.0", "--insecure-listen"}).options.run);
+  for (const char* address : {"127.0.0.1", "127.0.0.9", "::1"}) {
+    EXPECT_TRUE(parse({"--listen-address", address}).options.run) << address;
+  }
+}
+
+TEST(Flags, TheLogWarnsOfVerbsThatAreOpenToTheNetwork) {
+  const auto log_of = [](std::vector<const char*> arguments) {
+    const Parsed parsed = parse(std::move(arguments));
+    EXPECT_TRUE(parsed.options.run) << parsed.options.print;
+    EXPECT_TRUE(set_log_level("warn"));
+    testing::internal::CaptureStderr();
+    log_flags(parsed.flags);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(log_of({"--listen-address=0.0.0.0", "--insecure-listen"}),
+              HasSubstr("every client that reaches this address can bind pods"));
+  EXPECT_EQ(log_of({"--insecure-listen"}), "");
+  EXPECT_EQ(log_of({"--listen-address=0.0.0.0", "--insecure-listen", "--tls-cert-file=c",
+                    "--tls-key-file=k", "--tls-client-ca-file=a", "--tls-client-names=n"}),
+            "");
+}
+
+TEST(Flags, OpenFilesLimitTheConnections) {
+  ExtenderSettings settings;
+  settings.http.connections_max = 1024;
+  settings.service.http.connections_max = 64;
+  limit_connections(settings, 16'384);
+  EXPECT_EQ(settings.http.connections_max, 1024U);
+  limit_connections(settings, 1024);
+  EXPECT_EQ(settings.http.connections_max, 1024U - 64 - kOpenFilesKept);
+  EXPECT_EQ(settings.service.http.connections_max, 64U);
+}
+
 TEST(Flags, AnInvalidFlagIsNamedInOneSentence) {
   const std::vector<std::vector<const char*>> cases = {
-      {"--port", "70000"},         {"--port", "many"},
-      {"--http-threads", "0"},     {"--url-prefix", "mgpu"},
-      {"--url-prefix", "/mgpu/"},  {"--url-prefix", "/"},
-      {"--url-prefix", "/a b"},    {"--resource-domain", "not a domain"},
-      {"--policy", "cheapest"},    {"--min-memory-mib", "-1"},
-      {"--bind-concurrency", "0"}, {"--tls-cert-file", "c"},
-      {"--tls-key-file", "k"},     {"--tls-client-ca-file", "a"},
-      {"--max-body-bytes", "1"},   {"--log-level", "loud"},
-      {"--log-format", "xml"},     {"--no-such-flag"},
+      {"--port", "70000"},
+      {"--port", "many"},
+      {"--http-threads", "0"},
+      {"--url-prefix", "mgpu"},
+      {"--url-prefix", "/mgpu/"},
+      {"--url-prefix", "/"},
+      {"--url-prefix", "/a b"},
+      {"--resource-domain", "not a domain"},
+      {"--policy", "cheapest"},
+      {"--min-memory-mib", "-1"},
+      {"--bind-concurrency", "0"},
+      {"--tls-cert-file", "c"},
+      {"--tls-key-file", "k"},
+      {"--tls-client-ca-file", "a"},
+      {"--tls-client-names", "a"},
+      {"--listen-address", "localhost"},
+      {"--metrics-bind-address", "127.0.0.1"},
+      {"--metrics-tls-cert-file", "c"},
+      {"--allowed-hosts", ","},
+      {"--max-connections-per-address", "0"},
+      {"--max-body-bytes", "1"},
+      {"--log-level", "loud"},
+      {"--log-format", "xml"},
+      {"--no-such-flag"},
   };
   for (const auto& arguments : cases) {
     const std::string sentence = error_of(arguments);
@@ -156,11 +264,20 @@ TEST(Flags, HaveHelp) {
                            "--bind-concurrency",
                            "--expected-placements",
                            "--requeue-namespace",
+                           "--lease-namespace",
+                           "--lease-name",
                            "--tls-cert-file",
                            "--tls-key-file",
                            "--tls-client-ca-file",
+                           "--tls-client-names",
+                           "--insecure-listen",
+                           "--metrics-bind-address",
+                           "--metrics-tls-cert-file",
+                           "--metrics-tls-key-file",
+                           "--allowed-hosts",
                            "--max-body-bytes",
                            "--max-connections",
+                           "--max-connections-per-address",
                            "--log-level",
                            "--log-format"}) {
     EXPECT_THAT(parsed.options.print, HasSubstr(flag));

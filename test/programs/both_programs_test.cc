@@ -17,11 +17,13 @@ TEST(BothPrograms, ParseTheirFlagsInOneProcess) {
   extender::add_flags(extender_options, extender_flags);
   plugin::add_flags(plugin_options, plugin_flags);
   const char* const extender_line[] = {"mgpu-extender", "--port=9810"};
-  const char* const plugin_line[] = {"mgpu-device-plugin", "--port=9811", "--node-name=n1"};
+  const char* const plugin_line[] = {"mgpu-device-plugin", "--metrics-bind-address=127.0.0.1:9811",
+                                     "--node-name=n1"};
   extender_options.parse(2, extender_line);
   plugin_options.parse(3, plugin_line);
   EXPECT_EQ(extender_flags.port, 9810);
-  EXPECT_EQ(plugin_flags.port, 9811);
+  EXPECT_EQ(plugin_flags.service.metrics_bind_address, "127.0.0.1:9811");
+  EXPECT_EQ(extender_flags.service.metrics_bind_address, "127.0.0.1:9802");
   EXPECT_EQ(plugin_flags.node_name, "n1");
 }
 

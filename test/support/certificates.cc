@@ -1,5 +1,7 @@
 #include "test/support/certificates.h"
 
+#include <openssl/pem.h>
+#include <openssl/x509.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -46,6 +48,25 @@ CertificateFiles Certificates::issue(const std::string& name,
   run("x509 -req -in " + request + " -CA " + authority.certificate + " -CAkey " + authority.key +
       " -CAcreateserial -days 30 -extfile " + extensions + " -out " + files.certificate);
   return files;
+}
+
+// The program openssl counts in days.
+void Certificates::expire_after(std::chrono::seconds time, const CertificateFiles& files,
+                                const CertificateFiles& authority) const {
+  BIO* const in = BIO_new_file(files.certificate.c_str(), "r");
+  BIO* const key_in = BIO_new_file(authority.key.c_str(), "r");
+  X509* const certificate = PEM_read_bio_X509(in, nullptr, nullptr, nullptr);
+  EVP_PKEY* const key = PEM_read_bio_PrivateKey(key_in, nullptr, nullptr, nullptr);
+  MGPU_CHECK(certificate != nullptr && key != nullptr, "the test's certificate can be read");
+  X509_gmtime_adj(X509_getm_notAfter(certificate), static_cast<long>(time.count()));
+  MGPU_CHECK(X509_sign(certificate, key, EVP_sha256()) > 0, "the test's certificate can be signed");
+  BIO_free(in);
+  BIO_free(key_in);
+  BIO* const out = BIO_new_file(files.certificate.c_str(), "w");
+  PEM_write_bio_X509(out, certificate);
+  BIO_free(out);
+  X509_free(certificate);
+  EVP_PKEY_free(key);
 }
 
 std::string Certificates::encrypted_key(const CertificateFiles& files) const {

@@ -1,6 +1,7 @@
 // Certificates for TLS tests, created by the openssl program in a temporary folder.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 namespace mgpu::test {
@@ -21,6 +22,9 @@ class Certificates {
   CertificateFiles authority(const std::string& name) const;
   // A server certificate for 127.0.0.1, which is also a client certificate.
   CertificateFiles issue(const std::string& name, const CertificateFiles& authority) const;
+  // Signs the certificate again, so that it expires after this time.
+  void expire_after(std::chrono::seconds time, const CertificateFiles& files,
+                    const CertificateFiles& authority) const;
   // The same key, encrypted with a passphrase.
   std::string encrypted_key(const CertificateFiles& files) const;
   // Creates a file and returns its path.

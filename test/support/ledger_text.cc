@@ -68,6 +68,12 @@ Claim blocking_claim(std::string_view uid, std::string_view node) {
   return claim;
 }
 
+Claim drifting_claim(std::string_view uid, std::string_view node, std::string_view most) {
+  Claim claim = blocking_claim(uid, node);
+  claim.most_of_one_card = share_of(most);
+  return claim;
+}
+
 Instant at_ms(int milliseconds) {
   return Instant(Duration(milliseconds));
 }

@@ -21,8 +21,10 @@ extender::Claim unplaced_claim(std::string_view uid, std::string_view node,
 // A claim from the watch.
 extender::Claim bound_claim(std::string_view uid, std::string_view node, std::string_view request,
                             std::string_view placement);
-// A bound claim whose cards are unknown.
+// A bound claim whose cards are unknown, and the most that it may hold of one as well.
 extender::Claim blocking_claim(std::string_view uid, std::string_view node);
+// A bound claim whose cards are unknown, of which it may hold at most this share each.
+extender::Claim drifting_claim(std::string_view uid, std::string_view node, std::string_view most);
 
 Instant at_ms(int milliseconds);
 

@@ -199,12 +199,12 @@ bool RawClient::ends() {
 
 std::string post_text(std::string_view path, std::string_view body) {
   return "POST " + std::string(path) +
-         " HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
-         std::string(body);
+         " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\n\r\n" + std::string(body);
 }
 
 std::string get_text(std::string_view path) {
-  return "GET " + std::string(path) + " HTTP/1.1\r\nHost: x\r\n\r\n";
+  return "GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
 }
 
 }  // namespace mgpu::test

@@ -44,6 +44,17 @@ void add_to(Node& node, const std::vector<CardHold>& holds, Share Card::*total) 
     if (Card* card = node.find(hold.card)) card->*total += hold.share;
 }
 
+std::vector<CardHold> holds_of(const Node& cards, const Claim& claim) {
+  if (claim.placement) return holds(cards, claim.request, *claim.placement);
+  std::vector<CardHold> held;
+  if (!claim.most_of_one_card) return held;
+  for (const Card& card : cards.cards) {
+    const Share& most = *claim.most_of_one_card;
+    held.push_back({card.index, {most.core, std::min(most.memory, card.capacity.memory)}});
+  }
+  return held;
+}
+
 std::string cards_text(const Node& node) {
   std::string text;
   for (const Card& card : node.cards)
@@ -89,13 +100,51 @@ void ReferenceLedger::end_expectations_on(const NodeName& node) {
 // --- pods ----------------------------------------------------------------------------------------
 
 void ReferenceLedger::replace_pods(const std::vector<Claim>& claims) {
-  std::erase_if(held_, [](const Held& held) { return held.id == 0; });
+  std::set<PodUid> listed;
+  for (const Claim& claim : claims) listed.insert(claim.uid);
+  std::erase_if(held_,
+                [&](const Held& held) { return held.id == 0 && !listed.contains(held.claim.uid); });
   for (const Claim& claim : claims) apply_pod(claim);
 }
 
+const ReferenceLedger::Held* ReferenceLedger::bound_with(const Claim& shown) const {
+  const Held* found = nullptr;
+  for (const Held& held : held_) {
+    if (held.claim.uid != shown.uid || held.claim.node != shown.node) continue;
+    if (held.accepted) return &held;
+    if (held.id == 0) found = &held;
+  }
+  return found;
+}
+
 void ReferenceLedger::apply_pod(const Claim& claim) {
-  remove_pod(claim.uid);
-  held_.push_back({0, claim, {}});
+  end_expectation(claim.uid);
+  Held now{0, claim, {}};
+  bool certain = false;
+  if (const Held* first = bound_with(claim)) {
+    certain = first->accepted;
+    now.edited =
+        first->claim.placement && (first->claim.placement != claim.placement ||
+                                   first->claim.request.containers != claim.request.containers);
+    now.claim.request = first->claim.request;
+    now.claim.placement = first->claim.placement;
+    now.claim.most_of_one_card = first->claim.most_of_one_card;
+    if (!first->claim.placement) now.claim.drift = first->claim.drift;
+  }
+  std::erase_if(held_, [&](const Held& held) {
+    if (held.claim.uid != claim.uid) return false;
+    const bool other = held.id != 0 && held.claim.node == claim.node &&
+                       held.claim.placement != now.claim.placement;
+    return certain || !other;
+  });
+  if (now.claim.placement) now.claim.drift = Drift::kNone;
+  held_.push_back(now);
+}
+
+const Claim* ReferenceLedger::bound_claim(const PodUid& uid) const {
+  const auto at = std::ranges::find_if(
+      held_, [&](const Held& held) { return held.id == 0 && held.claim.uid == uid; });
+  return at == held_.end() ? nullptr : &at->claim;
 }
 
 void ReferenceLedger::remove_pod(const PodUid& uid) {
@@ -118,7 +167,7 @@ std::variant<Placement, extender::Reason> ReferenceLedger::answer(const Claim& c
 }
 
 void ReferenceLedger::assumed(ClaimId id, Claim claim, Instant now) {
-  held_.push_back({id, std::move(claim), now});
+  held_.push_back({id, std::move(claim), now, false, false});
 }
 
 void ReferenceLedger::bound(ClaimId id, Instant now) {
@@ -126,12 +175,17 @@ void ReferenceLedger::bound(ClaimId id, Instant now) {
       std::ranges::find_if(held_, [&](const Held& held) { return id != 0 && held.id == id; });
   if (taken == held_.end()) return;
   taken->touched = now;
+  taken->accepted = true;
   const PodUid uid = taken->claim.uid;
-  const bool seen = std::ranges::any_of(
+  const auto shown = std::ranges::find_if(
       held_, [&](const Held& held) { return held.id == 0 && held.claim.uid == uid; });
-  std::erase_if(held_, [&](const Held& held) {
-    return held.claim.uid == uid && held.id != 0 && (seen || held.id != id);
-  });
+  if (shown == held_.end()) {
+    std::erase_if(held_, [&](const Held& held) { return held.claim.uid == uid && held.id != id; });
+    return;
+  }
+  const bool edited = shown->edited;
+  apply_pod(Claim(shown->claim));
+  held_.back().edited = held_.back().edited || edited;
 }
 
 void ReferenceLedger::forget(ClaimId id) {
@@ -166,19 +220,29 @@ void ReferenceLedger::expire(Instant now) {
 
 // --- read ----------------------------------------------------------------------------------------
 
-Node ReferenceLedger::node(const NodeName& name) const {
+Node ReferenceLedger::empty(const NodeName& name) const {
   const auto facts = nodes_.find(name);
+  if (facts != nodes_.end()) return empty_node(facts->second);
   Node node;
   node.name = name;
-  if (facts != nodes_.end()) node = empty_node(facts->second);
+  return node;
+}
+
+// Adds the holds of the claims on the node, with those of claims without a placement or without.
+void ReferenceLedger::add_held(Node& node, bool unplaced) const {
   const Node cards = node;
   for (const Held& held : held_) {
-    if (held.claim.node != name) continue;
-    if (!held.claim.placement)
-      for (Card& card : node.cards) card.uncertain = true;
-    else
-      add_to(node, holds(cards, held.claim.request, *held.claim.placement), &Card::used);
+    if (held.claim.node != node.name || (!unplaced && !held.claim.placement)) continue;
+    add_to(node, holds_of(cards, held.claim), &Card::used);
+    if (held.claim.placement || held.claim.most_of_one_card) continue;
+    for (Card& card : node.cards) card.uncertain = true;
   }
+}
+
+Node ReferenceLedger::node(const NodeName& name) const {
+  Node node = empty(name);
+  const Node cards = node;
+  add_held(node, true);
   for (const Expected& e : expected_)
     if (e.node == name) add_to(node, holds(cards, e.request, e.placement), &Card::expected);
   return node;
@@ -191,8 +255,10 @@ std::vector<NodeName> ReferenceLedger::node_names() const {
   return {names.begin(), names.end()};
 }
 
-Drift ReferenceLedger::drift_of(const Claim& claim) const {
+Drift ReferenceLedger::drift_of(const Held& held) const {
+  const Claim& claim = held.claim;
   if (!claim.placement) return claim.drift;
+  if (held.edited) return Drift::kChangedAnnotations;
   if (!nodes_.contains(claim.node)) return Drift::kNone;
   const Node cards = node(claim.node);
   for (const auto& container : claim.placement->cards_of)
@@ -205,14 +271,17 @@ extender::Counts ReferenceLedger::counts() const {
   extender::Counts counts;
   counts.nodes = nodes_.size();
   counts.expected = expected_.size();
-  for (const auto& [name, facts] : nodes_)
-    for (const Card& card : node(name).cards) {
+  for (const auto& [name, facts] : nodes_) {
+    Node known = empty(name);
+    add_held(known, false);
+    for (const Card& card : known.cards) {
       ++counts.cards;
       if (!card.used.fits_in(card.capacity)) ++counts.overfull;
     }
+  }
   for (const Held& held : held_) {
     ++(held.id == 0 ? counts.bound : counts.assumed);
-    if (drift_of(held.claim) != Drift::kNone) ++counts.drifting;
+    if (drift_of(held) != Drift::kNone) ++counts.drifting;
   }
   return counts;
 }
@@ -225,10 +294,8 @@ std::string ReferenceLedger::difference_of(const NodeName& name,
   std::multiset<std::string> here;
   for (const Held& held : held_) {
     if (held.claim.node != name) continue;
-    std::vector<CardHold> held_cards;
-    if (held.claim.placement)
-      held_cards = holds(expected, held.claim.request, *held.claim.placement);
-    here.insert(claim_text(held.claim, held.id != 0, drift_of(held.claim), held_cards));
+    here.insert(
+        claim_text(held.claim, held.id != 0, drift_of(held), holds_of(expected, held.claim)));
   }
   std::multiset<std::string> shown;
   for (const extender::ClaimView& claim : view.claims)

@@ -32,6 +32,10 @@ class ReferenceLedger {
   void end_expectation(const PodUid& uid);
   void expire(Instant now);
 
+  // The claim of a pod that apply_pod or replace_pods has shown bound, with its cards and as if its
+  // annotations were not edited. Null where there is none.
+  const extender::Claim* bound_claim(const PodUid& uid) const;
+
   // The node with the totals of its cards.
   extender::Node node(const NodeName& name) const;
   std::vector<NodeName> node_names() const;
@@ -45,6 +49,8 @@ class ReferenceLedger {
     extender::ClaimId id;  // 0: bound
     extender::Claim claim;
     Instant touched;
+    bool accepted = false;
+    bool edited = false;  // the annotations name other cards than those of the claim
   };
   struct Expected {
     PodUid uid;
@@ -55,8 +61,12 @@ class ReferenceLedger {
   };
 
   void end_expectations_on(const NodeName& node);
+  // What the pod was bound with, if that is known.
+  const Held* bound_with(const extender::Claim& shown) const;
   // With respect to the current cards of the node.
-  extender::Drift drift_of(const extender::Claim& claim) const;
+  extender::Drift drift_of(const Held& held) const;
+  void add_held(extender::Node& node, bool unplaced) const;
+  extender::Node empty(const NodeName& name) const;
   std::string difference_of(const NodeName& name, const extender::NodeView& view) const;
 
   std::map<NodeName, extender::NodeFacts> nodes_;

@@ -19,11 +19,13 @@ Response lost(std::string message, bool sent) {
 
 // REQUIRES: the fault is not a delay.
 Response fault_answer(const Fault& fault) {
-  if (fault.kind == Fault::Kind::kRefuse) return lost("connection refused", false);
-  if (fault.kind == Fault::Kind::kLoseAnswer) {
+  using Kind = Fault::Kind;
+  if (fault.kind == Kind::kRefuse) return lost("connection refused", false);
+  if (fault.kind == Kind::kLoseAnswer || (fault.kind == Kind::kServeLater && fault.status == 0)) {
     return lost("the connection was lost before the answer", true);
   }
-  Response response = answer(fault.status, fault.body);
+  Response response =
+      answer(fault.status, fault.body.value_or(status_text({.code = fault.status})));
   response.retry_after = fault.retry_after;
   return response;
 }
@@ -79,6 +81,9 @@ void MemoryApiServer::send(Request request, std::function<void(Response)> done) 
     if (!fault || fault->kind == Kind::kDelay || fault->kind == Kind::kLoseAnswer) {
       response = call(request);
     }
+    if (fault && fault->kind == Kind::kServeLater) {
+      executor_.after(fault->delay, callbacks_.wrap([this, request] { call(request); }));
+    }
     if (fault && fault->kind != Kind::kDelay) response = fault_answer(*fault);
     const Duration delay = delay_of(fault);
     if (delay == Duration(0)) return done(std::move(response));
@@ -117,6 +122,11 @@ std::unique_ptr<Stream> MemoryApiServer::stream(Request request, StreamHandlers 
 void MemoryApiServer::set_faults(Faults faults) {
   const MutexLock lock(mutex_);
   faults_ = std::move(faults);
+}
+
+void MemoryApiServer::set_token(const std::string& token, UserInfo user) {
+  const MutexLock lock(guarded_->mutex);
+  guarded_->cluster.tokens().insert_or_assign(token, std::move(user));
 }
 
 void MemoryApiServer::drop_watches() {

@@ -2,15 +2,16 @@
 // the same HTTP paths and JSON, and one conformance suite (test/common/kube/conformance) checks
 // that both behave the same:
 //
-//   nodes, pods, poddisruptionbudgets, events, csistoragecapacities: create, get, list, update,
-//   patch (all kinds), delete; status subresources; pods/binding; pods/eviction
+//   nodes, pods, poddisruptionbudgets, events, csistoragecapacities, leases: create, get, list,
+//   update, patch (all kinds), delete; status subresources; pods/binding; pods/eviction
 //   - resourceVersion rises with every write; uid and resourceVersion preconditions give 409
 //   - list pages with limit/continue over one snapshot; an old continue token gives 410 Expired
 //   - watches: from a resourceVersion (410 Gone when history no longer holds it), bookmarks, field
 //     selectors (an object that stops matching arrives as DELETED), timeoutSeconds
-//   - binding: nodeName and annotations in one write, uid precondition, second bind 409, pod gone
-//     404, pod being deleted 409
+//   - binding: nodeName and annotations in one write, preconditions on uid and resourceVersion,
+//     second bind 409, pod gone 404, pod being deleted 409
 //   - eviction: a delete that a disruption budget can refuse (429)
+//   - TokenReview and SubjectAccessReview, see set_token()
 //   - quantities are stored in canonical form ("8000" -> "8k"); extended resources must be whole
 //
 // It differs where nothing here depends on it: every namespace exists, a strategic merge patch
@@ -29,6 +30,7 @@
 
 #include "common/base/callback_guard.h"
 #include "common/base/mutex.h"
+#include "common/kube/objects.h"
 #include "common/kube/transport.h"
 
 namespace mgpu::kube {
@@ -43,10 +45,14 @@ struct Fault {
     kRefuse,      // the connection is refused: the request was never sent
     kLoseAnswer,  // the request is served, then the connection is lost
     kDelay,       // the request is served, the answer comes after `delay`
+    // The request is served after `delay`, and the answer comes before that: `status` and `body`,
+    // or with status 0 none, as when the connection is lost. A binding whose write etcd did not
+    // confirm is an example, or a request that waits in a proxy whose client has gone.
+    kServeLater,
   };
   Kind kind = Kind::kAnswer;
   int status = 503;
-  std::string body = {};
+  std::optional<std::string> body = {};  // none: the API server's own Status
   Duration delay{0};
   std::optional<Duration> retry_after = {};
 };
@@ -78,6 +84,9 @@ class MemoryApiServer final : public Transport {
   // `faults` is called once for each send() and stream(), on the caller's thread; empty: there are
   // no faults. Safe for concurrent use.
   void set_faults(Faults faults);
+  // A TokenReview of this token finds this user from now on. A SubjectAccessReview allows
+  // everything to the group system:masters, and nothing to others. Safe for concurrent use.
+  void set_token(const std::string& token, UserInfo user);
   // Ends every open watch as a lost connection; lines not yet delivered are lost. Safe for
   // concurrent use, as is compact().
   void drop_watches();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "common/base/mutex.h"
 #include "common/kube/memory/json.h"
 #include "common/kube/memory/store.h"
+#include "common/kube/objects.h"
 
 namespace mgpu::kube {
 
@@ -62,6 +64,9 @@ class MemoryCluster {
               std::optional<std::uint64_t> version);
   void compact();
 
+  // The users of the bearer tokens that a TokenReview finds valid.
+  std::map<std::string, UserInfo>& tokens() { return tokens_; }
+
   std::string new_uid();
   // RFC 3339, in seconds: `later` from now.
   std::string timestamp(std::chrono::seconds later = std::chrono::seconds(0)) const;
@@ -73,6 +78,7 @@ class MemoryCluster {
   // The version of the first list must not be "0", which means any version.
   std::uint64_t version_ = 1;
   std::uint64_t uids_ = 0;
+  std::map<std::string, UserInfo> tokens_;
   std::vector<Collection> collections_;
   std::vector<std::vector<std::weak_ptr<WatchQueue>>> queues_;
 };

@@ -16,14 +16,15 @@ namespace mgpu::extender {
 namespace {
 
 // The candidates that free something for the pod, by cost. Holds on cards that the pod cannot use
-// do not count.
+// do not count. With `needs_host`, every candidate frees a place for a pod at least.
 std::vector<Victim> victims_of(const Node& node, const GpuRequest& request,
-                               std::span<const Candidate> candidates) {
+                               std::span<const Candidate> candidates, bool needs_host) {
   const CardSet usable = usable_cards(node, request.selector);
   std::vector<Victim> victims;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& candidate = candidates[i];
     Victim victim{i, candidate.priority, candidate.start_time, candidate.breaks_budget, {}};
+    if (needs_host) victim.host = candidate.host;
     for (const CardHold& hold : candidate.holds) {
       const Card* card = node.find(hold.card);
       if (card == nullptr) continue;
@@ -31,7 +32,7 @@ std::vector<Victim> victims_of(const Node& node, const GpuRequest& request,
       if (position < kCardsPerNodeMax && (usable >> position & 1) != 0)
         victim.frees.push_back({position, hold.share});
     }
-    if (!victim.frees.empty()) victims.push_back(std::move(victim));
+    if (needs_host || !victim.frees.empty()) victims.push_back(std::move(victim));
   }
   std::ranges::sort(victims, costs_less);
   return victims;
@@ -40,8 +41,8 @@ std::vector<Victim> victims_of(const Node& node, const GpuRequest& request,
 // One decision: which of the victims, ordered by cost, are evicted.
 class Preemption {
  public:
-  Preemption(const Node& node, const GpuRequest& request, std::vector<Victim> victims)
-      : unchanged_(node, request), victims_(std::move(victims)) {}
+  Preemption(Trial unchanged, std::vector<Victim> victims)
+      : unchanged_(std::move(unchanged)), victims_(std::move(victims)) {}
 
   // Empty where the pod does not fit even without all of them.
   std::optional<std::vector<Victim>> cheapest() {
@@ -133,12 +134,15 @@ class Preemption {
 }  // namespace
 
 std::optional<Eviction> choose_victims(const Node& node, const GpuRequest& request,
-                                       std::span<const Candidate> candidates) {
+                                       std::span<const Candidate> candidates,
+                                       const std::optional<NodeResources>& host) {
   SearchBudget budget{kPlacementStepsMax};
-  if (!why_not(node, request, budget)) return Eviction{};
-  auto victims = victims_of(node, request, candidates);
+  Trial unchanged(node, request, host);
+  if (unchanged.fits(budget).value_or(false)) return Eviction{};
+  const bool needs_host = host && !has_resources_for(node, *host);
+  auto victims = victims_of(node, request, candidates, needs_host);
   if (victims.empty()) return std::nullopt;
-  Preemption preemption(node, request, std::move(victims));
+  Preemption preemption(std::move(unchanged), std::move(victims));
   const auto cheapest = preemption.cheapest();
   if (!cheapest) return std::nullopt;
   Eviction eviction;
@@ -148,6 +152,19 @@ std::optional<Eviction> choose_victims(const Node& node, const GpuRequest& reque
   }
   std::ranges::sort(eviction.victims);
   return eviction;
+}
+
+bool has_resources_for(const Node& node, const NodeResources& host) {
+  return host.fits_in(node.resources_left()) && node.pods_counted < node.pods_allowed;
+}
+
+void evict(Node& node, const Candidate& pod) {
+  for (const CardHold& hold : pod.holds) {
+    Card* card = node.find(hold.card);
+    if (card != nullptr) card->used = room_in(card->used, hold.share);
+  }
+  node.resources_used = room_in(node.resources_used, pod.host);
+  --node.pods_counted;
 }
 
 }  // namespace mgpu::extender

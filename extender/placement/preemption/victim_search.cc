@@ -26,6 +26,7 @@
 
 #include "common/base/check.h"
 #include "extender/placement/limits.h"
+#include "extender/placement/preemption/preemption.h"
 
 namespace mgpu::extender {
 
@@ -37,6 +38,7 @@ std::string_view start_of(const Victim& victim) {
 }
 
 bool frees_at_least(const Victim& a, const Victim& b) {
+  if (!b.host.fits_in(a.host)) return false;
   auto of_a = a.frees.begin();
   for (const Freed& wanted : b.frees) {
     while (of_a != a.frees.end() && of_a->card < wanted.card) ++of_a;
@@ -44,6 +46,12 @@ bool frees_at_least(const Victim& a, const Victim& b) {
     if (!wanted.share.fits_in(of_a->share)) return false;
   }
   return true;
+}
+
+// At most 2^60, which is more than any node has: the requests of a pod may be any numbers.
+std::int64_t multiplied(std::int64_t amount, std::int64_t times) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 60;
+  return std::min(amount, kMost / times) * times;
 }
 
 // The maximum of both, for each card.
@@ -62,8 +70,13 @@ bool costs_less(const Victim& a, const Victim& b) {
          std::tuple(b.breaks_budget, b.priority, start_of(a), b.candidate);
 }
 
-Trial::Trial(const Node& node, const GpuRequest& request)
-    : node_(node), request_(request), freed_(node.cards.size()) {
+Trial::Trial(const Node& node, const GpuRequest& request, const std::optional<NodeResources>& host)
+    : node_(node),
+      request_(request),
+      host_(host),
+      resources_used_(node.resources_used),
+      pods_counted_(node.pods_counted),
+      freed_(node.cards.size()) {
   for (const Card& card : node.cards) used_.push_back(card.used);
 }
 
@@ -72,6 +85,9 @@ void Trial::evict(const Victim& victim) {
     freed_[card] += share;
     refresh(card);
   }
+  resources_freed_ += victim.host;
+  pods_freed_ += victim.pods;
+  refresh_host();
 }
 
 void Trial::restore(const Victim& victim) {
@@ -79,13 +95,22 @@ void Trial::restore(const Victim& victim) {
     freed_[card] -= share;
     refresh(card);
   }
+  resources_freed_ -= victim.host;
+  pods_freed_ -= victim.pods;
+  refresh_host();
 }
 
 void Trial::refresh(std::size_t card) {
   node_.cards[card].used = room_in(used_[card], freed_[card]);
 }
 
+void Trial::refresh_host() {
+  node_.resources_used = room_in(resources_used_, resources_freed_);
+  node_.pods_counted = pods_counted_ - pods_freed_;
+}
+
 std::optional<bool> Trial::fits(SearchBudget& budget) const {
+  if (host_ && !has_resources_for(node_, *host_)) return false;
   const auto reason = why_not(node_, request_, budget);
   if (reason == Reason::kSearchBound) return std::nullopt;
   return !reason;
@@ -117,6 +142,7 @@ void VictimSearch::sum_up_tails() {
   for (std::size_t i = victims_.size(); i-- > 0;) {
     tails_[i] = tails_[i + 1];
     raise(tails_[i].most.frees, victims_[i].frees);
+    tails_[i].most.host = max_of(tails_[i].most.host, victims_[i].host);
     tails_[i].lowest_priority = std::min(tails_[i].lowest_priority, victims_[i].priority);
   }
 }
@@ -137,6 +163,9 @@ bool VictimSearch::may_fit_with(std::size_t missing, std::size_t from) {
   const auto times = static_cast<std::int64_t>(missing);
   for (auto& [card, share] : most.frees)
     share = {Percent(share.core.value() * times), MiB(share.memory.value() * times)};
+  most.host = {MilliCpu(multiplied(most.host.cpu.value(), times)),
+               MiB(multiplied(most.host.memory.value(), times))};
+  most.pods = times;
   trial_.evict(most);
   const bool may = fits();
   trial_.restore(most);

@@ -19,13 +19,15 @@ struct Freed {
   Share share;
 };
 
-// A candidate that holds part of a card which the preemptor may use.
+// A candidate that holds something which the preemptor may use.
 struct Victim {
   std::size_t candidate = 0;
   std::int32_t priority = 0;
   std::string start_time;  // RFC 3339; empty where the pod has not started
   bool breaks_budget = false;
   std::vector<Freed> frees;  // ascending by card
+  NodeResources host{};      // of which the preemptor needs some; else zero
+  std::int64_t pods = 1;     // how many pods it stands for
 };
 
 // The order by cost: victims that break no budget first, then by priority, then those that started
@@ -35,8 +37,9 @@ bool costs_less(const Victim& a, const Victim& b);
 // A copy of a node from which victims have been evicted.
 class Trial {
  public:
-  // `request` outlives the trial.
-  Trial(const Node& node, const GpuRequest& request);
+  // `request` outlives the trial. Without `host` only the cards decide whether the pod fits.
+  Trial(const Node& node, const GpuRequest& request,
+        const std::optional<NodeResources>& host = std::nullopt);
 
   void evict(const Victim& victim);
   void restore(const Victim& victim);
@@ -45,11 +48,17 @@ class Trial {
 
  private:
   void refresh(std::size_t card);
+  void refresh_host();
 
   Node node_;
   const GpuRequest& request_;
-  std::vector<Share> used_;   // by position, before any eviction
+  std::optional<NodeResources> host_;
+  std::vector<Share> used_;  // by position, before any eviction
+  NodeResources resources_used_;
+  std::int64_t pods_counted_;
   std::vector<Share> freed_;  // by position
+  NodeResources resources_freed_;
+  std::int64_t pods_freed_ = 0;
 };
 
 class VictimSearch {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -284,6 +285,96 @@ TEST(ReadPlacement, NamesTheAnnotationThatIsWrong) {
     ASSERT_FALSE(placement) << sentence;
     EXPECT_THAT(placement.error().message, HasSubstr(sentence));
   }
+}
+
+// --- bound pods ----------------------------------------------------------------------------------
+
+TEST(ReadBoundContainers, TheIndicesAreTheNumberOfCards) {
+  kube::Pod pod = pod_of({container("a", "100", "1000"), container("b", "", "")}, "no number");
+  pod.metadata.annotations[contract().index_key("a")] = "1,3";
+  const auto request = read_bound_containers(pod, contract());
+  ASSERT_TRUE(request) << request.error().message;
+  ASSERT_EQ(request->containers.size(), 1u);
+  EXPECT_EQ(text_of_container(request->containers[0]), "a=50/500x2");
+  EXPECT_EQ(text_of(*read_placement(pod, *request, contract())), "1,3");
+}
+
+TEST(ReadBoundContainers, RefusesIndicesThatTheAmountsCannotBeSplitOver) {
+  for (const char* indices : {"0,1,2", "x", ""}) {
+    kube::Pod pod = pod_of({container("a", "100", "1000")});
+    pod.metadata.annotations[contract().index_key("a")] = indices;
+    EXPECT_TRUE(read_bound_containers(pod, contract()).has_error()) << indices;
+  }
+  EXPECT_TRUE(
+      read_bound_containers(pod_of({container("a", "100", "1000")}), contract()).has_error());
+}
+
+TEST(MostOfOneCard, IsTheLargestShareForAnyNumberOfCards) {
+  const std::string all = "100/" + std::to_string(kCardMemoryMiBMax);
+  const struct {
+    const char* core;
+    const char* memory;
+    std::string most;
+  } cases[] = {
+      {"30", "1024", "30/1024"},
+      {"100", "1024", "100/1024"},
+      {"100", "", all},
+      {"800", "", all},
+      {"200", "1024", "100/512"},
+      {"150", "1023", "100/511"},
+      {"30", "", "30/0"},
+      {"", "1024", "0/1024"},
+      {"", "", "0/0"},
+      {"1", "1E", "1/" + std::to_string(kCardMemoryMiBMax)},
+  };
+  for (const auto& one : cases) {
+    const auto most = most_of_one_card(pod_of({container("a", one.core, one.memory)}), contract());
+    ASSERT_TRUE(most) << one.core << " " << one.memory;
+    EXPECT_EQ(text_of(*most), one.most) << one.core << " " << one.memory;
+  }
+}
+
+TEST(MostOfOneCard, IsThatOfTheContainersThatRunTogether) {
+  kube::Pod pod = pod_of({container("a", "30", "300"), container("b", "10", "100")});
+  pod.init_containers = {container("side", "5", "50"), container("init", "50", "200")};
+  pod.init_containers[0].restart_always = true;
+  EXPECT_EQ(text_of(*most_of_one_card(pod, contract())), "55/450");
+}
+
+TEST(MostOfOneCard, IsUnknownWhereAnAmountCannotBeRead) {
+  for (const char* core : {"9E", "-1", "0.5", "many"}) {
+    EXPECT_TRUE(most_of_one_card(pod_of({container("a", core, "")}), contract()).has_error());
+  }
+}
+
+// Each number of cards that some annotation may give a container, on cards of any size.
+TEST(MostOfOneCard, NoAnnotationLetsAContainerHoldMore) {
+  std::mt19937 random(7);
+  const auto below = [&](int limit) {
+    return static_cast<std::int64_t>(random() % static_cast<unsigned>(limit));
+  };
+  int valid = 0;
+  for (int round = 0; round < 2'000; ++round) {
+    const std::int64_t core = below(3) == 0 ? below(120) : 10 * below(90);
+    const std::int64_t memory = below(4) == 0 ? 0 : 12 * below(400);
+    const auto text = [](std::int64_t amount) { return amount == 0 ? "" : std::to_string(amount); };
+    const auto make = [&](const std::string& counts) {
+      return pod_of({container("a", text(core), text(memory))}, counts);
+    };
+    const Share most = *most_of_one_card(make(""), contract());
+    for (int cards = 0; cards <= static_cast<int>(kCardsPerNodeMax); ++cards) {
+      const auto request =
+          read_containers(make(cards == 0 ? "" : std::to_string(cards)), contract(), MiB());
+      if (!request || request->empty()) continue;
+      ++valid;
+      for (const std::int64_t size : {0, 100, 5'000}) {
+        const Share capacity{kWholeCard, MiB(size)};
+        const Share share = request->containers[0].on(capacity);
+        ASSERT_TRUE(share.fits_in(most)) << core << "/" << memory << " on " << cards << " cards";
+      }
+    }
+  }
+  EXPECT_GT(valid, 2'000);
 }
 
 }  // namespace

@@ -68,7 +68,8 @@ TEST(Drain, SendsAPendingResponseAndCloses) {
 TEST(Drain, HandlesARequestThatHasPartlyArrived) {
   Served served(echo);
   auto client = served.connect();
-  client.send("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+  client.send(
+      "POST / HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
   ASSERT_EQ(client.read_response(false).status, 100);
   served.server->drain();
   client.send("body");

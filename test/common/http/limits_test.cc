@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <future>
+#include <mutex>
 #include <random>
 #include <thread>
 
@@ -64,7 +66,7 @@ TEST(ServerLimits, ABodyOfTheLimitIsTaken) {
 TEST(ServerLimits, ABodyOverTheLimitIs413BeforeItIsSent) {
   Served served(echo, small());
   auto client = served.connect();
-  client.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n");
+  client.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1001\r\n\r\n");
   const auto answer = client.read_response();
   EXPECT_EQ(answer.status, 413);
   EXPECT_EQ(answer.body, "{\"error\": \"the body is over 1000 bytes\"}\n");
@@ -76,7 +78,7 @@ TEST(ServerLimits, ABodyOverTheLimitIs413BeforeItIsSent) {
 TEST(ServerLimits, AnExpectedContinueOverTheLimitIs413) {
   Served served(echo, small());
   EXPECT_EQ(served
-                .ask("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+                .ask("POST / HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
                      "Content-Length: 1001\r\n\r\n")
                 .status,
             413);
@@ -92,7 +94,7 @@ TEST(ServerLimits, AClientThatSendsAllOfALargeBodyFirstReads413) {
 TEST(ServerLimits, AChunkedBodyOverTheLimitIs413) {
   Served served(echo, small());
   auto client = served.connect();
-  client.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+  client.send("POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
   for (int i = 0; i < 11; ++i) client.send("64\r\n" + std::string(100, 'x') + "\r\n");
   EXPECT_EQ(client.read_response().status, 413);
 }
@@ -100,7 +102,8 @@ TEST(ServerLimits, AChunkedBodyOverTheLimitIs413) {
 TEST(ServerLimits, AHugeContentLengthIs413OrMalformed) {
   Served served(echo, small());
   const auto with_length = [&](const std::string& length) {
-    return served.ask("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: " + length + "\r\n\r\n")
+    return served
+        .ask("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + length + "\r\n\r\n")
         .status;
   };
   EXPECT_EQ(with_length("18446744073709551615"), 413);
@@ -131,7 +134,7 @@ TEST(ServerLimits, AnEndlessHeaderIs431) {
 TEST(ServerLimits, AnEndlessChunkExtensionIs431) {
   Served served(echo, small());
   auto client = served.connect();
-  client.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3;");
+  client.send("POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3;");
   client.send(std::string(300'000, 'x'));
   EXPECT_EQ(client.read_response().status, 431);
 }
@@ -154,36 +157,91 @@ TEST(ServerLimits, InvalidHttpIs400) {
 TEST(ServerLimits, ABodyWithTwoLengthsIs400) {
   Served served(echo, small());
   EXPECT_EQ(served
-                .ask("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n"
+                .ask("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n"
                      "Content-Length: 4\r\n\r\nabcd")
                 .status,
             400);
   EXPECT_EQ(served
-                .ask("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n"
+                .ask("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n"
                      "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
                 .status,
             400);
 }
 
-TEST(ServerLimits, AConnectionTooManyIs503) {
+// Handlers whose responses are sent by the test.
+class Pending {
+ public:
+  ~Pending() { respond_all(); }
+  Handler handler() {
+    return [this](const Request& request, Respond respond) {
+      if (request.path != "/wait") return respond({.body = "done"});
+      const std::lock_guard lock(mutex_);
+      waiting_.push_back(std::move(respond));
+      arrived_.notify_all();
+    };
+  }
+  bool wait_for(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    return arrived_.wait_for(lock, test::kRawWait, [&] { return waiting_.size() >= count; });
+  }
+  void respond_all() {
+    const std::lock_guard lock(mutex_);
+    for (const Respond& respond : waiting_) respond({.body = "late"});
+    waiting_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::vector<Respond> waiting_;
+};
+
+TEST(ServerLimits, AConnectionTooManyIs503WhileAllOthersAreHandled) {
+  Pending pending;
   ServerOptions options;
   options.connections_max = 2;
-  Served served(echo, options);
+  Served served(pending.handler(), options);
   auto first = served.connect();
-  auto second = std::make_unique<test::RawClient>(served.connect());
-  for (auto* client : {&first, second.get()}) {
-    client->send(post_text("/", "in"));
-    EXPECT_EQ(client->read_response().status, 200);
-  }
+  auto second = served.connect();
+  first.send(get_text("/wait"));
+  second.send(get_text("/wait"));
+  ASSERT_TRUE(pending.wait_for(2));
   auto third = served.connect();
   const auto answer = third.read_response();
   EXPECT_EQ(answer.status, 503);
   EXPECT_EQ(answer.body, "{\"error\": \"too many connections\"}\n");
   EXPECT_TRUE(third.ends());
   EXPECT_THAT(served.refused.all(), ElementsAre("too_many_connections"));
-  second.reset();
-  ASSERT_TRUE(served.connections.wait_for("1", 2)) << "first when it opens";
-  EXPECT_EQ(served.ask(post_text("/", "room again")).body, "room again");
+  pending.respond_all();
+  EXPECT_EQ(first.read_response().body, "late");
+}
+
+TEST(ServerLimits, IdleConnectionsDoNotExcludeANewOne) {
+  ServerOptions options;
+  options.connections_max = 8;
+  Served served(echo, options);
+  auto scheduler = served.connect();
+  scheduler.send(post_text("/", "in"));
+  EXPECT_EQ(scheduler.read_response().body, "in");
+  std::vector<test::RawClient> idle;
+  for (int i = 0; i < 30; ++i) idle.push_back(served.connect());
+  EXPECT_EQ(served.ask(post_text("/", "new")).body, "new");
+  scheduler.send(post_text("/", "again"));
+  EXPECT_EQ(scheduler.read_response().body, "again") << "connections without a request end first";
+  EXPECT_TRUE(served.refused.wait_for("closed_for_another", 23));
+  EXPECT_TRUE(idle.front().ends());
+}
+
+TEST(ServerLimits, AConnectionThatIsTooOldEndsAfterAResponse) {
+  ServerOptions options;
+  options.connection_age_max = 0ms;
+  Served served(echo, options);
+  auto client = served.connect();
+  client.send(post_text("/", "x"));
+  const auto answer = client.read_response();
+  EXPECT_EQ(answer.body, "x");
+  EXPECT_EQ(answer.headers.at("connection"), "close");
+  EXPECT_TRUE(client.ends());
 }
 
 TEST(ServerLimits, AConnectionWaitsForAFileDescriptor) {
@@ -215,7 +273,7 @@ TEST(ServerLimits, ASlowHeaderIsCutOff) {
   Served served(echo, options);
   auto client = served.connect();
   for (const char c :
-       std::string("GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ") + std::string(5000, 'x')) {
+       std::string("GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ") + std::string(5000, 'x')) {
     if (!client.send(std::string(1, c))) break;
     std::this_thread::sleep_for(5ms);
   }
@@ -226,7 +284,7 @@ TEST(ServerLimits, ASlowHeaderIsCutOff) {
 TEST(ServerLimits, AMissingBodyIsCutOff) {
   Served served(echo, short_timeouts());
   auto client = served.connect();
-  client.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc");
+  client.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nabc");
   EXPECT_EQ(client.read_to_end(), "");
   EXPECT_TRUE(served.refused.wait_for("slow_client"));
 }

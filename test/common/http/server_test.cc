@@ -54,7 +54,7 @@ TEST(Server, ReadsARequestThatComesByteByByte) {
 TEST(Server, ReadsAChunkedBody) {
   Served served(echo);
   const auto answer = served.ask(
-      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
       "3\r\nabc\r\n2;name=value\r\nde\r\n0\r\n\r\n");
   EXPECT_EQ(answer.body, "abcde");
 }
@@ -62,7 +62,7 @@ TEST(Server, ReadsAChunkedBody) {
 TEST(Server, AnswersHeadWithoutTheBodyButItsLength) {
   Served served(describe);
   auto client = served.connect();
-  client.send("HEAD /x HTTP/1.1\r\nHost: x\r\n\r\n");
+  client.send("HEAD /x HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_EQ(client.read_response(false).headers.at("content-length"), "10");
   client.send(get_text("/y"));
   EXPECT_EQ(client.read_response().body, "GET /y  0") << "no stray bytes before it";
@@ -71,7 +71,7 @@ TEST(Server, AnswersHeadWithoutTheBodyButItsLength) {
 TEST(Server, ClosesWhenTheClientAsksForIt) {
   Served served(describe);
   auto client = served.connect();
-  client.send("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  client.send("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   EXPECT_EQ(client.read_response().headers.at("connection"), "close");
   EXPECT_TRUE(client.ends());
 }
@@ -90,7 +90,8 @@ TEST(Server, ClosesAfterHttp10UnlessAskedToStay) {
 TEST(Server, SendsContinueToAClientThatExpectsIt) {
   Served served(echo);
   auto client = served.connect();
-  client.send("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+  client.send(
+      "POST / HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
   EXPECT_EQ(client.read_response(false).status, 100);
   client.send("body");
   EXPECT_EQ(client.read_response().body, "body");
@@ -107,7 +108,7 @@ TEST(Server, SendsStatusAndHeadersOfTheHandler) {
 
 TEST(Server, TransfersLargeBodies) {
   Served served(echo);
-  const std::string body(std::size_t{8} << 20, 'x');
+  const std::string body(kHttpBodyBytesMax, 'x');
   EXPECT_EQ(served.ask(post_text("/", body)).body, body);
 }
 

@@ -120,6 +120,95 @@ TEST_F(ServerTls, RefusesClientsWithoutTheRightCertificate) {
   EXPECT_THAT(served.refused.all(), ElementsAre("tls_handshake", "tls_handshake"));
 }
 
+TEST_F(ServerTls, ServesClientsWithAnAllowedName) {
+  ServerOptions named = with_client_ca();
+  named.tls.client_names = {"kube-scheduler", "localhost"};
+  Served by_either(describe, named);
+  EXPECT_EQ(ask(by_either, showing(certificates.issue("kube-scheduler", ca))), 200);
+  EXPECT_EQ(ask(by_either, showing(certificates.issue("client", ca))), 200)
+      << "the certificates of these tests have the DNS name localhost";
+  EXPECT_THAT(by_either.refused.all(), IsEmpty());
+}
+
+TEST_F(ServerTls, RefusesOtherClientsOfTheCa) {
+  ServerOptions named = with_client_ca();
+  named.tls.client_names = {"kube-scheduler"};
+  bool called = false;
+  Served served(
+      [&](const Request&, const Respond& respond) {
+        called = true;
+        respond({});
+      },
+      named);
+  auto client = served.connect(showing(certificates.issue("kubelet", ca)));
+  client.send(test::post_text("/", "x"));
+  const auto answer = client.read_response();
+  EXPECT_EQ(answer.status, 403);
+  EXPECT_EQ(answer.body,
+            "{\"error\": \"the client certificate has no name that is allowed here\"}\n");
+  EXPECT_EQ(answer.headers.at("connection"), "close");
+  EXPECT_FALSE(called);
+  EXPECT_THAT(served.refused.all(), ElementsAre("client_name"));
+}
+
+TEST_F(ServerTls, ChecksTheNameInAResumedSession) {
+  const CertificateFiles kubelet = certificates.issue("kubelet", ca);
+  ServerOptions named = with_client_ca();
+  named.tls.client_names = {"kube-scheduler"};
+  Served served(describe, named);
+  EXPECT_EQ(ask(served, showing(kubelet)), 403);
+  RawTls again = showing(kubelet);
+  again.resume = true;
+  auto client = served.connect(again);
+  client.send(get_text("/"));
+  EXPECT_EQ(client.read_response().status, 403);
+  EXPECT_TRUE(client.resumed());
+}
+
+// Plain connections wait in their TLS handshake.
+TEST_F(ServerTls, ATrustedClientIsNotClosedForOthers) {
+  ServerOptions few = with_client_ca();
+  few.connections_max = 3;
+  Served served(describe, few);
+  auto scheduler = served.connect(showing(certificates.issue("kube-scheduler", ca)));
+  scheduler.send(get_text("/"));
+  EXPECT_EQ(scheduler.read_response().status, 200);
+  std::vector<test::RawClient> idle;
+  for (int i = 0; i < 10; ++i) idle.push_back(served.connect());
+  ASSERT_TRUE(served.refused.wait_for("closed_for_another", 8));
+  scheduler.send(get_text("/"));
+  EXPECT_EQ(scheduler.read_response().status, 200);
+  auto second = served.connect(showing(certificates.issue("kube-scheduler-2", ca)));
+  second.send(get_text("/"));
+  EXPECT_EQ(second.read_response().status, 200);
+}
+
+TEST_F(ServerTls, AConnectionEndsWhenItsCertificateHasExpired) {
+  const CertificateFiles files = certificates.issue("kube-scheduler", ca);
+  certificates.expire_after(4s, files, ca);
+  Served served(describe, with_client_ca());
+  auto client = served.connect(showing(files));
+  client.send(get_text("/"));
+  ASSERT_EQ(client.read_response().status, 200);
+  test::RawResponse answer;
+  answer.status = 200;
+  for (int i = 0; i < 2'000 && answer.status == 200; ++i) {
+    std::this_thread::sleep_for(10ms);
+    client.send(get_text("/"));
+    answer = client.read_response();
+  }
+  EXPECT_EQ(answer.status, 403);
+  EXPECT_EQ(answer.body, "{\"error\": \"the client certificate has expired\"}\n");
+  EXPECT_TRUE(client.ends());
+  EXPECT_THAT(served.refused.all(), ElementsAre("client_expired"));
+}
+
+TEST_F(ServerTls, NamesNeedAClientCa) {
+  ServerOptions named = options();
+  named.tls.client_names = {"kube-scheduler"};
+  EXPECT_EQ(Served(describe, named).problem, "names of client certificates need a client CA file");
+}
+
 TEST_F(ServerTls, EndsAnIncompleteHandshake) {
   ServerOptions short_timeouts = options();
   short_timeouts.transfer_timeout = 50ms;

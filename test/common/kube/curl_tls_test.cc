@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "test/support/api_calls.h"
 #include "test/support/curl_world.h"
@@ -17,6 +19,7 @@
 namespace mgpu::kube {
 namespace {
 
+using namespace std::chrono_literals;
 using test::call_and_wait;
 using test::config_for;
 using test::CurlWorld;
@@ -53,6 +56,13 @@ class CurlTls : public ::testing::Test {
     return text.str();
   }
 
+  static Config presenting_client(const ScriptedServer& server) {
+    Config config = config_for(server.port(), "https");
+    config.ca.file = file("ca", ".crt");
+    config.client_certificate.file = file("client", ".crt");
+    config.client_key.file = file("client", ".key");
+    return config;
+  }
   static ScriptedServer serve(const std::string& name, const std::string& client_ca = "") {
     return ScriptedServer(
         [](Peer& peer) {
@@ -156,6 +166,50 @@ TEST_F(CurlTls, FailsWithoutTheCertificateThatTheServerRequires) {
   config.ca.file = file("ca", ".crt");
   CurlWorld world(config);
   EXPECT_TRUE(call_and_wait(world.transport(), get_of("/")).failure);
+}
+
+// A server that checks the certificate of a connection at each request, as kube-apiserver does, and
+// for which that of the first connection expires after one request.
+TEST_F(CurlTls, UsesANewConnectionAfterTheCertificateOfAKeptOneHasExpired) {
+  std::atomic<bool> closed = false;
+  const ScriptedServer server(
+      [&](Peer& peer) {
+        if (peer.number() > 0) {
+          while (!peer.read_request().empty()) peer.send(test::answer_text(200, "new"));
+          return;
+        }
+        peer.read_request();
+        peer.send(test::answer_text(200, "old"));
+        peer.read_request();
+        peer.send(test::answer_text(401, ""));
+        closed = peer.read_request().empty();
+      },
+      {file("server", ".crt"), file("server", ".key"), file("ca", ".crt")});
+  CurlWorld world(presenting_client(server));
+  EXPECT_EQ(call_and_wait(world.transport(), get_of("/")).body, "old");
+  const Response second = call_and_wait(world.transport(), get_of("/"));
+  EXPECT_EQ(second.status, 200);
+  EXPECT_EQ(second.body, "new");
+  EXPECT_EQ(call_and_wait(world.transport(), get_of("/")).body, "new");
+  for (int i = 0; i < 1'000 && !closed; ++i) std::this_thread::sleep_for(5ms);
+  EXPECT_TRUE(closed) << "other requests would get a 401 on the old connection";
+}
+
+TEST_F(CurlTls, SendsARequestOnANewConnectionOnce) {
+  std::atomic<int> requests = 0;
+  const ScriptedServer server(
+      [&](Peer& peer) {
+        while (!peer.read_request().empty()) {
+          ++requests;
+          peer.send(test::answer_text(401, "who"));
+        }
+      },
+      {file("server", ".crt"), file("server", ".key"), file("ca", ".crt")});
+  CurlWorld world(presenting_client(server));
+  const Response response = call_and_wait(world.transport(), get_of("/"));
+  EXPECT_EQ(response.status, 401);
+  EXPECT_EQ(response.body, "who");
+  EXPECT_EQ(requests, 2);
 }
 
 TEST_F(CurlTls, NamesTheCredentialThatIsWrong) {

@@ -54,6 +54,53 @@ TEST(ReadPod, ReadsEveryFieldThatMgpuUses) {
   EXPECT_EQ(pod->start_time, "2026-01-02T03:04:06Z");
 }
 
+TEST(ReadPod, ReadsTheNodeThatItIsNominatedFor) {
+  EXPECT_EQ(read_pod(kPod)->nominated_node, "n2");
+  EXPECT_EQ(read_pod(R"({"spec":{}})")->nominated_node, "");
+}
+
+TEST(ReadPod, TellsWhetherMoreThanResourcesDecidesBesideWhichPodsItRuns) {
+  const struct {
+    const char* spec;
+    bool constrained;
+  } cases[] = {
+      {R"({})", false},
+      {R"({"volumes":[{"name":"a","configMap":{}},{"name":"b","emptyDir":{}}]})", false},
+      {R"({"volumes":[{"name":"a","hostPath":{"path":"/x"}},{"name":"b","projected":{}}]})", false},
+      {R"({"volumes":[{"name":"a","secret":{}},{"name":"b","persistentVolumeClaim":{}}]})", true},
+      {R"({"volumes":[{"name":"a","ephemeral":{}}]})", true},
+      {R"({"resourceClaims":[]})", false},
+      {R"({"resourceClaims":[{"name":"c"}],"volumes":[]})", true},
+      {R"({"topologySpreadConstraints":[{}]})", true},
+      {R"({"affinity":{"nodeAffinity":{"x":[1]},"podAffinity":{},"podAntiAffinity":null}})", false},
+      {R"({"affinity":{"podAntiAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{}]}}})",
+       false},
+      {R"({"affinity":{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{}]}}})",
+       true},
+      {R"({"affinity":{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{}]}}})",
+       true},
+  };
+  for (const auto& one : cases) {
+    const auto pod = read_pod(std::string(R"({"spec":)") + one.spec + "}");
+    ASSERT_TRUE(pod) << pod.error().message;
+    EXPECT_EQ(pod->constrained, one.constrained) << one.spec;
+    EXPECT_EQ(pod->anti_affinity, std::string_view(one.spec).find("AntiAffinity\":{\"required") !=
+                                      std::string_view::npos)
+        << one.spec;
+  }
+}
+
+TEST(ReadPod, TellsWhichContainersUseAPortOfTheNode) {
+  const auto pod =
+      read_pod(R"({"spec":{"containers":[{"name":"a","ports":[{"containerPort":80}]},)"
+               R"({"name":"b","ports":[{"containerPort":80},{"containerPort":81,"hostPort":81}]},)"
+               R"({"name":"c"}]}})");
+  ASSERT_TRUE(pod) << pod.error().message;
+  EXPECT_FALSE(pod->containers[0].host_port);
+  EXPECT_TRUE(pod->containers[1].host_port);
+  EXPECT_FALSE(pod->containers[2].host_port);
+}
+
 TEST(ReadPod, ReadsContainersInTheirOrder) {
   const auto pod = read_pod(kPod);
   ASSERT_TRUE(pod) << pod.error().message;

@@ -51,6 +51,48 @@ TEST(Request, BindsWithUidAndAnnotationsInOneWrite) {
             R"("target":{"apiVersion":"v1","kind":"Node","name":"n1"}})");
 }
 
+TEST(Request, BindsWithAResourceVersionAsPrecondition) {
+  const Binding binding{{"ml", "train"}, PodUid("u-1"), NodeName("n1"), {}, "42"};
+  EXPECT_EQ(bind(binding).body,
+            R"({"apiVersion":"v1","kind":"Binding","metadata":{"name":"train","namespace":"ml",)"
+            R"("uid":"u-1","resourceVersion":"42","annotations":{}},)"
+            R"("target":{"apiVersion":"v1","kind":"Node","name":"n1"}})");
+  EXPECT_EQ(dry_run_bind(binding).target, "/api/v1/namespaces/ml/pods/train/binding?dryRun=All");
+  EXPECT_EQ(dry_run_bind(binding).body, bind(binding).body);
+}
+
+TEST(Request, ChangesOneConditionOfAPod) {
+  const Request request = set_pod_condition({"ml", "train"}, {"d/checked", "a-1"});
+  EXPECT_EQ(request.method, Method::kPatch);
+  EXPECT_EQ(request.target, "/api/v1/namespaces/ml/pods/train/status");
+  EXPECT_EQ(request.content_type, "application/strategic-merge-patch+json");
+  EXPECT_EQ(request.body,
+            R"({"status":{"conditions":[{"type":"d/checked","status":"True","message":"a-1"}]}})");
+}
+
+TEST(Request, ReadsAndWritesALease) {
+  const Lease lease{{"ns", "l"}, "7", "me"};
+  const std::string collection = "/apis/coordination.k8s.io/v1/namespaces/ns/leases";
+  EXPECT_EQ(get_lease(lease.ref).target, collection + "/l");
+  const Request put = replace_lease(lease);
+  EXPECT_EQ(put.method, Method::kPut);
+  EXPECT_EQ(put.target, collection + "/l");
+  EXPECT_EQ(put.body,
+            R"({"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"l",)"
+            R"("namespace":"ns","resourceVersion":"7"},"spec":{"holderIdentity":"me"}})");
+  const Request post = create_lease({lease.ref, "", "me"});
+  EXPECT_EQ(post.method, Method::kPost);
+  EXPECT_EQ(post.target, collection);
+  EXPECT_EQ(post.body,
+            R"({"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"l",)"
+            R"("namespace":"ns"},"spec":{"holderIdentity":"me"}})");
+}
+
+TEST(Request, SelectsPodsThatMayStillBeBound) {
+  EXPECT_EQ(unbound_pods().field_selector,
+            "spec.nodeName=,status.phase!=Succeeded,status.phase!=Failed");
+}
+
 const StorageCapacity kCapacity{"kube-system", "capacity", "none", "mgpu-requeue", "a\"1"};
 
 TEST(Request, CreatesAStorageCapacity) {

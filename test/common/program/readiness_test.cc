@@ -19,18 +19,19 @@ TEST(Readiness, HasStatusAndReasons) {
       {{.waiting_for = {"nodes", "pods"}},
        503,
        "{\"ready\": false, \"waiting_for\": [\"nodes\", \"pods\"]}\n"},
-      {{.silence = 12s, .problem = "pods: \"x\""},
+      {{.failing = true, .silence = 12s},
        200,
-       "{\"ready\": true, \"api_server\": \"no answer for 12 s\", "
-       "\"problem\": \"pods: \\\"x\\\"\"}\n"},
-      {{.waiting_for = {"pods"}, .silence = 3s, .problem = "refused"},
+       "{\"ready\": true, \"api_server\": \"no answer for 12 s\"}\n"},
+      {{.waiting_for = {"pods"}, .failing = true, .silence = 3s},
        503,
-       "{\"ready\": false, \"waiting_for\": [\"pods\"], \"api_server\": \"no answer for 3 s\", "
-       "\"problem\": \"refused\"}\n"},
+       "{\"ready\": false, \"waiting_for\": [\"pods\"], \"api_server\": \"no answer for 3 s\"}\n"},
       {{.unreadable = {{"nodes", 1}, {"pods", 40}}},
        200,
        "{\"ready\": true, \"api_server\": \"answers\", "
        "\"unreadable_objects\": {\"nodes\": 1, \"pods\": 40}}\n"},
+      {{.without = {"poddisruptionbudgets"}},
+       200,
+       "{\"ready\": true, \"without\": [\"poddisruptionbudgets\"], \"api_server\": \"answers\"}\n"},
       {{.draining = true}, 503, "{\"ready\": false, \"draining\": true}\n"},
   };
   for (const Case& c : cases) {

@@ -28,9 +28,11 @@ class ServiceRoutes : public testing::Test {
   http::Router router_;
 };
 
-TEST_F(ServiceRoutes, HaveHealthz) {
-  EXPECT_EQ(get("/healthz").status, 200);
-  EXPECT_EQ(get("/healthz").body, "ok\n");
+TEST_F(ServiceRoutes, HaveHealthzAndLivez) {
+  for (const char* path : {"/healthz", "/livez"}) {
+    EXPECT_EQ(get(path).status, 200);
+    EXPECT_EQ(get(path).body, "ok\n");
+  }
 }
 
 TEST_F(ServiceRoutes, HaveReadyz) {

@@ -27,21 +27,41 @@ void add_nodes(Ledger& ledger) {
   }
 }
 
-// One run of the extender: its ledger, fed by a watch, and its binder.
+// One run of the extender: its start sequence, then its ledger, fed by a watch, and its binder.
 struct Extender {
   Extender(kube::MemoryApiServer& server, const Settings& settings, std::size_t in_flight)
       : client(server),
-        watch(server, ledger, settings.contract),
-        binder(client, ledger, settings, in_flight, {}) {
+        process(client, settings.contract),
+        binder(client, ledger, settings, process.guards(), in_flight, {}),
+        start(server, client, settings.contract, process.guards(),
+              {.on_done = [&] { watch.emplace(server, ledger, settings.contract); },
+               .on_problem = [](const std::string&) {},
+               .on_progress = [](std::size_t, std::size_t) {}}) {
     add_nodes(ledger);
     binder.start_reconciling();
+    start.start();
   }
+  bool ready() const { return start.done() && watch->synced(); }
 
   Ledger ledger;
   kube::Client client;
-  test::PodWatch watch;
+  test::Process process;
   Binder binder;
+  std::optional<test::PodWatch> watch;
+  StartSequence start;
 };
+
+// An answer to a binding that is served up to half a minute later.
+Fault served_later(int which, Duration delay) {
+  constexpr const char* kEtcd =
+      R"({"kind":"Status","code":409,"reason":"Conflict","message":)"
+      R"("Operation cannot be fulfilled on pods/binding \"p\": etcdserver: leader changed"})";
+  if (which == 0) return {.kind = Fault::Kind::kServeLater, .status = 0, .delay = delay};
+  if (which == 1) {
+    return {.kind = Fault::Kind::kServeLater, .status = 409, .body = kEtcd, .delay = delay};
+  }
+  return {.kind = Fault::Kind::kServeLater, .status = 503, .body = "", .delay = delay};
+}
 
 struct Cluster {
   explicit Cluster(std::uint64_t seed) : random(seed) {}
@@ -51,7 +71,7 @@ struct Cluster {
   void start_extender() {
     extender.emplace(server, settings, 32);
     executor.advance(Duration(50));
-    ASSERT_TRUE(extender->watch.synced());
+    ASSERT_TRUE(extender->ready());
   }
 
   void create_pods(int count) {
@@ -67,6 +87,9 @@ struct Cluster {
 
   std::optional<Fault> any_fault(const kube::Request& request) {
     if (request.target.find("watch=") != std::string::npos) return std::nullopt;
+    if (is_bind(request) && below(4) == 0) {
+      return served_later(below(3), Duration(below(30'000)));
+    }
     switch (below(12)) {
       case 0:
         return Fault{.kind = Fault::Kind::kLoseAnswer};
@@ -126,6 +149,7 @@ void run_with_faults(std::uint64_t seed) {
       ASSERT_LE(test::fullest_card(world.server), 100) << "step " << step;
     }
     if (step != 250) continue;
+    // What the earlier process has sent may still arrive.
     world.extender.reset();
     world.answered = world.begun;
     world.server.set_faults(nullptr);
@@ -133,7 +157,7 @@ void run_with_faults(std::uint64_t seed) {
     world.server.set_faults([&](const kube::Request& request) { return world.any_fault(request); });
   }
   world.server.set_faults(nullptr);
-  world.executor.advance(Duration(60'000));
+  world.executor.advance(Duration(90'000));
   EXPECT_EQ(world.answered, world.begun);
   EXPECT_LE(test::fullest_card(world.server), 100);
   EXPECT_EQ(world.extender->ledger.counts().assumed, 0u);
@@ -160,6 +184,7 @@ TEST(BinderRace, ConcurrentThreads) {
   std::atomic<int> answered{0};
   {
     Extender extender(server, settings, 8);
+    while (!extender.start.done()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     std::vector<std::thread> threads;
     for (const auto& batch : pods) {
       threads.emplace_back([&] {
@@ -167,9 +192,7 @@ TEST(BinderRace, ConcurrentThreads) {
           const ExtenderArgs seen =
               test::args_of({.name = args.pod.name, .requests = {"20/2000"}}, {args.node.str()});
           filter(seen, extender.ledger, settings, executor.now());
-          kube::Pod pod = seen.pod();
-          pod.metadata.uid = args.uid.str();
-          extender.binder.remember(pod);
+          extender.binder.remember(test::pod_at(server, args.pod.name));
           extender.binder.bind(args, [&](const std::string&) { ++answered; });
           static_cast<void>(extender.binder.in_flight());
         }

@@ -17,7 +17,10 @@ using mgpu::test::used_text;
 using test::create;
 using test::delete_pod;
 using test::is_bind;
+using test::is_dry_run;
 using test::is_get;
+using test::is_lease;
+using test::is_touch;
 using test::PodText;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -27,14 +30,17 @@ using testing::StartsWith;
 struct BinderTest : testing::Test {
   BinderTest() {
     test::add_node(ledger, "n1: 0[100/8000] 1[100/8000]");
+    process.lease.take([](const kube::ApiResult<void>& taken) { EXPECT_TRUE(taken); });
+    executor.run_ready();
     make_binder();
   }
 
   void make_binder(std::size_t in_flight = 8) {
     binder = std::make_unique<Binder>(
-        client, ledger, settings, in_flight,
+        client, ledger, settings, process.guards(), in_flight,
         BinderEvents{[this](BindOutcome outcome) { outcomes.push_back(outcome); },
-                     [this](const std::string& problem) { problems.push_back(problem); }});
+                     [this](const std::string& problem) { problems.push_back(problem); },
+                     [this] { ++conflicts; }});
   }
 
   void begin(const BindingArgs& args) {
@@ -55,6 +61,34 @@ struct BinderTest : testing::Test {
       return which(request) ? std::optional(fault) : std::nullopt;
     });
   }
+  // The POSTs of bindings are answered with `posts`, and touches fail.
+  void lose_track(Fault posts) {
+    server.set_faults([posts](const kube::Request& request) -> std::optional<Fault> {
+      if (is_bind(request)) return posts;
+      if (is_touch(request)) return Fault{.kind = Fault::Kind::kRefuse};
+      return std::nullopt;
+    });
+  }
+  // The requests of each kind that are sent from now on: "pod", "lease", "bind", "touch".
+  std::vector<std::string>& record() {
+    sent.clear();
+    server.set_faults([this](const kube::Request& request) -> std::optional<Fault> {
+      if (is_bind(request)) sent.emplace_back("bind");
+      if (is_touch(request)) sent.emplace_back("touch");
+      if (is_lease(request)) sent.emplace_back("lease");
+      if (is_get(request)) sent.emplace_back("pod");
+      return std::nullopt;
+    });
+    return sent;
+  }
+  void annotate(const std::string& pod, const std::string& key, const std::string& value) {
+    kube::Request request;
+    request.method = kube::Method::kPatch;
+    request.target = "/api/v1/namespaces/d/pods/" + pod;
+    request.content_type = "application/merge-patch+json";
+    request.body = R"({"metadata":{"annotations":{")" + key + "\":\"" + value + "\"}}}";
+    EXPECT_TRUE(server.call(request).ok());
+  }
   void clear_faults() { server.set_faults(nullptr); }
   // Runs `act` once, before the first POST of a binding is served.
   void before_bind(std::function<void()> act) {
@@ -70,16 +104,19 @@ struct BinderTest : testing::Test {
   kube::Client client{server};
   Ledger ledger;
   Settings settings = test::settings_of();
+  test::Process process{client, settings.contract};
+  int conflicts = 0;
   std::vector<BindOutcome> outcomes;
   std::vector<std::string> problems;
   std::vector<std::string> answers;
+  std::vector<std::string> sent;
   std::unique_ptr<Binder> binder;
 };
 
 TEST_F(BinderTest, WritesNodeAndCardsInOneBinding) {
   int posts = 0;
   server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
-    posts += request.method != kube::Method::kGet;
+    posts += request.method != kube::Method::kGet && !is_dry_run(request);
     return std::nullopt;
   });
   EXPECT_EQ(bind(create(server, {.requests = {"30/1024", "", "100/2000"}}, "n1")), "");
@@ -133,8 +170,16 @@ TEST_F(BinderTest, AnUnfitPodIsAnsweredWithTheReasonAndNothingIsWritten) {
   EXPECT_EQ(outcomes.back(), BindOutcome::kUnfit);
 }
 
-TEST_F(BinderTest, ANonGpuPodIsBoundWithoutAnnotations) {
-  EXPECT_EQ(bind(create(server, {.requests = {""}}, "ghost")), "");
+// kube-scheduler binds such a pod itself, and never calls.
+TEST_F(BinderTest, APodThatNamesNoCardsIsRefused) {
+  EXPECT_THAT(bind(create(server, {.requests = {""}}, "n1")),
+              HasSubstr("no container names vke.volcengine.com/mgpu-core"));
+  EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kBadRequest));
+  EXPECT_EQ(test::pod_at(server, "p").node_name, "");
+}
+
+TEST_F(BinderTest, APodThatRequestsAnAmountOfZeroIsBoundWithoutAnnotations) {
+  EXPECT_EQ(bind(create(server, {.requests = {"0"}}, "ghost")), "");
   EXPECT_EQ(test::pod_at(server, "p").node_name, "ghost");
   EXPECT_THAT(test::pod_at(server, "p").metadata.annotations, IsEmpty());
   EXPECT_EQ(ledger.counts().assumed, 0u);
@@ -167,39 +212,57 @@ TEST_F(BinderTest, ABindEndsTheExpectedPlacement) {
 
 // --- lost answers --------------------------------------------------------------------------------
 
-TEST_F(BinderTest, ALostAnswerIsResolvedByReadingThePod) {
+TEST_F(BinderTest, ALostAnswerIsResolvedByTouchingThePod) {
   fail(is_bind, {.kind = Fault::Kind::kLoseAnswer});
   EXPECT_EQ(bind(create(server, {}, "n1")), "");
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
+  EXPECT_THAT(process.touches, ElementsAre(TouchResult::kBound));
 }
 
-TEST_F(BinderTest, ALostRequestStaysAssumedUntilThePodHasBeenReadAgain) {
-  binder->start_reconciling();
+TEST_F(BinderTest, ALostRequestIsSentAgainAfterATouch) {
+  int posts = 0;
+  server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
+    if (!is_bind(request) || ++posts > 1) return std::nullopt;
+    return Fault{.kind = Fault::Kind::kAnswer, .status = 504};
+  });
+  EXPECT_EQ(bind(create(server, {}, "n1")), "");
+  EXPECT_THAT(process.touches, ElementsAre(TouchResult::kUnbound));
+  EXPECT_EQ(test::pod_at(server, "p").node_name, "n1");
+}
+
+TEST_F(BinderTest, ARequestThatIsLostEachTimeIsForgottenAfterTheLastTouch) {
   fail(is_bind, {.kind = Fault::Kind::kAnswer, .status = 504});
+  EXPECT_THAT(bind(create(server, {}, "n1")), HasSubstr("HTTP 504"));
+  EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kUnavailable));
+  EXPECT_THAT(process.touches, testing::SizeIs(kBindPostsMax));
+  EXPECT_EQ(ledger.counts().assumed, 0u);
+}
+
+TEST_F(BinderTest, TheShareStaysAssumedUntilATouchIsAnswered) {
+  binder->start_reconciling();
+  lose_track({.kind = Fault::Kind::kAnswer, .status = 504});
   EXPECT_THAT(bind(create(server, {}, "n1")), HasSubstr("not known whether it is bound"));
   EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kUnavailable));
-  EXPECT_THAT(problems, testing::SizeIs(1));
+  executor.advance(Duration(3'600'000));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
+  // An hour of the longest backoff, and the first touches.
+  EXPECT_LT(process.touches.size(), 140u);
+  EXPECT_GT(process.touches.size(), 100u);
   clear_faults();
-  executor.advance(kAssumedReconcileAfter);
-  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");  // too new for the first round
-  executor.advance(kAssumedReconcileAfter);
+  executor.advance(kTouchBackoffMax + kReconcileInterval);
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
 }
 
 TEST_F(BinderTest, APodBoundByALostRequestKeepsItsCards) {
   binder->start_reconciling();
   const BindingArgs args = create(server, {}, "n1");
-  binder->remember(test::pod_at(server, "p"));
-  server.set_faults([](const kube::Request& request) -> std::optional<Fault> {
-    if (is_bind(request)) return Fault{.kind = Fault::Kind::kLoseAnswer};
-    return Fault{.kind = Fault::Kind::kRefuse};
-  });
+  lose_track({.kind = Fault::Kind::kLoseAnswer});
   EXPECT_THAT(bind(args), HasSubstr("not known whether it is bound"));
-  executor.advance(3 * kAssumedReconcileAfter);  // the pod cannot be read
+  executor.advance(Duration(60'000));
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
   EXPECT_EQ(ledger.counts().assumed, 1u);
   clear_faults();
-  executor.advance(3 * kAssumedReconcileAfter);
+  executor.advance(2 * kTouchBackoffMax);
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
   test::PodWatch watch(server, ledger, settings.contract);
   executor.advance(Duration(100));
@@ -208,35 +271,80 @@ TEST_F(BinderTest, APodBoundByALostRequestKeepsItsCards) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
 }
 
+// The API server, or a proxy, still works on a request whose answer was lost, or was not an answer
+// to it. Before there were touches, the card was given away in between.
+TEST_F(BinderTest, AWriteThatComesLateDoesNotTakeACardThatWasGivenAway) {
+  const std::vector<Fault> faults = {
+      {.kind = Fault::Kind::kServeLater, .status = 0, .delay = Duration(15'000)},
+      {.kind = Fault::Kind::kServeLater,
+       .status = 409,
+       .body = R"({"kind":"Status","code":409,"reason":"Conflict","message":)"
+               R"("Operation cannot be fulfilled on pods/binding \"late\": etcdserver: )"
+               R"(leader changed"})",
+       .delay = Duration(15'000)},
+      {.kind = Fault::Kind::kServeLater, .status = 503, .body = "", .delay = Duration(15'000)},
+      {.kind = Fault::Kind::kServeLater, .status = 429, .body = "no", .delay = Duration(15'000)},
+  };
+  for (const Fault& fault : faults) {
+    SCOPED_TRACE(fault.status);
+    binder->start_reconciling();
+    fail(is_bind, fault);
+    EXPECT_NE(bind(create(server, {.name = "late", .requests = {"200"}}, "n1")), "");
+    clear_faults();
+    executor.advance(kReconcileInterval);
+    EXPECT_EQ(bind(create(server, {.name = "next", .requests = {"200"}}, "n1")), "");
+    executor.advance(Duration(60'000));
+    EXPECT_EQ(test::fullest_card(server), 100);
+    EXPECT_EQ(test::pod_at(server, "late").node_name, "");
+    for (const char* name : {"late", "next"}) server.call(delete_pod(name));
+    executor.advance(Duration(60'000));
+    ASSERT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+  }
+}
+
 TEST_F(BinderTest, TheReconcilerForgetsDeletedPods) {
   binder->start_reconciling();
-  fail(is_bind, {.kind = Fault::Kind::kAnswer, .status = 500});
+  lose_track({.kind = Fault::Kind::kAnswer, .status = 500});
   bind(create(server, {}, "n1"));
+  ASSERT_EQ(ledger.counts().assumed, 1u);
   clear_faults();
   server.call(delete_pod("p"));
-  executor.advance(2 * kAssumedReconcileAfter);
+  executor.advance(2 * kReconcileInterval);
   EXPECT_EQ(ledger.counts().assumed, 0u);
 }
 
-TEST_F(BinderTest, TheReconcilerReadsABoundedNumberOfPodsAtATime) {
+TEST_F(BinderTest, TheReconcilerTouchesABoundedNumberOfPodsAtATime) {
   test::add_node(ledger, "big: 0[100/80000]");
-  std::size_t reading = 0, most = 0, reads = 0;
-  fail(is_bind, {.kind = Fault::Kind::kAnswer, .status = 500});
+  std::size_t open = 0, most = 0, touches = 0;
+  lose_track({.kind = Fault::Kind::kAnswer, .status = 500});
   for (int i = 0; i < 60; ++i) {
     bind(create(server, {.name = "p" + std::to_string(i), .requests = {"1/256"}}, "big"));
   }
   ASSERT_EQ(ledger.counts().assumed, 60u);
-  server.set_faults([&](const kube::Request&) -> std::optional<Fault> {
-    ++reads;
-    most = std::max(most, ++reading);
-    executor.after(Duration(100), [&] { --reading; });
+  server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
+    EXPECT_TRUE(is_touch(request));
+    ++touches;
+    most = std::max(most, ++open);
+    executor.after(Duration(100), [&] { --open; });
     return Fault{.kind = Fault::Kind::kDelay, .delay = Duration(100)};
   });
   binder->start_reconciling();
-  executor.advance(2 * kAssumedReconcileAfter + Duration(2000));
+  executor.advance(4 * kReconcileInterval);
   EXPECT_EQ(ledger.counts().assumed, 0u);
-  EXPECT_EQ(reads, 60u);
+  EXPECT_EQ(touches, 60u);
   EXPECT_LE(most, kReconciliationsInFlight);
+}
+
+TEST_F(BinderTest, AnAcceptedBindingThatTheWatchDoesNotShowIsReadAndNotTouched) {
+  binder->start_reconciling();
+  EXPECT_EQ(bind(create(server, {}, "n1")), "");
+  record();
+  executor.advance(kAcceptedReconcileAfter + kReconcileInterval);
+  EXPECT_THAT(sent, ElementsAre("pod"));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
+  server.call(delete_pod("p"));
+  executor.advance(kAcceptedReconcileAfter + kReconcileInterval);
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
 }
 
 // --- conflicts -----------------------------------------------------------------------------------
@@ -262,10 +370,7 @@ TEST_F(BinderTest, ARetryAfterALostAnswerIsASuccess) {
   const BindingArgs args = create(server, {.requests = {"60/1024"}}, "n1");
   const kube::Pod unbound = test::pod_at(server, "p");
   binder->remember(unbound);
-  server.set_faults([](const kube::Request& request) -> std::optional<Fault> {
-    if (is_bind(request)) return Fault{.kind = Fault::Kind::kLoseAnswer};
-    return Fault{.kind = Fault::Kind::kRefuse};
-  });
+  lose_track({.kind = Fault::Kind::kLoseAnswer});
   EXPECT_NE(bind(args), "");
   EXPECT_EQ(used_text(ledger, "n1"), "0=60/1024 1=0/0");
   clear_faults();
@@ -276,6 +381,28 @@ TEST_F(BinderTest, ARetryAfterALostAnswerIsASuccess) {
             "0");
 }
 
+// The watch has not shown the pod, and no attempt is counted any more.
+TEST_F(BinderTest, WhatABoundPodSaysIsAssumedUntilTheWatchShowsIt) {
+  test::add_node(ledger, "n2: 0[100/8000] 1[100/8000]");
+  for (const bool cached : {false, true}) {
+    for (const char* node : {"n1", "n2"}) {
+      SCOPED_TRACE(node + std::to_string(cached));
+      const BindingArgs args = create(server, {}, "n1");
+      if (cached) binder->remember(test::pod_at(server, "p"));
+      const Annotations other = {{settings.contract.assumed, "true"},
+                                 {settings.contract.index_key("c0"), "1"}};
+      server.call(kube::bind({args.pod, args.uid, NodeName(node), other}));
+      EXPECT_EQ(bind(args).empty(), node == args.node.str());
+      // A pod of another node that was read before anything was assumed is left to the watch.
+      const bool assumed = cached || node == args.node.str();
+      EXPECT_EQ(used_text(ledger, node), assumed ? "0=0/0 1=30/1024" : "0=0/0 1=0/0");
+      EXPECT_EQ(ledger.counts().assumed, assumed ? 1u : 0u);
+      server.call(delete_pod("p"));
+      ledger.remove_pod(args.uid);
+    }
+  }
+}
+
 TEST_F(BinderTest, APodBoundElsewhereIsAConflict) {
   const BindingArgs args = create(server, {}, "n1");
   for (const bool cached : {false, true}) {
@@ -283,7 +410,7 @@ TEST_F(BinderTest, APodBoundElsewhereIsAConflict) {
     before_bind([&] { server.call(kube::bind({args.pod, args.uid, NodeName("n2"), {}})); });
     EXPECT_THAT(bind(args), HasSubstr("bound already, to node n2")) << cached;
     EXPECT_EQ(outcomes.back(), BindOutcome::kConflict);
-    EXPECT_EQ(ledger.counts().assumed, 0u);
+    EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
   }
 }
 
@@ -291,7 +418,8 @@ TEST_F(BinderTest, APodBoundByHandWithoutCardsIsAConflict) {
   const BindingArgs args = create(server, {}, "n1");
   before_bind([&] { server.call(kube::bind({args.pod, args.uid, args.node, {}})); });
   EXPECT_THAT(bind(args), HasSubstr("without cards"));
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=30/1024");
+  EXPECT_EQ(ledger.counts().drifting, 1u);
   EXPECT_THAT(bind(args), HasSubstr("without cards"));  // read before the POST this time
 }
 
@@ -322,17 +450,18 @@ TEST_F(BinderTest, APodThatIsDeletedAfterAConflictIsForgotten) {
   binder->remember(test::pod_at(server, "p"));
   server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
     if (is_bind(request)) return Fault{.kind = Fault::Kind::kAnswer, .status = 409};
-    server.call(delete_pod("p"));
+    if (is_touch(request)) server.call(delete_pod("p"));
     return std::nullopt;
   });
   EXPECT_NE(bind(args), "");
   EXPECT_EQ(ledger.counts().assumed, 0u);
 }
 
-TEST_F(BinderTest, AConflictOverAnUnboundPodIsForgottenAtOnce) {
+TEST_F(BinderTest, AConflictOverAnUnboundPodIsTriedAgainAFewTimes) {
   fail(is_bind, {.kind = Fault::Kind::kAnswer, .status = 409});
   EXPECT_NE(bind(create(server, {}, "n1")), "");
   EXPECT_EQ(outcomes.back(), BindOutcome::kConflict);
+  EXPECT_EQ(conflicts, kBindPostsMax);
   EXPECT_EQ(ledger.counts().assumed, 0u);
 }
 
@@ -352,6 +481,125 @@ TEST_F(BinderTest, AClaimIsForgottenAtOnceAfterAnAnswerThatChangedNothing) {
   }
   clear_faults();
   EXPECT_EQ(bind(args), "");
+}
+
+// --- preconditions -------------------------------------------------------------------------------
+
+TEST_F(BinderTest, ABindingCarriesUidAndVersionOfTheCopyThatWasDecidedOn) {
+  const BindingArgs args = create(server, {}, "n1");
+  const std::string version = test::pod_at(server, "p").metadata.resource_version;
+  std::string body;
+  server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
+    if (is_bind(request)) body = request.body;
+    return std::nullopt;
+  });
+  EXPECT_EQ(bind(args), "");
+  EXPECT_THAT(body, HasSubstr("\"uid\":\"" + args.uid.str() + "\""));
+  EXPECT_THAT(body, HasSubstr("\"resourceVersion\":\"" + version + "\""));
+}
+
+TEST_F(BinderTest, TheLeaseIsReadAfterThePodAndBeforeThePost) {
+  const BindingArgs args = create(server, {}, "n1");
+  process.preconditions.run(args.pod, [](const kube::ApiResult<void>&) {});
+  executor.run_ready();
+  record();
+  EXPECT_EQ(bind(args), "");
+  EXPECT_THAT(sent, ElementsAre("pod", "lease", "bind"));
+}
+
+// kube-scheduler writes the status of a pod that it has rejected, and may filter an older copy
+// next.
+TEST_F(BinderTest, AChangeSinceFilterIsATouchAndASecondPost) {
+  const BindingArgs args = create(server, {}, "n1");
+  binder->remember(test::pod_at(server, "p"));
+  annotate("p", "a", "b");
+  record();
+  EXPECT_EQ(bind(args), "");
+  EXPECT_THAT(sent, ElementsAre("lease", "bind", "touch", "lease", "bind"));
+  EXPECT_EQ(conflicts, 1);
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
+}
+
+TEST_F(BinderTest, ARequestThatChangedSinceFilterIsDecidedAgain) {
+  const BindingArgs args = create(server, {.requests = {"100/4000"}}, "n1");
+  binder->remember(test::pod_at(server, "p"));
+  annotate("p", settings.contract.container_multiple_gpu, "2");
+  EXPECT_EQ(bind(args), "");
+  EXPECT_EQ(test::pod_at(server, "p").metadata.annotations.at(settings.contract.index_key("c0")),
+            "0,1");
+  EXPECT_EQ(used_text(ledger, "n1"), "0=50/2000 1=50/2000");
+  EXPECT_EQ(ledger.counts().assumed, 1u);
+}
+
+TEST_F(BinderTest, AServerThatIgnoresTheVersionOfABindingIsNotUsed) {
+  // The first bind finds out where the cluster had no pod when the extender started.
+  fail(is_dry_run, {.kind = Fault::Kind::kAnswer, .status = 201, .body = "{}"});
+  EXPECT_EQ(bind(create(server, {}, "n1")), kPreconditionIgnored);
+  EXPECT_EQ(outcomes.back(), BindOutcome::kUnavailable);
+  EXPECT_TRUE(process.preconditions.ignored());
+  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(test::pod_at(server, "p").node_name, "");
+}
+
+TEST_F(BinderTest, NoAnswerHasAUidThatTheCallerDidNotSend) {
+  const BindingArgs old = create(server, {}, "n1");
+  const kube::Pod cached = test::pod_at(server, "p");
+  server.call(delete_pod("p"));
+  const std::string uid = create(server, {}, "n1").uid.str();
+  for (const bool touch_fails : {false, true}) {
+    if (touch_fails) fail(is_touch, {.kind = Fault::Kind::kRefuse});
+    for (const bool is_cached : {false, true}) {
+      if (is_cached) binder->remember(cached);
+      const std::string answer = bind(old);
+      EXPECT_NE(answer, "");
+      EXPECT_THAT(answer, testing::Not(HasSubstr(uid))) << touch_fails << is_cached;
+    }
+  }
+  for (const std::string& problem : problems) EXPECT_THAT(problem, testing::Not(HasSubstr(uid)));
+}
+
+// --- the Lease -----------------------------------------------------------------------------------
+
+TEST_F(BinderTest, NothingIsBoundOnceAnotherProcessHoldsTheLease) {
+  const BindingArgs args = create(server, {}, "n1");
+  EXPECT_EQ(bind(create(server, {.name = "before"}, "n1")), "");
+  test::Process other(client, settings.contract);
+  other.lease.take([](const kube::ApiResult<void>& taken) { EXPECT_TRUE(taken); });
+  executor.run_ready();
+  record();
+  EXPECT_THAT(bind(args), HasSubstr("no longer holds the lease kube-system/mgpu-extender"));
+  EXPECT_THAT(sent, testing::Not(testing::Contains("bind")));
+  EXPECT_THAT(process.lost, HasSubstr(other.lease.identity()));
+  // It does not lead again.
+  process.lease.take([](const kube::ApiResult<void>&) {});
+  executor.run_ready();
+  EXPECT_NE(bind(args), "");
+  EXPECT_EQ(test::pod_at(server, "p").node_name, "");
+}
+
+TEST_F(BinderTest, WithoutAnAnswerAboutTheLeaseNothingIsAssumed) {
+  fail(is_lease, {.kind = Fault::Kind::kLoseAnswer});
+  EXPECT_THAT(bind(create(server, {}, "n1")), HasSubstr("get lease"));
+  EXPECT_EQ(outcomes.back(), BindOutcome::kUnavailable);
+  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(process.lost, "");
+}
+
+TEST_F(BinderTest, OneReadOfTheLeaseServesAllBindsThatWait) {
+  make_binder(64);
+  test::add_node(ledger, "big: 0[100/80000]");
+  std::size_t reads = 0;
+  server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
+    if (!is_lease(request)) return std::nullopt;
+    ++reads;
+    return Fault{.kind = Fault::Kind::kDelay, .delay = Duration(10)};
+  });
+  for (int i = 0; i < 64; ++i) {
+    begin(create(server, {.name = "p" + std::to_string(i), .requests = {"1/256"}}, "big"));
+  }
+  executor.advance(Duration(1'000));
+  EXPECT_THAT(answers, testing::AllOf(testing::SizeIs(64), testing::Each("")));
+  EXPECT_LE(reads, kLeaseReadsInFlight + 1);
 }
 
 TEST_F(BinderTest, APodThatCannotBeReadFirstIsNotBound) {
@@ -391,16 +639,32 @@ TEST_F(BinderTest, TheDeadlineIsOfAllStepsTogether) {
   EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kUnavailable));
 }
 
-TEST_F(BinderTest, TheShareStaysAssumedWhereThePodCannotBeRead) {
-  const BindingArgs args = create(server, {}, "n1");
-  binder->remember(test::pod_at(server, "p"));
-  server.set_faults([](const kube::Request&) -> std::optional<Fault> {
+TEST_F(BinderTest, TheShareStaysAssumedWhereThePodCannotBeTouched) {
+  server.set_faults([](const kube::Request& request) -> std::optional<Fault> {
+    if (!is_bind(request) && !is_touch(request)) return std::nullopt;
     return Fault{.kind = Fault::Kind::kDelay, .delay = Duration(60'000)};
   });
-  begin(args);
+  begin(create(server, {}, "n1"));
   executor.advance(3 * kBindTimeout);
   EXPECT_THAT(answers, testing::SizeIs(1));
   EXPECT_EQ(ledger.counts().assumed, 1u);
+}
+
+TEST_F(BinderTest, WithTooLittleTimeLeftNothingIsSentOrAssumed) {
+  const Duration late = kBindTimeout - kBindPostTimeMin + Duration(1);
+  for (bool (*slow)(const kube::Request&) : {is_get, is_lease}) {
+    server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
+      EXPECT_FALSE(is_bind(request));
+      if (!slow(request)) return std::nullopt;
+      return Fault{.kind = Fault::Kind::kDelay, .delay = late};
+    });
+    answers.clear();
+    begin(create(server, {.name = slow == is_get ? "a" : "b"}, "n1"));
+    executor.advance(late + Duration(1));
+    EXPECT_THAT(answers, ElementsAre(HasSubstr("too few to send the binding")));
+    EXPECT_EQ(outcomes.back(), BindOutcome::kUnavailable);
+    EXPECT_EQ(ledger.counts().assumed, 0u);
+  }
 }
 
 TEST_F(BinderTest, RunsNoMoreThanItsLimitAtATime) {

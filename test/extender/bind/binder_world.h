@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "common/kube/object_json.h"
 #include "common/kube/reflector.h"
 #include "extender/bind/binder.h"
+#include "extender/bind/start_sequence.h"
 #include "extender/ledger/consumers.h"
 #include "test/extender/verbs/verbs_world.h"
 
@@ -41,9 +43,44 @@ inline bool is_bind(const kube::Request& request) {
   return request.method == kube::Method::kPost && request.target.ends_with("/binding");
 }
 
-inline bool is_get(const kube::Request& request) {
-  return request.method == kube::Method::kGet;
+inline bool is_lease(const kube::Request& request) {
+  return request.target.find("/leases") != std::string::npos;
 }
+
+// A GET of a pod.
+inline bool is_get(const kube::Request& request) {
+  return request.method == kube::Method::kGet && !is_lease(request);
+}
+
+inline bool is_dry_run(const kube::Request& request) {
+  return request.target.ends_with("?dryRun=All");
+}
+
+inline bool is_touch(const kube::Request& request) {
+  return request.method == kube::Method::kPatch && request.target.ends_with("/status");
+}
+
+// What one process needs for its binds. Every instance has an identity of its own.
+struct Process {
+  Process(kube::Client& client, const Contract& contract)
+      : lease(client, {"kube-system", "mgpu-extender"}, next_identity(),
+              [this](const std::string& sentence) { lost = sentence; }),
+        touch(client, contract, lease.identity(),
+              [this](TouchResult result) { touches.push_back(result); }),
+        preconditions(client) {}
+
+  BindGuards guards() { return {lease, touch, preconditions}; }
+  static std::string next_identity() {
+    static std::atomic<int> last{0};
+    return "process_" + std::to_string(++last);
+  }
+
+  std::string lost;
+  std::vector<TouchResult> touches;
+  HolderLease lease;
+  PodTouch touch;
+  PreconditionCheck preconditions;
+};
 
 inline kube::Pod pod_at(kube::MemoryApiServer& server, const std::string& name) {
   const auto response = server.call(kube::get_pod({"d", name}));

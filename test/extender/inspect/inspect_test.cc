@@ -12,6 +12,8 @@
 #include "common/kube/object_json.h"
 #include "extender/inspect/limits.h"
 #include "extender/inspect/views.h"
+#include "extender/ledger/limits.h"
+#include "extender/placement/reason.h"
 #include "test/support/kube_objects.h"
 #include "test/support/ledger_text.h"
 #include "test/support/manual_executor.h"
@@ -256,6 +258,27 @@ TEST_F(Inspect, ReadsThePodToExplain) {
   const Json explained = view("explain", "name=q");
   EXPECT_EQ(explained["request"]["containers"][0]["cards"], 2);
   EXPECT_EQ(explained["nodes"][0]["fits"], true);
+}
+
+// What filter would answer (ledger/nominations.h).
+TEST_F(Inspect, ExplainsThatCardsAreKeptForAnotherPod) {
+  ledger.offer_nomination(
+      {PodUid("preemptor"), 0},
+      {{NodeName("n1"),
+        {{CardIndex(0), test::share_of("100/1000")}, {CardIndex(1), test::share_of("80/1000")}},
+        {}}},
+      NodeName("n1"), executor.now() + kNominationLife);
+  const std::string manifest = test::pod_json("q", {{kCore, "30"}, {kMemory, "500"}});
+  create(manifest);
+  for (const Json& explained : {read(explain(manifest)), view("explain", "name=q")}) {
+    EXPECT_EQ(explained["nodesFitting"], 0);
+    const Json& n1 = explained["nodes"][0];
+    EXPECT_EQ(n1["reason"], sentence(Reason::kNominated));
+    EXPECT_EQ(n1["cards"][1]["core"], Json::parse(R"({"asked": 30, "free": 20})"));
+    EXPECT_THAT(explained["reasons"].dump(), HasSubstr(sentence(Reason::kNominated)));
+  }
+  executor.advance(kNominationLife);
+  EXPECT_EQ(view("explain", "name=q")["nodesFitting"], 1);
 }
 
 TEST_F(Inspect, AnUnknownPodIsNotFound) {

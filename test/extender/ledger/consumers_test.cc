@@ -67,6 +67,7 @@ class ConsumersTest : public testing::Test {
   kube::ObjectEvents<NodeFacts> node_events{node_consumer(ledger, contract, on_problem)};
   std::vector<std::string> settled;
   std::vector<std::string> running;
+  std::vector<std::string> drifts;
   kube::ObjectEvents<PodFacts> pod_events{pod_consumer(
       ledger, contract,
       {.on_settled = [this](const PodUid& uid) { settled.push_back(uid.str()); },
@@ -74,6 +75,10 @@ class ConsumersTest : public testing::Test {
            [this](const PodRef& pod, const NonGpuPod& facts, const GpuRequest& request) {
              running.push_back(pod.name_space + "/" + facts.uid.str() + " " +
                                std::to_string(request.containers.size()));
+           },
+       .on_drift =
+           [this](const DriftChange& change) {
+             drifts.push_back(change.pod.name + " " + std::string(name(change.drift)));
            }})};
 };
 
@@ -136,11 +141,11 @@ TEST_F(ConsumersTest, RelistWithAnUnreadableNodeRemovesNone) {
 
 // --- pods ----------------------------------------------------------------------------------------
 
-TEST_F(ConsumersTest, BoundPodsAreAddedChangedAndRemoved) {
+TEST_F(ConsumersTest, BoundPodsAreAddedAndRemoved) {
   pod(Kind::kApply, {.uid = "a"});
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
   pod(Kind::kApply, {.uid = "a", .cards = "1"});
-  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0") << "it keeps its card";
   pod(Kind::kDelete, {.uid = "a", .cards = "1"});
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
 }
@@ -187,12 +192,27 @@ TEST_F(ConsumersTest, PodThatRequestsNoCardsHasNoClaim) {
   EXPECT_THAT(problems, IsEmpty());
 }
 
-TEST_F(ConsumersTest, PodWithAnUnreadableAnnotationMakesCardsUncertain) {
+TEST_F(ConsumersTest, PodWithAnUnreadableAnnotationCountsOnEachCard) {
   pod(Kind::kApply, {.uid = "a", .cards = "none"});
-  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0? 1=0/0?");
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=30/300");
   pod(Kind::kApply, {.uid = "b", .node = "n2", .core = "150"});
-  EXPECT_EQ(used_text(ledger, "n2"), "0=0/0?");
+  EXPECT_EQ(used_text(ledger, "n2"), "0=100/150");
   EXPECT_EQ(ledger.counts().drifting, 2u);
+}
+
+TEST_F(ConsumersTest, DriftIsReportedByEventsAndRelists) {
+  pod(Kind::kApply, {.uid = "a"});
+  pod(Kind::kApply, {.uid = "a", .cards = "1"});
+  pod(Kind::kRelistBegin);
+  pod(Kind::kRelistObject, {.uid = "a", .cards = "0"});
+  pod(Kind::kRelistObject, {.uid = "b", .cards = "none"});
+  pod(Kind::kRelistEnd);
+  pod(Kind::kRelistBegin);
+  pod(Kind::kRelistObject, {.uid = "a", .cards = "1"});
+  pod(kube::WatchEvent{Kind::kRelistObject, "{"});
+  pod(Kind::kRelistEnd);
+  EXPECT_THAT(drifts, ElementsAre("a changed-annotations", "a none", "b bad-annotations",
+                                  "a changed-annotations"));
 }
 
 TEST_F(ConsumersTest, RelistOfPodsIsAppliedOnceItIsComplete) {

@@ -113,11 +113,12 @@ class World {
 
   Claim unplaced() { return test::unplaced_claim(random_uid(), random_node(), random_request()); }
 
-  // Bound by another scheduler, on any node, with room or without.
+  // Bound by another scheduler, on any node, with room or without; or the edit of a bound pod.
   Claim random_claim() {
     Claim claim = unplaced();
     if (pick(12) == 0) {
       claim.drift = Drift::kBadAnnotations;
+      if (pick(3) != 0) claim.most_of_one_card = Share{Percent(10 * pick(11)), MiB(pick(2000))};
       return claim;
     }
     claim.placement.emplace();
@@ -160,9 +161,16 @@ class World {
   }
 
   void show_pod(const Claim& claim) {
-    api_pods_.insert_or_assign(claim.uid, claim);
     ledger_.apply_pod(claim);
     right_.apply_pod(claim);
+    restore(claim.uid);
+  }
+
+  // The API server has the pod with the cards that it was bound with: an edit is undone after its
+  // event.
+  void restore(const PodUid& uid) {
+    const Claim* claim = right_.bound_claim(uid);
+    if (claim != nullptr) api_pods_.insert_or_assign(uid, *claim);
   }
 
   void end_pod() {
@@ -213,7 +221,8 @@ class World {
         return right_.forget(attempt.id);
       case 1:
         ledger_.bound(attempt.id, now());
-        return right_.bound(attempt.id, now());
+        right_.bound(attempt.id, now());
+        return restore(attempt.claim.uid);
       default:
         return show_pod(attempt.claim);
     }

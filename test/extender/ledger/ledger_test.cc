@@ -120,6 +120,33 @@ TEST_F(LedgerTest, AttemptOfABoundPodCountsBesideItUntilItsOutcome) {
   EXPECT_EQ(ledger.counts().bound, 1u);
 }
 
+TEST_F(LedgerTest, WhatABoundPodSaysReplacesItsAttempts) {
+  ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000]"));
+  ledger.apply_node(facts_of("n2: 0[100/1000] 1[100/1000]"));
+  assume_id(ledger, "a", "n1", "30/300");
+  assume_id(ledger, "a", "n1", "30/300");
+  ledger.assume_bound(bound_claim("a", "n2", "30/300", "1"), at_ms(5));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+  EXPECT_EQ(used_text(ledger, "n2"), "0=0/0 1=30/300");
+  EXPECT_EQ(ledger.counts().assumed, 1u);
+  EXPECT_EQ(ledger.assumed_before(at_ms(5)).size(), 0u);
+  EXPECT_EQ(ledger.assumed_before(at_ms(6)).size(), 1u);
+  ledger.apply_pod(bound_claim("a", "n2", "30/300", "1"));
+  EXPECT_EQ(used_text(ledger, "n2"), "0=0/0 1=30/300");
+  EXPECT_EQ(ledger.counts().assumed, 0u);
+}
+
+// Only the watch releases a bound claim, and it may have been faster.
+TEST_F(LedgerTest, WhatABoundPodSaysAddsNothingToWhatTheWatchHasShown) {
+  ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000]"));
+  ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
+  assume_id(ledger, "a", "n1", "30/300");
+  ledger.assume_bound(bound_claim("a", "n1", "30/300", "0"), at_ms(5));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+  EXPECT_EQ(ledger.counts().bound, 1u);
+  EXPECT_EQ(ledger.counts().assumed, 0u);
+}
+
 TEST_F(LedgerTest, OnlyAssumedClaimsLongUntouchedAreListed) {
   const ClaimId early = assume_id(ledger, "a", "n1", "10/100", at_ms(10));
   const ClaimId late = assume_id(ledger, "b", "n1", "10/100", at_ms(20));
@@ -152,13 +179,107 @@ TEST_F(LedgerTest, PodThatEndsReleasesItselfAndItsAttempts) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
 }
 
-TEST_F(LedgerTest, UpdateReplacesTheClaim) {
+TEST_F(LedgerTest, UpdateKeepsTheCards) {
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "1"));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+}
+
+// --- what the pod was bound with -----------------------------------------------------------------
+
+TEST_F(LedgerTest, AcceptedBindingHasPrecedenceOverTheAnnotation) {
+  const ClaimId id = assume_id(ledger, "a", "n1", "30/300");
+  ledger.bound(id, at_ms(1));
+  ledger.apply_pod(bound_claim("a", "n1", "30/300", "1"));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+  EXPECT_EQ(ledger.counts().assumed, 0u);
+}
+
+TEST_F(LedgerTest, BindingThatIsAcceptedAfterTheWatchHasPrecedenceToo) {
+  const ClaimId id = assume_id(ledger, "a", "n1", "30/300");
+  ledger.apply_pod(bound_claim("a", "n1", "30/300", "1"));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=30/300") << "either may be its card";
+  ledger.apply_pod(bound_claim("a", "n1", "30/300", "1"));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=30/300") << "another event decides nothing";
+  ledger.bound(id, at_ms(1));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+  EXPECT_EQ(ledger.counts().bound, 1u);
+  EXPECT_EQ(ledger.counts().assumed, 0u);
+}
+
+TEST_F(LedgerTest, BindingThatIsRefusedAfterTheWatchLeavesWhatItShowed) {
+  const ClaimId id = assume_id(ledger, "a", "n1", "30/300");
+  ledger.apply_pod(bound_claim("a", "n1", "30/300", "1"));
+  ledger.forget(id);
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
 }
+
+TEST_F(LedgerTest, BindingIsKnownWhereTheAnnotationCannotBeRead) {
+  const ClaimId id = assume_id(ledger, "a", "n1", "30/300");
+  ledger.apply_pod(test::drifting_claim("a", "n1", "30/300"));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=60/600 1=30/300");
+  ledger.bound(id, at_ms(1));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
+}
+
+// --- drift ---------------------------------------------------------------------------------------
+
+std::string drift_text(const std::optional<DriftChange>& change) {
+  return change ? to_string(change->pod) + " " + std::string(name(change->drift)) : "none reported";
+}
+
+TEST_F(LedgerTest, DriftIsReportedOnceForEachState) {
+  const auto apply = [&](const char* card) {
+    return drift_text(ledger.apply_pod(bound_claim("a", "n1", "30/300", card)));
+  };
+  EXPECT_EQ(apply("0"), "none reported");
+  EXPECT_EQ(apply("1"), "default/a changed-annotations");
+  EXPECT_EQ(apply("1"), "none reported");
+  EXPECT_EQ(apply("7"), "none reported");
+  EXPECT_EQ(apply("0"), "default/a none");
+  EXPECT_EQ(apply("0"), "none reported");
+  EXPECT_EQ(apply("1"), "default/a changed-annotations");
+}
+
+TEST_F(LedgerTest, DriftNamesTheCardsThatCount) {
+  ledger.apply_pod(bound_claim("a", "n1", "30/300x2", "0,1"));
+  const auto change = ledger.apply_pod(bound_claim("a", "n1", "30/300x2", "1,2"));
+  ASSERT_TRUE(change);
+  EXPECT_THAT(change->detail, testing::HasSubstr("c0 0,1"));
+  EXPECT_EQ(change->node, NodeName("n1"));
+  EXPECT_EQ(ledger.drifting().front().claim.drift_detail, change->detail);
+  EXPECT_EQ(ledger.counts().drifting, 1u);
+}
+
+TEST_F(LedgerTest, DriftThatBindFoundIsReportedWithTheNextEvent) {
+  const ClaimId id = assume_id(ledger, "a", "n1", "30/300");
+  EXPECT_FALSE(ledger.apply_pod(bound_claim("a", "n1", "30/300", "1")));
+  ledger.bound(id, at_ms(1));
+  EXPECT_EQ(drift_text(ledger.apply_pod(bound_claim("a", "n1", "30/300", "1"))),
+            "default/a changed-annotations");
+}
+
+TEST_F(LedgerTest, RelistReportsDrift) {
+  std::vector<Claim> listed;
+  listed.push_back(bound_claim("a", "n1", "30/300", "0"));
+  listed.push_back(test::blocking_claim("b", "n1"));
+  const auto changes = ledger.replace_pods(std::move(listed));
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(drift_text(changes[0]), "default/b no-annotations");
+}
+
+TEST_F(LedgerTest, RelistReportsALimitedNumberOfChanges) {
+  std::vector<Claim> listed;
+  for (std::size_t i = 0; i <= kDriftChangesMax; ++i)
+    listed.push_back(test::blocking_claim("p" + std::to_string(i), "n1"));
+  const Claim last = listed.back();
+  EXPECT_EQ(ledger.replace_pods(std::move(listed)).size(), kDriftChangesMax);
+  EXPECT_EQ(drift_text(ledger.apply_pod(last)), to_string(last.pod) + " no-annotations");
+}
+
+// --- relists -------------------------------------------------------------------------------------
 
 TEST_F(LedgerTest, RelistReplacesBoundClaims) {
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
@@ -167,7 +288,7 @@ TEST_F(LedgerTest, RelistReplacesBoundClaims) {
   listed.push_back(bound_claim("b", "n1", "20/200", "1"));
   listed.push_back(bound_claim("c", "n1", "10/100", "0"));
   ledger.replace_pods(std::move(listed));
-  EXPECT_EQ(used_text(ledger, "n1"), "0=10/100 1=20/200");
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0") << "b keeps its card";
   EXPECT_FALSE(ledger.claim({"default", "a"}));
   EXPECT_EQ(ledger.counts().bound, 2u);
 }
@@ -177,7 +298,7 @@ TEST_F(LedgerTest, PodThatIsTwiceInARelistCountsOnce) {
   listed.push_back(bound_claim("a", "n1", "30/300", "0"));
   listed.push_back(bound_claim("a", "n1", "30/300", "1"));
   ledger.replace_pods(std::move(listed));
-  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
 }
 
 TEST_F(LedgerTest, RelistOlderThanABindKeepsTheAssumedClaim) {
@@ -193,9 +314,9 @@ TEST_F(LedgerTest, RelistConfirmsAssumedClaims) {
   assume_id(ledger, "a", "n1", "30/300");
   assume_id(ledger, "a", "n1", "30/300");
   std::vector<Claim> listed;
-  listed.push_back(bound_claim("a", "n1", "30/300", "1"));
+  listed.push_back(bound_claim("a", "n1", "30/300", "0"));
   ledger.replace_pods(std::move(listed));
-  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
   EXPECT_EQ(ledger.counts().assumed, 0u);
 }
 

@@ -122,7 +122,10 @@ TEST(LedgerThreads, BindsContinueDuringARelist) {
     listed.push_back(test::bound_claim("l" + std::to_string(i), "n2", "1/1", "0"));
   std::atomic<int> succeeded = 0;
   on_threads(4, [&](int thread) {
-    if (thread == 0) return ledger.replace_pods(listed);
+    if (thread == 0) {
+      ledger.replace_pods(listed);
+      return;
+    }
     for (int i = 0; i < 20; ++i)
       if (assume(ledger, std::to_string(thread) + "/" + std::to_string(i), "n1", "7/10"))
         ++succeeded;

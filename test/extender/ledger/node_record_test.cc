@@ -13,6 +13,7 @@ namespace {
 
 using test::blocking_claim;
 using test::bound_claim;
+using test::drifting_claim;
 using test::facts_of;
 
 // A record with two cards, and the entries that were added to it.
@@ -42,12 +43,14 @@ TEST(NodeRecord, TotalsAreConsistentAfterEveryChange) {
   Entry& share = fixture.add(bound_claim("a", "n1", "30/300", "0"));
   Entry& both = fixture.add(bound_claim("b", "n1", "wholex2", "0,1"));
   Entry& unknown = fixture.add(blocking_claim("c", "n1"));
+  Entry& drifting = fixture.add(drifting_claim("e", "n1", "20/2000"));
   Entry& elsewhere = fixture.add(bound_claim("d", "n1", "30/300", "7"));
   EXPECT_TRUE(totals_are_consistent(fixture.record));
   add_non_gpu(fixture.record, {MilliCpu(500), MiB(100)});
   add_expected(fixture.record, {{CardIndex(1), {Percent(10), MiB(10)}}});
   EXPECT_TRUE(totals_are_consistent(fixture.record));
   remove(unknown);
+  remove(drifting);
   remove(both);
   remove_expected(fixture.record, {{CardIndex(1), {Percent(10), MiB(10)}}});
   EXPECT_TRUE(totals_are_consistent(fixture.record));
@@ -77,6 +80,7 @@ TEST(NodeRecord, AWrongTotalIsFound) {
       {"blocking", [](NodeRecord& r) { ++r.blocking; }},
       {"drifting", [](NodeRecord& r) { ++r.drifting; }},
       {"node resources", [](NodeRecord& r) { r.node.resources_used.memory += MiB(1); }},
+      {"number of pods", [](NodeRecord& r) { ++r.node.pods_counted; }},
       {"pods by cards", [](NodeRecord& r) { r.node.pods.clear(); }},
       {"a claim of another node", [](NodeRecord& r) { r.claims.front()->record = nullptr; }},
       {"a claim lost", [](NodeRecord& r) { r.claims.clear(); }},
@@ -106,8 +110,9 @@ TEST(NodeRecordProperty, TotalsAreConsistentAfterRandomChanges) {
       } else {
         const bool unknown = random() % 5 == 0;
         const std::string card = std::to_string(random() % 4);
-        there.push_back(&fixture.add(unknown ? blocking_claim("u", "n1")
-                                             : bound_claim("u", "n1", "30/300", card)));
+        const Claim drifting =
+            random() % 2 == 0 ? blocking_claim("u", "n1") : drifting_claim("u", "n1", "60/800");
+        there.push_back(&fixture.add(unknown ? drifting : bound_claim("u", "n1", "30/300", card)));
       }
       ASSERT_TRUE(totals_are_consistent(fixture.record));
     }

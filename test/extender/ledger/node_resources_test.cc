@@ -68,6 +68,20 @@ TEST(NodeResourcesTest, SumsEndAtTheLargestAmountAndDifferencesAtZero) {
   EXPECT_EQ(difference, NodeResources{});
 }
 
+TEST(ResourcesOf, AmountsOverTheLargestNumberAreLarge) {
+  kube::Pod pod;
+  pod.containers = {requesting("9E", "9E")};
+  EXPECT_EQ(resources_of(pod), amount(std::int64_t{1} << 40, std::int64_t{1} << 40));
+}
+
+TEST(ResourcesOf, AreBoundedForAPodOfManyContainers) {
+  kube::Pod pod;
+  pod.containers.assign(20'000, requesting("1E", "1Ei"));
+  pod.init_containers = pod.containers;
+  pod.overhead = {{"cpu", "1E"}, {"memory", "1Ei"}};
+  EXPECT_EQ(resources_of(pod), amount(std::int64_t{1} << 40, std::int64_t{1} << 40));
+}
+
 TEST(NodeFactsOf, HaveTheAllocatableOfTheNode) {
   kube::Node node;
   node.allocatable = {{"cpu", "95500m"}, {"memory", "384Gi"}};
@@ -75,6 +89,24 @@ TEST(NodeFactsOf, HaveTheAllocatableOfTheNode) {
   ASSERT_TRUE(contract);
   EXPECT_EQ(node_facts_of(node, *contract).allocatable, amount(95'500, 393'216));
   EXPECT_EQ(node_facts_of({}, *contract).allocatable, NodeResources{});
+}
+
+TEST(NodeFactsOf, HaveTheNumberOfPodsOfTheNode) {
+  kube::Node node;
+  node.allocatable = {{"pods", "110"}};
+  const auto contract = Contract::for_domain(kDefaultResourceDomain);
+  ASSERT_TRUE(contract);
+  EXPECT_EQ(node_facts_of(node, *contract).pods_allowed, 110);
+  EXPECT_EQ(node_facts_of({}, *contract).pods_allowed, 0);
+}
+
+// A request is rounded up, so that no pod fits here that kube-scheduler rejects.
+TEST(NodeFactsOf, MemoryIsRoundedDown) {
+  kube::Node node;
+  node.allocatable = {{"cpu", "1"}, {"memory", "2097151"}};
+  const auto contract = Contract::for_domain(kDefaultResourceDomain);
+  ASSERT_TRUE(contract);
+  EXPECT_EQ(node_facts_of(node, *contract).allocatable, amount(1'000, 1));
 }
 
 struct ResourcesUsedTest : testing::Test {
@@ -109,6 +141,32 @@ TEST_F(ResourcesUsedTest, IsTheSumOfPodsWithCardsAndWithout) {
   ledger.remove_pod(PodUid("a"));
   ledger.remove_pod(PodUid("b"));
   EXPECT_EQ(used(), NodeResources{});
+}
+
+TEST_F(ResourcesUsedTest, ManyHugePodsDoNotOverflow) {
+  kube::Pod huge;
+  huge.containers.assign(20'000, requesting("1E", "1Ei"));
+  const NodeResources host = resources_of(huge);
+  for (int i = 0; i < 300; ++i)
+    ledger.apply_non_gpu({PodUid("p" + std::to_string(i)), NodeName("n1"), host});
+  EXPECT_EQ(used(), amount(300 * (std::int64_t{1} << 40), 300 * (std::int64_t{1} << 40)));
+  ledger.replace_pods({}, {});
+  EXPECT_EQ(used(), NodeResources{});
+}
+
+TEST_F(ResourcesUsedTest, PodsWithCardsAndWithoutAreCounted) {
+  const auto counted = [this] {
+    std::int64_t pods = 0;
+    ledger.read(at_ms(0), [&](const View& view) { pods = view.find("n1")->pods_counted; });
+    return pods;
+  };
+  ledger.apply_pod(claim("a", 1'000));
+  ledger.apply_non_gpu(non_gpu("b", "n1", 500));
+  ledger.apply_non_gpu(non_gpu("b", "n1", 700));
+  EXPECT_EQ(counted(), 2);
+  ledger.remove_pod(PodUid("a"));
+  ledger.remove_pod(PodUid("b"));
+  EXPECT_EQ(counted(), 0);
 }
 
 TEST_F(ResourcesUsedTest, ARelistRemovesAllOtherPods) {

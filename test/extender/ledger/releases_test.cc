@@ -58,12 +58,22 @@ TEST_F(ReleasesTest, IncreasesWhenARelistNoLongerHasAPod) {
   EXPECT_TRUE(rose());
 }
 
-TEST_F(ReleasesTest, IncreasesWhenAPodHoldsLessOrElsewhere) {
-  ledger_.apply_pod(claim("a", 20, 0));
-  EXPECT_TRUE(rose());
+TEST_F(ReleasesTest, IncreasesWhenAPodMayNoLongerHoldOtherCards) {
+  Claim unplaced = claim("b", 20, 0);
+  unplaced.placement.reset();
+  const auto answer = ledger_.assume(unplaced, *find_policy("binpack")->card, Instant{});
+  unplaced.most_of_one_card = Share{Percent(20), MiB(1000)};
+  unplaced.drift = Drift::kBadAnnotations;
+  ledger_.apply_pod(unplaced);
   before_ = ledger_.releases();
-  ledger_.apply_pod(claim("a", 20, 1));
+  ledger_.bound(std::get<Assumed>(answer).id, Instant{});
   EXPECT_TRUE(rose());
+}
+
+TEST_F(ReleasesTest, StaysWhenTheAnnotationsOfAPodAreEdited) {
+  ledger_.apply_pod(claim("a", 50, 1));
+  ledger_.apply_pod(claim("a", 20, 0));
+  EXPECT_FALSE(rose());
 }
 
 TEST_F(ReleasesTest, IncreasesWhenANodeIsAddedOrItsCardsChange) {

@@ -1,4 +1,4 @@
-// Unexpected states in the API: the cards are blocked, the drift is reported, totals never wrap.
+// Unexpected states in the API: what a pod may hold counts, drift is reported, totals never wrap.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -135,17 +135,28 @@ TEST_F(SurprisesTest, PodWithoutReadableCardsMakesEveryCardUncertain) {
   EXPECT_EQ(ledger.counts().drifting, 0u);
 }
 
-TEST_F(SurprisesTest, PodWithARepairedAnnotationBlocksNothing) {
+TEST_F(SurprisesTest, PodBoundWithoutCardsGetsNoneByAnAnnotation) {
   ledger.apply_pod(blocking_claim("a", "n1"));
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "1"));
-  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
-  EXPECT_EQ(drift_of("a"), Drift::kNone);
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0? 1=0/0?");
+  EXPECT_EQ(drift_of("a"), Drift::kNoAnnotations);
 }
 
-TEST_F(SurprisesTest, PodWithABrokenAnnotationBlocksCards) {
+TEST_F(SurprisesTest, PodWithABrokenAnnotationKeepsItsCards) {
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "1"));
   ledger.apply_pod(blocking_claim("a", "n1"));
-  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0? 1=0/0?");
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300");
+  EXPECT_EQ(drift_of("a"), Drift::kChangedAnnotations);
+}
+
+TEST_F(SurprisesTest, PodWithoutReadableCardsCountsOnEachCard) {
+  ledger.apply_pod(test::drifting_claim("a", "n1", "30/300"));
+  ledger.apply_pod(test::drifting_claim("b", "n1", "50/2000"));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=80/1300 1=80/1300");
+  EXPECT_EQ(ledger.counts().drifting, 2u);
+  EXPECT_EQ(ledger.counts().overfull, 0u);
+  ledger.remove_pod(PodUid("b"));
+  EXPECT_EQ(assume_text(ledger, "c", "n1", "70/700x2"), "0,1");
 }
 
 TEST_F(SurprisesTest, CardsThatAppearUnderABlockingPodAreUncertainToo) {

@@ -22,7 +22,8 @@ constexpr Reason kReasons[] = {Reason::kNodeUnknown,
                                Reason::kMemory,
                                Reason::kCoreAndMemory,
                                Reason::kTogether,
-                               Reason::kSearchBound};
+                               Reason::kSearchBound,
+                               Reason::kNominated};
 
 TEST(Reason, EachHasASentenceOfItsOwn) {
   std::set<std::string_view> sentences;
@@ -43,7 +44,8 @@ TEST(Reason, SentencesHoldNoNumbersAndNoFullStop) {
 
 TEST(Reason, EvictionHelpsAgainstPodsButNotAgainstCards) {
   const std::set<Reason> helped{Reason::kCardsUncertain, Reason::kCore,     Reason::kMemory,
-                                Reason::kCoreAndMemory,  Reason::kTogether, Reason::kSearchBound};
+                                Reason::kCoreAndMemory,  Reason::kTogether, Reason::kSearchBound,
+                                Reason::kNominated};
   for (const Reason reason : kReasons) {
     EXPECT_EQ(eviction_can_help(reason), helped.contains(reason)) << sentence(reason);
   }

@@ -22,6 +22,28 @@ std::string budget_json(const std::string& name, const std::string& selector, in
 }
 
 struct PreemptTest : testing::Test {
+  // A node with 32 CPUs and 64 GiB for 110 pods.
+  void add_whole_node(std::string_view text, std::int64_t pods_allowed = 110) {
+    NodeFacts facts = mgpu::test::facts_of(text);
+    facts.allocatable = {MilliCpu(32'000), MiB(65'536)};
+    facts.pods_allowed = pods_allowed;
+    ledger.apply_node(std::move(facts));
+  }
+
+  // The same as put, for a pod that requests CPUs.
+  void put_with_cpu(const std::string& uid, const char* request, const char* cards, int cpus,
+                    bool anti_affinity = false, const char* start = "2024-01-01T00:00:00Z") {
+    Claim claim = bound_claim(uid, "n1", request, cards);
+    claim.start_time = start;
+    claim.host.cpu = MilliCpu(cpus * 1000);
+    claim.anti_affinity = anti_affinity;
+    ledger.apply_pod(claim);
+  }
+
+  void put_non_gpu(const std::string& uid, int cpus) {
+    ledger.apply_non_gpu({PodUid(uid), NodeName("n1"), {MilliCpu(cpus * 1000), {}}});
+  }
+
   // A pod on `node` with a label "app" of its own name.
   void put(const std::string& uid, const char* node, const char* request, const char* cards,
            int priority = 0, const std::string& start = "2024-01-01T00:00:00Z") {
@@ -58,8 +80,99 @@ struct PreemptTest : testing::Test {
   Settings settings = settings_of();
 };
 
-TEST_F(PreemptTest, EvictsPodsThatFreeACardNotOnlyTheSum) {
+// A pod of high priority that requests one card and this many CPUs.
+PodText whole_card_and(const std::string& cpus) {
+  return {.requests = {"100"}, .priority = 9, .spec = R"("overhead":{"cpu":")" + cpus + "\"},"};
+}
+
+TEST_F(PreemptTest, TheProposalStandsWhereItFreesTheCards) {
+  add_whole_node("n1: 0[100/8000] 1[100/8000]");
+  put_with_cpu("a", "50/1000", "0", 30);
+  put_with_cpu("b", "100/1000", "1", 1, false, "2024-01-02T00:00:00Z");
+  // Without b a card is free, too, but not the CPUs.
+  EXPECT_THAT(run_preempt(whole_card_and("30"), {proposal("n1", {"a"})}), ElementsAre("n1: a (0)"));
+}
+
+TEST_F(PreemptTest, VictimsThatReplaceTheProposalFreeItsResources) {
+  add_whole_node("n1: 0[100/8000] 1[100/8000]");
+  put_with_cpu("a", "50/1000", "0", 1);
+  put_with_cpu("b", "30/1000", "1", 30);
+  put_with_cpu("c", "30/1000", "1", 1);
+  // The cards alone need only a.
+  EXPECT_THAT(run_preempt(whole_card_and("1"), {proposal("n1", {"b"})}), ElementsAre("n1: a (0)"));
+  EXPECT_THAT(run_preempt(whole_card_and("5"), {proposal("n1", {"b"})}),
+              ElementsAre("n1: a b (0)"));
+}
+
+TEST_F(PreemptTest, PlacesForPodsAreResourcesToo) {
+  add_whole_node("n1: 0[100/8000] 1[100/8000]", 4);
+  put_with_cpu("a", "50/1000", "0", 0);
+  put_with_cpu("b", "30/1000", "1", 0);
+  put_with_cpu("c", "30/1000", "1", 0);
+  put_non_gpu("other", 0);
+  EXPECT_THAT(run_preempt(whole_card_and("1"), {proposal("n1", {"b"})}), ElementsAre("n1: a (0)"));
+  put_non_gpu("more-than-allowed", 0);
+  EXPECT_THAT(run_preempt(whole_card_and("1"), {proposal("n1", {"b"})}),
+              ElementsAre("n1: a b (0)"));
+}
+
+TEST_F(PreemptTest, NoProposedVictimIsLeftOutThatMayBeNeededForMoreThanResources) {
+  const char* const specs[] = {
+      R"("volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"c"}}],)",
+      R"("resourceClaims":[{"name":"r"}],)",
+      R"("topologySpreadConstraints":[{"maxSkew":1}],)",
+      R"("affinity":{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{}]}},)",
+      R"("affinity":{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{}]}},)",
+      R"("initContainers":[{"name":"i","ports":[{"hostPort":80}]}],)",
+      R"("initContainers":[{"name":"i","resources":{"requests":{"example.com/nic":"1"}}}],)",
+      R"("overhead":{"ephemeral-storage":"1Gi"},)",
+  };
+  add_whole_node("n1: 0[100/8000] 1[100/8000]");
+  put_with_cpu("a", "50/1000", "0", 1);
+  put_with_cpu("b", "50/1000", "1", 1);
+  put_with_cpu("c", "50/1000", "1", 1);
+  PodText pod{.requests = {"100"}, .priority = 9};
+  EXPECT_THAT(run_preempt(pod, {proposal("n1", {"b"})}), ElementsAre("n1: a (0)"));
+  pod.spec = R"("volumes":[{"name":"v","emptyDir":{}}],"affinity":{"podAffinity":{}},)";
+  EXPECT_THAT(run_preempt(pod, {proposal("n1", {"b"})}), ElementsAre("n1: a (0)"));
+  for (const char* const spec : specs) {
+    pod.spec = spec;
+    EXPECT_THAT(run_preempt(pod, {proposal("n1", {"b"})}), ElementsAre("n1: a b (0)")) << spec;
+  }
+}
+
+TEST_F(PreemptTest, AProposedVictimWithAntiAffinityIsNotLeftOut) {
+  add_whole_node("n1: 0[100/8000] 1[100/8000]");
+  put_with_cpu("a", "50/1000", "0", 1);
+  put_with_cpu("b", "50/1000", "1", 1, true);
+  put_with_cpu("c", "50/1000", "1", 1);
+  EXPECT_THAT(run_preempt(whole_card_and("1"), {proposal("n1", {"b"})}),
+              ElementsAre("n1: a b (0)"));
+}
+
+TEST_F(PreemptTest, TheProposalIsOnlyExtendedWhereTheResourcesOfTheNodeAreNotKnown) {
   add_node(ledger, "n1: 0[100/8000] 1[100/8000]");
+  put_with_cpu("a", "50/1000", "0", 1);
+  put_with_cpu("b", "50/1000", "1", 1);
+  put_with_cpu("c", "50/1000", "1", 1);
+  EXPECT_THAT(run_preempt(whole_card_and("1"), {proposal("n1", {"b"})}),
+              ElementsAre("n1: a b (0)"));
+}
+
+TEST_F(PreemptTest, ProposedVictimsWithoutCardsAreLeftOutWhereTheyAreNotNeeded) {
+  add_whole_node("n1: 0[100/8000]");
+  put_with_cpu("a", "50/1000", "0", 10);
+  put_with_cpu("b", "50/1000", "0", 1);
+  put_non_gpu("cpu", 20);
+  // The proposal frees 50 % of the card; with a, there are 10 CPUs more.
+  EXPECT_THAT(run_preempt(whole_card_and("9"), {proposal("n1", {"b", "cpu"})}),
+              ElementsAre("n1: a b (0)"));
+  EXPECT_THAT(run_preempt(whole_card_and("25"), {proposal("n1", {"b", "cpu"})}),
+              ElementsAre("n1: a b cpu (0)"));
+}
+
+TEST_F(PreemptTest, EvictsPodsThatFreeACardNotOnlyTheSum) {
+  add_whole_node("n1: 0[100/8000] 1[100/8000]");
   put("a", "n1", "50/1000", "0");
   put("b", "n1", "50/1000", "1");
   put("c", "n1", "50/1000", "1");
@@ -84,10 +197,11 @@ TEST_F(PreemptTest, NeverEvictsAssumedPods) {
               IsEmpty());
 }
 
-TEST_F(PreemptTest, VictimsWithoutCardsStay) {
-  add_node(ledger, "n1: 0[100/8000] 1[100/8000]");
+TEST_F(PreemptTest, ProposedVictimsThatAreNotKnownStay) {
+  add_whole_node("n1: 0[100/8000] 1[100/8000]");
   put("a", "n1", "50/1000", "0");
-  put("b", "n1", "100/1000", "1", 5);
+  put("b", "n1", "50/1000", "1", 5);
+  put("c", "n1", "50/1000", "1", 5);
   EXPECT_THAT(run_preempt({.requests = {"100"}, .priority = 9}, {proposal("n1", {"cpu", "b"}, 3)}),
               ElementsAre("n1: a cpu (0)"));
 }
@@ -133,6 +247,38 @@ TEST_F(PreemptTest, PrefersVictimsWithinTheirBudgetsAndCountsViolations) {
   budget_events.on_event(
       {kube::WatchEvent::Kind::kApply, budget_json("keep-b", R"({"matchLabels":{"app":"b"}})", 0)});
   EXPECT_THAT(run_preempt(pod, {proposal("n1", {})}), ElementsAre("n1: a (1)"));
+}
+
+// The victim's card is kept for the preemptor, though 30 % would fit there once it is free.
+TEST_F(PreemptTest, TheFreedCardIsKeptForTheNominatedPod) {
+  add_node(ledger, "n1: 0[100/8000] 1[100/8000]");
+  put("a", "n1", "100/1000", "0");
+  put("b", "n1", "50/1000", "1", 9);
+  ASSERT_THAT(run_preempt({.requests = {"100"}, .priority = 9}, {proposal("n1", {"a"})}),
+              ElementsAre("n1: a (0)"));
+  ledger.remove_pod(PodUid("a"));
+  ledger.nominate(PodUid("uid-p"), NodeName("n1"));
+  const auto fits = [this](const PodText& pod) {
+    return !filter(test::args_of(pod, {"n1"}), ledger, settings, at_ms(0)).fitting.empty();
+  };
+  EXPECT_FALSE(fits({.name = "too-large", .requests = {"60/1000"}, .priority = 9}));
+  EXPECT_TRUE(fits({.name = "more-important", .requests = {"60/1000"}, .priority = 10}));
+  EXPECT_TRUE(fits({.requests = {"100"}, .priority = 9})) << "the preemptor itself";
+  EXPECT_TRUE(fits({.name = "small", .requests = {"30/1000"}, .priority = 9}));
+  EXPECT_EQ(assume_text(ledger, "small", "n1", "30/1000"), "1") << "the other card";
+  EXPECT_EQ(assume_text(ledger, "uid-p", "n1", "whole"), "0");
+}
+
+TEST_F(PreemptTest, APodDoesNotPreemptForCardsThatAreKeptForAnother) {
+  add_node(ledger, "n1: 0[100/8000]");
+  put("a", "n1", "100/1000", "0");
+  const PodText first{.name = "first", .requests = {"100"}, .priority = 5};
+  ASSERT_THAT(run_preempt(first, {proposal("n1", {"a"})}), ElementsAre("n1: a (0)"));
+  ledger.nominate(PodUid("uid-first"), NodeName("n1"));
+  const PodText second{.name = "second", .requests = {"100"}, .priority = 5};
+  EXPECT_THAT(run_preempt(second, {proposal("n1", {"a"})}), IsEmpty());
+  const PodText higher{.name = "higher", .requests = {"100"}, .priority = 6};
+  EXPECT_THAT(run_preempt(higher, {proposal("n1", {"a"})}), ElementsAre("n1: a (0)"));
 }
 
 TEST_F(PreemptTest, UnknownNodesAndNodesWhereNoEvictionHelpsAreLeftOut) {

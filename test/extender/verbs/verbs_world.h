@@ -37,6 +37,7 @@ struct PodText {
   int priority = 0;
   std::string container = "c";  // a number follows the name
   bool with_uid = true;         // the uid is "uid-" and the name of the pod
+  std::string spec = {};        // more members of the spec, each with a comma after it
 };
 
 inline std::string pod_json(const PodText& pod) {
@@ -47,8 +48,9 @@ inline std::string pod_json(const PodText& pod) {
   }
   const std::string uid = pod.with_uid ? R"(,"uid":"uid-)" + pod.name + "\"" : "";
   return R"({"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"d","name":")" + pod.name +
-         "\"" + uid + R"(,"annotations":{)" + pod.annotations + R"(}},"spec":{"priority":)" +
-         std::to_string(pod.priority) + R"(,"containers":[)" + containers + "]}}";
+         "\"" + uid + R"(,"annotations":{)" + pod.annotations + R"(}},"spec":{)" + pod.spec +
+         R"("priority":)" + std::to_string(pod.priority) + R"(,"containers":[)" + containers +
+         "]}}";
 }
 
 inline std::string names_json(const std::vector<std::string>& names) {

@@ -82,7 +82,8 @@ TEST_F(AgentTest, ReportsAMissingNodeObject) {
   elsewhere.node = NodeName("n2");
   start(elsewhere);
   ASSERT_TRUE(eventually([this] { return devices() > 0; }));
-  EXPECT_TRUE(eventually([this] { return contains("node object n2", get("/readyz").body); }));
+  EXPECT_TRUE(
+      eventually([this] { return contains("the Node object, which", get("/readyz").body); }));
   EXPECT_EQ(get("/readyz").status, 503);
 }
 
@@ -260,6 +261,17 @@ TEST_F(AgentTest, OffersAnUnhealthyCardAgainWhenItIsHealthy) {
   write_cards({"Healthy", "Healthy"});
   EXPECT_TRUE(eventually([this] { return devices() == 200U; }));
   EXPECT_TRUE(eventually([this] { return capacity(kMemory) == "65020"; }));
+}
+
+TEST_F(AgentTest, OffersWhatPodsHoldOfAnUnhealthyCardUntilTheyEnd) {
+  start_ready();
+  run("a", 1);
+  write_cards({"Healthy", "XID 79"});
+  EXPECT_TRUE(eventually([this] { return devices() == 130U; }));
+  EXPECT_TRUE(eventually([this] { return capacity(kMemory) == "33510"; }));
+  api_.remove("a");
+  EXPECT_TRUE(eventually([this] { return devices() == 100U; }));
+  EXPECT_TRUE(eventually([this] { return capacity(kMemory) == "32510"; }));
 }
 
 TEST_F(AgentTest, RecordsAnEventForThePodsOfAnUnhealthyCard) {

@@ -80,8 +80,6 @@ class AgentTest : public testing::Test {
     AgentSettings settings;
     settings.contract = contract();
     settings.node = NodeName("n1");
-    settings.http.address = "127.0.0.1";
-    settings.http.threads = 1;
     settings.plugin_folder = path("/plugins");
     settings.pod_resources_socket = path("/pod-resources.sock");
     settings.runtime_socket = path("/runtime.sock");

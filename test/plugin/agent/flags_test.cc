@@ -47,8 +47,9 @@ TEST(PluginFlags, HaveTheDocumentedDefaults) {
   const AgentSettings standard = settings({"--node-name", "n1"});
   EXPECT_EQ(standard.node, NodeName("n1"));
   EXPECT_EQ(standard.contract.core_resource, "vke.volcengine.com/mgpu-core");
-  EXPECT_EQ(standard.http.address, "0.0.0.0");
-  EXPECT_EQ(standard.http.port, 9801);
+  EXPECT_EQ(standard.service.http.address, "127.0.0.1");
+  EXPECT_EQ(standard.service.http.port, 9801);
+  EXPECT_FALSE(standard.service.insecure);
   EXPECT_EQ(standard.plugin_folder, "/var/lib/kubelet/device-plugins");
   EXPECT_EQ(standard.pod_resources_socket, "/var/lib/kubelet/pod-resources/kubelet.sock");
   EXPECT_EQ(standard.runtime_socket, "/run/containerd/containerd.sock");
@@ -65,14 +66,18 @@ TEST(PluginFlags, HaveTheDocumentedDefaults) {
 
 TEST(PluginFlags, SetTheSettings) {
   const AgentSettings given = settings(
-      {"--node-name=n2.example.com", "--listen-address=127.0.0.1", "--port=0",
+      {"--node-name=n2.example.com", "--metrics-bind-address=0.0.0.0:0",
+       "--metrics-tls-cert-file=x", "--metrics-tls-key-file=y", "--insecure-listen",
        "--resource-domain=example.com", "--device-plugin-dir=/a", "--pod-resources-socket=/b",
        "--runtime-socket=/c", "--state-dir=/d", "--run-dir=/e", "--cdi-dir=/f", "--settle-ms=5000",
        "--isolation=mps", "--mps-control=/opt/mps", "--enforce=evict",
        "--memory-resource=device-plugin", "--injection=cdi"});
   EXPECT_EQ(given.node, NodeName("n2.example.com"));
-  EXPECT_EQ(given.http.address, "127.0.0.1");
-  EXPECT_EQ(given.http.port, 0);
+  EXPECT_EQ(given.service.http.address, "0.0.0.0");
+  EXPECT_EQ(given.service.http.port, 0);
+  EXPECT_EQ(given.service.http.tls.certificate_file, "x");
+  EXPECT_EQ(given.service.http.tls.key_file, "y");
+  EXPECT_TRUE(given.service.insecure);
   EXPECT_EQ(given.contract.memory_resource, "example.com/mgpu-memory");
   EXPECT_EQ(given.plugin_folder, "/a");
   EXPECT_EQ(given.pod_resources_socket, "/b");
@@ -119,9 +124,10 @@ TEST(PluginFlags, RejectInvalidValuesWithFlagValueAndExpectation) {
   const std::string path = "is not an absolute path";
   const std::string name = "is not the name of a node: 1 to 253 lower-case letters";
   const Wrong cases[] = {
-      {"--port", "70000", "65535"},
-      {"--port", "-1", "0"},
-      {"--port", "many", "65535"},
+      {"--metrics-bind-address", "0.0.0.0:70000", "is not an IP address and a port"},
+      {"--metrics-bind-address", "9801", "is not an IP address and a port"},
+      {"--metrics-bind-address", "localhost:9801", "is not an IP address and a port"},
+      {"--allowed-hosts", "a,,b", "one of them is empty"},
       {"--settle-ms", "5001", "5000"},
       {"--settle-ms", "soon", "5000"},
       {"--resource-domain", "not a domain", "must be a DNS subdomain"},
@@ -198,13 +204,33 @@ TEST(PluginFlags, HaveHelp) {
   const Parsed parsed = parse({"--help"});
   EXPECT_EQ(parsed.options.exit_code, 0);
   EXPECT_FALSE(parsed.options.run);
-  for (const char* flag :
-       {"--node-name",       "--kubeconfig", "--context",           "--insecure-skip-tls-verify",
-        "--listen-address",  "--port",       "--resource-domain",   "--cards-file",
-        "--nvml-library",    "--xid-ignore", "--device-plugin-dir", "--pod-resources-socket",
-        "--runtime-socket",  "--state-dir",  "--run-dir",           "--cdi-dir",
-        "--settle-ms",       "--isolation",  "--mps-control",       "--enforce",
-        "--memory-resource", "--injection",  "--log-level",         "--log-format"}) {
+  for (const char* flag : {"--node-name",
+                           "--kubeconfig",
+                           "--context",
+                           "--insecure-skip-tls-verify",
+                           "--metrics-bind-address",
+                           "--metrics-tls-cert-file",
+                           "--metrics-tls-key-file",
+                           "--insecure-listen",
+                           "--allowed-hosts",
+                           "--resource-domain",
+                           "--cards-file",
+                           "--nvml-library",
+                           "--xid-ignore",
+                           "--device-plugin-dir",
+                           "--pod-resources-socket",
+                           "--runtime-socket",
+                           "--state-dir",
+                           "--run-dir",
+                           "--cdi-dir",
+                           "--settle-ms",
+                           "--isolation",
+                           "--mps-control",
+                           "--enforce",
+                           "--memory-resource",
+                           "--injection",
+                           "--log-level",
+                           "--log-format"}) {
     EXPECT_THAT(parsed.options.print, HasSubstr(flag));
   }
 }

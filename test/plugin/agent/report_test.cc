@@ -45,7 +45,7 @@ TEST(Report, DescribesTheCards) {
        "1 of 2 cards is healthy"},
   };
   for (const Case& c : cases) {
-    const auto report = report_of(c.inventory, c.registered, false);
+    const auto report = report_of(c.inventory, {}, c.registered, false);
     EXPECT_EQ(report.ready, c.ready) << c.message;
     EXPECT_EQ(report.reason, c.reason);
     EXPECT_EQ(report.message, c.message);
@@ -54,18 +54,25 @@ TEST(Report, DescribesTheCards) {
 }
 
 TEST(Report, HasTheMemoryOfHealthyCards) {
-  const auto report = report_of(inventory({card_facts(0), card_facts(1, "XID 79")}), true, false);
+  const auto report =
+      report_of(inventory({card_facts(0), card_facts(1, "XID 79")}), {}, true, false);
   EXPECT_EQ(report.memory, test::kCardMemory);
 }
 
+TEST(Report, HasTheMemoryThatPodsHoldOfUnhealthyCards) {
+  const auto report = report_of(inventory({card_facts(0), card_facts(1, "XID 79")}),
+                                {Percent(30), MiB(500)}, true, false);
+  EXPECT_EQ(report.memory, test::kCardMemory + 500);
+}
+
 TEST(Report, OmitsMemoryIfKubeletPublishesIt) {
-  EXPECT_EQ(report_of(inventory({card_facts(0)}), true, true).memory, std::nullopt);
+  EXPECT_EQ(report_of(inventory({card_facts(0)}), {}, true, true).memory, std::nullopt);
 }
 
 TEST(Report, KeepsTheKnownCardsIfTheDriverFails) {
   InventoryState failed = inventory({card_facts(0)});
   failed.problem = "NVML: timeout";
-  EXPECT_EQ(report_of(failed, true, false).memory, test::kCardMemory);
+  EXPECT_EQ(report_of(failed, {}, true, false).memory, test::kCardMemory);
 }
 
 }  // namespace

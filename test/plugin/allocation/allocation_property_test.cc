@@ -234,22 +234,22 @@ std::size_t common(const Ids& a, const Ids& b) {
   return both.size();
 }
 
-TEST(OfferProperty, WithdrawsIdsOnUnhealthyCardsFirst) {
+TEST(OfferProperty, WithdrawsFreeIdsFirst) {
   for (std::uint32_t seed = 0; seed < 200; ++seed) {
     const Offer offer = offer_of(seed);
-    const auto offered = offered_core_ids(offer.cards, offer.records);
-    const Ids ids(offered.begin(), offered.end());
+    const Share on_unhealthy = held_on_unhealthy(offer.cards, offer.records);
+    const auto chosen = offered_core_ids(offer.cards, offer.records, on_unhealthy);
+    const Ids ids(chosen.begin(), chosen.end());
     const auto healthy = static_cast<std::size_t>(healthy_cards(offer.cards));
-    ASSERT_EQ(ids.size(), offered.size()) << "none twice, seed " << seed;
-    ASSERT_EQ(ids.size(), 100 * healthy) << "seed " << seed;
     const Ids kept = held(offer, true);
     const Ids unhealthy = held(offer, false);
-    const std::size_t all = 100 * offer.cards.size();
+    ASSERT_EQ(ids.size(), chosen.size()) << "none twice, seed " << seed;
+    ASSERT_EQ(ids.size(), 100 * healthy + unhealthy.size()) << "seed " << seed;
     ASSERT_EQ(common(ids, kept), std::min(kept.size(), ids.size())) << "seed " << seed;
-    // Free ids come before those on unhealthy cards.
-    const std::size_t free = all - kept.size() - unhealthy.size();
+    // Ids on unhealthy cards come before free ones.
     const std::size_t left = ids.size() - common(ids, kept);
-    ASSERT_EQ(common(ids, unhealthy), left > free ? left - free : 0) << "seed " << seed;
+    ASSERT_EQ(common(ids, unhealthy), std::min(left, unhealthy.size())) << "seed " << seed;
+    const std::size_t all = 100 * offer.cards.size();
     ASSERT_TRUE(std::ranges::all_of(
         ids,
         [&](const std::string& id) { return id.front() == 'c' && std::stoul(id.substr(1)) < all; }))
@@ -257,11 +257,12 @@ TEST(OfferProperty, WithdrawsIdsOnUnhealthyCardsFirst) {
   }
 }
 
-TEST(OfferProperty, HasOneMemoryIdForEachHealthyMiB) {
+TEST(OfferProperty, HasOneMemoryIdForEachMiBOffered) {
   for (std::uint32_t seed = 0; seed < 50; ++seed) {
     const Offer offer = offer_of(seed);
-    const auto ids = offered_memory_ids(offer.cards);
-    std::int64_t mib = 0;
+    const Share on_unhealthy{{}, MiB(seed)};
+    const auto ids = offered_memory_ids(offer.cards, on_unhealthy);
+    std::int64_t mib = seed;
     for (const CardFacts& card : offer.cards) mib += card.healthy() ? card.memory.value() : 0;
     ASSERT_EQ(std::ssize(ids), mib);
     ASSERT_EQ(Ids(ids.begin(), ids.end()).size(), ids.size());

@@ -63,6 +63,57 @@ TEST_P(BindingConformance, RefusesAnotherResourceVersion) {
   EXPECT_EQ(answer.body["details"]["kind"], "pods");
 }
 
+// The check of the extender's start rests on this: bound or not, the precondition comes first, and
+// it holds in a dry run.
+TEST_P(BindingConformance, RefusesAnotherResourceVersionInADryRunToo) {
+  const std::string pod = name("pod");
+  const std::string uid = create_pod(pod)["metadata"]["uid"];
+  Json binding = Json::parse(binding_json(pod, "n1", uid));
+  binding["metadata"]["resourceVersion"] = "1";
+  for (const bool bound : {false, true}) {
+    if (bound) {
+      ASSERT_EQ(bind(pod, "n1", uid).code, 201);
+    }
+    const Answer answer = post(pod_path(pod) + "/binding?dryRun=All", binding.dump());
+    EXPECT_EQ(answer.code, 409) << answer.text;
+    EXPECT_NE(answer.text.find("ResourceVersion in precondition"), std::string::npos)
+        << answer.text;
+  }
+}
+
+TEST_P(BindingConformance, AcceptsTheResourceVersionOfThePod) {
+  const std::string pod = name("pod");
+  const Json created = create_pod(pod);
+  Json binding = Json::parse(binding_json(pod, "n1"));
+  binding["metadata"]["resourceVersion"] = version_of(created);
+  EXPECT_EQ(post(pod_path(pod) + "/binding", binding.dump()).code, 201);
+}
+
+TEST_P(BindingConformance, RefusesAnOlderResourceVersionAfterAPatchOfTheStatus) {
+  const std::string pod = name("pod");
+  const Json created = create_pod(pod);
+  const auto touch = [&](const std::string& message) {
+    const Json condition = {
+        {"type", "example.com/checked"}, {"status", "True"}, {"message", message}};
+    return call(Method::kPatch, pod_path(pod) + "/status",
+                Json{{"status", {{"conditions", {condition}}}}}.dump(),
+                "application/strategic-merge-patch+json");
+  };
+  const Answer first = touch("a");
+  ASSERT_EQ(first.code, 200) << first.text;
+  EXPECT_NE(version_of(first.body), version_of(created));
+  // A value that was used before changes nothing.
+  EXPECT_EQ(version_of(touch("a").body), version_of(first.body));
+  EXPECT_NE(version_of(touch("b").body), version_of(first.body));
+  Json binding = Json::parse(binding_json(pod, "n1"));
+  for (const Json& old : {created, first.body}) {
+    binding["metadata"]["resourceVersion"] = version_of(old);
+    const Answer answer = post(pod_path(pod) + "/binding", binding.dump());
+    EXPECT_EQ(answer.code, 409) << answer.text;
+  }
+  EXPECT_FALSE(get(pod_path(pod)).body["spec"].contains("nodeName"));
+}
+
 TEST_P(BindingConformance, RefusesASecondBindAlsoToTheSameNode) {
   const std::string pod = name("pod");
   create_pod(pod);

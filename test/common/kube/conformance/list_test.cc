@@ -125,6 +125,9 @@ TEST_P(ListConformance, SelectsPodsByFields) {
   for (const std::string& pod : {bound, done, waiting}) create_pod(pod);
   for (const std::string& pod : {bound, done}) ASSERT_EQ(bind(pod, node).code, 201);
   merge(pod_path(done) + "/status", {{"status", {{"phase", "Succeeded"}}}});
+  const std::string nominated = name("nominated");
+  create_pod(nominated);
+  merge(pod_path(nominated) + "/status", {{"status", {{"nominatedNodeName", node}}}});
   using Names = std::set<std::string>;
   struct Case {
     std::string selector;
@@ -133,13 +136,14 @@ TEST_P(ListConformance, SelectsPodsByFields) {
   const Case cases[] = {
       {"metadata.name=" + waiting, {waiting}},
       {"metadata.name==" + waiting, {waiting}},
-      {"metadata.namespace=" + name_space(), {bound, done, waiting}},
+      {"metadata.namespace=" + name_space(), {bound, done, waiting, nominated}},
       {"metadata.namespace=other", {}},
       {"spec.nodeName=" + node, {bound, done}},
-      {"spec.nodeName=", {waiting}},
-      {"spec.nodeName!=" + node, {waiting}},
+      {"spec.nodeName=", {waiting, nominated}},
+      {"spec.nodeName!=" + node, {waiting, nominated}},
+      {"spec.nodeName=,status.nominatedNodeName!=", {nominated}},
       {"spec.nodeName!=", {bound, done}},
-      {"status.phase=Pending", {bound, waiting}},
+      {"status.phase=Pending", {bound, waiting, nominated}},
       {"spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed", {bound}},
       {"spec.schedulerName=default-scheduler,metadata.name=" + bound, {bound}},
   };

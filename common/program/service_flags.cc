@@ -1,0 +1,59 @@
+#include "common/program/service_flags.h"
+
+#include <utility>
+
+#include "common/contract/contract.h"
+#include "common/http/address.h"
+#include "common/program/limits.h"
+
+namespace mgpu {
+
+void add_service_flags(Options& options, ServiceFlags& flags, const std::string& insecure_help) {
+  options.add_text("metrics-bind-address",
+                   "IP address and port to listen on for probes, metrics and inspection; port 0 "
+                   "selects a free port; on an address that is not loopback, clients other than "
+                   "probes need a bearer token",
+                   flags.metrics_bind_address);
+  options.add_text("metrics-tls-cert-file",
+                   "file with the PEM certificate chain of that listener; if empty, it serves "
+                   "plain HTTP",
+                   flags.metrics_tls_cert_file);
+  options.add_text("metrics-tls-key-file", "file with the PEM private key of that certificate",
+                   flags.metrics_tls_key_file);
+  options.add_text("allowed-hosts",
+                   "comma-separated names that the Host header of a request may have on loopback "
+                   "addresses, besides localhost and loopback addresses",
+                   flags.allowed_hosts);
+  options.add_flag("insecure-listen", insecure_help, flags.insecure_listen);
+}
+
+Result<std::vector<std::string>> names_of_flag(const std::string& flag, const std::string& value) {
+  if (value.empty()) return std::vector<std::string>();
+  auto names = parse_names(value);
+  if (!names) return error(flag + ": " + names.error().message);
+  return names;
+}
+
+Result<ServiceSettings> service_settings_of(const ServiceFlags& flags) {
+  auto endpoint = http::parse_endpoint(flags.metrics_bind_address);
+  if (!endpoint) return error("--metrics-bind-address: " + endpoint.error().message);
+  if (flags.metrics_tls_cert_file.empty() != flags.metrics_tls_key_file.empty()) {
+    return error("--metrics-tls-cert-file and --metrics-tls-key-file must be set together");
+  }
+  auto hosts = names_of_flag("--allowed-hosts", flags.allowed_hosts);
+  if (!hosts) return hosts.error();
+  ServiceSettings settings;
+  settings.http.address = std::move(endpoint->address);
+  settings.http.port = endpoint->port;
+  settings.http.threads = 1;
+  settings.http.host_names = std::move(*hosts);
+  settings.http.tls = {.certificate_file = flags.metrics_tls_cert_file,
+                       .key_file = flags.metrics_tls_key_file};
+  settings.http.body_bytes_max = kServiceBodyBytesMax;
+  settings.http.connections_max = kServiceConnectionsMax;
+  settings.http.connections_per_address_max = kServiceConnectionsPerAddressMax;
+  settings.insecure = flags.insecure_listen;
+  return settings;
+}
+
+}  // namespace mgpu

@@ -1,0 +1,36 @@
+// What bind needs to know of a pod: from filter's message, or read from the API server.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "common/kube/objects.h"
+#include "extender/verbs/pod_request.h"
+
+namespace mgpu::extender {
+
+struct BindablePod {
+  PodRef ref;
+  PodUid uid;
+  std::string resource_version;
+  PodRequest request;
+  // What preemption uses.
+  std::int32_t priority = 0;
+  std::string start_time;
+  kube::StringMap labels;
+};
+
+// Errors: no container names a resource of the contract, so that kube-scheduler binds the pod
+// itself; it has no resourceVersion; those of read_pod_request. Any thread.
+Result<BindablePod> read_bindable_pod(const kube::Pod& pod, const Settings& settings);
+
+// Whether both lead to the same claim, so that a claim made for one counts for the other.
+bool same_request(const BindablePod& a, const BindablePod& b);
+
+// The memory that the pod takes, approximately.
+std::size_t bytes_of(const BindablePod& pod);
+
+}  // namespace mgpu::extender

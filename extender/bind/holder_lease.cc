@@ -1,0 +1,74 @@
+#include "extender/bind/holder_lease.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "common/base/text.h"
+#include "extender/bind/limits.h"
+
+namespace mgpu::extender {
+namespace {
+
+using Kind = kube::ApiError::Kind;
+
+}  // namespace
+
+HolderLease::HolderLease(kube::Client& client, kube::LeaseRef lease, std::string identity,
+                         std::function<void(const std::string&)> on_lost)
+    : client_(client),
+      lease_(std::move(lease)),
+      identity_(std::move(identity)),
+      on_lost_(std::move(on_lost)) {}
+
+void HolderLease::take(Done done) {
+  const auto on_read = [this, done = std::move(done)](const kube::ApiResult<kube::Lease>& read) {
+    if (read) {
+      kube::Lease mine = *read;
+      mine.holder = identity_;
+      return write(kube::replace_lease(mine), done);
+    }
+    if (read.error().kind != Kind::kNotFound) return done(read.error());
+    write(kube::create_lease({lease_, "", identity_}), done);
+  };
+  client_.get_lease(lease_, kBindTimeout, callbacks_.wrap(on_read));
+}
+
+void HolderLease::write(kube::Request request, Done done) {
+  request.timeout = kBindTimeout;
+  client_.write(std::move(request), "take lease " + name(), callbacks_.wrap(std::move(done)));
+}
+
+void HolderLease::confirm(Done done) {
+  waiting_.push_back(std::move(done));
+  if (reads_ < kLeaseReadsInFlight) read();
+}
+
+void HolderLease::read() {
+  ++reads_;
+  client_.get_lease(lease_, kBindTimeout,
+                    callbacks_.wrap([this, group = std::exchange(waiting_, {})](
+                                        const kube::ApiResult<kube::Lease>& read) {
+                      --reads_;
+                      const kube::ApiResult<void> held = examine(read);
+                      if (!waiting_.empty()) this->read();
+                      for (const Done& done : group) done(held);
+                    }));
+}
+
+kube::ApiResult<void> HolderLease::examine(const kube::ApiResult<kube::Lease>& read) {
+  if (!read && read.error().kind == Kind::kNotFound) return lose("it was deleted");
+  if (!read) return read.error();
+  if (read->holder == identity_ && !lost_) return {};
+  return lose("its holder is " + in_quotes(read->holder));
+}
+
+kube::ApiResult<void> HolderLease::lose(const std::string& found) {
+  std::string sentence =
+      fmt::format("this process no longer holds the lease {}: {}; it binds no more pods and ends",
+                  name(), found);
+  if (!lost_.exchange(true)) on_lost_(sentence);
+  return kube::ApiError{Kind::kRefused, std::move(sentence)};
+}
+
+}  // namespace mgpu::extender

@@ -1,0 +1,206 @@
+#include "extender/bind/start_sequence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/kube/object_json.h"
+#include "common/kube/request.h"
+#include "extender/verbs/pod_request.h"
+
+namespace mgpu::extender {
+namespace {
+
+using Kind = kube::ApiError::Kind;
+
+// Nothing for a pod that requests no cards, which this program never binds.
+Result<std::optional<PodRef>> read_pending(std::string_view json, const Contract& contract) {
+  const Result<kube::Pod> pod = kube::read_pod(json);
+  // A process that could not read the pod could not bind it.
+  if (!pod) return pod.error();
+  if (!names_cards(*pod, contract)) return std::optional<PodRef>();
+  return std::optional<PodRef>(pod->ref());
+}
+
+}  // namespace
+
+StartSequence::StartSequence(kube::Transport& transport, kube::Client& client,
+                             const Contract& contract, const BindGuards& guards, Events events)
+    : transport_(transport),
+      client_(client),
+      contract_(contract),
+      guards_(guards),
+      events_(std::move(events)) {}
+
+void StartSequence::start() {
+  client_.executor().post(callbacks_.wrap([this] { check(); }));
+}
+
+// The reflector first waits for a handler that is running, which uses the guard.
+void StartSequence::stop() {
+  callbacks_.close();
+  lister_.reset();
+}
+
+// --- the steps, in their order -------------------------------------------------------------------
+
+// Any pod will do.
+void StartSequence::check() {
+  enter(Step::kChecking);
+  transport_.send(kube::list(kube::all_pods(), 1, ""),
+                  callbacks_.wrap([this](const kube::Response& page) { check_with(page); }));
+}
+
+void StartSequence::check_with(const kube::Response& page) {
+  if (!page.ok()) {
+    return retry("list pods: " + kube::answer_text(page), &StartSequence::check);
+  }
+  const auto pods = kube::read_list_page(page.body);
+  if (!pods) return retry("list pods: " + pods.error().message, &StartSequence::check);
+  // The first bind checks it then.
+  if (pods->items.empty()) return take_lease();
+  const auto pod = kube::read_pod(pods->items.front());
+  if (!pod) return take_lease();
+  guards_.preconditions.run(pod->ref(),
+                            callbacks_.wrap([this](const kube::ApiResult<void>& refused) {
+                              if (refused) return take_lease();
+                              retry(refused.error().message, &StartSequence::check);
+                            }));
+}
+
+void StartSequence::take_lease() {
+  enter(Step::kTaking);
+  guards_.lease.take(callbacks_.wrap([this](const kube::ApiResult<void>& taken) {
+    if (taken) return list_pending();
+    retry(taken.error().message, &StartSequence::take_lease);
+  }));
+}
+
+void StartSequence::list_pending() {
+  enter(Step::kListing);
+  using Pending = std::optional<PodRef>;
+  kube::Consumer<Pending> consumer{
+      .read = [this](std::string_view json) { return read_pending(json, contract_); },
+      .apply = [](const Pending&) {},
+      .remove = [](const Pending&) {},
+      .relist =
+          [this](std::vector<Pending> pods, bool) {
+            std::vector<PodRef> named;
+            for (Pending& pod : pods) {
+              if (pod) named.push_back(*std::move(pod));
+            }
+            // Not at once: this runs inside the reflector, which is not needed any more.
+            client_.executor().post(callbacks_.wrap(
+                [this, named = std::move(named)]() mutable { on_pending(std::move(named)); }));
+          }};
+  lister_.emplace("pending pods", kube::unbound_pods(), transport_, std::move(consumer),
+                  kube::ReflectorHandlers{.on_problem = [this](const std::string& sentence) {
+                    note_problem(sentence);
+                  }});
+  lister_->start();
+}
+
+// A reflector that relists before it is destroyed calls this twice.
+void StartSequence::on_pending(std::vector<PodRef> pods) {
+  if (!lister_) return;
+  lister_.reset();
+  {
+    const MutexLock lock(mutex_);
+    pending_ = pods.size();
+  }
+  to_touch_.assign(std::make_move_iterator(pods.begin()), std::make_move_iterator(pods.end()));
+  enter(Step::kTouching);
+  touch_more();
+}
+
+void StartSequence::touch_more() {
+  while (!waiting_ && in_flight_ < kStartTouchesInFlight && !to_touch_.empty()) {
+    PodRef pod = std::move(to_touch_.front());
+    to_touch_.pop_front();
+    ++in_flight_;
+    guards_.touch.touch(pod, callbacks_.wrap([this, pod](const kube::ApiResult<kube::Pod>& result) {
+      on_touched(pod, result);
+    }));
+  }
+  if (in_flight_ > 0 || !to_touch_.empty()) return;
+  enter(Step::kDone);
+  events_.on_done();
+}
+
+void StartSequence::on_touched(const PodRef& pod, const kube::ApiResult<kube::Pod>& touched) {
+  --in_flight_;
+  const bool gone = !touched && touched.error().kind == Kind::kNotFound;
+  if (touched || gone) {
+    backoff_ = kTouchBackoffFirst;
+    report_progress();
+    return touch_more();
+  }
+  to_touch_.push_back(pod);
+  if (waiting_) return note_problem(touched.error().message);
+  retry(touched.error().message, &StartSequence::touch_more);
+}
+
+// --- state ---------------------------------------------------------------------------------------
+
+void StartSequence::enter(Step step) {
+  const MutexLock lock(mutex_);
+  if (step_ == step) return;
+  step_ = step;
+  backoff_ = kTouchBackoffFirst;
+}
+
+void StartSequence::report_progress() {
+  std::size_t touched = 0;
+  std::size_t all = 0;
+  {
+    const MutexLock lock(mutex_);
+    touched = ++touched_;
+    all = pending_;
+  }
+  const std::size_t tenth = std::max<std::size_t>(1, all / 10);
+  if (touched % tenth == 0 || touched == all) events_.on_progress(touched, all);
+}
+
+void StartSequence::note_problem(const std::string& sentence) {
+  events_.on_problem(sentence);
+}
+
+void StartSequence::retry(const std::string& sentence, void (StartSequence::*step)()) {
+  note_problem(sentence);
+  waiting_ = true;
+  const Duration wait = backoff_;
+  backoff_ = std::min(2 * backoff_, Duration(kTouchBackoffMax));
+  client_.executor().after(wait, callbacks_.wrap([this, step] {
+    waiting_ = false;
+    (this->*step)();
+  }));
+}
+
+bool StartSequence::done() const {
+  const MutexLock lock(mutex_);
+  return step_ == Step::kDone;
+}
+
+std::string StartSequence::waiting_for() const {
+  const MutexLock lock(mutex_);
+  if (step_ == Step::kDone) return {};
+  return step_text();
+}
+
+std::string StartSequence::step_text() const {
+  switch (step_) {
+    case Step::kChecking:
+      return "check of preconditions";
+    case Step::kTaking:
+      return "lease " + guards_.lease.name();
+    case Step::kListing:
+      return "pending pods";
+    case Step::kTouching:
+      return fmt::format("pending pods: {} of {} touched", touched_, pending_);
+    case Step::kDone:
+      break;
+  }
+  return "nothing";
+}
+
+}  // namespace mgpu::extender

@@ -1,0 +1,91 @@
+// What every start does before the extender decides: it makes sure that no binding of an earlier
+// process can happen any more.
+//
+//   Checking --409--> Taking --Lease taken--> Listing --pending pods--> Touching --all--> Done
+//      |                |                        |                         |
+//      +----------------+------------------------+--- failure: again after a backoff
+//
+// Checking: a dry run of a binding shows that the API server knows preconditions. Taking: from here
+// on an earlier process that has a copy of a pod newer than this finds another holder in the Lease
+// and sends no binding. Touching: every pending pod that requests cards gets a new resourceVersion,
+// so that a binding with an older copy, wherever it still waits, is refused. The list of bound pods
+// that the ledger is built from is requested after Done, and so has all bindings that came first.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/callback_guard.h"
+#include "common/base/mutex.h"
+#include "common/kube/client.h"
+#include "common/kube/reflector.h"
+#include "extender/bind/attempt.h"
+
+namespace mgpu::extender {
+
+class StartSequence {
+ public:
+  struct Events {
+    std::function<void()> on_done;                                // once
+    std::function<void(const std::string& sentence)> on_problem;  // each failure
+    std::function<void(std::size_t touched, std::size_t all)>
+        on_progress;  // each tenth, and at the end
+  };
+
+  // All references outlive it. Callbacks run on the transport's executor.
+  StartSequence(kube::Transport& transport, kube::Client& client, const Contract& contract,
+                const BindGuards& guards, Events events);
+  ~StartSequence() { stop(); }
+
+  void start();
+  // No callback runs after it returns. Not on the executor.
+  void stop();
+
+  // Any thread.
+  bool done() const;
+  // What it waits for, for /readyz: "lease kube-system/mgpu-extender", "pending pods: 3 of 8
+  // touched". Everybody may read it, so it does not have the reason, which may name a pod: the log
+  // has it. Empty once it is done.
+  std::string waiting_for() const;
+
+ private:
+  enum class Step { kChecking, kTaking, kListing, kTouching, kDone };
+
+  void check();
+  void check_with(const kube::Response& page);
+  void take_lease();
+  void list_pending();
+  void on_pending(std::vector<PodRef> pods);
+  void touch_more();
+  void on_touched(const PodRef& pod, const kube::ApiResult<kube::Pod>& touched);
+  std::string step_text() const MGPU_REQUIRES(mutex_);
+  void enter(Step step);
+  void report_progress();
+  void note_problem(const std::string& sentence);
+  // Notes the problem, and calls `step` again after a backoff.
+  void retry(const std::string& sentence, void (StartSequence::*step)());
+
+  kube::Transport& transport_;
+  kube::Client& client_;
+  const Contract& contract_;
+  const BindGuards guards_;
+  const Events events_;
+  mutable Mutex mutex_;
+  Step step_ MGPU_GUARDED_BY(mutex_) = Step::kChecking;
+  std::size_t touched_ MGPU_GUARDED_BY(mutex_) = 0;
+  std::size_t pending_ MGPU_GUARDED_BY(mutex_) = 0;
+  // Below: on the executor.
+  std::optional<kube::Reflector> lister_;
+  std::deque<PodRef> to_touch_;
+  std::size_t in_flight_ = 0;
+  Duration backoff_{kTouchBackoffFirst};
+  bool waiting_ = false;     // a backoff runs
+  CallbackGuard callbacks_;  // ends first
+};
+
+}  // namespace mgpu::extender

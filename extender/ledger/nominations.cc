@@ -1,0 +1,114 @@
+#include "extender/ledger/nominations.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "extender/ledger/limits.h"
+
+namespace mgpu::extender {
+
+void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
+                        const NodeName& nominated, Instant until) {
+  end(pod.uid);
+  if (placements.empty()) return;
+  if (placements.size() > kNominatedNodesMax) placements.resize(kNominatedNodesMax);
+  if (offers_.size() >= kNominationsMax) {
+    erase(std::ranges::min_element(offers_, {},
+                                   [](const auto& entry) { return entry.second.until; }));
+  }
+  offers_[pod.uid] = {pod.priority, until, std::move(placements), {}};
+  first_end_ = std::min(first_end_, until);
+  nominate(pod.uid, nominated);
+}
+
+void Nominations::nominate(const PodUid& uid, const NodeName& node) {
+  const auto at = offers_.find(uid);
+  if (at == offers_.end() || at->second.counted_on == node.str()) return;
+  stop_counting(at);
+  const auto& offered = at->second.placements;
+  if (std::ranges::find(offered, node, &NominatedPlacement::node) == offered.end()) return;
+  at->second.counted_on = node.str();
+  counted_.emplace(node.str(), uid);
+}
+
+void Nominations::replace(const std::vector<Nominated>& nominated) {
+  const std::map<PodUid, NodeName> nodes(nominated.begin(), nominated.end());
+  for (const auto& [uid, offer] : offers_) {
+    const auto found = nodes.find(uid);
+    nominate(uid, found == nodes.end() ? NodeName() : found->second);
+  }
+}
+
+void Nominations::end(const PodUid& uid) {
+  const auto at = offers_.find(uid);
+  if (at != offers_.end()) erase(at);
+}
+
+void Nominations::expire(Instant now) {
+  if (now < first_end_) return;
+  first_end_ = Instant::max();
+  for (auto at = offers_.begin(); at != offers_.end();) {
+    if (at->second.until <= now) {
+      at = erase(at);
+    } else {
+      first_end_ = std::min(first_end_, at->second.until);
+      ++at;
+    }
+  }
+}
+
+void Nominations::end_on(const NodeName& node) {
+  for (auto at = offers_.begin(); at != offers_.end();) {
+    std::erase_if(at->second.placements,
+                  [&](const NominatedPlacement& placement) { return placement.node == node; });
+    if (at->second.counted_on == node.str()) stop_counting(at);
+    at = at->second.placements.empty() ? erase(at) : std::next(at);
+  }
+}
+
+bool Nominations::finds_kept(const DecidedPod& pod, std::string_view node) const {
+  bool any = false;
+  each_kept(pod, node, [&any](const NominatedPlacement&) { any = true; });
+  return any;
+}
+
+void Nominations::count(const DecidedPod& pod, Node& node) const {
+  each_kept(pod, node.name.str(), [&node](const NominatedPlacement& kept) {
+    for (const CardHold& hold : kept.holds) {
+      if (Card* card = node.find(hold.card)) card->used += hold.share;
+    }
+    node.resources_used += kept.host;
+    ++node.pods_counted;
+  });
+}
+
+Nominations::Offers::iterator Nominations::erase(Offers::iterator at) {
+  stop_counting(at);
+  return offers_.erase(at);
+}
+
+void Nominations::stop_counting(Offers::iterator at) {
+  if (at->second.counted_on.empty()) return;
+  const auto [begin, end] = counted_.equal_range(at->second.counted_on);
+  const auto counted =
+      std::find_if(begin, end, [&](const auto& entry) { return entry.second == at->first; });
+  MGPU_CHECK(counted != end, "a counted nomination is found by its node");
+  counted_.erase(counted);
+  at->second.counted_on.clear();
+  ++releases_;
+}
+
+void Nominations::each_kept(const DecidedPod& pod, std::string_view node,
+                            const std::function<void(const NominatedPlacement&)>& visit) const {
+  if (counted_.empty() || pod.uid.empty()) return;
+  const auto [begin, end] = counted_.equal_range(node);
+  for (auto at = begin; at != end; ++at) {
+    const Offer& offer = offers_.at(at->second);
+    if (at->second == pod.uid || offer.priority < pod.priority) continue;
+    const auto placement = std::ranges::find_if(
+        offer.placements, [&](const NominatedPlacement& one) { return one.node.str() == node; });
+    visit(*placement);
+  }
+}
+
+}  // namespace mgpu::extender

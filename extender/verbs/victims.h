@@ -1,0 +1,57 @@
+// Which pods are evicted on one node for a pod that preempts. Pure.
+//
+// kube-scheduler proposes victims with which every filter of its own passes: CPU, memory, number of
+// pods and the sums of the cards, but also ports, volumes and rules about other pods, which are not
+// known here. So the proposal stands where it frees the cards. Where it does not, victims are added
+// to it. A proposed victim is only left out where nothing but resources can be the reason for it,
+// and where the resources suffice without it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/contract/gpu_request.h"
+#include "common/kube/objects.h"
+#include "extender/placement/cluster.h"
+#include "extender/placement/node_resources.h"
+#include "extender/placement/preemption/preemption.h"
+#include "extender/wire/wire.h"
+
+namespace mgpu::extender {
+
+class DisruptionBudgets;
+
+// The pod that preempts.
+struct Preemptor {
+  const GpuRequest& request;
+  NodeResources host;           // what it requests beside cards
+  bool only_resources = false;  // kube-scheduler compares nothing else of it with the node's pods
+};
+
+// A pod on the node.
+struct NodePod {
+  PodUid uid;
+  std::string name_space;
+  kube::StringMap labels;
+  bool holds_cards = false;
+  bool evictable = false;      // bound, and of lower priority
+  bool only_resources = true;  // it has no rule that keeps the preemptor from its node
+  Candidate candidate;
+};
+
+// A copy, so that the decision does not hold the ledger's lock.
+struct NodeState {
+  Node node;
+  std::vector<NodePod> pods;  // those that hold cards, and the proposed victims that are known
+};
+
+// The victims, those with cards first, the most important first; they free enough cards, and as far
+// as the proposal does not show it, enough CPU, memory and places for pods. Of sets that contain
+// the pods which must be evicted it is the cheapest (preemption.h); beyond the bound of steps it is
+// one of which every victim is needed. Empty where no such set is found, or only an empty one.
+std::optional<NodeVictims> choose_on_node(const NodeVictims& proposed, const NodeState& state,
+                                          const Preemptor& pod, const DisruptionBudgets& budgets);
+
+}  // namespace mgpu::extender

@@ -1,0 +1,208 @@
+#include "extender/bind/start_sequence.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "test/extender/bind/binder_world.h"
+#include "test/support/manual_executor.h"
+
+namespace mgpu::extender {
+namespace {
+
+using kube::Fault;
+using mgpu::test::ManualExecutor;
+using test::create;
+using test::is_bind;
+using test::is_dry_run;
+using test::is_lease;
+using test::is_touch;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+bool is_list(const kube::Request& request) {
+  return request.target.find("fieldSelector=") != std::string::npos;
+}
+
+class StartSequenceTest : public testing::Test {
+ protected:
+  void start() {
+    sequence.emplace(
+        server, client, settings.contract, process.guards(),
+        StartSequence::Events{
+            .on_done = [this] { ++done; },
+            .on_problem = [this](const std::string& why) { problems.push_back(why); },
+            .on_progress = [this](std::size_t touched,
+                                  std::size_t all) { progress.emplace_back(touched, all); }});
+    sequence->start();
+    executor.advance(Duration(1));
+  }
+  std::string version_of(const std::string& pod) {
+    return test::pod_at(server, pod).metadata.resource_version;
+  }
+  void fail(bool (*which)(const kube::Request&), Fault fault) {
+    server.set_faults([which, fault](const kube::Request& request) {
+      return which(request) ? std::optional(fault) : std::nullopt;
+    });
+  }
+
+  ManualExecutor executor;
+  kube::MemoryApiServer server{executor, {}};
+  kube::Client client{server};
+  Settings settings = test::settings_of();
+  test::Process process{client, settings.contract};
+  std::optional<StartSequence> sequence;
+  int done = 0;
+  std::vector<std::string> problems;
+  std::vector<std::pair<std::size_t, std::size_t>> progress;
+};
+
+TEST_F(StartSequenceTest, TouchesThePendingPodsThatNameCardsAndNoOthers) {
+  create(server, {.name = "gpu"}, "n1");
+  create(server, {.name = "zero", .requests = {"0"}}, "n1");
+  create(server, {.name = "other", .requests = {""}}, "n1");
+  const BindingArgs bound = create(server, {.name = "bound"}, "n1");
+  server.call(kube::bind({bound.pod, bound.uid, bound.node, {}}));
+  std::map<std::string, std::string> before;
+  for (const char* pod : {"gpu", "zero", "other", "bound"}) before[pod] = version_of(pod);
+  start();
+  EXPECT_EQ(done, 1);
+  EXPECT_TRUE(sequence->done());
+  EXPECT_EQ(sequence->waiting_for(), "");
+  EXPECT_NE(version_of("gpu"), before["gpu"]);
+  EXPECT_NE(version_of("zero"), before["zero"]);
+  EXPECT_EQ(version_of("other"), before["other"]);
+  EXPECT_EQ(version_of("bound"), before["bound"]);
+  EXPECT_EQ(progress.back(), std::pair(std::size_t{2}, std::size_t{2}));
+  EXPECT_TRUE(process.preconditions.enforced());
+}
+
+TEST_F(StartSequenceTest, TakesTheLeaseBeforeItListsAndListsBeforeItTouches) {
+  create(server, {}, "n1");
+  std::vector<std::string> order;
+  server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
+    const bool watch = request.target.find("watch=") != std::string::npos;
+    if (is_lease(request) && request.method != kube::Method::kGet) order.emplace_back("take");
+    if (is_list(request) && !watch) order.emplace_back("list");
+    if (is_touch(request)) order.emplace_back("touch");
+    return std::nullopt;
+  });
+  start();
+  EXPECT_THAT(order, ElementsAre("take", "list", "touch"));
+}
+
+TEST_F(StartSequenceTest, AnEmptyClusterIsDoneWithoutACheck) {
+  start();
+  EXPECT_EQ(done, 1);
+  EXPECT_FALSE(process.preconditions.enforced());
+}
+
+// The binding waits somewhere, longer than its process lives.
+TEST_F(StartSequenceTest, ABindingOfAnEarlierProcessIsRefusedWheneverItArrives) {
+  const BindingArgs args = create(server, {.requests = {"200"}}, "n1");
+  const std::string version = version_of("p");
+  test::Process earlier(client, settings.contract);
+  earlier.lease.take([](const kube::ApiResult<void>&) {});
+  executor.run_ready();
+  start();
+  ASSERT_EQ(done, 1);
+  const kube::Response late = server.call(kube::bind({args.pod, args.uid, args.node, {}, version}));
+  EXPECT_EQ(late.status, 409) << late.body;
+  EXPECT_EQ(test::pod_at(server, "p").node_name, "");
+  std::optional<bool> held;
+  earlier.lease.confirm([&](const kube::ApiResult<void>& confirmed) { held = bool(confirmed); });
+  executor.run_ready();
+  EXPECT_EQ(held, false);
+}
+
+TEST_F(StartSequenceTest, EachStepIsTriedAgainUntilItSucceeds) {
+  struct Case {
+    bool (*which)(const kube::Request&);
+    const char* waiting_for;
+  };
+  const Case cases[] = {
+      {is_dry_run, "check of preconditions"},
+      {is_lease, "lease kube-system/mgpu-extender"},
+      {is_list, "pending pods"},
+      {is_touch, "pending pods: 0 of 1 touched"},
+  };
+  create(server, {}, "n1");
+  for (const Case& c : cases) {
+    done = 0;
+    fail(c.which, {.kind = Fault::Kind::kAnswer, .status = 403});
+    start();
+    executor.advance(Duration(60'000));
+    EXPECT_EQ(done, 0) << c.waiting_for;
+    EXPECT_EQ(sequence->waiting_for(), c.waiting_for);
+    ASSERT_FALSE(problems.empty());
+    EXPECT_THAT(problems.back(), HasSubstr("HTTP 403"));
+    // The backoff does not exceed its limit.
+    const std::size_t before = problems.size();
+    executor.advance(10 * kTouchBackoffMax);
+    EXPECT_LE(problems.size(), before + 21) << c.waiting_for;
+    server.set_faults(nullptr);
+    executor.advance(kTouchBackoffMax);
+    EXPECT_EQ(done, 1) << c.waiting_for;
+    EXPECT_EQ(sequence->waiting_for(), "");
+  }
+}
+
+TEST_F(StartSequenceTest, AServerThatIgnoresVersionsOfBindingsIsNotUsed) {
+  const BindingArgs args = create(server, {}, "n1");
+  const Fault faults[] = {
+      {.status = 201, .body = "{}"},
+      {.status = 409,
+       .body = R"({"kind":"Status","code":409,"message":"pod p is already assigned to node"})"}};
+  for (const Fault& fault : faults) {
+    fail(is_dry_run, fault);
+    start();
+    EXPECT_EQ(sequence->waiting_for(), "check of preconditions");
+    executor.advance(Duration(60'000));
+    EXPECT_EQ(done, 0);
+    EXPECT_TRUE(process.preconditions.ignored());
+  }
+}
+
+TEST_F(StartSequenceTest, PodsThatAreDeletedMeanwhileAreDone) {
+  for (const char* pod : {"a", "b"}) create(server, {.name = pod}, "n1");
+  server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
+    if (is_touch(request)) server.call(test::delete_pod("b"));
+    return std::nullopt;
+  });
+  start();
+  EXPECT_EQ(done, 1);
+  EXPECT_THAT(process.touches, testing::Contains(TouchResult::kGone));
+}
+
+TEST_F(StartSequenceTest, TouchesABoundedNumberOfPodsAtATime) {
+  std::size_t open = 0, most = 0;
+  for (int i = 0; i < 200; ++i) create(server, {.name = "p" + std::to_string(i)}, "n1");
+  server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
+    if (!is_touch(request)) return std::nullopt;
+    most = std::max(most, ++open);
+    executor.after(Duration(10), [&] { --open; });
+    return Fault{.kind = Fault::Kind::kDelay, .delay = Duration(10)};
+  });
+  start();
+  executor.advance(Duration(10));
+  EXPECT_THAT(sequence->waiting_for(), testing::StartsWith("pending pods: "));
+  EXPECT_THAT(sequence->waiting_for(), HasSubstr(" of 200 touched"));
+  executor.advance(Duration(1'000));
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(most, kStartTouchesInFlight);
+  EXPECT_EQ(progress.size(), 10u);
+}
+
+TEST_F(StartSequenceTest, RunsNoCallbackAfterItsEnd) {
+  create(server, {}, "n1");
+  sequence.emplace(server, client, settings.contract, process.guards(),
+                   StartSequence::Events{[this] { ++done; }, {}, {}});
+  sequence->start();
+  sequence.reset();
+  executor.advance(Duration(60'000));
+  EXPECT_EQ(done, 0);
+  EXPECT_THAT(process.touches, IsEmpty());
+}
+
+}  // namespace
+}  // namespace mgpu::extender

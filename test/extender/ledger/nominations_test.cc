@@ -1,0 +1,241 @@
+#include "extender/ledger/nominations.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "extender/ledger/consumers.h"
+#include "extender/ledger/ledger.h"
+#include "extender/ledger/limits.h"
+#include "extender/placement/reason.h"
+#include "test/support/ledger_text.h"
+
+namespace mgpu::extender {
+namespace {
+
+using test::assume_text;
+using test::at_ms;
+using test::bound_claim;
+using test::facts_of;
+using test::request_of;
+using test::share_of;
+
+constexpr int kLife = 1'000;
+constexpr int kPriority = 5;
+
+struct NominationTest : testing::Test {
+  NominationTest() {
+    ledger.apply_node(facts_of("n1: 0[100/1000]"));
+    ledger.apply_node(facts_of("n2: 0[100/1000]"));
+  }
+
+  // preempt answers the whole card of each node for "p".
+  void offer(const std::vector<const char*>& nodes, const char* nominated = "") {
+    std::vector<NominatedPlacement> placements;
+    for (const char* node : nodes)
+      placements.push_back({NodeName(node), {{CardIndex(0), share_of("100/1000")}}, {}});
+    ledger.offer_nomination({PodUid("p"), kPriority}, std::move(placements), NodeName(nominated),
+                            at_ms(kLife));
+  }
+  void nominate(const char* node) { ledger.nominate(PodUid("p"), NodeName(node)); }
+
+  // "fits", or the reason why a pod of 30 % does not fit the node.
+  std::string fit(const char* node, int priority = kPriority, const char* uid = "other",
+                  int now = 0, const char* containers = "30/300") {
+    const std::vector<std::string_view> nodes{node};
+    const std::optional<Reason> reason =
+        ledger.why_not(nodes, request_of(containers), at_ms(now), {PodUid(uid), priority}).front();
+    return reason ? std::string(sentence(*reason)) : "fits";
+  }
+
+  const std::string kept = std::string(sentence(Reason::kNominated));
+  Ledger ledger;
+};
+
+TEST_F(NominationTest, CountsOnTheNodeThatThePodIsNominatedFor) {
+  offer({"n1", "n2"});
+  EXPECT_EQ(fit("n1"), "fits");
+  nominate("n2");
+  EXPECT_EQ(fit("n1"), "fits");
+  EXPECT_EQ(fit("n2"), kept);
+  nominate("n1");
+  EXPECT_EQ(fit("n1"), kept);
+  EXPECT_EQ(fit("n2"), "fits");
+  EXPECT_EQ(ledger.counts().nominated, 1U);
+}
+
+TEST_F(NominationTest, DoesNotCountForAPodThatPreemptDidNotAnswer) {
+  nominate("n1");
+  EXPECT_EQ(fit("n1"), "fits");
+  offer({"n2"});
+  nominate("n1");
+  EXPECT_EQ(fit("n1"), "fits");
+}
+
+TEST_F(NominationTest, CountsAtOnceWhereThePodIsNominatedForThatNodeAlready) {
+  offer({"n1"}, "n1");
+  EXPECT_EQ(fit("n1"), kept);
+}
+
+TEST_F(NominationTest, IsKeptFromOtherPodsOfEqualOrLowerPriority) {
+  offer({"n1"});
+  nominate("n1");
+  EXPECT_EQ(fit("n1", kPriority - 1), kept);
+  EXPECT_EQ(fit("n1", kPriority), kept);
+  EXPECT_EQ(fit("n1", kPriority + 1), "fits");
+  EXPECT_EQ(fit("n1", kPriority, "p"), "fits");
+}
+
+TEST_F(NominationTest, APodWithoutRoomHasItsOwnReason) {
+  offer({"n1"});
+  nominate("n1");
+  ledger.apply_pod(bound_claim("full", "n1", "100/1000", "0"));
+  EXPECT_EQ(fit("n1"), sentence(Reason::kCore));
+}
+
+TEST_F(NominationTest, AssumeAndScoresRespectIt) {
+  offer({"n1"});
+  nominate("n1");
+  EXPECT_EQ(assume_text(ledger, "other", "n1", "30/300"), kept);
+  EXPECT_EQ(assume_text(ledger, "other", "n1", "whole wholex2"),
+            "the node has fewer cards than a container requests");
+  const GpuRequest request = request_of("30/300");
+  const PlacementContext context(request);
+  const auto scores = ledger.score(std::vector<std::string_view>{"n1", "n2"}, context,
+                                   *find_policy("binpack"), at_ms(0), {PodUid("other"), kPriority});
+  EXPECT_FALSE(scores[0].fits);
+  EXPECT_TRUE(scores[1].fits);
+}
+
+TEST_F(NominationTest, DecisionsForOtherPodsAreNotCachedWithIt) {
+  EXPECT_EQ(fit("n1"), "fits");
+  offer({"n1"});
+  nominate("n1");
+  EXPECT_EQ(fit("n1"), kept);
+  EXPECT_EQ(fit("n1", kPriority + 1), "fits");
+  nominate("");
+  EXPECT_EQ(fit("n1"), "fits");
+}
+
+// Pods of several containers are decided on without the ledger's lock.
+TEST_F(NominationTest, SearchesWithoutTheLockRespectIt) {
+  constexpr const char* kTwo = "10/100 20/200";
+  EXPECT_EQ(fit("n1", kPriority, "other", 0, kTwo), "fits");
+  offer({"n1"});
+  nominate("n1");
+  EXPECT_EQ(fit("n1", kPriority, "other", 0, kTwo), kept);
+  EXPECT_EQ(fit("n1", kPriority, "p", 0, kTwo), "fits");
+  EXPECT_EQ(fit("n1", kPriority + 1, "other", 0, kTwo), "fits");
+  EXPECT_EQ(fit("n1", kPriority, "other", 0, kTwo), kept);
+  EXPECT_EQ(fit("n2", kPriority, "other", 0, kTwo), "fits");
+  EXPECT_EQ(fit("n1", kPriority, "other", 0, "60/600 60/600"),
+            sentence(Reason::kContainersTooLarge));
+  EXPECT_EQ(fit("n1", kPriority, "other", kLife, kTwo), "fits");
+}
+
+TEST_F(NominationTest, ACopyForAPodHasWhatIsKeptFromItUsed) {
+  offer({"n1"});
+  nominate("n1");
+  const auto used = [&](const char* uid) {
+    return ledger.node_for("n1", {PodUid(uid), kPriority})->left().cards[0].used;
+  };
+  EXPECT_EQ(used("other"), share_of("100/1000"));
+  EXPECT_EQ(used("p"), Share{});
+  EXPECT_FALSE(ledger.node_for("n3", {PodUid("p"), kPriority}));
+}
+
+TEST(Nominations, EndAndCountAsReleases) {
+  const struct {
+    const char* what;
+    std::function<void(Ledger&)> end;
+  } cases[] = {
+      {"nominated for no node", [](Ledger& l) { l.nominate(PodUid("p"), NodeName()); }},
+      {"not in a new list", [](Ledger& l) { l.replace_nominated({}); }},
+      {"in a new list with another node",
+       [](Ledger& l) {
+         l.replace_nominated({{PodUid("p"), NodeName("n2")}});
+       }},
+      {"assumed elsewhere", [](Ledger& l) { assume_text(l, "p", "n2", "whole"); }},
+      {"bound", [](Ledger& l) { l.apply_pod(bound_claim("p", "n2", "whole", "0")); }},
+      {"finished or deleted", [](Ledger& l) { l.remove_pod(PodUid("p")); }},
+      {"another answer of preempt",
+       [](Ledger& l) {
+         l.offer_nomination({PodUid("p"), kPriority}, {}, {}, at_ms(kLife));
+       }},
+      {"other cards", [](Ledger& l) { l.apply_node(facts_of("n1: 0[100/2000]")); }},
+      {"too old", [](Ledger& l) { l.releases(at_ms(kLife)); }},
+  };
+  for (const auto& one : cases) {
+    Ledger fresh;
+    fresh.apply_node(facts_of("n1: 0[100/1000]"));
+    fresh.apply_node(facts_of("n2: 0[100/1000]"));
+    fresh.offer_nomination({PodUid("p"), kPriority},
+                           {{NodeName("n1"), {{CardIndex(0), share_of("100/1000")}}, {}}}, {},
+                           at_ms(kLife));
+    fresh.nominate(PodUid("p"), NodeName("n1"));
+    const std::uint64_t before = fresh.releases();
+    one.end(fresh);
+    EXPECT_EQ(fresh.counts().nominated, 0U) << one.what;
+    EXPECT_GT(fresh.releases(), before) << one.what;
+  }
+}
+
+TEST_F(NominationTest, EndsAtItsTimeAndNotBefore) {
+  offer({"n1"});
+  nominate("n1");
+  EXPECT_EQ(fit("n1", kPriority, "other", kLife - 1), kept);
+  EXPECT_EQ(fit("n1", kPriority, "other", kLife), "fits");
+}
+
+TEST_F(NominationTest, ARefusedAttemptToBindDoesNotEndIt) {
+  offer({"n1"});
+  nominate("n1");
+  ledger.apply_pod(bound_claim("victim", "n1", "100/1000", "0"));
+  EXPECT_EQ(assume_text(ledger, "p", "n1", "whole"), sentence(Reason::kCore));
+  ledger.remove_pod(PodUid("victim"));
+  EXPECT_EQ(fit("n1"), kept);
+}
+
+TEST_F(NominationTest, ANodeThatIsRemovedHasNone) {
+  offer({"n1"});
+  nominate("n1");
+  ledger.remove_node(NodeName("n1"));
+  ledger.apply_node(facts_of("n1: 0[100/1000]"));
+  EXPECT_EQ(fit("n1"), "fits");
+}
+
+TEST_F(NominationTest, AtTheLimitTheFirstToEndIsRemoved) {
+  for (std::size_t i = 0; i <= kNominationsMax; ++i) {
+    const PodUid uid("p" + std::to_string(i));
+    ledger.offer_nomination({uid, kPriority}, {{NodeName("n1"), {}, {}}}, NodeName("n1"),
+                            at_ms(kLife + static_cast<int>(i)));
+  }
+  EXPECT_EQ(ledger.counts().nominated, kNominationsMax);
+  ledger.releases(at_ms(kLife));
+  EXPECT_EQ(ledger.counts().nominated, kNominationsMax) << "the first had been removed";
+}
+
+TEST_F(NominationTest, FollowsTheWatchOfNominatedPods) {
+  kube::ObjectEvents<Nominated> events(nomination_consumer(ledger));
+  const auto pod = [](const char* node, const char* phase = "Pending") {
+    return std::string(R"({"metadata":{"name":"p","uid":"p"},"status":{"nominatedNodeName":")") +
+           node + R"(","phase":")" + phase + "\"}}";
+  };
+  offer({"n1", "n2"});
+  using Change = kube::WatchEvent::Kind;
+  events.on_event({Change::kApply, pod("n1")});
+  EXPECT_EQ(fit("n1"), kept);
+  events.on_event({Change::kApply, pod("n2")});
+  EXPECT_EQ(fit("n1"), "fits");
+  EXPECT_EQ(fit("n2"), kept);
+  events.on_event({Change::kApply, pod("n2", "Failed")});
+  EXPECT_EQ(fit("n2"), "fits");
+  events.on_event({Change::kApply, pod("n2")});
+  events.on_event({Change::kDelete, pod("n2")});
+  EXPECT_EQ(fit("n2"), "fits");
+}
+
+}  // namespace
+}  // namespace mgpu::extender

@@ -1,0 +1,143 @@
+#include "test/simulation/node_parts.h"
+
+#include <utility>
+
+#include "plugin/cards/inventory.h"
+#include "test/plugin/support/gpu_objects.h"
+
+namespace mgpu::simulation {
+namespace {
+
+std::map<std::string, ListDevices>& pod_resources() {
+  static std::map<std::string, ListDevices> all;
+  return all;
+}
+
+class Source final : public plugin::CardSource {
+ public:
+  explicit Source(const SimulatedCards& cards) : cards_(cards) {}
+  Result<plugin::FoundCards> read() override { return cards_.found(); }
+  std::vector<plugin::CardUse> use() override { return {}; }
+  void wait_for_change(std::chrono::milliseconds) override {}
+  void interrupt() override {}
+  std::string description() const override { return "simulated cards"; }
+
+ private:
+  const SimulatedCards& cards_;
+};
+
+std::vector<CardFacts> facts_of(const plugin::FoundCards& found) {
+  std::vector<CardFacts> facts;
+  for (const plugin::FoundCard& card : found.cards) {
+    const CardIndex index(static_cast<int>(facts.size()));
+    facts.push_back({index, card.uuid, card.model, card.memory, card.health});
+  }
+  return facts;
+}
+
+}  // namespace
+
+void serve_pod_resources(const std::string& node, ListDevices list) {
+  pod_resources()[node] = std::move(list);
+}
+
+// --- cards ---------------------------------------------------------------------------------------
+
+SimulatedCards::SimulatedCards(std::string node, int cards) : found_(test::found_cards(cards)) {
+  for (plugin::FoundCard& card : found_.cards) {
+    card.uuid = CardUuid(card.uuid.str() + "-" + node);
+  }
+}
+
+void SimulatedCards::set_healthy(int card, bool healthy) {
+  found_.cards[static_cast<std::size_t>(card)].health = healthy ? std::string(kHealthy) : "XID 79";
+}
+
+std::vector<CardFacts> SimulatedCards::facts() const {
+  return facts_of(found_);
+}
+
+std::unique_ptr<plugin::CardSource> SimulatedCards::source() const {
+  return std::make_unique<Source>(*this);
+}
+
+// --- injection -----------------------------------------------------------------------------------
+
+std::vector<CardIndex> SimulatedInjector::cards_of(const plugin::AllocationId& id) const {
+  const auto at = injected_.find(id);
+  if (at == injected_.end()) return {};
+  const auto cards = at->second.environment.find("MGPU_CARDS");
+  return cards == at->second.environment.end() ? std::vector<CardIndex>()
+                                               : parse_card_indices(cards->second).value();
+}
+
+plugin::AllocateResponse SimulatedInjector::allocate_response(const plugin::Record& record) const {
+  return {{{}, {}, plugin::environment_of(record)}, {}};
+}
+
+void SimulatedInjector::restore(const plugin::AllocationId& id, const plugin::Edits& edits) {
+  injected_[id] = edits;
+}
+
+Result<bool> SimulatedInjector::inject(const plugin::AllocationId& id, const plugin::Edits& edits) {
+  injected_[id] = edits;
+  return false;
+}
+
+void SimulatedInjector::remove(const plugin::AllocationId& id) {
+  injected_.erase(id);
+}
+
+}  // namespace mgpu::simulation
+
+// --- in the place of plugin/kubelet/pod_resources.cc and plugin/cards/inventory.cc
+// ----------------
+
+namespace mgpu::plugin {
+
+struct PodResources::State {
+  std::string node;
+};
+
+PodResources::PodResources(std::string socket)
+    : state_(std::make_shared<State>(State{std::move(socket)})) {}
+
+PodResources::~PodResources() = default;
+
+Result<std::vector<ContainerDevices>> PodResources::list(const std::string&,
+                                                         std::chrono::milliseconds) {
+  const auto at = simulation::pod_resources().find(state_->node);
+  if (at == simulation::pod_resources().end() || !at->second) return error("kubelet is down");
+  return at->second();
+}
+
+Inventory::Inventory(std::unique_ptr<CardSource> source, Hooks hooks)
+    : source_(std::move(source)), hooks_(std::move(hooks)) {}
+
+Inventory::~Inventory() = default;
+
+void Inventory::start() {}
+
+void Inventory::stop() {}
+
+InventoryState Inventory::state() const {
+  InventoryState state;
+  state.read = true;
+  state.found = source_->read().value();
+  state.cards = simulation::facts_of(state.found);
+  return state;
+}
+
+std::vector<DeviceNode> Inventory::nodes_of(const CardUuid&) const {
+  return {};
+}
+
+std::vector<CardUse> Inventory::use() const {
+  return {};
+}
+
+std::string Inventory::description() const {
+  return source_->description();
+}
+
+}  // namespace mgpu::plugin

@@ -1,0 +1,138 @@
+#include "test/simulation/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+
+namespace mgpu::simulation {
+namespace {
+
+constexpr int kEvents = 200;
+constexpr int kPodsAtFirst = 20;
+constexpr int kFaultsAtLeast = 3;
+constexpr Duration kLength{120'000};
+
+struct Weight {
+  Action action;
+  int weight;
+};
+
+constexpr std::array kWeights = {
+    Weight{Action::kCreatePod, 70},   Weight{Action::kDeletePod, 40},
+    Weight{Action::kRecreatePod, 12}, Weight{Action::kFinishPod, 10},
+    Weight{Action::kEditCards, 6},    Weight{Action::kEditWish, 4},
+    Weight{Action::kCreateOnNode, 3}, Weight{Action::kCreateForged, 3},
+    Weight{Action::kKillExtender, 4}, Weight{Action::kKillScheduler, 3},
+    Weight{Action::kKillPlugin, 4},   Weight{Action::kRestartKubelet, 3},
+    Weight{Action::kPowerLoss, 2},    Weight{Action::kDiskFails, 2},
+    Weight{Action::kCardFails, 4},    Weight{Action::kCardRecovers, 4},
+    Weight{Action::kRemoveNode, 1},   Weight{Action::kFault, 10},
+    Weight{Action::kFaultOfBind, 14}, Weight{Action::kBreakWatches, 5},
+    Weight{Action::kLagWatches, 5},   Weight{Action::kCompact, 2},
+};
+
+class Planner {
+ public:
+  explicit Planner(std::uint64_t seed) : random_(seed) {}
+
+  std::vector<Event> plan() {
+    for (int pod = 0; pod < kPodsAtFirst; ++pod) add(Action::kCreatePod, pod);
+    for (int fault = 0; fault < kFaultsAtLeast; ++fault) add(Action::kFaultOfBind, 0);
+    while (std::ssize(events_) < kEvents) add(any_action(), below(kPodNames));
+    std::ranges::stable_sort(events_, {}, &Event::at);
+    return events_;
+  }
+
+ private:
+  int below(int end) { return std::uniform_int_distribution<int>(0, end - 1)(random_); }
+
+  Action any_action() {
+    int sum = 0;
+    for (const Weight& weight : kWeights) sum += weight.weight;
+    int left = below(sum);
+    for (const Weight& weight : kWeights) {
+      left -= weight.weight;
+      if (left < 0) return weight.action;
+    }
+    return Action::kCreatePod;
+  }
+
+  void add(Action action, int who) {
+    events_.push_back(
+        {Duration(below(static_cast<int>(kLength.count()))), action, who, below(1'000), below(8)});
+  }
+
+  std::mt19937_64 random_;
+  std::vector<Event> events_;
+};
+
+std::string what_happens(const Event& event) {
+  const int pod = event.who % kPodNames;
+  const int node = event.who % kNodes;
+  switch (event.action) {
+    case Action::kCreatePod:
+      return fmt::format("create pod p{} (request {}, priority {})", pod, event.what,
+                         event.amount % 2);
+    case Action::kDeletePod:
+      return fmt::format("delete pod p{}", pod);
+    case Action::kRecreatePod:
+      return fmt::format("delete pod p{} at once, and create it again", pod);
+    case Action::kFinishPod:
+      return fmt::format("pod p{} finishes", pod);
+    case Action::kEditCards:
+      return fmt::format("change the index annotation of pod p{} to {}", pod,
+                         event.what % kCardsPerNode);
+    case Action::kEditWish:
+      return fmt::format("change container-multiple-gpu of pod p{}", pod);
+    case Action::kCreateOnNode:
+      return fmt::format("create pod p{} on node n{}", pod, event.what % kNodes);
+    case Action::kCreateForged:
+      return fmt::format("create pod p{} on node n{} with card {}", pod, event.what % kNodes,
+                         event.amount % kCardsPerNode);
+    case Action::kKillExtender:
+      return "kill the extender";
+    case Action::kKillScheduler:
+      return "kill kube-scheduler";
+    case Action::kKillPlugin:
+      return fmt::format("kill the plugin of node n{}", node);
+    case Action::kRestartKubelet:
+      return fmt::format("restart kubelet of node n{}", node);
+    case Action::kPowerLoss:
+      return fmt::format("node n{} loses power", node);
+    case Action::kDiskFails:
+      return fmt::format("the disk of node n{} fails for {} s", node, event.amount);
+    case Action::kCardFails:
+      return fmt::format("card {} of node n{} fails", event.what % kCardsPerNode, node);
+    case Action::kCardRecovers:
+      return fmt::format("card {} of node n{} recovers", event.what % kCardsPerNode, node);
+    case Action::kRemoveNode:
+      return fmt::format("remove and create node n{}", node);
+    case Action::kFault:
+      return fmt::format("fault {} of the next {} requests of client {}", event.what,
+                         event.amount + 1, event.who);
+    case Action::kFaultOfBind:
+      return fmt::format("fault {} of the next {} binds", event.what, event.amount % 3 + 1);
+    case Action::kBreakWatches:
+      return fmt::format("break the watches of client {}", event.who);
+    case Action::kLagWatches:
+      return fmt::format("the watches of client {} lag for {} s", event.who, event.amount);
+    case Action::kCompact:
+      return "compact the history of the API server";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<Event> plan_of(std::uint64_t seed) {
+  return Planner(seed).plan();
+}
+
+std::string text_of(const Event& event) {
+  return fmt::format("{:.3f} s: {}", static_cast<double>(event.at.count()) / 1'000,
+                     what_happens(event));
+}
+
+}  // namespace mgpu::simulation

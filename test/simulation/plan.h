@@ -1,0 +1,61 @@
+// What happens to the simulated cluster from outside: users, failures of machines and processes,
+// and faults of single requests. A plan is a list of events, so that a history that fails can be
+// repeated without some of them. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/executor.h"
+
+namespace mgpu::simulation {
+
+enum class Action : std::uint8_t {
+  // Users. `who` is the number of a pod.
+  kCreatePod,     // `what` selects its request, `amount` its priority
+  kDeletePod,     //
+  kRecreatePod,   // deletes it at once, and creates one with the same name
+  kFinishPod,     // its containers end by themselves
+  kEditCards,     // changes the index annotation of a container
+  kEditWish,      // changes container-multiple-gpu
+  kCreateOnNode,  // creates a pod with spec.nodeName; `what` selects the node
+  kCreateForged,  // the same, with index annotations
+  // Machines and processes. `who` is the number of a node where there are several.
+  kKillExtender,
+  kKillScheduler,
+  kKillPlugin,
+  kRestartKubelet,
+  kPowerLoss,
+  kDiskFails,  // for `amount` seconds
+  kCardFails,  // `what` is the card
+  kCardRecovers,
+  kRemoveNode,  // the Node object; kubelet creates it again
+  // The API server and the network. `who` selects the client, `what` the kind of the fault.
+  kFault,        // of the next `amount` requests
+  kFaultOfBind,  // of the next `amount` binds
+  kBreakWatches,
+  kLagWatches,  // for `amount` seconds
+  kCompact,
+};
+inline constexpr int kActions = static_cast<int>(Action::kCompact) + 1;
+
+struct Event {
+  Duration at{0};
+  Action action = Action::kCreatePod;
+  int who = 0;
+  int what = 0;
+  int amount = 0;
+};
+
+inline constexpr int kNodes = 3;
+inline constexpr int kCardsPerNode = 2;
+inline constexpr int kPodNames = 24;
+
+// The plan of one history: at least 20 pods, 200 events and 3 faults, in order of time.
+std::vector<Event> plan_of(std::uint64_t seed);
+
+// "12.345 s: kill the extender"
+std::string text_of(const Event& event);
+
+}  // namespace mgpu::simulation

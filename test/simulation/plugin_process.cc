@@ -1,0 +1,103 @@
+#include "test/simulation/plugin_process.h"
+
+#include <utility>
+
+#include "plugin/allocation/offer.h"
+#include "plugin/containers/container_edits.h"
+#include "plugin/containers/limits.h"
+#include "plugin/containers/rebuild.h"
+#include "plugin/kubelet/checkpoint.h"
+
+namespace mgpu::simulation {
+namespace {
+
+constexpr Duration kStartPoll{100};
+
+}  // namespace
+
+PluginProcess::PluginProcess(Parts parts, const std::string& node, int number)
+    : parts_(parts),
+      node_(node),
+      link_(parts.server, parts.fates),
+      records_(parts.disk.folder() + "/allocations"),
+      pods_(NodeName(node), link_),
+      publisher_(NodeName(node), parts.contract, link_, [](const std::string&) {}),
+      pod_resources_(node),
+      inventory_(parts.cards.source(), {}),
+      allocate_handler_(records_, parts.injector,
+                        [this, number] {
+                          return "n" + std::to_string(number) + "x" + std::to_string(++nonces_);
+                        }),
+      pre_start_handler_({parts.contract, NodeName(node), parts.disk.folder(), {}},
+                         {records_, parts.injector, inventory_, nullptr, pods_, pod_resources_},
+                         [](const plugin::Refusal&) {}),
+      collector_({records_, parts.injector, pods_, pod_resources_}, parts.contract.core_resource,
+                 parts.disk.folder()) {
+  link_.answer_gets_at_once();
+  (void)records_.load();
+  pods_.start();
+  publish();
+  open();
+}
+
+PluginProcess::~PluginProcess() {
+  callbacks_.close();
+}
+
+// The steps of a start, as in plugin/agent/agent_start.cc.
+void PluginProcess::open() {
+  const auto checkpoint =
+      plugin::read_checkpoint(parts_.disk.folder(), parts_.contract.core_resource);
+  if (checkpoint) {
+    const auto lost = plugin::lost_entries(*checkpoint, records_.all());
+    if (!lost.empty() && !pods_.listed()) {
+      link_.executor().after(kStartPoll, callbacks_.wrap([this] { open(); }));
+      return;
+    }
+    for (const plugin::CheckpointEntry& entry : lost) {
+      const auto rebuilt =
+          plugin::rebuild(entry, pods_.find(entry.uid), inventory_.state().cards, parts_.contract);
+      if (!rebuilt || !records_.keep(rebuilt->record)) continue;
+      (void)records_.save(rebuilt->record, Durability::kMachine);
+    }
+  }
+  for (const plugin::Record& record : records_.bound()) {
+    if (auto edits = plugin::edits_of(record, inventory_, nullptr)) {
+      parts_.injector.restore(record.id, *edits);
+    }
+  }
+  pre_start_handler_.open();
+  opened_ = true;
+  collect_later();
+}
+
+void PluginProcess::collect_later() {
+  link_.executor().after(plugin::kRecordCollectPeriod, callbacks_.wrap([this] {
+    collector_.collect();
+    collect_later();
+  }));
+}
+
+void PluginProcess::publish() {
+  plugin::NodeReport report;
+  report.cards = parts_.cards.facts();
+  report.memory = plugin::healthy_memory(report.cards);
+  report.ready = plugin::NodeReport::Ready::kTrue;
+  report.reason = "CardsReady";
+  report.message = "simulated";
+  publisher_.publish(std::move(report));
+}
+
+std::vector<std::string> PluginProcess::offered() const {
+  return plugin::offered_core_ids(parts_.cards.facts(), records_.all());
+}
+
+Result<plugin::AllocateResponse> PluginProcess::allocate(const std::vector<std::string>& ids) {
+  return allocate_handler_.allocate(ids);
+}
+
+plugin::Decided<void> PluginProcess::pre_start(const std::vector<std::string>& ids) {
+  return pre_start_handler_.start(ids, [] { return true; });
+}
+
+}  // namespace mgpu::simulation

@@ -1,0 +1,68 @@
+// The device plugin of one node: its handlers, records and watch, over a link to the API server.
+// The same parts as in plugin/agent/agent.h, without gRPC and threads.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/callback_guard.h"
+#include "plugin/cards/inventory.h"
+#include "plugin/containers/allocate_handler.h"
+#include "plugin/containers/pods.h"
+#include "plugin/containers/pre_start_handler.h"
+#include "plugin/containers/record_collector.h"
+#include "plugin/node/node_publisher.h"
+#include "plugin/state/records.h"
+#include "test/simulation/disk.h"
+#include "test/simulation/link.h"
+#include "test/simulation/node_parts.h"
+
+namespace mgpu::simulation {
+
+class PluginProcess {
+ public:
+  struct Parts {
+    kube::MemoryApiServer& server;
+    Fates& fates;
+    const Contract& contract;
+    Disk& disk;
+    SimulatedCards& cards;
+    SimulatedInjector& injector;
+  };
+  // `number` differs between the processes of a node. All of `parts` outlive it.
+  PluginProcess(Parts parts, const std::string& node, int number);
+  ~PluginProcess();
+
+  Link& link() { return link_; }
+  // Containers may start.
+  bool opened() const { return opened_; }
+  void cards_changed() { publish(); }
+  // The devices that kubelet is offered.
+  std::vector<std::string> offered() const;
+  Result<plugin::AllocateResponse> allocate(const std::vector<std::string>& ids);
+  // One attempt.
+  plugin::Decided<void> pre_start(const std::vector<std::string>& ids);
+
+ private:
+  void open();
+  void collect_later();
+  void publish();
+
+  const Parts parts_;
+  const std::string node_;
+  Link link_;
+  plugin::Records records_;
+  plugin::Pods pods_;
+  plugin::NodePublisher publisher_;
+  plugin::PodResources pod_resources_;
+  plugin::Inventory inventory_;
+  int nonces_ = 0;
+  bool opened_ = false;
+  plugin::AllocateHandler allocate_handler_;
+  plugin::PreStartHandler pre_start_handler_;
+  plugin::RecordCollector collector_;
+  CallbackGuard callbacks_;
+};
+
+}  // namespace mgpu::simulation

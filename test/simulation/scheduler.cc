@@ -1,0 +1,334 @@
+#include "test/simulation/scheduler.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "common/contract/pod_requests.h"
+#include "common/contract/quantity.h"
+#include "common/kube/object_json.h"
+#include "common/kube/request.h"
+
+namespace mgpu::simulation {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr Duration kFilterTimeout{5'000};
+constexpr Duration kBindTimeout{5'000};
+constexpr Duration kBackoffFirst{1'000};
+constexpr Duration kBackoffMax{10'000};
+constexpr Duration kFlushAfter{300'000};
+constexpr Duration kPoll{50};
+constexpr int kBackoffDoublings = 4;
+
+std::int64_t amount(const kube::StringMap& amounts, const std::string& resource) {
+  const auto at = amounts.find(resource);
+  if (at == amounts.end()) return 0;
+  const auto value = parse_whole_quantity(resource, at->second);
+  return value ? *value : 0;
+}
+
+std::int64_t requested(const kube::Pod& pod, const std::string& resource) {
+  PodRequests<std::int64_t> requests;
+  for (const kube::Container& container : pod.containers) {
+    requests.add_lasting(amount(container.limits, resource));
+  }
+  return requests.peak();
+}
+
+Json read(const std::string& body) {
+  return Json::parse(body, nullptr, false);
+}
+
+}  // namespace
+
+Scheduler::Scheduler(kube::MemoryApiServer& server, Fates& fates, const Contract& contract,
+                     CallExtender extender)
+    : contract_(contract), extender_(std::move(extender)), link_(server, fates) {
+  const auto reflector = [this](const char* name, const std::string& path, auto consumer) {
+    auto made = std::make_unique<kube::Reflector>(name, kube::Resource{path, ""}, link_,
+                                                  std::move(consumer), kube::ReflectorHandlers());
+    made->start();
+    return made;
+  };
+  pod_reflector_ = reflector("pods", "/api/v1/pods", pod_consumer());
+  node_reflector_ = reflector("nodes", "/api/v1/nodes", node_consumer());
+  kube::Consumer<std::string> capacities;
+  capacities.read = [](std::string_view json) { return Result<std::string>(std::string(json)); };
+  capacities.apply = [this](const std::string&) { wake_all(); };
+  capacities.remove = [](const std::string&) {};
+  capacities.relist = [this](const std::vector<std::string>&, bool) { wake_all(); };
+  capacity_reflector_ =
+      reflector("csistoragecapacities", "/apis/storage.k8s.io/v1/csistoragecapacities", capacities);
+  run_later();
+}
+
+// --- the cache -----------------------------------------------------------------------------------
+
+kube::Consumer<Scheduler::Pod> Scheduler::pod_consumer() {
+  kube::Consumer<Pod> consumer;
+  consumer.read = [this](std::string_view json) -> Result<Pod> {
+    auto pod = kube::read_pod(json);
+    if (!pod) return pod.error();
+    Pod read;
+    read.pod = *std::move(pod);
+    read.json = std::string(json);
+    read.amounts = {requested(read.pod, contract_.core_resource),
+                    requested(read.pod, contract_.memory_resource)};
+    return read;
+  };
+  consumer.apply = [this](Pod pod) { apply(std::move(pod)); };
+  consumer.remove = [this](const Pod& pod) {
+    pods_.erase(pod.pod.uid());
+    wake_all();
+  };
+  consumer.relist = [this](std::vector<Pod> pods, bool) {
+    std::set<PodUid> present;
+    for (const Pod& pod : pods) present.insert(pod.pod.uid());
+    std::erase_if(pods_, [&](const auto& held) { return !present.contains(held.first); });
+    for (Pod& pod : pods) apply(std::move(pod));
+    wake_all();
+  };
+  return consumer;
+}
+
+kube::Consumer<kube::Node> Scheduler::node_consumer() {
+  kube::Consumer<kube::Node> consumer;
+  consumer.read = kube::read_node;
+  consumer.apply = [this](kube::Node node) {
+    nodes_[node.metadata.name] = std::move(node);
+    wake_all();
+  };
+  consumer.remove = [this](const kube::Node& node) { nodes_.erase(node.metadata.name); };
+  consumer.relist = [this](std::vector<kube::Node> nodes, bool) {
+    nodes_.clear();
+    for (kube::Node& node : nodes) nodes_[node.metadata.name] = std::move(node);
+    wake_all();
+  };
+  return consumer;
+}
+
+void Scheduler::apply(Pod pod) {
+  Pod& held = pods_[pod.pod.uid()];
+  const bool ended = pod.pod.finished() && !held.pod.finished();
+  held.pod = std::move(pod.pod);
+  held.json = std::move(pod.json);
+  held.amounts = pod.amounts;
+  if (ended) wake_all();
+}
+
+void Scheduler::wake_all() {
+  for (auto& [uid, pod] : pods_) pod.waits_for_event = false;
+}
+
+Scheduler::Pod* Scheduler::find(const PodUid& uid) {
+  const auto at = pods_.find(uid);
+  return at == pods_.end() ? nullptr : &at->second;
+}
+
+Scheduler::Amounts Scheduler::used_on(const std::string& node) const {
+  Amounts used;
+  for (const auto& [uid, pod] : pods_) {
+    if (pod.node() != node || pod.pod.finished()) continue;
+    used.core += pod.amounts.core;
+    used.memory += pod.amounts.memory;
+  }
+  return used;
+}
+
+std::vector<std::string> Scheduler::nodes_with_room(const Pod& pod) const {
+  std::vector<std::string> names;
+  for (const auto& [name, node] : nodes_) {
+    const Amounts used = used_on(name);
+    const auto fits = [&](const std::string& resource, std::int64_t wanted, std::int64_t taken) {
+      return wanted == 0 || wanted + taken <= amount(node.allocatable, resource);
+    };
+    if (fits(contract_.core_resource, pod.amounts.core, used.core) &&
+        fits(contract_.memory_resource, pod.amounts.memory, used.memory)) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+// --- the queue -----------------------------------------------------------------------------------
+
+void Scheduler::run_later() {
+  executor().after(kPoll, callbacks_.wrap([this] {
+    run();
+    run_later();
+  }));
+}
+
+std::optional<PodUid> Scheduler::next_pod() {
+  const Instant now = executor().now();
+  for (auto& [uid, pod] : pods_) {
+    if (!pod.node().empty() || pod.busy || pod.pod.finished() || pod.pod.metadata.being_deleted ||
+        pod.amounts.core == 0) {
+      continue;
+    }
+    if (pod.waits_for_event && now - pod.since < kFlushAfter) continue;
+    if (now >= pod.not_before) return uid;
+  }
+  return std::nullopt;
+}
+
+void Scheduler::run() {
+  if (in_cycle_) return;
+  const auto uid = next_pod();
+  if (!uid) return;
+  Pod& pod = pods_.at(*uid);
+  ++cycles_;
+  in_cycle_ = true;
+  pod.busy = true;
+  pod.waits_for_event = false;
+  const auto nodes = nodes_with_room(pod);
+  if (nodes.empty()) {
+    std::vector<std::string> all;
+    for (const auto& [name, node] : nodes_) all.push_back(name);
+    return preempt(*uid, all);
+  }
+  filter(*uid, nodes);
+}
+
+void Scheduler::end_cycle(const PodUid& uid, bool waits_for_event) {
+  in_cycle_ = false;
+  Pod* pod = find(uid);
+  if (pod == nullptr) return;
+  pod->busy = false;
+  pod->waits_for_event = waits_for_event;
+  pod->since = executor().now();
+  const int doublings = std::min(pod->attempts++, kBackoffDoublings);
+  pod->not_before = executor().now() + std::min(kBackoffFirst * (1 << doublings), kBackoffMax);
+}
+
+// --- the extender --------------------------------------------------------------------------------
+
+void Scheduler::call(const std::string& verb, std::string body, Duration timeout, Answer done) {
+  const auto answered = std::make_shared<bool>(false);
+  const Answer once = [answered, done = std::move(done)](int status, const std::string& answer) {
+    if (!std::exchange(*answered, true)) done(status, answer);
+  };
+  executor().after(timeout, callbacks_.wrap([once] { once(0, ""); }));
+  extender_(verb, std::move(body),
+            callbacks_.wrap([this, once](int status, const std::string& answer) {
+              executor().post(callbacks_.wrap([once, status, answer] { once(status, answer); }));
+            }));
+}
+
+void Scheduler::filter(const PodUid& uid, const std::vector<std::string>& nodes) {
+  const Json body = {
+      {"Pod", Json::parse(pods_.at(uid).json)}, {"Nodes", nullptr}, {"NodeNames", nodes}};
+  call("filter", body.dump(), kFilterTimeout, [this, uid](int status, const std::string& answer) {
+    if (find(uid) == nullptr) return end_cycle(uid, false);
+    // kube-scheduler tries the pod again after a backoff where the extender fails.
+    if (status != 200) return end_cycle(uid, false);
+    on_filtered(uid, answer);
+  });
+}
+
+void Scheduler::on_filtered(const PodUid& uid, const std::string& body) {
+  const Json reply = read(body);
+  std::vector<std::string> nodes;
+  if (reply.contains("NodeNames") && reply["NodeNames"].is_array()) {
+    nodes = reply["NodeNames"].get<std::vector<std::string>>();
+  }
+  if (nodes.size() > 1) return prioritize(uid, nodes);
+  if (nodes.size() == 1) return bind(uid, nodes.front());
+  std::vector<std::string> candidates;
+  if (reply.contains("FailedNodes") && reply["FailedNodes"].is_object()) {
+    for (const auto& [node, why] : reply["FailedNodes"].items()) candidates.push_back(node);
+  }
+  preempt(uid, candidates);
+}
+
+void Scheduler::prioritize(const PodUid& uid, const std::vector<std::string>& nodes) {
+  const Json body = {
+      {"Pod", Json::parse(pods_.at(uid).json)}, {"Nodes", nullptr}, {"NodeNames", nodes}};
+  call("prioritize", body.dump(), kFilterTimeout,
+       [this, uid, nodes](int status, const std::string& answer) {
+         if (find(uid) == nullptr) return end_cycle(uid, false);
+         std::string best = nodes.front();
+         std::int64_t most = -1;
+         const Json scores = status == 200 ? read(answer) : Json::array();
+         for (const Json& score : scores) {
+           if (score.value("Score", std::int64_t{0}) <= most) continue;
+           most = score.value("Score", std::int64_t{0});
+           best = score.value("Host", "");
+         }
+         bind(uid, best);
+       });
+}
+
+// The next scheduling cycle begins while the bind is under way.
+void Scheduler::bind(const PodUid& uid, const std::string& node) {
+  Pod& pod = pods_.at(uid);
+  pod.assumed_node = node;
+  in_cycle_ = false;
+  const Json body = {{"PodName", pod.pod.metadata.name},
+                     {"PodNamespace", pod.pod.metadata.name_space},
+                     {"PodUID", uid.str()},
+                     {"Node", node}};
+  call("bind", body.dump(), kBindTimeout, [this, uid](int status, const std::string& answer) {
+    const Json reply = status == 200 ? read(answer) : Json();
+    on_bound(uid, reply.is_object() && reply.value("Error", "").empty());
+  });
+}
+
+void Scheduler::on_bound(const PodUid& uid, bool bound) {
+  Pod* pod = find(uid);
+  if (pod == nullptr) return;
+  pod->busy = false;
+  if (bound) return;
+  pod->assumed_node.clear();
+  const int doublings = std::min(pod->attempts++, kBackoffDoublings);
+  pod->not_before = executor().now() + std::min(kBackoffFirst * (1 << doublings), kBackoffMax);
+  wake_all();
+}
+
+// --- preemption ----------------------------------------------------------------------------------
+
+// Proposes all pods of lower priority where their sums suffice, as kube-scheduler does before it
+// reprieves some.
+void Scheduler::preempt(const PodUid& uid, const std::vector<std::string>& nodes) {
+  const Pod& pod = pods_.at(uid);
+  Json proposed = Json::object();
+  for (const std::string& node : nodes) {
+    if (!nodes_.contains(node)) continue;
+    Json victims = Json::array();
+    for (const auto& [other_uid, other] : pods_) {
+      if (other.pod.node_name != node || other.pod.finished()) continue;
+      if (other.pod.metadata.being_deleted || other.pod.priority >= pod.pod.priority) continue;
+      victims.push_back({{"UID", other_uid.str()}});
+    }
+    if (!victims.empty()) proposed[node] = {{"Pods", victims}, {"NumPDBViolations", 0}};
+  }
+  if (proposed.empty()) return end_cycle(uid, true);
+  const Json body = {{"Pod", Json::parse(pod.json)},
+                     {"NodeNameToVictims", nullptr},
+                     {"NodeNameToMetaVictims", proposed}};
+  call("preempt", body.dump(), kFilterTimeout, [this, uid](int status, const std::string& answer) {
+    const Json reply = status == 200 ? read(answer) : Json();
+    if (find(uid) != nullptr && reply.is_object() && reply.contains("NodeNameToMetaVictims") &&
+        reply["NodeNameToMetaVictims"].is_object() && !reply["NodeNameToMetaVictims"].empty()) {
+      const Json chosen = reply["NodeNameToMetaVictims"].front();
+      for (const Json& victim : chosen["Pods"]) evict(victim.value("UID", ""));
+    }
+    end_cycle(uid, true);
+  });
+}
+
+void Scheduler::evict(const std::string& victim_uid) {
+  const Pod* victim = find(PodUid(victim_uid));
+  if (victim == nullptr) return;
+  kube::Request request;
+  request.method = kube::Method::kDelete;
+  request.target = "/api/v1/namespaces/" + victim->pod.metadata.name_space + "/pods/" +
+                   victim->pod.metadata.name;
+  request.content_type = "application/json";
+  request.body = Json{{"preconditions", {{"uid", victim_uid}}}}.dump();
+  link_.send(std::move(request), [](const kube::Response&) {});
+}
+
+}  // namespace mgpu::simulation

@@ -1,0 +1,95 @@
+// kube-scheduler as an extender sees it: it filters and binds one pod after another, with the bind
+// of a pod and the filter of the next overlapping; pods that do not fit wait for an event or five
+// minutes; failed binds are tried again after a backoff that doubles; preemption deletes the
+// victims that the extender names.
+//
+// After kubernetes pkg/scheduler/{schedule_one.go,extender.go,backend/queue,framework/preemption}.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/callback_guard.h"
+#include "common/contract/contract.h"
+#include "common/kube/objects.h"
+#include "common/kube/reflector.h"
+#include "test/simulation/link.h"
+
+namespace mgpu::simulation {
+
+class Scheduler {
+ public:
+  using Answer = std::function<void(int status, const std::string& body)>;
+  // Calls a verb of the extender; it may never be answered.
+  using CallExtender = std::function<void(const std::string& verb, std::string body, Answer done)>;
+
+  Scheduler(kube::MemoryApiServer& server, Fates& fates, const Contract& contract,
+            CallExtender extender);
+
+  Link& link() { return link_; }
+  // Scheduling cycles so far.
+  int cycles() const { return cycles_; }
+
+ private:
+  // The two resources that the scheduler sums.
+  struct Amounts {
+    std::int64_t core = 0;
+    std::int64_t memory = 0;
+  };
+  struct Pod {
+    kube::Pod pod;
+    std::string json;
+    Amounts amounts;
+    std::string assumed_node;  // bound in the cache before the watch shows it
+    bool busy = false;         // in a scheduling or a binding cycle
+    bool waits_for_event = false;
+    Instant since{};       // of waits_for_event
+    Instant not_before{};  // backoff
+    int attempts = 0;
+
+    const std::string& node() const { return pod.node_name.empty() ? assumed_node : pod.node_name; }
+  };
+
+  kube::Consumer<Pod> pod_consumer();
+  kube::Consumer<kube::Node> node_consumer();
+  void apply(Pod pod);
+  // Something has changed that may make a pod fit.
+  void wake_all();
+  void run_later();
+  void run();
+  std::optional<PodUid> next_pod();
+  std::vector<std::string> nodes_with_room(const Pod& pod) const;
+  Amounts used_on(const std::string& node) const;
+
+  void filter(const PodUid& uid, const std::vector<std::string>& nodes);
+  void on_filtered(const PodUid& uid, const std::string& body);
+  void prioritize(const PodUid& uid, const std::vector<std::string>& nodes);
+  void bind(const PodUid& uid, const std::string& node);
+  void on_bound(const PodUid& uid, bool bound);
+  void preempt(const PodUid& uid, const std::vector<std::string>& nodes);
+  void evict(const std::string& victim_uid);
+  void end_cycle(const PodUid& uid, bool waits_for_event);
+  // The answer, or status 0 once the time is over.
+  void call(const std::string& verb, std::string body, Duration timeout, Answer done);
+  Pod* find(const PodUid& uid);
+  Executor& executor() { return link_.executor(); }
+
+  const Contract& contract_;
+  const CallExtender extender_;
+  Link link_;
+  std::map<PodUid, Pod> pods_;
+  std::map<std::string, kube::Node> nodes_;
+  bool in_cycle_ = false;
+  int cycles_ = 0;
+  std::unique_ptr<kube::Reflector> pod_reflector_;
+  std::unique_ptr<kube::Reflector> node_reflector_;
+  std::unique_ptr<kube::Reflector> capacity_reflector_;
+  CallbackGuard callbacks_;
+};
+
+}  // namespace mgpu::simulation

@@ -1,0 +1,136 @@
+#include "test/simulation/truth.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/kube/object_json.h"
+#include "common/kube/request.h"
+#include "test/plugin/support/gpu_objects.h"
+
+namespace mgpu::simulation {
+namespace {
+
+constexpr Share kCapacity{kWholeCard, MiB(test::kCardMemory)};
+
+// The containers of the placement that are on this card.
+ContainerSet on_card(const Placement& placement, CardIndex card) {
+  ContainerSet set = 0;
+  for (std::size_t i = 0; i < placement.cards_of.size(); ++i) {
+    if (std::ranges::binary_search(placement.cards_of[i], card)) set |= ContainerSet{1} << i;
+  }
+  return set;
+}
+
+}  // namespace
+
+std::string cards_text(const std::vector<CardIndex>& cards) {
+  std::string text;
+  for (const CardIndex card : cards)
+    text += (text.empty() ? "" : ",") + std::to_string(card.value());
+  return text;
+}
+
+Truth::Truth(kube::MemoryApiServer& server, const Contract& contract) : contract_(contract) {
+  kube::StreamHandlers handlers;
+  handlers.on_open = [] {};
+  handlers.on_line = [this](std::string_view line) { on_line(line); };
+  handlers.on_end = [](const kube::Response&) {};
+  kube::Request request;
+  request.target = "/api/v1/pods?watch=1";
+  stream_ = server.stream(std::move(request), std::move(handlers));
+}
+
+void Truth::on_line(std::string_view line) {
+  const auto read = kube::read_watch_line(line);
+  if (!read || read->kind == kube::WatchLine::Kind::kBookmark) return;
+  const auto pod = kube::read_pod(read->object);
+  if (pod) on_pod(*pod, read->kind == kube::WatchLine::Kind::kDeleted);
+}
+
+void Truth::on_pod(const kube::Pod& pod, bool deleted) {
+  const PodUid uid = pod.uid();
+  const auto at = bound_.find(uid);
+  if (at != bound_.end()) {
+    if (deleted || pod.finished()) at->second.ended = true;
+    return;
+  }
+  if (deleted) return;
+  if (pod.node_name.empty()) {
+    seen_unbound_[uid] = true;
+    return;
+  }
+  note_bound(pod, seen_unbound_.contains(uid));
+}
+
+void Truth::note_bound(const kube::Pod& pod, bool by_binding) {
+  BoundPod& bound = bound_[pod.uid()];
+  bound.ref = pod.ref();
+  bound.node = pod.node_name;
+  bound.by_binding = by_binding;
+  const auto request = read_containers(pod, contract_, MiB());
+  if (!request || request->empty()) return;
+  bound.request = *request;
+  const auto placement = read_placement(pod, *request, contract_);
+  if (placement) bound.placement = *placement;
+  if (!by_binding) return;
+  if (!placement) {
+    return violate(fmt::format("pod {} is bound to node {} without its cards: {}",
+                               to_string(pod.ref()), pod.node_name, placement.error().message));
+  }
+  check_capacity(pod.node_name);
+}
+
+void Truth::check_capacity(const std::string& node) {
+  std::map<CardIndex, Share> used;
+  std::map<CardIndex, std::string> pods;
+  for (const auto& [uid, pod] : bound_) {
+    if (pod.node != node || pod.ended || !pod.by_binding || !pod.placement) continue;
+    std::map<CardIndex, ContainerSet> cards;
+    for (const auto& of_container : pod.placement->cards_of) {
+      for (const CardIndex card : of_container) cards[card] = on_card(*pod.placement, card);
+    }
+    for (const auto& [card, set] : cards) {
+      used[card] += hold_on(kCapacity, pod.request.containers, set);
+      pods[card] += " " + to_string(pod.ref);
+    }
+  }
+  for (const auto& [card, share] : used) {
+    if (share.fits_in(kCapacity)) continue;
+    violate(fmt::format("card {} of node {} has {} % and {} MiB bound, by the pods{}", card.value(),
+                        node, share.core.value(), share.memory.value(), pods[card]));
+  }
+}
+
+void Truth::start_container(const PodUid& uid, const std::string& container,
+                            const std::string& node, const std::vector<CardIndex>& cards) {
+  const auto at = bound_.find(uid);
+  if (at == bound_.end()) return violate("a container of an unknown pod starts: uid " + uid.str());
+  const BoundPod& pod = at->second;
+  const auto of = std::ranges::find(pod.request.containers, container, &ContainerRequest::name);
+  if (of == pod.request.containers.end()) return;
+  const auto number = static_cast<std::size_t>(of - pod.request.containers.begin());
+  if (pod.by_binding && pod.placement && pod.placement->cards_of[number] != cards) {
+    violate(fmt::format("container {} of pod {} starts on cards {} of node {}, and was bound to {}",
+                        container, to_string(pod.ref), cards_text(cards), node,
+                        cards_text(pod.placement->cards_of[number])));
+  }
+  for (const CardIndex card : cards) {
+    auto& running = running_[{node, card}];
+    std::erase_if(running, [&](const Running& other) { return other.uid == uid; });
+    running.push_back({uid, of->on(kCapacity)});
+    Share used;
+    for (const Running& other : running) used += other.share;
+    if (used.fits_in(kCapacity)) continue;
+    violate(fmt::format("containers on card {} of node {} have {} % and {} MiB", card.value(), node,
+                        used.core.value(), used.memory.value()));
+  }
+}
+
+void Truth::end_containers(const PodUid& uid) {
+  for (auto& [card, running] : running_) {
+    std::erase_if(running, [&](const Running& other) { return other.uid == uid; });
+  }
+}
+
+}  // namespace mgpu::simulation

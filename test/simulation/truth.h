@@ -1,0 +1,70 @@
+// What is true in the simulated cluster, by the API server's own history and by what runs on the
+// nodes, and whether a promise is broken. It is not part of the programs under test, and nothing
+// delays what it learns.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/contract/contract.h"
+#include "common/contract/gpu_request.h"
+#include "common/kube/memory/api_server.h"
+#include "common/kube/objects.h"
+
+namespace mgpu::simulation {
+
+class Truth {
+ public:
+  // Both outlive it.
+  Truth(kube::MemoryApiServer& server, const Contract& contract);
+
+  // A container starts with these cards. `core` and `memory` are those of one card.
+  void start_container(const PodUid& uid, const std::string& container, const std::string& node,
+                       const std::vector<CardIndex>& cards);
+  // All containers of the pod on this node have ended.
+  void end_containers(const PodUid& uid);
+
+  // The first broken promise, as one sentence.
+  const std::optional<std::string>& violation() const { return violation_; }
+  void violate(std::string sentence) {
+    if (!violation_) violation_ = std::move(sentence);
+  }
+
+ private:
+  using Card = std::pair<std::string, CardIndex>;
+
+  // A pod as it was bound.
+  struct BoundPod {
+    PodRef ref;
+    std::string node;
+    GpuRequest request;
+    std::optional<Placement> placement;
+    bool by_binding = false;  // not by its creator
+    bool ended = false;
+  };
+  struct Running {
+    PodUid uid;
+    Share share;
+  };
+
+  void on_line(std::string_view line);
+  void on_pod(const kube::Pod& pod, bool deleted);
+  void note_bound(const kube::Pod& pod, bool by_binding);
+  void check_capacity(const std::string& node);
+
+  const Contract& contract_;
+  std::map<PodUid, bool> seen_unbound_;
+  std::map<PodUid, BoundPod> bound_;
+  std::map<Card, std::vector<Running>> running_;
+  std::optional<std::string> violation_;
+  std::unique_ptr<kube::Stream> stream_;
+};
+
+// "p1 0,1"
+std::string cards_text(const std::vector<CardIndex>& cards);
+
+}  // namespace mgpu::simulation
