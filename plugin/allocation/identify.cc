@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "common/base/text.h"
 
 namespace mgpu::plugin {
@@ -10,7 +12,24 @@ namespace {
 
 using Identities = std::vector<Identity>;
 
-Result<Identities> identify_by_checkpoint(const std::vector<CheckpointedContainer>& entries) {
+bool identified_by_list(const Evidence& evidence) {
+  return evidence.records.size() == 1 && evidence.listed && evidence.listed->size() == 1;
+}
+
+// The pod that PodResources lists, if it lists one container and the entries have it: the devices
+// are those of one pod.
+std::optional<PodRef> listed_pod(const Evidence& evidence) {
+  if (!evidence.listed || evidence.listed->size() != 1) return std::nullopt;
+  const ListedContainer& listed = evidence.listed->front();
+  const auto& entries = *evidence.checkpointed;
+  const auto entry =
+      std::ranges::find(entries, listed.container, &CheckpointedContainer::container);
+  return entry == entries.end() ? std::nullopt : std::optional(listed.pod);
+}
+
+Result<Identities> identify_by_checkpoint(const Evidence& evidence) {
+  const auto& entries = *evidence.checkpointed;
+  const auto pod = listed_pod(evidence);
   Identities found;
   for (const CheckpointedContainer& entry : entries) {
     if (!valid(entry.allocation)) {
@@ -24,7 +43,7 @@ Result<Identities> identify_by_checkpoint(const std::vector<CheckpointedContaine
           fmt::format("kubelet's checkpoint gives these devices to two pods, uid {} and uid {}",
                       entries.front().uid.str(), entry.uid.str()));
     }
-    found.push_back({entry.allocation, std::nullopt, entry.uid, entry.container});
+    found.push_back({entry.allocation, pod, entry.uid, entry.container});
   }
   return found;
 }
@@ -35,13 +54,9 @@ std::string count(std::size_t n, const char* noun) {
 
 }  // namespace
 
-bool identified_by_list(const Evidence& evidence) {
-  return evidence.records.size() == 1 && evidence.listed && evidence.listed->size() == 1;
-}
-
 Result<Identities> identify(const Evidence& evidence) {
   if (evidence.checkpointed && !evidence.checkpointed->empty()) {
-    return identify_by_checkpoint(*evidence.checkpointed);
+    return identify_by_checkpoint(evidence);
   }
   if (identified_by_list(evidence)) {
     const ListedContainer& listed = evidence.listed->front();

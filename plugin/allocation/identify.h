@@ -2,12 +2,12 @@
 // Pure.
 //
 //   evidence                                            result
-//   one record, and PodResources lists one container    that container
-//   the checkpoint has entries of one pod               the containers of these entries. An
-//   ordinary
-//                                                       init container and an app container may
-//                                                       have equal devices; each has its own
-//                                                       allocation.
+//   the checkpoint has entries of one pod               the containers of these entries, with the
+//                                                       name of the pod if PodResources lists one
+//                                                       of them. An ordinary init container and an
+//                                                       app container may have equal devices; each
+//                                                       has its own allocation.
+//   one record, and PodResources lists one container    that container; the uid is not known
 //   PodResources lists none, one record that is bound   the container of the record
 //   anything else                                       an error; kubelet retries
 #pragma once
@@ -48,10 +48,6 @@ struct Identity {
   std::string container;
   bool operator==(const Identity&) const = default;
 };
-
-// Whether there is one record and one listed container. The checkpoint is then needed only if the
-// pod has init containers that request cards, since PodResources does not list those.
-bool identified_by_list(const Evidence& evidence);
 
 // Errors: the container is not certain; one sentence. Several identities are of one pod.
 Result<std::vector<Identity>> identify(const Evidence& evidence);

@@ -24,16 +24,10 @@ Refusal not_ready(const Record& record, const Error& problem) {
   return {Reason::kNotReady, problem.message, true, record.owner->pod, record.owner->uid};
 }
 
-// An ordinary init container, which PodResources does not list, requests cards.
-bool init_container_has_cards(const kube::Pod& pod, const Contract& contract) {
-  return std::ranges::any_of(pod.init_containers, [&](const kube::Container& container) {
-    return !container.restart_always && container.limits.contains(contract.core_resource);
-  });
-}
-
 bool is_owner(const Record& record, const Identity& identity) {
   if (!record.bound() || record.owner->container != identity.container) return false;
-  return identity.pod ? record.owner->pod == *identity.pod : record.owner->uid == identity.uid;
+  return identity.uid.empty() ? record.owner->pod == identity.pod
+                              : record.owner->uid == identity.uid;
 }
 
 }  // namespace
@@ -122,29 +116,22 @@ PreStartHandler::Observed PreStartHandler::observe(const DeviceSet& devices) {
   RecordLiveness liveness = liveness_of(parts_.pods, listed);
   evidence.records = liveness.without_ended(parts_.records.with(devices));
 
-  bool need_checkpoint = true;
-  if (identified_by_list(evidence)) {
-    const auto pod = parts_.pods.find(evidence.listed->front().pod);
-    need_checkpoint = pod && init_container_has_cards(*pod, settings_.contract);
-  }
-  if (need_checkpoint) {
-    const auto checkpoint = read_checkpoint(settings_.plugin_folder, resource);
-    log_problem("kubelet's checkpoint", checkpoint ? "" : checkpoint.error().message);
-    if (checkpoint) {
-      evidence.checkpointed.emplace();
-      for (const CheckpointEntry& entry : checkpoint->entries) {
-        if (entry.devices != devices) continue;
-        evidence.checkpointed->push_back({entry.uid, entry.container, entry.allocation});
-      }
+  const auto checkpoint = read_checkpoint(settings_.plugin_folder, resource);
+  log_problem("kubelet's checkpoint", checkpoint ? "" : checkpoint.error().message);
+  if (checkpoint) {
+    evidence.checkpointed.emplace();
+    for (const CheckpointEntry& entry : checkpoint->entries) {
+      if (entry.devices != devices) continue;
+      evidence.checkpointed->push_back({entry.uid, entry.container, entry.allocation});
     }
   }
   return {devices, std::move(liveness), std::move(evidence), parts_.inventory.state().cards};
 }
 
-// Reads the pod from the API server if the watch has not delivered it with its annotations yet.
+// Reads the pod from the API server if the watch has not delivered it with its annotations yet, and
+// if only its name is known: the watch may still show an earlier pod of this name.
 Decided<kube::Pod> PreStartHandler::find_pod(const Identity& identity) {
-  const auto known =
-      identity.pod ? parts_.pods.find(*identity.pod) : parts_.pods.find(identity.uid);
+  const auto known = find_known(identity);
   if (known && known->metadata.annotations.contains(settings_.contract.assumed)) return *known;
   if (!identity.pod && !known) {
     return Refusal{Reason::kUnknownPod,
@@ -154,6 +141,13 @@ Decided<kube::Pod> PreStartHandler::find_pod(const Identity& identity) {
   if (fetched) return *std::move(fetched);
   if (known) return *known;
   return Refusal{Reason::kUnknownPod, fetched.error().message, true};
+}
+
+std::optional<kube::Pod> PreStartHandler::find_known(const Identity& identity) const {
+  if (!identity.uid.empty()) return parts_.pods.find(identity.uid);
+  const auto record = parts_.records.find(identity.allocation);
+  if (!record || !record->bound()) return std::nullopt;
+  return parts_.pods.find(record->owner->uid);
 }
 
 // Decides on each container, and keeps its record in memory, so that later decisions count it.

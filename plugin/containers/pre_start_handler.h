@@ -74,6 +74,8 @@ class PreStartHandler {
   // The steps of an attempt.
   Observed observe(const DeviceSet& devices);
   Decided<kube::Pod> find_pod(const Identity& identity);
+  // The pod with the uid of the container, as the watch shows it. None if the uid is not known.
+  std::optional<kube::Pod> find_known(const Identity& identity) const;
   Decided<std::vector<Record>> reserve(const Observed& observed,
                                        const std::vector<Identity>& identities,
                                        const std::vector<Decided<kube::Pod>>& pods);

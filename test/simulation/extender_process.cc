@@ -62,7 +62,10 @@ ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, Fates& fates,
   nodes_.start();
   budgets_watch_.start();
   nominations_.start();
-  if (role_ == Role::kObserver) return pods_.start();
+  if (role_ == Role::kObserver) {
+    pods_.start();
+    return;
+  }
   binder_.start_reconciling();
   start_sequence_.start();
 }

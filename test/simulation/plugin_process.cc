@@ -74,6 +74,7 @@ void PluginProcess::open() {
 void PluginProcess::collect_later() {
   link_.executor().after(plugin::kRecordCollectPeriod, callbacks_.wrap([this] {
     collector_.collect();
+    publish();
     collect_later();
   }));
 }
@@ -81,7 +82,7 @@ void PluginProcess::collect_later() {
 void PluginProcess::publish() {
   plugin::NodeReport report;
   report.cards = parts_.cards.facts();
-  report.memory = plugin::healthy_memory(report.cards);
+  report.memory = plugin::offered(report.cards, held()).memory.value();
   report.ready = plugin::NodeReport::Ready::kTrue;
   report.reason = "CardsReady";
   report.message = "simulated";
@@ -89,7 +90,13 @@ void PluginProcess::publish() {
 }
 
 std::vector<std::string> PluginProcess::offered() const {
-  return plugin::offered_core_ids(parts_.cards.facts(), records_.all());
+  return plugin::offered_core_ids(parts_.cards.facts(), records_.all(), held());
+}
+
+Share PluginProcess::held() const {
+  const auto cards = parts_.cards.facts();
+  return pods_.listed() ? plugin::held_on_unhealthy(cards, pods_.all(), parts_.contract)
+                        : plugin::held_on_unhealthy(cards, records_.bound());
 }
 
 Result<plugin::AllocateResponse> PluginProcess::allocate(const std::vector<std::string>& ids) {

@@ -48,6 +48,8 @@ class PluginProcess {
   void open();
   void collect_later();
   void publish();
+  // What pods hold of unhealthy cards.
+  Share held() const;
 
   const Parts parts_;
   const std::string node_;

@@ -35,16 +35,21 @@ std::string error_of(const Evidence& evidence) {
 
 TEST(Identify, OneRecordAndOneListedContainerMatch) {
   const Evidence evidence{{record("aa")}, {{{{"a", "x"}, "app"}}}, {}};
-  EXPECT_TRUE(identified_by_list(evidence));
   EXPECT_THAT(identify(evidence).value(),
               ElementsAre(Identity{record("aa").id, PodRef{"a", "x"}, PodUid(), "app"}));
 }
 
 TEST(Identify, UsesTheCheckpointWhereTheListIsNotEnough) {
   const Evidence evidence{{record("aa"), record("bb")}, {}, {{entry(record("bb"), "u1", "app")}}};
-  EXPECT_FALSE(identified_by_list(evidence));
   EXPECT_THAT(identify(evidence).value(),
               ElementsAre(Identity{record("bb").id, {}, PodUid("u1"), "app"}));
+}
+
+TEST(Identify, TheCheckpointHasTheUidOfAListedContainer) {
+  const Evidence evidence{
+      {record("aa")}, {{{{"a", "x"}, "app"}}}, {{entry(record("aa"), "u1", "app")}}};
+  EXPECT_THAT(identify(evidence).value(),
+              ElementsAre(Identity{record("aa").id, PodRef{"a", "x"}, PodUid("u1"), "app"}));
 }
 
 TEST(Identify, FindsAnAllocationWithoutARecordInTheCheckpoint) {
@@ -59,8 +64,8 @@ TEST(Identify, AnInitContainerAndAnAppContainerMayBothMatch) {
                           {{{{"a", "x"}, "app"}}},
                           {{entry(record("aa"), "u1", "init"), entry(record("bb"), "u1", "app")}}};
   EXPECT_THAT(identify(evidence).value(),
-              ElementsAre(Identity{record("aa").id, {}, PodUid("u1"), "init"},
-                          Identity{record("bb").id, {}, PodUid("u1"), "app"}));
+              ElementsAre(Identity{record("aa").id, PodRef{"a", "x"}, PodUid("u1"), "init"},
+                          Identity{record("bb").id, PodRef{"a", "x"}, PodUid("u1"), "app"}));
 }
 
 TEST(Identify, FindsAStartedContainerWhileKubeletIsUnavailable) {

@@ -287,6 +287,31 @@ TEST_F(PreStartHandlerTest, DoesNotReuseTheAllocationForANewPodOfTheSameName) {
 
 // --- waiting -------------------------------------------------------------------------------------
 
+// The watch still shows the deleted pod, and PodResources has no uid.
+TEST_F(PreStartHandlerTest, ANewPodOfTheSameNameGetsItsOwnCardsWhileTheWatchLags) {
+  for (const bool has_checkpoint : {false, true}) {
+    const std::string pod = has_checkpoint ? "with" : "without";
+    const int first_device = has_checkpoint ? 100 : 0;
+    place(pod, 50, 0, first_device);
+    ASSERT_TRUE(start_once(device_ids(50, first_device)));
+    api_.cut_off_watches();
+    api_.remove(pod);
+    kubelet_.forget(pod);
+    const kube::Pod again = api_.create(pod, {{"main", 50, 1'000, "1"}});
+    const Ids ids = device_ids(50, first_device + 50);
+    kubelet_.list(pod, "main", ids);
+    const Record record = allocate(ids, pod + "2");
+    if (has_checkpoint) {
+      test::write_checkpoint(folder_.path(), {{again.metadata.uid, "main", ids, record.id.str()}});
+    }
+    const Started started = start_once(ids);
+    ASSERT_TRUE(started) << started.error().message;
+    EXPECT_EQ(cards_of(record.id), "1") << pod;
+    EXPECT_EQ(on_disk(record.id)->owner->uid, again.uid());
+    api_.cut_off(false);
+  }
+}
+
 TEST_F(PreStartHandlerTest, DoesNotRetryAPermanentRefusal) {
   cards_->say(FoundCards{{test::found_card(0, "XID 79")}, {}});
   ASSERT_TRUE(test::comes_true([&] { return inventory_.state().cards[0].health == "XID 79"; }));

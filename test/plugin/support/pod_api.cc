@@ -104,4 +104,12 @@ void PodApi::cut_off(bool off) {
   if (off) server_->drop_watches();
 }
 
+void PodApi::cut_off_watches() {
+  server_->set_faults([](const kube::Request& request) -> std::optional<kube::Fault> {
+    if (request.target.find('?') == std::string::npos) return std::nullopt;
+    return kube::Fault{.kind = kube::Fault::Kind::kRefuse};
+  });
+  server_->drop_watches();
+}
+
 }  // namespace mgpu::test

@@ -44,6 +44,8 @@ class PodApi {
 
   // Refuses every request from now on, and ends all watches; or no more.
   void cut_off(bool off);
+  // The same for lists and watches only.
+  void cut_off_watches();
 
   Json call(kube::Method method, const std::string& target, const std::string& body = "");
 
