@@ -64,14 +64,15 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport, Curren
           {.on_change = [this] { on_cluster_change(); }, .on_listed = [this] { on_listed(); }}),
       watched_pods_(
           "pods", kube::bound_pods(), transport_, probe_,
-          pod_consumer(ledger_, settings_.verbs.contract,
-                       {.on_settled = [this](const PodUid& uid) { requeue_.on_settled(uid); },
-                        .on_bound =
-                            [this](const NonGpuPod& pod, const GpuRequest& request) {
-                              settings_.verbs.window->seen(tie_break_seed_of(pod.uid), request,
-                                                           pod.host);
-                            },
-                        .on_drift = [this](const DriftChange& change) { on_drift(change); }}),
+          pod_consumer(
+              ledger_, settings_.verbs.contract,
+              {.on_settled = [this](const PodUid& uid) { requeue_.on_settled(uid); },
+               .on_running =
+                   [this](const PodRef& pod, const NonGpuPod& facts, const GpuRequest& request) {
+                     settings_.verbs.window->seen(tie_break_seed_of(facts.uid), pod.name_space,
+                                                  request, facts.host);
+                   },
+               .on_drift = [this](const DriftChange& change) { on_drift(change); }}),
           {.on_change = [this] { on_cluster_change(); }, .on_listed = [this] { on_listed(); }}),
       watched_budgets_("poddisruptionbudgets", kube::all_pod_disruption_budgets(), transport_,
                        probe_, budgets_.consumer(), {.on_change = [] {}, .on_listed = [] {}}),
@@ -98,7 +99,8 @@ void Extender::add_routes() {
                         .probe = probe_,
                         .clock = transport_.executor(),
                         .ready = [this] { return may_decide(); }});
-  extender::add_routes(service_router_, "/inspect", ledger_, settings_.verbs, client_);
+  extender::add_routes(service_router_, "/inspect", ledger_, settings_.verbs, client_,
+                       inspections_);
   add_service_routes(service_router_, metrics_, [this] { return readiness(); });
 }
 

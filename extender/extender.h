@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 
+#include "common/base/asio_executor.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
 #include "common/http/router.h"
@@ -107,6 +108,7 @@ class Extender {
   // Verbs do not wait for it: without it, cards are only not kept for pods that preempt.
   Watched watched_nominations_;
   const std::array<Watched*, 3> watched_ = {&watched_nodes_, &watched_pods_, &watched_budgets_};
+  AsioExecutor inspections_;  // for the views of /inspect alone
   http::Router verb_router_;
   http::Router service_router_;
   std::unique_ptr<ServiceServer> service_;

@@ -62,7 +62,7 @@ extender::PodClass class_of(const Objects& objects, const Counted& counted) {
 std::vector<extender::CountedClass> counted_classes(const Objects& objects) {
   std::vector<extender::CountedClass> counted;
   for (const Counted& one : count_classes(objects))
-    counted.push_back({class_of(objects, one), one.pods});
+    counted.push_back({class_of(objects, one), static_cast<double>(one.pods)});
   return counted;
 }
 
@@ -75,11 +75,11 @@ class PricedWorkload final : public PriceSource {
 
   std::shared_ptr<const extender::CurrentPrices> prices() const override { return prices_; }
   void observe(const extender::PodRequest& pod) override {
-    window_.seen(pod.tie_break_seed, pod.request, pod.host);
+    window_.seen(pod.tie_break_seed, "", pod.request, pod.host);
   }
   void refresh_if_due(extender::Ledger& ledger) override {
     if (!builder_) builder_.emplace(ledger, *prices_, [this] { return classes(); });
-    const std::uint64_t now = window_.pods_seen();
+    const std::uint64_t now = window_.pods_that_change_prices();
     if (!extender::is_due(now, last_refresh_, kPodsPerRefresh)) return;
     last_refresh_ = now;
     builder_->build(Instant{});

@@ -48,6 +48,10 @@ class Amount {
   constexpr Amount& operator+=(Amount other) { return *this = *this + other; }
   constexpr Amount& operator-=(Amount other) { return *this = *this - other; }
 
+  // *this + other, or kMax if the sum is larger.
+  constexpr Amount plus_saturating(Amount other) const {
+    return other.value_ > kMax - value_ ? Amount(kMax) : Amount(value_ + other.value_);
+  }
   // *this - other, or zero if `other` is larger.
   constexpr Amount minus_saturating(Amount other) const {
     return other.value_ >= value_ ? Amount() : Amount(value_ - other.value_);

@@ -148,6 +148,12 @@ Result<std::vector<std::string>> parse_names(std::string_view text) {
       return bad_list("name list", text,
                       fmt::format("has more than {} names", kSelectorEntriesMax));
     }
+    if (name.size() > kCardTextMax) {
+      return bad_list("name list", text,
+                      fmt::format("has a name of {} bytes; models and UUIDs of cards have at most "
+                                  "{}",
+                                  name.size(), kCardTextMax));
+    }
     names.emplace_back(name);
   }
   return names;

@@ -14,7 +14,8 @@
 //   index-list := index ("," index)*        ascending, no index twice: "3", "0,2"
 //   count-list := count ("," count)*        one for each app container in spec order, 0 = no card:
 //                                           "2,0,1"; blanks around a count are ignored
-//   name-list  := name ("," name)*          blanks around a name are ignored
+//   name-list  := name ("," name)*          1 .. kCardTextMax bytes each, since no card has a
+//                                           longer name; blanks around a name are ignored
 //   node-cards := {"version": 1, "cards": [card*]}
 //   card       := {"index": n, "uuid": s, "model": s, "memoryMiB": n, "health": "Healthy" | other,
 //                  "since": RFC 3339 time}
@@ -75,7 +76,7 @@ Result<std::vector<CardIndex>> parse_card_indices(std::string_view text);
 // Errors: not numbers, more than kCardsPerNodeMax for one container.
 Result<std::vector<std::int32_t>> parse_card_counts(std::string_view text);
 
-// Errors: an empty name, more than kSelectorEntriesMax names.
+// Errors: an empty name, one of more than kCardTextMax bytes, more than kSelectorEntriesMax names.
 Result<std::vector<std::string>> parse_names(std::string_view text);
 
 // The annotations of a bound pod: `assumed`, and an index list for each container with cards.

@@ -105,14 +105,10 @@ Json cards_json(const NodeView& view) {
   return out;
 }
 
-Amounts total_of(Ledger& ledger, const std::vector<NodeName>& names, Instant now) {
+Amounts total_of(const Ledger& ledger) {
   Amounts total;
-  ledger.read(now, [&](const View& view) {
-    for (const NodeName& name : names) {
-      const Node* node = view.find(name.str());
-      if (!node) continue;
-      for (const Card& card : node->cards) total += amounts_of(card);
-    }
+  ledger.visit_in_steps([&](const Node& node) {
+    for (const Card& card : node.cards) total += amounts_of(card);
   });
   return total;
 }
@@ -131,10 +127,10 @@ Json totals_json(const Counts& counts, const Amounts& total) {
 }  // namespace
 
 http::Response cluster_view(Ledger& ledger, const Page& page, Instant now) {
-  const std::vector<NodeName> names = ledger.node_names();
+  ledger.read(now, [](const View&) {});  // removes expected placements that have ended
   Json out;
-  out["totals"] = totals_json(ledger.counts(), total_of(ledger, names, now));
-  const PageOfNodes cut = cut_page(names, page);
+  out["totals"] = totals_json(ledger.counts(), total_of(ledger));
+  const PageOfNodes cut = cut_page(ledger.node_names(), page);
   out["nodes"] = Json::array();
   for (const NodeName& name : cut.names) {
     const std::optional<NodeView> view = ledger.node(name);
@@ -145,8 +141,7 @@ http::Response cluster_view(Ledger& ledger, const Page& page, Instant now) {
     out["nodes"].push_back(std::move(node));
   }
   if (!cut.next.empty()) out["next"] = cut.next;
-  const std::vector<ClaimView> drifting = ledger.drifting();
-  out["drift"] = held_list(std::span(drifting).first(std::min(drifting.size(), kInspectDriftMax)));
+  out["drift"] = held_list(ledger.drifting(kInspectDriftMax));
   return json_response(out);
 }
 

@@ -1,7 +1,10 @@
+#include <fmt/format.h>
+
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "extender/inspect/views.h"
 #include "extender/placement/explain.h"
@@ -60,62 +63,128 @@ Json node_json(const GpuRequest& request, const NodeExplanation& node) {
 // How many nodes filter would refuse for each reason. Those that fit are counted under nullopt.
 using Outcomes = std::map<std::optional<Reason>, std::size_t>;
 
-Outcomes outcomes_of(Ledger& ledger, const std::vector<NodeName>& names, const GpuRequest& request,
-                     Instant now) {
-  Outcomes outcomes;
-  SearchBudget budget{kFilterStepsMax};
-  ledger.read(now, [&](const View& view) {
-    for (const NodeName& name : names) {
-      const Node* node = view.find(name.str());
-      ++outcomes[node ? why_not(*node, request, budget) : Reason::kNodeUnknown];
-    }
-  });
-  return outcomes;
-}
+// Takes the nodes of one explanation one after the other, until its bounds are reached. Each node
+// is copied under the ledger's lock and searched without it.
+class Explanation {
+ public:
+  Explanation(const Ledger& ledger, const PodRequest& pod, const ExplainBounds& bounds)
+      : ledger_(ledger), pod_(pod), bounds_(bounds) {}
 
-void set_outcomes(Json& out, const Outcomes& outcomes) {
+  // Explains the nodes of the page, at least one, and returns the last one that it has explained.
+  std::optional<NodeName> explain_nodes(const std::vector<NodeName>& names,
+                                        const PriceSnapshot* price_snapshot, Json& out) {
+    SearchBudget budget{bounds_.steps};
+    std::optional<NodeName> last;
+    std::size_t rows = 0;
+    for (const NodeName& name : names) {
+      if (last && (rows >= bounds_.rows || !may_go_on(budget))) break;
+      const auto explained = explain_node(name, price_snapshot, budget);
+      rows += explained.cards.size();
+      out.push_back(node_json(pod_.request, explained));
+      last = name;
+    }
+    return last;
+  }
+
+  // Fewer than `names` where a bound was reached.
+  Outcomes outcomes_of(const std::vector<NodeName>& names) {
+    Outcomes outcomes;
+    SearchBudget budget{bounds_.steps};
+    for (const NodeName& name : names) {
+      if (!may_go_on(budget)) break;
+      const auto found = ledger_.node_for(name.str(), pod_.pod);
+      ++outcomes[found ? why_not_on(*found, budget) : Reason::kNodeUnknown];
+    }
+    return outcomes;
+  }
+
+ private:
+  NodeExplanation explain_node(const NodeName& name, const PriceSnapshot* price_snapshot,
+                               SearchBudget& budget) const {
+    const NodeForPod found = node_of(name);
+    auto explained = explain(found.left(), pod_.context(price_snapshot), *pod_.policy.card, budget);
+    if (explained.reason && found.less)
+      explained.reason = why_not(found.node, pod_.request, budget).value_or(Reason::kNominated);
+    return explained;
+  }
+
+  std::optional<Reason> why_not_on(const NodeForPod& found, SearchBudget& budget) const {
+    return found.less ? why_not(found.node, *found.less, pod_.request, budget)
+                      : why_not(found.node, pod_.request, budget);
+  }
+
+  // A node that the API server does not have has no cards.
+  NodeForPod node_of(const NodeName& name) const {
+    auto found = ledger_.node_for(name.str(), pod_.pod);
+    if (found) return *std::move(found);
+    NodeForPod absent;
+    absent.node.name = name;
+    return absent;
+  }
+
+  // With less than one node may take, the answer would be that the search ended at its bound.
+  bool may_go_on(const SearchBudget& budget) const {
+    return budget.steps >= kPlacementStepsMax && bounds_.go_on();
+  }
+
+  const Ledger& ledger_;
+  const PodRequest& pod_;
+  const ExplainBounds& bounds_;
+};
+
+void set_outcomes(Json& out, const Outcomes& outcomes, std::size_t nodes) {
   const auto fitting = outcomes.find(std::nullopt);
   out["nodesFitting"] = fitting == outcomes.end() ? 0 : fitting->second;
   out["reasons"] = Json::array();
-  for (const auto& [reason, nodes] : outcomes) {
+  std::size_t examined = 0;
+  for (const auto& [reason, count] : outcomes) {
+    examined += count;
     if (!reason) continue;
     out["reasons"].push_back({{"reason", sentence(*reason)},
-                              {"nodes", nodes},
+                              {"nodes", count},
                               {"evictionCanHelp", eviction_can_help(*reason)}});
   }
+  if (examined == nodes) return;
+  out["nodesNotExamined"] = nodes - examined;
+  out["message"] = fmt::format(
+      "the explanation ended at its limit of steps or time: {} of {} nodes were not examined",
+      nodes - examined, nodes);
 }
 
-// Each node is copied under the ledger's lock and searched without it.
-void set_nodes(Json& out, const Ledger& ledger, const PageOfNodes& page, const PodRequest& pod,
-               const PriceSnapshot* price_snapshot) {
-  out["nodes"] = Json::array();
-  for (const NodeName& name : page.names) {
-    const auto view = ledger.node(name);
-    if (!view) continue;
-    const auto explained = explain(view->node, pod.context(price_snapshot), *pod.policy.card);
-    out["nodes"].push_back(node_json(pod.request, explained));
-  }
-  if (!page.next.empty()) out["next"] = page.next;
+void explain_all(Json& out, const Ledger& ledger, const Settings& settings, const PodRequest& pod,
+                 const Page& page, const ExplainBounds& bounds) {
+  Explanation explanation(ledger, pod, bounds);
+  const std::vector<NodeName> names = ledger.node_names();
+  const PageOfNodes cut = cut_page(names, page);
+  Json nodes = Json::array();
+  // The page comes first, so that each page explains a node, however much all others take.
+  const auto price_snapshot = settings.price_snapshot();
+  const auto last = explanation.explain_nodes(cut.names, price_snapshot.get(), nodes);
+  set_outcomes(out, explanation.outcomes_of(names), names.size());
+  out["nodes"] = std::move(nodes);
+  const bool all = !last || *last == cut.names.back();
+  const std::string next = all ? cut.next : last->str();
+  if (!next.empty()) out["next"] = next;
 }
 
 }  // namespace
 
 http::Response explain_view(Ledger& ledger, const Settings& settings, const kube::Pod& pod,
-                            const Page& page, Instant now) {
+                            const Page& page, const ExplainBounds& bounds) {
   Json out = {{"namespace", pod.metadata.name_space}, {"name", pod.metadata.name}};
   if (!pod.node_name.empty()) out["node"] = pod.node_name;
-  const auto read = read_pod_request(pod, settings);
+  auto read = read_pod_request(pod, settings);
   out["request"] = request_json(read ? read->request : GpuRequest());
   if (!read || read->request.empty()) {
     out["message"] = read ? "the pod requests no cards" : read.error().message;
-    set_outcomes(out, {});
+    set_outcomes(out, {}, 0);
     out["nodes"] = Json::array();
     return json_response(out);
   }
   out["policy"] = std::string(read->policy.node->name) + "/" + std::string(read->policy.card->name);
-  const std::vector<NodeName> names = ledger.node_names();
-  set_outcomes(out, outcomes_of(ledger, names, read->request, now));
-  set_nodes(out, ledger, cut_page(names, page), *read, settings.price_snapshot().get());
+  // A pod that does not exist yet: nothing is kept for it, and it may take no card of others.
+  if (read->pod.uid.empty()) read->pod.uid = PodUid("none");
+  explain_all(out, ledger, settings, *read, page, bounds);
   return json_response(out);
 }
 

@@ -1,11 +1,13 @@
 #include "extender/inspect/inspect.h"
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "common/base/callback_guard.h"
 #include "common/kube/client.h"
 #include "common/kube/object_json.h"
+#include "extender/inspect/inspections.h"
 #include "extender/inspect/limits.h"
 #include "extender/inspect/views.h"
 
@@ -24,10 +26,30 @@ struct Sources {
   Ledger& ledger;
   const Settings& settings;
   kube::Client& client;
-  CallbackGuard callbacks{};  // of the API server's answers; ends first
+  Inspections inspections;
+  CallbackGuard answers{};  // of the API server; ends first
 
   Instant now() const { return client.executor().now(); }
 };
+
+// An explanation that begins now.
+ExplainBounds explain_bounds(const Sources& from) {
+  return {.steps = kExplainStepsMax,
+          .rows = kExplainRowsMax,
+          .go_on = [&from, deadline = from.now() + kExplainTimeMax] {
+            return !from.inspections.ending() && from.now() < deadline;
+          }};
+}
+
+Response explain_now(const Sources& from, const kube::Pod& pod, const Page& page) {
+  from.ledger.read(from.now(), [](const View&) {});  // removes what is no longer kept
+  return explain_view(from.ledger, from.settings, pod, page, explain_bounds(from));
+}
+
+Response busy() {
+  return error_response(429, std::to_string(kInspectionsMax) +
+                                 " requests for /inspect are being answered; try again later");
+}
 
 Result<std::string> required(const Request& request, const std::string& name) {
   std::string value = query_value(request.query, name);
@@ -46,60 +68,82 @@ Result<Page> explain_page(const Request& request) {
   return read_page(request.query, kExplainNodesDefault, kExplainNodesMax);
 }
 
-Response explain_manifest(Sources& from, const Request& request) {
+Response explain_manifest(const Sources& from, const Request& request) {
   const auto page = explain_page(request);
   if (!page) return error_response(400, page.error().message);
   auto pod = kube::read_pod(request.body);
   if (!pod) return error_response(400, "the Pod manifest: " + pod.error().message);
   if (pod->metadata.name_space.empty()) pod->metadata.name_space = "default";
-  return explain_view(from.ledger, from.settings, *pod, *page, from.now());
+  return explain_now(from, *pod, *page);
 }
 
-void explain_pod(Sources& from, const Request& request, Respond respond) {
+// Called on the executor of the API server, where nothing may take long.
+void answer_pod(Sources& from, const kube::ApiResult<kube::Pod>& pod, const Page& page,
+                Inspections::Slot slot, const Respond& respond) {
+  if (!pod) {
+    const bool absent = pod.error().kind == kube::ApiError::Kind::kNotFound;
+    return respond(error_response(absent ? 404 : 503, pod.error().message));
+  }
+  from.inspections.run(std::move(slot), [&from, pod = *pod, page, respond] {
+    respond(explain_now(from, pod, page));
+  });
+}
+
+void explain_pod(Sources& from, const Request& request, const Respond& respond) {
   const auto ref = read_pod_ref(request);
   if (!ref) return respond(error_response(400, ref.error().message));
   const auto page = explain_page(request);
   if (!page) return respond(error_response(400, page.error().message));
-  from.client.get_pod(
-      *ref, kExplainTimeout,
-      from.callbacks.wrap([&from, page = *page,
-                           respond = std::move(respond)](const kube::ApiResult<kube::Pod>& pod) {
-        if (pod) {
-          return respond(explain_view(from.ledger, from.settings, *pod, page, from.now()));
-        }
-        const bool absent = pod.error().kind == kube::ApiError::Kind::kNotFound;
-        respond(error_response(absent ? 404 : 503, pod.error().message));
-      }));
+  Inspections::Slot slot = from.inspections.reserve();
+  if (!slot) return respond(busy());
+  from.client.get_pod(*ref, kExplainTimeout,
+                      from.answers.wrap([&from, page = *page, slot = std::move(slot),
+                                         respond](const kube::ApiResult<kube::Pod>& pod) {
+                        answer_pod(from, pod, page, slot, respond);
+                      }));
 }
+
+Response make_cluster(const Sources& from, const Request& request) {
+  const auto page = read_page(request.query, kInspectNodesDefault, kInspectNodesMax);
+  if (!page) return error_response(400, page.error().message);
+  return cluster_view(from.ledger, *page, from.now());
+}
+
+Response make_node(const Sources& from, const Request& request) {
+  const auto name = required(request, "name");
+  if (!name) return error_response(400, name.error().message);
+  return node_view(from.ledger, NodeName(*name));
+}
+
+Response make_pod(const Sources& from, const Request& request) {
+  const auto ref = read_pod_ref(request);
+  if (!ref) return error_response(400, ref.error().message);
+  return pod_view(from.ledger, *ref);
+}
+
+Response make_policy(const Sources& from, const Request&) {
+  return policy_view(from.settings, from.now());
+}
+
+using MakeView = Response (*)(const Sources& from, const Request& request);
 
 }  // namespace
 
 void add_routes(http::Router& router, const std::string& prefix, Ledger& ledger,
-                const Settings& settings, kube::Client& client) {
-  const std::shared_ptr<Sources> from(new Sources{ledger, settings, client});
-  const auto add = [&](const char* method, const char* path, auto view) {
-    router.add(method, prefix + path, [from, view](const Request& request, const Respond& respond) {
-      respond(view(*from, request));
+                const Settings& settings, kube::Client& client, Executor& executor) {
+  const std::shared_ptr<Sources> from(new Sources{ledger, settings, client, Inspections(executor)});
+  const auto add = [&](const char* method, const char* path, MakeView make) {
+    router.add(method, prefix + path, [from, make](Request request, const Respond& respond) {
+      Inspections::Slot slot = from->inspections.reserve();
+      if (!slot) return respond(busy());
+      from->inspections.run(std::move(slot), [&sources = *from, make, request = std::move(request),
+                                              respond] { respond(make(sources, request)); });
     });
   };
-  add("GET", "/cluster", [](Sources& sources, const Request& request) {
-    const auto page = read_page(request.query, kInspectNodesDefault, kInspectNodesMax);
-    if (!page) return error_response(400, page.error().message);
-    return cluster_view(sources.ledger, *page, sources.now());
-  });
-  add("GET", "/node", [](Sources& sources, const Request& request) {
-    const auto name = required(request, "name");
-    if (!name) return error_response(400, name.error().message);
-    return node_view(sources.ledger, NodeName(*name));
-  });
-  add("GET", "/pod", [](Sources& sources, const Request& request) {
-    const auto ref = read_pod_ref(request);
-    if (!ref) return error_response(400, ref.error().message);
-    return pod_view(sources.ledger, *ref);
-  });
-  add("GET", "/policy", [](Sources& sources, const Request&) {
-    return policy_view(sources.settings, sources.now());
-  });
+  add("GET", "/cluster", make_cluster);
+  add("GET", "/node", make_node);
+  add("GET", "/pod", make_pod);
+  add("GET", "/policy", make_policy);
   add("POST", "/explain", explain_manifest);
   router.add("GET", prefix + "/explain", [from](const Request& request, const Respond& respond) {
     explain_pod(*from, request, respond);

@@ -34,16 +34,23 @@
 //   explain := {"namespace", "name", "node"?,       the node of a bound pod
 //               "request": {"containers": [{"name", "kind", "cards", "core", "memoryMiB"?}*]},
 //                                                   of each card; absent memory: whole cards
-//               "policy"?, "message"?,              message: the pod is invalid, or a non-GPU pod
+//               "policy"?, "message"?,              message: the pod is invalid, or a non-GPU pod,
+//               or
+//                                                   not all nodes were examined
 //               "nodesFitting", "reasons": [{"reason", "nodes", "evictionCanHelp"}*],
 //                                                   of all nodes
+//               "nodesNotExamined"?,                the nodes that these do not include
 //               "nodes": [{"name", "fits", "placement"?: [{"container", "cards": [index*]}*],
 //                          "reason"?, "evictionCanHelp"?, "cards": [fit*]}*], "next"?}
 //   fit     := {"index", "container", "fits", "core": {"asked", "free"},
-//               "memoryMiB": {"asked", "free"}, "why"?}
+//               "memoryMiB": {"asked", "free"}, "why"?}   what is kept from the pod is not free
 //
-// Errors are {"error": sentence}: 400 for a malformed request, 404 for an unknown node or pod, 503
-// where the API server does not answer.
+// Requests are answered one at a time, on a thread of their own. An explanation ends at
+// kExplainStepsMax, kExplainTimeMax or kExplainRowsMax; "next" is then the last node that it has
+// explained.
+//
+// Errors are {"error": sentence}: 400 for a malformed request, 404 for an unknown node or pod, 429
+// where kInspectionsMax requests are being answered, 503 where the API server does not answer.
 #pragma once
 
 #include <string>
@@ -52,15 +59,20 @@
 #include "extender/ledger/ledger.h"
 #include "extender/verbs/verbs.h"
 
-namespace mgpu::kube {
+namespace mgpu {
+class Executor;
+namespace kube {
 class Client;
 }
+}  // namespace mgpu
 
 namespace mgpu::extender {
 
-// Adds the handlers under `prefix` ("/inspect"). All references outlive the router, and are not
-// used after its end.
+// Adds the handlers under `prefix` ("/inspect"). They only read requests; the views are made on
+// `executor`, which is neither that of the API server nor a thread of the HTTP server. All
+// references outlive the router, and are not used after its end, which waits for a view that is
+// being made.
 void add_routes(http::Router& router, const std::string& prefix, Ledger& ledger,
-                const Settings& settings, kube::Client& client);
+                const Settings& settings, kube::Client& client, Executor& executor);
 
 }  // namespace mgpu::extender

@@ -1,7 +1,10 @@
-// The views of inspect.h, and what they share. Any thread.
+// The views of inspect.h, and what they share. Any thread, but not one that must not wait. None
+// holds the ledger's lock for more than a few nodes at a time.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -41,11 +44,18 @@ http::Response json_response(const Json& json);
 Json indices(std::span<const CardIndex> cards);
 std::string_view kind_name(ContainerKind kind);
 
+// When an explanation ends before it has examined all nodes.
+struct ExplainBounds {
+  std::uint32_t steps = 0;      // for the nodes of the page, and as many for the reasons of all
+  std::size_t rows = 0;         // cards times containers
+  std::function<bool()> go_on;  // called before each node; false ends the explanation
+};
+
 http::Response cluster_view(Ledger& ledger, const Page& page, Instant now);
 http::Response node_view(const Ledger& ledger, const NodeName& name);
 http::Response pod_view(const Ledger& ledger, const PodRef& pod);
 http::Response policy_view(const Settings& settings, Instant now);
 http::Response explain_view(Ledger& ledger, const Settings& settings, const kube::Pod& pod,
-                            const Page& page, Instant now);
+                            const Page& page, const ExplainBounds& bounds);
 
 }  // namespace mgpu::extender

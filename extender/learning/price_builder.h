@@ -1,5 +1,6 @@
 // Builds price snapshots from the learned workload and the free cards in the ledger. Used by one
-// thread at a time, which is never one that handles requests.
+// thread at a time, which is never one that handles requests. That thread reads the ledger, a few
+// nodes at a time; `compute` runs everything that takes long.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,11 @@ using CountClasses = std::function<std::vector<CountedClass>()>;
 
 class PriceBuilder {
  public:
-  // The ledger and the current prices outlive the builder.
-  PriceBuilder(Ledger& ledger, CurrentPrices& current_prices, CountClasses count_classes);
+  // The ledger and the current prices outlive the builder. `compute` runs a computation, on any
+  // thread, and returns when it is done.
+  PriceBuilder(
+      Ledger& ledger, CurrentPrices& current_prices, CountClasses count_classes,
+      Ledger::Compute compute = [](const auto& computation) { computation(); });
 
   // Builds and publishes a price snapshot, refined from the one before. The first is refined from
   // nothing, which takes seconds in a cluster of thousands of nodes; a quick one is in use until it
@@ -34,12 +38,16 @@ class PriceBuilder {
       Instant now, const GoOn& go_on = [] { return true; });
 
  private:
+  Kinds count_kinds() const;
+  std::vector<NodeRoom> read_rooms(const Kinds& kinds) const;
+  PriceSnapshot expect_workload(const Kinds& kinds);
   void publish(PriceSnapshot price_snapshot, const Kinds& kinds, const std::vector<NodeRoom>& rooms,
                Prices start, const Refinement& how, Instant now, const GoOn& go_on);
 
   Ledger& ledger_;
   CurrentPrices& current_prices_;
   CountClasses count_classes_;
+  Ledger::Compute compute_;
   PriceSnapshotPtr last_;  // null before the first
 };
 

@@ -1,18 +1,10 @@
 #include "extender/learning/price_refresher.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <utility>
 
 #include "extender/learning/limits.h"
 
 namespace mgpu::extender {
-namespace {
-
-constexpr int kNice = 15;
-
-}  // namespace
 
 bool is_refresh_due(const RefreshState& last, const RefreshState& now) {
   if (last.pods == 0) return now.pods > 0;
@@ -31,7 +23,9 @@ PriceRefresher::PriceRefresher(Ledger& ledger, CurrentPrices& current_prices,
       window_(window),
       clock_(clock),
       on_refreshed_(std::move(on_refreshed)),
-      builder_(ledger, current_prices, [&window] { return window.counted(); }) {}
+      builder_(
+          ledger, current_prices, [&window] { return window.counted(); },
+          [this](const auto& computation) { computing_.run(computation); }) {}
 
 PriceRefresher::~PriceRefresher() {
   std::thread thread;
@@ -56,12 +50,10 @@ bool PriceRefresher::ending() {
 }
 
 void PriceRefresher::run() {
-  // Requests have priority. Where this is not permitted, the thread keeps the priority of the
-  // others.
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
   RefreshState last;
   for (;;) {
-    RefreshState now{window_.pods_seen(), ledger_.releases(), clock_.now(), Duration{0}};
+    RefreshState now{window_.pods_that_change_prices(), ledger_.releases(), clock_.now(),
+                     Duration{0}};
     if (is_refresh_due(last, now)) {
       builder_.build(now.began, [this] { return !ending(); });
       now.took = clock_.now() - now.began;

@@ -1,5 +1,5 @@
-// Builds a new price snapshot whenever enough has changed, on a thread of its own with a low
-// priority.
+// Builds a new price snapshot whenever enough has changed, on a thread of its own, which leaves all
+// that takes long to another thread with a low priority.
 //
 //   Idle --start()--> Polling --a refresh is due--> Building --> Polling
 //                        ^
@@ -12,6 +12,7 @@
 
 #include "common/base/executor.h"
 #include "common/base/mutex.h"
+#include "extender/learning/low_priority_thread.h"
 #include "extender/learning/price_builder.h"
 #include "extender/learning/workload_window.h"
 
@@ -19,7 +20,7 @@ namespace mgpu::extender {
 
 // The counters at the beginning of a refresh.
 struct RefreshState {
-  std::uint64_t pods = 0;      // WorkloadWindow::pods_seen
+  std::uint64_t pods = 0;      // WorkloadWindow::pods_that_change_prices
   std::uint64_t releases = 0;  // Ledger::releases
   Instant began{};
   Duration took{0};
@@ -54,6 +55,7 @@ class PriceRefresher {
   const WorkloadWindow& window_;
   const Executor& clock_;
   OnRefreshed on_refreshed_;
+  LowPriorityThread computing_;
   PriceBuilder builder_;
   Mutex mutex_;
   ConditionVariable ended_;

@@ -1,81 +1,104 @@
 #include "extender/learning/workload_window.h"
 
-#include <tuple>
+#include <algorithm>
+#include <memory>
 #include <utility>
 
-#include "common/base/mutex.h"
-#include "extender/learning/limits.h"
+#include "extender/pricing/limits.h"
 
 namespace mgpu::extender {
 namespace {
 
 // The first pod of a new window.
-PodClass default_pod() {
-  return {.host = {MilliCpu(8'000), MiB(40'000)},
-          .cards = 1,
-          .per_card = {kWholeCard, MiB{}},
-          .whole = true,
-          .models = {},
-          .models_excluded = {}};
+ClassCount default_pod() {
+  const PodClass what = {.host = {MilliCpu(8'000), MiB{}},
+                         .cards = 1,
+                         .per_card = {kWholeCard, MiB{}},
+                         .whole = true,
+                         .models = {},
+                         .models_excluded = {}};
+  return {.what = std::make_shared<const PodClass>(what), .pods = 1, .memory_mib = 40'000};
+}
+
+NodeResources limited(const NodeResources& host) {
+  return {MilliCpu(std::min(host.cpu.value(), kLearnedAmountMax)),
+          MiB(std::min(host.memory.value(), kLearnedAmountMax))};
+}
+
+double pods_in(const std::vector<CountedClass>& classes) {
+  double pods = 0;
+  for (const CountedClass& one : classes) pods += one.count;
+  return pods;
 }
 
 }  // namespace
 
-bool WorkloadWindow::ByAmounts::operator()(const PodClass& a, const PodClass& b) const {
-  const auto key = [](const PodClass& one) {
-    return std::tie(one.cards, one.whole, one.per_card.core, one.per_card.memory, one.host.cpu,
-                    one.models, one.models_excluded);
-  };
-  return key(a) < key(b);
+bool KnownPods::insert(std::uint64_t pod) {
+  if (!known_.insert(pod).second) return false;
+  order_.push_back(pod);
+  if (order_.size() > kWorkloadKnownPods) {
+    known_.erase(order_.front());
+    order_.pop_front();
+  }
+  return true;
 }
 
-WorkloadWindow::WorkloadWindow(std::size_t most) : most_(most) {
-  add({default_pod()});
-}
+WorkloadWindow::WorkloadWindow(std::size_t pods_max, std::size_t bytes_max)
+    : pods_max_(pods_max), gpu_pods_(pods_max, bytes_max) {}
 
-void WorkloadWindow::seen(std::uint64_t pod, const GpuRequest& request, const NodeResources& host) {
+void WorkloadWindow::seen(std::uint64_t pod, std::string_view name_space, const GpuRequest& request,
+                          const NodeResources& host) {
+  std::vector<PodClass> classes = classes_of(request, limited(host));
   const MutexLock lock(mutex_);
-  if (!known_.insert(pod).second) return;
-  known_order_.push_back(pod);
-  if (known_order_.size() > kWorkloadKnownPods) {
-    known_.erase(known_order_.front());
-    known_order_.pop_front();
+  if (request.empty()) {
+    if (known_non_gpu_.insert(pod)) add_non_gpu(limited(host));
+    return;
   }
-  ++seen_;
-  add(classes_of(request, host));
-  for (; pods_.size() > most_; pods_.pop_front()) {
-    for (const auto& [at, memory] : pods_.front()) {
-      at->second.memory_mib -= memory.value();
-      if (--at->second.pods == 0) classes_.erase(at);
-    }
-  }
+  if (!known_gpu_.insert(pod)) return;
+  ++gpu_seen_;
+  gpu_pods_.add(name_space, std::move(classes));
 }
 
-void WorkloadWindow::add(std::vector<PodClass> classes) {
-  Seen seen;
-  for (PodClass& one : classes) {
-    const MiB memory = std::exchange(one.host.memory, MiB{});
-    const auto at = classes_.try_emplace(std::move(one)).first;
-    ++at->second.pods;
-    at->second.memory_mib += memory.value();
-    seen.emplace_back(at, memory);
-  }
-  pods_.push_back(std::move(seen));
+void WorkloadWindow::add_non_gpu(const NodeResources& host) {
+  ++non_gpu_seen_;
+  non_gpu_.push_back(host);
+  non_gpu_sum_ += host;
+  if (non_gpu_.size() <= pods_max_) return;
+  non_gpu_sum_ -= non_gpu_.front();
+  non_gpu_.pop_front();
 }
 
 std::uint64_t WorkloadWindow::pods_seen() const {
   const MutexLock lock(mutex_);
-  return seen_;
+  return gpu_seen_ + non_gpu_seen_;
 }
 
-std::vector<CountedClass> WorkloadWindow::counted() const {
+std::uint64_t WorkloadWindow::pods_that_change_prices() const {
   const MutexLock lock(mutex_);
-  std::vector<CountedClass> all;
-  for (const auto& [what, counted] : classes_) {
-    all.push_back({what, counted.pods});
-    all.back().what.host.memory = MiB(counted.memory_mib / counted.pods);
-  }
-  return all;
+  return gpu_seen_ + (non_gpu_seen_ > 0 ? 1 : 0);
+}
+
+std::size_t WorkloadWindow::bytes() const {
+  const MutexLock lock(mutex_);
+  return gpu_pods_.bytes();
+}
+
+// The counts are merged without the lock, which every filter needs.
+std::vector<CountedClass> WorkloadWindow::counted() const {
+  MutexLock lock(mutex_);
+  std::vector<NamespaceCount> namespaces = gpu_pods_.counts();
+  const bool was_full = gpu_pods_.was_full();
+  const auto non_gpu = static_cast<std::int64_t>(non_gpu_.size());
+  const NodeResources sum = non_gpu_sum_;
+  lock.unlock();
+  const std::vector<ClassCount> initial =
+      was_full ? std::vector<ClassCount>{} : std::vector{default_pod()};
+  std::vector<CountedClass> classes = merged(std::move(namespaces), initial, kPricedClassesMax);
+  if (non_gpu == 0) return classes;
+  PodClass mean;
+  mean.host = {MilliCpu(sum.cpu.value() / non_gpu), MiB(sum.memory.value() / non_gpu)};
+  classes.push_back({std::move(mean), std::min(static_cast<double>(non_gpu), pods_in(classes))});
+  return classes;
 }
 
 }  // namespace mgpu::extender

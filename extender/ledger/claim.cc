@@ -80,8 +80,8 @@ void read_cards_by_indices(Claim& claim, const kube::Pod& pod, const Contract& c
 }
 
 constexpr std::int64_t kBytesPerMiB = std::int64_t{1} << 20;
-// A bound for the amounts of a container, a pod and a node: four million pods on one node stay
-// below the largest amount.
+// A bound for each amount of a container, a pod and a node, so that the sum of four million pods
+// does not overflow.
 constexpr std::int64_t kAmountMax = std::int64_t{1} << 40;
 
 std::int64_t scaled(const kube::StringMap& amounts, std::string_view resource, int power) {
@@ -99,22 +99,6 @@ NodeResources amounts_of(const kube::StringMap& amounts) {
   const std::int64_t mib = bytes / kBytesPerMiB + (bytes % kBytesPerMiB == 0 ? 0 : 1);
   return {MilliCpu(std::min(scaled(amounts, "cpu", 3), kAmountMax)),
           MiB(std::min(mib, kAmountMax))};
-}
-
-// An amount of at most kAmountMax; sums stop there.
-struct CappedResources {
-  NodeResources amount;
-
-  CappedResources& operator+=(const CappedResources& other) {
-    amount += other.amount;
-    amount.cpu = std::min(amount.cpu, MilliCpu(kAmountMax));
-    amount.memory = std::min(amount.memory, MiB(kAmountMax));
-    return *this;
-  }
-};
-
-CappedResources max_of(const CappedResources& a, const CappedResources& b) {
-  return {max_of(a.amount, b.amount)};
 }
 
 // Rounded down, where requests are rounded up: what fits here fits in kube-scheduler, too.
@@ -247,16 +231,17 @@ NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
 }
 
 NodeResources resources_of(const kube::Pod& pod) {
-  PodRequests<CappedResources> requests;
+  PodRequests<NodeResources> requests;
   for (const kube::Container& container : pod.init_containers) {
-    const CappedResources amount{requests_of(container)};
+    const NodeResources amount = requests_of(container);
     container.restart_always ? requests.add_lasting(amount) : requests.add_init(amount);
   }
   for (const kube::Container& container : pod.containers)
-    requests.add_lasting({requests_of(container)});
-  CappedResources sum = requests.peak();
-  sum += {amounts_of(pod.overhead)};
-  return sum.amount;
+    requests.add_lasting(requests_of(container));
+  NodeResources sum = requests.peak();
+  sum += amounts_of(pod.overhead);
+  return {MilliCpu(std::min(sum.cpu.value(), kAmountMax)),
+          MiB(std::min(sum.memory.value(), kAmountMax))};
 }
 
 }  // namespace mgpu::extender

@@ -31,9 +31,9 @@ Result<PodFacts> read_pod_facts(std::string_view json, const Contract& contract,
   facts.phase = PodPhase::kBound;
   facts.pod.host = resources_of(*pod);
   facts.claim = claim_of(*pod, contract);
-  if (const auto request = read_request(*pod, contract, MiB{})) {
-    handlers.on_bound(facts.pod, *request);
-  }
+  if (pod->phase != "Running") return facts;
+  if (const auto request = read_request(*pod, contract, MiB{}))
+    handlers.on_running(pod->ref(), facts.pod, *request);
   return facts;
 }
 

@@ -35,10 +35,12 @@ kube::Consumer<Nominated> nomination_consumer(Ledger& ledger);
 struct PodHandlers {
   // For each pod that is bound, finished or deleted.
   std::function<void(const PodUid&)> on_settled = [](const PodUid&) {};
-  // For each bound pod with a request that filter would not reject, as soon as it is read, since a
-  // relist does not keep the requests of the whole cluster. May be called several times for a pod.
-  std::function<void(const NonGpuPod& pod, const GpuRequest& request)> on_bound =
-      [](const NonGpuPod&, const GpuRequest&) {};
+  // For each pod that kubelet reports as running, with a request that filter would not reject, as
+  // soon as it is read, since a relist does not keep the requests of the whole cluster. May be
+  // called several times for a pod. A pod that is bound and does not run may have been bound by
+  // anyone, to a node on which it never starts.
+  std::function<void(const PodRef& pod, const NonGpuPod& facts, const GpuRequest& request)>
+      on_running = [](const PodRef&, const NonGpuPod&, const GpuRequest&) {};
   // For each bound pod whose drift begins, changes or ends. Not under the ledger's lock.
   std::function<void(const DriftChange& change)> on_drift = [](const DriftChange&) {};
 };

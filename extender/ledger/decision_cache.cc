@@ -37,6 +37,7 @@ Scored score_of(const Node& node, const PlacementContext& context, const PolicyC
   const auto* placed = std::get_if<Placed>(&result);
   if (placed == nullptr) return {};
   const auto holds = extender::holds(node, context.request, placed->placement);
+  budget.spend(node_steps(*policy.node, context, node));
   return {true, placed->beside_expected, policy.node->score_node(context, node, holds)};
 }
 

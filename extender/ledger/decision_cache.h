@@ -16,7 +16,6 @@
 #include "extender/ledger/limits.h"
 #include "extender/ledger/node_record.h"
 #include "extender/placement/context.h"
-#include "extender/placement/limits.h"
 #include "extender/placement/place.h"
 #include "extender/placement/policy.h"
 
@@ -55,21 +54,6 @@ struct Cell {
 template <class Decision>
 using Cells = std::vector<Cell<Decision>>;  // by slot
 
-// The cached decision about the node, or else decide(node), or `absent` where the node is not
-// present. A decision is not cached where all nodes together have fewer steps left than one node
-// may use, since it may be different with more steps.
-template <class Decision>
-Decision cached(Cell<Decision>& cell, const NodeIndex& nodes, NodeSlot slot,
-                const SearchBudget& budget, const Decision& absent, auto decide) {
-  if (cell.version == nodes.version(slot)) return cell.decision;
-  const NodeRecord& record = *nodes.record(slot);
-  if (!record.present) return absent;
-  const bool keep = budget.steps >= kPlacementStepsMax;
-  const Decision decision = decide(record.node);
-  if (keep) cell = {nodes.version(slot), decision};
-  return decision;
-}
-
 // The scores of nodes by one price snapshot, the latest that was used.
 class ScoreCache {
  public:
@@ -99,7 +83,7 @@ template <class Cache>
 class DecisionCache {
  public:
   struct Entry {
-    RequestKey key;
+    std::shared_ptr<const RequestKey> key;
     Cache cache;
   };
 
@@ -107,7 +91,8 @@ class DecisionCache {
     auto at = position(key);
     if (at == entries_.end()) {
       if (entries_.size() >= kRequestKeysMax) entries_.pop_back();
-      at = entries_.insert(entries_.end(), std::make_unique<Entry>(Entry{key, {}}));
+      at = entries_.insert(entries_.end(), std::make_unique<Entry>(
+                                               Entry{std::make_shared<const RequestKey>(key), {}}));
     }
     std::rotate(entries_.begin(), at, at + 1);
     return entries_.front()->cache;
@@ -121,7 +106,7 @@ class DecisionCache {
 
  private:
   auto position(const RequestKey& key) {
-    return std::ranges::find_if(entries_, [&](const auto& entry) { return entry->key == key; });
+    return std::ranges::find_if(entries_, [&](const auto& entry) { return *entry->key == key; });
   }
 
   std::vector<std::unique_ptr<Entry>> entries_;  // the one used last is the first

@@ -269,7 +269,7 @@ std::variant<Assumed, Reason> Ledger::assume(Claim claim, const Policy& card_pol
   if (const Reason* reason = std::get_if<Reason>(&result)) {
     if (!less) return *reason;
     SearchBudget other{kPlacementStepsMax};
-    return why_not(record->node, claim.request, other).value_or(Reason::kNominated);
+    return extender::why_not(record->node, claim.request, other).value_or(Reason::kNominated);
   }
   nominations_.end(claim.uid);
   claim.placement = std::move(std::get<Placed>(result).placement);

@@ -14,6 +14,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -41,6 +43,9 @@
 namespace mgpu::extender {
 
 class Ledger;
+template <class Decision>
+class SteppedDecisions;
+struct NodeCopy;
 
 struct Assumed {
   ClaimId id = 0;
@@ -52,6 +57,15 @@ struct NodeView {
   Node node;
   std::string problem;  // NodeFacts::problem, or that the node is deleted while it has pods
   std::vector<ClaimView> claims;
+};
+
+// A copy, for a decision about one pod without the lock.
+struct NodeForPod {
+  Node node;
+  // The node in which what is kept from the pod is used; empty where nothing is.
+  std::optional<Node> less;
+
+  const Node& left() const { return less ? *less : node; }
 };
 
 struct Counts {
@@ -69,24 +83,11 @@ struct Counts {
 // that.)
 class View {
  public:
-  // The result of extender::why_not for each of `nodes`, which share kFilterStepsMax steps. Nodes
-  // that have not changed since the last pod with an equal request are not examined again.
-  // kNominated where the pod would fit if nothing were kept from it.
-  std::vector<std::optional<Reason>> why_not(
-      std::span<const std::string_view> nodes, const GpuRequest& request,
-      const DecidedPod& pod = {}) const MGPU_NO_THREAD_ANALYSIS;
-  // For each of `nodes` the placement by `policy.card` and its score by `policy.node`, in the same
-  // way. With policies for which Policy::per_pod is true every node is examined.
-  std::vector<Scored> score(std::span<const std::string_view> nodes,
-                            const PlacementContext& context, const PolicyChoice& policy,
-                            const DecidedPod& pod = {}) const MGPU_NO_THREAD_ANALYSIS;
   // Null where the API server has no such node, or the watch has not delivered it yet.
   const Node* find(std::string_view node) const MGPU_NO_THREAD_ANALYSIS;
   // A copy in which cards that are kept from the pod are used. Empty where `find` is null.
   std::optional<Node> find_for(std::string_view node,
                                const DecidedPod& pod) const MGPU_NO_THREAD_ANALYSIS;
-  // Visits every node that the API server has, in no order.
-  void each(const std::function<void(const Node&)>& visit) const MGPU_NO_THREAD_ANALYSIS;
   // The claims on a node, bound and assumed; the pointers are valid as long as the view.
   std::vector<const ClaimView*> claims_on(std::string_view node) const MGPU_NO_THREAD_ANALYSIS;
   // A non-GPU pod on that node; empty where there is no such pod there.
@@ -176,24 +177,59 @@ class Ledger {
   void nominate(const PodUid& uid, const NodeName& node);
   void replace_nominated(const std::vector<Nominated>& nominated);
 
+  // --- decisions ---------------------------------------------------------------------------------
+  //
+  // These hold the lock for kHoldStepsMax steps at a time, and search without it, so that others
+  // never wait for a search. Nodes may change in between: a decision is about its node as it was at
+  // some time during the call. What ended before `now`, of expected placements and of what is
+  // kept for nominated pods, is removed first.
+
+  // The result of extender::why_not for each of `nodes`, which share kFilterStepsMax steps. Nodes
+  // that have not changed since the last pod with an equal request are not examined again.
+  // kNominated where the pod would fit if nothing were kept from it.
+  std::vector<std::optional<Reason>> why_not(std::span<const std::string_view> nodes,
+                                             const GpuRequest& request, Instant now,
+                                             const DecidedPod& pod = {});
+  // For each of `nodes` the placement by `policy.card` and its score by `policy.node`, in the same
+  // way, with kScoreStepsMax steps. With policies for which Policy::per_pod is true every node is
+  // examined.
+  std::vector<Scored> score(std::span<const std::string_view> nodes,
+                            const PlacementContext& context, const PolicyChoice& policy,
+                            Instant now, const DecidedPod& pod = {});
+  // The most steps that why_not and score have taken under the lock at one time. For tests.
+  std::uint64_t longest_hold() const;
+
   // --- read --------------------------------------------------------------------------------------
 
   // Runs `read` under the lock; it must only compute. Expected placements that ended before `now`
   // are removed first.
   void read(Instant now, const std::function<void(const View&)>& read);
 
+  // Visits every node that the API server has, in no order, under the lock for kNodeCopiesMax nodes
+  // at a time. Nodes that are added or removed meanwhile may be left out. `go_on` is called in
+  // between; once it returns false, the visit ends.
+  void visit_in_steps(
+      const std::function<void(const Node&)>& visit,
+      const std::function<bool()>& go_on = [] { return true; }) const;
+
   // Computes the scores of recent requests by `price_snapshot`, which is not in use yet, so that
-  // the first View::score with it finds them. Takes long, and holds the lock for a few nodes at a
-  // time. Once `go_on` returns false it ends without an effect. `price_snapshot` outlives its use
-  // in View::score.
-  void prewarm_scores(const PriceSnapshot& price_snapshot, const std::function<bool()>& go_on);
+  // the first score() with it finds them. Takes long, and holds the lock for a few nodes at a time.
+  // `compute` runs the computation that it is given, on any thread, and returns when it is done;
+  // the lock is not held then. Once `go_on` returns false it ends without an effect.
+  // `price_snapshot` outlives its use in score().
+  using Compute = std::function<void(const std::function<void()>& computation)>;
+  void prewarm_scores(const PriceSnapshot& price_snapshot, const std::function<bool()>& go_on,
+                      const Compute& compute);
 
   // Includes nodes that the API server does not have while pods are bound to them.
   std::vector<NodeName> node_names() const;
   std::optional<NodeView> node(const NodeName& name) const;
+  // Nothing where the API server has no such node.
+  std::optional<NodeForPod> node_for(std::string_view name, const DecidedPod& pod) const;
   // Of several claims of this name the bound one, else the latest attempt.
   std::optional<ClaimView> claim(const PodRef& pod) const;
-  std::vector<ClaimView> drifting() const;
+  // Claims whose drift is not kNone, the first `most` in the order of pods.
+  std::vector<ClaimView> drifting(std::size_t most = std::numeric_limits<std::size_t>::max()) const;
   Counts counts() const;
   // Increases whenever cards may have become free: a claim was released, or a node's cards are new
   // or changed, or are no longer kept for a nominated pod. The second form ends first what ends
@@ -208,6 +244,16 @@ class Ledger {
     NodeResources host;
     bool anti_affinity;
   };
+
+  // Copies those that are present of the nodes from slot `begin` on, as many slots as there are
+  // copies. Returns how many it copied; nothing after the last slot.
+  std::optional<std::size_t> copy_nodes(NodeSlot begin, std::span<NodeCopy> copies) const;
+  // The requests whose scores are to be prewarmed.
+  std::vector<std::shared_ptr<const RequestKey>> scored_requests();
+  // `cells_of` is called under the lock.
+  template <class Decision>
+  std::vector<Decision> decide_in_steps(SteppedDecisions<Decision> decisions, Instant now,
+                                        const std::function<Cells<Decision>*()>& cells_of);
 
   // Each of these leaves totals and indices consistent.
   NodeRecord* find(std::string_view node) const MGPU_REQUIRES(mutex_);
@@ -238,6 +284,7 @@ class Ledger {
   std::uint64_t releases_ MGPU_GUARDED_BY(mutex_) = 0;
   DecisionCache<Cells<std::optional<Reason>>> fits_ MGPU_GUARDED_BY(mutex_);
   DecisionCache<ScoreCache> scores_ MGPU_GUARDED_BY(mutex_);
+  std::uint64_t longest_hold_ MGPU_GUARDED_BY(mutex_) = 0;  // in steps
 };
 
 }  // namespace mgpu::extender

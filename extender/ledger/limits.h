@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 namespace mgpu::extender {
 
@@ -18,6 +19,15 @@ inline constexpr std::size_t kNominationsMax = 256;
 inline constexpr std::size_t kNominatedNodesMax = 128;
 // Objects of a relist that are applied under one hold of the ledger's lock: a millisecond or two.
 inline constexpr std::size_t kRelistStep = 256;
+// Steps (placement/limits.h) for which decisions hold the ledger's lock at a time: 40 us. One node
+// may take a few hundred steps more.
+inline constexpr std::uint32_t kHoldStepsMax = 2'000;
+// Decisions that take more steps than this are made about a copy of the node, without the lock. To
+// copy a node takes kCopySteps for each card.
+inline constexpr std::uint32_t kLockedDecisionStepsMax = 64;
+inline constexpr std::uint32_t kCopySteps = 4;
+// Nodes that are copied at one time.
+inline constexpr std::size_t kNodeCopiesMax = 32;
 // The changes of drift that a relist returns; each is a line of the log.
 inline constexpr std::size_t kDriftChangesMax = 1'000;
 // Distinct requests whose decisions are cached. Each takes some 40 bytes per node: 13 MB in all at

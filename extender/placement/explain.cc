@@ -48,7 +48,7 @@ std::string why_not_card(const Card& card, const CardSelector& selector,
 }  // namespace
 
 NodeExplanation explain(const Node& node, const PlacementContext& context,
-                        const Policy& card_policy) {
+                        const Policy& card_policy, SearchBudget& budget) {
   NodeExplanation explanation{.node = node.name, .placement = {}, .reason = {}, .cards = {}};
   for (std::size_t i = 0; i < context.request.containers.size(); ++i) {
     const ContainerRequest& container = context.request.containers[i];
@@ -63,7 +63,7 @@ NodeExplanation explain(const Node& node, const PlacementContext& context,
                                    .why = std::move(why)});
     }
   }
-  SearchBudget budget{kPlacementStepsMax};
+  budget.spend(explanation.cards.size() * kExplainedCardSteps);
   auto result = place(node, context, card_policy, budget);
   if (auto* placed = std::get_if<Placed>(&result)) {
     explanation.placement = std::move(placed->placement);

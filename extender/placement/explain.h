@@ -8,6 +8,7 @@
 #include "common/contract/gpu_request.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/context.h"
+#include "extender/placement/place.h"
 #include "extender/placement/policy.h"
 #include "extender/placement/reason.h"
 
@@ -30,7 +31,9 @@ struct NodeExplanation {
   std::vector<CardExplanation> cards;  // by container, then by card
 };
 
+// The search takes at most the steps of `budget`, and at most kPlacementStepsMax for one order of
+// cards; each card and container takes kExplainedCardSteps besides.
 NodeExplanation explain(const Node& node, const PlacementContext& context,
-                        const Policy& card_policy);
+                        const Policy& card_policy, SearchBudget& budget);
 
 }  // namespace mgpu::extender

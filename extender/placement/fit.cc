@@ -1,6 +1,7 @@
 #include "extender/placement/fit.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "common/base/check.h"
 #include "common/contract/limits.h"
@@ -35,11 +36,9 @@ struct Counts {
 };
 
 // Without branches that depend on the card: on a full cluster this runs for every card.
-void count(Counts& counts, const Card& card, const CardSelector& selector,
-           const ContainerRequest& container) {
+void count(Counts& counts, const Card& card, bool matching, const ContainerRequest& container) {
   const Share asked = container.on(card.capacity);
   const Share room = card.room();
-  const bool matching = matches(selector, card);
   const bool healthy = matching & card.healthy;
   const bool large = healthy & asked.fits_in(card.capacity);
   const bool certain = large & !card.uncertain;
@@ -104,6 +103,10 @@ bool matches(const CardSelector& selector, const Card& card) {
   return selector.empty() || (model_matches(selector, card) && uuid_matches(selector, card));
 }
 
+CardSet matching_cards(const Node& node, const CardSelector& selector) {
+  return cards_that(node, [&](const Card& card) { return matches(selector, card); });
+}
+
 CardSet healthy_cards(const Node& node, const CardSelector& selector) {
   return cards_that(node,
                     [&](const Card& card) { return card.healthy && matches(selector, card); });
@@ -124,10 +127,30 @@ bool fits_alone(const Node& node, const CardSelector& selector, const ContainerR
   return false;
 }
 
+bool fits_alone(const Node& node, CardSet usable, const ContainerRequest& container) {
+  std::int32_t found = 0;
+  for (CardSet left = usable; left != 0; left &= left - 1) {
+    const Card& card = node.cards[static_cast<std::size_t>(std::countr_zero(left))];
+    if (!container.on(card.capacity).fits_in(card.room())) continue;
+    if (++found == container.cards) return true;
+  }
+  return false;
+}
+
 std::optional<Reason> why_not_alone(const Node& node, const CardSelector& selector,
                                     const ContainerRequest& container) {
   Counts counts;
-  for (const Card& card : cards_of(node)) count(counts, card, selector, container);
+  for (const Card& card : cards_of(node)) count(counts, card, matches(selector, card), container);
+  return reason_of(counts, container.cards);
+}
+
+std::optional<Reason> why_not_alone(const Node& node, CardSet matching,
+                                    const ContainerRequest& container) {
+  Counts counts;
+  for (const Card& card : cards_of(node)) {
+    count(counts, card, (matching & 1) != 0, container);
+    matching >>= 1;
+  }
   return reason_of(counts, container.cards);
 }
 

@@ -32,15 +32,20 @@ bool model_matches(const CardSelector& selector, const Card& card);
 bool uuid_matches(const CardSelector& selector, const Card& card);
 bool matches(const CardSelector& selector, const Card& card);
 
-// The cards that match and are healthy, and those of them that are usable now.
+// The cards that match, those of them that are healthy, and those that are usable now.
+CardSet matching_cards(const Node& node, const CardSelector& selector);
 CardSet healthy_cards(const Node& node, const CardSelector& selector);
 CardSet usable_cards(const Node& node, const CardSelector& selector);
 
 // Whether enough cards have room for `container` alone.
 bool fits_alone(const Node& node, const CardSelector& selector, const ContainerRequest& container);
 
+bool fits_alone(const Node& node, CardSet usable, const ContainerRequest& container);
+
 // Why it does not fit alone; empty where it fits.
 std::optional<Reason> why_not_alone(const Node& node, const CardSelector& selector,
+                                    const ContainerRequest& container);
+std::optional<Reason> why_not_alone(const Node& node, CardSet matching,
                                     const ContainerRequest& container);
 
 }  // namespace mgpu::extender

@@ -1,14 +1,24 @@
 // Bounds of the search for cards, with their reasons.
+//
+// The unit is one step, which is the time to examine one card: some 20 ns. Everything that a
+// decision does is charged by what it costs in this unit, so that a bound in steps is one in time,
+// within a factor of a few.
 #pragma once
 
 #include <cstdint>
 
 namespace mgpu::extender {
 
-// Steps of the exact packing search for pods of several containers. One step takes some 20 ns, so
-// that the bound is a few milliseconds; most pods need fewer than a hundred steps.
+// Steps of one search on one node, for pods of several containers: 2 ms. Most pods need fewer than
+// a few hundred steps.
 inline constexpr std::uint32_t kPlacementStepsMax = 100'000;
-// The same for all nodes of one filter together, which bounds the time under the ledger's lock.
-inline constexpr std::uint32_t kFilterStepsMax = 2'000'000;
+// The same for all nodes of one filter together, of which the ledger is locked for kHoldStepsMax at
+// a time: 0.1 s. A pod of four containers takes some 2,000,000 on 15,000 nodes of 8 cards.
+inline constexpr std::uint32_t kFilterStepsMax = 4'000'000;
+// The same for the scores of all nodes: 0.2 s. By a policy with prices, a pod of four containers
+// takes some 7,000,000 on 5,000 nodes of 8 cards.
+inline constexpr std::uint32_t kScoreStepsMax = 10'000'000;
+// Steps to say of one card why it is not enough for one container: a sentence of 1 us.
+inline constexpr std::uint32_t kExplainedCardSteps = 50;
 
 }  // namespace mgpu::extender

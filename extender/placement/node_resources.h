@@ -9,20 +9,21 @@ namespace mgpu::extender {
 // Thousandths of a core.
 using MilliCpu = Amount<struct MilliCpuTag>;
 
+// Sums end at the largest amount and differences at zero: what pods request only decides which node
+// is better, and pods may request anything.
 struct NodeResources {
   MilliCpu cpu;
   MiB memory;
 
   constexpr bool operator==(const NodeResources&) const = default;
   constexpr NodeResources& operator+=(const NodeResources& other) {
-    cpu += other.cpu;
-    memory += other.memory;
+    cpu = cpu.plus_saturating(other.cpu);
+    memory = memory.plus_saturating(other.memory);
     return *this;
   }
-  // REQUIRES: `other` is within this amount in both dimensions.
   constexpr NodeResources& operator-=(const NodeResources& other) {
-    cpu -= other.cpu;
-    memory -= other.memory;
+    cpu = cpu.minus_saturating(other.cpu);
+    memory = memory.minus_saturating(other.memory);
     return *this;
   }
   constexpr bool zero() const { return cpu.zero() && memory.zero(); }

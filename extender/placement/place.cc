@@ -24,9 +24,11 @@ Outcome search(const Node& node, CardSet open, Room room, const GpuRequest& requ
 
 // REQUIRES: the request has several containers and does not fit.
 Reason reason_of(const Node& node, const GpuRequest& request, SearchBudget& budget) {
+  if (!budget.spend(linear_steps(node, request))) return Reason::kSearchBound;
+  const CardSet matching = matching_cards(node, request.selector);
   std::optional<Reason> each;  // the first in the order of Reason that applies to one container
   for (const ContainerRequest& container : request.containers) {
-    const auto reason = why_not_alone(node, request.selector, container);
+    const auto reason = why_not_alone(node, matching, container);
     if (reason && (!each || *reason < *each)) each = reason;
   }
   if (each && !eviction_can_help(*each)) return *each;
@@ -44,11 +46,12 @@ Reason reason_of(const Node& node, const GpuRequest& request, SearchBudget& budg
 
 std::optional<Reason> why_not_together(const Node& node, const GpuRequest& request,
                                        SearchBudget& budget) {
+  if (!budget.spend(linear_steps(node, request))) return Reason::kSearchBound;
+  const CardSet usable = usable_cards(node, request.selector);
   const bool each_fits = std::ranges::all_of(request.containers, [&](const auto& container) {
-    return fits_alone(node, request.selector, container);
+    return fits_alone(node, usable, container);
   });
   if (!each_fits) return reason_of(node, request, budget);
-  const CardSet usable = usable_cards(node, request.selector);
   switch (search(node, usable, Room::kNow, request, budget)) {
     case Outcome::kFound:
       return std::nullopt;
@@ -69,19 +72,21 @@ class Decision {
       : node_(node),
         context_(context),
         usable_(usable_cards(node, context.request.selector)),
-        steps_(std::min(budget.steps, kPlacementStepsMax)) {}
+        steps_(std::min(budget.steps, kPlacementStepsMax)),
+        spent_(linear_steps(node, context.request)) {}
 
   std::optional<Placement> find(Room room, const Policy& policy) {
     return context_.request.containers.size() == 1 ? find_alone(room, policy)
                                                    : find_all(room, policy);
   }
 
-  void charge(SearchBudget& budget) const { budget.steps -= std::min(budget.steps, spent_); }
+  void charge(SearchBudget& budget) const { budget.spend(spent_); }
 
  private:
   // The best cards that have room; one container needs no search.
-  std::optional<Placement> find_alone(Room room, const Policy& policy) const {
+  std::optional<Placement> find_alone(Room room, const Policy& policy) {
     const ContainerRequest& container = context_.request.containers.front();
+    const std::uint32_t steps = card_steps(policy, context_, node_);
     std::array<std::pair<Score, CardIndex>, kCardsPerNodeMax> best;
     std::ptrdiff_t count = 0;
     for (CardSet left = usable_; left != 0; left &= left - 1) {
@@ -91,6 +96,7 @@ class Decision {
       const Score score =
           policy.score_card(context_, node_, card, card.used + card.expected, share);
       best[static_cast<std::size_t>(count++)] = {-score, card.index};
+      spent_ += steps;
     }
     if (count < container.cards) return std::nullopt;
     std::partial_sort(best.begin(), best.begin() + container.cards, best.begin() + count);
@@ -120,7 +126,7 @@ class Decision {
   const PlacementContext& context_;
   CardSet usable_;
   std::uint32_t steps_;
-  std::uint32_t spent_ = 0;
+  std::uint64_t spent_;
 };
 
 // Whether the placement is valid now: each container has as many distinct cards as it requests,
@@ -143,9 +149,17 @@ bool is_valid(const Node& node, const GpuRequest& request, const Placement& plac
 
 }  // namespace
 
+std::uint64_t linear_steps(const Node& node, const GpuRequest& request) {
+  const CardSelector& selector = request.selector;
+  const std::size_t names = selector.models.size() + selector.models_excluded.size() +
+                            selector.uuids.size() + selector.uuids_excluded.size();
+  return cards_of(node).size() * (names + request.containers.size());
+}
+
 std::optional<Reason> why_not(const Node& node, const GpuRequest& request, SearchBudget& budget) {
   if (request.empty()) return std::nullopt;
   if (request.containers.size() == 1) {
+    budget.spend(linear_steps(node, request));
     const ContainerRequest& container = request.containers.front();
     if (fits_alone(node, request.selector, container)) return std::nullopt;
     return why_not_alone(node, request.selector, container);
@@ -156,6 +170,12 @@ std::optional<Reason> why_not(const Node& node, const GpuRequest& request, Searc
   const auto reason = why_not_together(node, request, own);
   budget.steps -= given - own.steps;
   return reason;
+}
+
+std::optional<Reason> why_not(const Node& node, const Node& left, const GpuRequest& request,
+                              SearchBudget& budget) {
+  if (!why_not(left, request, budget)) return std::nullopt;
+  return why_not(node, request, budget).value_or(Reason::kNominated);
 }
 
 std::variant<Placed, Reason> place(const Node& node, const PlacementContext& context,

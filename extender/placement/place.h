@@ -18,14 +18,30 @@
 
 namespace mgpu::extender {
 
-// Search steps that are left, shared by all nodes of one filter or used by one call of place.
+// Steps that are left (limits.h), shared by all nodes of one filter or used by one call of place.
 struct SearchBudget {
   std::uint32_t steps;
+
+  // Takes that many steps. Where fewer are left, takes them all and returns false.
+  bool spend(std::uint64_t wanted) {
+    const bool enough = wanted <= steps;
+    steps = enough ? steps - static_cast<std::uint32_t>(wanted) : 0;
+    return enough;
+  }
 };
 
+// The steps of a decision that needs no search: each card is compared with the selector, and then
+// with each container. Pods of one container take these and no more.
+std::uint64_t linear_steps(const Node& node, const GpuRequest& request);
+
 // Why the pod does not fit, empty where it fits; expected placements are ignored. Does not allocate
-// for pods of one container.
+// for pods of one container, for which the answer does not depend on the budget.
 std::optional<Reason> why_not(const Node& node, const GpuRequest& request, SearchBudget& budget);
+
+// The same where `left` is the node in which what is kept from the pod is used. kNominated where
+// the pod would fit if nothing were kept from it.
+std::optional<Reason> why_not(const Node& node, const Node& left, const GpuRequest& request,
+                              SearchBudget& budget);
 
 // A placement that leaves room for the expected placements of other pods is preferred;
 // `beside_expected` is whether it does. Of such placements it is the best by `card_policy`.

@@ -19,6 +19,14 @@ const Policy* find_one(std::string_view name) {
 
 }  // namespace
 
+std::uint32_t card_steps(const Policy& policy, const PlacementContext& context, const Node& node) {
+  return policy.steps == nullptr ? 1 : policy.steps(context, node);
+}
+
+std::uint32_t node_steps(const Policy& policy, const PlacementContext& context, const Node& node) {
+  return 2 * card_steps(policy, context, node) + static_cast<std::uint32_t>(node.cards.size());
+}
+
 Result<PolicyChoice> find_policy(std::string_view name) {
   const std::size_t slash = name.find('/');
   const bool two = slash != std::string_view::npos;

@@ -34,6 +34,9 @@ struct Policy {
   // count as taken.
   Score (*score_node)(const PlacementContext& context, const Node& node,
                       const std::vector<CardHold>& pod);
+  // The steps (limits.h) that score_card takes for a card of this node; null means 1. score_node
+  // takes up to twice as many.
+  std::uint32_t (*steps)(const PlacementContext& context, const Node& node) = nullptr;
   // Whether it scores nodes for pods that request no cards, too; `pod` is empty then.
   bool ranks_pods_without_cards = false;
   // Whether it does that only where the price snapshot has prices.
@@ -42,6 +45,10 @@ struct Policy {
   // different scores.
   bool per_pod = false;
 };
+
+// The steps of one call of score_card, and of score_node.
+std::uint32_t card_steps(const Policy& policy, const PlacementContext& context, const Node& node);
+std::uint32_t node_steps(const Policy& policy, const PlacementContext& context, const Node& node);
 
 struct PolicyChoice {
   const Policy* node = nullptr;

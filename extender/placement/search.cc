@@ -13,7 +13,9 @@
 //      and therefore counted in steps of SearchBudget. The rules in the header keep it small for
 //      the nodes of real clusters, whose cards are mostly equal.
 //
-// A step is one card examined, in a list or in a choice, so that steps measure time.
+// A step is as long as one card examined. What takes longer takes more steps: the score of a policy
+// by Policy::steps, and what a pod holds of a card by the number of its containers there. So steps
+// measure time.
 //
 // What a pod holds of a card is not the sum of its containers (holds.h): Slot::held is computed
 // from the set of containers on the card, Slot::running is the sum without init containers.
@@ -31,6 +33,9 @@
 namespace mgpu::extender {
 
 namespace {
+
+// Cards that are summed up or compared in the time of a step.
+constexpr std::size_t kCardsSummedPerStep = 8;
 
 ContainerSet bit(std::size_t container) {
   return ContainerSet{1} << container;
@@ -73,6 +78,7 @@ Search::Search(const Node& node, CardSet open, Room room, const PlacementContext
       open_(open),
       request_(context.request),
       policy_(policy),
+      rank_steps_(policy == nullptr ? 0 : card_steps(*policy, context, node)),
       budget_(budget) {
   MGPU_CHECK(request_.containers.size() <= kGpuContainersPerPodMax, "too many containers");
   for (std::size_t i = 0; i < request_.containers.size(); ++i) {
@@ -155,13 +161,21 @@ Search::Rank Search::rank(const Turn& turn, Position card, const Share& held) co
 }
 
 bool Search::spend(std::size_t steps) {
-  if (budget_.steps < steps) {
-    budget_.steps = 0;
-    out_of_steps_ = true;
-    return false;
-  }
-  budget_.steps -= static_cast<std::uint32_t>(steps);
-  return true;
+  if (budget_.spend(steps)) return true;
+  out_of_steps_ = true;
+  return false;
+}
+
+// Of what the constructor does for each card and each pair of cards, and for each turn.
+std::size_t Search::opening_steps() const {
+  constexpr std::size_t kPairsPerStep = 32;
+  return slots_.size() + slots_.size() * slots_.size() / kPairsPerStep + 2 * turns_.size();
+}
+
+// Of a card with this many containers: what the pod holds of it is computed `times`.
+std::size_t Search::hold_steps(const Slot& slot, std::size_t times) {
+  constexpr std::size_t kContainersPerStep = 4;
+  return times * static_cast<std::size_t>(std::popcount(slot.on)) / kContainersPerStep;
 }
 
 // False where there are too few, or the steps ran out.
@@ -171,9 +185,12 @@ bool Search::list_candidates(Turn& turn, Position lowest) {
   std::size_t count = 0;
   for (CardSet left = open_ & (~CardSet{0} << lowest); left != 0; left &= left - 1) {
     const auto card = static_cast<Position>(std::countr_zero(left));
+    if (!spend(hold_steps(slots_[card], 1))) return false;
     const Share held =
         hold_on(cards_[card].capacity, request_.containers, slots_[card].on | bit(turn.container));
-    if (held.fits_in(slots_[card].room)) ranks[count++] = rank(turn, card, held);
+    if (!held.fits_in(slots_[card].room)) continue;
+    if (!spend(rank_steps_)) return false;
+    ranks[count++] = rank(turn, card, held);
   }
   std::sort(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(count));
   for (std::size_t i = 0; i < count; ++i) turn.cards[i] = ranks[i].card;
@@ -216,7 +233,10 @@ bool Search::place_greedily() {
   for (Turn& turn : turns_) {
     if (!list_candidates(turn, 0)) return false;
     const auto wanted = static_cast<std::size_t>(container_of(turn).cards);
-    for (std::size_t i = 0; i < wanted; ++i) toggle(turn, turn.cards[i]);
+    for (std::size_t i = 0; i < wanted; ++i) {
+      if (!spend(1 + hold_steps(slots_[turn.cards[i]], 2))) return false;
+      toggle(turn, turn.cards[i]);
+    }
   }
   return true;
 }
@@ -226,7 +246,7 @@ bool Search::place_greedily() {
 bool Search::search_from(std::size_t at) {
   if (at == turns_.size()) return true;
   Turn& turn = turns_[at];
-  if (!rest_may_fit(turn)) return false;
+  if (!spend(1 + slots_.size() / kCardsSummedPerStep) || !rest_may_fit(turn)) return false;
   const auto has_last = [&](const Slot& slot) {
     return !turn.same_as_last || (slot.on & bit(turns_[at - 1].container)) != 0;
   };
@@ -241,8 +261,10 @@ bool Search::choose(std::size_t at, std::int32_t missing, std::size_t from) {
   if (missing == 0) return search_from(at + 1);
   const Turn& turn = turns_[at];
   for (std::size_t i = from; i + static_cast<std::size_t>(missing) <= turn.candidates; ++i) {
+    // Each candidate is compared with those before it, placed, and removed.
+    if (!spend((i - from) / kCardsSummedPerStep)) return false;
     if (tried_an_equal(turn, from, i)) continue;
-    if (!spend(1)) return false;
+    if (!spend(1 + hold_steps(slots_[turn.cards[i]], 4))) return false;
     toggle(turn, turn.cards[i]);
     if (choose(at, missing - 1, i + 1)) return true;
     toggle(turn, turn.cards[i]);
@@ -253,6 +275,7 @@ bool Search::choose(std::size_t at, std::int32_t missing, std::size_t from) {
 
 Outcome Search::run() {
   if (turns_.empty()) return Outcome::kFound;
+  if (!spend(opening_steps())) return Outcome::kBound;
   if (!rest_may_fit(turns_.front())) return Outcome::kNone;
   if (place_greedily()) return Outcome::kFound;
   for (Slot& slot : slots_) {

@@ -74,6 +74,8 @@ class Search {
   const ContainerRequest& container_of(const Turn& turn) const;
   Rank rank(const Turn& turn, Position card, const Share& held) const;
   bool spend(std::size_t steps);
+  std::size_t opening_steps() const;
+  static std::size_t hold_steps(const Slot& slot, std::size_t times);
   bool list_candidates(Turn& turn, Position lowest);
   bool rest_may_fit(const Turn& turn) const;
   bool tried_an_equal(const Turn& turn, std::size_t from, std::size_t at) const;
@@ -89,6 +91,7 @@ class Search {
   CardSet open_;
   const GpuRequest& request_;
   const Policy* policy_;
+  std::size_t rank_steps_;  // of one card by the policy
   SearchBudget& budget_;
   ContainerSet inits_ = 0;
   bool out_of_steps_ = false;

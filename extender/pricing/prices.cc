@@ -271,6 +271,12 @@ void PriceTables::values(const NodeRoom& room, PairRow& sums) const {
   if (last != nullptr) add_cards(*last, free, sums);
 }
 
+// A step is as long as the additions of about one row.
+std::uint32_t PriceTables::value_steps(std::size_t cards) const {
+  constexpr std::size_t kRowsOfNode = 4;
+  return static_cast<std::uint32_t>(kRowsOfNode + cards * (1 + nus_.size()));
+}
+
 float PriceTables::value(const NodeRoom& room) const {
   PairRow sums;
   values(room, sums);

@@ -82,6 +82,8 @@ class PriceTables {
 
   // In GPUs. REQUIRES: !empty().
   float value(const NodeRoom& room) const;
+  // The steps (placement/limits.h) of value() for a node with this many cards.
+  std::uint32_t value_steps(std::size_t cards) const;
   // The bound at every pair of prices; value is the least of them.
   void values(const NodeRoom& room, PairRow& sums) const;
 

@@ -104,6 +104,17 @@ double TargetWorkload::usable(std::size_t number, const FreeCards& free,
   return sum;
 }
 
+// Eight rounds of the loops in `usable` are as long as a step.
+std::uint32_t TargetWorkload::fragmentation_steps(std::size_t cards) const {
+  constexpr std::size_t kRoundsPerStep = 8;
+  std::size_t rounds = 0;
+  for (const Selection& selection : selections_) {
+    rounds += cards;
+    for (const Size& size : selection.sizes) rounds += 1 + size.steps.size();
+  }
+  return static_cast<std::uint32_t>(1 + 2 * cards + rounds / kRoundsPerStep);
+}
+
 double TargetWorkload::fragmentation_after(const Node& node, const NodeResources& host,
                                            std::span<const CardHold> pod) const {
   const FreeCards free = free_cards(node, pod);

@@ -45,6 +45,8 @@ class TargetWorkload {
   double fragmentation(const Node& node) const { return fragmentation_after(node, {}, {}); }
   double fragmentation_after(const Node& node, const NodeResources& host,
                              std::span<const CardHold> pod) const;
+  // The steps (placement/limits.h) of fragmentation for a node with this many cards.
+  std::uint32_t fragmentation_steps(std::size_t cards) const;
 
  private:
   struct CpuStep {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "extender/placement/card_model.h"
+#include "extender/pricing/limits.h"
 
 namespace mgpu::extender {
 
@@ -20,19 +21,33 @@ std::vector<std::string> each_once(const std::vector<std::string>& models) {
 
 double pods_in(const std::vector<CountedClass>& counted) {
   double pods = 0;
-  for (const CountedClass& one : counted) pods += static_cast<double>(one.count);
+  for (const CountedClass& one : counted) pods += one.count;
   return pods;
+}
+
+// The containers that take the most compute, at most kPodClassesMax, in the order of the pod.
+std::vector<const ContainerRequest*> largest_containers(const GpuRequest& request) {
+  std::vector<const ContainerRequest*> largest;
+  for (const ContainerRequest& container : request.containers) largest.push_back(&container);
+  if (largest.size() <= kPodClassesMax) return largest;
+  const auto compute = [](const ContainerRequest* container) {
+    return container->cards * container->per_card.core.value();
+  };
+  std::ranges::stable_sort(largest, std::greater<>{}, compute);
+  largest.resize(kPodClassesMax);
+  std::ranges::sort(largest);  // All point into one vector.
+  return largest;
 }
 
 }  // namespace
 
 std::vector<PodClass> classes_of(const GpuRequest& request, const NodeResources& host) {
   std::vector<PodClass> classes;
-  for (const ContainerRequest& container : request.containers) {
+  for (const ContainerRequest* container : largest_containers(request)) {
     classes.push_back({.host = {},
-                       .cards = container.cards,
-                       .per_card = container.per_card,
-                       .whole = container.whole,
+                       .cards = container->cards,
+                       .per_card = container->per_card,
+                       .whole = container->whole,
                        .models = each_once(request.selector.models),
                        .models_excluded = each_once(request.selector.models_excluded)});
   }
@@ -46,13 +61,17 @@ Workload workload_of(std::vector<CountedClass> counted, double cover, std::size_
   std::ranges::stable_sort(counted, std::greater<>{}, &CountedClass::count);
   const double enough = cover * pods_in(counted);
   std::size_t classes = 0;
-  for (double covered = 0; classes < std::min(counted.size(), most) && covered < enough; ++classes)
-    covered += static_cast<double>(counted[classes].count);
+  std::size_t with_cards = 0;
+  double covered = 0;
+  for (; classes < counted.size() && with_cards < most && covered < enough; ++classes) {
+    covered += counted[classes].count;
+    with_cards += counted[classes].what.cards > 0 ? 1 : 0;
+  }
   counted.resize(classes);
   const double pods = pods_in(counted);
   Workload workload;
   for (CountedClass& one : counted) {
-    workload.classes.push_back({std::move(one.what), static_cast<double>(one.count) / pods});
+    workload.classes.push_back({std::move(one.what), one.count / pods});
   }
   return workload;
 }

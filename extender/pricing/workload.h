@@ -35,17 +35,18 @@ struct Workload {
   std::vector<WeightedClass> classes;
 };
 
-// The classes of a pod with these requests.
+// The classes of a pod with these requests: one for each container, of which the kPodClassesMax
+// largest are taken. A pod without cards is one class.
 std::vector<PodClass> classes_of(const GpuRequest& request, const NodeResources& host);
 
 struct CountedClass {
   PodClass what;
-  std::int64_t count = 0;  // of observed pods
+  double count = 0;  // of observed pods, where some may count for less than one
 };
 
 // The most frequent classes that together cover the fraction `cover` of all counted pods, at most
-// `most` of them; equal counts keep their order. FGD covers 0.95 (simulator of hkust-adsl,
-// pkg/utils/frag.go, GetTypicalPods).
+// `most` of them with cards; equal counts keep their order. FGD covers 0.95 (simulator of
+// hkust-adsl, pkg/utils/frag.go, GetTypicalPods).
 Workload workload_of(std::vector<CountedClass> counted, double cover, std::size_t most);
 
 }  // namespace mgpu::extender

@@ -27,9 +27,10 @@ FilterReply refuse_everywhere(const ExtenderArgs& args, std::string sentence) {
   return reply;
 }
 
-FilterReply filter_nodes(const View& view, const ExtenderArgs& args, const PodRequest& pod) {
+FilterReply filter_nodes(Ledger& ledger, const ExtenderArgs& args, const PodRequest& pod,
+                         Instant now) {
   const auto names = args.node_names();
-  const auto reasons = view.why_not(names, pod.request, pod.pod);
+  const auto reasons = ledger.why_not(names, pod.request, now, pod.pod);
   FilterReply reply;
   reply.fitting.reserve(names.size());
   reply.failed.reserve(names.size());
@@ -59,17 +60,16 @@ FilterReply filter(const ExtenderArgs& args, Ledger& ledger, const Settings& set
   ledger.end_expectation(uid);
   const auto pod = read_pod_request(args.pod(), settings);
   if (!pod) return refuse_everywhere(args, pod.error().message);
-  if (settings.window) settings.window->seen(pod->tie_break_seed, pod->request, pod->host);
+  if (settings.window) {
+    settings.window->seen(pod->tie_break_seed, args.pod().metadata.name_space, pod->request,
+                          pod->host);
+  }
   if (pod->request.empty()) return pass_everywhere(args);
-  FilterReply reply;
+  FilterReply reply = filter_nodes(ledger, args, *pod, now);
+  // With one node left kube-scheduler calls bind next, without prioritize.
+  if (reply.fitting.size() != 1 || !settings.expected_placements) return reply;
   const auto price_snapshot = settings.price_snapshot();
-  std::optional<Placement> expected;
-  ledger.read(now, [&](const View& view) {
-    reply = filter_nodes(view, args, *pod);
-    // With one node left kube-scheduler calls bind next, without prioritize.
-    if (reply.fitting.size() != 1 || !settings.expected_placements) return;
-    expected = place_on(view, reply.fitting.front(), *pod, price_snapshot.get());
-  });
+  const auto expected = place_on(ledger, reply.fitting.front(), *pod, price_snapshot.get());
   if (expected) {
     ledger.expect(uid, NodeName(reply.fitting.front()), pod->request, *expected, now,
                   now + settings.expectation_life);

@@ -40,11 +40,11 @@ bool names_cards(const kube::Pod& pod, const Contract& contract) {
          std::ranges::any_of(pod.init_containers, names);
 }
 
-std::optional<Placement> place_on(const View& view, std::string_view node, const PodRequest& pod,
-                                  const PriceSnapshot* price_snapshot) {
-  const std::optional<Node> found = view.find_for(node, pod.pod);
-  MGPU_CHECK(found.has_value(), "the chosen node is in the view");
-  return place_on(*found, pod, price_snapshot);
+std::optional<Placement> place_on(const Ledger& ledger, std::string_view node,
+                                  const PodRequest& pod, const PriceSnapshot* price_snapshot) {
+  const auto found = ledger.node_for(node, pod.pod);
+  if (!found) return std::nullopt;
+  return place_on(found->left(), pod, price_snapshot);
 }
 
 std::optional<Placement> place_on(const Node& node, const PodRequest& pod,

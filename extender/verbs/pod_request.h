@@ -33,10 +33,10 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
 // kube-scheduler calls this extender (pkg/scheduler/extender.go, IsInterested).
 bool names_cards(const kube::Pod& pod, const Contract& contract);
 
-// The cards that the pod's card policy chooses; nothing where the pod does not fit. REQUIRES:
-// `view` has the node.
-std::optional<Placement> place_on(const View& view, std::string_view node, const PodRequest& pod,
-                                  const PriceSnapshot* price_snapshot);
+// The cards that the pod's card policy chooses; nothing where the pod does not fit, or the API
+// server has no such node. Searches without the ledger's lock.
+std::optional<Placement> place_on(const Ledger& ledger, std::string_view node,
+                                  const PodRequest& pod, const PriceSnapshot* price_snapshot);
 // The same on a copy of a node.
 std::optional<Placement> place_on(const Node& node, const PodRequest& pod,
                                   const PriceSnapshot* price_snapshot);

@@ -39,22 +39,34 @@ std::optional<std::size_t> best_of(const std::vector<Scored>& nodes,
   return best;
 }
 
-Ranking rank(const View& view, std::span<const std::string_view> names, const PodRequest& pod,
-             const PriceSnapshot* price_snapshot) {
+// The nodes without cards that are as good as the best.
+std::vector<std::size_t> best_without_cards(Ledger& ledger, const std::vector<Scored>& nodes,
+                                            std::size_t best,
+                                            std::span<const std::string_view> names, Instant now) {
+  std::vector<std::size_t> found;
+  ledger.read(now, [&](const View& view) {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (!nodes[i].fits || better(nodes[best], nodes[i])) continue;
+      const Node* node = view.find(names[i]);
+      if (node != nullptr && node->cards.empty()) found.push_back(i);
+    }
+  });
+  return found;
+}
+
+Ranking rank(Ledger& ledger, std::span<const std::string_view> names, const PodRequest& pod,
+             const PriceSnapshot* price_snapshot, Instant now) {
   const PlacementContext context = pod.context(price_snapshot);
-  Ranking ranking{view.score(names, context, pod.policy, pod.pod), {}, {}};
+  Ranking ranking{ledger.score(names, context, pod.policy, now, pod.pod), {}, {}};
   const auto best = best_of(ranking.nodes, names);
   if (!best) return ranking;
   // For a non-GPU pod all nodes without cards that are as good as the best get the same score, and
   // kube-scheduler's own plugins choose among them.
-  if (pod.request.empty()) {
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      if (!ranking.nodes[i].fits || better(ranking.nodes[*best], ranking.nodes[i])) continue;
-      if (view.find(names[i])->cards.empty()) ranking.best.push_back(i);
-    }
-  }
+  if (pod.request.empty())
+    ranking.best = best_without_cards(ledger, ranking.nodes, *best, names, now);
   if (ranking.best.empty()) ranking.best.push_back(*best);
-  ranking.placement = place_on(view, names[ranking.best.front()], pod, price_snapshot);
+  if (!pod.request.empty())
+    ranking.placement = place_on(ledger, names[ranking.best.front()], pod, price_snapshot);
   return ranking;
 }
 
@@ -101,10 +113,7 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, Ledger& ledger,
   const auto pod = read_pod_request(args.pod(), settings);
   const auto price_snapshot = settings.price_snapshot();
   if (!pod || !is_ranked(*pod, price_snapshot.get())) return scores;
-  Ranking ranking;
-  ledger.read(now, [&](const View& view) {
-    ranking = rank(view, args.node_names(), *pod, price_snapshot.get());
-  });
+  const Ranking ranking = rank(ledger, args.node_names(), *pod, price_snapshot.get(), now);
   if (ranking.best.empty()) return scores;
   set_scores(ranking, scores);
   if (settings.expected_placements && !pod->request.empty() && ranking.placement) {

@@ -61,6 +61,15 @@ class ExtenderTest : public testing::Test {
   void create_pod(const std::string& name, const test::Amounts& limits) {
     create("/api/v1/namespaces/default/pods", test::pod_json(name, limits));
   }
+  // As kubelet does.
+  void report_running(const std::string& name) {
+    kube::Request request;
+    request.method = kube::Method::kPatch;
+    request.target = "/api/v1/namespaces/default/pods/" + name + "/status";
+    request.body = R"({"status": {"phase": "Running"}})";
+    request.content_type = "application/merge-patch+json";
+    EXPECT_EQ(api_server.call(request).status, 200) << name;
+  }
   void remove_pod(const std::string& name) {
     kube::Request request;
     request.method = kube::Method::kDelete;
@@ -317,17 +326,18 @@ TEST_F(ExtenderTest, BindsWhatThePodRequestsWhenItIsBound) {
 
 // --- readiness -----------------------------------------------------------------------------------
 
-TEST_F(ExtenderTest, LearnsTheWorkloadFromFilteredPodsAndFromBoundPods) {
+TEST_F(ExtenderTest, LearnsTheWorkloadFromFilteredPodsAndFromRunningPods) {
   const auto policy = [this] { return Json::parse(get("/inspect/policy").body); };
   start_ready();
   EXPECT_EQ(policy()["podsSeen"], 0);
-  for (const char* name : {"a", "b"}) {
+  for (const char* name : {"a", "b", "c"}) {
     create_pod(name, {{kCore, "30"}, {kMemory, "300"}});
     ASSERT_NE(schedule(name), "");
   }
-  EXPECT_EQ(policy()["podsSeen"], 2);
+  EXPECT_EQ(policy()["podsSeen"], 3);
+  for (const char* name : {"a", "b"}) report_running(name);
   start_ready();
-  EXPECT_EQ(policy()["podsSeen"], 2) << "no pod was filtered since";
+  EXPECT_EQ(policy()["podsSeen"], 2) << "no pod was filtered since, and c does not run";
   ASSERT_TRUE(becomes_true([&] { return policy().contains("prices"); }));
   EXPECT_EQ(policy()["prices"]["kinds"].size(), 1U);
   EXPECT_GE(policy()["prices"]["classes"].size(), 1U);

@@ -41,7 +41,7 @@ ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, Fates& fates,
             extender::pod_consumer(
                 ledger_, settings_.contract,
                 {.on_settled = [this](const PodUid& uid) { requeue_.on_settled(uid); },
-                 .on_bound = [](const extender::NonGpuPod&, const GpuRequest&) {},
+                 .on_running = [](const PodRef&, const extender::NonGpuPod&, const GpuRequest&) {},
                  .on_drift = [](const extender::DriftChange&) {}}),
             {.on_change = [this] { on_change(); }, .on_listed = [] {}}),
       budgets_watch_("poddisruptionbudgets", kube::all_pod_disruption_budgets(), link_, probe_,

@@ -29,7 +29,7 @@ extender::CountedClass class_of(std::string_view text) {
   if (!model.empty()) asked.selector.models = {std::string(model)};
   auto classes = extender::classes_of(asked, {MilliCpu(milli), MiB{}});
   MGPU_CHECK(classes.size() == 1, "a class of a test is one container");
-  return {std::move(classes.front()), std::stoll(std::string(text))};
+  return {std::move(classes.front()), static_cast<double>(std::stoll(std::string(text)))};
 }
 
 }  // namespace

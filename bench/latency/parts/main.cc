@@ -157,7 +157,8 @@ void place(benchmark::State& state) {
 
 void explain(benchmark::State& state) {
   on_one_node(state, [](const auto& node, const auto& context, const auto& policy) {
-    benchmark::DoNotOptimize(extender::explain(node, context, policy));
+    extender::SearchBudget budget{extender::kPlacementStepsMax};
+    benchmark::DoNotOptimize(extender::explain(node, context, policy, budget));
   });
 }
 

@@ -20,6 +20,11 @@ bool has_prices(const PlacementContext& context) {
   return context.price_snapshot != nullptr && !context.price_snapshot->tables.empty();
 }
 
+std::uint32_t steps_of_value(const PlacementContext& context, const Node& node) {
+  if (!has_prices(context)) return 1;
+  return context.price_snapshot->tables.value_steps(node.cards.size());
+}
+
 Score steps(float gpus) {
   return static_cast<Score>(std::llround(static_cast<double>(gpus) * kStepsPerGpu));
 }
@@ -50,6 +55,7 @@ Score score_node(const PlacementContext& context, const Node& node,
 const Policy kEquilibrium{.name = "equilibrium",
                           .score_card = score_card,
                           .score_node = score_node,
+                          .steps = steps_of_value,
                           .ranks_pods_without_cards = true,
                           .needs_prices = true};
 

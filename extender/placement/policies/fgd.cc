@@ -31,6 +31,11 @@ Score score(const PlacementContext& context, const Node& node, std::span<const C
   return hundredths(sigmoid);
 }
 
+std::uint32_t steps_of_growth(const PlacementContext& context, const Node& node) {
+  if (!has_workload(context)) return 1;
+  return 2 * context.price_snapshot->target.fragmentation_steps(node.cards.size());
+}
+
 Score score_card(const PlacementContext& context, const Node& node, const Card& card,
                  const Share& taken, const Share& share) {
   if (!has_workload(context)) return tightest_card(context, node, card, taken, share);
@@ -51,6 +56,7 @@ Score score_node(const PlacementContext& context, const Node& node,
 const Policy kFgd{.name = "fgd",
                   .score_card = score_card,
                   .score_node = score_node,
+                  .steps = steps_of_growth,
                   .ranks_pods_without_cards = true};
 
 }  // namespace mgpu::extender

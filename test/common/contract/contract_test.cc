@@ -193,6 +193,14 @@ TEST(Names, AreLimitedInNumber) {
   EXPECT_THAT(parse_names(text + ",a").error().message, HasSubstr("more than 64 names"));
 }
 
+TEST(Names, AreAsLongAsTheTextOfACardAtMost) {
+  const std::string longest(kCardTextMax, 'a');
+  EXPECT_THAT(*parse_names("b," + longest), ElementsAre("b", longest));
+  EXPECT_THAT(parse_names("b," + longest + "a").error().message,
+              HasSubstr("has a name of 97 bytes; models and UUIDs of cards have at most 96"));
+  EXPECT_LT(parse_names(std::string(4000, 'a')).error().message.size(), 500U);
+}
+
 TEST(PlacementAnnotations, HaveTheCardsOfEachContainer) {
   EXPECT_THAT(
       placement_annotations(default_contract(), {{"app", cards({0, 2})}, {"side", cards({1})}}),

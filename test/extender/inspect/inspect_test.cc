@@ -9,6 +9,11 @@
 
 #include "common/kube/client.h"
 #include "common/kube/memory/api_server.h"
+#include "common/kube/object_json.h"
+#include "extender/inspect/limits.h"
+#include "extender/inspect/views.h"
+#include "extender/ledger/limits.h"
+#include "extender/placement/reason.h"
 #include "test/support/kube_objects.h"
 #include "test/support/ledger_text.h"
 #include "test/support/manual_executor.h"
@@ -35,7 +40,7 @@ class Inspect : public testing::Test {
   Inspect() {
     ledger.apply_node(test::facts_of("n1: 0[100/1000 model=A10 uuid=GPU-1] 1[100/2000]"));
     ledger.apply_node(test::facts_of("n2: 0[100/1000 unhealthy]"));
-    add_routes(*router, "/inspect", ledger, settings, client);
+    add_routes(*router, "/inspect", ledger, settings, client, inspections);
   }
 
   // Nothing where the request has not been answered yet.
@@ -43,6 +48,7 @@ class Inspect : public testing::Test {
     std::optional<http::Response> answer;
     router->route(std::move(request), [&](http::Response given) { answer = std::move(given); });
     executor.run_ready();
+    inspections.run_ready();
     return answer;
   }
   http::Response get(const std::string& view, const std::string& query = "") {
@@ -73,6 +79,7 @@ class Inspect : public testing::Test {
   }
 
   test::ManualExecutor executor;
+  test::ManualExecutor inspections;
   kube::MemoryApiServer api_server{executor, {}};
   kube::Client client{api_server};
   Ledger ledger;
@@ -253,6 +260,27 @@ TEST_F(Inspect, ReadsThePodToExplain) {
   EXPECT_EQ(explained["nodes"][0]["fits"], true);
 }
 
+// What filter would answer (ledger/nominations.h).
+TEST_F(Inspect, ExplainsThatCardsAreKeptForAnotherPod) {
+  ledger.offer_nomination(
+      {PodUid("preemptor"), 0},
+      {{NodeName("n1"),
+        {{CardIndex(0), test::share_of("100/1000")}, {CardIndex(1), test::share_of("80/1000")}},
+        {}}},
+      NodeName("n1"), executor.now() + kNominationLife);
+  const std::string manifest = test::pod_json("q", {{kCore, "30"}, {kMemory, "500"}});
+  create(manifest);
+  for (const Json& explained : {read(explain(manifest)), view("explain", "name=q")}) {
+    EXPECT_EQ(explained["nodesFitting"], 0);
+    const Json& n1 = explained["nodes"][0];
+    EXPECT_EQ(n1["reason"], sentence(Reason::kNominated));
+    EXPECT_EQ(n1["cards"][1]["core"], Json::parse(R"({"asked": 30, "free": 20})"));
+    EXPECT_THAT(explained["reasons"].dump(), HasSubstr(sentence(Reason::kNominated)));
+  }
+  executor.advance(kNominationLife);
+  EXPECT_EQ(view("explain", "name=q")["nodesFitting"], 1);
+}
+
 TEST_F(Inspect, AnUnknownPodIsNotFound) {
   const auto answer = get("explain", "name=q");
   EXPECT_EQ(answer.status, 404);
@@ -302,11 +330,118 @@ TEST_F(Inspect, ShowsTheLearnedWorkload) {
 TEST_F(Inspect, RunsNoCallbackAfterTheEndOfTheRouter) {
   create(test::pod_json("q", {{kCore, "200"}}));
   bool answered = false;
-  router->route({.method = "GET", .path = "/inspect/explain", .query = "name=q"},
-                [&](const http::Response&) { answered = true; });
+  const auto answer = [&](const http::Response&) { answered = true; };
+  router->route({.method = "GET", .path = "/inspect/explain", .query = "name=q"}, answer);
+  router->route({.method = "GET", .path = "/inspect/cluster"}, answer);
   router.reset();
   executor.run_ready();
+  inspections.run_ready();
   EXPECT_FALSE(answered);
+}
+
+// --- where and how long --------------------------------------------------------------------------
+
+TEST_F(Inspect, MakesAllViewsOnTheirOwnExecutor) {
+  create(test::pod_json("q", {{kCore, "200"}}));
+  struct {
+    const char* method;
+    const char* path;
+    const char* query;
+  } const requests[] = {{"GET", "/inspect/cluster", ""},       {"GET", "/inspect/node", "name=n1"},
+                        {"GET", "/inspect/pod", "name=q"},     {"GET", "/inspect/policy", ""},
+                        {"GET", "/inspect/explain", "name=q"}, {"POST", "/inspect/explain", ""}};
+  for (const auto& request : requests) {
+    bool answered = false;
+    router->route({.method = request.method, .path = request.path, .query = request.query},
+                  [&](const http::Response&) { answered = true; });
+    executor.run_ready();
+    EXPECT_FALSE(answered) << request.method << " " << request.path;
+    EXPECT_EQ(inspections.run_ready(), 1U) << request.method << " " << request.path;
+    EXPECT_TRUE(answered) << request.method << " " << request.path;
+  }
+}
+
+TEST_F(Inspect, RefusesMoreRequestsThanMayWait) {
+  create(test::pod_json("q", {{kCore, "200"}}));
+  std::vector<int> statuses;
+  const auto send_explain = [&] {
+    router->route({.method = "GET", .path = "/inspect/explain", .query = "name=q"},
+                  [&](const http::Response& answer) { statuses.push_back(answer.status); });
+  };
+  for (std::size_t i = 0; i < kInspectionsMax; ++i) send_explain();
+  EXPECT_TRUE(statuses.empty());
+  const auto refused = get("cluster");
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_THAT(refused.body, HasSubstr("8 requests for /inspect are being answered"));
+  EXPECT_EQ(statuses, std::vector<int>(kInspectionsMax, 200));
+  EXPECT_EQ(get("cluster").status, 200) << "the slots are free again";
+}
+
+TEST_F(Inspect, ARequestWithoutAnAnswerOfTheApiServerFreesItsSlot) {
+  api_server.set_faults(
+      [](const kube::Request&) { return kube::Fault{.kind = kube::Fault::Kind::kRefuse}; });
+  for (std::size_t i = 0; i < 2 * kInspectionsMax; ++i)
+    EXPECT_EQ(get("explain", "name=q").status, 503);
+}
+
+// Without packing that fits: each search on these nodes runs until its bound.
+std::string hostile_pod() {
+  std::string containers;
+  for (int i = 0; i < 17; ++i) {
+    containers += std::string(i == 0 ? "" : ",") + R"({"name":"c)" + std::to_string(i) +
+                  R"(","resources":{"limits":{")" + kCore + R"(":")" + std::to_string(34 + i) +
+                  R"(",")" + kMemory + R"(":"300"}}})";
+  }
+  return R"({"metadata":{"name":"hostile","namespace":"default"},"spec":{"containers":[)" +
+         containers + "]}}";
+}
+
+struct ExplainBoundsTest : Inspect {
+  ExplainBoundsTest() {
+    std::string cards;
+    for (int card = 0; card < 8; ++card) cards += " " + std::to_string(card) + "[100/100000]";
+    for (int node = 0; node < kNodes; ++node)
+      ledger.apply_node(test::facts_of("n" + std::to_string(node) + ":" + cards));
+  }
+  Json explain_within(const ExplainBounds& bounds, std::size_t limit = kNodes) {
+    const auto pod = kube::read_pod(hostile_pod());
+    return read(explain_view(ledger, settings, *pod, {.after = "", .limit = limit}, bounds));
+  }
+
+  static constexpr int kNodes = 9;
+};
+
+TEST_F(ExplainBoundsTest, EndsAtItsSteps) {
+  const Json explained = explain_within({500'000, kExplainRowsMax, [] { return true; }});
+  EXPECT_GE(explained["nodes"].size(), 1U);
+  EXPECT_LT(explained["nodes"].size(), std::size_t{kNodes});
+  EXPECT_EQ(explained["next"], explained["nodes"].back()["name"]);
+  EXPECT_GT(explained["nodesNotExamined"], 0);
+}
+
+TEST_F(ExplainBoundsTest, EndsWhenItIsToldTo) {
+  int calls = 0;
+  const Json explained =
+      explain_within({kExplainStepsMax, kExplainRowsMax, [&] { return ++calls < 3; }});
+  EXPECT_EQ(explained["nodes"].size(), 3U) << "the first and two others";
+  EXPECT_EQ(explained["nodesFitting"], 0);
+  EXPECT_EQ(explained["reasons"], Json::array());
+  EXPECT_EQ(explained["nodesNotExamined"], kNodes);
+  EXPECT_EQ(explained["message"],
+            "the explanation ended at its limit of steps or time: 9 of 9 nodes were not examined");
+}
+
+TEST_F(ExplainBoundsTest, EndsAtItsRowsAndContinuesOnTheNextPage) {
+  const Json explained = explain_within({kExplainStepsMax, 200, [] { return true; }});
+  ASSERT_EQ(explained["nodes"].size(), 2U) << "a node has 17 * 8 rows";
+  EXPECT_EQ(explained["next"], "n1");
+  EXPECT_FALSE(explained.contains("nodesNotExamined")) << "the reasons of all nodes have no rows";
+}
+
+TEST_F(ExplainBoundsTest, ThePageIsExplainedThoughTheStepsDoNotSufficeForAllNodes) {
+  const Json explained = explain_within({500'000, kExplainRowsMax, [] { return true; }}, 1);
+  EXPECT_EQ(explained["nodes"].size(), 1U);
+  EXPECT_EQ(explained["next"], "n0");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "extender/learning/workload_window.h"
 #include "test/support/ledger_text.h"
@@ -19,7 +20,7 @@ struct PriceBuilderTest : testing::Test {
   PriceBuilderTest() {
     ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000]"));
     ledger.apply_node(facts_of("n2: 0[100/2000]"));
-    window.seen(1, request_of("30/300"), {});
+    window.seen(1, "a", request_of("30/300"), {});
   }
 
   Ledger ledger;
@@ -61,7 +62,7 @@ TEST_F(PriceBuilderTest, EveryModelOfTheClusterHasAPrior) {
 TEST_F(PriceBuilderTest, ADecisionKeepsItsSnapshot) {
   builder.build(at_ms(0));
   const auto held = current_prices.current();
-  window.seen(2, request_of("whole"), {});
+  window.seen(2, "a", request_of("whole"), {});
   builder.build(at_ms(10));
   EXPECT_EQ(held->version + 1, current_prices.current()->version);
   EXPECT_EQ(held->workload.classes.size(), 2U);
@@ -80,6 +81,19 @@ TEST_F(PriceBuilderTest, PricesOfFullNodesAreNotNegative) {
   for (const float price : current_prices.current()->prices.supply) EXPECT_GE(price, 0.0F);
 }
 
+TEST_F(PriceBuilderTest, TheLargestRequestsGiveFinitePrices) {
+  const NodeResources most{MilliCpu(MilliCpu::kMax), MiB(MiB::kMax)};
+  for (std::uint64_t pod = 10; pod < 300; ++pod) {
+    const GpuRequest request = pod % 2 == 0 ? GpuRequest{} : request_of("100/16777216x64");
+    window.seen(pod, "b", request, most);
+    ledger.apply_non_gpu({PodUid(std::to_string(pod)), NodeName("n1"), most});
+  }
+  builder.build(at_ms(0));
+  const auto price_snapshot = current_prices.current();
+  for (const float price : price_snapshot->prices.supply) EXPECT_TRUE(std::isfinite(price));
+  for (std::uint64_t pod = 10; pod < 300; ++pod) ledger.remove_pod(PodUid(std::to_string(pod)));
+}
+
 int scored = 0;  // the number of nodes that the policy below has scored
 
 Score any_card(const PlacementContext&, const Node&, const Card&, const Share&, const Share&) {
@@ -96,15 +110,36 @@ TEST_F(PriceBuilderTest, ScoresOfRecentRequestsAreComputedBeforeTheNextIsPublish
     scored = 0;
     const auto price_snapshot = current_prices.current();
     const PlacementContext context(request, {}, 0, price_snapshot.get());
-    ledger.read(at_ms(0), [&](const View& view) {
-      view.score(std::vector<std::string_view>{"n1", "n2"}, context, {&kCounted, &kCounted});
-    });
+    ledger.score(std::vector<std::string_view>{"n1", "n2"}, context, {&kCounted, &kCounted},
+                 at_ms(0));
     return scored;
   };
   builder.build(at_ms(0));
   EXPECT_EQ(nodes_scored(), 2);
   builder.build(at_ms(10));
   EXPECT_EQ(nodes_scored(), 0);
+}
+
+TEST_F(PriceBuilderTest, NothingThatTakesLongRunsOnTheThreadThatReadsTheLedger) {
+  int computations = 0;
+  bool computing = false;
+  PriceBuilder apart(
+      ledger, current_prices, [&] { return window.counted(); },
+      [&](const std::function<void()>& computation) {
+        ++computations;
+        ledger.releases();  // The lock is not held.
+        computing = true;
+        computation();
+        computing = false;
+      });
+  int rounds = 0;
+  apart.build(at_ms(0), [&] {
+    EXPECT_TRUE(computing) << "rounds of the refinement";
+    ++rounds;
+    return true;
+  });
+  EXPECT_GT(rounds, 0);
+  EXPECT_GE(computations, 3);
 }
 
 TEST(IsDue, AfterATenthMorePodsUpToTheMost) {

@@ -58,7 +58,7 @@ struct PriceRefresherTest : testing::Test {
 };
 
 TEST_F(PriceRefresherTest, PublishesPricesOfThePodsSeen) {
-  window.seen(1, request_of("30/300"), {});
+  window.seen(1, "a", request_of("30/300"), {});
   PriceRefresher refresher(ledger, current_prices, window, clock,
                            [this](Duration) { refreshed.set_value(); });
   EXPECT_EQ(current_prices.current(), nullptr) << "not before it is started";

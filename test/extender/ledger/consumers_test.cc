@@ -66,14 +66,15 @@ class ConsumersTest : public testing::Test {
   };
   kube::ObjectEvents<NodeFacts> node_events{node_consumer(ledger, contract, on_problem)};
   std::vector<std::string> settled;
-  std::vector<std::string> bound;
+  std::vector<std::string> running;
   std::vector<std::string> drifts;
   kube::ObjectEvents<PodFacts> pod_events{pod_consumer(
       ledger, contract,
       {.on_settled = [this](const PodUid& uid) { settled.push_back(uid.str()); },
-       .on_bound =
-           [this](const NonGpuPod& pod, const GpuRequest& request) {
-             bound.push_back(pod.uid.str() + " " + std::to_string(request.containers.size()));
+       .on_running =
+           [this](const PodRef& pod, const NonGpuPod& facts, const GpuRequest& request) {
+             running.push_back(pod.name_space + "/" + facts.uid.str() + " " +
+                               std::to_string(request.containers.size()));
            },
        .on_drift =
            [this](const DriftChange& change) {
@@ -251,20 +252,40 @@ TEST_F(ConsumersTest, RelistWithAnUnreadablePodRemovesNone) {
 }
 
 // A deleted pod is read like any other.
-TEST_F(ConsumersTest, BoundPodsAreReportedWithTheirRequest) {
+TEST_F(ConsumersTest, PodsOfTheLargestQuantitiesAreCountedAndRemoved) {
+  std::string containers;
+  for (int i = 0; i < 200; ++i) {
+    containers += std::string(i == 0 ? "" : ",") + R"({"name":"c)" + std::to_string(i) +
+                  R"(","resources":{"requests":{"cpu":"1P","memory":"4E"}}})";
+  }
+  const auto event = [&](Kind kind, int number) {
+    const std::string uid = std::to_string(number);
+    pod(kube::WatchEvent{kind, R"({"metadata":{"name":"p","uid":")" + uid +
+                                   R"("},"spec":{"nodeName":"n1","containers":[)" + containers +
+                                   R"(]},"status":{"phase":"Running"}})"});
+  };
+  for (int i = 0; i < 300; ++i) event(Kind::kApply, i);
+  for (int i = 0; i < 300; ++i) event(Kind::kDelete, i);
+  EXPECT_THAT(problems, IsEmpty());
+  ledger.read(Instant{},
+              [](const View& view) { EXPECT_TRUE(view.find("n1")->resources_used.zero()); });
+}
+
+TEST_F(ConsumersTest, RunningPodsAreReportedWithTheirRequest) {
   pod(Kind::kApply, {.uid = "a"});
   pod(Kind::kApply, {.uid = "rejected", .core = "150"});
   pod(Kind::kApply, {.uid = "waits", .node = ""});
+  pod(Kind::kApply, {.uid = "bound by anyone", .phase = "Pending"});
   pod(Kind::kApply, {.uid = "done", .phase = "Succeeded"});
   pod(kube::WatchEvent{Kind::kApply,
                        R"({"metadata":{"name":"n","uid":"non-gpu"},"spec":{"nodeName":"n1",)"
-                       R"("containers":[{"name":"main"}]}})"});
+                       R"("containers":[{"name":"main"}]},"status":{"phase":"Running"}})"});
   pod(Kind::kDelete, {.uid = "a"});
   pod(Kind::kRelistBegin);
   pod(Kind::kRelistObject, {.uid = "listed"});
   pod(Kind::kRelistObject, {.uid = "listed-done", .phase = "Failed"});
   pod(Kind::kRelistEnd);
-  EXPECT_THAT(bound, ElementsAre("a 1", "non-gpu 0", "a 1", "listed 1"));
+  EXPECT_THAT(running, ElementsAre("default/a 1", "/non-gpu 0", "default/a 1", "default/listed 1"));
 }
 
 }  // namespace

@@ -93,14 +93,13 @@ TEST(LedgerThreads, ScoresArePrewarmedWhileNodesChange) {
   std::atomic<int> fitting = 0;
   const auto context = [&] {
     const PlacementContext context(request, {}, 0, current);
-    ledger.read(Instant{}, [&](const View& view) {
-      for (const Scored& one : view.score(all, context, *find_policy("spread")))
-        fitting += one.fits ? 1 : 0;
-    });
+    for (const Scored& one : ledger.score(all, context, *find_policy("spread"), Instant{}))
+      fitting += one.fits ? 1 : 0;
   };
   const auto publish = [&] {
     for (const PriceSnapshot& price_snapshot : price_snapshots) {
-      ledger.prewarm_scores(price_snapshot, [] { return true; });
+      ledger.prewarm_scores(
+          price_snapshot, [] { return true; }, [](const auto& computation) { computation(); });
       current = &price_snapshot;
     }
   };

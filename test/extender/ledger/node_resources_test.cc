@@ -51,6 +51,23 @@ TEST(ResourcesOf, UnreadableAndHugeQuantitiesAreBounded) {
   EXPECT_EQ(resources_of(pod), amount(std::int64_t{1} << 40, std::int64_t{1} << 40));
 }
 
+TEST(ResourcesOf, APodOfManyHugeContainersIsBounded) {
+  kube::Pod pod;
+  pod.containers.assign(18'000, requesting("1P", "1Ei"));
+  pod.overhead = {{"cpu", "1P"}, {"memory", "4E"}};
+  EXPECT_EQ(resources_of(pod), amount(std::int64_t{1} << 40, std::int64_t{1} << 40));
+}
+
+TEST(NodeResourcesTest, SumsEndAtTheLargestAmountAndDifferencesAtZero) {
+  const NodeResources most = amount(MilliCpu::kMax, MiB::kMax);
+  NodeResources sum = most;
+  sum += most;
+  EXPECT_EQ(sum, most);
+  NodeResources difference = amount(1, 1);
+  difference -= most;
+  EXPECT_EQ(difference, NodeResources{});
+}
+
 TEST(ResourcesOf, AmountsOverTheLargestNumberAreLarge) {
   kube::Pod pod;
   pod.containers = {requesting("9E", "9E")};

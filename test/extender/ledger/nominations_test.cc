@@ -43,12 +43,10 @@ struct NominationTest : testing::Test {
 
   // "fits", or the reason why a pod of 30 % does not fit the node.
   std::string fit(const char* node, int priority = kPriority, const char* uid = "other",
-                  int now = 0) {
-    std::optional<Reason> reason;
-    ledger.read(at_ms(now), [&](const View& view) {
-      const std::vector<std::string_view> nodes{node};
-      reason = view.why_not(nodes, request_of("30/300"), {PodUid(uid), priority}).front();
-    });
+                  int now = 0, const char* containers = "30/300") {
+    const std::vector<std::string_view> nodes{node};
+    const std::optional<Reason> reason =
+        ledger.why_not(nodes, request_of(containers), at_ms(now), {PodUid(uid), priority}).front();
     return reason ? std::string(sentence(*reason)) : "fits";
   }
 
@@ -105,12 +103,10 @@ TEST_F(NominationTest, AssumeAndScoresRespectIt) {
             "the node has fewer cards than a container requests");
   const GpuRequest request = request_of("30/300");
   const PlacementContext context(request);
-  ledger.read(at_ms(0), [&](const View& view) {
-    const auto scores = view.score(std::vector<std::string_view>{"n1", "n2"}, context,
-                                   *find_policy("binpack"), {PodUid("other"), kPriority});
-    EXPECT_FALSE(scores[0].fits);
-    EXPECT_TRUE(scores[1].fits);
-  });
+  const auto scores = ledger.score(std::vector<std::string_view>{"n1", "n2"}, context,
+                                   *find_policy("binpack"), at_ms(0), {PodUid("other"), kPriority});
+  EXPECT_FALSE(scores[0].fits);
+  EXPECT_TRUE(scores[1].fits);
 }
 
 TEST_F(NominationTest, DecisionsForOtherPodsAreNotCachedWithIt) {
@@ -121,6 +117,33 @@ TEST_F(NominationTest, DecisionsForOtherPodsAreNotCachedWithIt) {
   EXPECT_EQ(fit("n1", kPriority + 1), "fits");
   nominate("");
   EXPECT_EQ(fit("n1"), "fits");
+}
+
+// Pods of several containers are decided on without the ledger's lock.
+TEST_F(NominationTest, SearchesWithoutTheLockRespectIt) {
+  constexpr const char* kTwo = "10/100 20/200";
+  EXPECT_EQ(fit("n1", kPriority, "other", 0, kTwo), "fits");
+  offer({"n1"});
+  nominate("n1");
+  EXPECT_EQ(fit("n1", kPriority, "other", 0, kTwo), kept);
+  EXPECT_EQ(fit("n1", kPriority, "p", 0, kTwo), "fits");
+  EXPECT_EQ(fit("n1", kPriority + 1, "other", 0, kTwo), "fits");
+  EXPECT_EQ(fit("n1", kPriority, "other", 0, kTwo), kept);
+  EXPECT_EQ(fit("n2", kPriority, "other", 0, kTwo), "fits");
+  EXPECT_EQ(fit("n1", kPriority, "other", 0, "60/600 60/600"),
+            sentence(Reason::kContainersTooLarge));
+  EXPECT_EQ(fit("n1", kPriority, "other", kLife, kTwo), "fits");
+}
+
+TEST_F(NominationTest, ACopyForAPodHasWhatIsKeptFromItUsed) {
+  offer({"n1"});
+  nominate("n1");
+  const auto used = [&](const char* uid) {
+    return ledger.node_for("n1", {PodUid(uid), kPriority})->left().cards[0].used;
+  };
+  EXPECT_EQ(used("other"), share_of("100/1000"));
+  EXPECT_EQ(used("p"), Share{});
+  EXPECT_FALSE(ledger.node_for("n3", {PodUid("p"), kPriority}));
 }
 
 TEST(Nominations, EndAndCountAsReleases) {

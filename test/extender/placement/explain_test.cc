@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "extender/placement/limits.h"
 #include "extender/placement/policies/policies.h"
 #include "test/support/cluster_text.h"
 
@@ -15,7 +16,8 @@ using test::request_of;
 using test::text_of;
 
 NodeExplanation explained(const std::string& node, const std::string& request) {
-  return explain(node_of(node), request_of(request), kBinpack);
+  SearchBudget budget{kPlacementStepsMax};
+  return explain(node_of(node), request_of(request), kBinpack, budget);
 }
 
 TEST(Explain, GivesTheReasonForEveryCard) {
@@ -52,7 +54,8 @@ TEST(Explain, ReportsModelsAndUuidsSeparately) {
   request.selector.models = {"H100"};
   request.selector.uuids = {"GPU-1", "GPU-0"};
   const Node node = node_of("n: 0[100/1000 model=A100] 1[100/1000 model=h100] 2[9/9 model=H100]");
-  const auto explanation = explain(node, request, kBinpack);
+  SearchBudget budget{kPlacementStepsMax};
+  const auto explanation = explain(node, request, kBinpack, budget);
   EXPECT_EQ(explanation.cards[0].why, "does not match gpu-model");
   EXPECT_EQ(explanation.cards[1].why, "");
   EXPECT_EQ(explanation.cards[2].why, "does not match gpu-uuid");

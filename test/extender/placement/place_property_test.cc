@@ -204,7 +204,8 @@ TEST(PlaceProperty, EvictionCanHelpExactlyWhereThePodFitsAnEmptyNode) {
 TEST(PlaceProperty, ExplanationsAgreeWithTheDecision) {
   for (std::uint64_t seed = 0; seed < kWorlds / 4; ++seed) {
     const World world = world_of(seed);
-    const auto explanation = explain(world.node, world.request, kBinpack);
+    SearchBudget steps{kPlacementStepsMax};
+    const auto explanation = explain(world.node, world.request, kBinpack, steps);
     ASSERT_EQ(explanation.reason, reason_of(world)) << "seed " << seed;
     ASSERT_NE(explanation.reason.has_value(), explanation.placement.has_value());
     for (const auto& card : explanation.cards) EXPECT_EQ(card.fits, card.why.empty());

@@ -227,7 +227,7 @@ TEST(WhyNot, EndsWithinTheBoundOnHardPods) {
   EXPECT_GE(budget.steps, kFilterStepsMax - kPlacementStepsMax);
 }
 
-TEST(WhyNot, SingleContainersUseNoSteps) {
+TEST(WhyNot, SingleContainersAreAnsweredWithoutSteps) {
   SearchBudget budget{0};
   EXPECT_EQ(why_not(node_of("n: 0[100/1000]"), request_of("30/300"), budget), std::nullopt);
   EXPECT_EQ(why_not(node_of("n: 0[10/1000 of 1000]"), request_of("30/300"), budget), Reason::kCore);
@@ -341,6 +341,59 @@ TEST(Place, PlacesEveryPodThatFitsByWhyNotWithTheSameSteps) {
       }
     }
   }
+}
+
+std::uint64_t cards_scored = 0;
+
+Score count_card(const PlacementContext&, const Node&, const Card&, const Share&, const Share&) {
+  ++cards_scored;
+  return 0;
+}
+std::uint32_t thousand_steps(const PlacementContext&, const Node&) {
+  return 1'000;
+}
+
+// 17 containers of 34 to 50 %, of which two fit on a card, on 8 cards.
+TEST(Place, APolicyThatTakesLongScoresFewerCards) {
+  std::string node = "n:";
+  for (int card = 0; card < 8; ++card) node += " " + std::to_string(card) + "[100/100000]";
+  std::string containers;
+  for (int core = 34; core <= 50; ++core) containers += std::to_string(core) + "/300 ";
+  Policy policy = kBinpack;
+  policy.score_card = count_card;
+  const auto scored_with = [&](auto* steps) {
+    policy.steps = steps;
+    cards_scored = 0;
+    SearchBudget budget{kFilterStepsMax};
+    const auto result = place(node_of(node), request_of(containers), policy, budget);
+    EXPECT_EQ(std::get<Reason>(result), Reason::kSearchBound);
+    return cards_scored;
+  };
+  std::uint32_t (*const one_step)(const PlacementContext&, const Node&) = nullptr;
+  EXPECT_GT(scored_with(one_step), kPlacementStepsMax / 10);
+  EXPECT_LE(scored_with(thousand_steps), kPlacementStepsMax / 1'000);
+}
+
+TEST(Place, OneContainerIsChargedByTheCostOfThePolicy) {
+  Policy policy = kBinpack;
+  policy.steps = thousand_steps;
+  SearchBudget budget{kPlacementStepsMax};
+  place(node_of("n: 0[100/1000] 1[100/1000]"), request_of("60/600"), policy, budget);
+  EXPECT_LE(budget.steps, kPlacementStepsMax - 2'000);
+  budget.steps = 0;
+  const auto result = place(node_of("n: 0[100/1000]"), request_of("60/600"), policy, budget);
+  EXPECT_TRUE(std::holds_alternative<Placed>(result)) << "it needs no search";
+}
+
+TEST(WhyNot, ManyNamesAndContainersAreCharged) {
+  GpuRequest request = request_of("1/1 1/1 1/1 1/1 1/1 1/1 1/1 1/1");
+  request.selector.models_excluded.assign(64, "none");
+  const Node node = node_of("n: 0[100/1000] 1[100/1000]");
+  SearchBudget budget{kPlacementStepsMax};
+  EXPECT_EQ(why_not(node, request, budget), std::nullopt);
+  EXPECT_LE(budget.steps, kPlacementStepsMax - 2 * (64 + 8));
+  budget.steps = 2 * (64 + 8) - 1;
+  EXPECT_EQ(why_not(node, request, budget), Reason::kSearchBound);
 }
 
 TEST(Place, UsesTheSharedBudget) {

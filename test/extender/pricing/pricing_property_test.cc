@@ -46,7 +46,7 @@ Workload workload_with(RandomCluster& random, int cards, bool sizes_once) {
   for (int i = 0; i < classes; ++i) {
     const PodClass what = class_of(random, cards);
     if (sizes_once && seen[{what.cards, what.per_card.core}]++ > 0) continue;
-    counted.push_back({what, 1 + random.number(9)});
+    counted.push_back({what, 1.0 + random.number(9)});
   }
   return workload_of(std::move(counted), 1, 100);
 }

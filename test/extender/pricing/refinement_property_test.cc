@@ -44,7 +44,7 @@ PodClass class_of(RandomCluster& random) {
 std::vector<CountedClass> counted(RandomCluster& random) {
   std::vector<CountedClass> all;
   for (int i = 1 + random.number(6); i > 0; --i)
-    all.push_back({class_of(random), random.number(10)});
+    all.push_back({class_of(random), static_cast<double>(random.number(10))});
   return all;
 }
 
@@ -54,7 +54,7 @@ World world_of(std::uint64_t seed) {
   for (int i = 0; i < 4; ++i) nodes.push_back(random.node(4));
   World world;
   auto classes = counted(random);
-  classes.push_back({{.cards = 1, .per_card = {Percent(30), MiB(100)}}, 3});
+  classes.push_back({{.cards = 1, .per_card = {Percent(30), MiB(100)}}, 3.0});
   world.workload = workload_of(std::move(classes), 1, 100);
   world.kinds = kinds_of(nodes);
   for (const Node& node : nodes) world.rooms.push_back(room_after(node, world.kinds, {}, {}));
@@ -190,7 +190,8 @@ TEST(CarriedOverProperty, PricesOfTheSameWorkloadStayAsTheyAre) {
   }
 }
 
-// The fewest of the most frequent classes that cover that part of all pods.
+// The fewest of the most frequent classes that cover that part of all pods, and of those with cards
+// as many as may have prices.
 TEST(WorkloadProperty, TheMostFrequentClassesCoverThePart) {
   for (std::uint64_t seed = 0; seed < kWorlds * 10; ++seed) {
     RandomCluster random(seed);
@@ -198,20 +199,22 @@ TEST(WorkloadProperty, TheMostFrequentClassesCoverThePart) {
     const double cover = random.number(11) / 10.0;
     const auto most = static_cast<std::size_t>(1 + random.number(6));
     const Workload workload = workload_of(all, cover, most);
-    std::vector<std::int64_t> counts;
-    for (const CountedClass& one : all)
-      if (one.count > 0) counts.push_back(one.count);
-    std::ranges::sort(counts, std::greater<>{});
-    const double pods = static_cast<double>(std::accumulate(counts.begin(), counts.end(), 0LL));
-    std::size_t enough = 0;
-    for (double covered = 0; enough < counts.size() && covered < cover * pods; ++enough)
-      covered += static_cast<double>(counts[enough]);
-    enough = std::min(enough, most);
-    ASSERT_EQ(workload.classes.size(), enough) << "seed " << seed;
-    counts.resize(enough);
-    const double kept = static_cast<double>(std::accumulate(counts.begin(), counts.end(), 0LL));
-    for (std::size_t i = 0; i < enough; ++i)
-      ASSERT_DOUBLE_EQ(workload.classes[i].probability, static_cast<double>(counts[i]) / kept);
+    std::vector<CountedClass> sorted = all;
+    std::ranges::stable_sort(sorted, std::greater<>{}, &CountedClass::count);
+    double pods = 0;
+    for (const CountedClass& one : all) pods += one.count;
+    std::vector<double> counts;
+    double covered = 0;
+    std::size_t with_cards = 0;
+    for (const CountedClass& one : sorted) {
+      if (one.count == 0 || covered >= cover * pods || with_cards == most) break;
+      counts.push_back(one.count);
+      covered += one.count;
+      with_cards += one.what.cards > 0 ? 1 : 0;
+    }
+    ASSERT_EQ(workload.classes.size(), counts.size()) << "seed " << seed;
+    for (std::size_t i = 0; i < counts.size(); ++i)
+      ASSERT_DOUBLE_EQ(workload.classes[i].probability, counts[i] / covered);
   }
 }
 

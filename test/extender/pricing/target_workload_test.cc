@@ -45,7 +45,7 @@ class RandomWorld {
   Workload workload() {
     std::vector<CountedClass> counted;
     for (int classes = upto(30); classes > 0; --classes)
-      counted.push_back({pod_class(), 1 + upto(9)});
+      counted.push_back({pod_class(), 1.0 + upto(9)});
     return workload_of(std::move(counted), 1, 1000);
   }
 

@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "extender/pricing/limits.h"
 #include "test/support/cluster_text.h"
 
 namespace mgpu::extender {
@@ -66,12 +67,23 @@ TEST(ClassesOf, TheFirstOfSeveralContainersHasThePodsNodeResources) {
   EXPECT_EQ(classes[2].cards, 2);
 }
 
-// Classes that differ in their CPU.
+TEST(ClassesOf, TheLargestContainersOfManyAreTaken) {
+  const auto classes = classes_of(request_of("5/10 init:10/10 whole 20/10 3/10 30/10x2 4/10"),
+                                  resources_of(8000, 64));
+  ASSERT_THAT(classes, SizeIs(kPodClassesMax));
+  EXPECT_EQ(classes[0].per_card, share_of("10/10")) << "in the order of the pod";
+  EXPECT_EQ(classes[0].host, resources_of(8000, 64));
+  EXPECT_TRUE(classes[1].whole);
+  EXPECT_EQ(classes[2].per_card, share_of("20/10"));
+  EXPECT_EQ(classes[3].cards, 2);
+}
+
+// Classes of one card that differ in their CPU.
 std::vector<CountedClass> counted(const std::vector<std::int64_t>& counts) {
   std::vector<CountedClass> classes;
   for (const std::int64_t count : counts) {
     const auto name = static_cast<std::int64_t>(classes.size());
-    classes.push_back({{.host = resources_of(name, 0)}, count});
+    classes.push_back({{.host = resources_of(name, 0), .cards = 1}, static_cast<double>(count)});
   }
   return classes;
 }
@@ -111,6 +123,15 @@ TEST(WorkloadOf, KeepsTheMostFrequentUntilTheyCover) {
     EXPECT_EQ(names_of(workload_of(counted(test.counts), test.cover, test.most)), test.kept)
         << testing::PrintToString(test.counts) << " " << test.cover << " " << test.most;
   }
+}
+
+TEST(WorkloadOf, ClassesWithoutCardsTakeNoPlaceOfThoseWithCards) {
+  std::vector<CountedClass> classes = counted({3, 2});
+  for (int i = 0; i < 1'000; ++i) classes.push_back({{.host = resources_of(1'000 + i, 0)}, 500});
+  const Workload workload = workload_of(std::move(classes), 1, 2);
+  const auto with_cards = std::ranges::count_if(
+      workload.classes, [](const WeightedClass& one) { return one.what.cards > 0; });
+  EXPECT_EQ(with_cards, 2);
 }
 
 TEST(WorkloadOf, ProbabilitiesAreOfWhatIsKept) {

@@ -1,0 +1,179 @@
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "extender/ledger/ledger.h"
+#include "extender/ledger/limits.h"
+#include "extender/ledger/stepped_decisions.h"
+#include "extender/placement/limits.h"
+
+namespace mgpu::extender {
+namespace {
+
+// A search may take all steps of one node, and then all others must still have them.
+bool may_keep(const GpuRequest& request, const SearchBudget& budget) {
+  return request.containers.size() <= 1 || budget.steps >= kPlacementStepsMax;
+}
+
+// A request of several containers may need a search. Its cost is not known before.
+std::uint64_t steps_to_find(const Node& node, const GpuRequest& request) {
+  return request.containers.size() > 1 ? kPlacementStepsMax : linear_steps(node, request);
+}
+
+}  // namespace
+
+template <class Decision>
+std::vector<Decision> Ledger::decide_in_steps(SteppedDecisions<Decision> decisions, Instant now,
+                                              const std::function<Cells<Decision>*()>& cells_of) {
+  {
+    const MutexLock lock(mutex_);
+    expected_.expire(now);
+    nominations_.expire(now);
+  }
+  while (!decisions.done()) {
+    {
+      const MutexLock lock(mutex_);
+      Cells<Decision>* cells = cells_of();
+      decisions.store(cells, index_);
+      longest_hold_ = std::max(longest_hold_, decisions.read(cells, index_, nominations_));
+    }
+    decisions.search();
+  }
+  return decisions.take();
+}
+
+std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_view> nodes,
+                                                   const GpuRequest& request, Instant now,
+                                                   const DecidedPod& pod) {
+  using Decision = std::optional<Reason>;
+  const RequestKey key = RequestKey::of(request);
+  SearchBudget budget{kFilterStepsMax};
+  const Decider<Decision> decider{
+      .absent = Reason::kNodeUnknown,
+      .steps = [&](const Node& node) { return steps_to_find(node, request); },
+      .decide = [&](const Node& node) { return extender::why_not(node, request, budget); },
+      .decide_left =
+          [&](const Node& node, const Node& left) {
+            return extender::why_not(node, left, request, budget);
+          },
+      .keep = [&] { return may_keep(request, budget); }};
+  return decide_in_steps<Decision>({nodes, pod, decider}, now,
+                                   [&]() MGPU_REQUIRES(mutex_) { return &fits_.of(key); });
+}
+
+std::vector<Scored> Ledger::score(std::span<const std::string_view> nodes,
+                                  const PlacementContext& context, const PolicyChoice& policy,
+                                  Instant now, const DecidedPod& pod) {
+  const bool cacheable = !policy.node->per_pod && !policy.card->per_pod;
+  const RequestKey key = RequestKey::of(context, policy);
+  SearchBudget budget{kScoreStepsMax};
+  const Decider<Scored> decider{
+      .absent = {},
+      .steps =
+          [&](const Node& node) {
+            return steps_to_find(node, context.request) + node_steps(*policy.node, context, node) +
+                   node.cards.size() * card_steps(*policy.card, context, node);
+          },
+      .decide = [&](const Node& node) { return score_of(node, context, policy, budget); },
+      .decide_left = [&](const Node&,
+                         const Node& left) { return score_of(left, context, policy, budget); },
+      .keep = [&] { return may_keep(context.request, budget); }};
+  return decide_in_steps<Scored>(
+      {nodes, pod, decider}, now, [&]() MGPU_REQUIRES(mutex_) -> Cells<Scored>* {
+        return cacheable ? scores_.of(key).by(context.price_snapshot) : nullptr;
+      });
+}
+
+std::uint64_t Ledger::longest_hold() const {
+  const MutexLock lock(mutex_);
+  return longest_hold_;
+}
+
+// --- prewarming ----------------------------------------------------------------------------------
+
+namespace {
+
+struct RequestScores {
+  explicit RequestScores(std::shared_ptr<const RequestKey> of)
+      : key(std::move(of)), request{key->containers, key->selector, {}} {}
+
+  std::shared_ptr<const RequestKey> key;
+  GpuRequest request;
+  SearchBudget budget{kScoreStepsMax};
+  Cells<Scored> cells;
+};
+
+void score_copies(RequestScores& scores, std::span<const NodeCopy> copies,
+                  const PriceSnapshot& price_snapshot) {
+  // Policies that use the seed have no cached scores.
+  const PlacementContext context(scores.request, scores.key->host, 0, &price_snapshot);
+  for (const NodeCopy& copy : copies) {
+    if (!may_keep(scores.request, scores.budget)) return;
+    if (scores.cells.size() <= copy.slot) scores.cells.resize(copy.slot + kNodeCopiesMax);
+    scores.cells[copy.slot] = {copy.version,
+                               score_of(copy.node, context, scores.key->policy, scores.budget)};
+  }
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<const RequestKey>> Ledger::scored_requests() {
+  const MutexLock lock(mutex_);
+  std::vector<std::shared_ptr<const RequestKey>> keys;
+  for (const auto& entry : scores_.entries())
+    if (entry->cache.in_use()) keys.push_back(entry->key);
+  return keys;
+}
+
+std::optional<std::size_t> Ledger::copy_nodes(NodeSlot begin, std::span<NodeCopy> copies) const {
+  const MutexLock lock(mutex_);
+  if (begin >= index_.size()) return std::nullopt;
+  const std::size_t end = std::min(index_.size(), begin + copies.size());
+  std::size_t count = 0;
+  for (NodeSlot slot = begin; slot < end; ++slot) {
+    const NodeRecord* record = index_.record(slot);
+    if (record == nullptr || !record->present) continue;
+    NodeCopy& copy = copies[count++];
+    copy.slot = slot;
+    copy.version = index_.version(slot);
+    copy.node = record->node;
+  }
+  return count;
+}
+
+// A new price snapshot makes every cached score invalid, and the first pod after it would wait
+// until all nodes are scored again. Here the thread that built the price snapshot does this first.
+// It copies a few nodes under the lock and scores the copies without it, so that verbs wait for one
+// such copy at most.
+//
+// Nodes may change meanwhile: a score is stored with the version of the node that was copied, and
+// is not used where the node has another version by then. O(requests in use * nodes), and as many
+// cells of memory.
+void Ledger::prewarm_scores(const PriceSnapshot& price_snapshot, const std::function<bool()>& go_on,
+                            const Compute& compute) {
+  std::vector<RequestScores> requests;
+  for (auto& key : scored_requests()) requests.emplace_back(std::move(key));
+  if (requests.empty()) return;
+  std::vector<NodeCopy> copies(kNodeCopiesMax);  // Their memory is used again.
+  NodeSlot begin = 0;
+  while (const auto count = copy_nodes(begin, copies)) {
+    compute([&] {
+      for (RequestScores& scores : requests)
+        score_copies(scores, std::span(copies).first(*count), price_snapshot);
+    });
+    if (!go_on()) return;
+    begin += kNodeCopiesMax;
+  }
+  const MutexLock lock(mutex_);
+  for (RequestScores& scores : requests) {
+    if (ScoreCache* cache = scores_.find(*scores.key))
+      cache->prewarm(price_snapshot, std::move(scores.cells));
+  }
+}
+
+}  // namespace mgpu::extender

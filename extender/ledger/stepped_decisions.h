@@ -1,0 +1,166 @@
+// Decisions about many nodes, with the ledger's lock held for a short time only.
+//
+// kube-scheduler sends thousands of nodes for every pod, and a tenant may create a pod for which
+// each node takes a search of milliseconds. So the caller repeats three turns until done():
+//
+//   store   under the lock: caches the decisions of the last turn
+//   read    under the lock: reads cached decisions, decides where that takes few steps, and copies
+//           other nodes, until it has taken kHoldStepsMax steps or copied kNodeCopiesMax nodes
+//   search  without the lock: decides on the copies
+//
+// A decision is cached with the version of the node that was copied, and is not used where the node
+// has another version by then. Where anything is kept from the pod on a node (nominations.h), the
+// decision is always made about a copy, and never cached: it holds for this pod alone. Part of the
+// ledger.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "extender/ledger/decision_cache.h"
+#include "extender/ledger/limits.h"
+#include "extender/ledger/node_index.h"
+#include "extender/ledger/node_record.h"
+#include "extender/ledger/nominations.h"
+
+namespace mgpu::extender {
+
+// A node with its place in the index, to be used without the lock.
+struct NodeCopy {
+  NodeSlot slot = 0;
+  std::uint64_t version = 0;
+  Node node;
+};
+
+// How to decide on one node.
+template <class Decision>
+struct Decider {
+  Decision absent;  // about a node that the API server does not have
+  // The steps (placement/limits.h) of a decision.
+  std::function<std::uint64_t(const Node&)> steps;
+  std::function<Decision(const Node&)> decide;
+  // Where anything is kept from the pod: it is used in `left`.
+  std::function<Decision(const Node& node, const Node& left)> decide_left;
+  // Whether the next decision may be cached: a budget may be too small for it.
+  std::function<bool()> keep;
+};
+
+template <class Decision>
+class SteppedDecisions {
+ public:
+  // `names` and `pod` outlive the decisions.
+  SteppedDecisions(std::span<const std::string_view> names, const DecidedPod& pod,
+                   Decider<Decision> decider)
+      : names_(names),
+        pod_(pod),
+        decider_(std::move(decider)),
+        decisions_(names.size(), decider_.absent),
+        copies_(std::min(kNodeCopiesMax, names.size())) {}
+
+  bool done() const { return next_ == names_.size() && copied_ == 0; }
+
+  // Null cells: decisions are not cached.
+  void store(Cells<Decision>* cells, const NodeIndex& index) {
+    for (const Copy& copy : std::span(copies_).first(copied_)) {
+      if (cells != nullptr && copy.keep)
+        cell_of(*cells, index, copy.slot) = {copy.version, decisions_[copy.at]};
+    }
+    copied_ = 0;
+  }
+
+  // Returns the steps taken. REQUIRES: store() has been called since search().
+  std::uint64_t read(Cells<Decision>* cells, const NodeIndex& index,
+                     const Nominations& nominations) {
+    std::uint64_t steps = 0;
+    while (next_ < names_.size() && copied_ < copies_.size() && steps < kHoldStepsMax) {
+      const auto slot = index.find(names_[next_]);
+      steps += slot ? read_node(cells, index, *slot, nominations) : 1;
+      ++next_;
+    }
+    return steps;
+  }
+
+  void search() {
+    for (Copy& copy : std::span(copies_).first(copied_)) {
+      copy.keep = !copy.has_left && decider_.keep();
+      decisions_[copy.at] =
+          copy.has_left ? decider_.decide_left(copy.node, copy.left) : decider_.decide(copy.node);
+    }
+  }
+
+  // In the order of the names. REQUIRES: done().
+  std::vector<Decision> take() { return std::move(decisions_); }
+
+ private:
+  // A node to decide on without the lock. Its memory is used again.
+  struct Copy : NodeCopy {
+    std::size_t at = 0;     // position of its name
+    bool keep = false;      // the decision may be cached
+    bool has_left = false;  // something is kept from the pod, and is used in `left`
+    Node left;
+  };
+
+  static Cell<Decision>& cell_of(Cells<Decision>& cells, const NodeIndex& index, NodeSlot slot) {
+    if (cells.size() < index.size()) cells.resize(index.size());
+    return cells[slot];
+  }
+
+  // Decides on node `next_`, or copies it. Returns the steps taken.
+  std::uint64_t read_node(Cells<Decision>* cells, const NodeIndex& index, NodeSlot slot,
+                          const Nominations& nominations) {
+    if (nominations.keeps_from(pod_, names_[next_])) return copy_left(index, slot, nominations);
+    const std::uint64_t version = index.version(slot);
+    Cell<Decision>* cell = cells == nullptr ? nullptr : &cell_of(*cells, index, slot);
+    if (cell != nullptr && cell->version == version) {
+      decisions_[next_] = cell->decision;
+      return 1;
+    }
+    // There is no decision about a node that is absent, whose record need not be read before.
+    if (!index.record(slot)->present) return 1;
+    const Node& node = index.record(slot)->node;
+    const std::uint64_t steps = decider_.steps(node);
+    if (steps > kLockedDecisionStepsMax) {
+      copy_of(index, slot).has_left = false;
+      return 1 + kCopySteps * node.cards.size();
+    }
+    const bool keep = decider_.keep();
+    decisions_[next_] = decider_.decide(node);
+    if (cell != nullptr && keep) *cell = {version, decisions_[next_]};
+    return 1 + steps;
+  }
+
+  // Copies node `next_` without and with what is kept from the pod. Returns the steps taken.
+  std::uint64_t copy_left(const NodeIndex& index, NodeSlot slot, const Nominations& nominations) {
+    if (!index.record(slot)->present) return 1;
+    Copy& copy = copy_of(index, slot);
+    copy.has_left = true;
+    copy.left = copy.node;
+    nominations.count(pod_, copy.left);
+    return 1 + 2 * kCopySteps * copy.node.cards.size();
+  }
+
+  Copy& copy_of(const NodeIndex& index, NodeSlot slot) {
+    Copy& copy = copies_[copied_++];
+    copy.at = next_;
+    copy.slot = slot;
+    copy.version = index.version(slot);
+    copy.node = index.record(slot)->node;
+    return copy;
+  }
+
+  const std::span<const std::string_view> names_;
+  const DecidedPod& pod_;
+  const Decider<Decision> decider_;
+  std::vector<Decision> decisions_;
+  std::vector<Copy> copies_;
+  std::size_t copied_ = 0;
+  std::size_t next_ = 0;
+};
+
+}  // namespace mgpu::extender

@@ -1,0 +1,135 @@
+// Pods for which every node takes a search that runs into its bound. The ledger's lock must not be
+// held meanwhile: binds and watch events wait for it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "extender/ledger/ledger.h"
+#include "extender/ledger/limits.h"
+#include "extender/placement/limits.h"
+#include "extender/placement/policies/policies.h"
+#include "test/support/ledger_text.h"
+#include "test/support/price_snapshot_text.h"
+
+namespace mgpu::extender {
+namespace {
+using test::at_ms;
+
+constexpr std::size_t kCards = 8;
+// What one node may take more: to copy it, or to decide on it under the lock.
+constexpr std::uint64_t kLongestHold =
+    kHoldStepsMax + 1 + std::max<std::uint64_t>(kCopySteps * kCards, kLockedDecisionStepsMax);
+
+std::string node_text(std::size_t number) {
+  std::string text = "n" + std::to_string(number) + ":";
+  for (std::size_t card = 0; card < kCards; ++card)
+    text += " " + std::to_string(card) + "[100/100000]";
+  return text;
+}
+
+// Its sum fits on eight cards, and no packing does.
+GpuRequest hostile_request() {
+  std::string containers;
+  for (int core = 34; core <= 50; ++core) containers += std::to_string(core) + "/300 ";
+  return test::request_of(containers);
+}
+
+class HostilePodsTest : public testing::Test {
+ protected:
+  void add_nodes(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      names_.push_back("n" + std::to_string(i));
+      ledger_.apply_node(test::facts_of(node_text(i)));
+    }
+    views_.assign(names_.begin(), names_.end());
+  }
+
+  Ledger ledger_;
+  std::vector<std::string> names_;
+  std::vector<std::string_view> views_;
+  const PriceSnapshot prices_ =
+      test::price_snapshot_of("1 x 50/1000@8, 1 x whole@8", {test::node_of(node_text(0))});
+};
+
+TEST_F(HostilePodsTest, AreSearchedWithoutTheLock) {
+  add_nodes(6);
+  const GpuRequest request = hostile_request();
+  const auto reasons = ledger_.why_not(views_, request, at_ms(0));
+  EXPECT_EQ(std::ranges::count(reasons, Reason::kSearchBound), 6);
+  const PlacementContext context(request, {}, 0, &prices_);
+  const auto scores = ledger_.score(views_, context, {&kEquilibrium, &kEquilibrium}, at_ms(0));
+  EXPECT_EQ(std::ranges::count(scores, true, &Scored::fits), 0);
+  EXPECT_LE(ledger_.longest_hold(), kLongestHold);
+}
+
+TEST_F(HostilePodsTest, OrdinaryPodsHoldTheLockNoLonger) {
+  add_nodes(1'000);
+  const GpuRequest request = test::request_of("30/300");
+  const auto reasons = ledger_.why_not(views_, request, at_ms(0));
+  EXPECT_EQ(std::ranges::count(reasons, std::optional<Reason>()), 1'000);
+  const PlacementContext context(request, {}, 0, &prices_);
+  const auto scores = ledger_.score(views_, context, {&kEquilibrium, &kEquilibrium}, at_ms(0));
+  EXPECT_EQ(std::ranges::count(scores, true, &Scored::fits), 1'000);
+  EXPECT_LE(ledger_.longest_hold(), kLongestHold);
+  EXPECT_GT(ledger_.longest_hold(), kHoldStepsMax / 2) << "the steps are counted";
+}
+
+TEST_F(HostilePodsTest, ManyNamesInASelectorAreComparedWithoutTheLock) {
+  add_nodes(100);
+  GpuRequest request = test::request_of("30/300");
+  for (int i = 0; i < 64; ++i)
+    request.selector.models_excluded.push_back("model" + std::to_string(i));
+  const auto reasons = ledger_.why_not(views_, request, at_ms(0));
+  EXPECT_EQ(std::ranges::count(reasons, std::optional<Reason>()), 100);
+  EXPECT_LE(ledger_.longest_hold(), kLongestHold);
+}
+
+// --- a policy that uses the ledger ---------------------------------------------------------------
+
+Ledger* used_by_the_policy = nullptr;
+std::size_t uses = 0;
+
+// Waits forever where the caller holds the lock.
+Score use_the_ledger(const PlacementContext&, const Node&, const std::vector<CardHold>&) {
+  used_by_the_policy->remove_pod(PodUid("another"));
+  ++uses;
+  return 0;
+}
+const Policy kUsesTheLedger{
+    .name = "uses", .score_card = kBinpack.score_card, .score_node = use_the_ledger};
+
+TEST_F(HostilePodsTest, NodesMayChangeDuringAScore) {
+  add_nodes(100);
+  used_by_the_policy = &ledger_;
+  const GpuRequest request = test::request_of("30/300 20/300");
+  const auto scores = ledger_.score(views_, request, {&kUsesTheLedger, &kUsesTheLedger}, at_ms(0));
+  EXPECT_EQ(std::ranges::count(scores, true, &Scored::fits), 100);
+  EXPECT_EQ(uses, 100U);
+}
+
+// --- visiting ------------------------------------------------------------------------------------
+
+TEST_F(HostilePodsTest, NodesAreVisitedInStepsBetweenWhichTheyMayChange) {
+  add_nodes(1'000);
+  std::size_t visited = 0;
+  std::size_t before = 0;
+  std::size_t largest_step = 0;
+  ledger_.visit_in_steps([&](const Node&) { ++visited; },
+                         [&] {
+                           largest_step = std::max(largest_step, visited - before);
+                           before = visited;
+                           return ledger_.counts().nodes == 1'000;  // takes the lock
+                         });
+  EXPECT_EQ(visited, 1'000U);
+  EXPECT_EQ(largest_step, kNodeCopiesMax);
+}
+
+TEST_F(HostilePodsTest, AVisitEndsWhenItIsToldTo) {
+  add_nodes(100);
+  std::size_t visited = 0;
+  ledger_.visit_in_steps([&](const Node&) { ++visited; }, [] { return false; });
+  EXPECT_EQ(visited, kNodeCopiesMax);
+}
+
+}  // namespace
+}  // namespace mgpu::extender
