@@ -114,21 +114,7 @@ Result<http::ServerOptions> http_options(const Flags& flags) {
       .connections_per_address_max = static_cast<std::size_t>(flags.max_connections_per_address)};
 }
 
-}  // namespace
-
-void add_flags(Options& options, Flags& flags) {
-  add_api_server_flags(options, flags);
-  options.add_number("bind-concurrency",
-                     "maximum number of binds that are in progress at the API server",
-                     flags.bind_concurrency, 1, kube::kApiRequestsInFlightMax);
-  options.add_text("requeue-namespace",
-                   "namespace of the CSIStorageCapacity that is written to make kube-scheduler try "
-                   "rejected pods again; if empty, pods are not requeued",
-                   flags.requeue_namespace);
-  options.add_text("lease-namespace",
-                   "namespace of the Lease that names the one process that may bind pods",
-                   flags.lease_namespace);
-  options.add_text("lease-name", "name of the Lease", flags.lease_name);
+void add_listener_flags(Options& options, Flags& flags) {
   options.add_text("listen-address",
                    "IP address to listen on for kube-scheduler; an address that is not loopback "
                    "requires --tls-client-ca-file and --tls-client-names",
@@ -170,6 +156,24 @@ void add_flags(Options& options, Flags& flags) {
   add_service_flags(options, flags.service,
                     "permit that every client that reaches --listen-address binds pods, and that "
                     "bearer tokens are sent to --metrics-bind-address without TLS");
+}
+
+}  // namespace
+
+void add_flags(Options& options, Flags& flags) {
+  add_api_server_flags(options, flags);
+  options.add_number("bind-concurrency",
+                     "maximum number of binds that are in progress at the API server",
+                     flags.bind_concurrency, 1, kube::kApiRequestsInFlightMax);
+  options.add_text("requeue-namespace",
+                   "namespace of the CSIStorageCapacity that is written to make kube-scheduler try "
+                   "rejected pods again; if empty, pods are not requeued",
+                   flags.requeue_namespace);
+  options.add_text("lease-namespace",
+                   "namespace of the Lease that names the one process that may bind pods",
+                   flags.lease_namespace);
+  options.add_text("lease-name", "name of the Lease", flags.lease_name);
+  add_listener_flags(options, flags);
   options.add_text("resource-domain", "domain prefix of the resources and annotations",
                    flags.resource_domain);
   options.add_number("min-memory-mib", "minimum memory of a share of one card, in MiB",

@@ -7,9 +7,7 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
 
 #include "common/base/text.h"
 
@@ -20,16 +18,6 @@ constexpr std::size_t kReadBytes = 16 * 1024;  // at most, in one read()
 
 Error cannot_read(std::string_view what, const std::string& path, std::string_view why) {
   return error(fmt::format("cannot read {} {}: {}", what, in_quotes(path), why));
-}
-
-bool write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
 }
 
 }  // namespace
@@ -71,35 +59,6 @@ Result<std::string> read_open_file(const UniqueFd& file, const std::string& path
   }
   return error(
       fmt::format("{} {} must have at most {} bytes, has more", what, in_quotes(path), bytes_max));
-}
-
-Result<void> write_file(const std::string& path, std::string_view text, Durability durability) {
-  const std::string part = path + ".part";
-  const auto failed = [&part](std::string_view what, const std::string& file) {
-    Error failure = error(fmt::format("cannot {} {}: {}", what, file, std::strerror(errno)));
-    ::unlink(part.c_str());
-    return failure;
-  };
-  const std::string folder = std::filesystem::path(path).parent_path();
-  std::error_code problem;
-  std::error_code ignored;
-  std::filesystem::create_directories(folder, problem);
-  if (problem && !std::filesystem::is_directory(folder, ignored)) {
-    return error(fmt::format("cannot create {}: {}", folder, problem.message()));
-  }
-  UniqueFd file(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!file.is_open()) return failed("create", part);
-  // Runtimes that do not run as root read CDI specs too.
-  ::fchmod(file.number(), 0644);
-  if (!write_all(file.number(), text)) return failed("write", part);
-  const bool synced = durability == Durability::kMachine;
-  if (synced && ::fsync(file.number()) != 0) return failed("sync", part);
-  file.close();
-  if (std::rename(part.c_str(), path.c_str()) != 0) return failed("write", path);
-  if (!synced) return {};
-  file = UniqueFd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!file.is_open() || ::fsync(file.number()) != 0) return failed("sync", folder);
-  return {};
 }
 
 }  // namespace mgpu

@@ -58,52 +58,13 @@ TEST(Flags, HaveTheDocumentedDefaults) {
   EXPECT_EQ(settings->requeue_namespace, "kube-system");
 }
 
-TEST(Flags, ReachTheSettings) {
-  const Parsed parsed = parse({"--listen-address",
-                               "0.0.0.0",
-                               "--port",
-                               "0",
-                               "--metrics-bind-address",
-                               "[::1]:7",
-                               "--metrics-tls-cert-file",
-                               "mc",
-                               "--metrics-tls-key-file",
-                               "mk",
-                               "--allowed-hosts",
-                               "h1, h2",
-                               "--tls-client-names",
-                               "kube-scheduler,other",
-                               "--max-connections-per-address",
-                               "5",
-                               "--http-threads",
-                               "3",
-                               "--url-prefix",
-                               "/a/b",
-                               "--resource-domain",
-                               "example.com",
-                               "--min-memory-mib",
-                               "1",
-                               "--policy",
-                               "spread/binpack",
-                               "--bind-concurrency",
-                               "7",
-                               "--expected-placements=false",
-                               "--tls-cert-file",
-                               "c",
-                               "--tls-key-file",
-                               "k",
-                               "--tls-client-ca-file",
-                               "a",
-                               "--max-body-bytes",
-                               "2048",
-                               "--max-connections",
-                               "9",
-                               "--lease-namespace",
-                               "my-leases",
-                               "--lease-name",
-                               "my-lease",
-                               "--requeue-namespace",
-                               "my-namespace"});
+TEST(Flags, OfListenersReachTheSettings) {
+  const Parsed parsed =
+      parse({"--listen-address=0.0.0.0", "--port=0", "--metrics-bind-address=[::1]:7",
+             "--metrics-tls-cert-file=mc", "--metrics-tls-key-file=mk", "--allowed-hosts=h1, h2",
+             "--tls-client-names=kube-scheduler,other", "--max-connections-per-address=5",
+             "--http-threads=3", "--url-prefix=/a/b", "--tls-cert-file=c", "--tls-key-file=k",
+             "--tls-client-ca-file=a", "--max-body-bytes=2048", "--max-connections=9"});
   ASSERT_TRUE(parsed.options.run) << parsed.options.print;
   const auto settings = settings_of(parsed.flags);
   ASSERT_TRUE(settings) << settings.error().message;
@@ -124,6 +85,16 @@ TEST(Flags, ReachTheSettings) {
   EXPECT_EQ(settings->http.body_bytes_max, 2048U);
   EXPECT_EQ(settings->http.connections_max, 9U);
   EXPECT_EQ(settings->url_prefix, "/a/b");
+}
+
+TEST(Flags, OfDecisionsReachTheSettings) {
+  const Parsed parsed =
+      parse({"--resource-domain=example.com", "--min-memory-mib=1", "--policy=spread/binpack",
+             "--bind-concurrency=7", "--expected-placements=false", "--lease-namespace=my-leases",
+             "--lease-name=my-lease", "--requeue-namespace=my-namespace"});
+  ASSERT_TRUE(parsed.options.run) << parsed.options.print;
+  const auto settings = settings_of(parsed.flags);
+  ASSERT_TRUE(settings) << settings.error().message;
   EXPECT_EQ(settings->verbs.contract.core_resource, "example.com/mgpu-core");
   EXPECT_EQ(settings->verbs.min_memory, MiB(1));
   EXPECT_EQ(settings->verbs.policy.node->name, "spread");
