@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -178,8 +179,8 @@ func waitSettled(ctx context.Context, t *testing.T, namespace string, nodes []st
 	return settled
 }
 
-// checkReasons checks the condition and the event of all pending pods.
-func checkReasons(ctx context.Context, t *testing.T, namespace string, pods []corev1.Pod) {
+// notesOf returns the messages of the events of each pod.
+func notesOf(ctx context.Context, t *testing.T, namespace string) map[string]string {
 	t.Helper()
 	events, err := plane.admin.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -189,6 +190,22 @@ func checkReasons(ctx context.Context, t *testing.T, namespace string, pods []co
 	for _, event := range events.Items {
 		notes[event.InvolvedObject.Name] += event.Message + "\n"
 	}
+	return notes
+}
+
+// checkReasons checks the condition and the event of all pending pods.
+func checkReasons(ctx context.Context, t *testing.T, namespace string, pods []corev1.Pod) {
+	t.Helper()
+	notes := map[string]string{}
+	// kube-scheduler writes events after the conditions, and others of the same pod before.
+	waitFor(t, 30*time.Second, "the events of pending pods", func() (bool, string) {
+		notes = notesOf(ctx, t, namespace)
+		late := slices.IndexFunc(pods, func(pod corev1.Pod) bool {
+			return pod.Spec.NodeName == "" && strings.HasPrefix(pod.Name, "kind8-") &&
+				!strings.Contains(notes[pod.Name], tooLarge)
+		})
+		return late < 0, fmt.Sprintf("pod %d has none with the reason", late)
+	})
 	pending, tooLargeSeen := 0, 0
 	for i := range pods {
 		pod := &pods[i]
