@@ -113,8 +113,6 @@ PreStartHandler::Observed PreStartHandler::observe(const DeviceSet& devices) {
       if (one.devices == devices) evidence.listed->push_back({one.pod, one.container});
     }
   }
-  RecordLiveness liveness = liveness_of(parts_.pods, listed);
-  evidence.records = liveness.without_ended(parts_.records.with(devices));
 
   const auto checkpoint = read_checkpoint(settings_.plugin_folder, resource);
   log_problem("kubelet's checkpoint", checkpoint ? "" : checkpoint.error().message);
@@ -125,6 +123,8 @@ PreStartHandler::Observed PreStartHandler::observe(const DeviceSet& devices) {
       evidence.checkpointed->push_back({entry.uid, entry.container, entry.allocation});
     }
   }
+  RecordLiveness liveness = liveness_of(parts_.pods, listed, checkpoint);
+  evidence.records = liveness.without_ended(parts_.records.with(devices));
   return {devices, std::move(liveness), std::move(evidence), parts_.inventory.state().cards};
 }
 

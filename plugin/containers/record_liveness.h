@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "common/base/result.h"
 #include "plugin/allocation/record.h"
 #include "plugin/containers/pods.h"
+#include "plugin/kubelet/checkpoint.h"
 #include "plugin/kubelet/pod_resources.h"
 
 namespace mgpu::plugin {
@@ -19,18 +21,26 @@ namespace mgpu::plugin {
 struct RecordLiveness {
   // The pods of this node are known, and this pod is not among them or has finished.
   std::function<bool(const PodUid&)> gone_at_api_server;
-  // Another pod of the same name exists at the API server. kubelet lists names without UIDs, so
-  // that its entry belongs to that pod, as for the pods of a StatefulSet.
+  // Another pod of the same name exists at the API server.
   std::function<bool(const PodRef&, const PodUid&)> replaced_at_api_server;
-  // Pods that kubelet lists. Not set if kubelet did not answer.
-  std::optional<std::set<PodRef>> at_kubelet;
+  // The devices of each pod that kubelet lists. Not set if kubelet did not answer.
+  std::optional<std::map<PodRef, std::set<DeviceSet>>> at_kubelet;
+  // The devices of each pod in kubelet's checkpoint, which may still have ended pods. Not set if it
+  // could not be read.
+  std::optional<std::map<PodUid, std::set<DeviceSet>>> checkpointed;
 
   // The record is bound, and its pod has ended.
   bool ended(const Record& record) const;
   std::vector<Record> without_ended(std::vector<Record> records) const;
+
+ private:
+  // kubelet lists names without UIDs. An entry belongs to the pod of this record unless another pod
+  // has the name, as for the pods of a StatefulSet, and the devices are not those of this pod.
+  bool listed_at_kubelet(const Record& record) const;
 };
 
-// `listed` is kubelet's response. `pods` outlives the result.
-RecordLiveness liveness_of(const Pods& pods, const Result<std::vector<ContainerDevices>>& listed);
+// `listed` is kubelet's response, and `checkpoint` was read after it. `pods` outlives the result.
+RecordLiveness liveness_of(const Pods& pods, const Result<std::vector<ContainerDevices>>& listed,
+                           const Result<Checkpoint>& checkpoint);
 
 }  // namespace mgpu::plugin

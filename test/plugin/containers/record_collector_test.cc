@@ -111,14 +111,30 @@ TEST_F(RecordCollectorTest, KeepsAllRecordsBeforeThePodsAreListed) {
   EXPECT_TRUE(kept(record));
 }
 
-// As for a StatefulSet, kubelet lists the new pod under the name of the old one.
+// As for a StatefulSet, kubelet lists the new pod under the name of the old one, with its devices.
 TEST_F(RecordCollectorTest, ARecreatedPodDoesNotKeepTheOldRecord) {
   const Record before = run("a", "before");
   end_at_api_server(before);
   const Record now = run("a", "now");
+  EXPECT_EQ(collector_.collect(), 0U)
+      << "without the checkpoint, the devices are those of either pod";
+  test::write_checkpoint(folder_.path(),
+                         {{now.owner->uid.str(), "main", device_ids(30), now.id.str()}});
   EXPECT_EQ(collector_.collect(), 1U);
   EXPECT_FALSE(kept(before));
   EXPECT_TRUE(kept(now));
+}
+
+// kubelet has not received the deletion yet.
+TEST_F(RecordCollectorTest, KeepsTheRecordOfARecreatedPodThatKubeletStillRuns) {
+  const Record before = run("a", "before");
+  test::write_checkpoint(folder_.path(),
+                         {{before.owner->uid.str(), "main", device_ids(30), before.id.str()}});
+  end_at_api_server(before);
+  const kube::Pod now = api_.create("a", {{"main", 30, 1'000, "1"}});
+  ASSERT_TRUE(test::comes_true([&] { return pods_.find(now.uid()).has_value(); }));
+  EXPECT_EQ(collector_.collect(), 0U);
+  EXPECT_TRUE(kept(before));
 }
 
 // --- allocated, never started --------------------------------------------------------------------

@@ -22,10 +22,15 @@ Record running() {
 RecordLiveness liveness(const Case& c) {
   RecordLiveness made{.gone_at_api_server = [c](const PodUid&) { return c.gone_at_api_server; },
                       .replaced_at_api_server = [](const PodRef&, const PodUid&) { return false; },
-                      .at_kubelet = {}};
+                      .at_kubelet = {},
+                      .checkpointed = {}};
   if (c.kubelet_answered) made.at_kubelet.emplace();
-  if (c.kubelet_answered && c.at_kubelet) made.at_kubelet->insert({"ml", "x"});
+  if (c.kubelet_answered && c.at_kubelet) (*made.at_kubelet)[{"ml", "x"}] = {running().devices};
   return made;
+}
+
+DeviceSet devices(int first) {
+  return DeviceSet::of(test::device_ids(10, first)).value();
 }
 
 TEST(RecordLiveness, AShareEndsWhenBothReportIt) {
@@ -39,16 +44,46 @@ TEST(RecordLiveness, AShareEndsWhenBothReportIt) {
   }
 }
 
-// kubelet lists names without UIDs.
-TEST(RecordLiveness, ANewPodOfTheSameNameDoesNotKeepTheShareOfTheOld) {
-  for (const bool gone : {true, false}) {
-    RecordLiveness replaced = liveness({gone, true, true, gone});
-    replaced.replaced_at_api_server = [](const PodRef& pod, const PodUid& uid) {
-      return pod == PodRef{"ml", "x"} && uid == PodUid("uid-x");
-    };
-    EXPECT_EQ(replaced.ended(running()), gone);
-    replaced.at_kubelet.reset();
-    EXPECT_FALSE(replaced.ended(running()));
+// kubelet lists names without UIDs. The pod of the record has devices(0), and devices(10) for
+// another container; the new pod of its name has devices(20).
+TEST(RecordLiveness, APodWhoseNameWasTakenHasEndedWhenKubeletDoesNotListItsDevices) {
+  struct Replaced {
+    const char* what;
+    std::set<DeviceSet> listed;
+    std::optional<std::map<PodUid, std::set<DeviceSet>>> checkpointed;
+    bool ended;
+  };
+  const PodUid old("uid-x");
+  const PodUid other("uid-other");
+  const Replaced cases[] = {
+      {"kubelet runs the new pod", {devices(20)}, {{{other, {devices(20)}}}}, true},
+      {"the checkpoint still has the ended pod",
+       {devices(20)},
+       {{{old, {devices(0)}}, {other, {devices(20)}}}},
+       true},
+      {"the new pod got the same devices", {devices(0)}, {{{other, {devices(0)}}}}, true},
+      {"kubelet still runs the pod", {devices(0)}, {{{old, {devices(0)}}}}, false},
+      // kubelet does not list an init container.
+      {"kubelet still runs another container of the pod",
+       {devices(10)},
+       {{{old, {devices(0), devices(10)}}}},
+       false},
+      {"no checkpoint, the devices are listed", {devices(0), devices(20)}, {}, false},
+      {"no checkpoint, the devices are not listed", {devices(20)}, {}, true},
+  };
+  for (const Replaced& c : cases) {
+    SCOPED_TRACE(c.what);
+    for (const bool gone : {true, false}) {
+      RecordLiveness replaced = liveness({gone, true, false, false});
+      (*replaced.at_kubelet)[{"ml", "x"}] = c.listed;
+      replaced.checkpointed = c.checkpointed;
+      replaced.replaced_at_api_server = [](const PodRef& pod, const PodUid& uid) {
+        return pod == PodRef{"ml", "x"} && uid == PodUid("uid-x");
+      };
+      EXPECT_EQ(replaced.ended(running()), gone && c.ended);
+      replaced.at_kubelet.reset();
+      EXPECT_FALSE(replaced.ended(running()));
+    }
   }
 }
 
