@@ -167,8 +167,8 @@ class Link::Watch : public std::enable_shared_from_this<Watch> {
     const Duration delay = Duration(static_cast<int>(executor_.random() * kMost)) + *lag_;
     last_ = std::max(last_, executor_.now() + delay);
     executor_.after(last_ - executor_.now(), [watch = weak_from_this(), task = std::move(task)] {
-      const auto alive = watch.lock();
-      if (alive && !alive->ended_) task();
+      const auto open = watch.lock();
+      if (open && !open->ended_) task();
     });
   }
   void end(const Response& response) {
@@ -186,7 +186,7 @@ class Link::Watch : public std::enable_shared_from_this<Watch> {
 
 std::unique_ptr<kube::Stream> Link::stream(Request request, kube::StreamHandlers handlers) {
   struct Open final : kube::Stream {
-    explicit Open(std::shared_ptr<Watch> watch) : watch(std::move(watch)) {}
+    explicit Open(std::shared_ptr<Watch> opened) : watch(std::move(opened)) {}
     ~Open() override { watch->close(); }
     std::shared_ptr<Watch> watch;
   };

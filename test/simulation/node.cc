@@ -154,8 +154,11 @@ void Node::publish_devices() {
   executor().after(kPublishPeriod, guarded([this] { publish_devices(); }));
   const auto response = world_.server.call(kube::get_node(NodeName(name_)));
   if (!response.ok() || !plugin_) return;
-  Json capacity = Json::parse(response.body)["status"].value("capacity", Json::object());
-  capacity[world_.contract.core_resource] = std::to_string(plugin_->offered().size());
+  const Json status = Json::parse(response.body).value("status", Json::object());
+  const Json before = status.value("capacity", Json::object());
+  Json capacity = before;
+  capacity[world_.contract.core_resource] = std::to_string(plugin_->offered_core().value());
+  if (capacity == before && status.value("allocatable", Json()) == capacity) return;
   world_.server.call(
       merge_patch("/api/v1/nodes/" + name_ + "/status",
                   {{"status", {{"capacity", capacity}, {"allocatable", capacity}}}}));

@@ -89,6 +89,10 @@ void PluginProcess::publish() {
   publisher_.publish(std::move(report));
 }
 
+Percent PluginProcess::offered_core() const {
+  return plugin::offered(parts_.cards.facts(), held()).core;
+}
+
 std::vector<std::string> PluginProcess::offered() const {
   return plugin::offered_core_ids(parts_.cards.facts(), records_.all(), held());
 }

@@ -40,6 +40,8 @@ class PluginProcess {
   void cards_changed() { publish(); }
   // The devices that kubelet is offered.
   std::vector<std::string> offered() const;
+  // As many percent.
+  Percent offered_core() const;
   Result<plugin::AllocateResponse> allocate(const std::vector<std::string>& ids);
   // One attempt.
   plugin::Decided<void> pre_start(const std::vector<std::string>& ids);

@@ -137,8 +137,11 @@ Scheduler::Amounts Scheduler::used_on(const std::string& node) const {
   return used;
 }
 
-std::vector<std::string> Scheduler::nodes_with_room(const Pod& pod) const {
+std::vector<std::string> Scheduler::nodes_with_room(const PodUid& uid) const {
   std::vector<std::string> names;
+  const auto at = pods_.find(uid);
+  if (at == pods_.end()) return names;
+  const Pod& pod = at->second;
   for (const auto& [name, node] : nodes_) {
     const Amounts used = used_on(name);
     const auto fits = [&](const std::string& resource, std::int64_t wanted, std::int64_t taken) {
@@ -183,7 +186,7 @@ void Scheduler::run() {
   in_cycle_ = true;
   pod.busy = true;
   pod.waits_for_event = false;
-  const auto nodes = nodes_with_room(pod);
+  const auto nodes = nodes_with_room(*uid);
   if (nodes.empty()) {
     std::vector<std::string> all;
     for (const auto& [name, node] : nodes_) all.push_back(name);

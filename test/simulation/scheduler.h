@@ -32,6 +32,8 @@ class Scheduler {
             CallExtender extender);
 
   Link& link() { return link_; }
+  // The nodes on which the sums of what is requested leave room for the pod.
+  std::vector<std::string> nodes_with_room(const PodUid& uid) const;
   // Scheduling cycles so far.
   int cycles() const { return cycles_; }
 
@@ -63,7 +65,6 @@ class Scheduler {
   void run_later();
   void run();
   std::optional<PodUid> next_pod();
-  std::vector<std::string> nodes_with_room(const Pod& pod) const;
   Amounts used_on(const std::string& node) const;
 
   void filter(const PodUid& uid, const std::vector<std::string>& nodes);

@@ -62,7 +62,7 @@ void Truth::on_pod(const kube::Pod& pod, bool deleted) {
   const auto at = bound_.find(uid);
   if (at != bound_.end()) {
     if (deleted || pod.finished()) at->second.ended = true;
-    return;
+    return note_cards(pod, at->second);
   }
   if (deleted) return;
   if (pod.node_name.empty()) {
@@ -77,6 +77,7 @@ void Truth::note_bound(const kube::Pod& pod, bool by_binding) {
   bound.ref = pod.ref();
   bound.node = pod.node_name;
   bound.by_binding = by_binding;
+  note_cards(pod, bound);
   const auto request = read_containers(pod, contract_, MiB());
   if (!request || request->empty()) return;
   bound.request = *request;
@@ -88,6 +89,13 @@ void Truth::note_bound(const kube::Pod& pod, bool by_binding) {
                                to_string(pod.ref()), pod.node_name, placement.error().message));
   }
   check_capacity(pod.node_name);
+}
+
+void Truth::note_cards(const kube::Pod& pod, BoundPod& bound) const {
+  for (const kube::Container& container : pod.containers) {
+    const auto at = pod.metadata.annotations.find(contract_.index_key(container.name));
+    if (at != pod.metadata.annotations.end()) bound.cards_named[container.name].insert(at->second);
+  }
 }
 
 void Truth::check_capacity(const std::string& node) {
@@ -118,11 +126,12 @@ void Truth::start_container(const PodUid& uid, const std::string& container,
   const BoundPod& pod = at->second;
   const auto of = std::ranges::find(pod.request.containers, container, &ContainerRequest::name);
   if (of == pod.request.containers.end()) return;
-  const auto number = static_cast<std::size_t>(of - pod.request.containers.begin());
-  if (pod.by_binding && pod.placement && pod.placement->cards_of[number] != cards) {
-    violate(fmt::format("container {} of pod {} starts on cards {} of node {}, and was bound to {}",
-                        container, to_string(pod.ref), cards_text(cards), node,
-                        cards_text(pod.placement->cards_of[number])));
+  const auto named = pod.cards_named.find(container);
+  if (named == pod.cards_named.end() || !named->second.contains(cards_text(cards))) {
+    violate(
+        fmt::format("container {} of pod {} starts on cards {} of node {}, which its annotation "
+                    "does not name",
+                    container, to_string(pod.ref), cards_text(cards), node));
   }
   for (const CardIndex card : cards) {
     auto& running = running_[{node, card}];

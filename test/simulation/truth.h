@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +44,8 @@ class Truth {
     std::string node;
     GpuRequest request;
     std::optional<Placement> placement;
+    // The values that the annotation of each container has had. Without the policies it can change.
+    std::map<std::string, std::set<std::string>> cards_named;
     bool by_binding = false;  // not by its creator
     bool ended = false;
   };
@@ -54,6 +57,7 @@ class Truth {
   void on_line(std::string_view line);
   void on_pod(const kube::Pod& pod, bool deleted);
   void note_bound(const kube::Pod& pod, bool by_binding);
+  void note_cards(const kube::Pod& pod, BoundPod& bound) const;
   void check_capacity(const std::string& node);
 
   const Contract& contract_;
