@@ -33,6 +33,8 @@ const char* name_of(TouchResult result) {
       return "unbound";
     case TouchResult::kBound:
       return "bound";
+    case TouchResult::kFull:
+      return "full";
     case TouchResult::kGone:
       return "gone";
     case TouchResult::kFailed:
@@ -83,8 +85,8 @@ Probe::Probe(Metrics& metrics, Ledger& ledger)
                              BindOutcome::kConflict, BindOutcome::kUnavailable}) {
     binds(outcome);
   }
-  for (const auto result :
-       {TouchResult::kUnbound, TouchResult::kBound, TouchResult::kGone, TouchResult::kFailed}) {
+  for (const auto result : {TouchResult::kUnbound, TouchResult::kBound, TouchResult::kFull,
+                            TouchResult::kGone, TouchResult::kFailed}) {
     touches(result);
   }
   for (const auto outcome :

@@ -39,7 +39,7 @@ struct SessionSetup {
   }
 };
 
-// What a server knows of a connection, for admit(). Thread-safe.
+// What a server has recorded of a connection, for admit(). Thread-safe.
 class ConnectionRecord {
  public:
   explicit ConnectionRecord(std::string address);

@@ -10,19 +10,18 @@
 namespace mgpu::kube {
 namespace {
 
-// A proxy between here and the API server writes other bodies.
-bool is_from_api_server(const Response& response) {
-  const Status status = read_status(response.body);
-  return status.kind == "Status" && status.code == response.status;
-}
+constexpr std::string_view kEtcdTooLarge = "etcdserver: request is too large";
 
 ApiError::Kind kind_of(const Response& response) {
   using Kind = ApiError::Kind;
   if (response.failure) return response.failure->sent ? Kind::kUnknown : Kind::kUnavailable;
-  if (!is_from_api_server(response)) return Kind::kUnknown;
+  const Status status = read_status(response.body);
+  // A proxy between here and the API server writes other bodies.
+  if (status.kind != "Status" || status.code != response.status) return Kind::kUnknown;
   if (response.status == 404) return Kind::kNotFound;
   if (response.status == 409) return Kind::kConflict;
   if (response.status == 429) return Kind::kUnavailable;
+  if (response.status == 500 && status.message == kEtcdTooLarge) return Kind::kTooLarge;
   return response.status >= 400 && response.status < 500 ? Kind::kRefused : Kind::kUnknown;
 }
 

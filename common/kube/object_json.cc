@@ -213,6 +213,7 @@ bool is_number(std::string_view text) {
 
 Result<Pod> read_pod(std::string_view json) {
   Pod pod;
+  pod.json_bytes = json.size();
   const auto read = read_json(json, [&](JsonValue& root) {
     root.read({metadata_of(pod.metadata),
                {"spec", [&](JsonValue& spec) { read_pod_spec(spec, pod); }},

@@ -56,6 +56,7 @@ struct Pod {
   std::string start_time;      // status.startTime, RFC 3339; may be empty
   // status.initContainerStatuses, then status.containerStatuses.
   std::vector<ContainerStatus> container_statuses;
+  std::size_t json_bytes = 0;  // of the text that it was read from
 
   PodRef ref() const { return {metadata.name_space, metadata.name}; }
   PodUid uid() const { return PodUid(metadata.uid); }

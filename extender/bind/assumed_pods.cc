@@ -56,7 +56,7 @@ void AssumedPodReconciler::settle_next() {
         if (!waiting_.empty()) settle_next();
       });
   if (is_accepted) return context_.client.get_pod(pod, kBindTimeout, std::move(done));
-  context_.guards.touch.touch(pod, std::move(done));
+  context_.guards.touch.settle(pod, kBindTimeout, std::move(done));
 }
 
 void AssumedPodReconciler::conclude(const AssumedClaim& claim,

@@ -135,14 +135,29 @@ void BindAttempt::assume(BindablePod pod) {
 // Known since the start, except where the cluster had no pod then.
 void BindAttempt::check_preconditions() {
   step_ = Step::kConfirming;
-  if (context_.guards.preconditions.enforced()) return confirm_lease();
+  if (context_.guards.preconditions.enforced()) return touch_large();
   context_.guards.preconditions.run(
       args_.pod,
       context_.callbacks.wrap([self = shared_from_this()](const kube::ApiResult<void>& refused) {
-        if (refused) return self->confirm_lease();
+        if (refused) return self->touch_large();
         const bool deleted = refused.error().kind == Kind::kNotFound;
         self->end_not_bound({deleted ? BindOutcome::kConflict : BindOutcome::kUnavailable,
                              refused.error().message});
+      }));
+}
+
+// See PodTouch::settle().
+void BindAttempt::touch_large() {
+  if (pod_->json_bytes < kTouchedFirstBytes || posts_ > 0 || touched_) return confirm_lease();
+  touched_ = true;
+  context_.guards.touch.touch(
+      args_.pod, time_left(),
+      context_.callbacks.wrap([self = shared_from_this()](const kube::ApiResult<kube::Pod>& pod) {
+        if (pod) return self->conclude({BindOutcome::kConflict, "the pod has changed"}, *pod);
+        const bool passing =
+            pod.error().kind == Kind::kUnknown || pod.error().kind == Kind::kUnavailable;
+        self->end_not_bound(
+            {passing ? BindOutcome::kUnavailable : BindOutcome::kConflict, pod.error().message});
       }));
 }
 
@@ -179,6 +194,7 @@ void BindAttempt::on_posted(const kube::ApiResult<void>& posted) {
       return settle({BindOutcome::kUnavailable, message});
     case Kind::kNotFound:
     case Kind::kRefused:
+    case Kind::kTooLarge:
       return end_not_bound({BindOutcome::kConflict, message});
     case Kind::kUnavailable:
       return end_not_bound({BindOutcome::kUnavailable, message});
@@ -187,9 +203,10 @@ void BindAttempt::on_posted(const kube::ApiResult<void>& posted) {
 
 void BindAttempt::settle(BindAnswer refusal) {
   step_ = Step::kSettling;
-  context_.guards.touch.touch(
-      args_.pod, context_.callbacks.wrap([self = shared_from_this(), refusal = std::move(refusal)](
-                                             const kube::ApiResult<kube::Pod>& pod) {
+  context_.guards.touch.settle(
+      args_.pod, kBindTimeout,
+      context_.callbacks.wrap([self = shared_from_this(), refusal = std::move(refusal)](
+                                  const kube::ApiResult<kube::Pod>& pod) {
         if (pod) return self->conclude(refusal, *pod);
         if (pod.error().kind == Kind::kNotFound) {
           return self->end_not_bound({BindOutcome::kConflict, pod.error().message});

@@ -99,6 +99,7 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
   void check(const kube::Pod& pod);
   void assume(BindablePod pod);
   void check_preconditions();
+  void touch_large();
   void confirm_lease();
   void post();
   void on_posted(const kube::ApiResult<void>& posted);
@@ -110,7 +111,7 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
   // The API server does not have the binding, and no POST of this attempt can succeed any more: the
   // claim is forgotten.
   void end_not_bound(BindAnswer answer);
-  // The API server may have the binding: the claim stays until AssumedPodReconciler knows.
+  // The API server may have the binding: the claim stays until AssumedPodReconciler has settled it.
   void end_unknown(const std::string& error);
   void end(const BindAnswer& answer);
 
@@ -132,6 +133,7 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
   std::optional<ClaimId> claim_;    // none where the pod requests no cards
   Annotations annotations_;         // what the POST carries
   int posts_ = 0;
+  bool touched_ = false;  // by touch_large()
 };
 
 }  // namespace mgpu::extender

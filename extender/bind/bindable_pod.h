@@ -1,4 +1,4 @@
-// What bind needs to know of a pod: from filter's message, or read from the API server.
+// What bind needs of a pod: from filter's message, or read from the API server.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,7 @@ struct BindablePod {
   PodRef ref;
   PodUid uid;
   std::string resource_version;
+  std::size_t json_bytes = 0;  // of the text that it was read from
   PodRequest request;
   // What preemption uses.
   std::int32_t priority = 0;

@@ -3,8 +3,8 @@
 //   NotTaken --take()--> Held --another holder is read, or no Lease--> Lost
 //
 // Safety does not depend on time. Each bind reads the Lease after it had its copy of the pod and
-// before its POST. So a process that has taken the Lease knows that no other process sends a bind
-// with a copy of the pod that is newer than that; and older copies are made useless by a change of
+// before its POST. So once a process has taken the Lease, no other process sends a bind with a
+// copy of the pod that is newer than that; and older copies are made useless by a change of
 // the pod's resourceVersion (start_sequence.h).
 #pragma once
 

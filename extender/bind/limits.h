@@ -30,6 +30,11 @@ inline constexpr std::chrono::milliseconds kTouchBackoffMax{30'000};
 inline constexpr std::size_t kReconciliationsInFlight = 16;
 // The same when the extender starts and touches every pending pod. A touch takes about 2 ms.
 inline constexpr std::size_t kStartTouchesInFlight = 32;
+// kube-apiserver takes seconds for a pod with 50,000 labels. It ends a request after 60 s.
+inline constexpr std::chrono::milliseconds kStartTouchTimeout{30'000};
+// A pod whose JSON text has this many bytes is touched before its binding is sent, see PodTouch. A
+// shorter one has room for the condition: etcd accepts 1.5 MiB, and stores less than the text.
+inline constexpr std::size_t kTouchedFirstBytes = std::size_t{256} << 10;
 
 // Pods kept from filter for bind: more than are between the two at any time.
 inline constexpr std::size_t kCachedPodsMax = 4096;

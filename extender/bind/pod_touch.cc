@@ -4,34 +4,47 @@
 
 #include <utility>
 
-#include "extender/bind/limits.h"
+#include "common/base/digest.h"
 
 namespace mgpu::extender {
 namespace {
 
+using Kind = kube::ApiError::Kind;
+
+constexpr std::size_t kIdentityDigits = 16;
+
 TouchResult result_of(const kube::ApiResult<kube::Pod>& pod) {
   if (pod) return pod->node_name.empty() ? TouchResult::kUnbound : TouchResult::kBound;
-  const bool gone = pod.error().kind == kube::ApiError::Kind::kNotFound;
-  return gone ? TouchResult::kGone : TouchResult::kFailed;
+  if (pod.error().kind == Kind::kTooLarge) return TouchResult::kFull;
+  return pod.error().kind == Kind::kNotFound ? TouchResult::kGone : TouchResult::kFailed;
 }
 
 }  // namespace
 
-PodTouch::PodTouch(kube::Client& client, const Contract& contract, std::string identity,
+PodTouch::PodTouch(kube::Client& client, const Contract& contract, const std::string& identity,
                    std::function<void(TouchResult)> on_result)
     : client_(client),
       condition_(contract.touched_condition()),
-      identity_(std::move(identity)),
+      identity_(sha256_hex(identity).substr(0, kIdentityDigits)),
       on_result_(std::move(on_result)) {}
 
-void PodTouch::touch(const PodRef& pod, Done done) {
-  const kube::PodCondition condition{condition_, fmt::format("{}-{}", identity_, ++touches_)};
+void PodTouch::touch(const PodRef& pod, Duration timeout, Done done) {
+  const kube::PodCondition condition{condition_, fmt::format("{}-{:016x}", identity_, ++touches_)};
   client_.set_pod_condition(
-      pod, condition, kBindTimeout,
+      pod, condition, timeout,
       callbacks_.wrap([this, done = std::move(done)](const kube::ApiResult<kube::Pod>& touched) {
         if (on_result_) on_result_(result_of(touched));
         done(touched);
       }));
+}
+
+void PodTouch::settle(const PodRef& pod, Duration timeout, Done done) {
+  touch(pod, timeout,
+        [this, pod, timeout, done = std::move(done)](const kube::ApiResult<kube::Pod>& touched) {
+          const bool full = !touched && touched.error().kind == Kind::kTooLarge;
+          if (!full) return done(touched);
+          client_.get_pod(pod, timeout, callbacks_.wrap(done));
+        });
 }
 
 }  // namespace mgpu::extender

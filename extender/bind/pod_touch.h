@@ -16,6 +16,7 @@ namespace mgpu::extender {
 enum class TouchResult : std::uint8_t {
   kUnbound,  // no earlier binding has happened or will happen
   kBound,
+  kFull,    // it has no room for the condition
   kGone,    // the pod does not exist
   kFailed,  // there was no such answer
 };
@@ -27,17 +28,26 @@ class PodTouch {
 
   // `client` outlives it. `identity` differs from that of every other process. `on_result` may be
   // empty.
-  PodTouch(kube::Client& client, const Contract& contract, std::string identity,
+  PodTouch(kube::Client& client, const Contract& contract, const std::string& identity,
            std::function<void(TouchResult)> on_result);
 
   // Sets the condition of the extender in the pod's status to a value that was never used before.
-  // `done` gets the pod as this write has left it.
-  void touch(const PodRef& pod, Done done);
+  // `done` gets the pod as this write has left it. All values have the same length, so a pod that
+  // was touched, and has not changed since, can be touched again.
+  void touch(const PodRef& pod, Duration timeout, Done done);
+
+  // Makes sure that no binding that was sent before happens after this: touches the pod, or reads
+  // it where it has no room for the condition (kTooLarge), so that one large pod does not keep the
+  // others waiting. No binding of such a pod can happen: it was touched before its binding was sent
+  // (kTouchedFirstBytes), a binding needs more room than another value of the condition, and a pod
+  // that has changed since has another resourceVersion. This does not hold for more than 1 MiB of
+  // metadata.managedFields, which kube-scheduler does not send.
+  void settle(const PodRef& pod, Duration timeout, Done done);
 
  private:
   kube::Client& client_;
   const std::string condition_;
-  const std::string identity_;
+  const std::string identity_;  // of fixed length
   const std::function<void(TouchResult)> on_result_;
   std::uint64_t touches_ = 0;
   CallbackGuard callbacks_;  // ends first

@@ -118,9 +118,10 @@ void StartSequence::touch_more() {
     PodRef pod = std::move(to_touch_.front());
     to_touch_.pop_front();
     ++in_flight_;
-    guards_.touch.touch(pod, callbacks_.wrap([this, pod](const kube::ApiResult<kube::Pod>& result) {
-      on_touched(pod, result);
-    }));
+    guards_.touch.settle(pod, kStartTouchTimeout,
+                         callbacks_.wrap([this, pod](const kube::ApiResult<kube::Pod>& result) {
+                           on_touched(pod, result);
+                         }));
   }
   if (in_flight_ > 0 || !to_touch_.empty()) return;
   enter(Step::kDone);

@@ -5,11 +5,12 @@
 //      |                |                        |                         |
 //      +----------------+------------------------+--- failure: again after a backoff
 //
-// Checking: a dry run of a binding shows that the API server knows preconditions. Taking: from here
-// on an earlier process that has a copy of a pod newer than this finds another holder in the Lease
-// and sends no binding. Touching: every pending pod that requests cards gets a new resourceVersion,
-// so that a binding with an older copy, wherever it still waits, is refused. The list of bound pods
-// that the ledger is built from is requested after Done, and so has all bindings that came first.
+// Checking: a dry run of a binding shows that the API server checks preconditions. Taking: from
+// here on an earlier process that has a copy of a pod newer than this finds another holder in the
+// Lease and sends no binding. Touching: every pending pod that requests cards gets a new
+// resourceVersion, so that a binding with an older copy, wherever it still waits, is refused. The
+// list of bound pods that the ledger is built from is requested after Done, and so has all bindings
+// that came first.
 #pragma once
 
 #include <cstddef>

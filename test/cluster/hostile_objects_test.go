@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // kube-apiserver stores "<" as one byte and writes it as six bytes. This value makes a watch line of
@@ -98,4 +99,93 @@ func TestALongPodIsBoundAndTerminates(t *testing.T) {
 		_, body, err := world.extender.get("/inspect/cluster")
 		return err == nil && strings.Contains(body, `"podsBound": 0`), fmt.Sprint(body, err)
 	})
+}
+
+// etcd's limit of a request (--max-request-bytes), which has the object and some more.
+const requestBytesMax = 1_572_864
+
+// largePods have one part that is large.
+var largePods = map[string]func() string{
+	"annotations": func() string {
+		return fmt.Sprintf(`"annotations":{%s}`, repeated(255, func(i int) string {
+			return fmt.Sprintf(`"a%d":%q`, i, strings.Repeat("x", 1_000))
+		}))
+	},
+	"labels": func() string {
+		return fmt.Sprintf(`"labels":{%s}`, repeated(50_000, func(i int) string { return fmt.Sprintf(`"l%06d":"x"`, i) }))
+	},
+	"finalizers": func() string {
+		return fmt.Sprintf(`"finalizers":[%s]`, repeated(20_000, func(i int) string { return fmt.Sprintf(`"example.com/f%06d"`, i) }))
+	},
+	"owners": func() string {
+		return fmt.Sprintf(`"ownerReferences":[%s]`, repeated(20_000, func(i int) string {
+			return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","name":"c","uid":"%08d"}`, i)
+		}))
+	},
+}
+
+func repeated(count int, text func(int) string) string {
+	texts := make([]string, count)
+	for i := range texts {
+		texts[i] = text(i)
+	}
+	return strings.Join(texts, ",")
+}
+
+// createLargePod creates a pending pod that requests cards. `metadata` is JSON text, which may be empty.
+func createLargePod(ctx context.Context, t testing.TB, namespace, name, metadata, value string) error {
+	t.Helper()
+	if metadata != "" {
+		metadata = "," + metadata
+	}
+	return createRaw(ctx, t, namespace, fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q%s},`+
+		`"spec":{"schedulerName":"nobody","automountServiceAccountToken":false,"containers":[{"name":"a","image":%q,`+
+		`"resources":{"limits":{%q:"10",%q:"1024"}},"env":[{"name":"LONG","value":%q}]}]}}`,
+		name, metadata, strings.Repeat("long", 500), coreResource, memoryResource, value))
+}
+
+// createFullPod creates a pod to which the API server can add almost nothing.
+func createFullPod(ctx context.Context, t testing.TB, namespace, name string) {
+	t.Helper()
+	for size := requestBytesMax; size > requestBytesMax-10_000; size -= 32 {
+		if createLargePod(ctx, t, namespace, name, "", strings.Repeat("x", size)) == nil {
+			return
+		}
+	}
+	t.Fatal("no pod was created")
+}
+
+// deleteLargePod shortens the pod first: the API server adds a time to a pod that it deletes.
+func deleteLargePod(ctx context.Context, t testing.TB, namespace, name string) {
+	t.Helper()
+	_, err := plane.admin.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType,
+		[]byte(`{"metadata":{"finalizers":null},"spec":{"containers":[{"name":"a","image":"short"}]}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	deleteNow(ctx, t, namespace, name)
+}
+
+// A start changes every pending pod that requests cards. The pods of a tenant that have no room for this
+// change, or are long to compare, do not prevent it.
+func TestAPendingPodThatCannotBeChangedDoesNotPreventAStart(t *testing.T) {
+	ctx := context.Background()
+	namespace := newNamespace(ctx, t)
+	createFullPod(ctx, t, namespace, "full")
+	for name, metadata := range largePods {
+		if err := createLargePod(ctx, t, namespace, name, metadata(), ""); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	extender := plane.startExtender(t)
+	metrics := extender.metrics(t)
+	full := metrics.with("mgpu_extender_pod_touches_total", `result="full"`)
+	unbound := metrics.with("mgpu_extender_pod_touches_total", `result="unbound"`)
+	if full < 1 || unbound < float64(len(largePods)) {
+		t.Errorf("%v pods had no room, and %v were changed", full, unbound)
+	}
+	deleteLargePod(ctx, t, namespace, "full")
+	for name := range largePods {
+		deleteLargePod(ctx, t, namespace, name)
+	}
 }

@@ -65,18 +65,18 @@ Duration Link::latency() {
 void Link::send(Request request, Done done) {
   const Fate fate = fates_.next(request);
   if (gets_at_once_ && is_get_of_one(request)) return serve(request, fate, done);
-  const std::weak_ptr<Alive> alive = alive_;
+  const std::weak_ptr<Exists> exists = exists_;
   // The answer reaches a process that still exists, in time.
   const Duration limit = request.timeout.count() > 0 ? request.timeout : kube::kApiRequestTimeout;
   const auto answered = std::make_shared<bool>(false);
-  const Done once = [alive, answered, done = std::move(done)](Response response) {
-    if (alive.expired() || std::exchange(*answered, true)) return;
+  const Done once = [exists, answered, done = std::move(done)](Response response) {
+    if (exists.expired() || std::exchange(*answered, true)) return;
     done(std::move(response));
   };
   executor().after(limit, [once] { once(failure(true)); });
   const Duration back = latency();
-  const Done later = [this, alive, once, back](Response response) {
-    if (alive.expired()) return;
+  const Done later = [this, exists, once, back](Response response) {
+    if (exists.expired()) return;
     executor().after(back, [once, response = std::move(response)] { once(response); });
   };
   // The request travels by itself: its process may end.

@@ -58,7 +58,7 @@ class Link final : public kube::Transport {
 
  private:
   class Watch;
-  struct Alive {};
+  struct Exists {};
 
   void serve(const kube::Request& request, Fate fate,
              const std::function<void(kube::Response)>& done);
@@ -69,7 +69,7 @@ class Link final : public kube::Transport {
   bool gets_at_once_ = false;
   std::shared_ptr<Duration> lag_ = std::make_shared<Duration>(0);
   std::vector<std::weak_ptr<Watch>> watches_;
-  std::shared_ptr<Alive> alive_ = std::make_shared<Alive>();
+  std::shared_ptr<Exists> exists_ = std::make_shared<Exists>();
 };
 
 }  // namespace mgpu::simulation

@@ -1,5 +1,5 @@
 // One node: its cards, disk, plugin process and kubelet. kubelet is a model of what matters here:
-// it admits pods by the sum of devices, allocates devices, asks the plugin before each start of a
+// it admits pods by the sum of devices, allocates devices, calls the plugin before each start of a
 // container, and ends the containers of deleted pods some time after their deletion.
 #pragma once
 

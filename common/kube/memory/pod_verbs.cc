@@ -123,7 +123,9 @@ Response serve_binding(MemoryCluster& cluster, const ApiPath& path, const Reques
     throw refusal;
   }
   set_bound(binding, cluster.timestamp(), pod);
-  if (!is_dry_run(path)) cluster.commit(path.kind, pod, false);
+  if (is_dry_run(path)) return answer(201, kSuccess);
+  check_size(pod);
+  cluster.commit(path.kind, pod, false);
   return answer(201, kSuccess);
 }
 

@@ -40,6 +40,9 @@ struct WatchRequest {
 };
 WatchRequest read_watch(const Request& request);
 
+// Refuses an object that is larger than etcd accepts.
+void check_size(const Json& object);
+
 // The object of the path. Throws the 404.
 ObjectPtr find_object(MemoryCluster& cluster, const ApiPath& path);
 // The body, which must be an object of `kind`.

@@ -189,12 +189,15 @@ bool is_dry_run(const ApiPath& path) {
   return !path.parameter("dryRun").empty();
 }
 
+void check_size(const Json& object) {
+  if (object.dump().size() <= kMemoryApiObjectBytesMax) return;
+  throw Refusal{.code = 500, .message = "etcdserver: request is too large"};
+}
+
 Response store(MemoryCluster& cluster, const ApiPath& path, Json& object, int code) {
-  if (object.dump().size() > kMemoryApiObjectBytesMax) {
-    throw Refusal{.code = 500, .message = "etcdserver: request is too large"};
-  }
   const ServedKind& kind = path.served();
   if (is_dry_run(path)) return answer(code, full_text(kind, to_stored(kind, object, 0)));
+  check_size(object);
   return answer(code, full_text(kind, *cluster.commit(path.kind, object, false)));
 }
 

@@ -47,14 +47,28 @@ Response failure(bool sent) {
 
 TEST(ApiError, ClassifiesFailuresByWhatTheCallerCanDo) {
   const std::pair<Response, ErrorKind> cases[] = {
-      {status_with(404), ErrorKind::kNotFound}, {status_with(409), ErrorKind::kConflict},
-      {status_with(400), ErrorKind::kRefused},  {status_with(401), ErrorKind::kRefused},
-      {status_with(403), ErrorKind::kRefused},  {status_with(422), ErrorKind::kRefused},
-      {status_with(301), ErrorKind::kUnknown},  {status_with(429), ErrorKind::kUnavailable},
-      {status_with(503), ErrorKind::kUnknown},  {status_with(500), ErrorKind::kUnknown},
-      {status_with(502), ErrorKind::kUnknown},  {status_with(504), ErrorKind::kUnknown},
-      {status_with(100), ErrorKind::kUnknown},  {failure(false), ErrorKind::kUnavailable},
+      {status_with(404), ErrorKind::kNotFound},
+      {status_with(409), ErrorKind::kConflict},
+      {status_with(400), ErrorKind::kRefused},
+      {status_with(401), ErrorKind::kRefused},
+      {status_with(403), ErrorKind::kRefused},
+      {status_with(422), ErrorKind::kRefused},
+      {status_with(301), ErrorKind::kUnknown},
+      {status_with(429), ErrorKind::kUnavailable},
+      {status_with(503), ErrorKind::kUnknown},
+      {status_with(500), ErrorKind::kUnknown},
+      {status_with(502), ErrorKind::kUnknown},
+      {status_with(504), ErrorKind::kUnknown},
+      {status_with(100), ErrorKind::kUnknown},
+      {failure(false), ErrorKind::kUnavailable},
       {failure(true), ErrorKind::kUnknown},
+      {reply_with(500,
+                  R"({"kind":"Status","code":500,"message":"etcdserver: request is too large"})"),
+       ErrorKind::kTooLarge},
+      {reply_with(500, R"({"kind":"Status","code":500,"message":"etcdserver: request timed out"})"),
+       ErrorKind::kUnknown},
+      {reply_with(500, R"({"code":500,"message":"etcdserver: request is too large"})"),
+       ErrorKind::kUnknown},
   };
   for (const auto& [response, kind] : cases) {
     EXPECT_EQ(api_error(response).kind, kind) << response.status;

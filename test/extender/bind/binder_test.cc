@@ -520,6 +520,39 @@ TEST_F(BinderTest, AChangeSinceFilterIsATouchAndASecondPost) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
 }
 
+// PodTouch::settle() says why.
+TEST_F(BinderTest, ALargePodIsTouchedBeforeItsBindingIsSent) {
+  const BindingArgs args = test::create_long(server, kTouchedFirstBytes, "n1");
+  record();
+  EXPECT_EQ(bind(args), "");
+  EXPECT_THAT(sent, ElementsAre("pod", "touch", "lease", "bind"));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
+}
+
+TEST_F(BinderTest, APodWithoutRoomForTheConditionIsNotBound) {
+  const BindingArgs args = test::create_full(server, "n1");
+  record();
+  EXPECT_THAT(bind(args), HasSubstr("etcdserver: request is too large"));
+  EXPECT_THAT(sent, ElementsAre("pod", "touch"));
+  EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kConflict));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+}
+
+// The tenant fills the pod after the binding was sent, which changes its resourceVersion.
+TEST_F(BinderTest, ALostBindingOfAPodThatIsFullNowIsForgotten) {
+  binder->start_reconciling();
+  const BindingArgs args = create(server, {}, "n1");
+  lose_track({.kind = Fault::Kind::kAnswer, .status = 504});
+  EXPECT_THAT(bind(args), HasSubstr("not known whether it is bound"));
+  clear_faults();
+  fail(is_touch, {.kind = Fault::Kind::kAnswer,
+                  .status = 500,
+                  .body = R"({"kind":"Status","code":500,)"
+                          R"("message":"etcdserver: request is too large"})"});
+  executor.advance(kTouchBackoffMax + kReconcileInterval);
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+}
+
 TEST_F(BinderTest, ARequestThatChangedSinceFilterIsDecidedAgain) {
   const BindingArgs args = create(server, {.requests = {"100/4000"}}, "n1");
   binder->remember(test::pod_at(server, "p"));

@@ -13,6 +13,7 @@
 
 #include "common/kube/client.h"
 #include "common/kube/memory/api_server.h"
+#include "common/kube/memory/limits.h"
 #include "common/kube/object_json.h"
 #include "common/kube/reflector.h"
 #include "extender/bind/binder.h"
@@ -94,6 +95,26 @@ inline BindingArgs create(kube::MemoryApiServer& server, PodText pod, const std:
   const auto response = server.call(post_pod(pod));
   EXPECT_TRUE(response.ok()) << response.body;
   return {{"d", pod.name}, kube::read_pod(response.body)->uid(), NodeName(node)};
+}
+
+// Creates a pod of about this many bytes.
+inline BindingArgs create_long(kube::MemoryApiServer& server, std::size_t bytes,
+                               const std::string& node) {
+  return create(server, {.spec = R"("hostname":")" + std::string(bytes, 'x') + R"(",)"}, node);
+}
+
+// Creates a pod to which nothing of 64 bytes or more can be added.
+inline BindingArgs create_full(kube::MemoryApiServer& server, const std::string& node) {
+  std::size_t room = 0;
+  while (true) {
+    room += 32;
+    PodText pod{.with_uid = false};
+    pod.spec =
+        R"("hostname":")" + std::string(kube::kMemoryApiObjectBytesMax - room, 'x') + R"(",)";
+    const auto response = server.call(post_pod(pod));
+    if (response.ok())
+      return {{"d", pod.name}, kube::read_pod(response.body)->uid(), NodeName(node)};
+  }
 }
 
 // The highest compute in use of any card, by the annotations of the bound pods at the API server.

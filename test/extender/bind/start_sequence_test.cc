@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "test/extender/bind/binder_world.h"
 #include "test/support/manual_executor.h"
 
@@ -172,6 +174,34 @@ TEST_F(StartSequenceTest, PodsThatAreDeletedMeanwhileAreDone) {
   start();
   EXPECT_EQ(done, 1);
   EXPECT_THAT(process.touches, testing::Contains(TouchResult::kGone));
+}
+
+TEST_F(StartSequenceTest, APodWithoutRoomForTheConditionIsDone) {
+  test::create_full(server, "n1");
+  start();
+  EXPECT_EQ(done, 1);
+  EXPECT_THAT(process.touches, ElementsAre(TouchResult::kFull));
+}
+
+// Otherwise a pod that the earlier process could touch, and bind, could be too full for this one.
+TEST_F(StartSequenceTest, ATouchedPodIsAsLongAfterTheNextTouch) {
+  const BindingArgs args = create(server, {}, "n1");
+  start();
+  const auto size = [&] {
+    auto pod = nlohmann::json::parse(server.call(kube::get_pod(args.pod)).body);
+    pod["metadata"].erase("resourceVersion");
+    return pod.dump().size();
+  };
+  const std::size_t before = size();
+  for (int i = 0; i < 12; ++i) {
+    test::Process next(client, settings.contract);
+    for (int touch = 0; touch < 20; ++touch) {
+      next.touch.settle(args.pod, kBindTimeout, [](const auto&) {});
+      executor.run_ready();
+    }
+    EXPECT_EQ(next.touches, std::vector(20, TouchResult::kUnbound));
+    EXPECT_EQ(size(), before);
+  }
 }
 
 TEST_F(StartSequenceTest, TouchesABoundedNumberOfPodsAtATime) {
