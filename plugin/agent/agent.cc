@@ -54,6 +54,7 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
       pods_(settings_.node, transport),
       mps_(mps_of(settings_)),
       pod_resources_(settings_.pod_resources_socket),
+      pod_processes_(settings_.proc_folder),
       inventory_(std::move(cards),
                  {.load_known = [this] { return load_known_cards(); },
                   .save_known = [this](const KnownCards& known) { return save_known_cards(known); },

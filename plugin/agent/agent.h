@@ -138,6 +138,7 @@ class Agent {
   Pods pods_;
   std::unique_ptr<Mps> mps_;  // null: --isolation=none
   PodResources pod_resources_;
+  const PodProcesses pod_processes_;
   Inventory inventory_;
   std::unique_ptr<Injector> injector_;
   std::unique_ptr<AllocateHandler> allocate_handler_;

@@ -113,13 +113,14 @@ bool Agent::choose_injector() {
 
 void Agent::make_handlers() {
   allocate_handler_ = std::make_unique<AllocateHandler>(records_, *injector_, random_nonce);
-  pre_start_handler_ = std::make_unique<PreStartHandler>(
-      PreStartSettings{settings_.contract, settings_.node, settings_.plugin_folder,
-                       settings_.settle},
-      PreStartParts{records_, *injector_, inventory_, mps_.get(), pods_, pod_resources_},
-      [this](const Refusal& refusal) { on_refused(refusal); });
+  pre_start_handler_ =
+      std::make_unique<PreStartHandler>(PreStartSettings{settings_.contract, settings_.node,
+                                                         settings_.plugin_folder, settings_.settle},
+                                        PreStartParts{records_, *injector_, inventory_, mps_.get(),
+                                                      pods_, pod_resources_, pod_processes_},
+                                        [this](const Refusal& refusal) { on_refused(refusal); });
   collector_ = std::make_unique<RecordCollector>(
-      RecordCollector::Parts{records_, *injector_, pods_, pod_resources_},
+      RecordCollector::Parts{records_, *injector_, pods_, pod_resources_, pod_processes_},
       settings_.contract.core_resource, settings_.plugin_folder);
 }
 

@@ -1,6 +1,6 @@
 // The record of one Allocate, which is kept until its pod is gone. Pure.
 //
-//   Allocate                PreStartContainer              pod gone from API server and kubelet
+//   Allocate                PreStartContainer              pod gone, no processes
 //   --------> Allocated ----------------------> Bound ... ----------------------------> (removed)
 //                 |                               ^  |  container restarts: the same cards
 //                 |                               +--+

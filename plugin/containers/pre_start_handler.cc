@@ -123,7 +123,7 @@ PreStartHandler::Observed PreStartHandler::observe(const DeviceSet& devices) {
       evidence.checkpointed->push_back({entry.uid, entry.container, entry.allocation});
     }
   }
-  RecordLiveness liveness = liveness_of(parts_.pods, listed, checkpoint);
+  RecordLiveness liveness = liveness_of(parts_.pods, listed, checkpoint, parts_.processes);
   evidence.records = liveness.without_ended(parts_.records.with(devices));
   return {devices, std::move(liveness), std::move(evidence), parts_.inventory.state().cards};
 }

@@ -42,6 +42,7 @@ struct PreStartParts {
   const Mps* mps;  // null: nothing enforces shares
   Pods& pods;
   PodResources& pod_resources;
+  const PodProcesses& processes;
 };
 
 // Any thread.

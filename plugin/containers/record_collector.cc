@@ -26,10 +26,12 @@ std::size_t RecordCollector::collect_ended() {
     std::erase_if(records, [&](const Record& record) { return !liveness.ended(record); });
   };
   // kubelet limits the rate of calls, so it is called only if a pod may have ended.
-  drop_running(liveness_of(parts_.pods, std::vector<ContainerDevices>(), Checkpoint()));
+  drop_running(
+      liveness_of(parts_.pods, std::vector<ContainerDevices>(), Checkpoint(), parts_.processes));
   if (records.empty()) return 0;
   const auto listed = parts_.pod_resources.list(resource_, kPodResourcesTimeout);
-  drop_running(liveness_of(parts_.pods, listed, read_checkpoint(plugin_folder_, resource_)));
+  drop_running(liveness_of(parts_.pods, listed, read_checkpoint(plugin_folder_, resource_),
+                           parts_.processes));
   for (const Record& record : records) remove(record, "its pod has ended");
   return records.size();
 }

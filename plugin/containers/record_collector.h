@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "plugin/containers/pod_processes.h"
 #include "plugin/containers/pods.h"
 #include "plugin/injection/injector.h"
 #include "plugin/kubelet/pod_resources.h"
@@ -19,6 +20,7 @@ class RecordCollector {
     Injector& injector;
     const Pods& pods;
     PodResources& pod_resources;
+    const PodProcesses& processes;
   };
 
   // All of `parts` outlive it. `plugin_folder` has kubelet's checkpoint.

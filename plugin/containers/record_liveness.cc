@@ -1,12 +1,13 @@
 #include "plugin/containers/record_liveness.h"
 
 #include <algorithm>
+#include <memory>
 
 namespace mgpu::plugin {
 
 bool RecordLiveness::ended(const Record& record) const {
   return record.bound() && at_kubelet && gone_at_api_server(record.owner->uid) &&
-         !listed_at_kubelet(record);
+         !listed_at_kubelet(record) && !has_processes(record.owner->uid);
 }
 
 bool RecordLiveness::listed_at_kubelet(const Record& record) const {
@@ -27,11 +28,16 @@ std::vector<Record> RecordLiveness::without_ended(std::vector<Record> records) c
 }
 
 RecordLiveness liveness_of(const Pods& pods, const Result<std::vector<ContainerDevices>>& listed,
-                           const Result<Checkpoint>& checkpoint) {
+                           const Result<Checkpoint>& checkpoint, const PodProcesses& processes) {
   RecordLiveness liveness;
   liveness.gone_at_api_server = [&pods](const PodUid& uid) { return pods.gone(uid); };
   liveness.replaced_at_api_server = [&pods](const PodRef& pod, const PodUid& uid) {
     return pods.replaced(pod, uid);
+  };
+  const auto with_processes = std::make_shared<std::optional<std::set<PodUid>>>();
+  liveness.has_processes = [&processes, with_processes](const PodUid& uid) {
+    if (!*with_processes) *with_processes = processes.pods();
+    return (*with_processes)->contains(uid);
   };
   if (listed) {
     liveness.at_kubelet.emplace();

@@ -1,5 +1,5 @@
 // Decides which records count: a share is free only after the API server and kubelet both report
-// that its pod has ended. Pure, except for liveness_of().
+// that its pod has ended, and it has no process any more. Pure, except for liveness_of().
 #pragma once
 
 #include <functional>
@@ -11,6 +11,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "plugin/allocation/record.h"
+#include "plugin/containers/pod_processes.h"
 #include "plugin/containers/pods.h"
 #include "plugin/kubelet/checkpoint.h"
 #include "plugin/kubelet/pod_resources.h"
@@ -29,6 +30,9 @@ struct RecordLiveness {
   // could not be read.
   std::optional<std::map<PodUid, std::set<DeviceSet>>> checkpointed;
 
+  // The pod has processes on this node.
+  std::function<bool(const PodUid&)> has_processes;
+
   // The record is bound, and its pod has ended.
   bool ended(const Record& record) const;
   std::vector<Record> without_ended(std::vector<Record> records) const;
@@ -39,8 +43,9 @@ struct RecordLiveness {
   bool listed_at_kubelet(const Record& record) const;
 };
 
-// `listed` is kubelet's response, and `checkpoint` was read after it. `pods` outlives the result.
+// `listed` is kubelet's response, and `checkpoint` was read after it. `pods` and `processes`
+// outlive the result. Processes are read at most once, where a pod may have ended.
 RecordLiveness liveness_of(const Pods& pods, const Result<std::vector<ContainerDevices>>& listed,
-                           const Result<Checkpoint>& checkpoint);
+                           const Result<Checkpoint>& checkpoint, const PodProcesses& processes);
 
 }  // namespace mgpu::plugin

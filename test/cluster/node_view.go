@@ -29,6 +29,9 @@ echo DONE
 	stayUntilTold = `trap 'exit 0' TERM
 sleep 100000 & wait $!
 `
+	// The first process of a container gets no signal that it does not handle, except SIGKILL.
+	stay = `sleep 100000 & wait $!
+`
 )
 
 // Devices that runc adds to every container.
@@ -137,13 +140,19 @@ func (v *View) readDevice(line string) {
 
 // runs sets the image and the program of all containers of the pod.
 func (b *PodBuilder) runs() *PodBuilder {
-	soon := int64(1)
-	b.pod.Spec.TerminationGracePeriodSeconds = &soon
+	grace := int64(1)
+	if b.ignoresTerm {
+		grace = 20
+	}
+	b.pod.Spec.TerminationGracePeriodSeconds = &grace
 	b.pod.Spec.DNSPolicy = corev1.DNSDefault
 	for _, list := range [][]corev1.Container{b.pod.Spec.InitContainers, b.pod.Spec.Containers} {
 		for i := range list {
 			list[i].Image, list[i].ImagePullPolicy = nodeImage, corev1.PullNever
 			list[i].Command = []string{"sh", "-c", lookAround + stayUntilTold}
+			if b.ignoresTerm {
+				list[i].Command[2] = lookAround + stay
+			}
 		}
 	}
 	for i := range b.pod.Spec.InitContainers {

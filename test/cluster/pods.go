@@ -9,11 +9,14 @@ import (
 )
 
 // PodBuilder builds a pod.
-type PodBuilder struct{ pod corev1.Pod }
+type PodBuilder struct {
+	pod         corev1.Pod
+	ignoresTerm bool
+}
 
 func newPod(namespace, name string) *PodBuilder {
 	grace, no := int64(30), false
-	return &PodBuilder{corev1.Pod{
+	return &PodBuilder{pod: corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: corev1.PodSpec{
 			TerminationGracePeriodSeconds: &grace, AutomountServiceAccountToken: &no},
@@ -68,6 +71,12 @@ func (b *PodBuilder) cpu(amount string) *PodBuilder {
 	requests := b.pod.Spec.Containers[0].Resources.Requests.DeepCopy()
 	requests[corev1.ResourceCPU] = resource.MustParse(amount)
 	b.pod.Spec.Containers[0].Resources.Requests = requests
+	return b
+}
+
+// ignoringTermination lets the containers ignore SIGTERM, with a grace period of 20 seconds.
+func (b *PodBuilder) ignoringTermination() *PodBuilder {
+	b.ignoresTerm = true
 	return b
 }
 

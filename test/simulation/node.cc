@@ -44,6 +44,12 @@ std::int64_t amount_of(const kube::Container& container, const std::string& reso
   return amount ? *amount : 0;
 }
 
+// The last digits of a uid count the objects of the API server.
+int pid_of(const PodUid& uid) {
+  constexpr std::size_t kDigits = 12;
+  return std::stoi(uid.str().substr(uid.str().size() - kDigits), nullptr, 16);
+}
+
 }  // namespace
 
 Node::Node(World world, const std::string& name, const std::string& folder)
@@ -100,12 +106,12 @@ void Node::start_kubelet() {
   kube::Consumer<kube::Pod> consumer;
   consumer.read = kube::read_pod;
   consumer.apply = [this](const kube::Pod& pod) { on_pod(pod); };
-  consumer.remove = [this](const kube::Pod& pod) { end_later(pod.uid()); };
+  consumer.remove = [this](const kube::Pod& pod) { forget(pod.uid()); };
   consumer.relist = [this](const std::vector<kube::Pod>& pods, bool) {
     std::set<PodUid> present;
     for (const kube::Pod& pod : pods) present.insert(pod.uid());
     for (const auto& [uid, state] : pods_) {
-      if (!present.contains(uid)) end_later(uid);
+      if (!present.contains(uid)) forget(uid);
     }
     for (const kube::Pod& pod : pods) on_pod(pod);
   };
@@ -124,6 +130,7 @@ void Node::restart_kubelet() {
 // again.
 void Node::lose_power() {
   for (auto& [uid, state] : pods_) {
+    end_process(uid);
     world_.truth.end_containers(uid);
     for (Container& container : state.containers) container.started = false;
   }
@@ -167,6 +174,7 @@ void Node::publish_devices() {
 Result<std::vector<plugin::ContainerDevices>> Node::list_devices() const {
   std::vector<plugin::ContainerDevices> listed;
   for (const auto& [uid, state] : pods_) {
+    if (state.forgotten) continue;
     for (const Container& container : state.containers) {
       listed.push_back({state.ref, container.name, plugin::DeviceSet::of(container.ids).value()});
     }
@@ -177,11 +185,21 @@ Result<std::vector<plugin::ContainerDevices>> Node::list_devices() const {
 void Node::write_checkpoint() const {
   std::vector<test::CheckpointLine> lines;
   for (const auto& [uid, state] : pods_) {
+    if (state.forgotten) continue;
     for (const Container& container : state.containers) {
       lines.push_back({uid.str(), container.name, container.ids, container.allocation});
     }
   }
   test::write_checkpoint(disk_.folder(), lines);
+}
+
+// One process for each pod: the plugin reads only whether a pod has any.
+void Node::start_process(const PodUid& uid) const {
+  test::add_process(disk_.folder() + "/proc", pid_of(uid), uid);
+}
+
+void Node::end_process(const PodUid& uid) const {
+  test::remove_process(disk_.folder() + "/proc", pid_of(uid));
 }
 
 // --- pods ----------------------------------------------------------------------------------------
@@ -230,6 +248,7 @@ void Node::admit(const kube::Pod& pod) {
 bool Node::allocate(const kube::Pod& pod, PodState& state) {
   std::set<std::string> used;
   for (const auto& [uid, other] : pods_) {
+    if (other.forgotten) continue;
     for (const Container& container : other.containers) {
       used.insert(container.ids.begin(), container.ids.end());
     }
@@ -266,6 +285,7 @@ void Node::start_containers(const PodUid& uid) {
       return start_containers_later(uid, kRetryStart + any_delay(kContainerStartMostMs));
     }
     container.started = true;
+    start_process(uid);
     world_.truth.start_container(uid, container.name, name_,
                                  injector_.cards_of(plugin::AllocationId(container.allocation)));
   }
@@ -276,6 +296,14 @@ void Node::start_containers(const PodUid& uid) {
   set_status(state.ref, uid, Json{{"phase", "Running"}, {"containerStatuses", statuses}}.dump());
 }
 
+void Node::forget(const PodUid& uid) {
+  const auto at = pods_.find(uid);
+  if (at == pods_.end()) return;
+  at->second.forgotten = true;
+  write_checkpoint();
+  end_later(uid);
+}
+
 void Node::end_later(const PodUid& uid) {
   const auto at = pods_.find(uid);
   if (at == pods_.end() || std::exchange(at->second.ending, true)) return;
@@ -284,6 +312,7 @@ void Node::end_later(const PodUid& uid) {
 
 void Node::end(const PodUid& uid) {
   const PodRef ref = pods_.at(uid).ref;
+  end_process(uid);
   world_.truth.end_containers(uid);
   pods_.erase(uid);
   done_.insert(uid);
@@ -300,6 +329,7 @@ void Node::finish(const PodUid& uid) {
   const auto at = pods_.find(uid);
   if (at == pods_.end() || at->second.ending) return;
   const PodRef ref = at->second.ref;
+  end_process(uid);
   world_.truth.end_containers(uid);
   pods_.erase(at);
   done_.insert(uid);

@@ -56,6 +56,9 @@ class Node {
     PodRef ref;
     std::vector<Container> containers;
     bool ending = false;
+    // Deleted at the API server while its containers run: kubelet lists it no longer, and its
+    // devices are free.
+    bool forgotten = false;
   };
 
   void start_plugin_later();
@@ -65,9 +68,12 @@ class Node {
   bool allocate(const kube::Pod& pod, PodState& state);
   void start_containers_later(const PodUid& uid, Duration delay);
   void start_containers(const PodUid& uid);
+  void forget(const PodUid& uid);
   void end_later(const PodUid& uid);
   void end(const PodUid& uid);
   void write_checkpoint() const;
+  void start_process(const PodUid& uid) const;
+  void end_process(const PodUid& uid) const;
   void publish_devices();
   void set_status(const PodRef& pod, const PodUid& uid, const std::string& status);
   // Repeats a write until the server has answered it.

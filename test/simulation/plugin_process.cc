@@ -23,16 +23,18 @@ PluginProcess::PluginProcess(Parts parts, const std::string& node, int number)
       pods_(NodeName(node), link_),
       publisher_(NodeName(node), parts.contract, link_, [](const std::string&) {}),
       pod_resources_(node),
+      pod_processes_(parts.disk.folder() + "/proc"),
       inventory_(parts.cards.source(), {}),
       allocate_handler_(records_, parts.injector,
                         [this, number] {
                           return "n" + std::to_string(number) + "x" + std::to_string(++nonces_);
                         }),
-      pre_start_handler_({parts.contract, NodeName(node), parts.disk.folder(), {}},
-                         {records_, parts.injector, inventory_, nullptr, pods_, pod_resources_},
-                         [](const plugin::Refusal&) {}),
-      collector_({records_, parts.injector, pods_, pod_resources_}, parts.contract.core_resource,
-                 parts.disk.folder()) {
+      pre_start_handler_(
+          {parts.contract, NodeName(node), parts.disk.folder(), {}},
+          {records_, parts.injector, inventory_, nullptr, pods_, pod_resources_, pod_processes_},
+          [](const plugin::Refusal&) {}),
+      collector_({records_, parts.injector, pods_, pod_resources_, pod_processes_},
+                 parts.contract.core_resource, parts.disk.folder()) {
   link_.answer_gets_at_once();
   (void)records_.load();
   pods_.start();

@@ -60,6 +60,7 @@ class PluginProcess {
   plugin::Pods pods_;
   plugin::NodePublisher publisher_;
   plugin::PodResources pod_resources_;
+  const plugin::PodProcesses pod_processes_;
   plugin::Inventory inventory_;
   int nonces_ = 0;
   bool opened_ = false;

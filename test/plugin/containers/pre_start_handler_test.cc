@@ -240,9 +240,10 @@ TEST_F(PreStartHandlerTest, WaitsForTheAnnotationToAppear) {
 TEST_F(PreStartHandlerTest, ReadsThePodFromTheApiServerIfTheWatchLags) {
   const auto record = place("a", 30, 1);
   pods_ = std::make_unique<Pods>(NodeName("n1"), api_.transport());  // not started
-  PreStartHandler handler({test::contract(), NodeName("n1"), folder_.path()},
-                          {*records_, injector_, inventory_, nullptr, *pods_, kubelet_.client()},
-                          [](const Refusal&) {});
+  PreStartHandler handler(
+      {test::contract(), NodeName("n1"), folder_.path()},
+      {*records_, injector_, inventory_, nullptr, *pods_, kubelet_.client(), processes_},
+      [](const Refusal&) {});
   handler_.reset();
   handler.open();
   EXPECT_EQ(sentence(handler.start(device_ids(30), [] { return true; })), "started");

@@ -47,13 +47,14 @@ class PreStartHandlerTest : public testing::Test {
     records_ = std::make_unique<Records>(records_folder());
     EXPECT_TRUE(records_->load());
     const PreStartSettings settings = {contract(), NodeName("n1"), folder_.path(), settle};
-    handler_ = std::make_unique<PreStartHandler>(
-        settings,
-        PreStartParts{*records_, injector_, inventory_, nullptr, *pods_, kubelet_.client()},
-        [this](const Refusal& refusal) {
-          const std::lock_guard lock(mutex_);
-          refusals_.push_back(refusal);
-        });
+    handler_ =
+        std::make_unique<PreStartHandler>(settings,
+                                          PreStartParts{*records_, injector_, inventory_, nullptr,
+                                                        *pods_, kubelet_.client(), processes_},
+                                          [this](const Refusal& refusal) {
+                                            const std::lock_guard lock(mutex_);
+                                            refusals_.push_back(refusal);
+                                          });
   }
 
   // --- steps before the container starts ---------------------------------------------------------
@@ -116,6 +117,7 @@ class PreStartHandlerTest : public testing::Test {
   ScratchFolder folder_;
   PodApi api_;
   ScriptedPodResources kubelet_;
+  const PodProcesses processes_{folder_.path("proc")};
   RecordingInjector injector_;
   // Owned by the inventory.
   ScriptedCards* cards_ = new ScriptedCards(found_cards(4));

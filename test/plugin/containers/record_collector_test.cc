@@ -54,11 +54,12 @@ class RecordCollectorTest : public testing::Test {
   test::ScratchFolder folder_;
   test::PodApi api_;
   test::ScriptedPodResources kubelet_;
+  const PodProcesses processes_{folder_.path("proc")};
   test::RecordingInjector injector_;
   Records records_{folder_.path("allocations")};
   Pods pods_{NodeName("n1"), api_.transport()};
   RecordCollector collector_{
-      {records_, injector_, pods_, kubelet_.client()}, test::kCore, folder_.path()};
+      {records_, injector_, pods_, kubelet_.client(), processes_}, test::kCore, folder_.path()};
 };
 
 TEST_F(RecordCollectorTest, RemovesTheRecordOfAnEndedPod) {
@@ -93,6 +94,18 @@ TEST_F(RecordCollectorTest, KeepsTheRecordOfAPodThatKubeletLists) {
   EXPECT_TRUE(kept(record));
 }
 
+// The pod was deleted with grace period 0.
+TEST_F(RecordCollectorTest, KeepsTheRecordOfAPodWithProcesses) {
+  const Record record = run("a");
+  test::add_process(folder_.path("proc"), 17, record.owner->uid);
+  end_at_api_server(record);
+  kubelet_.forget("a");
+  EXPECT_EQ(collector_.collect(), 0U);
+  EXPECT_TRUE(kept(record));
+  test::remove_process(folder_.path("proc"), 17);
+  EXPECT_EQ(collector_.collect(), 1U);
+}
+
 TEST_F(RecordCollectorTest, KeepsAllRecordsWhileKubeletDoesNotAnswer) {
   const Record record = run("a");
   end_at_api_server(record);
@@ -105,8 +118,8 @@ TEST_F(RecordCollectorTest, KeepsAllRecordsWhileKubeletDoesNotAnswer) {
 TEST_F(RecordCollectorTest, KeepsAllRecordsBeforeThePodsAreListed) {
   const Record record = keep(test::started(test::allocated(device_ids(30), "a"), "nobody", 1));
   Pods silent(NodeName("n1"), api_.transport());
-  RecordCollector collector({records_, injector_, silent, kubelet_.client()}, test::kCore,
-                            folder_.path());
+  RecordCollector collector({records_, injector_, silent, kubelet_.client(), processes_},
+                            test::kCore, folder_.path());
   EXPECT_EQ(collector.collect(), 0U);
   EXPECT_TRUE(kept(record));
 }

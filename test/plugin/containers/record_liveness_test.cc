@@ -23,7 +23,8 @@ RecordLiveness liveness(const Case& c) {
   RecordLiveness made{.gone_at_api_server = [c](const PodUid&) { return c.gone_at_api_server; },
                       .replaced_at_api_server = [](const PodRef&, const PodUid&) { return false; },
                       .at_kubelet = {},
-                      .checkpointed = {}};
+                      .checkpointed = {},
+                      .has_processes = [](const PodUid&) { return false; }};
   if (c.kubelet_answered) made.at_kubelet.emplace();
   if (c.kubelet_answered && c.at_kubelet) (*made.at_kubelet)[{"ml", "x"}] = {running().devices};
   return made;
@@ -85,6 +86,13 @@ TEST(RecordLiveness, APodWhoseNameWasTakenHasEndedWhenKubeletDoesNotListItsDevic
       EXPECT_FALSE(replaced.ended(running()));
     }
   }
+}
+
+// It was deleted with grace period 0.
+TEST(RecordLiveness, APodWithProcessesHasNotEnded) {
+  RecordLiveness lingering = liveness({true, true, false, false});
+  lingering.has_processes = [](const PodUid& uid) { return uid == PodUid("uid-x"); };
+  EXPECT_FALSE(lingering.ended(running()));
 }
 
 TEST(RecordLiveness, AnUnstartedAllocationCounts) {

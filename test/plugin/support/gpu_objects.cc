@@ -1,5 +1,6 @@
 #include "test/plugin/support/gpu_objects.h"
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -103,6 +104,17 @@ kube::Pod gpu_pod(const std::string& name, const std::vector<GpuContainer>& cont
   kube::Pod pod = kube::read_pod(gpu_pod_json(name, containers)).value();
   pod.metadata.uid = "uid-" + name;
   return pod;
+}
+
+void add_process(const std::string& proc_folder, int pid, const PodUid& uid) {
+  const std::string folder = proc_folder + "/" + std::to_string(pid);
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/cgroup")
+      << "0::/kubepods/burstable/pod" << uid.str() << "/" << std::string(64, 'c') << "\n";
+}
+
+void remove_process(const std::string& proc_folder, int pid) {
+  std::filesystem::remove_all(proc_folder + "/" + std::to_string(pid));
 }
 
 void write_checkpoint(const std::string& folder, const std::vector<CheckpointLine>& lines) {
