@@ -312,7 +312,7 @@ Result<CardsFile> parse_cards_file(std::string_view yaml) try {
   return error(fmt::format("line {} is nested too deeply", failure.mark.line + 1));
 } catch (const YAML::Exception& failure) {
   return error(fmt::format("not YAML: line {}: {}", failure.mark.line + 1,
-                           cut_text(failure.msg, kQuotedValueMax)));
+                           json_escaped(cut_text(failure.msg, kQuotedValueMax))));
 } catch (const std::exception& failure) {
   return error(fmt::format("not YAML: {}", in_quotes(failure.what())));
 }

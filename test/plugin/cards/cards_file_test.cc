@@ -147,6 +147,11 @@ TEST(CardsFile, ReportsTheLineThatIsNotYaml) {
   }
 }
 
+TEST(CardsFile, EscapesWhatIsNotYaml) {
+  EXPECT_EQ(problem_of("cards: \"\\\xFF\""),
+            "not YAML: line 1: unknown escape character: \xEF\xBF\xBD");
+}
+
 TEST(CardsFile, RefusesInvalidFieldsOfCards) {
   const Case cases[] = {
       {with("index: 0", "index: -1"),
