@@ -86,7 +86,7 @@ std::string JsonValue::Place::path() const {
   if (parent == nullptr) return "";
   const std::string before = parent->path();
   if (element) return fmt::format("{}[{}]", before, index);
-  return before + (before.empty() ? "" : ".") + std::string(cut_text(name, kQuotedValueMax));
+  return before + (before.empty() ? "" : ".") + json_escaped(cut_text(name, kQuotedValueMax));
 }
 
 ValueKind JsonValue::Place::kind() {

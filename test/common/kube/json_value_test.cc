@@ -126,6 +126,11 @@ TEST(JsonValue, CutsNamesAndValuesInItsErrors) {
   }
 }
 
+TEST(JsonValue, EscapesNamesInItsErrors) {
+  const auto read = read_everything(R"({"quantities":{"a\nb\u0007\"":true}})");
+  EXPECT_THAT(read.error().message, HasSubstr(R"(quantities.a\nb\u0007\" must be a string)"));
+}
+
 TEST(JsonValue, ReturnsTheProblemOfAValueThatIsTried) {
   std::vector<std::string> problems;
   std::string after;
