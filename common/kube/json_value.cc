@@ -24,6 +24,7 @@ struct JsonValue::Place {
   std::string_view name{};        // of a member
   std::size_t index = 0;          // of an element
   bool element = false;
+  bool failed = false;  // simdjson cannot read any more of it
 
   std::string path() const;
   std::string described();
@@ -135,6 +136,7 @@ void JsonValue::Place::note(std::string_view expected) {
 }
 
 void JsonValue::Place::fail(simdjson::error_code code) {
+  failed = true;
   if (!problem->empty()) return;
   const std::string at = path();
   *problem = not_json(code) + (at.empty() ? "" : ", at " + at);
@@ -147,6 +149,7 @@ bool JsonValue::Place::is(ValueKind wanted, std::string_view expected) {
 }
 
 std::optional<ondemand::object> JsonValue::Place::open_object() {
+  if (failed) return std::nullopt;
   if (object) return object;
   if (!is(ValueKind::kObject, "an object")) return std::nullopt;
   ondemand::object opened;

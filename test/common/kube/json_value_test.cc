@@ -173,6 +173,24 @@ TEST(JsonValue, ReadsAnObjectAfterItsTextWasTaken) {
   }
 }
 
+TEST(JsonValue, ReadsNothingOfAnObjectWithoutAnEnd) {
+  for (const std::string_view json :
+       {R"({"object":{""})", R"({"object":{"inner":{"name":"a","more":{"x":1}})"}) {
+    std::string text = "unread";
+    bool visited = false;
+    const auto read = read_json(json, [&](JsonValue& root) {
+      root.read({{"object", [&](JsonValue& object) {
+                    text = object.object_text();
+                    object.members([&](std::string_view, JsonValue&) { visited = true; });
+                  }}});
+    });
+    ASSERT_FALSE(read) << json;
+    EXPECT_THAT(read.error().message, HasSubstr("not JSON")) << json;
+    EXPECT_EQ(text, "") << json;
+    EXPECT_FALSE(visited) << json;
+  }
+}
+
 TEST(JsonValue, ReadsATextWhileReadingAnother) {
   std::string inner;
   std::string after;
