@@ -122,8 +122,10 @@ struct Case {
 
 TEST(CardsFile, RefusesFilesOfAnotherForm) {
   const Case cases[] = {
-      {"", "the file must have one YAML document with cards, found 0"},
-      {"cards: []\n---\ncards: []\n", "the file must have one YAML document with cards, found 2"},
+      {"", "the file must have one YAML document with cards, found none"},
+      {"cards: []\n---\ncards: []\n",
+       "the file must have one YAML document with cards, found more"},
+      {", a", "the file must have one YAML document with cards, found more"},
       {"[]", "the file must be a map with cards, shared"},
       {"text", "the file must be a map with cards, shared"},
       {"shared: {}", "cards must be a list, found nothing"},
