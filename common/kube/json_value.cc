@@ -126,7 +126,7 @@ std::string JsonValue::Place::described() {
   const char* const type = kind == ValueKind::kNumber    ? "number "
                            : kind == ValueKind::kBoolean ? "boolean "
                                                          : "";
-  return type + std::string(cut_text(token, kQuotedValueMax));
+  return type + json_escaped(cut_text(token, kQuotedValueMax));
 }
 
 void JsonValue::Place::note(std::string_view expected) {

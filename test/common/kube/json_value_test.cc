@@ -126,6 +126,11 @@ TEST(JsonValue, CutsNamesAndValuesInItsErrors) {
   }
 }
 
+TEST(JsonValue, EscapesNumbersInItsErrors) {
+  const auto read = read_everything("{\"number\":7\x7f\x01}");
+  EXPECT_THAT(read.error().message, HasSubstr(R"(is number 7\u007f\u0001)"));
+}
+
 TEST(JsonValue, EscapesNamesInItsErrors) {
   const auto read = read_everything(R"({"quantities":{"a\nb\u0007\"":true}})");
   EXPECT_THAT(read.error().message, HasSubstr(R"(quantities.a\nb\u0007\" must be a string)"));
