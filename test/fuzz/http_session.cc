@@ -145,6 +145,10 @@ void remove_refusal(std::vector<std::string_view>& responses) {
 MGPU_FUZZER(http_session) {
   const Exchanged whole = exchange({input});
   const Exchanged in_pieces = exchange(in_parts(input));
+  // Beast counts a few bytes more or less of a header, which depends on the parts.
+  const bool at_limit = whole.answer.find("HTTP/1.1 431 ") != std::string::npos ||
+                        in_pieces.answer.find("HTTP/1.1 431 ") != std::string::npos;
+  if (at_limit) return;
   expect(whole.requests == in_pieces.requests, "requests do not depend on the parts of a stream");
   const bool heads = input.find("HEAD") != input.npos;
   auto responses = responses_in(whole.answer, heads);

