@@ -85,8 +85,9 @@ Exchanged exchange(const std::vector<std::string_view>& parts) {
   const auto session =
       std::make_shared<http::Session>(std::move(socket), "127.0.0.1", nullptr, setup);
   bool ended = false;
-  asio::co_spawn(context, session->run(), [&ended](std::exception_ptr failed) {
-    expect(failed == nullptr, "a session throws no exception");
+  std::exception_ptr failure;
+  asio::co_spawn(context, session->run(), [&](std::exception_ptr failed) {
+    failure = std::move(failed);
     ended = true;
   });
   for (const std::string_view part : parts) {
@@ -99,6 +100,7 @@ Exchanged exchange(const std::vector<std::string_view>& parts) {
   while (context.poll() > 0) receive_into(exchanged.answer, client);
   receive_into(exchanged.answer, client);
   expect(ended, "a session ends after its client");
+  if (failure) std::rethrow_exception(failure);
   return exchanged;
 }
 

@@ -54,7 +54,8 @@ MGPU_FUZZER(list_page) {
   kube::Watcher watcher(kube::all_pods());
   const auto start = watcher.start();
   expect(start.action.kind == Action::kList, "the first action is a list");
-  const auto step = watcher.on_list({.status = 200, .body = std::string(input)}, {}, 0.5);
+  const auto step = watcher.on_list(
+      {.status = 200, .body = std::string(input), .retry_after = {}, .failure = {}}, {}, 0.5);
   if (!step.events.empty()) {
     expect_page(step);
     return expect_objects(step, input);

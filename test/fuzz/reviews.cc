@@ -42,7 +42,8 @@ void expect_objects(std::string_view input) {
   if (!lease) expect_sentence(lease.error().message);
   const auto budget = kube::read_pod_disruption_budget(input);
   if (!budget) expect_sentence(budget.error().message);
-  expect_sentence(kube::answer_text({.status = 403, .body = std::string(input)}));
+  expect_sentence(kube::answer_text(
+      {.status = 403, .body = std::string(input), .retry_after = {}, .failure = {}}));
 }
 
 }  // namespace

@@ -50,7 +50,8 @@ class OpenTransport final : public kube::Transport {
   bool watches() const { return handlers_.on_line != nullptr; }
 
   void list(std::string_view page) {
-    std::exchange(answer_, nullptr)({.status = 200, .body = std::string(page)});
+    std::exchange(answer_, nullptr)(
+        {.status = 200, .body = std::string(page), .retry_after = {}, .failure = {}});
     executor_.run_ready();
   }
   void line(std::string_view line) {
