@@ -2,11 +2,12 @@
 # Installs missing packages, builds mgpu and runs the tests.
 #
 #   test/run.sh                                             runs all stages
-#   test/run.sh format|tidy|unit|tsan|quick|simulate|gpu|cluster|node...  runs only these stages
+#   test/run.sh format|tidy|unit|tsan|quick|simulate|fuzz|gpu|cluster|node...  runs only these stages
 #   test/run.sh bench                                            runs the benchmarks of bench/node.sh
 #   MGPU_TEST=REGEX test/run.sh cluster|node                     runs only the matching Go tests
 #   test/run.sh simulate --histories N                           runs N histories with the release build
 #   test/run.sh faults                                           checks that the simulation can fail
+#   test/run.sh fuzz [--seconds N]                               runs each fuzzer for N seconds, or a minute
 #
 # format   checks that clang-format and gofmt have nothing to change
 # tidy     checks that clang-tidy finds nothing in the product
@@ -14,6 +15,7 @@
 # tsan     runs the multithreaded unit tests with ThreadSanitizer
 # quick    runs bench/run.sh --quick, which checks the results of benchmarks, but no times
 # simulate runs histories of a simulated cluster for a minute: those that failed once, and new ones each day
+# fuzz     feeds changed messages to the parsers of bytes from outside, with libFuzzer; not by default
 # gpu      runs the trial of bench/gpu with stand-ins for the GPU and its driver; most of it needs root
 # cluster  tests mgpu-extender with a real etcd, kube-apiserver and kube-scheduler
 # node     tests mgpu-device-plugin with a real kubelet, containerd and runc; skipped without root
@@ -257,6 +259,47 @@ gpu_trial() { # log
     build/asan/test/gpu-stand-ins 2>&1 | tee "$1" | grep --line-buffered -v ' \.\.\. ok$'
 }
 
+# The inputs that reach new code are kept in build/fuzz/fuzzing for the next run.
+stage_fuzz() {
+  local log=$scratch/fuzz.log status=0 before=$failed
+  build fuzz fuzzers || return 1
+  say "fuzz each parser for $fuzz_seconds s"
+  run fuzz_all "$log" || status=$?
+  passed=$((passed + $(grep -c ': passed, ' "$log" || true)))
+  failed=$((failed + $(grep -c ': failed, ' "$log" || true)))
+  count_unexplained "$status" "$before"
+}
+
+fuzz_all() { # log
+  xargs -P "$jobs" -L 1 bash -c 'fuzz_one "$0" "$@"' "$fuzz_seconds" <test/fuzz/fuzzers.txt | tee "$1"
+}
+
+# Prints one line, and the end of the output if the fuzzer has failed.
+fuzz_one() { # seconds, and a line of fuzzers.txt: fuzzer, bytes of the longest input, dictionary, seeds
+  local seconds=$1 name=$2 dictionary=$4 seeds=$5 folder=build/fuzz/fuzzing/$2 result=passed
+  local -a arguments=("-max_total_time=$seconds" "-max_len=$3" -timeout=10 -rss_limit_mb=2048
+    -print_final_stats=1 "-artifact_prefix=$folder/")
+  mkdir -p "$folder/corpus"
+  [[ $dictionary == - ]] || arguments+=("-dict=test/fuzz/dictionaries/$dictionary.dict")
+  arguments+=("$folder/corpus" "test/fuzz/corpus/$name")
+  [[ $seeds == - ]] || arguments+=("$seeds")
+  nice "build/fuzz/test/fuzz/fuzz_$name" "${arguments[@]}" >"$folder/log" 2>&1 </dev/null || result=failed
+  printf '%s: %s, %s executions, %s a second, coverage %s, corpus of %s files, %s MB\n' "$name" "$result" \
+    "$(fuzz_value 's/^stat::number_of_executed_units: *//p')" \
+    "$(fuzz_value 's/^stat::average_exec_per_sec: *//p')" \
+    "$(fuzz_value 's/.* cov: ([0-9]+) .*/\1/p')" "$(find "$folder/corpus" -type f | wc -l)" \
+    "$(fuzz_value 's/^stat::peak_rss_mb: *//p')"
+  [[ $result == passed ]] && return 0
+  grep -E 'what\(\)|ERROR|runtime error|check failed|^ +#[0-9]+ .*mgpu' "$folder/log" | cut -c 1-200 | head -n 20
+  sed -n 's/.*Test unit written to /  the input is in /p' "$folder/log"
+  echo "  the whole output is in $folder/log"
+  return 1
+}
+
+# The last value that the expression of sed finds in the log of a fuzzer.
+fuzz_value() { sed -nE "$1" "$folder/log" | tail -n 1; }
+export -f fuzz_one fuzz_value
+
 check_cpp_format() {
   find bench common extender plugin test -name '*.cc' -o -name '*.h' | xargs clang-format --dry-run -Werror
 }
@@ -421,8 +464,16 @@ run_timed() { # name, function
 
 stages=()
 histories=
+fuzz_seconds=60
 while [[ $# -gt 0 ]]; do
-  if [[ $1 == --histories ]]; then
+  if [[ $1 == --seconds ]]; then
+    [[ ${2-} =~ ^[1-9][0-9]{0,5}$ ]] || {
+      printf 'run.sh: --seconds: "%s" is not a number of seconds; want 1 to 999999\n' "${2-}" >&2
+      exit 2
+    }
+    fuzz_seconds=$2
+    shift
+  elif [[ $1 == --histories ]]; then
     [[ ${2-} =~ ^[1-9][0-9]{0,11}$ ]] || {
       printf 'run.sh: --histories: "%s" is not a number of histories; want 1 or more\n' "${2-}" >&2
       exit 2
@@ -436,8 +487,8 @@ while [[ $# -gt 0 ]]; do
 done
 [[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan quick gpu cluster node)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|tidy|unit|tsan|quick|simulate|faults|gpu|cluster|node|bench)$ ]] || {
-    printf 'run.sh: "%s" is not a stage; want format, tidy, unit, tsan, quick, simulate, faults, gpu, cluster, node or bench\n' \
+  [[ $stage =~ ^(format|tidy|unit|tsan|quick|simulate|faults|fuzz|gpu|cluster|node|bench)$ ]] || {
+    printf 'run.sh: "%s" is not a stage; want format, tidy, unit, tsan, quick, simulate, faults, fuzz, gpu, cluster, node or bench\n' \
       "$stage" >&2
     exit 2
   }

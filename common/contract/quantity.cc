@@ -6,6 +6,7 @@
 #include <array>
 #include <boost/multiprecision/cpp_int.hpp>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 
@@ -141,6 +142,15 @@ Result<std::int64_t> in_range(std::string_view field, std::string_view text, con
 
 // --- the canonical form --------------------------------------------------------------------------
 
+// Infinity if it is larger than each double, for which the conversion of cpp_int throws an
+// exception.
+double value_of(const cpp_int& billionths) {
+  if (billionths.is_zero()) return 0;
+  const int shift = std::max(0, static_cast<int>(msb(billionths)) - 62);
+  const auto leading = cpp_int(billionths >> shift).convert_to<std::int64_t>();
+  return std::ldexp(static_cast<double>(leading) / 1e9, shift);
+}
+
 // With the fewest digits that leave an exponent that is a multiple of three.
 std::string decimal_text(const cpp_int& billionths, Form form) {
   if (billionths.is_zero()) return "0";
@@ -192,7 +202,7 @@ std::optional<CanonicalQuantity> canonical_quantity(std::string_view text) {
   const bool whole = integer * billion == billionths;
   const bool binary = number->form == Form::kBinary && whole && integer >= 1024;
   const bool negative = number->integer < 0;
-  const double value = billionths.convert_to<double>() / 1e9;
+  const double value = value_of(billionths);
   return CanonicalQuantity{
       (negative ? "-" : "") +
           (binary ? binary_text(integer) : decimal_text(billionths, number->form)),

@@ -72,6 +72,7 @@ void CurlTransfer::prepare(const Config& config, const Endpoint& endpoint,
   curl_easy_cleanup(std::exchange(easy_, curl_easy_init()));
   MGPU_CHECK(easy_ != nullptr, "out of memory");
   body_.clear();
+  lines_ = LineBuffer();
   curl_error_[0] = '\0';
   token_ = token;
   curl_easy_setopt(easy_, CURLOPT_PRIVATE, this);
@@ -175,31 +176,13 @@ std::size_t CurlTransfer::on_header(char* text, std::size_t, std::size_t size, v
 std::size_t CurlTransfer::on_body(char* text, std::size_t, std::size_t size, void* self) {
   auto& transfer = *static_cast<CurlTransfer*>(self);
   if (transfer.opened_) {
-    transfer.take_lines({text, size});
+    transfer.lines_.append({text, size});
     return size;
   }
   transfer.body_.append(text, size);
   if (transfer.body_.size() <= kApiResponseBytesMax) return size;
   transfer.too_large_ = fmt::format("the answer has more than {} bytes", kApiResponseBytesMax);
   return 0;
-}
-
-// A line that is too long is cut; the lines after it are not affected.
-void CurlTransfer::take_lines(std::string_view text) {
-  if (cutting_) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    text.remove_prefix(end);
-    cutting_ = text.empty();
-  }
-  body_.append(text);
-  if (body_.size() <= kWatchLineBytesMax) return;
-  // Whole lines are delivered, and removed here, only between libcurl's steps.
-  const std::size_t last_end = body_.rfind('\n');
-  const std::size_t begin = last_end == std::string::npos ? 0 : last_end + 1;
-  if (body_.size() - begin <= kWatchLineBytesMax) return;
-  body_.resize(begin + kWatchLineBytesKept);
-  scanned_ = std::min(scanned_, body_.size());
-  cutting_ = true;
 }
 
 Response CurlTransfer::response(CURLcode code) {
@@ -228,21 +211,14 @@ bool CurlTransfer::deliver_lines(bool ended) {
   const auto closed = closed_;
   const auto handlers = handlers_;
   if (!std::exchange(open_delivered_, true)) handlers->on_open();
-  std::string text = std::exchange(body_, {});
-  if (ended && !text.empty() && text.back() != '\n') text += '\n';
-  std::size_t begin = 0;
-  while (!closed->load()) {
-    const std::size_t end = text.find('\n', std::max(begin, scanned_));
-    if (end == std::string::npos) break;
-    const std::string_view line(text.data() + begin, end - begin);
-    if (!line.empty()) handlers->on_line(line);
-    begin = end + 1;
+  const std::string text = lines_.take(ended);
+  std::string_view rest = text;
+  while (!rest.empty() && !closed->load()) {
+    const std::size_t end = rest.find('\n');
+    if (end > 0) handlers->on_line(rest.substr(0, end));
+    rest.remove_prefix(end + 1);
   }
-  if (closed->load()) return false;
-  text.erase(0, begin);
-  scanned_ = text.size();
-  body_ = std::move(text);
-  return true;
+  return !closed->load();
 }
 
 void CurlTransfer::finish(Response response) {

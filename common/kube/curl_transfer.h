@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/kube/config.h"
+#include "common/kube/line_buffer.h"
 #include "common/kube/transport.h"
 
 namespace mgpu::kube {
@@ -70,7 +71,6 @@ class CurlTransfer {
   void set_security(const Config& config);
   void set_limits();
   long status() const;
-  void take_lines(std::string_view text);
 
   Request request_;
   Done done_;
@@ -84,11 +84,10 @@ class CurlTransfer {
   std::string token_;
   bool has_certificate_ = false;  // of the client
   bool new_connection_ = false;
-  std::string body_;         // of a watch with status 200: the part that is not delivered yet
-  std::size_t scanned_ = 0;  // the first bytes of body_ that are known to have no line end
-  bool cutting_ = false;     // the next bytes belong to a line that is too long
-  std::string too_large_;    // why the answer was not read to its end
-  bool opened_ = false;      // the server has answered a watch with 200
+  std::string body_;       // not of a watch with status 200
+  LineBuffer lines_;       // of a watch with status 200
+  std::string too_large_;  // why the answer was not read to its end
+  bool opened_ = false;    // the server has answered a watch with 200
   bool open_delivered_ = false;
 };
 

@@ -24,6 +24,7 @@ struct JsonValue::Place {
   std::string_view name{};        // of a member
   std::size_t index = 0;          // of an element
   bool element = false;
+  bool failed = false;  // simdjson cannot read any more of it
 
   std::string path() const;
   std::string described();
@@ -86,7 +87,7 @@ std::string JsonValue::Place::path() const {
   if (parent == nullptr) return "";
   const std::string before = parent->path();
   if (element) return fmt::format("{}[{}]", before, index);
-  return before + (before.empty() ? "" : ".") + std::string(cut_text(name, kQuotedValueMax));
+  return before + (before.empty() ? "" : ".") + json_escaped(cut_text(name, kQuotedValueMax));
 }
 
 ValueKind JsonValue::Place::kind() {
@@ -125,7 +126,7 @@ std::string JsonValue::Place::described() {
   const char* const type = kind == ValueKind::kNumber    ? "number "
                            : kind == ValueKind::kBoolean ? "boolean "
                                                          : "";
-  return type + std::string(cut_text(token, kQuotedValueMax));
+  return type + json_escaped(cut_text(token, kQuotedValueMax));
 }
 
 void JsonValue::Place::note(std::string_view expected) {
@@ -135,6 +136,7 @@ void JsonValue::Place::note(std::string_view expected) {
 }
 
 void JsonValue::Place::fail(simdjson::error_code code) {
+  failed = true;
   if (!problem->empty()) return;
   const std::string at = path();
   *problem = not_json(code) + (at.empty() ? "" : ", at " + at);
@@ -147,6 +149,7 @@ bool JsonValue::Place::is(ValueKind wanted, std::string_view expected) {
 }
 
 std::optional<ondemand::object> JsonValue::Place::open_object() {
+  if (failed) return std::nullopt;
   if (object) return object;
   if (!is(ValueKind::kObject, "an object")) return std::nullopt;
   ondemand::object opened;

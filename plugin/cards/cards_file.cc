@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 #include <yaml-cpp/depthguard.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <charconv>
 #include <map>
 #include <set>
+#include <sstream>
 #include <type_traits>
 #include <utility>
 
@@ -292,15 +294,42 @@ void refuse_ambiguous_paths(const FoundCards& inventory) {
   }
 }
 
+// --- documents -----------------------------------------------------------------------------------
+
+class IgnoredEvents final : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+// Does not use YAML::LoadAll(), which finds documents without end in a text such as ", a".
+void check_one_document(const std::string& yaml) {
+  std::istringstream stream(yaml);
+  YAML::Parser parser(stream);
+  IgnoredEvents ignored;
+  const bool any = parser.HandleNextDocument(ignored);
+  const bool more = any && parser.HandleNextDocument(ignored);
+  if (any && !more) return;
+  refuse("the file must have one YAML document with cards, found {}", any ? "more" : "none");
+}
+
 }  // namespace
 
 Result<CardsFile> parse_cards_file(std::string_view yaml) try {
-  const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(yaml));
-  if (documents.size() != 1) {
-    refuse("the file must have one YAML document with cards, found {}", documents.size());
-  }
+  const std::string text(yaml);
+  check_one_document(text);
   CardsFile file;
-  const Fields root(documents.front(), "", {"cards", "shared"});
+  const Fields root(YAML::Load(text), "", {"cards", "shared"});
   for (const Entry& card : root.list("cards", kCardsPerNodeMax)) read_card(card, file);
   if (root.has("shared")) file.inventory.shared = read_shared(root.child("shared"));
   refuse_repeated_cards(file.inventory);
@@ -312,7 +341,7 @@ Result<CardsFile> parse_cards_file(std::string_view yaml) try {
   return error(fmt::format("line {} is nested too deeply", failure.mark.line + 1));
 } catch (const YAML::Exception& failure) {
   return error(fmt::format("not YAML: line {}: {}", failure.mark.line + 1,
-                           cut_text(failure.msg, kQuotedValueMax)));
+                           json_escaped(cut_text(failure.msg, kQuotedValueMax))));
 } catch (const std::exception& failure) {
   return error(fmt::format("not YAML: {}", in_quotes(failure.what())));
 }

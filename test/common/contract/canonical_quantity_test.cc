@@ -1,6 +1,7 @@
 // In addition to kube/conformance/pods_test.cc, which runs against both API servers.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 
 #include "common/contract/quantity.h"
@@ -33,6 +34,25 @@ TEST(CanonicalQuantity, DistinguishesWholeNumbersFromFractions) {
   for (const char* const text : {"0.5", "1m", "1500m", "1e-3", "0.1n"}) {
     EXPECT_FALSE(canonical_quantity(text)->whole) << text;
   }
+}
+
+// A tenant may write any exponent, and the API server accepts it.
+TEST(CanonicalQuantity, HasAValueForEachExponent) {
+  double last = 0;
+  for (int exponent = 0; exponent < 745; ++exponent) {
+    for (const char* const digits : {"1", "8.98846567431158"}) {
+      const std::string text = digits + ("e" + std::to_string(exponent));
+      const auto quantity = canonical_quantity(text);
+      ASSERT_TRUE(quantity) << text;
+      EXPECT_GE(quantity->value, last) << text;
+      last = quantity->value;
+    }
+  }
+  EXPECT_EQ(last, std::numeric_limits<double>::infinity());
+  EXPECT_DOUBLE_EQ(canonical_quantity("1e307")->value, 1e307);
+  EXPECT_DOUBLE_EQ(canonical_quantity("1.7e308")->value, 1.7e308);
+  EXPECT_DOUBLE_EQ(canonical_quantity("0.123456789012345678")->value, 0.123456790);
+  EXPECT_EQ(canonical_quantity("-1e500")->value, -std::numeric_limits<double>::infinity());
 }
 
 TEST(CanonicalQuantity, RefusesInvalidText) {

@@ -126,6 +126,16 @@ TEST(JsonValue, CutsNamesAndValuesInItsErrors) {
   }
 }
 
+TEST(JsonValue, EscapesNumbersInItsErrors) {
+  const auto read = read_everything("{\"number\":7\x7f\x01}");
+  EXPECT_THAT(read.error().message, HasSubstr(R"(is number 7\u007f\u0001)"));
+}
+
+TEST(JsonValue, EscapesNamesInItsErrors) {
+  const auto read = read_everything(R"({"quantities":{"a\nb\u0007\"":true}})");
+  EXPECT_THAT(read.error().message, HasSubstr(R"(quantities.a\nb\u0007\" must be a string)"));
+}
+
 TEST(JsonValue, ReturnsTheProblemOfAValueThatIsTried) {
   std::vector<std::string> problems;
   std::string after;
@@ -165,6 +175,24 @@ TEST(JsonValue, ReadsAnObjectAfterItsTextWasTaken) {
     EXPECT_EQ(text, object);
     EXPECT_EQ(name, object == "{}" ? "before" : "a");
     EXPECT_EQ(after, "b");
+  }
+}
+
+TEST(JsonValue, ReadsNothingOfAnObjectWithoutAnEnd) {
+  for (const std::string_view json :
+       {R"({"object":{""})", R"({"object":{"inner":{"name":"a","more":{"x":1}})"}) {
+    std::string text = "unread";
+    bool visited = false;
+    const auto read = read_json(json, [&](JsonValue& root) {
+      root.read({{"object", [&](JsonValue& object) {
+                    text = object.object_text();
+                    object.members([&](std::string_view, JsonValue&) { visited = true; });
+                  }}});
+    });
+    ASSERT_FALSE(read) << json;
+    EXPECT_THAT(read.error().message, HasSubstr("not JSON")) << json;
+    EXPECT_EQ(text, "") << json;
+    EXPECT_FALSE(visited) << json;
   }
 }
 

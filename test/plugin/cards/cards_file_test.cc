@@ -122,8 +122,10 @@ struct Case {
 
 TEST(CardsFile, RefusesFilesOfAnotherForm) {
   const Case cases[] = {
-      {"", "the file must have one YAML document with cards, found 0"},
-      {"cards: []\n---\ncards: []\n", "the file must have one YAML document with cards, found 2"},
+      {"", "the file must have one YAML document with cards, found none"},
+      {"cards: []\n---\ncards: []\n",
+       "the file must have one YAML document with cards, found more"},
+      {", a", "the file must have one YAML document with cards, found more"},
       {"[]", "the file must be a map with cards, shared"},
       {"text", "the file must be a map with cards, shared"},
       {"shared: {}", "cards must be a list, found nothing"},
@@ -145,6 +147,11 @@ TEST(CardsFile, ReportsTheLineThatIsNotYaml) {
         "cards: [}", "%YAML 9 9\n- :\n  -"}) {
     EXPECT_THAT(problem_of(yaml), testing::StartsWith("not YAML: line ")) << yaml;
   }
+}
+
+TEST(CardsFile, EscapesWhatIsNotYaml) {
+  EXPECT_EQ(problem_of("cards: \"\\\xFF\""),
+            "not YAML: line 1: unknown escape character: \xEF\xBF\xBD");
 }
 
 TEST(CardsFile, RefusesInvalidFieldsOfCards) {
