@@ -4,6 +4,7 @@
 #   test/run.sh                                             runs all stages
 #   test/run.sh format|tidy|unit|tsan|quick|simulate|gpu|cluster|node...  runs only these stages
 #   test/run.sh bench                                            runs the benchmarks of bench/node.sh
+#   test/run.sh soak                                             runs bench/soak.sh
 #   MGPU_TEST=REGEX test/run.sh cluster|node                     runs only the matching Go tests
 #   test/run.sh simulate --histories N                           runs N histories with the release build
 #   test/run.sh faults                                           checks that the simulation can fail
@@ -340,6 +341,15 @@ prepare_node() {
 # The stages cluster and node do not share a control plane, because tests count the nodes.
 stage_node() { run_cluster_test node -test.run "${MGPU_TEST:-$node_tests}"; }
 
+# Uses the release build, or another program. The kills and the users depend on the seed.
+stage_soak() {
+  prepare_components || return 1
+  export MGPU_SOAK_MINUTES=${MGPU_SOAK_MINUTES:-30} MGPU_SOAK_SEED=${MGPU_SOAK_SEED:-$(date +%s)}
+  if [[ -z ${MGPU_SOAK_EXTENDER-} ]]; then build release mgpu-extender || return 1; fi
+  export MGPU_EXTENDER_BINARY=${MGPU_SOAK_EXTENDER:-$PWD/build/release/extender/mgpu-extender}
+  run_cluster_test soak -test.run '^TestSoak$' -test.timeout "$((MGPU_SOAK_MINUTES + 30))m"
+}
+
 # Uses the release build.
 stage_bench() {
   prepare_runtime || return 1
@@ -436,15 +446,15 @@ while [[ $# -gt 0 ]]; do
 done
 [[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan quick gpu cluster node)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|tidy|unit|tsan|quick|simulate|faults|gpu|cluster|node|bench)$ ]] || {
-    printf 'run.sh: "%s" is not a stage; want format, tidy, unit, tsan, quick, simulate, faults, gpu, cluster, node or bench\n' \
+  [[ $stage =~ ^(format|tidy|unit|tsan|quick|simulate|faults|gpu|cluster|node|bench|soak)$ ]] || {
+    printf 'run.sh: "%s" is not a stage; want format, tidy, unit, tsan, quick, simulate, faults, gpu, cluster, node, bench or soak\n' \
       "$stage" >&2
     exit 2
   }
 done
 
 step "install" bash deploy/install.sh || { echo "0 passed, 1 failed" && exit 1; }
-if [[ " ${stages[*]} " =~ \ (cluster|node|bench)\  ]]; then
+if [[ " ${stages[*]} " =~ \ (cluster|node|bench|soak)\  ]]; then
   download_go_modules >/dev/null 2>&1 </dev/null &
   downloads=$!
 fi

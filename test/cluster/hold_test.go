@@ -77,7 +77,7 @@ func TestTheHistoryCheckDetectsViolations(t *testing.T) {
 // replay adds pods one after the other, and returns the error of the check.
 func replay(t *testing.T, pods []*corev1.Pod) string {
 	t.Helper()
-	history := &History{held: map[string]*Holding{}, pods: map[string]podHolding{}}
+	history := newHistory("n", "")
 	said := ""
 	for _, pod := range pods {
 		text, err := json.Marshal(pod)
