@@ -103,8 +103,9 @@ func (m Metrics) latencies(name, verb string) string {
 
 // These are names of the extender's metrics.
 const (
-	verbSeconds = "mgpu_extender_verb_duration_seconds"
-	bindsTotal  = "mgpu_extender_binds_total"
+	verbSeconds  = "mgpu_extender_verb_duration_seconds"
+	bindsTotal   = "mgpu_extender_binds_total"
+	touchesTotal = "mgpu_extender_pod_touches_total"
 )
 
 // lines returns the samples of a metric that are not 0, sorted.

@@ -30,18 +30,16 @@ func planFaults(random *rand.Rand, length time.Duration) []Fault {
 	minutes := length.Minutes()
 	var faults []Fault
 	for _, kind := range []struct {
-		process   string
-		count     int
-		begin     float64
-		beyond    float64
-		perMinute float64
+		process string
+		count   int
+		beyond  float64
 	}{
-		{extenderProcess, max(3, int(minutes*0.8)), 0.05, 0.5, 0},
-		{schedulerProcess, max(2, int(minutes*0.7)), 0.05, 0.95, 0},
-		{apiServerProcess, max(2, int(minutes*0.4)), 0.05, 0.95, 0},
+		{extenderProcess, max(3, int(minutes*0.8)), 0.5},
+		{schedulerProcess, max(2, int(minutes*0.7)), 0.95},
+		{apiServerProcess, max(2, int(minutes*0.4)), 0.95},
 	} {
 		for range kind.count {
-			share := kind.begin + random.Float64()*(kind.beyond-kind.begin)
+			share := 0.05 + random.Float64()*(kind.beyond-0.05)
 			faults = append(faults, Fault{time.Duration(share * float64(length)), kind.process,
 				time.Duration(random.Int63n(int64(downMax)))})
 		}
@@ -132,7 +130,7 @@ func (s *Soak) endLife() {
 		return
 	}
 	for sample, value := range readMetrics(text) {
-		if strings.Contains(sample, "_total") {
+		if strings.Contains(sample, "_total") || strings.Contains(sample, "_count") {
 			s.counters[sample] += value
 		}
 	}

@@ -15,6 +15,7 @@ type ClusterTotals struct {
 	Core, MemoryMiB                      struct{ Capacity, Used, Free, Expected int64 }
 	PodsBound, PodsAssumed, PodsDrifting int
 	CardsOverfull, ExpectedPlacements    int
+	PodsNominated                        int
 }
 
 // InspectedPod is a pod of /inspect/node.
@@ -109,8 +110,8 @@ func (s *Soak) leftOver() string {
 // leftInMetrics returns a gauge that must be 0 without pods and is not, or is missing.
 func leftInMetrics(metrics Metrics) string {
 	for _, gauge := range []string{`mgpu_extender_claims{phase="assumed"}`, `mgpu_extender_claims{phase="bound"}`,
-		"mgpu_extender_expected_placements", "mgpu_extender_drifting_pods", "mgpu_extender_overfull_cards",
-		"mgpu_extender_binds_in_flight"} {
+		"mgpu_extender_expected_placements", "mgpu_extender_nominated_pods", "mgpu_extender_drifting_pods",
+		"mgpu_extender_overfull_cards", "mgpu_extender_binds_in_flight"} {
 		if value, exists := metrics[gauge]; !exists || value != 0 {
 			return fmt.Sprintf("%s is %v (present: %v)", gauge, value, exists)
 		}

@@ -174,6 +174,19 @@ func (s *SoakPods) counts() (present, pending int, totals PodTotals) {
 	return len(s.pods), pending, s.totals
 }
 
+// allocated returns the allocated compute in percent of all cards.
+func (s *SoakPods) allocated(nodes int) float64 {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	core := int64(0)
+	for _, held := range s.history.held {
+		for _, card := range held {
+			core += card.core
+		}
+	}
+	return float64(core) / float64(nodes*cardsOfEachNode)
+}
+
 // HeldPod is what a bound pod holds, by the history of its binding.
 type HeldPod struct {
 	key     string
@@ -211,6 +224,19 @@ func (s *SoakPods) unbound(nodes []string) string {
 		}
 	}
 	return ""
+}
+
+// unsound returns the number of pending pods for which it is not checked whether they fit.
+func (s *SoakPods) unsound() int {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	count := 0
+	for _, one := range s.pods {
+		if one.bound.IsZero() && !isSound(one.pod) {
+			count++
+		}
+	}
+	return count
 }
 
 // fitting returns a node on which the pod fits, or "".

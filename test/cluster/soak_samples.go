@@ -34,7 +34,7 @@ const (
 	growthMiB       = 4.0
 	growthMiBPerPod = 1.0 / 1024
 	// Connections of kube-scheduler and to the API server come and go.
-	descriptorsGrowth = 16
+	descriptorsGrowth = 32
 )
 
 // sample reads /proc. The process may be down.
@@ -139,11 +139,12 @@ func (s *Soak) progress(t testing.TB, minute int) {
 	if len(life.samples) > 0 {
 		now = life.samples[len(life.samples)-1]
 	}
-	t.Logf("%6d %8d %8d %8d %8d %8d %5d %6.0f %9.1f %6.0f %8.0f", minute, totals.created, totals.bound, totals.removed,
-		present, pending, len(s.lives), now.age.Seconds(), now.rss, now.descriptors, now.threads)
+	t.Logf("%6d %8d %8d %8d %8d %8d %7.0f %5d %6.0f %9.1f %6.0f %8.0f", minute, totals.created, totals.bound,
+		totals.removed, present, pending, s.pods.allocated(len(s.nodes)), len(s.lives), now.age.Seconds(), now.rss,
+		now.descriptors, now.threads)
 }
 
 func (s *Soak) progressHead(t testing.TB) {
-	t.Logf("%6s %8s %8s %8s %8s %8s %5s %6s %9s %6s %8s", "minute", "created", "bound", "removed", "present", "pending",
-		"life", "age, s", "RSS, MiB", "files", "threads")
+	t.Logf("%6s %8s %8s %8s %8s %8s %7s %5s %6s %9s %6s %8s", "minute", "created", "bound", "removed", "present",
+		"pending", "used, %", "life", "age, s", "RSS, MiB", "files", "threads")
 }

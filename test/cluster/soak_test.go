@@ -232,7 +232,8 @@ func (s *Soak) settle(t *testing.T) {
 	}
 	cycles := s.extender.metrics(t).with(verbSeconds+"_count", `verb="filter"`) - before
 	_, left, _ := s.pods.counts()
-	t.Logf("after the faults: %d pods pending; %.0f scheduling cycles later %d, and none of them fits", pending, cycles, left)
+	t.Logf("after the faults: %d pods pending; %.0f scheduling cycles later %d, and none of them fits (%d have requests "+
+		"or annotations that are rejected anywhere)", pending, cycles, left, s.pods.unsound())
 	if most := float64(settleCyclesPerPod * (pending + 1)); cycles > most {
 		t.Errorf("%.0f scheduling cycles, want at most %.0f", cycles, most)
 	}
@@ -327,6 +328,11 @@ func (s *Soak) report(t *testing.T, ran time.Duration) {
 	t.Logf("pods: %d created, %d bound (%.1f/s), %d removed; longest time from creation to binding %.1f s (%s)",
 		totals.created, totals.bound, float64(totals.bound)/ran.Seconds(), totals.removed,
 		totals.longestBind.Seconds(), totals.longestName)
+	t.Logf("edits: %d done, %d refused by the policy %s, %d refused as invalid", s.counts.sum("edit", "done"),
+		s.counts.sum("edit", "refused"), cardsPolicy, s.counts.sum("edit", "Invalid"))
+	bound := s.counters.with(bindsTotal, `outcome="bound"`)
+	t.Logf("binds by mgpu-extender: %.0f, and %.0f that failed; %.0f touches", bound, s.counters.with(bindsTotal)-bound,
+		s.counters.with(touchesTotal))
 	for _, name := range []string{extenderProcess, schedulerProcess, apiServerProcess} {
 		t.Logf("%s: killed %d times, ended by itself %d times", name, s.faulty[name].kills, s.faulty[name].ownEnds)
 	}
@@ -335,7 +341,7 @@ func (s *Soak) report(t *testing.T, ran time.Duration) {
 		t.Log(line)
 	}
 	t.Log("counters of mgpu-extender, over all its lives:")
-	for _, name := range []string{bindsTotal, "mgpu_extender_bind_conflicts_total", "mgpu_extender_pod_touches_total",
+	for _, name := range []string{verbSeconds + "_count", bindsTotal, "mgpu_extender_bind_conflicts_total", touchesTotal,
 		"mgpu_extender_requeues_total", "mgpu_extender_drifts_total", "mgpu_extender_watch_problems_total",
 		"mgpu_extender_unreadable_objects_total", "mgpu_extender_bad_requests_total"} {
 		for _, line := range s.counters.lines(name) {

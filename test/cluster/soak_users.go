@@ -48,10 +48,17 @@ func (c *SoakCounts) add(what string) {
 
 func (c *SoakCounts) note(what string, err error) { c.add(what + ": " + resultOf(err)) }
 
-func (c *SoakCounts) of(what string) int {
+// sum adds the counts of requests whose kind begins with `kind` and whose result with `result`.
+func (c *SoakCounts) sum(kind, result string) int {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	return c.counts[what]
+	sum := 0
+	for what, count := range c.counts {
+		if strings.HasPrefix(what, kind) && strings.Contains(what, ": "+result) {
+			sum += count
+		}
+	}
+	return sum
 }
 
 func (c *SoakCounts) lines() []string {
@@ -98,7 +105,7 @@ func patchPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod,
 // soakShapes has ordinary pods. As in most clusters, there are a few dozen distinct requests.
 var soakShapes = []func(pod *PodBuilder, random *rand.Rand){
 	func(pod *PodBuilder, random *rand.Rand) { pod.share(10*(1+random.Intn(5)), 2000*(1+random.Intn(4))) },
-	func(pod *PodBuilder, random *rand.Rand) { pod.share(10*(1+random.Intn(5)), 2000*(1+random.Intn(4))) },
+	func(pod *PodBuilder, random *rand.Rand) { pod.wholeCards(2) },
 	func(pod *PodBuilder, random *rand.Rand) { pod.share(50, 16000) },
 	func(pod *PodBuilder, random *rand.Rand) { pod.wholeCards(1) },
 	func(pod *PodBuilder, random *rand.Rand) { pod.wholeCards(2 + 2*random.Intn(2)) },
@@ -160,10 +167,14 @@ func every(ctx context.Context, random *rand.Rand, mean time.Duration, act func(
 	}
 }
 
-// arrivals creates ordinary pods. Every hundredth time many arrive at once, more than fit.
+// arrivals creates ordinary pods. In every other minute they are more than fit, and then half as many.
+// Every hundredth time many arrive at once.
 func (s *Soak) arrivals(ctx context.Context, random *rand.Rand) {
-	number := 0
+	number, begun := 0, time.Now()
 	every(ctx, random, 100*time.Millisecond, func() {
+		if int(time.Since(begun).Minutes())%2 == 1 && random.Intn(2) == 0 {
+			return
+		}
 		count := 1
 		if random.Intn(100) == 0 {
 			count = 100
