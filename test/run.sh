@@ -18,8 +18,9 @@
 # gpu      runs the trial of bench/gpu with stand-ins for the GPU and its driver; most of it needs root
 # cluster  tests mgpu-extender with a real etcd, kube-apiserver and kube-scheduler
 # node     tests mgpu-device-plugin with a real kubelet, containerd and runc; skipped without root
+# soak     arrivals, edits and kills with the control plane of the stage cluster, for MGPU_SOAK_MINUTES
 #
-# All stages except format, tidy and tsan use the programs with AddressSanitizer and UBSan. The stages
+# All stages except format, tidy, tsan, bench and soak use the programs with AddressSanitizer and UBSan. The stages
 # cluster and node wait most of the time: they run in the background while the others compile and
 # compute, and their output is printed at the end.
 # The last line of the output is "N passed, N failed". The exit status is 0 if no test failed.

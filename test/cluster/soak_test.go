@@ -259,7 +259,9 @@ func (s *Soak) notRunning() string {
 // compareLedger compares the ledger with the pods, and the watched pods with those of the API server.
 func (s *Soak) compareLedger(t *testing.T) {
 	t.Helper()
-	s.waitSoak(t, quietLimit, "the ledger to equal the pods", s.difference)
+	if !s.waitSoak(t, quietLimit, "the ledger to equal the pods", s.difference) {
+		return
+	}
 	listed, err := list(context.Background(), "")
 	if err != nil {
 		t.Error(err)

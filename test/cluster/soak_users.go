@@ -167,12 +167,11 @@ func every(ctx context.Context, random *rand.Rand, mean time.Duration, act func(
 	}
 }
 
-// arrivals creates ordinary pods. In every other minute they are more than fit, and then half as many.
-// Every hundredth time many arrive at once.
+// arrivals creates ordinary pods: for two minutes more than fit, then half as many for two minutes. Every hundredth time many arrive at once.
 func (s *Soak) arrivals(ctx context.Context, random *rand.Rand) {
 	number, begun := 0, time.Now()
 	every(ctx, random, 100*time.Millisecond, func() {
-		if int(time.Since(begun).Minutes())%2 == 1 && random.Intn(2) == 0 {
+		if int(time.Since(begun).Minutes())/2%2 == 1 && random.Intn(2) == 0 {
 			return
 		}
 		count := 1
