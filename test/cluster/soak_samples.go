@@ -82,38 +82,56 @@ func mean(samples []Sample) Sample {
 		created: sum.created / count}
 }
 
-// checkFlat compares the first with the last third of the last life, which nothing has ended.
-func (s *Soak) checkFlat(t testing.TB) {
-	t.Helper()
-	life := s.lives[len(s.lives)-1]
-	samples := life.samples
+// thirds returns the means of the first and of the last third of a life, after it has warmed up.
+func (l *Life) thirds() (first, last Sample, err error) {
+	samples := l.samples
 	for len(samples) > 0 && samples[0].age < warmUp {
 		samples = samples[1:]
 	}
 	third := len(samples) / 3
 	if third == 0 {
-		t.Errorf("the last life of mgpu-extender has %d samples after %v, want 3 or more", len(samples), warmUp)
-		return
+		return first, last, fmt.Errorf("mgpu-extender has %d samples after %v of its last life, want 3 or more",
+			len(samples), warmUp)
 	}
-	first, last := mean(samples[:third]), mean(samples[len(samples)-third:])
-	t.Logf("last life of mgpu-extender, %.0f s old, thirds of %d samples after %v:",
-		samples[len(samples)-1].age.Seconds(), third, warmUp)
-	t.Logf("%-14s %10s %10s", "", "first", "last")
-	t.Logf("%-14s %10.1f %10.1f", "RSS, MiB", first.rss, last.rss)
-	t.Logf("%-14s %10.1f %10.1f", "descriptors", first.descriptors, last.descriptors)
-	t.Logf("%-14s %10.1f %10.1f", "threads", first.threads, last.threads)
-	t.Logf("%-14s %10.0f %10.0f", "pods so far", first.created, last.created)
+	return mean(samples[:third]), mean(samples[len(samples)-third:]), nil
+}
+
+// growth returns what has grown too much between two times.
+func growth(first, last Sample) []string {
+	var grown []string
 	pods := last.created - first.created
 	if allowed := growthMiB + growthMiBPerPod*pods; last.rss-first.rss > allowed {
-		t.Errorf("the memory grew by %.1f MiB while %.0f pods were created, want at most %.1f MiB",
-			last.rss-first.rss, pods, allowed)
+		grown = append(grown, fmt.Sprintf("the memory grew by %.1f MiB while %.0f pods were created, want at most %.1f MiB",
+			last.rss-first.rss, pods, allowed))
 	}
 	if last.descriptors-first.descriptors > descriptorsGrowth {
-		t.Errorf("the open file descriptors grew by %.1f, want at most %d",
-			last.descriptors-first.descriptors, descriptorsGrowth)
+		grown = append(grown, fmt.Sprintf("the open file descriptors grew from %.1f to %.1f, want at most %d more",
+			first.descriptors, last.descriptors, descriptorsGrowth))
 	}
 	if last.threads > first.threads+1 {
-		t.Errorf("the threads grew from %.1f to %.1f", first.threads, last.threads)
+		grown = append(grown, fmt.Sprintf("the threads grew from %.1f to %.1f", first.threads, last.threads))
+	}
+	return grown
+}
+
+// checkFlat compares the first with the last third of the last life, in which nothing has killed the
+// extender. All its samples are of one process.
+func (s *Soak) checkFlat(t testing.TB) {
+	t.Helper()
+	life := &s.lives[len(s.lives)-1]
+	first, last, err := life.thirds()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	t.Logf("last life of mgpu-extender, %.0f s: means of thirds", life.samples[len(life.samples)-1].age.Seconds())
+	t.Logf("%-18s %8s %8s", "", "first", "last")
+	t.Logf("%-18s %8.1f %8.1f", "RSS, MiB", first.rss, last.rss)
+	t.Logf("%-18s %8.1f %8.1f", "file descriptors", first.descriptors, last.descriptors)
+	t.Logf("%-18s %8.1f %8.1f", "threads", first.threads, last.threads)
+	t.Logf("%-18s %8.0f %8.0f", "pods created", first.created, last.created)
+	for _, grown := range growth(first, last) {
+		t.Error(grown)
 	}
 }
 

@@ -167,7 +167,8 @@ func every(ctx context.Context, random *rand.Rand, mean time.Duration, act func(
 	}
 }
 
-// arrivals creates ordinary pods: for two minutes more than fit, then half as many for two minutes. Every hundredth time many arrive at once.
+// arrivals creates ordinary pods: for two minutes more than fit, then half as many for two minutes. Every
+// hundredth time many arrive at once.
 func (s *Soak) arrivals(ctx context.Context, random *rand.Rand) {
 	number, begun := 0, time.Now()
 	every(ctx, random, 100*time.Millisecond, func() {
