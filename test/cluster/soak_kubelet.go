@@ -27,7 +27,7 @@ const (
 	lifecycleInterval = 500 * time.Millisecond
 	lifecycleWorkers  = 6
 	lifecycleQueue    = 256
-	meanLifetime      = 55 * time.Second
+	meanLifetime      = 80 * time.Second
 	longGrace         = 3600
 )
 
