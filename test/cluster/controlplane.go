@@ -61,15 +61,12 @@ type ControlPlane struct {
 	servingPair   KeyPair
 	admin         kubernetes.Interface
 	history       *clientv3.Client // etcd, which has every change
-	// How often the API server removes old revisions from etcd. "0" (never) by default, because the
-	// history is replayed at the end of each test.
-	compaction string
 }
 
 // startControlPlane starts the control plane and waits until the API server is ready. `components` is
 // the program of the folder components.
 func startControlPlane(components, folder string) (*ControlPlane, error) {
-	plane := &ControlPlane{folder: folder, binaries: filepath.Join(folder, "bin"), compaction: "0"}
+	plane := &ControlPlane{folder: folder, binaries: filepath.Join(folder, "bin")}
 	if err := plane.prepare(components); err != nil {
 		return plane, err
 	}
@@ -139,7 +136,8 @@ func (c *ControlPlane) startAPIServer() error {
 	c.apiServer, err = startProcess("kube-apiserver", filepath.Join(c.folder, "kube-apiserver.log"),
 		filepath.Join(c.binaries, "kube-apiserver"),
 		"--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort),
-		"--etcd-compaction-interval", c.compaction,
+		// Without compaction, because the history is replayed at the end of each test.
+		"--etcd-compaction-interval", "0",
 		"--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(c.apiServerPort),
 		"--advertise-address", "127.0.0.1", "--endpoint-reconciler-type", "none",
 		"--tls-cert-file", pair.certificate, "--tls-private-key-file", pair.key,

@@ -3,7 +3,9 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -136,7 +138,12 @@ func (l *Lifecycle) nextOfTerminating(pod SoakPod, now time.Time) Step {
 	return nil
 }
 
-func (l *Lifecycle) draw(pod SoakPod, purpose string) float64 { return l.soak.draw(pod.key, purpose) }
+// draw returns a number from 0 to 1 that depends on the name of the pod, the purpose and the seed only.
+func (l *Lifecycle) draw(pod SoakPod, purpose string) float64 {
+	hash := fnv.New64a()
+	fmt.Fprint(hash, l.soak.seed, "/", purpose, "/", pod.key)
+	return rand.New(rand.NewPCG(hash.Sum64(), 0)).Float64()
+}
 
 // seconds draws a duration of up to this number of seconds.
 func (l *Lifecycle) seconds(pod SoakPod, purpose string, most float64) time.Duration {

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
 	"strings"
@@ -68,6 +67,13 @@ func (s *SoakPods) follow(ctx context.Context) error {
 		s.end(fmt.Errorf("the watch of etcd was closed"))
 	}()
 	return nil
+}
+
+// latest returns the last revision that has been checked.
+func (s *SoakPods) latest() int64 {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.revision
 }
 
 func (s *SoakPods) end(err error) {
@@ -285,15 +291,4 @@ func areSoundCounts(text string, pod *corev1.Pod) bool {
 		}
 	}
 	return true
-}
-
-// draw returns a number from 0 to 1 that depends on the pod, the purpose and the seed only.
-func (s *Soak) draw(key, purpose string) float64 {
-	hash := fnv.New64a()
-	fmt.Fprint(hash, s.seed, "/", purpose, "/", key)
-	// The high bits of this hash are nearly equal for similar texts, so they are mixed.
-	mixed := hash.Sum64()
-	mixed = (mixed ^ mixed>>33) * 0xff51afd7ed558ccd
-	mixed = (mixed ^ mixed>>33) * 0xc4ceb9fe1a85ec53
-	return float64((mixed^mixed>>33)>>11) / (1 << 53)
 }

@@ -30,12 +30,13 @@ type Soak struct {
 	lives     []Life
 	faulty    map[string]*SoakProcess
 	lifecycle *Lifecycle
+	revisions []int64 // of etcd, one a minute
 }
 
 const (
 	soakNodes = 100
-	// As with the default of kube-apiserver, so that etcd does not grow without a limit.
-	soakCompaction = "5m"
+	// As with the default of kube-apiserver, etcd keeps the revisions of the last minutes.
+	minutesOfRevisions = 5
 	// After the faults, each pending pod may take this many scheduling cycles in the mean until all pods
 	// that fit are bound. Those that do not fit are tried again after each release.
 	settleCyclesPerPod = 40
@@ -90,7 +91,6 @@ func newSoak(t *testing.T) *Soak {
 // prepare creates namespaces and nodes and starts all processes.
 func (s *Soak) prepare(ctx context.Context, t *testing.T) {
 	t.Helper()
-	s.restartAPIServerWithCompaction(t)
 	for _, name := range append([]string{hostileNamespace}, soakNamespaces...) {
 		if err := plane.createNamespace(ctx, name); err != nil {
 			t.Fatal(err)
@@ -112,20 +112,6 @@ func (s *Soak) prepare(ctx context.Context, t *testing.T) {
 	s.extender.waitNodes(t, soakNodes)
 	s.faulty = s.processes(t, plane.schedulerCommand(t,
 		SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: s.extender.url()}))
-}
-
-// restartAPIServerWithCompaction lets the API server compact etcd. The watch of SoakPods is ahead of it.
-func (s *Soak) restartAPIServerWithCompaction(t *testing.T) {
-	t.Helper()
-	plane.compaction = soakCompaction
-	t.Cleanup(func() { plane.compaction = "0" })
-	plane.apiServer.Kill()
-	if err := plane.startAPIServer(); err != nil {
-		t.Fatal(err)
-	}
-	if err := plane.waitReady(time.Minute); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // tenantClient returns a client of the user nobody with a higher limit than the default, 5 requests per second.
@@ -161,6 +147,7 @@ func (s *Soak) runUsersAndFaults(ctx context.Context, t *testing.T) {
 		if int(time.Since(begun).Minutes()) > minute {
 			minute++
 			s.progress(t, minute)
+			s.compact(ctx)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -168,6 +155,20 @@ func (s *Soak) runUsersAndFaults(ctx context.Context, t *testing.T) {
 	users.Wait()
 	s.progress(t, minute+1)
 	s.lifecycle.stopDeleting()
+}
+
+// compact removes the revisions of etcd that are older than some minutes; it is called once a minute. The
+// API server would do it only if it were not killed for ten minutes.
+func (s *Soak) compact(ctx context.Context) {
+	s.revisions = append(s.revisions, s.pods.latest())
+	if len(s.revisions) <= minutesOfRevisions {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	_, err := plane.history.Compact(ctx, s.revisions[0])
+	s.counts.note("compaction of etcd", err)
+	s.revisions = s.revisions[1:]
 }
 
 // tend starts processes again, and ends the test if it can no longer see all changes of pods.
