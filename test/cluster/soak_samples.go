@@ -32,7 +32,7 @@ const (
 	// pages that the allocator does not return, and for each pod the entry of the window from which the
 	// policy learns, whose size is limited by extender/learning/limits.h.
 	growthMiB       = 4.0
-	growthMiBPerPod = 1.0 / 1024
+	growthMiBPerPod = 1.0 / 2048
 	// Connections of kube-scheduler and to the API server come and go.
 	descriptorsGrowth = 32
 )
