@@ -144,6 +144,8 @@ void Probe::read_ledger() {
       number(counts.drifting));
   set("overfull_cards", "Cards with more in use than their capacity.", number(counts.overfull));
   set("expected_placements", "Pods between filter and bind.", number(counts.expected));
+  set("nominated_pods", "Pods that preempted others and for which cards are kept.",
+      number(counts.nominated));
 }
 
 void Probe::answered(const char* verb, std::chrono::nanoseconds took) {

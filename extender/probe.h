@@ -13,7 +13,7 @@
 //   mgpu_extender_price_refresh_duration_seconds   of the last refresh, which no request waits for
 //   mgpu_extender_drifts_total{drift}              pods whose drift began or changed to this one
 //   mgpu_extender_nodes, _cards, _claims{phase}, _drifting_pods, _overfull_cards,
-//   mgpu_extender_expected_placements              what the ledger holds
+//   mgpu_extender_expected_placements, _nominated_pods  what the ledger holds
 //   mgpu_extender_ready                            1 once it may decide
 //   mgpu_extender_watch_problems_total{resource}   failed lists and watches
 //   mgpu_extender_unreadable_objects_total{resource}  objects that were skipped

@@ -1,28 +1,30 @@
 #!/usr/bin/env bash
 # Installs missing packages, builds mgpu and runs the tests.
 #
-#   test/run.sh                                             runs all stages
-#   test/run.sh format|tidy|unit|tsan|quick|simulate|fuzz|gpu|cluster|node...  runs only these stages
-#   test/run.sh bench                                            runs the benchmarks of bench/node.sh
-#   MGPU_TEST=REGEX test/run.sh cluster|node                     runs only the matching Go tests
-#   test/run.sh simulate --histories N                           runs N histories with the release build
-#   test/run.sh faults                                           checks that the simulation can fail
-#   test/run.sh fuzz [--seconds N]                               runs each fuzzer for N seconds, or a minute
+#   test/run.sh                                    runs format, tidy, unit, tsan, quick, gpu, simulate, cluster, node
+#   test/run.sh STAGE...                           runs only these stages
+#   test/run.sh simulate --histories N             runs N histories with the release build
+#   test/run.sh fuzz [--seconds N]                 runs each fuzzer for N seconds, or a minute
+#   MGPU_TEST=REGEX test/run.sh cluster|node       runs only the matching Go tests
 #
 # format   checks that clang-format and gofmt have nothing to change
 # tidy     checks that clang-tidy finds nothing in the product
 # unit     runs all unit tests with AddressSanitizer and UBSan
 # tsan     runs the multithreaded unit tests with ThreadSanitizer
 # quick    runs bench/run.sh --quick, which checks the results of benchmarks, but no times
-# simulate runs histories of a simulated cluster for a minute: those that failed once, and new ones each day
-# fuzz     feeds changed messages to the parsers of bytes from outside, with libFuzzer; not by default
 # gpu      runs the trial of bench/gpu with stand-ins for the GPU and its driver; most of it needs root
+# simulate runs histories of a simulated cluster for a minute: those that failed once, and new ones each day
 # cluster  tests mgpu-extender with a real etcd, kube-apiserver and kube-scheduler
 # node     tests mgpu-device-plugin with a real kubelet, containerd and runc; skipped without root
 #
-# All stages except format, tidy and tsan use the programs with AddressSanitizer and UBSan. The stages
-# cluster and node wait most of the time: they run in the background while the others compile and
-# compute, and their output is printed at the end.
+# faults   breaks the product in one place after another, and checks that the simulation finds it
+# fuzz     feeds changed messages to the parsers of bytes from outside, with libFuzzer
+# bench    runs the benchmarks of bench/node.sh
+# soak     runs bench/soak.sh for MGPU_SOAK_MINUTES: arrivals, edits and kills with a real control plane
+#
+# The stages that test use the programs with AddressSanitizer and UBSan, except format, tidy, tsan, faults, bench
+# and soak. The stages cluster and node wait most of the time: they run in the background while the others
+# compile and compute, and their output is printed at the end.
 # The last line of the output is "N passed, N failed". The exit status is 0 if no test failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -383,6 +385,15 @@ prepare_node() {
 # The stages cluster and node do not share a control plane, because tests count the nodes.
 stage_node() { run_cluster_test node -test.run "${MGPU_TEST:-$node_tests}"; }
 
+# Uses the release build, or another program. The kills and the users depend on the seed.
+stage_soak() {
+  prepare_components || return 1
+  export MGPU_SOAK_MINUTES=${MGPU_SOAK_MINUTES:-30} MGPU_SOAK_SEED=${MGPU_SOAK_SEED:-$(date +%s)}
+  if [[ -z ${MGPU_SOAK_EXTENDER-} ]]; then build release mgpu-extender || return 1; fi
+  export MGPU_EXTENDER_BINARY=${MGPU_SOAK_EXTENDER:-$PWD/build/release/extender/mgpu-extender}
+  run_cluster_test soak -test.run '^TestSoak$' -test.timeout "$((MGPU_SOAK_MINUTES + 30))m"
+}
+
 # Uses the release build.
 stage_bench() {
   prepare_runtime || return 1
@@ -485,17 +496,17 @@ while [[ $# -gt 0 ]]; do
   fi
   shift
 done
-[[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan quick gpu cluster node)
+[[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan quick gpu simulate cluster node)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|tidy|unit|tsan|quick|simulate|faults|fuzz|gpu|cluster|node|bench)$ ]] || {
-    printf 'run.sh: "%s" is not a stage; want format, tidy, unit, tsan, quick, simulate, faults, fuzz, gpu, cluster, node or bench\n' \
+  [[ $stage =~ ^(format|tidy|unit|tsan|quick|simulate|faults|fuzz|gpu|cluster|node|bench|soak)$ ]] || {
+    printf 'run.sh: "%s" is not a stage; want format, tidy, unit, tsan, quick, simulate, faults, fuzz, gpu, cluster, node, bench or soak\n' \
       "$stage" >&2
     exit 2
   }
 done
 
 step "install" bash deploy/install.sh || { echo "0 passed, 1 failed" && exit 1; }
-if [[ " ${stages[*]} " =~ \ (cluster|node|bench)\  ]]; then
+if [[ " ${stages[*]} " =~ \ (cluster|node|bench|soak)\  ]]; then
   download_go_modules >/dev/null 2>&1 </dev/null &
   downloads=$!
 fi

@@ -121,6 +121,7 @@ Json totals_json(const Counts& counts, const Amounts& total) {
   out["podsDrifting"] = counts.drifting;
   out["cardsOverfull"] = counts.overfull;
   out["expectedPlacements"] = counts.expected;
+  out["podsNominated"] = counts.nominated;
   return out;
 }
 

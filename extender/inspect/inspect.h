@@ -13,7 +13,8 @@
 // the last page. The default of `namespace` is "default".
 //
 //   cluster := {"totals": {"nodes", "cards", "core": amount, "memoryMiB": amount, "podsBound",
-//                          "podsAssumed", "podsDrifting", "cardsOverfull", "expectedPlacements"},
+//                          "podsAssumed", "podsDrifting", "cardsOverfull", "expectedPlacements",
+//                          "podsNominated"},
 //               "nodes": [{"name", "problem"?, "pods", "cards": [card*]}*], "next"?,
 //               "drift": [held*]}                at most kInspectDriftMax
 //   node    := {"name", "problem"?, "cards": [card*], "pods": [held*]}

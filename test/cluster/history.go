@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -27,20 +30,26 @@ type History struct {
 }
 
 type podHolding struct {
+	uid     types.UID
 	node    string
+	cards   map[string]string // the annotations with its cards
 	holding Holding
 }
 
 func (c *ControlPlane) beginHistory(ctx context.Context, t testing.TB, namespace string) *History {
 	t.Helper()
-	history := &History{namespace: namespace, prefix: "/registry/pods/" + namespace + "/",
-		held: map[string]*Holding{}, pods: map[string]podHolding{}}
+	history := newHistory(namespace, "/registry/pods/"+namespace+"/")
 	answer, err := c.history.Get(ctx, history.prefix, clientv3.WithCountOnly(), clientv3.WithPrefix())
 	if err != nil {
 		t.Fatal(err)
 	}
 	history.begin = answer.Header.Revision + 1
 	return history
+}
+
+func newHistory(namespace, prefix string) *History {
+	return &History{namespace: namespace, prefix: prefix,
+		held: map[string]*Holding{}, pods: map[string]podHolding{}}
 }
 
 // check replays all changes since beginHistory. It creates a pod that marks their end.
@@ -73,28 +82,37 @@ func (h *History) check(ctx context.Context, t testing.TB) {
 
 func (h *History) apply(event *clientv3.Event) error {
 	key := strings.TrimPrefix(string(event.Kv.Key), h.prefix)
-	before := h.pods[key]
-	if before.node != "" {
-		h.held[before.node].add(before.holding, -1)
-	}
-	delete(h.pods, key)
 	if event.Type == clientv3.EventTypeDelete {
-		return nil
+		return h.applyPod(key, nil)
 	}
 	pod, err := decodePod(event.Kv.Value)
 	if err != nil {
 		return err
 	}
+	return h.applyPod(key, pod)
+}
+
+// applyPod applies the next version of a pod, or its deletion where `pod` is nil.
+func (h *History) applyPod(key string, pod *corev1.Pod) error {
+	before := h.pods[key]
+	if before.node != "" {
+		h.held[before.node].add(before.holding, -1)
+	}
+	delete(h.pods, key)
+	if pod == nil {
+		return nil
+	}
+	if before.node != "" && before.uid == pod.UID {
+		return h.keep(key, before, pod)
+	}
 	if pod.Spec.NodeName == "" {
 		return carriesNothing(pod)
 	}
-	if before.node == "" {
-		h.binds++
-	}
+	h.binds++
 	return h.hold(key, pod)
 }
 
-// hold adds a bound pod and checks the cards of its node.
+// hold adds a pod that has been bound and checks the cards of its node.
 func (h *History) hold(key string, pod *corev1.Pod) error {
 	if len(requestsOf(pod)) > 0 && pod.Annotations[assumedKey] != "true" {
 		return fmt.Errorf("bound to %s without %s", pod.Spec.NodeName, assumedKey)
@@ -103,25 +121,59 @@ func (h *History) hold(key string, pod *corev1.Pod) error {
 	if err != nil {
 		return fmt.Errorf("bound to %s: %w", pod.Spec.NodeName, err)
 	}
+	h.add(key, podHolding{pod.UID, pod.Spec.NodeName, cardAnnotations(pod), holding})
 	node := h.held[pod.Spec.NodeName]
-	if node == nil {
-		node = &Holding{}
-		h.held[pod.Spec.NodeName] = node
-	}
-	node.add(holding, 1)
-	h.pods[key] = podHolding{pod.Spec.NodeName, holding}
 	if card, over := node.overfull(); over {
 		return fmt.Errorf("card %d of %s holds %+v", card, pod.Spec.NodeName, node[card])
 	}
 	return nil
 }
 
+func (h *History) add(key string, bound podHolding) {
+	if h.held[bound.node] == nil {
+		h.held[bound.node] = &Holding{}
+	}
+	h.held[bound.node].add(bound.holding, 1)
+	h.pods[key] = bound
+}
+
+// keep checks a later version of a bound pod. Its request may have been edited since, for example by
+// the annotation container-multiple-gpu, but the pod holds the cards that it was bound with until it has
+// terminated.
+func (h *History) keep(key string, before podHolding, pod *corev1.Pod) error {
+	if isTerminated(pod) {
+		before.holding = Holding{}
+	}
+	h.add(key, before)
+	if pod.Spec.NodeName != before.node {
+		return fmt.Errorf("bound to %s, then to %q", before.node, pod.Spec.NodeName)
+	}
+	if cards := cardAnnotations(pod); !maps.Equal(cards, before.cards) {
+		return fmt.Errorf("bound with %v, then carries %v", before.cards, cards)
+	}
+	return nil
+}
+
+// cardAnnotations returns the annotations that a binding writes: the mark, and the cards of the pod's
+// containers.
+func cardAnnotations(pod *corev1.Pod) map[string]string {
+	keys := []string{assumedKey}
+	for _, one := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		keys = append(keys, indexKeyPrefix+one.Name)
+	}
+	written := map[string]string{}
+	for _, key := range keys {
+		if value, some := pod.Annotations[key]; some {
+			written[key] = value
+		}
+	}
+	return written
+}
+
 // carriesNothing checks that a pod without a node has no cards.
 func carriesNothing(pod *corev1.Pod) error {
-	for key, value := range pod.Annotations {
-		if key == assumedKey || strings.HasPrefix(key, indexKeyPrefix) {
-			return fmt.Errorf("not bound, but carries %s=%s", key, value)
-		}
+	if cards := cardAnnotations(pod); len(cards) > 0 {
+		return fmt.Errorf("not bound, but carries %v", cards)
 	}
 	return nil
 }

@@ -143,10 +143,14 @@ func holdOfBound(pod *corev1.Pod) (Holding, error) {
 			return Holding{}, err
 		}
 	}
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if isTerminated(pod) {
 		return Holding{}, nil
 	}
 	return holdOf(requests, cards), nil
+}
+
+func isTerminated(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // fits tries all choices of cards for all containers.

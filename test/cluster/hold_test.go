@@ -52,6 +52,10 @@ func TestTheHistoryCheckDetectsViolations(t *testing.T) {
 	silent := bound(half("e"), "node", "0")
 	delete(silent.Annotations, assumedKey)
 	two := newPod("n", "f").share(200, 2000)
+	recounted := bound(half("a"), "node", "0")
+	recounted.Annotations[multipleGPUKey] = "2"
+	ended := bound(half("a"), "node", "0")
+	ended.Status.Phase = corev1.PodSucceeded
 	for name, one := range map[string]struct {
 		pods []*corev1.Pod
 		want string
@@ -63,6 +67,12 @@ func TestTheHistoryCheckDetectsViolations(t *testing.T) {
 		"bound without mark":   {[]*corev1.Pod{silent}, "without"},
 		"too few cards":        {[]*corev1.Pod{bound(two, "node", "1")}, "wants 2 cards"},
 		"a card twice":         {[]*corev1.Pod{bound(two, "node", "1,1")}, "has cards"},
+		"cards edited later":   {[]*corev1.Pod{bound(half("a"), "node", "0"), bound(half("a"), "node", "1")}, "then carries"},
+		"moved later":          {[]*corev1.Pod{bound(half("a"), "node", "0"), bound(half("a"), "other", "0")}, "then to"},
+		"edited and still full": {[]*corev1.Pod{bound(half("a"), "node", "0"), recounted, bound(half("b"), "node", "0")},
+			"card 0 of node holds"},
+		"request edited later": {[]*corev1.Pod{bound(half("a"), "node", "0"), recounted}, ""},
+		"ended":                {[]*corev1.Pod{bound(half("a"), "node", "0"), ended, bound(half("b"), "node", "0")}, ""},
 		"nothing wrong":        {[]*corev1.Pod{bound(half("a"), "node", "0"), bound(half("b"), "node", "1")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +87,7 @@ func TestTheHistoryCheckDetectsViolations(t *testing.T) {
 // replay adds pods one after the other, and returns the error of the check.
 func replay(t *testing.T, pods []*corev1.Pod) string {
 	t.Helper()
-	history := &History{held: map[string]*Holding{}, pods: map[string]podHolding{}}
+	history := newHistory("n", "")
 	said := ""
 	for _, pod := range pods {
 		text, err := json.Marshal(pod)

@@ -103,6 +103,19 @@ func (m Metrics) latencies(name, verb string) string {
 
 // These are names of the extender's metrics.
 const (
-	verbSeconds = "mgpu_extender_verb_duration_seconds"
-	bindsTotal  = "mgpu_extender_binds_total"
+	verbSeconds  = "mgpu_extender_verb_duration_seconds"
+	bindsTotal   = "mgpu_extender_binds_total"
+	touchesTotal = "mgpu_extender_pod_touches_total"
 )
+
+// lines returns the samples of a metric that are not 0, sorted.
+func (m Metrics) lines(name string) []string {
+	var lines []string
+	for sample, value := range m {
+		if value != 0 && sampleMatches(sample, name, nil) {
+			lines = append(lines, fmt.Sprintf("%8.0f  %s", value, sample))
+		}
+	}
+	sort.Slice(lines, func(i, j int) bool { return lines[i][10:] < lines[j][10:] })
+	return lines
+}

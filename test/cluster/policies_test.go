@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,20 +32,8 @@ func newPolicyWorld(t *testing.T) *PolicyWorld {
 	t.Helper()
 	ctx := context.Background()
 	world := &PolicyWorld{ctx: ctx, namespace: newNamespace(ctx, t), tenant: clientOf(t, nobodyToken)}
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{""},
-		Resources: []string{"pods", "pods/status", "pods/ephemeralcontainers", "pods/resize", "pods/eviction"},
-		Verbs:     []string{"get", "list", "watch", "create", "update", "patch", "delete"}}}}
-	if _, err := plane.admin.RbacV1().Roles(world.namespace).Create(ctx, role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "tenant"},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "nobody"}}}
-	_, err := plane.admin.RbacV1().RoleBindings(world.namespace).Create(ctx, binding, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	grantPods(ctx, t, world.namespace, "nobody",
+		"pods", "pods/status", "pods/ephemeralcontainers", "pods/resize", "pods/eviction")
 	world.waitPolicies(t)
 	return world
 }

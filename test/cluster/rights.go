@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -67,4 +68,22 @@ func (c *ControlPlane) applyRight(object runtime.Object) (err error) {
 		err = fmt.Errorf("%T is not supported here", object)
 	}
 	return err
+}
+
+// grantPods gives a user all verbs for these resources of a namespace.
+func grantPods(ctx context.Context, t testing.TB, namespace, user string, resources ...string) {
+	t.Helper()
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{""}, Resources: resources,
+		Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}}}}
+	if _, err := plane.admin.RbacV1().Roles(namespace).Create(ctx, role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "tenant"},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}}
+	_, err := plane.admin.RbacV1().RoleBindings(namespace).Create(ctx, binding, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

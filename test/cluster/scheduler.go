@@ -25,8 +25,16 @@ type SchedulerSetup struct {
 	wholeNodes    bool              // nodeCacheCapable: false
 }
 
-// startScheduler starts a real kube-scheduler that runs until the end of the test.
-func (c *ControlPlane) startScheduler(t testing.TB, setup SchedulerSetup) *Process {
+// SchedulerCommand starts a real kube-scheduler with a fixed configuration and port.
+type SchedulerCommand struct {
+	name      string
+	logPath   string
+	binary    string
+	port      int
+	arguments []string
+}
+
+func (c *ControlPlane) schedulerCommand(t testing.TB, setup SchedulerSetup) SchedulerCommand {
 	t.Helper()
 	name := "kube-scheduler" + setup.schedulerName
 	configuration := filepath.Join(t.TempDir(), name+".yaml")
@@ -37,19 +45,30 @@ func (c *ControlPlane) startScheduler(t testing.TB, setup SchedulerSetup) *Proce
 	if err != nil {
 		t.Fatal(err)
 	}
-	process, err := startProcess(name, filepath.Join(t.TempDir(), name+".log"),
-		filepath.Join(c.binaries, "kube-scheduler"), "--config", configuration, "--v", "2",
-		"--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(port),
-		"--cert-dir", filepath.Join(c.folder, "pki"))
+	return SchedulerCommand{name: name, logPath: filepath.Join(t.TempDir(), name+".log"),
+		binary: filepath.Join(c.binaries, "kube-scheduler"), port: port,
+		arguments: []string{"--config", configuration, "--v", "2", "--bind-address", "127.0.0.1",
+			"--secure-port", fmt.Sprint(port), "--cert-dir", filepath.Join(c.folder, "pki")}}
+}
+
+func (s SchedulerCommand) start() (*Process, error) {
+	return startProcess(s.name, s.logPath, s.binary, s.arguments...)
+}
+
+// startScheduler starts a real kube-scheduler that runs until the end of the test.
+func (c *ControlPlane) startScheduler(t testing.TB, setup SchedulerSetup) *Process {
+	t.Helper()
+	command := c.schedulerCommand(t, setup)
+	process, err := command.start()
 	if err != nil {
 		t.Fatal(err)
 	}
 	process.endWithTest(t)
-	waitFor(t, 60*time.Second, name+" to listen", func() (bool, string) {
+	waitFor(t, 60*time.Second, command.name+" to listen", func() (bool, string) {
 		if !process.running() {
-			t.Fatalf("%s ended:\n%s", name, process.logTail(10))
+			t.Fatalf("%s ended:\n%s", command.name, process.logTail(10))
 		}
-		connection, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		connection, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", command.port))
 		if err != nil {
 			return false, err.Error()
 		}

@@ -303,6 +303,7 @@ TEST_F(ExtenderTest, KeepsTheCardsOfAPodWhoseAnnotationIsEdited) {
   EXPECT_TRUE(metric("mgpu_extender_drifting_pods 1"));
   annotate("p", kIndexOfApp, "0");
   EXPECT_TRUE(metric("mgpu_extender_drifting_pods 0"));
+  EXPECT_TRUE(metric("mgpu_extender_nominated_pods 0"));
   EXPECT_EQ(shown(), before);
 }
 

@@ -110,7 +110,7 @@ TEST_F(Inspect, ShowsTheTotalsOfTheCluster) {
     "core": {"capacity": 300, "used": 30, "free": 170, "expected": 0},
     "memoryMiB": {"capacity": 4000, "used": 300, "free": 2700, "expected": 0},
     "podsBound": 1, "podsAssumed": 0, "podsDrifting": 0, "cardsOverfull": 0,
-    "expectedPlacements": 0})"))
+    "expectedPlacements": 0, "podsNominated": 0})"))
       << "nothing of the unhealthy card is free";
 }
 
@@ -277,8 +277,10 @@ TEST_F(Inspect, ExplainsThatCardsAreKeptForAnotherPod) {
     EXPECT_EQ(n1["cards"][1]["core"], Json::parse(R"({"asked": 30, "free": 20})"));
     EXPECT_THAT(explained["reasons"].dump(), HasSubstr(sentence(Reason::kNominated)));
   }
+  EXPECT_EQ(view("cluster")["totals"]["podsNominated"], 1);
   executor.advance(kNominationLife);
   EXPECT_EQ(view("explain", "name=q")["nodesFitting"], 1);
+  EXPECT_EQ(view("cluster")["totals"]["podsNominated"], 0);
 }
 
 TEST_F(Inspect, AnUnknownPodIsNotFound) {
