@@ -22,7 +22,8 @@ seed=$(date +%s)
 while [[ $# -gt 0 ]]; do
   case $1 in
     --minutes)
-      [[ ${2-} =~ ^[1-9][0-9]{0,3}$ && $2 -le 1440 ]] || fail_usage "--minutes: \"${2-}\" is not a number from 1 to 1440"
+      [[ ${2-} =~ ^[1-9][0-9]{0,3}$ && $2 -ge 2 && $2 -le 1440 ]] ||
+        fail_usage "--minutes: \"${2-}\" is not a number from 2 to 1440"
       minutes=$2
       ;;
     --seed)

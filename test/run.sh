@@ -499,8 +499,8 @@ done
 [[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan quick gpu simulate cluster node)
 for stage in "${stages[@]}"; do
   [[ $stage =~ ^(format|tidy|unit|tsan|quick|simulate|faults|fuzz|gpu|cluster|node|bench|soak)$ ]] || {
-    printf 'run.sh: "%s" is not a stage; want format, tidy, unit, tsan, quick, simulate, faults, fuzz, gpu, cluster, node, bench or soak\n' \
-      "$stage" >&2
+    printf 'run.sh: "%s" is not a stage; want %s\n' "$stage" \
+      'format, tidy, unit, tsan, quick, simulate, faults, fuzz, gpu, cluster, node, bench or soak' >&2
     exit 2
   }
 done

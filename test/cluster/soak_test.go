@@ -74,8 +74,8 @@ func newSoak(t *testing.T) *Soak {
 		t.Skip("MGPU_SOAK_MINUTES is not set; bench/soak.sh sets it")
 	}
 	minutes, err := strconv.ParseFloat(text, 64)
-	if err != nil || minutes < 1 || minutes > 24*60 {
-		t.Fatalf("MGPU_SOAK_MINUTES is %q, want a number from 1 to 1440", text)
+	if err != nil || minutes < 2 || minutes > 24*60 {
+		t.Fatalf("MGPU_SOAK_MINUTES is %q, want a number from 2 to 1440", text)
 	}
 	seed, err := strconv.ParseInt(os.Getenv("MGPU_SOAK_SEED"), 10, 64)
 	if err != nil {
