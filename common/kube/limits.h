@@ -12,6 +12,9 @@ inline constexpr std::uint32_t kListPageSize = 500;
 inline constexpr std::chrono::milliseconds kBackoffFirst{800};
 inline constexpr std::chrono::milliseconds kBackoffMax{30'000};
 inline constexpr std::chrono::seconds kBackoffResetAfter{120};
+// The longest wait where no connection was made, which costs the API server nothing. After its
+// restart, decisions are late by as much.
+inline constexpr std::chrono::milliseconds kBackoffUnsentMax{5'000};
 inline constexpr std::chrono::seconds kWatchTimeoutMin{300};  // client-go: 5 to 10 minutes
 inline constexpr std::chrono::seconds kWatchTimeoutMax{600};
 // Bookmarks are sent about once a minute. After a minute and a half without a byte a watch counts

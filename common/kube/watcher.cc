@@ -56,7 +56,7 @@ WatchStep Watcher::on_list(const Response& response, Instant now, double random)
   }
   // Only a continue token can be too old. A first page with 410 is no reason to try again at once.
   if (response.status == kGone && !continue_token_.empty()) return relist(why, now, random);
-  return back_off(why, retry_after(response), now, random);
+  return back_off(why, wait_after(response), now, random);
 }
 
 WatchStep Watcher::take_page(const Response& response, Instant now, double random) {
@@ -101,7 +101,7 @@ WatchStep Watcher::on_line(std::string_view line, Instant now, double random) {
     const std::string why = fmt::format("watch {}: {}", resource_.path, answer_text(ended));
     if (is_gone(status)) return relist(why, now, random);
     ++watch_refusals_;
-    return back_off(why, Duration(0), now, random);
+    return back_off(why, {}, now, random);
   }
   watch_refusals_ = 0;
   advance_to(std::move(read->resource_version));
@@ -138,21 +138,21 @@ WatchStep Watcher::on_end(const Response& response, Instant now, double random) 
   if (response.ok() && !response.failure) {
     watch_refusals_ = 0;
     if (watch_advanced_ || now - watch_opened_ >= kWatchShort) return open_watch(now, random);
-    return back_off(fmt::format("watch {}: it ended at once without any event", resource_.path),
-                    Duration(0), now, random);
+    return back_off(fmt::format("watch {}: it ended at once without any event", resource_.path), {},
+                    now, random);
   }
   const std::string why = fmt::format("watch {}: {}", resource_.path, answer_text(response));
-  if (response.failure) return back_off(why, Duration(0), now, random);
+  if (response.failure) return back_off(why, wait_after(response), now, random);
   if (response.status == kGone) return relist(why, now, random);
   ++watch_refusals_;
-  return back_off(why, retry_after(response), now, random);
+  return back_off(why, wait_after(response), now, random);
 }
 
 WatchStep Watcher::on_silence(Instant now, double random) {
   MGPU_CHECK(state_ == State::kWatching, "silence of a watch while not watching");
   return back_off(fmt::format("watch {}: nothing was received for {} s", resource_.path,
                               kWatchSilenceMax.count()),
-                  Duration(0), now, random);
+                  {}, now, random);
 }
 
 WatchStep Watcher::on_waited(Instant now, double random) {
@@ -180,7 +180,7 @@ WatchStep Watcher::open_watch(Instant now, double random) {
 
 WatchStep Watcher::relist(const std::string& why, Instant now, double random) {
   forget_page();
-  if (!is_backoff_reset(now)) return back_off(why, Duration(0), now, random);
+  if (!is_backoff_reset(now)) return back_off(why, {}, now, random);
   next_backoff_ = kBackoffFirst;
   last_failure_ = now;
   WatchStep step = list_page();
@@ -200,14 +200,20 @@ bool Watcher::is_backoff_reset(Instant now) const {
   return next_backoff_ == Duration(0) || now - last_failure_ >= kBackoffResetAfter;
 }
 
-WatchStep Watcher::back_off(std::string problem, Duration at_least, Instant now, double random) {
+Watcher::Wait Watcher::wait_after(const Response& response) {
+  const bool unsent = response.failure && !response.failure->sent;
+  return {retry_after(response), unsent ? kBackoffUnsentMax : kBackoffMax};
+}
+
+WatchStep Watcher::back_off(std::string problem, Wait limits, Instant now, double random) {
   if (state_ == State::kWatching) state_ = State::kListed;
-  const Duration backoff = is_backoff_reset(now) ? Duration(kBackoffFirst) : next_backoff_;
+  Duration backoff = is_backoff_reset(now) ? Duration(kBackoffFirst) : next_backoff_;
+  backoff = std::min(backoff, limits.most);
   next_backoff_ = std::min(backoff * 2, Duration(kBackoffMax));
   WatchStep step;
   step.problem = std::move(problem);
   step.action.kind = WatchAction::Kind::kWait;
-  step.action.delay = std::max(at_least, jittered(backoff, random));
+  step.action.delay = std::max(limits.least, jittered(backoff, random));
   // The next attempt is after the wait: the time without a failure counts from there.
   last_failure_ = now + step.action.delay;
   return step;

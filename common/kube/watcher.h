@@ -9,8 +9,9 @@
 //    |  +---- 410 Gone ------+------ERROR 410 line------+
 //    |
 //   Backoff: after 429, 5xx, a lost connection or a silent watch the watcher waits and then
-//   continues in the state that it left. The wait doubles up to kBackoffMax, is jittered, and is
-//   reset after kBackoffResetAfter without a failure.
+//   continues in the state that it left. The wait doubles up to kBackoffMax, or up to
+//   kBackoffUnsentMax where the API server cannot be reached. It is jittered, and is reset after
+//   kBackoffResetAfter without a failure.
 //
 // A watch that the server ends regularly is opened again at once, unless it was short and brought
 // no event. The first 410 leads to a relist at once, repeated ones back off.
@@ -90,7 +91,13 @@ class Watcher {
   WatchStep skip_line(std::string_view line, const std::string& why, Instant now, double random);
   void advance_to(std::string resource_version);
   WatchStep relist(const std::string& why, Instant now, double random);
-  WatchStep back_off(std::string problem, Duration at_least, Instant now, double random);
+  // The limits of a wait.
+  struct Wait {
+    Duration least{0};
+    Duration most{kBackoffMax};
+  };
+  static Wait wait_after(const Response& response);
+  WatchStep back_off(std::string problem, Wait limits, Instant now, double random);
   void forget_page();
   bool is_backoff_reset(Instant now) const;
 

@@ -355,6 +355,22 @@ TEST_F(WatcherTest, DoublesItsWaitsUpToTheLimit) {
   }
 }
 
+// As while the API server restarts.
+TEST_F(WatcherTest, WaitsLessWhereNoConnectionIsMade) {
+  Response refused;
+  refused.failure = TransportFailure{"connection refused", false};
+  watch_from("5");
+  now_ += ended(connection_reset()).action.delay;
+  waited();
+  for (int i = 0; i < 9; ++i) {
+    const Duration wait = ended(refused).action.delay;
+    EXPECT_LE(wait, kBackoffUnsentMax) << i;
+    now_ += wait;
+    waited();
+  }
+  EXPECT_EQ(ended(refused).action.delay, kBackoffUnsentMax);
+}
+
 TEST_F(WatcherTest, JittersItsWaitsDownToHalf) {
   random_ = 0;
   start();
