@@ -3,7 +3,7 @@
 #
 #   test/run.sh                                    runs format, tidy, unit, tsan, quick, gpu, simulate, cluster, node
 #   test/run.sh STAGE...                           runs only these stages
-#   test/run.sh simulate --histories N             runs N histories with the release build
+#   test/run.sh simulate --histories N             runs at least N histories with the release build
 #   test/run.sh fuzz [--seconds N]                 runs each fuzzer for N seconds, or a minute
 #   MGPU_TEST=REGEX test/run.sh cluster|node       runs only the matching Go tests
 #
@@ -13,17 +13,17 @@
 # tsan     runs the multithreaded unit tests with ThreadSanitizer
 # quick    runs bench/run.sh --quick, which checks the results of benchmarks, but no times
 # gpu      runs the trial of bench/gpu with stand-ins for the GPU and its driver; most of it needs root
-# simulate runs histories of a simulated cluster for a minute: those that failed once, and new ones each day
+# simulate runs histories of a simulated cluster for a minute: some seeds always, and new ones each day
 # cluster  tests mgpu-extender with a real etcd, kube-apiserver and kube-scheduler
 # node     tests mgpu-device-plugin with a real kubelet, containerd and runc; skipped without root
 #
 # faults   breaks the product in one place after another, and checks that the simulation finds it
 # fuzz     feeds changed messages to the parsers of bytes from outside, with libFuzzer
-# bench    runs the benchmarks of bench/node.sh
-# soak     runs bench/soak.sh for MGPU_SOAK_MINUTES: arrivals, edits and kills with a real control plane
+# bench    runs the Go benchmarks with the device plugin, as bench/node.sh does
+# soak     runs arrivals, edits and kills with a real control plane for MGPU_SOAK_MINUTES, as bench/soak.sh does
 #
-# The stages that test use the programs with AddressSanitizer and UBSan, except format, tidy, tsan, faults, bench
-# and soak. The stages cluster and node wait most of the time: they run in the background while the others
+# The programs under test have AddressSanitizer and UBSan, except in the stages format, tidy, tsan, faults, bench and
+# soak, and in simulate --histories. The stages cluster and node wait most of the time: they run in the background while the others
 # compile and compute, and their output is printed at the end.
 # The last line of the output is "N passed, N failed". The exit status is 0 if no test failed.
 set -euo pipefail
@@ -37,7 +37,8 @@ readonly threaded_tests=(base_test program_test http_test kube_test kube_memory_
 readonly cluster_timeout=20m
 readonly node_tests='^TestNode'
 readonly simulation_time=60s
-# A process for each core. Their seeds differ, and those of each day.
+# The first seed of a day. Each process adds its number to it, and the number of processes from one history to
+# the next.
 readonly simulation_seed=$(date -u +%Y%m%d)000000
 
 jobs=$(nproc)
@@ -214,16 +215,19 @@ stage_simulate() {
   [[ -z $histories ]] || preset=release
   build "$preset" mgpu-simulate || return 1
   say "simulate histories from seed $simulation_seed"
-  run simulate "build/$preset/test/simulation/mgpu-simulate" 2>&1 | tee "$log" || status=$?
+  run simulate "$log" "build/$preset/test/simulation/mgpu-simulate" || status=$?
   passed=$((passed + $(grep -c 'kept all promises' "$log" || true)))
   failed=$((failed + $(grep -c 'breaks a promise' "$log" || true)))
   count_unexplained "$status" "$before"
 }
 
-simulate() { # program
+simulate() { run_histories "$2" 2>&1 | tee "$1"; } # log, program
+
+# Each process counts as one test.
+run_histories() { # program
   local -a limit=(--time "$simulation_time") processes=()
   local i process status=0
-  [[ -z $histories ]] || limit=(--time 14400m --histories "$((histories / jobs + 1))")
+  [[ -z $histories ]] || limit=(--time 14400m --histories "$(((histories + jobs - 1) / jobs))")
   "$1" --seeds-file test/simulation/seeds.txt --histories 1 || status=1
   for ((i = 0; i < jobs; i++)); do
     "$1" --first-seed "$((simulation_seed + i))" --step "$jobs" "${limit[@]}" &

@@ -62,8 +62,8 @@ WatchStep Watcher::on_list(const Response& response, Instant now, double random)
 WatchStep Watcher::take_page(const Response& response, Instant now, double random) {
   auto page = read_list_page(response.body);
   if (!page) {
-    return back_off(fmt::format("list {}: {}", resource_.path, page.error().message), Duration(0),
-                    now, random);
+    return back_off(fmt::format("list {}: {}", resource_.path, page.error().message), {}, now,
+                    random);
   }
   WatchStep out;
   if (!std::exchange(relist_begun_, true)) {

@@ -132,7 +132,7 @@ void BindAttempt::assume(BindablePod pod) {
   check_preconditions();
 }
 
-// Known since the start, except where the cluster had no pod then.
+// The start sequence has checked this, unless it found no pod, or one that it could not read.
 void BindAttempt::check_preconditions() {
   step_ = Step::kConfirming;
   if (context_.guards.preconditions.enforced()) return touch_large();
@@ -161,8 +161,8 @@ void BindAttempt::touch_large() {
       }));
 }
 
-// Sent after the copy of the pod was had: a process that takes the Lease later finds either this
-// POST's effect, or a pod whose resourceVersion it can move before the POST arrives.
+// The Lease is read after the copy of the pod. So a process that takes the Lease later finds either
+// the effect of this POST, or a pod whose resourceVersion it can change before the POST arrives.
 void BindAttempt::confirm_lease() {
   step_ = Step::kConfirming;
   context_.guards.lease.confirm(
@@ -238,7 +238,8 @@ void BindAttempt::conclude(const BindAnswer& refusal, const kube::Pod& pod) {
 }
 
 void BindAttempt::try_again(const BindAnswer& refusal, const kube::Pod& pod) {
-  if (too_late() || posts_ >= kBindPostsMax) return end_not_bound(refusal);
+  if (const auto late = too_late()) return end_not_bound(posts_ > 0 ? refusal : *late);
+  if (posts_ >= kBindPostsMax) return end_not_bound(refusal);
   auto bindable = read_bindable_pod(pod, context_.settings);
   if (!bindable) return end_not_bound({BindOutcome::kBadRequest, bindable.error().message});
   if (same_request(*pod_, *bindable)) {

@@ -1,6 +1,9 @@
 // The bind verb: choose cards on the node, assume them in the ledger, POST the binding with the
 // annotations, and answer.
 //
+// Between assume and GET Lease an attempt checks that the API server enforces preconditions, unless
+// that is known, and touches a pod of kTouchedFirstBytes or more.
+//
 //   queued ---> (GET pod) ---> assume ---> GET Lease ---> POST binding ---201---> bound; answer ""
 //                  |              |         ^    |             | 409, or the outcome is unknown:
 //                  v              v         |    v             v touch the pod

@@ -1,4 +1,4 @@
-// Bounds of bind, with their reasons. Flags start from those that a user may change.
+// Bounds of bind, with their reasons. Some are the defaults of flags.
 #pragma once
 
 #include <chrono>

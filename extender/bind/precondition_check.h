@@ -1,5 +1,5 @@
 // Whether the API server refuses a binding whose resourceVersion is not that of the pod.
-// kube-apiserver before 1.25.9, 1.26.4 and 1.27.0 ignores it without a word.
+// kube-apiserver before 1.25.9, 1.26.4 and 1.27.0 ignores it silently.
 #pragma once
 
 #include <atomic>

@@ -11,21 +11,27 @@
 
 namespace mgpu::plugin {
 namespace fs = std::filesystem;
+namespace {
 
-std::set<PodUid> PodProcesses::pods() const {
+bool is_process(const std::string& name) {
+  return std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+}  // namespace
+
+Result<std::set<PodUid>> PodProcesses::pods() const {
   std::set<PodUid> pods;
-  std::error_code ignored;
-  fs::directory_iterator entries(proc_folder_, ignored);
-  while (entries != fs::directory_iterator()) {
-    const std::string name = entries->path().filename();
-    entries.increment(ignored);
-    const bool is_process =
-        std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c) != 0; });
-    if (!is_process) continue;
-    const auto text = read_file(proc_folder_ + "/" + name + "/cgroup", kProcFileBytesMax);
+  std::error_code problem;
+  fs::directory_iterator entries(proc_folder_, problem);
+  for (; !problem && entries != fs::directory_iterator(); entries.increment(problem)) {
+    if (!is_process(entries->path().filename())) continue;
+    const auto text = read_file(entries->path() / "cgroup", kProcFileBytesMax);
+    std::error_code ended;
+    if (!text && fs::exists(entries->path() / "cgroup", ended)) return text.error();
     const auto container = text ? container_of(*text) : std::nullopt;
     if (container) pods.insert(container->uid);
   }
+  if (problem) return error("cannot read " + proc_folder_ + ": " + problem.message());
   return pods;
 }
 

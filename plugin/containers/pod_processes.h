@@ -1,24 +1,28 @@
 // The pods that have processes on this node, whether or not the API server and kubelet still list
-// them. When a pod is deleted with grace period 0, kubelet forgets its devices at once (kubelet 1.36,
-// HandlePodRemoves and ManagerImpl.UpdateAllocatedDevices), and kills its containers 2 seconds later.
+// them. When a pod is deleted with grace period 0, kubelet forgets its devices at once
+// (kubelet 1.36, HandlePodRemoves and ManagerImpl.UpdateAllocatedDevices), and kills its containers
+// 2 seconds later.
 #pragma once
 
 #include <set>
 #include <string>
+#include <utility>
 
 #include "common/base/ids.h"
+#include "common/base/result.h"
 
 namespace mgpu::plugin {
 
 // Any thread.
 class PodProcesses {
  public:
-  // `proc_folder` is the node's /proc. Without the node's process namespace no pod has processes.
+  // `proc_folder` is the node's /proc. In another process namespace than the node's, no pod has
+  // processes.
   explicit PodProcesses(std::string proc_folder) : proc_folder_(std::move(proc_folder)) {}
 
-  // Reads the cgroup of every process, some 20 us each. A process that ends meanwhile, or cannot be
-  // read, is left out.
-  std::set<PodUid> pods() const;
+  // Reads the cgroup of every process, some 20 us each. Errors: the folder, or the file of a
+  // process that still exists, cannot be read.
+  Result<std::set<PodUid>> pods() const;
 
  private:
   const std::string proc_folder_;

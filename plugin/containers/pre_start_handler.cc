@@ -92,6 +92,7 @@ Decided<void> PreStartHandler::attempt(const DeviceSet& devices) {
   if (const auto saved = save(*records); !saved) return saved;
 
   if (*changed) wait(settings_.settle);
+  if (!records->empty()) check_processes(records->front().owner->uid);
 
   for (const Record& record : *records) {
     log_info("container may start", {{"pod", to_string(record.owner->pod)},
@@ -194,6 +195,17 @@ Decided<bool> PreStartHandler::inject(const std::vector<Record>& records) {
     changed = changed || *injected;
   }
   return changed;
+}
+
+void PreStartHandler::check_processes(const PodUid& uid) {
+  if (processes_checked_.exchange(true)) return;
+  const auto pods = parts_.processes.pods();
+  if (pods && pods->contains(uid)) return;
+  log_warn(
+      "the processes of pods are not visible, so that the card of a pod that is deleted with "
+      "grace period 0 counts as free at once; start the plugin in the process namespace of the "
+      "node",
+      {{"problem", pods ? "the pod that starts has no process" : pods.error().message}});
 }
 
 Decided<void> PreStartHandler::save(const std::vector<Record>& records) {

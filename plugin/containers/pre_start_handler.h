@@ -8,9 +8,11 @@
 //      +-- a temporary refusal is retried for up to kPreStartTimeout
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,6 +87,8 @@ class PreStartHandler {
   Decided<bool> inject(const std::vector<Record>& records);
   Decided<void> save(const std::vector<Record>& records);
 
+  // The sandbox of a pod that starts has a process. Warns, once, where it is not visible.
+  void check_processes(const PodUid& uid);
   // Logs a problem of `source` when it changes. It is empty if there is none.
   void log_problem(const std::string& source, const std::string& problem);
   // Returns false if the handler was closed.
@@ -99,6 +103,7 @@ class PreStartHandler {
   bool open_ MGPU_GUARDED_BY(mutex_) = false;
   bool closed_ MGPU_GUARDED_BY(mutex_) = false;
   std::map<std::string, std::string> problems_ MGPU_GUARDED_BY(mutex_);  // last logged, by source
+  std::atomic<bool> processes_checked_ = false;
 };
 
 }  // namespace mgpu::plugin

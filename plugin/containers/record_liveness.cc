@@ -34,10 +34,10 @@ RecordLiveness liveness_of(const Pods& pods, const Result<std::vector<ContainerD
   liveness.replaced_at_api_server = [&pods](const PodRef& pod, const PodUid& uid) {
     return pods.replaced(pod, uid);
   };
-  const auto with_processes = std::make_shared<std::optional<std::set<PodUid>>>();
+  const auto with_processes = std::make_shared<std::optional<Result<std::set<PodUid>>>>();
   liveness.has_processes = [&processes, with_processes](const PodUid& uid) {
     if (!*with_processes) *with_processes = processes.pods();
-    return (*with_processes)->contains(uid);
+    return (*with_processes)->has_error() || (**with_processes)->contains(uid);
   };
   if (listed) {
     liveness.at_kubelet.emplace();

@@ -18,7 +18,7 @@
 
 namespace mgpu::plugin {
 
-// What the API server and kubelet report at one moment.
+// What the API server, kubelet and /proc report at one moment.
 struct RecordLiveness {
   // The pods of this node are known, and this pod is not among them or has finished.
   std::function<bool(const PodUid&)> gone_at_api_server;
@@ -30,7 +30,7 @@ struct RecordLiveness {
   // could not be read.
   std::optional<std::map<PodUid, std::set<DeviceSet>>> checkpointed;
 
-  // The pod has processes on this node.
+  // The pod has processes on this node, or they cannot be read.
   std::function<bool(const PodUid&)> has_processes;
 
   // The record is bound, and its pod has ended.

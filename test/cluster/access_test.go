@@ -30,7 +30,7 @@ func TestTheExtenderHasExactlyTheRightsOfDeploy(t *testing.T) {
 		t.Fatal(err)
 	}
 	everywhere := []string{
-		"get nodes", "get pods", "list nodes", "list pods", "watch nodes", "watch pods",
+		"get pods", "list nodes", "list pods", "watch nodes", "watch pods",
 		"create pods/binding", "patch pods/status", "list policy/poddisruptionbudgets",
 		"watch policy/poddisruptionbudgets",
 		"create authentication.k8s.io/tokenreviews", "create authorization.k8s.io/subjectaccessreviews"}

@@ -13,7 +13,7 @@ import (
 )
 
 // kube-apiserver stores "<" as one byte and writes it as six bytes. This value makes a watch line of
-// 8.7 MB, and thirty such pods make a page of more than 256 MiB.
+// 8.7 MB, and three such pods are over the limit of a page.
 const longValue = 1_450_000
 
 // createRaw creates a pod from JSON text. Go's encoder would escape characters of it.

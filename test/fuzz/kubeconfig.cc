@@ -1,7 +1,7 @@
 // Feeds a kubeconfig to its reader, and what it says about the server and credentials to theirs.
 //
 // Properties: an error is one short sentence that names the file; a configuration has an HTTP
-// server, not two kinds of credentials, and no other file than those that it names.
+// server, and not two kinds of credentials.
 #include <sys/mman.h>
 #include <unistd.h>
 

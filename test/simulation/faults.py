@@ -70,17 +70,18 @@ FAULTS = [
           "  to_touch_.assign(", "  pods.clear();\n  to_touch_.assign("),
     Fault("a record is not synced", "plugin/containers/pre_start_handler.cc",
           "Durability::kMachine", "Durability::kProcess"),
-    Fault("a container is not compared with the uid of its pod", "plugin/allocation/decide.cc",
-          "if (!expected.empty() && expected != pod.uid())", "if (false)"),
     Fault("the room on a card is not checked at the start of a container", "plugin/allocation/decide.cc",
           "if ((held.share + hold).fits_in(capacity)) return {};", "return {};"),
     Fault("a record ends with the pod at the API server", "plugin/containers/record_liveness.cc",
-          "  if (listed == at_kubelet->end()) return false;",
-          "  if (listed == at_kubelet->end() || !record.id.str().empty()) return false;"),
+          "         !listed_at_kubelet(record) && !has_processes(record.owner->uid);",
+          "         !record.id.str().empty();"),
+    Fault("a record ends while its pod has processes", "plugin/containers/record_liveness.cc",
+          " && !has_processes(record.owner->uid);", ";"),
     Fault("a pod whose name was taken has ended", "plugin/containers/record_liveness.cc",
           "  if (!checkpointed) return listed->second.contains(record.devices);",
           "  if (!record.id.str().empty()) return false;\n"
-          "  if (!checkpointed) return listed->second.contains(record.devices);"),
+          "  if (!checkpointed) return listed->second.contains(record.devices);",
+          more=(("plugin/containers/record_liveness.cc", " && !has_processes(record.owner->uid);", ";"),)),
     Fault("a container gets the cards of an earlier pod of its name", "plugin/containers/pre_start_handler.cc",
           "  if (!identity.uid.empty()) return parts_.pods.find(identity.uid);",
           "  if (identity.pod) return parts_.pods.find(*identity.pod);",
@@ -118,7 +119,7 @@ def build(folder):
 
 def run(folder, histories):
     program = folder / "test" / "simulation" / "mgpu-simulate"
-    command = ["setarch", os.uname().machine, "-R", str(program), f"--histories={histories}", "--time=600s",
+    command = ["setarch", os.uname().machine, "-R", str(program), f"--histories={histories}", "--time=240h",
                "--shrink-runs=0"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -137,7 +138,7 @@ def plant(fault):
 
 
 def check(fault, folder):
-    """Whether the simulation finds the fault."""
+    """Whether the simulation finds the fault within its number of histories."""
     texts, problem = plant(fault)
     try:
         if not problem:

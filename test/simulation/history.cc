@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "common/kube/object_json.h"
 #include "common/kube/request.h"
@@ -26,6 +28,8 @@ constexpr Duration kRestartMax{3'000};
 constexpr Duration kFaultsEnd{40'000};
 // kube-scheduler tries every pod again after five minutes.
 constexpr Duration kQuiet{700'000};
+// Every binding has a known outcome after this time.
+constexpr Duration kSettledAfter{60'000};
 constexpr int kClients = 2 + 2 * kNodes;
 
 struct Amounts {
@@ -52,6 +56,10 @@ Json pod_json(const Contract& contract, const std::string& name, const Event& ev
     pod["metadata"]["annotations"][contract.container_multiple_gpu] = amounts.cards;
   }
   return pod;
+}
+
+std::string text_of(const Share& share) {
+  return fmt::format("{} % and {} MiB", share.core.value(), share.memory.value());
 }
 
 std::string name_of(int pod) {
@@ -95,7 +103,7 @@ class World {
       happen(event);
     }
     advance_to(executor_.now() + kFaultsEnd);
-    heal();
+    end_faults();
     advance_to(executor_.now() + kQuiet);
     if (!truth_.violation()) check_quiet();
     ended();
@@ -156,17 +164,12 @@ class World {
       case Action::kRecreatePod:
       case Action::kFinishPod:
       case Action::kEditCards:
-      case Action::kEditWish:
+      case Action::kEditMultipleGpu:
       case Action::kCreateOnNode:
       case Action::kCreateForged:
         return act_as_user(event);
       case Action::kKillExtender:
-        if (!has_policies_) return;
-        extender_.reset();
-        executor_.after(restart_delay(), [this] {
-          if (!extender_) start_extender();
-        });
-        return;
+        return kill_extender();
       case Action::kKillScheduler:
         cycles_ += scheduler_->cycles();
         return start_scheduler();
@@ -194,6 +197,8 @@ class World {
       case Action::kBreakWatches:
       case Action::kLagWatches:
       case Action::kCompact:
+      case Action::kRelist:
+      case Action::kLateBind:
         return disturb(event);
     }
   }
@@ -216,9 +221,9 @@ class World {
         }
         return;
       case Action::kEditCards:
-        if (has_policies_) return;
+        if (has_policies_ || is_bound_lately(pod)) return;
         return annotate(pod, contract_.index_key("c"), std::to_string(event.what % kCardsPerNode));
-      case Action::kEditWish:
+      case Action::kEditMultipleGpu:
         return annotate(pod, contract_.container_multiple_gpu,
                         std::to_string(1 + event.what % kCardsPerNode));
       case Action::kCreateForged:
@@ -237,12 +242,37 @@ class World {
     call(kube::Method::kPost, collection, json);
   }
 
+  // The outcome of its binding may not be known yet: then the extender cannot distinguish an edit
+  // from the binding of another attempt.
+  bool is_bound_lately(int pod) {
+    const auto found = pod_at(pod);
+    const auto since = found ? truth_.bound_at(found->uid()) : std::nullopt;
+    return since && executor_.now() - *since < kSettledAfter;
+  }
+
   void annotate(int pod, const std::string& key, const std::string& value) {
     call(kube::Method::kPatch, path_of(pod), {{"metadata", {{"annotations", {{key, value}}}}}},
          "application/merge-patch+json");
   }
 
   // --- faults ------------------------------------------------------------------------------------
+
+  // Without the policies a restarted extender would count the cards of edited annotations.
+  void kill_extender() {
+    if (!has_policies_) return;
+    extender_.reset();
+    executor_.after(restart_delay(), [this] {
+      if (!extender_) start_extender();
+    });
+  }
+
+  // The binding of a new pod may happen after the extender has started again.
+  void kill_after_late_bind(const Event& event) {
+    extender_fates_.of_binds.push_front(Fate::kServedLate);
+    call(kube::Method::kPost, "/api/v1/namespaces/d/pods",
+         pod_json(contract_, name_of(event.who), event));
+    executor_.after(Duration(50 * (1 + event.amount)), [this] { kill_extender(); });
+  }
 
   Fates& fates_of(int client) {
     client %= kClients;
@@ -260,7 +290,7 @@ class World {
   }
 
   void disturb(const Event& event) {
-    const auto fate = static_cast<Fate>(1 + event.what % (kFates - 1));
+    const Fate fate = fate_of(event);
     switch (event.action) {
       case Action::kFault:
         for (int i = 0; i <= event.amount; ++i) fates_of(event.who).of_any.push_back(fate);
@@ -268,6 +298,13 @@ class World {
       case Action::kFaultOfBind:
         for (int i = 0; i <= event.amount % 3; ++i) extender_fates_.of_binds.push_back(fate);
         return;
+      case Action::kRelist:
+        if (!extender_) return;
+        server_.compact();
+        for (int i = 0; i < 2; ++i) extender_fates_.of_any.push_back(Fate::kAnswerSlow);
+        return extender_->link().break_watches();
+      case Action::kLateBind:
+        return kill_after_late_bind(event);
       case Action::kBreakWatches:
         if (Link* link = link_of(event.who)) link->break_watches();
         return;
@@ -286,7 +323,7 @@ class World {
   }
 
   // Faults that no request has met yet do not happen any more, and cards are healthy.
-  void heal() {
+  void end_faults() {
     for (int client = 0; client < kClients; ++client) {
       fates_of(client) = Fates();
       if (Link* link = link_of(client)) link->set_watch_lag(Duration(0));
@@ -325,9 +362,9 @@ class World {
           continue;
         }
         return truth_.violate(
-            fmt::format("the ledger counts {} % of card {} of node {}, and a fresh one {} %",
-                        i < held->node.cards.size() ? held->node.cards[i].used.core.value() : -1, i,
-                        node->name(), expected->node.cards[i].used.core.value()));
+            fmt::format("the ledger counts {} of card {} of node {}, and a fresh one {}",
+                        i < held->node.cards.size() ? text_of(held->node.cards[i].used) : "nothing",
+                        i, node->name(), text_of(expected->node.cards[i].used)));
       }
     }
   }
@@ -345,7 +382,8 @@ class World {
       std::optional<std::string> reply;
       extender.call("filter", body.dump(), [&](int, const std::string& answer) { reply = answer; });
       advance_to(executor_.now() + Duration(1'000));
-      const Json read = Json::parse(reply.value_or("{}"), nullptr, false);
+      if (!reply) return truth_.violate("filter does not answer after quiet");
+      const Json read = Json::parse(*reply, nullptr, false);
       if (!read.contains("NodeNames") || !read["NodeNames"].is_array()) continue;
       if (read["NodeNames"].empty()) continue;
       return truth_.violate(fmt::format("pod {} fits node {} and is not bound", name_of(pod),

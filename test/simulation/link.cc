@@ -13,6 +13,7 @@ using Done = std::function<void(Response)>;
 constexpr double kLatencyMaxMs = 20;
 constexpr double kLateMaxMs = 20'000;
 constexpr double kEtcdLateMaxMs = 200;
+constexpr double kSlowMaxMs = 3'000;
 
 bool is_bind(const Request& request) {
   return request.method == kube::Method::kPost && request.target.ends_with("/binding");
@@ -53,6 +54,36 @@ Fate Fates::next(const Request& request) {
 }
 
 // --- requests ------------------------------------------------------------------------------------
+
+std::string_view text_of(Fate fate) {
+  switch (fate) {
+    case Fate::kServed:
+      return "served";
+    case Fate::kRefused:
+      return "never sent";
+    case Fate::kRequestLost:
+      return "lost before it is served";
+    case Fate::kAnswerLost:
+      return "served, the answer is lost";
+    case Fate::kServedLate:
+      return "served seconds later, without an answer";
+    case Fate::kTooManyRequests:
+      return "429";
+    case Fate::kUnavailable:
+      return "503, not served";
+    case Fate::kUnavailableProxy:
+      return "503 by a proxy, served";
+    case Fate::kErrorNotServed:
+      return "500, not served";
+    case Fate::kErrorServed:
+      return "500, served";
+    case Fate::kConflictOfEtcd:
+      return "409, served a moment later";
+    case Fate::kAnswerSlow:
+      return "served, the answer takes seconds";
+  }
+  return "";
+}
 
 Link::Link(kube::MemoryApiServer& server, Fates& fates) : server_(server), fates_(fates) {}
 
@@ -120,6 +151,12 @@ void Link::send(Request request, Done done) {
       return after(there, [serve_then, later, ignore] {
         serve_then(ignore);
         later(status(500, "InternalError", "etcdserver: request timed out"));
+      });
+    case Fate::kAnswerSlow:
+      return after(there, [serve_then, once, slow = late(kSlowMaxMs), &executor = executor()] {
+        serve_then([once, slow, &executor](const Response& response) {
+          executor.after(slow, [once, response] { once(response); });
+        });
       });
     case Fate::kConflictOfEtcd:
       after(there, [later] { later(status(409, "Conflict", "etcdserver: leader changed")); });

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "common/kube/memory/api_server.h"
@@ -25,8 +27,10 @@ enum class Fate : std::uint8_t {
   kErrorNotServed,    // 500, not served
   kErrorServed,       // 500, served
   kConflictOfEtcd,    // 409 though nothing is in conflict; served a moment later
+  kAnswerSlow,        // served; the answer takes seconds
 };
-inline constexpr int kFates = static_cast<int>(Fate::kConflictOfEtcd) + 1;
+inline constexpr int kFates = static_cast<int>(Fate::kAnswerSlow) + 1;
+std::string_view text_of(Fate fate);
 
 // The fates of the next requests of one client.
 struct Fates {

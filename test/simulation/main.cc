@@ -1,5 +1,5 @@
 // Runs histories of the simulated cluster. The first one that breaks a promise ends the program
-// with status 1; its seed and the shortest plan that still breaks the promise are printed.
+// with status 1; its seed and a shorter plan that still breaks the promise are printed.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -62,7 +63,7 @@ void report(std::uint64_t seed, const Outcome& outcome, int shrink_runs) {
   const auto plan = mgpu::simulation::shrink(mgpu::simulation::plan_of(seed), seed,
                                              scratch_folder(), shrink_runs);
   const auto again = mgpu::simulation::run_history(plan, seed, scratch_folder());
-  fmt::print("shortest history, {} events: after {:.3f} s: {}\n", plan.size(), in_seconds(again.at),
+  fmt::print("shorter history, {} events: after {:.3f} s: {}\n", plan.size(), in_seconds(again.at),
              again.violation.value_or("nothing"));
   for (const Event& event : plan) fmt::print("  {}\n", mgpu::simulation::text_of(event));
 }
@@ -71,6 +72,7 @@ std::vector<std::uint64_t> read_seeds(const std::string& path) {
   std::vector<std::uint64_t> seeds;
   std::ifstream file(path);
   for (std::uint64_t seed = 0; file >> seed;) seeds.push_back(seed);
+  if (!file.eof()) throw std::runtime_error(path + " is not a list of seeds");
   return seeds;
 }
 

@@ -19,6 +19,9 @@ using Json = nlohmann::json;
 constexpr int kPluginStartMostMs = 3'000;
 constexpr int kContainerStartMostMs = 1'500;
 constexpr int kContainerEndMostMs = 3'000;
+// The part of the pods that need up to their grace period to end.
+constexpr double kSlowEnds = 0.3;
+constexpr int kSlowEndMostMs = 30'000;
 constexpr Duration kRetryStart{10'000};
 constexpr Duration kRetryWrite{2'000};
 constexpr Duration kPublishPeriod{5'000};
@@ -54,7 +57,7 @@ int pid_of(const PodUid& uid) {
 
 Node::Node(World world, const std::string& name, const std::string& folder)
     : world_(world), name_(name), disk_(folder), cards_(name, kCardsPerNode) {
-  std::filesystem::create_directories(folder);
+  std::filesystem::create_directories(folder + "/proc");
   create_object();
   serve_pod_resources(name_, [this] { return list_devices(); });
   plugin_ = std::make_unique<PluginProcess>(
@@ -307,7 +310,9 @@ void Node::forget(const PodUid& uid) {
 void Node::end_later(const PodUid& uid) {
   const auto at = pods_.find(uid);
   if (at == pods_.end() || std::exchange(at->second.ending, true)) return;
-  executor().after(any_delay(kContainerEndMostMs), guarded([this, uid] { end(uid); }));
+  const bool slow = executor().random() < kSlowEnds;
+  executor().after(any_delay(slow ? kSlowEndMostMs : kContainerEndMostMs),
+                   guarded([this, uid] { end(uid); }));
 }
 
 void Node::end(const PodUid& uid) {

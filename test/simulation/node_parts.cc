@@ -90,8 +90,7 @@ void SimulatedInjector::remove(const plugin::AllocationId& id) {
 
 }  // namespace mgpu::simulation
 
-// --- in the place of plugin/kubelet/pod_resources.cc and plugin/cards/inventory.cc
-// ----------------
+// --- in the place of plugin/kubelet/pod_resources.cc and plugin/cards/inventory.cc ---------------
 
 namespace mgpu::plugin {
 

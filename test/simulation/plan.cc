@@ -22,7 +22,7 @@ struct Weight {
 constexpr std::array kWeights = {
     Weight{Action::kCreatePod, 70},   Weight{Action::kDeletePod, 40},
     Weight{Action::kRecreatePod, 12}, Weight{Action::kFinishPod, 10},
-    Weight{Action::kEditCards, 6},    Weight{Action::kEditWish, 4},
+    Weight{Action::kEditCards, 6},    Weight{Action::kEditMultipleGpu, 4},
     Weight{Action::kCreateOnNode, 3}, Weight{Action::kCreateForged, 3},
     Weight{Action::kKillExtender, 4}, Weight{Action::kKillScheduler, 3},
     Weight{Action::kKillPlugin, 4},   Weight{Action::kRestartKubelet, 3},
@@ -31,6 +31,7 @@ constexpr std::array kWeights = {
     Weight{Action::kRemoveNode, 1},   Weight{Action::kFault, 10},
     Weight{Action::kFaultOfBind, 14}, Weight{Action::kBreakWatches, 5},
     Weight{Action::kLagWatches, 5},   Weight{Action::kCompact, 2},
+    Weight{Action::kRelist, 6},       Weight{Action::kLateBind, 6},
 };
 
 class Planner {
@@ -84,7 +85,7 @@ std::string what_happens(const Event& event) {
     case Action::kEditCards:
       return fmt::format("change the index annotation of pod p{} to {}", pod,
                          event.what % kCardsPerNode);
-    case Action::kEditWish:
+    case Action::kEditMultipleGpu:
       return fmt::format("change container-multiple-gpu of pod p{}", pod);
     case Action::kCreateOnNode:
       return fmt::format("create pod p{} on node n{}", pod, event.what % kNodes);
@@ -110,10 +111,14 @@ std::string what_happens(const Event& event) {
     case Action::kRemoveNode:
       return fmt::format("remove and create node n{}", node);
     case Action::kFault:
-      return fmt::format("fault {} of the next {} requests of client {}", event.what,
-                         event.amount + 1, event.who);
+      return fmt::format("the next {} requests of client {}: {}", event.amount + 1, event.who,
+                         text_of(fate_of(event)));
     case Action::kFaultOfBind:
-      return fmt::format("fault {} of the next {} binds", event.what, event.amount % 3 + 1);
+      return fmt::format("the next {} binds: {}", event.amount % 3 + 1, text_of(fate_of(event)));
+    case Action::kRelist:
+      return "the extender lists again";
+    case Action::kLateBind:
+      return "the next bind is late, and the extender is killed";
     case Action::kBreakWatches:
       return fmt::format("break the watches of client {}", event.who);
     case Action::kLagWatches:
@@ -128,6 +133,10 @@ std::string what_happens(const Event& event) {
 
 std::vector<Event> plan_of(std::uint64_t seed) {
   return Planner(seed).plan();
+}
+
+Fate fate_of(const Event& event) {
+  return static_cast<Fate>(1 + event.what % (kFates - 1));
 }
 
 std::string text_of(const Event& event) {

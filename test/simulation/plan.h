@@ -8,19 +8,20 @@
 #include <vector>
 
 #include "common/base/executor.h"
+#include "test/simulation/link.h"
 
 namespace mgpu::simulation {
 
 enum class Action : std::uint8_t {
   // Users. `who` is the number of a pod.
-  kCreatePod,     // `what` selects its request, `amount` its priority
-  kDeletePod,     //
-  kRecreatePod,   // deletes it at once, and creates one with the same name
-  kFinishPod,     // its containers end by themselves
-  kEditCards,     // changes the index annotation of a container
-  kEditWish,      // changes container-multiple-gpu
-  kCreateOnNode,  // creates a pod with spec.nodeName; `what` selects the node
-  kCreateForged,  // the same, with index annotations
+  kCreatePod,        // `what` selects its request, `amount` its priority
+  kDeletePod,        //
+  kRecreatePod,      // deletes it at once, and creates one with the same name
+  kFinishPod,        // its containers end by themselves
+  kEditCards,        // changes the index annotation of a container
+  kEditMultipleGpu,  // changes container-multiple-gpu
+  kCreateOnNode,     // creates a pod with spec.nodeName; `what` selects the node
+  kCreateForged,     // the same, with index annotations
   // Machines and processes. `who` is the number of a node where there are several.
   kKillExtender,
   kKillScheduler,
@@ -32,8 +33,10 @@ enum class Action : std::uint8_t {
   kCardRecovers,
   kRemoveNode,  // the Node object; kubelet creates it again
   // The API server and the network. `who` selects the client, `what` the kind of the fault.
-  kFault,        // of the next `amount` requests
-  kFaultOfBind,  // of the next `amount` binds
+  kFault,        // of the next `amount` + 1 requests
+  kFaultOfBind,  // of the next `amount` % 3 + 1 binds
+  kRelist,       // the watches of the extender end, and their history is gone
+  kLateBind,     // the next bind is served seconds later; the extender is killed
   kBreakWatches,
   kLagWatches,  // for `amount` seconds
   kCompact,
@@ -52,8 +55,12 @@ inline constexpr int kNodes = 3;
 inline constexpr int kCardsPerNode = 2;
 inline constexpr int kPodNames = 24;
 
-// The plan of one history: at least 20 pods, 200 events and 3 faults, in order of time.
+// The plan of one history: 200 events, at least 20 new pods and 3 faults of binds, in order of
+// time.
 std::vector<Event> plan_of(std::uint64_t seed);
+
+// What happens to a request in the events kFault and kFaultOfBind.
+Fate fate_of(const Event& event);
 
 // "12.345 s: kill the extender"
 std::string text_of(const Event& event);

@@ -40,11 +40,12 @@ std::string cards_text(const std::vector<CardIndex>& cards) {
   return text;
 }
 
-Truth::Truth(kube::MemoryApiServer& server, const Contract& contract) : contract_(contract) {
+Truth::Truth(kube::MemoryApiServer& server, const Contract& contract)
+    : executor_(server.executor()), contract_(contract) {
   kube::StreamHandlers handlers;
   handlers.on_open = [] {};
   handlers.on_line = [this](std::string_view line) { on_line(line); };
-  handlers.on_end = [](const kube::Response&) {};
+  handlers.on_end = [this](const kube::Response&) { violate("the watch of the checks ended"); };
   kube::Request request;
   request.target = "/api/v1/pods?watch=1";
   stream_ = server.stream(std::move(request), std::move(handlers));
@@ -52,9 +53,11 @@ Truth::Truth(kube::MemoryApiServer& server, const Contract& contract) : contract
 
 void Truth::on_line(std::string_view line) {
   const auto read = kube::read_watch_line(line);
-  if (!read || read->kind == kube::WatchLine::Kind::kBookmark) return;
+  if (!read) return violate("a line of the watch cannot be read: " + read.error().message);
+  if (read->kind == kube::WatchLine::Kind::kBookmark) return;
   const auto pod = kube::read_pod(read->object);
-  if (pod) on_pod(*pod, read->kind == kube::WatchLine::Kind::kDeleted);
+  if (!pod) return violate("a pod of the watch cannot be read: " + pod.error().message);
+  on_pod(*pod, read->kind == kube::WatchLine::Kind::kDeleted);
 }
 
 void Truth::on_pod(const kube::Pod& pod, bool deleted) {
@@ -66,7 +69,10 @@ void Truth::on_pod(const kube::Pod& pod, bool deleted) {
   }
   if (deleted) return;
   if (pod.node_name.empty()) {
-    seen_unbound_[uid] = true;
+    seen_unbound_.insert(uid);
+    if (pod.metadata.annotations.contains(contract_.assumed)) {
+      violate("pod " + to_string(pod.ref()) + " has cards and is not bound");
+    }
     return;
   }
   note_bound(pod, seen_unbound_.contains(uid));
@@ -76,6 +82,7 @@ void Truth::note_bound(const kube::Pod& pod, bool by_binding) {
   BoundPod& bound = bound_[pod.uid()];
   bound.ref = pod.ref();
   bound.node = pod.node_name;
+  bound.since = executor_.now();
   bound.by_binding = by_binding;
   note_cards(pod, bound);
   const auto request = read_containers(pod, contract_, MiB());
@@ -89,6 +96,11 @@ void Truth::note_bound(const kube::Pod& pod, bool by_binding) {
                                to_string(pod.ref()), pod.node_name, placement.error().message));
   }
   check_capacity(pod.node_name);
+}
+
+std::optional<Instant> Truth::bound_at(const PodUid& uid) const {
+  const auto at = bound_.find(uid);
+  return at == bound_.end() ? std::nullopt : std::optional<Instant>(at->second.since);
 }
 
 void Truth::note_cards(const kube::Pod& pod, BoundPod& bound) const {
@@ -123,7 +135,7 @@ void Truth::start_container(const PodUid& uid, const std::string& container,
                             const std::string& node, const std::vector<CardIndex>& cards) {
   const auto at = bound_.find(uid);
   if (at == bound_.end()) return violate("a container of an unknown pod starts: uid " + uid.str());
-  const BoundPod& pod = at->second;
+  BoundPod& pod = at->second;
   const auto of = std::ranges::find(pod.request.containers, container, &ContainerRequest::name);
   if (of == pod.request.containers.end()) return;
   const auto named = pod.cards_named.find(container);
@@ -133,10 +145,17 @@ void Truth::start_container(const PodUid& uid, const std::string& container,
                     "does not name",
                     container, to_string(pod.ref), cards_text(cards), node));
   }
+  const auto& first = pod.cards_started.try_emplace(container, cards).first->second;
+  if (first != cards) {
+    violate(fmt::format("container {} of pod {} starts again on cards {} of node {}, and had {}",
+                        container, to_string(pod.ref), cards_text(cards), node, cards_text(first)));
+  }
   for (const CardIndex card : cards) {
     auto& running = running_[{node, card}];
-    std::erase_if(running, [&](const Running& other) { return other.uid == uid; });
-    running.push_back({uid, share_of_card(*of, cards.size())});
+    std::erase_if(running, [&](const Running& other) {
+      return other.uid == uid && other.container == container;
+    });
+    running.push_back({uid, container, share_of_card(*of, cards.size())});
     Share used;
     for (const Running& other : running) used += other.share;
     if (used.fits_in(kCapacity)) continue;

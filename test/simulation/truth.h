@@ -23,9 +23,11 @@ class Truth {
   // Both outlive it.
   Truth(kube::MemoryApiServer& server, const Contract& contract);
 
-  // A container starts with these cards. `core` and `memory` are those of one card.
+  // A container starts with these cards.
   void start_container(const PodUid& uid, const std::string& container, const std::string& node,
                        const std::vector<CardIndex>& cards);
+  // When the pod was bound.
+  std::optional<Instant> bound_at(const PodUid& uid) const;
   // All containers of the pod on this node have ended.
   void end_containers(const PodUid& uid);
 
@@ -46,11 +48,15 @@ class Truth {
     std::optional<Placement> placement;
     // The values that the annotation of each container has had. Without the policies it can change.
     std::map<std::string, std::set<std::string>> cards_named;
+    // The cards with which each container started first. A restarted container has the same.
+    std::map<std::string, std::vector<CardIndex>> cards_started;
+    Instant since{};
     bool by_binding = false;  // not by its creator
     bool ended = false;
   };
   struct Running {
     PodUid uid;
+    std::string container;
     Share share;
   };
 
@@ -60,15 +66,16 @@ class Truth {
   void note_cards(const kube::Pod& pod, BoundPod& bound) const;
   void check_capacity(const std::string& node);
 
+  Executor& executor_;
   const Contract& contract_;
-  std::map<PodUid, bool> seen_unbound_;
+  std::set<PodUid> seen_unbound_;
   std::map<PodUid, BoundPod> bound_;
   std::map<Card, std::vector<Running>> running_;
   std::optional<std::string> violation_;
   std::unique_ptr<kube::Stream> stream_;
 };
 
-// "p1 0,1"
+// "0,1"
 std::string cards_text(const std::vector<CardIndex>& cards);
 
 }  // namespace mgpu::simulation

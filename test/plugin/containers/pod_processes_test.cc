@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
+#include "plugin/monitor/limits.h"
 #include "test/plugin/support/gpu_objects.h"
 #include "test/support/scratch_folder.h"
 
@@ -21,23 +25,37 @@ TEST(PodProcesses, AreThePodsOfAllProcesses) {
   test::add_process(proc.path(), 7, kA);
   test::add_process(proc.path(), 8, kA);
   test::add_process(proc.path(), 4'194'303, kB);
-  EXPECT_THAT(processes.pods(), ElementsAre(kA, kB));
+  EXPECT_THAT(processes.pods().value(), ElementsAre(kA, kB));
   test::remove_process(proc.path(), 7);
   test::remove_process(proc.path(), 4'194'303);
-  EXPECT_THAT(processes.pods(), ElementsAre(kA));
+  EXPECT_THAT(processes.pods().value(), ElementsAre(kA));
 }
 
 TEST(PodProcesses, OtherFilesOfProcAreNotRead) {
   const test::ScratchFolder proc;
   test::add_process(proc.path() + "/sys", 7, kA);
   test::add_process(proc.path() + "/7x", 7, kA);
-  EXPECT_THAT(PodProcesses(proc.path()).pods(), IsEmpty());
-  EXPECT_THAT(PodProcesses(proc.path("nothing")).pods(), IsEmpty());
+  EXPECT_THAT(PodProcesses(proc.path()).pods().value(), IsEmpty());
 }
 
-// As this program, which runs in no pod.
-TEST(PodProcesses, TheNodesOwnProcFolderCanBeRead) {
-  EXPECT_FALSE(PodProcesses("/proc").pods().contains(kA));
+TEST(PodProcesses, AFolderOrProcessThatCannotBeReadIsAnError) {
+  const test::ScratchFolder proc;
+  EXPECT_FALSE(PodProcesses(proc.path("nothing")).pods());
+  // Too long to be a cgroup.
+  test::add_process(proc.path(), 7, kA);
+  std::ofstream(proc.path("7/cgroup")) << std::string(kProcFileBytesMax + 1, 'x');
+  EXPECT_FALSE(PodProcesses(proc.path()).pods());
+}
+
+TEST(PodProcesses, AProcessThatHasEndedIsLeftOut) {
+  const test::ScratchFolder proc;
+  test::add_process(proc.path(), 7, kA);
+  std::filesystem::create_directory(proc.path("8"));
+  EXPECT_THAT(PodProcesses(proc.path()).pods().value(), ElementsAre(kA));
+}
+
+TEST(PodProcesses, TheProcFolderOfThisMachineCanBeRead) {
+  EXPECT_TRUE(PodProcesses("/proc").pods());
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -28,6 +29,7 @@ class PreStartHandlerTest : public testing::Test {
 
   PreStartHandlerTest() {
     EXPECT_TRUE(set_log_level("off"));
+    std::filesystem::create_directory(folder_.path("proc"));
     inventory_.start();
     EXPECT_TRUE(comes_true([this] { return inventory_.state().read; }));
     start_plugin();

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "common/base/log.h"
 #include "test/plugin/support/gpu_objects.h"
 #include "test/plugin/support/pod_api.h"
@@ -19,6 +21,7 @@ class RecordCollectorTest : public testing::Test {
  public:
   RecordCollectorTest() {
     EXPECT_TRUE(set_log_level("off"));
+    std::filesystem::create_directory(folder_.path("proc"));
     pods_.start();
     EXPECT_TRUE(test::comes_true([this] { return pods_.listed(); }));
   }
@@ -104,6 +107,15 @@ TEST_F(RecordCollectorTest, KeepsTheRecordOfAPodWithProcesses) {
   EXPECT_TRUE(kept(record));
   test::remove_process(folder_.path("proc"), 17);
   EXPECT_EQ(collector_.collect(), 1U);
+}
+
+TEST_F(RecordCollectorTest, KeepsAllRecordsWhileProcessesCannotBeRead) {
+  const Record record = run("a");
+  std::filesystem::remove(folder_.path("proc"));
+  end_at_api_server(record);
+  kubelet_.forget("a");
+  EXPECT_EQ(collector_.collect(), 0U);
+  EXPECT_TRUE(kept(record));
 }
 
 TEST_F(RecordCollectorTest, KeepsAllRecordsWhileKubeletDoesNotAnswer) {
