@@ -10,7 +10,13 @@
 namespace mgpu::kube {
 namespace {
 
-constexpr std::string_view kEtcdTooLarge = "etcdserver: request is too large";
+// The answers that kube-apiserver itself treats alike (endpoints/handlers/rest.go,
+// isTooLargeError): of etcd, and of its client where etcd accepts more than that.
+bool is_too_large(const Status& status) {
+  return status.code == 500 &&
+         (status.message == "etcdserver: request is too large" ||
+          status.message.find("trying to send message larger than max") != std::string::npos);
+}
 
 ApiError::Kind kind_of(const Response& response) {
   using Kind = ApiError::Kind;
@@ -21,7 +27,7 @@ ApiError::Kind kind_of(const Response& response) {
   if (response.status == 404) return Kind::kNotFound;
   if (response.status == 409) return Kind::kConflict;
   if (response.status == 429) return Kind::kUnavailable;
-  if (response.status == 500 && status.message == kEtcdTooLarge) return Kind::kTooLarge;
+  if (is_too_large(status)) return Kind::kTooLarge;
   return response.status >= 400 && response.status < 500 ? Kind::kRefused : Kind::kUnknown;
 }
 

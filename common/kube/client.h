@@ -19,9 +19,9 @@ struct ApiError {
     // answer: the write may have happened, or may happen later.
     kConflict,
     kRefused,  // any other 4xx: another attempt will fail too
-    // The object would become larger than etcd accepts (kube-apiserver then answers 500 with etcd's
-    // message, client/v3 ErrRequestTooLarge): nothing has changed. etcd refuses such a request
-    // before it orders it.
+    // The object would become larger than etcd, or its client, accepts. kube-apiserver then answers
+    // 500 with their message: nothing has changed, since the request is refused before it is
+    // ordered.
     kTooLarge,
     kUnavailable,  // 429, or never sent: nothing has changed, another attempt may succeed
     // Sent, and no answer, a 5xx, or an answer without the API server's Status, which a proxy may

@@ -184,8 +184,12 @@ Result<WatchLine::Kind> read_kind(std::string_view type) {
 }
 
 // kube-apiserver returns managedFields exactly as a client sent them, which need not be UTF-8. They
-// must not make a page unreadable.
+// must not make an object, or its page, unreadable.
 constexpr bool kReplaceBadBytes = true;
+
+Result<void> read_object(std::string_view json, const std::function<void(JsonValue& root)>& read) {
+  return read_json(json, read, kReplaceBadBytes);
+}
 
 // The text after the first `"<name>":"`, up to the next quote; empty where there is none. Names and
 // versions have no escapes.
@@ -214,7 +218,7 @@ bool is_number(std::string_view text) {
 Result<Pod> read_pod(std::string_view json) {
   Pod pod;
   pod.json_bytes = json.size();
-  const auto read = read_json(json, [&](JsonValue& root) {
+  const auto read = read_object(json, [&](JsonValue& root) {
     root.read({metadata_of(pod.metadata),
                {"spec", [&](JsonValue& spec) { read_pod_spec(spec, pod); }},
                {"status", [&](JsonValue& status) { read_pod_status(status, pod); }}});
@@ -225,7 +229,7 @@ Result<Pod> read_pod(std::string_view json) {
 
 Result<Node> read_node(std::string_view json) {
   Node node;
-  const auto read = read_json(json, [&](JsonValue& root) {
+  const auto read = read_object(json, [&](JsonValue& root) {
     root.read({metadata_of(node.metadata),
                {"spec",
                 [&](JsonValue& spec) {
@@ -242,7 +246,7 @@ Result<PodDisruptionBudget> read_pod_disruption_budget(std::string_view json) {
   const auto read_spec = [&](JsonValue& spec) {
     spec.read({{"selector", [&](JsonValue& from) { budget.selector = read_selector(from); }}});
   };
-  const auto read = read_json(json, [&](JsonValue& root) {
+  const auto read = read_object(json, [&](JsonValue& root) {
     root.read({metadata_of(budget.metadata),
                {"spec", read_spec},
                {"status", [&](JsonValue& status) {
@@ -256,7 +260,7 @@ Result<PodDisruptionBudget> read_pod_disruption_budget(std::string_view json) {
 Result<Lease> read_lease(std::string_view json) {
   Metadata metadata;
   Lease lease;
-  const auto read = read_json(json, [&](JsonValue& root) {
+  const auto read = read_object(json, [&](JsonValue& root) {
     root.read({metadata_of(metadata), {"spec", [&](JsonValue& spec) {
                                          spec.read({{"holderIdentity", lease.holder}});
                                        }}});
@@ -281,12 +285,9 @@ Result<ListPage> read_list_page(std::string_view json) {
     page.items.clear();
     items.elements([&](JsonValue& item) { page.items.push_back(item.object_text()); });
   };
-  const auto read = read_json(
-      json,
-      [&](JsonValue& root) {
-        root.read({{"metadata", read_metadata}, {"items", read_items}});
-      },
-      kReplaceBadBytes);
+  const auto read = read_object(json, [&](JsonValue& root) {
+    root.read({{"metadata", read_metadata}, {"items", read_items}});
+  });
   if (!read) return read.error();
   // Without this check any JSON object would be read as an empty list, which deletes everything.
   if (page.resource_version.empty()) {
@@ -302,17 +303,14 @@ Result<WatchLine> read_watch_line(std::string_view json) {
   const auto read_metadata = [&](JsonValue& metadata) {
     metadata.read({{"resourceVersion", line.resource_version}});
   };
-  const auto read_object = [&](JsonValue& object) {
+  const auto read_watched = [&](JsonValue& object) {
     line.object = object.object_text();
     line.resource_version.clear();
     object.read({{"metadata", read_metadata}});
   };
-  const auto read = read_json(
-      json,
-      [&](JsonValue& root) {
-        root.read({{"type", type}, {"object", read_object}});
-      },
-      kReplaceBadBytes);
+  const auto read = read_object(json, [&](JsonValue& root) {
+    root.read({{"type", type}, {"object", read_watched}});
+  });
   if (!read) return read.error();
   const auto kind = read_kind(type);
   if (!kind) return kind.error();

@@ -26,7 +26,8 @@ void AssumedPodReconciler::reconcile() {
   for (const ClaimId claim : assumed) {
     const auto [posted, is_new] = context_.posted.try_emplace(claim);
     if (!is_new) continue;
-    posted->second = {.annotations = {}, .in_progress = false, .accepted = true};
+    posted->second.in_progress = false;
+    posted->second.accepted = true;
     posted->second.settle_at = context_.client.executor().now() + kAcceptedReconcileAfter;
   }
   std::erase_if(waiting_, [&](const AssumedClaim& claim) { return !due(claim); });
@@ -49,6 +50,7 @@ void AssumedPodReconciler::settle_next() {
   ++in_flight_;
   const PodRef pod = claim.pod;
   const bool is_accepted = accepted(claim.id);
+  const std::string sent = context_.posted.at(claim.id).resource_version;
   auto done = context_.callbacks.wrap(
       [this, claim = std::move(claim)](const kube::ApiResult<kube::Pod>& read) {
         --in_flight_;
@@ -56,7 +58,7 @@ void AssumedPodReconciler::settle_next() {
         if (!waiting_.empty()) settle_next();
       });
   if (is_accepted) return context_.client.get_pod(pod, kBindTimeout, std::move(done));
-  context_.guards.touch.settle(pod, kBindTimeout, std::move(done));
+  context_.guards.touch.settle(pod, sent, kBindTimeout, std::move(done));
 }
 
 void AssumedPodReconciler::conclude(const AssumedClaim& claim,

@@ -53,6 +53,11 @@ std::string without_uids(const std::string& message) {
 
 }  // namespace
 
+bool BinderContext::has_unsettled(const PodUid& uid) const {
+  return std::ranges::any_of(
+      posted, [&uid](const auto& one) { return one.second.uid == uid && !one.second.accepted; });
+}
+
 void BinderContext::assume_as_read(const kube::Pod& pod) {
   auto claim = extender::claim_of(pod, settings.contract);
   if (claim) ledger.assume_bound(*std::move(claim), client.executor().now());
@@ -109,6 +114,10 @@ void BindAttempt::assume(BindablePod pod) {
   pod_ = std::move(pod);
   const PodRequest& request = pod_->request;
   if (request.request.empty()) return check_preconditions();
+  if (context_.has_unsettled(args_.uid)) {
+    return end({BindOutcome::kUnavailable,
+                fmt::format("{}: the outcome of an earlier binding is not known yet", subject())});
+  }
   const auto price_snapshot = context_.settings.price_snapshot();
   const auto answer =
       context_.ledger.assume(claim_of(*pod_, args_.node), *request.policy.card,
@@ -128,7 +137,8 @@ void BindAttempt::assume(BindablePod pod) {
                      to_string(args_.pod))});
   }
   annotations_ = *std::move(annotations);
-  context_.posted[*claim_].annotations = annotations_;
+  context_.posted[*claim_] = {
+      .uid = args_.uid, .annotations = annotations_, .resource_version = {}};
   check_preconditions();
 }
 
@@ -176,6 +186,7 @@ void BindAttempt::post() {
   if (const auto late = too_late()) return end_not_bound(*late);
   step_ = Step::kPosting;
   ++posts_;
+  if (claim_) context_.posted[*claim_].resource_version = pod_->resource_version;
   context_.client.bind(
       {args_.pod, args_.uid, args_.node, annotations_, pod_->resource_version}, time_left(),
       context_.callbacks.wrap([self = shared_from_this()](const kube::ApiResult<void>& posted) {
@@ -204,7 +215,7 @@ void BindAttempt::on_posted(const kube::ApiResult<void>& posted) {
 void BindAttempt::settle(BindAnswer refusal) {
   step_ = Step::kSettling;
   context_.guards.touch.settle(
-      args_.pod, kBindTimeout,
+      args_.pod, pod_->resource_version, kBindTimeout,
       context_.callbacks.wrap([self = shared_from_this(), refusal = std::move(refusal)](
                                   const kube::ApiResult<kube::Pod>& pod) {
         if (pod) return self->conclude(refusal, *pod);

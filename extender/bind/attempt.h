@@ -52,9 +52,11 @@ struct BindGuards {
 
 // The POST of an assumed claim.
 struct PostedBinding {
+  PodUid uid;
   Annotations annotations;
-  bool in_progress = true;  // the attempt has not ended
-  bool accepted = false;    // the API server has the binding
+  std::string resource_version;  // of the last POST
+  bool in_progress = true;       // the attempt has not ended
+  bool accepted = false;         // the API server has the binding
   // Once the attempt has ended: when the pod is read or touched next, and the wait after that.
   Instant settle_at{};
   Duration backoff{kTouchBackoffFirst};
@@ -71,6 +73,10 @@ struct BinderContext {
       {.pods = kCachedPodsMax, .bytes = kCachedPodsBytesMax, .pod_bytes = kCachedPodBytesMax}};
   std::unordered_map<ClaimId, PostedBinding> posted{};
   CallbackGuard callbacks{};  // the cache and this are thread-safe
+
+  // An earlier binding of the pod has been sent, and its outcome is not known. Such a pod is not
+  // bound again before: each attempt would hold another share for it.
+  bool has_unsettled(const PodUid& uid) const;
 
   void problem(const std::string& sentence) const {
     if (events.on_problem) events.on_problem(sentence);

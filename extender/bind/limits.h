@@ -32,6 +32,8 @@ inline constexpr std::size_t kReconciliationsInFlight = 16;
 inline constexpr std::size_t kStartTouchesInFlight = 32;
 // kube-apiserver takes seconds for a pod with 50,000 labels. It ends a request after 60 s.
 inline constexpr std::chrono::milliseconds kStartTouchTimeout{30'000};
+// So many touches that fail in a row are not the fault of one pod.
+inline constexpr int kStartTouchFailures = 4;
 // A pod whose JSON text has this many bytes is touched before its binding is sent, see PodTouch. A
 // shorter one has room for the condition: etcd accepts 1.5 MiB, and stores less than the text.
 inline constexpr std::size_t kTouchedFirstBytes = std::size_t{256} << 10;

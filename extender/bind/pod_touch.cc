@@ -19,6 +19,14 @@ TouchResult result_of(const kube::ApiResult<kube::Pod>& pod) {
   return pod.error().kind == Kind::kNotFound ? TouchResult::kGone : TouchResult::kFailed;
 }
 
+// Whether the pod as it was read after a failed touch shows the same as a touch.
+bool is_settled(const kube::ApiError& failure, const std::string& sent,
+                const kube::ApiResult<kube::Pod>& read) {
+  if (!read) return read.error().kind == Kind::kNotFound;
+  if (failure.kind == Kind::kTooLarge) return true;
+  return !sent.empty() && read->metadata.resource_version != sent;
+}
+
 }  // namespace
 
 PodTouch::PodTouch(kube::Client& client, const Contract& contract, const std::string& identity,
@@ -38,12 +46,16 @@ void PodTouch::touch(const PodRef& pod, Duration timeout, Done done) {
       }));
 }
 
-void PodTouch::settle(const PodRef& pod, Duration timeout, Done done) {
+void PodTouch::settle(const PodRef& pod, const std::string& sent, Duration timeout, Done done) {
   touch(pod, timeout,
-        [this, pod, timeout, done = std::move(done)](const kube::ApiResult<kube::Pod>& touched) {
-          const bool full = !touched && touched.error().kind == Kind::kTooLarge;
-          if (!full) return done(touched);
-          client_.get_pod(pod, timeout, callbacks_.wrap(done));
+        [this, pod, sent, timeout,
+         done = std::move(done)](const kube::ApiResult<kube::Pod>& touched) {
+          if (touched || touched.error().kind == Kind::kNotFound) return done(touched);
+          client_.get_pod(
+              pod, timeout,
+              callbacks_.wrap([sent, touched, done](const kube::ApiResult<kube::Pod>& read) {
+                done(is_settled(touched.error(), sent, read) ? read : touched);
+              }));
         });
 }
 

@@ -36,13 +36,16 @@ class PodTouch {
   // was touched, and has not changed since, can be touched again.
   void touch(const PodRef& pod, Duration timeout, Done done);
 
-  // Makes sure that no binding that was sent before happens after this: touches the pod, or reads
-  // it where it has no room for the condition (kTooLarge), so that one large pod does not keep the
-  // others waiting. No binding of such a pod can happen: it was touched before its binding was sent
+  // Makes sure that no binding with the resourceVersion `sent`, or an older one, happens after
+  // this: touches the pod. Where that fails it reads the pod, so that one pod cannot keep the
+  // others waiting, and is done if
+  //   - the pod has another resourceVersion than `sent`, which may be empty: whoever changed it;
+  //   - or it has no room for the condition (kTooLarge). No binding of such a pod can happen: it
+  //   was touched before its binding was sent
   // (kTouchedFirstBytes), a binding needs more room than another value of the condition, and a pod
   // that has changed since has another resourceVersion. This does not hold for more than 1 MiB of
   // metadata.managedFields, which kube-scheduler does not send.
-  void settle(const PodRef& pod, Duration timeout, Done done);
+  void settle(const PodRef& pod, const std::string& sent, Duration timeout, Done done);
 
  private:
   kube::Client& client_;

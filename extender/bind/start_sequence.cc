@@ -13,15 +13,6 @@ namespace {
 
 using Kind = kube::ApiError::Kind;
 
-// Nothing for a pod that requests no cards, which this program never binds.
-Result<std::optional<PodRef>> read_pending(std::string_view json, const Contract& contract) {
-  const Result<kube::Pod> pod = kube::read_pod(json);
-  // A process that could not read the pod could not bind it.
-  if (!pod) return pod.error();
-  if (!names_cards(*pod, contract)) return std::optional<PodRef>();
-  return std::optional<PodRef>(pod->ref());
-}
-
 }  // namespace
 
 StartSequence::StartSequence(kube::Transport& transport, kube::Client& client,
@@ -63,7 +54,10 @@ void StartSequence::check_with(const kube::Response& page) {
   if (!pod) return take_lease();
   guards_.preconditions.run(pod->ref(),
                             callbacks_.wrap([this](const kube::ApiResult<void>& refused) {
-                              if (refused) return take_lease();
+                              // Deleted since: the first bind checks it then.
+                              if (refused || refused.error().kind == Kind::kNotFound) {
+                                return take_lease();
+                              }
                               retry(refused.error().message, &StartSequence::check);
                             }));
 }
@@ -78,15 +72,22 @@ void StartSequence::take_lease() {
 
 void StartSequence::list_pending() {
   enter(Step::kListing);
-  using Pending = std::optional<PodRef>;
-  kube::Consumer<Pending> consumer{
-      .read = [this](std::string_view json) { return read_pending(json, contract_); },
-      .apply = [](const Pending&) {},
-      .remove = [](const Pending&) {},
+  // Nothing for a pod that requests no cards, which this program never binds.
+  using Named = std::optional<Pending>;
+  kube::Consumer<Named> consumer{
+      .read = [this](std::string_view json) -> Result<Named> {
+        const Result<kube::Pod> pod = kube::read_pod(json);
+        // A process that could not read the pod could not bind it.
+        if (!pod) return pod.error();
+        if (!names_cards(*pod, contract_)) return Named();
+        return Named({pod->ref(), pod->metadata.resource_version});
+      },
+      .apply = [](const Named&) {},
+      .remove = [](const Named&) {},
       .relist =
-          [this](std::vector<Pending> pods, bool) {
-            std::vector<PodRef> named;
-            for (Pending& pod : pods) {
+          [this](std::vector<Named> pods, bool) {
+            std::vector<Pending> named;
+            for (Named& pod : pods) {
               if (pod) named.push_back(*std::move(pod));
             }
             // Not at once: this runs inside the reflector, which is not needed any more.
@@ -101,7 +102,7 @@ void StartSequence::list_pending() {
 }
 
 // A reflector that relists before it is destroyed calls this twice.
-void StartSequence::on_pending(std::vector<PodRef> pods) {
+void StartSequence::on_pending(std::vector<Pending> pods) {
   if (!lister_) return;
   lister_.reset();
   {
@@ -114,13 +115,13 @@ void StartSequence::on_pending(std::vector<PodRef> pods) {
 }
 
 void StartSequence::touch_more() {
-  while (!waiting_ && in_flight_ < kStartTouchesInFlight && !to_touch_.empty()) {
-    PodRef pod = std::move(to_touch_.front());
+  while (!waiting_ && in_flight_ < in_flight_max_ && !to_touch_.empty()) {
+    Pending next = std::move(to_touch_.front());
     to_touch_.pop_front();
     ++in_flight_;
-    guards_.touch.settle(pod, kStartTouchTimeout,
-                         callbacks_.wrap([this, pod](const kube::ApiResult<kube::Pod>& result) {
-                           on_touched(pod, result);
+    guards_.touch.settle(next.pod, next.resource_version, kStartTouchTimeout,
+                         callbacks_.wrap([this, next](const kube::ApiResult<kube::Pod>& result) {
+                           on_touched(next, result);
                          }));
   }
   if (in_flight_ > 0 || !to_touch_.empty()) return;
@@ -128,17 +129,27 @@ void StartSequence::touch_more() {
   events_.on_done();
 }
 
-void StartSequence::on_touched(const PodRef& pod, const kube::ApiResult<kube::Pod>& touched) {
+void StartSequence::on_touched(const Pending& pending, const kube::ApiResult<kube::Pod>& touched) {
   --in_flight_;
   const bool gone = !touched && touched.error().kind == Kind::kNotFound;
-  if (touched || gone) {
-    backoff_ = kTouchBackoffFirst;
-    report_progress();
+  if (!touched && !gone) return on_failed(pending, touched.error().message);
+  backoff_ = kTouchBackoffFirst;
+  failures_ = 0;
+  in_flight_max_ = std::min(in_flight_max_ + 1, kStartTouchesInFlight);
+  report_progress();
+  touch_more();
+}
+
+// The pod is touched again after the others. All wait where several fail in a row.
+void StartSequence::on_failed(const Pending& pending, const std::string& problem) {
+  to_touch_.push_back(pending);
+  in_flight_max_ = std::max<std::size_t>(1, in_flight_max_ / 2);
+  const bool all_wait = ++failures_ >= kStartTouchFailures || to_touch_.size() + in_flight_ == 1;
+  if (waiting_ || !all_wait) {
+    note_problem(problem);
     return touch_more();
   }
-  to_touch_.push_back(pod);
-  if (waiting_) return note_problem(touched.error().message);
-  retry(touched.error().message, &StartSequence::touch_more);
+  retry(problem, &StartSequence::touch_more);
 }
 
 // --- state ---------------------------------------------------------------------------------------

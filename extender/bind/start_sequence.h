@@ -61,9 +61,15 @@ class StartSequence {
   void check_with(const kube::Response& page);
   void take_lease();
   void list_pending();
-  void on_pending(std::vector<PodRef> pods);
+  struct Pending {
+    PodRef pod;
+    std::string resource_version;
+  };
+
+  void on_pending(std::vector<Pending> pods);
   void touch_more();
-  void on_touched(const PodRef& pod, const kube::ApiResult<kube::Pod>& touched);
+  void on_touched(const Pending& pending, const kube::ApiResult<kube::Pod>& touched);
+  void on_failed(const Pending& pending, const std::string& problem);
   std::string step_text() const MGPU_REQUIRES(mutex_);
   void enter(Step step);
   void report_progress();
@@ -82,8 +88,11 @@ class StartSequence {
   std::size_t pending_ MGPU_GUARDED_BY(mutex_) = 0;
   // Below: on the executor.
   std::optional<kube::Reflector> lister_;
-  std::deque<PodRef> to_touch_;
+  std::deque<Pending> to_touch_;
   std::size_t in_flight_ = 0;
+  // Fewer after a failure: large pods in parallel may all take longer than the timeout.
+  std::size_t in_flight_max_ = kStartTouchesInFlight;
+  int failures_ = 0;  // in a row
   Duration backoff_{kTouchBackoffFirst};
   bool waiting_ = false;     // a backoff runs
   CallbackGuard callbacks_;  // ends first

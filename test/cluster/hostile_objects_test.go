@@ -104,7 +104,7 @@ func TestALongPodIsBoundAndTerminates(t *testing.T) {
 // etcd's limit of a request (--max-request-bytes), which has the object and some more.
 const requestBytesMax = 1_572_864
 
-// largePods have one part that is large.
+// largePods have one part that is large, or is not UTF-8.
 var largePods = map[string]func() string{
 	"annotations": func() string {
 		return fmt.Sprintf(`"annotations":{%s}`, repeated(255, func(i int) string {
@@ -116,6 +116,11 @@ var largePods = map[string]func() string{
 	},
 	"finalizers": func() string {
 		return fmt.Sprintf(`"finalizers":[%s]`, repeated(20_000, func(i int) string { return fmt.Sprintf(`"example.com/f%06d"`, i) }))
+	},
+	// The API server stores them, and returns them, as they are.
+	"bytes": func() string {
+		return `"managedFields":[{"manager":"m","operation":"Update","apiVersion":"v1","time":"2026-01-01T00:00:00Z",` +
+			`"fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:labels":{"f:a` + "\xff\xfe" + `":{}}}}}]`
 	},
 	"owners": func() string {
 		return fmt.Sprintf(`"ownerReferences":[%s]`, repeated(20_000, func(i int) string {
@@ -141,18 +146,19 @@ func createLargePod(ctx context.Context, t testing.TB, namespace, name, metadata
 	return createRaw(ctx, t, namespace, fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q%s},`+
 		`"spec":{"schedulerName":"nobody","automountServiceAccountToken":false,"containers":[{"name":"a","image":%q,`+
 		`"resources":{"limits":{%q:"10",%q:"1024"}},"env":[{"name":"LONG","value":%q}]}]}}`,
-		name, metadata, strings.Repeat("long", 500), coreResource, memoryResource, value))
+		name, metadata, strings.Repeat("long", 5_000), coreResource, memoryResource, value))
 }
 
 // createFullPod creates a pod to which the API server can add almost nothing.
 func createFullPod(ctx context.Context, t testing.TB, namespace, name string) {
 	t.Helper()
-	for size := requestBytesMax; size > requestBytesMax-10_000; size -= 32 {
-		if createLargePod(ctx, t, namespace, name, "", strings.Repeat("x", size)) == nil {
+	var err error
+	for size := requestBytesMax - 20_000; size > requestBytesMax-40_000; size -= 32 {
+		if err = createLargePod(ctx, t, namespace, name, "", strings.Repeat("x", size)); err == nil {
 			return
 		}
 	}
-	t.Fatal("no pod was created")
+	t.Fatal("no pod was created: ", err)
 }
 
 // deleteLargePod shortens the pod first: the API server adds a time to a pod that it deletes.
@@ -161,7 +167,7 @@ func deleteLargePod(ctx context.Context, t testing.TB, namespace, name string) {
 	_, err := plane.admin.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType,
 		[]byte(`{"metadata":{"finalizers":null},"spec":{"containers":[{"name":"a","image":"short"}]}}`), metav1.PatchOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v", name, err)
 	}
 	deleteNow(ctx, t, namespace, name)
 }

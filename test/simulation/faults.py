@@ -48,7 +48,9 @@ FAULTS = [
           "  context_.posted[*claim_].annotations = annotations_;\n"
           "  context_.ledger.forget(*claim_);\n  check_preconditions();"),
     Fault("a pod that is being deleted holds nothing", "extender/ledger/consumers.cc",
-          "if (pod->finished()) facts.phase", "if (pod->finished() || pod->metadata.being_deleted) facts.phase"),
+          "  if (pod->finished()) facts.phase = PodPhase::kFinished;\n  if (pod->finished() ||",
+          "  if (pod->finished() || pod->metadata.being_deleted) facts.phase = PodPhase::kFinished;\n"
+          "  if (pod->finished() || pod->metadata.being_deleted ||"),
     Fault("a relist drops assumed claims", "extender/ledger/ledger.cc",
           "    std::vector<PodUid> gone;",
           "    for (const auto& [id, entry] : std::map(claims_.assumed())) {\n"

@@ -65,6 +65,10 @@ TEST(ApiError, ClassifiesFailuresByWhatTheCallerCanDo) {
       {reply_with(500,
                   R"({"kind":"Status","code":500,"message":"etcdserver: request is too large"})"),
        ErrorKind::kTooLarge},
+      {reply_with(500,
+                  R"({"kind":"Status","code":500,"message":"rpc error: code = ResourceExhausted )"
+                  R"(desc = trying to send message larger than max"})"),
+       ErrorKind::kTooLarge},
       {reply_with(500, R"({"kind":"Status","code":500,"message":"etcdserver: request timed out"})"),
        ErrorKind::kUnknown},
       {reply_with(500, R"({"code":500,"message":"etcdserver: request is too large"})"),

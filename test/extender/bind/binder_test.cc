@@ -61,12 +61,15 @@ struct BinderTest : testing::Test {
       return which(request) ? std::optional(fault) : std::nullopt;
     });
   }
-  // The POSTs of bindings are answered with `posts`, and touches fail.
+  // The POSTs of bindings are answered with `posts`, and after that the pods can be neither touched
+  // nor read.
   void lose_track(Fault posts) {
-    server.set_faults([posts](const kube::Request& request) -> std::optional<Fault> {
+    auto touched = std::make_shared<std::set<std::string>>();
+    server.set_faults([posts, touched](const kube::Request& request) -> std::optional<Fault> {
       if (is_bind(request)) return posts;
-      if (is_touch(request)) return Fault{.kind = Fault::Kind::kRefuse};
-      return std::nullopt;
+      if (is_touch(request)) touched->insert(request.target);
+      const bool is_lost = is_touch(request) || touched->contains(request.target + "/status");
+      return is_lost ? std::optional(Fault{.kind = Fault::Kind::kRefuse}) : std::nullopt;
     });
   }
   // The requests of each kind that are sent from now on: "pod", "lease", "bind", "touch".
@@ -367,6 +370,7 @@ TEST_F(BinderTest, ARepeatedBindOfACachedPodIsASuccessAndHoldsItsCardsOnce) {
 
 TEST_F(BinderTest, ARetryAfterALostAnswerIsASuccess) {
   // The pod keeps the cards of the first attempt.
+  binder->start_reconciling();
   const BindingArgs args = create(server, {.requests = {"60/1024"}}, "n1");
   const kube::Pod unbound = test::pod_at(server, "p");
   binder->remember(unbound);
@@ -374,11 +378,45 @@ TEST_F(BinderTest, ARetryAfterALostAnswerIsASuccess) {
   EXPECT_NE(bind(args), "");
   EXPECT_EQ(used_text(ledger, "n1"), "0=60/1024 1=0/0");
   clear_faults();
+  executor.advance(kTouchBackoffMax + kReconcileInterval);
   binder->remember(unbound);
   EXPECT_EQ(bind(args), "");
   EXPECT_EQ(used_text(ledger, "n1"), "0=60/1024 1=0/0");
   EXPECT_EQ(test::pod_at(server, "p").metadata.annotations.at(settings.contract.index_key("c0")),
             "0");
+}
+
+// Otherwise each attempt would hold another share for the pod.
+TEST_F(BinderTest, APodIsNotBoundAgainBeforeTheOutcomeIsKnown) {
+  binder->start_reconciling();
+  const BindingArgs args = create(server, {}, "n1");
+  const kube::Pod unbound = test::pod_at(server, "p");
+  lose_track({.kind = Fault::Kind::kAnswer, .status = 504});
+  for (int i = 0; i < 5; ++i) {
+    binder->remember(unbound);
+    EXPECT_THAT(bind(args), HasSubstr(i == 0 ? "not known whether it is bound"
+                                             : "outcome of an earlier binding is not known yet"));
+  }
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
+  clear_faults();
+  executor.advance(kTouchBackoffMax + kReconcileInterval);
+  binder->remember(unbound);
+  EXPECT_EQ(bind(args), "");
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
+}
+
+// A tenant may change a large pod so often that no touch of it succeeds.
+TEST_F(BinderTest, AChangeByAnybodySettlesABinding) {
+  const BindingArgs args = create(server, {}, "n1");
+  int changes = 0;
+  server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
+    if (is_bind(request)) return Fault{.kind = Fault::Kind::kAnswer, .status = 504};
+    if (!is_touch(request)) return std::nullopt;
+    annotate("p", "a", std::to_string(++changes));
+    return Fault{.kind = Fault::Kind::kAnswer, .status = 504};
+  });
+  EXPECT_THAT(bind(args), HasSubstr("HTTP 504"));
+  EXPECT_EQ(ledger.counts().assumed, 0u);
 }
 
 // The watch has not shown the pod, and no attempt is counted any more.

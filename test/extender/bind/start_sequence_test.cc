@@ -176,6 +176,36 @@ TEST_F(StartSequenceTest, PodsThatAreDeletedMeanwhileAreDone) {
   EXPECT_THAT(process.touches, testing::Contains(TouchResult::kGone));
 }
 
+// A tenant may change a large pod so often that no touch of it succeeds.
+TEST_F(StartSequenceTest, APodThatWasChangedSinceTheListIsDone) {
+  create(server, {}, "n1");
+  server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
+    if (!is_touch(request)) return std::nullopt;
+    server.call(request);
+    return Fault{.kind = Fault::Kind::kAnswer, .status = 504};
+  });
+  start();
+  executor.advance(Duration(60'000));
+  EXPECT_EQ(done, 1);
+  EXPECT_THAT(process.touches, ElementsAre(TouchResult::kFailed));
+}
+
+// The others do not wait for it.
+TEST_F(StartSequenceTest, APodThatCannotBeTouchedIsTriedAgainAfterTheOthers) {
+  for (int i = 0; i < 40; ++i) create(server, {.name = "p" + std::to_string(i)}, "n1");
+  server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
+    const bool first = request.target.find("/pods/p0/") != std::string::npos;
+    if (!is_touch(request) || !first) return std::nullopt;
+    return Fault{.kind = Fault::Kind::kAnswer, .status = 403};
+  });
+  start();
+  executor.advance(Duration(100));
+  EXPECT_EQ(sequence->waiting_for(), "pending pods: 39 of 40 touched");
+  server.set_faults(nullptr);
+  executor.advance(kTouchBackoffMax);
+  EXPECT_EQ(done, 1);
+}
+
 TEST_F(StartSequenceTest, APodWithoutRoomForTheConditionIsDone) {
   test::create_full(server, "n1");
   start();
@@ -196,7 +226,7 @@ TEST_F(StartSequenceTest, ATouchedPodIsAsLongAfterTheNextTouch) {
   for (int i = 0; i < 12; ++i) {
     test::Process next(client, settings.contract);
     for (int touch = 0; touch < 20; ++touch) {
-      next.touch.settle(args.pod, kBindTimeout, [](const auto&) {});
+      next.touch.settle(args.pod, "", kBindTimeout, [](const auto&) {});
       executor.run_ready();
     }
     EXPECT_EQ(next.touches, std::vector(20, TouchResult::kUnbound));
