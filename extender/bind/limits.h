@@ -30,8 +30,8 @@ inline constexpr std::chrono::milliseconds kTouchBackoffMax{30'000};
 inline constexpr std::size_t kReconciliationsInFlight = 16;
 // The same when the extender starts and touches every pending pod. A touch takes about 2 ms.
 inline constexpr std::size_t kStartTouchesInFlight = 32;
-// kube-apiserver takes seconds for a pod with 50,000 labels. It ends a request after 60 s.
-inline constexpr std::chrono::milliseconds kStartTouchTimeout{30'000};
+// kube-apiserver takes a second for a pod with 50,000 labels, and longer for several at a time.
+inline constexpr std::chrono::milliseconds kStartTouchTimeout{10'000};
 // So many touches that fail in a row are not the fault of one pod.
 inline constexpr int kStartTouchFailures = 4;
 // A pod whose JSON text has this many bytes is touched before its binding is sent, see PodTouch. A
