@@ -342,12 +342,28 @@ class World {
     if (counts.assumed > 0) {
       return truth_.violate(fmt::format("{} claims are still assumed after quiet", counts.assumed));
     }
+    check_kept(counts);
     ExtenderProcess fresh(server_, no_faults_, contract_, "observer",
                           ExtenderProcess::Role::kObserver);
     advance_to(executor_.now() + Duration(1'000));
     // Without the policies a fresh ledger has the edited annotations.
     if (has_policies_) compare(fresh.ledger());
     if (!truth_.violation()) check_bound(has_policies_ ? fresh : *extender_);
+  }
+
+  // The extender keeps nothing of what has gone.
+  void check_kept(const extender::Counts& counts) {
+    std::size_t bound = 0;
+    for (int pod = 0; pod < kPodNames; ++pod) {
+      const auto found = pod_at(pod);
+      if (found && !found->node_name.empty() && !found->finished()) ++bound;
+    }
+    if (counts.bound == bound && counts.expected == 0 && counts.nodes == kNodes) return;
+    truth_.violate(
+        fmt::format("after quiet the ledger has {} bound pods, {} expected placements and {} "
+                    "nodes; {} pods are "
+                    "bound, and {} nodes exist",
+                    counts.bound, counts.expected, counts.nodes, bound, kNodes));
   }
 
   void compare(const extender::Ledger& fresh) {
