@@ -11,9 +11,12 @@ inline constexpr std::chrono::milliseconds kBindTimeout{4'000};
 // A POST is not sent with less time left: its answer would probably come too late, and the share
 // would be held until the pod has been touched.
 inline constexpr std::chrono::milliseconds kBindPostTimeMin{1'000};
-// POSTs of one attempt. Each but the first follows a change of the pod by somebody else.
+// POSTs of one attempt. Each but the first follows a change of the pod by somebody else: once is
+// kube-scheduler, more often is a tenant, who can wait for the next scheduling cycle.
 inline constexpr int kBindPostsMax = 5;
+// A bind waits some 20 ms for the API server (README), so that these serve thousands a second.
 inline constexpr std::size_t kBindsInFlight = 128;
+// What a server that binds 1,000 a second serves within kBindTimeout. Others would be answered late.
 inline constexpr std::size_t kBindsQueuedMax = 4096;
 // Lease requests in flight. With two of them a bind does not wait for one that was sent before.
 inline constexpr std::size_t kLeaseReadsInFlight = 2;
@@ -26,7 +29,7 @@ inline constexpr std::chrono::seconds kAcceptedReconcileAfter{10};
 inline constexpr std::chrono::milliseconds kTouchBackoffFirst{1'000};
 inline constexpr std::chrono::milliseconds kTouchBackoffMax{30'000};
 // Pods that are read or touched at the same time: after an outage of the API server there may be
-// thousands.
+// thousands, and new binds need the API server too.
 inline constexpr std::size_t kReconciliationsInFlight = 16;
 // The same when the extender starts and touches every pending pod. A touch takes about 2 ms.
 inline constexpr std::size_t kStartTouchesInFlight = 32;
