@@ -16,7 +16,8 @@ inline constexpr std::chrono::milliseconds kBindPostTimeMin{1'000};
 inline constexpr int kBindPostsMax = 5;
 // A bind waits some 20 ms for the API server (README), so that these serve thousands a second.
 inline constexpr std::size_t kBindsInFlight = 128;
-// What a server that binds 1,000 a second serves within kBindTimeout. Others would be answered late.
+// What a server that binds 1,000 a second serves within kBindTimeout. Others would be answered
+// late.
 inline constexpr std::size_t kBindsQueuedMax = 4096;
 // Lease requests in flight. With two of them a bind does not wait for one that was sent before.
 inline constexpr std::size_t kLeaseReadsInFlight = 2;
