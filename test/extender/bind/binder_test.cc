@@ -5,8 +5,7 @@
 
 #include "extender/bind/limits.h"
 #include "extender/placement/reason.h"
-#include "test/extender/bind/binder_world.h"
-#include "test/support/manual_executor.h"
+#include "test/extender/bind/binder_fixture.h"
 
 namespace mgpu::extender {
 namespace {
@@ -14,6 +13,7 @@ namespace {
 using kube::Fault;
 using mgpu::test::ManualExecutor;
 using mgpu::test::used_text;
+using test::BinderTest;
 using test::create;
 using test::delete_pod;
 using test::is_bind;
@@ -26,95 +26,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
-
-struct BinderTest : testing::Test {
-  BinderTest() {
-    test::add_node(ledger, "n1: 0[100/8000] 1[100/8000]");
-    process.lease.take([](const kube::ApiResult<void>& taken) { EXPECT_TRUE(taken); });
-    executor.run_ready();
-    make_binder();
-  }
-
-  void make_binder(std::size_t in_flight = 8) {
-    binder = std::make_unique<Binder>(
-        client, ledger, settings, process.guards(), in_flight,
-        BinderEvents{[this](BindOutcome outcome) { outcomes.push_back(outcome); },
-                     [this](const std::string& problem) { problems.push_back(problem); },
-                     [this] { ++conflicts; }});
-  }
-
-  void begin(const BindingArgs& args) {
-    binder->bind(args, [this](std::string error) { answers.push_back(std::move(error)); });
-  }
-  std::string bind(const BindingArgs& args) {
-    begin(args);
-    executor.run_ready();
-    EXPECT_EQ(answers.size(), 1u);
-    std::string answer = answers.empty() ? "no answer" : answers.back();
-    answers.clear();
-    return answer;
-  }
-
-  // Injects `fault` into the requests that `which` selects.
-  void fail(bool (*which)(const kube::Request&), Fault fault) {
-    server.set_faults([which, fault](const kube::Request& request) {
-      return which(request) ? std::optional(fault) : std::nullopt;
-    });
-  }
-  // The POSTs of bindings are answered with `posts`, and after that the pods can be neither touched
-  // nor read.
-  void lose_track(Fault posts) {
-    auto touched = std::make_shared<std::set<std::string>>();
-    server.set_faults([posts, touched](const kube::Request& request) -> std::optional<Fault> {
-      if (is_bind(request)) return posts;
-      if (is_touch(request)) touched->insert(request.target);
-      const bool is_lost = is_touch(request) || touched->contains(request.target + "/status");
-      return is_lost ? std::optional(Fault{.kind = Fault::Kind::kRefuse}) : std::nullopt;
-    });
-  }
-  // The requests of each kind that are sent from now on: "pod", "lease", "bind", "touch".
-  std::vector<std::string>& record() {
-    sent.clear();
-    server.set_faults([this](const kube::Request& request) -> std::optional<Fault> {
-      if (is_bind(request)) sent.emplace_back("bind");
-      if (is_touch(request)) sent.emplace_back("touch");
-      if (is_lease(request)) sent.emplace_back("lease");
-      if (is_get(request)) sent.emplace_back("pod");
-      return std::nullopt;
-    });
-    return sent;
-  }
-  void annotate(const std::string& pod, const std::string& key, const std::string& value) {
-    kube::Request request;
-    request.method = kube::Method::kPatch;
-    request.target = "/api/v1/namespaces/d/pods/" + pod;
-    request.content_type = "application/merge-patch+json";
-    request.body = R"({"metadata":{"annotations":{")" + key + "\":\"" + value + "\"}}}";
-    EXPECT_TRUE(server.call(request).ok());
-  }
-  void clear_faults() { server.set_faults(nullptr); }
-  // Runs `act` once, before the first POST of a binding is served.
-  void before_bind(std::function<void()> act) {
-    server.set_faults([act = std::move(act),
-                       done = false](const kube::Request& request) mutable -> std::optional<Fault> {
-      if (is_bind(request) && !std::exchange(done, true)) act();
-      return std::nullopt;
-    });
-  }
-
-  ManualExecutor executor;
-  kube::MemoryApiServer server{executor, {}};
-  kube::Client client{server};
-  Ledger ledger;
-  Settings settings = test::settings_of();
-  test::Process process{client, settings.contract};
-  int conflicts = 0;
-  std::vector<BindOutcome> outcomes;
-  std::vector<std::string> problems;
-  std::vector<std::string> answers;
-  std::vector<std::string> sent;
-  std::unique_ptr<Binder> binder;
-};
 
 TEST_F(BinderTest, WritesNodeAndCardsInOneBinding) {
   int posts = 0;
@@ -211,143 +122,6 @@ TEST_F(BinderTest, ABindEndsTheExpectedPlacement) {
                 executor.now() + Duration(1000));
   EXPECT_EQ(bind(args), "");
   EXPECT_EQ(ledger.counts().expected, 0u);
-}
-
-// --- lost answers --------------------------------------------------------------------------------
-
-TEST_F(BinderTest, ALostAnswerIsResolvedByTouchingThePod) {
-  fail(is_bind, {.kind = Fault::Kind::kLoseAnswer});
-  EXPECT_EQ(bind(create(server, {}, "n1")), "");
-  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
-  EXPECT_THAT(process.touches, ElementsAre(TouchResult::kBound));
-}
-
-TEST_F(BinderTest, ALostRequestIsSentAgainAfterATouch) {
-  int posts = 0;
-  server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
-    if (!is_bind(request) || ++posts > 1) return std::nullopt;
-    return Fault{.kind = Fault::Kind::kAnswer, .status = 504};
-  });
-  EXPECT_EQ(bind(create(server, {}, "n1")), "");
-  EXPECT_THAT(process.touches, ElementsAre(TouchResult::kUnbound));
-  EXPECT_EQ(test::pod_at(server, "p").node_name, "n1");
-}
-
-TEST_F(BinderTest, ARequestThatIsLostEachTimeIsForgottenAfterTheLastTouch) {
-  fail(is_bind, {.kind = Fault::Kind::kAnswer, .status = 504});
-  EXPECT_THAT(bind(create(server, {}, "n1")), HasSubstr("HTTP 504"));
-  EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kUnavailable));
-  EXPECT_THAT(process.touches, testing::SizeIs(kBindPostsMax));
-  EXPECT_EQ(ledger.counts().assumed, 0u);
-}
-
-TEST_F(BinderTest, TheShareStaysAssumedUntilATouchIsAnswered) {
-  binder->start_reconciling();
-  lose_track({.kind = Fault::Kind::kAnswer, .status = 504});
-  EXPECT_THAT(bind(create(server, {}, "n1")), HasSubstr("not known whether it is bound"));
-  EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kUnavailable));
-  executor.advance(Duration(3'600'000));
-  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
-  // An hour of the longest backoff, and the first touches.
-  EXPECT_LT(process.touches.size(), 140u);
-  EXPECT_GT(process.touches.size(), 100u);
-  clear_faults();
-  executor.advance(kTouchBackoffMax + kReconcileInterval);
-  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
-}
-
-TEST_F(BinderTest, APodBoundByALostRequestKeepsItsCards) {
-  binder->start_reconciling();
-  const BindingArgs args = create(server, {}, "n1");
-  lose_track({.kind = Fault::Kind::kLoseAnswer});
-  EXPECT_THAT(bind(args), HasSubstr("not known whether it is bound"));
-  executor.advance(Duration(60'000));
-  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
-  EXPECT_EQ(ledger.counts().assumed, 1u);
-  clear_faults();
-  executor.advance(2 * kTouchBackoffMax);
-  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
-  test::PodWatch watch(server, ledger, settings.contract);
-  executor.advance(Duration(100));
-  EXPECT_EQ(ledger.counts().assumed, 0u);
-  EXPECT_EQ(ledger.counts().bound, 1u);
-  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
-}
-
-// The API server, or a proxy, still works on a request whose answer was lost, or was not an answer
-// to it. Before there were touches, the card was given away in between.
-TEST_F(BinderTest, AWriteThatComesLateDoesNotTakeACardThatWasGivenAway) {
-  const std::vector<Fault> faults = {
-      {.kind = Fault::Kind::kServeLater, .status = 0, .delay = Duration(15'000)},
-      {.kind = Fault::Kind::kServeLater,
-       .status = 409,
-       .body = R"({"kind":"Status","code":409,"reason":"Conflict","message":)"
-               R"("Operation cannot be fulfilled on pods/binding \"late\": etcdserver: )"
-               R"(leader changed"})",
-       .delay = Duration(15'000)},
-      {.kind = Fault::Kind::kServeLater, .status = 503, .body = "", .delay = Duration(15'000)},
-      {.kind = Fault::Kind::kServeLater, .status = 429, .body = "no", .delay = Duration(15'000)},
-  };
-  for (const Fault& fault : faults) {
-    SCOPED_TRACE(fault.status);
-    binder->start_reconciling();
-    fail(is_bind, fault);
-    EXPECT_NE(bind(create(server, {.name = "late", .requests = {"200"}}, "n1")), "");
-    clear_faults();
-    executor.advance(kReconcileInterval);
-    EXPECT_EQ(bind(create(server, {.name = "next", .requests = {"200"}}, "n1")), "");
-    executor.advance(Duration(60'000));
-    EXPECT_EQ(test::fullest_card(server), 100);
-    EXPECT_EQ(test::pod_at(server, "late").node_name, "");
-    for (const char* name : {"late", "next"}) server.call(delete_pod(name));
-    executor.advance(Duration(60'000));
-    ASSERT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
-  }
-}
-
-TEST_F(BinderTest, TheReconcilerForgetsDeletedPods) {
-  binder->start_reconciling();
-  lose_track({.kind = Fault::Kind::kAnswer, .status = 500});
-  bind(create(server, {}, "n1"));
-  ASSERT_EQ(ledger.counts().assumed, 1u);
-  clear_faults();
-  server.call(delete_pod("p"));
-  executor.advance(2 * kReconcileInterval);
-  EXPECT_EQ(ledger.counts().assumed, 0u);
-}
-
-TEST_F(BinderTest, TheReconcilerTouchesABoundedNumberOfPodsAtATime) {
-  test::add_node(ledger, "big: 0[100/80000]");
-  std::size_t open = 0, most = 0, touches = 0;
-  lose_track({.kind = Fault::Kind::kAnswer, .status = 500});
-  for (int i = 0; i < 60; ++i) {
-    bind(create(server, {.name = "p" + std::to_string(i), .requests = {"1/256"}}, "big"));
-  }
-  ASSERT_EQ(ledger.counts().assumed, 60u);
-  server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
-    EXPECT_TRUE(is_touch(request));
-    ++touches;
-    most = std::max(most, ++open);
-    executor.after(Duration(100), [&] { --open; });
-    return Fault{.kind = Fault::Kind::kDelay, .delay = Duration(100)};
-  });
-  binder->start_reconciling();
-  executor.advance(4 * kReconcileInterval);
-  EXPECT_EQ(ledger.counts().assumed, 0u);
-  EXPECT_EQ(touches, 60u);
-  EXPECT_LE(most, kReconciliationsInFlight);
-}
-
-TEST_F(BinderTest, AnAcceptedBindingThatTheWatchDoesNotShowIsReadAndNotTouched) {
-  binder->start_reconciling();
-  EXPECT_EQ(bind(create(server, {}, "n1")), "");
-  record();
-  executor.advance(kAcceptedReconcileAfter + kReconcileInterval);
-  EXPECT_THAT(sent, ElementsAre("pod"));
-  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
-  server.call(delete_pod("p"));
-  executor.advance(kAcceptedReconcileAfter + kReconcileInterval);
-  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
 }
 
 // --- conflicts -----------------------------------------------------------------------------------
