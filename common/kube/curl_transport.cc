@@ -100,6 +100,9 @@ int CurlTransport::State::on_socket(CURL*, curl_socket_t socket, int what, void*
   State& self = *static_cast<State*>(state);
   if (what == CURL_POLL_REMOVE) {
     self.socket_events.erase(socket);
+    // At the end another thread may have got the number of a socket that libcurl has closed before,
+    // and the epoll descriptor is closed anyway.
+    if (self.closed) return 0;
     ::epoll_ctl(self.sockets.native_handle(), EPOLL_CTL_DEL, socket, nullptr);
     return 0;
   }
