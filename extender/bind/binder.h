@@ -1,9 +1,6 @@
 // The bind verb: choose cards on the node, assume them in the ledger, POST the binding with the
 // annotations, and answer.
 //
-// Between assume and GET Lease an attempt checks that the API server enforces preconditions, unless
-// that is known, and touches a pod of kTouchedFirstBytes or more.
-//
 //   queued ---> (GET pod) ---> assume ---> GET Lease ---> POST binding ---201---> bound; answer ""
 //                  |              |         ^    |             | 409, or the outcome is unknown:
 //                  v              v         |    v             v touch the pod
@@ -17,6 +14,9 @@
 //       no answer ------------------------> stays assumed; Error
 //
 //   POST: 429, another 4xx, or never sent ---> forget; Error
+//
+// Until it is known that the API server enforces preconditions, each attempt checks that before GET
+// Lease. A pod of kTouchedFirstBytes or more is touched before its first POST.
 //
 // A POST has as preconditions the uid and the resourceVersion of the copy of the pod that was
 // decided on. So it fails once the pod has been touched (pod_touch.h), wherever it is then: in a

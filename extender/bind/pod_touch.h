@@ -37,14 +37,14 @@ class PodTouch {
   void touch(const PodRef& pod, Duration timeout, Done done);
 
   // Makes sure that no binding with the resourceVersion `sent`, or an older one, happens after
-  // this: touches the pod. Where that fails it reads the pod, so that one pod cannot keep the
-  // others waiting, and is done if
-  //   - the pod has another resourceVersion than `sent`, which may be empty: whoever changed it;
-  //   - or it has no room for the condition (kTooLarge). No binding of such a pod can happen: it
-  //   was touched before its binding was sent
-  // (kTouchedFirstBytes), a binding needs more room than another value of the condition, and a pod
-  // that has changed since has another resourceVersion. This does not hold for more than 1 MiB of
-  // metadata.managedFields, which kube-scheduler does not send.
+  // this: touches the pod. Where the touch fails it reads the pod, so that one pod cannot keep the
+  // others waiting, and succeeds in two cases:
+  //   - The pod has another resourceVersion than `sent`, whoever changed it. `sent` may be empty.
+  //   - The pod has no room for the condition (kTooLarge). Then it has no binding that can still
+  //     happen: a pod of kTouchedFirstBytes or more was touched before its binding was sent, a
+  //     binding needs more room than another value of the condition, and a pod that has changed
+  //     since has another resourceVersion. This does not hold for more than 1 MiB of
+  //     metadata.managedFields, which kube-scheduler does not send.
   void settle(const PodRef& pod, const std::string& sent, Duration timeout, Done done);
 
  private:

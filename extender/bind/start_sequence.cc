@@ -9,12 +9,6 @@
 #include "extender/verbs/pod_request.h"
 
 namespace mgpu::extender {
-namespace {
-
-using Kind = kube::ApiError::Kind;
-
-}  // namespace
-
 StartSequence::StartSequence(kube::Transport& transport, kube::Client& client,
                              const Contract& contract, const BindGuards& guards, Events events)
     : transport_(transport),
@@ -52,14 +46,14 @@ void StartSequence::check_with(const kube::Response& page) {
   if (pods->items.empty()) return take_lease();
   const auto pod = kube::read_pod(pods->items.front());
   if (!pod) return take_lease();
-  guards_.preconditions.run(pod->ref(),
-                            callbacks_.wrap([this](const kube::ApiResult<void>& refused) {
-                              // Deleted since: the first bind checks it then.
-                              if (refused || refused.error().kind == Kind::kNotFound) {
-                                return take_lease();
-                              }
-                              retry(refused.error().message, &StartSequence::check);
-                            }));
+  guards_.preconditions.run(
+      pod->ref(), callbacks_.wrap([this](const kube::ApiResult<void>& refused) {
+        // Deleted since: the first bind checks it then.
+        if (refused || refused.error().kind == kube::ApiError::Kind::kNotFound) {
+          return take_lease();
+        }
+        retry(refused.error().message, &StartSequence::check);
+      }));
 }
 
 void StartSequence::take_lease() {
@@ -131,7 +125,7 @@ void StartSequence::touch_more() {
 
 void StartSequence::on_touched(const Pending& pending, const kube::ApiResult<kube::Pod>& touched) {
   --in_flight_;
-  const bool gone = !touched && touched.error().kind == Kind::kNotFound;
+  const bool gone = !touched && touched.error().kind == kube::ApiError::Kind::kNotFound;
   if (!touched && !gone) return on_failed(pending, touched.error().message);
   backoff_ = kTouchBackoffFirst;
   failures_ = 0;

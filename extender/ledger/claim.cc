@@ -84,32 +84,35 @@ constexpr std::int64_t kBytesPerMiB = std::int64_t{1} << 20;
 // does not overflow.
 constexpr std::int64_t kAmountMax = std::int64_t{1} << 40;
 
-std::int64_t scaled(const kube::StringMap& amounts, std::string_view resource, int power) {
+// `unreadable` is the value of an amount that cannot be read: it has too many digits or too large
+// an exponent, since the API server accepts neither negative amounts nor other text.
+std::int64_t scaled(const kube::StringMap& amounts, std::string_view resource, int power,
+                    std::int64_t unreadable) {
   const auto found = amounts.find(resource);
   if (found == amounts.end()) return 0;
   const auto amount = parse_scaled_quantity(resource, found->second, power);
-  if (amount) return *amount;
-  // The API server accepts amounts that are larger than any number here.
-  const auto large = canonical_quantity(found->second);
-  return large && large->value > 0 ? std::numeric_limits<std::int64_t>::max() : 0;
+  return amount ? *amount : unreadable;
 }
 
-NodeResources amounts_of(const kube::StringMap& amounts) {
-  const std::int64_t bytes = scaled(amounts, "memory", 0);
+// What is requested counts as more than any node has, if it cannot be read.
+NodeResources requested(const kube::StringMap& amounts) {
+  constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t bytes = scaled(amounts, "memory", 0, kAll);
   const std::int64_t mib = bytes / kBytesPerMiB + (bytes % kBytesPerMiB == 0 ? 0 : 1);
-  return {MilliCpu(std::min(scaled(amounts, "cpu", 3), kAmountMax)),
+  return {MilliCpu(std::min(scaled(amounts, "cpu", 3, kAll), kAmountMax)),
           MiB(std::min(mib, kAmountMax))};
 }
 
-// Rounded down, where requests are rounded up: what fits here fits in kube-scheduler, too.
+// Rounded down, where requests are rounded up: what fits here fits in kube-scheduler, too. Nothing,
+// if it cannot be read.
 NodeResources allocatable_of(const kube::Node& node) {
-  return {MilliCpu(std::min(scaled(node.allocatable, "cpu", 3), kAmountMax)),
-          MiB(std::min(scaled(node.allocatable, "memory", 0) / kBytesPerMiB, kAmountMax))};
+  return {MilliCpu(std::min(scaled(node.allocatable, "cpu", 3, 0), kAmountMax)),
+          MiB(std::min(scaled(node.allocatable, "memory", 0, 0) / kBytesPerMiB, kAmountMax))};
 }
 
 NodeResources requests_of(const kube::Container& container) {
-  NodeResources requests = amounts_of(container.requests);
-  const NodeResources limits = amounts_of(container.limits);
+  NodeResources requests = requested(container.requests);
+  const NodeResources limits = requested(container.limits);
   if (!container.requests.contains("cpu")) requests.cpu = limits.cpu;
   if (!container.requests.contains("memory")) requests.memory = limits.memory;
   return requests;
@@ -220,7 +223,7 @@ NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
   NodeFacts facts;
   facts.name = NodeName(node.metadata.name);
   facts.allocatable = allocatable_of(node);
-  facts.pods_allowed = std::min(scaled(node.allocatable, "pods", 0), kAmountMax);
+  facts.pods_allowed = std::min(scaled(node.allocatable, "pods", 0, 0), kAmountMax);
   Result<std::vector<CardFacts>> cards = cards_of(node, contract);
   if (cards.has_error()) {
     facts.problem = cut(cards.error().message);
@@ -239,7 +242,7 @@ NodeResources resources_of(const kube::Pod& pod) {
   for (const kube::Container& container : pod.containers)
     requests.add_lasting(requests_of(container));
   NodeResources sum = requests.peak();
-  sum += amounts_of(pod.overhead);
+  sum += requested(pod.overhead);
   return {MilliCpu(std::min(sum.cpu.value(), kAmountMax)),
           MiB(std::min(sum.memory.value(), kAmountMax))};
 }

@@ -38,7 +38,9 @@ const (
 	// As with the default of kube-apiserver, etcd keeps the revisions of the last minutes.
 	minutesOfRevisions = 5
 	// After the faults, each pending pod may take this many scheduling cycles in the mean until all pods
-	// that fit are bound. Those that do not fit are tried again after each release.
+	// that fit are bound. Those that do not fit are tried again after each release: kube-scheduler waits at
+	// most ten seconds between two attempts, so that a pod has some 24 of them within settleLimit, and more
+	// while its backoff is shorter.
 	settleCyclesPerPod = 40
 	settleLimit        = 4 * time.Minute
 	quietLimit         = 2 * time.Minute

@@ -89,7 +89,7 @@ void expect_rounding(std::string_view text, const Result<std::int64_t>& whole) {
 
 void expect_canonical(std::string_view text, const Result<std::int64_t>& whole) {
   const auto canonical = canonical_quantity(text);
-  if (!canonical) return expect(!whole || text.size() > 200, "a whole number has a canonical form");
+  if (!canonical) return expect(!whole, "a whole number has a canonical form");
   const auto again = canonical_quantity(canonical->text);
   expect(again && again->whole == canonical->whole, "the canonical form is a quantity");
   // A binary quantity without a suffix in its canonical form is then a decimal one.

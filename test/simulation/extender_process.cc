@@ -19,13 +19,14 @@ extender::Settings settings_of(const Contract& contract) {
 
 }  // namespace
 
-ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, Fates& fates,
-                                 const Contract& contract, std::string identity, Role role)
+ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, FaultQueue& faults,
+                                 const Contract& contract, std::string identity, Role role,
+                                 std::function<void()> on_lease_lost)
     : role_(role),
-      link_(server, fates),
+      link_(server, faults),
       settings_(settings_of(contract)),
       lease_(client_, {"kube-system", "mgpu-extender"}, std::move(identity),
-             [](const std::string&) {}),
+             [on_lease_lost = std::move(on_lease_lost)](const std::string&) { on_lease_lost(); }),
       touch_(client_, settings_.contract, lease_.identity(), {}),
       binder_(client_, ledger_, settings_, {lease_, touch_, preconditions_},
               extender::kBindsInFlight, {}),
@@ -80,8 +81,9 @@ void ExtenderProcess::call(const std::string& verb, std::string body,
   request.method = "POST";
   request.path = "/mgpu/" + verb;
   request.body = std::move(body);
-  router_.route(std::move(request), [done = std::move(done)](const http::Response& response) {
-    done(response.status, response.body);
+  link_.executor().post([this, request = std::move(request), done = std::move(done)] {
+    router_.route(request,
+                  [done](const http::Response& response) { done(response.status, response.body); });
   });
 }
 

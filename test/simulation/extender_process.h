@@ -26,10 +26,12 @@ namespace mgpu::simulation {
 
 class ExtenderProcess {
  public:
-  // `identity` differs between processes. An observer reads, and does not take the Lease.
+  // An observer reads, and does not take the Lease.
   enum class Role : std::uint8_t { kExtender, kObserver };
-  ExtenderProcess(kube::MemoryApiServer& server, Fates& fates, const Contract& contract,
-                  std::string identity, Role role = Role::kExtender);
+  // `identity` differs between processes. `on_lease_lost` is called once; the
+  // owner ends the process then.
+  ExtenderProcess(kube::MemoryApiServer& server, FaultQueue& faults, const Contract& contract,
+                  std::string identity, Role role, std::function<void()> on_lease_lost);
   ~ExtenderProcess();
 
   bool ready() const {

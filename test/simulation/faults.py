@@ -70,6 +70,10 @@ FAULTS = [
           "}"),
     Fault("a start touches no pod", "extender/bind/start_sequence.cc",
           "  to_touch_.assign(", "  pods.clear();\n  to_touch_.assign("),
+    Fault("the Lease is not read before a bind", "extender/bind/attempt.cc",
+          "        if (!held) return self->end_not_bound({BindOutcome::kUnavailable, held.error().message});",
+          "        if (!held && self->answered_) {\n"
+          "          return self->end_not_bound({BindOutcome::kUnavailable, held.error().message});\n        }"),
     Fault("a record is not synced", "plugin/containers/pre_start_handler.cc",
           "Durability::kMachine", "Durability::kProcess"),
     Fault("the room on a card is not checked at the start of a container", "plugin/allocation/decide.cc",

@@ -8,14 +8,19 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
+#include <vector>
 
+#include "common/contract/quantity.h"
 #include "common/kube/object_json.h"
 #include "common/kube/request.h"
+#include "test/plugin/support/gpu_objects.h"
 #include "test/simulation/extender_process.h"
+#include "test/simulation/extenders.h"
+#include "test/simulation/invariants.h"
 #include "test/simulation/node.h"
 #include "test/simulation/scheduler.h"
-#include "test/simulation/truth.h"
 #include "test/support/manual_executor.h"
 
 namespace mgpu::simulation {
@@ -23,35 +28,49 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr Duration kRestartMax{3'000};
 // After the last event: every fault has ended, and what is late has arrived.
 constexpr Duration kFaultsEnd{40'000};
 // kube-scheduler tries every pod again after five minutes.
 constexpr Duration kQuiet{700'000};
 // Every binding has a known outcome after this time.
 constexpr Duration kSettledAfter{60'000};
-constexpr int kClients = 2 + 2 * kNodes;
+// The Node object, by kubelet.
+constexpr Duration kNodeCreatedAgain{2'000};
 
 struct Amounts {
   int core;
   int memory;
   const char* cards = "";  // container-multiple-gpu
+  int second_core = 0;     // of a second container, if it is not zero
 };
 constexpr std::array kRequests = {
-    Amounts{10, 1'000}, Amounts{30, 8'000},  Amounts{50, 16'000},     Amounts{70, 20'000},
-    Amounts{100, 0},    Amounts{200, 0},     Amounts{100, 30'000},    Amounts{35, 30'000},
-    Amounts{60, 2'000}, Amounts{20, 20'000}, Amounts{80, 8'000, "2"}, Amounts{5, 500},
+    Amounts{10, 1'000},      Amounts{30, 8'000},
+    Amounts{50, 16'000},     Amounts{70, 20'000},
+    Amounts{100, 0},         Amounts{200, 0},
+    Amounts{100, 30'000},    Amounts{35, 30'000},
+    Amounts{60, 2'000},      Amounts{20, 20'000},
+    Amounts{80, 8'000, "2"}, Amounts{5, 500},
+    Amounts{100, 0, "", 30}, Amounts{40, 9'000, "", 60},
 };
+// MiB. With it some second containers fit on the card of the first, and others do not.
+constexpr int kSecondMemory = 12'000;
+
+Json container_json(const Contract& contract, const char* name, int core, int memory) {
+  Json limits = {{contract.core_resource, std::to_string(core)}};
+  if (memory > 0) limits[contract.memory_resource] = std::to_string(memory);
+  return {{"name", name}, {"image", "i"}, {"resources", {{"limits", limits}}}};
+}
 
 Json pod_json(const Contract& contract, const std::string& name, const Event& event) {
   const Amounts& amounts = kRequests[static_cast<std::size_t>(event.what) % kRequests.size()];
-  Json limits = {{contract.core_resource, std::to_string(amounts.core)}};
-  if (amounts.memory > 0) limits[contract.memory_resource] = std::to_string(amounts.memory);
-  const Json container = {{"name", "c"}, {"image", "i"}, {"resources", {{"limits", limits}}}};
+  Json containers = Json::array({container_json(contract, "c", amounts.core, amounts.memory)});
+  if (amounts.second_core > 0) {
+    containers.push_back(container_json(contract, "second", amounts.second_core, kSecondMemory));
+  }
   Json pod = {{"apiVersion", "v1"},
               {"kind", "Pod"},
               {"metadata", {{"name", name}, {"namespace", "d"}, {"annotations", Json::object()}}},
-              {"spec", {{"priority", event.amount % 2}, {"containers", Json::array({container})}}}};
+              {"spec", {{"priority", event.amount % 2}, {"containers", containers}}}};
   if (*amounts.cards != '\0') {
     pod["metadata"]["annotations"][contract.container_multiple_gpu] = amounts.cards;
   }
@@ -72,19 +91,18 @@ class World {
       : executor_(seed),
         folder_(std::move(folder)),
         has_policies_(seed % 2 == 0),
-        truth_(server_, contract_) {
+        invariants_(server_, contract_, has_policies_),
+        extenders_(server_, contract_) {
     std::filesystem::remove_all(folder_);
     for (int n = 0; n < kNodes; ++n) {
       const std::string name = "n" + std::to_string(n);
-      nodes_.push_back(std::make_unique<Node>(Node::World{server_, truth_, contract_}, name,
+      nodes_.push_back(std::make_unique<Node>(Node::World{server_, invariants_, contract_}, name,
                                               folder_ + "/" + name));
     }
-    start_extender();
     start_scheduler();
   }
   ~World() {
     scheduler_.reset();
-    extender_.reset();
     nodes_.clear();
     std::filesystem::remove_all(folder_);
   }
@@ -93,7 +111,7 @@ class World {
     Outcome outcome;
     const Instant begin = executor_.now();
     const auto ended = [&] {
-      outcome.violation = truth_.violation();
+      outcome.violation = invariants_.violation();
       outcome.at = executor_.now() - begin;
       return outcome.violation.has_value();
     };
@@ -105,7 +123,7 @@ class World {
     advance_to(executor_.now() + kFaultsEnd);
     end_faults();
     advance_to(executor_.now() + kQuiet);
-    if (!truth_.violation()) check_quiet();
+    if (!invariants_.violation()) check_quiet();
     ended();
     outcome.scheduling_cycles = cycles_ + scheduler_->cycles();
     return outcome;
@@ -114,28 +132,20 @@ class World {
  private:
   // Stops at the first violation.
   void advance_to(Instant end) {
-    while (!truth_.violation() && executor_.now() < end) {
+    while (!invariants_.violation() && executor_.now() < end) {
       const auto next = executor_.until_next_timer();
       const Duration left = end - executor_.now();
       executor_.advance(next ? std::clamp(*next, Duration(1), left) : left);
     }
   }
 
-  void start_extender() {
-    extender_ = std::make_unique<ExtenderProcess>(server_, extender_fates_, contract_,
-                                                  "extender-" + std::to_string(extenders_++));
-  }
   void start_scheduler() {
     scheduler_ = std::make_unique<Scheduler>(
-        server_, scheduler_fates_, contract_,
-        [this](const std::string& verb, std::string body, Scheduler::Answer done) {
-          if (extender_) return extender_->call(verb, std::move(body), std::move(done));
-          done(0, "");
-        });
-  }
-  Duration restart_delay() {
-    return Duration(
-        1 + static_cast<int>(executor_.random() * static_cast<double>(kRestartMax.count())));
+        server_, scheduler_faults_, contract_,
+        [this](const std::string& verb, std::string body, const Scheduler::Answer& done) {
+          extenders_.call(verb, std::move(body), done);
+        },
+        [this](const PodUid& uid, const std::string& node) { invariants_.tell_bound(uid, node); });
   }
 
   kube::Response call(kube::Method method, const std::string& target, const Json& body,
@@ -170,6 +180,8 @@ class World {
         return act_as_user(event);
       case Action::kKillExtender:
         return kill_extender();
+      case Action::kReplaceExtender:
+        return replace_extender(event);
       case Action::kKillScheduler:
         cycles_ += scheduler_->cycles();
         return start_scheduler();
@@ -180,17 +192,14 @@ class World {
       case Action::kPowerLoss:
         return node_at(event.who).lose_power();
       case Action::kDiskFails:
-        node_at(event.who).set_disk_failing(true);
-        executor_.after(Duration(1'000 * event.amount),
-                        [&node = node_at(event.who)] { node.set_disk_failing(false); });
-        return;
+        return node_at(event.who).fail_disk(failure_of(event));
       case Action::kCardFails:
         return node_at(event.who).set_card_healthy(event.what % kCardsPerNode, false);
       case Action::kCardRecovers:
         return node_at(event.who).set_card_healthy(event.what % kCardsPerNode, true);
       case Action::kRemoveNode:
         call(kube::Method::kDelete, "/api/v1/nodes/" + node_at(event.who).name(), Json::object());
-        executor_.after(restart_delay(), [&node = node_at(event.who)] { node.create_object(); });
+        executor_.after(kNodeCreatedAgain, [&node = node_at(event.who)] { node.create_object(); });
         return;
       case Action::kFault:
       case Action::kFaultOfBind:
@@ -199,6 +208,8 @@ class World {
       case Action::kCompact:
       case Action::kRelist:
       case Action::kLateBind:
+      case Action::kFreeze:
+      case Action::kPauseVm:
         return disturb(event);
     }
   }
@@ -224,6 +235,7 @@ class World {
         if (has_policies_ || is_bound_lately(pod)) return;
         return annotate(pod, contract_.index_key("c"), std::to_string(event.what % kCardsPerNode));
       case Action::kEditMultipleGpu:
+        note_edited(pod);
         return annotate(pod, contract_.container_multiple_gpu,
                         std::to_string(1 + event.what % kCardsPerNode));
       case Action::kCreateForged:
@@ -246,8 +258,13 @@ class World {
   // from the binding of another attempt.
   bool is_bound_lately(int pod) {
     const auto found = pod_at(pod);
-    const auto since = found ? truth_.bound_at(found->uid()) : std::nullopt;
+    const auto since = found ? invariants_.bound_at(found->uid()) : std::nullopt;
     return since && executor_.now() - *since < kSettledAfter;
+  }
+
+  // The plugin refuses a pod whose annotation does not match its cards.
+  void note_edited(int pod) {
+    if (const auto found = pod_at(pod)) edited_.insert(found->uid());
   }
 
   void annotate(int pod, const std::string& key, const std::string& value) {
@@ -259,61 +276,64 @@ class World {
 
   // Without the policies a restarted extender would count the cards of edited annotations.
   void kill_extender() {
+    if (has_policies_) extenders_.kill();
+  }
+
+  void replace_extender(const Event& event) {
     if (!has_policies_) return;
-    extender_.reset();
-    executor_.after(restart_delay(), [this] {
-      if (!extender_) start_extender();
-    });
+    extenders_.replace(pauses(event) ? Extenders::Stop::kPaused : Extenders::Stop::kFrozen,
+                       stop_of(event));
   }
 
   // The binding of a new pod may happen after the extender has started again.
   void kill_after_late_bind(const Event& event) {
-    extender_fates_.of_binds.push_front(Fate::kServedLate);
+    extenders_.faults().of_binds.push_front(Fault::kServedLate);
     call(kube::Method::kPost, "/api/v1/namespaces/d/pods",
          pod_json(contract_, name_of(event.who), event));
     executor_.after(Duration(50 * (1 + event.amount)), [this] { kill_extender(); });
   }
 
-  Fates& fates_of(int client) {
+  FaultQueue& faults_of(int client) {
     client %= kClients;
-    if (client == 0) return extender_fates_;
-    if (client == 1) return scheduler_fates_;
+    if (client == 0) return extenders_.faults();
+    if (client == 1) return scheduler_faults_;
     Node& node = node_at(client / 2 - 1);
-    return client % 2 == 0 ? node.plugin_fates() : node.kubelet_fates();
+    return client % 2 == 0 ? node.plugin_faults() : node.kubelet_faults();
   }
   Link* link_of(int client) {
     client %= kClients;
-    if (client == 0) return extender_ ? &extender_->link() : nullptr;
+    if (client == 0) return extenders_.newest() ? &extenders_.newest()->link() : nullptr;
     if (client == 1) return &scheduler_->link();
     Node& node = node_at(client / 2 - 1);
     return client % 2 == 0 ? node.plugin_link() : node.kubelet_link();
   }
 
   void disturb(const Event& event) {
-    const Fate fate = fate_of(event);
+    const Fault fault = fault_of(event);
     switch (event.action) {
       case Action::kFault:
-        for (int i = 0; i <= event.amount; ++i) fates_of(event.who).of_any.push_back(fate);
+        for (int i = 0; i <= event.amount; ++i) faults_of(event.who).of_any.push_back(fault);
         return;
       case Action::kFaultOfBind:
-        for (int i = 0; i <= event.amount % 3; ++i) extender_fates_.of_binds.push_back(fate);
+        for (int i = 0; i <= event.amount % 3; ++i) extenders_.faults().of_binds.push_back(fault);
         return;
       case Action::kRelist:
-        if (!extender_) return;
+        if (!extenders_.newest()) return;
         server_.compact();
-        for (int i = 0; i < 2; ++i) extender_fates_.of_any.push_back(Fate::kAnswerSlow);
-        return extender_->link().break_watches();
+        for (int i = 0; i < 2; ++i) extenders_.faults().of_any.push_back(Fault::kAnswerSlow);
+        return extenders_.newest()->link().break_watches();
       case Action::kLateBind:
         return kill_after_late_bind(event);
       case Action::kBreakWatches:
         if (Link* link = link_of(event.who)) link->break_watches();
         return;
       case Action::kLagWatches:
-        if (Link* link = link_of(event.who)) link->set_watch_lag(Duration(1'000 * event.amount));
-        executor_.after(Duration(1'000 * event.amount), [this, who = event.who] {
-          if (Link* link = link_of(who)) link->set_watch_lag(Duration(0));
-        });
+        if (Link* link = link_of(event.who)) link->lag_watches(failure_of(event));
         return;
+      case Action::kFreeze:
+        return freeze(event.who, stop_of(event));
+      case Action::kPauseVm:
+        return pause(event.who, stop_of(event));
       case Action::kCompact:
         server_.compact();
         return;
@@ -322,14 +342,24 @@ class World {
     }
   }
 
+  void freeze(int client, Duration time) {
+    client %= kClients;
+    if (client >= 2 && client % 2 == 1) return node_at(client / 2 - 1).freeze_kubelet(time);
+    if (Link* link = link_of(client)) link->executor().freeze(time);
+  }
+  // Plugin and kubelet have the same machine.
+  void pause(int client, Duration time) {
+    client %= kClients;
+    if (client >= 2) return node_at(client / 2 - 1).pause(time);
+    if (Link* link = link_of(client)) link->executor().pause(time);
+  }
+
   // Faults that no request has met yet do not happen any more, and cards are healthy.
   void end_faults() {
     for (int client = 0; client < kClients; ++client) {
-      fates_of(client) = Fates();
-      if (Link* link = link_of(client)) link->set_watch_lag(Duration(0));
+      faults_of(client) = FaultQueue();
     }
     for (const auto& node : nodes_) {
-      node->set_disk_failing(false);
       for (int card = 0; card < kCardsPerNode; ++card) node->set_card_healthy(card, true);
     }
   }
@@ -337,47 +367,73 @@ class World {
   // --- after quiet -------------------------------------------------------------------------------
 
   void check_quiet() {
-    if (!extender_->ready()) return truth_.violate("the extender is not ready after quiet");
-    const extender::Counts counts = extender_->ledger().counts();
+    if (!extender().ready()) return invariants_.violate("the extender is not ready after quiet");
+    const extender::Counts counts = extender().ledger().counts();
     if (counts.assumed > 0) {
-      return truth_.violate(fmt::format("{} claims are still assumed after quiet", counts.assumed));
+      return invariants_.violate(
+          fmt::format("{} claims are still assumed after quiet", counts.assumed));
     }
     check_kept(counts);
+    check_nodes();
     ExtenderProcess fresh(server_, no_faults_, contract_, "observer",
-                          ExtenderProcess::Role::kObserver);
+                          ExtenderProcess::Role::kObserver, [] {});
     advance_to(executor_.now() + Duration(1'000));
+    if (!fresh.ready()) return invariants_.violate("a fresh extender is not ready after quiet");
     // Without the policies a fresh ledger has the edited annotations.
     if (has_policies_) compare(fresh.ledger());
-    if (!truth_.violation()) check_bound(has_policies_ ? fresh : *extender_);
+    if (!invariants_.violation()) check_bound(has_policies_ ? fresh : extender());
   }
 
-  // The extender keeps nothing of what has gone.
+  ExtenderProcess& extender() { return *extenders_.newest(); }
+
+  // The extender has all cards, and no pod that has gone. (The expected placement of a pod that was
+  // deleted after filter is removed by the next decision, which may never come.)
   void check_kept(const extender::Counts& counts) {
     std::size_t bound = 0;
     for (int pod = 0; pod < kPodNames; ++pod) {
       const auto found = pod_at(pod);
       if (found && !found->node_name.empty() && !found->finished()) ++bound;
     }
-    if (counts.bound == bound && counts.expected == 0 && counts.nodes == kNodes) return;
-    truth_.violate(
-        fmt::format("after quiet the ledger has {} bound pods, {} expected placements and {} "
-                    "nodes; {} pods are "
-                    "bound, and {} nodes exist",
-                    counts.bound, counts.expected, counts.nodes, bound, kNodes));
+    constexpr std::size_t kCards = std::size_t{kNodes} * kCardsPerNode;
+    if (counts.bound == bound && counts.nodes == kNodes && counts.cards == kCards) return;
+    invariants_.violate(fmt::format(
+        "after quiet the ledger has {} bound pods, {} nodes and {} cards; {} pods are bound, and "
+        "{} nodes with {} cards exist",
+        counts.bound, counts.nodes, counts.cards, bound, kNodes, kCards));
+  }
+
+  // Each node offers all of its cards, and runs its pods.
+  void check_nodes() {
+    for (const auto& node : nodes_) {
+      const auto read = kube::read_node(server_.call(kube::get_node(NodeName(node->name()))).body);
+      const auto allocatable = [&](const std::string& resource) {
+        const auto at = read->allocatable.find(resource);
+        return at == read->allocatable.end() ? 0 : *parse_whole_quantity(resource, at->second);
+      };
+      if (!read || allocatable(contract_.core_resource) != kCardsPerNode * kWholeCard.value() ||
+          allocatable(contract_.memory_resource) != kCardsPerNode * test::kCardMemory) {
+        invariants_.violate("node " + node->name() + " does not offer all of its cards");
+      }
+      for (const PodUid& uid : node->not_started()) {
+        if (!has_policies_ || edited_.contains(uid)) continue;
+        invariants_.violate(
+            fmt::format("the pod with uid {} does not run on node {}", uid.str(), node->name()));
+      }
+    }
   }
 
   void compare(const extender::Ledger& fresh) {
     for (const auto& node : nodes_) {
-      const auto held = extender_->ledger().node(NodeName(node->name()));
+      const auto held = extender().ledger().node(NodeName(node->name()));
       const auto expected = fresh.node(NodeName(node->name()));
       if (!held || !expected)
-        return truth_.violate("node " + node->name() + " is not in the ledger");
+        return invariants_.violate("node " + node->name() + " is not in the ledger");
       for (std::size_t i = 0; i < expected->node.cards.size(); ++i) {
         if (i < held->node.cards.size() &&
             held->node.cards[i].used == expected->node.cards[i].used) {
           continue;
         }
-        return truth_.violate(
+        return invariants_.violate(
             fmt::format("the ledger counts {} of card {} of node {}, and a fresh one {}",
                         i < held->node.cards.size() ? text_of(held->node.cards[i].used) : "nothing",
                         i, node->name(), text_of(expected->node.cards[i].used)));
@@ -395,15 +451,17 @@ class World {
       if (names.empty()) continue;
       const auto text = server_.call(kube::get_pod({"d", name_of(pod)})).body;
       const Json body = {{"Pod", Json::parse(text)}, {"Nodes", nullptr}, {"NodeNames", names}};
-      std::optional<std::string> reply;
-      extender.call("filter", body.dump(), [&](int, const std::string& answer) { reply = answer; });
+      Json read;
+      extender.call("filter", body.dump(), [&](int status, const std::string& answer) {
+        if (status == 200) read = Json::parse(answer, nullptr, false);
+      });
       advance_to(executor_.now() + Duration(1'000));
-      if (!reply) return truth_.violate("filter does not answer after quiet");
-      const Json read = Json::parse(*reply, nullptr, false);
-      if (!read.contains("NodeNames") || !read["NodeNames"].is_array()) continue;
+      if (!read.is_object() || !read["NodeNames"].is_array()) {
+        return invariants_.violate("filter does not answer after quiet");
+      }
       if (read["NodeNames"].empty()) continue;
-      return truth_.violate(fmt::format("pod {} fits node {} and is not bound", name_of(pod),
-                                        read["NodeNames"].front().get<std::string>()));
+      return invariants_.violate(fmt::format("pod {} fits node {} and is not bound", name_of(pod),
+                                             read["NodeNames"].front().get<std::string>()));
     }
   }
 
@@ -412,15 +470,14 @@ class World {
   const bool has_policies_;
   const Contract contract_ = Contract::for_domain(kDefaultResourceDomain).value();
   kube::MemoryApiServer server_{executor_, {}};
-  Truth truth_;
-  Fates extender_fates_;
-  Fates scheduler_fates_;
-  Fates no_faults_;
+  Invariants invariants_;
+  FaultQueue scheduler_faults_;
+  FaultQueue no_faults_;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::unique_ptr<ExtenderProcess> extender_;
+  Extenders extenders_;
   std::unique_ptr<Scheduler> scheduler_;
-  int extenders_ = 0;
-  int cycles_ = 0;  // of schedulers that were killed
+  std::set<PodUid> edited_;  // container-multiple-gpu
+  int cycles_ = 0;           // of schedulers that were killed
 };
 
 }  // namespace
@@ -431,9 +488,13 @@ Outcome run_history(const std::vector<Event>& plan, std::uint64_t seed, const st
 
 namespace {
 
-// Two violations are the same if they differ only in numbers.
+// Two violations are the same if they differ only in numbers, uids and the pods that they list.
 std::string kind_of(const std::optional<std::string>& violation) {
   std::string kind = violation.value_or("");
+  kind = kind.substr(0, kind.find(", by the pods"));
+  if (const auto uid = kind.find("uid "); uid != std::string::npos) {
+    kind.erase(uid + 4, kind.find(' ', uid + 4) - (uid + 4));
+  }
   std::erase_if(kind, [](unsigned char c) { return std::isdigit(c) != 0; });
   return kind;
 }

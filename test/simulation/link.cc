@@ -1,6 +1,8 @@
 #include "test/simulation/link.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 namespace mgpu::simulation {
@@ -23,11 +25,11 @@ bool is_get_of_one(const Request& request) {
   return request.method == kube::Method::kGet && request.target.find('?') == std::string::npos;
 }
 
-std::optional<Fate> take(std::deque<Fate>& fates) {
-  if (fates.empty()) return std::nullopt;
-  const Fate fate = fates.front();
-  fates.pop_front();
-  return fate;
+std::optional<Fault> take(std::deque<Fault>& faults) {
+  if (faults.empty()) return std::nullopt;
+  const Fault fault = faults.front();
+  faults.pop_front();
+  return fault;
 }
 
 Response failure(bool sent) {
@@ -44,137 +46,165 @@ Response status(int code, std::string reason, std::string message) {
   return response;
 }
 
+// The answer of the faults that have one.
+std::optional<Response> error_of(Fault fault) {
+  switch (fault) {
+    case Fault::kTooManyRequests:
+      return status(429, "TooManyRequests", "try again");
+    case Fault::kUnavailable:
+      return status(503, "ServiceUnavailable", "try again");
+    case Fault::kUnavailableProxy:
+      return Response{.status = 503, .body = "upstream", .retry_after = {}, .failure = {}};
+    case Fault::kErrorNotServed:
+      return status(500, "InternalError", "etcd");
+    case Fault::kErrorServed:
+      return status(500, "InternalError", "etcdserver: request timed out");
+    case Fault::kConflictOfEtcd:
+      return status(409, "Conflict", "etcdserver: leader changed");
+    default:
+      return std::nullopt;
+  }
+}
+
 }  // namespace
 
-Fate Fates::next(const Request& request) {
+Fault FaultQueue::next(const Request& request) {
   if (is_bind(request)) {
-    if (const auto fate = take(of_binds)) return *fate;
+    if (const auto fault = take(of_binds)) return *fault;
   }
-  return take(of_any).value_or(Fate::kServed);
+  return take(of_any).value_or(Fault::kNone);
 }
 
 // --- requests ------------------------------------------------------------------------------------
 
-std::string_view text_of(Fate fate) {
-  switch (fate) {
-    case Fate::kServed:
+std::string_view text_of(Fault fault) {
+  switch (fault) {
+    case Fault::kNone:
       return "served";
-    case Fate::kRefused:
+    case Fault::kRefused:
       return "never sent";
-    case Fate::kRequestLost:
+    case Fault::kRequestLost:
       return "lost before it is served";
-    case Fate::kAnswerLost:
+    case Fault::kAnswerLost:
       return "served, the answer is lost";
-    case Fate::kServedLate:
+    case Fault::kServedLate:
       return "served seconds later, without an answer";
-    case Fate::kTooManyRequests:
+    case Fault::kTooManyRequests:
       return "429";
-    case Fate::kUnavailable:
+    case Fault::kUnavailable:
       return "503, not served";
-    case Fate::kUnavailableProxy:
+    case Fault::kUnavailableProxy:
       return "503 by a proxy, served";
-    case Fate::kErrorNotServed:
+    case Fault::kErrorNotServed:
       return "500, not served";
-    case Fate::kErrorServed:
+    case Fault::kErrorServed:
       return "500, served";
-    case Fate::kConflictOfEtcd:
+    case Fault::kConflictOfEtcd:
       return "409, served a moment later";
-    case Fate::kAnswerSlow:
+    case Fault::kAnswerSlow:
       return "served, the answer takes seconds";
   }
   return "";
 }
 
-Link::Link(kube::MemoryApiServer& server, Fates& fates) : server_(server), fates_(fates) {}
+Link::Link(kube::MemoryApiServer& server, FaultQueue& faults)
+    : server_(server), faults_(faults), clock_(server.executor()) {}
 
 Link::~Link() = default;
 
 Duration Link::latency() {
-  return Duration(1 + static_cast<int>(executor().random() * kLatencyMaxMs));
+  return Duration(1 + static_cast<int>(world().random() * kLatencyMaxMs));
 }
 
 void Link::send(Request request, Done done) {
-  const Fate fate = fates_.next(request);
-  if (gets_at_once_ && is_get_of_one(request)) return serve(request, fate, done);
+  const Fault fault = faults_.next(request);
+  if (gets_at_once_ && is_get_of_one(request)) return done(answer_at_once(request, fault));
   const std::weak_ptr<Exists> exists = exists_;
-  // The answer reaches a process that still exists, in time.
+  // The answer reaches a process that still exists and is not frozen, in time.
   const Duration limit = request.timeout.count() > 0 ? request.timeout : kube::kApiRequestTimeout;
   const auto answered = std::make_shared<bool>(false);
-  const Done once = [exists, answered, done = std::move(done)](Response response) {
-    if (exists.expired() || std::exchange(*answered, true)) return;
-    done(std::move(response));
+  const Done once = [this, exists, answered, done = std::move(done)](Response response) {
+    if (exists.expired()) return;
+    clock_.post([answered, done, response = std::move(response)] {
+      if (!std::exchange(*answered, true)) done(response);
+    });
   };
-  executor().after(limit, [once] { once(failure(true)); });
+  clock_.after(limit, [once] { once(failure(true)); });
   const Duration back = latency();
   const Done later = [this, exists, once, back](Response response) {
     if (exists.expired()) return;
-    executor().after(back, [once, response = std::move(response)] { once(response); });
+    world().after(back, [once, response = std::move(response)] { once(response); });
   };
   // The request travels by itself: its process may end.
   kube::MemoryApiServer& server = server_;
   const auto serve_then = [&server, request](const Done& with) { with(server.call(request)); };
-  const auto after = [this](Duration delay, Task task) {
-    executor().after(delay, std::move(task));
-  };
+  const auto after = [this](Duration delay, Task task) { world().after(delay, std::move(task)); };
   const Duration there = latency();
   const auto late = [this](double most) {
-    return Duration(1 + static_cast<int>(executor().random() * most));
+    return Duration(1 + static_cast<int>(world().random() * most));
   };
   const Done ignore = [](const Response&) {};
-  switch (fate) {
-    case Fate::kServed:
+  switch (fault) {
+    case Fault::kNone:
       return after(there, [serve_then, later] { serve_then(later); });
-    case Fate::kRefused:
+    case Fault::kRefused:
       return after(there, [once] { once(failure(false)); });
-    case Fate::kRequestLost:
+    case Fault::kRequestLost:
       return after(there, [once] { once(failure(true)); });
-    case Fate::kAnswerLost:
+    case Fault::kAnswerLost:
       return after(there, [serve_then, once, ignore] {
         serve_then(ignore);
         once(failure(true));
       });
-    case Fate::kServedLate:
+    case Fault::kServedLate:
       after(there, [once] { once(failure(true)); });
       return after(there + late(kLateMaxMs), [serve_then, ignore] { serve_then(ignore); });
-    case Fate::kTooManyRequests:
-      return after(there, [later] { later(status(429, "TooManyRequests", "try again")); });
-    case Fate::kUnavailable:
-      return after(there, [later] { later(status(503, "ServiceUnavailable", "try again")); });
-    case Fate::kUnavailableProxy:
-      return after(there, [serve_then, later, ignore] {
+    case Fault::kTooManyRequests:
+    case Fault::kUnavailable:
+    case Fault::kErrorNotServed:
+      return after(there, [fault, later] { later(*error_of(fault)); });
+    case Fault::kUnavailableProxy:
+    case Fault::kErrorServed:
+      return after(there, [fault, serve_then, later, ignore] {
         serve_then(ignore);
-        later({.status = 503, .body = "upstream", .retry_after = {}, .failure = {}});
+        later(*error_of(fault));
       });
-    case Fate::kErrorNotServed:
-      return after(there, [later] { later(status(500, "InternalError", "etcd")); });
-    case Fate::kErrorServed:
-      return after(there, [serve_then, later, ignore] {
-        serve_then(ignore);
-        later(status(500, "InternalError", "etcdserver: request timed out"));
-      });
-    case Fate::kAnswerSlow:
-      return after(there, [serve_then, once, slow = late(kSlowMaxMs), &executor = executor()] {
-        serve_then([once, slow, &executor](const Response& response) {
-          executor.after(slow, [once, response] { once(response); });
+    case Fault::kAnswerSlow:
+      return after(there, [serve_then, once, slow = late(kSlowMaxMs), &world = world()] {
+        serve_then([once, slow, &world](const Response& response) {
+          world.after(slow, [once, response] { once(response); });
         });
       });
-    case Fate::kConflictOfEtcd:
-      after(there, [later] { later(status(409, "Conflict", "etcdserver: leader changed")); });
+    case Fault::kConflictOfEtcd:
+      after(there, [fault, later] { later(*error_of(fault)); });
       return after(there + late(kEtcdLateMaxMs), [serve_then, ignore] { serve_then(ignore); });
   }
 }
 
-void Link::serve(const Request& request, Fate fate, const Done& done) {
-  if (fate == Fate::kServed || fate == Fate::kErrorServed) return done(server_.call(request));
-  done(failure(false));
+// What a caller gets that cannot wait for seconds.
+Response Link::answer_at_once(const Request& request, Fault fault) {
+  switch (fault) {
+    case Fault::kNone:
+      return server_.call(request);
+    case Fault::kRefused:
+      return failure(false);
+    case Fault::kRequestLost:
+    case Fault::kAnswerLost:
+    case Fault::kServedLate:
+    case Fault::kAnswerSlow:
+      return failure(true);
+    default:
+      return *error_of(fault);
+  }
 }
 
 // --- watches -------------------------------------------------------------------------------------
 
 class Link::Watch : public std::enable_shared_from_this<Watch> {
  public:
-  Watch(Executor& executor, std::shared_ptr<Duration> lag, kube::StreamHandlers handlers)
-      : executor_(executor), lag_(std::move(lag)), handlers_(std::move(handlers)) {}
+  Watch(Executor& world, ProcessClock& clock, std::shared_ptr<Duration> lag,
+        kube::StreamHandlers handlers)
+      : world_(world), clock_(clock), lag_(std::move(lag)), handlers_(std::move(handlers)) {}
 
   void open(kube::MemoryApiServer& server, Request request) {
     kube::StreamHandlers inner;
@@ -188,9 +218,14 @@ class Link::Watch : public std::enable_shared_from_this<Watch> {
     inner_ = server.stream(std::move(request), std::move(inner));
   }
 
+  // Lines that are under way are lost.
   void break_off() {
+    if (ended_ || std::exchange(broken_, true)) return;
     inner_.reset();
-    if (!ended_) end(failure(true));
+    clock_.post([watch = weak_from_this()] {
+      const auto open = watch.lock();
+      if (open && !open->ended_) open->end(failure(true));
+    });
   }
   void close() {
     ended_ = true;
@@ -201,11 +236,15 @@ class Link::Watch : public std::enable_shared_from_this<Watch> {
   // In the order of the calls, though the delay may change.
   void deliver(Task task) {
     constexpr double kMost = 10;
-    const Duration delay = Duration(static_cast<int>(executor_.random() * kMost)) + *lag_;
-    last_ = std::max(last_, executor_.now() + delay);
-    executor_.after(last_ - executor_.now(), [watch = weak_from_this(), task = std::move(task)] {
+    const Duration delay = Duration(static_cast<int>(world_.random() * kMost)) + *lag_;
+    last_ = std::max(last_, world_.now() + delay);
+    const Task arrive = [watch = weak_from_this(), task = std::move(task)] {
       const auto open = watch.lock();
       if (open && !open->ended_) task();
+    };
+    world_.after(last_ - world_.now(), [watch = weak_from_this(), arrive] {
+      const auto open = watch.lock();
+      if (open && !open->ended_ && !open->broken_) open->clock_.post(arrive);
     });
   }
   void end(const Response& response) {
@@ -213,11 +252,13 @@ class Link::Watch : public std::enable_shared_from_this<Watch> {
     handlers_.on_end(response);
   }
 
-  Executor& executor_;
+  Executor& world_;
+  ProcessClock& clock_;
   std::shared_ptr<Duration> lag_;
   kube::StreamHandlers handlers_;
   std::unique_ptr<kube::Stream> inner_;
   Instant last_{};
+  bool broken_ = false;
   bool ended_ = false;
 };
 
@@ -227,7 +268,7 @@ std::unique_ptr<kube::Stream> Link::stream(Request request, kube::StreamHandlers
     ~Open() override { watch->close(); }
     std::shared_ptr<Watch> watch;
   };
-  auto watch = std::make_shared<Watch>(executor(), lag_, std::move(handlers));
+  auto watch = std::make_shared<Watch>(world(), clock_, lag_, std::move(handlers));
   watch->open(server_, std::move(request));
   std::erase_if(watches_, [](const auto& old) { return old.expired(); });
   watches_.push_back(watch);
@@ -239,6 +280,15 @@ void Link::break_watches() {
   for (const auto& weak : watches) {
     if (const auto watch = weak.lock()) watch->break_off();
   }
+}
+
+void Link::lag_watches(Duration time) {
+  *lag_ = time;
+  lag_until_ = std::max(lag_until_, world().now() + time);
+  const std::weak_ptr<Exists> exists = exists_;
+  world().after(time, [this, exists] {
+    if (!exists.expired() && world().now() >= lag_until_) *lag_ = Duration(0);
+  });
 }
 
 }  // namespace mgpu::simulation

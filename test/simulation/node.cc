@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "common/contract/quantity.h"
@@ -40,6 +41,20 @@ std::string path_of(const PodRef& pod) {
   return "/api/v1/namespaces/" + pod.name_space + "/pods/" + pod.name;
 }
 
+kube::Request status_patch(const PodRef& pod, const PodUid& uid, const Json& status) {
+  return merge_patch(path_of(pod) + "/status",
+                     {{"metadata", {{"uid", uid.str()}}}, {"status", status}});
+}
+
+kube::Request delete_request(const PodRef& pod, const PodUid& uid) {
+  kube::Request request;
+  request.method = kube::Method::kDelete;
+  request.target = path_of(pod);
+  request.content_type = "application/json";
+  request.body = Json{{"gracePeriodSeconds", 0}, {"preconditions", {{"uid", uid.str()}}}}.dump();
+  return request;
+}
+
 std::int64_t amount_of(const kube::Container& container, const std::string& resource) {
   const auto at = container.limits.find(resource);
   if (at == container.limits.end()) return 0;
@@ -56,13 +71,15 @@ int pid_of(const PodUid& uid) {
 }  // namespace
 
 Node::Node(World world, const std::string& name, const std::string& folder)
-    : world_(world), name_(name), disk_(folder), cards_(name, kCardsPerNode) {
+    : world_(world),
+      name_(name),
+      disk_(folder),
+      cards_(name, kCardsPerNode),
+      kubelet_clock_(world.server.executor()) {
   std::filesystem::create_directories(folder + "/proc");
   create_object();
   serve_pod_resources(name_, [this] { return list_devices(); });
-  plugin_ = std::make_unique<PluginProcess>(
-      PluginProcess::Parts{world_.server, plugin_fates_, world_.contract, disk_, cards_, injector_},
-      name_, plugins_++);
+  start_plugin();
   start_kubelet();
   publish_devices();
 }
@@ -74,6 +91,10 @@ Node::~Node() {
 
 Duration Node::any_delay(int most_ms) {
   return Duration(1 + static_cast<int>(executor().random() * most_ms));
+}
+
+void Node::kubelet_after(Duration delay, std::function<void()> task) {
+  kubelet_clock_.after(delay, guarded(std::move(task)));
 }
 
 void Node::create_object() {
@@ -88,24 +109,27 @@ void Node::create_object() {
 
 // --- processes -----------------------------------------------------------------------------------
 
+void Node::start_plugin() {
+  plugin_ = std::make_unique<PluginProcess>(
+      PluginProcess::Parts{world_.server, plugin_faults_, world_.contract, disk_, cards_,
+                           injector_},
+      name_, plugins_++);
+}
+
+void Node::start_plugin_later() {
+  executor().after(any_delay(kPluginStartMostMs), guarded([this] {
+                     if (has_power_ && !plugin_) start_plugin();
+                   }));
+}
+
 void Node::kill_plugin() {
   if (!plugin_) return;
   plugin_.reset();
   start_plugin_later();
 }
 
-void Node::start_plugin_later() {
-  executor().after(any_delay(kPluginStartMostMs), guarded([this] {
-                     if (plugin_) return;
-                     plugin_ = std::make_unique<PluginProcess>(
-                         PluginProcess::Parts{world_.server, plugin_fates_, world_.contract, disk_,
-                                              cards_, injector_},
-                         name_, plugins_++);
-                   }));
-}
-
 void Node::start_kubelet() {
-  kubelet_link_ = std::make_unique<Link>(world_.server, kubelet_fates_);
+  kubelet_link_ = std::make_unique<Link>(world_.server, kubelet_faults_);
   kube::Consumer<kube::Pod> consumer;
   consumer.read = kube::read_pod;
   consumer.apply = [this](const kube::Pod& pod) { on_pod(pod); };
@@ -125,30 +149,58 @@ void Node::start_kubelet() {
 }
 
 void Node::restart_kubelet() {
+  if (!has_power_) return;
   reflector_.reset();
   start_kubelet();
+}
+
+void Node::freeze_kubelet(Duration time) {
+  kubelet_clock_.freeze(time);
+  if (kubelet_link_) kubelet_link_->executor().freeze(time);
+}
+
+void Node::pause(Duration time) {
+  kubelet_clock_.pause(time);
+  if (kubelet_link_) kubelet_link_->executor().pause(time);
+  if (plugin_) plugin_->link().executor().pause(time);
+}
+
+void Node::fail_disk(Duration time) {
+  disk_.set_failing(true);
+  disk_fails_until_ = std::max(disk_fails_until_, executor().now() + time);
+  executor().after(time, guarded([this] {
+                     if (executor().now() >= disk_fails_until_) disk_.set_failing(false);
+                   }));
 }
 
 // Containers and what is in memory are lost; kubelet keeps its checkpoint, and starts its pods
 // again.
 void Node::lose_power() {
+  if (!std::exchange(has_power_, false)) return;
   for (auto& [uid, state] : pods_) {
     end_process(uid);
-    world_.truth.end_containers(uid);
+    world_.invariants.end_containers(uid);
     for (Container& container : state.containers) container.started = false;
   }
   plugin_.reset();
   reflector_.reset();
+  kubelet_link_.reset();
   injector_.clear();
   disk_.lose_power();
-  executor().after(kBoot, guarded([this] {
-                     start_plugin_later();
-                     if (!reflector_) start_kubelet();
-                     for (const auto& [uid, state] : pods_) {
-                       if (!state.ending)
-                         start_containers_later(uid, any_delay(kContainerStartMostMs));
-                     }
-                   }));
+  executor().after(kBoot, guarded([this] { boot(); }));
+}
+
+void Node::boot() {
+  has_power_ = true;
+  start_plugin_later();
+  start_kubelet();
+  for (auto& [uid, state] : pods_) {
+    if (std::exchange(state.ending, false)) {
+      end_later(uid);
+    } else {
+      start_containers_later(uid, any_delay(kContainerStartMostMs));
+    }
+  }
 }
 
 void Node::set_card_healthy(int card, bool healthy) {
@@ -161,9 +213,10 @@ void Node::set_card_healthy(int card, bool healthy) {
 // As kubelet does: the capacity is what the plugin offers, and what is allocatable follows the
 // capacity, also of a resource that others publish.
 void Node::publish_devices() {
-  executor().after(kPublishPeriod, guarded([this] { publish_devices(); }));
+  kubelet_after(kPublishPeriod, [this] { publish_devices(); });
+  if (!reflector_ || !plugin_answers()) return;
   const auto response = world_.server.call(kube::get_node(NodeName(name_)));
-  if (!response.ok() || !plugin_) return;
+  if (!response.ok()) return;
   const Json status = Json::parse(response.body).value("status", Json::object());
   const Json before = status.value("capacity", Json::object());
   Json capacity = before;
@@ -175,6 +228,7 @@ void Node::publish_devices() {
 }
 
 Result<std::vector<plugin::ContainerDevices>> Node::list_devices() const {
+  if (!reflector_ || kubelet_clock_.frozen()) return error("kubelet does not answer");
   std::vector<plugin::ContainerDevices> listed;
   for (const auto& [uid, state] : pods_) {
     if (state.forgotten) continue;
@@ -207,24 +261,26 @@ void Node::end_process(const PodUid& uid) const {
 
 // --- pods ----------------------------------------------------------------------------------------
 
-void Node::set_status(const PodRef& pod, const PodUid& uid, const std::string& status) {
-  write(merge_patch(path_of(pod) + "/status",
-                    {{"metadata", {{"uid", uid.str()}}}, {"status", Json::parse(status)}}));
-}
-
 void Node::write(const kube::Request& request) {
+  if (!kubelet_link_) return;
   kubelet_link_->send(request, callbacks_.wrap([this, request](const kube::Response& response) {
     if (response.ok() || response.status == 404 || response.status == 409 ||
         response.status == 422) {
       return;
     }
-    executor().after(kRetryWrite, guarded([this, request] { write(request); }));
+    kubelet_after(kRetryWrite, [this, request] { write(request); });
   }));
+}
+
+// A write may have been lost with kubelet, or overtaken by an earlier one.
+void Node::repeat_last_write(const kube::Pod& pod) {
+  if (pod.metadata.being_deleted) return write(delete_request(pod.ref(), pod.uid()));
+  if (!pod.finished()) write(done_.at(pod.uid()));
 }
 
 void Node::on_pod(const kube::Pod& pod) {
   const PodUid uid = pod.uid();
-  if (done_.contains(uid)) return;
+  if (done_.contains(uid)) return repeat_last_write(pod);
   if (pod.metadata.being_deleted || pod.finished()) {
     if (pods_.contains(uid)) return end_later(uid);
     if (pod.metadata.being_deleted) {
@@ -239,9 +295,9 @@ void Node::on_pod(const kube::Pod& pod) {
 void Node::admit(const kube::Pod& pod) {
   PodState state{pod.ref(), {}, false};
   if (!allocate(pod, state)) {
-    done_.insert(pod.uid());
-    return set_status(pod.ref(), pod.uid(),
-                      R"({"phase":"Failed","reason":"UnexpectedAdmissionError"})");
+    done_[pod.uid()] = status_patch(pod.ref(), pod.uid(),
+                                    {{"phase", "Failed"}, {"reason", "UnexpectedAdmissionError"}});
+    return write(done_[pod.uid()]);
   }
   pods_[pod.uid()] = std::move(state);
   write_checkpoint();
@@ -259,7 +315,8 @@ bool Node::allocate(const kube::Pod& pod, PodState& state) {
   for (const kube::Container& container : pod.containers) {
     const std::int64_t core = amount_of(container, world_.contract.core_resource);
     if (core == 0) continue;
-    if (!plugin_) return false;
+    // kubelet waits for a plugin that is frozen; this one gives up at once.
+    if (!plugin_answers()) return false;
     std::vector<std::string> ids;
     for (const std::string& id : plugin_->offered()) {
       if (std::ssize(ids) < core && !used.contains(id)) ids.push_back(id);
@@ -275,7 +332,7 @@ bool Node::allocate(const kube::Pod& pod, PodState& state) {
 }
 
 void Node::start_containers_later(const PodUid& uid, Duration delay) {
-  executor().after(delay, guarded([this, uid] { start_containers(uid); }));
+  kubelet_after(delay, [this, uid] { start_containers(uid); });
 }
 
 void Node::start_containers(const PodUid& uid) {
@@ -284,19 +341,19 @@ void Node::start_containers(const PodUid& uid) {
   PodState& state = at->second;
   for (Container& container : state.containers) {
     if (container.started) continue;
-    if (!plugin_ || !plugin_->pre_start(container.ids)) {
+    if (!plugin_answers() || !plugin_->pre_start(container.ids)) {
       return start_containers_later(uid, kRetryStart + any_delay(kContainerStartMostMs));
     }
     container.started = true;
     start_process(uid);
-    world_.truth.start_container(uid, container.name, name_,
-                                 injector_.cards_of(plugin::AllocationId(container.allocation)));
+    world_.invariants.start_container(
+        uid, container.name, name_, injector_.cards_of(plugin::AllocationId(container.allocation)));
   }
   Json statuses = Json::array();
   for (const Container& container : state.containers) {
     statuses.push_back({{"name", container.name}, {"containerID", "containerd://" + uid.str()}});
   }
-  set_status(state.ref, uid, Json{{"phase", "Running"}, {"containerStatuses", statuses}}.dump());
+  write(status_patch(state.ref, uid, {{"phase", "Running"}, {"containerStatuses", statuses}}));
 }
 
 void Node::forget(const PodUid& uid) {
@@ -311,35 +368,40 @@ void Node::end_later(const PodUid& uid) {
   const auto at = pods_.find(uid);
   if (at == pods_.end() || std::exchange(at->second.ending, true)) return;
   const bool slow = executor().random() < kSlowEnds;
-  executor().after(any_delay(slow ? kSlowEndMostMs : kContainerEndMostMs),
-                   guarded([this, uid] { end(uid); }));
+  kubelet_after(any_delay(slow ? kSlowEndMostMs : kContainerEndMostMs), [this, uid] { end(uid); });
 }
 
+// Not where the power was lost meanwhile.
 void Node::end(const PodUid& uid) {
-  const PodRef ref = pods_.at(uid).ref;
-  end_process(uid);
-  world_.truth.end_containers(uid);
-  pods_.erase(uid);
-  done_.insert(uid);
-  write_checkpoint();
-  kube::Request request;
-  request.method = kube::Method::kDelete;
-  request.target = path_of(ref);
-  request.content_type = "application/json";
-  request.body = Json{{"gracePeriodSeconds", 0}, {"preconditions", {{"uid", uid.str()}}}}.dump();
-  write(request);
+  const auto at = pods_.find(uid);
+  if (at == pods_.end() || !has_power_) return;
+  done_[uid] = delete_request(at->second.ref, uid);
+  forget_containers(uid);
+  write(done_[uid]);
 }
 
 void Node::finish(const PodUid& uid) {
   const auto at = pods_.find(uid);
-  if (at == pods_.end() || at->second.ending) return;
-  const PodRef ref = at->second.ref;
+  if (at == pods_.end() || at->second.ending || !has_power_) return;
+  done_[uid] = status_patch(at->second.ref, uid, {{"phase", "Succeeded"}});
+  forget_containers(uid);
+  write(done_[uid]);
+}
+
+void Node::forget_containers(const PodUid& uid) {
   end_process(uid);
-  world_.truth.end_containers(uid);
-  pods_.erase(at);
-  done_.insert(uid);
+  world_.invariants.end_containers(uid);
+  pods_.erase(uid);
   write_checkpoint();
-  set_status(ref, uid, R"({"phase":"Succeeded"})");
+}
+
+std::vector<PodUid> Node::not_started() const {
+  std::vector<PodUid> pods;
+  for (const auto& [uid, state] : pods_) {
+    const bool started = std::ranges::all_of(state.containers, &Container::started);
+    if (!started && !state.ending) pods.push_back(uid);
+  }
+  return pods;
 }
 
 }  // namespace mgpu::simulation

@@ -6,14 +6,13 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "common/kube/objects.h"
 #include "common/kube/reflector.h"
+#include "test/simulation/invariants.h"
 #include "test/simulation/plugin_process.h"
-#include "test/simulation/truth.h"
 
 namespace mgpu::simulation {
 
@@ -21,7 +20,7 @@ class Node {
  public:
   struct World {
     kube::MemoryApiServer& server;
-    Truth& truth;
+    Invariants& invariants;
     const Contract& contract;
   };
   // `folder` is an empty folder for its disk.
@@ -29,20 +28,28 @@ class Node {
   ~Node();
 
   const std::string& name() const { return name_; }
-  Fates& plugin_fates() { return plugin_fates_; }
-  Fates& kubelet_fates() { return kubelet_fates_; }
+  FaultQueue& plugin_faults() { return plugin_faults_; }
+  FaultQueue& kubelet_faults() { return kubelet_faults_; }
+  // Null where the process does not run.
   Link* plugin_link() { return plugin_ ? &plugin_->link() : nullptr; }
   Link* kubelet_link() { return kubelet_link_.get(); }
 
   void kill_plugin();
   void restart_kubelet();
   void lose_power();
-  void set_disk_failing(bool failing) { disk_.set_failing(failing); }
+  void freeze_kubelet(Duration time);
+  // The machine with all its processes.
+  void pause(Duration time);
+  // Writes fail for this long.
+  void fail_disk(Duration time);
+  void repair_disk() { disk_.set_failing(false); }
   void set_card_healthy(int card, bool healthy);
   // Creates the Node object.
   void create_object();
   // The containers of the pod end by themselves, and it succeeds.
   void finish(const PodUid& uid);
+  // The pods whose containers do not run.
+  std::vector<PodUid> not_started() const;
 
  private:
   // A container with devices.
@@ -61,8 +68,11 @@ class Node {
     bool forgotten = false;
   };
 
+  bool plugin_answers() const { return plugin_ && plugin_->answers_kubelet(); }
+  void start_plugin();
   void start_plugin_later();
   void start_kubelet();
+  void boot();
   void on_pod(const kube::Pod& pod);
   void admit(const kube::Pod& pod);
   bool allocate(const kube::Pod& pod, PodState& state);
@@ -71,16 +81,19 @@ class Node {
   void forget(const PodUid& uid);
   void end_later(const PodUid& uid);
   void end(const PodUid& uid);
+  void forget_containers(const PodUid& uid);
   void write_checkpoint() const;
   void start_process(const PodUid& uid) const;
   void end_process(const PodUid& uid) const;
   void publish_devices();
-  void set_status(const PodRef& pod, const PodUid& uid, const std::string& status);
-  // Repeats a write until the server has answered it.
+  void repeat_last_write(const kube::Pod& pod);
+  // Repeats a write until the server has answered it, or kubelet is started again.
   void write(const kube::Request& request);
   Result<std::vector<plugin::ContainerDevices>> list_devices() const;
   Executor& executor() { return world_.server.executor(); }
   Duration any_delay(int most_ms);
+  // In this time as kubelet sees it.
+  void kubelet_after(Duration delay, std::function<void()> task);
   Task guarded(std::function<void()> task) { return callbacks_.wrap(std::move(task)); }
 
   const World world_;
@@ -88,15 +101,19 @@ class Node {
   Disk disk_;
   SimulatedCards cards_;
   SimulatedInjector injector_;
-  Fates plugin_fates_;
-  Fates kubelet_fates_;
+  FaultQueue plugin_faults_;
+  FaultQueue kubelet_faults_;
   int plugins_ = 0;
   std::unique_ptr<PluginProcess> plugin_;
+  bool has_power_ = true;
+  Instant disk_fails_until_{};
+  // Of the tasks that a restarted kubelet does again.
+  ProcessClock kubelet_clock_;
   std::unique_ptr<Link> kubelet_link_;
   std::unique_ptr<kube::Reflector> reflector_;
   std::map<PodUid, PodState> pods_;
-  // Pods that were refused or have ended: kubelet does not run them again.
-  std::set<PodUid> done_;
+  // The status of pods that were refused or have ended, which kubelet does not run again.
+  std::map<PodUid, kube::Request> done_;
   CallbackGuard callbacks_;
 };
 

@@ -20,19 +20,23 @@ struct Weight {
 };
 
 constexpr std::array kWeights = {
-    Weight{Action::kCreatePod, 70},   Weight{Action::kDeletePod, 40},
-    Weight{Action::kRecreatePod, 12}, Weight{Action::kFinishPod, 10},
-    Weight{Action::kEditCards, 6},    Weight{Action::kEditMultipleGpu, 4},
-    Weight{Action::kCreateOnNode, 3}, Weight{Action::kCreateForged, 3},
-    Weight{Action::kKillExtender, 4}, Weight{Action::kKillScheduler, 3},
-    Weight{Action::kKillPlugin, 4},   Weight{Action::kRestartKubelet, 3},
-    Weight{Action::kPowerLoss, 2},    Weight{Action::kDiskFails, 2},
-    Weight{Action::kCardFails, 4},    Weight{Action::kCardRecovers, 4},
-    Weight{Action::kRemoveNode, 1},   Weight{Action::kFault, 10},
-    Weight{Action::kFaultOfBind, 14}, Weight{Action::kBreakWatches, 5},
-    Weight{Action::kLagWatches, 5},   Weight{Action::kCompact, 2},
-    Weight{Action::kRelist, 6},       Weight{Action::kLateBind, 6},
+    Weight{Action::kCreatePod, 70},      Weight{Action::kDeletePod, 40},
+    Weight{Action::kRecreatePod, 12},    Weight{Action::kFinishPod, 10},
+    Weight{Action::kEditCards, 6},       Weight{Action::kEditMultipleGpu, 4},
+    Weight{Action::kCreateOnNode, 3},    Weight{Action::kCreateForged, 3},
+    Weight{Action::kKillExtender, 4},    Weight{Action::kKillScheduler, 3},
+    Weight{Action::kKillPlugin, 4},      Weight{Action::kRestartKubelet, 3},
+    Weight{Action::kPowerLoss, 2},       Weight{Action::kDiskFails, 2},
+    Weight{Action::kCardFails, 4},       Weight{Action::kCardRecovers, 4},
+    Weight{Action::kRemoveNode, 1},      Weight{Action::kFault, 10},
+    Weight{Action::kFaultOfBind, 14},    Weight{Action::kBreakWatches, 5},
+    Weight{Action::kLagWatches, 5},      Weight{Action::kCompact, 2},
+    Weight{Action::kRelist, 6},          Weight{Action::kLateBind, 6},
+    Weight{Action::kFreeze, 5},          Weight{Action::kPauseVm, 3},
+    Weight{Action::kReplaceExtender, 5},
 };
+
+static_assert(kWeights.size() == kActions, "every action has a weight");
 
 class Planner {
  public:
@@ -69,6 +73,17 @@ class Planner {
   std::vector<Event> events_;
 };
 
+std::string client_text(int client) {
+  client %= kClients;
+  if (client == 0) return "the extender";
+  if (client == 1) return "kube-scheduler";
+  return fmt::format("{} of node n{}", client % 2 == 0 ? "the plugin" : "kubelet", client / 2 - 1);
+}
+
+double in_seconds(Duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
 std::string what_happens(const Event& event) {
   const int pod = event.who % kPodNames;
   const int node = event.who % kNodes;
@@ -94,16 +109,27 @@ std::string what_happens(const Event& event) {
                          event.amount % kCardsPerNode);
     case Action::kKillExtender:
       return "kill the extender";
+    case Action::kReplaceExtender:
+      return fmt::format("the extender is {} for {} s, and another one starts",
+                         pauses(event) ? "paused with its machine" : "frozen",
+                         in_seconds(stop_of(event)));
     case Action::kKillScheduler:
       return "kill kube-scheduler";
     case Action::kKillPlugin:
       return fmt::format("kill the plugin of node n{}", node);
     case Action::kRestartKubelet:
       return fmt::format("restart kubelet of node n{}", node);
+    case Action::kFreeze:
+      return fmt::format("{} is frozen for {} s", client_text(event.who),
+                         in_seconds(stop_of(event)));
+    case Action::kPauseVm:
+      return fmt::format("the machine of {} is paused for {} s", client_text(event.who),
+                         in_seconds(stop_of(event)));
     case Action::kPowerLoss:
       return fmt::format("node n{} loses power", node);
     case Action::kDiskFails:
-      return fmt::format("the disk of node n{} fails for {} s", node, event.amount);
+      return fmt::format("the disk of node n{} fails for {} s", node,
+                         in_seconds(failure_of(event)));
     case Action::kCardFails:
       return fmt::format("card {} of node n{} fails", event.what % kCardsPerNode, node);
     case Action::kCardRecovers:
@@ -111,18 +137,19 @@ std::string what_happens(const Event& event) {
     case Action::kRemoveNode:
       return fmt::format("remove and create node n{}", node);
     case Action::kFault:
-      return fmt::format("the next {} requests of client {}: {}", event.amount + 1, event.who,
-                         text_of(fate_of(event)));
+      return fmt::format("the next {} requests of {}: {}", event.amount + 1, client_text(event.who),
+                         text_of(fault_of(event)));
     case Action::kFaultOfBind:
-      return fmt::format("the next {} binds: {}", event.amount % 3 + 1, text_of(fate_of(event)));
+      return fmt::format("the next {} binds: {}", event.amount % 3 + 1, text_of(fault_of(event)));
     case Action::kRelist:
       return "the extender lists again";
     case Action::kLateBind:
       return "the next bind is late, and the extender is killed";
     case Action::kBreakWatches:
-      return fmt::format("break the watches of client {}", event.who);
+      return "break the watches of " + client_text(event.who);
     case Action::kLagWatches:
-      return fmt::format("the watches of client {} lag for {} s", event.who, event.amount);
+      return fmt::format("the watches of {} lag for {} s", client_text(event.who),
+                         in_seconds(failure_of(event)));
     case Action::kCompact:
       return "compact the history of the API server";
   }
@@ -135,8 +162,23 @@ std::vector<Event> plan_of(std::uint64_t seed) {
   return Planner(seed).plan();
 }
 
-Fate fate_of(const Event& event) {
-  return static_cast<Fate>(1 + event.what % (kFates - 1));
+Fault fault_of(const Event& event) {
+  return static_cast<Fault>(1 + event.what % (kFaults - 1));
+}
+
+// Shorter and longer than the timeouts of filter and bind: after the short ones there is time left
+// for the bind that was stopped.
+Duration stop_of(const Event& event) {
+  constexpr Duration kStep{500};
+  return kStep * (1 + event.amount * event.amount / 2);
+}
+
+Duration failure_of(const Event& event) {
+  return std::chrono::seconds(1 + event.amount);
+}
+
+bool pauses(const Event& event) {
+  return event.what % 2 == 0;
 }
 
 std::string text_of(const Event& event) {

@@ -24,11 +24,15 @@ enum class Action : std::uint8_t {
   kCreateForged,     // the same, with index annotations
   // Machines and processes. `who` is the number of a node where there are several.
   kKillExtender,
+  kReplaceExtender,  // another one starts while it is frozen for a time by `amount`; then it goes
+                     // on
   kKillScheduler,
   kKillPlugin,
   kRestartKubelet,
+  kFreeze,   // `who` selects the client, `amount` the time
+  kPauseVm,  // the same, and its clock stands still
   kPowerLoss,
-  kDiskFails,  // for `amount` seconds
+  kDiskFails,  // `amount` is the time
   kCardFails,  // `what` is the card
   kCardRecovers,
   kRemoveNode,  // the Node object; kubelet creates it again
@@ -38,7 +42,7 @@ enum class Action : std::uint8_t {
   kRelist,       // the watches of the extender end, and their history is gone
   kLateBind,     // the next bind is served seconds later; the extender is killed
   kBreakWatches,
-  kLagWatches,  // for `amount` seconds
+  kLagWatches,  // `amount` is the time
   kCompact,
 };
 inline constexpr int kActions = static_cast<int>(Action::kCompact) + 1;
@@ -54,13 +58,25 @@ struct Event {
 inline constexpr int kNodes = 3;
 inline constexpr int kCardsPerNode = 2;
 inline constexpr int kPodNames = 24;
+// Processes with a connection to the API server: the extender, kube-scheduler, and the plugin and
+// kubelet of each node.
+inline constexpr int kClients = 2 + 2 * kNodes;
 
 // The plan of one history: 200 events, at least 20 new pods and 3 faults of binds, in order of
 // time.
 std::vector<Event> plan_of(std::uint64_t seed);
 
 // What happens to a request in the events kFault and kFaultOfBind.
-Fate fate_of(const Event& event);
+Fault fault_of(const Event& event);
+
+// How long a process is stopped in kFreeze, kPauseVm and kReplaceExtender.
+Duration stop_of(const Event& event);
+
+// For how long kDiskFails and kLagWatches last.
+Duration failure_of(const Event& event);
+
+// Whether kReplaceExtender pauses the machine, or freezes the process.
+bool pauses(const Event& event);
 
 // "12.345 s: kill the extender"
 std::string text_of(const Event& event);

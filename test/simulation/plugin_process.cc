@@ -18,7 +18,7 @@ constexpr Duration kStartPoll{100};
 PluginProcess::PluginProcess(Parts parts, const std::string& node, int number)
     : parts_(parts),
       node_(node),
-      link_(parts.server, parts.fates),
+      link_(parts.server, parts.faults),
       records_(parts.disk.folder() + "/allocations"),
       pods_(NodeName(node), link_),
       publisher_(NodeName(node), parts.contract, link_, [](const std::string&) {}),
@@ -69,7 +69,6 @@ void PluginProcess::open() {
     }
   }
   pre_start_handler_.open();
-  opened_ = true;
   collect_later();
 }
 

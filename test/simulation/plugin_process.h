@@ -24,7 +24,7 @@ class PluginProcess {
  public:
   struct Parts {
     kube::MemoryApiServer& server;
-    Fates& fates;
+    FaultQueue& faults;
     const Contract& contract;
     Disk& disk;
     SimulatedCards& cards;
@@ -35,8 +35,7 @@ class PluginProcess {
   ~PluginProcess();
 
   Link& link() { return link_; }
-  // Containers may start.
-  bool opened() const { return opened_; }
+  bool answers_kubelet() { return !link_.executor().frozen(); }
   void cards_changed() { publish(); }
   // The devices that kubelet is offered.
   std::vector<std::string> offered() const;
@@ -63,7 +62,6 @@ class PluginProcess {
   const plugin::PodProcesses pod_processes_;
   plugin::Inventory inventory_;
   int nonces_ = 0;
-  bool opened_ = false;
   plugin::AllocateHandler allocate_handler_;
   plugin::PreStartHandler pre_start_handler_;
   plugin::RecordCollector collector_;

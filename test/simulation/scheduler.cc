@@ -37,15 +37,22 @@ std::int64_t requested(const kube::Pod& pod, const std::string& resource) {
   return requests.peak();
 }
 
+std::string path_of(const kube::Pod& pod) {
+  return "/api/v1/namespaces/" + pod.metadata.name_space + "/pods/" + pod.metadata.name;
+}
+
 Json read(const std::string& body) {
   return Json::parse(body, nullptr, false);
 }
 
 }  // namespace
 
-Scheduler::Scheduler(kube::MemoryApiServer& server, Fates& fates, const Contract& contract,
-                     CallExtender extender)
-    : contract_(contract), extender_(std::move(extender)), link_(server, fates) {
+Scheduler::Scheduler(kube::MemoryApiServer& server, FaultQueue& faults, const Contract& contract,
+                     CallExtender extender, ToldBound told_bound)
+    : contract_(contract),
+      extender_(std::move(extender)),
+      told_bound_(std::move(told_bound)),
+      link_(server, faults) {
   const auto reflector = [this](const char* name, const std::string& path, auto consumer) {
     auto made = std::make_unique<kube::Reflector>(name, kube::Resource{path, ""}, link_,
                                                   std::move(consumer), kube::ReflectorHandlers());
@@ -127,10 +134,10 @@ Scheduler::Pod* Scheduler::find(const PodUid& uid) {
   return at == pods_.end() ? nullptr : &at->second;
 }
 
-Scheduler::Amounts Scheduler::used_on(const std::string& node) const {
+Scheduler::Amounts Scheduler::used_on(const std::string& node, const PodUid& except) const {
   Amounts used;
   for (const auto& [uid, pod] : pods_) {
-    if (pod.node() != node || pod.pod.finished()) continue;
+    if (uid == except || pod.node() != node || pod.pod.finished()) continue;
     used.core += pod.amounts.core;
     used.memory += pod.amounts.memory;
   }
@@ -143,7 +150,7 @@ std::vector<std::string> Scheduler::nodes_with_room(const PodUid& uid) const {
   if (at == pods_.end()) return names;
   const Pod& pod = at->second;
   for (const auto& [name, node] : nodes_) {
-    const Amounts used = used_on(name);
+    const Amounts used = used_on(name, uid);
     const auto fits = [&](const std::string& resource, std::int64_t wanted, std::int64_t taken) {
       return wanted == 0 || wanted + taken <= amount(node.allocatable, resource);
     };
@@ -202,8 +209,12 @@ void Scheduler::end_cycle(const PodUid& uid, bool waits_for_event) {
   pod->busy = false;
   pod->waits_for_event = waits_for_event;
   pod->since = executor().now();
-  const int doublings = std::min(pod->attempts++, kBackoffDoublings);
-  pod->not_before = executor().now() + std::min(kBackoffFirst * (1 << doublings), kBackoffMax);
+  back_off(*pod);
+}
+
+void Scheduler::back_off(Pod& pod) {
+  const int doublings = std::min(pod.attempts++, kBackoffDoublings);
+  pod.not_before = executor().now() + std::min(kBackoffFirst * (1 << doublings), kBackoffMax);
 }
 
 // --- the extender --------------------------------------------------------------------------------
@@ -273,9 +284,11 @@ void Scheduler::bind(const PodUid& uid, const std::string& node) {
                      {"PodNamespace", pod.pod.metadata.name_space},
                      {"PodUID", uid.str()},
                      {"Node", node}};
-  call("bind", body.dump(), kBindTimeout, [this, uid](int status, const std::string& answer) {
+  call("bind", body.dump(), kBindTimeout, [this, uid, node](int status, const std::string& answer) {
     const Json reply = status == 200 ? read(answer) : Json();
-    on_bound(uid, reply.is_object() && reply.value("Error", "").empty());
+    const bool bound = reply.is_object() && reply.value("Error", "").empty();
+    if (bound) told_bound_(uid, node);
+    on_bound(uid, bound);
   });
 }
 
@@ -285,8 +298,7 @@ void Scheduler::on_bound(const PodUid& uid, bool bound) {
   pod->busy = false;
   if (bound) return;
   pod->assumed_node.clear();
-  const int doublings = std::min(pod->attempts++, kBackoffDoublings);
-  pod->not_before = executor().now() + std::min(kBackoffFirst * (1 << doublings), kBackoffMax);
+  back_off(*pod);
   wake_all();
 }
 
@@ -307,19 +319,40 @@ void Scheduler::preempt(const PodUid& uid, const std::vector<std::string>& nodes
     }
     if (!victims.empty()) proposed[node] = {{"Pods", victims}, {"NumPDBViolations", 0}};
   }
-  if (proposed.empty()) return end_cycle(uid, true);
+  if (proposed.empty()) {
+    nominate(uid, "");
+    return end_cycle(uid, true);
+  }
   const Json body = {{"Pod", Json::parse(pod.json)},
                      {"NodeNameToVictims", nullptr},
                      {"NodeNameToMetaVictims", proposed}};
   call("preempt", body.dump(), kFilterTimeout, [this, uid](int status, const std::string& answer) {
-    const Json reply = status == 200 ? read(answer) : Json();
-    if (find(uid) != nullptr && reply.is_object() && reply.contains("NodeNameToMetaVictims") &&
-        reply["NodeNameToMetaVictims"].is_object() && !reply["NodeNameToMetaVictims"].empty()) {
-      const Json chosen = reply["NodeNameToMetaVictims"].front();
-      for (const Json& victim : chosen["Pods"]) evict(victim.value("UID", ""));
-    }
+    on_preempted(uid, status == 200 ? read(answer) : Json());
     end_cycle(uid, true);
   });
+}
+
+void Scheduler::on_preempted(const PodUid& uid, const Json& reply) {
+  if (find(uid) == nullptr || !reply.is_object() || !reply.contains("NodeNameToMetaVictims"))
+    return;
+  const Json& nodes = reply["NodeNameToMetaVictims"];
+  if (!nodes.is_object() || nodes.empty()) return nominate(uid, "");
+  for (const Json& victim : nodes.front()["Pods"]) evict(victim.value("UID", ""));
+  nominate(uid, nodes.begin().key());
+}
+
+// The extender keeps what is freed on this node for the pod.
+void Scheduler::nominate(const PodUid& uid, const std::string& node) {
+  Pod& pod = pods_.at(uid);
+  if (pod.nominated_node == node && pod.pod.nominated_node == node) return;
+  pod.nominated_node = node;
+  kube::Request request;
+  request.method = kube::Method::kPatch;
+  request.target = path_of(pod.pod) + "/status";
+  request.content_type = "application/merge-patch+json";
+  request.body =
+      Json{{"status", {{"nominatedNodeName", node.empty() ? Json() : Json(node)}}}}.dump();
+  link_.send(std::move(request), [](const kube::Response&) {});
 }
 
 void Scheduler::evict(const std::string& victim_uid) {
@@ -327,8 +360,7 @@ void Scheduler::evict(const std::string& victim_uid) {
   if (victim == nullptr) return;
   kube::Request request;
   request.method = kube::Method::kDelete;
-  request.target = "/api/v1/namespaces/" + victim->pod.metadata.name_space + "/pods/" +
-                   victim->pod.metadata.name;
+  request.target = path_of(victim->pod);
   request.content_type = "application/json";
   request.body = Json{{"preconditions", {{"uid", victim_uid}}}}.dump();
   link_.send(std::move(request), [](const kube::Response&) {});

@@ -6,9 +6,11 @@
 // After kubernetes pkg/scheduler/{schedule_one.go,extender.go,backend/queue,framework/preemption}.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -28,8 +30,11 @@ class Scheduler {
   // Calls a verb of the extender; it may never be answered.
   using CallExtender = std::function<void(const std::string& verb, std::string body, Answer done)>;
 
-  Scheduler(kube::MemoryApiServer& server, Fates& fates, const Contract& contract,
-            CallExtender extender);
+  // The extender has answered that the pod is bound.
+  using ToldBound = std::function<void(const PodUid& uid, const std::string& node)>;
+
+  Scheduler(kube::MemoryApiServer& server, FaultQueue& faults, const Contract& contract,
+            CallExtender extender, ToldBound told_bound);
 
   Link& link() { return link_; }
   // The nodes on which the sums of what is requested leave room for the pod.
@@ -47,8 +52,9 @@ class Scheduler {
     kube::Pod pod;
     std::string json;
     Amounts amounts;
-    std::string assumed_node;  // bound in the cache before the watch shows it
-    bool busy = false;         // in a scheduling or a binding cycle
+    std::string assumed_node;    // bound in the cache before the watch shows it
+    std::string nominated_node;  // where pods were evicted for it
+    bool busy = false;           // in a scheduling or a binding cycle
     bool waits_for_event = false;
     Instant since{};       // of waits_for_event
     Instant not_before{};  // backoff
@@ -65,7 +71,9 @@ class Scheduler {
   void run_later();
   void run();
   std::optional<PodUid> next_pod();
-  Amounts used_on(const std::string& node) const;
+  // By other pods.
+  Amounts used_on(const std::string& node, const PodUid& except) const;
+  void back_off(Pod& pod);
 
   void filter(const PodUid& uid, const std::vector<std::string>& nodes);
   void on_filtered(const PodUid& uid, const std::string& body);
@@ -73,7 +81,9 @@ class Scheduler {
   void bind(const PodUid& uid, const std::string& node);
   void on_bound(const PodUid& uid, bool bound);
   void preempt(const PodUid& uid, const std::vector<std::string>& nodes);
+  void on_preempted(const PodUid& uid, const nlohmann::json& reply);
   void evict(const std::string& victim_uid);
+  void nominate(const PodUid& uid, const std::string& node);
   void end_cycle(const PodUid& uid, bool waits_for_event);
   // The answer, or status 0 once the time is over.
   void call(const std::string& verb, std::string body, Duration timeout, Answer done);
@@ -82,6 +92,7 @@ class Scheduler {
 
   const Contract& contract_;
   const CallExtender extender_;
+  const ToldBound told_bound_;
   Link link_;
   std::map<PodUid, Pod> pods_;
   std::map<std::string, kube::Node> nodes_;

@@ -74,6 +74,22 @@ TEST(ResourcesOf, AmountsOverTheLargestNumberAreLarge) {
   EXPECT_EQ(resources_of(pod), amount(std::int64_t{1} << 40, std::int64_t{1} << 40));
 }
 
+TEST(ResourcesOf, AmountsThatCannotBeReadAreLarge) {
+  for (const std::string& text : {std::string("1e745"), "1" + std::string(300, '0')}) {
+    kube::Pod pod;
+    pod.containers = {requesting(text, text)};
+    EXPECT_EQ(resources_of(pod), amount(std::int64_t{1} << 40, std::int64_t{1} << 40)) << text;
+  }
+}
+
+TEST(NodeFactsOf, AllocatableAmountsThatCannotBeReadAreNothing) {
+  kube::Node node;
+  node.allocatable = {{"cpu", "1e745"}, {"memory", "much"}};
+  const auto contract = Contract::for_domain(kDefaultResourceDomain);
+  ASSERT_TRUE(contract);
+  EXPECT_EQ(node_facts_of(node, *contract).allocatable, NodeResources{});
+}
+
 TEST(ResourcesOf, AreBoundedForAPodOfManyContainers) {
   kube::Pod pod;
   pod.containers.assign(20'000, requesting("1E", "1Ei"));

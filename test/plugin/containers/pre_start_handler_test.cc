@@ -391,5 +391,38 @@ TEST_F(PreStartHandlerTest, AReservationCountsAfterAFailedInjection) {
   EXPECT_EQ(start_once(device_ids(60, 60)).error().reason, RefusalReason::kFullCard);
 }
 
+// --- processes of pods ---------------------------------------------------------------------------
+
+class PodProcessesWarningTest : public PreStartHandlerTest {
+ protected:
+  ~PodProcessesWarningTest() override { EXPECT_TRUE(set_log_level("off")); }
+
+  // Starts a container of pod `pod`, and returns the warnings of that.
+  std::string warnings(const std::string& pod, int first_device) {
+    EXPECT_TRUE(set_log_level("warn"));
+    place(pod, 30, 1, first_device);
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(sentence(start(device_ids(30, first_device))), "started");
+    return testing::internal::GetCapturedStderr();
+  }
+};
+
+TEST_F(PodProcessesWarningTest, IsLoggedOnceWhereTheProcessesAreNotVisible) {
+  EXPECT_THAT(warnings("a", 0), HasSubstr("the processes of pods are not visible"));
+  EXPECT_THAT(warnings("b", 30), IsEmpty());
+}
+
+TEST_F(PodProcessesWarningTest, IsNotLoggedWhereTheSandboxHasAProcess) {
+  const auto pod = create("a", {{"main", 30, 1'000, "1"}});
+  add_process(folder_.path("proc"), 7, pod.uid());
+  const auto ids = device_ids(30);
+  kubelet_.list("a", "main", ids);
+  allocate(ids, "a");
+  EXPECT_TRUE(set_log_level("warn"));
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(sentence(start(ids)), "started");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace mgpu::plugin

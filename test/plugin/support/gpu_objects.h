@@ -53,10 +53,10 @@ struct CheckpointLine {
   std::string allocation;
 };
 // Writes kubelet's file into its folder.
+void write_checkpoint(const std::string& folder, const std::vector<CheckpointLine>& lines);
+
 // Adds a process of a container of the pod to the folder, which takes the place of /proc.
 void add_process(const std::string& proc_folder, int pid, const PodUid& uid);
 void remove_process(const std::string& proc_folder, int pid);
-
-void write_checkpoint(const std::string& folder, const std::vector<CheckpointLine>& lines);
 
 }  // namespace mgpu::test

@@ -18,14 +18,16 @@
 
 namespace mgpu::simulation {
 
-class Truth {
+class Invariants {
  public:
-  // Both outlive it.
-  Truth(kube::MemoryApiServer& server, const Contract& contract);
+  // Both outlive it. `has_policies`: nobody but the binding writes the cards of a pod.
+  Invariants(kube::MemoryApiServer& server, const Contract& contract, bool has_policies);
 
   // A container starts with these cards.
   void start_container(const PodUid& uid, const std::string& container, const std::string& node,
                        const std::vector<CardIndex>& cards);
+  // kube-scheduler is told that the pod is bound to the node.
+  void tell_bound(const PodUid& uid, const std::string& node);
   // When the pod was bound.
   std::optional<Instant> bound_at(const PodUid& uid) const;
   // All containers of the pod on this node have ended.
@@ -63,11 +65,12 @@ class Truth {
   void on_line(std::string_view line);
   void on_pod(const kube::Pod& pod, bool deleted);
   void note_bound(const kube::Pod& pod, bool by_binding);
-  void note_cards(const kube::Pod& pod, BoundPod& bound) const;
+  void note_cards(const kube::Pod& pod, BoundPod& bound);
   void check_capacity(const std::string& node);
 
   Executor& executor_;
   const Contract& contract_;
+  const bool has_policies_;
   std::set<PodUid> seen_unbound_;
   std::map<PodUid, BoundPod> bound_;
   std::map<Card, std::vector<Running>> running_;

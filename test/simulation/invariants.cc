@@ -1,4 +1,4 @@
-#include "test/simulation/truth.h"
+#include "test/simulation/invariants.h"
 
 #include <fmt/format.h>
 
@@ -40,8 +40,8 @@ std::string cards_text(const std::vector<CardIndex>& cards) {
   return text;
 }
 
-Truth::Truth(kube::MemoryApiServer& server, const Contract& contract)
-    : executor_(server.executor()), contract_(contract) {
+Invariants::Invariants(kube::MemoryApiServer& server, const Contract& contract, bool has_policies)
+    : executor_(server.executor()), contract_(contract), has_policies_(has_policies) {
   kube::StreamHandlers handlers;
   handlers.on_open = [] {};
   handlers.on_line = [this](std::string_view line) { on_line(line); };
@@ -51,7 +51,7 @@ Truth::Truth(kube::MemoryApiServer& server, const Contract& contract)
   stream_ = server.stream(std::move(request), std::move(handlers));
 }
 
-void Truth::on_line(std::string_view line) {
+void Invariants::on_line(std::string_view line) {
   const auto read = kube::read_watch_line(line);
   if (!read) return violate("a line of the watch cannot be read: " + read.error().message);
   if (read->kind == kube::WatchLine::Kind::kBookmark) return;
@@ -60,7 +60,7 @@ void Truth::on_line(std::string_view line) {
   on_pod(*pod, read->kind == kube::WatchLine::Kind::kDeleted);
 }
 
-void Truth::on_pod(const kube::Pod& pod, bool deleted) {
+void Invariants::on_pod(const kube::Pod& pod, bool deleted) {
   const PodUid uid = pod.uid();
   const auto at = bound_.find(uid);
   if (at != bound_.end()) {
@@ -78,7 +78,7 @@ void Truth::on_pod(const kube::Pod& pod, bool deleted) {
   note_bound(pod, seen_unbound_.contains(uid));
 }
 
-void Truth::note_bound(const kube::Pod& pod, bool by_binding) {
+void Invariants::note_bound(const kube::Pod& pod, bool by_binding) {
   BoundPod& bound = bound_[pod.uid()];
   bound.ref = pod.ref();
   bound.node = pod.node_name;
@@ -86,7 +86,10 @@ void Truth::note_bound(const kube::Pod& pod, bool by_binding) {
   bound.by_binding = by_binding;
   note_cards(pod, bound);
   const auto request = read_containers(pod, contract_, MiB());
-  if (!request || request->empty()) return;
+  if (!request || request->empty()) {
+    if (by_binding) violate("pod " + to_string(pod.ref()) + " is bound with an unreadable request");
+    return;
+  }
   bound.request = *request;
   const auto placement = read_placement(pod, *request, contract_);
   if (placement) bound.placement = *placement;
@@ -98,19 +101,31 @@ void Truth::note_bound(const kube::Pod& pod, bool by_binding) {
   check_capacity(pod.node_name);
 }
 
-std::optional<Instant> Truth::bound_at(const PodUid& uid) const {
+std::optional<Instant> Invariants::bound_at(const PodUid& uid) const {
   const auto at = bound_.find(uid);
   return at == bound_.end() ? std::nullopt : std::optional<Instant>(at->second.since);
 }
 
-void Truth::note_cards(const kube::Pod& pod, BoundPod& bound) const {
+void Invariants::note_cards(const kube::Pod& pod, BoundPod& bound) {
   for (const kube::Container& container : pod.containers) {
     const auto at = pod.metadata.annotations.find(contract_.index_key(container.name));
-    if (at != pod.metadata.annotations.end()) bound.cards_named[container.name].insert(at->second);
+    if (at == pod.metadata.annotations.end()) continue;
+    auto& named = bound.cards_named[container.name];
+    named.insert(at->second);
+    if (!has_policies_ || named.size() == 1) continue;
+    violate(fmt::format("the cards of container {} of pod {} have changed to {}", container.name,
+                        to_string(pod.ref()), at->second));
   }
 }
 
-void Truth::check_capacity(const std::string& node) {
+void Invariants::tell_bound(const PodUid& uid, const std::string& node) {
+  const auto at = bound_.find(uid);
+  if (at != bound_.end() && at->second.node == node) return;
+  violate(fmt::format("kube-scheduler is told that the pod with uid {} is bound to node {}",
+                      uid.str(), node));
+}
+
+void Invariants::check_capacity(const std::string& node) {
   std::map<CardIndex, Share> used;
   std::map<CardIndex, std::string> pods;
   for (const auto& [uid, pod] : bound_) {
@@ -131,13 +146,16 @@ void Truth::check_capacity(const std::string& node) {
   }
 }
 
-void Truth::start_container(const PodUid& uid, const std::string& container,
-                            const std::string& node, const std::vector<CardIndex>& cards) {
+void Invariants::start_container(const PodUid& uid, const std::string& container,
+                                 const std::string& node, const std::vector<CardIndex>& cards) {
   const auto at = bound_.find(uid);
   if (at == bound_.end()) return violate("a container of an unknown pod starts: uid " + uid.str());
   BoundPod& pod = at->second;
   const auto of = std::ranges::find(pod.request.containers, container, &ContainerRequest::name);
-  if (of == pod.request.containers.end()) return;
+  if (of == pod.request.containers.end()) {
+    return violate(fmt::format("container {} of pod {} starts with devices and requests no cards",
+                               container, to_string(pod.ref)));
+  }
   const auto named = pod.cards_named.find(container);
   if (named == pod.cards_named.end() || !named->second.contains(cards_text(cards))) {
     violate(
@@ -164,7 +182,7 @@ void Truth::start_container(const PodUid& uid, const std::string& container,
   }
 }
 
-void Truth::end_containers(const PodUid& uid) {
+void Invariants::end_containers(const PodUid& uid) {
   for (auto& [card, running] : running_) {
     std::erase_if(running, [&](const Running& other) { return other.uid == uid; });
   }
