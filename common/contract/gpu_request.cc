@@ -148,8 +148,15 @@ Result<std::optional<ContainerRequest>> read_container(const kube::Container& co
                           .whole = share->memory.zero()};
 }
 
+// The key may end with the name of a container, which the API server has checked and this program
+// has not.
+std::string annotation_text(const std::string& key) {
+  const bool plain = std::ranges::all_of(key, [](char c) { return c > ' ' && c <= '~'; });
+  return "annotation " + (plain ? key : in_quotes(key));
+}
+
 Error about_annotation(const std::string& key, const Error& problem) {
-  return error("annotation " + key + ": " + problem.message);
+  return error(annotation_text(key) + ": " + problem.message);
 }
 
 using CardCounts = std::vector<std::int32_t>;
@@ -285,12 +292,12 @@ Result<Placement> read_placement(const kube::Pod& pod, const GpuRequest& request
   for (const ContainerRequest& container : request.containers) {
     const std::string key = contract.index_key(container.name);
     const std::string* text = find(pod.metadata.annotations, key);
-    if (text == nullptr) return error("annotation " + key + " is missing");
+    if (text == nullptr) return error(annotation_text(key) + " is missing");
     auto cards = parse_card_indices(*text);
     if (!cards) return about_annotation(key, cards.error());
     if (std::cmp_not_equal(cards->size(), container.cards)) {
-      return error(fmt::format("annotation {} {} must have {} cards, as the container requests",
-                               key, in_quotes(*text), container.cards));
+      return error(fmt::format("{} {} must have {} cards, as the container requests",
+                               annotation_text(key), in_quotes(*text), container.cards));
     }
     placement.cards_of.push_back(std::move(*cards));
   }

@@ -287,6 +287,12 @@ TEST(ReadPlacement, NamesTheAnnotationThatIsWrong) {
   }
 }
 
+TEST(ReadPlacement, QuotesANameThatIsNotPlainText) {
+  const kube::Pod pod = pod_of({container("a\x01\xff", "100", "")});
+  EXPECT_EQ(read_placement(pod, read(pod).value(), contract()).error().message,
+            "annotation \"" + kDomain + R"(/gpu-index-container-a\u0001)" + "\uFFFD\" is missing");
+}
+
 // --- bound pods ----------------------------------------------------------------------------------
 
 TEST(ReadBoundContainers, TheIndicesAreTheNumberOfCards) {
