@@ -253,8 +253,8 @@ quick_placement() {
 }
 
 quick_latency() {
-  say "latency at 1000 nodes"
-  count measure "$scratch/latency.json" "$latency" --nodes 1000 --http-threads 1 \
+  say "latency at 200 nodes"
+  count measure "$scratch/latency.json" "$latency" --nodes 200 --http-threads 1 \
     --requests 200 --output json
   check latency "$scratch/latency.json"
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs missing packages, builds mgpu and runs the tests.
 #
-#   test/run.sh                                    runs format, tidy, unit, tsan, quick, gpu, simulate, cluster, node
+#   test/run.sh                                    runs format, tidy, unit, tsan, release, quick, simulate, gpu, cluster
+#                                                  and node
 #   test/run.sh STAGE...                           runs only these stages
 #   test/run.sh simulate --histories N             runs at least N histories with the release build
 #   test/run.sh fuzz [--seconds N]                 runs each fuzzer for N seconds, or a minute
@@ -11,6 +12,7 @@
 # tidy     checks that clang-tidy finds nothing in the product
 # unit     runs all unit tests with AddressSanitizer and UBSan
 # tsan     runs the multithreaded unit tests with ThreadSanitizer
+# release  compiles both programs as users run them, with g++, and starts them
 # quick    runs bench/run.sh --quick, which checks the results of benchmarks, but no times
 # gpu      runs the trial of bench/gpu with stand-ins for the GPU and its driver; most of it needs root
 # simulate runs histories of a simulated cluster for a minute: some seeds always, and new ones each day
@@ -22,9 +24,9 @@
 # bench    runs the Go benchmarks with the device plugin, as bench/node.sh does
 # soak     runs arrivals, edits and kills with a real control plane for MGPU_SOAK_MINUTES, as bench/soak.sh does
 #
-# The programs under test have AddressSanitizer and UBSan, except in the stages format, tidy, tsan, faults, bench and
-# soak, and in simulate --histories. The stages cluster and node wait most of the time: they run in the background while the others
-# compile and compute, and their output is printed at the end.
+# The programs under test have AddressSanitizer and UBSan, except in the stages format, tidy, tsan, release, faults,
+# bench and soak, and in simulate --histories. The stages gpu, cluster and node wait most of the time: they run in the
+# background while the others compile and compute, and their output is printed at the end.
 # The last line of the output is "N passed, N failed". The exit status is 0 if no test failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -35,6 +37,7 @@ readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu
 readonly threaded_tests=(base_test program_test http_test kube_test kube_memory_test ledger_test learning_test
   verbs_test bind_test requeue_test extender_test cards_test containers_test node_test monitor_test)
 readonly cluster_timeout=20m
+readonly background_stages='^(gpu|cluster|node)$'
 readonly node_tests='^TestNode'
 readonly simulation_time=60s
 # The first seed of a day. Each process adds its number to it, and the number of processes from one history to
@@ -177,6 +180,15 @@ stage_tsan() {
   run_programs tsan "${threaded_tests[@]/#/build/tsan/test/}"
 }
 
+# A program that was linked against other libraries than it was compiled for does not start.
+stage_release() {
+  local program
+  build release mgpu-extender mgpu-device-plugin || return 1
+  for program in extender/mgpu-extender plugin/mgpu-device-plugin; do
+    step "start $program" "build/release/$program" --version && passed=$((passed + 1))
+  done
+}
+
 # The build folder says how each source is compiled, and has the headers that are generated.
 stage_tidy() {
   step "configure asan" configure asan || return 1
@@ -247,10 +259,13 @@ stage_faults() {
 
 faults() { python3 -B test/simulation/faults.py 2>&1 | tee "$1"; }
 
+prepare_gpu() {
+  build asan mgpu-gpu-trial mgpu-cuda-program gpu_stand_ins || return 1
+  step "build the folder of the trial" gpu_folder
+}
+
 stage_gpu() {
   local log=$scratch/gpu.log status=0 before=$failed
-  build asan mgpu-gpu-trial mgpu-cuda-program gpu_stand_ins || return 1
-  step "build the folder of the trial" gpu_folder || return 1
   say "test gpu"
   run gpu_trial "$log" || status=$?
   count_last_line "$log"
@@ -500,11 +515,11 @@ while [[ $# -gt 0 ]]; do
   fi
   shift
 done
-[[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan quick gpu simulate cluster node)
+[[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release quick simulate gpu cluster node)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|tidy|unit|tsan|quick|simulate|faults|fuzz|gpu|cluster|node|bench|soak)$ ]] || {
+  [[ $stage =~ ^(format|tidy|unit|tsan|release|quick|simulate|faults|fuzz|gpu|cluster|node|bench|soak)$ ]] || {
     printf 'run.sh: "%s" is not a stage; want %s\n' "$stage" \
-      'format, tidy, unit, tsan, quick, simulate, faults, fuzz, gpu, cluster, node, bench or soak' >&2
+      'format, tidy, unit, tsan, release, quick, simulate, faults, fuzz, gpu, cluster, node, bench or soak' >&2
     exit 2
   }
 done
@@ -517,7 +532,7 @@ fi
 times=
 waiting=()
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(cluster|node)$ ]] || continue
+  [[ $stage =~ $background_stages ]] || continue
   say "prepare stage $stage"
   before=$failed
   run_timed "prepare-$stage" "prepare_$stage"
@@ -525,7 +540,7 @@ for stage in "${stages[@]}"; do
 done
 for stage in "${waiting[@]}"; do begin_in_background "$stage"; done
 for stage in "${stages[@]}"; do
-  [[ ! $stage =~ ^(cluster|node)$ ]] || continue
+  [[ ! $stage =~ $background_stages ]] || continue
   say "stage $stage"
   run_timed "$stage" "stage_$stage"
 done

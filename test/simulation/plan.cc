@@ -84,6 +84,29 @@ double in_seconds(Duration time) {
   return std::chrono::duration<double>(time).count();
 }
 
+std::string what_happens_to_requests(const Event& event) {
+  switch (event.action) {
+    case Action::kFault:
+      return fmt::format("the next {} requests of {}: {}", event.amount + 1, client_text(event.who),
+                         text_of(fault_of(event)));
+    case Action::kFaultOfBind:
+      return fmt::format("the next {} binds: {}", event.amount % 3 + 1, text_of(fault_of(event)));
+    case Action::kRelist:
+      return "the extender lists again";
+    case Action::kLateBind:
+      return "the next bind is late, and the extender is killed";
+    case Action::kBreakWatches:
+      return "break the watches of " + client_text(event.who);
+    case Action::kLagWatches:
+      return fmt::format("the watches of {} lag for {} s", client_text(event.who),
+                         in_seconds(failure_of(event)));
+    case Action::kCompact:
+      return "compact the history of the API server";
+    default:
+      return "";
+  }
+}
+
 std::string what_happens(const Event& event) {
   const int pod = event.who % kPodNames;
   const int node = event.who % kNodes;
@@ -136,24 +159,9 @@ std::string what_happens(const Event& event) {
       return fmt::format("card {} of node n{} recovers", event.what % kCardsPerNode, node);
     case Action::kRemoveNode:
       return fmt::format("remove and create node n{}", node);
-    case Action::kFault:
-      return fmt::format("the next {} requests of {}: {}", event.amount + 1, client_text(event.who),
-                         text_of(fault_of(event)));
-    case Action::kFaultOfBind:
-      return fmt::format("the next {} binds: {}", event.amount % 3 + 1, text_of(fault_of(event)));
-    case Action::kRelist:
-      return "the extender lists again";
-    case Action::kLateBind:
-      return "the next bind is late, and the extender is killed";
-    case Action::kBreakWatches:
-      return "break the watches of " + client_text(event.who);
-    case Action::kLagWatches:
-      return fmt::format("the watches of {} lag for {} s", client_text(event.who),
-                         in_seconds(failure_of(event)));
-    case Action::kCompact:
-      return "compact the history of the API server";
+    default:
+      return what_happens_to_requests(event);
   }
-  return "";
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ std::string problem_with(const CommandFlags& flags) {
 
 TEST(TraceCommand, RunsTheSyntheticWorkloadWhereNoTracesAreNamed) {
   CommandFlags flags;
+  flags.policy = "binpack";  // it takes the least time
   flags.seeds = "1-2";
   flags.output = "json";
   const auto text = run_command(flags);
@@ -77,7 +78,7 @@ TEST(TraceCommand, RanksNodesForNonGpuPodsByEither) {
 
 TEST(TraceCommand, RunsWithDepartures) {
   CommandFlags flags;
-  flags.policy = "fgd";
+  flags.policy = "binpack";
   flags.seeds = "1";
   flags.output = "json";
   flags.departures = 90;

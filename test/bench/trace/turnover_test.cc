@@ -41,12 +41,13 @@ TEST_P(ErlangLoss, IsWhatFullServersReject) {
   const Trace trace = servers();
   double rejected = 0;
   double held = 0;
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  constexpr int kSeeds = 20;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const TurnoverResult result = run(trace, GetParam(), seed);
     EXPECT_EQ(result.overcommitted, 0);
     EXPECT_DOUBLE_EQ(result.rejected_gpus, result.rejected_pods);
-    rejected += result.rejected_gpus / 40;
-    held += result.allocation / 40;
+    rejected += result.rejected_gpus / kSeeds;
+    held += result.allocation / kSeeds;
   }
   const double blocked = erlang_b(0.64 * GetParam());
   EXPECT_NEAR(rejected, 100 * blocked, 2.5);

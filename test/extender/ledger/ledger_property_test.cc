@@ -262,7 +262,7 @@ class LedgerProperty : public testing::TestWithParam<std::uint32_t> {};
 
 TEST_P(LedgerProperty, EqualsTheReferenceAfterEveryStep) {
   World world(GetParam());
-  for (int step = 0; step < 2500; ++step) {
+  for (int step = 0; step < 1500; ++step) {
     world.step();
     ASSERT_FALSE(HasFatalFailure()) << "seed " << GetParam() << ", step " << step;
     ASSERT_EQ(world.difference(), "") << "seed " << GetParam() << ", step " << step;

@@ -128,7 +128,7 @@ TEST(ContainerOf, ReturnsNothingOutsideOfContainers) {
 TEST(ContainerOf, RunsInLinearTime) {
   const std::string good = "0::/kubepods/pod" + kUid + "/" + kId + "\n";
   for (const char c : {'/', ':', '\n', 'a', '\0', '\xff', '-'}) {
-    const std::string flood(10'000'000, c);
+    const std::string flood(1'000'000, c);
     EXPECT_FALSE(container_of(flood));
     EXPECT_EQ(container_of(flood + "\n" + good), ours());
   }
