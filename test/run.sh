@@ -36,6 +36,8 @@ readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu
 # Test programs that use gRPC are missing here, because its library is not built for ThreadSanitizer.
 readonly threaded_tests=(base_test program_test http_test kube_test kube_memory_test ledger_test learning_test
   verbs_test bind_test requeue_test extender_test cards_test containers_test node_test monitor_test)
+# Tests of these programs that have one thread and take seconds.
+readonly single_threaded='*Property*:ReadPod.*:CardsFile.*:WorkloadWindow.*'
 readonly cluster_timeout=20m
 readonly background_stages='^(gpu|cluster|node)$'
 readonly node_tests='^TestNode'
@@ -177,7 +179,7 @@ stage_unit() { build asan && run_programs asan $(test_programs asan); }
 stage_tsan() {
   step "configure tsan" configure tsan || return 1
   step "build tsan" nice ninja -C build/tsan -j "$jobs" "${threaded_tests[@]}" || return 1
-  run_programs tsan "${threaded_tests[@]/#/build/tsan/test/}"
+  GTEST_FILTER=-$single_threaded run_programs tsan "${threaded_tests[@]/#/build/tsan/test/}"
 }
 
 # A program that was linked against other libraries than it was compiled for does not start.

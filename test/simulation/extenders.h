@@ -3,6 +3,7 @@
 // goes on for some time.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>

@@ -3,6 +3,7 @@
 // container, and ends the containers of deleted pods some time after their deletion.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
