@@ -227,6 +227,7 @@ quick_bench() { MGPU_PRESET=asan bash bench/run.sh --quick 2>&1 | tee "$1"; }
 stage_simulate() {
   local preset=asan log=$scratch/simulate.log status=0 before=$failed
   [[ -z $histories ]] || preset=release
+  step "texts of the planted faults" python3 -B test/simulation/faults.py --texts && passed=$((passed + 1))
   build "$preset" mgpu-simulate || return 1
   say "simulate histories from seed $simulation_seed"
   run simulate "$log" "build/$preset/test/simulation/mgpu-simulate" || status=$?
