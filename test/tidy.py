@@ -5,7 +5,8 @@ Reading headers takes clang-tidy ten times as long as reading the source that in
 checks what builds with sanitizers compile: one file for each library, which includes its sources.
 
 Such a file is not checked again until one of its sources, a header, its compiler flags, .clang-tidy or
-clang-tidy itself changes: ~/.cache/mgpu/tidy-HASH says that it passed.
+clang-tidy itself changes: ~/.cache/mgpu/tidy/HASH says that it passed, in any checkout, and is removed
+after 30 days.
 
 Prints what was found, and ends with status 1 if there was anything.
 """
@@ -19,11 +20,13 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 
 TIDY = "clang-tidy-16"
 PRODUCT = ("common", "extender", "plugin")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "mgpu"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "mgpu/tidy"
+KEEP_SECONDS = 30 * 24 * 3600
 
 
 def files(build):
@@ -44,7 +47,7 @@ def system_folders(words):
 
 
 def fingerprint(common, sources, flags):
-    digest = hashlib.sha256(common + " ".join(flags).encode())
+    digest = hashlib.sha256(common + " ".join(flags).replace(str(ROOT), ".").encode())
     for source in sources:
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
@@ -60,6 +63,12 @@ def common_fingerprint():
     return digest.digest()
 
 
+def forget_old():
+    for passed in CACHE.iterdir():
+        if passed.stat().st_mtime < time.time() - KEEP_SECONDS:
+            passed.unlink(missing_ok=True)
+
+
 def check(file, flags):
     """What clang-tidy prints about a file; nothing if it finds nothing."""
     run = subprocess.run(
@@ -73,13 +82,16 @@ def check(file, flags):
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     CACHE.mkdir(parents=True, exist_ok=True)
+    forget_old()
     common = common_fingerprint()
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         running = {}
         for file, sources, flags in files(build):
-            passed = CACHE / f"tidy-{fingerprint(common, sources, flags)}"
-            if not passed.exists():
+            passed = CACHE / fingerprint(common, sources, flags)
+            if passed.exists():
+                passed.touch()
+            else:
                 running[pool.submit(check, file, flags)] = passed
         for done in concurrent.futures.as_completed(running):
             found = done.result()
