@@ -10,6 +10,7 @@
 //              <domain>/gpu-model[-exclude]              name-list
 //              <domain>/gpu-uuid[-exclude]               name-list
 //   node       <domain>/mgpu-cards                       node-cards
+//              taint <domain>/mgpu-needs-cpu             PreferNoSchedule, see cpu_taint.h
 //
 //   index-list := index ("," index)*        ascending, no index twice: "3", "0,2"
 //   count-list := count ("," count)*        one for each app container in spec order, 0 = no card:
@@ -58,6 +59,7 @@ struct Contract {
   std::string gpu_uuid;
   std::string gpu_uuid_exclude;
   std::string node_cards;
+  std::string needs_cpu;     // a taint
   std::string index_prefix;  // "<domain>/gpu-index-container-"
 
   std::string index_key(std::string_view container) const;

@@ -149,6 +149,15 @@ Condition read_condition(JsonValue& from) {
   return condition;
 }
 
+Taint read_taint(JsonValue& from) {
+  Taint taint;
+  from.read({{"key", taint.key},
+             {"value", taint.value},
+             {"effect", taint.effect},
+             {"timeAdded", taint.time_added}});
+  return taint;
+}
+
 void read_node_status(JsonValue& from, Node& node) {
   from.read(
       {quantities("capacity", node.capacity),
@@ -233,7 +242,9 @@ Result<Node> read_node(std::string_view json) {
     root.read({metadata_of(node.metadata),
                {"spec",
                 [&](JsonValue& spec) {
-                  spec.read({{"unschedulable", node.unschedulable}});
+                  spec.read(
+                      {{"unschedulable", node.unschedulable},
+                       {"taints", [&](JsonValue& list) { node.taints = list.list(read_taint); }}});
                 }},
                {"status", [&](JsonValue& status) { read_node_status(status, node); }}});
   });

@@ -72,12 +72,21 @@ struct Condition {
   bool operator==(const Condition&) const = default;
 };
 
+struct Taint {
+  std::string key;
+  std::string value;
+  std::string effect;      // NoSchedule, PreferNoSchedule, NoExecute
+  std::string time_added;  // RFC 3339, or empty
+  bool operator==(const Taint&) const = default;
+};
+
 struct Node {
   Metadata metadata;
   StringMap capacity;
   StringMap allocatable;
   std::vector<Condition> conditions;
   bool unschedulable = false;
+  std::vector<Taint> taints;
 };
 
 struct LeaseRef {

@@ -219,6 +219,19 @@ Request annotate_node(const NodeName& node, std::string_view key, std::string_vi
   return with_body(Method::kPatch, node_path(node), kMergePatch, annotation_patch(key, value));
 }
 
+Request set_node_taints(const Node& read, const std::vector<Taint>& taints) {
+  Json list = Json::array();
+  for (const Taint& taint : taints) {
+    Json json = {{"key", taint.key}, {"effect", taint.effect}};
+    if (!taint.value.empty()) json["value"] = taint.value;
+    if (!taint.time_added.empty()) json["timeAdded"] = taint.time_added;
+    list.push_back(std::move(json));
+  }
+  return with_body(Method::kPatch, node_path(NodeName(read.metadata.name)), kMergePatch,
+                   {{"metadata", {{"resourceVersion", read.metadata.resource_version}}},
+                    {"spec", {{"taints", std::move(list)}}}});
+}
+
 Request change_node_status(const NodeName& node, const NodeStatusChange& change) {
   Json status = Json::object();
   for (const auto& [resource, amount] : change.capacity) {

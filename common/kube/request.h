@@ -97,6 +97,10 @@ Request review_access(const UserInfo& user, std::string_view verb, std::string_v
 // Merge PATCH of this one annotation of nodes/{name}.
 Request annotate_node(const NodeName& node, std::string_view key, std::string_view value);
 
+// Merge PATCH of all taints of nodes/{name}, which the API server refuses with 409 if the node has
+// another resourceVersion than `read`.
+Request set_node_taints(const Node& read, const std::vector<Taint>& taints);
+
 // The change of a node's status; everything else in it stays.
 struct NodeStatusChange {
   std::map<std::string, std::int64_t> capacity;

@@ -216,8 +216,10 @@ void Agent::on_refused(const Refusal& refusal) {
 
 void Agent::publish_node() {
   const InventoryState inventory = inventory_.state();
+  std::optional<NodeUse> use;
+  if (pods_.listed()) use = use_of(pods_.all(), settings_.contract);
   publisher_.publish(report_of(inventory, held_on_unhealthy_cards(inventory.cards), registered(),
-                               kubelet_publishes_memory()));
+                               kubelet_publishes_memory(), settings_.taint, use));
 }
 
 Readiness Agent::readiness() const {

@@ -60,6 +60,7 @@ struct AgentSettings {
   std::chrono::milliseconds settle{0};
   Injection injection = Injection::kAuto;
   MemoryResource memory_resource = MemoryResource::kNodeStatus;
+  bool taint = true;  // with mgpu-needs-cpu, where the node's cards need its CPU
   bool mps = false;
   std::string mps_control;
   Enforcement enforcement = Enforcement::kNone;

@@ -105,6 +105,12 @@ void add_flags(Options& options, Flags& flags) {
   options.add_text("mps-control",
                    "NVIDIA's MPS control program, as a path or as a name to search in $PATH.",
                    flags.mps_control);
+  options.add_flag(
+      "taint",
+      "taint the node with <resource-domain>/mgpu-needs-cpu:PreferNoSchedule while it has "
+      "fewer than 24 free cores for each free card, so that pods without cards prefer "
+      "other nodes",
+      flags.taint);
   options.add_choice("enforce", "The action for a pod that uses more GPU memory than it holds.",
                      flags.enforce, {"none", "evict"});
   options.add_text("device-plugin-dir", "The directory of kubelet.sock.", flags.device_plugin_dir);
@@ -164,6 +170,7 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   if (flags.memory_resource == "device-plugin") {
     settings.memory_resource = MemoryResource::kDevicePlugin;
   }
+  settings.taint = flags.taint;
   settings.mps = flags.isolation == "mps";
   settings.mps_control = flags.mps_control;
   if (flags.enforce == "evict") settings.enforcement = Enforcement::kEvict;

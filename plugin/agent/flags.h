@@ -31,6 +31,7 @@ struct Flags : ProgramFlags {
   std::string injection = "auto";
   std::string isolation = "none";
   std::string mps_control = "nvidia-cuda-mps-control";
+  bool taint = true;
   std::string enforce = "none";
 };
 

@@ -1,5 +1,6 @@
 #include "plugin/agent/report.h"
 
+#include <algorithm>
 #include <string>
 
 #include "plugin/allocation/offer.h"
@@ -15,10 +16,14 @@ std::string cards(std::int64_t count) {
 }  // namespace
 
 NodeReport report_of(const InventoryState& inventory, const Share& held, bool registered,
-                     bool memory_by_kubelet) {
+                     bool memory_by_kubelet, bool taint, std::optional<NodeUse> use) {
   using Ready = NodeReport::Ready;
   NodeReport report;
   report.cards = inventory.cards;
+  report.taint = taint;
+  report.use = use;
+  // Unhealthy cards are not free, whoever holds them.
+  if (use) report.use->core = std::max(Percent(0), use->core - held.core);
   if (!memory_by_kubelet) report.memory = offered(inventory.cards, held).memory.value();
   const auto with = [&report](Ready ready, const char* reason, std::string message) {
     report.ready = ready;

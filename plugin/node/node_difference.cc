@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/base/text.h"
+#include "common/contract/cpu_taint.h"
 #include "common/contract/limits.h"
 #include "common/contract/quantity.h"
 #include "plugin/node/limits.h"
@@ -64,6 +65,36 @@ void compare_capacity(const NodeReport& report, const kube::Node& node, const Co
   difference.status.capacity[contract.memory_resource] = *report.memory;
 }
 
+// Without healthy cards or a readable amount of CPU, the cards need none.
+bool cards_of_node_need_cpu(const NodeReport& report, const kube::Node& node) {
+  const auto cpu = node.allocatable.find("cpu");
+  if (cpu == node.allocatable.end()) return false;
+  const auto allocatable = parse_scaled_quantity("cpu", cpu->second, 3);
+  if (!allocatable) return false;
+  const Percent all(100 * std::ranges::count_if(report.cards, &CardFacts::healthy));
+  if (all <= report.use->core) return false;
+  return cards_need_cpu(std::max<std::int64_t>(0, *allocatable - report.use->milli_cpu),
+                        all - report.use->core);
+}
+
+// Taints of others stay as they are.
+void compare_taint(const NodeReport& report, const kube::Node& node, const Contract& contract,
+                   NodeDifference& difference) {
+  const kube::Taint wanted{contract.needs_cpu, "", "PreferNoSchedule", ""};
+  const auto is_ours = [&](const kube::Taint& taint) {
+    return taint.key == wanted.key && taint.effect == wanted.effect;
+  };
+  const bool has = std::ranges::any_of(node.taints, is_ours);
+  if (report.taint && !report.use) return;
+  if (has == (report.taint && cards_of_node_need_cpu(report, node))) return;
+  difference.taints = node.taints;
+  if (has) {
+    std::erase_if(*difference.taints, is_ours);
+  } else {
+    difference.taints->push_back(wanted);
+  }
+}
+
 }  // namespace
 
 NodeDifference difference(const NodeReport& report, const kube::Node& node,
@@ -72,6 +103,7 @@ NodeDifference difference(const NodeReport& report, const kube::Node& node,
   compare_cards(report, node, contract, difference);
   compare_condition(report, node, now, difference);
   compare_capacity(report, node, contract, difference);
+  compare_taint(report, node, contract, difference);
   return difference;
 }
 

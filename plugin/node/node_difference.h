@@ -16,9 +16,11 @@ inline constexpr std::string_view kConditionType = "MGPUReady";
 struct NodeDifference {
   std::optional<std::string> cards;  // new value of the annotation mgpu-cards
   kube::NodeStatusChange status;
+  std::optional<std::vector<kube::Taint>> taints;  // all taints that the node is to have
   std::string problem;  // one sentence if a part of the report cannot be written, else empty
 
-  bool none() const { return !cards && status.capacity.empty() && !status.condition; }
+  bool changes_status() const { return !status.capacity.empty() || status.condition; }
+  bool none() const { return !cards && !changes_status() && !taints; }
 };
 
 // `now` is RFC 3339, for the times of the condition.

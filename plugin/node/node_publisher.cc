@@ -9,12 +9,13 @@
 #include "common/kube/limits.h"
 #include "common/kube/object_json.h"
 #include "common/kube/request.h"
+#include "plugin/node/limits.h"
 #include "plugin/node/node_difference.h"
 
 namespace mgpu::plugin {
 namespace {
 
-constexpr int kWritesPerReport = 2;  // the annotation and the status
+constexpr int kWritesPerReport = 3;  // the annotation, the status and the taint
 // A server whose messages are all different does not fill the log.
 constexpr std::size_t kReportedProblemsMax = 16;
 
@@ -108,7 +109,10 @@ void NodePublisher::on_node_deleted() {
 
 void NodePublisher::compare() {
   if (phase_ != Phase::kIdle || !report_ || !node_) return;
-  const NodeDifference found = difference(*report_, *node_, contract_, now_());
+  NodeDifference found = difference(*report_, *node_, contract_, now_());
+  // A taint on and off again makes kube-scheduler try pods again. The agent reports every few
+  // seconds.
+  if (found.taints && executor().now() < taint_allowed_) found.taints.reset();
   if (!found.problem.empty()) {
     report_once(write_problems_, fmt::format("node {}: {}", node_name_.str(), found.problem));
   }
@@ -121,8 +125,8 @@ void NodePublisher::compare() {
     return;
   }
   if (settled_.exchange(0) == generation_) {
-    on_problem_(fmt::format("node {}: another writer changed what was published; it is corrected",
-                            node_name_.str()));
+    on_problem_(
+        fmt::format("node {}: what was published has changed; it is corrected", node_name_.str()));
     const Instant now = executor().now();
     const Instant allowed = std::max(now, correction_allowed_);
     correction_allowed_ = allowed + corrections_.next(allowed, executor().random());
@@ -134,15 +138,24 @@ void NodePublisher::compare() {
                    node_name_.str()));
 }
 
+// One change at a time; the next one is found when the answer is compared.
+kube::Request NodePublisher::next_write(const NodeDifference& difference) const {
+  if (difference.cards)
+    return kube::annotate_node(node_name_, contract_.node_cards, *difference.cards);
+  if (difference.changes_status()) return kube::change_node_status(node_name_, difference.status);
+  return kube::set_node_taints(*node_, *difference.taints);
+}
+
 void NodePublisher::write(const NodeDifference& difference) {
   phase_ = Phase::kWriting;
   written_ = generation_;
+  if (!difference.cards && !difference.changes_status())
+    taint_allowed_ = executor().now() + kTaintInterval;
   versions_during_write_.clear();
   relisted_during_write_ = false;
-  transport_.send(
-      difference.cards ? kube::annotate_node(node_name_, contract_.node_cards, *difference.cards)
-                       : kube::change_node_status(node_name_, difference.status),
-      callbacks_.wrap([this](const kube::Response& response) { on_write_response(response); }));
+  transport_.send(next_write(difference), callbacks_.wrap([this](const kube::Response& response) {
+    on_write_response(response);
+  }));
 }
 
 void NodePublisher::on_write_response(const kube::Response& response) {

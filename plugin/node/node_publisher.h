@@ -1,5 +1,6 @@
 // Keeps the Node object of this node equal to the last report: the annotation mgpu-cards, the
-// condition MGPUReady, and the capacity of mgpu-memory unless kubelet publishes it.
+// condition MGPUReady, the capacity of mgpu-memory unless kubelet publishes it, and the taint
+// mgpu-needs-cpu.
 // It writes only what differs, and writes it again when another writer changes it.
 //
 //             node read            differs
@@ -23,6 +24,7 @@
 #include "common/contract/contract.h"
 #include "common/kube/reflector.h"
 #include "common/kube/transport.h"
+#include "plugin/allocation/node_use.h"
 
 namespace mgpu::plugin {
 
@@ -30,6 +32,9 @@ struct NodeReport {
   std::vector<CardFacts> cards;
   // Capacity of mgpu-memory in MiB. Not set if kubelet publishes it.
   std::optional<std::int64_t> memory;
+  bool taint = false;  // Otherwise the node keeps no taint mgpu-needs-cpu.
+  // What pods request, on which the taint depends. Not set: it stays as it is.
+  std::optional<NodeUse> use;
   enum class Ready { kTrue, kFalse, kUnknown };
   Ready ready = Ready::kUnknown;
   std::string reason;   // CamelCase: "CardsReady", "NoCards", "NoDriver", "KubeletAbsent"
@@ -76,6 +81,7 @@ class NodePublisher {
   void on_node(kube::Node node);
   void on_node_deleted();
   void compare();
+  kube::Request next_write(const NodeDifference& difference) const;
   void write(const NodeDifference& difference);
   void on_write_response(const kube::Response& response);
   void fail(const std::string& problem, Duration retry_after = {});
@@ -106,6 +112,7 @@ class NodePublisher {
   bool relisted_during_write_ = false;
   std::uint64_t written_ = 0;  // number of the report that is being written
   int writes_ = 0;             // accepted for this report since it was last settled
+  Instant taint_allowed_{};    // the next change of the taint
   Backoff failures_;
   Backoff corrections_;
   Instant correction_allowed_{};

@@ -9,6 +9,7 @@
 #include "common/base/asio_executor.h"
 #include "common/contract/limits.h"
 #include "common/kube/limits.h"
+#include "plugin/node/limits.h"
 #include "plugin/node/node_difference.h"
 #include "test/support/kube_objects.h"
 #include "test/support/node_server.h"
@@ -115,6 +116,103 @@ TEST_F(NodePublisherTest, WritesCardsConditionAndMemory) {
   EXPECT_THAT(problems_, IsEmpty());
 }
 
+// Four cards need 96 cores.
+struct TaintTest : NodePublisherTest {
+  TaintTest() { set_cpu("96"); }
+  void set_cpu(const char* amount) {
+    server_.merge(kStatus, {{"status", {{"allocatable", {{"cpu", amount}}}}}});
+    server_.run();
+  }
+  void set_taints(const Json& taints) {
+    server_.merge(kNode, {{"spec", {{"taints", taints}}}});
+    server_.run();
+  }
+  void publish_use(std::int64_t milli_cpu, int core) {
+    NodeReport report = four_cards();
+    report.taint = true;
+    report.use = {milli_cpu, Percent(core)};
+    publish(report);
+    server_.executor().advance(kTaintInterval);
+    publish(report);
+  }
+  Json taints() { return server_.node()["spec"].value("taints", Json::array()); }
+  const Json ours = {{"key", "vke.volcengine.com/mgpu-needs-cpu"}, {"effect", "PreferNoSchedule"}};
+};
+
+TEST_F(TaintTest, TaintsTheNodeWhileItsFreeCardsNeedItsFreeCpu) {
+  publish_use(0, 0);
+  EXPECT_EQ(taints(), Json::array());
+  publish_use(1, 0);
+  EXPECT_EQ(taints(), Json::array({ours}));
+  EXPECT_TRUE(publisher_->settled());
+  publish_use(1, 100);
+  EXPECT_EQ(taints(), Json::array()) << "three cards need 72 cores";
+  publish_use(96'000, 400);
+  EXPECT_EQ(taints(), Json::array()) << "no card is free";
+  EXPECT_THAT(problems_, IsEmpty());
+}
+
+TEST_F(TaintTest, UnhealthyCardsNeedNoCpu) {
+  NodeReport report = with_an_unhealthy_card();
+  report.taint = true;
+  report.use = {20'000, Percent(0)};
+  publish(report);
+  EXPECT_EQ(taints(), Json::array());
+}
+
+TEST_F(TaintTest, KeepsTheTaintsOfOthers) {
+  const Json theirs = {{"key", "dedicated"},
+                       {"value", "gpu"},
+                       {"effect", "NoExecute"},
+                       {"timeAdded", "2026-01-01T00:00:00Z"}};
+  const Json like_ours = {{"key", ours["key"]}, {"effect", "NoSchedule"}};
+  set_taints({theirs, like_ours});
+  publish_use(1, 0);
+  EXPECT_EQ(taints(), Json::array({theirs, like_ours, ours}));
+  publish_use(0, 0);
+  EXPECT_EQ(taints(), Json::array({theirs, like_ours}));
+}
+
+TEST_F(TaintTest, RemovesItsTaintWhereItIsToHaveNone) {
+  publish_use(1, 0);
+  publish(four_cards());
+  EXPECT_EQ(taints(), Json::array());
+}
+
+TEST_F(TaintTest, WritesTheTaintAgainThatAnotherWriterRemoved) {
+  publish_use(1, 0);
+  set_taints(Json::array());
+  EXPECT_EQ(taints(), Json::array({ours}));
+}
+
+TEST_F(TaintTest, KeepsTheTaintWhileThePodsAreNotKnown) {
+  publish_use(1, 0);
+  NodeReport report = four_cards();
+  report.taint = true;
+  publish(report);
+  EXPECT_EQ(taints(), Json::array({ours}));
+}
+
+TEST_F(TaintTest, ChangesTheTaintOnceInAnInterval) {
+  NodeReport report = four_cards();
+  report.taint = true;
+  report.use = {1, Percent(0)};
+  publish(report);
+  EXPECT_EQ(taints(), Json::array({ours}));
+  report.use = {0, Percent(0)};
+  publish(report);
+  EXPECT_EQ(taints(), Json::array({ours}));
+  server_.executor().advance(kTaintInterval);
+  publish(report);
+  EXPECT_EQ(taints(), Json::array());
+}
+
+TEST_F(TaintTest, FollowsTheCpuOfTheNode) {
+  publish_use(1, 0);
+  set_cpu("128");
+  EXPECT_EQ(taints(), Json::array());
+}
+
 TEST_F(NodePublisherTest, WritesNothingIfTheNodeMatches) {
   publish(four_cards());
   server_.writes.clear();
@@ -188,7 +286,7 @@ TEST_F(NodePublisherTest, CorrectsAChangeByAnotherWriter) {
   server_.merge(kNode, {{"metadata", {{"annotations", {{kCards, "[]"}}}}}});
   server_.run();
   expect_on_node(four_cards());
-  EXPECT_THAT(problems_, ElementsAre(HasSubstr("another writer")));
+  EXPECT_THAT(problems_, ElementsAre(HasSubstr("what was published has changed")));
 }
 
 TEST_F(NodePublisherTest, CorrectsEachField) {

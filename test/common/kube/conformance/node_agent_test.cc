@@ -1,6 +1,7 @@
 // The writes of the device plugin: annotation and status of its node, events, evictions.
 #include <string>
 
+#include "common/kube/object_json.h"
 #include "common/kube/request.h"
 #include "test/common/kube/conformance/server_under_test.h"
 
@@ -42,6 +43,21 @@ class NodeAgentConformance : public Conformance {
 };
 INSTANTIATE_TEST_SUITE_P(Server, NodeAgentConformance, testing::Values("memory", "real"),
                          [](const auto& param_of) { return param_of.param; });
+
+TEST_P(NodeAgentConformance, SetsTheTaintsOfTheNodeThatWasRead) {
+  const std::string node = name("node");
+  create_node(node);
+  const auto read = kube::read_node(get(node_path(node)).body.dump());
+  ASSERT_TRUE(read);
+  auto taints = read->taints;  // kube-apiserver may have added one
+  taints.push_back({"example.com/a", "", "PreferNoSchedule", ""});
+  const Answer answer = send(kube::set_node_taints(*read, taints));
+  EXPECT_EQ(answer.code, 200) << answer.text;
+  const auto written = kube::read_node(get(node_path(node)).body.dump());
+  ASSERT_TRUE(written);
+  EXPECT_EQ(written->taints, taints);
+  EXPECT_EQ(send(kube::set_node_taints(*read, {})).code, 409) << "it has changed since";
+}
 
 TEST_P(NodeAgentConformance, AnnotatesANodeAndKeepsOtherAnnotations) {
   const std::string node = name("node");
