@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 constexpr std::size_t kNamespaceMax = 63;
+constexpr std::int64_t kCandidateNodesMax = 100'000;
 
 Result<void> check_url_prefix(const std::string& prefix) {
   const auto is_allowed = [](char c) {
@@ -92,6 +93,7 @@ Result<Settings> verb_settings(const Flags& flags) {
   return Settings{.contract = std::move(*contract),
                   .min_memory = MiB(flags.min_memory_mib),
                   .policy = *policy,
+                  .candidate_nodes = static_cast<std::size_t>(flags.candidate_nodes),
                   .expected_placements = flags.expected_placements};
 }
 
@@ -181,6 +183,11 @@ void add_flags(Options& options, Flags& flags) {
   options.add_text("policy",
                    "policy that chooses nodes and cards for pods that do not choose a policy",
                    flags.policy);
+  options.add_number("candidate-nodes",
+                     "with how many of the nodes that fit filter answers, the best ones; 0 = with "
+                     "all. With 1 kube-scheduler skips all scoring; more, and a smaller weight of "
+                     "the extender in its configuration, let its own scores choose among them",
+                     flags.candidate_nodes, 0, kCandidateNodesMax);
   options.add_flag("expected-placements",
                    "avoid cards that are expected to go to pods between filter and bind",
                    flags.expected_placements);
@@ -223,6 +230,7 @@ void log_flags(const Flags& flags) {
                         {"min_memory_mib", std::to_string(flags.min_memory_mib)},
                         {"url_prefix", flags.url_prefix},
                         {"bind_concurrency", std::to_string(flags.bind_concurrency)},
+                        {"candidate_nodes", std::to_string(flags.candidate_nodes)},
                         {"expected_placements", on_or_off(flags.expected_placements)},
                         {"requeue_namespace", flags.requeue_namespace},
                         {"lease", flags.lease_namespace + "/" + flags.lease_name},

@@ -25,6 +25,7 @@ struct Flags : ProgramFlags {
   std::int64_t min_memory_mib = 256;
   std::string policy{kDefaultPolicy};
   std::int64_t bind_concurrency = kBindsInFlight;
+  std::int64_t candidate_nodes = 1;
   bool expected_placements = true;
   std::string requeue_namespace = "kube-system";
   std::string lease_namespace = "kube-system";

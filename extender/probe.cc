@@ -9,7 +9,7 @@ namespace mgpu::extender {
 
 namespace {
 
-constexpr const char* kFilterNodes = "Nodes in the answers of filter, by result.";
+constexpr const char* kFilterNodes = "Nodes that filter was asked about, by result.";
 
 const char* name_of(BindOutcome outcome) {
   switch (outcome) {

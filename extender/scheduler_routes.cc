@@ -37,12 +37,32 @@ struct Call {
 
 void answer_filter(const Call& call, const ExtenderArgs& args, const FilterReply& reply) {
   if (!reply.fitting.empty()) call.to->binder.remember(args.pod());
-  const std::size_t refused = reply.failed.size() + reply.failed_and_unresolvable.size();
-  call.to->probe.filtered(reply.fitting.size(), refused);
+  const std::size_t refused = args.node_names().size() - reply.nodes_fitting;
+  call.to->probe.filtered(reply.nodes_fitting, refused);
   log_debug("filter", {{"pod", to_string(args.pod().ref())},
-                       {"fitting", std::to_string(reply.fitting.size())},
+                       {"fitting", std::to_string(reply.nodes_fitting)},
                        {"refused", std::to_string(refused)}});
   call.answer(write_filter_reply(reply, args));
+}
+
+// kube-scheduler first asks about the node for which the pod is nominated, and then about others.
+bool asks_about_nominated(const ExtenderArgs& args) {
+  const auto names = args.node_names();
+  return names.size() == 1 && names.front() == args.pod().nominated_node;
+}
+
+// Whether the answer may be given now; otherwise a release may make the pod fit.
+bool note_result(SchedulerRequeue& requeue, const ExtenderArgs& args, const FilterReply& reply,
+                 std::uint64_t releases, bool last) {
+  const PodUid uid = args.pod().uid();
+  if (!reply.fitting.empty()) requeue.on_fits(uid);
+  if (!reply.fitting.empty() || asks_about_nominated(args)) return true;
+  if (!reply.fitting_elsewhere.empty() &&
+      requeue.on_rejected_in_part(uid, args.node_names(), reply.fitting_elsewhere, releases))
+    return true;
+  if (reply.may_change && !last) return false;
+  if (reply.may_change) requeue.on_rejected(uid, releases);
+  return true;
 }
 
 void filter(const Call& call, Request request) {
@@ -55,8 +75,7 @@ void filter(const Call& call, Request request) {
     const SchedulerVerbs& to = *call.to;
     const std::uint64_t releases = to.ledger.releases();
     const auto reply = filter(*args, to.ledger, to.settings, to.clock.now());
-    if (reply.may_change && !last) return false;
-    if (reply.may_change) to.requeue.on_rejected(uid, releases);
+    if (!note_result(to.requeue, *args, reply, releases, last)) return false;
     answer_filter(call, *args, reply);
     return true;
   };
@@ -77,7 +96,10 @@ void preempt(const Call& call, Request request) {
   auto args = read_preemption_args(request.body);
   if (!args) return call.refuse(args.error());
   const SchedulerVerbs& to = *call.to;
-  const auto nodes = preempt(*args, to.ledger, to.budgets, to.settings, to.clock.now());
+  // kube-scheduler then evicts nobody, and tries the pod again after the requeue.
+  const auto nodes = to.requeue.take_wait(args->pod.uid())
+                         ? std::vector<NodeVictims>()
+                         : preempt(*args, to.ledger, to.budgets, to.settings, to.clock.now());
   log_info("preempt", {{"pod", to_string(args->pod.ref())},
                        {"nodes", std::to_string(nodes.size())},
                        {"proposed", std::to_string(args->nodes.size())}});

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/text.h"
@@ -41,19 +42,31 @@ void HolderLease::write(kube::Request request, Done done) {
 
 void HolderLease::confirm(Done done) {
   waiting_.push_back(std::move(done));
-  if (reads_ < kLeaseReadsInFlight) read();
+  reads_ == 0 && !read_is_due_ ? read() : read_later();
 }
 
 void HolderLease::read() {
   ++reads_;
+  read_at_ = client_.executor().now();
   client_.get_lease(lease_, kBindTimeout,
                     callbacks_.wrap([this, group = std::exchange(waiting_, {})](
                                         const kube::ApiResult<kube::Lease>& read) {
                       --reads_;
                       const kube::ApiResult<void> held = examine(read);
-                      if (!waiting_.empty()) this->read();
+                      if (!waiting_.empty()) read_later();
                       for (const Done& done : group) done(held);
                     }));
+}
+
+void HolderLease::read_later() {
+  if (read_is_due_ || reads_ >= kLeaseReadsInFlight) return;
+  read_is_due_ = true;
+  const Duration passed = client_.executor().now() - read_at_;
+  const Duration left = std::max(Duration(0), Duration(kLeaseReadInterval) - passed);
+  client_.executor().after(left, callbacks_.wrap([this] {
+    read_is_due_ = false;
+    read();
+  }));
 }
 
 kube::ApiResult<void> HolderLease::examine(const kube::ApiResult<kube::Lease>& read) {

@@ -19,7 +19,11 @@ inline constexpr std::size_t kBindsInFlight = 128;
 // What a server that binds 1,000 a second serves within kBindTimeout. Others would be answered
 // late.
 inline constexpr std::size_t kBindsQueuedMax = 4096;
-// Lease requests in flight. With two of them a bind does not wait for one that was sent before.
+// While binds overlap, the Lease is read this often, and a bind waits half as long for the next
+// read in the mean. A read takes a tenth of the time that the API server needs to bind a pod; at
+// 300 pods a second this saves two of three.
+inline constexpr std::chrono::milliseconds kLeaseReadInterval{10};
+// Lease requests in flight. With two of them, one that is not answered does not hold up all binds.
 inline constexpr std::size_t kLeaseReadsInFlight = 2;
 
 // How often the claims that stay assumed are examined.

@@ -124,11 +124,15 @@ void Ledger::replace_nodes(std::vector<NodeFacts> nodes) {
   std::unordered_set<std::string_view> names;
   for (const NodeFacts& node : nodes) names.insert(node.name.str());
   {
-    const MutexLock lock(mutex_);
-    std::vector<NodeRecord*> gone;
-    for (auto& [name, record] : nodes_)
-      if (record.present && !names.contains(name)) gone.push_back(&record);
-    for (NodeRecord* record : gone) remove(*record);
+    MutexLock lock(mutex_);
+    for (NodeSlot slot = 0; slot < index_.size(); ++slot) {
+      NodeRecord* record = index_.record(slot);
+      if (record != nullptr && record->present && !names.contains(record->node.name.str()))
+        remove(*record);
+      if ((slot + 1) % kNodesHeldMax != 0) continue;
+      lock.unlock();
+      lock.lock();
+    }
   }
   in_steps(mutex_, nodes,
            [this](NodeFacts&& node) MGPU_REQUIRES(mutex_) { apply(std::move(node)); });

@@ -190,6 +190,10 @@ class Ledger {
   std::vector<std::optional<Reason>> why_not(std::span<const std::string_view> nodes,
                                              const GpuRequest& request, Instant now,
                                              const DecidedPod& pod = {});
+  // Up to `most` of all nodes on which the pod fits, with the CPU and main memory that it requests
+  // beside cards. O(nodes).
+  std::vector<std::string> fitting_nodes(const GpuRequest& request, const NodeResources& host,
+                                         std::size_t most, Instant now, const DecidedPod& pod);
   // For each of `nodes` the placement by `policy.card` and its score by `policy.node`, in the same
   // way, with kScoreStepsMax steps. With policies for which Policy::per_pod is true every node is
   // examined.
@@ -223,6 +227,7 @@ class Ledger {
 
   // Includes nodes that the API server does not have while pods are bound to them.
   std::vector<NodeName> node_names() const;
+  std::size_t node_count() const;
   std::optional<NodeView> node(const NodeName& name) const;
   // Nothing where the API server has no such node.
   std::optional<NodeForPod> node_for(std::string_view name, const DecidedPod& pod) const;

@@ -11,6 +11,7 @@
 #include "extender/ledger/limits.h"
 #include "extender/ledger/stepped_decisions.h"
 #include "extender/placement/limits.h"
+#include "extender/placement/preemption/preemption.h"
 
 namespace mgpu::extender {
 namespace {
@@ -64,6 +65,23 @@ std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_v
       .keep = [&] { return may_keep(request, budget); }};
   return decide_in_steps<Decision>({nodes, pod, decider}, now,
                                    [&]() MGPU_REQUIRES(mutex_) { return &fits_.of(key); });
+}
+
+std::vector<std::string> Ledger::fitting_nodes(const GpuRequest& request, const NodeResources& host,
+                                               std::size_t most, Instant now,
+                                               const DecidedPod& pod) {
+  std::vector<std::string> names;
+  visit_in_steps(
+      [&](const Node& node) {
+        if (has_resources_for(node, host)) names.push_back(node.name.str());
+      },
+      [] { return true; });
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const auto reasons = why_not(views, request, now, pod);
+  std::vector<std::string> fitting;
+  for (std::size_t i = 0; i < names.size() && fitting.size() < most; ++i)
+    if (!reasons[i]) fitting.push_back(std::move(names[i]));
+  return fitting;
 }
 
 std::vector<Scored> Ledger::score(std::span<const std::string_view> nodes,

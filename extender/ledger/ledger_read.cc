@@ -11,6 +11,14 @@ bool by_pod(const ClaimView& a, const ClaimView& b) {
   return a.claim.pod < b.claim.pod;
 }
 
+void count_node(const NodeRecord& record, Counts& counts) {
+  counts.drifting += record.drifting;
+  if (!record.present) return;
+  ++counts.nodes;
+  counts.cards += record.node.cards.size();
+  counts.overfull += overfull_cards(record);
+}
+
 }  // namespace
 
 // --- views ---------------------------------------------------------------------------------------
@@ -65,14 +73,24 @@ void Ledger::visit_in_steps(const std::function<void(const Node&)>& visit,
 // --- copies --------------------------------------------------------------------------------------
 
 std::vector<NodeName> Ledger::node_names() const {
-  MutexLock lock(mutex_);
   std::vector<NodeName> names;
+  MutexLock lock(mutex_);
   names.reserve(nodes_.size());
-  for (const auto& [name, record] : nodes_)
-    if (record.visible()) names.emplace_back(name);
+  for (NodeSlot slot = 0; slot < index_.size(); ++slot) {
+    const NodeRecord* record = index_.record(slot);
+    if (record != nullptr && record->visible()) names.push_back(record->node.name);
+    if ((slot + 1) % kNodesHeldMax != 0) continue;
+    lock.unlock();
+    lock.lock();
+  }
   lock.unlock();
   std::ranges::sort(names);
   return names;
+}
+
+std::size_t Ledger::node_count() const {
+  const MutexLock lock(mutex_);
+  return nodes_.size();
 }
 
 std::optional<NodeView> Ledger::node(const NodeName& name) const {
@@ -135,18 +153,17 @@ std::uint64_t Ledger::releases(Instant now) {
 }
 
 Counts Ledger::counts() const {
-  const MutexLock lock(mutex_);
+  MutexLock lock(mutex_);
   Counts counts;
   counts.assumed = claims_.assumed().size();
   counts.bound = claims_.size() - counts.assumed;
   counts.expected = expected_.size();
   counts.nominated = nominations_.size();
-  for (const auto& [name, record] : nodes_) {
-    counts.drifting += record.drifting;
-    if (!record.present) continue;
-    ++counts.nodes;
-    counts.cards += record.node.cards.size();
-    counts.overfull += overfull_cards(record);
+  for (NodeSlot slot = 0; slot < index_.size(); ++slot) {
+    if (const NodeRecord* record = index_.record(slot)) count_node(*record, counts);
+    if ((slot + 1) % kNodesHeldMax != 0) continue;
+    lock.unlock();
+    lock.lock();
   }
   return counts;
 }

@@ -28,6 +28,8 @@ inline constexpr std::uint32_t kLockedDecisionStepsMax = 64;
 inline constexpr std::uint32_t kCopySteps = 4;
 // Nodes that are copied at one time.
 inline constexpr std::size_t kNodeCopiesMax = 32;
+// How many nodes are counted or listed at a time under the lock, in some ten microseconds.
+inline constexpr std::size_t kNodesHeldMax = 256;
 // The changes of drift that a relist returns; each is a line of the log.
 inline constexpr std::size_t kDriftChangesMax = 1'000;
 // Distinct requests whose decisions are cached. Each takes some 40 bytes per node: 13 MB in all at

@@ -34,5 +34,11 @@ inline constexpr std::chrono::milliseconds kRequeueRetryMax{60'000};
 // that it has not filtered for longer no longer exists.
 inline constexpr std::chrono::milliseconds kRequeueRememberedFor{360'000};
 inline constexpr std::size_t kRequeuePodsMax = kRejectionsRememberedMax;
+// How long a pod may wait for a node that kube-scheduler has not examined, which is ten requeues,
+// and when it may do so again.
+inline constexpr std::chrono::milliseconds kSearchTime{10'000};
+inline constexpr std::chrono::milliseconds kSearchAgainAfter{60'000};
+// Each has 8 bytes for each node of the cluster.
+inline constexpr std::size_t kAskedPodsMax = 64;
 
 }  // namespace mgpu::extender

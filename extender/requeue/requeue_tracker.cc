@@ -2,18 +2,19 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "common/base/check.h"
 
 namespace mgpu::extender {
 
 void RequeueTracker::on_rejected(const PodUid& uid, std::uint64_t releases, Instant now) {
-  on_settled(uid);
-  if (by_uid_.size() >= kRequeuePodsMax) drop_front(waiting_.empty() ? stranded_ : waiting_);
   const bool stranded = releases < releases_;
-  Entries& entries = stranded ? stranded_ : waiting_;
-  entries.push_back({uid, releases, now, stranded ? std::optional(now) : std::nullopt});
-  by_uid_[uid] = std::prev(entries.end());
+  add({uid, releases, now, stranded ? std::optional(now) : std::nullopt});
+}
+
+void RequeueTracker::on_rejected_in_part(const PodUid& uid, std::uint64_t releases, Instant now) {
+  add({uid, releases, now, now, true});
 }
 
 void RequeueTracker::on_filter(const PodUid& uid, Instant now) {
@@ -24,8 +25,7 @@ void RequeueTracker::on_filter(const PodUid& uid, Instant now) {
 void RequeueTracker::on_settled(const PodUid& uid) {
   const auto found = by_uid_.find(uid);
   if (found == by_uid_.end()) return;
-  (found->second->stranded_since ? stranded_ : waiting_).erase(found->second);
-  by_uid_.erase(found);
+  erase(found->second->stranded_since ? stranded_ : waiting_, found->second);
 }
 
 void RequeueTracker::observe(std::uint64_t releases, Instant now) {
@@ -43,6 +43,7 @@ void RequeueTracker::observe(std::uint64_t releases, Instant now) {
 
 std::optional<Instant> RequeueTracker::due() const {
   if (sent_ || stranded_.empty()) return std::nullopt;
+  if (urgent_ > 0) return not_before_.value_or(Instant::min());
   const Instant since = *stranded_.front().stranded_since;
   Instant due = since + kRequeueDelay;
   if (last_filter_) due = std::max(due, *last_filter_ + kRequeueQuiet);
@@ -67,9 +68,23 @@ void RequeueTracker::failed(Instant retry_at) {
   sent_.reset();
 }
 
+void RequeueTracker::add(Entry entry) {
+  on_settled(entry.uid);
+  if (by_uid_.size() >= kRequeuePodsMax) drop_front(waiting_.empty() ? stranded_ : waiting_);
+  if (entry.urgent) ++urgent_;
+  Entries& entries = entry.stranded_since ? stranded_ : waiting_;
+  entries.push_back(std::move(entry));
+  by_uid_[entries.back().uid] = std::prev(entries.end());
+}
+
+void RequeueTracker::erase(Entries& entries, Entries::iterator entry) {
+  if (entry->urgent) --urgent_;
+  by_uid_.erase(entry->uid);
+  entries.erase(entry);
+}
+
 void RequeueTracker::drop_front(Entries& entries) {
-  by_uid_.erase(entries.front().uid);
-  entries.pop_front();
+  erase(entries, entries.begin());
 }
 
 void RequeueTracker::drop_old(Entries& entries, Instant now) {

@@ -3,6 +3,9 @@
 // A pod that was rejected before a release, and not filtered again after it, may be stranded:
 // kube-scheduler saw the release first, filtered the pod at once, and no further event follows.
 //
+// A pod for which kube-scheduler has not examined all nodes (asked_nodes.h) is stranded at once,
+// and a requeue is due at once.
+//
 //   rejected ---> waiting ---a release---> stranded ---due---> requeue sent ---succeeded---> out
 //                    |                        |   ^                 |
 //                    |                        |   +-----failed------+
@@ -28,6 +31,8 @@ class RequeueTracker {
   // Filter rejected the pod when the ledger had counted `releases`. With more than kRequeuePodsMax
   // pods the one that waits longest is dropped.
   void on_rejected(const PodUid& uid, std::uint64_t releases, Instant now);
+  // The same for a pod that fits on a node that kube-scheduler did not examine.
+  void on_rejected_in_part(const PodUid& uid, std::uint64_t releases, Instant now);
   // kube-scheduler filters the pod.
   void on_filter(const PodUid& uid, Instant now);
   // The pod is bound, finished or deleted.
@@ -51,15 +56,19 @@ class RequeueTracker {
     std::uint64_t releases;
     Instant rejected_at;
     std::optional<Instant> stranded_since;
+    bool urgent = false;
   };
   using Entries = std::list<Entry>;
 
+  void add(Entry entry);
+  void erase(Entries& entries, Entries::iterator entry);
   void drop_front(Entries& entries);
   void drop_old(Entries& entries, Instant now);
 
   Entries waiting_;   // the one rejected longest ago is in front
   Entries stranded_;  // the one stranded longest ago is in front
   std::unordered_map<PodUid, Entries::iterator> by_uid_;
+  std::size_t urgent_ = 0;  // of stranded_
   std::uint64_t releases_ = 0;
   std::optional<Instant> last_filter_;
   std::optional<Instant> sent_;

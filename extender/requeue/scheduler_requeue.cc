@@ -37,9 +37,34 @@ void SchedulerRequeue::on_rejected(const PodUid& uid, std::uint64_t releases) {
   if (!timer_runs_) start_timer();
 }
 
+bool SchedulerRequeue::on_rejected_in_part(const PodUid& uid,
+                                           std::span<const std::string_view> asked,
+                                           std::span<const std::string> fitting,
+                                           std::uint64_t releases) {
+  if (name_space_.empty() || uid.empty()) return false;
+  const Instant now = client_.executor().now();
+  const MutexLock lock(mutex_);
+  if (refused_ || !asked_.rejected(uid, asked, fitting, now)) return false;
+  tracker_.on_rejected_in_part(uid, releases, now);
+  client_.executor().after(Duration(0), callbacks_.wrap([this] { send_if_due(); }));
+  if (!timer_runs_) start_timer();
+  return true;
+}
+
+bool SchedulerRequeue::take_wait(const PodUid& uid) {
+  const MutexLock lock(mutex_);
+  return asked_.take_wait(uid);
+}
+
+void SchedulerRequeue::on_fits(const PodUid& uid) {
+  const MutexLock lock(mutex_);
+  asked_.forget(uid);
+}
+
 void SchedulerRequeue::on_settled(const PodUid& uid) {
   const MutexLock lock(mutex_);
   tracker_.on_settled(uid);
+  asked_.forget(uid);
 }
 
 void SchedulerRequeue::start_timer() {
@@ -55,6 +80,14 @@ void SchedulerRequeue::poll() {
     tracker_.observe(releases, now);
     timer_runs_ = false;
     if (!tracker_.empty()) start_timer();
+  }
+  send_if_due();
+}
+
+void SchedulerRequeue::send_if_due() {
+  const Instant now = client_.executor().now();
+  {
+    const MutexLock lock(mutex_);
     const auto due = tracker_.due();
     if (!due || *due > now) return;
     tracker_.sent(now);
@@ -89,18 +122,20 @@ void SchedulerRequeue::finish(const kube::ApiResult<void>& written) {
     {
       const MutexLock lock(mutex_);
       tracker_.succeeded();
+      refused_ = false;
     }
     retry_ = kRequeueRetryFirst;
     logged_problem_.clear();
     return events_.on_outcome(RequeueOutcome::kRequeued);
   }
+  const kube::ApiError& problem = written.error();
+  const bool refused = problem.kind == Kind::kRefused || problem.kind == Kind::kNotFound;
   {
     const MutexLock lock(mutex_);
     tracker_.failed(client_.executor().now() + retry_);
+    refused_ = refused;
   }
   retry_ = std::min(2 * retry_, Duration(kRequeueRetryMax));
-  const kube::ApiError& problem = written.error();
-  const bool refused = problem.kind == Kind::kRefused || problem.kind == Kind::kNotFound;
   events_.on_outcome(refused ? RequeueOutcome::kRefused : RequeueOutcome::kFailed);
   std::string sentence = problem.message + (refused ? "; apply deploy/rbac/extender.yaml, with the "
                                                       "namespace that --requeue-namespace names"

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "common/base/callback_guard.h"
@@ -22,6 +23,7 @@
 #include "common/base/mutex.h"
 #include "common/kube/client.h"
 #include "extender/ledger/ledger.h"
+#include "extender/requeue/asked_nodes.h"
 #include "extender/requeue/limits.h"
 #include "extender/requeue/requeue_tracker.h"
 
@@ -55,6 +57,15 @@ class SchedulerRequeue {
   void on_filter(const PodUid& uid);
   // Filter rejected the pod when the ledger had counted `releases`; a release could make it fit.
   void on_rejected(const PodUid& uid, std::uint64_t releases);
+  // Filter rejected the pod on the nodes `asked`, and it fits on `fitting`. Returns whether
+  // kube-scheduler may find one of these (asked_nodes.h): then it tries the pod again soon. Never
+  // where pods cannot be requeued.
+  bool on_rejected_in_part(const PodUid& uid, std::span<const std::string_view> asked,
+                           std::span<const std::string> fitting, std::uint64_t releases);
+  // kube-scheduler asks whom to evict for the pod. Returns whether that should be nobody.
+  bool take_wait(const PodUid& uid);
+  // Filter has found a node for the pod.
+  void on_fits(const PodUid& uid);
   // The pod is bound, finished or deleted.
   void on_settled(const PodUid& uid);
 
@@ -62,6 +73,7 @@ class SchedulerRequeue {
   void start_timer() MGPU_REQUIRES(mutex_);
   // Below: on the executor.
   void poll();
+  void send_if_due();
   void requeue();
   void finish(const kube::ApiResult<void>& written);
 
@@ -71,6 +83,8 @@ class SchedulerRequeue {
   const RequeueEvents events_;
   Mutex mutex_;
   RequeueTracker tracker_ MGPU_GUARDED_BY(mutex_);
+  AskedNodes asked_ MGPU_GUARDED_BY(mutex_);
+  bool refused_ MGPU_GUARDED_BY(mutex_) = false;  // the last write
   bool timer_runs_ MGPU_GUARDED_BY(mutex_) = false;
   // Below: on the executor.
   const std::uint32_t process_;  // random: no two processes write the same values

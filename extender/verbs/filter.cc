@@ -4,6 +4,7 @@
 
 #include "extender/placement/reason.h"
 #include "extender/verbs/pod_request.h"
+#include "extender/verbs/ranking.h"
 #include "extender/verbs/verbs.h"
 
 namespace mgpu::extender {
@@ -13,6 +14,7 @@ FilterReply pass_everywhere(const ExtenderArgs& args) {
   const auto names = args.node_names();
   FilterReply reply;
   reply.fitting.assign(names.begin(), names.end());
+  reply.nodes_fitting = names.size();
   reply.fitting_full_nodes.resize(args.full_nodes().size());
   std::iota(reply.fitting_full_nodes.begin(), reply.fitting_full_nodes.end(), std::size_t{0});
   return reply;
@@ -27,8 +29,25 @@ FilterReply refuse_everywhere(const ExtenderArgs& args, std::string sentence) {
   return reply;
 }
 
-FilterReply filter_nodes(Ledger& ledger, const ExtenderArgs& args, const PodRequest& pod,
-                         Instant now) {
+void add_fitting(FilterReply& reply, const ExtenderArgs& args, std::size_t node) {
+  reply.fitting.push_back(args.node_names()[node]);
+  if (args.has_full_nodes()) reply.fitting_full_nodes.push_back(node);
+}
+
+// minFeasibleNodesToFind of kube-scheduler: if it asks about fewer nodes, it has examined all.
+constexpr std::size_t kLeastExaminedNodes = 100;
+constexpr std::size_t kNodesElsewhereMax = 256;
+
+// The best nodes. kube-scheduler reads reasons only where no node fits, so there are none.
+FilterReply best_nodes(const Ranking& ranking, const ExtenderArgs& args, std::size_t count) {
+  FilterReply reply;
+  for (const std::size_t node : ranking.best(count)) add_fitting(reply, args, node);
+  reply.nodes_fitting = ranking.fitting();
+  return reply;
+}
+
+FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodRequest& pod,
+                       Instant now) {
   const auto names = args.node_names();
   const auto reasons = ledger.why_not(names, pod.request, now, pod.pod);
   FilterReply reply;
@@ -37,8 +56,7 @@ FilterReply filter_nodes(Ledger& ledger, const ExtenderArgs& args, const PodRequ
   bool change_can_help = false;
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (!reasons[i]) {
-      reply.fitting.push_back(names[i]);
-      if (args.has_full_nodes()) reply.fitting_full_nodes.push_back(i);
+      add_fitting(reply, args, i);
       continue;
     }
     const bool eviction_helps = eviction_can_help(*reasons[i]);
@@ -48,8 +66,34 @@ FilterReply filter_nodes(Ledger& ledger, const ExtenderArgs& args, const PodRequ
     change_can_help |= eviction_helps || *reasons[i] == Reason::kNodeUnknown ||
                        *reasons[i] == Reason::kCardsUnhealthy;
   }
+  reply.nodes_fitting = reply.fitting.size();
   reply.may_change = change_can_help && reply.fitting.empty();
   return reply;
+}
+
+FilterReply filter_nodes(Ledger& ledger, const ExtenderArgs& args, const PodRequest& pod,
+                         const Settings& settings, Instant now) {
+  if (settings.candidate_nodes > 0) {
+    const auto price_snapshot = settings.price_snapshot();
+    const Ranking ranking(ledger, args.node_names(), pod, price_snapshot.get(), now);
+    if (ranking.best()) return best_nodes(ranking, args, settings.candidate_nodes);
+  }
+  FilterReply reply = every_node(ledger, args, pod, now);
+  const std::size_t asked = args.node_names().size();
+  if (reply.fitting.empty() && asked >= kLeastExaminedNodes && asked < ledger.node_count()) {
+    reply.fitting_elsewhere =
+        ledger.fitting_nodes(pod.request, pod.host, kNodesElsewhereMax, now, pod.pod);
+  }
+  return reply;
+}
+
+void expect_on(std::string_view node, Ledger& ledger, const PodRequest& pod,
+               const Settings& settings, Instant now) {
+  const auto price_snapshot = settings.price_snapshot();
+  const auto expected = place_on(ledger, node, pod, price_snapshot.get());
+  if (!expected) return;
+  ledger.expect(pod.pod.uid, NodeName(node), pod.request, *expected, now,
+                now + settings.expectation_life);
 }
 
 }  // namespace
@@ -65,15 +109,10 @@ FilterReply filter(const ExtenderArgs& args, Ledger& ledger, const Settings& set
                           pod->host);
   }
   if (pod->request.empty()) return pass_everywhere(args);
-  FilterReply reply = filter_nodes(ledger, args, *pod, now);
+  FilterReply reply = filter_nodes(ledger, args, *pod, settings, now);
   // With one node left kube-scheduler calls bind next, without prioritize.
-  if (reply.fitting.size() != 1 || !settings.expected_placements) return reply;
-  const auto price_snapshot = settings.price_snapshot();
-  const auto expected = place_on(ledger, reply.fitting.front(), *pod, price_snapshot.get());
-  if (expected) {
-    ledger.expect(uid, NodeName(reply.fitting.front()), pod->request, *expected, now,
-                  now + settings.expectation_life);
-  }
+  if (reply.fitting.size() == 1 && settings.expected_placements)
+    expect_on(reply.fitting.front(), ledger, *pod, settings, now);
   return reply;
 }
 

@@ -43,6 +43,9 @@ std::optional<NodeState> read_node(const View& view, const NodeVictims& proposed
   NodeState state{*std::move(node), {}};
   for (const ClaimView* held : view.claims_on(proposed.node.str()))
     state.pods.push_back(holder_of(*held, preemptor.priority));
+  // Of sets that cost the same, the same one is chosen again when kube-scheduler asks again,
+  // whatever has changed meanwhile.
+  std::ranges::sort(state.pods, {}, &NodePod::uid);
   for (const PodUid& uid : proposed.victims) {
     const auto pod = view.non_gpu_on(proposed.node.str(), uid);
     if (pod) state.pods.push_back(bystander_of(*pod));
@@ -55,10 +58,13 @@ std::vector<std::optional<NodeState>> read_nodes(const PreemptionArgs& args,
                                                  const DecidedPod& preemptor, Ledger& ledger,
                                                  Instant now) {
   std::vector<std::optional<NodeState>> states;
-  ledger.read(now, [&](const View& view) {
-    for (const NodeVictims& proposed : args.nodes)
-      states.push_back(read_node(view, proposed, preemptor));
-  });
+  while (states.size() < args.nodes.size()) {
+    const std::size_t end = std::min(args.nodes.size(), states.size() + kNodeCopiesMax);
+    ledger.read(now, [&](const View& view) {
+      while (states.size() < end)
+        states.push_back(read_node(view, args.nodes[states.size()], preemptor));
+    });
+  }
   return states;
 }
 

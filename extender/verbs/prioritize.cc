@@ -5,6 +5,7 @@
 
 #include "extender/pricing/price_snapshot.h"
 #include "extender/verbs/pod_request.h"
+#include "extender/verbs/ranking.h"
 #include "extender/verbs/verbs.h"
 
 namespace mgpu::extender {
@@ -15,29 +16,10 @@ constexpr std::int64_t kBestScore = 10;
 constexpr std::int64_t kOthersMin = 1;
 constexpr std::int64_t kOthersMax = 9;
 
-struct Ranking {
-  std::vector<Scored> nodes;           // in the order of the request
+struct Choice {
   std::vector<std::size_t> best;       // the nodes that get kBestScore; empty where none fits
   std::optional<Placement> placement;  // on the first of `best`
 };
-
-// A node that fits beside the expected placements of other pods is better than one that does not.
-bool better(const Scored& a, const Scored& b) {
-  if (a.beside_expected != b.beside_expected) return a.beside_expected;
-  return a.score > b.score;
-}
-
-// The best node that fits. Of several the first by name.
-std::optional<std::size_t> best_of(const std::vector<Scored>& nodes,
-                                   std::span<const std::string_view> names) {
-  std::optional<std::size_t> best;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (!nodes[i].fits) continue;
-    const bool first = !best || better(nodes[i], nodes[*best]);
-    if (first || (!better(nodes[*best], nodes[i]) && names[i] < names[*best])) best = i;
-  }
-  return best;
-}
 
 // The nodes without cards that are as good as the best.
 std::vector<std::size_t> best_without_cards(Ledger& ledger, const std::vector<Scored>& nodes,
@@ -46,7 +28,7 @@ std::vector<std::size_t> best_without_cards(Ledger& ledger, const std::vector<Sc
   std::vector<std::size_t> found;
   ledger.read(now, [&](const View& view) {
     for (std::size_t i = 0; i < names.size(); ++i) {
-      if (!nodes[i].fits || better(nodes[best], nodes[i])) continue;
+      if (!nodes[i].fits || Ranking::better(nodes[best], nodes[i])) continue;
       const Node* node = view.find(names[i]);
       if (node != nullptr && node->cards.empty()) found.push_back(i);
     }
@@ -54,20 +36,19 @@ std::vector<std::size_t> best_without_cards(Ledger& ledger, const std::vector<Sc
   return found;
 }
 
-Ranking rank(Ledger& ledger, std::span<const std::string_view> names, const PodRequest& pod,
-             const PriceSnapshot* price_snapshot, Instant now) {
-  const PlacementContext context = pod.context(price_snapshot);
-  Ranking ranking{ledger.score(names, context, pod.policy, now, pod.pod), {}, {}};
-  const auto best = best_of(ranking.nodes, names);
-  if (!best) return ranking;
+Choice choose(Ledger& ledger, const Ranking& ranking, std::span<const std::string_view> names,
+              const PodRequest& pod, const PriceSnapshot* price_snapshot, Instant now) {
+  const auto best = ranking.best();
+  if (!best) return {};
+  Choice choice;
   // For a non-GPU pod all nodes without cards that are as good as the best get the same score, and
   // kube-scheduler's own plugins choose among them.
   if (pod.request.empty())
-    ranking.best = best_without_cards(ledger, ranking.nodes, *best, names, now);
-  if (ranking.best.empty()) ranking.best.push_back(*best);
+    choice.best = best_without_cards(ledger, ranking.nodes(), *best, names, now);
+  if (choice.best.empty()) choice.best.push_back(*best);
   if (!pod.request.empty())
-    ranking.placement = place_on(ledger, names[ranking.best.front()], pod, price_snapshot);
-  return ranking;
+    choice.placement = place_on(ledger, names[choice.best.front()], pod, price_snapshot);
+  return choice;
 }
 
 // Whether the policy has a preference for any node.
@@ -80,24 +61,25 @@ bool is_ranked(const PodRequest& pod, const PriceSnapshot* price_snapshot) {
 
 // Spreads the scores of the nodes that fit beside the expected placements over 1 .. 9. Equal scores
 // stay equal; scores that differ by less than a ninth of the range may become equal.
-void set_scores(const Ranking& ranking, std::vector<HostScore>& scores) {
+void set_scores(const std::vector<Scored>& nodes, const Choice& choice,
+                std::vector<HostScore>& scores) {
   const auto counts = [](const Scored& node) { return node.fits && node.beside_expected; };
   Score lowest = std::numeric_limits<Score>::max();
   Score highest = std::numeric_limits<Score>::min();
-  for (const Scored& node : ranking.nodes) {
+  for (const Scored& node : nodes) {
     if (!counts(node)) continue;
     lowest = std::min(lowest, node.score);
     highest = std::max(highest, node.score);
   }
   for (std::size_t i = 0; i < scores.size(); ++i) {
-    const Scored& node = ranking.nodes[i];
+    const Scored& node = nodes[i];
     if (!counts(node)) continue;
     scores[i].score =
         lowest == highest
             ? kOthersMax
             : kOthersMin + (node.score - lowest) * (kOthersMax - kOthersMin) / (highest - lowest);
   }
-  for (const std::size_t i : ranking.best) scores[i].score = kBestScore;
+  for (const std::size_t i : choice.best) scores[i].score = kBestScore;
 }
 
 }  // namespace
@@ -113,12 +95,14 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, Ledger& ledger,
   const auto pod = read_pod_request(args.pod(), settings);
   const auto price_snapshot = settings.price_snapshot();
   if (!pod || !is_ranked(*pod, price_snapshot.get())) return scores;
-  const Ranking ranking = rank(ledger, args.node_names(), *pod, price_snapshot.get(), now);
-  if (ranking.best.empty()) return scores;
-  set_scores(ranking, scores);
-  if (settings.expected_placements && !pod->request.empty() && ranking.placement) {
-    ledger.expect(uid, NodeName(args.node_names()[ranking.best.front()]), pod->request,
-                  *ranking.placement, now, now + settings.expectation_life);
+  const auto names = args.node_names();
+  const Ranking ranking(ledger, names, *pod, price_snapshot.get(), now);
+  const Choice choice = choose(ledger, ranking, names, *pod, price_snapshot.get(), now);
+  if (choice.best.empty()) return scores;
+  set_scores(ranking.nodes(), choice, scores);
+  if (settings.expected_placements && choice.placement) {
+    ledger.expect(uid, NodeName(names[choice.best.front()]), pod->request, *choice.placement, now,
+                  now + settings.expectation_life);
   }
   return scores;
 }

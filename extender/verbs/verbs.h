@@ -24,7 +24,10 @@ class DisruptionBudgets;
 struct Settings {
   Contract contract;
   MiB min_memory{256};
-  PolicyChoice policy;              // of pods that do not choose one
+  PolicyChoice policy;  // of pods that do not choose one
+  // With how many of the nodes that fit filter answers: the best ones. 0: with all of them. With 1
+  // kube-scheduler calls neither prioritize nor its own score plugins.
+  std::size_t candidate_nodes = 1;
   bool expected_placements = true;  // false only to measure what they are worth
   Duration expectation_life = kExpectedPlacementLife;
   Duration nomination_life = kNominationLife;
@@ -37,10 +40,12 @@ struct Settings {
   }
 };
 
-// Every node that does not fit is listed with the sentence of its reason (reason.h); all nodes,
-// with the sentence of read_pod_request, where the pod is invalid. A non-GPU pod fits everywhere.
-// With one node left filter records the expected placement, because kube-scheduler does not call
-// prioritize then. The pod is added to the learned workload.
+// Answers with the best Settings::candidate_nodes of the nodes that fit, without reasons, which
+// kube-scheduler reads only where no node fits. Where none fits, or all are answered, every node
+// that does not fit is listed with the sentence of its reason (reason.h); all nodes, with the
+// sentence of read_pod_request, where the pod is invalid. A non-GPU pod fits everywhere. With one
+// node left filter records the expected placement, because kube-scheduler does not call prioritize
+// then. The pod is added to the learned workload.
 FilterReply filter(const ExtenderArgs& args, Ledger& ledger, const Settings& settings, Instant now);
 
 // Scores are 0 to 10. The policy's best node gets 10 and is recorded as the pod's expected

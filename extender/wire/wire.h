@@ -67,10 +67,14 @@ struct Refusal {
 struct FilterReply {
   std::vector<std::string_view> fitting;        // a subset of the request, in its order
   std::vector<std::size_t> fitting_full_nodes;  // indices into full_nodes(), in that form
+  std::size_t nodes_fitting = 0;  // at least as many as in `fitting`, see Settings::candidate_nodes
   std::vector<Refusal> failed;
   std::vector<Refusal> failed_and_unresolvable;
   // No node fits, and a change of the cluster may help: see rejection_delay.h.
   bool may_change = false;
+  // Where no node of the request fits: others that do, and that kube-scheduler may not have
+  // examined (asked_nodes.h). Not all of them.
+  std::vector<std::string> fitting_elsewhere;
   // The sentence of a pod that is refused on every node; the refusals point into it.
   std::shared_ptr<const std::string> pod_refusal;
 };

@@ -105,8 +105,10 @@ class ExtenderTest : public testing::Test {
 
   // --- the extender ------------------------------------------------------------------------------
 
+  // Filter answers with all nodes that fit.
   static ExtenderSettings settings() {
     ExtenderSettings out;
+    out.verbs.candidate_nodes = 0;
     out.verbs.contract = *Contract::for_domain(kDefaultResourceDomain);
     out.verbs.policy = *find_policy("binpack");
     out.requeue_namespace = "default";
@@ -217,6 +219,50 @@ TEST_F(ExtenderTest, ReleasesTheShareOfADeletedPod) {
   EXPECT_EQ(filter("next")["NodeNames"].size(), 1U);
   remove_pod("whole");
   EXPECT_TRUE(becomes_true([this] { return filter("next")["NodeNames"].size() == 2; }));
+}
+
+// kube-scheduler asks about 100 of 103 nodes. n1 and n2 have no CPU; the last node has a free card.
+TEST_F(ExtenderTest, APodEvictsNobodyWhileANodeThatFitsMayBeUnexamined) {
+  Json names;
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = "small" + std::to_string(i);
+    names.push_back(name);
+    create("/api/v1/nodes", test::node_json(name, {{kCore, "100"}, {kMemory, "300"}}));
+  }
+  create(
+      "/api/v1/nodes",
+      test::node_json(
+          "free",
+          {{kCore, "100"}, {kMemory, "2000"}, {"cpu", "64"}, {"memory", "64Gi"}, {"pods", "110"}}));
+  create_pod("victim", {{kCore, "200"}});
+  create_pod("p", {{kCore, "100"}, {kMemory, "1000"}});
+  start_ready();
+  ASSERT_EQ(bind("victim", "n1"), "");
+  ASSERT_TRUE(becomes_true([this] {
+    return Json::parse(get("/inspect/pod?namespace=default&name=victim").body)
+               .value("phase", std::string()) == "bound";
+  }));
+  Json preemptor = pod("p");
+  preemptor["spec"]["priority"] = 9;
+  Json victims;
+  victims["n1"]["Pods"] = Json::array({{{"UID", pod("victim")["metadata"]["uid"]}}});
+  victims["n1"]["NumPDBViolations"] = 0;
+  const auto evicted = [&] {
+    return post("preempt",
+                {{"Pod", preemptor}, {"NodeNameToMetaVictims", victims}})["NodeNameToMetaVictims"];
+  };
+  const auto rejected = [&] {
+    return post("filter", {{"Pod", preemptor}, {"NodeNames", names}})["NodeNames"].empty();
+  };
+  EXPECT_TRUE(rejected());
+  EXPECT_EQ(evicted(), Json::object());
+  EXPECT_EQ(evicted(), victims) << "filter was not called in between";
+  EXPECT_TRUE(rejected());
+  EXPECT_EQ(evicted(), victims) << "all nodes were examined, since none was new";
+  EXPECT_TRUE(becomes_true([this] {
+    return get("/metrics").body.find("mgpu_extender_requeues_total{result=\"requeued\"} 1\n") !=
+           std::string::npos;
+  }));
 }
 
 TEST_F(ExtenderTest, KeepsTheCardsOfVictimsForTheNominatedPod) {

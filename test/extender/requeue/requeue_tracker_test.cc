@@ -36,6 +36,20 @@ TEST(RequeueTracker, ARequeueIsDueSomeTimeAfterTheRelease) {
   EXPECT_EQ(tracker.due(), at(Duration(70)) + kRequeueDelay);
 }
 
+TEST(RequeueTracker, ARejectionInPartIsRequeuedAtOnce) {
+  RequeueTracker tracker;
+  tracker.on_filter(kA, kStart);
+  tracker.on_rejected_in_part(kA, 0, kStart);
+  ASSERT_TRUE(tracker.due());
+  EXPECT_LE(*tracker.due(), kStart);
+  tracker.sent(kStart + kTick);
+  tracker.on_rejected_in_part(kB, 0, kStart + kTick);
+  tracker.succeeded();
+  EXPECT_EQ(tracker.due(), kStart + kTick + kRequeueInterval) << "b was rejected after it";
+  tracker.on_filter(kB, kStart + kTick);
+  EXPECT_FALSE(tracker.due());
+}
+
 TEST(RequeueTracker, ARejectionAfterTheReleaseStrandsNoPod) {
   RequeueTracker tracker;
   tracker.on_rejected(kA, 1, kStart);

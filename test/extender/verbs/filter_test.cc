@@ -24,6 +24,9 @@ struct FilterTest : testing::Test {
     return filter(*args, ledger, settings, at_ms(0));
   }
 
+  // Answers with all nodes that fit.
+  FilterTest() { settings.candidate_nodes = 0; }
+
   Ledger ledger;
   Settings settings = settings_of();
   std::unique_ptr<ExtenderArgs> args;  // replies point into it
@@ -174,6 +177,133 @@ TEST_F(FilterTest, NoCandidatesGiveAnEmptyReply) {
   const auto reply = run_filter({}, {});
   EXPECT_THAT(reply.fitting, IsEmpty());
   EXPECT_THAT(reply.failed_and_unresolvable, IsEmpty());
+}
+
+// As shipped: the answer has the best node only.
+struct BestNodeTest : FilterTest {
+  BestNodeTest() { settings.candidate_nodes = 1; }
+};
+
+TEST_F(BestNodeTest, TheAnswerIsTheNodeThatPrioritizePrefers) {
+  for (const char* node : {"a: 0[100/8000]", "b: 0[100/8000]", "c: 0[100/8000]"})
+    add_node(ledger, node);
+  ledger.apply_pod(bound_claim("x", "b", "40/1000", "0"));
+  const auto reply = run_filter({}, {"a", "b", "c"});
+  EXPECT_THAT(reply.fitting, ElementsAre("b")) << "binpack prefers it";
+  EXPECT_EQ(reply.nodes_fitting, 3u);
+  EXPECT_EQ(prioritize(args_of({}, {"a", "b", "c"}), ledger, settings, at_ms(0))[1].score, 10);
+}
+
+TEST_F(BestNodeTest, OfEqualNodesTheFirstByNameIsTheAnswer) {
+  add_node(ledger, "b: 0[100/8000]");
+  add_node(ledger, "a: 0[100/8000]");
+  EXPECT_THAT(run_filter({}, {"b", "a"}).fitting, ElementsAre("a"));
+}
+
+TEST_F(BestNodeTest, NoNodeIsRefusedWhereOneFits) {
+  add_node(ledger, "big: 0[100/8000]");
+  add_node(ledger, "small: 0[100/512]");
+  const auto reply = run_filter({}, {"small", "big", "ghost"});
+  EXPECT_THAT(reply.fitting, ElementsAre("big"));
+  EXPECT_EQ(reply.nodes_fitting, 1u);
+  EXPECT_THAT(reply.failed, IsEmpty());
+  EXPECT_THAT(reply.failed_and_unresolvable, IsEmpty());
+}
+
+TEST_F(BestNodeTest, WhereNoNodeFitsEachHasItsReason) {
+  add_node(ledger, "small: 0[100/512]");
+  const auto reply = run_filter({}, {"small", "ghost"});
+  EXPECT_THAT(reply.fitting, IsEmpty());
+  EXPECT_THAT(
+      texts(reply.failed_and_unresolvable),
+      ElementsAre(line("small", Reason::kCardsTooSmall), line("ghost", Reason::kNodeUnknown)));
+}
+
+// kube-scheduler asks about all nodes that pass its own filters, or about 100 at least.
+struct ManyNodesTest : BestNodeTest {
+  ManyNodesTest() {
+    for (int i = 0; i < 100; ++i) {
+      asked.push_back("small" + std::to_string(i));
+      add_node(ledger, asked.back() + ": 0[100/512]");
+    }
+  }
+  void add_large_node() {
+    NodeFacts facts = mgpu::test::facts_of("large: 0[100/8000]");
+    facts.allocatable = {MilliCpu(8'000), MiB(65'536)};
+    facts.pods_allowed = 110;
+    ledger.apply_node(std::move(facts));
+  }
+  const PodText cpus{.spec = R"("overhead":{"cpu":"9"},)"};
+  std::vector<std::string> asked;
+};
+
+TEST_F(ManyNodesTest, FindsThatAnotherNodeFits) {
+  EXPECT_THAT(run_filter({}, asked).fitting_elsewhere, IsEmpty());
+  add_large_node();
+  EXPECT_THAT(run_filter({}, asked).fitting_elsewhere, ElementsAre("large"));
+  EXPECT_THAT(run_filter({}, asked).failed_and_unresolvable, testing::SizeIs(100));
+}
+
+TEST_F(ManyNodesTest, ANodeWithoutEnoughCpuDoesNotFit) {
+  add_large_node();
+  EXPECT_THAT(run_filter(cpus, asked).fitting_elsewhere, IsEmpty());
+}
+
+TEST_F(ManyNodesTest, FewerNodesThanKubeSchedulerExaminesAtLeastAreAllThatPass) {
+  add_large_node();
+  asked.pop_back();
+  EXPECT_THAT(run_filter({}, asked).fitting_elsewhere, IsEmpty());
+}
+
+TEST_F(ManyNodesTest, WhereANodeFitsNoOtherIsLookedFor) {
+  add_large_node();
+  asked.push_back("large");
+  const auto reply = run_filter({}, asked);
+  EXPECT_THAT(reply.fitting, ElementsAre("large"));
+  EXPECT_THAT(reply.fitting_elsewhere, IsEmpty());
+}
+
+TEST_F(BestNodeTest, TheAnswerGetsAnExpectedPlacement) {
+  add_node(ledger, "n1: 0[100/8000]");
+  add_node(ledger, "n2: 0[100/8000]");
+  run_filter({}, {"n1", "n2"});
+  EXPECT_EQ(expected_text(ledger, "n1"), "0=30/1024");
+}
+
+TEST_F(BestNodeTest, ANodeBesideExpectedPlacementsIsBetter) {
+  add_node(ledger, "n1: 0[100/8000]");
+  add_node(ledger, "n2: 0[100/8000]");
+  EXPECT_THAT(run_filter({.name = "first", .requests = {"100"}}, {"n1", "n2"}).fitting,
+              ElementsAre("n1"));
+  EXPECT_THAT(run_filter({.name = "second", .requests = {"100"}}, {"n1", "n2"}).fitting,
+              ElementsAre("n2"));
+  EXPECT_THAT(run_filter({.name = "third", .requests = {"100"}}, {"n1"}).fitting,
+              ElementsAre("n1"));
+}
+
+TEST_F(BestNodeTest, SeveralCandidatesAreTheBestInTheOrderOfTheRequest) {
+  settings.candidate_nodes = 2;
+  for (const char* node : {"a: 0[100/8000]", "b: 0[100/8000]", "c: 0[100/8000]"})
+    add_node(ledger, node);
+  ledger.apply_pod(bound_claim("x", "a", "20/1000", "0"));
+  ledger.apply_pod(bound_claim("y", "c", "40/1000", "0"));
+  EXPECT_THAT(run_filter({}, {"c", "b", "a"}).fitting, ElementsAre("c", "a"));
+  EXPECT_EQ(ledger.counts().expected, 0u) << "prioritize records it";
+}
+
+TEST_F(BestNodeTest, ANonGpuPodPassesEverywhere) {
+  EXPECT_THAT(run_filter({.requests = {""}}, {"ghost", "other"}).fitting,
+              ElementsAre("ghost", "other"));
+}
+
+TEST_F(BestNodeTest, AFullNodeIsReturnedByIndex) {
+  add_node(ledger, "n1: 0[100/8000]");
+  add_node(ledger, "n2: 0[100/8000]");
+  ledger.apply_pod(bound_claim("x", "n2", "40/1000", "0"));
+  const auto full = ExtenderArgs::parse(
+      R"({"Pod":)" + test::pod_json({}) +
+      R"(,"Nodes":{"items":[{"metadata":{"name":"n1"}},{"metadata":{"name":"n2"}}]}})");
+  EXPECT_THAT(filter(*full, ledger, settings, at_ms(0)).fitting_full_nodes, ElementsAre(1));
 }
 
 TEST_F(FilterTest, ChangesNothingButExpectedPlacements) {

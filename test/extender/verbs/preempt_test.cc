@@ -80,6 +80,27 @@ struct PreemptTest : testing::Test {
   Settings settings = settings_of();
 };
 
+// A node with two cards, each with two halves of equal cost.
+struct HalvesTest : PreemptTest {
+  HalvesTest() {
+    add_whole_node("n1: 0[100/8000] 1[100/8000]");
+    for (const char* uid : {"a", "b"}) put(uid, "n1", "50/1000", "0");
+    for (const char* uid : {"c", "d"}) put(uid, "n1", "50/1000", "1");
+  }
+  const PodText whole_card{.requests = {"100"}, .priority = 9};
+};
+
+TEST_F(HalvesTest, TheSameVictimsAreChosenAgainAfterTheyHaveChanged) {
+  EXPECT_THAT(run_preempt(whole_card, {proposal("n1", {"a", "c"})}), ElementsAre("n1: a b (0)"));
+  for (const char* uid : {"a", "b"}) put(uid, "n1", "50/1000", "0");
+  EXPECT_THAT(run_preempt(whole_card, {proposal("n1", {"a", "c"})}), ElementsAre("n1: a b (0)"));
+}
+
+TEST_F(HalvesTest, AfterOneVictimIsGoneTheOtherOneIsChosenAgain) {
+  ledger.remove_pod(PodUid("d"));
+  EXPECT_THAT(run_preempt(whole_card, {proposal("n1", {"a"})}), ElementsAre("n1: c (0)"));
+}
+
 // A pod of high priority that requests one card and this many CPUs.
 PodText whole_card_and(const std::string& cpus) {
   return {.requests = {"100"}, .priority = 9, .spec = R"("overhead":{"cpu":")" + cpus + "\"},"};

@@ -1,0 +1,46 @@
+#include "extender/verbs/ranking.h"
+
+#include <algorithm>
+
+namespace mgpu::extender {
+
+Ranking::Ranking(Ledger& ledger, std::span<const std::string_view> names, const PodRequest& pod,
+                 const PriceSnapshot* price_snapshot, Instant now)
+    : names_(names),
+      nodes_(ledger.score(names, pod.context(price_snapshot), pod.policy, now, pod.pod)) {}
+
+std::size_t Ranking::fitting() const {
+  return static_cast<std::size_t>(std::ranges::count(nodes_, true, &Scored::fits));
+}
+
+bool Ranking::better(const Scored& a, const Scored& b) {
+  if (a.beside_expected != b.beside_expected) return a.beside_expected;
+  return a.score > b.score;
+}
+
+bool Ranking::before(std::size_t a, std::size_t b) const {
+  if (better(nodes_[a], nodes_[b])) return true;
+  return !better(nodes_[b], nodes_[a]) && names_[a] < names_[b];
+}
+
+std::optional<std::size_t> Ranking::best() const {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    if (nodes_[i].fits && (!best || before(i, *best))) best = i;
+  return best;
+}
+
+std::vector<std::size_t> Ranking::best(std::size_t count) const {
+  std::vector<std::size_t> best;
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    if (nodes_[i].fits) best.push_back(i);
+  if (best.size() <= count) return best;
+  const auto end = best.begin() + static_cast<std::ptrdiff_t>(count);
+  std::nth_element(best.begin(), end, best.end(),
+                   [this](std::size_t a, std::size_t b) { return before(a, b); });
+  best.erase(end, best.end());
+  std::ranges::sort(best);
+  return best;
+}
+
+}  // namespace mgpu::extender
