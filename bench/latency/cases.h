@@ -19,7 +19,7 @@ struct Plan {
 };
 
 // Calls `on_row` after each measurement. Errors: a server does not respond, or the extender and the
-// naive extender disagree about the number of nodes that fit.
+// naive extender disagree about whether a node fits.
 Result<void> run_plan(const Plan& plan, const std::function<void(const Row&)>& on_row);
 
 }  // namespace mgpu::bench

@@ -13,8 +13,8 @@ import json
 import math
 import sys
 
-TRACE_KEYS = {"trace", "policy", "workload", "ties", "non_gpu", "memory", "nodes", "cards", "seeds", "mean",
-              "deviation"}
+TRACE_KEYS = {"trace", "policy", "workload", "ties", "non_gpu", "sampling", "order", "memory", "nodes",
+              "cards", "seeds", "mean", "deviation"}
 SHARES = ("allocation", "rejected_gpus", "rejected_pods")
 DEPARTURE_KEYS = {*SHARES, "seed", "overcommitted", "us_per_decision", "decisions", "failures"}
 SEED_KEYS = {"seed", "at95", "at100", "at130", "overcommitted", "us_per_decision", "decisions",

@@ -131,6 +131,7 @@ class Everything:
         if not self.folder.is_dir():
             raise Unusable(f"--results: {folder} is not a folder")
         self.placement = Placements(self.folder / "placement")
+        self.shipped = Placements(self.folder / "shipped")
         self.random_ties = Placements(self.folder / "random-ties")
         self.by_defaults = Placements(self.folder / "non-gpu-by-defaults")
         self.card_memory = Placements(self.folder / "card-memory")

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "common/contract/cpu_taint.h"
+
 namespace mgpu::trace {
 namespace {
 
@@ -17,14 +19,29 @@ Bookkeeping::Bookkeeping(const Objects& objects) : objects_(objects) {
     first_card_.push_back(cards_.size());
     const std::int64_t memory = node.cards > 0 ? objects.card_memory(node.model).value() : 0;
     cards_.insert(cards_.end(), static_cast<std::size_t>(node.cards), Card{kWholeMilli, memory});
+    free_milli_.push_back(node.cards * kWholeMilli);
+    free_card_memory_.push_back(node.cards * memory);
     capacity_milli_ += node.cards * kWholeMilli;
   }
   first_card_.push_back(cards_.size());
 }
 
+bool Bookkeeping::sums_fit(std::size_t node, std::size_t pod) const {
+  const TracePod& of = objects_.trace().pods[pod];
+  // A pod requests no memory of whole cards, which hold all of theirs.
+  const std::int64_t memory = of.cards * objects_.share_memory(pod).value();
+  return of.host.cpu.value() <= free_cpu_[node] && of.host.memory.value() <= free_memory_[node] &&
+         of.total_milli() <= free_milli_[node] && memory <= free_card_memory_[node];
+}
+
 NodeCapacity Bookkeeping::capacity(std::size_t node) const {
   return {.allocatable = objects_.trace().nodes[node].host,
           .free = {extender::MilliCpu(free_cpu_[node]), MiB(free_memory_[node])}};
+}
+
+bool Bookkeeping::tainted(std::size_t node) const {
+  constexpr std::int64_t kMilliPerPercent = 10;
+  return cards_need_cpu(free_cpu_[node], Percent(free_milli_[node] / kMilliPerPercent));
 }
 
 void Bookkeeping::place(std::size_t pod, std::size_t node, const Placement& cards) {
@@ -42,6 +59,8 @@ void Bookkeeping::hold(std::size_t pod, std::size_t node, const Placement& place
   free_cpu_[node] -= sign * from.host.cpu.value();
   free_memory_[node] -= sign * from.host.memory.value();
   allocated_milli_ += sign * from.total_milli();
+  free_milli_[node] -= sign * from.total_milli();
+  free_card_memory_[node] -= sign * from.cards * objects_.share_memory(pod).value();
   const bool whole = from.milli == kWholeMilli;
   const std::string& model = objects_.trace().nodes[node].model;
   const MiB memory = whole ? objects_.card_memory(model) : objects_.share_memory(pod);

@@ -16,12 +16,14 @@ class Bookkeeping {
  public:
   explicit Bookkeeping(const Objects& objects);
 
-  // Whether the node has enough CPU and main memory, as NodeResourcesFit checks it.
-  bool host_fits(std::size_t node, const extender::NodeResources& wanted) const {
-    return wanted.cpu.value() <= free_cpu_[node] && wanted.memory.value() <= free_memory_[node];
-  }
+  // Whether the node has enough CPU, main memory, and compute and memory of all its cards together,
+  // as NodeResourcesFit checks it.
+  bool sums_fit(std::size_t node, std::size_t pod) const;
 
   NodeCapacity capacity(std::size_t node) const;
+  // Whether the node's cards need its CPU (common/contract/cpu_taint.h).
+  bool tainted(std::size_t node) const;
+  std::int64_t free_milli(std::size_t node) const { return free_milli_[node]; }
 
   void place(std::size_t pod, std::size_t node, const Placement& cards);
   // REQUIRES: the pod was placed on that node and those cards.
@@ -45,9 +47,11 @@ class Bookkeeping {
   Card* card(std::size_t node, CardIndex index);
 
   const Objects& objects_;
-  std::vector<std::int64_t> free_cpu_;     // thousandths of a core, by node
-  std::vector<std::int64_t> free_memory_;  // MiB, by node
-  std::vector<std::size_t> first_card_;    // into cards_, by node, and one past the last
+  std::vector<std::int64_t> free_cpu_;          // thousandths of a core, by node
+  std::vector<std::int64_t> free_memory_;       // MiB, by node
+  std::vector<std::int64_t> free_milli_;        // of all cards of the node
+  std::vector<std::int64_t> free_card_memory_;  // of all cards of the node
+  std::vector<std::size_t> first_card_;         // into cards_, by node, and one past the last
   std::vector<Card> cards_;
   std::int64_t allocated_milli_ = 0;
   std::int64_t capacity_milli_ = 0;

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "bench/trace/arrival_order.h"
 #include "bench/trace/limits.h"
 #include "bench/trace/objects.h"
 #include "bench/trace/placements.h"
@@ -71,10 +72,27 @@ Result<void> write_placements(const CommandFlags& flags, const Objects& objects,
   return written ? written : error("--placements: " + written.error().message);
 }
 
-SchedulerRules scheduler_rules(const CommandFlags& flags) {
-  return {.ties = flags.ties == "random" ? Ties::kRandom : Ties::kFirst,
-          .non_gpu = flags.non_gpu == "defaults" ? NonGpuRanking::kKubeScheduler
-                                                 : NonGpuRanking::kExtender};
+// The published results are from a kube-scheduler that examines all nodes, and whose policy ranks
+// all pods.
+std::string non_gpu_of(const CommandFlags& flags, const extender::PolicyChoice& policy) {
+  if (flags.non_gpu != "auto") return flags.non_gpu;
+  return wants_prices(policy) ? "taints" : "extender";
+}
+std::string sampling_of(const CommandFlags& flags, const extender::PolicyChoice& policy) {
+  if (flags.sampling != "auto") return flags.sampling;
+  return wants_prices(policy) ? "kube-scheduler" : "all";
+}
+
+NonGpuRanking non_gpu_ranking(const std::string& name) {
+  if (name == "extender") return NonGpuRanking::kExtender;
+  return name == "defaults" ? NonGpuRanking::kDefaults : NonGpuRanking::kTaints;
+}
+
+SchedulerRules scheduler_rules(const CommandFlags& flags, const extender::PolicyChoice& policy) {
+  return {
+      .ties = flags.ties == "random" ? Ties::kRandom : Ties::kFirst,
+      .non_gpu = non_gpu_ranking(non_gpu_of(flags, policy)),
+      .sampling = sampling_of(flags, policy) == "all" ? Sampling::kAll : Sampling::kKubeScheduler};
 }
 
 Heading heading_of(const CommandFlags& flags, const extender::PolicyChoice& policy,
@@ -83,7 +101,9 @@ Heading heading_of(const CommandFlags& flags, const extender::PolicyChoice& poli
           .policy = flags.policy,
           .workload = workload_of(flags, policy),
           .ties = flags.ties,
-          .non_gpu = flags.non_gpu,
+          .non_gpu = non_gpu_of(flags, policy),
+          .sampling = sampling_of(flags, policy),
+          .order = flags.order,
           .memory = flags.memory,
           .nodes = trace.nodes.size(),
           .cards = trace.cards()};
@@ -101,6 +121,8 @@ Result<std::string> growth(const CommandFlags& flags, const Trace& trace, const 
 
 Result<std::string> turnover(const CommandFlags& flags, const Trace& trace, const Objects& objects,
                              const RunSettings& settings, const std::vector<std::uint64_t>& seeds) {
+  if (flags.order != "drawn")
+    return error("--order cannot be combined with --departures, where pods arrive at random");
   if (!flags.placements.empty())
     return error("--placements cannot be combined with --departures, because pods terminate");
   const auto load = static_cast<double>(flags.departures);
@@ -145,9 +167,20 @@ void add_command(Options& command, CommandFlags& flags) {
                      "choice among nodes of equal score: first = the smallest name, random = any",
                      flags.ties, {"first", "random"});
   command.add_choice("non-gpu",
-                     "ranking of nodes for non-GPU pods: extender = its second entry in "
-                     "kube-scheduler.yaml, defaults = the default plugins of kube-scheduler",
-                     flags.non_gpu, {"extender", "defaults"});
+                     "ranking of nodes for non-GPU pods: defaults = the default plugins of "
+                     "kube-scheduler, taints = also the taint that mgpu-device-plugin writes, "
+                     "extender = the verb prioritize-non-gpu, auto = taints for equilibrium and "
+                     "extender for the others",
+                     flags.non_gpu, {"auto", "taints", "defaults", "extender"});
+  command.add_choice("sampling",
+                     "nodes that kube-scheduler examines for a pod: kube-scheduler = as many as by "
+                     "default, all = as with percentageOfNodesToScore: 100, auto = kube-scheduler "
+                     "for equilibrium and all for the others",
+                     flags.sampling, {"auto", "kube-scheduler", "all"});
+  command.add_choice("order",
+                     "order in which pods arrive: drawn = as in the published runs; the others "
+                     "show how the policy follows a workload that changes",
+                     flags.order, {kArrivalOrders.begin(), kArrivalOrders.end()});
   command.add_choice("memory",
                      "memory of cards: none = it never limits a placement, reference = cards have "
                      "the memory of their model and shares request some by a fixed rule",
@@ -175,12 +208,14 @@ Result<std::string> run_command(const CommandFlags& flags) {
   if (!trace) return trace.error();
   const Objects objects(*trace,
                         flags.memory == "reference" ? MemoryRule::kReference : MemoryRule::kNone);
-  const RunSettings settings{.policy = *policy,
-                             .make_price_source = maker_for(flags, *policy, objects),
-                             .measure = measure_of(*trace),
-                             .scheduler = scheduler_rules(flags),
-                             .arrived_until = flags.arrived_until,
-                             .keep_arrivals = !flags.placements.empty()};
+  const RunSettings settings{
+      .policy = *policy,
+      .make_price_source = maker_for(flags, *policy, objects),
+      .measure = measure_of(*trace),
+      .scheduler = scheduler_rules(flags, *policy),
+      .arrived_until = flags.arrived_until,
+      .order = find_arrival_order(flags.order).value_or(ArrivalOrder::kDrawn),
+      .keep_arrivals = !flags.placements.empty()};
   return flags.departures > 0 ? turnover(flags, *trace, objects, settings, *seeds)
                               : growth(flags, *trace, objects, settings, *seeds);
 }

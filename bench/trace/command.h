@@ -20,7 +20,9 @@ struct CommandFlags {
   std::string seeds = "42-51";
   std::string workload = "auto";
   std::string ties = "first";
-  std::string non_gpu = "extender";
+  std::string non_gpu = "auto";
+  std::string sampling = "auto";
+  std::string order = "drawn";
   std::string memory = "none";
   std::string output = "table";
   std::string placements;  // a file; empty: none

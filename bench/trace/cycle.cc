@@ -33,7 +33,11 @@ std::string renamed(const std::string& name, std::size_t number) {
 Cycle::Cycle(const Objects& objects, extender::PolicyChoice policy,
              std::shared_ptr<const extender::CurrentPrices> price_snapshots, SchedulerRules rules,
              std::uint64_t seed)
-    : objects_(objects), rules_(rules), tie_draws_(seed, kTieDraws), bookkeeping_(objects) {
+    : objects_(objects),
+      rules_(rules),
+      tie_draws_(seed, kTieDraws),
+      bookkeeping_(objects),
+      sampler_(rules.sampling, objects.trace().nodes.size()) {
   settings_.contract = objects.contract();
   settings_.min_memory = MiB(1);
   settings_.policy = policy;
@@ -67,13 +71,8 @@ Outcome Cycle::schedule(std::size_t index, const std::string& uid, PriceSource& 
                         .drift_detail = {},
                         .start_time = {},
                         .labels = {}};
-  std::vector<std::string_view> names = candidates(request->host);
-  if (names.empty()) return {};
   const Stopwatch stopwatch;
-  const bool by_defaults =
-      rules_.non_gpu == NonGpuRanking::kKubeScheduler && request->request.empty();
-  const std::string_view node =
-      by_defaults ? choose_by_defaults(request->host, names) : choose(pod, std::move(names));
+  const std::string_view node = choose(pod, *request, index);
   if (node.empty()) return {.node = {}, .cards = {}, .took = stopwatch.read()};
   claim.node = NodeName(node);
   Placement cards = assume(*request, claim);
@@ -89,16 +88,26 @@ void Cycle::remove(std::size_t index, const std::string& uid, std::size_t node,
   bookkeeping_.remove(index, node, cards);
 }
 
-std::vector<std::string_view> Cycle::candidates(const extender::NodeResources& wanted) const {
-  std::vector<std::string_view> names;
-  names.reserve(by_name_.size());
-  for (const std::size_t node : by_name_)
-    if (bookkeeping_.host_fits(node, wanted)) names.push_back(names_[node].str());
-  return names;
+// Returns an empty name if no node fits.
+std::string_view Cycle::choose(const kube::Pod& pod, const extender::PodRequest& request,
+                               std::size_t index) {
+  const auto passes = [&](std::size_t at) { return bookkeeping_.sums_fit(by_name_[at], index); };
+  for (std::size_t examined = 0; examined < by_name_.size();) {
+    const NodeSample sample = sampler_.next(passes);
+    examined += sample.examined;
+    std::vector<std::string_view> names;
+    for (const std::size_t at : sample.passing) names.push_back(names_[by_name_[at]].str());
+    if (names.empty()) continue;
+    if (request.request.empty() && rules_.non_gpu != NonGpuRanking::kExtender)
+      return choose_without_extender(request.host, names);
+    const std::string_view node = choose_among(pod, std::move(names));
+    if (!node.empty()) return node;
+  }
+  return {};
 }
 
-// Returns an empty name if no node fits.
-std::string_view Cycle::choose(const kube::Pod& pod, std::vector<std::string_view> names) {
+// Returns an empty name if none of the nodes fits.
+std::string_view Cycle::choose_among(const kube::Pod& pod, std::vector<std::string_view> names) {
   const auto requested = extender::ExtenderArgs::of(pod, std::move(names));
   extender::FilterReply reply = extender::filter(requested, ledger_, settings_, now_);
   MGPU_CHECK(!reply.pod_refusal, "pods of a trace are valid requests");
@@ -109,12 +118,15 @@ std::string_view Cycle::choose(const kube::Pod& pod, std::vector<std::string_vie
 }
 
 // REQUIRES: names is not empty.
-std::string_view Cycle::choose_by_defaults(const extender::NodeResources& wanted,
-                                           const std::vector<std::string_view>& names) {
+std::string_view Cycle::choose_without_extender(const extender::NodeResources& wanted,
+                                                const std::vector<std::string_view>& names) {
   std::vector<extender::HostScore> scores;
-  scores.reserve(names.size());
-  for (const std::string_view name : names)
-    scores.push_back({name, default_score(bookkeeping_.capacity(index_of_.at(name)), wanted)});
+  for (const std::string_view name : names) {
+    const std::size_t node = index_of_.at(name);
+    scores.push_back({name, default_score(bookkeeping_.capacity(node), wanted)});
+    const bool taints = rules_.non_gpu == NonGpuRanking::kTaints;
+    if (taints && !bookkeeping_.tainted(node)) scores.back().score += kUntaintedScore;
+  }
   return highest(scores);
 }
 
@@ -123,7 +135,11 @@ std::string_view Cycle::highest(const std::vector<extender::HostScore>& scores) 
   for (const extender::HostScore& score : scores) most = std::max(most, score.score);
   const auto is_highest = [most](const extender::HostScore& score) { return score.score == most; };
   auto chosen = std::find_if(scores.begin(), scores.end(), is_highest);
-  if (rules_.ties == Ties::kFirst) return chosen->node;
+  if (rules_.ties == Ties::kFirst) {
+    for (auto other = chosen; other != scores.end(); ++other)
+      if (is_highest(*other) && other->node < chosen->node) chosen = other;
+    return chosen->node;
+  }
   const auto equal = std::count_if(chosen, scores.end(), is_highest);
   auto left = tie_draws_.below(static_cast<std::uint64_t>(equal));
   for (; left > 0; --left) chosen = std::find_if(chosen + 1, scores.end(), is_highest);

@@ -1,7 +1,9 @@
-// One scheduling cycle, with the extender's own verbs in the order in which kube-scheduler calls
-// them: select the nodes with enough CPU and memory, filter, prioritize if more than one node is
-// left, take the node with the highest score, assume. Then the claim is confirmed, as the watch
-// would do it.
+// How one pod is scheduled, with the extender's own verbs in the order in which kube-scheduler
+// calls them: select nodes with enough CPU, memory and cards in total, filter, prioritize if more
+// than one node is left, take the node with the highest score, assume. Then the claim is confirmed,
+// as the watch would do it. Where kube-scheduler selects only some of the nodes, and none of them
+// fits, it is asked about the next ones until all nodes have been examined, as the extender makes
+// it do.
 #pragma once
 
 #include <chrono>
@@ -15,6 +17,7 @@
 
 #include "bench/trace/arrivals.h"
 #include "bench/trace/bookkeeping.h"
+#include "bench/trace/node_sample.h"
 #include "bench/trace/objects.h"
 #include "bench/trace/price_source.h"
 #include "extender/learning/current_prices.h"
@@ -28,14 +31,18 @@ namespace mgpu::trace {
 // kRandom takes any, as kube-scheduler does.
 enum class Ties : std::uint8_t { kFirst, kRandom };
 
-// The ranking of nodes for non-GPU pods: by the extender, as with the second entry of
-// deploy/scheduler/kube-scheduler.yaml, or by kube-scheduler's default plugins, as without it.
-enum class NonGpuRanking : std::uint8_t { kExtender, kKubeScheduler };
+// The ranking of nodes for non-GPU pods.
+enum class NonGpuRanking : std::uint8_t {
+  kTaints,    // kube-scheduler's default plugins, and the taint that mgpu-device-plugin writes
+  kDefaults,  // kube-scheduler's default plugins
+  kExtender,  // by the verb prioritize-non-gpu
+};
 
 // The simulated behaviour of kube-scheduler.
 struct SchedulerRules {
   Ties ties = Ties::kFirst;
-  NonGpuRanking non_gpu = NonGpuRanking::kExtender;
+  NonGpuRanking non_gpu = NonGpuRanking::kTaints;
+  Sampling sampling = Sampling::kKubeScheduler;
 };
 
 struct Outcome {
@@ -66,10 +73,11 @@ class Cycle {
   Instant now() const { return now_; }
 
  private:
-  std::vector<std::string_view> candidates(const extender::NodeResources& wanted) const;
-  std::string_view choose(const kube::Pod& pod, std::vector<std::string_view> names);
-  std::string_view choose_by_defaults(const extender::NodeResources& wanted,
-                                      const std::vector<std::string_view>& names);
+  std::string_view choose(const kube::Pod& pod, const extender::PodRequest& request,
+                          std::size_t index);
+  std::string_view choose_among(const kube::Pod& pod, std::vector<std::string_view> names);
+  std::string_view choose_without_extender(const extender::NodeResources& wanted,
+                                           const std::vector<std::string_view>& names);
   std::string_view highest(const std::vector<extender::HostScore>& scores);
   Placement assume(const extender::PodRequest& request, const extender::Claim& claim);
   void confirm(extender::Claim claim, const Placement& cards);
@@ -80,6 +88,7 @@ class Cycle {
   Draws tie_draws_;
   Bookkeeping bookkeeping_;
   extender::Ledger ledger_;
+  NodeSampler sampler_;
   std::vector<NodeName> names_;                                 // by index in the trace
   std::vector<std::size_t> by_name_;                            // indices, sorted by name
   std::unordered_map<std::string_view, std::size_t> index_of_;  // by name

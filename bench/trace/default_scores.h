@@ -19,4 +19,8 @@ struct NodeCapacity {
 // From 50 to 200. REQUIRES: `wanted` fits into node.free.
 std::int64_t default_score(const NodeCapacity& node, const extender::NodeResources& wanted);
 
+// What TaintToleration adds, with its weight 3, for a node without the taint of
+// common/contract/cpu_taint.h where another candidate has it (taint_toleration.go).
+inline constexpr std::int64_t kUntaintedScore = 300;
+
 }  // namespace mgpu::trace

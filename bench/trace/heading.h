@@ -13,12 +13,15 @@ struct Heading {
   std::string workload;
   std::string ties;
   std::string non_gpu;
+  std::string sampling;
+  std::string order;
   std::string memory;
   std::size_t nodes = 0;
   std::int64_t cards = 0;
 };
 
-// {"trace", "policy", "workload", "ties", "non_gpu", "memory", "nodes", "cards"}
+// {"trace", "policy", "workload", "ties", "non_gpu", "sampling", "order", "memory", "nodes",
+// "cards"}
 nlohmann::ordered_json json_of(const Heading& heading);
 // One line that ends with "\n".
 std::string text_of(const Heading& heading);

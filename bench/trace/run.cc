@@ -1,5 +1,6 @@
 #include "bench/trace/run.h"
 
+#include "bench/trace/arrivals.h"
 #include "bench/trace/fragmentation_sum.h"
 #include "bench/trace/parallel.h"
 
@@ -23,7 +24,10 @@ class Run {
   SeedResult to_end() {
     const std::int64_t target =
         cycle_.bookkeeping().capacity_milli() * settings_.arrived_until / 100;
-    for (const std::size_t pod : arrivals_of(objects_.trace().pods, target, seed_)) arrive(pod);
+    const auto& pods = objects_.trace().pods;
+    for (const std::size_t pod :
+         in_order(arrivals_of(pods, target, seed_), pods, settings_.order, seed_))
+      arrive(pod);
     return result();
   }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/trace/arrival_order.h"
 #include "bench/trace/curve.h"
 #include "bench/trace/cycle.h"
 #include "bench/trace/decision_stats.h"
@@ -23,6 +24,7 @@ struct RunSettings {
   extender::TargetWorkload measure;  // the workload for which fragmentation is measured
   SchedulerRules scheduler{};
   std::int64_t arrived_until = 130;  // percent of the cluster's cards that the pods request
+  ArrivalOrder order = ArrivalOrder::kDrawn;
   bool keep_arrivals = false;
 };
 

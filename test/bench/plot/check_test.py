@@ -19,8 +19,9 @@ def trace_result():
     seed = {"seed": 42, "at95": 95.0, "at100": 96.0, "at130": 96.0, "overcommitted": 0,
             "us_per_decision": 3.5, "decisions": 700,
             "failures": [{"size": "1", "pods": 9, "gpus": 9.0}], "curve": curve}
-    return {"trace": "synthetic", "policy": "fgd", "workload": "learned", "ties": "first", "non_gpu": "extender",
-            "memory": "none", "nodes": 64, "cards": 280, "seeds": [seed, copy.deepcopy(seed)],
+    return {"trace": "synthetic", "policy": "fgd", "workload": "learned", "ties": "first",
+            "non_gpu": "extender", "sampling": "all", "order": "drawn", "memory": "none", "nodes": 64,
+            "cards": 280, "seeds": [seed, copy.deepcopy(seed)],
             "mean": {"at95": 95.0, "at100": 96.0, "at130": 96.0},
             "deviation": {"at95": 0.0, "at100": 0.0, "at130": 0.0}}
 

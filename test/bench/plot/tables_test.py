@@ -89,6 +89,12 @@ class Tables(unittest.TestCase):
         self.assertIn("96.00 ± 0.50 | 95.50 ± 0.50 | 93.00 ± 0.50 | 94.00 ± 0.50",
                       tables.conditions(self.everything()))
 
+    def test_compare_what_is_shipped(self):
+        write_result(self.folder / "placement", "default", results.EQUILIBRIUM, 96.0)
+        write_result(self.folder / "shipped", "default", results.EQUILIBRIUM, 95.9)
+        self.assertIn("| default | 95.00 / 96.00 / 97.00 | 94.90 / 95.90 / 96.90 |",
+                      tables.shipped(self.everything()))
+
     def test_show_what_is_held_where_pods_leave(self):
         shares = {"allocation": 95.5, "rejected_gpus": 13.41, "rejected_pods": 5.0}
         for load in (100, 110):

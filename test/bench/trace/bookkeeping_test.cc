@@ -32,14 +32,23 @@ TEST_F(BookkeepingTest, SumsTheCapacityOfTheCluster) {
 }
 
 TEST_F(BookkeepingTest, FitsPodsWithEnoughCpuAndMemory) {
-  const extender::NodeResources all{extender::MilliCpu(8000), MiB(1000)};
-  EXPECT_TRUE(bookkeeping_.host_fits(0, all));
-  EXPECT_FALSE(bookkeeping_.host_fits(0, {extender::MilliCpu(8001), MiB(0)}));
-  EXPECT_FALSE(bookkeeping_.host_fits(0, {extender::MilliCpu(0), MiB(1001)}));
+  EXPECT_TRUE(bookkeeping_.sums_fit(0, kNonGpu));
+  EXPECT_TRUE(bookkeeping_.sums_fit(0, kLarge));
   bookkeeping_.place(kNonGpu, 0, {});
-  EXPECT_TRUE(bookkeeping_.host_fits(0, {extender::MilliCpu(3000), MiB(900)}));
-  EXPECT_FALSE(bookkeeping_.host_fits(0, {extender::MilliCpu(3001), MiB(0)}));
-  EXPECT_TRUE(bookkeeping_.host_fits(1, all));
+  EXPECT_FALSE(bookkeeping_.sums_fit(0, kNonGpu)) << "5 of 8 CPUs are in use";
+  EXPECT_TRUE(bookkeeping_.sums_fit(1, kNonGpu));
+  bookkeeping_.place(kLarge, 1, {});
+  EXPECT_FALSE(bookkeeping_.sums_fit(1, kLarge)) << "600 of 1000 MiB are in use";
+}
+
+TEST_F(BookkeepingTest, FitsPodsWhereAllCardsTogetherHaveEnough) {
+  bookkeeping_.place(kHalf, 0, on({0}));
+  EXPECT_TRUE(bookkeeping_.sums_fit(0, kWhole)) << "140 % of two cards are left";
+  EXPECT_FALSE(bookkeeping_.sums_fit(0, kTwo));
+  bookkeeping_.place(kHalf, 0, on({1}));
+  EXPECT_FALSE(bookkeeping_.sums_fit(0, kWhole)) << "80 % are left";
+  EXPECT_TRUE(bookkeeping_.sums_fit(0, kHalf)) << "though no card has them";
+  EXPECT_TRUE(bookkeeping_.sums_fit(1, kTwo));
 }
 
 TEST_F(BookkeepingTest, CountsWhatCardsHold) {

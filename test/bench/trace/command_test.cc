@@ -47,9 +47,10 @@ TEST(TraceCommand, RunsTheTraceOfAFolder) {
   flags.memory = "reference";
   const auto text = run_command(flags);
   ASSERT_TRUE(text) << text.error().message;
-  EXPECT_THAT(*text, StartsWith("trace default, policy equilibrium, workload learned, ties random, "
-                                "non-GPU pods ranked by extender, "
-                                "memory reference: 1 nodes, 2 cards\n"));
+  EXPECT_THAT(*text,
+              StartsWith("trace default, policy equilibrium, workload learned, ties random, "
+                         "non-GPU pods ranked by taints, sampling kube-scheduler, order drawn, "
+                         "memory reference: 1 nodes, 2 cards\n"));
 }
 
 TEST(TraceCommand, StopsAtArrivedUntil) {
@@ -69,6 +70,8 @@ TEST(TraceCommand, RanksNodesForNonGpuPodsByEither) {
   flags.seeds = "1";
   flags.output = "json";
   const Json ranked = Json::parse(*run_command(flags));
+  EXPECT_EQ(ranked["non_gpu"], "extender") << "as published";
+  EXPECT_EQ(ranked["sampling"], "all");
   flags.non_gpu = "defaults";
   const Json by_defaults = Json::parse(*run_command(flags));
   EXPECT_EQ(by_defaults["non_gpu"], "defaults");
@@ -166,11 +169,11 @@ TEST(TraceCommand, HasEveryFlagOnItsCommandLine) {
   Options options("mgpu-sim", "test", "");
   add_command(options.add_command("trace", "test"), flags);
   const char* const words[] = {
-      "mgpu-sim",     "trace",    "--traces",        "/t",     "--trace",  "cpu300",
-      "--nodes",      "/n",       "--policy",        "fgd",    "--seeds",  "1-3",
-      "--non-gpu",    "defaults", "--ties",          "random", "--memory", "reference",
-      "--output",     "json",     "--arrived-until", "95",     "--jobs",   "2",
-      "--departures", "110"};
+      "mgpu-sim",        "trace",    "--traces", "/t",        "--trace",      "cpu300",
+      "--nodes",         "/n",       "--policy", "fgd",       "--seeds",      "1-3",
+      "--non-gpu",       "defaults", "--ties",   "random",    "--memory",     "reference",
+      "--sampling",      "all",      "--order",  "ascending", "--output",     "json",
+      "--arrived-until", "95",       "--jobs",   "2",         "--departures", "110"};
   const ParsedOptions parsed = options.parse(static_cast<int>(std::size(words)), words);
   ASSERT_TRUE(parsed.run) << parsed.print;
   EXPECT_EQ(flags.traces, "/t");
@@ -180,6 +183,8 @@ TEST(TraceCommand, HasEveryFlagOnItsCommandLine) {
   EXPECT_EQ(flags.seeds, "1-3");
   EXPECT_EQ(flags.ties, "random");
   EXPECT_EQ(flags.non_gpu, "defaults");
+  EXPECT_EQ(flags.sampling, "all");
+  EXPECT_EQ(flags.order, "ascending");
   EXPECT_EQ(flags.memory, "reference");
   EXPECT_EQ(flags.output, "json");
   EXPECT_EQ(flags.arrived_until, 95);

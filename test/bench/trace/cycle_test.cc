@@ -51,11 +51,36 @@ TEST(Cycle, PlacesWhereTheCardsAre) {
 TEST(Cycle, RanksNodesForNonGpuPodsByTheDefaultsOfKubeScheduler) {
   const char* const nodes = "n0 8000/1000 1xT4;n1 64000/1000 1xT4";
   World by_defaults(nodes, "a 1000/10;b 1000/10 1x1000", "packing",
-                    {.non_gpu = NonGpuRanking::kKubeScheduler});
+                    {.non_gpu = NonGpuRanking::kDefaults});
   EXPECT_EQ(cards_text(by_defaults.schedule(0)), "1:") << "the emptier one";
   EXPECT_EQ(cards_text(by_defaults.schedule(1)), "0: 0") << "with cards the policy decides";
-  World by_extender(nodes, "a 1000/10;b 1000/10 1x1000", "packing");
+  World by_extender(nodes, "a 1000/10;b 1000/10 1x1000", "packing",
+                    {.non_gpu = NonGpuRanking::kExtender});
   EXPECT_EQ(cards_text(by_extender.schedule(0)), "0:");
+}
+
+TEST(Cycle, PrefersNodesWhoseCardsDoNotNeedTheCpuForNonGpuPods) {
+  const char* const nodes = "n0 40000/1000 1xT4;n1 64000/1000 8xT4";
+  const char* const pods = "a 1000/10;b 1000/10;c 1/1 8x1000";
+  World by_taints(nodes, pods, "packing");
+  EXPECT_EQ(cards_text(by_taints.schedule(0)), "0:");
+  EXPECT_EQ(cards_text(by_taints.schedule(1)), "0:") << "though it is the fuller one by now";
+  EXPECT_EQ(cards_text(by_taints.schedule(2)), "1: 0 1 2 3 4 5 6 7");
+  EXPECT_EQ(cards_text(by_taints.schedule(0)), "1:") << "its cards need no CPU any more";
+  World by_defaults(nodes, pods, "packing", {.non_gpu = NonGpuRanking::kDefaults});
+  by_defaults.schedule(0);
+  EXPECT_EQ(cards_text(by_defaults.schedule(1)), "1:");
+}
+
+// 300 nodes, of which kube-scheduler examines 144 for a pod.
+TEST(Cycle, ExaminesTheNextNodesWhereNoneFits) {
+  std::string nodes;
+  for (int i = 0; i < 300; ++i)
+    nodes += "n" + std::to_string(i) + (i == 299 ? " 8000/1000 1xG2" : " 8000/1000 1xT4;");
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    World world(nodes.c_str(), "a 1/1 1x100 G2", "binpack", {}, seed);
+    EXPECT_EQ(cards_text(world.schedule(0)), "299: 0") << seed;
+  }
 }
 
 TEST(Cycle, ConfirmsWhatItPlaced) {
@@ -137,7 +162,7 @@ TEST(Cycle, TakesAnyOfEqualsWhereTiesAreRandom) {
                 {.ties = Ties::kRandom}, seed);
     const auto smallest = std::min(world.cycle.node_name(0), world.cycle.node_name(1));
     EXPECT_EQ(world.cycle.node_name(*world.schedule(1).node), smallest)
-        << "prioritize leaves no tie among nodes with cards";
+        << "there is no tie among nodes with cards";
     non_gpu.insert(*world.schedule(0).node);
   }
   EXPECT_EQ(non_gpu.size(), 2U);
