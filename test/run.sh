@@ -22,11 +22,13 @@
 # faults   breaks the product in one place after another, and checks that the simulation finds it
 # fuzz     feeds changed messages to the parsers of bytes from outside, with libFuzzer
 # bench    runs the Go benchmarks with the device plugin, as bench/node.sh does
+# throughput
+#          measures how many pods kube-scheduler binds in a second with the extender, as bench/throughput.sh does
 # soak     runs arrivals, edits and kills with a real control plane for MGPU_SOAK_MINUTES, as bench/soak.sh does
 #
 # The programs under test have AddressSanitizer and UBSan, except in the stages format, tidy, tsan, release, faults,
-# bench and soak, and in simulate --histories. The stages gpu, cluster and node wait most of the time: they run in the
-# background while the others compile and compute, and their output is printed at the end.
+# bench, throughput and soak, and in simulate --histories. The stages gpu, cluster and node wait most of the time:
+# they run in the background while the others compile and compute, and their output is printed at the end.
 # The last line of the output is "N passed, N failed". The exit status is 0 if no test failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -417,6 +419,15 @@ stage_soak() {
 }
 
 # Uses the release build.
+stage_throughput() {
+  prepare_components || return 1
+  build release mgpu-extender || return 1
+  export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
+  export MGPU_THROUGHPUT_NODES=${MGPU_THROUGHPUT_NODES:-100} MGPU_THROUGHPUT_PAIRS=${MGPU_THROUGHPUT_PAIRS:-1}
+  run_cluster_test throughput -test.run '^TestThroughput$' -test.timeout 12h
+}
+
+# Uses the release build.
 stage_bench() {
   prepare_runtime || return 1
   build release mgpu-device-plugin || return 1
@@ -520,15 +531,15 @@ while [[ $# -gt 0 ]]; do
 done
 [[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release quick simulate gpu cluster node)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|tidy|unit|tsan|release|quick|simulate|faults|fuzz|gpu|cluster|node|bench|soak)$ ]] || {
+  [[ $stage =~ ^(format|tidy|unit|tsan|release|quick|simulate|faults|fuzz|gpu|cluster|node|bench|throughput|soak)$ ]] || {
     printf 'run.sh: "%s" is not a stage; want %s\n' "$stage" \
-      'format, tidy, unit, tsan, release, quick, simulate, faults, fuzz, gpu, cluster, node, bench or soak' >&2
+      'format, tidy, unit, tsan, release, quick, simulate, faults, fuzz, gpu, cluster, node, bench, throughput or soak' >&2
     exit 2
   }
 done
 
 step "install" bash deploy/install.sh || { echo "0 passed, 1 failed" && exit 1; }
-if [[ " ${stages[*]} " =~ \ (cluster|node|bench|soak)\  ]]; then
+if [[ " ${stages[*]} " =~ \ (cluster|node|bench|throughput|soak)\  ]]; then
   download_go_modules >/dev/null 2>&1 </dev/null &
   downloads=$!
 fi

@@ -6,7 +6,6 @@ import (
 	"math/rand"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -69,24 +68,12 @@ func burst(namespace string, seed int64) []*PodBuilder {
 // createAll creates eight pods at a time, and keeps the order approximately.
 func createAll(ctx context.Context, t *testing.T, pods []*PodBuilder) {
 	t.Helper()
-	queue := make(chan *PodBuilder)
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() {
-			for builder := range queue {
-				pod := builder.build()
-				_, err := plane.admin.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
-				if err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	for _, pod := range pods {
-		queue <- pod
-	}
-	close(queue)
-	group.Wait()
+	inParallel(pods, func(builder *PodBuilder) {
+		pod := builder.build()
+		if _, err := plane.admin.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func list(ctx context.Context, namespace string) ([]corev1.Pod, error) {
@@ -247,7 +234,7 @@ func runBurst(t *testing.T, extender *Extender, during func(ctx context.Context,
 func reportBurst(t *testing.T, extender *Extender) (refused float64) {
 	t.Helper()
 	metrics := extender.metrics(t)
-	for _, verb := range []string{"filter", "prioritize", "bind"} {
+	for _, verb := range []string{"filter", "bind"} {
 		t.Log(metrics.latencies(verbSeconds, verb))
 	}
 	binds := metrics.with(bindsTotal)

@@ -24,12 +24,13 @@ type Replay struct {
 	rejected  int                // number of pods that fit on no node
 }
 
-func newReplay(t *testing.T, workload *Workload, flags ...string) *Replay {
+func newReplay(t *testing.T, workload *Workload, setup SchedulerSetup, flags ...string) *Replay {
 	t.Helper()
 	extender := plane.startExtender(t, flags...)
 	replay := &Replay{ctx: context.Background(), workload: workload, extender: extender,
 		witness: startWitness(t, extender), held: map[string][]Share{}}
-	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: replay.witness.url()})
+	setup.configuration, setup.extenderURL = "kube-scheduler.yaml", replay.witness.url()
+	plane.startScheduler(t, setup)
 	replay.namespace = newNamespace(replay.ctx, t)
 	for _, node := range workload.Nodes {
 		plane.createNodeOf(replay.ctx, t, node.Name, NodeShape{node.Cards, node.Model, node.CardMemoryMiB,
@@ -125,7 +126,7 @@ func TestPlacementEqualsTheSimulation(t *testing.T) {
 	for _, policy := range []string{"binpack", "spread"} {
 		t.Run(policy, func(t *testing.T) {
 			workload := simulate(t, policy)
-			replay := newReplay(t, workload, "--policy", policy)
+			replay := newReplay(t, workload, SchedulerSetup{}, "--policy", policy)
 			equal := 0
 			for i, arrival := range workload.Arrivals {
 				pod := arrival.pod(replay.namespace, fmt.Sprintf("%s-%03d", arrival.Pod, i))
@@ -177,7 +178,8 @@ func (r *Replay) waitForPrices(t *testing.T) {
 
 func TestKubeSchedulerTakesTheNodeWithTheHighestScore(t *testing.T) {
 	workload := simulate(t, "binpack")
-	replay := newReplay(t, workload) // with the default policy
+	// With the default policy. Filter answers with all nodes, so that kube-scheduler calls prioritize.
+	replay := newReplay(t, workload, SchedulerSetup{ranksNonGPU: true}, "--candidate-nodes", "0")
 	called, scored, nonGPU := 0, 0, 0
 	for i, arrival := range workload.Arrivals {
 		if i == len(workload.Arrivals)/2 {

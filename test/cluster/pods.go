@@ -104,4 +104,11 @@ func (b *PodBuilder) on(node string) *PodBuilder {
 	return b
 }
 
+// graceless lets the pod be removed at once when it is evicted.
+func (b *PodBuilder) graceless() *PodBuilder {
+	none := int64(0)
+	b.pod.Spec.TerminationGracePeriodSeconds = &none
+	return b
+}
+
 func (b *PodBuilder) build() *corev1.Pod { return b.pod.DeepCopy() }

@@ -23,6 +23,9 @@ type SchedulerSetup struct {
 	schedulerName string            // empty: default-scheduler
 	tls           map[string]string // members of tlsConfig
 	wholeNodes    bool              // nodeCacheCapable: false
+	stock         bool              // without extenders
+	ranksNonGPU   bool              // with an entry that ranks nodes for pods without cards
+	percentage    int               // percentageOfNodesToScore; 0: the file's
 }
 
 // SchedulerCommand starts a real kube-scheduler with a fixed configuration and port.
@@ -92,10 +95,22 @@ func (c *ControlPlane) renderScheduler(t testing.TB, setup SchedulerSetup) []byt
 	configuration["clientConnection"] = map[string]any{
 		"kubeconfig": c.kubeconfig(schedulerToken), "qps": 1000, "burst": 1000}
 	configuration["leaderElection"] = map[string]any{"leaderElect": false}
+	if setup.stock {
+		delete(configuration, "extenders")
+	}
+	if setup.percentage != 0 {
+		configuration["percentageOfNodesToScore"] = setup.percentage
+	}
 	if setup.schedulerName != "" {
 		configuration["profiles"] = []any{map[string]any{"schedulerName": setup.schedulerName}}
 	}
-	for _, entry := range configuration["extenders"].([]any) {
+	entries, _ := configuration["extenders"].([]any)
+	if setup.ranksNonGPU {
+		entries = append(entries, map[string]any{"prioritizeVerb": "prioritize-non-gpu", "weight": 200,
+			"httpTimeout": "1s", "nodeCacheCapable": true, "ignorable": true})
+		configuration["extenders"] = entries
+	}
+	for _, entry := range entries {
 		extender := entry.(map[string]any)
 		extender["urlPrefix"] = setup.extenderURL
 		for member, value := range setup.tls {

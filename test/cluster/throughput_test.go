@@ -1,0 +1,295 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Throughput measures how many pods kube-scheduler binds in a second with mgpu-extender, and without it.
+// All pods exist before kube-scheduler starts. The rate is that of the middle 80 % of the binds.
+type Throughput struct {
+	nodes     int
+	pairs     int
+	namespace string
+}
+
+// throughputCase is a row of the table. Both kube-schedulers get the same nodes, and pods that are equally
+// hard to place.
+type throughputCase struct {
+	key   string // in MGPU_THROUGHPUT_CASES
+	name  string
+	stock SchedulerSetup
+	ours  SchedulerSetup
+	pods  func(stock bool) []*PodBuilder
+	// Pods that are on the nodes before, or nil.
+	before func(nodes []string) []placedPod
+	// Number of pods that are bound at the end.
+	bound int
+}
+
+const (
+	shippedSetup     = "kube-scheduler.yaml"
+	throughputLimit  = 5 * time.Minute
+	shareCore        = 30
+	shareMemoryMiB   = 4000
+	unplaceableOneIn = 5
+	boundPods        = "spec.nodeName!="
+)
+
+// TestThroughput runs only where MGPU_THROUGHPUT_NODES is set; bench/throughput.sh sets it.
+func TestThroughput(t *testing.T) {
+	for _, throughput := range throughputsOf(t) {
+		t.Run(fmt.Sprint(throughput.nodes), func(t *testing.T) { throughput.run(context.Background(), t) })
+	}
+}
+
+func throughputsOf(t *testing.T) []Throughput {
+	t.Helper()
+	sizes := os.Getenv("MGPU_THROUGHPUT_NODES")
+	if sizes == "" {
+		t.Skip("MGPU_THROUGHPUT_NODES is not set; bench/throughput.sh sets it")
+	}
+	pairs, err := strconv.Atoi(os.Getenv("MGPU_THROUGHPUT_PAIRS"))
+	if err != nil || pairs < 1 || pairs > 99 {
+		t.Fatalf("MGPU_THROUGHPUT_PAIRS is %q, want a number from 1 to 99", os.Getenv("MGPU_THROUGHPUT_PAIRS"))
+	}
+	var throughputs []Throughput
+	for text := range strings.SplitSeq(sizes, ",") {
+		nodes, err := strconv.Atoi(text)
+		if err != nil || nodes < 10 || nodes > 5000 {
+			t.Fatalf("MGPU_THROUGHPUT_NODES has %q, want numbers from 10 to 5000", text)
+		}
+		throughputs = append(throughputs, Throughput{nodes: nodes, pairs: pairs})
+	}
+	return throughputs
+}
+
+func (b *Throughput) run(ctx context.Context, t *testing.T) {
+	b.namespace = newNamespace(ctx, t)
+	createPriorityClass(ctx, t, "preempts", 1000)
+	nodes := plane.createManyNodes(ctx, t, b.nodes)
+	t.Logf("%-40s %8s %8s %7s %s", fmt.Sprint(b.nodes, " nodes"), "without", "with", "ratio", "least .. most")
+	wanted := os.Getenv("MGPU_THROUGHPUT_CASES")
+	for _, one := range b.cases() {
+		if wanted == "" || slices.Contains(strings.Split(wanted, ","), one.key) {
+			b.compare(ctx, t, one, nodes)
+		}
+	}
+}
+
+func (b *Throughput) cases() []throughputCase {
+	stock := SchedulerSetup{configuration: shippedSetup, stock: true}
+	ours := SchedulerSetup{configuration: shippedSetup}
+	all := func(setup SchedulerSetup) SchedulerSetup {
+		setup.percentage = 100
+		return setup
+	}
+	count := min(1000, 5*b.nodes)
+	fewer := min(count, 400)
+	return []throughputCase{
+		{key: "cards", name: "pods with cards", stock: stock, ours: ours, pods: b.shares(count), bound: count},
+		{key: "none", name: "pods without cards", stock: stock, ours: ours, pods: b.withoutCards(count), bound: count},
+		{key: "cards-all", name: "pods with cards, all nodes examined", stock: all(stock), ours: all(ours), pods: b.shares(fewer),
+			bound: fewer},
+		{key: "none-all", name: "pods without cards, all nodes examined", stock: all(stock), ours: all(ours),
+			pods: b.withoutCards(fewer), bound: fewer},
+		{key: "full", name: "one share is left on each node", stock: stock, ours: ours, pods: b.shares(min(count, b.nodes*4/5)),
+			before: b.fill, bound: min(count, b.nodes*4/5)},
+		{key: "unplaceable", name: "20 % of the pods fit nowhere", stock: stock, ours: ours, pods: b.someUnplaceable(count),
+			bound: count * (unplaceableOneIn - 1) / unplaceableOneIn},
+		{key: "preempting", name: "each pod evicts another", stock: stock, ours: ours, pods: b.preempting(min(100, b.nodes/2)),
+			before: b.occupy, bound: min(100, b.nodes/2)},
+	}
+}
+
+func (b *Throughput) shares(count int) func(bool) []*PodBuilder {
+	return func(bool) []*PodBuilder {
+		return b.make(count, func(pod *PodBuilder, _ int) { pod.share(shareCore, shareMemoryMiB).cpu("100m") })
+	}
+}
+
+func (b *Throughput) withoutCards(count int) func(bool) []*PodBuilder {
+	return func(bool) []*PodBuilder {
+		return b.make(count, func(pod *PodBuilder, _ int) { pod.container("c0", "", "").cpu("100m") })
+	}
+}
+
+// Without the extender a pod fits nowhere if it requests more than a node has; with it also if it requests
+// more than a card has.
+func (b *Throughput) someUnplaceable(count int) func(bool) []*PodBuilder {
+	return func(stock bool) []*PodBuilder {
+		return b.make(count, func(pod *PodBuilder, i int) {
+			switch {
+			case i%unplaceableOneIn != 0:
+				pod.share(shareCore, shareMemoryMiB)
+			case stock:
+				pod.wholeCards(cardsOfEachNode + 1)
+			default:
+				pod.share(shareCore, cardMemoryMiB+1)
+			}
+			pod.cpu("100m")
+		})
+	}
+}
+
+func (b *Throughput) preempting(count int) func(bool) []*PodBuilder {
+	return func(bool) []*PodBuilder {
+		return b.make(count, func(pod *PodBuilder, _ int) { pod.wholeCards(1).cpu("100m").priorityClass("preempts") })
+	}
+}
+
+// fill leaves half of a card free on each node.
+func (b *Throughput) fill(nodes []string) []placedPod {
+	var placed []placedPod
+	for i, node := range nodes {
+		pod := newPod(b.namespace, fmt.Sprintf("placed-%05d", i))
+		pod.wholeCards(cardsOfEachNode-1).share(50, 16000).cpu("100m")
+		placed = append(placed, placedPod{pod, node, map[string]string{"c0": "0,1,2,3,4,5,6", "c1": "7"}})
+	}
+	return placed
+}
+
+// occupy leaves nothing free on any node.
+func (b *Throughput) occupy(nodes []string) []placedPod {
+	var placed []placedPod
+	for i := range cardsOfEachNode * len(nodes) {
+		pod := newPod(b.namespace, fmt.Sprintf("placed-%05d", i)).wholeCards(1).cpu("100m")
+		placed = append(placed, placedPod{pod, nodes[i/cardsOfEachNode], map[string]string{"c0": fmt.Sprint(i % cardsOfEachNode)}})
+	}
+	return placed
+}
+
+func (b *Throughput) make(count int, shape func(*PodBuilder, int)) []*PodBuilder {
+	pods := make([]*PodBuilder, count)
+	for i := range pods {
+		pods[i] = newPod(b.namespace, fmt.Sprintf("pod-%05d", i))
+		shape(pods[i], i)
+	}
+	return pods
+}
+
+// compare measures pairs, with and without the extender in turn, and prints a row of the table.
+func (b *Throughput) compare(ctx context.Context, t *testing.T, one throughputCase, nodes []string) {
+	t.Helper()
+	var without, with, ratios []float64
+	for range b.pairs {
+		without = append(without, b.measure(ctx, t, one, nodes, true))
+		with = append(with, b.measure(ctx, t, one, nodes, false))
+		ratios = append(ratios, with[len(with)-1]/without[len(without)-1])
+	}
+	slices.Sort(ratios)
+	t.Logf("%-40s %8.0f %8.0f %7.2f %.2f .. %.2f", one.name, median(without), median(with), median(ratios), ratios[0],
+		ratios[len(ratios)-1])
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
+
+// measure returns the pods that were bound in a second.
+func (b *Throughput) measure(ctx context.Context, t *testing.T, one throughputCase, nodes []string, stock bool) float64 {
+	t.Helper()
+	if one.before != nil {
+		place(ctx, t, b.namespace, one.before(nodes))
+	}
+	setup := one.stock
+	if !stock {
+		setup = one.ours
+		extender := plane.extenderOn(t, "http", http.DefaultClient)
+		extender.start(t)
+		defer extender.end(t)
+		extender.waitReady(t)
+		extender.waitNodes(t, len(nodes))
+		setup.extenderURL = extender.url()
+	}
+	createAll(ctx, t, one.pods(stock))
+	binds := b.watchBinds(ctx, t)
+	command := plane.schedulerCommand(t, setup)
+	scheduler, err := command.start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := binds.take(ctx, t, one.bound)
+	scheduler.Kill()
+	b.removeAll(ctx, t)
+	first, last := times[len(times)/10], times[len(times)*9/10]
+	return float64(len(times)*9/10-len(times)/10) / last.Sub(first).Seconds()
+}
+
+// bindWatch delivers the pods of the namespace once they have a node.
+type bindWatch struct {
+	namespace string
+	version   string // of the last event
+	watch     watch.Interface
+	seen      map[string]bool
+}
+
+func (b *Throughput) watchBinds(ctx context.Context, t *testing.T) *bindWatch {
+	t.Helper()
+	list, err := plane.admin.CoreV1().Pods(b.namespace).List(ctx, metav1.ListOptions{FieldSelector: boundPods})
+	if err != nil {
+		t.Fatal(err)
+	}
+	binds := &bindWatch{namespace: b.namespace, version: list.ResourceVersion, seen: map[string]bool{}}
+	for i := range list.Items {
+		binds.seen[list.Items[i].Name] = true
+	}
+	binds.open(ctx, t)
+	return binds
+}
+
+func (w *bindWatch) open(ctx context.Context, t *testing.T) {
+	t.Helper()
+	var err error
+	w.watch, err = plane.admin.CoreV1().Pods(w.namespace).Watch(ctx,
+		metav1.ListOptions{FieldSelector: boundPods, ResourceVersion: w.version})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// take returns the times at which this number of pods was bound.
+func (w *bindWatch) take(ctx context.Context, t *testing.T, count int) []time.Time {
+	t.Helper()
+	defer func() { w.watch.Stop() }()
+	var times []time.Time
+	limit := time.After(throughputLimit)
+	for len(times) < count {
+		select {
+		case event, open := <-w.watch.ResultChan():
+			pod, ok := event.Object.(*corev1.Pod)
+			if !open {
+				w.open(ctx, t)
+			} else if !ok {
+				t.Fatalf("the watch of pods: %v", event.Object)
+			} else if w.version = pod.ResourceVersion; !w.seen[pod.Name] {
+				w.seen[pod.Name] = true
+				times = append(times, time.Now())
+			}
+		case <-limit:
+			t.Fatalf("%d of %d pods are bound after %v", len(times), count, throughputLimit)
+		}
+	}
+	return times
+}
+
+func (b *Throughput) removeAll(ctx context.Context, t *testing.T) {
+	t.Helper()
+	removePods(b.namespace)
+	waitFor(t, time.Minute, "the pods to be gone", func() (bool, string) {
+		pods, err := list(ctx, b.namespace)
+		return err == nil && len(pods) == 0, fmt.Sprint(len(pods), " pods, ", err)
+	})
+}
