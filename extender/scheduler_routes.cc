@@ -45,18 +45,14 @@ void answer_filter(const Call& call, const ExtenderArgs& args, const FilterReply
   call.answer(write_filter_reply(reply, args));
 }
 
-// kube-scheduler first asks about the node for which the pod is nominated, and then about others.
-bool asks_about_nominated(const ExtenderArgs& args) {
-  const auto names = args.node_names();
-  return names.size() == 1 && names.front() == args.pod().nominated_node;
-}
-
 // Whether the answer may be given now; otherwise a release may make the pod fit.
 bool note_result(SchedulerRequeue& requeue, const ExtenderArgs& args, const FilterReply& reply,
                  std::uint64_t releases, bool last) {
   const PodUid uid = args.pod().uid();
-  if (!reply.fitting.empty()) requeue.on_fits(uid);
-  if (!reply.fitting.empty() || asks_about_nominated(args)) return true;
+  if (!reply.fitting.empty()) {
+    requeue.on_fits(uid);
+    return true;
+  }
   if (!reply.fitting_elsewhere.empty() &&
       requeue.on_rejected_in_part(uid, args.node_names(), reply.fitting_elsewhere, releases))
     return true;

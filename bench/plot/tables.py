@@ -226,8 +226,8 @@ def shipped(everything):
             if here.has(trace, EQUILIBRIUM) and there.has(trace, EQUILIBRIUM)]
     rows = [[trace, three(lambda at: here.mean(trace, EQUILIBRIUM, at)),
              three(lambda at: there.mean(trace, EQUILIBRIUM, at)),
-             three(lambda at: there.mean(trace, EQUILIBRIUM, at)
-                   - here.mean(trace, EQUILIBRIUM, at))] for trace in both]
+             " / ".join(signed(there.mean(trace, EQUILIBRIUM, at) - here.mean(trace, EQUILIBRIUM, at))
+                        for at in ARRIVED)] for trace in both]
     head = ["trace", "all nodes, ranked for all pods: 95 / 100 / 130", "as shipped: 95 / 100 / 130",
             "difference"]
     return table(head, rows) if rows else NOT_MEASURED

@@ -92,7 +92,7 @@ class Tables(unittest.TestCase):
     def test_compare_what_is_shipped(self):
         write_result(self.folder / "placement", "default", results.EQUILIBRIUM, 96.0)
         write_result(self.folder / "shipped", "default", results.EQUILIBRIUM, 95.9)
-        self.assertIn("| default | 95.00 / 96.00 / 97.00 | 94.90 / 95.90 / 96.90 |",
+        self.assertIn("| 95.00 / 96.00 / 97.00 | 94.90 / 95.90 / 96.90 | −0.10 / −0.10 / −0.10 |",
                       tables.shipped(self.everything()))
 
     def test_show_what_is_held_where_pods_leave(self):
