@@ -183,11 +183,12 @@ void add_flags(Options& options, Flags& flags) {
   options.add_text("policy",
                    "policy that chooses nodes and cards for pods that do not choose a policy",
                    flags.policy);
-  options.add_number("candidate-nodes",
-                     "with how many of the nodes that fit filter answers, the best ones; 0 = with "
-                     "all. With 1 kube-scheduler skips all scoring; more, and a smaller weight of "
-                     "the extender in its configuration, let its own scores choose among them",
-                     flags.candidate_nodes, 0, kCandidateNodesMax);
+  options.add_number(
+      "candidate-nodes",
+      "number of nodes in the answer of filter, the best of those that fit; 0 = all. "
+      "With 1, kube-scheduler computes no scores. With more, and a smaller weight of "
+      "the extender in its configuration, its own scores count too",
+      flags.candidate_nodes, 0, kCandidateNodesMax);
   options.add_flag("expected-placements",
                    "avoid cards that are expected to go to pods between filter and bind",
                    flags.expected_placements);

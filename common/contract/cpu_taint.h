@@ -2,8 +2,9 @@
 // <domain>/mgpu-needs-cpu:PreferNoSchedule, and kube-scheduler prefers other nodes for pods without
 // cards.
 //
-// The limit is an experiment's: with 24 cores for each free card, the openb traces allocate as much
-// as with a policy that ranks all nodes for pods without cards (bench/README.md). Pure.
+// The limit was found by simulation: with 24 cores for each free card, the openb traces allocate as
+// much as with a policy that ranks all nodes for pods without cards, except where CPU is short
+// (bench/README.md). Pure.
 #pragma once
 
 #include <cstdint>

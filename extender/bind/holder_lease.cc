@@ -42,7 +42,8 @@ void HolderLease::write(kube::Request request, Done done) {
 
 void HolderLease::confirm(Done done) {
   waiting_.push_back(std::move(done));
-  reads_ == 0 && !read_is_due_ ? read() : read_later();
+  if (reads_ > 0 || read_is_due_) return read_later();
+  read();
 }
 
 void HolderLease::read() {

@@ -33,6 +33,8 @@ bool AskedNodes::rejected(const PodUid& uid, std::span<const std::string_view> a
     entry.since = now;
     entry.asked.clear();
   }
+  entry.waits = false;
+  if (entry.asked.size() + asked.size() > kAskedNamesMax) return false;
   const bool any_new = add_all(asked, entry.asked);
   const auto is_unasked = [&](const std::string& name) {
     return !std::ranges::binary_search(entry.asked, hash_of(name));

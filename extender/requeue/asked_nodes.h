@@ -29,8 +29,8 @@ namespace mgpu::extender {
 class AskedNodes {
  public:
   // The pod fits on none of the nodes `asked`, and on `fitting`, which are others. Returns whether
-  // kube-scheduler may find one of these. With more than kAskedPodsMax pods the one that was added
-  // first is forgotten.
+  // kube-scheduler may find one of these; false beyond kAskedNamesMax names. With more than
+  // kAskedPodsMax pods the one that was added first is forgotten.
   bool rejected(const PodUid& uid, std::span<const std::string_view> asked,
                 std::span<const std::string> fitting, Instant now);
   // kube-scheduler asks whom to evict for the pod. Returns whether that should be nobody, because

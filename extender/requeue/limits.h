@@ -38,7 +38,9 @@ inline constexpr std::size_t kRequeuePodsMax = kRejectionsRememberedMax;
 // and when it may do so again.
 inline constexpr std::chrono::milliseconds kSearchTime{10'000};
 inline constexpr std::chrono::milliseconds kSearchAgainAfter{60'000};
-// Each has 8 bytes for each node of the cluster.
+// Pods of which the asked names are kept, 8 bytes for each name: 20 MB at most. A pod is asked
+// about some names twice, so that the limit suffices for 20,000 nodes.
 inline constexpr std::size_t kAskedPodsMax = 64;
+inline constexpr std::size_t kAskedNamesMax = 40'000;
 
 }  // namespace mgpu::extender

@@ -27,7 +27,7 @@ void SchedulerRequeue::on_filter(const PodUid& uid) {
   const Instant now = client_.executor().now();
   const MutexLock lock(mutex_);
   tracker_.on_filter(uid, now);
-  asked_.take_wait(uid);  // of an earlier cycle, in which nobody was to be evicted anyway
+  asked_.take_wait(uid);  // It counts in its own scheduling cycle only.
 }
 
 void SchedulerRequeue::on_rejected(const PodUid& uid, std::uint64_t releases) {

@@ -20,6 +20,7 @@ struct NodeDifference {
   std::string problem;  // one sentence if a part of the report cannot be written, else empty
 
   bool changes_status() const { return !status.capacity.empty() || status.condition; }
+  bool only_taints() const { return taints && !cards && !changes_status(); }
   bool none() const { return !cards && !changes_status() && !taints; }
 };
 

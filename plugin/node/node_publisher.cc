@@ -124,9 +124,10 @@ void NodePublisher::compare() {
     write_problems_.clear();
     return;
   }
-  if (settled_.exchange(0) == generation_) {
-    on_problem_(
-        fmt::format("node {}: what was published has changed; it is corrected", node_name_.str()));
+  // The taint also changes with the node's CPU, and when its time has come.
+  if (settled_.exchange(0) == generation_ && !found.only_taints()) {
+    on_problem_(fmt::format("node {}: another writer changed what was published; it is corrected",
+                            node_name_.str()));
     const Instant now = executor().now();
     const Instant allowed = std::max(now, correction_allowed_);
     correction_allowed_ = allowed + corrections_.next(allowed, executor().random());
@@ -149,8 +150,8 @@ kube::Request NodePublisher::next_write(const NodeDifference& difference) const 
 void NodePublisher::write(const NodeDifference& difference) {
   phase_ = Phase::kWriting;
   written_ = generation_;
-  if (!difference.cards && !difference.changes_status())
-    taint_allowed_ = executor().now() + kTaintInterval;
+  writes_taint_ = difference.only_taints();
+  if (writes_taint_) taint_allowed_ = executor().now() + kTaintInterval;
   versions_during_write_.clear();
   relisted_during_write_ = false;
   transport_.send(next_write(difference), callbacks_.wrap([this](const kube::Response& response) {
@@ -160,6 +161,13 @@ void NodePublisher::write(const NodeDifference& difference) {
 
 void NodePublisher::on_write_response(const kube::Response& response) {
   const std::string subject = fmt::format("publish the cards of node {}: ", node_name_.str());
+  if (!response.ok() && writes_taint_) {
+    // It is only a preference, and must not delay the cards. It is tried again after the interval.
+    report_once(write_problems_,
+                fmt::format("taint node {}: {}", node_name_.str(), kube::answer_text(response)));
+    phase_ = Phase::kIdle;
+    return compare();
+  }
   if (!response.ok()) {
     return fail(subject + kube::answer_text(response), response.retry_after.value_or(Duration(0)));
   }

@@ -112,6 +112,7 @@ class NodePublisher {
   bool relisted_during_write_ = false;
   std::uint64_t written_ = 0;  // number of the report that is being written
   int writes_ = 0;             // accepted for this report since it was last settled
+  bool writes_taint_ = false;  // the write in progress
   Instant taint_allowed_{};    // the next change of the taint
   Backoff failures_;
   Backoff corrections_;

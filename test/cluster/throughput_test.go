@@ -78,14 +78,31 @@ func throughputsOf(t *testing.T) []Throughput {
 func (b *Throughput) run(ctx context.Context, t *testing.T) {
 	b.namespace = newNamespace(ctx, t)
 	createPriorityClass(ctx, t, "preempts", 1000)
+	b.wanted(t)
 	nodes := plane.createManyNodes(ctx, t, b.nodes)
 	t.Logf("%-40s %8s %8s %7s %s", fmt.Sprint(b.nodes, " nodes"), "without", "with", "ratio", "least .. most")
-	wanted := os.Getenv("MGPU_THROUGHPUT_CASES")
-	for _, one := range b.cases() {
-		if wanted == "" || slices.Contains(strings.Split(wanted, ","), one.key) {
-			b.compare(ctx, t, one, nodes)
-		}
+	for _, one := range b.wanted(t) {
+		b.compare(ctx, t, one, nodes)
 	}
+}
+
+// wanted returns the cases that MGPU_THROUGHPUT_CASES names, or all.
+func (b *Throughput) wanted(t *testing.T) []throughputCase {
+	t.Helper()
+	text := os.Getenv("MGPU_THROUGHPUT_CASES")
+	if text == "" {
+		return b.cases()
+	}
+	var wanted []throughputCase
+	for key := range strings.SplitSeq(text, ",") {
+		cases := b.cases()
+		at := slices.IndexFunc(cases, func(one throughputCase) bool { return one.key == key })
+		if at < 0 {
+			t.Fatalf("MGPU_THROUGHPUT_CASES has %q; bench/throughput.sh lists the rows", key)
+		}
+		wanted = append(wanted, cases[at])
+	}
+	return wanted
 }
 
 func (b *Throughput) cases() []throughputCase {

@@ -59,6 +59,15 @@ TEST_F(AskedNodesTest, PodsAreSeparate) {
   EXPECT_FALSE(asked.take_wait(kSecond));
 }
 
+// A client may send names that no node has.
+TEST_F(AskedNodesTest, KeepsALimitedNumberOfNames) {
+  std::vector<std::string> names(kAskedNamesMax);
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = std::to_string(i);
+  EXPECT_TRUE(rejected({names.begin(), names.end()}));
+  EXPECT_FALSE(rejected({"one more"}));
+  EXPECT_FALSE(asked.take_wait(kFirst));
+}
+
 TEST_F(AskedNodesTest, ForgetsAPod) {
   rejected({"x"});
   asked.forget(kFirst);

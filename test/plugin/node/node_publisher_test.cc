@@ -19,6 +19,7 @@ namespace {
 
 using kube::Fault;
 using test::NodeServer;
+using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -207,6 +208,18 @@ TEST_F(TaintTest, ChangesTheTaintOnceInAnInterval) {
   EXPECT_EQ(taints(), Json::array());
 }
 
+TEST_F(TaintTest, ATaintThatIsRefusedDoesNotDelayTheCards) {
+  publish(four_cards());
+  fail_writes(403);
+  publish_use(1, 0);
+  EXPECT_THAT(problems_, Contains(HasSubstr("taint node n1")));
+  server_.fault = nullptr;
+  NodeReport report = with_an_unhealthy_card();
+  report.taint = true;
+  publish(report);
+  EXPECT_EQ(cards(), format_node_cards(report.cards));
+}
+
 TEST_F(TaintTest, FollowsTheCpuOfTheNode) {
   publish_use(1, 0);
   set_cpu("128");
@@ -286,7 +299,7 @@ TEST_F(NodePublisherTest, CorrectsAChangeByAnotherWriter) {
   server_.merge(kNode, {{"metadata", {{"annotations", {{kCards, "[]"}}}}}});
   server_.run();
   expect_on_node(four_cards());
-  EXPECT_THAT(problems_, ElementsAre(HasSubstr("what was published has changed")));
+  EXPECT_THAT(problems_, ElementsAre(HasSubstr("another writer")));
 }
 
 TEST_F(NodePublisherTest, CorrectsEachField) {
