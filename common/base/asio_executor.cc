@@ -80,10 +80,14 @@ Instant AsioExecutor::now() const {
 }
 
 void AsioExecutor::post(Task task) {
-  const MutexLock lock(state_->mutex);
-  if (state_->stopped) return;
-  const TimerId id = ++state_->last_id;
-  state_->pending.emplace(id, State::Pending{std::move(task), std::nullopt});
+  TimerId id = 0;
+  {
+    const MutexLock lock(state_->mutex);
+    if (state_->stopped) return;
+    id = ++state_->last_id;
+    state_->pending.emplace(id, State::Pending{std::move(task), std::nullopt});
+  }
+  // Without the lock, for which the thread that this wakes would wait.
   asio::post(state_->context, [state = state_.get(), id] { state->run(id); });
 }
 

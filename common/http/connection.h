@@ -1,4 +1,4 @@
-// The bytes of one connection, plain or TLS. Runs on one strand; every wait fails with
+// The bytes of one connection, plain or TLS. Runs on one thread; every wait fails with
 // beast::error::timeout at the deadline.
 #pragma once
 

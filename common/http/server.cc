@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -11,7 +12,6 @@
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <map>
 #include <thread>
@@ -43,20 +43,56 @@ std::string address_of(const tcp::socket& socket) {
   return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
 }
 
+// One thread and its connections. A context of all threads would pass each request between them,
+// which takes longer than to filter 1,000 nodes.
+struct Worker {
+  asio::io_context context{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
+  std::thread thread;
+  std::atomic<std::size_t> sessions = 0;
+};
+
+class Workers {
+ public:
+  explicit Workers(std::size_t count) {
+    for (std::size_t i = 0; i < std::max<std::size_t>(count, 1); ++i) {
+      all_.push_back(std::make_unique<Worker>());
+    }
+  }
+  // The first one first: its coroutine that accepts connections has a socket of another one.
+  ~Workers() {
+    for (auto& worker : all_) worker.reset();
+  }
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  const std::vector<std::unique_ptr<Worker>>& all() const { return all_; }
+  asio::io_context& first() { return all_.front()->context; }
+  // The one with the fewest sessions.
+  Worker& least_used() const {
+    return **std::ranges::min_element(all_, {},
+                                      [](const auto& worker) { return worker->sessions.load(); });
+  }
+
+ private:
+  std::vector<std::unique_ptr<Worker>> all_;
+};
+
 }  // namespace
 
 struct Server::State {
   State(ServerOptions options, Handler handler, ServerEvents events)
-      : setup{std::move(options), std::move(handler), std::move(events)} {
+      : setup{std::move(options), std::move(handler), std::move(events)},
+        workers(setup.options.threads) {
     setup.loopback = is_loopback(setup.options.address);
   }
 
   Result<void> listen();
   asio::awaitable<void> accept();
-  void accept_or_reject(tcp::socket socket);
+  void accept_or_reject(tcp::socket socket, Worker& worker);
   void reject(tcp::socket socket, const char* why) const;
   Admission admission_of(const std::string& address) MGPU_REQUIRES(mutex);
-  void begin_session(tcp::socket socket, std::string address) MGPU_REQUIRES(mutex);
+  void begin_session(tcp::socket socket, std::string address, Worker& worker) MGPU_REQUIRES(mutex);
   // Reports the count under the lock, so that the counts are in order.
   void count_connections() const MGPU_REQUIRES(mutex);
   asio::awaitable<void> reload_tls();
@@ -69,14 +105,12 @@ struct Server::State {
   ConditionVariable ended;
   std::map<Session*, std::weak_ptr<Session>> sessions MGPU_GUARDED_BY(mutex);
   bool accepting MGPU_GUARDED_BY(mutex) = true;
-  std::vector<std::thread> threads;
-  // Destroyed first: sessions refer to the members above.
-  asio::io_context context;
-  asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
-  asio::strand<asio::io_context::executor_type> strand{context.get_executor()};
-  tcp::acceptor acceptor{strand};
-  asio::steady_timer accept_retry{strand};
-  asio::steady_timer reload_timer{strand};
+  // Sessions end with their workers, and use the members above.
+  Workers workers;
+  // On the first worker, and destroyed before it.
+  tcp::acceptor acceptor{workers.first()};
+  asio::steady_timer accept_retry{workers.first()};
+  asio::steady_timer reload_timer{workers.first()};
 };
 
 Result<void> Server::State::listen() {
@@ -102,11 +136,12 @@ Result<void> Server::State::listen() {
 asio::awaitable<void> Server::State::accept() {
   bool reported = false;
   while (!setup.draining) {
-    tcp::socket socket(asio::make_strand(context));
+    Worker& worker = workers.least_used();
+    tcp::socket socket(worker.context);
     const auto [failed] = co_await acceptor.async_accept(socket, kAwait);
     if (!failed) {
       reported = false;
-      accept_or_reject(std::move(socket));
+      accept_or_reject(std::move(socket), worker);
     } else if (!setup.draining) {
       if (!std::exchange(reported, true)) {
         report("cannot accept connections: " + failed.message());
@@ -117,7 +152,7 @@ asio::awaitable<void> Server::State::accept() {
   }
 }
 
-void Server::State::accept_or_reject(tcp::socket socket) {
+void Server::State::accept_or_reject(tcp::socket socket, Worker& worker) {
   error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
   std::string address = address_of(socket);
@@ -125,7 +160,7 @@ void Server::State::accept_or_reject(tcp::socket socket) {
   if (!accepting) return;
   const Admission admission = admission_of(address);
   if (admission.refused != nullptr) return reject(std::move(socket), admission.refused);
-  begin_session(std::move(socket), std::move(address));
+  begin_session(std::move(socket), std::move(address), worker);
 }
 
 // Begins to close the connection whose place the new one takes.
@@ -148,18 +183,21 @@ Admission Server::State::admission_of(const std::string& address) {
   return admission;
 }
 
-void Server::State::begin_session(tcp::socket socket, std::string address) {
+void Server::State::begin_session(tcp::socket socket, std::string address, Worker& worker) {
   const auto session = std::make_shared<Session>(std::move(socket), std::move(address),
                                                  tls ? tls->context() : nullptr, setup);
   sessions.emplace(session.get(), session);
   count_connections();
-  asio::co_spawn(session->executor(), session->run(), [this, session](std::exception_ptr failed) {
-    if (failed) report("a connection was closed by an exception");
-    const MutexLock ending(mutex);
-    sessions.erase(session.get());
-    count_connections();
-    ended.notify_all();
-  });
+  ++worker.sessions;
+  asio::co_spawn(session->executor(), session->run(),
+                 [this, session, &worker](std::exception_ptr failed) {
+                   if (failed) report("a connection was closed by an exception");
+                   --worker.sessions;
+                   const MutexLock ending(mutex);
+                   sessions.erase(session.get());
+                   count_connections();
+                   ended.notify_all();
+                 });
 }
 
 // The response fits into the buffer of every socket, so the write does not have to wait.
@@ -207,10 +245,11 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler han
     return error("a TLS key or client CA file needs a certificate file");
   }
   if (auto listening = state->listen(); !listening) return listening.error();
-  asio::co_spawn(state->strand, state->accept(), asio::detached);
-  if (state->tls) asio::co_spawn(state->strand, state->reload_tls(), asio::detached);
-  for (std::size_t i = 0; i < std::max<std::size_t>(state->setup.options.threads, 1); ++i) {
-    state->threads.emplace_back([&context = state->context] { context.run(); });
+  asio::io_context& first = state->workers.first();
+  asio::co_spawn(first, state->accept(), asio::detached);
+  if (state->tls) asio::co_spawn(first, state->reload_tls(), asio::detached);
+  for (const auto& worker : state->workers.all()) {
+    worker->thread = std::thread([&context = worker->context] { context.run(); });
   }
   return std::unique_ptr<Server>(new Server(std::move(state)));
 }
@@ -218,8 +257,8 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler han
 Server::~Server() {
   drain();
   wait_drained(state_->setup.options.drain_timeout);
-  state_->context.stop();
-  for (std::thread& thread : state_->threads) thread.join();
+  for (const auto& worker : state_->workers.all()) worker->context.stop();
+  for (const auto& worker : state_->workers.all()) worker->thread.join();
 }
 
 std::uint16_t Server::port() const {
@@ -228,7 +267,7 @@ std::uint16_t Server::port() const {
 
 void Server::drain() {
   if (state_->setup.draining.exchange(true)) return;
-  asio::post(state_->strand, [state = state_.get()] {
+  asio::post(state_->workers.first(), [state = state_.get()] {
     error_code ignored;
     state->acceptor.close(ignored);
     state->accept_retry.cancel();
