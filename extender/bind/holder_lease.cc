@@ -41,9 +41,14 @@ void HolderLease::write(kube::Request request, Done done) {
 }
 
 void HolderLease::confirm(Done done) {
+  if (reads_ > 0 || read_is_due_) overlapped_at_ = client_.executor().now();
   waiting_.push_back(std::move(done));
-  if (reads_ > 0 || read_is_due_) return read_later();
+  if (calls_overlap()) return read_later();
   read();
+}
+
+bool HolderLease::calls_overlap() const {
+  return overlapped_at_ && client_.executor().now() - *overlapped_at_ < kLeaseOverlapTime;
 }
 
 void HolderLease::read() {

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,8 @@ class HolderLease {
   // Writes this process into the Lease, whoever held it before, and creates the Lease if there is
   // none. An error changes nothing that matters: try again.
   void take(Done done);
-  // Reads the Lease with a request that is sent after this call: at once, or if a read is in
-  // flight, kLeaseReadInterval after that was sent. One request serves all calls that wait for it.
+  // Reads the Lease with a request that is sent after this call: at once, or while calls overlap,
+  // kLeaseReadInterval after the one before. One request serves all calls that wait for it.
   // Errors: this process does not hold it (kRefused; no later call succeeds), or the API server did
   // not answer.
   void confirm(Done done);
@@ -50,6 +51,7 @@ class HolderLease {
   void write(kube::Request request, Done done);
   void read();
   void read_later();
+  bool calls_overlap() const;
   kube::ApiResult<void> examine(const kube::ApiResult<kube::Lease>& read);
   kube::ApiResult<void> lose(const std::string& found);
 
@@ -58,11 +60,12 @@ class HolderLease {
   const std::string identity_;
   const std::function<void(const std::string&)> on_lost_;
   std::atomic<bool> lost_ = false;
-  std::vector<Done> waiting_;  // for a request that has not been sent
-  std::size_t reads_ = 0;      // in flight
-  bool read_is_due_ = false;   // at a time that is set
-  Instant read_at_{};          // the last request
-  CallbackGuard callbacks_;    // ends first
+  std::vector<Done> waiting_;             // for a request that has not been sent
+  std::size_t reads_ = 0;                 // in flight
+  bool read_is_due_ = false;              // at a time that is set
+  Instant read_at_{};                     // the last request
+  std::optional<Instant> overlapped_at_;  // a call came while another waited
+  CallbackGuard callbacks_;               // ends first
 };
 
 }  // namespace mgpu::extender

@@ -14,14 +14,19 @@ inline constexpr std::chrono::milliseconds kBindPostTimeMin{1'000};
 // POSTs of one attempt. Each but the first follows a change of the pod by somebody else: once is
 // kube-scheduler, more often is a tenant, who can wait for the next scheduling cycle.
 inline constexpr int kBindPostsMax = 5;
-// A bind waits some 20 ms for the API server (README), so that these serve thousands a second.
+// A bind waits some 20 ms for the Lease and the API server (README), so that these serve thousands
+// a second.
 inline constexpr std::size_t kBindsInFlight = 128;
 // What a server that binds 1,000 a second serves within kBindTimeout. Others would be answered
 // late.
 inline constexpr std::size_t kBindsQueuedMax = 4096;
 // While binds overlap, the Lease is read this often, and a bind waits half as long for the next
-// read in the mean. Without this, there were 0.7 reads for each bind at 300 binds a second.
-inline constexpr std::chrono::milliseconds kLeaseReadInterval{10};
+// read in the mean. kube-scheduler does not wait meanwhile: it schedules the next pods. A read for
+// each bind costs a tenth to a sixth of the pods per second (bench/throughput.sh).
+inline constexpr std::chrono::milliseconds kLeaseReadInterval{25};
+// Binds overlap for so long after one of them came while another waited for the Lease: at 100 binds
+// a second some come alone.
+inline constexpr std::chrono::milliseconds kLeaseOverlapTime{250};
 // Lease requests in flight. With two of them, one that is not answered does not hold up all binds.
 inline constexpr std::size_t kLeaseReadsInFlight = 2;
 

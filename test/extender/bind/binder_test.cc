@@ -584,7 +584,7 @@ TEST_F(BinderTest, RunsNoCallbackAfterItsEndDuringBinds) {
   for (int i = 0; i < 5; ++i) {
     begin(create(server, {.name = "p" + std::to_string(i), .requests = {"5/256"}}, "n1"));
   }
-  executor.advance(Duration(60));
+  executor.advance(Duration(kLeaseReadInterval) + Duration(60));
   const std::size_t before = answers.size();
   EXPECT_EQ(before, 2u);
   binder.reset();

@@ -5,6 +5,7 @@
 
 #include "common/kube/memory/api_server.h"
 #include "common/kube/object_json.h"
+#include "extender/bind/limits.h"
 #include "test/extender/bind/binder_world.h"
 #include "test/support/manual_executor.h"
 
@@ -37,6 +38,14 @@ class HolderLeaseTest : public testing::Test {
     lease.confirm(into(answers));
     executor.run_ready();
     return answers.empty() ? "no answer" : answers.front();
+  }
+  // Counts the reads of the Lease from now on, which take `delay`.
+  void delay_reads(Duration delay, int& reads) {
+    server.set_faults([delay, &reads](const kube::Request& request) -> std::optional<Fault> {
+      if (!is_lease(request)) return std::nullopt;
+      ++reads;
+      return Fault{.kind = Fault::Kind::kDelay, .delay = delay};
+    });
   }
   std::string holder() {
     const auto lease = kube::read_lease(server.call(kube::get_lease(kLease)).body);
@@ -119,19 +128,42 @@ TEST_F(HolderLeaseTest, OneOfTwoThatTakeItAtTheSameTimeGetsAConflict) {
 TEST_F(HolderLeaseTest, WhileCallsOverlapItIsReadOnceInAnInterval) {
   EXPECT_EQ(take(a), "held");
   int reads = 0;
-  server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
-    if (!is_lease(request)) return std::nullopt;
-    ++reads;
-    return Fault{.kind = Fault::Kind::kDelay, .delay = Duration(2)};
-  });
+  delay_reads(Duration(2), reads);
   std::vector<std::string> answers;
   for (int call = 0; call < 100; ++call) {
     a.confirm(into(answers));
     executor.advance(Duration(1));
   }
-  executor.advance(Duration(20));
+  executor.advance(Duration(kLeaseReadInterval) + Duration(2));
   EXPECT_THAT(answers, testing::SizeIs(100));
-  EXPECT_LE(reads, 12);
+  EXPECT_LE(reads, 2 + Duration(100) / kLeaseReadInterval);
+}
+
+TEST_F(HolderLeaseTest, CallsThatOverlappedShareAReadAlsoWhenOneComesAlone) {
+  EXPECT_EQ(take(a), "held");
+  int reads = 0;
+  delay_reads(Duration(2), reads);
+  std::vector<std::string> answers;
+  a.confirm(into(answers));
+  a.confirm(into(answers));
+  executor.advance(Duration(kLeaseReadInterval) + Duration(3));
+  ASSERT_EQ(reads, 2);
+  a.confirm(into(answers));
+  executor.advance(Duration(3));
+  EXPECT_EQ(reads, 2);
+  executor.advance(Duration(kLeaseReadInterval));
+  EXPECT_EQ(reads, 3);
+  EXPECT_THAT(answers, testing::SizeIs(3));
+}
+
+TEST_F(HolderLeaseTest, ItIsReadAtOnceAgainOnceCallsNoLongerOverlap) {
+  EXPECT_EQ(take(a), "held");
+  std::vector<std::string> answers;
+  a.confirm(into(answers));
+  a.confirm(into(answers));
+  executor.advance(Duration(kLeaseOverlapTime));
+  ASSERT_THAT(answers, testing::SizeIs(2));
+  for (int call = 0; call < 3; ++call) EXPECT_EQ(confirm(a), "held");
 }
 
 TEST_F(HolderLeaseTest, WithoutOverlapItIsReadAtOnce) {
@@ -142,11 +174,7 @@ TEST_F(HolderLeaseTest, WithoutOverlapItIsReadAtOnce) {
 TEST_F(HolderLeaseTest, AReadThatWasSentBeforeDoesNotCount) {
   EXPECT_EQ(take(a), "held");
   int reads = 0;
-  server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
-    if (!is_lease(request)) return std::nullopt;
-    ++reads;
-    return Fault{.kind = Fault::Kind::kDelay, .delay = Duration(100)};
-  });
+  delay_reads(Duration(100), reads);
   std::vector<std::string> first, second, third;
   a.confirm(into(first));
   executor.advance(Duration(50));
