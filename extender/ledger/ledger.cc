@@ -125,14 +125,9 @@ void Ledger::replace_nodes(std::vector<NodeFacts> nodes) {
   for (const NodeFacts& node : nodes) names.insert(node.name.str());
   {
     MutexLock lock(mutex_);
-    for (NodeSlot slot = 0; slot < index_.size(); ++slot) {
-      NodeRecord* record = index_.record(slot);
-      if (record != nullptr && record->present && !names.contains(record->node.name.str()))
-        remove(*record);
-      if ((slot + 1) % kNodesHeldMax != 0) continue;
-      lock.unlock();
-      lock.lock();
-    }
+    each_record(lock, [&](NodeRecord& record) MGPU_REQUIRES(mutex_) {
+      if (record.present && !names.contains(record.node.name.str())) remove(record);
+    });
   }
   in_steps(mutex_, nodes,
            [this](NodeFacts&& node) MGPU_REQUIRES(mutex_) { apply(std::move(node)); });

@@ -70,19 +70,24 @@ void Ledger::visit_in_steps(const std::function<void(const Node&)>& visit,
   }
 }
 
+void Ledger::each_record(MutexLock& lock, const std::function<void(NodeRecord&)>& visit) const {
+  for (NodeSlot slot = 0; slot < index_.size(); ++slot) {
+    if (NodeRecord* record = index_.record(slot)) visit(*record);
+    if ((slot + 1) % kNodesHeldMax != 0) continue;
+    lock.unlock();
+    lock.lock();
+  }
+}
+
 // --- copies --------------------------------------------------------------------------------------
 
 std::vector<NodeName> Ledger::node_names() const {
   std::vector<NodeName> names;
   MutexLock lock(mutex_);
   names.reserve(nodes_.size());
-  for (NodeSlot slot = 0; slot < index_.size(); ++slot) {
-    const NodeRecord* record = index_.record(slot);
-    if (record != nullptr && record->visible()) names.push_back(record->node.name);
-    if ((slot + 1) % kNodesHeldMax != 0) continue;
-    lock.unlock();
-    lock.lock();
-  }
+  each_record(lock, [&](const NodeRecord& record) {
+    if (record.visible()) names.push_back(record.node.name);
+  });
   lock.unlock();
   std::ranges::sort(names);
   return names;
@@ -159,12 +164,7 @@ Counts Ledger::counts() const {
   counts.bound = claims_.size() - counts.assumed;
   counts.expected = expected_.size();
   counts.nominated = nominations_.size();
-  for (NodeSlot slot = 0; slot < index_.size(); ++slot) {
-    if (const NodeRecord* record = index_.record(slot)) count_node(*record, counts);
-    if ((slot + 1) % kNodesHeldMax != 0) continue;
-    lock.unlock();
-    lock.lock();
-  }
+  each_record(lock, [&](const NodeRecord& record) { count_node(record, counts); });
   return counts;
 }
 

@@ -39,9 +39,13 @@ constexpr std::size_t kLeastExaminedNodes = 100;
 constexpr std::size_t kNodesElsewhereMax = 256;
 
 // The best nodes. kube-scheduler reads reasons only where no node fits, so there are none.
-FilterReply best_nodes(const Ranking& ranking, const ExtenderArgs& args, std::size_t count) {
+FilterReply best_nodes(Ledger& ledger, const ExtenderArgs& args, const PodRequest& pod,
+                       const Settings& settings, Instant now) {
+  const auto price_snapshot = settings.price_snapshot();
+  const Ranking ranking(ledger, args.node_names(), pod, price_snapshot.get(), now);
   FilterReply reply;
-  for (const std::size_t node : ranking.best(count)) add_fitting(reply, args, node);
+  for (const std::size_t node : ranking.best(settings.candidate_nodes))
+    add_fitting(reply, args, node);
   reply.nodes_fitting = ranking.fitting();
   return reply;
 }
@@ -74,9 +78,8 @@ FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodReques
 FilterReply filter_nodes(Ledger& ledger, const ExtenderArgs& args, const PodRequest& pod,
                          const Settings& settings, Instant now) {
   if (settings.candidate_nodes > 0) {
-    const auto price_snapshot = settings.price_snapshot();
-    const Ranking ranking(ledger, args.node_names(), pod, price_snapshot.get(), now);
-    if (ranking.best()) return best_nodes(ranking, args, settings.candidate_nodes);
+    FilterReply best = best_nodes(ledger, args, pod, settings, now);
+    if (!best.fitting.empty()) return best;
   }
   FilterReply reply = every_node(ledger, args, pod, now);
   const std::size_t asked = args.node_names().size();

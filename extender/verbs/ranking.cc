@@ -31,6 +31,10 @@ std::optional<std::size_t> Ranking::best() const {
 }
 
 std::vector<std::size_t> Ranking::best(std::size_t count) const {
+  if (count == 1) {
+    const auto first = best();
+    return first ? std::vector{*first} : std::vector<std::size_t>();
+  }
   std::vector<std::size_t> best;
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     if (nodes_[i].fits) best.push_back(i);
