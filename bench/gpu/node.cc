@@ -56,6 +56,9 @@ plugin::NvmlOptions nvml_options(const Trial& trial) {
   if (!trial.nvml.empty()) options.libraries = {trial.nvml};
   options.node_root = trial.node_root;
   options.driver_root = trial.driver_root;
+  // The checks say what is missing.
+  options.prepare_node = false;
+  options.must_run_cuda = false;
   return options;
 }
 

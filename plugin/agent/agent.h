@@ -55,6 +55,7 @@ struct AgentSettings {
   std::string runtime_socket;
   std::string state_folder;
   std::string run_folder;
+  std::string node_root = "/";  // where this process sees the node's files
   std::string cdi_folder;
   std::string proc_folder = "/proc";
   std::chrono::milliseconds settle{0};

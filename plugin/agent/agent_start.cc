@@ -106,8 +106,9 @@ bool Agent::choose_injector() {
     }
     if (!wait(kRuntimeRetry)) return false;
   }
-  injector_ = injection == Injection::kCdi ? cdi_injector(settings_.contract, settings_.cdi_folder)
-                                           : node_injector(settings_.run_folder);
+  injector_ = injection == Injection::kCdi
+                  ? cdi_injector(settings_.contract, settings_.cdi_folder)
+                  : node_injector(settings_.run_folder, settings_.node_root);
   return true;
 }
 

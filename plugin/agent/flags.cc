@@ -27,12 +27,19 @@ Result<void> check_paths(const Flags& flags) {
       {"--state-dir", flags.state_dir},
       {"--run-dir", flags.run_dir},
       {"--cdi-dir", flags.cdi_dir},
-      {"--cards-file", flags.cards_file.empty() ? "/" : flags.cards_file}};
+      {"--cards-file", flags.cards_file.empty() ? "/" : flags.cards_file},
+      {"--node-root", flags.node_root},
+      {"--driver-root", flags.driver_root.empty() ? "/" : flags.driver_root}};
   for (const auto& [flag, path] : paths) {
     if (path.starts_with('/')) continue;
     return error(std::string(flag) + ": " + in_quotes(path) + " is not an absolute path");
   }
   return {};
+}
+
+std::string without_slash_at_end(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
 }
 
 // kubelet's default for the name of its node (component-helpers node/util/hostname.go).
@@ -76,6 +83,33 @@ Result<void> check_isolation(const Flags& flags) {
       "--injection=cdi, or --isolation=none");
 }
 
+// Where the cards and their driver are.
+void add_driver_flags(Options& options, Flags& flags) {
+  options.add_text("cards-file",
+                   "Path to a YAML file that describes the cards. If empty, they are read from "
+                   "NVML.",
+                   flags.cards_file);
+  options.add_text("nvml-library",
+                   "Path to libnvidia-ml.so.1. If empty, the usual driver locations are searched.",
+                   flags.nvml_library);
+  options.add_text("node-root",
+                   "Where this process sees the root directory of the node, for the files of the "
+                   "driver.",
+                   flags.node_root);
+  options.add_text("driver-root",
+                   "The root of the file system with the driver, on the node: / or, for example, "
+                   "/run/nvidia/driver. If empty, that of the NVML that was found.",
+                   flags.driver_root);
+  options.add_flag("check-driver",
+                   "Offer no card while libcuda.so.1 or a device that CUDA needs is not found on "
+                   "the node.",
+                   flags.check_driver);
+  options.add_text("xid-ignore",
+                   "A comma-separated list of XIDs that do not make a card unhealthy, since "
+                   "programs cause them.",
+                   flags.xid_ignore);
+}
+
 }  // namespace
 
 void add_flags(Options& options, Flags& flags) {
@@ -87,17 +121,7 @@ void add_flags(Options& options, Flags& flags) {
                     "Permit that bearer tokens are sent to --metrics-bind-address without TLS.");
   options.add_text("resource-domain", "The domain of the resource and annotation names.",
                    flags.resource_domain);
-  options.add_text("cards-file",
-                   "Path to a YAML file that describes the cards. If empty, they are read from "
-                   "NVML.",
-                   flags.cards_file);
-  options.add_text("nvml-library",
-                   "Path to libnvidia-ml.so.1. If empty, the usual driver locations are searched.",
-                   flags.nvml_library);
-  options.add_text("xid-ignore",
-                   "A comma-separated list of XIDs that do not make a card unhealthy, since "
-                   "programs cause them.",
-                   flags.xid_ignore);
+  add_driver_flags(options, flags);
   options.add_choice("isolation",
                      "How shares of a card are enforced: not at all, or by one MPS daemon per "
                      "card.",
@@ -170,6 +194,7 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   if (flags.memory_resource == "device-plugin") {
     settings.memory_resource = MemoryResource::kDevicePlugin;
   }
+  settings.node_root = without_slash_at_end(flags.node_root);
   settings.taint = flags.taint;
   settings.mps = flags.isolation == "mps";
   settings.mps_control = flags.mps_control;
@@ -180,6 +205,11 @@ Result<AgentSettings> settings_of(const Flags& flags) {
 Result<std::unique_ptr<CardSource>> card_source_of(const Flags& flags) {
   if (!flags.cards_file.empty()) return cards_file_source(flags.cards_file);
   NvmlOptions options;
+  options.node_root = without_slash_at_end(flags.node_root);
+  options.driver_root = without_slash_at_end(flags.driver_root);
+  // In another root it would load the module and make the device for this process only.
+  if (options.node_root != "/") options.modprobe.clear();
+  options.must_run_cuda = flags.check_driver;
   if (!flags.nvml_library.empty()) options.libraries = {flags.nvml_library};
   auto ignored = xids(flags.xid_ignore);
   if (!ignored) return ignored.error();

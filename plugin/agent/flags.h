@@ -19,6 +19,9 @@ struct Flags : ProgramFlags {
   std::string resource_domain{kDefaultResourceDomain};
   std::string cards_file;
   std::string nvml_library;
+  std::string node_root = "/";
+  std::string driver_root;
+  bool check_driver = true;
   std::string xid_ignore = "13,31,43,45,68,109";
   std::string device_plugin_dir = "/var/lib/kubelet/device-plugins";
   std::string pod_resources_socket = "/var/lib/kubelet/pod-resources/kubelet.sock";

@@ -42,7 +42,9 @@ NodeReport report_of(const InventoryState& inventory, const Share& held, bool re
     return with(Ready::kFalse, "KubeletAbsent", "kubelet has not registered the device plugin");
   }
   if (healthy == 0) {
-    return with(Ready::kFalse, "NoHealthyCards", "none of " + cards(all) + " is healthy");
+    return with(
+        Ready::kFalse, "NoHealthyCards",
+        "none of " + cards(all) + " is healthy; the first one: " + inventory.cards.front().health);
   }
   return with(
       Ready::kTrue, healthy == all ? "CardsReady" : "SomeCardsUnhealthy",

@@ -1,11 +1,17 @@
 #include "plugin/cards/driver_files.h"
 
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <optional>
-#include <set>
-#include <string_view>
+#include <sstream>
 #include <system_error>
 
 #include "plugin/cards/limits.h"
@@ -15,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// CUDA, NVML, OpenCL and the libraries that they load. Graphics libraries are left out.
+// CUDA, NVML, OpenCL and the libraries that they load: needed whatever their files are called.
 constexpr std::array<std::string_view, 9> kLibraries = {"libcuda.so",
                                                         "libcudadebugger.so",
                                                         "libnvidia-ml.so",
@@ -25,6 +31,12 @@ constexpr std::array<std::string_view, 9> kLibraries = {"libcuda.so",
                                                         "libnvidia-opencl.so",
                                                         "libnvidia-cfg.so",
                                                         "libnvidia-allocator.so"};
+// Others are taken if their name ends with the version of the driver, as nvidia-ctk does
+// (NVIDIA/nvidia-container-toolkit pkg/nvcdi/driver-nvml.go, getVersionLibs), but for these.
+constexpr std::array<std::string_view, 11> kGraphics = {
+    "libnvidia-egl",  "libnvidia-fbc",  "libnvidia-glcore", "libnvidia-glsi",
+    "libnvidia-glvk", "libnvidia-gtk",  "libnvidia-rtcore", "libnvidia-tls",
+    "libnvidia-vksc", "libnvidia-wayl", "libnvidia-xcb"};
 
 #if defined(__aarch64__)
 constexpr std::string_view kDebianFolder = "/usr/lib/aarch64-linux-gnu";
@@ -33,69 +45,267 @@ constexpr std::string_view kDebianFolder = "/usr/lib/x86_64-linux-gnu";
 #endif
 constexpr std::string_view kRedHatFolder = "/usr/lib64";
 
-// Where packages, NVIDIA's own installer and container-optimised systems install drivers.
-constexpr std::array<std::string_view, 5> kFolders = {kDebianFolder, kRedHatFolder, "/usr/lib",
-                                                      "/lib64", "/usr/local/nvidia/lib64"};
+// Where packages, NVIDIA's own installer, GKE's Container-Optimized OS, Talos and Bottlerocket
+// install drivers.
+constexpr std::array<std::string_view, 9> kLibraryFolders = {kDebianFolder,
+                                                             kRedHatFolder,
+                                                             "/usr/lib",
+                                                             "/lib64",
+                                                             "/usr/local/nvidia/lib64",
+                                                             "/home/kubernetes/bin/nvidia/lib64",
+                                                             "/usr/local/glibc/usr/lib",
+                                                             "/usr/local/glibc/lib",
+                                                             "/usr/lib/nvidia/tesla"};
+constexpr std::array<std::string_view, 6> kProgramFolders = {"/usr/bin",
+                                                             "/bin",
+                                                             "/usr/local/nvidia/bin",
+                                                             "/home/kubernetes/bin/nvidia/bin",
+                                                             "/usr/local/bin",
+                                                             "/usr/libexec/nvidia/tesla/bin"};
+constexpr std::string_view kSmi = "nvidia-smi";
+
+constexpr std::string_view kOperatorRoot = "/run/nvidia/driver";
+constexpr std::string_view kNvml = "libnvidia-ml.so.1";
+constexpr std::string_view kLibcuda = "libcuda.so.1";
+constexpr std::string_view kUvm = "nvidia-uvm";
 
 std::string joined(const std::string& root, std::string_view path) {
   return (root == "/" ? "" : root) + std::string(path);
 }
 
+// What this process sees as the root of the driver's file system.
+std::string seen_root(const DriverPlace& place) {
+  return joined(place.node_root, place.driver_root == "/" ? "" : place.driver_root);
+}
+
+std::deque<std::string> parts_of(const fs::path& path) {
+  std::deque<std::string> parts;
+  for (const fs::path& part : path.relative_path()) parts.push_back(part.string());
+  return parts;
+}
+
+// The regular file with this path in the file system below `root`, without links. An absolute link
+// begins at that root, and none leads out of it. Debian's libcuda.so.1 is a link into
+// /etc/alternatives.
+std::optional<std::string> file_in(const std::string& root, const fs::path& path) {
+  std::deque<std::string> parts = parts_of(path);
+  fs::path at = "/";
+  std::error_code failed;
+  for (int links = 0; !parts.empty();) {
+    const std::string part = parts.front();
+    parts.pop_front();
+    if (part.empty() || part == ".") continue;
+    if (part == "..") {
+      at = at.parent_path();
+      continue;
+    }
+    const fs::path next = at / part;
+    const fs::file_status status = fs::symlink_status(joined(root, next.string()), failed);
+    if (!fs::exists(status)) return std::nullopt;
+    if (!fs::is_symlink(status)) {
+      at = next;
+      continue;
+    }
+    if (++links > kDriverLinksMax) return std::nullopt;
+    const fs::path target = fs::read_symlink(joined(root, next.string()), failed);
+    if (target.is_absolute()) at = "/";
+    const std::deque<std::string> before = parts_of(target);
+    parts.insert(parts.begin(), before.begin(), before.end());
+  }
+  if (!fs::is_regular_file(joined(root, at.string()), failed)) return std::nullopt;
+  return at.string();
+}
+
 // "libcuda.so", "libcuda.so.1", "libcuda.so.580.95.05"
-bool is_driver_library(std::string_view name) {
+bool is_needed(std::string_view name) {
   return std::ranges::any_of(kLibraries, [&](std::string_view library) {
     return name == library || (name.starts_with(library) && name[library.size()] == '.');
   });
 }
 
-// The file that a link stands for. Links are followed within the folder only, because the runtime
-// may resolve other links to a different file.
-std::optional<std::string> resolve(const fs::path& folder, const std::string& name) {
-  fs::path at = name;
-  for (int links = 0; links < 4; ++links) {
-    std::error_code failed;
-    const fs::file_status status = fs::symlink_status(folder / at, failed);
-    if (fs::is_regular_file(status)) return at.string();
-    if (!fs::is_symlink(status)) return std::nullopt;
-    at = fs::read_symlink(folder / at, failed).filename();
+bool may_be_of_the_driver(std::string_view name) {
+  const auto begins = [&name](std::string_view prefix) { return name.starts_with(prefix); };
+  if (begins("libnvcuvid.so") || begins("libcuda")) return true;
+  return begins("libnvidia-") && std::ranges::none_of(kGraphics, begins);
+}
+
+// Libraries by their names in the folder.
+std::map<std::string, std::string> libraries_in(const DriverPlace& place, std::string_view folder) {
+  const std::string root = seen_root(place);
+  const std::string suffix = ".so." + place.version;
+  std::map<std::string, std::string> files;
+  std::error_code failed;
+  for (fs::directory_iterator at(joined(root, folder), failed), end; !failed && at != end;
+       at.increment(failed)) {
+    const std::string name = at->path().filename().string();
+    if (!may_be_of_the_driver(name) || files.size() >= kDriverFilesMax) continue;
+    auto file = file_in(root, fs::path(folder) / name);
+    if (!file) continue;
+    const bool versioned = !place.version.empty() && file->ends_with(suffix);
+    if (is_needed(name) || versioned) files.emplace(name, *std::move(file));
+  }
+  return files;
+}
+
+// The usual ones, and before them that of NVML if it is another: an installer puts all libraries
+// into one. The folder that a link of Debian leads to does not have all of them.
+std::vector<std::string> folders_of(const DriverPlace& place) {
+  std::vector<std::string> folders(kLibraryFolders.begin(), kLibraryFolders.end());
+  const std::string root = seen_root(place) + "/";
+  if (!place.nvml.starts_with(root)) return folders;
+  const fs::path nvml = place.nvml.substr(root.size() - 1);
+  const bool usual = std::ranges::any_of(
+      folders, [&](const std::string& folder) { return nvml.string().starts_with(folder + "/"); });
+  if (!usual) folders.insert(folders.begin(), nvml.parent_path().string());
+  return folders;
+}
+
+// "580.95.05" of "/usr/lib64/libcuda.so.580.95.05". Empty where the name has no version of a
+// driver, which begins with three digits: "libcuda.so.1", and "libcuda.so.1.1" of Jetson.
+std::string version_of(std::string_view file) {
+  const std::size_t at = file.rfind(".so.");
+  if (at == std::string_view::npos) return {};
+  const std::string_view version = file.substr(at + 4);
+  const std::size_t branch = version.find('.');
+  return branch == std::string_view::npos || branch < 3 ? "" : std::string(version);
+}
+
+bool is_of_another_driver(const DriverPlace& place, std::string_view file) {
+  const std::string version = version_of(file);
+  return !version.empty() && !place.version.empty() && version != place.version;
+}
+
+// Those of the first folder with libcuda.so.1 of the kernel module's driver. If there is none, of
+// the first with libcuda.so.1, or of the first with any.
+std::map<std::string, std::string> libraries_of(const DriverPlace& place) {
+  const std::string name(kLibcuda);
+  std::map<std::string, std::string> best;
+  for (const std::string& folder : folders_of(place)) {
+    auto files = libraries_in(place, folder);
+    const auto libcuda = files.find(name);
+    const bool found = libcuda != files.end();
+    if (found && !is_of_another_driver(place, libcuda->second)) return files;
+    if (best.empty() || (found && !best.contains(name))) best = std::move(files);
+  }
+  return best;
+}
+
+std::optional<std::string> smi_of(const DriverPlace& place) {
+  for (const std::string_view folder : kProgramFolders) {
+    if (auto file = file_in(seen_root(place), fs::path(folder) / kSmi)) return file;
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-std::vector<DeviceNode> control_nodes(const std::string& node_root) {
+std::vector<std::string> nvml_libraries(const std::string& node_root,
+                                        const std::string& driver_root) {
+  std::vector<std::string> roots = {"/", std::string(kOperatorRoot)};
+  if (!driver_root.empty()) roots.insert(roots.begin(), driver_root);
+  std::vector<std::string> libraries;
+  for (const std::string& root : roots) {
+    const DriverPlace place{.node_root = node_root, .driver_root = root};
+    // The loader knows more folders than those below.
+    if (root == "/" && node_root == "/") libraries.emplace_back(kNvml);
+    for (const std::string_view folder : kLibraryFolders) {
+      const auto file = file_in(seen_root(place), fs::path(folder) / kNvml);
+      if (file) libraries.push_back(seen_root(place) + *file);
+    }
+  }
+  if (libraries.empty()) {
+    libraries.push_back(joined(node_root, kDebianFolder) + "/" + std::string(kNvml));
+  }
+  return libraries;
+}
+
+std::string driver_root_of(std::string_view nvml_library) {
+  return std::string(nvml_library.find(kOperatorRoot) == std::string_view::npos ? "/"
+                                                                                : kOperatorRoot);
+}
+
+DeviceNode device_node(const DriverPlace& place, const std::string& path) {
+  std::error_code failed;
+  const std::string in_driver = joined(place.driver_root, path);
+  const bool elsewhere = !fs::exists(joined(place.node_root, path), failed) &&
+                         fs::exists(joined(place.node_root, in_driver), failed);
+  return {path, elsewhere ? in_driver : path};
+}
+
+std::vector<DeviceNode> control_nodes(const DriverPlace& place) {
   std::vector<DeviceNode> nodes;
   for (const char* const path : {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"}) {
+    DeviceNode node = device_node(place, path);
     std::error_code failed;
-    if (fs::exists(joined(node_root, path), failed)) nodes.push_back({path, path});
+    if (fs::exists(joined(place.node_root, node.host_path), failed)) {
+      nodes.push_back(std::move(node));
+    }
   }
   return nodes;
 }
 
-std::vector<Mount> driver_libraries(const std::string& node_root, const std::string& driver_root) {
+std::vector<Mount> driver_files(const DriverPlace& place) {
   std::vector<Mount> mounts;
-  for (const std::string_view source : kFolders) {
-    const std::string on_node = joined(driver_root, source);
-    const fs::path folder = joined(node_root, on_node);
-    std::set<std::string> names;
-    std::error_code failed;
-    for (fs::directory_iterator at(folder, failed), end; !failed && at != end;
-         at.increment(failed)) {
-      const std::string name = at->path().filename().string();
-      if (is_driver_library(name) && names.size() < kDriverFilesMax) names.insert(name);
+  for (const auto& [name, file] : libraries_of(place)) {
+    for (const std::string_view target : {kDebianFolder, kRedHatFolder}) {
+      mounts.push_back({joined(place.driver_root, file), std::string(target) + "/" + name, true});
     }
-    for (const std::string& name : names) {
-      const auto file = resolve(folder, name);
-      if (!file) continue;
-      for (const std::string_view target : {kDebianFolder, kRedHatFolder}) {
-        mounts.push_back({on_node + "/" + *file, std::string(target) + "/" + name, true});
-      }
-    }
-    // The first folder with a driver has all of its libraries. Others may have an older driver.
-    if (!mounts.empty()) break;
   }
+  const auto smi = mounts.empty() ? std::nullopt : smi_of(place);
+  if (smi) mounts.push_back({joined(place.driver_root, *smi), "/usr/bin/nvidia-smi", true});
   return mounts;
+}
+
+Result<void> link_in_dev_char(const DriverPlace& place, const std::vector<DeviceNode>& nodes) {
+  const fs::path folder = joined(place.node_root, "/dev/char");
+  for (const DeviceNode& node : nodes) {
+    const fs::path path(node.host_path);
+    struct stat device {};
+    if (path.parent_path() != "/dev" ||
+        stat(joined(place.node_root, node.host_path).c_str(), &device) != 0 ||
+        !S_ISCHR(device.st_mode)) {
+      continue;
+    }
+    const fs::path link =
+        folder / fmt::format("{}:{}", major(device.st_rdev), minor(device.st_rdev));
+    std::error_code failed;
+    if (fs::exists(fs::symlink_status(link, failed))) continue;
+    fs::create_directories(folder, failed);
+    if (!failed) fs::create_symlink(fs::path("..") / path.filename(), link, failed);
+    if (failed) return error(fmt::format("cannot create {}: {}", link.string(), failed.message()));
+  }
+  return {};
+}
+
+// A node may have the device of a module that was unloaded, or loaded again with another number.
+bool has_uvm(const DriverPlace& place) {
+  const DeviceNode node = device_node(place, "/dev/" + std::string(kUvm));
+  struct stat device {};
+  if (stat(joined(place.node_root, node.host_path).c_str(), &device) != 0) return false;
+  std::ifstream devices(joined(place.node_root, "/proc/devices"));
+  if (!devices || !S_ISCHR(device.st_mode)) return true;
+  for (std::string line; std::getline(devices, line);) {
+    std::istringstream words(line);
+    unsigned number = 0;
+    std::string name;
+    if (words >> number >> name && name == kUvm) return number == major(device.st_rdev);
+  }
+  return false;
+}
+
+std::string missing_for_cuda(const DriverPlace& place, const Edits& shared) {
+  for (const char* const path : {"/dev/nvidiactl", "/dev/nvidia-uvm"}) {
+    if (std::ranges::find(shared.devices, path, &DeviceNode::path) == shared.devices.end()) {
+      return std::string(path) + " is missing";
+    }
+  }
+  if (!has_uvm(place)) return "the kernel module of /dev/nvidia-uvm is not loaded";
+  const std::string path = std::string(kDebianFolder) + "/" + std::string(kLibcuda);
+  const auto libcuda = std::ranges::find(shared.mounts, path, &Mount::container_path);
+  if (libcuda == shared.mounts.end()) return std::string(kLibcuda) + " is missing";
+  if (!is_of_another_driver(place, libcuda->host_path)) return {};
+  return fmt::format("{} is of driver {}, the kernel module of {}", kLibcuda,
+                     version_of(libcuda->host_path), place.version);
 }
 
 }  // namespace mgpu::plugin

@@ -1,20 +1,53 @@
-// The files of an NVIDIA driver that programs in containers need.
+// The files of an NVIDIA driver that programs in containers need, wherever it is installed.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "common/base/result.h"
 #include "plugin/allocation/edits.h"
 
 namespace mgpu::plugin {
 
-// The device nodes that all cards share (nvidiactl, nvidia-uvm, nvidia-uvm-tools), if they exist.
-// `node_root` is where this process sees the node's files.
-std::vector<DeviceNode> control_nodes(const std::string& node_root);
+struct DriverPlace {
+  std::string node_root = "/";    // where this process sees the node's files
+  std::string driver_root = "/";  // on the node: the root of the file system with the driver
+  std::string version{};          // of the kernel module, "580.95.05"; empty: not known
+  std::string nvml{};             // the file that NVML was loaded from; empty: not known
+};
 
-// The user libraries of the driver installed in `driver_root` of the node, read only. Each is
+// Where NVML may be found, as paths for this process: in `driver_root` if it is not empty, in the
+// usual folders of the node, and in the driver container of NVIDIA's GPU operator. At least one.
+std::vector<std::string> nvml_libraries(const std::string& node_root,
+                                        const std::string& driver_root);
+
+// The root of the file system from which NVML was loaded: "/run/nvidia/driver" for the driver
+// container, else "/".
+std::string driver_root_of(std::string_view nvml_library);
+
+// Whether the node has /dev/nvidia-uvm, and the kernel module that it belongs to.
+bool has_uvm(const DriverPlace& place);
+
+// The node with this path, in /dev of the node or, if it is not there, of the driver's root.
+DeviceNode device_node(const DriverPlace& place, const std::string& path);
+
+// The device nodes that all cards share (nvidiactl, nvidia-uvm, nvidia-uvm-tools), if they exist.
+std::vector<DeviceNode> control_nodes(const DriverPlace& place);
+
+// The libraries of the driver except those for graphics, and nvidia-smi, read only. Each library is
 // mounted into both folders that a loader searches by default (Debian's and Red Hat's), so that no
 // ldconfig has to run in the container. Empty if there is no driver.
-std::vector<Mount> driver_libraries(const std::string& node_root, const std::string& driver_root);
+std::vector<Mount> driver_files(const DriverPlace& place);
+
+// Makes the link /dev/char/<major>:<minor> of each of these nodes on the node, unless it exists.
+// Without it systemd takes a device away from running containers when it reloads its units, and
+// runc 1.1.3 to 1.1.6 do not give it (NVIDIA/nvidia-container-toolkit#48). Nodes of a driver
+// container are left out. Errors: a link cannot be made.
+Result<void> link_in_dev_char(const DriverPlace& place, const std::vector<DeviceNode>& nodes);
+
+// What a container with these edits lacks to run CUDA: "/dev/nvidia-uvm is missing". Empty where it
+// has what it needs.
+std::string missing_for_cuda(const DriverPlace& place, const Edits& shared);
 
 }  // namespace mgpu::plugin

@@ -32,6 +32,14 @@ inline constexpr int kGoodProbes = 3;
 inline constexpr int kNvmlReopenReads = 12;
 // File names taken from a driver's library folder.
 inline constexpr std::size_t kDriverFilesMax = 256;
+// Files of the driver that were there are missing after so many reads in a row.
+inline constexpr int kMissingReads = 3;
+// nvidia-modprobe loads the kernel module nvidia-uvm: how often it is tried, and for how long.
+inline constexpr std::chrono::milliseconds kLoadUvmPeriod{60'000};
+inline constexpr std::chrono::milliseconds kLoadUvmTimeout{10'000};
+inline constexpr std::size_t kLoadUvmBytesMax = 4096;
+// Links on the way to one of them; the kernel follows 40.
+inline constexpr int kDriverLinksMax = 40;
 inline constexpr std::chrono::milliseconds kMpsCommandTimeout{5'000};
 inline constexpr std::chrono::milliseconds kMpsRestartMin{1'000};
 inline constexpr std::chrono::milliseconds kMpsRestartMax{60'000};

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <link.h>
 
 #include <utility>
 
@@ -29,6 +30,12 @@ ProcessList look_up_list(void* library, const std::string& symbol) {
   list.entry_bytes = sizeof(ProcessInfoV1);
   look_up(library, symbol.c_str(), list.get);
   return list;
+}
+
+std::string file_of(void* loaded) {
+  const link_map* map = nullptr;
+  if (::dlinfo(loaded, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr) return {};
+  return map->l_name;
 }
 
 }  // namespace
@@ -89,6 +96,9 @@ Result<std::shared_ptr<const Library>> Library::open(const std::vector<std::stri
   return error(fmt::format("no NVML on this node, is an NVIDIA driver installed? looked for {}",
                            tried.empty() ? "nothing" : tried));
 }
+
+Library::Library(void* loaded, std::string name)
+    : loaded_(loaded), name_(std::move(name)), file_(file_of(loaded)) {}
 
 Library::~Library() {
   ::dlclose(loaded_);

@@ -71,16 +71,19 @@ class Library {
 
   const Functions& functions() const { return functions_; }
   const std::string& name() const { return name_; }
+  // The file that was loaded: "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1".
+  const std::string& file() const { return file_; }
   // "Driver Not Loaded (9)"
   std::string describe(int code) const;
 
  private:
-  Library(void* loaded, std::string name) : loaded_(loaded), name_(std::move(name)) {}
+  Library(void* loaded, std::string name);
   // Returns the first required function that is missing, or null.
   const char* bind();
 
   void* const loaded_;
   const std::string name_;
+  const std::string file_;
   Functions functions_{};
 };
 

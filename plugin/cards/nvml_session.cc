@@ -28,8 +28,8 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "plugin/cards/driver_files.h"
 #include "plugin/cards/limits.h"
+#include "plugin/cards/mps_spawn.h"
 
 namespace mgpu::plugin::nvml {
 namespace {
@@ -37,10 +37,15 @@ namespace {
 constexpr std::string_view kMig = "MIG";
 constexpr char kUnnamedCard[] = "NVIDIA GPU";
 
+// Empty where it is not known.
 std::string system_text(int (*function)(char*, unsigned)) {
   char text[kTextBytes] = {};
-  if (function == nullptr || function(text, sizeof text - 1) != kOk) return "of an unknown version";
+  if (function == nullptr || function(text, sizeof text - 1) != kOk) return {};
   return text;
+}
+
+std::string or_unknown(const std::string& version) {
+  return version.empty() ? "of an unknown version" : version;
 }
 
 // After these codes the library returns nothing useful until it is opened again.
@@ -53,7 +58,9 @@ bool ends_session(int code) {
 // --- opening and closing -------------------------------------------------------------------------
 
 Result<void> Session::open() {
-  auto library = Library::open(options_.libraries);
+  auto library = Library::open(options_.libraries.empty()
+                                   ? nvml_libraries(options_.node_root, options_.driver_root)
+                                   : options_.libraries);
   if (!library) return library.error();
   library_ = *library;
   const Functions& f = library_->functions();
@@ -62,11 +69,9 @@ Result<void> Session::open() {
     library_.reset();
     return why;
   }
-  description_ = fmt::format("NVML {} (driver {})", system_text(f.nvml_version),
-                             system_text(f.driver_version));
-  shared_ = {.devices = control_nodes(options_.node_root),
-             .mounts = driver_libraries(options_.node_root, options_.driver_root),
-             .environment = {}};
+  driver_version_ = system_text(f.driver_version);
+  description_ = fmt::format("NVML {} (driver {})", or_unknown(system_text(f.nvml_version)),
+                             or_unknown(driver_version_));
   cards_at_open_ = cards_in_proc();
   incomplete_reads_ = 0;
   open_events();
@@ -97,6 +102,65 @@ std::size_t Session::cards_in_proc() const {
   return count;
 }
 
+DriverPlace Session::place() const {
+  const std::string& given = options_.driver_root;
+  return {.node_root = options_.node_root,
+          .driver_root = given.empty() ? driver_root_of(library_->name()) : given,
+          .version = driver_version_,
+          .nvml = library_->file()};
+}
+
+// Outside containers CUDA starts this program itself, so that the node may have no /dev/nvidia-uvm
+// before a program has used CUDA on it. A driver container loads the module when it starts.
+void Session::load_uvm(const DriverPlace& at) {
+  if (!options_.prepare_node || options_.modprobe.empty() || at.driver_root != "/") return;
+  const auto now = std::chrono::steady_clock::now();
+  if (has_uvm(at) || (uvm_tried_at_ && now - *uvm_tried_at_ < kLoadUvmPeriod)) return;
+  uvm_tried_at_ = now;
+  const auto output =
+      run_with_input({.path = options_.modprobe, .arguments = {"-u", "-c=0"}, .variables = {}}, "",
+                     kLoadUvmBytesMax, kLoadUvmTimeout);
+  if (!output) log_warn("nvidia-uvm cannot be loaded", {{"problem", output.error().message}});
+}
+
+// Files may appear later. Where they disappear, as in an upgrade of packages, containers get the
+// last ones for some reads.
+void Session::read_files() {
+  const DriverPlace at = place();
+  load_uvm(at);
+  const Edits now{.devices = control_nodes(at), .mounts = driver_files(at), .environment = {}};
+  const std::string missing = missing_for_cuda(at, now);
+  if (!missing.empty() && missing_.empty() && was_complete_ && ++missing_reads_ < kMissingReads) {
+    return;
+  }
+  missing_reads_ = 0;
+  was_complete_ = missing.empty();
+  shared_ = now;
+  const std::string before = std::exchange(missing_, options_.must_run_cuda ? missing : "");
+  if (missing_ == before) return;
+  if (missing_.empty()) return log_info("containers can run CUDA again", {});
+  log_warn("containers cannot run CUDA, and no card is offered",
+           {{"problem", missing_},
+            {"driver_root", at.driver_root},
+            {"node_root", at.node_root},
+            {"advice",
+             "nvidia-modprobe -u -c=0 on the node makes /dev/nvidia-uvm; --driver-root "
+             "says where libcuda.so.1 is"}});
+}
+
+// A failure is logged once for each error.
+void Session::link_devices(const FoundCards& found) {
+  std::vector<DeviceNode> nodes = found.shared.devices;
+  for (const FoundCard& card : found.cards) {
+    nodes.insert(nodes.end(), card.nodes.begin(), card.nodes.end());
+  }
+  const auto linked = link_in_dev_char(place(), nodes);
+  const std::string problem = linked ? "" : linked.error().message;
+  if (problem == link_problem_) return;
+  link_problem_ = problem;
+  if (!problem.empty()) log_warn("devices have no links in /dev/char", {{"problem", problem}});
+}
+
 // --- cards ---------------------------------------------------------------------------------------
 
 Result<FoundCards> Session::read() {
@@ -110,6 +174,7 @@ Result<FoundCards> Session::read() {
     return why;
   }
   if (events_ == nullptr && ++reads_without_events_ >= kNvmlReopenReads) open_events();
+  read_files();
   FoundCards result{.cards = {}, .shared = shared_};
   const auto found = read_cards(count);
   bool complete = found.size() == count;
@@ -117,7 +182,10 @@ Result<FoundCards> Session::read() {
     complete = complete && card->responds;
     register_events(*card);
     result.cards.push_back(card->facts);
+    std::string& health = result.cards.back().health;
+    if (health == kHealthy && !missing_.empty()) health = missing_;
   }
+  if (options_.prepare_node) link_devices(result);
   incomplete_reads_ = complete ? 0 : incomplete_reads_ + 1;
   const bool changed = cards_in_proc() != cards_at_open_;
   if (changed || incomplete_reads_ >= kNvmlReopenReads) {
@@ -174,8 +242,7 @@ void Session::update_card(Card& card) {
   if (!reading.model.empty()) facts.model = reading.model;
   if (reading.memory) facts.memory = *reading.memory;
   if (reading.minor) {
-    const std::string node = fmt::format("/dev/nvidia{}", *reading.minor);
-    facts.nodes = {{node, node}};
+    facts.nodes = {device_node(place(), fmt::format("/dev/nvidia{}", *reading.minor))};
   }
   card.health.note_probe(reading.probe);
   card.responds = reading.probe.code == kOk || reading.probe.code == kNotSupported;

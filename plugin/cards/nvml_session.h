@@ -6,6 +6,7 @@
 // may be abandoned.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "plugin/cards/driver_files.h"
 #include "plugin/cards/nvml_card.h"
 #include "plugin/cards/nvml_health.h"
 #include "plugin/cards/nvml_library.h"
@@ -50,6 +52,10 @@ class Session {
   Result<void> open();
   Error failed(const char* function, int code) const;
   std::size_t cards_in_proc() const;
+  DriverPlace place() const;
+  void read_files();
+  void load_uvm(const DriverPlace& at);
+  void link_devices(const FoundCards& found);
   std::vector<Card*> read_cards(unsigned count);
   Card* find_card(Device device);
   Card* identify_card(Device device);
@@ -65,6 +71,12 @@ class Session {
   std::shared_ptr<const Library> library_;  // null: closed
   std::map<CardUuid, Card> cards_;
   Edits shared_;
+  std::optional<std::chrono::steady_clock::time_point> uvm_tried_at_;
+  bool was_complete_ = false;  // nothing was missing when the files were last accepted
+  int missing_reads_ = 0;      // in a row
+  std::string missing_;        // what containers lack to run CUDA
+  std::string link_problem_;
+  std::string driver_version_;  // "580.95.05"; empty: not known
   std::string description_ = "NVML (not loaded)";
   std::size_t cards_at_open_ = 0;
   int incomplete_reads_ = 0;

@@ -15,17 +15,19 @@
 namespace mgpu::plugin {
 
 struct NvmlOptions {
-  // Tried in this order. A name without "/" is looked up by the loader.
-  std::vector<std::string> libraries = {
-      "libnvidia-ml.so.1", "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
-      "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
-      "/usr/local/nvidia/lib64/libnvidia-ml.so.1",
-      "/home/kubernetes/bin/nvidia/lib64/libnvidia-ml.so.1"};
+  // Tried in this order. A name without "/" is looked up by the loader. Empty: where drivers are
+  // usually installed.
+  std::vector<std::string> libraries;
   // Where this process sees the node's files: not "/" in a container.
   std::string node_root = "/";
-  // Where the driver is installed on the node. Its libraries are mounted into containers from
-  // there.
-  std::string driver_root = "/";
+  // The root of the file system with the driver, on the node. Its libraries are mounted into
+  // containers from there. Empty: that of the NVML that was loaded.
+  std::string driver_root;
+  // Makes links in /dev/char, and runs this program where /dev/nvidia-uvm is missing. Empty: none.
+  bool prepare_node = true;
+  std::string modprobe = "nvidia-modprobe";
+  // Reports each card as unhealthy while a container could not run CUDA on it.
+  bool must_run_cuda = true;
   // How long a read of all cards may take before a card counts as unhealthy.
   std::chrono::milliseconds timeout = kDriverTimeout;
   // XIDs caused by programs, which do not affect health (NVIDIA k8s-device-plugin
@@ -34,9 +36,9 @@ struct NvmlOptions {
 };
 
 // The health of a card is "Healthy", "MIG", or the reason why it is not offered: "XID 79", the
-// error of NVML, or the recovery action that the driver requests. It is offered again after
-// kGoodProbes good probes in a row. A call that does not return makes its card unhealthy; the other
-// cards keep their state.
+// error of NVML, the recovery action that the driver requests, or what a container would lack to
+// run CUDA ("libcuda.so.1 is missing"). It is offered again after kGoodProbes good probes in a row.
+// A call that does not return makes its card unhealthy; the other cards keep their state.
 //
 // A library that does not exist yet is an error of read(), which looks for it again.
 std::unique_ptr<CardSource> nvml_source(NvmlOptions options);

@@ -6,7 +6,8 @@
 //                  and kubelet retries.
 //   device nodes   Allocate names the host folder <run>/allocations/<allocation>/dev, whose device
 //                  nodes the runtime creates in /dev; PreStart creates the folder. For runtimes
-//                  without CDI. Mounts, and environment that depends on the card, are not possible.
+//                  without CDI. It mounts the driver's files as they were at Allocate. Mounts and
+//                  environment that depend on the card are not possible.
 #pragma once
 
 #include <memory>
@@ -39,7 +40,8 @@ class Injector {
 
 // `folder` such as "/var/run/cdi".
 std::unique_ptr<Injector> cdi_injector(const Contract& contract, const std::string& folder);
-// `folder` such as "/run/mgpu".
-std::unique_ptr<Injector> node_injector(const std::string& folder);
+// `folder` such as "/run/mgpu". `node_root` is where this process sees the node's files.
+std::unique_ptr<Injector> node_injector(const std::string& folder,
+                                        const std::string& node_root = "/");
 
 }  // namespace mgpu::plugin

@@ -41,15 +41,19 @@ Result<void> make_node(const std::string& path, const std::string& host_path) {
 
 class NodeInjector final : public Injector {
  public:
-  explicit NodeInjector(const std::string& folder) : folder_(folder + "/allocations") {}
+  NodeInjector(const std::string& folder, const std::string& node_root)
+      : folder_(folder + "/allocations"), node_root_(node_root == "/" ? "" : node_root) {}
 
   std::string name() const override { return "device-nodes"; }
 
   // The folder does not exist before PreStart, and the runtime refuses the container without it.
+  // The driver's files do not depend on the card.
   AllocateResponse allocate_response(const Record& record) const override {
     AllocateResponse response;
     response.edits.environment = environment_of(record);
     response.edits.devices.push_back({"/dev", nodes_of(record.id)});
+    const MutexLock lock(mutex_);
+    response.edits.mounts = shared_.mounts;
     return response;
   }
 
@@ -84,7 +88,7 @@ class NodeInjector final : public Injector {
             device.path));
       }
       names.insert(path.filename());
-      const auto made = make_node(fs::path(nodes) / path.filename(), device.host_path);
+      const auto made = make_node(fs::path(nodes) / path.filename(), node_root_ + device.host_path);
       if (!made) return made.error();
     }
     for (const auto& entry : fs::directory_iterator(nodes, problem)) {
@@ -103,14 +107,15 @@ class NodeInjector final : public Injector {
   std::string nodes_of(const AllocationId& id) const { return folder_ + "/" + id.str() + "/dev"; }
 
   const std::string folder_;
-  Mutex mutex_;
+  const std::string node_root_;
+  mutable Mutex mutex_;
   Edits shared_ MGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace
 
-std::unique_ptr<Injector> node_injector(const std::string& folder) {
-  return std::make_unique<NodeInjector>(folder);
+std::unique_ptr<Injector> node_injector(const std::string& folder, const std::string& node_root) {
+  return std::make_unique<NodeInjector>(folder, node_root);
 }
 
 }  // namespace mgpu::plugin

@@ -142,6 +142,8 @@ TEST(PluginFlags, RejectInvalidValuesWithFlagValueAndExpectation) {
       {"--state-dir", "./state", path},
       {"--run-dir", "run", path},
       {"--cdi-dir", "cdi", path},
+      {"--node-root", "host", path},
+      {"--driver-root", "run/nvidia/driver", path},
       {"--xid-ignore", "many", "is not an XID, a whole number"},
       {"--xid-ignore", "-1", "is not an XID"},
       {"--xid-ignore", "99999999999999999999", "is not an XID"},
@@ -200,6 +202,14 @@ TEST(PluginFlags, NvmlLibraryIsLoadedFromItsPath) {
   EXPECT_THAT((*source)->read().error().message, HasSubstr("/no/such/libnvidia-ml.so.1"));
 }
 
+TEST(PluginFlags, NvmlIsSearchedBelowTheNodeRoot) {
+  Flags flags;
+  flags.node_root = "/no/such/node/";
+  const auto source = card_source_of(flags);
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_THAT((*source)->read().error().message, HasSubstr("/no/such/node/usr/lib/"));
+}
+
 TEST(PluginFlags, HaveHelp) {
   const Parsed parsed = parse({"--help"});
   EXPECT_EQ(parsed.options.exit_code, 0);
@@ -216,6 +226,9 @@ TEST(PluginFlags, HaveHelp) {
                            "--resource-domain",
                            "--cards-file",
                            "--nvml-library",
+                           "--node-root",
+                           "--driver-root",
+                           "--check-driver",
                            "--xid-ignore",
                            "--device-plugin-dir",
                            "--pod-resources-socket",

@@ -1,4 +1,5 @@
-// A node with the driver of fake_nvml.cc, whose files are in a temporary folder.
+// A node with the driver of fake_nvml.cc, whose files are in a temporary folder. At first it has no
+// other files of the driver.
 #pragma once
 
 #include <unistd.h>
@@ -46,10 +47,18 @@ class FakeDriver {
     std::ofstream(root() + path) << text;
   }
 
+  // What a container needs to run CUDA.
+  void add_cuda() const {
+    for (const char* path : {"/dev/nvidiactl", "/dev/nvidia-uvm", "/usr/lib64/libcuda.so.1"}) {
+      add_file(path);
+    }
+  }
+
   NvmlOptions options(const std::string& library = "fake_nvml.so") const {
     NvmlOptions options;
     options.libraries = {beside_the_test(library)};
     options.node_root = root();
+    options.modprobe.clear();
     return options;
   }
 

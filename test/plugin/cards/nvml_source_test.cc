@@ -36,7 +36,10 @@ std::string shown(const Result<FoundCards>& inventory) {
 
 class NvmlSource : public testing::Test {
  protected:
-  NvmlSource() { node_.set_scenario(kTwo); }
+  NvmlSource() {
+    node_.set_scenario(kTwo);
+    node_.add_cuda();
+  }
 
   std::string read() { return shown(source_->read()); }
   // The result of the last of several reads.
@@ -67,13 +70,78 @@ TEST_F(NvmlSource, FindsCardsWithTheirNodes) {
 }
 
 TEST_F(NvmlSource, ReturnsTheSharedEdits) {
-  node_.add_file("/dev/nvidiactl");
-  node_.add_file("/usr/lib64/libcuda.so.1");
   const auto inventory = source_->read();
   ASSERT_TRUE(inventory);
   EXPECT_THAT(inventory->shared.devices,
-              ElementsAre(DeviceNode{"/dev/nvidiactl", "/dev/nvidiactl"}));
+              ElementsAre(DeviceNode{"/dev/nvidiactl", "/dev/nvidiactl"},
+                          DeviceNode{"/dev/nvidia-uvm", "/dev/nvidia-uvm"}));
   EXPECT_THAT(inventory->shared.mounts, SizeIs(2));
+}
+
+TEST_F(NvmlSource, TakesLibrariesOfTheVersionOfTheDriver) {
+  node_.add_file("/usr/lib64/libnvidia-encode.so.580.95.05");
+  node_.add_file("/usr/lib64/libnvidia-encode.so.575.1");
+  const auto inventory = source_->read();
+  ASSERT_TRUE(inventory);
+  EXPECT_THAT(inventory->shared.mounts, SizeIs(4));
+}
+
+TEST_F(NvmlSource, OffersNoCardWhileAContainerCouldNotRunCuda) {
+  EXPECT_EQ(read(), "GPU-a GPU-b");
+  for (const char* file : {"/usr/lib64/libcuda.so.1", "/dev/nvidia-uvm", "/dev/nvidiactl"}) {
+    const std::string name = std::filesystem::path(file).filename();
+    std::filesystem::remove(node_.root() + file);
+    EXPECT_THAT(read(kMissingReads),
+                testing::MatchesRegex("GPU-a\\(.*" + name + " is missing\\) GPU-b\\(.*\\)"));
+    node_.add_file(file);
+    EXPECT_EQ(read(), "GPU-a GPU-b") << "found without opening NVML again";
+  }
+  EXPECT_THAT(node_.log(), testing::Not(HasSubstr("shutdown")));
+}
+
+TEST_F(NvmlSource, KeepsTheFilesWhileAPackageReplacesThem) {
+  const auto before = source_->read();
+  ASSERT_TRUE(before);
+  std::filesystem::remove(node_.root() + "/usr/lib64/libcuda.so.1");
+  for (int i = 1; i < kMissingReads; ++i) {
+    const auto now = source_->read();
+    ASSERT_TRUE(now);
+    EXPECT_EQ(*now, *before);
+  }
+  EXPECT_THAT(read(), HasSubstr("libcuda.so.1 is missing"));
+}
+
+TEST_F(NvmlSource, OffersNoCardFromTheStartWithoutLibcuda) {
+  std::filesystem::remove(node_.root() + "/usr/lib64/libcuda.so.1");
+  EXPECT_EQ(read(), "GPU-a(libcuda.so.1 is missing) GPU-b(libcuda.so.1 is missing)");
+}
+
+TEST_F(NvmlSource, MayOfferCardsWithoutTheFiles) {
+  std::filesystem::remove(node_.root() + "/usr/lib64/libcuda.so.1");
+  NvmlOptions options = node_.options();
+  options.must_run_cuda = false;
+  EXPECT_EQ(shown(nvml_source(options)->read()), "GPU-a GPU-b");
+}
+
+TEST_F(NvmlSource, LoadsNvidiaUvmWhereTheNodeDoesNotHaveIt) {
+  const std::string uvm = node_.root() + "/dev/nvidia-uvm";
+  std::filesystem::remove(uvm);
+  NvmlOptions options = node_.options();
+  options.modprobe = node_.root() + "/nvidia-modprobe";
+  node_.add_file("/nvidia-modprobe", "#!/bin/sh\n[ \"$*\" = \"-u -c=0\" ] && : >" + uvm + "\n");
+  std::filesystem::permissions(options.modprobe, std::filesystem::perms::owner_all);
+  EXPECT_EQ(shown(nvml_source(options)->read()), "GPU-a GPU-b");
+}
+
+TEST_F(NvmlSource, FindsDeviceNodesOfADriverContainer) {
+  NvmlOptions options = node_.options();
+  options.driver_root = "/run/nvidia/driver";
+  node_.add_file("/run/nvidia/driver/dev/nvidia3");
+  const auto inventory = nvml_source(options)->read();
+  ASSERT_TRUE(inventory);
+  EXPECT_THAT(inventory->cards[0].nodes,
+              ElementsAre(DeviceNode{"/dev/nvidia3", "/run/nvidia/driver/dev/nvidia3"}));
+  EXPECT_THAT(inventory->cards[1].nodes, ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"}));
 }
 
 TEST_F(NvmlSource, ListsMigCardsAndDoesNotOfferThem) {
@@ -221,7 +289,7 @@ TEST_F(NvmlSource, ProbesCardsWithoutEvents) {
   ASSERT_TRUE(source_->read());
   source_->wait_for_change(milliseconds(1));
   EXPECT_EQ(read(), "GPU-a");
-  EXPECT_EQ(node_.log(), "init");
+  EXPECT_THAT(node_.log(), testing::Not(HasSubstr("shutdown")));
 }
 
 TEST_F(NvmlSource, EndsAWaitWhenInterrupted) {

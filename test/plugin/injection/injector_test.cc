@@ -133,7 +133,32 @@ TEST(NodeInjector, CreatesTheNodesOfTheCardsAndNoOthers) {
   EXPECT_FALSE(std::filesystem::exists(nodes));
 }
 
-TEST(NodeInjector, RefusesMounts) {
+TEST(NodeInjector, AllocateMountsTheFilesOfTheDriver) {
+  const test::ScratchFolder folder;
+  const auto injector = node_injector(folder.path());
+  Edits shared;
+  shared.mounts = {{"/usr/lib64/libcuda.so.580.95.05", "/usr/lib64/libcuda.so.1", true}};
+  injector->set_shared(shared);
+  EXPECT_EQ(injector->allocate_response(record("c0", "aa")).edits.mounts, shared.mounts);
+}
+
+TEST(NodeInjector, FindsDevicesBelowTheNodeRoot) {
+  const test::ScratchFolder folder;
+  std::filesystem::create_directories(folder.path("node/dev"));
+  if (mknod(folder.path("node/dev/nvidia0").c_str(), S_IFCHR | 0600, makedev(1, 5)) != 0) {
+    GTEST_SKIP() << "creating device nodes needs root";
+  }
+  const auto one = record("c0", "aa");
+  Edits edits;
+  edits.devices = {{"/dev/nvidia0", "/dev/nvidia0"}};
+  ASSERT_TRUE(node_injector(folder.path("run"), folder.path("node"))->inject(one.id, edits));
+  struct stat node {};
+  const std::string made = folder.path("run/allocations/" + one.id.str() + "/dev/nvidia0");
+  ASSERT_EQ(stat(made.c_str(), &node), 0);
+  EXPECT_EQ(node.st_rdev, makedev(1, 5));
+}
+
+TEST(NodeInjector, RefusesMountsThatEnforceAShare) {
   const test::ScratchFolder folder;
   Edits limited;
   limited.mounts = {{"/run/mgpu/mps/GPU-0/pipe", "/tmp/nvidia-mps", false}};
