@@ -384,6 +384,7 @@ TEST_F(DevicePluginTest, RequiresPreStartOnlyWithAHandler) {
   EXPECT_FALSE(kubelet_->pre_start_required(kCore));
   EXPECT_FALSE(kubelet_->pre_start(kCore, {"c0"}));
   without.reset();
+  ASSERT_TRUE(eventually([this] { return !kubelet_->devices(kCore); }));
   const auto with = plugin({.allocate = {},
                             .pre_start = [](const Ids&, const auto&) { return Result<void>(); },
                             .on_registration = {}});

@@ -160,6 +160,7 @@ void FakeKubelet::State::read_list(const std::string& resource, Client& client) 
   drop(resource);
 }
 
+// Also a plugin that has registered since then, as kubelet's deregisterClient.
 void FakeKubelet::State::drop(const std::string& resource) {
   const std::lock_guard lock(mutex);
   const auto found = clients.find(resource);
