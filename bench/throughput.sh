@@ -5,7 +5,8 @@
 #   bench/throughput.sh                        100, 1,000 and 5,000 nodes, seven pairs of measurements; takes hours
 #   bench/throughput.sh --nodes 1000 --pairs 3
 #   bench/throughput.sh --cases cards,none     only these rows: cards, none, cards-all, none-all, full, unplaceable,
-#                                              preempting
+#                                              preempting, binds-1, binds-2, binds-16
+#   bench/throughput.sh --profiles FOLDER      also writes CPU profiles of kube-scheduler, three seconds of each run
 #
 # Each row prints the medians without and with the extender, in pods per second, the median of the ratios of the
 # pairs, and their least and greatest. The last line is "N passed, N failed".
@@ -20,6 +21,7 @@ fail_usage() {
 nodes=100,1000,5000
 pairs=7
 cases=
+profiles=
 while [[ $# -gt 0 ]]; do
   case $1 in
     --nodes)
@@ -31,13 +33,17 @@ while [[ $# -gt 0 ]]; do
       [[ ${2-} =~ ^[1-9][0-9]?$ ]] || fail_usage "--pairs: \"${2-}\" is not a number from 1 to 99"
       pairs=$2
       ;;
+    --profiles)
+      [[ -d ${2-} ]] || fail_usage "--profiles: \"${2-}\" is not a folder"
+      profiles=$(realpath "$2")
+      ;;
     --cases)
-      [[ ${2-} =~ ^[a-z,-]+$ ]] || fail_usage "--cases: \"${2-}\" is not a list of rows"
+      [[ ${2-} =~ ^[a-z0-9,-]+$ ]] || fail_usage "--cases: \"${2-}\" is not a list of rows"
       cases=$2
       ;;
-    *) fail_usage "\"$1\" is not a flag; want --nodes, --pairs or --cases" ;;
+    *) fail_usage "\"$1\" is not a flag; want --nodes, --pairs, --cases or --profiles" ;;
   esac
   shift 2
 done
-MGPU_THROUGHPUT_NODES=$nodes MGPU_THROUGHPUT_PAIRS=$pairs MGPU_THROUGHPUT_CASES=$cases \
+MGPU_THROUGHPUT_NODES=$nodes MGPU_THROUGHPUT_PAIRS=$pairs MGPU_THROUGHPUT_CASES=$cases MGPU_THROUGHPUT_PROFILES=$profiles \
   exec bash test/run.sh throughput

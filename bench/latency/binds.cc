@@ -19,6 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr auto kPace = std::chrono::nanoseconds(std::chrono::seconds(1)) / limits::kBindsPerS;
 constexpr std::string_view kBound = R"({"Error":""})";
 
 double in_us(std::chrono::nanoseconds time) {
@@ -90,8 +91,9 @@ Result<Times> own_times(Servers& servers, std::size_t count, bool echo) {
 // A thread with one connection that binds at a fixed rate.
 class PacedThread {
  public:
-  PacedThread(Servers& servers, std::size_t count, bool echo)
-      : thread_([this, &servers, count, echo] { run(servers, count, echo); }) {}
+  // `first` is when it binds first.
+  PacedThread(Servers& servers, Clock::time_point first, std::size_t count, bool echo)
+      : thread_([this, &servers, first, count, echo] { run(servers, first, count, echo); }) {}
 
   Result<std::vector<double>> join() {
     thread_.join();
@@ -100,13 +102,10 @@ class PacedThread {
   }
 
  private:
-  void run(Servers& servers, std::size_t count, bool echo) {
-    constexpr auto kPace = std::chrono::nanoseconds(std::chrono::seconds(1)) *
-                           limits::kBindThreads / limits::kBindsPerS;
+  void run(Servers& servers, Clock::time_point due, std::size_t count, bool echo) {
     auto binding = Binding::connect(servers, echo);
     if (!binding) return void(problem_ = binding.error().message);
-    auto due = Clock::now();
-    for (std::size_t i = 0; i < count; ++i, due += kPace) {
+    for (std::size_t i = 0; i < count; ++i, due += kPace * limits::kBindThreads) {
       std::this_thread::sleep_until(due);
       const auto took = binding->run(false);
       if (!took) return void(problem_ = took.error().message);
@@ -124,8 +123,8 @@ Result<Times> paced_times(Servers& servers, std::size_t count, bool echo, double
   std::vector<std::unique_ptr<PacedThread>> threads;
   const auto begun = Clock::now();
   for (int i = 0; i < limits::kBindThreads; ++i)
-    threads.push_back(
-        std::make_unique<PacedThread>(servers, count / limits::kBindThreads + 1, echo));
+    threads.push_back(std::make_unique<PacedThread>(servers, begun + i * kPace,
+                                                    count / limits::kBindThreads + 1, echo));
   Times all = no_times(echo);
   std::string problem;
   for (const auto& thread : threads) {

@@ -27,8 +27,11 @@ inline constexpr std::size_t kLoadPods = 512;
 // Number of bound pods that remain. Older ones are deleted, so that the cluster does not fill up.
 inline constexpr std::size_t kBoundPodsKept = 64;
 // Rate of binds, and number of threads that bind; each waits for the response to its bind.
+// kube-scheduler does not wait, so there are enough for the rate while each waits for the Lease.
 inline constexpr int kBindsPerS = 1'000;
-inline constexpr int kBindThreads = 4;
+inline constexpr int kBindThreads = 64;
+// Complete Node objects of 5,000 nodes have 20 MB (--max-body-bytes).
+inline constexpr std::size_t kBodyBytesMax = std::size_t{32} << 20;
 inline constexpr std::chrono::seconds kReadyWithin{120};
 inline constexpr std::chrono::milliseconds kReadyPoll{2};
 

@@ -11,6 +11,7 @@ namespace {
 
 http::ServerOptions on_loopback(std::size_t threads) {
   http::ServerOptions options;
+  options.body_bytes_max = limits::kBodyBytesMax;
   options.address = "127.0.0.1";
   options.threads = threads;
   return options;

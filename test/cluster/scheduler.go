@@ -28,6 +28,13 @@ type SchedulerSetup struct {
 	percentage    int               // percentageOfNodesToScore; 0: the file's
 }
 
+func (s SchedulerSetup) kind() string {
+	if s.stock {
+		return "without"
+	}
+	return "with"
+}
+
 // SchedulerCommand starts a real kube-scheduler with a fixed configuration and port.
 type SchedulerCommand struct {
 	name      string

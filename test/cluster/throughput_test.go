@@ -36,6 +36,9 @@ type throughputCase struct {
 	before func(nodes []string) []placedPod
 	// Number of pods that are bound at the end.
 	bound int
+	// Where it is not zero, no kube-scheduler runs: as many binds as this number of them sends are compared with
+	// those of a plain client.
+	binders int
 }
 
 const (
@@ -112,7 +115,7 @@ func (b *Throughput) cases() []throughputCase {
 		setup.percentage = 100
 		return setup
 	}
-	count := min(1000, 5*b.nodes)
+	count := min(1000, 10*b.nodes)
 	fewer := min(count, 400)
 	return []throughputCase{
 		{key: "cards", name: "pods with cards", stock: stock, ours: ours, pods: b.shares(count), bound: count},
@@ -127,6 +130,9 @@ func (b *Throughput) cases() []throughputCase {
 			bound: count * (unplaceableOneIn - 1) / unplaceableOneIn},
 		{key: "preempting", name: "each pod evicts another", stock: stock, ours: ours, pods: b.preempting(min(100, b.nodes/2)),
 			before: b.occupy, bound: min(100, b.nodes/2)},
+		{key: "binds-1", name: "binds of 1 scheduler, plain client", pods: b.shares(count), binders: 1},
+		{key: "binds-2", name: "binds of 2 schedulers, plain client", pods: b.shares(count), binders: 2},
+		{key: "binds-16", name: "binds of 16 schedulers, plain client", pods: b.shares(count), binders: 16},
 	}
 }
 
@@ -199,10 +205,14 @@ func (b *Throughput) make(count int, shape func(*PodBuilder, int)) []*PodBuilder
 // compare measures pairs, with and without the extender in turn, and prints a row of the table.
 func (b *Throughput) compare(ctx context.Context, t *testing.T, one throughputCase, nodes []string) {
 	t.Helper()
+	measure := b.measure
+	if one.binders > 0 {
+		measure = b.measureBinds
+	}
 	var without, with, ratios []float64
 	for range b.pairs {
-		without = append(without, b.measure(ctx, t, one, nodes, true))
-		with = append(with, b.measure(ctx, t, one, nodes, false))
+		without = append(without, measure(ctx, t, one, nodes, true))
+		with = append(with, measure(ctx, t, one, nodes, false))
 		ratios = append(ratios, with[len(with)-1]/without[len(without)-1])
 	}
 	slices.Sort(ratios)
@@ -234,15 +244,36 @@ func (b *Throughput) measure(ctx context.Context, t *testing.T, one throughputCa
 	createAll(ctx, t, one.pods(stock))
 	binds := b.watchBinds(ctx, t)
 	command := plane.schedulerCommand(t, setup)
+	profiles := os.Getenv("MGPU_THROUGHPUT_PROFILES")
+	if profiles != "" {
+		command = command.withProfiles(plane)
+	}
 	scheduler, err := command.start()
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer scheduler.Kill()
+	profiled := make(chan error, 1)
+	go func() {
+		if profiles == "" {
+			profiled <- nil
+			return
+		}
+		profiled <- command.writeProfile(profiles, fmt.Sprintf("%d-%s-%s", b.nodes, one.key, setup.kind()))
+	}()
 	times := binds.take(ctx, t, one.bound)
+	if err := <-profiled; err != nil {
+		t.Error(err)
+	}
 	scheduler.Kill()
 	b.removeAll(ctx, t)
-	first, last := times[len(times)/10], times[len(times)*9/10]
-	return float64(len(times)*9/10-len(times)/10) / last.Sub(first).Seconds()
+	return rateOf(times)
+}
+
+// rateOf returns the number in a second over the middle 80 %.
+func rateOf(times []time.Time) float64 {
+	first, last := len(times)/10, len(times)*9/10
+	return float64(last-first) / times[last].Sub(times[first]).Seconds()
 }
 
 // bindWatch delivers the pods of the namespace once they have a node.
