@@ -60,7 +60,8 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
                   .save_known = [this](const KnownCards& known) { return save_known_cards(known); },
                   .on_change = [this](const InventoryState& before,
                                       const InventoryState& now) { on_cards_changed(before, now); },
-                  .now = utc_now}) {
+                  .now = utc_now,
+                  .held = [this](const CardUuid& card) { return held_memory(card); }}) {
   metrics_.on_collect([this] { update_metrics(); });
   add_service_routes(router_, metrics_, [this] { return readiness(); });
   router_.add("GET", "/allocations", [this](const http::Request&, const http::Respond& respond) {
@@ -123,6 +124,15 @@ void Agent::on_cards_changed(const InventoryState& before, const InventoryState&
   publish_node();
   record_unhealthy_cards(before, now);
   changed_.notify_all();
+}
+
+MiB Agent::held_memory(const CardUuid& card) const {
+  MiB held;
+  for (const Record& record : records_.bound()) {
+    const auto grant = std::ranges::find(record.cards, card, &CardGrant::uuid);
+    if (grant != record.cards.end()) held += grant->share.memory;
+  }
+  return held;
 }
 
 // Records an Event on the node and on each pod that holds the card.

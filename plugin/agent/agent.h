@@ -65,6 +65,7 @@ struct AgentSettings {
   bool mps = false;
   std::string mps_control;
   Enforcement enforcement = Enforcement::kNone;
+  MiB context{0};  // of Watchdog
 };
 
 class Agent {
@@ -110,6 +111,7 @@ class Agent {
   std::string indices_file() const { return settings_.state_folder + "/cards.json"; }
   std::optional<KnownCards> load_known_cards();
   bool save_known_cards(const KnownCards& known);
+  MiB held_memory(const CardUuid& card) const;
   void on_cards_changed(const InventoryState& before, const InventoryState& now);
   void record_unhealthy_cards(const InventoryState& before, const InventoryState& now);
   // What pods hold of unhealthy cards now.
@@ -142,6 +144,7 @@ class Agent {
   PodResources pod_resources_;
   const PodProcesses pod_processes_;
   Inventory inventory_;
+  InjectionKind injection_ = InjectionKind::kCdi;  // once it is chosen
   std::unique_ptr<Injector> injector_;
   std::unique_ptr<AllocateHandler> allocate_handler_;
   std::unique_ptr<PreStartHandler> pre_start_handler_;

@@ -106,14 +106,15 @@ bool Agent::choose_injector() {
     }
     if (!wait(kRuntimeRetry)) return false;
   }
-  injector_ = injection == Injection::kCdi
-                  ? cdi_injector(settings_.contract, settings_.cdi_folder)
-                  : node_injector(settings_.run_folder, settings_.node_root);
+  injection_ = injection == Injection::kCdi ? InjectionKind::kCdi : InjectionKind::kDeviceNodes;
+  injector_ = injector_of_kinds(injection_, cdi_injector(settings_.contract, settings_.cdi_folder),
+                                node_injector(settings_.run_folder, settings_.node_root));
   return true;
 }
 
 void Agent::make_handlers() {
-  allocate_handler_ = std::make_unique<AllocateHandler>(records_, *injector_, random_nonce);
+  allocate_handler_ = std::make_unique<AllocateHandler>(
+      records_, *injector_, [kind = injection_] { return nonce_of(kind, random_nonce()); });
   pre_start_handler_ =
       std::make_unique<PreStartHandler>(PreStartSettings{settings_.contract, settings_.node,
                                                          settings_.plugin_folder, settings_.settle},
@@ -227,7 +228,7 @@ std::unique_ptr<DevicePlugin> Agent::make_plugin(const std::string& resource,
 
 void Agent::maintain() {
   Monitoring monitoring({metrics_, inventory_, pods_, records_}, settings_.node,
-                        settings_.proc_folder);
+                        settings_.proc_folder, settings_.context);
   auto collected = std::chrono::steady_clock::now();
   while (true) {
     const auto cards = inventory_.state().cards;

@@ -83,6 +83,13 @@ Result<void> check_isolation(const Flags& flags) {
       "--injection=cdi, or --isolation=none");
 }
 
+// The server of MPS and the contexts of its clients are outside of what programs can allocate.
+MiB reserve_of(const Flags& flags) {
+  constexpr MiB kForMps{512};
+  if (flags.reserve_mib >= 0) return MiB(flags.reserve_mib);
+  return flags.isolation == "mps" ? kForMps : MiB();
+}
+
 // Where the cards and their driver are.
 void add_driver_flags(Options& options, Flags& flags) {
   options.add_text("cards-file",
@@ -104,6 +111,10 @@ void add_driver_flags(Options& options, Flags& flags) {
                    "Offer no card while libcuda.so.1 or a device that CUDA needs is not found on "
                    "the node.",
                    flags.check_driver);
+  options.add_number("reserve-mib",
+                     "The memory of each card in MiB that no pod gets, in addition to what the "
+                     "driver reserves. -1: 512 with --isolation=mps, otherwise 0.",
+                     flags.reserve_mib, -1, kCardMemoryMiBMax);
   options.add_text("xid-ignore",
                    "A comma-separated list of XIDs that do not make a card unhealthy, since "
                    "programs cause them.",
@@ -137,6 +148,10 @@ void add_flags(Options& options, Flags& flags) {
       flags.taint);
   options.add_choice("enforce", "The action for a pod that uses more GPU memory than it holds.",
                      flags.enforce, {"none", "evict"});
+  options.add_number("context-mib",
+                     "What each process may use of a card beyond the memory of its container, for "
+                     "its CUDA context. At most four processes of a container count.",
+                     flags.context_mib, 0, kCardMemoryMiBMax);
   options.add_text("device-plugin-dir", "The directory of kubelet.sock.", flags.device_plugin_dir);
   options.add_text("pod-resources-socket", "Path to the socket of kubelet's PodResources API.",
                    flags.pod_resources_socket);
@@ -199,6 +214,7 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   settings.mps = flags.isolation == "mps";
   settings.mps_control = flags.mps_control;
   if (flags.enforce == "evict") settings.enforcement = Enforcement::kEvict;
+  settings.context = MiB(flags.context_mib);
   return settings;
 }
 
@@ -210,6 +226,7 @@ Result<std::unique_ptr<CardSource>> card_source_of(const Flags& flags) {
   // In another root it would load the module and make the device for this process only.
   if (options.node_root != "/") options.modprobe.clear();
   options.must_run_cuda = flags.check_driver;
+  options.reserve = reserve_of(flags);
   if (!flags.nvml_library.empty()) options.libraries = {flags.nvml_library};
   auto ignored = xids(flags.xid_ignore);
   if (!ignored) return ignored.error();

@@ -22,6 +22,7 @@ struct Flags : ProgramFlags {
   std::string node_root = "/";
   std::string driver_root;
   bool check_driver = true;
+  std::int64_t reserve_mib = -1;
   std::string xid_ignore = "13,31,43,45,68,109";
   std::string device_plugin_dir = "/var/lib/kubelet/device-plugins";
   std::string pod_resources_socket = "/var/lib/kubelet/pod-resources/kubelet.sock";
@@ -36,6 +37,7 @@ struct Flags : ProgramFlags {
   std::string mps_control = "nvidia-cuda-mps-control";
   bool taint = true;
   std::string enforce = "none";
+  std::int64_t context_mib = 512;
 };
 
 // `flags` has the defaults, and outlives the use of `options`.

@@ -25,9 +25,10 @@ std::vector<CardProcess> processes_of(const std::vector<CardUse>& use) {
 
 }  // namespace
 
-Monitoring::Monitoring(Parts parts, NodeName node, std::string proc_folder)
+Monitoring::Monitoring(Parts parts, NodeName node, std::string proc_folder, MiB context)
     : parts_(parts),
       sampler_(std::move(proc_folder)),
+      watchdog_(context),
       metrics_(parts.metrics, std::move(node), parts.inventory.description()) {}
 
 ContainerNames Monitoring::names() const {

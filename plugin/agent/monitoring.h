@@ -25,8 +25,9 @@ class Monitoring {
     const Records& records;
   };
 
-  // All of `parts` outlive it. `proc_folder` is the node's /proc. REQUIRES: the inventory was read.
-  Monitoring(Parts parts, NodeName node, std::string proc_folder);
+  // All of `parts` outlive it. `proc_folder` is the node's /proc, and `context` that of Watchdog.
+  // REQUIRES: the inventory was read.
+  Monitoring(Parts parts, NodeName node, std::string proc_folder, MiB context);
 
   // Returns the containers that exceed their memory since this sample.
   std::vector<Overuse> sample();

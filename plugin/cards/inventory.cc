@@ -33,10 +33,10 @@ InventoryState Inventory::state() const {
   return state_;
 }
 
-std::vector<DeviceNode> Inventory::nodes_of(const CardUuid& card) const {
+std::optional<std::vector<DeviceNode>> Inventory::nodes_of(const CardUuid& card) const {
   const MutexLock lock(mutex_);
   const auto at = std::ranges::find(state_.found.cards, card, &FoundCard::uuid);
-  if (at == state_.found.cards.end()) return {};
+  if (at == state_.found.cards.end()) return std::nullopt;
   return at->nodes;
 }
 
@@ -68,6 +68,18 @@ void Inventory::run() {
   } while (wait(std::chrono::milliseconds(0)));
 }
 
+// A new version of the driver may reserve more.
+void Inventory::keep_held_memory(FoundCards& found) const {
+  if (!hooks_.held) return;
+  for (FoundCard& card : found.cards) {
+    const auto known =
+        std::ranges::find(known_, card.uuid, [](const auto& entry) { return entry.second.uuid; });
+    if (known == known_.end() || card.memory.zero() || card.memory >= known->second.memory)
+      continue;
+    card.memory = std::max(card.memory, std::min(hooks_.held(card.uuid), known->second.memory));
+  }
+}
+
 void Inventory::read() {
   InventoryState now = state();
   const InventoryState before = now;
@@ -75,6 +87,7 @@ void Inventory::read() {
   auto use = source_->use();
   auto description = source_->description();
   if (found) {
+    keep_held_memory(*found);
     IndexedCards indexed = index_cards(known_, found->cards, hooks_.now());
     const bool changed = indexed.known != known_;
     known_ = std::move(indexed.known);

@@ -41,6 +41,10 @@ class Inventory {
     // Called after the first read and after each change.
     std::function<void(const InventoryState& before, const InventoryState& now)> on_change;
     std::function<std::string()> now;  // RFC 3339
+    // The memory that started containers hold of the card. The memory of a card does not become
+    // less than that, since kubelet does not start pods again that exceed the node's capacity. Not
+    // set: none.
+    std::function<MiB(const CardUuid&)> held{};
   };
 
   Inventory(std::unique_ptr<CardSource> source, Hooks hooks);
@@ -50,8 +54,8 @@ class Inventory {
   // Ends the thread. No hook runs after it returns. Idempotent.
   void stop();
   InventoryState state() const;  // any thread
-  // The device nodes of the card; empty if it is not found now. Any thread.
-  std::vector<DeviceNode> nodes_of(const CardUuid& card) const;
+  // The device nodes of the card; none if it is not found now. Any thread.
+  std::optional<std::vector<DeviceNode>> nodes_of(const CardUuid& card) const;
   // The use of the cards as last read. It is at most kInventoryPeriod old unless the driver hangs.
   // Any thread.
   std::vector<CardUse> use() const;
@@ -61,6 +65,7 @@ class Inventory {
  private:
   void run();
   void read();
+  void keep_held_memory(FoundCards& found) const;
   bool wait(std::chrono::milliseconds timeout);  // false: stop() was called
 
   const std::unique_ptr<CardSource> source_;

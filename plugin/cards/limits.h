@@ -30,6 +30,8 @@ inline constexpr int kXidsAtOnceMax = 64;
 inline constexpr int kGoodProbes = 3;
 // NVML is reopened after this many reads in a row that did not see every card.
 inline constexpr int kNvmlReopenReads = 12;
+// And after twice as many each further time, up to ten minutes.
+inline constexpr int kNvmlReopenReadsMax = 120;
 // File names taken from a driver's library folder.
 inline constexpr std::size_t kDriverFilesMax = 256;
 // Files of the driver that were there are missing after so many reads in a row.

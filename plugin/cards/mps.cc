@@ -46,8 +46,8 @@ void Mps::set_cards(const std::vector<CardUuid>& cards) {
 }
 
 Result<Edits> Mps::edits(const Record& record) const {
+  if (!uses_mps(record)) return Edits();
   Edits edits = mps_edits(options_, record);
-  if (edits == Edits()) return edits;
   if (auto up = ready(record.cards.front().uuid); !up) return up.error();
   return edits;
 }
@@ -115,6 +115,10 @@ void Mps::run() {
     changed_.wait_for(lock, time_to_next_step,
                       [&]() MGPU_REQUIRES(mutex_) { return step_due_ || ending_; });
   }
+}
+
+bool uses_mps(const Record& record) {
+  return record.cards.size() == 1 && record.cards.front().share.core < kWholeCard;
 }
 
 Edits mps_edits(const MpsOptions& options, const Record& record) {

@@ -1,6 +1,7 @@
 #include "plugin/cards/nvml_card.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <vector>
@@ -19,6 +20,9 @@ constexpr unsigned kPercentMax = 100;
 // Drivers keep samples of processes that have ended. A sample that is older than this, compared
 // with the newest one, is ignored. The driver takes samples every 1/6 to 1 s.
 constexpr std::uint64_t kSampleLifeUs = 2'000'000;
+
+// The driver's clock, compared with that of this process.
+constexpr std::uint64_t kClockSlackUs = 60'000'000;
 
 using ByPid = std::map<std::int64_t, ProcessUse>;
 
@@ -71,6 +75,13 @@ void add_processes(const ProcessList& list, Device device, ByPid& processes) {
   }
 }
 
+// The clock of samples.
+std::uint64_t now_us() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count());
+}
+
 // Takes the newest sample of each process.
 void add_samples(const Functions& f, Device device, std::uint64_t& seen_us, ByPid& processes) {
   if (f.process_utilization == nullptr) return;
@@ -81,13 +92,16 @@ void add_samples(const Functions& f, Device device, std::uint64_t& seen_us, ByPi
     return f.process_utilization(device, samples.data(), &number, seen_us);
   });
   samples.resize(listed ? count : 0);
+  // A percentage over 100 means that the driver has none. After a time in the future no other
+  // sample would be new.
+  std::erase_if(samples, [latest = now_us() + kClockSlackUs](const UtilizationSample& sample) {
+    return sample.pid == 0 || sample.sm > kPercentMax || sample.time_us > latest;
+  });
   std::uint64_t newest = seen_us;
   for (const UtilizationSample& sample : samples) newest = std::max(newest, sample.time_us);
   std::map<std::int64_t, std::uint64_t> times;
   for (const UtilizationSample& sample : samples) {
-    // A percentage over 100 means that the driver has none.
-    const bool usable = sample.pid != 0 && sample.sm <= kPercentMax && sample.time_us > seen_us &&
-                        newest - sample.time_us <= kSampleLifeUs;
+    const bool usable = sample.time_us > seen_us && newest - sample.time_us <= kSampleLifeUs;
     if (!usable || times[sample.pid] > sample.time_us) continue;
     times[sample.pid] = sample.time_us;
     ProcessUse& process = processes[sample.pid];
@@ -106,6 +120,15 @@ std::optional<MiB> memory_used(const Functions& f, Device device) {
   return mib(memory.used);
 }
 
+// From R510 on the total includes what the driver reserves, some hundred MiB, and only the newer
+// function says how much that is.
+std::optional<MiB> memory_to_allocate(const Functions& f, Device device, const Memory& memory) {
+  MemoryV2 newer{};
+  newer.version = kMemoryV2Version;
+  if (f.memory_v2 == nullptr || f.memory_v2(device, &newer) != kOk) return mib(memory.total);
+  return mib(newer.total - std::min(newer.reserved, newer.total));
+}
+
 }  // namespace
 
 CardUuid uuid_of(const Library& library, Device device) {
@@ -119,7 +142,7 @@ CardReading read_card(const Library& library, Device device) {
   Probe& probe = reading.probe;
   Memory memory{};
   probe.code = f.memory(device, &memory);
-  if (probe.code == kOk) reading.memory = mib(memory.total);
+  if (probe.code == kOk) reading.memory = memory_to_allocate(f, device, memory);
   if (probe.code != kOk) probe.code_text = library.describe(probe.code);
   // Any further call to a lost card might hang.
   if (probe.code == kGpuIsLost) return reading;

@@ -16,7 +16,7 @@ CardUuid uuid_of(const Library& library, Device device);
 
 struct CardReading {
   std::string model;              // empty: unknown
-  std::optional<MiB> memory;      // none: unknown
+  std::optional<MiB> memory;      // that programs can allocate; none: unknown
   std::optional<unsigned> minor;  // N of /dev/nvidiaN
   bool mig = false;               // enabled, or will be after the next reset
   Probe probe;

@@ -8,7 +8,8 @@
 //   - a call returns a code that says that the library or the driver is unusable (ends_session);
 //   - /proc shows another number of cards than at the start, since NVML never adds cards to its
 //     first list;
-//   - kNvmlReopenReads reads in a row did not see every card, since a card that has come back is
+//   - kNvmlReopenReads reads in a row (twice as many each time) did not see every card, since a
+//   card that has come back is
 //     seen by a new start only.
 // A single such read is not enough: a card may fail one call and succeed at the next, and a new
 // start invalidates all handles and registered events.
@@ -83,7 +84,10 @@ void Session::close() {
   if (!library_) return;
   close_events();
   library_->functions().shutdown();
-  for (auto& [uuid, card] : cards_) card.device = nullptr;
+  for (auto& [uuid, card] : cards_) {
+    card.device = nullptr;
+    card.least_memory.reset();
+  }
   library_.reset();
 }
 
@@ -173,7 +177,9 @@ Result<FoundCards> Session::read() {
     if (ends_session(code)) close();
     return why;
   }
-  if (events_ == nullptr && ++reads_without_events_ >= kNvmlReopenReads) open_events();
+  // If it fails again and again, the driver is not asked at every read.
+  const int wait_for_events = failed_waits_ == 1 ? 1 : kNvmlReopenReads;
+  if (events_ == nullptr && ++reads_without_events_ >= wait_for_events) open_events();
   read_files();
   FoundCards result{.cards = {}, .shared = shared_};
   const auto found = read_cards(count);
@@ -186,14 +192,19 @@ Result<FoundCards> Session::read() {
     if (health == kHealthy && !missing_.empty()) health = missing_;
   }
   if (options_.prepare_node) link_devices(result);
-  incomplete_reads_ = complete ? 0 : incomplete_reads_ + 1;
-  const bool changed = cards_in_proc() != cards_at_open_;
-  if (changed || incomplete_reads_ >= kNvmlReopenReads) {
-    log_info("NVML is reopened",
-             {{"reason", changed ? "cards were added or removed" : "cards are missing"}});
-    close();
-  }
+  reopen_if_needed(complete);
   return result;
+}
+
+void Session::reopen_if_needed(bool complete) {
+  incomplete_reads_ = complete ? 0 : incomplete_reads_ + 1;
+  if (complete) reopen_after_ = kNvmlReopenReads;
+  const bool changed = cards_in_proc() != cards_at_open_;
+  if (!changed && incomplete_reads_ < reopen_after_) return;
+  if (!changed) reopen_after_ = std::min(2 * reopen_after_, kNvmlReopenReadsMax);
+  log_info("NVML is reopened",
+           {{"reason", changed ? "cards were added or removed" : "cards are missing"}});
+  close();
 }
 
 std::vector<Session::Card*> Session::read_cards(unsigned count) {
@@ -234,13 +245,19 @@ Session::Card* Session::identify_card(Device device) {
   return &card;
 }
 
+// What a driver reserves may change by some MiB; the node's capacity does not follow each time.
+MiB Session::memory_to_offer(Card& card, MiB read) const {
+  card.least_memory = std::min(card.least_memory.value_or(read), read);
+  return card.least_memory->minus_saturating(options_.reserve);
+}
+
 void Session::update_card(Card& card) {
   set_current_card(&card);
   const CardReading reading = read_card(*library_, card.device);
   set_current_card(nullptr);
   FoundCard& facts = card.facts;
   if (!reading.model.empty()) facts.model = reading.model;
-  if (reading.memory) facts.memory = *reading.memory;
+  if (reading.memory) facts.memory = memory_to_offer(card, *reading.memory);
   if (reading.minor) {
     facts.nodes = {device_node(place(), fmt::format("/dev/nvidia{}", *reading.minor))};
   }
@@ -305,8 +322,10 @@ std::optional<bool> Session::wait_for_xids() {
     Event event{};
     const int code = library_->functions().event_set_wait(events_, &event, timeout);
     timeout = 0;
+    if (code == kTimeout || code == kOk) failed_waits_ = 0;
     if (code == kTimeout) return changed;
     if (code != kOk) {
+      ++failed_waits_;
       log_warn("NVML cannot wait for XIDs", {{"error", library_->describe(code)}});
       close_events();
       return true;

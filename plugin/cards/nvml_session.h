@@ -15,6 +15,7 @@
 
 #include "common/base/mutex.h"
 #include "plugin/cards/driver_files.h"
+#include "plugin/cards/limits.h"
 #include "plugin/cards/nvml_card.h"
 #include "plugin/cards/nvml_health.h"
 #include "plugin/cards/nvml_library.h"
@@ -46,7 +47,8 @@ class Session {
     CardHealth health;
     bool responds = false;
     bool has_events = false;
-    std::uint64_t seen_us = 0;  // time of the newest sample of utilization
+    std::optional<MiB> least_memory;  // since NVML was opened
+    std::uint64_t seen_us = 0;        // time of the newest sample of utilization
   };
 
   Result<void> open();
@@ -56,10 +58,12 @@ class Session {
   void read_files();
   void load_uvm(const DriverPlace& at);
   void link_devices(const FoundCards& found);
+  void reopen_if_needed(bool complete);
   std::vector<Card*> read_cards(unsigned count);
   Card* find_card(Device device);
   Card* identify_card(Device device);
   void update_card(Card& card);
+  MiB memory_to_offer(Card& card, MiB read) const;
   void set_current_card(const Card* card);
 
   void open_events();
@@ -80,8 +84,10 @@ class Session {
   std::string description_ = "NVML (not loaded)";
   std::size_t cards_at_open_ = 0;
   int incomplete_reads_ = 0;
+  int reopen_after_ = kNvmlReopenReads;  // so many incomplete reads
   EventSet events_ = nullptr;
   int reads_without_events_ = 0;
+  int failed_waits_ = 0;  // for events, in a row
 
   mutable Mutex mutex_;
   CardUuid current_card_ MGPU_GUARDED_BY(mutex_);

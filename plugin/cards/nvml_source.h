@@ -28,6 +28,8 @@ struct NvmlOptions {
   std::string modprobe = "nvidia-modprobe";
   // Reports each card as unhealthy while a container could not run CUDA on it.
   bool must_run_cuda = true;
+  // The memory of each card that is not offered, in addition to what the driver reserves.
+  MiB reserve{0};
   // How long a read of all cards may take before a card counts as unhealthy.
   std::chrono::milliseconds timeout = kDriverTimeout;
   // XIDs caused by programs, which do not affect health (NVIDIA k8s-device-plugin

@@ -2,12 +2,16 @@
 
 #include <utility>
 
+#include "common/base/text.h"
+
 namespace mgpu::plugin {
 
 Result<Edits> edits_of(const Record& record, const Inventory& inventory, const Mps* mps) {
   std::vector<DeviceNode> nodes;
   for (const CardGrant& card : record.cards) {
-    for (auto& node : inventory.nodes_of(card.uuid)) nodes.push_back(std::move(node));
+    auto of_card = inventory.nodes_of(card.uuid);
+    if (!of_card) return error("card " + in_quotes(card.uuid.str()) + " is not found any more");
+    nodes.insert(nodes.end(), of_card->begin(), of_card->end());
   }
   auto edits = container_edits(record, std::move(nodes));
   if (mps == nullptr) return edits;

@@ -8,7 +8,8 @@
 
 namespace mgpu::plugin {
 
-// Without `mps` nothing enforces shares. Errors: the share cannot be enforced. Any thread.
+// Without `mps` nothing enforces shares. Errors: a card is not found now, or the share cannot be
+// enforced. Any thread.
 Result<Edits> edits_of(const Record& record, const Inventory& inventory, const Mps* mps);
 
 }  // namespace mgpu::plugin

@@ -48,6 +48,11 @@ bool Pods::gone(const PodUid& uid) const {
   return !pod || pod->finished();
 }
 
+bool Pods::finished(const PodUid& uid) const {
+  const auto pod = find(uid);
+  return pod && pod->finished();
+}
+
 bool Pods::replaced(const PodRef& pod, const PodUid& uid) const {
   const MutexLock lock(mutex_);
   const auto now = uids_.find(pod);

@@ -32,6 +32,8 @@ class Pods {
   std::vector<kube::Pod> all() const;
   // The pods were listed, and this one is not among them or has finished.
   bool gone(const PodUid& uid) const;
+  // The pod is known, and has succeeded or failed.
+  bool finished(const PodUid& uid) const;
   // Another pod has this name.
   bool replaced(const PodRef& pod, const PodUid& uid) const;
 

@@ -6,8 +6,11 @@
 namespace mgpu::plugin {
 
 bool RecordLiveness::ended(const Record& record) const {
-  return record.bound() && at_kubelet && gone_at_api_server(record.owner->uid) &&
-         !listed_at_kubelet(record) && !has_processes(record.owner->uid);
+  if (!record.bound() || !gone_at_api_server(record.owner->uid)) return false;
+  const PodUid& uid = record.owner->uid;
+  // A pod may have been reported as failed while its node was away, and then it still runs.
+  if (finished_at_api_server(uid) && sees_processes()) return !has_processes(uid);
+  return at_kubelet && !listed_at_kubelet(record) && !has_processes(uid);
 }
 
 bool RecordLiveness::listed_at_kubelet(const Record& record) const {
@@ -34,10 +37,17 @@ RecordLiveness liveness_of(const Pods& pods, const Result<std::vector<ContainerD
   liveness.replaced_at_api_server = [&pods](const PodRef& pod, const PodUid& uid) {
     return pods.replaced(pod, uid);
   };
-  const auto with_processes = std::make_shared<std::optional<Result<std::set<PodUid>>>>();
-  liveness.has_processes = [&processes, with_processes](const PodUid& uid) {
-    if (!*with_processes) *with_processes = processes.pods();
-    return (*with_processes)->has_error() || (**with_processes)->contains(uid);
+  liveness.finished_at_api_server = [&pods](const PodUid& uid) { return pods.finished(uid); };
+  const auto read = std::make_shared<std::optional<Result<std::set<PodUid>>>>();
+  const auto with_processes = [&processes, read]() -> const Result<std::set<PodUid>>& {
+    if (!*read) *read = processes.pods();
+    return **read;
+  };
+  liveness.has_processes = [with_processes](const PodUid& uid) {
+    return with_processes().has_error() || with_processes()->contains(uid);
+  };
+  liveness.sees_processes = [with_processes] {
+    return with_processes().has_value() && !with_processes()->empty();
   };
   if (listed) {
     liveness.at_kubelet.emplace();

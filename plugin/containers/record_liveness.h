@@ -1,5 +1,7 @@
 // Decides which records count: a share is free only after the API server and kubelet both report
-// that its pod has ended, and it has no process any more. Pure, except for liveness_of().
+// that its pod has ended, and it has no process any more. Before Kubernetes 1.34 kubelet lists pods
+// that have finished (kubernetes/kubernetes issue 132020), so that of a finished pod without
+// processes it is not asked. Pure, except for liveness_of().
 #pragma once
 
 #include <functional>
@@ -22,6 +24,9 @@ namespace mgpu::plugin {
 struct RecordLiveness {
   // The pods of this node are known, and this pod is not among them or has finished.
   std::function<bool(const PodUid&)> gone_at_api_server;
+  // The pods of this node are known, and this one has succeeded or failed, so that its containers
+  // do not start again.
+  std::function<bool(const PodUid&)> finished_at_api_server;
   // Another pod of the same name exists at the API server.
   std::function<bool(const PodRef&, const PodUid&)> replaced_at_api_server;
   // The devices of each pod that kubelet lists. Not set if kubelet did not answer.
@@ -32,6 +37,8 @@ struct RecordLiveness {
 
   // The pod has processes on this node, or they cannot be read.
   std::function<bool(const PodUid&)> has_processes;
+  // The processes of pods can be seen: some pod has one.
+  std::function<bool()> sees_processes;
 
   // The record is bound, and its pod has ended.
   bool ended(const Record& record) const;

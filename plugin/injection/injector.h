@@ -11,7 +11,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/base/result.h"
 #include "common/contract/contract.h"
@@ -37,6 +39,20 @@ class Injector {
   virtual Result<bool> inject(const AllocationId& id, const Edits& edits) = 0;
   virtual void remove(const AllocationId& id) = 0;
 };
+
+// kubelet passes the same response of Allocate to the runtime whenever the container starts again,
+// also after the runtime or --injection has changed. The last letter of an allocation's nonce says
+// what its response refers to, so that this is known wherever the id is.
+enum class InjectionKind { kCdi, kDeviceNodes };
+std::string nonce_of(InjectionKind kind, std::string_view random);
+// None: the id was made by an earlier version.
+std::optional<InjectionKind> kind_of(const AllocationId& id);
+
+// Answers Allocate in the way `now`, and injects the edits of each allocation in the way of its
+// response; those of earlier versions in both. An allocation of a CDI device is refused where `now`
+// is kDeviceNodes, since a runtime without CDI would start the container without its cards.
+std::unique_ptr<Injector> injector_of_kinds(InjectionKind now, std::unique_ptr<Injector> cdi,
+                                            std::unique_ptr<Injector> nodes);
 
 // `folder` such as "/var/run/cdi".
 std::unique_ptr<Injector> cdi_injector(const Contract& contract, const std::string& folder);

@@ -4,6 +4,7 @@
 #include <grpcpp/client_context.h>
 #include <podresources.grpc.pb.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <utility>
@@ -57,6 +58,7 @@ struct PodResources::State {
   struct Calls {
     std::uint64_t started = 0;
     std::uint64_t finished = 0;
+    Clock::time_point next;                      // the next one starts at this time or later
     std::shared_ptr<const Result<List>> latest;  // of the last finished call
   };
 
@@ -80,10 +82,16 @@ std::shared_ptr<const Result<List>> PodResources::State::shared_list(const std::
   MutexLock lock(mutex);
   Calls& shared = calls[resource];
   const std::uint64_t wanted = shared.started + 1;
-  const auto ready = [&] { return shared.finished >= wanted || shared.started == shared.finished; };
-  if (!call_finished.wait_until(lock, deadline, ready)) return nullptr;
-  if (shared.finished >= wanted) return shared.latest;
+  const auto answered = [&] { return shared.finished >= wanted; };
+  const auto ready = [&] { return answered() || shared.started == shared.finished; };
+  do {
+    if (!call_finished.wait_until(lock, deadline, ready)) return nullptr;
+    // Callers that arrive now share this call, and one of them may start it first.
+    call_finished.wait_until(lock, std::min(deadline, shared.next), answered);
+    if (answered()) return shared.latest;
+  } while (!ready());
   ++shared.started;
+  shared.next = Clock::now() + kPodResourcesPeriod;
   lock.unlock();
   v1::ListPodResourcesResponse response;
   const grpc::Status status = call(response, deadline);

@@ -6,16 +6,19 @@ namespace mgpu::plugin {
 namespace {
 
 constexpr int kSamplesUntilOver = 2;
-constexpr MiB kSlack{64};                // for contexts and buffers of the driver
+constexpr MiB kSlack{64};                // for buffers of the driver
 constexpr std::int64_t kSlackPart = 50;  // 2 % of what is granted
-
-bool exceeds(const ContainerUse& use) {
-  const MiB granted = use.grant.share.memory;
-  const MiB slack = std::max(kSlack, MiB(granted.value() / kSlackPart));
-  return use.memory_used.minus_saturating(granted) > slack;
-}
+// A container must not get more by starting many processes.
+constexpr std::int32_t kContextsMax = 4;
 
 }  // namespace
+
+bool Watchdog::exceeds(const ContainerUse& use) const {
+  const MiB granted = use.grant.share.memory;
+  const MiB slack = std::max(kSlack, MiB(granted.value() / kSlackPart));
+  const MiB contexts(context_.value() * std::min(use.processes, kContextsMax));
+  return use.memory_used.minus_saturating(granted).minus_saturating(contexts) > slack;
+}
 
 std::vector<Overuse> Watchdog::step(const std::vector<ContainerUse>& use) {
   std::map<std::tuple<PodUid, std::string, CardUuid>, Entry> next;

@@ -22,8 +22,13 @@ struct Overuse {
 // One thread.
 class Watchdog {
  public:
-  // A container is over its limit if it exceeds it by more than 64 MiB and 2 % in two consecutive
-  // samples. Returns the containers that are over since this sample.
+  // `context` is what a process takes of a card before it allocates anything. The driver counts it
+  // as memory of the process, and no program can do without it.
+  explicit Watchdog(MiB context = MiB()) : context_(context) {}
+
+  // A container is over its limit if it exceeds it by more than 64 MiB, 2 % and the contexts of
+  // its first four processes in two consecutive samples. Returns the containers that are over since
+  // this sample.
   std::vector<Overuse> step(const std::vector<ContainerUse>& use);
   // Returns all containers that are over.
   std::vector<Overuse> over() const;
@@ -33,6 +38,10 @@ class Watchdog {
     int samples = 0;
     Overuse overuse;
   };
+
+  bool exceeds(const ContainerUse& use) const;
+
+  const MiB context_;
   std::map<std::tuple<PodUid, std::string, CardUuid>, Entry> entries_;
 };
 

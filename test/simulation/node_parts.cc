@@ -127,8 +127,8 @@ InventoryState Inventory::state() const {
   return state;
 }
 
-std::vector<DeviceNode> Inventory::nodes_of(const CardUuid&) const {
-  return {};
+std::optional<std::vector<DeviceNode>> Inventory::nodes_of(const CardUuid&) const {
+  return std::vector<DeviceNode>();
 }
 
 std::vector<CardUse> Inventory::use() const {

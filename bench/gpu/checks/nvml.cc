@@ -106,9 +106,9 @@ Json absent_functions(const plugin::nvml::Functions& f) {
 void compare_memory(Findings& findings, const NodeUnderTest& node, const NvmlCard& nvml,
                     const SmiCard& smi) {
   constexpr std::int64_t kRounding = 1;
-  compare_mib(findings, "memory total", node.card.memory.value(),
-              smi.field("fb_memory_usage.total"), kRounding);
   const auto memory = nvml.memory();
+  const std::int64_t total = memory ? in_mib(memory->total) : node.card.memory.value();
+  compare_mib(findings, "memory total", total, smi.field("fb_memory_usage.total"), kRounding);
   if (!memory) return findings.fact("memory reserved", "(no nvmlDeviceGetMemoryInfo_v2)");
   compare_mib(findings, "memory reserved", in_mib(memory->reserved),
               smi.field("fb_memory_usage.reserved"), kRounding);

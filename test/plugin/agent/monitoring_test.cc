@@ -78,7 +78,8 @@ class MonitoringTest : public testing::Test {
   Records records_{folder_.path("allocations")};
   Metrics metrics_;
   std::vector<Overuse> reported_;
-  Monitoring monitoring_{{metrics_, inventory_, pods_, records_}, NodeName("n1"), folder_.path()};
+  Monitoring monitoring_{
+      {metrics_, inventory_, pods_, records_}, NodeName("n1"), folder_.path(), MiB()};
 };
 
 TEST_F(MonitoringTest, AssignsAProcessToItsContainer) {

@@ -15,6 +15,7 @@ using test::found_card;
 using test::found_cards;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Optional;
 
 class InventoryTest : public testing::Test {
  public:
@@ -42,6 +43,10 @@ class InventoryTest : public testing::Test {
     const std::lock_guard lock(mutex_);
     return saved_.empty() ? KnownCards() : saved_.back();
   }
+  void hold(MiB memory) {
+    const std::lock_guard lock(mutex_);
+    held_ = memory;
+  }
   std::size_t times_saved() const {
     const std::lock_guard lock(mutex_);
     return saved_.size();
@@ -55,6 +60,7 @@ class InventoryTest : public testing::Test {
   mutable std::mutex mutex_;
   std::optional<KnownCards> known_ = KnownCards();  // protected by mutex_, as the following
   bool disk_works_ = true;
+  MiB held_;
   std::vector<KnownCards> saved_;
   std::vector<std::string> changes_;
   test::ScriptedCards* cards_ = new test::ScriptedCards(found_cards(2));
@@ -76,7 +82,12 @@ class InventoryTest : public testing::Test {
                               changes_.push_back(std::to_string(before.cards.size()) + " -> " +
                                                  std::to_string(now.cards.size()) + now.problem);
                             },
-                        .now = [] { return "2026-01-02T00:00:00Z"; }}};
+                        .now = [] { return "2026-01-02T00:00:00Z"; },
+                        .held =
+                            [this](const CardUuid&) {
+                              const std::lock_guard lock(mutex_);
+                              return held_;
+                            }}};
 };
 
 TEST_F(InventoryTest, AssignsIndicesInTheOrderOfTheSource) {
@@ -100,7 +111,7 @@ TEST_F(InventoryTest, ALostCardIsListedAsLostAndKeepsItsIndex) {
   const auto health_of_first = [this] { return inventory_.state().cards[0].health; };
   set_cards_and_wait(FoundCards{{found_card(1)}, {}}, [&] { return health_of_first() == "Lost"; });
   EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Lost", "1 GPU-1 Healthy"));
-  EXPECT_THAT(inventory_.nodes_of(CardUuid("GPU-0")), IsEmpty());
+  EXPECT_EQ(inventory_.nodes_of(CardUuid("GPU-0")), std::nullopt);
   set_cards_and_wait(FoundCards{{found_card(1), found_card(0)}, {}},
                      [&] { return health_of_first() == "Healthy"; });
   EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Healthy", "1 GPU-1 Healthy"));
@@ -186,11 +197,29 @@ TEST_F(InventoryTest, ReportsTheCardThatIsLeftOut) {
   EXPECT_THAT(lines(), ElementsAre("0 GPU-1 Healthy"));
 }
 
+// kubelet does not start pods again that exceed the capacity of the node.
+TEST_F(InventoryTest, ACardDoesNotHaveLessMemoryThanContainersHold) {
+  hold(MiB(30'000));
+  start();
+  FoundCards smaller = found_cards(1);
+  const MiB before = smaller.cards[0].memory;
+  const auto memory = [this] { return inventory_.state().cards[0].memory; };
+  ASSERT_GT(before, MiB(30'000));
+  smaller.cards[0].memory = MiB(20'000);
+  set_cards_and_wait(smaller, [&] { return memory() == MiB(30'000); });
+  hold(MiB(99'000));
+  smaller.cards[0].memory = MiB(19'000);
+  set_cards_and_wait(smaller, [&] { return memory() == MiB(30'000); });
+  hold(MiB());
+  smaller.cards[0].memory = MiB(18'000);
+  set_cards_and_wait(smaller, [&] { return memory() == MiB(18'000); });
+}
+
 TEST_F(InventoryTest, ReturnsTheNodesOfACard) {
   start();
   EXPECT_THAT(inventory_.nodes_of(CardUuid("GPU-1")),
-              ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"}));
-  EXPECT_THAT(inventory_.nodes_of(CardUuid("GPU-9")), IsEmpty());
+              Optional(ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"})));
+  EXPECT_EQ(inventory_.nodes_of(CardUuid("GPU-9")), std::nullopt);
 }
 
 TEST_F(InventoryTest, ReturnsTheUseOfTheLastRead) {

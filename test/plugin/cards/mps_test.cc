@@ -501,6 +501,16 @@ TEST(MpsEdits, LimitAContainerWithAShareOfACard) {
   EXPECT_THAT(edits.devices, IsEmpty());
 }
 
+TEST(MpsEdits, AreForPartsOfOneCard) {
+  const CardGrant part{CardIndex(0), CardUuid("GPU-a"), {Percent(99), MiB(1024)}};
+  const CardGrant other{CardIndex(1), CardUuid("GPU-b"), {Percent(50), MiB(1024)}};
+  const CardGrant all_compute{CardIndex(0), CardUuid("GPU-a"), {kWholeCard, MiB(1024)}};
+  EXPECT_TRUE(uses_mps(record_of({part})));
+  EXPECT_FALSE(uses_mps(record_of({all_compute})));
+  EXPECT_FALSE(uses_mps(record_of({part, other})));
+  EXPECT_FALSE(uses_mps(record_of({})));
+}
+
 TEST(MpsEdits, HaveNoPercentageForAWholeCard) {
   const auto edits =
       mps_edits({}, record_of({{CardIndex(0), CardUuid("GPU-a"), {kWholeCard, MiB(1024)}}}));

@@ -206,6 +206,33 @@ TEST_F(NvmlSource, ReopensNvmlWhenACardStaysMissing) {
   EXPECT_THAT(node_.log(), HasSubstr("shutdown init"));
 }
 
+// Each time, the other cards are started again, and their XIDs are not reported meanwhile.
+TEST_F(NvmlSource, ReopensNvmlLessAndLessOftenForACardThatStaysMissing) {
+  ASSERT_TRUE(source_->read());
+  set_scenario("fail nvmlDeviceGetHandleByIndex_v2 15 GPU-b\n");
+  const auto shutdowns = [this] {
+    const std::string log = node_.log();
+    int count = 0;
+    for (std::size_t at = log.find("shutdown"); at != log.npos; at = log.find("shutdown", at + 1))
+      ++count;
+    return count;
+  };
+  for (const int reads : {kNvmlReopenReads, 2 * kNvmlReopenReads, 4 * kNvmlReopenReads,
+                          8 * kNvmlReopenReads, kNvmlReopenReadsMax, kNvmlReopenReadsMax}) {
+    const int before = shutdowns();
+    (void)read(reads - 1);
+    ASSERT_EQ(shutdowns(), before) << reads;
+    (void)read();
+    ASSERT_EQ(shutdowns(), before + 1) << reads;
+  }
+  set_scenario("");
+  (void)read();
+  set_scenario("fail nvmlDeviceGetHandleByIndex_v2 15 GPU-b\n");
+  const int before = shutdowns();
+  (void)read(kNvmlReopenReads);
+  EXPECT_EQ(shutdowns(), before + 1);
+}
+
 TEST_F(NvmlSource, ReopensNvmlWhenTheKernelFindsAnotherCard) {
   node_.add_file("/proc/driver/nvidia/gpus/0000:01:00.0/information");
   ASSERT_TRUE(source_->read());
@@ -247,6 +274,32 @@ TEST_F(NvmlSource, WorksWithoutEventsOnAnOldDriver) {
   source_->wait_for_change(hours(1));
 }
 
+// From R510 on NVML's total includes what the driver reserves.
+TEST_F(NvmlSource, OffersTheMemoryThatProgramsCanAllocate) {
+  const auto memory = [this] { return source_->read()->cards[0].memory; };
+  node_.set_scenario("card GPU-a memory=81920 reserved=600\n");
+  EXPECT_EQ(memory(), MiB(81'320));
+  node_.set_scenario("card GPU-a memory=81920 reserved=610\n");
+  EXPECT_EQ(memory(), MiB(81'310));
+  node_.set_scenario("card GPU-a memory=81920 reserved=590\n");
+  EXPECT_EQ(memory(), MiB(81'310)) << "the capacity of the node does not change each time";
+}
+
+TEST_F(NvmlSource, OffersTheTotalOfADriverThatDoesNotReport) {
+  node_.set_scenario("card GPU-a memory=81920 reserved=600\n");
+  source_ = nvml_source(node_.options("fake_nvml_old.so"));
+  EXPECT_EQ(source_->read()->cards[0].memory, MiB(81'920));
+}
+
+TEST_F(NvmlSource, KeepsAReserveOfEachCard) {
+  node_.set_scenario("card GPU-a memory=81920 reserved=600\n");
+  NvmlOptions options = node_.options();
+  options.must_run_cuda = false;
+  options.reserve = MiB(512);
+  source_ = nvml_source(options);
+  EXPECT_EQ(source_->read()->cards[0].memory, MiB(80'808));
+}
+
 // --- XIDs ----------------------------------------------------------------------------------------
 
 TEST_F(NvmlSource, EndsAWaitForAnXidThatMakesTheCardUnhealthy) {
@@ -279,6 +332,18 @@ TEST_F(NvmlSource, ProbesWhenItCannotWaitAndRegistersEventsAgainLater) {
   source_->wait_for_change(milliseconds(1));
   set_scenario("");
   (void)read(kNvmlReopenReads);
+  node_.send_events("GPU-b 8 79\n");
+  source_->wait_for_change(hours(1));
+  EXPECT_EQ(read(), "GPU-a GPU-b(XID 79)");
+}
+
+// A card that dies may end the wait for the events of all.
+TEST_F(NvmlSource, RegistersEventsAtTheNextReadAfterOneFailedWait) {
+  ASSERT_TRUE(source_->read());
+  set_scenario("fail nvmlEventSetWait_v2 15\n");
+  source_->wait_for_change(hours(1));
+  set_scenario("");
+  ASSERT_TRUE(source_->read());
   node_.send_events("GPU-b 8 79\n");
   source_->wait_for_change(hours(1));
   EXPECT_EQ(read(), "GPU-a GPU-b(XID 79)");
@@ -366,10 +431,11 @@ TEST_F(NvmlUse, TakesTheNewestUsableSampleOfAProcess) {
   const CardUse use = use_when(
       "process GPU-a compute 7 1048576\n"
       "sample GPU-a 7 9000000 10\nsample GPU-a 7 9500000 40\nsample GPU-a 7 9400000 20\n"
-      "sample GPU-a 8 9500000 5\n"           // not in a list
-      "sample GPU-a 7 9600000 4294967295\n"  // the driver has none
-      "sample GPU-a 0 9500000 50\n"          // of no process
-      "sample GPU-a 6 1000000 99\n");        // of a process that ended long ago
+      "sample GPU-a 8 9500000 5\n"                // not in a list
+      "sample GPU-a 7 9600000 4294967295\n"       // the driver has none
+      "sample GPU-a 7 18446744073709551615 90\n"  // of a time that is not known yet
+      "sample GPU-a 0 9500000 50\n"               // of no process
+      "sample GPU-a 6 1000000 99\n");             // of a process that ended long ago
   EXPECT_THAT(use.processes, ElementsAre(ProcessUse{7, MiB(1), 40}, ProcessUse{8, {}, 5}));
 }
 

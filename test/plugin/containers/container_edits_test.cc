@@ -57,18 +57,19 @@ TEST_F(ContainerEditsTest, AShareHasTheDeviceNodesOfItsCardOnly) {
   EXPECT_THAT(edits->mounts, IsEmpty());
 }
 
+TEST_F(ContainerEditsTest, RefusesACardThatIsNotFoundAnyMore) {
+  Record record = share();
+  record.cards[0].uuid = CardUuid("GPU-7");
+  EXPECT_THAT(edits_of(record, inventory_, nullptr).error().message,
+              HasSubstr("card \"GPU-7\" is not found any more"));
+}
+
 TEST_F(ContainerEditsTest, WholeCardsHaveAllTheirDeviceNodes) {
   const auto edits = edits_of(whole_cards(), inventory_, nullptr);
   ASSERT_TRUE(edits) << edits.error().message;
   EXPECT_THAT(edits->devices, ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"},
                                           DeviceNode{"/dev/nvidia2", "/dev/nvidia2"}));
   EXPECT_EQ(edits->environment.at("MGPU_CARD_UUIDS"), "GPU-1,GPU-2");
-}
-
-TEST_F(ContainerEditsTest, ALostCardHasNoDeviceNodes) {
-  Record record = share();
-  record.cards[0].uuid = CardUuid("GPU-9");
-  EXPECT_THAT(edits_of(record, inventory_, nullptr)->devices, IsEmpty());
 }
 
 TEST_F(ContainerEditsTest, FailsIfMpsDoesNotRun) {
@@ -92,6 +93,15 @@ TEST_F(ContainerEditsTest, WholeCardsNeedNoEnforcement) {
   const auto edits = edits_of(whole_cards(), inventory_, &mps);
   ASSERT_TRUE(edits) << edits.error().message;
   EXPECT_EQ(edits->devices.size(), 2U);
+}
+
+TEST_F(ContainerEditsTest, OneWholeCardNeedsNoEnforcement) {
+  const Mps mps(no_control());
+  Record record = whole_cards();
+  record.cards.resize(1);
+  const auto edits = edits_of(record, inventory_, &mps);
+  ASSERT_TRUE(edits) << edits.error().message;
+  EXPECT_EQ(edits->devices.size(), 1U);
 }
 
 }  // namespace

@@ -21,10 +21,12 @@ Record running() {
 
 RecordLiveness liveness(const Case& c) {
   RecordLiveness made{.gone_at_api_server = [c](const PodUid&) { return c.gone_at_api_server; },
+                      .finished_at_api_server = [](const PodUid&) { return false; },
                       .replaced_at_api_server = [](const PodRef&, const PodUid&) { return false; },
                       .at_kubelet = {},
                       .checkpointed = {},
-                      .has_processes = [](const PodUid&) { return false; }};
+                      .has_processes = [](const PodUid&) { return false; },
+                      .sees_processes = [] { return true; }};
   if (c.kubelet_answered) made.at_kubelet.emplace();
   if (c.kubelet_answered && c.at_kubelet) (*made.at_kubelet)[{"ml", "x"}] = {running().devices};
   return made;
@@ -85,6 +87,27 @@ TEST(RecordLiveness, APodWhoseNameWasTakenHasEndedWhenKubeletDoesNotListItsDevic
       replaced.at_kubelet.reset();
       EXPECT_FALSE(replaced.ended(running()));
     }
+  }
+}
+
+// kubelet lists such pods before Kubernetes 1.34.
+TEST(RecordLiveness, AFinishedPodEndsWithItsProcesses) {
+  struct Finished {
+    const char* what;
+    bool has_processes, sees_processes, ended;
+  };
+  const Finished cases[] = {
+      {"its processes have ended", false, true, true},
+      {"it was reported as failed while its node was away", true, true, false},
+      {"the processes of pods cannot be seen", false, false, false},
+  };
+  for (const Finished& c : cases) {
+    SCOPED_TRACE(c.what);
+    RecordLiveness finished = liveness({true, true, true, false});
+    finished.finished_at_api_server = [](const PodUid& uid) { return uid == PodUid("uid-x"); };
+    finished.has_processes = [c](const PodUid&) { return c.has_processes; };
+    finished.sees_processes = [c] { return c.sees_processes; };
+    EXPECT_EQ(finished.ended(running()), c.ended);
   }
 }
 

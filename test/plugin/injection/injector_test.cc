@@ -178,5 +178,75 @@ TEST(NodeInjector, RefusesOtherFilesAndPathsOutsideDev) {
               HasSubstr("is not directly under /dev"));
 }
 
+// --- a node whose runtime changes ----------------------------------------------------------------
+
+class InjectorOfKindsTest : public testing::Test {
+ public:
+  std::unique_ptr<Injector> node_with(InjectionKind kind) const {
+    return injector_of_kinds(kind, cdi_injector(contract(), folder_.path()),
+                             node_injector(folder_.path()));
+  }
+  static Record allocated_with(InjectionKind kind) {
+    return record("c0", nonce_of(kind, "aa").c_str());
+  }
+  bool has_cdi_device(const Record& one) const {
+    return spec(folder_).dump().find("\"" + one.id.str() + "\"") != std::string::npos;
+  }
+  bool has_folder(const Record& one) const {
+    return std::filesystem::exists(folder_.path("allocations/" + one.id.str() + "/dev"));
+  }
+
+  const test::ScratchFolder folder_;
+};
+
+TEST_F(InjectorOfKindsTest, AllocatesInTheWayOfTheNode) {
+  const auto one = record("c0", "aa");
+  EXPECT_THAT(node_with(InjectionKind::kCdi)->allocate_response(one).cdi_devices,
+              testing::SizeIs(1));
+  EXPECT_THAT(node_with(InjectionKind::kDeviceNodes)->allocate_response(one).edits.devices,
+              testing::SizeIs(1));
+  EXPECT_EQ(node_with(InjectionKind::kCdi)->name(), "cdi");
+}
+
+TEST_F(InjectorOfKindsTest, AnIdSaysHowItWasAllocated) {
+  for (const InjectionKind kind : {InjectionKind::kCdi, InjectionKind::kDeviceNodes}) {
+    EXPECT_TRUE(valid(allocated_with(kind).id));
+    EXPECT_EQ(kind_of(allocated_with(kind).id), kind);
+  }
+  EXPECT_EQ(kind_of(record("c0", "aa").id), std::nullopt);
+}
+
+// containerd 1.7 becomes 2, and kubelet still passes the folder that Allocate named.
+TEST_F(InjectorOfKindsTest, MakesDeviceNodesForAnEarlierAllocationOnANodeWithCdi) {
+  const auto one = allocated_with(InjectionKind::kDeviceNodes);
+  const auto injector = node_with(InjectionKind::kCdi);
+  ASSERT_TRUE(injector->inject(one.id, {}));
+  EXPECT_TRUE(has_folder(one));
+  EXPECT_FALSE(has_cdi_device(one));
+  injector->remove(one.id);
+  EXPECT_FALSE(has_folder(one));
+}
+
+TEST_F(InjectorOfKindsTest, RefusesACdiDeviceWhereTheRuntimeHasNoCdiAnyMore) {
+  const auto one = allocated_with(InjectionKind::kCdi);
+  EXPECT_THAT(node_with(InjectionKind::kDeviceNodes)->inject(one.id, {}).error().message,
+              HasSubstr("does not support CDI any more; delete the pod"));
+  ASSERT_TRUE(node_with(InjectionKind::kCdi)->inject(one.id, {}));
+  EXPECT_TRUE(has_cdi_device(one));
+}
+
+TEST_F(InjectorOfKindsTest, InjectsAnAllocationOfAnEarlierVersionInBothWays) {
+  const auto one = record("c0", "aa");
+  for (const InjectionKind kind : {InjectionKind::kCdi, InjectionKind::kDeviceNodes}) {
+    const auto injector = node_with(kind);
+    ASSERT_TRUE(injector->inject(one.id, {}));
+    EXPECT_TRUE(has_folder(one));
+    EXPECT_TRUE(has_cdi_device(one));
+    injector->remove(one.id);
+    EXPECT_FALSE(has_folder(one));
+    EXPECT_FALSE(has_cdi_device(one));
+  }
+}
+
 }  // namespace
 }  // namespace mgpu::plugin

@@ -184,6 +184,16 @@ TEST_F(SharingTest, CallersDuringACallShareTheNext) {
   EXPECT_LE(server.calls(), 20);
 }
 
+// Others on the node use kubelet's limit of calls, too.
+TEST_F(PodResourcesTest, CallsKubeletAtMostOnceAPeriod) {
+  const FakePodResources server(socket_, {{"a/one", "main", kCore, {"c1"}}});
+  constexpr int kCalls = 8;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < kCalls; ++i) ASSERT_TRUE(client_.list(kCore, kLong));
+  EXPECT_EQ(server.calls(), kCalls);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, (kCalls - 1) * kPodResourcesPeriod);
+}
+
 TEST_F(SharingTest, CallsForDifferentResourcesAreIndependent) {
   const FakePodResources server(
       socket_, {{"a/one", "main", kCore, {"c1"}}, {"a/one", "main", kMemory, {"m"}}}, hold_first());

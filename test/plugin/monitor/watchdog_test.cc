@@ -64,6 +64,27 @@ TEST(Watchdog, AllowsTheLargerOf64MiBAndTwoPercent) {
   }
 }
 
+// The driver counts a context as memory of its process.
+TEST(Watchdog, AllowsTheContextsOfFourProcesses) {
+  struct Case {
+    std::int32_t processes;
+    std::int64_t used;
+    bool over;
+  };
+  const Case cases[] = {
+      {0, 1'064, false}, {0, 1'065, true}, {1, 1'564, false}, {1, 1'565, true},
+      {4, 3'064, false}, {4, 3'065, true}, {9, 3'064, false}, {9, 3'065, true},
+  };
+  for (const Case& c : cases) {
+    Watchdog watchdog(MiB(500));
+    ContainerUse container = use("a", 1'000, c.used);
+    container.processes = c.processes;
+    watchdog.step({container});
+    EXPECT_THAT(watchdog.step({container}), SizeIs(c.over ? 1 : 0))
+        << c.used << " MiB of " << c.processes;
+  }
+}
+
 TEST(Watchdog, DistinguishesContainersAndCards) {
   Watchdog watchdog;
   watchdog.step({use("a", 1'000, 2'000), use("b", 1'000, 10)});
