@@ -60,6 +60,7 @@ struct Contract {
   std::string gpu_uuid_exclude;
   std::string node_cards;
   std::string needs_cpu;     // a taint
+  std::string release;       // a label of the node: its device plugin does not use the driver
   std::string index_prefix;  // "<domain>/gpu-index-container-"
 
   std::string index_key(std::string_view container) const;

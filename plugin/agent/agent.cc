@@ -25,6 +25,7 @@ std::unique_ptr<Mps> mps_of(const AgentSettings& settings) {
   MpsOptions options;
   options.control = settings.mps_control;
   options.run_dir = settings.run_folder;
+  options.read_only_pipe = settings.mps_read_only_pipe;
   return std::make_unique<Mps>(options);
 }
 
@@ -61,7 +62,12 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
                   .on_change = [this](const InventoryState& before,
                                       const InventoryState& now) { on_cards_changed(before, now); },
                   .now = utc_now,
-                  .held = [this](const CardUuid& card) { return held_memory(card); }}) {
+                  .held = [this](const CardUuid& card) { return held_memory(card); },
+                  .problem_of =
+                      [this](const CardUuid& card) {
+                        return mps_ ? mps_->problem_of(card) : std::string();
+                      },
+                  .released = [this] { return released(); }}) {
   metrics_.on_collect([this] { update_metrics(); });
   add_service_routes(router_, metrics_, [this] { return readiness(); });
   router_.add("GET", "/allocations", [this](const http::Request&, const http::Respond& respond) {
@@ -114,9 +120,10 @@ void Agent::on_cards_changed(const InventoryState& before, const InventoryState&
   log_info("cards changed", {{"cards", std::to_string(now.cards.size())},
                              {"healthy", std::to_string(healthy_cards(now.cards))},
                              {"problem", now.problem}});
+  // Not those of now.cards, which are unhealthy while their MPS daemon does not run.
   std::vector<CardUuid> healthy;
-  for (const CardFacts& card : now.cards) {
-    if (card.healthy()) healthy.push_back(card.uuid);
+  for (const FoundCard& card : now.found.cards) {
+    if (card.health == kHealthy) healthy.push_back(card.uuid);
   }
   if (mps_) mps_->set_cards(healthy);
   injector_->set_shared(now.found.shared);
@@ -124,6 +131,11 @@ void Agent::on_cards_changed(const InventoryState& before, const InventoryState&
   publish_node();
   record_unhealthy_cards(before, now);
   changed_.notify_all();
+}
+
+std::string Agent::released() const {
+  if (!publisher_.release_requested()) return {};
+  return "the node has the label " + settings_.contract.release + "=true";
 }
 
 MiB Agent::held_memory(const CardUuid& card) const {

@@ -64,6 +64,7 @@ struct AgentSettings {
   bool taint = true;  // with mgpu-needs-cpu, where the node's cards need its CPU
   bool mps = false;
   std::string mps_control;
+  bool mps_read_only_pipe = true;
   Enforcement enforcement = Enforcement::kNone;
   MiB context{0};  // of Watchdog
 };
@@ -100,6 +101,7 @@ class Agent {
   bool register_with_kubelet();
   void maintain();
   void report_overuse(const Overuse& overuse);
+  void report_bypass(const ContainerUse& use);
   void evict_pods(const std::vector<Overuse>& overuses);
   void set_waiting_for(const std::string& what);
   bool wait(std::chrono::milliseconds time);
@@ -111,6 +113,8 @@ class Agent {
   std::string indices_file() const { return settings_.state_folder + "/cards.json"; }
   std::optional<KnownCards> load_known_cards();
   bool save_known_cards(const KnownCards& known);
+  // Why the driver is not used; empty: it is.
+  std::string released() const;
   MiB held_memory(const CardUuid& card) const;
   void on_cards_changed(const InventoryState& before, const InventoryState& now);
   void record_unhealthy_cards(const InventoryState& before, const InventoryState& now);

@@ -227,8 +227,9 @@ std::unique_ptr<DevicePlugin> Agent::make_plugin(const std::string& resource,
 // --- maintenance ---------------------------------------------------------------------------------
 
 void Agent::maintain() {
-  Monitoring monitoring({metrics_, inventory_, pods_, records_}, settings_.node,
-                        settings_.proc_folder, settings_.context);
+  Monitoring monitoring(
+      {metrics_, inventory_, pods_, records_},
+      {settings_.node, settings_.proc_folder, settings_.context, mps_ != nullptr});
   auto collected = std::chrono::steady_clock::now();
   while (true) {
     const auto cards = inventory_.state().cards;
@@ -236,7 +237,9 @@ void Agent::maintain() {
     if (!std::ranges::all_of(cards, &CardFacts::healthy)) offer_devices(cards);
     publish_node();
     const auto start = std::chrono::steady_clock::now();
-    for (const Overuse& overuse : monitoring.sample()) report_overuse(overuse);
+    const Monitoring::Found found = monitoring.sample();
+    for (const Overuse& overuse : found.over) report_overuse(overuse);
+    for (const ContainerUse& use : found.beside_mps) report_bypass(use);
     if (settings_.enforcement == Enforcement::kEvict) evict_pods(monitoring.over());
     agent_metrics_.sampled(std::chrono::steady_clock::now() - start);
     if (start - collected >= kRecordCollectPeriod) {
@@ -275,6 +278,15 @@ void Agent::report_overuse(const Overuse& overuse) {
       overuse.owner.pod, overuse.owner.uid,
       {Event::Type::kWarning, "MGPUMemoryExceeded",
        message + (evict ? "; the pod is to be evicted" : "; request more memory, or use less")});
+}
+
+void Agent::report_bypass(const ContainerUse& use) {
+  const std::string message = fmt::format(
+      "container {} runs {} of its processes on card {} without MPS, so that they have no limit: "
+      "the program changed its CUDA_MPS variables, or it started while MPS did not run",
+      use.owner.container, use.beside_mps, use.grant.index.value());
+  log_warn("container bypasses MPS", {{"pod", to_string(use.owner.pod)}, {"problem", message}});
+  events_.on_pod(use.owner.pod, use.owner.uid, {Event::Type::kWarning, "MGPUBypass", message});
 }
 
 }  // namespace mgpu::plugin

@@ -140,6 +140,10 @@ void add_flags(Options& options, Flags& flags) {
   options.add_text("mps-control",
                    "NVIDIA's MPS control program, as a path or as a name to search in $PATH.",
                    flags.mps_control);
+  options.add_flag("mps-read-only-pipe",
+                   "Mount the MPS pipe directory read-only, so that no container can replace its "
+                   "sockets or fill the disk.",
+                   flags.mps_read_only_pipe);
   options.add_flag(
       "taint",
       "taint the node with <resource-domain>/mgpu-needs-cpu:PreferNoSchedule while it has "
@@ -213,6 +217,7 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   settings.taint = flags.taint;
   settings.mps = flags.isolation == "mps";
   settings.mps_control = flags.mps_control;
+  settings.mps_read_only_pipe = flags.mps_read_only_pipe;
   if (flags.enforce == "evict") settings.enforcement = Enforcement::kEvict;
   settings.context = MiB(flags.context_mib);
   return settings;

@@ -35,6 +35,7 @@ struct Flags : ProgramFlags {
   std::string injection = "auto";
   std::string isolation = "none";
   std::string mps_control = "nvidia-cuda-mps-control";
+  bool mps_read_only_pipe = true;
   bool taint = true;
   std::string enforce = "none";
   std::int64_t context_mib = 512;

@@ -13,23 +13,24 @@ std::string bare_id(const std::string& id) {
   return at == std::string::npos ? id : id.substr(at + 3);
 }
 
-std::vector<CardProcess> processes_of(const std::vector<CardUse>& use) {
+}  // namespace
+
+Monitoring::Monitoring(Parts parts, Settings settings)
+    : parts_(parts),
+      mps_(settings.mps),
+      sampler_(std::move(settings.proc_folder)),
+      watchdog_(settings.context),
+      metrics_(parts.metrics, std::move(settings.node), parts.inventory.description()) {}
+
+std::vector<CardProcess> Monitoring::processes_of(const std::vector<CardUse>& use) const {
   std::vector<CardProcess> processes;
   for (const CardUse& card : use) {
     for (const ProcessUse& one : card.processes) {
-      processes.push_back({card.uuid, one.pid, one.memory, one.sm_percent});
+      processes.push_back({card.uuid, one.pid, one.memory, one.sm_percent, mps_ && one.beside_mps});
     }
   }
   return processes;
 }
-
-}  // namespace
-
-Monitoring::Monitoring(Parts parts, NodeName node, std::string proc_folder, MiB context)
-    : parts_(parts),
-      sampler_(std::move(proc_folder)),
-      watchdog_(context),
-      metrics_(parts.metrics, std::move(node), parts.inventory.description()) {}
 
 ContainerNames Monitoring::names() const {
   ContainerNames names;
@@ -51,12 +52,12 @@ std::vector<CardReading> Monitoring::readings(const std::vector<CardUse>& use) c
   return readings;
 }
 
-std::vector<Overuse> Monitoring::sample() {
+Monitoring::Found Monitoring::sample() {
   const auto use = parts_.inventory.use();
   const auto joined = join(parts_.records.bound(), sampler_.sample(processes_of(use)), names());
-  auto over = watchdog_.step(joined.containers);
-  metrics_.update(readings(use), joined, over);
-  return over;
+  Found found{watchdog_.step(joined.containers), bypass_watch_.step(joined.containers)};
+  metrics_.update(readings(use), joined, found.over);
+  return found;
 }
 
 }  // namespace mgpu::plugin

@@ -25,12 +25,22 @@ class Monitoring {
     const Records& records;
   };
 
-  // All of `parts` outlive it. `proc_folder` is the node's /proc, and `context` that of Watchdog.
-  // REQUIRES: the inventory was read.
-  Monitoring(Parts parts, NodeName node, std::string proc_folder, MiB context);
+  struct Settings {
+    NodeName node;
+    std::string proc_folder;  // the node's /proc
+    MiB context{0};           // of Watchdog
+    bool mps = false;         // parts of cards are limited by MPS
+  };
+  // What was found in this sample and not before.
+  struct Found {
+    std::vector<Overuse> over;
+    std::vector<ContainerUse> beside_mps;
+  };
 
-  // Returns the containers that exceed their memory since this sample.
-  std::vector<Overuse> sample();
+  // All of `parts` outlive it. REQUIRES: the inventory was read.
+  Monitoring(Parts parts, Settings settings);
+
+  Found sample();
   // Returns all containers that exceed their memory.
   std::vector<Overuse> over() const { return watchdog_.over(); }
 
@@ -38,9 +48,13 @@ class Monitoring {
   ContainerNames names() const;
   std::vector<CardReading> readings(const std::vector<CardUse>& use) const;
 
+  std::vector<CardProcess> processes_of(const std::vector<CardUse>& use) const;
+
   const Parts parts_;
+  const bool mps_;
   ProcessSampler sampler_;
   Watchdog watchdog_;
+  BypassWatch bypass_watch_;
   MonitorMetrics metrics_;
 };
 

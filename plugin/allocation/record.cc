@@ -25,6 +25,10 @@ AllocationId allocation_id(const DeviceSet& devices, std::string_view nonce) {
   return id;
 }
 
+bool is_part_of_one_card(const Record& record) {
+  return record.cards.size() == 1 && record.cards.front().share.core < kWholeCard;
+}
+
 bool valid(const AllocationId& id) {
   const std::string_view text = id.str();
   if (text.size() <= kHashDigits || text[kHashDigits] != '-') return false;

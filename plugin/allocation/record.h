@@ -56,4 +56,8 @@ struct Record {
   bool operator==(const Record&) const = default;
 };
 
+// Whether the container has a part of one card, below 100 %. With 100 % of a card nobody else is on
+// it.
+bool is_part_of_one_card(const Record& record);
+
 }  // namespace mgpu::plugin

@@ -52,6 +52,8 @@ struct ProcessUse {
   std::int64_t pid = 0;              // in the node's pid namespace
   std::optional<MiB> memory;         // none: the driver does not report it
   std::optional<double> sm_percent;  // of the whole card, 0..100; none: no sample
+  // A compute process that the driver does not list as a client of MPS, though it lists these.
+  bool beside_mps = false;
   bool operator==(const ProcessUse&) const = default;
 };
 
@@ -77,6 +79,8 @@ class CardSource {
   // the wait.
   virtual void wait_for_change(std::chrono::milliseconds timeout) = 0;
   virtual void interrupt() = 0;  // any thread
+  // Lets go of the driver until the next read().
+  virtual void release() {}
   // "NVML 12.580 (driver 580.95.05)", "/etc/mgpu/cards.yaml"
   virtual std::string description() const = 0;
 };

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/base/text.h"
 
 namespace mgpu::plugin {
 
@@ -68,27 +69,42 @@ void Inventory::run() {
   } while (wait(std::chrono::milliseconds(0)));
 }
 
-// A new version of the driver may reserve more.
-void Inventory::keep_held_memory(FoundCards& found) const {
-  if (!hooks_.held) return;
-  for (FoundCard& card : found.cards) {
+Result<FoundCards> Inventory::released_cards(const FoundCards& before,
+                                             const std::string& why) const {
+  if (before.cards.empty()) return error(why);
+  FoundCards released = before;
+  for (FoundCard& card : released.cards) card.health = cut_text(why, kCardTextMax);
+  return released;
+}
+
+std::vector<FoundCard> Inventory::offered_cards(const FoundCards& found) const {
+  std::vector<FoundCard> offered = found.cards;
+  for (FoundCard& card : offered) {
+    if (card.health == kHealthy && hooks_.problem_of) {
+      const std::string problem = hooks_.problem_of(card.uuid);
+      if (!problem.empty()) card.health = cut_text(problem, kCardTextMax);
+    }
+    // A new version of the driver may reserve more.
     const auto known =
         std::ranges::find(known_, card.uuid, [](const auto& entry) { return entry.second.uuid; });
-    if (known == known_.end() || card.memory.zero() || card.memory >= known->second.memory)
-      continue;
-    card.memory = std::max(card.memory, std::min(hooks_.held(card.uuid), known->second.memory));
+    if (!hooks_.held || known == known_.end() || card.memory.zero()) continue;
+    const MiB before = known->second.memory;
+    if (card.memory < before)
+      card.memory = std::max(card.memory, std::min(hooks_.held(card.uuid), before));
   }
+  return offered;
 }
 
 void Inventory::read() {
   InventoryState now = state();
   const InventoryState before = now;
-  auto found = source_->read();
-  auto use = source_->use();
+  const std::string released = hooks_.released ? hooks_.released() : "";
+  if (!released.empty()) source_->release();
+  auto found = released.empty() ? source_->read() : released_cards(before.found, released);
+  auto use = released.empty() ? source_->use() : std::vector<CardUse>();
   auto description = source_->description();
   if (found) {
-    keep_held_memory(*found);
-    IndexedCards indexed = index_cards(known_, found->cards, hooks_.now());
+    IndexedCards indexed = index_cards(known_, offered_cards(*found), hooks_.now());
     const bool changed = indexed.known != known_;
     known_ = std::move(indexed.known);
     // A new index is saved before it is published, since it must never be assigned twice.

@@ -25,7 +25,7 @@ struct InventoryState {
   bool read = false;             // the source has been read successfully at least once
   std::string problem;           // one sentence while it cannot be read
   std::vector<CardFacts> cards;  // ascending by index
-  FoundCards found;
+  FoundCards found;              // as the source found them
   bool operator==(const InventoryState&) const = default;
 };
 
@@ -45,6 +45,11 @@ class Inventory {
     // less than that, since kubelet does not start pods again that exceed the node's capacity. Not
     // set: none.
     std::function<MiB(const CardUuid&)> held{};
+    // Why a card that its source finds healthy is not offered; empty: it is. Not set: all are.
+    std::function<std::string(const CardUuid&)> problem_of{};
+    // Why the driver is to be let go of: the source does not use it then, and no card is offered.
+    // Empty: it is not. Not set: never.
+    std::function<std::string()> released{};
   };
 
   Inventory(std::unique_ptr<CardSource> source, Hooks hooks);
@@ -65,7 +70,10 @@ class Inventory {
  private:
   void run();
   void read();
-  void keep_held_memory(FoundCards& found) const;
+  // Cards of which the driver was let go, as they were found before.
+  Result<FoundCards> released_cards(const FoundCards& before, const std::string& why) const;
+  // The cards as they are offered.
+  std::vector<FoundCard> offered_cards(const FoundCards& found) const;
   bool wait(std::chrono::milliseconds timeout);  // false: stop() was called
 
   const std::unique_ptr<CardSource> source_;

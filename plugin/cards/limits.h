@@ -54,6 +54,11 @@ inline constexpr std::chrono::milliseconds kMpsTick{1'000};
 inline constexpr std::chrono::milliseconds kMpsStartTimeout{30'000};
 // From "quit" to SIGKILL.
 inline constexpr std::chrono::milliseconds kMpsQuitTimeout{5'000};
+// A card whose daemon has not run for this long is not offered. A restart takes a few seconds.
+inline constexpr std::chrono::milliseconds kMpsSickAfter{30'000};
+// After a program's fault a server runs again by itself once its clients have ended; if it does
+// not, its daemon is restarted.
+inline constexpr std::chrono::milliseconds kMpsFaultTimeout{30'000};
 // A daemon without clients is killed after this many failed probes in a row.
 inline constexpr int kMpsFailedProbes = 3;
 // Servers of one daemon, and clients of one server (48, and 60 from CUDA 13.1 on).

@@ -46,7 +46,7 @@ void Mps::set_cards(const std::vector<CardUuid>& cards) {
 }
 
 Result<Edits> Mps::edits(const Record& record) const {
-  if (!uses_mps(record)) return Edits();
+  if (!is_part_of_one_card(record)) return Edits();
   Edits edits = mps_edits(options_, record);
   if (auto up = ready(record.cards.front().uuid); !up) return up.error();
   return edits;
@@ -71,6 +71,14 @@ std::vector<MpsState> Mps::states() const {
   std::vector<MpsState> states;
   for (const auto& [card, state] : states_) states.push_back(state);
   return states;
+}
+
+std::string Mps::problem_of(const CardUuid& card) const {
+  const MutexLock lock(mutex_);
+  const auto found = states_.find(card);
+  if (found == states_.end() || !found->second.down_since) return {};
+  if (steady_clock::now() - *found->second.down_since < options_.times.sick) return {};
+  return "MPS does not run: " + found->second.problem;
 }
 
 void Mps::stop() {
@@ -117,15 +125,12 @@ void Mps::run() {
   }
 }
 
-bool uses_mps(const Record& record) {
-  return record.cards.size() == 1 && record.cards.front().share.core < kWholeCard;
-}
-
 Edits mps_edits(const MpsOptions& options, const Record& record) {
   Edits edits;
   if (record.cards.size() != 1) return edits;
   const CardGrant& card = record.cards.front();
-  edits.mounts = {{mps_folders(options.run_dir, card.uuid).pipe, kPipeInContainer, false}};
+  edits.mounts = {
+      {mps_folders(options.run_dir, card.uuid).pipe, kPipeInContainer, options.read_only_pipe}};
   edits.environment = {
       {"CUDA_MPS_PIPE_DIRECTORY", kPipeInContainer},
       {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", fmt::format("0={}M", card.share.memory.value())}};

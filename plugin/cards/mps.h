@@ -7,7 +7,7 @@
 //    |                  |   +--its card is set again before it has quit
 //    +--no daemon--> Starting, or Stopped if its card is not set
 //                       |
-//                       +--FAULT, or failed probes without clients--> Quitting --> Waiting
+//                       +--FAULT that stays, failed probes without clients--> Quitting --> Waiting
 //                       +--its card is not set--> Draining --no clients--> Quitting --> Stopped
 //
 // Daemons outlive the plugin, so that an upgrade affects no container: a new process finds them by
@@ -37,12 +37,17 @@ class Mps {
   // Starts daemons for these cards, and restarts them (with growing waits) when they end. Daemons
   // of other cards are drained: they quit once they have no clients.
   void set_cards(const std::vector<CardUuid>& cards);
-  // mps_edits() of a record that uses MPS, and none for others. Errors: the daemon of its card does
-  // not respond now; one sentence.
+  // mps_edits() of a container with a part of one card, and none for others: with 100 % of a card
+  // there is nobody to limit it for, and the limits of MPS (48 clients, a fault of one ends all)
+  // would be for nothing; and a process can use one daemon only. Errors: the daemon of its card
+  // does not respond now; one sentence.
   Result<Edits> edits(const Record& record) const;
   // Probes the daemon of the card. Errors: one sentence why it does not run.
   Result<void> ready(const CardUuid& card) const;
   std::vector<MpsState> states() const;
+  // Why no pod should be placed on the card: its daemon has not run for kMpsSickAfter. Empty: there
+  // is no reason.
+  std::string problem_of(const CardUuid& card) const;
   // Ends all daemons: sends "quit", waits, and kills those that are left.
   void stop();
 
@@ -63,12 +68,6 @@ class Mps {
   bool ending_ MGPU_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
-
-// Whether the container is a client of MPS: its part of one card is below 100 %. With 100 % nobody
-// else is on the card, so that there is nobody to limit it for, and the limits of MPS (48 clients,
-// a fault of one ends all) would be for nothing. A process can use one daemon only, so that parts
-// of several cards are not limited.
-bool uses_mps(const Record& record);
 
 // The edits of a container with one card: the pipe directory of its card's daemon, its percentage
 // (unless it is 100), and its memory as the pinned limit of device 0. Empty for a container with

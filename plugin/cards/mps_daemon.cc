@@ -66,10 +66,23 @@ Result<void> probe_mps(const MpsOptions& options, const MpsFolders& folders) {
 MpsDaemon::MpsDaemon(const MpsOptions& options, const CardUuid& card)
     : options_(options),
       folders_(mps_folders(options.run_dir, card)),
-      state_{.uuid = card, .running = false, .problem = "MPS is not started yet", .restarts = 0},
+      state_{.uuid = card,
+             .running = false,
+             .problem = "MPS is not started yet",
+             .restarts = 0,
+             .down_since = std::nullopt},
       wait_(options.times.restart_min) {}
 
 void MpsDaemon::step(Time now, Target target) {
+  step_phase(now, target);
+  if (state_.running) {
+    state_.down_since.reset();
+  } else if (!state_.down_since) {
+    state_.down_since = now;
+  }
+}
+
+void MpsDaemon::step_phase(Time now, Target target) {
   switch (phase_) {
     case Phase::kNew:
       return adopt(now, target);
@@ -173,8 +186,12 @@ void MpsDaemon::note_load(const Load& load, Time now, Target target) {
   if (load.fault) {
     state_.running = false;
     state_.problem = "a program's fault has stopped its server, and all programs with it";
-    return quit(now);
+    if (!fault_since_) fault_since_ = now;
+    next_probe_ = now;
+    if (now - *fault_since_ >= options_.times.fault) quit(now);
+    return;
   }
+  fault_since_.reset();
   if (target != Target::kRunning && clients_.empty()) return quit(now);
   state_.running = true;
   state_.problem.clear();
@@ -221,6 +238,7 @@ void MpsDaemon::fail(const std::string& problem, Time now) {
   wait_ = std::clamp(wait_ * 2, options_.times.restart_min, options_.times.restart_max);
   process_.reset();
   failed_probes_ = 0;
+  fault_since_.reset();
   enter(Phase::kWaiting, now);
 }
 

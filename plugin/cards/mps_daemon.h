@@ -24,11 +24,17 @@ struct MpsTimes {
   std::chrono::milliseconds quit = kMpsQuitTimeout;
   std::chrono::milliseconds restart_min = kMpsRestartMin;
   std::chrono::milliseconds restart_max = kMpsRestartMax;
+  std::chrono::milliseconds sick = kMpsSickAfter;
+  std::chrono::milliseconds fault = kMpsFaultTimeout;
 };
 
 struct MpsOptions {
   std::string control = "nvidia-cuda-mps-control";  // a path, or a name to be found in $PATH
   std::string run_dir;  // <run_dir>/mps/<uuid>/{pipe,log,daemon} are used
+  // How containers mount the pipe directory. A program connects to sockets there and, as far as
+  // NVIDIA documents it, creates nothing. Where the mount is writable, root in a container can
+  // replace the sockets for the other clients of the card, or fill the file system of `run_dir`.
+  bool read_only_pipe = true;
   // One server for the programs of all users (Volta and newer, drivers from R555 on). Without it a
   // card serves one user at a time, and programs of others wait. An older driver is started without
   // the option, which is logged.
@@ -41,6 +47,8 @@ struct MpsState {
   bool running = false;
   std::string problem;  // one sentence unless it is running
   std::int64_t restarts = 0;
+  // Since when it has not run without interruption; none while it runs.
+  std::optional<std::chrono::steady_clock::time_point> down_since{};
 };
 
 // Parses the output of `get_server_list` and `get_client_list`: a number per line. Other words are
@@ -75,6 +83,7 @@ class MpsDaemon {
   void start(Time now);
   void check_start(Time now, Target target);
   void check_running(Time now, Target target);
+  void step_phase(Time now, Target target);
   void note_load(const Load& load, Time now, Target target);
   void note_failed_probe(const std::string& why, Time now);
   void quit(Time now);
@@ -98,6 +107,7 @@ class MpsDaemon {
   std::optional<DaemonProcess> process_;
   std::vector<std::int64_t> clients_;  // as of the last successful probe
   int failed_probes_ = 0;
+  std::optional<Time> fault_since_;
   bool single_user_ = false;           // the driver has no server for several users
   std::chrono::milliseconds wait_{0};  // before the next start; 0: the daemon has run for long
 };

@@ -76,7 +76,7 @@ struct ProcessInfoV1 {
 };
 static_assert(sizeof(ProcessInfoV1) == 16 && offsetof(ProcessInfoV1, used) == 8);
 
-// An entry of the process lists with the suffix _v2 or _v3.
+// An entry of the process lists with the suffix _v2.
 struct ProcessInfo {
   std::uint32_t pid;
   std::uint64_t used;

@@ -16,6 +16,8 @@ namespace {
 constexpr std::uint64_t kBytesPerMiB = std::uint64_t{1} << 20;
 constexpr unsigned kListRoom = 64;  // entries, at the first call
 constexpr int kListCallsMax = 4;
+// A driver with longer entries than it should have must not write behind the buffer.
+constexpr std::size_t kEntryBytesMax = 64;
 constexpr unsigned kPercentMax = 100;
 // Drivers keep samples of processes that have ended. A sample that is older than this, compared
 // with the newest one, is ignored. The driver takes samples every 1/6 to 1 s.
@@ -57,22 +59,43 @@ bool list_with_room(unsigned& count, const List& list) {
   return false;
 }
 
-// A process may be in several lists, with the same memory.
-void add_processes(const ProcessList& list, Device device, ByPid& processes) {
-  if (!list) return;
-  std::vector<unsigned char> entries;
+// None: the driver has no such list, or cannot return it now.
+std::optional<std::vector<ProcessInfoV1>> processes_of(const ProcessList& list, Device device) {
+  if (!list) return std::nullopt;
+  std::vector<unsigned char> bytes;
   unsigned count = 0;
   const bool listed = list_with_room(count, [&](unsigned& number) {
-    entries.assign(number * list.entry_bytes, 0);
-    return list.get(device, &number, entries.data());
+    bytes.assign(number * kEntryBytesMax, 0);
+    return list.get(device, &number, bytes.data());
   });
-  for (unsigned i = 0; listed && i < count; ++i) {
-    ProcessInfoV1 entry{};  // the beginning of an entry of every version
-    std::memcpy(&entry, entries.data() + i * list.entry_bytes, sizeof entry);
-    ProcessUse& process = processes[entry.pid];
-    process.pid = entry.pid;
-    process.memory = std::max(process.memory, mib(entry.used));
+  if (!listed) return std::nullopt;
+  std::vector<ProcessInfoV1> entries(count);  // the beginning of an entry of every version
+  for (unsigned i = 0; i < count; ++i) {
+    std::memcpy(&entries[i], bytes.data() + i * list.entry_bytes, sizeof entries[i]);
   }
+  return entries;
+}
+
+// A process may be in several lists, with the same memory. Clients of MPS are in two.
+ByPid processes_on(const Functions& f, Device device) {
+  ByPid processes;
+  const auto add = [&processes](const std::optional<std::vector<ProcessInfoV1>>& list) {
+    for (const ProcessInfoV1& entry : list.value_or(std::vector<ProcessInfoV1>())) {
+      ProcessUse& process = processes[entry.pid];
+      process.pid = entry.pid;
+      process.memory = std::max(process.memory, mib(entry.used));
+    }
+  };
+  const auto compute = processes_of(f.compute, device);
+  const auto mps = processes_of(f.mps, device);
+  add(compute);
+  for (auto& [pid, process] : processes) process.beside_mps = mps.has_value();
+  add(mps);
+  for (const ProcessInfoV1& client : mps.value_or(std::vector<ProcessInfoV1>())) {
+    processes[client.pid].beside_mps = false;
+  }
+  add(processes_of(f.graphics, device));
+  return processes;
 }
 
 // The clock of samples.
@@ -183,10 +206,7 @@ std::optional<CardUse> read_use(const Library& library, Device device, const Car
       rates.gpu <= kPercentMax) {
     use.sm_percent = rates.gpu;
   }
-  ByPid processes;
-  for (const ProcessList& list : {f.compute, f.graphics, f.mps}) {
-    add_processes(list, device, processes);
-  }
+  ByPid processes = processes_on(f, device);
   add_samples(f, device, seen_us, processes);
   for (const auto& [pid, process] : processes) {
     if (use.processes.size() < kProcessesPerCardMax) use.processes.push_back(process);

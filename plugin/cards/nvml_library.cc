@@ -20,13 +20,12 @@ bool look_up(void* library, const char* symbol, Function*& function) {
   return function != nullptr;
 }
 
-// The newest version of a process list that this driver has.
+// "_v3" has the same content as "_v2", and entries of 16, 24 or 32 bytes, depending on the driver:
+// 535.43 to 535.86 write 32 (NVIDIA/go-nvml issue 75, XuehaiPan/nvitop issues 79 and 226).
 ProcessList look_up_list(void* library, const std::string& symbol) {
   ProcessList list;
-  for (const char* version : {"_v3", "_v2"}) {
-    list.entry_bytes = sizeof(ProcessInfo);
-    if (look_up(library, (symbol + version).c_str(), list.get)) return list;
-  }
+  list.entry_bytes = sizeof(ProcessInfo);
+  if (look_up(library, (symbol + "_v2").c_str(), list.get)) return list;
   list.entry_bytes = sizeof(ProcessInfoV1);
   look_up(library, symbol.c_str(), list.get);
   return list;

@@ -69,6 +69,10 @@ class NvmlSource : public CardSource {
 
   void interrupt() override { thread_.interrupt(); }
 
+  void release() override {
+    run([session = session_] { session->close(); });
+  }
+
   std::string description() const override { return description_; }
 
  private:

@@ -19,6 +19,7 @@ MiB memory_of(const ProcessSample& process) {
 
 void add(const ProcessSample& process, ContainerUse& use) {
   ++use.processes;
+  if (process.beside_mps) ++use.beside_mps;
   use.memory_used += memory_of(process);
   const auto sm = process.sm_percent;
   if (!sm || !(*sm >= 0 && *sm <= 100)) return;
@@ -31,7 +32,7 @@ class Grants {
   explicit Grants(const std::vector<Record>& records) {
     for (const Record& record : records) {
       if (!record.bound()) continue;
-      for (const CardGrant& grant : record.cards) add_grant(*record.owner, grant);
+      for (const CardGrant& grant : record.cards) add_grant(record, grant);
     }
   }
 
@@ -48,12 +49,13 @@ class Grants {
   std::vector<ContainerUse> take() { return std::move(uses_); }
 
  private:
-  void add_grant(const Owner& owner, const CardGrant& grant) {
+  void add_grant(const Record& record, const CardGrant& grant) {
+    const Owner& owner = *record.owner;
     const auto [at, is_new] =
         by_container_.try_emplace({owner.uid, owner.container, grant.uuid}, uses_.size());
     if (!is_new) return;
     by_pod_[{owner.uid, grant.uuid}].push_back(uses_.size());
-    uses_.push_back({owner, grant, MiB{}, std::nullopt, 0});
+    uses_.push_back({owner, grant, MiB{}, std::nullopt, 0, is_part_of_one_card(record), 0});
   }
 
   ContainerUse* only_one(const PodUid& pod, const CardUuid& card) {

@@ -35,7 +35,8 @@ std::optional<std::uint64_t> ProcessSampler::start_time_of(std::int64_t pid) con
 std::optional<ProcessSample> ProcessSampler::sample_one(const CardProcess& process) {
   const auto start = start_time_of(process.pid);
   if (!start) return std::nullopt;
-  ProcessSample sample{process.card, process.pid, process.memory, process.sm_percent, {}};
+  ProcessSample sample{process.card,       process.pid, process.memory,
+                       process.sm_percent, {},          process.beside_mps};
   const auto known = known_.find(process.pid);
   if (known != known_.end() && known->second.start_time == *start) {
     sample.container = known->second.container;

@@ -37,6 +37,22 @@ std::vector<Overuse> Watchdog::step(const std::vector<ContainerUse>& use) {
   return newly_over;
 }
 
+std::vector<ContainerUse> BypassWatch::step(const std::vector<ContainerUse>& use) {
+  std::map<std::tuple<PodUid, std::string, CardUuid>, int> next;
+  std::vector<ContainerUse> found;
+  for (const ContainerUse& container : use) {
+    if (!container.part_of_one_card || container.beside_mps == 0) continue;
+    const auto key =
+        std::tuple(container.owner.uid, container.owner.container, container.grant.uuid);
+    const auto before = samples_.find(key);
+    const int samples = before == samples_.end() ? 1 : before->second + 1;
+    next[key] = std::min(samples, kSamplesUntilOver + 1);
+    if (samples == kSamplesUntilOver) found.push_back(container);
+  }
+  samples_ = std::move(next);
+  return found;
+}
+
 std::vector<Overuse> Watchdog::over() const {
   std::vector<Overuse> all;
   for (const auto& [key, entry] : entries_) {

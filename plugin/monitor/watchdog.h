@@ -1,5 +1,4 @@
-// Finds containers that use more memory than they hold. A pure state machine with one step for each
-// sample:
+// Finds containers that exceed what they hold. Pure state machines with one step for each sample:
 //
 //   Within --above limit and slack--> Suspected --again--> Over (reported once) --below--> Within
 #pragma once
@@ -43,6 +42,18 @@ class Watchdog {
 
   const MiB context_;
   std::map<std::tuple<PodUid, std::string, CardUuid>, Entry> entries_;
+};
+
+// Finds containers with a part of a card that run processes beside MPS, for which no limit holds.
+// One thread.
+class BypassWatch {
+ public:
+  // Returns the containers that have such a process in this and the last sample, and had none
+  // before: the driver may list a new client of MPS as such a moment later.
+  std::vector<ContainerUse> step(const std::vector<ContainerUse>& use);
+
+ private:
+  std::map<std::tuple<PodUid, std::string, CardUuid>, int> samples_;  // in a row
 };
 
 }  // namespace mgpu::plugin

@@ -95,6 +95,8 @@ void NodePublisher::on_node(kube::Node node) {
   awaited_version_.clear();
   missing_ = false;
   node_ = std::move(node);
+  const auto release = node_->metadata.labels.find(contract_.release);
+  release_requested_ = release != node_->metadata.labels.end() && release->second == "true";
   compare();
 }
 

@@ -59,6 +59,8 @@ class NodePublisher {
   bool settled() const;
   // The API server has no such Node object. Any thread.
   bool node_missing() const { return missing_; }
+  // The node has the label mgpu-release-driver with the value "true". Any thread.
+  bool release_requested() const { return release_requested_; }
 
  private:
   enum class Phase { kIdle, kWriting, kWaiting };
@@ -99,6 +101,7 @@ class NodePublisher {
   std::atomic<std::uint64_t> published_ = 0;
   std::atomic<std::uint64_t> settled_ = 0;  // the report that the Node object matches; 0: none
   std::atomic<bool> missing_ = false;
+  std::atomic<bool> release_requested_ = false;
 
   // Used on the executor only.
   Phase phase_ = Phase::kIdle;

@@ -39,6 +39,11 @@ class MonitoringTest : public testing::Test {
     record.owner->uid = pod.uid();
     EXPECT_TRUE(records_.keep(record));
     run_process(11, "0::/kubepods/pod" + pod.metadata.uid + "/" + kContainerId + "\n");
+    monitor({.node = NodeName("n1"), .proc_folder = folder_.path()});
+  }
+  void monitor(Monitoring::Settings settings) {
+    monitoring_.emplace(Monitoring::Parts{metrics_, inventory_, pods_, records_},
+                        std::move(settings));
   }
   ~MonitoringTest() override { inventory_.stop(); }
 
@@ -50,8 +55,8 @@ class MonitoringTest : public testing::Test {
                                     << " 20 0 1 0 500 10000 200 0\n";
   }
   // Process `pid` uses `memory` MiB of card 1.
-  void use(std::int64_t pid, std::int64_t memory) {
-    CardUse card{CardUuid("GPU-1"), MiB(memory), 12.5, {{pid, MiB(memory), 12.5}}};
+  void use(std::int64_t pid, std::int64_t memory, bool beside_mps = false) {
+    CardUse card{CardUuid("GPU-1"), MiB(memory), 12.5, {{pid, MiB(memory), 12.5, beside_mps}}};
     cards_->say_use({card});
     EXPECT_TRUE(test::comes_true([&] {
       const auto seen = inventory_.use();
@@ -63,7 +68,9 @@ class MonitoringTest : public testing::Test {
     return metrics_.text();
   }
   void sample() {
-    for (const Overuse& overuse : monitoring_.sample()) reported_.push_back(overuse);
+    const Monitoring::Found found = monitoring_->sample();
+    reported_.insert(reported_.end(), found.over.begin(), found.over.end());
+    beside_mps_.insert(beside_mps_.end(), found.beside_mps.begin(), found.beside_mps.end());
   }
 
   test::ScratchFolder folder_;
@@ -78,8 +85,8 @@ class MonitoringTest : public testing::Test {
   Records records_{folder_.path("allocations")};
   Metrics metrics_;
   std::vector<Overuse> reported_;
-  Monitoring monitoring_{
-      {metrics_, inventory_, pods_, records_}, NodeName("n1"), folder_.path(), MiB()};
+  std::vector<ContainerUse> beside_mps_;
+  std::optional<Monitoring> monitoring_;
 };
 
 TEST_F(MonitoringTest, AssignsAProcessToItsContainer) {
@@ -105,7 +112,7 @@ TEST_F(MonitoringTest, ReportsAContainerThatExceedsItsMemoryOnce) {
   ASSERT_THAT(reported_, SizeIs(1));
   EXPECT_EQ(reported_[0].owner.pod, (PodRef{"ml", "a"}));
   EXPECT_EQ(reported_[0].used, MiB(2'000));
-  EXPECT_THAT(monitoring_.over(), SizeIs(1));
+  EXPECT_THAT(monitoring_->over(), SizeIs(1));
 }
 
 TEST_F(MonitoringTest, AContainerWithinItsMemoryIsNotOver) {
@@ -113,7 +120,22 @@ TEST_F(MonitoringTest, AContainerWithinItsMemoryIsNotOver) {
   for (int samples = 0; samples < 2; ++samples) sample();
   use(11, 900);
   sample();
-  EXPECT_THAT(monitoring_.over(), IsEmpty());
+  EXPECT_THAT(monitoring_->over(), IsEmpty());
+}
+
+TEST_F(MonitoringTest, ReportsAContainerThatBypassesMpsOnce) {
+  monitor({.node = NodeName("n1"), .proc_folder = folder_.path(), .context = MiB(), .mps = true});
+  use(11, 500, true);
+  for (int samples = 0; samples < 4; ++samples) sample();
+  ASSERT_THAT(beside_mps_, SizeIs(1));
+  EXPECT_EQ(beside_mps_[0].owner.pod, (PodRef{"ml", "a"}));
+  EXPECT_THAT(sampled(), HasSubstr("mgpu_container_processes_beside_mps{"));
+}
+
+TEST_F(MonitoringTest, WithoutMpsNothingBypassesIt) {
+  use(11, 500, true);
+  for (int samples = 0; samples < 4; ++samples) sample();
+  EXPECT_THAT(beside_mps_, IsEmpty());
 }
 
 TEST_F(MonitoringTest, AProcessOutsideOfContainersIsUnmanaged) {

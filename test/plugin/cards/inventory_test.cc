@@ -43,6 +43,14 @@ class InventoryTest : public testing::Test {
     const std::lock_guard lock(mutex_);
     return saved_.empty() ? KnownCards() : saved_.back();
   }
+  void set_problem(const std::string& problem) {
+    const std::lock_guard lock(mutex_);
+    problem_ = problem;
+  }
+  void set_released(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    released_ = why;
+  }
   void hold(MiB memory) {
     const std::lock_guard lock(mutex_);
     held_ = memory;
@@ -61,6 +69,8 @@ class InventoryTest : public testing::Test {
   std::optional<KnownCards> known_ = KnownCards();  // protected by mutex_, as the following
   bool disk_works_ = true;
   MiB held_;
+  std::string problem_;   // of GPU-0
+  std::string released_;  // why the driver is let go of
   std::vector<KnownCards> saved_;
   std::vector<std::string> changes_;
   test::ScriptedCards* cards_ = new test::ScriptedCards(found_cards(2));
@@ -87,6 +97,16 @@ class InventoryTest : public testing::Test {
                             [this](const CardUuid&) {
                               const std::lock_guard lock(mutex_);
                               return held_;
+                            },
+                        .problem_of =
+                            [this](const CardUuid& card) {
+                              const std::lock_guard lock(mutex_);
+                              return card == CardUuid("GPU-0") ? problem_ : "";
+                            },
+                        .released =
+                            [this] {
+                              const std::lock_guard lock(mutex_);
+                              return released_;
                             }}};
 };
 
@@ -195,6 +215,37 @@ TEST_F(InventoryTest, ReportsTheCardThatIsLeftOut) {
   start();
   EXPECT_THAT(inventory_.state().problem, testing::HasSubstr("GPU-0"));
   EXPECT_THAT(lines(), ElementsAre("0 GPU-1 Healthy"));
+}
+
+TEST_F(InventoryTest, ACardWithAProblemIsNotOffered) {
+  start();
+  const auto health = [this] { return inventory_.state().cards[0].health; };
+  set_problem("MPS does not run: it ended");
+  set_cards_and_wait(found_cards(2), [&] { return health() == "MPS does not run: it ended"; });
+  EXPECT_EQ(inventory_.state().cards[1].health, kHealthy);
+  EXPECT_EQ(inventory_.state().found.cards[0].health, kHealthy) << "as its source finds it";
+  FoundCards lost = found_cards(2);
+  lost.cards[0].health = "XID 79";
+  set_cards_and_wait(lost, [&] { return health() == "XID 79"; });
+  set_problem("");
+  set_cards_and_wait(found_cards(2), [&] { return health() == kHealthy; });
+}
+
+TEST_F(InventoryTest, OffersNoCardWhileTheDriverIsLetGoOf) {
+  start();
+  const auto health = [this] { return inventory_.state().cards[1].health; };
+  set_released("the node has a label");
+  set_cards_and_wait(found_cards(2), [&] { return health() == "the node has a label"; });
+  EXPECT_TRUE(comes_true([this] { return cards_->released() > 1; }));
+  const int reads = cards_->reads();
+  EXPECT_TRUE(comes_true([this, before = cards_->released()] {
+    cards_->interrupt();
+    return cards_->released() > before + 2;
+  }));
+  EXPECT_EQ(cards_->reads(), reads) << "the driver is not used";
+  EXPECT_THAT(inventory_.use(), IsEmpty());
+  set_released("");
+  set_cards_and_wait(found_cards(2), [&] { return health() == kHealthy; });
 }
 
 // kubelet does not start pods again that exceed the capacity of the node.

@@ -376,7 +376,8 @@ TEST_F(MpsTest, LeaksNoFileDescriptors) {
 
 // --- faults --------------------------------------------------------------------------------------
 
-TEST_F(MpsTest, RestartsADaemonWhoseServerIsInFault) {
+TEST_F(MpsTest, RestartsADaemonWhoseServerStaysInFault) {
+  options_.times.fault = milliseconds(20);
   Mps mps(options_);
   mps.set_cards({kCard});
   until_ready(mps);
@@ -386,6 +387,39 @@ TEST_F(MpsTest, RestartsADaemonWhoseServerIsInFault) {
   until_ready(mps);
   EXPECT_THAT(calls(), HasSubstr("quit, start GPU-a"));
   mps.stop();
+}
+
+// As the servers of Volta and later do once the clients have ended.
+TEST_F(MpsTest, LeavesADaemonWhoseServerRunsAgainAfterAFault) {
+  options_.times.fault = seconds(3600);
+  Mps mps(options_);
+  mps.set_cards({kCard});
+  until_ready(mps);
+  behave("fault\nclients " + std::to_string(::getpid()));
+  until_problem(mps, "a program's fault");
+  behave("");
+  until_ready(mps);
+  EXPECT_EQ(mps.states().at(0).restarts, 0);
+  EXPECT_THAT(calls(), Not(HasSubstr("quit")));
+  mps.stop();
+}
+
+TEST_F(MpsTest, ReportsACardWhoseDaemonHasNotRunForLong) {
+  options_.control = "/nonexistent/control";
+  options_.times.sick = seconds(3600);
+  {
+    Mps mps(options_);
+    mps.set_cards({kCard});
+    until([&] { return !mps.states().empty(); });
+    EXPECT_EQ(mps.problem_of(kCard), "") << "a restart takes some seconds";
+  }
+  options_.times.sick = milliseconds(1);
+  Mps mps(options_);
+  EXPECT_EQ(mps.problem_of(kCard), "");
+  mps.set_cards({kCard});
+  until([&] { return !mps.problem_of(kCard).empty(); });
+  EXPECT_THAT(mps.problem_of(kCard), HasSubstr("MPS does not run: "));
+  EXPECT_EQ(mps.problem_of(kOther), "");
 }
 
 TEST_F(MpsTest, RestartsADaemonThatDoesNotRespondAndHasNoClients) {
@@ -494,21 +528,11 @@ TEST(MpsEdits, LimitAContainerWithAShareOfACard) {
   options.run_dir = "/run/mgpu";
   const auto edits =
       mps_edits(options, record_of({{CardIndex(3), CardUuid("GPU-a"), {Percent(30), MiB(1024)}}}));
-  EXPECT_THAT(edits.mounts, ElementsAre(Mount{"/run/mgpu/mps/GPU-a/pipe", "/run/mgpu/mps", false}));
+  EXPECT_THAT(edits.mounts, ElementsAre(Mount{"/run/mgpu/mps/GPU-a/pipe", "/run/mgpu/mps", true}));
   EXPECT_THAT(edits.environment, ElementsAre(Pair("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "30"),
                                              Pair("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=1024M"),
                                              Pair("CUDA_MPS_PIPE_DIRECTORY", "/run/mgpu/mps")));
   EXPECT_THAT(edits.devices, IsEmpty());
-}
-
-TEST(MpsEdits, AreForPartsOfOneCard) {
-  const CardGrant part{CardIndex(0), CardUuid("GPU-a"), {Percent(99), MiB(1024)}};
-  const CardGrant other{CardIndex(1), CardUuid("GPU-b"), {Percent(50), MiB(1024)}};
-  const CardGrant all_compute{CardIndex(0), CardUuid("GPU-a"), {kWholeCard, MiB(1024)}};
-  EXPECT_TRUE(uses_mps(record_of({part})));
-  EXPECT_FALSE(uses_mps(record_of({all_compute})));
-  EXPECT_FALSE(uses_mps(record_of({part, other})));
-  EXPECT_FALSE(uses_mps(record_of({})));
 }
 
 TEST(MpsEdits, HaveNoPercentageForAWholeCard) {

@@ -244,6 +244,18 @@ TEST_F(NvmlSource, ReopensNvmlWhenTheKernelFindsAnotherCard) {
   EXPECT_THAT(node_.log(), HasSubstr("shutdown init"));
 }
 
+// For an upgrade of the driver, a reset of a card, or a change of its MIG mode.
+TEST_F(NvmlSource, LetsGoOfTheDriverUntilTheNextRead) {
+  ASSERT_TRUE(source_->read());
+  source_->release();
+  EXPECT_THAT(node_.log(), testing::EndsWith("shutdown"));
+  EXPECT_THAT(source_->use(), IsEmpty());
+  source_->wait_for_change(milliseconds(1));
+  source_->release();
+  EXPECT_THAT(node_.log(), testing::EndsWith("shutdown"));
+  EXPECT_EQ(read(), "GPU-a GPU-b");
+}
+
 TEST_F(NvmlSource, LeavesOutACardWithoutAUuid) {
   set_scenario("fail nvmlDeviceGetUUID 999 GPU-a\n");
   EXPECT_EQ(read(), "GPU-b");
@@ -424,7 +436,26 @@ TEST_F(NvmlUse, JoinsTheListsByProcess) {
       "process GPU-a compute 7 1048576\nprocess GPU-a mps 7 3145728\nprocess GPU-a graphics 8 0\n"
       "process GPU-a compute 9 18446744073709551615\nprocess GPU-b compute 5 1048576\n");
   EXPECT_THAT(use.processes, ElementsAre(ProcessUse{7, MiB(3), {}}, ProcessUse{8, MiB(0), {}},
-                                         ProcessUse{9, {}, {}}));
+                                         ProcessUse{9, {}, {}, true}));
+}
+
+// Their lists "_v3" have entries of 32 bytes.
+TEST_F(NvmlUse, ReadsTheListsOfTheDrivers535_43To535_86) {
+  std::string many;
+  for (int pid = 1; pid <= 60; ++pid) {
+    many += "process GPU-a compute " + std::to_string(pid) + " 1048576\n";
+  }
+  const CardUse use = use_when(many + "process GPU-a mps 60 1048576\n",
+                               "card GPU-a used=1000 gpu=55\n", "fake_nvml_r535.so");
+  ASSERT_THAT(use.processes, SizeIs(60));
+  EXPECT_EQ(use.processes[58], (ProcessUse{59, MiB(1), {}, true}));
+  EXPECT_EQ(use.processes[59], (ProcessUse{60, MiB(1), {}, false}));
+}
+
+TEST_F(NvmlUse, DoesNotSayWhoIsBesideMpsIfTheDriverDoesNotListItsClients) {
+  const CardUse use = use_when(
+      "process GPU-a compute 7 1048576\nfail nvmlDeviceGetMPSComputeRunningProcesses_v2 999\n");
+  EXPECT_THAT(use.processes, ElementsAre(ProcessUse{7, MiB(1), {}, false}));
 }
 
 TEST_F(NvmlUse, TakesTheNewestUsableSampleOfAProcess) {
@@ -436,12 +467,12 @@ TEST_F(NvmlUse, TakesTheNewestUsableSampleOfAProcess) {
       "sample GPU-a 7 18446744073709551615 90\n"  // of a time that is not known yet
       "sample GPU-a 0 9500000 50\n"               // of no process
       "sample GPU-a 6 1000000 99\n");             // of a process that ended long ago
-  EXPECT_THAT(use.processes, ElementsAre(ProcessUse{7, MiB(1), 40}, ProcessUse{8, {}, 5}));
+  EXPECT_THAT(use.processes, ElementsAre(ProcessUse{7, MiB(1), 40, true}, ProcessUse{8, {}, 5}));
 }
 
 TEST_F(NvmlUse, TakesNoSampleTwice) {
   (void)use_when("process GPU-a compute 7 1048576\nsample GPU-a 7 9000000 10\n");
-  EXPECT_THAT(source_->use().at(0).processes, ElementsAre(ProcessUse{7, MiB(1), {}}));
+  EXPECT_THAT(source_->use().at(0).processes, ElementsAre(ProcessUse{7, MiB(1), {}, true}));
 }
 
 TEST_F(NvmlUse, RetriesWithMoreRoom) {
@@ -452,7 +483,7 @@ TEST_F(NvmlUse, RetriesWithMoreRoom) {
   }
   const CardUse use = use_when(many);
   ASSERT_THAT(use.processes, SizeIs(300));
-  EXPECT_EQ(use.processes.back(), (ProcessUse{300, MiB(1), 1}));
+  EXPECT_EQ(use.processes.back(), (ProcessUse{300, MiB(1), 1, true}));
 }
 
 TEST_F(NvmlUse, ReadsTheLayoutOfAnOldDriver) {

@@ -96,6 +96,28 @@ TEST(Watchdog, DistinguishesContainersAndCards) {
   EXPECT_THAT(watchdog.step({use("b", 1'000, 2'000), use("a", 1'000, 2'000, 1)}), SizeIs(2));
 }
 
+TEST(BypassWatch, ReportsPartsOfACardOnceAfterTwoConsecutiveSamples) {
+  ContainerUse part = use("a", 1'000, 10);
+  part.part_of_one_card = true;
+  part.beside_mps = 1;
+  ContainerUse whole = use("b", 1'000, 10);
+  whole.beside_mps = 1;
+  ContainerUse client = use("c", 1'000, 10);
+  client.part_of_one_card = true;
+  BypassWatch watch;
+  const auto names = [&watch](const std::vector<ContainerUse>& uses) {
+    std::string all;
+    for (const ContainerUse& one : watch.step(uses)) all += one.owner.pod.name;
+    return all;
+  };
+  EXPECT_EQ(names({part, whole, client}), "");
+  EXPECT_EQ(names({part, whole, client}), "a");
+  EXPECT_EQ(names({part, whole, client}), "");
+  EXPECT_EQ(names({whole, client}), "");
+  EXPECT_EQ(names({part}), "");
+  EXPECT_EQ(names({part}), "a");
+}
+
 TEST(Watchdog, ForgetsRemovedContainers) {
   Watchdog watchdog;
   watchdog.step({use("a", 1'000, 2'000)});

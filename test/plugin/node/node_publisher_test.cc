@@ -103,6 +103,15 @@ class NodePublisherTest : public ::testing::Test {
   std::optional<NodePublisher> publisher_;
 };
 
+TEST_F(NodePublisherTest, ReadsTheLabelThatAsksToLetGoOfTheDriver) {
+  EXPECT_FALSE(publisher_->release_requested());
+  for (const char* value : {"true", "false", "yes"}) {
+    server_.merge(kNode, {{"metadata", {{"labels", {{contract().release, value}}}}}});
+    server_.run();
+    EXPECT_EQ(publisher_->release_requested(), std::string(value) == "true") << value;
+  }
+}
+
 TEST_F(NodePublisherTest, WritesCardsConditionAndMemory) {
   EXPECT_FALSE(publisher_->settled());
   publish(four_cards());

@@ -37,15 +37,18 @@ class ScriptedCards final : public CardSource {
   // On which it was asked so far: a source is asked by one at a time.
   std::size_t threads() const;
   int reads() const { return reads_; }
+  int released() const { return released_; }
 
   Result<FoundCards> read() override;
   std::vector<CardUse> use() override;
   void wait_for_change(std::chrono::milliseconds timeout) override;
   void interrupt() override;
+  void release() override { ++released_; }
   std::string description() const override { return "scripted cards"; }
 
  private:
   std::atomic<int> reads_ = 0;
+  std::atomic<int> released_ = 0;
   mutable std::mutex mutex_;
   std::condition_variable woken_;
   bool woken_now_ = false;  // protected by mutex_, as the next
