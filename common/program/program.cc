@@ -61,6 +61,11 @@ void add_log_flags(Options& options, ProgramFlags& flags) {
 
 int run_program(int argc, const char* const* argv, const std::string& name, Options& options,
                 const ProgramFlags& flags, const ProgramSteps& steps) {
+  return run_local_program(argc, argv, name, options, flags, [&] { return run(flags, steps); });
+}
+
+int run_local_program(int argc, const char* const* argv, const std::string& name, Options& options,
+                      const ProgramFlags& flags, const std::function<Result<void>()>& serve) {
   std::signal(SIGPIPE, SIG_IGN);
   // Blocked before any thread is started, so that only wait_for_shutdown() receives them.
   const sigset_t signals = shutdown_signals();
@@ -69,7 +74,7 @@ int run_program(int argc, const char* const* argv, const std::string& name, Opti
   std::fputs(parsed.print.c_str(), parsed.exit_code == 0 ? stdout : stderr);
   if (!parsed.run) return parsed.exit_code;
   if (!set_log_level(flags.log_level) || !set_log_format(flags.log_format)) return kUsage;
-  if (auto ran = run(flags, steps); !ran) {
+  if (auto ran = serve(); !ran) {
     std::fprintf(stderr, "%s: %s\n", name.c_str(), ran.error().message.c_str());
     return kFailed;
   }

@@ -41,6 +41,10 @@ struct ProgramSteps {
 int run_program(int argc, const char* const* argv, const std::string& name, Options& options,
                 const ProgramFlags& flags, const ProgramSteps& steps);
 
+// The same for a program that does not use the API server. `serve` calls wait_for_shutdown().
+int run_local_program(int argc, const char* const* argv, const std::string& name, Options& options,
+                      const ProgramFlags& flags, const std::function<Result<void>()>& serve);
+
 // Makes wait_for_shutdown() return. Any thread.
 void request_shutdown();
 

@@ -26,6 +26,7 @@ std::unique_ptr<Mps> mps_of(const AgentSettings& settings) {
   options.control = settings.mps_control;
   options.run_dir = settings.run_folder;
   options.read_only_pipe = settings.mps_read_only_pipe;
+  options.watch_only = settings.mps_service;
   return std::make_unique<Mps>(options);
 }
 

@@ -65,6 +65,7 @@ struct AgentSettings {
   bool mps = false;
   std::string mps_control;
   bool mps_read_only_pipe = true;
+  bool mps_service = false;  // mgpu-mps runs the daemons
   Enforcement enforcement = Enforcement::kNone;
   MiB context{0};  // of Watchdog
 };

@@ -121,6 +121,16 @@ void add_driver_flags(Options& options, Flags& flags) {
                    flags.xid_ignore);
 }
 
+void add_mps_control_flag(Options& options, Flags& flags) {
+  options.add_text("mps-control",
+                   "NVIDIA's MPS control program, as a path or as a name to search in $PATH.",
+                   flags.mps_control);
+}
+
+void add_run_dir_flag(Options& options, Flags& flags) {
+  options.add_text("run-dir", "Directory for state that may be lost on reboot.", flags.run_dir);
+}
+
 }  // namespace
 
 void add_flags(Options& options, Flags& flags) {
@@ -137,13 +147,15 @@ void add_flags(Options& options, Flags& flags) {
                      "How shares of a card are enforced: not at all, or by one MPS daemon per "
                      "card.",
                      flags.isolation, {"none", "mps"});
-  options.add_text("mps-control",
-                   "NVIDIA's MPS control program, as a path or as a name to search in $PATH.",
-                   flags.mps_control);
+  add_mps_control_flag(options, flags);
   options.add_flag("mps-read-only-pipe",
                    "Mount the MPS pipe directory read-only, so that no container can replace its "
                    "sockets or fill the disk.",
                    flags.mps_read_only_pipe);
+  options.add_flag("mps-service",
+                   "The MPS daemons belong to mgpu-mps, which runs beside this program, so that "
+                   "they are only watched.",
+                   flags.mps_service);
   options.add_flag(
       "taint",
       "taint the node with <resource-domain>/mgpu-needs-cpu:PreferNoSchedule while it has "
@@ -163,7 +175,7 @@ void add_flags(Options& options, Flags& flags) {
                    "Path to the CRI socket of the container runtime, for --injection=auto.",
                    flags.runtime_socket);
   options.add_text("state-dir", "Directory for state that must survive a reboot.", flags.state_dir);
-  options.add_text("run-dir", "Directory for state that may be lost on reboot.", flags.run_dir);
+  add_run_dir_flag(options, flags);
   options.add_text("cdi-dir", "The directory in which the container runtime reads CDI specs.",
                    flags.cdi_dir);
   options.add_number("settle-ms",
@@ -186,6 +198,14 @@ void add_flags(Options& options, Flags& flags) {
     if (!ignored) return ignored.error();
     return {};
   });
+}
+
+void add_mps_service_flags(Options& options, Flags& flags) {
+  add_driver_flags(options, flags);
+  add_mps_control_flag(options, flags);
+  add_run_dir_flag(options, flags);
+  add_log_flags(options, flags);
+  options.check([&flags]() -> Result<void> { return check_paths(flags); });
 }
 
 Result<AgentSettings> settings_of(const Flags& flags) {
@@ -218,6 +238,7 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   settings.mps = flags.isolation == "mps";
   settings.mps_control = flags.mps_control;
   settings.mps_read_only_pipe = flags.mps_read_only_pipe;
+  settings.mps_service = flags.mps_service;
   if (flags.enforce == "evict") settings.enforcement = Enforcement::kEvict;
   settings.context = MiB(flags.context_mib);
   return settings;

@@ -36,6 +36,7 @@ struct Flags : ProgramFlags {
   std::string isolation = "none";
   std::string mps_control = "nvidia-cuda-mps-control";
   bool mps_read_only_pipe = true;
+  bool mps_service = false;
   bool taint = true;
   std::string enforce = "none";
   std::int64_t context_mib = 512;
@@ -43,6 +44,9 @@ struct Flags : ProgramFlags {
 
 // `flags` has the defaults, and outlives the use of `options`.
 void add_flags(Options& options, Flags& flags);
+
+// Those of mgpu-mps, which are a part of them.
+void add_mps_service_flags(Options& options, Flags& flags);
 
 // Errors: an invalid value, with the name of its flag.
 Result<AgentSettings> settings_of(const Flags& flags);

@@ -10,8 +10,10 @@
 //                       +--FAULT that stays, failed probes without clients--> Quitting --> Waiting
 //                       +--its card is not set--> Draining --no clients--> Quitting --> Stopped
 //
-// Daemons outlive the plugin, so that an upgrade affects no container: a new process finds them by
-// their pipe directories.
+// Daemons outlive the process that started them, so that an upgrade affects no container: a new
+// process finds them by their pipe directories. Where systemd or a container runtime ends all
+// processes of a service together, they belong to mgpu-mps, which is a service of its own, and the
+// plugin only watches them (MpsOptions::watch_only).
 #pragma once
 
 #include <map>

@@ -124,7 +124,18 @@ void MpsDaemon::adopt(Time now, Target target) {
   enter(Phase::kStopped, now);
 }
 
+// Looks for the daemon that another process runs.
+void MpsDaemon::find(Time now) {
+  process_ = known_mps_daemon(folders_);
+  const auto responds = probe();
+  if (!responds) return fail("mgpu-mps does not run its daemon: " + responds.error().message, now);
+  next_probe_ = now;
+  clients_.clear();
+  enter(Phase::kRunning, now);
+}
+
 void MpsDaemon::start(Time now) {
+  if (options_.watch_only) return find(now);
   std::vector<std::string> arguments = options_.arguments;
   if (single_user_) std::erase(arguments, kMultiUserServer);
   auto started = start_mps_daemon(options_.control, arguments, folders_, state_.uuid);
@@ -188,7 +199,7 @@ void MpsDaemon::note_load(const Load& load, Time now, Target target) {
     state_.problem = "a program's fault has stopped its server, and all programs with it";
     if (!fault_since_) fault_since_ = now;
     next_probe_ = now;
-    if (now - *fault_since_ >= options_.times.fault) quit(now);
+    if (now - *fault_since_ >= options_.times.fault && !options_.watch_only) quit(now);
     return;
   }
   fault_since_.reset();
@@ -209,15 +220,16 @@ void MpsDaemon::note_failed_probe(const std::string& why, Time now) {
     state_.problem += "; programs that use it go on, and it is restarted once they have ended";
     return;
   }
-  kill_mps_daemon(*process_);
+  if (!options_.watch_only) kill_mps_daemon(*process_);
   fail(state_.problem, now);
 }
 
 // --- ending --------------------------------------------------------------------------------------
 
 void MpsDaemon::quit(Time now) {
-  static_cast<void>(command("quit"));
   state_.running = false;
+  if (options_.watch_only) return enter(Phase::kStopped, now);
+  static_cast<void>(command("quit"));
   if (state_.problem.empty()) state_.problem = "it is being stopped";
   enter(Phase::kQuitting, now);
 }
@@ -232,10 +244,13 @@ void MpsDaemon::check_quit(Time now, Target target) {
 }
 
 void MpsDaemon::fail(const std::string& problem, Time now) {
-  log_warn("MPS does not run", {{"card", state_.uuid.str()}, {"problem", problem}});
+  if (state_.problem != problem)
+    log_warn("MPS does not run", {{"card", state_.uuid.str()}, {"problem", problem}});
   state_.running = false;
   state_.problem = problem;
-  wait_ = std::clamp(wait_ * 2, options_.times.restart_min, options_.times.restart_max);
+  wait_ = options_.watch_only
+              ? options_.times.restart_min
+              : std::clamp(wait_ * 2, options_.times.restart_min, options_.times.restart_max);
   process_.reset();
   failed_probes_ = 0;
   fault_since_.reset();

@@ -39,6 +39,9 @@ struct MpsOptions {
   // card serves one user at a time, and programs of others wait. An older driver is started without
   // the option, which is logged.
   std::vector<std::string> arguments = {"-f", "-multiuser-server"};
+  // Another process runs the daemons (mgpu-mps): they are found and watched, but neither started
+  // nor ended.
+  bool watch_only = false;
   MpsTimes times;
 };
 
@@ -81,6 +84,7 @@ class MpsDaemon {
 
   void adopt(Time now, Target target);
   void start(Time now);
+  void find(Time now);
   void check_start(Time now, Target target);
   void check_running(Time now, Target target);
   void step_phase(Time now, Target target);

@@ -178,6 +178,7 @@ TEST_F(MpsTest, ProbesTheDaemonWhenItIsNeeded) {
   mps.set_cards({kCard});
   until_ready(mps);
   ASSERT_EQ(::kill(daemon_of()->pid, SIGKILL), 0);
+  until([this] { return !daemon_of(); });
   EXPECT_THAT(problem_of(mps), AllOf(StartsWith("MPS of card \"GPU-a\" does not run: "),
                                      HasSubstr("Cannot find MPS control daemon process")));
 }
@@ -267,6 +268,50 @@ TEST_F(MpsTest, ReportsWhyASecondDaemonInTheSameFolderEnded) {
   EXPECT_TRUE(is_alive(*first));
   EXPECT_EQ(calls(), "start GPU-a");
   kill_mps_daemon(*first);
+}
+
+// The daemons of mgpu-mps.
+TEST_F(MpsTest, OnlyWatchesTheDaemonsOfAnotherProcess) {
+  MpsOptions watching = options_;
+  watching.watch_only = true;
+  Mps watcher(watching);
+  watcher.set_cards({kCard});
+  until_problem(watcher, "mgpu-mps does not run its daemon");
+  EXPECT_EQ(daemon_of(), std::nullopt) << "it starts none";
+  auto service = std::make_unique<Mps>(options_);
+  service->set_cards({kCard});
+  until_ready(*service);
+  until_ready(watcher);
+  const auto kept = daemon_of();
+  watcher.set_cards({});
+  until([&] { return watcher.states().empty(); });
+  watcher.stop();
+  EXPECT_EQ(daemon_of(), kept) << "it ends none";
+  watcher.set_cards({kCard});
+  until_ready(watcher);
+  service->stop();
+  until_problem(watcher, "MPS of card \"GPU-a\" does not run");
+  service = std::make_unique<Mps>(options_);
+  service->set_cards({kCard});
+  until_ready(watcher);
+  service->stop();
+}
+
+TEST_F(MpsTest, LeavesADaemonInFaultToItsProcess) {
+  auto service = std::make_unique<Mps>(options_);
+  service->set_cards({kCard});
+  until_ready(*service);
+  service.reset();
+  options_.watch_only = true;
+  options_.times.fault = milliseconds(1);
+  Mps watcher(options_);
+  watcher.set_cards({kCard});
+  until_ready(watcher);
+  behave("fault\nclients " + std::to_string(::getpid()));
+  until_problem(watcher, "a program's fault");
+  behave("");
+  until_ready(watcher);
+  EXPECT_THAT(calls(), Not(HasSubstr("quit")));
 }
 
 TEST_F(MpsTest, DrainsDaemonsThatAnEarlierProcessLeft) {
