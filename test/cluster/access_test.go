@@ -54,10 +54,26 @@ func TestTheExtenderHasExactlyTheRightsOfDeploy(t *testing.T) {
 
 func TestTheDevicePluginHasExactlyTheRightsOfDeploy(t *testing.T) {
 	ctx := context.Background()
-	checkRights(ctx, t, newNamespace(ctx, t), pluginToken, []string{
-		"get nodes", "list nodes", "watch nodes", "patch nodes", "patch nodes/status", "get pods", "list pods",
-		"watch pods", "create events", "patch events", "create pods/eviction",
-		"create authentication.k8s.io/tokenreviews", "create authorization.k8s.io/subjectaccessreviews"})
+	namespace := newNamespace(ctx, t)
+	withoutBinding(ctx, t, "mgpu-device-plugin-evict", func() bool {
+		return !slices.Contains(rightsOf(ctx, t, namespace, pluginToken), "create pods/eviction")
+	})
+	for _, token := range []string{pluginToken, nodeToken} {
+		checkRights(ctx, t, namespace, token, []string{
+			"get nodes", "list nodes", "watch nodes", "patch nodes", "patch nodes/status", "get pods", "list pods",
+			"watch pods", "create events", "patch events", "list resource.k8s.io/resourceslices",
+			"create authentication.k8s.io/tokenreviews", "create authorization.k8s.io/subjectaccessreviews"})
+	}
+}
+
+func TestTheFileForEvictionsAddsTheRightToEvict(t *testing.T) {
+	ctx := context.Background()
+	namespace := newNamespace(ctx, t)
+	for _, token := range []string{pluginToken, nodeToken} {
+		if rights := rightsOf(ctx, t, namespace, token); !slices.Contains(rights, "create pods/eviction") {
+			t.Errorf("rights %v, want create pods/eviction", rights)
+		}
+	}
 }
 
 // checkRights compares the rights that a token has in a namespace with `want`. The rights of every

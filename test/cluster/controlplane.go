@@ -27,13 +27,15 @@ const (
 	extenderToken  = "extender-token"
 	nobodyToken    = "nobody-token"
 	kubeletToken   = "kubelet-token"
-	pluginToken    = "plugin-token"
+	pluginToken    = "plugin-token" // bound to no node, so it may only read
+	nodeToken      = "plugin-of-the-node-token"
 	tokenLines     = adminToken + `,admin,1,"system:masters"
 ` + schedulerToken + `,system:kube-scheduler,2
 ` + extenderToken + `,system:serviceaccount:kube-system:mgpu-extender,3,"system:serviceaccounts,system:serviceaccounts:kube-system"
 ` + nobodyToken + `,nobody,4
 ` + kubeletToken + `,system:node:` + nodeName + `,5,"system:nodes"
 ` + pluginToken + `,system:serviceaccount:kube-system:mgpu-device-plugin,6,"system:serviceaccounts,system:serviceaccounts:kube-system"
+` + nodeToken + `,mgpu-device-plugin:` + nodeName + `,9,"mgpu-device-plugins"
 `
 )
 
@@ -184,7 +186,11 @@ func (c *ControlPlane) serverURL() string {
 
 // kubeconfig returns the path of a kubeconfig for the token.
 func (c *ControlPlane) kubeconfig(token string) string {
-	path := filepath.Join(c.folder, token+".kubeconfig")
+	return c.kubeconfigAt(filepath.Join(c.folder, token+".kubeconfig"), token)
+}
+
+// kubeconfigAt writes a kubeconfig for the token, and returns its path.
+func (c *ControlPlane) kubeconfigAt(path, token string) string {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["test"] = &clientcmdapi.Cluster{
 		Server:               c.serverURL(),

@@ -64,7 +64,7 @@ func (p *DevicePlugin) waitNotReady(t testing.TB, sentence string) {
 
 func TestNodePluginRejectsWrongFlags(t *testing.T) {
 	_ = realNode(t)
-	kubeconfig := plane.kubeconfig(pluginToken)
+	kubeconfig := plane.kubeconfig(nodeToken)
 	for name, one := range map[string]struct {
 		arguments []string
 		want      string

@@ -63,7 +63,7 @@ func (p *DevicePlugin) specFile() string {
 
 // arguments returns the command line. A later flag replaces an earlier one of the same name.
 func (p *DevicePlugin) arguments() []string {
-	arguments := []string{"--node-name", nodeName, "--kubeconfig", p.node.plane.kubeconfig(pluginToken),
+	arguments := []string{"--node-name", nodeName, "--kubeconfig", p.node.plane.kubeconfig(nodeToken),
 		"--cards-file", p.cardsFile(), "--state-dir", p.path("state"), "--run-dir", p.path("run"),
 		"--cdi-dir", p.node.cdiFolder(), "--runtime-socket", p.node.containerdSocket(),
 		"--pod-resources-socket", p.node.podResourcesSocket(),

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -86,4 +87,25 @@ func grantPods(ctx context.Context, t testing.TB, namespace, user string, resour
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// withoutBinding deletes a ClusterRoleBinding until the end of the test, and waits until it has no effect.
+func withoutBinding(ctx context.Context, t testing.TB, name string, gone func() bool) {
+	t.Helper()
+	bindings := plane.admin.RbacV1().ClusterRoleBindings()
+	binding, err := bindings.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bindings.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		binding.ResourceVersion, binding.UID = "", ""
+		if _, err := bindings.Create(context.Background(), binding, metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
+		waitFor(t, time.Minute, "the rights of "+name, func() (bool, string) { return !gone(), "" })
+	})
+	waitFor(t, time.Minute, "no rights of "+name, func() (bool, string) { return gone(), "" })
 }
