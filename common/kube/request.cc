@@ -118,6 +118,11 @@ Resource pods_of_node(const NodeName& node) {
   return {"/api/v1/pods", "spec.nodeName=" + node.str()};
 }
 
+Resource resource_slices(std::string_view version, std::string_view driver, const NodeName& node) {
+  return {fmt::format("/apis/resource.k8s.io/{}/resourceslices", version),
+          fmt::format("spec.driver={},spec.nodeName={}", driver, node.str())};
+}
+
 Request list(const Resource& resource, std::uint32_t limit, std::string_view continue_token) {
   std::string target = fmt::format("{}?limit={}{}", resource.path, limit, selector_query(resource));
   if (!continue_token.empty()) target += "&continue=" + percent_encoded(continue_token);

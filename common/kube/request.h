@@ -34,6 +34,10 @@ Resource one_node(const NodeName& node);
 // The pods of this node, finished ones included.
 Resource pods_of_node(const NodeName& node);
 
+// The ResourceSlices (resource.k8s.io) of a driver of dynamic resource allocation for this node.
+// `version` is "v1", with Kubernetes 1.34 and later, or "v1beta1".
+Resource resource_slices(std::string_view version, std::string_view driver, const NodeName& node);
+
 // The first page from the newest state, or the page after `continue_token`.
 Request list(const Resource& resource, std::uint32_t limit, std::string_view continue_token);
 // From `resource_version` on, with bookmarks; the server ends it after `timeout`.

@@ -241,8 +241,10 @@ void Agent::publish_node() {
   const InventoryState inventory = inventory_.state();
   std::optional<NodeUse> use;
   if (pods_.listed()) use = use_of(pods_.all(), settings_.contract);
-  publisher_.publish(report_of(inventory, held_on_unhealthy_cards(inventory.cards), registered(),
-                               kubelet_publishes_memory(), settings_.taint, use));
+  NodeReport report = report_of(inventory, held_on_unhealthy_cards(inventory.cards), registered(),
+                                kubelet_publishes_memory(), settings_.taint, use);
+  if (const auto other = access()) report.exclusive = exclusive_condition(*other);
+  publisher_.publish(std::move(report));
 }
 
 Readiness Agent::readiness() const {
@@ -273,6 +275,7 @@ void Agent::update_metrics() {
   status.events_dropped = events_.dropped();
   status.unreadable_pods = pods_.unreadable();
   if (mps_) status.mps = mps_->states();
+  status.access = access();
   const MutexLock lock(mutex_);
   if (core_plugin_) {
     status.registered[settings_.contract.core_resource] = core_plugin_->registered();

@@ -37,7 +37,9 @@
 #include "plugin/kubelet/device_plugin.h"
 #include "plugin/kubelet/pod_resources.h"
 #include "plugin/node/event_recorder.h"
+#include "plugin/node/limits.h"
 #include "plugin/node/node_publisher.h"
+#include "plugin/node/other_access.h"
 #include "plugin/state/records.h"
 
 namespace mgpu::plugin {
@@ -68,6 +70,7 @@ struct AgentSettings {
   bool mps_service = false;  // mgpu-mps runs the daemons
   Enforcement enforcement = Enforcement::kNone;
   MiB context{0};  // of Watchdog
+  std::chrono::milliseconds access_period = kAccessPeriod;  // see check_other_access()
 };
 
 class Agent {
@@ -109,6 +112,11 @@ class Agent {
   std::unique_ptr<DevicePlugin> make_plugin(const std::string& resource,
                                             std::vector<std::string> device_ids,
                                             DevicePluginHandlers handlers);
+
+  // --- agent_access.cc.
+  // Returns the time until the next check.
+  std::chrono::milliseconds check_other_access();
+  std::optional<AccessReport> access() const;
 
   // --- agent.cc: callbacks.
   std::string indices_file() const { return settings_.state_folder + "/cards.json"; }
@@ -159,6 +167,7 @@ class Agent {
   ConditionVariable changed_;
   bool stopping_ MGPU_GUARDED_BY(mutex_) = false;
   bool started_ MGPU_GUARDED_BY(mutex_) = false;
+  std::optional<AccessReport> access_ MGPU_GUARDED_BY(mutex_);  // not set before the first check
   std::string waiting_for_ MGPU_GUARDED_BY(mutex_) = "the container runtime";  // until started_
   std::unique_ptr<DevicePlugin> core_plugin_ MGPU_GUARDED_BY(mutex_);
   std::unique_ptr<DevicePlugin> memory_plugin_ MGPU_GUARDED_BY(mutex_);

@@ -1,5 +1,6 @@
 #include "plugin/agent/agent_metrics.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/program/service_routes.h"
@@ -10,6 +11,23 @@ namespace {
 
 double seconds(std::chrono::nanoseconds took) {
   return std::chrono::duration<double>(took).count();
+}
+
+// A series for each reason, so that a finding that ends is seen.
+MetricFamily access_family(const std::optional<AccessReport>& access) {
+  MetricFamily family{"mgpu_other_access",
+                      "1 while something else gives out the cards of this node, by reason; "
+                      "NotChecked: 1 while that is not known.",
+                      prometheus::MetricType::Gauge,
+                      {}};
+  if (!access) return family;
+  for (const std::string& reason : other_access_reasons()) {
+    const bool found =
+        std::ranges::find(access->found, reason, &OtherAccess::reason) != access->found.end();
+    family.metric.push_back(series({{"reason", reason}}, found ? 1 : 0));
+  }
+  family.metric.push_back(series({{"reason", "NotChecked"}}, access->unknown.empty() ? 0 : 1));
+  return family;
 }
 
 }  // namespace
@@ -75,6 +93,7 @@ void AgentMetrics::update(const Status& status) {
   metrics_.replace({std::move(registered),
                     std::move(mps_up),
                     std::move(mps_restarts),
+                    access_family(status.access),
                     {"mgpu_plugin_ready",
                      "1 while GET /readyz answers 200.",
                      MetricType::Gauge,

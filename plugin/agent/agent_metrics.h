@@ -4,12 +4,14 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/metrics.h"
 #include "plugin/allocation/decide.h"
 #include "plugin/cards/mps.h"
+#include "plugin/node/other_access.h"
 
 namespace mgpu::plugin {
 
@@ -25,6 +27,7 @@ class AgentMetrics {
     std::uint64_t events_dropped = 0;
     std::uint64_t unreadable_pods = 0;
     std::vector<MpsState> mps;
+    std::optional<AccessReport> access;  // not set before the first check
   };
 
   explicit AgentMetrics(Metrics& metrics);  // `metrics` outlives it

@@ -231,7 +231,11 @@ void Agent::maintain() {
       {metrics_, inventory_, pods_, records_},
       {settings_.node, settings_.proc_folder, settings_.context, mps_ != nullptr});
   auto collected = std::chrono::steady_clock::now();
+  auto next_access_check = collected;
   while (true) {
+    if (const auto now = std::chrono::steady_clock::now(); now >= next_access_check) {
+      next_access_check = now + check_other_access();
+    }
     const auto cards = inventory_.state().cards;
     // Pods on unhealthy cards may have ended.
     if (!std::ranges::all_of(cards, &CardFacts::healthy)) offer_devices(cards);

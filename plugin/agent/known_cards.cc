@@ -1,13 +1,12 @@
 #include "plugin/agent/known_cards.h"
 
-#include <future>
-#include <memory>
 #include <vector>
 
 #include "common/base/files.h"
 #include "common/contract/limits.h"
 #include "common/kube/object_json.h"
 #include "common/kube/request.h"
+#include "plugin/agent/call.h"
 
 namespace mgpu::plugin {
 
@@ -21,21 +20,6 @@ Result<KnownCards> known_from(std::string_view json) {
   KnownCards known;
   for (const CardFacts& card : *cards) known[card.index] = card;
   return known;
-}
-
-kube::Response send_and_wait(kube::Transport& transport, kube::Request request) {
-  request.timeout = kTimeout;
-  // Shared with the callback, which may run after this function has returned.
-  auto promise = std::make_shared<std::promise<kube::Response>>();
-  auto future = promise->get_future();
-  transport.send(std::move(request),
-                 [promise](kube::Response response) { promise->set_value(std::move(response)); });
-  if (future.wait_for(kTimeout + std::chrono::seconds(1)) == std::future_status::ready) {
-    return future.get();
-  }
-  kube::Response none;
-  none.failure = kube::TransportFailure{"no answer", true};
-  return none;
 }
 
 }  // namespace
@@ -56,7 +40,7 @@ Result<void> save_card_indices(const std::string& path, const KnownCards& known)
 
 Result<KnownCards> fetch_card_indices(kube::Transport& transport, const NodeName& node,
                                       const Contract& contract) {
-  const kube::Response response = send_and_wait(transport, kube::get_node(node));
+  const kube::Response response = send_and_wait(transport, kube::get_node(node), kTimeout);
   if (response.status == 404) return KnownCards{};
   if (!response.ok()) {
     return error("get node " + node.str() + ": " + kube::answer_text(response));

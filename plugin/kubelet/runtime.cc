@@ -51,22 +51,93 @@ std::string folder_key(std::string_view path) {
   return path.starts_with("/run/") ? "/var" + std::string(path) : std::string(path);
 }
 
-struct CdiConfig {
-  std::optional<bool> enabled;
-  std::vector<std::string> dirs;
+// Its own programs are called nvidia-container-runtime, nvidia-container-runtime.cdi and so on.
+bool is_nvidia_runtime(std::string_view program) {
+  const auto slash = program.rfind('/');
+  if (slash != std::string_view::npos) program.remove_prefix(slash + 1);
+  return program.starts_with("nvidia-container-runtime");
+}
+
+struct ParsedHandlers {
+  std::string default_handler;
+  std::vector<std::string> nvidia;
 };
 
-Result<CdiConfig> parse_config(std::string_view config) {
-  CdiConfig parsed;
+void read_handler(kube::JsonValue& value, std::string_view name, ParsedHandlers& parsed) {
+  std::string path;
+  std::string binary;
+  const auto read_options = [&](kube::JsonValue& options) {
+    options.read({{"BinaryName", binary}});
+  };
+  value.read({{"runtimePath", path}, {"options", read_options}});
+  if (is_nvidia_runtime(path) || is_nvidia_runtime(binary)) parsed.nvidia.emplace_back(name);
+}
+
+struct ParsedConfig {
+  std::optional<bool> cdi;
+  std::vector<std::string> cdi_dirs;
+  std::optional<ParsedHandlers> handlers;
+};
+
+// Handlers of an unexpected form do not matter to CDI.
+void read_handlers(kube::JsonValue& value, ParsedConfig& parsed) {
+  ParsedHandlers handlers;
+  const auto read_all = [&](kube::JsonValue& runtimes) {
+    runtimes.members(
+        [&](std::string_view name, kube::JsonValue& one) { read_handler(one, name, handlers); });
+  };
+  const std::string problem = value.try_read([&](kube::JsonValue& containerd) {
+    containerd.read({{"defaultRuntimeName", handlers.default_handler}, {"runtimes", read_all}});
+  });
+  if (problem.empty() && !handlers.default_handler.empty()) parsed.handlers = std::move(handlers);
+}
+
+Result<ParsedConfig> parse_config(std::string_view config) {
+  ParsedConfig parsed;
   if (config.empty()) return parsed;
   const auto read_enabled = [&](kube::JsonValue& value) {
-    if (value.kind() != kube::JsonValue::Kind::kNull) parsed.enabled = value.boolean();
+    if (value.kind() != kube::JsonValue::Kind::kNull) parsed.cdi = value.boolean();
   };
   const auto read = kube::read_json(config, [&](kube::JsonValue& root) {
-    root.read({{"enableCDI", read_enabled}, {"cdiSpecDirs", parsed.dirs}});
+    root.read({{"enableCDI", read_enabled},
+               {"cdiSpecDirs", parsed.cdi_dirs},
+               {"containerd", [&](kube::JsonValue& value) { read_handlers(value, parsed); }}});
   });
   if (!read) return read.error();
   return parsed;
+}
+
+struct Cdi {
+  bool resolves = false;
+  std::string why;
+};
+
+Cdi cdi_of_containerd(const std::optional<Version>& version, const Result<ParsedConfig>& parsed,
+                      const std::string& cdi_dir) {
+  if (!parsed) {
+    return {false, "has a configuration that cannot be read: " + parsed.error().message};
+  }
+  if (!parsed->cdi.value_or(version && *version >= kContainerdEnabled)) {
+    return {false, parsed->cdi ? "has CDI disabled (enable_cdi)" : "has no CDI"};
+  }
+  const auto same_folder = [&](const std::string& dir) {
+    return folder_key(dir) == folder_key(cdi_dir);
+  };
+  if (parsed->cdi_dirs.empty() || std::ranges::any_of(parsed->cdi_dirs, same_folder)) {
+    return {true, "resolves CDI names"};
+  }
+  std::vector<std::string> dirs;
+  std::ranges::transform(parsed->cdi_dirs, std::back_inserter(dirs), in_quotes);
+  return {false, fmt::format("reads CDI specs from {}, not from {} (cdi_spec_dirs)",
+                             fmt::join(dirs, ", "), in_quotes(cdi_dir))};
+}
+
+Cdi cdi_of(const std::string& name, const std::optional<Version>& version,
+           const Result<ParsedConfig>& parsed, const std::string& cdi_dir) {
+  if (name == "containerd") return cdi_of_containerd(version, parsed, cdi_dir);
+  if (name != "cri-o") return {false, "is not known to resolve CDI names"};
+  if (version && *version >= kCrioEnabled) return {true, "resolves CDI names"};
+  return {false, "does not support CDI, which needs 1.24"};
 }
 
 Error no_answer(const std::string& socket, const char* call, const grpc::Status& status) {
@@ -82,32 +153,17 @@ std::string shown(const std::string& text) {
 
 Runtime runtime_of(std::string name, std::string version, std::string_view config,
                    const std::string& cdi_dir) {
-  const auto with_cdi = [&](bool cdi, std::string_view why) {
-    return Runtime{name, version, cdi, fmt::format("{} {} {}", name, version, why)};
-  };
-  const auto number = parse_version(version);
-  if (name == "cri-o") {
-    if (number && *number >= kCrioEnabled) return with_cdi(true, "resolves CDI names");
-    return with_cdi(false, "does not support CDI, which needs 1.24");
+  // Only containerd's configuration is known.
+  Result<ParsedConfig> parsed = ParsedConfig{};
+  if (name == "containerd") parsed = parse_config(config);
+  const Cdi cdi = cdi_of(name, parse_version(version), parsed, cdi_dir);
+  Runtime runtime{name, version, cdi.resolves, fmt::format("{} {} {}", name, version, cdi.why)};
+  if (parsed && parsed->handlers) {
+    runtime.default_handler = shown(parsed->handlers->default_handler);
+    std::ranges::transform(parsed->handlers->nvidia, std::back_inserter(runtime.nvidia_handlers),
+                           shown);
   }
-  if (name != "containerd") return with_cdi(false, "is not known to resolve CDI names");
-  const auto parsed = parse_config(config);
-  if (!parsed) {
-    return with_cdi(false, "has a configuration that cannot be read: " + parsed.error().message);
-  }
-  if (!parsed->enabled.value_or(number && *number >= kContainerdEnabled)) {
-    return with_cdi(false, parsed->enabled ? "has CDI disabled (enable_cdi)" : "has no CDI");
-  }
-  const auto same_folder = [&](const std::string& dir) {
-    return folder_key(dir) == folder_key(cdi_dir);
-  };
-  if (parsed->dirs.empty() || std::ranges::any_of(parsed->dirs, same_folder)) {
-    return with_cdi(true, "resolves CDI names");
-  }
-  std::vector<std::string> dirs;
-  std::ranges::transform(parsed->dirs, std::back_inserter(dirs), in_quotes);
-  return with_cdi(false, fmt::format("reads CDI specs from {}, not from {} (cdi_spec_dirs)",
-                                     fmt::join(dirs, ", "), in_quotes(cdi_dir)));
+  return runtime;
 }
 
 Result<Runtime> query_runtime(const std::string& socket, const std::string& cdi_dir,

@@ -15,4 +15,12 @@ inline constexpr std::size_t kEventsInFlightMax = 16;
 // The time between two changes of the taint mgpu-needs-cpu.
 inline constexpr std::chrono::milliseconds kTaintInterval{30'000};
 
+// Between two checks of who else gives out the cards, and after one that was incomplete.
+inline constexpr std::chrono::milliseconds kAccessPeriod{3'600'000};
+inline constexpr std::chrono::milliseconds kAccessRetry{300'000};
+// Of each question of a check. The agent samples nothing meanwhile, and ends later.
+inline constexpr std::chrono::milliseconds kAccessTimeout{2'000};
+// The settings of NVIDIA's container toolkit have about 2 KiB.
+inline constexpr std::size_t kToolkitFileBytesMax = 64 * 1'024;
+
 }  // namespace mgpu::plugin

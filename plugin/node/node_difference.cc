@@ -39,13 +39,13 @@ void compare_cards(const NodeReport& report, const kube::Node& node, const Contr
   difference.cards = std::move(cards);
 }
 
-// Times are not compared, since a newer heartbeat alone does not justify a write.
-void compare_condition(const NodeReport& report, const kube::Node& node, const std::string& now,
+// Times are not compared, since a newer heartbeat alone does not justify a write. One write has one
+// condition.
+void compare_condition(kube::Condition wanted, const kube::Node& node, const std::string& now,
                        NodeDifference& difference) {
-  const kube::Condition wanted{std::string(kConditionType), std::string(text_of(report.ready)),
-                               report.reason,
-                               std::string(cut_text(report.message, kEventMessageMax))};
-  const auto found = std::ranges::find(node.conditions, kConditionType, &kube::Condition::type);
+  if (difference.status.condition) return;
+  wanted.message = cut_text(wanted.message, kEventMessageMax);
+  const auto found = std::ranges::find(node.conditions, wanted.type, &kube::Condition::type);
   if (found != node.conditions.end() && *found == wanted) return;
   difference.status.condition = wanted;
   difference.status.heartbeat_time = now;
@@ -101,7 +101,10 @@ NodeDifference difference(const NodeReport& report, const kube::Node& node,
                           const Contract& contract, const std::string& now) {
   NodeDifference difference;
   compare_cards(report, node, contract, difference);
-  compare_condition(report, node, now, difference);
+  compare_condition({std::string(kConditionType), std::string(text_of(report.ready)), report.reason,
+                     report.message},
+                    node, now, difference);
+  if (report.exclusive) compare_condition(*report.exclusive, node, now, difference);
   compare_capacity(report, node, contract, difference);
   compare_taint(report, node, contract, difference);
   return difference;

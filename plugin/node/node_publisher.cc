@@ -15,7 +15,7 @@
 namespace mgpu::plugin {
 namespace {
 
-constexpr int kWritesPerReport = 3;  // the annotation, the status and the taint
+constexpr int kWritesPerReport = 4;  // the annotation, the status of each condition, the taint
 // A server whose messages are all different does not fill the log.
 constexpr std::size_t kReportedProblemsMax = 16;
 

@@ -1,6 +1,6 @@
 // Keeps the Node object of this node equal to the last report: the annotation mgpu-cards, the
-// condition MGPUReady, the capacity of mgpu-memory unless kubelet publishes it, and the taint
-// mgpu-needs-cpu.
+// conditions MGPUReady and MGPUCardsExclusive, the capacity of mgpu-memory unless kubelet publishes
+// it, and the taint mgpu-needs-cpu.
 // It writes only what differs, and writes it again when another writer changes it.
 //
 //             node read            differs
@@ -39,6 +39,8 @@ struct NodeReport {
   Ready ready = Ready::kUnknown;
   std::string reason;   // CamelCase: "CardsReady", "NoCards", "NoDriver", "KubeletAbsent"
   std::string message;  // one sentence
+  // The condition MGPUCardsExclusive. Not set: it stays as it is.
+  std::optional<kube::Condition> exclusive{};
   bool operator==(const NodeReport&) const = default;
 };
 

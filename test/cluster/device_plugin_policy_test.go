@@ -358,8 +358,13 @@ func (w *PluginWorld) startPlugin(t *testing.T, token string) *DevicePlugin {
 func TestTheDevicePluginPublishesItsNodeUnderThePolicy(t *testing.T) {
 	world := newPluginWorld(t)
 	world.prepare(t)
-	if err := world.patch(plane.admin, world.own, `{"status":{"allocatable":{"cpu":"2"}}}`, "status"); err != nil {
-		t.Fatal(err)
+	for _, err := range []error{
+		world.patch(plane.admin, world.own, `{"metadata":{"annotations":{"`+cardsKey+`":null}}}`),
+		world.patch(plane.admin, world.own, `{"status":{"allocatable":{"cpu":"2"}}}`, "status"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	plugin := world.startPlugin(t, world.podToken(t, world.own))
 	waitFor(t, time.Minute, "the plugin to publish its node", func() (bool, string) {

@@ -99,7 +99,7 @@ const Paths kPure = {
     "common/base/check.",   "common/base/result.",     "common/base/digest.",
     "common/base/text.",    "common/base/limits.",     "common/kube/objects.",
     "common/kube/request.", "common/kube/watcher.",    "plugin/monitor/cgroup",
-    "plugin/monitor/join",  "plugin/monitor/watchdog",
+    "plugin/monitor/join",  "plugin/monitor/watchdog", "plugin/node/other_access",
 };
 // The headers of the repository that pure code may include, besides those of its own folder.
 const Paths kValueHeaders = {

@@ -67,6 +67,37 @@ TEST(RuntimeCdi, RejectsDeepNesting) {
   EXPECT_FALSE(runtime_of("containerd", "v2.2.9", deep, "/var/run/cdi").cdi);
 }
 
+std::string handlers(const std::string& default_name, const std::string& runtimes) {
+  return R"({"enableCDI":true,"containerd":{"defaultRuntimeName":")" + default_name +
+         R"(","runtimes":)" + runtimes + "}}";
+}
+
+TEST(RuntimeHandlers, AreNvidiasWhereTheyRunItsProgram) {
+  const Runtime runtime = runtime_of("containerd", "v2.2.9", handlers("nvidia", R"({
+      "runc": {"runtimeType":"io.containerd.runc.v2","runtimePath":"","options":null},
+      "crun": {"runtimePath":"","options":{"BinaryName":"/usr/bin/crun","Root":""}},
+      "nvidia": {"options":{"BinaryName":"/usr/local/nvidia/toolkit/nvidia-container-runtime"}},
+      "cdi": {"options":{"BinaryName":"nvidia-container-runtime.cdi"}},
+      "by-path": {"runtimePath":"/usr/bin/nvidia-container-runtime"},
+      "nvidia-by-name": {"options":{"BinaryName":"/opt/nvidia-container-runtime.d/runc"}}})"),
+                                     "/var/run/cdi");
+  EXPECT_EQ(runtime.default_handler, "nvidia");
+  EXPECT_THAT(runtime.nvidia_handlers, ::testing::UnorderedElementsAre("nvidia", "cdi", "by-path"));
+}
+
+TEST(RuntimeHandlers, AreUnknownWhereTheRuntimeDoesNotTellThem) {
+  for (const std::string& config :
+       {std::string(), std::string("{}"), std::string(R"({"containerd":null})"),
+        std::string(R"({"containerd":[]})"), handlers("", "{}"), handlers("runc", "7"),
+        handlers("runc", R"({"runc":{"options":{"BinaryName":7}}})")}) {
+    const Runtime runtime = runtime_of("containerd", "v2.2.9", config, "/var/run/cdi");
+    EXPECT_EQ(runtime.default_handler, std::nullopt) << config;
+    EXPECT_TRUE(runtime.cdi) << "handlers do not matter to CDI: " << config;
+  }
+  const Runtime crio = runtime_of("cri-o", "1.33.1", handlers("nvidia", "{}"), "/var/run/cdi");
+  EXPECT_EQ(crio.default_handler, std::nullopt);
+}
+
 class QueryRuntimeTest : public ::testing::Test {
  public:
   Result<Runtime> query() { return query_runtime(socket_, "/var/run/cdi", milliseconds(10'000)); }

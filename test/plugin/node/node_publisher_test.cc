@@ -295,6 +295,24 @@ TEST_F(NodePublisherTest, ComparesQuantitiesByValue) {
   EXPECT_THAT(server_.writes, IsEmpty());
 }
 
+TEST_F(NodePublisherTest, WritesBothConditions) {
+  NodeReport report = four_cards();
+  report.exclusive = {"MGPUCardsExclusive", "False", "DefaultRuntime", std::string(2'000, 'x')};
+  publish(report);
+  expect_on_node(report);
+  EXPECT_EQ(server_.condition("MGPUCardsExclusive")["status"], "False");
+  EXPECT_EQ(server_.condition("MGPUCardsExclusive")["message"], std::string(1'024, 'x'));
+  server_.writes.clear();
+  report.exclusive = {"MGPUCardsExclusive", "True", "OnlyMGPU", "none"};
+  publish(report);
+  EXPECT_EQ(server_.condition("MGPUCardsExclusive")["status"], "True");
+  EXPECT_THAT(server_.writes, ElementsAre("PATCH /api/v1/nodes/n1/status"));
+  report.exclusive.reset();
+  publish(report);
+  EXPECT_EQ(server_.condition("MGPUCardsExclusive")["status"], "True") << "it is not known anew";
+  EXPECT_THAT(problems_, IsEmpty());
+}
+
 TEST_F(NodePublisherTest, KeepsOtherConditions) {
   const Json kubelets = {{"type", "Ready"}, {"status", "True"}};
   server_.merge(kStatus, {{"status", {{"conditions", Json::array({kubelets})}}}});

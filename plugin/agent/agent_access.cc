@@ -1,0 +1,45 @@
+// The agent's check of who else gives out the cards of this node.
+#include <algorithm>
+#include <utility>
+
+#include "common/base/log.h"
+#include "plugin/agent/access_facts.h"
+#include "plugin/agent/agent.h"
+
+namespace mgpu::plugin {
+
+std::chrono::milliseconds Agent::check_other_access() {
+  const auto stopping = [this] {
+    const MutexLock lock(mutex_);
+    return stopping_;
+  };
+  const AccessFacts facts = access_facts({.node = settings_.node,
+                                          .runtime_socket = settings_.runtime_socket,
+                                          .cdi_folder = settings_.cdi_folder,
+                                          .node_root = settings_.node_root},
+                                         transport_, stopping);
+  if (stopping()) return settings_.access_period;
+  AccessReport report = access_report(facts);
+  const bool complete = report.unknown.empty();
+  const AccessReport before = access().value_or(AccessReport{});
+  for (const OtherAccess& one : report.found) {
+    if (std::ranges::find(before.found, one) != before.found.end()) continue;
+    log_warn("something else gives out the cards of this node",
+             {{"reason", one.reason}, {"problem", one.message}});
+    events_.on_node({Event::Type::kWarning, "MGPUOtherAccess", one.message});
+  }
+  for (const std::string& problem : report.unknown) {
+    if (std::ranges::find(before.unknown, problem) != before.unknown.end()) continue;
+    log_warn("unknown who else gives out the cards of this node", {{"problem", problem}});
+  }
+  const MutexLock lock(mutex_);
+  access_ = std::move(report);
+  return complete ? settings_.access_period : std::min(settings_.access_period, kAccessRetry);
+}
+
+std::optional<AccessReport> Agent::access() const {
+  const MutexLock lock(mutex_);
+  return access_;
+}
+
+}  // namespace mgpu::plugin

@@ -1,0 +1,112 @@
+#include "plugin/node/other_access.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "common/contract/quantity.h"
+
+namespace mgpu::plugin {
+namespace {
+
+constexpr const char* kDefaultRuntime = "DefaultRuntime";
+constexpr const char* kRuntimeClass = "RuntimeClass";
+constexpr const char* kVolumeMounts = "VolumeMounts";
+constexpr const char* kDevicePlugin = "NvidiaDevicePlugin";
+constexpr const char* kDynamicResources = "NvidiaDRADriver";
+
+// Resources with other names below nvidia.com are no cards, such as network interfaces.
+bool is_card_resource(std::string_view name) {
+  return name == "nvidia.com/gpu" || name.starts_with("nvidia.com/gpu.") ||
+         name.starts_with("nvidia.com/mig-");
+}
+
+void add_runtime(const AccessFacts& facts, AccessReport& report) {
+  if (facts.nvidia_handlers.empty()) return;
+  const bool by_default =
+      facts.default_handler && std::ranges::find(facts.nvidia_handlers, *facts.default_handler) !=
+                                   facts.nvidia_handlers.end();
+  if (facts.toolkit.by_environment && by_default) {
+    report.found.push_back(
+        {kDefaultRuntime,
+         fmt::format("each container with the variable NVIDIA_VISIBLE_DEVICES, which CUDA images "
+                     "set, gets cards: {} is the default of the container runtime; set {} = false "
+                     "in the config.toml of nvidia-container-runtime, or another default",
+                     *facts.default_handler, kAcceptVariable)});
+  } else if (facts.toolkit.by_environment) {
+    report.found.push_back(
+        {kRuntimeClass,
+         fmt::format("a pod with a RuntimeClass of the handler {} and the variable "
+                     "NVIDIA_VISIBLE_DEVICES gets cards; set {} = false in the config.toml of "
+                     "nvidia-container-runtime, or remove the handler",
+                     fmt::join(facts.nvidia_handlers, ", "), kAcceptVariable)});
+  }
+  if (facts.toolkit.by_mounts) {
+    report.found.push_back(
+        {kVolumeMounts,
+         fmt::format("a container that mounts a volume at /var/run/nvidia-container-devices/all "
+                     "gets cards; set {} = false in the config.toml of nvidia-container-runtime",
+                     kAcceptVolumes)});
+  }
+}
+
+void add_device_plugin(const AccessFacts& facts, AccessReport& report) {
+  std::vector<std::string> resources;
+  for (const auto& [name, amount] : facts.capacity) {
+    if (!is_card_resource(name)) continue;
+    // An amount that cannot be read is not known to be none.
+    const auto count = parse_whole_quantity("capacity", amount);
+    if (!count || *count > 0) resources.push_back(name);
+  }
+  if (resources.empty()) return;
+  report.found.push_back(
+      {kDevicePlugin,
+       fmt::format("the node has {}, so another device plugin gives out its cards; remove that "
+                   "device plugin from the node",
+                   fmt::join(resources, ", "))});
+}
+
+void add_dynamic_resources(const AccessFacts& facts, AccessReport& report) {
+  if (!facts.has_resource_slice) return;
+  report.found.push_back(
+      {kDynamicResources, fmt::format("the node has a ResourceSlice of {}, so that driver gives "
+                                      "out its cards; remove the driver from the node",
+                                      kDraDriver)});
+}
+
+std::string messages_of(const std::vector<OtherAccess>& found) {
+  std::vector<std::string> messages;
+  std::ranges::transform(found, std::back_inserter(messages), &OtherAccess::message);
+  return fmt::format("{}", fmt::join(messages, "; "));
+}
+
+}  // namespace
+
+const std::vector<std::string>& other_access_reasons() {
+  static const std::vector<std::string> reasons = {kDefaultRuntime, kRuntimeClass, kVolumeMounts,
+                                                   kDevicePlugin, kDynamicResources};
+  return reasons;
+}
+
+AccessReport access_report(const AccessFacts& facts) {
+  AccessReport report;
+  report.unknown = facts.problems;
+  add_runtime(facts, report);
+  add_device_plugin(facts, report);
+  add_dynamic_resources(facts, report);
+  return report;
+}
+
+kube::Condition exclusive_condition(const AccessReport& report) {
+  const std::string type(kExclusiveConditionType);
+  if (!report.found.empty()) {
+    return {type, "False", report.found.front().reason, messages_of(report.found)};
+  }
+  if (!report.unknown.empty()) {
+    return {type, "Unknown", "NotChecked", fmt::format("{}", fmt::join(report.unknown, "; "))};
+  }
+  return {type, "True", "OnlyMGPU", "no other way to the cards of this node was found"};
+}
+
+}  // namespace mgpu::plugin

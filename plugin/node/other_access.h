@@ -1,0 +1,48 @@
+// Who else than mgpu gives cards of this node to containers. Such a container uses cards that are
+// allocated to others, and nothing limits it. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/kube/objects.h"
+#include "plugin/node/toolkit_config.h"
+
+namespace mgpu::plugin {
+
+inline constexpr std::string_view kExclusiveConditionType = "MGPUCardsExclusive";
+inline constexpr std::string_view kDraDriver = "gpu.nvidia.com";
+
+struct AccessFacts {
+  // Of the container runtime: the handler of pods without a RuntimeClass, and the handlers that run
+  // NVIDIA's container runtime. Not set: the runtime does not tell them.
+  std::optional<std::string> default_handler;
+  std::vector<std::string> nvidia_handlers;
+  ToolkitSettings toolkit;
+  kube::StringMap capacity;           // of the Node object
+  bool has_resource_slice = false;    // of kDraDriver for this node
+  std::vector<std::string> problems;  // one sentence for each fact that could not be read
+};
+
+struct OtherAccess {
+  // Stable, CamelCase; one of other_access_reasons().
+  std::string reason;
+  std::string message;  // one sentence that says what to change
+  bool operator==(const OtherAccess&) const = default;
+};
+
+struct AccessReport {
+  std::vector<OtherAccess> found;
+  std::vector<std::string> unknown;  // one sentence each
+};
+
+const std::vector<std::string>& other_access_reasons();
+AccessReport access_report(const AccessFacts& facts);
+
+// The condition kExclusiveConditionType.
+kube::Condition exclusive_condition(const AccessReport& report);
+
+}  // namespace mgpu::plugin

@@ -1,0 +1,84 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const exclusiveCondition = "MGPUCardsExclusive"
+
+func conditionOf(node *corev1.Node, kind string) corev1.NodeCondition {
+	for _, condition := range node.Status.Conditions {
+		if string(condition.Type) == kind {
+			return condition
+		}
+	}
+	return corev1.NodeCondition{}
+}
+
+// createSlice creates the ResourceSlice with which a driver offers devices of the node.
+func (w *PluginWorld) createSlice(t *testing.T, driver, node string) {
+	t.Helper()
+	slices := plane.admin.ResourceV1().ResourceSlices()
+	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: driver + "-" + node},
+		Spec: resourcev1.ResourceSliceSpec{Driver: driver, NodeName: &node,
+			Pool: resourcev1.ResourcePool{Name: node, ResourceSliceCount: 1}}}
+	if _, err := slices.Create(w.ctx, slice, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = slices.Delete(w.ctx, slice.Name, metav1.DeleteOptions{}) })
+}
+
+func (w *PluginWorld) waitCondition(t *testing.T, plugin *DevicePlugin) corev1.NodeCondition {
+	t.Helper()
+	var condition corev1.NodeCondition
+	waitFor(t, time.Minute, "the condition "+exclusiveCondition, func() (bool, string) {
+		condition = conditionOf(w.node(t, w.own), exclusiveCondition)
+		return condition.Type != "", plugin.logText()
+	})
+	return condition
+}
+
+func TestTheDevicePluginTellsWhoElseGivesOutTheCards(t *testing.T) {
+	world := newPluginWorld(t)
+	world.createSlice(t, "gpu.nvidia.com", world.own)
+	if err := world.patch(plane.admin, world.own, `{"status":{"capacity":{"nvidia.com/gpu":"8"}}}`, "status"); err != nil {
+		t.Fatal(err)
+	}
+	plugin := world.startPlugin(t, world.podToken(t, world.own))
+	condition := world.waitCondition(t, plugin)
+	if condition.Status != corev1.ConditionFalse || condition.Reason != "NvidiaDevicePlugin" ||
+		!strings.Contains(condition.Message, "the node has nvidia.com/gpu") ||
+		!strings.Contains(condition.Message, "a ResourceSlice of gpu.nvidia.com") {
+		t.Errorf("the condition is %+v, want both findings", condition)
+	}
+	waitFor(t, time.Minute, "an Event for each finding", func() (bool, string) {
+		events, err := plane.admin.CoreV1().Events("default").List(world.ctx, metav1.ListOptions{
+			FieldSelector: "involvedObject.name=" + world.own + ",reason=MGPUOtherAccess"})
+		return err == nil && len(events.Items) == 2, fmt.Sprint(events, err, plugin.logText())
+	})
+	metrics := plugin.metrics(t)
+	for _, reason := range []string{"NvidiaDevicePlugin", "NvidiaDRADriver"} {
+		if value := metrics.with("mgpu_other_access", `reason="`+reason+`"`); value != 1 {
+			t.Errorf("the metric for %s is %v, want 1", reason, value)
+		}
+	}
+}
+
+// The runtime does not answer here, and nothing else is unknown: the plugin may list the slices.
+func TestTheDevicePluginDoesNotCountTheDriversOfOthers(t *testing.T) {
+	world := newPluginWorld(t)
+	world.createSlice(t, "gpu.nvidia.com", world.other)
+	world.createSlice(t, "network.example.com", world.own)
+	condition := world.waitCondition(t, world.startPlugin(t, world.podToken(t, world.own)))
+	if condition.Status != corev1.ConditionUnknown || !strings.Contains(condition.Message, "did not answer Version") ||
+		strings.Contains(condition.Message, "resourceslices") {
+		t.Errorf("the condition is %+v, want only the runtime to be unknown", condition)
+	}
+}

@@ -1,0 +1,183 @@
+// What the agent tells when something else gives out its cards.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "plugin/agent/access_facts.h"
+#include "test/plugin/agent/agent_world.h"
+
+namespace mgpu::plugin {
+namespace {
+
+using std::chrono::milliseconds;
+using test::AgentTest;
+using test::contains;
+using test::eventually;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr const char* kRunc = R"({"containerd":{"defaultRuntimeName":"runc","runtimes":{
+    "runc":{"runtimePath":"","options":{"BinaryName":""}},
+    "nvidia":{"runtimePath":"","options":{"BinaryName":"/usr/bin/nvidia-container-runtime"}}}}})";
+constexpr const char* kNvidia = R"({"containerd":{"defaultRuntimeName":"nvidia","runtimes":{
+    "nvidia":{"runtimePath":"","options":{"BinaryName":"/usr/bin/nvidia-container-runtime"}}}}})";
+constexpr const char* kSlice = R"({"apiVersion":"resource.k8s.io/v1","kind":"ResourceSliceList",
+    "metadata":{},"items":[{"metadata":{"name":"a"},"spec":{"driver":"gpu.nvidia.com"}}]})";
+
+class AgentAccessTest : public AgentTest {
+ public:
+  AgentAccessTest() {
+    write_toolkit("accept-nvidia-visible-devices-envvar-when-unprivileged = false\n");
+    run_runtime(kRunc);
+  }
+  void write_toolkit(const std::string& text) const {
+    const std::string folder = path("/node/etc/nvidia-container-runtime");
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder + "/config.toml") << text;
+  }
+  void run_runtime(const char* config) {
+    runtime_.reset();
+    runtime_.emplace(path("/runtime.sock"), "containerd", "v2.2.9",
+                     std::map<std::string, std::string>{{"config", config}});
+  }
+  void set_nvidia_gpus(const char* amount) {
+    api_.call(kube::Method::kPatch, "/api/v1/nodes/n1/status",
+              Json{{"status", {{"capacity", {{"nvidia.com/gpu", amount}}}}}}.dump());
+  }
+  void answer_slices(int status, const std::string& body) {
+    api_.transport().set_faults([=](const kube::Request& request) -> std::optional<kube::Fault> {
+      if (!contains("/resource.k8s.io/v1/resourceslices?", request.target)) return std::nullopt;
+      return kube::Fault{.status = status, .body = body};
+    });
+  }
+  // Checks again after each sample.
+  AgentSettings checking() const {
+    AgentSettings checking = settings();
+    checking.node_root = path("/node");
+    checking.access_period = milliseconds(1);
+    return checking;
+  }
+  std::string exclusive(const std::string& field) {
+    const Json condition = api_.condition("MGPUCardsExclusive");
+    return condition.is_object() ? condition.value(field, "") : "";
+  }
+  bool becomes(const std::string& status, const std::string& reason) {
+    return eventually(
+        [&] { return exclusive("status") == status && exclusive("reason") == reason; });
+  }
+  bool measured(const std::string& reason, int value) {
+    const std::string line =
+        "mgpu_other_access{reason=\"" + reason + "\"} " + std::to_string(value);
+    return eventually([&] { return contains(line + "\n", get("/metrics").body); });
+  }
+  AccessFacts facts() {
+    return access_facts({.node = NodeName("n1"),
+                         .runtime_socket = path("/runtime.sock"),
+                         .cdi_folder = path("/cdi"),
+                         .node_root = path("/node")},
+                        api_.transport(), [] { return false; });
+  }
+
+  std::optional<test::FakeRuntime> runtime_;
+};
+
+TEST_F(AgentAccessTest, SaysThatOnlyItGivesOutTheCards) {
+  start_ready(checking());
+  EXPECT_TRUE(becomes("True", "OnlyMGPU"));
+  EXPECT_TRUE(measured("DefaultRuntime", 0));
+  EXPECT_TRUE(measured("NotChecked", 0));
+  EXPECT_EQ(event("MGPUOtherAccess", "default"), "");
+}
+
+TEST_F(AgentAccessTest, TellsAnotherDevicePluginUntilItIsRemoved) {
+  set_nvidia_gpus("8");
+  start_ready(checking());
+  EXPECT_TRUE(becomes("False", "NvidiaDevicePlugin"));
+  EXPECT_TRUE(measured("NvidiaDevicePlugin", 1));
+  EXPECT_TRUE(eventually([this] {
+    return contains("the node has nvidia.com/gpu", event("MGPUOtherAccess", "default"));
+  }));
+  set_nvidia_gpus("0");
+  EXPECT_TRUE(becomes("True", "OnlyMGPU"));
+  EXPECT_TRUE(measured("NvidiaDevicePlugin", 0));
+}
+
+TEST_F(AgentAccessTest, TellsARuntimeThatBecomesTheDefault) {
+  start_ready(checking());
+  ASSERT_TRUE(becomes("True", "OnlyMGPU"));
+  write_toolkit("");
+  run_runtime(kNvidia);
+  EXPECT_TRUE(becomes("False", "DefaultRuntime"));
+  EXPECT_TRUE(eventually([this] {
+    return contains("nvidia is the default of the container runtime",
+                    event("MGPUOtherAccess", "default"));
+  }));
+}
+
+TEST_F(AgentAccessTest, RecordsOneEventForOneFinding) {
+  set_nvidia_gpus("8");
+  start_ready(checking());
+  ASSERT_TRUE(becomes("False", "NvidiaDevicePlugin"));
+  answer_slices(200, kSlice);
+  ASSERT_TRUE(eventually([this] { return contains("ResourceSlice", exclusive("message")); }))
+      << "the check ran again";
+  for (const Json& one : api_.events("default")) {
+    if (one["reason"] == "MGPUOtherAccess") EXPECT_EQ(one["count"], 1) << one["message"];
+  }
+}
+
+TEST_F(AgentAccessTest, SaysWhatItCouldNotCheck) {
+  runtime_.reset();
+  start_ready(checking());
+  EXPECT_TRUE(becomes("Unknown", "NotChecked"));
+  EXPECT_THAT(exclusive("message"), HasSubstr("did not answer Version"));
+  EXPECT_TRUE(measured("NotChecked", 1));
+  EXPECT_EQ(ready_reason(), "CardsReady") << "pods with cards start all the same";
+}
+
+// --- the facts -----------------------------------------------------------------------------------
+
+TEST_F(AgentAccessTest, AsksTheRuntimeForItsHandlers) {
+  EXPECT_EQ(facts().default_handler, "runc");
+  EXPECT_THAT(facts().nvidia_handlers, ElementsAre("nvidia"));
+  EXPECT_FALSE(facts().toolkit.by_environment);
+  EXPECT_THAT(facts().problems, IsEmpty());
+}
+
+TEST_F(AgentAccessTest, ARuntimeThatDoesNotTellItsDefaultIsAProblem) {
+  runtime_.reset();
+  runtime_.emplace(path("/runtime.sock"), "cri-o", "1.33.1", std::map<std::string, std::string>{});
+  EXPECT_THAT(facts().problems,
+              ElementsAre("cri-o 1.33.1 does not tell its default runtime; see that it is not "
+                          "NVIDIA's"));
+}
+
+TEST_F(AgentAccessTest, AnAPIServerWithoutDynamicResourcesIsNoProblem) {
+  EXPECT_FALSE(facts().has_resource_slice);
+  EXPECT_THAT(facts().problems, IsEmpty());
+}
+
+TEST_F(AgentAccessTest, ReadsTheResourceSlices) {
+  answer_slices(200, kSlice);
+  EXPECT_TRUE(facts().has_resource_slice);
+  answer_slices(200, R"({"items":[]})");
+  EXPECT_FALSE(facts().has_resource_slice);
+  for (const auto& [status, body] :
+       {std::pair(403, R"({"kind":"Status","message":"no right"})"), std::pair(200, "{")}) {
+    answer_slices(status, body);
+    EXPECT_FALSE(facts().has_resource_slice);
+    EXPECT_THAT(facts().problems, ElementsAre(HasSubstr("list resourceslices: ")));
+  }
+}
+
+TEST_F(AgentAccessTest, AnAPIServerThatDoesNotAnswerIsAProblem) {
+  api_.cut_off(true);
+  EXPECT_THAT(facts().problems,
+              ElementsAre(HasSubstr("get node n1: "), HasSubstr("list resourceslices: ")));
+}
+
+}  // namespace
+}  // namespace mgpu::plugin
