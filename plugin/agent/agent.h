@@ -114,8 +114,9 @@ class Agent {
                                             DevicePluginHandlers handlers);
 
   // --- agent_access.cc.
-  // Returns the time until the next check.
+  // Publishes what it finds. Returns the time until the next check.
   std::chrono::milliseconds check_other_access();
+  void tell_other_access(const AccessReport& before, const AccessReport& now);
   std::optional<AccessReport> access() const;
 
   // --- agent.cc: callbacks.

@@ -1,6 +1,5 @@
 // The agent's check of who else gives out the cards of this node.
 #include <algorithm>
-#include <utility>
 
 #include "common/base/log.h"
 #include "plugin/agent/access_facts.h"
@@ -19,22 +18,29 @@ std::chrono::milliseconds Agent::check_other_access() {
                                           .node_root = settings_.node_root},
                                          transport_, stopping);
   if (stopping()) return settings_.access_period;
-  AccessReport report = access_report(facts);
-  const bool complete = report.unknown.empty();
-  const AccessReport before = access().value_or(AccessReport{});
-  for (const OtherAccess& one : report.found) {
+  const AccessReport report = access_report(facts);
+  tell_other_access(access().value_or(AccessReport{}), report);
+  {
+    const MutexLock lock(mutex_);
+    access_ = report;
+  }
+  publish_node();
+  return report.unknown.empty() ? settings_.access_period
+                                : std::min(settings_.access_period, kAccessRetry);
+}
+
+// Logs what is new, and records an Event for each new way to the cards.
+void Agent::tell_other_access(const AccessReport& before, const AccessReport& now) {
+  for (const OtherAccess& one : now.found) {
     if (std::ranges::find(before.found, one) != before.found.end()) continue;
     log_warn("something else gives out the cards of this node",
              {{"reason", one.reason}, {"problem", one.message}});
     events_.on_node({Event::Type::kWarning, "MGPUOtherAccess", one.message});
   }
-  for (const std::string& problem : report.unknown) {
+  for (const std::string& problem : now.unknown) {
     if (std::ranges::find(before.unknown, problem) != before.unknown.end()) continue;
     log_warn("unknown who else gives out the cards of this node", {{"problem", problem}});
   }
-  const MutexLock lock(mutex_);
-  access_ = std::move(report);
-  return complete ? settings_.access_period : std::min(settings_.access_period, kAccessRetry);
 }
 
 std::optional<AccessReport> Agent::access() const {

@@ -233,9 +233,6 @@ void Agent::maintain() {
   auto collected = std::chrono::steady_clock::now();
   auto next_access_check = collected;
   while (true) {
-    if (const auto now = std::chrono::steady_clock::now(); now >= next_access_check) {
-      next_access_check = now + check_other_access();
-    }
     const auto cards = inventory_.state().cards;
     // Pods on unhealthy cards may have ended.
     if (!std::ranges::all_of(cards, &CardFacts::healthy)) offer_devices(cards);
@@ -250,6 +247,8 @@ void Agent::maintain() {
       collected = start;
       collector_->collect();
     }
+    // Its questions may wait, and the rest is more urgent.
+    if (start >= next_access_check) next_access_check = start + check_other_access();
     MutexLock lock(mutex_);
     changed_.wait_for(lock, kMonitorPeriod);
     if (stopping_) return;

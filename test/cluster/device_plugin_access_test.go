@@ -13,7 +13,7 @@ import (
 
 const exclusiveCondition = "MGPUCardsExclusive"
 
-func conditionOf(node *corev1.Node, kind string) corev1.NodeCondition {
+func wholeCondition(node *corev1.Node, kind string) corev1.NodeCondition {
 	for _, condition := range node.Status.Conditions {
 		if string(condition.Type) == kind {
 			return condition
@@ -39,7 +39,7 @@ func (w *PluginWorld) waitCondition(t *testing.T, plugin *DevicePlugin) corev1.N
 	t.Helper()
 	var condition corev1.NodeCondition
 	waitFor(t, time.Minute, "the condition "+exclusiveCondition, func() (bool, string) {
-		condition = conditionOf(w.node(t, w.own), exclusiveCondition)
+		condition = wholeCondition(w.node(t, w.own), exclusiveCondition)
 		return condition.Type != "", plugin.logText()
 	})
 	return condition

@@ -39,11 +39,16 @@ func newPluginWorld(t *testing.T) *PluginWorld {
 	for _, name := range []string{world.own, world.other} {
 		plane.createNode(world.ctx, t, name, 1)
 	}
-	nobody := clientOf(t, pluginToken)
+	// The plugin has not run yet.
+	if err := world.patch(plane.admin, world.own, `{"metadata":{"annotations":{"`+cardsKey+`":null}}}`); err != nil {
+		t.Fatal(err)
+	}
+	nobody, dryRun := clientOf(t, pluginToken), []string{metav1.DryRunAll}
 	waitFor(t, time.Minute, "the policies of the device plugin", func() (bool, string) {
-		node := world.patchCards(nobody, world.own)
+		_, node := nobody.CoreV1().Nodes().Patch(world.ctx, world.own, types.MergePatchType,
+			[]byte(annotationPatch(cardsKey, "probe")), metav1.PatchOptions{DryRun: dryRun})
 		_, event := nobody.CoreV1().Events("default").Create(world.ctx, world.event("probe"),
-			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			metav1.CreateOptions{DryRun: dryRun})
 		return refusedBy(pluginNodePolicy, node) && refusedBy(pluginEventsPolicy, event), fmt.Sprint(node, event)
 	})
 	return world
@@ -358,13 +363,8 @@ func (w *PluginWorld) startPlugin(t *testing.T, token string) *DevicePlugin {
 func TestTheDevicePluginPublishesItsNodeUnderThePolicy(t *testing.T) {
 	world := newPluginWorld(t)
 	world.prepare(t)
-	for _, err := range []error{
-		world.patch(plane.admin, world.own, `{"metadata":{"annotations":{"`+cardsKey+`":null}}}`),
-		world.patch(plane.admin, world.own, `{"status":{"allocatable":{"cpu":"2"}}}`, "status"),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err := world.patch(plane.admin, world.own, `{"status":{"allocatable":{"cpu":"2"}}}`, "status"); err != nil {
+		t.Fatal(err)
 	}
 	plugin := world.startPlugin(t, world.podToken(t, world.own))
 	waitFor(t, time.Minute, "the plugin to publish its node", func() (bool, string) {
