@@ -92,6 +92,7 @@ Result<Settings> verb_settings(const Flags& flags) {
   if (!policy) return of_flag("--policy", policy.error());
   return Settings{.contract = std::move(*contract),
                   .min_memory = MiB(flags.min_memory_mib),
+                  .min_core = Percent(flags.min_core),
                   .policy = *policy,
                   .candidate_nodes = static_cast<std::size_t>(flags.candidate_nodes),
                   .expected_placements = flags.expected_placements};
@@ -180,6 +181,10 @@ void add_flags(Options& options, Flags& flags) {
                    flags.resource_domain);
   options.add_number("min-memory-mib", "minimum memory of a share of one card, in MiB",
                      flags.min_memory_mib, 1, 1'000'000);
+  options.add_number("min-core",
+                     "minimum compute of a share of one card, in percent; with MPS, whose cards "
+                     "have at most 48 clients, 3",
+                     flags.min_core, 1, 100);
   options.add_text("policy",
                    "policy that chooses nodes and cards for pods that do not choose a policy",
                    flags.policy);

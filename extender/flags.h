@@ -23,6 +23,7 @@ struct Flags : ProgramFlags {
   std::string url_prefix = "/mgpu";
   std::string resource_domain{kDefaultResourceDomain};
   std::int64_t min_memory_mib = 256;
+  std::int64_t min_core = 1;
   std::string policy{kDefaultPolicy};
   std::int64_t bind_concurrency = kBindsInFlight;
   std::int64_t candidate_nodes = 1;

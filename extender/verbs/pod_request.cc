@@ -1,21 +1,39 @@
 #include "extender/verbs/pod_request.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <variant>
 
 #include "common/base/check.h"
+#include "common/base/text.h"
 #include "extender/ledger/claim.h"
 #include "extender/placement/limits.h"
 #include "extender/placement/place.h"
 
 namespace mgpu::extender {
 
+namespace {
+
+Result<void> check_min_core(const GpuRequest& request, Percent min_core) {
+  for (const ContainerRequest& container : request.containers) {
+    if (container.whole || container.per_card.core >= min_core) continue;
+    return error(fmt::format(
+        "container {} requests {} % of a card, and this cluster gives at least {} % (--min-core)",
+        in_quotes(container.name), container.per_card.core.value(), min_core.value()));
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settings) {
   MGPU_CHECK(settings.policy.node != nullptr && settings.policy.card != nullptr,
              "no default policy");
   auto request = read_request(pod, settings.contract, settings.min_memory);
   if (!request) return request.error();
+  if (auto ok = check_min_core(*request, settings.min_core); !ok) return ok.error();
   PodRequest read{.request = std::move(*request),
                   .policy = settings.policy,
                   .host = resources_of(pod),

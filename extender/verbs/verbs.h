@@ -24,6 +24,9 @@ class DisruptionBudgets;
 struct Settings {
   Contract contract;
   MiB min_memory{256};
+  // The least compute of a share. With MPS it limits the containers of a card: each is a client,
+  // and a card has at most 48, or 60 from CUDA 13.1 on.
+  Percent min_core{1};
   PolicyChoice policy;  // of pods that do not choose one
   // With how many of the nodes that fit filter answers: the best ones. 0: with all of them. With 1
   // kube-scheduler calls neither prioritize nor its own score plugins.

@@ -65,7 +65,7 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
                   .now = utc_now,
                   .held = [this](const CardUuid& card) { return held_memory(card); },
                   .problem_of =
-                      [this](const CardUuid& card) {
+                      [this](const FoundCard& card) {
                         return mps_ ? mps_->problem_of(card) : std::string();
                       },
                   .released = [this] { return released(); }}) {

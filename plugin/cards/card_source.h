@@ -31,6 +31,13 @@ inline bool is_card_uuid(std::string_view text) {
          text.find_first_not_of(kAllowed) == text.npos;
 }
 
+// "8.6": the features of a card that CUDA can use.
+struct ComputeCapability {
+  int major = 0;
+  int minor = 0;
+  auto operator<=>(const ComputeCapability&) const = default;
+};
+
 struct FoundCard {
   CardUuid uuid;
   std::string model;
@@ -39,6 +46,7 @@ struct FoundCard {
   std::string health = std::string(kHealthy);
   std::optional<CardIndex> index{};  // as requested by the cards file; none with NVML
   std::vector<DeviceNode> nodes{};
+  std::optional<ComputeCapability> compute_capability{};  // none: unknown
   bool operator==(const FoundCard&) const = default;
 };
 

@@ -81,7 +81,7 @@ std::vector<FoundCard> Inventory::offered_cards(const FoundCards& found) const {
   std::vector<FoundCard> offered = found.cards;
   for (FoundCard& card : offered) {
     if (card.health == kHealthy && hooks_.problem_of) {
-      const std::string problem = hooks_.problem_of(card.uuid);
+      const std::string problem = hooks_.problem_of(card);
       if (!problem.empty()) card.health = cut_text(problem, kCardTextMax);
     }
     // A new version of the driver may reserve more.

@@ -46,7 +46,7 @@ class Inventory {
     // set: none.
     std::function<MiB(const CardUuid&)> held{};
     // Why a card that its source finds healthy is not offered; empty: it is. Not set: all are.
-    std::function<std::string(const CardUuid&)> problem_of{};
+    std::function<std::string(const FoundCard&)> problem_of{};
     // Why the driver is to be let go of: the source does not use it then, and no card is offered.
     // Empty: it is not. Not set: never.
     std::function<std::string()> released{};

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "common/base/text.h"
-#include "plugin/cards/card_source.h"
 
 namespace mgpu::plugin {
 namespace {
@@ -18,6 +17,9 @@ using std::chrono::steady_clock;
 
 // Where a container finds the pipe directory of its card.
 constexpr char kPipeInContainer[] = "/run/mgpu/mps";
+
+// Volta (docs.nvidia.com/deploy/mps, "Volta MPS").
+constexpr ComputeCapability kMpsLimitsFrom{7, 0};
 
 }  // namespace
 
@@ -73,9 +75,14 @@ std::vector<MpsState> Mps::states() const {
   return states;
 }
 
-std::string Mps::problem_of(const CardUuid& card) const {
+std::string Mps::problem_of(const FoundCard& card) const {
+  if (card.compute_capability && *card.compute_capability < kMpsLimitsFrom) {
+    return fmt::format("MPS cannot limit its programs: compute capability {}.{}, {}.{} is needed",
+                       card.compute_capability->major, card.compute_capability->minor,
+                       kMpsLimitsFrom.major, kMpsLimitsFrom.minor);
+  }
   const MutexLock lock(mutex_);
-  const auto found = states_.find(card);
+  const auto found = states_.find(card.uuid);
   if (found == states_.end() || !found->second.down_since) return {};
   if (steady_clock::now() - *found->second.down_since < options_.times.sick) return {};
   return "MPS does not run: " + found->second.problem;

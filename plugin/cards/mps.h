@@ -25,6 +25,7 @@
 #include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "plugin/allocation/edits.h"
+#include "plugin/cards/card_source.h"
 #include "plugin/cards/mps_daemon.h"
 
 namespace mgpu::plugin {
@@ -47,9 +48,9 @@ class Mps {
   // Probes the daemon of the card. Errors: one sentence why it does not run.
   Result<void> ready(const CardUuid& card) const;
   std::vector<MpsState> states() const;
-  // Why no pod should be placed on the card: its daemon has not run for kMpsSickAfter. Empty: there
-  // is no reason.
-  std::string problem_of(const CardUuid& card) const;
+  // Why no pod should be placed on the card: MPS cannot limit its programs, or its daemon has not
+  // run for kMpsSickAfter. Empty: there is no reason.
+  std::string problem_of(const FoundCard& card) const;
   // Ends all daemons: sends "quit", waits, and kills those that are left.
   void stop();
 

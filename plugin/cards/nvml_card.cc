@@ -178,6 +178,12 @@ CardReading read_card(const Library& library, Device device) {
   reading.mig = f.mig_mode != nullptr && f.mig_mode(device, &current, &pending) == kOk &&
                 (current == kEnabled || pending == kEnabled);
 
+  ComputeCapability capability;
+  if (f.compute_capability != nullptr &&
+      f.compute_capability(device, &capability.major, &capability.minor) == kOk) {
+    reading.compute_capability = capability;
+  }
+
   FieldValue action{};
   action.field = kFieldRecoveryAction;
   if (f.field_values != nullptr && f.field_values(device, 1, &action) == kOk &&

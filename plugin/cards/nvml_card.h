@@ -15,10 +15,11 @@ namespace mgpu::plugin::nvml {
 CardUuid uuid_of(const Library& library, Device device);
 
 struct CardReading {
-  std::string model;              // empty: unknown
-  std::optional<MiB> memory;      // that programs can allocate; none: unknown
-  std::optional<unsigned> minor;  // N of /dev/nvidiaN
-  bool mig = false;               // enabled, or will be after the next reset
+  std::string model;                                    // empty: unknown
+  std::optional<MiB> memory;                            // that programs can allocate; none: unknown
+  std::optional<unsigned> minor;                        // N of /dev/nvidiaN
+  bool mig = false;                                     // enabled, or will be after the next reset
+  std::optional<ComputeCapability> compute_capability;  // none: unknown
   Probe probe;
 };
 CardReading read_card(const Library& library, Device device);

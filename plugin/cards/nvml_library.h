@@ -38,6 +38,7 @@ struct Functions {
   int (*name)(Device device, char* text, unsigned bytes);
   int (*memory_v2)(Device device, MemoryV2* memory);
   int (*mig_mode)(Device device, unsigned* current, unsigned* pending);
+  int (*compute_capability)(Device device, int* major, int* minor);
   int (*utilization)(Device device, Utilization* rates);
   int (*process_utilization)(Device device, UtilizationSample* samples, unsigned* count,
                              unsigned long long since_us);

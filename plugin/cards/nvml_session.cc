@@ -258,6 +258,7 @@ void Session::update_card(Card& card) {
   FoundCard& facts = card.facts;
   if (!reading.model.empty()) facts.model = reading.model;
   if (reading.memory) facts.memory = memory_to_offer(card, *reading.memory);
+  if (reading.compute_capability) facts.compute_capability = reading.compute_capability;
   if (reading.minor) {
     facts.nodes = {device_node(place(), fmt::format("/dev/nvidia{}", *reading.minor))};
   }

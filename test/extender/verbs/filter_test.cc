@@ -90,6 +90,19 @@ TEST_F(FilterTest, AnInvalidPodIsRefusedEverywhereWithOneSentence) {
   }
 }
 
+// With MPS a card has a limit of clients.
+TEST_F(FilterTest, AShareWithLessThanTheLeastComputeIsRefused) {
+  add_node(ledger, "n1: 0[100/8000] 1[100/8000]");
+  settings.min_core = Percent(3);
+  EXPECT_THAT(run_filter({.requests = {"3/1024"}}, {"n1"}).fitting, ElementsAre("n1"));
+  EXPECT_THAT(run_filter({.requests = {"200"}}, {"n1"}).fitting, ElementsAre("n1"));
+  const auto reply = run_filter({.requests = {"3/1024", "2/1024"}}, {"n1"});
+  ASSERT_EQ(reply.failed_and_unresolvable.size(), 1u);
+  EXPECT_EQ(
+      reply.failed_and_unresolvable[0].sentence,
+      "container \"c1\" requests 2 % of a card, and this cluster gives at least 3 % (--min-core)");
+}
+
 TEST_F(FilterTest, AnUnknownPolicyIsRefusedEverywhereByName) {
   add_node(ledger, "n1: 0[100/8000]");
   const auto reply =

@@ -5,7 +5,7 @@
 //   nvml 12.580.95.05
 //   card <uuid> [minor=0] [memory=<MiB>] [used=<MiB>] [reserved=<MiB>] [name=<text>] [mig=0]
 //               [pending=0] [action=0] [remap_failed=0] [events=8] [gpu=0] [mode=0]
-//               [persistence=0]
+//               [persistence=0] [capability=90]
 //   process <uuid> <compute|graphics|mps> <pid> <bytes>
 //   sample <uuid> <pid> <time us> <sm>
 //   fail <function> <code> [<uuid>]
@@ -291,8 +291,9 @@ FAKE_NVML int nvmlDeviceGetPersistenceMode(Device device, unsigned* mode) {
 }
 
 FAKE_NVML int nvmlDeviceGetCudaComputeCapability(Device device, int* major, int* minor) {
-  *major = 9;
-  *minor = 0;
+  const auto capability = static_cast<int>(number(device, "capability", "90"));
+  *major = capability / 10;
+  *minor = capability % 10;
   return failure_of("nvmlDeviceGetCudaComputeCapability", device);
 }
 

@@ -99,9 +99,9 @@ class InventoryTest : public testing::Test {
                               return held_;
                             },
                         .problem_of =
-                            [this](const CardUuid& card) {
+                            [this](const FoundCard& card) {
                               const std::lock_guard lock(mutex_);
-                              return card == CardUuid("GPU-0") ? problem_ : "";
+                              return card.uuid == CardUuid("GPU-0") ? problem_ : "";
                             },
                         .released =
                             [this] {

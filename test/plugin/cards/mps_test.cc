@@ -53,6 +53,9 @@ class MpsTest : public testing::Test {
     std::filesystem::remove_all(run_dir_);
   }
 
+  static FoundCard card(const CardUuid& uuid = kCard) {
+    return {.uuid = uuid, .model = "V100", .memory = MiB(32'510)};
+  }
   MpsFolders folders(const CardUuid& card = kCard) const { return mps_folders(run_dir_, card); }
   std::optional<DaemonProcess> daemon_of(const CardUuid& card = kCard) const {
     return known_mps_daemon(folders(card));
@@ -449,6 +452,18 @@ TEST_F(MpsTest, LeavesADaemonWhoseServerRunsAgainAfterAFault) {
   mps.stop();
 }
 
+TEST_F(MpsTest, ReportsACardWhoseProgramsItCannotLimit) {
+  const Mps mps(options_);
+  FoundCard pascal = card();
+  pascal.compute_capability = {6, 1};
+  EXPECT_EQ(mps.problem_of(pascal),
+            "MPS cannot limit its programs: compute capability 6.1, 7.0 is needed");
+  FoundCard volta = card();
+  volta.compute_capability = {7, 0};
+  EXPECT_EQ(mps.problem_of(volta), "");
+  EXPECT_EQ(mps.problem_of(card()), "") << "it is not known";
+}
+
 TEST_F(MpsTest, ReportsACardWhoseDaemonHasNotRunForLong) {
   options_.control = "/nonexistent/control";
   options_.times.sick = seconds(3600);
@@ -456,15 +471,15 @@ TEST_F(MpsTest, ReportsACardWhoseDaemonHasNotRunForLong) {
     Mps mps(options_);
     mps.set_cards({kCard});
     until([&] { return !mps.states().empty(); });
-    EXPECT_EQ(mps.problem_of(kCard), "") << "a restart takes some seconds";
+    EXPECT_EQ(mps.problem_of(card()), "") << "a restart takes some seconds";
   }
   options_.times.sick = milliseconds(1);
   Mps mps(options_);
-  EXPECT_EQ(mps.problem_of(kCard), "");
+  EXPECT_EQ(mps.problem_of(card()), "");
   mps.set_cards({kCard});
-  until([&] { return !mps.problem_of(kCard).empty(); });
-  EXPECT_THAT(mps.problem_of(kCard), HasSubstr("MPS does not run: "));
-  EXPECT_EQ(mps.problem_of(kOther), "");
+  until([&] { return !mps.problem_of(card()).empty(); });
+  EXPECT_THAT(mps.problem_of(card()), HasSubstr("MPS does not run: "));
+  EXPECT_EQ(mps.problem_of(card(kOther)), "");
 }
 
 TEST_F(MpsTest, RestartsADaemonThatDoesNotRespondAndHasNoClients) {

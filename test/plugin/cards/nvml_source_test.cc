@@ -286,6 +286,14 @@ TEST_F(NvmlSource, WorksWithoutEventsOnAnOldDriver) {
   source_->wait_for_change(hours(1));
 }
 
+TEST_F(NvmlSource, ReadsTheComputeCapability) {
+  node_.set_scenario("card GPU-a capability=86\n");
+  EXPECT_EQ(source_->read()->cards[0].compute_capability, (ComputeCapability{8, 6}));
+  set_scenario("fail nvmlDeviceGetCudaComputeCapability 999\n");
+  source_ = nvml_source(node_.options());
+  EXPECT_EQ(source_->read()->cards[0].compute_capability, std::nullopt);
+}
+
 // From R510 on NVML's total includes what the driver reserves.
 TEST_F(NvmlSource, OffersTheMemoryThatProgramsCanAllocate) {
   const auto memory = [this] { return source_->read()->cards[0].memory; };
