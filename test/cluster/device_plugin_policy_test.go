@@ -346,15 +346,15 @@ func TestThePoliciesOfTheDevicePluginDoNotConcernOthers(t *testing.T) {
 }
 
 // startPlugin starts the real device plugin for the own node, without a kubelet.
-func (w *PluginWorld) startPlugin(t *testing.T, token string) *DevicePlugin {
+func (w *PluginWorld) startPlugin(t *testing.T, token string, flags ...string) *DevicePlugin {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("device nodes of cards need root")
 	}
 	folder := t.TempDir()
-	plugin := devicePluginOn(t, &Node{plane: plane, folder: folder}, v100s(2), "--node-name", w.own,
-		"--kubeconfig", plane.kubeconfigAt(filepath.Join(folder, "kubeconfig"), token), "--injection", "cdi",
-		"--device-plugin-dir", folder)
+	flags = append([]string{"--node-name", w.own, "--injection", "cdi", "--device-plugin-dir", folder,
+		"--kubeconfig", plane.kubeconfigAt(filepath.Join(folder, "kubeconfig"), token)}, flags...)
+	plugin := devicePluginOn(t, &Node{plane: plane, folder: folder}, v100s(2), flags...)
 	plugin.start(t)
 	return plugin
 }

@@ -1,0 +1,92 @@
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The handlers do not run anything here, so that NVIDIA's program is not needed.
+const nvidiaContainerdConfig = `version = 3
+root = "{folder}/root"
+state = "{folder}/state"
+[grpc]
+address = "{folder}/containerd.sock"
+[plugins.'io.containerd.cri.v1.runtime']
+enable_cdi = true
+[plugins.'io.containerd.cri.v1.runtime'.containerd]
+default_runtime_name = "{default}"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia]
+runtime_type = "io.containerd.runc.v2"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia.options]
+BinaryName = "/usr/bin/nvidia-container-runtime"
+[plugins.'io.containerd.nri.v1.nri']
+disable = true
+[plugins.'io.containerd.internal.v1.opt']
+path = "{folder}/opt"
+`
+
+// containerdWith starts a containerd of its own, without a kubelet, and returns its socket.
+func containerdWith(t *testing.T, defaultRuntime string) string {
+	t.Helper()
+	runtime := os.Getenv("MGPU_RUNTIME_FOLDER")
+	if runtime == "" {
+		t.Skip("MGPU_RUNTIME_FOLDER is not set; test/run.sh node builds containerd and sets it")
+	}
+	one := &Node{plane: plane, folder: t.TempDir(), runtime: runtime}
+	fill := strings.NewReplacer("{folder}", one.folder, "{default}", defaultRuntime)
+	if err := os.WriteFile(one.path("containerd.toml"), []byte(fill.Replace(nvidiaContainerdConfig)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if one.containerd != nil {
+			one.containerd.Kill()
+		}
+	})
+	if err := one.startContainerd(); err != nil {
+		t.Fatal(err)
+	}
+	return one.containerdSocket()
+}
+
+// toolkitWith returns the root of a node with these settings of NVIDIA's container toolkit.
+func toolkitWith(t *testing.T, settings string) string {
+	t.Helper()
+	root := t.TempDir()
+	folder := filepath.Join(root, "etc", "nvidia-container-runtime")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "config.toml"), []byte(settings), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+func TestNodeTellsHandlersOfNvidiaInContainerd(t *testing.T) {
+	world := newPluginWorld(t)
+	token := world.podToken(t, world.own)
+	const closed = "accept-nvidia-visible-devices-envvar-when-unprivileged = false\n"
+	for name, one := range map[string]struct{ defaultRuntime, toolkit, reason string }{
+		"default":        {"nvidia", "", "DefaultRuntime"},
+		"closed default": {"nvidia", closed, "OnlyMGPU"},
+		"not default":    {"runc", "", "RuntimeClass"},
+		"closed":         {"runc", closed, "OnlyMGPU"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := world.patch(plane.admin, world.own,
+				`{"status":{"conditions":[{"type":"`+exclusiveCondition+`","$patch":"delete"}]}}`, "status")
+			if err != nil {
+				t.Fatal(err)
+			}
+			plugin := world.startPlugin(t, token, "--runtime-socket", containerdWith(t, one.defaultRuntime),
+				"--node-root", toolkitWith(t, one.toolkit))
+			if condition := world.waitCondition(t, plugin); condition.Reason != one.reason {
+				t.Errorf("the condition is %+v, want %s", condition, one.reason)
+			}
+		})
+	}
+}
