@@ -127,7 +127,7 @@ void Agent::on_cards_changed(const InventoryState& before, const InventoryState&
     if (card.health == kHealthy) healthy.push_back(card.uuid);
   }
   if (mps_) mps_->set_cards(healthy);
-  injector_->set_shared(now.found.shared);
+  injector_->set_shared(shared_edits(now.found, injector_->runs_hooks()));
   offer_devices(now.cards);
   publish_node();
   record_unhealthy_cards(before, now);

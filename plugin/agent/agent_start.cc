@@ -170,7 +170,7 @@ void Agent::rebuild_record(const CheckpointEntry& entry) {
 
 // The runtime may be about to create a container that an earlier process has started.
 void Agent::restore_injections() {
-  injector_->set_shared(inventory_.state().found.shared);
+  injector_->set_shared(shared_edits(inventory_.state().found, injector_->runs_hooks()));
   for (const Record& record : records_.bound()) {
     if (auto edits = edits_of(record, inventory_, mps_.get()))
       injector_->restore(record.id, *edits);

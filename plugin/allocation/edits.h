@@ -1,5 +1,5 @@
-// What a container gets: device nodes, environment and mounts, in the terms of a CDI 0.5 spec
-// (cncf-tags/container-device-interface SPEC.md). Pure.
+// What a container gets: device nodes, environment, mounts and hooks, in the terms of a CDI 0.5
+// spec (cncf-tags/container-device-interface SPEC.md). Pure.
 #pragma once
 
 #include <map>
@@ -26,10 +26,20 @@ struct Mount {
 
 using Environment = std::map<std::string, std::string>;
 
+// A program of the node that the runtime runs for each container.
+struct Hook {
+  std::string name;  // when: "createContainer"
+  std::string path;
+  std::vector<std::string> arguments;    // the first is the name of the program
+  std::vector<std::string> environment;  // "NAME=value"
+  bool operator==(const Hook&) const = default;
+};
+
 struct Edits {
   std::vector<DeviceNode> devices;
   std::vector<Mount> mounts;
   Environment environment;
+  std::vector<Hook> hooks{};
   bool operator==(const Edits&) const = default;
 };
 

@@ -53,8 +53,17 @@ struct FoundCard {
 struct FoundCards {
   std::vector<FoundCard> cards;
   Edits shared;  // for every container that has a card: control nodes, libraries
+  // The same from the CDI spec of NVIDIA's toolkit, for injectors that can have the runtime run
+  // hooks. None: the node has no spec that can be used.
+  std::optional<Edits> toolkit{};
   bool operator==(const FoundCards&) const = default;
 };
+
+// The edits for every container that has a card. Without hooks those of the toolkit are of no use:
+// a hook makes its libraries known to the loader.
+inline const Edits& shared_edits(const FoundCards& found, bool hooks) {
+  return hooks && found.toolkit ? *found.toolkit : found.shared;
+}
 
 struct ProcessUse {
   std::int64_t pid = 0;              // in the node's pid namespace

@@ -21,22 +21,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using FilesByName = std::map<std::string, std::string>;
+
 // CUDA, NVML, OpenCL and the libraries that they load: needed whatever their files are called.
-constexpr std::array<std::string_view, 9> kLibraries = {"libcuda.so",
-                                                        "libcudadebugger.so",
-                                                        "libnvidia-ml.so",
-                                                        "libnvidia-nvvm.so",
-                                                        "libnvidia-ptxjitcompiler.so",
-                                                        "libnvidia-gpucomp.so",
-                                                        "libnvidia-opencl.so",
-                                                        "libnvidia-cfg.so",
-                                                        "libnvidia-allocator.so"};
+constexpr std::array<std::string_view, 10> kLibraries = {
+    "libcuda.so",           "libcudadebugger.so",
+    "libnvidia-ml.so",      "libnvidia-nvvm.so",
+    "libnvidia-nvvm70.so",  "libnvidia-ptxjitcompiler.so",
+    "libnvidia-gpucomp.so", "libnvidia-opencl.so",
+    "libnvidia-cfg.so",     "libnvidia-allocator.so"};
 // Others are taken if their name ends with the version of the driver, as nvidia-ctk does
 // (NVIDIA/nvidia-container-toolkit pkg/nvcdi/driver-nvml.go, getVersionLibs), but for these.
-constexpr std::array<std::string_view, 11> kGraphics = {
+constexpr std::array<std::string_view, 12> kGraphics = {
     "libnvidia-egl",  "libnvidia-fbc",  "libnvidia-glcore", "libnvidia-glsi",
     "libnvidia-glvk", "libnvidia-gtk",  "libnvidia-rtcore", "libnvidia-tls",
-    "libnvidia-vksc", "libnvidia-wayl", "libnvidia-xcb"};
+    "libnvidia-vksc", "libnvidia-wayl", "libnvidia-xcb",    "libnvidia-present"};
+// Names that programs load although not every driver comes with links for them. nvidia-ctk makes
+// the same links (internal/discover/symlinks.go, getLinksForMount).
+constexpr std::array<std::string_view, 2> kDevelopmentNames = {"libcuda.so",
+                                                               "libnvidia-opticalflow.so"};
 
 #if defined(__aarch64__)
 constexpr std::string_view kDebianFolder = "/usr/lib/aarch64-linux-gnu";
@@ -47,22 +50,29 @@ constexpr std::string_view kRedHatFolder = "/usr/lib64";
 
 // Where packages, NVIDIA's own installer, GKE's Container-Optimized OS, Talos and Bottlerocket
 // install drivers.
-constexpr std::array<std::string_view, 9> kLibraryFolders = {kDebianFolder,
-                                                             kRedHatFolder,
-                                                             "/usr/lib",
-                                                             "/lib64",
-                                                             "/usr/local/nvidia/lib64",
-                                                             "/home/kubernetes/bin/nvidia/lib64",
-                                                             "/usr/local/glibc/usr/lib",
-                                                             "/usr/local/glibc/lib",
-                                                             "/usr/lib/nvidia/tesla"};
-constexpr std::array<std::string_view, 6> kProgramFolders = {"/usr/bin",
+constexpr std::array<std::string_view, 10> kLibraryFolders = {kDebianFolder,
+                                                              kRedHatFolder,
+                                                              "/usr/lib",
+                                                              "/lib64",
+                                                              "/usr/local/nvidia/lib64",
+                                                              "/home/kubernetes/bin/nvidia/lib64",
+                                                              "/usr/local/glibc/usr/lib64",
+                                                              "/usr/local/glibc/usr/lib",
+                                                              "/usr/local/glibc/lib",
+                                                              "/usr/lib/nvidia/tesla"};
+constexpr std::array<std::string_view, 7> kProgramFolders = {"/usr/bin",
                                                              "/bin",
                                                              "/usr/local/nvidia/bin",
                                                              "/home/kubernetes/bin/nvidia/bin",
                                                              "/usr/local/bin",
+                                                             "/usr/local/glibc/usr/bin",
                                                              "/usr/libexec/nvidia/tesla/bin"};
 constexpr std::string_view kSmi = "nvidia-smi";
+// Without this file the OpenCL loader of an image does not find the driver.
+constexpr std::string_view kOpenClVendor = "/etc/OpenCL/vendors/nvidia.icd";
+// Older kernels read the firmware of a card in the root of the process that opens the card first.
+constexpr std::array<std::string_view, 2> kFirmwareFolders = {"/lib/firmware/updates",
+                                                              "/lib/firmware"};
 
 constexpr std::string_view kOperatorRoot = "/run/nvidia/driver";
 constexpr std::string_view kNvml = "libnvidia-ml.so.1";
@@ -84,10 +94,9 @@ std::deque<std::string> parts_of(const fs::path& path) {
   return parts;
 }
 
-// The regular file with this path in the file system below `root`, without links. An absolute link
-// begins at that root, and none leads out of it. Debian's libcuda.so.1 is a link into
-// /etc/alternatives.
-std::optional<std::string> file_in(const std::string& root, const fs::path& path) {
+// What has this path in the file system below `root`, without links. An absolute link begins at
+// that root, and none leads out of it. Debian's libcuda.so.1 is a link into /etc/alternatives.
+std::optional<std::string> path_in(const std::string& root, const fs::path& path) {
   std::deque<std::string> parts = parts_of(path);
   fs::path at = "/";
   std::error_code failed;
@@ -112,8 +121,14 @@ std::optional<std::string> file_in(const std::string& root, const fs::path& path
     const std::deque<std::string> before = parts_of(target);
     parts.insert(parts.begin(), before.begin(), before.end());
   }
-  if (!fs::is_regular_file(joined(root, at.string()), failed)) return std::nullopt;
   return at.string();
+}
+
+std::optional<std::string> file_in(const std::string& root, const fs::path& path) {
+  auto file = path_in(root, path);
+  std::error_code failed;
+  if (!file || !fs::is_regular_file(joined(root, *file), failed)) return std::nullopt;
+  return file;
 }
 
 // "libcuda.so", "libcuda.so.1", "libcuda.so.580.95.05"
@@ -129,35 +144,19 @@ bool may_be_of_the_driver(std::string_view name) {
   return begins("libnvidia-") && std::ranges::none_of(kGraphics, begins);
 }
 
-// Libraries by their names in the folder.
-std::map<std::string, std::string> libraries_in(const DriverPlace& place, std::string_view folder) {
+// Files by their names in the folder, for names that `wanted` accepts.
+FilesByName files_in(const DriverPlace& place, std::string_view folder,
+                     bool (*wanted)(std::string_view name)) {
   const std::string root = seen_root(place);
-  const std::string suffix = ".so." + place.version;
-  std::map<std::string, std::string> files;
+  FilesByName files;
   std::error_code failed;
   for (fs::directory_iterator at(joined(root, folder), failed), end; !failed && at != end;
        at.increment(failed)) {
     const std::string name = at->path().filename().string();
-    if (!may_be_of_the_driver(name) || files.size() >= kDriverFilesMax) continue;
-    auto file = file_in(root, fs::path(folder) / name);
-    if (!file) continue;
-    const bool versioned = !place.version.empty() && file->ends_with(suffix);
-    if (is_needed(name) || versioned) files.emplace(name, *std::move(file));
+    if (!wanted(name) || files.size() >= kDriverFilesMax) continue;
+    if (auto file = file_in(root, fs::path(folder) / name)) files.emplace(name, *std::move(file));
   }
   return files;
-}
-
-// The usual ones, and before them that of NVML if it is another: an installer puts all libraries
-// into one. The folder that a link of Debian leads to does not have all of them.
-std::vector<std::string> folders_of(const DriverPlace& place) {
-  std::vector<std::string> folders(kLibraryFolders.begin(), kLibraryFolders.end());
-  const std::string root = seen_root(place) + "/";
-  if (!place.nvml.starts_with(root)) return folders;
-  const fs::path nvml = place.nvml.substr(root.size() - 1);
-  const bool usual = std::ranges::any_of(
-      folders, [&](const std::string& folder) { return nvml.string().starts_with(folder + "/"); });
-  if (!usual) folders.insert(folders.begin(), nvml.parent_path().string());
-  return folders;
 }
 
 // "580.95.05" of "/usr/lib64/libcuda.so.580.95.05". Empty where the name has no version of a
@@ -175,11 +174,52 @@ bool is_of_another_driver(const DriverPlace& place, std::string_view file) {
   return !version.empty() && !place.version.empty() && version != place.version;
 }
 
+FilesByName libraries_in(const DriverPlace& place, std::string_view folder) {
+  FilesByName files = files_in(place, folder, may_be_of_the_driver);
+  const std::string suffix = ".so." + place.version;
+  std::erase_if(files, [&](const auto& found) {
+    const bool versioned = !place.version.empty() && found.second.ends_with(suffix);
+    return is_of_another_driver(place, found.first) || (!is_needed(found.first) && !versioned);
+  });
+  return files;
+}
+
+// The names of a folder may be links into another one that has more libraries, as Debian's are.
+void add_folder_behind_links(const DriverPlace& place, FilesByName& files) {
+  const auto libcuda = files.find(std::string(kLibcuda));
+  if (libcuda == files.end()) return;
+  files.merge(libraries_in(place, fs::path(libcuda->second).parent_path().string()));
+}
+
+// Libraries load each other by the names of the files, too.
+void add_names(FilesByName& files) {
+  for (const auto& [name, file] : FilesByName(files)) {
+    files.emplace(fs::path(file).filename().string(), file);
+  }
+  for (const std::string_view name : kDevelopmentNames) {
+    const auto library = files.find(std::string(name) + ".1");
+    if (library != files.end()) files.emplace(name, library->second);
+  }
+}
+
+// The usual ones, and before them that of NVML if it is another: an installer puts all libraries
+// into one. The folder that a link of Debian leads to does not have all of them.
+std::vector<std::string> folders_of(const DriverPlace& place) {
+  std::vector<std::string> folders(kLibraryFolders.begin(), kLibraryFolders.end());
+  const std::string root = seen_root(place) + "/";
+  if (!place.nvml.starts_with(root)) return folders;
+  const fs::path nvml = place.nvml.substr(root.size() - 1);
+  const bool usual = std::ranges::any_of(
+      folders, [&](const std::string& folder) { return nvml.string().starts_with(folder + "/"); });
+  if (!usual) folders.insert(folders.begin(), nvml.parent_path().string());
+  return folders;
+}
+
 // Those of the first folder with libcuda.so.1 of the kernel module's driver. If there is none, of
 // the first with libcuda.so.1, or of the first with any.
-std::map<std::string, std::string> libraries_of(const DriverPlace& place) {
+FilesByName libraries_of_the_best_folder(const DriverPlace& place) {
   const std::string name(kLibcuda);
-  std::map<std::string, std::string> best;
+  FilesByName best;
   for (const std::string& folder : folders_of(place)) {
     auto files = libraries_in(place, folder);
     const auto libcuda = files.find(name);
@@ -190,11 +230,35 @@ std::map<std::string, std::string> libraries_of(const DriverPlace& place) {
   return best;
 }
 
+FilesByName libraries_of(const DriverPlace& place) {
+  FilesByName files = libraries_of_the_best_folder(place);
+  add_folder_behind_links(place, files);
+  add_names(files);
+  return files;
+}
+
 std::optional<std::string> smi_of(const DriverPlace& place) {
   for (const std::string_view folder : kProgramFolders) {
     if (auto file = file_in(seen_root(place), fs::path(folder) / kSmi)) return file;
   }
   return std::nullopt;
+}
+
+bool is_firmware(std::string_view name) {
+  return (name.starts_with("gsp") || name.starts_with("ucodes")) && name.ends_with(".bin");
+}
+
+// Firmware by its paths in the driver's root, which are those in a container.
+FilesByName firmware_of(const DriverPlace& place) {
+  FilesByName all;
+  if (place.version.empty()) return all;
+  for (const std::string_view start : kFirmwareFolders) {
+    const std::string folder = fmt::format("{}/nvidia/{}", start, place.version);
+    for (const auto& [name, file] : files_in(place, folder, is_firmware)) {
+      all.emplace(fmt::format("{}/{}", folder, name), file);
+    }
+  }
+  return all;
 }
 
 }  // namespace
@@ -251,8 +315,13 @@ std::vector<Mount> driver_files(const DriverPlace& place) {
       mounts.push_back({joined(place.driver_root, file), std::string(target) + "/" + name, true});
     }
   }
-  const auto smi = mounts.empty() ? std::nullopt : smi_of(place);
-  if (smi) mounts.push_back({joined(place.driver_root, *smi), "/usr/bin/nvidia-smi", true});
+  if (mounts.empty()) return mounts;
+  const auto add = [&](const std::string& file, std::string_view target) {
+    mounts.push_back({joined(place.driver_root, file), std::string(target), true});
+  };
+  if (const auto smi = smi_of(place)) add(*smi, "/usr/bin/nvidia-smi");
+  for (const auto& [path, file] : firmware_of(place)) add(file, path);
+  if (const auto vendor = file_in(seen_root(place), kOpenClVendor)) add(*vendor, kOpenClVendor);
   return mounts;
 }
 
@@ -300,12 +369,29 @@ std::string missing_for_cuda(const DriverPlace& place, const Edits& shared) {
     }
   }
   if (!has_uvm(place)) return "the kernel module of /dev/nvidia-uvm is not loaded";
-  const std::string path = std::string(kDebianFolder) + "/" + std::string(kLibcuda);
-  const auto libcuda = std::ranges::find(shared.mounts, path, &Mount::container_path);
-  if (libcuda == shared.mounts.end()) return std::string(kLibcuda) + " is missing";
+  return libcuda_problem(place, shared);
+}
+
+std::string libcuda_problem(const DriverPlace& place, const Edits& edits) {
+  const auto libcuda = std::ranges::find_if(edits.mounts, [&](const Mount& mount) {
+    const std::string name = fs::path(mount.container_path).filename().string();
+    const bool is_versioned = name.starts_with("libcuda.so.") && !version_of(name).empty();
+    return name == kLibcuda || (is_versioned && !edits.hooks.empty());
+  });
+  if (libcuda == edits.mounts.end()) return std::string(kLibcuda) + " is missing";
   if (!is_of_another_driver(place, libcuda->host_path)) return {};
   return fmt::format("{} is of driver {}, the kernel module of {}", kLibcuda,
                      version_of(libcuda->host_path), place.version);
+}
+
+bool exists_on_node(const std::string& node_root, const std::string& path) {
+  return path_in(node_root, path).has_value();
+}
+
+std::optional<std::string> file_on_node(const std::string& node_root, const std::string& path) {
+  auto file = file_in(node_root, path);
+  if (file) *file = joined(node_root, *file);
+  return file;
 }
 
 }  // namespace mgpu::plugin

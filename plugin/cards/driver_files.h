@@ -1,6 +1,7 @@
 // The files of an NVIDIA driver that programs in containers need, wherever it is installed.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,9 +36,11 @@ DeviceNode device_node(const DriverPlace& place, const std::string& path);
 // The device nodes that all cards share (nvidiactl, nvidia-uvm, nvidia-uvm-tools), if they exist.
 std::vector<DeviceNode> control_nodes(const DriverPlace& place);
 
-// The libraries of the driver except those for graphics, and nvidia-smi, read only. Each library is
-// mounted into both folders that a loader searches by default (Debian's and Red Hat's), so that no
-// ldconfig has to run in the container. Empty if there is no driver.
+// The libraries of the driver except those for graphics, nvidia-smi, the firmware and the file that
+// registers OpenCL, read only. Each library is mounted under each of its names into both folders
+// that a loader searches by default (Debian's and Red Hat's), so that neither ldconfig nor a hook
+// has to run in the container. Empty if there is no driver.
+// test/plugin/cards/driver_layouts_test.cc has the differences to what NVIDIA's own tool lists.
 std::vector<Mount> driver_files(const DriverPlace& place);
 
 // Makes the link /dev/char/<major>:<minor> of each of these nodes on the node, unless it exists.
@@ -49,5 +52,14 @@ Result<void> link_in_dev_char(const DriverPlace& place, const std::vector<Device
 // What a container with these edits lacks to run CUDA: "/dev/nvidia-uvm is missing". Empty where it
 // has what it needs.
 std::string missing_for_cuda(const DriverPlace& place, const Edits& shared);
+
+// "libcuda.so.1 is missing", or of another driver than the kernel module. Where there are hooks,
+// one of them makes the link with that name to the file. Empty: neither.
+std::string libcuda_problem(const DriverPlace& place, const Edits& edits);
+
+// Links on the node are followed within its root.
+bool exists_on_node(const std::string& node_root, const std::string& path);
+// The path for this process of a regular file of the node.
+std::optional<std::string> file_on_node(const std::string& node_root, const std::string& path);
 
 }  // namespace mgpu::plugin

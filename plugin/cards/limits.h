@@ -40,6 +40,11 @@ inline constexpr int kMissingReads = 3;
 inline constexpr std::chrono::milliseconds kLoadUvmPeriod{60'000};
 inline constexpr std::chrono::milliseconds kLoadUvmTimeout{10'000};
 inline constexpr std::size_t kLoadUvmBytesMax = 4096;
+// The CDI spec of NVIDIA's toolkit has some 60 KB, and more with many MIG devices.
+inline constexpr std::size_t kToolkitSpecBytesMax = std::size_t{1} << 20;
+// Its mounts, device nodes, hooks or variables; and the arguments of a hook, which has two for each
+// link that it makes.
+inline constexpr std::size_t kToolkitListMax = 1024;
 // Links on the way to one of them; the kernel follows 40.
 inline constexpr int kDriverLinksMax = 40;
 inline constexpr std::chrono::milliseconds kMpsCommandTimeout{5'000};

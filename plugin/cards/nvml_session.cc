@@ -127,19 +127,33 @@ void Session::load_uvm(const DriverPlace& at) {
   if (!output) log_warn("nvidia-uvm cannot be loaded", {{"problem", output.error().message}});
 }
 
+// A spec that was written before a kernel module was loaded lacks its device nodes.
+std::optional<Edits> Session::read_toolkit_spec(const DriverPlace& at, const Edits& own) {
+  if (!options_.use_toolkit_spec || !options_.driver_root.empty()) return std::nullopt;
+  std::optional<Edits> edits = toolkit_specs_.find(at);
+  if (!edits) return std::nullopt;
+  for (const DeviceNode& node : own.devices) {
+    const auto listed = std::ranges::find(edits->devices, node.path, &DeviceNode::path);
+    if (listed == edits->devices.end()) edits->devices.push_back(node);
+  }
+  return edits;
+}
+
 // Files may appear later. Where they disappear, as in an upgrade of packages, containers get the
 // last ones for some reads.
 void Session::read_files() {
   const DriverPlace at = place();
   load_uvm(at);
   const Edits now{.devices = control_nodes(at), .mounts = driver_files(at), .environment = {}};
-  const std::string missing = missing_for_cuda(at, now);
+  const std::optional<Edits> toolkit = read_toolkit_spec(at, now);
+  const std::string missing = missing_for_cuda(at, toolkit ? *toolkit : now);
   if (!missing.empty() && missing_.empty() && was_complete_ && ++missing_reads_ < kMissingReads) {
     return;
   }
   missing_reads_ = 0;
   was_complete_ = missing.empty();
   shared_ = now;
+  toolkit_ = toolkit;
   const std::string before = std::exchange(missing_, options_.must_run_cuda ? missing : "");
   if (missing_ == before) return;
   if (missing_.empty()) return log_info("containers can run CUDA again", {});
@@ -181,7 +195,7 @@ Result<FoundCards> Session::read() {
   const int wait_for_events = failed_waits_ == 1 ? 1 : kNvmlReopenReads;
   if (events_ == nullptr && ++reads_without_events_ >= wait_for_events) open_events();
   read_files();
-  FoundCards result{.cards = {}, .shared = shared_};
+  FoundCards result{.cards = {}, .shared = shared_, .toolkit = toolkit_};
   const auto found = read_cards(count);
   bool complete = found.size() == count;
   for (Card* const card : found) {

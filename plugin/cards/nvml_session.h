@@ -20,6 +20,7 @@
 #include "plugin/cards/nvml_health.h"
 #include "plugin/cards/nvml_library.h"
 #include "plugin/cards/nvml_source.h"
+#include "plugin/cards/toolkit_spec.h"
 
 namespace mgpu::plugin::nvml {
 
@@ -56,6 +57,7 @@ class Session {
   std::size_t cards_in_proc() const;
   DriverPlace place() const;
   void read_files();
+  std::optional<Edits> read_toolkit_spec(const DriverPlace& at, const Edits& own);
   void load_uvm(const DriverPlace& at);
   void link_devices(const FoundCards& found);
   void reopen_if_needed(bool complete);
@@ -75,6 +77,8 @@ class Session {
   std::shared_ptr<const Library> library_;  // null: closed
   std::map<CardUuid, Card> cards_;
   Edits shared_;
+  std::optional<Edits> toolkit_;
+  ToolkitSpecs toolkit_specs_;
   std::optional<std::chrono::steady_clock::time_point> uvm_tried_at_;
   bool was_complete_ = false;  // nothing was missing when the files were last accepted
   int missing_reads_ = 0;      // in a row

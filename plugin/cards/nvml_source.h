@@ -23,6 +23,8 @@ struct NvmlOptions {
   // The root of the file system with the driver, on the node. Its libraries are mounted into
   // containers from there. Empty: that of the NVML that was loaded.
   std::string driver_root;
+  // Reads the CDI spec of NVIDIA's toolkit, unless `driver_root` is given.
+  bool use_toolkit_spec = true;
   // Makes links in /dev/char, and runs this program where /dev/nvidia-uvm is missing. Empty: none.
   bool prepare_node = true;
   std::string modprobe = "nvidia-modprobe";

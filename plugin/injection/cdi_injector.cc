@@ -28,6 +28,12 @@ Json edits_json(const Edits& edits) {
          {"containerPath", mount.container_path},
          {"options", {mount.read_only ? "ro" : "rw", "nosuid", "nodev", "rbind"}}});
   }
+  for (const Hook& hook : edits.hooks) {
+    Json entry = {{"hookName", hook.name}, {"path", hook.path}};
+    if (!hook.arguments.empty()) entry["args"] = hook.arguments;
+    if (!hook.environment.empty()) entry["env"] = hook.environment;
+    json["hooks"].push_back(std::move(entry));
+  }
   return json;
 }
 
@@ -39,6 +45,7 @@ class CdiInjector final : public Injector {
       : contract_(contract), path_(folder + "/" + contract.domain + "-mgpu.json") {}
 
   std::string name() const override { return "cdi"; }
+  bool runs_hooks() const override { return true; }
 
   AllocateResponse allocate_response(const Record& record) const override {
     AllocateResponse response{.edits = {}, .cdi_devices = {cdi_name(contract_, record.id)}};

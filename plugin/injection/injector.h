@@ -30,6 +30,8 @@ class Injector {
   // "cdi", "device-nodes"
   virtual std::string name() const = 0;
   virtual AllocateResponse allocate_response(const Record& record) const = 0;
+  // Whether edits may have hooks.
+  virtual bool runs_hooks() const { return false; }
   // Sets what every container gets in addition to its own edits, from the next change on.
   virtual void set_shared(const Edits& shared) = 0;
   // Restores edits that an earlier process injected, so that the next change keeps them.

@@ -84,7 +84,7 @@ const Library kLibraries[] = {
     {"prometheus-cpp", {"prometheus/"}, {"common/base/metrics."}},
     {"yaml-cpp",
      {"yaml-cpp/"},
-     {"common/kube/config", "common/kube/kubeconfig", "plugin/cards/cards_file", "bench/sim/",
+     {"common/kube/config", "common/kube/kubeconfig", "plugin/cards/yaml_fields", "bench/sim/",
       "test/"}},
     {"gRPC", {"grpc", "google/protobuf/"}, {"plugin/kubelet/", "test/plugin/kubelet/"}},
     {"GoogleTest", {"gtest/", "gmock/"}, {"test/"}},

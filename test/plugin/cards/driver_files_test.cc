@@ -169,10 +169,70 @@ TEST(DriverFiles, FollowsDebiansAlternativesWithinTheRootOfTheDriver) {
          root + kDebian + "libcuda.so.1");
     link(node, "../../../etc/alternatives/nvidia--libcuda.so.1-x86_64-linux-gnu",
          root + kDebian + "libcuda.so");
-    EXPECT_THAT(shown(driver_files(place_of(node, root.empty() ? "/" : root))),
-                UnorderedElementsAre("libcuda.so.1 <- " + root + version,
-                                     "libcuda.so <- " + root + version));
+    EXPECT_THAT(
+        shown(driver_files(place_of(node, root.empty() ? "/" : root))),
+        UnorderedElementsAre("libcuda.so.1 <- " + root + version, "libcuda.so <- " + root + version,
+                             "libcuda.so.580.95.05 <- " + root + version));
   }
+}
+
+TEST(DriverFiles, TakesTheFoldersOfBothEndsOfLinks) {
+  const FakeDriver node;
+  node.add_file(kDebian + "libnvidia-gpucomp.so.580.95.05");
+  node.add_file(kDebian + "nvidia/current/libcuda.so.580.95.05");
+  node.add_file(kDebian + "nvidia/current/libnvidia-cfg.so.580.95.05");
+  link(node, "nvidia/current/libcuda.so.580.95.05", kDebian + "libcuda.so.1");
+  EXPECT_THAT(shown(driver_files(place_of(node))),
+              testing::IsSupersetOf({"libnvidia-gpucomp.so.580.95.05 <- " + kDebian +
+                                         "libnvidia-gpucomp.so.580.95.05",
+                                     "libnvidia-cfg.so.580.95.05 <- " + kDebian +
+                                         "nvidia/current/libnvidia-cfg.so.580.95.05"}));
+}
+
+TEST(DriverFiles, HaveNamesThatProgramsLoadWithoutALinkOnTheNode) {
+  const FakeDriver node;
+  node.add_file(kDebian + "libcuda.so.580.95.05");
+  link(node, "libcuda.so.580.95.05", kDebian + "libcuda.so.1");
+  EXPECT_THAT(shown(driver_files(place_of(node))),
+              testing::Contains("libcuda.so <- " + kDebian + "libcuda.so.580.95.05"));
+}
+
+TEST(DriverFiles, LeavesOutLibrariesOfAnOlderDriverInTheSameFolder) {
+  const FakeDriver node;
+  for (const std::string version : {"580.95.05", "570.195.03"}) {
+    node.add_file(kDebian + "libcuda.so." + version);
+  }
+  link(node, "libcuda.so.580.95.05", kDebian + "libcuda.so.1");
+  const std::string file = kDebian + "libcuda.so.580.95.05";
+  EXPECT_THAT(shown(driver_files(place_of(node))),
+              UnorderedElementsAre("libcuda.so <- " + file, "libcuda.so.1 <- " + file,
+                                   "libcuda.so.580.95.05 <- " + file));
+}
+
+TEST(DriverFiles, HaveTheFirmwareOfTheVersion) {
+  const FakeDriver node;
+  node.add_file("/usr/lib64/libcuda.so.1");
+  const std::string folder = "/lib/firmware/nvidia/";
+  for (const char* name : {"580.95.05/gsp_ga10x.bin", "580.95.05/ucodes.bin", "580.95.05/other.bin",
+                           "580.95.05/gsp.txt", "570.195.03/gsp_ga10x.bin"}) {
+    node.add_file(folder + name);
+  }
+  std::vector<Mount> firmware = driver_files(place_of(node));
+  std::erase_if(firmware,
+                [&](const Mount& mount) { return !mount.container_path.starts_with(folder); });
+  const std::string gsp = folder + "580.95.05/gsp_ga10x.bin";
+  const std::string ucodes = folder + "580.95.05/ucodes.bin";
+  EXPECT_THAT(firmware, ElementsAre(Mount{gsp, gsp}, Mount{ucodes, ucodes}));
+}
+
+TEST(DriverFiles, HaveTheFileThatRegistersOpenCl) {
+  const FakeDriver node;
+  const std::string root = "/run/nvidia/driver";
+  const std::string vendor = "/etc/OpenCL/vendors/nvidia.icd";
+  node.add_file(root + vendor);
+  EXPECT_THAT(driver_files(place_of(node, root)), IsEmpty()) << "no driver";
+  node.add_file(root + "/usr/lib64/libcuda.so.1");
+  EXPECT_THAT(driver_files(place_of(node, root)), testing::Contains(Mount{root + vendor, vendor}));
 }
 
 TEST(DriverFiles, NoLinkLeadsOutOfTheRootOfTheDriver) {
@@ -202,7 +262,8 @@ TEST(DriverFiles, UsesTheFolderWithLibcudaAndIgnoresAnOlderDriver) {
   node.add_file("/usr/lib64/libnvidia-ml.so.1");
   node.add_file("/usr/lib/libcuda.so.1");
   EXPECT_THAT(shown(driver_files(place_of(node))),
-              UnorderedElementsAre("libcuda.so.1 <- /usr/lib64/libcuda.so.1",
+              UnorderedElementsAre("libcuda.so <- /usr/lib64/libcuda.so.1",
+                                   "libcuda.so.1 <- /usr/lib64/libcuda.so.1",
                                    "libnvidia-ml.so.1 <- /usr/lib64/libnvidia-ml.so.1"));
 }
 
@@ -306,10 +367,10 @@ TEST(DriverFiles, AnUnusualFolderOfNvmlIsSearchedFirst) {
   DriverPlace place = place_of(node);
   place.nvml = node.root() + "/opt/nvidia/lib/libnvidia-ml.so.1";
   EXPECT_THAT(shown(driver_files(place)),
-              ElementsAre("libcuda.so.1 <- /opt/nvidia/lib/libcuda.so.1"));
+              testing::Contains("libcuda.so.1 <- /opt/nvidia/lib/libcuda.so.1"));
   place.nvml = node.root() + kDebian + "nvidia/current/libnvidia-ml.so.1";
   EXPECT_THAT(shown(driver_files(place)),
-              ElementsAre("libcuda.so.1 <- " + kDebian + "libcuda.so.1"));
+              testing::Contains("libcuda.so.1 <- " + kDebian + "libcuda.so.1"));
 }
 
 }  // namespace

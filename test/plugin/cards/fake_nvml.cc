@@ -28,6 +28,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -180,6 +181,17 @@ struct LongProcessInfo {
   std::uint32_t compute_instance;
   std::uint64_t used_protected;  // usedGpuCcProtectedMemory
 };
+// The plugin does not read it, but nvidia-ctk does, see test/golden/nvidia-ctk-*/generate.go.
+struct PciInfo {
+  char legacy_bus_id[16];
+  std::uint32_t domain;
+  std::uint32_t bus;
+  std::uint32_t device;
+  std::uint32_t device_id;
+  std::uint32_t subsystem_id;
+  char bus_id[32];
+};
+static_assert(sizeof(PciInfo) == 68);
 static_assert(sizeof(LongProcessInfo) == 32 && offsetof(LongProcessInfo, used_protected) == 24);
 
 #ifdef FAKE_NVML_R535
@@ -338,6 +350,24 @@ FAKE_NVML int nvmlDeviceGetMigMode(Device device, unsigned* current, unsigned* p
   *current = static_cast<unsigned>(number(device, "mig"));
   *pending = static_cast<unsigned>(number(device, "pending"));
   return failure_of("nvmlDeviceGetMigMode", device);
+}
+
+FAKE_NVML int nvmlDeviceGetHandleByUUID(const char* uuid, Device* device) {
+  if (lines("card", uuid).empty()) return kNotFound;
+  *device = handle_of(uuid);
+  return failure_of("nvmlDeviceGetHandleByUUID", *device);
+}
+
+FAKE_NVML int nvmlDeviceGetMaxMigDeviceCount(Device device, unsigned* count) {
+  *count = 0;
+  return failure_of("nvmlDeviceGetMaxMigDeviceCount", device);
+}
+
+FAKE_NVML int nvmlDeviceGetPciInfo_v3(Device device, PciInfo* info) {
+  *info = {};
+  info->bus = 1 + static_cast<std::uint32_t>(number(device, "minor"));
+  std::snprintf(info->bus_id, sizeof info->bus_id, "00000000:%02X:00.0", info->bus);
+  return failure_of("nvmlDeviceGetPciInfo_v3", device);
 }
 
 FAKE_NVML int nvmlDeviceGetUtilizationRates(Device device, Utilization* rates) {

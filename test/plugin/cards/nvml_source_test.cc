@@ -75,7 +75,7 @@ TEST_F(NvmlSource, ReturnsTheSharedEdits) {
   EXPECT_THAT(inventory->shared.devices,
               ElementsAre(DeviceNode{"/dev/nvidiactl", "/dev/nvidiactl"},
                           DeviceNode{"/dev/nvidia-uvm", "/dev/nvidia-uvm"}));
-  EXPECT_THAT(inventory->shared.mounts, SizeIs(2));
+  EXPECT_THAT(inventory->shared.mounts, SizeIs(4));
 }
 
 TEST_F(NvmlSource, TakesLibrariesOfTheVersionOfTheDriver) {
@@ -83,7 +83,7 @@ TEST_F(NvmlSource, TakesLibrariesOfTheVersionOfTheDriver) {
   node_.add_file("/usr/lib64/libnvidia-encode.so.575.1");
   const auto inventory = source_->read();
   ASSERT_TRUE(inventory);
-  EXPECT_THAT(inventory->shared.mounts, SizeIs(4));
+  EXPECT_THAT(inventory->shared.mounts, SizeIs(6));
 }
 
 TEST_F(NvmlSource, OffersNoCardWhileAContainerCouldNotRunCuda) {

@@ -72,6 +72,24 @@ TEST(CdiInjector, WritesAValidSpec) {
   EXPECT_EQ(spec(folder), expected);
 }
 
+TEST(CdiInjector, WritesHooks) {
+  const test::ScratchFolder folder;
+  const auto injector = cdi_injector(contract(), folder.path());
+  EXPECT_TRUE(injector->runs_hooks());
+  Edits shared;
+  shared.hooks = {{.name = "createContainer",
+                   .path = "/usr/bin/hook",
+                   .arguments = {"hook", "update-ldcache"},
+                   .environment = {"DEBUG=false"}},
+                  {.name = "poststop", .path = "/usr/bin/end", .arguments = {}, .environment = {}}};
+  injector->set_shared(shared);
+  ASSERT_TRUE(injector->inject(record("c0", "aa").id, edits("3")).value());
+  EXPECT_EQ(spec(folder)["containerEdits"], nlohmann::json::parse(R"({"hooks": [
+    {"hookName": "createContainer", "path": "/usr/bin/hook", "args": ["hook", "update-ldcache"],
+     "env": ["DEBUG=false"]},
+    {"hookName": "poststop", "path": "/usr/bin/end"}]})"));
+}
+
 TEST(CdiInjector, WritesOnlyChanges) {
   const test::ScratchFolder folder;
   const auto injector = cdi_injector(contract(), folder.path());
@@ -140,6 +158,7 @@ TEST(NodeInjector, AllocateMountsTheFilesOfTheDriver) {
   shared.mounts = {{"/usr/lib64/libcuda.so.580.95.05", "/usr/lib64/libcuda.so.1", true}};
   injector->set_shared(shared);
   EXPECT_EQ(injector->allocate_response(record("c0", "aa")).edits.mounts, shared.mounts);
+  EXPECT_FALSE(injector->runs_hooks());
 }
 
 TEST(NodeInjector, FindsDevicesBelowTheNodeRoot) {
