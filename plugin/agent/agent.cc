@@ -20,14 +20,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::unique_ptr<Mps> mps_of(const AgentSettings& settings) {
-  if (!settings.mps) return nullptr;
-  MpsOptions options;
-  options.control = settings.mps_control;
-  options.run_dir = settings.run_folder;
-  options.read_only_pipe = settings.mps_read_only_pipe;
-  options.watch_only = settings.mps_service;
-  return std::make_unique<Mps>(options);
+IsolationSettings isolation_of(const AgentSettings& settings) {
+  IsolationSettings isolation;
+  isolation.mode = settings.isolation;
+  isolation.mps.control = settings.mps_control;
+  isolation.mps.run_dir = settings.run_folder;
+  isolation.mps.read_only_pipe = settings.mps_read_only_pipe;
+  isolation.mps.watch_only = settings.mps_service;
+  isolation.limits = settings.memory_limits;
+  isolation.hook_path = settings.hook_path;
+  isolation.hook_folder = settings.state_folder;
+  isolation.run_folder = settings.run_folder;
+  isolation.proc_folder = settings.proc_folder;
+  return isolation;
 }
 
 }  // namespace
@@ -54,21 +59,19 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
                    log_warn("publishing to the Node object failed", {{"problem", problem}});
                  }),
       pods_(settings_.node, transport),
-      mps_(mps_of(settings_)),
+      isolation_(isolation_of(settings_), records_, [this] { return inventory_.state().cards; }),
       pod_resources_(settings_.pod_resources_socket),
       pod_processes_(settings_.proc_folder),
-      inventory_(std::move(cards),
-                 {.load_known = [this] { return load_known_cards(); },
-                  .save_known = [this](const KnownCards& known) { return save_known_cards(known); },
-                  .on_change = [this](const InventoryState& before,
-                                      const InventoryState& now) { on_cards_changed(before, now); },
-                  .now = utc_now,
-                  .held = [this](const CardUuid& card) { return held_memory(card); },
-                  .problem_of =
-                      [this](const FoundCard& card) {
-                        return mps_ ? mps_->problem_of(card) : std::string();
-                      },
-                  .released = [this] { return released(); }}) {
+      inventory_(
+          std::move(cards),
+          {.load_known = [this] { return load_known_cards(); },
+           .save_known = [this](const KnownCards& known) { return save_known_cards(known); },
+           .on_change = [this](const InventoryState& before,
+                               const InventoryState& now) { on_cards_changed(before, now); },
+           .now = utc_now,
+           .held = [this](const CardUuid& card) { return held_memory(card); },
+           .problem_of = [this](const FoundCard& card) { return isolation_.problem_of(card); },
+           .released = [this] { return released(); }}) {
   metrics_.on_collect([this] { update_metrics(); });
   add_service_routes(router_, metrics_, [this] { return readiness(); });
   router_.add("GET", "/allocations", [this](const http::Request&, const http::Respond& respond) {
@@ -83,6 +86,7 @@ Agent::~Agent() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
+  isolation_.stop();
   inventory_.stop();
   if (pre_start_handler_) pre_start_handler_->close();
   // The plugins are destroyed without the lock, since they wait for calls that take it.
@@ -126,7 +130,7 @@ void Agent::on_cards_changed(const InventoryState& before, const InventoryState&
   for (const FoundCard& card : now.found.cards) {
     if (card.health == kHealthy) healthy.push_back(card.uuid);
   }
-  if (mps_) mps_->set_cards(healthy);
+  isolation_.set_cards(healthy);
   injector_->set_shared(shared_edits(now.found, injector_->runs_hooks()));
   offer_devices(now.cards);
   publish_node();
@@ -274,7 +278,10 @@ void Agent::update_metrics() {
   status.ready = ready();
   status.events_dropped = events_.dropped();
   status.unreadable_pods = pods_.unreadable();
-  if (mps_) status.mps = mps_->states();
+  status.mps = isolation_.mps_states();
+  if (const auto chosen = isolation_.chosen(); chosen != IsolationMode::kAuto) {
+    status.isolation = label(chosen);
+  }
   status.access = access();
   const MutexLock lock(mutex_);
   if (core_plugin_) {

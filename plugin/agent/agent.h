@@ -24,10 +24,10 @@
 #include "common/program/service_routes.h"
 #include "common/program/service_server.h"
 #include "plugin/agent/agent_metrics.h"
+#include "plugin/agent/isolation.h"
 #include "plugin/agent/monitoring.h"
 #include "plugin/cards/card_source.h"
 #include "plugin/cards/inventory.h"
-#include "plugin/cards/mps.h"
 #include "plugin/containers/allocate_handler.h"
 #include "plugin/containers/pods.h"
 #include "plugin/containers/pre_start_handler.h"
@@ -64,12 +64,14 @@ struct AgentSettings {
   Injection injection = Injection::kAuto;
   MemoryResource memory_resource = MemoryResource::kNodeStatus;
   bool taint = true;  // with mgpu-needs-cpu, where the node's cards need its CPU
-  bool mps = false;
+  IsolationMode isolation = IsolationMode::kNone;
   std::string mps_control;
+  MemoryLimitOptions memory_limits;  // with the driver's limits
+  std::string hook_path;
   bool mps_read_only_pipe = true;
   bool mps_service = false;  // mgpu-mps runs the daemons
   Enforcement enforcement = Enforcement::kNone;
-  MiB context{0};  // of Watchdog
+  MiB context{0};                                           // of Watchdog
   std::chrono::milliseconds access_period = kAccessPeriod;  // see check_other_access()
 };
 
@@ -154,7 +156,7 @@ class Agent {
   EventRecorder events_;
   NodePublisher publisher_;
   Pods pods_;
-  std::unique_ptr<Mps> mps_;  // null: --isolation=none
+  Isolation isolation_;
   PodResources pod_resources_;
   const PodProcesses pod_processes_;
   Inventory inventory_;

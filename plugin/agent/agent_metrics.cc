@@ -90,7 +90,15 @@ void AgentMetrics::update(const Status& status) {
     mps_restarts.metric.push_back(
         series({{"uuid", one.uuid.str()}}, static_cast<double>(one.restarts)));
   }
+  MetricFamily isolation{"mgpu_plugin_isolation",
+                         "1 for the way in which the shares of containers are enforced.",
+                         MetricType::Gauge,
+                         {}};
+  if (!status.isolation.empty()) {
+    isolation.metric.push_back(series({{"isolation", status.isolation}}, 1));
+  }
   metrics_.replace({std::move(registered),
+                    std::move(isolation),
                     std::move(mps_up),
                     std::move(mps_restarts),
                     access_family(status.access),

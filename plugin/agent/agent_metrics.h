@@ -28,6 +28,7 @@ class AgentMetrics {
     std::uint64_t unreadable_pods = 0;
     std::vector<MpsState> mps;
     std::optional<AccessReport> access;  // not set before the first check
+    std::string isolation;               // empty: not chosen yet
   };
 
   explicit AgentMetrics(Metrics& metrics);  // `metrics` outlives it

@@ -60,14 +60,17 @@ Result<void> Agent::begin() {
 
 void Agent::run() {
   if (!choose_injector()) return;
-  make_handlers();
+  isolation_.prepare(injection_ == InjectionKind::kCdi);
   inventory_.start();
   if (!wait_for_cards()) return;
+  isolation_.choose();
+  make_handlers();
   if (!rebuild_lost_records()) return;
   restore_injections();
   pre_start_handler_->open();
   if (!register_with_kubelet()) return;
   log_info("serving", {{"injection", injector_->name()},
+                       {"isolation", std::string(label(isolation_.chosen()))},
                        {"allocations", std::to_string(records_.all().size())}});
   maintain();
 }
@@ -115,14 +118,15 @@ bool Agent::choose_injector() {
 void Agent::make_handlers() {
   allocate_handler_ = std::make_unique<AllocateHandler>(
       records_, *injector_, [kind = injection_] { return nonce_of(kind, random_nonce()); });
-  pre_start_handler_ =
-      std::make_unique<PreStartHandler>(PreStartSettings{settings_.contract, settings_.node,
-                                                         settings_.plugin_folder, settings_.settle},
-                                        PreStartParts{records_, *injector_, inventory_, mps_.get(),
-                                                      pods_, pod_resources_, pod_processes_},
-                                        [this](const Refusal& refusal) { on_refused(refusal); });
+  pre_start_handler_ = std::make_unique<PreStartHandler>(
+      PreStartSettings{settings_.contract, settings_.node, settings_.plugin_folder,
+                       settings_.settle},
+      PreStartParts{records_, *injector_, inventory_, isolation_.mps(), pods_, pod_resources_,
+                    pod_processes_, isolation_.limit_hook()},
+      [this](const Refusal& refusal) { on_refused(refusal); });
   collector_ = std::make_unique<RecordCollector>(
-      RecordCollector::Parts{records_, *injector_, pods_, pod_resources_, pod_processes_},
+      RecordCollector::Parts{records_, *injector_, pods_, pod_resources_, pod_processes_,
+                             [this](const AllocationId& id) { isolation_.on_removed(id); }},
       settings_.contract.core_resource, settings_.plugin_folder);
 }
 
@@ -172,8 +176,8 @@ void Agent::rebuild_record(const CheckpointEntry& entry) {
 void Agent::restore_injections() {
   injector_->set_shared(shared_edits(inventory_.state().found, injector_->runs_hooks()));
   for (const Record& record : records_.bound()) {
-    if (auto edits = edits_of(record, inventory_, mps_.get()))
-      injector_->restore(record.id, *edits);
+    auto edits = edits_of(record, inventory_, isolation_.mps(), isolation_.limit_hook());
+    if (edits) injector_->restore(record.id, *edits);
   }
 }
 
@@ -229,7 +233,7 @@ std::unique_ptr<DevicePlugin> Agent::make_plugin(const std::string& resource,
 void Agent::maintain() {
   Monitoring monitoring(
       {metrics_, inventory_, pods_, records_},
-      {settings_.node, settings_.proc_folder, settings_.context, mps_ != nullptr});
+      {settings_.node, settings_.proc_folder, settings_.context, isolation_.mps() != nullptr});
   auto collected = std::chrono::steady_clock::now();
   auto next_access_check = collected;
   while (true) {

@@ -28,6 +28,7 @@ Result<void> check_paths(const Flags& flags) {
       {"--run-dir", flags.run_dir},
       {"--cdi-dir", flags.cdi_dir},
       {"--cards-file", flags.cards_file.empty() ? "/" : flags.cards_file},
+      {"--hook-path", flags.hook_path.empty() ? "/" : flags.hook_path},
       {"--node-root", flags.node_root},
       {"--driver-root", flags.driver_root.empty() ? "/" : flags.driver_root}};
   for (const auto& [flag, path] : paths) {
@@ -77,17 +78,30 @@ Result<std::set<std::uint64_t>> xids(const std::string& text) {
 
 // With --injection=auto, PreStart refuses containers if the runtime has no CDI.
 Result<void> check_isolation(const Flags& flags) {
-  if (flags.isolation != "mps" || flags.injection != "device-nodes") return {};
+  if (flags.injection != "device-nodes") return {};
+  if (flags.isolation == "driver") {
+    return error(
+        "--isolation: \"driver\" needs hooks, which --injection=device-nodes does not support; use "
+        "--injection=cdi, or --isolation=none");
+  }
+  if (flags.isolation != "mps") return {};
   return error(
       "--isolation: \"mps\" needs mounts, which --injection=device-nodes does not support; use "
       "--injection=cdi, or --isolation=none");
+}
+
+IsolationMode isolation_mode(const std::string& name) {
+  for (const auto mode : {IsolationMode::kAuto, IsolationMode::kMps, IsolationMode::kDriver}) {
+    if (label(mode) == name) return mode;
+  }
+  return IsolationMode::kNone;
 }
 
 // The server of MPS and the contexts of its clients are outside of what programs can allocate.
 MiB reserve_of(const Flags& flags) {
   constexpr MiB kForMps{512};
   if (flags.reserve_mib >= 0) return MiB(flags.reserve_mib);
-  return flags.isolation == "mps" ? kForMps : MiB();
+  return flags.isolation == "mps" || flags.isolation == "auto" ? kForMps : MiB();
 }
 
 // Where the cards and their driver are.
@@ -113,7 +127,7 @@ void add_driver_flags(Options& options, Flags& flags) {
                    flags.check_driver);
   options.add_number("reserve-mib",
                      "The memory of each card in MiB that no pod gets, in addition to what the "
-                     "driver reserves. -1: 512 with --isolation=mps, otherwise 0.",
+                     "driver reserves. -1: 512 with --isolation=mps and auto, otherwise 0.",
                      flags.reserve_mib, -1, kCardMemoryMiBMax);
   options.add_text("xid-ignore",
                    "A comma-separated list of XIDs that do not make a card unhealthy, since "
@@ -131,6 +145,34 @@ void add_run_dir_flag(Options& options, Flags& flags) {
   options.add_text("run-dir", "Directory for state that may be lost on reboot.", flags.run_dir);
 }
 
+// How shares are enforced.
+void add_isolation_flags(Options& options, Flags& flags) {
+  options.add_choice("isolation",
+                     "How shares of a card are enforced: not at all, by one MPS daemon per card, "
+                     "or their memory by the driver (R615 and later, cgroup v2, CDI). \"auto\" is "
+                     "the driver if it can, else MPS if its control program is found.",
+                     flags.isolation, {"none", "mps", "driver", "auto"});
+  options.add_text("hook-path",
+                   "Path to mgpu-set-limits on the node, for --isolation=driver. If empty, the "
+                   "program is copied to --state-dir.",
+                   flags.hook_path);
+  add_mps_control_flag(options, flags);
+  options.add_flag("mps-read-only-pipe",
+                   "Mount the MPS pipe directory read-only, so that no container can replace its "
+                   "sockets or fill the disk.",
+                   flags.mps_read_only_pipe);
+  options.add_flag("mps-service",
+                   "The MPS daemons belong to mgpu-mps, which runs beside this program, so that "
+                   "they are only watched.",
+                   flags.mps_service);
+  options.add_choice("enforce", "The action for a pod that uses more GPU memory than it holds.",
+                     flags.enforce, {"none", "evict"});
+  options.add_number("context-mib",
+                     "What each process may use of a card beyond the memory of its container, for "
+                     "its CUDA context. At most four processes of a container count.",
+                     flags.context_mib, 0, kCardMemoryMiBMax);
+}
+
 }  // namespace
 
 void add_flags(Options& options, Flags& flags) {
@@ -143,31 +185,13 @@ void add_flags(Options& options, Flags& flags) {
   options.add_text("resource-domain", "The domain of the resource and annotation names.",
                    flags.resource_domain);
   add_driver_flags(options, flags);
-  options.add_choice("isolation",
-                     "How shares of a card are enforced: not at all, or by one MPS daemon per "
-                     "card.",
-                     flags.isolation, {"none", "mps"});
-  add_mps_control_flag(options, flags);
-  options.add_flag("mps-read-only-pipe",
-                   "Mount the MPS pipe directory read-only, so that no container can replace its "
-                   "sockets or fill the disk.",
-                   flags.mps_read_only_pipe);
-  options.add_flag("mps-service",
-                   "The MPS daemons belong to mgpu-mps, which runs beside this program, so that "
-                   "they are only watched.",
-                   flags.mps_service);
+  add_isolation_flags(options, flags);
   options.add_flag(
       "taint",
       "taint the node with <resource-domain>/mgpu-needs-cpu:PreferNoSchedule while it has "
       "fewer than 24 free cores for each free card, so that pods without cards prefer "
       "other nodes",
       flags.taint);
-  options.add_choice("enforce", "The action for a pod that uses more GPU memory than it holds.",
-                     flags.enforce, {"none", "evict"});
-  options.add_number("context-mib",
-                     "What each process may use of a card beyond the memory of its container, for "
-                     "its CUDA context. At most four processes of a container count.",
-                     flags.context_mib, 0, kCardMemoryMiBMax);
   options.add_text("device-plugin-dir", "The directory of kubelet.sock.", flags.device_plugin_dir);
   options.add_text("pod-resources-socket", "Path to the socket of kubelet's PodResources API.",
                    flags.pod_resources_socket);
@@ -235,8 +259,12 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   }
   settings.node_root = without_slash_at_end(flags.node_root);
   settings.taint = flags.taint;
-  settings.mps = flags.isolation == "mps";
+  settings.isolation = isolation_mode(flags.isolation);
   settings.mps_control = flags.mps_control;
+  settings.hook_path = flags.hook_path;
+  settings.memory_limits.node_root = settings.node_root;
+  settings.memory_limits.driver_root = without_slash_at_end(flags.driver_root);
+  if (!flags.nvml_library.empty()) settings.memory_limits.libraries = {flags.nvml_library};
   settings.mps_read_only_pipe = flags.mps_read_only_pipe;
   settings.mps_service = flags.mps_service;
   if (flags.enforce == "evict") settings.enforcement = Enforcement::kEvict;

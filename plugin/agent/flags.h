@@ -35,6 +35,7 @@ struct Flags : ProgramFlags {
   std::string injection = "auto";
   std::string isolation = "none";
   std::string mps_control = "nvidia-cuda-mps-control";
+  std::string hook_path;
   bool mps_read_only_pipe = true;
   bool mps_service = false;
   bool taint = true;

@@ -26,12 +26,14 @@ struct Mount {
 
 using Environment = std::map<std::string, std::string>;
 
-// A program of the node that the runtime runs for each container.
+// A program of the node that the container runtime runs for each container (hooks of the OCI
+// runtime specification). If it fails, the container does not start.
 struct Hook {
   std::string name;  // when: "createContainer"
   std::string path;
   std::vector<std::string> arguments;    // the first is the name of the program
   std::vector<std::string> environment;  // "NAME=value"
+  int timeout_seconds = 0;               // after which the runtime kills it; 0: never
   bool operator==(const Hook&) const = default;
 };
 

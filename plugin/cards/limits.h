@@ -73,4 +73,7 @@ inline constexpr std::size_t kMpsPipePathMax = 80;
 // The response of an MPS daemon to one command.
 inline constexpr std::size_t kMpsResponseBytesMax = 64 * 1024;
 
+// How long the driver may take to set the memory limits of one container on all of its cards.
+inline constexpr std::chrono::milliseconds kMemoryLimitTimeout{5'000};
+
 }  // namespace mgpu::plugin

@@ -107,6 +107,26 @@ struct Event {
 };
 static_assert(sizeof(Event) == 32 && offsetof(Event, value) == 16);
 
+// nvmlSetMemoryLimits_v1_t of R615 and later. Amounts are bytes.
+struct SetMemoryLimits {
+  const char* cgroup;       // nameSpace: the path of the cgroup's folder
+  unsigned long long soft;  // guaranteed under memory pressure
+  unsigned long long hard;  // the most that can be allocated
+};
+static_assert(sizeof(SetMemoryLimits) == 24 && offsetof(SetMemoryLimits, hard) == 16);
+
+// nvmlGetMemoryLimits_v1_t of R615 and later.
+struct GetMemoryLimits {
+  const char* cgroup;
+  unsigned long long soft;
+  unsigned long long hard;
+  unsigned long long used;
+};
+static_assert(sizeof(GetMemoryLimits) == 32 && offsetof(GetMemoryLimits, used) == 24);
+
+// NVML_DEVICE_MEMORY_LIMIT_MAX, as a hard limit: no limit.
+inline constexpr unsigned long long kNoMemoryLimit = ~0ULL;
+
 union Value {
   double real;
   std::uint32_t whole;

@@ -71,6 +71,8 @@ const char* Library::bind() {
   look_up(loaded_, "nvmlEventSetCreate", f.event_set_create);
   look_up(loaded_, "nvmlEventSetWait_v2", f.event_set_wait);
   look_up(loaded_, "nvmlEventSetFree", f.event_set_free);
+  look_up(loaded_, "nvmlDeviceSetMemoryLimits_v1", f.set_memory_limits);
+  look_up(loaded_, "nvmlDeviceGetMemoryLimits_v1", f.get_memory_limits);
   f.compute = look_up_list(loaded_, "nvmlDeviceGetComputeRunningProcesses");
   f.graphics = look_up_list(loaded_, "nvmlDeviceGetGraphicsRunningProcesses");
   f.mps = look_up_list(loaded_, "nvmlDeviceGetMPSComputeRunningProcesses");

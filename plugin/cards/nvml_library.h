@@ -50,6 +50,8 @@ struct Functions {
   int (*event_set_create)(EventSet* set);
   int (*event_set_wait)(EventSet set, Event* event, unsigned timeout_ms);
   int (*event_set_free)(EventSet set);
+  int (*set_memory_limits)(Device device, SetMemoryLimits* limits);
+  int (*get_memory_limits)(Device device, GetMemoryLimits* limits);
   ProcessList compute;
   ProcessList graphics;
   ProcessList mps;
@@ -57,6 +59,9 @@ struct Functions {
   bool has_events() const {
     return event_types != nullptr && register_events != nullptr && event_set_create != nullptr &&
            event_set_wait != nullptr && event_set_free != nullptr;
+  }
+  bool has_memory_limits() const {
+    return set_memory_limits != nullptr && get_memory_limits != nullptr;
   }
 };
 

@@ -3,10 +3,13 @@
 #include <utility>
 
 #include "common/base/text.h"
+#include "plugin/containers/limit_setter.h"
+#include "plugin/hook/limit_protocol.h"
 
 namespace mgpu::plugin {
 
-Result<Edits> edits_of(const Record& record, const Inventory& inventory, const Mps* mps) {
+Result<Edits> edits_of(const Record& record, const Inventory& inventory, const Mps* mps,
+                       const LimitHook* hook) {
   std::vector<DeviceNode> nodes;
   for (const CardGrant& card : record.cards) {
     auto of_card = inventory.nodes_of(card.uuid);
@@ -14,6 +17,14 @@ Result<Edits> edits_of(const Record& record, const Inventory& inventory, const M
     nodes.insert(nodes.end(), of_card->begin(), of_card->end());
   }
   auto edits = container_edits(record, std::move(nodes));
+  if (hook != nullptr && !limits_of(record).empty()) {
+    if (!hook->problem.empty()) return error(hook->problem);
+    edits.hooks.push_back({.name = "createRuntime",
+                           .path = hook->program,
+                           .arguments = {hook->program, hook->socket, record.id.str()},
+                           .environment = {},
+                           .timeout_seconds = kLimitHookSeconds});
+  }
   if (mps == nullptr) return edits;
   auto limits = mps->edits(record);
   if (!limits) return limits.error();

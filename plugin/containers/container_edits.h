@@ -2,14 +2,25 @@
 // that enforce its share.
 #pragma once
 
+#include <string>
+
 #include "common/base/result.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/cards/mps.h"
 
 namespace mgpu::plugin {
 
-// Without `mps` nothing enforces shares. Errors: a card is not found now, or the share cannot be
-// enforced. Any thread.
-Result<Edits> edits_of(const Record& record, const Inventory& inventory, const Mps* mps);
+// The program that has the driver's limits set before a container starts: mgpu-set-limits, and the
+// socket of LimitServer, both as paths on the node.
+struct LimitHook {
+  std::string program;
+  std::string socket;
+  std::string problem{};  // why there is none; one sentence
+};
+
+// Shares are enforced by `mps`, or by the driver whose limits `hook` has set, or not at all if both
+// are null. Errors: a card is not found now, or the share cannot be enforced. Any thread.
+Result<Edits> edits_of(const Record& record, const Inventory& inventory, const Mps* mps,
+                       const LimitHook* hook = nullptr);
 
 }  // namespace mgpu::plugin

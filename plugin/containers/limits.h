@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 
 namespace mgpu::plugin {
 
@@ -14,5 +15,9 @@ inline constexpr std::chrono::milliseconds kPreStartPoll{100};
 inline constexpr std::chrono::milliseconds kPodFetchTimeout{2'000};
 // Interval between removals of the records of ended pods.
 inline constexpr std::chrono::milliseconds kRecordCollectPeriod{10'000};
+// How long mgpu-set-limits may take to send its request, which it sends at once; and how many of
+// these programs are served at a time. kubelet starts fewer containers at a time.
+inline constexpr std::chrono::milliseconds kLimitRequestTimeout{2'000};
+inline constexpr std::size_t kLimitClientsMax = 64;
 
 }  // namespace mgpu::plugin

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "plugin/containers/container_edits.h"
 #include "plugin/containers/limits.h"
 #include "plugin/kubelet/checkpoint.h"
 #include "plugin/kubelet/limits.h"
@@ -188,7 +187,7 @@ Decided<Record> PreStartHandler::decide_one(const Observed& observed, const Iden
 Decided<bool> PreStartHandler::inject(const std::vector<Record>& records) {
   bool changed = false;
   for (const Record& record : records) {
-    const auto edits = edits_of(record, parts_.inventory, parts_.mps);
+    const auto edits = edits_of(record, parts_.inventory, parts_.mps, parts_.limit_hook);
     if (!edits) return not_ready(record, edits.error());
     const auto injected = parts_.injector.inject(record.id, *edits);
     if (!injected) return not_ready(record, injected.error());

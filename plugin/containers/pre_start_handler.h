@@ -21,6 +21,7 @@
 #include "plugin/allocation/decide.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/cards/mps.h"
+#include "plugin/containers/container_edits.h"
 #include "plugin/containers/pods.h"
 #include "plugin/containers/record_liveness.h"
 #include "plugin/injection/injector.h"
@@ -45,6 +46,7 @@ struct PreStartParts {
   Pods& pods;
   PodResources& pod_resources;
   const PodProcesses& processes;
+  const LimitHook* limit_hook = nullptr;  // null: the driver does not enforce shares
 };
 
 // Any thread.

@@ -10,7 +10,9 @@
 namespace mgpu::plugin {
 
 RecordCollector::RecordCollector(Parts parts, std::string resource, std::string plugin_folder)
-    : parts_(parts), resource_(std::move(resource)), plugin_folder_(std::move(plugin_folder)) {}
+    : parts_(std::move(parts)),
+      resource_(std::move(resource)),
+      plugin_folder_(std::move(plugin_folder)) {}
 
 void RecordCollector::remove(const Record& record, const char* reason) {
   log_info("allocation removed", {{"allocation", record.id.str()},
@@ -18,6 +20,7 @@ void RecordCollector::remove(const Record& record, const char* reason) {
                                   {"reason", reason}});
   parts_.injector.remove(record.id);
   parts_.records.remove(record.id);
+  if (parts_.on_removed) parts_.on_removed(record.id);
 }
 
 std::size_t RecordCollector::collect_ended() {

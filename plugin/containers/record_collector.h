@@ -1,6 +1,7 @@
 // Removes the records of ended pods, and what was injected for them.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 
@@ -21,6 +22,7 @@ class RecordCollector {
     const Pods& pods;
     PodResources& pod_resources;
     const PodProcesses& processes;
+    std::function<void(const AllocationId&)> on_removed{};  // may be empty
   };
 
   // All of `parts` outlive it. `plugin_folder` has kubelet's checkpoint.

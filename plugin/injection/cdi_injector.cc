@@ -32,6 +32,7 @@ Json edits_json(const Edits& edits) {
     Json entry = {{"hookName", hook.name}, {"path", hook.path}};
     if (!hook.arguments.empty()) entry["args"] = hook.arguments;
     if (!hook.environment.empty()) entry["env"] = hook.environment;
+    if (hook.timeout_seconds > 0) entry["timeout"] = hook.timeout_seconds;
     json["hooks"].push_back(std::move(entry));
   }
   return json;

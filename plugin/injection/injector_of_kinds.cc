@@ -17,6 +17,8 @@ class InjectorOfKinds final : public Injector {
 
   std::string name() const override { return injector_now().name(); }
 
+  bool runs_hooks() const override { return injector_now().runs_hooks(); }
+
   AllocateResponse allocate_response(const Record& record) const override {
     return injector_now().allocate_response(record);
   }

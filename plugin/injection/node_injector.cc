@@ -72,6 +72,12 @@ class NodeInjector final : public Injector {
                       "runtime with CDI, or --isolation=none",
                       edits.mounts.front().container_path));
     }
+    if (!edits.hooks.empty()) {
+      return error(
+          fmt::format("--injection=device-nodes cannot run {}, which enforces the share; "
+                      "use a runtime with CDI, or --isolation=none",
+                      edits.hooks.front().path));
+    }
     const MutexLock lock(mutex_);
     const std::string nodes = nodes_of(id);
     std::error_code problem;

@@ -61,7 +61,7 @@ TEST(PluginFlags, HaveTheDocumentedDefaults) {
   EXPECT_EQ(standard.injection, Injection::kAuto);
   EXPECT_EQ(standard.memory_resource, MemoryResource::kNodeStatus);
   EXPECT_EQ(standard.enforcement, Enforcement::kNone);
-  EXPECT_FALSE(standard.mps);
+  EXPECT_EQ(standard.isolation, IsolationMode::kNone);
 }
 
 TEST(PluginFlags, SetTheSettings) {
@@ -86,7 +86,7 @@ TEST(PluginFlags, SetTheSettings) {
   EXPECT_EQ(given.run_folder, "/e");
   EXPECT_EQ(given.cdi_folder, "/f");
   EXPECT_EQ(given.settle, std::chrono::seconds(5));
-  EXPECT_TRUE(given.mps);
+  EXPECT_EQ(given.isolation, IsolationMode::kMps);
   EXPECT_EQ(given.mps_control, "/opt/mps");
   EXPECT_EQ(given.enforcement, Enforcement::kEvict);
   EXPECT_EQ(given.memory_resource, MemoryResource::kDevicePlugin);
@@ -144,11 +144,12 @@ TEST(PluginFlags, RejectInvalidValuesWithFlagValueAndExpectation) {
       {"--cdi-dir", "cdi", path},
       {"--node-root", "host", path},
       {"--driver-root", "run/nvidia/driver", path},
+      {"--hook-path", "mgpu-set-limits", path},
       {"--xid-ignore", "many", "is not an XID, a whole number"},
       {"--xid-ignore", "-1", "is not an XID"},
       {"--xid-ignore", "99999999999999999999", "is not an XID"},
       {"--xid-ignore", "13,,31", "one of them is empty"},
-      {"--isolation", "strict", "mps"},
+      {"--isolation", "strict", "driver"},
       {"--enforce", "kill", "evict"},
       {"--memory-resource", "kubelet", "device-plugin"},
       {"--injection", "other", "device-nodes"},
@@ -175,7 +176,22 @@ TEST(PluginFlags, RejectAnEmptyPath) {
 TEST(PluginFlags, RejectMpsWithDeviceNodes) {
   EXPECT_THAT(error_output({"--node-name=n", "--isolation=mps", "--injection=device-nodes"}),
               HasSubstr("--isolation: \"mps\" needs mounts"));
-  EXPECT_TRUE(settings({"--node-name=n", "--isolation=mps", "--injection=auto"}).mps);
+  EXPECT_EQ(settings({"--node-name=n", "--isolation=mps", "--injection=auto"}).isolation,
+            IsolationMode::kMps);
+}
+
+TEST(PluginFlags, TheDriversLimitsNeedCdi) {
+  EXPECT_THAT(error_output({"--node-name=n", "--isolation=driver", "--injection=device-nodes"}),
+              HasSubstr("--isolation: \"driver\" needs hooks"));
+  const auto given =
+      settings({"--node-name=n", "--isolation=driver", "--hook-path=/opt/hook",
+                "--nvml-library=/opt/nvml.so", "--node-root=/host/", "--driver-root=/driver/"});
+  EXPECT_EQ(given.isolation, IsolationMode::kDriver);
+  EXPECT_EQ(given.hook_path, "/opt/hook");
+  EXPECT_THAT(given.memory_limits.libraries, testing::ElementsAre("/opt/nvml.so"));
+  EXPECT_EQ(given.memory_limits.node_root, "/host");
+  EXPECT_EQ(given.memory_limits.driver_root, "/driver");
+  EXPECT_EQ(settings({"--node-name=n", "--isolation=auto"}).isolation, IsolationMode::kAuto);
 }
 
 TEST(PluginFlags, RejectAnUnknownFlag) {
@@ -239,6 +255,7 @@ TEST(PluginFlags, HaveHelp) {
                            "--settle-ms",
                            "--isolation",
                            "--mps-control",
+                           "--hook-path",
                            "--enforce",
                            "--memory-resource",
                            "--injection",

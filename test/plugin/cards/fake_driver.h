@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "plugin/cards/nvml_source.h"
 
@@ -40,6 +41,13 @@ class FakeDriver {
     std::ifstream file(scenario() + ".log");
     std::string all;
     for (std::string line; std::getline(file, line);) all += (all.empty() ? "" : " ") + line;
+    return all;
+  }
+  // "<uuid> <cgroup> <soft> <hard>" for each memory limit that was set.
+  std::vector<std::string> limits() const {
+    std::ifstream file(scenario() + ".limits");
+    std::vector<std::string> all;
+    for (std::string line; std::getline(file, line);) all.push_back(line);
     return all;
   }
   void add_file(const std::string& path, const std::string& text = "") const {

@@ -10,6 +10,7 @@
 //   sample <uuid> <pid> <time us> <sm>
 //   fail <function> <code> [<uuid>]
 //   hang <function> [<uuid>]             as long as this line is there
+//   readback <uuid> <bytes>              the hard limit that is read, whatever was set
 //
 // Lines of other kinds are ignored, such as "smi", which belongs to fake_nvidia_smi.cc. Without
 // "reserved" the driver reserves 0, but nvmlDeviceGetMemoryInfo, which counts it as used, adds
@@ -21,9 +22,13 @@
 // "<bytes> <compute|mps>" of the folder MGPU_FAKE_CUDA whose processes exist. Their memory is added
 // to "used". The driver lists clients of MPS as compute processes, too.
 //
-// It is built four times: as a current driver, as an old one without newer functions
+// The memory limits of cgroups are lines "<uuid> <cgroup> <soft> <hard>" of <file>.limits, of which
+// the last one counts.
+//
+// It is built five times: as a current driver, as an old one without newer functions
 // (FAKE_NVML_OLD), as one of 535.43 to 535.86, whose lists "_v3" have longer entries
-// (FAKE_NVML_R535), and as a library that is not NVML (FAKE_NVML_BROKEN).
+// (FAKE_NVML_R535), as one of R615, which limits the memory of cgroups (FAKE_NVML_R615), and as a
+// library that is not NVML (FAKE_NVML_BROKEN).
 #include <signal.h>
 
 #include <algorithm>
@@ -484,6 +489,34 @@ FAKE_NVML int nvmlEventSetWait_v2(EventSet, Event* event, unsigned timeout_ms) {
   event->type = std::stoull(waiting.front().at(1));
   event->value = std::stoull(waiting.front().at(2));
   waiting.erase(waiting.begin());
+  return kOk;
+}
+#endif
+
+#ifdef FAKE_NVML_R615
+FAKE_NVML int nvmlDeviceSetMemoryLimits_v1(Device device, SetMemoryLimits* limits) {
+  const int code = failure_of("nvmlDeviceSetMemoryLimits_v1", device);
+  if (code != kOk) return code;
+  if (number(device, "mig") != 0) return kNotSupported;
+  if (!std::filesystem::is_directory(limits->cgroup)) return kNotFound;
+  std::ofstream(file_name() + ".limits", std::ios::app)
+      << device->uuid << " " << limits->cgroup << " " << limits->soft << " " << limits->hard
+      << "\n";
+  return kOk;
+}
+
+FAKE_NVML int nvmlDeviceGetMemoryLimits_v1(Device device, GetMemoryLimits* limits) {
+  const int code = failure_of("nvmlDeviceGetMemoryLimits_v1", device);
+  if (code != kOk) return code;
+  if (!std::filesystem::is_directory(limits->cgroup)) return kNotFound;
+  limits->soft = limits->used = 0;
+  limits->hard = kNoMemoryLimit;
+  for (const Words& line : lines_of(file_name() + ".limits")) {
+    if (line.at(0) != device->uuid || line.at(1) != limits->cgroup) continue;
+    limits->soft = std::stoull(line.at(2));
+    limits->hard = std::stoull(line.at(3));
+  }
+  for (const Words& line : lines("readback", device->uuid)) limits->hard = std::stoull(line.at(2));
   return kOk;
 }
 #endif

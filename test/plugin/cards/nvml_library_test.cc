@@ -28,6 +28,14 @@ TEST(NvmlLibrary, BindsAllFunctionsOfACurrentDriver) {
   EXPECT_TRUE(f.mps);
 }
 
+TEST(NvmlLibrary, BindsTheMemoryLimitsOfR615) {
+  const auto library = Library::open({beside_the_test("fake_nvml_r615.so")});
+  ASSERT_TRUE(library) << library.error().message;
+  EXPECT_TRUE((*library)->functions().has_memory_limits());
+  EXPECT_FALSE(
+      (*Library::open({beside_the_test("fake_nvml.so")}))->functions().has_memory_limits());
+}
+
 TEST(NvmlLibrary, AcceptsAnOldDriverWithoutNewerFunctions) {
   const auto library = Library::open({beside_the_test("fake_nvml_old.so")});
   ASSERT_TRUE(library) << library.error().message;

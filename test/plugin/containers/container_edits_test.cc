@@ -88,6 +88,29 @@ TEST_F(ContainerEditsTest, ReportsWhyMpsDoesNotRun) {
   EXPECT_THAT(edits_of(share(), inventory_, &mps).error().message, HasSubstr("no-such-program"));
 }
 
+TEST_F(ContainerEditsTest, AShareThatTheDriverLimitsHasAHook) {
+  const LimitHook hook{"/opt/mgpu-set-limits", "/run/mgpu/limits.sock"};
+  const auto edits = edits_of(share(), inventory_, nullptr, &hook);
+  ASSERT_TRUE(edits) << edits.error().message;
+  const Hook expected{
+      .name = "createRuntime",
+      .path = "/opt/mgpu-set-limits",
+      .arguments = {"/opt/mgpu-set-limits", "/run/mgpu/limits.sock", share().id.str()},
+      .environment = {},
+      .timeout_seconds = 15};
+  EXPECT_THAT(edits->hooks, ElementsAre(expected));
+}
+
+TEST_F(ContainerEditsTest, AShareWithoutAHookCannotBeLimited) {
+  const LimitHook hook{"", "", "the disk is full"};
+  EXPECT_EQ(edits_of(share(), inventory_, nullptr, &hook).error().message, "the disk is full");
+}
+
+TEST_F(ContainerEditsTest, WholeCardsHaveNoHook) {
+  const LimitHook hook{"/opt/mgpu-set-limits", "/run/mgpu/limits.sock"};
+  EXPECT_THAT(edits_of(whole_cards(), inventory_, nullptr, &hook)->hooks, IsEmpty());
+}
+
 TEST_F(ContainerEditsTest, WholeCardsNeedNoEnforcement) {
   const Mps mps(no_control());
   const auto edits = edits_of(whole_cards(), inventory_, &mps);

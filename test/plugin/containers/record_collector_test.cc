@@ -61,9 +61,22 @@ class RecordCollectorTest : public testing::Test {
   test::RecordingInjector injector_;
   Records records_{folder_.path("allocations")};
   Pods pods_{NodeName("n1"), api_.transport()};
-  RecordCollector collector_{
-      {records_, injector_, pods_, kubelet_.client(), processes_}, test::kCore, folder_.path()};
+  RecordCollector collector_{{records_, injector_, pods_, kubelet_.client(), processes_,
+                              [this](const AllocationId& id) { removed_.push_back(id); }},
+                             test::kCore,
+                             folder_.path()};
+  std::vector<AllocationId> removed_;
 };
+
+TEST_F(RecordCollectorTest, TellsOfEachRecordThatItRemoves) {
+  const Record record = run("a");
+  EXPECT_EQ(collector_.collect(), 0U);
+  EXPECT_THAT(removed_, IsEmpty());
+  end_at_api_server(record);
+  kubelet_.forget("a");
+  EXPECT_EQ(collector_.collect(), 1U);
+  EXPECT_THAT(removed_, ElementsAre(record.id));
+}
 
 TEST_F(RecordCollectorTest, RemovesTheRecordOfAnEndedPod) {
   const Record record = run("a");

@@ -90,6 +90,37 @@ TEST(CdiInjector, WritesHooks) {
     {"hookName": "poststop", "path": "/usr/bin/end"}]})"));
 }
 
+TEST(CdiInjector, WritesTheHooksOfAContainer) {
+  const test::ScratchFolder folder;
+  const auto injector = cdi_injector(contract(), folder.path());
+  const auto id = record("c0", "aa").id;
+  Edits limited;
+  limited.hooks = {{.name = "createRuntime",
+                    .path = "/var/lib/mgpu/mgpu-set-limits",
+                    .arguments = {"mgpu-set-limits", "/run/mgpu/limits.sock", id.str()},
+                    .environment = {},
+                    .timeout_seconds = 15}};
+  ASSERT_TRUE(injector->inject(id, limited).value());
+  const auto expected = nlohmann::json::parse(R"([{
+    "hookName": "createRuntime", "path": "/var/lib/mgpu/mgpu-set-limits", "timeout": 15,
+    "args": ["mgpu-set-limits", "/run/mgpu/limits.sock", ")" +
+                                              id.str() + R"("]}])");
+  EXPECT_EQ(spec(folder)["devices"][0]["containerEdits"]["hooks"], expected);
+}
+
+TEST(NodeInjector, RefusesAHookThatEnforcesTheShare) {
+  const test::ScratchFolder folder;
+  Edits limited;
+  limited.hooks = {{.name = "createRuntime",
+                    .path = "/var/lib/mgpu/mgpu-set-limits",
+                    .arguments = {},
+                    .environment = {}}};
+  const auto refused = node_injector(folder.path())->inject(record("c0", "aa").id, limited);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("cannot run /var/lib/mgpu/mgpu-set-limits, which enforces the share"));
+}
+
 TEST(CdiInjector, WritesOnlyChanges) {
   const test::ScratchFolder folder;
   const auto injector = cdi_injector(contract(), folder.path());
@@ -225,6 +256,8 @@ TEST_F(InjectorOfKindsTest, AllocatesInTheWayOfTheNode) {
   EXPECT_THAT(node_with(InjectionKind::kDeviceNodes)->allocate_response(one).edits.devices,
               testing::SizeIs(1));
   EXPECT_EQ(node_with(InjectionKind::kCdi)->name(), "cdi");
+  EXPECT_TRUE(node_with(InjectionKind::kCdi)->runs_hooks());
+  EXPECT_FALSE(node_with(InjectionKind::kDeviceNodes)->runs_hooks());
 }
 
 TEST_F(InjectorOfKindsTest, AnIdSaysHowItWasAllocated) {

@@ -1,0 +1,225 @@
+#include "plugin/agent/isolation.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
+
+namespace mgpu::plugin {
+namespace {
+
+constexpr char kHookName[] = "mgpu-set-limits";
+constexpr std::size_t kHookBytesMax = std::size_t{64} << 20;
+
+bool is_executable(const std::string& path) {
+  std::error_code unreadable;
+  return std::filesystem::is_regular_file(path, unreadable) && ::access(path.c_str(), X_OK) == 0;
+}
+
+// Whether the program is there: a path, or a name to be found in $PATH.
+bool has_program(const std::string& program) {
+  if (program.find('/') != program.npos) return is_executable(program);
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (is_executable(folder + "/" + program)) return true;
+  }
+  return false;
+}
+
+// Many nodes mount some folders so that no programs run from them.
+Result<void> can_run(const std::string& path) {
+  struct statvfs system {};
+  const bool noexec = ::statvfs(path.c_str(), &system) == 0 && (system.f_flag & ST_NOEXEC) != 0;
+  if (!noexec) return {};
+  return error(path + " is on a file system that runs no programs (noexec); set --hook-path");
+}
+
+// Copies the program to where the container runtime finds it.
+Result<void> install_program(const std::string& from, const std::string& to) {
+  const auto program = read_file(from, kHookBytesMax, "program");
+  if (!program) return program.error();
+  // A container may be starting.
+  const auto installed = read_file(to, kHookBytesMax, "program");
+  if (installed && *installed == *program && is_executable(to)) return can_run(to);
+  if (auto written = write_file(to, *program, Durability::kProcess); !written) return written;
+  if (::chmod(to.c_str(), 0755) != 0) return error("cannot make " + to + " executable");
+  return can_run(to);
+}
+
+}  // namespace
+
+std::string_view label(IsolationMode mode) {
+  switch (mode) {
+    case IsolationMode::kAuto:
+      return "auto";
+    case IsolationMode::kNone:
+      return "none";
+    case IsolationMode::kMps:
+      return "mps";
+    case IsolationMode::kDriver:
+      return "driver";
+  }
+  return "";
+}
+
+// --- the cards -----------------------------------------------------------------------------------
+
+std::string Isolation::problem_of(const FoundCard& card) {
+  if (chosen_ != IsolationMode::kDriver) {
+    const Mps* const running = mps();
+    return running != nullptr ? running->problem_of(card) : "";
+  }
+  std::string problem = hook_.problem.empty() ? limit_problem(card.uuid) : hook_.problem;
+  const MutexLock lock(mutex_);
+  std::string& logged = logged_[card.uuid];
+  if (problem != logged && !problem.empty()) {
+    log_warn("the driver cannot limit the memory of containers, and the card is not offered",
+             {{"card", card.uuid.str()}, {"problem", problem}});
+  }
+  logged = problem;
+  return problem;
+}
+
+// A card whose limits worked is not checked again: from then on the start of each container reads
+// its limits back.
+std::string Isolation::limit_problem(const CardUuid& card) {
+  {
+    const MutexLock lock(mutex_);
+    if (limitable_.contains(card)) return "";
+  }
+  const auto works = limits_.check(card);
+  if (!works) return works.error().message;
+  const MutexLock lock(mutex_);
+  limitable_.insert(card);
+  return "";
+}
+
+// --- the choice ----------------------------------------------------------------------------------
+
+Isolation::Isolation(IsolationSettings settings, const Records& records,
+                     std::function<std::vector<CardFacts>()> cards)
+    : settings_(std::move(settings)),
+      cards_of_node_(std::move(cards)),
+      limits_(settings_.limits),
+      setter_(records, limits_, settings_.proc_folder) {}
+
+Isolation::~Isolation() = default;
+
+void Isolation::stop() {
+  server_.reset();
+}
+
+void Isolation::prepare(bool cdi) {
+  cdi_ = cdi;
+  if (settings_.mode == IsolationMode::kAuto) return;
+  if (settings_.mode == IsolationMode::kDriver) {
+    if (const auto set_up = set_up_hook(); !set_up) hook_.problem = set_up.error().message;
+  }
+  settle(settings_.mode, "--isolation");
+}
+
+void Isolation::choose() {
+  if (settings_.mode != IsolationMode::kAuto) return;
+  std::string problem = driver_problem();
+  if (problem.empty()) {
+    const auto set_up = set_up_hook();
+    if (set_up) return settle(IsolationMode::kDriver, "the driver limits the memory of cgroups");
+    problem = set_up.error().message;
+  }
+  const bool mps = cdi_ && has_program(settings_.mps.control);
+  settle(mps ? IsolationMode::kMps : IsolationMode::kNone, problem);
+}
+
+std::string Isolation::driver_problem() {
+  if (!cdi_) return "the container runtime has no CDI";
+  std::vector<CardFacts> cards = cards_of_node_();
+  // Without a healthy card, any shows what the driver can do.
+  if (std::ranges::any_of(cards, &CardFacts::healthy)) {
+    std::erase_if(cards, [](const CardFacts& card) { return !card.healthy(); });
+    for (const CardFacts& card : cards) {
+      if (std::string problem = limit_problem(card.uuid); !problem.empty()) return problem;
+    }
+    return "";
+  }
+  std::string problem = "there are no cards";
+  for (const CardFacts& card : cards) {
+    problem = limit_problem(card.uuid);
+    if (problem.empty()) return "";
+  }
+  return problem;
+}
+
+Result<void> Isolation::set_up_hook() {
+  if (!cdi_) return error("the limits of the driver need a container runtime with CDI");
+  auto program = hook_program();
+  if (!program) return program.error();
+  hook_.socket = settings_.run_folder + "/limits.sock";
+  auto server = LimitServer::start(hook_.socket, [this](const AllocationId& id, std::int64_t pid) {
+    return setter_.set(id, pid);
+  });
+  if (!server) return server.error();
+  hook_.program = *std::move(program);
+  server_ = *std::move(server);
+  return {};
+}
+
+Result<std::string> Isolation::hook_program() const {
+  if (!settings_.hook_path.empty()) return settings_.hook_path;
+  std::error_code unreadable;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", unreadable);
+  std::string program = settings_.hook_folder + "/" + kHookName;
+  auto installed = install_program(self.parent_path() / kHookName, program);
+  if (!installed) return installed.error();
+  return program;
+}
+
+void Isolation::settle(IsolationMode mode, const std::string& reason) {
+  log_info("isolation of shares", {{"isolation", std::string(label(mode))}, {"reason", reason}});
+  {
+    const MutexLock lock(mutex_);
+    if (mode == IsolationMode::kMps) mps_ = std::make_unique<Mps>(settings_.mps);
+    // Before the first read no card is known, and the daemons of all would be drained.
+    if (mps_ && !cards_.empty()) mps_->set_cards(cards_);
+  }
+  chosen_ = mode;
+}
+
+// --- while containers run ------------------------------------------------------------------------
+
+void Isolation::set_cards(const std::vector<CardUuid>& cards) {
+  const MutexLock lock(mutex_);
+  cards_ = cards;
+  if (mps_) mps_->set_cards(cards);
+}
+
+const Mps* Isolation::mps() const {
+  const MutexLock lock(mutex_);
+  return mps_.get();
+}
+
+const LimitHook* Isolation::limit_hook() const {
+  return chosen_ == IsolationMode::kDriver ? &hook_ : nullptr;
+}
+
+std::vector<MpsState> Isolation::mps_states() const {
+  const MutexLock lock(mutex_);
+  return mps_ ? mps_->states() : std::vector<MpsState>();
+}
+
+void Isolation::on_removed(const AllocationId& id) {
+  setter_.clear(id);
+}
+
+}  // namespace mgpu::plugin

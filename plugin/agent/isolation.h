@@ -1,0 +1,102 @@
+// How the shares of containers are enforced on this node: not at all, by MPS, or by the memory
+// limits of the driver. --isolation=auto takes the strongest that the node has.
+//
+//   Preparing --prepare()--> Waiting for the cards --choose()--> Chosen
+//
+// While the limits of the driver were asked for and a card cannot have them, that card is not
+// offered: a container on it would have all of its memory.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "plugin/cards/memory_limits.h"
+#include "plugin/cards/mps.h"
+#include "plugin/containers/container_edits.h"
+#include "plugin/containers/limit_server.h"
+#include "plugin/containers/limit_setter.h"
+#include "plugin/state/records.h"
+
+namespace mgpu::plugin {
+
+enum class IsolationMode { kAuto, kNone, kMps, kDriver };
+
+// The value of --isolation: "auto", "none", "mps", "driver".
+std::string_view label(IsolationMode mode);
+
+struct IsolationSettings {
+  IsolationMode mode = IsolationMode::kNone;
+  MpsOptions mps;
+  MemoryLimitOptions limits;
+  // mgpu-set-limits on the node. Empty: the program beside this one is copied to `hook_folder`,
+  // which must permit to run programs.
+  std::string hook_path;
+  std::string hook_folder;
+  std::string run_folder;   // of the socket of mgpu-set-limits
+  std::string proc_folder;  // the node's /proc
+};
+
+class Isolation {
+ public:
+  // `records` outlives it, and `cards` is called until stop().
+  Isolation(IsolationSettings settings, const Records& records,
+            std::function<std::vector<CardFacts>()> cards);
+  ~Isolation();
+
+  // Before the cards are read. `cdi`: containers get CDI specs, and can have hooks. One thread.
+  void prepare(bool cdi);
+  // After the cards were read for the first time. Blocks while the driver does. The same thread.
+  void choose();
+  // Serves no more containers. Containers that run keep their limits.
+  void stop();
+
+  // Any thread. kAuto: it is not chosen yet.
+  IsolationMode chosen() const { return chosen_; }
+  // Why this card must not be offered: a container on it would have no limit. One sentence; empty:
+  // there is no reason. Blocks while the driver does. Any thread.
+  std::string problem_of(const FoundCard& card);
+  // The healthy cards, from now on. Any thread.
+  void set_cards(const std::vector<CardUuid>& cards);
+  // Null unless this is how shares are enforced. After choose(); any thread.
+  const Mps* mps() const;
+  const LimitHook* limit_hook() const;
+  // Empty unless MPS enforces the shares. Any thread.
+  std::vector<MpsState> mps_states() const;
+  // The record of a container was removed. Any thread.
+  void on_removed(const AllocationId& id);
+
+ private:
+  // Why the driver's limits cannot be set for this card. One sentence; empty: they can.
+  std::string limit_problem(const CardUuid& card);
+  Result<void> set_up_hook();
+  Result<std::string> hook_program() const;
+  // Why the driver's limits cannot be set for the cards of this node; empty: they can.
+  std::string driver_problem();
+  void settle(IsolationMode mode, const std::string& reason);
+
+  const IsolationSettings settings_;
+  const std::function<std::vector<CardFacts>()> cards_of_node_;
+  MemoryLimits limits_;
+  LimitSetter setter_;
+  // Of the thread of prepare() and choose(). Others may read `hook_` after the choice.
+  std::unique_ptr<LimitServer> server_;
+  LimitHook hook_;
+  bool cdi_ = false;
+  std::atomic<IsolationMode> chosen_ = IsolationMode::kAuto;
+
+  mutable Mutex mutex_;
+  std::set<CardUuid> limitable_ MGPU_GUARDED_BY(mutex_);
+  std::map<CardUuid, std::string> logged_ MGPU_GUARDED_BY(mutex_);
+  std::vector<CardUuid> cards_ MGPU_GUARDED_BY(mutex_);
+  std::unique_ptr<Mps> mps_ MGPU_GUARDED_BY(mutex_);
+};
+
+}  // namespace mgpu::plugin

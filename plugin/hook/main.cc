@@ -1,0 +1,120 @@
+// mgpu-set-limits: the createRuntime hook of containers whose shares the driver enforces.
+//
+//   mgpu-set-limits SOCKET ALLOCATION    with the state of the container as JSON in its input
+//
+// It asks the device plugin, which listens on SOCKET, to set the memory limits of the container,
+// and succeeds if the plugin says that they are set. Otherwise it prints one sentence and fails, so
+// that the container does not start.
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "plugin/hook/limit_protocol.h"
+
+namespace {
+
+using mgpu::plugin::LimitRequest;
+using Clock = std::chrono::steady_clock;
+
+// A state has the annotations of the container, for which Kubernetes permits 256 KiB.
+constexpr std::size_t kStateBytesMax = std::size_t{4} << 20;
+
+// Returns whether the descriptor is ready before the deadline.
+bool wait_for(int descriptor, short event, Clock::time_point deadline) {
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    pollfd ready{descriptor, event, 0};
+    const int count = ::poll(&ready, 1, static_cast<int>(std::max<long>(left.count(), 0)));
+    if (count >= 0 || errno != EINTR) return count > 0;
+  }
+}
+
+// Everything up to the end; none if that is not reached in time, or after `bytes_max` bytes.
+std::optional<std::string> read_all(int descriptor, std::size_t bytes_max,
+                                    Clock::time_point deadline) {
+  std::string text;
+  char part[4096];
+  while (text.size() <= bytes_max && wait_for(descriptor, POLLIN, deadline)) {
+    const ssize_t count = ::read(descriptor, part, sizeof part);
+    if (count == 0) return text;
+    if (count < 0 && errno != EINTR && errno != EAGAIN) return std::nullopt;
+    if (count > 0) text.append(part, static_cast<std::size_t>(count));
+  }
+  return std::nullopt;
+}
+
+// The member "pid" of the state; none if it is not a positive number.
+std::optional<std::int64_t> pid_of(const std::string& state) {
+  const auto json = nlohmann::json::parse(state, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  const auto pid = json.find("pid");
+  if (pid == json.end() || !pid->is_number_integer()) return std::nullopt;
+  const auto number = pid->get<std::int64_t>();
+  return number > 0 ? std::optional(number) : std::nullopt;
+}
+
+// Returns a connection, or -1 with errno. It does not wait: a full queue is an error.
+int connect_to(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  std::copy(path.begin(), path.end(), address.sun_path);
+  const int connection = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (connection < 0) return -1;
+  if (::connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+    return connection;
+  }
+  const int why = errno;
+  ::close(connection);
+  errno = why;
+  return -1;
+}
+
+// Returns why the container must not start; empty if its limits are set.
+std::string ask(const std::string& path, const LimitRequest& request, Clock::time_point deadline) {
+  const int connection = connect_to(path);
+  if (connection < 0) {
+    return "cannot reach mgpu-device-plugin at " + path + ": " + std::strerror(errno);
+  }
+  // It is shorter than the buffer of a new connection.
+  const std::string text = mgpu::plugin::format_limit_request(request);
+  const bool sent = ::send(connection, text.data(), text.size(), MSG_NOSIGNAL) == std::ssize(text);
+  const auto reply =
+      sent ? read_all(connection, mgpu::plugin::kLimitReplyBytesMax, deadline) : std::nullopt;
+  ::close(connection);
+  if (reply == mgpu::plugin::kLimitsSet) return "";
+  if (!reply || reply->empty()) return "mgpu-device-plugin at " + path + " does not answer";
+  return reply->substr(0, reply->find('\n'));
+}
+
+std::string set_limits(int argc, char** argv) {
+  const auto deadline = Clock::now() + std::chrono::milliseconds(mgpu::plugin::kLimitHookMs);
+  if (argc != 3) return "usage: mgpu-set-limits SOCKET ALLOCATION";
+  const auto state = read_all(STDIN_FILENO, kStateBytesMax, deadline);
+  if (!state) return "the state of the container cannot be read from the input";
+  const auto pid = pid_of(*state);
+  if (!pid) return "the state of the container has no pid";
+  return ask(argv[1], {argv[2], *pid}, deadline);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string problem = set_limits(argc, argv);
+  if (problem.empty()) return 0;
+  std::fprintf(stderr, "mgpu-set-limits: GPU memory not limited: %s\n", problem.c_str());
+  return 1;
+}

@@ -1,0 +1,195 @@
+// How the shares of a node are enforced, and which cards it offers for that.
+#include "plugin/agent/isolation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "test/plugin/cards/fake_driver.h"
+#include "test/plugin/support/gpu_objects.h"
+#include "test/support/scratch_folder.h"
+
+namespace mgpu::plugin {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr char kOld[] = "the driver has no nvmlDeviceSetMemoryLimits_v1, which R615 and later have";
+constexpr char kTwoCards[] = "card GPU-0\ncard GPU-1\n";
+
+class IsolationTest : public testing::Test {
+ public:
+  IsolationTest() {
+    EXPECT_TRUE(set_log_level("off"));
+    driver_.set_scenario(kTwoCards);
+    driver_.add_file("/sys/fs/cgroup/cgroup.controllers");
+    settings_.limits.libraries = {beside_the_test("fake_nvml_r615.so")};
+    settings_.limits.node_root = driver_.root();
+    settings_.hook_folder = folder_.path();
+    settings_.run_folder = folder_.path("run");
+    settings_.proc_folder = folder_.path("proc");
+    settings_.mps.control = folder_.path("no-such-program");
+    settings_.mps.run_dir = folder_.path("run");
+  }
+
+  void make(IsolationMode mode) {
+    settings_.mode = mode;
+    isolation_ = std::make_unique<Isolation>(settings_, records_, [this] { return cards_; });
+  }
+  IsolationMode choose(IsolationMode mode, bool cdi = true) {
+    make(mode);
+    isolation_->prepare(cdi);
+    isolation_->choose();
+    return isolation_->chosen();
+  }
+  void old_driver() { settings_.limits.libraries = {beside_the_test("fake_nvml.so")}; }
+  void install_mps() { settings_.mps.control = "/bin/true"; }
+
+  // The health of two cards of which the driver reports no problem.
+  std::vector<std::string> health() const {
+    std::vector<std::string> all;
+    for (const char* card : {"GPU-0", "GPU-1"}) {
+      const std::string problem =
+          isolation_->problem_of({.uuid = CardUuid(card), .model = "V100", .memory = MiB(32'510)});
+      all.push_back(problem.empty() ? std::string(kHealthy) : problem);
+    }
+    return all;
+  }
+
+  FakeDriver driver_;
+  test::ScratchFolder folder_;
+  IsolationSettings settings_;
+  Records records_{folder_.path("records")};
+  std::vector<CardFacts> cards_ = {test::card_facts(0), test::card_facts(1)};
+  std::unique_ptr<Isolation> isolation_;
+};
+
+TEST_F(IsolationTest, NoneAndMpsNeedNoDriver) {
+  old_driver();
+  EXPECT_EQ(choose(IsolationMode::kNone), IsolationMode::kNone);
+  EXPECT_EQ(isolation_->mps(), nullptr);
+  EXPECT_EQ(choose(IsolationMode::kMps), IsolationMode::kMps);
+  EXPECT_NE(isolation_->mps(), nullptr);
+  EXPECT_EQ(isolation_->limit_hook(), nullptr);
+  EXPECT_THAT(health(), Each(kHealthy));
+}
+
+// --- the driver ----------------------------------------------------------------------------------
+
+TEST_F(IsolationTest, TheDriverOffersCardsWhoseMemoryItCanLimit) {
+  EXPECT_EQ(choose(IsolationMode::kDriver), IsolationMode::kDriver);
+  EXPECT_THAT(health(), ElementsAre(kHealthy, kHealthy));
+  EXPECT_THAT(driver_.limits(), SizeIs(4)) << "one limit of each card was set and cleared";
+  EXPECT_THAT(health(), ElementsAre(kHealthy, kHealthy));
+  EXPECT_THAT(driver_.limits(), SizeIs(4)) << "a card is checked until it works";
+}
+
+TEST_F(IsolationTest, TheHookIsCopiedToWhereTheRuntimeFindsIt) {
+  choose(IsolationMode::kDriver);
+  ASSERT_NE(isolation_->limit_hook(), nullptr);
+  EXPECT_EQ(isolation_->limit_hook()->problem, "");
+  EXPECT_EQ(isolation_->limit_hook()->program, folder_.path("mgpu-set-limits"));
+  EXPECT_EQ(isolation_->limit_hook()->socket, folder_.path("run/limits.sock"));
+  EXPECT_EQ(::access(folder_.path("mgpu-set-limits").c_str(), X_OK), 0);
+}
+
+TEST_F(IsolationTest, AnotherPathOfTheHookIsUsedAsItIs) {
+  settings_.hook_path = "/opt/mgpu/mgpu-set-limits";
+  choose(IsolationMode::kDriver);
+  EXPECT_EQ(isolation_->limit_hook()->program, "/opt/mgpu/mgpu-set-limits");
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("mgpu-set-limits")));
+}
+
+TEST_F(IsolationTest, AnOldDriverOffersNoCards) {
+  old_driver();
+  choose(IsolationMode::kDriver);
+  EXPECT_THAT(health(), ElementsAre(kOld, kOld));
+}
+
+TEST_F(IsolationTest, CgroupV1OffersNoCards) {
+  std::filesystem::remove(driver_.root() + "/sys/fs/cgroup/cgroup.controllers");
+  choose(IsolationMode::kDriver);
+  EXPECT_THAT(health(), Each(HasSubstr("the limits of the driver need cgroup v2 in ")));
+}
+
+TEST_F(IsolationTest, ARuntimeWithoutCdiOffersNoCards) {
+  choose(IsolationMode::kDriver, false);
+  EXPECT_THAT(health(), Each("the limits of the driver need a container runtime with CDI"));
+}
+
+TEST_F(IsolationTest, WithoutAHookThereAreNoCardsAndNoContainerStarts) {
+  settings_.hook_folder = "/dev/null";
+  choose(IsolationMode::kDriver);
+  EXPECT_THAT(isolation_->limit_hook()->problem, HasSubstr("/dev/null"));
+  EXPECT_THAT(health(), Each(HasSubstr("/dev/null")));
+}
+
+TEST_F(IsolationTest, ACardThatCannotBeLimitedIsOfferedOnceItCan) {
+  driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetMemoryLimits_v1 3 GPU-1\n");
+  choose(IsolationMode::kDriver);
+  EXPECT_THAT(
+      health(),
+      ElementsAre(kHealthy, "nvmlDeviceSetMemoryLimits_v1 of card GPU-1 failed: Other (3)"));
+  driver_.set_scenario(kTwoCards);
+  EXPECT_THAT(health(), ElementsAre(kHealthy, kHealthy));
+}
+
+// --- auto ----------------------------------------------------------------------------------------
+
+TEST_F(IsolationTest, AutoIsTheDriverWhereItCanLimitAllHealthyCards) {
+  cards_[0].health = "XID 79";
+  driver_.set_scenario("card GPU-1\n");
+  install_mps();
+  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kDriver);
+  EXPECT_NE(isolation_->limit_hook(), nullptr);
+  EXPECT_EQ(isolation_->mps(), nullptr);
+}
+
+TEST_F(IsolationTest, AutoIsMpsWhereTheDriverCannotLimitACard) {
+  driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetMemoryLimits_v1 3 GPU-1\n");
+  install_mps();
+  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kMps);
+  EXPECT_NE(isolation_->mps(), nullptr);
+  EXPECT_EQ(isolation_->limit_hook(), nullptr);
+  EXPECT_THAT(health(), Each(kHealthy));
+}
+
+TEST_F(IsolationTest, AutoIsNoneWithoutTheProgramOfMps) {
+  old_driver();
+  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kNone);
+  EXPECT_THAT(health(), Each(kHealthy));
+}
+
+TEST_F(IsolationTest, AutoIsNoneWithoutCdi) {
+  install_mps();
+  EXPECT_EQ(choose(IsolationMode::kAuto, false), IsolationMode::kNone);
+}
+
+TEST_F(IsolationTest, AutoAsksAnyCardWhereNoneIsHealthy) {
+  for (CardFacts& card : cards_) card.health = "libcuda.so.1 is missing";
+  driver_.set_scenario("card GPU-1\n");
+  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kDriver);
+}
+
+TEST_F(IsolationTest, AutoChecksEachCardThatAppearsLater) {
+  cards_.pop_back();
+  driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetMemoryLimits_v1 3 GPU-1\n");
+  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kDriver);
+  EXPECT_THAT(health(), ElementsAre(kHealthy, HasSubstr("card GPU-1 failed")));
+}
+
+TEST_F(IsolationTest, NothingIsChosenBeforeTheCardsAreRead) {
+  make(IsolationMode::kAuto);
+  isolation_->prepare(true);
+  EXPECT_EQ(isolation_->chosen(), IsolationMode::kAuto);
+  EXPECT_THAT(health(), Each(kHealthy));
+  EXPECT_THAT(driver_.limits(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace mgpu::plugin
