@@ -34,6 +34,8 @@ constexpr std::array kChecks = {
           check_container_user},
     Check{"container-runc", "Does CUDA run in a runc container, as root and as user 65534?",
           seconds(90), check_container_runc},
+    Check{"driver-limits", "Does the driver's memory limit of a cgroup hold for its programs?",
+          seconds(120), check_driver_limits},
     Check{"mps-start", "Does an MPS daemon of the device plugin serve a program, and end?",
           seconds(90), check_mps_start},
     Check{"mps-context",

@@ -32,6 +32,7 @@ Result<void> check_container_runc(const Trial& trial, Findings& findings);
 
 // --- MPS -----------------------------------------------------------------------------------------
 
+Result<void> check_driver_limits(const Trial& trial, Findings& findings);
 Result<void> check_mps_start(const Trial& trial, Findings& findings);
 Result<void> check_mps_context(const Trial& trial, Findings& findings);
 Result<void> check_mps_memory(const Trial& trial, Findings& findings);

@@ -7,7 +7,7 @@
 //   mps_context <MiB>          memory of a context with MPS; default 30
 //   name <text>                name of the device
 //   uuid <GPU-...>             UUID of the device
-//   no-limit                   MPS does not enforce the memory limit of a client
+//   no-limit                   neither MPS nor the driver enforces a memory limit
 //   no-share                   MPS does not enforce the thread percentage of a client
 //   no-mps                     programs run outside of MPS, as if there were no daemon
 //   hang <function>            the function hangs while the file has this line
@@ -49,11 +49,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -287,7 +289,7 @@ double percent_of_device(const Process& p) {
 }
 
 // The memory limit in bytes, including the context; "0=1024M,1=2G" limits device 0 to 1 GiB.
-std::optional<std::uint64_t> memory_limit(const Process& p) {
+std::optional<std::uint64_t> mps_memory_limit(const Process& p) {
   if (!p.is_client() || behaviour("no-limit")) return std::nullopt;
   std::istringstream entries(variable("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"));
   for (std::string entry; std::getline(entries, entry, ',');) {
@@ -318,8 +320,8 @@ class FolderLock {
   const int folder_;
 };
 
-// The memory of the other running processes with a file.
-std::uint64_t used_by_others() {
+// The memory of the other running processes with a file, of all or of those in `pids`.
+std::uint64_t used_by_others(const std::set<pid_t>* pids = nullptr) {
   const std::string prefix = "process.";
   std::uint64_t sum = 0;
   std::error_code failed;
@@ -329,12 +331,49 @@ std::uint64_t used_by_others() {
     if (!name.starts_with(prefix)) continue;
     char* rest = nullptr;
     const auto pid = static_cast<pid_t>(std::strtol(name.c_str() + prefix.size(), &rest, 10));
-    const bool other = *rest == '\0' && pid > 0 && pid != ::getpid();
+    const bool other =
+        *rest == '\0' && pid > 0 && pid != ::getpid() && (pids == nullptr || pids->contains(pid));
     if (!other || (::kill(pid, 0) != 0 && errno == ESRCH)) continue;
     std::uint64_t bytes = 0;
     if (std::ifstream(at->path()) >> bytes) sum += bytes;
   }
   return sum;
+}
+
+// The limit of the cgroup of this process, and what the others in it use.
+struct CgroupLimit {
+  std::uint64_t hard = 0;
+  std::uint64_t used = 0;
+};
+
+// fake_nvml.cc writes the limits: "<uuid> <cgroup> <soft> <hard>", of which the last one counts. A
+// process is in a cgroup whose cgroup.procs has its pid.
+std::optional<CgroupLimit> cgroup_limit() {
+  if (behaviour("no-limit")) return std::nullopt;
+  std::ifstream limits(variable("MGPU_FAKE_NVML") + ".limits");
+  std::map<std::string, std::uint64_t> hard_of;
+  std::string uuid;
+  std::string cgroup;
+  std::uint64_t soft = 0;
+  for (std::uint64_t hard = 0; limits >> uuid >> cgroup >> soft >> hard;) hard_of[cgroup] = hard;
+  for (const auto& [path, hard] : hard_of) {
+    std::ifstream processes(path + "/cgroup.procs");
+    std::set<pid_t> pids;
+    for (pid_t pid = 0; processes >> pid;) pids.insert(pid);
+    if (pids.contains(::getpid()) && hard != std::numeric_limits<std::uint64_t>::max())
+      return CgroupLimit{hard, used_by_others(&pids)};
+  }
+  return std::nullopt;
+}
+
+// What this process may have at most: the least of its limits.
+std::optional<std::uint64_t> memory_limit(const Process& p) {
+  auto limit = mps_memory_limit(p);
+  if (const auto group = cgroup_limit()) {
+    const std::uint64_t left = group->hard - std::min(group->used, group->hard);
+    limit = std::min(limit.value_or(left), left);
+  }
+  return limit;
 }
 
 void write_use(Process& p) {

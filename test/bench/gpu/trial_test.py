@@ -36,7 +36,7 @@ def scratch_folders():
 class Node:
     """A node with one card: the device files, the libraries, and the results of NVML."""
 
-    def __init__(self, nvml="fake_nvml.so"):
+    def __init__(self, nvml="fake_nvml_r615.so"):
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="mgpu-node."))
         self.root = self.path / "node"
         self.results = self.path / "results"
@@ -50,6 +50,8 @@ class Node:
             os.mknod(self.root / "dev" / name, 0o020666, os.makedev(1, 3))
         (self.root / "proc/driver/nvidia/gpus/0000:01:00.0").mkdir(parents=True)
         (self.root / "proc/devices").write_text("Character devices:\n195 nvidia\n510 nvidia-uvm\n")
+        (self.root / "sys/fs/cgroup").mkdir(parents=True)
+        (self.root / "sys/fs/cgroup/cgroup.controllers").write_text("dmem\n")
         self.cuda = self.path / "cuda"
         self.cuda.mkdir()
         self.set_nvml()
@@ -235,6 +237,13 @@ class WholeTrialTest(TrialTest):
             name = f"throughput of {percent} % beside {100 - percent} %"
             self.assertEqual(len(self.whole.fact("mps-shares-together", name)), 2)
 
+    def test_finds_that_a_limit_of_the_driver_counts_for_a_cgroup(self):
+        # The stand-in takes 500 MiB for a context.
+        name = "largest allocation with the limit"
+        self.assertEqual(self.whole.fact("driver-limits", name), 2048 - 500)
+        refusal = self.whole.fact("driver-limits", "error of the second program")
+        self.assertIn("CUDA_ERROR_OUT_OF_MEMORY", refusal)
+
     def test_finds_that_a_limit_counts_for_each_process(self):
         self.assertEqual(
             self.whole.fact("mps-two-processes", "the limit counts for"), "each process"
@@ -292,6 +301,18 @@ class FaultTest(TrialTest):
         (self.node.root / "dev/nvidia-uvm").unlink()
         run = self.node.run_only("device-files")
         self.expect(run, device_files="FAILED")
+
+    def test_a_driver_that_does_not_hold_the_limit_of_a_cgroup(self):
+        self.node.behaves("no-limit")
+        run = self.node.run_only("driver-limits")
+        self.expect(run, driver_limits="FAILED")
+
+    def test_a_driver_without_limits_of_cgroups(self):
+        node = Node(nvml="fake_nvml.so")
+        self.addCleanup(node.remove)
+        run = node.run_only("driver-limits")
+        self.expect(run, driver_limits="skipped")
+        self.assertIn("has no nvmlDeviceSetMemoryLimits_v1", run.output)
 
     def test_a_driver_whose_libraries_we_do_not_find(self):
         self.node.remove_library("libcuda")

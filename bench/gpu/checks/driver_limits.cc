@@ -1,0 +1,120 @@
+// The memory limits of cgroups that drivers of R615 and later enforce, as the device plugin sets
+// them.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "bench/gpu/checks/checks.h"
+#include "plugin/cards/memory_limits.h"
+
+namespace mgpu::gpu_trial {
+namespace {
+
+constexpr std::int64_t kCgroupLimitMiB = 2'048;
+constexpr std::int64_t kBeyondCgroupLimitMiB = 1'024;
+
+// A cgroup for the programs of this check, which exists as long as the object.
+class LimitedCgroup {
+ public:
+  static Result<std::unique_ptr<LimitedCgroup>> make(std::string path) {
+    if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST)
+      return error(fmt::format("cannot make the cgroup {}: {}", path, std::strerror(errno)));
+    return std::unique_ptr<LimitedCgroup>(new LimitedCgroup(std::move(path)));
+  }
+  ~LimitedCgroup() { ::rmdir(path_.c_str()); }
+  LimitedCgroup(const LimitedCgroup&) = delete;
+  LimitedCgroup& operator=(const LimitedCgroup&) = delete;
+
+  const std::string& path() const { return path_; }
+  // The program enters the cgroup before it starts.
+  Command with(Command command) const {
+    constexpr char kEnter[] = "echo $$ >>\"$0\"/cgroup.procs && exec \"$@\"";
+    command.arguments.insert(command.arguments.begin(), {"-c", kEnter, path_, command.path});
+    command.path = "/bin/sh";
+    return command;
+  }
+
+ private:
+  explicit LimitedCgroup(std::string path) : path_(std::move(path)) {}
+
+  const std::string path_;
+};
+
+double most_of(const RunningProgram& program) {
+  return std::max(program.number("largest_mib").value_or(0),
+                  program.number("pieces_mib").value_or(0));
+}
+
+// What a program in the cgroup can allocate. `limit` is 0 where there is none.
+void try_to_allocate(const Command& command, std::int64_t limit, Findings& findings) {
+  const std::string when = limit > 0 ? "with the limit" : "after the limit was removed";
+  const auto program = run_to_end(command, kProgramTimeout);
+  const std::string what = limit > 0 ? "the limit holds" : "no limit is left";
+  if (!program) return findings.expect(what, false, program.error().message);
+  const double most = most_of(*program);
+  const bool held = limit > 0 ? most > 0 && most <= static_cast<double>(limit)
+                              : most > static_cast<double>(kCgroupLimitMiB);
+  findings.expect(what, held, fmt::format("{} MiB were allocated", most));
+  findings.fact("largest allocation " + when, number_of(*program, "largest_mib"), "MiB");
+  findings.fact("sum of 16-MiB allocations " + when, number_of(*program, "pieces_mib"), "MiB");
+  findings.fact("total that a program sees " + when, number_of(*program, "total_mib"), "MiB");
+  findings.fact("free that a program sees " + when, number_of(*program, "free_mib"), "MiB");
+  findings.fact("error beyond " + when, program->value("beyond"));
+}
+
+// Two programs that hold 5/8 of the limit each.
+void try_two_programs(const Trial& trial, const NodeUnderTest& node, const LimitedCgroup& cgroup,
+                      Findings& findings) {
+  const std::string held = std::to_string(kCgroupLimitMiB * 5 / 8);
+  const auto hold = [&] {
+    return start_and_wait(cgroup.with(program_on_node(trial, node, {"hold", held})));
+  };
+  auto first = hold();
+  if (!first) return findings.expect("the first program runs", false, first.error().message);
+  auto second = hold();
+  findings.expect("the limit counts for all programs of the cgroup together", !second,
+                  "two programs hold more than the limit");
+  if (!second) findings.fact("error of the second program", second.error().message);
+}
+
+}  // namespace
+
+Result<void> check_driver_limits(const Trial& trial, Findings& findings) {
+  const auto node = inspect_node(trial);
+  if (!node) return node.error();
+  const CardUuid& card = node->card.uuid;
+  plugin::MemoryLimitOptions options;
+  if (!trial.nvml.empty()) options.libraries = {trial.nvml};
+  options.node_root = trial.node_root;
+  options.driver_root = trial.driver_root;
+  plugin::MemoryLimits limits(std::move(options));
+  if (const auto works = limits.check(card); !works) {
+    findings.skip(works.error().message);
+    return {};
+  }
+  const auto cgroup =
+      LimitedCgroup::make(fmt::format("{}/mgpu-gpu-limits-{}", limits.cgroup_root(), ::getpid()));
+  if (!cgroup) return cgroup.error();
+  const Command command = (*cgroup)->with(program_on_node(
+      trial, *node, {"largest", std::to_string(kCgroupLimitMiB + kBeyondCgroupLimitMiB)}));
+  const auto set = limits.set((*cgroup)->path(), {{card, MiB(kCgroupLimitMiB)}});
+  findings.expect("a limit can be set for a cgroup with the kernel's controllers", set.has_value(),
+                  set ? "" : set.error().message);
+  if (!set) return {};
+  try_to_allocate(command, kCgroupLimitMiB, findings);
+  try_two_programs(trial, *node, **cgroup, findings);
+  const auto cleared = limits.clear((*cgroup)->path(), {card});
+  findings.expect("the limit can be removed", cleared.has_value(),
+                  cleared ? "" : cleared.error().message);
+  try_to_allocate(command, 0, findings);
+  return {};
+}
+
+}  // namespace mgpu::gpu_trial
