@@ -182,8 +182,8 @@ void add_flags(Options& options, Flags& flags) {
   options.add_number("min-memory-mib", "minimum memory of a share of one card, in MiB",
                      flags.min_memory_mib, 1, 1'000'000);
   options.add_number("min-core",
-                     "minimum compute of a share of one card, in percent; with MPS, whose cards "
-                     "have at most 48 clients, 3",
+                     "minimum compute of a share of one card, in percent; use 3 where MPS enforces "
+                     "shares, because a card then has at most 48 clients (60 from CUDA 13.1 on)",
                      flags.min_core, 1, 100);
   options.add_text("policy",
                    "policy that chooses nodes and cards for pods that do not choose a policy",
@@ -234,6 +234,7 @@ void log_flags(const Flags& flags) {
                         {"resource_domain", flags.resource_domain},
                         {"policy", flags.policy},
                         {"min_memory_mib", std::to_string(flags.min_memory_mib)},
+                        {"min_core", std::to_string(flags.min_core)},
                         {"url_prefix", flags.url_prefix},
                         {"bind_concurrency", std::to_string(flags.bind_concurrency)},
                         {"candidate_nodes", std::to_string(flags.candidate_nodes)},

@@ -17,15 +17,16 @@ using mgpu::Result;
 using mgpu::plugin::CardSource;
 using mgpu::plugin::Flags;
 
-// Keeps a daemon for each healthy card until `stopping`. A card that cannot be read keeps its
-// daemon.
+// Keeps a daemon for each healthy card until `stopping`. While the cards cannot be read, all
+// daemons stay; the daemon of a card that is not healthy is drained.
 void follow_cards(CardSource& source, mgpu::plugin::Mps& mps, const std::atomic<bool>& stopping) {
   std::string logged;
   while (!stopping) {
     const auto found = source.read();
     const std::string problem = found ? "" : found.error().message;
     if (problem != logged && !problem.empty())
-      mgpu::log_warn("cards", {{"source", source.description()}, {"problem", problem}});
+      mgpu::log_warn("the cards cannot be read",
+                     {{"source", source.description()}, {"problem", problem}});
     logged = problem;
     std::vector<mgpu::CardUuid> healthy;
     if (found) {

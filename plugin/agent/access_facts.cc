@@ -14,12 +14,12 @@ namespace mgpu::plugin {
 namespace {
 
 void ask_runtime(const AccessPlace& place, AccessFacts& facts) {
-  const auto runtime = query_runtime(place.runtime_socket, place.cdi_folder, kAccessTimeout);
+  const auto runtime = query_runtime(place.runtime_socket, place.cdi_folder, place.timeout);
   if (!runtime) {
     facts.problems.push_back(runtime.error().message);
   } else if (!runtime->default_handler) {
     facts.problems.push_back(
-        fmt::format("{} {} does not tell its default runtime; see that it is not NVIDIA's",
+        fmt::format("{} {} does not report its default runtime; check that it is not NVIDIA's",
                     runtime->name, runtime->version));
   } else {
     facts.default_handler = runtime->default_handler;
@@ -34,7 +34,7 @@ void read_toolkit(const AccessPlace& place, AccessFacts& facts) {
 }
 
 void ask_for_capacity(const AccessPlace& place, kube::Transport& transport, AccessFacts& facts) {
-  const auto response = send_and_wait(transport, kube::get_node(place.node), kAccessTimeout);
+  const auto response = send_and_wait(transport, kube::get_node(place.node), place.timeout);
   if (response.status == 404) return;
   if (!response.ok()) {
     facts.problems.push_back(
@@ -67,7 +67,7 @@ void ask_for_slices(const AccessPlace& place, kube::Transport& transport, Access
   };
   for (const char* const version : {"v1", "v1beta1"}) {
     const auto slices = kube::resource_slices(version, kDraDriver, place.node);
-    const auto response = send_and_wait(transport, kube::list(slices, 1, ""), kAccessTimeout);
+    const auto response = send_and_wait(transport, kube::list(slices, 1, ""), place.timeout);
     if (response.status == 404) continue;
     if (!response.ok()) return fail(kube::answer_text(response));
     const auto found = has_items(response.body);

@@ -1,11 +1,13 @@
 // Finds out who else gives cards of this node to containers.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 
 #include "common/base/ids.h"
 #include "common/kube/transport.h"
+#include "plugin/node/limits.h"
 #include "plugin/node/other_access.h"
 
 namespace mgpu::plugin {
@@ -15,11 +17,12 @@ struct AccessPlace {
   std::string runtime_socket;
   std::string cdi_folder;
   std::string node_root;
+  std::chrono::milliseconds timeout = kAccessTimeout;
 };
 
 // Asks the container runtime and the API server, and reads the settings of NVIDIA's container
-// toolkit, for kAccessTimeout each. `stopping` ends it between two questions. REQUIRES: not on the
-// transport's executor.
+// toolkit. A question takes about `timeout` at most; what it did not answer is in `problems`.
+// `stopping` is asked before each question. REQUIRES: not on the transport's executor.
 AccessFacts access_facts(const AccessPlace& place, kube::Transport& transport,
                          const std::function<bool()>& stopping);
 

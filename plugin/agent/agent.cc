@@ -86,8 +86,7 @@ Agent::~Agent() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
-  isolation_.stop();
-  inventory_.stop();
+  // First, so that no container may start whose hook would not be answered.
   if (pre_start_handler_) pre_start_handler_->close();
   // The plugins are destroyed without the lock, since they wait for calls that take it.
   std::unique_ptr<DevicePlugin> core;
@@ -99,6 +98,8 @@ Agent::~Agent() {
   }
   core.reset();
   memory.reset();
+  isolation_.stop();
+  inventory_.stop();
   service_.reset();
 }
 
@@ -131,7 +132,7 @@ void Agent::on_cards_changed(const InventoryState& before, const InventoryState&
     if (card.health == kHealthy) healthy.push_back(card.uuid);
   }
   isolation_.set_cards(healthy);
-  injector_->set_shared(shared_edits(now.found, injector_->runs_hooks()));
+  injector_->set_shared(now.found.shared, edits_with_hooks(now.found));
   offer_devices(now.cards);
   publish_node();
   record_unhealthy_cards(before, now);

@@ -118,7 +118,7 @@ class Agent {
   // --- agent_access.cc.
   // Publishes what it finds. Returns the time until the next check.
   std::chrono::milliseconds check_other_access();
-  void tell_other_access(const AccessReport& before, const AccessReport& now);
+  void report_other_access(const AccessReport& before, const AccessReport& now);
   std::optional<AccessReport> access() const;
 
   // --- agent.cc: callbacks.

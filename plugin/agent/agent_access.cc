@@ -19,7 +19,7 @@ std::chrono::milliseconds Agent::check_other_access() {
                                          transport_, stopping);
   if (stopping()) return settings_.access_period;
   const AccessReport report = access_report(facts);
-  tell_other_access(access().value_or(AccessReport{}), report);
+  report_other_access(access().value_or(AccessReport{}), report);
   {
     const MutexLock lock(mutex_);
     access_ = report;
@@ -30,7 +30,7 @@ std::chrono::milliseconds Agent::check_other_access() {
 }
 
 // Logs what is new, and records an Event for each new way to the cards.
-void Agent::tell_other_access(const AccessReport& before, const AccessReport& now) {
+void Agent::report_other_access(const AccessReport& before, const AccessReport& now) {
   for (const OtherAccess& one : now.found) {
     if (std::ranges::find(before.found, one) != before.found.end()) continue;
     log_warn("something else gives out the cards of this node",
@@ -39,7 +39,7 @@ void Agent::tell_other_access(const AccessReport& before, const AccessReport& no
   }
   for (const std::string& problem : now.unknown) {
     if (std::ranges::find(before.unknown, problem) != before.unknown.end()) continue;
-    log_warn("unknown who else gives out the cards of this node", {{"problem", problem}});
+    log_warn("the check for other access to the cards is incomplete", {{"problem", problem}});
   }
 }
 

@@ -174,7 +174,8 @@ void Agent::rebuild_record(const CheckpointEntry& entry) {
 
 // The runtime may be about to create a container that an earlier process has started.
 void Agent::restore_injections() {
-  injector_->set_shared(shared_edits(inventory_.state().found, injector_->runs_hooks()));
+  const FoundCards found = inventory_.state().found;
+  injector_->set_shared(found.shared, edits_with_hooks(found));
   for (const Record& record : records_.bound()) {
     auto edits = edits_of(record, inventory_, isolation_.mps(), isolation_.limit_hook());
     if (edits) injector_->restore(record.id, *edits);
@@ -244,7 +245,7 @@ void Agent::maintain() {
     const auto start = std::chrono::steady_clock::now();
     const Monitoring::Found found = monitoring.sample();
     for (const Overuse& overuse : found.over) report_overuse(overuse);
-    for (const ContainerUse& use : found.beside_mps) report_bypass(use);
+    for (const ContainerUse& use : found.without_mps) report_bypass(use);
     if (settings_.enforcement == Enforcement::kEvict) evict_pods(monitoring.over());
     agent_metrics_.sampled(std::chrono::steady_clock::now() - start);
     if (start - collected >= kRecordCollectPeriod) {
@@ -291,7 +292,7 @@ void Agent::report_bypass(const ContainerUse& use) {
   const std::string message = fmt::format(
       "container {} runs {} of its processes on card {} without MPS, so that they have no limit: "
       "the program changed its CUDA_MPS variables, or it started while MPS did not run",
-      use.owner.container, use.beside_mps, use.grant.index.value());
+      use.owner.container, use.without_mps, use.grant.index.value());
   log_warn("container bypasses MPS", {{"pod", to_string(use.owner.pod)}, {"problem", message}});
   events_.on_pod(use.owner.pod, use.owner.uid, {Event::Type::kWarning, "MGPUBypass", message});
 }

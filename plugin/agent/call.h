@@ -5,7 +5,8 @@
 
 namespace mgpu::plugin {
 
-// REQUIRES: not on the transport's executor.
+// Sends `request` and waits, at most one second longer than `timeout`. Returns a Response with
+// `failure` if there is no answer. REQUIRES: not on the transport's executor.
 kube::Response send_and_wait(kube::Transport& transport, kube::Request request, Duration timeout);
 
 }  // namespace mgpu::plugin

@@ -28,6 +28,7 @@ Result<void> check_paths(const Flags& flags) {
       {"--run-dir", flags.run_dir},
       {"--cdi-dir", flags.cdi_dir},
       {"--cards-file", flags.cards_file.empty() ? "/" : flags.cards_file},
+      {"--nvml-library", flags.nvml_library.empty() ? "/" : flags.nvml_library},
       {"--hook-path", flags.hook_path.empty() ? "/" : flags.hook_path},
       {"--node-root", flags.node_root},
       {"--driver-root", flags.driver_root.empty() ? "/" : flags.driver_root}};
@@ -125,10 +126,6 @@ void add_driver_flags(Options& options, Flags& flags) {
                    "Offer no card while libcuda.so.1 or a device that CUDA needs is not found on "
                    "the node.",
                    flags.check_driver);
-  options.add_number("reserve-mib",
-                     "The memory of each card in MiB that no pod gets, in addition to what the "
-                     "driver reserves. -1: 512 with --isolation=mps and auto, otherwise 0.",
-                     flags.reserve_mib, -1, kCardMemoryMiBMax);
   options.add_text("xid-ignore",
                    "A comma-separated list of XIDs that do not make a card unhealthy, since "
                    "programs cause them.",
@@ -147,6 +144,10 @@ void add_run_dir_flag(Options& options, Flags& flags) {
 
 // How shares are enforced.
 void add_isolation_flags(Options& options, Flags& flags) {
+  options.add_number("reserve-mib",
+                     "The memory of each card in MiB that no pod gets, in addition to what the "
+                     "driver reserves. -1: 512 with --isolation=mps and auto, otherwise 0.",
+                     flags.reserve_mib, -1, kCardMemoryMiBMax);
   options.add_choice("isolation",
                      "How shares of a card are enforced: not at all, by one MPS daemon per card, "
                      "or their memory by the driver (R615 and later, cgroup v2, CDI). \"auto\" is "
@@ -162,14 +163,14 @@ void add_isolation_flags(Options& options, Flags& flags) {
                    "sockets or fill the disk.",
                    flags.mps_read_only_pipe);
   options.add_flag("mps-service",
-                   "The MPS daemons belong to mgpu-mps, which runs beside this program, so that "
-                   "they are only watched.",
+                   "mgpu-mps runs the MPS daemons, and this program only watches them.",
                    flags.mps_service);
   options.add_choice("enforce", "The action for a pod that uses more GPU memory than it holds.",
                      flags.enforce, {"none", "evict"});
   options.add_number("context-mib",
-                     "What each process may use of a card beyond the memory of its container, for "
-                     "its CUDA context. At most four processes of a container count.",
+                     "Memory in MiB that each process may use beyond the memory of its container "
+                     "before that counts as overuse, for its CUDA context. At most four processes "
+                     "of a container count.",
                      flags.context_mib, 0, kCardMemoryMiBMax);
 }
 
@@ -188,15 +189,16 @@ void add_flags(Options& options, Flags& flags) {
   add_isolation_flags(options, flags);
   options.add_flag(
       "taint",
-      "taint the node with <resource-domain>/mgpu-needs-cpu:PreferNoSchedule while it has "
+      "Taint the node with <resource-domain>/mgpu-needs-cpu:PreferNoSchedule while it has "
       "fewer than 24 free cores for each free card, so that pods without cards prefer "
-      "other nodes",
+      "other nodes.",
       flags.taint);
   options.add_text("device-plugin-dir", "The directory of kubelet.sock.", flags.device_plugin_dir);
   options.add_text("pod-resources-socket", "Path to the socket of kubelet's PodResources API.",
                    flags.pod_resources_socket);
   options.add_text("runtime-socket",
-                   "Path to the CRI socket of the container runtime, for --injection=auto.",
+                   "Path to the CRI socket of the container runtime, for --injection=auto and for "
+                   "the check of other access to the cards.",
                    flags.runtime_socket);
   options.add_text("state-dir", "Directory for state that must survive a reboot.", flags.state_dir);
   add_run_dir_flag(options, flags);
@@ -229,7 +231,11 @@ void add_mps_service_flags(Options& options, Flags& flags) {
   add_mps_control_flag(options, flags);
   add_run_dir_flag(options, flags);
   add_log_flags(options, flags);
-  options.check([&flags]() -> Result<void> { return check_paths(flags); });
+  options.check([&flags]() -> Result<void> {
+    if (auto ok = check_paths(flags); !ok) return ok.error();
+    if (auto ignored = xids(flags.xid_ignore); !ignored) return ignored.error();
+    return {};
+  });
 }
 
 Result<AgentSettings> settings_of(const Flags& flags) {
@@ -296,6 +302,9 @@ void log_flags(const Flags& flags) {
                         {"memory_resource", flags.memory_resource},
                         {"injection", flags.injection},
                         {"isolation", flags.isolation},
+                        {"mps_service", flags.mps_service ? "true" : "false"},
+                        {"reserve_mib", std::to_string(flags.reserve_mib)},
+                        {"context_mib", std::to_string(flags.context_mib)},
                         {"enforce", flags.enforce},
                         {"settle_ms", std::to_string(flags.settle_ms)},
                         {"state_dir", flags.state_dir},

@@ -15,6 +15,7 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
+#include "plugin/monitor/limits.h"
 
 namespace mgpu::plugin {
 namespace {
@@ -36,6 +37,13 @@ bool has_program(const std::string& program) {
     if (is_executable(folder + "/" + program)) return true;
   }
   return false;
+}
+
+// Whether an earlier process has started MPS daemons.
+bool has_daemons(const MpsOptions& options) {
+  std::error_code unreadable;
+  const std::filesystem::directory_iterator at(options.run_dir + "/mps", unreadable);
+  return !unreadable && at != std::filesystem::directory_iterator();
 }
 
 // Many nodes mount some folders so that no programs run from them.
@@ -138,41 +146,54 @@ void Isolation::choose() {
     if (set_up) return settle(IsolationMode::kDriver, "the driver limits the memory of cgroups");
     problem = set_up.error().message;
   }
-  const bool mps = cdi_ && has_program(settings_.mps.control);
+  const bool mps = cdi_ && (settings_.mps.watch_only || has_program(settings_.mps.control));
   settle(mps ? IsolationMode::kMps : IsolationMode::kNone, problem);
 }
 
+// A card that fails now may work later, and is not offered until then. Only where no card works the
+// driver may not be able to limit memory at all, unless it did before.
 std::string Isolation::driver_problem() {
   if (!cdi_) return "the container runtime has no CDI";
-  std::vector<CardFacts> cards = cards_of_node_();
-  // Without a healthy card, any shows what the driver can do.
-  if (std::ranges::any_of(cards, &CardFacts::healthy)) {
-    std::erase_if(cards, [](const CardFacts& card) { return !card.healthy(); });
-    for (const CardFacts& card : cards) {
-      if (std::string problem = limit_problem(card.uuid); !problem.empty()) return problem;
-    }
-    return "";
-  }
-  std::string problem = "there are no cards";
+  if (const auto available = limits_.available(); !available) return available.error().message;
+  const std::vector<CardFacts> cards = cards_of_node_();
+  std::string problem;
   for (const CardFacts& card : cards) {
     problem = limit_problem(card.uuid);
     if (problem.empty()) return "";
   }
-  return problem;
+  return is_executable(settings_.hook_folder + "/" + kHookName) ? "" : problem;
 }
 
 Result<void> Isolation::set_up_hook() {
   if (!cdi_) return error("the limits of the driver need a container runtime with CDI");
+  if (auto visible = check_cgroups(); !visible) return visible;
   auto program = hook_program();
   if (!program) return program.error();
   hook_.socket = settings_.run_folder + "/limits.sock";
   auto server = LimitServer::start(hook_.socket, [this](const AllocationId& id, std::int64_t pid) {
-    return setter_.set(id, pid);
+    return set_limits(id, pid);
   });
   if (!server) return server.error();
   hook_.program = *std::move(program);
   server_ = *std::move(server);
   return {};
+}
+
+// After a failure all cards are checked again, so that those without limits are not offered.
+Result<void> Isolation::set_limits(const AllocationId& id, std::int64_t pid) {
+  auto set = setter_.set(id, pid);
+  if (set) return set;
+  const MutexLock lock(mutex_);
+  limitable_.clear();
+  return set;
+}
+
+// The cgroups of containers must be visible below the root of the node's hierarchy.
+Result<void> Isolation::check_cgroups() const {
+  const auto text = read_file(settings_.proc_folder + "/1/cgroup", kProcFileBytesMax);
+  if (!text) return {};
+  const auto path = cgroup_v2_path(*text);
+  return path ? Result<void>() : error("the limits of the driver: " + path.error().message);
 }
 
 Result<std::string> Isolation::hook_program() const {
@@ -181,7 +202,10 @@ Result<std::string> Isolation::hook_program() const {
   const auto self = std::filesystem::read_symlink("/proc/self/exe", unreadable);
   std::string program = settings_.hook_folder + "/" + kHookName;
   auto installed = install_program(self.parent_path() / kHookName, program);
-  if (!installed) return installed.error();
+  if (installed) return program;
+  // That of an earlier version has the same protocol.
+  if (!is_executable(program) || !can_run(program)) return installed.error();
+  log_warn("mgpu-set-limits was not replaced", {{"problem", installed.error().message}});
   return program;
 }
 
@@ -190,6 +214,11 @@ void Isolation::settle(IsolationMode mode, const std::string& reason) {
   {
     const MutexLock lock(mutex_);
     if (mode == IsolationMode::kMps) mps_ = std::make_unique<Mps>(settings_.mps);
+    // Containers that an earlier process has started may still be clients.
+    if (mode != IsolationMode::kMps && !settings_.mps.watch_only && has_daemons(settings_.mps)) {
+      drained_mps_ = std::make_unique<Mps>(settings_.mps);
+      drained_mps_->set_cards({});
+    }
     // Before the first read no card is known, and the daemons of all would be drained.
     if (mps_ && !cards_.empty()) mps_->set_cards(cards_);
   }

@@ -1,10 +1,12 @@
 // How the shares of containers are enforced on this node: not at all, by MPS, or by the memory
-// limits of the driver. --isolation=auto takes the strongest that the node has.
+// limits of the driver. --isolation=auto uses the driver's limits if it can have them, else MPS,
+// else nothing.
 //
-//   Preparing --prepare()--> Waiting for the cards --choose()--> Chosen
+//   Created --prepare(), not auto--> Chosen
+//           --prepare(), auto--> Waiting for the first read of the cards --choose()--> Chosen
 //
-// While the limits of the driver were asked for and a card cannot have them, that card is not
-// offered: a container on it would have all of its memory.
+// If the driver enforces shares, a card whose limits cannot be set is not offered: a container on
+// it could use all of its memory.
 #pragma once
 
 #include <atomic>
@@ -61,7 +63,7 @@ class Isolation {
   // Any thread. kAuto: it is not chosen yet.
   IsolationMode chosen() const { return chosen_; }
   // Why this card must not be offered: a container on it would have no limit. One sentence; empty:
-  // there is no reason. Blocks while the driver does. Any thread.
+  // there is no reason. Logs a new problem. Blocks while the driver does. Any thread.
   std::string problem_of(const FoundCard& card);
   // The healthy cards, from now on. Any thread.
   void set_cards(const std::vector<CardUuid>& cards);
@@ -77,6 +79,8 @@ class Isolation {
   // Why the driver's limits cannot be set for this card. One sentence; empty: they can.
   std::string limit_problem(const CardUuid& card);
   Result<void> set_up_hook();
+  Result<void> check_cgroups() const;
+  Result<void> set_limits(const AllocationId& id, std::int64_t pid);
   Result<std::string> hook_program() const;
   // Why the driver's limits cannot be set for the cards of this node; empty: they can.
   std::string driver_problem();
@@ -97,6 +101,7 @@ class Isolation {
   std::map<CardUuid, std::string> logged_ MGPU_GUARDED_BY(mutex_);
   std::vector<CardUuid> cards_ MGPU_GUARDED_BY(mutex_);
   std::unique_ptr<Mps> mps_ MGPU_GUARDED_BY(mutex_);
+  std::unique_ptr<Mps> drained_mps_ MGPU_GUARDED_BY(mutex_);  // daemons of an earlier process
 };
 
 }  // namespace mgpu::plugin

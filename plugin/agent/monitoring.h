@@ -34,7 +34,7 @@ class Monitoring {
   // What was found in this sample and not before.
   struct Found {
     std::vector<Overuse> over;
-    std::vector<ContainerUse> beside_mps;
+    std::vector<ContainerUse> without_mps;
   };
 
   // All of `parts` outlive it. REQUIRES: the inventory was read.

@@ -29,7 +29,7 @@ using Environment = std::map<std::string, std::string>;
 // A program of the node that the container runtime runs for each container (hooks of the OCI
 // runtime specification). If it fails, the container does not start.
 struct Hook {
-  std::string name;  // when: "createContainer"
+  std::string name;  // the hookName of a CDI spec: "createRuntime"
   std::string path;
   std::vector<std::string> arguments;    // the first is the name of the program
   std::vector<std::string> environment;  // "NAME=value"

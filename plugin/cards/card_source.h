@@ -59,10 +59,10 @@ struct FoundCards {
   bool operator==(const FoundCards&) const = default;
 };
 
-// The edits for every container that has a card. Without hooks those of the toolkit are of no use:
-// a hook makes its libraries known to the loader.
-inline const Edits& shared_edits(const FoundCards& found, bool hooks) {
-  return hooks && found.toolkit ? *found.toolkit : found.shared;
+// The edits for every container that has a card and whose runtime runs hooks. Others get `shared`:
+// without the hook that makes its libraries known to the loader those of the toolkit are of no use.
+inline const Edits& edits_with_hooks(const FoundCards& found) {
+  return found.toolkit ? *found.toolkit : found.shared;
 }
 
 struct ProcessUse {
@@ -70,7 +70,7 @@ struct ProcessUse {
   std::optional<MiB> memory;         // none: the driver does not report it
   std::optional<double> sm_percent;  // of the whole card, 0..100; none: no sample
   // A compute process that the driver does not list as a client of MPS, though it lists these.
-  bool beside_mps = false;
+  bool without_mps = false;
   bool operator==(const ProcessUse&) const = default;
 };
 
@@ -96,7 +96,7 @@ class CardSource {
   // the wait.
   virtual void wait_for_change(std::chrono::milliseconds timeout) = 0;
   virtual void interrupt() = 0;  // any thread
-  // Lets go of the driver until the next read().
+  // Closes the driver's libraries. The next read() opens them again. May do nothing.
   virtual void release() {}
   // "NVML 12.580 (driver 580.95.05)", "/etc/mgpu/cards.yaml"
   virtual std::string description() const = 0;

@@ -53,8 +53,9 @@ Result<void> link_in_dev_char(const DriverPlace& place, const std::vector<Device
 // has what it needs.
 std::string missing_for_cuda(const DriverPlace& place, const Edits& shared);
 
-// "libcuda.so.1 is missing", or of another driver than the kernel module. Where there are hooks,
-// one of them makes the link with that name to the file. Empty: neither.
+// Why these edits have no usable libcuda: it is missing, or of another driver than the kernel
+// module. Empty: it is usable. With hooks, a versioned file suffices, since a hook makes the link
+// libcuda.so.1.
 std::string libcuda_problem(const DriverPlace& place, const Edits& edits);
 
 // Links on the node are followed within its root.

@@ -25,7 +25,9 @@ struct InventoryState {
   bool read = false;             // the source has been read successfully at least once
   std::string problem;           // one sentence while it cannot be read
   std::vector<CardFacts> cards;  // ascending by index
-  FoundCards found;              // as the source found them
+  // As last read, before problem_of and held are applied. While the driver is released, all are
+  // unhealthy.
+  FoundCards found;
   bool operator==(const InventoryState&) const = default;
 };
 
@@ -47,8 +49,8 @@ class Inventory {
     std::function<MiB(const CardUuid&)> held{};
     // Why a card that its source finds healthy is not offered; empty: it is. Not set: all are.
     std::function<std::string(const FoundCard&)> problem_of{};
-    // Why the driver is to be let go of: the source does not use it then, and no card is offered.
-    // Empty: it is not. Not set: never.
+    // Why the driver must not be used now, one sentence; empty: it is used. The source is not read
+    // then, and no card is offered. Not set: it is always used.
     std::function<std::string()> released{};
   };
 
@@ -70,7 +72,7 @@ class Inventory {
  private:
   void run();
   void read();
-  // Cards of which the driver was let go, as they were found before.
+  // The cards of the last read, with `why` as their health. Errors: there was no read.
   Result<FoundCards> released_cards(const FoundCards& before, const std::string& why) const;
   // The cards as they are offered.
   std::vector<FoundCard> offered_cards(const FoundCards& found) const;

@@ -30,7 +30,7 @@ inline constexpr int kXidsAtOnceMax = 64;
 inline constexpr int kGoodProbes = 3;
 // NVML is reopened after this many reads in a row that did not see every card.
 inline constexpr int kNvmlReopenReads = 12;
-// And after twice as many each further time, up to ten minutes.
+// The number doubles with each reopening up to this one, which is ten minutes of reads.
 inline constexpr int kNvmlReopenReadsMax = 120;
 // File names taken from a driver's library folder.
 inline constexpr std::size_t kDriverFilesMax = 256;
@@ -60,7 +60,7 @@ inline constexpr std::chrono::milliseconds kMpsStartTimeout{30'000};
 // From "quit" to SIGKILL.
 inline constexpr std::chrono::milliseconds kMpsQuitTimeout{5'000};
 // A card whose daemon has not run for this long is not offered. A restart takes a few seconds.
-inline constexpr std::chrono::milliseconds kMpsSickAfter{30'000};
+inline constexpr std::chrono::milliseconds kMpsDownMax{30'000};
 // After a program's fault a server runs again by itself once its clients have ended; if it does
 // not, its daemon is restarted.
 inline constexpr std::chrono::milliseconds kMpsFaultTimeout{30'000};

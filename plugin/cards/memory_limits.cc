@@ -6,12 +6,14 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
-#include <system_error>
+#include <set>
+#include <sstream>
 #include <utility>
 
+#include "common/base/files.h"
 #include "plugin/cards/driver_files.h"
 #include "plugin/cards/nvml_card.h"
 #include "plugin/cards/nvml_library.h"
@@ -23,6 +25,8 @@ using nvml::Device;
 
 constexpr MiB kProbeLimit{64};
 constexpr char kProbeCgroup[] = "/mgpu-limits-probe";
+constexpr char kNoMemoryLimits[] =
+    "the driver has no nvmlDeviceSetMemoryLimits_v1, which R615 and later have";
 
 unsigned long long bytes_of(MiB memory) {
   return static_cast<unsigned long long>(memory.value()) << 20;
@@ -41,7 +45,7 @@ class OpenNvml {
                                            : options.libraries);
     if (!library) return library.error();
     if (!(*library)->functions().has_memory_limits()) {
-      return error("the driver has no nvmlDeviceSetMemoryLimits_v1, which R615 and later have");
+      return error(kNoMemoryLimits);
     }
     if (const int code = (*library)->functions().init(); code != nvml::kOk) {
       return error(fmt::format("NVML {}: nvmlInit_v2 failed: {}{}", (*library)->name(),
@@ -156,14 +160,21 @@ class EmptyCgroup {
   const std::string path_;
 };
 
+// The controllers of the kernel. Errors: this is not a folder of cgroup v2.
+Result<std::set<std::string>> controllers_of(const std::string& root) {
+  constexpr std::size_t kBytesMax = 4'096;
+  const auto text = read_file(root + "/cgroup.controllers", kBytesMax);
+  if (!text) return error(fmt::format("the limits of the driver need cgroup v2 in {}", root));
+  std::istringstream words(*text);
+  return std::set<std::string>(std::istream_iterator<std::string>(words), {});
+}
+
 // A cgroup without the kernel's dmem controller is kNotFound for a driver that uses it. The
 // container runtime enables all controllers for containers.
 Result<void> probe(const MemoryLimitOptions& options, const std::string& root,
                    const CardUuid& card) {
-  std::error_code unreadable;
-  if (!std::filesystem::exists(root + "/cgroup.controllers", unreadable)) {
-    return error(fmt::format("the limits of the driver need cgroup v2 in {}", root));
-  }
+  const auto controllers = controllers_of(root);
+  if (!controllers) return controllers.error();
   const auto nvml = OpenNvml::open(options);
   if (!nvml) return nvml.error();
   const auto device = (*nvml)->find(card);
@@ -172,7 +183,9 @@ Result<void> probe(const MemoryLimitOptions& options, const std::string& root,
   if (!cgroup) return cgroup.error();
   const std::string& path = (*cgroup)->path();
   const int code = (*nvml)->set(*device, path, bytes_of(kProbeLimit));
-  if (code == nvml::kNotFound) return {};
+  if (code == nvml::kNotFound && controllers->contains("dmem")) return {};
+  if (code == nvml::kNotFound)
+    return error("the limits of the driver need the kernel's cgroup controller dmem");
   if (code != nvml::kOk) return (*nvml)->failed("nvmlDeviceSetMemoryLimits_v1", card, code);
   auto same = (*nvml)->compare(*device, card, path, bytes_of(kProbeLimit));
   static_cast<void>((*nvml)->set(*device, path, nvml::kNoMemoryLimit));
@@ -184,6 +197,17 @@ Result<void> probe(const MemoryLimitOptions& options, const std::string& root,
 MemoryLimits::MemoryLimits(MemoryLimitOptions options)
     : options_(std::move(options)),
       cgroup_root_((options_.node_root == "/" ? "" : options_.node_root) + "/sys/fs/cgroup") {}
+
+Result<void> MemoryLimits::available() const {
+  if (const auto controllers = controllers_of(cgroup_root_); !controllers)
+    return controllers.error();
+  const auto library = nvml::Library::open(
+      options_.libraries.empty() ? nvml_libraries(options_.node_root, options_.driver_root)
+                                 : options_.libraries);
+  if (!library) return library.error();
+  if ((*library)->functions().has_memory_limits()) return {};
+  return error(kNoMemoryLimits);
+}
 
 Result<void> MemoryLimits::set(const std::string& cgroup, const std::vector<CardLimit>& limits) {
   return run([options = options_, cgroup, limits] { return set_limits(options, cgroup, limits); });

@@ -37,8 +37,9 @@ struct MemoryLimitOptions {
 };
 
 // Any thread; calls are made one after the other, on a thread of their own. Each takes `timeout` at
-// most, and fails at once while an earlier one hangs. NVML is open during calls only, since a start
-// of NVML, which finds new cards, needs that nothing else uses it.
+// most, after it has waited for the calls before it. While one hangs, further ones fail at once.
+// NVML is open during calls only, since a start of NVML, which finds new cards, needs that nothing
+// else uses it.
 class MemoryLimits {
  public:
   explicit MemoryLimits(MemoryLimitOptions options);
@@ -48,6 +49,9 @@ class MemoryLimits {
   Result<void> set(const std::string& cgroup, const std::vector<CardLimit>& limits);
   // Removes the limits of the cgroup. A cgroup that does not exist has none.
   Result<void> clear(const std::string& cgroup, const std::vector<CardUuid>& cards);
+  // Whether this node can have such limits at all: cgroup v2, and a driver with the functions. The
+  // driver is not used. Errors: one sentence why not.
+  Result<void> available() const;
   // Whether limits can be set for this card, on this node: sets one for a cgroup without processes,
   // which is removed again. Errors: one sentence why not.
   Result<void> check(const CardUuid& card);

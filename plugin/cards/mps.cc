@@ -77,15 +77,17 @@ std::vector<MpsState> Mps::states() const {
 
 std::string Mps::problem_of(const FoundCard& card) const {
   if (card.compute_capability && *card.compute_capability < kMpsLimitsFrom) {
-    return fmt::format("MPS cannot limit its programs: compute capability {}.{}, {}.{} is needed",
-                       card.compute_capability->major, card.compute_capability->minor,
-                       kMpsLimitsFrom.major, kMpsLimitsFrom.minor);
+    return fmt::format(
+        "MPS cannot limit programs on this card: it has compute capability {}.{}, and needs {}.{}",
+        card.compute_capability->major, card.compute_capability->minor, kMpsLimitsFrom.major,
+        kMpsLimitsFrom.minor);
   }
   const MutexLock lock(mutex_);
   const auto found = states_.find(card.uuid);
   if (found == states_.end() || !found->second.down_since) return {};
-  if (steady_clock::now() - *found->second.down_since < options_.times.sick) return {};
-  return "MPS does not run: " + found->second.problem;
+  if (steady_clock::now() - *found->second.down_since < options_.times.down_max) return {};
+  // Not the problem itself, which may be another one after each attempt to start it.
+  return "MPS does not run for this card, see the log of mgpu-device-plugin";
 }
 
 void Mps::stop() {

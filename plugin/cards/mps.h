@@ -7,13 +7,18 @@
 //    |                  |   +--its card is set again before it has quit
 //    +--no daemon--> Starting, or Stopped if its card is not set
 //                       |
-//                       +--FAULT that stays, failed probes without clients--> Quitting --> Waiting
+//                       +--FAULT for kMpsFaultTimeout--> Quitting --> Waiting
+//                       +--failed probes, no clients--> killed --> Waiting
 //                       +--its card is not set--> Draining --no clients--> Quitting --> Stopped
+//   Waiting --its card is not set--> Stopped --its card is set--> Starting
 //
-// Daemons outlive the process that started them, so that an upgrade affects no container: a new
-// process finds them by their pipe directories. Where systemd or a container runtime ends all
-// processes of a service together, they belong to mgpu-mps, which is a service of its own, and the
-// plugin only watches them (MpsOptions::watch_only).
+// During a FAULT the daemon stays in Running, and MpsState::running is false. With
+// MpsOptions::watch_only, Starting is one probe (to Running or Waiting), and no daemon gets "quit".
+//
+// ~Mps() leaves the daemons running, so that an upgrade affects no container: a new process finds
+// them by their pipe directories. stop() ends them. Where systemd or a container runtime ends all
+// processes of a service together, they belong to mgpu-mps, which is a service of its own and ends
+// them at SIGTERM.
 #pragma once
 
 #include <map>
@@ -40,16 +45,15 @@ class Mps {
   // Starts daemons for these cards, and restarts them (with growing waits) when they end. Daemons
   // of other cards are drained: they quit once they have no clients.
   void set_cards(const std::vector<CardUuid>& cards);
-  // mps_edits() of a container with a part of one card, and none for others: with 100 % of a card
-  // there is nobody to limit it for, and the limits of MPS (48 clients, a fault of one ends all)
-  // would be for nothing; and a process can use one daemon only. Errors: the daemon of its card
-  // does not respond now; one sentence.
+  // The edits that enforce a part of one card (mps_edits()). Empty for 100 % of a card, which no
+  // other container uses, and for several cards, because a process can use one daemon only. Errors:
+  // the daemon of the card does not respond now; one sentence.
   Result<Edits> edits(const Record& record) const;
   // Probes the daemon of the card. Errors: one sentence why it does not run.
   Result<void> ready(const CardUuid& card) const;
   std::vector<MpsState> states() const;
   // Why no pod should be placed on the card: MPS cannot limit its programs, or its daemon has not
-  // run for kMpsSickAfter. Empty: there is no reason.
+  // run for kMpsDownMax. Empty: there is no reason.
   std::string problem_of(const FoundCard& card) const;
   // Ends all daemons: sends "quit", waits, and kills those that are left.
   void stop();

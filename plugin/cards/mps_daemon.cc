@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 #include <sstream>
+#include <utility>
 
 #include "common/base/log.h"
 #include "common/base/text.h"
@@ -94,7 +95,7 @@ void MpsDaemon::step_phase(Time now, Target target) {
     case Phase::kWaiting:
       if (target != Target::kRunning) return enter(Phase::kStopped, now);
       if (now - since_ < wait_) return;
-      ++state_.restarts;
+      if (!options_.watch_only) ++state_.restarts;
       return start(now);
     case Phase::kQuitting:
       return check_quit(now, target);
@@ -142,6 +143,7 @@ void MpsDaemon::start(Time now) {
   if (!started) return fail(started.error().message, now);
   process_ = *started;
   clients_.clear();
+  fault_since_.reset();
   state_.problem = "it is being started";
   enter(Phase::kStarting, now);
 }
@@ -197,15 +199,19 @@ void MpsDaemon::note_load(const Load& load, Time now, Target target) {
   if (load.fault) {
     state_.running = false;
     state_.problem = "a program's fault has stopped its server, and all programs with it";
+    log_problem(state_.problem);
     if (!fault_since_) fault_since_ = now;
     next_probe_ = now;
-    if (now - *fault_since_ >= options_.times.fault && !options_.watch_only) quit(now);
+    // The process that runs the daemon ends it, too.
+    const bool stays = now - *fault_since_ >= options_.times.fault;
+    if (stays && !options_.watch_only) quit(now);
     return;
   }
   fault_since_.reset();
   if (target != Target::kRunning && clients_.empty()) return quit(now);
   state_.running = true;
   state_.problem.clear();
+  logged_.clear();
   // After a long run the next restart does not wait.
   if (now - since_ >= options_.times.restart_max) wait_ = milliseconds(0);
 }
@@ -243,13 +249,18 @@ void MpsDaemon::check_quit(Time now, Target target) {
   enter(Phase::kStopped, now);
 }
 
+// A daemon that is only watched fails at every attempt to find it.
+void MpsDaemon::log_problem(const std::string& problem) {
+  if (std::exchange(logged_, problem) == problem) return;
+  log_warn("MPS does not run", {{"card", state_.uuid.str()}, {"problem", problem}});
+}
+
 void MpsDaemon::fail(const std::string& problem, Time now) {
-  if (state_.problem != problem)
-    log_warn("MPS does not run", {{"card", state_.uuid.str()}, {"problem", problem}});
+  log_problem(problem);
   state_.running = false;
   state_.problem = problem;
   wait_ = options_.watch_only
-              ? options_.times.restart_min
+              ? options_.times.probe
               : std::clamp(wait_ * 2, options_.times.restart_min, options_.times.restart_max);
   process_.reset();
   failed_probes_ = 0;

@@ -24,7 +24,7 @@ struct MpsTimes {
   std::chrono::milliseconds quit = kMpsQuitTimeout;
   std::chrono::milliseconds restart_min = kMpsRestartMin;
   std::chrono::milliseconds restart_max = kMpsRestartMax;
-  std::chrono::milliseconds sick = kMpsSickAfter;
+  std::chrono::milliseconds down_max = kMpsDownMax;
   std::chrono::milliseconds fault = kMpsFaultTimeout;
 };
 
@@ -94,6 +94,7 @@ class MpsDaemon {
   void check_quit(Time now, Target target);
   // The daemon does not run; it is restarted after a wait.
   void fail(const std::string& problem, Time now);
+  void log_problem(const std::string& problem);
   void enter(Phase phase, Time now);
 
   Result<std::string> command(const std::string& text) const;
@@ -112,6 +113,7 @@ class MpsDaemon {
   std::vector<std::int64_t> clients_;  // as of the last successful probe
   int failed_probes_ = 0;
   std::optional<Time> fault_since_;
+  std::string logged_;                 // the problem in the log; empty: it has run since
   bool single_user_ = false;           // the driver has no server for several users
   std::chrono::milliseconds wait_{0};  // before the next start; 0: the daemon has run for long
 };

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kBytesPerMiB = std::uint64_t{1} << 20;
 constexpr unsigned kListRoom = 64;  // entries, at the first call
 constexpr int kListCallsMax = 4;
-// A driver with longer entries than it should have must not write behind the buffer.
+// A driver with longer entries than it should have must not write past the end of the buffer.
 constexpr std::size_t kEntryBytesMax = 64;
 constexpr unsigned kPercentMax = 100;
 // Drivers keep samples of processes that have ended. A sample that is older than this, compared
@@ -89,10 +89,10 @@ ByPid processes_on(const Functions& f, Device device) {
   const auto compute = processes_of(f.compute, device);
   const auto mps = processes_of(f.mps, device);
   add(compute);
-  for (auto& [pid, process] : processes) process.beside_mps = mps.has_value();
+  for (auto& [pid, process] : processes) process.without_mps = mps.has_value();
   add(mps);
   for (const ProcessInfoV1& client : mps.value_or(std::vector<ProcessInfoV1>())) {
-    processes[client.pid].beside_mps = false;
+    processes[client.pid].without_mps = false;
   }
   add(processes_of(f.graphics, device));
   return processes;

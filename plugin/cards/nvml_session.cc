@@ -8,9 +8,10 @@
 //   - a call returns a code that says that the library or the driver is unusable (ends_session);
 //   - /proc shows another number of cards than at the start, since NVML never adds cards to its
 //     first list;
-//   - kNvmlReopenReads reads in a row (twice as many each time) did not see every card, since a
-//   card that has come back is
-//     seen by a new start only.
+//   - kNvmlReopenReads reads in a row did not see every card, since only a new start sees a card
+//   that
+//     has come back; the number doubles each time, up to kNvmlReopenReadsMax;
+//   - the driver is released (NvmlSource::release).
 // A single such read is not enough: a card may fail one call and succeed at the next, and a new
 // start invalidates all handles and registered events.
 //
@@ -261,6 +262,7 @@ Session::Card* Session::identify_card(Device device) {
 
 // What a driver reserves may change by some MiB; the node's capacity does not follow each time.
 MiB Session::memory_to_offer(Card& card, MiB read) const {
+  if (read.zero()) return card.facts.memory;
   card.least_memory = std::min(card.least_memory.value_or(read), read);
   return card.least_memory->minus_saturating(options_.reserve);
 }

@@ -88,7 +88,7 @@ class Session {
   std::string description_ = "NVML (not loaded)";
   std::size_t cards_at_open_ = 0;
   int incomplete_reads_ = 0;
-  int reopen_after_ = kNvmlReopenReads;  // so many incomplete reads
+  int reopen_after_ = kNvmlReopenReads;  // incomplete reads until the next reopening
   EventSet events_ = nullptr;
   int reads_without_events_ = 0;
   int failed_waits_ = 0;  // for events, in a row

@@ -19,6 +19,9 @@ using yaml::Entry;
 using yaml::Fields;
 using yaml::refuse;
 
+// NVIDIA's default pipe directory of MPS, which nvidia-ctk lists if it exists.
+constexpr std::string_view kCommonMpsPipe = "/tmp/nvidia-mps";
+
 constexpr std::string_view kToolkitKind = "nvidia.com/gpu";
 // A spec of the first folder replaces one of the second, as for container runtimes.
 constexpr std::array<const char*, 4> kToolkitSpecs = {
@@ -64,7 +67,8 @@ Hook read_toolkit_hook(const Entry& entry) {
   Hook hook{.name = fields.text("hookName"),
             .path = fields.absolute_path("path"),
             .arguments = texts_of(fields, "args"),
-            .environment = texts_of(fields, "env")};
+            .environment = texts_of(fields, "env"),
+            .timeout_seconds = fields.has("timeout") ? fields.number<int>("timeout", 1, 3'600) : 0};
   if (std::ranges::find(kHookNames, hook.name) == kHookNames.end()) {
     refuse(fmt::format("{} must be one of {}, found {}", fields.place_of("hookName"),
                        fmt::join(kHookNames, ", "), in_quotes(hook.name)));
@@ -100,6 +104,13 @@ Edits read_toolkit_edits(const Fields& from) {
   return edits;
 }
 
+// "/dev/nvidia0"
+bool is_card(std::string_view path) {
+  constexpr std::string_view kPrefix = "/dev/nvidia";
+  return path.starts_with(kPrefix) && path.size() > kPrefix.size() &&
+         path.find_first_not_of("0123456789", kPrefix.size()) == path.npos;
+}
+
 }  // namespace
 
 Result<Edits> parse_toolkit_spec(std::string_view text) {
@@ -109,7 +120,15 @@ Result<Edits> parse_toolkit_spec(std::string_view text) {
     if (kind != kToolkitKind) {
       refuse(fmt::format("kind must be {}, found {}", kToolkitKind, in_quotes(kind)));
     }
-    return read_toolkit_edits(Fields(root.child("containerEdits"), "containerEdits", {}));
+    Edits edits = read_toolkit_edits(Fields(root.child("containerEdits"), "containerEdits", {}));
+    for (const DeviceNode& node : edits.devices) {
+      if (is_card(node.path))
+        refuse("containerEdits.deviceNodes must have no card, found " + in_quotes(node.path));
+    }
+    // Every container would be a client of a daemon that is not this plugin's.
+    std::erase_if(edits.mounts,
+                  [](const Mount& mount) { return mount.container_path == kCommonMpsPipe; });
+    return edits;
   });
 }
 

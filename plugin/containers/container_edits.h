@@ -21,6 +21,6 @@ struct LimitHook {
 // Shares are enforced by `mps`, or by the driver whose limits `hook` has set, or not at all if both
 // are null. Errors: a card is not found now, or the share cannot be enforced. Any thread.
 Result<Edits> edits_of(const Record& record, const Inventory& inventory, const Mps* mps,
-                       const LimitHook* hook = nullptr);
+                       const LimitHook* hook);
 
 }  // namespace mgpu::plugin

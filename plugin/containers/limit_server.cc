@@ -144,6 +144,9 @@ bool LimitServer::serve(Client& client) {
 
 // The reply is shorter than the buffer of a connection.
 void LimitServer::answer(const Client& client) {
+  // The hook may have given up, and the pid may belong to another process.
+  char next = 0;
+  if (::recv(client.connection.number(), &next, 1, MSG_PEEK | MSG_DONTWAIT) == 0) return;
   const auto request = parse_limit_request(client.request);
   const AllocationId id(request ? request->allocation : "");
   Result<void> outcome = error("this is not a request of mgpu-set-limits");

@@ -1,9 +1,9 @@
 // The socket on which mgpu-set-limits asks for the memory limits of a container that is being
 // created (plugin/hook/limit_protocol.h).
 //
-//   client: Accepted --request complete--> Answered --> Closed
-//             +--no request in kLimitRequestTimeout, too long, not a request, of another user-->
-//             Closed
+//   client: Accepted --request complete or too long--> Answered --> Closed
+//             +--no request within the request timeout, or it disconnects--> Closed
+//   A client of another user is closed at once.
 //
 // One thread serves all clients. It reads from up to kLimitClientsMax at a time, and handles their
 // requests one after the other.

@@ -1,6 +1,7 @@
 // Sets the memory limits of a container in the driver, between the moment when its cgroup exists
-// and the start of its program, and clears them at the end of its record. Any doubt is an error,
-// after which the container does not start.
+// and the start of its program, and clears them at the end of its record. Limits that an earlier
+// process set are not cleared; they end when the runtime removes the cgroup. If the container
+// cannot be identified with certainty, set() fails and the container does not start.
 #pragma once
 
 #include <cstdint>

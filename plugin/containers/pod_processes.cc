@@ -32,6 +32,10 @@ Result<std::set<PodUid>> PodProcesses::pods() const {
     if (container) pods.insert(container->uid);
   }
   if (problem) return error("cannot read " + proc_folder_ + ": " + problem.message());
+  // The pod of this process, which has no cards, is visible in any process namespace.
+  const auto self = read_file(proc_folder_ + "/self/cgroup", kProcFileBytesMax);
+  const auto own = self ? container_of(*self) : std::nullopt;
+  if (own) pods.erase(own->uid);
   return pods;
 }
 

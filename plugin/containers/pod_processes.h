@@ -20,8 +20,8 @@ class PodProcesses {
   // processes.
   explicit PodProcesses(std::string proc_folder) : proc_folder_(std::move(proc_folder)) {}
 
-  // Reads the cgroup of every process, some 20 us each. Errors: the folder, or the file of a
-  // process that still exists, cannot be read.
+  // Reads the cgroup of every process, some 20 us each. The pod of this process is left out.
+  // Errors: the folder, or the file of a process that still exists, cannot be read.
   Result<std::set<PodUid>> pods() const;
 
  private:

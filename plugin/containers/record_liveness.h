@@ -1,7 +1,8 @@
-// Decides which records count: a share is free only after the API server and kubelet both report
-// that its pod has ended, and it has no process any more. Before Kubernetes 1.34 kubelet lists pods
-// that have finished (kubernetes/kubernetes issue 132020), so that of a finished pod without
-// processes it is not asked. Pure, except for liveness_of().
+// Decides which records count. A share is free when the API server reports that the pod has ended,
+// kubelet does not list it, and it has no process. If the API server reports the pod as succeeded
+// or failed and processes of pods can be seen, the absence of processes suffices: before Kubernetes
+// 1.34 kubelet lists finished pods (kubernetes/kubernetes issue 132020). Pure, except for
+// liveness_of().
 #pragma once
 
 #include <functional>

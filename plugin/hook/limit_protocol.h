@@ -1,4 +1,4 @@
-// What mgpu-set-limits and the plugin say to each other over the socket of LimitServer: one request
+// The protocol between mgpu-set-limits and the plugin, on the socket of LimitServer: one request
 // for each connection, and one reply.
 //
 //   hook:   <allocation> <pid>\n
@@ -20,8 +20,12 @@ namespace mgpu::plugin {
 inline constexpr std::size_t kLimitRequestBytesMax = 256;
 inline constexpr std::size_t kLimitReplyBytesMax = 1024;
 inline constexpr std::string_view kLimitsSet = "ok\n";
-// How long the hook waits for everything, in milliseconds. Setting the limits takes 5 s at most.
+// The time limit of the hook, in milliseconds. One request takes about 5 s at most, but requests
+// wait for each other. If the hook gives up, its container does not start; the plugin may still set
+// the limits.
 inline constexpr int kLimitHookMs = 10'000;
+// Between two attempts to reach the plugin.
+inline constexpr int kLimitHookRetryMs = 100;
 // After this the runtime kills the hook.
 inline constexpr int kLimitHookSeconds = 15;
 

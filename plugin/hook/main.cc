@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "plugin/hook/limit_protocol.h"
 
@@ -83,21 +84,37 @@ int connect_to(const std::string& path) {
   return -1;
 }
 
-// Returns why the container must not start; empty if its limits are set.
-std::string ask(const std::string& path, const LimitRequest& request, Clock::time_point deadline) {
+// The outcome of one request.
+struct Outcome {
+  std::string problem;  // why the container must not start; empty: its limits are set
+  bool answered = false;
+};
+
+Outcome ask_once(const std::string& path, const LimitRequest& request, Clock::time_point deadline) {
   const int connection = connect_to(path);
-  if (connection < 0) {
-    return "cannot reach mgpu-device-plugin at " + path + ": " + std::strerror(errno);
-  }
+  if (connection < 0)
+    return {"cannot reach mgpu-device-plugin at " + path + ": " + std::strerror(errno)};
   // It is shorter than the buffer of a new connection.
   const std::string text = mgpu::plugin::format_limit_request(request);
   const bool sent = ::send(connection, text.data(), text.size(), MSG_NOSIGNAL) == std::ssize(text);
   const auto reply =
       sent ? read_all(connection, mgpu::plugin::kLimitReplyBytesMax, deadline) : std::nullopt;
   ::close(connection);
-  if (reply == mgpu::plugin::kLimitsSet) return "";
-  if (!reply || reply->empty()) return "mgpu-device-plugin at " + path + " does not answer";
-  return reply->substr(0, reply->find('\n'));
+  if (reply == mgpu::plugin::kLimitsSet) return {"", true};
+  if (!reply || reply->empty()) return {"mgpu-device-plugin at " + path + " does not answer"};
+  return {reply->substr(0, reply->find('\n')), true};
+}
+
+// Returns why the container must not start; empty if its limits are set. The plugin may be
+// starting: a container that does not start is not started again if its pod has restartPolicy
+// Never. To ask twice does no harm.
+std::string ask(const std::string& path, const LimitRequest& request, Clock::time_point deadline) {
+  while (true) {
+    const Outcome outcome = ask_once(path, request, deadline);
+    const auto again = Clock::now() + std::chrono::milliseconds(mgpu::plugin::kLimitHookRetryMs);
+    if (outcome.answered || again >= deadline) return outcome.problem;
+    std::this_thread::sleep_until(again);
+  }
 }
 
 std::string set_limits(int argc, char** argv) {

@@ -46,17 +46,15 @@ class CdiInjector final : public Injector {
       : contract_(contract), path_(folder + "/" + contract.domain + "-mgpu.json") {}
 
   std::string name() const override { return "cdi"; }
-  bool runs_hooks() const override { return true; }
-
   AllocateResponse allocate_response(const Record& record) const override {
     AllocateResponse response{.edits = {}, .cdi_devices = {cdi_name(contract_, record.id)}};
     response.edits.environment = environment_of(record);
     return response;
   }
 
-  void set_shared(const Edits& shared) override {
+  void set_shared(const Edits&, const Edits& with_hooks) override {
     const MutexLock lock(mutex_);
-    shared_ = shared;
+    shared_ = with_hooks;
   }
 
   void restore(const AllocationId& id, const Edits& edits) override {

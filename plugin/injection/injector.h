@@ -30,10 +30,9 @@ class Injector {
   // "cdi", "device-nodes"
   virtual std::string name() const = 0;
   virtual AllocateResponse allocate_response(const Record& record) const = 0;
-  // Whether edits may have hooks.
-  virtual bool runs_hooks() const { return false; }
-  // Sets what every container gets in addition to its own edits, from the next change on.
-  virtual void set_shared(const Edits& shared) = 0;
+  // Sets what every container gets in addition to its own edits, from the next change on:
+  // `with_hooks` if the injector has the runtime run hooks, else `shared`.
+  virtual void set_shared(const Edits& shared, const Edits& with_hooks) = 0;
   // Restores edits that an earlier process injected, so that the next change keeps them.
   virtual void restore(const AllocationId& id, const Edits& edits) = 0;
   // True if something was written, which the runtime may need a moment to see. Errors: the disk

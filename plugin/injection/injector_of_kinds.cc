@@ -17,15 +17,13 @@ class InjectorOfKinds final : public Injector {
 
   std::string name() const override { return injector_now().name(); }
 
-  bool runs_hooks() const override { return injector_now().runs_hooks(); }
-
   AllocateResponse allocate_response(const Record& record) const override {
     return injector_now().allocate_response(record);
   }
 
-  void set_shared(const Edits& shared) override {
-    cdi_->set_shared(shared);
-    nodes_->set_shared(shared);
+  void set_shared(const Edits& shared, const Edits& with_hooks) override {
+    cdi_->set_shared(shared, with_hooks);
+    nodes_->set_shared(shared, with_hooks);
   }
 
   void restore(const AllocationId& id, const Edits& edits) override {
@@ -55,9 +53,11 @@ class InjectorOfKinds final : public Injector {
     auto injected = injector_now().inject(id, edits);
     if (!injected) return injected;
     Injector& other = now_ == InjectionKind::kCdi ? *nodes_ : *cdi_;
-    // The container does not need it unless its response is of the other kind, and then the runtime
-    // refuses to start it.
-    static_cast<void>(other.inject(id, edits));
+    // An error of the other way matters only if the response is of that kind. Without its folder
+    // the container does not start; one of an earlier start would give it the cards without the
+    // limits that are to be injected now. Without CDI in the runtime it starts without cards, which
+    // an id of an earlier version cannot prevent.
+    if (!other.inject(id, edits)) other.remove(id);
     return injected;
   }
 

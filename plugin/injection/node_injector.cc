@@ -57,7 +57,7 @@ class NodeInjector final : public Injector {
     return response;
   }
 
-  void set_shared(const Edits& shared) override {
+  void set_shared(const Edits& shared, const Edits&) override {
     const MutexLock lock(mutex_);
     shared_ = shared;
   }

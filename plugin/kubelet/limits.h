@@ -9,7 +9,8 @@ namespace mgpu::plugin {
 // A PodResources response for 8 cards of 1-MiB devices has about 30 MiB.
 inline constexpr int kPodResourcesBytesMax = 256 << 20;
 inline constexpr std::chrono::milliseconds kPodResourcesTimeout{5'000};
-// At most 50 calls a second: half of what kubelet allows all programs of the node together.
+// At most 50 calls a second for a resource: half of what kubelet allows all programs of the node
+// together. Containers are only listed for mgpu-core.
 inline constexpr std::chrono::milliseconds kPodResourcesPeriod{20};
 // Delay before PodResources is called again after kubelet's rate limit; jitter is added.
 inline constexpr std::chrono::milliseconds kPodResourcesRetry{20};

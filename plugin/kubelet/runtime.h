@@ -6,7 +6,7 @@
 // field is gone). CRI-O resolves CDI names from 1.24.
 //
 // The same text has the handlers of RuntimeClasses ("containerd", "runtimes") and the default one
-// (containerd internal/cri/config/config.go). CRI-O does not tell them.
+// (containerd internal/cri/config/config.go). CRI-O does not report them.
 #pragma once
 
 #include <chrono>

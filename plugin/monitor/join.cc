@@ -19,7 +19,7 @@ MiB memory_of(const ProcessSample& process) {
 
 void add(const ProcessSample& process, ContainerUse& use) {
   ++use.processes;
-  if (process.beside_mps) ++use.beside_mps;
+  if (process.without_mps) ++use.without_mps;
   use.memory_used += memory_of(process);
   const auto sm = process.sm_percent;
   if (!sm || !(*sm >= 0 && *sm <= 100)) return;

@@ -19,7 +19,7 @@ struct ProcessSample {
   std::optional<MiB> memory;
   std::optional<double> sm_percent;
   std::optional<CgroupContainer> container;  // not set outside of pods
-  bool beside_mps = false;                   // see ProcessUse
+  bool without_mps = false;                  // see ProcessUse
 };
 
 // Names of containers by the runtime's container id, from the status of the pods.
@@ -32,7 +32,7 @@ struct ContainerUse {
   std::optional<double> sm_percent;  // of the whole card, at most 100; not set without a sample
   std::int32_t processes = 0;
   bool part_of_one_card = false;  // see is_part_of_one_card()
-  std::int32_t beside_mps = 0;    // processes
+  std::int32_t without_mps = 0;   // processes
 };
 
 struct Joined {

@@ -77,10 +77,10 @@ constexpr Metric<ContainerUse> kContainerMetrics[] = {
      }},
     {"mgpu_container_processes", "Number of processes of the container on the card.",
      [](const ContainerUse& use) { return std::optional<double>(use.processes); }},
-    {"mgpu_container_processes_beside_mps",
+    {"mgpu_container_processes_without_mps",
      "Number of processes of the container that use its part of the card without MPS.",
      [](const ContainerUse& use) {
-       return std::optional<double>(use.part_of_one_card ? use.beside_mps : 0);
+       return std::optional<double>(use.part_of_one_card ? use.without_mps : 0);
      }},
 };
 

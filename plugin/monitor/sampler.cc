@@ -36,7 +36,7 @@ std::optional<ProcessSample> ProcessSampler::sample_one(const CardProcess& proce
   const auto start = start_time_of(process.pid);
   if (!start) return std::nullopt;
   ProcessSample sample{process.card,       process.pid, process.memory,
-                       process.sm_percent, {},          process.beside_mps};
+                       process.sm_percent, {},          process.without_mps};
   const auto known = known_.find(process.pid);
   if (known != known_.end() && known->second.start_time == *start) {
     sample.container = known->second.container;

@@ -20,7 +20,7 @@ struct CardProcess {
   std::int64_t pid = 0;              // in the node's pid namespace
   std::optional<MiB> memory;         // not set if unknown
   std::optional<double> sm_percent;  // not set without a sample
-  bool beside_mps = false;           // see ProcessUse
+  bool without_mps = false;          // see ProcessUse
 };
 
 class ProcessSampler {

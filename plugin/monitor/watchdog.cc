@@ -41,7 +41,7 @@ std::vector<ContainerUse> BypassWatch::step(const std::vector<ContainerUse>& use
   std::map<std::tuple<PodUid, std::string, CardUuid>, int> next;
   std::vector<ContainerUse> found;
   for (const ContainerUse& container : use) {
-    if (!container.part_of_one_card || container.beside_mps == 0) continue;
+    if (!container.part_of_one_card || container.without_mps == 0) continue;
     const auto key =
         std::tuple(container.owner.uid, container.owner.container, container.grant.uuid);
     const auto before = samples_.find(key);

@@ -44,7 +44,7 @@ class Watchdog {
   std::map<std::tuple<PodUid, std::string, CardUuid>, Entry> entries_;
 };
 
-// Finds containers with a part of a card that run processes beside MPS, for which no limit holds.
+// Finds containers with a part of a card that run processes without MPS, for which no limit holds.
 // One thread.
 class BypassWatch {
  public:

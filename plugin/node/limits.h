@@ -17,7 +17,7 @@ inline constexpr std::chrono::milliseconds kTaintInterval{30'000};
 
 // Between two checks of who else gives out the cards, and after one that was incomplete.
 inline constexpr std::chrono::milliseconds kAccessPeriod{3'600'000};
-inline constexpr std::chrono::milliseconds kAccessRetry{300'000};
+inline constexpr std::chrono::milliseconds kAccessRetry{60'000};
 // Of each question of a check. The agent samples nothing meanwhile, and ends later.
 inline constexpr std::chrono::milliseconds kAccessTimeout{2'000};
 // The settings of NVIDIA's container toolkit have about 2 KiB.

@@ -36,7 +36,13 @@ func containerdWith(t *testing.T, defaultRuntime string) string {
 	if runtime == "" {
 		t.Skip("MGPU_RUNTIME_FOLDER is not set; test/run.sh node builds containerd and sets it")
 	}
-	one := &Node{plane: plane, folder: t.TempDir(), runtime: runtime}
+	// Not t.TempDir(): with the name of the test, the path is too long for a socket.
+	folder, err := os.MkdirTemp("", "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	one := &Node{plane: plane, folder: folder, runtime: runtime}
 	fill := strings.NewReplacer("{folder}", one.folder, "{default}", defaultRuntime)
 	if err := os.WriteFile(one.path("containerd.toml"), []byte(fill.Replace(nvidiaContainerdConfig)), 0o644); err != nil {
 		t.Fatal(err)

@@ -52,6 +52,7 @@ TEST(Flags, HaveTheDocumentedDefaults) {
   EXPECT_EQ(settings->url_prefix, "/mgpu");
   EXPECT_EQ(settings->verbs.contract.core_resource, "vke.volcengine.com/mgpu-core");
   EXPECT_EQ(settings->verbs.min_memory, MiB(256));
+  EXPECT_EQ(settings->verbs.min_core, Percent(1));
   EXPECT_EQ(settings->verbs.policy.node->name, "equilibrium");
   EXPECT_TRUE(settings->verbs.expected_placements);
   EXPECT_EQ(settings->binds_in_flight, kBindsInFlight);
@@ -88,15 +89,16 @@ TEST(Flags, OfListenersReachTheSettings) {
 }
 
 TEST(Flags, OfDecisionsReachTheSettings) {
-  const Parsed parsed =
-      parse({"--resource-domain=example.com", "--min-memory-mib=1", "--policy=spread/binpack",
-             "--bind-concurrency=7", "--expected-placements=false", "--lease-namespace=my-leases",
-             "--lease-name=my-lease", "--requeue-namespace=my-namespace"});
+  const Parsed parsed = parse({"--resource-domain=example.com", "--min-memory-mib=1",
+                               "--min-core=3", "--policy=spread/binpack", "--bind-concurrency=7",
+                               "--expected-placements=false", "--lease-namespace=my-leases",
+                               "--lease-name=my-lease", "--requeue-namespace=my-namespace"});
   ASSERT_TRUE(parsed.options.run) << parsed.options.print;
   const auto settings = settings_of(parsed.flags);
   ASSERT_TRUE(settings) << settings.error().message;
   EXPECT_EQ(settings->verbs.contract.core_resource, "example.com/mgpu-core");
   EXPECT_EQ(settings->verbs.min_memory, MiB(1));
+  EXPECT_EQ(settings->verbs.min_core, Percent(3));
   EXPECT_EQ(settings->verbs.policy.node->name, "spread");
   EXPECT_EQ(settings->verbs.policy.card->name, "binpack");
   EXPECT_FALSE(settings->verbs.expected_placements);

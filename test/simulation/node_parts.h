@@ -40,7 +40,7 @@ class SimulatedInjector final : public plugin::Injector {
 
   std::string name() const override { return "simulated"; }
   plugin::AllocateResponse allocate_response(const plugin::Record& record) const override;
-  void set_shared(const plugin::Edits&) override {}
+  void set_shared(const plugin::Edits&, const plugin::Edits&) override {}
   void restore(const plugin::AllocationId& id, const plugin::Edits& edits) override;
   Result<bool> inject(const plugin::AllocationId& id, const plugin::Edits& edits) override;
   void remove(const plugin::AllocationId& id) override;

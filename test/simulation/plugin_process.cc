@@ -64,7 +64,7 @@ void PluginProcess::open() {
     }
   }
   for (const plugin::Record& record : records_.bound()) {
-    if (auto edits = plugin::edits_of(record, inventory_, nullptr)) {
+    if (auto edits = plugin::edits_of(record, inventory_, nullptr, nullptr)) {
       parts_.injector.restore(record.id, *edits);
     }
   }

@@ -340,15 +340,9 @@ std::uint64_t used_by_others(const std::set<pid_t>* pids = nullptr) {
   return sum;
 }
 
-// The limit of the cgroup of this process, and what the others in it use.
-struct CgroupLimit {
-  std::uint64_t hard = 0;
-  std::uint64_t used = 0;
-};
-
-// fake_nvml.cc writes the limits: "<uuid> <cgroup> <soft> <hard>", of which the last one counts. A
-// process is in a cgroup whose cgroup.procs has its pid.
-std::optional<CgroupLimit> cgroup_limit() {
+// What the limit of the cgroup of this process leaves for it. fake_nvml.cc writes the limits:
+// "<uuid> <cgroup> <soft> <hard>", of which the last one counts. cgroup.procs has the pids.
+std::optional<std::uint64_t> left_in_cgroup() {
   if (behaviour("no-limit")) return std::nullopt;
   std::ifstream limits(variable("MGPU_FAKE_NVML") + ".limits");
   std::map<std::string, std::uint64_t> hard_of;
@@ -361,19 +355,16 @@ std::optional<CgroupLimit> cgroup_limit() {
     std::set<pid_t> pids;
     for (pid_t pid = 0; processes >> pid;) pids.insert(pid);
     if (pids.contains(::getpid()) && hard != std::numeric_limits<std::uint64_t>::max())
-      return CgroupLimit{hard, used_by_others(&pids)};
+      return hard - std::min(used_by_others(&pids), hard);
   }
   return std::nullopt;
 }
 
 // What this process may have at most: the least of its limits.
 std::optional<std::uint64_t> memory_limit(const Process& p) {
-  auto limit = mps_memory_limit(p);
-  if (const auto group = cgroup_limit()) {
-    const std::uint64_t left = group->hard - std::min(group->used, group->hard);
-    limit = std::min(limit.value_or(left), left);
-  }
-  return limit;
+  const auto limit = mps_memory_limit(p);
+  const auto left = left_in_cgroup();
+  return limit && left ? std::min(limit, left) : left ? left : limit;
 }
 
 void write_use(Process& p) {

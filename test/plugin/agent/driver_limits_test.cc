@@ -28,6 +28,7 @@ class DriverLimitsTest : public test::AgentTest {
     settings.mps_control = path("/no-such-program");
     settings.memory_limits.libraries = {beside_the_test(library)};
     settings.memory_limits.node_root = driver_.root();
+    settings.memory_limits.timeout = std::chrono::hours(1);
     return settings;
   }
   // The hooks of the allocation in the CDI spec.

@@ -30,6 +30,7 @@ class IsolationTest : public testing::Test {
     driver_.add_file("/sys/fs/cgroup/cgroup.controllers");
     settings_.limits.libraries = {beside_the_test("fake_nvml_r615.so")};
     settings_.limits.node_root = driver_.root();
+    settings_.limits.timeout = std::chrono::hours(1);
     settings_.hook_folder = folder_.path();
     settings_.run_folder = folder_.path("run");
     settings_.proc_folder = folder_.path("proc");
@@ -141,22 +142,45 @@ TEST_F(IsolationTest, ACardThatCannotBeLimitedIsOfferedOnceItCan) {
 
 // --- auto ----------------------------------------------------------------------------------------
 
-TEST_F(IsolationTest, AutoIsTheDriverWhereItCanLimitAllHealthyCards) {
-  cards_[0].health = "XID 79";
-  driver_.set_scenario("card GPU-1\n");
+TEST_F(IsolationTest, AutoIsTheDriverWhereItCanLimitACard) {
+  driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetMemoryLimits_v1 16 GPU-0\n");
   install_mps();
   EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kDriver);
   EXPECT_NE(isolation_->limit_hook(), nullptr);
   EXPECT_EQ(isolation_->mps(), nullptr);
+  EXPECT_THAT(health(), ElementsAre(HasSubstr("failed: "), kHealthy))
+      << "the other card is not offered";
 }
 
-TEST_F(IsolationTest, AutoIsMpsWhereTheDriverCannotLimitACard) {
-  driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetMemoryLimits_v1 3 GPU-1\n");
+TEST_F(IsolationTest, AutoIsMpsWhereTheDriverCannotLimitAnyCard) {
+  driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetMemoryLimits_v1 3\n");
   install_mps();
   EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kMps);
   EXPECT_NE(isolation_->mps(), nullptr);
   EXPECT_EQ(isolation_->limit_hook(), nullptr);
   EXPECT_THAT(health(), Each(kHealthy));
+}
+
+// Containers beside those of the earlier process must not be without limits.
+TEST_F(IsolationTest, AutoStaysTheDriverWhereNoCardWorksAnyMore) {
+  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kDriver);
+  driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetMemoryLimits_v1 16\n");
+  install_mps();
+  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kDriver);
+  EXPECT_THAT(health(), Each(HasSubstr("failed: ")));
+}
+
+TEST_F(IsolationTest, AutoIsTheDriverBeforeThereAreCards) {
+  cards_.clear();
+  install_mps();
+  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kDriver);
+}
+
+TEST_F(IsolationTest, TheDriverNeedsTheCgroupsOfTheNode) {
+  std::filesystem::create_directories(folder_.path("proc/1"));
+  std::ofstream(folder_.path("proc/1/cgroup")) << "0::/../init.scope\n";
+  choose(IsolationMode::kDriver);
+  EXPECT_THAT(health(), Each(HasSubstr("the limits of the driver: ")));
 }
 
 TEST_F(IsolationTest, AutoIsNoneWithoutTheProgramOfMps) {

@@ -55,8 +55,8 @@ class MonitoringTest : public testing::Test {
                                     << " 20 0 1 0 500 10000 200 0\n";
   }
   // Process `pid` uses `memory` MiB of card 1.
-  void use(std::int64_t pid, std::int64_t memory, bool beside_mps = false) {
-    CardUse card{CardUuid("GPU-1"), MiB(memory), 12.5, {{pid, MiB(memory), 12.5, beside_mps}}};
+  void use(std::int64_t pid, std::int64_t memory, bool without_mps = false) {
+    CardUse card{CardUuid("GPU-1"), MiB(memory), 12.5, {{pid, MiB(memory), 12.5, without_mps}}};
     cards_->say_use({card});
     EXPECT_TRUE(test::comes_true([&] {
       const auto seen = inventory_.use();
@@ -70,7 +70,7 @@ class MonitoringTest : public testing::Test {
   void sample() {
     const Monitoring::Found found = monitoring_->sample();
     reported_.insert(reported_.end(), found.over.begin(), found.over.end());
-    beside_mps_.insert(beside_mps_.end(), found.beside_mps.begin(), found.beside_mps.end());
+    without_mps_.insert(without_mps_.end(), found.without_mps.begin(), found.without_mps.end());
   }
 
   test::ScratchFolder folder_;
@@ -85,7 +85,7 @@ class MonitoringTest : public testing::Test {
   Records records_{folder_.path("allocations")};
   Metrics metrics_;
   std::vector<Overuse> reported_;
-  std::vector<ContainerUse> beside_mps_;
+  std::vector<ContainerUse> without_mps_;
   std::optional<Monitoring> monitoring_;
 };
 
@@ -127,15 +127,15 @@ TEST_F(MonitoringTest, ReportsAContainerThatBypassesMpsOnce) {
   monitor({.node = NodeName("n1"), .proc_folder = folder_.path(), .context = MiB(), .mps = true});
   use(11, 500, true);
   for (int samples = 0; samples < 4; ++samples) sample();
-  ASSERT_THAT(beside_mps_, SizeIs(1));
-  EXPECT_EQ(beside_mps_[0].owner.pod, (PodRef{"ml", "a"}));
-  EXPECT_THAT(sampled(), HasSubstr("mgpu_container_processes_beside_mps{"));
+  ASSERT_THAT(without_mps_, SizeIs(1));
+  EXPECT_EQ(without_mps_[0].owner.pod, (PodRef{"ml", "a"}));
+  EXPECT_THAT(sampled(), HasSubstr("mgpu_container_processes_without_mps{"));
 }
 
 TEST_F(MonitoringTest, WithoutMpsNothingBypassesIt) {
   use(11, 500, true);
   for (int samples = 0; samples < 4; ++samples) sample();
-  EXPECT_THAT(beside_mps_, IsEmpty());
+  EXPECT_THAT(without_mps_, IsEmpty());
 }
 
 TEST_F(MonitoringTest, AProcessOutsideOfContainersIsUnmanaged) {

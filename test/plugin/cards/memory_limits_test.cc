@@ -25,12 +25,12 @@ class MemoryLimitsTest : public testing::Test {
  public:
   MemoryLimitsTest() {
     driver_.set_scenario(kTwoCards);
-    driver_.add_file("/sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
+    driver_.add_file("/sys/fs/cgroup/cgroup.controllers", "cpu memory dmem\n");
     driver_.add_file("/sys/fs/cgroup/pod/cgroup.procs");
   }
 
   MemoryLimits limits(const std::string& library = "fake_nvml_r615.so",
-                      std::chrono::milliseconds timeout = kMemoryLimitTimeout) const {
+                      std::chrono::milliseconds timeout = std::chrono::hours(1)) const {
     MemoryLimitOptions options;
     options.libraries = {beside_the_test(library)};
     options.node_root = driver_.root();
@@ -148,6 +148,10 @@ TEST_F(MemoryLimitsTest, CheckNeedsALimitThatReadsBack) {
 TEST_F(MemoryLimitsTest, CheckAcceptsADriverThatDoesNotFindTheControllerOfTheProbe) {
   driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetMemoryLimits_v1 6\n");
   EXPECT_EQ(sentence(limits().check(CardUuid("GPU-0"))), "");
+  driver_.add_file("/sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
+  EXPECT_THAT(sentence(limits().check(CardUuid("GPU-0"))),
+              HasSubstr("the kernel's cgroup controller dmem"))
+      << "no container would start";
 }
 
 }  // namespace

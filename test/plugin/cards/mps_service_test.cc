@@ -102,6 +102,7 @@ TEST_F(MpsService, RefusesAPathThatIsNotAbsolute) {
                       .arguments = {"--run-dir=here"},
                       .variables = {}},
                      "", 4096, std::chrono::seconds(60));
+  ASSERT_FALSE(output);
   EXPECT_THAT(output.error().message, testing::HasSubstr("exit code 2"));
   EXPECT_THAT(output.error().message, testing::HasSubstr("--run-dir"));
 }

@@ -306,7 +306,7 @@ TEST_F(MpsTest, LeavesADaemonInFaultToItsProcess) {
   until_ready(*service);
   service.reset();
   options_.watch_only = true;
-  options_.times.fault = milliseconds(1);
+  options_.times.fault = milliseconds(0);
   Mps watcher(options_);
   watcher.set_cards({kCard});
   until_ready(watcher);
@@ -315,6 +315,7 @@ TEST_F(MpsTest, LeavesADaemonInFaultToItsProcess) {
   behave("");
   until_ready(watcher);
   EXPECT_THAT(calls(), Not(HasSubstr("quit")));
+  EXPECT_EQ(watcher.states().at(0).restarts, 0);
 }
 
 TEST_F(MpsTest, DrainsDaemonsThatAnEarlierProcessLeft) {
@@ -457,7 +458,7 @@ TEST_F(MpsTest, ReportsACardWhoseProgramsItCannotLimit) {
   FoundCard pascal = card();
   pascal.compute_capability = {6, 1};
   EXPECT_EQ(mps.problem_of(pascal),
-            "MPS cannot limit its programs: compute capability 6.1, 7.0 is needed");
+            "MPS cannot limit programs on this card: it has compute capability 6.1, and needs 7.0");
   FoundCard volta = card();
   volta.compute_capability = {7, 0};
   EXPECT_EQ(mps.problem_of(volta), "");
@@ -466,19 +467,19 @@ TEST_F(MpsTest, ReportsACardWhoseProgramsItCannotLimit) {
 
 TEST_F(MpsTest, ReportsACardWhoseDaemonHasNotRunForLong) {
   options_.control = "/nonexistent/control";
-  options_.times.sick = seconds(3600);
+  options_.times.down_max = seconds(3600);
   {
     Mps mps(options_);
     mps.set_cards({kCard});
     until([&] { return !mps.states().empty(); });
     EXPECT_EQ(mps.problem_of(card()), "") << "a restart takes some seconds";
   }
-  options_.times.sick = milliseconds(1);
+  options_.times.down_max = milliseconds(1);
   Mps mps(options_);
   EXPECT_EQ(mps.problem_of(card()), "");
   mps.set_cards({kCard});
   until([&] { return !mps.problem_of(card()).empty(); });
-  EXPECT_THAT(mps.problem_of(card()), HasSubstr("MPS does not run: "));
+  EXPECT_THAT(mps.problem_of(card()), StartsWith("MPS does not run for this card"));
   EXPECT_EQ(mps.problem_of(card(kOther)), "");
 }
 

@@ -245,7 +245,7 @@ TEST_F(NvmlSource, ReopensNvmlWhenTheKernelFindsAnotherCard) {
 }
 
 // For an upgrade of the driver, a reset of a card, or a change of its MIG mode.
-TEST_F(NvmlSource, LetsGoOfTheDriverUntilTheNextRead) {
+TEST_F(NvmlSource, ReleasesTheDriverUntilTheNextRead) {
   ASSERT_TRUE(source_->read());
   source_->release();
   EXPECT_THAT(node_.log(), testing::EndsWith("shutdown"));
@@ -460,7 +460,7 @@ TEST_F(NvmlUse, ReadsTheListsOfTheDrivers535_43To535_86) {
   EXPECT_EQ(use.processes[59], (ProcessUse{60, MiB(1), {}, false}));
 }
 
-TEST_F(NvmlUse, DoesNotSayWhoIsBesideMpsIfTheDriverDoesNotListItsClients) {
+TEST_F(NvmlUse, DoesNotSayWhoIsWithoutMpsIfTheDriverDoesNotListItsClients) {
   const CardUse use = use_when(
       "process GPU-a compute 7 1048576\nfail nvmlDeviceGetMPSComputeRunningProcesses_v2 999\n");
   EXPECT_THAT(use.processes, ElementsAre(ProcessUse{7, MiB(1), {}, false}));

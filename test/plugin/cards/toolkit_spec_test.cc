@@ -240,8 +240,7 @@ TEST(ToolkitSpecs, NvmlSourceHasTheEditsAndAllControlNodes) {
                                    DeviceNode{"/dev/nvidia-uvm", "/dev/nvidia-uvm"},
                                    DeviceNode{"/dev/nvidia-uvm-tools", "/dev/nvidia-uvm-tools"}));
   EXPECT_THAT(found->shared.hooks, testing::IsEmpty());
-  EXPECT_EQ(&shared_edits(*found, true), &*found->toolkit);
-  EXPECT_EQ(&shared_edits(*found, false), &found->shared);
+  EXPECT_EQ(&edits_with_hooks(*found), &*found->toolkit);
 }
 
 TEST(ToolkitSpecs, OffersCardsOfADriverThatOnlyTheSpecFinds) {

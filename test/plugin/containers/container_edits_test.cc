@@ -49,7 +49,7 @@ class ContainerEditsTest : public testing::Test {
 };
 
 TEST_F(ContainerEditsTest, AShareHasTheDeviceNodesOfItsCardOnly) {
-  const auto edits = edits_of(share(), inventory_, nullptr);
+  const auto edits = edits_of(share(), inventory_, nullptr, nullptr);
   ASSERT_TRUE(edits) << edits.error().message;
   EXPECT_THAT(edits->devices, ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"}));
   EXPECT_EQ(edits->environment.at("MGPU_CARDS"), "1");
@@ -60,12 +60,12 @@ TEST_F(ContainerEditsTest, AShareHasTheDeviceNodesOfItsCardOnly) {
 TEST_F(ContainerEditsTest, RefusesACardThatIsNotFoundAnyMore) {
   Record record = share();
   record.cards[0].uuid = CardUuid("GPU-7");
-  EXPECT_THAT(edits_of(record, inventory_, nullptr).error().message,
+  EXPECT_THAT(edits_of(record, inventory_, nullptr, nullptr).error().message,
               HasSubstr("card \"GPU-7\" is not found any more"));
 }
 
 TEST_F(ContainerEditsTest, WholeCardsHaveAllTheirDeviceNodes) {
-  const auto edits = edits_of(whole_cards(), inventory_, nullptr);
+  const auto edits = edits_of(whole_cards(), inventory_, nullptr, nullptr);
   ASSERT_TRUE(edits) << edits.error().message;
   EXPECT_THAT(edits->devices, ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"},
                                           DeviceNode{"/dev/nvidia2", "/dev/nvidia2"}));
@@ -74,7 +74,7 @@ TEST_F(ContainerEditsTest, WholeCardsHaveAllTheirDeviceNodes) {
 
 TEST_F(ContainerEditsTest, FailsIfMpsDoesNotRun) {
   const Mps mps(no_control());
-  EXPECT_THAT(edits_of(share(), inventory_, &mps).error().message,
+  EXPECT_THAT(edits_of(share(), inventory_, &mps, nullptr).error().message,
               HasSubstr("MPS of card \"GPU-1\" does not run: it is not started yet"));
 }
 
@@ -85,7 +85,8 @@ TEST_F(ContainerEditsTest, ReportsWhyMpsDoesNotRun) {
     const auto states = mps.states();
     return states.size() == 1 && !states[0].problem.empty();
   }));
-  EXPECT_THAT(edits_of(share(), inventory_, &mps).error().message, HasSubstr("no-such-program"));
+  EXPECT_THAT(edits_of(share(), inventory_, &mps, nullptr).error().message,
+              HasSubstr("no-such-program"));
 }
 
 TEST_F(ContainerEditsTest, AShareThatTheDriverLimitsHasAHook) {
@@ -113,7 +114,7 @@ TEST_F(ContainerEditsTest, WholeCardsHaveNoHook) {
 
 TEST_F(ContainerEditsTest, WholeCardsNeedNoEnforcement) {
   const Mps mps(no_control());
-  const auto edits = edits_of(whole_cards(), inventory_, &mps);
+  const auto edits = edits_of(whole_cards(), inventory_, &mps, nullptr);
   ASSERT_TRUE(edits) << edits.error().message;
   EXPECT_EQ(edits->devices.size(), 2U);
 }
@@ -122,7 +123,7 @@ TEST_F(ContainerEditsTest, OneWholeCardNeedsNoEnforcement) {
   const Mps mps(no_control());
   Record record = whole_cards();
   record.cards.resize(1);
-  const auto edits = edits_of(record, inventory_, &mps);
+  const auto edits = edits_of(record, inventory_, &mps, nullptr);
   ASSERT_TRUE(edits) << edits.error().message;
   EXPECT_EQ(edits->devices.size(), 1U);
 }

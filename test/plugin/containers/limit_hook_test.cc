@@ -5,8 +5,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "common/base/log.h"
 #include "plugin/cards/mps_spawn.h"
@@ -92,9 +94,13 @@ TEST_F(LimitHookTest, FailsWithTheSentenceOfThePlugin) {
 
 TEST_F(LimitHookTest, FailsWithoutAPlugin) {
   EXPECT_THAT(run_hook(kState), HasSubstr("cannot reach mgpu-device-plugin at " + socket_));
+}
+
+TEST_F(LimitHookTest, WaitsForAPluginThatStarts) {
+  auto hook = std::async(std::launch::async, [this] { return run_hook(kState); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(2 * kLimitHookRetryMs));
   serve({});
-  server_.reset();
-  EXPECT_THAT(run_hook(kState), HasSubstr("cannot reach mgpu-device-plugin at " + socket_));
+  EXPECT_EQ(hook.get(), "");
 }
 
 TEST_F(LimitHookTest, FailsWithoutAPidInTheState) {

@@ -62,7 +62,8 @@ class LimitSetterTest : public testing::Test {
   Records records_{folder_.path("records")};
   MemoryLimits limits_{{.libraries = {beside_the_test("fake_nvml_r615.so")},
                         .node_root = driver_.root(),
-                        .driver_root = ""}};
+                        .driver_root = "",
+                        .timeout = std::chrono::hours(1)}};
   LimitSetter setter_{records_, limits_, folder_.path("proc")};
 };
 

@@ -56,7 +56,7 @@ TEST(CdiInjector, WritesAValidSpec) {
   Edits shared;
   shared.devices = {{"/dev/nvidiactl", "/dev/nvidiactl"}};
   shared.mounts = {{"/usr/lib/x.so", "/usr/lib/x.so", true}};
-  injector->set_shared(shared);
+  injector->set_shared(shared, shared);
   const auto id = record("c0", "aa").id;
   ASSERT_TRUE(injector->inject(id, edits("3")).value());
   const auto expected = nlohmann::json::parse(R"({
@@ -75,14 +75,13 @@ TEST(CdiInjector, WritesAValidSpec) {
 TEST(CdiInjector, WritesHooks) {
   const test::ScratchFolder folder;
   const auto injector = cdi_injector(contract(), folder.path());
-  EXPECT_TRUE(injector->runs_hooks());
   Edits shared;
   shared.hooks = {{.name = "createContainer",
                    .path = "/usr/bin/hook",
                    .arguments = {"hook", "update-ldcache"},
                    .environment = {"DEBUG=false"}},
                   {.name = "poststop", .path = "/usr/bin/end", .arguments = {}, .environment = {}}};
-  injector->set_shared(shared);
+  injector->set_shared(shared, shared);
   ASSERT_TRUE(injector->inject(record("c0", "aa").id, edits("3")).value());
   EXPECT_EQ(spec(folder)["containerEdits"], nlohmann::json::parse(R"({"hooks": [
     {"hookName": "createContainer", "path": "/usr/bin/hook", "args": ["hook", "update-ldcache"],
@@ -187,9 +186,8 @@ TEST(NodeInjector, AllocateMountsTheFilesOfTheDriver) {
   const auto injector = node_injector(folder.path());
   Edits shared;
   shared.mounts = {{"/usr/lib64/libcuda.so.580.95.05", "/usr/lib64/libcuda.so.1", true}};
-  injector->set_shared(shared);
+  injector->set_shared(shared, shared);
   EXPECT_EQ(injector->allocate_response(record("c0", "aa")).edits.mounts, shared.mounts);
-  EXPECT_FALSE(injector->runs_hooks());
 }
 
 TEST(NodeInjector, FindsDevicesBelowTheNodeRoot) {
@@ -256,8 +254,6 @@ TEST_F(InjectorOfKindsTest, AllocatesInTheWayOfTheNode) {
   EXPECT_THAT(node_with(InjectionKind::kDeviceNodes)->allocate_response(one).edits.devices,
               testing::SizeIs(1));
   EXPECT_EQ(node_with(InjectionKind::kCdi)->name(), "cdi");
-  EXPECT_TRUE(node_with(InjectionKind::kCdi)->runs_hooks());
-  EXPECT_FALSE(node_with(InjectionKind::kDeviceNodes)->runs_hooks());
 }
 
 TEST_F(InjectorOfKindsTest, AnIdSaysHowItWasAllocated) {
@@ -279,12 +275,40 @@ TEST_F(InjectorOfKindsTest, MakesDeviceNodesForAnEarlierAllocationOnANodeWithCdi
   EXPECT_FALSE(has_folder(one));
 }
 
+// Hooks and devices of the toolkit's CDI spec are for containers with a CDI device.
+TEST_F(InjectorOfKindsTest, GivesEachKindItsSharedEdits) {
+  Edits shared;
+  shared.devices = {{"/dev/nvidiactl", "/dev/null"}};
+  Edits with_hooks;
+  with_hooks.devices = {{"/dev/nvidia-caps-imex-channels/channel0", "/dev/null"}};
+  const auto injector = node_with(InjectionKind::kCdi);
+  injector->set_shared(shared, with_hooks);
+  const auto one = allocated_with(InjectionKind::kDeviceNodes);
+  ASSERT_TRUE(injector->inject(one.id, {}));
+  EXPECT_TRUE(
+      std::filesystem::exists(folder_.path("allocations/" + one.id.str() + "/dev/nvidiactl")));
+  ASSERT_TRUE(injector->inject(allocated_with(InjectionKind::kCdi).id, {}));
+  EXPECT_THAT(spec(folder_).dump(), HasSubstr("imex"));
+}
+
 TEST_F(InjectorOfKindsTest, RefusesACdiDeviceWhereTheRuntimeHasNoCdiAnyMore) {
   const auto one = allocated_with(InjectionKind::kCdi);
   EXPECT_THAT(node_with(InjectionKind::kDeviceNodes)->inject(one.id, {}).error().message,
               HasSubstr("does not support CDI any more; delete the pod"));
   ASSERT_TRUE(node_with(InjectionKind::kCdi)->inject(one.id, {}));
   EXPECT_TRUE(has_cdi_device(one));
+}
+
+// The node gets CDI and MPS at the same time, and the container starts again.
+TEST_F(InjectorOfKindsTest, RemovesTheDeviceNodesOfAnAllocationThatMustBeLimited) {
+  const auto one = record("c0", "aa");
+  const auto injector = node_with(InjectionKind::kCdi);
+  ASSERT_TRUE(injector->inject(one.id, {}));
+  ASSERT_TRUE(has_folder(one));
+  Edits limited;
+  limited.mounts = {{"/run/mgpu/mps/GPU-a/pipe", "/run/mgpu/mps", true}};
+  ASSERT_TRUE(injector->inject(one.id, limited));
+  EXPECT_FALSE(has_folder(one)) << "it would start without its limit";
 }
 
 TEST_F(InjectorOfKindsTest, InjectsAnAllocationOfAnEarlierVersionInBothWays) {

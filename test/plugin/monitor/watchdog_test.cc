@@ -99,9 +99,9 @@ TEST(Watchdog, DistinguishesContainersAndCards) {
 TEST(BypassWatch, ReportsPartsOfACardOnceAfterTwoConsecutiveSamples) {
   ContainerUse part = use("a", 1'000, 10);
   part.part_of_one_card = true;
-  part.beside_mps = 1;
+  part.without_mps = 1;
   ContainerUse whole = use("b", 1'000, 10);
-  whole.beside_mps = 1;
+  whole.without_mps = 1;
   ContainerUse client = use("c", 1'000, 10);
   client.part_of_one_card = true;
   BypassWatch watch;

@@ -103,7 +103,7 @@ class NodePublisherTest : public ::testing::Test {
   std::optional<NodePublisher> publisher_;
 };
 
-TEST_F(NodePublisherTest, ReadsTheLabelThatAsksToLetGoOfTheDriver) {
+TEST_F(NodePublisherTest, ReadsTheLabelThatReleasesTheDriver) {
   EXPECT_FALSE(publisher_->release_requested());
   for (const char* value : {"true", "false", "yes"}) {
     server_.merge(kNode, {{"metadata", {{"labels", {{contract().release, value}}}}}});

@@ -67,7 +67,7 @@ class RecordingInjector final : public Injector {
 
   std::string name() const override { return "recording"; }
   AllocateResponse allocate_response(const Record& record) const override;
-  void set_shared(const Edits&) override {}
+  void set_shared(const Edits&, const Edits&) override {}
   void restore(const AllocationId& id, const Edits& edits) override;
   Result<bool> inject(const AllocationId& id, const Edits& edits) override;
   void remove(const AllocationId& id) override;
