@@ -101,6 +101,7 @@ class Agent {
   bool choose_injector();
   void make_handlers();
   bool wait_for_cards();
+  bool wait_for_limitable_cards();
   bool rebuild_lost_records();
   void rebuild_record(const CheckpointEntry& entry);
   void restore_injections();

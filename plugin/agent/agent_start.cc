@@ -64,6 +64,7 @@ void Agent::run() {
   inventory_.start();
   if (!wait_for_cards()) return;
   isolation_.choose();
+  if (!wait_for_limitable_cards()) return;
   make_handlers();
   if (!rebuild_lost_records()) return;
   restore_injections();
@@ -138,6 +139,18 @@ bool Agent::wait_for_cards() {
     if (!state.problem.empty()) set_waiting_for("the cards: " + state.problem);
     if (!wait(kStartPoll)) return false;
   }
+}
+
+// With --isolation=auto the first read offered cards whose memory the driver may not limit.
+bool Agent::wait_for_limitable_cards() {
+  if (settings_.isolation != IsolationMode::kAuto) return true;
+  // The next read may have begun before the choice.
+  const std::uint64_t enough = inventory_.reads() + 2;
+  while (inventory_.reads() < enough) {
+    inventory_.read_soon();
+    if (!wait(kStartPoll)) return false;
+  }
+  return true;
 }
 
 bool Agent::rebuild_lost_records() {

@@ -39,13 +39,6 @@ bool has_program(const std::string& program) {
   return false;
 }
 
-// Whether an earlier process has started MPS daemons.
-bool has_daemons(const MpsOptions& options) {
-  std::error_code unreadable;
-  const std::filesystem::directory_iterator at(options.run_dir + "/mps", unreadable);
-  return !unreadable && at != std::filesystem::directory_iterator();
-}
-
 // Many nodes mount some folders so that no programs run from them.
 Result<void> can_run(const std::string& path) {
   struct statvfs system {};
@@ -109,6 +102,7 @@ std::string Isolation::limit_problem(const CardUuid& card) {
   }
   const auto works = limits_.check(card);
   if (!works) return works.error().message;
+  static_cast<void>(write_file(driver_worked_file(), "", Durability::kProcess));
   const MutexLock lock(mutex_);
   limitable_.insert(card);
   return "";
@@ -151,17 +145,20 @@ void Isolation::choose() {
 }
 
 // A card that fails now may work later, and is not offered until then. Only where no card works the
-// driver may not be able to limit memory at all, unless it did before.
+// driver may not be able to limit memory at all, unless it did before. Unhealthy cards may hang.
 std::string Isolation::driver_problem() {
   if (!cdi_) return "the container runtime has no CDI";
   if (const auto available = limits_.available(); !available) return available.error().message;
-  const std::vector<CardFacts> cards = cards_of_node_();
+  std::vector<CardFacts> cards = cards_of_node_();
+  if (std::ranges::any_of(cards, &CardFacts::healthy))
+    std::erase_if(cards, [](const CardFacts& card) { return !card.healthy(); });
   std::string problem;
   for (const CardFacts& card : cards) {
     problem = limit_problem(card.uuid);
     if (problem.empty()) return "";
   }
-  return is_executable(settings_.hook_folder + "/" + kHookName) ? "" : problem;
+  std::error_code unreadable;
+  return std::filesystem::exists(driver_worked_file(), unreadable) ? "" : problem;
 }
 
 Result<void> Isolation::set_up_hook() {
@@ -214,11 +211,6 @@ void Isolation::settle(IsolationMode mode, const std::string& reason) {
   {
     const MutexLock lock(mutex_);
     if (mode == IsolationMode::kMps) mps_ = std::make_unique<Mps>(settings_.mps);
-    // Containers that an earlier process has started may still be clients.
-    if (mode != IsolationMode::kMps && !settings_.mps.watch_only && has_daemons(settings_.mps)) {
-      drained_mps_ = std::make_unique<Mps>(settings_.mps);
-      drained_mps_->set_cards({});
-    }
     // Before the first read no card is known, and the daemons of all would be drained.
     if (mps_ && !cards_.empty()) mps_->set_cards(cards_);
   }

@@ -78,6 +78,8 @@ class Isolation {
  private:
   // Why the driver's limits cannot be set for this card. One sentence; empty: they can.
   std::string limit_problem(const CardUuid& card);
+  // Exists if the driver has limited memory on this node.
+  std::string driver_worked_file() const { return settings_.hook_folder + "/driver-limits"; }
   Result<void> set_up_hook();
   Result<void> check_cgroups() const;
   Result<void> set_limits(const AllocationId& id, std::int64_t pid);
@@ -101,7 +103,6 @@ class Isolation {
   std::map<CardUuid, std::string> logged_ MGPU_GUARDED_BY(mutex_);
   std::vector<CardUuid> cards_ MGPU_GUARDED_BY(mutex_);
   std::unique_ptr<Mps> mps_ MGPU_GUARDED_BY(mutex_);
-  std::unique_ptr<Mps> drained_mps_ MGPU_GUARDED_BY(mutex_);  // daemons of an earlier process
 };
 
 }  // namespace mgpu::plugin

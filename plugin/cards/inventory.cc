@@ -34,6 +34,11 @@ InventoryState Inventory::state() const {
   return state_;
 }
 
+std::uint64_t Inventory::reads() const {
+  const MutexLock lock(mutex_);
+  return reads_;
+}
+
 std::optional<std::vector<DeviceNode>> Inventory::nodes_of(const CardUuid& card) const {
   const MutexLock lock(mutex_);
   const auto at = std::ranges::find(state_.found.cards, card, &FoundCard::uuid);
@@ -122,6 +127,7 @@ void Inventory::read() {
     use_ = std::move(use);
     description_ = std::move(description);
     state_ = now;
+    ++reads_;
   }
   if (now != before) hooks_.on_change(before, now);
 }

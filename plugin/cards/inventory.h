@@ -7,6 +7,7 @@
 // While the source fails, the last known state stays, and the source is read again.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -61,6 +62,9 @@ class Inventory {
   // Ends the thread. No hook runs after it returns. Idempotent.
   void stop();
   InventoryState state() const;  // any thread
+  // The number of reads so far, and a request for another one. Any thread.
+  std::uint64_t reads() const;
+  void read_soon() { source_->interrupt(); }
   // The device nodes of the card; none if it is not found now. Any thread.
   std::optional<std::vector<DeviceNode>> nodes_of(const CardUuid& card) const;
   // The use of the cards as last read. It is at most kInventoryPeriod old unless the driver hangs.
@@ -88,6 +92,7 @@ class Inventory {
   mutable Mutex mutex_;
   ConditionVariable changed_;
   bool stopping_ MGPU_GUARDED_BY(mutex_) = false;
+  std::uint64_t reads_ MGPU_GUARDED_BY(mutex_) = 0;
   InventoryState state_ MGPU_GUARDED_BY(mutex_);
   std::vector<CardUse> use_ MGPU_GUARDED_BY(mutex_);
   std::string description_ MGPU_GUARDED_BY(mutex_);

@@ -170,6 +170,20 @@ TEST_F(IsolationTest, AutoStaysTheDriverWhereNoCardWorksAnyMore) {
   EXPECT_THAT(health(), Each(HasSubstr("failed: ")));
 }
 
+// --isolation=driver was tried on a node that cannot, and taken back.
+TEST_F(IsolationTest, AutoIsMpsWhereTheDriverNeverWorked) {
+  driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetMemoryLimits_v1 3\n");
+  EXPECT_EQ(choose(IsolationMode::kDriver), IsolationMode::kDriver);
+  install_mps();
+  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kMps);
+}
+
+TEST_F(IsolationTest, AutoDoesNotTouchAnUnhealthyCardBesideAHealthyOne) {
+  cards_[0].health = "the driver does not respond";
+  driver_.set_scenario(std::string(kTwoCards) + "hang nvmlDeviceSetMemoryLimits_v1 GPU-0\n");
+  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kDriver);
+}
+
 TEST_F(IsolationTest, AutoIsTheDriverBeforeThereAreCards) {
   cards_.clear();
   install_mps();
