@@ -24,14 +24,16 @@ void follow_cards(CardSource& source, mgpu::plugin::Mps& mps, const std::atomic<
   while (!stopping) {
     const auto found = source.read();
     const std::string problem = found ? "" : found.error().message;
-    if (problem != logged && !problem.empty())
+    if (problem != logged && !problem.empty()) {
       mgpu::log_warn("the cards cannot be read",
                      {{"source", source.description()}, {"problem", problem}});
+    }
     logged = problem;
     std::vector<mgpu::CardUuid> healthy;
     if (found) {
-      for (const auto& card : found->cards)
+      for (const auto& card : found->cards) {
         if (card.health == mgpu::kHealthy) healthy.push_back(card.uuid);
+      }
       mps.set_cards(healthy);
     }
     source.wait_for_change(mgpu::plugin::kInventoryPeriod);
