@@ -22,7 +22,7 @@ const (
 	nodeName       = "mgpu-node"
 	devicePluginAt = "/var/lib/kubelet/device-plugins" // kubelet has no flag for this folder
 	nodeReadyLimit = 90 * time.Second
-	podsGoneLimit  = 60 * time.Second
+	podsGoneLimit  = 180 * time.Second
 )
 
 // Node is a real kubelet with containerd and runc. All TestNode tests share it; the first test starts
