@@ -255,11 +255,11 @@ class Ledger {
   std::optional<std::size_t> copy_nodes(NodeSlot begin, std::span<NodeCopy> copies) const;
   // The requests whose scores are to be prewarmed.
   std::vector<std::shared_ptr<const RequestKey>> scored_requests();
-  // `cells_of` is called under the lock.
   // Visits every record, also those of nodes that are gone while pods are bound to them. `lock` is
-  // let go after every kNodesHeldMax slots, so that records may be added and removed in between.
+  // released after every kNodesHeldMax slots, so that records may be added and removed in between.
   void each_record(MutexLock& lock, const std::function<void(NodeRecord&)>& visit) const
       MGPU_REQUIRES(mutex_) MGPU_NO_THREAD_ANALYSIS;
+  // `cells_of` is called under the lock.
   template <class Decision>
   std::vector<Decision> decide_in_steps(SteppedDecisions<Decision> decisions, Instant now,
                                         const std::function<Cells<Decision>*()>& cells_of);

@@ -1,4 +1,4 @@
-// The agent's check of who else gives out the cards of this node.
+// The agent's check for other software that can give cards of this node to containers.
 #include <algorithm>
 
 #include "common/base/log.h"
@@ -33,7 +33,7 @@ std::chrono::milliseconds Agent::check_other_access() {
 void Agent::report_other_access(const AccessReport& before, const AccessReport& now) {
   for (const OtherAccess& one : now.found) {
     if (std::ranges::find(before.found, one) != before.found.end()) continue;
-    log_warn("something else gives out the cards of this node",
+    log_warn("other software can give cards of this node to containers",
              {{"reason", one.reason}, {"problem", one.message}});
     events_.on_node({Event::Type::kWarning, "MGPUOtherAccess", one.message});
   }

@@ -16,8 +16,8 @@ double seconds(std::chrono::nanoseconds took) {
 // A series for each reason, so that a finding that ends is seen.
 MetricFamily access_family(const std::optional<AccessReport>& access) {
   MetricFamily family{"mgpu_other_access",
-                      "1 while something else gives out the cards of this node, by reason; "
-                      "NotChecked: 1 while that is not known.",
+                      "1 if other software can give cards of this node to containers, by reason. "
+                      "The reason NotChecked is 1 if the check was incomplete.",
                       prometheus::MetricType::Gauge,
                       {}};
   if (!access) return family;

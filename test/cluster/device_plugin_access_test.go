@@ -45,7 +45,7 @@ func (w *PluginWorld) waitCondition(t *testing.T, plugin *DevicePlugin) corev1.N
 	return condition
 }
 
-func TestTheDevicePluginTellsWhoElseGivesOutTheCards(t *testing.T) {
+func TestTheDevicePluginReportsOtherAccessToTheCards(t *testing.T) {
 	world := newPluginWorld(t)
 	world.createSlice(t, "gpu.nvidia.com", world.own)
 	if err := world.patch(plane.admin, world.own, `{"status":{"capacity":{"nvidia.com/gpu":"8"}}}`, "status"); err != nil {

@@ -75,7 +75,7 @@ func toolkitWith(t *testing.T, settings string) string {
 	return root
 }
 
-func TestNodeTellsHandlersOfNvidiaInContainerd(t *testing.T) {
+func TestNodeReportsHandlersOfNvidiaInContainerd(t *testing.T) {
 	world := newPluginWorld(t)
 	token := world.podToken(t, world.own)
 	const closed = "accept-nvidia-visible-devices-envvar-when-unprivileged = false\n"

@@ -1,4 +1,4 @@
-// What the agent tells when something else gives out its cards.
+// What the agent reports when other software can give its cards to containers.
 #include <gmock/gmock.h>
 
 #include <filesystem>
