@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <utility>
 
 #include "common/base/log.h"
@@ -20,14 +21,17 @@ constexpr const char* kMetricPrefix = "mgpu_extender";
 }  // namespace
 
 Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
-                                                  kube::Transport& transport) {
+                                                  kube::Transport& transport,
+                                                  kube::Transport* for_election) {
   const auto prices = std::make_shared<CurrentPrices>();
   settings.verbs.price_snapshots = prices;
   settings.verbs.window = std::make_shared<WorkloadWindow>();
-  std::unique_ptr<Extender> extender(new Extender(std::move(settings), transport, *prices));
+  std::unique_ptr<Extender> extender(
+      new Extender(std::move(settings), transport, for_election, *prices));
   if (auto started = extender->start_servers(); !started) return started.error();
-  // Pods are listed when the start sequence is done.
   extender->watched_nodes_.start();
+  // Otherwise pods are listed when the start sequence is done.
+  if (extender->election_) extender->watched_pods_.start();
   extender->watched_budgets_.start();
   extender->watched_nominations_.start();
   extender->binder_.start_reconciling();
@@ -35,11 +39,17 @@ Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
   return extender;
 }
 
-Extender::Extender(ExtenderSettings settings, kube::Transport& transport, CurrentPrices& prices)
+Extender::Extender(ExtenderSettings settings, kube::Transport& transport,
+                   kube::Transport* for_election, CurrentPrices& prices)
     : settings_(std::move(settings)),
       transport_(transport),
-      lease_(client_, settings_.lease, process_identity(),
-             [this](const std::string& sentence) { on_lease_lost(sentence); }),
+      lease_(
+          client_, settings_.lease, process_identity(),
+          [this](const std::string& sentence) { on_lease_lost(sentence); },
+          for_election == nullptr
+              ? std::function<void(HolderLease::Done)>()
+              : [this](HolderLease::Done done) { acquire_lease(std::move(done)); }),
+      election_(make_election(for_election)),
       touch_(client_, settings_.verbs.contract, lease_.identity(),
              [this](TouchResult result) { probe_.pod_touched(result); }),
       binder_(client_, ledger_, settings_.verbs, {lease_, touch_, preconditions_},
@@ -79,6 +89,12 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport, Curren
       watched_nominations_("nominatedpods", kube::nominated_pods(), transport_, probe_,
                            nomination_consumer(ledger_),
                            {.on_change = [this] { on_cluster_change(); }, .on_listed = [] {}}) {
+  if (settings_.endpoints) {
+    endpoints_.emplace(client_, lease_, *settings_.endpoints, [](const std::string& problem) {
+      log_warn("the endpoint of the leader could not be written, trying again",
+               {{"problem", problem}});
+    });
+  }
   metrics_.on_collect([this] { update_metrics(); });
   add_routes();
 }
@@ -86,6 +102,8 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport, Curren
 Extender::~Extender() {
   start_sequence_.stop();
   drain();
+  server_.reset();
+  release_lease();
 }
 
 void Extender::add_routes() {
@@ -98,7 +116,8 @@ void Extender::add_routes() {
                         .requeue = requeue_,
                         .probe = probe_,
                         .clock = transport_.executor(),
-                        .ready = [this] { return may_decide(); }});
+                        .ready = [this] { return may_decide(); },
+                        .refuse = [this](const http::Respond& respond) { refuse_verb(respond); }});
   extender::add_routes(service_router_, "/inspect", ledger_, settings_.verbs, client_,
                        inspections_);
   add_service_routes(service_router_, metrics_, [this] { return readiness(); });
@@ -156,7 +175,58 @@ bool Extender::may_decide() const {
 void Extender::on_started() {
   log_info("took the lease, earlier binds can no longer happen",
            {{"lease", lease_.name()}, {"holder", lease_.identity()}});
-  watched_pods_.start();
+  election_ ? watched_pods_.restart() : watched_pods_.start();
+}
+
+// --- election ------------------------------------------------------------------------------------
+
+std::unique_ptr<LeaderElection> Extender::make_election(kube::Transport* transport) {
+  if (transport == nullptr) return nullptr;
+  const auto on_executor = [this](Task task) {
+    transport_.executor().post(callbacks_.wrap(std::move(task)));
+  };
+  return std::make_unique<LeaderElection>(
+      *transport, settings_.lease, lease_.identity(), *settings_.election,
+      LeaderElection::Events{.on_taken =
+                                 [this, on_executor] {
+                                   on_executor([this] { std::exchange(lease_acquired_, {})({}); });
+                                 },
+                             .on_lost =
+                                 [this, on_executor](const std::string& why) {
+                                   on_executor([this, why] { lease_.lose_because(why); });
+                                 },
+                             .on_problem =
+                                 [](const std::string& problem) {
+                                   log_warn("the lease could not be read or written, trying again",
+                                            {{"problem", problem}});
+                                 }});
+}
+
+void Extender::acquire_lease(HolderLease::Done done) {
+  log_info("following, until the lease may be taken", {{"lease", lease_.name()}});
+  lease_acquired_ = std::move(done);
+  election_->start();
+}
+
+// The next leader need not wait until the Lease expires.
+void Extender::release_lease() {
+  if (!election_ || lease_.lost()) return;
+  const auto released = std::make_shared<std::promise<void>>();
+  election_->release([released] { released->set_value(); });
+  if (released->get_future().wait_for(kReleaseTimeout) != std::future_status::ready) {
+    log_warn("the lease was not given up in time", {{"lease", lease_.name()}});
+  }
+}
+
+void Extender::refuse_verb(const http::Respond& respond) {
+  if (election_) election_->note_asked();
+  respond(http::error_response(503, follows() ? "this replica does not hold the lease " +
+                                                    lease_.name() + ", and does not decide"
+                                              : "the extender is not ready: see /readyz"));
+}
+
+bool Extender::follows() const {
+  return election_ && start_sequence_.taking();
 }
 
 void Extender::on_lease_lost(const std::string& sentence) {
@@ -165,13 +235,15 @@ void Extender::on_lease_lost(const std::string& sentence) {
 }
 
 void Extender::on_listed() {
+  if (!watched_nodes_.listed() || !watched_pods_.listed()) return;
+  price_refresher_.start();
   if (!may_decide() || std::exchange(logged_ready_, true)) return;
+  if (endpoints_) endpoints_->start(port());
   const Counts counts = ledger_.counts();
   log_info("ready", {{"nodes", std::to_string(counts.nodes)},
                      {"cards", std::to_string(counts.cards)},
                      {"pods", std::to_string(counts.bound)},
                      {"drifting", std::to_string(counts.drifting)}});
-  price_refresher_.start();
 }
 
 // The ledger reports a change of state once, however often the annotations are edited.
@@ -191,8 +263,9 @@ void Extender::on_drift(const DriftChange& change) {
 
 Readiness Extender::readiness() const {
   Readiness out{.draining = draining_};
+  if (election_) out.role = follows() ? "follower" : "leader";
   if (lease_.lost()) out.waiting_for.emplace_back("lease " + lease_.name());
-  if (!start_sequence_.done()) {
+  if (!start_sequence_.done() && !follows()) {
     out.waiting_for.push_back(start_sequence_.waiting_for());
   } else if (preconditions_.ignored()) {
     out.waiting_for.emplace_back(kPreconditionIgnored);
@@ -211,7 +284,8 @@ Readiness Extender::readiness() const {
 }
 
 void Extender::update_metrics() {
-  probe_.ready(ready());
+  probe_.ready(ready() || (follows() && watched_nodes_.listed() && watched_pods_.listed()));
+  probe_.leader(may_decide());
   probe_.binds_in_flight(binder_.in_flight());
   for (const Watched* watched : watched_) {
     probe_.watch_silence(watched->name(), watched->silent_for());

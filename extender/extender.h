@@ -5,9 +5,17 @@
 // One server has only the verbs, with which a client can bind pods; the other one has probes,
 // metrics and inspection.
 //
-//   Starting (listening, /readyz 503) --start sequence done; nodes and pods listed--> Ready
-//   Ready --drain()--> Draining
-//   Ready --another process holds the Lease--> Lost: it never becomes ready again
+//   Starting (listening, /readyz 503) --start sequence done; nodes and pods listed--> Deciding
+//   Deciding --drain()--> Draining
+//   Deciding --another process holds the Lease--> Lost: it never decides again
+//
+// Where several replicas elect a leader, one that does not hold the Lease is a follower:
+//
+//   Starting --nodes and pods listed--> Following (/readyz 200, verbs 503) --Lease taken-->
+//   Starting
+//
+// A follower keeps its ledger and learns the workload as the leader does. It lists the pods again
+// after it has taken the Lease and has touched the pending pods.
 #pragma once
 
 #include <array>
@@ -15,6 +23,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/asio_executor.h"
@@ -29,6 +38,8 @@
 #include "extender/bind/binder.h"
 #include "extender/bind/holder_lease.h"
 #include "extender/bind/start_sequence.h"
+#include "extender/election/leader_election.h"
+#include "extender/election/leader_endpoints.h"
 #include "extender/learning/price_refresher.h"
 #include "extender/ledger/disruption_budgets.h"
 #include "extender/ledger/ledger.h"
@@ -48,32 +59,47 @@ struct ExtenderSettings {
   std::size_t binds_in_flight = kBindsInFlight;
   std::string requeue_namespace;  // of the object that SchedulerRequeue writes; empty: none
   kube::LeaseRef lease{"kube-system", "mgpu-extender"};  // names the process that may bind
+  // Set: the Lease is taken when it is free, and renewed. Not set: it is taken at once, whoever
+  // holds it.
+  std::optional<ElectionSettings> election{};
+  // Set: kube-scheduler calls this Service, and the leader is its endpoint.
+  std::optional<EndpointSettings> endpoints{};
   // Called once, on the executor, when another process holds the Lease; may be empty.
   std::function<void(const std::string& sentence)> on_lease_lost{};
 };
 
 class Extender {
  public:
-  // When it returns, the servers listen and the reflectors have started to list. `transport`
-  // outlives the extender. Errors: those of http::Server::start.
+  // When it returns, the servers listen and the reflectors have started to list. Both transports
+  // outlive the extender. `for_election` is required with settings.election, and renews the Lease.
+  // Errors: those of http::Server::start.
   static Result<std::unique_ptr<Extender>> start(ExtenderSettings settings,
-                                                 kube::Transport& transport);
-  // Drains, then ends. REQUIRES: not on the transport's executor, which still runs.
+                                                 kube::Transport& transport,
+                                                 kube::Transport* for_election = nullptr);
+  // Drains, gives up an elected Lease, then ends. REQUIRES: not on the executors of the transports,
+  // which still run.
   ~Extender();
 
   std::uint16_t port() const { return server_->port(); }  // of the verbs
   std::uint16_t service_port() const { return service_->port(); }
+  // It decides now.
   bool ready() const { return may_decide() && !draining_; }
   // Ends readiness and starts to drain the server of the verbs; the destructor waits for its end.
   // Probes are answered until then.
   void drain();
 
  private:
-  Extender(ExtenderSettings settings, kube::Transport& transport, CurrentPrices& prices);
+  Extender(ExtenderSettings settings, kube::Transport& transport, kube::Transport* for_election,
+           CurrentPrices& prices);
 
   Result<void> start_servers();
   void add_routes();
   bool may_decide() const;
+  bool follows() const;
+  std::unique_ptr<LeaderElection> make_election(kube::Transport* transport);
+  void acquire_lease(HolderLease::Done done);
+  void release_lease();
+  void refuse_verb(const http::Respond& respond);
   void on_started();
   void on_listed();
   void on_lease_lost(const std::string& sentence);
@@ -93,6 +119,10 @@ class Extender {
   Probe probe_{metrics_, ledger_};
   kube::Client client_{transport_};
   HolderLease lease_;
+  HolderLease::Done lease_acquired_;          // on the executor
+  CallbackGuard callbacks_;                   // of the election, which uses it from another thread
+  std::unique_ptr<LeaderElection> election_;  // may be null
+  std::optional<LeaderEndpoints> endpoints_;
   PodTouch touch_;
   PreconditionCheck preconditions_{client_};
   Binder binder_;

@@ -1,7 +1,11 @@
 #include "extender/flags.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
+#include <chrono>
+#include <optional>
 #include <utility>
 
 #include "common/base/log.h"
@@ -56,6 +60,51 @@ Result<void> check_lease(const Flags& flags) {
   auto checked = check_label("--lease-namespace", flags.lease_namespace, "a namespace");
   if (!checked) return checked.error();
   return check_label("--lease-name", flags.lease_name, "the name of a lease");
+}
+
+Result<std::optional<ElectionSettings>> election_settings(const Flags& flags) {
+  if (flags.lead_when_asked && !flags.leader_elect) {
+    return error("--lead-when-asked requires --leader-elect");
+  }
+  if (!flags.leader_elect) return std::optional<ElectionSettings>();
+  if (flags.lease_renew_deadline_seconds >= flags.lease_duration_seconds) {
+    return error(
+        fmt::format("--lease-renew-deadline-seconds: {} is not less than "
+                    "--lease-duration-seconds, which is {}",
+                    flags.lease_renew_deadline_seconds, flags.lease_duration_seconds));
+  }
+  if (flags.lease_retry_seconds >= flags.lease_renew_deadline_seconds) {
+    return error(
+        fmt::format("--lease-retry-seconds: {} is not less than "
+                    "--lease-renew-deadline-seconds, which is {}",
+                    flags.lease_retry_seconds, flags.lease_renew_deadline_seconds));
+  }
+  return std::optional(
+      ElectionSettings{.duration = std::chrono::seconds(flags.lease_duration_seconds),
+                       .renew_deadline = std::chrono::seconds(flags.lease_renew_deadline_seconds),
+                       .retry = std::chrono::seconds(flags.lease_retry_seconds),
+                       .when_asked = flags.lead_when_asked});
+}
+
+Result<std::optional<EndpointSettings>> endpoint_settings(const Flags& flags) {
+  if (flags.endpoints_of.empty() != flags.advertise_address.empty()) {
+    return error("--endpoints-of and --advertise-address must be set together");
+  }
+  if (flags.endpoints_of.empty()) return std::optional<EndpointSettings>();
+  const std::size_t slash = flags.endpoints_of.find('/');
+  const std::string name_space = flags.endpoints_of.substr(0, slash);
+  const std::string name =
+      slash == std::string::npos ? std::string() : flags.endpoints_of.substr(slash + 1);
+  if (!is_label(name_space) || !is_label(name)) {
+    return error("--endpoints-of: " + in_quotes(flags.endpoints_of) +
+                 " is not a Service, as in \"kube-system/mgpu-extender\"");
+  }
+  const std::string& address = flags.advertise_address;
+  if (!http::is_ip_address(address) || http::is_loopback(address)) {
+    return error("--advertise-address: " + in_quotes(address) +
+                 " is not an IP address that other machines reach");
+  }
+  return std::optional(EndpointSettings{.service = {name_space, name}, .address = address});
 }
 
 Result<void> check_tls(const Flags& flags) {
@@ -161,6 +210,32 @@ void add_listener_flags(Options& options, Flags& flags) {
                     "bearer tokens are sent to --metrics-bind-address without TLS");
 }
 
+void add_election_flags(Options& options, Flags& flags) {
+  options.add_flag("leader-elect",
+                   "wait until no other replica holds the Lease, and renew it; otherwise the Lease "
+                   "is taken at once from whoever holds it. Required with more than one replica",
+                   flags.leader_elect);
+  options.add_flag("lead-when-asked",
+                   "take the Lease from another replica when kube-scheduler asks this one; for "
+                   "replicas that each kube-scheduler reaches on its own loopback address",
+                   flags.lead_when_asked);
+  options.add_number("lease-duration-seconds",
+                     "a replica takes the Lease when its holder has not renewed it for this time",
+                     flags.lease_duration_seconds, 3, 60);
+  options.add_number("lease-renew-deadline-seconds",
+                     "a leader ends when it could not renew the Lease for this time",
+                     flags.lease_renew_deadline_seconds, 2, 60);
+  options.add_number("lease-retry-seconds", "time between two renewals of the Lease",
+                     flags.lease_retry_seconds, 1, 60);
+  options.add_text("endpoints-of",
+                   "namespace/name of a Service without a selector, which kube-scheduler calls; "
+                   "the leader writes itself into the EndpointSlice of this name",
+                   flags.endpoints_of);
+  options.add_text("advertise-address",
+                   "IP address of this replica for --endpoints-of, such as the pod's",
+                   flags.advertise_address);
+}
+
 }  // namespace
 
 void add_flags(Options& options, Flags& flags) {
@@ -176,6 +251,7 @@ void add_flags(Options& options, Flags& flags) {
                    "namespace of the Lease that names the one process that may bind pods",
                    flags.lease_namespace);
   options.add_text("lease-name", "name of the Lease", flags.lease_name);
+  add_election_flags(options, flags);
   add_listener_flags(options, flags);
   options.add_text("resource-domain", "domain prefix of the resources and annotations",
                    flags.resource_domain);
@@ -213,6 +289,10 @@ Result<ExtenderSettings> settings_of(const Flags& flags) {
     return checked.error();
   }
   if (auto checked = check_lease(flags); !checked) return checked.error();
+  const auto election = election_settings(flags);
+  if (!election) return election.error();
+  auto endpoints = endpoint_settings(flags);
+  if (!endpoints) return endpoints.error();
   auto verbs = verb_settings(flags);
   if (!verbs) return verbs.error();
   auto http = http_options(flags);
@@ -225,7 +305,9 @@ Result<ExtenderSettings> settings_of(const Flags& flags) {
                           .url_prefix = flags.url_prefix,
                           .binds_in_flight = static_cast<std::size_t>(flags.bind_concurrency),
                           .requeue_namespace = flags.requeue_namespace,
-                          .lease = {flags.lease_namespace, flags.lease_name}};
+                          .lease = {flags.lease_namespace, flags.lease_name},
+                          .election = *election,
+                          .endpoints = std::move(*endpoints)};
 }
 
 void log_flags(const Flags& flags) {
@@ -241,6 +323,9 @@ void log_flags(const Flags& flags) {
                         {"expected_placements", on_or_off(flags.expected_placements)},
                         {"requeue_namespace", flags.requeue_namespace},
                         {"lease", flags.lease_namespace + "/" + flags.lease_name},
+                        {"leader_elect", on_or_off(flags.leader_elect)},
+                        {"endpoints_of", flags.endpoints_of},
+                        {"advertise_address", flags.advertise_address},
                         {"http_threads", std::to_string(flags.http_threads)},
                         {"max_body_bytes", std::to_string(flags.max_body_bytes)},
                         {"max_connections", std::to_string(flags.max_connections)},

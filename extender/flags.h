@@ -31,6 +31,13 @@ struct Flags : ProgramFlags {
   std::string requeue_namespace = "kube-system";
   std::string lease_namespace = "kube-system";
   std::string lease_name = "mgpu-extender";
+  bool leader_elect = false;
+  bool lead_when_asked = false;
+  std::int64_t lease_duration_seconds = 15;
+  std::int64_t lease_renew_deadline_seconds = 10;
+  std::int64_t lease_retry_seconds = 2;
+  std::string endpoints_of;  // NAMESPACE/NAME of a Service
+  std::string advertise_address;
   std::string tls_cert_file;
   std::string tls_key_file;
   std::string tls_client_ca_file;

@@ -16,7 +16,7 @@
 namespace {
 
 mgpu::Result<void> serve(const mgpu::extender::Flags& flags, std::size_t open_files,
-                         mgpu::kube::Transport& transport) {
+                         mgpu::kube::Transport& transport, const mgpu::Connect& connect) {
   auto settings = mgpu::extender::settings_of(flags);
   if (!settings) return settings.error();
   mgpu::extender::limit_connections(*settings, open_files);
@@ -28,7 +28,13 @@ mgpu::Result<void> serve(const mgpu::extender::Flags& flags, std::size_t open_fi
     lost.set_value(sentence);
     mgpu::request_shutdown();
   };
-  auto extender = mgpu::extender::Extender::start(std::move(*settings), transport);
+  mgpu::kube::Transport* for_election = nullptr;
+  if (settings->election) {
+    const auto connected = connect();
+    if (!connected) return connected.error();
+    for_election = *connected;
+  }
+  auto extender = mgpu::extender::Extender::start(std::move(*settings), transport, for_election);
   if (!extender) return extender.error();
   mgpu::log_info("listening; ready once it holds the lease, and nodes and pods have been listed",
                  {{"address", flags.listen_address},
@@ -62,5 +68,7 @@ int main(int argc, char** argv) {
       argc, argv, "mgpu-extender", options, flags,
       {.log_flags = [&] { mgpu::extender::log_flags(flags); },
        .serve =
-           [&](mgpu::kube::Transport& transport) { return serve(flags, open_files, transport); }});
+           [&](mgpu::kube::Transport& transport, const mgpu::Connect& connect) {
+             return serve(flags, open_files, transport, connect);
+           }});
 }

@@ -206,7 +206,13 @@ void Probe::watch_silence(const char* resource, std::chrono::milliseconds silenc
 }
 
 void Probe::ready(bool ready) {
-  set("ready", "1 once it has taken the lease and listed nodes and pods.", ready ? 1 : 0);
+  set("ready",
+      "1 once it has listed nodes and pods, and has taken the lease or follows the leader.",
+      ready ? 1 : 0);
+}
+
+void Probe::leader(bool leader) {
+  set("leader", "1 while this process decides: it has the lease, and is ready.", leader ? 1 : 0);
 }
 
 void Probe::binds_in_flight(std::size_t count) {

@@ -55,6 +55,7 @@ class Probe {
   void unreadable_object(const char* resource);
   void watch_silence(const char* resource, std::chrono::milliseconds silence);
   void ready(bool ready);
+  void leader(bool leader);
   void binds_in_flight(std::size_t count);
 
  private:

@@ -136,9 +136,7 @@ void add_scheduler_routes(http::Router& router, const std::string& prefix, Sched
   const auto to = std::make_shared<const SchedulerVerbs>(std::move(verbs));
   const auto add = [&](const char* verb, void (*run)(const Call&, Request)) {
     router.add("POST", prefix + "/" + verb, [verb, run, to](Request request, Respond respond) {
-      if (!to->ready()) {
-        return respond(http::error_response(503, "the extender is not ready: see /readyz"));
-      }
+      if (!to->ready()) return to->refuse(respond);
       run({verb, to, std::move(respond)}, std::move(request));
     });
   };

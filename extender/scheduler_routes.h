@@ -4,7 +4,8 @@
 //   POST <prefix>/filter | prioritize | prioritize-non-gpu | preempt | bind
 //     200  the reply of the protocol, with an error of its own where there is one
 //     400  {"error": sentence}: the message is malformed
-//     503  {"error": sentence}: the extender is not ready; kube-scheduler tries the pod again
+//     503  {"error": sentence}: the extender is not ready, or another replica decides;
+//          kube-scheduler tries the pod again
 //
 // prioritize-non-gpu is for a second entry in kube-scheduler's configuration, which is sent every
 // pod and may be ignored when it fails: non-GPU pods then never depend on the extender.
@@ -35,7 +36,8 @@ struct SchedulerVerbs {
   SchedulerRequeue& requeue;
   Probe& probe;
   const Executor& clock;
-  std::function<bool()> ready;  // any thread
+  std::function<bool()> ready;                               // any thread, like the next one
+  std::function<void(const http::Respond& respond)> refuse;  // answers 503 where it is not ready
 };
 
 void add_scheduler_routes(http::Router& router, const std::string& prefix, SchedulerVerbs verbs);

@@ -13,6 +13,11 @@ kube::ReflectorHandlers Watched::handlers() {
           .on_change = [this] { on_change(); }};
 }
 
+void Watched::restart() {
+  listed_ = false;
+  reflector_.restart();
+}
+
 void Watched::note_unreadable(const std::string& why) {
   ++unreadable_;
   probe_.unreadable_object(name_);

@@ -22,7 +22,7 @@ class Watched {
   // Called on the transport's executor.
   struct Events {
     std::function<void()> on_change;  // after each call of the consumer
-    std::function<void()> on_listed;  // once
+    std::function<void()> on_listed;  // after the first list, and the first one after restart()
   };
 
   // `transport` and `probe` outlive it. `name` is a literal.
@@ -36,6 +36,9 @@ class Watched {
         reflector_(name, std::move(resource), transport, std::move(consumer), handlers()) {}
 
   void start() { reflector_.start(); }
+  // Lists the collection again, from the newest state. On the executor, and not from within an
+  // event.
+  void restart();
 
   // Any thread.
   const char* name() const { return name_; }

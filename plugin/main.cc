@@ -73,5 +73,6 @@ int main(int argc, char** argv) {
   return mgpu::run_program(
       argc, argv, "mgpu-device-plugin", options, flags,
       {.log_flags = [&] { mgpu::plugin::log_flags(flags); },
-       .serve = [&](mgpu::kube::Transport& transport) { return serve(flags, transport); }});
+       .serve = [&](mgpu::kube::Transport& transport,
+                    const mgpu::Connect&) { return serve(flags, transport); }});
 }

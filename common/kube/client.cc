@@ -46,6 +46,15 @@ ApiResult<T> object_of(const Response& response, const std::string& subject,
   return ApiError{ApiError::Kind::kUnknown, subject + ": " + object.error().message};
 }
 
+template <class T>
+void send_for(Transport& transport, Request request, Duration timeout, std::string subject,
+              Result<T> (*read)(std::string_view json), std::function<void(ApiResult<T>)> done) {
+  request.timeout = timeout;
+  transport.send(std::move(request),
+                 [subject = std::move(subject), read, done = std::move(done)](
+                     const Response& response) { done(object_of(response, subject, read)); });
+}
+
 }  // namespace
 
 void throw_exception_from_error(const ApiError& error, const boost::source_location&) {
@@ -58,31 +67,42 @@ ApiError api_error(const Response& response) {
 
 void Client::get_pod(const PodRef& pod, Duration timeout,
                      std::function<void(ApiResult<Pod>)> done) {
-  Request request = kube::get_pod(pod);
-  request.timeout = timeout;
-  transport_.send(std::move(request),
-                  [subject = "get pod " + to_string(pod), done = std::move(done)](
-                      const Response& response) { done(object_of(response, subject, read_pod)); });
+  send_for(transport_, kube::get_pod(pod), timeout, "get pod " + to_string(pod), read_pod,
+           std::move(done));
 }
 
 void Client::set_pod_condition(const PodRef& pod, const PodCondition& condition, Duration timeout,
                                std::function<void(ApiResult<Pod>)> done) {
-  Request request = kube::set_pod_condition(pod, condition);
-  request.timeout = timeout;
-  transport_.send(std::move(request),
-                  [subject = "patch status of pod " + to_string(pod), done = std::move(done)](
-                      const Response& response) { done(object_of(response, subject, read_pod)); });
+  send_for(transport_, kube::set_pod_condition(pod, condition), timeout,
+           "patch status of pod " + to_string(pod), read_pod, std::move(done));
 }
 
 void Client::get_lease(const LeaseRef& lease, Duration timeout,
                        std::function<void(ApiResult<Lease>)> done) {
-  Request request = kube::get_lease(lease);
-  request.timeout = timeout;
-  transport_.send(std::move(request),
-                  [subject = fmt::format("get lease {}/{}", lease.name_space, lease.name),
-                   done = std::move(done)](const Response& response) {
-                    done(object_of(response, subject, read_lease));
-                  });
+  send_for(transport_, kube::get_lease(lease), timeout,
+           fmt::format("get lease {}/{}", lease.name_space, lease.name), read_lease,
+           std::move(done));
+}
+
+void Client::write_lease(const Lease& lease, Duration timeout,
+                         std::function<void(ApiResult<Lease>)> done) {
+  send_for(transport_, lease.resource_version.empty() ? create_lease(lease) : replace_lease(lease),
+           timeout, fmt::format("write lease {}/{}", lease.ref.name_space, lease.ref.name),
+           read_lease, std::move(done));
+}
+
+void Client::get_service(const ServiceRef& service, Duration timeout,
+                         std::function<void(ApiResult<Service>)> done) {
+  send_for(transport_, kube::get_service(service), timeout,
+           fmt::format("get service {}/{}", service.name_space, service.name), read_service,
+           std::move(done));
+}
+
+void Client::get_endpoint_slice(const ServiceRef& slice, Duration timeout,
+                                std::function<void(ApiResult<EndpointSlice>)> done) {
+  send_for(transport_, kube::get_endpoint_slice(slice), timeout,
+           fmt::format("get endpointslice {}/{}", slice.name_space, slice.name),
+           read_endpoint_slice, std::move(done));
 }
 
 void Client::bind(const Binding& binding, Duration timeout,

@@ -50,6 +50,13 @@ class Client {
                          std::function<void(ApiResult<Pod>)> done);
   void get_lease(const LeaseRef& lease, Duration timeout,
                  std::function<void(ApiResult<Lease>)> done);
+  // POST of a Lease without a resourceVersion, PUT of another: the Lease as the write has left it.
+  void write_lease(const Lease& lease, Duration timeout,
+                   std::function<void(ApiResult<Lease>)> done);
+  void get_service(const ServiceRef& service, Duration timeout,
+                   std::function<void(ApiResult<Service>)> done);
+  void get_endpoint_slice(const ServiceRef& slice, Duration timeout,
+                          std::function<void(ApiResult<EndpointSlice>)> done);
   // For a request whose answer has no body of interest. An error sentence begins with `subject`.
   void write(Request request, std::string subject, std::function<void(ApiResult<void>)> done);
 

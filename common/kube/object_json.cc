@@ -10,27 +10,10 @@
 #include "common/base/text.h"
 #include "common/kube/json_value.h"
 #include "common/kube/limits.h"
+#include "common/kube/object_fields.h"
 
 namespace mgpu::kube {
 namespace {
-
-Metadata read_metadata(JsonValue& from) {
-  Metadata metadata;
-  std::string deletion;
-  from.read({{"name", metadata.name},
-             {"namespace", metadata.name_space},
-             {"uid", metadata.uid},
-             {"resourceVersion", metadata.resource_version},
-             {"annotations", metadata.annotations},
-             {"labels", metadata.labels},
-             {"deletionTimestamp", deletion}});
-  metadata.being_deleted = !deletion.empty();
-  return metadata;
-}
-
-JsonField metadata_of(Metadata& to) {
-  return {"metadata", [&to](JsonValue& from) { to = read_metadata(from); }};
-}
 
 JsonField quantities(std::string_view name, StringMap& to) {
   return {name, [&to](JsonValue& from) { to = from.quantities(); }};
@@ -192,14 +175,6 @@ Result<WatchLine::Kind> read_kind(std::string_view type) {
                            in_quotes(type)));
 }
 
-// kube-apiserver returns managedFields exactly as a client sent them, which need not be UTF-8. They
-// must not make an object, or its page, unreadable.
-constexpr bool kReplaceBadBytes = true;
-
-Result<void> read_object(std::string_view json, const std::function<void(JsonValue& root)>& read) {
-  return read_json(json, read, kReplaceBadBytes);
-}
-
 // The text after the first `"<name>":"`, up to the next quote; empty where there is none. Names and
 // versions have no escapes.
 std::string first_text(std::string_view text, std::string_view name) {
@@ -266,22 +241,6 @@ Result<PodDisruptionBudget> read_pod_disruption_budget(std::string_view json) {
   });
   if (!read) return read.error();
   return budget;
-}
-
-Result<Lease> read_lease(std::string_view json) {
-  Metadata metadata;
-  Lease lease;
-  const auto read = read_object(json, [&](JsonValue& root) {
-    root.read({metadata_of(metadata), {"spec", [&](JsonValue& spec) {
-                                         spec.read({{"holderIdentity", lease.holder}});
-                                       }}});
-  });
-  if (!read) return read.error();
-  // Any other JSON object would be read as a Lease without a holder.
-  if (metadata.resource_version.empty()) return error("metadata.resourceVersion is missing");
-  lease.ref = {std::move(metadata.name_space), std::move(metadata.name)};
-  lease.resource_version = std::move(metadata.resource_version);
-  return lease;
 }
 
 Result<ListPage> read_list_page(std::string_view json) {

@@ -94,11 +94,37 @@ struct LeaseRef {
   std::string name;
 };
 
+struct ServiceRef {
+  std::string name_space;
+  std::string name;
+};
+
 // A Lease (coordination.k8s.io/v1).
 struct Lease {
   LeaseRef ref;
   std::string resource_version;
   std::string holder;  // spec.holderIdentity; empty: nobody
+  // What a holder that renews the Lease writes besides. Times are metav1.MicroTime in UTC.
+  std::int32_t duration_s = 0;  // spec.leaseDurationSeconds; 0: absent
+  std::string acquire_time;     // empty: absent
+  std::string renew_time;       // empty: absent
+  std::int32_t transitions = 0;
+};
+
+// A Service, as far as an EndpointSlice of it depends on it.
+struct Service {
+  Metadata metadata;
+  bool has_selector = false;
+  std::vector<std::string> port_names;  // a Service with one port may have an empty name
+};
+
+// An EndpointSlice (discovery.k8s.io/v1) with one port.
+struct EndpointSlice {
+  Metadata metadata;
+  std::string address_type;  // IPv4 or IPv6
+  std::vector<std::string> addresses;
+  std::string port_name;
+  std::int32_t port = 0;
 };
 
 // One term of a label selector (metav1.LabelSelector).

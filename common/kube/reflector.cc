@@ -15,13 +15,14 @@ namespace mgpu::kube {
 // the number of the turn in which they were created: what an abandoned request or stream still
 // reports is ignored.
 struct Reflector::State : std::enable_shared_from_this<State> {
-  State(std::string the_name, Resource resource, Transport& the_transport, OnEvent the_on_event,
+  State(std::string the_name, Resource the_resource, Transport& the_transport, OnEvent the_on_event,
         ReflectorHandlers the_handlers)
       : name(std::move(the_name)),
         transport(the_transport),
         handlers(std::move(the_handlers)),
         on_event(std::move(the_on_event)),
-        watcher(std::move(resource)),
+        resource(std::move(the_resource)),
+        watcher(resource),
         server_seen_at(executor().now()) {}
 
   Executor& executor() const { return transport.executor(); }
@@ -46,12 +47,14 @@ struct Reflector::State : std::enable_shared_from_this<State> {
   void send(Request request);
   void open(Request request);
   void check_silence();
+  void restart();
   void close();
 
   const std::string name;
   Transport& transport;
   const ReflectorHandlers handlers;
   const OnEvent on_event;
+  const Resource resource;
 
   // Held while anything below is used or a handler runs. Recursive, since a handler may destroy
   // the reflector.
@@ -138,6 +141,13 @@ void Reflector::State::check_silence() {
       executor().after(deadline - now(), in_this_turn([](State& self) { self.check_silence(); }));
 }
 
+void Reflector::State::restart() {
+  const std::lock_guard lock(running);
+  watcher = Watcher(resource);
+  synced.store(false);
+  take(watcher.start());
+}
+
 void Reflector::State::close() {
   const std::lock_guard lock(running);
   closed = true;
@@ -156,6 +166,10 @@ Reflector::~Reflector() {
 void Reflector::start() {
   state_->executor().post(
       state_->in_this_turn([](State& self) { self.take(self.watcher.start()); }));
+}
+
+void Reflector::restart() {
+  state_->restart();
 }
 
 bool Reflector::synced() const {

@@ -73,7 +73,10 @@ class Reflector {
   ~Reflector();
 
   void start();
-  // A relist has been completed. Any thread.
+  // Lists the collection again from the newest state, as if it had just been started. A relist that
+  // is in progress is given up. On the executor, and not from within a handler.
+  void restart();
+  // A relist has been completed since the last start. Any thread.
   bool synced() const;
   // The time since the server last sent a page, a line or a bookmark. Any thread.
   Duration silent_for() const;

@@ -74,10 +74,41 @@ Request with_body(Method method, std::string target, const char* type, const Jso
 Json lease_json(const Lease& lease) {
   Json metadata = {{"name", lease.ref.name}, {"namespace", lease.ref.name_space}};
   if (!lease.resource_version.empty()) metadata["resourceVersion"] = lease.resource_version;
+  Json spec = {{"holderIdentity", lease.holder}};
+  if (lease.duration_s > 0) spec["leaseDurationSeconds"] = lease.duration_s;
+  if (!lease.acquire_time.empty()) spec["acquireTime"] = lease.acquire_time;
+  if (!lease.renew_time.empty()) spec["renewTime"] = lease.renew_time;
+  if (lease.transitions > 0) spec["leaseTransitions"] = lease.transitions;
   return {{"apiVersion", "coordination.k8s.io/v1"},
           {"kind", "Lease"},
           {"metadata", std::move(metadata)},
-          {"spec", {{"holderIdentity", lease.holder}}}};
+          {"spec", std::move(spec)}};
+}
+
+std::string endpoint_slices_path(std::string_view name_space) {
+  return fmt::format("/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices",
+                     percent_encoded(name_space));
+}
+
+// The Service owns the slice, so that it is deleted with it.
+Json endpoint_slice_json(const Service& service, const EndpointSlice& slice) {
+  Json metadata = {{"name", slice.metadata.name},
+                   {"namespace", slice.metadata.name_space},
+                   {"labels", slice.metadata.labels},
+                   {"ownerReferences",
+                    {{{"apiVersion", "v1"},
+                      {"kind", "Service"},
+                      {"name", service.metadata.name},
+                      {"uid", service.metadata.uid}}}}};
+  if (!slice.metadata.resource_version.empty()) {
+    metadata["resourceVersion"] = slice.metadata.resource_version;
+  }
+  return {{"apiVersion", "discovery.k8s.io/v1"},
+          {"kind", "EndpointSlice"},
+          {"metadata", std::move(metadata)},
+          {"addressType", slice.address_type},
+          {"endpoints", {{{"addresses", slice.addresses}, {"conditions", {{"ready", true}}}}}},
+          {"ports", {{{"name", slice.port_name}, {"port", slice.port}, {"protocol", "TCP"}}}}};
 }
 
 Json annotation_patch(std::string_view key, std::string_view value) {
@@ -181,6 +212,31 @@ Request create_lease(const Lease& lease) {
 
 Request replace_lease(const Lease& lease) {
   return with_body(Method::kPut, lease_path(lease.ref), kJson, lease_json(lease));
+}
+
+Resource one_lease(const LeaseRef& lease) {
+  return {leases_path(lease.name_space), "metadata.name=" + lease.name};
+}
+
+Request get_service(const ServiceRef& service) {
+  return get(fmt::format("/api/v1/namespaces/{}/services/{}", percent_encoded(service.name_space),
+                         percent_encoded(service.name)));
+}
+
+Request get_endpoint_slice(const ServiceRef& slice) {
+  return get(endpoint_slices_path(slice.name_space) + "/" + percent_encoded(slice.name));
+}
+
+Request create_endpoint_slice(const Service& service, const EndpointSlice& slice) {
+  return with_body(Method::kPost, endpoint_slices_path(slice.metadata.name_space), kJson,
+                   endpoint_slice_json(service, slice));
+}
+
+Request replace_endpoint_slice(const Service& service, const EndpointSlice& slice) {
+  return with_body(
+      Method::kPut,
+      endpoint_slices_path(slice.metadata.name_space) + "/" + percent_encoded(slice.metadata.name),
+      kJson, endpoint_slice_json(service, slice));
 }
 
 Request create_storage_capacity(const StorageCapacity& capacity) {

@@ -77,6 +77,17 @@ Request create_lease(const Lease& lease);
 // PUT; 409 where it has changed since lease.resource_version.
 Request replace_lease(const Lease& lease);
 
+// A collection of this one Lease.
+Resource one_lease(const LeaseRef& lease);
+
+Request get_service(const ServiceRef& service);
+// The EndpointSlice of this name.
+Request get_endpoint_slice(const ServiceRef& slice);
+// POST and PUT, as for a Lease. The slice is owned by the Service, has `slice.metadata.labels` and
+// one endpoint, which is ready.
+Request create_endpoint_slice(const Service& service, const EndpointSlice& slice);
+Request replace_endpoint_slice(const Service& service, const EndpointSlice& slice);
+
 // A CSIStorageCapacity (storage.k8s.io/v1) with one annotation.
 struct StorageCapacity {
   std::string name_space;

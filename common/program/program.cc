@@ -4,6 +4,8 @@
 
 #include <csignal>
 #include <cstdio>
+#include <deque>
+#include <memory>
 #include <utility>
 
 #include "common/base/asio_executor.h"
@@ -25,17 +27,29 @@ sigset_t shutdown_signals() {
   return signals;
 }
 
+struct Connection {
+  AsioExecutor executor;
+  std::unique_ptr<kube::CurlTransport> transport;  // ends first
+};
+
 Result<void> run(const ProgramFlags& flags, const ProgramSteps& steps) {
   auto config = kube::load_config(flags.kubeconfig, flags.context);
   if (!config) return config.error();
   if (flags.insecure_skip_tls_verify) config->insecure_skip_tls_verify = true;
   steps.log_flags();
   log_info("using API server", {{"api_server", config->server}});
-  AsioExecutor executor;
-  auto transport = kube::CurlTransport::create(std::move(*config), executor);
+  std::deque<Connection> connections;
+  const Connect connect = [&]() -> Result<kube::Transport*> {
+    Connection& added = connections.emplace_back();
+    auto transport = kube::CurlTransport::create(*config, added.executor);
+    if (!transport) return transport.error();
+    added.transport = std::move(*transport);
+    return added.transport.get();
+  };
+  const auto transport = connect();
   if (!transport) return transport.error();
-  auto served = steps.serve(**transport);
-  executor.stop();
+  auto served = steps.serve(**transport, connect);
+  for (Connection& connection : connections) connection.executor.stop();
   return served;
 }
 

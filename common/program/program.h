@@ -29,11 +29,15 @@ struct ProgramFlags {
 void add_api_server_flags(Options& options, ProgramFlags& flags);
 void add_log_flags(Options& options, ProgramFlags& flags);
 
+// Opens another connection to the same API server, with an executor of its own. It lives until
+// serve() has returned. Errors: those of the first connection.
+using Connect = std::function<Result<kube::Transport*>()>;
+
 struct ProgramSteps {
   std::function<void()> log_flags;  // logs the configuration; called once, before serve()
-  // Starts the program, calls wait_for_shutdown() and stops the program. The executor of the
-  // transport runs until serve() has returned.
-  std::function<Result<void>(kube::Transport& transport)> serve;
+  // Starts the program, calls wait_for_shutdown() and stops the program. The executors of the
+  // connections run until serve() has returned.
+  std::function<Result<void>(kube::Transport& transport, const Connect& connect)> serve;
 };
 
 // The body of main(); returns the exit code. `flags` have been added to `options`. REQUIRES: no

@@ -45,6 +45,7 @@ http::Response readiness_response(const Readiness& readiness) {
     unreadable.push_back(fmt::format("{}: {}", quoted(collection), count));
   }
   std::string body = fmt::format("{{\"ready\": {}", ready);
+  if (!readiness.role.empty()) body += fmt::format(", \"role\": {}", quoted(readiness.role));
   if (readiness.draining) body += ", \"draining\": true";
   body += list_member("waiting_for", readiness.waiting_for);
   body += list_member("without", readiness.without);

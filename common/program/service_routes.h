@@ -24,6 +24,7 @@ namespace mgpu {
 //   {"ready": true, "api_server": "answers"}
 //   {"ready": true, "api_server": "no answer for 12 s"}
 //   {"ready": true, "without": ["poddisruptionbudgets"], ...}
+//   {"ready": true, "role": "follower", "api_server": "answers"}
 //   {"ready": false, "waiting_for": ["nodes", "pods"], ...}      status 503, like the next one
 //   {"ready": false, "draining": true, ...}
 //
@@ -34,6 +35,7 @@ namespace mgpu {
 // its only extender kube-scheduler could not place GPU pods at all.
 struct Readiness {
   bool draining = false;
+  std::string role = {};  // where several processes elect a leader: "leader" or "follower"
   std::vector<std::string> waiting_for = {};  // what it needs first, such as collections to list
   std::vector<std::string> without = {};      // collections that are missing and not needed
   bool failing = false;                       // the last list or watch has failed

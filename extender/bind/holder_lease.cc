@@ -16,21 +16,27 @@ using Kind = kube::ApiError::Kind;
 }  // namespace
 
 HolderLease::HolderLease(kube::Client& client, kube::LeaseRef lease, std::string identity,
-                         std::function<void(const std::string&)> on_lost)
+                         std::function<void(const std::string&)> on_lost,
+                         std::function<void(Done)> acquire)
     : client_(client),
       lease_(std::move(lease)),
       identity_(std::move(identity)),
-      on_lost_(std::move(on_lost)) {}
+      on_lost_(std::move(on_lost)),
+      acquire_(std::move(acquire)) {}
 
 void HolderLease::take(Done done) {
+  if (acquire_) return acquire_(std::move(done));
   const auto on_read = [this, done = std::move(done)](const kube::ApiResult<kube::Lease>& read) {
+    // Without the times of an earlier holder: this process does not renew the Lease.
+    kube::Lease mine;
+    mine.ref = lease_;
+    mine.holder = identity_;
     if (read) {
-      kube::Lease mine = *read;
-      mine.holder = identity_;
+      mine.resource_version = read->resource_version;
       return write(kube::replace_lease(mine), done);
     }
     if (read.error().kind != Kind::kNotFound) return done(read.error());
-    write(kube::create_lease({lease_, "", identity_}), done);
+    write(kube::create_lease(mine), done);
   };
   client_.get_lease(lease_, kBindTimeout, callbacks_.wrap(on_read));
 }

@@ -26,20 +26,25 @@ class HolderLease {
   using Done = std::function<void(const kube::ApiResult<void>& held)>;
 
   // `client` outlives the Lease. `identity` must differ from that of every other process, earlier
-  // ones included. `on_lost` is called once.
+  // ones included. `on_lost` is called once. `acquire` takes the Lease when it may be taken, where
+  // several processes elect a leader (election/leader_election.h).
   HolderLease(kube::Client& client, kube::LeaseRef lease, std::string identity,
-              std::function<void(const std::string& sentence)> on_lost);
+              std::function<void(const std::string& sentence)> on_lost,
+              std::function<void(Done done)> acquire = {});
   // No callback runs after the destructor returns.
   ~HolderLease() { callbacks_.close(); }
 
   // Writes this process into the Lease, whoever held it before, and creates the Lease if there is
-  // none. An error changes nothing that matters: try again.
+  // none. An error changes nothing that matters: try again. With `acquire`, calls that instead.
   void take(Done done);
   // Reads the Lease with a request that is sent after this call: at once, or while calls overlap,
   // kLeaseReadInterval after the one before. One request serves all calls that wait for it.
   // Errors: this process does not hold it (kRefused; no later call succeeds), or the API server did
   // not answer.
   void confirm(Done done);
+
+  // Ends as if confirm() had found another holder. `found` says why: "its holder is \"b\"".
+  void lose_because(const std::string& found) { lose(found); }
 
   // Any thread.
   bool lost() const { return lost_; }
@@ -59,6 +64,7 @@ class HolderLease {
   const kube::LeaseRef lease_;
   const std::string identity_;
   const std::function<void(const std::string&)> on_lost_;
+  const std::function<void(Done)> acquire_;
   std::atomic<bool> lost_ = false;
   std::vector<Done> waiting_;             // for a request that has not been sent
   std::size_t reads_ = 0;                 // in flight

@@ -187,6 +187,11 @@ bool StartSequence::done() const {
   return step_ == Step::kDone;
 }
 
+bool StartSequence::taking() const {
+  const MutexLock lock(mutex_);
+  return step_ == Step::kTaking;
+}
+
 std::string StartSequence::waiting_for() const {
   const MutexLock lock(mutex_);
   if (step_ == Step::kDone) return {};

@@ -49,6 +49,8 @@ class StartSequence {
 
   // Any thread.
   bool done() const;
+  // It waits for the Lease.
+  bool taking() const;
   // What it waits for, for /readyz: "lease kube-system/mgpu-extender", "pending pods: 3 of 8
   // touched". Everybody may read it, so it does not have the reason, which may name a pod: the log
   // has it. Empty once it is done.

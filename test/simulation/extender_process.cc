@@ -59,7 +59,11 @@ ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, FaultQueue& faul
                                   .requeue = requeue_,
                                   .probe = probe_,
                                   .clock = link_.executor(),
-                                  .ready = [this] { return ready(); }});
+                                  .ready = [this] { return ready(); },
+                                  .refuse =
+                                      [](const http::Respond& respond) {
+                                        respond(http::error_response(503, "it does not decide"));
+                                      }});
   nodes_.start();
   budgets_watch_.start();
   nominations_.start();

@@ -53,6 +53,8 @@ constexpr Direction kDirections[] = {
     {"extender/verbs/", "extender/requeue/", "requeue is a component of its own"},
     {"extender/verbs/", "common/http/", "verbs do not depend on HTTP; routes are in extender/"},
     {"extender/bind/", "common/http/", "verbs do not depend on HTTP; routes are in extender/"},
+    {"extender/election/", "common/http/", "verbs do not depend on HTTP; routes are in extender/"},
+    {"extender/bind/", "extender/election/", "the election takes the Lease for bind"},
     {"extender/requeue/", "common/http/", "verbs do not depend on HTTP; routes are in extender/"},
 };
 
@@ -95,12 +97,16 @@ const Library kLibraries[] = {
 // --- pure code -----------------------------------------------------------------------------------
 
 const Paths kPure = {
-    "extender/placement/",  "extender/pricing/",       "plugin/allocation/",
-    "common/contract/",     "common/base/units.",      "common/base/ids.",
-    "common/base/check.",   "common/base/result.",     "common/base/digest.",
-    "common/base/text.",    "common/base/limits.",     "common/kube/objects.",
-    "common/kube/request.", "common/kube/watcher.",    "plugin/monitor/cgroup",
-    "plugin/monitor/join",  "plugin/monitor/watchdog", "plugin/node/other_access",
+    "extender/placement/",          "extender/pricing/",
+    "plugin/allocation/",           "common/contract/",
+    "common/base/units.",           "common/base/ids.",
+    "common/base/check.",           "common/base/result.",
+    "common/base/digest.",          "common/base/text.",
+    "common/base/limits.",          "common/kube/objects.",
+    "common/kube/request.",         "common/kube/watcher.",
+    "plugin/monitor/cgroup",        "plugin/monitor/join",
+    "plugin/monitor/watchdog",      "plugin/node/other_access",
+    "extender/election/candidate.",
 };
 // The headers of the repository that pure code may include, besides those of its own folder.
 const Paths kValueHeaders = {
@@ -126,6 +132,7 @@ const Paths kValueHeaders = {
     "common/kube/watcher.h",
     "common/kube/transport.h",
     "common/kube/object_json.h",
+    "extender/election/limits.h",
 };
 const Paths kImpureStandardHeaders = {
     "mutex",    "shared_mutex", "thread",     "condition_variable",

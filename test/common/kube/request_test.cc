@@ -71,7 +71,10 @@ TEST(Request, ChangesOneConditionOfAPod) {
 }
 
 TEST(Request, ReadsAndWritesALease) {
-  const Lease lease{{"ns", "l"}, "7", "me"};
+  Lease lease;
+  lease.ref = {"ns", "l"};
+  lease.resource_version = "7";
+  lease.holder = "me";
   const std::string collection = "/apis/coordination.k8s.io/v1/namespaces/ns/leases";
   EXPECT_EQ(get_lease(lease.ref).target, collection + "/l");
   const Request put = replace_lease(lease);
@@ -80,7 +83,8 @@ TEST(Request, ReadsAndWritesALease) {
   EXPECT_EQ(put.body,
             R"({"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"l",)"
             R"("namespace":"ns","resourceVersion":"7"},"spec":{"holderIdentity":"me"}})");
-  const Request post = create_lease({lease.ref, "", "me"});
+  lease.resource_version.clear();
+  const Request post = create_lease(lease);
   EXPECT_EQ(post.method, Method::kPost);
   EXPECT_EQ(post.target, collection);
   EXPECT_EQ(post.body,

@@ -43,7 +43,7 @@ class Program : public testing::Test {
                                  options, flags,
                                  {.log_flags = [this] { steps_.push_back("log_flags"); },
                                   .serve =
-                                      [&](kube::Transport&) {
+                                      [&](kube::Transport&, const Connect&) {
                                         steps_.push_back("serve");
                                         return served;
                                       }});

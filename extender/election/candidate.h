@@ -1,0 +1,62 @@
+// When a process that does not hold the Lease may take it.
+//
+// A candidate never compares its clock with that of the holder. It counts from the moment it last
+// saw the Lease change: a holder that renews the Lease changes it, and a Lease that has not changed
+// for its duration has expired (client-go tools/leaderelection/leaderelection.go). The election
+// decides who should lead, and how soon. That no card is given away twice does not depend on it
+// (bind/holder_lease.h).
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "common/base/executor.h"
+#include "common/kube/objects.h"
+#include "extender/election/limits.h"
+
+namespace mgpu::extender {
+
+struct ElectionSettings {
+  // renew_deadline is less than duration, and retry is less than renew_deadline.
+  Duration duration{kLeaseDuration};        // of a Lease that this process holds
+  Duration renew_deadline{kRenewDeadline};  // a holder that cannot renew it for so long ends
+  Duration retry{kLeaseRetry};              // between two renewals
+  // Take the Lease from its holder when kube-scheduler asks this process.
+  bool when_asked = false;
+};
+
+// Not thread-safe; without I/O and clock. `now` never goes back from call to call.
+class Candidate {
+ public:
+  Candidate(std::string identity, const ElectionSettings& settings)
+      : identity_(std::move(identity)), settings_(settings) {}
+
+  // The Lease as it is; none where it does not exist.
+  void observe(const std::optional<kube::Lease>& lease, Instant now);
+  // kube-scheduler has sent this process a request.
+  void note_asked(Instant now) { asked_at_ = now; }
+
+  // The Lease does not exist, nobody holds it, it has expired, this process holds it already, or
+  // kube-scheduler asks this process. False before the first observe().
+  bool may_take(Instant now) const;
+  // After this time may_take() may be true, if nothing happens before. Positive.
+  Duration wait(Instant now) const;
+  // What to write to take the Lease now. `time` is the wall clock's, as metav1.MicroTime.
+  kube::Lease taken(const kube::LeaseRef& ref, const std::string& time) const;
+  // The holder that was observed last; empty: nobody.
+  std::string holder() const { return lease_ ? lease_->holder : std::string(); }
+
+ private:
+  Duration duration() const;
+  bool is_asked(Instant now) const;
+
+  const std::string identity_;
+  const ElectionSettings settings_;
+  bool observed_ = false;
+  std::optional<kube::Lease> lease_;
+  Instant changed_at_{};  // the Lease was first seen as it is now
+  Instant held_since_{};  // its holder was first seen
+  std::optional<Instant> asked_at_;
+};
+
+}  // namespace mgpu::extender

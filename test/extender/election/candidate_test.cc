@@ -1,0 +1,112 @@
+#include "extender/election/candidate.h"
+
+#include <gtest/gtest.h>
+
+namespace mgpu::extender {
+namespace {
+
+using std::chrono::seconds;
+
+kube::Lease held_by(const std::string& holder, const std::string& renewed, int duration_s = 15) {
+  kube::Lease lease;
+  lease.ref = {"kube-system", "mgpu-extender"};
+  lease.resource_version = "7";
+  lease.holder = holder;
+  lease.duration_s = duration_s;
+  lease.renew_time = renewed;
+  lease.transitions = 3;
+  return lease;
+}
+
+Instant at(int second) {
+  return Instant(seconds(second));
+}
+
+TEST(Candidate, TakesNothingBeforeItHasReadTheLease) {
+  EXPECT_FALSE(Candidate("a", {}).may_take(at(1'000)));
+}
+
+TEST(Candidate, TakesALeaseThatDoesNotExistOrThatNobodyHoldsAtOnce) {
+  Candidate absent("a", {});
+  absent.observe(std::nullopt, at(0));
+  EXPECT_TRUE(absent.may_take(at(0)));
+  Candidate given_up("a", {});
+  given_up.observe(held_by("", "1"), at(0));
+  EXPECT_TRUE(given_up.may_take(at(0)));
+}
+
+TEST(Candidate, CountsFromTheMomentItLastSawTheLeaseChange) {
+  Candidate candidate("a", {});
+  candidate.observe(held_by("b", "1"), at(100));
+  EXPECT_FALSE(candidate.may_take(at(114)));
+  candidate.observe(held_by("b", "2"), at(114));
+  EXPECT_FALSE(candidate.may_take(at(128)));
+  EXPECT_EQ(candidate.wait(at(128)), seconds(1));
+  candidate.observe(held_by("b", "2"), at(128));
+  EXPECT_TRUE(candidate.may_take(at(129)));
+}
+
+TEST(Candidate, AnotherResourceVersionAloneRenewsNothing) {
+  Candidate candidate("a", {});
+  candidate.observe(held_by("b", "1"), at(0));
+  kube::Lease annotated = held_by("b", "1");
+  annotated.resource_version = "8";
+  candidate.observe(annotated, at(14));
+  EXPECT_TRUE(candidate.may_take(at(15)));
+}
+
+TEST(Candidate, WaitsAsLongAsTheHolderStatesWithinItsLimit) {
+  Candidate candidate("a", {});
+  candidate.observe(held_by("b", "1", 30), at(0));
+  EXPECT_FALSE(candidate.may_take(at(29)));
+  EXPECT_TRUE(candidate.may_take(at(30)));
+  candidate.observe(held_by("b", "2", 1'000'000), at(40));
+  EXPECT_FALSE(candidate.may_take(at(99)));
+  EXPECT_TRUE(candidate.may_take(at(100)));
+  // A holder that never renews states none: then the candidate's own duration counts.
+  candidate.observe(held_by("c", "", 0), at(200));
+  EXPECT_FALSE(candidate.may_take(at(214)));
+  EXPECT_TRUE(candidate.may_take(at(215)));
+}
+
+TEST(Candidate, IgnoresRequestsOfKubeSchedulerByDefault) {
+  Candidate candidate("a", {});
+  candidate.observe(held_by("b", "1"), at(0));
+  candidate.observe(held_by("b", "2"), at(20));
+  candidate.note_asked(at(20));
+  EXPECT_FALSE(candidate.may_take(at(20)));
+}
+
+TEST(Candidate, TakesTheLeaseWhenItIsAskedFromAHolderThatHadItForSomeTime) {
+  Candidate candidate("a", {.when_asked = true});
+  candidate.observe(held_by("b", "1"), at(0));
+  candidate.note_asked(at(4));
+  EXPECT_FALSE(candidate.may_take(at(9)));
+  EXPECT_EQ(candidate.wait(at(9)), seconds(1));
+  candidate.observe(held_by("b", "2"), at(9));
+  EXPECT_TRUE(candidate.may_take(at(10)));
+  // The request was long ago.
+  candidate.observe(held_by("b", "3"), at(19));
+  EXPECT_FALSE(candidate.may_take(at(19)));
+}
+
+TEST(Candidate, WritesItselfWithItsDurationAndCountsTheTransition) {
+  Candidate candidate("a", {.duration = seconds(20)});
+  candidate.observe(held_by("b", "1"), at(0));
+  const kube::Lease mine = candidate.taken({"kube-system", "mgpu-extender"}, "now");
+  EXPECT_EQ(mine.holder, "a");
+  EXPECT_EQ(mine.resource_version, "7");
+  EXPECT_EQ(mine.duration_s, 20);
+  EXPECT_EQ(mine.renew_time, "now");
+  EXPECT_EQ(mine.acquire_time, "now");
+  EXPECT_EQ(mine.transitions, 4);
+}
+
+TEST(Candidate, CreatesTheLeaseWithoutAResourceVersion) {
+  Candidate candidate("a", {});
+  candidate.observe(std::nullopt, at(0));
+  EXPECT_EQ(candidate.taken({"n", "l"}, "now").resource_version, "");
+}
+
+}  // namespace
+}  // namespace mgpu::extender
