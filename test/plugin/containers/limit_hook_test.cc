@@ -79,6 +79,11 @@ class LimitHookTest : public testing::Test {
   std::unique_ptr<LimitServer> server_;
 };
 
+TEST(LimitHook, PrintsItsVersion) {
+  EXPECT_EQ(run({hook_program(), "--version"}),
+            "mgpu-set-limits " MGPU_VERSION " (commit unknown)\n");
+}
+
 TEST_F(LimitHookTest, SucceedsOnceTheLimitsAreSet) {
   serve({});
   EXPECT_EQ(run_hook(kState), "");
