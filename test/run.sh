@@ -339,7 +339,7 @@ check_go_format() {
 
 # --- real cluster ---------------------------------------------------------------------------------
 
-# Builds etcd, kube-apiserver, kube-scheduler and kubelet as one program.
+# Builds etcd and the components of Kubernetes as one program.
 build_components() { # folder
   local component=k8s.io/component-base/version client=k8s.io/client-go/pkg/version
   local -a values=()
@@ -354,6 +354,14 @@ build_components() { # folder
 # Builds containerd, its shim, ctr and the network plugins.
 build_runtime() { # folder
   (cd test/cluster/runtime && go_build -ldflags "-s -w" -o "$1/" tool)
+}
+
+# helm is a module of its own, because it needs other versions of modules than Kubernetes. `helm template`
+# uses the version of Kubernetes that helm was built with.
+build_helm() { # folder
+  local package=helm.sh/helm/v3/pkg/chartutil version=$components_version
+  (cd test/cluster/helm && go_build -o "$1/" -ldflags "-s -w -X $package.k8sVersionMajor=${version%%.*} \
+    -X $package.k8sVersionMinor=$(cut -d . -f 2 <<<"$version")" tool)
 }
 
 # Prints the number of compiled packages from time to time.
@@ -384,7 +392,7 @@ prepare_components() {
   go=$(bash deploy/install.sh go) || { failed=$((failed + 1)) && return 1; }
   export GOTOOLCHAIN=auto
   build_once "components-$components_version" \
-    "etcd, kube-apiserver, kube-scheduler and kubelet $components_version" \
+    "etcd and Kubernetes $components_version" \
     test/cluster/components/{go.mod,go.sum,main.go} || return 1
   export MGPU_COMPONENTS_BINARY=$built/components
   export MGPU_EXTENDER_BINARY=$PWD/build/asan/extender/mgpu-extender

@@ -1,0 +1,213 @@
+{{/*
+The names of objects are constant, because a cluster has one installation: its policies and roles are
+cluster-wide, and helm refuses a second release.
+*/}}
+
+{{/* The labels that select pods. Context: list of the root and the component. */}}
+{{- define "mgpu.selector" -}}
+app.kubernetes.io/name: mgpu
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{/* The labels of an object. Context: list of the root and the component. */}}
+{{- define "mgpu.labels" -}}
+{{- $root := index . 0 -}}
+{{ include "mgpu.selector" . }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* The labels of a pod: those that select it, and those of the values. Context: root, component, labels. */}}
+{{- define "mgpu.podLabels" -}}
+{{- include "mgpu.selector" . }}
+{{- range $key, $value := omit (index . 2) "app.kubernetes.io/name" "app.kubernetes.io/component" }}
+{{ $key }}: {{ $value | quote }}
+{{- end }}
+{{- end }}
+
+{{/* The name of an image. Context: list of the root and the image's values. */}}
+{{- define "mgpu.image" -}}
+{{- $image := index . 1 -}}
+{{- if $image.digest -}}
+{{ $image.repository }}@{{ $image.digest }}
+{{- else -}}
+{{ $image.repository }}:{{ $image.tag | default (index . 0).Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{- define "mgpu.imagePullSecrets" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+{{- range . }}
+- name: {{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* An address and a port. Context: list of the root and the port. */}}
+{{- define "mgpu.endpoint" -}}
+{{- $address := (index . 0).Values.listenAddress -}}
+{{- if contains ":" $address }}[{{ $address }}]{{ else }}{{ $address }}{{ end }}:{{ index . 1 }}
+{{- end }}
+
+{{/* The flags of the listener of probes and metrics. Context: list of the root and the port. */}}
+{{- define "mgpu.metricsFlags" -}}
+- --metrics-bind-address={{ include "mgpu.endpoint" . }}
+{{- if (index . 0).Values.metrics.tlsSecretName }}
+- --metrics-tls-cert-file=/etc/mgpu/metrics/tls.crt
+- --metrics-tls-key-file=/etc/mgpu/metrics/tls.key
+{{- end }}
+{{- end }}
+
+{{- define "mgpu.metricsVolume" -}}
+{{- with .Values.metrics.tlsSecretName }}
+- name: metrics-certificate
+  secret:
+    secretName: {{ . }}
+    items:
+    - {key: tls.crt, path: tls.crt}
+    - {key: tls.key, path: tls.key}
+{{- end }}
+{{- end }}
+
+{{- define "mgpu.metricsMount" -}}
+{{- if .Values.metrics.tlsSecretName }}
+- name: metrics-certificate
+  mountPath: /etc/mgpu/metrics
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{/* The probes of a program. Context: the root. */}}
+{{- define "mgpu.probes" -}}
+{{- $scheme := ternary "HTTPS" "HTTP" (ne .Values.metrics.tlsSecretName "") -}}
+startupProbe:
+  httpGet: {path: /livez, port: metrics, scheme: {{ $scheme }}}
+  periodSeconds: 2
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /livez, port: metrics, scheme: {{ $scheme }}}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+readinessProbe:
+  httpGet: {path: /readyz, port: metrics, scheme: {{ $scheme }}}
+  periodSeconds: 5
+  timeoutSeconds: 5
+{{- end }}
+
+{{/* The least compute of a share. */}}
+{{- define "mgpu.minCore" -}}
+{{- $mps := and .Values.devicePlugin.enabled (eq .Values.devicePlugin.isolation "mps") -}}
+{{- .Values.extender.minCore | default (ternary 3 1 $mps) -}}
+{{- end }}
+
+{{/* The DNS names and addresses of the extender's certificate, separated by commas. */}}
+{{- define "mgpu.serverNames" -}}
+{{- $namespace := .Release.Namespace -}}
+{{- $names := list (printf "mgpu-extender.%s.svc" $namespace) (printf "mgpu-extender.%s" $namespace) "mgpu-extender" -}}
+{{- with .Values.extender.service.clusterIP }}{{ $names = append $names . }}{{ end -}}
+{{- concat $names .Values.extender.certificates.extraNames | uniq | join "," -}}
+{{- end }}
+
+{{/* Prints "true" if MPS daemons run in pods. */}}
+{{- define "mgpu.mps" -}}
+{{- if and .Values.devicePlugin.enabled (eq .Values.devicePlugin.isolation "mps") -}}true{{- end -}}
+{{- end }}
+
+{{/* The choice of nodes with cards. Each term suffices; the label of mgpu excludes nodes with "false". */}}
+{{- define "mgpu.cardNodes" -}}
+{{- $own := printf "%s/mgpu-node" .Values.resourceDomain -}}
+nodeAffinity:
+  requiredDuringSchedulingIgnoredDuringExecution:
+    nodeSelectorTerms:
+    - matchExpressions:
+      - {key: {{ $own }}, operator: In, values: ["true"]}
+    {{- range list "feature.node.kubernetes.io/pci-10de.present" "feature.node.kubernetes.io/pci-0300_10de.present" "feature.node.kubernetes.io/pci-0302_10de.present" "nvidia.com/gpu.present" }}
+    - matchExpressions:
+      - {key: {{ . }}, operator: In, values: ["true"]}
+      - {key: {{ $own }}, operator: NotIn, values: ["false"]}
+    {{- end }}
+{{- end }}
+
+{{/* Where the pods of the device plugin and of MPS run. Context: list of the root and the runtime class. */}}
+{{- define "mgpu.cardPod" -}}
+{{- $root := index . 0 -}}
+{{- $values := $root.Values.devicePlugin -}}
+priorityClassName: {{ $values.priorityClassName }}
+{{- with index . 1 }}
+runtimeClassName: {{ . }}
+{{- end }}
+# The programs identify the processes of containers by their numbers on the node.
+hostPID: true
+{{- with $values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+affinity:
+{{- if $values.affinity }}
+  {{- toYaml $values.affinity | nindent 2 }}
+{{- else }}
+  {{- include "mgpu.cardNodes" $root | nindent 2 }}
+{{- end }}
+{{- with $values.tolerations }}
+tolerations:
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- include "mgpu.imagePullSecrets" $root }}
+{{- end }}
+
+{{/* Flags that say where the cards and the driver are. Context: the root. */}}
+{{- define "mgpu.cardFlags" -}}
+- --node-root=/host
+{{- with .Values.devicePlugin.driverRoot }}
+- --driver-root={{ . }}
+{{- end }}
+{{- with .Values.devicePlugin.cardsFile }}
+- --cards-file=/host{{ . }}
+{{- end }}
+- --run-dir={{ .Values.devicePlugin.runDir }}
+{{- end }}
+
+{{/*
+The configuration of the second kube-scheduler. deploy/scheduler/kube-scheduler.yaml has the reasons.
+Context: list of the root, the address of the extender and the name in its certificate.
+*/}}
+{{- define "mgpu.schedulerConfiguration" -}}
+{{- $root := index . 0 -}}
+{{- $scheduler := $root.Values.scheduler -}}
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection:
+  leaderElect: true
+  resourceNamespace: {{ $root.Release.Namespace }}
+  resourceName: mgpu-scheduler
+profiles:
+- schedulerName: {{ $scheduler.schedulerName }}
+{{- with $scheduler.percentageOfNodesToScore }}
+percentageOfNodesToScore: {{ . }}
+{{- end }}
+extenders:
+- urlPrefix: https://{{ index . 1 }}:{{ $root.Values.extender.service.port }}/mgpu
+  filterVerb: filter
+  prioritizeVerb: prioritize
+  preemptVerb: preempt
+  bindVerb: bind
+  weight: {{ $scheduler.weight }}
+  enableHTTPS: true
+  tlsConfig:
+    serverName: {{ index . 2 }}
+    caFile: /etc/kubernetes/mgpu-certificates/ca.crt
+    certFile: /etc/kubernetes/mgpu-certificates/client.crt
+    keyFile: /etc/kubernetes/mgpu-certificates/client.key
+  httpTimeout: 5s
+  nodeCacheCapable: true
+  ignorable: false
+  managedResources:
+  - name: {{ $root.Values.resourceDomain }}/mgpu-core
+    ignoredByScheduler: false
+  - name: {{ $root.Values.resourceDomain }}/mgpu-memory
+    ignoredByScheduler: false
+{{- end }}
