@@ -1,0 +1,160 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The tests of this file install the chart with helm, on a cluster with kube-controller-manager, kube-proxy
+// and the images of deploy/images.
+
+func TestInstallGivesAPodItsCard(t *testing.T) {
+	release := installed(t)
+	release.runShare(t, "share")
+}
+
+func TestInstallSpreadsTwoReplicasWithABudget(t *testing.T) {
+	release := installed(t)
+	if pods := release.podsOf(t, "extender"); len(pods) != 2 {
+		t.Errorf("the extender has the pods %v, want two", pods)
+	}
+	budget, err := plane.admin.PolicyV1().PodDisruptionBudgets(releaseNamespace).Get(release.ctx, "mgpu-extender",
+		metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if budget.Status.DisruptionsAllowed != 1 || budget.Status.ExpectedPods != 2 {
+		t.Errorf("the budget has the status %+v, want one disruption of two pods", budget.Status)
+	}
+}
+
+func TestInstallHelmTestShowsTheCard(t *testing.T) {
+	release := installed(t)
+	output := release.mustHelm(t, "test", releaseName, "--logs", "--timeout", helmTimeout)
+	if !strings.Contains(output, "The container has 1 % and 256 MiB of card 0, GPU-00000000.") &&
+		!strings.Contains(output, "The container has 1 % and 256 MiB of card 1, GPU-00000001.") {
+		t.Errorf("helm test says:\n%s", output)
+	}
+}
+
+// A test that cannot fail would not show that the chart works.
+func TestInstallHelmTestFailsWithoutTheDevicePlugin(t *testing.T) {
+	release := installed(t)
+	release.node.label(t, "false")
+	waitFor(t, podsGoneLimit, "the device plugin to end", func() (bool, string) {
+		pods := release.podsOf(t, "device-plugin")
+		return len(pods) == 0, fmt.Sprint(pods)
+	})
+	if output, err := release.helm("test", releaseName, "--timeout", "15s"); err == nil {
+		t.Errorf("helm test succeeds without a device plugin:\n%s", output)
+	}
+}
+
+func TestInstallUpgradeReplacesThePodsOfMgpuOnly(t *testing.T) {
+	release := installed(t)
+	before := release.runShare(t, "before")
+	extenders, plugins := release.podsOf(t, "extender"), release.podsOf(t, "device-plugin")
+	release.upgrade(t, "extender.logLevel=debug", "devicePlugin.logLevel=debug")
+	for component, old := range map[string][]string{"extender": extenders, "device-plugin": plugins} {
+		waitFor(t, podsGoneLimit, "the new pods of the "+component, func() (bool, string) {
+			now := release.podsOf(t, component)
+			kept := slices.ContainsFunc(now, func(name string) bool { return slices.Contains(old, name) })
+			return len(now) == len(old) && !kept, fmt.Sprint(now)
+		})
+	}
+	release.waitOffered(t)
+	release.runShare(t, "after")
+	release.checkUntouched(t, before)
+}
+
+func TestInstallRollbackRestoresTheValues(t *testing.T) {
+	release := installed(t)
+	before := release.runShare(t, "before")
+	release.upgrade(t, "extender.policy=binpack")
+	release.mustHelm(t, "rollback", releaseName, "1", "--wait", "--timeout", helmTimeout)
+	deployment, err := plane.admin.AppsV1().Deployments(releaseNamespace).Get(release.ctx, "mgpu-extender",
+		metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if flags := deployment.Spec.Template.Spec.Containers[0].Args; !slices.Contains(flags, "--policy=equilibrium") {
+		t.Errorf("the extender has the flags %v, want --policy=equilibrium", flags)
+	}
+	release.runShare(t, "after")
+	release.checkUntouched(t, before)
+}
+
+func TestInstallUninstallLeavesPodsWithCardsRunning(t *testing.T) {
+	release := installed(t)
+	before := release.runShare(t, "before")
+	release.uninstall(t)
+	release.checkUntouched(t, before)
+}
+
+// kube-scheduler has the CA of the Secret in its files, so that it must stay.
+func TestInstallAgainUsesTheSameCertificates(t *testing.T) {
+	release := installed(t)
+	before := release.runShare(t, "before")
+	release.uninstall(t)
+	release.install(t)
+	release.waitOffered(t)
+	release.runShare(t, "after")
+	release.checkUntouched(t, before)
+}
+
+func TestInstallSecondSchedulerBindsPodsThatNameIt(t *testing.T) {
+	release := newRelease(t)
+	release.node.importScheduler(t)
+	release.install(t, "scheduler.enabled=true")
+	release.waitOffered(t)
+	create(release.ctx, t, release.pod("share").share(30, 1024).scheduler("mgpu-scheduler").runs())
+	release.checkView(t, release.waitRunning(t, "share"))
+	pod := get(release.ctx, t, release.namespace, "share")
+	if said := eventsBy(release.ctx, pod, "mgpu-scheduler"); !strings.Contains(said, "Scheduled") {
+		t.Errorf("the pod has no event of mgpu-scheduler, but%s", eventsOf(release.ctx, pod))
+	}
+}
+
+func TestInstallPoliciesNameTheNamespaceOfTheRelease(t *testing.T) {
+	release := installed(t)
+	pod := release.runShare(t, "share")
+	for name, change := range map[string]struct{ as, patch, want string }{
+		"extender": {"mgpu-extender", `{"status":{"message":"x"}}`, "mgpu-extender may change no field"},
+		"tenant":   {"", `{"metadata":{"annotations":{"` + indexKeyPrefix + `c0":"1"}}}`, "are written only when a scheduler binds"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := release.patchAs(t, change.as, pod, change.patch); err == nil || !strings.Contains(err.Error(), change.want) {
+				t.Errorf("the error is %v, want %q", err, change.want)
+			}
+		})
+	}
+}
+
+func TestInstallRefusesASecondRelease(t *testing.T) {
+	release := installed(t)
+	_, err := release.helm(append([]string{"install", "other", deployPath("chart")}, release.flags(t)...)...)
+	if err == nil || !strings.Contains(err.Error(), `must equal "other": current value is "mgpu"`) {
+		t.Errorf("the error is %v, want that the objects belong to another release", err)
+	}
+}
+
+// checkUntouched checks that the containers of a pod have not been started again.
+func (r *Release) checkUntouched(t testing.TB, before *corev1.Pod) {
+	t.Helper()
+	after := get(r.ctx, t, r.namespace, before.Name)
+	if !sameContainers(before, after) {
+		t.Errorf("the containers of %s were %+v, and are %+v", before.Name, before.Status.ContainerStatuses,
+			after.Status.ContainerStatuses)
+	}
+	for i, status := range after.Status.ContainerStatuses {
+		was := before.Status.ContainerStatuses[i].State.Running.StartedAt
+		if running := status.State.Running; running == nil || !running.StartedAt.Equal(&was) {
+			t.Errorf("container %s of %s started at %v, and is %+v", status.Name, before.Name, was, status.State)
+		}
+	}
+}
