@@ -27,7 +27,7 @@ clusterCIDR: {pods}
 hostnameOverride: {node}
 conntrack: {maxPerCore: 0}
 # Pods on one bridge reach a Service only by the host.
-iptables: {masqueradeAll: true, syncPeriod: 10s, minSyncPeriod: 100ms}
+iptables: {masqueradeAll: true, localhostNodePorts: false, syncPeriod: 10s, minSyncPeriod: 100ms}
 healthzBindAddress: 127.0.0.1:{health}
 metricsBindAddress: 127.0.0.1:{metrics}
 `
