@@ -211,3 +211,10 @@ extenders:
   - name: {{ $root.Values.resourceDomain }}/mgpu-memory
     ignoredByScheduler: false
 {{- end }}
+
+{{/* The Secret with kube-scheduler's certificate, if it is not in that of the extender. */}}
+{{- define "mgpu.clientSecret" -}}
+{{- with .Values.extender.certificates -}}
+{{- .clientSecretName | default (ternary "mgpu-scheduler-tls" "" (eq .source "certManager")) -}}
+{{- end -}}
+{{- end }}
