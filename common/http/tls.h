@@ -1,6 +1,6 @@
-// The certificate of the server, from files or texts. Files are reloaded when they change. If the new
-// files are not valid, this is reported once and the old certificate stays in use. A handshake uses
-// one certificate from its start to its end.
+// The certificate of the server, from files or texts. Files are reloaded when they change. If the
+// new files are not valid, this is reported once and the old certificate stays in use. A handshake
+// uses one certificate from its start to its end.
 #pragma once
 
 #include <boost/asio/ssl/context.hpp>

@@ -1,4 +1,5 @@
-// Standard base64 (RFC 4648, section 4) as Go's JSON decoder accepts and writes it. Pure; any thread.
+// Standard base64 (RFC 4648, section 4) as Go's JSON decoder accepts and writes it. Pure; any
+// thread.
 #pragma once
 
 #include <optional>
