@@ -14,7 +14,8 @@ bool is_object_name(const std::string& name) {
 
 }  // namespace
 
-void add_certificate_flags(Options& options, std::string& secret, std::string& names) {
+void add_certificate_flags(Options& options, std::string& secret, std::string& names,
+                           bool& metrics) {
   options.add_text("tls-secret",
                    "namespace/name of a Secret with the certificates of the server and of "
                    "kube-scheduler, which the extender makes and renews; clients need its client "
@@ -24,6 +25,10 @@ void add_certificate_flags(Options& options, std::string& secret, std::string& n
                    "comma-separated DNS names and IP addresses by which kube-scheduler reaches the "
                    "extender, for the certificate in --tls-secret",
                    names);
+  options.add_flag("metrics-tls-from-secret",
+                   "serve HTTPS at --metrics-bind-address, with the certificate of the server in "
+                   "--tls-secret; until the Secret is read, with one that no client can verify",
+                   metrics);
 }
 
 Result<std::optional<CertificateSettings>> certificate_settings(const std::string& secret,

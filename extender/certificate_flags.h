@@ -1,4 +1,4 @@
-// The flags --tls-secret and --tls-names.
+// The flags --tls-secret, --tls-names and --metrics-tls-from-secret.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,9 @@
 
 namespace mgpu::extender {
 
-// The texts hold the defaults, and outlive the use of `options`.
-void add_certificate_flags(Options& options, std::string& secret, std::string& names);
+// The arguments hold the defaults, and outlive the use of `options`.
+void add_certificate_flags(Options& options, std::string& secret, std::string& names,
+                           bool& metrics);
 
 // None where both are empty. Errors: one without the other, an invalid value; the sentence names
 // the flag.

@@ -118,34 +118,48 @@ Result<void> Extender::start_servers() {
       server_events(metrics_, kMetricPrefix, "verbs"));
   if (!server) return server.error();
   server_ = std::move(*server);
-  if (settings_.certificates) {
-    certificates_ = std::make_unique<SecretCertificates>(
-        client_, *settings_.certificates, certificate_events(),
-        [] { return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()); });
-  }
-  return {};
+  return start_certificates();
+}
+
+Result<void> Extender::start_certificates() {
+  if (!settings_.certificates) return {};
+  const auto now = [] {
+    return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  };
+  certificates_ = std::make_unique<SecretCertificates>(client_, *settings_.certificates,
+                                                       certificate_events(), now);
+  if (!settings_.service.http.tls.from_texts) return {};
+  // Probes, which do not verify it, are answered before the Secret is read.
+  const CertificateBundle temporary = new_bundle(settings_.certificates->names, now());
+  return service_->use_tls({temporary.server.certificate, temporary.server.key, ""});
 }
 
 CertificateEvents Extender::certificate_events() {
-  return {
-      .on_certificates =
-          [this](const CertificateBundle& bundle) {
-            log_info("using the certificates of the secret", {{"secret", certificates_->name()}});
-            return server_->use_tls({.certificate = bundle.server.certificate,
-                                     .key = bundle.server.key,
-                                     .client_ca = bundle.authority.certificate});
-          },
-      .on_renewed =
-          [this](const std::string& certificate, const std::string& reason) {
-            log_info("made a certificate", {{"secret", certificates_->name()},
-                                            {"certificate", certificate},
-                                            {"reason", reason}});
-          },
-      .on_expiries = [this](const auto& ends) { probe_.certificates_end(ends); },
-      .on_problem =
-          [](const std::string& problem) {
-            log_warn("certificates need attention", {{"problem", problem}});
-          }};
+  return {.on_certificates =
+              [this](const CertificateBundle& bundle) { return use_certificates(bundle); },
+          .on_renewed =
+              [this](const std::string& certificate, const std::string& reason) {
+                log_info("made a certificate", {{"secret", certificates_->name()},
+                                                {"certificate", certificate},
+                                                {"reason", reason}});
+              },
+          .on_expiries = [this](const auto& ends) { probe_.certificates_end(ends); },
+          .on_problem =
+              [](const std::string& problem) {
+                log_warn("certificates need attention", {{"problem", problem}});
+              }};
+}
+
+Result<void> Extender::use_certificates(const CertificateBundle& bundle) {
+  auto used = server_->use_tls(
+      {bundle.server.certificate, bundle.server.key, bundle.authority.certificate});
+  if (used && settings_.service.http.tls.from_texts) {
+    used = service_->use_tls({bundle.server.certificate, bundle.server.key, ""});
+  }
+  if (used) {
+    log_info("using the certificates of the secret", {{"secret", certificates_->name()}});
+  }
+  return used;
 }
 
 void Extender::drain() {

@@ -78,7 +78,9 @@ class Extender {
   void add_routes();
   bool may_decide() const;
   bool has_certificates() const { return !certificates_ || certificates_->available(); }
+  Result<void> start_certificates();
   CertificateEvents certificate_events();
+  Result<void> use_certificates(const CertificateBundle& bundle);
   void on_started();
   void on_listed();
   void on_lease_lost(const std::string& sentence);

@@ -73,6 +73,11 @@ Result<void> check_tls(const Flags& flags) {
   if (!flags.tls_client_ca_file.empty() && flags.tls_cert_file.empty()) {
     return error("--tls-client-ca-file requires --tls-cert-file");
   }
+  const bool metrics_files = !flags.service.metrics_tls_cert_file.empty();
+  if (flags.metrics_tls_from_secret && (flags.tls_secret.empty() || metrics_files)) {
+    return error(
+        "--metrics-tls-from-secret requires --tls-secret, and excludes --metrics-tls-cert-file");
+  }
   if (flags.tls_client_names.empty() || !flags.tls_client_ca_file.empty()) return {};
   return error("--tls-client-names requires --tls-client-ca-file");
 }
@@ -156,7 +161,7 @@ void add_listener_flags(Options& options, Flags& flags) {
                    "comma-separated names; if set, the certificate of a client must have one of "
                    "them as its common name or as a DNS name",
                    flags.tls_client_names);
-  add_certificate_flags(options, flags.tls_secret, flags.tls_names);
+  add_certificate_flags(options, flags.tls_secret, flags.tls_names, flags.metrics_tls_from_secret);
   options.add_number("max-body-bytes",
                      "maximum size of a request of kube-scheduler, in bytes; it needs more than "
                      "the default with nodeCacheCapable: false",
@@ -234,6 +239,7 @@ Result<ExtenderSettings> settings_of(const Flags& flags) {
   if (!http) return http.error();
   auto service = service_settings_of(flags.service);
   if (!service) return service.error();
+  service->http.tls.from_texts = flags.metrics_tls_from_secret;
   return ExtenderSettings{.verbs = std::move(*verbs),
                           .http = std::move(*http),
                           .service = std::move(*service),
@@ -265,7 +271,8 @@ void log_flags(const Flags& flags) {
                         {"tls_names", flags.tls_names},
                         {"client_certificates", on_or_off(!flags.tls_client_ca_file.empty())},
                         {"client_names", flags.tls_client_names},
-                        {"metrics_tls", on_or_off(!flags.service.metrics_tls_cert_file.empty())},
+                        {"metrics_tls", on_or_off(!flags.service.metrics_tls_cert_file.empty() ||
+                                                  flags.metrics_tls_from_secret)},
                         {"insecure_listen", on_or_off(flags.service.insecure_listen)}});
   const bool named = !flags.tls_client_ca_file.empty() && !flags.tls_client_names.empty();
   const bool safe = named || !flags.tls_secret.empty() || http::is_loopback(flags.listen_address);

@@ -66,7 +66,7 @@ void SecretCertificates::on_secret(const kube::Secret& secret) {
   const auto now = clock_();
   const Examination found = examine(bundle, settings_.names, now);
   events_.on_expiries(expiries_of(bundle));
-  if (found.usable) use(bundle);
+  if (found.usable && !use(bundle)) return retry();
   const auto change = [&](const CertificateBundle& to, std::vector<Renewal> renewals) {
     write(kube::change_secret(settings_.secret, secret.resource_version,
                               changed_members(secret.data, data_of(to))),
@@ -112,13 +112,15 @@ void SecretCertificates::write(kube::Request request, const std::string& verb,
       }));
 }
 
-void SecretCertificates::use(const CertificateBundle& bundle) {
-  if (used_ == bundle) return;
+bool SecretCertificates::use(const CertificateBundle& bundle) {
+  if (used_ == bundle) return true;
   if (auto used = events_.on_certificates(bundle); !used) {
-    return report(fmt::format("secret {}: {}", name(), used.error().message));
+    report(fmt::format("secret {}: {}", name(), used.error().message));
+    return false;
   }
   used_ = bundle;
   available_ = true;
+  return true;
 }
 
 void SecretCertificates::report(const std::string& problem) {

@@ -16,6 +16,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/callback_guard.h"
 #include "common/base/executor.h"
@@ -67,7 +68,8 @@ class SecretCertificates {
   void on_read(const kube::ApiResult<kube::Secret>& read);
   void on_secret(const kube::Secret& secret);
   void write(kube::Request request, const std::string& verb, std::vector<Renewal> renewals);
-  void use(const CertificateBundle& bundle);
+  // False: they are refused, which has been reported.
+  bool use(const CertificateBundle& bundle);
   void report(const std::string& problem);
   void read_later(Duration delay);
   // After a failure or a conflict.

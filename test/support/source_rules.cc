@@ -127,6 +127,7 @@ const Paths kValueHeaders = {
     "common/base/limits.h",
     "common/contract/limits.h",
     "common/kube/limits.h",
+    "common/kube/base64.h",
     "common/contract/quantity.h",
     "common/contract/contract.h",
     "common/base/digest.h",
