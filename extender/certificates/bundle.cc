@@ -61,8 +61,8 @@ std::string client_reason(const CertificateBundle& bundle, sys_seconds signer_en
 }
 
 constexpr const char* kReplaceAuthority =
-    "restore it from a backup, or delete the secret, so that a new authority is made, and give the "
-    "new ca.crt, client.crt and client.key to each kube-scheduler and restart it";
+    "restore it from a backup, or remove the data of the secret, so that a new authority is made, "
+    "and give the new ca.crt, client.crt and client.key to each kube-scheduler and restart it";
 
 // The certificate that signs; without the key, the first one.
 sys_seconds authority_end(const PemPair& authority) {
@@ -85,9 +85,10 @@ void examine_authority(const CertificateBundle& bundle, sys_seconds now, Examina
         fmt::format("ca.key {}, so that no certificate can be renewed: {}", key, kReplaceAuthority);
   } else if (end < now + kAuthorityWarning) {
     to.problem = fmt::format(
-        "the authority in ca.crt expires on {}: delete the secret before, so that a new authority "
-        "is made, and give the new ca.crt, client.crt and client.key to each kube-scheduler and "
-        "restart it",
+        "the authority in ca.crt expires on {}: before, remove the data of the secret, so that a "
+        "new "
+        "authority is made, and give the new ca.crt, client.crt and client.key to each "
+        "kube-scheduler and restart it",
         date_text(end));
   }
 }

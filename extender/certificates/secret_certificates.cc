@@ -97,19 +97,26 @@ void SecretCertificates::on_secret(const kube::Secret& secret) {
 void SecretCertificates::write(kube::Request request, const std::string& verb,
                                std::vector<Renewal> renewals) {
   request.timeout = kSecretRequestTimeout;
-  client_.write(
-      std::move(request), fmt::format("{} secret {}", verb, name()),
-      callbacks_.wrap([this, renewals = std::move(renewals)](const kube::ApiResult<void>& written) {
-        if (!written && written.error().kind != Kind::kConflict) {
-          report(written.error().message);
-          return retry();
-        }
-        if (!written) return retry();
-        for (const auto& [certificate, reason] : renewals) events_.on_renewed(certificate, reason);
-        // A second write in a row means that the first one has changed nothing.
-        if (++writes_ > 1) return retry();
-        read();
-      }));
+  std::string advice;
+  if (request.method == kube::Method::kPost) {
+    advice = fmt::format(
+        "; create it without data, as \"kubectl create secret generic --namespace {} {}\" does",
+        settings_.secret.name_space, settings_.secret.name);
+  }
+  client_.write(std::move(request), fmt::format("{} secret {}", verb, name()),
+                callbacks_.wrap([this, advice, renewals = std::move(renewals)](
+                                    const kube::ApiResult<void>& written) {
+                  if (!written) {
+                    if (written.error().kind != Kind::kConflict)
+                      report(written.error().message + advice);
+                    return retry();
+                  }
+                  for (const auto& [certificate, reason] : renewals)
+                    events_.on_renewed(certificate, reason);
+                  // A second write in a row means that the first one has changed nothing.
+                  if (++writes_ > 1) return retry();
+                  read();
+                }));
 }
 
 bool SecretCertificates::use(const CertificateBundle& bundle) {

@@ -203,7 +203,8 @@ TEST_F(CertificateBundleTest, ABrokenAuthorityIsReportedAndNotReplaced) {
     broken.authority.certificate = certificate;
     const Examination found = examine_at(broken, kNow);
     EXPECT_THAT(found.problem, StartsWith(problem));
-    EXPECT_THAT(found.problem, HasSubstr("or delete the secret, so that a new authority is made"));
+    EXPECT_THAT(found.problem,
+                HasSubstr("or remove the data of the secret, so that a new authority is made"));
     EXPECT_FALSE(found.usable);
     EXPECT_FALSE(found.renewals());
     EXPECT_FALSE(found.empty);

@@ -235,6 +235,22 @@ TEST_F(SecretCertificatesTest, WithoutTheRightToWriteValidCertificatesAreUsed) {
   EXPECT_EQ(b.used.back(), a.used.back());
 }
 
+TEST_F(SecretCertificatesTest, WithoutTheRightToCreateASecretTheLogSaysHow) {
+  server.set_faults([](const kube::Request& request) -> std::optional<Fault> {
+    if (request.method != kube::Method::kPost) return std::nullopt;
+    return Fault{.status = 403};
+  });
+  start(a);
+  EXPECT_FALSE(a.certificates.available());
+  ASSERT_THAT(a.problems, SizeIs(1));
+  EXPECT_THAT(a.problems[0], StartsWith("create secret kube-system/mgpu-extender-tls: HTTP 403"));
+  EXPECT_THAT(a.problems[0], HasSubstr("kubectl create secret generic --namespace kube-system "
+                                       "mgpu-extender-tls"));
+  create({});
+  pass(kSecretReadInterval);
+  EXPECT_TRUE(a.certificates.available());
+}
+
 TEST_F(SecretCertificatesTest, AreMadeOnceTheApiServerAnswers) {
   server.set_faults([](const kube::Request&) { return Fault{.kind = Fault::Kind::kRefuse}; });
   start(a);
