@@ -26,6 +26,7 @@ Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
   settings.verbs.window = std::make_shared<WorkloadWindow>();
   std::unique_ptr<Extender> extender(new Extender(std::move(settings), transport, *prices));
   if (auto started = extender->start_servers(); !started) return started.error();
+  if (extender->certificates_) extender->certificates_->start();
   // Pods are listed when the start sequence is done.
   extender->watched_nodes_.start();
   extender->watched_budgets_.start();
@@ -117,7 +118,48 @@ Result<void> Extender::start_servers() {
       server_events(metrics_, kMetricPrefix, "verbs"));
   if (!server) return server.error();
   server_ = std::move(*server);
-  return {};
+  return start_certificates();
+}
+
+Result<void> Extender::start_certificates() {
+  if (!settings_.certificates) return {};
+  const auto now = [] {
+    return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  };
+  certificates_ = std::make_unique<SecretCertificates>(client_, *settings_.certificates,
+                                                       certificate_events(), now);
+  if (!settings_.service.http.tls.from_texts) return {};
+  // Probes, which do not verify it, are answered before the Secret is read.
+  const CertificateBundle temporary = new_bundle(settings_.certificates->names, now());
+  return service_->use_tls({temporary.server.certificate, temporary.server.key, ""});
+}
+
+CertificateEvents Extender::certificate_events() {
+  return {.on_certificates =
+              [this](const CertificateBundle& bundle) { return use_certificates(bundle); },
+          .on_renewed =
+              [this](const std::string& certificate, const std::string& reason) {
+                log_info("made a certificate", {{"secret", certificates_->name()},
+                                                {"certificate", certificate},
+                                                {"reason", reason}});
+              },
+          .on_expiries = [this](const auto& ends) { probe_.certificates_end(ends); },
+          .on_problem =
+              [](const std::string& problem) {
+                log_warn("certificates need attention", {{"problem", problem}});
+              }};
+}
+
+Result<void> Extender::use_certificates(const CertificateBundle& bundle) {
+  auto used = server_->use_tls(
+      {bundle.server.certificate, bundle.server.key, bundle.authority.certificate});
+  if (used && settings_.service.http.tls.from_texts) {
+    used = service_->use_tls({bundle.server.certificate, bundle.server.key, ""});
+  }
+  if (used) {
+    log_info("using the certificates of the secret", {{"secret", certificates_->name()}});
+  }
+  return used;
 }
 
 void Extender::drain() {
@@ -197,6 +239,7 @@ Readiness Extender::readiness() const {
   } else if (preconditions_.ignored()) {
     out.waiting_for.emplace_back(kPreconditionIgnored);
   }
+  if (!has_certificates()) out.waiting_for.push_back("secret " + certificates_->name());
   for (const Watched* watched : watched_) {
     if (!watched->listed()) {
       (watched == &watched_budgets_ ? out.without : out.waiting_for).emplace_back(watched->name());

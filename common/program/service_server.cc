@@ -21,7 +21,7 @@ ServiceServer::ServiceServer(const ServiceSettings& settings, const http::Router
                              kube::Transport& transport)
     : guard_([&] {
         if (http::is_loopback(settings.http.address)) return Guard::kNone;
-        const bool tls = !settings.http.tls.certificate_file.empty();
+        const bool tls = settings.http.tls.enabled();
         return tls || settings.insecure ? Guard::kTokens : Guard::kClosed;
       }()),
       router_(router),

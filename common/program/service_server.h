@@ -38,6 +38,8 @@ class ServiceServer {
                                                       http::ServerEvents events);
 
   std::uint16_t port() const { return server_->port(); }
+  // See http::Server::use_tls().
+  Result<void> use_tls(const http::TlsTexts& texts) { return server_->use_tls(texts); }
 
  private:
   ServiceServer(const ServiceSettings& settings, const http::Router& router,

@@ -79,7 +79,7 @@ const Library kLibraries[] = {
     {"OpenSSL",
      {"openssl/"},
      {"common/http/", "common/kube/base64.cc", "common/kube/pem.cc", "common/base/digest.cc",
-      "test/"}},
+      "extender/certificates/", "test/"}},
     {"spdlog", {"spdlog/"}, {"common/base/log.cc"}},
     {"CLI11", {"CLI/"}, {"common/base/options.cc"}},
     {"prometheus-cpp", {"prometheus/"}, {"common/base/metrics."}},
@@ -95,12 +95,28 @@ const Library kLibraries[] = {
 // --- pure code -----------------------------------------------------------------------------------
 
 const Paths kPure = {
-    "extender/placement/",  "extender/pricing/",       "plugin/allocation/",
-    "common/contract/",     "common/base/units.",      "common/base/ids.",
-    "common/base/check.",   "common/base/result.",     "common/base/digest.",
-    "common/base/text.",    "common/base/limits.",     "common/kube/objects.",
-    "common/kube/request.", "common/kube/watcher.",    "plugin/monitor/cgroup",
-    "plugin/monitor/join",  "plugin/monitor/watchdog", "plugin/node/other_access",
+    "extender/placement/",
+    "extender/pricing/",
+    "plugin/allocation/",
+    "common/contract/",
+    "common/base/units.",
+    "common/base/ids.",
+    "common/base/check.",
+    "common/base/result.",
+    "common/base/digest.",
+    "common/base/text.",
+    "common/base/limits.",
+    "common/kube/objects.",
+    "common/kube/request.",
+    "common/kube/watcher.",
+    "plugin/monitor/cgroup",
+    "plugin/monitor/join",
+    "plugin/monitor/watchdog",
+    "plugin/node/other_access",
+    // Apart from the random keys of new certificates.
+    "extender/certificates/facts.",
+    "extender/certificates/issue.",
+    "extender/certificates/bundle.",
 };
 // The headers of the repository that pure code may include, besides those of its own folder.
 const Paths kValueHeaders = {
@@ -111,6 +127,7 @@ const Paths kValueHeaders = {
     "common/base/limits.h",
     "common/contract/limits.h",
     "common/kube/limits.h",
+    "common/kube/base64.h",
     "common/contract/quantity.h",
     "common/contract/contract.h",
     "common/base/digest.h",
