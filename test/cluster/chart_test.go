@@ -105,8 +105,8 @@ func TestChartRefusesWrongValues(t *testing.T) {
 			"API server, as in v1.36.3",
 		"scheduler.enabled=true,scheduler.image.tag=v1,scheduler.schedulerName=default-scheduler": "scheduler.schedulerName: " +
 			"is default-scheduler, which is the name of the cluster's own kube-scheduler; expected another name",
-		"metrics.serviceMonitor.enabled=true": "metrics.tlsSecretName: is empty; metrics.serviceMonitor.enabled=true expects " +
-			"a Secret with tls.crt and tls.key, because Prometheus sends a token",
+		"metrics.serviceMonitor.enabled=true": "metrics.devicePluginSecretName: is empty; metrics.serviceMonitor.enabled=true " +
+			"expects a Secret with tls.crt, tls.key and ca.crt, because Prometheus sends a token",
 	} {
 		t.Run(flag, func(t *testing.T) {
 			_, err := renderChart(t, "--set", flag)
@@ -134,7 +134,7 @@ func TestChartRefusesOldVersionsOfKubernetes(t *testing.T) {
 func TestChartTakesImagesByDigestOrTag(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("a", 64)
 	for flags, want := range map[string]string{
-		"extender.image.tag=2":                                  "mgpu-extender:2",
+		"extender.image.tag=v2":                                 "mgpu-extender:v2",
 		"extender.image.repository=registry.test:5000/mgpu/e":   "registry.test:5000/mgpu/e:0.1.0",
 		"extender.image.digest=" + digest:                       "mgpu-extender@" + digest,
 		"extender.image.tag=v2,extender.image.digest=" + digest: "mgpu-extender@" + digest,
@@ -147,14 +147,12 @@ func TestChartTakesImagesByDigestOrTag(t *testing.T) {
 	}
 }
 
-// The rules of the extender's Role that only the chart has: for the address of its Service and its Secret.
+// The rules of the extender's Role that only the chart has, for the address of its Service.
 var rulesOfTheChart = []any{
 	map[string]any{"apiGroups": []any{"discovery.k8s.io"}, "resources": []any{"endpointslices"},
 		"resourceNames": []any{"mgpu-extender"}, "verbs": []any{"get", "update", "patch"}},
 	map[string]any{"apiGroups": []any{""}, "resources": []any{"services"},
 		"resourceNames": []any{"mgpu-extender"}, "verbs": []any{"get"}},
-	map[string]any{"apiGroups": []any{""}, "resources": []any{"secrets"},
-		"resourceNames": []any{certificatesSecret}, "verbs": []any{"get", "patch"}},
 	map[string]any{"apiGroups": []any{"discovery.k8s.io"}, "resources": []any{"endpointslices"}, "verbs": []any{"create"}},
 }
 

@@ -22,7 +22,8 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{/* The labels of a pod: those that select it, and those of the values. Context: root, component, labels. */}}
 {{- define "mgpu.podLabels" -}}
 {{- include "mgpu.selector" . }}
-{{- range $key, $value := omit (index . 2) "app.kubernetes.io/name" "app.kubernetes.io/component" }}
+app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
+{{- range $key, $value := omit (index . 2) "app.kubernetes.io/name" "app.kubernetes.io/component" "app.kubernetes.io/version" }}
 {{ $key }}: {{ $value | quote }}
 {{- end }}
 {{- end }}
@@ -52,48 +53,25 @@ imagePullSecrets:
 {{- if contains ":" $address }}[{{ $address }}]{{ else }}{{ $address }}{{ end }}:{{ index . 1 }}
 {{- end }}
 
-{{/* The flags of the listener of probes and metrics. Context: list of the root and the port. */}}
-{{- define "mgpu.metricsFlags" -}}
-- --metrics-bind-address={{ include "mgpu.endpoint" . }}
-{{- if (index . 0).Values.metrics.tlsSecretName }}
-- --metrics-tls-cert-file=/etc/mgpu/metrics/tls.crt
-- --metrics-tls-key-file=/etc/mgpu/metrics/tls.key
-{{- end }}
+{{/* The Secret with the certificate for the device plugin's metrics; it may be empty. */}}
+{{- define "mgpu.devicePluginSecret" -}}
+{{- $made := ternary "mgpu-device-plugin-tls" "" (eq .Values.extender.certificates.source "certManager") -}}
+{{- .Values.metrics.devicePluginSecretName | default $made -}}
 {{- end }}
 
-{{- define "mgpu.metricsVolume" -}}
-{{- with .Values.metrics.tlsSecretName }}
-- name: metrics-certificate
-  secret:
-    secretName: {{ . }}
-    items:
-    - {key: tls.crt, path: tls.crt}
-    - {key: tls.key, path: tls.key}
-{{- end }}
-{{- end }}
-
-{{- define "mgpu.metricsMount" -}}
-{{- if .Values.metrics.tlsSecretName }}
-- name: metrics-certificate
-  mountPath: /etc/mgpu/metrics
-  readOnly: true
-{{- end }}
-{{- end }}
-
-{{/* The probes of a program. Context: the root. */}}
+{{/* The probes of a program. Context: HTTP or HTTPS. */}}
 {{- define "mgpu.probes" -}}
-{{- $scheme := ternary "HTTPS" "HTTP" (ne .Values.metrics.tlsSecretName "") -}}
 startupProbe:
-  httpGet: {path: /livez, port: metrics, scheme: {{ $scheme }}}
+  httpGet: {path: /livez, port: metrics, scheme: {{ . }}}
   periodSeconds: 2
   failureThreshold: 60
 livenessProbe:
-  httpGet: {path: /livez, port: metrics, scheme: {{ $scheme }}}
+  httpGet: {path: /livez, port: metrics, scheme: {{ . }}}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6
 readinessProbe:
-  httpGet: {path: /readyz, port: metrics, scheme: {{ $scheme }}}
+  httpGet: {path: /readyz, port: metrics, scheme: {{ . }}}
   periodSeconds: 5
   timeoutSeconds: 5
 {{- end }}
