@@ -95,7 +95,9 @@ std::shared_ptr<ssl::context> Tls::context() const {
 }
 
 std::unique_ptr<Tls> Tls::without_files() {
-  return std::unique_ptr<Tls>(new Tls({.from_texts = true}));
+  TlsOptions options;
+  options.from_texts = true;
+  return std::unique_ptr<Tls>(new Tls(std::move(options)));
 }
 
 Result<void> Tls::reload() {
