@@ -47,10 +47,14 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
-{{/* An address and a port. Context: list of the root and the port. */}}
-{{- define "mgpu.endpoint" -}}
-{{- $address := (index . 0).Values.listenAddress -}}
-{{- if contains ":" $address }}[{{ $address }}]{{ else }}{{ $address }}{{ end }}:{{ index . 1 }}
+{{/* The address of the pod with a port. Context: list of the root and the port. */}}
+{{- define "mgpu.podEndpoint" -}}
+{{- if contains ":" (index . 0).Values.listenAddress }}[$(POD_IP)]{{ else }}$(POD_IP){{ end }}:{{ index . 1 }}
+{{- end }}
+
+{{/* The same port on loopback, for `kubectl port-forward`. Context: as above. */}}
+{{- define "mgpu.localEndpoint" -}}
+{{- if contains ":" (index . 0).Values.listenAddress }}[::1]{{ else }}127.0.0.1{{ end }}:{{ index . 1 }}
 {{- end }}
 
 {{/* The Secret with the certificate for the device plugin's metrics; it may be empty. */}}
