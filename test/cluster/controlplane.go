@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -104,7 +105,7 @@ func (c *ControlPlane) prepare(components string) error {
 		return err
 	}
 	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet",
-		"kube-proxy"} {
+		"kube-proxy", "kubectl", "kubeadm"} {
 		if err := os.Symlink(components, filepath.Join(c.binaries, name)); err != nil {
 			return err
 		}
@@ -190,6 +191,16 @@ func (c *ControlPlane) connectHistory() error {
 		DialTimeout: 10 * time.Second, MaxCallRecvMsgSize: 64 << 20,
 	})
 	return err
+}
+
+// version returns the version of the components, as in v1.36.3.
+func (c *ControlPlane) version(t testing.TB) string {
+	t.Helper()
+	version, err := c.admin.Discovery().ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return version.GitVersion
 }
 
 func (c *ControlPlane) serverURL() string {

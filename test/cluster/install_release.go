@@ -25,8 +25,8 @@ const (
 	releaseNamespace   = "mgpu-system"
 	certificatesSecret = "mgpu-extender-tls"
 	helmTimeout        = "5m"
-	schedulerImage     = "mgpu.test/kube-scheduler"
-	schedulerTag       = "v1"
+	imageRepository    = "mgpu.test"
+	schedulerImage     = imageRepository + "/kube-scheduler"
 )
 
 // Release is the chart, installed by helm on the full cluster with one node and cards from a file.
@@ -81,7 +81,7 @@ func (r *Release) firstValues(t testing.TB) map[string]any {
 	t.Helper()
 	digests := r.node.importPrograms(t)
 	image := func(name string) map[string]any {
-		return map[string]any{"repository": "mgpu.test/" + name, "digest": digests[name], "pullPolicy": "Never"}
+		return map[string]any{"repository": imageRepository + "/" + name, "digest": digests[name], "pullPolicy": "Never"}
 	}
 	busybox, tag, _ := strings.Cut(nodeImage, ":")
 	return map[string]any{
@@ -92,7 +92,7 @@ func (r *Release) firstValues(t testing.TB) map[string]any {
 			"kubeletRoot": r.node.path("kubelet"), "runtimeSocket": r.node.containerdSocket(),
 			"cdiDir": r.node.cdiFolder(), "stateDir": r.plugin.path("state"), "runDir": r.plugin.path("run")},
 		"mps":       map[string]any{"image": image("mgpu-mps")},
-		"scheduler": map[string]any{"image": map[string]any{"repository": schedulerImage, "tag": schedulerTag}},
+		"scheduler": map[string]any{"image": map[string]any{"repository": schedulerImage, "tag": plane.version(t)}},
 		"test":      map[string]any{"image": map[string]any{"repository": busybox, "tag": tag}},
 	}
 }
@@ -229,24 +229,26 @@ func (r *Release) useScheduler(t testing.TB, setup SchedulerSetup) {
 	r.scheduler = plane.startScheduler(t, setup)
 }
 
+// schedulerFiles writes the files with which a kube-scheduler on the node calls the extender, and returns
+// their folder.
+func (r *Release) schedulerFiles(t testing.TB, folder string, flags ...string) string {
+	t.Helper()
+	command := exec.Command("bash", append(append([]string{deployPath("scheduler", "files.sh"),
+		"--namespace", releaseNamespace}, flags...), folder)...)
+	command.Env = []string{"PATH=" + plane.binaries + ":/usr/bin:/bin", "KUBECONFIG=" + plane.kubeconfig(adminToken),
+		"HOME=" + r.folder}
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("files.sh: %v: %s", err, output)
+	}
+	return folder
+}
+
 // callExtender lets the kube-scheduler of the cluster call the extender at the address of its Service, with
-// the client certificate of the Secret, as a kube-scheduler of kubeadm does.
+// the client certificate of the Secret.
 func (r *Release) callExtender(t testing.TB) {
 	t.Helper()
-	secret, err := plane.admin.CoreV1().Secrets(releaseNamespace).Get(r.ctx, certificatesSecret, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]string{}
-	for member, key := range map[string]string{"caFile": "ca.crt", "certFile": "client.crt", "keyFile": "client.key"} {
-		files[member] = filepath.Join(r.folder, key)
-		if err := os.WriteFile(files[member], secret.Data[key], 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	files["serverName"] = "mgpu-extender." + releaseNamespace + ".svc"
-	r.useScheduler(t, SchedulerSetup{configuration: "kube-scheduler-tls.yaml",
-		extenderURL: "https://" + extenderService + ":9800/mgpu", tls: files})
+	folder := r.schedulerFiles(t, filepath.Join(r.folder, "scheduler"))
+	r.useScheduler(t, SchedulerSetup{configurationPath: filepath.Join(folder, "kube-scheduler.yaml")})
 }
 
 // waitOffered waits until the node offers its cards.
@@ -298,7 +300,7 @@ func (n *Node) importScheduler(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.importLayer(schedulerImage+":"+schedulerTag, layer, "/bin/kube-scheduler"); err != nil {
+	if err := n.importLayer(schedulerImage+":"+n.plane.version(t), layer, "/bin/kube-scheduler"); err != nil {
 		t.Fatal(err)
 	}
 }

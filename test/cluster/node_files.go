@@ -65,6 +65,8 @@ authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
 containerRuntimeEndpoint: unix://{folder}/containerd.sock
 podLogsDir: {folder}/logs
+staticPodPath: {folder}/manifests
+fileCheckFrequency: 2s
 volumePluginDir: {folder}/volume-plugins
 cgroupDriver: cgroupfs
 cgroupRoot: /{cgroup}
@@ -93,7 +95,7 @@ func (n *Node) prepare() error {
 	if err := markLeftovers(n.folder); err != nil {
 		return err
 	}
-	for _, folder := range []string{"cni", "cdi", "cdi-static", "logs", "kubelet"} {
+	for _, folder := range []string{"cni", "cdi", "cdi-static", "logs", "kubelet", "manifests"} {
 		if err := os.MkdirAll(n.path(folder), 0o755); err != nil {
 			return err
 		}

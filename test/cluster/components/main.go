@@ -1,5 +1,5 @@
-// Command components is etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet and
-// kube-proxy in one binary. It looks at the name it was started under and becomes that component, so
+// Command components is etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet,
+// kube-proxy, kubectl and kubeadm in one binary. It looks at the name it was started under and becomes that component, so
 // that the tests run the real thing, of one version, without a container engine.
 package main
 
@@ -17,10 +17,12 @@ import (
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
+	kubectl "k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubeadm "k8s.io/kubernetes/cmd/kubeadm/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
@@ -30,16 +32,23 @@ func main() {
 		"kube-apiserver":          apiserver.NewAPIServerCommand,
 		"kube-controller-manager": controllers.NewControllerManagerCommand,
 		"kube-proxy":              proxy.NewProxyCommand,
+		"kubectl":                 kubectl.NewDefaultKubectlCommand,
 		"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
 		"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
 	}
-	if name == "etcd" {
+	switch name {
+	case "etcd":
 		etcdmain.Main(os.Args)
+		return
+	case "kubeadm":
+		if err := kubeadm.Run(); err != nil {
+			os.Exit(1)
+		}
 		return
 	}
 	command, known := commands[name]
 	if !known {
-		names := []string{"etcd"}
+		names := []string{"etcd", "kubeadm"}
 		for other := range commands {
 			names = append(names, other)
 		}

@@ -1,0 +1,96 @@
+package cluster
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
+)
+
+const kubeadmFolder = "/etc/kubernetes"
+
+// kubeadm makes the static pod of kube-scheduler from the ClusterConfiguration in deploy/scheduler/kubeadm, and
+// kubelet runs it.
+func TestInstallStaticPodOfKubeadmCallsTheExtender(t *testing.T) {
+	release := newRelease(t)
+	release.install(t)
+	release.waitOffered(t)
+	folder := release.node.path("kubernetes")
+	release.schedulerFiles(t, filepath.Join(folder, "mgpu"), "--at", kubeadmFolder+"/mgpu")
+	release.writeSchedulerConf(t, filepath.Join(folder, "scheduler.conf"))
+	release.node.importScheduler(t)
+	release.scheduler.Kill()
+	release.runStaticPod(t, release.kubeadmManifest(t), folder)
+	release.runShare(t, "share")
+}
+
+// writeSchedulerConf writes the kubeconfig of kube-scheduler with the certificate of the API server in it.
+func (r *Release) writeSchedulerConf(t testing.TB, path string) {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(plane.kubeconfig(schedulerToken))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := clientcmdapi.FlattenConfig(config); err != nil {
+		t.Fatal(err)
+	}
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kubeadmManifest returns the manifest that kubeadm writes on a control-plane node.
+func (r *Release) kubeadmManifest(t testing.TB) []byte {
+	t.Helper()
+	text, err := os.ReadFile(deployPath("scheduler", "kubeadm", "cluster-configuration.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// These depend on the cluster.
+	configuration := string(text) + "\nkubernetesVersion: " + plane.version(t) + "\nimageRepository: " + imageRepository + "\n"
+	path := filepath.Join(r.folder, "kubeadm.yaml")
+	if err := os.WriteFile(path, []byte(configuration), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(filepath.Join(plane.binaries, "kubeadm"), "init", "phase", "control-plane", "scheduler",
+		"--dry-run", "--config", path)
+	command.Env = []string{"KUBEADM_INIT_DRYRUN_DIR=" + r.folder, "HOME=" + r.folder, "PATH=/usr/bin:/bin"}
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("kubeadm: %v: %s", err, output)
+	}
+	manifest, err := os.ReadFile(filepath.Join(r.folder, "kube-scheduler.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return manifest
+}
+
+// runStaticPod lets kubelet run the static pod until the end of the test. `folder` is the pod's
+// /etc/kubernetes.
+func (r *Release) runStaticPod(t testing.TB, manifest []byte, folder string) {
+	t.Helper()
+	var pod corev1.Pod
+	if err := yaml.UnmarshalStrict(manifest, &pod); err != nil {
+		t.Fatal(err)
+	}
+	for i := range pod.Spec.Volumes {
+		from := pod.Spec.Volumes[i].HostPath
+		from.Path = strings.Replace(from.Path, kubeadmFolder, folder, 1)
+	}
+	text, err := yaml.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := r.node.path("manifests", "kube-scheduler.yaml")
+	t.Cleanup(func() { _ = os.Remove(path) })
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	waitRunning(r.ctx, t, pod.Namespace, pod.Name+"-"+nodeName)
+}
