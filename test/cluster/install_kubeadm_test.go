@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
@@ -92,5 +94,10 @@ func (r *Release) runStaticPod(t testing.TB, manifest []byte, folder string) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	waitRunning(r.ctx, t, pod.Namespace, pod.Name+"-"+nodeName)
+	name := pod.Name + "-" + nodeName
+	waitFor(t, podRunningLimit, "kubelet to create the Pod object", func() (bool, string) {
+		_, err := plane.admin.CoreV1().Pods(pod.Namespace).Get(r.ctx, name, metav1.GetOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
+	waitRunning(r.ctx, t, pod.Namespace, name)
 }
