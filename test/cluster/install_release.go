@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -324,4 +325,32 @@ func (r *Release) patchAs(t testing.TB, account string, pod *corev1.Pod, patch s
 	_, err := client.CoreV1().Pods(pod.Namespace).Patch(r.ctx, pod.Name, types.MergePatchType, []byte(patch),
 		metav1.PatchOptions{}, subresources...)
 	return err
+}
+
+// forwardPort forwards a port of a pod until the end of the test, and returns the address on this machine.
+func (r *Release) forwardPort(t testing.TB, target, port string) string {
+	t.Helper()
+	local, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	process, err := startProcess("kubectl", filepath.Join(r.folder, "port-forward.log"),
+		filepath.Join(plane.binaries, "kubectl"), "--kubeconfig", plane.kubeconfig(adminToken),
+		"--namespace", releaseNamespace, "port-forward", target, fmt.Sprint(local, ":", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	process.endWithTest(t)
+	address := fmt.Sprint("127.0.0.1:", local)
+	waitFor(t, time.Minute, "kubectl to forward "+target, func() (bool, string) {
+		if !process.running() {
+			t.Fatalf("kubectl ended: %s", process.logTail(5))
+		}
+		connection, err := net.Dial("tcp", address)
+		if err != nil {
+			return false, err.Error()
+		}
+		return connection.Close() == nil, ""
+	})
+	return address
 }

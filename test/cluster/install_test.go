@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"crypto/tls"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -136,6 +138,28 @@ func TestInstallPoliciesNameTheNamespaceOfTheRelease(t *testing.T) {
 				t.Errorf("the error is %v, want %q", err, change.want)
 			}
 		})
+	}
+}
+
+// Whoever may forward ports to the extender's pods may read inspection, without a token.
+func TestInstallPortForwardReachesInspection(t *testing.T) {
+	release := installed(t)
+	address := release.forwardPort(t, "deployment/mgpu-extender", "9802")
+	status, text, err := read(http.Get("http://" + address + "/inspect/cluster"))
+	if err != nil || status != http.StatusOK || !strings.Contains(text, release.plugin.cards[0].UUID) {
+		t.Errorf("inspection answers %d %s %v, want the cards", status, text, err)
+	}
+}
+
+func TestInstallMetricsNeedATokenInTheNetwork(t *testing.T) {
+	release := installed(t)
+	for _, pod := range release.podsOf(t, "extender") {
+		address := get(release.ctx, t, releaseNamespace, pod).Status.PodIP
+		insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+		status, _, err := read(insecure.Get("https://" + address + ":9802/metrics"))
+		if err != nil || status != http.StatusUnauthorized {
+			t.Errorf("metrics of %s answer %d %v, want 401", pod, status, err)
+		}
 	}
 }
 
