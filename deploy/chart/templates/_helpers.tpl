@@ -200,3 +200,11 @@ extenders:
 {{- .clientSecretName | default (ternary "mgpu-scheduler-tls" "" (eq .source "certManager")) -}}
 {{- end -}}
 {{- end }}
+
+{{/* What NVIDIA's container runtime gives a container. Context: the runtime class. */}}
+{{- define "mgpu.runtimeEnvironment" -}}
+{{- if . -}}
+- {name: NVIDIA_VISIBLE_DEVICES, value: all}
+- {name: NVIDIA_DRIVER_CAPABILITIES, value: "compute,utility"}
+{{- end -}}
+{{- end }}
