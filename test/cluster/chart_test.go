@@ -271,6 +271,29 @@ func patchNamespace(ctx context.Context, t *testing.T, name, patch string) {
 	}
 }
 
+func TestChartHasTheValuesOfTheDocumentation(t *testing.T) {
+	text, err := os.ReadFile(deployPath("chart", "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := readObjects(t, string(text))[0].Object
+	document, err := os.ReadFile(deployPath("INSTALL.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("\\b(extender|devicePlugin|mps|scheduler|policies|metrics|test)(\\.[a-z][A-Za-z]+)+(=|`| )").
+		FindAllString(string(document), -1)
+	if len(named) < 20 {
+		t.Fatalf("deploy/INSTALL.md names the values %v only", named)
+	}
+	for _, name := range named {
+		path := strings.Split(strings.TrimRight(name, "=` "), ".")
+		if _, found, err := unstructured.NestedFieldNoCopy(values, path...); !found || err != nil {
+			t.Errorf("deploy/INSTALL.md names the value %s, which the chart does not have", name)
+		}
+	}
+}
+
 // A node is chosen by any of the labels, and the label of mgpu excludes it.
 func TestChartChoosesNodesByTheirLabels(t *testing.T) {
 	own, nfd := domain+"/mgpu-node", "feature.node.kubernetes.io/pci-10de.present"

@@ -230,14 +230,37 @@ func (r *Release) useScheduler(t testing.TB, setup SchedulerSetup) {
 	r.scheduler = plane.startScheduler(t, setup)
 }
 
+// runDocumented runs the commands of deploy/INSTALL.md that begin with these words.
+func (r *Release) runDocumented(t testing.TB, begin string) {
+	t.Helper()
+	text, err := os.ReadFile(deployPath("INSTALL.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, commands, found := strings.Cut(string(text), "\n```\n"+begin)
+	commands, _, ended := strings.Cut(commands, "\n```\n")
+	if !found || !ended {
+		t.Fatalf("deploy/INSTALL.md has no commands that begin with %q", begin)
+	}
+	if output, err := r.asAdministrator("-c", "set -eu\n"+begin+commands).CombinedOutput(); err != nil {
+		t.Fatalf("%s%s: %v: %s", begin, commands, err, output)
+	}
+}
+
+// asAdministrator returns a command of bash with kubectl and the rights of an administrator.
+func (r *Release) asAdministrator(arguments ...string) *exec.Cmd {
+	command := exec.Command("bash", arguments...)
+	command.Env = []string{"PATH=" + plane.binaries + ":/usr/bin:/bin", "KUBECONFIG=" + plane.kubeconfig(adminToken),
+		"HOME=" + r.folder}
+	return command
+}
+
 // schedulerFiles writes the files with which a kube-scheduler on the node calls the extender, and returns
 // their folder.
 func (r *Release) schedulerFiles(t testing.TB, folder string, flags ...string) string {
 	t.Helper()
-	command := exec.Command("bash", append(append([]string{deployPath("scheduler", "files.sh"),
+	command := r.asAdministrator(append(append([]string{deployPath("scheduler", "files.sh"),
 		"--namespace", releaseNamespace}, flags...), folder)...)
-	command.Env = []string{"PATH=" + plane.binaries + ":/usr/bin:/bin", "KUBECONFIG=" + plane.kubeconfig(adminToken),
-		"HOME=" + r.folder}
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("files.sh: %v: %s", err, output)
 	}

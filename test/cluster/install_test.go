@@ -98,6 +98,19 @@ func TestInstallUninstallLeavesPodsWithCardsRunning(t *testing.T) {
 	release.checkUntouched(t, before)
 }
 
+func TestInstallDocumentationRemovesWhatIsLeft(t *testing.T) {
+	release := installed(t)
+	release.uninstall(t)
+	release.runDocumented(t, "kubectl delete namespace")
+	node := release.node.object(t)
+	_, annotated := node.Annotations[cardsKey]
+	_, labelled := node.Labels[domain+"/mgpu-node"]
+	if _, has := node.Status.Capacity[memoryResource]; has || annotated || labelled {
+		t.Errorf("the node has the annotations %v, labels %v and capacity %v", node.Annotations, node.Labels,
+			node.Status.Capacity)
+	}
+}
+
 // kube-scheduler has the CA of the Secret in its files, so that it must stay.
 func TestInstallAgainUsesTheSameCertificates(t *testing.T) {
 	release := installed(t)
