@@ -281,15 +281,14 @@ func TestChartHasTheValuesOfTheDocumentation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("\\b(extender|devicePlugin|mps|scheduler|policies|metrics|test)(\\.[a-z][A-Za-z]+)+(=|`| )").
-		FindAllString(string(document), -1)
+	named := regexp.MustCompile("(?:`|--set )((?:extender|devicePlugin|mps|scheduler|policies|metrics|test)(?:\\.[A-Za-z]+)+)").
+		FindAllStringSubmatch(string(document), -1)
 	if len(named) < 20 {
 		t.Fatalf("deploy/INSTALL.md names the values %v only", named)
 	}
 	for _, name := range named {
-		path := strings.Split(strings.TrimRight(name, "=` "), ".")
-		if _, found, err := unstructured.NestedFieldNoCopy(values, path...); !found || err != nil {
-			t.Errorf("deploy/INSTALL.md names the value %s, which the chart does not have", name)
+		if _, found, err := unstructured.NestedFieldNoCopy(values, strings.Split(name[1], ".")...); !found || err != nil {
+			t.Errorf("deploy/INSTALL.md names the value %s, which the chart does not have", name[1])
 		}
 	}
 }
