@@ -329,22 +329,23 @@ func (n *Node) importScheduler(t testing.TB) {
 	}
 }
 
-// patchAs patches a pod, or its status, with the rights of a service account of the release, or of an
-// administrator if it is "".
-func (r *Release) patchAs(t testing.TB, account string, pod *corev1.Pod, patch string) error {
+// clientAs returns a client with the rights of a service account of the release.
+func (r *Release) clientAs(t testing.TB, account string) kubernetes.Interface {
 	t.Helper()
-	client, subresources := plane.admin, []string(nil)
-	if account != "" {
-		config, err := clientcmd.BuildConfigFromFlags("", plane.kubeconfig(adminToken))
-		if err != nil {
-			t.Fatal(err)
-		}
-		config.Impersonate.UserName = "system:serviceaccount:" + releaseNamespace + ":" + account
-		if client, err = kubernetes.NewForConfig(config); err != nil {
-			t.Fatal(err)
-		}
-		subresources = []string{"status"}
+	config, err := clientcmd.BuildConfigFromFlags("", plane.kubeconfig(adminToken))
+	if err != nil {
+		t.Fatal(err)
 	}
+	config.Impersonate.UserName = "system:serviceaccount:" + releaseNamespace + ":" + account
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// patchPod patches a pod, or a subresource of it.
+func (r *Release) patchPod(client kubernetes.Interface, pod *corev1.Pod, patch string, subresources ...string) error {
 	_, err := client.CoreV1().Pods(pod.Namespace).Patch(r.ctx, pod.Name, types.MergePatchType, []byte(patch),
 		metav1.PatchOptions{}, subresources...)
 	return err

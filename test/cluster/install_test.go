@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // The tests of this file install the chart with helm, on a cluster with kube-controller-manager, kube-proxy
@@ -142,15 +144,19 @@ func TestInstallSecondSchedulerBindsPodsThatNameIt(t *testing.T) {
 func TestInstallPoliciesNameTheNamespaceOfTheRelease(t *testing.T) {
 	release := installed(t)
 	pod := release.runShare(t, "share")
-	for name, change := range map[string]struct{ as, patch, want string }{
-		"extender": {"mgpu-extender", `{"status":{"message":"x"}}`, "mgpu-extender may change no field"},
-		"tenant":   {"", `{"metadata":{"annotations":{"` + indexKeyPrefix + `c0":"1"}}}`, "are written only when a scheduler binds"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if err := release.patchAs(t, change.as, pod, change.patch); err == nil || !strings.Contains(err.Error(), change.want) {
-				t.Errorf("the error is %v, want %q", err, change.want)
-			}
-		})
+	err := release.patchPod(release.clientAs(t, "mgpu-extender"), pod, `{"status":{"message":"x"}}`, "status")
+	if err == nil || !strings.Contains(err.Error(), "mgpu-extender may change no field") {
+		t.Errorf("the error is %v, want that of the policy mgpu-extender-touch", err)
+	}
+	err = release.patchPod(plane.admin, pod, `{"metadata":{"annotations":{"`+indexKeyPrefix+`c0":"1"}}}`)
+	if err == nil || !strings.Contains(err.Error(), "are written only when a scheduler binds") {
+		t.Errorf("the error is %v, want that of the policy mgpu-cards-of-bound-pods", err)
+	}
+	node := release.clientAs(t, "mgpu-device-plugin").CoreV1().Nodes()
+	_, err = node.Patch(release.ctx, nodeName, types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`),
+		metav1.PatchOptions{})
+	if err == nil || !strings.Contains(err.Error(), "the credentials of mgpu-device-plugin name no node") {
+		t.Errorf("the error is %v, want that of the policy mgpu-device-plugin-node", err)
 	}
 }
 
@@ -173,6 +179,22 @@ func TestInstallMetricsNeedATokenInTheNetwork(t *testing.T) {
 		if err != nil || status != http.StatusUnauthorized {
 			t.Errorf("metrics of %s answer %d %v, want 401", pod, status, err)
 		}
+	}
+}
+
+func TestInstallTheExtenderWritesTheEndpointsOfItsServiceOnly(t *testing.T) {
+	release := installed(t)
+	slices := release.clientAs(t, "mgpu-extender").DiscoveryV1().EndpointSlices(releaseNamespace)
+	other := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, ObjectMeta: metav1.ObjectMeta{
+		Name: "other", Labels: map[string]string{discoveryv1.LabelServiceName: "other"}}}
+	_, err := slices.Create(release.ctx, other, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err == nil || !strings.Contains(err.Error(), "mgpu-extender may write no EndpointSlice but") {
+		t.Errorf("the error is %v, want that of the policy", err)
+	}
+	_, err = slices.Patch(release.ctx, "mgpu-extender", types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"`+discoveryv1.LabelServiceName+`":"other"}}}`), metav1.PatchOptions{})
+	if err == nil || !strings.Contains(err.Error(), "mgpu-extender may write no EndpointSlice but") {
+		t.Errorf("the error is %v, want that of the policy", err)
 	}
 }
 
