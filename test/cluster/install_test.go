@@ -141,6 +141,20 @@ func TestInstallSecondSchedulerBindsPodsThatNameIt(t *testing.T) {
 	}
 }
 
+func TestInstallSecondSchedulerIsTheOnlyOneForCards(t *testing.T) {
+	release := newRelease(t)
+	release.node.importScheduler(t)
+	release.install(t, "scheduler.enabled=true")
+	_, err := plane.admin.CoreV1().Pods(release.namespace).Create(release.ctx,
+		release.pod("share").share(30, 1024).runs().build(), metav1.CreateOptions{})
+	want := `and has spec.schedulerName "default-scheduler"; expected "mgpu-scheduler", because no other scheduler`
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the error is %v, want %q", err, want)
+	}
+	create(release.ctx, t, release.pod("plain").container("c", "", "").runs())
+	release.waitRunning(t, "plain")
+}
+
 func TestInstallPoliciesNameTheNamespaceOfTheRelease(t *testing.T) {
 	release := installed(t)
 	pod := release.runShare(t, "share")
