@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -30,6 +31,50 @@ func TestInstallStaticPodOfKubeadmCallsTheExtender(t *testing.T) {
 	release.scheduler.Kill()
 	release.runStaticPod(t, release.kubeadmManifest(t), folder)
 	release.runShare(t, "share")
+}
+
+func TestInstallSchedulerFilesNeedACompleteSecret(t *testing.T) {
+	if plane.full == nil {
+		t.Skip("MGPU_HELM_BINARY is not set; test/run.sh install sets it")
+	}
+	ctx := context.Background()
+	namespace := newNamespace(ctx, t)
+	release := &Release{folder: t.TempDir()}
+	meta := metav1.ObjectMeta{Name: "mgpu-extender", Namespace: namespace}
+	service := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 9800}}}}
+	if _, err := plane.admin.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	meta.Name = certificatesSecret
+	secret := &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"ca.crt": []byte("x")}}
+	for _, step := range []struct {
+		arguments []string
+		want      string
+	}{
+		{[]string{"--namespace", namespace, "files"}, `secrets "mgpu-extender-tls" not found`},
+		{[]string{"--namespace", namespace, "files"}, "has no client.crt; the extender fills it when it starts"},
+		{[]string{"--namespace", "nothing", "files"}, `namespaces "nothing" not found`},
+		{[]string{"--at", "files", "files"}, `--at: "files" is not an absolute path`},
+		{[]string{"--context", "x", "files"}, `unknown flag "--context"; expected --namespace, --secret,`},
+		{[]string{"--namespace"}, "--namespace needs a value"},
+		{nil, "expected one folder for the files, got 0"},
+	} {
+		command := release.asAdministrator(append([]string{repositoryPath("deploy", "scheduler", "files.sh")}, step.arguments...)...)
+		command.Dir = release.folder
+		output, err := command.CombinedOutput()
+		if err == nil || !strings.Contains(string(output), step.want) {
+			t.Errorf("files.sh %v says %q %v, want %q", step.arguments, output, err, step.want)
+		}
+		if written, _ := filepath.Glob(filepath.Join(release.folder, "files", "*")); len(written) > 0 {
+			t.Errorf("files.sh %v has written %v", step.arguments, written)
+		}
+		if secret != nil {
+			if _, err := plane.admin.CoreV1().Secrets(namespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			secret = nil
+		}
+	}
 }
 
 // writeSchedulerConf writes the kubeconfig of kube-scheduler with the certificate of the API server in it.
