@@ -75,16 +75,19 @@ func TestChartDependsOnItsValuesOnly(t *testing.T) {
 
 func TestChartRefusesWrongValues(t *testing.T) {
 	for flag, want := range map[string]string{
-		"extender.replicas=two":                  "at '/extender/replicas': got string, want integer",
-		"extender.replicas=0":                    "at '/extender/replicas': minimum: got 0, want 1",
-		"extender.replica=2":                     "at '/extender': additional properties 'replica' not allowed",
-		"extenders.replicas=2":                   "additional properties 'extenders' not allowed",
-		"extender.image.digest=abcd":             "at '/extender/image/digest': 'abcd' does not match pattern",
-		"extender.image.repository=A:b@c":        "at '/extender/image/repository': 'A:b@c' does not match pattern",
+		"extender.replicas=two":         "at '/extender/replicas': got string, want integer",
+		"extender.replicas=0":           "at '/extender/replicas': minimum: got 0, want 1",
+		"extender.replica=2":            "at '/extender': additional properties 'replica' not allowed",
+		"extenders.replicas=2":          "additional properties 'extenders' not allowed",
+		"extender.image.digest=abcd":    `extender.image.digest: is "abcd"; expected sha256: and 64 hexadecimal digits, or nothing`,
+		"extender.image.repository=a@b": `extender.image.repository: is "a@b"; expected the name of an image without tag and digest`,
+		"test.image.repository=busybox:1": `test.image.repository: is "busybox:1"; expected the name of an image without its tag, ` +
+			"which is test.image.tag",
+		"extender.image.tag=a/b":                 `extender.image.tag: is "a/b"; expected a tag, or nothing`,
 		"extender.policy=best":                   "at '/extender/policy': value must be one of 'equilibrium', 'binpack',",
-		"extender.service.clusterIP=extender":    "at '/extender/service/clusterIP': 'extender' does not match pattern",
+		"extender.service.clusterIP=extender":    `extender.service.clusterIP: is "extender"; expected an IP address of`,
 		"extender.service.port=70000":            "at '/extender/service/port': maximum: got 70,000, want 65,535",
-		"extender.extraArgs={http-threads}":      "at '/extender/extraArgs/0': 'http-threads' does not match pattern '^--",
+		"extender.extraArgs={http-threads}":      `extender.extraArgs[0]: is "http-threads"; expected a flag with its value, as in --http-threads=4`,
 		"extender.certificates.source=vault":     "at '/extender/certificates/source': value must be one of 'extender', 'secret', 'certManager'",
 		"extender.certificates.clientNames=null": "extender.certificates.clientNames: is empty; expected the common name of kube-scheduler's client",
 		"extender.certificates.source=certManager": "extender.certificates.issuerRef.name: is empty; " +
@@ -94,12 +97,14 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"extender.leaderElection.retrySeconds=10": "extender.leaderElection.renewDeadlineSeconds: is 10; " +
 			"expected more than retrySeconds, which is 10",
 		"devicePlugin.isolation=auto":       "at '/devicePlugin/isolation': value must be one of 'none', 'mps', 'driver'",
-		"devicePlugin.cardsFile=cards.yaml": "at '/devicePlugin/cardsFile': 'cards.yaml' does not match pattern",
-		"devicePlugin.maxUnavailable=0":     "at '/devicePlugin/maxUnavailable'",
+		"devicePlugin.cardsFile=cards.yaml": `devicePlugin.cardsFile: is "cards.yaml"; expected an absolute path on the node`,
+		"devicePlugin.stateDir=/var/lib/mgpu/": `devicePlugin.stateDir: is "/var/lib/mgpu/"; expected an absolute path on the node ` +
+			"without a / at its end",
+		"devicePlugin.maxUnavailable=0": "at '/devicePlugin/maxUnavailable'",
 		"devicePlugin.injection=device-nodes,devicePlugin.isolation=mps": "devicePlugin.injection: is device-nodes; " +
 			"devicePlugin.isolation=mps expects auto or cdi",
 		"devicePlugin.tolerations[0].operator=Is": "at '/devicePlugin/tolerations/0/operator': value must be one of",
-		"resourceDomain=GPUs":                     "at '/resourceDomain': 'GPUs' does not match pattern",
+		"resourceDomain=GPUs":                     `resourceDomain: is "GPUs"; expected a DNS name with a dot`,
 		"listenAddress=127.0.0.1":                 "at '/listenAddress': value must be one of '0.0.0.0', '::'",
 		"scheduler.enabled=true": "scheduler.image.tag: is empty; scheduler.enabled=true expects the version of the " +
 			"API server, as in v1.36.3",

@@ -208,3 +208,24 @@ extenders:
 - {name: NVIDIA_DRIVER_CAPABILITIES, value: "compute,utility"}
 {{- end -}}
 {{- end }}
+
+{{/* Fails unless a text has a form. Context: its name, the text, a regular expression, what was expected. */}}
+{{- define "mgpu.check" -}}
+{{- if not (regexMatch (index . 2) (index . 1)) -}}
+{{- fail (printf "%s: is %q; expected %s" (index . 0) (index . 1) (index . 3)) -}}
+{{- end -}}
+{{- end }}
+
+{{/* The same for an image. Context: list of its name and its values. */}}
+{{- define "mgpu.checkImage" -}}
+{{- $name := index . 0 -}}
+{{- with index . 1 -}}
+{{- $repository := "^[a-z0-9]([a-z0-9._-]*[a-z0-9])?(:[0-9]+)?(/[a-z0-9]([a-z0-9._-]*[a-z0-9])?)*$" -}}
+{{- include "mgpu.check" (list (printf "%s.repository" $name) .repository $repository "the name of an image without tag and digest, as in registry.example.com/mgpu/mgpu-extender") -}}
+{{- if contains ":" (last (splitList "/" .repository)) -}}
+{{- fail (printf "%s.repository: is %q; expected the name of an image without its tag, which is %s.tag" $name .repository $name) -}}
+{{- end -}}
+{{- include "mgpu.check" (list (printf "%s.tag" $name) .tag "^([A-Za-z0-9_][A-Za-z0-9._-]{0,127})?$" "a tag, or nothing") -}}
+{{- include "mgpu.check" (list (printf "%s.digest" $name) .digest "^(sha256:[0-9a-f]{64})?$" "sha256: and 64 hexadecimal digits, or nothing") -}}
+{{- end -}}
+{{- end }}
