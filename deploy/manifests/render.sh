@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Renders the plain manifests in this folder, and the golden files of the tests, from deploy/chart. It
-# needs helm, as $MGPU_HELM_BINARY or on $PATH.
+# Renders the plain manifests in this folder, the golden files of the tests, and the list of all values,
+# from deploy/chart. It needs helm, as $MGPU_HELM_BINARY or on $PATH, and python3.
 #
-#   deploy/manifests/render.sh [FOLDER]   writes mgpu.yaml, everything.yaml and least.yaml to a folder;
-#                                         default: to their places in this repository
+#   deploy/manifests/render.sh [FOLDER]   writes mgpu.yaml, everything.yaml, least.yaml and README.md to a
+#                                         folder; default: to their places in this repository
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -36,3 +36,4 @@ render | with_namespace >"${1:-$root/deploy/manifests}/mgpu.yaml"
 for name in everything least; do
   render --values "$golden/$name.values.yaml" >"${1:-$golden}/$name.yaml"
 done
+python3 -B "$root/deploy/manifests/values.py" >"${1:-$root/deploy/chart}/README.md"

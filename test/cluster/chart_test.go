@@ -33,6 +33,7 @@ func TestChartRendersTheFilesOfTheRepository(t *testing.T) {
 	}
 	for name, kept := range map[string]string{
 		"mgpu.yaml":       deployPath("manifests", "mgpu.yaml"),
+		"README.md":       deployPath("chart", "README.md"),
 		"everything.yaml": repositoryPath("test", "golden", "chart", "everything.yaml"),
 		"least.yaml":      repositoryPath("test", "golden", "chart", "least.yaml"),
 	} {
