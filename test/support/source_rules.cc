@@ -129,6 +129,7 @@ const Paths kValueHeaders = {
     "common/contract/limits.h",
     "common/kube/limits.h",
     "common/kube/base64.h",
+    "common/kube/exec_credential.h",
     "common/kube/config.h",
     "common/kube/json_value.h",
     "common/kube/token_source.h",
