@@ -191,9 +191,9 @@ ExecConfig read_exec(const YamlCursor& from, const std::filesystem::path& kubeco
   }
   exec.command = from.text("command");
   if (exec.command.empty()) from.note(from.path() + ".command is missing");
-  // A name without a folder is found in $PATH.
+  // A name without a folder is found in $PATH, which must not happen to ./name.
   if (exec.command.find('/') != std::string::npos) {
-    exec.command = resolved(kubeconfig, exec.command);
+    exec.command = resolved(std::filesystem::absolute(kubeconfig), exec.command);
   }
   exec.arguments = from.texts("args");
   for (const YamlCursor& variable : from.maps("env")) {

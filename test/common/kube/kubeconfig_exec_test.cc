@@ -80,6 +80,17 @@ TEST_F(KubeconfigExec, ACommandWithAFolderIsRelativeToTheKubeconfig) {
   EXPECT_EQ(command("/bin/p"), "/bin/p");
 }
 
+TEST_F(KubeconfigExec, ACommandBesideAKubeconfigWithoutAFolderIsNotSearchedForInThePath) {
+  ASSERT_TRUE(load("exec: {" + kBeta + "command: ./p}"));
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_);
+  const auto config = load_kubeconfig("kubeconfig", "");
+  const std::string here = std::filesystem::current_path();
+  std::filesystem::current_path(before);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->exec->command, here + "/p");
+}
+
 TEST_F(KubeconfigExec, TheExtensionOfTheClusterBecomesJson) {
   const auto config_of = [this](const std::string& extension) {
     const auto config = load("exec: {" + kBeta + "command: p}",
