@@ -264,6 +264,22 @@ TEST_F(ExecTransport, ARequestWaitsForANewCredentialAfterTheOldOneHasExpired) {
   EXPECT_GE(runs(), 2);
 }
 
+// A credential that has just been made is not replaced.
+TEST_F(ExecTransport, ARequestIsSentAgainWithANewCredentialAfterARefusal) {
+  std::atomic<int> token = 1;
+  const ScriptedServer server(accepting(token));
+  CurlWorld world(config_of(server, plugin(prints("\"token\": \"token-$run\""))));
+  ASSERT_EQ(call_and_wait(world.transport(), get_of("/a")).status, 200);
+  token = 2;
+  int status = 401;
+  for (int i = 0; i < 600 && status == 401; ++i) {
+    status = call_and_wait(world.transport(), get_of("/a")).status;
+    std::this_thread::sleep_for(50ms);
+  }
+  EXPECT_EQ(status, 200);
+  EXPECT_EQ(runs(), 2);
+}
+
 TEST_F(ExecTransport, ARefusalThatStaysIsAnswered) {
   const std::atomic<int> token = 1'000;
   const ScriptedServer server(accepting(token));
