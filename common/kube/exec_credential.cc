@@ -109,8 +109,9 @@ Result<ExecCredential> read_exec_credential(std::string_view json, std::string_v
   if (!reply.problem.empty()) return error("in its output " + reply.problem);
   if (reply.kind != "ExecCredential") return error("its output must have the kind ExecCredential");
   if (reply.api_version != api_version) {
-    return error(fmt::format("its output has the apiVersion {}, and the kubeconfig has {}",
-                             in_quotes(reply.api_version), in_quotes(api_version)));
+    return error(
+        fmt::format("its output must have the apiVersion {} of the kubeconfig, and has not",
+                    in_quotes(api_version)));
   }
   if (!reply.has_status) return error("its output has no status");
   if (reply.certificate.empty() != reply.key.empty()) {
@@ -129,8 +130,7 @@ Result<ExecCredential> read_exec_credential(std::string_view json, std::string_v
   if (reply.expires.empty()) return credential;
   credential.expires = read_rfc3339(reply.expires);
   if (credential.expires) return credential;
-  return error("its expirationTimestamp must be a time as in RFC 3339, is " +
-               in_quotes(reply.expires));
+  return error("its expirationTimestamp must be a time as in RFC 3339, and is not");
 }
 
 std::optional<sys_seconds> read_rfc3339(std::string_view text) {

@@ -84,8 +84,9 @@ TEST(ExecCredential, SaysWhatIsWrongWithoutTheCredential) {
       {credential_text({{"token", "secret"}}) + "x", "its output must be one JSON object"},
       {R"({"status":{"token":"secret"}})", "must have the kind ExecCredential"},
       {credential_text({{"token", "secret"}}, "client.authentication.k8s.io/v1beta1"),
-       "its output has the apiVersion \"client.authentication.k8s.io/v1beta1\", and the kubeconfig "
-       "has \"client.authentication.k8s.io/v1\""},
+       "its output must have the apiVersion \"client.authentication.k8s.io/v1\" of the kubeconfig, "
+       "and "
+       "has not"},
       {credential_text(nullptr), "its output has no status"},
       {credential_text("secret"), "its output has no status"},
       {credential_text(Json::object()), "neither a token nor a client certificate"},
@@ -95,8 +96,9 @@ TEST(ExecCredential, SaysWhatIsWrongWithoutTheCredential) {
        "both clientCertificateData and clientKeyData, or neither"},
       {credential_text({{"token", {{"a", "secret"}}}}), "in its output token must be a string"},
       {credential_text({{"token", "secret\nsecret"}}), "one line of printable ASCII"},
-      {credential_text({{"token", "secret"}, {"expirationTimestamp", "soon"}}),
-       "its expirationTimestamp must be a time as in RFC 3339, is \"soon\""},
+      {credential_text({{"token", "secret"}}, "secret"), "its output must have the apiVersion"},
+      {credential_text({{"token", "secret"}, {"expirationTimestamp", "secret"}}),
+       "its expirationTimestamp must be a time as in RFC 3339, and is not"},
   };
   for (const auto& [text, sentence] : cases) {
     EXPECT_THAT(problem_in(text), HasSubstr(sentence)) << text;
