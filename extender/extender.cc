@@ -17,6 +17,10 @@ namespace {
 
 constexpr const char* kMetricPrefix = "mgpu_extender";
 
+std::chrono::sys_seconds wall_clock() {
+  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
@@ -81,10 +85,12 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport, Curren
                            nomination_consumer(ledger_),
                            {.on_change = [this] { on_cluster_change(); }, .on_listed = [] {}}) {
   metrics_.on_collect([this] { update_metrics(); });
+  certificates_ = new_certificates();
   add_routes();
 }
 
 Extender::~Extender() {
+  if (certificates_) certificates_->stop();
   start_sequence_.stop();
   drain();
 }
@@ -118,19 +124,19 @@ Result<void> Extender::start_servers() {
       server_events(metrics_, kMetricPrefix, "verbs"));
   if (!server) return server.error();
   server_ = std::move(*server);
-  return start_certificates();
+  const bool needed = settings_.certificates && settings_.service.http.tls.from_texts;
+  return needed ? use_temporary_certificate() : Result<void>();
 }
 
-Result<void> Extender::start_certificates() {
-  if (!settings_.certificates) return {};
-  const auto now = [] {
-    return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-  };
-  certificates_ = std::make_unique<SecretCertificates>(client_, *settings_.certificates,
-                                                       certificate_events(), now);
-  if (!settings_.service.http.tls.from_texts) return {};
-  // Probes, which do not verify it, are answered before the Secret is read.
-  const CertificateBundle temporary = new_bundle(settings_.certificates->names, now());
+std::unique_ptr<SecretCertificates> Extender::new_certificates() {
+  if (!settings_.certificates) return nullptr;
+  return std::make_unique<SecretCertificates>(client_, *settings_.certificates,
+                                              certificate_events(), wall_clock);
+}
+
+// Probes, which do not verify it, are answered before the Secret is read.
+Result<void> Extender::use_temporary_certificate() {
+  const CertificateBundle temporary = new_bundle(settings_.certificates->names, wall_clock());
   return service_->use_tls({temporary.server.certificate, temporary.server.key, ""});
 }
 

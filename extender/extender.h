@@ -78,7 +78,8 @@ class Extender {
   void add_routes();
   bool may_decide() const;
   bool has_certificates() const { return !certificates_ || certificates_->available(); }
-  Result<void> start_certificates();
+  std::unique_ptr<SecretCertificates> new_certificates();
+  Result<void> use_temporary_certificate();
   CertificateEvents certificate_events();
   Result<void> use_certificates(const CertificateBundle& bundle);
   void on_started();
@@ -116,11 +117,13 @@ class Extender {
   Watched watched_nominations_;
   const std::array<Watched*, 3> watched_ = {&watched_nodes_, &watched_pods_, &watched_budgets_};
   AsioExecutor inspections_;  // for the views of /inspect alone
+  // Of the servers; null: they are in files. It outlives them, since probes read its state, and is
+  // stopped before.
+  std::unique_ptr<SecretCertificates> certificates_;
   http::Router verb_router_;
   http::Router service_router_;
   std::unique_ptr<ServiceServer> service_;
   std::unique_ptr<http::Server> server_;
-  std::unique_ptr<SecretCertificates> certificates_;  // of the server; null: they are in files
 };
 
 }  // namespace mgpu::extender

@@ -30,8 +30,8 @@ struct TlsTexts {
 // The files are reloaded when they change. If the new files are not valid, this is reported and the
 // server continues to use the old certificate.
 struct TlsOptions {
-  std::string certificate_file;  // PEM chain; empty: plain HTTP
-  std::string key_file;
+  std::string certificate_file{};  // PEM chain; empty: plain HTTP
+  std::string key_file{};
   std::string client_ca_file{};  // if set, clients need a certificate that is signed by this CA
   // If set, the certificate of a client needs one of these names: its common name, or a DNS name of
   // its SAN extension. Other clients of the CA get 403.

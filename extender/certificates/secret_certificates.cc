@@ -16,6 +16,7 @@ namespace {
 using Kind = kube::ApiError::Kind;
 
 constexpr const char* kOpaque = "Opaque";
+constexpr const char* kAll = "all";
 
 // The members of the data that differ.
 kube::StringMap changed_members(const kube::StringMap& before, const kube::StringMap& after) {
@@ -51,7 +52,7 @@ void SecretCertificates::on_read(const kube::ApiResult<kube::Secret>& read) {
   }
   const CertificateBundle fresh = new_bundle(settings_.names, clock_());
   write(kube::create_secret(settings_.secret, data_of(fresh)), "create",
-        {{"all", "the secret did not exist"}});
+        {{kAll, "the secret did not exist"}});
 }
 
 void SecretCertificates::on_secret(const kube::Secret& secret) {
@@ -73,7 +74,7 @@ void SecretCertificates::on_secret(const kube::Secret& secret) {
           "change", std::move(renewals));
   };
   if (found.empty) {
-    return change(new_bundle(settings_.names, now), {{"all", "the secret had no certificates"}});
+    return change(new_bundle(settings_.names, now), {{kAll, "the secret had no certificates"}});
   }
   if (found.renewals()) {
     const auto fresh = renewed(bundle, found, settings_.names, now);
@@ -98,6 +99,9 @@ void SecretCertificates::write(kube::Request request, const std::string& verb,
                                std::vector<Renewal> renewals) {
   request.timeout = kSecretRequestTimeout;
   std::string advice;
+  for (const auto& [certificate, reason] : renewals) {
+    if (certificate != kAll) advice += fmt::format("; the {} certificate {}", certificate, reason);
+  }
   if (request.method == kube::Method::kPost) {
     advice = fmt::format(
         "; create it without data, as \"kubectl create secret generic --namespace {} {}\" does",

@@ -49,10 +49,11 @@ class SecretCertificates {
   // `client` outlives this.
   SecretCertificates(kube::Client& client, CertificateSettings settings, CertificateEvents events,
                      Clock clock);
-  // No event is reported after the destructor returns.
-  ~SecretCertificates() { callbacks_.close(); }
+  ~SecretCertificates() { stop(); }
 
   void start() { read(); }
+  // No event is reported after it returns.
+  void stop() { callbacks_.close(); }
   // Certificates are in use. Any thread.
   bool available() const { return available_; }
   // "kube-system/mgpu-extender-tls"

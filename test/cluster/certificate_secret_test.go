@@ -132,6 +132,38 @@ func TestAMissingCertificateSecretIsReported(t *testing.T) {
 	})
 }
 
+// README says that kube-scheduler reads a renewed client certificate without a restart.
+func TestKubeSchedulerReadsARenewedClientCertificate(t *testing.T) {
+	ctx := context.Background()
+	authority, err := newAuthority(t.TempDir(), "mgpu-extender-ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving := issue(t, authority, "extender", serverDNSName)
+	end := time.Now().Add(15 * time.Second)
+	scheduler, err := authority.issueUntil(end, "kube-scheduler", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	extender := plane.extenderOn(t, "https", nil,
+		"--tls-cert-file", serving.certificate, "--tls-key-file", serving.key,
+		"--tls-client-ca-file", authority.file(), "--tls-client-names", "kube-scheduler")
+	extender.start(t)
+	extender.waitReady(t)
+	namespace := newNamespace(ctx, t)
+	plane.createNodes(ctx, t, "gpu-", 1)
+	extender.waitNodes(t, 1)
+	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler-tls.yaml", extenderURL: extender.url(),
+		tls: map[string]string{"caFile": authority.file(), "certFile": scheduler.certificate, "keyFile": scheduler.key}})
+	time.Sleep(time.Until(end.Add(2 * time.Second)))
+	create(ctx, t, newPod(namespace, "late").share(30, 1024))
+	waitPending(ctx, t, namespace, "late", "SchedulerError")
+	if _, err := authority.issue("kube-scheduler"); err != nil {
+		t.Fatal(err)
+	}
+	waitBound(ctx, t, namespace, "late")
+}
+
 // emptySecret removes the data of the Secret, now and when the test ends.
 func emptySecret(ctx context.Context, t *testing.T) {
 	t.Helper()

@@ -121,7 +121,7 @@ func (c *ControlPlane) prepare(components string) error {
 	if c.authority, err = newAuthority(filepath.Join(c.folder, "pki"), "mgpu-test-ca"); err != nil {
 		return err
 	}
-	if c.servingPair, err = c.authority.issueFor("kube-apiserver", c.full.addresses()); err != nil {
+	if c.servingPair, err = c.authority.issueUntil(time.Now().Add(24*time.Hour), "kube-apiserver", c.full.addresses()); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(c.folder, "tokens.csv"), []byte(tokenLines+readerLines), 0o600)

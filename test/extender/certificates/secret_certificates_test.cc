@@ -228,8 +228,10 @@ TEST_F(SecretCertificatesTest, WithoutTheRightToWriteValidCertificatesAreUsed) {
   });
   now += days(250);
   pass(kSecretReadInterval);
-  EXPECT_THAT(a.problems,
-              ElementsAre(StartsWith("change secret kube-system/mgpu-extender-tls: HTTP 403")));
+  ASSERT_THAT(a.problems, SizeIs(1));
+  EXPECT_THAT(a.problems[0], StartsWith("change secret kube-system/mgpu-extender-tls: HTTP 403"));
+  EXPECT_THAT(a.problems[0], testing::EndsWith("; the server certificate expires on 2027-03-01; "
+                                               "the client certificate expires on 2027-03-01"));
   start(b);
   EXPECT_TRUE(b.certificates.available());
   EXPECT_EQ(b.used.back(), a.used.back());
