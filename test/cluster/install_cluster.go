@@ -152,6 +152,12 @@ func (f *FullCluster) stopProxy() {
 	if _, err := runTool(filepath.Join(filepath.Dir(f.proxyConfig), "bin", "kube-proxy"), "--cleanup"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
+	// kube-proxy leaves this chain, which it shares with kubelet. No other kubelet runs here.
+	for _, tables := range []string{"iptables", "ip6tables"} {
+		for _, rule := range [][]string{{"-D", "INPUT", "-j"}, {"-D", "OUTPUT", "-j"}, {"-F"}, {"-X"}} {
+			_, _ = runTool(tables, append(rule, "KUBE-FIREWALL")...)
+		}
+	}
 	if len(f.forwarding) > 0 {
 		_ = os.WriteFile(forwardingSetting, f.forwarding, 0o644)
 	}
