@@ -57,7 +57,7 @@ def with_files(package, files):
     return package
 
 
-def debian_package(name, package, found, files):
+def debian_package(name, package, found, files, compiled):
     source = re.match(r"(\S+) \((\S+)\)", package.fields["Source"])
     described = {
         "SPDXID": package_identifier(name),
@@ -70,8 +70,8 @@ def debian_package(name, package, found, files):
         "licenseConcluded": NONE,
         "licenseDeclared": found.declared or NONE,
         "copyrightText": NONE,
-        "comment": "The image has only some files of this package." if files else
-                   "Parts of this package are compiled into programs of the image.",
+        "comment": "Parts of this package are compiled into programs of the image." if compiled else
+                   "The image has only some files of this package.",
         "externalRefs": [{
             "referenceCategory": "PACKAGE-MANAGER",
             "referenceType": "purl",
@@ -114,9 +114,10 @@ def document(image, tree, digest, version, created):
     packages[0]["primaryPackagePurpose"] = "CONTAINER"
     packages[0]["checksums"] = [{"algorithm": "SHA256", "checksumValue": digest.split(":")[1]}]
     packages.append(own_package(own, staging.OWN, version, [files[path] for path in of_package[staging.OWN]]))
+    compiled = {name for names in tree.compiled.values() for name in names}
     for name, package in sorted(tree.packages.items()):
         packages.append(debian_package(name, package, found[name],
-                                       [files[path] for path in of_package.get(name, [])]))
+                                       [files[path] for path in of_package.get(name, [])], name in compiled))
     extracted = {}
     for each in found.values():
         extracted |= each.extracted
