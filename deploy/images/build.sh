@@ -32,7 +32,7 @@ while [[ $# -gt 0 && $1 == --* ]]; do
     --repository) repository=$2 ;;
     --tag) tag=$2 ;;
     --source-url) source_url=$2 ;;
-    --build) build=$(cd "$2" && pwd) || fail "--build: \"$2\" is not a folder" ;;
+    --build) build=$(cd "$2" 2>/dev/null && pwd) || fail "--build: \"$2\" is not a folder" ;;
     *) fail "unknown flag \"$1\"; want --repository, --tag, --source-url or --build" ;;
   esac
   shift 2

@@ -2,8 +2,8 @@
 import os
 import re
 
+import elf
 from debian import owners_of
-from elf import Elf
 from problem import output_of
 
 # Only constants and structures of the kernel's interface. Scanners would report each vulnerability of the
@@ -24,7 +24,7 @@ def dependencies(build):
 
 def static_parts(program, compiler):
     """The static libraries of a program that needs no libraries at run time."""
-    if Elf(program).needed:
+    if elf.read(program).needed:
         return []
     names = ("libc.a", "libstdc++.a", "libgcc.a", "libgcc_eh.a")
     return [output_of(compiler, f"-print-file-name={name}").strip() for name in names]

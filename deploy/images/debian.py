@@ -82,15 +82,15 @@ def owners_of(paths):
 
 def packages(names):
     """The packages with these names, as dpkg names them."""
-    found = {}
-    form = "\\t".join(FIELDS.values()) + "\\n"
     wanted = sorted(set(names))
     if not wanted:
-        return found
-    # In the order of the arguments.
-    lines = [output_of("dpkg-query", "-W", f"-f={form}", name).splitlines()[0] for name in wanted]
-    for name, line in zip(wanted, lines):
-        found[name] = Package(dict(zip(FIELDS, line.split("\t"))))
+        return {}
+    form = "\\t".join(["${binary:Package}", *FIELDS.values()]) + "\\n"
+    rows = [line.split("\t") for line in output_of("dpkg-query", "-W", f"-f={form}", *wanted).splitlines()]
+    found = {row[0]: Package(dict(zip(FIELDS, row[1:]))) for row in rows}
+    for name in wanted:
+        if name not in found:
+            raise Problem(f"dpkg does not describe the package {name}")
     return found
 
 

@@ -1,4 +1,5 @@
 """Programs and libraries: what they need, and where that is."""
+import functools
 import os
 import re
 import tempfile
@@ -13,21 +14,21 @@ class Elf:
     """The dynamic section of a file."""
 
     def __init__(self, path):
-        text = output_of("readelf", "--wide", "--file-header", "--program-headers", "--dynamic", path)
+        text = output_of("readelf", "--wide", "--file-header", "--program-headers", "--dynamic", str(path))
         self.machine = first(r"Machine:\s+(.*)", text)
         self.interpreter = first(r"Requesting program interpreter: ([^\]]*)\]", text)
         self.soname = first(r"\(SONAME\)\s+Library soname: \[([^\]]*)\]", text)
         self.needed = re.findall(r"\(NEEDED\)\s+Shared library: \[([^\]]*)\]", text)
 
 
+@functools.lru_cache(maxsize=1024)
+def read(path):
+    return Elf(path)
+
+
 def first(pattern, text):
     match = re.search(pattern, text)
     return match[1].strip() if match else ""
-
-
-def is_elf(path):
-    with open(path, "rb") as file:
-        return file.read(4) == b"\x7fELF"
 
 
 def library_folders(architecture):
@@ -48,7 +49,7 @@ def closure(files, architecture, names=()):
     found = {}
     waiting = list(names)
     for file in files:
-        elf = Elf(file)
+        elf = read(file)
         if elf.machine != MACHINES[architecture]:
             raise Problem(f"{file} is for {elf.machine}; want {MACHINES[architecture]}")
         waiting += elf.needed
@@ -59,19 +60,19 @@ def closure(files, architecture, names=()):
         if name in found:
             continue
         found[name] = find_library(name, architecture)
-        waiting += Elf(found[name]).needed
+        waiting += read(found[name]).needed
     return dict(sorted(found.items()))
 
 
 def interpreters(files):
     """The paths of the loaders that the files name."""
-    return sorted({Elf(file).interpreter for file in files} - {""})
+    return sorted({read(file).interpreter for file in files} - {""})
 
 
 def stripped(path, architecture):
     """The bytes of a program without its symbols; the build ID stays."""
     triple = TRIPLES[architecture]
-    native = Elf("/proc/self/exe").machine == MACHINES[architecture]
+    native = read(os.path.realpath("/proc/self/exe")).machine == MACHINES[architecture]
     with tempfile.TemporaryDirectory() as folder:
         output_of("strip" if native else f"{triple}-strip", "-o", f"{folder}/stripped", path)
         with open(f"{folder}/stripped", "rb") as file:

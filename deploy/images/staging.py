@@ -86,7 +86,7 @@ def stage(image, source, build, architecture):
     libraries = elf.closure(programs.values(), architecture, DRIVER_NEEDS if image.get("driver") else ())
     add_libraries(tree, libraries, elf.interpreters(programs.values()))
     for path, file in programs.items():
-        tree.needed[path] = elf.Elf(file).needed
+        tree.needed[path] = elf.read(file).needed
         if not tree.needed[path]:
             tree.static.add(path)
     add_certificates(tree)
@@ -118,7 +118,7 @@ def add_libraries(tree, libraries, interpreters):
             raise Problem(f"{path} is of no Debian package, so that its licence is not known")
         folder = f"usr/lib/{elf.TRIPLES[tree.architecture]}"
         tree.file(f"{folder}/{name}", read(path), owners[path], mode=0o755 if name.startswith("ld-") else 0o644)
-        tree.needed[f"{folder}/{name}"] = elf.Elf(path).needed
+        tree.needed[f"{folder}/{name}"] = elf.read(path).needed
     for path in interpreters:
         # /lib64/ld-linux-x86-64.so.2, or /lib/ld-linux-aarch64.so.1
         tree.link(f"usr{path}", f"/usr/lib/{elf.TRIPLES[tree.architecture]}/{os.path.basename(path)}",
