@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs missing packages, builds mgpu and runs the tests.
 #
-#   test/run.sh                                    runs format, tidy, unit, tsan, release, quick, simulate, gpu, cluster,
-#                                                  node and install
+#   test/run.sh                                    runs format, tidy, unit, tsan, release, images, quick, simulate, gpu,
+#                                                  cluster, node and install
 #   test/run.sh STAGE...                           runs only these stages
 #   test/run.sh simulate --histories N             runs at least N histories with the release build
 #   test/run.sh fuzz [--seconds N]                 runs each fuzzer for N seconds, or a minute
@@ -14,6 +14,7 @@
 # unit     runs all unit tests with AddressSanitizer and UBSan
 # tsan     runs the multithreaded unit tests with ThreadSanitizer
 # release  compiles both programs as users run them, with g++, and starts them
+# images   builds the container images and the files of a release, and checks them; some of it needs root
 # quick    runs bench/run.sh --quick, which checks the results of benchmarks, but no times
 # gpu      runs the trial of bench/gpu with stand-ins for the GPU and its driver; most of it needs root
 # simulate runs histories of a simulated cluster for a minute: some seeds always, and new ones each day
@@ -29,9 +30,10 @@
 #          measures how many pods kube-scheduler binds in a second with the extender, as bench/throughput.sh does
 # soak     runs arrivals, edits and kills with a real control plane for MGPU_SOAK_MINUTES, as bench/soak.sh does
 #
-# The programs under test have AddressSanitizer and UBSan, except in the stages format, tidy, tsan, release, faults,
-# install, bench, throughput and soak, and in simulate --histories. The stages gpu, cluster, node and install wait most
-# of the time: they run in the background while the others compile and compute, and their output is printed at the end.
+# The programs under test have AddressSanitizer and UBSan, except in the stages format, tidy, tsan, release, images,
+# faults, install, bench, throughput and soak, and in simulate --histories. The stages gpu, cluster, node and install
+# wait most of the time: they run in the background while the others compile and compute, and their output is printed
+# at the end.
 # The last line of the output is "N passed, N failed". The exit status is 0 if no test failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -196,6 +198,35 @@ stage_release() {
   for program in extender/mgpu-extender plugin/mgpu-device-plugin; do
     step "start $program" "build/release/$program" --version && passed=$((passed + 1))
   done
+}
+
+# The programs are those of the stage release.
+stage_images() {
+  local test
+  prepare_images || return 1
+  for test in images release; do
+    local log=$scratch/$test.log status=0 before=$failed
+    say "test deploy/${test}_test.py"
+    run python_tests "$log" "test/deploy/${test}_test.py" || status=$?
+    count_last_line "$log"
+    count_unexplained "$status" "$before"
+  done
+}
+
+prepare_images() {
+  local built packages
+  local -a programs=(mgpu-extender mgpu-device-plugin mgpu-mps mgpu-set-limits)
+  go=$(bash deploy/install.sh go) && packages=$(bash deploy/install.sh spdx) || { failed=$((failed + 1)) && return 1; }
+  export GOTOOLCHAIN=auto PYTHONPATH=$packages
+  build release "${programs[@]}" || return 1
+  build_once runtime "containerd and network plugins" test/cluster/runtime/{go.mod,go.sum} || return 1
+  export MGPU_RUNTIME_FOLDER=$built
+  build_once "helm-$components_version" "helm" test/cluster/helm/{go.mod,go.sum} || return 1
+  export MGPU_HELM_BINARY=$built/helm
+}
+
+python_tests() { # log, tests
+  PYTHONDONTWRITEBYTECODE=1 python3 "$2" 2>&1 | tee "$1" | grep --line-buffered -v ' \.\.\. ok$'
 }
 
 # The build folder says how each source is compiled, and has the headers that are generated.
@@ -572,10 +603,10 @@ while [[ $# -gt 0 ]]; do
   fi
   shift
 done
-[[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release quick simulate gpu cluster node install)
+[[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release images quick simulate gpu cluster node install)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|tidy|unit|tsan|release|quick|simulate|faults|fuzz|gpu|cluster|node|install|bench|throughput|soak)$ ]] || {
-    printf 'run.sh: "%s" is not a stage; want %s, %s\n' "$stage" 'format, tidy, unit, tsan, release, quick, simulate' \
+  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|node|install|bench|throughput|soak)$ ]] || {
+    printf 'run.sh: "%s" is not a stage; want %s, %s\n' "$stage" 'format, tidy, unit, tsan, release, images, quick, simulate' \
       'faults, fuzz, gpu, cluster, node, install, bench, throughput or soak' >&2
     exit 2
   }

@@ -13,11 +13,12 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
-from support import AS_ROOT, BUILD, EPOCH, ROOT, TRIPLES, Layout, digest_of_folder, must_run, run
+from support import AS_ROOT, BUILD, EPOCH, ROOT, TRIPLES, Layout, digest_of_folder, main, must_run, run
 
 import debian
 import elf
@@ -421,4 +422,4 @@ class Licenses(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main(sys.modules[__name__])

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import tarfile
+import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "deploy/images"))
@@ -29,6 +30,18 @@ def must_run(*command, **settings):
     if status != 0:
         raise AssertionError(f"{command} ended with {status}:\n{output}")
     return output
+
+
+def main(module):
+    """Runs the tests of a module. The last line is what test/run.sh counts."""
+    words = sys.argv[1:]
+    loader = unittest.defaultTestLoader
+    suite = loader.loadTestsFromNames(words, module) if words else loader.loadTestsFromModule(module)
+    result = unittest.TextTestRunner(verbosity=2, stream=sys.stdout).run(suite)
+    failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
+    skipped = len(result.skipped)
+    print(f"{result.testsRun - failed - skipped} passed, {failed} failed, {skipped} skipped")
+    sys.exit(1 if failed else 0)
 
 
 class Layout:
