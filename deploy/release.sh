@@ -58,8 +58,7 @@ if [[ -z $allow_changes ]]; then
   [[ -z $changes ]] || fail "some sources have changes that are not committed, such as ${changes:3:60}"
 fi
 
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 0)}
-export SOURCE_DATE_EPOCH
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 0)}
 [[ -z $build ]] || images+=(--build "$build")
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/mgpu-release.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT

@@ -3,7 +3,7 @@
 #   cmake -D SOURCE=<root of the sources> -D OUTPUT=<file> -D COMMIT=<text> -P commit.cmake
 #
 # COMMIT is the commit as text. If it is empty, the commit is that of the git repository; in an archive
-# that `git archive` has made, it is in commit.txt; otherwise it is "unknown".
+# that `git archive` has made, it is in commit.txt, before its time; otherwise it is "unknown".
 set(commit "${COMMIT}")
 if(NOT commit AND EXISTS ${SOURCE}/.git)
   find_program(GIT git)
@@ -14,8 +14,8 @@ if(NOT commit AND EXISTS ${SOURCE}/.git)
 endif()
 if(NOT commit)
   file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/commit.txt archived LIMIT_COUNT 1)
-  if(archived MATCHES "^[0-9a-f]+$")
-    string(SUBSTRING ${archived} 0 12 commit)
+  if(archived MATCHES "^([0-9a-f]+) [0-9]+$")
+    string(SUBSTRING ${CMAKE_MATCH_1} 0 12 commit)
   endif()
 endif()
 if(NOT commit MATCHES "^[0-9a-z-]+$")

@@ -47,12 +47,15 @@ tag=${tag:-$version}
 [[ $repository =~ ^[a-z0-9.:_-]+(/[a-z0-9._-]+)*$ ]] ||
   fail "--repository: \"$repository\" is not the name of a repository, such as registry.example.com/mgpu"
 
-# The commit, and its time. A tree without git has neither.
+# The commit, and its time: from the repository, or from an archive that `git archive` has made.
 revision=unknown
 epoch=0
-if git -C "$root" rev-parse --verify --quiet HEAD >/dev/null; then
-  revision=$(git -C "$root" describe --always --abbrev=40 --match='' --dirty)
+if [[ -e $root/.git ]] && git -C "$root" rev-parse --verify --quiet HEAD >/dev/null 2>&1; then
+  revision=$(git -C "$root" describe --always --abbrev=40 --exclude='*' --dirty)
   epoch=$(git -C "$root" log -1 --format=%ct)
+elif [[ $(<"$root/common/base/commit.txt") =~ ^([0-9a-f]{40,64})\ ([0-9]+)$ ]]; then
+  revision=${BASH_REMATCH[1]}
+  epoch=${BASH_REMATCH[2]}
 fi
 epoch=${SOURCE_DATE_EPOCH:-$epoch}
 [[ $epoch =~ ^[0-9]{1,11}$ ]] || fail "SOURCE_DATE_EPOCH: \"$epoch\" is not a time in seconds"

@@ -8,7 +8,7 @@ from problem import output_of
 
 # Only constants and structures of the kernel's interface. Scanners would report each vulnerability of the
 # kernel for the image.
-IGNORED = ("linux-libc-dev",)
+IGNORED = "linux-libc-dev"
 
 
 def dependencies(build):
@@ -48,5 +48,5 @@ def packages_in(build, targets):
         parts[target] = sorted(path for path in map(os.path.normpath, paths) if path.startswith("/usr/"))
     owners = owners_of({path for paths in parts.values() for path in paths})
     return {target: sorted({owners[path] for path in paths if path in owners
-                            and owners[path].split(":")[0] not in IGNORED})
+                            and not owners[path].startswith(IGNORED)})
             for target, paths in parts.items()}

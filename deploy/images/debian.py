@@ -43,10 +43,6 @@ class Package:
             raise Problem(f"the licence of the package {self.name} cannot be read: {failed}") from failed
 
 
-def architecture_of_machine():
-    return output_of("dpkg", "--print-architecture").strip()
-
-
 def release():
     """The version of Debian, for package URLs."""
     with open("/etc/os-release", encoding="utf-8") as file:

@@ -31,6 +31,15 @@ def first(pattern, text):
     return match[1].strip() if match else ""
 
 
+def architecture_of(path):
+    """The name that Debian and containers have for the architecture of a program."""
+    machine = read(path).machine
+    for architecture, name in MACHINES.items():
+        if machine == name:
+            return architecture
+    raise Problem(f"{path} is for {machine}; want {' or '.join(MACHINES.values())}")
+
+
 def library_folders(architecture):
     """Where the loader searches without a cache."""
     triple = TRIPLES[architecture]

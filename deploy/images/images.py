@@ -11,7 +11,6 @@ import json
 import os
 import sys
 
-import debian
 import oci
 import sbom
 import staging
@@ -41,7 +40,7 @@ def print_targets(arguments):
 
 def write_stage(arguments):
     image = chosen([arguments.name])[0]
-    staging.write(staging.stage(image, SOURCE, arguments.build, arguments.architecture), arguments.folder)
+    staging.write(staging.stage(image, SOURCE, arguments.build), arguments.folder)
 
 
 def time_text(epoch):
@@ -68,7 +67,7 @@ def labels_of(image, arguments):
 def build(arguments):
     digests = []
     for image in chosen(arguments.names):
-        tree = staging.stage(image, SOURCE, arguments.build, arguments.architecture)
+        tree = staging.stage(image, SOURCE, arguments.build)
         reference = f'{arguments.repository}/{image["name"]}:{arguments.tag}'
         process = {"Entrypoint": [f'/usr/bin/{image["entrypoint"]}'], "User": staging.USERS[image["user"]]}
         made = oci.Image(tree, reference, labels_of(image, arguments), process, arguments.epoch)
@@ -76,7 +75,7 @@ def build(arguments):
         document = sbom.document(image, tree, made.digest(), arguments.version, time_text(arguments.epoch))
         oci.write_file(f'{arguments.out}/{image["name"]}.spdx.json', sbom.as_text(document))
         digests.append({"name": image["name"], "reference": reference, "digest": made.digest(),
-                        "architecture": arguments.architecture})
+                        "architecture": tree.architecture})
         print(f'{reference}@{made.digest()} {len(made.layer) >> 20} MiB')
     text = json.dumps({"images": digests}, indent=2, sort_keys=True) + "\n"
     oci.write_file(f"{arguments.out}/images.json", text.encode())
@@ -107,7 +106,6 @@ def parsed():
 
 def add_input(command):
     command.add_argument("--build", default=f"{SOURCE}/build/release")
-    command.add_argument("--architecture", default=debian.architecture_of_machine())
 
 
 def main():

@@ -73,8 +73,9 @@ def chart_files(folder, version):
     with open(f"{folder}/Chart.yaml", encoding="utf-8") as file:
         text = file.read()
     for name in ("version", "appVersion"):
-        if field_of(text, name) != version:
-            raise Problem(f'Chart.yaml: {name} is "{field_of(text, name)}"; want the version of the release, "{version}"')
+        found = field_of(text, name)
+        if found != version:
+            raise Problem(f'Chart.yaml: {name} is "{found}"; want the version of the release, "{version}"')
     files = {}
     ignored = staging.read(f"{folder}/.helmignore").decode().split()
     for above, _, names in os.walk(folder):
@@ -140,12 +141,12 @@ def release_files(arguments):
     files = image_files(arguments.images, version)
     files[f"mgpu-{version}.tgz"] = archive(chart_files(f"{images.SOURCE}/deploy/chart", version), epoch)
     files[f"mgpu-{version}.yaml"] = staging.read(f"{images.SOURCE}/deploy/manifests/mgpu.yaml")
-    if f"{CLI}-{version}-linux-{arguments.architecture}.oci.tar" in files:
-        tree = staging.stage(images.chosen([CLI])[0], images.SOURCE, arguments.build, arguments.architecture)
-        name = f"{CLI}-{version}-linux-{arguments.architecture}.tar.gz"
+    if any(name.startswith(f"{CLI}-{version}-linux-") for name in files):
+        tree = staging.stage(images.chosen([CLI])[0], images.SOURCE, arguments.build)
+        name = f"{CLI}-{version}-linux-{tree.architecture}.tar.gz"
         files[name] = archive(cli_files(tree, CLI), epoch)
         files["mgpu.yaml"] = krew_manifest(version, arguments.homepage or arguments.base_url, arguments.base_url,
-                                           {arguments.architecture: (name, files[name])}).encode()
+                                           {tree.architecture: (name, files[name])}).encode()
     sums = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items())]
     files["SHA256SUMS"] = "".join(sums).encode()
     return files
@@ -160,7 +161,6 @@ def main():
     parser.add_argument("--homepage", default="")
     parser.add_argument("--build", required=True)
     parser.add_argument("--epoch", type=int, required=True)
-    parser.add_argument("--architecture", default=debian.architecture_of_machine())
     arguments = parser.parse_args()
     try:
         for name, data in release_files(arguments).items():

@@ -74,14 +74,16 @@ def read(path):
         return file.read()
 
 
-def stage(image, source, build, architecture):
+def stage(image, source, build):
     """The tree of an image of images.json, from the programs in the folder `build`."""
-    tree = Tree(architecture)
-    add_users(tree)
     programs = {f"usr/bin/{name}": f"{build}/{path}" for name, path in image["programs"].items()}
-    for path, file in programs.items():
+    for file in programs.values():
         if not os.path.isfile(file):
             raise Problem(f"{file} does not exist; build it first")
+    architecture = elf.architecture_of(next(iter(programs.values())))
+    tree = Tree(architecture)
+    add_users(tree)
+    for path, file in programs.items():
         tree.file(path, elf.stripped(file, architecture), mode=0o755)
     libraries = elf.closure(programs.values(), architecture, DRIVER_NEEDS if image.get("driver") else ())
     add_libraries(tree, libraries, elf.interpreters(programs.values()))
@@ -106,6 +108,7 @@ def add_users(tree):
     tree.add("tmp", Entry(0o1777, folder=True))
     tree.add("home/nonroot", Entry(0o700, folder=True, user=NONROOT))
     # As Debian has them.
+    tree.add("usr/lib64", Entry(0o755, folder=True))
     tree.link("lib", "usr/lib")
     tree.link("lib64", "usr/lib64")
 

@@ -18,7 +18,7 @@ import tempfile
 import time
 import unittest
 
-from support import AS_ROOT, BUILD, EPOCH, ROOT, TRIPLES, Layout, digest_of_folder, main, must_run, run
+from support import ARCHITECTURE, AS_ROOT, BUILD, EPOCH, ROOT, TRIPLES, Layout, digest_of_folder, main, must_run, run
 
 import debian
 import elf
@@ -74,6 +74,22 @@ class Reproducibility(unittest.TestCase):
             contents = layout.contents
             for program in IMAGES[name]["programs"]:
                 self.assertNotIn(f"{source}/".encode(), contents[f"usr/bin/{program}"], program)
+
+    def test_an_archive_of_the_sources_has_commit_and_time(self):
+        folder = pathlib.Path(scratch.name) / "archive"
+        shutil.copytree(ROOT / "deploy/images", folder / "deploy/images")
+        (folder / "common/base").mkdir(parents=True)
+        for name in ("LICENSE", "CMakeLists.txt"):
+            shutil.copy(ROOT / name, folder)
+        for text, revision, created in [(f'{"ab" * 20} {EPOCH}\n', "ab" * 20, "2023-11-14T22:13:20Z"),
+                                        ("$Format:%H %ct$\n", "unknown", "1970-01-01T00:00:00Z")]:
+            (folder / "common/base/commit.txt").write_text(text)
+            environment = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
+            subprocess.run(["bash", folder / "deploy/images/build.sh", "--build", BUILD, folder / "made",
+                            "mgpu-extender"], env=environment, check=True, capture_output=True)
+            config = Layout(folder / "made/mgpu-extender.oci").config
+            self.assertEqual(config["config"]["Labels"]["org.opencontainers.image.revision"], revision)
+            self.assertEqual(config["created"], created)
 
     def test_the_commit_gives_the_time(self):
         command = ["bash", BUILD_SH, "--build", BUILD, pathlib.Path(scratch.name) / "timed", "mgpu-extender"]
@@ -136,7 +152,7 @@ class Content(unittest.TestCase):
                 self.assertNotIn(" .symtab", must_run("readelf", "--wide", "--sections", path))
 
     def test_images_with_the_drivers_libraries_have_what_these_need(self):
-        folder = f"usr/lib/{TRIPLES[debian.architecture_of_machine()]}"
+        folder = f"usr/lib/{TRIPLES[ARCHITECTURE]}"
         for name, layout in each():
             if IMAGES[name].get("driver"):
                 for library in ("libdl.so.2", "libpthread.so.0", "librt.so.1", "libm.so.6", "libgcc_s.so.1"):

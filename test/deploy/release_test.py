@@ -13,9 +13,8 @@ import sys
 import tempfile
 import unittest
 
-from support import AS_ROOT, BUILD, EPOCH, ROOT, digest_of_folder, main, must_run, run
+from support import ARCHITECTURE, AS_ROOT, BUILD, EPOCH, ROOT, digest_of_folder, main, must_run, run
 
-import debian
 import release
 import staging
 import images
@@ -46,7 +45,7 @@ def names():
 
 class Files(unittest.TestCase):
     def test_a_release_has_images_chart_and_manifests(self):
-        architecture = debian.architecture_of_machine()
+        architecture = ARCHITECTURE
         for image in ("mgpu-extender", "mgpu-device-plugin", "mgpu-mps"):
             for suffix in ("oci.tar", "docker.tar", "spdx.json"):
                 self.assertIn(f"{image}-{VERSION}-linux-{architecture}.{suffix}", names())
@@ -112,7 +111,7 @@ class Refusals(unittest.TestCase):
     def test_a_chart_of_another_version_is_refused(self):
         folder = pathlib.Path(scratch.name) / "old-chart"
         shutil.copytree(ROOT / "deploy/chart", folder)
-        with self.assertRaisesRegex(Problem, 'Chart.yaml: version is "0.1.0"; want the version of the release, "0.2.0"'):
+        with self.assertRaisesRegex(Problem, 'Chart.yaml: version is "0.1.0"; want .* release, "0.2.0"'):
             release.chart_files(str(folder), "0.2.0")
 
     def test_a_version_without_an_entry_in_the_changes_is_refused(self):
@@ -125,8 +124,7 @@ class Cli(unittest.TestCase):
     """The archive of a program with its libraries. The extender stands for any program."""
 
     def setUp(self):
-        tree = staging.stage(images.chosen(["mgpu-extender"])[0], str(ROOT), str(BUILD),
-                             debian.architecture_of_machine())
+        tree = staging.stage(images.chosen(["mgpu-extender"])[0], str(ROOT), str(BUILD))
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=scratch.name))
         self.archive = release.archive(release.cli_files(tree, "mgpu-extender"), EPOCH)
         (self.folder / "cli.tar.gz").write_bytes(self.archive)
@@ -176,7 +174,7 @@ class Cli(unittest.TestCase):
         listed = {name for name in names() if name.startswith("kubectl-mgpu-")}
         if not listed:
             self.skipTest("this build has no CLI")
-        archive = f"kubectl-mgpu-{VERSION}-linux-{debian.architecture_of_machine()}.tar.gz"
+        archive = f"kubectl-mgpu-{VERSION}-linux-{ARCHITECTURE}.tar.gz"
         digest = hashlib.sha256((made / archive).read_bytes()).hexdigest()
         manifest = (made / "mgpu.yaml").read_text()
         self.assertIn(f"    uri: {URL}/{archive}\n    sha256: {digest}\n", manifest)

@@ -15,6 +15,7 @@ EPOCH = 1700000000
 # The programs of a release build, which exist before the tests begin.
 BUILD = pathlib.Path(os.environ.get("MGPU_BUILD_FOLDER", ROOT / "build/release"))
 AS_ROOT = os.geteuid() == 0
+ARCHITECTURE = subprocess.check_output(["dpkg", "--print-architecture"], text=True).strip()
 TRIPLES = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 
 
