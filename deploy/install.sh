@@ -7,6 +7,7 @@
 #                            needs
 #   deploy/install.sh plot   prints a folder for PYTHONPATH with the packages for bench/plot/, and downloads
 #                            them from PyPI if they are missing
+#   deploy/install.sh spdx   the same for the checker of the images' SBOMs in test/deploy/
 set -euo pipefail
 
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -82,14 +83,16 @@ print_go() {
 }
 
 # Debian's python3-matplotlib cannot be installed beside libboost1.81-dev.
-print_plot() {
+print_plot() { print_packages plot "$folder/../bench/plot/requirements.txt"; }
+
+print_packages() { # name, requirements
   need_pip
-  local wanted=$folder/../bench/plot/requirements.txt python hash target
+  local wanted=$2 python hash target
   python=$(python3 -c 'import sys; print(sys.implementation.cache_tag)')
   hash=$(sha256sum <"$wanted" | cut -c 1-12)
-  target=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu/plot-$python-$hash
+  target=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu/$1-$python-$hash
   if [[ ! -d $target ]]; then
-    say "packages for plots from PyPI, into $target"
+    say "packages from PyPI, into $target"
     rm -rf "$target.new"
     python3 -m pip install --quiet --no-deps --target "$target.new" --requirement "$wanted" >&2 ||
       fail "the download of the packages in $wanted from PyPI failed"
@@ -102,5 +105,6 @@ case ${1:-packages} in
   packages) install_packages ;;
   go) print_go ;;
   plot) print_plot ;;
-  *) fail "unknown argument \"$1\"; expected no argument, go or plot" ;;
+  spdx) print_packages spdx "$folder/../test/deploy/requirements.txt" ;;
+  *) fail "unknown argument \"$1\"; expected no argument, go, plot or spdx" ;;
 esac

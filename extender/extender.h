@@ -38,6 +38,7 @@
 #include "extender/bind/binder.h"
 #include "extender/bind/holder_lease.h"
 #include "extender/bind/start_sequence.h"
+#include "extender/certificates/secret_certificates.h"
 #include "extender/election/leader_election.h"
 #include "extender/election/leader_endpoints.h"
 #include "extender/learning/price_refresher.h"
@@ -64,6 +65,7 @@ struct ExtenderSettings {
   std::optional<ElectionSettings> election{};
   // Set: kube-scheduler calls this Service, and the leader is its endpoint.
   std::optional<EndpointSettings> endpoints{};
+  std::optional<CertificateSettings> certificates{};  // with http.tls.from_texts; none: files
   // Called once, on the executor, when another process holds the Lease; may be empty.
   std::function<void(const std::string& sentence)> on_lease_lost{};
 };
@@ -83,7 +85,7 @@ class Extender {
   std::uint16_t port() const { return server_->port(); }  // of the verbs
   std::uint16_t service_port() const { return service_->port(); }
   // It decides now.
-  bool ready() const { return may_decide() && !draining_; }
+  bool ready() const { return may_decide() && has_certificates() && !draining_; }
   // Ends readiness and starts to drain the server of the verbs; the destructor waits for its end.
   // Probes are answered until then.
   void drain();
@@ -100,6 +102,11 @@ class Extender {
   void acquire_lease(HolderLease::Done done);
   void release_lease();
   void refuse_verb(const http::Respond& respond);
+  bool has_certificates() const { return !certificates_ || certificates_->available(); }
+  std::unique_ptr<SecretCertificates> new_certificates();
+  Result<void> use_temporary_certificate();
+  CertificateEvents certificate_events();
+  Result<void> use_certificates(const CertificateBundle& bundle);
   void on_started();
   void on_listed();
   void on_lease_lost(const std::string& sentence);
@@ -139,6 +146,9 @@ class Extender {
   Watched watched_nominations_;
   const std::array<Watched*, 3> watched_ = {&watched_nodes_, &watched_pods_, &watched_budgets_};
   AsioExecutor inspections_;  // for the views of /inspect alone
+  // Of the servers; null: they are in files. It outlives them, since probes read its state, and is
+  // stopped before.
+  std::unique_ptr<SecretCertificates> certificates_;
   http::Router verb_router_;
   http::Router service_router_;
   std::unique_ptr<ServiceServer> service_;

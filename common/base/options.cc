@@ -14,6 +14,7 @@
 
 #include "common/base/check.h"
 #include "common/base/text.h"
+#include "common/base/version.h"
 
 namespace mgpu {
 namespace {
@@ -312,7 +313,8 @@ std::string version_text() {
 #else
   constexpr std::string_view kCompiler = "gcc";
 #endif
-  return fmt::format("mgpu {} ({} {})", MGPU_VERSION, kCompiler, __VERSION__);
+  return fmt::format("mgpu {} (commit {}, {} {})", MGPU_VERSION, kBuildCommit, kCompiler,
+                     __VERSION__);
 }
 
 }  // namespace mgpu

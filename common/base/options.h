@@ -76,7 +76,7 @@ class Options {
   std::string command_;
 };
 
-// "mgpu <version> (<compiler>)"
+// "mgpu <version> (commit <commit>, <compiler>)"
 std::string version_text();
 
 }  // namespace mgpu

@@ -105,6 +105,13 @@ void Client::get_endpoint_slice(const ServiceRef& slice, Duration timeout,
            read_endpoint_slice, std::move(done));
 }
 
+void Client::get_secret(const SecretRef& secret, Duration timeout,
+                        std::function<void(ApiResult<Secret>)> done) {
+  send_for(transport_, kube::get_secret(secret), timeout,
+           fmt::format("get secret {}/{}", secret.name_space, secret.name), read_secret,
+           std::move(done));
+}
+
 void Client::bind(const Binding& binding, Duration timeout,
                   std::function<void(ApiResult<void>)> done) {
   Request request = kube::bind(binding);

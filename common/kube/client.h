@@ -57,6 +57,8 @@ class Client {
                    std::function<void(ApiResult<Service>)> done);
   void get_endpoint_slice(const ServiceRef& slice, Duration timeout,
                           std::function<void(ApiResult<EndpointSlice>)> done);
+  void get_secret(const SecretRef& secret, Duration timeout,
+                  std::function<void(ApiResult<Secret>)> done);
   // For a request whose answer has no body of interest. An error sentence begins with `subject`.
   void write(Request request, std::string subject, std::function<void(ApiResult<void>)> done);
 

@@ -22,6 +22,8 @@ Result<PodDisruptionBudget> read_pod_disruption_budget(std::string_view json);
 Result<Lease> read_lease(std::string_view json);
 Result<Service> read_service(std::string_view json);
 Result<EndpointSlice> read_endpoint_slice(std::string_view json);
+// No error sentence has a value of `data`.
+Result<Secret> read_secret(std::string_view json);
 
 // A page of a list: metadata.resourceVersion, metadata.continue and the text of each item.
 struct ListPage {

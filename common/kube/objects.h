@@ -127,6 +127,18 @@ struct EndpointSlice {
   std::int32_t port = 0;
 };
 
+struct SecretRef {
+  std::string name_space;
+  std::string name;
+};
+
+struct Secret {
+  SecretRef ref;
+  std::string resource_version;
+  std::string type;  // "Opaque", "kubernetes.io/tls", ...
+  StringMap data;    // decoded: bytes
+};
+
 // One term of a label selector (metav1.LabelSelector).
 struct LabelRequirement {
   std::string key;

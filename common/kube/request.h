@@ -88,6 +88,15 @@ Request get_endpoint_slice(const ServiceRef& slice);
 Request create_endpoint_slice(const Service& service, const EndpointSlice& slice);
 Request replace_endpoint_slice(const Service& service, const EndpointSlice& slice);
 
+// GET of a Secret, from etcd.
+Request get_secret(const SecretRef& secret);
+// POST of a Secret of the type Opaque; 409 where it exists. The body has the data.
+Request create_secret(const SecretRef& secret, const StringMap& data);
+// Merge PATCH of these members of `data`; the others, labels and annotations stay. 409 where the
+// Secret has changed since `resource_version`.
+Request change_secret(const SecretRef& secret, std::string_view resource_version,
+                      const StringMap& data);
+
 // A CSIStorageCapacity (storage.k8s.io/v1) with one annotation.
 struct StorageCapacity {
   std::string name_space;

@@ -8,6 +8,7 @@
 
 #include "common/base/files.h"
 #include "common/base/text.h"
+#include "common/base/version.h"
 
 namespace mgpu {
 namespace {
@@ -75,13 +76,16 @@ void add_service_routes(http::Router& router, Metrics& metrics,
   add("/metrics", [&metrics] {
     return http::Response{.content_type = kMetricsContentType, .body = metrics.text()};
   });
-  add("/version", [] { return http::Response{.body = "{\"version\": \"" MGPU_VERSION "\"}\n"}; });
+  add("/version", [] {
+    return http::Response{.body = fmt::format("{{\"version\": \"{}\", \"commit\": \"{}\"}}\n",
+                                              MGPU_VERSION, kBuildCommit)};
+  });
 }
 
 void add_process_metrics(Metrics& metrics, const std::string& prefix) {
   metrics
-      .gauge(prefix + "_build_info", "Always 1; the version is a label.",
-             {{"version", MGPU_VERSION}})
+      .gauge(prefix + "_build_info", "Always 1; version and commit are labels.",
+             {{"commit", kBuildCommit}, {"version", MGPU_VERSION}})
       .Set(1);
   Gauge& resident =
       metrics.gauge("process_resident_memory_bytes", "Resident memory of this process.");

@@ -1,6 +1,7 @@
 // mgpu-set-limits: the createRuntime hook of containers whose shares the driver enforces.
 //
 //   mgpu-set-limits SOCKET ALLOCATION    with the state of the container as JSON in its input
+//   mgpu-set-limits --version            prints the version
 //
 // It asks the device plugin, which listens on SOCKET, to set the memory limits of the container,
 // and succeeds if the plugin says that they are set. Otherwise it prints one sentence and fails, so
@@ -18,9 +19,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "plugin/hook/limit_protocol.h"
+
+namespace mgpu {
+
+extern const char* const kBuildCommit;  // as in common/base/version.h
+
+}  // namespace mgpu
 
 namespace {
 
@@ -130,6 +138,10 @@ std::string set_limits(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--version") {
+    std::printf("mgpu-set-limits %s (commit %s)\n", MGPU_VERSION, mgpu::kBuildCommit);
+    return 0;
+  }
   const std::string problem = set_limits(argc, argv);
   if (problem.empty()) return 0;
   std::fprintf(stderr, "mgpu-set-limits: GPU memory not limited: %s\n", problem.c_str());

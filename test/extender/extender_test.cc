@@ -511,7 +511,7 @@ TEST_F(ExtenderTest, ServesItsPathsAndMethods) {
   EXPECT_EQ(send(get_text("/mgpu/filter")).status, 405);
   EXPECT_EQ(send_to(extender->service_port(), post_text("/readyz", "")).headers.at("allow"),
             "GET, HEAD");
-  EXPECT_EQ(get("/version").body, "{\"version\": \"" MGPU_VERSION "\"}\n");
+  EXPECT_EQ(get("/version").body, "{\"version\": \"" MGPU_VERSION "\", \"commit\": \"unknown\"}\n");
   EXPECT_EQ(get("/inspect/cluster").status, 200);
 }
 
@@ -572,7 +572,7 @@ TEST_F(ExtenderTest, ExportsItsMetrics) {
            "mgpu_extender_cards 4",
            "mgpu_extender_ready 1",
            "mgpu_extender_requeues_total{result=\"refused\"} 0",
-           "mgpu_extender_build_info{version=\"" MGPU_VERSION "\"} 1",
+           "mgpu_extender_build_info{commit=\"unknown\",version=\"" MGPU_VERSION "\"} 1",
            "mgpu_extender_watch_silence_seconds{resource=\"nodes\"}",
            "mgpu_extender_http_connections{listener=\"verbs\"}",
            "mgpu_extender_http_connections{listener=\"metrics\"} 1",

@@ -3,7 +3,7 @@
 // that both behave the same:
 //
 //   nodes, pods, poddisruptionbudgets, events, csistoragecapacities, leases, services,
-//   endpointslices: create, get, list, update, patch (all kinds), delete; status subresources;
+//   endpointslices, secrets: create, get, list, update, patch (all kinds), delete; status subresources;
 //   pods/binding; pods/eviction
 //   - resourceVersion rises with every write; uid and resourceVersion preconditions give 409
 //   - list pages with limit/continue over one snapshot; an old continue token gives 410 Expired

@@ -1,5 +1,6 @@
 #include "common/base/options.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +9,8 @@
 #include <random>
 #include <string>
 #include <vector>
+
+#include "common/base/version.h"
 
 namespace mgpu {
 namespace {
@@ -240,7 +243,8 @@ TEST(Options, VersionIsThatOfTheBuild) {
   EXPECT_FALSE(parsed.run);
   EXPECT_EQ(parsed.exit_code, 0);
   EXPECT_EQ(parsed.print, version_text() + "\n");
-  EXPECT_THAT(version_text(), StartsWith(std::string("mgpu ") + MGPU_VERSION + " ("));
+  EXPECT_THAT(version_text(),
+              StartsWith(fmt::format("mgpu {} (commit {}, ", MGPU_VERSION, kBuildCommit)));
 }
 
 TEST(Options, AFlagIsAddedOnce) {

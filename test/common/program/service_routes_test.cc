@@ -45,13 +45,14 @@ TEST_F(ServiceRoutes, HaveReadyz) {
 TEST_F(ServiceRoutes, HaveMetrics) {
   const auto metrics = get("/metrics");
   EXPECT_EQ(metrics.content_type, kMetricsContentType);
-  EXPECT_THAT(metrics.body, HasSubstr("mgpu_test_build_info{version=\"" MGPU_VERSION "\"} 1"));
+  EXPECT_THAT(metrics.body,
+              HasSubstr("mgpu_test_build_info{commit=\"unknown\",version=\"" MGPU_VERSION "\"} 1"));
   EXPECT_THAT(metrics.body, HasSubstr("\nprocess_resident_memory_bytes "));
   EXPECT_THAT(metrics.body, Not(HasSubstr("\nprocess_resident_memory_bytes 0\n")));
 }
 
 TEST_F(ServiceRoutes, HaveTheVersion) {
-  EXPECT_EQ(get("/version").body, "{\"version\": \"" MGPU_VERSION "\"}\n");
+  EXPECT_EQ(get("/version").body, "{\"version\": \"" MGPU_VERSION "\", \"commit\": \"unknown\"}\n");
 }
 
 }  // namespace

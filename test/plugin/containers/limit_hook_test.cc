@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "common/base/log.h"
-#include "plugin/cards/mps_spawn.h"
+#include "common/base/process.h"
 #include "plugin/containers/limit_server.h"
 #include "plugin/hook/limit_protocol.h"
 #include "test/plugin/cards/fake_driver.h"
@@ -78,6 +78,11 @@ class LimitHookTest : public testing::Test {
   std::int64_t pid_ = 0;
   std::unique_ptr<LimitServer> server_;
 };
+
+TEST(LimitHook, PrintsItsVersion) {
+  EXPECT_EQ(run({hook_program(), "--version"}),
+            "mgpu-set-limits " MGPU_VERSION " (commit unknown)\n");
+}
 
 TEST_F(LimitHookTest, SucceedsOnceTheLimitsAreSet) {
   serve({});
