@@ -54,6 +54,10 @@ constexpr Direction kDirections[] = {
     {"extender/verbs/", "common/http/", "verbs do not depend on HTTP; routes are in extender/"},
     {"extender/bind/", "common/http/", "verbs do not depend on HTTP; routes are in extender/"},
     {"extender/requeue/", "common/http/", "verbs do not depend on HTTP; routes are in extender/"},
+    {"extender/kubectl/", "extender/ledger/", "the CLI knows the extender by its listener only"},
+    {"extender/kubectl/", "extender/verbs/", "the CLI knows the extender by its listener only"},
+    {"extender/kubectl/", "extender/bind/", "the CLI knows the extender by its listener only"},
+    {"extender/kubectl/", "common/http/", "the CLI is a client; use kube::Transport"},
 };
 
 struct Library {
@@ -66,8 +70,8 @@ const Library kLibraries[] = {
     {"nlohmann/json",
      {"nlohmann/"},
      {"common/contract/node_cards.cc", "common/kube/memory/", "common/kube/request.cc",
-      "extender/inspect/", "plugin/state/", "plugin/injection/", "plugin/node/", "plugin/hook/",
-      "bench/", "test/"}},
+      "extender/inspect/", "extender/kubectl/", "plugin/state/", "plugin/injection/",
+      "plugin/node/", "plugin/hook/", "bench/", "test/"}},
     {"simdjson", {"simdjson"}, {"extender/wire/", "common/kube/json_value.cc"}},
     {"Boost.Result", {"boost/system/result.hpp"}, {"common/base/result.h"}},
     {"Boost",

@@ -1,0 +1,103 @@
+// The API server that a command uses, and blocking calls to it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/asio_executor.h"
+#include "common/base/options.h"
+#include "common/base/result.h"
+#include "common/kube/config.h"
+#include "common/kube/request.h"
+#include "common/kube/transport.h"
+
+namespace mgpu::kubectl {
+
+struct ClusterFlags {
+  std::string kubeconfig{};
+  std::string context{};
+  Duration request_timeout{10'000};
+};
+
+// --kubeconfig, --context and --request-timeout, which every command for a cluster has.
+void add_cluster_flags(Options& options, ClusterFlags& flags);
+
+enum class Missing {
+  kNotAsked,
+  kForbidden,  // the user has no right
+  kAbsent,     // the API server does not have it
+  kFailed,     // no answer, or one that cannot be read
+};
+
+// A value from outside, or one sentence that says why there is none.
+template <class T>
+class Fact {
+ public:
+  Fact() = default;
+  Fact(T value) : value_(std::move(value)), known_(true) {}
+  Fact(Missing missing, std::string problem) : missing_(missing), problem_(std::move(problem)) {}
+
+  bool known() const { return known_; }
+  // REQUIRES: known().
+  const T& value() const { return value_; }
+  const T* operator->() const { return &value_; }
+  Missing missing() const { return missing_; }
+  bool absent() const { return !known_ && missing_ == Missing::kAbsent; }
+  const std::string& problem() const { return problem_; }
+  // The same problem for a value of another type. REQUIRES: !known().
+  template <class Other>
+  Fact<Other> as() const {
+    return Fact<Other>(missing_, problem_);
+  }
+
+ private:
+  T value_{};
+  bool known_ = false;
+  Missing missing_ = Missing::kNotAsked;
+  std::string problem_;
+};
+
+// Calls from one thread, which is not that of the transport's executor.
+class Api {
+ public:
+  // `transport` outlives it.
+  Api(kube::Transport& transport, Duration timeout) : transport_(transport), timeout_(timeout) {}
+
+  kube::Response call(kube::Request request);
+  // At most kRequestsAtOnce at a time. The answers are in the order of the requests.
+  std::vector<kube::Response> call_all(std::vector<kube::Request> requests);
+  // The body of the answer to a GET. `what` begins the sentence of a problem: "list nodes".
+  Fact<std::string> get(const std::string& target, const std::string& what);
+  // The text of each object of a collection.
+  Fact<std::vector<std::string>> list(const kube::Resource& resource, const std::string& what);
+
+ private:
+  kube::Transport& transport_;
+  const Duration timeout_;
+};
+
+// The body of an answer, or why there is none.
+Fact<std::string> body_of(const kube::Response& response, const std::string& what);
+
+// A connection to the API server of a kubeconfig.
+class Cluster {
+ public:
+  // Errors: no API server is configured, or its credentials cannot be read.
+  static Result<std::unique_ptr<Cluster>> connect(const ClusterFlags& flags);
+  ~Cluster();
+
+  kube::Transport& transport() { return *transport_; }
+  AsioExecutor& executor() { return executor_; }
+  const kube::Config& config() const { return config_; }
+
+ private:
+  Cluster() = default;
+
+  kube::Config config_;
+  AsioExecutor executor_;
+  std::unique_ptr<kube::Transport> transport_;
+};
+
+}  // namespace mgpu::kubectl
