@@ -67,8 +67,9 @@ Fact<std::string> Api::get(const std::string& target, const std::string& what) {
   return body_of(call(std::move(request)), what);
 }
 
-Fact<std::vector<std::string>> Api::list(const kube::Resource& resource, const std::string& what) {
-  std::vector<std::string> objects;
+Fact<std::size_t> Api::list(const kube::Resource& resource, const std::string& what,
+                            const std::function<void(const std::string& object)>& visit) {
+  std::size_t count = 0;
   std::string next;
   std::uint32_t limit = kube::kListPageSize;
   for (std::size_t page = 0; page < kPagesMax; ++page) {
@@ -78,11 +79,12 @@ Fact<std::vector<std::string>> Api::list(const kube::Resource& resource, const s
       continue;
     }
     const auto body = body_of(response, what);
-    if (!body.known()) return body.as<std::vector<std::string>>();
-    auto read = kube::read_list_page(body.value());
+    if (!body.known()) return body.as<std::size_t>();
+    const auto read = kube::read_list_page(body.value());
     if (!read) return {Missing::kFailed, what + ": " + read.error().message};
-    std::move(read->items.begin(), read->items.end(), std::back_inserter(objects));
-    if (read->continue_token.empty()) return objects;
+    std::ranges::for_each(read->items, visit);
+    count += read->items.size();
+    if (read->continue_token.empty()) return count;
     next = read->continue_token;
   }
   return {Missing::kFailed, fmt::format("{}: the list has over {} pages", what, kPagesMax)};

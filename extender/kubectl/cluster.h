@@ -1,6 +1,7 @@
 // The API server that a command uses, and blocking calls to it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -70,8 +71,9 @@ class Api {
   std::vector<kube::Response> call_all(std::vector<kube::Request> requests);
   // The body of the answer to a GET. `what` begins the sentence of a problem: "list nodes".
   Fact<std::string> get(const std::string& target, const std::string& what);
-  // The text of each object of a collection.
-  Fact<std::vector<std::string>> list(const kube::Resource& resource, const std::string& what);
+  // Calls `visit` with the text of each object of a collection, page by page.
+  Fact<std::size_t> list(const kube::Resource& resource, const std::string& what,
+                         const std::function<void(const std::string& object)>& visit);
 
  private:
   kube::Transport& transport_;

@@ -10,7 +10,7 @@ constexpr const char* kUpgrade = "upgrade Kubernetes to 1.30 or later";
 
 // kube-apiserver before 1.25.9 and 1.26.4 ignores the resourceVersion of a binding
 // (extender/bind/precondition_check.h).
-bool ignores_preconditions(const ServerVersion& server) {
+bool ignores_preconditions(const Version& server) {
   return server.major == 1 &&
          ((server.minor == 25 && server.patch < 9) || (server.minor == 26 && server.patch < 4));
 }
@@ -24,8 +24,8 @@ Findings check_api_server(const Facts& facts) {
          fmt::format("the API server cannot be asked for its version: {}", facts.server.problem()),
          "check the kubeconfig, its context, and that this machine reaches the API server"}};
   }
-  const ServerVersion& server = facts.server.value();
-  if (server < ServerVersion{1, 25, 0, ""}) {
+  const Version& server = facts.server.value();
+  if (server < Version{1, 25, 0, ""}) {
     return {{Level::kError,
              fmt::format("the API server has version {}, and mgpu needs Kubernetes 1.25.9, 1.26.4, "
                          "1.27 or later",

@@ -2,7 +2,6 @@
 // a value; nothing ends the collection.
 #pragma once
 
-#include <chrono>
 #include <functional>
 
 #include "extender/kubectl/cluster.h"
@@ -11,8 +10,10 @@
 namespace mgpu::kubectl {
 
 // Sets everything but `replicas`, which need a way to the extender. The names in `facts` say where
-// to look; an empty `name_space` becomes that of the extender's pods. `clock` is the time of this
-// machine.
+// to look. `clock` is the time of this machine.
 void collect_facts(Api& api, const std::function<Time()>& clock, Facts& facts);
+
+// The rights that mgpu's service accounts need (deploy/rbac), asked with SubjectAccessReviews.
+Fact<std::vector<Right>> collect_rights(Api& api, const Facts& facts);
 
 }  // namespace mgpu::kubectl

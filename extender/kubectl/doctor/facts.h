@@ -14,28 +14,19 @@
 #include "common/kube/objects.h"
 #include "extender/kubectl/cluster.h"
 #include "extender/kubectl/doctor/metrics_text.h"
+#include "extender/kubectl/doctor/version_number.h"
 
 namespace mgpu::kubectl {
 
 using Time = std::chrono::sys_seconds;
 
-struct ServerVersion {
-  std::int32_t major = 0;
-  std::int32_t minor = 0;
-  std::int32_t patch = 0;
-  std::string text;  // "v1.36.3"
-
-  auto operator<=>(const ServerVersion& other) const {
-    return std::tie(major, minor, patch) <=> std::tie(other.major, other.minor, other.patch);
-  }
-  bool operator==(const ServerVersion& other) const = default;
-};
-
 // A pod of mgpu itself.
 struct ProgramPod {
   PodRef ref;
+  std::string name;       // label app.kubernetes.io/name
+  std::string component;  // label app.kubernetes.io/component
   std::string node;
-  std::string version;  // label app.kubernetes.io/version; may be empty
+  std::string version;  // label app.kubernetes.io/version, or the tag of the image; may be empty
   std::string address;  // status.podIP
   std::string service_account;
   std::string phase;
@@ -45,19 +36,14 @@ struct ProgramPod {
 };
 
 struct LeaseFacts {
-  std::string holder;  // empty: nobody
+  std::string holder{};  // empty: nobody
   std::optional<std::int32_t> duration_seconds;
   std::optional<Time> renewed;
 };
 
+// The ready addresses of an EndpointSlice.
 struct SliceFacts {
-  std::string name;
-  struct Endpoint {
-    std::vector<std::string> addresses;
-    std::string pod;  // targetRef.name; may be empty
-    bool ready = true;
-  };
-  std::vector<Endpoint> endpoints;
+  std::vector<std::string> addresses;
 };
 
 struct PolicyBinding {
@@ -75,7 +61,7 @@ struct NodeFacts {
   std::string kubelet_version;
 };
 
-// A pod that requests cards or has annotations about them.
+// A pod that requests cards, or has the annotations of a pod with cards.
 struct GpuPod {
   kube::Pod pod;
   std::optional<Time> created;
@@ -87,7 +73,7 @@ struct GpuPod {
 struct Right {
   std::string account;      // "kube-system/mgpu-extender"
   std::string description;  // "create pods/binding"
-  std::string file;         // of deploy/rbac, that grants it
+  std::string file;         // of deploy/rbac, which grants it
   bool allowed = false;
 };
 
@@ -135,13 +121,13 @@ struct Facts {
   std::string node_selector;  // empty: all nodes
   Time now{};                 // by the clock of the API server, where that is known
 
-  Fact<ServerVersion> server;
+  Fact<Version> server;
   // The clock of the API server minus the one of this machine.
   std::optional<std::chrono::seconds> clock_difference;
   Fact<std::vector<ProgramPod>> extender_pods;
   Fact<std::vector<ProgramPod>> plugin_pods;
   Fact<LeaseFacts> lease;
-  Fact<bool> service_exists;
+  Fact<std::string> service_name;  // known where the Service exists
   Fact<std::vector<SliceFacts>> slices;
   Fact<std::set<std::string>> policies;
   Fact<std::vector<PolicyBinding>> policy_bindings;
@@ -152,6 +138,8 @@ struct Facts {
   Fact<std::vector<Right>> rights;
   Fact<std::vector<KubeletGates>> gates;
   std::vector<ReplicaFacts> replicas;
+  // A sentence for each object that could not be read, up to kUnreadableMax.
+  std::vector<std::string> unreadable;
 };
 
 }  // namespace mgpu::kubectl

@@ -25,6 +25,9 @@ struct Finding {
 
 using Findings = std::vector<Finding>;
 
+// Adds `finding`, or only its objects where there is one that says the same.
+void add_grouped(Findings& findings, Finding finding);
+
 // The findings of one check.
 struct CheckReport {
   std::string check;
