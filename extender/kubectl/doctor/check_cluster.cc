@@ -32,8 +32,8 @@ std::string apply(const char* file) {
 void check_policy(const Facts& facts, const ExpectedPolicy& expected, Findings& findings) {
   if (!facts.policies.value().contains(expected.name)) {
     add_grouped(findings, {expected.level,
-                           "the cluster has no such ValidatingAdmissionPolicy, so that the API "
-                           "server does not enforce it",
+                           "a ValidatingAdmissionPolicy of mgpu is missing, so that the API server "
+                           "does not enforce it",
                            apply(expected.file),
                            {expected.name}});
     return;
@@ -44,12 +44,13 @@ void check_policy(const Facts& facts, const ExpectedPolicy& expected, Findings& 
         return binding.policy == expected.name && binding.denies;
       });
   if (denies) return;
-  add_grouped(findings, {expected.level,
-                         "the ValidatingAdmissionPolicy has no ValidatingAdmissionPolicyBinding "
-                         "with validationActions: [Deny], so that the API server does not enforce "
-                         "it",
-                         apply(expected.file),
-                         {expected.name}});
+  add_grouped(findings,
+              {expected.level,
+               "a ValidatingAdmissionPolicy of mgpu has no ValidatingAdmissionPolicyBinding "
+               "with validationActions: [Deny], so that the API server does not enforce "
+               "it",
+               apply(expected.file),
+               {expected.name}});
 }
 
 }  // namespace
@@ -63,12 +64,12 @@ Findings check_clock(const Facts& facts) {
   }
   const auto difference = *facts.clock_difference;
   if (std::chrono::abs(difference) > kClockDifferenceMax) {
-    findings.push_back({Level::kWarning,
-                        fmt::format("the clock of the API server is {} s {} of the clock of this "
-                                    "machine",
-                                    std::chrono::abs(difference).count(),
-                                    difference.count() > 0 ? "ahead" : "behind"),
-                        kSynchronize});
+    findings.push_back(
+        {Level::kWarning,
+         fmt::format("the clock of the API server is {} s {} the clock of this machine",
+                     std::chrono::abs(difference).count(),
+                     difference.count() > 0 ? "ahead of" : "behind"),
+         kSynchronize});
   }
   if (facts.lease.known() && facts.lease->renewed) {
     const auto ahead = *facts.lease->renewed - facts.now;

@@ -119,7 +119,7 @@ Findings check_extender(const Facts& facts) {
                                 : 0;
   return or_ok(std::move(findings), ready == 0
                                         ? "the extender is ready"
-                                        : fmt::format("the extender is ready, in {} pods", ready));
+                                        : "the extender is ready, in " + count_text(ready, "pod"));
 }
 
 Findings check_versions(const Facts& facts) {

@@ -251,7 +251,7 @@ Findings check_nodes(const Facts& facts) {
                      "node-feature-discovery",
                      facts.contract.domain)});
   }
-  return or_ok(std::move(findings), fmt::format("{} nodes offer their cards", count));
+  return or_ok(std::move(findings), count_text(count, "node") + " with cards checked");
 }
 
 Findings check_kubelets(const Facts& facts) {

@@ -75,6 +75,12 @@ void check_cards_of(const PodCheck& check, const kube::Pod& pod, const Placement
   }
 }
 
+Result<Placement> placement_of(const kube::Pod& pod, const Contract& contract) {
+  const auto request = read_bound_containers(pod, contract);
+  if (!request) return request.error();
+  return read_placement(pod, *request, contract);
+}
+
 void check_bound(const PodCheck& check, const GpuPod& gpu) {
   const kube::Pod& pod = gpu.pod;
   const Contract& contract = check.facts.contract;
@@ -86,14 +92,7 @@ void check_bound(const PodCheck& check, const GpuPod& gpu) {
                      "bind it",
                      kBoundByOther);
   }
-  const auto request = read_bound_containers(pod, contract);
-  if (!request) {
-    return check.add(
-        pod, Level::kError,
-        fmt::format("the request of a bound pod cannot be read: {}", request.error().message),
-        kDelete);
-  }
-  const auto placement = read_placement(pod, *request, contract);
+  const auto placement = placement_of(pod, contract);
   if (!placement) {
     return check.add(pod, Level::kError,
                      fmt::format("the annotations of a bound pod do not match its request: {}",
@@ -148,7 +147,7 @@ Findings check_pods(const Facts& facts) {
   check_drift(check);
   const std::size_t bound = facts.bound_pods.known() ? facts.bound_pods->size() : 0;
   return or_ok(std::move(findings),
-               fmt::format("the annotations and cards of {} pods agree", bound));
+               "the annotations and the cards agree, for " + count_text(bound, "bound pod"));
 }
 
 }  // namespace mgpu::kubectl

@@ -1,5 +1,7 @@
 #include "extender/kubectl/doctor/checks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -60,6 +62,10 @@ Finding missing_fact(Missing why, const std::string& problem) {
       break;
   }
   return {Level::kUnknown, problem, "try again; if it fails again, see the log of the server"};
+}
+
+std::string count_text(std::size_t count, const std::string& noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 Findings or_ok(Findings findings, std::string sentence) {

@@ -46,6 +46,9 @@ bool known_or_add(const Fact<T>& fact, Findings& findings) {
   return fact.known();
 }
 
+// "1 pod", "2 pods"
+std::string count_text(std::size_t count, const std::string& noun);
+
 // `findings`, or if there are none, `sentence` as what was found.
 Findings or_ok(Findings findings, std::string sentence);
 

@@ -16,15 +16,15 @@ constexpr std::array<const char*, 5> kLevelNames = {"ok", "note", "unknown", "wa
 constexpr std::array<Color, 5> kLevelColors = {Color::kGreen, Color::kCyan, Color::kYellow,
                                                Color::kYellow, Color::kRed};
 
-// ": a, b and 3 more"
+// " [a, b and 3 more]"
 std::string objects_text(const std::vector<std::string>& objects) {
   std::string text;
   const std::size_t shown = std::min(objects.size(), kShownObjectsMax);
   for (std::size_t i = 0; i < shown; ++i) {
-    text += (i == 0 ? ": " : ", ") + harmless(objects[i], 2 * kShownNameMax + 1);
+    text += (i == 0 ? " [" : ", ") + harmless(objects[i], 2 * kShownNameMax + 1);
   }
   if (shown < objects.size()) text += fmt::format(" and {} more", objects.size() - shown);
-  return text;
+  return text + (objects.empty() ? "" : "]");
 }
 
 void count(const std::vector<CheckReport>& reports, std::array<std::size_t, 5>& counts) {
@@ -38,7 +38,7 @@ void count(const std::vector<CheckReport>& reports, std::array<std::size_t, 5>& 
 std::string summary(const std::vector<CheckReport>& reports) {
   std::array<std::size_t, 5> counts{};
   count(reports, counts);
-  return fmt::format("\n{} errors, {} warnings, {} not checked, {} notes, {} ok\n", counts[4],
+  return fmt::format("\nerrors: {}, warnings: {}, not checked: {}, notes: {}, ok: {}\n", counts[4],
                      counts[3], counts[2], counts[1], counts[0]);
 }
 

@@ -12,7 +12,7 @@ namespace mgpu::kubectl {
 //
 //   STATUS   CHECK       FINDING
 //   ok       api-server  the API server answers, and has version v1.36.3
-//   error    nodes       no device plugin runs on the node: gpu-1, gpu-2 and 5 more
+//   error    nodes       no mgpu-device-plugin runs on the node [gpu-1, gpu-2 and 5 more]
 //                        -> ...
 //
 // Texts from the cluster are made harmless (console.h).
