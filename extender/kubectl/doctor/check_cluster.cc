@@ -84,11 +84,17 @@ Findings check_clock(const Facts& facts) {
   return or_ok(std::move(findings), "the clocks of this machine and of the API server agree");
 }
 
-Findings check_rights(const Facts& facts) {
+Findings check_objects(const Facts& facts) {
+  if (!facts.server.known()) return {};
   Findings findings;
   for (const std::string& sentence : facts.unreadable) {
     findings.push_back({Level::kUnknown, sentence, "repair or delete the object"});
   }
+  return or_ok(std::move(findings), "all objects that were listed can be read");
+}
+
+Findings check_rights(const Facts& facts) {
+  Findings findings;
   if (!facts.rights.known()) {
     // It takes an administrator to ask about others. The extender's own log has its missing rights.
     const Level level =

@@ -10,19 +10,13 @@ namespace mgpu::kubectl {
 
 const std::vector<Check>& all_checks() {
   static const std::vector<Check> checks = {
-      {"api-server", check_api_server},
-      {"clock", check_clock},
-      {"rights", check_rights},
-      {"policies", check_policies},
-      {"extender", check_extender},
-      {"versions", check_versions},
-      {"leader", check_leader},
-      {"endpoints", check_endpoints},
-      {"certificates", check_certificates},
-      {"scheduler", check_scheduler},
-      {"nodes", check_nodes},
-      {"kubelets", check_kubelets},
-      {"pods", check_pods},
+      {"api-server", check_api_server}, {"clock", check_clock},
+      {"objects", check_objects},       {"rights", check_rights},
+      {"policies", check_policies},     {"extender", check_extender},
+      {"versions", check_versions},     {"leader", check_leader},
+      {"endpoints", check_endpoints},   {"certificates", check_certificates},
+      {"scheduler", check_scheduler},   {"nodes", check_nodes},
+      {"kubelets", check_kubelets},     {"pods", check_pods},
   };
   return checks;
 }

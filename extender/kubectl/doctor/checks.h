@@ -23,6 +23,7 @@ std::vector<CheckReport> run_checks(const Facts& facts);
 
 Findings check_api_server(const Facts& facts);
 Findings check_clock(const Facts& facts);
+Findings check_objects(const Facts& facts);
 Findings check_rights(const Facts& facts);
 Findings check_policies(const Facts& facts);
 Findings check_extender(const Facts& facts);

@@ -35,7 +35,7 @@ constexpr std::array<NeededRight, 13> kExtenderRights{{
 }};
 
 constexpr const char* kPluginFile = "device-plugin.yaml";
-constexpr std::array<NeededRight, 12> kPluginRights{{
+constexpr std::array<NeededRight, 13> kPluginRights{{
     {"get", "", "nodes"},
     {"list", "", "nodes"},
     {"watch", "", "nodes"},
@@ -46,6 +46,7 @@ constexpr std::array<NeededRight, 12> kPluginRights{{
     {"watch", "", "pods"},
     {"create", "", "events"},
     {"patch", "", "events"},
+    {"list", "resource.k8s.io", "resourceslices"},
     {"create", "authentication.k8s.io", "tokenreviews"},
     {"create", "authorization.k8s.io", "subjectaccessreviews"},
 }};

@@ -109,6 +109,13 @@ TEST(Doctor, ComparesClocks) {
                     Level::kWarning, "60 s ahead of the clock of the API server"}});
 }
 
+TEST(Doctor, NamesObjectsThatCannotBeRead) {
+  expect_findings(check_objects,
+                  {{"one", [](Facts& facts) { facts.unreadable = {"list nodes: n: no"}; },
+                    Level::kUnknown, "list nodes: n: no", "repair or delete the object"},
+                   {"none", kNothing, Level::kOk, "can be read"}});
+}
+
 TEST(Doctor, NamesTheRightsThatServiceAccountsLack) {
   const std::string account = "kube-system/mgpu-extender";
   expect_findings(check_rights,
