@@ -187,8 +187,8 @@ stage_tsan() {
 # A program that was linked against other libraries than it was compiled for does not start.
 stage_release() {
   local program
-  build release mgpu-extender mgpu-device-plugin || return 1
-  for program in extender/mgpu-extender plugin/mgpu-device-plugin; do
+  build release mgpu-extender mgpu-device-plugin kubectl-mgpu || return 1
+  for program in extender/mgpu-extender plugin/mgpu-device-plugin extender/kubectl-mgpu; do
     step "start $program" "build/release/$program" --version && passed=$((passed + 1))
   done
 }

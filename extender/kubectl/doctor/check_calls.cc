@@ -1,10 +1,10 @@
 // Whether kube-scheduler calls the extender, and the certificates of that connection.
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
-#include "common/base/utc_text.h"
 #include "extender/kubectl/doctor/checks.h"
 #include "extender/kubectl/limits.h"
 
@@ -102,8 +102,8 @@ void check_certificate(const ReplicaFacts& replica, const MetricSample& sample, 
   add_grouped(
       findings,
       {expired ? Level::kError : Level::kWarning,
-       fmt::format("the certificate \"{}\" of the extender {} at {}", name,
-                   expired ? "has expired" : "expires", utc_text(end)),
+       fmt::format("the certificate \"{}\" of the extender {} at {:%FT%TZ}", name,
+                   expired ? "has expired" : "expires", end),
        name == "ca" ? "renew the CA as the documentation of the installation describes, and "
                       "give it to each kube-scheduler"
                     : "renew it; where the extender makes its certificates itself, its log "

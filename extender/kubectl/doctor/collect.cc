@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/contract/gpu_request.h"
+#include "common/kube/object_json.h"
 #include "extender/kubectl/doctor/checks.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/limits.h"

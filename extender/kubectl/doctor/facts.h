@@ -12,9 +12,9 @@
 
 #include "common/contract/contract.h"
 #include "common/kube/objects.h"
-#include "extender/kubectl/cluster.h"
 #include "extender/kubectl/doctor/metrics_text.h"
 #include "extender/kubectl/doctor/version_number.h"
+#include "extender/kubectl/fact.h"
 
 namespace mgpu::kubectl {
 

@@ -1,5 +1,6 @@
 #include "extender/kubectl/doctor/read_facts.h"
 
+#include <algorithm>
 #include <charconv>
 #include <functional>
 
@@ -211,7 +212,8 @@ Result<NodeFacts> read_node_facts(std::string_view json) {
                   .annotations = std::move(node->metadata.annotations),
                   .capacity = std::move(node->capacity),
                   .allocatable = std::move(node->allocatable),
-                  .conditions = std::move(node->conditions)};
+                  .conditions = std::move(node->conditions),
+                  .kubelet_version = {}};
   return filled<NodeFacts>(json, std::move(facts), [](JsonValue& root, NodeFacts& into) {
     const auto info = [&into](JsonValue& value) {
       value.read({{"kubeletVersion", into.kubelet_version}});

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "common/base/result.h"
-#include "extender/kubectl/cluster.h"
 #include "extender/kubectl/doctor/facts.h"
 
 namespace mgpu::kubectl {

@@ -139,9 +139,11 @@ void set_good_cluster(Answers& api) {
   }
   api.set(std::string(kApis) + "ies?", list_of(policies));
   api.set(std::string(kApis) + "ybindings?", list_of(bindings));
-  api.set("/api/v1/nodes?", list_of(R"(
+  api.set("/api/v1/nodes?",
+          list_of(R"(
     {"metadata": {"name": "gpu-1", "annotations": {"vke.volcengine.com/mgpu-cards":
-       "{\"version\": 1, \"cards\": [{\"index\": 0, \"uuid\": \"GPU-0\", \"model\": \"V100\", \"memoryMiB\": 32000, \"health\": \"Healthy\"}]}"}},
+       "{\"version\": 1, \"cards\": [{\"index\": 0, \"uuid\": \"GPU-0\", )"
+                  R"(\"model\": \"V100\", \"memoryMiB\": 32000, \"health\": \"Healthy\"}]}"}},
      "status": {"capacity": {"vke.volcengine.com/mgpu-core": "100",
                              "vke.volcengine.com/mgpu-memory": "32k"},
                 "conditions": [{"type": "MGPUReady", "status": "True"},

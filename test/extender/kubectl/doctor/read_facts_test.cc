@@ -44,8 +44,10 @@ TEST(ReadFacts, ParseVersions) {
 
 TEST(ReadFacts, ReadPodsOfPrograms) {
   const auto pod = read_program_pod(R"({
-    "metadata": {"name": "e-1", "namespace": "kube-system", "deletionTimestamp": "2026-01-01T00:00:00Z",
-                 "labels": {"app.kubernetes.io/name": "mgpu", "app.kubernetes.io/component": "extender"}},
+    "metadata": {"name": "e-1", "namespace": "kube-system",
+                 "deletionTimestamp": "2026-01-01T00:00:00Z",
+                 "labels": {"app.kubernetes.io/name": "mgpu",
+                            "app.kubernetes.io/component": "extender"}},
     "spec": {"nodeName": "n1", "serviceAccountName": "sa",
              "containers": [{"name": "a", "image": "registry:5000/mgpu-extender:0.1.0@sha256:12"}]},
     "status": {"phase": "Running", "podIP": "10.0.0.1",
@@ -110,7 +112,8 @@ TEST(ReadFacts, ReadNodes) {
   const auto node = read_node_facts(R"({
     "metadata": {"name": "n", "labels": {"a": "b"}, "annotations": {"c": "d"}},
     "status": {"capacity": {"x": "1"}, "allocatable": {"x": "0"},
-               "conditions": [{"type": "MGPUReady", "status": "False", "reason": "R", "message": "M"}],
+               "conditions": [{"type": "MGPUReady", "status": "False", "reason": "R",
+                               "message": "M"}],
                "nodeInfo": {"kubeletVersion": "v1.36.3"}}})");
   ASSERT_TRUE(node);
   EXPECT_EQ(node->name, "n");
@@ -126,7 +129,8 @@ TEST(ReadFacts, ReadWhyAPodWaits) {
   const auto pod = read_gpu_pod(R"({
     "metadata": {"name": "p", "namespace": "d", "creationTimestamp": "1970-01-01T00:01:40Z"},
     "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "x"},
-      {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": "refused"}]}})");
+      {"type": "PodScheduled", "status": "False", "reason": "SchedulerError",
+       "message": "refused"}]}})");
   ASSERT_TRUE(pod);
   EXPECT_EQ(pod->created, Time(seconds(100)));
   EXPECT_EQ(pod->unscheduled_reason, "SchedulerError");
