@@ -37,7 +37,7 @@ readonly components_version=1.36.3
 readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu
 # Test programs that use gRPC are missing here, because its library is not built for ThreadSanitizer.
 readonly threaded_tests=(base_test program_test http_test kube_test kube_memory_test ledger_test learning_test
-  verbs_test bind_test requeue_test extender_test cards_test containers_test node_test monitor_test)
+  verbs_test bind_test requeue_test extender_test kubectl_test cards_test containers_test node_test monitor_test)
 # Tests of these programs that have one thread and take seconds.
 readonly single_threaded='*Property*:ReadPod.*:CardsFile.*:WorkloadWindow.*'
 readonly cluster_timeout=20m
