@@ -17,6 +17,10 @@ namespace {
 
 constexpr const char* kMetricPrefix = "mgpu_extender";
 
+std::chrono::sys_seconds wall_clock() {
+  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
@@ -26,6 +30,7 @@ Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
   settings.verbs.window = std::make_shared<WorkloadWindow>();
   std::unique_ptr<Extender> extender(new Extender(std::move(settings), transport, *prices));
   if (auto started = extender->start_servers(); !started) return started.error();
+  if (extender->certificates_) extender->certificates_->start();
   // Pods are listed when the start sequence is done.
   extender->watched_nodes_.start();
   extender->watched_budgets_.start();
@@ -80,10 +85,12 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport, Curren
                            nomination_consumer(ledger_),
                            {.on_change = [this] { on_cluster_change(); }, .on_listed = [] {}}) {
   metrics_.on_collect([this] { update_metrics(); });
+  certificates_ = new_certificates();
   add_routes();
 }
 
 Extender::~Extender() {
+  if (certificates_) certificates_->stop();
   start_sequence_.stop();
   drain();
 }
@@ -117,7 +124,48 @@ Result<void> Extender::start_servers() {
       server_events(metrics_, kMetricPrefix, "verbs"));
   if (!server) return server.error();
   server_ = std::move(*server);
-  return {};
+  const bool needed = settings_.certificates && settings_.service.http.tls.from_texts;
+  return needed ? use_temporary_certificate() : Result<void>();
+}
+
+std::unique_ptr<SecretCertificates> Extender::new_certificates() {
+  if (!settings_.certificates) return nullptr;
+  return std::make_unique<SecretCertificates>(client_, *settings_.certificates,
+                                              certificate_events(), wall_clock);
+}
+
+// Probes, which do not verify it, are answered before the Secret is read.
+Result<void> Extender::use_temporary_certificate() {
+  const CertificateBundle temporary = new_bundle(settings_.certificates->names, wall_clock());
+  return service_->use_tls({temporary.server.certificate, temporary.server.key, ""});
+}
+
+CertificateEvents Extender::certificate_events() {
+  return {.on_certificates =
+              [this](const CertificateBundle& bundle) { return use_certificates(bundle); },
+          .on_renewed =
+              [this](const std::string& certificate, const std::string& reason) {
+                log_info("made a certificate", {{"secret", certificates_->name()},
+                                                {"certificate", certificate},
+                                                {"reason", reason}});
+              },
+          .on_expiries = [this](const auto& ends) { probe_.certificates_end(ends); },
+          .on_problem =
+              [](const std::string& problem) {
+                log_warn("certificates need attention", {{"problem", problem}});
+              }};
+}
+
+Result<void> Extender::use_certificates(const CertificateBundle& bundle) {
+  auto used = server_->use_tls(
+      {bundle.server.certificate, bundle.server.key, bundle.authority.certificate});
+  if (used && settings_.service.http.tls.from_texts) {
+    used = service_->use_tls({bundle.server.certificate, bundle.server.key, ""});
+  }
+  if (used) {
+    log_info("using the certificates of the secret", {{"secret", certificates_->name()}});
+  }
+  return used;
 }
 
 void Extender::drain() {
@@ -197,6 +245,7 @@ Readiness Extender::readiness() const {
   } else if (preconditions_.ignored()) {
     out.waiting_for.emplace_back(kPreconditionIgnored);
   }
+  if (!has_certificates()) out.waiting_for.push_back("secret " + certificates_->name());
   for (const Watched* watched : watched_) {
     if (!watched->listed()) {
       (watched == &watched_budgets_ ? out.without : out.waiting_for).emplace_back(watched->name());

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/asio_executor.h"
@@ -29,6 +30,7 @@
 #include "extender/bind/binder.h"
 #include "extender/bind/holder_lease.h"
 #include "extender/bind/start_sequence.h"
+#include "extender/certificates/secret_certificates.h"
 #include "extender/learning/price_refresher.h"
 #include "extender/ledger/disruption_budgets.h"
 #include "extender/ledger/ledger.h"
@@ -48,6 +50,7 @@ struct ExtenderSettings {
   std::size_t binds_in_flight = kBindsInFlight;
   std::string requeue_namespace;  // of the object that SchedulerRequeue writes; empty: none
   kube::LeaseRef lease{"kube-system", "mgpu-extender"};  // names the process that may bind
+  std::optional<CertificateSettings> certificates{};     // with http.tls.from_texts; none: files
   // Called once, on the executor, when another process holds the Lease; may be empty.
   std::function<void(const std::string& sentence)> on_lease_lost{};
 };
@@ -63,7 +66,7 @@ class Extender {
 
   std::uint16_t port() const { return server_->port(); }  // of the verbs
   std::uint16_t service_port() const { return service_->port(); }
-  bool ready() const { return may_decide() && !draining_; }
+  bool ready() const { return may_decide() && has_certificates() && !draining_; }
   // Ends readiness and starts to drain the server of the verbs; the destructor waits for its end.
   // Probes are answered until then.
   void drain();
@@ -74,6 +77,11 @@ class Extender {
   Result<void> start_servers();
   void add_routes();
   bool may_decide() const;
+  bool has_certificates() const { return !certificates_ || certificates_->available(); }
+  std::unique_ptr<SecretCertificates> new_certificates();
+  Result<void> use_temporary_certificate();
+  CertificateEvents certificate_events();
+  Result<void> use_certificates(const CertificateBundle& bundle);
   void on_started();
   void on_listed();
   void on_lease_lost(const std::string& sentence);
@@ -109,6 +117,9 @@ class Extender {
   Watched watched_nominations_;
   const std::array<Watched*, 3> watched_ = {&watched_nodes_, &watched_pods_, &watched_budgets_};
   AsioExecutor inspections_;  // for the views of /inspect alone
+  // Of the servers; null: they are in files. It outlives them, since probes read its state, and is
+  // stopped before.
+  std::unique_ptr<SecretCertificates> certificates_;
   http::Router verb_router_;
   http::Router service_router_;
   std::unique_ptr<ServiceServer> service_;

@@ -9,6 +9,7 @@
 #include "common/http/address.h"
 #include "common/kube/limits.h"
 #include "common/program/open_files.h"
+#include "extender/certificate_flags.h"
 
 namespace mgpu::extender {
 
@@ -59,11 +60,23 @@ Result<void> check_lease(const Flags& flags) {
 }
 
 Result<void> check_tls(const Flags& flags) {
+  const bool files = !flags.tls_cert_file.empty() || !flags.tls_key_file.empty() ||
+                     !flags.tls_client_ca_file.empty() || !flags.tls_client_names.empty();
+  if (!flags.tls_secret.empty() && files) {
+    return error(
+        "--tls-secret excludes --tls-cert-file, --tls-key-file, --tls-client-ca-file and "
+        "--tls-client-names");
+  }
   if (flags.tls_cert_file.empty() != flags.tls_key_file.empty()) {
     return error("--tls-cert-file and --tls-key-file must be set together");
   }
   if (!flags.tls_client_ca_file.empty() && flags.tls_cert_file.empty()) {
     return error("--tls-client-ca-file requires --tls-cert-file");
+  }
+  const bool metrics_files = !flags.service.metrics_tls_cert_file.empty();
+  if (flags.metrics_tls_from_secret && (flags.tls_secret.empty() || metrics_files)) {
+    return error(
+        "--metrics-tls-from-secret requires --tls-secret, and excludes --metrics-tls-cert-file");
   }
   if (flags.tls_client_names.empty() || !flags.tls_client_ca_file.empty()) return {};
   return error("--tls-client-names requires --tls-client-ca-file");
@@ -75,10 +88,11 @@ Result<void> check_listen_address(const Flags& flags) {
     return error("--listen-address: " + in_quotes(flags.listen_address) + " is not an IP address");
   }
   const bool named = !flags.tls_client_ca_file.empty() && !flags.tls_client_names.empty();
-  if (http::is_loopback(flags.listen_address) || named || flags.service.insecure_listen) return {};
+  const bool safe = named || !flags.tls_secret.empty() || http::is_loopback(flags.listen_address);
+  if (safe || flags.service.insecure_listen) return {};
   return error("--listen-address: " + in_quotes(flags.listen_address) +
-               " is not a loopback address, so that it requires --tls-client-ca-file and "
-               "--tls-client-names, or --insecure-listen");
+               " is not a loopback address, so that it requires --tls-secret, or "
+               "--tls-client-ca-file and --tls-client-names, or --insecure-listen");
 }
 
 Error of_flag(const char* flag, const Error& problem) {
@@ -103,6 +117,8 @@ Result<http::ServerOptions> http_options(const Flags& flags) {
   if (!hosts) return hosts.error();
   auto client_names = names_of_flag("--tls-client-names", flags.tls_client_names);
   if (!client_names) return client_names.error();
+  const bool secret = !flags.tls_secret.empty();
+  if (secret) client_names = std::vector<std::string>{kSchedulerName};
   return http::ServerOptions{
       .address = flags.listen_address,
       .port = static_cast<std::uint16_t>(flags.port),
@@ -111,7 +127,8 @@ Result<http::ServerOptions> http_options(const Flags& flags) {
       .tls = {.certificate_file = flags.tls_cert_file,
               .key_file = flags.tls_key_file,
               .client_ca_file = flags.tls_client_ca_file,
-              .client_names = std::move(*client_names)},
+              .client_names = std::move(*client_names),
+              .from_texts = secret},
       .body_bytes_max = static_cast<std::size_t>(flags.max_body_bytes),
       .connections_max = static_cast<std::size_t>(flags.max_connections),
       .connections_per_address_max = static_cast<std::size_t>(flags.max_connections_per_address)};
@@ -120,7 +137,7 @@ Result<http::ServerOptions> http_options(const Flags& flags) {
 void add_listener_flags(Options& options, Flags& flags) {
   options.add_text("listen-address",
                    "IP address to listen on for kube-scheduler; an address that is not loopback "
-                   "requires --tls-client-ca-file and --tls-client-names",
+                   "requires --tls-secret, or --tls-client-ca-file and --tls-client-names",
                    flags.listen_address);
   options.add_number("port", "port to listen on for kube-scheduler; 0 selects a free port",
                      flags.port, 0, 65535);
@@ -144,6 +161,7 @@ void add_listener_flags(Options& options, Flags& flags) {
                    "comma-separated names; if set, the certificate of a client must have one of "
                    "them as its common name or as a DNS name",
                    flags.tls_client_names);
+  add_certificate_flags(options, flags.tls_secret, flags.tls_names, flags.metrics_tls_from_secret);
   options.add_number("max-body-bytes",
                      "maximum size of a request of kube-scheduler, in bytes; it needs more than "
                      "the default with nodeCacheCapable: false",
@@ -215,17 +233,21 @@ Result<ExtenderSettings> settings_of(const Flags& flags) {
   if (auto checked = check_lease(flags); !checked) return checked.error();
   auto verbs = verb_settings(flags);
   if (!verbs) return verbs.error();
+  auto certificates = certificate_settings(flags.tls_secret, flags.tls_names);
+  if (!certificates) return certificates.error();
   auto http = http_options(flags);
   if (!http) return http.error();
   auto service = service_settings_of(flags.service);
   if (!service) return service.error();
+  service->http.tls.from_texts = flags.metrics_tls_from_secret;
   return ExtenderSettings{.verbs = std::move(*verbs),
                           .http = std::move(*http),
                           .service = std::move(*service),
                           .url_prefix = flags.url_prefix,
                           .binds_in_flight = static_cast<std::size_t>(flags.bind_concurrency),
                           .requeue_namespace = flags.requeue_namespace,
-                          .lease = {flags.lease_namespace, flags.lease_name}};
+                          .lease = {flags.lease_namespace, flags.lease_name},
+                          .certificates = std::move(*certificates)};
 }
 
 void log_flags(const Flags& flags) {
@@ -245,12 +267,16 @@ void log_flags(const Flags& flags) {
                         {"max_body_bytes", std::to_string(flags.max_body_bytes)},
                         {"max_connections", std::to_string(flags.max_connections)},
                         {"tls", on_or_off(!flags.tls_cert_file.empty())},
+                        {"tls_secret", flags.tls_secret},
+                        {"tls_names", flags.tls_names},
                         {"client_certificates", on_or_off(!flags.tls_client_ca_file.empty())},
                         {"client_names", flags.tls_client_names},
-                        {"metrics_tls", on_or_off(!flags.service.metrics_tls_cert_file.empty())},
+                        {"metrics_tls", on_or_off(!flags.service.metrics_tls_cert_file.empty() ||
+                                                  flags.metrics_tls_from_secret)},
                         {"insecure_listen", on_or_off(flags.service.insecure_listen)}});
   const bool named = !flags.tls_client_ca_file.empty() && !flags.tls_client_names.empty();
-  if (http::is_loopback(flags.listen_address) || named) return;
+  const bool safe = named || !flags.tls_secret.empty() || http::is_loopback(flags.listen_address);
+  if (safe) return;
   log_warn("every client that reaches this address can bind pods, because of --insecure-listen",
            {{"address", flags.listen_address}});
 }

@@ -35,6 +35,9 @@ struct Flags : ProgramFlags {
   std::string tls_key_file;
   std::string tls_client_ca_file;
   std::string tls_client_names;  // comma-separated
+  std::string tls_secret;        // namespace/name
+  std::string tls_names;         // comma-separated
+  bool metrics_tls_from_secret = false;
   std::int64_t max_body_bytes = http::kHttpBodyBytesMax;
   std::int64_t max_connections = http::kHttpConnectionsMax;
   std::int64_t max_connections_per_address = http::kHttpConnectionsPerAddressMax;

@@ -213,4 +213,12 @@ void Probe::binds_in_flight(std::size_t count) {
   set("binds_in_flight", "Binds that have begun and are not answered.", number(count));
 }
 
+void Probe::certificates_end(const std::map<std::string, std::chrono::sys_seconds>& ends) {
+  for (const auto& [certificate, end] : ends) {
+    set("certificate_expiry_timestamp_seconds",
+        "When the certificate expires, in seconds since 1970, by certificate.",
+        static_cast<double>(end.time_since_epoch().count()), {{"certificate", certificate}});
+  }
+}
+
 }  // namespace mgpu::extender

@@ -15,6 +15,7 @@
 //   mgpu_extender_nodes, _cards, _claims{phase}, _drifting_pods, _overfull_cards,
 //   mgpu_extender_expected_placements, _nominated_pods  what the ledger holds
 //   mgpu_extender_ready                            1 once it may decide
+//   mgpu_extender_certificate_expiry_timestamp_seconds{certificate}  "ca", "server", "client"
 //   mgpu_extender_watch_problems_total{resource}   failed lists and watches
 //   mgpu_extender_unreadable_objects_total{resource}  objects that were skipped
 //   mgpu_extender_watch_silence_seconds{resource}  time since the API server's last answer
@@ -26,6 +27,7 @@
 #include <chrono>
 #include <cstddef>
 #include <map>
+#include <string>
 #include <string_view>
 
 #include "common/base/metrics.h"
@@ -56,6 +58,7 @@ class Probe {
   void watch_silence(const char* resource, std::chrono::milliseconds silence);
   void ready(bool ready);
   void binds_in_flight(std::size_t count);
+  void certificates_end(const std::map<std::string, std::chrono::sys_seconds>& ends);
 
  private:
   // Names without "mgpu_extender_".

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Installs missing packages, builds mgpu and runs the tests.
 #
-#   test/run.sh                                    runs format, tidy, unit, tsan, release, quick, simulate, gpu, cluster
-#                                                  and node
+#   test/run.sh                                    runs format, tidy, unit, tsan, release, quick, simulate, gpu, cluster,
+#                                                  node and install
 #   test/run.sh STAGE...                           runs only these stages
 #   test/run.sh simulate --histories N             runs at least N histories with the release build
 #   test/run.sh fuzz [--seconds N]                 runs each fuzzer for N seconds, or a minute
-#   MGPU_TEST=REGEX test/run.sh cluster|node       runs only the matching Go tests
+#   MGPU_TEST=REGEX test/run.sh cluster|node|install
+#                                                  runs only the matching Go tests
 #
 # format   checks that clang-format and gofmt have nothing to change
 # tidy     checks that clang-tidy finds nothing in the product
@@ -18,6 +19,8 @@
 # simulate runs histories of a simulated cluster for a minute: some seeds always, and new ones each day
 # cluster  tests mgpu-extender with a real etcd, kube-apiserver and kube-scheduler
 # node     tests mgpu-device-plugin with a real kubelet, containerd and runc; skipped without root
+# install  renders deploy/chart, and installs it with helm and images on a whole cluster, also with
+#          kube-controller-manager and kube-proxy; the installations are skipped without root
 #
 # faults   breaks the product in one place after another, and checks that the simulation finds it
 # fuzz     feeds changed messages to the parsers of bytes from outside, with libFuzzer
@@ -27,8 +30,8 @@
 # soak     runs arrivals, edits and kills with a real control plane for MGPU_SOAK_MINUTES, as bench/soak.sh does
 #
 # The programs under test have AddressSanitizer and UBSan, except in the stages format, tidy, tsan, release, faults,
-# bench, throughput and soak, and in simulate --histories. The stages gpu, cluster and node wait most of the time:
-# they run in the background while the others compile and compute, and their output is printed at the end.
+# install, bench, throughput and soak, and in simulate --histories. The stages gpu, cluster, node and install wait most
+# of the time: they run in the background while the others compile and compute, and their output is printed at the end.
 # The last line of the output is "N passed, N failed". The exit status is 0 if no test failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -41,8 +44,9 @@ readonly threaded_tests=(base_test program_test http_test kube_test kube_memory_
 # Tests of these programs that have one thread and take seconds.
 readonly single_threaded='*Property*:ReadPod.*:CardsFile.*:WorkloadWindow.*'
 readonly cluster_timeout=20m
-readonly background_stages='^(gpu|cluster|node)$'
+readonly background_stages='^(gpu|cluster|node|install)$'
 readonly node_tests='^TestNode'
+readonly install_tests='^Test(Install|Chart)'
 readonly simulation_time=60s
 # The first seed of a day. Each process adds its number to it, and the number of processes from one history to
 # the next.
@@ -50,6 +54,7 @@ readonly simulation_seed=$(date -u +%Y%m%d)000000
 
 jobs=$(nproc)
 go=
+helm=
 passed=0
 failed=0
 child=
@@ -339,7 +344,7 @@ check_go_format() {
 
 # --- real cluster ---------------------------------------------------------------------------------
 
-# Builds etcd, kube-apiserver, kube-scheduler and kubelet as one program.
+# Builds etcd and the components of Kubernetes as one program.
 build_components() { # folder
   local component=k8s.io/component-base/version client=k8s.io/client-go/pkg/version
   local -a values=()
@@ -354,6 +359,14 @@ build_components() { # folder
 # Builds containerd, its shim, ctr and the network plugins.
 build_runtime() { # folder
   (cd test/cluster/runtime && go_build -ldflags "-s -w" -o "$1/" tool)
+}
+
+# helm is a module of its own, because it needs other versions of modules than Kubernetes. `helm template`
+# uses the version of Kubernetes that helm was built with.
+build_helm() { # folder
+  local package=helm.sh/helm/v3/pkg/chartutil version=$components_version
+  (cd test/cluster/helm && go_build -o "$1/" -ldflags "-s -w -X $package.k8sVersionMajor=${version%%.*} \
+    -X $package.k8sVersionMinor=$(cut -d . -f 2 <<<"$version")" tool)
 }
 
 # Prints the number of compiled packages from time to time.
@@ -384,7 +397,7 @@ prepare_components() {
   go=$(bash deploy/install.sh go) || { failed=$((failed + 1)) && return 1; }
   export GOTOOLCHAIN=auto
   build_once "components-$components_version" \
-    "etcd, kube-apiserver, kube-scheduler and kubelet $components_version" \
+    "etcd and Kubernetes $components_version" \
     test/cluster/components/{go.mod,go.sum,main.go} || return 1
   export MGPU_COMPONENTS_BINARY=$built/components
   export MGPU_EXTENDER_BINARY=$PWD/build/asan/extender/mgpu-extender
@@ -400,7 +413,9 @@ prepare_cluster() {
   export MGPU_CONFORMANCE_BINARY=$PWD/build/asan/test/kube_conformance_test
 }
 
-stage_cluster() { run_cluster_test cluster -test.skip "$node_tests" -test.run "${MGPU_TEST:-}"; }
+stage_cluster() {
+  run_cluster_test cluster -test.skip "$node_tests|$install_tests" -test.run "${MGPU_TEST:-}"
+}
 
 prepare_node() {
   build asan mgpu-extender mgpu-device-plugin || return 1
@@ -410,6 +425,28 @@ prepare_node() {
 
 # The stages cluster and node do not share a control plane, because tests count the nodes.
 stage_node() { run_cluster_test node -test.run "${MGPU_TEST:-$node_tests}"; }
+
+# Uses the release build.
+prepare_install() {
+  local built
+  prepare_runtime || return 1
+  build_once "helm-$components_version" "helm" test/cluster/helm/{go.mod,go.sum} || return 1
+  helm=$built/helm
+  build release mgpu-extender mgpu-device-plugin mgpu-mps mgpu-set-limits fake_mps_control || return 1
+  step "build the images" bash deploy/images/build.sh --repository mgpu.test --tag test "$scratch/images" \
+    mgpu-extender mgpu-device-plugin mgpu-mps
+}
+
+# A machine can have only one kubelet, so that this stage begins when the stage node has ended.
+stage_install() {
+  local i
+  for i in "${!waiting[@]}"; do
+    [[ ${waiting[i]} != node ]] || while kill -0 "${earlier[i]}" 2>/dev/null; do sleep 1; done
+  done
+  export MGPU_HELM_BINARY=$helm MGPU_IMAGES_FOLDER=$scratch/images
+  export MGPU_MPS_CONTROL_BINARY=$PWD/build/release/test/fake_mps_control
+  run_cluster_test install -test.run "${MGPU_TEST:-$install_tests}"
+}
 
 # Uses the release build, or another program. The kills and the users depend on the seed.
 stage_soak() {
@@ -455,9 +492,13 @@ run_cluster_test() { # name, flags that select tests
   count_unexplained "$status" "$before"
 }
 
+# Containers of the stage install see mounts of the node, for which its file systems have to be shared.
 cluster_tests() { # log, flags that select tests
+  local -a mounts=()
+  [[ -z ${MGPU_HELM_BINARY-} || $EUID -ne 0 ]] ||
+    mounts=(unshare --mount bash -c 'mount --make-rshared / && exec "$@"' -)
   (cd test/cluster &&
-    TMPDIR=$scratch ../../build/cluster.test -test.v -test.timeout "$cluster_timeout" "${@:2}" 2>&1) |
+    TMPDIR=$scratch "${mounts[@]}" ../../build/cluster.test -test.v -test.timeout "$cluster_timeout" "${@:2}" 2>&1) |
     tee "$1" | grep --line-buffered -v '^=== '
 }
 
@@ -467,7 +508,7 @@ download_go_modules() {
   local go folder
   go=$(bash deploy/install.sh go) || return 0
   export GOTOOLCHAIN=auto
-  for folder in test/cluster/components test/cluster test/cluster/runtime; do
+  for folder in test/cluster/components test/cluster test/cluster/runtime test/cluster/helm; do
     (cd "$folder" && "$go" mod download) || true
   done
 }
@@ -481,6 +522,7 @@ begin_in_background() { # stage
 }
 
 in_background() { # stage
+  local -a earlier=("${background[@]}")
   trap end_child EXIT
   trap 'exit 143' TERM
   background=() times=
@@ -531,17 +573,17 @@ while [[ $# -gt 0 ]]; do
   fi
   shift
 done
-[[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release quick simulate gpu cluster node)
+[[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release quick simulate gpu cluster node install)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|tidy|unit|tsan|release|quick|simulate|faults|fuzz|gpu|cluster|node|bench|throughput|soak)$ ]] || {
-    printf 'run.sh: "%s" is not a stage; want %s\n' "$stage" \
-      'format, tidy, unit, tsan, release, quick, simulate, faults, fuzz, gpu, cluster, node, bench, throughput or soak' >&2
+  [[ $stage =~ ^(format|tidy|unit|tsan|release|quick|simulate|faults|fuzz|gpu|cluster|node|install|bench|throughput|soak)$ ]] || {
+    printf 'run.sh: "%s" is not a stage; want %s, %s\n' "$stage" 'format, tidy, unit, tsan, release, quick, simulate' \
+      'faults, fuzz, gpu, cluster, node, install, bench, throughput or soak' >&2
     exit 2
   }
 done
 
 step "install" bash deploy/install.sh || { echo "0 passed, 1 failed" && exit 1; }
-if [[ " ${stages[*]} " =~ \ (cluster|node|bench|throughput|soak)\  ]]; then
+if [[ " ${stages[*]} " =~ \ (cluster|node|install|bench|throughput|soak)\  ]]; then
   download_go_modules >/dev/null 2>&1 </dev/null &
   downloads=$!
 fi

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <utility>
 
-#include "plugin/cards/mps_spawn.h"
+#include "common/base/process.h"
 
 namespace mgpu::gpu_trial {
 namespace {
@@ -74,8 +74,8 @@ Result<SmiReport> parse_smi_report(const std::string& xml) {
 }
 
 Result<SmiReport> query_nvidia_smi(const Trial& trial) {
-  const auto xml = plugin::run_with_input({trial.nvidia_smi, {"-q", "-x"}, {}, -1, -1}, "",
-                                          kReportBytesMax, kTimeout);
+  const auto xml =
+      run_with_input({trial.nvidia_smi, {"-q", "-x"}, {}}, "", kReportBytesMax, kTimeout);
   if (!xml) return error("nvidia-smi -q -x failed: " + xml.error().message);
   return parse_smi_report(*xml);
 }

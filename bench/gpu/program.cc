@@ -60,8 +60,12 @@ Result<RunningProgram> RunningProgram::start(const Command& command) {
   const UniqueFd other(pair[1]);
   std::vector<std::string> variables;
   for (const auto& [name, value] : command.environment) variables.push_back(name + "=" + value);
-  const auto pid =
-      plugin::spawn({command.path, command.arguments, variables, other.number(), other.number()});
+  const auto pid = spawn({.path = command.path,
+                          .arguments = command.arguments,
+                          .variables = variables,
+                          .in = other.number(),
+                          .out = other.number(),
+                          .removed_prefix = "CUDA_"});
   if (!pid) return pid.error();
   return RunningProgram(*pid, std::move(own));
 }
@@ -189,7 +193,7 @@ Result<int> RunningProgram::finish(milliseconds timeout) {
 }
 
 void RunningProgram::kill() {
-  if (is_alive()) plugin::kill_session(std::exchange(pid_, 0));
+  if (is_alive()) kill_session(std::exchange(pid_, 0));
 }
 
 Result<RunningProgram> run_to_end(const Command& command, milliseconds timeout) {

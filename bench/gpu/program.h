@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "common/base/files.h"
+#include "common/base/process.h"
 #include "common/base/result.h"
-#include "plugin/cards/mps_spawn.h"
 
 namespace mgpu::gpu_trial {
 

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/base/text.h"
 #include "common/http/address.h"
@@ -160,6 +161,7 @@ void Server::State::accept_or_reject(tcp::socket socket, Worker& worker) {
   if (!accepting) return;
   const Admission admission = admission_of(address);
   if (admission.refused != nullptr) return reject(std::move(socket), admission.refused);
+  if (tls && !tls->context()) return reject(std::move(socket), "no_certificate");
   begin_session(std::move(socket), std::move(address), worker);
 }
 
@@ -234,10 +236,12 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler han
                                               ServerEvents events) {
   auto state = std::make_unique<State>(std::move(options), std::move(handler), std::move(events));
   const TlsOptions& tls = state->setup.options.tls;
-  if (!tls.client_names.empty() && tls.client_ca_file.empty()) {
+  if (!tls.client_names.empty() && tls.client_ca_file.empty() && !tls.from_texts) {
     return error("names of client certificates need a client CA file");
   }
-  if (!tls.certificate_file.empty()) {
+  if (tls.from_texts) {
+    state->tls = Tls::without_files();
+  } else if (!tls.certificate_file.empty()) {
     auto loaded = Tls::load(tls);
     if (!loaded) return loaded.error();
     state->tls = std::move(*loaded);
@@ -247,7 +251,9 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler han
   if (auto listening = state->listen(); !listening) return listening.error();
   asio::io_context& first = state->workers.first();
   asio::co_spawn(first, state->accept(), asio::detached);
-  if (state->tls) asio::co_spawn(first, state->reload_tls(), asio::detached);
+  if (state->tls && !state->setup.options.tls.from_texts) {
+    asio::co_spawn(first, state->reload_tls(), asio::detached);
+  }
   for (const auto& worker : state->workers.all()) {
     worker->thread = std::thread([&context = worker->context] { context.run(); });
   }
@@ -263,6 +269,11 @@ Server::~Server() {
 
 std::uint16_t Server::port() const {
   return state_->port;
+}
+
+Result<void> Server::use_tls(const TlsTexts& texts) {
+  MGPU_CHECK(state_->setup.options.tls.from_texts, "the server was started to get texts");
+  return state_->tls->use(texts);
 }
 
 void Server::drain() {

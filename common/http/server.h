@@ -20,15 +20,27 @@
 
 namespace mgpu::http {
 
+// PEM texts, for Server::use_tls().
+struct TlsTexts {
+  std::string certificate;  // chain
+  std::string key;
+  std::string client_ca;  // if not empty, clients need a certificate that is signed by one of these
+};
+
 // The files are reloaded when they change. If the new files are not valid, this is reported and the
 // server continues to use the old certificate.
 struct TlsOptions {
-  std::string certificate_file;  // PEM chain; empty: plain HTTP
-  std::string key_file;
+  std::string certificate_file{};  // PEM chain; empty: plain HTTP
+  std::string key_file{};
   std::string client_ca_file{};  // if set, clients need a certificate that is signed by this CA
   // If set, the certificate of a client needs one of these names: its common name, or a DNS name of
   // its SAN extension. Other clients of the CA get 403.
   std::vector<std::string> client_names{};
+  // The server gets texts by Server::use_tls() instead of files. It listens before the first call,
+  // and closes each connection.
+  bool from_texts = false;
+
+  bool enabled() const { return from_texts || !certificate_file.empty(); }
 };
 
 struct ServerOptions {
@@ -58,7 +70,7 @@ struct ServerEvents {
   std::function<void(std::size_t open)> on_connections;
   // Why a connection was refused or closed: "body_too_large", "header_too_large", "malformed",
   // "too_many_connections", "too_many_connections_of_address", "closed_for_another", "slow_client",
-  // "tls_handshake", "client_name", "client_expired", "host" or "origin".
+  // "tls_handshake", "no_certificate", "client_name", "client_expired", "host" or "origin".
   std::function<void(const char* why)> on_refused;
   std::function<void(const std::string& problem)> on_problem;  // one sentence, for the log
 };
@@ -74,6 +86,9 @@ class Server {
   ~Server();
 
   std::uint16_t port() const;
+  // For the connections that begin afterwards. After an error the old texts stay in use.
+  // Thread-safe. REQUIRES: TlsOptions::from_texts.
+  Result<void> use_tls(const TlsTexts& texts);
   // Starts to drain; does not block. Idempotent, thread-safe.
   void drain();
   // Waits until all connections have been closed by drain(). False after `timeout`.

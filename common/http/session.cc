@@ -230,8 +230,8 @@ asio::awaitable<bool> Session::handshake() {
 // A resumed session is checked as well: it has the certificate of its first handshake.
 void Session::identify_client() {
   const TlsOptions& tls = setup_.options.tls;
-  if (tls.client_ca_file.empty()) return;
   certificate_ = connection_.client_certificate();
+  if (!certificate_ && tls.client_ca_file.empty() && tls.client_names.empty()) return;
   allowed_ = certificate_ && has_allowed_name(*certificate_, tls.client_names);
   if (allowed_) return record_.trust();
   setup_.refused("client_name");

@@ -32,8 +32,10 @@ Result<std::string> read_pem(const std::string& what, const std::string& path) {
   return error(fmt::format("cannot read {} {}: it is empty", what, in_quotes(path)));
 }
 
+// `path` is empty where the text does not come from a file.
 Error unusable(std::string_view what, const std::string& path, const error_code& why) {
-  return error(fmt::format("cannot use {} {}: {}", what, in_quotes(path), why.message()));
+  if (path.empty()) return error(fmt::format("cannot use the {}: {}", what, why.message()));
+  return error(fmt::format("cannot use {} file {}: {}", what, in_quotes(path), why.message()));
 }
 
 // In ALPN, the length of a name precedes it.
@@ -63,17 +65,18 @@ void set_protocol(ssl::context& context) {
 }
 
 Result<void> use_certificate(ssl::context& context, const TlsOptions& options,
-                             const std::string& certificate, const std::string& key) {
+                             const TlsTexts& texts) {
   error_code failed;
   // Otherwise OpenSSL prompts for a passphrase at the terminal.
   context.set_password_callback([](auto, auto) { return std::string(); }, failed);
-  context.use_certificate_chain(asio::buffer(certificate), failed);
-  if (failed) return unusable("certificate file", options.certificate_file, failed);
-  context.use_private_key(asio::buffer(key), ssl::context::pem, failed);
+  context.use_certificate_chain(asio::buffer(texts.certificate), failed);
+  if (failed) return unusable("certificate", options.certificate_file, failed);
+  context.use_private_key(asio::buffer(texts.key), ssl::context::pem, failed);
   const auto reason = ERR_GET_REASON(static_cast<unsigned long>(failed.value()));
   const bool mismatch = failed && reason == X509_R_KEY_VALUES_MISMATCH;
-  if (failed && !mismatch) return unusable("key file", options.key_file, failed);
+  if (failed && !mismatch) return unusable("key", options.key_file, failed);
   if (!failed && SSL_CTX_check_private_key(context.native_handle()) == 1) return {};
+  if (options.from_texts) return error("the key does not match the certificate");
   return error(fmt::format("the key in {} does not match the certificate in {}",
                            in_quotes(options.key_file), in_quotes(options.certificate_file)));
 }
@@ -91,10 +94,16 @@ std::shared_ptr<ssl::context> Tls::context() const {
   return context_;
 }
 
+std::unique_ptr<Tls> Tls::without_files() {
+  TlsOptions options;
+  options.from_texts = true;
+  return std::unique_ptr<Tls>(new Tls(std::move(options)));
+}
+
 Result<void> Tls::reload() {
-  const auto certificate = read_pem("certificate file", options_.certificate_file);
-  const auto key = read_pem("key file", options_.key_file);
-  const auto client_ca = read_pem("client CA file", options_.client_ca_file);
+  auto certificate = read_pem("certificate file", options_.certificate_file);
+  auto key = read_pem("key file", options_.key_file);
+  auto client_ca = read_pem("client CA file", options_.client_ca_file);
   for (const auto* file : {&certificate, &key, &client_ca}) {
     if (file->has_value()) continue;
     const bool reported =
@@ -105,13 +114,17 @@ Result<void> Tls::reload() {
   read_error_.clear();
   std::string digest = sha256_hex(*certificate + '\0' + *key + '\0' + *client_ca);
   if (std::exchange(digest_, digest) == digest) return {};
+  return use({std::move(*certificate), std::move(*key), std::move(*client_ca)});
+}
+
+Result<void> Tls::use(const TlsTexts& texts) {
   auto fresh = std::make_shared<ssl::context>(ssl::context::tls_server);
   set_protocol(*fresh);
-  if (auto used = use_certificate(*fresh, options_, *certificate, *key); !used) return used;
-  if (!options_.client_ca_file.empty()) {
+  if (auto used = use_certificate(*fresh, options_, texts); !used) return used;
+  if (!texts.client_ca.empty()) {
     error_code failed;
-    fresh->add_certificate_authority(asio::buffer(*client_ca), failed);
-    if (failed) return unusable("client CA file", options_.client_ca_file, failed);
+    fresh->add_certificate_authority(asio::buffer(texts.client_ca), failed);
+    if (failed) return unusable("client CA", options_.client_ca_file, failed);
     fresh->set_verify_mode(ssl::verify_peer | ssl::verify_fail_if_no_peer_cert);
   }
   const MutexLock lock(mutex_);

@@ -1,6 +1,6 @@
-// The certificate of the server, which is reloaded when its files change. If the new files are not
-// valid, this is reported once and the old certificate stays in use. A handshake uses one
-// certificate from its start to its end.
+// The certificate of the server, from files or texts. Files are reloaded when they change. If the
+// new files are not valid, this is reported once and the old certificate stays in use. A handshake
+// uses one certificate from its start to its end.
 #pragma once
 
 #include <boost/asio/ssl/context.hpp>
@@ -18,11 +18,16 @@ class Tls {
   // Errors: a file that cannot be read, an invalid file, a key that does not match the certificate.
   static Result<std::unique_ptr<Tls>> load(TlsOptions options);
 
-  // For one handshake. Thread-safe.
+  // For texts: it has no context before use().
+  static std::unique_ptr<Tls> without_files();
+
+  // For one handshake; null before the first certificate. Thread-safe.
   std::shared_ptr<boost::asio::ssl::context> context() const;
 
   // Reads the files, on one thread at a time. An error is returned once per change of the files.
   Result<void> reload();
+  // Errors: as of load(). Thread-safe.
+  Result<void> use(const TlsTexts& texts);
 
  private:
   explicit Tls(TlsOptions options) : options_(std::move(options)) {}

@@ -20,4 +20,13 @@ std::optional<std::string> decode_base64(std::string_view text) {
   return bytes;
 }
 
+std::string encode_base64(std::string_view bytes) {
+  std::string digits((bytes.size() + 2) / 3 * 4 + 1, '\0');  // OpenSSL writes a zero at the end
+  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(digits.data()),
+                                     reinterpret_cast<const unsigned char*>(bytes.data()),
+                                     static_cast<int>(bytes.size()));
+  digits.resize(static_cast<std::size_t>(length));
+  return digits;
+}
+
 }  // namespace mgpu::kube

@@ -1,4 +1,5 @@
-// Standard base64 (RFC 4648, section 4) as Go's JSON decoder accepts it. Pure; any thread.
+// Standard base64 (RFC 4648, section 4) as Go's JSON decoder accepts and writes it. Pure; any
+// thread.
 #pragma once
 
 #include <optional>
@@ -9,5 +10,8 @@ namespace mgpu::kube {
 
 // Line ends are skipped. None: the text is not base64 with the right padding.
 std::optional<std::string> decode_base64(std::string_view text);
+
+// With padding, and without line ends.
+std::string encode_base64(std::string_view bytes);
 
 }  // namespace mgpu::kube

@@ -85,6 +85,17 @@ void Client::get_lease(const LeaseRef& lease, Duration timeout,
                   });
 }
 
+void Client::get_secret(const SecretRef& secret, Duration timeout,
+                        std::function<void(ApiResult<Secret>)> done) {
+  Request request = kube::get_secret(secret);
+  request.timeout = timeout;
+  transport_.send(std::move(request),
+                  [subject = fmt::format("get secret {}/{}", secret.name_space, secret.name),
+                   done = std::move(done)](const Response& response) {
+                    done(object_of(response, subject, read_secret));
+                  });
+}
+
 void Client::bind(const Binding& binding, Duration timeout,
                   std::function<void(ApiResult<void>)> done) {
   Request request = kube::bind(binding);

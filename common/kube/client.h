@@ -50,6 +50,8 @@ class Client {
                          std::function<void(ApiResult<Pod>)> done);
   void get_lease(const LeaseRef& lease, Duration timeout,
                  std::function<void(ApiResult<Lease>)> done);
+  void get_secret(const SecretRef& secret, Duration timeout,
+                  std::function<void(ApiResult<Secret>)> done);
   // For a request whose answer has no body of interest. An error sentence begins with `subject`.
   void write(Request request, std::string subject, std::function<void(ApiResult<void>)> done);
 

@@ -2,7 +2,9 @@
 // pod's service account.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 
@@ -13,6 +15,21 @@ struct PemSource {
   std::string pem;
   std::string file;
   bool empty() const { return pem.empty() && file.empty(); }
+};
+
+// A program that prints the credentials of a user: a client-go credential plugin
+// (client.authentication.k8s.io).
+struct ExecConfig {
+  enum class Interactive { kNever, kIfAvailable, kAlways };
+
+  std::string api_version;  // "client.authentication.k8s.io/v1", or v1beta1
+  std::string command;      // an absolute path, or a name to be found in $PATH
+  std::vector<std::string> arguments{};
+  std::vector<std::string> variables{};  // "NAME=value"
+  Interactive interactive = Interactive::kIfAvailable;
+  bool provide_cluster_info = false;
+  std::string cluster_config{};  // JSON, from the extension of the cluster; empty: none
+  std::string install_hint{};
 };
 
 struct Config {
@@ -28,12 +45,13 @@ struct Config {
   std::string proxy_url;        // empty: no proxy
   // Set only by the user: insecure-skip-tls-verify in the kubeconfig, or a flag.
   bool insecure_skip_tls_verify = false;
+  std::optional<ExecConfig> exec{};  // instead of token, certificate and password
 };
 
 // Reads a kubeconfig file. An empty `context` means its current-context. Relative paths in the file
 // are relative to its folder. Errors: a file that cannot be read or is not YAML; an unknown
-// context, cluster or user; contradictory or incomplete credentials; invalid base64; exec and
-// auth-provider plugins and impersonation, which are not supported.
+// context, cluster or user; contradictory or incomplete credentials; invalid base64; auth-provider
+// plugins and impersonation, which are not supported.
 Result<Config> load_kubeconfig(const std::string& path, const std::string& context);
 
 // Reads token and ca.crt in `directory` (usually /var/run/secrets/kubernetes.io/serviceaccount) and

@@ -52,6 +52,12 @@ bool may_precede_sending(CURLcode code) {
 
 }  // namespace
 
+Response never_sent(std::string why) {
+  Response response;
+  response.failure = TransportFailure{std::move(why), false};
+  return response;
+}
+
 CurlTransfer::CurlTransfer(Request request, Done done)
     : request_(std::move(request)), done_(std::move(done)) {}
 
@@ -67,14 +73,15 @@ CurlTransfer::~CurlTransfer() {
   curl_slist_free_all(connect_to_);
 }
 
-void CurlTransfer::prepare(const Config& config, const Endpoint& endpoint,
-                           const std::string& token) {
+void CurlTransfer::prepare(const Config& config, const Endpoint& endpoint, const std::string& token,
+                           std::shared_ptr<const ExecCredential> credential) {
   curl_easy_cleanup(std::exchange(easy_, curl_easy_init()));
   MGPU_CHECK(easy_ != nullptr, "out of memory");
   body_.clear();
   lines_ = LineBuffer();
   curl_error_[0] = '\0';
-  token_ = token;
+  credential_ = std::move(credential);
+  token_ = credential_ ? credential_->token : token;
   curl_easy_setopt(easy_, CURLOPT_PRIVATE, this);
   curl_easy_setopt(easy_, CURLOPT_URL, (endpoint.base_url + request_.target).c_str());
   curl_easy_setopt(easy_, CURLOPT_PATH_AS_IS, 1L);
@@ -126,8 +133,10 @@ void CurlTransfer::set_security(const Config& config) {
   curl_easy_setopt(easy_, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
   curl_easy_setopt(easy_, CURLOPT_PROTOCOLS_STR, "http,https");
   set_pem(easy_, CURLOPT_CAINFO, CURLOPT_CAINFO_BLOB, config.ca);
-  set_pem(easy_, CURLOPT_SSLCERT, CURLOPT_SSLCERT_BLOB, config.client_certificate);
-  set_pem(easy_, CURLOPT_SSLKEY, CURLOPT_SSLKEY_BLOB, config.client_key);
+  set_pem(easy_, CURLOPT_SSLCERT, CURLOPT_SSLCERT_BLOB,
+          credential_ ? credential_->certificate : config.client_certificate);
+  set_pem(easy_, CURLOPT_SSLKEY, CURLOPT_SSLKEY_BLOB,
+          credential_ ? credential_->key : config.client_key);
   // The file of the certificate authority is replaced from time to time, as the token's is.
   curl_easy_setopt(easy_, CURLOPT_CA_CACHE_TIMEOUT,
                    static_cast<long>(kTokenRereadInterval.count()));
@@ -137,10 +146,12 @@ void CurlTransfer::set_security(const Config& config) {
   curl_easy_setopt(easy_, CURLOPT_PASSWORD, config.password.c_str());
 }
 
+Duration CurlTransfer::timeout() const {
+  return request_.timeout > Duration(0) ? request_.timeout : Duration(kApiRequestTimeout);
+}
+
 void CurlTransfer::set_limits() {
-  const Duration requested = request_.timeout;
-  const Duration timeout = requested > Duration(0) ? requested : Duration(kApiRequestTimeout);
-  curl_easy_setopt(easy_, CURLOPT_TIMEOUT_MS, is_stream() ? 0L : milliseconds(timeout));
+  curl_easy_setopt(easy_, CURLOPT_TIMEOUT_MS, is_stream() ? 0L : milliseconds(timeout()));
   curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(kApiConnectTimeout));
   curl_easy_setopt(easy_, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy_, CURLOPT_TCP_NODELAY, 1L);

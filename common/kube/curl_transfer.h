@@ -9,8 +9,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "common/kube/config.h"
+#include "common/kube/exec_credential.h"
 #include "common/kube/line_buffer.h"
 #include "common/kube/transport.h"
 
@@ -28,6 +30,9 @@ struct Endpoint {
 // Errors: `server` is not a URL, or has more than scheme, host, port and path.
 Result<Endpoint> endpoint_of(const Config& config);
 
+// The result of a request that the server has not got.
+Response never_sent(std::string why);
+
 class CurlTransfer {
  public:
   using Done = std::function<void(Response)>;
@@ -40,8 +45,10 @@ class CurlTransfer {
   CurlTransfer& operator=(const CurlTransfer&) = delete;
 
   // Creates the libcurl handle of a new attempt. `config` and `endpoint` outlive it. After
-  // use_new_connection() it does not use a kept connection.
-  void prepare(const Config& config, const Endpoint& endpoint, const std::string& token);
+  // use_new_connection() it does not use a kept connection. A `credential` is used instead of the
+  // token and the client certificate.
+  void prepare(const Config& config, const Endpoint& endpoint, const std::string& token,
+               std::shared_ptr<const ExecCredential> credential);
   // The time that a request waited before its first attempt counts too.
   void shorten_timeout(Duration left) { request_.timeout = left; }
   // After a 401: true if the attempt had a client certificate from a file, and its connection may
@@ -54,8 +61,11 @@ class CurlTransfer {
   CURL* easy() const { return easy_; }
   bool is_stream() const { return closed_ != nullptr; }
   bool closed() const { return closed_ && closed_->load(); }
-  const Request& request() const { return request_; }
+  Duration timeout() const;  // of the request
   const std::string& token() const { return token_; }
+  const std::shared_ptr<const ExecCredential>& credential() const { return credential_; }
+  // After a 401, before another attempt with a new credential. True at most once.
+  bool use_new_credential() { return !std::exchange(new_credential_, true); }
 
   // The result of the attempt.
   Response response(CURLcode code);
@@ -87,6 +97,8 @@ class CurlTransfer {
   std::string token_;
   bool has_certificate_ = false;  // of the client
   bool new_connection_ = false;
+  std::shared_ptr<const ExecCredential> credential_;  // of the attempt; null: that of the config
+  bool new_credential_ = false;
   std::string body_;       // not of a watch with status 200
   LineBuffer lines_;       // of a watch with status 200
   std::string too_large_;  // why the answer was not read to its end

@@ -16,18 +16,14 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/kube/curl_stream.h"
 #include "common/kube/curl_transfer.h"
+#include "common/kube/exec_plugin.h"
 #include "common/kube/limits.h"
 #include "common/kube/token_source.h"
 
 namespace mgpu::kube {
 namespace {
-
-Response never_sent(std::string why) {
-  Response response;
-  response.failure = TransportFailure{std::move(why), false};
-  return response;
-}
 
 CURLM* new_multi() {
   // Once, and before any other use of libcurl.
@@ -49,11 +45,12 @@ struct CurlTransport::State : std::enable_shared_from_this<State> {
     Instant deadline;
   };
 
-  State(Config the_config, Endpoint the_endpoint, TokenSource the_token, AsioExecutor& the_executor,
-        int epoll)
+  State(Config the_config, Endpoint the_endpoint, TokenSource the_token,
+        std::unique_ptr<ExecPlugin> the_exec, AsioExecutor& the_executor, int epoll)
       : config(std::move(the_config)),
         endpoint(std::move(the_endpoint)),
         token(std::move(the_token)),
+        exec(std::move(the_exec)),
         executor(the_executor),
         sockets(executor.context(), epoll),
         multi(new_multi(), &curl_multi_cleanup) {
@@ -73,17 +70,24 @@ struct CurlTransport::State : std::enable_shared_from_this<State> {
   void wait_for_sockets();
 
   void submit(Owned transfer);
+  void wait_for_start(Owned transfer);
+  void submit_again(Owned transfer);
+  bool has_credential() { return !exec || exec->state() == ExecPlugin::State::kValid; }
+  void on_exec_change();
+  void fail_waiting(const std::string& why);
   void expire_waiting();
   void start_waiting();
   void start(Owned transfer);
   void after_step();
   void complete(CURL* easy, CURLcode code);
+  bool retry_unauthorized(Owned& transfer);
   Owned take(CURL* easy);
   void close();
 
   const Config config;
   const Endpoint endpoint;
   TokenSource token;
+  std::unique_ptr<ExecPlugin> exec;  // null: the user has none
   AsioExecutor& executor;
   // An epoll descriptor with libcurl's sockets, and the events that libcurl waits for on each.
   boost::asio::posix::stream_descriptor sockets;
@@ -92,7 +96,8 @@ struct CurlTransport::State : std::enable_shared_from_this<State> {
   Executor::TimerId timer = 0;
   std::unordered_map<CURL*, Owned> in_flight{};
   std::vector<CurlTransfer*> streams{};  // those of in_flight that are watches
-  std::deque<Waiting> waiting{};
+  std::deque<Waiting> waiting{};         // for a free connection, or a credential
+  std::vector<Owned> waiting_streams{};  // for a credential
   bool closed = false;
 };
 
@@ -172,15 +177,25 @@ void CurlTransport::State::wait_for_sockets() {
 
 void CurlTransport::State::submit(Owned transfer) {
   if (closed || transfer->closed()) return;
-  if (transfer->is_stream()) return start(std::move(transfer));
+  if (exec && exec->state() == ExecPlugin::State::kFailed) {
+    return transfer->finish(never_sent(exec->failure()));
+  }
+  if (transfer->is_stream()) {
+    if (has_credential()) return start(std::move(transfer));
+    return waiting_streams.push_back(std::move(transfer));
+  }
   if (in_flight.size() + waiting.size() >= kApiRequestsInFlightMax) {
     return transfer->finish(
         never_sent(fmt::format("more than {} requests are in flight", kApiRequestsInFlightMax)));
   }
-  const Duration requested = transfer->request().timeout;
-  const Duration timeout = requested > Duration(0) ? requested : Duration(kApiRequestTimeout);
+  wait_for_start(std::move(transfer));
+}
+
+void CurlTransport::State::wait_for_start(Owned transfer) {
+  const Duration timeout = transfer->timeout();
   waiting.push_back({std::move(transfer), executor.now() + timeout});
-  if (in_flight.size() - streams.size() < kApiConnectionsMax) return start_waiting();
+  const bool connection = in_flight.size() - streams.size() < kApiConnectionsMax;
+  if (connection && has_credential()) return start_waiting();
   executor.after(timeout, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->expire_waiting();
   });
@@ -195,12 +210,39 @@ void CurlTransport::State::expire_waiting() {
   waiting.erase(expired, waiting.end());
   for (const Waiting& each : late) {
     if (closed) return;
-    each.transfer->finish(never_sent("timed out while waiting for a free connection"));
+    each.transfer->finish(never_sent(has_credential()
+                                         ? "timed out while waiting for a free connection"
+                                         : "timed out while waiting for the credential plugin"));
+  }
+}
+
+// After a 401, with the next credential.
+void CurlTransport::State::submit_again(Owned transfer) {
+  if (!transfer->is_stream()) return wait_for_start(std::move(transfer));
+  if (has_credential()) return start(std::move(transfer));
+  waiting_streams.push_back(std::move(transfer));
+}
+
+void CurlTransport::State::on_exec_change() {
+  const auto self = shared_from_this();
+  if (closed) return;
+  if (exec->state() == ExecPlugin::State::kFailed) return fail_waiting(exec->failure());
+  for (Owned& stream : std::exchange(waiting_streams, {})) submit_again(std::move(stream));
+  start_waiting();
+}
+
+void CurlTransport::State::fail_waiting(const std::string& why) {
+  std::vector<Owned> all = std::exchange(waiting_streams, {});
+  for (Waiting& each : std::exchange(waiting, {})) all.push_back(std::move(each.transfer));
+  for (const Owned& transfer : all) {
+    if (closed) return;
+    if (!transfer->closed()) transfer->finish(never_sent(why));
   }
 }
 
 void CurlTransport::State::start_waiting() {
-  while (!waiting.empty() && in_flight.size() - streams.size() < kApiConnectionsMax) {
+  while (!waiting.empty() && in_flight.size() - streams.size() < kApiConnectionsMax &&
+         has_credential()) {
     Waiting next = std::move(waiting.front());
     waiting.pop_front();
     next.transfer->shorten_timeout(std::max(next.deadline - executor.now(), Duration(1)));
@@ -209,7 +251,8 @@ void CurlTransport::State::start_waiting() {
 }
 
 void CurlTransport::State::start(Owned transfer) {
-  transfer->prepare(config, endpoint, token.token(executor.now()));
+  transfer->prepare(config, endpoint, token.token(executor.now()),
+                    exec ? exec->credential() : nullptr);
   CURL* easy = transfer->easy();
   if (transfer->is_stream()) streams.push_back(transfer.get());
   in_flight.emplace(easy, std::move(transfer));
@@ -239,16 +282,24 @@ void CurlTransport::State::complete(CURL* easy, CURLcode code) {
   if (!transfer) return;
   if (code == CURLE_OK && !transfer->deliver_lines(true)) return;
   Response response = transfer->response(code);
-  // A 401 has changed nothing, whatever the method. It is sent again with a new token, and not a
-  // third time, since the token is the same one then; or once on a new connection, which presents
-  // the certificate that is in the file now.
-  const bool unauthorized = response.status == kUnauthorized;
-  const bool new_token = unauthorized && !transfer->token().empty() &&
-                         token.replaced(transfer->token(), executor.now());
-  if (new_token || (unauthorized && transfer->use_new_connection())) {
-    return start(std::move(transfer));
-  }
+  if (response.status == kUnauthorized && retry_unauthorized(transfer)) return;
   transfer->finish(std::move(response));
+}
+
+// A 401 has changed nothing, whatever the method. It is sent again with a new token or credential,
+// and not a third time, since they are the same then; or once on a new connection, which presents
+// the certificate that is in the file now.
+bool CurlTransport::State::retry_unauthorized(Owned& transfer) {
+  if (exec) {
+    const bool replaced = transfer->use_new_credential() && exec->replaced(transfer->credential());
+    if (replaced) submit_again(std::move(transfer));
+    return replaced;
+  }
+  const bool new_token =
+      !transfer->token().empty() && token.replaced(transfer->token(), executor.now());
+  if (!new_token && !transfer->use_new_connection()) return false;
+  start(std::move(transfer));
+  return true;
 }
 
 // Removes the transfer from libcurl; null where it is unknown.
@@ -265,30 +316,14 @@ CurlTransport::State::Owned CurlTransport::State::take(CURL* easy) {
 
 void CurlTransport::State::close() {
   closed = true;
+  exec.reset();
   while (!in_flight.empty()) take(in_flight.begin()->first)->abandon();
   waiting.clear();
+  waiting_streams.clear();
   multi.reset();
   sockets.close();
   executor.cancel(timer);
 }
-
-namespace {
-
-class CurlStream final : public Stream {
- public:
-  CurlStream(std::shared_ptr<std::atomic<bool>> closed, Task after)
-      : closed_(std::move(closed)), after_(std::move(after)) {}
-  ~CurlStream() override {
-    closed_->store(true);
-    after_();
-  }
-
- private:
-  std::shared_ptr<std::atomic<bool>> closed_;
-  Task after_;
-};
-
-}  // namespace
 
 CurlTransport::CurlTransport(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
@@ -304,12 +339,22 @@ Result<std::unique_ptr<CurlTransport>> CurlTransport::create(Config config,
   if (!checked) return checked.error();
   auto token = TokenSource::create(config, executor.now());
   if (!token) return token.error();
+  std::unique_ptr<ExecPlugin> exec;
+  const auto state_of_exec = std::make_shared<std::weak_ptr<State>>();
+  if (config.exec) {
+    auto created = ExecPlugin::create(config, executor, [state_of_exec] {
+      if (const auto self = state_of_exec->lock()) self->on_exec_change();
+    });
+    if (!created) return created.error();
+    exec = std::move(*created);
+  }
   const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
   if (epoll < 0) {
     return error("cannot create an epoll descriptor: " + std::generic_category().message(errno));
   }
-  auto state =
-      std::make_shared<State>(std::move(config), *endpoint, std::move(*token), executor, epoll);
+  auto state = std::make_shared<State>(std::move(config), *endpoint, std::move(*token),
+                                       std::move(exec), executor, epoll);
+  *state_of_exec = state;
   state->wait_for_sockets();
   return std::unique_ptr<CurlTransport>(new CurlTransport(std::move(state)));
 }

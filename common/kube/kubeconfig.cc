@@ -1,4 +1,4 @@
-// load_kubeconfig. The only home of yaml-cpp.
+// load_kubeconfig.
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
@@ -10,9 +10,14 @@
 #include "common/base/text.h"
 #include "common/kube/base64.h"
 #include "common/kube/config.h"
+#include "common/kube/kubeconfig_json.h"
 
 namespace mgpu::kube {
 namespace {
+
+constexpr std::string_view kExecVersion = "client.authentication.k8s.io/v1";
+constexpr std::string_view kExecBetaVersion = "client.authentication.k8s.io/v1beta1";
+constexpr std::string_view kExecClusterExtension = "client.authentication.k8s.io/exec";
 
 // Reads members of a YAML map. Absent and null members are empty; the first one of a wrong type is
 // recorded in `problem`. No value is quoted, since some are secrets.
@@ -39,6 +44,40 @@ class YamlCursor {
       note(place(name) + " must be true or false");
     }
     return value;
+  }
+
+  // The texts of an array of strings.
+  std::vector<std::string> texts(const std::string& name) const {
+    std::vector<std::string> all;
+    const YAML::Node list = find(name);
+    if (list.IsDefined() && !list.IsSequence()) note(place(name) + " must be an array");
+    if (!list.IsDefined() || !list.IsSequence()) return all;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (!list[i].IsScalar()) note(fmt::format("{}[{}] must be a string", place(name), i));
+      all.push_back(list[i].IsScalar() ? list[i].Scalar() : "");
+    }
+    return all;
+  }
+
+  // The maps of an array of maps.
+  std::vector<YamlCursor> maps(const std::string& name) const {
+    std::vector<YamlCursor> all;
+    const YAML::Node list = find(name);
+    if (list.IsDefined() && !list.IsSequence()) note(place(name) + " must be an array");
+    if (!list.IsDefined() || !list.IsSequence()) return all;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      all.push_back(YamlCursor(list[i], fmt::format("{}[{}]", place(name), i), problem_));
+    }
+    return all;
+  }
+
+  // The value of a member as JSON; empty where it is absent.
+  std::string json(const std::string& name) const {
+    const YAML::Node found = find(name);
+    if (!found.IsDefined()) return {};
+    auto text = json_of(found);
+    if (!text) note(place(name) + " " + text.error().message);
+    return text ? *text : "";
   }
 
   YamlCursor map(const std::string& name) const {
@@ -121,17 +160,79 @@ void read_cluster(const YamlCursor& from, const std::filesystem::path& kubeconfi
 
 // Without these the client would act as another user than the file says.
 void refuse_unsupported(const YamlCursor& from) {
-  for (const char* name : {"exec", "auth-provider", "as", "as-uid", "as-groups", "as-user-extra"}) {
+  for (const char* name : {"auth-provider", "as", "as-uid", "as-groups", "as-user-extra"}) {
     if (!from.has(name)) continue;
     from.note(
-        fmt::format("{}.{} is not supported: use a token, a tokenFile, a client "
+        fmt::format("{}.{} is not supported: use exec, a token, a tokenFile, a client "
                     "certificate, or username and password",
                     from.path(), name));
   }
 }
 
+ExecConfig::Interactive read_interactive(const YamlCursor& from, const ExecConfig& exec) {
+  using Interactive = ExecConfig::Interactive;
+  const std::string mode = from.text("interactiveMode");
+  if (mode == "Never") return Interactive::kNever;
+  if (mode == "Always") return Interactive::kAlways;
+  const bool optional = mode.empty() && exec.api_version != kExecVersion;
+  if (mode != "IfAvailable" && !optional) {
+    from.note(fmt::format("{}.interactiveMode must be Never, IfAvailable or Always, is {}",
+                          from.path(), in_quotes(mode)));
+  }
+  return Interactive::kIfAvailable;
+}
+
+ExecConfig read_exec(const YamlCursor& from, const std::filesystem::path& kubeconfig) {
+  ExecConfig exec;
+  exec.api_version = from.text("apiVersion");
+  if (exec.api_version != kExecVersion && exec.api_version != kExecBetaVersion) {
+    from.note(fmt::format("{}.apiVersion must be {} or {}, is {}", from.path(), kExecVersion,
+                          kExecBetaVersion, in_quotes(exec.api_version)));
+  }
+  exec.command = from.text("command");
+  if (exec.command.empty()) from.note(from.path() + ".command is missing");
+  // A name without a folder is found in $PATH, which must not happen to ./name.
+  if (exec.command.find('/') != std::string::npos) {
+    exec.command = resolved(std::filesystem::absolute(kubeconfig), exec.command);
+  }
+  exec.arguments = from.texts("args");
+  for (const YamlCursor& variable : from.maps("env")) {
+    const std::string name = variable.text("name");
+    if (name.empty() || name.find('=') != std::string::npos) {
+      from.note(fmt::format("{}.name must be the name of a variable, is {}", variable.path(),
+                            in_quotes(name)));
+    }
+    exec.variables.push_back(name + "=" + variable.text("value"));
+  }
+  exec.interactive = read_interactive(from, exec);
+  exec.provide_cluster_info = from.truth("provideClusterInfo");
+  exec.install_hint = from.text("installHint");
+  return exec;
+}
+
+// The plugin's own configuration for this cluster.
+std::string read_cluster_config(const YamlCursor& cluster) {
+  for (const YamlCursor& extension : cluster.maps("extensions")) {
+    if (extension.text("name") == kExecClusterExtension) return extension.json("extension");
+  }
+  return {};
+}
+
+void refuse_beside_exec(const YamlCursor& from) {
+  for (const char* name : {"token", "tokenFile", "client-certificate", "client-certificate-data",
+                           "client-key", "client-key-data", "username", "password"}) {
+    if (!from.has(name)) continue;
+    from.note(fmt::format("{} has both exec and {}, and must have one", from.path(), name));
+  }
+}
+
 void read_user(const YamlCursor& from, const std::filesystem::path& kubeconfig, Config& config) {
   refuse_unsupported(from);
+  if (from.has("exec")) {
+    refuse_beside_exec(from);
+    config.exec = read_exec(from.map("exec"), kubeconfig);
+    return;
+  }
   config.client_certificate = read_pem(from, "client-certificate", kubeconfig);
   config.client_key = read_pem(from, "client-key", kubeconfig);
   if (config.client_certificate.empty() != config.client_key.empty()) {
@@ -164,6 +265,7 @@ void read_entry(const YamlCursor& root, const std::filesystem::path& kubeconfig,
   const auto user = root.entry("users", user_name, "user");
   if (!user) return root.note("users has no entry named " + in_quotes(user_name));
   read_user(*user, kubeconfig, config);
+  if (config.exec) config.exec->cluster_config = read_cluster_config(*cluster);
 }
 
 Result<Config> read_kubeconfig(const std::string& text, const std::filesystem::path& path,

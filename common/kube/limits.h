@@ -51,6 +51,18 @@ inline constexpr std::size_t kApiConnectionsMax = 128;
 inline constexpr std::size_t kApiRequestsInFlightMax = 1024;
 inline constexpr std::chrono::seconds kTokenRereadInterval{60};
 inline constexpr std::chrono::seconds kRetryAfterMax{60};
+// A credential plugin that asks nobody, and one that waits for a person, such as for a login in a
+// browser.
+inline constexpr std::chrono::seconds kExecTimeout{60};
+inline constexpr std::chrono::minutes kExecInteractiveTimeout{10};
+inline constexpr std::size_t kExecOutputBytesMax = std::size_t{1} << 20;
+// The time between two runs of a plugin at least, after a failure or a refused credential.
+inline constexpr std::chrono::seconds kExecRetryInterval{10};
+// A plugin's last line or install hint in an error sentence.
+inline constexpr std::size_t kExecTextShown = 300;
+// The configuration of a plugin in the extension of a cluster.
+inline constexpr std::size_t kExecClusterConfigBytesMax = std::size_t{256} << 10;
+inline constexpr int kExecClusterConfigDepthMax = 32;
 // simdjson's buffers are about six times as large as the largest message. A thread frees them after
 // a message above this size. A filter request for 5,000 nodes has about 120 KiB.
 inline constexpr std::size_t kJsonParserKeptBytes = std::size_t{2} << 20;

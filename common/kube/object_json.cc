@@ -8,6 +8,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/text.h"
+#include "common/kube/base64.h"
 #include "common/kube/json_value.h"
 #include "common/kube/limits.h"
 
@@ -282,6 +283,30 @@ Result<Lease> read_lease(std::string_view json) {
   lease.ref = {std::move(metadata.name_space), std::move(metadata.name)};
   lease.resource_version = std::move(metadata.resource_version);
   return lease;
+}
+
+Result<Secret> read_secret(std::string_view json) {
+  Metadata metadata;
+  Secret secret;
+  std::string problem;
+  // The sentence of a value of a wrong type would have the value.
+  const auto read_data = [&](JsonValue& data) {
+    data.members([&](std::string_view name, JsonValue& value) {
+      const bool is_text = value.kind() == JsonValue::Kind::kString;
+      auto bytes = is_text ? decode_base64(value.text()) : std::nullopt;
+      if (!bytes) problem = fmt::format("data[{}] must be base64, and is not", in_quotes(name));
+      secret.data.insert_or_assign(std::string(name), std::move(bytes).value_or(""));
+    });
+  };
+  const auto read = read_object(json, [&](JsonValue& root) {
+    root.read({metadata_of(metadata), {"type", secret.type}, {"data", read_data}});
+  });
+  if (!read) return read.error();
+  if (!problem.empty()) return error(std::move(problem));
+  if (metadata.resource_version.empty()) return error("metadata.resourceVersion is missing");
+  secret.ref = {std::move(metadata.name_space), std::move(metadata.name)};
+  secret.resource_version = std::move(metadata.resource_version);
+  return secret;
 }
 
 Result<ListPage> read_list_page(std::string_view json) {

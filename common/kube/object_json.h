@@ -20,6 +20,8 @@ Result<Pod> read_pod(std::string_view json);
 Result<Node> read_node(std::string_view json);
 Result<PodDisruptionBudget> read_pod_disruption_budget(std::string_view json);
 Result<Lease> read_lease(std::string_view json);
+// No error sentence has a value of `data`.
+Result<Secret> read_secret(std::string_view json);
 
 // A page of a list: metadata.resourceVersion, metadata.continue and the text of each item.
 struct ListPage {

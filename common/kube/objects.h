@@ -101,6 +101,18 @@ struct Lease {
   std::string holder;  // spec.holderIdentity; empty: nobody
 };
 
+struct SecretRef {
+  std::string name_space;
+  std::string name;
+};
+
+struct Secret {
+  SecretRef ref;
+  std::string resource_version;
+  std::string type;  // "Opaque", "kubernetes.io/tls", ...
+  StringMap data;    // decoded: bytes
+};
+
 // One term of a label selector (metav1.LabelSelector).
 struct LabelRequirement {
   std::string key;

@@ -6,6 +6,8 @@
 #include <boost/url/rfc/unreserved_chars.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/kube/base64.h"
+
 namespace mgpu::kube {
 namespace {
 
@@ -57,6 +59,14 @@ std::string lease_path(const LeaseRef& lease) {
   return leases_path(lease.name_space) + "/" + percent_encoded(lease.name);
 }
 
+std::string secrets_path(std::string_view name_space) {
+  return fmt::format("/api/v1/namespaces/{}/secrets", percent_encoded(name_space));
+}
+
+std::string secret_path(const SecretRef& secret) {
+  return secrets_path(secret.name_space) + "/" + percent_encoded(secret.name);
+}
+
 std::string events_path(std::string_view name_space) {
   return fmt::format("/api/v1/namespaces/{}/events", percent_encoded(name_space));
 }
@@ -96,6 +106,12 @@ Request access_review(const UserInfo& user, const char* attributes, Json access)
                       {"groups", user.groups},
                       {"extra", user.extra},
                       {attributes, std::move(access)}}}});
+}
+
+Json encoded(const StringMap& data) {
+  Json json = Json::object();
+  for (const auto& [key, bytes] : data) json[key] = encode_base64(bytes);
+  return json;
 }
 
 Json annotation_patch(std::string_view key, std::string_view value) {
@@ -199,6 +215,26 @@ Request create_lease(const Lease& lease) {
 
 Request replace_lease(const Lease& lease) {
   return with_body(Method::kPut, lease_path(lease.ref), kJson, lease_json(lease));
+}
+
+Request get_secret(const SecretRef& secret) {
+  return get(secret_path(secret));
+}
+
+Request create_secret(const SecretRef& secret, const StringMap& data) {
+  return with_body(Method::kPost, secrets_path(secret.name_space), kJson,
+                   {{"apiVersion", "v1"},
+                    {"kind", "Secret"},
+                    {"metadata", {{"name", secret.name}, {"namespace", secret.name_space}}},
+                    {"type", "Opaque"},
+                    {"data", encoded(data)}});
+}
+
+Request change_secret(const SecretRef& secret, std::string_view resource_version,
+                      const StringMap& data) {
+  return with_body(
+      Method::kPatch, secret_path(secret), kMergePatch,
+      {{"metadata", {{"resourceVersion", resource_version}}}, {"data", encoded(data)}});
 }
 
 Request create_storage_capacity(const StorageCapacity& capacity) {

@@ -78,6 +78,15 @@ Request create_lease(const Lease& lease);
 // PUT; 409 where it has changed since lease.resource_version.
 Request replace_lease(const Lease& lease);
 
+// GET of a Secret, from etcd.
+Request get_secret(const SecretRef& secret);
+// POST of a Secret of the type Opaque; 409 where it exists. The body has the data.
+Request create_secret(const SecretRef& secret, const StringMap& data);
+// Merge PATCH of these members of `data`; the others, labels and annotations stay. 409 where the
+// Secret has changed since `resource_version`.
+Request change_secret(const SecretRef& secret, std::string_view resource_version,
+                      const StringMap& data);
+
 // A CSIStorageCapacity (storage.k8s.io/v1) with one annotation.
 struct StorageCapacity {
   std::string name_space;

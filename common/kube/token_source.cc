@@ -19,18 +19,17 @@ std::string trimmed(const std::string& text) {
   return text.substr(begin, text.find_last_not_of(kBlank) + 1 - begin);
 }
 
-// A line end in the token would begin another header.
-bool fits_a_header(const std::string& token) {
-  return std::ranges::all_of(token, [](char c) { return c > 0x20 && c < 0x7f; });
-}
-
 }  // namespace
+
+bool is_bearer_token(const std::string& text) {
+  return std::ranges::all_of(text, [](char c) { return c > 0x20 && c < 0x7f; });
+}
 
 Result<TokenSource> TokenSource::create(const Config& config, Instant now) {
   TokenSource source;
   source.file_ = config.token_file;
   source.token_ = trimmed(config.token);
-  if (!fits_a_header(source.token_)) {
+  if (!is_bearer_token(source.token_)) {
     return error("the token must be one line of printable ASCII without blanks, and is not");
   }
   if (source.file_.empty()) return source;
@@ -54,7 +53,7 @@ Result<void> TokenSource::read(Instant now) {
   const auto text = read_file(file_, kCredentialFileBytesMax);
   if (!text) return error("token: " + text.error().message);
   std::string token = trimmed(*text);
-  if (token.empty() || !fits_a_header(token)) {
+  if (token.empty() || !is_bearer_token(token)) {
     return error(fmt::format("token file {} must hold one line of printable ASCII, and does not",
                              in_quotes(file_)));
   }

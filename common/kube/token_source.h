@@ -10,6 +10,9 @@
 
 namespace mgpu::kube {
 
+// Whether it can be sent in a header: a line end would begin another one. True for the empty text.
+bool is_bearer_token(const std::string& text);
+
 class TokenSource {
  public:
   // Errors: the file cannot be read, or holds no token.

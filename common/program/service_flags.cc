@@ -1,12 +1,26 @@
 #include "common/program/service_flags.h"
 
+#include <optional>
 #include <utility>
 
+#include "common/base/text.h"
 #include "common/contract/contract.h"
 #include "common/http/address.h"
 #include "common/program/limits.h"
 
 namespace mgpu {
+namespace {
+
+Result<std::optional<http::Endpoint>> local_endpoint(const std::string& value) {
+  if (value.empty()) return std::optional<http::Endpoint>();
+  auto endpoint = http::parse_endpoint(value);
+  if (!endpoint) return error("--local-metrics-bind-address: " + endpoint.error().message);
+  if (http::is_loopback(endpoint->address)) return std::optional(std::move(*endpoint));
+  return error("--local-metrics-bind-address: " + in_quotes(value) +
+               " is not a loopback address, such as 127.0.0.1:9802");
+}
+
+}  // namespace
 
 void add_service_flags(Options& options, ServiceFlags& flags, const std::string& insecure_help) {
   options.add_text("metrics-bind-address",
@@ -14,6 +28,11 @@ void add_service_flags(Options& options, ServiceFlags& flags, const std::string&
                    "selects a free port; on an address that is not loopback, clients other than "
                    "probes need a bearer token",
                    flags.metrics_bind_address);
+  options.add_text("local-metrics-bind-address",
+                   "loopback address and port that serves the same without TLS and tokens, for "
+                   "kubectl port-forward to a pod whose --metrics-bind-address is not loopback; if "
+                   "empty, there is none",
+                   flags.local_metrics_bind_address);
   options.add_text("metrics-tls-cert-file",
                    "file with the PEM certificate chain of that listener; if empty, it serves "
                    "plain HTTP",
@@ -37,6 +56,8 @@ Result<std::vector<std::string>> names_of_flag(const std::string& flag, const st
 Result<ServiceSettings> service_settings_of(const ServiceFlags& flags) {
   auto endpoint = http::parse_endpoint(flags.metrics_bind_address);
   if (!endpoint) return error("--metrics-bind-address: " + endpoint.error().message);
+  auto local = local_endpoint(flags.local_metrics_bind_address);
+  if (!local) return local.error();
   if (flags.metrics_tls_cert_file.empty() != flags.metrics_tls_key_file.empty()) {
     return error("--metrics-tls-cert-file and --metrics-tls-key-file must be set together");
   }
@@ -53,6 +74,7 @@ Result<ServiceSettings> service_settings_of(const ServiceFlags& flags) {
   settings.http.connections_max = kServiceConnectionsMax;
   settings.http.connections_per_address_max = kServiceConnectionsPerAddressMax;
   settings.insecure = flags.insecure_listen;
+  settings.local = std::move(*local);
   return settings;
 }
 

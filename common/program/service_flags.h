@@ -11,7 +11,8 @@
 namespace mgpu {
 
 struct ServiceFlags {
-  std::string metrics_bind_address;  // IP address and port
+  std::string metrics_bind_address;          // IP address and port
+  std::string local_metrics_bind_address{};  // the same, on loopback
   std::string metrics_tls_cert_file{};
   std::string metrics_tls_key_file{};
   std::string allowed_hosts{};  // comma-separated

@@ -21,7 +21,7 @@ ServiceServer::ServiceServer(const ServiceSettings& settings, const http::Router
                              kube::Transport& transport)
     : guard_([&] {
         if (http::is_loopback(settings.http.address)) return Guard::kNone;
-        const bool tls = !settings.http.tls.certificate_file.empty();
+        const bool tls = settings.http.tls.enabled();
         return tls || settings.insecure ? Guard::kTokens : Guard::kClosed;
       }()),
       router_(router),
@@ -38,9 +38,24 @@ Result<std::unique_ptr<ServiceServer>> ServiceServer::start(const ServiceSetting
       [self = service.get()](http::Request request, http::Respond respond) {
         self->handle(std::move(request), std::move(respond));
       },
-      std::move(events));
+      events);
   if (!server) return server.error();
   service->server_ = std::move(*server);
+  if (!settings.local) return service;
+  http::ServerOptions options = settings.http;
+  options.address = settings.local->address;
+  options.port = settings.local->port;
+  options.tls = {};
+  // The count of open connections is that of the other listener.
+  events.on_connections = {};
+  auto local = http::Server::start(
+      std::move(options),
+      [&router](http::Request request, http::Respond respond) {
+        router.route(std::move(request), std::move(respond));
+      },
+      std::move(events));
+  if (!local) return error("--local-metrics-bind-address: " + local.error().message);
+  service->local_server_ = std::move(*local);
   return service;
 }
 

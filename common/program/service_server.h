@@ -11,11 +11,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/asio_executor.h"
 #include "common/base/metrics.h"
 #include "common/base/result.h"
+#include "common/http/address.h"
 #include "common/http/router.h"
 #include "common/http/server.h"
 #include "common/kube/transport.h"
@@ -26,6 +28,8 @@ namespace mgpu {
 struct ServiceSettings {
   http::ServerOptions http;
   bool insecure = false;
+  // A loopback address that serves all paths as plain HTTP without tokens, in addition.
+  std::optional<http::Endpoint> local{};
 };
 
 class ServiceServer {
@@ -38,6 +42,10 @@ class ServiceServer {
                                                       http::ServerEvents events);
 
   std::uint16_t port() const { return server_->port(); }
+  // REQUIRES: settings.local.
+  std::uint16_t local_port() const { return local_server_->port(); }
+  // See http::Server::use_tls().
+  Result<void> use_tls(const http::TlsTexts& texts) { return server_->use_tls(texts); }
 
  private:
   ServiceServer(const ServiceSettings& settings, const http::Router& router,
@@ -51,7 +59,9 @@ class ServiceServer {
   // Runs handlers after a check, so that they do not occupy the executor of the transport.
   std::unique_ptr<AsioExecutor> executor_;
   TokenAccess access_;
-  std::unique_ptr<http::Server> server_;  // ends first: it uses the others
+  // They end first, because they use the others.
+  std::unique_ptr<http::Server> server_;
+  std::unique_ptr<http::Server> local_server_;
 };
 
 // Events that count and log what happens on a listener:

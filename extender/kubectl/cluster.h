@@ -57,7 +57,6 @@ class Cluster {
   ~Cluster();
 
   kube::Transport& transport() { return *transport_; }
-  AsioExecutor& executor() { return executor_; }
   const kube::Config& config() const { return config_; }
 
  private:

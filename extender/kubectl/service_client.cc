@@ -19,6 +19,21 @@ bool is_this_machine(std::string_view url) {
   return false;
 }
 
+// What a listener checks is a token. Certificates and passwords are for the API server.
+kube::Config credentials_for(const kube::Config& listener, const kube::Config& config) {
+  kube::Config credentials = config;
+  credentials.server = listener.server;
+  credentials.ca = listener.ca;
+  credentials.insecure_skip_tls_verify = listener.insecure_skip_tls_verify;
+  credentials.tls_server_name.clear();
+  credentials.proxy_url.clear();
+  credentials.client_certificate = {};
+  credentials.client_key = {};
+  credentials.username.clear();
+  credentials.password.clear();
+  return credentials;
+}
+
 }  // namespace
 
 bool may_send_token(const ServiceAddress& address) {
@@ -27,30 +42,30 @@ bool may_send_token(const ServiceAddress& address) {
 
 Result<std::unique_ptr<ServiceClient>> ServiceClient::create(const ServiceAddress& address,
                                                              const kube::Config& config,
-                                                             AsioExecutor& executor,
                                                              Duration timeout) {
   kube::Config plain;
   plain.server = address.url;
   plain.ca.file = address.ca_file;
   plain.insecure_skip_tls_verify = address.tunnel;
-  std::unique_ptr<ServiceClient> client(new ServiceClient(executor, timeout));
-  auto transport = kube::CurlTransport::create(plain, executor);
+  std::unique_ptr<ServiceClient> client(new ServiceClient(credentials_for(plain, config), timeout));
+  client->may_send_token_ = may_send_token(address);
+  auto transport = kube::CurlTransport::create(std::move(plain), client->executor_);
   if (!transport) return transport.error();
   client->plain_ = std::move(*transport);
-  if (!may_send_token(address)) return client;
-  kube::Config with_token = config;
-  with_token.server = plain.server;
-  with_token.ca = plain.ca;
-  with_token.insecure_skip_tls_verify = plain.insecure_skip_tls_verify;
-  with_token.tls_server_name.clear();
-  with_token.proxy_url.clear();
-  with_token.client_certificate = {};
-  with_token.client_key = {};
-  with_token.username.clear();
-  with_token.password.clear();
-  auto second = kube::CurlTransport::create(std::move(with_token), executor);
-  if (second) client->with_token_ = std::move(*second);
   return client;
+}
+
+// Null: the token may not be sent, or there is none.
+kube::Transport* ServiceClient::with_token() {
+  if (!may_send_token_ || with_token_) return with_token_.get();
+  auto transport = kube::CurlTransport::create(credentials_, executor_);
+  if (transport) with_token_ = std::move(*transport);
+  return with_token_.get();
+}
+
+// The transports are destroyed after it.
+ServiceClient::~ServiceClient() {
+  executor_.stop();
 }
 
 Fact<std::string> ServiceClient::get(const std::string& path, const std::string& what,
@@ -61,7 +76,8 @@ Fact<std::string> ServiceClient::get(const std::string& path, const std::string&
     return Api(transport, timeout_).call(std::move(request));
   };
   kube::Response response = call(*plain_);
-  if (response.status == kNeedsToken && with_token_) response = call(*with_token_);
+  kube::Transport* const again = response.status == kNeedsToken ? with_token() : nullptr;
+  if (again != nullptr) response = call(*again);
   if (any_status && response.status != 0) return response.body;
   return body_of(response, what);
 }

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "extender/kubectl/cluster.h"
 
@@ -23,24 +24,29 @@ bool may_send_token(const ServiceAddress& address);
 
 class ServiceClient {
  public:
-  // `config` has the credentials, and `executor` outlives the client. Errors: the URL or a file is
-  // not valid.
+  // `config` has the credentials. Errors: the URL or a file is not valid.
   static Result<std::unique_ptr<ServiceClient>> create(const ServiceAddress& address,
                                                        const kube::Config& config,
-                                                       AsioExecutor& executor, Duration timeout);
+                                                       Duration timeout);
+  ~ServiceClient();
 
   // Without credentials; where the listener asks for them and they may be sent, again with them.
   // The body of an error is one, too, where `any_status` is true.
   Fact<std::string> get(const std::string& path, const std::string& what, bool any_status = false);
 
  private:
-  ServiceClient(AsioExecutor& executor, Duration timeout)
-      : executor_(executor), timeout_(timeout) {}
+  ServiceClient(kube::Config credentials, Duration timeout)
+      : credentials_(std::move(credentials)), timeout_(timeout) {}
 
-  AsioExecutor& executor_;
+  kube::Transport* with_token();
+
+  const kube::Config credentials_;  // with the address of the listener
   const Duration timeout_;
+  AsioExecutor executor_;
+  bool may_send_token_ = false;
   std::unique_ptr<kube::Transport> plain_;
-  std::unique_ptr<kube::Transport> with_token_;  // null: it may not be sent
+  // Made when it is needed, because a credential plugin may ask the user to log in.
+  std::unique_ptr<kube::Transport> with_token_;
 };
 
 }  // namespace mgpu::kubectl

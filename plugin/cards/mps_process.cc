@@ -12,9 +12,9 @@
 #include <system_error>
 
 #include "common/base/files.h"
+#include "common/base/process.h"
 #include "common/base/text.h"
 #include "plugin/cards/limits.h"
-#include "plugin/cards/mps_spawn.h"
 #include "plugin/monitor/limits.h"
 
 namespace mgpu::plugin {
@@ -22,6 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The daemon's own settings are the only ones that count.
+constexpr const char* kCudaVariables = "CUDA_";
 constexpr std::size_t kLogBytesRead = 4096;
 // Two numbers.
 constexpr std::size_t kDaemonFileBytesMax = 256;
@@ -90,7 +92,12 @@ Result<DaemonProcess> start_mps_daemon(const std::string& control,
   const UniqueFd in(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   auto variables = environment(folders);
   variables.push_back("CUDA_VISIBLE_DEVICES=" + card.str());
-  const auto pid = spawn({control, arguments, variables, in.number(), out.number()});
+  const auto pid = spawn({.path = control,
+                          .arguments = arguments,
+                          .variables = variables,
+                          .in = in.number(),
+                          .out = out.number(),
+                          .removed_prefix = kCudaVariables});
   if (!pid) return pid.error();
   const DaemonProcess daemon{*pid, start_time(*pid).value_or(0)};
   const auto written =
@@ -129,8 +136,11 @@ std::string last_log_line(const MpsFolders& folders) {
 
 Result<std::string> mps_command(const std::string& control, const MpsFolders& folders,
                                 const std::string& command, std::chrono::milliseconds timeout) {
-  auto response = run_with_input({control, {}, environment(folders), -1, -1}, command + "\n",
-                                 kMpsResponseBytesMax, timeout);
+  auto response = run_with_input({.path = control,
+                                  .arguments = {},
+                                  .variables = environment(folders),
+                                  .removed_prefix = kCudaVariables},
+                                 command + "\n", kMpsResponseBytesMax, timeout);
   if (response) return response;
   return error(fmt::format("\"{}\" failed: {}", command, response.error().message));
 }

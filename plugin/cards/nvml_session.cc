@@ -30,8 +30,8 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/base/process.h"
 #include "plugin/cards/limits.h"
-#include "plugin/cards/mps_spawn.h"
 
 namespace mgpu::plugin::nvml {
 namespace {

@@ -40,7 +40,8 @@ func TestTheExtenderHasExactlyTheRightsOfDeploy(t *testing.T) {
 		namespace: everywhere,
 		"kube-system": append(slices.Clone(everywhere), "create "+capacities,
 			"patch "+capacities+" [mgpu-requeue]", "create "+leases, "get "+leases+" [mgpu-extender]",
-			"update "+leases+" [mgpu-extender]"),
+			"update "+leases+" [mgpu-extender]",
+			"get secrets [mgpu-extender-tls]", "patch secrets [mgpu-extender-tls]"),
 	} {
 		checkRights(ctx, t, scope, extenderToken, want)
 	}
@@ -420,7 +421,7 @@ func TestStartErrorsAreOneSentence(t *testing.T) {
 		"missing certificate": {[]string{"--kubeconfig", kubeconfig, "--port", "0", "--metrics-bind-address", "127.0.0.1:0",
 			"--tls-cert-file", "/no/such.crt", "--tls-key-file", "/no/such.key"}, "/no/such"},
 		"verbs in the network": {[]string{"--kubeconfig", kubeconfig, "--listen-address", "0.0.0.0"},
-			"requires --tls-client-ca-file and --tls-client-names, or --insecure-listen"},
+			"requires --tls-secret, or --tls-client-ca-file and --tls-client-names, or --insecure-listen"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			checkStartError(t, extenderBinary(t), one.want, one.arguments...)

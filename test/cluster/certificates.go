@@ -55,6 +55,12 @@ func (a *Authority) file() string { return filepath.Join(a.folder, "ca.crt") }
 
 // issue makes a certificate for servers and clients on loopback.
 func (a *Authority) issue(name string, dnsNames ...string) (KeyPair, error) {
+	return a.issueUntil(time.Now().Add(24*time.Hour), name, nil, dnsNames...)
+}
+
+// issueUntil makes a certificate that is also for these addresses. It replaces the files of an earlier
+// certificate of this name.
+func (a *Authority) issueUntil(end time.Time, name string, addresses []net.IP, dnsNames ...string) (KeyPair, error) {
 	pair := KeyPair{filepath.Join(a.folder, name+".crt"), filepath.Join(a.folder, name+".key")}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -63,10 +69,10 @@ func (a *Authority) issue(name string, dnsNames ...string) (KeyPair, error) {
 	a.serial++
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: end,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		DNSNames:    append(dnsNames, "localhost"), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames:    append(dnsNames, "localhost"), IPAddresses: append(addresses, net.IPv4(127, 0, 0, 1)),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -52,6 +53,7 @@ const (
 
 // ControlPlane is etcd and kube-apiserver. All tests share it.
 type ControlPlane struct {
+	full          *FullCluster // nil: without controllers, service accounts and Services
 	folder        string
 	binaries      string // folder with etcd, kube-apiserver, kube-scheduler and kubelet
 	etcdPort      int
@@ -67,8 +69,8 @@ type ControlPlane struct {
 
 // startControlPlane starts the control plane and waits until the API server is ready. `components` is
 // the program of the folder components.
-func startControlPlane(components, folder string) (*ControlPlane, error) {
-	plane := &ControlPlane{folder: folder, binaries: filepath.Join(folder, "bin")}
+func startControlPlane(components, folder string, full *FullCluster) (*ControlPlane, error) {
+	plane := &ControlPlane{folder: folder, binaries: filepath.Join(folder, "bin"), full: full}
 	if err := plane.prepare(components); err != nil {
 		return plane, err
 	}
@@ -90,6 +92,11 @@ func startControlPlane(components, folder string) (*ControlPlane, error) {
 	if err := plane.waitReady(90 * time.Second); err != nil {
 		return plane, err
 	}
+	if full != nil {
+		if err := full.startControllers(plane); err != nil {
+			return plane, err
+		}
+	}
 	return plane, plane.connectHistory()
 }
 
@@ -97,7 +104,8 @@ func (c *ControlPlane) prepare(components string) error {
 	if err := os.MkdirAll(c.binaries, 0o755); err != nil {
 		return err
 	}
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-scheduler", "kubelet"} {
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet",
+		"kube-proxy", "kubectl", "kubeadm"} {
 		if err := os.Symlink(components, filepath.Join(c.binaries, name)); err != nil {
 			return err
 		}
@@ -113,7 +121,7 @@ func (c *ControlPlane) prepare(components string) error {
 	if c.authority, err = newAuthority(filepath.Join(c.folder, "pki"), "mgpu-test-ca"); err != nil {
 		return err
 	}
-	if c.servingPair, err = c.authority.issue("kube-apiserver"); err != nil {
+	if c.servingPair, err = c.authority.issueUntil(time.Now().Add(24*time.Hour), "kube-apiserver", c.full.addresses()); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(c.folder, "tokens.csv"), []byte(tokenLines+readerLines), 0o600)
@@ -135,19 +143,24 @@ func (c *ControlPlane) startEtcd() error {
 func (c *ControlPlane) startAPIServer() error {
 	pair := c.servingPair
 	var err error
+	flags := []string{"--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1",
+		"--endpoint-reconciler-type", "none", "--service-cluster-ip-range", "10.0.0.0/24",
+		"--disable-admission-plugins", "ServiceAccount"}
+	if c.full != nil {
+		flags = c.full.apiServerFlags()
+	}
 	c.apiServer, err = startProcess("kube-apiserver", filepath.Join(c.folder, "kube-apiserver.log"),
-		filepath.Join(c.binaries, "kube-apiserver"),
-		"--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort),
-		// Without compaction, because the history is replayed at the end of each test.
-		"--etcd-compaction-interval", "0",
-		"--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(c.apiServerPort),
-		"--advertise-address", "127.0.0.1", "--endpoint-reconciler-type", "none",
-		"--tls-cert-file", pair.certificate, "--tls-private-key-file", pair.key,
-		"--cert-dir", filepath.Join(c.folder, "pki"),
-		"--token-auth-file", filepath.Join(c.folder, "tokens.csv"),
-		"--authorization-mode", "RBAC,Node", "--disable-admission-plugins", "ServiceAccount",
-		"--service-account-key-file", pair.key, "--service-account-signing-key-file", pair.key,
-		"--service-account-issuer", "https://mgpu.test", "--service-cluster-ip-range", "10.0.0.0/24")
+		filepath.Join(c.binaries, "kube-apiserver"), append([]string{
+			"--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort),
+			// Without compaction, because the history is replayed at the end of each test.
+			"--etcd-compaction-interval", "0",
+			"--secure-port", fmt.Sprint(c.apiServerPort),
+			"--tls-cert-file", pair.certificate, "--tls-private-key-file", pair.key,
+			"--cert-dir", filepath.Join(c.folder, "pki"),
+			"--token-auth-file", filepath.Join(c.folder, "tokens.csv"),
+			"--authorization-mode", "RBAC,Node",
+			"--service-account-key-file", pair.key, "--service-account-signing-key-file", pair.key,
+			"--service-account-issuer", "https://mgpu.test"}, flags...)...)
 	return err
 }
 
@@ -178,6 +191,16 @@ func (c *ControlPlane) connectHistory() error {
 		DialTimeout: 10 * time.Second, MaxCallRecvMsgSize: 64 << 20,
 	})
 	return err
+}
+
+// version returns the version of the components, as in v1.36.3.
+func (c *ControlPlane) version(t testing.TB) string {
+	t.Helper()
+	version, err := c.admin.Discovery().ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return version.GitVersion
 }
 
 func (c *ControlPlane) serverURL() string {
@@ -218,7 +241,13 @@ func (c *ControlPlane) clientAs(token string) (kubernetes.Interface, error) {
 func (c *ControlPlane) createNamespace(ctx context.Context, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	_, err := c.admin.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
-	return err
+	if err != nil || c.full == nil {
+		return err
+	}
+	return poll(time.Minute, "the service account of namespace "+name, func() (bool, string) {
+		_, err := c.admin.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
 }
 
 // stop stops all processes of the control plane.
@@ -226,6 +255,7 @@ func (c *ControlPlane) stop() {
 	if c.history != nil {
 		_ = c.history.Close()
 	}
+	c.full.stop()
 	for _, process := range []*Process{c.apiServer, c.etcd} {
 		if process != nil {
 			process.Kill()

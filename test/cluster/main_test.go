@@ -37,16 +37,24 @@ func runAll(m *testing.M) int {
 	}
 	defer os.RemoveAll(folder)
 	defer endOnSignal(folder)()
-	plane, err = startControlPlane(components, folder)
+	full, err := fullCluster()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	plane, err = startControlPlane(components, folder, full)
 	defer plane.stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer stopNode()
-	if err := plane.applyRights(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	// The chart has its own rights.
+	if full == nil {
+		if err := plane.applyRights(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
 	return m.Run()
 }

@@ -105,7 +105,10 @@ func (c *ControlPlane) startNode() (*Node, error) {
 	if err := one.startKubelet(); err != nil {
 		return one, err
 	}
-	return one, one.waitReady()
+	if err := one.waitReady(); err != nil {
+		return one, err
+	}
+	return one, c.full.startProxy(c)
 }
 
 func (n *Node) path(elements ...string) string {
@@ -145,6 +148,9 @@ func (n *Node) startKubelet(flags ...string) error {
 	arguments := []string{"--config", n.path("kubelet.yaml"), "--kubeconfig", n.plane.kubeconfig(kubeletToken),
 		"--root-dir", n.path("kubelet"), "--cert-dir", n.path("kubelet-pki"),
 		"--hostname-override", nodeName, "--v", "2"}
+	if n.plane.full != nil {
+		arguments = append(arguments, "--node-ip", n.plane.full.nodeAddress())
+	}
 	n.kubelet, err = startProcess("kubelet", n.path("kubelet.log"), filepath.Join(n.plane.binaries, "kubelet"),
 		append(arguments, flags...)...)
 	return err
@@ -200,6 +206,7 @@ func (n *Node) stop() {
 			process.Kill()
 		}
 	}
+	n.plane.full.stopProxy()
 	_ = n.plane.admin.CoreV1().Nodes().Delete(context.Background(), nodeName, metav1.DeleteOptions{})
 	if err := sweep(n.folder); err != nil {
 		fmt.Fprintln(os.Stderr, err)

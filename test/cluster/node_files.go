@@ -17,6 +17,8 @@ import (
 // nodeImage is a busybox image for containers and sandboxes. The node cannot pull images.
 const nodeImage = "mgpu.test/busybox:1"
 
+const podRange = "10.213.0.0/20"
+
 const overlayMagic = 0x794c7630 // overlayfs cannot be mounted on overlayfs
 
 const containerdConfig = `version = 3
@@ -49,19 +51,22 @@ path = "{folder}/opt"
 `
 
 const networkConfig = `{"cniVersion": "1.0.0", "name": "{network}", "plugins": [{"type": "bridge", "bridge": "{bridge}",
-"ipam": {"type": "host-local", "dataDir": "{folder}/addresses", "ranges": [[{"subnet": "10.213.0.0/20"}]]}}]}
+"isDefaultGateway": {gateway},
+"ipam": {"type": "host-local", "dataDir": "{folder}/addresses", "ranges": [[{"subnet": "` + podRange + `"}]]}}]}
 `
 
 // Periods are short, so that tests are short. Eviction thresholds are low, because the machine may be busy.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-address: 127.0.0.1
+address: {address}
 port: {port}
 healthzPort: 0
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
 containerRuntimeEndpoint: unix://{folder}/containerd.sock
 podLogsDir: {folder}/logs
+staticPodPath: {folder}/manifests
+fileCheckFrequency: 2s
 volumePluginDir: {folder}/volume-plugins
 cgroupDriver: cgroupfs
 cgroupRoot: /{cgroup}
@@ -90,7 +95,7 @@ func (n *Node) prepare() error {
 	if err := markLeftovers(n.folder); err != nil {
 		return err
 	}
-	for _, folder := range []string{"cni", "cdi", "cdi-static", "logs", "kubelet"} {
+	for _, folder := range []string{"cni", "cdi", "cdi-static", "logs", "kubelet", "manifests"} {
 		if err := os.MkdirAll(n.path(folder), 0o755); err != nil {
 			return err
 		}
@@ -106,7 +111,8 @@ func (n *Node) prepare() error {
 	}
 	fill := strings.NewReplacer("{folder}", n.folder, "{runtime}", n.runtime, "{image}", nodeImage,
 		"{snapshotter}", snapshotterFor(n.folder), "{network}", nodeNetwork, "{bridge}", nodeBridge,
-		"{cgroup}", nodeCgroup, "{port}", fmt.Sprint(port))
+		"{cgroup}", nodeCgroup, "{port}", fmt.Sprint(port), "{address}", n.plane.full.nodeAddress(),
+		"{gateway}", fmt.Sprint(n.plane.full != nil))
 	for name, text := range map[string]string{
 		"containerd.toml": containerdConfig, "cni/net.conflist": networkConfig, "kubelet.yaml": kubeletConfig} {
 		if err := os.WriteFile(n.path(name), []byte(fill.Replace(text)), 0o644); err != nil {
@@ -134,14 +140,25 @@ func (n *Node) importImage() error {
 	if err != nil {
 		return err
 	}
-	archive, err := dockerArchive(layer)
+	return n.importLayer(nodeImage, layer, "/bin/sleep", "infinity")
+}
+
+// importLayer imports an image of one layer.
+func (n *Node) importLayer(image string, layer []byte, entrypoint ...string) error {
+	archive, err := dockerArchive(image, layer, entrypoint)
 	if err != nil {
 		return err
 	}
 	if err := os.WriteFile(n.path("image.tar"), archive, 0o644); err != nil {
 		return err
 	}
-	_, err = n.ctr("images", "import", "--local", "--snapshotter", snapshotterFor(n.folder), n.path("image.tar"))
+	defer os.Remove(n.path("image.tar"))
+	return n.importArchive(n.path("image.tar"))
+}
+
+// importArchive imports the images of a file.
+func (n *Node) importArchive(path string) error {
+	_, err := n.ctr("images", "import", "--local", "--snapshotter", snapshotterFor(n.folder), path)
 	return err
 }
 
@@ -165,18 +182,18 @@ func busyboxLayer(busybox string) ([]byte, error) {
 }
 
 // dockerArchive returns an image of one layer in the format of `docker save`.
-func dockerArchive(layer []byte) ([]byte, error) {
+func dockerArchive(image string, layer []byte, entrypoint []string) ([]byte, error) {
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux",
 		"config": map[string]any{
-			"Env": []string{"PATH=/bin"}, "Entrypoint": []string{"/bin/sleep", "infinity"}},
+			"Env": []string{"PATH=/bin"}, "Entrypoint": entrypoint},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{digestOf(layer)}},
 	})
 	if err != nil {
 		return nil, err
 	}
 	manifest, err := json.Marshal([]any{map[string]any{
-		"Config": "config.json", "RepoTags": []string{nodeImage}, "Layers": []string{"layer.tar"}}})
+		"Config": "config.json", "RepoTags": []string{image}, "Layers": []string{"layer.tar"}}})
 	if err != nil {
 		return nil, err
 	}

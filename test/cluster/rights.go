@@ -53,6 +53,8 @@ func (c *ControlPlane) applyRight(object runtime.Object) (err error) {
 	switch one := object.(type) {
 	case *corev1.ServiceAccount:
 		_, err = c.admin.CoreV1().ServiceAccounts(one.Namespace).Create(ctx, one, options)
+	case *corev1.Secret:
+		_, err = c.admin.CoreV1().Secrets(one.Namespace).Create(ctx, one, options)
 	case *rbacv1.Role:
 		_, err = c.admin.RbacV1().Roles(one.Namespace).Create(ctx, one, options)
 	case *rbacv1.RoleBinding:

@@ -18,14 +18,15 @@ func deployPath(elements ...string) string {
 
 // SchedulerSetup has the changes of a test to a configuration of deploy/scheduler.
 type SchedulerSetup struct {
-	configuration string // name of a file in deploy/scheduler/
-	extenderURL   string
-	schedulerName string            // empty: default-scheduler
-	tls           map[string]string // members of tlsConfig
-	wholeNodes    bool              // nodeCacheCapable: false
-	stock         bool              // without extenders
-	ranksNonGPU   bool              // with an entry that ranks nodes for pods without cards
-	percentage    int               // percentageOfNodesToScore; 0: the file's
+	configuration     string // name of a file in deploy/scheduler/
+	configurationPath string // a file with the extender's address, instead of both above and below
+	extenderURL       string
+	schedulerName     string            // empty: default-scheduler
+	tls               map[string]string // members of tlsConfig
+	wholeNodes        bool              // nodeCacheCapable: false
+	stock             bool              // without extenders
+	ranksNonGPU       bool              // with an entry that ranks nodes for pods without cards
+	percentage        int               // percentageOfNodesToScore; 0: the file's
 }
 
 func (s SchedulerSetup) kind() string {
@@ -90,7 +91,11 @@ func (c *ControlPlane) startScheduler(t testing.TB, setup SchedulerSetup) *Proce
 // renderScheduler returns the configuration with the addresses of this cluster.
 func (c *ControlPlane) renderScheduler(t testing.TB, setup SchedulerSetup) []byte {
 	t.Helper()
-	text, err := os.ReadFile(deployPath("scheduler", setup.configuration))
+	path := setup.configurationPath
+	if path == "" {
+		path = deployPath("scheduler", setup.configuration)
+	}
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +124,9 @@ func (c *ControlPlane) renderScheduler(t testing.TB, setup SchedulerSetup) []byt
 	}
 	for _, entry := range entries {
 		extender := entry.(map[string]any)
-		extender["urlPrefix"] = setup.extenderURL
+		if setup.configurationPath == "" {
+			extender["urlPrefix"] = setup.extenderURL
+		}
 		for member, value := range setup.tls {
 			extender["tlsConfig"].(map[string]any)[member] = value
 		}

@@ -143,15 +143,16 @@ TEST(Flags, AnAddressForTheNetworkRequiresNamedClientCertificates) {
     for (const char* address : {"0.0.0.0", "10.0.0.1", "::"}) {
       auto all = arguments;
       all.insert(all.begin(), {"--listen-address", address});
-      EXPECT_THAT(error_of(all),
-                  HasSubstr(std::string("--listen-address: \"") + address +
-                            "\" is not a loopback address, so that it requires "
-                            "--tls-client-ca-file and --tls-client-names, or --insecure-listen"));
+      EXPECT_THAT(error_of(all), HasSubstr(std::string("--listen-address: \"") + address +
+                                           "\" is not a loopback address, so that it requires "
+                                           "--tls-secret, or --tls-client-ca-file and "
+                                           "--tls-client-names, or --insecure-listen"));
     }
   }
   EXPECT_TRUE(parse({"--listen-address=0.0.0.0", "--tls-cert-file=c", "--tls-key-file=k",
                      "--tls-client-ca-file=a", "--tls-client-names=kube-scheduler"})
                   .options.run);
+  EXPECT_TRUE(parse({"--listen-address=0.0.0.0", "--tls-secret=a/b", "--tls-names=n"}).options.run);
   EXPECT_TRUE(parse({"--listen-address=0.0.0.0", "--insecure-listen"}).options.run);
   for (const char* address : {"127.0.0.1", "127.0.0.9", "::1"}) {
     EXPECT_TRUE(parse({"--listen-address", address}).options.run) << address;
@@ -205,6 +206,7 @@ TEST(Flags, AnInvalidFlagIsNamedInOneSentence) {
       {"--tls-client-names", "a"},
       {"--listen-address", "localhost"},
       {"--metrics-bind-address", "127.0.0.1"},
+      {"--local-metrics-bind-address", "0.0.0.0:9802"},
       {"--metrics-tls-cert-file", "c"},
       {"--allowed-hosts", ","},
       {"--max-connections-per-address", "0"},
@@ -243,8 +245,12 @@ TEST(Flags, HaveHelp) {
                            "--tls-key-file",
                            "--tls-client-ca-file",
                            "--tls-client-names",
+                           "--tls-secret",
+                           "--tls-names",
+                           "--metrics-tls-from-secret",
                            "--insecure-listen",
                            "--metrics-bind-address",
+                           "--local-metrics-bind-address",
                            "--metrics-tls-cert-file",
                            "--metrics-tls-key-file",
                            "--allowed-hosts",

@@ -1,7 +1,7 @@
 // Feeds a kubeconfig to its reader, and what it says about the server and credentials to theirs.
 //
 // Properties: an error is one short sentence that names the file; a configuration has an HTTP
-// server, and not two kinds of credentials.
+// server, and not two kinds of credentials; a credential plugin gets JSON.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,6 +11,8 @@
 #include "common/base/files.h"
 #include "common/kube/config.h"
 #include "common/kube/curl_transfer.h"
+#include "common/kube/exec_credential.h"
+#include "common/kube/json_value.h"
 #include "test/fuzz/fuzz.h"
 
 namespace mgpu::fuzz {
@@ -35,6 +37,19 @@ void expect_config(kube::Config config) {
   expect(config.username.empty() || (config.token.empty() && config.token_file.empty()),
          "a token or a username");
   expect(config.client_certificate.empty() == config.client_key.empty(), "a certificate has a key");
+  if (config.exec) {
+    expect(!config.exec->command.empty(), "a plugin has a command");
+    expect(config.token.empty() && config.username.empty() && config.client_certificate.empty(),
+           "a plugin is the only credential");
+    const std::string info = kube::exec_info(config, config.ca.pem, false);
+    bool is_object = false;
+    const auto read = kube::read_json(info, [&](kube::JsonValue& root) {
+      root.members([&](std::string_view name, kube::JsonValue&) {
+        is_object = is_object || name == "spec";
+      });
+    });
+    expect(read.has_value() && is_object, "a plugin gets one JSON object");
+  }
   const auto endpoint = kube::endpoint_of(config);
   if (!endpoint) expect_sentence(endpoint.error().message);
   for (kube::PemSource* source : {&config.ca, &config.client_certificate, &config.client_key}) {

@@ -40,6 +40,9 @@ void expect_objects(std::string_view input) {
   const auto lease = kube::read_lease(input);
   if (lease) expect(!lease->resource_version.empty(), "a Lease has a version");
   if (!lease) expect_sentence(lease.error().message);
+  const auto secret = kube::read_secret(input);
+  if (secret) expect(!secret->resource_version.empty(), "a Secret has a version");
+  if (!secret) expect_sentence(secret.error().message);
   const auto budget = kube::read_pod_disruption_budget(input);
   if (!budget) expect_sentence(budget.error().message);
   expect_sentence(kube::answer_text(

@@ -9,6 +9,7 @@
 
 #include "bench/gpu/checks/checks.h"
 #include "bench/gpu/nvml_more.h"
+#include "common/base/process.h"
 
 namespace mgpu::gpu_trial {
 namespace {
@@ -267,9 +268,8 @@ Result<void> check_mps_control(const Trial& trial, Findings& findings) {
     container.more_mounts = {{find_program(trial.mps_control), kControlInContainer, true}};
     const Command enter = enter_command(trial, container);
     const auto send = [&](const std::string& command) {
-      const auto answer =
-          plugin::run_with_input({enter.path, enter.arguments, {}, -1, -1}, command + "\n",
-                                 kAnswerBytesMax, milliseconds(10'000));
+      const auto answer = run_with_input({enter.path, enter.arguments, {}}, command + "\n",
+                                         kAnswerBytesMax, milliseconds(10'000));
       return one_line(answer ? *answer : answer.error().message);
     };
     const std::string who = fmt::format("user {} of a container: ", user);

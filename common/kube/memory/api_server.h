@@ -2,8 +2,8 @@
 // the same HTTP paths and JSON, and one conformance suite (test/common/kube/conformance) checks
 // that both behave the same:
 //
-//   nodes, pods, poddisruptionbudgets, events, csistoragecapacities, leases: create, get, list,
-//   update, patch (all kinds), delete; status subresources; pods/binding; pods/eviction
+//   nodes, pods, poddisruptionbudgets, events, csistoragecapacities, leases, secrets: create, get,
+//   list, update, patch (all kinds), delete; status subresources; pods/binding; pods/eviction
 //   - resourceVersion rises with every write; uid and resourceVersion preconditions give 409
 //   - list pages with limit/continue over one snapshot; an old continue token gives 410 Expired
 //   - watches: from a resourceVersion (410 Gone when history no longer holds it), bookmarks, field

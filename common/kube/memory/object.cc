@@ -7,6 +7,7 @@
 
 #include "common/base/text.h"
 #include "common/contract/quantity.h"
+#include "common/kube/base64.h"
 
 namespace mgpu::kube {
 namespace {
@@ -101,6 +102,16 @@ void default_pod(Json& pod) {
   set_default(pod["status"], "phase", "Pending");
 }
 
+// The message has no value, since it is a secret.
+void check_secret_data(const Json& object) {
+  check_object(object, "data");
+  for (const auto& [key, value] : member(object, "data").items()) {
+    if (value.is_null()) continue;
+    const bool is_bytes = value.is_string() && decode_base64(value.get_ref<const std::string&>());
+    if (!is_bytes) malformed(fmt::format("data[{}]", cut_text(key, 100)), "base64");
+  }
+}
+
 void default_node(Json& node) {
   Json& status = node["status"];
   make_canonical(status, {"capacity", "allocatable"});
@@ -141,6 +152,10 @@ void check_types(const Json& object) {
 }
 
 void set_defaults(const ServedKind& kind, Json& object) {
+  if (kind.kind == "Secret") {
+    check_secret_data(object);
+    if (text_at(object, "type").empty()) object["type"] = "Opaque";
+  }
   if (kind.kind != "Pod" && kind.kind != "Node") return;
   set_default(object, "spec", Json::object());
   set_default(object, "status", Json::object());

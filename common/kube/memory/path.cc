@@ -51,6 +51,11 @@ const std::vector<ServedKind> kServedKinds{
      .fields = {"metadata.name", "metadata.namespace", "involvedObject.kind",
                 "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "reason",
                 "type"}},
+    {.prefix = "/api/v1",
+     .plural = "secrets",
+     .kind = "Secret",
+     .api_version = "v1",
+     .fields = {"metadata.name", "metadata.namespace", "type"}},
     // The last one, since the paths of the others begin with its paths.
     {.prefix = "/api/v1",
      .plural = "namespaces",

@@ -152,6 +152,17 @@ void validate_container(const Json& container, const std::string& path) {
   validate_requests(resources, path + ".resources");
 }
 
+void validate_secret(const Json& secret) {
+  const auto is_key = [](char c) { return is_alnum(c) || c == '-' || c == '_' || c == '.'; };
+  for (const auto& [key, value] : member(secret, "data").items()) {
+    if (!key.empty() && key.size() <= kNameMax && std::all_of(key.begin(), key.end(), is_key)) {
+      continue;
+    }
+    invalid(fmt::format("data[{}]", cut_text(key, 100)), key,
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.'");
+  }
+}
+
 // The spec without the fields that an update may change.
 Json fixed_part(const Json& pod) {
   Json spec = member(pod, "spec");
@@ -173,6 +184,7 @@ void validate(const ServedKind& kind, const Json& object) {
   if (kind.kind == "Node") {
     validate_amounts(member(object, "status"), "status", {"capacity", "allocatable"});
   }
+  if (kind.kind == "Secret") validate_secret(object);
   if (kind.kind != "Pod") return;
   if (member_at(object, "spec.containers").empty()) required("spec.containers");
   for (const std::string_view list : {"initContainers", "containers"}) {
@@ -184,6 +196,9 @@ void validate(const ServedKind& kind, const Json& object) {
 }
 
 void validate_update(const ServedKind& kind, const Json& before, const Json& after) {
+  if (kind.kind == "Secret" && text_at(before, "type") != text_at(after, "type")) {
+    invalid("type", text_at(after, "type"), "field is immutable");
+  }
   if (kind.kind != "Pod" || fixed_part(before) == fixed_part(after)) return;
   throw ObjectProblem{false,
                       "spec: Forbidden: pod updates may not change fields other than "

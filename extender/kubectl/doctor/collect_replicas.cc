@@ -23,7 +23,7 @@ ReplicaFacts unreachable(const std::string& name, const std::string& problem) {
 
 ReplicaFacts collect_at(Cluster& cluster, const ServiceAddress& address, const std::string& name,
                         Duration timeout) {
-  const auto client = ServiceClient::create(address, cluster.config(), cluster.executor(), timeout);
+  const auto client = ServiceClient::create(address, cluster.config(), timeout);
   if (!client) return unreachable(name, "--url: " + client.error().message);
   return collect_replica(**client, name);
 }

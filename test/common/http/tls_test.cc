@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "common/base/files.h"
 #include "test/common/http/served.h"
 #include "test/support/certificates.h"
 #include "test/support/raw_http.h"
@@ -282,6 +283,70 @@ TEST_F(ServerTls, ReportsOnceThatAFileIsGone) {
               ElementsAre("cannot read key file \"" + server.key +
                           "\": No such file or directory; the old certificate stays in use"));
   EXPECT_EQ(ask(served, trusting()), 200);
+}
+
+class ServerTlsTexts : public ServerTls {
+ protected:
+  static ServerOptions from_texts() {
+    ServerOptions out;
+    out.tls = {.client_names = {"kube-scheduler"}, .from_texts = true};
+    return out;
+  }
+  TlsTexts texts_of(const CertificateFiles& files) const {
+    return {*read_file(files.certificate, 100'000), *read_file(files.key, 100'000),
+            *read_file(ca.certificate, 100'000)};
+  }
+
+  CertificateFiles scheduler = certificates.issue("kube-scheduler", ca);
+};
+
+TEST_F(ServerTlsTexts, ClosesConnectionsBeforeTheFirstCertificate) {
+  Served served(describe, from_texts());
+  ASSERT_EQ(served.problem, "");
+  EXPECT_FALSE(served.connect(showing(scheduler)).connected());
+  EXPECT_EQ(served.ask(get_text("/")).status, 0) << "plain HTTP is not served either";
+  EXPECT_TRUE(served.refused.wait_for("no_certificate", 2));
+  ASSERT_TRUE(served.server->use_tls(texts_of(server)));
+  EXPECT_EQ(ask(served, showing(scheduler)), 200);
+}
+
+TEST_F(ServerTlsTexts, RequireACertificateOfTheirAuthorityWithAnAllowedName) {
+  Served served(describe, from_texts());
+  ASSERT_TRUE(served.server->use_tls(texts_of(server)));
+  EXPECT_EQ(ask(served, showing(scheduler)), 200);
+  EXPECT_EQ(ask(served, showing(certificates.issue("kubelet", ca))), 403);
+  EXPECT_EQ(ask(served, showing(certificates.issue("stranger", other_ca))), 0);
+  EXPECT_EQ(ask(served, trusting()), 0);
+}
+
+TEST_F(ServerTlsTexts, ThatReplaceOthersAreForNewConnections) {
+  Served served(describe, from_texts());
+  ASSERT_TRUE(served.server->use_tls(texts_of(server)));
+  auto before = served.connect(showing(scheduler));
+  before.send(get_text("/"));
+  ASSERT_EQ(before.read_response().status, 200);
+  ASSERT_TRUE(served.server->use_tls(texts_of(certificates.issue("renewed", ca))));
+  auto after = served.connect(showing(scheduler));
+  EXPECT_EQ(after.server_name(), "renewed");
+  before.send(get_text("/"));
+  EXPECT_EQ(before.read_response().status, 200) << "an open connection is kept";
+  EXPECT_EQ(before.server_name(), "server");
+}
+
+TEST_F(ServerTlsTexts, ThatAreInvalidChangeNothing) {
+  Served served(describe, from_texts());
+  ASSERT_TRUE(served.server->use_tls(texts_of(server)));
+  const auto why = [&](const TlsTexts& texts) {
+    const auto used = served.server->use_tls(texts);
+    return used ? std::string() : used.error().message;
+  };
+  const TlsTexts good = texts_of(server);
+  EXPECT_THAT(why({"x", good.key, ""}), StartsWith("cannot use the certificate: "));
+  EXPECT_THAT(why({"", good.key, ""}), StartsWith("cannot use the certificate: "));
+  EXPECT_THAT(why({good.certificate, "x", ""}), StartsWith("cannot use the key: "));
+  EXPECT_EQ(why({good.certificate, texts_of(scheduler).key, ""}),
+            "the key does not match the certificate");
+  EXPECT_EQ(served.connect(showing(scheduler)).server_name(), "server");
 }
 
 TEST_F(ServerTls, SaysWhyItCannotStart) {

@@ -2,14 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "test/support/base64.h"
-
 namespace mgpu::kube {
 namespace {
 
-using test::encode_base64;
-
-TEST(Base64, DecodesTheTestVectorsOfRfc4648) {
+TEST(Base64, EncodesAndDecodesTheTestVectorsOfRfc4648) {
   for (const auto& [bytes, text] : {std::pair<std::string, std::string>{"", ""},
                                     {"f", "Zg=="},
                                     {"fo", "Zm8="},

@@ -176,7 +176,6 @@ TEST_F(ConfigTest, RefusesUnsupportedMembersWithTheirPath) {
       {server + ", certificate-authority-data: Y2E=, certificate-authority: a", "", "has both"},
       {server + ", insecure-skip-tls-verify: maybe", "", "must be true or false"},
       {server + ", insecure-skip-tls-verify: true, certificate-authority: a", "", "has both"},
-      {server, "exec: {command: aws}", "users[0].user.exec is not supported"},
       {server, "auth-provider: {name: gcp}", "users[0].user.auth-provider is not supported"},
       {server, "as: root", "users[0].user.as is not supported"},
       {server, "client-certificate: a", "both a client certificate and a client key"},

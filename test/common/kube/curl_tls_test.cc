@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
 #include <thread>
 
@@ -129,6 +130,25 @@ TEST_F(CurlTls, SkipsVerificationOnlyWhereTheConfigurationSaysSo) {
   const ScriptedServer server = serve("named");
   Config config = config_for(server.port(), "https");
   config.insecure_skip_tls_verify = true;
+  CurlWorld world(config);
+  EXPECT_EQ(call_and_wait(world.transport(), get_of("/")).status, 200);
+}
+
+TEST_F(CurlTls, PresentsTheCertificateOfACredentialPlugin) {
+  const ScriptedServer server = serve("server", file("ca", ".crt"));
+  Config config = config_for(server.port(), "https");
+  config.ca.file = file("ca", ".crt");
+  const auto member = [](const char* name, const std::string& pem) {
+    return std::string("\"") + name + R"(": ")" + std::regex_replace(pem, std::regex("\n"), "\\n") +
+           '"';
+  };
+  std::ofstream(file("credential", ".json"))
+      << R"({"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", )"
+      << R"("status": {)" << member("clientCertificateData", text("client", ".crt")) << ", "
+      << member("clientKeyData", text("client", ".key")) << "}}";
+  config.exec = ExecConfig{.api_version = "client.authentication.k8s.io/v1",
+                           .command = "cat",
+                           .arguments = {file("credential", ".json")}};
   CurlWorld world(config);
   EXPECT_EQ(call_and_wait(world.transport(), get_of("/")).status, 200);
 }

@@ -88,6 +88,21 @@ TEST(Request, ReadsAndWritesALease) {
             R"("namespace":"ns"},"spec":{"holderIdentity":"me"}})");
 }
 
+TEST(Request, ReadsAndWritesASecret) {
+  const SecretRef secret{"ns", "s"};
+  EXPECT_EQ(get_secret(secret).target, "/api/v1/namespaces/ns/secrets/s");
+  const Request post = create_secret(secret, {{"key", "a"}});
+  EXPECT_EQ(post.method, Method::kPost);
+  EXPECT_EQ(post.target, "/api/v1/namespaces/ns/secrets");
+  EXPECT_EQ(post.body, R"({"apiVersion":"v1","kind":"Secret","metadata":{"name":"s",)"
+                       R"("namespace":"ns"},"type":"Opaque","data":{"key":"YQ=="}})");
+  const Request patch = change_secret(secret, "7", {{"key", "a"}});
+  EXPECT_EQ(patch.method, Method::kPatch);
+  EXPECT_EQ(patch.target, "/api/v1/namespaces/ns/secrets/s");
+  EXPECT_EQ(patch.content_type, "application/merge-patch+json");
+  EXPECT_EQ(patch.body, R"({"metadata":{"resourceVersion":"7"},"data":{"key":"YQ=="}})");
+}
+
 TEST(Request, SelectsPodsThatMayStillBeBound) {
   EXPECT_EQ(unbound_pods().field_selector,
             "spec.nodeName=,status.phase!=Succeeded,status.phase!=Failed");

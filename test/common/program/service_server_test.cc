@@ -112,6 +112,21 @@ TEST_F(ServiceServerTest, AcceptsTokensOverTls) {
   EXPECT_EQ(client.read_response().status, 200);
 }
 
+// `kubectl port-forward` connects to a loopback address of the pod.
+TEST_F(ServiceServerTest, TheLocalListenerNeedsNoTokenBesideOneForTheNetwork) {
+  ServiceSettings settings;
+  settings.http.address = "0.0.0.0";
+  settings.insecure = true;
+  settings.local = http::Endpoint{.address = "127.0.0.1", .port = 0};
+  start(settings);
+  EXPECT_EQ(get("/metrics").status, 401);
+  test::RawClient client(service_->local_port());
+  client.send(request("/metrics", ""));
+  EXPECT_EQ(client.read_response().status, 200);
+  client.send("GET /metrics HTTP/1.1\r\nHost: evil.test\r\n\r\n");
+  EXPECT_EQ(client.read_response().status, 421);
+}
+
 TEST_F(ServiceServerTest, EndsWhileATokenIsBeingChecked) {
   std::atomic<bool> reached = false;
   api_.set_faults([&](const kube::Request&) {

@@ -11,8 +11,8 @@
 #include <string>
 #include <thread>
 
+#include "common/base/process.h"
 #include "plugin/cards/mps_process.h"
-#include "plugin/cards/mps_spawn.h"
 #include "test/plugin/cards/fake_driver.h"
 
 namespace mgpu::plugin {

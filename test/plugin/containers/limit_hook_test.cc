@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "common/base/log.h"
-#include "plugin/cards/mps_spawn.h"
+#include "common/base/process.h"
 #include "plugin/containers/limit_server.h"
 #include "plugin/hook/limit_protocol.h"
 #include "test/plugin/cards/fake_driver.h"

@@ -1,4 +1,4 @@
-#include "plugin/cards/mps_spawn.h"
+#include "common/base/process.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -19,7 +19,7 @@
 #include "common/base/mutex.h"
 #include "common/base/text.h"
 
-namespace mgpu::plugin {
+namespace mgpu {
 namespace {
 
 using std::chrono::milliseconds;
@@ -30,6 +30,8 @@ constexpr milliseconds kReapPoll{2};
 // A process that was killed ends at once, unless it hangs in the kernel.
 constexpr milliseconds kReapTimeout{500};
 constexpr int kFirstOtherDescriptor = 3;
+// How often run_for_output() checks whether it was cancelled and whether the program has ended.
+constexpr milliseconds kOutputPoll{20};
 
 // As poll() takes it.
 int milliseconds_until(Deadline deadline) {
@@ -48,14 +50,18 @@ std::string_view name_of(std::string_view variable) {
   return variable.substr(0, variable.find('='));
 }
 
-// The environment of this process without variables of CUDA, and with `added` in place of variables
-// of the same name. No variable occurs twice, since programs differ in which value they use.
-std::vector<std::string> variables_with(const std::vector<std::string>& added) {
+// The environment of this process without the variables to remove, and with the added ones in place
+// of variables of the same name. No variable occurs twice, since programs differ in which value
+// they use.
+std::vector<std::string> variables_of(const ProgramCall& program) {
+  const std::vector<std::string>& added = program.variables;
   std::vector<std::string> all = added;
   for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
     const std::string_view name = name_of(*at);
     const bool replaced = std::ranges::find(added, name, name_of) != added.end();
-    if (!replaced && !name.starts_with("CUDA_")) all.emplace_back(*at);
+    const bool removed =
+        !program.removed_prefix.empty() && name.starts_with(program.removed_prefix);
+    if (!replaced && !removed) all.emplace_back(*at);
   }
   return all;
 }
@@ -63,11 +69,13 @@ std::vector<std::string> variables_with(const std::vector<std::string>& added) {
 // The attributes and actions of posix_spawn, freed at the end.
 class SpawnSettings {
  public:
-  SpawnSettings(int in, int out) {
+  explicit SpawnSettings(const ProgramCall& program) {
     ::posix_spawn_file_actions_init(&actions_);
-    ::posix_spawn_file_actions_adddup2(&actions_, in, STDIN_FILENO);
-    ::posix_spawn_file_actions_adddup2(&actions_, out, STDOUT_FILENO);
-    ::posix_spawn_file_actions_adddup2(&actions_, out, STDERR_FILENO);
+    ::posix_spawn_file_actions_adddup2(&actions_, program.in, STDIN_FILENO);
+    // Before standard output is replaced, since `err` may be that of this process.
+    const int err = program.err < 0 ? program.out : program.err;
+    ::posix_spawn_file_actions_adddup2(&actions_, err, STDERR_FILENO);
+    ::posix_spawn_file_actions_adddup2(&actions_, program.out, STDOUT_FILENO);
     ::posix_spawn_file_actions_addclosefrom_np(&actions_, kFirstOtherDescriptor);
     ::posix_spawnattr_init(&attributes_);
     sigset_t signals;
@@ -75,8 +83,9 @@ class SpawnSettings {
     ::posix_spawnattr_setsigdefault(&attributes_, &signals);
     sigemptyset(&signals);
     ::posix_spawnattr_setsigmask(&attributes_, &signals);
-    ::posix_spawnattr_setflags(&attributes_,
-                               POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+    const int session = program.new_session ? POSIX_SPAWN_SETSID : 0;
+    ::posix_spawnattr_setflags(
+        &attributes_, static_cast<short>(session | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK));
   }
   ~SpawnSettings() {
     ::posix_spawnattr_destroy(&attributes_);
@@ -112,13 +121,21 @@ void reap_killed(std::optional<pid_t> another) {
   std::erase_if(killed, [](pid_t child) { return reap(child).has_value(); });
 }
 
+std::string exit_text(int status) {
+  return WIFEXITED(status) ? fmt::format("exit code {}", WEXITSTATUS(status))
+                           : fmt::format("signal {}", WTERMSIG(status));
+}
+
 std::string exit_text(int status, const std::string& output) {
-  const std::string how = WIFEXITED(status) ? fmt::format("exit code {}", WEXITSTATUS(status))
-                                            : fmt::format("signal {}", WTERMSIG(status));
+  const std::string how = exit_text(status);
   return output.empty() ? how : fmt::format("{}, {}", how, in_quotes(output));
 }
 
 // --- input and output ----------------------------------------------------------------------------
+
+Error too_much(std::size_t bytes_max) {
+  return error(fmt::format("its output has over {} bytes", bytes_max));
+}
 
 Result<void> send_all(int socket, std::string_view text, Deadline deadline) {
   while (!text.empty()) {
@@ -147,17 +164,71 @@ Result<std::string> receive_all(int socket, std::size_t bytes_max, Deadline dead
     if (count < 0 && errno != EAGAIN && errno != EINTR) return error(std::strerror(errno));
     if (count > 0) output.append(part, static_cast<std::size_t>(count));
   }
-  return error(fmt::format("its output has over {} bytes", bytes_max));
+  return too_much(bytes_max);
+}
+
+// One of the outputs of a program: our end of a socket, and what has arrived.
+class Output {
+ public:
+  // Returns the end for the program.
+  Result<UniqueFd> open() {
+    int pair[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+      return error(std::strerror(errno));
+    }
+    ours_ = UniqueFd(pair[0]);
+    return UniqueFd(pair[1]);
+  }
+  // Reads what has arrived. False: more than `bytes_max`.
+  bool read(std::size_t bytes_max) {
+    char part[4096];
+    while (ours_.is_open() && text_.size() <= bytes_max) {
+      const ssize_t count = ::recv(ours_.number(), part, sizeof part, MSG_DONTWAIT);
+      if (count > 0) {
+        text_.append(part, static_cast<std::size_t>(count));
+      } else if (count == 0 || (errno != EINTR && errno != EAGAIN)) {
+        ours_.close();
+      } else if (errno == EAGAIN) {
+        break;
+      }
+    }
+    return text_.size() <= bytes_max;
+  }
+  // Negative once it has ended, as poll() ignores it.
+  int socket() const { return ours_.is_open() ? ours_.number() : -1; }
+  std::string take() { return std::move(text_); }
+
+ private:
+  UniqueFd ours_;
+  std::string text_;
+};
+
+// The wait status of the child, once it has ended and its output was read. Another process may
+// still have its output open. After an error the child still runs.
+Result<int> follow(pid_t child, Output& out, Output& err, std::size_t bytes_max, Deadline deadline,
+                   const std::atomic<bool>& cancelled) {
+  while (true) {
+    const auto status = reap(child);
+    const bool fits = out.read(bytes_max) && err.read(bytes_max);
+    if (status) return *status;
+    if (!fits) return too_much(bytes_max);
+    if (cancelled) return error("it was cancelled");
+    if (milliseconds_until(deadline) == 0) return error("it does not end in time");
+    const bool open = out.socket() >= 0 || err.socket() >= 0;
+    pollfd ready[] = {{out.socket(), POLLIN, 0}, {err.socket(), POLLIN, 0}};
+    const auto wait = open ? kOutputPoll : kReapPoll;
+    ::poll(ready, 2, std::min(static_cast<int>(wait.count()), milliseconds_until(deadline)));
+  }
 }
 
 }  // namespace
 
-Result<pid_t> spawn(const Program& program) {
+Result<pid_t> spawn(const ProgramCall& program) {
   reap_killed(std::nullopt);
   std::vector<std::string> words = program.arguments;
   words.insert(words.begin(), program.path);
-  std::vector<std::string> variables = variables_with(program.variables);
-  const SpawnSettings settings(program.in, program.out);
+  std::vector<std::string> variables = variables_of(program);
+  const SpawnSettings settings(program);
   pid_t child = 0;
   const int failed =
       ::posix_spawnp(&child, program.path.c_str(), settings.actions(), settings.attributes(),
@@ -180,8 +251,13 @@ void kill_session(pid_t leader) {
   if (is_child && !reap_until(leader, steady_clock::now() + kReapTimeout)) reap_killed(leader);
 }
 
-Result<std::string> run_with_input(Program program, const std::string& text, std::size_t bytes_max,
-                                   milliseconds timeout) {
+void kill_child(pid_t child) {
+  ::kill(child, SIGKILL);
+  if (!reap_until(child, steady_clock::now() + kReapTimeout)) reap_killed(child);
+}
+
+Result<std::string> run_with_input(ProgramCall program, const std::string& text,
+                                   std::size_t bytes_max, milliseconds timeout) {
   const Deadline deadline = steady_clock::now() + timeout;
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
@@ -189,7 +265,7 @@ Result<std::string> run_with_input(Program program, const std::string& text, std
   }
   const UniqueFd ours(pair[0]);
   UniqueFd theirs(pair[1]);
-  program.in = program.out = theirs.number();
+  program.in = program.out = program.err = theirs.number();
   const auto child = spawn(program);
   if (!child) return child.error();
   theirs.close();
@@ -205,4 +281,37 @@ Result<std::string> run_with_input(Program program, const std::string& text, std
   return error(exit_text(*status, *output));
 }
 
-}  // namespace mgpu::plugin
+Result<ProgramResult> run_for_output(ProgramCall program, std::size_t bytes_max,
+                                     milliseconds timeout, const std::atomic<bool>& cancelled) {
+  const Deadline deadline = steady_clock::now() + timeout;
+  Output out;
+  Output err;
+  auto their_out = out.open();
+  if (!their_out) return their_out.error();
+  program.out = their_out->number();
+  UniqueFd their_err;
+  if (program.err < 0) {
+    auto opened = err.open();
+    if (!opened) return opened.error();
+    their_err = std::move(*opened);
+    program.err = their_err.number();
+  }
+  const auto child = spawn(program);
+  if (!child) return child.error();
+  their_out->close();
+  their_err.close();
+  const auto status = follow(*child, out, err, bytes_max, deadline, cancelled);
+  if (status) {
+    ProgramResult result{*status == 0 ? "" : exit_text(*status), out.take(), err.take()};
+    if (std::max(result.out.size(), result.err.size()) > bytes_max) return too_much(bytes_max);
+    return result;
+  }
+  if (program.new_session) {
+    kill_session(*child);
+  } else {
+    kill_child(*child);
+  }
+  return status.error();
+}
+
+}  // namespace mgpu

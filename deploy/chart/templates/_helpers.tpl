@@ -1,0 +1,231 @@
+{{/*
+The names of objects are constant, because a cluster has one installation: its policies and roles are
+cluster-wide, and helm refuses a second release.
+*/}}
+
+{{/* The labels that select pods. Context: list of the root and the component. */}}
+{{- define "mgpu.selector" -}}
+app.kubernetes.io/name: mgpu
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{/* The labels of an object. Context: list of the root and the component. */}}
+{{- define "mgpu.labels" -}}
+{{- $root := index . 0 -}}
+{{ include "mgpu.selector" . }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* The labels of a pod: those that select it, and those of the values. Context: root, component, labels. */}}
+{{- define "mgpu.podLabels" -}}
+{{- include "mgpu.selector" . }}
+app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
+{{- range $key, $value := omit (index . 2) "app.kubernetes.io/name" "app.kubernetes.io/component" "app.kubernetes.io/version" }}
+{{ $key }}: {{ $value | quote }}
+{{- end }}
+{{- end }}
+
+{{/* The name of an image. Context: list of the root and the image's values. */}}
+{{- define "mgpu.image" -}}
+{{- $image := index . 1 -}}
+{{- if $image.digest -}}
+{{ $image.repository }}@{{ $image.digest }}
+{{- else -}}
+{{ $image.repository }}:{{ $image.tag | default (index . 0).Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{- define "mgpu.imagePullSecrets" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+{{- range . }}
+- name: {{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The address of the pod with a port. Context: list of the root and the port. */}}
+{{- define "mgpu.podEndpoint" -}}
+{{- if contains ":" (index . 0).Values.listenAddress }}[$(POD_IP)]{{ else }}$(POD_IP){{ end }}:{{ index . 1 }}
+{{- end }}
+
+{{/* The same port on loopback, for `kubectl port-forward`. Context: as above. */}}
+{{- define "mgpu.localEndpoint" -}}
+{{- if contains ":" (index . 0).Values.listenAddress }}[::1]{{ else }}127.0.0.1{{ end }}:{{ index . 1 }}
+{{- end }}
+
+{{/* The Secret with the certificate for the device plugin's metrics; it may be empty. */}}
+{{- define "mgpu.devicePluginSecret" -}}
+{{- $made := ternary "mgpu-device-plugin-tls" "" (eq .Values.extender.certificates.source "certManager") -}}
+{{- .Values.metrics.devicePluginSecretName | default $made -}}
+{{- end }}
+
+{{/* The probes of a program. Context: HTTP or HTTPS. */}}
+{{- define "mgpu.probes" -}}
+startupProbe:
+  httpGet: {path: /livez, port: metrics, scheme: {{ . }}}
+  periodSeconds: 2
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /livez, port: metrics, scheme: {{ . }}}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+readinessProbe:
+  httpGet: {path: /readyz, port: metrics, scheme: {{ . }}}
+  periodSeconds: 5
+  timeoutSeconds: 5
+{{- end }}
+
+{{/* The least compute of a share. */}}
+{{- define "mgpu.minCore" -}}
+{{- $mps := and .Values.devicePlugin.enabled (eq .Values.devicePlugin.isolation "mps") -}}
+{{- .Values.extender.minCore | default (ternary 3 1 $mps) -}}
+{{- end }}
+
+{{/* The DNS names and addresses of the extender's certificate, separated by commas. */}}
+{{- define "mgpu.serverNames" -}}
+{{- $namespace := .Release.Namespace -}}
+{{- $names := list (printf "mgpu-extender.%s.svc" $namespace) (printf "mgpu-extender.%s" $namespace) "mgpu-extender" -}}
+{{- with .Values.extender.service.clusterIP }}{{ $names = append $names . }}{{ end -}}
+{{- concat $names .Values.extender.certificates.extraNames | uniq | join "," -}}
+{{- end }}
+
+{{/* Prints "true" if MPS daemons run in pods. */}}
+{{- define "mgpu.mps" -}}
+{{- if and .Values.devicePlugin.enabled (eq .Values.devicePlugin.isolation "mps") -}}true{{- end -}}
+{{- end }}
+
+{{/* The choice of nodes with cards. Each term suffices; the label of mgpu excludes nodes with "false". */}}
+{{- define "mgpu.cardNodes" -}}
+{{- $own := printf "%s/mgpu-node" .Values.resourceDomain -}}
+nodeAffinity:
+  requiredDuringSchedulingIgnoredDuringExecution:
+    nodeSelectorTerms:
+    - matchExpressions:
+      - {key: {{ $own }}, operator: In, values: ["true"]}
+    {{- range list "feature.node.kubernetes.io/pci-10de.present" "feature.node.kubernetes.io/pci-0300_10de.present" "feature.node.kubernetes.io/pci-0302_10de.present" "nvidia.com/gpu.present" }}
+    - matchExpressions:
+      - {key: {{ . }}, operator: In, values: ["true"]}
+      - {key: {{ $own }}, operator: NotIn, values: ["false"]}
+    {{- end }}
+{{- end }}
+
+{{/* Where the pods of the device plugin and of MPS run. Context: list of the root and the runtime class. */}}
+{{- define "mgpu.cardPod" -}}
+{{- $root := index . 0 -}}
+{{- $values := $root.Values.devicePlugin -}}
+priorityClassName: {{ $values.priorityClassName }}
+{{- with index . 1 }}
+runtimeClassName: {{ . }}
+{{- end }}
+# The programs identify the processes of containers by their numbers on the node.
+hostPID: true
+{{- with $values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+affinity:
+{{- if $values.affinity }}
+  {{- toYaml $values.affinity | nindent 2 }}
+{{- else }}
+  {{- include "mgpu.cardNodes" $root | nindent 2 }}
+{{- end }}
+{{- with $values.tolerations }}
+tolerations:
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- include "mgpu.imagePullSecrets" $root }}
+{{- end }}
+
+{{/* Flags that say where the cards and the driver are. Context: the root. */}}
+{{- define "mgpu.cardFlags" -}}
+- --node-root=/host
+{{- with .Values.devicePlugin.driverRoot }}
+- --driver-root={{ . }}
+{{- end }}
+{{- with .Values.devicePlugin.cardsFile }}
+- --cards-file=/host{{ . }}
+{{- end }}
+- --run-dir={{ .Values.devicePlugin.runDir }}
+{{- end }}
+
+{{/*
+The configuration of the second kube-scheduler. deploy/scheduler/kube-scheduler.yaml has the reasons.
+Context: list of the root, the address of the extender and the name in its certificate.
+*/}}
+{{- define "mgpu.schedulerConfiguration" -}}
+{{- $root := index . 0 -}}
+{{- $scheduler := $root.Values.scheduler -}}
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection:
+  leaderElect: true
+  resourceNamespace: {{ $root.Release.Namespace }}
+  resourceName: mgpu-scheduler
+profiles:
+- schedulerName: {{ $scheduler.schedulerName }}
+{{- with $scheduler.percentageOfNodesToScore }}
+percentageOfNodesToScore: {{ . }}
+{{- end }}
+extenders:
+- urlPrefix: https://{{ index . 1 }}:{{ $root.Values.extender.service.port }}/mgpu
+  filterVerb: filter
+  prioritizeVerb: prioritize
+  preemptVerb: preempt
+  bindVerb: bind
+  weight: {{ $scheduler.weight }}
+  enableHTTPS: true
+  tlsConfig:
+    serverName: {{ index . 2 }}
+    caFile: /etc/kubernetes/mgpu-certificates/ca.crt
+    certFile: /etc/kubernetes/mgpu-certificates/client.crt
+    keyFile: /etc/kubernetes/mgpu-certificates/client.key
+  httpTimeout: 5s
+  nodeCacheCapable: true
+  ignorable: false
+  managedResources:
+  - name: {{ $root.Values.resourceDomain }}/mgpu-core
+    ignoredByScheduler: false
+  - name: {{ $root.Values.resourceDomain }}/mgpu-memory
+    ignoredByScheduler: false
+{{- end }}
+
+{{/* The Secret with kube-scheduler's certificate, if it is not in that of the extender. */}}
+{{- define "mgpu.clientSecret" -}}
+{{- with .Values.extender.certificates -}}
+{{- .clientSecretName | default (ternary "mgpu-scheduler-tls" "" (eq .source "certManager")) -}}
+{{- end -}}
+{{- end }}
+
+{{/* What NVIDIA's container runtime gives a container. Context: the runtime class. */}}
+{{- define "mgpu.runtimeEnvironment" -}}
+{{- if . -}}
+- {name: NVIDIA_VISIBLE_DEVICES, value: all}
+- {name: NVIDIA_DRIVER_CAPABILITIES, value: "compute,utility"}
+{{- end -}}
+{{- end }}
+
+{{/* Fails unless a text has a form. Context: its name, the text, a regular expression, what was expected. */}}
+{{- define "mgpu.check" -}}
+{{- if not (regexMatch (index . 2) (index . 1)) -}}
+{{- fail (printf "%s: is %q; expected %s" (index . 0) (index . 1) (index . 3)) -}}
+{{- end -}}
+{{- end }}
+
+{{/* The same for an image. Context: list of its name and its values. */}}
+{{- define "mgpu.checkImage" -}}
+{{- $name := index . 0 -}}
+{{- with index . 1 -}}
+{{- $repository := "^[a-z0-9]([a-z0-9._-]*[a-z0-9])?(:[0-9]+)?(/[a-z0-9]([a-z0-9._-]*[a-z0-9])?)*$" -}}
+{{- include "mgpu.check" (list (printf "%s.repository" $name) .repository $repository "the name of an image without tag and digest, as in registry.example.com/mgpu/mgpu-extender") -}}
+{{- if contains ":" (last (splitList "/" .repository)) -}}
+{{- fail (printf "%s.repository: is %q; expected the name of an image without its tag, which is %s.tag" $name .repository $name) -}}
+{{- end -}}
+{{- include "mgpu.check" (list (printf "%s.tag" $name) .tag "^([A-Za-z0-9_][A-Za-z0-9._-]{0,127})?$" "a tag, or nothing") -}}
+{{- include "mgpu.check" (list (printf "%s.digest" $name) .digest "^(sha256:[0-9a-f]{64})?$" "sha256: and 64 hexadecimal digits, or nothing") -}}
+{{- end -}}
+{{- end }}

@@ -1,0 +1,337 @@
+package cluster
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// The tests of this file render the chart. Those of install_test.go install it.
+
+// The values of a chart with everything in it.
+func everything() []string {
+	return []string{"--values", repositoryPath("test", "golden", "chart", "everything.values.yaml")}
+}
+
+func TestChartRendersTheFilesOfTheRepository(t *testing.T) {
+	if os.Getenv("MGPU_HELM_BINARY") == "" {
+		t.Skip("MGPU_HELM_BINARY is not set; test/run.sh install sets it")
+	}
+	folder := t.TempDir()
+	if output, err := exec.Command("bash", deployPath("manifests", "render.sh"), folder).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	for name, kept := range map[string]string{
+		"mgpu.yaml":       deployPath("manifests", "mgpu.yaml"),
+		"README.md":       deployPath("chart", "README.md"),
+		"everything.yaml": repositoryPath("test", "golden", "chart", "everything.yaml"),
+		"least.yaml":      repositoryPath("test", "golden", "chart", "least.yaml"),
+	} {
+		got, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != string(want) {
+			t.Errorf("%s is not what the chart renders; deploy/manifests/render.sh writes it", kept)
+		}
+	}
+}
+
+// A GitOps tool renders the chart again and again, without a cluster.
+func TestChartDependsOnItsValuesOnly(t *testing.T) {
+	forbidden := regexp.MustCompile(`\b(lookup|rand[A-Z]\w+|gen[A-Z]\w+|uuidv4|now|htpasswd|bcrypt|getHostByName)\b|\bdate\w* `)
+	err := filepath.WalkDir(deployPath("chart", "templates"), func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, action := range regexp.MustCompile(`(?s)\{\{-? *([^/].*?)\}\}`).FindAllString(string(text), -1) {
+			if found := forbidden.FindString(action); found != "" {
+				t.Errorf("%s uses %q in %s", path, found, action)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestChartRefusesWrongValues(t *testing.T) {
+	for flag, want := range map[string]string{
+		"extender.replicas=two":         "at '/extender/replicas': got string, want integer",
+		"extender.replicas=0":           "at '/extender/replicas': minimum: got 0, want 1",
+		"extender.replica=2":            "at '/extender': additional properties 'replica' not allowed",
+		"extenders.replicas=2":          "additional properties 'extenders' not allowed",
+		"extender.image.digest=abcd":    `extender.image.digest: is "abcd"; expected sha256: and 64 hexadecimal digits, or nothing`,
+		"extender.image.repository=a@b": `extender.image.repository: is "a@b"; expected the name of an image without tag and digest`,
+		"test.image.repository=busybox:1": `test.image.repository: is "busybox:1"; expected the name of an image without its tag, ` +
+			"which is test.image.tag",
+		"extender.image.tag=a/b":                 `extender.image.tag: is "a/b"; expected a tag, or nothing`,
+		"extender.policy=best":                   "at '/extender/policy': value must be one of 'equilibrium', 'binpack',",
+		"extender.service.clusterIP=extender":    `extender.service.clusterIP: is "extender"; expected an IP address of`,
+		"extender.service.port=70000":            "at '/extender/service/port': maximum: got 70,000, want 65,535",
+		"extender.extraArgs={http-threads}":      `extender.extraArgs[0]: is "http-threads"; expected a flag with its value, as in --http-threads=4`,
+		"extender.certificates.source=vault":     "at '/extender/certificates/source': value must be one of 'extender', 'secret', 'certManager'",
+		"extender.certificates.clientNames=null": "extender.certificates.clientNames: is empty; expected the common name of kube-scheduler's client",
+		"extender.certificates.source=certManager": "extender.certificates.issuerRef.name: is empty; " +
+			"extender.certificates.source=certManager expects the name of an Issuer",
+		"extender.leaderElection.renewDeadlineSeconds=15": "extender.leaderElection.leaseDurationSeconds: is 15; " +
+			"expected more than renewDeadlineSeconds, which is 15",
+		"extender.leaderElection.retrySeconds=10": "extender.leaderElection.renewDeadlineSeconds: is 10; " +
+			"expected more than retrySeconds, which is 10",
+		"devicePlugin.isolation=auto":       "at '/devicePlugin/isolation': value must be one of 'none', 'mps', 'driver'",
+		"devicePlugin.cardsFile=cards.yaml": `devicePlugin.cardsFile: is "cards.yaml"; expected an absolute path on the node`,
+		"devicePlugin.stateDir=/var/lib/mgpu/": `devicePlugin.stateDir: is "/var/lib/mgpu/"; expected an absolute path on the node ` +
+			"without a / at its end",
+		"devicePlugin.maxUnavailable=0": "at '/devicePlugin/maxUnavailable'",
+		"devicePlugin.injection=device-nodes,devicePlugin.isolation=mps": "devicePlugin.injection: is device-nodes; " +
+			"devicePlugin.isolation=mps expects auto or cdi",
+		"devicePlugin.tolerations[0].operator=Is": "at '/devicePlugin/tolerations/0/operator': value must be one of",
+		"resourceDomain=GPUs":                     `resourceDomain: is "GPUs"; expected a DNS name with a dot`,
+		"listenAddress=127.0.0.1":                 "at '/listenAddress': value must be one of '0.0.0.0', '::'",
+		"scheduler.enabled=true": "scheduler.image.tag: is empty; scheduler.enabled=true expects the version of the " +
+			"API server, as in v1.36.3",
+		"scheduler.enabled=true,scheduler.image.tag=v1,scheduler.schedulerName=default-scheduler": "scheduler.schedulerName: " +
+			"is default-scheduler, which is the name of the cluster's own kube-scheduler; expected another name",
+		"metrics.serviceMonitor.enabled=true": "metrics.devicePluginSecretName: is empty; metrics.serviceMonitor.enabled=true " +
+			"expects a Secret with tls.crt, tls.key and ca.crt, because Prometheus sends a token",
+	} {
+		t.Run(flag, func(t *testing.T) {
+			_, err := renderChart(t, "--set", flag)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("helm says %v, want %q", err, want)
+			}
+		})
+	}
+}
+
+func TestChartRefusesOldVersionsOfKubernetes(t *testing.T) {
+	for version, want := range map[string]string{
+		"1.24.0": "chart requires kubeVersion: >=1.25.9-0 which is incompatible with Kubernetes v1.24.0",
+		"1.29.0": "policies.enabled: is true, but ValidatingAdmissionPolicies need Kubernetes 1.30 and the cluster has v1.29.0",
+	} {
+		if _, err := renderChart(t, "--kube-version", version); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("with %s helm says %v, want %q", version, err, want)
+		}
+	}
+	if _, err := renderChart(t, "--kube-version", "1.29.0", "--set", "policies.enabled=false"); err != nil {
+		t.Errorf("without policies helm says %v", err)
+	}
+}
+
+func TestChartTakesImagesByDigestOrTag(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("a", 64)
+	for flags, want := range map[string]string{
+		"extender.image.tag=v2":                                 "mgpu-extender:v2",
+		"extender.image.repository=registry.test:5000/mgpu/e":   "registry.test:5000/mgpu/e:0.1.0",
+		"extender.image.digest=" + digest:                       "mgpu-extender@" + digest,
+		"extender.image.tag=v2,extender.image.digest=" + digest: "mgpu-extender@" + digest,
+	} {
+		deployment := byName(chartObjects(t, "--set", flags), "Deployment")["Deployment mgpu-extender in "+releaseNamespace]
+		containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+		if got := containers[0].(map[string]any)["image"]; got != want {
+			t.Errorf("with %s the image is %v, want %s", flags, got, want)
+		}
+	}
+}
+
+// The rules of the extender's Role that only the chart has, for the address of its Service.
+var rulesOfTheChart = []any{
+	map[string]any{"apiGroups": []any{"discovery.k8s.io"}, "resources": []any{"endpointslices"},
+		"resourceNames": []any{"mgpu-extender"}, "verbs": []any{"get", "update", "patch"}},
+	map[string]any{"apiGroups": []any{""}, "resources": []any{"services"},
+		"resourceNames": []any{"mgpu-extender"}, "verbs": []any{"get"}},
+	map[string]any{"apiGroups": []any{"discovery.k8s.io"}, "resources": []any{"endpointslices"}, "verbs": []any{"create"}},
+}
+
+// The cluster tests use deploy/rbac, and show that its rights suffice and that its policies hold.
+func TestChartHasTheRightsAndPoliciesOfDeploy(t *testing.T) {
+	kinds := []string{"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding",
+		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+	chart := byName(chartObjects(t, "--namespace", "kube-system", "--set", "devicePlugin.enforce=evict"), kinds...)
+	deployed := byName(deployedRights(t), kinds...)
+	role := chart["Role mgpu-extender in kube-system"]
+	rules, _, _ := unstructured.NestedSlice(role.Object, "rules")
+	for _, rule := range rulesOfTheChart {
+		at := slices.IndexFunc(rules, func(one any) bool { return reflect.DeepEqual(one, rule) })
+		if at < 0 {
+			t.Fatalf("the Role has no rule %v, but %v", rule, rules)
+		}
+		rules = slices.Delete(rules, at, at+1)
+	}
+	if err := unstructured.SetNestedSlice(role.Object, rules, "rules"); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range deployed {
+		got, found := chart[name]
+		if !found {
+			t.Errorf("the chart has no %s", name)
+			continue
+		}
+		got.SetLabels(nil)
+		if !reflect.DeepEqual(got.Object, want.Object) {
+			t.Errorf("%s differs: the chart has %v, deploy/rbac %v", name, got.Object, want.Object)
+		}
+		delete(chart, name)
+	}
+	for _, name := range []string{"ValidatingAdmissionPolicy mgpu-extender-endpoints",
+		"ValidatingAdmissionPolicyBinding mgpu-extender-endpoints"} {
+		delete(chart, name)
+	}
+	for name := range chart {
+		t.Errorf("deploy/rbac has no %s", name)
+	}
+}
+
+func TestChartHasTheSchedulerConfigurationOfDeploy(t *testing.T) {
+	flags := []string{"--set", "scheduler.enabled=true,scheduler.image.tag=v1"}
+	configMap := byName(chartObjects(t, flags...), "ConfigMap")["ConfigMap mgpu-scheduler in "+releaseNamespace]
+	text, _, _ := unstructured.NestedString(configMap.Object, "data", "kube-scheduler.yaml")
+	deployed, err := os.ReadFile(deployPath("scheduler", "kube-scheduler-tls.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := extenderEntry(t, text), extenderEntry(t, string(deployed))
+	for _, entry := range []map[string]any{got, want} {
+		delete(entry, "urlPrefix")
+		delete(entry, "tlsConfig")
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the extender of the chart's kube-scheduler is %v, want that of deploy/scheduler: %v", got, want)
+	}
+}
+
+func extenderEntry(t *testing.T, text string) map[string]any {
+	t.Helper()
+	entries, _, _ := unstructured.NestedSlice(readObjects(t, text)[0].Object, "extenders")
+	if len(entries) != 1 {
+		t.Fatalf("%d extenders in %s", len(entries), text)
+	}
+	return entries[0].(map[string]any)
+}
+
+// Unknown fields, wrong types, and expressions of policies that do not compile are errors.
+func TestChartObjectsAreAcceptedByTheAPIServer(t *testing.T) {
+	ctx := context.Background()
+	if err := plane.createNamespace(ctx, releaseNamespace); err != nil && !strings.Contains(err.Error(), "exists") {
+		t.Fatal(err)
+	}
+	foreign := []string{"Certificate", "ServiceMonitor"} // of operators that this cluster does not have
+	flags := append(everything(), "--set", "extender.service.clusterIP="+extenderService)
+	for _, object := range chartObjects(t, flags...) {
+		if slices.Contains(foreign, object.GetKind()) {
+			continue
+		}
+		if err := tryObject(t, object); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The profile restricted is the strictest of the Pod Security Standards.
+func TestChartPodsKeepTheRestrictedProfile(t *testing.T) {
+	ctx := context.Background()
+	namespace := newNamespace(ctx, t)
+	patchNamespace(ctx, t, namespace, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
+	objects := byName(chartObjects(t, everything()...), "Deployment", "Pod")
+	if len(objects) != 3 {
+		t.Fatalf("the chart has %d Deployments and Pods, want extender, scheduler and test", len(objects))
+	}
+	for name, object := range objects {
+		pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "spec": object.Object["spec"]}}
+		if template, found, _ := unstructured.NestedMap(object.Object, "spec", "template", "spec"); found {
+			pod.Object["spec"] = template
+		}
+		unstructured.RemoveNestedField(pod.Object, "spec", "serviceAccountName")
+		pod.SetName("try")
+		pod.SetNamespace(namespace)
+		if err := tryObject(t, pod); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func patchNamespace(ctx context.Context, t *testing.T, name, patch string) {
+	t.Helper()
+	_, err := plane.admin.CoreV1().Namespaces().Patch(ctx, name, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestChartHasTheValuesOfTheDocumentation(t *testing.T) {
+	text, err := os.ReadFile(deployPath("chart", "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := readObjects(t, string(text))[0].Object
+	document, err := os.ReadFile(deployPath("INSTALL.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("(?:`|--set )((?:extender|devicePlugin|mps|scheduler|policies|metrics|test)(?:\\.[A-Za-z]+)+)").
+		FindAllStringSubmatch(string(document), -1)
+	if len(named) < 20 {
+		t.Fatalf("deploy/INSTALL.md names the values %v only", named)
+	}
+	for _, name := range named {
+		if _, found, err := unstructured.NestedFieldNoCopy(values, strings.Split(name[1], ".")...); !found || err != nil {
+			t.Errorf("deploy/INSTALL.md names the value %s, which the chart does not have", name[1])
+		}
+	}
+}
+
+// A node is chosen by any of the labels, and the label of mgpu excludes it.
+func TestChartChoosesNodesByTheirLabels(t *testing.T) {
+	own, nfd := domain+"/mgpu-node", "feature.node.kubernetes.io/pci-10de.present"
+	for _, node := range []struct {
+		labels map[string]string
+		chosen bool
+	}{
+		{nil, false},
+		{map[string]string{own: "true"}, true},
+		{map[string]string{nfd: "true"}, true},
+		{map[string]string{"feature.node.kubernetes.io/pci-0302_10de.present": "true"}, true},
+		{map[string]string{"feature.node.kubernetes.io/pci-0300_10de.present": "true"}, true},
+		{map[string]string{"nvidia.com/gpu.present": "true"}, true},
+		{map[string]string{nfd: "true", own: "false"}, false},
+		{map[string]string{"nvidia.com/gpu.present": "false"}, false},
+	} {
+		for _, terms := range cardNodeTerms(t) {
+			if got := matchesAny(terms, node.labels); got != node.chosen {
+				t.Errorf("a node with the labels %v: chosen is %v, want %v", node.labels, got, node.chosen)
+			}
+		}
+	}
+}
+
+// cardNodeTerms returns the terms of the device plugin and of MPS.
+func cardNodeTerms(t *testing.T) [][]corev1.NodeSelectorTerm {
+	t.Helper()
+	var all [][]corev1.NodeSelectorTerm
+	for _, object := range byName(chartObjects(t, "--set", "devicePlugin.isolation=mps"), "DaemonSet") {
+		all = append(all, requiredTerms(t, object))
+	}
+	if len(all) != 2 {
+		t.Fatalf("the chart has %d DaemonSets, want those of the device plugin and of MPS", len(all))
+	}
+	return all
+}

@@ -1,0 +1,170 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	serviceRange     = "10.211.0.0/24"
+	apiServerService = "10.211.0.1"
+	extenderService  = "10.211.0.50"
+)
+
+const proxyConfig = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+mode: iptables
+clientConnection: {kubeconfig: {kubeconfig}}
+clusterCIDR: {pods}
+hostnameOverride: {node}
+conntrack: {maxPerCore: 0}
+# Pods on one bridge reach a Service only by the host.
+iptables: {masqueradeAll: true, localhostNodePorts: false, syncPeriod: 10s, minSyncPeriod: 100ms}
+healthzBindAddress: 127.0.0.1:{health}
+metricsBindAddress: 127.0.0.1:{metrics}
+`
+
+// FullCluster is what a control plane has besides etcd and kube-apiserver in the stage install: controllers,
+// service accounts, Services and a network of pods. All methods accept nil, for the other stages.
+type FullCluster struct {
+	address     net.IP // of this machine
+	controllers *Process
+	proxy       *Process
+	proxyConfig string
+	forwarding  []byte // the setting of the kernel before the tests
+}
+
+// fullCluster returns a full cluster for the stage install, and nil for the others.
+func fullCluster() (*FullCluster, error) {
+	if os.Getenv("MGPU_HELM_BINARY") == "" {
+		return nil, nil
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range addresses {
+		network, isNetwork := one.(*net.IPNet)
+		if isNetwork && network.IP.To4() != nil && network.IP.IsGlobalUnicast() {
+			return &FullCluster{address: network.IP.To4()}, nil
+		}
+	}
+	return nil, errors.New("the stage install needs a network interface with an IPv4 address besides loopback")
+}
+
+func (f *FullCluster) nodeAddress() string {
+	if f == nil {
+		return "127.0.0.1"
+	}
+	return f.address.String()
+}
+
+// addresses returns those in the certificate of kube-apiserver.
+func (f *FullCluster) addresses() []net.IP {
+	if f == nil {
+		return nil
+	}
+	return []net.IP{f.address, net.ParseIP(apiServerService)}
+}
+
+func (f *FullCluster) apiServerFlags() []string {
+	return []string{"--bind-address", "0.0.0.0", "--advertise-address", f.nodeAddress(), "--allow-privileged",
+		"--kubelet-preferred-address-types", "InternalIP", "--service-cluster-ip-range", serviceRange}
+}
+
+// startControllers starts kube-controller-manager, and waits until namespaces get service accounts.
+func (f *FullCluster) startControllers(plane *ControlPlane) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	f.controllers, err = startProcess("kube-controller-manager", filepath.Join(plane.folder, "controllers.log"),
+		filepath.Join(plane.binaries, "kube-controller-manager"),
+		"--kubeconfig", plane.kubeconfig(adminToken), "--leader-elect=false",
+		"--service-account-private-key-file", plane.servingPair.key, "--root-ca-file", plane.authority.file(),
+		"--kube-api-qps", "200", "--kube-api-burst", "400",
+		"--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(port), "--cert-dir", filepath.Join(plane.folder, "pki"))
+	if err != nil {
+		return err
+	}
+	return poll(time.Minute, "the service account default of kube-system", func() (bool, string) {
+		if !f.controllers.running() {
+			return false, f.controllers.logTail(3)
+		}
+		_, err := plane.admin.CoreV1().ServiceAccounts("kube-system").Get(context.Background(), "default", metav1.GetOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
+}
+
+// startProxy starts kube-proxy on the node. Does nothing where there are no Services.
+func (f *FullCluster) startProxy(plane *ControlPlane) error {
+	if f == nil {
+		return nil
+	}
+	var ports [2]int
+	for i := range ports {
+		var err error
+		if ports[i], err = freePort(); err != nil {
+			return err
+		}
+	}
+	f.proxyConfig = filepath.Join(plane.folder, "kube-proxy.yaml")
+	text := strings.NewReplacer("{kubeconfig}", plane.kubeconfig(adminToken), "{pods}", podRange, "{node}", nodeName,
+		"{health}", fmt.Sprint(ports[0]), "{metrics}", fmt.Sprint(ports[1])).Replace(proxyConfig)
+	if err := os.WriteFile(f.proxyConfig, []byte(text), 0o644); err != nil {
+		return err
+	}
+	f.forwarding, _ = os.ReadFile(forwardingSetting)
+	var err error
+	f.proxy, err = startProcess("kube-proxy", filepath.Join(plane.folder, "kube-proxy.log"),
+		filepath.Join(plane.binaries, "kube-proxy"), "--config", f.proxyConfig)
+	if err != nil {
+		return err
+	}
+	return poll(time.Minute, "kube-apiserver to answer at its Service", func() (bool, string) {
+		if !f.proxy.running() {
+			return false, f.proxy.logTail(3)
+		}
+		connection, err := net.DialTimeout("tcp", apiServerService+":443", time.Second)
+		if err != nil {
+			return false, err.Error()
+		}
+		return connection.Close() == nil, ""
+	})
+}
+
+const forwardingSetting = "/proc/sys/net/ipv4/ip_forward"
+
+// stopProxy stops kube-proxy and removes its rules.
+func (f *FullCluster) stopProxy() {
+	if f == nil || f.proxy == nil {
+		return
+	}
+	f.proxy.Kill()
+	if _, err := runTool(filepath.Join(filepath.Dir(f.proxyConfig), "bin", "kube-proxy"), "--cleanup"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	// kube-proxy leaves this chain, which it shares with kubelet. No other kubelet runs here.
+	for _, tables := range []string{"iptables", "ip6tables"} {
+		for _, rule := range [][]string{{"-D", "INPUT", "-j"}, {"-D", "OUTPUT", "-j"}, {"-F"}, {"-X"}} {
+			_, _ = runTool(tables, append(rule, "KUBE-FIREWALL")...)
+		}
+	}
+	if len(f.forwarding) > 0 {
+		_ = os.WriteFile(forwardingSetting, f.forwarding, 0o644)
+	}
+}
+
+func (f *FullCluster) stop() {
+	if f != nil && f.controllers != nil {
+		f.controllers.Kill()
+	}
+}

@@ -1,0 +1,84 @@
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// NVIDIA's MPS control program is a stand-in (test/plugin/cards/fake_mps_control.cc).
+
+// installedWithMPS returns a release whose MPS daemons run in pods.
+func installedWithMPS(t testing.TB) *Release {
+	t.Helper()
+	release := newRelease(t)
+	release.useMPS(t)
+	release.install(t)
+	release.callExtender(t)
+	release.waitOffered(t)
+	return release
+}
+
+// useMPS sets the values for MPS.
+func (r *Release) useMPS(t testing.TB) {
+	t.Helper()
+	control, err := os.ReadFile(os.Getenv("MGPU_MPS_CONTROL_BINARY"))
+	if err != nil {
+		t.Fatal("MGPU_MPS_CONTROL_BINARY: ", err)
+	}
+	path := r.plugin.path("nvidia-cuda-mps-control")
+	if err := os.WriteFile(path, control, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// The path of a socket has at most 107 bytes.
+	run, err := os.MkdirTemp("/run", "mgpu-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(run) })
+	r.set("devicePlugin", "isolation", "mps")
+	r.set("devicePlugin", "runDir", run)
+	r.set("mps", "control", "/host"+path)
+}
+
+func (r *Release) set(part, name string, value any) { r.values[part].(map[string]any)[name] = value }
+
+// runLimited creates a pod with a share, and waits until it runs with the limits of MPS.
+func (r *Release) runLimited(t testing.TB, name string) *corev1.Pod {
+	t.Helper()
+	create(r.ctx, t, r.pod(name).share(30, 1024).runs())
+	pod := r.waitRunning(t, name)
+	environment := r.node.viewOf(t, pod, "c0").environment
+	for variable, want := range map[string]string{"CUDA_MPS_PIPE_DIRECTORY": "/run/mgpu/mps",
+		"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "30", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=1024M"} {
+		if got := environment[variable]; got != want {
+			t.Errorf("%s is %q, want %q", variable, got, want)
+		}
+	}
+	return pod
+}
+
+func TestInstallWithMPSLimitsContainers(t *testing.T) {
+	installedWithMPS(t).runLimited(t, "share")
+}
+
+// The programs on the cards end with the pod of the daemons.
+func TestInstallUpgradeKeepsTheDaemonsOfMPS(t *testing.T) {
+	release := installedWithMPS(t)
+	before := release.runLimited(t, "before")
+	daemons := release.podsOf(t, "mps")
+	pipes, _ := filepath.Glob(filepath.Join(release.values["devicePlugin"].(map[string]any)["runDir"].(string), "mps", "*", "calls"))
+	if len(daemons) != 1 || len(pipes) != 2 {
+		t.Fatalf("the pods of MPS are %v, and the daemons have written %v", daemons, pipes)
+	}
+	release.upgrade(t, "mps.logLevel=debug", "devicePlugin.logLevel=debug")
+	release.waitOffered(t)
+	if now := release.podsOf(t, "mps"); !slices.Equal(now, daemons) {
+		t.Errorf("the pods of MPS were %v, and are %v", daemons, now)
+	}
+	release.checkUntouched(t, before)
+	release.runLimited(t, "after")
+}

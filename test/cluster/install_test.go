@@ -1,0 +1,237 @@
+package cluster
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The tests of this file install the chart with helm, on a cluster with kube-controller-manager, kube-proxy
+// and the images of deploy/images.
+
+func TestInstallGivesAPodItsCard(t *testing.T) {
+	release := installed(t)
+	release.runShare(t, "share")
+}
+
+func TestInstallSpreadsTwoReplicasWithABudget(t *testing.T) {
+	release := installed(t)
+	if pods := release.podsOf(t, "extender"); len(pods) != 2 {
+		t.Errorf("the extender has the pods %v, want two", pods)
+	}
+	budget, err := plane.admin.PolicyV1().PodDisruptionBudgets(releaseNamespace).Get(release.ctx, "mgpu-extender",
+		metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if budget.Status.DisruptionsAllowed != 1 || budget.Status.ExpectedPods != 2 {
+		t.Errorf("the budget has the status %+v, want one disruption of two pods", budget.Status)
+	}
+}
+
+func TestInstallHelmTestShowsTheCard(t *testing.T) {
+	release := installed(t)
+	output := release.mustHelm(t, "test", releaseName, "--logs", "--timeout", helmTimeout)
+	if !strings.Contains(output, "The container has 1 % and 256 MiB of card 0, GPU-00000000.") &&
+		!strings.Contains(output, "The container has 1 % and 256 MiB of card 1, GPU-00000001.") {
+		t.Errorf("helm test says:\n%s", output)
+	}
+}
+
+// A test that cannot fail would not show that the chart works.
+func TestInstallHelmTestFailsWithoutTheDevicePlugin(t *testing.T) {
+	release := installed(t)
+	release.node.label(t, "false")
+	waitFor(t, podsGoneLimit, "the device plugin to end", func() (bool, string) {
+		core := release.node.object(t).Status.Allocatable[coreResource]
+		return core.IsZero(), core.String()
+	})
+	if output, err := release.helm("test", releaseName, "--timeout", "15s"); err == nil {
+		t.Errorf("helm test succeeds without a device plugin:\n%s", output)
+	}
+}
+
+func TestInstallUpgradeReplacesThePodsOfMgpuOnly(t *testing.T) {
+	release := installed(t)
+	before := release.runShare(t, "before")
+	extenders, plugins := release.podsOf(t, "extender"), release.podsOf(t, "device-plugin")
+	release.upgrade(t, "extender.logLevel=debug", "devicePlugin.logLevel=debug")
+	for component, old := range map[string][]string{"extender": extenders, "device-plugin": plugins} {
+		waitFor(t, podsGoneLimit, "the new pods of the "+component, func() (bool, string) {
+			now := release.podsOf(t, component)
+			kept := slices.ContainsFunc(now, func(name string) bool { return slices.Contains(old, name) })
+			return len(now) == len(old) && !kept, fmt.Sprint(now)
+		})
+	}
+	release.waitOffered(t)
+	release.runShare(t, "after")
+	release.checkUntouched(t, before)
+}
+
+func TestInstallRollbackRestoresTheValues(t *testing.T) {
+	release := installed(t)
+	before := release.runShare(t, "before")
+	release.upgrade(t, "extender.policy=binpack")
+	release.mustHelm(t, "rollback", releaseName, "1", "--wait", "--timeout", helmTimeout)
+	deployment, err := plane.admin.AppsV1().Deployments(releaseNamespace).Get(release.ctx, "mgpu-extender",
+		metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if flags := deployment.Spec.Template.Spec.Containers[0].Args; !slices.Contains(flags, "--policy=equilibrium") {
+		t.Errorf("the extender has the flags %v, want --policy=equilibrium", flags)
+	}
+	release.runShare(t, "after")
+	release.checkUntouched(t, before)
+}
+
+func TestInstallUninstallLeavesPodsWithCardsRunning(t *testing.T) {
+	release := installed(t)
+	before := release.runShare(t, "before")
+	release.uninstall(t)
+	release.checkUntouched(t, before)
+}
+
+func TestInstallDocumentationRemovesWhatIsLeft(t *testing.T) {
+	release := installed(t)
+	release.uninstall(t)
+	release.runDocumented(t, "kubectl delete namespace")
+	node := release.node.object(t)
+	_, annotated := node.Annotations[cardsKey]
+	_, labelled := node.Labels[domain+"/mgpu-node"]
+	if _, has := node.Status.Capacity[memoryResource]; has || annotated || labelled {
+		t.Errorf("the node has the annotations %v, labels %v and capacity %v", node.Annotations, node.Labels,
+			node.Status.Capacity)
+	}
+}
+
+// kube-scheduler has the CA of the Secret in its files, so that it must stay.
+func TestInstallAgainUsesTheSameCertificates(t *testing.T) {
+	release := installed(t)
+	before := release.runShare(t, "before")
+	release.uninstall(t)
+	release.install(t)
+	release.waitOffered(t)
+	release.runShare(t, "after")
+	release.checkUntouched(t, before)
+}
+
+func TestInstallSecondSchedulerBindsPodsThatNameIt(t *testing.T) {
+	release := newRelease(t)
+	release.node.importScheduler(t)
+	release.install(t, "scheduler.enabled=true")
+	release.waitOffered(t)
+	create(release.ctx, t, release.pod("share").share(30, 1024).scheduler("mgpu-scheduler").runs())
+	release.checkView(t, release.waitRunning(t, "share"))
+	events, err := plane.admin.CoreV1().Events(release.namespace).List(release.ctx, metav1.ListOptions{
+		FieldSelector: "involvedObject.name=share,reason=Scheduled"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(events.Items) != 1 || events.Items[0].ReportingController != "mgpu-scheduler" {
+		t.Errorf("the pod has the events %+v, want one of mgpu-scheduler", events.Items)
+	}
+}
+
+func TestInstallSecondSchedulerIsTheOnlyOneForCards(t *testing.T) {
+	release := newRelease(t)
+	release.node.importScheduler(t)
+	release.install(t, "scheduler.enabled=true")
+	_, err := plane.admin.CoreV1().Pods(release.namespace).Create(release.ctx,
+		release.pod("share").share(30, 1024).runs().build(), metav1.CreateOptions{})
+	want := `and has spec.schedulerName "default-scheduler"; expected "mgpu-scheduler", because no other scheduler`
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the error is %v, want %q", err, want)
+	}
+	create(release.ctx, t, release.pod("plain").container("c", "", "").runs())
+	release.waitRunning(t, "plain")
+}
+
+func TestInstallPoliciesNameTheNamespaceOfTheRelease(t *testing.T) {
+	release := installed(t)
+	pod := release.runShare(t, "share")
+	err := release.patchPod(release.clientAs(t, "mgpu-extender"), pod, `{"status":{"message":"x"}}`, "status")
+	if err == nil || !strings.Contains(err.Error(), "mgpu-extender may change no field") {
+		t.Errorf("the error is %v, want that of the policy mgpu-extender-touch", err)
+	}
+	err = release.patchPod(plane.admin, pod, `{"metadata":{"annotations":{"`+indexKeyPrefix+`c0":"1"}}}`)
+	if err == nil || !strings.Contains(err.Error(), "are written only when a scheduler binds") {
+		t.Errorf("the error is %v, want that of the policy mgpu-cards-of-bound-pods", err)
+	}
+	node := release.clientAs(t, "mgpu-device-plugin").CoreV1().Nodes()
+	_, err = node.Patch(release.ctx, nodeName, types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`),
+		metav1.PatchOptions{})
+	if err == nil || !strings.Contains(err.Error(), "the credentials of mgpu-device-plugin name no node") {
+		t.Errorf("the error is %v, want that of the policy mgpu-device-plugin-node", err)
+	}
+}
+
+// Whoever may forward ports to the extender's pods may read inspection, without a token.
+func TestInstallPortForwardReachesInspection(t *testing.T) {
+	release := installed(t)
+	address := release.forwardPort(t, "deployment/mgpu-extender", "9802")
+	status, text, err := read(http.Get("http://" + address + "/inspect/cluster"))
+	if err != nil || status != http.StatusOK || !strings.Contains(text, release.plugin.cards[0].UUID) {
+		t.Errorf("inspection answers %d %s %v, want the cards", status, text, err)
+	}
+}
+
+func TestInstallMetricsNeedATokenInTheNetwork(t *testing.T) {
+	release := installed(t)
+	for _, pod := range release.podsOf(t, "extender") {
+		address := get(release.ctx, t, releaseNamespace, pod).Status.PodIP
+		insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+		status, _, err := read(insecure.Get("https://" + address + ":9802/metrics"))
+		if err != nil || status != http.StatusUnauthorized {
+			t.Errorf("metrics of %s answer %d %v, want 401", pod, status, err)
+		}
+	}
+}
+
+func TestInstallTheExtenderWritesTheEndpointsOfItsServiceOnly(t *testing.T) {
+	release := installed(t)
+	slices := release.clientAs(t, "mgpu-extender").DiscoveryV1().EndpointSlices(releaseNamespace)
+	other := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, ObjectMeta: metav1.ObjectMeta{
+		Name: "other", Labels: map[string]string{discoveryv1.LabelServiceName: "other"}}}
+	_, err := slices.Create(release.ctx, other, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err == nil || !strings.Contains(err.Error(), "mgpu-extender may write no EndpointSlice but") {
+		t.Errorf("the error is %v, want that of the policy", err)
+	}
+	_, err = slices.Patch(release.ctx, "mgpu-extender", types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"`+discoveryv1.LabelServiceName+`":"other"}}}`), metav1.PatchOptions{})
+	if err == nil || !strings.Contains(err.Error(), "mgpu-extender may write no EndpointSlice but") {
+		t.Errorf("the error is %v, want that of the policy", err)
+	}
+}
+
+func TestInstallRefusesASecondRelease(t *testing.T) {
+	release := installed(t)
+	_, err := release.helm(append([]string{"install", "other", deployPath("chart")}, release.flags(t)...)...)
+	if err == nil || !strings.Contains(err.Error(), `must equal "other": current value is "mgpu"`) {
+		t.Errorf("the error is %v, want that the objects belong to another release", err)
+	}
+}
+
+// checkUntouched checks that the containers of a pod have not been started again.
+func (r *Release) checkUntouched(t testing.TB, before *corev1.Pod) {
+	t.Helper()
+	after := get(r.ctx, t, r.namespace, before.Name)
+	if !sameContainers(before, after) {
+		t.Errorf("the containers of %s were %+v, and are %+v", before.Name, before.Status.ContainerStatuses,
+			after.Status.ContainerStatuses)
+	}
+	for i, status := range after.Status.ContainerStatuses {
+		was := before.Status.ContainerStatuses[i].State.Running.StartedAt
+		if running := status.State.Running; running == nil || !running.StartedAt.Equal(&was) {
+			t.Errorf("container %s of %s started at %v, and is %+v", status.Name, before.Name, was, status.State)
+		}
+	}
+}
