@@ -432,7 +432,7 @@ prepare_install() {
   prepare_runtime || return 1
   build_once "helm-$components_version" "helm" test/cluster/helm/{go.mod,go.sum} || return 1
   helm=$built/helm
-  build release mgpu-extender mgpu-device-plugin mgpu-mps mgpu-set-limits fake_mps_control || return 1
+  build release mgpu-extender mgpu-device-plugin mgpu-mps mgpu-set-limits kubectl-mgpu fake_mps_control || return 1
   step "build the images" bash deploy/images/build.sh --repository mgpu.test --tag test "$scratch/images" \
     mgpu-extender mgpu-device-plugin mgpu-mps
 }
@@ -444,6 +444,8 @@ stage_install() {
     [[ ${waiting[i]} != node ]] || while kill -0 "${earlier[i]}" 2>/dev/null; do sleep 1; done
   done
   export MGPU_HELM_BINARY=$helm MGPU_IMAGES_FOLDER=$scratch/images
+  export MGPU_KUBECTL_MGPU_BINARY=$PWD/build/release/extender/kubectl-mgpu
+  export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
   export MGPU_MPS_CONTROL_BINARY=$PWD/build/release/test/fake_mps_control
   run_cluster_test install -test.run "${MGPU_TEST:-$install_tests}"
 }

@@ -30,6 +30,8 @@ inline constexpr std::size_t kRequestsAtOnce = 16;
 inline constexpr std::chrono::seconds kPortForwardTimeout{30};
 // Between SIGTERM and SIGKILL.
 inline constexpr std::chrono::milliseconds kPortForwardEndTimeout{2'000};
+// The part of its last line that is shown; it names the user, the right and the pod.
+inline constexpr std::size_t kKubectlErrorMax = 1'024;
 // Its output is a line for each address, and the errors of connections.
 inline constexpr std::size_t kPortForwardOutputMax = std::size_t{16} << 10;
 

@@ -132,7 +132,10 @@ Result<void> PortForward::wait_for_port(milliseconds timeout) {
     if (count == 0 && output.empty()) {
       return error("it has ended without output; is kubectl in $PATH?");
     }
-    if (count == 0) return error("it has ended: " + in_quotes(last_line(output)));
+    if (count == 0) {
+      const std::string_view line = cut_text(last_line(output), kKubectlErrorMax);
+      return error(fmt::format("it has ended: \"{}\"", json_escaped(line)));
+    }
     output.append(part, static_cast<std::size_t>(count));
     port_ = port_in(output);
     if (port_ != 0) return {};

@@ -52,15 +52,16 @@ func (r *DoctorReport) expect(t *testing.T, check, status, message string) *Doct
 	return found
 }
 
-// doctor runs kubectl-mgpu doctor against the extender's real listener, with the credentials of a token.
-func (w *World) doctor(t *testing.T, token string) *DoctorReport {
+// runDoctor runs kubectl-mgpu doctor with the credentials of a token, and with the kubectl of these tests.
+func runDoctor(t *testing.T, token string, flags ...string) *DoctorReport {
 	t.Helper()
 	binary := os.Getenv("MGPU_KUBECTL_MGPU_BINARY")
 	if binary == "" {
 		t.Fatal("MGPU_KUBECTL_MGPU_BINARY is not set; test/run.sh cluster sets it")
 	}
-	command := exec.Command(binary, "doctor", "--output", "json", "--kubeconfig", plane.kubeconfig(token),
-		"--selector", "doctor=yes", "--url", fmt.Sprintf("http://127.0.0.1:%d", w.extender.metricsPort))
+	command := exec.Command(binary, append([]string{"doctor", "--output", "json",
+		"--kubeconfig", plane.kubeconfig(token)}, flags...)...)
+	command.Env = append(os.Environ(), "PATH="+plane.binaries+":/usr/bin:/bin")
 	var output, problems bytes.Buffer
 	command.Stdout, command.Stderr = &output, &problems
 	err := command.Run()
@@ -72,6 +73,13 @@ func (w *World) doctor(t *testing.T, token string) *DoctorReport {
 		t.Errorf("exit code %d and healthy %v", report.code, report.Healthy)
 	}
 	return report
+}
+
+// doctor runs it against the extender's real listener.
+func (w *World) doctor(t *testing.T, token string) *DoctorReport {
+	t.Helper()
+	return runDoctor(t, token, "--selector", "doctor=yes",
+		"--url", fmt.Sprintf("http://127.0.0.1:%d", w.extender.metricsPort))
 }
 
 // newDoctorWorld returns a cluster with one node, as a device plugin outside of a pod describes it, and a

@@ -21,7 +21,15 @@ void check_pod(const ProgramPod& pod, bool others_ready, Findings& findings) {
 }
 
 void check_readiness(const ReplicaFacts& replica, Findings& findings) {
-  if (!known_or_add(replica.readiness, findings)) return;
+  if (!replica.readiness.known()) {
+    add_grouped(findings,
+                {Level::kUnknown,
+                 replica.readiness.problem(),
+                 "kubectl port-forward needs the right to create pods/portforward, and the port of "
+                 "--metrics-port; --url connects to the listener without kubectl",
+                 {replica.name}});
+    return;
+  }
   const Readiness& readiness = replica.readiness.value();
   if (!readiness.ready) {
     const std::string missing =

@@ -253,7 +253,12 @@ TEST(Doctor, ReadsTheReadinessOfTheExtender) {
         "the API server gives the extender no answer for 12 s"},
        {"unreadable", readiness({true, {}, "answers", {{"pods", 2}}}), Level::kWarning,
         "skips 2 objects of pods"},
-       {"unreachable", unreachable, Level::kUnknown, "kubectl port-forward: forbidden"},
+       {"unreachable",
+        unreachable,
+        Level::kUnknown,
+        "kubectl port-forward: forbidden",
+        "pods/portforward",
+        {"kube-system/mgpu-extender-1"}},
        {"no metrics",
         [](Facts& facts) {
           facts.replicas[0].metrics = {Missing::kForbidden, "HTTP 403"};
