@@ -42,7 +42,7 @@ readonly components_version=1.36.3
 readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu
 # Test programs that use gRPC are missing here, because its library is not built for ThreadSanitizer.
 readonly threaded_tests=(base_test program_test http_test kube_test kube_memory_test ledger_test learning_test
-  verbs_test bind_test requeue_test extender_test cards_test containers_test node_test monitor_test)
+  verbs_test bind_test requeue_test extender_test kubectl_test cards_test containers_test node_test monitor_test)
 # Tests of these programs that have one thread and take seconds.
 readonly single_threaded='*Property*:ReadPod.*:CardsFile.*:WorkloadWindow.*'
 readonly cluster_timeout=20m
@@ -194,8 +194,8 @@ stage_tsan() {
 # A program that was linked against other libraries than it was compiled for does not start.
 stage_release() {
   local program
-  build release mgpu-extender mgpu-device-plugin || return 1
-  for program in extender/mgpu-extender plugin/mgpu-device-plugin; do
+  build release mgpu-extender mgpu-device-plugin kubectl-mgpu || return 1
+  for program in extender/mgpu-extender plugin/mgpu-device-plugin extender/kubectl-mgpu; do
     step "start $program" "build/release/$program" --version && passed=$((passed + 1))
   done
 }
@@ -436,10 +436,11 @@ prepare_components() {
 }
 
 prepare_cluster() {
-  build asan mgpu-extender mgpu-device-plugin mgpu-sim kube_conformance_test || return 1
+  build asan mgpu-extender mgpu-device-plugin mgpu-sim kubectl-mgpu kube_conformance_test || return 1
   prepare_components || return 1
   export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/asan/plugin/mgpu-device-plugin
   export MGPU_SIM_BINARY=$PWD/build/asan/bench/mgpu-sim
+  export MGPU_KUBECTL_MGPU_BINARY=$PWD/build/asan/extender/kubectl-mgpu
   export MGPU_CONFORMANCE_BINARY=$PWD/build/asan/test/kube_conformance_test
 }
 
@@ -462,7 +463,7 @@ prepare_install() {
   prepare_runtime || return 1
   build_once "helm-$components_version" "helm" test/cluster/helm/{go.mod,go.sum} || return 1
   helm=$built/helm
-  build release mgpu-extender mgpu-device-plugin mgpu-mps mgpu-set-limits fake_mps_control || return 1
+  build release mgpu-extender mgpu-device-plugin mgpu-mps mgpu-set-limits kubectl-mgpu fake_mps_control || return 1
   step "build the images" bash deploy/images/build.sh --repository mgpu.test --tag test "$scratch/images" \
     mgpu-extender mgpu-device-plugin mgpu-mps
 }
@@ -474,6 +475,8 @@ stage_install() {
     [[ ${waiting[i]} != node ]] || while kill -0 "${earlier[i]}" 2>/dev/null; do sleep 1; done
   done
   export MGPU_HELM_BINARY=$helm MGPU_IMAGES_FOLDER=$scratch/images
+  export MGPU_KUBECTL_MGPU_BINARY=$PWD/build/release/extender/kubectl-mgpu
+  export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
   export MGPU_MPS_CONTROL_BINARY=$PWD/build/release/test/fake_mps_control
   run_cluster_test install -test.run "${MGPU_TEST:-$install_tests}"
 }

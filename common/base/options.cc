@@ -66,10 +66,21 @@ std::string listed(const Values& choices) {
                      choices.size() > 1 ? " or " : "", *last);
 }
 
+// "namespace" of "n,namespace"
+std::string long_name(const std::string& name) {
+  return name.substr(name.find(',') + 1);
+}
+
+// "--namespace", or "-n,--namespace"
+std::string dashed(const std::string& name) {
+  const std::size_t comma = name.find(',');
+  return (comma == name.npos ? "" : "-" + name.substr(0, comma) + ",") + "--" + long_name(name);
+}
+
 // "MGPU_EXTENDER" and "bind-concurrency" give "MGPU_EXTENDER_BIND_CONCURRENCY".
 std::string environment_name(const std::string& prefix, const std::string& flag) {
   if (prefix.empty()) return "";
-  std::string name = prefix + "_" + flag;
+  std::string name = prefix + "_" + long_name(flag);
   for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(c));
   return name;
 }
@@ -98,7 +109,8 @@ std::string flags_help(const CLI::App& app) {
   for (const CLI::Option* flag : app.get_options()) {
     if (flag->get_option_text().empty()) continue;  // --help and --version are printed last
     const std::string kind = flag->get_type_name();
-    text += fmt::format("  {}{}{}  ({}{})\n", flag->get_name(), kind.empty() ? "" : " ", kind,
+    const std::string name = flag->get_name(false, true);  // "-n,--namespace"
+    text += fmt::format("  {}{}{}  ({}{})\n", name, kind.empty() ? "" : " ", kind,
                         flag->get_option_text(),
                         flag->get_envname().empty() ? "" : "; env " + flag->get_envname());
     text += wrapped(flag->get_description());
@@ -168,8 +180,9 @@ Options& Options::add_command(const std::string& name, const std::string& descri
 // `about` describes the values in the help.
 CLI::Option& Options::add(const std::string& name, const std::string& help,
                           const std::string& about, std::function<bool(const Values&)> set) {
-  MGPU_CHECK(app_->get_option_no_throw("--" + name) == nullptr, "a flag was added twice");
-  return *app_->add_option("--" + name, std::move(set), help)
+  MGPU_CHECK(app_->get_option_no_throw("--" + long_name(name)) == nullptr,
+             "a flag was added twice");
+  return *app_->add_option(dashed(name), std::move(set), help)
               ->option_text(about)
               ->envname(environment_name(environment_prefix_, name))
               ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -188,7 +201,7 @@ CLI::Option& Options::add_value(const std::string& name, const std::string& help
       const char* const in_environment = variable.empty() ? nullptr : std::getenv(variable.c_str());
       const bool named = in_environment != nullptr && values.back() == in_environment;
       throw CLI::ValidationError(fmt::format("{} must be {}, found {}",
-                                             named ? variable : "--" + name, expected,
+                                             named ? variable : "--" + long_name(name), expected,
                                              in_quotes(values.back())));
     }
     target = *std::move(value);

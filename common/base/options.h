@@ -35,8 +35,9 @@ class Options {
   Options(const std::string& program, const std::string& description,
           const std::string& environment_prefix);
 
-  // Names have no dashes in front: "bind-concurrency". Each target holds the default value when it
-  // is added, and outlives parse(). Ranges are inclusive, and the help shows them.
+  // Names have no dashes in front: "bind-concurrency"; "n,namespace" also has the short form -n.
+  // Each target holds the default value when it is added, and outlives parse(). Ranges are
+  // inclusive, and the help shows them.
   void add_text(const std::string& name, const std::string& help, std::string& target);
   void add_choice(const std::string& name, const std::string& help, std::string& target,
                   const std::vector<std::string>& choices);

@@ -171,6 +171,14 @@ long CurlTransfer::status() const {
   return status;
 }
 
+std::optional<std::chrono::sys_seconds> CurlTransfer::date() const {
+  curl_header* header = nullptr;
+  if (curl_easy_header(easy_, "Date", 0, CURLH_HEADER, -1, &header) != CURLHE_OK) return {};
+  const time_t seconds = curl_getdate(header->value, nullptr);
+  if (seconds < 0) return {};
+  return std::chrono::sys_seconds(std::chrono::seconds(seconds));
+}
+
 std::size_t CurlTransfer::on_header(char* text, std::size_t, std::size_t size, void* self) {
   auto& transfer = *static_cast<CurlTransfer*>(self);
   const bool last = size > 0 && (text[0] == '\r' || text[0] == '\n');
@@ -213,6 +221,7 @@ Response CurlTransfer::response(CURLcode code) {
   curl_easy_getinfo(easy_, CURLINFO_RETRY_AFTER, &seconds);
   constexpr curl_off_t kDay = 86'400;
   if (seconds > 0) response.retry_after = std::chrono::seconds(std::min(seconds, kDay));
+  response.date = date();
   return response;
 }
 

@@ -4,8 +4,10 @@
 #include <curl/curl.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -81,6 +83,7 @@ class CurlTransfer {
   void set_security(const Config& config);
   void set_limits();
   long status() const;
+  std::optional<std::chrono::sys_seconds> date() const;
 
   Request request_;
   Done done_;

@@ -26,8 +26,14 @@ std::string percent_encoded(std::string_view text) {
 }
 
 std::string selector_query(const Resource& resource) {
-  if (resource.field_selector.empty()) return {};
-  return "&fieldSelector=" + percent_encoded(resource.field_selector);
+  std::string query;
+  if (!resource.field_selector.empty()) {
+    query += "&fieldSelector=" + percent_encoded(resource.field_selector);
+  }
+  if (!resource.label_selector.empty()) {
+    query += "&labelSelector=" + percent_encoded(resource.label_selector);
+  }
+  return query;
 }
 
 std::string pod_path(const PodRef& pod) {
@@ -119,6 +125,18 @@ Json endpoint_slice_json(const Service& service, const EndpointSlice& slice) {
           {"addressType", slice.address_type},
           {"endpoints", {{{"addresses", slice.addresses}, {"conditions", {{"ready", true}}}}}},
           {"ports", {{{"name", slice.port_name}, {"port", slice.port}, {"protocol", "TCP"}}}}};
+}
+
+Request access_review(const UserInfo& user, const char* attributes, Json access) {
+  return with_body(Method::kPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", kJson,
+                   {{"apiVersion", "authorization.k8s.io/v1"},
+                    {"kind", "SubjectAccessReview"},
+                    {"spec",
+                     {{"user", user.name},
+                      {"uid", user.uid},
+                      {"groups", user.groups},
+                      {"extra", user.extra},
+                      {attributes, std::move(access)}}}});
 }
 
 Json encoded(const StringMap& data) {
@@ -301,15 +319,17 @@ Request review_token(std::string_view token) {
 }
 
 Request review_access(const UserInfo& user, std::string_view verb, std::string_view path) {
-  return with_body(Method::kPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", kJson,
-                   {{"apiVersion", "authorization.k8s.io/v1"},
-                    {"kind", "SubjectAccessReview"},
-                    {"spec",
-                     {{"user", user.name},
-                      {"uid", user.uid},
-                      {"groups", user.groups},
-                      {"extra", user.extra},
-                      {"nonResourceAttributes", {{"path", path}, {"verb", verb}}}}}});
+  return access_review(user, "nonResourceAttributes", {{"path", path}, {"verb", verb}});
+}
+
+Request review_access(const UserInfo& user, const ResourceAccess& access) {
+  return access_review(user, "resourceAttributes",
+                       {{"verb", access.verb},
+                        {"group", access.group},
+                        {"resource", access.resource},
+                        {"subresource", access.subresource},
+                        {"namespace", access.name_space},
+                        {"name", access.name}});
 }
 
 Request annotate_node(const NodeName& node, std::string_view key, std::string_view value) {

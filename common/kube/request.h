@@ -14,10 +14,11 @@
 
 namespace mgpu::kube {
 
-// What to list and watch: a collection, cluster-wide, with an optional field selector.
+// What to list and watch: a collection, with optional selectors.
 struct Resource {
-  std::string path;            // "/api/v1/nodes"
-  std::string field_selector;  // "spec.nodeName!=,status.phase!=Succeeded"; empty = everything
+  std::string path;              // "/api/v1/nodes"
+  std::string field_selector;    // "spec.nodeName!=,status.phase!=Succeeded"; empty = everything
+  std::string label_selector{};  // "app.kubernetes.io/name in (a,b)"; empty = everything
 };
 
 Resource all_nodes();
@@ -115,6 +116,18 @@ Request review_token(std::string_view token);
 // POST of a SubjectAccessReview (authorization.k8s.io/v1): may this user use `verb` on the
 // non-resource URL `path`?
 Request review_access(const UserInfo& user, std::string_view verb, std::string_view path);
+
+// A request for objects, as in rules of RBAC.
+struct ResourceAccess {
+  std::string verb;
+  std::string group;  // empty: core
+  std::string resource;
+  std::string subresource{};
+  std::string name_space{};  // empty: all namespaces
+  std::string name{};        // empty: all names
+};
+// POST of a SubjectAccessReview: may this user do that?
+Request review_access(const UserInfo& user, const ResourceAccess& access);
 
 // --- writes of the device plugin -----------------------------------------------------------------
 

@@ -39,6 +39,7 @@ struct Response {
   std::string body;
   std::optional<Duration> retry_after;  // from the header Retry-After, in whole seconds
   std::optional<TransportFailure> failure;
+  std::optional<std::chrono::sys_seconds> date = {};  // the header Date: the server's clock
 
   bool ok() const { return status >= 200 && status < 300; }
 };

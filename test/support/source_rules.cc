@@ -56,6 +56,10 @@ constexpr Direction kDirections[] = {
     {"extender/election/", "common/http/", "verbs do not depend on HTTP; routes are in extender/"},
     {"extender/bind/", "extender/election/", "the election takes the Lease for bind"},
     {"extender/requeue/", "common/http/", "verbs do not depend on HTTP; routes are in extender/"},
+    {"extender/kubectl/", "extender/ledger/", "the CLI knows the extender by its listener only"},
+    {"extender/kubectl/", "extender/verbs/", "the CLI knows the extender by its listener only"},
+    {"extender/kubectl/", "extender/bind/", "the CLI knows the extender by its listener only"},
+    {"extender/kubectl/", "common/http/", "the CLI is a client; use kube::Transport"},
 };
 
 struct Library {
@@ -68,8 +72,8 @@ const Library kLibraries[] = {
     {"nlohmann/json",
      {"nlohmann/"},
      {"common/contract/node_cards.cc", "common/kube/memory/", "common/kube/request.cc",
-      "extender/inspect/", "plugin/state/", "plugin/injection/", "plugin/node/", "plugin/hook/",
-      "bench/", "test/"}},
+      "extender/inspect/", "extender/kubectl/", "plugin/state/", "plugin/injection/",
+      "plugin/node/", "plugin/hook/", "bench/", "test/"}},
     {"simdjson", {"simdjson"}, {"extender/wire/", "common/kube/json_value.cc"}},
     {"Boost.Result", {"boost/system/result.hpp"}, {"common/base/result.h"}},
     {"Boost",
@@ -116,6 +120,12 @@ const Paths kPure = {
     "plugin/monitor/join",
     "plugin/monitor/watchdog",
     "plugin/node/other_access",
+    "extender/kubectl/fact.",
+    "extender/kubectl/doctor/fact",
+    "extender/kubectl/doctor/finding.",
+    "extender/kubectl/doctor/check",
+    "extender/kubectl/doctor/metrics_text.",
+    "extender/kubectl/doctor/version_number.",
     // Apart from the random keys of new certificates.
     "extender/certificates/facts.",
     "extender/certificates/issue.",
@@ -144,6 +154,8 @@ const Paths kValueHeaders = {
     "plugin/allocation/device_set.h",
     "plugin/allocation/record.h",
     "plugin/allocation/limits.h",
+    "extender/kubectl/fact.h",
+    "extender/kubectl/limits.h",
     "common/base/text.h",
     "common/base/executor.h",
     "common/kube/objects.h",

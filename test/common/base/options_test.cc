@@ -238,6 +238,25 @@ TEST(Options, HelpShowsEveryFlag) {
             "      print the version and exit\n");
 }
 
+TEST(Options, MayHaveAShortForm) {
+  std::string name_space = "default";
+  const EnvironmentVariable variable("PROG_TEST_NAMESPACE", "from-environment");
+  Options options{"prog", "does things.", "PROG_TEST"};
+  options.add_text("n,namespace", "where", name_space);
+  const auto parse = [&](std::vector<const char*> words) {
+    words.insert(words.begin(), "prog");
+    return options.parse(static_cast<int>(words.size()), words.data());
+  };
+  EXPECT_TRUE(parse({}).run);
+  EXPECT_EQ(name_space, "from-environment");
+  EXPECT_TRUE(parse({"-n", "a"}).run);
+  EXPECT_EQ(name_space, "a");
+  EXPECT_TRUE(parse({"--namespace=b"}).run);
+  EXPECT_EQ(name_space, "b");
+  expect_refused(parse({"-n"}), "--namespace needs a value");
+  EXPECT_THAT(parse({"--help"}).print, HasSubstr("\n  -n,--namespace TEXT  (default"));
+}
+
 TEST(Options, VersionIsThatOfTheBuild) {
   const ParsedOptions parsed = Program().parse({"--version"});
   EXPECT_FALSE(parsed.run);

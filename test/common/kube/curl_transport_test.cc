@@ -130,6 +130,20 @@ TEST(CurlTransport, ReadsRetryAfter) {
   EXPECT_GE(retry_after("9223372036854775807").value_or(seconds(1)), Duration(seconds(1)));
 }
 
+TEST(CurlTransport, ReadsTheClockOfTheServer) {
+  const ScriptedServer server(always([](const std::string& request) {
+    const std::string headers[] = {"Date: Thu, 01 Jan 1970 00:01:40 GMT\r\n", "Date: soon\r\n", ""};
+    return answer_text(200, "", headers[request.at(request.find('/') + 1) - '0']);
+  }));
+  CurlWorld world(config_for(server.port()));
+  const auto date = [&](const std::string& path) {
+    return call_and_wait(world.transport(), get_of(path)).date;
+  };
+  EXPECT_EQ(date("/0"), std::chrono::sys_seconds(seconds(100)));
+  EXPECT_EQ(date("/1"), std::nullopt);
+  EXPECT_EQ(date("/2"), std::nullopt);
+}
+
 TEST(CurlTransport, KeepsConnectionsOpen) {
   std::atomic<int> connections = 0;
   const ScriptedServer server([&](Peer& peer) {

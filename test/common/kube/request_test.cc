@@ -112,6 +112,13 @@ TEST(Request, SelectsPodsThatMayStillBeBound) {
             "spec.nodeName=,status.phase!=Succeeded,status.phase!=Failed");
 }
 
+TEST(Request, ListsWithSelectors) {
+  EXPECT_EQ(list({"/api/v1/pods", "spec.nodeName=n", "app in (a,b)"}, 5, "t/1").target,
+            "/api/v1/pods?limit=5&fieldSelector=spec.nodeName%3Dn&labelSelector=app%20in%20%28a%2Cb"
+            "%29&continue=t%2F1");
+  EXPECT_EQ(list({"/api/v1/pods", ""}, 5, "").target, "/api/v1/pods?limit=5");
+}
+
 const StorageCapacity kCapacity{"kube-system", "capacity", "none", "mgpu-requeue", "a\"1"};
 
 TEST(Request, CreatesAStorageCapacity) {

@@ -30,6 +30,21 @@ TEST(Reviews, AskForTheUserTheVerbAndThePath) {
             R"("nonResourceAttributes":{"path":"/metrics","verb":"get"}}})");
 }
 
+TEST(Reviews, AskForAResource) {
+  const UserInfo user{.name = "u", .uid = "", .groups = {}, .extra = {}};
+  const ResourceAccess access{.verb = "get",
+                              .group = "coordination.k8s.io",
+                              .resource = "leases",
+                              .subresource = "status",
+                              .name_space = "kube-system",
+                              .name = "mgpu-extender"};
+  EXPECT_EQ(review_access(user, access).body,
+            R"({"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":)"
+            R"({"user":"u","uid":"","groups":[],"extra":{},"resourceAttributes":{"verb":"get",)"
+            R"("group":"coordination.k8s.io","resource":"leases","subresource":"status",)"
+            R"("namespace":"kube-system","name":"mgpu-extender"}}})");
+}
+
 TEST(Reviews, ReadTheUser) {
   const auto user = read_token_review(
       R"({"kind":"TokenReview","status":{"authenticated":true,"user":{"username":"u","uid":"1",)"

@@ -1,0 +1,108 @@
+#include "extender/kubectl/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+
+#include "common/kube/curl_transport.h"
+#include "common/kube/object_json.h"
+#include "extender/kubectl/limits.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+constexpr int kUnauthorizedStatus = 401;
+constexpr int kForbiddenStatus = 403;
+constexpr int kNotFoundStatus = 404;
+
+}  // namespace
+
+void add_cluster_flags(Options& options, ClusterFlags& flags) {
+  options.add_text("kubeconfig",
+                   "kubeconfig file; if empty, $KUBECONFIG, else the service account of the pod, "
+                   "else ~/.kube/config",
+                   flags.kubeconfig);
+  options.add_text("context", "context in the kubeconfig; if empty, the current context",
+                   flags.context);
+  options.add_duration("request-timeout", "time in which the API server must answer a request",
+                       flags.request_timeout, std::chrono::seconds(1), std::chrono::minutes(5));
+}
+
+std::vector<kube::Response> Api::call_all(std::vector<kube::Request> requests) {
+  std::vector<kube::Response> responses;
+  for (std::size_t begin = 0; begin < requests.size(); begin += kRequestsAtOnce) {
+    const std::size_t end = std::min(requests.size(), begin + kRequestsAtOnce);
+    std::vector<std::future<kube::Response>> answers;
+    for (std::size_t i = begin; i < end; ++i) {
+      const auto answer = std::make_shared<std::promise<kube::Response>>();
+      answers.push_back(answer->get_future());
+      requests[i].timeout = timeout_;
+      transport_.send(std::move(requests[i]), [answer](kube::Response response) {
+        answer->set_value(std::move(response));
+      });
+    }
+    for (auto& answer : answers) responses.push_back(answer.get());
+  }
+  return responses;
+}
+
+kube::Response Api::call(kube::Request request) {
+  return std::move(call_all({std::move(request)}).front());
+}
+
+Fact<std::string> body_of(const kube::Response& response, const std::string& what) {
+  if (response.ok()) return response.body;
+  const std::string sentence = fmt::format("{}: {}", what, kube::answer_text(response));
+  const bool refused =
+      response.status == kUnauthorizedStatus || response.status == kForbiddenStatus;
+  if (refused) return {Missing::kForbidden, sentence};
+  return {response.status == kNotFoundStatus ? Missing::kAbsent : Missing::kFailed, sentence};
+}
+
+Fact<std::string> Api::get(const std::string& target, const std::string& what) {
+  kube::Request request;
+  request.target = target;
+  return body_of(call(std::move(request)), what);
+}
+
+Fact<std::size_t> Api::list(const kube::Resource& resource, const std::string& what,
+                            const std::function<void(const std::string& object)>& visit) {
+  std::size_t count = 0;
+  std::string next;
+  std::uint32_t limit = kube::kListPageSize;
+  for (std::size_t page = 0; page < kPagesMax; ++page) {
+    const kube::Response response = call(kube::list(resource, limit, next));
+    if (response.failure && response.failure->too_large && limit > 1) {
+      limit = std::max<std::uint32_t>(limit / kube::kPageDivisor, 1);
+      continue;
+    }
+    const auto body = body_of(response, what);
+    if (!body.known()) return body.as<std::size_t>();
+    const auto read = kube::read_list_page(body.value());
+    if (!read) return {Missing::kFailed, what + ": " + read.error().message};
+    std::ranges::for_each(read->items, visit);
+    count += read->items.size();
+    if (read->continue_token.empty()) return count;
+    next = read->continue_token;
+  }
+  return {Missing::kFailed, fmt::format("{}: the list has over {} pages", what, kPagesMax)};
+}
+
+Result<std::unique_ptr<Cluster>> Cluster::connect(const ClusterFlags& flags) {
+  auto config = kube::load_config(flags.kubeconfig, flags.context);
+  if (!config) return config.error();
+  std::unique_ptr<Cluster> cluster(new Cluster());
+  cluster->config_ = *config;
+  auto transport = kube::CurlTransport::create(std::move(*config), cluster->executor_);
+  if (!transport) return transport.error();
+  cluster->transport_ = std::move(*transport);
+  return cluster;
+}
+
+Cluster::~Cluster() {
+  executor_.stop();
+}
+
+}  // namespace mgpu::kubectl

@@ -1,0 +1,70 @@
+// The API server that a command uses, and blocking calls to it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/asio_executor.h"
+#include "common/base/options.h"
+#include "common/base/result.h"
+#include "common/kube/config.h"
+#include "common/kube/request.h"
+#include "common/kube/transport.h"
+#include "extender/kubectl/fact.h"
+
+namespace mgpu::kubectl {
+
+struct ClusterFlags {
+  std::string kubeconfig{};
+  std::string context{};
+  Duration request_timeout{10'000};
+};
+
+// --kubeconfig, --context and --request-timeout, which every command for a cluster has.
+void add_cluster_flags(Options& options, ClusterFlags& flags);
+
+// Calls from one thread, which is not that of the transport's executor.
+class Api {
+ public:
+  // `transport` outlives it.
+  Api(kube::Transport& transport, Duration timeout) : transport_(transport), timeout_(timeout) {}
+
+  kube::Response call(kube::Request request);
+  // At most kRequestsAtOnce at a time. The answers are in the order of the requests.
+  std::vector<kube::Response> call_all(std::vector<kube::Request> requests);
+  // The body of the answer to a GET. `what` begins the sentence of a problem: "list nodes".
+  Fact<std::string> get(const std::string& target, const std::string& what);
+  // Calls `visit` with the text of each object of a collection, page by page.
+  Fact<std::size_t> list(const kube::Resource& resource, const std::string& what,
+                         const std::function<void(const std::string& object)>& visit);
+
+ private:
+  kube::Transport& transport_;
+  const Duration timeout_;
+};
+
+// The body of an answer, or why there is none.
+Fact<std::string> body_of(const kube::Response& response, const std::string& what);
+
+// A connection to the API server of a kubeconfig.
+class Cluster {
+ public:
+  // Errors: no API server is configured, or its credentials cannot be read.
+  static Result<std::unique_ptr<Cluster>> connect(const ClusterFlags& flags);
+  ~Cluster();
+
+  kube::Transport& transport() { return *transport_; }
+  const kube::Config& config() const { return config_; }
+
+ private:
+  Cluster() = default;
+
+  kube::Config config_;
+  AsioExecutor executor_;
+  std::unique_ptr<kube::Transport> transport_;
+};
+
+}  // namespace mgpu::kubectl

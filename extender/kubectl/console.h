@@ -1,0 +1,38 @@
+// What the commands print, and how text from the cluster is made harmless before.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/options.h"
+
+namespace mgpu::kubectl {
+
+struct Console {
+  std::function<void(std::string_view text)> print;        // to standard output
+  std::function<void(std::string_view text)> print_error;  // to standard error
+  bool colors = false;  // standard output is a terminal that shows colors
+};
+
+// The console of this process. It has colors if standard output is a terminal, and the environment
+// variable NO_COLOR is not set (no-color.org), and TERM is not "dumb".
+Console process_console();
+
+// `text` on one line, without characters that change how the rest of a terminal or page is shown:
+// control characters, marks that change the direction of text, characters without width, and bytes
+// that are not UTF-8. Each of them becomes "\u{202e}"; a byte that is not UTF-8 becomes "\x{ff}".
+// The result has "..." after `bytes_max` bytes of `text`. Pure.
+std::string harmless(std::string_view text, std::size_t bytes_max);
+
+enum class Color { kNone, kGreen, kYellow, kRed, kCyan };
+// `text` in this color where `colors` is true.
+std::string colored(std::string_view text, Color color, bool colors);
+
+// Adds -o,--output with these formats, of which the first is the default.
+void add_output_flag(Options& options, std::string& target,
+                     const std::vector<std::string>& formats);
+
+}  // namespace mgpu::kubectl

@@ -1,0 +1,121 @@
+// kubectl mgpu doctor
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "common/base/text.h"
+#include "extender/kubectl/cluster.h"
+#include "extender/kubectl/doctor/checks.h"
+#include "extender/kubectl/doctor/collect.h"
+#include "extender/kubectl/doctor/collect_replicas.h"
+#include "extender/kubectl/doctor/report.h"
+#include "extender/kubectl/limits.h"
+#include "extender/kubectl/verb.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+Time wall_clock() {
+  return std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
+// The name of an object, as the API server requires it (RFC 1123).
+Result<void> check_name(const char* flag, const std::string& name) {
+  const auto is_allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+  };
+  const bool good = !name.empty() && name.size() <= kShownNameMax &&
+                    std::ranges::all_of(name, is_allowed) && name.front() != '.' &&
+                    name.front() != '-';
+  if (good) return {};
+  return error(std::string(flag) + " must be a name of a-z, 0-9, \"-\" and \".\", found " +
+               in_quotes(name));
+}
+
+Result<void> check_url(const std::string& url) {
+  if (url.empty() || url.starts_with("http://") || url.starts_with("https://")) return {};
+  return error("--url must begin with http:// or https://, found " + in_quotes(url));
+}
+
+class DoctorVerb final : public Verb {
+ public:
+  std::string name() const override { return "doctor"; }
+  std::string description() const override {
+    return "checks the installation of mgpu, and says what to do about each finding";
+  }
+
+  void add_flags(Options& options) override {
+    options.add_text("n,namespace", "namespace of mgpu; pods in other namespaces are not mgpu's",
+                     name_space_);
+    options.add_text("l,selector", "label selector of the nodes that are checked; if empty, all",
+                     node_selector_);
+    options.add_text("url",
+                     "URL of the extender's inspection listener, such as http://127.0.0.1:9802; if "
+                     "empty, kubectl port-forward connects to each pod of the extender",
+                     access_.url);
+    options.add_text("url-certificate-authority",
+                     "file with the PEM certificates that a --url with https is verified with; if "
+                     "empty, those of the system",
+                     access_.ca_file);
+    options.add_number("metrics-port", "port of the inspection listener in the extender's pods",
+                       port_, 1, 65535);
+    options.add_text("lease-name", "name of the Lease that the extender holds", lease_name_);
+    options.add_text("service", "name of the Service that kube-scheduler calls", service_);
+    options.add_text("resource-domain", "domain of the resources and annotations", domain_);
+    add_output_flag(options, output_, {"table", "json"});
+    add_cluster_flags(options, access_.cluster);
+    options.check([this] { return check_name("--namespace", name_space_); });
+    options.check([this] { return check_name("--lease-name", lease_name_); });
+    options.check([this] { return check_name("--service", service_); });
+    options.check([this] { return check_url(access_.url); });
+    options.check([this]() -> Result<void> {
+      const auto contract = Contract::for_domain(domain_);
+      if (contract) return {};
+      return error("--resource-domain: " + contract.error().message);
+    });
+  }
+
+  int run(Console& console) override {
+    const auto cluster = Cluster::connect(access_.cluster);
+    if (!cluster) {
+      console.print_error("kubectl mgpu: " + cluster.error().message + "\n");
+      return kFoundOrFailed;
+    }
+    const auto reports = run_checks(collect(**cluster));
+    console.print(output_ == "json" ? report_json(reports) : report_table(reports, console.colors));
+    return has_problems(reports) ? kFoundOrFailed : kFine;
+  }
+
+ private:
+  Facts collect(Cluster& cluster) {
+    Facts facts;
+    facts.cli_version = MGPU_VERSION;
+    facts.contract = *Contract::for_domain(domain_);
+    facts.name_space = name_space_;
+    facts.lease_name = lease_name_;
+    facts.service = service_;
+    facts.node_selector = node_selector_;
+    Api api(cluster.transport(), access_.cluster.request_timeout);
+    collect_facts(api, wall_clock, facts);
+    access_.port = static_cast<std::uint16_t>(port_);
+    collect_replicas(cluster, access_, facts);
+    return facts;
+  }
+
+  ReplicaAccess access_;
+  std::string name_space_ = "kube-system";
+  std::string node_selector_;
+  std::string lease_name_ = "mgpu-extender";
+  std::string service_ = "mgpu-extender";
+  std::string domain_ = std::string(kDefaultResourceDomain);
+  std::string output_;
+  std::int64_t port_ = 9802;
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> doctor_verb() {
+  return std::make_unique<DoctorVerb>();
+}
+
+}  // namespace mgpu::kubectl

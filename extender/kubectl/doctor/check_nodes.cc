@@ -1,0 +1,287 @@
+// The nodes with cards, their device plugins and their kubelets.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "common/contract/quantity.h"
+#include "extender/kubectl/doctor/checks.h"
+#include "extender/kubectl/limits.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+// Labels of node-feature-discovery (a PCI device of NVIDIA) and of NVIDIA's own tools.
+constexpr std::array<const char*, 4> kGpuLabels = {
+    "feature.node.kubernetes.io/pci-10de.present",
+    "feature.node.kubernetes.io/pci-0300_10de.present",
+    "feature.node.kubernetes.io/pci-0302_10de.present", "nvidia.com/gpu.present"};
+
+std::string value_of(const kube::StringMap& map, const std::string& key) {
+  const auto found = map.find(key);
+  return found == map.end() ? "" : found->second;
+}
+
+const kube::Condition* condition_of(const NodeFacts& node, std::string_view type) {
+  const auto found = std::ranges::find(node.conditions, type, &kube::Condition::type);
+  return found == node.conditions.end() ? nullptr : &*found;
+}
+
+// Zero where there is none, or none that can be read.
+std::int64_t amount_of(const kube::StringMap& amounts, const std::string& resource) {
+  const auto found = amounts.find(resource);
+  if (found == amounts.end()) return 0;
+  const auto amount = parse_whole_quantity(resource, found->second);
+  return amount ? *amount : 0;
+}
+
+// A node of the installation.
+struct CheckedNode {
+  const NodeFacts& node;
+  const Facts& facts;
+  const ProgramPod* plugin;  // null: none, or not known
+  Findings& findings;
+
+  void add(Level level, std::string what, std::string remedy) const {
+    add_grouped(findings, {level, std::move(what), std::move(remedy), {node.name}});
+  }
+};
+
+// False: none runs, which explains everything else that the node lacks.
+bool check_plugin(const CheckedNode& at) {
+  if (!at.facts.plugin_pods.known()) return true;
+  const kube::Condition* const ready = condition_of(at.node, "MGPUReady");
+  const bool offers = amount_of(at.node.allocatable, at.facts.contract.core_resource) > 0;
+  if (at.plugin == nullptr) {
+    // The device plugin may also run outside of pods.
+    if (ready != nullptr && ready->status == "True" && offers) return true;
+    at.add(Level::kError, "no mgpu-device-plugin runs on the node",
+           "see whether the DaemonSet mgpu-device-plugin selects the node (labels, taints)");
+    return false;
+  }
+  if (!at.plugin->ready && !at.plugin->being_deleted) {
+    const std::string why =
+        at.plugin->waiting.empty() ? "phase " + at.plugin->phase : at.plugin->waiting;
+    at.add(Level::kError, fmt::format("the pod of mgpu-device-plugin is not ready ({})", why),
+           "kubectl logs and kubectl describe pod of that pod say why");
+  }
+  return true;
+}
+
+void check_cards(const CheckedNode& at) {
+  const Contract& contract = at.facts.contract;
+  const auto found = at.node.annotations.find(contract.node_cards);
+  if (found == at.node.annotations.end()) {
+    at.add(Level::kError, fmt::format("the node has no annotation {}", contract.node_cards),
+           "the device plugin writes it: see its log");
+    return;
+  }
+  const auto cards = parse_node_cards(found->second);
+  if (!cards) {
+    at.add(Level::kError,
+           fmt::format("the annotation {} cannot be read: {}", contract.node_cards,
+                       cards.error().message),
+           "the device plugin writes it again within a minute; if not, see its log");
+    return;
+  }
+  for (const CardFacts& card : *cards) {
+    if (card.healthy()) continue;
+    at.add(Level::kWarning,
+           fmt::format("card {} is not healthy: {}", card.index.value(), card.health),
+           "see the message, and the log of the device plugin");
+  }
+  if (amount_of(at.node.capacity, contract.core_resource) == 0) {
+    at.add(Level::kError, fmt::format("the node has no {}", contract.core_resource),
+           "kubelet reports it while the device plugin is registered: see the condition MGPUReady");
+  } else if (amount_of(at.node.capacity, contract.memory_resource) == 0) {
+    at.add(Level::kError, fmt::format("the node has no {}", contract.memory_resource),
+           "the device plugin writes it: see its log");
+  }
+}
+
+void check_ready(const CheckedNode& at) {
+  if (value_of(at.node.labels, at.facts.contract.release) == "true") {
+    at.add(Level::kNote,
+           fmt::format("the label {} makes the device plugin release the driver",
+                       at.facts.contract.release),
+           "remove the label when the work on the node is done");
+    return;
+  }
+  const kube::Condition* const ready = condition_of(at.node, "MGPUReady");
+  if (ready == nullptr) {
+    at.add(Level::kError, "the node has no condition MGPUReady",
+           "the device plugin writes it: see its log");
+  } else if (ready->status != "True") {
+    at.add(ready->status == "False" ? Level::kError : Level::kWarning,
+           fmt::format("the condition MGPUReady is {} ({}): {}", ready->status, ready->reason,
+                       ready->message),
+           "do what the message says; the log of the device plugin has the details");
+  }
+}
+
+bool is_nvidia_resource(const std::string& name) {
+  return name == "nvidia.com/gpu" || name.starts_with("nvidia.com/gpu.") ||
+         name.starts_with("nvidia.com/mig-");
+}
+
+void check_other_owners(const CheckedNode& at) {
+  const kube::Condition* const exclusive = condition_of(at.node, "MGPUCardsExclusive");
+  if (exclusive != nullptr && exclusive->status == "False") {
+    at.add(Level::kWarning,
+           fmt::format("other software can give out the cards of the node ({}): {}",
+                       exclusive->reason, exclusive->message),
+           "do what the message says");
+    return;
+  }
+  if (exclusive != nullptr && exclusive->status == "Unknown") {
+    at.add(Level::kNote,
+           fmt::format("it is not known who else can reach the cards of the node: {}",
+                       exclusive->message),
+           "do what the message says");
+  }
+  for (const auto& [name, amount] : at.node.capacity) {
+    if (!is_nvidia_resource(name) || amount_of(at.node.capacity, name) == 0) continue;
+    at.add(Level::kWarning,
+           fmt::format("the node has {}, so that another device plugin gives out its cards", name),
+           "remove that device plugin from the node; with the GPU operator by the label "
+           "nvidia.com/gpu.deploy.device-plugin=false");
+  }
+  const auto& slices = at.facts.nodes_of_dra_driver;
+  if (slices.known() && slices.value().contains(at.node.name)) {
+    at.add(
+        Level::kWarning,
+        "the node has a ResourceSlice of gpu.nvidia.com, so that this driver gives out its cards",
+        "remove NVIDIA's DRA driver from the node");
+  }
+}
+
+std::map<std::string, const ProgramPod*> plugins_by_node(const Facts& facts) {
+  std::map<std::string, const ProgramPod*> plugins;
+  if (!facts.plugin_pods.known()) return plugins;
+  for (const ProgramPod& pod : facts.plugin_pods.value()) {
+    if (pod.node.empty() || pod.phase == "Failed" || pod.phase == "Succeeded") continue;
+    const ProgramPod*& known = plugins[pod.node];
+    if (known == nullptr || pod.ready) known = &pod;
+  }
+  return plugins;
+}
+
+void check_gates(const KubeletGates& kubelet, const NodeFacts& node, Findings& findings) {
+  const auto is_off = [&](const char* name) {
+    const auto found = kubelet.gates.find(name);
+    return found != kubelet.gates.end() && !found->second;
+  };
+  if (is_off("KubeletPodResources")) {
+    add_grouped(findings,
+                {Level::kError,
+                 "kubelet has the feature gate KubeletPodResources switched off, without which no "
+                 "container with cards starts",
+                 "remove it from featureGates of the configuration of kubelet",
+                 {node.name}});
+  }
+  if (is_off("DevicePluginCDIDevices")) {
+    add_grouped(
+        findings,
+        {Level::kWarning,
+         "kubelet has the feature gate DevicePluginCDIDevices switched off, so that it ignores "
+         "CDI devices",
+         "remove it from featureGates, or start the device plugin with "
+         "--injection=device-nodes",
+         {node.name}});
+  }
+  const auto version = parse_version(node.kubelet_version);
+  if (version && !(*version < Version{1, 36, 0}) && !is_off("ResourceHealthStatus")) {
+    add_grouped(
+        findings,
+        {Level::kNote,
+         "kubelet 1.36 updates the status of pods with shares every few seconds "
+         "(kubernetes/kubernetes#142293)",
+         "set featureGates: {ResourceHealthStatus: false, ResourceHealthStatusMessage: false} "
+         "in the configuration of kubelet",
+         {node.name}});
+  }
+}
+
+void check_kubelet_version(const NodeFacts& node, Findings& findings) {
+  const auto version = parse_version(node.kubelet_version);
+  if (version && *version < Version{1, 25, 0}) {
+    add_grouped(findings, {Level::kError,
+                           fmt::format("kubelet has version {}, and mgpu needs 1.25 or later",
+                                       node.kubelet_version),
+                           "upgrade kubelet",
+                           {node.name}});
+  }
+}
+
+}  // namespace
+
+bool has_cards(const NodeFacts& node, const Contract& contract) {
+  const std::string own = value_of(node.labels, contract.domain + "/mgpu-node");
+  if (own == "false") return false;
+  return own == "true" || node.annotations.contains(contract.node_cards) ||
+         std::ranges::any_of(
+             kGpuLabels, [&](const char* label) { return value_of(node.labels, label) == "true"; });
+}
+
+Findings check_nodes(const Facts& facts) {
+  Findings findings;
+  if (!known_or_add(facts.nodes, findings)) return findings;
+  known_or_add(facts.plugin_pods, findings);
+  if (!facts.nodes_of_dra_driver.known() && !facts.nodes_of_dra_driver.absent()) {
+    known_or_add(facts.nodes_of_dra_driver, findings);
+  }
+  const auto plugins = plugins_by_node(facts);
+  std::size_t count = 0;
+  for (const NodeFacts& node : facts.nodes.value()) {
+    if (!has_cards(node, facts.contract)) continue;
+    ++count;
+    const auto plugin = plugins.find(node.name);
+    const CheckedNode at{node, facts, plugin == plugins.end() ? nullptr : plugin->second, findings};
+    check_other_owners(at);
+    if (!check_plugin(at)) continue;
+    check_cards(at);
+    check_ready(at);
+  }
+  if (count == 0) {
+    findings.push_back(
+        {Level::kWarning,
+         facts.node_selector.empty() ? "no node has cards" : "no selected node has cards",
+         fmt::format("label nodes with GPUs {}/mgpu-node=true, or install "
+                     "node-feature-discovery",
+                     facts.contract.domain)});
+  }
+  return or_ok(std::move(findings), count_text(count, "node") + " with cards checked");
+}
+
+Findings check_kubelets(const Facts& facts) {
+  Findings findings;
+  if (!facts.nodes.known()) return findings;
+  std::map<std::string, const NodeFacts*> nodes;
+  for (const NodeFacts& node : facts.nodes.value()) {
+    if (!has_cards(node, facts.contract)) continue;
+    nodes[node.name] = &node;
+    check_kubelet_version(node, findings);
+  }
+  if (nodes.empty()) return findings;
+  if (!facts.gates.known()) {
+    findings.push_back(
+        {Level::kNote,
+         "the feature gates of the kubelets were not checked: " + facts.gates.problem(),
+         "use a context whose user may get nodes/proxy"});
+    return findings;
+  }
+  for (const KubeletGates& kubelet : facts.gates.value()) {
+    const auto node = nodes.find(kubelet.node);
+    if (node != nodes.end()) check_gates(kubelet, *node->second, findings);
+  }
+  const std::size_t asked = facts.gates->size();
+  if (asked < nodes.size()) {
+    findings.push_back(
+        {Level::kNote,
+         fmt::format("the feature gates of {} of {} kubelets were checked", asked, nodes.size())});
+  }
+  return or_ok(std::move(findings), "the versions and feature gates of the kubelets suffice");
+}
+
+}  // namespace mgpu::kubectl

@@ -1,0 +1,19 @@
+// Collects the facts of an installation from its API server. What cannot be read is a fact without
+// a value; nothing ends the collection.
+#pragma once
+
+#include <functional>
+
+#include "extender/kubectl/cluster.h"
+#include "extender/kubectl/doctor/facts.h"
+
+namespace mgpu::kubectl {
+
+// Sets everything but `replicas`, which need a way to the extender. The names in `facts` say where
+// to look. `clock` is the time of this machine.
+void collect_facts(Api& api, const std::function<Time()>& clock, Facts& facts);
+
+// The rights that mgpu's service accounts need (deploy/rbac), asked with SubjectAccessReviews.
+Fact<std::vector<Right>> collect_rights(Api& api, const Facts& facts);
+
+}  // namespace mgpu::kubectl

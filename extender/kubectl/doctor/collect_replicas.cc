@@ -1,0 +1,83 @@
+#include "extender/kubectl/doctor/collect_replicas.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "extender/kubectl/doctor/read_facts.h"
+#include "extender/kubectl/limits.h"
+#include "extender/kubectl/port_forward.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+ReplicaFacts unreachable(const std::string& name, const std::string& problem) {
+  ReplicaFacts replica;
+  replica.name = name;
+  replica.readiness = {Missing::kFailed, problem};
+  replica.version = {Missing::kFailed, problem};
+  replica.metrics = {Missing::kFailed, problem};
+  replica.cluster = {Missing::kFailed, problem};
+  return replica;
+}
+
+ReplicaFacts collect_at(Cluster& cluster, const ServiceAddress& address, const std::string& name,
+                        Duration timeout) {
+  const auto client = ServiceClient::create(address, cluster.config(), timeout);
+  if (!client) return unreachable(name, "--url: " + client.error().message);
+  return collect_replica(**client, name);
+}
+
+ReplicaFacts collect_pod(Cluster& cluster, const ReplicaAccess& access, const PodRef& pod) {
+  const std::string name = to_string(pod);
+  const auto forward = PortForward::start({.pod = pod,
+                                           .port = access.port,
+                                           .kubeconfig = access.cluster.kubeconfig,
+                                           .context = access.cluster.context},
+                                          kPortForwardTimeout);
+  if (!forward) return unreachable(name, forward.error().message);
+  // The listener of a pod may have a certificate, and does not say so.
+  const auto collect = [&](const char* scheme) {
+    const std::string url = fmt::format("{}://127.0.0.1:{}", scheme, (*forward)->port());
+    return collect_at(cluster, {url, "", true}, name, access.cluster.request_timeout);
+  };
+  const ReplicaFacts plain = collect("http");
+  if (plain.readiness.known()) return plain;
+  const ReplicaFacts with_tls = collect("https");
+  return with_tls.readiness.known() ? with_tls : plain;
+}
+
+}  // namespace
+
+ReplicaFacts collect_replica(ServiceClient& client, const std::string& name) {
+  ReplicaFacts replica;
+  replica.name = name;
+  const auto get = [&](const char* path, bool any_status = false) {
+    return client.get(path, fmt::format("GET {} of the extender", path), any_status);
+  };
+  // 503 has the same body.
+  replica.readiness = read_fact(get("/readyz", true), "/readyz of the extender", read_readiness);
+  if (!replica.readiness.known()) {
+    return unreachable(name, replica.readiness.problem());
+  }
+  replica.version = read_fact(get("/version"), "/version of the extender", read_program_version);
+  replica.metrics = read_fact(get("/metrics"), "/metrics of the extender", parse_metrics);
+  replica.cluster = read_fact(get("/inspect/cluster?limit=1"), "/inspect/cluster of the extender",
+                              read_inspected_cluster);
+  return replica;
+}
+
+void collect_replicas(Cluster& cluster, const ReplicaAccess& access, Facts& facts) {
+  if (!access.url.empty()) {
+    facts.replicas.push_back(collect_at(cluster, {access.url, access.ca_file, false}, access.url,
+                                        access.cluster.request_timeout));
+    return;
+  }
+  if (!facts.extender_pods.known()) return;
+  for (const ProgramPod& pod : facts.extender_pods.value()) {
+    if (facts.replicas.size() == kReplicasMax) return;
+    if (pod.phase == "Running") facts.replicas.push_back(collect_pod(cluster, access, pod.ref));
+  }
+}
+
+}  // namespace mgpu::kubectl

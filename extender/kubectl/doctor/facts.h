@@ -1,0 +1,145 @@
+// What `kubectl mgpu doctor` knows about an installation. collect.h fills it, checks.h judges it.
+// Values only.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/contract/contract.h"
+#include "common/kube/objects.h"
+#include "extender/kubectl/doctor/metrics_text.h"
+#include "extender/kubectl/doctor/version_number.h"
+#include "extender/kubectl/fact.h"
+
+namespace mgpu::kubectl {
+
+using Time = std::chrono::sys_seconds;
+
+// A pod of mgpu itself.
+struct ProgramPod {
+  PodRef ref;
+  std::string name;       // label app.kubernetes.io/name
+  std::string component;  // label app.kubernetes.io/component
+  std::string node;
+  std::string version;  // label app.kubernetes.io/version, or the tag of the image; may be empty
+  std::string address;  // status.podIP
+  std::string service_account;
+  std::string phase;
+  std::string waiting;  // the reason of the first container that waits, such as CrashLoopBackOff
+  bool ready = false;
+  bool being_deleted = false;
+};
+
+struct LeaseFacts {
+  std::string holder{};  // empty: nobody
+  std::optional<std::int32_t> duration_seconds;
+  std::optional<Time> renewed;
+};
+
+// The ready addresses of an EndpointSlice.
+struct SliceFacts {
+  std::vector<std::string> addresses;
+};
+
+struct PolicyBinding {
+  std::string policy;
+  bool denies = false;  // validationActions has Deny
+};
+
+struct NodeFacts {
+  std::string name;
+  kube::StringMap labels;
+  kube::StringMap annotations;
+  kube::StringMap capacity;
+  kube::StringMap allocatable;
+  std::vector<kube::Condition> conditions;
+  std::string kubelet_version;
+};
+
+// A pod that requests cards, or has the annotations of a pod with cards.
+struct GpuPod {
+  kube::Pod pod;
+  std::optional<Time> created;
+  std::string unscheduled_reason;  // of the condition PodScheduled, where that is False
+  std::string unscheduled_message;
+};
+
+// A right of a service account of mgpu.
+struct Right {
+  std::string account;      // "kube-system/mgpu-extender"
+  std::string description;  // "create pods/binding"
+  std::string file;         // of deploy/rbac, which grants it
+  bool allowed = false;
+};
+
+struct Drifting {
+  PodRef pod;
+  std::string node;
+  std::string kind;  // "unknown-card"
+  std::string detail;
+};
+
+struct InspectedCluster {
+  std::int64_t cards_overfull = 0;
+  std::int64_t pods_drifting = 0;
+  std::vector<Drifting> drift;  // the extender limits the list
+};
+
+struct Readiness {
+  bool ready = false;
+  std::vector<std::string> waiting_for;
+  std::string api_server;                          // "answers", "no answer for 12 s"
+  std::map<std::string, std::int64_t> unreadable;  // objects that were skipped, by collection
+};
+
+// What one extender says on its inspection listener.
+struct ReplicaFacts {
+  std::string name;  // of the pod, or the URL
+  Fact<std::string> version;
+  Fact<Readiness> readiness;
+  Fact<MetricSamples> metrics;
+  Fact<InspectedCluster> cluster;
+};
+
+// The feature gates of one kubelet that are set in its configuration.
+struct KubeletGates {
+  std::string node;
+  std::map<std::string, bool> gates;
+};
+
+struct Facts {
+  std::string cli_version;
+  Contract contract;
+  std::string name_space;  // of the installation
+  std::string lease_name;
+  std::string service;        // that kube-scheduler calls; its EndpointSlice is the leader's
+  std::string node_selector;  // empty: all nodes
+  Time now{};                 // by the clock of the API server, where that is known
+
+  Fact<Version> server;
+  // The clock of the API server minus the one of this machine.
+  std::optional<std::chrono::seconds> clock_difference;
+  Fact<std::vector<ProgramPod>> extender_pods;
+  Fact<std::vector<ProgramPod>> plugin_pods;
+  Fact<LeaseFacts> lease;
+  Fact<std::string> service_name;  // known where the Service exists
+  Fact<std::vector<SliceFacts>> slices;
+  Fact<std::set<std::string>> policies;
+  Fact<std::vector<PolicyBinding>> policy_bindings;
+  Fact<std::vector<NodeFacts>> nodes;
+  Fact<std::set<std::string>> nodes_of_dra_driver;
+  Fact<std::vector<GpuPod>> bound_pods;
+  Fact<std::vector<GpuPod>> waiting_pods;
+  Fact<std::vector<Right>> rights;
+  Fact<std::vector<KubeletGates>> gates;
+  std::vector<ReplicaFacts> replicas;
+  // A sentence for each object that could not be read, up to kUnreadableMax.
+  std::vector<std::string> unreadable;
+};
+
+}  // namespace mgpu::kubectl

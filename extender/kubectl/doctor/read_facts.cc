@@ -1,0 +1,279 @@
+#include "extender/kubectl/doctor/read_facts.h"
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+
+#include "common/base/text.h"
+#include "common/kube/json_value.h"
+#include "common/kube/object_json.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+using kube::JsonValue;
+
+// Fields of managedFields need not be UTF-8 (common/kube/object_json.cc).
+constexpr bool kReplaceBadBytes = true;
+
+// `into` after `read` has filled it.
+template <class T>
+Result<T> filled(std::string_view json, T into, const std::function<void(JsonValue&, T&)>& read) {
+  auto done = kube::read_json(
+      json, [&](JsonValue& root) { read(root, into); }, kReplaceBadBytes);
+  if (!done) return done.error();
+  return into;
+}
+
+// A member that is an object, read by `read`.
+kube::JsonField object(std::string_view name, std::function<void(JsonValue&)> read) {
+  return {name, [read = std::move(read)](JsonValue& value) {
+            if (value.kind() == JsonValue::Kind::kNull) return;
+            read(value);
+          }};
+}
+
+bool take_digits(std::string_view& text, std::size_t count, int& number) {
+  if (text.size() < count) return false;
+  const auto [stop, failure] = std::from_chars(text.data(), text.data() + count, number);
+  if (failure != std::errc() || stop != text.data() + count || text.starts_with('-')) return false;
+  text.remove_prefix(count);
+  return true;
+}
+
+bool take_character(std::string_view& text, char c) {
+  if (!text.starts_with(c)) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+// "registry:5000/mgpu-extender:0.1.0@sha256:..." has the tag "0.1.0".
+std::string tag_of(std::string image) {
+  image = image.substr(0, image.find('@'));
+  const std::size_t colon = image.rfind(':');
+  if (colon == image.npos || image.find('/', colon) != image.npos) return {};
+  return image.substr(colon + 1);
+}
+
+std::string label(const kube::StringMap& labels, const char* name) {
+  const auto found = labels.find(name);
+  return found == labels.end() ? "" : found->second;
+}
+
+void read_program_status(JsonValue& status, ProgramPod& pod) {
+  const auto conditions = [&pod](JsonValue& list) {
+    list.elements([&pod](JsonValue& one) {
+      std::string type;
+      std::string value;
+      one.read({{"type", type}, {"status", value}});
+      if (type == "Ready") pod.ready = value == "True";
+    });
+  };
+  const auto containers = [&pod](JsonValue& list) {
+    list.elements([&pod](JsonValue& one) {
+      std::string reason;
+      const auto waiting = [&reason](JsonValue& state) { state.read({{"reason", reason}}); };
+      one.read(
+          {object("state", [&](JsonValue& state) { state.read({object("waiting", waiting)}); })});
+      if (pod.waiting.empty()) pod.waiting = reason;
+    });
+  };
+  status.read({{"phase", pod.phase},
+               {"podIP", pod.address},
+               {"conditions", conditions},
+               {"initContainerStatuses", containers},
+               {"containerStatuses", containers}});
+}
+
+}  // namespace
+
+std::optional<Time> parse_time(std::string_view text) {
+  int year = 0;
+  int month = 0;
+  int day = 0;
+  int hour = 0;
+  int minute = 0;
+  int second = 0;
+  const bool good =
+      take_digits(text, 4, year) && take_character(text, '-') && take_digits(text, 2, month) &&
+      take_character(text, '-') && take_digits(text, 2, day) && take_character(text, 'T') &&
+      take_digits(text, 2, hour) && take_character(text, ':') && take_digits(text, 2, minute) &&
+      take_character(text, ':') && take_digits(text, 2, second);
+  if (!good) return std::nullopt;
+  if (take_character(text, '.')) {
+    text.remove_prefix(std::min(text.find_first_not_of("0123456789"), text.size()));
+  }
+  const std::chrono::year_month_day date(std::chrono::year(year),
+                                         std::chrono::month(static_cast<unsigned>(month)),
+                                         std::chrono::day(static_cast<unsigned>(day)));
+  if (text != "Z" || !date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
+  return std::chrono::sys_days(date) + std::chrono::hours(hour) + std::chrono::minutes(minute) +
+         std::chrono::seconds(second);
+}
+
+Result<Version> read_server_version(std::string_view json) {
+  const auto text = filled<std::string>(json, {}, [](JsonValue& root, std::string& version) {
+    root.read({{"gitVersion", version}});
+  });
+  if (!text) return text.error();
+  if (auto version = parse_version(*text)) return *version;
+  return error("gitVersion must be a version such as \"v1.36.3\", is " + in_quotes(*text));
+}
+
+Result<ProgramPod> read_program_pod(std::string_view json) {
+  const auto pod = kube::read_pod(json);
+  if (!pod) return pod.error();
+  ProgramPod program;
+  program.ref = pod->ref();
+  program.node = pod->node_name;
+  program.being_deleted = pod->metadata.being_deleted;
+  program.name = label(pod->metadata.labels, "app.kubernetes.io/name");
+  program.component = label(pod->metadata.labels, "app.kubernetes.io/component");
+  program.version = label(pod->metadata.labels, "app.kubernetes.io/version");
+  std::string image;
+  const auto spec = [&](JsonValue& value) {
+    value.read(
+        {{"serviceAccountName", program.service_account}, {"containers", [&](JsonValue& list) {
+                                                             list.elements([&](JsonValue& one) {
+                                                               if (image.empty())
+                                                                 one.read({{"image", image}});
+                                                             });
+                                                           }}});
+  };
+  const auto status = [&](JsonValue& value) { read_program_status(value, program); };
+  auto read = kube::read_json(
+      json,
+      [&](JsonValue& root) {
+        root.read({object("spec", spec), object("status", status)});
+      },
+      kReplaceBadBytes);
+  if (!read) return read.error();
+  if (program.version.empty()) program.version = tag_of(image);
+  return program;
+}
+
+Result<LeaseFacts> read_lease_facts(std::string_view json) {
+  return filled<LeaseFacts>(json, {}, [](JsonValue& root, LeaseFacts& lease) {
+    root.read({object("spec", [&lease](JsonValue& spec) {
+      std::int32_t duration = 0;
+      std::string renewed;
+      spec.read({{"holderIdentity", lease.holder},
+                 {"leaseDurationSeconds", duration},
+                 {"renewTime", renewed}});
+      if (duration > 0) lease.duration_seconds = duration;
+      lease.renewed = parse_time(renewed);
+    })});
+  });
+}
+
+Result<SliceFacts> read_slice(std::string_view json) {
+  return filled<SliceFacts>(json, {}, [](JsonValue& root, SliceFacts& slice) {
+    root.read({{"endpoints", [&slice](JsonValue& list) {
+                  list.elements([&slice](JsonValue& one) {
+                    std::vector<std::string> addresses;
+                    bool ready = true;
+                    // Not set means ready (discovery.k8s.io/v1 EndpointConditions).
+                    const auto conditions = [&ready](JsonValue& value) {
+                      value.read({{"ready", [&ready](JsonValue& condition) {
+                                     if (condition.kind() == JsonValue::Kind::kBoolean) {
+                                       ready = condition.boolean();
+                                     }
+                                   }}});
+                    };
+                    one.read({{"addresses", addresses}, object("conditions", conditions)});
+                    if (!ready) return;
+                    std::ranges::move(addresses, std::back_inserter(slice.addresses));
+                  });
+                }}});
+  });
+}
+
+Result<std::string> read_name(std::string_view json) {
+  return filled<std::string>(json, {}, [](JsonValue& root, std::string& name) {
+    root.read({object("metadata", [&name](JsonValue& value) { value.read({{"name", name}}); })});
+  });
+}
+
+Result<PolicyBinding> read_policy_binding(std::string_view json) {
+  return filled<PolicyBinding>(json, {}, [](JsonValue& root, PolicyBinding& binding) {
+    root.read({object("spec", [&binding](JsonValue& spec) {
+      std::vector<std::string> actions;
+      spec.read({{"policyName", binding.policy}, {"validationActions", actions}});
+      binding.denies = std::ranges::find(actions, "Deny") != actions.end();
+    })});
+  });
+}
+
+Result<NodeFacts> read_node_facts(std::string_view json) {
+  auto node = kube::read_node(json);
+  if (!node) return node.error();
+  NodeFacts facts{.name = node->metadata.name,
+                  .labels = std::move(node->metadata.labels),
+                  .annotations = std::move(node->metadata.annotations),
+                  .capacity = std::move(node->capacity),
+                  .allocatable = std::move(node->allocatable),
+                  .conditions = std::move(node->conditions),
+                  .kubelet_version = {}};
+  return filled<NodeFacts>(json, std::move(facts), [](JsonValue& root, NodeFacts& into) {
+    const auto info = [&into](JsonValue& value) {
+      value.read({{"kubeletVersion", into.kubelet_version}});
+    };
+    root.read(
+        {object("status", [&](JsonValue& status) { status.read({object("nodeInfo", info)}); })});
+  });
+}
+
+Result<std::string> read_slice_node(std::string_view json) {
+  return filled<std::string>(json, {}, [](JsonValue& root, std::string& node) {
+    root.read({object("spec", [&node](JsonValue& spec) { spec.read({{"nodeName", node}}); })});
+  });
+}
+
+Result<GpuPod> read_gpu_pod(std::string_view json) {
+  auto pod = kube::read_pod(json);
+  if (!pod) return pod.error();
+  GpuPod gpu;
+  gpu.pod = std::move(*pod);
+  return filled<GpuPod>(json, std::move(gpu), [](JsonValue& root, GpuPod& into) {
+    const auto metadata = [&into](JsonValue& value) {
+      std::string created;
+      value.read({{"creationTimestamp", created}});
+      into.created = parse_time(created);
+    };
+    const auto condition = [&into](JsonValue& one) {
+      kube::Condition read;
+      one.read({{"type", read.type},
+                {"status", read.status},
+                {"reason", read.reason},
+                {"message", read.message}});
+      if (read.type != "PodScheduled" || read.status != "False") return;
+      into.unscheduled_reason = read.reason;
+      into.unscheduled_message = read.message;
+    };
+    const auto status = [&](JsonValue& value) {
+      value.read({{"conditions", [&](JsonValue& list) { list.elements(condition); }}});
+    };
+    root.read({object("metadata", metadata), object("status", status)});
+  });
+}
+
+Result<std::map<std::string, bool>> read_feature_gates(std::string_view json) {
+  using Gates = std::map<std::string, bool>;
+  return filled<Gates>(json, {}, [](JsonValue& root, Gates& gates) {
+    const auto read = [&gates](JsonValue& value) {
+      value.members([&gates](std::string_view name, JsonValue& gate) {
+        gates[std::string(name)] = gate.boolean();
+      });
+    };
+    root.read({object("kubeletconfig",
+                      [&](JsonValue& config) { config.read({object("featureGates", read)}); })});
+  });
+}
+
+Result<std::string> read_program_version(std::string_view json) {
+  return filled<std::string>(json, {}, [](JsonValue& root, std::string& version) {
+    root.read({{"version", version}});
+  });
+}
+
+}  // namespace mgpu::kubectl

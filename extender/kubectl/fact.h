@@ -1,0 +1,44 @@
+// A value that was asked for, which may be missing. Values only.
+#pragma once
+
+#include <string>
+#include <utility>
+
+namespace mgpu::kubectl {
+
+enum class Missing {
+  kNotAsked,
+  kForbidden,  // the user has no right
+  kAbsent,     // the API server does not have it
+  kFailed,     // no answer, or one that cannot be read
+};
+
+// A value from outside, or one sentence that says why there is none.
+template <class T>
+class Fact {
+ public:
+  Fact() = default;
+  Fact(T value) : value_(std::move(value)), known_(true) {}
+  Fact(Missing missing, std::string problem) : missing_(missing), problem_(std::move(problem)) {}
+
+  bool known() const { return known_; }
+  // REQUIRES: known().
+  const T& value() const { return value_; }
+  const T* operator->() const { return &value_; }
+  Missing missing() const { return missing_; }
+  bool absent() const { return !known_ && missing_ == Missing::kAbsent; }
+  const std::string& problem() const { return problem_; }
+  // The same problem for a value of another type. REQUIRES: !known().
+  template <class Other>
+  Fact<Other> as() const {
+    return Fact<Other>(missing_, problem_);
+  }
+
+ private:
+  T value_{};
+  bool known_ = false;
+  Missing missing_ = Missing::kNotAsked;
+  std::string problem_;
+};
+
+}  // namespace mgpu::kubectl

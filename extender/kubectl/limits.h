@@ -1,0 +1,51 @@
+// Limits of kubectl-mgpu, with their reasons.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+namespace mgpu::kubectl {
+
+// An object's name has at most 253 bytes, and is shown whole.
+inline constexpr std::size_t kShownNameMax = 253;
+// A sentence that quotes a message of the API server or of a device plugin.
+inline constexpr std::size_t kShownSentenceMax = 2'048;
+// Objects that a table names for one finding. JSON has all of them.
+inline constexpr std::size_t kShownObjectsMax = 5;
+
+// Pages of one collection: a million objects. More are an API server that repeats its pages.
+inline constexpr std::size_t kPagesMax = 2'000;
+// Sentences about objects that could not be read.
+inline constexpr std::size_t kUnreadableMax = 20;
+// Nodes whose kubelet is asked for its configuration. Nodes of a group have the same.
+inline constexpr std::size_t kConfiguredNodesMax = 200;
+// Extenders that are asked, by one `kubectl port-forward` each.
+inline constexpr std::size_t kReplicasMax = 8;
+
+// Requests in flight at once. kube-apiserver by default lets a user have some tens of them.
+inline constexpr std::size_t kRequestsAtOnce = 16;
+
+// The time in which `kubectl port-forward` must say which port it has chosen. A credential plugin
+// may ask the user to log in meanwhile.
+inline constexpr std::chrono::seconds kPortForwardTimeout{30};
+// Between SIGTERM and SIGKILL.
+inline constexpr std::chrono::milliseconds kPortForwardEndTimeout{2'000};
+// The part of its last line that is shown; it names the user, the right and the pod.
+inline constexpr std::size_t kKubectlErrorMax = 1'024;
+// Its output is a line for each address, and the errors of connections.
+inline constexpr std::size_t kPortForwardOutputMax = std::size_t{16} << 10;
+
+// What the checks accept.
+//
+// The header Date has whole seconds, and a request may take some.
+inline constexpr std::chrono::seconds kClockDifferenceMax{10};
+// Of the Lease: clocks differ by a little, and kLeaseSlack is more than that.
+inline constexpr std::chrono::seconds kLeaseSlack{5};
+// kube-scheduler needs a moment for a new pod.
+inline constexpr std::chrono::seconds kWaitingPodAge{30};
+// A certificate is renewed by its issuer some weeks before its end, and by hand within a week.
+inline constexpr std::chrono::hours kCertificateLeft{14 * 24};
+// The CA is renewed by hand, on each machine with a kube-scheduler.
+inline constexpr std::chrono::hours kAuthorityLeft{180 * 24};
+
+}  // namespace mgpu::kubectl

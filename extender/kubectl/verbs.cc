@@ -1,0 +1,33 @@
+#include <utility>
+
+#include "extender/kubectl/verb.h"
+
+namespace mgpu::kubectl {
+
+std::vector<std::unique_ptr<Verb>> all_verbs() {
+  std::vector<std::unique_ptr<Verb>> verbs;
+  verbs.push_back(doctor_verb());
+  verbs.push_back(version_verb());
+  return verbs;
+}
+
+int run_kubectl_mgpu(int argc, const char* const* argv, Console& console) {
+  const auto verbs = all_verbs();
+  Options options("kubectl mgpu", "Shows and checks how mgpu shares the GPUs of a cluster.", "");
+  for (const auto& verb : verbs) {
+    verb->add_flags(options.add_command(verb->name(), verb->description()));
+  }
+  const ParsedOptions parsed = options.parse(argc, argv);
+  if (parsed.exit_code == 0) {
+    console.print(parsed.print);
+  } else {
+    console.print_error(parsed.print);
+  }
+  if (!parsed.run) return parsed.exit_code;
+  for (const auto& verb : verbs) {
+    if (verb->name() == options.command()) return verb->run(console);
+  }
+  return kUsage;
+}
+
+}  // namespace mgpu::kubectl

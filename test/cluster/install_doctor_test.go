@@ -1,0 +1,52 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The extender is a process of this machine. A pod in the network of the node stands for it, so that a
+// connection to that pod reaches it: through kubectl, the API server, kubelet and containerd.
+func TestInstallDoctorReachesTheExtenderByPortForward(t *testing.T) {
+	if plane.full == nil {
+		t.Skip("MGPU_HELM_BINARY is not set; test/run.sh install sets it")
+	}
+	ctx := context.Background()
+	node := realNode(t)
+	node.label(t, "true")
+	t.Cleanup(func() { node.label(t, "false") })
+	// The rights of deploy/rbac come with the chart, which is not installed here.
+	extender := plane.extenderOn(t, "http", http.DefaultClient)
+	extender.follow(plane.kubeconfig(adminToken))
+	extender.start(t)
+	extender.waitReady(t)
+	builder := newPod("kube-system", "doctor-port-forward").container("extender", "", "").runs()
+	builder.pod.Labels = map[string]string{"app.kubernetes.io/name": "mgpu", "app.kubernetes.io/component": "extender"}
+	builder.pod.Spec.NodeName, builder.pod.Spec.HostNetwork = nodeName, true
+	pod := create(ctx, t, builder)
+	t.Cleanup(func() { deleteNow(ctx, t, pod.Namespace, pod.Name) })
+	waitRunning(ctx, t, pod.Namespace, pod.Name)
+
+	report := runDoctor(t, adminToken, "--metrics-port", fmt.Sprint(extender.metricsPort))
+	report.expect(t, "extender", "ok", "is ready, in 1 pod")
+	report.expect(t, "versions", "ok", "all programs have version")
+	report.expect(t, "certificates", "ok", "reports no certificates")
+	// kubelet answers, too.
+	report.expect(t, "kubelets", "note", "kubelet 1.36 updates the status of pods")
+
+	// A user who may read the pods, and not forward ports to them.
+	grantPods(ctx, t, "kube-system", "nobody", "pods")
+	t.Cleanup(func() {
+		_ = plane.admin.RbacV1().RoleBindings("kube-system").Delete(ctx, "tenant", metav1.DeleteOptions{})
+		_ = plane.admin.RbacV1().Roles("kube-system").Delete(ctx, "tenant", metav1.DeleteOptions{})
+	})
+	report = runDoctor(t, nobodyToken, "--metrics-port", fmt.Sprint(extender.metricsPort))
+	report.expect(t, "extender", "unknown", "pods/portforward")
+	if report.code != 1 {
+		t.Errorf("exit code %d, want 1", report.code)
+	}
+}

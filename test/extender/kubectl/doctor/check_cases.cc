@@ -1,0 +1,30 @@
+#include "test/extender/kubectl/doctor/check_cases.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "test/extender/kubectl/doctor/good_facts.h"
+
+namespace mgpu::test {
+
+void expect_findings(kubectl::Findings (*check)(const kubectl::Facts&),
+                     const std::vector<CheckCase>& cases) {
+  for (const CheckCase& one : cases) {
+    SCOPED_TRACE(one.name);
+    kubectl::Facts facts = good_facts();
+    one.change(facts);
+    const kubectl::Findings findings = check(facts);
+    std::string all;
+    for (const kubectl::Finding& finding : findings) all += finding.what + "\n";
+    EXPECT_EQ(findings.size(), 1U) << all;
+    if (findings.size() != 1) continue;
+    EXPECT_EQ(level_name(findings[0].level), level_name(one.level)) << all;
+    EXPECT_THAT(findings[0].what, testing::HasSubstr(one.what));
+    EXPECT_THAT(findings[0].remedy, testing::HasSubstr(one.remedy));
+    if (!one.objects.empty()) {
+      EXPECT_EQ(findings[0].objects, one.objects);
+    }
+  }
+}
+
+}  // namespace mgpu::test

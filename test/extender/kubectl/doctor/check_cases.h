@@ -1,0 +1,28 @@
+// Tables for the checks: a change of good facts, and the finding that it gives.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "extender/kubectl/doctor/checks.h"
+
+namespace mgpu::test {
+
+using Change = std::function<void(kubectl::Facts&)>;
+
+struct CheckCase {
+  const char* name;
+  Change change;
+  kubectl::Level level;
+  const char* what;         // a part of the sentence
+  const char* remedy = "";  // a part of it
+  std::vector<std::string> objects = {};
+};
+
+// With each change the check has exactly one finding, that of the case. Objects are compared where
+// the case has some.
+void expect_findings(kubectl::Findings (*check)(const kubectl::Facts&),
+                     const std::vector<CheckCase>& cases);
+
+}  // namespace mgpu::test
