@@ -106,7 +106,6 @@ std::string endpoint_slices_path(std::string_view name_space) {
                      percent_encoded(name_space));
 }
 
-// The Service owns the slice, so that it is deleted with it.
 Json endpoint_slice_json(const Service& service, const EndpointSlice& slice) {
   Json metadata = {{"name", slice.metadata.name},
                    {"namespace", slice.metadata.name_space},
@@ -261,16 +260,12 @@ Request get_endpoint_slice(const ServiceRef& slice) {
   return get(endpoint_slices_path(slice.name_space) + "/" + percent_encoded(slice.name));
 }
 
-Request create_endpoint_slice(const Service& service, const EndpointSlice& slice) {
-  return with_body(Method::kPost, endpoint_slices_path(slice.metadata.name_space), kJson,
+Request write_endpoint_slice(const Service& service, const EndpointSlice& slice) {
+  const bool is_new = slice.metadata.resource_version.empty();
+  const std::string path = endpoint_slices_path(slice.metadata.name_space);
+  return with_body(is_new ? Method::kPost : Method::kPut,
+                   is_new ? path : path + "/" + percent_encoded(slice.metadata.name), kJson,
                    endpoint_slice_json(service, slice));
-}
-
-Request replace_endpoint_slice(const Service& service, const EndpointSlice& slice) {
-  return with_body(
-      Method::kPut,
-      endpoint_slices_path(slice.metadata.name_space) + "/" + percent_encoded(slice.metadata.name),
-      kJson, endpoint_slice_json(service, slice));
 }
 
 Request get_secret(const SecretRef& secret) {

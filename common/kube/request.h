@@ -84,10 +84,9 @@ Resource one_lease(const LeaseRef& lease);
 Request get_service(const ServiceRef& service);
 // The EndpointSlice of this name.
 Request get_endpoint_slice(const ServiceRef& slice);
-// POST and PUT, as for a Lease. The slice is owned by the Service, has `slice.metadata.labels` and
-// one endpoint, which is ready.
-Request create_endpoint_slice(const Service& service, const EndpointSlice& slice);
-Request replace_endpoint_slice(const Service& service, const EndpointSlice& slice);
+// POST of a slice without a resourceVersion, PUT of another, as for a Lease. The slice is owned by
+// the Service, which it is deleted with, has `slice.metadata.labels` and one ready endpoint.
+Request write_endpoint_slice(const Service& service, const EndpointSlice& slice);
 
 // GET of a Secret, from etcd.
 Request get_secret(const SecretRef& secret);

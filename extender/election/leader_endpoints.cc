@@ -79,8 +79,7 @@ void LeaderEndpoints::write_if_different(const kube::Service& service,
   kube::EndpointSlice slice = wanted(service);
   if (found && same_endpoint(*found, slice)) return wait(kEndpointsInterval);
   if (found) slice.metadata.resource_version = found->metadata.resource_version;
-  kube::Request request = found ? kube::replace_endpoint_slice(service, slice)
-                                : kube::create_endpoint_slice(service, slice);
+  kube::Request request = kube::write_endpoint_slice(service, slice);
   request.timeout = kBindTimeout;
   const std::string name = settings_.service.name_space + "/" + settings_.service.name;
   client_.write(std::move(request), "write endpointslice " + name,

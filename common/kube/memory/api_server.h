@@ -3,8 +3,8 @@
 // that both behave the same:
 //
 //   nodes, pods, poddisruptionbudgets, events, csistoragecapacities, leases, services,
-//   endpointslices, secrets: create, get, list, update, patch (all kinds), delete; status subresources;
-//   pods/binding; pods/eviction
+//   endpointslices, secrets: create, get, list, update, patch (all kinds), delete; status
+//   subresources; pods/binding; pods/eviction
 //   - resourceVersion rises with every write; uid and resourceVersion preconditions give 409
 //   - list pages with limit/continue over one snapshot; an old continue token gives 410 Expired
 //   - watches: from a resourceVersion (410 Gone when history no longer holds it), bookmarks, field
