@@ -36,6 +36,7 @@ func TestChartRendersTheFilesOfTheRepository(t *testing.T) {
 		"README.md":       deployPath("chart", "README.md"),
 		"everything.yaml": repositoryPath("test", "golden", "chart", "everything.yaml"),
 		"least.yaml":      repositoryPath("test", "golden", "chart", "least.yaml"),
+		"loopback.yaml":   repositoryPath("test", "golden", "chart", "loopback.yaml"),
 	} {
 		got, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil {
@@ -111,6 +112,10 @@ func TestChartRefusesWrongValues(t *testing.T) {
 			"API server, as in v1.36.3",
 		"scheduler.enabled=true,scheduler.image.tag=v1,scheduler.schedulerName=default-scheduler": "scheduler.schedulerName: " +
 			"is default-scheduler, which is the name of the cluster's own kube-scheduler; expected another name",
+		"extender.loopback=true,scheduler.enabled=true,scheduler.image.tag=v1": "extender.loopback: is true, but the " +
+			"kube-scheduler of scheduler.enabled=true runs in pods without the network of their node",
+		"extender.loopback=true,metrics.serviceMonitor.enabled=true,metrics.devicePluginSecretName=a": "extender.loopback: is " +
+			"true, but Prometheus cannot reach the loopback addresses of nodes",
 		"metrics.serviceMonitor.enabled=true": "metrics.devicePluginSecretName: is empty; metrics.serviceMonitor.enabled=true " +
 			"expects a Secret with tls.crt, tls.key and ca.crt, because Prometheus sends a token",
 	} {
@@ -210,8 +215,8 @@ func TestChartObjectsAreAcceptedByTheAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	foreign := []string{"Certificate", "ServiceMonitor"} // of operators that this cluster does not have
-	flags := append(everything(), "--set", "extender.service.clusterIP="+extenderService)
-	for _, object := range chartObjects(t, flags...) {
+	objects := chartObjects(t, append(everything(), "--set", "extender.service.clusterIP="+extenderService)...)
+	for _, object := range append(objects, chartObjects(t, "--set", "extender.loopback=true")...) {
 		if slices.Contains(foreign, object.GetKind()) {
 			continue
 		}

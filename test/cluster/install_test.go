@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net/http"
@@ -210,6 +211,33 @@ func TestInstallTheExtenderWritesTheEndpointsOfItsServiceOnly(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "mgpu-extender may write no EndpointSlice but") {
 		t.Errorf("the error is %v, want that of the policy", err)
 	}
+}
+
+func TestInstallRunsAnExtenderOnTheLoopbackOfControlPlaneNodes(t *testing.T) {
+	release := newRelease(t)
+	release.node.labelControlPlane(t)
+	release.install(t, "extender.loopback=true")
+	release.useScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: "http://127.0.0.1:9800/mgpu"})
+	release.waitOffered(t)
+	release.runShare(t, "share")
+}
+
+// labelControlPlane labels the node as kubeadm labels its control-plane nodes, until the end of the test.
+func (n *Node) labelControlPlane(t testing.TB) {
+	t.Helper()
+	patch := func(value string) error {
+		_, err := n.plane.admin.CoreV1().Nodes().Patch(context.Background(), nodeName, types.MergePatchType,
+			[]byte(`{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":`+value+`}}}`), metav1.PatchOptions{})
+		return err
+	}
+	if err := patch(`""`); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := patch("null"); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestInstallRefusesASecondRelease(t *testing.T) {
