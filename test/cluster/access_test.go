@@ -43,7 +43,7 @@ func TestTheExtenderHasExactlyTheRightsOfDeploy(t *testing.T) {
 			"list "+leases+" [mgpu-extender]", "watch "+leases+" [mgpu-extender]", "update "+leases+" [mgpu-extender]",
 			"get secrets [mgpu-extender-tls]", "patch secrets [mgpu-extender-tls]",
 			"create discovery.k8s.io/endpointslices", "get discovery.k8s.io/endpointslices [mgpu-extender]",
-			"patch discovery.k8s.io/endpointslices [mgpu-extender]", "get services [mgpu-extender]"),
+			"update discovery.k8s.io/endpointslices [mgpu-extender]", "get services [mgpu-extender]"),
 	} {
 		checkRights(ctx, t, scope, extenderToken, want)
 	}

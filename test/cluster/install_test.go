@@ -206,8 +206,12 @@ func TestInstallTheExtenderWritesTheEndpointsOfItsServiceOnly(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "mgpu-extender may write no EndpointSlice but") {
 		t.Errorf("the error is %v, want that of the policy", err)
 	}
-	_, err = slices.Patch(release.ctx, "mgpu-extender", types.MergePatchType,
-		[]byte(`{"metadata":{"labels":{"`+discoveryv1.LabelServiceName+`":"other"}}}`), metav1.PatchOptions{})
+	own, err := slices.Get(release.ctx, "mgpu-extender", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own.Labels[discoveryv1.LabelServiceName] = "other"
+	_, err = slices.Update(release.ctx, own, metav1.UpdateOptions{})
 	if err == nil || !strings.Contains(err.Error(), "mgpu-extender may write no EndpointSlice but") {
 		t.Errorf("the error is %v, want that of the policy", err)
 	}
@@ -238,6 +242,23 @@ func (n *Node) labelControlPlane(t testing.TB) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestInstallAnotherReplicaTakesOver(t *testing.T) {
+	release := installed(t)
+	before := release.waitLeader(t, "")
+	leases := plane.admin.CoordinationV1().Leases(releaseNamespace)
+	lease, err := leases.Get(release.ctx, "mgpu-extender", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder := *lease.Spec.HolderIdentity
+	pod := holder[:strings.LastIndex(holder, "_")]
+	if err := plane.admin.CoreV1().Pods(releaseNamespace).Delete(release.ctx, pod, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	release.waitLeader(t, before)
+	release.runShare(t, "share")
 }
 
 func TestInstallRefusesASecondRelease(t *testing.T) {

@@ -20,6 +20,7 @@ struct NeededRight {
 
 constexpr const char* kExtenderFile = "extender.yaml";
 constexpr const char* kCertificatesFile = "extender-certificates.yaml";
+constexpr const char* kEndpointsFile = "extender-endpoints.yaml";
 constexpr std::array<NeededRight, 13> kExtenderRights{{
     {"list", "", "nodes"},
     {"watch", "", "nodes"},
@@ -126,8 +127,8 @@ Fact<std::vector<Right>> collect_rights(Api& api, const Facts& facts) {
   questions.add(extender, kCertificatesFile, {"get", "patch"}, "", "secrets",
                 facts.extender_flag("--tls-secret"));
   const std::string service = facts.extender_flag("--endpoints-of");
-  questions.add(extender, kExtenderFile, {"get"}, "", "services", service);
-  questions.add(extender, kExtenderFile, {"get", "patch"}, "discovery.k8s.io", "endpointslices",
+  questions.add(extender, kEndpointsFile, {"get"}, "", "services", service);
+  questions.add(extender, kEndpointsFile, {"get", "update"}, "discovery.k8s.io", "endpointslices",
                 service);
   const std::string plugin = account_of(facts.plugin_pods, "mgpu-device-plugin");
   for (const NeededRight& right : kPluginRights) questions.add(plugin, kPluginFile, right);
