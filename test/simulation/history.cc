@@ -444,8 +444,9 @@ class World {
     if (!fresh.ready()) return invariants_.violate("a fresh extender is not ready after quiet");
     // Without the policies a fresh ledger has the edited annotations.
     if (has_policies_) {
-      compare(extender().ledger(), fresh.ledger());
-      compare(extenders_.find(Extenders::Which::kFollower)->ledger(), fresh.ledger());
+      compare("the ledger", extender().ledger(), fresh.ledger());
+      compare("the ledger of the follower", extenders_.find(Extenders::Which::kFollower)->ledger(),
+              fresh.ledger());
     }
     if (!invariants_.violation()) check_bound(has_policies_ ? fresh : extender());
   }
@@ -488,19 +489,19 @@ class World {
     }
   }
 
-  void compare(const extender::Ledger& ledger, const extender::Ledger& fresh) {
+  void compare(const char* name, const extender::Ledger& ledger, const extender::Ledger& fresh) {
     for (const auto& node : nodes_) {
       const auto held = ledger.node(NodeName(node->name()));
       const auto expected = fresh.node(NodeName(node->name()));
       if (!held || !expected)
-        return invariants_.violate("node " + node->name() + " is not in the ledger");
+        return invariants_.violate(fmt::format("node {} is not in {}", node->name(), name));
       for (std::size_t i = 0; i < expected->node.cards.size(); ++i) {
         if (i < held->node.cards.size() &&
             held->node.cards[i].used == expected->node.cards[i].used) {
           continue;
         }
         return invariants_.violate(
-            fmt::format("the ledger counts {} of card {} of node {}, and a fresh one {}",
+            fmt::format("{} counts {} of card {} of node {}, and a fresh one {}", name,
                         i < held->node.cards.size() ? text_of(held->node.cards[i].used) : "nothing",
                         i, node->name(), text_of(expected->node.cards[i].used)));
       }
