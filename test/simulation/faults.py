@@ -84,7 +84,7 @@ FAULTS = [
           "void StartSequence::take_lease() {\n", "void StartSequence::take_lease() {\n"
           "  if (in_flight_ == 0) return list_pending();\n", seeds=TWO_REPLICAS),
     Fault("a new leader decides without a new list of the pods", "extender/watched.cc",
-          "  listed_ = false;\n  reflector_.restart();\n", "", seeds=TWO_REPLICAS),
+          "  reflector_.restart();\n", "", seeds=TWO_REPLICAS),
     Fault("a new leader touches only some pods", "extender/bind/start_sequence.cc",
           "  to_touch_.assign(", "  if (pods.size() > 1) pods.resize(pods.size() / 2);\n  to_touch_.assign(",
           seeds=TWO_REPLICAS),

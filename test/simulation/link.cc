@@ -147,10 +147,8 @@ void Link::send(Request request, Done done) {
     with(response);
   };
   const auto after = [this](Duration delay, Task task) { world().after(delay, std::move(task)); };
-  Duration there = latency();
-  if (before_next_bind_ && is_bind(request)) there += std::exchange(before_next_bind_, {})();
   if (cut && cut_ == Cut::kLost) return;
-  if (cut) there += cut_until_ - world().now();
+  const Duration there = latency() + delay_of(request);
   const auto late = [this](double most) {
     return Duration(1 + static_cast<int>(world().random() * most));
   };
@@ -190,6 +188,13 @@ void Link::send(Request request, Done done) {
       after(there, [fault, later] { later(*error_of(fault)); });
       return after(there + late(kEtcdLateMaxMs), [serve_then, ignore] { serve_then(ignore); });
   }
+}
+
+// How much later the request reaches the server than others do.
+Duration Link::delay_of(const Request& request) {
+  const Duration cut = std::max(Duration(0), cut_until_ - world().now());
+  if (!before_next_bind_ || !is_bind(request)) return cut;
+  return cut + std::exchange(before_next_bind_, {})();
 }
 
 // What a caller gets that cannot wait for seconds.

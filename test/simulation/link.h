@@ -80,6 +80,7 @@ class Link final : public kube::Transport {
 
   kube::Response answer_at_once(const kube::Request& request, Fault fault);
   Duration latency();
+  Duration delay_of(const kube::Request& request);
   bool is_cut() { return cut_until_ > world().now(); }
 
   Executor& world() { return server_.executor(); }
