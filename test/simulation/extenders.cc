@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iterator>
 #include <utility>
@@ -20,6 +21,10 @@ constexpr double kProxyMaxMs = 1'000;
 constexpr double kConnectionMaxMs = 20'000;
 // A leader that could not renew the Lease may need so much longer than its duration to end.
 constexpr Duration kLeaseMargin{1'000};
+// The Lease is taken, pending pods are touched, and pods are listed.
+constexpr Duration kTakeover{2'000};
+// Calls that are in progress end first.
+constexpr Duration kShutdownFailover{8'000};
 
 std::optional<extender::ElectionSettings> election_of(const Setting& setting) {
   if (setting.replicas == 1) return std::nullopt;
@@ -146,6 +151,18 @@ std::optional<std::string> Extenders::problem_after_quiet() {
   if (follower == nullptr || !follower->follows()) return "the other replica does not follow";
   if (processes_.size() != replicas_.size()) return "a process that was replaced has not ended";
   return std::nullopt;
+}
+
+bool Extenders::decides_without(int number) {
+  return std::ranges::any_of(processes_, [number](const auto& one) {
+    return one.first != number && one.second.process->ready();
+  });
+}
+
+Duration Extenders::failover_after(bool shutdown) const {
+  if (shutdown) return kShutdownFailover;
+  const auto election = election_of(setting_);
+  return election->duration + election->retry + kTakeover;
 }
 
 // --- kube-scheduler's calls ----------------------------------------------------------------------

@@ -34,6 +34,13 @@ class Extenders {
   // follows.
   std::optional<std::string> problem_after_quiet();
 
+  // Another process than `number` decides.
+  bool decides_without(int number);
+  // How long it takes at most until the follower decides, once the leader is shut down or killed
+  // and nothing else happens.
+  Duration failover_after(bool shutdown) const;
+  int leader() { return newest(replica(Which::kLeader)); }
+
   // Calls a verb, as kube-scheduler does: `done` gets the status and the body, or status 0 where no
   // process runs. It may never be called.
   void call(const std::string& verb, std::string body,

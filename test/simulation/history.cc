@@ -449,6 +449,24 @@ class World {
               fresh.ledger());
     }
     if (!invariants_.violation()) check_bound(has_policies_ ? fresh : extender());
+    if (setting_.replicas == 1) return;
+    check_failover(true);
+    advance_to(executor_.now() + kSettledAfter);
+    check_failover(false);
+  }
+
+  // The other replica decides soon.
+  void check_failover(bool shutdown) {
+    if (invariants_.violation()) return;
+    const int leader = extenders_.leader();
+    const Duration limit = extenders_.failover_after(shutdown);
+    shutdown ? extenders_.shut_down(Extenders::Which::kLeader)
+             : extenders_.kill(Extenders::Which::kLeader);
+    advance_to(executor_.now() + limit);
+    if (extenders_.decides_without(leader)) return;
+    invariants_.violate(fmt::format("no replica decides {} s after the leader was {}",
+                                    std::chrono::duration<double>(limit).count(),
+                                    shutdown ? "shut down" : "killed"));
   }
 
   ExtenderProcess& extender() { return *extenders_.find(Extenders::Which::kLeader); }
