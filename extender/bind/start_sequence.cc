@@ -119,8 +119,10 @@ void StartSequence::touch_more() {
                          }));
   }
   if (in_flight_ > 0 || !to_touch_.empty()) return;
-  enter(Step::kDone);
+  // In this order: verbs run on other threads, and must not find it done while the pods count as
+  // listed because a follower listed them.
   events_.on_done();
+  enter(Step::kDone);
 }
 
 void StartSequence::on_touched(const Pending& pending, const kube::ApiResult<kube::Pod>& touched) {

@@ -32,7 +32,7 @@ namespace mgpu::extender {
 class StartSequence {
  public:
   struct Events {
-    std::function<void()> on_done;                                // once
+    std::function<void()> on_done;                                // once, before done() is true
     std::function<void(const std::string& sentence)> on_problem;  // each failure
     std::function<void(std::size_t touched, std::size_t all)>
         on_progress;  // each tenth, and at the end

@@ -30,10 +30,14 @@ class Fault:
     histories: int = 1000
     # More changes: file, text, new text.
     more: tuple = ()
+    # The first seed and the difference between seeds. Every fourth history has two replicas.
+    seeds: tuple = (1, 1)
 
     def changes(self):
         return ((self.file, self.before, self.after), *self.more)
 
+
+TWO_REPLICAS = (4, 4)
 
 FAULTS = [
     Fault("a lost answer to a bind counts as a refusal", "extender/bind/attempt.cc",
@@ -74,6 +78,46 @@ FAULTS = [
           "        if (!held) return self->end_not_bound({BindOutcome::kUnavailable, held.error().message});",
           "        if (!held && self->answered_) {\n"
           "          return self->end_not_bound({BindOutcome::kUnavailable, held.error().message});\n        }"),
+    Fault("a follower answers the verbs", "extender/scheduler_routes.cc",
+          "      if (!to->ready()) return to->refuse(respond);\n", "", seeds=TWO_REPLICAS),
+    Fault("a replica decides before it has the Lease", "extender/bind/start_sequence.cc",
+          "void StartSequence::take_lease() {\n", "void StartSequence::take_lease() {\n"
+          "  if (in_flight_ == 0) return list_pending();\n", seeds=TWO_REPLICAS),
+    Fault("a new leader decides without a new list of the pods", "extender/watched.cc",
+          "  reflector_.restart();\n", "", seeds=TWO_REPLICAS),
+    Fault("a new leader touches only some pods", "extender/bind/start_sequence.cc",
+          "  to_touch_.assign(", "  if (pods.size() > 1) pods.resize(pods.size() / 2);\n  to_touch_.assign(",
+          seeds=TWO_REPLICAS),
+    Fault("a touch that has failed counts", "extender/bind/pod_touch.cc",
+          "  return !sent.empty() && read->metadata.resource_version != sent;",
+          "  return !sent.empty();", 4000, seeds=TWO_REPLICAS),
+    Fault("a Lease that cannot be read counts as held", "extender/bind/holder_lease.cc",
+          "  if (!read) return read.error();", "  if (!read) return {};", seeds=TWO_REPLICAS),
+    Fault("a process that has lost the Lease goes on", "extender/bind/holder_lease.cc",
+          "  if (!lost_.exchange(true)) on_lost_(sentence);", "  if (lost_.exchange(true)) on_lost_(sentence);",
+          seeds=TWO_REPLICAS),
+    Fault("a candidate does not wait until the Lease has expired", "extender/election/candidate.cc",
+          "Duration Candidate::duration() const {", "Duration Candidate::duration() const {\n"
+          "  if (observed_) return Duration(1'000);", seeds=TWO_REPLICAS),
+    Fault("a candidate compares the time in the Lease", "extender/election/candidate.cc",
+          "a.renew_time == b.renew_time", "a.renew_time >= b.renew_time", seeds=TWO_REPLICAS),
+    Fault("a leader does not renew the Lease", "extender/election/leader_election.cc",
+          "  events_.on_taken();\n  wait(settings_.retry, &LeaderElection::renew);", "  events_.on_taken();",
+          seeds=TWO_REPLICAS),
+    Fault("a leader that cannot renew the Lease goes on", "extender/election/leader_election.cc",
+          "  if (since >= settings_.renew_deadline) {", "  if (since >= 100 * settings_.renew_deadline) {",
+          seeds=TWO_REPLICAS),
+    Fault("a leader renews the Lease of another one", "extender/election/leader_election.cc",
+          "  if (read->holder != identity_) return lose(\"its holder is \" + in_quotes(read->holder));\n", "",
+          seeds=TWO_REPLICAS),
+    Fault("a shutdown does not give the Lease up", "extender/election/leader_election.cc",
+          "  const bool held = role_ == Role::kLeader;", "  const bool held = false;", seeds=TWO_REPLICAS),
+    Fault("a candidate does not see that the Lease was given up", "extender/election/candidate.cc",
+          "  if (!lease_ || lease_->holder.empty() ||", "  if (!lease_ ||", seeds=TWO_REPLICAS),
+    Fault("a replica that kube-scheduler asks does not take the Lease", "extender/election/leader_election.cc",
+          "  if (!settings_.when_asked) return;", "  if (settings_.when_asked) return;", seeds=TWO_REPLICAS),
+    Fault("a new leader does not change the endpoint", "extender/election/leader_endpoints.cc",
+          "  if (found && same_endpoint(*found, slice)) return", "  if (found) return", seeds=TWO_REPLICAS),
     Fault("a record is not synced", "plugin/containers/pre_start_handler.cc",
           "Durability::kMachine", "Durability::kProcess"),
     Fault("the room on a card is not checked at the start of a container", "plugin/allocation/decide.cc",
@@ -124,10 +168,11 @@ def build(folder):
                    env=environment)
 
 
-def run(folder, histories):
+def run(folder, fault):
     program = folder / "test" / "simulation" / "mgpu-simulate"
-    command = ["setarch", os.uname().machine, "-R", str(program), f"--histories={histories}", "--time=240h",
-               "--shrink-runs=0"]
+    first, step = fault.seeds
+    command = ["setarch", os.uname().machine, "-R", str(program), f"--histories={fault.histories}",
+               f"--first-seed={first}", f"--step={step}", "--time=240h", "--shrink-runs=0"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -162,7 +207,7 @@ def check(fault, folder):
     texts = plant(fault)
     try:
         build(folder)
-        outcome = run(folder, fault.histories)
+        outcome = run(folder, fault)
     except subprocess.CalledProcessError as error:
         return failed(fault, f"it does not compile:\n{error.stdout.decode()[-3000:]}")
     finally:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -90,9 +91,11 @@ class World {
   World(std::uint64_t seed, std::string folder)
       : executor_(seed),
         folder_(std::move(folder)),
-        has_policies_(seed % 2 == 0),
+        setting_(setting_of(seed)),
+        has_policies_(setting_.has_policies),
         invariants_(server_, contract_, has_policies_),
-        extenders_(server_, contract_) {
+        extenders_(server_, contract_, setting_,
+                   [this](std::string sentence) { invariants_.violate(std::move(sentence)); }) {
     std::filesystem::remove_all(folder_);
     for (int n = 0; n < kNodes; ++n) {
       const std::string name = "n" + std::to_string(n);
@@ -111,6 +114,7 @@ class World {
     Outcome outcome;
     const Instant begin = executor_.now();
     const auto ended = [&] {
+      outcome.digest = invariants_.digest();
       outcome.violation = invariants_.violation();
       outcome.at = executor_.now() - begin;
       return outcome.violation.has_value();
@@ -184,6 +188,7 @@ class World {
         return replace_extender(event);
       case Action::kKillScheduler:
         cycles_ += scheduler_->cycles();
+        extenders_.move_scheduler(event.what);
         return start_scheduler();
       case Action::kKillPlugin:
         return node_at(event.who).kill_plugin();
@@ -211,6 +216,8 @@ class World {
       case Action::kFreeze:
       case Action::kPauseVm:
         return disturb(event);
+      default:
+        return disturb_replicas(event);
     }
   }
 
@@ -276,20 +283,23 @@ class World {
 
   // Without the policies a restarted extender would count the cards of edited annotations.
   void kill_extender() {
-    if (has_policies_) extenders_.kill();
+    if (has_policies_) extenders_.kill(Extenders::Which::kLeader);
   }
 
   void replace_extender(const Event& event) {
     if (!has_policies_) return;
-    extenders_.replace(pauses(event) ? Extenders::Stop::kPaused : Extenders::Stop::kFrozen,
-                       stop_of(event));
+    extenders_.replace(kind_of(event), stop_of(event));
+  }
+
+  void create_pod(const Event& event) {
+    call(kube::Method::kPost, "/api/v1/namespaces/d/pods",
+         pod_json(contract_, name_of(event.who), event));
   }
 
   // The binding of a new pod may happen after the extender has started again.
   void kill_after_late_bind(const Event& event) {
     extenders_.faults().of_binds.push_front(Fault::kServedLate);
-    call(kube::Method::kPost, "/api/v1/namespaces/d/pods",
-         pod_json(contract_, name_of(event.who), event));
+    create_pod(event);
     executor_.after(Duration(50 * (1 + event.amount)), [this] { kill_extender(); });
   }
 
@@ -300,9 +310,15 @@ class World {
     Node& node = node_at(client / 2 - 1);
     return client % 2 == 0 ? node.plugin_faults() : node.kubelet_faults();
   }
+  // Null for clients that are no extender, and where its process has ended.
+  ExtenderProcess* extender_of(int client) {
+    if (client == kFollowerClient) return extenders_.find(Extenders::Which::kFollower);
+    return client % kClients == 0 ? extenders_.find(Extenders::Which::kLeader) : nullptr;
+  }
   Link* link_of(int client) {
+    if (ExtenderProcess* extender = extender_of(client)) return &extender->link();
     client %= kClients;
-    if (client == 0) return extenders_.newest() ? &extenders_.newest()->link() : nullptr;
+    if (client == 0) return nullptr;
     if (client == 1) return &scheduler_->link();
     Node& node = node_at(client / 2 - 1);
     return client % 2 == 0 ? node.plugin_link() : node.kubelet_link();
@@ -318,10 +334,10 @@ class World {
         for (int i = 0; i <= event.amount % 3; ++i) extenders_.faults().of_binds.push_back(fault);
         return;
       case Action::kRelist:
-        if (!extenders_.newest()) return;
+        if (extender_of(0) == nullptr) return;
         server_.compact();
         for (int i = 0; i < 2; ++i) extenders_.faults().of_any.push_back(Fault::kAnswerSlow);
-        return extenders_.newest()->link().break_watches();
+        return extender_of(0)->link().break_watches();
       case Action::kLateBind:
         return kill_after_late_bind(event);
       case Action::kBreakWatches:
@@ -342,13 +358,58 @@ class World {
     }
   }
 
+  static ExtenderProcess::Stop kind_of(const Event& event) {
+    return pauses(event) ? ExtenderProcess::Stop::kPaused : ExtenderProcess::Stop::kFrozen;
+  }
+
+  void disturb_replicas(const Event& event) {
+    const auto which =
+        is_of_follower(event) ? Extenders::Which::kFollower : Extenders::Which::kLeader;
+    const Duration time = long_stop_of(event);
+    ExtenderProcess* process = extenders_.find(which);
+    switch (event.action) {
+      case Action::kKillReplica:
+        return extenders_.kill(which);
+      case Action::kKillReplicas:
+        return extenders_.kill_all();
+      case Action::kShutDownReplica:
+        return extenders_.shut_down(which);
+      case Action::kStopReplica:
+        if (process != nullptr) process->stop(kind_of(event), time);
+        return;
+      case Action::kStopLeaderInBind:
+        if (ExtenderProcess* leader = extender_of(0))
+          leader->stop_at_next_bind(kind_of(event), time);
+        return create_pod(event);
+      case Action::kHoldBind:
+        extenders_.hold_next_bind(time, kill_after(event));
+        return create_pod(event);
+      case Action::kCutFromApi:
+        return extenders_.cut_from_api(which, cut_of(event), time);
+      case Action::kCutFromScheduler:
+        return extenders_.cut_from_scheduler(which, time);
+      case Action::kMoveClock:
+        return extenders_.move_clock(which, std::chrono::hours(event.what % 2 == 0 ? 1 : -1));
+      case Action::kMisroute:
+        return extenders_.misroute(failure_of(event));
+      default:
+        return;
+    }
+  }
+
   void freeze(int client, Duration time) {
+    if (ExtenderProcess* extender = extender_of(client)) {
+      return extender->stop(ExtenderProcess::Stop::kFrozen, time);
+    }
     client %= kClients;
     if (client >= 2 && client % 2 == 1) return node_at(client / 2 - 1).freeze_kubelet(time);
     if (Link* link = link_of(client)) link->executor().freeze(time);
   }
   // Plugin and kubelet have the same machine.
   void pause(int client, Duration time) {
+    if (ExtenderProcess* extender = extender_of(client)) {
+      return extender->stop(ExtenderProcess::Stop::kPaused, time);
+    }
     client %= kClients;
     if (client >= 2) return node_at(client / 2 - 1).pause(time);
     if (Link* link = link_of(client)) link->executor().pause(time);
@@ -367,7 +428,9 @@ class World {
   // --- after quiet -------------------------------------------------------------------------------
 
   void check_quiet() {
-    if (!extender().ready()) return invariants_.violate("the extender is not ready after quiet");
+    if (auto problem = extenders_.problem_after_quiet()) {
+      return invariants_.violate(*std::move(problem));
+    }
     const extender::Counts counts = extender().ledger().counts();
     if (counts.assumed > 0) {
       return invariants_.violate(
@@ -375,16 +438,38 @@ class World {
     }
     check_kept(counts);
     check_nodes();
-    ExtenderProcess fresh(server_, no_faults_, contract_, "observer",
-                          ExtenderProcess::Role::kObserver, [] {});
+    ExtenderProcess fresh(server_, no_faults_, contract_,
+                          {.identity = "observer", .is_observer = true});
     advance_to(executor_.now() + Duration(1'000));
     if (!fresh.ready()) return invariants_.violate("a fresh extender is not ready after quiet");
     // Without the policies a fresh ledger has the edited annotations.
-    if (has_policies_) compare(fresh.ledger());
+    if (has_policies_) {
+      compare("the ledger", extender().ledger(), fresh.ledger());
+      compare("the ledger of the follower", extenders_.find(Extenders::Which::kFollower)->ledger(),
+              fresh.ledger());
+    }
     if (!invariants_.violation()) check_bound(has_policies_ ? fresh : extender());
+    if (setting_.replicas == 1) return;
+    check_failover(true);
+    advance_to(executor_.now() + kSettledAfter);
+    check_failover(false);
   }
 
-  ExtenderProcess& extender() { return *extenders_.newest(); }
+  // The other replica decides soon.
+  void check_failover(bool shutdown) {
+    if (invariants_.violation()) return;
+    const int leader = extenders_.leader();
+    const Duration limit = extenders_.failover_after(shutdown);
+    shutdown ? extenders_.shut_down(Extenders::Which::kLeader)
+             : extenders_.kill(Extenders::Which::kLeader);
+    advance_to(executor_.now() + limit);
+    if (extenders_.decides_without(leader)) return;
+    invariants_.violate(fmt::format("no replica decides {} s after the leader was {}",
+                                    std::chrono::duration<double>(limit).count(),
+                                    shutdown ? "shut down" : "killed"));
+  }
+
+  ExtenderProcess& extender() { return *extenders_.find(Extenders::Which::kLeader); }
 
   // The extender has all cards, and no pod that has gone. (The expected placement of a pod that was
   // deleted after filter is removed by the next decision, which may never come.)
@@ -422,19 +507,19 @@ class World {
     }
   }
 
-  void compare(const extender::Ledger& fresh) {
+  void compare(const char* name, const extender::Ledger& ledger, const extender::Ledger& fresh) {
     for (const auto& node : nodes_) {
-      const auto held = extender().ledger().node(NodeName(node->name()));
+      const auto held = ledger.node(NodeName(node->name()));
       const auto expected = fresh.node(NodeName(node->name()));
       if (!held || !expected)
-        return invariants_.violate("node " + node->name() + " is not in the ledger");
+        return invariants_.violate(fmt::format("node {} is not in {}", node->name(), name));
       for (std::size_t i = 0; i < expected->node.cards.size(); ++i) {
         if (i < held->node.cards.size() &&
             held->node.cards[i].used == expected->node.cards[i].used) {
           continue;
         }
         return invariants_.violate(
-            fmt::format("the ledger counts {} of card {} of node {}, and a fresh one {}",
+            fmt::format("{} counts {} of card {} of node {}, and a fresh one {}", name,
                         i < held->node.cards.size() ? text_of(held->node.cards[i].used) : "nothing",
                         i, node->name(), text_of(expected->node.cards[i].used)));
       }
@@ -467,6 +552,7 @@ class World {
 
   test::ManualExecutor executor_;
   const std::string folder_;
+  const Setting setting_;
   const bool has_policies_;
   const Contract contract_ = Contract::for_domain(kDefaultResourceDomain).value();
   kube::MemoryApiServer server_{executor_, {}};

@@ -1,8 +1,8 @@
 // One history of the simulated cluster: a plan is carried out step by step, and after each step the
 // promises are checked. With an even seed the policies of deploy/rbac/policies.yaml hold, so that
 // no user writes what a binding writes. With an odd seed they do not, and the extender does not
-// restart: a restarted one sees edited annotations only. One thread, one seed, no real time: the
-// same plan and seed give the same history.
+// restart: a restarted one sees edited annotations only. With every fourth seed the extender has
+// two replicas. One thread, one seed, no real time: the same plan and seed give the same history.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,8 @@ struct Outcome {
   std::optional<std::string> violation;
   Duration at{0};  // when it was broken
   int scheduling_cycles = 0;
+  // Of all writes of pods. Equal for equal histories.
+  std::uint64_t digest = 0;
 };
 
 // `folder` is empty or does not exist; it is removed at the end.

@@ -57,7 +57,15 @@ void Invariants::on_line(std::string_view line) {
   if (read->kind == kube::WatchLine::Kind::kBookmark) return;
   const auto pod = kube::read_pod(read->object);
   if (!pod) return violate("a pod of the watch cannot be read: " + pod.error().message);
+  note_in_digest(fmt::format("{} {} {} {}", executor_.now().time_since_epoch().count(),
+                             pod->uid().str(), pod->metadata.resource_version, pod->node_name));
   on_pod(*pod, read->kind == kube::WatchLine::Kind::kDeleted);
+}
+
+// FNV-1a.
+void Invariants::note_in_digest(std::string_view text) {
+  constexpr std::uint64_t kPrime = 0x100000001b3;
+  for (const char c : text) digest_ = (digest_ ^ static_cast<unsigned char>(c)) * kPrime;
 }
 
 void Invariants::on_pod(const kube::Pod& pod, bool deleted) {

@@ -3,6 +3,7 @@
 // delays what it learns.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,6 +34,8 @@ class Invariants {
   // All containers of the pod on this node have ended.
   void end_containers(const PodUid& uid);
 
+  // Of all events of the watch of pods.
+  std::uint64_t digest() const { return digest_; }
   // The first broken promise, as one sentence.
   const std::optional<std::string>& violation() const { return violation_; }
   void violate(std::string sentence) {
@@ -63,6 +66,7 @@ class Invariants {
   };
 
   void on_line(std::string_view line);
+  void note_in_digest(std::string_view text);
   void on_pod(const kube::Pod& pod, bool deleted);
   void note_bound(const kube::Pod& pod, bool by_binding);
   void note_cards(const kube::Pod& pod, BoundPod& bound);
@@ -75,6 +79,7 @@ class Invariants {
   std::map<PodUid, BoundPod> bound_;
   std::map<Card, std::vector<Running>> running_;
   std::optional<std::string> violation_;
+  std::uint64_t digest_ = 0xcbf29ce484222325;
   std::unique_ptr<kube::Stream> stream_;
 };
 

@@ -107,8 +107,11 @@ std::string_view text_of(Fault fault) {
   return "";
 }
 
-Link::Link(kube::MemoryApiServer& server, FaultQueue& faults)
-    : server_(server), faults_(faults), clock_(server.executor()) {}
+Link::Link(kube::MemoryApiServer& server, FaultQueue& faults, OnServed on_served)
+    : server_(server),
+      faults_(faults),
+      on_served_(std::move(on_served)),
+      clock_(server.executor()) {}
 
 Link::~Link() = default;
 
@@ -117,7 +120,8 @@ Duration Link::latency() {
 }
 
 void Link::send(Request request, Done done) {
-  const Fault fault = faults_.next(request);
+  const bool cut = is_cut();
+  const Fault fault = cut ? Fault::kNone : faults_.next(request);
   if (gets_at_once_ && is_get_of_one(request)) return done(answer_at_once(request, fault));
   const std::weak_ptr<Exists> exists = exists_;
   // The answer reaches a process that still exists and is not frozen, in time.
@@ -137,9 +141,14 @@ void Link::send(Request request, Done done) {
   };
   // The request travels by itself: its process may end.
   kube::MemoryApiServer& server = server_;
-  const auto serve_then = [&server, request](const Done& with) { with(server.call(request)); };
+  const auto serve_then = [&server, request, on_served = on_served_](const Done& with) {
+    const Response response = server.call(request);
+    if (on_served) on_served(request, response);
+    with(response);
+  };
   const auto after = [this](Duration delay, Task task) { world().after(delay, std::move(task)); };
-  const Duration there = latency();
+  if (cut && cut_ == Cut::kLost) return;
+  const Duration there = latency() + delay_of(request);
   const auto late = [this](double most) {
     return Duration(1 + static_cast<int>(world().random() * most));
   };
@@ -179,6 +188,13 @@ void Link::send(Request request, Done done) {
       after(there, [fault, later] { later(*error_of(fault)); });
       return after(there + late(kEtcdLateMaxMs), [serve_then, ignore] { serve_then(ignore); });
   }
+}
+
+// How much later the request reaches the server than others do.
+Duration Link::delay_of(const Request& request) {
+  const Duration cut = std::max(Duration(0), cut_until_ - world().now());
+  if (!before_next_bind_ || !is_bind(request)) return cut;
+  return cut + std::exchange(before_next_bind_, {})();
 }
 
 // What a caller gets that cannot wait for seconds.
@@ -283,11 +299,21 @@ void Link::break_watches() {
 }
 
 void Link::lag_watches(Duration time) {
-  *lag_ = time;
+  *lag_ = is_cut() ? std::max(*lag_, time) : time;
   lag_until_ = std::max(lag_until_, world().now() + time);
   const std::weak_ptr<Exists> exists = exists_;
   world().after(time, [this, exists] {
     if (!exists.expired() && world().now() >= lag_until_) *lag_ = Duration(0);
+  });
+}
+
+void Link::cut(Cut cut, Duration time) {
+  cut_ = cut;
+  cut_until_ = world().now() + time;
+  lag_watches(time);
+  const std::weak_ptr<Exists> exists = exists_;
+  world().after(time, [this, exists] {
+    if (!exists.expired() && cut_ == Cut::kLost && !is_cut()) break_watches();
   });
 }
 

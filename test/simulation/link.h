@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/kube/memory/api_server.h"
@@ -44,8 +45,12 @@ struct FaultQueue {
 
 class Link final : public kube::Transport {
  public:
-  // All outlive it. What it sends is served by `server` also after its end.
-  Link(kube::MemoryApiServer& server, FaultQueue& faults);
+  // Called when `server` has served a request, also after the end of the process.
+  using OnServed = std::function<void(const kube::Request&, const kube::Response&)>;
+
+  // All outlive it, also what `on_served` uses. What it sends is served by `server` also after its
+  // end.
+  Link(kube::MemoryApiServer& server, FaultQueue& faults, OnServed on_served = {});
   ~Link() override;
 
   // Answers to GETs of one object come inside send() from now on: for a caller that blocks until it
@@ -61,6 +66,13 @@ class Link final : public kube::Transport {
   void break_watches();
   // For `time`, lines of watches arrive as much later.
   void lag_watches(Duration time);
+  // For `time`, nothing that is sent reaches the server: it is lost, or it waits in an API server
+  // that is stopped, and is served afterwards. Its sender gets no answer before that.
+  enum class Cut : std::uint8_t { kLost, kServedAfterwards };
+  void cut(Cut cut, Duration time);
+  // `stop` is called when the next bind is sent. The bind reaches the server later by the time that
+  // it returns.
+  void before_next_bind(std::function<Duration()> stop) { before_next_bind_ = std::move(stop); }
 
  private:
   class Watch;
@@ -68,15 +80,21 @@ class Link final : public kube::Transport {
 
   kube::Response answer_at_once(const kube::Request& request, Fault fault);
   Duration latency();
+  Duration delay_of(const kube::Request& request);
+  bool is_cut() { return cut_until_ > world().now(); }
 
   Executor& world() { return server_.executor(); }
 
   kube::MemoryApiServer& server_;
   FaultQueue& faults_;
+  const OnServed on_served_;
   ProcessClock clock_;
   bool gets_at_once_ = false;
   std::shared_ptr<Duration> lag_ = std::make_shared<Duration>(0);
   Instant lag_until_{};
+  Cut cut_ = Cut::kLost;
+  Instant cut_until_{};
+  std::function<Duration()> before_next_bind_;
   std::vector<std::weak_ptr<Watch>> watches_;
   std::shared_ptr<Exists> exists_ = std::make_shared<Exists>();
 };

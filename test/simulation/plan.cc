@@ -36,11 +36,24 @@ constexpr std::array kWeights = {
     Weight{Action::kReplaceExtender, 5},
 };
 
-static_assert(kWeights.size() == kActions, "every action has a weight");
+// With two replicas besides.
+constexpr std::array kReplicaWeights = {
+    Weight{Action::kKillReplica, 8},       Weight{Action::kKillReplicas, 4},
+    Weight{Action::kShutDownReplica, 6},   Weight{Action::kStopReplica, 6},
+    Weight{Action::kStopLeaderInBind, 10}, Weight{Action::kHoldBind, 8},
+    Weight{Action::kCutFromApi, 10},       Weight{Action::kCutFromScheduler, 4},
+    Weight{Action::kMoveClock, 3},         Weight{Action::kMisroute, 3},
+};
+
+static_assert(kWeights.size() + kReplicaWeights.size() == kActions, "every action has a weight");
 
 class Planner {
  public:
-  explicit Planner(std::uint64_t seed) : random_(seed) {}
+  explicit Planner(std::uint64_t seed) : random_(seed) {
+    weights_.assign(kWeights.begin(), kWeights.end());
+    if (setting_of(seed).replicas == 1) return;
+    weights_.insert(weights_.end(), kReplicaWeights.begin(), kReplicaWeights.end());
+  }
 
   std::vector<Event> plan() {
     for (int pod = 0; pod < kPodsAtFirst; ++pod) add(Action::kCreatePod, pod);
@@ -55,9 +68,9 @@ class Planner {
 
   Action any_action() {
     int sum = 0;
-    for (const Weight& weight : kWeights) sum += weight.weight;
+    for (const Weight& weight : weights_) sum += weight.weight;
     int left = below(sum);
-    for (const Weight& weight : kWeights) {
+    for (const Weight& weight : weights_) {
       left -= weight.weight;
       if (left < 0) return weight.action;
     }
@@ -70,10 +83,12 @@ class Planner {
   }
 
   std::mt19937_64 random_;
+  std::vector<Weight> weights_;
   std::vector<Event> events_;
 };
 
 std::string client_text(int client) {
+  if (client == kFollowerClient) return "the extender that follows";
   client %= kClients;
   if (client == 0) return "the extender";
   if (client == 1) return "kube-scheduler";
@@ -104,6 +119,44 @@ std::string what_happens_to_requests(const Event& event) {
       return "compact the history of the API server";
     default:
       return "";
+  }
+}
+
+std::string how_it_stops(const Event& event) {
+  return fmt::format("{} for {} s", pauses(event) ? "paused with its machine" : "frozen",
+                     in_seconds(long_stop_of(event)));
+}
+
+std::string what_happens_to_replicas(const Event& event) {
+  const std::string replica = is_of_follower(event) ? "the follower" : "the leader";
+  const double time = in_seconds(long_stop_of(event));
+  switch (event.action) {
+    case Action::kKillReplica:
+      return "kill " + replica;
+    case Action::kKillReplicas:
+      return "kill both replicas";
+    case Action::kShutDownReplica:
+      return "shut " + replica + " down";
+    case Action::kStopReplica:
+      return fmt::format("{} is {}", replica, how_it_stops(event));
+    case Action::kStopLeaderInBind:
+      return fmt::format("the leader is {} before it sends the next bind", how_it_stops(event));
+    case Action::kHoldBind:
+      return fmt::format("the next bind waits for {} s in an API server, and the leader is killed",
+                         time);
+    case Action::kCutFromApi:
+      return fmt::format("requests of {} to the API server are {} for {} s", replica,
+                         cut_of(event) == Link::Cut::kLost ? "lost" : "late", time);
+    case Action::kCutFromScheduler:
+      return fmt::format("requests of kube-scheduler to {} are lost for {} s", replica, time);
+    case Action::kMoveClock:
+      return fmt::format("the clock of {} is moved {} by an hour", replica,
+                         event.what % 2 == 0 ? "forward" : "back");
+    case Action::kMisroute:
+      return fmt::format("requests of kube-scheduler reach any replica for {} s",
+                         in_seconds(failure_of(event)));
+    default:
+      return what_happens_to_requests(event);
   }
 }
 
@@ -160,11 +213,21 @@ std::string what_happens(const Event& event) {
     case Action::kRemoveNode:
       return fmt::format("remove and create node n{}", node);
     default:
-      return what_happens_to_requests(event);
+      return what_happens_to_replicas(event);
   }
 }
 
 }  // namespace
+
+Setting setting_of(std::uint64_t seed) {
+  Setting setting;
+  setting.has_policies = seed % 2 == 0;
+  if (seed % 4 != 0) return setting;
+  setting.replicas = 2;
+  setting.is_beside_scheduler = seed / 4 % 4 == 3;
+  setting.has_short_lease = seed / 4 % 2 == 1;
+  return setting;
+}
 
 std::vector<Event> plan_of(std::uint64_t seed) {
   return Planner(seed).plan();
@@ -179,6 +242,23 @@ Fault fault_of(const Event& event) {
 Duration stop_of(const Event& event) {
   constexpr Duration kStep{500};
   return kStep * (1 + event.amount * event.amount / 2);
+}
+
+Duration long_stop_of(const Event& event) {
+  return std::chrono::seconds(6 + 5 * event.amount);
+}
+
+bool is_of_follower(const Event& event) {
+  return event.who % 3 == 0;
+}
+
+Duration kill_after(const Event& event) {
+  constexpr Duration kStep{50};
+  return kStep * (1 + event.what % 20);
+}
+
+Link::Cut cut_of(const Event& event) {
+  return event.what % 2 == 0 ? Link::Cut::kLost : Link::Cut::kServedAfterwards;
 }
 
 Duration failure_of(const Event& event) {

@@ -44,8 +44,20 @@ enum class Action : std::uint8_t {
   kBreakWatches,
   kLagWatches,  // `amount` is the time
   kCompact,
+  // Only with two replicas of the extender. `who` selects one, if nothing else is said.
+  kKillReplica,
+  kKillReplicas,  // both
+  kShutDownReplica,
+  kStopReplica,       // like kFreeze or kPauseVm by `what`, and for longer
+  kStopLeaderInBind,  // the same, when the leader sends the next bind, which it then sends at the
+                      // end
+  kHoldBind,          // the next bind waits in an API server that is stopped; the leader is killed
+  kCutFromApi,        // `what` selects what happens to its requests
+  kCutFromScheduler,
+  kMoveClock,  // by an hour
+  kMisroute,   // kube-scheduler's requests reach any replica
 };
-inline constexpr int kActions = static_cast<int>(Action::kCompact) + 1;
+inline constexpr int kActions = static_cast<int>(Action::kMisroute) + 1;
 
 struct Event {
   Duration at{0};
@@ -61,6 +73,19 @@ inline constexpr int kPodNames = 24;
 // Processes with a connection to the API server: the extender, kube-scheduler, and the plugin and
 // kubelet of each node.
 inline constexpr int kClients = 2 + 2 * kNodes;
+// Of the replica of the extender that does not lead, where there are two.
+inline constexpr int kFollowerClient = kClients;
+
+// What the cluster of a history is like.
+struct Setting {
+  // The policies of deploy/rbac/policies.yaml hold.
+  bool has_policies = true;
+  int replicas = 1;  // of the extender
+  // Each kube-scheduler calls the replica on its machine; otherwise it calls a Service.
+  bool is_beside_scheduler = false;
+  bool has_short_lease = false;
+};
+Setting setting_of(std::uint64_t seed);
 
 // The plan of one history: 200 events, at least 20 new pods and 3 faults of binds, in order of
 // time.
@@ -72,10 +97,23 @@ Fault fault_of(const Event& event);
 // How long a process is stopped in kFreeze, kPauseVm and kReplaceExtender.
 Duration stop_of(const Event& event);
 
-// For how long kDiskFails and kLagWatches last.
+// Shorter and longer than a Lease lasts: for kStopReplica, kStopLeaderInBind, kHoldBind, and the
+// two that cut a replica off.
+Duration long_stop_of(const Event& event);
+
+// Whether the event is about the follower.
+bool is_of_follower(const Event& event);
+
+// What happens to the requests of a replica in kCutFromApi.
+Link::Cut cut_of(const Event& event);
+
+// How much later the leader is killed in kHoldBind.
+Duration kill_after(const Event& event);
+
+// For how long kDiskFails, kLagWatches and kMisroute last.
 Duration failure_of(const Event& event);
 
-// Whether kReplaceExtender pauses the machine, or freezes the process.
+// Whether a process is paused with its machine, or frozen.
 bool pauses(const Event& event);
 
 // "12.345 s: kill the extender"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace mgpu::simulation {
 
@@ -38,7 +39,22 @@ void ProcessClock::cancel(TimerId id) {
 }
 
 void ProcessClock::freeze(Duration time) {
-  state_->frozen_until = std::max(state_->frozen_until, state_->world.now() + time);
+  const Instant until = state_->world.now() + time;
+  if (until <= state_->frozen_until) return;
+  const bool again = frozen();
+  state_->frozen_until = until;
+  if (again) set_timers_again();
+}
+
+// Otherwise tasks that wait for the end of an earlier freeze would run after newer ones.
+void ProcessClock::set_timers_again() {
+  std::vector<std::pair<Instant, TimerId>> order;
+  for (const auto& [id, timer] : state_->timers) order.emplace_back(timer.due, id);
+  std::ranges::sort(order);
+  for (const auto& [due, id] : order) {
+    state_->world.cancel(state_->timers.at(id).in_world);
+    run_later(state_, id);
+  }
 }
 
 // Pauses may overlap.

@@ -50,6 +50,7 @@ class ProcessClock final : public Executor {
     Duration behind{0};  // after the pause
   };
 
+  void set_timers_again();
   static void run_later(const std::shared_ptr<State>& state, TimerId id);
   static void run(const std::shared_ptr<State>& state, TimerId id);
 

@@ -32,7 +32,11 @@ class StartSequenceTest : public testing::Test {
     sequence.emplace(
         server, client, settings.contract, process.guards(),
         StartSequence::Events{
-            .on_done = [this] { ++done; },
+            .on_done =
+                [this] {
+                  ++done;
+                  done_before_event = sequence->done();
+                },
             .on_problem = [this](const std::string& why) { problems.push_back(why); },
             .on_progress = [this](std::size_t touched,
                                   std::size_t all) { progress.emplace_back(touched, all); }});
@@ -55,6 +59,7 @@ class StartSequenceTest : public testing::Test {
   test::Process process{client, settings.contract};
   std::optional<StartSequence> sequence;
   int done = 0;
+  bool done_before_event = true;
   std::vector<std::string> problems;
   std::vector<std::pair<std::size_t, std::size_t>> progress;
 };
@@ -91,6 +96,16 @@ TEST_F(StartSequenceTest, TakesTheLeaseBeforeItListsAndListsBeforeItTouches) {
   });
   start();
   EXPECT_THAT(order, ElementsAre("take", "list", "touch"));
+}
+
+// Other threads ask for done(), and decide. The handler of the event begins the list of pods that
+// they have to wait for.
+TEST_F(StartSequenceTest, IsNotDoneBeforeTheEventWasHandled) {
+  create(server, {}, "n1");
+  start();
+  EXPECT_EQ(done, 1);
+  EXPECT_FALSE(done_before_event);
+  EXPECT_TRUE(sequence->done());
 }
 
 TEST_F(StartSequenceTest, AnEmptyClusterIsDoneWithoutACheck) {

@@ -1,0 +1,48 @@
+// Which process of the extender may decide, by the Lease as the API server has it, and whether a
+// process breaks the rules: one that has never held the Lease answers no verb and sends no binding,
+// no binding of an earlier leader happens once a later one decides, and nobody takes the Lease
+// from a leader that renews it.
+//
+// It is not part of the programs under test. Processes have numbers; 0 is none.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "common/kube/transport.h"
+
+namespace mgpu::simulation {
+
+// "extender-3"
+std::string identity_of(int process);
+
+class Leadership {
+ public:
+  // `keeps_lease`: the process believes that it leads, and has had the time to renew the Lease.
+  Leadership(std::function<bool(int process)> keeps_lease,
+             std::function<void(std::string sentence)> violate)
+      : keeps_lease_(std::move(keeps_lease)), violate_(std::move(violate)) {}
+
+  // The API server has served a request of the process.
+  void on_served(int process, const kube::Request& request, const kube::Response& response);
+  // The process has answered a verb.
+  void on_answered(int process, const std::string& verb, int status);
+  // The process decides.
+  void note_deciding(int process);
+  // Who has the Lease.
+  int holder() const { return holder_; }
+
+ private:
+  void note_holder(int process);
+  void check_bind(int process, bool bound);
+
+  const std::function<bool(int)> keeps_lease_;
+  const std::function<void(std::string)> violate_;
+  int holder_ = 0;
+  std::map<int, int> terms_;  // of each process that has had the Lease: 1, 2, ...
+  int deciding_term_ = 0;     // the latest one of a process that has decided
+  int decider_ = 0;           // that process
+};
+
+}  // namespace mgpu::simulation
