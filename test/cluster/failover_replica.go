@@ -39,16 +39,16 @@ const replicaRestart = time.Second
 // leaseLost is in the log of a process that ends because of the Lease.
 const leaseLost = "no longer holds the lease"
 
-// newReplica returns an extender that reaches the API server at this address (host:port) through a gate. It has
-// not been started.
-func (c *ControlPlane) newReplica(t testing.TB, name string, server func() string, flags ...string) *Replica {
+// newReplica returns an extender that reaches the API server of this URL through a gate. It has not been started.
+func (c *ControlPlane) newReplica(t testing.TB, name, server string, flags ...string) *Replica {
 	t.Helper()
 	replica := &Replica{t: t, name: name, apiServer: newGate(), scheduler: newGate(), clock: newMovedClock(t),
 		probes: http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
-	link := startLink(t, func() (string, *Gate) { return server(), replica.apiServer })
+	scheme, address, _ := strings.Cut(server, "://")
+	link := startLink(t, func() (string, *Gate) { return address, replica.apiServer })
 	replica.extender = c.extenderOn(t, "http", http.DefaultClient, flags...)
-	replica.extender.follow(c.kubeconfigOf(filepath.Join(t.TempDir(), name+".kubeconfig"), "https://"+link.address(),
-		extenderToken))
+	replica.extender.follow(c.kubeconfigOf(filepath.Join(t.TempDir(), name+".kubeconfig"),
+		scheme+"://"+link.address(), extenderToken))
 	return replica
 }
 
@@ -116,21 +116,21 @@ func (r *Replica) current() *Process {
 	return r.process
 }
 
-// kill sends SIGKILL. Another process is started after replicaRestart.
-func (r *Replica) kill() *Process {
+// kill sends SIGKILL, and waits for the end. Another process is started after replicaRestart.
+func (r *Replica) kill() {
 	r.mutex.Lock()
-	defer r.mutex.Unlock()
 	r.killed = true
-	_ = r.process.command.Process.Kill()
-	return r.process
+	process := r.process
+	r.mutex.Unlock()
+	process.Kill()
 }
 
 // terminate sends SIGTERM, and does not wait for the end.
 func (r *Replica) terminate() *Process {
-	r.signal(syscall.SIGTERM)
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.killed = true
+	_ = r.process.command.Process.Signal(syscall.SIGTERM)
 	return r.process
 }
 

@@ -68,19 +68,17 @@ func (w *ReplicaWorld) runFault(act func(w *ReplicaWorld)) {
 }
 
 func killLeader(w *ReplicaWorld) {
-	leader := w.leader()
-	leader.kill()
-	w.leader(leader)
+	w.leader().kill()
+	w.leader()
 }
 
 func shutLeaderDown(w *ReplicaWorld) {
-	leader := w.leader()
-	process := leader.terminate()
+	process := w.leader().terminate()
 	waitEnded(w.t, process)
 	if code := process.command.ProcessState.ExitCode(); code != 0 {
 		w.t.Errorf("the leader ended with code %d after SIGTERM, want 0:\n%s", code, process.logTail(10))
 	}
-	w.leader(leader)
+	w.leader()
 }
 
 func killBoth(w *ReplicaWorld) {
@@ -159,7 +157,7 @@ func moveClocks(w *ReplicaWorld) {
 	leader.clock.move(time.Hour)
 	w.waitRenewed(time.Now().Add(30 * time.Minute))
 	leader.kill()
-	w.leader(leader)
+	w.leader()
 }
 
 // waitRenewed waits until the time in the Lease is later than this.

@@ -100,7 +100,7 @@ func (w *ReplicaWorld) createService() {
 }
 
 // startReplica starts a replica with the default settings of the election.
-func (w *ReplicaWorld) startReplica(server func() string, flags ...string) *Replica {
+func (w *ReplicaWorld) startReplica(server string, flags ...string) *Replica {
 	w.t.Helper()
 	name := fmt.Sprint("replica-", len(w.replicas))
 	replica := plane.newReplica(w.t, name, server, append([]string{"--leader-elect",
@@ -114,19 +114,17 @@ func (w *ReplicaWorld) startReplica(server func() string, flags ...string) *Repl
 func (w *ReplicaWorld) startReplicas(count int) {
 	w.t.Helper()
 	for range count {
-		w.startEndpointReplica(plane.apiServerAddress)
+		w.startEndpointReplica(plane.serverURL())
 	}
 }
 
-func (w *ReplicaWorld) startEndpointReplica(server func() string) *Replica {
+func (w *ReplicaWorld) startEndpointReplica(server string) *Replica {
 	w.t.Helper()
 	address := fmt.Sprint("192.0.2.", len(w.replicas)+1)
 	replica := w.startReplica(server, "--endpoints-of", w.namespace+"/"+leaseName, "--advertise-address", address)
 	replica.advertised = address
 	return replica
 }
-
-func (c *ControlPlane) apiServerAddress() string { return fmt.Sprint("127.0.0.1:", c.apiServerPort) }
 
 // startScheduler starts a kube-scheduler for the pods of this world. It reaches the replica that the EndpointSlice
 // names.
