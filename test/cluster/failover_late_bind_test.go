@@ -4,6 +4,9 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // An API server is stopped with a bind of the leader in its receive buffer. Another replica takes over at another API
@@ -61,6 +64,12 @@ func TestFailoverKeepsTheLearnedPrices(t *testing.T) {
 		create(world.ctx, t, world.pod(names[i]).share(30, memoryMiB))
 	}
 	world.waitBound(pods)
+	for _, name := range names {
+		world.run(name)
+	}
+	for _, replica := range world.replicas {
+		replica.waitSeen(t, pods)
+	}
 	deleteNow(world.ctx, t, world.namespace, names...)
 	for _, replica := range world.replicas {
 		waitFor(t, leaderTakesIn, replica.name+" to have prices", func() (bool, string) {
@@ -72,6 +81,16 @@ func TestFailoverKeepsTheLearnedPrices(t *testing.T) {
 	world.leader(leader)
 	if learned, seen := follower.learnedMemory(memoryMiB); !learned {
 		t.Errorf("the new leader has no price for the pods of before: %s", seen)
+	}
+}
+
+// run sets the phase of a pod, as kubelet does.
+func (w *ReplicaWorld) run(name string) {
+	w.t.Helper()
+	_, err := plane.admin.CoreV1().Pods(w.namespace).Patch(w.ctx, name, types.MergePatchType,
+		[]byte(`{"status":{"phase":"Running"}}`), metav1.PatchOptions{}, "status")
+	if err != nil {
+		w.t.Fatal(err)
 	}
 }
 

@@ -289,22 +289,38 @@ func (w *ReplicaWorld) waitBound(count int) {
 	}
 }
 
+// policyView is the answer of /inspect/policy.
+type policyView struct {
+	PodsSeen int
+	Prices   struct {
+		Classes []struct{ MemoryMiB int64 }
+	}
+}
+
+func (r *Replica) policy() (view policyView, err error) {
+	_, body, err := r.probe("/inspect/policy")
+	if err == nil {
+		err = json.Unmarshal([]byte(body), &view)
+	}
+	return view, err
+}
+
+// waitSeen waits until the replica has learned from this number of pods.
+func (r *Replica) waitSeen(t testing.TB, pods int) {
+	t.Helper()
+	waitFor(t, leaderTakesIn, r.name+" to learn", func() (bool, string) {
+		view, err := r.policy()
+		return err == nil && view.PodsSeen >= pods, fmt.Sprint(view.PodsSeen, " pods seen ", err)
+	})
+}
+
 // learnedMemory returns whether the replica has prices for a class of pods with this memory.
 func (r *Replica) learnedMemory(memoryMiB int64) (bool, string) {
-	_, body, err := r.probe("/inspect/policy")
-	if err != nil {
-		return false, err.Error()
-	}
-	var view struct {
-		Prices struct{ Classes []struct{ MemoryMiB int64 } }
-	}
-	if err := json.Unmarshal([]byte(body), &view); err != nil {
-		return false, err.Error()
-	}
+	view, err := r.policy()
 	for _, class := range view.Prices.Classes {
 		if class.MemoryMiB == memoryMiB {
 			return true, ""
 		}
 	}
-	return false, fmt.Sprint(len(view.Prices.Classes), " classes")
+	return false, fmt.Sprint(len(view.Prices.Classes), " classes ", err)
 }
