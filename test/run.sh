@@ -32,9 +32,9 @@
 # soak     runs arrivals, edits and kills with a real control plane for MGPU_SOAK_MINUTES, as bench/soak.sh does
 #
 # The programs under test have AddressSanitizer and UBSan, except in the stages format, tidy, tsan, release, images,
-# faults, install, bench, throughput, failover and soak, and in simulate --histories. The stages gpu, cluster, node and install
-# wait most of the time: they run in the background while the others compile and compute, and their output is printed
-# at the end.
+# faults, install, bench, throughput, failover and soak, and in simulate --histories. The stages gpu, cluster, node and
+# install wait most of the time: they run in the background while the others compile and compute, and their output is
+# printed at the end.
 # The last line of the output is "N passed, N failed". The exit status is 0 if no test failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -17,6 +17,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 const (
@@ -167,19 +168,24 @@ func waitListening(t testing.TB, process *Process, port int) {
 
 // followEndpoints watches the EndpointSlice until the end of the test.
 func (w *ReplicaWorld) followEndpoints() {
+	follow(w, plane.admin.DiscoveryV1().EndpointSlices(w.namespace).Watch, w.endpoint.Store)
+}
+
+// follow watches objects until the end of the test.
+func follow[Object any](w *ReplicaWorld, begin func(context.Context, metav1.ListOptions) (watch.Interface, error),
+	note func(*Object)) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	w.t.Cleanup(cancel)
-	slices := plane.admin.DiscoveryV1().EndpointSlices(w.namespace)
 	go func() {
 		for ctx.Err() == nil {
-			watch, err := slices.Watch(ctx, metav1.ListOptions{})
+			events, err := begin(ctx, metav1.ListOptions{})
 			if err != nil {
 				time.Sleep(pollInterval)
 				continue
 			}
-			for event := range watch.ResultChan() {
-				if slice, is := event.Object.(*discoveryv1.EndpointSlice); is {
-					w.endpoint.Store(slice)
+			for event := range events.ResultChan() {
+				if object, is := event.Object.(any).(*Object); is {
+					note(object)
 				}
 			}
 		}
