@@ -25,6 +25,7 @@ type StoppedServer struct {
 	url     string // of the proxy
 	forward *httputil.ReverseProxy
 	pod     string
+	onStop  func() // called before the server is stopped; may be nil
 
 	mutex  sync.Mutex
 	direct *tls.Conn // was connected before the server stopped
@@ -88,6 +89,9 @@ func (s *StoppedServer) stopBefore(request *http.Request) bool {
 	var text bytes.Buffer
 	if err := sent.Write(&text); err != nil {
 		return false
+	}
+	if s.onStop != nil {
+		s.onStop()
 	}
 	if s.process.command.Process.Signal(syscall.SIGSTOP) != nil || !s.waitStopped() {
 		return false

@@ -34,6 +34,12 @@ var failoverPartNames = [failoverParts]string{
 	"until it binds the first pod",
 }
 
+// failoverTimes are those of one run.
+type failoverTimes struct {
+	parts [failoverParts]time.Duration
+	all   time.Duration // from the end of the leader until no pod waits
+}
+
 const (
 	timesNodes      = 40
 	arrivalInterval = 100 * time.Millisecond // a new pod does not wait for a backoff of kube-scheduler
@@ -64,7 +70,7 @@ func TestFailoverTimes(t *testing.T) {
 	world.startScheduler()
 	clock := world.newFailoverClock()
 	for _, kind := range failoverKinds {
-		var times [][failoverParts]time.Duration
+		var times []failoverTimes
 		for range runs {
 			times = append(times, world.measure(clock, kind.end))
 		}
@@ -139,7 +145,7 @@ func (c *failoverClock) complete() bool {
 }
 
 // measure ends the leader while pods arrive, and returns the times of the parts.
-func (w *ReplicaWorld) measure(clock *failoverClock, end func(leader *Replica)) (parts [failoverParts]time.Duration) {
+func (w *ReplicaWorld) measure(clock *failoverClock, end func(leader *Replica)) (times failoverTimes) {
 	w.t.Helper()
 	for _, replica := range w.replicas {
 		waitFor(w.t, leaderTakesIn, replica.name+" to be ready", replica.ready)
@@ -158,6 +164,7 @@ func (w *ReplicaWorld) measure(clock *failoverClock, end func(leader *Replica)) 
 	cancel()
 	arrivals.Wait()
 	w.waitAllBound()
+	times.all = time.Since(began)
 	removePods(w.namespace)
 	waitFor(w.t, leaderTakesIn, "no pods", func() (bool, string) {
 		pods, err := list(w.ctx, w.namespace)
@@ -166,11 +173,11 @@ func (w *ReplicaWorld) measure(clock *failoverClock, end func(leader *Replica)) 
 	decides := next.logTime(began, ` "ready" nodes=`)
 	clock.mutex.Lock()
 	defer clock.mutex.Unlock()
-	parts[partLease] = clock.taken.Sub(began)
-	parts[partStart] = decides.Sub(clock.taken)
-	parts[partEndpoint] = clock.moved.Sub(decides)
-	parts[partBind] = clock.first.Sub(clock.moved)
-	return parts
+	times.parts[partLease] = clock.taken.Sub(began)
+	times.parts[partStart] = decides.Sub(clock.taken)
+	times.parts[partEndpoint] = clock.moved.Sub(decides)
+	times.parts[partBind] = clock.first.Sub(clock.moved)
+	return times
 }
 
 // arrive creates small pods until the context ends.
@@ -216,12 +223,12 @@ func (r *Replica) logTime(after time.Time, text string) time.Time {
 }
 
 // logTimes prints the least, the median and the greatest time of each part and of their sum, in seconds.
-func logTimes(t *testing.T, name string, times [][failoverParts]time.Duration) {
+func logTimes(t *testing.T, name string, times []failoverTimes) {
 	t.Helper()
-	row := func(name string, of func(parts [failoverParts]time.Duration) time.Duration) {
+	row := func(name string, of func(one failoverTimes) time.Duration) {
 		var sorted []time.Duration
-		for _, parts := range times {
-			sorted = append(sorted, of(parts))
+		for _, one := range times {
+			sorted = append(sorted, of(one))
 		}
 		slices.Sort(sorted)
 		t.Logf("%-48s %7.2f %7.2f %7.2f", name, sorted[0].Seconds(), sorted[len(sorted)/2].Seconds(),
@@ -229,12 +236,13 @@ func logTimes(t *testing.T, name string, times [][failoverParts]time.Duration) {
 	}
 	t.Logf("%-48s %7s %7s %7s", fmt.Sprintf("%s, %d runs", name, len(times)), "least", "median", "most")
 	for part, name := range failoverPartNames {
-		row(name, func(parts [failoverParts]time.Duration) time.Duration { return parts[part] })
+		row(name, func(one failoverTimes) time.Duration { return one.parts[part] })
 	}
-	row("no pod is bound", func(parts [failoverParts]time.Duration) (sum time.Duration) {
-		for _, part := range parts {
+	row("sum: no pod is bound", func(one failoverTimes) (sum time.Duration) {
+		for _, part := range one.parts {
 			sum += part
 		}
 		return sum
 	})
+	row("until no pod waits any more", func(one failoverTimes) time.Duration { return one.all })
 }

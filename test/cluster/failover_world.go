@@ -28,7 +28,7 @@ const (
 	worldLabel     = "mgpu.test/world"
 	slotLabel      = "mgpu.test/slot"
 	leaderTakesIn  = 2 * time.Minute
-	createInterval = 150 * time.Millisecond
+	createInterval = 20 * time.Millisecond
 )
 
 // ReplicaWorld has replicas of the extender with a Lease, nodes and a namespace of their own. Several such worlds
@@ -129,7 +129,7 @@ func (w *ReplicaWorld) startEndpointReplica(server string) *Replica {
 
 // startScheduler starts a kube-scheduler for the pods of this world. It reaches the replica that the EndpointSlice
 // names.
-func (w *ReplicaWorld) startScheduler() {
+func (w *ReplicaWorld) startScheduler() *Process {
 	w.t.Helper()
 	w.followEndpoints()
 	front := startLink(w.t, w.leaderAddress)
@@ -141,6 +141,7 @@ func (w *ReplicaWorld) startScheduler() {
 	}
 	process.endWithTest(w.t)
 	waitListening(w.t, process, command.port)
+	return process
 }
 
 // schedulerCommand is that of the control plane with a folder for certificates of its own, because schedulers that
