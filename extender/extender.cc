@@ -143,6 +143,7 @@ Result<void> Extender::start_servers() {
       server_events(metrics_, kMetricPrefix, "verbs"));
   if (!server) return server.error();
   server_ = std::move(*server);
+  port_ = server_->port();
   const bool needed = settings_.certificates && settings_.service.http.tls.from_texts;
   return needed ? use_temporary_certificate() : Result<void>();
 }
@@ -286,7 +287,7 @@ void Extender::on_listed() {
   if (!watched_nodes_.listed() || !watched_pods_.listed()) return;
   price_refresher_.start();
   if (!may_decide() || std::exchange(logged_ready_, true)) return;
-  if (endpoints_) endpoints_->start(port());
+  if (endpoints_ && !draining_) endpoints_->start(port_);
   const Counts counts = ledger_.counts();
   log_info("ready", {{"nodes", std::to_string(counts.nodes)},
                      {"cards", std::to_string(counts.cards)},

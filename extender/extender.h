@@ -82,7 +82,7 @@ class Extender {
   // which still run.
   ~Extender();
 
-  std::uint16_t port() const { return server_->port(); }  // of the verbs
+  std::uint16_t port() const { return port_; }  // of the verbs
   std::uint16_t service_port() const { return service_->port(); }
   // It decides now.
   bool ready() const { return may_decide() && has_certificates() && !draining_; }
@@ -138,6 +138,7 @@ class Extender {
   PriceRefresher price_refresher_;
   std::atomic<bool> draining_ = false;
   bool logged_ready_ = false;     // on the executor
+  std::uint16_t port_ = 0;        // of the verbs; the server ends before the watches
   StartSequence start_sequence_;  // stopped before the watches, which it starts, are destroyed
   Watched watched_nodes_;
   Watched watched_pods_;

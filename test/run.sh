@@ -28,12 +28,13 @@
 # bench    runs the Go benchmarks with the device plugin, as bench/node.sh does
 # throughput
 #          measures how many pods kube-scheduler binds in a second with the extender, as bench/throughput.sh does
+# failover measures how long no pod is bound when the leader of two extenders ends, as bench/failover.sh does
 # soak     runs arrivals, edits and kills with a real control plane for MGPU_SOAK_MINUTES, as bench/soak.sh does
 #
 # The programs under test have AddressSanitizer and UBSan, except in the stages format, tidy, tsan, release, images,
-# faults, install, bench, throughput and soak, and in simulate --histories. The stages gpu, cluster, node and install
-# wait most of the time: they run in the background while the others compile and compute, and their output is printed
-# at the end.
+# faults, install, bench, throughput, failover and soak, and in simulate --histories. The stages gpu, cluster, node and
+# install wait most of the time: they run in the background while the others compile and compute, and their output is
+# printed at the end.
 # The last line of the output is "N passed, N failed". The exit status is 0 if no test failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -436,12 +437,14 @@ prepare_components() {
 }
 
 prepare_cluster() {
-  build asan mgpu-extender mgpu-device-plugin mgpu-sim kubectl-mgpu kube_conformance_test || return 1
+  build asan mgpu-extender mgpu-device-plugin mgpu-sim kubectl-mgpu kube_conformance_test mgpu_moved_clock ||
+    return 1
   prepare_components || return 1
   export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/asan/plugin/mgpu-device-plugin
   export MGPU_SIM_BINARY=$PWD/build/asan/bench/mgpu-sim
   export MGPU_KUBECTL_MGPU_BINARY=$PWD/build/asan/extender/kubectl-mgpu
   export MGPU_CONFORMANCE_BINARY=$PWD/build/asan/test/kube_conformance_test
+  export MGPU_MOVED_CLOCK_LIBRARY=$PWD/build/asan/test/clock/libmgpu_moved_clock.so
 }
 
 stage_cluster() {
@@ -479,6 +482,15 @@ stage_install() {
   export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
   export MGPU_MPS_CONTROL_BINARY=$PWD/build/release/test/fake_mps_control
   run_cluster_test install -test.run "${MGPU_TEST:-$install_tests}"
+}
+
+# Uses the release build.
+stage_failover() {
+  prepare_components || return 1
+  build release mgpu-extender || return 1
+  export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
+  export MGPU_FAILOVER_RUNS=${MGPU_FAILOVER_RUNS:-5}
+  run_cluster_test failover -test.run '^TestFailoverTimes$' -test.timeout 12h
 }
 
 # Uses the release build, or another program. The kills and the users depend on the seed.
@@ -610,15 +622,15 @@ while [[ $# -gt 0 ]]; do
 done
 [[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release images quick simulate gpu cluster node install)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|node|install|bench|throughput|soak)$ ]] || {
+  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|node|install|bench|throughput|failover|soak)$ ]] || {
     printf 'run.sh: "%s" is not a stage; want %s, %s\n' "$stage" 'format, tidy, unit, tsan, release, images, quick, simulate' \
-      'faults, fuzz, gpu, cluster, node, install, bench, throughput or soak' >&2
+      'faults, fuzz, gpu, cluster, node, install, bench, throughput, failover or soak' >&2
     exit 2
   }
 done
 
 step "install" bash deploy/install.sh || { echo "0 passed, 1 failed" && exit 1; }
-if [[ " ${stages[*]} " =~ \ (cluster|node|install|bench|throughput|soak)\  ]]; then
+if [[ " ${stages[*]} " =~ \ (cluster|node|install|bench|throughput|failover|soak)\  ]]; then
   download_go_modules >/dev/null 2>&1 </dev/null &
   downloads=$!
 fi

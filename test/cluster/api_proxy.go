@@ -39,7 +39,13 @@ func (c *ControlPlane) startLatePods(t testing.TB, delay time.Duration) *LatePod
 // reverseProxy returns a proxy that forwards everything to the API server.
 func (c *ControlPlane) reverseProxy(t testing.TB) *httputil.ReverseProxy {
 	t.Helper()
-	server, err := url.Parse(c.serverURL())
+	return c.reverseProxyTo(t, c.serverURL())
+}
+
+// reverseProxyTo is the same for another API server.
+func (c *ControlPlane) reverseProxyTo(t testing.TB, address string) *httputil.ReverseProxy {
+	t.Helper()
+	server, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -141,27 +141,32 @@ func (c *ControlPlane) startEtcd() error {
 
 // startAPIServer starts the API server. After a kill it has the same port and etcd as before.
 func (c *ControlPlane) startAPIServer() error {
-	pair := c.servingPair
 	var err error
+	c.apiServer, err = c.startAPIServerOn(c.apiServerPort, "kube-apiserver")
+	return err
+}
+
+// startAPIServerOn starts an API server of the etcd of this control plane.
+func (c *ControlPlane) startAPIServerOn(port int, name string) (*Process, error) {
+	pair := c.servingPair
 	flags := []string{"--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1",
 		"--endpoint-reconciler-type", "none", "--service-cluster-ip-range", "10.0.0.0/24",
 		"--disable-admission-plugins", "ServiceAccount"}
 	if c.full != nil {
 		flags = c.full.apiServerFlags()
 	}
-	c.apiServer, err = startProcess("kube-apiserver", filepath.Join(c.folder, "kube-apiserver.log"),
+	return startProcess(name, filepath.Join(c.folder, name+".log"),
 		filepath.Join(c.binaries, "kube-apiserver"), append([]string{
 			"--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort),
 			// Without compaction, because the history is replayed at the end of each test.
 			"--etcd-compaction-interval", "0",
-			"--secure-port", fmt.Sprint(c.apiServerPort),
+			"--secure-port", fmt.Sprint(port),
 			"--tls-cert-file", pair.certificate, "--tls-private-key-file", pair.key,
 			"--cert-dir", filepath.Join(c.folder, "pki"),
 			"--token-auth-file", filepath.Join(c.folder, "tokens.csv"),
 			"--authorization-mode", "RBAC,Node",
 			"--service-account-key-file", pair.key, "--service-account-signing-key-file", pair.key,
 			"--service-account-issuer", "https://mgpu.test"}, flags...)...)
-	return err
 }
 
 func (c *ControlPlane) waitReady(timeout time.Duration) error {
@@ -214,9 +219,14 @@ func (c *ControlPlane) kubeconfig(token string) string {
 
 // kubeconfigAt writes a kubeconfig for the token, and returns its path.
 func (c *ControlPlane) kubeconfigAt(path, token string) string {
+	return c.kubeconfigOf(path, c.serverURL(), token)
+}
+
+// kubeconfigOf writes a kubeconfig for another address of the API server, and returns its path.
+func (c *ControlPlane) kubeconfigOf(path, server, token string) string {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["test"] = &clientcmdapi.Cluster{
-		Server:               c.serverURL(),
+		Server:               server,
 		CertificateAuthority: c.authority.file(),
 	}
 	config.AuthInfos["test"] = &clientcmdapi.AuthInfo{Token: token}

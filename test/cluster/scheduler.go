@@ -27,6 +27,7 @@ type SchedulerSetup struct {
 	stock             bool              // without extenders
 	ranksNonGPU       bool              // with an entry that ranks nodes for pods without cards
 	percentage        int               // percentageOfNodesToScore; 0: the file's
+	elects            bool              // it elects a leader, with the default settings
 }
 
 func (s SchedulerSetup) kind() string {
@@ -106,7 +107,7 @@ func (c *ControlPlane) renderScheduler(t testing.TB, setup SchedulerSetup) []byt
 	// The default limit of the client, 50 requests per second, would hide races.
 	configuration["clientConnection"] = map[string]any{
 		"kubeconfig": c.kubeconfig(schedulerToken), "qps": 1000, "burst": 1000}
-	configuration["leaderElection"] = map[string]any{"leaderElect": false}
+	configuration["leaderElection"] = map[string]any{"leaderElect": setup.elects}
 	if setup.stock {
 		delete(configuration, "extenders")
 	}

@@ -613,6 +613,35 @@ TEST_F(ExtenderTest, FinishesABindBeforeItEnds) {
   EXPECT_EQ(pod("p")["spec"]["nodeName"], "n1");
 }
 
+TEST_F(ExtenderTest, EndsWhileItListsPodsAsTheNewLeader) {
+  create("/api/v1/namespaces/default/services",
+         R"({"metadata": {"name": "mgpu"}, "spec": {"ports": [{"name": "verbs", "port": 80}]}})");
+  std::atomic<bool> leads = false;
+  std::atomic<bool> lists = false;
+  // The pods arrive while the extender waits for the answer that it has given up the Lease.
+  api_server.set_faults([&](const kube::Request& request) -> std::optional<kube::Fault> {
+    const bool of_lease = request.target.find("/leases") != std::string::npos;
+    if (of_lease && request.method == kube::Method::kPost) leads = true;
+    if (of_lease && request.method == kube::Method::kPut) {
+      return kube::Fault{.kind = kube::Fault::Kind::kDelay, .delay = Duration(1'500)};
+    }
+    const bool of_bound_pods = request.target.find("nodeName%21%3D") != std::string::npos;
+    if (!leads || !of_bound_pods || lists.exchange(true)) return std::nullopt;
+    return kube::Fault{.kind = kube::Fault::Kind::kDelay, .delay = Duration(500)};
+  });
+  ExtenderSettings elected = settings();
+  elected.election = ElectionSettings();
+  elected.endpoints = EndpointSettings{{"default", "mgpu"}, "192.0.2.1"};
+  auto started = Extender::start(elected, api_server, &api_server);
+  ASSERT_TRUE(started) << started.error().message;
+  ASSERT_TRUE(becomes_true([&] { return lists.load(); }));
+  started->reset();
+  const kube::Response lease = api_server.call(kube::get_lease(elected.lease));
+  EXPECT_EQ(Json::parse(lease.body)["spec"].value("holderIdentity", ""), "");
+  EXPECT_EQ(api_server.call(kube::get_endpoint_slice({"default", "mgpu"})).status, 404)
+      << "a process that ends is no endpoint";
+}
+
 TEST_F(ExtenderTest, ReportsWhyItCannotStart) {
   start();
   ExtenderSettings same = settings();

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Measures how long no pod is bound when the leader of two mgpu-extender is killed or shut down, and in which
+# parts, with a real etcd, kube-apiserver and kube-scheduler and the default settings of the election.
+#
+#   bench/failover.sh              five runs of each; takes some minutes
+#   bench/failover.sh --runs 20
+#
+# It prints the least, the median and the greatest time of each part in seconds. The last line is
+# "N passed, N failed".
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+fail_usage() {
+  printf 'failover.sh: %s\n' "$*" >&2
+  exit 2
+}
+
+runs=5
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --runs)
+      [[ ${2-} =~ ^[1-9][0-9]{0,2}$ ]] || fail_usage "--runs: \"${2-}\" is not a number from 1 to 999"
+      runs=$2
+      ;;
+    *) fail_usage "\"$1\" is not a flag; want --runs" ;;
+  esac
+  shift 2
+done
+MGPU_FAILOVER_RUNS=$runs exec bash test/run.sh failover
