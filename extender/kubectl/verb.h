@@ -29,6 +29,7 @@ class Verb {
 // All commands, in the order of the help.
 std::vector<std::unique_ptr<Verb>> all_verbs();
 
+std::unique_ptr<Verb> convert_verb();
 std::unique_ptr<Verb> doctor_verb();
 std::unique_ptr<Verb> version_verb();
 

@@ -7,6 +7,7 @@ namespace mgpu::kubectl {
 std::vector<std::unique_ptr<Verb>> all_verbs() {
   std::vector<std::unique_ptr<Verb>> verbs;
   verbs.push_back(doctor_verb());
+  verbs.push_back(convert_verb());
   verbs.push_back(version_verb());
   return verbs;
 }

@@ -1,0 +1,107 @@
+// kubectl mgpu convert
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "common/base/files.h"
+#include "common/base/text.h"
+#include "extender/kubectl/convert/limits.h"
+#include "extender/kubectl/convert/manifests.h"
+#include "extender/kubectl/limits.h"
+#include "extender/kubectl/verb.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+Result<std::string> read_standard_input(std::size_t bytes_max) {
+  std::string text;
+  std::array<char, 65536> some;
+  while (true) {
+    const ssize_t count = ::read(STDIN_FILENO, some.data(), some.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return error("standard input cannot be read");
+    if (count == 0) return text;
+    text.append(some.data(), static_cast<std::size_t>(count));
+    if (text.size() > bytes_max) {
+      return error("standard input has over " + std::to_string(bytes_max) + " bytes");
+    }
+  }
+}
+
+class ConvertVerb final : public Verb {
+ public:
+  std::string name() const override { return "convert"; }
+  std::string description() const override {
+    return "rewrites manifests with requests of HAMi, aliyun or tencent for mgpu, and prints them";
+  }
+
+  void add_flags(Options& options) override {
+    options.add_text("f,filename", "file with manifests, YAML or JSON; - is standard input", file_);
+    options.add_text("resource-domain", "domain of the resources and annotations", domain_);
+    options.add_text("scheduler-name",
+                     "spec.schedulerName of pods that have that of Kubernetes or of HAMi",
+                     settings_.scheduler);
+    options.add_number("hami-core",
+                       "percent of each card for a container that requests nvidia.com/gpumem "
+                       "without nvidia.com/gpucores; 0 refuses its pod",
+                       settings_.hami_core, 0, 100);
+    options.add_number("hami-card-memory-mib",
+                       "memory of a card in MiB, for nvidia.com/gpumem-percentage; 0 refuses pods "
+                       "that request a part of it",
+                       settings_.hami_card_memory_mib, 0, kCardMemoryMiBMax);
+    options.add_number("aliyun-core",
+                       "percent of each card for a container that requests aliyun.com/gpu-mem "
+                       "without aliyun.com/gpu-core.percentage; 0 refuses its pod",
+                       settings_.aliyun_core, 0, 100);
+    options.add_choice("aliyun-memory-unit", "unit of aliyun.com/gpu-mem", unit_, {"GiB", "MiB"});
+    options.check([this]() -> Result<void> {
+      if (!file_.empty()) return {};
+      return error("--filename is empty; expected a file, or - for standard input");
+    });
+    options.check([this]() -> Result<void> {
+      const auto contract = Contract::for_domain(domain_);
+      if (contract) return {};
+      return error("--resource-domain: " + contract.error().message);
+    });
+  }
+
+  int run(Console& console) override {
+    settings_.contract = *Contract::for_domain(domain_);
+    settings_.aliyun_unit_mib = unit_ == "GiB" ? 1024 : 1;
+    const auto text = file_ == "-" ? read_standard_input(convert::kConvertBytesMax)
+                                   : read_file(file_, convert::kConvertBytesMax);
+    if (!text) return fail(console, text.error().message);
+    const auto converted = convert::convert_manifests(*text, settings_);
+    if (!converted) return fail(console, in_quotes(file_) + " " + converted.error().message);
+    for (const std::string& refusal : converted->refusals) fail(console, refusal);
+    if (!converted->refusals.empty()) return kFoundOrFailed;
+    for (const std::string& change : converted->changes) {
+      console.print_error("# " + harmless(change, kShownSentenceMax) + "\n");
+    }
+    if (converted->changes.empty()) {
+      console.print_error("# no pod has requests that are converted\n");
+    }
+    console.print(converted->text);
+    return kFine;
+  }
+
+ private:
+  static int fail(Console& console, const std::string& sentence) {
+    console.print_error("kubectl mgpu: " + harmless(sentence, kShownSentenceMax) + "\n");
+    return kFoundOrFailed;
+  }
+
+  convert::Settings settings_;
+  std::string file_;
+  std::string domain_ = std::string(kDefaultResourceDomain);
+  std::string unit_ = "GiB";
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> convert_verb() {
+  return std::make_unique<ConvertVerb>();
+}
+
+}  // namespace mgpu::kubectl
