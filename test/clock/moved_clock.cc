@@ -1,6 +1,6 @@
-// A library for LD_PRELOAD that moves the wall clock of a program while it runs, and no other clock.
-// The file MGPU_MOVED_CLOCK_FILE has the difference in seconds, as 64 bits of the machine's order.
-// Debian's libfaketime ends a program with AddressSanitizer when it starts.
+// A library for LD_PRELOAD that moves the wall clock of a program while it runs, and no other
+// clock. The file MGPU_MOVED_CLOCK_FILE has the difference in seconds, as 64 bits of the machine's
+// order. Debian's libfaketime ends a program with AddressSanitizer when it starts.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

@@ -31,17 +31,32 @@ func (m *Machine) startScheduler(t testing.TB) {
 	m.scheduler.endWithTest(t)
 }
 
+// startMachines starts three machines.
+func (w *ReplicaWorld) startMachines() []*Machine {
+	w.t.Helper()
+	machines := make([]*Machine, 3)
+	for i := range machines {
+		machines[i] = w.newMachine()
+	}
+	for _, machine := range machines {
+		machine.startScheduler(w.t)
+	}
+	return machines
+}
+
+// kill ends kube-scheduler, or both programs. Only the extender is started again.
+func (m *Machine) kill(whole bool) {
+	m.scheduler.Kill()
+	if whole {
+		m.replica.kill()
+	}
+}
+
 // Three kube-schedulers elect a leader, and each asks the extender beside it. When another kube-scheduler leads, the
 // extender beside it takes the Lease, whether the extender that held it still runs or not.
 func killMachines(t *testing.T) {
 	world := newReplicaWorld(t, extenderNodes)
-	machines := make([]*Machine, 3)
-	for i := range machines {
-		machines[i] = world.newMachine()
-	}
-	for _, machine := range machines {
-		machine.startScheduler(t)
-	}
+	machines := world.startMachines()
 	world.burst(0, failoverPods/4)
 	world.waitBound(failoverPods / 4)
 	for round, whole := range []bool{false, true} {
@@ -49,10 +64,7 @@ func killMachines(t *testing.T) {
 		first := failoverPods / 4 * (round + 1)
 		var burst sync.WaitGroup
 		burst.Go(func() { world.burst(first, first+failoverPods/8) })
-		active.scheduler.Kill()
-		if whole {
-			active.replica.kill()
-		}
+		active.kill(whole)
 		burst.Wait()
 		world.burst(first+failoverPods/8, first+failoverPods/4)
 		world.waitBound(first + failoverPods/4)

@@ -36,8 +36,9 @@ var failoverPartNames = [failoverParts]string{
 
 // failoverTimes are those of one run.
 type failoverTimes struct {
-	parts [failoverParts]time.Duration
-	all   time.Duration // from the end of the leader until no pod waits
+	parts [failoverParts]time.Duration // zero where the extenders have no EndpointSlice
+	first time.Duration                // from the end of the leader until a pod is bound
+	all   time.Duration                // until no pod waits
 }
 
 const (
@@ -45,15 +46,6 @@ const (
 	arrivalInterval = 100 * time.Millisecond // a new pod does not wait for a backoff of kube-scheduler
 	logTimeLayout   = "2006-01-02T15:04:05.000Z"
 )
-
-// failoverKinds are the ways in which a leader ends.
-var failoverKinds = []struct {
-	name string
-	end  func(leader *Replica)
-}{
-	{"the leader is killed", (*Replica).kill},
-	{"the leader is shut down", func(leader *Replica) { leader.terminate() }},
-}
 
 // TestFailoverTimes runs only where MGPU_FAILOVER_RUNS is set; bench/failover.sh sets it. It checks no times.
 func TestFailoverTimes(t *testing.T) {
@@ -65,33 +57,72 @@ func TestFailoverTimes(t *testing.T) {
 	if err != nil || runs < 1 || runs > 999 {
 		t.Fatalf("MGPU_FAILOVER_RUNS is %q, want a number from 1 to 999", text)
 	}
+	t.Run("replicas", func(t *testing.T) { measureReplicas(t, runs) })
+	t.Run("machines", func(t *testing.T) { measureMachines(t, runs) })
+}
+
+// measureReplicas measures two replicas behind a Service.
+func measureReplicas(t *testing.T, runs int) {
 	world := newReplicaWorld(t, timesNodes)
 	world.startReplicas(2)
 	world.startScheduler()
-	clock := world.newFailoverClock()
-	for _, kind := range failoverKinds {
+	clock := world.newFailoverClock(true)
+	for _, kind := range []struct {
+		name string
+		end  func(leader *Replica)
+	}{
+		{"the leader is killed", (*Replica).kill},
+		{"the leader is shut down", func(leader *Replica) { leader.terminate() }},
+	} {
 		var times []failoverTimes
 		for range runs {
-			times = append(times, world.measure(clock, kind.end))
+			leader := world.leader()
+			one, began := world.measure(clock, func() { kind.end(leader) })
+			decides := world.other(leader).logTime(began, ` "ready" nodes=`)
+			one.parts = clock.parts(began, decides)
+			times = append(times, one)
 		}
 		logTimes(t, kind.name, times)
 	}
 	world.history.check(world.ctx, t)
 }
 
+// measureMachines measures three kube-schedulers that each have an extender.
+func measureMachines(t *testing.T, runs int) {
+	world := newReplicaWorld(t, timesNodes)
+	machines := world.startMachines()
+	clock := world.newFailoverClock(false)
+	for _, whole := range []bool{false, true} {
+		var times []failoverTimes
+		for range runs {
+			create(world.ctx, t, world.pod("first").share(10, 1000))
+			world.waitBound(1)
+			active := world.activeMachine(machines)
+			one, _ := world.measure(clock, func() { active.kill(whole) })
+			active.startScheduler(t)
+			times = append(times, one)
+		}
+		logTimes(t, map[bool]string{false: "the active kube-scheduler is killed",
+			true: "the active kube-scheduler and its extender are killed"}[whole], times)
+	}
+	world.history.check(world.ctx, t)
+}
+
 // failoverClock notes when the parts of a failover end.
 type failoverClock struct {
+	hasEndpoint bool // requests of kube-scheduler follow the EndpointSlice
+
 	mutex   sync.Mutex
 	holder  string
 	address string
 	bound   map[string]bool
 	taken   time.Time // the Lease got another holder
 	moved   time.Time // the EndpointSlice got another address
-	first   time.Time // the first pod was bound after that
+	first   time.Time // the first pod was bound after these
 }
 
-func (w *ReplicaWorld) newFailoverClock() *failoverClock {
-	clock := &failoverClock{bound: map[string]bool{}}
+func (w *ReplicaWorld) newFailoverClock(hasEndpoint bool) *failoverClock {
+	clock := &failoverClock{hasEndpoint: hasEndpoint, bound: map[string]bool{}}
 	follow(w, plane.admin.CoordinationV1().Leases(w.namespace).Watch, func(lease *coordinationv1.Lease) {
 		if holder := lease.Spec.HolderIdentity; holder != nil && *holder != "" {
 			clock.note(func(now time.Time) { setAt(&clock.holder, *holder, &clock.taken, now) })
@@ -128,9 +159,14 @@ func (c *failoverClock) noteBound(pod string, now time.Time) {
 		return
 	}
 	c.bound[pod] = true
-	if c.first.IsZero() && !c.moved.IsZero() {
+	if c.first.IsZero() && c.leads() {
 		c.first = now
 	}
+}
+
+// leads returns whether the requests of kube-scheduler reach the new leader.
+func (c *failoverClock) leads() bool {
+	return !c.taken.IsZero() && (!c.hasEndpoint || !c.moved.IsZero())
 }
 
 // begin forgets all times.
@@ -141,43 +177,44 @@ func (c *failoverClock) begin() {
 func (c *failoverClock) complete() bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	return !c.taken.IsZero() && !c.moved.IsZero() && !c.first.IsZero()
+	return !c.first.IsZero()
 }
 
-// measure ends the leader while pods arrive, and returns the times of the parts.
-func (w *ReplicaWorld) measure(clock *failoverClock, end func(leader *Replica)) (times failoverTimes) {
+// parts returns the parts of a failover to a leader that decides since then.
+func (c *failoverClock) parts(began, decides time.Time) [failoverParts]time.Duration {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return [failoverParts]time.Duration{c.taken.Sub(began), decides.Sub(c.taken), c.moved.Sub(decides),
+		c.first.Sub(c.moved)}
+}
+
+// measure ends the leader while pods arrive, and returns the times without the parts. Then it deletes all pods.
+func (w *ReplicaWorld) measure(clock *failoverClock, end func()) (times failoverTimes, began time.Time) {
 	w.t.Helper()
 	for _, replica := range w.replicas {
 		waitFor(w.t, leaderTakesIn, replica.name+" to be ready", replica.ready)
 	}
-	leader := w.leader()
-	next := w.other(leader)
 	ctx, cancel := context.WithCancel(w.ctx)
 	var arrivals sync.WaitGroup
 	arrivals.Go(func() { w.arrive(ctx) })
+	defer arrivals.Wait()
+	defer cancel()
 	w.waitBound(10)
 	time.Sleep(time.Duration(rand.Int63n(int64(2 * time.Second)))) // the leader renews the Lease every 2 s
 	clock.begin()
-	began := time.Now()
-	go end(leader)
+	began = time.Now()
+	go end()
 	waitFor(w.t, leaderTakesIn, "the failover", func() (bool, string) { return clock.complete(), "" })
 	cancel()
 	arrivals.Wait()
 	w.waitAllBound()
-	times.all = time.Since(began)
+	times.first, times.all = clock.first.Sub(began), time.Since(began)
 	removePods(w.namespace)
 	waitFor(w.t, leaderTakesIn, "no pods", func() (bool, string) {
 		pods, err := list(w.ctx, w.namespace)
 		return err == nil && len(pods) == 0, fmt.Sprint(len(pods), err)
 	})
-	decides := next.logTime(began, ` "ready" nodes=`)
-	clock.mutex.Lock()
-	defer clock.mutex.Unlock()
-	times.parts[partLease] = clock.taken.Sub(began)
-	times.parts[partStart] = decides.Sub(clock.taken)
-	times.parts[partEndpoint] = clock.moved.Sub(decides)
-	times.parts[partBind] = clock.first.Sub(clock.moved)
-	return times
+	return times, began
 }
 
 // arrive creates small pods until the context ends.
@@ -225,24 +262,23 @@ func (r *Replica) logTime(after time.Time, text string) time.Time {
 // logTimes prints the least, the median and the greatest time of each part and of their sum, in seconds.
 func logTimes(t *testing.T, name string, times []failoverTimes) {
 	t.Helper()
-	row := func(name string, of func(one failoverTimes) time.Duration) {
-		var sorted []time.Duration
-		for _, one := range times {
-			sorted = append(sorted, of(one))
+	t.Logf("%-52s %7s %7s %7s", fmt.Sprintf("%s, %d runs", name, len(times)), "least", "median", "most")
+	if times[0].parts[partEndpoint] != 0 {
+		for part, name := range failoverPartNames {
+			logRow(t, name, times, func(one failoverTimes) time.Duration { return one.parts[part] })
 		}
-		slices.Sort(sorted)
-		t.Logf("%-48s %7.2f %7.2f %7.2f", name, sorted[0].Seconds(), sorted[len(sorted)/2].Seconds(),
-			sorted[len(sorted)-1].Seconds())
 	}
-	t.Logf("%-48s %7s %7s %7s", fmt.Sprintf("%s, %d runs", name, len(times)), "least", "median", "most")
-	for part, name := range failoverPartNames {
-		row(name, func(one failoverTimes) time.Duration { return one.parts[part] })
+	logRow(t, "no pod is bound", times, func(one failoverTimes) time.Duration { return one.first })
+	logRow(t, "until no pod waits any more", times, func(one failoverTimes) time.Duration { return one.all })
+}
+
+func logRow(t *testing.T, name string, times []failoverTimes, of func(one failoverTimes) time.Duration) {
+	t.Helper()
+	var sorted []time.Duration
+	for _, one := range times {
+		sorted = append(sorted, of(one))
 	}
-	row("sum: no pod is bound", func(one failoverTimes) (sum time.Duration) {
-		for _, part := range one.parts {
-			sum += part
-		}
-		return sum
-	})
-	row("until no pod waits any more", func(one failoverTimes) time.Duration { return one.all })
+	slices.Sort(sorted)
+	t.Logf("%-52s %7.2f %7.2f %7.2f", name, sorted[0].Seconds(), sorted[len(sorted)/2].Seconds(),
+		sorted[len(sorted)-1].Seconds())
 }

@@ -85,7 +85,8 @@ func (w *ReplicaWorld) grantReplicas() {
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: leaseName},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: leaseName},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "kube-system", Name: leaseName}}}
-	if _, err := plane.admin.RbacV1().RoleBindings(w.namespace).Create(w.ctx, binding, metav1.CreateOptions{}); err != nil {
+	_, err := plane.admin.RbacV1().RoleBindings(w.namespace).Create(w.ctx, binding, metav1.CreateOptions{})
+	if err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -97,7 +97,7 @@ FAULTS = [
           "  if (!lost_.exchange(true)) on_lost_(sentence);", "  if (lost_.exchange(true)) on_lost_(sentence);",
           seeds=TWO_REPLICAS),
     Fault("a candidate does not wait until the Lease has expired", "extender/election/candidate.cc",
-          "Duration Candidate::duration() const {", "Duration Candidate::duration() const {\n"
+          "Duration LeaseCandidate::duration() const {", "Duration LeaseCandidate::duration() const {\n"
           "  if (observed_) return Duration(1'000);", seeds=TWO_REPLICAS),
     Fault("a candidate compares the time in the Lease", "extender/election/candidate.cc",
           "a.renew_time == b.renew_time", "a.renew_time >= b.renew_time", seeds=TWO_REPLICAS),
