@@ -58,6 +58,7 @@ readonly simulation_seed=$(date -u +%Y%m%d)000000
 jobs=$(nproc)
 go=
 helm=
+kueue=
 passed=0
 failed=0
 child=
@@ -401,6 +402,12 @@ build_helm() { # folder
     -X $package.k8sVersionMinor=$(cut -d . -f 2 <<<"$version")" tool)
 }
 
+# Prints the folder of Kueue's module, of which nothing is built.
+download_kueue() {
+  (cd test/cluster/kueue && "$go" mod download -json "$(sed -nE 's/^require (.*) (.*)/\1@\2/p' go.mod)") |
+    sed -nE 's/^\t"Dir": "(.*)",$/\1/p' | grep .
+}
+
 # Prints the number of compiled packages from time to time.
 go_build() {
   # Without the data for debuggers, compiling takes a tenth less.
@@ -466,6 +473,7 @@ prepare_install() {
   prepare_runtime || return 1
   build_once "helm-$components_version" "helm" test/cluster/helm/{go.mod,go.sum} || return 1
   helm=$built/helm
+  kueue=$(download_kueue) || { say "failed: download_kueue" && failed=$((failed + 1)) && return 1; }
   build release mgpu-extender mgpu-device-plugin mgpu-mps mgpu-set-limits kubectl-mgpu fake_mps_control || return 1
   step "build the images" bash deploy/images/build.sh --repository mgpu.test --tag test "$scratch/images" \
     mgpu-extender mgpu-device-plugin mgpu-mps
@@ -477,7 +485,7 @@ stage_install() {
   for i in "${!waiting[@]}"; do
     [[ ${waiting[i]} != node ]] || while kill -0 "${earlier[i]}" 2>/dev/null; do sleep 1; done
   done
-  export MGPU_HELM_BINARY=$helm MGPU_IMAGES_FOLDER=$scratch/images
+  export MGPU_HELM_BINARY=$helm MGPU_IMAGES_FOLDER=$scratch/images MGPU_KUEUE_FOLDER=$kueue
   export MGPU_KUBECTL_MGPU_BINARY=$PWD/build/release/extender/kubectl-mgpu
   export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
   export MGPU_MPS_CONTROL_BINARY=$PWD/build/release/test/fake_mps_control

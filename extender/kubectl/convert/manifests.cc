@@ -120,36 +120,69 @@ Result<Pod> read_foreign_pod(const YAML::Node& node) {
   return pod;
 }
 
-// Makes the map `name` of `owner` have the texts in `after` instead of those in `before`.
-void write_texts(YAML::Node owner, const std::string& name, const kube::StringMap& before,
-                 const kube::StringMap& after) {
-  if (before == after) return;
-  for (const auto& [key, value] : before) {
-    if (!after.contains(key)) owner[name].remove(key);
+// Writes members of maps. Their keys are in quotes where those of the object are, as in JSON.
+class MemberWriter {
+ public:
+  explicit MemberWriter(const YAML::Node& object)
+      : in_quotes_(object.begin() != object.end() && object.begin()->first.Tag() == "!") {}
+
+  // The map `name` of `owner`, which is added if it is not there, or null.
+  YAML::Node map_in(YAML::Node owner, const std::string& name) const {
+    if (const YAML::Node found = member_of(owner, name); found.IsDefined() && found.IsMap()) {
+      return found;
+    }
+    const YAML::Node added(YAML::NodeType::Map);
+    set(owner, name, added);
+    return added;
   }
-  for (const auto& [key, value] : after) {
-    const auto old = before.find(key);
-    if (old == before.end() || old->second != value) owner[name][key] = quoted(value);
+
+  void set(YAML::Node owner, const std::string& name, const YAML::Node& value) const {
+    if (member_of(owner, name).IsDefined()) {
+      owner[name] = value;
+    } else if (in_quotes_) {
+      owner.force_insert(quoted(name), value);
+    } else {
+      owner.force_insert(name, value);
+    }
   }
-  if (owner[name].size() == 0) owner.remove(name);
-}
+
+  // Makes the map `name` of `owner` have the texts in `after` instead of those in `before`.
+  void set_texts(YAML::Node owner, const std::string& name, const kube::StringMap& before,
+                 const kube::StringMap& after) const {
+    if (before == after) return;
+    YAML::Node map = map_in(owner, name);
+    for (const auto& [key, value] : before) {
+      if (!after.contains(key)) map.remove(key);
+    }
+    for (const auto& [key, value] : after) {
+      const auto old = before.find(key);
+      if (old == before.end() || old->second != value) set(map, key, quoted(value));
+    }
+    if (map.size() == 0) owner.remove(name);
+  }
+
+ private:
+  bool in_quotes_;
+};
 
 void write_foreign_pod(const RewrittenPod& pod) {
-  YAML::Node node = pod.place.node;
+  const YAML::Node& node = pod.place.node;
+  const MemberWriter writer(node);
   if (pod.before.annotations != pod.after.annotations) {
-    write_texts(node["metadata"], "annotations", pod.before.annotations, pod.after.annotations);
+    writer.set_texts(writer.map_in(node, "metadata"), "annotations", pod.before.annotations,
+                     pod.after.annotations);
   }
   const auto nodes = container_nodes(node);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const Container& before = pod.before.containers[i];
     const Container& after = pod.after.containers[i];
     if (before.limits == after.limits && before.requests == after.requests) continue;
-    YAML::Node resources = member_of(nodes[i], "resources");
-    write_texts(resources, "limits", before.limits, after.limits);
-    write_texts(resources, "requests", before.requests, after.requests);
+    const YAML::Node resources = member_of(nodes[i], "resources");
+    writer.set_texts(resources, "limits", before.limits, after.limits);
+    writer.set_texts(resources, "requests", before.requests, after.requests);
   }
   if (pod.before.scheduler != pod.after.scheduler) {
-    node["spec"]["schedulerName"] = quoted(pod.after.scheduler);
+    writer.set(member_of(node, "spec"), "schedulerName", quoted(pod.after.scheduler));
   }
 }
 

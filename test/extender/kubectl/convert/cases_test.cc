@@ -1,4 +1,5 @@
-// The cases that the policies of the chart are tested with, too (test/cluster/chart_migration_test.go).
+// The cases that the policies of the chart are tested with, too
+// (test/cluster/chart_migration_test.go).
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>
 

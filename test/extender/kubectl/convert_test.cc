@@ -1,0 +1,115 @@
+// `kubectl mgpu convert` as users call it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/files.h"
+#include "extender/kubectl/verb.h"
+#include "test/support/scratch_folder.h"
+
+namespace mgpu::test {
+namespace {
+
+using testing::HasSubstr;
+
+struct ConvertRun {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+ConvertRun run_convert(const std::vector<std::string>& flags) {
+  std::vector<const char*> arguments = {"kubectl-mgpu", "convert"};
+  for (const std::string& flag : flags) arguments.push_back(flag.c_str());
+  ConvertRun ran;
+  kubectl::Console console{.print = [&](std::string_view text) { ran.out += text; },
+                           .print_error = [&](std::string_view text) { ran.err += text; }};
+  ran.code =
+      kubectl::run_kubectl_mgpu(static_cast<int>(arguments.size()), arguments.data(), console);
+  return ran;
+}
+
+std::string manifest_with(const std::string& limits) {
+  return "{kind: Pod, metadata: {name: a}, spec: {containers: [{name: app, resources: {limits: {" +
+         limits + "}}}]}}\n";
+}
+
+class ConvertCommand : public testing::Test {
+ protected:
+  ConvertRun convert(const std::string& text, std::vector<std::string> flags = {}) {
+    const std::string path = folder_.path() + "/pod.yaml";
+    EXPECT_TRUE(write_file(path, text, Durability::kProcess));
+    flags.insert(flags.begin(), {"-f", path});
+    return run_convert(flags);
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_F(ConvertCommand, PrintsManifestsAndWhatWasChanged) {
+  const auto ran = convert(manifest_with("nvidia.com/gpu: 1"));
+  EXPECT_EQ(ran.code, kubectl::kFine);
+  EXPECT_EQ(ran.out,
+            "{kind: Pod, metadata: {name: a}, spec: {containers: [{name: app, resources: {limits: "
+            "{vke.volcengine.com/mgpu-core: \"100\"}}}]}}\n");
+  EXPECT_EQ(ran.err,
+            "# Pod a: container \"app\" requests vke.volcengine.com/mgpu-core 100 instead of "
+            "nvidia.com/gpu 1\n");
+}
+
+TEST_F(ConvertCommand, FlagsSayWhatManifestsDoNot) {
+  EXPECT_THAT(convert(manifest_with("nvidia.com/gpumem-percentage: 25"),
+                      {"--hami-core", "20", "--hami-card-memory-mib", "16000"})
+                  .out,
+              HasSubstr("mgpu-core: \"20\", vke.volcengine.com/mgpu-memory: \"4000\""));
+  EXPECT_THAT(convert(manifest_with("aliyun.com/gpu-mem: 300"),
+                      {"--aliyun-core", "5", "--aliyun-memory-unit", "MiB"})
+                  .out,
+              HasSubstr("mgpu-core: \"5\", vke.volcengine.com/mgpu-memory: \"300\""));
+  EXPECT_THAT(convert(manifest_with("nvidia.com/gpu: 1"),
+                      {"--resource-domain", "gpus.example.com", "--scheduler-name", "mgpu"})
+                  .out,
+              HasSubstr("{gpus.example.com/mgpu-core: \"100\"}}}], schedulerName: \"mgpu\"}"));
+}
+
+TEST_F(ConvertCommand, PrintsNothingButTheReasonIfAPodIsRefused) {
+  const auto ran = convert(manifest_with("nvidia.com/gpumem: 10"));
+  EXPECT_EQ(ran.code, kubectl::kFoundOrFailed);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_EQ(
+      ran.err,
+      "kubectl mgpu: Pod a: container \"app\" requests a part of the memory of a card without "
+      "nvidia.com/gpucores; expected both, or a default in --hami-core\n");
+}
+
+TEST_F(ConvertCommand, ShowsHostileNamesHarmlessly) {
+  const auto ran = convert(
+      "{kind: Pod, metadata: {name: \"a\\e[31m\\u202e\"}, spec: {containers: [{name: app, "
+      "resources: "
+      "{limits: {nvidia.com/gpu: 1}}}]}}");
+  EXPECT_EQ(ran.code, kubectl::kFine);
+  EXPECT_THAT(ran.err, HasSubstr("# Pod a\\u{1b}[31m\\u{202e}: container"));
+}
+
+TEST_F(ConvertCommand, NamesAFileThatItCannotRead) {
+  const auto missing = run_convert({"-f", folder_.path() + "/missing.yaml"});
+  EXPECT_EQ(missing.code, kubectl::kFoundOrFailed);
+  EXPECT_THAT(missing.err, HasSubstr("missing.yaml"));
+  const auto broken = convert("a: [");
+  EXPECT_EQ(broken.code, kubectl::kFoundOrFailed);
+  EXPECT_THAT(broken.err, HasSubstr("pod.yaml\" is not YAML"));
+}
+
+TEST_F(ConvertCommand, RefusesWrongFlags) {
+  for (const auto& [flags, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{}, "--filename is empty; expected a file, or - for standard input"},
+           {{"-f", "a", "--resource-domain", "GPUs"}, "--resource-domain"},
+           {{"-f", "a", "--hami-core", "101"}, "--hami-core"},
+           {{"-f", "a", "--aliyun-memory-unit", "GB"}, "--aliyun-memory-unit"}}) {
+    const auto ran = run_convert(flags);
+    EXPECT_EQ(ran.code, kubectl::kUsage);
+    EXPECT_THAT(ran.err, HasSubstr(why));
+  }
+}
+
+}  // namespace
+}  // namespace mgpu::test
