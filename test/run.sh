@@ -6,7 +6,7 @@
 #   test/run.sh STAGE...                           runs only these stages
 #   test/run.sh simulate --histories N             runs at least N histories with the release build
 #   test/run.sh fuzz [--seconds N]                 runs each fuzzer for N seconds, or a minute
-#   MGPU_TEST=REGEX test/run.sh cluster|node|install
+#   MGPU_TEST=REGEX test/run.sh cluster|node|install|skew
 #                                                  runs only the matching Go tests
 #
 # format   checks that clang-format and gofmt have nothing to change
@@ -23,6 +23,7 @@
 # install  renders deploy/chart, and installs it with helm and images on a whole cluster, also with
 #          kube-controller-manager and kube-proxy; the installations are skipped without root
 #
+# skew     tests this version of mgpu beside the previous one, with a real kubelet; needs root and the whole history
 # faults   breaks the product in one place after another, and checks that the simulation finds it
 # fuzz     feeds changed messages to the parsers of bytes from outside, with libFuzzer
 # bench    runs the Go benchmarks with the device plugin, as bench/node.sh does
@@ -31,7 +32,7 @@
 # soak     runs arrivals, edits and kills with a real control plane for MGPU_SOAK_MINUTES, as bench/soak.sh does
 #
 # The programs under test have AddressSanitizer and UBSan, except in the stages format, tidy, tsan, release, images,
-# faults, install, bench, throughput and soak, and in simulate --histories. The stages gpu, cluster, node and install
+# skew, faults, install, bench, throughput and soak, and in simulate --histories. The stages gpu, cluster, node and install
 # wait most of the time: they run in the background while the others compile and compute, and their output is printed
 # at the end.
 # The last line of the output is "N passed, N failed". The exit status is 0 if no test failed.
@@ -49,6 +50,7 @@ readonly cluster_timeout=20m
 readonly background_stages='^(gpu|cluster|node|install)$'
 readonly node_tests='^TestNode'
 readonly install_tests='^Test(Install|Chart)'
+readonly skew_tests='^TestSkew'
 readonly simulation_time=60s
 # The first seed of a day. Each process adds its number to it, and the number of processes from one history to
 # the next.
@@ -400,6 +402,22 @@ build_helm() { # folder
     -X $package.k8sVersionMinor=$(cut -d . -f 2 <<<"$version")" tool)
 }
 
+# Builds the commit in previous-version as users run it, and adds its rights.
+build_previous() { # folder
+  local previous source=$1/source
+  previous=$(cat test/cluster/previous-version)
+  git cat-file -e "$previous^{commit}" 2>/dev/null || {
+    printf 'run.sh: test/cluster/previous-version names the commit %s, which this clone does not have; %s\n' "$previous" \
+      'fetch it with git fetch --unshallow'
+    return 1
+  }
+  rm -rf "$source" && mkdir -p "$source" && git archive "$previous" | tar -x -C "$source" || return 1
+  (cd "$source" && export CCACHE_BASEDIR=$PWD && cmake --preset release --log-level=WARNING >/dev/null &&
+    nice ninja -C build/release -j "$jobs" mgpu-extender mgpu-device-plugin mgpu-mps) || return 1
+  cp "$source"/build/release/extender/mgpu-extender "$source"/build/release/plugin/mgpu-{device-plugin,mps} "$1/" &&
+    cp -r "$source/deploy" "$1/deploy" && rm -rf "$source"
+}
+
 # Prints the number of compiled packages from time to time.
 go_build() {
   # Without the data for debuggers, compiling takes a tenth less.
@@ -445,7 +463,7 @@ prepare_cluster() {
 }
 
 stage_cluster() {
-  run_cluster_test cluster -test.skip "$node_tests|$install_tests" -test.run "${MGPU_TEST:-}"
+  run_cluster_test cluster -test.skip "$node_tests|$install_tests|$skew_tests" -test.run "${MGPU_TEST:-}"
 }
 
 prepare_node() {
@@ -479,6 +497,20 @@ stage_install() {
   export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
   export MGPU_MPS_CONTROL_BINARY=$PWD/build/release/test/fake_mps_control
   run_cluster_test install -test.run "${MGPU_TEST:-$install_tests}"
+}
+
+# Uses the release build. A machine can have only one kubelet, so that the stages node and install must not run.
+stage_skew() {
+  local built previous
+  prepare_runtime || return 1
+  build release mgpu-extender mgpu-device-plugin mgpu-mps fake_mps_control || return 1
+  previous=$(cat test/cluster/previous-version)
+  build_once "previous-${previous::12}" "mgpu ${previous::12}" test/cluster/previous-version || return 1
+  export MGPU_PREVIOUS_FOLDER=$built
+  export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
+  export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/release/plugin/mgpu-device-plugin
+  export MGPU_MPS_CONTROL_BINARY=$PWD/build/release/test/fake_mps_control
+  run_cluster_test skew -test.run "${MGPU_TEST:-$skew_tests}"
 }
 
 # Uses the release build, or another program. The kills and the users depend on the seed.
@@ -608,15 +640,15 @@ while [[ $# -gt 0 ]]; do
 done
 [[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release images quick simulate gpu cluster node install)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|node|install|bench|throughput|soak)$ ]] || {
+  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|node|install|skew|bench|throughput|soak)$ ]] || {
     printf 'run.sh: "%s" is not a stage; want %s, %s\n' "$stage" 'format, tidy, unit, tsan, release, images, quick, simulate' \
-      'faults, fuzz, gpu, cluster, node, install, bench, throughput or soak' >&2
+      'faults, fuzz, gpu, cluster, node, install, skew, bench, throughput or soak' >&2
     exit 2
   }
 done
 
 step "install" bash deploy/install.sh || { echo "0 passed, 1 failed" && exit 1; }
-if [[ " ${stages[*]} " =~ \ (cluster|node|install|bench|throughput|soak)\  ]]; then
+if [[ " ${stages[*]} " =~ \ (cluster|node|install|skew|bench|throughput|soak)\  ]]; then
   download_go_modules >/dev/null 2>&1 </dev/null &
   downloads=$!
 fi
