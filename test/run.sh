@@ -14,7 +14,8 @@
 # unit     runs all unit tests with AddressSanitizer and UBSan
 # tsan     runs the multithreaded unit tests with ThreadSanitizer
 # release  compiles both programs as users run them, with g++, and starts them
-# images   builds the container images and the files of a release, and checks them; some of it needs root
+# images   builds the container images and the files of a release, and checks them and the list of all flags; some of
+#          it needs root
 # quick    runs bench/run.sh --quick, which checks the results of benchmarks, but no times
 # gpu      runs the trial of bench/gpu with stand-ins for the GPU and its driver; most of it needs root
 # simulate runs histories of a simulated cluster for a minute: some seeds always, and new ones each day
@@ -23,7 +24,8 @@
 # install  renders deploy/chart, and installs it with helm and images on a whole cluster, also with
 #          kube-controller-manager and kube-proxy; the installations are skipped without root
 #
-# skew     tests this version of mgpu beside the previous one, with a real kubelet; needs root and the whole history
+# skew     tests this version of mgpu beside the previous one with a real kubelet, and with kube-scheduler 1.22; needs
+#          root and the whole history
 # faults   breaks the product in one place after another, and checks that the simulation finds it
 # fuzz     feeds changed messages to the parsers of bytes from outside, with libFuzzer
 # bench    runs the Go benchmarks with the device plugin, as bench/node.sh does
@@ -59,6 +61,7 @@ readonly simulation_seed=$(date -u +%Y%m%d)000000
 jobs=$(nproc)
 go=
 helm=
+etcd=
 passed=0
 failed=0
 child=
@@ -206,7 +209,7 @@ stage_release() {
 stage_images() {
   local test
   prepare_images || return 1
-  for test in images release; do
+  for test in images release reference; do
     local log=$scratch/$test.log status=0 before=$failed
     say "test deploy/${test}_test.py"
     run python_tests "$log" "test/deploy/${test}_test.py" || status=$?
@@ -217,7 +220,7 @@ stage_images() {
 
 prepare_images() {
   local built packages
-  local -a programs=(mgpu-extender mgpu-device-plugin mgpu-mps mgpu-set-limits)
+  local -a programs=(mgpu-extender mgpu-device-plugin mgpu-mps mgpu-set-limits kubectl-mgpu mgpu-sim)
   go=$(bash deploy/install.sh go) && packages=$(bash deploy/install.sh spdx) || { failed=$((failed + 1)) && return 1; }
   export GOTOOLCHAIN=auto PYTHONPATH=$packages
   build release "${programs[@]}" || return 1
@@ -402,6 +405,16 @@ build_helm() { # folder
     -X $package.k8sVersionMinor=$(cut -d . -f 2 <<<"$version")" tool)
 }
 
+# Builds etcdctl and etcdutl.
+build_etcd() { # folder
+  (cd test/cluster/etcd && go_build -ldflags "-s -w" -o "$1/" tool)
+}
+
+# Builds kube-scheduler 1.22.
+build_legacy() { # folder
+  (cd test/cluster/legacy && go_build -ldflags "-s -w" -o "$1/" .)
+}
+
 # Builds the commit in previous-version as users run it, and adds its rights.
 build_previous() { # folder
   local previous source=$1/source
@@ -481,6 +494,8 @@ prepare_install() {
   prepare_runtime || return 1
   build_once "helm-$components_version" "helm" test/cluster/helm/{go.mod,go.sum} || return 1
   helm=$built/helm
+  build_once etcd "etcdctl and etcdutl" test/cluster/etcd/{go.mod,go.sum} || return 1
+  etcd=$built
   build release mgpu-extender mgpu-device-plugin mgpu-mps mgpu-set-limits kubectl-mgpu fake_mps_control || return 1
   step "build the images" bash deploy/images/build.sh --repository mgpu.test --tag test "$scratch/images" \
     mgpu-extender mgpu-device-plugin mgpu-mps
@@ -492,7 +507,7 @@ stage_install() {
   for i in "${!waiting[@]}"; do
     [[ ${waiting[i]} != node ]] || while kill -0 "${earlier[i]}" 2>/dev/null; do sleep 1; done
   done
-  export MGPU_HELM_BINARY=$helm MGPU_IMAGES_FOLDER=$scratch/images
+  export MGPU_HELM_BINARY=$helm MGPU_IMAGES_FOLDER=$scratch/images MGPU_ETCD_TOOLS_FOLDER=$etcd
   export MGPU_KUBECTL_MGPU_BINARY=$PWD/build/release/extender/kubectl-mgpu
   export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
   export MGPU_MPS_CONTROL_BINARY=$PWD/build/release/test/fake_mps_control
@@ -507,6 +522,8 @@ stage_skew() {
   previous=$(cat test/cluster/previous-version)
   build_once "previous-${previous::12}" "mgpu ${previous::12}" test/cluster/previous-version || return 1
   export MGPU_PREVIOUS_FOLDER=$built
+  build_once legacy "kube-scheduler 1.22" test/cluster/legacy/{go.mod,go.sum,main.go} || return 1
+  export MGPU_LEGACY_SCHEDULER_BINARY=$built/legacy
   export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
   export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/release/plugin/mgpu-device-plugin
   export MGPU_MPS_CONTROL_BINARY=$PWD/build/release/test/fake_mps_control
@@ -573,7 +590,7 @@ download_go_modules() {
   local go folder
   go=$(bash deploy/install.sh go) || return 0
   export GOTOOLCHAIN=auto
-  for folder in test/cluster/components test/cluster test/cluster/runtime test/cluster/helm; do
+  for folder in test/cluster/components test/cluster test/cluster/runtime test/cluster/helm test/cluster/etcd; do
     (cd "$folder" && "$go" mod download) || true
   done
 }

@@ -113,11 +113,11 @@ func (w *SkewWorld) runEveryKind(t testing.TB) []*corev1.Pod {
 	t.Helper()
 	name := func(kind string) *PodBuilder { return w.pod(fmt.Sprint(kind, "-", w.created)) }
 	builders := []*PodBuilder{
-		name("share").share(30, 4000),
-		name("two-shares").share(60, 4000).share(60, 5000),
-		name("several-cards").share(100, 20000).annotation(multipleGPUKey, "2"),
+		name("share").share(10, 1000),
+		name("two-shares").share(20, 2000).share(20, 2000),
+		name("several-cards").share(40, 4000).annotation(multipleGPUKey, "2"),
 		name("whole-card").wholeCards(1),
-		name("sidecar").initShare(20, 2000).sidecar(10, 1000).share(20, 2000),
+		name("sidecar").initShare(10, 1000).sidecar(10, 1000).share(10, 1000),
 	}
 	w.created++
 	pods := make([]*corev1.Pod, len(builders))

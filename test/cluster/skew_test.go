@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -9,11 +11,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // The tests of this file run one version of mgpu beside the previous one, on the real node.
 
-const skewCards = 14 // for two pods of each kind, with 380 % of a card together
+const skewCards = 8 // for three pods of each kind, with 210 % of a card together
 
 func TestSkewExtenderIsNewerThanDevicePlugin(t *testing.T) {
 	previous := previousVersion(t)
@@ -40,7 +43,7 @@ func checkSkew(t *testing.T, extender, plugin Version) {
 // deploy/OPERATIONS.md has this order.
 func TestSkewUpgradeLeavesRunningPodsUntouched(t *testing.T) {
 	previous, this := previousVersion(t), thisVersion(t)
-	world := newSkewWorld(t, previous, previous, previous, v100s(2*skewCards))
+	world := newSkewWorld(t, previous, previous, previous, v100s(skewCards))
 	pods := world.runEveryKind(t)
 	applyRightsOf(t, this)
 	world.replaceExtender(t, this)
@@ -54,7 +57,7 @@ func TestSkewUpgradeLeavesRunningPodsUntouched(t *testing.T) {
 
 func TestSkewRollbackLeavesRunningPodsUntouched(t *testing.T) {
 	previous, this := previousVersion(t), thisVersion(t)
-	world := newSkewWorld(t, this, this, this, v100s(2*skewCards))
+	world := newSkewWorld(t, this, this, this, v100s(skewCards))
 	pods := world.runEveryKind(t)
 	world.replacePlugin(t, previous)
 	pods = append(pods, world.runEveryKind(t)...)
@@ -83,7 +86,8 @@ func TestSkewDaemonsOfMPSAreOfThePreviousVersion(t *testing.T) {
 	cards := v100s(2)
 	world := &SkewWorld{extender: plane.startExtender(t)}
 	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: world.extender.url()})
-	world.NodeWorld = nodeWorldOn(t, cards, "--isolation", "mps", "--mps-service=true", "--run-dir", run, "--reserve-mib", "0")
+	world.NodeWorld = nodeWorldOn(t, cards, "--isolation", "mps", "--mps-service=true", "--mps-control", control,
+		"--run-dir", run, "--reserve-mib", "0")
 	daemons, err := startProcess("mgpu-mps", world.plugin.path("mps.log"), previous.mps, "--cards-file",
 		world.plugin.cardsFile(), "--run-dir", run, "--mps-control", control)
 	if err != nil {
@@ -101,22 +105,36 @@ func TestSkewDaemonsOfMPSAreOfThePreviousVersion(t *testing.T) {
 }
 
 // A process of the previous version does not renew the Lease. It must not run beside replicas that elect
-// a leader; if it does, it ends, and no card is given away twice.
+// a leader; if it does, it binds nothing more when one of them leads, and ends.
 func TestSkewALeaderTakesTheLeaseOfThePreviousVersion(t *testing.T) {
-	previous := previousVersion(t)
+	previous, ctx := previousVersion(t), context.Background()
+	namespace := newNamespace(ctx, t)
+	plane.createNode(ctx, t, "gpu-skew", 1)
+	pod := create(ctx, t, newPod(namespace, "some").share(10, 1024).scheduler("nobody"))
 	old := plane.extenderOn(t, "http", http.DefaultClient)
 	old.binary = previous.extender
 	old.start(t)
 	old.waitReady(t)
-	process := old.process
-	old.process = nil // it ends by itself
-	t.Cleanup(process.Kill)
+	holder := func() string {
+		lease, err := plane.admin.CoordinationV1().Leases("kube-system").Get(ctx, "mgpu-extender", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *lease.Spec.HolderIdentity
+	}
+	first := holder()
 	plane.startExtender(t, "--leader-elect")
+	waitFor(t, time.Minute, "another holder of the Lease", func() (bool, string) { return holder() != first, first })
+	status, answer, err := old.post("/mgpu/bind", strings.NewReader(fmt.Sprintf(
+		`{"PodName":"some","PodNamespace":%q,"PodUID":%q,"Node":"gpu-skew"}`, namespace, pod.UID)))
+	if err != nil || !strings.Contains(answer, "no longer holds the lease") {
+		t.Errorf("the extender of the previous version answers %d %s %v, want an error about the lease", status, answer, err)
+	}
 	waitFor(t, time.Minute, "the extender of the previous version to end", func() (bool, string) {
-		_, _, _ = old.post("/mgpu/bind", strings.NewReader(`{"podName":"p","podNamespace":"default","podUID":"u","node":"n"}`))
-		return !process.running(), process.logTail(3)
+		return !old.process.running(), old.process.logTail(3)
 	})
-	if said := process.logTail(20); !strings.Contains(said, "no longer holds the lease kube-system/mgpu-extender") {
-		t.Errorf("the extender of the previous version says:\n%s", said)
+	old.process = nil // its end is not checked again
+	if node := get(ctx, t, namespace, "some").Spec.NodeName; node != "" {
+		t.Errorf("the pod was bound to %s", node)
 	}
 }
