@@ -1,14 +1,13 @@
 package cluster
 
 import (
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"sigs.k8s.io/yaml"
 )
 
 // operationsDocument has commands that the tests of install_operations_test.go run as they are written.
@@ -32,28 +31,34 @@ func commandsIn(document string) []string {
 	return blocks
 }
 
-// runOperations runs the block of deploy/OPERATIONS.md that begins with these words, at the root of the
-// repository, and returns its output. The variables are those that the document names.
+// runOperations runs the block of deploy/OPERATIONS.md that begins with these words, and returns its output.
+// The variables are those that the document names.
 func (r *Release) runOperations(t testing.TB, begin string, variables ...string) string {
 	t.Helper()
-	var found []string
-	for _, block := range commandsIn(operationsDocument(t)) {
-		if strings.HasPrefix(block, begin) {
-			found = append(found, block)
-		}
+	output, err := r.operations(t, begin, variables...)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, r.state())
 	}
-	if len(found) == 0 {
+	return output
+}
+
+// operations runs the block as an administrator does, at the root of the repository.
+func (r *Release) operations(t testing.TB, begin string, variables ...string) (string, error) {
+	t.Helper()
+	blocks := commandsIn(operationsDocument(t))
+	at := slices.IndexFunc(blocks, func(block string) bool { return strings.HasPrefix(block, begin) })
+	if at < 0 {
 		t.Fatalf("deploy/OPERATIONS.md has no commands that begin with %q", begin)
 	}
-	command := r.asAdministrator("-c", "set -euo pipefail\n"+found[0])
+	command := r.asAdministrator("-c", "set -euo pipefail\n"+blocks[at])
 	command.Dir = repositoryPath()
 	command.Env = append(command.Env, "PATH="+r.tools(t)+":/usr/bin:/bin", "NODE="+nodeName)
 	command.Env = append(command.Env, variables...)
 	output, err := command.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s: %v: %s\n%s", found[0], err, output, r.state())
+		return "", fmt.Errorf("%s: %w: %s", blocks[at], err, output)
 	}
-	return string(output)
+	return string(output), nil
 }
 
 // tools returns a folder with the programs that an administrator has.
@@ -83,20 +88,6 @@ func (r *Release) restartScheduler(t testing.TB, folder string) {
 // schedulerFolder is where callExtender has written the files of kube-scheduler.
 func (r *Release) schedulerFolder() string { return filepath.Join(r.folder, "scheduler") }
 
-// writeValues writes the values of the release to a file.
-func (r *Release) writeValues(t testing.TB) string {
-	t.Helper()
-	text, err := yaml.Marshal(r.values)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(r.folder, "all-values.yaml")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // restoreEtcd replaces the data of etcd by those of a snapshot, with the commands of the document.
 func (r *Release) restoreEtcd(t testing.TB, snapshot string) {
 	t.Helper()
@@ -117,17 +108,11 @@ func (r *Release) restoreEtcd(t testing.TB, snapshot string) {
 	}
 }
 
-// waitDoctor waits until the doctor finds nothing wrong, and returns what it prints.
-func (r *Release) waitDoctor(t testing.TB) string {
+// waitGood waits until the doctor finds nothing wrong.
+func (r *Release) waitGood(t testing.TB) {
 	t.Helper()
-	var output []byte
 	waitFor(t, 2*time.Minute, "the doctor to find nothing wrong", func() (bool, string) {
-		var err error
-		command := exec.Command(filepath.Join(r.tools(t), "kubectl"), "mgpu", "doctor", "--namespace", releaseNamespace)
-		command.Env = []string{"PATH=" + r.tools(t) + ":/usr/bin:/bin", "KUBECONFIG=" + plane.kubeconfig(adminToken),
-			"HOME=" + r.folder}
-		output, err = command.CombinedOutput()
-		return err == nil, string(output)
+		_, err := r.operations(t, "kubectl mgpu doctor")
+		return err == nil, fmt.Sprint(err)
 	})
-	return string(output)
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,8 +29,12 @@ func TestChartOperationsAreRunByTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	var run []string
-	for _, call := range regexp.MustCompile(`runOperations\(t, "([^"]+)"`).FindAllStringSubmatch(string(source)+string(helpers), -1) {
-		run = append(run, call[1])
+	for _, call := range regexp.MustCompile(`perations\(t, ("(?:[^"\\]|\\.)+")`).FindAllStringSubmatch(string(source)+string(helpers), -1) {
+		begin, err := strconv.Unquote(call[1])
+		if err != nil {
+			t.Fatal(call[1], err)
+		}
+		run = append(run, begin)
 	}
 	blocks := commandsIn(operationsDocument(t))
 	if len(blocks) < 10 {
@@ -60,13 +65,17 @@ func TestInstallOperationsUpgradeAndRollback(t *testing.T) {
 func TestInstallOperationsMoveTheLead(t *testing.T) {
 	release := installed(t)
 	before := release.runShare(t, "before")
-	leader := func() string { return strings.TrimSpace(release.runOperations(t, "kubectl get lease")) }
+	leader := func() string {
+		first, _, _ := strings.Cut(release.runOperations(t, "kubectl get lease"), "\n")
+		return first
+	}
 	first := leader()
 	release.runOperations(t, "kubectl rollout restart deployment/mgpu-extender --namespace mgpu-system\nkubectl rollout")
 	waitFor(t, time.Minute, "another leader", func() (bool, string) {
 		now := leader()
-		return now != first && !strings.HasPrefix(now, "mgpu.io"), now
+		return now != first && now != "", now
 	})
+	release.waitGood(t)
 	release.runShare(t, "after")
 	release.checkUntouched(t, before)
 }
@@ -184,8 +193,9 @@ func TestInstallOperationsRestoreEtcd(t *testing.T) {
 
 	release.restoreEtcd(t, snapshot)
 	release.restartScheduler(t, release.schedulerFolder())
-	release.runOperations(t, "kubectl rollout restart deployment/mgpu-extender --namespace mgpu-system\nkubectl rollout status deployment/mgpu-extender --namespace mgpu-system --timeout=5m\nkubectl mgpu")
+	release.runOperations(t, "kubectl rollout restart deployment/mgpu-extender --namespace mgpu-system\nkubectl rollout")
 	release.waitOffered(t)
+	release.waitGood(t)
 	_, err := plane.admin.CoreV1().Pods(release.namespace).Get(release.ctx, "lost", metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("the pod that was bound after the snapshot: %v, want that it does not exist", err)
@@ -219,6 +229,7 @@ func TestInstallOperationsInstallAgainAfterEverythingWasLost(t *testing.T) {
 	release.runOperations(t, "kubectl create namespace", values, "FOLDER="+release.schedulerFolder())
 	release.restartScheduler(t, release.schedulerFolder())
 	release.waitOffered(t)
+	release.waitGood(t)
 	release.checkUntouched(t, first)
 	release.checkUntouched(t, second)
 	release.node.killContainer(t, second, "c0")
