@@ -104,6 +104,7 @@ func TestAReplicaNamesTheLeaseThatSomebodyElseHolds(t *testing.T) {
 	extender.follow(plane.kubeconfig(adminToken)) // deploy/rbac is for the Lease in kube-system
 	extender.start(t)
 	extender.waitReady(t)
+	extender.waitSays(t, `another process holds the lease" lease=`+namespace+`/mgpu-extender holder=somebody-else`)
 	plane.createNode(ctx, t, "gpu-lease", 1)
 	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: extender.url()})
 	create(ctx, t, newPod(namespace, "share").share(30, 1024))
