@@ -86,7 +86,7 @@ class LeaderElection {
   const std::function<std::string()> time_;
   // On the executor.
   Role role_ = Role::kIdle;
-  Candidate candidate_;
+  LeaseCandidate candidate_;
   std::string reported_holder_;
   std::optional<kube::Reflector> watch_;  // of a candidate
   std::optional<Executor::TimerId> timer_;
