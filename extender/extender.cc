@@ -248,6 +248,11 @@ std::unique_ptr<LeaderElection> Extender::make_election(kube::Transport* transpo
                                  [](const std::string& problem) {
                                    log_warn("the lease could not be read or written, trying again",
                                             {{"problem", problem}});
+                                 },
+                             .on_other_holder =
+                                 [this](const std::string& holder) {
+                                   log_info("another process holds the lease",
+                                            {{"lease", lease_.name()}, {"holder", holder}});
                                  }});
 }
 

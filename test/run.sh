@@ -6,7 +6,7 @@
 #   test/run.sh STAGE...                           runs only these stages
 #   test/run.sh simulate --histories N             runs at least N histories with the release build
 #   test/run.sh fuzz [--seconds N]                 runs each fuzzer for N seconds, or a minute
-#   MGPU_TEST=REGEX test/run.sh cluster|node|install
+#   MGPU_TEST=REGEX test/run.sh cluster|node|install|skew
 #                                                  runs only the matching Go tests
 #
 # format   checks that clang-format and gofmt have nothing to change
@@ -14,7 +14,8 @@
 # unit     runs all unit tests with AddressSanitizer and UBSan
 # tsan     runs the multithreaded unit tests with ThreadSanitizer
 # release  compiles both programs as users run them, with g++, and starts them
-# images   builds the container images and the files of a release, and checks them; some of it needs root
+# images   builds the container images and the files of a release, and checks them and the list of all flags; some of
+#          it needs root
 # quick    runs bench/run.sh --quick, which checks the results of benchmarks, but no times
 # gpu      runs the trial of bench/gpu with stand-ins for the GPU and its driver; most of it needs root
 # simulate runs histories of a simulated cluster for a minute: some seeds always, and new ones each day
@@ -23,6 +24,8 @@
 # install  renders deploy/chart, and installs it with helm and images on a whole cluster, also with
 #          kube-controller-manager and kube-proxy; the installations are skipped without root
 #
+# skew     tests this version of mgpu beside the previous one with a real kubelet, and with kube-scheduler 1.22; needs
+#          root and the whole history
 # faults   breaks the product in one place after another, and checks that the simulation finds it
 # fuzz     feeds changed messages to the parsers of bytes from outside, with libFuzzer
 # bench    runs the Go benchmarks with the device plugin, as bench/node.sh does
@@ -32,9 +35,9 @@
 # soak     runs arrivals, edits and kills with a real control plane for MGPU_SOAK_MINUTES, as bench/soak.sh does
 #
 # The programs under test have AddressSanitizer and UBSan, except in the stages format, tidy, tsan, release, images,
-# faults, install, bench, throughput, failover and soak, and in simulate --histories. The stages gpu, cluster, node and
-# install wait most of the time: they run in the background while the others compile and compute, and their output is
-# printed at the end.
+# skew, faults, install, bench, throughput, failover and soak, and in simulate --histories. The stages gpu, cluster, node
+# and install wait most of the time: they run in the background while the others compile and compute, and their output
+# is printed at the end.
 # The last line of the output is "N passed, N failed". The exit status is 0 if no test failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -50,6 +53,7 @@ readonly cluster_timeout=20m
 readonly background_stages='^(gpu|cluster|node|install)$'
 readonly node_tests='^TestNode'
 readonly install_tests='^Test(Install|Chart)'
+readonly skew_tests='^TestSkew'
 readonly simulation_time=60s
 # The first seed of a day. Each process adds its number to it, and the number of processes from one history to
 # the next.
@@ -59,6 +63,7 @@ jobs=$(nproc)
 go=
 helm=
 kueue=
+etcd=
 passed=0
 failed=0
 child=
@@ -206,7 +211,7 @@ stage_release() {
 stage_images() {
   local test
   prepare_images || return 1
-  for test in images release; do
+  for test in images release reference; do
     local log=$scratch/$test.log status=0 before=$failed
     say "test deploy/${test}_test.py"
     run python_tests "$log" "test/deploy/${test}_test.py" || status=$?
@@ -217,7 +222,7 @@ stage_images() {
 
 prepare_images() {
   local built packages
-  local -a programs=(mgpu-extender mgpu-device-plugin mgpu-mps mgpu-set-limits)
+  local -a programs=(mgpu-extender mgpu-device-plugin mgpu-mps mgpu-set-limits kubectl-mgpu mgpu-sim)
   go=$(bash deploy/install.sh go) && packages=$(bash deploy/install.sh spdx) || { failed=$((failed + 1)) && return 1; }
   export GOTOOLCHAIN=auto PYTHONPATH=$packages
   build release "${programs[@]}" || return 1
@@ -408,6 +413,32 @@ download_kueue() {
     sed -nE 's/^\t"Dir": "(.*)",$/\1/p' | grep .
 }
 
+# Builds etcdctl and etcdutl.
+build_etcd() { # folder
+  (cd test/cluster/etcd && go_build -ldflags "-s -w" -o "$1/" tool)
+}
+
+# Builds kube-scheduler 1.22.
+build_legacy() { # folder
+  (cd test/cluster/legacy && go_build -ldflags "-s -w" -o "$1/" .)
+}
+
+# Builds the commit in previous-version as users run it, and adds its rights.
+build_previous() { # folder
+  local previous source=$1/source
+  previous=$(cat test/cluster/previous-version)
+  git cat-file -e "$previous^{commit}" 2>/dev/null || {
+    printf 'run.sh: test/cluster/previous-version names the commit %s, which this clone does not have; %s\n' "$previous" \
+      'fetch it with git fetch --unshallow'
+    return 1
+  }
+  rm -rf "$source" && mkdir -p "$source" && git archive "$previous" | tar -x -C "$source" || return 1
+  (cd "$source" && export CCACHE_BASEDIR=$PWD && cmake --preset release --log-level=WARNING >/dev/null &&
+    nice ninja -C build/release -j "$jobs" mgpu-extender mgpu-device-plugin mgpu-mps) || return 1
+  cp "$source"/build/release/extender/mgpu-extender "$source"/build/release/plugin/mgpu-{device-plugin,mps} "$1/" &&
+    cp -r "$source/deploy" "$1/deploy" && rm -rf "$source"
+}
+
 # Prints the number of compiled packages from time to time.
 go_build() {
   # Without the data for debuggers, compiling takes a tenth less.
@@ -455,7 +486,7 @@ prepare_cluster() {
 }
 
 stage_cluster() {
-  run_cluster_test cluster -test.skip "$node_tests|$install_tests" -test.run "${MGPU_TEST:-}"
+  run_cluster_test cluster -test.skip "$node_tests|$install_tests|$skew_tests" -test.run "${MGPU_TEST:-}"
 }
 
 prepare_node() {
@@ -474,6 +505,8 @@ prepare_install() {
   build_once "helm-$components_version" "helm" test/cluster/helm/{go.mod,go.sum} || return 1
   helm=$built/helm
   kueue=$(download_kueue) || { say "failed: download_kueue" && failed=$((failed + 1)) && return 1; }
+  build_once etcd "etcdctl and etcdutl" test/cluster/etcd/{go.mod,go.sum} || return 1
+  etcd=$built
   build release mgpu-extender mgpu-device-plugin mgpu-mps mgpu-set-limits kubectl-mgpu fake_mps_control || return 1
   step "build the images" bash deploy/images/build.sh --repository mgpu.test --tag test "$scratch/images" \
     mgpu-extender mgpu-device-plugin mgpu-mps
@@ -486,6 +519,7 @@ stage_install() {
     [[ ${waiting[i]} != node ]] || while kill -0 "${earlier[i]}" 2>/dev/null; do sleep 1; done
   done
   export MGPU_HELM_BINARY=$helm MGPU_IMAGES_FOLDER=$scratch/images MGPU_KUEUE_FOLDER=$kueue
+  export MGPU_ETCD_TOOLS_FOLDER=$etcd
   export MGPU_KUBECTL_MGPU_BINARY=$PWD/build/release/extender/kubectl-mgpu
   export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
   export MGPU_MPS_CONTROL_BINARY=$PWD/build/release/test/fake_mps_control
@@ -499,6 +533,22 @@ stage_failover() {
   export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
   export MGPU_FAILOVER_RUNS=${MGPU_FAILOVER_RUNS:-5}
   run_cluster_test failover -test.run '^TestFailoverTimes$' -test.timeout 12h
+}
+
+# Uses the release build. A machine can have only one kubelet, so that the stages node and install must not run.
+stage_skew() {
+  local built previous
+  prepare_runtime || return 1
+  build release mgpu-extender mgpu-device-plugin mgpu-mps fake_mps_control || return 1
+  previous=$(cat test/cluster/previous-version)
+  build_once "previous-${previous::12}" "mgpu ${previous::12}" test/cluster/previous-version || return 1
+  export MGPU_PREVIOUS_FOLDER=$built
+  build_once legacy "kube-scheduler 1.22" test/cluster/legacy/{go.mod,go.sum,main.go} || return 1
+  export MGPU_LEGACY_SCHEDULER_BINARY=$built/legacy
+  export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
+  export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/release/plugin/mgpu-device-plugin
+  export MGPU_MPS_CONTROL_BINARY=$PWD/build/release/test/fake_mps_control
+  run_cluster_test skew -test.run "${MGPU_TEST:-$skew_tests}"
 }
 
 # Uses the release build, or another program. The kills and the users depend on the seed.
@@ -561,7 +611,7 @@ download_go_modules() {
   local go folder
   go=$(bash deploy/install.sh go) || return 0
   export GOTOOLCHAIN=auto
-  for folder in test/cluster/components test/cluster test/cluster/runtime test/cluster/helm; do
+  for folder in test/cluster/components test/cluster test/cluster/runtime test/cluster/helm test/cluster/etcd; do
     (cd "$folder" && "$go" mod download) || true
   done
 }
@@ -630,15 +680,15 @@ while [[ $# -gt 0 ]]; do
 done
 [[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release images quick simulate gpu cluster node install)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|node|install|bench|throughput|failover|soak)$ ]] || {
+  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|node|install|skew|bench|throughput|failover|soak)$ ]] || {
     printf 'run.sh: "%s" is not a stage; want %s, %s\n' "$stage" 'format, tidy, unit, tsan, release, images, quick, simulate' \
-      'faults, fuzz, gpu, cluster, node, install, bench, throughput, failover or soak' >&2
+      'faults, fuzz, gpu, cluster, node, install, skew, bench, throughput, failover or soak' >&2
     exit 2
   }
 done
 
 step "install" bash deploy/install.sh || { echo "0 passed, 1 failed" && exit 1; }
-if [[ " ${stages[*]} " =~ \ (cluster|node|install|bench|throughput|failover|soak)\  ]]; then
+if [[ " ${stages[*]} " =~ \ (cluster|node|install|skew|bench|throughput|failover|soak)\  ]]; then
   download_go_modules >/dev/null 2>&1 </dev/null &
   downloads=$!
 fi

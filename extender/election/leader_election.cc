@@ -84,8 +84,16 @@ void LeaderElection::watch() {
 // Of the watch.
 void LeaderElection::observe(const std::optional<kube::Lease>& lease) {
   if (role_ != Role::kCandidate) return;
-  candidate_.observe(lease, client_.executor().now());
+  note(lease);
   reconsider();
+}
+
+void LeaderElection::note(const std::optional<kube::Lease>& lease) {
+  candidate_.observe(lease, client_.executor().now());
+  const std::string holder = candidate_.holder();
+  if (holder.empty() || holder == identity_ || holder == reported_holder_) return;
+  reported_holder_ = holder;
+  if (events_.on_other_holder) events_.on_other_holder(holder);
 }
 
 void LeaderElection::reconsider() {
@@ -110,8 +118,8 @@ void LeaderElection::take_if_due(const LeaseResult& read) {
     events_.on_problem(read.error().message);
     return wait(settings_.retry, &LeaderElection::attempt);
   }
+  note(read ? std::optional(*read) : std::nullopt);
   const Instant now = client_.executor().now();
-  candidate_.observe(read ? std::optional(*read) : std::nullopt, now);
   if (!candidate_.may_take(now)) return reconsider();
   in_flight_ = true;
   renewed_at_ = now;

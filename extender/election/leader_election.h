@@ -30,6 +30,8 @@ class LeaderElection {
     std::function<void()> on_taken;                               // once
     std::function<void(const std::string& sentence)> on_lost;     // at most once, after on_taken
     std::function<void(const std::string& sentence)> on_problem;  // each failure
+    // Of a candidate: another process holds the Lease. Once for each holder.
+    std::function<void(const std::string& holder)> on_other_holder{};
   };
 
   // `transport` outlives it. It should have a connection and a thread of its own, so that nothing
@@ -56,6 +58,7 @@ class LeaderElection {
   void become_candidate();
   void watch();
   void observe(const std::optional<kube::Lease>& lease);
+  void note(const std::optional<kube::Lease>& lease);
   void reconsider();
   void attempt();
   void take_if_due(const LeaseResult& read);
@@ -84,6 +87,7 @@ class LeaderElection {
   // On the executor.
   Role role_ = Role::kIdle;
   LeaseCandidate candidate_;
+  std::string reported_holder_;
   std::optional<kube::Reflector> watch_;  // of a candidate
   std::optional<Executor::TimerId> timer_;
   bool in_flight_ = false;  // a request

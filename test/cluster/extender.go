@@ -16,6 +16,7 @@ import (
 // Extender is the real mgpu-extender with its own ports and the rights of deploy/rbac.
 type Extender struct {
 	process     *Process
+	binary      string
 	arguments   []string
 	logPath     string
 	port        int
@@ -47,8 +48,8 @@ func (c *ControlPlane) extenderOn(t testing.TB, scheme string, client *http.Clie
 	arguments := append([]string{
 		"--kubeconfig", c.kubeconfig(extenderToken), "--port", fmt.Sprint(port),
 		"--metrics-bind-address", fmt.Sprint("127.0.0.1:", metricsPort)}, flags...)
-	extender := &Extender{arguments: arguments, port: port, scheme: scheme, client: client, metricsPort: metricsPort,
-		logPath: filepath.Join(t.TempDir(), "mgpu-extender.log")}
+	extender := &Extender{binary: extenderBinary(t), arguments: arguments, port: port, scheme: scheme, client: client,
+		metricsPort: metricsPort, logPath: filepath.Join(t.TempDir(), "mgpu-extender.log")}
 	t.Cleanup(func() { extender.end(t) })
 	return extender
 }
@@ -70,7 +71,7 @@ func extenderBinary(t testing.TB) string {
 func (e *Extender) start(t testing.TB) {
 	t.Helper()
 	var err error
-	if e.process, err = startProcess("mgpu-extender", e.logPath, extenderBinary(t), e.arguments...); err != nil {
+	if e.process, err = startProcess("mgpu-extender", e.logPath, e.binary, e.arguments...); err != nil {
 		t.Fatal(err)
 	}
 }

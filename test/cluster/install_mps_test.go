@@ -47,11 +47,11 @@ func (r *Release) useMPS(t testing.TB) {
 func (r *Release) set(part, name string, value any) { r.values[part].(map[string]any)[name] = value }
 
 // runLimited creates a pod with a share, and waits until it runs with the limits of MPS.
-func (r *Release) runLimited(t testing.TB, name string) *corev1.Pod {
+func (w *NodeWorld) runLimited(t testing.TB, name string) *corev1.Pod {
 	t.Helper()
-	create(r.ctx, t, r.pod(name).share(30, 1024).runs())
-	pod := r.waitRunning(t, name)
-	environment := r.node.viewOf(t, pod, "c0").environment
+	create(w.ctx, t, w.pod(name).share(30, 1024).runs())
+	pod := w.waitRunning(t, name)
+	environment := w.node.viewOf(t, pod, "c0").environment
 	for variable, want := range map[string]string{"CUDA_MPS_PIPE_DIRECTORY": "/run/mgpu/mps",
 		"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "30", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=1024M"} {
 		if got := environment[variable]; got != want {

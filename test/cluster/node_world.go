@@ -24,6 +24,14 @@ type NodeWorld struct {
 
 func newNodeWorld(t testing.TB, cards []TestCard, flags ...string) *NodeWorld {
 	t.Helper()
+	world := nodeWorldOn(t, cards, flags...)
+	world.plugin.startAgain(t)
+	return world
+}
+
+// nodeWorldOn returns a world whose device plugin has not been started.
+func nodeWorldOn(t testing.TB, cards []TestCard, flags ...string) *NodeWorld {
+	t.Helper()
 	world := &NodeWorld{ctx: context.Background(), node: realNode(t)}
 	world.node.forgetCards(t)
 	world.namespace = newNamespace(world.ctx, t)
@@ -36,7 +44,6 @@ func newNodeWorld(t testing.TB, cards []TestCard, flags ...string) *NodeWorld {
 			t.Logf("last lines of kubelet:\n%s", world.node.kubelet.logTail(15))
 		}
 	})
-	world.plugin.startAgain(t)
 	return world
 }
 
@@ -46,12 +53,18 @@ func newScheduledWorld(t testing.TB, cards []TestCard, flags ...string) *NodeWor
 	extender := plane.startExtender(t)
 	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: extender.url()})
 	world := newNodeWorld(t, cards, flags...)
+	extender.waitCards(t, cards)
+	return world
+}
+
+// waitCards waits until the extender has these cards.
+func (e *Extender) waitCards(t testing.TB, cards []TestCard) {
+	t.Helper()
 	waitFor(t, 30*time.Second, "mgpu-extender to see the cards", func() (bool, string) {
-		_, text, err := extender.get("/inspect/cluster")
+		_, text, err := e.get("/inspect/cluster")
 		seen := slices.IndexFunc(cards, func(card TestCard) bool { return !strings.Contains(text, card.UUID) })
 		return err == nil && seen < 0, text
 	})
-	return world
 }
 
 // forgetCards removes the cards of the previous test from the Node object.

@@ -20,6 +20,7 @@ type DevicePlugin struct {
 	major   int    // major number of the cards' device nodes
 	port    int
 	flags   []string // in addition to those of every test
+	binary  string   // empty: that of MGPU_DEVICE_PLUGIN_BINARY
 	cards   []TestCard
 	process *Process
 	started time.Time
@@ -69,6 +70,11 @@ func (p *DevicePlugin) arguments() []string {
 		"--pod-resources-socket", p.node.podResourcesSocket(),
 		"--metrics-bind-address", fmt.Sprint("127.0.0.1:", p.port)}
 	for i := 0; i < len(p.flags); i += 2 {
+		if strings.Contains(p.flags[i], "=") {
+			arguments = append(arguments, p.flags[i])
+			i--
+			continue
+		}
 		at := slices.Index(arguments, p.flags[i])
 		if at < 0 {
 			arguments = append(arguments, p.flags[i:i+2]...)
@@ -85,8 +91,12 @@ func (p *DevicePlugin) start(t testing.TB) {
 	if p.port, err = freePort(); err != nil {
 		t.Fatal(err)
 	}
+	binary := p.binary
+	if binary == "" {
+		binary = pluginBinary(t)
+	}
 	p.started = time.Now()
-	p.process, err = startProcess("mgpu-device-plugin", p.path("log"), pluginBinary(t), p.arguments()...)
+	p.process, err = startProcess("mgpu-device-plugin", p.path("log"), binary, p.arguments()...)
 	if err != nil {
 		t.Fatal(err)
 	}

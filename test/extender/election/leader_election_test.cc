@@ -29,6 +29,7 @@ class LeaderElectionTest : public testing::Test {
     int taken = 0;
     std::vector<std::string> lost;
     std::vector<std::string> problems;
+    std::vector<std::string> holders;
     std::unique_ptr<LeaderElection> election;
   };
   void add(Process& process, const std::string& identity, const ElectionSettings& settings = {}) {
@@ -37,7 +38,9 @@ class LeaderElectionTest : public testing::Test {
         LeaderElection::Events{
             .on_taken = [&process] { ++process.taken; },
             .on_lost = [&process](const std::string& why) { process.lost.push_back(why); },
-            .on_problem = [&process](const std::string& why) { process.problems.push_back(why); }},
+            .on_problem = [&process](const std::string& why) { process.problems.push_back(why); },
+            .on_other_holder =
+                [&process](const std::string& holder) { process.holders.push_back(holder); }},
         [this] { return "2026-01-02T03:04:05." + std::to_string(100'000 + ++writes) + "Z"; });
     process.election->start();
     executor.advance(milliseconds(1));
@@ -93,6 +96,19 @@ TEST_F(LeaderElectionTest, ALeaderThatGivesTheLeaseUpIsFollowedAtOnce) {
   executor.advance(seconds(60));
   EXPECT_EQ(holder(), "b");
   EXPECT_EQ(a.taken, 1);
+}
+
+TEST_F(LeaderElectionTest, ACandidateNamesEachOtherHolderOnce) {
+  add(a, "a");
+  add(b, "b");
+  executor.advance(seconds(60));
+  EXPECT_THAT(b.holders, ElementsAre("a"));
+  kube::Lease other = *lease();
+  other.holder = "c";
+  write(other);
+  executor.advance(seconds(5));
+  EXPECT_THAT(b.holders, ElementsAre("a", "c"));
+  EXPECT_THAT(a.holders, IsEmpty());
 }
 
 TEST_F(LeaderElectionTest, AFollowerThatEndsChangesNothing) {

@@ -1,0 +1,36 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// Two device plugins on one node, for example of the chart and of systemd. The last one serves kubelet, and
+// the other one says so. It does not take the name back, and serves again when it is the only one.
+func TestNodeTwoDevicePluginsOnOneNode(t *testing.T) {
+	world := newNodeWorld(t, v100s(2))
+	first, second := world.plugin, *world.plugin
+	second.start(t)
+	second.waitReady(t)
+	first.waitNotReady(t, `another process serves "`+domain+`-mgpu-core.sock" now`)
+	world.createBound(t, world.pod("with-two").share(30, 1024), "0")
+	world.checkViews(t, "with-two")
+	mustEnd(t, second.process)
+	first.waitReady(t)
+	first.waitOffered(t)
+	world.createBound(t, world.pod("with-one").share(30, 1024), "1")
+	world.checkViews(t, "with-one")
+}
+
+// Without PodResources the device plugin identifies containers by kubelet's checkpoint. Its log says what is
+// missing.
+func TestNodeKubeletWithoutPodResources(t *testing.T) {
+	world := newNodeWorld(t, v100s(2), "--pod-resources-socket", "/nonexistent/kubelet.sock")
+	world.createBound(t, world.pod("share").share(30, 1024), "1")
+	world.checkViews(t, "share")
+	waitFor(t, 30*time.Second, "the log to name PodResources", func() (bool, string) {
+		text := strings.ReplaceAll(world.plugin.logText(), `\`, "")
+		return strings.Contains(text, `PodResources at "/nonexistent/kubelet.sock" did not answer`), text
+	})
+}
