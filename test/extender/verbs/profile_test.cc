@@ -25,7 +25,8 @@ struct ProfileRankingTest : testing::Test {
   std::map<std::string, std::int64_t> scores(const std::vector<std::string>& names,
                                              const PodText& pod = {}) {
     std::map<std::string, std::int64_t> found;
-    for (const auto& score : prioritize(args_of(pod, names), ledger, settings, at_ms(0)))
+    const ExtenderArgs args = args_of(pod, names);
+    for (const auto& score : prioritize(args, ledger, settings, at_ms(0)))
       found.emplace(score.node, score.score);
     return found;
   }
