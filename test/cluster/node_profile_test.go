@@ -113,25 +113,31 @@ func (w *profileWorld) checkCards(t testing.TB) {
 	}
 }
 
+// onCard returns a pod that only fits the card of this index.
+func (w *profileWorld) onCard(name string, index int) *PodBuilder {
+	return w.pod(name).annotation(domain+"/gpu-uuid", v100(index).UUID)
+}
+
+// kube-scheduler sees enough of both resources on the other card, so that the extender decides.
 func TestNodeProfileOversubscribesComputeAndNeverMemory(t *testing.T) {
-	world := newProfileWorld(t, 1)
+	world := newProfileWorld(t, 2)
 	world.label(t, "mgpu-test/pool", "double")
-	world.waitFollows(t, "double", 200, cardMemoryMiB)
+	world.waitFollows(t, "double", 400, 2*cardMemoryMiB)
 	if policy := world.view(t).Profile.Policy; policy != "spread" {
 		t.Errorf("inspect shows the policy %q", policy)
 	}
 	names := []string{"a", "b", "c", "d"}
 	for _, name := range names {
-		create(world.ctx, t, world.pod(name).share(50, 6000).runs())
+		create(world.ctx, t, world.onCard(name, 0).share(50, 6000).runs())
 	}
 	world.checkViews(t, names...)
 	if card := world.view(t).Cards[0]; card.Core.Used != 200 {
 		t.Errorf("the card has %d %% in use, want 200", card.Core.Used)
 	}
-	create(world.ctx, t, world.pod("compute").share(10, 1000).runs())
+	create(world.ctx, t, world.onCard("compute", 0).share(10, 1000).runs())
 	waitPending(world.ctx, t, world.namespace, "compute", coreShort)
 	world.remove(t, "d", "compute")
-	create(world.ctx, t, world.pod("memory").share(50, cardMemoryMiB-3*6000+1).runs())
+	create(world.ctx, t, world.onCard("memory", 0).share(50, cardMemoryMiB-3*6000+1).runs())
 	waitPending(world.ctx, t, world.namespace, "memory", "too few cards have enough free mgpu-memory")
 	world.checkCards(t)
 	create(world.ctx, t, world.pod("small").share(5, 1000).runs())
@@ -143,9 +149,8 @@ func TestNodeProfileFollowsALabelWhilePodsRun(t *testing.T) {
 	world := newProfileWorld(t, 2)
 	world.label(t, "mgpu-test/pool", "double")
 	world.waitFollows(t, "double", 400, 2*cardMemoryMiB)
-	uuid := v100(0).UUID
 	for _, name := range []string{"a", "b", "c"} {
-		create(world.ctx, t, world.pod(name).share(50, 6000).annotation(domain+"/gpu-uuid", uuid).runs())
+		create(world.ctx, t, world.onCard(name, 0).share(50, 6000).runs())
 	}
 	world.checkViews(t, "a", "b", "c")
 	before := world.waitRunning(t, "a")
@@ -158,7 +163,7 @@ func TestNodeProfileFollowsALabelWhilePodsRun(t *testing.T) {
 	}
 	world.node.killContainer(t, before, "c0")
 	world.checkView(t, world.waitRestarted(t, "a", 1))
-	create(world.ctx, t, world.pod("d").share(10, 1000).annotation(domain+"/gpu-uuid", uuid).runs())
+	create(world.ctx, t, world.onCard("d", 0).share(10, 1000).runs())
 	waitPending(world.ctx, t, world.namespace, "d", coreShort)
 
 	world.remove(t, "b", "c")
@@ -169,7 +174,7 @@ func TestNodeProfileFollowsALabelWhilePodsRun(t *testing.T) {
 
 func TestNodeProfileReservesMemoryAndACard(t *testing.T) {
 	world := newProfileWorld(t, 2)
-	create(world.ctx, t, world.pod("old").share(30, 4000).annotation(domain+"/gpu-uuid", v100(0).UUID).runs())
+	create(world.ctx, t, world.onCard("old", 0).share(30, 4000).runs())
 	world.checkViews(t, "old")
 	world.label(t, domain+"/mgpu-profile", "reserving")
 	// The capacity is that of the other card, and what the pod holds of the reserved one.
