@@ -45,15 +45,17 @@ func newProfileWorld(t *testing.T, cards int) *profileWorld {
 	return world
 }
 
-// label sets a label of the node; an empty value removes it.
-func (w *profileWorld) label(t testing.TB, key, value string) {
+func (w *profileWorld) label(t testing.TB, key, value string) { w.node.setLabel(t, key, value) }
+
+// setLabel sets a label of the node; an empty value removes it.
+func (n *Node) setLabel(t testing.TB, key, value string) {
 	t.Helper()
 	text, _ := json.Marshal(value)
 	if value == "" {
 		text = []byte("null")
 	}
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, key, text)
-	_, err := plane.admin.CoreV1().Nodes().Patch(context.Background(), nodeName, types.MergePatchType, []byte(patch),
+	_, err := n.plane.admin.CoreV1().Nodes().Patch(context.Background(), nodeName, types.MergePatchType, []byte(patch),
 		metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
