@@ -40,7 +40,7 @@ extender::Node placement_node(const kube::Node& node, const Contract& contract) 
     extender::Card card;
     card.index = facts.index;
     card.model = facts.model;
-    card.capacity = {kWholeCard, facts.memory};
+    card.capacity = facts.capacity();
     card.healthy = facts.healthy();
     placed.cards.push_back(std::move(card));
   }

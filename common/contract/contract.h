@@ -17,11 +17,17 @@
 //                                           "2,0,1"; blanks around a count are ignored
 //   name-list  := name ("," name)*          1 .. kCardTextMax bytes each, since no card has a
 //                                           longer name; blanks around a name are ignored
-//   node-cards := {"version": 1, "cards": [card*]}
-//   card       := {"index": n, "uuid": s, "model": s, "memoryMiB": n, "health": "Healthy" | other,
-//                  "since": RFC 3339 time}
-//                 strings have 1 .. kCardTextMax bytes; "since" is optional; unknown
-//                 members are ignored
+//   node-cards := {"version": 1, "profile": s, "profileProblem": s, "isolation": s, "policy":
+//   policy,
+//                  "minimumCore": n, "minimumMemoryMiB": n, "cards": [card*]}
+//   card       := {"index": n, "uuid": s, "model": s, "memoryMiB": n, "corePercent": n,
+//                  "health": "Healthy" | other, "since": RFC 3339 time}
+//                 strings have 1 .. kCardTextMax bytes, "profileProblem" 1 .. kProfileProblemMax;
+//                 only "version", "cards", "index", "uuid", "model", "memoryMiB" and "health" are
+//                 required; unknown members are ignored
+//                 "corePercent" is the compute of the card that pods may hold in sum, 100 if
+//                 absent: a reader that does not know it counts with 100, and never with more a
+//                 card whose health begins with "reserved by profile " is reserved
 //
 // Pure; thread-safe.
 #pragma once
@@ -59,6 +65,7 @@ struct Contract {
   std::string gpu_uuid;
   std::string gpu_uuid_exclude;
   std::string node_cards;
+  std::string profile;       // a label of the node: the name of its profile
   std::string needs_cpu;     // a taint
   std::string release;       // a label of the node: its device plugin does not use the driver
   std::string index_prefix;  // "<domain>/gpu-index-container-"
@@ -91,6 +98,8 @@ std::map<std::string, std::string> placement_annotations(
 // --- the cards of a node -------------------------------------------------------------------------
 
 inline constexpr std::string_view kHealthy = "Healthy";
+// The health of a card that its node's profile reserves begins with this.
+inline constexpr std::string_view kReservedBy = "reserved by profile ";
 
 struct CardFacts {
   CardIndex index;
@@ -99,15 +108,37 @@ struct CardFacts {
   MiB memory;
   std::string health = std::string(kHealthy);  // pods are only placed on kHealthy cards
   std::string since{};                         // the start of `health`, RFC 3339; may be empty
+  // The compute that pods may hold in sum, kWholeCard .. kCardCoreMax.
+  Percent core = kWholeCard;
 
   bool healthy() const { return health == kHealthy; }
+  bool reserved() const { return health.starts_with(kReservedBy); }
+  Share capacity() const { return {core, memory}; }
   bool operator==(const CardFacts&) const = default;
 };
 
-// The cards are ascending by index. Errors: more than kCardsAnnotationBytesMax or kCardsPerNodeMax,
-// not JSON, another version, a member that is absent or out of range, a duplicate index or uuid.
-// The sentence names the card.
+// What the profile of a node determines beside its cards (plugin/profiles). Empty where the node
+// has none.
+struct NodeProfile {
+  std::string name;
+  std::string problem;    // why another profile than `name` was expected, one sentence
+  std::string isolation;  // what enforces shares on the node: "none", "mps", "driver"
+  std::string policy;     // for pods that choose none; empty: the extender's default
+  Share minimum;          // the least share of a card that a pod may request
+  bool operator==(const NodeProfile&) const = default;
+};
+
+struct NodeCards {
+  std::vector<CardFacts> cards;  // ascending by index
+  NodeProfile profile;
+  bool operator==(const NodeCards&) const = default;
+};
+
+// Errors: more than kCardsAnnotationBytesMax or kCardsPerNodeMax, not JSON, another version, a
+// member that is absent or out of range, a duplicate index or uuid. The sentence names the card.
+Result<NodeCards> parse_node_annotation(std::string_view json);
+// The cards alone.
 Result<std::vector<CardFacts>> parse_node_cards(std::string_view json);
-std::string format_node_cards(std::span<const CardFacts> cards);
+std::string format_node_cards(std::span<const CardFacts> cards, const NodeProfile& profile = {});
 
 }  // namespace mgpu

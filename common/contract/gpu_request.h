@@ -4,10 +4,13 @@
 //   core 1..100, memory m                          a share of one card
 //   core n*100, no memory                          n whole cards, shared with no other container
 //   core n*100, memory m, n >= 2                   n cards, each with 100 % and m/n
+//                                                  100 % of a card is all of its compute, also
+//                                                  where pods may hold more than 100 % in sum
 //   + container-multiple-gpu: k for the container  core and memory are split equally over k cards
 //   neither                                        no cards
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -34,10 +37,12 @@ struct ContainerRequest {
   Share per_card;          // if `whole`, core is 100 and memory is zero
   bool whole = false;      // all of the memory of each card
 
-  // The share of a card of this capacity.
+  // The share of a card of this capacity. One that requests 100 % has the card's compute alone.
   Share on(const Share& capacity) const {
-    return whole ? Share{kWholeCard, capacity.memory} : per_card;
+    const Percent core = per_card.core < kWholeCard ? per_card.core : all_core(capacity);
+    return {core, whole ? capacity.memory : per_card.memory};
   }
+  static Percent all_core(const Share& capacity) { return std::max(kWholeCard, capacity.core); }
   bool operator==(const ContainerRequest&) const = default;
 };
 

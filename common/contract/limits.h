@@ -21,6 +21,11 @@ inline constexpr std::size_t kCardsAnnotationBytesMax = 64 * 1024;
 inline constexpr std::size_t kCardTextMax = 96;
 // 16 TiB; prevents overflows of the sums over a cluster.
 inline constexpr std::int64_t kCardMemoryMiBMax = std::int64_t{1} << 24;
+// The compute of a card that pods may hold in sum, in percent: ten times that of the card. A node
+// with kCardsPerNodeMax such cards offers 64,000 devices to kubelet, a message of 1.2 MB of the 4
+// MiB that it accepts.
+inline constexpr std::int64_t kCardCoreMax = 1'000;
+inline constexpr std::size_t kProfileProblemMax = 512;
 // Resource quotas use "requests.<domain>", which is a DNS subdomain of at most 253 characters.
 inline constexpr std::size_t kResourceDomainMax = 253 - 9;
 // Canonical quantities have at most about 30 characters.

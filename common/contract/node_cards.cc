@@ -36,11 +36,11 @@ std::string shown(const json& value) {
   return value.dump();
 }
 
-// Reads the members of one card and keeps the first error.
-class CardReader {
+// Reads the members of an object and keeps the first error.
+class MemberReader {
  public:
-  // `card` is its name in errors: "cards[2]".
-  CardReader(std::string card, const json& object) : card_(std::move(card)), object_(object) {}
+  // `card` begins the sentence of an error: "cards[2]: ".
+  MemberReader(std::string card, const json& object) : card_(std::move(card)), object_(object) {}
 
   // REQUIRES: least >= 0.
   std::int64_t integer(const char* name, std::int64_t least, std::int64_t most) {
@@ -51,12 +51,16 @@ class CardReader {
     fail(name, fmt::format("a whole number from {} to {}", least, most), value);
     return least;
   }
-  std::string text(const char* name, std::size_t least) {
+  // `least` if it is absent.
+  std::int64_t optional(const char* name, std::int64_t least, std::int64_t most) {
+    return member(object_, name).is_null() ? least : integer(name, least, most);
+  }
+  std::string text(const char* name, std::size_t least, std::size_t most = kCardTextMax) {
     const json& value = member(object_, name);
     const std::string text = value.is_string() ? value.get<std::string>() : "";
     const bool legal = value.is_string() || (value.is_null() && least == 0);
-    if (legal && text.size() >= least && text.size() <= kCardTextMax) return text;
-    fail(name, fmt::format("a string of {} to {} bytes", least, kCardTextMax), value);
+    if (legal && text.size() >= least && text.size() <= most) return text;
+    fail(name, fmt::format("a string of {} to {} bytes", least, most), value);
     return "";
   }
   // Empty if all members are valid.
@@ -65,7 +69,7 @@ class CardReader {
  private:
   void fail(const char* name, const std::string& expected, const json& found) {
     if (!problem_.empty()) return;
-    problem_ = fmt::format("{}: {} must be {}, found {}", card_, name, expected, shown(found));
+    problem_ = fmt::format("{}{} must be {}, found {}", card_, name, expected, shown(found));
   }
 
   std::string card_;
@@ -84,14 +88,15 @@ Result<std::vector<CardFacts>> read_cards(const json& list) {
   for (const json& entry : list) {
     const std::string name = fmt::format("cards[{}]", cards.size());
     if (!entry.is_object()) return error(name + " must be an object, found " + shown(entry));
-    CardReader read(name, entry);
+    MemberReader read(name + ": ", entry);
     CardFacts card{
         .index = CardIndex(static_cast<std::int32_t>(read.integer("index", 0, kCardIndexMax))),
         .uuid = CardUuid(read.text("uuid", 1)),
         .model = read.text("model", 1),
         .memory = MiB(read.integer("memoryMiB", 1, kCardMemoryMiBMax)),
         .health = read.text("health", 1),
-        .since = read.text("since", 0)};
+        .since = read.text("since", 0),
+        .core = Percent(read.optional("corePercent", kWholeCard.value(), kCardCoreMax))};
     if (!read.problem().empty()) return error(read.problem());
     if (!indices.insert(card.index).second) {
       return error(fmt::format("{}: index {} is used twice", name, card.index.value()));
@@ -105,9 +110,34 @@ Result<std::vector<CardFacts>> read_cards(const json& list) {
   return cards;
 }
 
+Result<NodeProfile> read_profile(const json& document) {
+  MemberReader read("", document);
+  NodeProfile profile{.name = read.text("profile", 0),
+                      .problem = read.text("profileProblem", 0, kProfileProblemMax),
+                      .isolation = read.text("isolation", 0),
+                      .policy = read.text("policy", 0),
+                      .minimum = {Percent(read.optional("minimumCore", 0, kWholeCard.value())),
+                                  MiB(read.optional("minimumMemoryMiB", 0, kCardMemoryMiBMax))}};
+  if (!read.problem().empty()) return error(read.problem());
+  return profile;
+}
+
+// Absent members stand for the values of a node without a profile.
+void add_profile(ordered_json& document, const NodeProfile& profile) {
+  const auto add_text = [&](const char* name, const std::string& text) {
+    if (!text.empty()) document[name] = text;
+  };
+  add_text("profile", profile.name);
+  add_text("profileProblem", profile.problem);
+  add_text("isolation", profile.isolation);
+  add_text("policy", profile.policy);
+  if (!profile.minimum.core.zero()) document["minimumCore"] = profile.minimum.core.value();
+  if (!profile.minimum.memory.zero()) document["minimumMemoryMiB"] = profile.minimum.memory.value();
+}
+
 }  // namespace
 
-Result<std::vector<CardFacts>> parse_node_cards(std::string_view text) {
+Result<NodeCards> parse_node_annotation(std::string_view text) {
   if (text.size() > kCardsAnnotationBytesMax) {
     return error(fmt::format("the list of cards must be at most {} bytes, found {}",
                              kCardsAnnotationBytesMax, text.size()));
@@ -124,10 +154,20 @@ Result<std::vector<CardFacts>> parse_node_cards(std::string_view text) {
   }
   const json& cards = member(document, "cards");
   if (!cards.is_array()) return error("cards must be an array, found " + shown(cards));
-  return read_cards(cards);
+  auto read = read_cards(cards);
+  if (!read) return read.error();
+  auto profile = read_profile(document);
+  if (!profile) return profile.error();
+  return NodeCards{*std::move(read), *std::move(profile)};
 }
 
-std::string format_node_cards(std::span<const CardFacts> cards) {
+Result<std::vector<CardFacts>> parse_node_cards(std::string_view text) {
+  auto read = parse_node_annotation(text);
+  if (!read) return read.error();
+  return std::move(read->cards);
+}
+
+std::string format_node_cards(std::span<const CardFacts> cards, const NodeProfile& profile) {
   ordered_json list = ordered_json::array();
   for (const CardFacts& card : cards) {
     list.push_back({{"index", card.index.value()},
@@ -136,8 +176,11 @@ std::string format_node_cards(std::span<const CardFacts> cards) {
                     {"memoryMiB", card.memory.value()},
                     {"health", card.health}});
     if (!card.since.empty()) list.back()["since"] = card.since;
+    if (card.core != kWholeCard) list.back()["corePercent"] = card.core.value();
   }
-  const ordered_json document{{"version", 1}, {"cards", std::move(list)}};
+  ordered_json document{{"version", 1}};
+  add_profile(document, profile);
+  document["cards"] = std::move(list);
   // Invalid UTF-8 is replaced, because dump() would throw an exception.
   return document.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }

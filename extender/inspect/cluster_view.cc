@@ -49,6 +49,7 @@ Json card_json(const Card& card) {
               {"model", card.model},
               {"healthy", card.healthy},
               {"uncertain", card.uncertain}};
+  if (card.reserved) out["reserved"] = true;
   set_amounts(out, amounts_of(card));
   return out;
 }
@@ -96,6 +97,14 @@ Json held_list(std::span<const ClaimView> views) {
 Json node_head(const NodeName& name, const NodeView& view) {
   Json out = {{"name", name.str()}};
   if (!view.problem.empty()) out["problem"] = view.problem;
+  const NodeProfile& profile = view.node.profile;
+  if (profile == NodeProfile{}) return out;
+  Json& shown = out["profile"] = Json{{"name", profile.name}};
+  if (!profile.problem.empty()) shown["problem"] = profile.problem;
+  if (!profile.isolation.empty()) shown["isolation"] = profile.isolation;
+  if (!profile.policy.empty()) shown["policy"] = profile.policy;
+  shown["minimum"] = {{"core", profile.minimum.core.value()},
+                      {"memoryMiB", profile.minimum.memory.value()}};
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include "common/contract/limits.h"
 #include "common/contract/pod_requests.h"
 #include "common/contract/quantity.h"
+#include "extender/placement/policy.h"
 
 namespace mgpu::extender {
 namespace {
@@ -155,10 +156,29 @@ Result<std::vector<CardFacts>> cards_by_capacity(const kube::Node& node, const C
   return equal_cards(count, MiB(*memory / count));
 }
 
-Result<std::vector<CardFacts>> cards_of(const kube::Node& node, const Contract& contract) {
+// A policy that cannot be used is not, and the profile says why.
+void check_policy(NodeProfile& profile) {
+  if (profile.policy.empty()) return;
+  const auto policy = find_policy(profile.policy);
+  std::string problem;
+  if (!policy) {
+    problem = policy.error().message;
+  } else if (policy->node->per_pod || policy->card->per_pod) {
+    problem = "policy " + in_quotes(profile.policy) + " is only for single pods";
+  }
+  if (problem.empty()) return;
+  profile.problem = cut("profile " + in_quotes(profile.name) + ": " + problem);
+  profile.policy.clear();
+}
+
+Result<NodeCards> cards_of(const kube::Node& node, const Contract& contract) {
   const auto annotation = node.metadata.annotations.find(contract.node_cards);
-  if (annotation == node.metadata.annotations.end()) return cards_by_capacity(node, contract);
-  Result<std::vector<CardFacts>> cards = parse_node_cards(annotation->second);
+  if (annotation == node.metadata.annotations.end()) {
+    auto cards = cards_by_capacity(node, contract);
+    if (!cards) return cards.error();
+    return NodeCards{*std::move(cards), {}};
+  }
+  Result<NodeCards> cards = parse_node_annotation(annotation->second);
   if (cards.has_error())
     return error("annotation " + contract.node_cards + ": " + cards.error().message);
   return cards;
@@ -224,11 +244,13 @@ NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
   facts.name = NodeName(node.metadata.name);
   facts.allocatable = allocatable_of(node);
   facts.pods_allowed = std::min(scaled(node.allocatable, "pods", 0, 0), kAmountMax);
-  Result<std::vector<CardFacts>> cards = cards_of(node, contract);
+  Result<NodeCards> cards = cards_of(node, contract);
   if (cards.has_error()) {
     facts.problem = cut(cards.error().message);
   } else {
-    facts.cards = std::move(*cards);
+    facts.cards = std::move(cards->cards);
+    facts.profile = std::move(cards->profile);
+    check_policy(facts.profile);
   }
   return facts;
 }

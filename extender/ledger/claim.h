@@ -91,6 +91,7 @@ struct NodeFacts {
   NodeResources allocatable;
   std::string problem;
   std::int64_t pods_allowed = 0;  // zero where it is not known
+  NodeProfile profile{};
 };
 NodeFacts node_facts_of(const kube::Node& node, const Contract& contract);
 

@@ -118,7 +118,9 @@ namespace {
 
 struct RequestScores {
   explicit RequestScores(std::shared_ptr<const RequestKey> of)
-      : key(std::move(of)), request{key->containers, key->selector, {}} {}
+      : key(std::move(of)), request{key->containers, key->selector, {}} {
+    if (key->chosen_by_pod) request.policy = key->policy.node->name;
+  }
 
   std::shared_ptr<const RequestKey> key;
   GpuRequest request;

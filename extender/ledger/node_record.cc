@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "extender/placement/policy.h"
 
 namespace mgpu::extender {
 namespace {
@@ -11,12 +12,22 @@ namespace {
 Card card_from(CardFacts facts) {
   Card card;
   card.healthy = facts.healthy();
+  card.reserved = facts.reserved();
   card.index = facts.index;
   card.uuid = std::move(facts.uuid);
   card.model = std::move(facts.model);
-  card.capacity = {kWholeCard, facts.memory};
+  card.capacity = facts.capacity();
   card.kind = kind_id(card.model, facts.memory);
   return card;
+}
+
+// node_facts_of has checked the policy.
+void set_profile(Node& node, NodeProfile profile) {
+  PolicyChoice policy;
+  if (!profile.policy.empty()) policy = find_policy(profile.policy).value();
+  node.node_policy = policy.node;
+  node.card_policy = policy.card;
+  node.profile = std::move(profile);
 }
 
 void count_pod(Node& node, std::int32_t cards, std::int32_t change) {
@@ -28,7 +39,8 @@ void count_pod(Node& node, std::int32_t cards, std::int32_t change) {
 
 bool same(const Card& card, const CardFacts& facts) {
   return card.index == facts.index && card.uuid == facts.uuid && card.model == facts.model &&
-         card.capacity.memory == facts.memory && card.healthy == facts.healthy();
+         card.capacity == facts.capacity() && card.healthy == facts.healthy() &&
+         card.reserved == facts.reserved();
 }
 
 void mark_uncertain(NodeRecord& record) {
@@ -56,14 +68,14 @@ bool blocks(const Claim& claim) {
 }
 
 // What the claim counts with on each card, ascending by card. A pod holds no more of a card than
-// the card has.
+// the card has; 100 % is all of its compute (ContainerRequest::on).
 std::vector<CardHold> holds_of(const Node& node, const Claim& claim) {
   if (claim.placement) return holds(node, claim.request, *claim.placement);
   std::vector<CardHold> held;
   if (!claim.most_of_one_card) return held;
   const Share& most = *claim.most_of_one_card;
   for (const Card& card : node.cards) {
-    const Share share{std::min(most.core, card.capacity.core),
+    const Share share{most.core < kWholeCard ? most.core : card.capacity.core,
                       std::min(most.memory, card.capacity.memory)};
     held.push_back({card.index, share});
   }
@@ -140,7 +152,8 @@ bool totals_are_consistent(const NodeRecord& record) {
 }
 
 bool changes(const NodeRecord& record, const NodeFacts& facts) {
-  return !record.present || record.node.allocatable != facts.allocatable ||
+  return !record.present || record.node.profile != facts.profile ||
+         record.node.allocatable != facts.allocatable ||
          record.node.pods_allowed != facts.pods_allowed ||
          !std::equal(record.node.cards.begin(), record.node.cards.end(), facts.cards.begin(),
                      facts.cards.end(), same);
@@ -153,6 +166,7 @@ void set_facts(NodeRecord& record, NodeFacts facts) {
   record.problem = std::move(facts.problem);
   record.node.allocatable = facts.allocatable;
   record.node.pods_allowed = facts.pods_allowed;
+  set_profile(record.node, std::move(facts.profile));
   record.node.cards.clear();
   record.node.cards.reserve(facts.cards.size());
   for (CardFacts& card : facts.cards) record.node.cards.push_back(card_from(std::move(card)));
@@ -164,6 +178,7 @@ void set_absent(NodeRecord& record) {
   record.changed();
   record.present = false;
   record.problem.clear();
+  set_profile(record.node, {});
   record.node.cards.clear();
   count_all(record);
   check_totals(record);

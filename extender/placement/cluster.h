@@ -7,6 +7,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/units.h"
+#include "common/contract/contract.h"
 #include "extender/placement/card_model.h"
 #include "extender/placement/node_resources.h"
 
@@ -16,10 +17,11 @@ struct Card {
   CardIndex index;
   CardUuid uuid;
   std::string model;
-  Share capacity;  // 100 % and the card's memory
+  Share capacity;  // 100 %, or more where compute is oversubscribed, and the card's memory
   Share used;      // held by bound and assumed pods; a card with more used than capacity is full
   Share expected;  // expected placements between filter and bind; they never make a node infeasible
   bool healthy = true;
+  bool reserved = false;   // by the profile of the node, and therefore not healthy
   bool uncertain = false;  // a pod whose cards are not known may be on it
   KindId kind = 0;         // of its model and memory (card_model.h); 0 where not computed
 
@@ -35,6 +37,8 @@ struct PodsByCards {
   bool operator==(const PodsByCards&) const = default;
 };
 
+struct Policy;
+
 struct Node {
   NodeName name;
   std::vector<Card> cards;        // ascending by index
@@ -43,6 +47,11 @@ struct Node {
   std::int64_t pods_allowed = 0;  // zero where it is not known
   std::int64_t pods_counted = 0;  // with and without cards; each attempt to bind a pod counts
   std::vector<PodsByCards> pods;  // those with cards, ascending by cards, without zero entries
+  NodeProfile profile;            // as its device plugin published it
+  // Those of profile.policy, for pods that choose none (policy.h, policy_on); null: the profile has
+  // none.
+  const Policy* node_policy = nullptr;
+  const Policy* card_policy = nullptr;
 
   NodeResources resources_left() const { return room_in(allocatable, resources_used); }
 

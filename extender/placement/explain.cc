@@ -32,6 +32,7 @@ std::string why_not_card(const Card& card, const CardSelector& selector,
                          const ContainerRequest& container) {
   if (!model_matches(selector, card)) return "does not match gpu-model";
   if (!uuid_matches(selector, card)) return "does not match gpu-uuid";
+  if (card.reserved) return "reserved by the profile of the node";
   if (!card.healthy) return "unhealthy";
   const Share asked = container.on(card.capacity);
   if (!asked.fits_in(card.capacity)) {

@@ -17,6 +17,16 @@ namespace mgpu::extender {
 
 namespace {
 
+// Whether a container requests less of a card than the profile of the node permits.
+bool below_minimum(const Node& node, const GpuRequest& request) {
+  const Share& least = node.profile.minimum;
+  if (least.zero()) return false;
+  return std::ranges::any_of(request.containers, [&](const ContainerRequest& container) {
+    const bool memory = container.whole || container.per_card.memory >= least.memory;
+    return container.per_card.core < least.core || !memory;
+  });
+}
+
 Outcome search(const Node& node, CardSet open, Room room, const GpuRequest& request,
                SearchBudget& budget) {
   return Search(node, open, room, request, nullptr, budget).run();
@@ -158,6 +168,7 @@ std::uint64_t linear_steps(const Node& node, const GpuRequest& request) {
 
 std::optional<Reason> why_not(const Node& node, const GpuRequest& request, SearchBudget& budget) {
   if (request.empty()) return std::nullopt;
+  if (below_minimum(node, request)) return Reason::kShareTooSmall;
   if (request.containers.size() == 1) {
     budget.spend(linear_steps(node, request));
     const ContainerRequest& container = request.containers.front();
@@ -180,12 +191,14 @@ std::optional<Reason> why_not(const Node& node, const Node& left, const GpuReque
 
 std::variant<Placed, Reason> place(const Node& node, const PlacementContext& context,
                                    const Policy& card_policy, SearchBudget& budget) {
+  if (below_minimum(node, context.request)) return Reason::kShareTooSmall;
+  const Policy& policy = follows_profile(node, context.request) ? *node.card_policy : card_policy;
   Decision decision(node, context, budget);
   const bool expected =
       std::ranges::any_of(node.cards, [](const Card& card) { return !card.expected.zero(); });
-  auto placement = expected ? decision.find(Room::kAfterExpected, card_policy) : std::nullopt;
+  auto placement = expected ? decision.find(Room::kAfterExpected, policy) : std::nullopt;
   const bool beside = !expected || placement.has_value();
-  if (!placement) placement = decision.find(Room::kNow, card_policy);
+  if (!placement) placement = decision.find(Room::kNow, policy);
   if (placement) {
     MGPU_DEBUG_CHECK(is_valid(node, context.request, *placement),
                      "a placement that the node can take");

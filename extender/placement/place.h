@@ -44,7 +44,8 @@ std::optional<Reason> why_not(const Node& node, const Node& left, const GpuReque
                               SearchBudget& budget);
 
 // A placement that leaves room for the expected placements of other pods is preferred;
-// `beside_expected` is whether it does. Of such placements it is the best by `card_policy`.
+// `beside_expected` is whether it does. Of such placements it is the best by `card_policy`, or by
+// that of the node's profile where the pod chooses none.
 struct Placed {
   Placement placement;
   bool beside_expected = true;

@@ -39,6 +39,19 @@ Result<PolicyChoice> find_policy(std::string_view name) {
                in_quotes(name));
 }
 
+bool follows_profile(const Node& node, const GpuRequest& request) {
+  return node.node_policy != nullptr && !request.empty() && request.policy.empty();
+}
+
+PolicyChoice policy_on(const Node& node, const GpuRequest& request, const PolicyChoice& choice) {
+  if (!follows_profile(node, request)) return choice;
+  return {node.node_policy, node.card_policy};
+}
+
+std::uint8_t number_of(const Policy& policy) {
+  return static_cast<std::uint8_t>(std::ranges::find(kPolicies, &policy) - kPolicies.begin() + 1);
+}
+
 std::vector<std::string_view> policy_names() {
   std::vector<std::string_view> names;
   for (const Policy* policy : kPolicies) names.push_back(policy->name);

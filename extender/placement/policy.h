@@ -59,6 +59,15 @@ struct PolicyChoice {
 // Errors: an unknown name; the sentence lists the known ones.
 Result<PolicyChoice> find_policy(std::string_view name);
 
+// The policy that applies to the request on this node: that of the pod, else that of the node's
+// profile, else that of the extender. `choice` is that of the pod or of the extender.
+PolicyChoice policy_on(const Node& node, const GpuRequest& request, const PolicyChoice& choice);
+// Whether the profile of the node decides.
+bool follows_profile(const Node& node, const GpuRequest& request);
+
+// The position of the policy in the table, from 1.
+std::uint8_t number_of(const Policy& policy);
+
 std::vector<std::string_view> policy_names();
 
 inline constexpr std::string_view kDefaultPolicy = "equilibrium";

@@ -10,6 +10,13 @@
 namespace mgpu::extender {
 namespace {
 
+// The prices are those of up to 100 % of a card. Of a card whose compute is oversubscribed more may
+// be free, and without pods it counts as a free card, otherwise as 99 %.
+std::uint8_t percent_of(const Share& free, const Share& capacity) {
+  if (free.core == capacity.core) return 100;
+  return static_cast<std::uint8_t>(std::min<std::int64_t>(free.core.value(), 99));
+}
+
 // More than any node has, so that it is enough for every class.
 constexpr float kEnough = 1e5F;
 
@@ -76,7 +83,7 @@ NodeRoom room_after(const Node& node, const Kinds& kinds, const NodeResources& h
     last = id;
     const auto memory = static_cast<float>(free.memory.value());
     const auto capacity = static_cast<float>(card.capacity.memory.value());
-    room.cards[room.count++] = {kind, static_cast<std::uint8_t>(free.core.value()),
+    room.cards[room.count++] = {kind, percent_of(free, card.capacity),
                                 capacity == 0 ? 1 : memory / capacity};
   }
   return room;

@@ -60,6 +60,8 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
                  }),
       pods_(settings_.node, transport),
       isolation_(isolation_of(settings_), records_, [this] { return inventory_.state().cards; }),
+      profiles_(settings_.profiles, settings_.contract.profile,
+                settings_.state_folder + "/profile"),
       pod_resources_(settings_.pod_resources_socket),
       pod_processes_(settings_.proc_folder),
       inventory_(
@@ -69,7 +71,8 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
            .on_change = [this](const InventoryState& before,
                                const InventoryState& now) { on_cards_changed(before, now); },
            .now = utc_now,
-           .held = [this](const CardUuid& card) { return held_memory(card); },
+           .apply_profile = profile_hook(),
+           .held = [this](const CardUuid& card) { return held(card); },
            .problem_of = [this](const FoundCard& card) { return isolation_.problem_of(card); },
            .released = [this] { return released(); }}) {
   metrics_.on_collect([this] { update_metrics(); });
@@ -129,7 +132,10 @@ void Agent::on_cards_changed(const InventoryState& before, const InventoryState&
   // Not those of now.cards, which are unhealthy while their MPS daemon does not run.
   std::vector<CardUuid> healthy;
   for (const FoundCard& card : now.found.cards) {
-    if (card.health == kHealthy) healthy.push_back(card.uuid);
+    const auto offered = std::ranges::find(now.cards, card.uuid, &CardFacts::uuid);
+    const bool reserved = offered != now.cards.end() && offered->reserved();
+    if (card.health != kHealthy || (reserved && held(card.uuid).zero())) continue;
+    healthy.push_back(card.uuid);
   }
   isolation_.set_cards(healthy);
   injector_->set_shared(now.found.shared, edits_with_hooks(now.found));
@@ -144,12 +150,18 @@ std::string Agent::released() const {
   return "the node has the label " + settings_.contract.release + "=true";
 }
 
-MiB Agent::held_memory(const CardUuid& card) const {
-  MiB held;
+// Pods that are bound and have not started yet count with their compute, which their devices are
+// taken from.
+Share Agent::held(const CardUuid& card) const {
+  Share held;
   for (const Record& record : records_.bound()) {
     const auto grant = std::ranges::find(record.cards, card, &CardGrant::uuid);
-    if (grant != record.cards.end()) held += grant->share.memory;
+    if (grant != record.cards.end()) held += grant->share;
   }
+  const auto cards = inventory_.state().cards;
+  const auto at = std::ranges::find(cards, card, &CardFacts::uuid);
+  if (at != cards.end() && pods_.listed())
+    held.core = std::max(held.core, core_held(at->index, pods_.all(), settings_.contract));
   return held;
 }
 
@@ -157,7 +169,8 @@ MiB Agent::held_memory(const CardUuid& card) const {
 void Agent::record_unhealthy_cards(const InventoryState& before, const InventoryState& now) {
   for (const CardFacts& card : now.cards) {
     const auto was = std::ranges::find(before.cards, card.uuid, &CardFacts::uuid);
-    if (card.healthy() || (was != before.cards.end() && !was->healthy())) continue;
+    if (card.healthy() || card.reserved() || (was != before.cards.end() && !was->healthy()))
+      continue;
     const std::string message = fmt::format("card {} ({}) is not healthy: {}", card.index.value(),
                                             card.uuid.str(), card.health);
     events_.on_node({Event::Type::kWarning, "MGPUCardUnhealthy", message});
@@ -248,6 +261,7 @@ void Agent::publish_node() {
   if (pods_.listed()) use = use_of(pods_.all(), settings_.contract);
   NodeReport report = report_of(inventory, held_on_unhealthy_cards(inventory.cards), registered(),
                                 kubelet_publishes_memory(), settings_.taint, use);
+  report.profile = published_profile();
   if (const auto other = access()) report.exclusive = exclusive_condition(*other);
   publisher_.publish(std::move(report));
 }

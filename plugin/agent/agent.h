@@ -26,6 +26,7 @@
 #include "plugin/agent/agent_metrics.h"
 #include "plugin/agent/isolation.h"
 #include "plugin/agent/monitoring.h"
+#include "plugin/agent/node_profiles.h"
 #include "plugin/cards/card_source.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/containers/allocate_handler.h"
@@ -73,7 +74,14 @@ struct AgentSettings {
   Enforcement enforcement = Enforcement::kNone;
   MiB context{0};                                           // of Watchdog
   std::chrono::milliseconds access_period = kAccessPeriod;  // see check_other_access()
+  std::vector<Profile> profiles;  // empty: the other settings are those of every node
+  // The memory of each card that no pod gets, where there are profiles. Not set: that of the
+  // isolation (default_reserve).
+  std::optional<MiB> reserve{};
 };
+
+// The server of MPS and the contexts of its clients are outside of what programs can allocate.
+MiB default_reserve(IsolationMode mode);
 
 class Agent {
  public:
@@ -116,6 +124,21 @@ class Agent {
                                             std::vector<std::string> device_ids,
                                             DevicePluginHandlers handlers);
 
+  // --- agent_profile.cc: the node's profile, if --profiles is set.
+  bool wait_for_profile();
+  // On the thread of the inventory.
+  void apply_profile(std::vector<FoundCard>& cards);
+  std::function<void(std::vector<FoundCard>&)> profile_hook();
+  void report_profile();
+  IsolationMode wanted_isolation() const;
+  void set_first_isolation();
+  void keep_isolation() const;
+  // Where no container holds a card, so that the containers of a card are limited in one way.
+  void switch_isolation();
+  std::string pending_isolation() const;
+  NodeProfile published_profile() const;
+  std::string isolation_file() const { return settings_.state_folder + "/isolation"; }
+
   // --- agent_access.cc.
   // Publishes what it finds. Returns the time until the next check.
   std::chrono::milliseconds check_other_access();
@@ -128,7 +151,7 @@ class Agent {
   bool save_known_cards(const KnownCards& known);
   // Why the driver is not used; empty: it is.
   std::string released() const;
-  MiB held_memory(const CardUuid& card) const;
+  Share held(const CardUuid& card) const;
   void on_cards_changed(const InventoryState& before, const InventoryState& now);
   void record_unhealthy_cards(const InventoryState& before, const InventoryState& now);
   // What pods hold of unhealthy cards now.
@@ -158,6 +181,7 @@ class Agent {
   NodePublisher publisher_;
   Pods pods_;
   Isolation isolation_;
+  NodeProfiles profiles_;
   PodResources pod_resources_;
   const PodProcesses pod_processes_;
   Inventory inventory_;

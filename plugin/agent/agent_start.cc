@@ -60,6 +60,8 @@ Result<void> Agent::begin() {
 
 void Agent::run() {
   if (!choose_injector()) return;
+  if (!wait_for_profile()) return;
+  set_first_isolation();
   isolation_.prepare(injection_ == InjectionKind::kCdi);
   inventory_.start();
   if (!wait_for_cards()) return;
@@ -122,8 +124,11 @@ void Agent::make_handlers() {
   pre_start_handler_ = std::make_unique<PreStartHandler>(
       PreStartSettings{settings_.contract, settings_.node, settings_.plugin_folder,
                        settings_.settle},
-      PreStartParts{records_, *injector_, inventory_, isolation_.mps(), pods_, pod_resources_,
-                    pod_processes_, isolation_.limit_hook()},
+      PreStartParts{records_, *injector_, inventory_,
+                    [this] {
+                      return ShareLimits{isolation_.mps(), isolation_.limit_hook()};
+                    },
+                    pods_, pod_resources_, pod_processes_},
       [this](const Refusal& refusal) { on_refused(refusal); });
   collector_ = std::make_unique<RecordCollector>(
       RecordCollector::Parts{records_, *injector_, pods_, pod_resources_, pod_processes_,
@@ -143,7 +148,7 @@ bool Agent::wait_for_cards() {
 
 // With --isolation=auto the first read offered cards whose memory the driver may not limit.
 bool Agent::wait_for_limitable_cards() {
-  if (settings_.isolation != IsolationMode::kAuto) return true;
+  if (isolation_.mode() != IsolationMode::kAuto) return true;
   // The next read may have begun before the choice.
   const std::uint64_t enough = inventory_.reads() + 2;
   while (inventory_.reads() < enough) {
@@ -254,6 +259,8 @@ void Agent::maintain() {
     const auto cards = inventory_.state().cards;
     // Pods on unhealthy cards may have ended.
     if (!std::ranges::all_of(cards, &CardFacts::healthy)) offer_devices(cards);
+    switch_isolation();
+    monitoring.set_mps(isolation_.mps() != nullptr);
     publish_node();
     const auto start = std::chrono::steady_clock::now();
     const Monitoring::Found found = monitoring.sample();

@@ -8,9 +8,11 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "plugin/cards/cards_file.h"
+#include "plugin/cards/limits.h"
 #include "plugin/cards/nvml_source.h"
 
 namespace mgpu::plugin {
@@ -29,6 +31,7 @@ Result<void> check_paths(const Flags& flags) {
       {"--cdi-dir", flags.cdi_dir},
       {"--cards-file", flags.cards_file.empty() ? "/" : flags.cards_file},
       {"--nvml-library", flags.nvml_library.empty() ? "/" : flags.nvml_library},
+      {"--profiles", flags.profiles.empty() ? "/" : flags.profiles},
       {"--hook-path", flags.hook_path.empty() ? "/" : flags.hook_path},
       {"--node-root", flags.node_root},
       {"--driver-root", flags.driver_root.empty() ? "/" : flags.driver_root}};
@@ -91,18 +94,28 @@ Result<void> check_isolation(const Flags& flags) {
       "--injection=cdi, or --isolation=none");
 }
 
-IsolationMode isolation_mode(const std::string& name) {
-  for (const auto mode : {IsolationMode::kAuto, IsolationMode::kMps, IsolationMode::kDriver}) {
-    if (label(mode) == name) return mode;
-  }
-  return IsolationMode::kNone;
+std::optional<MiB> reserve_of(const Flags& flags) {
+  // A cards file has the memory that pods may have.
+  if (!flags.cards_file.empty()) return MiB();
+  if (flags.reserve_mib < 0) return std::nullopt;
+  return MiB(flags.reserve_mib);
 }
 
-// The server of MPS and the contexts of its clients are outside of what programs can allocate.
-MiB reserve_of(const Flags& flags) {
-  constexpr MiB kForMps{512};
-  if (flags.reserve_mib >= 0) return MiB(flags.reserve_mib);
-  return flags.isolation == "mps" || flags.isolation == "auto" ? kForMps : MiB();
+Result<std::vector<Profile>> profiles_of(const Flags& flags) {
+  if (flags.profiles.empty()) return std::vector<Profile>();
+  const auto text = read_file(flags.profiles, kProfilesFileBytesMax, "the file of profiles");
+  if (!text) return error("--profiles: " + text.error().message);
+  auto profiles = parse_profiles(*text);
+  if (!profiles) return error("--profiles: " + profiles.error().message);
+  for (const Profile& profile : *profiles) {
+    if (profile.isolation.empty()) continue;
+    Flags with_profile = flags;
+    with_profile.isolation = profile.isolation;
+    if (auto ok = check_isolation(with_profile); !ok) {
+      return error("--profiles: profile " + in_quotes(profile.name) + ": " + ok.error().message);
+    }
+  }
+  return profiles;
 }
 
 // Where the cards and their driver are.
@@ -186,6 +199,10 @@ void add_flags(Options& options, Flags& flags) {
   options.add_text("resource-domain", "The domain of the resource and annotation names.",
                    flags.resource_domain);
   add_driver_flags(options, flags);
+  options.add_text("profiles",
+                   "Path to a YAML file with named profiles: settings of groups of nodes, which "
+                   "replace those of other flags on the nodes that they select.",
+                   flags.profiles);
   add_isolation_flags(options, flags);
   options.add_flag(
       "taint",
@@ -266,6 +283,10 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   settings.node_root = without_slash_at_end(flags.node_root);
   settings.taint = flags.taint;
   settings.isolation = isolation_mode(flags.isolation);
+  auto profiles = profiles_of(flags);
+  if (!profiles) return profiles.error();
+  settings.profiles = *std::move(profiles);
+  settings.reserve = reserve_of(flags);
   settings.mps_control = flags.mps_control;
   settings.hook_path = flags.hook_path;
   settings.memory_limits.node_root = settings.node_root;
@@ -287,7 +308,9 @@ Result<std::unique_ptr<CardSource>> card_source_of(const Flags& flags) {
   // In another root it would load the module and make the device for this process only.
   if (options.node_root != "/") options.modprobe.clear();
   options.must_run_cuda = flags.check_driver;
-  options.reserve = reserve_of(flags);
+  // With profiles, the agent applies that of the node.
+  if (flags.profiles.empty())
+    options.reserve = reserve_of(flags).value_or(default_reserve(isolation_mode(flags.isolation)));
   if (!flags.nvml_library.empty()) options.libraries = {flags.nvml_library};
   auto ignored = xids(flags.xid_ignore);
   if (!ignored) return ignored.error();
@@ -302,6 +325,7 @@ void log_flags(const Flags& flags) {
                         {"memory_resource", flags.memory_resource},
                         {"injection", flags.injection},
                         {"isolation", flags.isolation},
+                        {"profiles", flags.profiles},
                         {"mps_service", flags.mps_service ? "true" : "false"},
                         {"reserve_mib", std::to_string(flags.reserve_mib)},
                         {"context_mib", std::to_string(flags.context_mib)},

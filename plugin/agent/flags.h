@@ -34,6 +34,7 @@ struct Flags : ProgramFlags {
   std::string memory_resource = "node-status";
   std::string injection = "auto";
   std::string isolation = "none";
+  std::string profiles;
   std::string mps_control = "nvidia-cuda-mps-control";
   std::string hook_path;
   bool mps_read_only_pipe = true;

@@ -75,6 +75,13 @@ std::string_view label(IsolationMode mode) {
   return "";
 }
 
+IsolationMode isolation_mode(std::string_view name) {
+  for (const auto mode : {IsolationMode::kAuto, IsolationMode::kMps, IsolationMode::kDriver}) {
+    if (label(mode) == name) return mode;
+  }
+  return IsolationMode::kNone;
+}
+
 // --- the cards -----------------------------------------------------------------------------------
 
 std::string Isolation::problem_of(const FoundCard& card) {
@@ -115,7 +122,8 @@ Isolation::Isolation(IsolationSettings settings, const Records& records,
     : settings_(std::move(settings)),
       cards_of_node_(std::move(cards)),
       limits_(settings_.limits),
-      setter_(records, limits_, settings_.proc_folder) {}
+      setter_(records, limits_, settings_.proc_folder),
+      mode_(settings_.mode) {}
 
 Isolation::~Isolation() = default;
 
@@ -125,15 +133,21 @@ void Isolation::stop() {
 
 void Isolation::prepare(bool cdi) {
   cdi_ = cdi;
-  if (settings_.mode == IsolationMode::kAuto) return;
-  if (settings_.mode == IsolationMode::kDriver) {
+  if (mode_ == IsolationMode::kAuto) return;
+  if (mode_ == IsolationMode::kDriver) {
     if (const auto set_up = set_up_hook(); !set_up) hook_.problem = set_up.error().message;
   }
-  settle(settings_.mode, "--isolation");
+  settle(mode_, "--isolation");
+}
+
+void Isolation::switch_to(IsolationMode mode) {
+  mode_ = mode;
+  prepare(cdi_);
+  choose();
 }
 
 void Isolation::choose() {
-  if (settings_.mode != IsolationMode::kAuto) return;
+  if (mode_ != IsolationMode::kAuto) return;
   std::string problem = driver_problem();
   if (problem.empty()) {
     const auto set_up = set_up_hook();
@@ -162,6 +176,7 @@ std::string Isolation::driver_problem() {
 }
 
 Result<void> Isolation::set_up_hook() {
+  if (server_) return {};
   if (!cdi_) return error("the limits of the driver need a container runtime with CDI");
   if (auto visible = check_cgroups(); !visible) return visible;
   auto program = hook_program();
@@ -210,11 +225,13 @@ void Isolation::settle(IsolationMode mode, const std::string& reason) {
   log_info("isolation of shares", {{"isolation", std::string(label(mode))}, {"reason", reason}});
   {
     const MutexLock lock(mutex_);
-    if (mode == IsolationMode::kMps) mps_ = std::make_unique<Mps>(settings_.mps);
+    if (mode == IsolationMode::kMps && !mps_) mps_ = std::make_unique<Mps>(settings_.mps);
     // Before the first read no card is known, and the daemons of all would be drained.
-    if (mps_ && !cards_.empty()) mps_->set_cards(cards_);
+    if (mps_ && !cards_.empty()) {
+      mps_->set_cards(mode == IsolationMode::kMps ? cards_ : std::vector<CardUuid>());
+    }
+    chosen_ = mode;
   }
-  chosen_ = mode;
 }
 
 // --- while containers run ------------------------------------------------------------------------
@@ -222,12 +239,12 @@ void Isolation::settle(IsolationMode mode, const std::string& reason) {
 void Isolation::set_cards(const std::vector<CardUuid>& cards) {
   const MutexLock lock(mutex_);
   cards_ = cards;
-  if (mps_) mps_->set_cards(cards);
+  if (mps_ && chosen_ == IsolationMode::kMps) mps_->set_cards(cards);
 }
 
 const Mps* Isolation::mps() const {
   const MutexLock lock(mutex_);
-  return mps_.get();
+  return chosen_ == IsolationMode::kMps ? mps_.get() : nullptr;
 }
 
 const LimitHook* Isolation::limit_hook() const {

@@ -4,6 +4,7 @@
 //
 //   Created --prepare(), not auto--> Chosen
 //           --prepare(), auto--> Waiting for the first read of the cards --choose()--> Chosen
+//   Chosen --switch_to()--> Chosen
 //
 // If the driver enforces shares, a card whose limits cannot be set is not offered: a container on
 // it could use all of its memory.
@@ -33,6 +34,8 @@ enum class IsolationMode { kAuto, kNone, kMps, kDriver };
 
 // The value of --isolation: "auto", "none", "mps", "driver".
 std::string_view label(IsolationMode mode);
+// kNone for any other text.
+IsolationMode isolation_mode(std::string_view name);
 
 struct IsolationSettings {
   IsolationMode mode = IsolationMode::kNone;
@@ -53,12 +56,20 @@ class Isolation {
             std::function<std::vector<CardFacts>()> cards);
   ~Isolation();
 
+  // Replaces the mode of the settings. Before prepare(); the same thread.
+  void set_mode(IsolationMode mode) { mode_ = mode; }
   // Before the cards are read. `cdi`: containers get CDI specs, and can have hooks. One thread.
   void prepare(bool cdi);
   // After the cards were read for the first time. Blocks while the driver does. The same thread.
   void choose();
+  // Enforces shares in another way from now on, as if it had been the mode from the beginning.
+  // Blocks while the driver does. REQUIRES: no container holds a card that was given to it by the
+  // last mode. The same thread.
+  void switch_to(IsolationMode mode);
   // Serves no more containers. Containers that run keep their limits.
   void stop();
+  // What was asked for; kAuto stays kAuto. Any thread.
+  IsolationMode mode() const { return mode_; }
 
   // Any thread. kAuto: it is not chosen yet.
   IsolationMode chosen() const { return chosen_; }
@@ -92,6 +103,7 @@ class Isolation {
   const std::function<std::vector<CardFacts>()> cards_of_node_;
   MemoryLimits limits_;
   LimitSetter setter_;
+  std::atomic<IsolationMode> mode_;
   // Of the thread of prepare() and choose(). Others may read `hook_` after the choice.
   std::unique_ptr<LimitServer> server_;
   LimitHook hook_;
@@ -102,6 +114,7 @@ class Isolation {
   std::set<CardUuid> limitable_ MGPU_GUARDED_BY(mutex_);
   std::map<CardUuid, std::string> logged_ MGPU_GUARDED_BY(mutex_);
   std::vector<CardUuid> cards_ MGPU_GUARDED_BY(mutex_);
+  // Once it was made it stays, since others may still use the pointer.
   std::unique_ptr<Mps> mps_ MGPU_GUARDED_BY(mutex_);
 };
 

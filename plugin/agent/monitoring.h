@@ -40,6 +40,8 @@ class Monitoring {
   // All of `parts` outlive it. REQUIRES: the inventory was read.
   Monitoring(Parts parts, Settings settings);
 
+  // Whether parts of cards are limited by MPS from now on.
+  void set_mps(bool mps) { mps_ = mps; }
   Found sample();
   // Returns all containers that exceed their memory.
   std::vector<Overuse> over() const { return watchdog_.over(); }
@@ -51,7 +53,7 @@ class Monitoring {
   std::vector<CardProcess> processes_of(const std::vector<CardUse>& use) const;
 
   const Parts parts_;
-  const bool mps_;
+  bool mps_;
   ProcessSampler sampler_;
   Watchdog watchdog_;
   BypassWatch bypass_watch_;

@@ -64,7 +64,7 @@ Share hold_of(std::vector<const Record*> records, const CardFacts& card) {
     containers.push_back(container);
   }
   const ContainerSet all = ~ContainerSet{0} >> (64 - containers.size());
-  return hold_on({kWholeCard, card.memory}, containers, all);
+  return hold_on(card.capacity(), containers, all);
 }
 
 struct Held {
@@ -90,8 +90,9 @@ Held held_by_others(const NodeState& node, const CardFacts& card, const PodUid& 
 
 // --- checks of cards -----------------------------------------------------------------------------
 
-Checked check_health(const CardFacts& card, const std::string& who) {
-  if (card.healthy()) return {};
+// A container that was started on a card before the card was reserved may start again on it.
+Checked check_health(const CardFacts& card, const std::string& who, bool starts_again) {
+  if (card.healthy() || (starts_again && card.reserved())) return {};
   return refuse(Reason::kUnhealthyCard,
                 fmt::format("{} is assigned {}, which is not healthy: {}; it starts once the card "
                             "is healthy again, or delete the pod so that it is scheduled again",
@@ -101,7 +102,7 @@ Checked check_health(const CardFacts& card, const std::string& who) {
 Checked check_room(const NodeState& node, const CardFacts& card, const PodRef& pod,
                    const PodUid& uid, const Share& hold) {
   const Held held = held_by_others(node, card, uid);
-  const Share capacity{kWholeCard, card.memory};
+  const Share capacity = card.capacity();
   if ((held.share + hold).fits_in(capacity)) return {};
   const std::string others =
       held.pods.empty() ? ""
@@ -175,7 +176,7 @@ Decided<PodCards> read_cards(const Identity& identity, const Record& record, con
 }
 
 Decided<CardGrant> grant(const PodCards& cards, CardIndex index, const kube::Pod& pod,
-                         const NodeState& node) {
+                         const NodeState& node, bool starts_again) {
   const ContainerRequest& container = cards.request.containers[cards.container];
   const std::string who = describe(container.name, pod.ref());
   const CardFacts* card = find_card(node, index);
@@ -189,7 +190,7 @@ Decided<CardGrant> grant(const PodCards& cards, CardIndex index, const kube::Pod
         fmt::format("{} is assigned card {}, and this node has {}{}{}", who, index.value(),
                     indices.empty() ? "no cards" : "cards", indices, kScheduleAgain));
   }
-  if (auto ok = check_health(*card, who); !ok) return ok.error();
+  if (auto ok = check_health(*card, who, starts_again); !ok) return ok.error();
   // The containers of the pod on this card.
   ContainerSet on_card = 0;
   for (std::size_t i = 0; i < cards.placement.cards_of.size(); ++i) {
@@ -197,10 +198,10 @@ Decided<CardGrant> grant(const PodCards& cards, CardIndex index, const kube::Pod
       on_card |= ContainerSet{1} << i;
     }
   }
-  const Share capacity{kWholeCard, card->memory};
-  const Share hold = hold_on(capacity, cards.request.containers, on_card);
+  const Share hold = hold_on(card->capacity(), cards.request.containers, on_card);
   if (auto ok = check_room(node, *card, pod.ref(), pod.uid(), hold); !ok) return ok.error();
-  return CardGrant{index, card->uuid, container.on(capacity)};
+  // What the container may use, and has devices for.
+  return CardGrant{index, card->uuid, container.on({kWholeCard, card->memory})};
 }
 
 // Whether the grants match the allocated devices, one for each percent, and are on healthy cards of
@@ -209,7 +210,8 @@ bool is_sound(const Record& bound, const NodeState& node) {
   std::int64_t core = 0;
   for (const CardGrant& granted : bound.cards) {
     const CardFacts* card = find_card(node, granted.index);
-    if (card == nullptr || card->uuid != granted.uuid || !card->healthy()) return false;
+    if (card == nullptr || card->uuid != granted.uuid) return false;
+    if (!card->healthy() && !card->reserved()) return false;
     if (!granted.share.fits_in({kWholeCard, card->memory})) return false;
     core += granted.share.core.value();
   }
@@ -276,7 +278,7 @@ Decided<Record> decide(const Identity& identity, const Record& record, const kub
   Record bound = record;
   bound.cards.clear();
   for (const CardIndex index : cards->placement.cards_of[cards->container]) {
-    const auto granted = grant(*cards, index, pod, node);
+    const auto granted = grant(*cards, index, pod, node, record.bound());
     if (!granted) return granted.error();
     bound.cards.push_back(*granted);
   }
@@ -303,8 +305,9 @@ Decided<Record> decide_again(const Record& record, const NodeState& node) {
                     fmt::format("{} had card {}, which this node does not have now", who,
                                 granted.uuid.str()));
     }
-    if (auto ok = check_health(*card, who); !ok) return ok.error();
-    if (auto ok = check_room(node, *card, owner.pod, owner.uid, granted.share); !ok) {
+    if (auto ok = check_health(*card, who, true); !ok) return ok.error();
+    const Share hold = hold_of({&record}, *card);
+    if (auto ok = check_room(node, *card, owner.pod, owner.uid, hold); !ok) {
       return ok.error();
     }
   }

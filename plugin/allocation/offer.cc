@@ -10,6 +10,7 @@
 
 #include "common/base/check.h"
 #include "common/contract/gpu_request.h"
+#include "common/contract/limits.h"
 #include "plugin/allocation/limits.h"
 
 namespace mgpu::plugin {
@@ -31,12 +32,26 @@ Share request_on(const CardFacts& card, const GpuRequest& request, const Placeme
   return hold_on({kWholeCard, MiB()}, request.containers, on_card);
 }
 
+using PlacedRequests = std::vector<std::pair<GpuRequest, Placement>>;
+
+PlacedRequests placed_requests(const std::vector<kube::Pod>& pods, const Contract& contract) {
+  PlacedRequests placed;
+  for (const kube::Pod& pod : pods) {
+    if (pod.finished()) continue;
+    auto request = read_containers(pod, contract, MiB());
+    if (!request || request->empty()) continue;
+    auto placement = read_placement(pod, *request, contract);
+    if (placement) placed.emplace_back(*std::move(request), *std::move(placement));
+  }
+  return placed;
+}
+
 // The sum over the unhealthy cards of what is held of each, at most all of it.
 Share sum_of_unhealthy(const std::vector<CardFacts>& cards,
                        const std::function<Share(const CardFacts&)>& held_of) {
   Share sum;
   for (const CardFacts& card : cards) {
-    if (!card.healthy()) sum += smaller_of(held_of(card), {kWholeCard, card.memory});
+    if (!card.healthy()) sum += smaller_of(held_of(card), card.capacity());
   }
   return sum;
 }
@@ -61,6 +76,20 @@ std::map<std::string, int> ranks_in_use(const std::vector<CardFacts>& cards,
   return ranks;
 }
 
+// Those of all cards. Where the compute of the cards was more before, ids above may still be in
+// use.
+std::int64_t ids_to_choose_from(const std::vector<CardFacts>& cards,
+                                const std::map<std::string, int>& in_use) {
+  Percent all;
+  for (const CardFacts& card : cards) all += card.core;
+  std::size_t found = 0;
+  std::int64_t n = 0;
+  const std::int64_t most = std::ssize(cards) * kCardCoreMax;
+  for (; n < all.value(); ++n) found += in_use.count(core_device_id(n));
+  for (; n < most && found < in_use.size(); ++n) found += in_use.count(core_device_id(n));
+  return n;
+}
+
 }  // namespace
 
 std::int64_t healthy_cards(const std::vector<CardFacts>& cards) {
@@ -69,19 +98,20 @@ std::int64_t healthy_cards(const std::vector<CardFacts>& cards) {
 
 Share held_on_unhealthy(const std::vector<CardFacts>& cards, const std::vector<kube::Pod>& pods,
                         const Contract& contract) {
-  std::vector<std::pair<GpuRequest, Placement>> placed;
-  for (const kube::Pod& pod : pods) {
-    if (pod.finished()) continue;
-    auto request = read_containers(pod, contract, MiB());
-    if (!request || request->empty()) continue;
-    auto placement = read_placement(pod, *request, contract);
-    if (placement) placed.emplace_back(*std::move(request), *std::move(placement));
-  }
+  const PlacedRequests placed = placed_requests(pods, contract);
   return sum_of_unhealthy(cards, [&](const CardFacts& card) {
     Share held;
     for (const auto& [request, placement] : placed) held += request_on(card, request, placement);
     return held;
   });
+}
+
+Percent core_held(CardIndex card, const std::vector<kube::Pod>& pods, const Contract& contract) {
+  const CardFacts facts{.index = card, .uuid = {}, .model = {}, .memory = {}};
+  Percent held;
+  for (const auto& [request, placement] : placed_requests(pods, contract))
+    held += request_on(facts, request, placement).core;
+  return held;
 }
 
 Share held_on_unhealthy(const std::vector<CardFacts>& cards, const std::vector<Record>& records) {
@@ -99,7 +129,7 @@ Share held_on_unhealthy(const std::vector<CardFacts>& cards, const std::vector<R
 Share offered(const std::vector<CardFacts>& cards, const Share& held) {
   Share sum = held;
   for (const CardFacts& card : cards) {
-    if (card.healthy()) sum += {kWholeCard, card.memory};
+    if (card.healthy()) sum += card.capacity();
   }
   return sum;
 }
@@ -108,7 +138,7 @@ std::vector<std::string> offered_core_ids(const std::vector<CardFacts>& cards,
                                           const std::vector<Record>& records, const Share& held) {
   constexpr int kFree = 2;
   const auto in_use = ranks_in_use(cards, records);
-  const std::int64_t all = std::ssize(cards) * kWholeCard.value();
+  const std::int64_t all = ids_to_choose_from(cards, in_use);
   const std::int64_t count = offered(cards, held).core.value();
   std::set<std::int64_t> chosen;
   for (int rank = 0; rank <= kFree; ++rank) {

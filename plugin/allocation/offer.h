@@ -35,6 +35,9 @@ Share held_on_unhealthy(const std::vector<CardFacts>& cards, const std::vector<k
 // init containers are added to the others, and whole cards count their memory.
 Share held_on_unhealthy(const std::vector<CardFacts>& cards, const std::vector<Record>& records);
 
+// What the annotated pods of this node request of the card's compute. Finished pods hold nothing.
+Percent core_held(CardIndex card, const std::vector<kube::Pod>& pods, const Contract& contract);
+
 // Percent and MiB of all healthy cards and of `held`, which is the result of held_on_unhealthy.
 Share offered(const std::vector<CardFacts>& cards, const Share& held);
 

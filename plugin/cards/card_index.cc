@@ -47,6 +47,7 @@ void update_facts(KnownCards& known, CardIndex index, const FoundCard& card,
   if (is_new) facts = {index, card.uuid, "unknown", card.memory, card.health, now};
   if (!card.model.empty()) facts.model = card.model;
   if (!card.memory.zero()) facts.memory = card.memory;
+  facts.core = card.core;
   set_health(facts, card.health, now);
 }
 

@@ -47,6 +47,7 @@ struct FoundCard {
   std::optional<CardIndex> index{};  // as requested by the cards file; none with NVML
   std::vector<DeviceNode> nodes{};
   std::optional<ComputeCapability> compute_capability{};  // none: unknown
+  Percent core = kWholeCard;                              // what pods may hold in sum
   bool operator==(const FoundCard&) const = default;
 };
 

@@ -84,6 +84,7 @@ Result<FoundCards> Inventory::released_cards(const FoundCards& before,
 
 std::vector<FoundCard> Inventory::offered_cards(const FoundCards& found) const {
   std::vector<FoundCard> offered = found.cards;
+  if (hooks_.apply_profile) apply_profile(offered);
   for (FoundCard& card : offered) {
     if (card.health == kHealthy && hooks_.problem_of) {
       const std::string problem = hooks_.problem_of(card);
@@ -93,11 +94,30 @@ std::vector<FoundCard> Inventory::offered_cards(const FoundCards& found) const {
     const auto known =
         std::ranges::find(known_, card.uuid, [](const auto& entry) { return entry.second.uuid; });
     if (!hooks_.held || known == known_.end() || card.memory.zero()) continue;
-    const MiB before = known->second.memory;
-    if (card.memory < before)
-      card.memory = std::max(card.memory, std::min(hooks_.held(card.uuid), before));
+    const Share before = known->second.capacity();
+    if (before.fits_in({card.core, card.memory})) continue;
+    const Share held = hooks_.held(card.uuid);
+    if (card.memory < before.memory)
+      card.memory = std::max(card.memory, std::min(held.memory, before.memory));
+    if (card.core < before.core) card.core = std::max(card.core, std::min(held.core, before.core));
   }
   return offered;
+}
+
+// A card that is new gets the index here that index_cards gives it afterwards.
+void Inventory::apply_profile(std::vector<FoundCard>& cards) const {
+  const std::vector<std::optional<CardIndex>> requested = [&] {
+    std::vector<std::optional<CardIndex>> all;
+    for (const FoundCard& card : cards) all.push_back(card.index);
+    return all;
+  }();
+  const IndexedCards indexed = index_cards(known_, cards, hooks_.now());
+  for (FoundCard& card : cards) {
+    const auto at = std::ranges::find(indexed.cards, card.uuid, &CardFacts::uuid);
+    card.index = at == indexed.cards.end() ? std::nullopt : std::optional(at->index);
+  }
+  hooks_.apply_profile(cards);
+  for (std::size_t i = 0; i < cards.size(); ++i) cards[i].index = requested[i];
 }
 
 void Inventory::read() {

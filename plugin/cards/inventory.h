@@ -44,10 +44,11 @@ class Inventory {
     // Called after the first read and after each change.
     std::function<void(const InventoryState& before, const InventoryState& now)> on_change;
     std::function<std::string()> now;  // RFC 3339
-    // The memory that started containers hold of the card. The memory of a card does not become
-    // less than that, since kubelet does not start pods again that exceed the node's capacity. Not
-    // set: none.
-    std::function<MiB(const CardUuid&)> held{};
+    // Applies the node's profile to the cards, which know their indices here. Not set: nothing.
+    std::function<void(std::vector<FoundCard>& cards)> apply_profile{};
+    // What pods hold of the card. The capacity of a card does not become less than that, since
+    // kubelet does not start pods again that exceed the node's capacity. Not set: none.
+    std::function<Share(const CardUuid&)> held{};
     // Why a card that its source finds healthy is not offered; empty: it is. Not set: all are.
     std::function<std::string(const FoundCard&)> problem_of{};
     // Why the driver must not be used now, one sentence; empty: it is used. The source is not read
@@ -80,6 +81,7 @@ class Inventory {
   Result<FoundCards> released_cards(const FoundCards& before, const std::string& why) const;
   // The cards as they are offered.
   std::vector<FoundCard> offered_cards(const FoundCards& found) const;
+  void apply_profile(std::vector<FoundCard>& cards) const;
   bool wait(std::chrono::milliseconds timeout);  // false: stop() was called
 
   const std::unique_ptr<CardSource> source_;

@@ -76,4 +76,9 @@ inline constexpr std::size_t kMpsResponseBytesMax = 64 * 1024;
 // How long the driver may take to set the memory limits of one container on all of its cards.
 inline constexpr std::chrono::milliseconds kMemoryLimitTimeout{5'000};
 
+// The file of profiles: those of a cluster, and the labels that one of them selects nodes by.
+inline constexpr std::size_t kProfilesMax = 64;
+inline constexpr std::size_t kProfileLabelsMax = 16;
+inline constexpr std::size_t kProfilesFileBytesMax = 256 * 1024;
+
 }  // namespace mgpu::plugin

@@ -18,6 +18,12 @@ struct LimitHook {
   std::string problem{};  // why there is none; one sentence
 };
 
+// What enforces shares now; nothing does if both are null.
+struct ShareLimits {
+  const Mps* mps = nullptr;
+  const LimitHook* hook = nullptr;
+};
+
 // Shares are enforced by `mps`, or by the driver whose limits `hook` has set, or not at all if both
 // are null. Errors: a card is not found now, or the share cannot be enforced. Any thread.
 Result<Edits> edits_of(const Record& record, const Inventory& inventory, const Mps* mps,

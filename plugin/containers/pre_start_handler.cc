@@ -33,7 +33,9 @@ bool is_owner(const Record& record, const Identity& identity) {
 
 PreStartHandler::PreStartHandler(PreStartSettings settings, PreStartParts parts,
                                  std::function<void(const Refusal&)> on_refused)
-    : settings_(std::move(settings)), parts_(parts), on_refused_(std::move(on_refused)) {}
+    : settings_(std::move(settings)),
+      parts_(std::move(parts)),
+      on_refused_(std::move(on_refused)) {}
 
 void PreStartHandler::open() {
   const MutexLock lock(mutex_);
@@ -150,6 +152,11 @@ std::optional<kube::Pod> PreStartHandler::find_known(const Identity& identity) c
   return parts_.pods.find(record->owner->uid);
 }
 
+void PreStartHandler::between_containers(const std::function<void()>& change) {
+  const MutexLock lock(reserving_);
+  change();
+}
+
 // Decides on each container, and keeps its record in memory, so that later decisions count it.
 Decided<std::vector<Record>> PreStartHandler::reserve(const Observed& observed,
                                                       const std::vector<Identity>& identities,
@@ -186,8 +193,9 @@ Decided<Record> PreStartHandler::decide_one(const Observed& observed, const Iden
 // Returns whether a file of the runtime has changed.
 Decided<bool> PreStartHandler::inject(const std::vector<Record>& records) {
   bool changed = false;
+  const ShareLimits limits = parts_.share_limits ? parts_.share_limits() : ShareLimits();
   for (const Record& record : records) {
-    const auto edits = edits_of(record, parts_.inventory, parts_.mps, parts_.limit_hook);
+    const auto edits = edits_of(record, parts_.inventory, limits.mps, limits.hook);
     if (!edits) return not_ready(record, edits.error());
     const auto injected = parts_.injector.inject(record.id, *edits);
     if (!injected) return not_ready(record, injected.error());

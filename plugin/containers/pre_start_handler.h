@@ -42,11 +42,10 @@ struct PreStartParts {
   Records& records;
   Injector& injector;
   Inventory& inventory;
-  const Mps* mps;  // null: nothing enforces shares
+  std::function<ShareLimits()> share_limits;  // not set: nothing enforces shares
   Pods& pods;
   PodResources& pod_resources;
   const PodProcesses& processes;
-  const LimitHook* limit_hook = nullptr;  // null: the driver does not enforce shares
 };
 
 // Any thread.
@@ -61,6 +60,9 @@ class PreStartHandler {
   void open();
   // Ends all waits.
   void close();
+  // Runs `change` while no container is given cards. `share_limits` is asked again for each
+  // container whose record is bound afterwards.
+  void between_containers(const std::function<void()>& change);
 
   // Decides on the container that has the devices `ids`. `cancelled` returns true once kubelet no
   // longer waits.

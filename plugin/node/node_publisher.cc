@@ -97,7 +97,16 @@ void NodePublisher::on_node(kube::Node node) {
   node_ = std::move(node);
   const auto release = node_->metadata.labels.find(contract_.release);
   release_requested_ = release != node_->metadata.labels.end() && release->second == "true";
+  {
+    const MutexLock lock(labels_mutex_);
+    labels_ = node_->metadata.labels;
+  }
   compare();
+}
+
+std::optional<kube::StringMap> NodePublisher::labels() const {
+  const MutexLock lock(labels_mutex_);
+  return labels_;
 }
 
 void NodePublisher::on_node_deleted() {

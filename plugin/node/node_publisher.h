@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "common/base/callback_guard.h"
+#include "common/base/mutex.h"
 #include "common/contract/contract.h"
 #include "common/kube/reflector.h"
 #include "common/kube/transport.h"
@@ -30,6 +31,7 @@ namespace mgpu::plugin {
 
 struct NodeReport {
   std::vector<CardFacts> cards;
+  NodeProfile profile{};
   // Capacity of mgpu-memory in MiB. Not set if kubelet publishes it.
   std::optional<std::int64_t> memory;
   bool taint = false;  // Otherwise the node keeps no taint mgpu-needs-cpu.
@@ -63,6 +65,8 @@ class NodePublisher {
   bool node_missing() const { return missing_; }
   // The node has the label mgpu-release-driver with the value "true". Any thread.
   bool release_requested() const { return release_requested_; }
+  // The labels of the node as last read; none before. Any thread.
+  std::optional<kube::StringMap> labels() const;
 
  private:
   enum class Phase { kIdle, kWriting, kWaiting };
@@ -104,6 +108,8 @@ class NodePublisher {
   std::atomic<std::uint64_t> settled_ = 0;  // the report that the Node object matches; 0: none
   std::atomic<bool> missing_ = false;
   std::atomic<bool> release_requested_ = false;
+  mutable Mutex labels_mutex_;
+  std::optional<kube::StringMap> labels_ MGPU_GUARDED_BY(labels_mutex_);
 
   // Used on the executor only.
   Phase phase_ = Phase::kIdle;

@@ -116,6 +116,16 @@ func TestChartRefusesWrongValues(t *testing.T) {
 			"kube-scheduler of scheduler.enabled=true runs in pods without the network of their node",
 		"extender.loopback=true,metrics.serviceMonitor.enabled=true,metrics.devicePluginSecretName=a": "extender.loopback: is " +
 			"true, but Prometheus cannot reach the loopback addresses of nodes",
+		"profiles[0].computeFactor=2":                     "at '/profiles/0': missing property 'name'",
+		"profiles[0].name=a,profiles[0].computeFactor=0":  "at '/profiles/0/computeFactor': minimum: got 0, want 1",
+		"profiles[0].name=a,profiles[0].computeFactor=11": "at '/profiles/0/computeFactor': maximum: got 11, want 10",
+		"profiles[0].name=a,profiles[0].memoryFactor=2":   "at '/profiles/0': additional properties 'memoryFactor' not allowed",
+		"profiles[0].name=a,profiles[0].isolation=auto":   "at '/profiles/0/isolation': value must be one of 'none', 'mps', 'driver'",
+		"profiles[0].name=a,profiles[0].policy=random":    "at '/profiles/0/policy': 'random' does not match pattern",
+		"profiles[0].name=a b":                            `profiles[0].name: is "a b"; expected the value of a label`,
+		"profiles[0].name=a,profiles[1].name=a":           `profiles[1].name: is "a"; expected a name that no other profile has`,
+		"profiles[0].name=a,profiles[0].isolation=mps,devicePlugin.injection=device-nodes": "devicePlugin.injection: is device-nodes; " +
+			"profiles[0].isolation=mps expects auto or cdi",
 		"metrics.serviceMonitor.enabled=true": "metrics.devicePluginSecretName: is empty; metrics.serviceMonitor.enabled=true " +
 			"expects a Secret with tls.crt, tls.key and ca.crt, because Prometheus sends a token",
 	} {

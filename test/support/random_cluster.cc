@@ -25,6 +25,7 @@ Card RandomCluster::card(int index) {
   card.uuid = CardUuid("GPU-" + std::to_string(index));
   card.model = one_in(2) ? "A100" : "H100";
   card.capacity = {kWholeCard, MiB(one_in(4) ? 500 : 1000)};
+  if (one_in(4)) card.capacity.core = Percent(150 + 50 * number(3));
   if (one_in(2)) card.used = {Percent(10 * number(10)), MiB(100 * number(10))};
   if (one_in(20)) card.used = {Percent(130), MiB(100)};
   if (one_in(3)) card.expected = share();

@@ -20,20 +20,21 @@ using extender::NodeFacts;
 bool same_cards(const NodeFacts& a, const NodeFacts& b) {
   const auto same = [](const CardFacts& x, const CardFacts& y) {
     return x.index == y.index && x.uuid == y.uuid && x.model == y.model && x.memory == y.memory &&
-           x.healthy() == y.healthy();
+           x.core == y.core && x.healthy() == y.healthy();
   };
-  return std::ranges::equal(a.cards, b.cards, same);
+  return a.profile == b.profile && std::ranges::equal(a.cards, b.cards, same);
 }
 
 Node empty_node(const NodeFacts& facts) {
   Node node;
   node.name = facts.name;
+  node.profile = facts.profile;
   for (const CardFacts& card : facts.cards) {
     Card& added = node.cards.emplace_back();
     added.index = card.index;
     added.uuid = card.uuid;
     added.model = card.model;
-    added.capacity = {kWholeCard, card.memory};
+    added.capacity = {card.core, card.memory};
     added.healthy = card.healthy();
   }
   return node;
@@ -50,7 +51,9 @@ std::vector<CardHold> holds_of(const Node& cards, const Claim& claim) {
   if (!claim.most_of_one_card) return held;
   for (const Card& card : cards.cards) {
     const Share& most = *claim.most_of_one_card;
-    held.push_back({card.index, {most.core, std::min(most.memory, card.capacity.memory)}});
+    // 100 % is all of the card's compute.
+    const Percent core = most.core >= kWholeCard ? card.capacity.core : most.core;
+    held.push_back({card.index, {core, std::min(most.memory, card.capacity.memory)}});
   }
   return held;
 }

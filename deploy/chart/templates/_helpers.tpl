@@ -82,8 +82,7 @@ readinessProbe:
 
 {{/* The least compute of a share. */}}
 {{- define "mgpu.minCore" -}}
-{{- $mps := and .Values.devicePlugin.enabled (eq .Values.devicePlugin.isolation "mps") -}}
-{{- .Values.extender.minCore | default (ternary 3 1 $mps) -}}
+{{- .Values.extender.minCore | default (ternary 3 1 (ne (include "mgpu.mps" .) "")) -}}
 {{- end }}
 
 {{/* The DNS names and addresses of the extender's certificate, separated by commas. */}}
@@ -96,7 +95,9 @@ readinessProbe:
 
 {{/* Prints "true" if MPS daemons run in pods. */}}
 {{- define "mgpu.mps" -}}
-{{- if and .Values.devicePlugin.enabled (eq .Values.devicePlugin.isolation "mps") -}}true{{- end -}}
+{{- $mps := eq .Values.devicePlugin.isolation "mps" -}}
+{{- range .Values.profiles }}{{ if eq (default "" .isolation) "mps" }}{{ $mps = true }}{{ end }}{{ end -}}
+{{- if and .Values.devicePlugin.enabled $mps -}}true{{- end -}}
 {{- end }}
 
 {{/* The choice of nodes with cards. Each term suffices; the label of mgpu excludes nodes with "false". */}}

@@ -77,16 +77,20 @@ void check_cards(const CheckedNode& at) {
            "the device plugin writes it: see its log");
     return;
   }
-  const auto cards = parse_node_cards(found->second);
-  if (!cards) {
+  const auto published = parse_node_annotation(found->second);
+  if (!published) {
     at.add(Level::kError,
            fmt::format("the annotation {} cannot be read: {}", contract.node_cards,
-                       cards.error().message),
+                       published.error().message),
            "the device plugin writes it again within a minute; if not, see its log");
     return;
   }
-  for (const CardFacts& card : *cards) {
-    if (card.healthy()) continue;
+  if (!published->profile.problem.empty()) {
+    at.add(Level::kWarning, published->profile.problem,
+           "correct the labels of the node, or the profiles of the chart");
+  }
+  for (const CardFacts& card : published->cards) {
+    if (card.healthy() || card.reserved()) continue;
     at.add(Level::kWarning,
            fmt::format("card {} is not healthy: {}", card.index.value(), card.health),
            "see the message, and the log of the device plugin");

@@ -16,7 +16,7 @@ namespace mgpu::extender {
 namespace {
 
 bool is_free(const Card& card) {
-  return free_core(card) == kWholeCard.value();
+  return card.usable() && card.room_after_expected().core == card.capacity.core;
 }
 
 Score score_node(const PlacementContext&, const Node& node, const std::vector<CardHold>& pod) {

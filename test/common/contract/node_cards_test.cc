@@ -64,6 +64,56 @@ TEST(NodeCards, AreReadAsTheyWereWritten) {
   }
 }
 
+NodeProfile some_profile() {
+  return {.name = "inference",
+          .problem = "two profiles match",
+          .isolation = "mps",
+          .policy = "spread/binpack",
+          .minimum = {Percent(10), MiB(2048)}};
+}
+
+TEST(NodeCards, HaveTheProfileOfTheNodeAndMoreComputeWhereItSaysSo) {
+  std::vector<CardFacts> facts{card(0, "GPU-a")};
+  facts[0].core = Percent(250);
+  const std::string text = format_node_cards(facts, some_profile());
+  EXPECT_EQ(text, R"({"version":1,"profile":"inference","profileProblem":"two profiles match",)"
+                  R"("isolation":"mps","policy":"spread/binpack","minimumCore":10,)"
+                  R"("minimumMemoryMiB":2048,"cards":[{"index":0,"uuid":"GPU-a",)"
+                  R"("model":"NVIDIA A100-SXM4-80GB","memoryMiB":81920,"health":"Healthy",)"
+                  R"("corePercent":250}]})");
+  const auto read = parse_node_annotation(text);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->profile, some_profile());
+  EXPECT_EQ(read->cards, facts);
+}
+
+TEST(NodeCards, WithoutAProfileHaveTheComputeOfOneCardEach) {
+  const auto read = parse_node_annotation(one_card("", ""));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->profile, NodeProfile());
+  EXPECT_EQ(read->cards.at(0).core, kWholeCard);
+}
+
+TEST(NodeCards, AreNotReadWithMoreComputeOrAnotherTypeThanTheContractHas) {
+  const auto with = [](const std::string& member) {
+    const auto read = parse_node_annotation(R"({"version":1,)" + member + R"(,"cards":[]})");
+    return read ? std::string("read") : read.error().message;
+  };
+  EXPECT_EQ(with(R"("profile":7)"), "profile must be a string of 0 to 96 bytes, found 7");
+  EXPECT_EQ(with(R"("minimumCore":101)"),
+            "minimumCore must be a whole number from 0 to 100, found 101");
+  EXPECT_EQ(with(R"("policy":"spread")"), "read");
+  for (const char* core : {"99", "1001", "1.5", "\"200\"", "-200"}) {
+    const std::string text = R"({"version":1,"cards":[{"index":0,"uuid":"a","model":"b",)"
+                             R"("memoryMiB":1,"health":"Healthy","corePercent":)" +
+                             std::string(core) + "}]}";
+    const auto read = parse_node_cards(text);
+    ASSERT_FALSE(read) << core;
+    EXPECT_THAT(read.error().message,
+                HasSubstr("cards[0]: corePercent must be a whole number from 100 to 1000"));
+  }
+}
+
 TEST(NodeCards, AreAscendingByIndex) {
   const std::vector<CardFacts> facts{card(2, "GPU-c"), card(0, "GPU-a"), card(1, "GPU-b")};
   EXPECT_THAT(*parse_node_cards(format_node_cards(facts)),

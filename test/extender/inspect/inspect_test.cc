@@ -103,6 +103,26 @@ TEST_F(Inspect, ShowsEveryCardOfTheCluster) {
   EXPECT_FALSE(cluster.contains("next"));
 }
 
+TEST_F(Inspect, ShowsTheProfileOfANode) {
+  NodeFacts facts = test::facts_of("n3: 0[100/1000] 1[100/1000]");
+  facts.cards[0].core = Percent(200);
+  facts.cards[1].health = "reserved by profile infer";
+  facts.profile = {.name = "infer",
+                   .problem = "isolation mps begins later",
+                   .isolation = "none",
+                   .policy = "spread",
+                   .minimum = {Percent(10), MiB(500)}};
+  ledger.apply_node(std::move(facts));
+  const Json node = view("node", "name=n3");
+  EXPECT_EQ(node["profile"], Json::parse(R"({
+    "name": "infer", "problem": "isolation mps begins later", "isolation": "none",
+    "policy": "spread", "minimum": {"core": 10, "memoryMiB": 500}})"));
+  EXPECT_EQ(node["cards"][0]["core"]["capacity"], 200);
+  EXPECT_FALSE(node["cards"][0].contains("reserved"));
+  EXPECT_EQ(node["cards"][1]["reserved"], true);
+  EXPECT_FALSE(view("node", "name=n1").contains("profile"));
+}
+
 TEST_F(Inspect, ShowsTheTotalsOfTheCluster) {
   bind("p", "n1", "30/300", "1");
   EXPECT_EQ(view("cluster")["totals"], Json::parse(R"({

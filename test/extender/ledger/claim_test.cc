@@ -242,6 +242,35 @@ TEST(NodeFactsOf, UnreadableAnnotationIsAProblem) {
   }
 }
 
+TEST(NodeFactsOf, HasTheProfileAndTheComputeOfTheAnnotation) {
+  kube::Node node;
+  const std::vector<CardFacts> cards{{.index = CardIndex(0),
+                                      .uuid = CardUuid("GPU-a"),
+                                      .model = "V100",
+                                      .memory = MiB(1000),
+                                      .core = Percent(300)}};
+  const NodeProfile profile{.name = "infer", .policy = "spread/binpack"};
+  node.metadata.annotations[contract().node_cards] = format_node_cards(cards, profile);
+  const NodeFacts facts = node_facts_of(node, contract());
+  EXPECT_EQ(facts.problem, "");
+  EXPECT_EQ(facts.profile, profile);
+  EXPECT_EQ(facts.cards, cards);
+}
+
+TEST(NodeFactsOf, APolicyThatCannotBeUsedIsAProblemOfTheProfile) {
+  const auto profile_of = [](const std::string& policy) {
+    kube::Node node;
+    node.metadata.annotations[contract().node_cards] =
+        format_node_cards({}, {.name = "infer", .policy = policy});
+    return node_facts_of(node, contract()).profile;
+  };
+  EXPECT_THAT(profile_of("best").problem, HasSubstr("profile \"infer\": policy must be"));
+  EXPECT_EQ(profile_of("best").policy, "");
+  EXPECT_EQ(profile_of("random").problem,
+            "profile \"infer\": policy \"random\" is only for single pods");
+  EXPECT_EQ(profile_of("binpack").problem, "");
+}
+
 TEST(NodeFactsOf, EmptyListMeansNoCards) {
   kube::Node node = node_with("200", "2000");
   node.metadata.annotations[contract().node_cards] = R"({"version":1,"cards":[]})";

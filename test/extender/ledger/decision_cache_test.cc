@@ -206,7 +206,7 @@ TEST_F(PrewarmTest, TheScoresAreThoseOfTheSnapshot) {
                          at_ms(0));
   };
   prewarmed(next_);
-  const std::vector<Scored> expected = {{true, true, 2008}, {true, true, 2008}};
+  const std::vector<Scored> expected = {{true, true, 0, 2008, 2008}, {true, true, 0, 2008, 2008}};
   EXPECT_EQ(scores_by(next_), expected);
 }
 
@@ -328,7 +328,8 @@ class World {
     const auto* placed = std::get_if<Placed>(&answer);
     if (placed == nullptr) return {};
     const auto held = holds(*node, context.request, placed->placement);
-    return {true, placed->beside_expected, policy.node->score_node(context, *node, held)};
+    const Score score = policy.node->score_node(context, *node, held);
+    return {true, placed->beside_expected, 0, common_score(score), score};
   }
 
   int pick(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }

@@ -90,6 +90,7 @@ class World {
   NodeFacts random_facts() {
     NodeFacts facts;
     facts.name = NodeName(random_node());
+    if (pick(6) == 0) facts.profile = {.name = "shares", .minimum = {Percent(20), MiB(200)}};
     if (pick(8) == 0) facts.problem = "not readable";
     for (int index = 0; index < 5 && facts.problem.empty(); ++index) {
       if (pick(4) == 0) continue;
@@ -97,6 +98,7 @@ class World {
       card.index = CardIndex(index);
       card.uuid = CardUuid("GPU-" + std::to_string(index));
       card.memory = MiB(pick(5) == 0 ? 600 : 1000);
+      if (pick(3) == 0) card.core = Percent(100 + 50 * pick(5));
       if (pick(10) == 0) card.health = "Xid79";
     }
     return facts;

@@ -77,6 +77,19 @@ TEST(RoomAfter, OverfullCardsHaveNothingFree) {
   EXPECT_EQ(room.gib, 0.0F);
 }
 
+// Prices are those of parts of one card.
+TEST(RoomAfter, ACardWithMoreComputeIsFreeOrHasAPartFree) {
+  Node node = node_of(
+      "n: 0[100/1000] 1[100/1000 used=10/250] 2[100/1000 used=100/500] 3[100/1000 used=170/500]");
+  for (Card& card : node.cards) card.capacity.core = Percent(200);
+  const NodeRoom room = room_after(node, kinds_of({node}), {}, {});
+  ASSERT_EQ(room.count, 4);
+  EXPECT_EQ(room.cards[0], (CardRoom{1, 100, 1.0F}));
+  EXPECT_EQ(room.cards[1], (CardRoom{1, 99, 0.75F}));
+  EXPECT_EQ(room.cards[2], (CardRoom{1, 99, 0.5F}));
+  EXPECT_EQ(room.cards[3], (CardRoom{1, 30, 0.5F}));
+}
+
 TEST(RoomAfter, ANodeOfUnknownAllocatableHasEnough) {
   const Node node = node_of("n: 0[100/1000]");
   EXPECT_GT(room_after(node, kinds_of({node}), {MilliCpu(64'000), MiB(1)}, {}).cores, 1'000.0F);

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <vector>
+
+#include "test/support/scratch_folder.h"
 
 namespace mgpu::plugin {
 namespace {
@@ -194,6 +197,44 @@ TEST(PluginFlags, TheDriversLimitsNeedCdi) {
   EXPECT_EQ(given.memory_limits.node_root, "/host");
   EXPECT_EQ(given.memory_limits.driver_root, "/driver");
   EXPECT_EQ(settings({"--node-name=n", "--isolation=auto"}).isolation, IsolationMode::kAuto);
+}
+
+class ProfilesFlag : public testing::Test {
+ public:
+  // The flags with a file of this text.
+  Arguments with_file(const std::string& text, Arguments more = {}) const {
+    std::ofstream(folder_.path("profiles.yaml")) << text;
+    more.insert(more.end(), {"--node-name=n", "--profiles=" + folder_.path("profiles.yaml")});
+    return more;
+  }
+
+  test::ScratchFolder folder_;
+};
+
+TEST_F(ProfilesFlag, ReadsTheFile) {
+  const AgentSettings read = settings(with_file("profiles: [{name: a, computeFactor: 2}]"));
+  EXPECT_THAT(read.profiles, testing::ElementsAre(Profile{.name = "a", .core = Percent(200)}));
+  EXPECT_TRUE(settings({"--node-name=n"}).profiles.empty());
+}
+
+TEST_F(ProfilesFlag, LeavesTheReserveToTheProfileOrTheIsolation) {
+  const std::string text = "profiles: [{name: a}]";
+  EXPECT_EQ(settings(with_file(text)).reserve, std::nullopt);
+  EXPECT_EQ(settings(with_file(text, {"--reserve-mib=300"})).reserve, MiB(300));
+  EXPECT_EQ(settings(with_file(text, {"--cards-file=/cards.yaml"})).reserve, MiB(0));
+}
+
+TEST_F(ProfilesFlag, RejectsABadFileInOneSentence) {
+  EXPECT_THAT(error_output(with_file("profiles: [{name: a, computeFactor: 0.5}]")),
+              HasSubstr("--profiles: profiles[0].computeFactor must be a number from 1 to 10, "
+                        "found \"0.5\""));
+  EXPECT_THAT(error_output({"--node-name=n", "--profiles=profiles.yaml"}),
+              HasSubstr("--profiles: \"profiles.yaml\" is not an absolute path"));
+  EXPECT_THAT(error_output({"--node-name=n", "--profiles=/no/such/file"}),
+              HasSubstr("--profiles: "));
+  EXPECT_THAT(error_output(
+                  with_file("profiles: [{name: a, isolation: mps}]", {"--injection=device-nodes"})),
+              HasSubstr("--profiles: profile \"a\": --isolation: \"mps\" needs mounts"));
 }
 
 TEST(PluginFlags, RejectAnUnknownFlag) {

@@ -51,7 +51,8 @@ class RandomNode {
                                  .uuid = CardUuid("GPU-" + std::to_string(i)),
                                  .model = "V100",
                                  .memory = MiB(kMemory),
-                                 .health = one_in(15) ? "XID 79" : std::string(kHealthy)});
+                                 .health = one_in(15) ? "XID 79" : std::string(kHealthy),
+                                 .core = Percent(one_in(3) ? 100 + 50 * number(5) : 100)});
     for (int i = 0; i < 5; ++i) {
       test.containers.push_back(containers(cards));
       test.pods.push_back(pod(i, test.containers.back()));
@@ -123,15 +124,17 @@ Record record_for(const kube::Pod& pod, const TestContainer& container, int numb
 
 // A second implementation of KEP-753 for the containers of one pod in spec order.
 Share held_by(const std::vector<TestContainer>& pod, const std::vector<bool>& counts,
-              CardIndex card) {
+              CardIndex card, Percent all_core) {
   Share staying;
   Share most;
   for (std::size_t i = 0; i < pod.size(); ++i) {
     if (!counts[i] || std::ranges::find(pod[i].cards, card) == pod[i].cards.end()) continue;
+    Share share = pod[i].per_card;
+    if (share.core == kWholeCard) share.core = all_core;
     if (pod[i].kind == ContainerKind::kInit)
-      most = max_of(most, staying + pod[i].per_card);
+      most = max_of(most, staying + share);
     else
-      staying += pod[i].per_card;
+      staying += share;
   }
   return max_of(most, staying);
 }
@@ -143,13 +146,13 @@ struct Started {
 
 // The shares of a card: of `whole_pod` all containers count, of the other pods the started ones.
 Share held_with(const TestNode& test, const std::vector<Started>& started, std::size_t whole_pod,
-                CardIndex card) {
+                const CardFacts& card) {
   Share sum;
   for (std::size_t pod = 0; pod < test.pods.size(); ++pod) {
     std::vector<bool> counts(test.containers[pod].size(), pod == whole_pod);
     for (const Started& one : started)
       if (one.pod == pod) counts[one.container] = true;
-    sum += held_by(test.containers[pod], counts, card);
+    sum += held_by(test.containers[pod], counts, card.index, card.core);
   }
   return sum;
 }
@@ -166,8 +169,8 @@ std::optional<Reason> expected_refusal(const TestNode& test, const std::vector<S
     const CardFacts* card = find(test.node, index);
     if (card == nullptr) return Reason::kNoSuchCard;
     if (!card->healthy()) return Reason::kUnhealthyCard;
-    const Share held = held_with(test, started, next.pod, index);
-    if (!held.fits_in({kWholeCard, card->memory})) return Reason::kFullCard;
+    const Share held = held_with(test, started, next.pod, *card);
+    if (!held.fits_in({card->core, card->memory})) return Reason::kFullCard;
   }
   return std::nullopt;
 }
@@ -233,8 +236,8 @@ TEST(DecideProperty, NoCardIsEverOverItsCapacity) {
                 if (got) all.push_back(next);
               });
     for (const CardFacts& card : test.node.cards) {
-      const Share held = held_with(test, all, test.pods.size(), card.index);
-      ASSERT_TRUE(held.fits_in({kWholeCard, card.memory})) << "seed " << seed;
+      const Share held = held_with(test, all, test.pods.size(), card);
+      ASSERT_TRUE(held.fits_in({card.core, card.memory})) << "seed " << seed;
     }
   }
 }

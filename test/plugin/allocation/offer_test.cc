@@ -163,6 +163,36 @@ TEST(OfferedDevices, ReturnWithTheCard) {
   EXPECT_EQ(offered_core_ids(all, records, {}), offered_core_ids(all, {}, {}));
 }
 
+TEST(OfferedDevices, AreAsManyAsTheComputeOfTheCards) {
+  auto two = cards({"Healthy", "reserved by profile a"});
+  two[0].core = two[1].core = Percent(250);
+  EXPECT_EQ(offered_core_ids(two, {}, {}).size(), 250U);
+  EXPECT_EQ(offered(two, {Percent(30), MiB(1000)}), (Share{Percent(280), MiB(33'510)}));
+  // Its pods hold more than 100 % of it, and no more than all of it.
+  EXPECT_EQ(held_text(two, {annotated_pod({{"90/1000", "1"}, {"80/1000", "1"}})}), "170/2000");
+  EXPECT_EQ(held_text(two, {annotated_pod({{"90/1000", "1"}, {"90/1000", "1"}, {"90/1000", "1"}})}),
+            "250/3000");
+}
+
+TEST(OfferedDevices, InUseStayWhenTheComputeOfTheCardsBecomesLess) {
+  auto one = cards({"Healthy"});
+  const std::vector<Record> records = {held(0, 190, 60), held(0, 700, 90)};
+  one[0].core = Percent(150);
+  const auto ids = offered_core_ids(one, records, {});
+  EXPECT_EQ(ids.size(), 150U);
+  for (std::int64_t n = 190; n < 250; ++n) EXPECT_TRUE(has(ids, n)) << n;
+  for (std::int64_t n = 700; n < 790; ++n) EXPECT_TRUE(has(ids, n)) << n;
+}
+
+TEST(CoreHeld, IsWhatAnnotatedPodsRequestOfTheCard) {
+  const std::vector<kube::Pod> pods{annotated_pod({{"30/1000", "0"}, {"20/1000", "1"}}),
+                                    annotated_pod({{"100", "0"}}),
+                                    annotated_pod({{"50/1000", "0"}}, "Succeeded")};
+  EXPECT_EQ(core_held(CardIndex(0), pods, offer_contract()), Percent(130));
+  EXPECT_EQ(core_held(CardIndex(1), pods, offer_contract()), Percent(20));
+  EXPECT_EQ(core_held(CardIndex(2), pods, offer_contract()), Percent(0));
+}
+
 TEST(MemoryList, IsRefusedWhereKubeletWouldDropIt) {
   EXPECT_TRUE(check_memory_list(130'040));
   EXPECT_TRUE(check_memory_list(262'000));

@@ -96,7 +96,7 @@ class InventoryTest : public testing::Test {
                         .held =
                             [this](const CardUuid&) {
                               const std::lock_guard lock(mutex_);
-                              return held_;
+                              return Share{{}, held_};
                             },
                         .problem_of =
                             [this](const FoundCard& card) {

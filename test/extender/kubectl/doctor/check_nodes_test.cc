@@ -84,6 +84,16 @@ TEST(NodeCheck, ReadsTheCardsOfTheNode) {
               std::vector<CardFacts>{{CardIndex(3), CardUuid("GPU-3"), "V100", MiB(1), "XID 79"}});
         }),
         Level::kWarning, "card 3 is not healthy: XID 79"},
+       {"reserved card", with_node([](NodeFacts& node) {
+          node.annotations[domain_key("mgpu-cards")] = format_node_cards(std::vector<CardFacts>{
+              {CardIndex(3), CardUuid("GPU-3"), "V100", MiB(1), "reserved by profile infer"}});
+        }),
+        Level::kOk, "with cards checked"},
+       {"profile", with_node([](NodeFacts& node) {
+          node.annotations[domain_key("mgpu-cards")] =
+              format_node_cards({}, {.name = "a", .problem = "the labels match a and b"});
+        }),
+        Level::kWarning, "the labels match a and b", "correct the labels"},
        {"no cards at all", with_node([](NodeFacts& node) {
           node.labels.clear();
           node.annotations.clear();

@@ -1,0 +1,88 @@
+// How nodes with different profiles are ranked.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "test/extender/verbs/verbs_world.h"
+
+namespace mgpu::extender {
+namespace {
+
+using mgpu::test::at_ms;
+using mgpu::test::bound_claim;
+using test::args_of;
+using test::PodText;
+
+struct ProfileRankingTest : testing::Test {
+  void add(const std::string& node, const std::string& policy, const std::string& claim = "") {
+    NodeFacts facts = mgpu::test::facts_of(node + ": 0[100/8000]");
+    facts.profile.policy = policy;
+    ledger.apply_node(std::move(facts));
+    if (!claim.empty())
+      ledger.apply_pod(bound_claim(("on-" + node).c_str(), node.c_str(), claim.c_str(), "0"));
+  }
+  std::map<std::string, std::int64_t> scores(const std::vector<std::string>& names,
+                                             const PodText& pod = {}) {
+    std::map<std::string, std::int64_t> found;
+    const ExtenderArgs args = args_of(pod, names);
+    for (const auto& score : prioritize(args, ledger, settings, at_ms(0)))
+      found.emplace(score.node, score.score);
+    return found;
+  }
+
+  Ledger ledger;
+  Settings settings = test::settings_of("binpack");
+};
+
+TEST_F(ProfileRankingTest, NodesOfOneProfileAreRankedByItsPolicy) {
+  add("empty", "spread");
+  add("half", "spread", "50/4000");
+  add("most", "spread", "60/6000");
+  const auto found = scores({"empty", "half", "most"});
+  EXPECT_EQ(found.at("empty"), 10);
+  EXPECT_GT(found.at("half"), found.at("most"));
+}
+
+TEST_F(ProfileRankingTest, ThePolicyOfThePodComesFirst) {
+  add("empty", "spread");
+  add("half", "spread", "50/4000");
+  const PodText pod{.annotations = R"("vke.volcengine.com/mgpu-policy":"binpack")"};
+  EXPECT_EQ(scores({"empty", "half"}, pod).at("half"), 10);
+  EXPECT_EQ(scores({"empty", "half"}).at("empty"), 10) << "not from the cache of the pod before";
+}
+
+// binpack, the policy of the extender, takes the group with the fullest node.
+TEST_F(ProfileRankingTest, BetweenProfilesThePolicyOfTheExtenderDecides) {
+  add("spread-empty", "spread");
+  add("spread-most", "spread", "60/6000");
+  add("plain-empty", "");
+  add("plain-half", "", "50/4000");
+  const auto found = scores({"spread-empty", "spread-most", "plain-empty", "plain-half"});
+  EXPECT_EQ(found.at("spread-empty"), 10);
+  EXPECT_GT(found.at("spread-most"), found.at("plain-half"));
+  EXPECT_GT(found.at("plain-half"), found.at("plain-empty"));
+}
+
+TEST_F(ProfileRankingTest, ANodeThatChangesItsProfileIsRankedByTheNewOne) {
+  add("empty", "");
+  add("half", "", "50/4000");
+  EXPECT_EQ(scores({"empty", "half"}).at("half"), 10);
+  add("empty", "spread");
+  add("half", "spread");
+  EXPECT_EQ(scores({"empty", "half"}).at("empty"), 10);
+}
+
+TEST_F(ProfileRankingTest, FilterSaysThatTheProfileRequiresMore) {
+  NodeFacts facts = mgpu::test::facts_of("n1: 0[100/8000]");
+  facts.profile.minimum = {Percent(50), MiB()};
+  ledger.apply_node(std::move(facts));
+  const ExtenderArgs args = args_of({}, {"n1"});
+  const FilterReply reply = filter(args, ledger, settings, at_ms(0));
+  ASSERT_EQ(reply.failed_and_unresolvable.size(), 1U);
+  EXPECT_EQ(reply.failed_and_unresolvable.front().sentence,
+            "the profile of the node requires a larger share of a card");
+}
+
+}  // namespace
+}  // namespace mgpu::extender
