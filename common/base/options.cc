@@ -123,8 +123,12 @@ std::string help_of(const CLI::App& app) {
   const CLI::App* const parent = app.get_parent();
   const std::string title = (parent ? parent->get_name() + " " : "") + app.get_name();
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
-  std::string text = fmt::format("{0}: {1}\n\nUsage: {0} {2}[FLAGS]\n\n", title,
-                                 app.get_description(), commands.empty() ? "" : "COMMAND ");
+  std::string words = commands.empty() ? "" : "COMMAND ";
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional()) words += option->get_name(true) + " ";
+  }
+  std::string text =
+      fmt::format("{0}: {1}\n\nUsage: {0} {2}[FLAGS]\n\n", title, app.get_description(), words);
   if (!commands.empty()) {
     text += "Commands:\n";
     for (const CLI::App* command : commands) {
@@ -173,6 +177,8 @@ Options& Options::add_command(const std::string& name, const std::string& descri
   CLI::App* const app = app_->add_subcommand(name, description);
   // A command with a callback of its own is processed only if it is on the line.
   app->fallthrough()->parse_complete_callback([] {});
+  // A word after the command may have the name of another one.
+  app_->require_subcommand(0, 1);
   commands_.emplace_back(new Options(app_->get_subcommand_ptr(app), environment_prefix_));
   return *commands_.back();
 }
@@ -271,6 +277,23 @@ void Options::add_texts(const std::string& name, const std::string& help,
       })
       .type_name("TEXT")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void Options::add_words(const std::string& name, std::vector<std::string>& target,
+                        std::size_t least, std::size_t most) {
+  app_->add_option(
+          name,
+          [&target](const Values& values) {
+            target = values;
+            return true;
+          },
+          "")
+      ->expected(1, static_cast<int>(most))
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  check([name, least, &target]() -> Result<void> {
+    if (target.size() >= least) return {};
+    return error(name + " is missing");
+  });
 }
 
 void Options::check(std::function<Result<void>()> check) {

@@ -4,6 +4,7 @@
 // counts as unset, and the last value is used where a flag is repeated.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -51,6 +52,10 @@ class Options {
   // May be repeated; an environment variable holds one value.
   void add_texts(const std::string& name, const std::string& help,
                  std::vector<std::string>& target);
+  // The words on the line that are not flags, from `least` to `most` of them. `name` is "POD", or
+  // "NODE..." where there may be several; it is in the help and in errors.
+  void add_words(const std::string& name, std::vector<std::string>& target, std::size_t least,
+                 std::size_t most);
   // Is called after the flags have been parsed; the program prints the sentence of its error.
   void check(std::function<Result<void>()> check);
   // A subcommand with flags of its own, besides those of the program. A program that has commands

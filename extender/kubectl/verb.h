@@ -29,6 +29,11 @@ class Verb {
 // All commands, in the order of the help.
 std::vector<std::unique_ptr<Verb>> all_verbs();
 
+std::unique_ptr<Verb> nodes_verb();
+std::unique_ptr<Verb> cards_verb();
+std::unique_ptr<Verb> pods_verb();
+std::unique_ptr<Verb> explain_verb();
+std::unique_ptr<Verb> simulate_verb();
 std::unique_ptr<Verb> doctor_verb();
 std::unique_ptr<Verb> version_verb();
 

@@ -6,6 +6,11 @@ namespace mgpu::kubectl {
 
 std::vector<std::unique_ptr<Verb>> all_verbs() {
   std::vector<std::unique_ptr<Verb>> verbs;
+  verbs.push_back(nodes_verb());
+  verbs.push_back(cards_verb());
+  verbs.push_back(pods_verb());
+  verbs.push_back(explain_verb());
+  verbs.push_back(simulate_verb());
   verbs.push_back(doctor_verb());
   verbs.push_back(version_verb());
   return verbs;

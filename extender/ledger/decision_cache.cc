@@ -11,9 +11,6 @@
 // each node. Memory is requests times slots.
 #include "extender/ledger/decision_cache.h"
 
-#include <variant>
-
-#include "extender/placement/holds.h"
 #include "extender/pricing/price_snapshot.h"
 
 namespace mgpu::extender {
@@ -29,16 +26,6 @@ RequestKey RequestKey::of(const PlacementContext& context, const PolicyChoice& p
   key.host = context.host;
   key.policy = policy;
   return key;
-}
-
-Scored score_of(const Node& node, const PlacementContext& context, const PolicyChoice& policy,
-                SearchBudget& budget) {
-  const auto result = place(node, context, *policy.card, budget);
-  const auto* placed = std::get_if<Placed>(&result);
-  if (placed == nullptr) return {};
-  const auto holds = extender::holds(node, context.request, placed->placement);
-  budget.spend(node_steps(*policy.node, context, node));
-  return {true, placed->beside_expected, policy.node->score_node(context, node, holds)};
 }
 
 Cells<Scored>* ScoreCache::by(const PriceSnapshot* price_snapshot) {

@@ -18,6 +18,7 @@
 #include "extender/placement/context.h"
 #include "extender/placement/place.h"
 #include "extender/placement/policy.h"
+#include "extender/placement/score.h"
 
 namespace mgpu::extender {
 
@@ -33,17 +34,6 @@ struct RequestKey {
   static RequestKey of(const GpuRequest& request);
   static RequestKey of(const PlacementContext& context, const PolicyChoice& policy);
 };
-
-// How good a node is for a pod.
-struct Scored {
-  bool fits = false;  // the other members are only meaningful where it is true
-  bool beside_expected = true;
-  Score score = 0;
-  bool operator==(const Scored&) const = default;
-};
-// Pure.
-Scored score_of(const Node& node, const PlacementContext& context, const PolicyChoice& policy,
-                SearchBudget& budget);
 
 // The decision about one node.
 template <class Decision>

@@ -13,11 +13,6 @@ std::size_t Ranking::fitting() const {
   return static_cast<std::size_t>(std::ranges::count(nodes_, true, &Scored::fits));
 }
 
-bool Ranking::better(const Scored& a, const Scored& b) {
-  if (a.beside_expected != b.beside_expected) return a.beside_expected;
-  return a.score > b.score;
-}
-
 bool Ranking::before(std::size_t a, std::size_t b) const {
   if (better(nodes_[a], nodes_[b])) return true;
   return !better(nodes_[b], nodes_[a]) && names_[a] < names_[b];
