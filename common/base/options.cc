@@ -188,6 +188,10 @@ CLI::Option& Options::add(const std::string& name, const std::string& help,
                           const std::string& about, std::function<bool(const Values&)> set) {
   MGPU_CHECK(app_->get_option_no_throw("--" + long_name(name)) == nullptr,
              "a flag was added twice");
+  const std::size_t comma = name.find(',');
+  flags_.push_back({.name = "--" + long_name(name),
+                    .short_name = comma == name.npos ? "" : "-" + name.substr(0, comma),
+                    .help = help});
   return *app_->add_option(dashed(name), std::move(set), help)
               ->option_text(about)
               ->envname(environment_name(environment_prefix_, name))
@@ -230,6 +234,7 @@ void Options::add_choice(const std::string& name, const std::string& help, std::
   };
   add_value(name, help, fmt::format("{}; default {}", all, target), target, all, read)
       .type_name("CHOICE");
+  flags_.back().choices = choices;
 }
 
 void Options::add_number(const std::string& name, const std::string& help, std::int64_t& target,
@@ -264,6 +269,7 @@ void Options::add_flag(const std::string& name, const std::string& help, bool& t
   add_value(name, help, fmt::format("default {}", target), target, "true or false", read)
       .type_name("")
       ->expected(0);
+  flags_.back().takes_value = false;
 }
 
 void Options::add_texts(const std::string& name, const std::string& help,
@@ -288,12 +294,29 @@ void Options::add_words(const std::string& name, std::vector<std::string>& targe
             return true;
           },
           "")
-      ->expected(1, static_cast<int>(most))
+      ->expected(-1)
+      ->allow_extra_args()  // also behind a flag
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  check([name, least, &target]() -> Result<void> {
-    if (target.size() >= least) return {};
-    return error(name + " is missing");
+  check([name, least, most, &target]() -> Result<void> {
+    if (target.size() < least) return error(name + " is missing");
+    if (target.size() > most) return error("unexpected argument " + in_quotes(target[most]));
+    return {};
   });
+}
+
+std::vector<std::pair<std::string, std::string>> Options::commands() const {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const auto& each : commands_)
+    all.emplace_back(each->app_->get_name(), each->app_->get_description());
+  return all;
+}
+
+std::vector<FlagName> Options::flags_of(const std::string& command) const {
+  if (command.empty()) return flags_;
+  for (const auto& each : commands_) {
+    if (each->app_->get_name() == command) return each->flags_;
+  }
+  return {};
 }
 
 void Options::check(std::function<Result<void>()> check) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/executor.h"
@@ -28,6 +29,15 @@ struct ParsedOptions {
   // The help, the version or an error in one line; for standard output if `exit_code` is 0, else
   // for standard error.
   std::string print{};
+};
+
+// A flag as it is completed by shells.
+struct FlagName {
+  std::string name;        // "--output"
+  std::string short_name;  // "-o"; may be empty
+  std::string help;
+  bool takes_value = true;
+  std::vector<std::string> choices{};
 };
 
 class Options {
@@ -63,6 +73,11 @@ class Options {
   Options& add_command(const std::string& name, const std::string& description);
   const std::string& command() const { return command_; }
 
+  // The name and description of each command, in the order in which they were added.
+  std::vector<std::pair<std::string, std::string>> commands() const;
+  // The flags of a command, or of the program for "". Empty where there is no such command.
+  std::vector<FlagName> flags_of(const std::string& command) const;
+
   // --help and --version always exist. Unknown flags, bad values and failed checks result in exit
   // code 2 and one sentence.
   ParsedOptions parse(int argc, const char* const* argv);
@@ -77,6 +92,7 @@ class Options {
 
   std::shared_ptr<CLI::App> app_;  // of the program, or of a command
   std::string environment_prefix_;
+  std::vector<FlagName> flags_;
   std::vector<std::function<Result<void>()>> checks_;
   std::vector<std::unique_ptr<Options>> commands_;
   std::string command_;

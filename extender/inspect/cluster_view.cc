@@ -45,11 +45,9 @@ void set_amounts(Json& out, const Amounts& amounts) {
 }
 
 Json card_json(const Card& card) {
-  Json out = {{"index", card.index.value()},
-              {"uuid", card.uuid.str()},
-              {"model", card.model},
-              {"healthy", card.healthy},
-              {"uncertain", card.uncertain}};
+  Json out = {{"index", card.index.value()}, {"uuid", card.uuid.str()},
+              {"model", card.model},         {"healthy", card.healthy},
+              {"uncertain", card.uncertain}, {"cordoned", card.cordoned}};
   set_amounts(out, amounts_of(card));
   return out;
 }

@@ -20,7 +20,7 @@
 //               "nodes": [{"name", "problem"?, "pods", "cards": [card*]}*], "next"?,
 //               "drift": [held*]}                at most kInspectDriftMax
 //   node    := {"name", "problem"?, "cards": [card*], "pods": [held*]}
-//   card    := {"index", "uuid", "model", "healthy", "uncertain",
+//   card    := {"index", "uuid", "model", "healthy", "uncertain", "cordoned",
 //               "core": amount, "memoryMiB": amount,
 //               "pods"?}                         how many hold a share of it; in cluster only
 //   amount  := {"capacity", "used", "free", "expected"}   expected: of pods between filter and bind

@@ -127,16 +127,18 @@ class Sections {
     const Json& now = from_.at("now");
     const int64_t fitting = number_of(now, "nodesFitting");
     if (!now.contains("rank")) {
-      out_ += fmt::format("\nIf it were placed now, it would not fit on {}, and on {} others.\n",
-                          node, grouped(fitting));
+      out_ += fmt::format("\nIf it were placed now, it would fit on {}, and not on {}.\n",
+                          counted(fitting, "other node"), node);
       return;
     }
     out_ += fmt::format(
         "\nIf it were placed now, it would fit on {}, of which its policy ranks {} as number {}.\n",
         counted(fitting, "node"), node, grouped(number_of(now, "rank")));
     if (number_of(now, "rank") > 1) {
-      out_ += fmt::format("The best node now is {}. The nodes have changed since it was bound.\n",
-                          name_text(text_of(now, "best")));
+      out_ += fmt::format(
+          "The best node now is {}: the nodes have changed since the pod was bound, or "
+          "kube-scheduler did not consider that node for it.\n",
+          name_text(text_of(now, "best")));
     }
   }
 

@@ -70,11 +70,16 @@ Result<void> check_name(const std::string& flag, const std::string& name) {
   return error(flag + " must be a name of a-z, 0-9, \"-\" and \".\", found " + in_quotes(name));
 }
 
-void add_extender_flags(Options& options, ExtenderFlags& flags) {
-  const char* const name_space = std::getenv("MGPU_NAMESPACE");
-  flags.name_space = name_space == nullptr || *name_space == 0 ? "kube-system" : name_space;
+void add_mgpu_namespace_flag(Options& options, std::string& name_space) {
+  const char* const variable = std::getenv("MGPU_NAMESPACE");
+  name_space = variable == nullptr || *variable == 0 ? "kube-system" : variable;
   options.add_text("mgpu-namespace", "namespace of mgpu; $MGPU_NAMESPACE sets the default",
-                   flags.name_space);
+                   name_space);
+  options.check([&name_space] { return check_name("--mgpu-namespace", name_space); });
+}
+
+void add_extender_flags(Options& options, ExtenderFlags& flags) {
+  add_mgpu_namespace_flag(options, flags.name_space);
   options.add_text("url",
                    "URL of the extender's inspection listener, such as http://127.0.0.1:9802; if "
                    "empty, kubectl port-forward connects to a pod of the extender",
@@ -86,7 +91,6 @@ void add_extender_flags(Options& options, ExtenderFlags& flags) {
   options.add_number("metrics-port", "port of the inspection listener in the extender's pods",
                      flags.port, 1, 65535);
   options.add_text("lease-name", "name of the Lease that the extender holds", flags.lease_name);
-  options.check([&flags] { return check_name("--mgpu-namespace", flags.name_space); });
   options.check([&flags] { return check_name("--lease-name", flags.lease_name); });
   options.check([&flags]() -> Result<void> {
     const std::string& url = flags.url;

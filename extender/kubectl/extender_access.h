@@ -23,6 +23,9 @@ struct ExtenderFlags {
 // --url, --url-certificate-authority, --mgpu-namespace, --lease-name and --metrics-port.
 void add_extender_flags(Options& options, ExtenderFlags& flags);
 
+// --mgpu-namespace alone.
+void add_mgpu_namespace_flag(Options& options, std::string& name_space);
+
 // A name in the form of RFC 1123. Errors name `flag`.
 Result<void> check_name(const std::string& flag, const std::string& name);
 

@@ -33,6 +33,13 @@ inline constexpr std::size_t kManifestBytesMax = std::size_t{1} << 20;
 // The extender places as many in one simulation.
 inline constexpr std::int64_t kSimulatedReplicasMax = 1'000;
 
+// Changes of an object that others change meanwhile.
+inline constexpr int kChangeAttemptsMax = 8;
+
+// Device plugins that are asked, by one `kubectl port-forward` each, and how many at once.
+inline constexpr std::size_t kPluginsMax = 200;
+inline constexpr std::size_t kPluginsAtOnce = 8;
+
 // Requests in flight at once. kube-apiserver by default lets a user have some tens of them.
 inline constexpr std::size_t kRequestsAtOnce = 16;
 

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "extender/kubectl/verb.h"
@@ -55,6 +56,17 @@ class Answers {
     return requests_;
   }
 
+  // The bodies of PATCH requests.
+  std::vector<std::string> patches() {
+    const std::lock_guard lock(mutex_);
+    return patches_;
+  }
+  // The next PATCH is answered so.
+  void refuse_patch(int status) {
+    const std::lock_guard lock(mutex_);
+    patch_status_ = status;
+  }
+
   void serve(Peer& peer) {
     for (std::string request = peer.read_request(); !request.empty();
          request = peer.read_request()) {
@@ -68,6 +80,10 @@ class Answers {
   std::string answer(const std::string& request, const std::string& target) {
     const std::lock_guard lock(mutex_);
     requests_.push_back(target);
+    if (request.starts_with("PATCH ")) {
+      patches_.push_back(request.substr(request.find("\r\n\r\n") + 4));
+      if (patch_status_ != 200) return answer_text(std::exchange(patch_status_, 200), "{}");
+    }
     const bool probe = target == "/readyz";
     if (!token_.empty() && !probe && header_of(request, "Authorization") != "Bearer " + token_) {
       return answer_text(401, "{}");
@@ -92,6 +108,8 @@ class Answers {
   std::mutex mutex_;
   std::map<std::string, Answer> answers_;
   std::vector<std::string> requests_;
+  std::vector<std::string> patches_;
+  int patch_status_ = 200;
   std::string token_;
 };
 

@@ -178,6 +178,50 @@ TEST_F(VerbsTest, ReachesTheLeaderByPortForward) {
   EXPECT_THAT(kubectl.file("words"), HasSubstr(" pod/two :9802"));
 }
 
+// --- top -----------------------------------------------------------------------------------------
+
+constexpr const char* kUsed =
+    "mgpu_container_memory_limit_bytes{namespace=\"research\",pod=\"notebook\",container=\"app\","
+    "index=\"0\"} 8388608000\n"
+    "mgpu_container_memory_used_bytes{namespace=\"research\",pod=\"notebook\",container=\"app\","
+    "index=\"0\"} 1048576\n";
+
+TEST_F(VerbsTest, TopReadsThePluginsAtTheirUrls) {
+  cluster.extender.set("/metrics", kUsed);
+  const Ran ran = cluster.with_config({"top", "-n", "research", "--plugin-url", cluster.url()});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("notebook   app         gpu-1      0      -        1/8,000\n"));
+}
+
+TEST_F(VerbsTest, TopReachesThePluginsOfThePodsByPortForward) {
+  const auto plugin = [](const std::string& name, const std::string& node) {
+    return R"({"metadata": {"name": ")" + name +
+           R"(", "namespace": "kube-system", "labels": {"app.kubernetes.io/name": "mgpu",
+              "app.kubernetes.io/component": "device-plugin"}}, "spec": {"nodeName": ")" +
+           node + R"("}, "status": {"phase": "Running"}})";
+  };
+  cluster.extender.set("/metrics", kUsed);
+  cluster.api.set("/api/v1/namespaces/kube-system/pods?",
+                  list_of(plugin("other", "gpu-9") + "," + plugin("wanted", "gpu-1")));
+  const FakeKubectl kubectl("echo \"$@\" >>$FAKE_KUBECTL/words; echo Forwarding from 127.0.0.1:" +
+                            std::to_string(cluster.extender_server.port()) +
+                            " '->' 9801; exec sleep 600");
+  const Ran ran = cluster.with_config({"top", "-A", "-o", "json"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(nlohmann::json::parse(ran.out)["items"][0]["memoryMiB"]["granted"], 8'000);
+  EXPECT_THAT(kubectl.file("words"),
+              AllOf(HasSubstr(" pod/wanted :9801"), Not(HasSubstr("other"))));
+}
+
+TEST_F(VerbsTest, TopSaysWhichPluginsWereNotRead) {
+  cluster.api.set("/api/v1/namespaces/kube-system/pods?", list_of(""));
+  const Ran ran = cluster.with_config({"top", "-n", "research"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.out, HasSubstr("notebook   app         gpu-1      0      -              -\n"));
+  EXPECT_THAT(ran.err, StartsWith("kubectl mgpu: the device plugins of 1 of 1 nodes were not found "
+                                  "in namespace kube-system; "));
+}
+
 // --- explain -------------------------------------------------------------------------------------
 
 constexpr const char* kWaits = R"({"namespace": "research", "name": "waits",

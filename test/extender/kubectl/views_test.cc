@@ -127,6 +127,49 @@ TEST(PodsView, NamesTheNamespacesOfSeveral) {
                      kGolden + "pods-all.table.txt");
 }
 
+std::string sample_of(const std::string& metric, const std::string& pod, const char* value,
+                      const std::string& more = "") {
+  return "mgpu_container_" + metric + R"({namespace="research",pod=")" + pod +
+         R"(",container="app",index="0",uuid="GPU-0")" + more + "} " + value + "\n";
+}
+
+Usages some_usages() {
+  const auto samples = parse_metrics(
+      "# HELP mgpu_container_memory_used_bytes x\n" +
+      sample_of("memory_limit_bytes", "notebook", "8589934592") +
+      sample_of("memory_used_bytes", "notebook", "9663676416") +
+      sample_of("core_limit_ratio", "notebook", "0.3") +
+      sample_of("sm_utilization_ratio", "notebook", "0.125") +
+      sample_of("over_limit_total", "notebook", "3", R"(,resource="memory")") +
+      sample_of("over_limit_total", "notebook", "1", R"(,resource="core")") +
+      sample_of("core_limit_ratio", "train", "1") + sample_of("memory_used_bytes", "train", "0") +
+      sample_of("memory_limit_bytes", "train", "42949672960") +
+      "mgpu_card_healthy{node=\"gpu-1\",index=\"0\"} 1\n");
+  EXPECT_TRUE(samples) << samples.error().message;
+  Usages usages;
+  if (samples) add_usages(*samples, usages);
+  return usages;
+}
+
+TEST(TopView, IsPrintedInEveryFormat) {
+  expect_golden(top_view(some_pods(), some_usages(), false), kGolden + "top");
+}
+
+TEST(Usages, AcceptAnyNumber) {
+  Usages usages;
+  for (const char* value : {"NaN", "+Inf", "-1", "1e300"}) {
+    for (const char* metric : {"core_limit_ratio", "memory_used_bytes", "memory_limit_bytes",
+                               "over_limit_total", "sm_utilization_ratio"}) {
+      const auto samples = parse_metrics(sample_of(metric, "notebook", value));
+      ASSERT_TRUE(samples) << value;
+      add_usages(*samples, usages);
+    }
+    EXPECT_THAT(shown_as(top_view(some_pods(), usages, true), "json", false).out,
+                HasSubstr("\"granted\": "))
+        << value;
+  }
+}
+
 TEST(Views, AreHarmlessWhateverTheNames) {
   expect_harmless(nodes_view(hostile_nodes()), 3);
   expect_harmless(cards_view(hostile_nodes()), 6);
