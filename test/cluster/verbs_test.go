@@ -110,15 +110,16 @@ func TestKubectlMgpuShowsNodesCardsAndPods(t *testing.T) {
 		used[0].Memory["used"] != 1024 || used[0].Pods != 1 {
 		t.Errorf("cards in use: %+v", used)
 	}
-	pods := items[ShownPod](t, world.show(t, "pods", "-n", world.namespace, "-o", "json"))
+	shown, problems, _ := kubectlMgpu(t, adminToken, "pods", "-n", world.namespace, "-o", "json")
+	pods := items[ShownPod](t, shown)
 	index := bound.Annotations[indexKeyPrefix+"c0"]
-	if len(pods) != 2 || pods[0].Name != "large" || pods[0].Status != "Waiting" ||
+	if problems != "" || len(pods) != 2 || pods[0].Name != "large" || pods[0].Status != "Waiting" ||
 		!strings.Contains(pods[0].Message, "nodes are available") ||
 		pods[1].Node != bound.Spec.NodeName || fmt.Sprint(pods[1].Containers[0].Indices) != "["+index+"]" {
 		t.Errorf("pods: %+v, want some on card %s", pods, index)
 	}
-	table := world.show(t, "pods", "-A")
-	if !strings.Contains(table, world.namespace) || strings.Contains(table, "\x1b") {
+	table, problems, _ := kubectlMgpu(t, adminToken, "pods", "-A")
+	if problems != "" || !strings.Contains(table, world.namespace) || strings.Contains(table, "\x1b") {
 		t.Errorf("table of all namespaces:\n%s", table)
 	}
 }
