@@ -19,7 +19,7 @@ std::int32_t whole_seconds(Duration duration) {
 
 }  // namespace
 
-void Candidate::observe(const std::optional<kube::Lease>& lease, Instant now) {
+void LeaseCandidate::observe(const std::optional<kube::Lease>& lease, Instant now) {
   const bool same = observed_ && lease_ && lease && same_record(*lease_, *lease);
   const bool same_holder = observed_ && lease_ && lease && lease_->holder == lease->holder;
   if (!same) changed_at_ = now;
@@ -28,13 +28,13 @@ void Candidate::observe(const std::optional<kube::Lease>& lease, Instant now) {
   lease_ = lease;
 }
 
-bool Candidate::may_take(Instant now) const {
+bool LeaseCandidate::may_take(Instant now) const {
   if (!observed_) return false;
   if (!lease_ || lease_->holder.empty() || lease_->holder == identity_) return true;
   return now - changed_at_ >= duration() || is_asked(now);
 }
 
-Duration Candidate::wait(Instant now) const {
+Duration LeaseCandidate::wait(Instant now) const {
   Duration left = changed_at_ + duration() - now;
   if (settings_.when_asked && asked_at_ && now - *asked_at_ < kAskedFor) {
     left = std::min(left, Duration(held_since_ + kTakenFromHolderAfter - now));
@@ -43,17 +43,17 @@ Duration Candidate::wait(Instant now) const {
 }
 
 // A holder that does not renew the Lease states no duration.
-Duration Candidate::duration() const {
+Duration LeaseCandidate::duration() const {
   if (lease_->duration_s <= 0) return settings_.duration;
   return std::min(Duration(std::chrono::seconds(lease_->duration_s)), Duration(kLeaseDurationMax));
 }
 
-bool Candidate::is_asked(Instant now) const {
+bool LeaseCandidate::is_asked(Instant now) const {
   return settings_.when_asked && asked_at_ && now - *asked_at_ < kAskedFor &&
          now - held_since_ >= kTakenFromHolderAfter;
 }
 
-kube::Lease Candidate::taken(const kube::LeaseRef& ref, const std::string& time) const {
+kube::Lease LeaseCandidate::taken(const kube::LeaseRef& ref, const std::string& time) const {
   kube::Lease mine = lease_.value_or(kube::Lease());
   mine.ref = ref;
   if (lease_ && mine.holder != identity_) ++mine.transitions;

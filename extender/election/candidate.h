@@ -26,9 +26,9 @@ struct ElectionSettings {
 };
 
 // Not thread-safe; without I/O and clock. `now` never goes back from call to call.
-class Candidate {
+class LeaseCandidate {
  public:
-  Candidate(std::string identity, const ElectionSettings& settings)
+  LeaseCandidate(std::string identity, const ElectionSettings& settings)
       : identity_(std::move(identity)), settings_(settings) {}
 
   // The Lease as it is; none where it does not exist.

@@ -83,7 +83,7 @@ class LeaderElection {
   const std::function<std::string()> time_;
   // On the executor.
   Role role_ = Role::kIdle;
-  Candidate candidate_;
+  LeaseCandidate candidate_;
   std::optional<kube::Reflector> watch_;  // of a candidate
   std::optional<Executor::TimerId> timer_;
   bool in_flight_ = false;  // a request

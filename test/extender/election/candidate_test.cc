@@ -22,21 +22,21 @@ Instant at(int second) {
   return Instant(seconds(second));
 }
 
-TEST(Candidate, TakesNothingBeforeItHasReadTheLease) {
-  EXPECT_FALSE(Candidate("a", {}).may_take(at(1'000)));
+TEST(LeaseCandidate, TakesNothingBeforeItHasReadTheLease) {
+  EXPECT_FALSE(LeaseCandidate("a", {}).may_take(at(1'000)));
 }
 
-TEST(Candidate, TakesALeaseThatDoesNotExistOrThatNobodyHoldsAtOnce) {
-  Candidate absent("a", {});
+TEST(LeaseCandidate, TakesALeaseThatDoesNotExistOrThatNobodyHoldsAtOnce) {
+  LeaseCandidate absent("a", {});
   absent.observe(std::nullopt, at(0));
   EXPECT_TRUE(absent.may_take(at(0)));
-  Candidate given_up("a", {});
+  LeaseCandidate given_up("a", {});
   given_up.observe(held_by("", "1"), at(0));
   EXPECT_TRUE(given_up.may_take(at(0)));
 }
 
-TEST(Candidate, CountsFromTheMomentItLastSawTheLeaseChange) {
-  Candidate candidate("a", {});
+TEST(LeaseCandidate, CountsFromTheMomentItLastSawTheLeaseChange) {
+  LeaseCandidate candidate("a", {});
   candidate.observe(held_by("b", "1"), at(100));
   EXPECT_FALSE(candidate.may_take(at(114)));
   candidate.observe(held_by("b", "2"), at(114));
@@ -46,8 +46,8 @@ TEST(Candidate, CountsFromTheMomentItLastSawTheLeaseChange) {
   EXPECT_TRUE(candidate.may_take(at(129)));
 }
 
-TEST(Candidate, AnotherResourceVersionAloneRenewsNothing) {
-  Candidate candidate("a", {});
+TEST(LeaseCandidate, AnotherResourceVersionAloneRenewsNothing) {
+  LeaseCandidate candidate("a", {});
   candidate.observe(held_by("b", "1"), at(0));
   kube::Lease annotated = held_by("b", "1");
   annotated.resource_version = "8";
@@ -55,8 +55,8 @@ TEST(Candidate, AnotherResourceVersionAloneRenewsNothing) {
   EXPECT_TRUE(candidate.may_take(at(15)));
 }
 
-TEST(Candidate, WaitsAsLongAsTheHolderStatesWithinItsLimit) {
-  Candidate candidate("a", {});
+TEST(LeaseCandidate, WaitsAsLongAsTheHolderStatesWithinItsLimit) {
+  LeaseCandidate candidate("a", {});
   candidate.observe(held_by("b", "1", 30), at(0));
   EXPECT_FALSE(candidate.may_take(at(29)));
   EXPECT_TRUE(candidate.may_take(at(30)));
@@ -69,16 +69,16 @@ TEST(Candidate, WaitsAsLongAsTheHolderStatesWithinItsLimit) {
   EXPECT_TRUE(candidate.may_take(at(215)));
 }
 
-TEST(Candidate, IgnoresRequestsOfKubeSchedulerByDefault) {
-  Candidate candidate("a", {});
+TEST(LeaseCandidate, IgnoresRequestsOfKubeSchedulerByDefault) {
+  LeaseCandidate candidate("a", {});
   candidate.observe(held_by("b", "1"), at(0));
   candidate.observe(held_by("b", "2"), at(20));
   candidate.note_asked(at(20));
   EXPECT_FALSE(candidate.may_take(at(20)));
 }
 
-TEST(Candidate, TakesTheLeaseWhenItIsAskedFromAHolderThatHadItForSomeTime) {
-  Candidate candidate("a", {.when_asked = true});
+TEST(LeaseCandidate, TakesTheLeaseWhenItIsAskedFromAHolderThatHadItForSomeTime) {
+  LeaseCandidate candidate("a", {.when_asked = true});
   candidate.observe(held_by("b", "1"), at(0));
   candidate.note_asked(at(4));
   EXPECT_FALSE(candidate.may_take(at(9)));
@@ -90,8 +90,8 @@ TEST(Candidate, TakesTheLeaseWhenItIsAskedFromAHolderThatHadItForSomeTime) {
   EXPECT_FALSE(candidate.may_take(at(19)));
 }
 
-TEST(Candidate, WritesItselfWithItsDurationAndCountsTheTransition) {
-  Candidate candidate("a", {.duration = seconds(20)});
+TEST(LeaseCandidate, WritesItselfWithItsDurationAndCountsTheTransition) {
+  LeaseCandidate candidate("a", {.duration = seconds(20)});
   candidate.observe(held_by("b", "1"), at(0));
   const kube::Lease mine = candidate.taken({"kube-system", "mgpu-extender"}, "now");
   EXPECT_EQ(mine.holder, "a");
@@ -102,8 +102,8 @@ TEST(Candidate, WritesItselfWithItsDurationAndCountsTheTransition) {
   EXPECT_EQ(mine.transitions, 4);
 }
 
-TEST(Candidate, CreatesTheLeaseWithoutAResourceVersion) {
-  Candidate candidate("a", {});
+TEST(LeaseCandidate, CreatesTheLeaseWithoutAResourceVersion) {
+  LeaseCandidate candidate("a", {});
   candidate.observe(std::nullopt, at(0));
   EXPECT_EQ(candidate.taken({"n", "l"}, "now").resource_version, "");
 }
