@@ -331,16 +331,6 @@ Request annotate_node(const NodeName& node, std::string_view key, std::string_vi
   return with_body(Method::kPatch, node_path(node), kMergePatch, annotation_patch(key, value));
 }
 
-Request change_node_annotation(const Node& read, std::string_view key,
-                               const std::optional<std::string>& value) {
-  Json annotations = Json::object();
-  annotations[std::string(key)] = value ? Json(*value) : Json(nullptr);
-  return with_body(Method::kPatch, node_path(NodeName(read.metadata.name)), kMergePatch,
-                   {{"metadata",
-                     {{"resourceVersion", read.metadata.resource_version},
-                      {"annotations", std::move(annotations)}}}});
-}
-
 Request set_node_taints(const Node& read, const std::vector<Taint>& taints) {
   Json list = Json::array();
   for (const Taint& taint : taints) {

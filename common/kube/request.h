@@ -133,11 +133,6 @@ Request review_access(const UserInfo& user, const ResourceAccess& access);
 // Merge PATCH of this one annotation of nodes/{name}.
 Request annotate_node(const NodeName& node, std::string_view key, std::string_view value);
 
-// The same where the node still has the resourceVersion of `read`; else 409. Without a value the
-// annotation is removed.
-Request change_node_annotation(const Node& read, std::string_view key,
-                               const std::optional<std::string>& value);
-
 // Merge PATCH of all taints of nodes/{name}, which the API server refuses with 409 if the node has
 // another resourceVersion than `read`.
 Request set_node_taints(const Node& read, const std::vector<Taint>& taints);

@@ -63,6 +63,19 @@ Result<std::vector<CardIndex>> cordoned_cards(const kube::Node& node, const Cont
                            node.metadata.name, contract.cordoned_cards));
 }
 
+// Sets the annotation, or removes it where it has no value, if the node still has the
+// resourceVersion of `read`; else the API server answers 409.
+kube::Request change_annotation(const kube::Node& read, const std::string& key,
+                                const std::optional<std::string>& value) {
+  Json metadata = {{"resourceVersion", read.metadata.resource_version}};
+  metadata["annotations"][key] = value ? Json(*value) : Json(nullptr);
+  kube::Request request = kube::get_node(NodeName(read.metadata.name));
+  request.method = kube::Method::kPatch;
+  request.content_type = "application/merge-patch+json";
+  request.body = json_text({{"metadata", metadata}});
+  return request;
+}
+
 class CordonVerb final : public Verb {
  public:
   explicit CordonVerb(bool cordons) : cordons_(cordons) {}
@@ -119,7 +132,7 @@ class CordonVerb final : public Verb {
       const auto value =
           cards->empty() ? std::optional<std::string>() : format_card_indices(*cards);
       const kube::Response response =
-          api.call(kube::change_node_annotation(*node, contract.cordoned_cards, value));
+          api.call(change_annotation(*node, contract.cordoned_cards, value));
       if (response.ok()) return outcome;
       if (response.status != kConflictStatus)
         return error(body_of(response, "annotate node " + words_.front()).problem());
