@@ -40,7 +40,7 @@ func TestTheExtenderHasExactlyTheRightsOfDeploy(t *testing.T) {
 		namespace: everywhere,
 		"kube-system": append(slices.Clone(everywhere), "create "+capacities,
 			"patch "+capacities+" [mgpu-requeue]", "create "+leases, "get "+leases+" [mgpu-extender]",
-			"list "+leases+" [mgpu-extender]", "watch "+leases+" [mgpu-extender]", "update "+leases+" [mgpu-extender]",
+			"update "+leases+" [mgpu-extender]",
 			"get secrets [mgpu-extender-tls]", "patch secrets [mgpu-extender-tls]"),
 	} {
 		checkRights(ctx, t, scope, extenderToken, want)
