@@ -123,8 +123,12 @@ std::string help_of(const CLI::App& app) {
   const CLI::App* const parent = app.get_parent();
   const std::string title = (parent ? parent->get_name() + " " : "") + app.get_name();
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
-  std::string text = fmt::format("{0}: {1}\n\nUsage: {0} {2}[FLAGS]\n\n", title,
-                                 app.get_description(), commands.empty() ? "" : "COMMAND ");
+  std::string words = commands.empty() ? "" : "COMMAND ";
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional()) words += option->get_name(true) + " ";
+  }
+  std::string text =
+      fmt::format("{0}: {1}\n\nUsage: {0} {2}[FLAGS]\n\n", title, app.get_description(), words);
   if (!commands.empty()) {
     text += "Commands:\n";
     for (const CLI::App* command : commands) {
@@ -173,6 +177,8 @@ Options& Options::add_command(const std::string& name, const std::string& descri
   CLI::App* const app = app_->add_subcommand(name, description);
   // A command with a callback of its own is processed only if it is on the line.
   app->fallthrough()->parse_complete_callback([] {});
+  // A word after the command may have the name of another one.
+  app_->require_subcommand(0, 1);
   commands_.emplace_back(new Options(app_->get_subcommand_ptr(app), environment_prefix_));
   return *commands_.back();
 }
@@ -182,6 +188,10 @@ CLI::Option& Options::add(const std::string& name, const std::string& help,
                           const std::string& about, std::function<bool(const Values&)> set) {
   MGPU_CHECK(app_->get_option_no_throw("--" + long_name(name)) == nullptr,
              "a flag was added twice");
+  const std::size_t comma = name.find(',');
+  flags_.push_back({.name = "--" + long_name(name),
+                    .short_name = comma == name.npos ? "" : "-" + name.substr(0, comma),
+                    .help = help});
   return *app_->add_option(dashed(name), std::move(set), help)
               ->option_text(about)
               ->envname(environment_name(environment_prefix_, name))
@@ -224,6 +234,7 @@ void Options::add_choice(const std::string& name, const std::string& help, std::
   };
   add_value(name, help, fmt::format("{}; default {}", all, target), target, all, read)
       .type_name("CHOICE");
+  flags_.back().choices = choices;
 }
 
 void Options::add_number(const std::string& name, const std::string& help, std::int64_t& target,
@@ -258,6 +269,7 @@ void Options::add_flag(const std::string& name, const std::string& help, bool& t
   add_value(name, help, fmt::format("default {}", target), target, "true or false", read)
       .type_name("")
       ->expected(0);
+  flags_.back().takes_value = false;
 }
 
 void Options::add_texts(const std::string& name, const std::string& help,
@@ -271,6 +283,40 @@ void Options::add_texts(const std::string& name, const std::string& help,
       })
       .type_name("TEXT")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void Options::add_words(const std::string& name, std::vector<std::string>& target,
+                        std::size_t least, std::size_t most) {
+  app_->add_option(
+          name,
+          [&target](const Values& values) {
+            target = values;
+            return true;
+          },
+          "")
+      ->expected(-1)
+      ->allow_extra_args()  // also behind a flag
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  check([name, least, most, &target]() -> Result<void> {
+    if (target.size() < least) return error(name + " is missing");
+    if (target.size() > most) return error("unexpected argument " + in_quotes(target[most]));
+    return {};
+  });
+}
+
+std::vector<std::pair<std::string, std::string>> Options::commands() const {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const auto& each : commands_)
+    all.emplace_back(each->app_->get_name(), each->app_->get_description());
+  return all;
+}
+
+std::vector<FlagName> Options::flags_of(const std::string& command) const {
+  if (command.empty()) return flags_;
+  for (const auto& each : commands_) {
+    if (each->app_->get_name() == command) return each->flags_;
+  }
+  return {};
 }
 
 void Options::check(std::function<Result<void>()> check) {

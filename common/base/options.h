@@ -4,10 +4,12 @@
 // counts as unset, and the last value is used where a flag is repeated.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/executor.h"
@@ -27,6 +29,15 @@ struct ParsedOptions {
   // The help, the version or an error in one line; for standard output if `exit_code` is 0, else
   // for standard error.
   std::string print{};
+};
+
+// A flag as it is completed by shells.
+struct FlagName {
+  std::string name;        // "--output"
+  std::string short_name;  // "-o"; may be empty
+  std::string help;
+  bool takes_value = true;
+  std::vector<std::string> choices{};
 };
 
 class Options {
@@ -51,12 +62,21 @@ class Options {
   // May be repeated; an environment variable holds one value.
   void add_texts(const std::string& name, const std::string& help,
                  std::vector<std::string>& target);
+  // The words on the line that are not flags, from `least` to `most` of them. `name` is "POD", or
+  // "NODE..." where there may be several; it is in the help and in errors.
+  void add_words(const std::string& name, std::vector<std::string>& target, std::size_t least,
+                 std::size_t most);
   // Is called after the flags have been parsed; the program prints the sentence of its error.
   void check(std::function<Result<void>()> check);
   // A subcommand with flags of its own, besides those of the program. A program that has commands
   // needs one of them on its command line; command() is its name after parse().
   Options& add_command(const std::string& name, const std::string& description);
   const std::string& command() const { return command_; }
+
+  // The name and description of each command, in the order in which they were added.
+  std::vector<std::pair<std::string, std::string>> commands() const;
+  // The flags of a command, or of the program for "". Empty where there is no such command.
+  std::vector<FlagName> flags_of(const std::string& command) const;
 
   // --help and --version always exist. Unknown flags, bad values and failed checks result in exit
   // code 2 and one sentence.
@@ -72,6 +92,7 @@ class Options {
 
   std::shared_ptr<CLI::App> app_;  // of the program, or of a command
   std::string environment_prefix_;
+  std::vector<FlagName> flags_;
   std::vector<std::function<Result<void>()>> checks_;
   std::vector<std::unique_ptr<Options>> commands_;
   std::string command_;

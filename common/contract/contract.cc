@@ -79,6 +79,7 @@ Result<Contract> Contract::for_domain(std::string_view domain) {
                   .gpu_uuid_exclude = prefix + "gpu-uuid-exclude",
                   .node_cards = prefix + "mgpu-cards",
                   .profile = prefix + "mgpu-profile",
+                  .cordoned_cards = prefix + "mgpu-cordoned-cards",
                   .needs_cpu = prefix + "mgpu-needs-cpu",
                   .release = prefix + "mgpu-release-driver",
                   .index_prefix = prefix + "gpu-index-container-"};

@@ -10,7 +10,8 @@
 //              <domain>/gpu-model[-exclude]              name-list
 //              <domain>/gpu-uuid[-exclude]               name-list
 //   node       <domain>/mgpu-cards                       node-cards
-//              taint <domain>/mgpu-needs-cpu             PreferNoSchedule, see cpu_taint.h
+//              <domain>/mgpu-cordoned-cards              index-list; no pod is placed on these
+//              cards taint <domain>/mgpu-needs-cpu             PreferNoSchedule, see cpu_taint.h
 //
 //   index-list := index ("," index)*        ascending, no index twice: "3", "0,2"
 //   count-list := count ("," count)*        one for each app container in spec order, 0 = no card:
@@ -65,7 +66,8 @@ struct Contract {
   std::string gpu_uuid;
   std::string gpu_uuid_exclude;
   std::string node_cards;
-  std::string profile;       // a label of the node: the name of its profile
+  std::string profile;  // a label of the node: the name of its profile
+  std::string cordoned_cards;
   std::string needs_cpu;     // a taint
   std::string release;       // a label of the node: its device plugin does not use the driver
   std::string index_prefix;  // "<domain>/gpu-index-container-"

@@ -46,6 +46,7 @@ struct Config {
   // Set only by the user: insecure-skip-tls-verify in the kubeconfig, or a flag.
   bool insecure_skip_tls_verify = false;
   std::optional<ExecConfig> exec{};  // instead of token, certificate and password
+  std::string name_space{};          // of the context; empty: none
 };
 
 // Reads a kubeconfig file. An empty `context` means its current-context. Relative paths in the file

@@ -256,6 +256,7 @@ void read_entry(const YamlCursor& root, const std::filesystem::path& kubeconfig,
   if (context.empty()) return root.note("current-context is not set, and no context was given");
   const auto at = root.entry("contexts", context, "context");
   if (!at) return root.note("contexts has no entry named " + in_quotes(context));
+  config.name_space = at->text("namespace");
   const std::string cluster_name = at->text("cluster");
   const auto cluster = root.entry("clusters", cluster_name, "cluster");
   if (!cluster) return root.note("clusters has no entry named " + in_quotes(cluster_name));

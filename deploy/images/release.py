@@ -36,8 +36,11 @@ spec:
   homepage: {homepage}
   shortDescription: Check and inspect mgpu, which shares GPUs
   description: |
-    Checks an installation of mgpu, which shares GPUs between pods, and says for
-    each finding what to do.
+    Shows the cards of a cluster in which mgpu shares GPUs between pods: nodes,
+    cards, pods and what they use. Explains why a pod waits and what would help,
+    simulates where the pods of a manifest would be placed, and keeps new pods
+    from a card. "kubectl mgpu doctor" checks the installation, and says for each
+    finding what to do.
   platforms:
 """
 KREW_PLATFORM = """  - selector:

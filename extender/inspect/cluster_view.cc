@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,11 +45,9 @@ void set_amounts(Json& out, const Amounts& amounts) {
 }
 
 Json card_json(const Card& card) {
-  Json out = {{"index", card.index.value()},
-              {"uuid", card.uuid.str()},
-              {"model", card.model},
-              {"healthy", card.healthy},
-              {"uncertain", card.uncertain}};
+  Json out = {{"index", card.index.value()}, {"uuid", card.uuid.str()},
+              {"model", card.model},         {"healthy", card.healthy},
+              {"uncertain", card.uncertain}, {"cordoned", card.cordoned}};
   if (card.reserved) out["reserved"] = true;
   set_amounts(out, amounts_of(card));
   return out;
@@ -114,6 +113,25 @@ Json cards_json(const NodeView& view) {
   return out;
 }
 
+// Of how many pods each card holds a share.
+std::map<CardIndex, std::size_t> pods_on_cards(const NodeView& view) {
+  std::map<CardIndex, std::size_t> pods;
+  for (const ClaimView& claim : view.claims)
+    for (const CardHold& hold : claim.holds) ++pods[hold.card];
+  return pods;
+}
+
+Json cards_with_pods(const NodeView& view) {
+  const auto pods = pods_on_cards(view);
+  Json out = Json::array();
+  for (const Card& card : view.node.cards) {
+    const auto found = pods.find(card.index);
+    out.push_back(card_json(card));
+    out.back()["pods"] = found == pods.end() ? 0 : found->second;
+  }
+  return out;
+}
+
 Amounts total_of(const Ledger& ledger) {
   Amounts total;
   ledger.visit_in_steps([&](const Node& node) {
@@ -147,7 +165,7 @@ http::Response cluster_view(Ledger& ledger, const Page& page, Instant now) {
     if (!view) continue;
     Json node = node_head(name, *view);
     node["pods"] = view->claims.size();
-    node["cards"] = cards_json(*view);
+    node["cards"] = cards_with_pods(*view);
     out["nodes"].push_back(std::move(node));
   }
   if (!cut.next.empty()) out["next"] = cut.next;

@@ -1,16 +1,22 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "extender/inspect/nearest_nodes.h"
 #include "extender/inspect/views.h"
 #include "extender/placement/explain.h"
 #include "extender/placement/limits.h"
 #include "extender/placement/place.h"
+#include "extender/placement/preemption/preemption.h"
 #include "extender/placement/reason.h"
+#include "extender/placement/score.h"
+#include "extender/placement/simulate.h"
 #include "extender/verbs/pod_request.h"
 
 namespace mgpu::extender {
@@ -29,15 +35,6 @@ Json request_json(const GpuRequest& request) {
   return {{"containers", std::move(containers)}};
 }
 
-Json placement_json(const GpuRequest& request, const Placement& placement) {
-  Json out = Json::array();
-  for (std::size_t i = 0; i < placement.cards_of.size(); ++i) {
-    out.push_back(
-        {{"container", request.containers[i].name}, {"cards", indices(placement.cards_of[i])}});
-  }
-  return out;
-}
-
 Json card_json(const GpuRequest& request, const CardExplanation& card) {
   Json out = {{"index", card.card.value()},
               {"container", request.containers[card.container].name},
@@ -48,13 +45,14 @@ Json card_json(const GpuRequest& request, const CardExplanation& card) {
   return out;
 }
 
-Json node_json(const GpuRequest& request, const NodeExplanation& node) {
+Json node_json(const GpuRequest& request, const NodeExplanation& node, bool resources) {
   Json out = {{"name", node.node.str()}, {"fits", node.placement.has_value()}};
   if (node.placement) out["placement"] = placement_json(request, *node.placement);
   if (node.reason) {
     out["reason"] = sentence(*node.reason);
     out["evictionCanHelp"] = eviction_can_help(*node.reason);
   }
+  if (!resources) out["cpuOrMemoryMissing"] = true;
   out["cards"] = Json::array();
   for (const auto& card : node.cards) out["cards"].push_back(card_json(request, card));
   return out;
@@ -67,8 +65,10 @@ using Outcomes = std::map<std::optional<Reason>, std::size_t>;
 // is copied under the ledger's lock and searched without it.
 class Explanation {
  public:
-  Explanation(const Ledger& ledger, const PodRequest& pod, const ExplainBounds& bounds)
-      : ledger_(ledger), pod_(pod), bounds_(bounds) {}
+  // `own_claim` is what the pod holds, if anything.
+  Explanation(const Ledger& ledger, const PodRequest& pod, std::optional<ClaimView> own_claim,
+              const ExplainBounds& bounds)
+      : ledger_(ledger), pod_(pod), own_claim_(std::move(own_claim)), bounds_(bounds) {}
 
   // Explains the nodes of the page, at least one, and returns the last one that it has explained.
   std::optional<NodeName> explain_nodes(const std::vector<NodeName>& names,
@@ -78,30 +78,66 @@ class Explanation {
     std::size_t rows = 0;
     for (const NodeName& name : names) {
       if (last && (rows >= bounds_.rows || !may_go_on(budget))) break;
-      const auto explained = explain_node(name, price_snapshot, budget);
+      const NodeForPod found = node_of(name);
+      const auto explained = explain_node(found, price_snapshot, budget);
       rows += explained.cards.size();
-      out.push_back(node_json(pod_.request, explained));
+      out.push_back(
+          node_json(pod_.request, explained, may_have_resources_for(found.left(), pod_.host)));
       last = name;
     }
     return last;
   }
 
-  // Fewer than `names` where a bound was reached.
-  Outcomes outcomes_of(const std::vector<NodeName>& names) {
+  // Fewer than `names` where a bound was reached. The nodes that the pod does not fit are compared
+  // by `nearest`.
+  Outcomes outcomes_of(const std::vector<NodeName>& names, NearestNodes& nearest) {
     Outcomes outcomes;
     SearchBudget budget{bounds_.steps};
     for (const NodeName& name : names) {
       if (!may_go_on(budget)) break;
-      const auto found = ledger_.node_for(name.str(), pod_.pod);
-      ++outcomes[found ? why_not_on(*found, budget) : Reason::kNodeUnknown];
+      const auto found = found_without_pod(name);
+      const auto reason = found ? why_not_on(*found, budget) : Reason::kNodeUnknown;
+      ++outcomes[reason];
+      if (found && reason) nearest.examine(found->left());
     }
     return outcomes;
   }
 
+  // How the policy ranks the pod's own node now, among all nodes that fit, as if the pod were not
+  // bound.
+  void rank(const std::vector<NodeName>& names, const std::string& own,
+            const PriceSnapshot* price_snapshot, Json& out) {
+    SearchBudget budget{bounds_.steps};
+    std::optional<std::size_t> own_at;
+    std::vector<std::string> fitting;
+    std::vector<Scored> scores;
+    for (const NodeName& name : names) {
+      if (!may_go_on(budget)) return;
+      const auto found = found_without_pod(name);
+      if (!found) continue;
+      const Scored scored =
+          score_of(found->left(), pod_.context(price_snapshot), pod_.policy, budget);
+      if (!scored.fits || !may_have_resources_for(found->left(), pod_.host)) continue;
+      if (name.str() == own) own_at = fitting.size();
+      fitting.push_back(name.str());
+      scores.push_back(scored);
+    }
+    out = {{"nodesFitting", fitting.size()}};
+    if (!own_at) return;
+    make_comparable(scores);
+    const auto before = [&](std::size_t a, std::size_t b) {
+      if (better(scores[a], scores[b])) return true;
+      return !better(scores[b], scores[a]) && fitting[a] < fitting[b];
+    };
+    const auto all = std::views::iota(std::size_t{0}, fitting.size());
+    out["rank"] =
+        std::ranges::count_if(all, [&](std::size_t one) { return before(one, *own_at); }) + 1;
+    out["best"] = fitting[*std::ranges::min_element(all, before)];
+  }
+
  private:
-  NodeExplanation explain_node(const NodeName& name, const PriceSnapshot* price_snapshot,
+  NodeExplanation explain_node(const NodeForPod& found, const PriceSnapshot* price_snapshot,
                                SearchBudget& budget) const {
-    const NodeForPod found = node_of(name);
     auto explained = explain(found.left(), pod_.context(price_snapshot), *pod_.policy.card, budget);
     if (explained.reason && found.less)
       explained.reason = why_not(found.node, pod_.request, budget).value_or(Reason::kNominated);
@@ -113,9 +149,20 @@ class Explanation {
                       : why_not(found.node, pod_.request, budget);
   }
 
+  // A copy of the node as if the pod, where it is bound, were not on it. Nothing where the API
+  // server has no such node.
+  std::optional<NodeForPod> found_without_pod(const NodeName& name) const {
+    auto found = ledger_.node_for(name.str(), pod_.pod);
+    if (!found || !own_claim_ || own_claim_->claim.node != name) return found;
+    const Candidate own{.holds = own_claim_->holds, .host = own_claim_->claim.host};
+    evict(found->node, own);
+    if (found->less) evict(*found->less, own);
+    return found;
+  }
+
   // A node that the API server does not have has no cards.
   NodeForPod node_of(const NodeName& name) const {
-    auto found = ledger_.node_for(name.str(), pod_.pod);
+    auto found = found_without_pod(name);
     if (found) return *std::move(found);
     NodeForPod absent;
     absent.node.name = name;
@@ -129,6 +176,7 @@ class Explanation {
 
   const Ledger& ledger_;
   const PodRequest& pod_;
+  const std::optional<ClaimView> own_claim_;
   const ExplainBounds& bounds_;
 };
 
@@ -151,16 +199,29 @@ void set_outcomes(Json& out, const Outcomes& outcomes, std::size_t nodes) {
       nodes - examined, nodes);
 }
 
+// What the pod holds: its claim by this name, unless that is of an earlier pod.
+std::optional<ClaimView> own_claim(const Ledger& ledger, const kube::Pod& pod) {
+  auto claim = ledger.claim(pod.ref());
+  if (claim && (pod.metadata.uid.empty() || claim->claim.uid != pod.uid())) claim.reset();
+  return claim;
+}
+
 void explain_all(Json& out, const Ledger& ledger, const Settings& settings, const PodRequest& pod,
-                 const Page& page, const ExplainBounds& bounds) {
-  Explanation explanation(ledger, pod, bounds);
+                 const kube::Pod& object, const Page& page, const ExplainBounds& bounds) {
+  Explanation explanation(ledger, pod, own_claim(ledger, object), bounds);
+  NearestNodes nearest(ledger, pod, {settings.min_core, settings.min_memory}, bounds.steps);
   const std::vector<NodeName> names = ledger.node_names();
   const PageOfNodes cut = cut_page(names, page);
   Json nodes = Json::array();
   // The page comes first, so that each page explains a node, however much all others take.
   const auto price_snapshot = settings.price_snapshot();
   const auto last = explanation.explain_nodes(cut.names, price_snapshot.get(), nodes);
-  set_outcomes(out, explanation.outcomes_of(names), names.size());
+  set_outcomes(out, explanation.outcomes_of(names, nearest), names.size());
+  if (object.node_name.empty()) {
+    nearest.set(out);
+  } else {
+    explanation.rank(names, object.node_name, price_snapshot.get(), out["now"]);
+  }
   out["nodes"] = std::move(nodes);
   const bool all = !last || *last == cut.names.back();
   const std::string next = all ? cut.next : last->str();
@@ -184,7 +245,7 @@ http::Response explain_view(Ledger& ledger, const Settings& settings, const kube
   out["policy"] = std::string(read->policy.node->name) + "/" + std::string(read->policy.card->name);
   // A pod that does not exist yet: nothing is kept for it, and it may take no card of others.
   if (read->pod.uid.empty()) read->pod.uid = PodUid("none");
-  explain_all(out, ledger, settings, *read, page, bounds);
+  explain_all(out, ledger, settings, *read, pod, page, bounds);
   return json_response(out);
 }
 

@@ -68,13 +68,28 @@ Result<Page> explain_page(const Request& request) {
   return read_page(request.query, kExplainNodesDefault, kExplainNodesMax);
 }
 
+Result<kube::Pod> read_manifest(const Request& request) {
+  auto pod = kube::read_pod(request.body);
+  if (!pod) return error("the Pod manifest: " + pod.error().message);
+  if (pod->metadata.name_space.empty()) pod->metadata.name_space = "default";
+  return pod;
+}
+
 Response explain_manifest(const Sources& from, const Request& request) {
   const auto page = explain_page(request);
   if (!page) return error_response(400, page.error().message);
-  auto pod = kube::read_pod(request.body);
-  if (!pod) return error_response(400, "the Pod manifest: " + pod.error().message);
-  if (pod->metadata.name_space.empty()) pod->metadata.name_space = "default";
+  const auto pod = read_manifest(request);
+  if (!pod) return error_response(400, pod.error().message);
   return explain_now(from, *pod, *page);
+}
+
+Response simulate_manifest(const Sources& from, const Request& request) {
+  const auto query = read_simulate_query(request.query);
+  if (!query) return error_response(400, query.error().message);
+  const auto pod = read_manifest(request);
+  if (!pod) return error_response(400, pod.error().message);
+  from.ledger.read(from.now(), [](const View&) {});  // removes what is no longer kept
+  return simulate_view(from.ledger, from.settings, *pod, *query, explain_bounds(from));
 }
 
 // Called on the executor of the API server, where nothing may take long.
@@ -145,6 +160,7 @@ void add_routes(http::Router& router, const std::string& prefix, Ledger& ledger,
   add("GET", "/pod", make_pod);
   add("GET", "/policy", make_policy);
   add("POST", "/explain", explain_manifest);
+  add("POST", "/simulate", simulate_manifest);
   router.add("GET", prefix + "/explain", [from](const Request& request, const Respond& respond) {
     explain_pod(*from, request, respond);
   });

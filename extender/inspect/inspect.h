@@ -8,6 +8,8 @@
 //                                                whether a pod fits, for each node and card
 //   POST <prefix>/explain[?limit=N&after=NODE]   the same for a Pod manifest (JSON); the pod need
 //                                                not exist
+//   POST <prefix>/simulate[?replicas=N&policy=P] where replicas of a Pod manifest would be placed
+//                                                one after the other; nothing is changed
 //
 // Nodes are sorted by name and come in pages: "next" is the `after` of the next page, and absent on
 // the last page. The default of `namespace` is "default".
@@ -18,8 +20,9 @@
 //               "nodes": [{"name", "problem"?, "pods", "cards": [card*]}*], "next"?,
 //               "drift": [held*]}                at most kInspectDriftMax
 //   node    := {"name", "problem"?, "cards": [card*], "pods": [held*]}
-//   card    := {"index", "uuid", "model", "healthy", "uncertain",
-//               "core": amount, "memoryMiB": amount}
+//   card    := {"index", "uuid", "model", "healthy", "uncertain", "cordoned",
+//               "core": amount, "memoryMiB": amount,
+//               "pods"?}                         how many hold a share of it; in cluster only
 //   amount  := {"capacity", "used", "free", "expected"}   expected: of pods between filter and bind
 //   held    := {"namespace", "name", "uid", "node", "phase": "assumed" | "bound", "priority",
 //               "drift"?, "driftDetail"?,
@@ -41,10 +44,27 @@
 //               "nodesFitting", "reasons": [{"reason", "nodes", "evictionCanHelp"}*],
 //                                                   of all nodes
 //               "nodesNotExamined"?,                the nodes that these do not include
+//               of a pod that is not bound, at most kNearestMax each, the nearest first:
+//               "smallerRequests": [{"node", "container", "core", "memoryMiB"}*],
+//                                                   it would fit with that much less of each card
+//               "releases": [{"node", "pods": [{"namespace", "name"}*]}*],
+//                                                   it would fit if these pods ended
+//               of a bound pod, as if it were not bound:
+//               "now": {"nodesFitting", "rank"?, "best"?},  of its node by its policy
 //               "nodes": [{"name", "fits", "placement"?: [{"container", "cards": [index*]}*],
-//                          "reason"?, "evictionCanHelp"?, "cards": [fit*]}*], "next"?}
+//                          "reason"?, "evictionCanHelp"?, "cpuOrMemoryMissing"?, "cards":
+//                          [fit*]}*],
+//               "next"?}
 //   fit     := {"index", "container", "fits", "core": {"asked", "free"},
 //               "memoryMiB": {"asked", "free"}, "why"?}   what is kept from the pod is not free
+//   simulate := {"namespace", "name", "policy", "replicas", "placed",  how many of the replicas fit
+//               "fitting",                          how many fit in total
+//               "message"?,                         it ended at a limit: more may fit
+//               "placements": [{"node", "containers": [{"container", "cards": [index*]}*]}*],
+//               "reasons": [{"reason", "nodes"}*]}  why no more fit
+//
+// A simulation places pods by cards, CPU, main memory and the number of pods. It does not know the
+// other filters of kube-scheduler, such as taints and affinity.
 //
 // Requests are answered one at a time, on a thread of their own. An explanation ends at
 // kExplainStepsMax, kExplainTimeMax or kExplainRowsMax; "next" is then the last node that it has

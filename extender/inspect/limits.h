@@ -25,6 +25,12 @@ inline constexpr std::uint32_t kExplainStepsMax = 25'000'000;
 inline constexpr std::chrono::milliseconds kExplainTimeMax{3'000};
 // Cards times containers of one page, of some 250 bytes each: 5 MiB of JSON.
 inline constexpr std::size_t kExplainRowsMax = 20'000;
+// Nodes and pods that an explanation proposes as the nearest.
+inline constexpr std::size_t kNearestMax = 5;
+// Replicas of a simulation whose cards are answered, of some 100 bytes each.
+inline constexpr std::size_t kSimulateReplicasMax = 1'000;
+// Pods that a simulation places to find how many fit: each compares the scores of all nodes.
+inline constexpr std::size_t kSimulatedPodsMax = 10'000;
 inline constexpr std::size_t kInspectDriftMax = 1'000;
 // The timeout of reading the pod to explain. A drain waits for it.
 inline constexpr std::chrono::milliseconds kExplainTimeout{5'000};

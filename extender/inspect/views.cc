@@ -8,17 +8,22 @@
 
 namespace mgpu::extender {
 
+Result<std::size_t> read_count(const std::string& query, const std::string& name,
+                               std::size_t otherwise, std::size_t most) {
+  const std::string text = http::query_value(query, name);
+  if (text.empty()) return otherwise;
+  std::size_t count = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, failed] = std::from_chars(text.data(), end, count);
+  if (failed == std::errc() && stop == end && count >= 1 && count <= most) return count;
+  return error("query parameter " + name + " is " + in_quotes(text) +
+               ", expected a number from 1 to " + std::to_string(most));
+}
+
 Result<Page> read_page(const std::string& query, std::size_t limit_default, std::size_t limit_max) {
-  Page page{.after = http::query_value(query, "after"), .limit = limit_default};
-  const std::string limit = http::query_value(query, "limit");
-  if (limit.empty()) return page;
-  const char* end = limit.data() + limit.size();
-  const auto [stop, failed] = std::from_chars(limit.data(), end, page.limit);
-  if (failed == std::errc() && stop == end && page.limit >= 1 && page.limit <= limit_max) {
-    return page;
-  }
-  return error("query parameter limit is " + in_quotes(limit) + ", expected a number from 1 to " +
-               std::to_string(limit_max));
+  const auto limit = read_count(query, "limit", limit_default, limit_max);
+  if (!limit) return limit.error();
+  return Page{.after = http::query_value(query, "after"), .limit = *limit};
 }
 
 PageOfNodes cut_page(std::vector<NodeName> names, const Page& page) {
@@ -40,6 +45,15 @@ http::Response json_response(const Json& json) {
 Json indices(std::span<const CardIndex> cards) {
   Json out = Json::array();
   for (const CardIndex card : cards) out.push_back(card.value());
+  return out;
+}
+
+Json placement_json(const GpuRequest& request, const Placement& placement) {
+  Json out = Json::array();
+  for (std::size_t i = 0; i < placement.cards_of.size(); ++i) {
+    out.push_back(
+        {{"container", request.containers[i].name}, {"cards", indices(placement.cards_of[i])}});
+  }
   return out;
 }
 

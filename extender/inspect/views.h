@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,10 @@ struct Page {
   std::size_t limit = 0;
 };
 
+// The number in the query's `name`, or `otherwise` where there is none. Errors: it is not a number
+// within 1 .. `most`.
+Result<std::size_t> read_count(const std::string& query, const std::string& name,
+                               std::size_t otherwise, std::size_t most);
 // From the query's `limit` and `after`. Errors: `limit` is not a number within 1 .. `limit_max`.
 Result<Page> read_page(const std::string& query, std::size_t limit_default, std::size_t limit_max);
 
@@ -55,6 +60,19 @@ http::Response cluster_view(Ledger& ledger, const Page& page, Instant now);
 http::Response node_view(const Ledger& ledger, const NodeName& name);
 http::Response pod_view(const Ledger& ledger, const PodRef& pod);
 http::Response policy_view(const Settings& settings, Instant now);
+// What POST <prefix>/simulate asks for.
+struct SimulateQuery {
+  std::size_t replicas = 1;
+  std::optional<PolicyChoice> policy{};  // instead of the pod's own
+};
+// Errors: `replicas` is not a number within 1 .. kSimulateReplicasMax; the policy is not known.
+Result<SimulateQuery> read_simulate_query(const std::string& query);
+
+// [{"container", "cards": [index*]}*]
+Json placement_json(const GpuRequest& request, const Placement& placement);
+
+http::Response simulate_view(const Ledger& ledger, const Settings& settings, const kube::Pod& pod,
+                             const SimulateQuery& query, const ExplainBounds& bounds);
 http::Response explain_view(Ledger& ledger, const Settings& settings, const kube::Pod& pod,
                             const Page& page, const ExplainBounds& bounds);
 

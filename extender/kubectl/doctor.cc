@@ -1,5 +1,4 @@
 // kubectl mgpu doctor
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -9,7 +8,7 @@
 #include "extender/kubectl/doctor/collect.h"
 #include "extender/kubectl/doctor/collect_replicas.h"
 #include "extender/kubectl/doctor/report.h"
-#include "extender/kubectl/limits.h"
+#include "extender/kubectl/extender_access.h"
 #include "extender/kubectl/verb.h"
 
 namespace mgpu::kubectl {
@@ -17,19 +16,6 @@ namespace {
 
 Time wall_clock() {
   return std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
-}
-
-// The name of an object, as the API server requires it (RFC 1123).
-Result<void> check_name(const char* flag, const std::string& name) {
-  const auto is_allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
-  };
-  const bool good = !name.empty() && name.size() <= kShownNameMax &&
-                    std::ranges::all_of(name, is_allowed) && name.front() != '.' &&
-                    name.front() != '-';
-  if (good) return {};
-  return error(std::string(flag) + " must be a name of a-z, 0-9, \"-\" and \".\", found " +
-               in_quotes(name));
 }
 
 Result<void> check_url(const std::string& url) {

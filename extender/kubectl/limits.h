@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 namespace mgpu::kubectl {
 
@@ -10,6 +11,8 @@ namespace mgpu::kubectl {
 inline constexpr std::size_t kShownNameMax = 253;
 // A sentence that quotes a message of the API server or of a device plugin.
 inline constexpr std::size_t kShownSentenceMax = 2'048;
+// Nodes that an explanation lists; wide output has all of them.
+inline constexpr std::size_t kShownNodesMax = 10;
 // Objects that a table names for one finding. JSON has all of them.
 inline constexpr std::size_t kShownObjectsMax = 5;
 
@@ -21,6 +24,21 @@ inline constexpr std::size_t kUnreadableMax = 20;
 inline constexpr std::size_t kConfiguredNodesMax = 200;
 // Extenders that are asked, by one `kubectl port-forward` each.
 inline constexpr std::size_t kReplicasMax = 8;
+
+// Nodes or pods that a command line names.
+inline constexpr std::size_t kNodesNamedMax = 1'000;
+
+// Of a manifest, as the API server limits objects.
+inline constexpr std::size_t kManifestBytesMax = std::size_t{1} << 20;
+// The extender places as many in one simulation.
+inline constexpr std::int64_t kSimulatedReplicasMax = 1'000;
+
+// Changes of an object that others change meanwhile.
+inline constexpr int kChangeAttemptsMax = 8;
+
+// Device plugins that are asked, by one `kubectl port-forward` each, and how many at once.
+inline constexpr std::size_t kPluginsMax = 200;
+inline constexpr std::size_t kPluginsAtOnce = 8;
 
 // Requests in flight at once. kube-apiserver by default lets a user have some tens of them.
 inline constexpr std::size_t kRequestsAtOnce = 16;

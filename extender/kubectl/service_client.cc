@@ -68,16 +68,17 @@ ServiceClient::~ServiceClient() {
   executor_.stop();
 }
 
+kube::Response ServiceClient::call(const kube::Request& request) {
+  kube::Response response = Api(*plain_, timeout_).call(request);
+  kube::Transport* const again = response.status == kNeedsToken ? with_token() : nullptr;
+  return again == nullptr ? response : Api(*again, timeout_).call(request);
+}
+
 Fact<std::string> ServiceClient::get(const std::string& path, const std::string& what,
                                      bool any_status) {
-  const auto call = [&](kube::Transport& transport) {
-    kube::Request request;
-    request.target = path;
-    return Api(transport, timeout_).call(std::move(request));
-  };
-  kube::Response response = call(*plain_);
-  kube::Transport* const again = response.status == kNeedsToken ? with_token() : nullptr;
-  if (again != nullptr) response = call(*again);
+  kube::Request request;
+  request.target = path;
+  kube::Response response = call(request);
   if (any_status && response.status != 0) return response.body;
   return body_of(response, what);
 }

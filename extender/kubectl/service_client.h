@@ -1,4 +1,4 @@
-// GET requests to the inspection listener of an extender, through a forwarded port or at a URL.
+// Requests to the inspection listener of an extender, through a forwarded port or at a URL.
 #pragma once
 
 #include <memory>
@@ -33,6 +33,8 @@ class ServiceClient {
   // Without credentials; where the listener asks for them and they may be sent, again with them.
   // The body of an error is one, too, where `any_status` is true.
   Fact<std::string> get(const std::string& path, const std::string& what, bool any_status = false);
+  // The answer to any request, in the same way.
+  kube::Response call(const kube::Request& request);
 
  private:
   ServiceClient(kube::Config credentials, Duration timeout)

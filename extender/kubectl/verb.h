@@ -30,7 +30,16 @@ class Verb {
 std::vector<std::unique_ptr<Verb>> all_verbs();
 
 std::unique_ptr<Verb> convert_verb();
+std::unique_ptr<Verb> nodes_verb();
+std::unique_ptr<Verb> cards_verb();
+std::unique_ptr<Verb> pods_verb();
+std::unique_ptr<Verb> top_verb();
+std::unique_ptr<Verb> explain_verb();
+std::unique_ptr<Verb> simulate_verb();
+std::unique_ptr<Verb> cordon_card_verb();
+std::unique_ptr<Verb> uncordon_card_verb();
 std::unique_ptr<Verb> doctor_verb();
+std::unique_ptr<Verb> completion_verb();
 std::unique_ptr<Verb> version_verb();
 
 // The body of main(); returns the exit code.

@@ -1,13 +1,24 @@
+#include <string_view>
 #include <utility>
 
+#include "extender/kubectl/completion.h"
 #include "extender/kubectl/verb.h"
 
 namespace mgpu::kubectl {
 
 std::vector<std::unique_ptr<Verb>> all_verbs() {
   std::vector<std::unique_ptr<Verb>> verbs;
+  verbs.push_back(nodes_verb());
+  verbs.push_back(cards_verb());
+  verbs.push_back(pods_verb());
+  verbs.push_back(top_verb());
+  verbs.push_back(explain_verb());
+  verbs.push_back(simulate_verb());
+  verbs.push_back(cordon_card_verb());
+  verbs.push_back(uncordon_card_verb());
   verbs.push_back(doctor_verb());
   verbs.push_back(convert_verb());
+  verbs.push_back(completion_verb());
   verbs.push_back(version_verb());
   return verbs;
 }
@@ -17,6 +28,11 @@ int run_kubectl_mgpu(int argc, const char* const* argv, Console& console) {
   Options options("kubectl mgpu", "Shows and checks how mgpu shares the GPUs of a cluster.", "");
   for (const auto& verb : verbs) {
     verb->add_flags(options.add_command(verb->name(), verb->description()));
+  }
+  // Shells call it; see completion.cc.
+  if (argc > 1 && std::string_view(argv[1]) == kCompleteWord) {
+    console.print(completions(options, {argv + 2, argv + argc}));
+    return kFine;
   }
   const ParsedOptions parsed = options.parse(argc, argv);
   if (parsed.exit_code == 0) {

@@ -252,6 +252,14 @@ NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
     facts.profile = std::move(cards->profile);
     check_policy(facts.profile);
   }
+  const auto cordoned = node.metadata.annotations.find(contract.cordoned_cards);
+  if (cordoned == node.metadata.annotations.end()) return facts;
+  auto indices = parse_card_indices(cordoned->second);
+  if (indices) {
+    facts.cordoned = std::move(*indices);
+  } else if (facts.problem.empty()) {
+    facts.problem = cut("annotation " + contract.cordoned_cards + ": " + indices.error().message);
+  }
   return facts;
 }
 

@@ -84,13 +84,15 @@ struct NonGpuPod {
 
 // The cards of a node, ascending by index, from the mgpu-cards annotation, or where there is none
 // from the capacity: core/100 cards of equal memory (remainders are not offered). Where they cannot
-// be read, `problem` is a sentence and there are no cards.
+// be read, `problem` is a sentence and there are no cards. Where mgpu-cordoned-cards cannot be
+// read, it is one, too, and no card is cordoned.
 struct NodeFacts {
   NodeName name;
   std::vector<CardFacts> cards;
   NodeResources allocatable;
   std::string problem;
-  std::int64_t pods_allowed = 0;  // zero where it is not known
+  std::int64_t pods_allowed = 0;      // zero where it is not known
+  std::vector<CardIndex> cordoned{};  // ascending; the node need not have them
   NodeProfile profile{};
 };
 NodeFacts node_facts_of(const kube::Node& node, const Contract& contract);

@@ -11,11 +11,6 @@
 // each node. Memory is requests times slots.
 #include "extender/ledger/decision_cache.h"
 
-#include <algorithm>
-#include <limits>
-#include <variant>
-
-#include "extender/placement/holds.h"
 #include "extender/pricing/price_snapshot.h"
 
 namespace mgpu::extender {
@@ -32,33 +27,6 @@ RequestKey RequestKey::of(const PlacementContext& context, const PolicyChoice& p
   key.policy = policy;
   key.chosen_by_pod = !context.request.policy.empty();
   return key;
-}
-
-std::int32_t common_score(Score score) {
-  constexpr Score kMost = std::numeric_limits<std::int32_t>::max();
-  return static_cast<std::int32_t>(std::clamp(score, -kMost, kMost));
-}
-
-Scored score_of(const Node& node, const PlacementContext& context, const PolicyChoice& policy,
-                SearchBudget& budget) {
-  const auto result = place(node, context, *policy.card, budget);
-  const auto* placed = std::get_if<Placed>(&result);
-  if (placed == nullptr) return {};
-  const auto holds = extender::holds(node, context.request, placed->placement);
-  const PolicyChoice here = policy_on(node, context.request, policy);
-  Scored scored{.fits = true, .beside_expected = placed->beside_expected};
-  const auto score_by = [&](const Policy& by) {
-    budget.spend(node_steps(by, context, node));
-    return by.score_node(context, node, holds);
-  };
-  scored.score = score_by(*here.node);
-  if (here.node == policy.node) {
-    scored.common = common_score(scored.score);
-    return scored;
-  }
-  scored.common = common_score(score_by(*policy.node));
-  scored.profile_policy = number_of(*here.node);
-  return scored;
 }
 
 Cells<Scored>* ScoreCache::by(const PriceSnapshot* price_snapshot) {

@@ -18,6 +18,7 @@
 #include "extender/placement/context.h"
 #include "extender/placement/place.h"
 #include "extender/placement/policy.h"
+#include "extender/placement/score.h"
 
 namespace mgpu::extender {
 
@@ -34,25 +35,6 @@ struct RequestKey {
   static RequestKey of(const GpuRequest& request);
   static RequestKey of(const PlacementContext& context, const PolicyChoice& policy);
 };
-
-// How good a node is for a pod.
-struct Scored {
-  bool fits = false;  // the other members are only meaningful where it is true
-  bool beside_expected = true;
-  // number_of the node policy of the node's profile; 0 where that of the pod or of the extender
-  // gave the score. Scores of different policies cannot be compared: nodes of different policies
-  // are compared by `common`, which is the score by the policy of the extender (Ranking).
-  std::uint8_t profile_policy = 0;
-  std::int32_t common = 0;
-  Score score = 0;
-  bool operator==(const Scored&) const = default;
-};
-static_assert(sizeof(Scored) == 16, "there is one for each node and request in the cache");
-// Limited to the range of the type.
-std::int32_t common_score(Score score);
-// Pure.
-Scored score_of(const Node& node, const PlacementContext& context, const PolicyChoice& policy,
-                SearchBudget& budget);
 
 // The decision about one node.
 template <class Decision>

@@ -9,8 +9,13 @@
 namespace mgpu::extender {
 namespace {
 
-Card card_from(CardFacts facts) {
+bool is_cordoned(const NodeFacts& node, CardIndex card) {
+  return std::ranges::binary_search(node.cordoned, card);
+}
+
+Card card_from(CardFacts facts, bool cordoned) {
   Card card;
+  card.cordoned = cordoned;
   card.healthy = facts.healthy();
   card.reserved = facts.reserved();
   card.index = facts.index;
@@ -37,8 +42,9 @@ void count_pod(Node& node, std::int32_t cards, std::int32_t change) {
   if (at->pods == 0) node.pods.erase(at);
 }
 
-bool same(const Card& card, const CardFacts& facts) {
-  return card.index == facts.index && card.uuid == facts.uuid && card.model == facts.model &&
+bool same(const Card& card, const CardFacts& facts, const NodeFacts& node) {
+  return card.cordoned == is_cordoned(node, facts.index) && card.index == facts.index &&
+         card.uuid == facts.uuid && card.model == facts.model &&
          card.capacity == facts.capacity() && card.healthy == facts.healthy() &&
          card.reserved == facts.reserved();
 }
@@ -156,7 +162,9 @@ bool changes(const NodeRecord& record, const NodeFacts& facts) {
          record.node.allocatable != facts.allocatable ||
          record.node.pods_allowed != facts.pods_allowed ||
          !std::equal(record.node.cards.begin(), record.node.cards.end(), facts.cards.begin(),
-                     facts.cards.end(), same);
+                     facts.cards.end(), [&](const Card& card, const CardFacts& one) {
+                       return same(card, one, facts);
+                     });
 }
 
 void set_facts(NodeRecord& record, NodeFacts facts) {
@@ -169,7 +177,10 @@ void set_facts(NodeRecord& record, NodeFacts facts) {
   set_profile(record.node, std::move(facts.profile));
   record.node.cards.clear();
   record.node.cards.reserve(facts.cards.size());
-  for (CardFacts& card : facts.cards) record.node.cards.push_back(card_from(std::move(card)));
+  for (CardFacts& card : facts.cards) {
+    const bool cordoned = is_cordoned(facts, card.index);
+    record.node.cards.push_back(card_from(std::move(card), cordoned));
+  }
   count_all(record);
   check_totals(record);
 }

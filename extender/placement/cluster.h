@@ -23,9 +23,11 @@ struct Card {
   bool healthy = true;
   bool reserved = false;   // by the profile of the node, and therefore not healthy
   bool uncertain = false;  // a pod whose cards are not known may be on it
+  bool cordoned = false;   // an administrator keeps new pods from it
   KindId kind = 0;         // of its model and memory (card_model.h); 0 where not computed
 
-  bool usable() const { return healthy && !uncertain; }
+  bool offered() const { return healthy && !cordoned; }
+  bool usable() const { return offered() && !uncertain; }
   Share room() const { return room_in(capacity, used); }
   Share room_after_expected() const { return room_in(capacity, used + expected); }
 };

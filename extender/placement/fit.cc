@@ -26,6 +26,7 @@ struct Counts {
   std::int32_t all = 0;
   std::int32_t matching = 0;
   std::int32_t healthy = 0;
+  std::int32_t offered = 0;
   std::int32_t large = 0;
   std::int32_t roomy = 0;  // those with room, uncertain or not
   std::int32_t certain = 0;
@@ -40,13 +41,15 @@ void count(Counts& counts, const Card& card, bool matching, const ContainerReque
   const Share asked = container.on(card.capacity);
   const Share room = card.room();
   const bool healthy = matching & card.healthy;
-  const bool large = healthy & asked.fits_in(card.capacity);
+  const bool offered = healthy & !card.cordoned;
+  const bool large = offered & asked.fits_in(card.capacity);
   const bool certain = large & !card.uncertain;
   const bool core = asked.core <= room.core;
   const bool memory = asked.memory <= room.memory;
   ++counts.all;
   counts.matching += matching;
   counts.healthy += healthy;
+  counts.offered += offered;
   counts.large += large;
   counts.roomy += large & core & memory;
   counts.certain += certain;
@@ -60,6 +63,7 @@ std::optional<Reason> reason_of(const Counts& counts, std::int32_t wanted) {
   if (counts.all < wanted) return Reason::kTooFewCards;
   if (counts.matching < wanted) return Reason::kNoCardMatches;
   if (counts.healthy < wanted) return Reason::kCardsUnhealthy;
+  if (counts.offered < wanted) return Reason::kCardsCordoned;
   if (counts.large < wanted) return Reason::kCardsTooSmall;
   if (counts.both >= wanted) return std::nullopt;
   // Uncertain cards are the cause: too few are certain, or enough would have room were all certain.
@@ -107,9 +111,9 @@ CardSet matching_cards(const Node& node, const CardSelector& selector) {
   return cards_that(node, [&](const Card& card) { return matches(selector, card); });
 }
 
-CardSet healthy_cards(const Node& node, const CardSelector& selector) {
+CardSet offered_cards(const Node& node, const CardSelector& selector) {
   return cards_that(node,
-                    [&](const Card& card) { return card.healthy && matches(selector, card); });
+                    [&](const Card& card) { return card.offered() && matches(selector, card); });
 }
 
 CardSet usable_cards(const Node& node, const CardSelector& selector) {

@@ -32,9 +32,10 @@ bool model_matches(const CardSelector& selector, const Card& card);
 bool uuid_matches(const CardSelector& selector, const Card& card);
 bool matches(const CardSelector& selector, const Card& card);
 
-// The cards that match, those of them that are healthy, and those that are usable now.
+// The cards that match, those of them that are healthy and not cordoned, and those that are usable
+// now.
 CardSet matching_cards(const Node& node, const CardSelector& selector);
-CardSet healthy_cards(const Node& node, const CardSelector& selector);
+CardSet offered_cards(const Node& node, const CardSelector& selector);
 CardSet usable_cards(const Node& node, const CardSelector& selector);
 
 // Whether enough cards have room for `container` alone.

@@ -36,7 +36,7 @@ Score fill_after(const Node& node, const std::vector<CardHold>& pod) {
     Share taken = card.used + card.expected;
     while (hold != pod.end() && hold->card < card.index) ++hold;
     if (hold != pod.end() && hold->card == card.index) taken += hold->share;
-    if (!card.healthy) continue;
+    if (!card.offered()) continue;
     sum += fill(card.capacity, taken);
     ++cards;
   }

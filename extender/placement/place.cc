@@ -42,13 +42,13 @@ Reason reason_of(const Node& node, const GpuRequest& request, SearchBudget& budg
     if (reason && (!each || *reason < *each)) each = reason;
   }
   if (each && !eviction_can_help(*each)) return *each;
-  const CardSet healthy = healthy_cards(node, request.selector);
-  if (search(node, healthy, Room::kEmpty, request, budget) == Outcome::kNone) {
+  const CardSet offered = offered_cards(node, request.selector);
+  if (search(node, offered, Room::kEmpty, request, budget) == Outcome::kNone) {
     return Reason::kContainersTooLarge;
   }
   if (each) return *each;
-  const bool uncertain = healthy != usable_cards(node, request.selector);
-  if (uncertain && search(node, healthy, Room::kNow, request, budget) == Outcome::kFound) {
+  const bool uncertain = offered != usable_cards(node, request.selector);
+  if (uncertain && search(node, offered, Room::kNow, request, budget) == Outcome::kFound) {
     return Reason::kCardsUncertain;
   }
   return Reason::kTogether;

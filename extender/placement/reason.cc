@@ -16,6 +16,7 @@ constexpr std::string_view kSentences[] = {
     "the node has fewer cards than a container requests",
     "too few cards match gpu-model and gpu-uuid",
     "too few cards are healthy",
+    "too few cards are not cordoned",
     "too few cards are large enough, even when empty",
     "the pod's containers together are too large for the node's cards, even when empty",
     "cards are blocked by a pod whose cards are not known",

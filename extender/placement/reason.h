@@ -16,7 +16,8 @@ enum class Reason : std::uint8_t {
   kTooFewCards,         // the node has fewer cards than a container needs
   kNoCardMatches,       // gpu-model or gpu-uuid leave too few cards
   kCardsUnhealthy,      // too few of the matching cards are healthy
-  kCardsTooSmall,       // too few of the healthy cards are large enough, even empty
+  kCardsCordoned,       // too few of the healthy cards are not cordoned
+  kCardsTooSmall,       // too few of these cards are large enough, even empty
   kContainersTooLarge,  // the pod's containers together exceed the cards, even empty
   // Evictions may make the pod fit (FailedNodes).
   kCardsUncertain,  // cards are blocked by a pod whose cards are not known

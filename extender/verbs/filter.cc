@@ -68,7 +68,8 @@ FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodReques
     refusals.push_back({names[i], sentence(*reasons[i])});
     // A pod may end, a node may appear, a card may recover.
     change_can_help |= eviction_helps || *reasons[i] == Reason::kNodeUnknown ||
-                       *reasons[i] == Reason::kCardsUnhealthy;
+                       *reasons[i] == Reason::kCardsUnhealthy ||
+                       *reasons[i] == Reason::kCardsCordoned;
   }
   reply.nodes_fitting = reply.fitting.size();
   reply.may_change = change_can_help && reply.fitting.empty();

@@ -28,7 +28,7 @@ std::vector<std::size_t> best_without_cards(Ledger& ledger, const std::vector<Sc
   std::vector<std::size_t> found;
   ledger.read(now, [&](const View& view) {
     for (std::size_t i = 0; i < names.size(); ++i) {
-      if (!nodes[i].fits || Ranking::better(nodes[best], nodes[i])) continue;
+      if (!nodes[i].fits || better(nodes[best], nodes[i])) continue;
       const Node* node = view.find(names[i]);
       if (node != nullptr && node->cards.empty()) found.push_back(i);
     }

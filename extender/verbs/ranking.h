@@ -24,9 +24,6 @@ class Ranking {
   // In the order of the request.
   const std::vector<Scored>& nodes() const { return nodes_; }
   std::size_t fitting() const;
-  // A node that fits beside the expected placements of other pods is better than one that does not,
-  // then the score decides.
-  static bool better(const Scored& a, const Scored& b);
   // The best node that fits, and of several the first by name; nothing where none fits.
   std::optional<std::size_t> best() const;
   // The best nodes that fit, at most `count`, in the order of the request.

@@ -56,7 +56,9 @@ void read_fact(std::string_view fact, Card& card) {
   } else if (take_prefix(fact, "uuid=")) {
     card.uuid = CardUuid(fact);
   } else {
-    MGPU_CHECK(fact == "unhealthy" || fact == "uncertain", "unknown fact of a card in a test");
+    MGPU_CHECK(fact == "unhealthy" || fact == "uncertain" || fact == "cordoned",
+               "unknown fact of a card in a test");
+    if (fact == "cordoned") card.cordoned = true;
     if (fact == "unhealthy") card.healthy = false;
     if (fact == "uncertain") card.uncertain = true;
   }

@@ -4,7 +4,7 @@
 //   card      := index "[" share (" of " memory)? (" " fact)* "]"
 //   share     := core "/" memory                 the free share; without "of" the card is empty
 //   fact      := "expected=" share | "used=" share | "model=" text | "uuid=" text
-//              | "unhealthy" | "uncertain"       "used=" may exceed the capacity
+//              | "unhealthy" | "uncertain" | "cordoned"       "used=" may exceed the capacity
 //
 //   "n1: 0[100/32510] 1[40/8000 of 32510 expected=10/500]"
 //

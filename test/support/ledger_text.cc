@@ -41,6 +41,7 @@ extender::NodeFacts facts_of(std::string_view text) {
     added.model = card.model;
     added.memory = card.capacity.memory;
     if (!card.healthy) added.health = "Unhealthy";
+    if (card.cordoned) facts.cordoned.push_back(card.index);
   }
   return facts;
 }

@@ -104,6 +104,22 @@ void check_cards(const CheckedNode& at) {
   }
 }
 
+void check_cordoned(const CheckedNode& at) {
+  const Contract& contract = at.facts.contract;
+  const auto found = at.node.annotations.find(contract.cordoned_cards);
+  if (found == at.node.annotations.end()) return;
+  const auto cards = parse_card_indices(found->second);
+  if (!cards) {
+    at.add(Level::kWarning,
+           fmt::format("the annotation {} cannot be read, so that no card is cordoned: {}",
+                       contract.cordoned_cards, cards.error().message),
+           fmt::format("kubectl annotate node NODE {}- removes it", contract.cordoned_cards));
+    return;
+  }
+  at.add(Level::kNote, fmt::format("cards are cordoned: {}", format_card_indices(*cards)),
+         "kubectl mgpu uncordon-card NODE INDEX lets pods be placed on a card again");
+}
+
 void check_ready(const CheckedNode& at) {
   if (value_of(at.node.labels, at.facts.contract.release) == "true") {
     at.add(Level::kNote,
@@ -243,6 +259,7 @@ Findings check_nodes(const Facts& facts) {
     const auto plugin = plugins.find(node.name);
     const CheckedNode at{node, facts, plugin == plugins.end() ? nullptr : plugin->second, findings};
     check_other_owners(at);
+    check_cordoned(at);
     if (!check_plugin(at)) continue;
     check_cards(at);
     check_ready(at);

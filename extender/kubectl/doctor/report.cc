@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
-#include "extender/kubectl/console.h"
 #include "extender/kubectl/limits.h"
+#include "extender/kubectl/output.h"
 
 namespace mgpu::kubectl {
 namespace {
@@ -77,7 +76,6 @@ std::string report_table(const std::vector<CheckReport>& reports, bool colors) {
 }
 
 std::string report_json(const std::vector<CheckReport>& reports) {
-  using Json = nlohmann::ordered_json;
   Json findings = Json::array();
   for (const CheckReport& report : reports) {
     for (const Finding& finding : report.findings) {

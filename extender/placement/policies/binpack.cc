@@ -2,7 +2,7 @@
 // the pods that need them.
 //
 //   card   kScoreMax/2 + fill/2 where the card is in use, fill/2 where it is empty
-//   node   mean fill of its healthy cards, as kube-scheduler's MostAllocated does for a node
+//   node   mean fill of its offered cards, as kube-scheduler's MostAllocated does for a node
 //
 // where fill is that after placing, 0 .. kScoreMax (measures.h). An empty card is used only where
 // no other has room; then the one that is filled most.

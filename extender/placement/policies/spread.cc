@@ -1,7 +1,7 @@
 // Spread: keep pods apart, on the emptiest card and node.
 //
 //   card   kScoreMax - fill
-//   node   kScoreMax - mean fill of its healthy cards, as kube-scheduler's LeastAllocated does
+//   node   kScoreMax - mean fill of its offered cards, as kube-scheduler's LeastAllocated does
 //
 // where fill is that after placing, 0 .. kScoreMax (measures.h).
 #include "extender/placement/measures.h"

@@ -97,9 +97,11 @@ TEST_F(Inspect, ShowsEveryCardOfTheCluster) {
   EXPECT_EQ(cluster["nodes"][0]["pods"], 1);
   EXPECT_EQ(cluster["nodes"][0]["cards"][0], Json::parse(R"({
     "index": 0, "uuid": "GPU-1", "model": "A10", "healthy": true, "uncertain": false,
+    "cordoned": false,
     "core": {"capacity": 100, "used": 0, "free": 100, "expected": 0},
-    "memoryMiB": {"capacity": 1000, "used": 0, "free": 1000, "expected": 0}})"));
+    "memoryMiB": {"capacity": 1000, "used": 0, "free": 1000, "expected": 0}, "pods": 0})"));
   EXPECT_EQ(cluster["nodes"][0]["cards"][1]["memoryMiB"]["free"], 1700);
+  EXPECT_EQ(cluster["nodes"][0]["cards"][1]["pods"], 1);
   EXPECT_FALSE(cluster.contains("next"));
 }
 

@@ -3,17 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <fstream>
-#include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "common/base/utc_text.h"
 #include "extender/kubectl/service_client.h"
 #include "extender/kubectl/verb.h"
 #include "test/extender/kubectl/fake_kubectl.h"
-#include "test/support/scripted_server.h"
+#include "test/extender/kubectl/scripted_cluster.h"
 
 namespace mgpu::test {
 namespace {
@@ -23,87 +20,6 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
-
-struct Ran {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
-Ran run(std::vector<std::string> words) {
-  words.insert(words.begin(), "kubectl-mgpu");
-  std::vector<const char*> arguments;
-  for (const std::string& word : words) arguments.push_back(word.c_str());
-  Ran ran;
-  kubectl::Console console{.print = [&](std::string_view text) { ran.out += text; },
-                           .print_error = [&](std::string_view text) { ran.err += text; }};
-  ran.code =
-      kubectl::run_kubectl_mgpu(static_cast<int>(arguments.size()), arguments.data(), console);
-  return ran;
-}
-
-// Answers GET and POST by the begin of the target; the longest one counts.
-class Answers {
- public:
-  struct Answer {
-    int status = 200;
-    std::string body;
-  };
-
-  void set(const std::string& target, std::string body, int status = 200) {
-    const std::lock_guard lock(mutex_);
-    answers_[target] = {status, std::move(body)};
-  }
-  // The token that a client must have; empty: none.
-  void require_token(const std::string& token) { token_ = token; }
-  std::vector<std::string> requests() {
-    const std::lock_guard lock(mutex_);
-    return requests_;
-  }
-
-  void serve(Peer& peer) {
-    for (std::string request = peer.read_request(); !request.empty();
-         request = peer.read_request()) {
-      const std::size_t begin = request.find(' ') + 1;
-      const std::string target = request.substr(begin, request.find(' ', begin) - begin);
-      peer.send(answer(request, target));
-    }
-  }
-
- private:
-  std::string answer(const std::string& request, const std::string& target) {
-    const std::lock_guard lock(mutex_);
-    requests_.push_back(target);
-    const bool probe = target == "/readyz";
-    if (!token_.empty() && !probe && header_of(request, "Authorization") != "Bearer " + token_) {
-      return answer_text(401, "{}");
-    }
-    Answer found{404, R"({"kind": "Status", "code": 404, "message": "not found"})"};
-    for (const auto& [begin, one] : answers_) {
-      if (target.starts_with(begin)) found = one;  // longer ones come later
-    }
-    const std::string date = "Date: " + http_date() + "\r\n";
-    return answer_text(found.status, found.body, date);
-  }
-
-  static std::string http_date() {
-    std::array<char, 64> text{};
-    const std::time_t at = std::time(nullptr);
-    std::tm utc{};
-    ::gmtime_r(&at, &utc);
-    std::strftime(text.data(), text.size(), "%a, %d %b %Y %H:%M:%S GMT", &utc);
-    return text.data();
-  }
-
-  std::mutex mutex_;
-  std::map<std::string, Answer> answers_;
-  std::vector<std::string> requests_;
-  std::string token_;
-};
-
-std::string list_of(const std::string& items) {
-  return R"({"metadata": {"resourceVersion": "1"}, "items": [)" + items + "]}";
-}
 
 constexpr const char* kApis = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic";
 
@@ -274,7 +190,7 @@ TEST_F(DoctorTest, AnApiServerThatDoesNotAnswerIsOneFindingOfMany) {
 
 TEST(KubectlMgpu, RefusesAWrongCommandLine) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
-      {{}, "a command is needed: doctor or version"},
+      {{}, "a command is needed: nodes, cards, pods, "},
       {{"fly"}, "unexpected argument \"fly\""},
       {{"doctor", "-o", "yaml"}, "--output must be table or json, found \"yaml\""},
       {{"doctor", "-n", "A/b"}, "--namespace must be a name of a-z, 0-9, \"-\" and \".\""},

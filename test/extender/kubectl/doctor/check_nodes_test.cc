@@ -138,6 +138,25 @@ TEST(NodeCheck, NamesOtherOwnersOfTheCards) {
         Level::kOk, "with cards checked"}});
 }
 
+TEST(NodeCheck, ShowsCordonedCards) {
+  const auto cordoned = [](const std::string& value) {
+    return with_node(
+        [value](NodeFacts& node) { node.annotations[domain_key("mgpu-cordoned-cards")] = value; });
+  };
+  expect_findings(check_nodes, {{"two",
+                                 cordoned("0,3"),
+                                 Level::kNote,
+                                 "cards are cordoned: 0,3",
+                                 "kubectl mgpu uncordon-card",
+                                 {"gpu-1"}},
+                                {"unreadable",
+                                 cordoned("all"),
+                                 Level::kWarning,
+                                 "cannot be read, so that no card is cordoned",
+                                 "kubectl annotate node NODE",
+                                 {"gpu-1"}}});
+}
+
 TEST(NodeCheck, KnowsNodesByTheirLabels) {
   struct Case {
     kube::StringMap labels;

@@ -1,0 +1,85 @@
+#include "extender/inspect/nearest_nodes.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "extender/inspect/limits.h"
+#include "extender/placement/limits.h"
+#include "extender/placement/preemption/preemption.h"
+#include "extender/placement/simulate.h"
+
+namespace mgpu::extender {
+namespace {
+
+// Inserts behind those that are as near, and keeps the nearest.
+template <class T, class Key>
+void insert_nearest(std::vector<T>& all, T one, const Key& key) {
+  const auto at = std::ranges::upper_bound(all, key(one), {}, key);
+  all.insert(at, std::move(one));
+  if (all.size() > kNearestMax) all.pop_back();
+}
+
+// The CPU and main memory that are to be free on the node, too, where they are known of it.
+std::optional<NodeResources> host_on(const Node& node, const NodeResources& host) {
+  const bool known = !node.allocatable.zero() && node.pods_allowed > 0;
+  return known ? std::optional(host) : std::nullopt;
+}
+
+}  // namespace
+
+void NearestNodes::examine(const Node& node) {
+  // With less, a search might end at its bound.
+  if (node.cards.empty() || budget_.steps < 2 * kPlacementStepsMax) return;
+  add_shortfall(node);
+  add_release(node);
+}
+
+void NearestNodes::add_shortfall(const Node& node) {
+  if (!may_have_resources_for(node, pod_.host)) return;
+  const auto found = shortfall_of(node, pod_.request, least_, budget_);
+  if (!found) return;
+  const std::int64_t size = size_of(*found, node.cards.front().capacity);
+  insert_nearest(smaller_, Smaller{node.name, *found, size},
+                 [](const Smaller& one) { return one.size; });
+}
+
+void NearestNodes::add_release(const Node& node) {
+  const auto view = ledger_.node(node.name);
+  if (!view || view->claims.empty()) return;
+  std::vector<Candidate> candidates;
+  std::vector<PodRef> refs;
+  for (const ClaimView& one : view->claims) {
+    if (one.claim.uid == pod_.pod.uid) continue;
+    candidates.push_back(
+        {.start_time = one.claim.start_time, .holds = one.holds, .host = one.claim.host});
+    refs.push_back(one.claim.pod);
+  }
+  const auto found = choose_victims(node, pod_.request, candidates, host_on(node, pod_.host));
+  const bool searched = pod_.request.containers.size() > 1;
+  budget_.spend(searched ? kPlacementStepsMax
+                         : linear_steps(node, pod_.request) * (candidates.size() + 1));
+  if (!found || found->victims.empty()) return;
+  Release release{node.name, {}};
+  for (const std::size_t victim : found->victims) release.pods.push_back(refs[victim]);
+  insert_nearest(releases_, std::move(release), [](const Release& one) { return one.pods.size(); });
+}
+
+void NearestNodes::set(Json& out) const {
+  out["smallerRequests"] = Json::array();
+  for (const Smaller& one : smaller_) {
+    out["smallerRequests"].push_back(
+        {{"node", one.node.str()},
+         {"container", pod_.request.containers[one.shortfall.container].name},
+         {"core", one.shortfall.share.core.value()},
+         {"memoryMiB", one.shortfall.share.memory.value()}});
+  }
+  out["releases"] = Json::array();
+  for (const Release& one : releases_) {
+    Json pods = Json::array();
+    for (const PodRef& pod : one.pods)
+      pods.push_back({{"namespace", pod.name_space}, {"name", pod.name}});
+    out["releases"].push_back({{"node", one.node.str()}, {"pods", std::move(pods)}});
+  }
+}
+
+}  // namespace mgpu::extender

@@ -1,0 +1,86 @@
+// kubectl mgpu cards
+#include <fmt/format.h>
+
+#include "extender/kubectl/inspected.h"
+#include "extender/kubectl/verb.h"
+#include "extender/kubectl/views.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+Json card_object(const InspectedNode& node, const InspectedCard& card) {
+  return {{"node", node.name},
+          {"index", card.index},
+          {"uuid", card.uuid},
+          {"model", card.model},
+          {"state", state_of(card)},
+          {"pods", card.pods},
+          {"core", amounts_json(card.core)},
+          {"memoryMiB", amounts_json(card.memory)}};
+}
+
+class CardsVerb final : public Verb {
+ public:
+  std::string name() const override { return "cards"; }
+  std::string description() const override {
+    return "shows each card with its health, and how much of it is taken";
+  }
+  void add_flags(Options& options) override {
+    add_node_flags(options, choice_);
+    add_output_flag(options, output_, kViewFormats);
+    add_cluster_flags(options, access_);
+    add_extender_flags(options, extender_);
+  }
+  int run(Console& console) override {
+    return show_nodes(access_, extender_, choice_, output_, cards_view, console);
+  }
+
+ private:
+  ClusterFlags access_;
+  ExtenderFlags extender_;
+  NodeChoice choice_;
+  std::string output_;
+};
+
+}  // namespace
+
+View cards_view(const std::vector<InspectedNode>& nodes) {
+  View view{.table = Table({{"NODE"},
+                            {"INDEX", false, true},
+                            {"STATE"},
+                            {"PODS", false, true},
+                            {"CORE", false, true},
+                            {"MEMORY (MIB)", false, true},
+                            {"CORE FREE", true, true},
+                            {"MEMORY FREE", true, true},
+                            {"MODEL"},
+                            {"UUID", true}}),
+            .json = {{"items", Json::array()}}};
+  view.empty = "The extender knows no node with cards.";
+  for (const InspectedNode& node : nodes) {
+    for (const InspectedCard& card : node.cards) {
+      const Fill core{card.core.used, card.core.capacity};
+      const Fill memory{card.memory.used, card.memory.capacity};
+      const std::string state = state_of(card);
+      view.table.add({{node.name},
+                      {std::to_string(card.index)},
+                      {state, state == "Healthy" ? Color::kGreen : Color::kRed},
+                      {std::to_string(card.pods)},
+                      {used_text(card.core), color_of(core), core},
+                      {used_text(card.memory), color_of(memory), memory},
+                      {grouped(card.core.free)},
+                      {grouped(card.memory.free)},
+                      {card.model},
+                      {card.uuid}});
+      view.json["items"].push_back(card_object(node, card));
+      view.names.push_back(fmt::format("card/{}/{}", node.name, card.index));
+    }
+  }
+  return view;
+}
+
+std::unique_ptr<Verb> cards_verb() {
+  return std::make_unique<CardsVerb>();
+}
+
+}  // namespace mgpu::kubectl

@@ -1,0 +1,173 @@
+// kubectl mgpu completion
+#include "extender/kubectl/completion.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/base/text.h"
+#include "extender/kubectl/verb.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+constexpr const char* kNoFiles = ":4\n";
+constexpr const char* kFiles = ":0\n";
+
+constexpr const char* kBash =
+    R"sh(# Completion of kubectl-mgpu for bash: source <(kubectl mgpu completion bash)
+_kubectl_mgpu() {
+  local line
+  COMPREPLY=()
+  while IFS= read -r line; do
+    case $line in
+      :0) compopt -o default 2>/dev/null ;;
+      :*) ;;
+      *) COMPREPLY+=("${line%%$'\t'*}") ;;
+    esac
+  done < <(kubectl-mgpu __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -F _kubectl_mgpu kubectl-mgpu
+)sh";
+
+constexpr const char* kZsh = R"sh(#compdef kubectl-mgpu
+# Completion of kubectl-mgpu for zsh: source <(kubectl mgpu completion zsh)
+_kubectl_mgpu() {
+  local line
+  local -a proposals
+  for line in ${(f)"$(kubectl-mgpu __complete "${(@)words[2,CURRENT]}" 2>/dev/null)"}; do
+    case $line in
+      (:0) _files ;;
+      (:*) ;;
+      (*) proposals+=("${line/$'\t'/:}") ;;
+    esac
+  done
+  (( ${#proposals} )) && _describe 'kubectl mgpu' proposals
+}
+if (( ${+functions[compdef]} )); then
+  compdef _kubectl_mgpu kubectl-mgpu
+fi
+)sh";
+
+constexpr const char* kFish =
+    R"sh(# Completion of kubectl-mgpu for fish: kubectl mgpu completion fish | source
+function __kubectl_mgpu
+  set -l words (commandline -opc)
+  set -l last (commandline -ct)
+  kubectl-mgpu __complete $words[2..-1] "$last" 2>/dev/null | string match -v ':*'
+end
+complete -c kubectl-mgpu -f -a '(__kubectl_mgpu)'
+complete -c kubectl-mgpu -s f -l filename -r -F
+)sh";
+
+constexpr const char* kKubectl = R"sh(#!/bin/sh
+# kubectl 1.26 and later calls this program for the completion of "kubectl mgpu", in every shell for
+# which kubectl has completion. It must be executable, in $PATH, and named kubectl_complete-mgpu.
+exec kubectl-mgpu __complete "$@"
+)sh";
+
+// The first sentence, on one line.
+std::string proposal(const std::string& text, const std::string& description) {
+  return fmt::format("{}\t{}\n", text, description);
+}
+
+const FlagName* flag_named(const std::vector<FlagName>& flags, const std::string& word) {
+  const auto found = std::ranges::find_if(flags, [&](const FlagName& flag) {
+    return word == flag.name || (!flag.short_name.empty() && word == flag.short_name);
+  });
+  return found == flags.end() ? nullptr : &*found;
+}
+
+// The value of `flag` that begins with `typed`; `before` is in front of it, such as "--output=".
+std::string values_of(const FlagName& flag, const std::string& before, const std::string& typed) {
+  if (flag.choices.empty()) {
+    const bool names_file = flag.name == "--filename" || flag.name == "--kubeconfig" ||
+                            flag.name.ends_with("certificate-authority");
+    return names_file ? kFiles : kNoFiles;
+  }
+  std::string out;
+  for (const std::string& choice : flag.choices) {
+    if (choice.starts_with(typed)) out += proposal(before + choice, flag.help);
+  }
+  return out + kNoFiles;
+}
+
+// The command on the line: the first word that is no flag.
+std::string command_in(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (!word.starts_with('-')) return word;
+  }
+  return {};
+}
+
+class CompletionVerb final : public Verb {
+ public:
+  std::string name() const override { return "completion"; }
+  std::string description() const override {
+    return "prints the completion script for bash, zsh or fish, or the program "
+           "kubectl_complete-mgpu for kubectl";
+  }
+  void add_flags(Options& options) override {
+    options.add_words("SHELL", shells_, 1, 1);
+    options.check([this]() -> Result<void> {
+      if (!completion_script(shells_.front()).empty()) return {};
+      return error("SHELL must be bash, zsh, fish or kubectl, found " + in_quotes(shells_.front()));
+    });
+  }
+  int run(Console& console) override {
+    console.print(completion_script(shells_.front()));
+    return kFine;
+  }
+
+ private:
+  std::vector<std::string> shells_;
+};
+
+}  // namespace
+
+std::string completion_script(const std::string& shell) {
+  if (shell == "bash") return kBash;
+  if (shell == "zsh") return kZsh;
+  if (shell == "fish") return kFish;
+  return shell == "kubectl" ? kKubectl : "";
+}
+
+std::string completions(const Options& options, const std::vector<std::string>& words) {
+  const std::string typed = words.empty() ? "" : words.back();
+  std::vector<std::string> before = words;
+  if (!before.empty()) before.pop_back();
+  const std::string command = command_in(before);
+  std::string out;
+  if (command.empty()) {
+    for (const auto& [name, description] : options.commands()) {
+      if (name.starts_with(typed)) out += proposal(name, description);
+    }
+    return out + kNoFiles;
+  }
+  const auto flags = options.flags_of(command);
+  const FlagName* const last = before.empty() ? nullptr : flag_named(flags, before.back());
+  if (last != nullptr && last->takes_value) return values_of(*last, "", typed);
+  const std::size_t equals = typed.find('=');
+  if (typed.starts_with("--") && equals != typed.npos) {
+    const FlagName* const flag = flag_named(flags, typed.substr(0, equals));
+    if (flag == nullptr) return kNoFiles;
+    return values_of(*flag, typed.substr(0, equals + 1), typed.substr(equals + 1));
+  }
+  if (typed.starts_with('-')) {
+    for (const FlagName& flag : flags) {
+      if (flag.name.starts_with(typed)) out += proposal(flag.name, flag.help);
+    }
+  }
+  if (command == "completion" && before.back() == command) {
+    for (const char* shell : {"bash", "zsh", "fish", "kubectl"}) {
+      if (std::string_view(shell).starts_with(typed)) out += proposal(shell, "");
+    }
+  }
+  return out + kNoFiles;
+}
+
+std::unique_ptr<Verb> completion_verb() {
+  return std::make_unique<CompletionVerb>();
+}
+
+}  // namespace mgpu::kubectl

@@ -1,0 +1,279 @@
+#include "extender/kubectl/explain_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "extender/kubectl/limits.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+using std::int64_t;
+
+std::string name_text(const std::string& text) {
+  return harmless(text, kShownNameMax);
+}
+
+std::string sentence_text(const std::string& text) {
+  return harmless(text, kShownSentenceMax);
+}
+
+std::string text_of(const Json& json, const char* name) {
+  return json.at(name).get<std::string>();
+}
+
+int64_t number_of(const Json& json, const char* name) {
+  return json.at(name).get<int64_t>();
+}
+
+std::string counted(int64_t count, const std::string& one) {
+  return fmt::format("{} {}{}", grouped(count), one, count == 1 ? "" : "s");
+}
+
+std::string pod_text(const Json& pod) {
+  return name_text(text_of(pod, "namespace")) + "/" + name_text(text_of(pod, "name"));
+}
+
+// "app: 2 cards, of each 100 % and 4,096 MiB"
+std::string request_line(const Json& container) {
+  const int64_t cards = number_of(container, "cards");
+  const std::string name = name_text(text_of(container, "name"));
+  if (!container.contains("memoryMiB")) {
+    return fmt::format("{}: {}, whole", name, counted(cards, "card"));
+  }
+  return fmt::format("{}: {}{} {} % and {} MiB", name, counted(cards, "card"),
+                     cards == 1 ? " with" : ", of each", number_of(container, "core"),
+                     grouped(number_of(container, "memoryMiB")));
+}
+
+// "2,048 MiB", "10 %" or "10 % and 2,048 MiB"
+std::string less_text(const Json& smaller) {
+  const int64_t core = number_of(smaller, "core");
+  const int64_t memory = number_of(smaller, "memoryMiB");
+  std::string text = core > 0 ? fmt::format("{} % ", core) : "";
+  if (core > 0 && memory > 0) text += "and ";
+  if (memory > 0) text += grouped(memory) + " MiB ";
+  return text + "less";
+}
+
+std::string release_text(const Json& release) {
+  std::vector<std::string> pods;
+  for (const Json& pod : release.at("pods")) pods.push_back(pod_text(pod));
+  const std::size_t shown = std::min(pods.size(), kShownObjectsMax);
+  std::string text = pods.size() == 1 ? "pod " : "pods ";
+  for (std::size_t i = 0; i < shown; ++i) {
+    text += (i == 0 ? "" : i + 1 == pods.size() ? " and " : ", ") + pods[i];
+  }
+  if (shown < pods.size()) text += fmt::format(" and {} more", pods.size() - shown);
+  return text + (pods.size() == 1 ? " ends" : " end");
+}
+
+std::string indented(const std::string& table) {
+  std::string out = "  ";
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    out += table[i];
+    if (table[i] == '\n' && i + 1 < table.size()) out += "  ";
+  }
+  return out;
+}
+
+// What kube-scheduler's message and the extender's answers add up to, one section each.
+class Sections {
+ public:
+  Sections(const Json& explained, bool wide, bool terminal)
+      : from_(explained), wide_(wide), terminal_(terminal) {}
+
+  std::string take() {
+    add_request();
+    if (from_.contains("node")) {
+      add_landing();
+    } else if (from_.at("nodes").empty() && from_.contains("message")) {
+      out_ += fmt::format("It cannot be placed: {}.\n", sentence_text(text_of(from_, "message")));
+    } else {
+      add_waiting();
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void add_request() {
+    const char* const state = from_.contains("node") ? "is bound" : "waits";
+    out_ += fmt::format("Pod {} {}.\n", pod_text(from_), state);
+    for (const Json& container : from_.at("request").at("containers")) {
+      out_ += fmt::format("  requests  {}\n", request_line(container));
+    }
+    if (from_.contains("policy")) {
+      out_ += fmt::format("  policy    {}\n", name_text(text_of(from_, "policy")));
+    }
+  }
+
+  void add_landing() {
+    const std::string node = name_text(text_of(from_, "node"));
+    out_ += fmt::format("  node      {}\n", node);
+    if (from_.contains("holds")) {
+      const Json& holds = from_.at("holds");
+      for (const Json& container : holds.at("containers")) {
+        out_ += fmt::format("  cards     {}: {}\n", name_text(text_of(container, "name")),
+                            fmt::join(container.at("cards").get<std::vector<int64_t>>(), ","));
+      }
+      if (holds.contains("driftDetail")) {
+        out_ += fmt::format("  drift     {}\n", sentence_text(text_of(holds, "driftDetail")));
+      }
+    }
+    if (!from_.contains("now")) return;
+    const Json& now = from_.at("now");
+    const int64_t fitting = number_of(now, "nodesFitting");
+    if (!now.contains("rank")) {
+      out_ += fmt::format("\nIf it were placed now, it would fit on {}, and not on {}.\n",
+                          counted(fitting, "other node"), node);
+      return;
+    }
+    out_ += fmt::format(
+        "\nIf it were placed now, it would fit on {}, of which its policy ranks {} as number {}.\n",
+        counted(fitting, "node"), node, grouped(number_of(now, "rank")));
+    if (number_of(now, "rank") > 1) {
+      out_ += fmt::format(
+          "The best node now is {}: the nodes have changed since the pod was bound, or "
+          "kube-scheduler did not consider that node for it.\n",
+          name_text(text_of(now, "best")));
+    }
+  }
+
+  void add_waiting() {
+    const int64_t fitting = number_of(from_, "nodesFitting");
+    int64_t nodes = fitting;
+    for (const Json& reason : from_.at("reasons")) nodes += number_of(reason, "nodes");
+    if (nodes == 0) {
+      out_ += "\nThe extender knows no nodes.\n";
+    } else {
+      out_ +=
+          fmt::format("\nIts cards fit on {} of {}.\n", grouped(fitting), counted(nodes, "node"));
+    }
+    if (from_.contains("message")) {
+      out_ += fmt::format("Note: {}.\n", sentence_text(text_of(from_, "message")));
+    }
+    if (from_.contains("schedulerMessage")) {
+      out_ +=
+          fmt::format("kube-scheduler: {}\n", sentence_text(text_of(from_, "schedulerMessage")));
+    }
+    add_reasons();
+    if (fitting == 0) add_help();
+    add_nodes();
+  }
+
+  void add_reasons() {
+    Table table({{"NODES", false, true}, {"WHY THE POD DOES NOT FIT"}});
+    for (const Json& reason : from_.at("reasons")) {
+      table.add({{grouped(number_of(reason, "nodes"))}, {text_of(reason, "reason")}});
+    }
+    add_table("", table);
+    std::map<std::string, int64_t> kinds;
+    const bool several = from_.at("request").at("containers").size() > 1;
+    for (const Json& node : from_.at("nodes")) {
+      for (const Json& card : node.at("cards")) {
+        const std::string kind =
+            card.at("fits").get<bool>() ? "has room" : kind_of_reason(text_of(card, "why"));
+        ++kinds[(several ? text_of(card, "container") + ": " : "") + kind];
+      }
+    }
+    Table cards({{"CARDS", false, true}, {"STATE OF THE CARD FOR THE POD"}});
+    for (const auto& [kind, count] : kinds) cards.add({{grouped(count)}, {kind}});
+    add_table("", cards);
+  }
+
+  void add_help() {
+    std::string help;
+    // An extender before this member does not have it.
+    for (const Json& smaller : from_.value("smallerRequests", Json::array())) {
+      help +=
+          fmt::format("  It fits on {} if container {} requests {}{}.\n",
+                      name_text(text_of(smaller, "node")), name_text(text_of(smaller, "container")),
+                      less_text(smaller), several_cards(smaller) ? " of each card" : "");
+    }
+    for (const Json& release : from_.value("releases", Json::array())) {
+      help += fmt::format("  It fits on {} if {}.\n", name_text(text_of(release, "node")),
+                          release_text(release));
+    }
+    if (!help.empty()) out_ += "\nWhat would help, the nearest first:\n" + help;
+  }
+
+  bool several_cards(const Json& smaller) const {
+    const auto& containers = from_.at("request").at("containers");
+    return std::ranges::any_of(containers, [&](const Json& container) {
+      return container.at("name") == smaller.at("container") && number_of(container, "cards") > 1;
+    });
+  }
+
+  void add_nodes() {
+    Table table({{"NODE"}, {"FITS"}, {"CARD", true, true}, {"CONTAINER", true}, {"WHY"}});
+    std::size_t shown = 0;
+    const Json& nodes = from_.at("nodes");
+    for (const Json& node : nodes) {
+      if (!wide_ && shown == kShownNodesMax) break;
+      ++shown;
+      const bool fits = node.at("fits").get<bool>();
+      std::string why = fits ? "" : text_of(node, "reason");
+      if (node.value("cpuOrMemoryMissing", false)) {
+        why += (why.empty() ? "" : "; ") + std::string("too little CPU, memory or room for pods");
+      }
+      table.add({{text_of(node, "name")},
+                 {fits ? "yes" : "no", fits ? Color::kGreen : Color::kRed},
+                 {},
+                 {},
+                 {why}});
+      if (wide_) add_cards(table, node);
+    }
+    add_table("", table);
+    if (shown < nodes.size()) {
+      out_ += fmt::format("  and {} more nodes; -o wide shows all, and their cards\n",
+                          grouped(static_cast<int64_t>(nodes.size() - shown)));
+    }
+  }
+
+  void add_cards(Table& table, const Json& node) {
+    for (const Json& card : node.at("cards")) {
+      const bool fits = card.at("fits").get<bool>();
+      table.add({{text_of(node, "name")},
+                 {fits ? "yes" : "no", fits ? Color::kGreen : Color::kRed},
+                 {std::to_string(number_of(card, "index"))},
+                 {text_of(card, "container")},
+                 {fits ? "" : text_of(card, "why")}});
+    }
+  }
+
+  void add_table(const std::string& title, const Table& table) {
+    if (table.empty()) return;
+    out_ += "\n" + title + indented(table.text(wide_, terminal_));
+  }
+
+  const Json& from_;
+  const bool wide_;
+  const bool terminal_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string kind_of_reason(const std::string& why) {
+  std::string kind;
+  for (std::size_t begin = 0; begin < why.size();) {
+    const std::size_t end = std::min(why.find("; ", begin), why.size());
+    const std::string part = why.substr(begin, end - begin);
+    if (!kind.empty()) kind += " and ";
+    const std::string_view head = std::string_view(part).substr(0, part.find_first_of(":,"));
+    const bool is_resource = head.starts_with("mgpu-");
+    kind += is_resource ? "too little free " + std::string(head) : std::string(head);
+    begin = end + 2;
+  }
+  return kind;
+}
+
+Result<std::string> explain_text(const Json& explained, bool wide, bool terminal) {
+  return read_answer<std::string>("/inspect/explain of the extender",
+                                  [&] { return Sections(explained, wide, terminal).take(); });
+}
+
+}  // namespace mgpu::kubectl

@@ -1,0 +1,23 @@
+// The answer of /inspect/explain as text for people. Pure.
+#pragma once
+
+#include <string>
+
+#include "common/base/result.h"
+#include "extender/kubectl/extender_access.h"
+#include "extender/kubectl/gpu_pods.h"
+#include "extender/kubectl/inspected.h"
+#include "extender/kubectl/output.h"
+
+namespace mgpu::kubectl {
+
+// `explained` may also have "holds", the answer of /inspect/pod, and "schedulerMessage". `wide`:
+// with all nodes and their cards, instead of the first kShownNodesMax nodes. Errors: a member is
+// missing or has a wrong type.
+Result<std::string> explain_text(const Json& explained, bool wide, bool terminal);
+
+// "mgpu-core and mgpu-memory" of "mgpu-core: requests 30, 20 free; mgpu-memory: requests 9, 8
+// free": a reason without its numbers, so that cards can be counted by it.
+std::string kind_of_reason(const std::string& why);
+
+}  // namespace mgpu::kubectl

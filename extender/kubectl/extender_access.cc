@@ -1,0 +1,195 @@
+#include "extender/kubectl/extender_access.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "common/base/text.h"
+#include "extender/kubectl/doctor/read_facts.h"
+#include "extender/kubectl/limits.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+constexpr int kForbiddenAnswer = 403;
+constexpr int kUnauthorizedAnswer = 401;
+constexpr int kNotFoundAnswer = 404;
+
+bool runs_extender(const ProgramPod& pod) {
+  return (pod.name == "mgpu-extender" || pod.component == "extender") && pod.phase == "Running" &&
+         !pod.being_deleted;
+}
+
+// The pods of the extender, the holder of the Lease first, then the ready ones.
+Result<std::vector<ProgramPod>> extender_pods(Api& api, const ExtenderFlags& flags) {
+  std::vector<ProgramPod> pods;
+  const auto listed =
+      api.list({fmt::format("/api/v1/namespaces/{}/pods", flags.name_space), "",
+                "app.kubernetes.io/name in (mgpu,mgpu-extender)"},
+               fmt::format("list the pods of the extender in namespace {}", flags.name_space),
+               [&](const std::string& text) {
+                 auto pod = read_program_pod(text);
+                 if (pod && runs_extender(*pod)) pods.push_back(*std::move(pod));
+               });
+  if (!listed.known()) return error(listed.problem());
+  const auto lease =
+      read_fact(api.get(fmt::format("/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}",
+                                    flags.name_space, flags.lease_name),
+                        "get the Lease"),
+                "Lease", read_lease_facts);
+  const std::string holder = lease.known() ? lease->holder : "";
+  // "mgpu-extender-1_0123456789abcdef"
+  const auto rank = [&](const ProgramPod& pod) {
+    const bool leads = holder.starts_with(pod.ref.name + "_");
+    return leads ? 0 : pod.ready ? 1 : 2;
+  };
+  std::ranges::stable_sort(pods, {}, rank);
+  return pods;
+}
+
+// {"error": "..."}; empty where it is something else.
+std::string error_in(const std::string& body) {
+  const auto json = Json::parse(body, nullptr, false);
+  if (!json.is_object() || !json.contains("error") || !json["error"].is_string()) return {};
+  return json["error"].get<std::string>();
+}
+
+}  // namespace
+
+Result<void> check_name(const std::string& flag, const std::string& name) {
+  const auto is_allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+  };
+  const bool good = !name.empty() && name.size() <= kShownNameMax &&
+                    std::ranges::all_of(name, is_allowed) && name.front() != '.' &&
+                    name.front() != '-';
+  if (good) return {};
+  return error(flag + " must be a name of a-z, 0-9, \"-\" and \".\", found " + in_quotes(name));
+}
+
+void add_mgpu_namespace_flag(Options& options, std::string& name_space) {
+  const char* const variable = std::getenv("MGPU_NAMESPACE");
+  name_space = variable == nullptr || *variable == 0 ? "kube-system" : variable;
+  options.add_text("mgpu-namespace", "namespace of mgpu; $MGPU_NAMESPACE sets the default",
+                   name_space);
+  options.check([&name_space] { return check_name("--mgpu-namespace", name_space); });
+}
+
+void add_extender_flags(Options& options, ExtenderFlags& flags) {
+  add_mgpu_namespace_flag(options, flags.name_space);
+  options.add_text("url",
+                   "URL of the extender's inspection listener, such as http://127.0.0.1:9802; if "
+                   "empty, kubectl port-forward connects to a pod of the extender",
+                   flags.url);
+  options.add_text("url-certificate-authority",
+                   "file with the PEM certificates that a --url with https is verified with; if "
+                   "empty, those of the system",
+                   flags.ca_file);
+  options.add_number("metrics-port", "port of the inspection listener in the extender's pods",
+                     flags.port, 1, 65535);
+  options.add_text("lease-name", "name of the Lease that the extender holds", flags.lease_name);
+  options.check([&flags] { return check_name("--lease-name", flags.lease_name); });
+  options.check([&flags]() -> Result<void> {
+    const std::string& url = flags.url;
+    if (url.empty() || url.starts_with("http://") || url.starts_with("https://")) return {};
+    return error("--url must begin with http:// or https://, found " + in_quotes(url));
+  });
+}
+
+Result<std::unique_ptr<Extender>> Extender::connect(Cluster& cluster, const ClusterFlags& access,
+                                                    const ExtenderFlags& flags) {
+  std::unique_ptr<Extender> extender(new Extender());
+  const auto open = [&](const std::string& url, bool tunnel) -> Result<void> {
+    auto client = ServiceClient::create({url, tunnel ? "" : flags.ca_file, tunnel},
+                                        cluster.config(), access.request_timeout);
+    if (!client) return error("--url: " + client.error().message);
+    extender->client_ = std::move(*client);
+    return {};
+  };
+  if (!flags.url.empty()) {
+    if (auto opened = open(flags.url, false); !opened) return opened.error();
+    return extender;
+  }
+  Api api(cluster.transport(), access.request_timeout);
+  const auto pods = extender_pods(api, flags);
+  if (!pods) return pods.error();
+  if (pods->empty()) {
+    return error(fmt::format(
+        "no pod of mgpu-extender runs in namespace {}; --mgpu-namespace names another namespace, "
+        "and --url an extender outside of pods",
+        flags.name_space));
+  }
+  auto forward = PortForward::start({.pod = pods->front().ref,
+                                     .port = static_cast<std::uint16_t>(flags.port),
+                                     .kubeconfig = access.kubeconfig,
+                                     .context = access.context},
+                                    kPortForwardTimeout);
+  if (!forward) return forward.error();
+  extender->forward_ = std::move(*forward);
+  // The listener of a pod may have a certificate, and does not say so.
+  for (const char* scheme : {"http", "https"}) {
+    const std::string url = fmt::format("{}://127.0.0.1:{}", scheme, extender->forward_->port());
+    if (auto opened = open(url, true); !opened) return opened.error();
+    if (extender->client_->get("/readyz", "GET /readyz", true).known()) return extender;
+  }
+  return error(fmt::format("the extender {} does not answer on port {} of its pod",
+                           to_string(pods->front().ref), flags.port));
+}
+
+Result<Json> Extender::read(const kube::Response& response, const std::string& path,
+                            const std::string& what) const {
+  if (response.ok()) {
+    auto json = Json::parse(response.body, nullptr, false);
+    if (json.is_object()) return json;
+    return error(what + ": the answer of the extender is not a JSON object");
+  }
+  const std::string sentence = error_in(response.body);
+  if (response.status == kNotFoundAnswer && sentence.starts_with("path ")) {
+    return error(
+        fmt::format("{}: the extender has no {}, so that it is older than this program "
+                    "({}); update it",
+                    what, path.substr(0, path.find('?')), MGPU_VERSION));
+  }
+  if (response.status == kUnauthorizedAnswer || response.status == kForbiddenAnswer) {
+    return error(
+        fmt::format("{}: the extender answers {} {}; the ClusterRole "
+                    "mgpu-inspection-reader permits it",
+                    what, response.status, sentence));
+  }
+  if (!sentence.empty()) return error(what + ": " + sentence);
+  return error(body_of(response, what).problem());
+}
+
+Result<Json> Extender::get(const std::string& path, const std::string& what) {
+  kube::Request request;
+  request.target = path;
+  return read(client_->call(request), path, what);
+}
+
+Result<Json> Extender::post(const std::string& path, std::string body, const std::string& what) {
+  kube::Request request;
+  request.method = kube::Method::kPost;
+  request.target = path;
+  request.body = std::move(body);
+  request.content_type = "application/json";
+  return read(client_->call(request), path, what);
+}
+
+std::string query_text(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '.' || c == '_' || c == '~';
+    if (plain) {
+      out += c;
+    } else {
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return out;
+}
+
+}  // namespace mgpu::kubectl

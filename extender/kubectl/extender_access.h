@@ -1,0 +1,56 @@
+// A connection to the inspection listener of an extender, for the commands that show what it knows.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "extender/kubectl/cluster.h"
+#include "extender/kubectl/output.h"
+#include "extender/kubectl/port_forward.h"
+#include "extender/kubectl/service_client.h"
+
+namespace mgpu::kubectl {
+
+struct ExtenderFlags {
+  std::string url{};
+  std::string ca_file{};
+  std::string name_space{};  // of mgpu; $MGPU_NAMESPACE, or else kube-system
+  std::string lease_name = "mgpu-extender";
+  std::int64_t port = 9802;
+};
+
+// --url, --url-certificate-authority, --mgpu-namespace, --lease-name and --metrics-port.
+void add_extender_flags(Options& options, ExtenderFlags& flags);
+
+// --mgpu-namespace alone.
+void add_mgpu_namespace_flag(Options& options, std::string& name_space);
+
+// A name in the form of RFC 1123. Errors name `flag`.
+Result<void> check_name(const std::string& flag, const std::string& name);
+
+class Extender {
+ public:
+  // At the URL, or by kubectl port-forward to the pod that holds the Lease, or else to any that
+  // runs. Errors: there is no such pod, or it cannot be reached.
+  static Result<std::unique_ptr<Extender>> connect(Cluster& cluster, const ClusterFlags& access,
+                                                   const ExtenderFlags& flags);
+
+  // What a path answers. `what` begins the sentence of an error: "read the nodes". Errors: no
+  // answer; one that is an error; not JSON; an extender that does not have the path.
+  Result<Json> get(const std::string& path, const std::string& what);
+  Result<Json> post(const std::string& path, std::string body, const std::string& what);
+
+ private:
+  Extender() = default;
+  Result<Json> read(const kube::Response& response, const std::string& path,
+                    const std::string& what) const;
+
+  std::unique_ptr<PortForward> forward_;  // outlives the client
+  std::unique_ptr<ServiceClient> client_;
+};
+
+// `text` as a part of a query.
+std::string query_text(std::string_view text);
+
+}  // namespace mgpu::kubectl

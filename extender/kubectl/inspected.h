@@ -1,0 +1,73 @@
+// The nodes and cards that the extender shows under /inspect/cluster, and their amounts as text.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "extender/kubectl/extender_access.h"
+#include "extender/kubectl/output.h"
+
+namespace mgpu::kubectl {
+
+struct Amounts {
+  std::int64_t capacity = 0;
+  std::int64_t used = 0;
+  std::int64_t free = 0;
+};
+
+struct InspectedCard {
+  std::int64_t index = 0;
+  std::string uuid;
+  std::string model;
+  bool healthy = true;
+  bool uncertain = false;  // a pod whose cards are not known may be on it
+  bool cordoned = false;
+  std::int64_t pods = 0;
+  Amounts core;
+  Amounts memory;  // MiB
+};
+
+struct InspectedNode {
+  std::string name;
+  std::string problem;  // why its cards cannot be read
+  std::int64_t pods = 0;
+  std::vector<InspectedCard> cards;
+};
+
+// Errors: a member is missing or has a wrong type.
+Result<std::vector<InspectedNode>> read_inspected_nodes(const Json& cluster);
+
+// The pages of all nodes, sorted by name.
+Result<std::vector<InspectedNode>> all_nodes(Extender& extender);
+
+// Which nodes a command is about: those that are named, or those with the labels, or all with
+// cards.
+struct NodeChoice {
+  std::vector<std::string> names{};
+  std::string selector{};
+};
+// -l and NODE...
+void add_node_flags(Options& options, NodeChoice& choice);
+// Errors: a node that is named is not known to the extender; the nodes cannot be listed.
+Result<std::vector<InspectedNode>> chosen_nodes(std::vector<InspectedNode> nodes,
+                                                const NodeChoice& choice, Api& api);
+
+// "30/100"
+std::string used_text(const Amounts& amounts);
+// "Healthy", "Unhealthy", "Cordoned" or "Blocked".
+std::string state_of(const InspectedCard& card);
+Json amounts_json(const Amounts& amounts);
+// 65130 as "65,130".
+std::string grouped(std::int64_t number);
+
+// `read`, with an error instead of an exception of the JSON library.
+template <class T, class Read>
+Result<T> read_answer(const std::string& what, const Read& read) try {
+  return read();
+} catch (const nlohmann::json::exception& failure) {
+  return error(what + ": the answer cannot be read: " + failure.what());
+}
+
+}  // namespace mgpu::kubectl

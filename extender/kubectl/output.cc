@@ -1,0 +1,85 @@
+#include "extender/kubectl/output.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "common/base/text.h"
+#include "extender/kubectl/limits.h"
+#include "extender/kubectl/verb.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+bool is_ascii_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+// Whether every reader of YAML takes the text without quotes as this text, and not as a number or a
+// boolean.
+bool is_plain(const std::string& text) {
+  constexpr std::array<std::string_view, 11> kOther = {"true", "false", "null", "yes", "no", "on",
+                                                       "off",  "y",     "n",    "nan", "inf"};
+  const auto is_safe = [](char c) {
+    return is_ascii_letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' ||
+           c == '/';
+  };
+  return !text.empty() && is_ascii_letter(text.front()) && std::ranges::all_of(text, is_safe) &&
+         std::ranges::find(kOther, lower_case(text)) == kOther.end();
+}
+
+void write_yaml(YAML::Emitter& out, const Json& json) {
+  if (json.is_object()) {
+    out << YAML::BeginMap;
+    for (const auto& [name, value] : json.items()) {
+      out << YAML::Key << name << YAML::Value;
+      write_yaml(out, value);
+    }
+    out << YAML::EndMap;
+  } else if (json.is_array()) {
+    out << YAML::BeginSeq;
+    for (const Json& element : json) write_yaml(out, element);
+    out << YAML::EndSeq;
+  } else if (json.is_string()) {
+    const auto& text = json.get_ref<const std::string&>();
+    if (!is_plain(text)) out << YAML::DoubleQuoted;
+    out << text;
+  } else {
+    out << json.dump();  // a number, true, false or null
+  }
+}
+
+}  // namespace
+
+std::string json_text(const Json& json) {
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+std::string yaml_text(const Json& json) {
+  YAML::Emitter out;
+  out.SetOutputCharset(YAML::EscapeNonAscii);
+  write_yaml(out, json);
+  return std::string(out.c_str()) + "\n";
+}
+
+void show(const View& view, const std::string& format, Console& console) {
+  if (format == "json") return console.print(json_text(view.json));
+  if (format == "yaml") return console.print(yaml_text(view.json));
+  if (format == "name") {
+    for (const std::string& name : view.names) {
+      console.print(harmless(name, kShownSentenceMax) + "\n");
+    }
+    return;
+  }
+  if (view.table.empty()) return console.print_error(view.empty + "\n");
+  console.print(view.table.text(format == "wide", console.colors));
+}
+
+int fail(Console& console, const std::string& sentence) {
+  console.print_error("kubectl mgpu: " + harmless(sentence, kShownSentenceMax) + "\n");
+  return kFoundOrFailed;
+}
+
+}  // namespace mgpu::kubectl

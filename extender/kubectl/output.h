@@ -1,0 +1,37 @@
+// The formats that the commands print in.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "extender/kubectl/console.h"
+#include "extender/kubectl/table.h"
+
+namespace mgpu::kubectl {
+
+// Members are written in the order in which they are set.
+using Json = nlohmann::ordered_json;
+
+// The result of a command, in every format.
+struct View {
+  Table table;
+  Json json;                         // also for YAML
+  std::vector<std::string> names{};  // "node/gpu-1", one for each row
+  std::string empty{};               // the sentence for a table without rows
+};
+
+inline const std::vector<std::string> kViewFormats = {"table", "wide", "json", "yaml", "name"};
+
+// Prints it. `format` is one of kViewFormats. The sentence about an empty table is printed to
+// standard error, as kubectl does.
+void show(const View& view, const std::string& format, Console& console);
+
+// ASCII, with a newline at the end: every character that may change how text is shown is escaped.
+std::string json_text(const Json& json);
+std::string yaml_text(const Json& json);
+
+// "kubectl mgpu: <sentence>" to standard error. Returns kFoundOrFailed.
+int fail(Console& console, const std::string& sentence);
+
+}  // namespace mgpu::kubectl

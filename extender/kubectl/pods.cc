@@ -1,0 +1,156 @@
+// kubectl mgpu pods
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "extender/kubectl/gpu_pods.h"
+#include "extender/kubectl/verb.h"
+#include "extender/kubectl/views.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+using std::chrono::days;
+using std::chrono::duration_cast;
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+// "7s", "5m", "3h", "2d": one unit, since the table is read at a glance.
+std::string age_text(const std::optional<Time>& created, Time now) {
+  if (!created) return "";
+  const seconds age = std::max(now - *created, seconds(0));
+  if (age < minutes(2)) return fmt::format("{}s", age.count());
+  if (age < hours(2)) return fmt::format("{}m", duration_cast<minutes>(age).count());
+  if (age < days(2)) return fmt::format("{}h", duration_cast<hours>(age).count());
+  return fmt::format("{}d", duration_cast<days>(age).count());
+}
+
+Color color_of_status(const PodRow& pod) {
+  if (pod.broken) return Color::kRed;
+  if (pod.status == "Running") return Color::kGreen;
+  return Color::kYellow;
+}
+
+// "8,192", "whole cards", "8,192 + whole cards"
+std::string memory_text(const PodSums& sums) {
+  if (!sums.whole) return grouped(sums.memory);
+  return sums.memory == 0 ? "whole cards" : grouped(sums.memory) + " + whole cards";
+}
+
+// "app=0;side=0,1"
+std::string containers_text(const PodRow& pod) {
+  std::string text;
+  for (const PodContainerRow& container : pod.containers) {
+    if (!text.empty()) text += ";";
+    text += container.name + "=";
+    if (container.indices.empty()) {
+      text += fmt::format("{} card{}", container.cards, container.cards == 1 ? "" : "s");
+    } else {
+      text += fmt::format("{}", fmt::join(container.indices, ","));
+    }
+  }
+  return text;
+}
+
+Json container_object(const PodContainerRow& container) {
+  Json json = {{"name", container.name},
+               {"kind", container.kind},
+               {"cards", container.cards},
+               {"core", container.core}};
+  if (container.whole) {
+    json["whole"] = true;
+  } else {
+    json["memoryMiB"] = container.memory;
+  }
+  if (!container.indices.empty()) json["indices"] = container.indices;
+  return json;
+}
+
+Json pod_object(const PodRow& pod) {
+  Json json = {{"namespace", pod.ref.name_space}, {"name", pod.ref.name}};
+  if (!pod.node.empty()) json["node"] = pod.node;
+  json["status"] = pod.status;
+  if (!pod.policy.empty()) json["policy"] = pod.policy;
+  if (!pod.message.empty()) json[pod.broken ? "problem" : "message"] = pod.message;
+  json["containers"] = Json::array();
+  for (const PodContainerRow& container : pod.containers) {
+    json["containers"].push_back(container_object(container));
+  }
+  return json;
+}
+
+class PodsVerb final : public Verb {
+ public:
+  std::string name() const override { return "pods"; }
+  std::string description() const override {
+    return "shows the pods that request cards, and the cards that they have";
+  }
+  void add_flags(Options& options) override {
+    add_pod_flags(options, choice_);
+    add_output_flag(options, output_, kViewFormats);
+    add_domain_flag(options, domain_);
+    add_cluster_flags(options, access_);
+  }
+  int run(Console& console) override {
+    const auto cluster = Cluster::connect(access_);
+    if (!cluster) return fail(console, cluster.error().message);
+    Api api((*cluster)->transport(), access_.request_timeout);
+    const auto pods =
+        read_pods(api, choice_, namespace_of(choice_.name_space, (*cluster)->config()),
+                  *Contract::for_domain(domain_));
+    if (!pods) return fail(console, pods.error().message);
+    const auto now = std::chrono::time_point_cast<seconds>(std::chrono::system_clock::now());
+    show(pods_view(*pods, choice_.all, now), output_, console);
+    return kFine;
+  }
+
+ private:
+  ClusterFlags access_;
+  PodChoice choice_;
+  std::string domain_ = std::string(kDefaultResourceDomain);
+  std::string output_;
+};
+
+}  // namespace
+
+View pods_view(const std::vector<PodRow>& pods, bool with_namespace, Time now) {
+  std::vector<Column> columns = {{"NAME"},
+                                 {"STATUS"},
+                                 {"NODE"},
+                                 {"CARDS"},
+                                 {"CORE", false, true},
+                                 {"MEMORY (MIB)", false, true},
+                                 {"AGE"},
+                                 {"CONTAINERS", true},
+                                 {"POLICY", true},
+                                 {"MESSAGE", true}};
+  if (with_namespace) columns.insert(columns.begin(), Column{"NAMESPACE"});
+  View view{.table = Table(std::move(columns)), .json = {{"items", Json::array()}}};
+  view.empty = "No pods that request cards found.";
+  for (const PodRow& pod : pods) {
+    const PodSums sums = sums_of(pod);
+    const bool readable = !pod.containers.empty();
+    std::vector<Cell> row = {{pod.ref.name},
+                             {pod.status, color_of_status(pod)},
+                             {pod.node},
+                             {cards_text(pod)},
+                             {readable ? grouped(sums.core) : "?"},
+                             {readable ? memory_text(sums) : "?"},
+                             {age_text(pod.created, now)},
+                             {containers_text(pod)},
+                             {pod.policy},
+                             {pod.message}};
+    if (with_namespace) row.insert(row.begin(), Cell{pod.ref.name_space});
+    view.table.add(std::move(row));
+    view.json["items"].push_back(pod_object(pod));
+    view.names.push_back("pod/" + pod.ref.name);
+  }
+  return view;
+}
+
+std::unique_ptr<Verb> pods_verb() {
+  return std::make_unique<PodsVerb>();
+}
+
+}  // namespace mgpu::kubectl

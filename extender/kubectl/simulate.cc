@@ -1,0 +1,160 @@
+// kubectl mgpu simulate
+#include <fmt/format.h>
+
+#include <map>
+#include <vector>
+
+#include "common/base/text.h"
+#include "extender/kubectl/limits.h"
+#include "extender/kubectl/manifest.h"
+#include "extender/kubectl/simulate_view.h"
+#include "extender/kubectl/verb.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+// "0,2" for one container, "app=0;side=2" for several.
+std::string cards_of_pod(const Json& placement) {
+  const Json& containers = placement.at("containers");
+  std::string text;
+  for (const Json& container : containers) {
+    if (!text.empty()) text += ";";
+    if (containers.size() > 1) text += container.at("container").get<std::string>() + "=";
+    text +=
+        fmt::format("{}", fmt::join(container.at("cards").get<std::vector<std::int64_t>>(), ","));
+  }
+  return text;
+}
+
+struct OnNode {
+  std::int64_t pods = 0;
+  std::string cards;  // of each pod
+};
+
+std::string outcome_text(const Json& json) {
+  const auto placed = json.at("placed").get<std::int64_t>();
+  const auto replicas = json.at("replicas").get<std::int64_t>();
+  const auto fitting = json.at("fitting").get<std::int64_t>();
+  const std::string pod =
+      fmt::format("{}/{}", harmless(json.at("namespace").get<std::string>(), kShownNameMax),
+                  harmless(json.at("name").get<std::string>(), kShownNameMax));
+  std::string text =
+      fmt::format("{} of {} replica{} of {} fit{} by policy {}.\n", grouped(placed),
+                  grouped(replicas), replicas == 1 ? "" : "s", pod, placed == 1 ? "s" : "",
+                  harmless(json.at("policy").get<std::string>(), kShownNameMax));
+  const bool ended = json.contains("message");
+  if (ended && placed < replicas) {
+    text += harmless(json.at("message").get<std::string>(), kShownSentenceMax) + "\n";
+  } else if (fitting > replicas) {
+    text += fmt::format("{}{} would fit in total.\n", ended ? "At least " : "", grouped(fitting));
+  } else if (placed == replicas) {
+    text += "No more would fit.\n";
+  }
+  return text;
+}
+
+class SimulateVerb final : public Verb {
+ public:
+  std::string name() const override { return "simulate"; }
+  std::string description() const override {
+    return "shows where the pods of a manifest would be placed, and how many fit; it changes "
+           "nothing";
+  }
+  void add_flags(Options& options) override {
+    options.add_text("f,filename", "manifest of a Pod, Deployment, Job, ...; \"-\": standard input",
+                     filename_);
+    options.add_number("replicas",
+                       "number of pods; 0: that of the manifest, where a Pod counts as one",
+                       replicas_, 0, kSimulatedReplicasMax);
+    options.add_text("policy", "policy instead of the one of the manifest or of the extender",
+                     policy_);
+    add_namespace_flag(options, name_space_);
+    add_output_flag(options, output_, kViewFormats);
+    add_cluster_flags(options, access_);
+    add_extender_flags(options, extender_);
+    options.check([this]() -> Result<void> {
+      if (!filename_.empty()) return {};
+      return error("--filename is missing");
+    });
+  }
+  int run(Console& console) override {
+    auto manifest = load_manifest(filename_);
+    if (!manifest) return fail(console, manifest.error().message);
+    const std::int64_t replicas = replicas_ > 0 ? replicas_ : manifest->replicas;
+    if (replicas < 1 || replicas > kSimulatedReplicasMax) {
+      return fail(console, fmt::format("the manifest has {} replicas, expected 1 to {}; --replicas "
+                                       "sets another number",
+                                       replicas, kSimulatedReplicasMax));
+    }
+    const auto cluster = Cluster::connect(access_);
+    if (!cluster) return fail(console, cluster.error().message);
+    Json& metadata = manifest->pod["metadata"];
+    if (!metadata.is_object()) metadata = Json::object();
+    if (!metadata.contains("namespace")) {
+      metadata["namespace"] = namespace_of(name_space_, (*cluster)->config());
+    }
+    if (!metadata.contains("name")) metadata["name"] = "unnamed";
+    const auto extender = Extender::connect(**cluster, access_, extender_);
+    if (!extender) return fail(console, extender.error().message);
+    const auto answer = (*extender)->post(
+        fmt::format("/inspect/simulate?replicas={}&policy={}", replicas, query_text(policy_)),
+        json_text(manifest->pod), "simulate");
+    if (!answer) return fail(console, answer.error().message);
+    const auto view = simulate_view(*answer);
+    if (!view) return fail(console, view.error().message);
+    show_simulation(*view, output_, console);
+    return view->all_fit ? kFine : kFoundOrFailed;
+  }
+
+ private:
+  ClusterFlags access_;
+  ExtenderFlags extender_;
+  std::string filename_;
+  std::string name_space_;
+  std::string policy_;
+  std::string output_;
+  std::int64_t replicas_ = 0;
+};
+
+}  // namespace
+
+Result<SimulationView> simulate_view(const Json& answer) {
+  return read_answer<SimulationView>("/inspect/simulate of the extender", [&] {
+    std::map<std::string, OnNode> nodes;
+    for (const Json& placement : answer.at("placements")) {
+      OnNode& on = nodes[placement.at("node").get<std::string>()];
+      on.cards += (on.pods++ == 0 ? "" : " ") + cards_of_pod(placement);
+    }
+    SimulationView view{
+        .placements = {.table = Table({{"NODE"}, {"PODS", false, true}, {"CARDS OF EACH POD"}}),
+                       .json = answer},
+        .reasons = Table({{"NODES", false, true}, {"WHY NO MORE FIT"}})};
+    for (const auto& [name, on] : nodes) {
+      view.placements.table.add({{name}, {grouped(on.pods)}, {on.cards}});
+      view.placements.names.push_back("node/" + name);
+    }
+    for (const Json& reason : answer.at("reasons")) {
+      view.reasons.add({{grouped(reason.at("nodes").get<std::int64_t>())},
+                        {reason.at("reason").get<std::string>()}});
+    }
+    view.outcome = outcome_text(answer);
+    view.all_fit = answer.at("placed") == answer.at("replicas");
+    return view;
+  });
+}
+
+void show_simulation(const SimulationView& view, const std::string& format, Console& console) {
+  if (format != "table" && format != "wide") return show(view.placements, format, console);
+  console.print(view.outcome);
+  const auto print = [&](const Table& table) {
+    if (!table.empty()) console.print("\n" + table.text(format == "wide", console.colors));
+  };
+  print(view.placements.table);
+  if (format == "wide" || !view.all_fit) print(view.reasons);
+}
+
+std::unique_ptr<Verb> simulate_verb() {
+  return std::make_unique<SimulateVerb>();
+}
+
+}  // namespace mgpu::kubectl

@@ -1,0 +1,127 @@
+// kubectl mgpu top
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "extender/kubectl/extender_access.h"
+#include "extender/kubectl/usage.h"
+#include "extender/kubectl/verb.h"
+#include "extender/kubectl/views.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+std::int64_t whole(double value) {
+  constexpr double kMost = 1e15;
+  return std::isfinite(value) ? std::llround(std::clamp(value, 0.0, kMost)) : 0;
+}
+
+// "12/30"; "?/30" where the use is not known.
+Cell used_of(const std::optional<double>& used, const std::optional<double>& granted) {
+  if (!granted) return {};
+  const std::int64_t most = whole(*granted);
+  if (!used) return {"?/" + grouped(most)};
+  const Fill fill{whole(*used), most};
+  // A share that is not used is as remarkable as one that is exceeded.
+  const Color color = fill.part > fill.whole ? Color::kRed
+                      : fill.part == 0       ? Color::kYellow
+                                             : Color::kGreen;
+  return {grouped(fill.part) + "/" + grouped(fill.whole), color, fill};
+}
+
+Json amount_object(const std::optional<double>& used, const std::optional<double>& granted) {
+  Json json = Json::object();
+  if (granted) json["granted"] = whole(*granted);
+  if (used) json["used"] = whole(*used);
+  return json;
+}
+
+class TopVerb final : public Verb {
+ public:
+  std::string name() const override { return "top"; }
+  std::string description() const override {
+    return "shows how much of their cards the containers use, and how much was granted";
+  }
+  void add_flags(Options& options) override {
+    add_pod_flags(options, choice_);
+    add_output_flag(options, output_, kViewFormats);
+    add_domain_flag(options, domain_);
+    add_cluster_flags(options, access_);
+    add_plugin_flags(options, plugins_);
+    add_mgpu_namespace_flag(options, mgpu_namespace_);
+  }
+  int run(Console& console) override {
+    const auto cluster = Cluster::connect(access_);
+    if (!cluster) return fail(console, cluster.error().message);
+    Api api((*cluster)->transport(), access_.request_timeout);
+    const auto pods =
+        read_pods(api, choice_, namespace_of(choice_.name_space, (*cluster)->config()),
+                  *Contract::for_domain(domain_));
+    if (!pods) return fail(console, pods.error().message);
+    std::set<std::string> nodes;
+    for (const PodRow& pod : *pods) {
+      if (!pod.node.empty()) nodes.insert(pod.node);
+    }
+    const ReadUsages read = read_usages(**cluster, access_, plugins_, mgpu_namespace_, nodes);
+    show(top_view(*pods, read.usages, choice_.all), output_, console);
+    for (const std::string& problem : read.problems) fail(console, problem);
+    return read.problems.empty() ? kFine : kFoundOrFailed;
+  }
+
+ private:
+  ClusterFlags access_;
+  PodChoice choice_;
+  PluginFlags plugins_;
+  std::string mgpu_namespace_;
+  std::string domain_ = std::string(kDefaultResourceDomain);
+  std::string output_;
+};
+
+}  // namespace
+
+View top_view(const std::vector<PodRow>& pods, const Usages& usages, bool with_namespace) {
+  std::vector<Column> columns = {{"POD"},
+                                 {"CONTAINER"},
+                                 {"NODE"},
+                                 {"CARD", false, true},
+                                 {"CORE", false, true},
+                                 {"MEMORY (MIB)", false, true},
+                                 {"TIMES OVER", true, true}};
+  if (with_namespace) columns.insert(columns.begin(), Column{"NAMESPACE"});
+  View view{.table = Table(std::move(columns)), .json = {{"items", Json::array()}}};
+  view.empty = "No pods with cards found.";
+  for (const PodRow& pod : pods) {
+    for (const PodContainerRow& container : pod.containers) {
+      for (const std::int64_t card : container.indices) {
+        const auto found = usages.find(
+            UsageKey(pod.ref.name_space, pod.ref.name, container.name, std::to_string(card)));
+        const ContainerUsage usage = found == usages.end() ? ContainerUsage() : found->second;
+        std::vector<Cell> row = {{pod.ref.name},
+                                 {container.name},
+                                 {pod.node},
+                                 {std::to_string(card)},
+                                 used_of(usage.core_used, usage.core_granted),
+                                 used_of(usage.memory_used, usage.memory_granted),
+                                 {grouped(usage.over_limit)}};
+        if (with_namespace) row.insert(row.begin(), Cell{pod.ref.name_space});
+        view.table.add(std::move(row));
+        Json json = {{"namespace", pod.ref.name_space}, {"pod", pod.ref.name}};
+        json["container"] = container.name;
+        json["node"] = pod.node;
+        json["card"] = card;
+        json["core"] = amount_object(usage.core_used, usage.core_granted);
+        json["memoryMiB"] = amount_object(usage.memory_used, usage.memory_granted);
+        json["timesOver"] = usage.over_limit;
+        view.json["items"].push_back(std::move(json));
+      }
+    }
+    if (!pod.node.empty()) view.names.push_back("pod/" + pod.ref.name);
+  }
+  return view;
+}
+
+std::unique_ptr<Verb> top_verb() {
+  return std::make_unique<TopVerb>();
+}
+
+}  // namespace mgpu::kubectl

@@ -1,0 +1,51 @@
+// What containers use of the cards that they were granted, from the metrics of the device plugins.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "extender/kubectl/cluster.h"
+#include "extender/kubectl/doctor/metrics_text.h"
+#include "extender/kubectl/gpu_pods.h"
+
+namespace mgpu::kubectl {
+
+// A container on one card. A value that the plugin does not know is not set.
+struct ContainerUsage {
+  std::optional<double> core_granted{};    // percent of the card
+  std::optional<double> core_used{};       // percent of the card
+  std::optional<double> memory_granted{};  // MiB
+  std::optional<double> memory_used{};     // MiB
+  std::int64_t over_limit = 0;             // how often it used more than was granted
+};
+
+// Namespace, pod, container, and the index of the card.
+using UsageKey = std::tuple<std::string, std::string, std::string, std::string>;
+using Usages = std::map<UsageKey, ContainerUsage>;
+
+// Adds the samples of one plugin. Other metrics are skipped. Pure.
+void add_usages(const MetricSamples& samples, Usages& usages);
+
+struct PluginFlags {
+  std::vector<std::string> urls{};  // of plugins outside of pods
+  std::int64_t port = 9801;
+};
+// --plugin-url and --plugin-metrics-port.
+void add_plugin_flags(Options& options, PluginFlags& flags);
+
+struct ReadUsages {
+  Usages usages;
+  std::vector<std::string> problems;  // a sentence for each plugin that was not read
+};
+
+// The metrics of the plugins on these nodes, by kubectl port-forward, at most kPluginsAtOnce at a
+// time; or at the URLs of the flags.
+ReadUsages read_usages(Cluster& cluster, const ClusterFlags& access, const PluginFlags& flags,
+                       const std::string& mgpu_namespace, const std::set<std::string>& nodes);
+
+}  // namespace mgpu::kubectl

@@ -1,0 +1,346 @@
+// nodes, cards, pods, explain and simulate as users call them, with scripted servers in place of
+// the API server and the extender.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "test/extender/kubectl/fake_kubectl.h"
+#include "test/extender/kubectl/scripted_cluster.h"
+
+namespace mgpu::test {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr const char* kCard =
+    R"({"index": 0, "uuid": "GPU-1", "model": "A10", "healthy": true, "uncertain": false, "pods": 1,
+        "core": {"capacity": 100, "used": 30, "free": 70, "expected": 0},
+        "memoryMiB": {"capacity": 24000, "used": 8000, "free": 16000, "expected": 0}})";
+
+std::string node_json(const std::string& name) {
+  return R"({"name": ")" + name + R"(", "pods": 1, "cards": [)" + kCard + "]}";
+}
+
+constexpr const char* kGpuPod = R"({"metadata": {"name": "notebook", "namespace": "research",
+    "annotations": {"vke.volcengine.com/gpu-index-container-app": "0"}},
+    "spec": {"nodeName": "gpu-1", "containers": [{"name": "app", "resources": {"limits": {
+      "vke.volcengine.com/mgpu-core": "30", "vke.volcengine.com/mgpu-memory": "8000"}}}]},
+    "status": {"phase": "Running"}})";
+
+class VerbsTest : public testing::Test {
+ protected:
+  VerbsTest() {
+    cluster.extender.set("/readyz", R"({"ready": true})");
+    cluster.extender.set("/inspect/cluster",
+                         R"({"nodes": [)" + node_json("gpu-1") + "," + node_json("gpu-2") +
+                             R"(, {"name": "cpu-1", "pods": 0, "cards": []}], "drift": []})");
+    cluster.api.set("/api/v1/nodes?", list_of(R"({"metadata": {"name": "gpu-2"}})"));
+    cluster.api.set("/api/v1/pods?", list_of(kGpuPod));
+    cluster.api.set("/api/v1/namespaces/research/pods?", list_of(kGpuPod));
+    cluster.api.set("/api/v1/namespaces/default/pods?", list_of(""));
+  }
+  ScriptedCluster cluster;
+};
+
+TEST_F(VerbsTest, NodesLeavesOutNodesWithoutCards) {
+  const Ran ran = cluster.at_url({"nodes"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("gpu-1   OK"), HasSubstr("gpu-2"), Not(HasSubstr("cpu-1"))));
+}
+
+TEST_F(VerbsTest, NodesShowsThoseThatAreNamed) {
+  const Ran ran = cluster.at_url({"nodes", "cpu-1", "-o", "name", "gpu-1"});
+  EXPECT_EQ(ran.out, "node/cpu-1\nnode/gpu-1\n");
+}
+
+TEST_F(VerbsTest, NodesFollowsThePages) {
+  cluster.extender.set("/inspect/cluster?limit=500&after=gpu-1",
+                       R"({"nodes": [)" + node_json("gpu-2") + R"(], "drift": []})");
+  cluster.extender.set("/inspect/cluster?limit=500&after=",
+                       R"({"nodes": [)" + node_json("gpu-1") + R"(], "next": "gpu-1"})");
+  EXPECT_EQ(cluster.at_url({"nodes", "-o", "name"}).out, "node/gpu-1\nnode/gpu-2\n");
+}
+
+TEST_F(VerbsTest, CardsSelectsNodesByTheirLabels) {
+  const Ran ran = cluster.at_url({"cards", "-l", "pool in (a,b)", "-o", "name"});
+  EXPECT_EQ(ran.out, "card/gpu-2/0\n");
+  EXPECT_THAT(cluster.api.requests(),
+              Contains("/api/v1/nodes?limit=500&labelSelector=pool%20in%20%28a%2Cb%29"));
+}
+
+TEST_F(VerbsTest, NamesANodeThatIsNotKnown) {
+  const Ran ran = cluster.at_url({"cards", "no-such-node"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_EQ(ran.err, "kubectl mgpu: node \"no-such-node\" is not known to the extender\n");
+}
+
+TEST_F(VerbsTest, AnEmptyClusterIsOneSentence) {
+  cluster.extender.set("/inspect/cluster", R"({"nodes": [], "drift": []})");
+  for (const char* verb : {"nodes", "cards"}) {
+    const Ran ran = cluster.at_url({verb});
+    EXPECT_EQ(ran.code, 0);
+    EXPECT_THAT(ran.out, IsEmpty());
+    EXPECT_EQ(ran.err, "The extender knows no node with cards.\n");
+  }
+}
+
+TEST_F(VerbsTest, PodsReadsTheNamespaceOfTheContext) {
+  EXPECT_EQ(cluster.with_config({"pods"}).err, "No pods that request cards found.\n");
+  cluster.write_config(", namespace: research");
+  EXPECT_EQ(cluster.with_config({"pods", "-o", "name"}).out, "pod/notebook\n");
+}
+
+TEST_F(VerbsTest, PodsReadsTheNamespaceOfTheFlagAndOfAll) {
+  EXPECT_THAT(cluster.with_config({"pods", "-n", "research", "-l", "app=x"}).out,
+              AllOf(StartsWith("NAME "), HasSubstr("notebook   Running   gpu-1   0 ")));
+  EXPECT_THAT(cluster.api.requests(),
+              Contains("/api/v1/namespaces/research/pods?limit=500&fieldSelector="
+                       "status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed&"
+                       "labelSelector=app%3Dx"));
+  EXPECT_THAT(cluster.with_config({"pods", "-A"}).out,
+              AllOf(StartsWith("NAMESPACE "), HasSubstr("research    notebook")));
+}
+
+TEST_F(VerbsTest, PodsNamesAPodThatIsNotThere) {
+  const Ran ran = cluster.with_config({"pods", "-n", "research", "gone"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_EQ(ran.err,
+            "kubectl mgpu: namespace \"research\" has no pod \"gone\" that requests cards and has "
+            "not finished\n");
+}
+
+TEST_F(VerbsTest, SaysThatARightIsMissing) {
+  cluster.api.set("/api/v1/pods?", R"({"kind": "Status", "message": "pods is forbidden"})", 403);
+  const Ran ran = cluster.with_config({"pods", "-A"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_EQ(ran.err,
+            "kubectl mgpu: list the pods of all namespaces: HTTP 403: pods is forbidden\n");
+  cluster.extender.set("/inspect/cluster", R"({"error": "the user may not get /inspect"})", 403);
+  EXPECT_EQ(cluster.at_url({"nodes"}).err,
+            "kubectl mgpu: read the nodes: the extender answers 403 the user may not get /inspect; "
+            "the ClusterRole mgpu-inspection-reader permits it\n");
+}
+
+TEST_F(VerbsTest, SaysThatThereIsNoExtender) {
+  cluster.api.set("/api/v1/namespaces/kube-system/pods?", list_of(""));
+  const Ran ran = cluster.with_config({"nodes"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_EQ(ran.err,
+            "kubectl mgpu: no pod of mgpu-extender runs in namespace kube-system; --mgpu-namespace "
+            "names another namespace, and --url an extender outside of pods\n");
+  const Ran dead = cluster.with_config({"nodes", "--url", "http://127.0.0.1:1"});
+  EXPECT_EQ(dead.code, 1);
+  EXPECT_THAT(dead.err, StartsWith("kubectl mgpu: read the nodes: "));
+}
+
+TEST_F(VerbsTest, SaysThatTheExtenderIsOlder) {
+  cluster.extender.set("/inspect/simulate", R"({"error": "path \"/inspect/simulate\" not found"})",
+                       404);
+  std::ofstream(cluster.folder.path("pod.yaml")) << "{kind: Pod, spec: {containers: []}}";
+  const Ran ran = cluster.at_url({"simulate", "-f", cluster.folder.path("pod.yaml")});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_EQ(ran.err,
+            "kubectl mgpu: simulate: the extender has no /inspect/simulate, so that it is older "
+            "than this program (" MGPU_VERSION "); update it\n");
+}
+
+TEST_F(VerbsTest, SaysThatAnAnswerCannotBeRead) {
+  for (const char* answer : {"[]", "<html>", R"({"nodes": 7})", R"({"nodes": [{"name": 1}]})"}) {
+    cluster.extender.set("/inspect/cluster", answer);
+    const Ran ran = cluster.at_url({"nodes"});
+    EXPECT_EQ(ran.code, 1) << answer;
+    EXPECT_THAT(ran.err, HasSubstr(" of the extender")) << answer;
+    EXPECT_THAT(ran.out, IsEmpty()) << answer;
+  }
+}
+
+TEST_F(VerbsTest, ReachesTheLeaderByPortForward) {
+  const auto pod = [](const std::string& name) {
+    return R"({"metadata": {"name": ")" + name +
+           R"(", "namespace": "mgpu", "labels": {"app.kubernetes.io/name": "mgpu-extender"}},
+               "status": {"phase": "Running"}})";
+  };
+  cluster.api.set("/api/v1/namespaces/mgpu/pods?", list_of(pod("one") + "," + pod("two")));
+  cluster.api.set("/apis/coordination.k8s.io/v1/namespaces/mgpu/leases/mgpu-extender",
+                  R"({"spec": {"holderIdentity": "two_0123456789abcdef"}})");
+  const FakeKubectl kubectl("echo \"$@\" >$FAKE_KUBECTL/words; echo Forwarding from 127.0.0.1:" +
+                            std::to_string(cluster.extender_server.port()) +
+                            " '->' 9802; exec sleep 600");
+  const Ran ran = cluster.with_config({"nodes", "-o", "name", "--mgpu-namespace", "mgpu"});
+  EXPECT_EQ(ran.out, "node/gpu-1\nnode/gpu-2\n") << ran.err;
+  EXPECT_THAT(kubectl.file("words"), HasSubstr(" pod/two :9802"));
+}
+
+// --- top -----------------------------------------------------------------------------------------
+
+constexpr const char* kUsed =
+    "mgpu_container_memory_limit_bytes{namespace=\"research\",pod=\"notebook\",container=\"app\","
+    "index=\"0\"} 8388608000\n"
+    "mgpu_container_memory_used_bytes{namespace=\"research\",pod=\"notebook\",container=\"app\","
+    "index=\"0\"} 1048576\n";
+
+TEST_F(VerbsTest, TopReadsThePluginsAtTheirUrls) {
+  cluster.extender.set("/metrics", kUsed);
+  const Ran ran = cluster.with_config({"top", "-n", "research", "--plugin-url", cluster.url()});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("notebook   app         gpu-1      0      -        1/8,000\n"));
+}
+
+TEST_F(VerbsTest, TopReachesThePluginsOfThePodsByPortForward) {
+  const auto plugin = [](const std::string& name, const std::string& node) {
+    return R"({"metadata": {"name": ")" + name +
+           R"(", "namespace": "kube-system", "labels": {"app.kubernetes.io/name": "mgpu",
+              "app.kubernetes.io/component": "device-plugin"}}, "spec": {"nodeName": ")" +
+           node + R"("}, "status": {"phase": "Running"}})";
+  };
+  cluster.extender.set("/metrics", kUsed);
+  cluster.api.set("/api/v1/namespaces/kube-system/pods?",
+                  list_of(plugin("other", "gpu-9") + "," + plugin("wanted", "gpu-1")));
+  const FakeKubectl kubectl("echo \"$@\" >>$FAKE_KUBECTL/words; echo Forwarding from 127.0.0.1:" +
+                            std::to_string(cluster.extender_server.port()) +
+                            " '->' 9801; exec sleep 600");
+  const Ran ran = cluster.with_config({"top", "-A", "-o", "json"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(nlohmann::json::parse(ran.out)["items"][0]["memoryMiB"]["granted"], 8'000);
+  EXPECT_THAT(kubectl.file("words"),
+              AllOf(HasSubstr(" pod/wanted :9801"), Not(HasSubstr("other"))));
+}
+
+TEST_F(VerbsTest, TopSaysWhichPluginsWereNotRead) {
+  cluster.api.set("/api/v1/namespaces/kube-system/pods?", list_of(""));
+  const Ran ran = cluster.with_config({"top", "-n", "research"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.out, HasSubstr("notebook   app         gpu-1      0      -              -\n"));
+  EXPECT_THAT(ran.err, StartsWith("kubectl mgpu: the device plugins of 1 of 1 nodes were not found "
+                                  "in namespace kube-system; "));
+}
+
+// --- explain -------------------------------------------------------------------------------------
+
+constexpr const char* kWaits = R"({"namespace": "research", "name": "waits",
+    "request": {"containers": [{"name": "app", "kind": "app", "cards": 1, "core": 50,
+                                "memoryMiB": 20480}]}, "policy": "binpack/binpack",
+    "nodesFitting": 0, "reasons": [{"reason": "too few cards have enough free mgpu-memory",
+                                    "nodes": 1, "evictionCanHelp": true}],
+    "smallerRequests": [{"node": "gpu-1", "container": "app", "core": 0, "memoryMiB": 4480}],
+    "releases": [{"node": "gpu-1", "pods": [{"namespace": "research", "name": "train"}]}],
+    "nodes": [{"name": "gpu-1", "fits": false, "evictionCanHelp": true,
+               "reason": "too few cards have enough free mgpu-memory",
+               "cards": [{"index": 0, "container": "app", "fits": false,
+                          "core": {"asked": 50, "free": 70},
+                          "memoryMiB": {"asked": 20480, "free": 16000},
+                          "why": "mgpu-memory: requests 20480, 16000 free"}]}]})";
+
+TEST_F(VerbsTest, ExplainReadsTheReasonsAndWhatWouldHelp) {
+  cluster.extender.set("/inspect/explain?namespace=research&name=waits", kWaits);
+  cluster.api.set("/api/v1/namespaces/research/pods/waits",
+                  R"({"metadata": {"name": "waits", "namespace": "research"}, "status": {
+      "conditions": [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes"}]}})");
+  const Ran ran = cluster.at_url({"explain", "waits", "-n", "research"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out,
+              AllOf(HasSubstr("kube-scheduler: 0/1 nodes\n"),
+                    HasSubstr("It fits on gpu-1 if container app requests 4,480 MiB less."),
+                    HasSubstr("It fits on gpu-1 if pod research/train ends.")));
+}
+
+TEST_F(VerbsTest, ExplainShowsTheNodesOfAllPages) {
+  auto first = nlohmann::ordered_json::parse(kWaits);
+  auto second = first;
+  first["next"] = "gpu-1";
+  second["nodes"][0]["name"] = "gpu-2";
+  cluster.extender.set("/inspect/explain?namespace=default&name=waits&limit=1000&after=",
+                       first.dump());
+  cluster.extender.set("/inspect/explain?namespace=default&name=waits&limit=1000&after=gpu-1",
+                       second.dump());
+  const auto json = nlohmann::json::parse(cluster.at_url({"explain", "waits", "-o", "json"}).out);
+  EXPECT_EQ(json["nodes"].size(), 2U);
+  EXPECT_FALSE(json.contains("next"));
+}
+
+TEST_F(VerbsTest, ExplainNamesAPodThatDoesNotExist) {
+  cluster.extender.set("/inspect/explain", R"({"error": "pod default/x not found"})", 404);
+  EXPECT_EQ(cluster.at_url({"explain", "x"}).err,
+            "kubectl mgpu: explain pod default/x: pod default/x not found\n");
+}
+
+// A pod may have the name of a command.
+TEST_F(VerbsTest, ExplainTakesAnyNameOfAPod) {
+  cluster.extender.set("/inspect/explain?namespace=default&name=version", kWaits);
+  EXPECT_THAT(cluster.at_url({"explain", "version"}).out, HasSubstr("Pod research/waits waits."));
+}
+
+// --- simulate ------------------------------------------------------------------------------------
+
+constexpr const char* kSimulated = R"({"namespace": "default", "name": "train",
+    "policy": "spread/spread", "replicas": 3, "placed": 2, "fitting": 2,
+    "placements": [{"node": "gpu-1", "containers": [{"container": "app", "cards": [0]}]},
+                   {"node": "gpu-1", "containers": [{"container": "app", "cards": [1]}]}],
+    "reasons": [{"reason": "too few cards have enough free mgpu-core", "nodes": 1}]})";
+
+TEST_F(VerbsTest, SimulateSendsThePodOfADeployment) {
+  cluster.extender.set("/inspect/simulate?replicas=3&policy=spread", kSimulated);
+  std::ofstream(cluster.folder.path("app.yaml"))
+      << "kind: Service\nmetadata: {name: s}\n---\nkind: Deployment\nmetadata: {name: train}\n"
+         "spec: {replicas: 3, template: {spec: {containers: [{name: app}]}}}\n";
+  const Ran ran =
+      cluster.at_url({"simulate", "-f", cluster.folder.path("app.yaml"), "--policy", "spread"});
+  EXPECT_EQ(ran.code, 1) << "not all replicas fit";
+  EXPECT_EQ(ran.out,
+            "2 of 3 replicas of default/train fit by policy spread/spread.\n\n"
+            "NODE    PODS   CARDS OF EACH POD\n"
+            "gpu-1      2   0 1\n\n"
+            "NODES   WHY NO MORE FIT\n"
+            "    1   too few cards have enough free mgpu-core\n")
+      << ran.err;
+}
+
+TEST_F(VerbsTest, SimulateNamesAWrongManifest) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"kind: Service", "has no Pod, and no object with a template of pods"},
+      {"{kind: Pod}\n---\n{kind: Job, spec: {template: {}}}", "has several objects with pods"},
+      {"kind: Deployment", "the Deployment has no spec.template"},
+      {"{kind: Deployment, spec: {replicas: many, template: {spec: {}}}}",
+       "the number of pods of the Deployment must be a whole number, is \"\\\"many\\\"\""},
+      {"{kind: Pod}", "the Pod has no spec of a pod"},
+      {"a: [", "is not YAML: "},
+  };
+  for (const auto& [text, sentence] : cases) {
+    std::ofstream(cluster.folder.path("bad.yaml")) << text;
+    const Ran ran = cluster.at_url({"simulate", "-f", cluster.folder.path("bad.yaml")});
+    EXPECT_EQ(ran.code, 1);
+    EXPECT_THAT(ran.err, AllOf(HasSubstr("bad.yaml"), HasSubstr(sentence))) << text;
+  }
+}
+
+TEST(VerbsUsage, RefusesAWrongCommandLine) {
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{"explain"}, "POD is missing"},
+      {{"explain", "a", "b"}, "unexpected argument \"b\""},
+      {{"explain", "A/b"}, "POD must be a name of a-z, 0-9, \"-\" and \".\", found \"A/b\""},
+      {{"simulate"}, "--filename is missing"},
+      {{"simulate", "-f", "x", "--replicas", "1001"},
+       "--replicas must be a whole number from 0 to 1000, found \"1001\""},
+      {{"pods", "-A", "a"}, "--all-namespaces does not go with the name of a pod"},
+      {{"pods", "-n", "A/b"}, "--namespace must be a name"},
+      {{"nodes", "-o", "csv"}, "--output must be table, wide, json, yaml or name, found \"csv\""},
+      {{"nodes", "--url", "ftp://x"}, "--url must begin with http:// or https://"},
+      {{"cards", "--mgpu-namespace", "A/b"}, "--mgpu-namespace must be a name"},
+  };
+  for (const auto& [words, sentence] : cases) {
+    const Ran ran = run(words);
+    EXPECT_EQ(ran.code, 2) << sentence;
+    EXPECT_THAT(ran.err, AllOf(HasSubstr("kubectl mgpu: " + sentence), HasSubstr("see --help\n")));
+  }
+  EXPECT_THAT(run({"explain", "--help"}).out, HasSubstr("Usage: kubectl mgpu explain POD [FLAGS]"));
+}
+
+}  // namespace
+}  // namespace mgpu::test

@@ -1,0 +1,242 @@
+// What nodes, cards and pods print, in every format.
+#include "extender/kubectl/views.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "extender/kubectl/doctor/read_facts.h"
+#include "test/extender/kubectl/golden_view.h"
+
+namespace mgpu::test {
+namespace {
+
+using namespace kubectl;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+Amounts amounts(std::int64_t used, std::int64_t capacity) {
+  return {.capacity = capacity, .used = used, .free = std::max<std::int64_t>(capacity - used, 0)};
+}
+
+InspectedCard card_of(std::int64_t index, std::int64_t core, std::int64_t memory) {
+  InspectedCard card{
+      .index = index, .uuid = "GPU-" + std::to_string(index), .model = "NVIDIA A100-SXM4-40GB"};
+  card.pods = core > 0 ? 1 : 0;
+  card.core = amounts(core, 100);
+  card.memory = amounts(memory, 40'960);
+  return card;
+}
+
+std::vector<InspectedNode> some_nodes() {
+  InspectedNode first{.name = "gpu-1", .problem = {}, .pods = 3, .cards = {}};
+  first.cards = {card_of(0, 30, 8'192), card_of(1, 100, 40'960), card_of(2, 0, 0)};
+  InspectedNode second{.name = "gpu-2", .problem = {}, .pods = 1, .cards = {}};
+  second.cards = {card_of(0, 80, 32'768), card_of(1, 0, 0), card_of(2, 0, 0)};
+  second.cards[1].healthy = false;
+  second.cards[1].core.free = 0;
+  second.cards[2].cordoned = true;
+  second.cards[2].model = "Tesla T4";
+  InspectedNode third{.name = "gpu-3",
+                      .problem = "annotation vke.volcengine.com/mgpu-cards: not JSON",
+                      .pods = 0,
+                      .cards = {}};
+  return {first, second, third};
+}
+
+std::vector<InspectedNode> hostile_nodes() {
+  auto nodes = some_nodes();
+  nodes[0].name = hostile_text();
+  nodes[0].cards[0].model = hostile_text();
+  nodes[0].cards[0].uuid = hostile_text();
+  nodes[2].problem = hostile_text();
+  return nodes;
+}
+
+const std::string kGolden = MGPU_SOURCE_DIR "/test/golden/kubectl/";
+const Contract kContract = *Contract::for_domain(kDefaultResourceDomain);
+
+GpuPod gpu_pod_of(const std::string& json) {
+  const auto pod = read_gpu_pod(json);
+  EXPECT_TRUE(pod) << pod.error().message;
+  return pod ? *pod : GpuPod{};
+}
+
+std::string limits_of(const std::string& name, int core, int memory) {
+  return R"({"name": ")" + name +
+         R"(", "resources": {"limits": {"vke.volcengine.com/mgpu-core": )" + std::to_string(core) +
+         (memory > 0 ? R"(, "vke.volcengine.com/mgpu-memory": )" + std::to_string(memory) : "") +
+         "}}}";
+}
+
+std::vector<PodRow> rows_of(const std::vector<std::string>& pods) {
+  std::vector<PodRow> rows;
+  for (const std::string& pod : pods) {
+    if (auto row = pod_row(gpu_pod_of(pod), kContract)) rows.push_back(*std::move(row));
+  }
+  return rows;
+}
+
+std::vector<PodRow> some_pods() {
+  return rows_of({
+      R"({"metadata": {"name": "notebook", "namespace": "research",
+          "creationTimestamp": "2026-01-01T11:30:00Z",
+          "annotations": {"vke.volcengine.com/gpu-index-container-app": "0",
+                          "vke.volcengine.com/mgpu-policy": "spread"}},
+          "spec": {"nodeName": "gpu-1", "containers": [)" +
+          limits_of("app", 30, 8'192) + R"(]}, "status": {"phase": "Running"}})",
+      R"({"metadata": {"name": "train", "namespace": "research",
+          "creationTimestamp": "2025-12-29T12:00:00Z",
+          "annotations": {"vke.volcengine.com/gpu-index-container-app": "0,1",
+                          "vke.volcengine.com/gpu-index-container-side": "1"}},
+          "spec": {"nodeName": "gpu-2", "containers": [)" +
+          limits_of("app", 200, 0) + "," + limits_of("side", 10, 512) +
+          R"(]}, "status": {"phase": "Running"}})",
+      R"({"metadata": {"name": "waits", "namespace": "team-b",
+          "creationTimestamp": "2026-01-01T11:59:30Z"},
+          "spec": {"containers": [)" +
+          limits_of("app", 50, 20'480) + R"(]},
+          "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled",
+            "status": "False", "reason": "Unschedulable",
+            "message": "0/3 nodes are available: 3 too few cards have enough free mgpu-core."}]}})",
+      R"({"metadata": {"name": "by-hand", "namespace": "team-b"},
+          "spec": {"nodeName": "gpu-1", "containers": [)" +
+          limits_of("app", 50, 20'480) + R"(]}, "status": {"phase": "Pending"}})",
+      R"({"metadata": {"name": "web", "namespace": "team-b"}, "spec": {"containers": []}})",
+  });
+}
+
+Time noon() {
+  return *parse_time("2026-01-01T12:00:00Z");
+}
+
+TEST(NodesView, IsPrintedInEveryFormat) {
+  expect_golden(nodes_view(some_nodes()), kGolden + "nodes");
+}
+
+TEST(CardsView, IsPrintedInEveryFormat) {
+  expect_golden(cards_view(some_nodes()), kGolden + "cards");
+}
+
+TEST(PodsView, IsPrintedInEveryFormat) {
+  expect_golden(pods_view(some_pods(), false, noon()), kGolden + "pods");
+}
+
+TEST(PodsView, NamesTheNamespacesOfSeveral) {
+  expect_golden_text(shown_as(pods_view(some_pods(), true, noon()), "table", false).out,
+                     kGolden + "pods-all.table.txt");
+}
+
+std::string sample_of(const std::string& metric, const std::string& pod, const char* value,
+                      const std::string& more = "") {
+  return "mgpu_container_" + metric + R"({namespace="research",pod=")" + pod +
+         R"(",container="app",index="0",uuid="GPU-0")" + more + "} " + value + "\n";
+}
+
+Usages some_usages() {
+  const auto samples = parse_metrics(
+      "# HELP mgpu_container_memory_used_bytes x\n" +
+      sample_of("memory_limit_bytes", "notebook", "8589934592") +
+      sample_of("memory_used_bytes", "notebook", "9663676416") +
+      sample_of("core_limit_ratio", "notebook", "0.3") +
+      sample_of("sm_utilization_ratio", "notebook", "0.125") +
+      sample_of("over_limit_total", "notebook", "3", R"(,resource="memory")") +
+      sample_of("over_limit_total", "notebook", "1", R"(,resource="core")") +
+      sample_of("core_limit_ratio", "train", "1") + sample_of("memory_used_bytes", "train", "0") +
+      sample_of("memory_limit_bytes", "train", "42949672960") +
+      "mgpu_card_healthy{node=\"gpu-1\",index=\"0\"} 1\n");
+  EXPECT_TRUE(samples) << samples.error().message;
+  Usages usages;
+  if (samples) add_usages(*samples, usages);
+  return usages;
+}
+
+TEST(TopView, IsPrintedInEveryFormat) {
+  expect_golden(top_view(some_pods(), some_usages(), false), kGolden + "top");
+}
+
+TEST(Usages, AcceptAnyNumber) {
+  Usages usages;
+  for (const char* value : {"NaN", "+Inf", "-1", "1e300"}) {
+    for (const char* metric : {"core_limit_ratio", "memory_used_bytes", "memory_limit_bytes",
+                               "over_limit_total", "sm_utilization_ratio"}) {
+      const auto samples = parse_metrics(sample_of(metric, "notebook", value));
+      ASSERT_TRUE(samples) << value;
+      add_usages(*samples, usages);
+    }
+    EXPECT_THAT(shown_as(top_view(some_pods(), usages, true), "json", false).out,
+                HasSubstr("\"granted\": "))
+        << value;
+  }
+}
+
+TEST(Views, AreHarmlessWhateverTheNames) {
+  expect_harmless(nodes_view(hostile_nodes()), 3);
+  expect_harmless(cards_view(hostile_nodes()), 6);
+  auto pods = some_pods();
+  pods[0].ref = {hostile_text(), hostile_text()};
+  pods[0].node = hostile_text();
+  pods[0].policy = hostile_text();
+  pods[1].containers[0].name = hostile_text();
+  pods[2].message = hostile_text();
+  expect_harmless(pods_view(pods, true, noon()), 4);
+}
+
+TEST(Views, SayThatThereIsNothing) {
+  for (const View& view : {nodes_view({}), cards_view({}), pods_view({}, false, noon())}) {
+    const Shown table = shown_as(view, "table", true);
+    EXPECT_THAT(table.out, IsEmpty());
+    EXPECT_THAT(table.err, HasSubstr(".\n"));
+    EXPECT_EQ(shown_as(view, "json", false).out, "{\n  \"items\": []\n}\n");
+    EXPECT_THAT(shown_as(view, "name", false).out, IsEmpty());
+  }
+}
+
+TEST(Views, HaveColorsAndBarsOnATerminalOnly) {
+  const View view = cards_view(some_nodes());
+  EXPECT_THAT(shown_as(view, "table", true).out, HasSubstr("\x1b[31m[##########] 100/100\x1b[0m"));
+  EXPECT_THAT(shown_as(view, "table", false).out, Not(HasSubstr("#")));
+}
+
+TEST(Bar, IsFullAndEmptyOnlyWhereTheCardIs) {
+  EXPECT_EQ(bar({0, 100}), "[..........]");
+  EXPECT_EQ(bar({1, 100}), "[#.........]");
+  EXPECT_EQ(bar({99, 100}), "[#########.]");
+  EXPECT_EQ(bar({100, 100}), "[##########]");
+  EXPECT_EQ(bar({150, 100}), "[##########]");
+  EXPECT_EQ(bar({5, 0}), "[..........]");
+}
+
+TEST(Yaml, QuotesWhatOthersReadAsAnotherType) {
+  EXPECT_EQ(
+      yaml_text({{"a", "true"}, {"b", "1.5"}, {"c", "gpu-1"}, {"d", ""}, {"e", 7}, {"f", "No"}}),
+      "a: \"true\"\nb: \"1.5\"\nc: gpu-1\nd: \"\"\ne: 7\nf: \"No\"\n");
+}
+
+TEST(Grouped, SeparatesThousands) {
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(1'000), "1,000");
+  EXPECT_EQ(grouped(1'234'567), "1,234,567");
+  EXPECT_EQ(grouped(-1'000), "-1,000");
+}
+
+TEST(PodRow, LeavesOutPodsThatHaveFinished) {
+  GpuPod pod = gpu_pod_of(R"({"metadata": {"name": "p"}, "spec": {"containers": [)" +
+                          limits_of("app", 50, 1'024) + R"(]}, "status": {"phase": "Failed"}})");
+  EXPECT_FALSE(pod_row(pod, kContract));
+  pod.pod.phase = "Pending";
+  EXPECT_TRUE(pod_row(pod, kContract));
+}
+
+TEST(PodRow, SaysWhatIsWrongWithARequest) {
+  const auto row = pod_row(gpu_pod_of(R"({"metadata": {"name": "p"}, "spec": {"containers": [)" +
+                                      limits_of("app", 50, 0) + "]}}"),
+                           kContract);
+  ASSERT_TRUE(row);
+  EXPECT_TRUE(row->broken);
+  EXPECT_THAT(row->message, HasSubstr("container \"app\""));
+}
+
+}  // namespace
+}  // namespace mgpu::test
