@@ -97,17 +97,18 @@ func (w *MonitoredWorld) startPluginWithShare(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(run) })
 	w.plugin = w.newPlugin(t, w.podToken(t, w.own), "--isolation", "mps", "--mps-control", control, "--run-dir", run)
 	cards := v100s(2)
-	cards[1].Model = "a\"b\\c\n" + strings.Repeat("x", 80)
+	cards[1].Model = "a\"b\\c} <b> \u202e" + strings.Repeat("x", 70)
 	cards[0].Processes = []TestProcess{{Pid: os.Getpid(), MemoryMiB: 100, SMPercent: 20}}
 	w.plugin.writeCards(t, cards)
 	w.plugin.writeRecord(t, hostilePod)
 	w.plugin.start(t)
-	refuseAnotherHost(t, w.plugin.port)
 	waitFor(t, time.Minute, "the plugin to measure its cards", func() (bool, string) {
-		metrics := w.plugin.metrics(t)
-		return metrics.with("mgpu_container_core_limit_ratio") == 0.4 && metrics.with("mgpu_mps_up") > 0,
-			w.plugin.logText()
+		_, text, err := w.plugin.get("/metrics")
+		metrics := readMetrics(text)
+		return err == nil && metrics.with("mgpu_container_core_limit_ratio") == 0.4 && metrics.with("mgpu_mps_up") > 0,
+			fmt.Sprint(err, w.plugin.logText())
 	})
+	refuseAnotherHost(t, w.plugin.port)
 }
 
 // writeRecord writes the record of a container with a share of card 0. The plugin has not started yet.
