@@ -23,6 +23,7 @@ const (
 	extenderJob = "mgpu-extender"
 	pluginJob   = "mgpu-device-plugin"
 	// Names in Kubernetes have no such characters; a record on disk may.
+	sharePod   = "0f8b4d1c-1a2b-4c3d-8e9f-a0b1c2d3e4f5" // its UID
 	hostilePod = "p\"} 1\n# HELP x\\ \u202e<b>{{.}}</b>"
 )
 
@@ -60,13 +61,14 @@ func (w *MonitoredWorld) startExtender(t *testing.T) {
 	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler-tls.yaml", extenderURL: w.extender.url(),
 		tls: map[string]string{"caFile": filepath.Join(filepath.Dir(certificate.certificate), "ca.crt"),
 			"certFile": certificate.certificate, "keyFile": certificate.key}})
+	// 40 % of each of the three cards are left. The node of the plugin has a taint.
 	namespace := newNamespace(w.ctx, t)
-	for _, name := range []string{"first", "second"} {
-		create(w.ctx, t, newPod(namespace, name).share(60, 1024).on("monitored"))
+	for _, name := range []string{"first", "second", "third"} {
+		create(w.ctx, t, newPod(namespace, name).share(60, 1024))
 		waitBound(w.ctx, t, namespace, name)
 	}
-	create(w.ctx, t, newPod(namespace, "third").share(70, 1024).on("monitored"))
-	waitPending(w.ctx, t, namespace, "third", "too few cards have enough free mgpu-core")
+	create(w.ctx, t, newPod(namespace, "waits").share(70, 1024))
+	waitPending(w.ctx, t, namespace, "waits", "too few cards have enough free mgpu-core")
 	refuseAnotherHost(t, w.extender.metricsPort)
 }
 
@@ -98,17 +100,50 @@ func (w *MonitoredWorld) startPluginWithShare(t *testing.T) {
 	w.plugin = w.newPlugin(t, w.podToken(t, w.own), "--isolation", "mps", "--mps-control", control, "--run-dir", run)
 	cards := v100s(2)
 	cards[1].Model = "a\"b\\c} <b> \u202e" + strings.Repeat("x", 70)
-	cards[0].Processes = []TestProcess{{Pid: os.Getpid(), MemoryMiB: 100, SMPercent: 20}}
+	cards[0].Processes = []TestProcess{{Pid: processInPod(t, sharePod), MemoryMiB: 100, SMPercent: 20}}
 	w.plugin.writeCards(t, cards)
 	w.plugin.writeRecord(t, hostilePod)
 	w.plugin.start(t)
 	waitFor(t, time.Minute, "the plugin to measure its cards", func() (bool, string) {
 		_, text, err := w.plugin.get("/metrics")
 		metrics := readMetrics(text)
-		return err == nil && metrics.with("mgpu_container_core_limit_ratio") == 0.4 && metrics.with("mgpu_mps_up") > 0,
+		return err == nil && metrics.with("mgpu_container_processes") == 1 && metrics.with("mgpu_mps_up") > 0,
 			fmt.Sprint(err, w.plugin.logText())
 	})
 	refuseAnotherHost(t, w.plugin.port)
+}
+
+// processInPod returns the ID of a process in a cgroup such as kubelet makes for a container of the pod.
+func processInPod(t *testing.T, uid string) int {
+	t.Helper()
+	root := "/sys/fs/cgroup/pids" // cgroup v1
+	if _, err := os.Stat(root); err != nil {
+		root = "/sys/fs/cgroup"
+	}
+	top, err := os.MkdirTemp(root, "mgpu-test")
+	if err != nil {
+		t.Skip("a cgroup cannot be created: ", err)
+	}
+	pod := filepath.Join(top, "pod"+uid)
+	container := filepath.Join(pod, strings.Repeat("a", 64))
+	t.Cleanup(func() {
+		for _, folder := range []string{container, pod, top} {
+			_ = os.Remove(folder)
+		}
+	})
+	if err := os.MkdirAll(container, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	process, err := startProcess("sleep", filepath.Join(t.TempDir(), "log"), "/bin/sleep", "600")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(process.Kill)
+	pid := process.command.Process.Pid
+	if err := os.WriteFile(filepath.Join(container, "cgroup.procs"), []byte(fmt.Sprint(pid)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return pid
 }
 
 // writeRecord writes the record of a container with a share of card 0. The plugin has not started yet.
@@ -116,7 +151,7 @@ func (p *DevicePlugin) writeRecord(t *testing.T, pod string) {
 	t.Helper()
 	id := fmt.Sprintf("%x", sha256.Sum256([]byte("c0")))[:16] + "-a"
 	text, err := json.Marshal(map[string]any{"version": 1, "allocation": id, "devices": []string{"c0"},
-		"owner": map[string]any{"namespace": "monitored", "pod": pod, "uid": "u", "container": "app", "kind": "app",
+		"owner": map[string]any{"namespace": "monitored", "pod": pod, "uid": sharePod, "container": "app", "kind": "app",
 			"position": 0},
 		"cards": []any{map[string]any{"index": 0, "uuid": v100(0).UUID, "core": 40, "memoryMiB": 8000}}})
 	if err != nil {
@@ -154,11 +189,11 @@ func metricRows(t *testing.T) map[string][]MetricRow {
 	rows, program := map[string][]MetricRow{}, ""
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
-		if heading, found := strings.CutPrefix(line, "## "); found {
+		if hashes, heading, found := strings.Cut(line, "# "); found && strings.Trim(hashes, "#") == "" {
 			program = heading
 		}
 		cells := strings.Split(strings.Trim(line, "|"), " | ")
-		if !strings.HasPrefix(line, "| `mgpu_") && !strings.HasPrefix(line, "| `process_") {
+		if program != extenderJob && program != pluginJob || !regexp.MustCompile("^\\| `(mgpu|process)_").MatchString(line) {
 			continue
 		}
 		if len(cells) != 6 {
@@ -374,8 +409,8 @@ func (w *MonitoredWorld) checkRules(t *testing.T) {
 			Rules []struct{ Name, Health, LastError string }
 		}
 	}
-	if err := w.prometheus.get("rules", nil, &rules); err != nil {
-		t.Fatal(err)
+	if err := w.prometheus.get("rules", nil, &rules); err != nil || len(rules.Groups) != 1 {
+		t.Fatalf("%d groups of rules, %v", len(rules.Groups), err)
 	}
 	for _, rule := range rules.Groups[0].Rules {
 		if rule.Health != "ok" {

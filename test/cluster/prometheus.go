@@ -39,6 +39,9 @@ func startPrometheus(t testing.TB, rules string, ports map[string]int) *Promethe
 		jobs = append(jobs, map[string]any{"job_name": job, "static_configs": []any{
 			map[string]any{"targets": []string{fmt.Sprint("127.0.0.1:", target)}}}})
 	}
+	if rules, err = filepath.Abs(rules); err != nil {
+		t.Fatal(err)
+	}
 	text, err := json.Marshal(map[string]any{"rule_files": []string{rules}, "scrape_configs": jobs,
 		"global": map[string]any{"scrape_interval": "1s", "evaluation_interval": "1s"}})
 	if err != nil {
