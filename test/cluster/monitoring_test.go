@@ -219,7 +219,7 @@ func (r MetricRow) String() string {
 func (w *MonitoredWorld) checkTables(t *testing.T) {
 	tables := metricRows(t)
 	for _, job := range []string{extenderJob, pluginJob} {
-		rows, seen := tables[job], w.scraped(t, job)
+		rows, seen := tables[job], w.waitScraped(t, job, tables[job])
 		for _, row := range rows {
 			got, found := seen[row.name]
 			if !found {
@@ -241,6 +241,17 @@ func (w *MonitoredWorld) checkTables(t *testing.T) {
 			t.Errorf("the table of %s has no row\n%s", job, seen[name])
 		}
 	}
+}
+
+// waitScraped returns the metrics of a job once it has those of all rows, such as those that need a first sample.
+func (w *MonitoredWorld) waitScraped(t *testing.T, job string, rows []MetricRow) map[string]MetricRow {
+	t.Helper()
+	var seen map[string]MetricRow
+	_ = poll(time.Minute, "the metrics of "+job, func() (bool, string) {
+		seen = w.scraped(t, job)
+		return !slices.ContainsFunc(rows, func(row MetricRow) bool { return seen[row.name].name == "" }), ""
+	})
+	return seen
 }
 
 // scraped returns what Prometheus knows about the metrics of a job. A row has the number of series.
