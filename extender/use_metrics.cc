@@ -122,7 +122,7 @@ ClusterUse read_cluster_use(const Ledger& ledger, const TargetWorkload* target,
   return use;
 }
 
-UseMetrics::UseMetrics(Metrics& metrics, const Ledger& ledger, RejectedPods& rejected,
+UseMetrics::UseMetrics(Metrics& metrics, Ledger& ledger, RejectedPods& rejected,
                        const CurrentPrices& prices, const Executor& clock)
     : metrics_(metrics), ledger_(ledger), rejected_(rejected), prices_(prices), clock_(clock) {
   metrics.on_collect([this] { collect(); });
@@ -133,6 +133,7 @@ void UseMetrics::collect() {
   metrics_.replace({rejected_family(rejected_.counts(now))});
   if (read_ && now - *read_ < kUseInterval) return;
   read_ = now;
+  ledger_.read(now, [](const View&) {});  // removes expected placements that have ended
   const PriceSnapshotPtr snapshot = prices_.current();
   metrics_.replace(families_of(read_cluster_use(ledger_, snapshot ? &snapshot->target : nullptr)));
 }

@@ -40,14 +40,14 @@ ClusterUse read_cluster_use(const Ledger& ledger, const TargetWorkload* target,
 class UseMetrics {
  public:
   // All outlive the metrics' last collection.
-  UseMetrics(Metrics& metrics, const Ledger& ledger, RejectedPods& rejected,
-             const CurrentPrices& prices, const Executor& clock);
+  UseMetrics(Metrics& metrics, Ledger& ledger, RejectedPods& rejected, const CurrentPrices& prices,
+             const Executor& clock);
 
  private:
   void collect();
 
   Metrics& metrics_;
-  const Ledger& ledger_;
+  Ledger& ledger_;
   RejectedPods& rejected_;
   const CurrentPrices& prices_;
   const Executor& clock_;
