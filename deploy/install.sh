@@ -8,6 +8,9 @@
 #   deploy/install.sh plot   prints a folder for PYTHONPATH with the packages for bench/plot/, and downloads
 #                            them from PyPI if they are missing
 #   deploy/install.sh spdx   the same for the checker of the images' SBOMs in test/deploy/
+#   deploy/install.sh prometheus
+#                            prints a folder with the programs prometheus and promtool of Debian's package, and
+#                            downloads it if it is missing. Installing the package would start a service
 set -euo pipefail
 
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -101,10 +104,31 @@ print_packages() { # name, requirements
   echo "$target"
 }
 
+# The package is unpacked and not installed.
+print_prometheus() {
+  local target=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu/prometheus
+  if [[ ! -x $target/prometheus || ! -x $target/promtool ]]; then
+    command -v apt-get >/dev/null || fail "apt-get was not found; the Debian 12 package prometheus is needed"
+    say "Debian's package prometheus, into $target"
+    rm -rf "$target" "$target.new"
+    mkdir -p "$target.new"
+    (
+      cd "$target.new"
+      apt-get download -q prometheus >&2 || { apt update -q >&2 && apt-get download -q prometheus >&2; } ||
+        fail "the download of the Debian package prometheus failed"
+      dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x --strip-components=3 ./usr/bin/prometheus ./usr/bin/promtool
+      rm prometheus_*.deb
+    )
+    mv "$target.new" "$target"
+  fi
+  echo "$target"
+}
+
 case ${1:-packages} in
   packages) install_packages ;;
   go) print_go ;;
   plot) print_plot ;;
   spdx) print_packages spdx "$folder/../test/deploy/requirements.txt" ;;
-  *) fail "unknown argument \"$1\"; expected no argument, go, plot or spdx" ;;
+  prometheus) print_prometheus ;;
+  *) fail "unknown argument \"$1\"; expected no argument, go, plot, spdx or prometheus" ;;
 esac

@@ -59,6 +59,7 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport,
              [this](TouchResult result) { probe_.pod_touched(result); }),
       binder_(client_, ledger_, settings_.verbs, {lease_, touch_, preconditions_},
               settings_.binds_in_flight, binder_events()),
+      use_metrics_(metrics_, ledger_, rejected_pods_, prices, transport_.executor()),
       requeue_(client_, ledger_, settings_.requeue_namespace,
                {.on_outcome = [this](RequeueOutcome outcome) { probe_.requeue_ended(outcome); },
                 .on_problem =
@@ -81,7 +82,11 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport,
           "pods", kube::bound_pods(), transport_, probe_,
           pod_consumer(
               ledger_, settings_.verbs.contract,
-              {.on_settled = [this](const PodUid& uid) { requeue_.on_settled(uid); },
+              {.on_settled =
+                   [this](const PodUid& uid) {
+                     requeue_.on_settled(uid);
+                     rejected_pods_.on_settled(uid);
+                   },
                .on_running =
                    [this](const PodRef& pod, const NonGpuPod& facts, const GpuRequest& request) {
                      settings_.verbs.window->seen(tie_break_seed_of(facts.uid), pod.name_space,
@@ -121,6 +126,7 @@ void Extender::add_routes() {
                         .binder = binder_,
                         .rejection_delay = rejection_delay_,
                         .requeue = requeue_,
+                        .rejected_pods = rejected_pods_,
                         .probe = probe_,
                         .clock = transport_.executor(),
                         .ready = [this] { return may_decide(); },

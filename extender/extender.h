@@ -45,8 +45,10 @@
 #include "extender/ledger/disruption_budgets.h"
 #include "extender/ledger/ledger.h"
 #include "extender/probe.h"
+#include "extender/requeue/rejected_pods.h"
 #include "extender/requeue/rejection_delay.h"
 #include "extender/requeue/scheduler_requeue.h"
+#include "extender/use_metrics.h"
 #include "extender/verbs/verbs.h"
 #include "extender/watched.h"
 
@@ -133,6 +135,8 @@ class Extender {
   PodTouch touch_;
   PreconditionCheck preconditions_{client_};
   Binder binder_;
+  RejectedPods rejected_pods_;
+  UseMetrics use_metrics_;
   RejectionDelay rejection_delay_{transport_.executor()};
   SchedulerRequeue requeue_;
   PriceRefresher price_refresher_;

@@ -9,6 +9,7 @@ namespace mgpu::extender {
 
 namespace {
 
+constexpr const char* kResources[] = {"nodes", "pods", "poddisruptionbudgets", "nominatedpods"};
 constexpr const char* kFilterNodes = "Nodes that filter was asked about, by result.";
 
 const char* name_of(BindOutcome outcome) {
@@ -97,6 +98,11 @@ Probe::Probe(Metrics& metrics, Ledger& ledger)
                            Drift::kChangedAnnotations, Drift::kUnknownCard}) {
     drifts(drift);
   }
+  for (const auto& [verb, seconds] : verb_seconds_) bad_requests(verb);
+  for (const char* resource : kResources) {
+    watch_problems(resource);
+    unreadable_objects(resource);
+  }
   add_process_metrics(metrics, "mgpu_extender");
   metrics.on_collect([this] { read_ledger(); });
 }
@@ -133,6 +139,22 @@ Counter& Probe::drifts(Drift drift) {
                  {{"drift", std::string(name(drift))}});
 }
 
+Counter& Probe::bad_requests(std::string_view verb) {
+  return counter("bad_requests_total", "Requests answered 400, by verb.",
+                 {{"verb", std::string(verb)}});
+}
+
+Counter& Probe::watch_problems(const char* resource) {
+  return counter("watch_problems_total", "Failed lists and watches, by resource.",
+                 {{"resource", resource}});
+}
+
+Counter& Probe::unreadable_objects(const char* resource) {
+  return counter("unreadable_objects_total",
+                 "Objects that could not be read and were skipped, by resource.",
+                 {{"resource", resource}});
+}
+
 void Probe::read_ledger() {
   constexpr const char* kClaims = "Pods that hold cards, by phase.";
   const Counts counts = ledger_.counts();
@@ -155,7 +177,7 @@ void Probe::answered(const char* verb, std::chrono::nanoseconds took) {
 }
 
 void Probe::bad_request(const char* verb) {
-  counter("bad_requests_total", "Requests answered 400, by verb.", {{"verb", verb}}).Increment();
+  bad_requests(verb).Increment();
 }
 
 void Probe::filtered(std::size_t fitting, std::size_t refused) {
@@ -189,15 +211,11 @@ void Probe::prices_refreshed(std::chrono::milliseconds took) {
 }
 
 void Probe::watch_problem(const char* resource) {
-  counter("watch_problems_total", "Failed lists and watches, by resource.",
-          {{"resource", resource}})
-      .Increment();
+  watch_problems(resource).Increment();
 }
 
 void Probe::unreadable_object(const char* resource) {
-  counter("unreadable_objects_total",
-          "Objects that could not be read and were skipped, by resource.", {{"resource", resource}})
-      .Increment();
+  unreadable_objects(resource).Increment();
 }
 
 void Probe::watch_silence(const char* resource, std::chrono::milliseconds silence) {

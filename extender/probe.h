@@ -69,6 +69,9 @@ class Probe {
   Counter& touches(TouchResult result);
   Counter& requeues(RequeueOutcome outcome);
   Counter& drifts(Drift drift);
+  Counter& bad_requests(std::string_view verb);
+  Counter& watch_problems(const char* resource);
+  Counter& unreadable_objects(const char* resource);
   void read_ledger();
 
   Metrics& metrics_;

@@ -37,6 +37,7 @@ struct Call {
 
 void answer_filter(const Call& call, const ExtenderArgs& args, const FilterReply& reply) {
   if (!reply.fitting.empty()) call.to->binder.remember(args.pod());
+  call.to->rejected_pods.on_filter(args.pod().uid(), reply.rejection, call.to->clock.now());
   const std::size_t refused = args.node_names().size() - reply.nodes_fitting;
   call.to->probe.filtered(reply.nodes_fitting, refused);
   log_debug("filter", {{"pod", to_string(args.pod().ref())},

@@ -20,6 +20,7 @@
 #include "extender/ledger/disruption_budgets.h"
 #include "extender/ledger/ledger.h"
 #include "extender/probe.h"
+#include "extender/requeue/rejected_pods.h"
 #include "extender/requeue/rejection_delay.h"
 #include "extender/requeue/scheduler_requeue.h"
 #include "extender/verbs/verbs.h"
@@ -34,6 +35,7 @@ struct SchedulerVerbs {
   Binder& binder;
   RejectionDelay& rejection_delay;
   SchedulerRequeue& requeue;
+  RejectedPods& rejected_pods;
   Probe& probe;
   const Executor& clock;
   std::function<bool()> ready;                               // any thread, like the next one

@@ -475,14 +475,18 @@ prepare_components() {
 }
 
 prepare_cluster() {
-  build asan mgpu-extender mgpu-device-plugin mgpu-sim kubectl-mgpu kube_conformance_test mgpu_moved_clock ||
-    return 1
+  build asan mgpu-extender mgpu-device-plugin mgpu-sim kubectl-mgpu kube_conformance_test mgpu_moved_clock \
+   
+ fake_mps_control || return 1
   prepare_components || return 1
   export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/asan/plugin/mgpu-device-plugin
   export MGPU_SIM_BINARY=$PWD/build/asan/bench/mgpu-sim
   export MGPU_KUBECTL_MGPU_BINARY=$PWD/build/asan/extender/kubectl-mgpu
   export MGPU_CONFORMANCE_BINARY=$PWD/build/asan/test/kube_conformance_test
   export MGPU_MOVED_CLOCK_LIBRARY=$PWD/build/asan/test/clock/libmgpu_moved_clock.so
+  export MGPU_MPS_CONTROL_BINARY=$PWD/build/asan/test/fake_mps_control
+  MGPU_PROMETHEUS_FOLDER=$(bash deploy/install.sh prometheus) || { failed=$((failed + 1)) && return 1; }
+  export MGPU_PROMETHEUS_FOLDER
 }
 
 stage_cluster() {

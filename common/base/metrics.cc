@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/limits.h"
 #include "common/base/mutex.h"
+#include "common/base/text.h"
 
 namespace mgpu {
 namespace {
@@ -16,6 +19,19 @@ namespace {
 const Labels& checked(const Labels& labels) {
   MGPU_CHECK(!labels.contains("le"), "the label \"le\" is reserved for histograms");
   return labels;
+}
+
+// Prometheus refuses a whole response in which one label is not UTF-8.
+std::string label_value(std::string_view text) {
+  text = cut_text(text, kLabelValueBytesMax);
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_sequence_at(text, at);
+    out += length == 0 ? std::string_view("\xEF\xBF\xBD") : text.substr(at, length);
+    at += std::max<std::size_t>(length, 1);
+  }
+  return out;
 }
 
 }  // namespace
@@ -73,7 +89,7 @@ std::string Metrics::text() {
 
 prometheus::ClientMetric series(const Labels& labels, double value) {
   prometheus::ClientMetric metric;
-  for (const auto& [name, text] : labels) metric.label.push_back({name, text});
+  for (const auto& [name, text] : labels) metric.label.push_back({name, label_value(text)});
   metric.counter.value = value;
   metric.gauge.value = value;
   return metric;

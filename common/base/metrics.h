@@ -52,7 +52,8 @@ class Metrics {
   std::vector<std::function<void()>> refreshes_ MGPU_GUARDED_BY(refresh_mutex_);
 };
 
-// A series of a counter or gauge for replace().
+// A series of a counter or gauge for replace(). In the values of labels, bytes that are not UTF-8
+// are replaced by U+FFFD, and what is longer than kLabelValueBytesMax is cut.
 prometheus::ClientMetric series(const Labels& labels, double value);
 
 inline constexpr const char* kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";

@@ -41,4 +41,44 @@ bool eviction_can_help(Reason reason) {
   return reason >= Reason::kCardsUncertain;
 }
 
+Rejection rejection(Reason reason) {
+  switch (reason) {
+    case Reason::kCore:
+    case Reason::kMemory:
+    case Reason::kCoreAndMemory:
+    case Reason::kTogether:
+    case Reason::kSearchBound:
+      return Rejection::kFragmentation;
+    case Reason::kNominated:
+      return Rejection::kKept;
+    case Reason::kCardsUnhealthy:
+    case Reason::kCardsUncertain:
+      return Rejection::kUnhealthy;
+    case Reason::kNodeUnknown:
+    case Reason::kNoCards:
+    case Reason::kTooFewCards:
+    case Reason::kNoCardMatches:
+    case Reason::kCardsTooSmall:
+    case Reason::kContainersTooLarge:
+      return Rejection::kNeverFits;
+  }
+  return Rejection::kNeverFits;
+}
+
+std::string_view name(Rejection rejection) {
+  switch (rejection) {
+    case Rejection::kFragmentation:
+      return "fragmentation";
+    case Rejection::kKept:
+      return "kept";
+    case Rejection::kUnhealthy:
+      return "unhealthy";
+    case Rejection::kNeverFits:
+      return "never_fits";
+    case Rejection::kInvalid:
+      return "invalid";
+  }
+  return "unknown";
+}
+
 }  // namespace mgpu::extender

@@ -35,4 +35,22 @@ std::string_view sentence(Reason reason);
 // Whether evicting pods may make the pod fit.
 bool eviction_can_help(Reason reason);
 
+// Why a pod that fits on no node waits, in order of precedence: of the reasons of its nodes, the
+// first is what the pod waits for.
+enum class Rejection : std::uint8_t {
+  // On some node, cards together have what the pod requests, and no placement on them exists:
+  // kube-scheduler asks only about nodes whose free resources suffice in total.
+  kFragmentation,
+  kKept,       // free cards are kept for a pod that preempted others
+  kUnhealthy,  // cards are not healthy, or a pod whose cards are not known blocks them
+  kNeverFits,  // no node that kube-scheduler examined can ever host the pod
+  kInvalid,    // the request of the pod is invalid
+};
+
+// Never kInvalid, which concerns the pod and no node.
+Rejection rejection(Reason reason);
+
+// For metrics: "fragmentation".
+std::string_view name(Rejection rejection);
+
 }  // namespace mgpu::extender

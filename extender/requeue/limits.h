@@ -34,6 +34,9 @@ inline constexpr std::chrono::milliseconds kRequeueRetryMax{60'000};
 // that it has not filtered for longer no longer exists.
 inline constexpr std::chrono::milliseconds kRequeueRememberedFor{360'000};
 inline constexpr std::size_t kRequeuePodsMax = kRejectionsRememberedMax;
+// The same for the pods that are counted by what they wait for.
+inline constexpr std::chrono::milliseconds kRejectedPodLife = kRequeueRememberedFor;
+inline constexpr std::size_t kRejectedPodsMax = kRejectionsRememberedMax;
 // How long a pod may wait for a node that kube-scheduler has not examined, which is ten requeues,
 // and when it may do so again.
 inline constexpr std::chrono::milliseconds kSearchTime{10'000};

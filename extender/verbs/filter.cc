@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -23,6 +24,7 @@ FilterReply pass_everywhere(const ExtenderArgs& args) {
 FilterReply refuse_everywhere(const ExtenderArgs& args, std::string sentence) {
   FilterReply reply;
   reply.pod_refusal = std::make_shared<const std::string>(std::move(sentence));
+  reply.rejection = Rejection::kInvalid;
   for (const auto node : args.node_names()) {
     reply.failed_and_unresolvable.push_back({node, *reply.pod_refusal});
   }
@@ -70,9 +72,12 @@ FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodReques
     change_can_help |= eviction_helps || *reasons[i] == Reason::kNodeUnknown ||
                        *reasons[i] == Reason::kCardsUnhealthy ||
                        *reasons[i] == Reason::kCardsCordoned;
+    const Rejection here = rejection(*reasons[i]);
+    reply.rejection = std::min(reply.rejection.value_or(here), here);
   }
   reply.nodes_fitting = reply.fitting.size();
   reply.may_change = change_can_help && reply.fitting.empty();
+  if (!reply.fitting.empty()) reply.rejection.reset();
   return reply;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/kube/objects.h"
+#include "extender/placement/reason.h"
 
 namespace mgpu::extender {
 
@@ -72,6 +74,7 @@ struct FilterReply {
   std::vector<Refusal> failed_and_unresolvable;
   // No node fits, and a change of the cluster may help: see rejection_delay.h.
   bool may_change = false;
+  std::optional<Rejection> rejection{};  // set where no node fits, and the request has nodes
   // Where no node of the request fits: others that do, and that kube-scheduler may not have
   // examined (asked_nodes.h). Not all of them.
   std::vector<std::string> fitting_elsewhere;

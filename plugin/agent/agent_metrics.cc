@@ -40,6 +40,12 @@ AgentMetrics::AgentMetrics(Metrics& metrics)
       refused_(prestart("refused")),
       scrape_(metrics.gauge("mgpu_plugin_scrape_duration_seconds",
                             "Duration of the last sample of the use of the cards.")) {
+  for (const RefusalReason reason :
+       {RefusalReason::kUnknownContainer, RefusalReason::kUnknownPod, RefusalReason::kNoCards,
+        RefusalReason::kBadCards, RefusalReason::kNoSuchCard, RefusalReason::kUnhealthyCard,
+        RefusalReason::kFullCard, RefusalReason::kOtherCards, RefusalReason::kNotReady}) {
+    refusals(reason);
+  }
   add_process_metrics(metrics, "mgpu_plugin");
 }
 
@@ -59,11 +65,14 @@ void AgentMetrics::started(std::chrono::nanoseconds took) {
 
 void AgentMetrics::refused(RefusalReason reason, std::chrono::nanoseconds took) {
   refused_.Observe(seconds(took));
-  metrics_
-      .counter("mgpu_plugin_prestart_refusals_total",
-               "Number of refused PreStartContainer calls by reason.",
-               {{"reason", std::string(label(reason))}})
-      .Increment();
+  refusals(reason).Increment();
+}
+
+// The series exist from the start, so that the first refusal is an increase.
+Counter& AgentMetrics::refusals(RefusalReason reason) {
+  return metrics_.counter("mgpu_plugin_prestart_refusals_total",
+                          "Number of refused PreStartContainer calls by reason.",
+                          {{"reason", std::string(label(reason))}});
 }
 
 void AgentMetrics::sampled(std::chrono::nanoseconds took) {

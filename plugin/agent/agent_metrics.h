@@ -41,6 +41,7 @@ class AgentMetrics {
 
  private:
   Histogram& prestart(const char* result);
+  Counter& refusals(RefusalReason reason);
 
   Metrics& metrics_;
   Histogram& allocate_;

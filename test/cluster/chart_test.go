@@ -152,6 +152,36 @@ func TestChartRefusesOldVersionsOfKubernetes(t *testing.T) {
 	}
 }
 
+// The objects contain the files as they are, though these have templates of Prometheus and Grafana.
+func TestChartHasTheFilesForMonitoring(t *testing.T) {
+	objects := chartObjects(t, "--set", "metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true",
+		"--set", "metrics.prometheusRule.labels.release=prometheus")
+	file := func(name string) []byte {
+		text, err := os.ReadFile(deployPath("chart", "monitoring", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	rule := byName(objects, "PrometheusRule")["PrometheusRule mgpu in "+releaseNamespace]
+	if want := readObjects(t, string(file("alerts.yaml")))[0].Object; !reflect.DeepEqual(rule.Object["spec"], any(want)) {
+		t.Errorf("the PrometheusRule is %v, want %v", rule.Object["spec"], want)
+	}
+	if labels := rule.GetLabels(); labels["release"] != "prometheus" {
+		t.Errorf("the labels of the PrometheusRule are %v", labels)
+	}
+	dashboard := byName(objects, "ConfigMap")["ConfigMap mgpu-dashboard in "+releaseNamespace]
+	text, _, _ := unstructured.NestedString(dashboard.Object, "data", "mgpu.json")
+	if text != strings.TrimSuffix(string(file("dashboard.json")), "\n") || dashboard.GetLabels()["grafana_dashboard"] != "1" {
+		t.Errorf("the ConfigMap has the labels %v and %d bytes", dashboard.GetLabels(), len(text))
+	}
+	for name := range byName(chartObjects(t), "PrometheusRule", "ConfigMap") {
+		if !strings.Contains(name, "scheduler") {
+			t.Errorf("the chart has %s without the values for it", name)
+		}
+	}
+}
+
 func TestChartTakesImagesByDigestOrTag(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("a", 64)
 	for flags, want := range map[string]string{

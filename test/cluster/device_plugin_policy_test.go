@@ -348,15 +348,21 @@ func TestThePoliciesOfTheDevicePluginDoNotConcernOthers(t *testing.T) {
 // startPlugin starts the real device plugin for the own node, without a kubelet.
 func (w *PluginWorld) startPlugin(t *testing.T, token string, flags ...string) *DevicePlugin {
 	t.Helper()
+	plugin := w.newPlugin(t, token, flags...)
+	plugin.start(t)
+	return plugin
+}
+
+// newPlugin returns a plugin that has not been started.
+func (w *PluginWorld) newPlugin(t *testing.T, token string, flags ...string) *DevicePlugin {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("device nodes of cards need root")
 	}
 	folder := t.TempDir()
 	flags = append([]string{"--node-name", w.own, "--injection", "cdi", "--device-plugin-dir", folder,
 		"--kubeconfig", plane.kubeconfigAt(filepath.Join(folder, "kubeconfig"), token)}, flags...)
-	plugin := devicePluginOn(t, &Node{plane: plane, folder: folder}, v100s(2), flags...)
-	plugin.start(t)
-	return plugin
+	return devicePluginOn(t, &Node{plane: plane, folder: folder}, v100s(2), flags...)
 }
 
 // The node has too little CPU for its cards, so that the plugin writes its taint, too.

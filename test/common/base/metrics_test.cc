@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/limits.h"
+
 namespace mgpu {
 namespace {
 
@@ -171,6 +173,24 @@ TEST(Metrics, ReplaceIsAtomic) {
     const std::string text = metrics.text();
     ASSERT_EQ(value_in(text, "mgpu_used_bytes"), value_in(text, "mgpu_other_bytes"));
   }
+}
+
+TEST(Metrics, AHostileLabelStaysOneLabelOfOneLine) {
+  Metrics metrics;
+  metrics.replace({used_bytes({{{{"pod", "a\"} 1\nmgpu_used_bytes{pod=\"b\\"}}, 1}})});
+  EXPECT_THAT(
+      metrics.text(),
+      HasSubstr("gauge\nmgpu_used_bytes{pod=\"a\\\"} 1\\nmgpu_used_bytes{pod=\\\"b\\\\\"} 1\n"));
+}
+
+TEST(Metrics, ALabelIsValidUtf8OfBoundedLength) {
+  Metrics metrics;
+  metrics.replace({used_bytes({{{{"model", "A\xFF\xE2\x82 \xE2\x82\xAC"}}, 1}})});
+  EXPECT_THAT(metrics.text(),
+              HasSubstr("{model=\"A\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD \xE2\x82\xAC\"}"));
+  metrics.replace({used_bytes({{{{"model", std::string(100'000, 'x')}}, 1}})});
+  EXPECT_THAT(metrics.text(),
+              HasSubstr("{model=\"" + std::string(kLabelValueBytesMax, 'x') + "\"}"));
 }
 
 TEST(Metrics, ReplacedFamiliesHaveNamesOfTheirOwn) {

@@ -44,6 +44,29 @@ std::string line(const char* node, Reason reason) {
   return std::string(node) + ": " + std::string(sentence(reason));
 }
 
+// kube-scheduler counts how many pods wait, but not for what.
+TEST_F(FilterTest, SaysWhatARejectedPodWaitsFor) {
+  add_node(ledger, "free: 0[100/8000]");
+  add_node(ledger, "busy: 0[100/8000] 1[100/8000]");
+  add_node(ledger, "small: 0[100/512]");
+  add_node(ledger, "sick: 0[100/8000 unhealthy]");
+  ledger.apply_pod(bound_claim("a", "busy", "80/1000 80/1000", "0 | 1"));
+  struct {
+    std::vector<std::string> nodes;
+    std::optional<Rejection> rejection;
+  } const cases[] = {
+      {{"busy", "free"}, std::nullopt},
+      {{"busy"}, Rejection::kFragmentation},
+      {{"small", "sick", "busy"}, Rejection::kFragmentation},
+      {{"small", "sick"}, Rejection::kUnhealthy},
+      {{"small"}, Rejection::kNeverFits},
+  };
+  for (const auto& one : cases) {
+    EXPECT_EQ(run_filter({}, one.nodes).rejection, one.rejection) << one.nodes.front();
+  }
+  EXPECT_EQ(run_filter({.requests = {"101/1024"}}, {"free"}).rejection, Rejection::kInvalid);
+}
+
 TEST_F(FilterTest, EveryNodeIsEitherFittingOrRefusedWithItsSentence) {
   add_node(ledger, "free: 0[100/8000]");
   add_node(ledger, "busy: 0[100/8000]");

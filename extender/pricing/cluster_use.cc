@@ -1,0 +1,71 @@
+#include "extender/pricing/cluster_use.h"
+
+#include <algorithm>
+
+#include "extender/placement/measures.h"
+
+namespace mgpu::extender {
+
+namespace {
+
+constexpr double kPercentPerCard = 100;
+constexpr double kMilliPerCard = 1000;
+
+std::optional<double> part(double some, double all) {
+  if (all <= 0) return std::nullopt;
+  return std::clamp(some / all, 0.0, 1.0);
+}
+
+// An overfull card counts as full.
+template <class Amount>
+Amount within(Amount taken, Amount capacity) {
+  return std::min(taken, capacity);
+}
+
+}  // namespace
+
+void ClusterUse::add(const Node& node, const TargetWorkload* target) {
+  if (node.cards.empty()) return;
+  std::int64_t allocated = 0;
+  std::int64_t free = 0;
+  for (const Card& card : node.cards) {
+    const Share taken = card.used + card.expected;
+    allocated += within(taken.core, card.capacity.core).value();
+    free += free_core(card);
+    memory += card.capacity.memory.value();
+    memory_allocated += within(taken.memory, card.capacity.memory).value();
+    if (card.usable() && taken.zero()) ++cards_free;
+  }
+  ++nodes;
+  if (allocated > 0 && free > 0) ++nodes_in_part;
+  cards += node.cards.size();
+  core_allocated += allocated;
+  core_free += free;
+  if (target == nullptr || target->empty()) return;
+  workload_known = true;
+  fragmented += target->fragmentation(node) / kMilliPerCard;
+}
+
+std::optional<double> ClusterUse::gpu_allocation_ratio() const {
+  return part(static_cast<double>(core_allocated), kPercentPerCard * static_cast<double>(cards));
+}
+
+std::optional<double> ClusterUse::memory_allocation_ratio() const {
+  return part(static_cast<double>(memory_allocated), static_cast<double>(memory));
+}
+
+std::optional<double> ClusterUse::gpu_node_fragmentation_ratio() const {
+  return part(static_cast<double>(nodes_in_part), static_cast<double>(nodes));
+}
+
+std::optional<double> ClusterUse::fragmentation_amount() const {
+  if (!workload_known) return std::nullopt;
+  return part(fragmented, static_cast<double>(cards));
+}
+
+std::optional<double> ClusterUse::fragmentation_rate() const {
+  if (!workload_known) return std::nullopt;
+  return part(kPercentPerCard * fragmented, static_cast<double>(core_free));
+}
+
+}  // namespace mgpu::extender
