@@ -7,7 +7,10 @@
 #                            needs
 #   deploy/install.sh plot   prints a folder for PYTHONPATH with the packages for bench/plot/, and downloads
 #                            them from PyPI if they are missing
-#   deploy/install.sh spdx   the same for the checker of the images' SBOMs in test/deploy/
+#   deploy/install.sh chromium
+#                            prints the path of a Chromium or Chrome for the tests of the web page, and installs
+#                            Debian's if there is none
+#   deploy/install.sh spdx   the same as plot for the checker of the images' SBOMs in test/deploy/
 set -euo pipefail
 
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -82,6 +85,15 @@ print_go() {
   echo "$pip_go"
 }
 
+print_chromium() {
+  local name
+  for name in chromium google-chrome; do
+    if command -v "$name"; then return; fi
+  done
+  install_missing chromium fonts-dejavu-core
+  command -v chromium
+}
+
 # Debian's python3-matplotlib cannot be installed beside libboost1.81-dev.
 print_plot() { print_packages plot "$folder/../bench/plot/requirements.txt"; }
 
@@ -105,6 +117,7 @@ case ${1:-packages} in
   packages) install_packages ;;
   go) print_go ;;
   plot) print_plot ;;
+  chromium) print_chromium ;;
   spdx) print_packages spdx "$folder/../test/deploy/requirements.txt" ;;
-  *) fail "unknown argument \"$1\"; expected no argument, go, plot or spdx" ;;
+  *) fail "unknown argument \"$1\"; expected no argument, go, plot, chromium or spdx" ;;
 esac
