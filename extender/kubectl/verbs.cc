@@ -4,9 +4,12 @@
 
 namespace mgpu::kubectl {
 
+std::unique_ptr<Verb> web_verb();  // web.cc
+
 std::vector<std::unique_ptr<Verb>> all_verbs() {
   std::vector<std::unique_ptr<Verb>> verbs;
   verbs.push_back(doctor_verb());
+  verbs.push_back(web_verb());
   verbs.push_back(version_verb());
   return verbs;
 }

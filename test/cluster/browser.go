@@ -80,7 +80,8 @@ func (e *Extender) openPage(t testing.TB, path string, actions ...chromedp.Actio
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := chromedp.NewContext(browser.allocator)
+	// chromedp reports events that are newer than it.
+	ctx, cancel := chromedp.NewContext(browser.allocator, chromedp.WithErrorf(func(string, ...any) {}))
 	page := &Page{t: t, ctx: ctx, origin: fmt.Sprintf("http://127.0.0.1:%d", e.metricsPort)}
 	chromedp.ListenTarget(ctx, page.listen)
 	watch := chromedp.ActionFunc(func(ctx context.Context) error {
@@ -159,7 +160,9 @@ func eval[T any](p *Page, expression string, arguments ...any) T {
 	}
 	var value T
 	p.run(chromedp.Evaluate(fmt.Sprintf(expression, quoted...), &value,
-		func(parameters *runtime.EvaluateParams) *runtime.EvaluateParams { return parameters.WithAwaitPromise(true) }))
+		func(parameters *runtime.EvaluateParams) *runtime.EvaluateParams {
+			return parameters.WithAwaitPromise(true).WithAllowUnsafeEvalBlockedByCSP(false)
+		}))
 	return value
 }
 

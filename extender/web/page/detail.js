@@ -5,6 +5,7 @@ import { cardBars, cardState, colorOf, podFacts, podName, requestText, waitedTex
 import { dayAndClock, harmless, memory, number, plural } from './text.js';
 
 const kNodesShown = 20;
+const kNoUse = 'What the pod uses of its cards is not known here. The metrics of the device plugin on its node have it.';
 
 async function read(path, parameters) {
   const answer = await fetch(`${path}?${new URLSearchParams(parameters)}`, { cache: 'no-store' });
@@ -124,7 +125,7 @@ function waitingBody(pod, explained) {
 }
 
 export class Detail {
-  // `find` has node(name), pod(namespace, name) and waiting(namespace, name).
+  // `find` has node(name), pod(namespace, name), waiting(namespace, name) and prometheus().
   constructor(find) {
     this.find = find;
     this.dialog = byId('detail');
@@ -168,7 +169,8 @@ export class Detail {
     };
     take('held', '../inspect/pod', { namespace, name });
     take('explained', '../inspect/explain', { namespace, name, limit: kNodesShown });
-    take('use', 'use', { namespace, name });
+    if (this.find.prometheus()) take('use', 'use', { namespace, name });
+    else this.answers.use = { error: kNoUse };
   }
 
   // Something has changed. The focus stays where it is, unless it was on what is drawn again.

@@ -23,6 +23,7 @@ const detail = new Detail({
   node: (name) => cluster.nodes.get(name) ?? null,
   pod: (namespace, name) => cluster.pod(namespace, name),
   waiting: (namespace, name) => state.waiting.pods.find((pod) => pod.namespace === namespace && pod.name === name) ?? null,
+  prometheus: () => Boolean(state.hello?.prometheus),
 });
 
 const routes = { nodes: (node) => nodeRoute(node.name), pods: podRoute, waiting: podRoute };
@@ -119,7 +120,7 @@ function drawOverview() {
 
 function drawCaption(cell) {
   setText(byId('overview-caption'), cell ? `${harmless(cell.node.name)}, ${cardText(cell.card)}`
-    : cluster.totals.cards ? 'One square is one card; the darker it is, the more of it is granted. Choose one to see its node.'
+    : cluster.totals.cards ? 'One square is one card; the stronger its color, the more of it is granted. Choose one to see its node.'
       : state.synced ? 'The cluster has no cards.' : '');
 }
 
@@ -127,8 +128,7 @@ function drawHistoryPart() {
   if (!byId('history').open) return;
   const { samples, text } = state.history ?? {
     samples: state.samples,
-    text: state.hello ? `Since the extender's start at ${dayAndClock(state.hello.started)}, every ${state.interval} s. ` +
-      'Start it with --prometheus-url for a longer history.' : '',
+    text: state.hello ? `Since the extender's start at ${dayAndClock(state.hello.started)}, every ${state.interval} s.` : '',
   };
   setText(byId('history-source'), text);
   drawHistory(byId('history-chart'), byId('history-table'), samples);

@@ -274,7 +274,7 @@ TEST_F(DoctorTest, AnApiServerThatDoesNotAnswerIsOneFindingOfMany) {
 
 TEST(KubectlMgpu, RefusesAWrongCommandLine) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
-      {{}, "a command is needed: doctor or version"},
+      {{}, "a command is needed: doctor, web or version"},
       {{"fly"}, "unexpected argument \"fly\""},
       {{"doctor", "-o", "yaml"}, "--output must be table or json, found \"yaml\""},
       {{"doctor", "-n", "A/b"}, "--namespace must be a name of a-z, 0-9, \"-\" and \".\""},
