@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 
 namespace mgpu::extender {
@@ -42,7 +43,7 @@ void History::add(const Sample& sample) {
     kept.reserve(places_);
     for (std::size_t i = 0; i < samples_.size(); i += 2) kept.push_back(samples_[i]);
     samples_ = std::move(kept);
-    interval_ *= 2;
+    interval_ = std::min(2 * interval_, kHistoryIntervalMax);
     ++thinned_;
   }
   samples_.push_back(sample);

@@ -31,5 +31,6 @@ inline constexpr std::chrono::seconds kWaitingLinger{60};
 // samples are taken half as often: 4 hours in steps of 10 s, then 8 hours in steps of 20 s.
 inline constexpr std::size_t kHistorySamplesMax = 1'440;
 inline constexpr std::chrono::milliseconds kHistoryInterval{10'000};
+inline constexpr std::chrono::milliseconds kHistoryIntervalMax{86'400'000};
 
 }  // namespace mgpu::extender
