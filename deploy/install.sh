@@ -7,10 +7,13 @@
 #                            needs
 #   deploy/install.sh plot   prints a folder for PYTHONPATH with the packages for bench/plot/, and downloads
 #                            them from PyPI if they are missing
-#   deploy/install.sh spdx   the same for the checker of the images' SBOMs in test/deploy/
+#   deploy/install.sh spdx   the same as plot for the checker of the images' SBOMs in test/deploy/
 #   deploy/install.sh prometheus
 #                            prints a folder with the programs prometheus and promtool of Debian's package, and
 #                            downloads it if it is missing. Installing the package would start a service
+#   deploy/install.sh chromium
+#                            prints the path of a Chromium or Chrome for the tests of the web page, and installs
+#                            Debian's if there is none
 set -euo pipefail
 
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -85,6 +88,15 @@ print_go() {
   echo "$pip_go"
 }
 
+print_chromium() {
+  local name
+  for name in chromium google-chrome; do
+    if command -v "$name"; then return; fi
+  done
+  install_missing chromium fonts-dejavu-core
+  command -v chromium
+}
+
 # Debian's python3-matplotlib cannot be installed beside libboost1.81-dev.
 print_plot() { print_packages plot "$folder/../bench/plot/requirements.txt"; }
 
@@ -128,7 +140,8 @@ case ${1:-packages} in
   packages) install_packages ;;
   go) print_go ;;
   plot) print_plot ;;
+  chromium) print_chromium ;;
   spdx) print_packages spdx "$folder/../test/deploy/requirements.txt" ;;
   prometheus) print_prometheus ;;
-  *) fail "unknown argument \"$1\"; expected no argument, go, plot, spdx or prometheus" ;;
+  *) fail "unknown argument \"$1\"; expected no argument, go, plot, spdx, prometheus or chromium" ;;
 esac

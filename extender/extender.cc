@@ -22,6 +22,11 @@ std::chrono::sys_seconds wall_clock() {
   return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
 }
 
+std::int64_t unix_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
@@ -134,6 +139,13 @@ void Extender::add_routes() {
   extender::add_routes(service_router_, "/inspect", ledger_, settings_.verbs, client_,
                        inspections_);
   add_service_routes(service_router_, metrics_, [this] { return readiness(); });
+  web_.emplace(Web::Sources{.ledger = ledger_,
+                            .settings = settings_.verbs,
+                            .transport = transport_,
+                            .readiness = [this] { return readiness(); },
+                            .unix_ms = unix_ms},
+               web_executor_);
+  web_->add_routes(service_router_);
 }
 
 Result<void> Extender::start_servers() {

@@ -51,6 +51,7 @@
 #include "extender/use_metrics.h"
 #include "extender/verbs/verbs.h"
 #include "extender/watched.h"
+#include "extender/web/web.h"
 
 namespace mgpu::extender {
 
@@ -150,7 +151,9 @@ class Extender {
   // Verbs do not wait for it: without it, cards are only not kept for pods that preempt.
   Watched watched_nominations_;
   const std::array<Watched*, 3> watched_ = {&watched_nodes_, &watched_pods_, &watched_budgets_};
-  AsioExecutor inspections_;  // for the views of /inspect alone
+  AsioExecutor inspections_;   // for the views of /inspect alone
+  AsioExecutor web_executor_;  // for the web page alone
+  std::optional<Web> web_;
   // Of the servers; null: they are in files. It outlives them, since probes read its state, and is
   // stopped before.
   std::unique_ptr<SecretCertificates> certificates_;

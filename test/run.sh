@@ -2,11 +2,11 @@
 # Installs missing packages, builds mgpu and runs the tests.
 #
 #   test/run.sh                                    runs format, tidy, unit, tsan, release, images, quick, simulate, gpu,
-#                                                  cluster, node and install
+#                                                  cluster, web, node and install
 #   test/run.sh STAGE...                           runs only these stages
 #   test/run.sh simulate --histories N             runs at least N histories with the release build
 #   test/run.sh fuzz [--seconds N]                 runs each fuzzer for N seconds, or a minute
-#   MGPU_TEST=REGEX test/run.sh cluster|node|install|skew
+#   MGPU_TEST=REGEX test/run.sh cluster|web|node|install|skew
 #                                                  runs only the matching Go tests
 #
 # format   checks that clang-format and gofmt have nothing to change
@@ -20,6 +20,8 @@
 # gpu      runs the trial of bench/gpu with stand-ins for the GPU and its driver; most of it needs root
 # simulate runs histories of a simulated cluster for a minute: some seeds always, and new ones each day
 # cluster  tests mgpu-extender with a real etcd, kube-apiserver and kube-scheduler
+# web      tests the web page of mgpu-extender in Chromium, with the same components. With
+#          MGPU_SCREENSHOTS=FOLDER it writes pictures of the page there
 # node     tests mgpu-device-plugin with a real kubelet, containerd and runc; skipped without root
 # install  renders deploy/chart, and installs it with helm and images on a whole cluster, also with
 #          kube-controller-manager and kube-proxy; the installations are skipped without root
@@ -35,9 +37,9 @@
 # soak     runs arrivals, edits and kills with a real control plane for MGPU_SOAK_MINUTES, as bench/soak.sh does
 #
 # The programs under test have AddressSanitizer and UBSan, except in the stages format, tidy, tsan, release, images,
-# skew, faults, install, bench, throughput, failover and soak, and in simulate --histories. The stages gpu, cluster, node
-# and install wait most of the time: they run in the background while the others compile and compute, and their output
-# is printed at the end.
+# skew, faults, install, bench, throughput, failover and soak, and in simulate --histories. The stages gpu, cluster, web,
+# node and install wait most of the time: they run in the background while the others compile and compute, and their
+# output is printed at the end.
 # The last line of the output is "N passed, N failed". The exit status is 0 if no test failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -50,8 +52,9 @@ readonly threaded_tests=(base_test program_test http_test kube_test kube_memory_
 # Tests of these programs that have one thread and take seconds.
 readonly single_threaded='*Property*:ReadPod.*:CardsFile.*:WorkloadWindow.*'
 readonly cluster_timeout=20m
-readonly background_stages='^(gpu|cluster|node|install)$'
+readonly background_stages='^(gpu|cluster|web|node|install)$'
 readonly node_tests='^TestNode'
+readonly web_tests='^TestWeb'
 readonly install_tests='^Test(Install|Chart)'
 readonly skew_tests='^TestSkew'
 readonly simulation_time=60s
@@ -476,8 +479,7 @@ prepare_components() {
 
 prepare_cluster() {
   build asan mgpu-extender mgpu-device-plugin mgpu-sim kubectl-mgpu kube_conformance_test mgpu_moved_clock \
-   
- fake_mps_control || return 1
+    fake_mps_control || return 1
   prepare_components || return 1
   export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/asan/plugin/mgpu-device-plugin
   export MGPU_SIM_BINARY=$PWD/build/asan/bench/mgpu-sim
@@ -490,8 +492,18 @@ prepare_cluster() {
 }
 
 stage_cluster() {
-  run_cluster_test cluster -test.skip "$node_tests|$install_tests|$skew_tests" -test.run "${MGPU_TEST:-}"
+  run_cluster_test cluster -test.skip "$node_tests|$install_tests|$skew_tests|$web_tests" -test.run "${MGPU_TEST:-}"
 }
+
+prepare_web() {
+  build asan mgpu-extender kubectl-mgpu || return 1
+  prepare_components || return 1
+  MGPU_CHROMIUM_BINARY=$(bash deploy/install.sh chromium) || { failed=$((failed + 1)) && return 1; }
+  export MGPU_CHROMIUM_BINARY
+  export MGPU_KUBECTL_MGPU_BINARY=$PWD/build/asan/extender/kubectl-mgpu
+}
+
+stage_web() { run_cluster_test web -test.run "${MGPU_TEST:-$web_tests}"; }
 
 prepare_node() {
   build asan mgpu-extender mgpu-device-plugin || return 1
@@ -682,17 +694,17 @@ while [[ $# -gt 0 ]]; do
   fi
   shift
 done
-[[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release images quick simulate gpu cluster node install)
+[[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release images quick simulate gpu cluster web node install)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|node|install|skew|bench|throughput|failover|soak)$ ]] || {
+  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|web|node|install|skew|bench|throughput|failover|soak)$ ]] || {
     printf 'run.sh: "%s" is not a stage; want %s, %s\n' "$stage" 'format, tidy, unit, tsan, release, images, quick, simulate' \
-      'faults, fuzz, gpu, cluster, node, install, skew, bench, throughput, failover or soak' >&2
+      'faults, fuzz, gpu, cluster, web, node, install, skew, bench, throughput, failover or soak' >&2
     exit 2
   }
 done
 
 step "install" bash deploy/install.sh || { echo "0 passed, 1 failed" && exit 1; }
-if [[ " ${stages[*]} " =~ \ (cluster|node|install|skew|bench|throughput|failover|soak)\  ]]; then
+if [[ " ${stages[*]} " =~ \ (cluster|web|node|install|skew|bench|throughput|failover|soak)\  ]]; then
   download_go_modules >/dev/null 2>&1 </dev/null &
   downloads=$!
 fi

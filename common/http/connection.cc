@@ -56,6 +56,10 @@ asio::awaitable<Transferred> Connection::read_raw(asio::mutable_buffer into) {
   return read_from(tcp_, into);
 }
 
+asio::awaitable<void> Connection::wait_for_client() {
+  co_await tcp_.socket().async_wait(tcp::socket::wait_read, kAwait);
+}
+
 bool Connection::has_unread() const {
   error_code failed;
   return tcp_.socket().available(failed) > 0;

@@ -51,6 +51,9 @@ class Connection {
   // Reads below TLS, for data that is discarded.
   asio::awaitable<Transferred> read_raw(asio::mutable_buffer into);
 
+  // Waits until the client sends something or closes its side. Other waits may run beside it.
+  asio::awaitable<void> wait_for_client();
+
   // For all waits that start after this call.
   void set_deadline(std::chrono::milliseconds from_now) { tcp_.expires_after(from_now); }
   // True if bytes have arrived that have not been read.

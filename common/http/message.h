@@ -14,7 +14,16 @@ struct Request {
   std::string query{};  // without "?", percent-encoded
   std::string body{};
   std::string authorization{};  // the header of that name; it may hold a token and is never logged
+  std::string if_none_match{};  // the header of that name
 };
+
+// Gives one part of a body, from any thread. Only the first call has an effect. An empty part ends
+// the body, and so does the end of all copies without a call.
+using GivePart = std::function<void(std::string part)>;
+// Makes a body in parts: called for each part, on a server thread, when the client has been sent
+// the one before. So a client that reads slowly costs the memory of one part. Must not block. It is
+// destroyed when the body has ended or the client has gone, and not called after that.
+using NextPart = std::function<void(GivePart give)>;
 
 struct Response {
   int status = 200;
@@ -22,6 +31,7 @@ struct Response {
   std::string body;
   // Besides Content-Length and Content-Type.
   std::vector<std::pair<std::string, std::string>> headers{};
+  NextPart next_part{};  // set: the body is what it gives, and `body` is not sent
 };
 
 // Sends the response to one request, from any thread. Only the first call has an effect, and none

@@ -11,15 +11,15 @@
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/status.hpp>
 #include <boost/optional/optional.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "common/base/mutex.h"
 #include "common/base/text.h"
 #include "common/http/address.h"
+#include "common/http/answer.h"
+#include "common/http/head.h"
 #include "common/http/limits.h"
 
 // A false positive of GCC 12 in inlined coroutines.
@@ -32,6 +32,7 @@ namespace {
 using bhttp_error = beast::http::error;
 
 constexpr unsigned kHttp10 = 10;  // Beast's number of HTTP/1.0
+constexpr int kNotModified = 304;
 
 // Like Beast's string_body, but allocates memory for received bytes and not for the Content-Length.
 struct GrowingBody {
@@ -63,60 +64,6 @@ struct GrowingBody {
   };
 };
 
-std::string head_of(const Response& response, bool keep_alive) {
-  const auto status = beast::http::int_to_status(static_cast<unsigned>(response.status));
-  const std::string_view reason(beast::http::obsolete_reason(status));
-  std::string head =
-      fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n", response.status,
-                  reason, response.content_type, response.body.size());
-  for (const auto& [name, value] : response.headers) head += name + ": " + value + "\r\n";
-  return head + (keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n");
-}
-
-// Passes the response from the thread that gives it to the session that waits for it.
-class Answer {
- public:
-  // Only the first response is kept, and none after close().
-  void give(Response response) {
-    const MutexLock lock(mutex_);
-    if (closed_) return;
-    closed_ = true;
-    response_ = std::move(response);
-    if (const auto notify = std::exchange(notify_, nullptr)) notify();
-  }
-  // If there is no response yet, `notify` will be called once, on the thread that gives it.
-  std::optional<Response> take_or(std::function<void()> notify) {
-    const MutexLock lock(mutex_);
-    if (!response_) notify_ = std::move(notify);
-    return std::exchange(response_, std::nullopt);
-  }
-  // `notify` is not called after it has returned.
-  void close() {
-    const MutexLock lock(mutex_);
-    closed_ = true;
-    notify_ = nullptr;
-  }
-
- private:
-  Mutex mutex_;
-  std::optional<Response> response_ MGPU_GUARDED_BY(mutex_);
-  std::function<void()> notify_ MGPU_GUARDED_BY(mutex_);
-  bool closed_ MGPU_GUARDED_BY(mutex_) = false;
-};
-
-// Closes an answer at the end of its exchange.
-struct Closing {
-  std::shared_ptr<Answer> answer;
-  ~Closing() { answer->close(); }
-};
-
-// For the handler; 500 is the response if all copies are destroyed without a call.
-Respond respond_into(const std::shared_ptr<Answer>& answer) {
-  const std::shared_ptr<void> unanswered(
-      nullptr, [answer](void*) { answer->give(error_response(500, "the request was dropped")); });
-  return [answer, unanswered](Response response) { answer->give(std::move(response)); };
-}
-
 }  // namespace
 
 struct Session::Exchange {
@@ -141,7 +88,8 @@ struct Session::Exchange {
             .path = std::string(target.substr(0, path_end)),
             .query = std::string(target.substr(std::min(path_end + 1, target.size()))),
             .body = std::move(message.body()),
-            .authorization = std::string(message[beast::http::field::authorization])};
+            .authorization = std::string(message[beast::http::field::authorization]),
+            .if_none_match = std::string(message[beast::http::field::if_none_match])};
   }
   std::string_view expects() { return header(beast::http::field::expect); }
   std::string_view header(beast::http::field name) { return parser.get()[name]; }
@@ -267,8 +215,13 @@ void Session::close_for_another() {
   connection_.close();
 }
 
-// A request that has arrived but has not been read is still handled.
+void Session::wake() {
+  asio::post(connection_.executor(), [self = shared_from_this()] { self->has_response_.cancel(); });
+}
+
+// A request that has arrived but has not been read is still handled. A body in parts ends.
 void Session::drain() {
+  has_response_.cancel();
   if (idle_ && !connection_.has_unread()) connection_.close();
 }
 
@@ -340,25 +293,30 @@ asio::awaitable<bool> Session::refuse(error_code failed) {
 }
 
 asio::awaitable<bool> Session::answer(Exchange& exchange) {
-  const bool with_body = !exchange.is_head();
-  const Closing closing{std::make_shared<Answer>()};
-  setup_.handler(exchange.request(), respond_into(closing.answer));
+  bool with_body = !exchange.is_head();
+  const Closing<Response> closing;
+  setup_.handler(exchange.request(),
+                 give_into(closing.answer, error_response(500, "the request was dropped")));
   // Not called after `closing` is destroyed, so this session still exists.
-  const auto notify = [this] {
-    asio::post(connection_.executor(),
-               [self = shared_from_this()] { self->has_response_.cancel(); });
-  };
+  const auto notify = [this] { wake(); };
   auto response = closing.answer->take_or(notify);
   while (!response) {
     co_await has_response_.async_wait(asio::as_tuple(asio::use_awaitable));
     response = closing.answer->take_or(notify);
   }
+  if (response->next_part) {
+    const bool chunked = exchange.parser.get().version() != kHttp10;
+    co_return co_await send_parts(std::move(*response), chunked, with_body);
+  }
   const bool keep_alive = exchange.parser.keep_alive() && !setup_.draining && !is_too_old();
+  // Content-Length is that of the body which the client has.
+  if (response->status == kNotModified) with_body = false;
   co_return co_await send(std::move(*response), keep_alive, with_body);
 }
 
 asio::awaitable<bool> Session::send(Response response, bool keep_alive, bool with_body) {
-  const std::string head = head_of(response, keep_alive);
+  const std::string head =
+      head_of(response, fmt::format("Content-Length: {}\r\n", response.body.size()), keep_alive);
   const std::string_view body = with_body ? std::string_view(response.body) : std::string_view();
   connection_.set_deadline(setup_.options.transfer_timeout);
   const error_code failed = co_await connection_.write(head, body);

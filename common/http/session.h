@@ -7,6 +7,10 @@
 //                    |  Closed <-------------+--------- "Connection: close", drain -------+   |
 //                    +------------------------------------------------------------------------+
 //
+// A body in parts (NextPart) is Sending until it ends, or drain, connection_age_max or the client
+// ends it. Each part takes at most transfer_timeout, which the time until there is a part does not
+// count for.
+//
 // Receiving and Sending take at most transfer_timeout each, and Idle at most idle_timeout. After
 // connection_age_max the next response ends the connection.
 #pragma once
@@ -83,6 +87,13 @@ class Session : public std::enable_shared_from_this<Session> {
   void identify_client();
   bool is_too_old() const;
   asio::awaitable<bool> send(Response response, bool keep_alive, bool with_body);
+  // session_parts.cc. The connection does not stay open.
+  asio::awaitable<bool> send_parts(Response response, bool chunked, bool with_body);
+  asio::awaitable<std::string> next_part(const NextPart& next);
+  asio::awaitable<error_code> send_part(std::string part, bool chunked);
+  asio::awaitable<void> watch_client();
+  // Ends the wait for a response or a part, which then looks again. Any thread.
+  void wake();
   // Reads and discards, so that the client can read the last response.
   asio::awaitable<void> linger();
 
@@ -91,10 +102,13 @@ class Session : public std::enable_shared_from_this<Session> {
   ConnectionRecord record_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::optional<ClientCertificate> certificate_;
-  bool allowed_ = true;              // by the name in the certificate
-  beast::flat_buffer received_;      // and not yet parsed
-  asio::steady_timer has_response_;  // never expires; cancelled when the response is there
+  bool allowed_ = true;          // by the name in the certificate
+  beast::flat_buffer received_;  // and not yet parsed
+  // Cancelled when the response or a part is there; expires at connection_age_max while a body is
+  // sent in parts, otherwise never.
+  asio::steady_timer has_response_;
   bool idle_ = true;
+  bool client_gone_ = false;  // while a body is sent in parts
 };
 
 }  // namespace mgpu::http

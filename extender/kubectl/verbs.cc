@@ -6,6 +6,8 @@
 
 namespace mgpu::kubectl {
 
+std::unique_ptr<Verb> web_verb();  // web.cc
+
 std::vector<std::unique_ptr<Verb>> all_verbs() {
   std::vector<std::unique_ptr<Verb>> verbs;
   verbs.push_back(nodes_verb());
@@ -19,6 +21,7 @@ std::vector<std::unique_ptr<Verb>> all_verbs() {
   verbs.push_back(doctor_verb());
   verbs.push_back(convert_verb());
   verbs.push_back(completion_verb());
+  verbs.push_back(web_verb());
   verbs.push_back(version_verb());
   return verbs;
 }

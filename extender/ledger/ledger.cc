@@ -104,6 +104,7 @@ void Ledger::erase_if_empty(NodeRecord& record) {
 void Ledger::apply(NodeFacts facts) {
   NodeRecord& record = record_of(facts.name);
   if (!changes(record, facts)) {
+    if (record.problem != facts.problem) record.changed();
     record.problem = std::move(facts.problem);
     return;
   }

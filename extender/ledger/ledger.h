@@ -59,6 +59,14 @@ struct NodeView {
   std::vector<ClaimView> claims;
 };
 
+// Differs from an earlier one of the same node if its cards, its problem or the claims on it have
+// changed.
+struct NodeVersion {
+  NodeSlot slot = 0;
+  std::uint64_t changes = 0;
+  bool operator==(const NodeVersion&) const = default;
+};
+
 // A copy, for a decision about one pod without the lock.
 struct NodeForPod {
   Node node;
@@ -228,6 +236,10 @@ class Ledger {
   // Includes nodes that the API server does not have while pods are bound to them.
   std::vector<NodeName> node_names() const;
   std::size_t node_count() const;
+  // Calls `visit` for each of node_names(), in no order. It must only compute, since it runs under
+  // the lock, which is released in between.
+  void visit_versions(
+      const std::function<void(const NodeName& node, const NodeVersion& version)>& visit) const;
   std::optional<NodeView> node(const NodeName& name) const;
   // Nothing where the API server has no such node.
   std::optional<NodeForPod> node_for(std::string_view name, const DecidedPod& pod) const;

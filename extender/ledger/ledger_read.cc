@@ -93,6 +93,15 @@ std::vector<NodeName> Ledger::node_names() const {
   return names;
 }
 
+void Ledger::visit_versions(
+    const std::function<void(const NodeName& node, const NodeVersion& version)>& visit) const {
+  MutexLock lock(mutex_);
+  each_record(lock, [&](const NodeRecord& record) {
+    if (!record.visible()) return;
+    visit(record.node.name, {record.slot, record.index->version(record.slot)});
+  });
+}
+
 std::size_t Ledger::node_count() const {
   const MutexLock lock(mutex_);
   return nodes_.size();

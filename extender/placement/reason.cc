@@ -52,10 +52,12 @@ Rejection rejection(Reason reason) {
     case Reason::kNominated:
       return Rejection::kKept;
     case Reason::kCardsUnhealthy:
+    case Reason::kCardsCordoned:
     case Reason::kCardsUncertain:
       return Rejection::kUnhealthy;
     case Reason::kNodeUnknown:
     case Reason::kNoCards:
+    case Reason::kShareTooSmall:
     case Reason::kTooFewCards:
     case Reason::kNoCardMatches:
     case Reason::kCardsTooSmall:

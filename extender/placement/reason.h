@@ -42,7 +42,7 @@ enum class Rejection : std::uint8_t {
   // kube-scheduler asks only about nodes whose free resources suffice in total.
   kFragmentation,
   kKept,       // free cards are kept for a pod that preempted others
-  kUnhealthy,  // cards are not healthy, or a pod whose cards are not known blocks them
+  kUnhealthy,  // cards are not healthy, or cordoned, or a pod whose cards are not known blocks them
   kNeverFits,  // no node that kube-scheduler examined can ever host the pod
   kInvalid,    // the request of the pod is invalid
 };

@@ -1,0 +1,171 @@
+// kubectl mgpu web
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/base/text.h"
+#include "common/kube/object_json.h"
+#include "common/kube/request.h"
+#include "extender/kubectl/cluster.h"
+#include "extender/kubectl/limits.h"
+#include "extender/kubectl/port_forward.h"
+#include "extender/kubectl/verb.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+constexpr const char* kExtenderPods =
+    "app.kubernetes.io/name=mgpu,app.kubernetes.io/component=extender";
+
+// The writing end of the pipe of EndSignals; a handler can reach nothing else.
+volatile int end_signal_pipe = -1;
+
+// Notes the signals that end the command. A program that is started meanwhile has their defaults.
+class EndSignals {
+ public:
+  EndSignals() {
+    int ends[2] = {-1, -1};
+    if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) {
+      read_ = UniqueFd(ends[0]);
+      write_ = UniqueFd(ends[1]);
+    }
+    end_signal_pipe = write_.number();
+    for (const int signal : kSignals) {
+      std::signal(signal, [](int) {
+        [[maybe_unused]] const auto written = ::write(end_signal_pipe, "", 1);
+      });
+    }
+  }
+  ~EndSignals() {
+    for (const int signal : kSignals) std::signal(signal, SIG_DFL);
+    end_signal_pipe = -1;
+  }
+  EndSignals(const EndSignals&) = delete;
+  EndSignals& operator=(const EndSignals&) = delete;
+
+  // False where a child of this process, which is kubectl, has ended before.
+  bool wait() const {
+    while (true) {
+      pollfd ready{read_.number(), POLLIN, 0};
+      if (::poll(&ready, 1, kChildPollMs) > 0) return true;
+      if (::waitpid(-1, nullptr, WNOHANG) > 0) return false;
+    }
+  }
+
+ private:
+  static constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
+  static constexpr int kChildPollMs = 200;
+
+  UniqueFd read_;
+  UniqueFd write_;
+};
+
+// The leader has the newest state; without a Lease the first one of the pods that run.
+std::string pod_of(const std::vector<kube::Pod>& pods, const std::string& holder) {
+  std::string first;
+  for (const kube::Pod& pod : pods) {
+    if (pod.phase != "Running" || pod.metadata.being_deleted) continue;
+    const std::string& name = pod.metadata.name;
+    // In the host network the host's name is the node's.
+    const bool leads = holder.starts_with(name + "_") || holder.starts_with(pod.node_name + "_");
+    if (leads) return name;
+    if (first.empty() || name < first) first = name;
+  }
+  return first;
+}
+
+// Opens the URL with the program that the desktop has for it. There may be none.
+void open_url(const std::string& url) {
+  std::string program = "xdg-open";
+  std::string argument = url;
+  char* words[] = {program.data(), argument.data(), nullptr};
+  pid_t child = 0;
+  if (::posix_spawnp(&child, words[0], nullptr, nullptr, words, environ) == 0) {
+    ::waitpid(child, nullptr, 0);
+  }
+}
+
+class WebVerb final : public Verb {
+ public:
+  std::string name() const override { return "web"; }
+  std::string description() const override {
+    return "shows the web page of the cluster by kubectl port-forward, until it is interrupted";
+  }
+
+  void add_flags(Options& options) override {
+    options.add_text("n,namespace", "namespace of mgpu", name_space_);
+    options.add_number("metrics-port", "port of the inspection listener in the extender's pods",
+                       port_, 1, 65535);
+    options.add_text("lease-name", "name of the Lease that the extender holds", lease_name_);
+    options.add_flag("open", "open the page with xdg-open", open_);
+    add_cluster_flags(options, cluster_);
+  }
+
+  int run(Console& console) override {
+    const auto fail = [&](const std::string& problem) {
+      console.print_error("kubectl mgpu: " + harmless(problem, kShownSentenceMax) + "\n");
+      return kFoundOrFailed;
+    };
+    const auto cluster = Cluster::connect(cluster_);
+    if (!cluster) return fail(cluster.error().message);
+    Api api((*cluster)->transport(), cluster_.request_timeout);
+    const auto pod = find_pod(api);
+    if (!pod) return fail(pod.error().message);
+    const EndSignals signals;
+    const auto forward = PortForward::start({.pod = {name_space_, *pod},
+                                             .port = static_cast<std::uint16_t>(port_),
+                                             .kubeconfig = cluster_.kubeconfig,
+                                             .context = cluster_.context},
+                                            kPortForwardTimeout);
+    if (!forward) return fail(forward.error().message);
+    const std::string url = "http://127.0.0.1:" + std::to_string((*forward)->port()) + "/web/";
+    console.print(url + "\n");
+    console.print_error("The page is served through pod " + name_space_ + "/" + *pod +
+                        " until Ctrl+C.\n");
+    if (open_) open_url(url);
+    if (signals.wait()) return kFine;
+    return fail("kubectl port-forward to pod " + name_space_ + "/" + *pod + " has ended");
+  }
+
+ private:
+  Result<std::string> find_pod(Api& api) {
+    std::vector<kube::Pod> pods;
+    const kube::Resource resource{.path = "/api/v1/namespaces/" + name_space_ + "/pods",
+                                  .field_selector = "",
+                                  .label_selector = kExtenderPods};
+    const auto listed = api.list(resource, "list pods", [&](const std::string& object) {
+      auto pod = kube::read_pod(object);
+      if (pod) pods.push_back(std::move(*pod));
+    });
+    if (!listed.known()) return error(listed.problem());
+    const kube::Response answer = api.call(kube::get_lease({name_space_, lease_name_}));
+    const auto lease = answer.ok() ? kube::read_lease(answer.body) : Result<kube::Lease>(error(""));
+    const std::string pod = pod_of(pods, lease ? lease->holder : "");
+    if (!pod.empty()) return pod;
+    return error("no pod of the extender runs in the namespace " + in_quotes(name_space_) +
+                 ": kubectl mgpu doctor says what is wrong");
+  }
+
+  ClusterFlags cluster_;
+  std::string name_space_ = "kube-system";
+  std::string lease_name_ = "mgpu-extender";
+  std::int64_t port_ = 9802;
+  bool open_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> web_verb() {
+  return std::make_unique<WebVerb>();
+}
+
+}  // namespace mgpu::kubectl

@@ -1,0 +1,36 @@
+// Bounds of the web page's server side, with their reasons.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace mgpu::extender {
+
+// Pages that are open at one time. Each costs the memory of one part, and a walk over its changes.
+inline constexpr std::size_t kWebClientsMax = 32;
+// A part ends after the node with which it has this size. A browser reads one in a millisecond.
+inline constexpr std::size_t kWebPartBytes = std::size_t{128} << 10;
+// How often the ledger is compared with what clients have. People do not follow faster changes.
+inline constexpr std::chrono::milliseconds kWebUpdateInterval{500};
+// A page says that the connection is lost when it has received nothing for three of these.
+inline constexpr std::chrono::milliseconds kWebBeatInterval{5'000};
+// Removed nodes that are kept, so that pages remove them. A page that has missed more starts over.
+inline constexpr std::size_t kWebRemovedNodesMax = 10'000;
+
+// Waiting pods that are sent to a page, of some 1 KiB each. More are only counted.
+inline constexpr std::size_t kWaitingPodsMax = 1'000;
+// The part of a message of kube-scheduler that is shown; it has one reason after the other.
+inline constexpr std::size_t kWaitingMessageBytesMax = 1'024;
+// While pods come and go, the list of waiting pods is sent this often.
+inline constexpr std::chrono::milliseconds kWaitingInterval{1'000};
+// The watch of waiting pods goes on for this time after the last page is closed.
+inline constexpr std::chrono::seconds kWaitingLinger{60};
+
+// The history has at most this many samples. When it is full, every second one is removed, and
+// samples are taken half as often: 4 hours in steps of 10 s, then 8 hours in steps of 20 s.
+inline constexpr std::size_t kHistorySamplesMax = 1'440;
+inline constexpr std::chrono::milliseconds kHistoryInterval{10'000};
+inline constexpr std::chrono::milliseconds kHistoryIntervalMax{86'400'000};
+
+}  // namespace mgpu::extender

@@ -1,0 +1,204 @@
+// The dialog about one node, one pod, or one pod that waits.
+import { byId, element } from './dom.js';
+import { cardOf, reasonsOf } from './model.js';
+import { cardBars, cardState, colorOf, podFacts, podName, requestText, waitedText } from './rows.js';
+import { dayAndClock, harmless, memory, number, plural } from './text.js';
+
+const kNodesShown = 20;
+const kNoUse = 'What the pod uses of its cards is not known here. The metrics of the device plugin on its node have it.';
+
+async function read(path, parameters) {
+  const answer = await fetch(`${path}?${new URLSearchParams(parameters)}`, { cache: 'no-store' });
+  const body = await answer.json();
+  if (!answer.ok) throw new Error(body.error ?? `status ${answer.status}`);
+  return body;
+}
+
+const link = (route, text) => element('a', { href: `#${route}` }, element('bdi', {}, text));
+export const nodeRoute = (name) => `/node/${encodeURIComponent(name)}`;
+export const podRoute = (pod) => `/pod/${encodeURIComponent(pod.namespace)}/${encodeURIComponent(pod.name)}`;
+
+function facts(...pairs) {
+  return element('dl', { class: 'pairs' }, pairs.filter(([, value]) => value !== null && value !== '').map(([name, value]) =>
+    element('div', {}, element('dt', {}, name), element('dd', {}, value))));
+}
+
+function cardTable(node, rows) {
+  const head = ['card', 'model', 'compute', 'memory', 'filled by'];
+  return element('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': `Cards of ${harmless(node.name)}` },
+    element('table', { class: 'cards-table' },
+      element('thead', {}, element('tr', {}, head.map((text) => element('th', { scope: 'col' }, text)))),
+      element('tbody', {}, rows.map((card) => cardRow(card)))));
+}
+
+function cardRow(card) {
+  const state = cardState(card);
+  const pods = card.holds.map((hold) => element('li', {}, element('span', { class: `dot pod-${colorOf(hold.pod)}` }),
+    link(podRoute(hold.pod), podName(hold.pod)), ` ${number(hold.core)} %, ${memory(hold.memory)}`));
+  return element('tr', { 'data-card': card.index, class: state ? 'troubled' : null },
+    element('th', { scope: 'row' }, String(card.index), cardBars(card)),
+    element('td', {}, element('bdi', {}, harmless(card.model) || 'unknown'), element('br'), element('bdi', { class: 'uuid' }, harmless(card.uuid)),
+      state ? element('strong', { class: 'trouble' }, ` ${state}`) : null),
+    element('td', {}, `${number(card.core.used)} of ${number(card.core.capacity)} %`),
+    element('td', {}, `${memory(card.memory.used)} of ${memory(card.memory.capacity)}`),
+    element('td', {}, pods.length ? element('ul', {}, pods) : 'nothing'));
+}
+
+function nodeBody(node) {
+  const { sums } = node;
+  return [
+    node.problem ? element('p', { class: 'trouble' }, element('bdi', {}, harmless(node.problem))) : null,
+    facts(['cards', number(node.cards.length)], ['compute', `${number(sums.coreUsed)} of ${number(sums.core)} %`],
+      ['memory', `${memory(sums.memoryUsed)} of ${memory(sums.memory)}`], ['pods with cards', number(node.pods.length)],
+      ['free cards', number(sums.cardsFree)], ['unhealthy cards', number(sums.cardsUnhealthy)],
+      ['free compute on partly used cards', `${number(sums.coreFreeInParts)} of ${number(sums.coreFree)} %`]),
+    cardTable(node, node.cards)];
+}
+
+// One step on the way of a pod from request to card to use.
+const step = (title, ...content) => element('li', {}, element('h3', {}, title), ...content);
+
+function requestOf(explained) {
+  if (!explained) return element('p', {}, 'Reading…');
+  if (explained.error) return element('p', {}, `The request cannot be shown: ${harmless(explained.error)}`);
+  const rows = explained.request.containers.map((container) => element('li', {}, element('bdi', {}, harmless(container.name)),
+    ` (${container.kind}): ${plural(container.cards, 'card')}, ` + (container.memoryMiB === undefined
+      ? 'whole' : `${number(container.core)} % and ${memory(container.memoryMiB)} of each`)));
+  return element('div', {}, rows.length ? element('ul', {}, rows) : element('p', {}, harmless(explained.message ?? 'no cards')),
+    explained.policy ? element('p', { class: 'caption' }, `Policy for nodes/cards: ${harmless(explained.policy)}`) : null);
+}
+
+function useOf(use) {
+  if (!use) return element('p', {}, 'Reading…');
+  if (use.error) return element('p', {}, harmless(use.error));
+  if (!use.rows.length) return element('p', {}, 'Prometheus has no samples of this pod.');
+  return element('div', {}, element('ul', {}, use.rows.map((row) => element('li', {}, `${harmless(row.what)}: ${harmless(row.text)}`))),
+    element('p', { class: 'caption' }, 'From Prometheus, which scrapes the device plugins.'));
+}
+
+function podBody(pod, node, held, explained, use) {
+  const drift = held && held.drift ? `${harmless(held.drift)}: ${harmless(held.driftDetail)}` : pod.drift ? harmless(pod.drift) : '';
+  const containers = held && !held.error ? held.containers.map((container) => element('li', {},
+    element('bdi', {}, harmless(container.name)), ` (${container.kind}): `,
+    container.cards.length ? `cards ${container.cards.join(', ')}` : 'its cards are not known')) : [];
+  const cards = pod.holds.map((hold) => cardOf(node, hold.card)).filter(Boolean);
+  return [element('ol', { class: 'steps' },
+    step('Request', requestOf(explained)),
+    step('Node', element('p', {}, link(nodeRoute(node.name), harmless(node.name)), pod.bound ? ', bound' : ', being bound'),
+      facts(['priority', number(pod.priority)], ['holds', podFacts(pod)])),
+    step('Cards', drift ? element('p', { class: 'trouble' }, drift) : null, containers.length ? element('ul', {}, containers) : null,
+      cardTable(node, cards)),
+    step('Use', useOf(use)))];
+}
+
+function reasonList(message) {
+  const { summary, reasons } = reasonsOf(message);
+  return element('div', {}, element('p', {}, element('bdi', {}, harmless(summary))),
+    reasons.length ? element('ul', { class: 'reasons' }, reasons.map(({ count, text }) =>
+      element('li', {}, element('strong', {}, plural(count, 'node')), ': ', element('bdi', {}, harmless(text))))) : null);
+}
+
+function explanation(explained) {
+  if (!explained) return element('p', {}, 'Reading…');
+  if (explained.error) return element('p', {}, harmless(explained.error));
+  const nearest = explained.nodes.slice(0, kNodesShown);
+  return element('div', {},
+    explained.message ? element('p', {}, harmless(explained.message)) : null,
+    element('p', {}, `${plural(explained.nodesFitting, 'node')} would take it now, by its cards.`),
+    explained.reasons.length ? element('ul', { class: 'reasons' }, explained.reasons.map(({ reason, nodes, evictionCanHelp }) =>
+      element('li', {}, element('strong', {}, plural(nodes, 'node')), `: ${harmless(reason)}${evictionCanHelp ? ' (evictions can help)' : ''}`))) : null,
+    nearest.length ? element('details', {}, element('summary', {}, `Cards of ${plural(nearest.length, 'node')}`),
+      element('ul', {}, nearest.map((node) => element('li', {}, link(nodeRoute(node.name), harmless(node.name)),
+        node.fits ? ' fits' : `: ${harmless(node.reason)}`,
+        element('ul', {}, node.cards.map((card) => element('li', {}, `card ${card.index}${card.fits ? ' fits' : ''}: ` +
+          `compute ${number(card.core.free)} of ${number(card.core.asked)} %, memory ${memory(card.memoryMiB.free)} of ` +
+          `${memory(card.memoryMiB.asked)}${card.why ? `, ${harmless(card.why)}` : ''}`))))))) : null);
+}
+
+function waitingBody(pod, explained) {
+  return [element('ol', { class: 'steps' },
+    step('Request', element('ul', {}, pod.containers.map((container) => element('li', {}, element('bdi', {}, harmless(container.name)), `: ${requestText([container])}`))),
+      facts(['waits', waitedText(pod)], ['priority', number(pod.priority)], ['nominated node', harmless(pod.nominated)])),
+    step('What kube-scheduler says', pod.message ? reasonList(pod.message) : element('p', {}, 'It has not tried the pod yet.'),
+      Number.isFinite(pod.since) ? element('p', { class: 'caption' }, `${harmless(pod.reason)} since ${dayAndClock(pod.since)}`) : null),
+    step('What the cards say now', explanation(explained)))];
+}
+
+export class Detail {
+  // `find` has node(name), pod(namespace, name), waiting(namespace, name) and prometheus().
+  constructor(find) {
+    this.find = find;
+    this.dialog = byId('detail');
+    this.route = null;
+    this.answers = {};
+    this.asked = 0;
+    byId('detail-close').addEventListener('click', () => this.leave());
+    this.dialog.addEventListener('cancel', (event) => { event.preventDefault(); this.leave(); });
+    this.dialog.addEventListener('click', (event) => { if (event.target === this.dialog) this.leave(); });
+  }
+
+  leave() { location.hash = ''; }
+
+  // Of the address after "#".
+  go(hash) {
+    const [kind, ...names] = hash.replace(/^#\/?/, '').split('/').map((part) => {
+      try { return decodeURIComponent(part); } catch { return part; }
+    });
+    const valid = (kind === 'node' && names.length === 1) || (kind === 'pod' && names.length === 2);
+    this.route = valid ? { kind, names } : null;
+    this.answers = {};
+    if (!this.route) {
+      if (this.dialog.open) this.dialog.close();
+      return;
+    }
+    if (kind === 'pod') this.ask();
+    this.draw();
+    if (!this.dialog.open) this.dialog.showModal();
+    this.dialog.scrollTop = 0;
+  }
+
+  async ask() {
+    const turn = ++this.asked;
+    const [namespace, name] = this.route.names;
+    const take = async (key, path, parameters) => {
+      let answer;
+      try { answer = await read(path, parameters); } catch (error) { answer = { error: error.message }; }
+      if (turn !== this.asked || this.route?.kind !== 'pod') return;
+      this.answers[key] = answer;
+      this.draw();
+    };
+    take('held', '../inspect/pod', { namespace, name });
+    take('explained', '../inspect/explain', { namespace, name, limit: kNodesShown });
+    if (this.find.prometheus()) take('use', 'use', { namespace, name });
+    else this.answers.use = { error: kNoUse };
+  }
+
+  // Something has changed. The focus stays where it is, unless it was on what is drawn again.
+  draw() {
+    if (!this.route) return;
+    const { title, body } = this.content();
+    byId('detail-title').replaceChildren(element('bdi', {}, title));
+    const target = byId('detail-body');
+    const held = target.contains(document.activeElement) ? document.activeElement.getAttribute('href') : null;
+    const open = [...target.querySelectorAll('details')].map((one) => one.open);
+    target.replaceChildren(...body.filter(Boolean));
+    [...target.querySelectorAll('details')].forEach((one, i) => { one.open = open[i] ?? false; });
+    if (held) target.querySelector(`a[href="${CSS.escape(held)}"]`)?.focus();
+  }
+
+  content() {
+    const { kind, names } = this.route;
+    if (kind === 'node') {
+      const node = this.find.node(names[0]);
+      const body = node ? nodeBody(node) : [element('p', {}, 'The extender does not know this node.')];
+      return { title: `Node ${harmless(names[0])}`, body };
+    }
+    const title = `Pod ${harmless(names[0])}/${harmless(names[1])}`;
+    const pod = this.find.pod(...names);
+    const { held, explained, use } = this.answers;
+    if (pod) return { title, body: podBody(pod, this.find.node(pod.node), held, explained, use) };
+    const waiting = this.find.waiting(...names);
+    if (waiting) return { title, body: waitingBody(waiting, explained) };
+    return { title, body: [element('p', {}, 'This pod neither holds cards nor waits for them.'), explanation(explained)] };
+  }
+}

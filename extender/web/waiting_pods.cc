@@ -1,0 +1,205 @@
+#include "extender/web/waiting_pods.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/base/text.h"
+#include "common/contract/gpu_request.h"
+#include "common/kube/json_value.h"
+#include "common/kube/object_json.h"
+#include "common/kube/request.h"
+#include "extender/web/limits.h"
+
+namespace mgpu::extender {
+
+struct WaitingPods::Pod {
+  PodRef ref;
+  std::string created;
+  std::int32_t priority = 0;
+  std::vector<ContainerRequest> containers;
+  std::string reason;
+  std::string message;
+  std::string since;
+  std::string nominated;
+};
+
+// A pod without cards has no uid.
+struct WaitingPods::Seen {
+  std::string uid;
+  std::shared_ptr<const Pod> pod;
+};
+
+namespace {
+
+// The condition PodScheduled and the time of creation, which kube::Pod does not have.
+struct Scheduling {
+  std::string created;
+  std::string reason;
+  std::string message;
+  std::string since;
+};
+
+void read_condition(kube::JsonValue& condition, Scheduling& out) {
+  std::string type;
+  Scheduling read;
+  condition.read({{"type", type},
+                  {"reason", read.reason},
+                  {"message", read.message},
+                  {"lastTransitionTime", read.since}});
+  if (type != "PodScheduled") return;
+  read.created = std::move(out.created);
+  out = std::move(read);
+}
+
+Scheduling read_scheduling(std::string_view json) {
+  Scheduling out;
+  // A pod of which this cannot be read has no message.
+  (void)kube::read_json(json, [&](kube::JsonValue& root) {
+    root.read({{"metadata",
+                [&](kube::JsonValue& metadata) {
+                  metadata.read({{"creationTimestamp", out.created}});
+                }},
+               {"status", [&](kube::JsonValue& status) {
+                  status.read({{"conditions", [&](kube::JsonValue& conditions) {
+                                  conditions.elements([&](kube::JsonValue& condition) {
+                                    read_condition(condition, out);
+                                  });
+                                }}});
+                }}});
+  });
+  return out;
+}
+
+std::string cut(std::string text) {
+  if (text.size() <= kWaitingMessageBytesMax) return text;
+  return std::string(cut_text(text, kWaitingMessageBytesMax)) + "...";
+}
+
+}  // namespace
+
+WaitingPods::WaitingPods(kube::Transport& transport, const Contract& contract)
+    : transport_(transport),
+      contract_(contract),
+      detailed_(std::make_shared<std::atomic<std::size_t>>(0)) {}
+
+WaitingPods::~WaitingPods() = default;
+
+void WaitingPods::follow() {
+  if (reflector_) return;
+  kube::ReflectorHandlers handlers;
+  handlers.on_problem = [this](const std::string& problem) {
+    const MutexLock lock(mutex_);
+    problem_ = cut(problem);
+    ++version_;
+  };
+  reflector_ = std::make_unique<kube::Reflector>("waiting pods", kube::unbound_pods(), transport_,
+                                                 consumer(), std::move(handlers));
+  reflector_->start();
+}
+
+void WaitingPods::leave() {
+  reflector_.reset();
+  const MutexLock lock(mutex_);
+  listed_ = false;
+  problem_.clear();
+  pods_.clear();
+  ++version_;
+}
+
+kube::Consumer<WaitingPods::Seen> WaitingPods::consumer() {
+  const auto changed = [this](const auto& change) {
+    const MutexLock lock(mutex_);
+    problem_.clear();
+    change();
+    ++version_;
+  };
+  return {.read = [this](std::string_view json) { return read(json); },
+          .apply =
+              [this, changed](Seen seen) {
+                if (seen.uid.empty()) return;
+                changed([&]() MGPU_NO_THREAD_ANALYSIS {
+                  pods_.insert_or_assign(std::move(seen.uid), std::move(seen.pod));
+                });
+              },
+          .remove =
+              [this, changed](const Seen& seen) {
+                changed([&]() MGPU_NO_THREAD_ANALYSIS { pods_.erase(seen.uid); });
+              },
+          .relist =
+              [this, changed](std::vector<Seen> all, bool) {
+                changed([&]() MGPU_NO_THREAD_ANALYSIS {
+                  pods_.clear();
+                  listed_ = true;
+                  for (Seen& seen : all) {
+                    if (!seen.uid.empty()) pods_.emplace(std::move(seen.uid), std::move(seen.pod));
+                  }
+                });
+              }};
+}
+
+Result<WaitingPods::Seen> WaitingPods::read(std::string_view json) const {
+  auto pod = kube::read_pod(json);
+  if (!pod) return pod.error();
+  auto request = read_containers(*pod, contract_, MiB(1));
+  // The extender says of a request that it cannot read what is wrong with it; kube-scheduler's
+  // message has the sentence.
+  if (request && request->empty()) return Seen{};
+  Seen seen{.uid = pod->metadata.uid, .pod = nullptr};
+  if (detailed_->fetch_add(1) >= 2 * kWaitingPodsMax) {
+    detailed_->fetch_sub(1);
+    return seen;
+  }
+  Scheduling scheduling = read_scheduling(json);
+  seen.pod = {new Pod{.ref = pod->ref(),
+                      .created = cut(std::move(scheduling.created)),
+                      .priority = pod->priority,
+                      .containers = request ? std::move(request->containers)
+                                            : std::vector<ContainerRequest>(),
+                      .reason = cut(std::move(scheduling.reason)),
+                      .message = cut(std::move(scheduling.message)),
+                      .since = cut(std::move(scheduling.since)),
+                      .nominated = pod->nominated_node},
+              [detailed = detailed_](const Pod* old) {
+                delete old;
+                detailed->fetch_sub(1);
+              }};
+  return seen;
+}
+
+std::string WaitingPods::json() const {
+  const MutexLock lock(mutex_);
+  std::vector<const Pod*> pods;
+  for (const auto& [uid, pod] : pods_) {
+    if (pod) pods.push_back(pod.get());
+  }
+  std::ranges::sort(pods, [](const Pod* a, const Pod* b) {
+    return a->created != b->created ? a->created < b->created : a->ref < b->ref;
+  });
+  if (pods.size() > kWaitingPodsMax) pods.resize(kWaitingPodsMax);
+  std::string out = fmt::format(R"({{"listed":{},)", listed_);
+  const auto to = std::back_inserter(out);
+  if (!problem_.empty()) fmt::format_to(to, R"("problem":"{}",)", json_escaped(problem_));
+  if (pods_.size() > pods.size()) fmt::format_to(to, R"("more":{},)", pods_.size() - pods.size());
+  out += "\"pods\":[";
+  for (const Pod* pod : pods) {
+    fmt::format_to(to, R"({}["{}","{}","{}",{},[)", pod == pods.front() ? "" : ",",
+                   json_escaped(pod->ref.name_space), json_escaped(pod->ref.name),
+                   json_escaped(pod->created), pod->priority);
+    for (const ContainerRequest& container : pod->containers) {
+      fmt::format_to(to, R"({}["{}",{},{},{}])", &container == &pod->containers.front() ? "" : ",",
+                     json_escaped(container.name), container.cards, container.per_card.core.value(),
+                     container.whole ? -1 : container.per_card.memory.value());
+    }
+    fmt::format_to(to, R"(],"{}","{}","{}","{}"])", json_escaped(pod->reason),
+                   json_escaped(pod->message), json_escaped(pod->since),
+                   json_escaped(pod->nominated));
+  }
+  return out + "]}";
+}
+
+}  // namespace mgpu::extender

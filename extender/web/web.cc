@@ -1,0 +1,239 @@
+#include "extender/web/web.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "common/base/text.h"
+#include "common/base/version.h"
+#include "extender/web/limits.h"
+#include "extender/web/static_files.h"
+
+namespace mgpu::extender {
+namespace {
+
+std::string event(std::string_view name, std::string_view data) {
+  while (data.ends_with('\n')) data.remove_suffix(1);
+  return fmt::format("event: {}\ndata: {}\n\n", name, data);
+}
+
+std::uint64_t number_in(const std::string& text) {
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+void redirect_to_page(const http::Respond& respond, const char* to) {
+  respond(with_web_headers(
+      {.status = 302, .content_type = "text/plain", .body = {}, .headers = {{"Location", to}}}));
+}
+
+}  // namespace
+
+struct Web::Client {
+  std::uint64_t version = 0;  // of the nodes that it has
+  http::GivePart give;        // set while it waits for a part
+  bool greeted = false;
+  bool synced = false;
+  std::string status;
+  std::uint64_t waiting = 0;
+  Instant waiting_sent{};
+  std::uint64_t thinned = 0;
+  std::size_t samples = 0;
+  Instant last_part{};
+};
+
+// One of kWebClientsMax, and its client on the executor. The body of the response owns it.
+class Web::Place {
+ public:
+  // Null where all are taken.
+  static std::shared_ptr<Place> take(Web& web) {
+    if (web.places_taken_.fetch_add(1) >= kWebClientsMax) {
+      --web.places_taken_;
+      return nullptr;
+    }
+    return std::make_shared<Place>(web);
+  }
+  explicit Place(Web& web) : web_(web) {}
+  ~Place() {
+    --web_.places_taken_;
+    post([&web = web_, id = id_](auto) { web.clients_.erase(*id); });
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+  void begin(std::uint64_t version) {
+    post([&web = web_, id = id_, version](auto) {
+      *id = ++web.next_id_;
+      auto client = std::make_unique<Client>();
+      client->version = version;
+      web.clients_.emplace(*id, std::move(client));
+      web.waiting_.follow();
+      web.update();
+      if (!std::exchange(web.ticking_, true)) web.tick();
+    });
+  }
+  void next(http::GivePart give) {
+    post([&web = web_, id = id_, give = std::move(give)](auto) {
+      const auto client = web.clients_.find(*id);
+      if (client == web.clients_.end()) return;
+      client->second->give = give;
+      web.pump(*client->second);
+    });
+  }
+
+ private:
+  template <class Call>
+  void post(Call call) {
+    web_.executor_.post([run = web_.tasks_.wrap(std::move(call))]() mutable { run(0); });
+  }
+
+  Web& web_;
+  // Zero before begin(). On the executor.
+  const std::shared_ptr<std::uint64_t> id_ = std::make_shared<std::uint64_t>(0);
+};
+
+Web::Web(Sources sources, Executor& executor)
+    : sources_(std::move(sources)),
+      executor_(executor),
+      started_(sources_.unix_ms()),
+      epoch_(fmt::format("{:x}-{:x}", started_, ::getpid())),
+      feed_(sources_.ledger),
+      waiting_(sources_.transport, sources_.settings.contract) {
+  executor_.post(tasks_.wrap([this] { take_sample(); }));
+}
+
+Web::~Web() {
+  tasks_.close();
+}
+
+void Web::add_routes(http::Router& router) {
+  router.add("GET", "/", [](const http::Request&, const http::Respond& respond) {
+    redirect_to_page(respond, "web/");
+  });
+  router.add("GET", "/web", [](const http::Request&, const http::Respond& respond) {
+    redirect_to_page(respond, "web/");
+  });
+  for (const StaticFile& file : web_files()) {
+    const std::string name = file.name == "index.html" ? "" : std::string(file.name);
+    router.add("GET", "/web/" + name,
+               [&file](const http::Request& request, const http::Respond& respond) {
+                 respond(file_response(file, request));
+               });
+  }
+  router.add("GET", "/web/events",
+             [this](const http::Request& request, const http::Respond& respond) {
+               open_events(request, respond);
+             });
+}
+
+void Web::open_events(const http::Request& request, const http::Respond& respond) {
+  const auto place = Place::take(*this);
+  if (!place) {
+    http::Response busy = http::error_response(
+        503, fmt::format("{} pages are open; close one of them", kWebClientsMax));
+    busy.headers = {{"Retry-After", "10"}};
+    return respond(with_web_headers(std::move(busy)));
+  }
+  const bool known = http::query_value(request.query, "epoch") == epoch_;
+  place->begin(known ? number_in(http::query_value(request.query, "since")) : 0);
+  respond(with_web_headers(
+      {.content_type = "text/event-stream",
+       .body = {},
+       .headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}},
+       .next_part = [place](http::GivePart give) { place->next(std::move(give)); }}));
+}
+
+// --- on the executor -----------------------------------------------------------------------------
+
+void Web::take_sample() {
+  history_.add(sample_of(sources_.ledger, sources_.unix_ms()));
+  executor_.after(history_.interval(), tasks_.wrap([this] { take_sample(); }));
+}
+
+// Ends when no page has been open for a while.
+void Web::tick() {
+  const Instant now = executor_.now();
+  if (!clients_.empty()) {
+    last_client_ = now;
+    update();
+    for (auto& [id, client] : clients_) pump(*client);
+  } else if (now - last_client_ >= kWaitingLinger) {
+    waiting_.leave();
+    ticking_ = false;
+    return;
+  }
+  executor_.after(kWebUpdateInterval, tasks_.wrap([this] { tick(); }));
+}
+
+void Web::update() {
+  feed_.update(executor_.now());
+  status_ = readiness_response(sources_.readiness()).body;
+}
+
+void Web::pump(Client& client) {
+  if (!client.give) return;
+  std::string text = next_text(client);
+  if (text.empty()) return;
+  client.last_part = executor_.now();
+  std::exchange(client.give, nullptr)(std::move(text));
+}
+
+std::string Web::next_text(Client& client) {
+  const Instant now = executor_.now();
+  std::string out;
+  if (!std::exchange(client.greeted, true)) out += hello();
+  if (client.status != status_) {
+    client.status = status_;
+    out += event("status", status_);
+  }
+  const bool waited = client.waiting == 0 || now - client.waiting_sent >= kWaitingInterval;
+  if (const auto version = waiting_.version(); waited && client.waiting != version) {
+    client.waiting = version;
+    client.waiting_sent = now;
+    out += event("waiting", waiting_.json());
+  }
+  out += history_text(client);
+  if (client.version != feed_.version()) {
+    const auto changes = feed_.after(client.version);
+    client.version = changes.version;
+    out += event("nodes", changes.json);
+  }
+  if (client.version == feed_.version() && !std::exchange(client.synced, true)) {
+    out += event("synced", "{}");
+  }
+  if (out.empty() && now - client.last_part >= kWebBeatInterval) {
+    out = event("beat", fmt::format("{{\"now\":{}}}", sources_.unix_ms()));
+  }
+  return out;
+}
+
+std::string Web::hello() const {
+  const PolicyChoice& policy = sources_.settings.policy;
+  std::string name(policy.node->name);
+  if (policy.node != policy.card) name += "/" + std::string(policy.card->name);
+  return event(
+      "hello",
+      fmt::format(
+          R"({{"epoch":"{}","started":{},"now":{},"version":"{}","domain":"{}","policy":"{}"}})",
+          epoch_, started_, sources_.unix_ms(), MGPU_VERSION,
+          json_escaped(sources_.settings.contract.domain), json_escaped(name)));
+}
+
+std::string Web::history_text(Client& client) {
+  const bool restart = client.samples == 0 || client.thinned != history_.thinned();
+  if (restart) client.samples = 0;
+  if (client.samples >= history_.samples().size()) return {};
+  const std::string samples = history_.json(client.samples);
+  client.samples = history_.samples().size();
+  client.thinned = history_.thinned();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(history_.interval());
+  return event("history", fmt::format(R"({{"restart":{},"intervalSeconds":{},"samples":{}}})",
+                                      restart, seconds.count(), samples));
+}
+
+}  // namespace mgpu::extender

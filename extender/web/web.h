@@ -1,0 +1,88 @@
+// The web page of the cluster, on the listener for probes, metrics and inspection.
+//
+//   GET /                              to /web/
+//   GET /web/, /web/FILE               the page and its files (page/)
+//   GET /web/events[?epoch=E&since=V]  server-sent events (HTML standard, 9.2), which do not end
+//
+//   event    data
+//   hello    {"epoch", "started", "now", "version", "domain", "policy"}   first; times are in ms
+//   nodes    what has changed since V, or all nodes (cluster_feed.h). V counts in epoch E only
+//   synced   {}: the nodes before it are the whole cluster
+//   waiting  the pods that wait for cards (waiting_pods.h)
+//   history  {"restart": bool, "intervalSeconds", "samples": [...]} (history.h): more samples, or
+//            with "restart" all of them
+//   status   the body of /readyz
+//   beat     {"now"}: after kWebBeatInterval without another event
+//
+// Each client is sent the next part when it has received the one before, so that a slow one costs
+// no memory and delays no other; the HTTP server closes one that does not read for its transfer
+// timeout. More than kWebClientsMax get 503.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "common/base/callback_guard.h"
+#include "common/base/executor.h"
+#include "common/http/router.h"
+#include "common/kube/transport.h"
+#include "common/program/service_routes.h"
+#include "extender/verbs/verbs.h"
+#include "extender/web/cluster_feed.h"
+#include "extender/web/history.h"
+#include "extender/web/waiting_pods.h"
+
+namespace mgpu::extender {
+
+class Web {
+ public:
+  struct Sources {
+    Ledger& ledger;
+    const Settings& settings;
+    kube::Transport& transport;
+    std::function<Readiness()> readiness;  // any thread
+    std::function<std::int64_t()> unix_ms;
+  };
+  // `executor` runs everything, and is that of nothing else that should not wait for it. What is
+  // referred to outlives this; the server of the router ends before it.
+  Web(Sources sources, Executor& executor);
+  ~Web();
+
+  // The router does not outlive this.
+  void add_routes(http::Router& router);
+
+ private:
+  struct Client;
+  class Place;
+
+  void open_events(const http::Request& request, const http::Respond& respond);
+  void tick();
+  void take_sample();
+  void update();
+  void pump(Client& client);
+  std::string next_text(Client& client);
+  std::string hello() const;
+  std::string history_text(Client& client);
+
+  const Sources sources_;
+  Executor& executor_;
+  const std::int64_t started_;
+  const std::string epoch_;
+  std::atomic<std::size_t> places_taken_ = 0;
+  // On the executor.
+  ClusterFeed feed_;
+  WaitingPods waiting_;
+  History history_;
+  std::string status_;
+  bool ticking_ = false;
+  Instant last_client_{};
+  std::uint64_t next_id_ = 0;
+  std::unordered_map<std::uint64_t, std::unique_ptr<Client>> clients_;
+  CallbackGuard tasks_;  // ends first
+};
+
+}  // namespace mgpu::extender
