@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
-#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
@@ -129,10 +129,12 @@ class Explanation {
       if (better(scores[a], scores[b])) return true;
       return !better(scores[b], scores[a]) && fitting[a] < fitting[b];
     };
-    const auto all = std::views::iota(std::size_t{0}, fitting.size());
+    std::vector<std::size_t> order(fitting.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto first = std::ranges::min_element(order, before);
     out["rank"] =
-        std::ranges::count_if(all, [&](std::size_t one) { return before(one, *own_at); }) + 1;
-    out["best"] = fitting[*std::ranges::min_element(all, before)];
+        std::ranges::count_if(order, [&](std::size_t one) { return before(one, *own_at); }) + 1;
+    out["best"] = fitting[*first];
   }
 
  private:
