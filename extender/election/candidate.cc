@@ -20,7 +20,8 @@ std::int32_t whole_seconds(Duration duration) {
 }  // namespace
 
 void LeaseCandidate::observe(const std::optional<kube::Lease>& lease, Instant now) {
-  const bool same = observed_ && lease_ && lease && same_record(*lease_, *lease);
+  const bool absent = observed_ && !lease_ && !lease;
+  const bool same = absent || (observed_ && lease_ && lease && same_record(*lease_, *lease));
   const bool same_holder = observed_ && lease_ && lease && lease_->holder == lease->holder;
   if (!same) changed_at_ = now;
   if (!same_holder) held_since_ = now;
@@ -30,16 +31,20 @@ void LeaseCandidate::observe(const std::optional<kube::Lease>& lease, Instant no
 
 bool LeaseCandidate::may_take(Instant now) const {
   if (!observed_) return false;
-  if (!lease_ || lease_->holder.empty() || lease_->holder == identity_) return true;
-  return now - changed_at_ >= duration() || is_asked(now);
+  return (lease_ && lease_->holder == identity_) || now >= due_at(now);
 }
 
 Duration LeaseCandidate::wait(Instant now) const {
-  Duration left = changed_at_ + duration() - now;
-  if (settings_.when_asked && asked_at_ && now - *asked_at_ < kAskedFor) {
-    left = std::min(left, Duration(held_since_ + kTakenFromHolderAfter - now));
-  }
-  return std::max(left, Duration(1));
+  return std::max(Duration(due_at(now) - now), Duration(1));
+}
+
+// When the Lease may be taken, if nothing happens before.
+Instant LeaseCandidate::due_at(Instant now) const {
+  const bool held = lease_ && !lease_->holder.empty();
+  const Instant free_at = held ? changed_at_ + duration() : changed_at_;
+  if (!settings_.when_asked) return free_at;
+  if (!is_asked(now)) return free_at + kTakenUnaskedAfter;
+  return held ? std::min(free_at, held_since_ + kTakenFromHolderAfter) : free_at;
 }
 
 // A holder that does not renew the Lease states no duration.
@@ -49,8 +54,7 @@ Duration LeaseCandidate::duration() const {
 }
 
 bool LeaseCandidate::is_asked(Instant now) const {
-  return settings_.when_asked && asked_at_ && now - *asked_at_ < kAskedFor &&
-         now - held_since_ >= kTakenFromHolderAfter;
+  return asked_at_ && now - *asked_at_ < kAskedFor;
 }
 
 kube::Lease LeaseCandidate::taken(const kube::LeaseRef& ref, const std::string& time) const {

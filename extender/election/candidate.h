@@ -37,7 +37,8 @@ class LeaseCandidate {
   void note_asked(Instant now) { asked_at_ = now; }
 
   // The Lease does not exist, nobody holds it, it has expired, this process holds it already, or
-  // kube-scheduler asks this process. False before the first observe().
+  // kube-scheduler asks this process. Where processes lead when they are asked, one that is not
+  // asked waits for some time. False before the first observe().
   bool may_take(Instant now) const;
   // After this time may_take() may be true, if nothing happens before. Positive.
   Duration wait(Instant now) const;
@@ -49,6 +50,7 @@ class LeaseCandidate {
  private:
   Duration duration() const;
   bool is_asked(Instant now) const;
+  Instant due_at(Instant now) const;
 
   const std::string identity_;
   const ElectionSettings settings_;

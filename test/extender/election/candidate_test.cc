@@ -90,6 +90,35 @@ TEST(LeaseCandidate, TakesTheLeaseWhenItIsAskedFromAHolderThatHadItForSomeTime) 
   EXPECT_FALSE(candidate.may_take(at(19)));
 }
 
+TEST(LeaseCandidate, TakesAFreeLeaseLaterWhereKubeSchedulerAsksAnother) {
+  LeaseCandidate absent("a", {.when_asked = true});
+  absent.observe(std::nullopt, at(0));
+  EXPECT_FALSE(absent.may_take(at(9)));
+  EXPECT_EQ(absent.wait(at(9)), seconds(1));
+  absent.observe(std::nullopt, at(9));
+  EXPECT_TRUE(absent.may_take(at(10)));
+  LeaseCandidate given_up("a", {.when_asked = true});
+  given_up.observe(held_by("", "1"), at(0));
+  EXPECT_FALSE(given_up.may_take(at(9)));
+  EXPECT_TRUE(given_up.may_take(at(10)));
+  LeaseCandidate expired("a", {.when_asked = true});
+  expired.observe(held_by("b", "1"), at(0));
+  EXPECT_FALSE(expired.may_take(at(24)));
+  EXPECT_EQ(expired.wait(at(24)), seconds(1));
+  EXPECT_TRUE(expired.may_take(at(25)));
+}
+
+TEST(LeaseCandidate, TakesAFreeLeaseAtOnceWhenItIsAsked) {
+  LeaseCandidate absent("a", {.when_asked = true});
+  absent.observe(std::nullopt, at(0));
+  absent.note_asked(at(1));
+  EXPECT_TRUE(absent.may_take(at(1)));
+  LeaseCandidate given_up("a", {.when_asked = true});
+  given_up.observe(held_by("", "1"), at(0));
+  given_up.note_asked(at(1));
+  EXPECT_TRUE(given_up.may_take(at(1)));
+}
+
 TEST(LeaseCandidate, WritesItselfWithItsDurationAndCountsTheTransition) {
   LeaseCandidate candidate("a", {.duration = seconds(20)});
   candidate.observe(held_by("b", "1"), at(0));

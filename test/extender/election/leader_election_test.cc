@@ -203,12 +203,35 @@ TEST_F(LeaderElectionTest, AFollowerThatKubeSchedulerAsksTakesTheLease) {
   add(a, "a", {.when_asked = true});
   add(b, "b", {.when_asked = true});
   executor.advance(seconds(30));
+  EXPECT_EQ(a.taken + b.taken, 1) << "one leads although kube-scheduler asks none";
+  EXPECT_EQ(holder(), "a");
   b.election->note_asked();
   executor.advance(milliseconds(10));
   EXPECT_EQ(b.taken, 1);
   EXPECT_EQ(holder(), "b");
   executor.advance(seconds(3));
   EXPECT_THAT(a.lost, SizeIs(1));
+}
+
+TEST_F(LeaderElectionTest, OfSeveralFollowersTheOneThatIsAskedReplacesALeaderThatWasKilled) {
+  Process c;
+  add(a, "a", {.when_asked = true});
+  a.election->note_asked();
+  executor.advance(milliseconds(10));
+  EXPECT_EQ(holder(), "a");
+  add(b, "b", {.when_asked = true});
+  add(c, "c", {.when_asked = true});
+  executor.advance(seconds(30));
+  a.election.reset();
+  // The Lease expires before the next kube-scheduler leads.
+  executor.advance(seconds(17));
+  c.election->note_asked();
+  executor.advance(milliseconds(10));
+  EXPECT_EQ(c.taken, 1);
+  EXPECT_EQ(holder(), "c");
+  EXPECT_EQ(b.taken, 0);
+  b.election.reset();
+  c.election.reset();
 }
 
 }  // namespace
