@@ -183,6 +183,8 @@ func TestInstallOperationsRestoreEtcd(t *testing.T) {
 	snapshot := filepath.Join(release.folder, "snapshot.db")
 	release.runOperations(t, "etcdctl snapshot save", "SNAPSHOT="+snapshot,
 		fmt.Sprint("ETCDCTL_ENDPOINTS=http://127.0.0.1:", plane.etcdPort))
+	// The Lease in the snapshot names a process that has ended.
+	release.runOperations(t, "kubectl rollout restart deployment/mgpu-extender --namespace mgpu-system\nkubectl rollout")
 	release.removeNow(t, "deleted")
 	create(release.ctx, t, release.pod("lost").wholeCards(1).runs())
 	lost := release.waitRunning(t, "lost")

@@ -12,8 +12,9 @@ func TestNodeTwoDevicePluginsOnOneNode(t *testing.T) {
 	world := newNodeWorld(t, v100s(2))
 	first, second := world.plugin, *world.plugin
 	second.start(t)
+	t.Cleanup(second.process.Kill)
 	second.waitReady(t)
-	first.waitNotReady(t, `another process serves "`+domain+`-mgpu-core.sock" now`)
+	first.waitNotReady(t, `another process serves \"`+domain+`-mgpu-core.sock\" now`)
 	world.createBound(t, world.pod("with-two").share(30, 1024), "0")
 	world.checkViews(t, "with-two")
 	mustEnd(t, second.process)

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // legacyScheduler starts kube-scheduler 1.22 with deploy/scheduler/legacy-policy.json and the address of the
@@ -60,7 +63,7 @@ func TestSkewKubeScheduler122BindsPodsWithTheLegacyPolicy(t *testing.T) {
 	extender := plane.startExtender(t)
 	plane.legacyScheduler(t, extender)
 	namespace := newNamespace(ctx, t)
-	plane.createNode(ctx, t, "gpu-legacy", 2)
+	plane.createNode(ctx, t, "gpu-legacy", cardsOfEachNode)
 	history := plane.beginHistory(ctx, t, namespace)
 	for _, builder := range []*PodBuilder{
 		newPod(namespace, "share").share(30, 4000),
@@ -70,12 +73,12 @@ func TestSkewKubeScheduler122BindsPodsWithTheLegacyPolicy(t *testing.T) {
 		create(ctx, t, builder)
 		pod := waitBound(ctx, t, namespace, builder.pod.Name)
 		for _, request := range requestsOf(pod) {
-			if _, err := cardsOf(pod, request, 2); err != nil {
+			if _, err := cardsOf(pod, request, cardsOfEachNode); err != nil {
 				t.Errorf("%s: %v", pod.Name, err)
 			}
 		}
 	}
-	create(ctx, t, newPod(namespace, "too-much").wholeCards(2))
+	create(ctx, t, newPod(namespace, "too-much").wholeCards(100))
 	waitPending(ctx, t, namespace, "too-much", "Insufficient "+coreResource)
 	history.check(ctx, t)
 }
@@ -91,4 +94,7 @@ func TestSkewKubeScheduler122PreemptsWithTheLegacyPolicy(t *testing.T) {
 	waitBound(ctx, t, namespace, "victim")
 	create(ctx, t, newPod(namespace, "preemptor").wholeCards(1).priorityClass("system-cluster-critical"))
 	waitBound(ctx, t, namespace, "preemptor")
+	if _, err := plane.admin.CoreV1().Pods(namespace).Get(ctx, "victim", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the victim: %v, want that it was evicted", err)
+	}
 }
