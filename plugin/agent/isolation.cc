@@ -135,7 +135,8 @@ void Isolation::prepare(bool cdi) {
   cdi_ = cdi;
   if (mode_ == IsolationMode::kAuto) return;
   if (mode_ == IsolationMode::kDriver) {
-    if (const auto set_up = set_up_hook(); !set_up) hook_.problem = set_up.error().message;
+    const auto set_up = set_up_hook();
+    hook_.problem = set_up ? "" : set_up.error().message;
   }
   settle(mode_, "--isolation");
 }
@@ -253,7 +254,8 @@ const LimitHook* Isolation::limit_hook() const {
 
 std::vector<MpsState> Isolation::mps_states() const {
   const MutexLock lock(mutex_);
-  return mps_ ? mps_->states() : std::vector<MpsState>();
+  if (chosen_ != IsolationMode::kMps) return {};
+  return mps_->states();
 }
 
 void Isolation::on_removed(const AllocationId& id) {

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "common/base/log.h"
 #include "test/plugin/cards/fake_driver.h"
 #include "test/plugin/support/gpu_objects.h"
@@ -78,6 +80,34 @@ TEST_F(IsolationTest, NoneAndMpsNeedNoDriver) {
   EXPECT_NE(isolation_->mps(), nullptr);
   EXPECT_EQ(isolation_->limit_hook(), nullptr);
   EXPECT_THAT(health(), Each(kHealthy));
+}
+
+TEST_F(IsolationTest, SwitchesToAnotherMode) {
+  choose(IsolationMode::kNone);
+  isolation_->switch_to(IsolationMode::kDriver);
+  EXPECT_EQ(isolation_->chosen(), IsolationMode::kDriver);
+  ASSERT_NE(isolation_->limit_hook(), nullptr);
+  EXPECT_EQ(isolation_->limit_hook()->problem, "");
+  EXPECT_THAT(health(), Each(kHealthy));
+  isolation_->switch_to(IsolationMode::kMps);
+  EXPECT_EQ(isolation_->limit_hook(), nullptr);
+  EXPECT_NE(isolation_->mps(), nullptr);
+  isolation_->switch_to(IsolationMode::kNone);
+  EXPECT_EQ(isolation_->mps(), nullptr);
+  EXPECT_THAT(isolation_->mps_states(), IsEmpty());
+  isolation_->switch_to(IsolationMode::kDriver);
+  EXPECT_NE(isolation_->limit_hook(), nullptr);
+}
+
+TEST_F(IsolationTest, ALaterSwitchToTheDriverTriesAgain) {
+  settings_.hook_folder = folder_.path("hook");
+  std::ofstream(folder_.path("hook")) << "in the way";
+  choose(IsolationMode::kDriver);
+  EXPECT_NE(isolation_->limit_hook()->problem, "");
+  isolation_->switch_to(IsolationMode::kNone);
+  std::filesystem::remove(folder_.path("hook"));
+  isolation_->switch_to(IsolationMode::kDriver);
+  EXPECT_EQ(isolation_->limit_hook()->problem, "");
 }
 
 // --- the driver ----------------------------------------------------------------------------------
