@@ -156,7 +156,9 @@ class Explanation {
   std::optional<NodeForPod> found_without_pod(const NodeName& name) const {
     auto found = ledger_.node_for(name.str(), pod_.pod);
     if (!found || !own_claim_ || own_claim_->claim.node != name) return found;
-    const Candidate own{.holds = own_claim_->holds, .host = own_claim_->claim.host};
+    Candidate own;
+    own.holds = own_claim_->holds;
+    own.host = own_claim_->claim.host;
     evict(found->node, own);
     if (found->less) evict(*found->less, own);
     return found;

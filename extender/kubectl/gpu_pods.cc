@@ -51,10 +51,9 @@ std::string status_text(const GpuPod& pod) {
   return pod.pod.node_name.empty() ? "Waiting" : pod.pod.phase;
 }
 
-bool is_broken(PodRow& row, std::string message) {
+void set_broken(PodRow& row, std::string message) {
   row.broken = true;
   row.message = std::move(message);
-  return true;
 }
 
 Result<void> check_named(const std::vector<PodRow>& pods, const PodChoice& choice,
@@ -93,7 +92,7 @@ std::optional<PodRow> pod_row(const GpuPod& pod, const Contract& contract) {
   if (policy != pod.pod.metadata.annotations.end()) row.policy = policy->second;
   const auto request = read_containers(pod.pod, contract, MiB{});
   if (!request) {
-    is_broken(row, request.error().message);
+    set_broken(row, request.error().message);
     return row;
   }
   if (request->empty()) return std::nullopt;
@@ -106,7 +105,7 @@ std::optional<PodRow> pod_row(const GpuPod& pod, const Contract& contract) {
   if (placement) {
     set_cards(row, *request, *placement);
   } else {
-    is_broken(row, placement.error().message);
+    set_broken(row, placement.error().message);
   }
   return row;
 }
