@@ -29,9 +29,9 @@ class Verb {
 // All commands, in the order of the help.
 std::vector<std::unique_ptr<Verb>> all_verbs();
 
-std::unique_ptr<Verb> convert_verb();
 std::unique_ptr<Verb> doctor_verb();
 std::unique_ptr<Verb> version_verb();
+std::unique_ptr<Verb> convert_verb();
 
 // The body of main(); returns the exit code.
 int run_kubectl_mgpu(int argc, const char* const* argv, Console& console);

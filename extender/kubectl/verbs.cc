@@ -7,8 +7,8 @@ namespace mgpu::kubectl {
 std::vector<std::unique_ptr<Verb>> all_verbs() {
   std::vector<std::unique_ptr<Verb>> verbs;
   verbs.push_back(doctor_verb());
-  verbs.push_back(convert_verb());
   verbs.push_back(version_verb());
+  verbs.push_back(convert_verb());
   return verbs;
 }
 
