@@ -29,7 +29,6 @@ class Verb {
 // All commands, in the order of the help.
 std::vector<std::unique_ptr<Verb>> all_verbs();
 
-std::unique_ptr<Verb> convert_verb();
 std::unique_ptr<Verb> nodes_verb();
 std::unique_ptr<Verb> cards_verb();
 std::unique_ptr<Verb> pods_verb();
@@ -38,7 +37,9 @@ std::unique_ptr<Verb> explain_verb();
 std::unique_ptr<Verb> simulate_verb();
 std::unique_ptr<Verb> cordon_card_verb();
 std::unique_ptr<Verb> uncordon_card_verb();
+std::unique_ptr<Verb> web_verb();
 std::unique_ptr<Verb> doctor_verb();
+std::unique_ptr<Verb> convert_verb();
 std::unique_ptr<Verb> completion_verb();
 std::unique_ptr<Verb> version_verb();
 

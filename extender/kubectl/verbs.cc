@@ -6,8 +6,6 @@
 
 namespace mgpu::kubectl {
 
-std::unique_ptr<Verb> web_verb();  // web.cc
-
 std::vector<std::unique_ptr<Verb>> all_verbs() {
   std::vector<std::unique_ptr<Verb>> verbs;
   verbs.push_back(nodes_verb());
@@ -18,10 +16,10 @@ std::vector<std::unique_ptr<Verb>> all_verbs() {
   verbs.push_back(simulate_verb());
   verbs.push_back(cordon_card_verb());
   verbs.push_back(uncordon_card_verb());
+  verbs.push_back(web_verb());
   verbs.push_back(doctor_verb());
   verbs.push_back(convert_verb());
   verbs.push_back(completion_verb());
-  verbs.push_back(web_verb());
   verbs.push_back(version_verb());
   return verbs;
 }

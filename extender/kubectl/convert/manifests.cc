@@ -206,6 +206,7 @@ class Conversion {
   Converted take() {
     if (result_.refusals.empty()) {
       for (const RewrittenPod& pod : pods_) write_foreign_pod(pod);
+      for (const RewrittenPod& pod : pods_) check_written(pod);
     }
     return std::move(result_);
   }
@@ -220,7 +221,15 @@ class Conversion {
     for (const std::string& change : *changes) {
       result_.changes.push_back(fmt::format("{}: {}", place.where, change));
     }
-    if (!changes->empty()) pods_.push_back({std::move(place), *std::move(before), after});
+    pods_.push_back({std::move(place), *std::move(before), std::move(after)});
+  }
+
+  // Objects that share values by an anchor may need different ones afterwards.
+  void check_written(const RewrittenPod& pod) {
+    const auto written = read_foreign_pod(pod.place.node);
+    if (written && *written == pod.after) return;
+    refuse(pod.place.where,
+           "shares values with another object by an anchor; expected values of its own");
   }
 
   void refuse(const std::string& where, const std::string& why) {

@@ -30,6 +30,8 @@ struct Container {
   std::string name;
   kube::StringMap limits;  // resource -> quantity as written
   kube::StringMap requests;
+
+  bool operator==(const Container&) const = default;
 };
 
 struct Pod {
@@ -38,6 +40,8 @@ struct Pod {
   std::string scheduler;              // empty: not set
   std::vector<Container> containers;  // app containers, then init containers and sidecars
   std::size_t apps = 0;
+
+  bool operator==(const Pod&) const = default;
 };
 
 // Rewrites the requests of `pod`. Returns sentences that say what was changed; none if the pod has

@@ -26,7 +26,7 @@ class Checker {
     if (++values_ > kYamlValuesMax) {
       return error(fmt::format("has over {} values", kYamlValuesMax));
     }
-    const std::string tag = node.Tag();
+    const std::string& tag = node.Tag();
     if (!tag.empty() && tag != "?" && tag != "!") {
       return error(fmt::format("has the tag {}; expected values without tags", in_quotes(tag)));
     }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "common/base/files.h"
+#include "common/contract/gpu_request.h"
 #include "extender/kubectl/convert/manifests.h"
 
 namespace mgpu::test {
@@ -70,6 +71,22 @@ Texts texts_of(const YAML::Node& node) {
   return node.IsDefined() && node.IsMap() ? node.as<Texts>() : Texts();
 }
 
+// Checks that the extender reads the request of the only container.
+void check_contract(const YAML::Node& pod) {
+  kube::Pod read;
+  for (const auto& [key, value] : texts_of(pod["metadata"]["annotations"])) {
+    read.metadata.annotations[key] = value;
+  }
+  kube::Container container{.name = "app"};
+  for (const auto& [name, amount] : texts_of(pod["spec"]["containers"][0]["resources"]["limits"])) {
+    container.limits[name] = amount;
+  }
+  read.containers.push_back(container);
+  const auto contract = Contract::for_domain(kDefaultResourceDomain);
+  const auto request = read_containers(read, *contract, MiB());
+  ASSERT_TRUE(request) << request.error().message;
+}
+
 void check_result(const YAML::Node& one, const std::string& text) {
   const YAML::Node pod = YAML::Load(text);
   Texts limits;
@@ -81,6 +98,8 @@ void check_result(const YAML::Node& one, const std::string& text) {
   EXPECT_EQ(texts_of(pod["spec"]["containers"][0]["resources"]["limits"]), limits);
   EXPECT_EQ(texts_of(pod["metadata"]["annotations"]), texts_of(want["annotations"]));
   EXPECT_EQ(texts_of(pod["metadata"]["labels"]), texts_of(one["labels"]));
+  // More memory than any card has is a reason of the extender.
+  if (std::stoll(memory) <= kCardMemoryMiBMax) check_contract(pod);
 }
 
 void check_file(const std::string& name, const std::string& text) {

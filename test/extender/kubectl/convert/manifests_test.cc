@@ -100,6 +100,22 @@ TEST(ConvertManifests, ContainersThatShareAnAnchorAreConvertedOnce) {
                               "\"100\"}}}")));
 }
 
+TEST(ConvertManifests, RefusesObjectsThatShareWhatMustDiffer) {
+  const std::string text =
+      "kind: List\nitems:\n"
+      "- {kind: Pod, metadata: &m {name: a, annotations: {b: c}}, spec: {containers: [{name: app, "
+      "resources: {limits: {nvidia.com/gpu: 2, nvidia.com/gpumem: 10, nvidia.com/gpucores: "
+      "10}}}]}}\n"
+      "- {kind: Pod, metadata: *m, spec: {containers: [{name: app}]}}\n";
+  const auto converted = convert_with_defaults(text);
+  ASSERT_TRUE(converted) << converted.error().message;
+  EXPECT_EQ(converted->text, text);
+  EXPECT_THAT(
+      converted->refusals,
+      ElementsAre("Pod a: shares values with another object by an anchor; expected values of "
+                  "its own"));
+}
+
 TEST(ConvertManifests, RefusesObjectsWhosePodsItDoesNotKnow) {
   const auto converted = convert_with_defaults(
       "kind: TFJob\nmetadata: {name: train}\nspec: {tfReplicaSpecs: {Worker: {template: {spec: "
