@@ -108,8 +108,10 @@ ClusterUse read_cluster_use(const Ledger& ledger, const TargetWorkload* target,
   const auto copies = std::make_unique<NodeCopies>();
   const auto add_copies = [&] {
     for (const Node& node : copies->nodes()) {
-      const std::uint64_t needed =
-          1 + (target == nullptr ? 0 : target->fragmentation_steps(node.cards.size()));
+      const std::size_t cards = node.cards.size();
+      const std::uint64_t fragmentation =
+          target == nullptr ? 0 : target->fragmentation_steps(cards);
+      const std::uint64_t needed = 1 + cards * kCopySteps + fragmentation;
       steps -= std::min(steps, needed);
       if (steps > 0) use.add(node, target);
     }

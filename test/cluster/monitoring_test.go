@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -170,6 +171,7 @@ func TestPrometheusReadsEveryMetricOfTheirPage(t *testing.T) {
 	t.Run("TheTablesAreComplete", world.checkTables)
 	t.Run("QueriesOfTheDashboardReturnSeries", world.checkDashboard)
 	t.Run("RulesHaveSeries", world.checkRules)
+	t.Run("TheAllocationIsThatOfTheInspection", world.checkAllocation)
 	t.Run("AHostileNameIsOneLabel", world.checkHostileName)
 	t.Run("ScrapesAreWithoutProblems", world.checkScrapes)
 }
@@ -427,6 +429,38 @@ func (w *MonitoredWorld) checkRules(t *testing.T) {
 		if rule.Health != "ok" {
 			t.Errorf("the rule %s is %s: %s", rule.Name, rule.Health, rule.LastError)
 		}
+	}
+}
+
+func (w *MonitoredWorld) checkAllocation(t *testing.T) {
+	_, body, err := w.extender.get("/inspect/cluster")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var view struct {
+		Totals struct {
+			Cards           int
+			Core, MemoryMiB struct{ Capacity, Used, Free float64 }
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &view); err != nil {
+		t.Fatal(err)
+	}
+	totals, metrics := view.Totals, w.extender.metrics(t)
+	for name, want := range map[string]float64{
+		"mgpu_extender_gpu_allocation_ratio":    totals.Core.Used / totals.Core.Capacity,
+		"mgpu_extender_memory_allocation_ratio": totals.MemoryMiB.Used / totals.MemoryMiB.Capacity,
+		"mgpu_extender_cards":                   float64(totals.Cards),
+		"mgpu_extender_gpu_nodes":               3,
+		// Each card of two nodes has a pod, and no card of the third.
+		"mgpu_extender_gpu_node_fragmentation_ratio": 2.0 / 3,
+	} {
+		if got := metrics.with(name); math.Abs(got-want) > 1e-9 || want == 0 {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	if free := metrics.with("mgpu_extender_compute_cards", `state="free"`); free != totals.Core.Free/100 {
+		t.Errorf("%v cards are free, want %v percent", free, totals.Core.Free)
 	}
 }
 
