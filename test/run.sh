@@ -34,12 +34,14 @@
 # throughput
 #          measures how many pods kube-scheduler binds in a second with the extender, as bench/throughput.sh does
 # failover measures how long no pod is bound when the leader of two extenders ends, as bench/failover.sh does
+# web-scale
+#          measures the web page with a large cluster, as bench/web.sh does
 # soak     runs arrivals, edits and kills with a real control plane for MGPU_SOAK_MINUTES, as bench/soak.sh does
 #
 # The programs under test have AddressSanitizer and UBSan, except in the stages format, tidy, tsan, release, images,
-# skew, faults, install, bench, throughput, failover and soak, and in simulate --histories. The stages gpu, cluster, web,
-# node and install wait most of the time: they run in the background while the others compile and compute, and their
-# output is printed at the end.
+# skew, faults, install, bench, throughput, failover, web-scale and soak, and in simulate --histories. The stages gpu,
+# cluster, web, node and install wait most of the time: they run in the background while the others compile and compute,
+# and their output is printed at the end.
 # The last line of the output is "N passed, N failed". The exit status is 0 if no test failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -503,6 +505,17 @@ prepare_web() {
   export MGPU_KUBECTL_MGPU_BINARY=$PWD/build/asan/extender/kubectl-mgpu
 }
 
+# Uses the release build.
+stage_web-scale() {
+  prepare_components || return 1
+  build release mgpu-extender mgpu-scale-server || return 1
+  MGPU_CHROMIUM_BINARY=$(bash deploy/install.sh chromium) || return 1
+  export MGPU_CHROMIUM_BINARY MGPU_WEB_NODES=${MGPU_WEB_NODES:-5000} MGPU_WEB_PODS=${MGPU_WEB_PODS:-40000}
+  export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
+  export MGPU_SCALE_SERVER_BINARY=$PWD/build/release/bench/mgpu-scale-server
+  run_cluster_test web-scale -test.run '^TestWebScale$'
+}
+
 stage_web() { run_cluster_test web -test.run "${MGPU_TEST:-$web_tests}"; }
 
 prepare_node() {
@@ -696,15 +709,15 @@ while [[ $# -gt 0 ]]; do
 done
 [[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release images quick simulate gpu cluster web node install)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|web|node|install|skew|bench|throughput|failover|soak)$ ]] || {
+  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|web|node|install|skew|bench|throughput|failover|web-scale|soak)$ ]] || {
     printf 'run.sh: "%s" is not a stage; want %s, %s\n' "$stage" 'format, tidy, unit, tsan, release, images, quick, simulate' \
-      'faults, fuzz, gpu, cluster, web, node, install, skew, bench, throughput, failover or soak' >&2
+      'faults, fuzz, gpu, cluster, web, node, install, skew, bench, throughput, failover, web-scale or soak' >&2
     exit 2
   }
 done
 
 step "install" bash deploy/install.sh || { echo "0 passed, 1 failed" && exit 1; }
-if [[ " ${stages[*]} " =~ \ (cluster|web|node|install|skew|bench|throughput|failover|soak)\  ]]; then
+if [[ " ${stages[*]} " =~ \ (cluster|web|node|install|skew|bench|throughput|failover|web-scale|soak)\  ]]; then
   download_go_modules >/dev/null 2>&1 </dev/null &
   downloads=$!
 fi

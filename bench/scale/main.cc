@@ -1,6 +1,5 @@
 // mgpu-scale-server: the in-memory API server over HTTP with a cluster of a given size, for the
-// extender that bench/scale.sh starts. The cluster does not change, so a watch gets no events and
-// ends after its timeout.
+// extender that bench/scale.sh and bench/web.sh start.
 
 #include <csignal>
 #include <cstdio>
@@ -8,6 +7,7 @@
 #include <utility>
 
 #include "bench/scale/cluster_objects.h"
+#include "bench/scale/watch_body.h"
 #include "common/base/asio_executor.h"
 #include "common/base/options.h"
 #include "common/http/server.h"
@@ -43,17 +43,23 @@ bool fill(mgpu::kube::MemoryApiServer& server, const Flags& flags) {
   return true;
 }
 
+mgpu::kube::Method method_of(const std::string& name) {
+  if (name == "POST") return mgpu::kube::Method::kPost;
+  if (name == "PUT") return mgpu::kube::Method::kPut;
+  if (name == "DELETE") return mgpu::kube::Method::kDelete;
+  return mgpu::kube::Method::kGet;
+}
+
+// PATCH is not served: its kind is in a header that the server does not read.
 mgpu::http::Handler front_of(mgpu::kube::MemoryApiServer& server) {
-  return [&server](mgpu::http::Request request, mgpu::http::Respond respond) {
+  return [&server](mgpu::http::Request request, const mgpu::http::Respond& respond) {
     const bool watch = request.query.find("watch=") != std::string::npos;
     mgpu::kube::Request inner;
+    inner.method = method_of(request.method);
     inner.target = request.path + (request.query.empty() ? "" : "?" + request.query);
-    if (watch) {
-      server.executor().after(std::chrono::minutes(5), [respond] {
-        respond({200, "application/json", ""});
-      });
-      return;
-    }
+    inner.body = std::move(request.body);
+    inner.content_type = inner.body.empty() ? "" : "application/json";
+    if (watch) return mgpu::bench::respond_with_watch(server, std::move(inner), respond);
     mgpu::kube::Response answer = server.call(inner);
     respond({answer.status, "application/json", std::move(answer.body)});
   };

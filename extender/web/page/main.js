@@ -42,6 +42,7 @@ function schedule() {
 
 function draw() {
   dirty.frame = 0;
+  performance.mark('mgpu-draw-begin');
   const changed = [...dirty.nodes].map((name) => cluster.nodes.get(name)).filter(Boolean);
   if (changed.length || dirty.cards || dirty.list || dirty.waiting) {
     drawTotals();
@@ -54,7 +55,20 @@ function draw() {
   if (dirty.history) drawHistoryPart();
   Object.assign(dirty, { cards: false, list: false, waiting: false, history: false });
   dirty.nodes.clear();
-  if (state.synced) performance.mark('mgpu-drawn');
+  measure();
+}
+
+// For bench/web.sh.
+function measure() {
+  performance.measure('mgpu-draw', 'mgpu-draw-begin');
+  if (cluster.nodes.size) markOnce('mgpu-first-nodes');
+  if (state.synced) markOnce('mgpu-drawn');
+  performance.clearMarks('mgpu-draw-begin');
+  if (performance.getEntriesByName('mgpu-draw').length > 100) performance.clearMeasures('mgpu-draw');
+}
+
+function markOnce(name) {
+  if (!performance.getEntriesByName(name).length) performance.mark(name);
 }
 
 function total(name, value, note, key) {
@@ -198,7 +212,7 @@ const kTakers = {
   synced() {
     state.synced = true;
     dirty.cards = true;
-    performance.mark('mgpu-synced');
+    markOnce('mgpu-synced');
   },
   waiting(data) {
     state.waiting = readWaiting(data);

@@ -17,6 +17,7 @@ export class Stream {
     this.version = 0;
     this.retry = kRetryFirst;
     this.source = null;
+    this.greeted = false; // on this connection
     this.timers = { retry: 0, silence: 0, hidden: 0 };
     document.addEventListener('visibilitychange', () => this.onVisibility());
     // A page that the browser keeps for its history must not hold a connection.
@@ -24,15 +25,16 @@ export class Stream {
     addEventListener('pageshow', (event) => { if (event.persisted) this.open(); });
   }
 
-  url() {
+  address() {
     const query = new URLSearchParams({ epoch: this.epoch, since: String(this.version) });
     return `events?${query}`;
   }
 
   open() {
     this.close();
-    const source = new EventSource(this.url());
+    const source = new EventSource(this.address());
     this.source = source;
+    this.greeted = false;
     this.watchSilence();
     for (const name of kEvents) {
       source.addEventListener(name, (event) => {
@@ -56,6 +58,7 @@ export class Stream {
       data.restarted = this.epoch !== '' && this.epoch !== data.epoch;
       if (this.epoch !== data.epoch) this.version = 0;
       this.epoch = data.epoch;
+      this.greeted = true;
       this.onState('live', '');
     }
     if (name === 'nodes') this.version = data.version;
@@ -72,7 +75,7 @@ export class Stream {
     this.timers.retry = setTimeout(() => this.open(), this.retry);
     this.retry = Math.min(2 * this.retry, kRetryMost);
     this.onState('lost', '');
-    const sentence = await this.refusal();
+    const sentence = this.greeted ? '' : await this.refusal();
     if (sentence && !this.source) this.onState('lost', sentence);
   }
 
@@ -80,8 +83,7 @@ export class Stream {
   async refusal() {
     try {
       const answer = await fetch('../readyz', { cache: 'no-store', signal: AbortSignal.timeout(2_000) });
-      if (answer.status === 200 || answer.status === 503) return '';
-      return `The extender answers with status ${answer.status}.`;
+      return answer.status === 200 ? 'It answers, but sends no events: too many pages may be open.' : '';
     } catch {
       return '';
     }

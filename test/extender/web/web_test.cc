@@ -193,13 +193,13 @@ TEST_F(WebPage, GetsABeatWhileNothingChanges) {
 TEST_F(WebPage, ThatReadsSlowlyGetsTheLastStateOnly) {
   Reader reader = open();
   events(reader);
-  for (int core = 1; core <= 50; ++core) {
-    ledger.apply_pod(test::bound_claim("p", "n1", (std::to_string(core) + "/300").c_str(), "0"));
+  for (int memory = 1001; memory <= 1050; ++memory) {
+    ledger.apply_node(test::facts_of("n1: 0[100/" + std::to_string(memory) + "]"));
     executor.advance(kWebUpdateInterval);
   }
   const auto nodes = data_of(events(reader, kWebUpdateInterval), "nodes");
-  ASSERT_LE(nodes.size(), 2U) << "one part was asked for before the changes";
-  EXPECT_EQ(nodes.back()["nodes"][0][2][0][5], 50);
+  ASSERT_EQ(nodes.size(), 1U);
+  EXPECT_EQ(nodes[0]["nodes"][0][2][0][8], 1050);
 }
 
 TEST_F(WebPage, ThatConnectsAgainGetsWhatItHasMissed) {
@@ -238,12 +238,9 @@ class WebWaiting : public WebPage {
     request.method = kube::Method::kPost;
     request.target = "/api/v1/namespaces/default/pods";
     request.content_type = "application/json";
-    request.body = R"({"metadata": {"name": ")" + name +
-                   R"("}, "spec": {"containers": [{"name": "c", "resources": {"limits": {)" +
-                   (core.empty() ? "" : R"("vke.volcengine.com/mgpu-core": ")" + core + '"') +
-                   R"(}}}]}, "status": {"phase": "Pending", "conditions": [
-                      {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-                       "message": "0/1 nodes are available: 1 the reason."}]}})";
+    test::Amounts limits;
+    if (!core.empty()) limits["vke.volcengine.com/mgpu-core"] = core;
+    request.body = test::pod_json(name, limits);
     ASSERT_EQ(api_server.call(request).status, 201);
   }
   WebJson waiting(Reader& reader) {
@@ -260,7 +257,7 @@ TEST_F(WebWaiting, AreThoseThatRequestCards) {
   EXPECT_EQ(seen["listed"], true);
   ASSERT_EQ(seen["pods"].size(), 1U) << seen.dump();
   EXPECT_EQ(seen["pods"][0][1], "gpu");
-  EXPECT_EQ(seen["pods"][0][4], WebJson::parse(R"([["c", 2, 100, -1]])"));
+  EXPECT_EQ(seen["pods"][0][4], WebJson::parse(R"([["app", 2, 100, -1]])"));
 }
 
 TEST_F(WebWaiting, AreFollowedWhileAPageIsOpen) {
