@@ -74,6 +74,7 @@ ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, FaultQueue& faul
        .binder = binder_,
        .rejection_delay = rejection_delay_,
        .requeue = requeue_,
+       .rejected_pods = rejected_pods_,
        .probe = probe_,
        .clock = link_.executor(),
        .ready = [this] { return ready(); },

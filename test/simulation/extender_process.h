@@ -22,6 +22,7 @@
 #include "extender/ledger/disruption_budgets.h"
 #include "extender/ledger/ledger.h"
 #include "extender/probe.h"
+#include "extender/requeue/rejected_pods.h"
 #include "extender/requeue/rejection_delay.h"
 #include "extender/requeue/scheduler_requeue.h"
 #include "extender/watched.h"
@@ -121,6 +122,7 @@ class ExtenderProcess {
   extender::Binder binder_;
   extender::RejectionDelay rejection_delay_{link_.executor()};
   extender::SchedulerRequeue requeue_;
+  extender::RejectedPods rejected_pods_;
   bool has_endpoint_ = false;
   bool draining_ = false;
   int calls_ = 0;  // that have no answer yet
