@@ -100,7 +100,9 @@ FAULTS = [
           "Duration LeaseCandidate::duration() const {", "Duration LeaseCandidate::duration() const {\n"
           "  if (observed_) return Duration(1'000);", seeds=TWO_REPLICAS),
     Fault("a candidate compares the time in the Lease", "extender/election/candidate.cc",
-          "a.renew_time == b.renew_time", "a.renew_time >= b.renew_time", seeds=TWO_REPLICAS),
+          "a.renew_time == b.renew_time", "a.renew_time >= b.renew_time",
+          seeds=TWO_REPLICAS,
+          more=(("extender/election/candidate.cc", "  lease_ = lease;\n", "  if (!same) lease_ = lease;\n"),)),
     Fault("a leader does not renew the Lease", "extender/election/leader_election.cc",
           "  events_.on_taken();\n  wait(settings_.retry, &LeaderElection::renew);", "  events_.on_taken();",
           seeds=TWO_REPLICAS),
