@@ -562,7 +562,9 @@ download_go_modules() {
 
 # Starts a stage after its prepare_STAGE.
 begin_in_background() { # stage
-  in_background "$1" >"$scratch/$1.output" 2>&1 </dev/null &
+  # It may be read before the process has begun.
+  : >"$scratch/$1.output"
+  in_background "$1" >>"$scratch/$1.output" 2>&1 </dev/null &
   background+=($!)
 }
 

@@ -2,8 +2,7 @@
 # Renders the plain manifests in this folder, the golden files of the tests, and the list of all values,
 # from deploy/chart. It needs helm, as $MGPU_HELM_BINARY or on $PATH, and python3.
 #
-#   deploy/manifests/render.sh [FOLDER]   writes mgpu.yaml, everything.yaml, least.yaml and README.md to a
-#                                         folder; default: to their places in this repository
+#   deploy/manifests/render.sh [FOLDER]   writes mgpu.yaml, README.md and the golden files to a folder; default: to their places in this repository
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -33,7 +32,7 @@ MANIFEST
 }
 
 render | with_namespace >"${1:-$root/deploy/manifests}/mgpu.yaml"
-for name in everything least; do
+for name in everything least loopback; do
   render --values "$golden/$name.values.yaml" >"${1:-$golden}/$name.yaml"
 done
 python3 -B "$root/deploy/manifests/values.py" >"${1:-$root/deploy/chart}/README.md"

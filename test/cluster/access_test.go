@@ -41,7 +41,9 @@ func TestTheExtenderHasExactlyTheRightsOfDeploy(t *testing.T) {
 		"kube-system": append(slices.Clone(everywhere), "create "+capacities,
 			"patch "+capacities+" [mgpu-requeue]", "create "+leases, "get "+leases+" [mgpu-extender]",
 			"list "+leases+" [mgpu-extender]", "watch "+leases+" [mgpu-extender]", "update "+leases+" [mgpu-extender]",
-			"get secrets [mgpu-extender-tls]", "patch secrets [mgpu-extender-tls]"),
+			"get secrets [mgpu-extender-tls]", "patch secrets [mgpu-extender-tls]",
+			"create discovery.k8s.io/endpointslices", "get discovery.k8s.io/endpointslices [mgpu-extender]",
+			"update discovery.k8s.io/endpointslices [mgpu-extender]", "get services [mgpu-extender]"),
 	} {
 		checkRights(ctx, t, scope, extenderToken, want)
 	}

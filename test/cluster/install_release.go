@@ -63,21 +63,26 @@ func installed(t testing.TB, values ...string) *Release {
 	release.install(t, values...)
 	release.callExtender(t)
 	release.waitOffered(t)
-	release.waitLeader(t)
+	release.waitLeader(t, "")
 	return release
 }
 
-// waitLeader waits until the replica that decides has written its address.
-func (r *Release) waitLeader(t testing.TB) {
+// waitLeader waits until a replica with another address than `before` decides, and returns its address.
+func (r *Release) waitLeader(t testing.TB, before string) string {
 	t.Helper()
+	var address string
 	waitFor(t, time.Minute, "the address of the extender that decides", func() (bool, string) {
 		slice, err := plane.admin.DiscoveryV1().EndpointSlices(releaseNamespace).Get(r.ctx, "mgpu-extender",
 			metav1.GetOptions{})
 		if err != nil {
 			return false, err.Error()
 		}
-		return len(slice.Endpoints) == 1, fmt.Sprintf("%+v", slice.Endpoints)
+		if len(slice.Endpoints) == 1 {
+			address = slice.Endpoints[0].Addresses[0]
+		}
+		return address != "" && address != before, fmt.Sprintf("%+v", slice.Endpoints)
 	})
+	return address
 }
 
 // label sets whether the device plugin runs on the node.

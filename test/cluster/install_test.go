@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net/http"
@@ -205,11 +206,59 @@ func TestInstallTheExtenderWritesTheEndpointsOfItsServiceOnly(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "mgpu-extender may write no EndpointSlice but") {
 		t.Errorf("the error is %v, want that of the policy", err)
 	}
-	_, err = slices.Patch(release.ctx, "mgpu-extender", types.MergePatchType,
-		[]byte(`{"metadata":{"labels":{"`+discoveryv1.LabelServiceName+`":"other"}}}`), metav1.PatchOptions{})
+	own, err := slices.Get(release.ctx, "mgpu-extender", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own.Labels[discoveryv1.LabelServiceName] = "other"
+	_, err = slices.Update(release.ctx, own, metav1.UpdateOptions{})
 	if err == nil || !strings.Contains(err.Error(), "mgpu-extender may write no EndpointSlice but") {
 		t.Errorf("the error is %v, want that of the policy", err)
 	}
+}
+
+func TestInstallRunsAnExtenderOnTheLoopbackOfControlPlaneNodes(t *testing.T) {
+	release := newRelease(t)
+	release.node.labelControlPlane(t)
+	release.install(t, "extender.loopback=true")
+	release.useScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: "http://127.0.0.1:9800/mgpu"})
+	release.waitOffered(t)
+	release.runShare(t, "share")
+}
+
+// labelControlPlane labels the node as kubeadm labels its control-plane nodes, until the end of the test.
+func (n *Node) labelControlPlane(t testing.TB) {
+	t.Helper()
+	patch := func(value string) error {
+		_, err := n.plane.admin.CoreV1().Nodes().Patch(context.Background(), nodeName, types.MergePatchType,
+			[]byte(`{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":`+value+`}}}`), metav1.PatchOptions{})
+		return err
+	}
+	if err := patch(`""`); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := patch("null"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestInstallAnotherReplicaTakesOver(t *testing.T) {
+	release := installed(t)
+	before := release.waitLeader(t, "")
+	leases := plane.admin.CoordinationV1().Leases(releaseNamespace)
+	lease, err := leases.Get(release.ctx, "mgpu-extender", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder := *lease.Spec.HolderIdentity
+	pod := holder[:strings.LastIndex(holder, "_")]
+	if err := plane.admin.CoreV1().Pods(releaseNamespace).Delete(release.ctx, pod, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	release.waitLeader(t, before)
+	release.runShare(t, "share")
 }
 
 func TestInstallRefusesASecondRelease(t *testing.T) {

@@ -63,7 +63,7 @@ imagePullSecrets:
 {{- .Values.metrics.devicePluginSecretName | default $made -}}
 {{- end }}
 
-{{/* The probes of a program. Context: HTTP or HTTPS. */}}
+{{/* The probes of a program. Context: HTTP or HTTPS, and further fields. */}}
 {{- define "mgpu.probes" -}}
 startupProbe:
   httpGet: {path: /livez, port: metrics, scheme: {{ . }}}

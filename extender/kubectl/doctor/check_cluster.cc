@@ -25,6 +25,10 @@ constexpr std::array<ExpectedPolicy, 5> kPolicies{{
     {"mgpu-device-plugin-events", "device-plugin-policy.yaml", Level::kWarning},
 }};
 
+// Where the extender writes the endpoints of its Service.
+constexpr ExpectedPolicy kEndpointsPolicy{"mgpu-extender-endpoints", "extender-endpoints.yaml",
+                                          Level::kWarning};
+
 std::string apply(const char* file) {
   return fmt::format("kubectl apply -f deploy/rbac/{}, or helm upgrade with the chart", file);
 }
@@ -128,6 +132,9 @@ Findings check_policies(const Facts& facts) {
   if (!known_or_add(facts.policies, findings)) return findings;
   known_or_add(facts.policy_bindings, findings);
   for (const ExpectedPolicy& expected : kPolicies) check_policy(facts, expected, findings);
+  if (!facts.extender_flag("--endpoints-of").empty()) {
+    check_policy(facts, kEndpointsPolicy, findings);
+  }
   return or_ok(std::move(findings), "the admission policies are present and deny");
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <initializer_list>
 
 #include "common/kube/reviews.h"
 #include "extender/kubectl/doctor/collect.h"
@@ -18,6 +19,8 @@ struct NeededRight {
 };
 
 constexpr const char* kExtenderFile = "extender.yaml";
+constexpr const char* kCertificatesFile = "extender-certificates.yaml";
+constexpr const char* kEndpointsFile = "extender-endpoints.yaml";
 constexpr std::array<NeededRight, 13> kExtenderRights{{
     {"list", "", "nodes"},
     {"watch", "", "nodes"},
@@ -85,6 +88,22 @@ class Questions {
                              .name_space = needed.namespaced ? name_space_ : ""});
   }
 
+  // The rights to one object that the extender reads or writes. `object` is "namespace/name", or
+  // empty where the extender has no such object.
+  void add(const std::string& account, const char* file, std::initializer_list<const char*> verbs,
+           const char* group, const char* resource, const std::string& object) {
+    const std::size_t slash = object.find('/');
+    if (slash == std::string::npos) return;
+    for (const char* verb : verbs) {
+      add(account, file,
+          kube::ResourceAccess{.verb = verb,
+                               .group = group,
+                               .resource = resource,
+                               .name_space = object.substr(0, slash),
+                               .name = object.substr(slash + 1)});
+    }
+  }
+
   std::vector<Question> take() { return std::move(asked_); }
 
  private:
@@ -103,14 +122,14 @@ Fact<std::vector<Right>> collect_rights(Api& api, const Facts& facts) {
   Questions questions(facts.name_space);
   const std::string extender = account_of(facts.extender_pods, "mgpu-extender");
   for (const NeededRight& right : kExtenderRights) questions.add(extender, kExtenderFile, right);
-  for (const char* verb : {"get", "update"}) {
-    questions.add(extender, kExtenderFile,
-                  kube::ResourceAccess{.verb = verb,
-                                       .group = "coordination.k8s.io",
-                                       .resource = "leases",
-                                       .name_space = facts.name_space,
-                                       .name = facts.lease_name});
-  }
+  questions.add(extender, kExtenderFile, {"get", "list", "watch", "update"}, "coordination.k8s.io",
+                "leases", facts.name_space + "/" + facts.lease_name);
+  questions.add(extender, kCertificatesFile, {"get", "patch"}, "", "secrets",
+                facts.extender_flag("--tls-secret"));
+  const std::string service = facts.extender_flag("--endpoints-of");
+  questions.add(extender, kEndpointsFile, {"get"}, "", "services", service);
+  questions.add(extender, kEndpointsFile, {"get", "update"}, "discovery.k8s.io", "endpointslices",
+                service);
   const std::string plugin = account_of(facts.plugin_pods, "mgpu-device-plugin");
   for (const NeededRight& right : kPluginRights) questions.add(plugin, kPluginFile, right);
 

@@ -31,6 +31,7 @@ struct ProgramPod {
   std::string service_account;
   std::string phase;
   std::string waiting;  // the reason of the first container that waits, such as CrashLoopBackOff
+  std::vector<std::string> arguments;  // of the first container
   bool ready = false;
   bool being_deleted = false;
 };
@@ -140,6 +141,10 @@ struct Facts {
   std::vector<ReplicaFacts> replicas;
   // A sentence for each object that could not be read, up to kUnreadableMax.
   std::vector<std::string> unreadable;
+
+  // The value of a flag of the first pod of the extender, "--name=value" or "--name value". Empty
+  // where it does not have the flag.
+  std::string extender_flag(const std::string& flag) const;
 };
 
 }  // namespace mgpu::kubectl

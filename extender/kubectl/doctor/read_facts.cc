@@ -131,14 +131,13 @@ Result<ProgramPod> read_program_pod(std::string_view json) {
   program.component = label(pod->metadata.labels, "app.kubernetes.io/component");
   program.version = label(pod->metadata.labels, "app.kubernetes.io/version");
   std::string image;
+  const auto containers = [&](JsonValue& list) {
+    list.elements([&](JsonValue& one) {
+      if (image.empty()) one.read({{"image", image}, {"args", program.arguments}});
+    });
+  };
   const auto spec = [&](JsonValue& value) {
-    value.read(
-        {{"serviceAccountName", program.service_account}, {"containers", [&](JsonValue& list) {
-                                                             list.elements([&](JsonValue& one) {
-                                                               if (image.empty())
-                                                                 one.read({{"image", image}});
-                                                             });
-                                                           }}});
+    value.read({{"serviceAccountName", program.service_account}, {"containers", containers}});
   };
   const auto status = [&](JsonValue& value) { read_program_status(value, program); };
   auto read = kube::read_json(

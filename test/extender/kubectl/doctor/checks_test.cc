@@ -137,6 +137,34 @@ TEST(Doctor, NamesTheRightsThatServiceAccountsLack) {
                     Level::kNote, "not checked: HTTP 403", "may create subjectaccessreviews"}});
 }
 
+void set_arguments(Facts& facts, std::vector<std::string> arguments) {
+  auto pods = facts.extender_pods.value();
+  pods.front().arguments = std::move(arguments);
+  facts.extender_pods = pods;
+}
+
+TEST(Doctor, FindsFlagsInBothForms) {
+  Facts facts = good_facts();
+  EXPECT_EQ(facts.extender_flag("--endpoints-of"), "");
+  set_arguments(facts,
+                {"--endpoints", "a/x", "--endpoints-of=a/b", "--tls-secret", "c/d", "--port"});
+  EXPECT_EQ(facts.extender_flag("--endpoints-of"), "a/b");
+  EXPECT_EQ(facts.extender_flag("--tls-secret"), "c/d");
+  EXPECT_EQ(facts.extender_flag("--port"), "");
+}
+
+TEST(Doctor, NeedsThePolicyForEndpointsWhereTheyAreWritten) {
+  const auto writes_endpoints = [](Facts& facts) {
+    set_arguments(facts, {"--endpoints-of=mgpu-system/mgpu-extender"});
+  };
+  expect_findings(check_policies, {{"without the policy",
+                                    writes_endpoints,
+                                    Level::kWarning,
+                                    "a ValidatingAdmissionPolicy of mgpu is missing",
+                                    "deploy/rbac/extender-endpoints.yaml",
+                                    {"mgpu-extender-endpoints"}}});
+}
+
 TEST(Doctor, NeedsThePoliciesAndTheirBindings) {
   const auto without = [](const std::string& name) {
     return [name](Facts& facts) {

@@ -49,7 +49,8 @@ TEST(ReadFacts, ReadPodsOfPrograms) {
                  "labels": {"app.kubernetes.io/name": "mgpu",
                             "app.kubernetes.io/component": "extender"}},
     "spec": {"nodeName": "n1", "serviceAccountName": "sa",
-             "containers": [{"name": "a", "image": "registry:5000/mgpu-extender:0.1.0@sha256:12"}]},
+             "containers": [{"name": "a", "image": "registry:5000/mgpu-extender:0.1.0@sha256:12",
+                             "args": ["--port=1", "--leader-elect"]}]},
     "status": {"phase": "Running", "podIP": "10.0.0.1",
                "conditions": [{"type": "Ready", "status": "True"}],
                "containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}})");
@@ -60,6 +61,7 @@ TEST(ReadFacts, ReadPodsOfPrograms) {
   EXPECT_EQ(pod->version, "0.1.0");
   EXPECT_EQ(pod->node, "n1");
   EXPECT_EQ(pod->service_account, "sa");
+  EXPECT_THAT(pod->arguments, ElementsAre("--port=1", "--leader-elect"));
   EXPECT_EQ(pod->address, "10.0.0.1");
   EXPECT_EQ(pod->waiting, "CrashLoopBackOff");
   EXPECT_TRUE(pod->ready);
