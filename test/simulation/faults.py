@@ -114,8 +114,6 @@ FAULTS = [
           seeds=TWO_REPLICAS),
     Fault("a shutdown does not give the Lease up", "extender/election/leader_election.cc",
           "  const bool held = role_ == Role::kLeader;", "  const bool held = false;", seeds=TWO_REPLICAS),
-    Fault("a candidate does not see that the Lease was given up", "extender/election/candidate.cc",
-          "  if (!lease_ || lease_->holder.empty() ||", "  if (!lease_ ||", seeds=TWO_REPLICAS),
     Fault("a replica that kube-scheduler asks does not take the Lease", "extender/election/leader_election.cc",
           "  if (!settings_.when_asked) return;", "  if (settings_.when_asked) return;", seeds=TWO_REPLICAS),
     Fault("a new leader does not change the endpoint", "extender/election/leader_endpoints.cc",
