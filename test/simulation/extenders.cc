@@ -160,9 +160,12 @@ bool Extenders::decides_without(int number) {
 }
 
 Duration Extenders::failover_after(bool shutdown) const {
-  if (shutdown) return kShutdownFailover;
   const auto election = election_of(setting_);
-  return election->duration + election->retry + kTakeover;
+  // kube-scheduler may ask nobody in this time.
+  const Duration unasked =
+      election->when_asked ? Duration(extender::kTakenUnaskedAfter) : Duration(0);
+  if (shutdown) return kShutdownFailover + unasked;
+  return election->duration + election->retry + kTakeover + unasked;
 }
 
 // --- kube-scheduler's calls ----------------------------------------------------------------------
