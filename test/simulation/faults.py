@@ -102,7 +102,9 @@ FAULTS = [
     Fault("a candidate compares the time in the Lease", "extender/election/candidate.cc",
           "a.renew_time == b.renew_time", "a.renew_time >= b.renew_time",
           seeds=TWO_REPLICAS,
-          more=(("extender/election/candidate.cc", "  lease_ = lease;\n", "  if (!same) lease_ = lease;\n"),)),
+          more=(("extender/election/candidate.cc", "  lease_ = lease;\n",
+                 "  const std::string latest = same ? lease_->renew_time : std::string();\n"
+                 "  lease_ = lease;\n  if (same) lease_->renew_time = latest;\n"),)),
     Fault("a leader does not renew the Lease", "extender/election/leader_election.cc",
           "  events_.on_taken();\n  wait(settings_.retry, &LeaderElection::renew);", "  events_.on_taken();",
           seeds=TWO_REPLICAS),
