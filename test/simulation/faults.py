@@ -91,8 +91,6 @@ FAULTS = [
     Fault("a touch that has failed counts", "extender/bind/pod_touch.cc",
           "  return !sent.empty() && read->metadata.resource_version != sent;",
           "  return !sent.empty();", 4000, seeds=TWO_REPLICAS),
-    Fault("a Lease that cannot be read counts as held", "extender/bind/holder_lease.cc",
-          "  if (!read) return read.error();", "  if (!read) return {};", seeds=TWO_REPLICAS),
     Fault("a process that has lost the Lease goes on", "extender/bind/holder_lease.cc",
           "  if (!lost_.exchange(true)) on_lost_(sentence);", "  if (lost_.exchange(true)) on_lost_(sentence);",
           seeds=TWO_REPLICAS),
