@@ -9,6 +9,7 @@
 
 #include "common/kube/object_json.h"
 #include "common/kube/request.h"
+#include "extender/election/limits.h"
 
 namespace mgpu::simulation {
 namespace {
