@@ -21,9 +21,10 @@ func TestInstallProfilesFollowALabelWithoutARestart(t *testing.T) {
 		core := release.node.object(t).Status.Allocatable[coreResource]
 		return core.Value() == 400, core.String()
 	})
+	// With the first pod at most 180 % of the card.
 	names := []string{"a", "b", "c"}
 	for _, name := range names {
-		pod := release.pod(name).share(60, 1024).annotation(domain+"/gpu-uuid", v100(0).UUID)
+		pod := release.pod(name).share(50, 1024).annotation(domain+"/gpu-uuid", v100(0).UUID)
 		create(release.ctx, t, pod.runs())
 	}
 	release.checkViews(t, names...)
