@@ -14,6 +14,7 @@ inline constexpr std::size_t kConvertBytesMax = std::size_t{16} << 20;
 // Values of one file, with each alias counted as what it stands for.
 inline constexpr std::size_t kYamlValuesMax = 200'000;
 inline constexpr int kYamlDepthMax = 64;
+inline constexpr int kDocumentsMax = 2'000;
 // Sentences about pods that cannot be converted.
 inline constexpr std::size_t kRefusalsMax = 100;
 

@@ -1,9 +1,11 @@
 #include "extender/kubectl/convert/yaml_text.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 
 #include <exception>
 #include <set>
+#include <sstream>
 
 #include "common/base/text.h"
 #include "extender/kubectl/convert/limits.h"
@@ -14,6 +16,33 @@ namespace {
 // yaml-cpp gives texts in quotes, and those of blocks, the tag "!", and other values "?" or none.
 bool is_in_quotes(const YAML::Node& scalar) {
   return scalar.Tag() == "!";
+}
+
+class UnusedEvents final : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+// YAML::LoadAll() finds documents without end in a text such as ", a".
+bool has_too_many_documents(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  UnusedEvents unused;
+  for (int count = 0; count <= kDocumentsMax; ++count) {
+    if (!parser.HandleNextDocument(unused)) return false;
+  }
+  return true;
 }
 
 // Checks that the writer can write what was read.
@@ -136,6 +165,7 @@ std::string write_document(const YAML::Node& document, Blocks blocks) {
   Writer writer(blocks);
   writer.write(document);
   const std::string text = writer.take();
+  if (has_too_many_documents(text)) return "";
   const auto read = YAML::LoadAll(text);
   return read.size() == 1 && is_same(document, read.front()) ? text : "";
 }
@@ -143,6 +173,9 @@ std::string write_document(const YAML::Node& document, Blocks blocks) {
 }  // namespace
 
 Result<std::vector<YAML::Node>> read_documents(const std::string& text) try {
+  if (has_too_many_documents(text)) {
+    return error(fmt::format("has over {} documents, or is not YAML", kDocumentsMax));
+  }
   auto documents = YAML::LoadAll(text);
   Checker checker;
   for (const YAML::Node& document : documents) {

@@ -181,6 +181,7 @@ std::string many_aliases(int levels) {
 TEST(ConvertManifests, RefusesTextsThatItCannotWriteAgain) {
   for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{
            {"a: [", "is not YAML"},
+           {", a", "has over 2000 documents, or is not YAML"},
            {"a: 1\na: 2\n", "has the key \"a\" twice"},
            {"a: &x {b: 1}\nc: {<<: *x}\n", "has the merge key <<"},
            {"a: !!str 1\n", "has the tag \"tag:yaml.org,2002:str\""},
