@@ -68,15 +68,7 @@ function requestOf(explained) {
     explained.policy ? element('p', { class: 'caption' }, `Policy for nodes/cards: ${harmless(explained.policy)}`) : null);
 }
 
-function useOf(use) {
-  if (!use) return element('p', {}, 'Reading…');
-  if (use.error) return element('p', {}, harmless(use.error));
-  if (!use.rows.length) return element('p', {}, 'Prometheus has no samples of this pod.');
-  return element('div', {}, element('ul', {}, use.rows.map((row) => element('li', {}, `${harmless(row.what)}: ${harmless(row.text)}`))),
-    element('p', { class: 'caption' }, 'From Prometheus, which scrapes the device plugins.'));
-}
-
-function podBody(pod, node, held, explained, use) {
+function podBody(pod, node, held, explained) {
   const drift = held && held.drift ? `${harmless(held.drift)}: ${harmless(held.driftDetail)}` : pod.drift ? harmless(pod.drift) : '';
   const containers = held && !held.error ? held.containers.map((container) => element('li', {},
     element('bdi', {}, harmless(container.name)), ` (${container.kind}): `,
@@ -88,7 +80,7 @@ function podBody(pod, node, held, explained, use) {
       facts(['priority', number(pod.priority)], ['holds', podFacts(pod)])),
     step('Cards', drift ? element('p', { class: 'trouble' }, drift) : null, containers.length ? element('ul', {}, containers) : null,
       cardTable(node, cards)),
-    step('Use', useOf(use)))];
+    step('Use', element('p', {}, kNoUse)))];
 }
 
 function reasonList(message) {
@@ -125,7 +117,7 @@ function waitingBody(pod, explained) {
 }
 
 export class Detail {
-  // `find` has node(name), pod(namespace, name), waiting(namespace, name) and prometheus().
+  // `find` has node(name), pod(namespace, name) and waiting(namespace, name).
   constructor(find) {
     this.find = find;
     this.dialog = byId('detail');
@@ -169,8 +161,6 @@ export class Detail {
     };
     take('held', '../inspect/pod', { namespace, name });
     take('explained', '../inspect/explain', { namespace, name, limit: kNodesShown });
-    if (this.find.prometheus()) take('use', 'use', { namespace, name });
-    else this.answers.use = { error: kNoUse };
   }
 
   // Something has changed. The focus stays where it is, unless it was on what is drawn again.
@@ -195,8 +185,8 @@ export class Detail {
     }
     const title = `Pod ${harmless(names[0])}/${harmless(names[1])}`;
     const pod = this.find.pod(...names);
-    const { held, explained, use } = this.answers;
-    if (pod) return { title, body: podBody(pod, this.find.node(pod.node), held, explained, use) };
+    const { held, explained } = this.answers;
+    if (pod) return { title, body: podBody(pod, this.find.node(pod.node), held, explained) };
     const waiting = this.find.waiting(...names);
     if (waiting) return { title, body: waitingBody(waiting, explained) };
     return { title, body: [element('p', {}, 'This pod neither holds cards nor waits for them.'), explanation(explained)] };

@@ -12,7 +12,7 @@ import { clock, dayAndClock, harmless, memory, number, percentText, plural, tent
 const cluster = new Cluster();
 const state = {
   tab: 'nodes', synced: false, connection: 'connecting', refusal: '', lostAt: 0, status: null, hello: null,
-  waiting: { listed: false, pods: [] }, samples: [], interval: 0, history: null,
+  waiting: { listed: false, pods: [] }, samples: [], interval: 0,
 };
 // What has to be drawn again.
 const dirty = { nodes: new Set(), cards: false, list: false, waiting: false, history: false, frame: 0 };
@@ -23,7 +23,6 @@ const detail = new Detail({
   node: (name) => cluster.nodes.get(name) ?? null,
   pod: (namespace, name) => cluster.pod(namespace, name),
   waiting: (namespace, name) => state.waiting.pods.find((pod) => pod.namespace === namespace && pod.name === name) ?? null,
-  prometheus: () => Boolean(state.hello?.prometheus),
 });
 
 const routes = { nodes: (node) => nodeRoute(node.name), pods: podRoute, waiting: podRoute };
@@ -140,12 +139,9 @@ function drawCaption(cell) {
 
 function drawHistoryPart() {
   if (!byId('history').open) return;
-  const { samples, text } = state.history ?? {
-    samples: state.samples,
-    text: state.hello ? `Since the extender's start at ${dayAndClock(state.hello.started)}, every ${state.interval} s.` : '',
-  };
-  setText(byId('history-source'), text);
-  drawHistory(byId('history-chart'), byId('history-table'), samples);
+  setText(byId('history-source'), state.hello
+    ? `Since the extender's start at ${dayAndClock(state.hello.started)}, every ${state.interval} s.` : '');
+  drawHistory(byId('history-chart'), byId('history-table'), state.samples);
 }
 
 // --- connection ----------------------------------------------------------------------------------
@@ -184,22 +180,10 @@ function drawConnection() {
   setText(byId('notice'), text);
 }
 
-async function readLongHistory() {
-  try {
-    const answer = await fetch('history', { cache: 'no-store' });
-    if (!answer.ok) return;
-    const { samples, source } = await answer.json();
-    state.history = { samples: samples.map(readSample), text: harmless(source) };
-    dirty.history = true;
-    schedule();
-  } catch { /* the history since the start of the extender is shown */ }
-}
-
 const kTakers = {
   hello(hello) {
     state.hello = hello;
     if (hello.restarted) { cluster.clear(); state.synced = false; dirty.cards = true; }
-    if (hello.prometheus && !state.history) readLongHistory();
   },
   nodes(data) {
     const before = cluster.totals.cards;
