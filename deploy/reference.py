@@ -78,12 +78,15 @@ def row(first, meaning):
     default, variable, values = "", "", flag["type"] or "true or false"
     for note in filter(None, (flag["notes"] or "").split("; ")):
         if note.startswith("default "):
-            default = "" if note == "default none" else f"`{note[len('default '):]}`"
+            default = note[len("default "):]
         elif note.startswith("env "):
             variable = f"`{note[len('env '):]}`"
         else:
             values = note
     names = ", ".join(f"`{name}`" for name in flag["names"].split(","))
+    # "none" is also the name of a value.
+    has_default = default and (default != "none" or "none" in values)
+    default = f"`{default}`" if has_default else ""
     return f"| {names} | {cell(values.lower() if values.isupper() else values)} | {default} | {variable} | {cell(sentence(meaning))} |"
 
 

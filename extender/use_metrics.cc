@@ -42,7 +42,7 @@ double in_cards(std::int64_t core) {
 MetricFamily compute_family(const ClusterUse& use) {
   const double allocated = in_cards(use.core_allocated);
   const double free = in_cards(use.core_free);
-  const double unusable = static_cast<double>(use.cards) - allocated - free;
+  const double unusable = in_cards(use.core) - allocated - free;
   return {"mgpu_extender_compute_cards",
           "Compute of all cards, in cards, by state. unusable is that of unhealthy and blocked "
           "cards that is not allocated.",

@@ -32,6 +32,7 @@ void ClusterUse::add(const Node& node, const TargetWorkload* target) {
     const Share taken = card.used + card.expected;
     allocated += within(taken.core, card.capacity.core).value();
     free += free_core(card);
+    core += card.capacity.core.value();
     memory += card.capacity.memory.value();
     memory_allocated += within(taken.memory, card.capacity.memory).value();
     if (card.usable() && taken.zero()) ++cards_free;
@@ -47,7 +48,7 @@ void ClusterUse::add(const Node& node, const TargetWorkload* target) {
 }
 
 std::optional<double> ClusterUse::gpu_allocation_ratio() const {
-  return part(static_cast<double>(core_allocated), kPercentPerCard * static_cast<double>(cards));
+  return part(static_cast<double>(core_allocated), static_cast<double>(core));
 }
 
 std::optional<double> ClusterUse::memory_allocation_ratio() const {
@@ -60,7 +61,7 @@ std::optional<double> ClusterUse::gpu_node_fragmentation_ratio() const {
 
 std::optional<double> ClusterUse::fragmentation_amount() const {
   if (!workload_known) return std::nullopt;
-  return part(fragmented, static_cast<double>(cards));
+  return part(kPercentPerCard * fragmented, static_cast<double>(core));
 }
 
 std::optional<double> ClusterUse::fragmentation_rate() const {

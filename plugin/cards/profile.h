@@ -8,9 +8,9 @@
 //     policy: spread/binpack     # that of mgpu-extender if it is absent
 //     minimumCore: 10            # the least share of a card, in percent and MiB; 0 if absent
 //     minimumMemoryMiB: 2048
-//     reserveMiB: 1024           # memory of each card that no pod gets; that of the flags if
-//     absent reservedCards: [0]         # indices of cards that get no pods computeFactor: 2 # what
-//     pods may hold of a card's compute in sum, 1 to 10; 1 if absent
+//     reserveMiB: 1024           # memory of each card that no pod gets; as the flag if absent
+//     reservedCards: [0]         # indices of cards that get no pods
+//     computeFactor: 2           # what pods may hold of a card's compute, 1 to 10; 1 if absent
 //
 // A node with the label mgpu-profile has the profile of that name. Without the label it has the one
 // whose nodeSelector its labels match; a profile without nodeSelector is only for the label. Pure.

@@ -44,6 +44,17 @@ TEST(ClusterUse, AnOverfullCardCountsAsFull) {
   EXPECT_EQ(use.memory_allocation_ratio(), 0.5);
 }
 
+TEST(ClusterUse, ComputeThatIsOversubscribedIsPartOfAll) {
+  Node node = node_of("a: 0[100/1000] 1[100/1000]");
+  node.cards[0].capacity.core = CorePercent(200);
+  node.cards[0].used.core = CorePercent(150);
+  ClusterUse use;
+  use.add(node, nullptr);
+  EXPECT_EQ(use.core, 300);
+  EXPECT_EQ(use.gpu_allocation_ratio(), 0.5);
+  EXPECT_EQ(use.core_free, 150);
+}
+
 TEST(ClusterUse, APartlyAllocatedNodeIsFragmented) {
   struct {
     const char* node;
