@@ -72,7 +72,12 @@ struct Session::Exchange {
     parser.body_limit(options.body_bytes_max);
   }
   // A browser sends Origin with every POST of a web page, which need not ask for permission first.
+  // With other requests it says whose they are; only a person's visit to the page is served.
   bool is_of_other_site(const std::vector<std::string>& host_names) {
+    const std::string_view site = parser.get()["Sec-Fetch-Site"];
+    const bool is_visit = std::string_view(parser.get()["Sec-Fetch-Mode"]) == "navigate" &&
+                          std::string_view(parser.get()["Sec-Fetch-Dest"]) == "document";
+    if ((site == "cross-site" || site == "same-site") && !is_visit) return true;
     if (parser.get().count(beast::http::field::origin) == 0) return false;
     const std::string_view origin = header(beast::http::field::origin);
     const std::size_t scheme_end = origin.find("://");

@@ -23,16 +23,27 @@ bool runs_extender(const ProgramPod& pod) {
          !pod.being_deleted;
 }
 
+struct ExtenderPod {
+  ProgramPod pod;
+  bool leads = false;
+};
+
+// A kubelet can create pods of its own node with any labels, but without a service account. Only
+// the pod that leads gets the token.
+bool takes_token(const ExtenderPod& extender) {
+  return extender.leads && !extender.pod.service_account.empty();
+}
+
 // The pods of the extender, the holder of the Lease first, then the ready ones.
-Result<std::vector<ProgramPod>> extender_pods(Api& api, const ExtenderFlags& flags) {
-  std::vector<ProgramPod> pods;
+Result<std::vector<ExtenderPod>> extender_pods(Api& api, const ExtenderFlags& flags) {
+  std::vector<ExtenderPod> pods;
   const auto listed =
       api.list({fmt::format("/api/v1/namespaces/{}/pods", flags.name_space), "",
                 "app.kubernetes.io/name in (mgpu,mgpu-extender)"},
                fmt::format("list the pods of the extender in namespace {}", flags.name_space),
                [&](const std::string& text) {
                  auto pod = read_program_pod(text);
-                 if (pod && runs_extender(*pod)) pods.push_back(*std::move(pod));
+                 if (pod && runs_extender(*pod)) pods.push_back({*std::move(pod)});
                });
   if (!listed.known()) return error(listed.problem());
   const auto lease =
@@ -41,11 +52,12 @@ Result<std::vector<ProgramPod>> extender_pods(Api& api, const ExtenderFlags& fla
                         "get the Lease"),
                 "Lease", read_lease_facts);
   const std::string holder = lease.known() ? lease->holder : "";
-  // "mgpu-extender-1_0123456789abcdef"
-  const auto rank = [&](const ProgramPod& pod) {
-    const bool leads = holder.starts_with(pod.ref.name + "_");
-    return leads ? 0 : pod.ready ? 1 : 2;
-  };
+  // "mgpu-extender-1_0123456789abcdef"; in the network of its node the name of the node is first.
+  for (ExtenderPod& one : pods) {
+    one.leads = holder.starts_with(one.pod.ref.name + "_") ||
+                (!one.pod.node.empty() && holder.starts_with(one.pod.node + "_"));
+  }
+  const auto rank = [&](const ExtenderPod& one) { return one.leads ? 0 : one.pod.ready ? 1 : 2; };
   std::ranges::stable_sort(pods, {}, rank);
   return pods;
 }
@@ -102,15 +114,14 @@ void add_extender_flags(Options& options, ExtenderFlags& flags) {
 Result<std::unique_ptr<Extender>> Extender::connect(Cluster& cluster, const ClusterFlags& access,
                                                     const ExtenderFlags& flags) {
   std::unique_ptr<Extender> extender(new Extender());
-  const auto open = [&](const std::string& url, bool tunnel) -> Result<void> {
-    auto client = ServiceClient::create({url, tunnel ? "" : flags.ca_file, tunnel},
-                                        cluster.config(), access.request_timeout);
+  const auto open = [&](const ServiceAddress& address) -> Result<void> {
+    auto client = ServiceClient::create(address, cluster.config(), access.request_timeout);
     if (!client) return error("--url: " + client.error().message);
     extender->client_ = std::move(*client);
     return {};
   };
   if (!flags.url.empty()) {
-    if (auto opened = open(flags.url, false); !opened) return opened.error();
+    if (auto opened = open({flags.url, flags.ca_file}); !opened) return opened.error();
     return extender;
   }
   Api api(cluster.transport(), access.request_timeout);
@@ -122,7 +133,7 @@ Result<std::unique_ptr<Extender>> Extender::connect(Cluster& cluster, const Clus
         "and --url an extender outside of pods",
         flags.name_space));
   }
-  auto forward = PortForward::start({.pod = pods->front().ref,
+  auto forward = PortForward::start({.pod = pods->front().pod.ref,
                                      .port = static_cast<std::uint16_t>(flags.port),
                                      .kubeconfig = access.kubeconfig,
                                      .context = access.context},
@@ -132,11 +143,12 @@ Result<std::unique_ptr<Extender>> Extender::connect(Cluster& cluster, const Clus
   // The listener of a pod may have a certificate, and does not say so.
   for (const char* scheme : {"http", "https"}) {
     const std::string url = fmt::format("{}://127.0.0.1:{}", scheme, extender->forward_->port());
-    if (auto opened = open(url, true); !opened) return opened.error();
+    if (auto opened = open({url, "", true, takes_token(pods->front())}); !opened)
+      return opened.error();
     if (extender->client_->get("/readyz", "GET /readyz", true).known()) return extender;
   }
   return error(fmt::format("the extender {} does not answer on port {} of its pod",
-                           to_string(pods->front().ref), flags.port));
+                           to_string(pods->front().pod.ref), flags.port));
 }
 
 Result<Json> Extender::read(const kube::Response& response, const std::string& path,

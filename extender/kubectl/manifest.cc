@@ -9,6 +9,7 @@
 #include "common/base/files.h"
 #include "common/base/text.h"
 #include "common/kube/kubeconfig_json.h"
+#include "extender/kubectl/convert/yaml_text.h"
 #include "extender/kubectl/limits.h"
 
 namespace mgpu::kubectl {
@@ -87,6 +88,7 @@ Result<std::optional<Manifest>> of_object(const Json& object) {
 
 Result<Manifest> read_manifest(const std::string& text) try {
   std::optional<Manifest> found;
+  if (has_too_many_documents(text)) return error("has too many documents, or is not YAML");
   for (const YAML::Node& document : YAML::LoadAll(text)) {
     if (!document.IsMap()) continue;
     const auto json = kube::json_of(document);

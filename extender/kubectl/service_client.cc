@@ -37,7 +37,8 @@ kube::Config credentials_for(const kube::Config& listener, const kube::Config& c
 }  // namespace
 
 bool may_send_token(const ServiceAddress& address) {
-  return address.tunnel || address.url.starts_with("https://") || is_this_machine(address.url);
+  return address.takes_token &&
+         (address.tunnel || address.url.starts_with("https://") || is_this_machine(address.url));
 }
 
 Result<std::unique_ptr<ServiceClient>> ServiceClient::create(const ServiceAddress& address,

@@ -16,10 +16,12 @@ struct ServiceAddress {
   // The connection is a tunnel that the API server has made to a pod of the extender. Then its
   // certificate need not have the name 127.0.0.1, and is not verified.
   bool tunnel = false;
+  // False for programs of nodes: whoever has a node answers for them, and could ask for the token.
+  bool takes_token = true;
 };
 
-// Whether the token of the kubeconfig may be sent there: through a tunnel, over https, or to this
-// machine.
+// Whether the token of the kubeconfig may be sent there: where the listener may have it at all,
+// through a tunnel, over https, or to this machine.
 bool may_send_token(const ServiceAddress& address);
 
 class ServiceClient {

@@ -58,9 +58,9 @@ class TopVerb final : public Verb {
         read_pods(api, choice_, namespace_of(choice_.name_space, (*cluster)->config()),
                   *Contract::for_domain(domain_));
     if (!pods) return fail(console, pods.error().message);
-    std::set<std::string> nodes;
+    PodsOfNodes nodes;
     for (const PodRow& pod : *pods) {
-      if (!pod.node.empty()) nodes.insert(pod.node);
+      if (!pod.node.empty()) nodes[pod.node].insert(pod.ref);
     }
     const ReadUsages read = read_usages(**cluster, access_, plugins_, mgpu_namespace_, nodes);
     show(top_view(*pods, read.usages, choice_.all), output_, console);

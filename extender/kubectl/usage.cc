@@ -44,37 +44,42 @@ Fact<MetricSamples> metrics_of_pod(const PodRef& pod, Cluster& cluster, const Cl
   // The listener of a pod may have a certificate, and does not say so.
   for (const char* scheme : {"http", "https"}) {
     const std::string url = fmt::format("{}://127.0.0.1:{}", scheme, (*forward)->port());
-    read = metrics_at({url, "", true}, cluster.config(), access.request_timeout, what);
+    read = metrics_at({url, "", true, false}, cluster.config(), access.request_timeout, what);
     if (read.known()) break;
   }
   return read;
 }
 
-bool runs_plugin(const ProgramPod& pod, const std::set<std::string>& nodes) {
+bool runs_plugin(const ProgramPod& pod, const PodsOfNodes& nodes) {
   return (pod.name == "mgpu-device-plugin" || pod.component == "device-plugin") &&
          pod.phase == "Running" && nodes.contains(pod.node);
 }
 
-Fact<std::vector<PodRef>> plugin_pods(Cluster& cluster, const ClusterFlags& access,
-                                      const std::string& mgpu_namespace,
-                                      const std::set<std::string>& nodes) {
+struct PluginPod {
+  PodRef ref;
+  std::string node;
+};
+
+Fact<std::vector<PluginPod>> plugin_pods(Cluster& cluster, const ClusterFlags& access,
+                                         const std::string& mgpu_namespace,
+                                         const PodsOfNodes& nodes) {
   Api api(cluster.transport(), access.request_timeout);
-  std::vector<PodRef> pods;
+  std::vector<PluginPod> pods;
   const auto listed =
       api.list({fmt::format("/api/v1/namespaces/{}/pods", mgpu_namespace), "",
                 "app.kubernetes.io/name in (mgpu,mgpu-device-plugin)"},
                fmt::format("list the device plugins in namespace {}", mgpu_namespace),
                [&](const std::string& text) {
                  const auto pod = read_program_pod(text);
-                 if (pod && runs_plugin(*pod, nodes)) pods.push_back(pod->ref);
+                 if (pod && runs_plugin(*pod, nodes)) pods.push_back({pod->ref, pod->node});
                });
-  if (!listed.known()) return listed.as<std::vector<PodRef>>();
+  if (!listed.known()) return listed.as<std::vector<PluginPod>>();
   return pods;
 }
 
-void add_read(const Fact<MetricSamples>& metrics, ReadUsages& read) {
+void add_read(const Fact<MetricSamples>& metrics, const std::set<PodRef>* pods, ReadUsages& read) {
   if (metrics.known()) {
-    add_usages(metrics.value(), read.usages);
+    add_usages(metrics.value(), read.usages, pods);
   } else {
     read.problems.push_back(metrics.problem());
   }
@@ -82,9 +87,11 @@ void add_read(const Fact<MetricSamples>& metrics, ReadUsages& read) {
 
 }  // namespace
 
-void add_usages(const MetricSamples& samples, Usages& usages) {
+void add_usages(const MetricSamples& samples, Usages& usages, const std::set<PodRef>* pods) {
   for (const MetricSample& sample : samples) {
     if (!sample.name.starts_with("mgpu_container_")) continue;
+    const PodRef pod{label_of(sample, "namespace"), label_of(sample, "pod")};
+    if (pods != nullptr && !pods->contains(pod)) continue;
     const UsageKey key(label_of(sample, "namespace"), label_of(sample, "pod"),
                        label_of(sample, "container"), label_of(sample, "index"));
     ContainerUsage& usage = usages[key];
@@ -99,7 +106,8 @@ void add_usages(const MetricSamples& samples, Usages& usages) {
     } else if (sample.name == "mgpu_container_over_limit_total") {
       constexpr double kCountMax = 1e15;
       const bool is_count = sample.value >= 0 && sample.value < kCountMax;
-      usage.over_limit += is_count ? static_cast<std::int64_t>(sample.value) : 0;
+      const bool has_room = usage.over_limit < static_cast<std::int64_t>(kCountMax);
+      usage.over_limit += is_count && has_room ? static_cast<std::int64_t>(sample.value) : 0;
     }
   }
 }
@@ -121,12 +129,12 @@ void add_plugin_flags(Options& options, PluginFlags& flags) {
 }
 
 ReadUsages read_usages(Cluster& cluster, const ClusterFlags& access, const PluginFlags& flags,
-                       const std::string& mgpu_namespace, const std::set<std::string>& nodes) {
+                       const std::string& mgpu_namespace, const PodsOfNodes& nodes) {
   ReadUsages read;
   for (const std::string& url : flags.urls) {
     add_read(metrics_at({url, "", false}, cluster.config(), access.request_timeout,
                         "read the metrics of " + url),
-             read);
+             nullptr, read);
   }
   if (!flags.urls.empty() || nodes.empty()) return read;
   const auto pods = plugin_pods(cluster, access, mgpu_namespace, nodes);
@@ -144,11 +152,13 @@ ReadUsages read_usages(Cluster& cluster, const ClusterFlags& access, const Plugi
   for (std::size_t begin = 0; begin < count; begin += kPluginsAtOnce) {
     std::vector<std::future<Fact<MetricSamples>>> answers;
     for (std::size_t i = begin; i < std::min(count, begin + kPluginsAtOnce); ++i) {
-      answers.push_back(std::async(std::launch::async, [&, pod = pods.value()[i]] {
+      answers.push_back(std::async(std::launch::async, [&, pod = pods.value()[i].ref] {
         return metrics_of_pod(pod, cluster, access, flags.port);
       }));
     }
-    for (auto& answer : answers) add_read(answer.get(), read);
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      add_read(answers[i].get(), &nodes.at(pods.value()[begin + i].node), read);
+    }
   }
   if (count < pods->size()) {
     read.problems.push_back(

@@ -28,8 +28,13 @@ struct ContainerUsage {
 using UsageKey = std::tuple<std::string, std::string, std::string, std::string>;
 using Usages = std::map<UsageKey, ContainerUsage>;
 
-// Adds the samples of one plugin. Other metrics are skipped. Pure.
-void add_usages(const MetricSamples& samples, Usages& usages);
+// Adds the samples of one plugin. Other metrics are skipped, and samples of pods that are not in
+// `pods`, if it is given: a plugin speaks of its own node only. Pure.
+void add_usages(const MetricSamples& samples, Usages& usages,
+                const std::set<PodRef>* pods = nullptr);
+
+// The pods whose usage is read, by their nodes.
+using PodsOfNodes = std::map<std::string, std::set<PodRef>>;
 
 struct PluginFlags {
   std::vector<std::string> urls{};  // of plugins outside of pods
@@ -46,6 +51,6 @@ struct ReadUsages {
 // The metrics of the plugins on these nodes, by kubectl port-forward, at most kPluginsAtOnce at a
 // time; or at the URLs of the flags.
 ReadUsages read_usages(Cluster& cluster, const ClusterFlags& access, const PluginFlags& flags,
-                       const std::string& mgpu_namespace, const std::set<std::string>& nodes);
+                       const std::string& mgpu_namespace, const PodsOfNodes& nodes);
 
 }  // namespace mgpu::kubectl

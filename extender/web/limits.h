@@ -20,6 +20,8 @@ inline constexpr std::size_t kWebRemovedNodesMax = 10'000;
 
 // Waiting pods that are sent to a page, of some 1 KiB each. More are only counted.
 inline constexpr std::size_t kWaitingPodsMax = 1'000;
+// And no further pod after this size.
+inline constexpr std::size_t kWaitingBytesMax = std::size_t{2} << 20;
 // The part of a message of kube-scheduler that is shown; it has one reason after the other.
 inline constexpr std::size_t kWaitingMessageBytesMax = 1'024;
 // While pods come and go, the list of waiting pods is sent this often.

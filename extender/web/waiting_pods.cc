@@ -171,35 +171,47 @@ Result<WaitingPods::Seen> WaitingPods::read(std::string_view json) const {
   return seen;
 }
 
-std::string WaitingPods::json() const {
+// The watch of the API server must not wait until the text is written.
+WaitingPods::Copy WaitingPods::copy() const {
   const MutexLock lock(mutex_);
-  std::vector<const Pod*> pods;
+  Copy copy{listed_, problem_, pods_.size(), {}};
   for (const auto& [uid, pod] : pods_) {
-    if (pod) pods.push_back(pod.get());
+    if (pod) copy.pods.push_back(pod);
   }
-  std::ranges::sort(pods, [](const Pod* a, const Pod* b) {
+  return copy;
+}
+
+void WaitingPods::append(std::string& out, const Pod& pod) {
+  const auto to = std::back_inserter(out);
+  fmt::format_to(to, R"({}["{}","{}","{}",{},[)", out.empty() ? "" : ",",
+                 json_escaped(pod.ref.name_space), json_escaped(pod.ref.name),
+                 json_escaped(pod.created), pod.priority);
+  for (const ContainerRequest& container : pod.containers) {
+    fmt::format_to(to, R"({}["{}",{},{},{}])", &container == &pod.containers.front() ? "" : ",",
+                   json_escaped(container.name), container.cards, container.per_card.core.value(),
+                   container.whole ? -1 : container.per_card.memory.value());
+  }
+  fmt::format_to(to, R"(],"{}","{}","{}","{}"])", json_escaped(pod.reason),
+                 json_escaped(pod.message), json_escaped(pod.since), json_escaped(pod.nominated));
+}
+
+std::string WaitingPods::json() const {
+  Copy copy = this->copy();
+  std::ranges::sort(copy.pods, [](const auto& a, const auto& b) {
     return a->created != b->created ? a->created < b->created : a->ref < b->ref;
   });
-  if (pods.size() > kWaitingPodsMax) pods.resize(kWaitingPodsMax);
-  std::string out = fmt::format(R"({{"listed":{},)", listed_);
-  const auto to = std::back_inserter(out);
-  if (!problem_.empty()) fmt::format_to(to, R"("problem":"{}",)", json_escaped(problem_));
-  if (pods_.size() > pods.size()) fmt::format_to(to, R"("more":{},)", pods_.size() - pods.size());
-  out += "\"pods\":[";
-  for (const Pod* pod : pods) {
-    fmt::format_to(to, R"({}["{}","{}","{}",{},[)", pod == pods.front() ? "" : ",",
-                   json_escaped(pod->ref.name_space), json_escaped(pod->ref.name),
-                   json_escaped(pod->created), pod->priority);
-    for (const ContainerRequest& container : pod->containers) {
-      fmt::format_to(to, R"({}["{}",{},{},{}])", &container == &pod->containers.front() ? "" : ",",
-                     json_escaped(container.name), container.cards, container.per_card.core.value(),
-                     container.whole ? -1 : container.per_card.memory.value());
-    }
-    fmt::format_to(to, R"(],"{}","{}","{}","{}"])", json_escaped(pod->reason),
-                   json_escaped(pod->message), json_escaped(pod->since),
-                   json_escaped(pod->nominated));
+  std::string pods;
+  std::size_t sent = 0;
+  while (sent < std::min(copy.pods.size(), kWaitingPodsMax) && pods.size() < kWaitingBytesMax) {
+    append(pods, *copy.pods[sent++]);
   }
-  return out + "]}";
+  std::string out = fmt::format(R"({{"listed":{},)", copy.listed);
+  const auto to = std::back_inserter(out);
+  if (!copy.problem.empty()) {
+    fmt::format_to(to, R"("problem":"{}",)", json_escaped(copy.problem));
+  }
+  if (copy.all > sent) fmt::format_to(to, R"("more":{},)", copy.all - sent);
+  return out + "\"pods\":[" + pods + "]}";
 }
 
 }  // namespace mgpu::extender

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/mutex.h"
 #include "common/contract/contract.h"
@@ -28,7 +29,7 @@ class WaitingPods {
   // Increases with every change.
   std::uint64_t version() const { return version_; }
   // waiting := {"listed", "problem"?, "more"?, "pods": [pod*]}, the pods that have waited longest
-  // first, at most kWaitingPodsMax; "more" is the number of others.
+  // first, at most kWaitingPodsMax and kWaitingBytesMax; "more" is the number of others.
   // pod     := [namespace, name, created, priority, [container*], reason, message, since,
   // nominated] container := [name, cards, core, memory]   of each card; memory -1: whole cards
   // created and since, the time of the message, are RFC 3339.
@@ -38,6 +39,15 @@ class WaitingPods {
   struct Pod;
   struct Seen;
   class Places;
+
+  struct Copy {
+    bool listed = false;
+    std::string problem;
+    std::size_t all = 0;
+    std::vector<std::shared_ptr<const Pod>> pods;  // without those over the limit
+  };
+  Copy copy() const;
+  static void append(std::string& out, const Pod& pod);
 
   kube::Consumer<Seen> consumer();
   Result<Seen> read(std::string_view json) const;

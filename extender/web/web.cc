@@ -59,9 +59,13 @@ class Web::Place {
     return std::make_shared<Place>(web);
   }
   explicit Place(Web& web) : web_(web) {}
+  // The place is free when the executor has removed its client, so that pages which open and close
+  // at once do not fill its queue.
   ~Place() {
-    --web_.places_taken_;
-    post([&web = web_, id = id_](auto) { web.clients_.erase(*id); });
+    post([&web = web_, id = id_](auto) {
+      web.clients_.erase(*id);
+      --web.places_taken_;
+    });
   }
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
@@ -73,7 +77,6 @@ class Web::Place {
       client->version = version;
       web.clients_.emplace(*id, std::move(client));
       web.waiting_.follow();
-      web.update();
       if (!std::exchange(web.ticking_, true)) web.tick();
     });
   }
@@ -195,7 +198,11 @@ std::string Web::next_text(Client& client) {
   if (const auto version = waiting_.version(); waited && client.waiting != version) {
     client.waiting = version;
     client.waiting_sent = now;
-    out += event("waiting", waiting_.json());
+    if (waiting_version_ != version) {
+      waiting_text_ = event("waiting", waiting_.json());
+      waiting_version_ = version;
+    }
+    out += waiting_text_;
   }
   out += history_text(client);
   if (client.version != feed_.version()) {

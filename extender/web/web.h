@@ -79,6 +79,8 @@ class Web {
   History history_;
   std::string status_;
   bool ticking_ = false;
+  std::string waiting_text_;  // of waiting_version_, the same for all pages
+  std::uint64_t waiting_version_ = 0;
   Instant last_client_{};
   std::uint64_t next_id_ = 0;
   std::unordered_map<std::uint64_t, std::unique_ptr<Client>> clients_;

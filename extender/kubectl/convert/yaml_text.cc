@@ -34,17 +34,6 @@ class UnusedEvents final : public YAML::EventHandler {
   void OnMapEnd() override {}
 };
 
-// YAML::LoadAll() finds documents without end in a text such as ", a".
-bool has_too_many_documents(const std::string& text) {
-  std::istringstream stream(text);
-  YAML::Parser parser(stream);
-  UnusedEvents unused;
-  for (int count = 0; count <= kDocumentsMax; ++count) {
-    if (!parser.HandleNextDocument(unused)) return false;
-  }
-  return true;
-}
-
 // Checks that the writer can write what was read.
 class Checker {
  public:
@@ -171,6 +160,16 @@ std::string write_document(const YAML::Node& document, Blocks blocks) {
 }
 
 }  // namespace
+
+bool has_too_many_documents(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  UnusedEvents unused;
+  for (int count = 0; count <= kDocumentsMax; ++count) {
+    if (!parser.HandleNextDocument(unused)) return false;
+  }
+  return true;
+}
 
 Result<std::vector<YAML::Node>> read_documents(const std::string& text) try {
   if (has_too_many_documents(text)) {

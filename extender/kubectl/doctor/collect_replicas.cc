@@ -28,9 +28,9 @@ ReplicaFacts collect_at(Cluster& cluster, const ServiceAddress& address, const s
   return collect_replica(**client, name);
 }
 
-ReplicaFacts collect_pod(Cluster& cluster, const ReplicaAccess& access, const PodRef& pod) {
-  const std::string name = to_string(pod);
-  const auto forward = PortForward::start({.pod = pod,
+ReplicaFacts collect_pod(Cluster& cluster, const ReplicaAccess& access, const ProgramPod& pod) {
+  const std::string name = to_string(pod.ref);
+  const auto forward = PortForward::start({.pod = pod.ref,
                                            .port = access.port,
                                            .kubeconfig = access.cluster.kubeconfig,
                                            .context = access.cluster.context},
@@ -39,7 +39,9 @@ ReplicaFacts collect_pod(Cluster& cluster, const ReplicaAccess& access, const Po
   // The listener of a pod may have a certificate, and does not say so.
   const auto collect = [&](const char* scheme) {
     const std::string url = fmt::format("{}://127.0.0.1:{}", scheme, (*forward)->port());
-    return collect_at(cluster, {url, "", true}, name, access.cluster.request_timeout);
+    // A kubelet can create pods of its own node with any labels, but without a service account.
+    const bool takes_token = !pod.service_account.empty();
+    return collect_at(cluster, {url, "", true, takes_token}, name, access.cluster.request_timeout);
   };
   const ReplicaFacts plain = collect("http");
   if (plain.readiness.known()) return plain;

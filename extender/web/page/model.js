@@ -5,7 +5,8 @@ function readCard(from) {
   const [index, uuid, model, flags, ...amounts] = from;
   const [core, memory] = [amounts.slice(0, 4), amounts.slice(4, 8)].map(
     ([capacity, used, free, expected]) => ({ capacity, used, free, expected }));
-  return { index, uuid, model, healthy: (flags & 1) !== 0, uncertain: (flags & 2) !== 0, core, memory, holds: [] };
+  return { index, uuid, model, healthy: (flags & 1) !== 0, uncertain: (flags & 2) !== 0,
+    cordoned: (flags & 4) !== 0, core, memory, holds: [] };
 }
 
 function readPod(from, node) {
@@ -27,7 +28,7 @@ export function readNode(from) {
 }
 
 export const isUsed = (card) => card.core.used > 0 || card.memory.used > 0;
-export const isUsable = (card) => card.healthy && !card.uncertain;
+export const isUsable = (card) => card.healthy && !card.uncertain && !card.cordoned;
 export const isFree = (card) => isUsable(card) && !isUsed(card);
 // How full a card is: of compute and memory the greater part.
 export const fullness = (card) =>

@@ -27,7 +27,7 @@ function bar(kind, parts, capacity) {
 export function cardState(card) {
   if (!card.healthy) return 'unhealthy';
   if (card.uncertain) return 'blocked by a pod whose cards are not known';
-  return '';
+  return card.cordoned ? 'cordoned' : '';
 }
 
 export function cardText(card) {

@@ -67,6 +67,24 @@ TEST(ServerHost, AWebPageOfAnotherHostIsRefused) {
   EXPECT_THAT(served.refused.all(), ElementsAre("origin", "origin", "origin", "origin"));
 }
 
+// Requests without Origin, as those of images and of fetch() in the mode no-cors.
+TEST(ServerHost, OfAnotherSiteOnlyAVisitIsServed) {
+  Served served(describe);
+  const auto status_of = [&](const std::string& site, const std::string& mode,
+                             const std::string& destination) {
+    return served
+        .ask("GET /x HTTP/1.1\r\nHost: 127.0.0.1\r\nSec-Fetch-Site: " + site +
+             "\r\nSec-Fetch-Mode: " + mode + "\r\nSec-Fetch-Dest: " + destination + "\r\n\r\n")
+        .status;
+  };
+  EXPECT_EQ(status_of("cross-site", "no-cors", "image"), 403);
+  EXPECT_EQ(status_of("same-site", "no-cors", "empty"), 403);
+  EXPECT_EQ(status_of("cross-site", "navigate", "iframe"), 403);
+  EXPECT_EQ(status_of("cross-site", "navigate", "document"), 200);
+  EXPECT_EQ(status_of("same-origin", "cors", "empty"), 200);
+  EXPECT_EQ(status_of("none", "navigate", "document"), 200);
+}
+
 TEST(ServerHost, IsNotCheckedOnOtherAddresses) {
   ServerOptions options;
   options.address = "0.0.0.0";

@@ -230,6 +230,8 @@ TEST(ServiceAddress, ATokenIsNotSentInPlainTextOverTheNetwork) {
       {{"http://127.0.0.1.example.com:9802", "", false}, false},
       {{"http://localhost.example.com", "", false}, false},
       {{"http://127.0.0.1:40123", "", true}, true},
+      {{"http://127.0.0.1:40123", "", true, false}, false},
+      {{"https://127.0.0.1:40123", "", true, false}, false},
   };
   for (const auto& [address, allowed] : cases) {
     EXPECT_EQ(kubectl::may_send_token(address), allowed) << address.url;

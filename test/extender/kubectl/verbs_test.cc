@@ -311,6 +311,7 @@ TEST_F(VerbsTest, SimulateNamesAWrongManifest) {
        "the number of pods of the Deployment must be a whole number, is \"\\\"many\\\"\""},
       {"{kind: Pod}", "the Pod has no spec of a pod"},
       {"a: [", "is not YAML: "},
+      {", a", "has too many documents, or is not YAML"},
   };
   for (const auto& [text, sentence] : cases) {
     std::ofstream(cluster.folder.path("bad.yaml")) << text;

@@ -155,6 +155,23 @@ TEST(TopView, IsPrintedInEveryFormat) {
   expect_golden(top_view(some_pods(), some_usages(), false), kGolden + "top");
 }
 
+TEST(Usages, OfPodsOfOtherNodesAreSkipped) {
+  const auto samples = parse_metrics(sample_of("core_limit_ratio", "notebook", "0.3"));
+  ASSERT_TRUE(samples);
+  Usages usages;
+  const std::set<PodRef> others = {{"research", "another"}};
+  add_usages(*samples, usages, &others);
+  EXPECT_THAT(usages, IsEmpty());
+}
+
+TEST(Usages, CountOveruseUpToALimit) {
+  const auto samples = parse_metrics(sample_of("over_limit_total", "notebook", "9e14"));
+  ASSERT_TRUE(samples);
+  Usages usages;
+  for (int i = 0; i < 20'000; ++i) add_usages(*samples, usages);
+  EXPECT_LT(usages.begin()->second.over_limit, 2'000'000'000'000'000);
+}
+
 TEST(Usages, AcceptAnyNumber) {
   Usages usages;
   for (const char* value : {"NaN", "+Inf", "-1", "1e300"}) {

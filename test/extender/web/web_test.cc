@@ -225,6 +225,7 @@ TEST_F(WebPage, IsRefusedWhileTooManyAreOpen) {
   EXPECT_THAT(refused.body, HasSubstr("pages are open"));
   EXPECT_FALSE(refused.next_part);
   readers.back().leave();
+  EXPECT_EQ(get("/web/events").status, 503) << "its client has not been removed yet";
   executor.run_ready();
   EXPECT_EQ(get("/web/events").status, 200);
 }
