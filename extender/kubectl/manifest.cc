@@ -88,7 +88,7 @@ Result<std::optional<Manifest>> of_object(const Json& object) {
 
 Result<Manifest> read_manifest(const std::string& text) try {
   std::optional<Manifest> found;
-  if (has_too_many_documents(text)) return error("has too many documents, or is not YAML");
+  if (convert::has_too_many_documents(text)) return error("has too many documents, or is not YAML");
   for (const YAML::Node& document : YAML::LoadAll(text)) {
     if (!document.IsMap()) continue;
     const auto json = kube::json_of(document);

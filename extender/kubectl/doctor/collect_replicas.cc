@@ -78,7 +78,7 @@ void collect_replicas(Cluster& cluster, const ReplicaAccess& access, Facts& fact
   if (!facts.extender_pods.known()) return;
   for (const ProgramPod& pod : facts.extender_pods.value()) {
     if (facts.replicas.size() == kReplicasMax) return;
-    if (pod.phase == "Running") facts.replicas.push_back(collect_pod(cluster, access, pod.ref));
+    if (pod.phase == "Running") facts.replicas.push_back(collect_pod(cluster, access, pod));
   }
 }
 

@@ -46,8 +46,8 @@ TEST(ClusterUse, AnOverfullCardCountsAsFull) {
 
 TEST(ClusterUse, ComputeThatIsOversubscribedIsPartOfAll) {
   Node node = node_of("a: 0[100/1000] 1[100/1000]");
-  node.cards[0].capacity.core = CorePercent(200);
-  node.cards[0].used.core = CorePercent(150);
+  node.cards[0].capacity.core = Percent(200);
+  node.cards[0].used.core = Percent(150);
   ClusterUse use;
   use.add(node, nullptr);
   EXPECT_EQ(use.core, 300);
