@@ -210,7 +210,7 @@ TEST_F(WebPage, ThatConnectsAgainGetsWhatItHasMissed) {
   reader.leave();
   ledger.apply_node(test::facts_of("n2: 0[100/1000]"));
   Reader again = open("epoch=" + epoch + "&since=" + std::to_string(version));
-  const auto nodes = data_of(events(again), "nodes").at(0)["nodes"];
+  const auto nodes = data_of(events(again, kWebUpdateInterval), "nodes").at(0)["nodes"];
   ASSERT_EQ(nodes.size(), 1U);
   EXPECT_EQ(nodes[0][0], "n2");
   Reader other = open("epoch=of-another-process&since=" + std::to_string(version));
