@@ -41,7 +41,8 @@ var startBrowser = sync.OnceValues(func() (*Browser, error) {
 	process, err := startProcess("chromium", filepath.Join(plane.folder, "chromium.log"), binary,
 		"--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync",
-		"--disable-default-apps", "--disable-dev-shm-usage", "--hide-scrollbars",
+		"--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding",
+		"--disable-background-timer-throttling", "--disable-default-apps", "--disable-dev-shm-usage", "--hide-scrollbars",
 		"--remote-debugging-port=0", "--user-data-dir="+profile, "about:blank")
 	if err != nil {
 		return nil, err
@@ -95,8 +96,8 @@ func (e *Extender) openPage(t testing.TB, path string, actions ...chromedp.Actio
 		cancel()
 	})
 	page.run(append(append([]chromedp.Action{runtime.Enable(), network.Enable(), cdplog.Enable(), watch,
-		// A tab in the background draws nothing.
-		cdppage.BringToFront()}, actions...),
+		// A tab in the background draws nothing, and one that closes may leave another one in front.
+		emulation.SetFocusEmulationEnabled(true), cdppage.BringToFront()}, actions...),
 		chromedp.Navigate(page.origin+path))...)
 	return page
 }
@@ -173,6 +174,7 @@ func (p *Page) wait(what, expression, seen string) {
 		if eval[bool](p, "Boolean("+expression+")") {
 			return true, ""
 		}
+		p.run(cdppage.BringToFront())
 		return false, eval[string](p, "String("+seen+")")
 	})
 }
