@@ -49,9 +49,7 @@ Result<Config> load_in_cluster(const std::string& directory) {
 Result<Config> load_config(const std::string& kubeconfig, const std::string& context) {
   if (!kubeconfig.empty()) return load_kubeconfig(kubeconfig, context);
   const std::string named = environment("KUBECONFIG");
-  if (named.find(':') != std::string::npos) {
-    return error("KUBECONFIG must name one file, is " + in_quotes(named));
-  }
+  if (named.find(':') != std::string::npos) return load_kubeconfigs(named, context);
   if (!named.empty()) return load_kubeconfig(named, context);
   if (!environment("KUBERNETES_SERVICE_HOST").empty()) return load_in_cluster(kServiceAccount);
   const std::string home = environment("HOME") + "/.kube/config";

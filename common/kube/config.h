@@ -55,6 +55,11 @@ struct Config {
 // plugins and impersonation, which are not supported.
 Result<Config> load_kubeconfig(const std::string& path, const std::string& context);
 
+// The same for a list of files, separated by ":", of which the first one that has a context,
+// cluster or user decides, as for kubectl. Files that do not exist are skipped. Errors: also no
+// file, or more than kKubeconfigFilesMax.
+Result<Config> load_kubeconfigs(const std::string& list, const std::string& context);
+
 // Reads token and ca.crt in `directory` (usually /var/run/secrets/kubernetes.io/serviceaccount) and
 // the environment variables KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT.
 Result<Config> load_in_cluster(const std::string& directory);
@@ -64,8 +69,8 @@ Result<Config> load_in_cluster(const std::string& directory);
 // in the text; a key that needs a password, or does not belong to the certificate.
 Result<void> check_credentials(const Config& config);
 
-// Uses the first of these that is set: `kubeconfig`, $KUBECONFIG, the service account where
-// KUBERNETES_SERVICE_HOST is set, ~/.kube/config. The error names all of them.
+// Uses the first of these that is set: `kubeconfig`, the files of $KUBECONFIG, the service account
+// where KUBERNETES_SERVICE_HOST is set, ~/.kube/config. The error names all of them.
 Result<Config> load_config(const std::string& kubeconfig, const std::string& context);
 
 }  // namespace mgpu::kube

@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <system_error>
+#include <vector>
 
 #include "common/base/files.h"
 #include "common/base/limits.h"
@@ -11,6 +14,7 @@
 #include "common/kube/base64.h"
 #include "common/kube/config.h"
 #include "common/kube/kubeconfig_json.h"
+#include "common/kube/limits.h"
 
 namespace mgpu::kube {
 namespace {
@@ -250,46 +254,119 @@ void read_user(const YamlCursor& from, const std::filesystem::path& kubeconfig, 
   }
 }
 
-void read_entry(const YamlCursor& root, const std::filesystem::path& kubeconfig,
-                const std::string& requested, Config& config) {
-  const std::string context = requested.empty() ? root.text("current-context") : requested;
-  if (context.empty()) return root.note("current-context is not set, and no context was given");
-  const auto at = root.entry("contexts", context, "context");
-  if (!at) return root.note("contexts has no entry named " + in_quotes(context));
-  config.name_space = at->text("namespace");
-  const std::string cluster_name = at->text("cluster");
-  const auto cluster = root.entry("clusters", cluster_name, "cluster");
-  if (!cluster) return root.note("clusters has no entry named " + in_quotes(cluster_name));
-  read_cluster(*cluster, kubeconfig, config);
-  const std::string user_name = at->text("user");
-  if (user_name.empty()) return;
-  const auto user = root.entry("users", user_name, "user");
-  if (!user) return root.note("users has no entry named " + in_quotes(user_name));
-  read_user(*user, kubeconfig, config);
-  if (config.exec) config.exec->cluster_config = read_cluster_config(*cluster);
+// An entry, and the file that it is from, since paths in it are relative to that file.
+struct Entry {
+  YamlCursor at;
+  std::filesystem::path file;
+};
+
+// One file, or several of which the first one that has a value decides, as for kubectl.
+class Kubeconfigs {
+ public:
+  // A file in a list may be empty.
+  Result<void> add(const std::string& text, const std::filesystem::path& path, bool in_list) {
+    const YAML::Node root = YAML::Load(text);
+    if (root.IsNull() && in_list) return {};
+    if (!root.IsMap()) return error("it must be a YAML map");
+    files_.push_back({YamlCursor(root, "", problem_), path});
+    return {};
+  }
+  bool empty() const { return files_.empty(); }
+
+  Result<Config> read(const std::string& requested) {
+    Config config;
+    read_context(requested.empty() ? current_context() : requested, config);
+    if (!problem_.empty()) return error(std::move(problem_));
+    return config;
+  }
+
+ private:
+  std::string current_context() const {
+    for (const Entry& file : files_) {
+      if (std::string name = file.at.text("current-context"); !name.empty()) return name;
+    }
+    return {};
+  }
+
+  std::optional<Entry> entry(const std::string& list, const std::string& name,
+                             const std::string& member) const {
+    for (const Entry& file : files_) {
+      if (auto found = file.at.entry(list, name, member)) return Entry{*found, file.file};
+    }
+    files_.front().at.note(fmt::format("{} has no entry named {}", list, in_quotes(name)));
+    return std::nullopt;
+  }
+
+  void read_context(const std::string& context, Config& config) const {
+    if (context.empty()) {
+      return files_.front().at.note("current-context is not set, and no context was given");
+    }
+    const auto at = entry("contexts", context, "context");
+    if (!at) return;
+    config.name_space = at->at.text("namespace");
+    const auto cluster = entry("clusters", at->at.text("cluster"), "cluster");
+    if (!cluster) return;
+    read_cluster(cluster->at, cluster->file, config);
+    const std::string user_name = at->at.text("user");
+    if (user_name.empty()) return;
+    const auto user = entry("users", user_name, "user");
+    if (!user) return;
+    read_user(user->at, user->file, config);
+    if (config.exec) config.exec->cluster_config = read_cluster_config(cluster->at);
+  }
+
+  std::string problem_;  // before the files, which refer to it
+  std::vector<Entry> files_;
+};
+
+Result<void> add_file(const std::string& path, bool in_list, Kubeconfigs& files) try {
+  const auto text = read_file(path, kCredentialFileBytesMax);
+  if (!text) return error("kubeconfig: " + text.error().message);
+  if (auto added = files.add(*text, path, in_list); !added) {
+    return error(fmt::format("kubeconfig {}: {}", in_quotes(path), added.error().message));
+  }
+  return {};
+} catch (const std::exception& failure) {
+  return error(
+      fmt::format("kubeconfig {}: not YAML: {}", in_quotes(path), in_quotes(failure.what())));
 }
 
-Result<Config> read_kubeconfig(const std::string& text, const std::filesystem::path& path,
-                               const std::string& context) try {
-  const YAML::Node root = YAML::Load(text);
-  if (!root.IsMap()) return error("it must be a YAML map");
-  std::string problem;
-  Config config;
-  read_entry(YamlCursor(root, "", problem), path, context, config);
-  if (!problem.empty()) return error(std::move(problem));
-  return config;
+Result<Config> read_from(Kubeconfigs& files, const std::string& name,
+                         const std::string& context) try {
+  auto config = files.read(context);
+  if (config) return config;
+  return error(fmt::format("kubeconfig {}: {}", in_quotes(name), config.error().message));
 } catch (const std::exception& failure) {
-  return error(fmt::format("not YAML: {}", in_quotes(failure.what())));
+  return error(
+      fmt::format("kubeconfig {}: not YAML: {}", in_quotes(name), in_quotes(failure.what())));
 }
 
 }  // namespace
 
 Result<Config> load_kubeconfig(const std::string& path, const std::string& context) {
-  const auto text = read_file(path, kCredentialFileBytesMax);
-  if (!text) return error("kubeconfig: " + text.error().message);
-  auto config = read_kubeconfig(*text, path, context);
-  if (config) return config;
-  return error(fmt::format("kubeconfig {}: {}", in_quotes(path), config.error().message));
+  Kubeconfigs files;
+  if (auto added = add_file(path, false, files); !added) return added.error();
+  return read_from(files, path, context);
+}
+
+Result<Config> load_kubeconfigs(const std::string& list, const std::string& context) {
+  Kubeconfigs files;
+  std::size_t count = 0;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(':', begin), list.size());
+    const std::string path = list.substr(begin, end - begin);
+    begin = end + 1;
+    std::error_code failed;
+    if (path.empty() || !std::filesystem::exists(path, failed)) continue;
+    if (++count > kKubeconfigFilesMax) {
+      return error(fmt::format("KUBECONFIG must name at most {} files, is {}", kKubeconfigFilesMax,
+                               in_quotes(list)));
+    }
+    if (auto added = add_file(path, true, files); !added) return added.error();
+  }
+  if (files.empty())
+    return error("KUBECONFIG must name a file that exists and is not empty, is " + in_quotes(list));
+  return read_from(files, list, context);
 }
 
 }  // namespace mgpu::kube

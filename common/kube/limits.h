@@ -8,6 +8,8 @@
 namespace mgpu::kube {
 
 inline constexpr std::uint32_t kListPageSize = 500;
+// Files in $KUBECONFIG. People have some, and a script could name any number.
+inline constexpr std::size_t kKubeconfigFilesMax = 32;
 // client-go tools/cache/reflector.go.
 inline constexpr std::chrono::milliseconds kBackoffFirst{800};
 inline constexpr std::chrono::milliseconds kBackoffMax{30'000};

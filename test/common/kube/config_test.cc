@@ -290,8 +290,39 @@ TEST_F(ConfigTest, TriesItsSourcesInOrder) {
   environment_.set("KUBECONFIG", write("env", kKubeconfig));
   EXPECT_EQ(load_config("", "b").value().server, "https://b.test:6443/k8s");
   EXPECT_THAT(refusal(load_config("/flag", "")), HasSubstr("\"/flag\""));
+}
+
+TEST_F(ConfigTest, OfSeveralFilesTheFirstWithAValueDecides) {
+  const std::string contexts = write("contexts", "current-context: one\n");
+  const std::string one =
+      write("one/k",
+            "{current-context: two, contexts: [{name: one, context: {cluster: c, user: u}}],"
+            " users: [{name: u, user: {tokenFile: token}}]}");
+  const std::string two = write(
+      "two/k",
+      "{contexts: [{name: one, context: {cluster: d}}, {name: two, context: {cluster: c}}],"
+      " clusters: [{name: c, cluster: {server: 'https://c.test', certificate-authority: ca}}]}");
+  environment_.set("KUBECONFIG",
+                   write("empty", "") + ":/nowhere::" + contexts + ":" + one + ":" + two);
+  const auto config = load_config("", "");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->server, "https://c.test");
+  EXPECT_EQ(config->token_file, (folder_ / "one/token").string());
+  EXPECT_EQ(config->ca.file, (folder_ / "two/ca").string());
+  EXPECT_EQ(load_config("", "two").value().token_file, "");
+  EXPECT_THAT(refusal(load_config("", "three")),
+              HasSubstr("contexts has no entry named \"three\""));
+}
+
+TEST_F(ConfigTest, RefusesAListWithoutAUsableFile) {
   environment_.set("KUBECONFIG", "a:b");
-  EXPECT_THAT(refusal(load_config("", "")), HasSubstr("must name one file"));
+  EXPECT_THAT(refusal(load_config("", "")), HasSubstr("must name a file that exists"));
+  environment_.set("KUBECONFIG", write("k", kKubeconfig) + ":" + write("bad", "{"));
+  EXPECT_THAT(refusal(load_config("", "")), HasSubstr("bad\": not YAML"));
+  std::string many;
+  for (int i = 0; i < 40; ++i) many += write("k", kKubeconfig) + ":";
+  environment_.set("KUBECONFIG", many);
+  EXPECT_THAT(refusal(load_config("", "")), HasSubstr("at most 32 files"));
 }
 
 }  // namespace
