@@ -27,8 +27,8 @@ struct ClusterUse {
   std::size_t nodes = 0;          // with cards
   std::size_t nodes_in_part = 0;  // of these, the partly allocated ones
   std::size_t cards = 0;
-  std::size_t cards_free = 0;       // usable cards of which nothing is allocated
-  std::int64_t core = 0;            // what pods may hold, percent of a card
+  std::size_t cards_free = 0;  // usable cards of which nothing is allocated
+  std::int64_t core = 0;       // what pods may hold, percent of a card
   std::int64_t core_allocated = 0;
   std::int64_t core_free = 0;
   std::int64_t memory = 0;  // MiB
