@@ -23,7 +23,7 @@ import (
 
 // browserWait is how long a page may take to show something. It is generous, because programs with
 // sanitizers share the processors with the browser.
-const browserWait = 60 * time.Second
+const browserWait = 3 * time.Minute
 
 // Browser is a headless Chromium, which all tests share.
 type Browser struct {
@@ -72,6 +72,7 @@ type Page struct {
 	mutex      sync.Mutex
 	elsewhere  []string // requests to other origins
 	complaints []string // exceptions, violations of the policy, errors on the console
+	failures   []string // requests without a response, and statuses of errors
 }
 
 // openPage opens a tab on a path of the extender's listener.
@@ -110,6 +111,12 @@ func (p *Page) listen(event any) {
 		if address, err := url.Parse(event.Request.URL); err != nil || address.Scheme+"://"+address.Host != p.origin {
 			p.elsewhere = append(p.elsewhere, event.Request.URL)
 		}
+	case *network.EventLoadingFailed:
+		p.failures = append(p.failures, fmt.Sprint(event.Type, " ", event.ErrorText))
+	case *network.EventResponseReceived:
+		if event.Response.Status >= 400 {
+			p.failures = append(p.failures, fmt.Sprint(event.Response.URL, " ", event.Response.Status))
+		}
 	case *runtime.EventExceptionThrown:
 		p.complaints = append(p.complaints, event.ExceptionDetails.Error())
 	case *runtime.EventConsoleAPICalled:
@@ -121,6 +128,12 @@ func (p *Page) listen(event any) {
 			p.complaints = append(p.complaints, fmt.Sprint(event.Entry.Source, ": ", event.Entry.Text))
 		}
 	}
+}
+
+func (p *Page) failed() []string {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return slices.Clone(p.failures)
 }
 
 func (p *Page) check() {
@@ -175,7 +188,7 @@ func (p *Page) wait(what, expression, seen string) {
 			return true, ""
 		}
 		p.run(cdppage.BringToFront())
-		return false, eval[string](p, "String("+seen+")")
+		return false, fmt.Sprintf("%s; failed requests: %q", eval[string](p, "String("+seen+")"), p.failed())
 	})
 }
 
