@@ -71,8 +71,9 @@ struct Session::Exchange {
     parser.header_limit(static_cast<std::uint32_t>(options.header_bytes_max));
     parser.body_limit(options.body_bytes_max);
   }
-  // A browser sends Origin with every POST of a web page, which need not ask for permission first.
-  // With other requests it says whose they are; only a person's visit to the page is served.
+  // Web pages send requests without asking for permission first. Browsers send Origin with each
+  // POST, and Sec-Fetch-Site with each request, also of images and frames. A link on a page of
+  // another site that a person follows is served.
   bool is_of_other_site(const std::vector<std::string>& host_names) {
     const std::string_view site = parser.get()["Sec-Fetch-Site"];
     const bool is_visit = std::string_view(parser.get()["Sec-Fetch-Mode"]) == "navigate" &&

@@ -31,7 +31,9 @@ class DoctorVerb final : public Verb {
   }
 
   void add_flags(Options& options) override {
-    options.add_text("n,namespace", "namespace of mgpu; pods in other namespaces are not mgpu's",
+    options.add_text("n,namespace",
+                     "namespace of mgpu; pods in other namespaces are not mgpu's; $MGPU_NAMESPACE "
+                     "sets the default",
                      name_space_);
     options.add_text("l,selector", "label selector of the nodes that are checked; if empty, all",
                      node_selector_);
@@ -89,7 +91,7 @@ class DoctorVerb final : public Verb {
   }
 
   ReplicaAccess access_;
-  std::string name_space_ = "kube-system";
+  std::string name_space_ = default_mgpu_namespace();
   std::string node_selector_;
   std::string lease_name_ = "mgpu-extender";
   std::string service_ = "mgpu-extender";

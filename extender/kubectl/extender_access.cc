@@ -35,12 +35,13 @@ bool takes_token(const ExtenderPod& extender) {
 }
 
 // The pods of the extender, the holder of the Lease first, then the ready ones.
-Result<std::vector<ExtenderPod>> extender_pods(Api& api, const ExtenderFlags& flags) {
+Result<std::vector<ExtenderPod>> extender_pods(Api& api, const std::string& name_space,
+                                               const std::string& lease_name) {
   std::vector<ExtenderPod> pods;
   const auto listed =
-      api.list({fmt::format("/api/v1/namespaces/{}/pods", flags.name_space), "",
+      api.list({fmt::format("/api/v1/namespaces/{}/pods", name_space), "",
                 "app.kubernetes.io/name in (mgpu,mgpu-extender)"},
-               fmt::format("list the pods of the extender in namespace {}", flags.name_space),
+               fmt::format("list the pods of the extender in namespace {}", name_space),
                [&](const std::string& text) {
                  auto pod = read_program_pod(text);
                  if (pod && runs_extender(*pod)) pods.push_back({*std::move(pod)});
@@ -48,7 +49,7 @@ Result<std::vector<ExtenderPod>> extender_pods(Api& api, const ExtenderFlags& fl
   if (!listed.known()) return error(listed.problem());
   const auto lease =
       read_fact(api.get(fmt::format("/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}",
-                                    flags.name_space, flags.lease_name),
+                                    name_space, lease_name),
                         "get the Lease"),
                 "Lease", read_lease_facts);
   const std::string holder = lease.known() ? lease->holder : "";
@@ -82,9 +83,13 @@ Result<void> check_name(const std::string& flag, const std::string& name) {
   return error(flag + " must be a name of a-z, 0-9, \"-\" and \".\", found " + in_quotes(name));
 }
 
-void add_mgpu_namespace_flag(Options& options, std::string& name_space) {
+std::string default_mgpu_namespace() {
   const char* const variable = std::getenv("MGPU_NAMESPACE");
-  name_space = variable == nullptr || *variable == 0 ? "kube-system" : variable;
+  return variable == nullptr || *variable == 0 ? "kube-system" : variable;
+}
+
+void add_mgpu_namespace_flag(Options& options, std::string& name_space) {
+  name_space = default_mgpu_namespace();
   options.add_text("mgpu-namespace", "namespace of mgpu; $MGPU_NAMESPACE sets the default",
                    name_space);
   options.check([&name_space] { return check_name("--mgpu-namespace", name_space); });
@@ -111,6 +116,14 @@ void add_extender_flags(Options& options, ExtenderFlags& flags) {
   });
 }
 
+Result<std::optional<PodRef>> find_extender_pod(Api& api, const std::string& name_space,
+                                                const std::string& lease_name) {
+  const auto pods = extender_pods(api, name_space, lease_name);
+  if (!pods) return pods.error();
+  if (pods->empty()) return std::optional<PodRef>();
+  return std::optional(pods->front().pod.ref);
+}
+
 Result<std::unique_ptr<Extender>> Extender::connect(Cluster& cluster, const ClusterFlags& access,
                                                     const ExtenderFlags& flags) {
   std::unique_ptr<Extender> extender(new Extender());
@@ -125,7 +138,7 @@ Result<std::unique_ptr<Extender>> Extender::connect(Cluster& cluster, const Clus
     return extender;
   }
   Api api(cluster.transport(), access.request_timeout);
-  const auto pods = extender_pods(api, flags);
+  const auto pods = extender_pods(api, flags.name_space, flags.lease_name);
   if (!pods) return pods.error();
   if (pods->empty()) {
     return error(fmt::format(

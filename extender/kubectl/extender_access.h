@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "extender/kubectl/cluster.h"
@@ -23,11 +24,18 @@ struct ExtenderFlags {
 // --url, --url-certificate-authority, --mgpu-namespace, --lease-name and --metrics-port.
 void add_extender_flags(Options& options, ExtenderFlags& flags);
 
+// $MGPU_NAMESPACE, or else kube-system.
+std::string default_mgpu_namespace();
 // --mgpu-namespace alone.
 void add_mgpu_namespace_flag(Options& options, std::string& name_space);
 
 // A name in the form of RFC 1123. Errors name `flag`.
 Result<void> check_name(const std::string& flag, const std::string& name);
+
+// The pod of the extender that holds the Lease, or else one that runs; nothing where none does.
+// Errors: the pods cannot be listed.
+Result<std::optional<PodRef>> find_extender_pod(Api& api, const std::string& name_space,
+                                                const std::string& lease_name);
 
 class Extender {
  public:

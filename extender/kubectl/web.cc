@@ -9,22 +9,17 @@
 #include <csignal>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "common/base/files.h"
 #include "common/base/text.h"
-#include "common/kube/object_json.h"
-#include "common/kube/request.h"
 #include "extender/kubectl/cluster.h"
+#include "extender/kubectl/extender_access.h"
 #include "extender/kubectl/limits.h"
 #include "extender/kubectl/port_forward.h"
 #include "extender/kubectl/verb.h"
 
 namespace mgpu::kubectl {
 namespace {
-
-constexpr const char* kExtenderPods =
-    "app.kubernetes.io/name=mgpu,app.kubernetes.io/component=extender";
 
 // The writing end of the pipe of EndSignals; a handler can reach nothing else.
 volatile int end_signal_pipe = -1;
@@ -69,20 +64,6 @@ class EndSignals {
   UniqueFd write_;
 };
 
-// The leader has the newest state; without a Lease the first one of the pods that run.
-std::string pod_of(const std::vector<kube::Pod>& pods, const std::string& holder) {
-  std::string first;
-  for (const kube::Pod& pod : pods) {
-    if (pod.phase != "Running" || pod.metadata.being_deleted) continue;
-    const std::string& name = pod.metadata.name;
-    // In the host network the host's name is the node's.
-    const bool leads = holder.starts_with(name + "_") || holder.starts_with(pod.node_name + "_");
-    if (leads) return name;
-    if (first.empty() || name < first) first = name;
-  }
-  return first;
-}
-
 // Opens the URL with the program that the desktop has for it. There may be none.
 void open_url(const std::string& url) {
   std::string program = "xdg-open";
@@ -102,7 +83,9 @@ class WebVerb final : public Verb {
   }
 
   void add_flags(Options& options) override {
-    options.add_text("n,namespace", "namespace of mgpu", name_space_);
+    options.add_text("n,namespace", "namespace of mgpu; $MGPU_NAMESPACE sets the default",
+                     name_space_);
+    options.check([this] { return check_name("--namespace", name_space_); });
     options.add_number("metrics-port", "port of the inspection listener in the extender's pods",
                        port_, 1, 65535);
     options.add_text("lease-name", "name of the Lease that the extender holds", lease_name_);
@@ -118,10 +101,16 @@ class WebVerb final : public Verb {
     const auto cluster = Cluster::connect(cluster_);
     if (!cluster) return fail(cluster.error().message);
     Api api((*cluster)->transport(), cluster_.request_timeout);
-    const auto pod = find_pod(api);
-    if (!pod) return fail(pod.error().message);
+    // The leader has the newest state.
+    const auto found = find_extender_pod(api, name_space_, lease_name_);
+    if (!found) return fail(found.error().message);
+    if (!*found) {
+      return fail("no pod of the extender runs in the namespace " + in_quotes(name_space_) +
+                  ": kubectl mgpu doctor says what is wrong");
+    }
+    const PodRef& pod = **found;
     const EndSignals signals;
-    const auto forward = PortForward::start({.pod = {name_space_, *pod},
+    const auto forward = PortForward::start({.pod = pod,
                                              .port = static_cast<std::uint16_t>(port_),
                                              .kubeconfig = cluster_.kubeconfig,
                                              .context = cluster_.context},
@@ -129,34 +118,15 @@ class WebVerb final : public Verb {
     if (!forward) return fail(forward.error().message);
     const std::string url = "http://127.0.0.1:" + std::to_string((*forward)->port()) + "/web/";
     console.print(url + "\n");
-    console.print_error("The page is served through pod " + name_space_ + "/" + *pod +
-                        " until Ctrl+C.\n");
+    console.print_error("The page is served through pod " + to_string(pod) + " until Ctrl+C.\n");
     if (open_) open_url(url);
     if (signals.wait()) return kFine;
-    return fail("kubectl port-forward to pod " + name_space_ + "/" + *pod + " has ended");
+    return fail("kubectl port-forward to pod " + to_string(pod) + " has ended");
   }
 
  private:
-  Result<std::string> find_pod(Api& api) {
-    std::vector<kube::Pod> pods;
-    const kube::Resource resource{.path = "/api/v1/namespaces/" + name_space_ + "/pods",
-                                  .field_selector = "",
-                                  .label_selector = kExtenderPods};
-    const auto listed = api.list(resource, "list pods", [&](const std::string& object) {
-      auto pod = kube::read_pod(object);
-      if (pod) pods.push_back(std::move(*pod));
-    });
-    if (!listed.known()) return error(listed.problem());
-    const kube::Response answer = api.call(kube::get_lease({name_space_, lease_name_}));
-    const auto lease = answer.ok() ? kube::read_lease(answer.body) : Result<kube::Lease>(error(""));
-    const std::string pod = pod_of(pods, lease ? lease->holder : "");
-    if (!pod.empty()) return pod;
-    return error("no pod of the extender runs in the namespace " + in_quotes(name_space_) +
-                 ": kubectl mgpu doctor says what is wrong");
-  }
-
   ClusterFlags cluster_;
-  std::string name_space_ = "kube-system";
+  std::string name_space_ = default_mgpu_namespace();
   std::string lease_name_ = "mgpu-extender";
   std::int64_t port_ = 9802;
   bool open_ = false;

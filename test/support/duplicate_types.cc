@@ -47,7 +47,8 @@ class Namespaces {
 
 std::vector<Definition> types_of(const SourceFile& file) {
   static const std::regex kType(
-      R"(^(?:template <.*> )?(?:class|struct|union|enum|enum class)(?: \w+\([^)]*\))* (\w+)(?: final)?(?: : .*)?(?: \{.*)?$)");
+      R"(^(?:template <.*> )?(?:class|struct|union|enum|enum class)(?: \w+\([^)]*\))*)"
+      R"( (\w+)(?: final)?(?: : .*)?(?: \{.*)?$)");
   const std::string code = code_only(file.text);
   const auto original = lines_of(file.text);
   const auto lines = lines_of(code);
