@@ -72,6 +72,7 @@ type Page struct {
 	mutex      sync.Mutex
 	elsewhere  []string // requests to other origins
 	complaints []string // exceptions, violations of the policy, errors on the console
+	violates   bool     // the test violates the policy itself: this is no complaint
 	failures   []string // requests without a response, and statuses of errors
 }
 
@@ -121,12 +122,20 @@ func (p *Page) listen(event any) {
 		p.complaints = append(p.complaints, event.ExceptionDetails.Error())
 	case *runtime.EventConsoleAPICalled:
 		if event.Type == runtime.APITypeError || event.Type == runtime.APITypeWarning {
-			p.complaints = append(p.complaints, fmt.Sprint("console: ", string(event.Args[0].Value)))
+			p.complain("console: ", string(event.Args[0].Value), strings.Contains(string(event.Args[0].Value), "policy violation: "))
 		}
 	case *cdplog.EventEntryAdded:
 		if event.Entry.Level == cdplog.LevelError && event.Entry.Source != cdplog.SourceNetwork {
-			p.complaints = append(p.complaints, fmt.Sprint(event.Entry.Source, ": ", event.Entry.Text))
+			p.complain(event.Entry.Source.String()+": ", event.Entry.Text, event.Entry.Source == cdplog.SourceSecurity)
 		}
+	}
+}
+
+// complain records what the browser said; the browser reports a violation some time after the script that
+// tried it has continued. The caller holds the mutex.
+func (p *Page) complain(source, text string, violation bool) {
+	if !violation || !p.violates {
+		p.complaints = append(p.complaints, source+text)
 	}
 }
 
