@@ -279,6 +279,21 @@ func (n *Node) killContainer(t testing.TB, pod *corev1.Pod, container string) {
 	}
 }
 
+// endContainers sends SIGKILL to the first process of every container, and waits until containerd has
+// seen their end. Nothing of the pods runs then, as after a reboot.
+func (n *Node) endContainers(t testing.TB) {
+	t.Helper()
+	waitFor(t, podRunningLimit, "all containers to end", func() (bool, string) {
+		running, err := n.ctr("tasks", "list")
+		for _, task := range n.tasks() {
+			if pid, err := pidIn(filepath.Join(task, "init.pid")); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+		return err == nil && !strings.Contains(running, "RUNNING"), running
+	})
+}
+
 // pidOf returns the process ID of the first process of a container.
 func (n *Node) pidOf(t testing.TB, pod *corev1.Pod, container string) int {
 	t.Helper()
