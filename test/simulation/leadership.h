@@ -46,8 +46,8 @@ class Leadership {
   std::map<int, int> terms_;
   int last_term_ = 0;
   std::set<int> deciders_;
-  int deciding_term_ = 0;     // the latest one of a process that has decided
-  int decider_ = 0;           // that process
+  int deciding_term_ = 0;  // the latest one of a process that has decided
+  int decider_ = 0;        // that process
 };
 
 }  // namespace mgpu::simulation
