@@ -105,8 +105,9 @@ std::uint64_t now_us() {
       std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count());
 }
 
-// Takes the newest sample of each process. Returns whether the driver has answered: it lists only
-// processes that have used the card, and the code of an empty list is kNotFound.
+// Takes the newest sample of each process. Returns whether a process without one has used nothing:
+// the driver lists only processes that have used the card, and the code of an empty list is
+// kNotFound. Soon after the last sample an empty list means that there is no new one yet.
 bool add_samples(const Functions& f, Device device, std::uint64_t& seen_us, ByPid& processes) {
   if (f.process_utilization == nullptr) return false;
   std::vector<UtilizationSample> samples;
@@ -123,6 +124,7 @@ bool add_samples(const Functions& f, Device device, std::uint64_t& seen_us, ByPi
   std::erase_if(samples, [latest = now_us() + kClockSlackUs](const UtilizationSample& sample) {
     return sample.pid == 0 || sample.sm > kPercentMax || sample.time_us > latest;
   });
+  const bool is_due = now_us() > seen_us + kSampleLifeUs;
   std::uint64_t newest = seen_us;
   for (const UtilizationSample& sample : samples) newest = std::max(newest, sample.time_us);
   std::map<std::int64_t, std::uint64_t> times;
@@ -134,8 +136,9 @@ bool add_samples(const Functions& f, Device device, std::uint64_t& seen_us, ByPi
     process.pid = sample.pid;
     process.sm_percent = sample.sm;
   }
+  const bool is_new = newest > seen_us;
   seen_us = newest;
-  return listed || code == kNotFound;
+  return (listed || code == kNotFound) && (is_new || is_due);
 }
 
 std::optional<MiB> memory_used(const Functions& f, Device device) {
