@@ -36,9 +36,8 @@ std::int64_t milliseconds(double seconds) {
 }
 
 OrderedJson use_item(const ShareUse& use) {
-  OrderedJson item = {{"namespace", use.pod.name_space},
-                      {"pod", use.pod.name},
-                      {"container", use.container}};
+  OrderedJson item = {
+      {"namespace", use.pod.name_space}, {"pod", use.pod.name}, {"container", use.container}};
   if (use.pod_owner) {
     item["ownerKind"] = use.pod_owner->kind;
     item["owner"] = use.pod_owner->name;
@@ -70,16 +69,15 @@ OrderedJson saved_share(const ShareUse& use) {
   }
   share["uuid"] = use.grant.uuid.str();
   share["running"] = use.running;
-  OrderedJson& numbers = share["numbers"] = {
-      {"index", use.grant.index.value()},
-      {"core", use.grant.share.core.value()},
-      {"memoryMiB", use.grant.share.memory.value()},
-      {"from", use.from.time_since_epoch().count()},
-      {"to", use.to.time_since_epoch().count()},
-      {"grantedMs", milliseconds(use.granted_card_seconds)},
-      {"usedMs", milliseconds(use.used_card_seconds)},
-      {"measuredMs", milliseconds(use.measured_seconds)},
-      {"samples", use.samples}};
+  OrderedJson& numbers = share["numbers"] = {{"index", use.grant.index.value()},
+                                             {"core", use.grant.share.core.value()},
+                                             {"memoryMiB", use.grant.share.memory.value()},
+                                             {"from", use.from.time_since_epoch().count()},
+                                             {"to", use.to.time_since_epoch().count()},
+                                             {"grantedMs", milliseconds(use.granted_card_seconds)},
+                                             {"usedMs", milliseconds(use.used_card_seconds)},
+                                             {"measuredMs", milliseconds(use.measured_seconds)},
+                                             {"samples", use.samples}};
   if (use.memory_peak) numbers["peakMiB"] = use.memory_peak->value();
   OrderedJson& histogram = share["histogramMs"] = OrderedJson::object();
   for (std::size_t percent = 0; percent < UseHistogram::kBuckets; ++percent) {
