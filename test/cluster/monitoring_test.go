@@ -178,6 +178,7 @@ func TestPrometheusReadsEveryMetricOfTheirPage(t *testing.T) {
 	world := newMonitoredWorld(t)
 	t.Run("TheTablesAreComplete", world.checkTables)
 	t.Run("QueriesOfTheDashboardReturnSeries", world.checkDashboard)
+	t.Run("TheQueryOfTheAccountOfUseReturnsSeries", world.checkUseQuery)
 	t.Run("RulesHaveSeries", world.checkRules)
 	t.Run("TheAllocationIsThatOfTheInspection", world.checkAllocation)
 	t.Run("AHostileNameIsOneLabel", world.checkHostileName)
@@ -398,6 +399,19 @@ func (w *MonitoredWorld) checkDashboard(t *testing.T) {
 			w.waitSeries(t, title, expression)
 		}
 	}
+}
+
+func (w *MonitoredWorld) checkUseQuery(t *testing.T) {
+	text, err := os.ReadFile(deployPath("METRICS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := regexp.MustCompile("(?s)```\n(sum by .*?)```").FindStringSubmatch(string(text))
+	if query == nil {
+		t.Fatal("deploy/METRICS.md has no query of the account of use")
+	}
+	ofDeployment := ` and on (owner_kind, owner) mgpu_container_owner_info{owner_kind="Deployment", owner="web"}`
+	w.waitSeries(t, "card hours by owner", "("+query[1]+") > 0"+ofDeployment)
 }
 
 // A rule of a healthy cluster returns nothing, but what it compares has series.
