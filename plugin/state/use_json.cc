@@ -98,8 +98,8 @@ std::chrono::sys_seconds at_second(std::int64_t number) {
   return std::chrono::sys_seconds(std::chrono::seconds(number));
 }
 
-double in_seconds(std::int64_t milliseconds) {
-  return static_cast<double>(milliseconds) / 1'000;
+double in_seconds(std::int64_t time) {
+  return static_cast<double>(time) / 1'000;
 }
 
 // Reads an account; the first problem is kept.
