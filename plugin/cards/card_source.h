@@ -80,6 +80,7 @@ struct CardUse {
   std::optional<MiB> memory_used;     // of the whole card
   std::optional<double> sm_percent;   // of the whole card
   std::vector<ProcessUse> processes;  // at most kProcessesPerCardMax
+  bool listed = true;  // false: `processes` may lack some, since the driver did not list them
 };
 
 // Functions may block for as long as the driver does. Only one thread at a time may call them,

@@ -483,6 +483,12 @@ TEST_F(NvmlUse, TakesNoSampleTwice) {
   EXPECT_THAT(source_->use().at(0).processes, ElementsAre(ProcessUse{7, MiB(1), {}, true}));
 }
 
+TEST_F(NvmlUse, SaysWhetherTheDriverListsProcesses) {
+  EXPECT_TRUE(use_when("").listed);
+  EXPECT_TRUE(use_when("fail nvmlDeviceGetMPSComputeRunningProcesses_v2 999\n").listed);
+  EXPECT_FALSE(use_when("fail nvmlDeviceGetComputeRunningProcesses_v2 3\n").listed);
+}
+
 TEST_F(NvmlUse, RetriesWithMoreRoom) {
   std::string many;
   for (int pid = 1; pid <= 300; ++pid) {
