@@ -12,6 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 using test::AgentTest;
 using test::contains;
+using test::contract;
 using test::device_ids;
 using test::eventually;
 using testing::HasSubstr;

@@ -123,7 +123,7 @@ TEST_F(DriftWatchTest, FindsEveryKind) {
   world_.forget("a", "app");
   world_.annotation() = "2";
   world_.use({process(1, 11, 5, "a", "app")});
-  EXPECT_EQ(steps(2), "+PodWithoutDevices+ProcessWithoutShare+ChangedAnnotations");
+  EXPECT_EQ(steps(2), "+PodWithoutDevices +ProcessWithoutShare +ChangedAnnotations");
   EXPECT_EQ(steps(20), "+UnusedShare");
   EXPECT_THAT(watch_.found(), SizeIs(kDriftKinds.size()));
 }

@@ -46,6 +46,7 @@ struct DriftWorld {
     }
     of.metadata.annotations[contract.index_key(container)] = indices;
     facts.records.push_back(record(name, container, grants));
+    facts.records.back().owner->kind = ContainerKind::kApp;
     facts.listed->insert({of.ref(), container});
     checkpointed->insert({of.uid(), container});
     with_processes->insert(of.uid());
