@@ -83,25 +83,20 @@ void set_card(Drift& drift, const Record& record) {
 
 // The containers that kubelet's PodResources lists while they run: all but ordinary init
 // containers.
-struct Listable {
-  const kube::Container* container;
-  bool sidecar;
-};
-
-std::vector<Listable> listable(const kube::Pod& pod) {
-  std::vector<Listable> all;
+std::vector<const kube::Container*> listable(const kube::Pod& pod) {
+  std::vector<const kube::Container*> all;
   for (const kube::Container& one : pod.init_containers) {
-    if (one.restart_always) all.push_back({&one, true});
+    if (one.restart_always) all.push_back(&one);
   }
-  for (const kube::Container& one : pod.containers) all.push_back({&one, false});
+  for (const kube::Container& one : pod.containers) all.push_back(&one);
   return all;
 }
 
-// Kubelet may know what its list does not show: it lists nothing while it starts, and versions
-// before 1.30 list no sidecars. What the API server reports of the pod may be old.
-bool is_contradicted(const DriftFacts& facts, const PodUid& pod, const Listable& one) {
+// Kubelet may know what its list does not show: it lists nothing while it starts, and old versions
+// list no sidecars. What the API server reports of the pod may be old.
+bool is_contradicted(const DriftFacts& facts, const PodUid& pod, const std::string& container) {
   const auto checkpointed = facts.checkpointed();
-  if (!checkpointed ? one.sidecar : checkpointed->contains({pod, one.container->name})) return true;
+  if (!checkpointed || checkpointed->contains({pod, container})) return true;
   const auto with_processes = facts.with_processes();
   return with_processes && !with_processes->empty() && !with_processes->contains(pod);
 }
@@ -315,16 +310,16 @@ std::vector<Drift> pods_without_devices(const DriftFacts& facts, const Contract&
   const auto records = by_container(facts.records);
   std::vector<Drift> drifts;
   for (const kube::Pod& pod : facts.pods) {
-    for (const Listable& one : listable(pod)) {
-      const std::string& name = one.container->name;
+    for (const kube::Container* const one : listable(pod)) {
+      const std::string& name = one->name;
       const auto record = records.find({pod.uid(), name});
       const Record* const started = record == records.end() ? nullptr : record->second;
       const std::string* const annotation = find_annotation(pod, name, contract);
       const bool has_cards = started != nullptr || (annotation != nullptr && !annotation->empty());
       if (!has_cards || find_running(pod, name) == nullptr) continue;
       if (facts.listed->contains({pod.ref(), name})) continue;
-      if (is_contradicted(facts, pod.uid(), one)) continue;
-      drifts.push_back(without_devices(pod, *one.container, started, annotation, contract));
+      if (is_contradicted(facts, pod.uid(), name)) continue;
+      drifts.push_back(without_devices(pod, *one, started, annotation, contract));
     }
   }
   return drifts;

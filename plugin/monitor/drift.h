@@ -4,7 +4,7 @@
 //
 //   kind                   found where
 //   PodWithoutDevices      a container runs and has cards by its annotation or its record, but
-//                          kubelet lists no devices of it
+//                          kubelet lists no devices of it, nor does its checkpoint
 //   ProcessWithoutShare    a process runs on a card of which its container holds no share, or
 //                          belongs to no pod
 //   UnusedShare            no process of a running container has been on its card for long

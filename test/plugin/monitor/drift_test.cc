@@ -101,8 +101,7 @@ TEST(PodWithoutDevices, IsAContainerThatRunsAndThatKubeletDoesNotKnow) {
         [&](DriftWorld& w) {
           forgotten(w);
           w.checkpointed.reset();
-        },
-        "a/app"},
+        }},
        {"it has a record and no annotation",
         [&](DriftWorld& w) {
           forgotten(w);
@@ -178,13 +177,14 @@ TEST(PodWithoutDevices, IsNoInitContainer) {
     w.pod().containers[0].restart_always = sidecar;
     w.pod().init_containers = std::exchange(w.pod().containers, {});
   };
-  check(pods_without_devices,
-        {{"an init container", [&](DriftWorld& w) { make_init(w, false); }},
-         {"a sidecar", [&](DriftWorld& w) { make_init(w, true); }, "a/app"},
-         {"a sidecar, which old versions of kubelet do not list", [&](DriftWorld& w) {
-            make_init(w, true);
-            w.checkpointed.reset();
-          }}});
+  check(
+      pods_without_devices,
+      {{"an init container", [&](DriftWorld& w) { make_init(w, false); }},
+       {"a sidecar", [&](DriftWorld& w) { make_init(w, true); }, "a/app"},
+       {"a sidecar, which old versions of kubelet only have in the checkpoint", [&](DriftWorld& w) {
+          make_init(w, true);
+          w.checkpointed->insert({PodUid("uid-a"), "app"});
+        }}});
 }
 
 TEST(PodWithoutDevices, SaysWhetherTheContainerRequestedCards) {
