@@ -64,6 +64,17 @@ void DriftWatch::update(DriftKind kind, const DriftFacts& facts, Changes& change
   });
 }
 
+void DriftWatch::end_with_pods(DriftKind kind, const DriftFacts& facts, Changes& changes) {
+  std::erase_if(entries_, [&](const auto& one) {
+    const Entry& entry = one.second;
+    if (std::get<DriftKind>(one.first) != kind || entry.drift.pod.name.empty()) return false;
+    const kube::Pod* const pod = find_pod(facts, entry.drift.uid);
+    if (pod != nullptr && !pod->finished()) return false;
+    if (entry.reported) changes.ended.push_back(entry.drift);
+    return true;
+  });
+}
+
 void DriftWatch::report(Instant now, Changes& changes) {
   for (auto& [key, entry] : entries_) {
     if (changes.found.size() >= kDriftsReportedPerStep) return;
@@ -77,7 +88,11 @@ DriftWatch::Changes DriftWatch::step(const DriftFacts& facts) {
   Changes changes;
   left_out_ = 0;
   for (const DriftKind kind : kDriftKinds) {
-    if (is_known(kind, facts)) update(kind, facts, changes);
+    if (is_known(kind, facts)) {
+      update(kind, facts, changes);
+    } else {
+      end_with_pods(kind, facts, changes);
+    }
   }
   report(facts.now, changes);
   return changes;

@@ -4,7 +4,7 @@
 //     |                                                          kDriftConfirm later--> (ended)
 //     +--not seen--> (forgotten)
 //
-// Where something is not known in a step, what depends on it stays as it is.
+// Where something is not known in a step, what depends on it stays as it is while its pod exists.
 #pragma once
 
 #include <cstddef>
@@ -49,6 +49,7 @@ class DriftWatch {
 
   std::vector<Drift> look(DriftKind kind, const DriftFacts& facts);
   void update(DriftKind kind, const DriftFacts& facts, Changes& changes);
+  void end_with_pods(DriftKind kind, const DriftFacts& facts, Changes& changes);
   void report(Instant now, Changes& changes);
 
   const Contract contract_;

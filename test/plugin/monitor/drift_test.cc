@@ -121,54 +121,58 @@ TEST(PodWithoutDevices, IsAContainerThatRunsAndThatKubeletDoesNotKnow) {
           w.pod().metadata.annotations.clear();
         }},
        {"an annotation of a container that the pod does not have",
-        [](DriftWorld& w) { w.pod().metadata.annotations[w.contract.index_key("none")] = "0"; }},
-       {"it is starting or restarting",
-        [&](DriftWorld& w) {
-          forgotten(w);
-          w.pod().container_statuses[0].running = false;
-        }},
-       {"it has no status yet",
-        [&](DriftWorld& w) {
-          forgotten(w);
-          w.pod().container_statuses.clear();
-        }},
-       {"the pod is still initialised",
-        [&](DriftWorld& w) {
-          forgotten(w);
-          w.pod().phase = "Pending";
-        }},
-       {"the pod has finished",
-        [&](DriftWorld& w) {
-          forgotten(w);
-          w.pod().phase = "Failed";
-        }},
-       {"the pod is being deleted",
-        [&](DriftWorld& w) {
-          forgotten(w);
-          w.pod().metadata.being_deleted = true;
-        }},
-       {"the pod has no processes: what the API server reports is old",
-        [&](DriftWorld& w) {
-          w.run("b", "app", {1});
-          forgotten(w);
-          w.with_processes->erase(PodUid("uid-a"));
-        }},
-       {"no processes of pods are visible",
-        [&](DriftWorld& w) {
-          forgotten(w);
-          w.with_processes->clear();
-        },
-        "a/app"},
-       {"processes cannot be read",
-        [&](DriftWorld& w) {
-          forgotten(w);
-          w.with_processes.reset();
-        },
-        "a/app"},
-       {"a finished pod of the same name is listed", [](DriftWorld& w) {
-          w.pod().metadata.uid = "uid-new";
-          w.checkpointed->clear();
-        }}});
+        [](DriftWorld& w) { w.pod().metadata.annotations[w.contract.index_key("none")] = "0"; }}});
+}
+
+TEST(PodWithoutDevices, NeedsAContainerThatRuns) {
+  const auto forgotten = [](DriftWorld& w) { w.forget("a", "app"); };
+  check(pods_without_devices, {{"it is starting or restarting",
+                                [&](DriftWorld& w) {
+                                  forgotten(w);
+                                  w.pod().container_statuses[0].running = false;
+                                }},
+                               {"it has no status yet",
+                                [&](DriftWorld& w) {
+                                  forgotten(w);
+                                  w.pod().container_statuses.clear();
+                                }},
+                               {"the pod is still initialised",
+                                [&](DriftWorld& w) {
+                                  forgotten(w);
+                                  w.pod().phase = "Pending";
+                                }},
+                               {"the pod has finished",
+                                [&](DriftWorld& w) {
+                                  forgotten(w);
+                                  w.pod().phase = "Failed";
+                                }},
+                               {"the pod is being deleted",
+                                [&](DriftWorld& w) {
+                                  forgotten(w);
+                                  w.pod().metadata.being_deleted = true;
+                                }},
+                               {"the pod has no processes: what the API server reports is old",
+                                [&](DriftWorld& w) {
+                                  w.run("b", "app", {1});
+                                  forgotten(w);
+                                  w.with_processes->erase(PodUid("uid-a"));
+                                }},
+                               {"no processes of pods are visible",
+                                [&](DriftWorld& w) {
+                                  forgotten(w);
+                                  w.with_processes->clear();
+                                },
+                                "a/app"},
+                               {"processes cannot be read",
+                                [&](DriftWorld& w) {
+                                  forgotten(w);
+                                  w.with_processes.reset();
+                                },
+                                "a/app"},
+                               {"a finished pod of the same name is listed", [](DriftWorld& w) {
+                                  w.pod().metadata.uid = "uid-new";
+                                  w.checkpointed->clear();
+                                }}});
 }
 
 TEST(PodWithoutDevices, IsNoInitContainer) {

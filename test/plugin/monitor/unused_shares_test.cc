@@ -109,7 +109,7 @@ TEST_F(UnusedSharesTest, OnlyRunningContainersHaveUnusedShares) {
     UnusedShares shares(kAfter);
     one.change(world);
     std::string found;
-    for (int step = 0; step < 1'000; ++step) {
+    for (int step = 0; step < 200; ++step) {
       world.facts.now += seconds(5);
       found += containers_of(shares.step(world.facts));
     }
