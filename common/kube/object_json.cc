@@ -49,9 +49,19 @@ JsonField containers(std::string_view name, std::vector<Container>& to) {
   return {name, [&to](JsonValue& from) { to = from.list(read_container); }};
 }
 
+bool has_member(JsonValue& from, std::string_view member) {
+  bool found = false;
+  from.members([&](std::string_view name, JsonValue& value) {
+    if (name == member) found = value.kind() == JsonValue::Kind::kObject;
+  });
+  return found;
+}
+
 ContainerStatus read_container_status(JsonValue& from) {
   ContainerStatus status;
-  from.read({{"name", status.name}, {"containerID", status.id}});
+  from.read({{"name", status.name},
+             {"containerID", status.id},
+             {"state", [&](JsonValue& state) { status.running = has_member(state, "running"); }}});
   return status;
 }
 

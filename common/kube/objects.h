@@ -44,7 +44,8 @@ struct Container {
 // A container that the runtime has created. The id changes with every restart.
 struct ContainerStatus {
   std::string name;
-  std::string id;  // "containerd://<64 hexadecimal digits>"; empty before the first start
+  std::string id;        // "containerd://<64 hexadecimal digits>"; empty before the first start
+  bool running = false;  // state.running is set
 };
 
 struct Pod {

@@ -75,7 +75,14 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
            .apply_profile = profile_hook(),
            .held = [this](const CardUuid& card) { return held(card); },
            .problem_of = [this](const FoundCard& card) { return isolation_.problem_of(card); },
-           .released = [this] { return released(); }}) {
+           .released = [this] { return released(); }}),
+      drifts_({records_, pods_, inventory_, pod_resources_, pod_processes_, events_},
+              {.node = settings_.node,
+               .contract = settings_.contract,
+               .plugin_folder = settings_.plugin_folder,
+               .proc_folder = settings_.proc_folder,
+               .unused_after = settings_.unused_after,
+               .kubelet_period = settings_.drift_kubelet_period}) {
   metrics_.on_collect([this] { update_metrics(); });
   add_service_routes(router_, metrics_, [this] { return readiness(); });
   router_.add("GET", "/allocations", [this](const http::Request&, const http::Respond& respond) {
@@ -83,6 +90,9 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
   });
   router_.add("GET", "/use", [this](const http::Request&, const http::Respond& respond) {
     respond({.body = use_.json()});
+  });
+  router_.add("GET", "/drift", [this](const http::Request&, const http::Respond& respond) {
+    respond({.body = drifts_.json()});
   });
 }
 
@@ -302,6 +312,7 @@ void Agent::update_metrics() {
     status.isolation = label(chosen);
   }
   status.access = access();
+  status.drifts = drifts_.counts();
   const MutexLock lock(mutex_);
   if (core_plugin_) {
     status.registered[settings_.contract.core_resource] = core_plugin_->registered();

@@ -24,6 +24,7 @@
 #include "common/program/service_routes.h"
 #include "common/program/service_server.h"
 #include "plugin/agent/agent_metrics.h"
+#include "plugin/agent/drift_detector.h"
 #include "plugin/agent/isolation.h"
 #include "plugin/agent/monitoring.h"
 #include "plugin/agent/node_profiles.h"
@@ -38,6 +39,7 @@
 #include "plugin/kubelet/checkpoint.h"
 #include "plugin/kubelet/device_plugin.h"
 #include "plugin/kubelet/pod_resources.h"
+#include "plugin/monitor/limits.h"
 #include "plugin/node/event_recorder.h"
 #include "plugin/node/limits.h"
 #include "plugin/node/node_publisher.h"
@@ -75,7 +77,9 @@ struct AgentSettings {
   Enforcement enforcement = Enforcement::kNone;
   MiB context{0};                                           // of Watchdog
   std::chrono::milliseconds access_period = kAccessPeriod;  // see check_other_access()
-  std::vector<Profile> profiles;  // empty: the other settings are those of every node
+  std::vector<Profile> profiles;     // empty: the other settings are those of every node
+  Duration unused_after{3'600'000};  // of UnusedShares
+  Duration drift_kubelet_period = kDriftKubeletPeriod;
   // The memory of each card that no pod gets, where there are profiles. Not set: that of the
   // isolation (default_reserve).
   std::optional<MiB> reserve{};
@@ -192,6 +196,7 @@ class Agent {
   std::unique_ptr<AllocateHandler> allocate_handler_;
   std::unique_ptr<PreStartHandler> pre_start_handler_;
   std::unique_ptr<RecordCollector> collector_;
+  DriftDetector drifts_;
 
   mutable Mutex mutex_;
   ConditionVariable changed_;

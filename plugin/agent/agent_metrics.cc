@@ -30,6 +30,19 @@ MetricFamily access_family(const std::optional<AccessReport>& access) {
   return family;
 }
 
+MetricFamily drift_family(const std::map<DriftKind, std::size_t>& drifts) {
+  MetricFamily family{"mgpu_drifts",
+                      "Number of differences between annotations, records, kubelet's devices and "
+                      "processes on cards, by kind.",
+                      prometheus::MetricType::Gauge,
+                      {}};
+  for (const auto& [kind, number] : drifts) {
+    family.metric.push_back(
+        series({{"kind", std::string(label(kind))}}, static_cast<double>(number)));
+  }
+  return family;
+}
+
 }  // namespace
 
 AgentMetrics::AgentMetrics(Metrics& metrics)
@@ -111,6 +124,7 @@ void AgentMetrics::update(const Status& status) {
                     std::move(mps_up),
                     std::move(mps_restarts),
                     access_family(status.access),
+                    drift_family(status.drifts),
                     {"mgpu_plugin_ready",
                      "1 while GET /readyz answers 200.",
                      MetricType::Gauge,

@@ -11,6 +11,7 @@
 #include "common/base/metrics.h"
 #include "plugin/allocation/decide.h"
 #include "plugin/cards/mps.h"
+#include "plugin/monitor/drift.h"
 #include "plugin/node/other_access.h"
 
 namespace mgpu::plugin {
@@ -27,8 +28,9 @@ class AgentMetrics {
     std::uint64_t events_dropped = 0;
     std::uint64_t unreadable_pods = 0;
     std::vector<MpsState> mps;
-    std::optional<AccessReport> access;  // not set before the first check
-    std::string isolation;               // empty: not chosen yet
+    std::optional<AccessReport> access;       // not set before the first check
+    std::string isolation;                    // empty: not chosen yet
+    std::map<DriftKind, std::size_t> drifts;  // of every kind
   };
 
   explicit AgentMetrics(Metrics& metrics);  // `metrics` outlives it

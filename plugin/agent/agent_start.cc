@@ -264,11 +264,12 @@ void Agent::maintain() {
     monitoring.set_mps(isolation_.mps() != nullptr);
     publish_node();
     const auto start = std::chrono::steady_clock::now();
-    const Monitoring::Found found = monitoring.sample();
+    Monitoring::Found found = monitoring.sample();
     for (const Overuse& overuse : found.over) report_overuse(overuse);
     for (const ContainerUse& use : found.without_mps) report_bypass(use);
     if (settings_.enforcement == Enforcement::kEvict) evict_pods(monitoring.over());
     agent_metrics_.sampled(std::chrono::steady_clock::now() - start);
+    drifts_.step(std::move(found.processes));
     if (start - collected >= kRecordCollectPeriod) {
       collected = start;
       collector_->collect();

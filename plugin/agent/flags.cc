@@ -20,6 +20,8 @@ namespace mgpu::plugin {
 namespace {
 
 constexpr std::size_t kNodeNameMax = 253;
+constexpr Duration kUnusedAfterMin = std::chrono::seconds(10);
+constexpr Duration kUnusedAfterMax = std::chrono::hours(24 * 365);
 
 Result<void> check_paths(const Flags& flags) {
   const std::pair<const char*, std::string> paths[] = {
@@ -185,6 +187,9 @@ void add_isolation_flags(Options& options, Flags& flags) {
                      "before that counts as overuse, for its CUDA context. At most four processes "
                      "of a container count.",
                      flags.context_mib, 0, kCardMemoryMiBMax);
+  options.add_duration("unused-after",
+                       "A share that no process has used for this time is reported as a drift.",
+                       flags.unused_after, kUnusedAfterMin, kUnusedAfterMax);
 }
 
 }  // namespace
@@ -296,6 +301,7 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   settings.mps_service = flags.mps_service;
   if (flags.enforce == "evict") settings.enforcement = Enforcement::kEvict;
   settings.context = MiB(flags.context_mib);
+  settings.unused_after = flags.unused_after;
   return settings;
 }
 

@@ -53,13 +53,27 @@ std::vector<CardReading> Monitoring::readings(const std::vector<CardUse>& use) c
   return readings;
 }
 
+CardProcesses Monitoring::card_processes(const std::vector<CardUse>& use,
+                                         std::vector<ProcessSample> samples) const {
+  CardProcesses processes{
+      .samples = std::move(samples), .complete = {}, .doubtful = sampler_.incomplete()};
+  for (const CardUse& card : use) {
+    if (card.listed && !processes.doubtful.contains(card.uuid)) {
+      processes.complete.insert(card.uuid);
+    }
+  }
+  return processes;
+}
+
 Monitoring::Found Monitoring::sample() {
   const std::uint64_t reads = parts_.inventory.reads();
   const auto use = parts_.inventory.use();
-  const auto joined = join(parts_.records.bound(), sampler_.sample(processes_of(use)), names());
+  auto samples = sampler_.sample(processes_of(use));
+  const auto joined = join(parts_.records.bound(), samples, names());
   Found found{watchdog_.step(joined.containers), bypass_watch_.step(joined.containers)};
   metrics_.update(readings(use), joined, found.over);
   if (parts_.use != nullptr) parts_.use->add(joined.containers, use, reads);
+  found.processes = card_processes(use, std::move(samples));
   return found;
 }
 

@@ -9,6 +9,7 @@
 #include "plugin/agent/use_recorder.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/containers/pods.h"
+#include "plugin/monitor/drift.h"
 #include "plugin/monitor/metrics.h"
 #include "plugin/monitor/sampler.h"
 #include "plugin/monitor/watchdog.h"
@@ -37,6 +38,8 @@ class Monitoring {
   struct Found {
     std::vector<Overuse> over;
     std::vector<ContainerUse> without_mps;
+    // All processes of this sample.
+    CardProcesses processes{};
   };
 
   // All of `parts` outlive it. REQUIRES: the inventory was read.
@@ -53,6 +56,8 @@ class Monitoring {
   std::vector<CardReading> readings(const std::vector<CardUse>& use) const;
 
   std::vector<CardProcess> processes_of(const std::vector<CardUse>& use) const;
+  CardProcesses card_processes(const std::vector<CardUse>& use,
+                               std::vector<ProcessSample> samples) const;
 
   const Parts parts_;
   bool mps_;

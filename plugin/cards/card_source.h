@@ -82,6 +82,7 @@ struct CardUse {
   std::vector<ProcessUse> processes;  // at most kProcessesPerCardMax
   // The compute that processes use is measured: one without sm_percent has used none.
   bool measured = false;
+  bool listed = true;  // false: `processes` may lack some, since the driver did not list them
 };
 
 // Functions may block for as long as the driver does. Only one thread at a time may call them,

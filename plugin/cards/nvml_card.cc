@@ -76,8 +76,9 @@ std::optional<std::vector<ProcessInfoV1>> processes_of(const ProcessList& list, 
   return entries;
 }
 
-// A process may be in several lists, with the same memory. Clients of MPS are in two.
-ByPid processes_on(const Functions& f, Device device) {
+// A process may be in several lists, with the same memory. Clients of MPS are in two. `listed` is
+// set to whether the driver has listed those that compute.
+ByPid processes_on(const Functions& f, Device device, bool& listed) {
   ByPid processes;
   const auto add = [&processes](const std::optional<std::vector<ProcessInfoV1>>& list) {
     for (const ProcessInfoV1& entry : list.value_or(std::vector<ProcessInfoV1>())) {
@@ -88,6 +89,7 @@ ByPid processes_on(const Functions& f, Device device) {
   };
   const auto compute = processes_of(f.compute, device);
   const auto mps = processes_of(f.mps, device);
+  listed = compute.has_value();
   add(compute);
   for (auto& [pid, process] : processes) process.without_mps = mps.has_value();
   add(mps);
@@ -219,11 +221,12 @@ std::optional<CardUse> read_use(const Library& library, Device device, const Car
       rates.gpu <= kPercentMax) {
     use.sm_percent = rates.gpu;
   }
-  ByPid processes = processes_on(f, device);
+  ByPid processes = processes_on(f, device, use.listed);
   use.measured = add_samples(f, device, seen_us, processes);
   for (const auto& [pid, process] : processes) {
     if (use.processes.size() < kProcessesPerCardMax) use.processes.push_back(process);
   }
+  use.listed = use.listed && processes.size() <= kProcessesPerCardMax;
   return use;
 }
 

@@ -20,6 +20,7 @@ struct ProcessSample {
   std::optional<double> sm_percent;
   std::optional<CgroupContainer> container;  // not set outside of pods
   bool without_mps = false;                  // see ProcessUse
+  std::string program{};                     // its name, which it can choose itself
 };
 
 // Names of containers by the runtime's container id, from the status of the pods.

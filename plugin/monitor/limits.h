@@ -32,5 +32,21 @@ inline constexpr std::size_t kEndedSeriesMax = 200;
 // How often the account is written to disk, and its size there; a share takes some 500 bytes.
 inline constexpr std::chrono::minutes kUseSavePeriod{5};
 inline constexpr std::size_t kUseFileBytesMax = std::size_t{8} << 20;
+// Drifts that are remembered, and of these how many are reported in one step. Events have limits of
+// their own.
+inline constexpr std::size_t kDriftsMax = 1'000;
+inline constexpr std::size_t kDriftsReportedPerStep = 8;
+inline constexpr std::size_t kDriftMessageMax = 1'024;
+// Names in GET /drift are cut after this length, that of a name in Kubernetes.
+inline constexpr std::size_t kDriftNameMax = 253;
+// The time between two samples that both have a drift before it is reported. Samples are taken
+// more often than each kMonitorPeriod when cards change.
+inline constexpr std::chrono::milliseconds kDriftConfirm{4'000};
+// Interval between two questions to kubelet which devices containers have. With 1-MiB devices its
+// answer has 30 MiB.
+inline constexpr std::chrono::milliseconds kDriftKubeletPeriod{30'000};
+inline constexpr std::chrono::milliseconds kDriftKubeletTimeout{2'000};
+// A share whose card was not measured for longer is watched anew.
+inline constexpr std::chrono::milliseconds kUnmeasuredMax{60'000};
 
 }  // namespace mgpu::plugin

@@ -25,38 +25,54 @@ std::optional<std::uint64_t> read_start_time(std::string_view stat) {
   return start;
 }
 
+// Field 2, without its parentheses.
+std::string read_program(std::string_view stat) {
+  const std::size_t from = stat.find('(');
+  const std::size_t to = stat.rfind(')');
+  if (from == stat.npos || to == stat.npos || to <= from) return {};
+  return std::string(stat.substr(from + 1, to - from - 1));
+}
+
 }  // namespace
 
-std::optional<std::uint64_t> ProcessSampler::start_time_of(std::int64_t pid) const {
-  const auto stat = read_file(proc_root_ + "/" + std::to_string(pid) + "/stat", kProcFileBytesMax);
-  return stat ? read_start_time(*stat) : std::nullopt;
+std::optional<ProcessSampler::Stat> ProcessSampler::stat_of(std::int64_t pid) const {
+  const auto text = read_file(proc_root_ + "/" + std::to_string(pid) + "/stat", kProcFileBytesMax);
+  const auto start = text ? read_start_time(*text) : std::nullopt;
+  if (!start) return std::nullopt;
+  return Stat{*start, read_program(*text)};
 }
 
 std::optional<ProcessSample> ProcessSampler::sample_one(const CardProcess& process) {
-  const auto start = start_time_of(process.pid);
-  if (!start) return std::nullopt;
-  ProcessSample sample{process.card,       process.pid, process.memory,
-                       process.sm_percent, {},          process.without_mps};
+  const auto stat = stat_of(process.pid);
+  if (!stat) return std::nullopt;
+  const std::uint64_t start = stat->start_time;
+  ProcessSample sample{process.card, process.pid,         process.memory, process.sm_percent,
+                       {},           process.without_mps, stat->program};
   const auto known = known_.find(process.pid);
-  if (known != known_.end() && known->second.start_time == *start) {
+  if (known != known_.end() && known->second.start_time == start) {
     sample.container = known->second.container;
     return sample;
   }
   const auto text =
       read_file(proc_root_ + "/" + std::to_string(process.pid) + "/cgroup", kProcFileBytesMax);
   // The pid may have been reused between the two reads.
-  if (!text || start_time_of(process.pid) != start) return std::nullopt;
+  const auto again = stat_of(process.pid);
+  if (!text || !again || again->start_time != start) return std::nullopt;
   sample.container = container_of(*text);
-  if (sample.container) known_.insert_or_assign(process.pid, Known{*start, *sample.container});
+  if (sample.container) known_.insert_or_assign(process.pid, Known{start, *sample.container});
   return sample;
 }
 
 std::vector<ProcessSample> ProcessSampler::sample(const std::vector<CardProcess>& processes) {
   std::vector<ProcessSample> samples;
   std::set<std::int64_t> running;
+  incomplete_.clear();
   for (const CardProcess& process : processes) {
     auto one = process.pid > 0 ? sample_one(process) : std::nullopt;
-    if (!one) continue;
+    if (!one) {
+      if (!known_.contains(process.pid)) incomplete_.insert(process.card);
+      continue;
+    }
     running.insert(process.pid);
     samples.push_back(*std::move(one));
   }

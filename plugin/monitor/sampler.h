@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,9 @@ class ProcessSampler {
   // reports 0 for processes that it cannot see). The cgroup of a process is read once, since
   // processes of a container do not leave its cgroup.
   std::vector<ProcessSample> sample(const std::vector<CardProcess>& processes);
+  // The cards with a process that the last sample() has skipped and no earlier one has found, so
+  // that nobody knows whose it is.
+  const std::set<CardUuid>& incomplete() const { return incomplete_; }
 
  private:
   // The start time identifies a process, since pids are reused.
@@ -40,11 +44,18 @@ class ProcessSampler {
     CgroupContainer container;
   };
 
-  std::optional<std::uint64_t> start_time_of(std::int64_t pid) const;
+  // What /proc/<pid>/stat has of a process.
+  struct Stat {
+    std::uint64_t start_time = 0;
+    std::string program;
+  };
+
+  std::optional<Stat> stat_of(std::int64_t pid) const;
   std::optional<ProcessSample> sample_one(const CardProcess& process);
 
   std::string proc_root_;
   std::map<std::int64_t, Known> known_;
+  std::set<CardUuid> incomplete_;
 };
 
 }  // namespace mgpu::plugin

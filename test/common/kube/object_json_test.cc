@@ -150,6 +150,9 @@ TEST(ReadPod, ReadsTheIdsOfInitContainersBeforeTheOthers) {
   EXPECT_EQ(pod->container_statuses[1].id, "cri-o://bb");
   EXPECT_EQ(pod->container_statuses[2].name, "log");
   EXPECT_EQ(pod->container_statuses[2].id, "");
+  EXPECT_FALSE(pod->container_statuses[0].running);
+  EXPECT_TRUE(pod->container_statuses[1].running);
+  EXPECT_FALSE(pod->container_statuses[2].running);
 }
 
 TEST(ReadPod, ReadsAbsentAndNullMembersAsEmpty) {

@@ -301,6 +301,7 @@ TEST(PluginFlags, HaveHelp) {
                            "--mps-control",
                            "--hook-path",
                            "--enforce",
+                           "--unused-after",
                            "--memory-resource",
                            "--injection",
                            "--log-level",

@@ -502,6 +502,12 @@ TEST_F(NvmlUse, AProcessWithoutANewSampleSoonAfterTheLastMayBeBusy) {
   EXPECT_FALSE(source_->use().at(0).measured);
 }
 
+TEST_F(NvmlUse, SaysWhetherTheDriverListsProcesses) {
+  EXPECT_TRUE(use_when("").listed);
+  EXPECT_TRUE(use_when("fail nvmlDeviceGetMPSComputeRunningProcesses_v2 999\n").listed);
+  EXPECT_FALSE(use_when("fail nvmlDeviceGetComputeRunningProcesses_v2 3\n").listed);
+}
+
 TEST_F(NvmlUse, RetriesWithMoreRoom) {
   std::string many;
   for (int pid = 1; pid <= 300; ++pid) {

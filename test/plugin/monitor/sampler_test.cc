@@ -14,6 +14,7 @@
 namespace mgpu::plugin {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -123,6 +124,29 @@ TEST_F(SamplerTest, ReadsTheStartWithAnyProgramName) {
     write(11, "cgroup", cgroup(kOneId));
     EXPECT_EQ(container_of_one(11), kOneId) << name;
   }
+}
+
+TEST_F(SamplerTest, ReadsTheNameOfAProgram) {
+  for (const std::string name : {"python3", "a) S (b", "", "two words"}) {
+    write(11, "stat", stat_text(11, name, "500"));
+    write(11, "cgroup", cgroup(kOneId));
+    const auto samples = sample({11});
+    ASSERT_THAT(samples, SizeIs(1));
+    EXPECT_EQ(samples[0].program, name);
+  }
+}
+
+TEST_F(SamplerTest, IsIncompleteWhereAProcessEndedBeforeItWasFound) {
+  start(11, "500", cgroup(kOneId));
+  sample({11});
+  EXPECT_THAT(sampler_.incomplete(), IsEmpty());
+  sample({11, 12});
+  EXPECT_THAT(sampler_.incomplete(), ElementsAre(card(0)));
+  end(11);
+  sample({11});
+  EXPECT_THAT(sampler_.incomplete(), IsEmpty()) << "its container is known";
+  sample({0});
+  EXPECT_THAT(sampler_.incomplete(), ElementsAre(card(0))) << "the driver cannot see it";
 }
 
 TEST_F(SamplerTest, TreatsAProcessWithInvalidFilesAsEnded) {

@@ -66,6 +66,16 @@ void PodApi::set_container_id(const std::string& name, const std::string& contai
   call(Method::kPatch, kPods + "/" + name + "/status", patch.dump());
 }
 
+void PodApi::set_running(const std::string& name, const std::string& container,
+                         const std::string& id) {
+  const Json status = {{"name", container},
+                       {"containerID", "containerd://" + id},
+                       {"state", {{"running", {{"startedAt", "2026-01-02T03:04:05Z"}}}}}};
+  const Json patch = {
+      {"status", {{"phase", "Running"}, {"containerStatuses", Json::array({status})}}}};
+  call(Method::kPatch, kPods + "/" + name + "/status", patch.dump());
+}
+
 void PodApi::annotate(const std::string& name, const std::string& key, const std::string& value) {
   const Json patch = {{"metadata", {{"annotations", {{key, value}}}}}};
   call(Method::kPatch, kPods + "/" + name, patch.dump());

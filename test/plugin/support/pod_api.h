@@ -32,6 +32,8 @@ class PodApi {
   // As the runtime made it, by kubelet's word.
   void set_container_id(const std::string& name, const std::string& container,
                         const std::string& id);
+  // The same, and the container runs in a running pod.
+  void set_running(const std::string& name, const std::string& container, const std::string& id);
   void annotate(const std::string& name, const std::string& key, const std::string& value);
 
   Json pod(const std::string& name);

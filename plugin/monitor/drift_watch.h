@@ -1,0 +1,61 @@
+// Decides which drifts are reported. Pure, a state machine for each drift:
+//
+//   Seen --again, kDriftConfirm later--> Found (reported once) --not seen twice,
+//     |                                                          kDriftConfirm later--> (ended)
+//     +--not seen--> (forgotten)
+//
+// Where something is not known in a step, what depends on it stays as it is while its pod exists.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "plugin/monitor/drift.h"
+#include "plugin/monitor/unused_shares.h"
+
+namespace mgpu::plugin {
+
+// One thread.
+class DriftWatch {
+ public:
+  DriftWatch(Contract contract, Duration unused_after)
+      : contract_(std::move(contract)), unused_shares_(unused_after) {}
+
+  struct Changes {
+    std::vector<Drift> found;  // at most kDriftsReportedPerStep; the others in the next steps
+    std::vector<Drift> ended;
+  };
+  Changes step(const DriftFacts& facts);
+
+  // The drifts that were reported and have not ended: kDriftsMax at most.
+  std::vector<Drift> found() const;
+  // The number of drifts that the last step has left out, because there were kDriftsMax.
+  std::size_t left_out() const { return left_out_; }
+
+ private:
+  struct Entry {
+    Drift drift;
+    Instant first{};  // when it was seen
+    Instant last{};
+    int seen = 1;
+    int missed = 0;  // steps in a row
+    bool reported = false;
+  };
+  using Key = std::tuple<DriftKind, PodUid, std::string, CardUuid>;
+
+  std::vector<Drift> look(DriftKind kind, const DriftFacts& facts);
+  void update(DriftKind kind, const DriftFacts& facts, Changes& changes);
+  void end_with_pods(DriftKind kind, const DriftFacts& facts, Changes& changes);
+  void report(Instant now, Changes& changes);
+
+  const Contract contract_;
+  UnusedShares unused_shares_;
+  std::map<Key, Entry> entries_;
+  std::size_t left_out_ = 0;
+};
+
+}  // namespace mgpu::plugin
