@@ -149,8 +149,8 @@ class WasteVerb final : public Verb {
           choice_.all ? "/api/v1/pods" : fmt::format("/api/v1/namespaces/{}/pods", name_space);
       const auto listed = api.list({path, "", choice_.selector}, "list the pods for their owners",
                                    [&](const std::string& text) {
-                                     if (auto pod = read_owned_pod(text))
-                                       owned[pod->pod] = *std::move(pod);
+                                     if (const auto pod = read_owned_pod(text))
+                                       owned[pod->pod] = *pod;
                                    });
       if (!listed.known()) facts.problems.push_back(listed.problem());
     } else {

@@ -78,15 +78,16 @@ func (s *RecordedShare) replay() ReplayedUse {
 		replayed.peakMiB = max(replayed.peakMiB, sample.memoryMiB)
 		values = append(values, sample.used)
 	}
-	if s.counted > 0 {
-		replayed.usedHours = replayed.grantedHours / s.core * s.counted
-	}
 	slices.Sort(values)
 	// The percentile of Prometheus, numpy and others: linear between the two nearest values.
 	rank := 0.95 * float64(len(values)-1)
 	lower := values[int(rank)]
 	upper := values[min(int(rank)+1, len(values)-1)]
 	replayed.corePercentP95 = 100 * (lower + (upper-lower)*(rank-math.Floor(rank)))
+	if s.counted > 0 {
+		replayed.usedHours = replayed.grantedHours / s.core * s.counted
+		replayed.corePercentP95 = max(replayed.corePercentP95, 100*s.counted)
+	}
 	return replayed
 }
 

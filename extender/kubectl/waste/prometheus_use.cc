@@ -141,7 +141,12 @@ MeasuredShare share_of(const ShareName& name, const SeriesOfShare& from, bool ca
   const double counted = from.granted_counter.value_or(0) / kSecondsOfHour;
   if (!(counted >= kCounterCoverMin * share.granted_hours) || !from.granted_counter) return share;
   share.granted_hours = counted;
-  if (from.used_counter) share.used_hours = *from.used_counter / kSecondsOfHour;
+  if (!from.used_counter) return share;
+  share.used_hours = *from.used_counter / kSecondsOfHour;
+  // Scrapes may have missed all of the use. The percentile is then at least the mean.
+  if (share.core_p95 && counted > 0) {
+    share.core_p95 = std::max(*share.core_p95, *share.used_hours / counted * share.core);
+  }
   return share;
 }
 

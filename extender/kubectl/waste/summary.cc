@@ -56,7 +56,9 @@ void add_row(const WasteRow& from, WasteRow& to) {
 
 // `value` with the margin, rounded up to a multiple of `step`, and at least one step.
 std::int64_t with_margin(double value, std::int64_t margin, std::int64_t step) {
-  const double wanted = value * static_cast<double>(100 + margin) / 100;
+  constexpr double kMost = 1e12;
+  const double known = std::isfinite(value) ? std::clamp(value, 0.0, kMost) : kMost;
+  const double wanted = known * static_cast<double>(100 + margin) / 100;
   // A product of decimal numbers may be over a multiple by a rounding error.
   constexpr double kRoundingError = 1e-9;
   const double steps = std::ceil(wanted / static_cast<double>(step) - kRoundingError);
