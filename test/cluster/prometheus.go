@@ -29,14 +29,17 @@ func prometheusProgram(t testing.TB, name string) string {
 // startPrometheus starts a Prometheus that scrapes each job at its port every second, and evaluates the rules.
 func startPrometheus(t testing.TB, rules string, ports map[string]int) *Prometheus {
 	t.Helper()
-	folder := t.TempDir()
+	binary, folder := prometheusProgram(t, "prometheus"), t.TempDir()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
 	jobs := []any{}
 	for job, target := range ports {
 		jobs = append(jobs, map[string]any{"job_name": job, "static_configs": []any{
 			map[string]any{"targets": []string{fmt.Sprint("127.0.0.1:", target)}}}})
 	}
-	rules, err := filepath.Abs(rules)
-	if err != nil {
+	if rules, err = filepath.Abs(rules); err != nil {
 		t.Fatal(err)
 	}
 	text, err := json.Marshal(map[string]any{"rule_files": []string{rules}, "scrape_configs": jobs,
@@ -48,48 +51,26 @@ func startPrometheus(t testing.TB, rules string, ports map[string]int) *Promethe
 	if err := os.WriteFile(configuration, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	prometheus := runPrometheus(t, configuration, filepath.Join(folder, "data"))
+	process, err := startProcess("prometheus", filepath.Join(folder, "log"), binary, "--config.file", configuration,
+		"--storage.tsdb.path", filepath.Join(folder, "data"), "--web.listen-address", fmt.Sprint("127.0.0.1:", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	process.endWithTest(t)
+	prometheus := &Prometheus{process, port}
 	waitFor(t, 2*time.Minute, "Prometheus to scrape all jobs", func() (bool, string) {
-		prometheus.mustRun(t)
+		if !process.running() {
+			t.Fatalf("Prometheus ended:\n%s", process.logTail(10))
+		}
 		up, err := prometheus.query("up == 1")
 		return err == nil && len(up) == len(ports), fmt.Sprint(up, err)
 	})
 	return prometheus
 }
 
-// runPrometheus starts a Prometheus with a configuration file and the folder of its samples.
-func runPrometheus(t testing.TB, configuration, data string, flags ...string) *Prometheus {
-	t.Helper()
-	port, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	words := append([]string{"--config.file", configuration, "--storage.tsdb.path", data,
-		"--web.listen-address", fmt.Sprint("127.0.0.1:", port)}, flags...)
-	process, err := startProcess("prometheus", filepath.Join(t.TempDir(), "log"), prometheusProgram(t, "prometheus"),
-		words...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	process.endWithTest(t)
-	return &Prometheus{process, port}
-}
-
-func (p *Prometheus) url() string {
-	return fmt.Sprint("http://127.0.0.1:", p.port)
-}
-
-// mustRun fails the test if Prometheus has ended.
-func (p *Prometheus) mustRun(t testing.TB) {
-	t.Helper()
-	if !p.process.running() {
-		t.Fatalf("Prometheus ended:\n%s", p.process.logTail(10))
-	}
-}
-
 // get reads the data of a path of the HTTP API.
 func (p *Prometheus) get(path string, parameters url.Values, data any) error {
-	_, body, err := read(http.Get(fmt.Sprintf("%s/api/v1/%s?%s", p.url(), path, parameters.Encode())))
+	_, body, err := read(http.Get(fmt.Sprintf("http://127.0.0.1:%d/api/v1/%s?%s", p.port, path, parameters.Encode())))
 	if err != nil {
 		return err
 	}

@@ -193,10 +193,23 @@ func startRecordedPrometheus(t *testing.T, shares []*RecordedShare, honor bool) 
 	if err := os.WriteFile(configuration, []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
 	// A scrape that misses a series marks its end. Imported samples have no such marks.
-	prometheus := runPrometheus(t, configuration, data, "--query.lookback-delta=20s")
+	process, err := startProcess("prometheus", filepath.Join(folder, "log"), prometheusProgram(t, "prometheus"),
+		"--config.file", configuration, "--storage.tsdb.path", data, "--query.lookback-delta=20s",
+		"--web.listen-address", fmt.Sprint("127.0.0.1:", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	process.endWithTest(t)
+	prometheus := &Prometheus{process: process, port: port}
 	waitFor(t, 2*time.Minute, "Prometheus to have the samples", func() (bool, string) {
-		prometheus.mustRun(t)
+		if !process.running() {
+			t.Fatalf("Prometheus ended:\n%s", process.logTail(10))
+		}
 		series, err := prometheus.query("max_over_time(mgpu_container_core_limit_ratio[48h])")
 		return err == nil && len(series) > 0, fmt.Sprint(err)
 	})

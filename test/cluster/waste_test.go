@@ -82,7 +82,7 @@ func recordedShares(until int64) []*RecordedShare {
 
 func (p *Prometheus) waste(t *testing.T, until int64, words ...string) string {
 	t.Helper()
-	words = append([]string{"waste", "--prometheus-url", p.url(), "--until",
+	words = append([]string{"waste", "--prometheus-url", fmt.Sprint("http://127.0.0.1:", p.port), "--until",
 		time.Unix(until, 0).UTC().Format(time.RFC3339)}, words...)
 	output, problems, code := kubectlMgpu(t, adminToken, words...)
 	if code != 0 || problems != "" {
