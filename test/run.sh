@@ -216,7 +216,7 @@ stage_release() {
 stage_images() {
   local test
   prepare_images || return 1
-  for test in images release reference; do
+  for test in images release reference documents; do
     local log=$scratch/$test.log status=0 before=$failed
     say "test deploy/${test}_test.py"
     run python_tests "$log" "test/deploy/${test}_test.py" || status=$?

@@ -287,6 +287,7 @@ void Options::add_texts(const std::string& name, const std::string& help,
 
 void Options::add_words(const std::string& name, std::vector<std::string>& target,
                         std::size_t least, std::size_t most) {
+  words_ = name;
   app_->add_option(
           name,
           [&target](const Values& values) {
@@ -315,6 +316,14 @@ std::vector<FlagName> Options::flags_of(const std::string& command) const {
   if (command.empty()) return flags_;
   for (const auto& each : commands_) {
     if (each->app_->get_name() == command) return each->flags_;
+  }
+  return {};
+}
+
+std::string Options::words_of(const std::string& command) const {
+  if (command.empty()) return words_;
+  for (const auto& each : commands_) {
+    if (each->app_->get_name() == command) return each->words_;
   }
   return {};
 }

@@ -77,6 +77,8 @@ class Options {
   std::vector<std::pair<std::string, std::string>> commands() const;
   // The flags of a command, or of the program for "". Empty where there is no such command.
   std::vector<FlagName> flags_of(const std::string& command) const;
+  // What add_words() has named, such as "POD...". Empty where a command takes no words.
+  std::string words_of(const std::string& command) const;
 
   // --help and --version always exist. Unknown flags, bad values and failed checks result in exit
   // code 2 and one sentence.
@@ -93,6 +95,7 @@ class Options {
   std::shared_ptr<CLI::App> app_;  // of the program, or of a command
   std::string environment_prefix_;
   std::vector<FlagName> flags_;
+  std::string words_;  // the name of add_words()
   std::vector<std::function<Result<void>()>> checks_;
   std::vector<std::unique_ptr<Options>> commands_;
   std::string command_;

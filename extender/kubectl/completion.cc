@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "common/base/text.h"
+#include "extender/kubectl/limits.h"
 #include "extender/kubectl/verb.h"
 
 namespace mgpu::kubectl {
@@ -78,8 +81,55 @@ const FlagName* flag_named(const std::vector<FlagName>& flags, const std::string
   return found == flags.end() ? nullptr : &*found;
 }
 
+// The command on the line: the first word that is no flag.
+std::string command_in(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (!word.starts_with('-')) return word;
+  }
+  return {};
+}
+
+// Sets the flags and words of `wanted` from the words of the line, of which the first one that is
+// no flag is the command.
+void read_line(const std::vector<FlagName>& flags, const std::vector<std::string>& line,
+               NamesWanted& wanted) {
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    const std::string& word = line[at];
+    if (!word.starts_with('-')) {
+      wanted.words.push_back(word);
+      continue;
+    }
+    const std::size_t equals = word.find('=');
+    const FlagName* const flag = flag_named(flags, word.substr(0, equals));
+    if (flag == nullptr || !flag->takes_value) continue;
+    if (equals != word.npos) {
+      wanted.flags[flag->name] = word.substr(equals + 1);
+    } else if (++at < line.size()) {
+      wanted.flags[flag->name] = line[at];
+    }
+  }
+  if (!wanted.words.empty()) wanted.words.erase(wanted.words.begin());
+}
+
+std::string proposals_of(const std::vector<std::string>& names, const std::string& before,
+                         const std::string& typed) {
+  std::string out;
+  std::size_t count = 0;
+  for (const std::string& name : names) {
+    if (!name.starts_with(typed) || name != harmless(name, kShownNameMax)) continue;
+    if (++count > kProposalsMax) break;
+    out += proposal(before + name, "");
+  }
+  return out;
+}
+
 // The value of `flag` that begins with `typed`; `before` is in front of it, such as "--output=".
-std::string values_of(const FlagName& flag, const std::string& before, const std::string& typed) {
+std::string values_of(const FlagName& flag, const std::string& before, const std::string& typed,
+                      NamesWanted wanted, const NameSource& names) {
+  if (flag.name.ends_with("namespace")) {
+    wanted.of = NamesWanted::Of::kNamespaces;
+    return proposals_of(names(wanted), before, typed) + kNoFiles;
+  }
   if (flag.choices.empty()) {
     const bool names_file = flag.name == "--filename" || flag.name == "--kubeconfig" ||
                             flag.name.ends_with("certificate-authority");
@@ -92,12 +142,26 @@ std::string values_of(const FlagName& flag, const std::string& before, const std
   return out + kNoFiles;
 }
 
-// The command on the line: the first word that is no flag.
-std::string command_in(const std::vector<std::string>& words) {
-  for (const std::string& word : words) {
-    if (!word.starts_with('-')) return word;
-  }
-  return {};
+// What a command takes as its next word; `name` is that of Options::add_words().
+std::optional<NamesWanted::Of> names_for(const std::string& name, std::size_t words_before) {
+  using Of = NamesWanted::Of;
+  if (name == "POD..." || (name == "POD" && words_before == 0)) return Of::kPods;
+  if (name == "NODE...") return Of::kNodes;
+  if (name != "NODE INDEX" || words_before > 1) return std::nullopt;
+  return words_before == 0 ? Of::kNodes : Of::kCards;
+}
+
+std::string words_for(const std::string& name, const std::string& typed, NamesWanted wanted,
+                      const NameSource& names) {
+  const auto of = names_for(name, wanted.words.size());
+  if (!of) return {};
+  wanted.of = *of;
+  std::vector<std::string> found = names(wanted);
+  std::erase_if(found, [&](const std::string& one) {
+    return *of != NamesWanted::Of::kCards &&
+           std::ranges::find(wanted.words, one) != wanted.words.end();
+  });
+  return proposals_of(found, "", typed);
 }
 
 class CompletionVerb final : public Verb {
@@ -132,7 +196,8 @@ std::string completion_script(const std::string& shell) {
   return shell == "kubectl" ? kKubectl : "";
 }
 
-std::string completions(const Options& options, const std::vector<std::string>& words) {
+std::string completions(const Options& options, const std::vector<std::string>& words,
+                        const NameSource& names) {
   const std::string typed = words.empty() ? "" : words.back();
   std::vector<std::string> before = words;
   if (!before.empty()) before.pop_back();
@@ -145,25 +210,26 @@ std::string completions(const Options& options, const std::vector<std::string>& 
     return out + kNoFiles;
   }
   const auto flags = options.flags_of(command);
-  const FlagName* const last = before.empty() ? nullptr : flag_named(flags, before.back());
-  if (last != nullptr && last->takes_value) return values_of(*last, "", typed);
+  NamesWanted wanted;
+  read_line(flags, before, wanted);
+  const FlagName* const last = flag_named(flags, before.back());
+  if (last != nullptr && last->takes_value) return values_of(*last, "", typed, wanted, names);
   const std::size_t equals = typed.find('=');
   if (typed.starts_with("--") && equals != typed.npos) {
     const FlagName* const flag = flag_named(flags, typed.substr(0, equals));
-    if (flag == nullptr) return kNoFiles;
-    return values_of(*flag, typed.substr(0, equals + 1), typed.substr(equals + 1));
+    if (flag == nullptr || !flag->takes_value) return kNoFiles;
+    return values_of(*flag, typed.substr(0, equals + 1), typed.substr(equals + 1), wanted, names);
   }
   if (typed.starts_with('-')) {
     for (const FlagName& flag : flags) {
       if (flag.name.starts_with(typed)) out += proposal(flag.name, flag.help);
     }
+    return out + kNoFiles;
   }
-  if (command == "completion" && before.back() == command) {
-    for (const char* shell : {"bash", "zsh", "fish", "kubectl"}) {
-      if (std::string_view(shell).starts_with(typed)) out += proposal(shell, "");
-    }
+  if (command == "completion" && wanted.words.empty()) {
+    out += proposals_of({"bash", "zsh", "fish", "kubectl"}, "", typed);
   }
-  return out + kNoFiles;
+  return out + words_for(options.words_of(command), typed, wanted, names) + kNoFiles;
 }
 
 std::unique_ptr<Verb> completion_verb() {

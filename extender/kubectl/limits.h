@@ -25,6 +25,10 @@ inline constexpr std::size_t kConfiguredNodesMax = 200;
 // Extenders that are asked, by one `kubectl port-forward` each.
 inline constexpr std::size_t kReplicasMax = 8;
 
+// Names that are proposed to a shell; nobody reads more. And how long it waits for them.
+inline constexpr std::size_t kProposalsMax = 500;
+inline constexpr std::chrono::seconds kProposalTimeout{3};
+
 // Nodes or pods that a command line names.
 inline constexpr std::size_t kNodesNamedMax = 1'000;
 

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "extender/kubectl/completion.h"
+#include "extender/kubectl/object_names.h"
 #include "extender/kubectl/verb.h"
 
 namespace mgpu::kubectl {
@@ -34,7 +35,7 @@ int run_kubectl_mgpu(int argc, const char* const* argv, Console& console) {
   }
   // Shells call it; see completion.cc.
   if (argc > 1 && std::string_view(argv[1]) == kCompleteWord) {
-    console.print(completions(options, {argv + 2, argv + argc}));
+    console.print(completions(options, {argv + 2, argv + argc}, read_names));
     return kFine;
   }
   const ParsedOptions parsed = options.parse(argc, argv);

@@ -28,6 +28,7 @@ const (
 	extenderToken  = "extender-token"
 	nobodyToken    = "nobody-token"
 	kubeletToken   = "kubelet-token"
+	secondToken    = "second-kubelet-token"
 	pluginToken    = "plugin-token" // bound to no node, so it may only read
 	nodeToken      = "plugin-of-the-node-token"
 	tokenLines     = adminToken + `,admin,1,"system:masters"
@@ -36,6 +37,7 @@ const (
 ` + nobodyToken + `,nobody,4
 ` + kubeletToken + `,system:node:` + nodeName + `,5,"system:nodes"
 ` + pluginToken + `,system:serviceaccount:kube-system:mgpu-device-plugin,6,"system:serviceaccounts,system:serviceaccounts:kube-system"
+` + secondToken + `,system:node:` + secondName + `,10,"system:nodes"
 ` + nodeToken + `,mgpu-device-plugin:` + nodeName + `,9,"mgpu-device-plugins"
 `
 )

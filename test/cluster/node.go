@@ -25,12 +25,17 @@ const (
 	podsGoneLimit  = 180 * time.Second
 )
 
-// Node is a real kubelet with containerd and runc. All TestNode tests share it; the first test starts
+// Node is a real kubelet with containerd and runc. All TestNode tests share one; the first test starts
 // it, and TestMain stops it. Its files are in `folder`, except those that sweep lists.
 type Node struct {
 	plane      *ControlPlane
+	name       string
+	token      string // of kubelet
 	folder     string
-	runtime    string // folder of containerd, its shim, ctr and the network plugins
+	cgroup     string
+	addresses  string   // folder of the addresses of pods, which all nodes share
+	mounts     *Process // has the mount namespace of the node; nil: that of the tests
+	runtime    string   // folder of containerd, its shim, ctr and the network plugins
 	containerd *Process
 	kubelet    *Process
 }
@@ -92,23 +97,27 @@ func (c *ControlPlane) startNode() (*Node, error) {
 	if err := sweepLeftovers(); err != nil {
 		return nil, err
 	}
-	one := &Node{plane: c, folder: filepath.Join(c.folder, "node"), runtime: runtime}
-	if err := one.prepare(); err != nil {
+	one := &Node{plane: c, name: nodeName, token: kubeletToken, folder: filepath.Join(c.folder, "node"),
+		cgroup: nodeCgroup, runtime: runtime}
+	one.addresses = one.path("addresses")
+	if err := markLeftovers(one.folder); err != nil {
 		return one, err
 	}
-	if err := one.startContainerd(); err != nil {
-		return one, err
-	}
-	if err := one.importImage(); err != nil {
-		return one, err
-	}
-	if err := one.startKubelet(); err != nil {
-		return one, err
-	}
-	if err := one.waitReady(); err != nil {
+	if err := one.start(); err != nil {
 		return one, err
 	}
 	return one, c.full.startProxy(c)
+}
+
+// start starts containerd and kubelet in an empty folder, and waits until the node is ready.
+func (n *Node) start() error {
+	for _, step := range []func() error{n.prepare, n.startContainerd, n.importImage,
+		func() error { return n.startKubelet() }, n.waitReady} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (n *Node) path(elements ...string) string {
@@ -125,8 +134,7 @@ func (n *Node) checkpoint() string {
 // startContainerd starts containerd, also after a kill.
 func (n *Node) startContainerd() error {
 	var err error
-	n.containerd, err = startProcess("containerd", n.path("containerd.log"), filepath.Join(n.runtime, "containerd"),
-		"--config", n.path("containerd.toml"))
+	n.containerd, err = n.startInside("containerd", filepath.Join(n.runtime, "containerd"), "--config", n.path("containerd.toml"))
 	if err != nil {
 		return err
 	}
@@ -145,14 +153,13 @@ func (n *Node) startContainerd() error {
 // startKubelet starts kubelet, also after a kill.
 func (n *Node) startKubelet(flags ...string) error {
 	var err error
-	arguments := []string{"--config", n.path("kubelet.yaml"), "--kubeconfig", n.plane.kubeconfig(kubeletToken),
+	arguments := []string{"--config", n.path("kubelet.yaml"), "--kubeconfig", n.plane.kubeconfig(n.token),
 		"--root-dir", n.path("kubelet"), "--cert-dir", n.path("kubelet-pki"),
-		"--hostname-override", nodeName, "--v", "2"}
+		"--hostname-override", n.name, "--v", "2"}
 	if n.plane.full != nil {
 		arguments = append(arguments, "--node-ip", n.plane.full.nodeAddress())
 	}
-	n.kubelet, err = startProcess("kubelet", n.path("kubelet.log"), filepath.Join(n.plane.binaries, "kubelet"),
-		append(arguments, flags...)...)
+	n.kubelet, err = n.startInside("kubelet", filepath.Join(n.plane.binaries, "kubelet"), append(arguments, flags...)...)
 	return err
 }
 
@@ -163,7 +170,7 @@ func (n *Node) waitReady() error {
 		if !n.kubelet.running() {
 			return false, "kubelet ended: " + n.kubelet.logTail(3)
 		}
-		one, err := n.plane.admin.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+		one, err := n.plane.admin.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})
 		if err != nil {
 			return false, err.Error()
 		}
@@ -173,7 +180,7 @@ func (n *Node) waitReady() error {
 		return err
 	}
 	// The API server adds a taint to every new node, and there is no controller that removes it.
-	_, err = n.plane.admin.CoreV1().Nodes().Patch(ctx, nodeName, types.MergePatchType,
+	_, err = n.plane.admin.CoreV1().Nodes().Patch(ctx, n.name, types.MergePatchType,
 		[]byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
 	return err
 }
@@ -189,7 +196,7 @@ func conditionOf(one *corev1.Node, kind corev1.NodeConditionType) (bool, string)
 
 func (n *Node) object(t testing.TB) *corev1.Node {
 	t.Helper()
-	one, err := n.plane.admin.CoreV1().Nodes().Get(context.Background(), nodeName, metav1.GetOptions{})
+	one, err := n.plane.admin.CoreV1().Nodes().Get(context.Background(), n.name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +214,7 @@ func (n *Node) stop() {
 		}
 	}
 	n.plane.full.stopProxy()
-	_ = n.plane.admin.CoreV1().Nodes().Delete(context.Background(), nodeName, metav1.DeleteOptions{})
+	_ = n.plane.admin.CoreV1().Nodes().Delete(context.Background(), n.name, metav1.DeleteOptions{})
 	if err := sweep(n.folder); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -215,7 +222,7 @@ func (n *Node) stop() {
 
 // removePods deletes all pods of the node and waits until they and their containers are gone.
 func (n *Node) removePods() error {
-	ctx, options := context.Background(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + nodeName}
+	ctx, options := context.Background(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + n.name}
 	if n.kubelet == nil || !n.kubelet.running() || n.containerd == nil || !n.containerd.running() {
 		return nil
 	}
@@ -277,6 +284,21 @@ func (n *Node) killContainer(t testing.TB, pod *corev1.Pod, container string) {
 	if err := syscall.Kill(n.pidOf(t, pod, container), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// endContainers sends SIGKILL to the first process of every container, and waits until containerd has
+// seen their end. Nothing of the pods runs then, as after a reboot.
+func (n *Node) endContainers(t testing.TB) {
+	t.Helper()
+	waitFor(t, podRunningLimit, "all containers to end", func() (bool, string) {
+		running, err := n.ctr("tasks", "list")
+		for _, task := range n.tasks() {
+			if pid, err := pidIn(filepath.Join(task, "init.pid")); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+		return err == nil && !strings.Contains(running, "RUNNING"), running
+	})
 }
 
 // pidOf returns the process ID of the first process of a container.

@@ -52,7 +52,7 @@ path = "{folder}/opt"
 
 const networkConfig = `{"cniVersion": "1.0.0", "name": "{network}", "plugins": [{"type": "bridge", "bridge": "{bridge}",
 "isDefaultGateway": {gateway},
-"ipam": {"type": "host-local", "dataDir": "{folder}/addresses", "ranges": [[{"subnet": "` + podRange + `"}]]}}]}
+"ipam": {"type": "host-local", "dataDir": "{addresses}", "ranges": [[{"subnet": "` + podRange + `"}]]}}]}
 `
 
 // Periods are short, so that tests are short. Eviction thresholds are low, because the machine may be busy.
@@ -92,16 +92,13 @@ featureGates: {KubeletCrashLoopBackOffMax: true}
 
 // prepare writes the files that containerd and kubelet read.
 func (n *Node) prepare() error {
-	if err := markLeftovers(n.folder); err != nil {
-		return err
-	}
 	for _, folder := range []string{"cni", "cdi", "cdi-static", "logs", "kubelet", "manifests"} {
 		if err := os.MkdirAll(n.path(folder), 0o755); err != nil {
 			return err
 		}
 	}
 	for _, hierarchy := range cgroupHierarchies() {
-		if err := os.MkdirAll(filepath.Join(hierarchy, nodeCgroup), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(hierarchy, n.cgroup), 0o755); err != nil {
 			return err
 		}
 	}
@@ -111,7 +108,7 @@ func (n *Node) prepare() error {
 	}
 	fill := strings.NewReplacer("{folder}", n.folder, "{runtime}", n.runtime, "{image}", nodeImage,
 		"{snapshotter}", snapshotterFor(n.folder), "{network}", nodeNetwork, "{bridge}", nodeBridge,
-		"{cgroup}", nodeCgroup, "{port}", fmt.Sprint(port), "{address}", n.plane.full.nodeAddress(),
+		"{cgroup}", n.cgroup, "{addresses}", n.addresses, "{port}", fmt.Sprint(port), "{address}", n.plane.full.nodeAddress(),
 		"{gateway}", fmt.Sprint(n.plane.full != nil))
 	for name, text := range map[string]string{
 		"containerd.toml": containerdConfig, "cni/net.conflist": networkConfig, "kubelet.yaml": kubeletConfig} {

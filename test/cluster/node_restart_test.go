@@ -37,6 +37,30 @@ func TestNodeContainerdKilledAndStartedAgain(t *testing.T) {
 	world.checkUnaffected(t, pods, "2")
 }
 
+// After a reboot kubelet admits its pods again, mostly before the plugin has registered. It rejects those
+// with cards (kubernetes/kubernetes#128043), and no device plugin can prevent that. Their cards must be
+// free for the pods that replace them.
+func TestNodePodsThatAreRejectedAfterARebootLeaveTheirCards(t *testing.T) {
+	world := newNodeWorld(t, v100s(1))
+	world.createBound(t, world.pod("before").share(100, 32510), "0")
+	world.waitRunning(t, "before")
+	world.plugin.kill()
+	world.node.kubelet.Kill()
+	world.node.endContainers(t)
+	if err := world.node.startKubelet(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, podRunningLimit, "kubelet to reject the pod", func() (bool, string) {
+		pod := get(world.ctx, t, world.namespace, "before")
+		return pod.Status.Phase == corev1.PodFailed && pod.Status.Reason == "UnexpectedAdmissionError", statusOf(pod)
+	})
+	world.plugin.start(t)
+	world.plugin.waitReady(t)
+	world.plugin.waitOffered(t)
+	world.createBound(t, world.pod("after").share(100, 32510), "0")
+	world.checkViews(t, "after")
+}
+
 func TestNodePluginUpgradeTakesOverTheSockets(t *testing.T) {
 	world := newNodeWorld(t, v100s(3))
 	pods := world.runningPods(t, "0", "1")

@@ -50,10 +50,12 @@ func markLeftovers(folder string) error {
 // devices. It can be repeated.
 func sweep(folder string) error {
 	endTasks(folder)
-	errs := []error{removeCgroups(), unmountAll(folder)}
+	endTasks(secondFolder(folder))
+	errs := []error{removeCgroups(), unmountAll(folder), os.RemoveAll(secondFolder(folder))}
 	errs = append(errs, removeBridge())
 	removeMatching(filepath.Join(networkResults, nodeNetwork+"-*"))
 	removeLinksInto(kubeletLinks, folder)
+	removeLinksInto(kubeletLinks, secondFolder(folder))
 	removeMatching(filepath.Join(devicePluginAt, "*"))
 	for _, empty := range []string{devicePluginAt, filepath.Dir(devicePluginAt), networkResults,
 		filepath.Dir(networkResults), kubeletLinks} {

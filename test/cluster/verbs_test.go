@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -121,6 +122,37 @@ func TestKubectlMgpuShowsNodesCardsAndPods(t *testing.T) {
 	table, problems, _ := kubectlMgpu(t, adminToken, "pods", "-A")
 	if problems != "" || !strings.Contains(table, world.namespace) || strings.Contains(table, "\x1b") {
 		t.Errorf("table of all namespaces:\n%s", table)
+	}
+}
+
+// Shells ask for the names that may follow; see extender/kubectl/completion.h.
+func TestKubectlMgpuCompletesNames(t *testing.T) {
+	world := newWorld(t, 1)
+	create(world.ctx, t, world.pod("with-cards").share(30, 1024))
+	plain := world.pod("without-cards").share(30, 1024)
+	plain.pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
+	create(world.ctx, t, plain)
+	complete := func(token string, words ...string) string {
+		words = append([]string{"__complete", words[0], "--kubeconfig", plane.kubeconfig(token)}, words[1:]...)
+		output, err := exec.Command(os.Getenv("MGPU_KUBECTL_MGPU_BINARY"), words...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v: %s", words, err, output)
+		}
+		return string(output)
+	}
+	for _, one := range []struct {
+		token, want string
+		words       []string
+	}{
+		{adminToken, "with-cards\t\n:4\n", []string{"explain", "-n", world.namespace, ""}},
+		{adminToken, world.namespace + "\t\n:4\n", []string{"pods", "-n", world.namespace}},
+		{adminToken, world.nodes[0] + "\t\n:4\n", []string{"cordon-card", world.nodes[0]}},
+		{adminToken, "0\t\n", []string{"cordon-card", world.nodes[0], ""}},
+		{nobodyToken, ":4\n", []string{"explain", "-n", world.namespace, ""}},
+	} {
+		if got := complete(one.token, one.words...); !strings.HasPrefix(got, one.want) {
+			t.Errorf("%v: proposals %q, want %q", one.words, got, one.want)
+		}
 	}
 }
 

@@ -14,13 +14,15 @@ from support import BUILD, ROOT, main, must_run, run
 SCRIPT = ROOT / "deploy/reference.py"
 PAGE = ROOT / "deploy/REFERENCE.md"
 # Pages for users. Flags of other programs are written there only within commands, or with their program.
-DOCUMENTS = ["README.md", "deploy/INSTALL.md", "deploy/OPERATIONS.md", "deploy/SECURITY.md", "extender/kubectl/README.md"]
+DOCUMENTS = ["README.md", "extender/kubectl/README.md",
+             *(f"deploy/{name}.md" for name in ("INSTALL", "METRICS", "MIGRATION", "OPERATIONS", "PROBLEMS", "SECURITY"))]
 # Flags that the pages name in sentences, and that are not of these programs alone.
 OTHERS = {
     "all programs": {"--help"},
     "kube-scheduler": {"--config", "--feature-gates", "--v"},
     "kubeadm": {"--patches"},
     "etcdutl": {"--name", "--initial-cluster", "--initial-advertise-peer-urls"},
+    "the device plugin of aliyun gpushare": {"--memory-unit"},
     "vLLM and SGLang": {"--kv-cache-memory-bytes", "--mem-fraction-static"},
 }
 

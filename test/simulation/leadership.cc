@@ -49,7 +49,11 @@ void Leadership::on_served(int process, const kube::Request& request,
 void Leadership::note_holder(int process) {
   const int before = std::exchange(holder_, process);
   if (process == 0 || process == before) return;
-  terms_.try_emplace(process, static_cast<int>(terms_.size()) + 1);
+  if (deciders_.contains(process)) {
+    return violate_(fmt::format("{} has decided, and takes the Lease again from {}",
+                                identity_of(process), identity_of(before)));
+  }
+  terms_[process] = ++last_term_;
   if (before == 0 || !keeps_lease_(before)) return;
   violate_(fmt::format("{} takes the Lease from {}, which leads and can renew it",
                        identity_of(process), identity_of(before)));
@@ -76,6 +80,7 @@ void Leadership::note_deciding(int process) {
   if (term == terms_.end()) {
     return violate_(fmt::format("{} has never held the Lease, and decides", identity_of(process)));
   }
+  deciders_.insert(process);
   if (term->second <= deciding_term_) return;
   deciding_term_ = term->second;
   decider_ = process;

@@ -1,13 +1,14 @@
 // Which process of the extender may decide, by the Lease as the API server has it, and whether a
 // process breaks the rules: one that has never held the Lease answers no verb and sends no binding,
-// no binding of an earlier leader happens once a later one decides, and nobody takes the Lease
-// from a leader that renews it.
+// no binding of an earlier leader happens once a later one decides, nobody takes the Lease from a
+// leader that renews it, and who has decided does not take it again from another one.
 //
 // It is not part of the programs under test. Processes have numbers; 0 is none.
 #pragma once
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "common/kube/transport.h"
@@ -40,9 +41,13 @@ class Leadership {
   const std::function<bool(int)> keeps_lease_;
   const std::function<void(std::string)> violate_;
   int holder_ = 0;
-  std::map<int, int> terms_;  // of each process that has had the Lease: 1, 2, ...
-  int deciding_term_ = 0;     // the latest one of a process that has decided
-  int decider_ = 0;           // that process
+  // Of each process that has had the Lease: 1, 2, ... A process may take it twice: if it gets no
+  // answer to its first write, it does not lead, and goes on as a candidate.
+  std::map<int, int> terms_;
+  int last_term_ = 0;
+  std::set<int> deciders_;
+  int deciding_term_ = 0;  // the latest one of a process that has decided
+  int decider_ = 0;        // that process
 };
 
 }  // namespace mgpu::simulation

@@ -64,6 +64,76 @@ TEST(Completion, AnyWordsAreOneAnswer) {
   }
 }
 
+// Names of objects, from an API server.
+class CompletionOfNames : public testing::Test {
+ protected:
+  static std::string node(const std::string& name, const std::string& annotation) {
+    return R"({"metadata": {"name": ")" + name + R"(", "annotations": {)" + annotation + "}}}";
+  }
+  static std::string pod(const std::string& name, const std::string& limits) {
+    return R"({"metadata": {"name": ")" + name + R"(", "namespace": "a", "uid": "u-)" + name +
+           R"("}, "spec": {"containers": [{"name": "c", "resources": {"limits": {)" + limits +
+           R"(}, "requests": {)" + limits + R"(}}}]}, "status": {"phase": "Pending"}})";
+  }
+  // Completes the last of the words, with the kubeconfig of the cluster.
+  std::string with_cluster(std::vector<std::string> words) {
+    words.insert(words.begin() + 1, {"--kubeconfig", cluster_.folder.path("config")});
+    return complete(std::move(words));
+  }
+
+  const std::string share_ = R"("vke.volcengine.com/mgpu-core": "30")";
+  const std::string cards_ =
+      R"("vke.volcengine.com/mgpu-cards": "{\"version\": 1, \"cards\": [)"
+      R"({\"index\": 0, \"uuid\": \"GPU-0\", \"model\": \"T4\", \"memoryMiB\": 15360, \"health\": \"Healthy\"},)"
+      R"({\"index\": 2, \"uuid\": \"GPU-2\", \"model\": \"T4\", \"memoryMiB\": 15360, \"health\": \"Healthy\"}]}")";
+  ScriptedCluster cluster_;
+};
+
+TEST_F(CompletionOfNames, ProposesPodsThatRequestCards) {
+  cluster_.api.set("/api/v1/namespaces/a/pods",
+                   list_of(pod("train-1", share_) + "," + pod("train-2", share_) + "," +
+                           pod("web", R"("cpu": "1")")));
+  EXPECT_EQ(with_cluster({"explain", "-n", "a", ""}), "train-1\t\ntrain-2\t\n:4\n");
+  EXPECT_EQ(with_cluster({"explain", "--namespace=a", "train-2"}), "train-2\t\n:4\n");
+  EXPECT_EQ(with_cluster({"pods", "-n", "a", "train-1", "t"}), "train-2\t\n:4\n");
+  EXPECT_EQ(with_cluster({"explain", "-n", "a", "train-1", ""}), ":4\n") << "it takes one pod";
+}
+
+TEST_F(CompletionOfNames, UsesTheNamespaceOfTheContext) {
+  cluster_.write_config(", namespace: a");
+  cluster_.api.set("/api/v1/namespaces/a/pods", list_of(pod("train-1", share_)));
+  EXPECT_EQ(with_cluster({"top", ""}), "train-1\t\n:4\n");
+}
+
+TEST_F(CompletionOfNames, ProposesNodesWithCardsAndTheirIndices) {
+  cluster_.api.set("/api/v1/nodes", list_of(node("gpu-1", cards_) + "," + node("cpu-1", "")));
+  cluster_.api.set("/api/v1/nodes/gpu-1", node("gpu-1", cards_));
+  EXPECT_EQ(with_cluster({"cards", ""}), "gpu-1\t\n:4\n");
+  EXPECT_EQ(with_cluster({"cordon-card", "g"}), "gpu-1\t\n:4\n");
+  EXPECT_EQ(with_cluster({"cordon-card", "gpu-1", ""}), "0\t\n2\t\n:4\n");
+  EXPECT_EQ(with_cluster({"cordon-card", "gpu-1", "0", ""}), ":4\n");
+}
+
+TEST_F(CompletionOfNames, ProposesNamespaces) {
+  cluster_.api.set("/api/v1/namespaces", list_of(node("research", "") + "," + node("web", "")));
+  EXPECT_EQ(with_cluster({"pods", "-n", "r"}), "research\t\n:4\n");
+  EXPECT_EQ(with_cluster({"top", "--mgpu-namespace=w"}), "--mgpu-namespace=web\t\n:4\n");
+}
+
+TEST_F(CompletionOfNames, AreNoneWithoutAnAnswer) {
+  EXPECT_EQ(with_cluster({"explain", "-n", "a", ""}), ":4\n") << "404";
+  EXPECT_EQ(with_cluster({"explain", "-n", "../nodes", ""}), ":4\n");
+  EXPECT_EQ(with_cluster({"cordon-card", "../pods", ""}), ":4\n");
+  EXPECT_EQ(with_cluster({"nodes", "--resource-domain", "/", ""}), ":4\n");
+  EXPECT_EQ(complete({"explain", "--kubeconfig", "/no/such/file", ""}), ":4\n");
+}
+
+TEST_F(CompletionOfNames, AreLeftOutWhereTheyWouldChangeTheLine) {
+  const std::string hostile = R"(x\u001b[2J\u202e\n)";
+  cluster_.api.set("/api/v1/nodes", list_of(node(hostile, cards_) + "," + node("gpu-1", cards_)));
+  EXPECT_EQ(with_cluster({"nodes", ""}), "gpu-1\t\n:4\n");
+}
+
 // The standard output of a shell that has read the script of `completion SHELL`.
 class ShellScripts : public testing::Test {
  protected:

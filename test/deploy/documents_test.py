@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Tests of all pages in Markdown: test/deploy/documents_test.py"""
+import re
+import subprocess
+import sys
+import unittest
+
+from support import ROOT, main
+
+FENCE = re.compile(r"^```.*?^ *```$", re.MULTILINE | re.DOTALL)
+
+
+def tracked(*patterns):
+    listed = subprocess.check_output(["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
+                                     cwd=ROOT, text=True)
+    return [ROOT / line for line in listed.splitlines() if (ROOT / line).exists()]
+
+
+PAGES = tracked("*.md")
+
+
+def prose(page):
+    return FENCE.sub("", page.read_text())
+
+
+def anchor(heading):
+    """The anchor that GitHub gives to a heading."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+def anchors(page):
+    return {anchor(heading) for heading in re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text()), re.MULTILINE)}
+
+
+class Documents(unittest.TestCase):
+    def test_the_tests_that_are_named_exist(self):
+        sources = "\n".join(path.read_text() for path in tracked("test/cluster/*_test.go"))
+        known = set(re.findall(r"^func (Test\w+)\(", sources, re.MULTILINE))
+        for page in PAGES:
+            named = set(re.findall(r"`(Test[A-Z]\w+)`", prose(page)))
+            with self.subTest(page.relative_to(ROOT)):
+                # A page may also name several tests by their beginning.
+                missing = {name for name in named if not any(one.startswith(name) for one in known)}
+                self.assertEqual(missing, set(), "no test in test/cluster has this name")
+
+    def test_the_sources_of_tests_that_are_named_exist(self):
+        known = [str(path.relative_to(ROOT)) for path in tracked("test/*_test.*", "test/**/*_test.*")]
+        for page in PAGES:
+            for name in set(re.findall(r"`([\w/]+_test\.(?:cc|go|py))`", prose(page))):
+                with self.subTest(page=page.relative_to(ROOT), name=name):
+                    self.assertTrue(any(path.endswith("/" + name) or path == name for path in known))
+
+    def test_links_lead_to_files_and_headings_that_exist(self):
+        for page in PAGES:
+            for link in set(re.findall(r"\]\(([^)\s]+)\)", prose(page))):
+                if re.match(r"[a-z]+:", link):
+                    continue
+                path, _, heading = link.partition("#")
+                target = (page.parent / path).resolve() if path else page
+                with self.subTest(page=page.relative_to(ROOT), link=link):
+                    self.assertTrue(target.exists(), "the file does not exist")
+                    if heading:
+                        self.assertIn(heading, anchors(target), "the heading does not exist")
+
+    def test_references_of_links_are_defined(self):
+        for page in PAGES:
+            text = prose(page)
+            defined = set(re.findall(r"^\[([^\]]+)\]: \S+$", text, re.MULTILINE))
+            used = set(re.findall(r"\[([\w-]+#\d+)\](?!:)", text))
+            with self.subTest(page.relative_to(ROOT)):
+                self.assertEqual(used - defined, set(), "the link has no address")
+                self.assertEqual(defined - used, set(), "the address has no link")
+
+
+if __name__ == "__main__":
+    main(sys.modules[__name__])
