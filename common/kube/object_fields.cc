@@ -1,6 +1,8 @@
 #include "common/kube/object_fields.h"
 
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace mgpu::kube {
 namespace {
@@ -8,6 +10,18 @@ namespace {
 // kube-apiserver returns managedFields exactly as a client sent them, which need not be UTF-8. They
 // must not make an object, or its page, unreadable.
 constexpr bool kReplaceBadBytes = true;
+
+// An object has at most one such owner. Who reads the others needs no more of them than this.
+std::optional<OwnerRef> read_controller(JsonValue& list) {
+  std::optional<OwnerRef> found;
+  list.elements([&found](JsonValue& element) {
+    OwnerRef owner;
+    bool controller = false;
+    element.read({{"kind", owner.kind}, {"name", owner.name}, {"controller", controller}});
+    if (controller && !found) found = std::move(owner);
+  });
+  return found;
+}
 
 Metadata read_metadata(JsonValue& from) {
   Metadata metadata;
@@ -18,7 +32,13 @@ Metadata read_metadata(JsonValue& from) {
              {"resourceVersion", metadata.resource_version},
              {"annotations", metadata.annotations},
              {"labels", metadata.labels},
-             {"deletionTimestamp", deletion}});
+             {"deletionTimestamp", deletion},
+             {"ownerReferences", [&metadata](JsonValue& list) {
+                // Nothing depends on it but reports, so it makes no object unreadable.
+                (void)list.try_read([&metadata](JsonValue& owners) {
+                  metadata.controller = read_controller(owners);
+                });
+              }}});
   metadata.being_deleted = !deletion.empty();
   return metadata;
 }

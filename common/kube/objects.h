@@ -14,6 +14,13 @@ namespace mgpu::kube {
 
 using StringMap = std::map<std::string, std::string, std::less<>>;
 
+// The object that manages another one: its entry of metadata.ownerReferences with `controller`.
+// The API server checks neither text beyond that it is not empty.
+struct OwnerRef {
+  std::string kind;  // "ReplicaSet"
+  std::string name;
+};
+
 struct Metadata {
   std::string name;
   std::string name_space;  // metadata.namespace; empty for cluster-scoped objects
@@ -22,6 +29,7 @@ struct Metadata {
   StringMap annotations;
   StringMap labels;
   bool being_deleted = false;  // deletionTimestamp is set
+  std::optional<OwnerRef> controller{};
 };
 
 struct Container {

@@ -59,6 +59,7 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
                    log_warn("publishing to the Node object failed", {{"problem", problem}});
                  }),
       pods_(settings_.node, transport),
+      use_(settings_.node, settings_.state_folder + "/use.json", metrics_, pods_, use_moment_now),
       isolation_(isolation_of(settings_), records_, [this] { return inventory_.state().cards; }),
       profiles_(settings_.profiles, settings_.contract.profile,
                 settings_.state_folder + "/profile"),
@@ -79,6 +80,9 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
   add_service_routes(router_, metrics_, [this] { return readiness(); });
   router_.add("GET", "/allocations", [this](const http::Request&, const http::Respond& respond) {
     respond({.body = records_json(records_.all())});
+  });
+  router_.add("GET", "/use", [this](const http::Request&, const http::Respond& respond) {
+    respond({.body = use_.json()});
   });
 }
 

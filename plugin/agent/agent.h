@@ -27,6 +27,7 @@
 #include "plugin/agent/isolation.h"
 #include "plugin/agent/monitoring.h"
 #include "plugin/agent/node_profiles.h"
+#include "plugin/agent/use_recorder.h"
 #include "plugin/cards/card_source.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/containers/allocate_handler.h"
@@ -180,6 +181,7 @@ class Agent {
   EventRecorder events_;
   NodePublisher publisher_;
   Pods pods_;
+  UseRecorder use_;
   Isolation isolation_;
   NodeProfiles profiles_;
   PodResources pod_resources_;

@@ -49,6 +49,7 @@ Result<void> Agent::begin() {
     log_error("allocation record unreadable, rebuilding it from kubelet's checkpoint",
               {{"problem", problem}});
   }
+  use_.load();
   auto service = ServiceServer::start(settings_.service, router_, transport_,
                                       server_events(metrics_, "mgpu_plugin", "metrics"));
   if (!service) return service.error();
@@ -251,7 +252,7 @@ std::unique_ptr<DevicePlugin> Agent::make_plugin(const std::string& resource,
 
 void Agent::maintain() {
   Monitoring monitoring(
-      {metrics_, inventory_, pods_, records_},
+      {metrics_, inventory_, pods_, records_, &use_},
       {settings_.node, settings_.proc_folder, settings_.context, isolation_.mps() != nullptr});
   auto collected = std::chrono::steady_clock::now();
   auto next_access_check = collected;
@@ -276,8 +277,9 @@ void Agent::maintain() {
     if (start >= next_access_check) next_access_check = start + check_other_access();
     MutexLock lock(mutex_);
     changed_.wait_for(lock, kMonitorPeriod);
-    if (stopping_) return;
+    if (stopping_) break;
   }
+  use_.save();
 }
 
 // An eviction is requested after each sample while a pod exceeds its memory, since a disruption

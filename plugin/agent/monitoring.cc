@@ -54,10 +54,12 @@ std::vector<CardReading> Monitoring::readings(const std::vector<CardUse>& use) c
 }
 
 Monitoring::Found Monitoring::sample() {
+  const std::uint64_t reads = parts_.inventory.reads();
   const auto use = parts_.inventory.use();
   const auto joined = join(parts_.records.bound(), sampler_.sample(processes_of(use)), names());
   Found found{watchdog_.step(joined.containers), bypass_watch_.step(joined.containers)};
   metrics_.update(readings(use), joined, found.over);
+  if (parts_.use != nullptr) parts_.use->add(joined.containers, use, reads);
   return found;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/metrics.h"
+#include "plugin/agent/use_recorder.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/containers/pods.h"
 #include "plugin/monitor/metrics.h"
@@ -23,6 +24,7 @@ class Monitoring {
     Inventory& inventory;
     const Pods& pods;
     const Records& records;
+    UseRecorder* use = nullptr;  // null: there is no account of use
   };
 
   struct Settings {

@@ -80,6 +80,8 @@ struct CardUse {
   std::optional<MiB> memory_used;     // of the whole card
   std::optional<double> sm_percent;   // of the whole card
   std::vector<ProcessUse> processes;  // at most kProcessesPerCardMax
+  // The compute that processes use is measured: one without sm_percent has used none.
+  bool measured = false;
 };
 
 // Functions may block for as long as the driver does. Only one thread at a time may call them,

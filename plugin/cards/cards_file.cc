@@ -95,6 +95,7 @@ Edits read_shared(const YAML::Node& node) {
 // The use of a card is the sum of its processes.
 CardUse read_use(const Fields& card, const CardUuid& uuid) {
   CardUse use{.uuid = uuid, .memory_used = MiB(), .sm_percent = 0, .processes = {}};
+  use.measured = true;
   if (!card.has("processes")) return use;
   std::set<std::int64_t> pids;
   double percent = 0;
@@ -111,6 +112,7 @@ CardUse read_use(const Fields& card, const CardUuid& uuid) {
       refuse(fmt::format("{}.pid {} is there twice", place, process.pid));
     *use.memory_used += process.memory.value_or(MiB());
     percent += process.sm_percent.value_or(0);
+    use.measured = use.measured && process.sm_percent.has_value();
     use.processes.push_back(process);
   }
   use.sm_percent = std::min(percent, kSmPercentMax);

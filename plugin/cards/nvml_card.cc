@@ -105,14 +105,18 @@ std::uint64_t now_us() {
       std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count());
 }
 
-// Takes the newest sample of each process.
-void add_samples(const Functions& f, Device device, std::uint64_t& seen_us, ByPid& processes) {
-  if (f.process_utilization == nullptr) return;
+// Takes the newest sample of each process. Returns whether a process without one has used nothing:
+// the driver lists only processes that have used the card, and the code of an empty list is
+// kNotFound. Soon after the last sample an empty list means that there is no new one yet.
+bool add_samples(const Functions& f, Device device, std::uint64_t& seen_us, ByPid& processes) {
+  if (f.process_utilization == nullptr) return false;
   std::vector<UtilizationSample> samples;
   unsigned count = 0;
+  int code = kOk;
   const bool listed = list_with_room(count, [&](unsigned& number) {
     samples.assign(number, {});
-    return f.process_utilization(device, samples.data(), &number, seen_us);
+    code = f.process_utilization(device, samples.data(), &number, seen_us);
+    return code;
   });
   samples.resize(listed ? count : 0);
   // A percentage over 100 means that the driver has none. After a time in the future no other
@@ -120,6 +124,7 @@ void add_samples(const Functions& f, Device device, std::uint64_t& seen_us, ByPi
   std::erase_if(samples, [latest = now_us() + kClockSlackUs](const UtilizationSample& sample) {
     return sample.pid == 0 || sample.sm > kPercentMax || sample.time_us > latest;
   });
+  const bool is_due = now_us() > seen_us + kSampleLifeUs;
   std::uint64_t newest = seen_us;
   for (const UtilizationSample& sample : samples) newest = std::max(newest, sample.time_us);
   std::map<std::int64_t, std::uint64_t> times;
@@ -131,7 +136,9 @@ void add_samples(const Functions& f, Device device, std::uint64_t& seen_us, ByPi
     process.pid = sample.pid;
     process.sm_percent = sample.sm;
   }
+  const bool is_new = newest > seen_us;
   seen_us = newest;
+  return (listed || code == kNotFound) && (is_new || is_due);
 }
 
 std::optional<MiB> memory_used(const Functions& f, Device device) {
@@ -213,7 +220,7 @@ std::optional<CardUse> read_use(const Library& library, Device device, const Car
     use.sm_percent = rates.gpu;
   }
   ByPid processes = processes_on(f, device);
-  add_samples(f, device, seen_us, processes);
+  use.measured = add_samples(f, device, seen_us, processes);
   for (const auto& [pid, process] : processes) {
     if (use.processes.size() < kProcessesPerCardMax) use.processes.push_back(process);
   }

@@ -24,7 +24,6 @@ const (
 	extenderJob = "mgpu-extender"
 	pluginJob   = "mgpu-device-plugin"
 	// Names in Kubernetes have no such characters; a record on disk may.
-	sharePod   = "0f8b4d1c-1a2b-4c3d-8e9f-a0b1c2d3e4f5" // its UID
 	hostilePod = "p\"} 1\n# HELP x\\ \u202e<b>{{.}}</b>"
 )
 
@@ -101,9 +100,10 @@ func (w *MonitoredWorld) startPluginWithShare(t *testing.T) {
 	w.plugin = w.newPlugin(t, w.podToken(t, w.own), "--isolation", "mps", "--mps-control", control, "--run-dir", run)
 	cards := v100s(2)
 	cards[1].Model = "a\"b\\c} <b> \u202e" + strings.Repeat("x", 70)
-	cards[0].Processes = []TestProcess{{Pid: processInPod(t, sharePod), MemoryMiB: 100, SMPercent: 20}}
+	uid := w.ownedPod(t)
+	cards[0].Processes = []TestProcess{{Pid: processInPod(t, uid), MemoryMiB: 100, SMPercent: 20}}
 	w.plugin.writeCards(t, cards)
-	w.plugin.writeRecord(t, hostilePod)
+	w.plugin.writeRecord(t, hostilePod, uid)
 	w.plugin.start(t)
 	waitFor(t, time.Minute, "the plugin to measure its cards", func() (bool, string) {
 		_, text, err := w.plugin.get("/metrics")
@@ -112,6 +112,14 @@ func (w *MonitoredWorld) startPluginWithShare(t *testing.T) {
 			fmt.Sprint(err, w.plugin.logText())
 	})
 	refuseAnotherHost(t, w.plugin.port)
+}
+
+// ownedPod returns the UID of a pod of a Deployment on the node of the plugin, whose container has the share.
+func (w *MonitoredWorld) ownedPod(t *testing.T) string {
+	t.Helper()
+	pod := create(w.ctx, t, newPod("kube-system", "owned").container("app", "", "").onNode(w.own).ownedBy("web"))
+	t.Cleanup(func() { deleteNow(w.ctx, t, pod.Namespace, pod.Name) })
+	return string(pod.UID)
 }
 
 // processInPod returns the ID of a process in a cgroup such as kubelet makes for a container of the pod.
@@ -148,11 +156,11 @@ func processInPod(t *testing.T, uid string) int {
 }
 
 // writeRecord writes the record of a container with a share of card 0. The plugin has not started yet.
-func (p *DevicePlugin) writeRecord(t *testing.T, pod string) {
+func (p *DevicePlugin) writeRecord(t *testing.T, pod, uid string) {
 	t.Helper()
 	id := fmt.Sprintf("%x", sha256.Sum256([]byte("c0")))[:16] + "-a"
 	text, err := json.Marshal(map[string]any{"version": 1, "allocation": id, "devices": []string{"c0"},
-		"owner": map[string]any{"namespace": "monitored", "pod": pod, "uid": sharePod, "container": "app", "kind": "app",
+		"owner": map[string]any{"namespace": "monitored", "pod": pod, "uid": uid, "container": "app", "kind": "app",
 			"position": 0},
 		"cards": []any{map[string]any{"index": 0, "uuid": v100(0).UUID, "core": 40, "memoryMiB": 8000}}})
 	if err != nil {
@@ -170,6 +178,7 @@ func TestPrometheusReadsEveryMetricOfTheirPage(t *testing.T) {
 	world := newMonitoredWorld(t)
 	t.Run("TheTablesAreComplete", world.checkTables)
 	t.Run("QueriesOfTheDashboardReturnSeries", world.checkDashboard)
+	t.Run("TheQueryOfTheAccountOfUseReturnsSeries", world.checkUseQuery)
 	t.Run("RulesHaveSeries", world.checkRules)
 	t.Run("TheAllocationIsThatOfTheInspection", world.checkAllocation)
 	t.Run("AHostileNameIsOneLabel", world.checkHostileName)
@@ -390,6 +399,19 @@ func (w *MonitoredWorld) checkDashboard(t *testing.T) {
 			w.waitSeries(t, title, expression)
 		}
 	}
+}
+
+func (w *MonitoredWorld) checkUseQuery(t *testing.T) {
+	text, err := os.ReadFile(deployPath("METRICS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := regexp.MustCompile("(?s)```\n(sum by .*?)```").FindStringSubmatch(string(text))
+	if query == nil {
+		t.Fatal("deploy/METRICS.md has no query of the account of use")
+	}
+	ofDeployment := ` and on (owner_kind, owner) mgpu_container_owner_info{owner_kind="Deployment", owner="web"}`
+	w.waitSeries(t, "card hours by owner", "("+query[1]+") > 0"+ofDeployment)
 }
 
 // A rule of a healthy cluster returns nothing, but what it compares has series.

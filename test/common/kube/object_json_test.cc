@@ -54,6 +54,32 @@ TEST(ReadPod, ReadsEveryFieldThatMgpuUses) {
   EXPECT_EQ(pod->start_time, "2026-01-02T03:04:06Z");
 }
 
+TEST(ReadPod, ReadsItsController) {
+  const auto controller = [](const std::string& owners) {
+    const auto pod = read_pod(R"({"metadata":{"name":"p","ownerReferences":)" + owners + "}}");
+    if (!pod) return pod.error().message;
+    EXPECT_EQ(pod->metadata.name, "p");
+    const auto& found = pod->metadata.controller;
+    return found ? found->kind + "/" + found->name : "none";
+  };
+  EXPECT_FALSE(read_pod(kPod)->metadata.controller);
+  EXPECT_EQ(controller(R"([{"kind":"ReplicaSet","name":"web-1","controller":true}])"),
+            "ReplicaSet/web-1");
+  EXPECT_EQ(controller(R"([{"kind":"Queue","name":"q"},{"kind":"Job","name":"j","controller":true},
+                           {"kind":"Job","name":"k","controller":true}])"),
+            "Job/j");
+  EXPECT_EQ(controller(R"([{"kind":"Job","name":"j","controller":false}])"), "none");
+}
+
+TEST(ReadPod, IsReadWhateverItsOwnersAre) {
+  for (const std::string owners : {"null", "[]", "7", "{}", "[7]", R"([{"controller":"yes"}])",
+                                   R"([{"kind":{},"name":[],"controller":true}])"}) {
+    const auto pod = read_pod(R"({"metadata":{"ownerReferences":)" + owners + R"(,"name":"p"}})");
+    ASSERT_TRUE(pod) << owners << pod.error().message;
+    EXPECT_EQ(pod->metadata.name, "p") << owners;
+  }
+}
+
 TEST(ReadPod, ReadsTheNodeThatItIsNominatedFor) {
   EXPECT_EQ(read_pod(kPod)->nominated_node, "n2");
   EXPECT_EQ(read_pod(R"({"spec":{}})")->nominated_node, "");

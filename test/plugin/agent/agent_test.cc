@@ -327,6 +327,20 @@ TEST_F(AgentTest, EvictsAPodThatExceedsItsMemory) {
       eventually([this] { return contains("is to be evicted", event("MGPUMemoryExceeded")); }));
 }
 
+TEST_F(AgentTest, TheAccountOfUseSurvivesARestart) {
+  start_ready();
+  run("a", 1);
+  ASSERT_TRUE(eventually([this] { return contains("\"pod\":\"a\"", get("/use").body); }));
+  const Json before = Json::parse(get("/use").body);
+  EXPECT_EQ(before["node"], "n1");
+  EXPECT_EQ(before["items"][0]["corePercent"], 30);
+  end();
+  start(settings());
+  const Json after = Json::parse(get("/use").body);
+  EXPECT_EQ(after["since"], before["since"]);
+  EXPECT_EQ(after["items"][0]["from"], before["items"][0]["from"]);
+}
+
 // --- memory as a device-plugin resource ----------------------------------------------------------
 
 TEST_F(AgentTest, OffersOneDeviceForEachMebibyte) {

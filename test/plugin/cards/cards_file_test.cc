@@ -94,6 +94,7 @@ TEST(CardsFile, ReportsTheUseOfACardAsTheSumOfItsProcesses) {
   EXPECT_EQ(use.sm_percent, 100);
   EXPECT_THAT(use.processes, ElementsAre(ProcessUse{7, MiB(500), 40.5}, ProcessUse{8, {}, 70},
                                          ProcessUse{9, {}, {}}));
+  EXPECT_FALSE(use.measured) << "process 9 has no smPercent";
 }
 
 TEST(CardsFile, ReportsCardsWithoutProcessesAsIdle) {
@@ -101,6 +102,7 @@ TEST(CardsFile, ReportsCardsWithoutProcessesAsIdle) {
   ASSERT_TRUE(file);
   EXPECT_EQ(file->use[0].memory_used, MiB(0));
   EXPECT_EQ(file->use[0].sm_percent, 0);
+  EXPECT_TRUE(file->use[0].measured);
 }
 
 TEST(CardsFile, AcceptsAFileWithoutCards) {

@@ -483,6 +483,25 @@ TEST_F(NvmlUse, TakesNoSampleTwice) {
   EXPECT_THAT(source_->use().at(0).processes, ElementsAre(ProcessUse{7, MiB(1), {}, true}));
 }
 
+// The driver lists no process that has not used the card.
+TEST_F(NvmlUse, SaysWhetherAProcessWithoutASampleWasIdle) {
+  const std::string process = "process GPU-a compute 7 1048576\n";
+  const std::string failing = "fail nvmlDeviceGetProcessUtilization 3\n";
+  EXPECT_TRUE(use_when(process).measured) << "no process has a sample";
+  EXPECT_TRUE(use_when(process + "sample GPU-a 8 9000000 10\n").measured);
+  EXPECT_FALSE(use_when(process + failing).measured) << "the driver measures no processes";
+  EXPECT_FALSE(use_when(process, "card GPU-a used=1000\n", "fake_nvml_old.so").measured);
+}
+
+TEST_F(NvmlUse, AProcessWithoutANewSampleSoonAfterTheLastMayBeBusy) {
+  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  const auto in_half_a_minute = std::to_string(now.count() + 30'000'000);
+  const std::string sample = "sample GPU-a 7 " + in_half_a_minute + " 10\n";
+  EXPECT_TRUE(use_when("process GPU-a compute 7 1048576\n" + sample).measured);
+  EXPECT_FALSE(source_->use().at(0).measured);
+}
+
 TEST_F(NvmlUse, RetriesWithMoreRoom) {
   std::string many;
   for (int pid = 1; pid <= 300; ++pid) {
